@@ -1,0 +1,138 @@
+//! The audit record: a noun that gates produce and the ledger keeps (DESIGN D12).
+
+use crate::{Epoch, Reason, UnixTime};
+
+/// What happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum AuditKind {
+    /// A secure channel was opened, or its opening refused.
+    ChannelOpened,
+    /// A secure channel ended.
+    ChannelClosed,
+    /// A session was created.
+    SessionCreated,
+    /// A session was activated, or the activation refused.
+    SessionActivated,
+    /// A session ended.
+    SessionClosed,
+    /// A value or attribute was written, or the write denied.
+    Write,
+    /// A method was called, or the call denied.
+    Call,
+    /// Reads of one session, scope and second.
+    Read,
+    /// Browses of one session, scope and second.
+    Browse,
+    /// Values delivered by subscriptions of one session, scope and second.
+    Notify,
+    /// A grant ended by time.
+    GrantExpired,
+    /// A grant was revoked.
+    GrantRevoked,
+    /// A grant lost rights.
+    GrantNarrowed,
+    /// A grant gained rights.
+    GrantWidened,
+    /// A token was issued, or the request for it refused.
+    TokenIssued,
+    /// A token was refreshed, or the refresh refused.
+    TokenRefreshed,
+    /// A token was revoked.
+    TokenRevoked,
+    /// A policy decision answered over AuthZEN.
+    Decision,
+    /// Policy or plant files changed, or a change was refused.
+    PolicyChanged,
+    /// The configuration changed.
+    ConfigurationChanged,
+    /// The workflow moved to another step.
+    StepChanged,
+    /// Break-glass rights were taken.
+    BreakGlass,
+    /// A fail mode took effect or ended.
+    FailMode,
+    /// Contact between gate and authority was lost or found.
+    Contact,
+    /// A certificate was rejected, or a trust list changed.
+    Certificate,
+}
+
+impl AuditKind {
+    /// The name in the ledger and in exports.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::ChannelOpened => "channel_opened",
+            Self::ChannelClosed => "channel_closed",
+            Self::SessionCreated => "session_created",
+            Self::SessionActivated => "session_activated",
+            Self::SessionClosed => "session_closed",
+            Self::Write => "write",
+            Self::Call => "call",
+            Self::Read => "read",
+            Self::Browse => "browse",
+            Self::Notify => "notify",
+            Self::GrantExpired => "grant_expired",
+            Self::GrantRevoked => "grant_revoked",
+            Self::GrantNarrowed => "grant_narrowed",
+            Self::GrantWidened => "grant_widened",
+            Self::TokenIssued => "token_issued",
+            Self::TokenRefreshed => "token_refreshed",
+            Self::TokenRevoked => "token_revoked",
+            Self::Decision => "decision",
+            Self::PolicyChanged => "policy_changed",
+            Self::ConfigurationChanged => "configuration_changed",
+            Self::StepChanged => "step_changed",
+            Self::BreakGlass => "break_glass",
+            Self::FailMode => "fail_mode",
+            Self::Contact => "contact",
+            Self::Certificate => "certificate",
+        }
+    }
+}
+
+/// How it ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// It was done.
+    Allowed,
+    /// It was turned away.
+    Denied(Reason),
+    /// It was allowed and then failed; the status code of the protocol says how.
+    Failed(u32),
+}
+
+/// Who did it, as far as it was proven.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Actor {
+    /// The principal's name.
+    pub name: String,
+    /// The ApplicationUri of the client, if a certificate proved one.
+    pub application: Option<String>,
+    /// The network address the request came from.
+    pub address: Option<String>,
+    /// The session, as the protocol names it.
+    pub session: Option<String>,
+}
+
+/// One audit record. Secrets and tokens never enter it; a token is named by its id.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AuditRecord {
+    /// When.
+    pub at: UnixTime,
+    /// What.
+    pub kind: AuditKind,
+    /// Who.
+    pub actor: Actor,
+    /// The server, scope, node or token it was done to; empty when there is none.
+    pub object: String,
+    /// How it ended.
+    pub outcome: Outcome,
+    /// One sentence with the rest, at most 1,024 bytes.
+    pub detail: String,
+    /// How many equal events this record stands for; at least 1.
+    pub count: u64,
+    /// The policy epoch, if a decision took part.
+    pub epoch: Option<Epoch>,
+}

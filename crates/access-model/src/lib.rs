@@ -1,0 +1,22 @@
+//! The nouns of access control, shared by every other crate.
+//!
+//! Nothing here knows a wire format, a policy language, a socket or a clock. A value that crosses a wall between
+//! two crates is one of these types.
+
+mod audit;
+mod decision;
+mod operation;
+mod principal;
+mod reason;
+mod rights;
+mod scope;
+mod time;
+
+pub use audit::{Actor, AuditKind, AuditRecord, Outcome};
+pub use decision::{AccessRequest, Decision, Effect, Epoch, GrantSpec, Obligation, PolicyReason};
+pub use operation::{Action, Operation};
+pub use principal::{ApplicationUri, Principal, Thumbprint};
+pub use reason::{Denial, Reason, Refusal};
+pub use rights::Rights;
+pub use scope::{InvalidScopeMap, MapDigest, ScopeIndex, ScopeMap};
+pub use time::{Mono, Now, UnixTime};

@@ -1,0 +1,2 @@
+//! The `trapkey` program.
+fn main() {}

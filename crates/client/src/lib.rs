@@ -1,0 +1,1 @@
+//! The OPC UA client that keeps its access token fresh.

@@ -1,0 +1,1 @@
+//! Sockets for the protocol cores.

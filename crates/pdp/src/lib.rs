@@ -1,0 +1,1 @@
+//! The policy decision point: decide, explain, lint.

@@ -1,0 +1,1 @@
+//! The policy enforcement point: grants and sessions.

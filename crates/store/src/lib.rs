@@ -1,0 +1,1 @@
+//! SQL and the audit ledger.

@@ -1,0 +1,1 @@
+//! Virtual clock, reference model, generators and attackers.

@@ -1,0 +1,1 @@
+//! Access tokens and signed control updates: mint and verify.

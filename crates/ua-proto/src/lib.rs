@@ -1,0 +1,1 @@
+//! OPC UA without I/O: wire, secure channel, PKI, sessions, services.
