@@ -1,1 +1,3 @@
 //! OPC UA without I/O: wire, secure channel, PKI, sessions, services.
+
+pub mod subscription;
