@@ -1,1 +1,25 @@
-//! The policy decision point: decide, explain, lint.
+//! The policy decision point: decide, grant, re-decide, explain, lint.
+//!
+//! A [`Snapshot`] is a plant, its policies and its workflow marking, parsed once. Everything here is a function of a
+//! snapshot and a question: no clock, no file, no socket, no token format.
+
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic,
+        clippy::indexing_slicing,
+        clippy::string_slice,
+        clippy::todo
+    )
+)]
+
+pub mod plant;
+pub mod workflow;
+
+mod fault;
+
+pub use fault::{Fault, Faults, Origin};
+pub use plant::Plant;
+pub use workflow::{Marking, Workflow};

@@ -1,0 +1,156 @@
+//! The plant file as it is written: strict keys, every name with its place in the text.
+
+use serde::Deserialize;
+use toml::Spanned;
+
+pub(super) type Name = Spanned<String>;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct File {
+    pub plant: Head,
+    #[serde(default)]
+    pub site: Vec<Site>,
+    #[serde(default)]
+    pub zone: Vec<Zone>,
+    #[serde(default)]
+    pub equipment: Vec<Equipment>,
+    #[serde(default)]
+    pub role: Vec<Role>,
+    #[serde(default)]
+    pub group: Vec<Group>,
+    #[serde(default)]
+    pub person: Vec<Person>,
+    #[serde(default)]
+    pub application: Vec<Application>,
+    #[serde(default)]
+    pub server: Vec<Server>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Head {
+    pub name: Name,
+    pub default_lifetime: Option<Name>,
+    pub longest_lifetime: Option<Name>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Site {
+    pub name: Name,
+    #[serde(default)]
+    pub labels: Vec<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Zone {
+    pub name: Name,
+    pub site: Name,
+    #[serde(default)]
+    pub labels: Vec<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Equipment {
+    pub name: Name,
+    pub zone: Option<Name>,
+    pub part_of: Option<Name>,
+    #[serde(default)]
+    pub labels: Vec<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Role {
+    pub name: Name,
+    #[serde(default)]
+    pub includes: Vec<Name>,
+    pub break_glass: Option<Name>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Group {
+    pub name: Name,
+    #[serde(default)]
+    pub roles: Vec<Name>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Person {
+    pub name: Name,
+    #[serde(default)]
+    pub roles: Vec<Name>,
+    #[serde(default)]
+    pub groups: Vec<Name>,
+    #[serde(default)]
+    pub assigned: Vec<Name>,
+    #[serde(default)]
+    pub company: String,
+    #[serde(default)]
+    pub labels: Vec<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Application {
+    pub uri: Name,
+    pub thumbprint: Option<Name>,
+    #[serde(default)]
+    pub roles: Vec<Name>,
+    #[serde(default)]
+    pub labels: Vec<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Server {
+    pub name: Name,
+    pub uri: Name,
+    pub equipment: Name,
+    #[serde(default)]
+    pub scope: Vec<Scope>,
+    #[serde(default)]
+    pub method: Vec<Method>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Scope {
+    pub name: Name,
+    #[serde(default)]
+    pub nodes: Vec<Name>,
+    #[serde(default)]
+    pub subtrees: Vec<Name>,
+    pub equipment: Option<Name>,
+    #[serde(default)]
+    pub labels: Vec<String>,
+    #[serde(default)]
+    pub steps: Vec<Name>,
+    pub range: Option<Spanned<Range>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Method {
+    pub name: Name,
+    #[serde(default)]
+    pub nodes: Vec<Name>,
+    pub scope: Option<Name>,
+    pub equipment: Option<Name>,
+    #[serde(default)]
+    pub labels: Vec<String>,
+    #[serde(default)]
+    pub steps: Vec<Name>,
+}
+
+#[derive(Clone, Copy, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Range {
+    pub low: f64,
+    pub high: f64,
+}
