@@ -1,1 +1,31 @@
 //! The policy enforcement point: grants and sessions.
+//!
+//! A [`Gate`] turns a presented token, or a proven identity, into a grant, compiles the grant's rights into a table,
+//! and answers for every item of every request whether it may pass. Everything expensive happens when a token is
+//! presented; a check is a few comparisons and two loads. Nothing here knows a policy language, a socket or a clock.
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic,
+        clippy::indexing_slicing,
+        clippy::string_slice,
+        clippy::todo
+    )
+)]
+
+mod admit;
+mod config;
+mod event;
+mod gate;
+mod grant;
+mod permit;
+
+pub use access_model::{Denial, Operation, Refusal};
+pub use admit::{Admission, GrantRequest};
+pub use config::{Contact, FailMode, GateConfig, InvalidGate, LocalGrant, LocalScopes, Who};
+pub use event::{Change, FailState, GateEvent};
+pub use gate::Gate;
+pub use grant::{ChannelBinding, GrantFacts, GrantId, Identity, Standing};
+pub use permit::{Permit, Tally, Verdict};

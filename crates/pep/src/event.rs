@@ -1,0 +1,46 @@
+//! What a gate tells the machine around it.
+
+use crate::GrantId;
+
+/// What an update did to a grant's rights.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Change {
+    /// Rights were lost, none gained.
+    Narrowed,
+    /// Rights were gained, none lost.
+    Widened,
+    /// Rights were lost and gained.
+    Both,
+    /// The rights are the same, their end is another, or the grant lives again.
+    Renewed,
+}
+
+/// Whether grants of the authority are served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum FailState {
+    /// The gate is in step with its authority.
+    InStep,
+    /// Contact was lost; grants are still served from what was known last.
+    LastKnown,
+    /// Contact was lost; only actions that change nothing are served.
+    ReadOnly,
+    /// Contact was lost, or never made; nothing is served.
+    Closed,
+}
+
+/// One thing that happened to a grant or to the gate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GateEvent {
+    /// The grant's time is over: withdraw what runs under it.
+    Expired(GrantId),
+    /// The grant was revoked: withdraw what runs under it.
+    Revoked(GrantId),
+    /// The grant's rights changed, or it lives again: re-check what runs under it.
+    Changed(GrantId, Change),
+    /// The grace after expiry or revocation is over and the grant is gone: close its session.
+    Ended(GrantId),
+    /// Updates are missing: fetch the full list from the authority.
+    NeedFullList,
+    /// The gate serves differently from now on: re-check what runs under grants of the authority.
+    FailMode(FailState),
+}
