@@ -1,5 +1,26 @@
 //! OPC UA without I/O: wire, secure channel, PKI, sessions, services.
 
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic,
+        clippy::indexing_slicing,
+        clippy::string_slice,
+        clippy::todo
+    )
+)]
+
+pub mod channel;
+pub mod crypto;
+mod job;
+pub mod pki;
+pub mod wire;
+
 pub mod subscription;
 
 pub mod space;
+
+pub use job::{Job, JobId, JobOutcome};
+pub use token::Entropy;

@@ -1,0 +1,57 @@
+//! Certificates and trust: parsing, chains, revocation, purpose. A [`TrustList`] is a value; who keeps the directories and
+//! reloads them is the shell's business.
+
+mod certificate;
+mod trust;
+mod validate;
+
+use std::sync::Arc;
+
+use crate::crypto::{InvalidKey, PrivateKey};
+
+pub use certificate::{Certificate, InvalidCertificate, MAX_CHAIN_BYTES, MAX_CHAIN_LENGTH};
+pub use trust::{Crl, InvalidCrl, SharedTrust, TrustList, TrustSettings};
+pub use validate::{Purpose, Rejection, check_application_uri, check_host, validate};
+
+/// A certificate with its private key. Swapping it renews this side's identity; `previous` keeps the one before usable
+/// for peers that still hold the old certificate.
+#[derive(Clone, Debug)]
+pub struct OwnIdentity {
+    /// What peers see.
+    pub certificate: Arc<Certificate>,
+    /// What only jobs use.
+    pub key: Arc<PrivateKey>,
+    /// The identity before this one, still honoured for new channels during the overlap.
+    pub previous: Option<Arc<OwnIdentity>>,
+}
+
+impl OwnIdentity {
+    /// Joins a certificate and its key.
+    ///
+    /// # Errors
+    /// When they do not belong together.
+    pub fn new(certificate: Certificate, key: PrivateKey) -> Result<Self, InvalidKey> {
+        if !key.belongs_to(certificate.key()) {
+            return Err(InvalidKey::OtherCertificate);
+        }
+        Ok(Self { certificate: Arc::new(certificate), key: Arc::new(key), previous: None })
+    }
+
+    /// This identity as the successor of `previous`, which forgets its own predecessor.
+    #[must_use]
+    pub fn succeeding(mut self, previous: &Self) -> Self {
+        let mut previous = previous.clone();
+        previous.previous = None;
+        self.previous = Some(Arc::new(previous));
+        self
+    }
+
+    /// The identity whose certificate has this SHA-1 thumbprint: this one or its predecessor.
+    #[must_use]
+    pub fn by_thumbprint(&self, sha1: &[u8]) -> Option<Self> {
+        if self.certificate.thumbprint_sha1() == sha1 {
+            return Some(self.clone());
+        }
+        self.previous.as_ref().and_then(|previous| previous.by_thumbprint(sha1))
+    }
+}
