@@ -1,0 +1,136 @@
+"""The asyncua client: takes the steps of interop/README.md against any server and prints one JSON line for each."""
+
+import asyncio
+import sys
+
+from asyncua import Client, ua
+from asyncua.crypto import security_policies
+from shared import ADD, LINE, NAMESPACE, SETPOINT, TICKS, client_options, quiet, report
+
+POLICIES = {
+    "Basic256Sha256": security_policies.SecurityPolicyBasic256Sha256,
+    "Aes128_Sha256_RsaOaep": security_policies.SecurityPolicyAes128Sha256RsaOaep,
+    "Aes256_Sha256_RsaPss": security_policies.SecurityPolicyAes256Sha256RsaPss,
+}
+
+
+class Changes:
+    """Counts data changes until there are enough."""
+
+    def __init__(self, wanted: int) -> None:
+        self.wanted, self.seen, self.enough = wanted, 0, asyncio.Event()
+
+    def datachange_notification(self, _node, _value, _data) -> None:
+        self.seen += 1
+        if self.seen >= self.wanted:
+            self.enough.set()
+
+
+class Run:
+    def __init__(self, options) -> None:
+        self.options, self.client, self.namespace = options, None, 0
+
+    def node(self, name: str):
+        return self.client.get_node(ua.NodeId(name, self.namespace))
+
+    async def connect(self) -> str:
+        options = self.options
+        self.client = Client(options.url, timeout=10)
+        self.client.application_uri = "urn:trapkey:interop:asyncua"
+        if options.policy != "None":
+            await self.client.set_security(
+                POLICIES[options.policy],
+                options.cert,
+                options.key,
+                server_certificate=options.trust,
+                mode=getattr(ua.MessageSecurityMode, options.mode),
+            )
+        if options.user:
+            name, password = options.user.split(":", 1)
+            self.client.set_user(name)
+            self.client.set_password(password)
+        elif options.x509:
+            certificate, key = options.x509.split(",")
+            await self.client.load_client_certificate(certificate)
+            await self.client.load_private_key(key)
+        await self.client.connect()
+        self.namespace = await self.client.get_namespace_index(NAMESPACE)
+        return f"namespace {self.namespace}"
+
+    async def browse(self) -> str:
+        names = [(await child.read_browse_name()).Name for child in await self.node(LINE).get_children()]
+        missing = {"Ticks", "Setpoint", "Add"} - set(names)
+        if missing:
+            raise RuntimeError(f"browse does not show {sorted(missing)}")
+        top = [child.nodeid for child in await self.client.nodes.objects.get_children()]
+        if ua.NodeId(LINE, self.namespace) not in top:
+            raise RuntimeError("Objects does not show Line")
+        return ",".join(sorted(names))
+
+    async def read(self) -> str:
+        value = await self.node(TICKS).read_data_value()
+        if value.SourceTimestamp is None:
+            raise RuntimeError("no source timestamp")
+        return f"{value.Value.Value}"
+
+    async def write(self) -> str:
+        setpoint = self.node(SETPOINT)
+        await setpoint.write_value(ua.DataValue(ua.Variant(41.5, ua.VariantType.Double)))
+        value = await setpoint.read_value()
+        if value != 41.5:
+            raise RuntimeError(f"wrote 41.5, read {value}")
+        return "41.5"
+
+    async def call(self) -> str:
+        total = await self.node(LINE).call_method(self.node(ADD).nodeid, 1.5, 2.25)
+        if total != 3.75:
+            raise RuntimeError(f"1.5 + 2.25 gave {total}")
+        return "3.75"
+
+    async def subscribe(self) -> str:
+        changes = Changes(self.options.changes)
+        subscription = await self.client.create_subscription(50, changes)
+        request = ua.MonitoredItemCreateRequest()
+        request.ItemToMonitor = ua.ReadValueId(self.node(TICKS).nodeid, ua.AttributeIds.Value)
+        request.MonitoringMode = ua.MonitoringMode.Reporting
+        request.RequestedParameters = ua.MonitoringParameters(1, 20, None, 10, True)
+        for handle in await subscription.create_monitored_items([request]):
+            if isinstance(handle, ua.StatusCode):
+                handle.check()
+        try:
+            await asyncio.wait_for(changes.enough.wait(), 30)
+        except TimeoutError:
+            raise RuntimeError(f"{changes.seen} of {changes.wanted} changes in 30 s") from None
+        finally:
+            await subscription.delete()
+        return f"{changes.seen} changes"
+
+    async def reconnect(self) -> str:
+        await self.client.disconnect()
+        await self.connect()
+        return await self.read()
+
+
+async def main() -> int:
+    quiet()
+    options = client_options()
+    if options.jwt:
+        report("connect", False, "asyncua's client has no issued tokens")
+        return 1
+    run, well = Run(options), True
+    for step in options.steps.split(","):
+        try:
+            well &= report(step, True, await getattr(run, step)())
+        except Exception as error:
+            well = report(step, False, f"{type(error).__name__}: {error}", getattr(error, "code", None))
+            if step in ("connect", "reconnect"):
+                break
+    if run.client:
+        try:
+            await run.client.disconnect()
+        except Exception:
+            pass
+    return 0 if well else 1
+
+
+sys.exit(asyncio.run(main()))

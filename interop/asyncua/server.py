@@ -1,0 +1,75 @@
+"""The asyncua server: the fixture of interop/README.md, to be read by our client and by the other stacks."""
+
+import asyncio
+import sys
+from pathlib import Path
+
+from asyncua import Server, ua, uamethod
+from asyncua.crypto.permission_rules import User, UserRole
+from cryptography import x509
+from cryptography.hazmat.primitives.serialization import Encoding
+from shared import ADD, LINE, NAMESPACE, SETPOINT, TICKS, quiet, report, server_options
+
+
+class Users:
+    """Anonymous and one user with a password."""
+
+    def __init__(self, user: str) -> None:
+        self.name, self.password = user.split(":", 1)
+
+    def get_user(self, _server, username=None, password=None, certificate=None):
+        if username is None or (username == self.name and password == self.password):
+            return User(role=UserRole.User, name=username)
+        return None
+
+
+@uamethod
+def add(_parent, left: float, right: float) -> float:
+    return left + right
+
+
+async def build(options) -> tuple[Server, object]:
+    server = Server(user_manager=Users(options.user))
+    await server.init()
+    server.set_endpoint(f"opc.tcp://127.0.0.1:{options.port}")
+    await server.set_application_uri(f"urn:trapkey:interop:{Path(options.cert).stem}")
+    server.set_security_policy([ua.SecurityPolicyType.NoSecurity, ua.SecurityPolicyType.Basic256Sha256_SignAndEncrypt])
+    server.set_identity_tokens([ua.AnonymousIdentityToken, ua.UserNameIdentityToken])
+    await server.load_certificate(options.cert)
+    await server.load_private_key(options.key)
+    trusted = [Path(path).read_bytes() for path in options.trust.split(",")]
+
+    async def only_trusted(certificate: x509.Certificate, _application) -> None:
+        if certificate.public_bytes(Encoding.DER) not in trusted:
+            raise ua.uaerrors.BadCertificateUntrusted
+
+    server.set_certificate_validator(only_trusted)
+
+    index = await server.register_namespace(NAMESPACE)
+    line = await server.nodes.objects.add_object(ua.NodeId(LINE, index), ua.QualifiedName("Line", index))
+    ticks = await line.add_variable(
+        ua.NodeId(TICKS, index), ua.QualifiedName("Ticks", index), ua.Variant(0, ua.VariantType.UInt32)
+    )
+    setpoint = await line.add_variable(ua.NodeId(SETPOINT, index), ua.QualifiedName("Setpoint", index), 20.0)
+    await setpoint.set_writable()
+    number = [ua.VariantType.Double]
+    await line.add_method(ua.NodeId(ADD, index), ua.QualifiedName("Add", index), add, number * 2, number)
+    return server, ticks
+
+
+async def main() -> int:
+    quiet()
+    options = server_options()
+    server, ticks = await build(options)
+    async with server:
+        report("listening", True)
+        stop = asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)
+        count = 0
+        while not stop.done():
+            await asyncio.sleep(0.02)
+            count += 1
+            await ticks.write_value(ua.Variant(count, ua.VariantType.UInt32))
+    return 0
+
+
+sys.exit(asyncio.run(main()))
