@@ -1,0 +1,210 @@
+//! The physics of a small batch line: a mixer that is charged, a reactor that heats and reacts, a filler that discharges.
+//!
+//! First-order models with fixed parameters, stepped by the caller's clock: the same inputs give the same run.
+
+use std::time::Duration;
+
+/// What the recipe is doing, in ISA-88 terms one phase after the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Step {
+    /// Nothing runs; equipment may be set up.
+    Idle,
+    /// The mixer is charged and stirred.
+    Charge,
+    /// The batch is in the reactor and heats to the set point.
+    Heat,
+    /// The reaction runs at the set point.
+    React,
+    /// The product goes to the filler.
+    Discharge,
+    /// The line is rinsed.
+    Clean,
+}
+
+impl Step {
+    /// Every step in the order of the recipe.
+    pub const ALL: [Self; 6] = [Self::Idle, Self::Charge, Self::Heat, Self::React, Self::Discharge, Self::Clean];
+
+    /// The name as it stands in the workflow file.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Idle => "idle",
+            Self::Charge => "charge",
+            Self::Heat => "heat",
+            Self::React => "react",
+            Self::Discharge => "discharge",
+            Self::Clean => "clean",
+        }
+    }
+
+    /// The step with this name.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|step| step.name() == name)
+    }
+}
+
+/// What people and recipes set. Units stand with each field.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SetPoints {
+    /// Agitator speed of the mixer, 1/min.
+    pub mixer_speed: f64,
+    /// Amount to charge, kg.
+    pub mixer_dose: f64,
+    /// Whether the mixer's inlet valve is open.
+    pub mixer_inlet: bool,
+    /// Reactor temperature, °C.
+    pub reactor_temperature: f64,
+    /// Reactor pressure limit, bar.
+    pub reactor_pressure: f64,
+    /// Filler speed, bottles per minute.
+    pub filler_rate: f64,
+}
+
+impl Default for SetPoints {
+    fn default() -> Self {
+        Self {
+            mixer_speed: 120.0,
+            mixer_dose: 400.0,
+            mixer_inlet: false,
+            reactor_temperature: 78.0,
+            reactor_pressure: 2.5,
+            filler_rate: 60.0,
+        }
+    }
+}
+
+/// What the line measures.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Measured {
+    /// Mixer level, kg.
+    pub mixer_level: f64,
+    /// Agitator speed, 1/min.
+    pub mixer_speed: f64,
+    /// Reactor level, kg.
+    pub reactor_level: f64,
+    /// Reactor temperature, °C.
+    pub reactor_temperature: f64,
+    /// Reactor pressure, bar.
+    pub reactor_pressure: f64,
+    /// Share of the batch that has reacted, 0 to 1.
+    pub conversion: f64,
+    /// Bottles filled in this batch.
+    pub bottles: u32,
+}
+
+impl Default for Measured {
+    fn default() -> Self {
+        Self {
+            mixer_level: 0.0,
+            mixer_speed: 0.0,
+            reactor_level: 0.0,
+            reactor_temperature: 20.0,
+            reactor_pressure: 1.0,
+            conversion: 0.0,
+            bottles: 0,
+        }
+    }
+}
+
+/// The line: where the recipe stands, what is set, what is measured.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Line {
+    /// What is set.
+    pub set: SetPoints,
+    /// What is measured.
+    pub measured: Measured,
+    filled: f64,
+}
+
+/// Moves `value` towards `target` with time constant `tau` seconds.
+fn approach(value: f64, target: f64, tau: f64, dt: f64) -> f64 {
+    target + (value - target) * (-dt / tau).exp()
+}
+
+impl Line {
+    /// Lets `by` pass while the recipe stands in `step`. Steps longer than a second are cut into seconds.
+    pub fn advance(&mut self, step: Step, by: Duration) {
+        let mut left = by.as_secs_f64().min(3600.0);
+        while left > 0.0 {
+            self.tick(step, left.min(1.0));
+            left -= 1.0;
+        }
+    }
+
+    fn tick(&mut self, step: Step, dt: f64) {
+        let (set, now) = (self.set, &mut self.measured);
+        let stirring = matches!(step, Step::Charge | Step::Clean);
+        now.mixer_speed = approach(now.mixer_speed, if stirring { set.mixer_speed } else { 0.0 }, 1.5, dt);
+        if step == Step::Charge && set.mixer_inlet {
+            now.mixer_level = (now.mixer_level + 80.0 * dt).min(set.mixer_dose);
+        }
+        if step == Step::Heat {
+            let moved = (100.0 * dt).min(now.mixer_level);
+            now.mixer_level -= moved;
+            now.reactor_level += moved;
+        }
+        let hot = matches!(step, Step::Heat | Step::React);
+        let target = if hot { set.reactor_temperature } else { 20.0 };
+        now.reactor_temperature = approach(now.reactor_temperature, target, if hot { 4.0 } else { 9.0 }, dt);
+        let vapour = ((now.reactor_temperature - 60.0) / 30.0).max(0.0);
+        now.reactor_pressure = (1.0 + vapour).min(set.reactor_pressure);
+        if step == Step::React && now.reactor_level > 0.0 {
+            let rate = 0.4 * ((now.reactor_temperature - 70.0) / 10.0).exp().min(3.0);
+            now.conversion = approach(now.conversion, 1.0, 1.0 / rate, dt);
+        }
+        if step == Step::Discharge {
+            let drawn = (set.filler_rate / 60.0 * dt * 20.0).min(now.reactor_level);
+            now.reactor_level -= drawn;
+            self.filled += drawn;
+            now.bottles = (self.filled / 5.0) as u32;
+        }
+        if step == Step::Clean {
+            (now.mixer_level, now.reactor_level, now.conversion) = (0.0, 0.0, 0.0);
+        }
+        if step == Step::Idle {
+            (self.filled, now.bottles) = (0.0, 0);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(line: &mut Line, step: Step, seconds: u64) {
+        line.advance(step, Duration::from_secs(seconds));
+    }
+
+    #[test]
+    fn a_batch_goes_through_the_line() {
+        let mut line = Line::default();
+        line.set.mixer_inlet = true;
+        run(&mut line, Step::Charge, 10);
+        assert!((line.measured.mixer_level - 400.0).abs() < 1e-9, "{line:?}");
+        run(&mut line, Step::Heat, 20);
+        assert!((line.measured.reactor_level - 400.0).abs() < 1e-9 && line.measured.mixer_level == 0.0, "{line:?}");
+        assert!((line.measured.reactor_temperature - 78.0).abs() < 1.0);
+        run(&mut line, Step::React, 20);
+        assert!(line.measured.conversion > 0.99, "{line:?}");
+        run(&mut line, Step::Discharge, 30);
+        assert!(line.measured.bottles == 80, "{line:?}");
+        run(&mut line, Step::Clean, 1);
+        assert_eq!(line.measured.conversion, 0.0);
+    }
+
+    #[test]
+    fn a_closed_inlet_charges_nothing() {
+        let mut line = Line::default();
+        run(&mut line, Step::Charge, 60);
+        assert_eq!(line.measured.mixer_level, 0.0);
+    }
+
+    #[test]
+    fn pressure_stays_below_its_limit() {
+        let mut line = Line { set: SetPoints { reactor_temperature: 400.0, ..SetPoints::default() }, ..Line::default() };
+        run(&mut line, Step::Heat, 600);
+        assert!(line.measured.reactor_pressure <= 2.5);
+    }
+}
