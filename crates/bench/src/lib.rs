@@ -1,1 +1,4 @@
-//! Load and measurement records.
+//! Load, measurement and records: our server beside its peers, in the same run.
+
+pub mod process;
+pub mod record;
