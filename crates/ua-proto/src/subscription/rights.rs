@@ -1,0 +1,55 @@
+//! What happens to running items when rights end, shrink or return (DESIGN invariant 2).
+
+use std::collections::BTreeMap;
+
+use access_model::Now;
+use opcua_types::MonitoringMode;
+
+use super::items::list;
+use super::{ItemSource, NodeRef, Sample, Subscriptions};
+
+impl Subscriptions {
+    /// The session's grant ended. Every queued value and every sent message kept for Republish is dropped at once; each
+    /// running item reports one value-less Bad_UserAccessDenied with the next message and then nothing, until
+    /// [`Subscriptions::recheck`] finds rights again.
+    pub fn silence(&mut self) {
+        for (key, item) in &mut self.items {
+            if item.mode != MonitoringMode::Disabled {
+                item.deny();
+                list(&mut self.subscriptions, item, key);
+            }
+        }
+        for subscription in self.subscriptions.values_mut() {
+            subscription.forget_retained(|_| false);
+        }
+    }
+
+    /// The session's rights changed or returned. Items that they no longer cover fall silent as in
+    /// [`Subscriptions::silence`]; items that they cover again resume with the present value; the others notice nothing.
+    pub fn recheck(&mut self, source: &mut dyn ItemSource, now: Now) {
+        let running = self.items.iter().filter(|(_, item)| item.mode != MonitoringMode::Disabled);
+        let keys: Vec<usize> = running.map(|(key, _)| key).collect();
+        for key in keys {
+            let Some(item) = self.items.get_mut(key) else { continue };
+            match source.sample(item.target.node, item.target.attribute) {
+                Sample::Denied => item.deny(),
+                Sample::Value(value) if item.denied => {
+                    item.denied = false;
+                    item.free_at = now.mono + item.interval;
+                    item.take(&value);
+                }
+                Sample::Value(_) => {}
+            }
+            list(&mut self.subscriptions, item, key);
+        }
+        let mut known: BTreeMap<(NodeRef, u32), bool> = BTreeMap::new();
+        let mut allowed = |node, attribute| {
+            *known.entry((node, attribute)).or_insert_with(|| !matches!(source.sample(node, attribute), Sample::Denied))
+        };
+        for subscription in self.subscriptions.values_mut() {
+            subscription.forget_retained(|message| {
+                message.entries.iter().all(|entry| entry.denial || allowed(entry.node, entry.attribute))
+            });
+        }
+    }
+}
