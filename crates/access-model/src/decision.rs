@@ -67,6 +67,9 @@ pub struct Decision {
     pub not_after: UnixTime,
     /// The snapshot it was decided under.
     pub epoch: Epoch,
+    /// Steps of the workflow that a permit depends on, sorted: when one of them ends, the permit has to be decided
+    /// again.
+    pub depends_on: Vec<String>,
 }
 
 /// Everything one principal may do at one server, decided in one go: what a token carries.

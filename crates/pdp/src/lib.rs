@@ -18,8 +18,19 @@
 pub mod plant;
 pub mod workflow;
 
+mod decide;
 mod fault;
+mod grant;
+mod kinds;
+mod rules;
+mod snapshot;
+mod world;
 
+pub use decide::{MAX_REASON, MIN_REASON, Unasked, answer, decide};
 pub use fault::{Fault, Faults, Origin};
+pub use grant::{Change, Grant, LiveGrant, NoGrant, NoGrantOrMap, grant, redecide};
 pub use plant::Plant;
-pub use workflow::{Marking, Workflow};
+pub use rules::MAX_POLICY_FILE;
+pub use snapshot::{Snapshot, Sources};
+pub use workflow::{InvalidStep, Marking, Workflow};
+pub use world::SCHEMA;

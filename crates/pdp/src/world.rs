@@ -1,0 +1,219 @@
+//! A plant and its workflow as Cedar entities, built once per snapshot, with an index from the names of a request to
+//! them. Decisions borrow the entities; only an asker whose roles differ from the registered ones gets a small set of
+//! its own.
+
+mod rows;
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::fmt::Display;
+use std::str::FromStr;
+use std::time::Duration;
+
+use access_model::{Action, MapDigest, ScopeMap};
+use cedar_policy::{Entities, Entity, EntityUid, Schema};
+
+use crate::fault::{FaultList, Faults, Origin, suggest};
+use crate::kinds::{Kind, Kinds};
+use crate::plant::{Plant, Scope, ScopeKind, Server};
+use crate::workflow::{Marking, Workflow};
+use rows::{Row, Rows};
+
+/// The schema that policies are checked against.
+pub const SCHEMA: &str = include_str!("plant.cedarschema");
+
+pub(crate) struct World {
+    pub plant: Plant,
+    pub workflow: Workflow,
+    pub schema: Schema,
+    pub entities: Entities,
+    pub askers: HashMap<String, Asker>,
+    pub applications: HashMap<String, Asker>,
+    pub servers: HashMap<String, Place>,
+    kinds: Kinds,
+    rows: Rows,
+}
+
+/// A person or an application that may ask.
+pub(crate) struct Asker {
+    pub uid: EntityUid,
+    /// Number among the applications; meaningless for persons.
+    pub number: usize,
+    /// Roles held always, sorted.
+    pub roles: Vec<String>,
+    /// Roles held only with a reason, sorted, each with its time box.
+    pub emergency: Vec<(String, Duration)>,
+}
+
+/// A server that may be asked about.
+pub(crate) struct Place {
+    pub uri: String,
+    pub digest: MapDigest,
+    /// Position of a scope in `scopes`.
+    pub by_name: HashMap<String, usize>,
+    /// In map order, without `public`.
+    pub scopes: Vec<EntityUid>,
+}
+
+/// Actions that a policy decides; `update_history` is insert and modify together.
+pub(crate) fn decided_actions() -> impl Iterator<Item = Action> {
+    Action::ALL.into_iter().filter(|action| *action != Action::UpdateHistory)
+}
+
+impl World {
+    pub(crate) fn build(
+        plant: Plant,
+        plant_text: &str,
+        workflow: Workflow,
+        digest: &dyn Fn(&ScopeMap) -> MapDigest,
+    ) -> Result<Self, Faults> {
+        check_steps(&plant, plant_text, &workflow)?;
+        let kinds = Kinds::new().map_err(internal)?;
+        let schema = Schema::from_str(SCHEMA).map_err(internal)?;
+        let rows = rows::all(&kinds, &plant, &workflow)?;
+        // Errors of the entity store must not depend on the order of a hash map.
+        let mut list: Vec<(&EntityUid, &Row)> = rows.iter().collect();
+        list.sort_unstable_by_key(|(uid, _)| *uid);
+        let entities = list.into_iter().map(|(_, row)| row.entity.clone());
+        let entities = Entities::from_entities(entities, Some(&schema)).map_err(internal)?;
+        let persons = plant.persons.iter();
+        let askers = persons.map(|(name, one)| (name.clone(), asker(&plant, kinds.uid(Kind::Person, name), 0, &one.roles)));
+        let applications = plant.applications.iter().enumerate().map(|(number, (uri, one))| {
+            (uri.clone(), asker(&plant, kinds.uid(Kind::Application, uri), number, &one.roles))
+        });
+        let mut servers = HashMap::new();
+        for (uri, server) in &plant.servers {
+            servers.insert(uri.clone(), place(&kinds, uri, server, digest)?);
+        }
+        Ok(Self {
+            askers: askers.collect(),
+            applications: applications.collect(),
+            servers,
+            schema,
+            entities,
+            rows,
+            kinds,
+            plant,
+            workflow,
+        })
+    }
+
+    pub(crate) fn uid(&self, kind: Kind, id: &str) -> EntityUid {
+        self.kinds.uid(kind, id)
+    }
+
+    pub(crate) fn knows(&self, uid: &EntityUid) -> bool {
+        self.rows.contains_key(uid)
+    }
+
+    /// The entity as it is registered.
+    pub(crate) fn entity(&self, uid: &EntityUid) -> Option<&Entity> {
+        self.rows.get(uid).map(|row| &row.entity)
+    }
+
+    /// What an entity is part of or names, sorted.
+    pub(crate) fn refers_to(&self, uid: &EntityUid) -> &[EntityUid] {
+        self.rows.get(uid).map_or(&[], |row| &row.refers_to)
+    }
+
+    /// The scopes of a server as the plant file has them, in the order of `place.scopes`.
+    pub(crate) fn scopes_of(&self, place: &Place) -> &[Scope] {
+        self.plant.servers.get(&place.uri).map_or(&[], |server| &server.scopes)
+    }
+
+    /// Ids of one kind, sorted.
+    pub(crate) fn ids(&self, kind: Kind) -> Vec<&str> {
+        let of_kind = self.rows.keys().filter(|uid| Kind::of(uid) == Some(kind));
+        let mut ids: Vec<&str> = of_kind.map(|uid| uid.id().unescaped()).collect();
+        ids.sort_unstable();
+        ids
+    }
+
+    /// The entities that a decision about `about` can see when `asker` holds just `roles`.
+    pub(crate) fn narrowed(
+        &self,
+        asker: &EntityUid,
+        roles: &[String],
+        about: impl IntoIterator<Item = EntityUid>,
+    ) -> Result<Entities, Faults> {
+        let is_role = |uid: &EntityUid| Kind::of(uid) == Some(Kind::Role);
+        let roles: HashSet<EntityUid> = roles.iter().map(|role| self.uid(Kind::Role, role)).collect();
+        let mut wanted: Vec<EntityUid> = about.into_iter().chain(roles.iter().cloned()).collect();
+        let mut list = Vec::new();
+        if let Some(row) = self.rows.get(asker) {
+            let (uid, attributes, parents) = row.entity.clone().into_inner();
+            let parents = parents.into_iter().filter(|parent| !is_role(parent)).chain(roles).collect();
+            list.push(Entity::new(uid, attributes, parents).map_err(internal)?);
+            wanted.extend(row.refers_to.iter().filter(|uid| !is_role(uid)).cloned());
+        }
+        let mut seen: HashSet<EntityUid> = HashSet::from([asker.clone()]);
+        while let Some(uid) = wanted.pop() {
+            if let Some(row) = self.rows.get(&uid).filter(|_| seen.insert(uid)) {
+                list.push(row.entity.clone());
+                wanted.extend(row.refers_to.iter().cloned());
+            }
+        }
+        let actions = self.schema.action_entities().map_err(internal)?;
+        Entities::from_entities(list.into_iter().chain(actions.iter().cloned()), None).map_err(internal)
+    }
+
+    /// The steps and phases a marking stands in.
+    pub(crate) fn standing(&self, marking: &Marking) -> (BTreeSet<String>, BTreeSet<String>) {
+        let steps: BTreeSet<String> = self.workflow.marked(marking).map(str::to_owned).collect();
+        let phases = steps.iter().filter_map(|step| self.phase_of(step)).map(str::to_owned).collect();
+        (steps, phases)
+    }
+
+    /// The phase of a step.
+    pub(crate) fn phase_of(&self, step: &str) -> Option<&str> {
+        self.workflow.steps().iter().find(|one| one.name == step).and_then(|one| one.phase.as_deref())
+    }
+}
+
+fn asker(plant: &Plant, uid: EntityUid, number: usize, held: &[String]) -> Asker {
+    let time_box = |role: &String| plant.roles.get(role).and_then(|row| row.break_glass);
+    let roles = held.iter().filter(|role| time_box(role).is_none()).cloned().collect();
+    let emergency = held.iter().filter_map(|role| time_box(role).map(|limit| (role.clone(), limit))).collect();
+    Asker { uid, number, roles, emergency }
+}
+
+fn place(kinds: &Kinds, uri: &str, server: &Server, digest: &dyn Fn(&ScopeMap) -> MapDigest) -> Result<Place, Faults> {
+    let map = server.scope_map().map_err(internal)?;
+    Ok(Place {
+        uri: uri.to_owned(),
+        digest: digest(&map),
+        by_name: server.scopes.iter().enumerate().map(|(at, scope)| (scope.name.clone(), at)).collect(),
+        scopes: server.scopes.iter().map(|scope| scope_uid(kinds, server, scope)).collect(),
+    })
+}
+
+/// `Scope::"server/scope"` or `Method::"server/method"`.
+fn scope_uid(kinds: &Kinds, server: &Server, scope: &Scope) -> EntityUid {
+    let kind = match scope.kind {
+        ScopeKind::Nodes => Kind::Scope,
+        ScopeKind::Method { .. } => Kind::Method,
+    };
+    kinds.uid(kind, &format!("{}/{}", server.name, scope.name))
+}
+
+/// Steps that scopes name must be steps of the workflow.
+fn check_steps(plant: &Plant, text: &str, workflow: &Workflow) -> Result<(), Faults> {
+    let mut faults = FaultList::new(Origin::Plant, text);
+    let known: BTreeSet<&str> = workflow.steps().iter().map(|step| step.name.as_str()).collect();
+    for scope in plant.servers.values().flat_map(|server| &server.scopes) {
+        for step in scope.steps.iter().filter(|step| !known.contains(step.as_str())) {
+            let quoted = format!("\"{step}\"");
+            let at = text.find(&quoted).unwrap_or(0);
+            let hint = suggest(step, known.iter().copied());
+            let message = format!("scope `{}` names step `{step}`, which the workflow does not have", scope.name);
+            faults.add(at..at + quoted.len(), message, hint);
+        }
+    }
+    faults.finish()
+}
+
+/// What cannot happen with a checked plant; said, not panicked, if it does.
+pub(crate) fn internal(error: impl Display) -> Faults {
+    let mut faults = FaultList::new(Origin::Plant, "");
+    faults.add(0..0, format!("the plant cannot be turned into entities: {error}"), None);
+    faults.finish().err().unwrap_or(Faults(Vec::new()))
+}
