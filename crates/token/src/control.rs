@@ -1,7 +1,12 @@
 //! Signed control updates: what the authority tells its gates about live grants.
 
 use access_model::{Epoch, Reason, Refusal, UnixTime};
+use serde::Serialize;
+use serde::ser::{SerializeStruct, Serializer};
 
+use crate::json::{Json, Object};
+use crate::jws::{self, Kind, Parts, malformed};
+use crate::payload::{self, MAX_ID_LEN};
 use crate::{Issuer, MintError, RightsClaim, Signer, Verified};
 
 /// A token that is no longer valid.
@@ -50,18 +55,100 @@ pub struct Update {
 /// The longest update that is looked at.
 pub const MAX_UPDATE_LEN: usize = 16 * 1024 * 1024;
 
-/// Signs an update.
+/// Signs an update. Times are rounded down to whole seconds.
 ///
 /// # Errors
 /// An empty issuer or audience, an update longer than [`MAX_UPDATE_LEN`], a key that cannot sign.
-pub fn seal(_update: &Update, _signer: &Signer) -> Result<Vec<u8>, MintError> {
-    Err(MintError::Signing)
+pub fn seal(update: &Update, signer: &Signer) -> Result<Vec<u8>, MintError> {
+    for (name, value) in [("iss", &update.issuer), ("aud", &update.audience)] {
+        if value.is_empty() {
+            return Err(MintError::Empty(name));
+        }
+    }
+    let ids = update.revoked.iter().map(|entry| &entry.id).chain(update.replaced.iter().map(|entry| &entry.id));
+    if let Some(long) = ids.map(String::len).find(|len| *len > MAX_ID_LEN) {
+        return Err(MintError::LongId(long));
+    }
+    let payload = serde_json::to_vec(update).map_err(|_| MintError::Signing)?;
+    let text = jws::seal(Kind::ControlUpdate, &payload, signer).ok_or(MintError::Signing)?;
+    if text.len() > MAX_UPDATE_LEN {
+        return Err(MintError::TooLarge(text.len()));
+    }
+    Ok(text.into_bytes())
 }
 
 /// Checks form, signature, issuer and audience of an update. Its place in the order of epochs is the gate's business.
 ///
 /// # Errors
 /// The first fault found, under its own reason.
-pub fn open(_bytes: &[u8], _issuers: &[Issuer], _audience: &str) -> Result<Verified<Update>, Refusal> {
-    Err(Refusal::new(Reason::TokenMalformed, "not three parts"))
+pub fn open(bytes: &[u8], issuers: &[Issuer], audience: &str) -> Result<Verified<Update>, Refusal> {
+    let parts = Parts::split(bytes, MAX_UPDATE_LEN)?;
+    let (issuer, payload) = parts.verify(Kind::ControlUpdate, issuers)?;
+    if !payload::is_for(&payload, audience) {
+        return Err(Refusal::new(Reason::TokenAudience, "the update is for another gate"));
+    }
+    parse(&payload, &issuer.name, audience).map(Verified::new).ok_or_else(|| malformed("the update is not in its form"))
+}
+
+impl Serialize for Update {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let revoked: Vec<_> = self.revoked.iter().map(|entry| (&entry.id, entry.expires.as_seconds())).collect();
+        let mut out = serializer.serialize_struct("Update", 7)?;
+        out.serialize_field("iss", &self.issuer)?;
+        out.serialize_field("aud", &self.audience)?;
+        out.serialize_field("iat", &self.issued_at.as_seconds())?;
+        out.serialize_field("epoch", &self.epoch.0)?;
+        if let Some(previous) = self.previous {
+            out.serialize_field("previous", &previous.0)?;
+        }
+        out.serialize_field("revoked", &revoked)?;
+        out.serialize_field("replaced", &self.replaced)?;
+        out.end()
+    }
+}
+
+impl Serialize for Replacement {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut out = serializer.serialize_struct("Replacement", 4)?;
+        out.serialize_field("jti", &self.id)?;
+        out.serialize_field("exp", &self.not_after.as_seconds())?;
+        payload::serialize_rights::<S>(&self.rights, &mut out)?;
+        out.end()
+    }
+}
+
+fn parse(payload: &Object, issuer: &str, audience: &str) -> Option<Update> {
+    let number = |name: &str| payload.get(name).and_then(Json::whole).and_then(|number| u64::try_from(number).ok());
+    let epoch = Epoch(number("epoch")?);
+    let previous = if payload.contains_key("previous") { Some(Epoch(number("previous")?)) } else { None };
+    let update = Update {
+        issuer: issuer.to_owned(),
+        audience: audience.to_owned(),
+        epoch,
+        previous,
+        issued_at: UnixTime::from_seconds(payload.get("iat")?.whole()?),
+        revoked: payload.get("revoked")?.array()?.iter().map(revocation).collect::<Option<_>>()?,
+        replaced: payload.get("replaced")?.array()?.iter().map(replacement).collect::<Option<_>>()?,
+    };
+    let nothing_new = update.revoked.is_empty() && update.replaced.is_empty();
+    let in_order = previous.is_none_or(|previous| previous < epoch || (previous == epoch && nothing_new));
+    in_order.then_some(update)
+}
+
+fn id(value: &Json) -> Option<String> {
+    value.text().filter(|id| !id.is_empty() && id.len() <= MAX_ID_LEN).map(str::to_owned)
+}
+
+fn revocation(value: &Json) -> Option<Revocation> {
+    let [jti, expires] = value.array()? else { return None };
+    Some(Revocation { id: id(jti)?, expires: UnixTime::from_seconds(expires.whole()?) })
+}
+
+fn replacement(value: &Json) -> Option<Replacement> {
+    let members = value.object()?;
+    Some(Replacement {
+        id: id(members.get("jti")?)?,
+        rights: payload::rights(members).ok()?,
+        not_after: UnixTime::from_seconds(members.get("exp")?.whole()?),
+    })
 }

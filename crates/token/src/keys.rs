@@ -87,11 +87,14 @@ impl Signer {
     pub fn generate(algorithm: Algorithm) -> Result<Self, InvalidKey> {
         let failed = |_| InvalidKey::Generation;
         let pkcs8 = match algorithm {
-            Algorithm::Es256 => {
-                EcdsaKeyPair::generate(&ECDSA_P256_SHA256_FIXED_SIGNING).and_then(|key| key.to_pkcs8v1()).map_err(failed)?.as_ref().to_vec()
-            }
+            Algorithm::Es256 => EcdsaKeyPair::generate(&ECDSA_P256_SHA256_FIXED_SIGNING)
+                .and_then(|key| key.to_pkcs8v1())
+                .map_err(failed)?
+                .as_ref()
+                .to_vec(),
             Algorithm::Rs256 => {
-                let der: Result<Pkcs8V1Der<'_>, _> = RsaKeyPair::generate(KeySize::Rsa2048).and_then(|key| key.as_der());
+                let der: Result<Pkcs8V1Der<'_>, _> =
+                    RsaKeyPair::generate(KeySize::Rsa2048).and_then(|key| key.as_der());
                 der.map_err(failed)?.as_ref().to_vec()
             }
             Algorithm::EdDsa => {

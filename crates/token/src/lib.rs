@@ -20,8 +20,11 @@ pub mod control;
 mod entropy;
 mod json;
 mod jwks;
+mod jws;
 mod keys;
 mod mint;
+mod payload;
+mod scope_code;
 mod scope_set;
 mod verify;
 

@@ -1,5 +1,11 @@
 //! Sets of scopes.
 
+use access_model::ScopeMap;
+
+/// One past the highest position of any map.
+const END: u32 = 1 << 24;
+const _: () = assert!(END as usize == ScopeMap::MAX, "positions end where maps end");
+
 /// A sorted set of scope positions, kept as disjoint runs: its size in memory follows the size of its encoding,
 /// never the number of scopes it holds.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -23,14 +29,15 @@ pub enum InvalidScopeSet {
 }
 
 impl ScopeSet {
-    /// The set of the positions in `scopes`, in any order.
+    /// The set of the positions in `scopes`, in any order. Positions that no map has (from [`ScopeMap::MAX`] up) are
+    /// left out.
     pub fn from_positions(scopes: impl IntoIterator<Item = u32>) -> Self {
         let mut all: Vec<u32> = scopes.into_iter().collect();
         all.sort_unstable();
         Self::from_sorted(all)
     }
 
-    /// The set of the positions in `scopes`, which ascend; one that does not ascend is skipped.
+    /// The set of the positions in `scopes`, which ascend; one that does not ascend, or that no map has, is left out.
     pub fn from_sorted(scopes: impl IntoIterator<Item = u32>) -> Self {
         let mut set = Self::default();
         for scope in scopes {
@@ -41,7 +48,10 @@ impl ScopeSet {
 
     /// Adds a run that starts behind the last one, and joins it to the last one when they touch. Anything else is
     /// skipped.
-    fn push_run(&mut self, first: u32, last: u32) {
+    pub(crate) fn push_run(&mut self, first: u32, last: u32) {
+        if last >= END {
+            return;
+        }
         match self.runs.last_mut() {
             Some((_, end)) if first <= *end => {}
             Some((_, end)) if first == *end + 1 => *end = last,

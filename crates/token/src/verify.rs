@@ -1,8 +1,15 @@
 //! A token into verified claims.
 
+use std::time::Duration;
+
 use access_model::{Reason, Refusal, UnixTime};
 
-use crate::{Claims, Verified, VerifyingKey};
+use crate::json::Json;
+use crate::jws::{Kind, Parts, malformed};
+use crate::{Claims, Verified, VerifyingKey, payload};
+
+/// How far `nbf` and `iat` may lie ahead of this clock. `exp` has no such slack.
+const SKEW: Duration = Duration::from_secs(60);
 
 /// The longest token that is looked at, whatever an [`Expectation`] says.
 pub const MAX_TOKEN_LEN: usize = 256 * 1024;
@@ -37,8 +44,32 @@ pub struct Expectation<'a> {
 ///
 /// # Errors
 /// The first fault found, under its own reason.
-pub fn verify(_token: &[u8], _expected: &Expectation<'_>) -> Result<Verified<Claims>, Refusal> {
-    Err(Refusal::new(Reason::TokenMalformed, "not three parts"))
+pub fn verify(token: &[u8], expected: &Expectation<'_>) -> Result<Verified<Claims>, Refusal> {
+    let parts = Parts::split(token, expected.max_len.min(MAX_TOKEN_LEN))?;
+    let (issuer, payload) = parts.verify(Kind::AccessToken, expected.issuers)?;
+    if !payload::is_for(&payload, expected.audience) {
+        return Err(Refusal::new(Reason::TokenAudience, "the token is for another server"));
+    }
+    let claims = Claims { audience: expected.audience.to_owned(), ..payload::parse(&payload)? };
+    check_time(&claims, expected.now)?;
+    // A token that is bound to no certificate can be used by whoever steals it.
+    if issuer.require_confirmation && claims.confirmation.is_none() {
+        return Err(Refusal::new(Reason::TokenUnbound, "the token names no client certificate"));
+    }
+    Ok(Verified::new(claims))
+}
+
+fn check_time(claims: &Claims, now: UnixTime) -> Result<(), Refusal> {
+    if now >= claims.expires {
+        let late = now.since(claims.expires).as_secs();
+        return Err(Refusal::new(Reason::TokenExpired, format!("the token ended {late} s ago")));
+    }
+    let starts = claims.not_before.max(claims.issued_at);
+    if starts > now + SKEW {
+        let early = starts.since(now).as_secs();
+        return Err(Refusal::new(Reason::TokenNotYetValid, format!("the token starts in {early} s")));
+    }
+    Ok(())
 }
 
 /// What a token says about itself, believed by nobody.
@@ -58,6 +89,15 @@ pub struct Peeked {
 ///
 /// # Errors
 /// A token that is too long or no compact JWS of JSON.
-pub fn danger_peek_unverified(_token: &[u8]) -> Result<Peeked, Refusal> {
-    Err(Refusal::new(Reason::TokenMalformed, "not three parts"))
+pub fn danger_peek_unverified(token: &[u8]) -> Result<Peeked, Refusal> {
+    let parts = Parts::split(token, MAX_TOKEN_LEN)?;
+    let text = |name: &str| parts.header.get(name).and_then(Json::text).map(str::to_owned);
+    let bytes = parts.unverified_payload()?;
+    let members = Json::parse_object(&bytes).map_err(|_| malformed("the payload is no JSON object"))?;
+    Ok(Peeked {
+        algorithm: text("alg").unwrap_or_default(),
+        key_id: text("kid"),
+        claims: payload::parse(&members).ok(),
+        payload: String::from_utf8(bytes).map_err(|_| malformed("the payload is not UTF-8"))?,
+    })
 }
