@@ -163,9 +163,12 @@ mod tests {
         use DeadbandType::{Absolute, Percent};
         let good = StatusCode::Good;
         // 5 % of 200 is 10.
-        for (kind, band, step, expected) in
-            [(Absolute, 2.0, 2.0, false), (Absolute, 2.0, -2.5, true), (Percent, 5.0, 10.0, false), (Percent, 5.0, 10.5, true)]
-        {
+        for (kind, band, step, expected) in [
+            (Absolute, 2.0, 2.0, false),
+            (Absolute, 2.0, -2.5, true),
+            (Percent, 5.0, 10.0, false),
+            (Percent, 5.0, 10.5, true),
+        ] {
             let parsed = Filter::read(&filter(DataChangeTrigger::StatusValue, kind, band), &target()).unwrap();
             assert_eq!(parsed.passes(&at(50.0, good, 1), &at(50.0 + step, good, 1)), expected, "{kind:?} {step}");
             let (old, new) = (vec![1.0, 50.0], vec![1.0, 50.0 + step]);

@@ -6,9 +6,9 @@ use std::time::Duration;
 use access_model::Mono;
 use opcua_types::{DataValue, MonitoringMode, NumericRange, StatusCode, TimestampsToReturn};
 
+use super::Target;
 use super::filter::Filter;
 use super::range::select;
-use super::Target;
 
 /// InfoType DataValue (bit 10) and Overflow (bit 7) of a status code (OPC 10000-4 §7.39).
 const OVERFLOW: u32 = 0x480;
@@ -207,11 +207,11 @@ mod tests {
     /// OPC 10000-4 §5.13.1.5: which value goes and which one carries the overflow bit.
     #[test]
     fn a_full_queue_drops_by_policy_and_marks_the_gap() {
-        let cases: [(usize, bool, &[(i32, bool)]); 4] = [
-            (3, true, &[(3, true), (4, false), (5, false)]),
-            (3, false, &[(1, false), (2, false), (5, true)]),
-            (1, true, &[(5, false)]),
-            (1, false, &[(5, false)]),
+        let cases = [
+            (3, true, vec![(3, true), (4, false), (5, false)]),
+            (3, false, vec![(1, false), (2, false), (5, true)]),
+            (1, true, vec![(5, false)]),
+            (1, false, vec![(5, false)]),
         ];
         for (capacity, discard_oldest, expected) in cases {
             let mut item = item(capacity, discard_oldest);

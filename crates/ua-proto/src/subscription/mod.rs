@@ -39,7 +39,6 @@ mod rights;
 mod source;
 mod watch;
 
-
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
@@ -57,8 +56,8 @@ pub use limits::SubscriptionLimits;
 use publish::{Farewell, Retained, WaitingPublish};
 pub use range::select;
 pub use source::{ItemSource, Sample, Target};
-use watch::{Due, Watchers};
 pub use watch::WatchChange;
+use watch::{Due, Watchers};
 
 /// How a Publish request is answered: the pair that the server needs to address its response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,7 +99,7 @@ struct Subscription {
     id: u32,
     priority: u8,
     enabled: bool,
-    /// Zero in the request means: as many as the limits allow.
+    /// Most notifications in one message.
     max_notifications: usize,
     cycle: Cycle,
     /// The number of the next message that carries notifications.
@@ -258,8 +257,8 @@ impl Subscriptions {
     /// Bad_NoSubscription.
     pub fn delete(&mut self, request: &DeleteSubscriptionsRequest) -> Vec<StatusCode> {
         let ids = request.subscription_ids.as_deref().unwrap_or_default();
-        let results = ids.iter().map(|id| if self.drop_subscription(*id) { StatusCode::Good } else {
-            StatusCode::BadSubscriptionIdInvalid
+        let results = ids.iter().map(|id| {
+            if self.drop_subscription(*id) { StatusCode::Good } else { StatusCode::BadSubscriptionIdInvalid }
         });
         let results = results.collect();
         if self.subscriptions.is_empty() {
@@ -358,3 +357,6 @@ fn date_time(now: Now) -> DateTime {
     const FROM_1601_TO_1970: i64 = 11_644_473_600_000_000;
     DateTime::from(now.unix.as_micros().saturating_add(FROM_1601_TO_1970).saturating_mul(10))
 }
+
+#[cfg(test)]
+mod tests;

@@ -12,9 +12,7 @@ use opcua_types::{
 
 use super::cycle::Step;
 use super::item::Item;
-use super::{
-    ItemSource, NodeRef, Phase, PublishAnswer, PublishTicket, Sample, Subscription, Subscriptions, date_time,
-};
+use super::{ItemSource, NodeRef, Phase, PublishAnswer, PublishTicket, Sample, Subscription, Subscriptions, date_time};
 
 /// Acknowledgements that one Publish request may carry.
 const MAX_ACKNOWLEDGEMENTS: usize = 1_000;
@@ -190,7 +188,8 @@ impl Subscriptions {
                 subscription.cycle.phase() == Phase::Late
                     || (subscription.more && subscription.notifications_available())
             });
-            let Some(next) = late.min_by_key(|subscription| (Reverse(subscription.priority), subscription.served)) else {
+            let Some(next) = late.min_by_key(|subscription| (Reverse(subscription.priority), subscription.served))
+            else {
                 return;
             };
             let (id, available) = (next.id, next.notifications_available());
