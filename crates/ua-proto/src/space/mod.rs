@@ -2,90 +2,221 @@
 //! application added, as a struct of arrays.
 //!
 //! Nothing here decides who may see or do something: [`Space::scope`] tells in which scope a node lies, browsing and
-//! translating take a visibility predicate, and the server asks its gate.
+//! translating take a visibility predicate, and the server asks its gate. There are no events and no history.
 
-mod types;
+mod added;
+mod attributes;
+mod browse;
+pub mod gds;
+mod grow;
+mod ids;
+pub mod ns0;
+mod range;
 mod references;
+mod server_object;
+#[cfg(test)]
+mod tests;
+mod types;
+mod typing;
+mod values;
 
-use access_model::{ScopeIndex, UnixTime};
-use opcua_types::{
-    Argument, AttributeId, BrowseDescription, BrowseDirection, BrowsePathTarget, DataValue, LocalizedText, NodeClass,
-    NodeId, NumericRange, QualifiedName, RelativePath, StatusCode, Variant,
-};
+use std::collections::BTreeMap;
+use std::fmt;
 
+use access_model::ScopeIndex;
+use opcua_types::{ContextOwned, DataValue, Identifier, NodeClass, NodeId};
+
+pub use range::{read_range, write_range};
 pub use types::*;
+pub use values::date_time;
+
+use added::Added;
+
+/// The namespace of the standard itself.
+pub const UA_NAMESPACE: &str = "http://opcfoundation.org/UA/";
+
+/// The most namespaces a space takes.
+const MAX_NAMESPACES: usize = 1_024;
 
 /// The address space.
-#[derive(Debug, Default)]
-pub struct Space {}
+pub struct Space {
+    namespaces: Vec<String>,
+    added: Added,
+    /// Scopes of namespace 0 where they differ from the table.
+    scopes: BTreeMap<NodeRef, ScopeIndex>,
+    /// Values of namespace 0 where they differ from the table.
+    overlay: BTreeMap<NodeRef, DataValue>,
+    facts: Option<ServerFacts>,
+    changes: Changes,
+    /// How many nodes were given a number of namespace 1.
+    numbered: u32,
+    context: ContextOwned,
+}
 
-#[allow(unused_variables, missing_docs)]
+impl fmt::Debug for Space {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Space").field("namespaces", &self.namespaces).field("nodes", &self.len()).finish()
+    }
+}
+
 impl Space {
-    pub fn new(config: SpaceConfig) -> Result<Self, SpaceError> { Ok(Self {}) }
-    pub fn reserve(&mut self, nodes: usize) {}
-    pub fn len(&self) -> usize { 0 }
-    pub fn nodes(&self) -> impl Iterator<Item = NodeRef> { std::iter::empty() }
-    pub fn namespaces(&self) -> &[String] { &[] }
-    pub fn add_namespace(&mut self, uri: &str) -> Result<u16, SpaceError> { Ok(0) }
-    pub fn set_server_facts(&mut self, facts: ServerFacts) {}
-    pub fn server_facts(&self) -> Option<&ServerFacts> { None }
-    pub fn server_facts_mut(&mut self) -> Option<&mut ServerFacts> { None }
-
-    pub fn find(&self, id: &NodeId) -> Option<NodeRef> { None }
-    pub fn contains(&self, node: NodeRef) -> bool { false }
-    pub fn id(&self, node: NodeRef) -> NodeId { NodeId::null() }
-    pub fn class(&self, node: NodeRef) -> NodeClass { NodeClass::Unspecified }
-    pub fn browse_name(&self, node: NodeRef) -> QualifiedName { QualifiedName::null() }
-    pub fn display_name(&self, node: NodeRef) -> LocalizedText { LocalizedText::null() }
-    pub fn scope(&self, node: NodeRef) -> ScopeIndex { ScopeIndex::NOWHERE }
-    pub fn set_scope(&mut self, node: NodeRef, scope: ScopeIndex) {}
-    pub fn set_scope_below(&mut self, node: NodeRef, scope: ScopeIndex) {}
-
-    pub fn attribute(&self, node: NodeRef, attribute: AttributeId) -> Result<Variant, StatusCode> { Err(StatusCode::BadAttributeIdInvalid) }
-    pub fn access_level(&self, node: NodeRef) -> AccessLevel { AccessLevel::NONE }
-    pub fn executable(&self, node: NodeRef) -> bool { false }
-    pub fn data_type(&self, node: NodeRef) -> Option<NodeRef> { None }
-    pub fn value_rank(&self, node: NodeRef) -> i32 { -2 }
-    pub fn value(&self, node: NodeRef, now: UnixTime) -> DataValue { DataValue::null() }
-    pub fn write_value(&mut self, node: NodeRef, range: &NumericRange, value: DataValue, now: UnixTime) -> StatusCode { StatusCode::Good }
-    pub fn set_value(&mut self, node: NodeRef, value: DataValue, now: UnixTime) -> StatusCode { StatusCode::Good }
-    pub fn set_overlay(&mut self, node: NodeRef, value: DataValue) {}
-    pub fn take_changes(&mut self) -> Changes { Changes::default() }
-
-    pub fn references(&self, node: NodeRef, direction: BrowseDirection, type_: Option<NodeRef>, include_subtypes: bool) -> impl Iterator<Item = Reference> + '_ { std::iter::empty() }
-    pub fn is_subtype_of(&self, node: NodeRef, ancestor: NodeRef) -> bool { false }
-    pub fn type_definition(&self, node: NodeRef) -> Option<NodeRef> { None }
-    pub fn parent(&self, node: NodeRef) -> Option<NodeRef> { None }
-    pub fn child(&self, node: NodeRef, name: &QualifiedName) -> Option<NodeRef> { None }
-    pub fn browse_spec(&self, description: &BrowseDescription) -> Result<BrowseSpec, StatusCode> { Err(StatusCode::BadNodeIdUnknown) }
-    pub fn browse(&self, spec: &BrowseSpec, max: usize, visible: &mut dyn FnMut(NodeRef) -> bool) -> BrowsePage { BrowsePage::default() }
-    pub fn translate_browse_path(&self, start: NodeRef, path: &RelativePath, visible: &mut dyn FnMut(NodeRef) -> bool) -> Result<Vec<BrowsePathTarget>, StatusCode> { Err(StatusCode::BadNoMatch) }
-    pub fn method_on(&self, object: NodeRef, method: NodeRef) -> bool { false }
-    pub fn method_arguments(&self, method: NodeRef) -> (Vec<Argument>, Vec<Argument>) { (Vec::new(), Vec::new()) }
-    pub fn value_fits(&self, value: &Variant, data_type: NodeRef, rank: i32) -> bool { true }
-
-    pub fn add_folder(&mut self, parent: NodeRef, id: Option<NodeId>, name: &str, scope: ScopeIndex) -> Result<NodeRef, SpaceError> { Err(SpaceError::Full) }
-    pub fn add_object(&mut self, parent: NodeRef, id: Option<NodeId>, name: &str, type_definition: NodeRef, scope: ScopeIndex) -> Result<NodeRef, SpaceError> { Err(SpaceError::Full) }
-    pub fn add_variable(&mut self, variable: NewVariable<'_>) -> Result<NodeRef, SpaceError> { Err(SpaceError::Full) }
-    pub fn add_method(&mut self, method: NewMethod<'_>) -> Result<NodeRef, SpaceError> { Err(SpaceError::Full) }
-    pub fn add_node(&mut self, node: NewNode<'_>) -> Result<NodeRef, SpaceError> { Err(SpaceError::Full) }
-    pub fn add_reference(&mut self, source: NodeRef, type_: NodeRef, target: NodeRef) -> Result<(), SpaceError> { Ok(()) }
-}
-
-/// Well-known nodes.
-pub mod ns0 {
-    use super::NodeRef;
-    /// The node `i=<id>` of namespace 0.
-    #[must_use]
-    pub fn find_numeric(_id: u32) -> Option<NodeRef> { None }
-}
-
-/// The nodes of an authorization service.
-pub mod gds {
-    use super::{AuthorizationNodes, AuthorizationService, Space, SpaceError};
-    /// Adds the GDS namespace and its AuthorizationServices with one service.
+    /// Namespace 0, and a metadata object for each further namespace.
     ///
     /// # Errors
-    /// A node cannot be added.
-    pub fn add(_space: &mut Space, _service: &AuthorizationService<'_>) -> Result<AuthorizationNodes, SpaceError> { Err(SpaceError::Full) }
+    /// Too many namespaces, or one is named twice, is empty or longer than 255 bytes.
+    pub fn new(config: SpaceConfig) -> Result<Self, SpaceError> {
+        let mut space = Self {
+            namespaces: vec![UA_NAMESPACE.to_owned()],
+            added: Added::default(),
+            scopes: BTreeMap::new(),
+            overlay: BTreeMap::new(),
+            facts: None,
+            changes: Changes::default(),
+            numbered: 0,
+            context: ContextOwned::default(),
+        };
+        // Namespace 1 has to exist before the metadata objects, which lie in it.
+        space.namespaces.push(config.application_uri.clone());
+        space.add_metadata(&config.application_uri)?;
+        for uri in &config.namespaces {
+            space.add_namespace(uri)?;
+        }
+        Ok(space)
+    }
+
+    /// Makes room for nodes to be added.
+    pub fn reserve(&mut self, nodes: usize) {
+        self.added.reserve(nodes);
+    }
+
+    /// How many nodes there are, namespace 0 included.
+    #[must_use]
+    #[expect(clippy::len_without_is_empty, reason = "namespace 0 is always there")]
+    pub fn len(&self) -> usize {
+        ns0::COUNT as usize + self.added.len() as usize
+    }
+
+    /// Every node.
+    pub fn nodes(&self) -> impl Iterator<Item = NodeRef> + use<> {
+        (0..ns0::COUNT + self.added.len()).map(NodeRef)
+    }
+
+    /// The NamespaceArray.
+    #[must_use]
+    pub fn namespaces(&self) -> &[String] {
+        &self.namespaces
+    }
+
+    /// The index of a namespace; it is added, with its metadata object, if it is new.
+    ///
+    /// # Errors
+    /// There are too many, or the URI is empty or longer than 255 bytes.
+    pub fn add_namespace(&mut self, uri: &str) -> Result<u16, SpaceError> {
+        if let Some(known) = self.namespaces.iter().position(|known| known == uri) {
+            return u16::try_from(known).map_err(|_| SpaceError::Full);
+        }
+        let index = u16::try_from(self.namespaces.len()).map_err(|_| SpaceError::Full)?;
+        if usize::from(index) >= MAX_NAMESPACES {
+            return Err(SpaceError::Full);
+        }
+        self.namespaces.push(uri.to_owned());
+        match self.add_metadata(uri) {
+            Ok(()) => Ok(index),
+            Err(error) => {
+                self.namespaces.pop();
+                Err(error)
+            }
+        }
+    }
+
+    /// The node with this id.
+    #[must_use]
+    pub fn find(&self, id: &NodeId) -> Option<NodeRef> {
+        match (id.namespace, &id.identifier) {
+            (0, Identifier::Numeric(number)) => ns0::find_numeric(*number),
+            (0, _) => None,
+            _ => self.added.ids.find(id).map(|at| NodeRef(ns0::COUNT + at)),
+        }
+    }
+
+    /// Whether there is such a node.
+    #[must_use]
+    pub fn contains(&self, node: NodeRef) -> bool {
+        node.0 < ns0::COUNT + self.added.len()
+    }
+
+    /// The node's id; null if there is no such node.
+    #[must_use]
+    pub fn id(&self, node: NodeRef) -> NodeId {
+        match Self::added_at(node) {
+            None => NodeId::new(0, ns0::numeric(node)),
+            Some(at) => self.added.ids.id(at),
+        }
+    }
+
+    /// The node's class; `Unspecified` if there is no such node.
+    #[must_use]
+    pub fn class(&self, node: NodeRef) -> NodeClass {
+        let class = self.shape(node).map_or_else(|| ns0::class(node), |shape| shape.class);
+        match class {
+            _ if !self.contains(node) => NodeClass::Unspecified,
+            1 => NodeClass::Object,
+            2 => NodeClass::Variable,
+            4 => NodeClass::Method,
+            8 => NodeClass::ObjectType,
+            16 => NodeClass::VariableType,
+            32 => NodeClass::ReferenceType,
+            64 => NodeClass::DataType,
+            128 => NodeClass::View,
+            _ => NodeClass::Unspecified,
+        }
+    }
+
+    /// The scope the node lies in; nowhere if there is no such node.
+    #[must_use]
+    pub fn scope(&self, node: NodeRef) -> ScopeIndex {
+        match Self::added_at(node) {
+            Some(at) => self.added.scope(at),
+            None => match self.scopes.get(&node) {
+                Some(scope) => *scope,
+                None if ns0::hidden(node) => ScopeIndex::NOWHERE,
+                None => ScopeIndex::PUBLIC,
+            },
+        }
+    }
+
+    /// Puts a node into a scope.
+    pub fn set_scope(&mut self, node: NodeRef, scope: ScopeIndex) {
+        match Self::added_at(node) {
+            Some(at) => self.added.set_scope(at, scope),
+            None => {
+                self.scopes.insert(node, scope);
+            }
+        }
+    }
+
+    /// Puts a node and the objects, variables and methods below it into a scope.
+    pub fn set_scope_below(&mut self, node: NodeRef, scope: ScopeIndex) {
+        let mut open = vec![node];
+        let mut seen = std::collections::BTreeSet::new();
+        while let Some(node) = open.pop() {
+            if !seen.insert(node) {
+                continue;
+            }
+            self.set_scope(node, scope);
+            let forward = opcua_types::BrowseDirection::Forward;
+            let below = self.references(node, forward, Some(ns0::HIERARCHICAL_REFERENCES), true);
+            open.extend(below.map(|reference| reference.target).filter(|target| {
+                matches!(self.class(*target), NodeClass::Object | NodeClass::Variable | NodeClass::Method)
+            }));
+        }
+    }
+
+    /// Position among the added nodes; `None` for a node of namespace 0.
+    fn added_at(node: NodeRef) -> Option<u32> {
+        node.0.checked_sub(ns0::COUNT)
+    }
 }
+
+/// A result that ends in an OPC UA status.
+type Status<T> = Result<T, opcua_types::StatusCode>;

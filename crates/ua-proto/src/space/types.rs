@@ -3,7 +3,7 @@
 use access_model::{ScopeIndex, UnixTime};
 use opcua_types::{
     Argument, BrowseDirection, ByteString, NodeClass, NodeId, QualifiedName, ReferenceDescription,
-    ServerState, StatusCode, UserTokenPolicy, Variant,
+    ServerState, UserTokenPolicy, Variant,
 };
 
 /// A node of one [`super::Space`]: dense, namespace 0 first, then the added nodes in the order they were added.
@@ -151,6 +151,8 @@ pub struct NewMethod<'a> {
     pub parent: NodeRef,
     /// The browse name.
     pub name: &'a str,
+    /// The browse name's namespace; the id's unless given.
+    pub name_namespace: Option<u16>,
     /// What it takes; no property when empty.
     pub inputs: Vec<Argument>,
     /// What it gives; no property when empty.
@@ -323,6 +325,3 @@ pub struct AuthorizationNodes {
 pub(super) fn same_name(name: &QualifiedName, namespace: u16, text: &str) -> bool {
     name.namespace_index == namespace && name.name.as_ref() == text
 }
-
-/// Shorthand of the module's results that end in an OPC UA status.
-pub(super) type Status<T> = Result<T, StatusCode>;
