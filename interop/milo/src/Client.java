@@ -1,0 +1,285 @@
+// The Milo client: takes the steps of interop/README.md against any server and prints one JSON line for each.
+
+import static org.eclipse.milo.opcua.stack.core.types.builtin.unsigned.Unsigned.uint;
+
+import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.security.cert.X509Certificate;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.List;
+import java.util.Map;
+import java.util.TreeSet;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.TimeUnit;
+import javax.crypto.Cipher;
+import org.eclipse.milo.opcua.sdk.client.OpcUaClient;
+import org.eclipse.milo.opcua.sdk.client.identity.AnonymousProvider;
+import org.eclipse.milo.opcua.sdk.client.identity.IdentityProvider;
+import org.eclipse.milo.opcua.sdk.client.identity.SignedIdentityToken;
+import org.eclipse.milo.opcua.sdk.client.identity.UsernameProvider;
+import org.eclipse.milo.opcua.sdk.client.identity.X509IdentityProvider;
+import org.eclipse.milo.opcua.sdk.client.subscriptions.MonitoredItemServiceOperationResult;
+import org.eclipse.milo.opcua.sdk.client.subscriptions.OpcUaMonitoredItem;
+import org.eclipse.milo.opcua.sdk.client.subscriptions.OpcUaSubscription;
+import org.eclipse.milo.opcua.stack.core.AttributeId;
+import org.eclipse.milo.opcua.stack.core.NodeIds;
+import org.eclipse.milo.opcua.stack.core.StatusCodes;
+import org.eclipse.milo.opcua.stack.core.UaException;
+import org.eclipse.milo.opcua.stack.core.channel.SecureChannel;
+import org.eclipse.milo.opcua.stack.core.security.DefaultClientCertificateValidator;
+import org.eclipse.milo.opcua.stack.core.security.MemoryCertificateQuarantine;
+import org.eclipse.milo.opcua.stack.core.security.SecurityPolicy;
+import org.eclipse.milo.opcua.stack.core.types.builtin.ByteString;
+import org.eclipse.milo.opcua.stack.core.types.builtin.DataValue;
+import org.eclipse.milo.opcua.stack.core.types.builtin.LocalizedText;
+import org.eclipse.milo.opcua.stack.core.types.builtin.NodeId;
+import org.eclipse.milo.opcua.stack.core.types.builtin.QualifiedName;
+import org.eclipse.milo.opcua.stack.core.types.builtin.StatusCode;
+import org.eclipse.milo.opcua.stack.core.types.builtin.Variant;
+import org.eclipse.milo.opcua.stack.core.types.enumerated.BrowseDirection;
+import org.eclipse.milo.opcua.stack.core.types.enumerated.TimestampsToReturn;
+import org.eclipse.milo.opcua.stack.core.types.enumerated.UserTokenType;
+import org.eclipse.milo.opcua.stack.core.types.structured.BrowseDescription;
+import org.eclipse.milo.opcua.stack.core.types.structured.BrowseResult;
+import org.eclipse.milo.opcua.stack.core.types.structured.CallMethodRequest;
+import org.eclipse.milo.opcua.stack.core.types.structured.CallMethodResult;
+import org.eclipse.milo.opcua.stack.core.types.structured.EndpointDescription;
+import org.eclipse.milo.opcua.stack.core.types.structured.IssuedIdentityToken;
+import org.eclipse.milo.opcua.stack.core.types.structured.ReadValueId;
+import org.eclipse.milo.opcua.stack.core.types.structured.ReferenceDescription;
+import org.eclipse.milo.opcua.stack.core.types.structured.SignatureData;
+import org.eclipse.milo.opcua.stack.core.types.structured.UserTokenPolicy;
+import org.eclipse.milo.opcua.stack.core.util.CertificateUtil;
+
+public final class Client {
+  private final Map<String, String> given;
+  private OpcUaClient client;
+  private int namespace;
+
+  private Client(Map<String, String> given) {
+    this.given = given;
+  }
+
+  public static void main(String[] arguments) {
+    Map<String, String> given = Shared.options(arguments, List.of("anonymous", "legacy", "clear"));
+    System.exit(new Client(given).run() ? 0 : 1);
+  }
+
+  private boolean run() {
+    boolean well = true;
+    for (String step : given.getOrDefault("steps", "connect,browse,read,write,call,subscribe,reconnect").split(",")) {
+      try {
+        Shared.report(step, true, take(step), null);
+      } catch (Throwable failure) {
+        well = Shared.report(step, false, String.valueOf(failure.getMessage()), Shared.statusOf(failure));
+        if (step.endsWith("connect")) {
+          break;
+        }
+      }
+    }
+    if (client != null) {
+      try {
+        client.disconnect();
+      } catch (UaException ignored) {
+        // There is nobody left to tell.
+      }
+    }
+    return well;
+  }
+
+  private String take(String step) throws Exception {
+    return switch (step) {
+      case "connect" -> connect();
+      case "browse" -> browse();
+      case "read" -> read();
+      case "write" -> write();
+      case "call" -> call();
+      case "subscribe" -> subscribe();
+      case "reconnect" -> {
+        client.disconnect();
+        connect();
+        yield read();
+      }
+      default -> throw new IllegalArgumentException(step);
+    };
+  }
+
+  private NodeId node(String name) {
+    return new NodeId(namespace, name);
+  }
+
+  private String connect() throws Exception {
+    String policy = SecurityPolicy.valueOf(given.getOrDefault("policy", "None")).getUri();
+    String mode = given.getOrDefault("mode", "None");
+    client =
+        OpcUaClient.create(
+            given.get("url"),
+            endpoints ->
+                endpoints.stream()
+                    .filter(e -> policy.equals(e.getSecurityPolicyUri()) && e.getSecurityMode().name().equals(mode))
+                    .findFirst(),
+            transport -> transport.setConnectTimeout(uint(5000)),
+            config -> {
+              try {
+                config.setApplicationName(LocalizedText.english("interop"));
+                config.setApplicationUri("urn:trapkey:interop:milo");
+                config.setRequestTimeout(uint(10000));
+                config.setIdentityProvider(identity());
+                if (given.containsKey("cert")) {
+                  X509Certificate certificate = Shared.certificate(given.get("cert"));
+                  config.setCertificate(certificate);
+                  config.setCertificateChain(new X509Certificate[] {certificate});
+                  config.setKeyPair(Shared.keyPair(certificate, given.get("key")));
+                }
+                if (given.containsKey("trust")) {
+                  config.setCertificateValidator(
+                      new DefaultClientCertificateValidator(Shared.trusted(given.get("trust")), new MemoryCertificateQuarantine()));
+                }
+              } catch (Exception failure) {
+                throw new IllegalStateException(failure);
+              }
+            });
+    client.connect();
+    String[] uris = client.readNamespaceTable().toArray();
+    namespace = Arrays.asList(uris).indexOf(Shared.NAMESPACE);
+    if (namespace < 0) {
+      throw new IllegalStateException("the server does not have the namespace");
+    }
+    return "namespace " + namespace;
+  }
+
+  private IdentityProvider identity() throws Exception {
+    if (given.containsKey("user")) {
+      String[] user = given.get("user").split(":", 2);
+      return new UsernameProvider(user[0], user[1]);
+    }
+    if (given.containsKey("x509")) {
+      String[] files = given.get("x509").split(",");
+      return new X509IdentityProvider(Shared.certificate(files[0]), Shared.key(files[1]));
+    }
+    if (given.containsKey("jwt")) {
+      byte[] token = Files.readString(Path.of(given.get("jwt"))).strip().getBytes();
+      return (endpoint, nonce) -> issued(endpoint, nonce, token);
+    }
+    return AnonymousProvider.INSTANCE;
+  }
+
+  /** An issued token, clear or in the RSA form: length, token, nonce, in as many blocks as it takes. */
+  private SignedIdentityToken issued(EndpointDescription endpoint, ByteString nonce, byte[] token) throws Exception {
+    boolean clear = given.containsKey("clear");
+    UserTokenPolicy chosen = null;
+    for (UserTokenPolicy offered : endpoint.getUserIdentityTokens()) {
+      boolean open = SecurityPolicy.None.getUri().equals(offered.getSecurityPolicyUri());
+      if (chosen == null && offered.getTokenType() == UserTokenType.IssuedToken && open == clear) {
+        chosen = offered;
+      }
+    }
+    if (chosen == null) {
+      throw new UaException(StatusCodes.Bad_IdentityTokenInvalid, "no fitting IssuedToken policy is offered");
+    }
+    SignatureData unsigned = new SignatureData(null, null);
+    if (clear) {
+      return new SignedIdentityToken(new IssuedIdentityToken(chosen.getPolicyId(), ByteString.of(token), null), unsigned);
+    }
+    String uri = chosen.getSecurityPolicyUri();
+    SecurityPolicy policy = SecurityPolicy.fromUri(uri == null || uri.isEmpty() ? endpoint.getSecurityPolicyUri() : uri);
+    var algorithm = policy.getAsymmetricEncryptionAlgorithm();
+    X509Certificate server = CertificateUtil.decodeCertificates(endpoint.getServerCertificate().bytesOrEmpty()).get(0);
+    byte[] secret = nonce.bytesOrEmpty();
+    ByteBuffer plain = ByteBuffer.allocate(4 + token.length + secret.length).order(ByteOrder.LITTLE_ENDIAN);
+    plain.putInt(token.length + secret.length).put(token).put(secret);
+    int block = SecureChannel.getAsymmetricPlainTextBlockSize(server, algorithm);
+    Cipher cipher = Cipher.getInstance(algorithm.getTransformation());
+    cipher.init(Cipher.ENCRYPT_MODE, server.getPublicKey());
+    var sealed = new java.io.ByteArrayOutputStream();
+    for (int at = 0; at < plain.capacity(); at += block) {
+      sealed.write(cipher.doFinal(plain.array(), at, Math.min(block, plain.capacity() - at)));
+    }
+    return new SignedIdentityToken(
+        new IssuedIdentityToken(chosen.getPolicyId(), ByteString.of(sealed.toByteArray()), algorithm.getUri()), unsigned);
+  }
+
+  private TreeSet<String> children(NodeId of) throws UaException {
+    BrowseResult result =
+        client.browse(new BrowseDescription(of, BrowseDirection.Forward, NodeIds.HierarchicalReferences, true, uint(0), uint(63)));
+    check(result.getStatusCode());
+    TreeSet<String> names = new TreeSet<>();
+    for (ReferenceDescription reference : result.getReferences()) {
+      names.add(reference.getBrowseName().getName());
+    }
+    return names;
+  }
+
+  private String browse() throws Exception {
+    TreeSet<String> names = children(node("Line"));
+    if (!names.containsAll(List.of("Ticks", "Setpoint", "Add"))) {
+      throw new IllegalStateException("browse shows only " + names);
+    }
+    if (!children(NodeIds.ObjectsFolder).contains("Line")) {
+      throw new IllegalStateException("Objects does not show Line");
+    }
+    return String.join(",", names);
+  }
+
+  private String read() throws Exception {
+    DataValue value = client.readValue(0.0, TimestampsToReturn.Both, node("Line.Ticks"));
+    check(value.getStatusCode());
+    if (value.getSourceTime() == null) {
+      throw new IllegalStateException("no source timestamp");
+    }
+    return String.valueOf(value.getValue().getValue());
+  }
+
+  private String write() throws Exception {
+    NodeId setpoint = node("Line.Setpoint");
+    check(client.writeValues(List.of(setpoint), List.of(DataValue.valueOnly(new Variant(44.5)))).get(0));
+    Object back = client.readValue(0.0, TimestampsToReturn.Neither, setpoint).getValue().getValue();
+    if (!back.equals(44.5)) {
+      throw new IllegalStateException("wrote 44.5, read " + back);
+    }
+    return "44.5";
+  }
+
+  private String call() throws Exception {
+    Variant[] inputs = {new Variant(1.5), new Variant(2.25)};
+    CallMethodResult result = client.call(List.of(new CallMethodRequest(node("Line"), node("Line.Add"), inputs))).getResults()[0];
+    check(result.getStatusCode());
+    Object total = result.getOutputArguments()[0].getValue();
+    if (!total.equals(3.75)) {
+      throw new IllegalStateException("1.5 + 2.25 gave " + total);
+    }
+    return "3.75";
+  }
+
+  private String subscribe() throws Exception {
+    int wanted = Integer.parseInt(given.getOrDefault("changes", "60"));
+    CountDownLatch left = new CountDownLatch(wanted);
+    OpcUaSubscription subscription = new OpcUaSubscription(client, 50.0);
+    subscription.create();
+    OpcUaMonitoredItem item =
+        new OpcUaMonitoredItem(new ReadValueId(node("Line.Ticks"), AttributeId.Value.uid(), null, QualifiedName.NULL_VALUE));
+    item.setSamplingInterval(20.0);
+    item.setQueueSize(uint(10));
+    item.setDataValueListener((from, value) -> left.countDown());
+    subscription.addMonitoredItem(item);
+    for (MonitoredItemServiceOperationResult result : new ArrayList<>(subscription.createMonitoredItems())) {
+      check(result.serviceResult());
+      check(result.operationResult().orElse(StatusCode.GOOD));
+    }
+    boolean enough = left.await(30, TimeUnit.SECONDS);
+    subscription.delete();
+    if (!enough) {
+      throw new IllegalStateException((wanted - left.getCount()) + " of " + wanted + " changes in 30 s");
+    }
+    return wanted + " changes";
+  }
+
+  private static void check(StatusCode status) throws UaException {
+    if (status != null && !status.isGood()) {
+      throw new UaException(status);
+    }
+  }
+}

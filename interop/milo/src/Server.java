@@ -1,0 +1,239 @@
+// The Milo server: the fixture of interop/README.md, to be read by our client and by the other stacks.
+
+import java.security.KeyPair;
+import java.security.cert.X509Certificate;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.concurrent.Executors;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicLong;
+import org.bouncycastle.asn1.x500.X500Name;
+import org.eclipse.milo.opcua.sdk.core.AccessLevel;
+import org.eclipse.milo.opcua.sdk.core.Reference;
+import org.eclipse.milo.opcua.sdk.core.ValueRanks;
+import org.eclipse.milo.opcua.sdk.server.EndpointConfig;
+import org.eclipse.milo.opcua.sdk.server.ManagedNamespaceWithLifecycle;
+import org.eclipse.milo.opcua.sdk.server.OpcUaServer;
+import org.eclipse.milo.opcua.sdk.server.OpcUaServerConfig;
+import org.eclipse.milo.opcua.sdk.server.identity.AnonymousIdentityValidator;
+import org.eclipse.milo.opcua.sdk.server.identity.CompositeValidator;
+import org.eclipse.milo.opcua.sdk.server.identity.UsernameIdentityValidator;
+import org.eclipse.milo.opcua.sdk.server.items.DataItem;
+import org.eclipse.milo.opcua.sdk.server.items.MonitoredItem;
+import org.eclipse.milo.opcua.sdk.server.methods.AbstractMethodInvocationHandler;
+import org.eclipse.milo.opcua.sdk.server.nodes.UaMethodNode;
+import org.eclipse.milo.opcua.sdk.server.nodes.UaObjectNode;
+import org.eclipse.milo.opcua.sdk.server.nodes.UaVariableNode;
+import org.eclipse.milo.opcua.sdk.server.util.SubscriptionModel;
+import org.eclipse.milo.opcua.stack.core.NodeIds;
+import org.eclipse.milo.opcua.stack.core.security.CertificateFactory;
+import org.eclipse.milo.opcua.stack.core.security.DefaultApplicationGroup;
+import org.eclipse.milo.opcua.stack.core.security.DefaultCertificateManager;
+import org.eclipse.milo.opcua.stack.core.security.DefaultServerCertificateValidator;
+import org.eclipse.milo.opcua.stack.core.security.MemoryCertificateQuarantine;
+import org.eclipse.milo.opcua.stack.core.security.MemoryCertificateStore;
+import org.eclipse.milo.opcua.stack.core.security.SecurityPolicy;
+import org.eclipse.milo.opcua.stack.core.security.TrustListManager;
+import org.eclipse.milo.opcua.stack.core.transport.TransportProfile;
+import org.eclipse.milo.opcua.stack.core.types.builtin.ByteString;
+import org.eclipse.milo.opcua.stack.core.types.builtin.DataValue;
+import org.eclipse.milo.opcua.stack.core.types.builtin.LocalizedText;
+import org.eclipse.milo.opcua.stack.core.types.builtin.NodeId;
+import org.eclipse.milo.opcua.stack.core.types.builtin.Variant;
+import org.eclipse.milo.opcua.stack.core.types.builtin.unsigned.UInteger;
+import org.eclipse.milo.opcua.stack.core.types.enumerated.MessageSecurityMode;
+import org.eclipse.milo.opcua.stack.core.types.enumerated.UserTokenType;
+import org.eclipse.milo.opcua.stack.core.types.structured.Argument;
+import org.eclipse.milo.opcua.stack.core.types.structured.UserTokenPolicy;
+import org.eclipse.milo.opcua.stack.transport.server.tcp.OpcTcpServerTransport;
+import org.eclipse.milo.opcua.stack.transport.server.tcp.OpcTcpServerTransportConfig;
+
+public final class Server {
+  private Server() {}
+
+  public static void main(String[] arguments) throws Exception {
+    Map<String, String> given = Shared.options(arguments, List.of());
+    OpcUaServer server = new OpcUaServer(config(given), profile -> new OpcTcpServerTransport(OpcTcpServerTransportConfig.newBuilder().build()));
+    new Fixture(server).startup();
+    server.startup().get();
+    Shared.report("listening", true, "", null);
+    while (System.in.read() >= 0) {
+      // Nothing is expected there; its end is the order to stop.
+    }
+    System.exit(0);
+  }
+
+  private static OpcUaServerConfig config(Map<String, String> given) throws Exception {
+    X509Certificate certificate = Shared.certificate(given.get("cert"));
+    KeyPair keys = Shared.keyPair(certificate, given.get("key"));
+    TrustListManager trust = Shared.trusted(given.get("trust"));
+    MemoryCertificateQuarantine quarantine = new MemoryCertificateQuarantine();
+    DefaultApplicationGroup group =
+        DefaultApplicationGroup.createAndInitialize(
+            trust, new MemoryCertificateStore(), new Given(keys, certificate), new DefaultServerCertificateValidator(trust, quarantine));
+    String[] user = given.get("user").split(":", 2);
+    String name = certificate.getSubjectX500Principal().getName().replaceAll(".*CN=([^,]+).*", "$1");
+    return OpcUaServerConfig.builder()
+        .setApplicationName(LocalizedText.english("interop"))
+        .setApplicationUri("urn:trapkey:interop:" + name)
+        .setProductUri(Shared.NAMESPACE)
+        .setEndpoints(endpoints(Integer.parseInt(given.get("port")), certificate))
+        .setCertificateManager(new DefaultCertificateManager(quarantine, group))
+        .setIdentityValidator(
+            new CompositeValidator(
+                AnonymousIdentityValidator.INSTANCE,
+                new UsernameIdentityValidator(asked -> asked.getUsername().equals(user[0]) && asked.getPassword().equals(user[1]))))
+        .build();
+  }
+
+  private static Set<EndpointConfig> endpoints(int port, X509Certificate certificate) {
+    String secure = SecurityPolicy.Basic256Sha256.getUri();
+    UserTokenPolicy anonymous = new UserTokenPolicy("anonymous", UserTokenType.Anonymous, null, null, null);
+    UserTokenPolicy userName = new UserTokenPolicy("user", UserTokenType.UserName, null, null, secure);
+    EndpointConfig.Builder base =
+        EndpointConfig.newBuilder()
+            .setTransportProfile(TransportProfile.TCP_UASC_UABINARY)
+            .setBindAddress("127.0.0.1")
+            .setBindPort(port)
+            .setHostname("127.0.0.1")
+            .setCertificate(certificate)
+            .addTokenPolicies(anonymous, userName);
+    return Set.of(
+        base.copy().setSecurityPolicy(SecurityPolicy.None).setSecurityMode(MessageSecurityMode.None).build(),
+        base.copy().setSecurityPolicy(SecurityPolicy.Basic256Sha256).setSecurityMode(MessageSecurityMode.SignAndEncrypt).build());
+  }
+
+  /** Hands out the certificate that the command line named; makes none. */
+  private record Given(KeyPair keys, X509Certificate certificate) implements CertificateFactory {
+    @Override
+    public KeyPair createKeyPair(NodeId type) {
+      return keys;
+    }
+
+    @Override
+    public X509Certificate[] createCertificateChain(NodeId type, KeyPair pair) {
+      return new X509Certificate[] {certificate};
+    }
+
+    @Override
+    public ByteString createSigningRequest(
+        NodeId type, KeyPair pair, X500Name subject, String uri, List<String> names, List<String> addresses) {
+      throw new UnsupportedOperationException();
+    }
+  }
+
+  private static final class Fixture extends ManagedNamespaceWithLifecycle {
+    private final SubscriptionModel subscriptions;
+
+    Fixture(OpcUaServer server) {
+      super(server, Shared.NAMESPACE);
+      subscriptions = new SubscriptionModel(server, this);
+      getLifecycleManager().addLifecycle(subscriptions);
+      getLifecycleManager().addStartupTask(this::populate);
+    }
+
+    private void populate() {
+      UaObjectNode line =
+          UaObjectNode.build(
+              getNodeContext(),
+              builder ->
+                  builder
+                      .setNodeId(newNodeId("Line"))
+                      .setBrowseName(newQualifiedName("Line"))
+                      .setDisplayName(LocalizedText.english("Line"))
+                      .setTypeDefinition(NodeIds.BaseObjectType)
+                      .buildAndAdd());
+      line.addReference(new Reference(line.getNodeId(), NodeIds.Organizes, NodeIds.ObjectsFolder.expanded(), false));
+
+      UaVariableNode ticks = variable(line, "Ticks", NodeIds.UInt32, new Variant(UInteger.valueOf(0)), AccessLevel.READ_ONLY);
+      variable(line, "Setpoint", NodeIds.Double, new Variant(20.0), AccessLevel.READ_WRITE);
+      method(line);
+
+      AtomicLong count = new AtomicLong();
+      Executors.newSingleThreadScheduledExecutor()
+          .scheduleAtFixedRate(
+              () -> ticks.setValue(new DataValue(new Variant(UInteger.valueOf(count.incrementAndGet())))), 20, 20, TimeUnit.MILLISECONDS);
+    }
+
+    private UaVariableNode variable(UaObjectNode parent, String name, NodeId type, Variant value, Set<AccessLevel> access) {
+      UaVariableNode node =
+          UaVariableNode.build(
+              getNodeContext(),
+              builder ->
+                  builder
+                      .setNodeId(newNodeId("Line." + name))
+                      .setBrowseName(newQualifiedName(name))
+                      .setDisplayName(LocalizedText.english(name))
+                      .setDataType(type)
+                      .setTypeDefinition(NodeIds.BaseDataVariableType)
+                      .setAccessLevel(access)
+                      .setUserAccessLevel(access)
+                      .setMinimumSamplingInterval(10.0)
+                      .setValue(new DataValue(value))
+                      .buildAndAdd());
+      parent.addComponent(node);
+      return node;
+    }
+
+    private void method(UaObjectNode parent) {
+      UaMethodNode method =
+          UaMethodNode.builder(getNodeContext())
+              .setNodeId(newNodeId("Line.Add"))
+              .setBrowseName(newQualifiedName("Add"))
+              .setDisplayName(LocalizedText.english("Add"))
+              .build();
+      Add add = new Add(method);
+      method.setInputArguments(add.getInputArguments());
+      method.setOutputArguments(add.getOutputArguments());
+      method.setInvocationHandler(add);
+      getNodeManager().addNode(method);
+      parent.addComponent(method);
+    }
+
+    @Override
+    public void onDataItemsCreated(List<DataItem> items) {
+      subscriptions.onDataItemsCreated(items);
+    }
+
+    @Override
+    public void onDataItemsModified(List<DataItem> items) {
+      subscriptions.onDataItemsModified(items);
+    }
+
+    @Override
+    public void onDataItemsDeleted(List<DataItem> items) {
+      subscriptions.onDataItemsDeleted(items);
+    }
+
+    @Override
+    public void onMonitoringModeChanged(List<MonitoredItem> items) {
+      subscriptions.onMonitoringModeChanged(items);
+    }
+  }
+
+  private static final class Add extends AbstractMethodInvocationHandler {
+    Add(UaMethodNode node) {
+      super(node);
+    }
+
+    private static Argument number(String name) {
+      return new Argument(name, NodeIds.Double, ValueRanks.Scalar, null, LocalizedText.english(name));
+    }
+
+    @Override
+    public Argument[] getInputArguments() {
+      return new Argument[] {number("left"), number("right")};
+    }
+
+    @Override
+    public Argument[] getOutputArguments() {
+      return new Argument[] {number("sum")};
+    }
+
+    @Override
+    protected Variant[] invoke(InvocationContext context, Variant[] inputs) {
+      return new Variant[] {new Variant((Double) inputs[0].getValue() + (Double) inputs[1].getValue())};
+    }
+  }
+}

@@ -1,0 +1,291 @@
+// The open62541 client: takes the steps of interop/README.md against any server and prints one JSON line for each.
+
+#include <open62541/client.h>
+#include <open62541/client_config_default.h>
+#include <open62541/client_highlevel.h>
+#include <open62541/client_subscriptions.h>
+#include <open62541/plugin/log_stdout.h>
+#include <time.h>
+
+#include "shared.h"
+
+static int argument_count;
+static char **arguments;
+static UA_Client *client;
+static UA_UInt16 namespace_index;
+static UA_UInt32 wanted = 60, seen;
+static char detail[256];
+
+static const char *given(const char *name) { return option(argument_count, arguments, name); }
+
+static UA_NodeId node(const char *name) { return UA_NODEID_STRING(namespace_index, (char *)(uintptr_t)name); }
+
+static UA_StatusCode wrong(const char *what) {
+    snprintf(detail, sizeof detail, "%s", what);
+    return UA_STATUSCODE_BADUNEXPECTEDERROR;
+}
+
+static void set_policy(UA_ClientConfig *config) {
+    const char *policy = given("--policy"), *mode = given("--mode");
+    char uri[128];
+    snprintf(uri, sizeof uri, "http://opcfoundation.org/UA/SecurityPolicy#%s", policy ? policy : "None");
+    UA_String_clear(&config->securityPolicyUri);
+    config->securityPolicyUri = UA_String_fromChars(uri);
+    config->securityMode = UA_MESSAGESECURITYMODE_NONE;
+    if(mode && strcmp(mode, "Sign") == 0)
+        config->securityMode = UA_MESSAGESECURITYMODE_SIGN;
+    if(mode && strcmp(mode, "SignAndEncrypt") == 0)
+        config->securityMode = UA_MESSAGESECURITYMODE_SIGNANDENCRYPT;
+}
+
+static void set_issued_token(UA_ClientConfig *config, const char *path) {
+    UA_IssuedIdentityToken *token = UA_IssuedIdentityToken_new();
+    token->tokenData = read_file(path);
+    while(token->tokenData.length > 0 && token->tokenData.data[token->tokenData.length - 1] <= ' ')
+        token->tokenData.length--;
+    UA_ExtensionObject_setValue(&config->userIdentityToken, token, &UA_TYPES[UA_TYPES_ISSUEDIDENTITYTOKEN]);
+    UA_String_clear(&config->authSecurityPolicyUri);
+    if(flag(argument_count, arguments, "--clear"))
+        config->authSecurityPolicyUri = UA_String_fromChars("http://opcfoundation.org/UA/SecurityPolicy#None");
+    else
+        UA_String_copy(&config->securityPolicyUri, &config->authSecurityPolicyUri);
+}
+
+static UA_StatusCode set_identity(UA_ClientConfig *config) {
+    char *right;
+    UA_StatusCode status = UA_STATUSCODE_GOOD;
+    if(given("--user")) {
+        char *name = split(given("--user"), ':', &right);
+        status = UA_ClientConfig_setAuthenticationUsername(config, name, right);
+        free(name);
+    } else if(given("--x509")) {
+        char *certificate = split(given("--x509"), ',', &right);
+        UA_ByteString user = read_file(certificate), key = read_file(right);
+        status = UA_ClientConfig_setAuthenticationCert(config, user, key);
+        UA_ByteString_clear(&user);
+        UA_ByteString_clear(&key);
+        free(certificate);
+    } else if(given("--jwt")) {
+        set_issued_token(config, given("--jwt"));
+    }
+    return status;
+}
+
+static UA_StatusCode connect_step(void) {
+    UA_ClientConfig config;
+    memset(&config, 0, sizeof config);
+    config.logging = UA_Log_Stdout_new(UA_LOGLEVEL_FATAL);
+    UA_StatusCode status;
+    if(given("--cert")) {
+        UA_ByteString certificate = read_file(given("--cert")), key = read_file(given("--key"));
+        UA_ByteString trusted[MAX_TRUSTED];
+        size_t count = read_files(given("--trust"), trusted);
+        status = UA_ClientConfig_setDefaultEncryption(&config, certificate, key, trusted, count, NULL, 0);
+        for(size_t i = 0; i < count; i++)
+            UA_ByteString_clear(&trusted[i]);
+        UA_ByteString_clear(&certificate);
+        UA_ByteString_clear(&key);
+    } else {
+        status = UA_ClientConfig_setDefault(&config);
+    }
+    UA_String_clear(&config.clientDescription.applicationUri);
+    config.clientDescription.applicationUri = UA_String_fromChars("urn:trapkey:interop:open62541");
+    config.timeout = 10000;
+    set_policy(&config);
+    if(status == UA_STATUSCODE_GOOD)
+        status = set_identity(&config);
+    if(status != UA_STATUSCODE_GOOD) {
+        UA_ClientConfig_clear(&config);
+        return status;
+    }
+    client = UA_Client_newWithConfig(&config);
+    status = UA_Client_connect(client, given("--url"));
+    if(status != UA_STATUSCODE_GOOD)
+        return status;
+    UA_String uri = UA_STRING(NAMESPACE);
+    status = UA_Client_NamespaceGetIndex(client, &uri, &namespace_index);
+    snprintf(detail, sizeof detail, "namespace %u", namespace_index);
+    return status;
+}
+
+static UA_StatusCode browse(UA_NodeId from, const char *const *names, size_t count) {
+    UA_BrowseDescription what;
+    UA_BrowseDescription_init(&what);
+    what.nodeId = from;
+    what.referenceTypeId = UA_NS0ID(HIERARCHICALREFERENCES);
+    what.includeSubtypes = true;
+    what.resultMask = UA_BROWSERESULTMASK_ALL;
+    UA_BrowseRequest request;
+    UA_BrowseRequest_init(&request);
+    request.nodesToBrowse = &what;
+    request.nodesToBrowseSize = 1;
+    UA_BrowseResponse response = UA_Client_Service_browse(client, request);
+    UA_StatusCode status = response.responseHeader.serviceResult;
+    if(status == UA_STATUSCODE_GOOD)
+        status = response.resultsSize == 1 ? response.results[0].statusCode : UA_STATUSCODE_BADUNEXPECTEDERROR;
+    for(size_t name = 0; status == UA_STATUSCODE_GOOD && name < count; name++) {
+        bool found = false;
+        UA_String expected = UA_STRING((char *)(uintptr_t)names[name]);
+        for(size_t i = 0; i < response.results[0].referencesSize; i++)
+            found |= UA_String_equal(&response.results[0].references[i].browseName.name, &expected);
+        if(!found)
+            status = wrong("a node is missing from browse");
+    }
+    UA_BrowseResponse_clear(&response);
+    return status;
+}
+
+static UA_StatusCode browse_step(void) {
+    static const char *const top[] = {"Line"};
+    static const char *const inside[] = {"Ticks", "Setpoint", "Add"};
+    UA_StatusCode status = browse(UA_NS0ID(OBJECTSFOLDER), top, 1);
+    if(status == UA_STATUSCODE_GOOD)
+        status = browse(node("Line"), inside, 3);
+    if(status == UA_STATUSCODE_GOOD)
+        snprintf(detail, sizeof detail, "Add,Setpoint,Ticks");
+    return status;
+}
+
+static UA_StatusCode read_step(void) {
+    UA_ReadValueId what;
+    UA_ReadValueId_init(&what);
+    what.nodeId = node("Line.Ticks");
+    what.attributeId = UA_ATTRIBUTEID_VALUE;
+    UA_ReadRequest request;
+    UA_ReadRequest_init(&request);
+    request.nodesToRead = &what;
+    request.nodesToReadSize = 1;
+    request.timestampsToReturn = UA_TIMESTAMPSTORETURN_BOTH;
+    UA_ReadResponse response = UA_Client_Service_read(client, request);
+    UA_StatusCode status = response.responseHeader.serviceResult;
+    if(status == UA_STATUSCODE_GOOD && response.resultsSize != 1)
+        status = wrong("not one result");
+    if(status == UA_STATUSCODE_GOOD) {
+        UA_DataValue *value = &response.results[0];
+        if(value->hasStatus && value->status != UA_STATUSCODE_GOOD)
+            status = value->status;
+        else if(!value->hasSourceTimestamp)
+            status = wrong("no source timestamp");
+        else if(!UA_Variant_hasScalarType(&value->value, &UA_TYPES[UA_TYPES_UINT32]))
+            status = wrong("Ticks is not a UInt32");
+        else
+            snprintf(detail, sizeof detail, "%u", *(UA_UInt32 *)value->value.data);
+    }
+    UA_ReadResponse_clear(&response);
+    return status;
+}
+
+static UA_StatusCode write_step(void) {
+    UA_Double setpoint = 43.5;
+    UA_Variant value;
+    UA_Variant_setScalar(&value, &setpoint, &UA_TYPES[UA_TYPES_DOUBLE]);
+    UA_StatusCode status = UA_Client_writeValueAttribute(client, node("Line.Setpoint"), &value);
+    if(status != UA_STATUSCODE_GOOD)
+        return status;
+    UA_Variant back;
+    UA_Variant_init(&back);
+    status = UA_Client_readValueAttribute(client, node("Line.Setpoint"), &back);
+    if(status == UA_STATUSCODE_GOOD &&
+       !(UA_Variant_hasScalarType(&back, &UA_TYPES[UA_TYPES_DOUBLE]) && *(UA_Double *)back.data == setpoint))
+        status = wrong("did not read back what was written");
+    else
+        snprintf(detail, sizeof detail, "43.5");
+    UA_Variant_clear(&back);
+    return status;
+}
+
+static UA_StatusCode call_step(void) {
+    UA_Double numbers[2] = {1.5, 2.25};
+    UA_Variant inputs[2];
+    UA_Variant_setScalar(&inputs[0], &numbers[0], &UA_TYPES[UA_TYPES_DOUBLE]);
+    UA_Variant_setScalar(&inputs[1], &numbers[1], &UA_TYPES[UA_TYPES_DOUBLE]);
+    size_t count = 0;
+    UA_Variant *outputs = NULL;
+    UA_StatusCode status = UA_Client_call(client, node("Line"), node("Line.Add"), 2, inputs, &count, &outputs);
+    if(status == UA_STATUSCODE_GOOD &&
+       !(count == 1 && UA_Variant_hasScalarType(outputs, &UA_TYPES[UA_TYPES_DOUBLE]) && *(UA_Double *)outputs->data == 3.75))
+        status = wrong("1.5 + 2.25 is not 3.75");
+    else
+        snprintf(detail, sizeof detail, "3.75");
+    UA_Array_delete(outputs, count, &UA_TYPES[UA_TYPES_VARIANT]);
+    return status;
+}
+
+static void changed(UA_Client *of, UA_UInt32 subscription, void *context, UA_UInt32 item, void *item_context, UA_DataValue *value) {
+    (void)of, (void)subscription, (void)context, (void)item, (void)item_context;
+    if(!value->hasStatus || value->status == UA_STATUSCODE_GOOD)
+        seen++;
+}
+
+static UA_StatusCode subscribe_step(void) {
+    UA_CreateSubscriptionRequest request = UA_CreateSubscriptionRequest_default();
+    request.requestedPublishingInterval = 50;
+    UA_CreateSubscriptionResponse created = UA_Client_Subscriptions_create(client, request, NULL, NULL, NULL);
+    UA_StatusCode status = created.responseHeader.serviceResult;
+    UA_UInt32 subscription = created.subscriptionId;
+    UA_CreateSubscriptionResponse_clear(&created);
+    if(status != UA_STATUSCODE_GOOD)
+        return status;
+    UA_MonitoredItemCreateRequest item = UA_MonitoredItemCreateRequest_default(node("Line.Ticks"));
+    item.requestedParameters.samplingInterval = 20;
+    item.requestedParameters.queueSize = 10;
+    UA_MonitoredItemCreateResult result =
+        UA_Client_MonitoredItems_createDataChange(client, subscription, UA_TIMESTAMPSTORETURN_BOTH, item, NULL, changed, NULL);
+    status = result.statusCode;
+    UA_MonitoredItemCreateResult_clear(&result);
+    seen = 0;
+    time_t end = time(NULL) + 30;
+    while(status == UA_STATUSCODE_GOOD && seen < wanted && time(NULL) < end)
+        status = UA_Client_run_iterate(client, 50);
+    snprintf(detail, sizeof detail, "%u changes", seen);
+    UA_Client_Subscriptions_deleteSingle(client, subscription);
+    return status == UA_STATUSCODE_GOOD && seen < wanted ? UA_STATUSCODE_BADTIMEOUT : status;
+}
+
+static UA_StatusCode reconnect_step(void) {
+    UA_Client_disconnect(client);
+    UA_Client_delete(client);
+    client = NULL;
+    UA_StatusCode status = connect_step();
+    return status == UA_STATUSCODE_GOOD ? read_step() : status;
+}
+
+static const struct {
+    const char *name;
+    UA_StatusCode (*run)(void);
+} steps[] = {{"connect", connect_step}, {"browse", browse_step},       {"read", read_step},          {"write", write_step},
+             {"call", call_step},       {"subscribe", subscribe_step}, {"reconnect", reconnect_step}};
+
+// Whether a list with commas holds the name.
+static bool selected(const char *list, const char *name) {
+    size_t length = strlen(name);
+    for(const char *at = list; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL)
+        if(strncmp(at, name, length) == 0 && (at[length] == ',' || at[length] == 0))
+            return true;
+    return false;
+}
+
+int main(int argc, char **argv) {
+    argument_count = argc;
+    arguments = argv;
+    if(given("--changes"))
+        wanted = (UA_UInt32)atoi(given("--changes"));
+    const char *only = given("--steps");
+    bool well = true;
+    for(size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
+        if(only && !selected(only, steps[i].name))
+            continue;
+        detail[0] = 0;
+        UA_StatusCode status = steps[i].run();
+        if(status != UA_STATUSCODE_GOOD && !detail[0])
+            snprintf(detail, sizeof detail, "%s", UA_StatusCode_name(status));
+        well &= report(steps[i].name, status == UA_STATUSCODE_GOOD, detail, status);
+        if(status != UA_STATUSCODE_GOOD && strstr(steps[i].name, "connect"))
+            break;
+    }
+    if(client) {
+        UA_Client_disconnect(client);
+        UA_Client_delete(client);
+    }
+    return well ? 0 : 1;
+}

@@ -1,0 +1,132 @@
+// The open62541 server: the fixture of interop/README.md, to be read by our client and by the other stacks.
+
+#include <open62541/plugin/accesscontrol_default.h>
+#include <open62541/plugin/log_stdout.h>
+#include <open62541/server.h>
+#include <open62541/server_config_default.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include "shared.h"
+
+static UA_UInt32 count;
+static UA_NodeId ticks;
+
+static void tick(UA_Server *server, void *context) {
+    (void)context;
+    count++;
+    UA_DataValue value;
+    UA_DataValue_init(&value);
+    UA_Variant_setScalar(&value.value, &count, &UA_TYPES[UA_TYPES_UINT32]);
+    value.hasValue = true;
+    value.hasSourceTimestamp = true;
+    value.sourceTimestamp = UA_DateTime_now();
+    UA_Server_writeDataValue(server, ticks, value);
+}
+
+static UA_StatusCode add(UA_Server *server, const UA_NodeId *session, void *session_context, const UA_NodeId *method,
+                         void *method_context, const UA_NodeId *object, void *object_context, size_t inputs,
+                         const UA_Variant *input, size_t outputs, UA_Variant *output) {
+    (void)server, (void)session, (void)session_context, (void)method, (void)method_context, (void)object, (void)object_context;
+    if(inputs != 2 || outputs != 1)
+        return UA_STATUSCODE_BADARGUMENTSMISSING;
+    UA_Double sum = *(UA_Double *)input[0].data + *(UA_Double *)input[1].data;
+    return UA_Variant_setScalarCopy(output, &sum, &UA_TYPES[UA_TYPES_DOUBLE]);
+}
+
+static UA_NodeId add_variable(UA_Server *server, UA_UInt16 index, char *id, char *name, void *value, size_t type, UA_Byte access) {
+    UA_VariableAttributes attributes = UA_VariableAttributes_default;
+    attributes.displayName = UA_LOCALIZEDTEXT("", name);
+    attributes.accessLevel = access;
+    attributes.minimumSamplingInterval = 10;
+    attributes.dataType = UA_TYPES[type].typeId;
+    UA_Variant_setScalar(&attributes.value, value, &UA_TYPES[type]);
+    UA_NodeId node = UA_NODEID_STRING(index, id);
+    UA_Server_addVariableNode(server, node, UA_NODEID_STRING(index, "Line"), UA_NS0ID(HASCOMPONENT), UA_QUALIFIEDNAME(index, name),
+                              UA_NS0ID(BASEDATAVARIABLETYPE), attributes, NULL, NULL);
+    return node;
+}
+
+static void populate(UA_Server *server) {
+    UA_UInt16 index = UA_Server_addNamespace(server, NAMESPACE);
+    UA_ObjectAttributes line = UA_ObjectAttributes_default;
+    line.displayName = UA_LOCALIZEDTEXT("", "Line");
+    UA_Server_addObjectNode(server, UA_NODEID_STRING(index, "Line"), UA_NS0ID(OBJECTSFOLDER), UA_NS0ID(ORGANIZES),
+                            UA_QUALIFIEDNAME(index, "Line"), UA_NS0ID(BASEOBJECTTYPE), line, NULL, NULL);
+    UA_Double setpoint = 20.0;
+    ticks = add_variable(server, index, "Line.Ticks", "Ticks", &count, UA_TYPES_UINT32, UA_ACCESSLEVELMASK_READ);
+    add_variable(server, index, "Line.Setpoint", "Setpoint", &setpoint, UA_TYPES_DOUBLE,
+                 UA_ACCESSLEVELMASK_READ | UA_ACCESSLEVELMASK_WRITE);
+
+    UA_Argument numbers[3];
+    char *names[3] = {"left", "right", "sum"};
+    for(int i = 0; i < 3; i++) {
+        UA_Argument_init(&numbers[i]);
+        numbers[i].name = UA_STRING(names[i]);
+        numbers[i].dataType = UA_TYPES[UA_TYPES_DOUBLE].typeId;
+        numbers[i].valueRank = UA_VALUERANK_SCALAR;
+    }
+    UA_MethodAttributes method = UA_MethodAttributes_default;
+    method.displayName = UA_LOCALIZEDTEXT("", "Add");
+    method.executable = true;
+    method.userExecutable = true;
+    UA_Server_addMethodNode(server, UA_NODEID_STRING(index, "Line.Add"), UA_NODEID_STRING(index, "Line"), UA_NS0ID(HASCOMPONENT),
+                            UA_QUALIFIEDNAME(index, "Add"), method, add, 2, numbers, 1, &numbers[2], NULL, NULL);
+    UA_Server_addRepeatedCallback(server, tick, NULL, 20.0, NULL);
+}
+
+static UA_StatusCode configure(UA_ServerConfig *config, int argc, char **argv) {
+    UA_ByteString certificate = read_file(option(argc, argv, "--cert")), key = read_file(option(argc, argv, "--key"));
+    UA_ByteString trusted[MAX_TRUSTED];
+    size_t count_trusted = read_files(option(argc, argv, "--trust"), trusted);
+    config->logging = UA_Log_Stdout_new(UA_LOGLEVEL_FATAL);
+    UA_StatusCode status = UA_ServerConfig_setDefaultWithSecureSecurityPolicies(
+        config, (UA_UInt16)atoi(option(argc, argv, "--port")), &certificate, &key, trusted, count_trusted, NULL, 0, NULL, 0);
+    if(status != UA_STATUSCODE_GOOD)
+        return status;
+
+    // The secure defaults leave out None; add its policy and endpoint beside Basic256Sha256.
+    status = UA_ServerConfig_addSecurityPolicyNone(config, &certificate);
+    status |= UA_ServerConfig_addEndpoint(config, UA_STRING("http://opcfoundation.org/UA/SecurityPolicy#None"),
+                                          UA_MESSAGESECURITYMODE_NONE);
+    char *name = strdup(option(argc, argv, "--cert"));
+    char *base = strrchr(name, '/') ? strrchr(name, '/') + 1 : name, uri[128];
+    snprintf(uri, sizeof uri, "urn:trapkey:interop:%.*s", (int)strcspn(base, "."), base);
+    UA_String_clear(&config->applicationDescription.applicationUri);
+    config->applicationDescription.applicationUri = UA_String_fromChars(uri);
+    for(size_t i = 0; i < config->endpointsSize; i++) {
+        UA_String_clear(&config->endpoints[i].server.applicationUri);
+        config->endpoints[i].server.applicationUri = UA_String_fromChars(uri);
+    }
+    free(name);
+
+    char *password, *user = split(option(argc, argv, "--user"), ':', &password);
+    UA_UsernamePasswordLogin login = {UA_STRING(user), UA_STRING(password)};
+    UA_String policy = UA_STRING("http://opcfoundation.org/UA/SecurityPolicy#Basic256Sha256");
+    config->accessControl.clear(&config->accessControl);
+    return status | UA_AccessControl_default(config, true, &policy, 1, &login);
+}
+
+int main(int argc, char **argv) {
+    UA_ServerConfig config;
+    memset(&config, 0, sizeof config);
+    UA_StatusCode status = configure(&config, argc, argv);
+    UA_Server *server = status == UA_STATUSCODE_GOOD ? UA_Server_newWithConfig(&config) : NULL;
+    if(server) {
+        populate(server);
+        status = UA_Server_run_startup(server);
+    }
+    report("listening", server && status == UA_STATUSCODE_GOOD, "", status);
+    if(!server || status != UA_STATUSCODE_GOOD)
+        return 1;
+    struct pollfd input = {STDIN_FILENO, POLLIN, 0};
+    char ignored[64];
+    for(;;) {
+        if(poll(&input, 1, 0) > 0 && read(STDIN_FILENO, ignored, sizeof ignored) <= 0)
+            break;
+        UA_Server_run_iterate(server, true);
+    }
+    UA_Server_run_shutdown(server);
+    UA_Server_delete(server);
+    return 0;
+}
