@@ -26,10 +26,10 @@ const DOWN: [u32; 4] = [35, 46, 47, 49];
 
 /// Roots of subtrees that no session sees unless the application puts them into a scope: server and session
 /// diagnostics, server configuration, publish-subscribe, user and alias management, optional parts of the Server
-/// object that this server does not serve, and its methods.
-const HIDDEN: [u32; 22] = [
+/// object that this server does not serve, history defaults, and its methods.
+const HIDDEN: [u32; 24] = [
     2275, 2289, 2290, 3706, 12637, 14443, 18155, 24290, 23470, 11492, 12873, 12749, 12886, 11192, 11312, 11313, 11314,
-    14415, 12885, 15004, 17634, 24226,
+    14415, 12885, 15004, 17634, 24226, 32637, 32754,
 ];
 /// Nodes that the code of this crate names: constant and id.
 const KNOWN: [(&str, u32); 30] = [

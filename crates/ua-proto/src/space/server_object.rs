@@ -158,7 +158,7 @@ fn capability(limits: &Limits, id: u32) -> Option<Variant> {
         11710 => Variant::UInt32(limits.max_nodes_per_browse),
         11711 => Variant::UInt32(limits.max_nodes_per_register_nodes),
         11712 => Variant::UInt32(limits.max_nodes_per_translate),
-        11713 | 12165..=12168 => Variant::UInt32(0),
+        11713 | 12165..=12168 | 24099 | 24100 => Variant::UInt32(0),
         11714 => Variant::UInt32(limits.max_monitored_items_per_call),
         _ => return None,
     })

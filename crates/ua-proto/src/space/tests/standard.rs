@@ -132,14 +132,17 @@ fn every_visible_instance_variable_has_a_fitting_value() {
 #[test]
 fn administrative_nodes_lie_in_no_scope() {
     let space = space();
-    // Session diagnostics, a role's Identities and AddIdentity, AddRole, ServerConfiguration and one of its methods.
-    for hidden in [3707, 2290, 15648, 15650, 16301, 12637, 12740, 11492] {
+    // Session diagnostics, AddRole, ServerConfiguration and one of its methods, GetMonitoredItems.
+    for hidden in [3707, 2290, 16301, 12637, 12740, 11492] {
         let node = i(hidden);
         assert_eq!(space.scope(node), ScopeIndex::NOWHERE, "i={hidden} {}", space.browse_name(node).name);
     }
     for shown in [2253, 2256, 2274, 2294, 15606, 15644, 15668, 11705, 85, 58] {
         assert_eq!(space.scope(i(shown)), ScopeIndex::PUBLIC, "i={shown}");
     }
+    let operator = space.references(i(15680), BrowseDirection::Forward, Some(ns0::HIERARCHICAL_REFERENCES), true);
+    let parts: Vec<_> = operator.map(|found| found.target).collect();
+    assert!(parts.len() >= 5 && parts.iter().all(|part| space.scope(*part) == ScopeIndex::NOWHERE));
 }
 
 #[test]
@@ -161,7 +164,7 @@ fn the_server_object_follows_time_and_state() {
 fn structure_definitions_name_inherited_fields() {
     let space = space();
     // UserNameIdentityToken derives from UserIdentityToken, which has PolicyId.
-    let Ok(Variant::ExtensionObject(found)) = space.attribute(i(324), AttributeId::DataTypeDefinition) else { panic!() };
+    let Ok(Variant::ExtensionObject(found)) = space.attribute(i(322), AttributeId::DataTypeDefinition) else { panic!() };
     let found = found.into_inner_as::<StructureDefinition>().unwrap();
     let fields: Vec<String> = found.fields.iter().flatten().map(|field| field.name.to_string()).collect();
     assert_eq!(fields, ["PolicyId", "UserName", "Password", "EncryptionAlgorithm"]);
