@@ -1,14 +1,23 @@
-//! What must survive a restart: the journal of the authority in SQL ([`Db`]) and the audit ledger.
+//! What must survive a restart: the journal of the authority in SQL ([`Db`]) and the audit ledger ([`Ledger`]).
 //!
 //! Nothing here knows a policy, a token format or a network. Password hashes, markings and secrets' hashes are opaque
-//! strings.
+//! strings. The ledger is a folder of hash-chained segment files and can be read, verified and exported without the
+//! program that writes it.
 
+mod clock;
 mod db;
+mod files;
 mod hex;
+mod ledger;
 
 pub use db::{
     Application, ApplicationKind, Db, DbConfig, DbError, Grant, IssuedToken, NewRevocation, RefreshToken, Revocation,
     Revoked, TokenFilter, User, WorkflowState,
+};
+pub use ledger::{
+    Ack, Break, BreakKind, CheckpointKey, CheckpointPublicKey, End, Entry, ExportFormat, Follower, Health, KeyError,
+    KeyKind, Ledger, LedgerConfig, LedgerError, ReadError, Recovery, Report, Selection, Syslog, Unavailable, export,
+    tail, verify,
 };
 
 /// When a write counts as done.

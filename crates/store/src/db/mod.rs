@@ -26,7 +26,7 @@ pub use tokens::{IssuedToken, TokenFilter};
 pub use users::User;
 pub use workflow::WorkflowState;
 
-use crate::Sync;
+use crate::{Sync, files};
 
 /// Connections of one pool: SQLite has one writer at a time, the others read.
 const CONNECTIONS: u32 = 4;
@@ -112,7 +112,8 @@ impl Db {
         if let Some(folder) = config.path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
             tokio::fs::create_dir_all(folder).await.map_err(|error| open_error(error.into()))?;
         }
-        create_private(&config.path).map_err(|error| open_error(error.into()))?;
+        // Mode 0600 before SQLite would make it readable to others: it holds password hashes.
+        files::open_write(&config.path).map_err(|error| open_error(error.into()))?;
         let options = SqliteConnectOptions::new()
             .filename(&config.path)
             .journal_mode(SqliteJournalMode::Wal)
@@ -214,12 +215,6 @@ impl Db {
         let said: String = row.try_get(0).map_err(DbError::at(doing))?;
         Ok((said != "ok").then_some(said))
     }
-}
-
-/// Makes the file with mode 0600 before SQLite would make it readable to others: it holds password hashes.
-fn create_private(path: &std::path::Path) -> std::io::Result<()> {
-    use std::os::unix::fs::OpenOptionsExt;
-    std::fs::OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(path).map(drop)
 }
 
 #[cfg(test)]
