@@ -6,7 +6,11 @@
 //! `wants_input` is false, read nothing more from the peer; call `receive` with no bytes after the cause is gone.
 
 mod client;
+mod client_task;
+mod incoming;
+mod outgoing;
 mod server;
+mod task;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -6,6 +6,7 @@
 mod key;
 mod none;
 mod rsa;
+mod secret;
 mod symmetric;
 
 use std::fmt;
@@ -14,6 +15,10 @@ use crate::Entropy;
 
 pub(crate) use key::KeyKind;
 pub use key::{InvalidKey, PrivateKey, PublicKey};
+pub use secret::{
+    InvalidSecret, MAX_LEGACY_BLOCKS, RsaSecret, RsaSecretEnvelope, SecretForm, decrypt_legacy_secret,
+    encrypt_legacy_secret, legacy_secret_blocks, open_rsa_secret, seal_rsa_secret,
+};
 pub use symmetric::{CbcHmac, p_sha256};
 
 /// The security policies Trapkey speaks (facts section 6). The deprecated Basic128Rsa15 and Basic256 are not among them.
@@ -140,9 +145,9 @@ pub trait SecurityPolicy: Send + Sync {
         receiver: Option<&PublicKey>,
     ) -> Result<(), CryptoFailure>;
 
-    /// Opens an OPN chunk in place and cuts off padding and signature. It does the private-key operation whether or not
-    /// `sender` is acceptable (`None`), and then fails all the same: time does not tell an untrusted certificate from a
-    /// wrong signature.
+    /// Opens an OPN chunk in place and cuts off padding and signature. A private-key operation. It verifies even what did
+    /// not decrypt, so that time does not tell the two failures apart; a caller that does not accept the sender gives
+    /// another key and drops the result.
     ///
     /// # Errors
     /// When anything does not decrypt or verify.

@@ -1,0 +1,195 @@
+//! OPN: its clear header and its bodies.
+
+use access_model::UnixTime;
+use opcua_types::{
+    BinaryDecodable, BinaryEncodable, ByteString, ChannelSecurityToken, ContextOwned, DateTime, MessageInfo,
+    MessageSecurityMode, NodeId, OpenSecureChannelRequest, OpenSecureChannelResponse, RequestHeader, ResponseHeader,
+    SecurityTokenRequestType, StatusCode,
+};
+
+use super::{Misbehavior, Reader, put_bytes};
+use crate::pki::MAX_CHAIN_BYTES;
+
+/// Longest policy URI in bytes.
+const MAX_URI: usize = 255;
+/// Bytes of a SHA-1 thumbprint.
+const THUMBPRINT: usize = 20;
+/// 100-nanosecond ticks from 1601 to 1970.
+const TICKS_TO_1970: i64 = 116_444_736_000_000_000;
+
+/// A wall-clock time as OPC UA writes it.
+#[must_use]
+pub fn ticks(at: UnixTime) -> DateTime {
+    DateTime::from(at.as_micros().saturating_mul(10).saturating_add(TICKS_TO_1970))
+}
+
+/// The clear part of an OPN behind the message header: channel id and asymmetric security header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OpenHeader<'a> {
+    /// The channel; 0 when it is to be issued.
+    pub channel_id: u32,
+    /// The policy's URI.
+    pub policy_uri: &'a str,
+    /// The sender's certificate chain.
+    pub sender: Option<&'a [u8]>,
+    /// SHA-1 thumbprint of the receiver's certificate.
+    pub receiver: Option<&'a [u8]>,
+    /// Where the sequence header begins, from the start of the chunk.
+    pub end: usize,
+}
+
+impl<'a> OpenHeader<'a> {
+    /// Reads the header of a whole chunk.
+    ///
+    /// # Errors
+    /// When a field is cut off or too long.
+    pub fn parse(chunk: &'a [u8]) -> Result<Self, Misbehavior> {
+        let mut reader = Reader::new(chunk);
+        reader.take(super::MESSAGE_HEADER)?;
+        let channel_id = reader.u32()?;
+        let policy_uri = reader.string(MAX_URI)?;
+        let sender = reader.bytes(MAX_CHAIN_BYTES)?.filter(|bytes| !bytes.is_empty());
+        let receiver = reader.bytes(THUMBPRINT)?.filter(|bytes| !bytes.is_empty());
+        let end = chunk.len() - reader.rest().len();
+        Ok(Self { channel_id, policy_uri, sender, receiver, end })
+    }
+
+    /// Appends the header behind a message header.
+    pub fn put(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.channel_id.to_le_bytes());
+        put_bytes(Some(self.policy_uri.as_bytes()), out);
+        put_bytes(self.sender, out);
+        put_bytes(self.receiver, out);
+    }
+}
+
+/// What a channel needs of an OpenSecureChannelRequest.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OpenRequest {
+    /// Joins request and response for the client.
+    pub request_handle: u32,
+    /// Issue, or else renew.
+    pub issue: bool,
+    /// The mode.
+    pub mode: MessageSecurityMode,
+    /// The client's nonce.
+    pub nonce: Vec<u8>,
+    /// Lifetime in milliseconds.
+    pub lifetime_ms: u32,
+}
+
+impl OpenRequest {
+    /// Reads a body.
+    ///
+    /// # Errors
+    /// When it is no OpenSecureChannelRequest.
+    pub fn parse(body: &[u8]) -> Result<Self, Misbehavior> {
+        let request: OpenSecureChannelRequest = decode(body)?;
+        Ok(Self {
+            request_handle: request.request_header.request_handle,
+            issue: request.request_type == SecurityTokenRequestType::Issue,
+            mode: request.security_mode,
+            nonce: request.client_nonce.value.unwrap_or_default(),
+            lifetime_ms: request.requested_lifetime,
+        })
+    }
+
+    /// Appends the body.
+    ///
+    /// # Errors
+    /// Never with sane lengths.
+    pub fn put(&self, at: UnixTime, out: &mut Vec<u8>) -> Result<(), Misbehavior> {
+        let header = RequestHeader::new(&NodeId::null(), &ticks(at), self.request_handle);
+        let request = OpenSecureChannelRequest {
+            request_header: header,
+            client_protocol_version: 0,
+            request_type: if self.issue { SecurityTokenRequestType::Issue } else { SecurityTokenRequestType::Renew },
+            security_mode: self.mode,
+            client_nonce: nonce(&self.nonce),
+            requested_lifetime: self.lifetime_ms,
+        };
+        encode(&request, out)
+    }
+}
+
+/// What a channel needs of an OpenSecureChannelResponse.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OpenResponse {
+    /// From the request.
+    pub request_handle: u32,
+    /// How it went.
+    pub status: StatusCode,
+    /// The channel.
+    pub channel_id: u32,
+    /// The security token.
+    pub token_id: u32,
+    /// Its lifetime in milliseconds.
+    pub lifetime_ms: u32,
+    /// The server's nonce.
+    pub nonce: Vec<u8>,
+}
+
+impl OpenResponse {
+    /// Reads a body.
+    ///
+    /// # Errors
+    /// When it is no OpenSecureChannelResponse.
+    pub fn parse(body: &[u8]) -> Result<Self, Misbehavior> {
+        let response: OpenSecureChannelResponse = decode(body)?;
+        Ok(Self {
+            request_handle: response.response_header.request_handle,
+            status: response.response_header.service_result,
+            channel_id: response.security_token.channel_id,
+            token_id: response.security_token.token_id,
+            lifetime_ms: response.security_token.revised_lifetime,
+            nonce: response.server_nonce.value.unwrap_or_default(),
+        })
+    }
+
+    /// Appends the body.
+    ///
+    /// # Errors
+    /// Never with sane lengths.
+    pub fn put(&self, at: UnixTime, out: &mut Vec<u8>) -> Result<(), Misbehavior> {
+        let response = OpenSecureChannelResponse {
+            response_header: ResponseHeader::new_timestamped_service_result(
+                ticks(at),
+                self.request_handle,
+                self.status,
+            ),
+            server_protocol_version: 0,
+            security_token: ChannelSecurityToken {
+                channel_id: self.channel_id,
+                token_id: self.token_id,
+                created_at: ticks(at),
+                revised_lifetime: self.lifetime_ms,
+            },
+            server_nonce: nonce(&self.nonce),
+        };
+        encode(&response, out)
+    }
+}
+
+fn nonce(bytes: &[u8]) -> ByteString {
+    if bytes.is_empty() { ByteString::null() } else { ByteString::from(bytes) }
+}
+
+fn decode<T: BinaryDecodable + MessageInfo + Default>(body: &[u8]) -> Result<T, Misbehavior> {
+    let owned = ContextOwned::default();
+    let context = owned.context();
+    let mut rest = body;
+    let id = NodeId::decode(&mut rest, &context).map_err(|_| Misbehavior::Body)?;
+    if id != T::default().type_id() {
+        return Err(Misbehavior::Body);
+    }
+    let value = T::decode(&mut rest, &context).map_err(|_| Misbehavior::Body)?;
+    if rest.is_empty() { Ok(value) } else { Err(Misbehavior::Trailing) }
+}
+
+fn encode<T: BinaryEncodable + MessageInfo>(value: &T, out: &mut Vec<u8>) -> Result<(), Misbehavior> {
+    let owned = ContextOwned::default();
+    let context = owned.context();
+    let id: NodeId = value.type_id().into();
+    id.encode(out, &context).map_err(|_| Misbehavior::Body)?;
+    value.encode(out, &context).map_err(|_| Misbehavior::Body)
+}
