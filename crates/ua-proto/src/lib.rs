@@ -13,6 +13,7 @@
 )]
 
 pub mod channel;
+pub mod client;
 pub mod crypto;
 mod job;
 pub mod pki;
@@ -21,6 +22,8 @@ pub mod wire;
 pub mod subscription;
 
 pub mod space;
+
+pub mod server;
 
 pub use job::{Job, JobId, JobOutcome};
 pub use token::Entropy;

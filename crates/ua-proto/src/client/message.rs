@@ -1,0 +1,317 @@
+//! The services a client calls: requests, their responses, and how a response is read.
+
+use opcua_types::{
+    ActivateSessionRequest, ActivateSessionResponse, BrowseNextRequest, BrowseNextResponse, BrowsePathResult,
+    BrowseRequest, BrowseResponse, BrowseResult, ByteString, CallMethodResult, CallRequest, CallResponse,
+    CancelRequest, CancelResponse, CloseSessionRequest, CloseSessionResponse, CreateMonitoredItemsRequest,
+    CreateMonitoredItemsResponse, CreateSessionRequest, CreateSessionResponse, CreateSubscriptionRequest,
+    CreateSubscriptionResponse, DataChangeNotification, DataValue, DateTime, DeleteMonitoredItemsRequest,
+    DeleteMonitoredItemsResponse, DeleteSubscriptionsRequest, DeleteSubscriptionsResponse, DiagnosticInfo,
+    ExtensionObject, FindServersRequest, FindServersResponse, GetEndpointsRequest, GetEndpointsResponse,
+    ModifyMonitoredItemsRequest, ModifyMonitoredItemsResponse, ModifySubscriptionRequest, ModifySubscriptionResponse,
+    MonitoredItemNotification, NotificationMessage, ObjectId, PublishRequest, PublishResponse, ReadRequest,
+    ReadResponse, RegisterNodesRequest, RegisterNodesResponse, RepublishRequest, RepublishResponse, RequestHeader,
+    ResponseHeader, SetMonitoringModeRequest, SetMonitoringModeResponse, SetPublishingModeRequest,
+    SetPublishingModeResponse, StatusChangeNotification, StatusCode, TranslateBrowsePathsToNodeIdsRequest,
+    TranslateBrowsePathsToNodeIdsResponse, UnregisterNodesRequest, UnregisterNodesResponse, Variant, WriteRequest,
+    WriteResponse,
+};
+
+use super::codec::{Codec, head};
+use super::walk::{Malformed, Walk};
+use crate::channel::EncodeError;
+
+macro_rules! services {
+    ($($service:ident: $request:ident => $response:ident, $id:ident, $read:ident;)*) => {
+        /// A request of one of the services a client may call. The header is filled in when it is sent.
+        #[derive(Clone, Debug)]
+        #[expect(missing_docs, reason = "each variant is the service of its name")]
+        pub enum Request { $($service($request),)* }
+
+        /// The response to a [`Request`]; its header is left empty, the service result is in the `Result` around it.
+        #[derive(Clone, Debug)]
+        #[expect(missing_docs, reason = "each variant is the service of its name")]
+        pub enum Response { $($service($response),)* }
+
+        /// Which service.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub(super) enum Service { $($service,)* }
+
+        $(impl From<$request> for Request {
+            fn from(request: $request) -> Self {
+                Self::$service(request)
+            }
+        })*
+
+        $(impl TryFrom<Response> for $response {
+            type Error = StatusCode;
+            fn try_from(response: Response) -> Result<Self, StatusCode> {
+                match response {
+                    Response::$service(response) => Ok(response),
+                    _ => Err(StatusCode::BadUnknownResponse),
+                }
+            }
+        })*
+
+        impl Request {
+            pub(super) fn service(&self) -> Service {
+                match self { $(Self::$service(_) => Service::$service,)* }
+            }
+
+            pub(super) fn set_header(&mut self, header: RequestHeader) {
+                match self { $(Self::$service(request) => request.request_header = header,)* }
+            }
+
+            pub(super) fn encode(&self, codec: &Codec, out: &mut Vec<u8>) -> Result<(), EncodeError> {
+                match self { $(Self::$service(request) => codec.encode(request, out),)* }
+            }
+        }
+
+        impl Service {
+            fn response_id(self) -> u32 {
+                (match self { $(Self::$service => ObjectId::$id,)* }) as u32
+            }
+
+            fn read_fields(self, codec: &Codec, walk: &mut Walk<'_>) -> Result<Response, StatusCode> {
+                match self { $(Self::$service => $read(codec, walk).map(Response::$service),)* }
+            }
+        }
+    };
+}
+
+services! {
+    GetEndpoints: GetEndpointsRequest => GetEndpointsResponse, GetEndpointsResponse_Encoding_DefaultBinary, get_endpoints;
+    FindServers: FindServersRequest => FindServersResponse, FindServersResponse_Encoding_DefaultBinary, find_servers;
+    CreateSession: CreateSessionRequest => CreateSessionResponse, CreateSessionResponse_Encoding_DefaultBinary, create_session;
+    ActivateSession: ActivateSessionRequest => ActivateSessionResponse, ActivateSessionResponse_Encoding_DefaultBinary, activate_session;
+    CloseSession: CloseSessionRequest => CloseSessionResponse, CloseSessionResponse_Encoding_DefaultBinary, close_session;
+    Cancel: CancelRequest => CancelResponse, CancelResponse_Encoding_DefaultBinary, cancel;
+    Read: ReadRequest => ReadResponse, ReadResponse_Encoding_DefaultBinary, read;
+    Write: WriteRequest => WriteResponse, WriteResponse_Encoding_DefaultBinary, write;
+    Browse: BrowseRequest => BrowseResponse, BrowseResponse_Encoding_DefaultBinary, browse;
+    BrowseNext: BrowseNextRequest => BrowseNextResponse, BrowseNextResponse_Encoding_DefaultBinary, browse_next;
+    TranslateBrowsePaths: TranslateBrowsePathsToNodeIdsRequest => TranslateBrowsePathsToNodeIdsResponse, TranslateBrowsePathsToNodeIdsResponse_Encoding_DefaultBinary, translate;
+    RegisterNodes: RegisterNodesRequest => RegisterNodesResponse, RegisterNodesResponse_Encoding_DefaultBinary, register_nodes;
+    UnregisterNodes: UnregisterNodesRequest => UnregisterNodesResponse, UnregisterNodesResponse_Encoding_DefaultBinary, unregister_nodes;
+    Call: CallRequest => CallResponse, CallResponse_Encoding_DefaultBinary, call;
+    CreateSubscription: CreateSubscriptionRequest => CreateSubscriptionResponse, CreateSubscriptionResponse_Encoding_DefaultBinary, create_subscription;
+    ModifySubscription: ModifySubscriptionRequest => ModifySubscriptionResponse, ModifySubscriptionResponse_Encoding_DefaultBinary, modify_subscription;
+    DeleteSubscriptions: DeleteSubscriptionsRequest => DeleteSubscriptionsResponse, DeleteSubscriptionsResponse_Encoding_DefaultBinary, delete_subscriptions;
+    SetPublishingMode: SetPublishingModeRequest => SetPublishingModeResponse, SetPublishingModeResponse_Encoding_DefaultBinary, set_publishing_mode;
+    CreateMonitoredItems: CreateMonitoredItemsRequest => CreateMonitoredItemsResponse, CreateMonitoredItemsResponse_Encoding_DefaultBinary, create_monitored_items;
+    ModifyMonitoredItems: ModifyMonitoredItemsRequest => ModifyMonitoredItemsResponse, ModifyMonitoredItemsResponse_Encoding_DefaultBinary, modify_monitored_items;
+    DeleteMonitoredItems: DeleteMonitoredItemsRequest => DeleteMonitoredItemsResponse, DeleteMonitoredItemsResponse_Encoding_DefaultBinary, delete_monitored_items;
+    SetMonitoringMode: SetMonitoringModeRequest => SetMonitoringModeResponse, SetMonitoringModeResponse_Encoding_DefaultBinary, set_monitoring_mode;
+    Publish: PublishRequest => PublishResponse, PublishResponse_Encoding_DefaultBinary, publish;
+    Republish: RepublishRequest => RepublishResponse, RepublishResponse_Encoding_DefaultBinary, republish;
+}
+
+impl Service {
+    /// Reads a response. `Err` is the service result, also when the answer was a ServiceFault.
+    ///
+    /// # Errors
+    /// The service result; Bad_UnknownResponse for the response of another service; Bad_DecodingError.
+    pub(super) fn read(self, codec: &Codec, body: &[u8]) -> Result<Response, StatusCode> {
+        let mut walk = Walk::new(body);
+        let head = head(&mut walk)?;
+        if head.status.is_bad() {
+            return Err(head.status);
+        }
+        if head.type_id != Some(self.response_id()) {
+            return Err(StatusCode::BadUnknownResponse);
+        }
+        self.read_fields(codec, &mut walk)
+    }
+}
+
+type Read<T> = Result<T, StatusCode>;
+
+fn empty() -> ResponseHeader {
+    ResponseHeader::default()
+}
+
+fn get_endpoints(codec: &Codec, walk: &mut Walk<'_>) -> Read<GetEndpointsResponse> {
+    Ok(GetEndpointsResponse { response_header: empty(), endpoints: codec.field(walk)? })
+}
+
+fn find_servers(codec: &Codec, walk: &mut Walk<'_>) -> Read<FindServersResponse> {
+    Ok(FindServersResponse { response_header: empty(), servers: codec.field(walk)? })
+}
+
+fn create_session(codec: &Codec, walk: &mut Walk<'_>) -> Read<CreateSessionResponse> {
+    Ok(CreateSessionResponse {
+        response_header: empty(),
+        session_id: codec.field(walk)?,
+        authentication_token: codec.field(walk)?,
+        revised_session_timeout: codec.field(walk)?,
+        server_nonce: codec.field(walk)?,
+        server_certificate: codec.field(walk)?,
+        server_endpoints: codec.field(walk)?,
+        server_software_certificates: codec.field(walk)?,
+        server_signature: codec.field(walk)?,
+        max_request_message_size: codec.field(walk)?,
+    })
+}
+
+fn activate_session(codec: &Codec, walk: &mut Walk<'_>) -> Read<ActivateSessionResponse> {
+    let server_nonce: ByteString = codec.field(walk)?;
+    Ok(ActivateSessionResponse { response_header: empty(), server_nonce, results: None, diagnostic_infos: None })
+}
+
+fn close_session(_: &Codec, _: &mut Walk<'_>) -> Read<CloseSessionResponse> {
+    Ok(CloseSessionResponse { response_header: empty() })
+}
+
+fn cancel(codec: &Codec, walk: &mut Walk<'_>) -> Read<CancelResponse> {
+    Ok(CancelResponse { response_header: empty(), cancel_count: codec.field(walk)? })
+}
+
+fn read(codec: &Codec, walk: &mut Walk<'_>) -> Read<ReadResponse> {
+    let results = walk.span(|walk| walk.each(1, Walk::data_value))?;
+    let results: Option<Vec<DataValue>> = codec.walked(results)?;
+    Ok(ReadResponse { response_header: empty(), results, diagnostic_infos: None })
+}
+
+fn write(codec: &Codec, walk: &mut Walk<'_>) -> Read<WriteResponse> {
+    Ok(WriteResponse { response_header: empty(), results: codec.field(walk)?, diagnostic_infos: None })
+}
+
+fn browse(codec: &Codec, walk: &mut Walk<'_>) -> Read<BrowseResponse> {
+    let results: Option<Vec<BrowseResult>> = codec.field(walk)?;
+    Ok(BrowseResponse { response_header: empty(), results, diagnostic_infos: None })
+}
+
+fn browse_next(codec: &Codec, walk: &mut Walk<'_>) -> Read<BrowseNextResponse> {
+    let results: Option<Vec<BrowseResult>> = codec.field(walk)?;
+    Ok(BrowseNextResponse { response_header: empty(), results, diagnostic_infos: None })
+}
+
+fn translate(codec: &Codec, walk: &mut Walk<'_>) -> Read<TranslateBrowsePathsToNodeIdsResponse> {
+    let results: Option<Vec<BrowsePathResult>> = codec.field(walk)?;
+    Ok(TranslateBrowsePathsToNodeIdsResponse { response_header: empty(), results, diagnostic_infos: None })
+}
+
+fn register_nodes(codec: &Codec, walk: &mut Walk<'_>) -> Read<RegisterNodesResponse> {
+    Ok(RegisterNodesResponse { response_header: empty(), registered_node_ids: codec.field(walk)? })
+}
+
+fn unregister_nodes(_: &Codec, _: &mut Walk<'_>) -> Read<UnregisterNodesResponse> {
+    Ok(UnregisterNodesResponse { response_header: empty() })
+}
+
+fn call(codec: &Codec, walk: &mut Walk<'_>) -> Read<CallResponse> {
+    let mut results = Vec::new();
+    for _ in 0..walk.length(16)? {
+        results.push(call_result(codec, walk)?);
+    }
+    Ok(CallResponse { response_header: empty(), results: Some(results), diagnostic_infos: None })
+}
+
+fn call_result(codec: &Codec, walk: &mut Walk<'_>) -> Read<CallMethodResult> {
+    let status_code = codec.field(walk)?;
+    let input_argument_results = codec.field(walk)?;
+    walk.diagnostics()?;
+    let outputs = walk.span(|walk| walk.each(1, Walk::variant))?;
+    let output_arguments: Option<Vec<Variant>> = codec.walked(outputs)?;
+    Ok(CallMethodResult { status_code, input_argument_results, input_argument_diagnostic_infos: None, output_arguments })
+}
+
+fn create_subscription(codec: &Codec, walk: &mut Walk<'_>) -> Read<CreateSubscriptionResponse> {
+    Ok(CreateSubscriptionResponse {
+        response_header: empty(),
+        subscription_id: codec.field(walk)?,
+        revised_publishing_interval: codec.field(walk)?,
+        revised_lifetime_count: codec.field(walk)?,
+        revised_max_keep_alive_count: codec.field(walk)?,
+    })
+}
+
+fn modify_subscription(codec: &Codec, walk: &mut Walk<'_>) -> Read<ModifySubscriptionResponse> {
+    Ok(ModifySubscriptionResponse {
+        response_header: empty(),
+        revised_publishing_interval: codec.field(walk)?,
+        revised_lifetime_count: codec.field(walk)?,
+        revised_max_keep_alive_count: codec.field(walk)?,
+    })
+}
+
+fn delete_subscriptions(codec: &Codec, walk: &mut Walk<'_>) -> Read<DeleteSubscriptionsResponse> {
+    Ok(DeleteSubscriptionsResponse { response_header: empty(), results: codec.field(walk)?, diagnostic_infos: None })
+}
+
+fn set_publishing_mode(codec: &Codec, walk: &mut Walk<'_>) -> Read<SetPublishingModeResponse> {
+    Ok(SetPublishingModeResponse { response_header: empty(), results: codec.field(walk)?, diagnostic_infos: None })
+}
+
+fn create_monitored_items(codec: &Codec, walk: &mut Walk<'_>) -> Read<CreateMonitoredItemsResponse> {
+    Ok(CreateMonitoredItemsResponse { response_header: empty(), results: codec.field(walk)?, diagnostic_infos: None })
+}
+
+fn modify_monitored_items(codec: &Codec, walk: &mut Walk<'_>) -> Read<ModifyMonitoredItemsResponse> {
+    Ok(ModifyMonitoredItemsResponse { response_header: empty(), results: codec.field(walk)?, diagnostic_infos: None })
+}
+
+fn delete_monitored_items(codec: &Codec, walk: &mut Walk<'_>) -> Read<DeleteMonitoredItemsResponse> {
+    Ok(DeleteMonitoredItemsResponse { response_header: empty(), results: codec.field(walk)?, diagnostic_infos: None })
+}
+
+fn set_monitoring_mode(codec: &Codec, walk: &mut Walk<'_>) -> Read<SetMonitoringModeResponse> {
+    Ok(SetMonitoringModeResponse { response_header: empty(), results: codec.field(walk)?, diagnostic_infos: None })
+}
+
+fn publish(codec: &Codec, walk: &mut Walk<'_>) -> Read<PublishResponse> {
+    Ok(PublishResponse {
+        response_header: empty(),
+        subscription_id: codec.field(walk)?,
+        available_sequence_numbers: codec.field(walk)?,
+        more_notifications: codec.field(walk)?,
+        notification_message: notification_message(codec, walk)?,
+        results: codec.field(walk)?,
+        diagnostic_infos: None,
+    })
+}
+
+fn republish(codec: &Codec, walk: &mut Walk<'_>) -> Read<RepublishResponse> {
+    Ok(RepublishResponse { response_header: empty(), notification_message: notification_message(codec, walk)? })
+}
+
+/// Data changes and status changes are opened; events and what else there may be are left out.
+fn notification_message(codec: &Codec, walk: &mut Walk<'_>) -> Read<NotificationMessage> {
+    const DATA_CHANGE: u32 = ObjectId::DataChangeNotification_Encoding_DefaultBinary as u32;
+    const STATUS_CHANGE: u32 = ObjectId::StatusChangeNotification_Encoding_DefaultBinary as u32;
+    let sequence_number = codec.field(walk)?;
+    let publish_time = DateTime::from(walk.i64()?.max(0));
+    let mut parts = Vec::new();
+    for _ in 0..walk.length(3)? {
+        let (id, body) = walk.extension_object()?;
+        let mut body = Walk::new(body);
+        match id {
+            Some(DATA_CHANGE) => parts.push(ExtensionObject::from_message(data_changes(codec, &mut body)?)),
+            Some(STATUS_CHANGE) => {
+                let status = StatusCode::from(body.u32()?);
+                let diagnostic_info = DiagnosticInfo::default();
+                parts.push(ExtensionObject::from_message(StatusChangeNotification { status, diagnostic_info }));
+            }
+            _ => {}
+        }
+    }
+    let notification_data = (!parts.is_empty()).then_some(parts);
+    Ok(NotificationMessage { sequence_number, publish_time, notification_data })
+}
+
+fn data_changes(codec: &Codec, walk: &mut Walk<'_>) -> Read<DataChangeNotification> {
+    let items = walk.span(|walk| {
+        walk.each(5, |walk| {
+            walk.u32()?;
+            walk.data_value()
+        })
+    })?;
+    let monitored_items: Option<Vec<MonitoredItemNotification>> = codec.walked(items)?;
+    Ok(DataChangeNotification { monitored_items, diagnostic_infos: None })
+}
+
+impl From<Malformed> for EncodeError {
+    fn from(malformed: Malformed) -> Self {
+        Self(malformed.into())
+    }
+}

@@ -1,0 +1,598 @@
+//! A client's session without I/O: create, activate, activate again, keep alive, move to a new connection.
+//!
+//! One value lives as long as its user wants the session. It drives one connection at a time; when that ends it says so,
+//! and [`ClientSession::reconnect`] starts the next, on which the session goes on if the server still has it.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use access_model::{Mono, Now};
+use opcua_types::{
+    ActivateSessionRequest, ApplicationDescription, ApplicationType, AttributeId, ByteString, CloseSessionRequest,
+    CreateSessionRequest, CreateSessionResponse, LocalizedText, NodeId, ReadRequest, ReadValueId, StatusCode,
+    TimestampsToReturn, UAString, VariableId,
+};
+
+use super::codec::Codec;
+use super::config::ClientSessionConfig;
+use super::credential::{Credential, Proof};
+use super::endpoints::compare_endpoints;
+use super::link::{CallId, Link, LinkEvent, Purpose};
+use super::message::{Request, Response};
+use crate::channel::{ChannelAudit, ChannelSecurity, ClientChannel, SendError};
+use crate::crypto::{CryptoFailure, SecurityPolicyId};
+use crate::pki::{Certificate, Rejection};
+use crate::{Entropy, Job, JobId, JobOutcome};
+
+/// Shortest server nonce that is accepted (OPC 10000-4 §5.7.2.2).
+const MIN_NONCE: usize = 32;
+/// The channel number under which this machine's own jobs run; a server may use it for a channel too, so it is only a
+/// first guess at whose job it is.
+const OWN_JOBS: u32 = u32::MAX;
+
+/// How an activation came out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Activated {
+    /// A new session: subscriptions have to be created (again).
+    Fresh,
+    /// The session of before, on a new connection: its subscriptions may have lived on.
+    Moved,
+    /// The same session on the same connection, with another credential.
+    Renewed,
+}
+
+/// What a session reports.
+#[derive(Debug)]
+pub enum ClientEvent {
+    /// Work to do elsewhere; its outcome comes back through `job_done`.
+    Job(Job),
+    /// The session may be used.
+    Activated(Activated),
+    /// The server refused the credential. A session that was active stays active with the credential before; one that
+    /// was not waits for [`ClientSession::reactivate`].
+    Refused(StatusCode),
+    /// A request was answered; `Err` is the service result.
+    Answer(CallId, Result<Response, StatusCode>),
+    /// Something for the audit: a certificate was rejected.
+    Audit(ChannelAudit),
+    /// The connection is over. Write out what is left, close it, and reconnect or give up.
+    Disconnected(StatusCode),
+}
+
+/// A request was not sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RequestError {
+    /// The session is not active.
+    #[error("the session is not active")]
+    NotActive,
+    /// As many requests are under way as are allowed.
+    #[error("too many requests are under way")]
+    TooMany,
+    /// The channel did not take it.
+    #[error(transparent)]
+    Send(#[from] SendError),
+}
+
+/// The server's half of a session.
+struct Established {
+    id: NodeId,
+    token: NodeId,
+    nonce: Vec<u8>,
+    timeout: Duration,
+    /// Activated once, so that it can be used and moved.
+    used: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// The channel is being opened, or nothing was asked of it yet.
+    Opening,
+    Creating,
+    /// The first activation on this connection.
+    Activating(Activated),
+    /// The server refused that; another credential may be accepted.
+    Waiting,
+    Active,
+    Closing,
+    Down,
+}
+
+/// An activation whose proof is being made or judged.
+struct Attempt {
+    job: JobId,
+    kind: Activated,
+    credential: Credential,
+}
+
+/// The machine.
+pub struct ClientSession {
+    config: Arc<ClientSessionConfig>,
+    codec: Codec,
+    link: Option<Link>,
+    stage: Stage,
+    session: Option<Established>,
+    /// The credential of the last successful activation, or the first to try.
+    credential: Credential,
+    /// A credential that arrived while another was being tried.
+    next_credential: Option<Credential>,
+    attempt: Option<Attempt>,
+    client_nonce: Vec<u8>,
+    last_sent: Mono,
+    jobs: u32,
+    calls: u64,
+    incoming: VecDeque<LinkEvent>,
+    events: VecDeque<ClientEvent>,
+}
+
+impl ClientSession {
+    /// A session on a connection that was just made.
+    ///
+    /// # Errors
+    /// When the server's certificate is not acceptable, or something is missing that the policy needs.
+    pub fn new(config: Arc<ClientSessionConfig>, credential: Credential, now: Now) -> Result<Self, Rejection> {
+        let channel = ClientChannel::new(Arc::new(config.channel()), now)?;
+        Ok(Self {
+            config,
+            codec: Codec::new(),
+            link: Some(Link::new(channel)),
+            stage: Stage::Opening,
+            session: None,
+            credential,
+            next_credential: None,
+            attempt: None,
+            client_nonce: Vec::new(),
+            last_sent: now.mono,
+            jobs: 0,
+            calls: 0,
+            incoming: VecDeque::new(),
+            events: VecDeque::new(),
+        })
+    }
+
+    /// Starts over on a new connection, after [`ClientEvent::Disconnected`].
+    ///
+    /// # Errors
+    /// As in [`ClientSession::new`].
+    pub fn reconnect(&mut self, now: Now) -> Result<(), Rejection> {
+        self.go_down(StatusCode::BadConnectionClosed);
+        let channel = ClientChannel::new(Arc::new(self.config.channel()), now)?;
+        self.link = Some(Link::new(channel));
+        self.stage = Stage::Opening;
+        self.events.retain(|event| !matches!(event, ClientEvent::Disconnected(_)));
+        Ok(())
+    }
+
+    /// Takes bytes from the server.
+    pub fn receive(&mut self, bytes: &[u8], now: Now, entropy: &mut dyn Entropy) {
+        if let Some(link) = &mut self.link {
+            link.channel.receive(bytes, now, entropy);
+        }
+        self.process(now, entropy);
+    }
+
+    /// Takes the outcome of a job.
+    pub fn job_done(&mut self, id: JobId, outcome: JobOutcome, now: Now, entropy: &mut dyn Entropy) {
+        let own = self.attempt.as_ref().is_some_and(|attempt| attempt.job == id);
+        match (own, &mut self.link) {
+            (true, _) => self.proof_made(outcome, now),
+            (false, Some(link)) if id.channel() != OWN_JOBS => link.channel.job_done(id, outcome, now, entropy),
+            _ => {}
+        }
+        self.process(now, entropy);
+    }
+
+    /// Serves what is due.
+    pub fn handle_timeout(&mut self, now: Now, entropy: &mut dyn Entropy) {
+        if let Some(link) = &mut self.link {
+            link.channel.handle_timeout(now, entropy);
+            link.expire(now, &mut self.incoming);
+        }
+        self.process(now, entropy);
+        if self.keep_alive_at().is_some_and(|at| at <= now.mono) {
+            self.send_keep_alive(now);
+            self.process(now, entropy);
+        }
+    }
+
+    /// When `handle_timeout` must be called.
+    #[must_use]
+    pub fn poll_timeout(&self) -> Option<Mono> {
+        let link = self.link.as_ref().and_then(Link::poll_timeout);
+        link.into_iter().chain(self.keep_alive_at()).min()
+    }
+
+    /// The next event.
+    pub fn poll_event(&mut self) -> Option<ClientEvent> {
+        self.events.pop_front()
+    }
+
+    /// Bytes for the server; take them from the front.
+    pub fn outgoing(&mut self) -> Option<&mut Vec<u8>> {
+        self.link.as_mut().map(|link| link.channel.outgoing())
+    }
+
+    /// Whether more bytes from the server are welcome.
+    #[must_use]
+    pub fn wants_input(&self) -> bool {
+        self.link.as_ref().is_some_and(|link| link.channel.wants_input())
+    }
+
+    /// What was agreed for the channel, once it is open.
+    #[must_use]
+    pub fn security(&self) -> Option<&ChannelSecurity> {
+        self.link.as_ref().and_then(|link| link.channel.security())
+    }
+
+    /// The id of the session, once there is one.
+    #[must_use]
+    pub fn session_id(&self) -> Option<&NodeId> {
+        self.session.as_ref().map(|session| &session.id)
+    }
+
+    /// Whether requests are taken.
+    #[must_use]
+    pub fn is_active(&self) -> bool {
+        self.stage == Stage::Active
+    }
+
+    /// Sends a request. Its answer comes as [`ClientEvent::Answer`], after `timeout` at the latest.
+    ///
+    /// # Errors
+    /// Nothing was sent.
+    pub fn request(&mut self, request: Request, timeout: Option<Duration>, now: Now) -> Result<CallId, RequestError> {
+        if self.stage != Stage::Active {
+            return Err(RequestError::NotActive);
+        }
+        if self.link.as_ref().is_none_or(|link| link.in_flight() >= self.config.max_in_flight) {
+            return Err(RequestError::TooMany);
+        }
+        self.calls += 1;
+        let id = CallId(self.calls);
+        self.send(request, Purpose::Caller(id), timeout.unwrap_or(self.config.request_timeout), now)?;
+        Ok(id)
+    }
+
+    /// Activates the session with another credential, on the live channel: requests go on meanwhile. While an activation
+    /// is under way the newest credential waits for its turn.
+    pub fn reactivate(&mut self, credential: Credential, now: Now) {
+        match self.stage {
+            Stage::Active | Stage::Waiting if self.attempt.is_none() => {
+                let kind = match (self.stage, self.session.as_ref().is_some_and(|session| session.used)) {
+                    (Stage::Active, _) => Activated::Renewed,
+                    (_, true) => Activated::Moved,
+                    (_, false) => Activated::Fresh,
+                };
+                if self.stage == Stage::Waiting {
+                    self.stage = Stage::Activating(kind);
+                }
+                self.begin_activation(kind, credential, now);
+            }
+            Stage::Active | Stage::Activating(_) => self.next_credential = Some(credential),
+            // Not activated on this connection yet: the next activation uses it.
+            _ => self.credential = credential,
+        }
+    }
+
+    /// Closes session and channel; [`ClientEvent::Disconnected`] follows.
+    pub fn close(&mut self, now: Now, entropy: &mut dyn Entropy) {
+        if self.session.is_some() && matches!(self.stage, Stage::Active | Stage::Waiting | Stage::Activating(_)) {
+            let request = CloseSessionRequest { request_header: Default::default(), delete_subscriptions: true };
+            self.stage = Stage::Closing;
+            if self.send(Request::CloseSession(request), Purpose::Close, self.config.request_timeout, now).is_ok() {
+                return;
+            }
+        }
+        self.close_channel(now);
+        self.process(now, entropy);
+    }
+
+    /// The shell lost the connection.
+    pub fn connection_lost(&mut self) {
+        self.go_down(StatusCode::BadConnectionClosed);
+    }
+
+    fn send(&mut self, request: Request, purpose: Purpose, timeout: Duration, now: Now) -> Result<(), SendError> {
+        let link = self.link.as_mut().ok_or(SendError::NotOpen)?;
+        let session = self.session.as_ref().map_or(const { &NULL }, |session| &session.token);
+        link.send(&self.codec, request, (purpose, session), timeout, now)?;
+        self.last_sent = now.mono;
+        Ok(())
+    }
+
+    fn process(&mut self, now: Now, entropy: &mut dyn Entropy) {
+        loop {
+            if let Some(link) = &mut self.link {
+                link.drain(&self.codec, &mut self.incoming);
+            }
+            let Some(event) = self.incoming.pop_front() else { return };
+            match event {
+                LinkEvent::Job(job) => self.events.push_back(ClientEvent::Job(job)),
+                LinkEvent::Audit(audit) => self.events.push_back(ClientEvent::Audit(audit)),
+                LinkEvent::Opened => self.opened(now, entropy),
+                LinkEvent::Answer(purpose, answer) => self.answered(purpose, answer, now, entropy),
+                LinkEvent::Closed(status) => self.go_down(status),
+            }
+        }
+    }
+
+    fn opened(&mut self, now: Now, entropy: &mut dyn Entropy) {
+        if self.stage != Stage::Opening {
+            return;
+        }
+        if self.session.as_ref().is_some_and(|session| session.used) {
+            self.stage = Stage::Activating(Activated::Moved);
+            self.begin_activation(Activated::Moved, self.credential.clone(), now);
+        } else {
+            self.create(now, entropy);
+        }
+    }
+
+    fn create(&mut self, now: Now, entropy: &mut dyn Entropy) {
+        self.session = None;
+        self.stage = Stage::Creating;
+        self.client_nonce = vec![0; MIN_NONCE];
+        entropy.fill(&mut self.client_nonce);
+        let own = self.security().and_then(|security| security.own.clone());
+        let application = &self.config.application;
+        let request = CreateSessionRequest {
+            request_header: Default::default(),
+            client_description: ApplicationDescription {
+                application_uri: application.uri.as_str().into(),
+                product_uri: application.product_uri.as_str().into(),
+                application_name: LocalizedText::new("", &application.name),
+                application_type: ApplicationType::Client,
+                gateway_server_uri: UAString::null(),
+                discovery_profile_uri: UAString::null(),
+                discovery_urls: None,
+            },
+            server_uri: UAString::null(),
+            endpoint_url: self.config.url.as_str().into(),
+            session_name: self.config.session_name.as_str().into(),
+            client_nonce: ByteString::from(self.client_nonce.clone()),
+            client_certificate: own.map_or_else(ByteString::null, |own| own.certificate.chain().into()),
+            requested_session_timeout: self.config.session_timeout.as_secs_f64() * 1_000.0,
+            max_response_message_size: self.config.limits.max_message,
+        };
+        if let Err(error) = self.send(Request::CreateSession(request), Purpose::Create, self.config.request_timeout, now) {
+            self.fail(status_of(error));
+        }
+    }
+
+    fn created(&mut self, response: CreateSessionResponse, now: Now) {
+        match self.check_created(&response) {
+            Ok(()) => {
+                let milliseconds = response.revised_session_timeout.max(1_000.0);
+                self.session = Some(Established {
+                    id: response.session_id,
+                    token: response.authentication_token,
+                    nonce: response.server_nonce.value.unwrap_or_default(),
+                    timeout: Duration::try_from_secs_f64(milliseconds / 1_000.0).unwrap_or(Duration::MAX),
+                    used: false,
+                });
+                self.stage = Stage::Activating(Activated::Fresh);
+                self.begin_activation(Activated::Fresh, self.credential.clone(), now);
+            }
+            Err(status) => self.fail(status),
+        }
+    }
+
+    /// What the client shall check before it uses the session (OPC 10000-4 §5.7.2): the endpoints are those of discovery,
+    /// the certificate is the channel's, and the server can sign with it.
+    fn check_created(&self, response: &CreateSessionResponse) -> Result<(), StatusCode> {
+        if let Some(discovered) = &self.config.discovered {
+            compare_endpoints(discovered, response.server_endpoints.as_deref().unwrap_or_default())?;
+        }
+        let security = self.security().ok_or(StatusCode::BadSecureChannelClosed)?;
+        if security.policy == SecurityPolicyId::None {
+            return Ok(());
+        }
+        let nonce = response.server_nonce.value.as_deref().unwrap_or_default();
+        if nonce.len() < MIN_NONCE {
+            return Err(StatusCode::BadNonceInvalid);
+        }
+        let (peer, own) = security.peer.as_ref().zip(security.own.as_ref()).ok_or(StatusCode::BadCertificateInvalid)?;
+        let shown = response.server_certificate.value.as_deref().unwrap_or_default();
+        if !Certificate::from_der(shown).is_ok_and(|shown| shown.der() == peer.der()) {
+            return Err(StatusCode::BadCertificateInvalid);
+        }
+        let signature = response.server_signature.signature.value.as_deref().unwrap_or_default();
+        let algorithms = security.policy.algorithms();
+        // Most servers sign our leaf certificate, some the chain as we sent it.
+        let signed = |certificate: &[u8]| {
+            let message = [certificate, &self.client_nonce].concat();
+            algorithms.verify(peer.key(), &message, signature).is_ok()
+        };
+        if signed(own.certificate.der()) || signed(&own.certificate.chain()) {
+            Ok(())
+        } else {
+            Err(StatusCode::BadApplicationSignatureInvalid)
+        }
+    }
+
+    /// Has the proof of `credential` made; [`Self::proof_made`] goes on.
+    fn begin_activation(&mut self, kind: Activated, credential: Credential, now: Now) {
+        let _ = now;
+        let Some(session) = &self.session else { return };
+        let security = self.security();
+        let own = security.and_then(|security| security.own.clone());
+        let server = security.and_then(|security| security.peer.clone()).or_else(|| self.config.server_certificate());
+        let proof = Proof {
+            credential: credential.clone(),
+            choice: Arc::clone(&self.config.choice),
+            own,
+            server,
+            nonce: session.nonce.clone(),
+        };
+        self.jobs = self.jobs.wrapping_add(1);
+        let job = JobId::of_channel(OWN_JOBS, self.jobs);
+        self.attempt = Some(Attempt { job, kind, credential });
+        self.events.push_back(ClientEvent::Job(Job::new(job, move || proof.make())));
+    }
+
+    fn proof_made(&mut self, outcome: JobOutcome, now: Now) {
+        let made = outcome.downcast::<Result<ActivateSessionRequest, CryptoFailure>>();
+        let Ok(Ok(request)) = made.map(|made| *made) else {
+            self.activation_refused(StatusCode::BadSecurityChecksFailed, now);
+            return;
+        };
+        let request = Request::ActivateSession(request);
+        if let Err(error) = self.send(request, Purpose::Activate, self.config.request_timeout, now) {
+            self.fail(status_of(error));
+        }
+    }
+
+    fn answered(
+        &mut self,
+        purpose: Purpose,
+        answer: Result<Response, StatusCode>,
+        now: Now,
+        entropy: &mut dyn Entropy,
+    ) {
+        match (purpose, answer) {
+            (Purpose::Caller(id), answer) => {
+                let lost = matches!(&answer, Err(status) if session_is_gone(*status));
+                self.events.push_back(ClientEvent::Answer(id, answer));
+                if lost && self.stage == Stage::Active {
+                    self.create(now, entropy);
+                }
+            }
+            (Purpose::Create, Ok(Response::CreateSession(response))) => self.created(response, now),
+            (Purpose::Create, answer) => self.fail(answer.err().unwrap_or(StatusCode::BadUnknownResponse)),
+            (Purpose::Activate, Ok(Response::ActivateSession(response))) => {
+                self.activated(response.server_nonce.value.unwrap_or_default(), now);
+            }
+            (Purpose::Activate, Err(status)) => self.activation_failed(status, now, entropy),
+            (Purpose::Activate, Ok(_)) => self.fail(StatusCode::BadUnknownResponse),
+            (Purpose::KeepAlive, Err(StatusCode::BadTimeout)) => self.fail(StatusCode::BadTimeout),
+            (Purpose::KeepAlive, Err(status)) if session_is_gone(status) && self.stage == Stage::Active => {
+                self.create(now, entropy);
+            }
+            // Any other answer shows that the server is there.
+            (Purpose::KeepAlive, _) => {}
+            (Purpose::Close, _) => self.close_channel(now),
+        }
+    }
+
+    fn activated(&mut self, nonce: Vec<u8>, now: Now) {
+        let Some(attempt) = self.attempt.take() else { return };
+        if let Some(session) = &mut self.session {
+            (session.nonce, session.used) = (nonce, true);
+        }
+        self.credential = attempt.credential;
+        if self.stage != Stage::Closing {
+            self.stage = Stage::Active;
+        }
+        self.events.push_back(ClientEvent::Activated(attempt.kind));
+        self.try_next(now);
+    }
+
+    fn activation_failed(&mut self, status: StatusCode, now: Now, entropy: &mut dyn Entropy) {
+        let moving = self.attempt.as_ref().is_some_and(|attempt| attempt.kind == Activated::Moved);
+        if moving || session_is_gone(status) {
+            // The server does not know the session any more, or does not let it move: a new one takes its place.
+            self.attempt = None;
+            self.create(now, entropy);
+        } else {
+            self.activation_refused(status, now);
+        }
+    }
+
+    fn activation_refused(&mut self, status: StatusCode, now: Now) {
+        self.attempt = None;
+        if let Stage::Activating(_) = self.stage {
+            self.stage = Stage::Waiting;
+        }
+        self.events.push_back(ClientEvent::Refused(status));
+        self.try_next(now);
+    }
+
+    fn try_next(&mut self, now: Now) {
+        if let Some(credential) = self.next_credential.take() {
+            self.reactivate(credential, now);
+        }
+    }
+
+    fn keep_alive_at(&self) -> Option<Mono> {
+        let session = self.session.as_ref().filter(|_| self.stage == Stage::Active)?;
+        Some(self.last_sent + self.config.keep_alive.min(session.timeout / 3).max(Duration::from_millis(100)))
+    }
+
+    fn send_keep_alive(&mut self, now: Now) {
+        let state = ReadValueId {
+            node_id: VariableId::Server_ServerStatus_State.into(),
+            attribute_id: AttributeId::Value as u32,
+            ..ReadValueId::default()
+        };
+        let request = ReadRequest {
+            request_header: Default::default(),
+            max_age: 0.0,
+            timestamps_to_return: TimestampsToReturn::Neither,
+            nodes_to_read: Some(vec![state]),
+        };
+        self.last_sent = now.mono;
+        if let Err(error) = self.send(Request::Read(request), Purpose::KeepAlive, self.config.request_timeout, now) {
+            self.fail(status_of(error));
+        }
+    }
+
+    /// Something went wrong that a new connection may repair.
+    fn fail(&mut self, status: StatusCode) {
+        if let Some(link) = &mut self.link {
+            link.channel.fail(status);
+        }
+        self.go_down(status);
+    }
+
+    fn close_channel(&mut self, now: Now) {
+        self.session = None;
+        if let Some(link) = &mut self.link {
+            link.channel.close(now);
+        }
+    }
+
+    /// The connection is over: whoever waits is told, and the session waits for the next connection.
+    fn go_down(&mut self, status: StatusCode) {
+        if self.stage == Stage::Down {
+            return;
+        }
+        self.stage = Stage::Down;
+        self.attempt = None;
+        self.next_credential.take().into_iter().for_each(|credential| self.credential = credential);
+        let status = if status.is_good() { StatusCode::BadConnectionClosed } else { status };
+        if let Some(mut link) = self.link.take() {
+            link.drain(&self.codec, &mut self.incoming);
+            for event in std::mem::take(&mut self.incoming) {
+                match event {
+                    LinkEvent::Audit(audit) => self.events.push_back(ClientEvent::Audit(audit)),
+                    LinkEvent::Answer(Purpose::Caller(id), answer) => {
+                        self.events.push_back(ClientEvent::Answer(id, answer));
+                    }
+                    _ => {}
+                }
+            }
+            for purpose in link.abandon() {
+                if let Purpose::Caller(id) = purpose {
+                    self.events.push_back(ClientEvent::Answer(id, Err(StatusCode::BadConnectionClosed)));
+                }
+            }
+        }
+        self.events.push_back(ClientEvent::Disconnected(status));
+    }
+}
+
+static NULL: NodeId = NodeId { namespace: 0, identifier: opcua_types::Identifier::Numeric(0) };
+
+/// Whether a service result says that the session does not exist (any more).
+fn session_is_gone(status: StatusCode) -> bool {
+    [StatusCode::BadSessionIdInvalid, StatusCode::BadSessionClosed, StatusCode::BadSessionNotActivated].contains(&status)
+}
+
+fn status_of(error: SendError) -> StatusCode {
+    match error {
+        SendError::TooLarge => StatusCode::BadRequestTooLarge,
+        SendError::Encode(error) => error.0,
+        SendError::Crypto => StatusCode::BadSecurityChecksFailed,
+        SendError::NotOpen | SendError::UnknownRequest => StatusCode::BadSecureChannelClosed,
+    }
+}
