@@ -67,13 +67,18 @@ pub fn answer(snapshot: &Snapshot, request: &AccessRequest) -> Result<Decision, 
     let mut verdict = match request.action {
         Action::UpdateHistory => {
             let insert = asking.judge(Action::InsertHistory, scope);
-            if insert.effect == Effect::Forbid { insert } else { insert.and(asking.judge(Action::ModifyHistory, scope)) }
+            if insert.effect == Effect::Forbid {
+                insert
+            } else {
+                insert.and(asking.judge(Action::ModifyHistory, scope))
+            }
         }
         action => asking.judge(action, scope),
     };
     let mut obligations = Vec::new();
     if verdict.effect == Effect::Permit && request.action == Action::Write {
-        let range = world.plant.servers.get(&request.server).and_then(|server| server.scopes.get(at)).and_then(|s| s.range);
+        let range =
+            world.plant.servers.get(&request.server).and_then(|server| server.scopes.get(at)).and_then(|s| s.range);
         obligations.extend(range.map(|(low, high)| Obligation::Range { low, high }));
     }
     verdict.reasons.dedup();
@@ -107,6 +112,8 @@ pub(crate) struct Asking<'a> {
     snapshot: &'a Snapshot,
     asker: &'a Asker,
     entities: Cow<'a, Entities>,
+    /// With all registered roles, when fewer are in effect: giving up a role must not shake off its forbids.
+    unnarrowed: Option<&'a Entities>,
     context: Context,
     authorizer: Authorizer,
     time_box: Option<Duration>,
@@ -139,12 +146,29 @@ impl Verdict {
     }
 }
 
+/// What a question supposes about its asker beyond the plant file: for what-if questions.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Supposed {
+    pub roles: Vec<String>,
+    pub assigned: Option<String>,
+}
+
 impl<'a> Asking<'a> {
     pub(crate) fn new(
         snapshot: &'a Snapshot,
         principal: &Principal,
         break_glass: Option<&str>,
         about: &[EntityUid],
+    ) -> Result<Self, Unasked> {
+        Self::supposing(snapshot, principal, break_glass, about, &Supposed::default())
+    }
+
+    pub(crate) fn supposing(
+        snapshot: &'a Snapshot,
+        principal: &Principal,
+        break_glass: Option<&str>,
+        about: &[EntityUid],
+        supposed: &Supposed,
     ) -> Result<Self, Unasked> {
         let world = &snapshot.loaded.world;
         if break_glass.is_some_and(|reason| !(MIN_REASON..=MAX_REASON).contains(&reason.trim().chars().count())) {
@@ -154,16 +178,25 @@ impl<'a> Asking<'a> {
         let person = principal.person.as_ref().map(|name| person(world, name)).transpose()?;
         let asker = person.or(application).ok_or(Unasked::Nobody)?;
         let through = application.filter(|_| person.is_some());
-        let (roles, time_box) = effective(asker, principal, break_glass)?;
+        let (mut roles, time_box) = effective(asker, principal, break_glass)?;
+        if *supposed != Supposed::default() {
+            roles.get_or_insert_with(|| asker.roles.clone()).extend(supposed.roles.iter().cloned());
+        }
+        let gave_up = roles.as_ref().is_some_and(|held| asker.roles.iter().any(|role| !held.contains(role)));
+        let unnarrowed = gave_up.then_some(&world.entities);
         let entities = roles.map_or(Cow::Borrowed(&world.entities), |roles| {
             let about = about.iter().chain(through.map(|one| &one.uid)).cloned();
             // No entities at all leaves the asker without roles and the scopes without a place: nothing is permitted
             // that asks for either.
-            Cow::Owned(world.narrowed(&asker.uid, &roles, about).unwrap_or_else(|_| Entities::empty()))
+            Cow::Owned(
+                world
+                    .narrowed(&asker.uid, &roles, supposed.assigned.as_deref(), about)
+                    .unwrap_or_else(|_| Entities::empty()),
+            )
         });
         let through = through.map(|one| (&one.uid, one.number));
         let context = snapshot.facts.context(world, through, break_glass.is_some());
-        Ok(Self { snapshot, asker, entities, context, authorizer: Authorizer::new(), time_box })
+        Ok(Self { snapshot, asker, entities, unnarrowed, context, authorizer: Authorizer::new(), time_box })
     }
 
     pub(crate) fn request(&self, action: &EntityUid, scope: &EntityUid) -> Option<Request> {
@@ -195,6 +228,13 @@ impl<'a> Asking<'a> {
         let reasons = rules.of(response.diagnostics().reason());
         if response.decision() == cedar_policy::Decision::Deny {
             return Verdict::forbid(named(&reasons, None));
+        }
+        if let Some(all) = self.unnarrowed {
+            let response = self.authorizer.is_authorized(&request, &fitting.set, all);
+            let forbids: Vec<&Rule> = rules.of(response.diagnostics().reason());
+            if forbids.iter().any(|rule| rule.effect == Effect::Forbid) {
+                return Verdict::forbid(named(&forbids, None));
+            }
         }
         Verdict {
             effect: Effect::Permit,

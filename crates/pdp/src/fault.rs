@@ -101,9 +101,8 @@ pub(crate) fn place(text: &str, at: usize) -> (usize, usize) {
 pub(crate) fn toml_fault(origin: Origin, text: &str, error: &toml::de::Error) -> Faults {
     let mut list = FaultList::new(origin, text);
     let message = error.message().to_owned();
-    let hint = unknown_key(&message).and_then(|(key, known)| {
-        nearest(key, known.iter().copied()).map(|near| format!("did you mean `{near}`?"))
-    });
+    let hint = unknown_key(&message)
+        .and_then(|(key, known)| nearest(key, known.iter().copied()).map(|near| format!("did you mean `{near}`?")));
     list.add(error.span().unwrap_or(0..0), message, hint);
     Faults(list.faults)
 }
@@ -118,7 +117,7 @@ fn unknown_key(message: &str) -> Option<(&str, Vec<&str>)> {
 
 /// The known word closest to `word`, when it is close enough to be a slip of the pen.
 pub(crate) fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    let bound = (word.chars().count() / 3).max(1);
+    let bound = (word.chars().count() / 2).clamp(1, 3);
     known
         .into_iter()
         .map(|candidate| (distance(word, candidate, bound), candidate))

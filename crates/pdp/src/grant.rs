@@ -121,6 +121,13 @@ fn alike(world: &World, rules: &Rules, place: &Place) -> Vec<Alike> {
     all
 }
 
+/// One scope of each sort, over all servers.
+pub(crate) fn examples(snapshot: &Snapshot) -> Vec<EntityUid> {
+    let (world, rules) = (&snapshot.loaded.world, &snapshot.loaded.rules);
+    let servers = world.plant.servers.keys().filter_map(|uri| world.servers.get(uri));
+    servers.flat_map(|place| alike(world, rules, place)).map(|class| class.example).collect()
+}
+
 /// A grant that lives at some gate.
 #[derive(Clone, Copy, Debug)]
 pub struct LiveGrant<'a> {

@@ -18,17 +18,23 @@
 pub mod plant;
 pub mod workflow;
 
+mod cases;
 mod decide;
+mod explain;
 mod fault;
 mod grant;
 mod kinds;
+mod lint;
 mod rules;
 mod snapshot;
 mod world;
 
+pub use cases::{CaseResult, Cases, MAX_CASE_FILE};
 pub use decide::{MAX_REASON, MIN_REASON, Unasked, answer, decide};
+pub use explain::{Adjustment, Clause, Explanation, RuleView, explain};
 pub use fault::{Fault, Faults, Origin};
 pub use grant::{Change, Grant, LiveGrant, NoGrant, NoGrantOrMap, grant, redecide};
+pub use lint::{Finding, FindingKind, check};
 pub use plant::Plant;
 pub use rules::MAX_POLICY_FILE;
 pub use snapshot::{Snapshot, Sources};

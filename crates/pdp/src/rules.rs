@@ -73,7 +73,8 @@ impl Rules {
             let hint = Some("write the entity instead of `?principal` or `?resource`".to_owned());
             faults.add(0..0, format!("`{}` is a template", template.id()), hint);
         }
-        let mut policies: Vec<(Range<usize>, &Policy)> = parsed.policies().map(|policy| (span(policy), policy)).collect();
+        let mut policies: Vec<(Range<usize>, &Policy)> =
+            parsed.policies().map(|policy| (span(policy), policy)).collect();
         policies.sort_by_key(|(at, _)| at.start);
         let mut list = Vec::with_capacity(policies.len());
         for (number, (at, policy)) in policies.into_iter().enumerate() {
@@ -162,7 +163,11 @@ fn rule(
     for name in annotations.into_iter().filter(|name| !ANNOTATIONS.contains(name)) {
         let hint = nearest(name, ANNOTATIONS).map(|near| format!("did you mean `@{near}`?"));
         let hint = hint.or(Some(format!("there is `@{}`", ANNOTATIONS.join("`, `@"))));
-        faults.add(find(text, &at, &format!("@{name}")), format!("policy `{id}` has an unknown annotation `@{name}`"), hint);
+        faults.add(
+            find(text, &at, &format!("@{name}")),
+            format!("policy `{id}` has an unknown annotation `@{name}`"),
+            hint,
+        );
     }
     let lifetime = policy.annotation("lifetime").and_then(|written| {
         parse_duration(written).map_err(|bad| faults.add(find(text, &at, "@lifetime"), bad.0, None)).ok()
@@ -192,7 +197,11 @@ fn unknown_names(text: &str, at: &Range<usize>, names: &[EntityUid], world: &Wor
         let Some(kind) = Kind::of(uid).filter(|kind| *kind != Kind::Action && !world.knows(uid)) else { continue };
         let word = uid.id().unescaped();
         let hint = suggest(word, world.ids(kind).iter().copied());
-        faults.add(find(text, at, &uid.to_string()), format!("no {} is called `{word}`", kind.name().to_lowercase()), hint);
+        faults.add(
+            find(text, at, &uid.to_string()),
+            format!("no {} is called `{word}`", kind.name().to_lowercase()),
+            hint,
+        );
     }
 }
 

@@ -59,11 +59,7 @@ impl Snapshot {
     ///
     /// # Errors
     /// Every fault of every file, with file, line and hint. Policies are checked only against a plant that is whole.
-    pub fn load(
-        sources: Sources<'_>,
-        digest: &dyn Fn(&ScopeMap) -> MapDigest,
-        epoch: Epoch,
-    ) -> Result<Self, Faults> {
+    pub fn load(sources: Sources<'_>, digest: &dyn Fn(&ScopeMap) -> MapDigest, epoch: Epoch) -> Result<Self, Faults> {
         let plant = Plant::parse(sources.plant);
         let workflow = sources.workflow.map_or_else(|| Ok(Workflow::empty()), Workflow::parse);
         let (plant, workflow) = match (plant, workflow) {
@@ -143,7 +139,8 @@ impl Snapshot {
     #[must_use]
     pub fn principal(&self, person: Option<&str>, application: Option<&str>, break_glass: bool) -> Principal {
         let plant = self.plant();
-        let lasting = |role: &&String| break_glass || plant.roles.get(*role).is_some_and(|row| row.break_glass.is_none());
+        let lasting =
+            |role: &&String| break_glass || plant.roles.get(*role).is_some_and(|row| row.break_glass.is_none());
         let of_person = person.and_then(|name| plant.persons.get(name));
         let of_application = application.and_then(|uri| plant.applications.get(uri)).filter(|_| person.is_none());
         let roles = of_person.map(|one| &one.roles).or(of_application.map(|one| &one.roles));
@@ -164,7 +161,12 @@ impl Facts {
     }
 
     /// The context of a question. Cheap for an asker without break-glass: made once, then shared.
-    pub(crate) fn context(&self, world: &World, application: Option<(&EntityUid, usize)>, break_glass: bool) -> Context {
+    pub(crate) fn context(
+        &self,
+        world: &World,
+        application: Option<(&EntityUid, usize)>,
+        break_glass: bool,
+    ) -> Context {
         if break_glass {
             return self.make(world, application.map(|(uid, _)| uid), true);
         }

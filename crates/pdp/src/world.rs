@@ -10,7 +10,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use access_model::{Action, MapDigest, ScopeMap};
-use cedar_policy::{Entities, Entity, EntityUid, Schema};
+use cedar_policy::{Entities, Entity, EntityUid, RestrictedExpression, Schema};
 
 use crate::fault::{FaultList, Faults, Origin, suggest};
 use crate::kinds::{Kind, Kinds};
@@ -76,7 +76,8 @@ impl World {
         let entities = list.into_iter().map(|(_, row)| row.entity.clone());
         let entities = Entities::from_entities(entities, Some(&schema)).map_err(internal)?;
         let persons = plant.persons.iter();
-        let askers = persons.map(|(name, one)| (name.clone(), asker(&plant, kinds.uid(Kind::Person, name), 0, &one.roles)));
+        let askers =
+            persons.map(|(name, one)| (name.clone(), asker(&plant, kinds.uid(Kind::Person, name), 0, &one.roles)));
         let applications = plant.applications.iter().enumerate().map(|(number, (uri, one))| {
             (uri.clone(), asker(&plant, kinds.uid(Kind::Application, uri), number, &one.roles))
         });
@@ -105,11 +106,6 @@ impl World {
         self.rows.contains_key(uid)
     }
 
-    /// The entity as it is registered.
-    pub(crate) fn entity(&self, uid: &EntityUid) -> Option<&Entity> {
-        self.rows.get(uid).map(|row| &row.entity)
-    }
-
     /// What an entity is part of or names, sorted.
     pub(crate) fn refers_to(&self, uid: &EntityUid) -> &[EntityUid] {
         self.rows.get(uid).map_or(&[], |row| &row.refers_to)
@@ -128,19 +124,30 @@ impl World {
         ids
     }
 
-    /// The entities that a decision about `about` can see when `asker` holds just `roles`.
+    /// The entities that a decision about `about` can see when `asker` holds just `roles`, and, for what-if
+    /// questions, is also assigned to some equipment.
     pub(crate) fn narrowed(
         &self,
         asker: &EntityUid,
         roles: &[String],
+        assigned: Option<&str>,
         about: impl IntoIterator<Item = EntityUid>,
     ) -> Result<Entities, Faults> {
         let is_role = |uid: &EntityUid| Kind::of(uid) == Some(Kind::Role);
-        let roles: HashSet<EntityUid> = roles.iter().map(|role| self.uid(Kind::Role, role)).collect();
+        let roles: BTreeSet<EntityUid> = roles.iter().map(|role| self.uid(Kind::Role, role)).collect();
         let mut wanted: Vec<EntityUid> = about.into_iter().chain(roles.iter().cloned()).collect();
         let mut list = Vec::new();
         if let Some(row) = self.rows.get(asker) {
-            let (uid, attributes, parents) = row.entity.clone().into_inner();
+            let (uid, mut attributes, parents) = row.entity.clone().into_inner();
+            if let Some(more) = assigned.filter(|_| Kind::of(&uid) == Some(Kind::Person)) {
+                let person = self.plant.persons.get(uid.id().unescaped());
+                let names =
+                    person.into_iter().flat_map(|person| person.assigned.iter().map(String::as_str)).chain([more]);
+                let uids: Vec<EntityUid> = names.map(|name| self.uid(Kind::Equipment, name)).collect();
+                wanted.extend(uids.iter().cloned());
+                let set = uids.into_iter().map(RestrictedExpression::new_entity_uid);
+                attributes.insert("assigned".to_owned(), RestrictedExpression::new_set(set));
+            }
             let parents = parents.into_iter().filter(|parent| !is_role(parent)).chain(roles).collect();
             list.push(Entity::new(uid, attributes, parents).map_err(internal)?);
             wanted.extend(row.refers_to.iter().filter(|uid| !is_role(uid)).cloned());

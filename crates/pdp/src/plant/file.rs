@@ -103,6 +103,10 @@ pub(super) struct Application {
     #[serde(default)]
     pub roles: Vec<Name>,
     #[serde(default)]
+    pub assigned: Vec<Name>,
+    #[serde(default)]
+    pub company: String,
+    #[serde(default)]
     pub labels: Vec<String>,
 }
 

@@ -116,6 +116,10 @@ pub struct Application {
     pub thumbprint: Option<Thumbprint>,
     /// Every role, also included ones; sorted.
     pub roles: Vec<String>,
+    /// Equipment it is assigned to, sorted.
+    pub assigned: Vec<String>,
+    /// Who runs it; empty when the file does not say.
+    pub company: String,
     /// Free words that policies may ask for.
     pub labels: Vec<String>,
 }
@@ -184,7 +188,9 @@ impl Plant {
     #[must_use]
     pub fn server(&self, name: &str) -> Option<(&str, &Server)> {
         let found = self.servers.get_key_value(name);
-        found.or_else(|| self.servers.iter().find(|(_, server)| server.name == name)).map(|(uri, at)| (uri.as_str(), at))
+        found
+            .or_else(|| self.servers.iter().find(|(_, server)| server.name == name))
+            .map(|(uri, at)| (uri.as_str(), at))
     }
 }
 

@@ -57,7 +57,11 @@ impl Check<'_> {
                 .iter()
                 .map(|p| (own(&p.name), self.person(p, &role_table, &group_table, &equipment, &groups)))
                 .collect(),
-            applications: file.application.iter().map(|a| (own(&a.uri), self.application(a, &role_table))).collect(),
+            applications: file
+                .application
+                .iter()
+                .map(|a| (own(&a.uri), self.application(a, &role_table, &equipment)))
+                .collect(),
             servers: file.server.iter().map(|s| (own(&s.uri), self.server(s, &equipment))).collect(),
             roles: role_table,
             groups: group_table,
@@ -149,9 +153,8 @@ impl Check<'_> {
     }
 
     fn groups(&mut self, all: &[file::Group], roles: &Known<'_>) -> BTreeMap<String, Group> {
-        let row = |group: &file::Group| {
-            (own(&group.name), Group { roles: self.all_known("role", &group.roles, roles) })
-        };
+        let row =
+            |group: &file::Group| (own(&group.name), Group { roles: self.all_known("role", &group.roles, roles) });
         all.iter().map(row).collect()
     }
 
@@ -176,12 +179,23 @@ impl Check<'_> {
         }
     }
 
-    fn application(&mut self, one: &file::Application, roles: &BTreeMap<String, Role>) -> Application {
+    fn application(
+        &mut self,
+        one: &file::Application,
+        roles: &BTreeMap<String, Role>,
+        equipment: &Known<'_>,
+    ) -> Application {
         let role_names: Known<'_> = roles.keys().map(String::as_str).collect();
         let held = self.all_known("role", &one.roles, &role_names);
         let thumbprint =
             one.thumbprint.as_ref().and_then(|text| self.word(text.span(), words::thumbprint(text.get_ref())));
-        Application { thumbprint, roles: closure(held, roles), labels: sorted(&one.labels) }
+        Application {
+            thumbprint,
+            roles: closure(held, roles),
+            assigned: self.all_known("equipment", &one.assigned, equipment),
+            company: one.company.clone(),
+            labels: sorted(&one.labels),
+        }
     }
 
     fn server(&mut self, server: &file::Server, equipment: &Known<'_>) -> Server {
@@ -211,20 +225,32 @@ impl Check<'_> {
             name: own(&scope.name),
             kind: ScopeKind::Nodes,
             covers,
-            equipment: scope.equipment.as_ref().map_or(server_equipment.to_owned(), |e| self.known("equipment", e, equipment)),
+            equipment: scope
+                .equipment
+                .as_ref()
+                .map_or(server_equipment.to_owned(), |e| self.known("equipment", e, equipment)),
             labels: sorted(&scope.labels),
             steps: scope.steps.iter().map(own).collect::<BTreeSet<_>>().into_iter().collect(),
             range,
         }
     }
 
-    fn method(&mut self, one: &file::Method, server_equipment: &str, equipment: &Known<'_>, scopes: &Known<'_>) -> Scope {
+    fn method(
+        &mut self,
+        one: &file::Method,
+        server_equipment: &str,
+        equipment: &Known<'_>,
+        scopes: &Known<'_>,
+    ) -> Scope {
         let part_of = one.scope.as_ref().map(|scope| self.known("scope of this server", scope, scopes));
         Scope {
             name: own(&one.name),
             kind: ScopeKind::Method { part_of },
             covers: self.nodes(&one.nodes),
-            equipment: one.equipment.as_ref().map_or(server_equipment.to_owned(), |e| self.known("equipment", e, equipment)),
+            equipment: one
+                .equipment
+                .as_ref()
+                .map_or(server_equipment.to_owned(), |e| self.known("equipment", e, equipment)),
             labels: sorted(&one.labels),
             steps: one.steps.iter().map(own).collect::<BTreeSet<_>>().into_iter().collect(),
             range: None,
@@ -244,7 +270,11 @@ impl Check<'_> {
         if low.is_finite() && high.is_finite() && low <= high {
             return Some((low, high));
         }
-        self.faults.add(range.span(), format!("{low} to {high} is no range"), Some("write the lower value first".into()));
+        self.faults.add(
+            range.span(),
+            format!("{low} to {high} is no range"),
+            Some("write the lower value first".into()),
+        );
         None
     }
 }

@@ -86,12 +86,7 @@ impl Workflow {
         Ok(Reach { markings: order.into_iter().map(|(marking, _)| marking).collect(), dead, stuck })
     }
 
-    fn refuse_pump(
-        &self,
-        next: &Marking,
-        from: usize,
-        order: &[(Marking, Option<usize>)],
-    ) -> Result<(), Unbounded> {
+    fn refuse_pump(&self, next: &Marking, from: usize, order: &[(Marking, Option<usize>)]) -> Result<(), Unbounded> {
         let mut at = Some(from);
         while let Some((earlier, before)) = at.and_then(|at| order.get(at)) {
             if next.covers(earlier) {
@@ -108,7 +103,8 @@ impl Workflow {
 mod tests {
     use super::*;
 
-    const HEAD: &str = "[[procedure]]\nname = \"batch\"\n[[step]]\nname = \"idle\"\ntokens = 1\n[[step]]\nname = \"charge\"\n";
+    const HEAD: &str =
+        "[[procedure]]\nname = \"batch\"\n[[step]]\nname = \"idle\"\ntokens = 1\n[[step]]\nname = \"charge\"\n";
 
     fn net(rest: &str) -> Result<Workflow, String> {
         Workflow::parse(&format!("{HEAD}{rest}")).map_err(|faults| faults.to_string())
@@ -134,12 +130,28 @@ mod tests {
     #[test]
     fn faults_say_where() {
         for (rule, rest, want) in [
-            ("unknown step", "[[transition]]\nname = \"t\"\nfrom = [\"idle\"]\nto = [\"chrge\"]\n", "line 11, column 7: no step is called `chrge` (help: did you mean `charge`?)"),
-            ("unbounded", "[[transition]]\nname = \"t\"\nfrom = [\"idle\"]\nto = [\"idle\", \"charge\"]\n", "line 7, column 8: step `charge` can gather ever more tokens"),
+            (
+                "unknown step",
+                "[[transition]]\nname = \"t\"\nfrom = [\"idle\"]\nto = [\"chrge\"]\n",
+                "line 11, column 7: no step is called `chrge` (help: did you mean `charge`?)",
+            ),
+            (
+                "unbounded",
+                "[[transition]]\nname = \"t\"\nfrom = [\"idle\"]\nto = [\"idle\", \"charge\"]\n",
+                "line 7, column 8: step `charge` can gather ever more tokens",
+            ),
             ("source", "[[transition]]\nname = \"t\"\nfrom = []\nto = [\"idle\"]\n", "takes from no step"),
             ("weight", "[[transition]]\nname = \"t\"\nfrom = [{ step = \"idle\", weight = 0 }]\nto = []\n", "weight 0"),
-            ("twice", "[[step]]\nname = \"idle\"\n[[transition]]\nname = \"t\"\nfrom = [\"idle\"]\nto = []\n", "line 9, column 8: step `idle` is defined twice"),
-            ("phase", "[[step]]\nname = \"x\"\nphase = \"p\"\n[[transition]]\nname = \"t\"\nfrom = [\"idle\"]\nto = []\n", "line 10, column 9: no phase is called `p`"),
+            (
+                "twice",
+                "[[step]]\nname = \"idle\"\n[[transition]]\nname = \"t\"\nfrom = [\"idle\"]\nto = []\n",
+                "line 9, column 8: step `idle` is defined twice",
+            ),
+            (
+                "phase",
+                "[[step]]\nname = \"x\"\nphase = \"p\"\n[[transition]]\nname = \"t\"\nfrom = [\"idle\"]\nto = []\n",
+                "line 10, column 9: no phase is called `p`",
+            ),
             ("key", "[[transition]]\nname = \"t\"\nform = [\"idle\"]\nto = []\n", "did you mean `from`?"),
             ("syntax", "[[transition\n", "line 8"),
         ] {
@@ -150,7 +162,8 @@ mod tests {
 
     #[test]
     fn json_is_the_same_net() {
-        let toml = net("[[transition]]\nname = \"start\"\nfrom = [\"idle\"]\nto = [{ step = \"charge\", weight = 2 }]\n");
+        let toml =
+            net("[[transition]]\nname = \"start\"\nfrom = [\"idle\"]\nto = [{ step = \"charge\", weight = 2 }]\n");
         let json = r#"{ "procedure": [{ "name": "batch" }],
             "step": [{ "name": "idle", "tokens": 1 }, { "name": "charge" }],
             "transition": [{ "name": "start", "from": ["idle"], "to": [{ "step": "charge", "weight": 2 }] }] }"#;

@@ -90,7 +90,8 @@ fn json_fault(text: &str, error: &serde_json::Error) -> Faults {
 pub(super) fn span_of(text: &str, name: &str, nth: usize) -> Range<usize> {
     let quoted = |quote: char| format!("{quote}{name}{quote}");
     let (double, single) = (quoted('"'), quoted('\''));
-    let mut places: Vec<usize> = text.match_indices(&double).chain(text.match_indices(&single)).map(|(at, _)| at).collect();
+    let mut places: Vec<usize> =
+        text.match_indices(&double).chain(text.match_indices(&single)).map(|(at, _)| at).collect();
     places.sort_unstable();
     places.get(nth).or(places.last()).map_or(0..0, |at| *at..*at + double.len())
 }

@@ -159,7 +159,8 @@ impl Workflow {
 
     /// The transitions that can fire, in the order of the file.
     pub fn enabled<'a>(&'a self, marking: &'a Marking) -> impl Iterator<Item = &'a str> {
-        let ready = |transition: &&Transition| transition.from.iter().all(|(at, weight)| marking.tokens(*at) >= *weight);
+        let ready =
+            |transition: &&Transition| transition.from.iter().all(|(at, weight)| marking.tokens(*at) >= *weight);
         self.transitions.iter().filter(ready).map(|transition| transition.name.as_str())
     }
 
@@ -224,7 +225,8 @@ fn build(text: &str, file: &file::File, faults: &mut FaultList<'_>) -> Workflow 
     if file.step.len() > MAX_NODES || file.transition.len() > MAX_NODES {
         faults.add(0..0, format!("more than {MAX_NODES} steps or transitions"), None);
     }
-    let order: BTreeMap<&str, usize> = file.step.iter().enumerate().map(|(at, step)| (step.name.as_str(), at)).collect();
+    let order: BTreeMap<&str, usize> =
+        file.step.iter().enumerate().map(|(at, step)| (step.name.as_str(), at)).collect();
     let mut arcs = |arcs: &[file::Arc]| {
         let mut all: BTreeMap<usize, u32> = BTreeMap::new();
         for (name, weight) in arcs.iter().map(file::Arc::parts) {
@@ -249,7 +251,11 @@ fn build(text: &str, file: &file::File, faults: &mut FaultList<'_>) -> Workflow 
     }
     if !file.step.is_empty() && file.step.iter().all(|step| step.tokens == 0) {
         let hint = Some("write `tokens = 1` at the step the recipe starts in".to_owned());
-        faults.add(span_of(text, &file.step.first().map(|s| s.name.clone()).unwrap_or_default(), 0), "no step holds a token", hint);
+        faults.add(
+            span_of(text, &file.step.first().map(|s| s.name.clone()).unwrap_or_default(), 0),
+            "no step holds a token",
+            hint,
+        );
     }
     Workflow {
         steps: file.step.iter().map(|step| Step { name: step.name.clone(), phase: step.phase.clone() }).collect(),

@@ -126,7 +126,10 @@ impl Builder<'_> {
         for (uri, one) in &plant.applications {
             let roles: Vec<String> = one.roles.iter().filter(lasting).cloned().collect();
             let parents = self.named(Kind::Role, &roles);
-            let attributes = Attributes::default().words("labels", &one.labels);
+            let attributes = Attributes::default()
+                .words("labels", &one.labels)
+                .word("company", &one.company)
+                .entities("assigned", self.named(Kind::Equipment, &one.assigned));
             self.add(self.kinds.uid(Kind::Application, uri), attributes, parents)?;
         }
         Ok(())
