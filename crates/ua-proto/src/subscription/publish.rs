@@ -279,7 +279,8 @@ impl Subscriptions {
         self.answers.push_back(PublishAnswer { ticket, outcome: Err(status) });
     }
 
-    pub(super) fn turn_away_all(&mut self, status: StatusCode) {
+    /// Answers every waiting Publish request with this service result.
+    pub fn turn_away_all(&mut self, status: StatusCode) {
         while let Some(request) = self.waiting.pop_front() {
             self.turn_away(request.ticket, status);
         }
