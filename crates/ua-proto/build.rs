@@ -5,6 +5,8 @@
 //! definitions name the fields of their ancestors too (OPC 10000-3 §8.48 wants all fields), and nodes that
 //! administer a server or report on its sessions carry a flag that keeps them out of every scope.
 
+#![expect(clippy::disallowed_methods, reason = "a build script writes files")]
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::path::Path;
@@ -128,7 +130,8 @@ impl<'a> Table<'a> {
     fn write(&self) -> Written {
         let mut strings = Strings::new();
         let mut blobs = Blobs::new();
-        let palette: Vec<u32> = self.references.iter().map(|(_, by, _)| *by).collect::<BTreeSet<_>>().into_iter().collect();
+        let palette: Vec<u32> =
+            self.references.iter().map(|(_, by, _)| *by).collect::<BTreeSet<_>>().into_iter().collect();
         assert!(palette.len() < 128, "7 bits number the reference types in use");
         let ends = self.ends(&palette);
         let (mut ids, mut records, mut packed) = (Vec::new(), Vec::new(), Vec::new());
@@ -144,14 +147,17 @@ impl<'a> Table<'a> {
         sentinel[16..20].copy_from_slice(&u32::try_from(packed.len() / 4).expect("few").to_le_bytes());
         records.extend_from_slice(&sentinel);
         let palette: Vec<u8> = palette.iter().flat_map(|id| self.at(*id).to_le_bytes()).collect();
-        let mut written = lay_out(self.items.len(), &[
-            ("IDS", &ids),
-            ("RECORDS", &records),
-            ("REFERENCES", &packed),
-            ("PALETTE", &palette),
-            ("STRINGS", &strings.bytes),
-            ("BLOBS", &blobs.bytes),
-        ]);
+        let mut written = lay_out(
+            self.items.len(),
+            &[
+                ("IDS", &ids),
+                ("RECORDS", &records),
+                ("REFERENCES", &packed),
+                ("PALETTE", &palette),
+                ("STRINGS", &strings.bytes),
+                ("BLOBS", &blobs.bytes),
+            ],
+        );
         for (name, id) in KNOWN {
             let place = self.at(id);
             writeln!(written.layout, "/// `i={id}`.\npub const {name}: NodeRef = NodeRef({place});").expect("a string");
@@ -171,14 +177,20 @@ impl<'a> Table<'a> {
     }
 
     /// One record; `src/space/ns0.rs` names the offsets.
-    fn record(&self, id: u32, item: &ImportedItem, first: u32, strings: &mut Strings, blobs: &mut Blobs, out: &mut Vec<u8>) {
+    fn record(
+        &self,
+        id: u32,
+        item: &ImportedItem,
+        first: u32,
+        strings: &mut Strings,
+        blobs: &mut Blobs,
+        out: &mut Vec<u8>,
+    ) {
         let node = item.node.as_node();
         assert_eq!(node.browse_name().namespace_index, 0, "names of namespace 0 lie in namespace 0");
         let facts = self.facts(id, &item.node);
         let value = match &item.node {
-            NodeType::ReferenceType(kind) => {
-                kind.inverse_name().map_or(0, |name| strings.place(name.text.as_ref()))
-            }
+            NodeType::ReferenceType(kind) => kind.inverse_name().map_or(0, |name| strings.place(name.text.as_ref())),
             _ => facts.value.as_ref().map_or(0, |value| blobs.place_value(value)),
         };
         let words = [
@@ -219,7 +231,12 @@ impl<'a> Table<'a> {
                 access: it.access_level().bits(),
                 dimensions: it.array_dimensions(),
                 value: it
-                    .value(opcua_types::TimestampsToReturn::Neither, &opcua_types::NumericRange::None, &Default::default(), 0.0)
+                    .value(
+                        opcua_types::TimestampsToReturn::Neither,
+                        &opcua_types::NumericRange::None,
+                        &Default::default(),
+                        0.0,
+                    )
                     .value
                     .filter(|value| *value != Variant::Empty),
                 flags: u8::from(it.historizing()) << 3,
@@ -313,7 +330,8 @@ fn references(items: &BTreeMap<u32, ImportedItem>) -> BTreeSet<Triple> {
 fn hidden(items: &BTreeMap<u32, ImportedItem>, references: &BTreeSet<Triple>) -> BTreeSet<u32> {
     let mut hidden = BTreeSet::new();
     let below = |from: u32| {
-        DOWN.into_iter().flat_map(move |by| references.range((from, by, 0)..=(from, by, u32::MAX)).map(|(_, _, to)| *to))
+        DOWN.into_iter()
+            .flat_map(move |by| references.range((from, by, 0)..=(from, by, u32::MAX)).map(|(_, _, to)| *to))
     };
     let is_object = |id: &u32| matches!(items.get(id).map(|item| &item.node), Some(NodeType::Object(_)));
     let mut open: Vec<u32> = HIDDEN.into_iter().filter(|id| items.contains_key(id)).collect();

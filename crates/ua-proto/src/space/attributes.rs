@@ -140,11 +140,12 @@ impl Space {
                 let name = if Self::added_at(node).is_none() { ns0::inverse_name(node) } else { "" };
                 if name.is_empty() { Err(none) } else { Ok(text(name).into()) }
             }
-            (NodeClass::DataType, AttributeId::DataTypeDefinition)
-            | (NodeClass::VariableType, AttributeId::Value) => match Self::added_at(node) {
-                None => ns0::value(node, &self.context.context()).ok_or(none),
-                Some(_) => Err(none),
-            },
+            (NodeClass::DataType, AttributeId::DataTypeDefinition) | (NodeClass::VariableType, AttributeId::Value) => {
+                match Self::added_at(node) {
+                    None => ns0::value(node, &self.context.context()).ok_or(none),
+                    Some(_) => Err(none),
+                }
+            }
             (NodeClass::VariableType, other) => self.value_attribute(node, other),
             _ => Err(none),
         }
@@ -181,5 +182,9 @@ impl Space {
 }
 
 fn text(text: &str) -> LocalizedText {
-    if text.is_empty() { LocalizedText::null() } else { LocalizedText { locale: opcua_types::UAString::null(), text: text.into() } }
+    if text.is_empty() {
+        LocalizedText::null()
+    } else {
+        LocalizedText { locale: opcua_types::UAString::null(), text: text.into() }
+    }
 }

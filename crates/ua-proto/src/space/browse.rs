@@ -97,10 +97,8 @@ impl Space {
         for element in elements {
             reached = self.step(&reached, element, visible)?;
         }
-        let target = |node| BrowsePathTarget {
-            target_id: ExpandedNodeId::from(self.id(node)),
-            remaining_path_index: u32::MAX,
-        };
+        let target =
+            |node| BrowsePathTarget { target_id: ExpandedNodeId::from(self.id(node)), remaining_path_index: u32::MAX };
         Ok(reached.into_iter().map(target).collect())
     }
 
@@ -132,12 +130,7 @@ impl Space {
             && (spec.node_class_mask == 0 || spec.node_class_mask & self.class(found.target) as u32 != 0)
     }
 
-    fn describe(
-        &self,
-        found: &Reference,
-        mask: u32,
-        visible: &mut dyn FnMut(NodeRef) -> bool,
-    ) -> ReferenceDescription {
+    fn describe(&self, found: &Reference, mask: u32, visible: &mut dyn FnMut(NodeRef) -> bool) -> ReferenceDescription {
         let wants = |bit| mask & bit != 0;
         let target = found.target;
         let type_definition = self.type_definition(target).filter(|_| wants(TYPE_DEFINITION)).filter(|it| visible(*it));

@@ -5,7 +5,9 @@ use access_model::ScopeIndex;
 use opcua_types::{Argument, LocalizedText, NodeId, Variant};
 
 use super::grow::structures;
-use super::{AuthorizationNodes, AuthorizationService, NewMethod, NewNode, NewVariable, NodeRef, Space, SpaceError, ns0};
+use super::{
+    AuthorizationNodes, AuthorizationService, NewMethod, NewNode, NewVariable, NodeRef, Space, SpaceError, ns0,
+};
 
 /// The namespace of the GDS.
 pub const GDS_NAMESPACE: &str = "http://opcfoundation.org/UA/GDS/";

@@ -263,12 +263,7 @@ impl<'a> NewNode<'a> {
     pub fn object_type(parent: NodeRef, id: Option<NodeId>, name: &'a str) -> Self {
         let scope = ScopeIndex::PUBLIC;
         let reference = ns0::HAS_SUBTYPE;
-        Self {
-            class: NodeClass::ObjectType,
-            reference,
-            type_definition: None,
-            ..Self::object(parent, id, name, scope)
-        }
+        Self { class: NodeClass::ObjectType, reference, type_definition: None, ..Self::object(parent, id, name, scope) }
     }
 }
 

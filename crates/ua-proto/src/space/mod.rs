@@ -47,6 +47,8 @@ pub struct Space {
     /// Values of namespace 0 where they differ from the table.
     overlay: BTreeMap<NodeRef, DataValue>,
     facts: Option<ServerFacts>,
+    /// The DefaultRolePermissions of the added namespaces.
+    default_permissions: Vec<NodeRef>,
     changes: Changes,
     /// How many nodes were given a number of namespace 1.
     numbered: u32,
@@ -71,9 +73,10 @@ impl Space {
             scopes: BTreeMap::new(),
             overlay: BTreeMap::new(),
             facts: None,
+            default_permissions: Vec::new(),
             changes: Changes::default(),
             numbered: 0,
-            context: ContextOwned::default(),
+            context: ns0::context(),
         };
         // Namespace 1 has to exist before the metadata objects, which lie in it.
         space.namespaces.push(config.application_uri.clone());

@@ -1,6 +1,6 @@
 //! Namespace 0: a table that `build.rs` made, read in place. Pages that nobody touches cost no memory.
 
-use opcua_types::{BinaryDecodable, Context, Variant};
+use opcua_types::{BinaryDecodable, Context, ContextOwned, DecodingOptions, NamespaceMap, Variant};
 
 use super::{NodeRef, Reference};
 
@@ -117,6 +117,23 @@ pub(super) fn dimensions(node: NodeRef) -> Vec<u32> {
     }
 }
 
+/// What values of the table are decoded with: the type dictionaries of the standard are long, and trusted.
+pub(super) fn context() -> ContextOwned {
+    let options = DecodingOptions {
+        max_array_length: 1 << 16,
+        max_string_length: 1 << 20,
+        max_byte_string_length: 1 << 20,
+        ..DecodingOptions::default()
+    };
+    ContextOwned::new_default(NamespaceMap::new(), options)
+}
+
+/// Whether the table has a value or definition for the node.
+#[cfg(test)]
+pub(super) fn has_value(node: NodeRef) -> bool {
+    class(node) != opcua_types::NodeClass::ReferenceType as u8 && field(node, VALUE) != 0
+}
+
 /// The value of a variable or variable type, or the definition of a data type.
 pub(super) fn value(node: NodeRef, context: &Context<'_>) -> Option<Variant> {
     let at = field(node, VALUE) as usize;
@@ -130,11 +147,7 @@ pub(super) fn reference(node: NodeRef, nth: u32) -> Option<Reference> {
     let at = first.checked_add(nth).filter(|at| *at < end)?;
     let packed = word(REFERENCES.start + at as usize * 4);
     let type_ = half(PALETTE.start + ((packed >> 16) & 0x7f) as usize * 2);
-    Some(Reference {
-        type_: NodeRef(u32::from(type_)),
-        forward: packed >> 31 == 0,
-        target: NodeRef(packed & 0xffff),
-    })
+    Some(Reference { type_: NodeRef(u32::from(type_)), forward: packed >> 31 == 0, target: NodeRef(packed & 0xffff) })
 }
 
 fn record(node: NodeRef, offset: usize) -> usize {
@@ -163,7 +176,7 @@ fn byte(at: usize) -> u8 {
 }
 
 fn half(at: usize) -> u16 {
-    TABLE.get(at..).and_then(|rest| rest.first_chunk()).map_or(0, |bytes| u16::from_le_bytes(*bytes))
+    TABLE.get(at..).and_then(|rest| rest.first_chunk()).map_or(NONE, |bytes| u16::from_le_bytes(*bytes))
 }
 
 fn word(at: usize) -> u32 {

@@ -43,6 +43,10 @@ impl Default for ServerFacts {
 impl Space {
     /// Gives the Server object what it tells.
     pub fn set_server_facts(&mut self, facts: ServerFacts) {
+        let defaults = permissions(&facts.default_role_permissions);
+        for at in self.default_permissions.clone().into_iter().filter_map(Self::added_at) {
+            self.added.set_value(at, defaults.clone());
+        }
         self.facts = Some(facts);
     }
 
@@ -78,11 +82,11 @@ impl Space {
     pub(super) fn add_metadata(&mut self, uri: &str) -> Result<(), SpaceError> {
         let scope = ScopeIndex::PUBLIC;
         let object = self.add_object(ns0::NAMESPACES, None, uri, ns0::NAMESPACE_METADATA_TYPE, scope)?;
-        let permissions = self.facts.as_ref().map(|facts| permissions(&facts.default_role_permissions));
+        let defaults = self.facts.as_ref().map_or_else(Vec::new, |facts| facts.default_role_permissions.clone());
         let mut property = |name, value: Variant, data_type: u32| {
             let data_type = ns0::find_numeric(data_type);
             let new = NewVariable::property(object, None, name, value, scope);
-            self.add_variable(NewVariable { name_namespace: Some(0), data_type, ..new }).map(|_| ())
+            self.add_variable(NewVariable { name_namespace: Some(0), data_type, ..new })
         };
         property("NamespaceUri", Variant::String(uri.into()), 12)?;
         property("NamespaceVersion", Variant::String("".into()), 12)?;
@@ -91,9 +95,10 @@ impl Space {
         property("StaticNodeIdTypes", empty(VariantScalarTypeId::Int32), 256)?;
         property("StaticNumericNodeIdRange", empty(VariantScalarTypeId::String), 291)?;
         property("StaticStringNodeIdPattern", Variant::String("".into()), 12)?;
-        let none = || empty(VariantScalarTypeId::ExtensionObject);
-        property("DefaultRolePermissions", permissions.unwrap_or_else(none), 96)?;
-        property("DefaultAccessRestrictions", Variant::UInt16(0), 95)
+        property("DefaultAccessRestrictions", Variant::UInt16(0), 95)?;
+        let defaults = property("DefaultRolePermissions", permissions(&defaults), 96)?;
+        self.default_permissions.push(defaults);
+        Ok(())
     }
 }
 

@@ -2,8 +2,8 @@
 
 use access_model::{ScopeIndex, UnixTime};
 use opcua_types::{
-    Argument, BrowseDirection, ByteString, NodeClass, NodeId, QualifiedName, ReferenceDescription,
-    ServerState, UserTokenPolicy, Variant,
+    Argument, BrowseDirection, ByteString, NodeClass, NodeId, QualifiedName, ReferenceDescription, ServerState,
+    UserTokenPolicy, Variant,
 };
 
 /// A node of one [`super::Space`]: dense, namespace 0 first, then the added nodes in the order they were added.

@@ -1,6 +1,6 @@
 //! A space against a naive model: hash maps of ids, under random adds, writes and browses.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap};
 
 use access_model::ScopeIndex;
 use opcua_types::{BrowseDirection, ByteString, Guid, NodeId, NumericRange, StatusCode, Variant};
@@ -59,26 +59,33 @@ fn ids() -> impl Strategy<Value = NodeId> {
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
     let value = prop_oneof![any::<i32>().prop_map(Variant::Int32), any::<u32>().prop_map(Variant::UInt32)];
-    let step = prop_oneof![
-        (ids(), any::<usize>()).prop_map(|(id, under)| Step::Folder { id, under }),
-        (ids(), any::<usize>(), any::<i32>(), any::<bool>())
-            .prop_map(|(id, under, value, writable)| Step::Variable { id, under, value, writable }),
-        (any::<usize>(), value).prop_map(|(node, value)| Step::Write { node, value }),
-        (any::<usize>(), any::<usize>()).prop_map(|(from, to)| Step::Link { from, to }),
-        (any::<usize>(), 1_u32..9).prop_map(|(node, scope)| Step::Move { node, scope }),
-    ];
+    let step =
+        prop_oneof![
+            (ids(), any::<usize>()).prop_map(|(id, under)| Step::Folder { id, under }),
+            (ids(), any::<usize>(), any::<i32>(), any::<bool>())
+                .prop_map(|(id, under, value, writable)| Step::Variable { id, under, value, writable }),
+            (any::<usize>(), value).prop_map(|(node, value)| Step::Write { node, value }),
+            (any::<usize>(), any::<usize>()).prop_map(|(from, to)| Step::Link { from, to }),
+            (any::<usize>(), 1_u32..9).prop_map(|(node, scope)| Step::Move { node, scope }),
+        ];
     prop::collection::vec(step, 1..120)
 }
 
 /// The parent a step names: a node of the model, or Objects.
 fn parent(space: &Space, model: &Model, nth: usize) -> (NodeId, NodeRef) {
-    match model.pick(nth).filter(|_| nth % 3 != 0) {
+    match model.pick(nth).filter(|_| !nth.is_multiple_of(3)) {
         Some(id) => (id.clone(), model.nodes[&id].node),
         None => (space.id(ns0::OBJECTS), ns0::OBJECTS),
     }
 }
 
-fn expect_added(model: &mut Model, id: NodeId, parent: NodeId, added: Result<NodeRef, SpaceError>, value: Option<(i32, bool)>) {
+fn expect_added(
+    model: &mut Model,
+    id: NodeId,
+    parent: NodeId,
+    added: Result<NodeRef, SpaceError>,
+    value: Option<(i32, bool)>,
+) {
     let expected = if id.namespace == 0 {
         Some(SpaceError::Namespace(0))
     } else {
@@ -101,8 +108,7 @@ fn apply(space: &mut Space, model: &mut Model, step: Step) {
             let (under_id, under) = parent(space, model, under);
             let name = id.to_string();
             let new = NewVariable::new(under, Some(id.clone()), &name, Variant::Int32(value), ScopeIndex(1));
-            let added =
-                space.add_variable(if writable { new.access(AccessLevel::READ_WRITE) } else { new });
+            let added = space.add_variable(if writable { new.access(AccessLevel::READ_WRITE) } else { new });
             expect_added(model, id, under_id, added, Some((value, writable)));
         }
         Step::Write { node, value } => {
@@ -133,8 +139,9 @@ fn apply(space: &mut Space, model: &mut Model, step: Step) {
     }
 }
 
-fn compare(space: &Space, model: &Model, ours: &BTreeMap<NodeRef, ()>) {
-    for (id, expected) in &model.nodes {
+fn compare(space: &Space, model: &Model, ours: &BTreeSet<NodeRef>) {
+    for id in &model.order {
+        let expected = &model.nodes[id];
         assert_eq!(space.find(id), Some(expected.node), "{id}");
         assert_eq!(&space.id(expected.node), id);
         assert_eq!(space.browse_name(expected.node).name.to_string(), id.to_string());
@@ -149,7 +156,7 @@ fn compare(space: &Space, model: &Model, ours: &BTreeMap<NodeRef, ()>) {
         let hierarchy = Some(ns0::HIERARCHICAL_REFERENCES);
         let children: BTreeSet<String> = space
             .references(node, BrowseDirection::Forward, hierarchy, true)
-            .filter(|found| ours.contains_key(&found.target))
+            .filter(|found| ours.contains(&found.target))
             .map(|found| space.id(found.target).to_string())
             .collect();
         assert_eq!(children, model.children.get(&parent).cloned().unwrap_or_default(), "children of {parent}");
@@ -169,7 +176,7 @@ proptest! {
         for step in steps {
             apply(&mut space, &mut model, step);
         }
-        let ours = model.nodes.values().map(|expected| (expected.node, ())).collect();
+        let ours = model.order.iter().map(|id| model.nodes[id].node).collect();
         compare(&space, &model, &ours);
     }
 

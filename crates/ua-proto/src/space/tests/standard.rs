@@ -164,7 +164,9 @@ fn the_server_object_follows_time_and_state() {
 fn structure_definitions_name_inherited_fields() {
     let space = space();
     // UserNameIdentityToken derives from UserIdentityToken, which has PolicyId.
-    let Ok(Variant::ExtensionObject(found)) = space.attribute(i(322), AttributeId::DataTypeDefinition) else { panic!() };
+    let Ok(Variant::ExtensionObject(found)) = space.attribute(i(322), AttributeId::DataTypeDefinition) else {
+        panic!()
+    };
     let found = found.into_inner_as::<StructureDefinition>().unwrap();
     let fields: Vec<String> = found.fields.iter().flatten().map(|field| field.name.to_string()).collect();
     assert_eq!(fields, ["PolicyId", "UserName", "Password", "EncryptionAlgorithm"]);
@@ -178,7 +180,7 @@ fn pages_of_a_browse_join_to_the_whole() {
         super::variable(&mut space, number, 1_i32);
     }
     let description = BrowseDescription { browse_direction: BrowseDirection::Both, ..describe(NodeId::new(0, 85)) };
-    let mut visible = |node: NodeRef| node.0 % 3 != 0;
+    let mut visible = |node: NodeRef| !node.0.is_multiple_of(3);
     let start = space.browse_spec(&description).unwrap();
     let whole = space.browse(&start, 0, &mut visible).references;
     assert!(whole.len() > 30);
@@ -280,4 +282,43 @@ fn an_authorization_service_can_be_found_and_called() {
     let declared = space.find(&NodeId::new(nodes.namespace, 95)).unwrap();
     assert!(space.method_on(nodes.service, declared), "by the method of its type");
     assert_eq!(nodes.request_access_token, None);
+}
+
+#[test]
+fn every_value_and_definition_of_the_table_can_be_read() {
+    let space = space();
+    let mut definitions = 0;
+    for node in space.nodes().filter(|node| node.0 < ns0::COUNT && ns0::has_value(*node)) {
+        let value = ns0::value(node, &ns0::context().context());
+        assert!(value.is_some_and(|value| value != Variant::Empty), "{}", space.id(node));
+        definitions += usize::from(space.class(node) == NodeClass::DataType);
+    }
+    assert!(definitions > 200, "{definitions}");
+}
+
+#[test]
+fn default_role_permissions_of_a_namespace_are_told() {
+    let mut space = space();
+    let operator = NodeId::new(0, 15680);
+    space.set_server_facts(ServerFacts { default_role_permissions: vec![(operator, 33)], ..ServerFacts::default() });
+    let plant = space.child(ns0::NAMESPACES, &QualifiedName::new(1, "urn:plant")).unwrap();
+    let property = space.child(plant, &QualifiedName::new(0, "DefaultRolePermissions")).unwrap();
+    let Some(Variant::Array(roles)) = space.value(property, NOW).value else { panic!() };
+    assert_eq!(roles.values.len(), 1);
+}
+
+#[test]
+fn no_node_number_makes_it_panic() {
+    let mut space = space();
+    for node in [0, ns0::COUNT - 1, ns0::COUNT, ns0::COUNT + 1_000_000, u32::MAX - 1, u32::MAX].map(NodeRef) {
+        let _ = (space.id(node), space.name(node), space.scope(node), space.parent(node), space.supertype(node));
+        let _ = (space.data_type(node), space.type_definition(node), space.method_arguments(node));
+        let _ = (space.value(node, NOW), space.references(node, BrowseDirection::Both, None, true).count());
+        (1..=27).for_each(|id| {
+            let _ = space.attribute(node, AttributeId::from_u32(id).unwrap());
+        });
+        let _ = space.write_value(node, &opcua_types::NumericRange::None, super::bare(1_i32), NOW);
+        space.set_scope(node, ScopeIndex(3));
+        assert_eq!(space.contains(node), space.class(node) != NodeClass::Unspecified);
+    }
 }

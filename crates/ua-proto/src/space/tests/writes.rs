@@ -20,7 +20,11 @@ fn ints(values: &[i32]) -> Variant {
 
 fn matrix(dimensions: &[u32], values: &[i32]) -> Variant {
     let values = values.iter().copied().map(Variant::Int32).collect();
-    Variant::Array(Box::new(Array { value_type: VariantScalarTypeId::Int32, values, dimensions: Some(dimensions.to_vec()) }))
+    Variant::Array(Box::new(Array {
+        value_type: VariantScalarTypeId::Int32,
+        values,
+        dimensions: Some(dimensions.to_vec()),
+    }))
 }
 
 fn text(text: &str) -> Variant {
@@ -95,7 +99,9 @@ fn writes_are_checked_before_they_are_kept() {
     let mut space = space();
     let open = variable(&mut space, 1, 1_i32);
     let plain = AccessLevel(AccessLevel::CURRENT_READ.0 | AccessLevel::CURRENT_WRITE.0);
-    let new = |id_, access| NewVariable::new(ns0::OBJECTS, Some(id(id_)), "v", Variant::Int32(1), ScopeIndex(1)).access(access);
+    let new = |id_, access| {
+        NewVariable::new(ns0::OBJECTS, Some(id(id_)), "v", Variant::Int32(1), ScopeIndex(1)).access(access)
+    };
     let value_only = space.add_variable(new(2, plain)).unwrap();
     let read_only = space.add_variable(new(3, AccessLevel::READ)).unwrap();
     let timed = DataValue { source_timestamp: Some(DateTime::from(1_000)), ..bare(2_i32) };
@@ -135,7 +141,8 @@ fn writes_are_checked_before_they_are_kept() {
 #[test]
 fn array_dimensions_bound_the_length() {
     let mut space = space();
-    let new = NewVariable::new(ns0::OBJECTS, Some(id(1)), "v", ints(&[1]), ScopeIndex(1)).access(AccessLevel::READ_WRITE);
+    let new =
+        NewVariable::new(ns0::OBJECTS, Some(id(1)), "v", ints(&[1]), ScopeIndex(1)).access(AccessLevel::READ_WRITE);
     let node = space.add_variable(NewVariable { array_dimensions: vec![2], ..new }).unwrap();
     let mut write = |value| space.write_value(node, &NumericRange::None, bare(value), NOW);
     assert_eq!(write(ints(&[1, 2])), StatusCode::Good);
