@@ -1,0 +1,243 @@
+//! What a server is made of, and every bound it keeps.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::Serialize;
+
+use crate::channel::ChannelConfig;
+use crate::crypto::SecurityPolicyId;
+use crate::pki::SharedTrust;
+use crate::space::{Limits, NodeRef};
+use crate::subscription::SubscriptionLimits;
+use opcua_types::MessageSecurityMode;
+
+/// One kind of endpoint: how its channel is protected.
+pub type EndpointSecurity = (SecurityPolicyId, MessageSecurityMode);
+
+/// Everything a [`super::Server`] is told at its start.
+pub struct ServerConfig {
+    /// The ApplicationUri; also what its own certificate says.
+    pub application_uri: String,
+    /// The ProductUri.
+    pub product_uri: String,
+    /// The name people see.
+    pub application_name: String,
+    /// The URLs under which clients reach it; the first is preferred.
+    pub endpoint_urls: Vec<String>,
+    /// Channels. `offered` may hold None for discovery alone: sessions need it in `endpoints` too.
+    pub channel: Arc<ChannelConfig>,
+    /// The endpoints on which sessions may be created, in the order in which they are listed.
+    pub endpoints: Vec<EndpointSecurity>,
+    /// Who may log in, and how.
+    pub identities: Identities,
+    /// Bounds.
+    pub limits: ServerLimits,
+    /// What is recorded and what waits for the record.
+    pub audit: AuditConfig,
+    /// Closed ranges for written values: a write outside is refused and recorded as `value_out_of_range`.
+    pub write_ranges: Vec<(NodeRef, f64, f64)>,
+}
+
+/// The identities a server accepts.
+#[derive(Clone)]
+pub struct Identities {
+    /// Anonymous; off unless somebody wants it.
+    pub anonymous: bool,
+    /// User name and password.
+    pub user_name: bool,
+    /// User certificates, checked against this list.
+    pub certificate: Option<SharedTrust>,
+    /// Issued tokens (JWT).
+    pub issued: Option<IssuedTokens>,
+    /// The most RSA blocks of a secret in the legacy form, checked before the first is decrypted.
+    pub max_legacy_blocks: usize,
+    /// How far the SigningTime of an EncryptedSecret may lie in the past and in the future.
+    pub signing_time: (Duration, Duration),
+}
+
+impl Default for Identities {
+    fn default() -> Self {
+        Self {
+            anonymous: false,
+            user_name: false,
+            certificate: None,
+            issued: None,
+            max_legacy_blocks: 32,
+            signing_time: (Duration::from_secs(3_600), Duration::from_secs(300)),
+        }
+    }
+}
+
+/// How issued tokens come in.
+#[derive(Clone, Debug)]
+pub struct IssuedTokens {
+    /// Where the token is to be had.
+    pub issuer: IssuerEndpoint,
+    /// Forms offered on SignAndEncrypt endpoints, the preferred first. On Sign endpoints a token is always encrypted, on
+    /// endpoints without security it has no place.
+    pub forms: Vec<TokenForm>,
+}
+
+/// How a token is protected inside ActivateSession.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TokenForm {
+    /// By the channel alone.
+    Clear,
+    /// Encrypted once more for the server's certificate, in the legacy form or as EncryptedSecret.
+    Encrypted,
+}
+
+/// The JSON object in IssuerEndpointUrl (OPC 10000-6 §6.5.2.2).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct IssuerEndpoint {
+    /// This server's name towards the authority: the token's `aud`.
+    #[serde(rename = "ua:resourceId")]
+    pub resource_id: String,
+    /// Base URL of the authority.
+    #[serde(rename = "ua:authorityUrl")]
+    pub authority_url: String,
+    /// How to talk to it.
+    #[serde(rename = "ua:authorityProfileUri")]
+    pub profile_uri: String,
+    /// Where tokens are requested: a path, or the NodeId of the service object in the OPC UA profile.
+    #[serde(rename = "ua:tokenEndpoint", skip_serializing_if = "Option::is_none")]
+    pub token_endpoint: Option<String>,
+    /// Where a user signs in; null in the implicit flow of the OPC UA profile.
+    #[serde(rename = "ua:authorizationEndpoint", skip_serializing_if = "Option::is_none")]
+    pub authorization_endpoint: Option<String>,
+    /// Kinds of request the authority takes.
+    #[serde(rename = "ua:requestTypes", skip_serializing_if = "Vec::is_empty")]
+    pub request_types: Vec<String>,
+    /// Scopes this server understands.
+    #[serde(rename = "ua:scopes", skip_serializing_if = "Vec::is_empty")]
+    pub scopes: Vec<String>,
+}
+
+impl IssuerEndpoint {
+    /// Profile: the authority is itself an OPC UA server (OPC 10000-12 §9).
+    pub const PROFILE_OPCUA: &'static str = "http://opcfoundation.org/UA/Authorization#OPCUA";
+    /// Profile: OAuth2 over HTTPS.
+    pub const PROFILE_OAUTH2: &'static str = "http://opcfoundation.org/UA/Authorization#OAuth2";
+
+    /// The text for IssuerEndpointUrl.
+    #[must_use]
+    pub fn to_json(&self) -> String {
+        serde_json::to_string(self).unwrap_or_default()
+    }
+}
+
+/// Bounds of the server. Everything a peer can make grow is named here or in the limits of its parts.
+#[derive(Clone, Debug)]
+pub struct ServerLimits {
+    /// Most connections.
+    pub max_connections: usize,
+    /// Most connections without an activated session; one more closes the oldest of them.
+    pub max_half_open: usize,
+    /// How long a connection may stay without an activated session.
+    pub half_open_time: Duration,
+    /// Most sessions; one more closes the oldest that was never activated, or is refused.
+    pub max_sessions: usize,
+    /// Most sessions that one connection may create without activating them.
+    pub max_unactivated_per_connection: usize,
+    /// Most jobs running at once.
+    pub max_jobs: usize,
+    /// Most jobs waiting for a place; one more closes the connection that asks.
+    pub max_waiting_jobs: usize,
+    /// Most parked requests of one session.
+    pub max_parked_per_session: usize,
+    /// Most bytes waiting for one peer; above it no more of its requests are taken, above twice that it is closed.
+    pub max_unsent: usize,
+    /// Shortest session timeout.
+    pub min_session_timeout: Duration,
+    /// Longest session timeout.
+    pub max_session_timeout: Duration,
+    /// How long a request may stay parked when its client does not say less.
+    pub request_timeout: Duration,
+    /// Most browse continuation points of one session.
+    pub max_continuation_points: usize,
+    /// Most references returned for one node at once.
+    pub max_references: usize,
+    /// Largest request, as told in CreateSession.
+    pub max_request_size: u32,
+    /// Operation limits, as published in the address space.
+    pub operations: Limits,
+    /// Bounds of each session's subscriptions.
+    pub subscriptions: Arc<SubscriptionLimits>,
+}
+
+impl Default for ServerLimits {
+    fn default() -> Self {
+        Self {
+            max_connections: 2_000,
+            max_half_open: 500,
+            half_open_time: Duration::from_secs(30),
+            max_sessions: 1_000,
+            max_unactivated_per_connection: 8,
+            max_jobs: 16,
+            max_waiting_jobs: 1_024,
+            max_parked_per_session: 64,
+            max_unsent: 4 << 20,
+            min_session_timeout: Duration::from_secs(1),
+            max_session_timeout: Duration::from_secs(3_600),
+            request_timeout: Duration::from_secs(60),
+            max_continuation_points: 16,
+            max_references: 1_000,
+            max_request_size: 4 << 20,
+            operations: Limits::default(),
+            subscriptions: Arc::default(),
+        }
+    }
+}
+
+/// What the server does about its audit records.
+#[derive(Clone, Debug)]
+pub struct AuditConfig {
+    /// Whether a write or call waits for its record to be acknowledged.
+    pub acknowledge: bool,
+    /// What happens to writes and calls while records cannot be written.
+    pub unavailable: AuditFailMode,
+    /// Equal denials recorded one by one within a second; the rest of that second becomes one record with a count.
+    pub denials_per_second: u32,
+    /// Most different denials told apart within a second; further ones share a record.
+    pub max_denial_kinds: usize,
+}
+
+impl Default for AuditConfig {
+    fn default() -> Self {
+        Self { acknowledge: true, unavailable: AuditFailMode::Closed, denials_per_second: 5, max_denial_kinds: 1_024 }
+    }
+}
+
+/// What happens to writes and calls whose record cannot be written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AuditFailMode {
+    /// They are refused.
+    Closed,
+    /// They go on unrecorded; the gap is visible in the ledger.
+    Open,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_issuer_endpoint_uses_the_names_of_the_standard() {
+        let issuer = IssuerEndpoint {
+            resource_id: "urn:plant:mixer".into(),
+            authority_url: "opc.tcp://authority:4840".into(),
+            profile_uri: IssuerEndpoint::PROFILE_OPCUA.into(),
+            token_endpoint: Some("nsu=http://opcfoundation.org/UA/GDS/;i=1".into()),
+            authorization_endpoint: None,
+            request_types: Vec::new(),
+            scopes: Vec::new(),
+        };
+        assert_eq!(
+            issuer.to_json(),
+            "{\"ua:resourceId\":\"urn:plant:mixer\",\"ua:authorityUrl\":\"opc.tcp://authority:4840\",\
+             \"ua:authorityProfileUri\":\"http://opcfoundation.org/UA/Authorization#OPCUA\",\
+             \"ua:tokenEndpoint\":\"nsu=http://opcfoundation.org/UA/GDS/;i=1\"}"
+        );
+    }
+}

@@ -1,0 +1,260 @@
+//! One connection: its channel, what waits for it, and how bytes get in and out.
+
+use access_model::{Actor, AuditKind, AuditRecord, Now, Outcome, Reason};
+use opcua_types::{ObjectId, StatusCode};
+
+use super::audit::{Denied, detail, event};
+use super::codec::write_header;
+use super::timers::{SessionKey, Timer};
+use super::{ConnId, Output, Server};
+use crate::channel::{ChannelAudit, ChannelEvent, EncodeError, SendError, ServerChannel};
+use crate::{JobId, JobOutcome};
+
+/// A connection.
+pub(crate) struct Connection {
+    pub(crate) channel: ServerChannel,
+    pub(crate) peer: String,
+    /// Bytes that the shell took and could not send.
+    pub(crate) unsent: usize,
+    /// An `Output::Send` is on its way.
+    pub(crate) send_queued: bool,
+    /// Activated sessions on it.
+    pub(crate) active: usize,
+    /// Sessions created on it that were not activated yet.
+    pub(crate) unactivated: usize,
+    /// Sessions whose notifications wait until the peer reads.
+    pub(crate) stalled: Vec<SessionKey>,
+}
+
+impl Connection {
+    pub(crate) fn new(channel: ServerChannel, peer: String) -> Self {
+        Self { channel, peer, unsent: 0, send_queued: false, active: 0, unactivated: 0, stalled: Vec::new() }
+    }
+
+    pub(crate) fn wants_input(&self, max_unsent: usize) -> bool {
+        self.unsent <= max_unsent && self.channel.wants_input()
+    }
+
+    /// Bytes that the peer has not taken.
+    pub(crate) fn backlog(&mut self) -> usize {
+        self.unsent.saturating_add(self.channel.outgoing().len())
+    }
+}
+
+impl Server {
+    pub(super) fn received(&mut self, conn: ConnId, bytes: &[u8], now: Now) {
+        let Some(connection) = self.connections.get_mut(&conn) else { return };
+        connection.channel.receive(bytes, now, &mut *self.entropy);
+        self.pump(conn, now);
+    }
+
+    pub(super) fn drained(&mut self, conn: ConnId, unsent: usize, now: Now) {
+        let Some(connection) = self.connections.get_mut(&conn) else { return };
+        connection.unsent = unsent;
+        let stalled = std::mem::take(&mut connection.stalled);
+        if connection.wants_input(self.config.limits.max_unsent) {
+            connection.channel.receive(&[], now, &mut *self.entropy);
+        }
+        for key in stalled {
+            self.subscriptions_due(key, now);
+        }
+        self.pump(conn, now);
+    }
+
+    /// Takes what the channel has to report until it has nothing more.
+    pub(super) fn pump(&mut self, conn: ConnId, now: Now) {
+        while let Some(event) = self.connections.get_mut(&conn).and_then(|connection| connection.channel.poll_event()) {
+            match event {
+                ChannelEvent::Message { request_id, body } => {
+                    self.message(conn, request_id, &body, now);
+                    if let Some(connection) = self.connections.get_mut(&conn) {
+                        connection.channel.recycle(body);
+                    }
+                }
+                ChannelEvent::Job(job) => match self.jobs.submit(job) {
+                    Ok(job) => self.outputs.extend(job.map(Output::Job)),
+                    Err(_) => {
+                        if let Some(connection) = self.connections.get_mut(&conn) {
+                            connection.channel.fail(StatusCode::BadTcpServerTooBusy, "");
+                        }
+                    }
+                },
+                ChannelEvent::Audit(audit) => self.channel_audit(conn, audit, now),
+                ChannelEvent::Closed { .. } => return self.over(conn, now),
+                ChannelEvent::Opened | ChannelEvent::Renewed | ChannelEvent::Aborted { .. } => {}
+            }
+        }
+        self.after(conn, now);
+    }
+
+    /// Announces bytes, ends peers that do not read, and keeps the channel's deadline.
+    pub(super) fn after(&mut self, conn: ConnId, now: Now) {
+        let Some(connection) = self.connections.get_mut(&conn) else { return };
+        if !connection.channel.outgoing().is_empty() && !connection.send_queued {
+            connection.send_queued = true;
+            self.outputs.push_back(Output::Send { conn });
+        }
+        if let Some(at) = connection.channel.poll_timeout() {
+            self.timers.at_latest(Timer::Channel(conn), at);
+        }
+        if connection.backlog() > self.config.limits.max_unsent.saturating_mul(2) {
+            connection.channel.outgoing().clear();
+            connection.channel.fail(StatusCode::BadTcpNotEnoughResources, "");
+            self.over(conn, now);
+        }
+    }
+
+    /// The peer is gone without a word.
+    pub(super) fn disconnected(&mut self, conn: ConnId, now: Now) {
+        self.forget_connection(conn, now);
+    }
+
+    /// The channel is over: its last bytes go out, then the connection ends.
+    fn over(&mut self, conn: ConnId, now: Now) {
+        let rest = self.outgoing(conn).map(std::mem::take).unwrap_or_default();
+        if self.forget_connection(conn, now) {
+            self.outputs.push_back(Output::Close { conn, rest });
+        }
+    }
+
+    /// Drops a connection. Its activated sessions stay until they time out, for their client may come back on another
+    /// channel; the others end with it.
+    fn forget_connection(&mut self, conn: ConnId, now: Now) -> bool {
+        let Some(connection) = self.connections.remove(&conn) else { return false };
+        self.channels.remove(&connection.channel.channel_id());
+        self.admission.leave(conn);
+        self.timers.clear(Timer::Channel(conn));
+        self.timers.clear(Timer::HalfOpen(conn));
+        let ended: Vec<SessionKey> = self
+            .sessions
+            .iter()
+            .filter(|session| session.core.conn == conn && session.core.login.is_none())
+            .map(|session| session.core.key)
+            .collect();
+        for key in ended {
+            self.end_session(key, StatusCode::BadSecureChannelClosed, "the connection ended before it was activated", now);
+        }
+        // Publish requests of this connection must not eat notifications that nobody would get.
+        let orphans = self.sessions.iter().filter(|session| session.core.conn == conn).map(|session| session.core.key);
+        for key in orphans.collect::<Vec<_>>() {
+            if let Some(session) = self.sessions.get_mut(key) {
+                session.subscriptions.turn_away_all(StatusCode::BadSecureChannelClosed);
+            }
+            self.pump_subscriptions(key, now);
+        }
+        true
+    }
+
+    pub(super) fn job_done(&mut self, id: JobId, outcome: JobOutcome, now: Now) {
+        let (owner, next) = self.jobs.done(id);
+        self.outputs.extend(next.map(Output::Job));
+        if id.channel() == 0 {
+            if let Some(owner) = owner {
+                self.work_done(owner, outcome, now);
+            }
+            return;
+        }
+        let Some(conn) = self.channels.get(&id.channel()).copied() else { return };
+        if let Some(connection) = self.connections.get_mut(&conn) {
+            connection.channel.job_done(id, outcome, now, &mut *self.entropy);
+            self.pump(conn, now);
+        }
+    }
+
+    /// Answers a request with a fault.
+    pub(super) fn fault(&mut self, conn: ConnId, request_id: u32, handle: u32, status: StatusCode, now: Now) {
+        let write = &mut |out: &mut Vec<u8>| {
+            write_header(out, ObjectId::ServiceFault_Encoding_DefaultBinary, now, handle, status);
+            Ok(())
+        };
+        let Some(connection) = self.connections.get_mut(&conn) else { return };
+        if connection.channel.send(request_id, write, now).is_err() {
+            connection.channel.forget(request_id);
+        }
+    }
+
+    /// Answers a request; a response that cannot be sent becomes a fault.
+    pub(super) fn respond(
+        &mut self,
+        conn: ConnId,
+        request_id: u32,
+        handle: u32,
+        now: Now,
+        write: impl FnOnce(&Self, &mut Vec<u8>) -> Result<(), StatusCode>,
+    ) {
+        let mut body = Vec::new();
+        let written = write(self, &mut body);
+        let Some(connection) = self.connections.get_mut(&conn) else { return };
+        let sent = match written {
+            Ok(()) => connection.channel.send(
+                request_id,
+                &mut |out| {
+                    out.extend_from_slice(&body);
+                    Ok(())
+                },
+                now,
+            ),
+            Err(status) => Err(SendError::Encode(EncodeError(status))),
+        };
+        if let Err(error) = sent {
+            self.unsendable(conn, request_id, handle, error, now);
+        }
+        self.after(conn, now);
+    }
+
+    /// A response did not go out: the peer hears why, if it can hear.
+    pub(super) fn unsendable(&mut self, conn: ConnId, request_id: u32, handle: u32, error: SendError, now: Now) {
+        let status = match error {
+            SendError::Encode(EncodeError(status)) => status,
+            SendError::TooLarge => StatusCode::BadResponseTooLarge,
+            SendError::Crypto => StatusCode::BadInternalError,
+            SendError::NotOpen | SendError::UnknownRequest => {
+                if let Some(connection) = self.connections.get_mut(&conn) {
+                    connection.channel.forget(request_id);
+                }
+                return;
+            }
+        };
+        self.fault(conn, request_id, handle, status, now);
+    }
+
+    fn channel_audit(&mut self, conn: ConnId, audit: ChannelAudit, now: Now) {
+        let actor = self.channel_actor(conn);
+        let rejected = audit.rejected.map(|certificate| Output::Rejected { certificate });
+        self.outputs.extend(rejected);
+        let outcome = audit.reason.map_or(Outcome::Allowed, Outcome::Denied);
+        let record = AuditRecord {
+            detail: detail(format!("{} ({})", audit.detail, audit.status)),
+            ..event(now, audit.kind, &actor, String::new(), outcome)
+        };
+        match audit.reason {
+            Some(reason) => self.count_denial(None, audit.kind, reason, now, record),
+            None => self.audit.record(record),
+        }
+    }
+
+    /// Who is at the other end, as far as the channel proves it.
+    pub(super) fn channel_actor(&self, conn: ConnId) -> Actor {
+        let Some(connection) = self.connections.get(&conn) else { return Actor::default() };
+        let peer = connection.channel.security().and_then(|security| security.peer.as_ref());
+        Actor {
+            name: String::new(),
+            application: peer.and_then(|certificate| certificate.application_uri()).map(str::to_owned),
+            address: Some(connection.peer.clone()),
+            session: None,
+        }
+    }
+
+    /// Records a refusal that is no node's, or counts it when there are many like it.
+    pub(super) fn count_denial(
+        &mut self,
+        session: Option<SessionKey>,
+        kind: AuditKind,
+        reason: Reason,
+        now: Now,
+        record: AuditRecord,
+    ) {
+        let denied = Denied { session, kind, scope: access_model::ScopeIndex::NOWHERE, reason };
+        self.audit.denied(&denied, now, || record);
+    }
+}

@@ -1,0 +1,134 @@
+//! When grants end or change: running items fall silent or speak again at once, sessions end after the grace.
+
+use access_model::{Actor, AuditKind, AuditRecord, Now, Outcome, Reason};
+use opcua_types::StatusCode;
+use pep::{Change, FailState, GateEvent, GrantId};
+
+use super::audit::{detail, event};
+use super::timers::SessionKey;
+use super::{Output, Server};
+
+impl Server {
+    /// Lets the gate end what is over, before anything else is looked at.
+    #[inline]
+    pub(super) fn tend_gate(&mut self, now: Now) {
+        if self.gate.poll_timeout().is_some_and(|at| at <= now.mono) {
+            self.gate.handle_timeout(now);
+        }
+    }
+
+    /// Carries out what the gate reports.
+    #[inline]
+    pub(super) fn gate_events(&mut self, now: Now) {
+        while let Some(event) = self.gate.poll_event() {
+            self.gate_event(event, now);
+        }
+    }
+
+    fn gate_event(&mut self, event: GateEvent, now: Now) {
+        match event {
+            GateEvent::Expired(grant) => self.silenced(grant, AuditKind::GrantExpired, Reason::GrantExpired, now),
+            GateEvent::Revoked(grant) => self.silenced(grant, AuditKind::GrantRevoked, Reason::GrantRevoked, now),
+            GateEvent::Changed(grant, change) => self.changed(grant, change, now),
+            GateEvent::Ended(grant) => {
+                if let Some(key) = self.sessions.by_grant(grant) {
+                    self.end_session(key, StatusCode::BadSessionClosed, "its grant ended and no new token came", now);
+                }
+            }
+            GateEvent::NeedFullList => {}
+            GateEvent::FailMode(state) => self.fail_mode(state, now),
+        }
+        self.outputs.push_back(Output::Gate(event));
+    }
+
+    fn silenced(&mut self, grant: GrantId, kind: AuditKind, reason: Reason, now: Now) {
+        let Some(key) = self.sessions.by_grant(grant) else { return };
+        if let Some(session) = self.sessions.get_mut(key) {
+            session.subscriptions.silence();
+        }
+        self.summarize(key, now);
+        self.record_grant(key, kind, Outcome::Denied(reason), "", now);
+        self.pump_subscriptions(key, now);
+    }
+
+    fn changed(&mut self, grant: GrantId, change: Change, now: Now) {
+        let Some(key) = self.sessions.by_grant(grant) else { return };
+        self.refresh_login(key);
+        let (kind, text) = match change {
+            Change::Narrowed => (AuditKind::GrantNarrowed, ""),
+            Change::Widened => (AuditKind::GrantWidened, ""),
+            Change::Both => (AuditKind::GrantNarrowed, "and other rights were gained"),
+            Change::Renewed => (AuditKind::GrantWidened, "its end was moved or it lives again"),
+        };
+        self.record_grant(key, kind, Outcome::Allowed, text, now);
+        self.recheck_session(key, now);
+    }
+
+    /// Looks up again what a login remembers of its grant.
+    fn refresh_login(&mut self, key: SessionKey) {
+        let Some(session) = self.sessions.get_mut(key) else { return };
+        if let Some(login) = &mut session.core.login
+            && let Some(facts) = self.gate.claims(login.grant)
+        {
+            login.epoch = facts.epoch;
+        }
+    }
+
+    fn record_grant(&mut self, key: SessionKey, kind: AuditKind, outcome: Outcome, text: &str, now: Now) {
+        let Some(core) = self.sessions.get(key).map(|session| &session.core) else { return };
+        let facts = core.login.as_ref().and_then(|login| self.gate.claims(login.grant));
+        let object = facts.and_then(|facts| facts.id.clone()).unwrap_or_default();
+        let record = AuditRecord {
+            detail: text.to_owned(),
+            epoch: facts.and_then(|facts| facts.epoch),
+            ..event(now, kind, &core.actor, object, outcome)
+        };
+        self.audit.record(record);
+    }
+
+    fn fail_mode(&mut self, state: FailState, now: Now) {
+        let outcome = match state {
+            FailState::InStep => Outcome::Allowed,
+            FailState::LastKnown | FailState::ReadOnly | FailState::Closed => Outcome::Denied(Reason::AuthorityLost),
+        };
+        let record = AuditRecord {
+            detail: format!("{state:?}"),
+            ..event(now, AuditKind::FailMode, &Actor::default(), "authority".to_owned(), outcome)
+        };
+        self.audit.record(record);
+        let all: Vec<SessionKey> = self.sessions.iter().map(|session| session.core.key).collect();
+        for key in all {
+            self.recheck_session(key, now);
+        }
+    }
+
+    /// Compares what a session monitors with what it may.
+    pub(super) fn recheck_session(&mut self, key: SessionKey, now: Now) {
+        self.at_desk(key, now, |desk, subscriptions| {
+            if !subscriptions.is_empty() {
+                subscriptions.recheck(desk, now);
+            }
+        });
+        self.pump_subscriptions(key, now);
+    }
+
+    /// Turns a session's counts into records.
+    pub(super) fn summarize(&mut self, key: SessionKey, now: Now) {
+        let Self { sessions, audit, gate, .. } = self;
+        let Some(core) = sessions.get_mut(key).map(|session| &mut session.core) else { return };
+        let epoch = core.login.as_ref().and_then(|login| login.epoch);
+        let map = &gate.config().map;
+        audit.summarize(&mut core.tallies, &core.actor, epoch, now, |scope| map.name(scope));
+    }
+
+    /// A signed update from the authority.
+    pub(super) fn control_update(&mut self, update: &[u8], now: Now) {
+        if let Err(refusal) = self.gate.on_update(update, now) {
+            let record = AuditRecord {
+                detail: detail(refusal.detail),
+                ..event(now, AuditKind::Contact, &Actor::default(), "authority".to_owned(), Outcome::Denied(refusal.reason))
+            };
+            self.count_denial(None, AuditKind::Contact, refusal.reason, now, record);
+        }
+    }
+}

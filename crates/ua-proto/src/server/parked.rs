@@ -1,0 +1,93 @@
+//! Requests that wait for something outside: a job, a login, a record, a method. Bounded per session and timed.
+
+use std::collections::BTreeMap;
+
+use opcua_types::CallMethodResult;
+
+use super::activate::Activation;
+use super::audit::AuditId;
+use super::services::{call, write};
+use super::timers::SessionKey;
+use super::{ConnId, InvokeId};
+
+/// One parked request.
+pub(crate) struct Parked {
+    pub(crate) conn: ConnId,
+    pub(crate) request_id: u32,
+    pub(crate) handle: u32,
+    pub(crate) session: SessionKey,
+    pub(crate) what: What,
+}
+
+/// What it waits for, and what it goes on with.
+pub(crate) enum What {
+    /// CreateSession: the server's signature.
+    Create,
+    /// ActivateSession: proof, login or grant.
+    Activate(Box<Activation>),
+    /// Write: the record.
+    Write(Vec<write::Planned>),
+    /// Call: the record.
+    Recording(Vec<call::Planned>),
+    /// Call: the methods.
+    Calling(Vec<Option<CallMethodResult>>),
+}
+
+/// All parked requests.
+#[derive(Default)]
+pub(crate) struct ParkedRequests {
+    requests: BTreeMap<u64, Parked>,
+    audits: BTreeMap<AuditId, u64>,
+    calls: BTreeMap<InvokeId, (u64, usize)>,
+    last: u64,
+    last_call: u64,
+}
+
+impl ParkedRequests {
+    pub(crate) fn add(&mut self, parked: Parked) -> u64 {
+        self.last += 1;
+        self.requests.insert(self.last, parked);
+        self.last
+    }
+
+    pub(crate) fn wait_for_record(&mut self, audit: AuditId, id: u64) {
+        self.audits.insert(audit, id);
+    }
+
+    /// The request that waited for this record.
+    pub(crate) fn recorded(&mut self, audit: AuditId) -> Option<u64> {
+        self.audits.remove(&audit)
+    }
+
+    pub(crate) fn wait_for_call(&mut self, id: u64, at: usize) -> InvokeId {
+        self.last_call += 1;
+        let call = InvokeId(self.last_call);
+        self.calls.insert(call, (id, at));
+        call
+    }
+
+    /// The request, and the item of it, that waited for this call.
+    pub(crate) fn called(&mut self, call: InvokeId) -> Option<(u64, usize)> {
+        self.calls.remove(&call)
+    }
+
+    pub(crate) fn get_mut(&mut self, id: u64) -> Option<&mut Parked> {
+        self.requests.get_mut(&id)
+    }
+
+    pub(crate) fn take(&mut self, id: u64) -> Option<Parked> {
+        let parked = self.requests.remove(&id)?;
+        match parked.what {
+            What::Write(_) | What::Recording(_) => self.audits.retain(|_, waiting| *waiting != id),
+            What::Calling(_) => self.calls.retain(|_, (waiting, _)| *waiting != id),
+            What::Create | What::Activate(_) => {}
+        }
+        Some(parked)
+    }
+
+    /// Requests of a session that fit, in the order in which they came.
+    pub(crate) fn of_session(&self, session: SessionKey, fits: impl Fn(&Parked) -> bool) -> Vec<u64> {
+        let of = |(_, parked): &(&u64, &Parked)| parked.session == session && fits(parked);
+        self.requests.iter().filter(of).map(|(id, _)| *id).collect()
+    }
+}

@@ -1,0 +1,187 @@
+//! The cryptographic part of ActivateSession: the client's signature over the last server nonce, the user's signature,
+//! and the secret inside the identity token. It needs the private key, so it runs as one job; what can be refused by
+//! looking at lengths and names is refused before.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use access_model::{Now, Reason, UnixTime};
+use opcua_types::{SignatureData, StatusCode};
+use zeroize::Zeroizing;
+
+use super::Secret;
+use super::config::Identities;
+use super::endpoints::TokenPolicy;
+use super::identity::{Presented, SealedSecret, TurnedAway, is_clear};
+use super::secrets::{Opener, check_size};
+use super::session::{Binding, NONCE};
+use crate::crypto::SecurityPolicyId;
+use crate::pki::{Certificate, OwnIdentity, Purpose, validate};
+
+/// What the job gives: the secret, if the identity has one.
+pub(crate) type Proven = Result<Option<Secret>, TurnedAway>;
+
+/// A signature to be checked.
+struct Signature {
+    certificate: Arc<Certificate>,
+    policy: SecurityPolicyId,
+    value: SignatureData,
+}
+
+/// A secret to be opened.
+enum Opening {
+    None,
+    Clear(Zeroizing<Vec<u8>>),
+    Encrypted(SealedSecret, SecurityPolicyId),
+}
+
+/// The work of one activation.
+pub(crate) struct Work {
+    client: Option<Signature>,
+    user: Option<Signature>,
+    secret: Opening,
+    own: Option<Arc<OwnIdentity>>,
+    nonce: [u8; NONCE],
+    now: UnixTime,
+    signing_time: (Duration, Duration),
+    max_legacy_blocks: usize,
+}
+
+impl Work {
+    /// The work, or None when there is nothing to prove. Unfit secrets are refused here: no decryption was done yet.
+    #[expect(clippy::too_many_arguments, reason = "the parts of one ActivateSession request and its channel")]
+    pub(crate) fn new(
+        identities: &Identities,
+        binding: &Binding,
+        own: Option<Arc<OwnIdentity>>,
+        nonce: [u8; NONCE],
+        client_signature: SignatureData,
+        presented: &Presented,
+        policy: TokenPolicy,
+        now: Now,
+    ) -> Result<Option<Self>, TurnedAway> {
+        let client = binding.peer.as_ref().map(|certificate| Signature {
+            certificate: certificate.clone(),
+            policy: binding.policy,
+            value: client_signature,
+        });
+        let user = match presented {
+            Presented::Certificate { certificate, signature } => {
+                check_user_certificate(identities, certificate, policy, now)?;
+                Some(Signature { certificate: certificate.clone(), policy: policy.security, value: signature.clone() })
+            }
+            _ => None,
+        };
+        let secret = match presented {
+            Presented::UserName { password: sealed, .. } | Presented::Token(sealed) => {
+                opening(identities, own.as_deref(), sealed, policy)?
+            }
+            _ => Opening::None,
+        };
+        if client.is_none() && user.is_none() && matches!(secret, Opening::None) {
+            return Ok(None);
+        }
+        Ok(Some(Self {
+            client,
+            user,
+            secret,
+            own,
+            nonce,
+            now: now.unix,
+            signing_time: identities.signing_time,
+            max_legacy_blocks: identities.max_legacy_blocks,
+        }))
+    }
+
+    /// Does the work. A private-key operation: inside a job only.
+    pub(crate) fn run(self) -> Proven {
+        if let Some(signature) = &self.client {
+            self.check(signature).map_err(|text| {
+                TurnedAway::new(StatusCode::BadApplicationSignatureInvalid, Reason::ClientSignature, text)
+            })?;
+        }
+        if let Some(signature) = &self.user {
+            self.check(signature)
+                .map_err(|text| TurnedAway::new(StatusCode::BadUserSignatureInvalid, Reason::UserSignature, text))?;
+        }
+        match &self.secret {
+            Opening::None => Ok(None),
+            Opening::Clear(bytes) => Ok(Some(Secret(bytes.clone()))),
+            Opening::Encrypted(sealed, policy) => self.open(sealed, *policy).map(|bytes| Some(Secret(bytes))),
+        }
+    }
+
+    /// Signed is our certificate and the last nonce that the session was given: an old signature is worth nothing, and
+    /// one made for another server neither.
+    fn check(&self, signature: &Signature) -> Result<(), &'static str> {
+        let policy = signature.policy.algorithms();
+        if signature.value.algorithm.as_ref() != policy.signature_uri() {
+            return Err("the signature names another algorithm than the policy's");
+        }
+        let own = self.own.as_ref().ok_or("the server has no certificate on this channel")?;
+        let key = signature.certificate.key();
+        if !policy.accepts_key(key) {
+            return Err("the key does not fit the policy");
+        }
+        let verify = |certificate: &[u8]| {
+            policy.verify(key, &[certificate, &self.nonce].concat(), signature.value.signature.as_ref()).is_ok()
+        };
+        // The leaf is what everybody signs; the whole chain is allowed too (OPC 10000-4 §5.7.3.2).
+        if verify(own.certificate.der()) || (!own.certificate.issuers().is_empty() && verify(&own.certificate.chain())) {
+            return Ok(());
+        }
+        Err("the signature over the server nonce does not verify")
+    }
+
+    fn open(&self, sealed: &SealedSecret, policy: SecurityPolicyId) -> Result<Zeroizing<Vec<u8>>, TurnedAway> {
+        let own = self.own.as_ref().ok_or_else(|| unfit("the server has no certificate to decrypt for"))?;
+        let opener = Opener {
+            own,
+            nonce: &self.nonce,
+            now: self.now,
+            signing_time: self.signing_time,
+            max_legacy_blocks: self.max_legacy_blocks,
+        };
+        opener.open(sealed, policy).map_err(|(reason, text)| TurnedAway::new(StatusCode::BadIdentityTokenInvalid, reason, text))
+    }
+}
+
+fn opening(
+    identities: &Identities,
+    own: Option<&OwnIdentity>,
+    sealed: &SealedSecret,
+    policy: TokenPolicy,
+) -> Result<Opening, TurnedAway> {
+    if is_clear(policy) {
+        if !sealed.algorithm.is_empty() {
+            return Err(unfit("the policy takes secrets in clear, this one names an encryption"));
+        }
+        return Ok(Opening::Clear(sealed.bytes.clone()));
+    }
+    let own = own.ok_or_else(|| unfit("the server has no certificate to decrypt for"))?;
+    check_size(sealed, own.certificate.key().block_len(), identities.max_legacy_blocks)
+        .map_err(|text| TurnedAway::new(StatusCode::BadIdentityTokenInvalid, Reason::TokenSecret, text))?;
+    let sealed = SealedSecret { bytes: sealed.bytes.clone(), algorithm: sealed.algorithm.clone() };
+    Ok(Opening::Encrypted(sealed, policy.security))
+}
+
+fn unfit(text: &str) -> TurnedAway {
+    TurnedAway::new(StatusCode::BadIdentityTokenInvalid, Reason::TokenSecret, text)
+}
+
+fn check_user_certificate(
+    identities: &Identities,
+    certificate: &Certificate,
+    policy: TokenPolicy,
+    now: Now,
+) -> Result<(), TurnedAway> {
+    let rejected = |reason, text: String| TurnedAway::new(StatusCode::BadIdentityTokenRejected, reason, text);
+    let Some(trust) = &identities.certificate else {
+        return Err(rejected(Reason::IdentityNotAccepted, "user certificates are not taken".to_owned()));
+    };
+    if !policy.security.algorithms().accepts_key(certificate.key()) {
+        return Err(rejected(Reason::CertificateKey, "the user's key does not fit the policy".to_owned()));
+    }
+    validate(certificate, &trust.load(), Purpose::User, now.unix)
+        .map_err(|rejection| rejected(rejection.reason, rejection.detail))
+}

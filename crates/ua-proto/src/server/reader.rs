@@ -1,0 +1,422 @@
+//! A checked cursor over the body of a request.
+//!
+//! The decoder of the types crate recurses without bound on `DataValue` and `DiagnosticInfo` and reserves memory for
+//! claimed lengths, so untrusted variants are walked here first: depth and lengths are known good before it sees them.
+//! Nothing in this file allocates but [`Reader::node_id`] for string and opaque identifiers.
+
+use access_model::UnixTime;
+use opcua_types::{ByteString, Guid, NodeId, StatusCode, UAString};
+
+/// How deeply variants, data values and diagnostics may nest in one another.
+const MAX_DEPTH: u32 = 16;
+
+/// Why a body could not be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Malformed {
+    /// It ends early, or a length points past its end.
+    Truncated,
+    /// A byte that must be one of a few is none of them.
+    Invalid,
+    /// Nested or repeated more than allowed.
+    Limit,
+}
+
+impl Malformed {
+    /// The status code that tells the peer.
+    pub(crate) fn status(self) -> StatusCode {
+        match self {
+            Self::Truncated | Self::Invalid => StatusCode::BadDecodingError,
+            Self::Limit => StatusCode::BadEncodingLimitsExceeded,
+        }
+    }
+}
+
+impl From<Malformed> for StatusCode {
+    fn from(malformed: Malformed) -> Self {
+        malformed.status()
+    }
+}
+
+/// The cursor.
+#[derive(Clone, Copy)]
+pub(crate) struct Reader<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Reader<'a> {
+    pub(crate) fn new(bytes: &'a [u8]) -> Self {
+        Self { rest: bytes }
+    }
+
+    /// What was not read yet.
+    pub(crate) fn rest(&self) -> &'a [u8] {
+        self.rest
+    }
+
+    pub(crate) fn bytes(&mut self, count: usize) -> Result<&'a [u8], Malformed> {
+        let (taken, rest) = self.rest.split_at_checked(count).ok_or(Malformed::Truncated)?;
+        self.rest = rest;
+        Ok(taken)
+    }
+
+    fn array<const N: usize>(&mut self) -> Result<[u8; N], Malformed> {
+        let (taken, rest) = self.rest.split_first_chunk::<N>().ok_or(Malformed::Truncated)?;
+        self.rest = rest;
+        Ok(*taken)
+    }
+
+    pub(crate) fn u8(&mut self) -> Result<u8, Malformed> {
+        self.array::<1>().map(|[byte]| byte)
+    }
+
+    pub(crate) fn u16(&mut self) -> Result<u16, Malformed> {
+        self.array().map(u16::from_le_bytes)
+    }
+
+    pub(crate) fn u32(&mut self) -> Result<u32, Malformed> {
+        self.array().map(u32::from_le_bytes)
+    }
+
+    pub(crate) fn i32(&mut self) -> Result<i32, Malformed> {
+        self.array().map(i32::from_le_bytes)
+    }
+
+    pub(crate) fn i64(&mut self) -> Result<i64, Malformed> {
+        self.array().map(i64::from_le_bytes)
+    }
+
+    pub(crate) fn f64(&mut self) -> Result<f64, Malformed> {
+        self.array().map(f64::from_le_bytes)
+    }
+
+    /// A ByteString or the bytes of a String; `None` for null.
+    pub(crate) fn byte_string(&mut self) -> Result<Option<&'a [u8]>, Malformed> {
+        match self.i32()? {
+            -1 => Ok(None),
+            length => {
+                let length = usize::try_from(length).map_err(|_| Malformed::Invalid)?;
+                self.bytes(length).map(Some)
+            }
+        }
+    }
+
+    /// A String; null reads as empty.
+    pub(crate) fn string(&mut self) -> Result<&'a str, Malformed> {
+        let bytes = self.byte_string()?.unwrap_or_default();
+        std::str::from_utf8(bytes).map_err(|_| Malformed::Invalid)
+    }
+
+    /// The length of an array whose elements take at least `least` bytes each; null reads as 0.
+    pub(crate) fn array_len(&mut self, least: usize) -> Result<usize, Malformed> {
+        let claimed = self.i32()?;
+        if claimed == -1 {
+            return Ok(0);
+        }
+        let length = usize::try_from(claimed).map_err(|_| Malformed::Invalid)?;
+        if length.saturating_mul(least.max(1)) > self.rest.len() {
+            return Err(Malformed::Truncated);
+        }
+        Ok(length)
+    }
+
+    /// A NodeId.
+    pub(crate) fn node_id(&mut self) -> Result<NodeId, Malformed> {
+        let kind = self.u8()?;
+        self.node_id_of(kind)
+    }
+
+    fn node_id_of(&mut self, kind: u8) -> Result<NodeId, Malformed> {
+        Ok(match kind {
+            0 => NodeId::new(0, u32::from(self.u8()?)),
+            1 => {
+                let namespace = u16::from(self.u8()?);
+                NodeId::new(namespace, u32::from(self.u16()?))
+            }
+            2 => {
+                let namespace = self.u16()?;
+                NodeId::new(namespace, self.u32()?)
+            }
+            3 => {
+                let namespace = self.u16()?;
+                NodeId::new(namespace, UAString::from(self.string()?))
+            }
+            4 => {
+                let namespace = self.u16()?;
+                NodeId::new(namespace, guid(self.array()?))
+            }
+            5 => {
+                let namespace = self.u16()?;
+                NodeId::new(namespace, ByteString::from(self.byte_string()?.unwrap_or_default().to_vec()))
+            }
+            _ => return Err(Malformed::Invalid),
+        })
+    }
+
+    /// The bytes of an opaque NodeId in namespace 0: our authentication tokens. Any other NodeId reads as empty.
+    pub(crate) fn opaque_node_id(&mut self) -> Result<&'a [u8], Malformed> {
+        if self.rest.first() == Some(&5) {
+            self.u8()?;
+            let namespace = self.u16()?;
+            let bytes = self.byte_string()?.unwrap_or_default();
+            return Ok(if namespace == 0 { bytes } else { &[] });
+        }
+        self.skip_node_id()?;
+        Ok(&[])
+    }
+
+    fn skip_node_id(&mut self) -> Result<(), Malformed> {
+        let kind = self.u8()?;
+        self.skip_node_id_of(kind)
+    }
+
+    fn skip_node_id_of(&mut self, kind: u8) -> Result<(), Malformed> {
+        match kind {
+            0 => self.bytes(1).map(drop),
+            1 => self.bytes(3).map(drop),
+            2 => self.bytes(6).map(drop),
+            3 | 5 => {
+                self.bytes(2)?;
+                self.byte_string().map(drop)
+            }
+            4 => self.bytes(18).map(drop),
+            _ => Err(Malformed::Invalid),
+        }
+    }
+
+    fn skip_expanded_node_id(&mut self) -> Result<(), Malformed> {
+        let kind = self.u8()?;
+        self.skip_node_id_of(kind & 0x3f)?;
+        if kind & 0x80 != 0 {
+            self.byte_string()?;
+        }
+        if kind & 0x40 != 0 {
+            self.u32()?;
+        }
+        Ok(())
+    }
+
+    /// Steps over an ExtensionObject without looking into its body.
+    pub(crate) fn skip_extension_object(&mut self) -> Result<(), Malformed> {
+        self.skip_node_id()?;
+        match self.u8()? {
+            0 => Ok(()),
+            1 | 2 => self.byte_string().map(drop),
+            _ => Err(Malformed::Invalid),
+        }
+    }
+
+    /// The bytes of one Variant, walked to their end.
+    pub(crate) fn variant(&mut self) -> Result<&'a [u8], Malformed> {
+        self.spanned(|reader| reader.skip_variant(0))
+    }
+
+    /// The bytes of one DataValue, walked to their end.
+    pub(crate) fn data_value(&mut self) -> Result<&'a [u8], Malformed> {
+        self.spanned(|reader| reader.skip_data_value(0))
+    }
+
+    fn spanned(&mut self, walk: impl FnOnce(&mut Self) -> Result<(), Malformed>) -> Result<&'a [u8], Malformed> {
+        let before = self.rest;
+        walk(self)?;
+        let length = before.len().saturating_sub(self.rest.len());
+        before.get(..length).ok_or(Malformed::Truncated)
+    }
+
+    fn skip_variant(&mut self, depth: u32) -> Result<(), Malformed> {
+        if depth >= MAX_DEPTH {
+            return Err(Malformed::Limit);
+        }
+        let mask = self.u8()?;
+        let kind = mask & 0x3f;
+        if kind > 25 {
+            return Err(Malformed::Invalid);
+        }
+        if mask & 0x80 == 0 {
+            return if mask & 0x40 == 0 { self.skip_scalar(kind, depth) } else { Err(Malformed::Invalid) };
+        }
+        let count = self.array_len(1)?;
+        for _ in 0..count {
+            self.skip_scalar(kind, depth)?;
+        }
+        if mask & 0x40 != 0 {
+            let dimensions = self.array_len(4)?;
+            self.bytes(dimensions.saturating_mul(4))?;
+        }
+        Ok(())
+    }
+
+    fn skip_scalar(&mut self, kind: u8, depth: u32) -> Result<(), Malformed> {
+        match kind {
+            0 => Ok(()),
+            1..=3 => self.bytes(1).map(drop),
+            4 | 5 => self.bytes(2).map(drop),
+            6 | 7 | 10 | 19 => self.bytes(4).map(drop),
+            8 | 9 | 11 | 13 => self.bytes(8).map(drop),
+            12 | 15 | 16 => self.byte_string().map(drop),
+            14 => self.bytes(16).map(drop),
+            17 => self.skip_node_id(),
+            18 => self.skip_expanded_node_id(),
+            20 => {
+                self.u16()?;
+                self.byte_string().map(drop)
+            }
+            21 => self.skip_localized_text(),
+            22 => self.skip_extension_object(),
+            23 => self.skip_data_value(depth + 1),
+            24 => self.skip_variant(depth + 1),
+            25 => self.skip_diagnostic_info(depth + 1),
+            _ => Err(Malformed::Invalid),
+        }
+    }
+
+    fn skip_localized_text(&mut self) -> Result<(), Malformed> {
+        let mask = self.u8()?;
+        for bit in [1, 2] {
+            if mask & bit != 0 {
+                self.byte_string()?;
+            }
+        }
+        Ok(())
+    }
+
+    fn skip_data_value(&mut self, depth: u32) -> Result<(), Malformed> {
+        if depth >= MAX_DEPTH {
+            return Err(Malformed::Limit);
+        }
+        let mask = self.u8()?;
+        if mask & 0x01 != 0 {
+            self.skip_variant(depth + 1)?;
+        }
+        for (bit, length) in [(0x02, 4), (0x04, 8), (0x10, 2), (0x08, 8), (0x20, 2)] {
+            if mask & bit != 0 {
+                self.bytes(length)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn skip_diagnostic_info(&mut self, depth: u32) -> Result<(), Malformed> {
+        if depth >= MAX_DEPTH {
+            return Err(Malformed::Limit);
+        }
+        let mask = self.u8()?;
+        for bit in [0x01, 0x02, 0x08, 0x04] {
+            if mask & bit != 0 {
+                self.bytes(4)?;
+            }
+        }
+        if mask & 0x10 != 0 {
+            self.byte_string()?;
+        }
+        if mask & 0x20 != 0 {
+            self.bytes(4)?;
+        }
+        if mask & 0x40 != 0 {
+            self.skip_diagnostic_info(depth + 1)?;
+        }
+        Ok(())
+    }
+}
+
+fn guid(bytes: [u8; 16]) -> Guid {
+    // Data1 to Data3 travel little-endian (OPC 10000-6 §5.1.3); `Guid::from_bytes` takes the textual order.
+    let [a, b, c, d, e, f, g, h, rest @ ..] = bytes;
+    let [i, j, k, l, m, n, o, p] = rest;
+    Guid::from_bytes([d, c, b, a, f, e, h, g, i, j, k, l, m, n, o, p])
+}
+
+/// The parts of a RequestHeader that matter, borrowed from the body.
+#[derive(Clone, Copy)]
+pub(crate) struct Header<'a> {
+    /// The authentication token's bytes.
+    pub(crate) token: &'a [u8],
+    /// Echoed in the response, and the key for Cancel.
+    pub(crate) handle: u32,
+    /// Milliseconds the client will wait; 0 for no opinion.
+    pub(crate) timeout_hint: u32,
+}
+
+impl<'a> Header<'a> {
+    pub(crate) fn read(reader: &mut Reader<'a>) -> Result<Self, Malformed> {
+        let token = reader.opaque_node_id()?;
+        let _timestamp = reader.i64()?;
+        let handle = reader.u32()?;
+        let _diagnostics = reader.u32()?;
+        let _audit_entry = reader.string()?;
+        let timeout_hint = reader.u32()?;
+        reader.skip_extension_object()?;
+        Ok(Self { token, handle, timeout_hint })
+    }
+}
+
+/// The numeric id of the request, if the body starts with one of namespace 0.
+pub(crate) fn type_id(reader: &mut Reader<'_>) -> Result<Option<u32>, Malformed> {
+    let id = reader.node_id()?;
+    Ok(if id.namespace == 0 { id.as_u32() } else { None })
+}
+
+/// 100-nanosecond intervals since 1601, as OPC UA counts time.
+pub(crate) fn ticks(at: UnixTime) -> i64 {
+    const EPOCH: i64 = 116_444_736_000_000_000;
+    at.as_micros().saturating_mul(10).saturating_add(EPOCH).max(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn depth_of(kind: &[u8], levels: usize) -> Vec<u8> {
+        let mut bytes = kind.repeat(levels);
+        bytes.push(0);
+        bytes
+    }
+
+    #[test]
+    fn nesting_bombs_end_at_the_limit_and_not_on_the_stack() {
+        for (name, bytes) in [
+            ("variant in variant", depth_of(&[24], 1_000_000)),
+            ("data value in variant", depth_of(&[23, 1], 1_000_000)),
+            ("diagnostic in diagnostic", [vec![25], depth_of(&[0x40], 1_000_000)].concat()),
+        ] {
+            assert_eq!(Reader::new(&bytes).variant(), Err(Malformed::Limit), "{name}");
+        }
+    }
+
+    #[test]
+    fn claimed_lengths_must_fit_the_message() {
+        let mut array = vec![0x80 | 12];
+        array.extend_from_slice(&i32::MAX.to_le_bytes());
+        assert_eq!(Reader::new(&array).variant(), Err(Malformed::Truncated));
+        assert_eq!(Reader::new(&(-2_i32).to_le_bytes()).byte_string(), Err(Malformed::Invalid));
+    }
+
+    #[test]
+    fn a_walked_variant_is_what_the_types_crate_reads() {
+        use opcua_types::{BinaryDecodable, BinaryEncodable, ContextOwned, DataValue, Variant};
+        let owned = ContextOwned::default();
+        let ctx = owned.context();
+        for value in [
+            Variant::from(3_i32),
+            Variant::from("text"),
+            Variant::from(vec![1.0_f64, 2.0]),
+            Variant::from(NodeId::new(2, "name")),
+            Variant::DataValue(Box::new(DataValue::value_only(7_u8))),
+        ] {
+            let mut bytes = value.encode_to_vec(&ctx);
+            bytes.push(0xaa);
+            let mut reader = Reader::new(&bytes);
+            let mut span = reader.variant().unwrap();
+            assert_eq!(reader.rest(), [0xaa]);
+            assert_eq!(Variant::decode(&mut span, &ctx).unwrap(), value);
+        }
+    }
+
+    #[test]
+    fn a_guid_node_id_reads_as_the_types_crate_writes_it() {
+        use opcua_types::{BinaryEncodable, ContextOwned};
+        let owned = ContextOwned::default();
+        let id = NodeId::new(1, Guid::from_bytes(*b"0123456789abcdef"));
+        let bytes = id.encode_to_vec(&owned.context());
+        assert_eq!(Reader::new(&bytes).node_id().unwrap(), id);
+    }
+}

@@ -1,0 +1,90 @@
+//! Secrets in identity tokens (facts section 4): which form it is, what is refused before any decryption, and when an
+//! opened secret counts. The cryptography is `crypto`'s.
+
+use std::time::Duration;
+
+use access_model::{Reason, UnixTime};
+use aws_lc_rs::constant_time::verify_slices_are_equal;
+use zeroize::Zeroizing;
+
+use super::identity::SealedSecret;
+use crate::crypto::{
+    InvalidSecret, SecretForm, SecurityPolicyId, decrypt_legacy_secret, legacy_secret_blocks, open_rsa_secret,
+};
+use crate::pki::OwnIdentity;
+
+/// The most bytes of an EncryptedSecret: a token of 256 kB and its frame.
+const MAX_ENCRYPTED_SECRET: usize = 300 * 1_024;
+
+/// Refuses what is not worth a private-key operation. The legacy form costs one for each block.
+pub(crate) fn check_size(sealed: &SealedSecret, block: usize, max_blocks: usize) -> Result<(), String> {
+    let length = sealed.bytes.len();
+    match SecretForm::of(&sealed.bytes) {
+        SecretForm::Rsa if !sealed.algorithm.is_empty() => Err("an EncryptedSecret names no algorithm".to_owned()),
+        SecretForm::Rsa if length > MAX_ENCRYPTED_SECRET => Err(format!("an EncryptedSecret of {length} bytes")),
+        SecretForm::Rsa => Ok(()),
+        SecretForm::Ecc => Err("an EncryptedSecret for elliptic curves".to_owned()),
+        SecretForm::Legacy => legacy_secret_blocks(length, block, max_blocks)
+            .map(drop)
+            .map_err(|invalid| format!("{length} bytes in blocks of {block}, at most {max_blocks}: {invalid}")),
+    }
+}
+
+/// What a secret is opened with, and what it is measured against.
+pub(crate) struct Opener<'a> {
+    pub(crate) own: &'a OwnIdentity,
+    /// The last nonce the session was given.
+    pub(crate) nonce: &'a [u8],
+    pub(crate) now: UnixTime,
+    /// How far the SigningTime may lie in the past and in the future.
+    pub(crate) signing_time: (Duration, Duration),
+    pub(crate) max_legacy_blocks: usize,
+}
+
+impl Opener<'_> {
+    /// Opens a secret. A private-key operation for each block: inside a job only.
+    pub(crate) fn open(
+        &self,
+        sealed: &SealedSecret,
+        policy: SecurityPolicyId,
+    ) -> Result<Zeroizing<Vec<u8>>, (Reason, String)> {
+        match SecretForm::of(&sealed.bytes) {
+            SecretForm::Legacy => self.open_legacy(sealed, policy),
+            SecretForm::Rsa | SecretForm::Ecc => self.open_encrypted(sealed, policy),
+        }
+    }
+
+    fn open_legacy(
+        &self,
+        sealed: &SealedSecret,
+        policy: SecurityPolicyId,
+    ) -> Result<Zeroizing<Vec<u8>>, (Reason, String)> {
+        let algorithms = policy.algorithms();
+        // Some clients leave the algorithm empty (facts section 4.1).
+        if !sealed.algorithm.is_empty() && sealed.algorithm != algorithms.encryption_uri() {
+            return Err((Reason::TokenSecret, "the secret names another algorithm than the policy's".to_owned()));
+        }
+        decrypt_legacy_secret(algorithms, &self.own.key, &sealed.bytes, self.nonce, self.max_legacy_blocks).map_err(refused)
+    }
+
+    fn open_encrypted(
+        &self,
+        sealed: &SealedSecret,
+        policy: SecurityPolicyId,
+    ) -> Result<Zeroizing<Vec<u8>>, (Reason, String)> {
+        let opened = open_rsa_secret(policy, &self.own.key, &self.own.certificate, &sealed.bytes).map_err(refused)?;
+        if verify_slices_are_equal(&opened.nonce, self.nonce).is_err() {
+            return Err(refused(InvalidSecret::Nonce));
+        }
+        let (past, future) = self.signing_time;
+        if self.now.since(opened.signing_time) > past || opened.signing_time.since(self.now) > future {
+            return Err((Reason::TokenSecret, "the secret was made too long ago or in the future".to_owned()));
+        }
+        Ok(opened.secret)
+    }
+}
+
+fn refused(invalid: InvalidSecret) -> (Reason, String) {
+    let reason = if invalid == InvalidSecret::Nonce { Reason::NonceMismatch } else { Reason::TokenSecret };
+    (reason, invalid.to_string())
+}

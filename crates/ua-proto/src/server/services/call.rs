@@ -1,0 +1,184 @@
+//! Call (OPC 10000-4 §5.12.2): the object and the method are checked, the call is recorded, leaves as an invocation and
+//! comes back as an answer.
+
+use access_model::{Action, AuditKind, AuditRecord, Now, Outcome, Rights};
+use opcua_types::{CallMethodResult, CallResponse, NodeClass, NodeId, StatusCode, Variant};
+use pep::Permit;
+
+use super::operations;
+use super::write::{audit_open, keep};
+use crate::server::audit::{AuditId, event};
+use crate::server::codec::{Codec, response_header, write_message};
+use crate::server::desk::Desk;
+use crate::server::reader::{Malformed, Reader};
+use crate::space::{NodeRef, ns0};
+
+/// One method call of a request, decided.
+pub(crate) enum Planned {
+    /// It is not made.
+    Refused(CallMethodResult),
+    /// Allowed and recorded.
+    Call(Box<PlannedCall>),
+}
+
+/// An allowed call. It holds one permit for the object and one for the method.
+pub(crate) struct PlannedCall {
+    pub(crate) object: NodeRef,
+    pub(crate) method: NodeRef,
+    pub(crate) inputs: Vec<Variant>,
+    permits: [Option<Permit>; 2],
+}
+
+/// What a request comes to.
+pub(crate) struct Plan {
+    pub(crate) items: Vec<Planned>,
+    /// The record to wait for.
+    pub(crate) audit: Option<AuditId>,
+}
+
+struct Item {
+    object: NodeId,
+    method: NodeId,
+    inputs: Vec<Variant>,
+}
+
+impl Item {
+    const LEAST: usize = 8;
+
+    fn read(codec: &Codec, reader: &mut Reader<'_>) -> Result<Self, StatusCode> {
+        let object = reader.node_id()?;
+        let method = reader.node_id()?;
+        let count = reader.array_len(1)?;
+        let mut inputs = Vec::with_capacity(count.min(64));
+        for _ in 0..count {
+            if inputs.len() == 64 {
+                return Err(Malformed::Limit.status());
+            }
+            inputs.push(codec.decode_walked(reader.variant()?)?);
+        }
+        Ok(Self { object, method, inputs })
+    }
+}
+
+/// Decides each call and records those that are allowed.
+pub(crate) fn plan(desk: &mut Desk<'_>, mut reader: Reader<'_>) -> Result<Plan, StatusCode> {
+    let count = reader.array_len(Item::LEAST)?;
+    operations(count, desk.config.limits.operations.max_nodes_per_method_call)?;
+    let items = (0..count).map(|_| Item::read(desk.codec, &mut reader)).collect::<Result<Vec<_>, _>>()?;
+    let mut records = Vec::new();
+    let decide = |item| match decide(desk, item, &mut records) {
+        Ok(call) => Planned::Call(Box::new(call)),
+        Err(result) => Planned::Refused(result),
+    };
+    let items = items.into_iter().map(decide).collect();
+    Ok(Plan { items, audit: keep(desk, records) })
+}
+
+/// A result that has a status and nothing else.
+pub(crate) fn failed(status_code: StatusCode) -> CallMethodResult {
+    CallMethodResult {
+        status_code,
+        input_argument_results: None,
+        input_argument_diagnostic_infos: None,
+        output_arguments: None,
+    }
+}
+
+fn decide(desk: &mut Desk<'_>, item: Item, records: &mut Vec<AuditRecord>) -> Result<PlannedCall, CallMethodResult> {
+    let object = find(desk, &item.object).map_err(failed)?;
+    let method = find(desk, &item.method).map_err(failed)?;
+    if desk.space.class(method) != NodeClass::Method || !desk.space.method_on(object, method) {
+        return Err(failed(StatusCode::BadMethodInvalid));
+    }
+    // The object first: a method that everybody may call on a type is not thereby callable on each instance.
+    let on_object = permit(desk, object).map_err(failed)?;
+    let on_method = permit(desk, method).map_err(failed)?;
+    if !desk.space.executable(method) {
+        return Err(failed(StatusCode::BadNotExecutable));
+    }
+    check_arguments(desk, method, &item.inputs)?;
+    audit_open(desk, AuditKind::Call, object).map_err(failed)?;
+    records.push(record(desk, object, method));
+    Ok(PlannedCall { object, method, inputs: item.inputs, permits: [on_object, on_method] })
+}
+
+/// A node the session may see; hidden and missing ones are told alike.
+fn find(desk: &mut Desk<'_>, id: &NodeId) -> Result<NodeRef, StatusCode> {
+    let node = desk.space.find(id).ok_or(StatusCode::BadNodeIdUnknown)?;
+    if desk.visible(node) {
+        return Ok(node);
+    }
+    permit(desk, node).and(Err(StatusCode::BadNodeIdUnknown))
+}
+
+fn permit(desk: &mut Desk<'_>, node: NodeRef) -> Result<Option<Permit>, StatusCode> {
+    desk.permit(Action::Call, node).map_err(|denial| desk.denied(&denial, node, AuditKind::Call))
+}
+
+fn check_arguments(desk: &Desk<'_>, method: NodeRef, inputs: &[Variant]) -> Result<(), CallMethodResult> {
+    let (arguments, _) = desk.space.method_arguments(method);
+    match inputs.len().cmp(&arguments.len()) {
+        std::cmp::Ordering::Less => return Err(failed(StatusCode::BadArgumentsMissing)),
+        std::cmp::Ordering::Greater => return Err(failed(StatusCode::BadTooManyArguments)),
+        std::cmp::Ordering::Equal => {}
+    }
+    let fits = |(argument, input): (&opcua_types::Argument, &Variant)| {
+        let data_type = desk.space.find(&argument.data_type);
+        let fits = data_type.is_none_or(|data_type| argument_fits(desk, input, data_type, argument.value_rank));
+        if fits { StatusCode::Good } else { StatusCode::BadTypeMismatch }
+    };
+    let results: Vec<StatusCode> = arguments.iter().zip(inputs).map(fits).collect();
+    if results.iter().all(StatusCode::is_good) {
+        return Ok(());
+    }
+    Err(CallMethodResult { input_argument_results: Some(results), ..failed(StatusCode::BadInvalidArgument) })
+}
+
+/// Structures stay the bytes they came in, so of these only that a structure is wanted is checked here; the method looks
+/// inside.
+fn argument_fits(desk: &Desk<'_>, input: &Variant, data_type: NodeRef, rank: i32) -> bool {
+    const STRUCTURE: u32 = 22;
+    if matches!(input, Variant::ExtensionObject(_)) {
+        return ns0::find_numeric(STRUCTURE).is_some_and(|base| desk.space.is_subtype_of(data_type, base));
+    }
+    desk.space.value_fits(input, data_type, rank)
+}
+
+fn record(desk: &Desk<'_>, object: NodeRef, method: NodeRef) -> AuditRecord {
+    let object_id = desk.space.id(object).to_string();
+    let record = event(desk.now, AuditKind::Call, &desk.session.actor, object_id, Outcome::Allowed);
+    let name = desk.space.browse_name(method);
+    AuditRecord {
+        detail: format!("method {} ({})", name.name, desk.space.id(method)),
+        epoch: desk.session.login.as_ref().and_then(|login| login.epoch),
+        ..record
+    }
+}
+
+impl PlannedCall {
+    /// Takes the permits just before the call leaves, if both rights are still there.
+    pub(crate) fn spend(&mut self, desk: &Desk<'_>) -> bool {
+        let live = |node| desk.rights(node).contains(Rights::CALL);
+        let held = self.permits.iter().all(Option::is_some);
+        if held && !(live(self.object) && live(self.method)) {
+            return false;
+        }
+        for permit in &mut self.permits {
+            let _accounted = permit.take().map(Permit::spend);
+        }
+        true
+    }
+}
+
+/// Writes the response.
+pub(crate) fn respond(
+    codec: &Codec,
+    results: Vec<CallMethodResult>,
+    now: Now,
+    handle: u32,
+    out: &mut Vec<u8>,
+) -> Result<(), StatusCode> {
+    let response =
+        CallResponse { response_header: response_header(now, handle), results: Some(results), diagnostic_infos: None };
+    write_message(out, &response, &codec.context(0))
+}

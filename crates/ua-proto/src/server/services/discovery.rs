@@ -1,0 +1,45 @@
+//! GetEndpoints and FindServers (OPC 10000-4 §5.5): the only services without a session.
+
+use access_model::Now;
+use opcua_types::{
+    FindServersRequest, FindServersResponse, GetEndpointsRequest, GetEndpointsResponse, StatusCode,
+};
+
+use crate::server::codec::{Codec, response_header, write_message};
+use crate::server::config::ServerConfig;
+use crate::server::endpoints::{application, descriptions};
+
+const TRANSPORT: &str = "http://opcfoundation.org/UA-Profile/Transport/uatcp-uasc-uabinary";
+
+pub(crate) fn get_endpoints(
+    config: &ServerConfig,
+    codec: &Codec,
+    certificate: &[u8],
+    request: &GetEndpointsRequest,
+    now: Now,
+    out: &mut Vec<u8>,
+) -> Result<(), StatusCode> {
+    let profiles = request.profile_uris.as_deref().unwrap_or_default();
+    let wanted = profiles.is_empty() || profiles.iter().any(|profile| profile.as_ref() == TRANSPORT);
+    let response = GetEndpointsResponse {
+        response_header: response_header(now, request.request_header.request_handle),
+        endpoints: Some(if wanted { descriptions(config, certificate) } else { Vec::new() }),
+    };
+    write_message(out, &response, &codec.context(0))
+}
+
+pub(crate) fn find_servers(
+    config: &ServerConfig,
+    codec: &Codec,
+    request: &FindServersRequest,
+    now: Now,
+    out: &mut Vec<u8>,
+) -> Result<(), StatusCode> {
+    let uris = request.server_uris.as_deref().unwrap_or_default();
+    let wanted = uris.is_empty() || uris.iter().any(|uri| uri.as_ref() == config.application_uri);
+    let response = FindServersResponse {
+        response_header: response_header(now, request.request_header.request_handle),
+        servers: Some(if wanted { vec![application(config)] } else { Vec::new() }),
+    };
+    write_message(out, &response, &codec.context(0))
+}

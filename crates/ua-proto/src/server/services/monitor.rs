@@ -1,0 +1,115 @@
+//! The subscription services. The machine in `subscription` does the work; this file lends it eyes and conscience: what a
+//! node is, what its value is now, and whether the session may have it, asked anew for every sample and every delivery.
+
+use access_model::{Action, AuditKind, Rights};
+use opcua_types::{
+    AttributeId, DataValue, ExtensionObject, NodeClass, QualifiedName, Range, ReadValueId, StatusCode, Variant,
+};
+
+use super::attributes::{needed, read_attribute};
+use super::read::{check_encoding, no_value};
+use crate::server::audit::Counted;
+use crate::server::codec::date_time;
+use crate::server::desk::Desk;
+use crate::space::{AccessLevel, NodeRef, ns0};
+use crate::subscription::{ItemSource, Sample, Target};
+
+/// Data type Number.
+const NUMBER: u32 = 26;
+
+impl ItemSource for Desk<'_> {
+    fn resolve(&mut self, item: &ReadValueId) -> Result<Target, StatusCode> {
+        let node = self.space.find(&item.node_id).ok_or(StatusCode::BadNodeIdUnknown)?;
+        self.see(node)?;
+        let attribute = AttributeId::from_u32(item.attribute_id).map_err(|_| StatusCode::BadAttributeIdInvalid)?;
+        let encoding = &item.data_encoding;
+        check_encoding((encoding.namespace_index, encoding.name.as_ref()), attribute)?;
+        if attribute == AttributeId::Value {
+            if self.space.class(node) != NodeClass::Variable {
+                return Err(no_value(self, node));
+            }
+        } else {
+            read_attribute(self, node, attribute)?;
+        }
+        let id = &item.node_id;
+        Ok(Target {
+            node,
+            attribute: item.attribute_id,
+            computed: attribute != AttributeId::Value || id.namespace == 0,
+            numeric: self.is_numeric(node),
+            range: self.engineering_range(node),
+        })
+    }
+
+    fn sample(&mut self, node: NodeRef, attribute: u32) -> Sample {
+        let Ok(attribute) = AttributeId::from_u32(attribute) else {
+            return Sample::Value(status_only(StatusCode::BadAttributeIdInvalid));
+        };
+        if !self.rights(node).contains(needed(attribute).needed()) {
+            return Sample::Denied;
+        }
+        if attribute != AttributeId::Value {
+            return Sample::Value(match read_attribute(self, node, attribute) {
+                Ok(value) => DataValue { server_timestamp: Some(date_time(self.now)), ..DataValue::value_only(value) },
+                Err(status) => status_only(status),
+            });
+        }
+        if !self.space.access_level(node).contains(AccessLevel::CURRENT_READ) {
+            return Sample::Value(status_only(no_value(self, node)));
+        }
+        let mut value = self.space.value(node, self.now.unix);
+        value.server_timestamp.get_or_insert_with(|| date_time(self.now));
+        Sample::Value(value)
+    }
+
+    fn deliver(&mut self, node: NodeRef, attribute: u32) -> bool {
+        let action = AttributeId::from_u32(attribute).map_or(Action::Read, needed);
+        match self.check_as(action, node, Some(Counted::Notify)) {
+            Ok(()) => true,
+            Err(denial) => {
+                self.denied(&denial, node, AuditKind::Notify);
+                false
+            }
+        }
+    }
+}
+
+impl Desk<'_> {
+    /// Hidden nodes are unknown to a monitored item as to everything else.
+    fn see(&mut self, node: NodeRef) -> Result<(), StatusCode> {
+        if self.visible(node) {
+            return Ok(());
+        }
+        match self.check(Action::Browse, node) {
+            Ok(()) => Ok(()),
+            Err(denial) => Err(self.denied(&denial, node, AuditKind::Browse)),
+        }
+    }
+
+    fn is_numeric(&self, node: NodeRef) -> bool {
+        let (Some(number), Some(data_type)) = (ns0::find_numeric(NUMBER), self.space.data_type(node)) else {
+            return false;
+        };
+        self.space.is_subtype_of(data_type, number)
+    }
+
+    /// The node's EURange, if the session may read it: a percent deadband must not tell what a read would not.
+    fn engineering_range(&self, node: NodeRef) -> Option<(f64, f64)> {
+        let property = self.space.child(node, &QualifiedName::new(0, "EURange"))?;
+        if !self.rights(property).contains(Rights::READ) {
+            return None;
+        }
+        match self.space.value(property, self.now.unix).value {
+            Some(Variant::ExtensionObject(object)) => range_of(&object),
+            _ => None,
+        }
+    }
+}
+
+fn range_of(object: &ExtensionObject) -> Option<(f64, f64)> {
+    object.inner_as::<Range>().map(|range| (range.low, range.high))
+}
+
+fn status_only(status: StatusCode) -> DataValue {
+    DataValue { status: Some(status), ..DataValue::null() }
+}

@@ -1,0 +1,264 @@
+//! Write (OPC 10000-4 §5.11.4) in two steps: a request is decided item by item and recorded, and carried out when the
+//! record is kept. Rights are looked at again in between.
+
+use access_model::{Action, AuditKind, AuditRecord, Now, Outcome, Reason, Rights};
+use opcua_types::{AttributeId, DataValue, NodeId, NumericRange, ObjectId, StatusCode, Variant};
+use pep::Permit;
+
+use super::operations;
+use crate::server::audit::{AuditId, event};
+use crate::server::codec::{write_header, write_len, write_no_diagnostics};
+use crate::server::config::AuditFailMode;
+use crate::server::desk::Desk;
+use crate::server::reader::{Malformed, Reader};
+use crate::server::values::IndexRange;
+use crate::space::{AccessLevel, NodeRef};
+
+/// One item of a request, decided.
+pub(crate) enum Planned {
+    /// Nothing is written.
+    Refused(StatusCode),
+    /// Allowed and recorded.
+    Write(Box<PlannedWrite>),
+}
+
+/// An allowed write.
+pub(crate) struct PlannedWrite {
+    node: NodeRef,
+    range: NumericRange,
+    value: DataValue,
+    permit: Option<Permit>,
+}
+
+/// What a request comes to.
+pub(crate) struct Plan {
+    pub(crate) items: Vec<Planned>,
+    /// The record to wait for.
+    pub(crate) audit: Option<AuditId>,
+}
+
+/// A value that was written.
+pub(crate) struct Written {
+    pub(crate) node: NodeRef,
+    pub(crate) value: DataValue,
+}
+
+struct Item<'a> {
+    node: NodeId,
+    attribute: u32,
+    range: &'a str,
+    value: &'a [u8],
+}
+
+impl<'a> Item<'a> {
+    const LEAST: usize = 11;
+
+    fn read(reader: &mut Reader<'a>) -> Result<Self, Malformed> {
+        let node = reader.node_id()?;
+        Ok(Self { node, attribute: reader.u32()?, range: reader.string()?, value: reader.data_value()? })
+    }
+}
+
+/// Decides each item and records what is allowed. The whole body is read before the first item is decided.
+pub(crate) fn plan(desk: &mut Desk<'_>, mut reader: Reader<'_>) -> Result<Plan, StatusCode> {
+    let count = reader.array_len(Item::LEAST)?;
+    operations(count, desk.config.limits.operations.max_nodes_per_write)?;
+    let mut items = Vec::with_capacity(count);
+    for _ in 0..count {
+        let item = Item::read(&mut reader)?;
+        let value: DataValue = desk.codec.decode_walked(item.value)?;
+        items.push((item, value));
+    }
+    let mut records = Vec::new();
+    let decide = |(item, value)| match decide(desk, &item, value, &mut records) {
+        Ok(write) => Planned::Write(Box::new(write)),
+        Err(status) => Planned::Refused(status),
+    };
+    let items = items.into_iter().map(decide).collect();
+    Ok(Plan { items, audit: keep(desk, records) })
+}
+
+/// Queues the records; the last one asks for an acknowledgement, for the ledger keeps them in order.
+pub(crate) fn keep(desk: &mut Desk<'_>, mut records: Vec<AuditRecord>) -> Option<AuditId> {
+    let last = records.pop()?;
+    records.into_iter().for_each(|record| desk.audit.record(record));
+    if desk.audit.config().acknowledge {
+        return Some(desk.audit.record_acknowledged(last));
+    }
+    desk.audit.record(last);
+    None
+}
+
+/// Refuses what changes the plant while the ledger cannot be written. The refusal is itself sent with a request for an
+/// acknowledgement: that is how the server learns that the ledger is back.
+pub(crate) fn audit_open(desk: &mut Desk<'_>, kind: AuditKind, node: NodeRef) -> Result<(), StatusCode> {
+    if desk.audit.available() || desk.audit.config().unavailable == AuditFailMode::Open {
+        return Ok(());
+    }
+    let outcome = Outcome::Denied(Reason::AuditUnavailable);
+    let record = event(desk.now, kind, &desk.session.actor, desk.space.id(node).to_string(), outcome);
+    desk.audit.record_acknowledged(record);
+    Err(StatusCode::BadResourceUnavailable)
+}
+
+fn decide(
+    desk: &mut Desk<'_>,
+    item: &Item<'_>,
+    value: DataValue,
+    records: &mut Vec<AuditRecord>,
+) -> Result<PlannedWrite, StatusCode> {
+    let node = desk.space.find(&item.node).ok_or(StatusCode::BadNodeIdUnknown)?;
+    let attribute = AttributeId::from_u32(item.attribute).map_err(|_| StatusCode::BadAttributeIdInvalid);
+    let action = attribute.as_ref().map_or(Action::WriteAttribute, |known| needed(*known));
+    let permit = desk.permit(action, node).map_err(|denial| desk.denied(&denial, node, AuditKind::Write))?;
+    let attribute = attribute?;
+    if attribute != AttributeId::Value {
+        desk.space.attribute(node, attribute)?;
+        return Err(StatusCode::BadNotWritable);
+    }
+    let level = desk.space.access_level(node);
+    if !level.contains(AccessLevel::CURRENT_WRITE) {
+        return Err(StatusCode::BadNotWritable);
+    }
+    if value.status().bits() != 0 && !level.contains(AccessLevel::STATUS_WRITE) {
+        return Err(StatusCode::BadWriteNotSupported);
+    }
+    check_range(desk, node, &value)?;
+    let range = parse_range(item.range)?;
+    check_fit(desk, node, &range, &value)?;
+    audit_open(desk, AuditKind::Write, node)?;
+    records.push(record(desk, node, &value));
+    Ok(PlannedWrite { node, range, value, permit })
+}
+
+/// What writing an attribute takes (facts section 8).
+fn needed(attribute: AttributeId) -> Action {
+    match attribute {
+        AttributeId::Value => Action::Write,
+        AttributeId::RolePermissions => Action::WriteRolePermissions,
+        AttributeId::Historizing => Action::WriteHistorizing,
+        _ => Action::WriteAttribute,
+    }
+}
+
+/// Keeps written numbers inside the range that the server was told for the node, whoever writes. Not a number is outside.
+fn check_range(desk: &mut Desk<'_>, node: NodeRef, value: &DataValue) -> Result<(), StatusCode> {
+    let Some((_, low, high)) = desk.config.write_ranges.iter().find(|(ranged, ..)| *ranged == node) else {
+        return Ok(());
+    };
+    let inside = |value: &Variant| value.as_f64().is_some_and(|number| *low <= number && number <= *high);
+    let fits = match &value.value {
+        Some(Variant::Array(array)) => array.values.iter().all(inside),
+        Some(value) => inside(value),
+        None => false,
+    };
+    if fits {
+        return Ok(());
+    }
+    let scope = desk.space.scope(node);
+    let detail = format!("{} is outside {low} to {high}", shown(value.value.as_ref()));
+    desk.record_denial(AuditKind::Write, Reason::ValueOutOfRange, scope, node, &detail);
+    Err(StatusCode::BadOutOfRange)
+}
+
+fn parse_range(text: &str) -> Result<NumericRange, StatusCode> {
+    IndexRange::parse(text)?;
+    text.parse().map_err(|_| StatusCode::BadIndexRangeInvalid)
+}
+
+/// Looks at the type before anything is recorded, so that a record says "allowed" only of what can be written.
+fn check_fit(desk: &Desk<'_>, node: NodeRef, range: &NumericRange, value: &DataValue) -> Result<(), StatusCode> {
+    let (Some(data_type), Some(new)) = (desk.space.data_type(node), &value.value) else {
+        return Ok(());
+    };
+    let whole = !range.has_range();
+    if whole && !desk.space.value_fits(new, data_type, desk.space.value_rank(node)) {
+        return Err(StatusCode::BadTypeMismatch);
+    }
+    Ok(())
+}
+
+fn record(desk: &Desk<'_>, node: NodeRef, value: &DataValue) -> AuditRecord {
+    let old = desk.space.value(node, desk.now.unix);
+    let record =
+        event(desk.now, AuditKind::Write, &desk.session.actor, desk.space.id(node).to_string(), Outcome::Allowed);
+    AuditRecord {
+        detail: format!("{} instead of {}", shown(value.value.as_ref()), shown(old.value.as_ref())),
+        epoch: desk.session.login.as_ref().and_then(|login| login.epoch),
+        ..record
+    }
+}
+
+/// A value in a record: numbers and truth values as they are, everything else by its kind, for texts may hold secrets.
+fn shown(value: Option<&Variant>) -> String {
+    match value {
+        Some(Variant::Boolean(value)) => value.to_string(),
+        Some(value) if value.is_numeric() => value.to_string(),
+        Some(Variant::Array(array)) => format!("an array of {}", array.values.len()),
+        Some(Variant::Empty) | None => "nothing".to_owned(),
+        Some(_) => "a value".to_owned(),
+    }
+}
+
+/// Carries out a plan. An item whose right is gone by now is refused.
+pub(crate) fn apply(desk: &mut Desk<'_>, items: Vec<Planned>, written: &mut Vec<Written>) -> Vec<StatusCode> {
+    let carry_out = |item| match item {
+        Planned::Refused(status) => status,
+        Planned::Write(write) => apply_one(desk, *write, written),
+    };
+    items.into_iter().map(carry_out).collect()
+}
+
+fn apply_one(desk: &mut Desk<'_>, write: PlannedWrite, written: &mut Vec<Written>) -> StatusCode {
+    let node = write.node;
+    if write.permit.is_some() && !desk.rights(node).contains(Rights::WRITE) {
+        let scope = desk.space.scope(node);
+        desk.record_denial(AuditKind::Write, Reason::GrantRevoked, scope, node, "the right ended before the write");
+        return StatusCode::BadUserAccessDenied;
+    }
+    let _accounted = write.permit.map(Permit::spend);
+    let status = desk.space.write_value(node, &write.range, write.value.clone(), desk.now.unix);
+    if status.is_bad() {
+        let object = desk.space.id(node).to_string();
+        let outcome = Outcome::Failed(status.bits());
+        desk.audit.record(event(desk.now, AuditKind::Write, &desk.session.actor, object, outcome));
+    } else {
+        written.push(Written { node, value: write.value });
+    }
+    status
+}
+
+/// The status of each item when none was carried out.
+pub(crate) fn refuse(items: Vec<Planned>, status: StatusCode) -> Vec<StatusCode> {
+    let refused = |item| match item {
+        Planned::Refused(status) => status,
+        Planned::Write(_) => status,
+    };
+    items.into_iter().map(refused).collect()
+}
+
+/// Writes the response.
+pub(crate) fn respond(out: &mut Vec<u8>, statuses: &[StatusCode], now: Now, handle: u32) {
+    write_header(out, ObjectId::WriteResponse_Encoding_DefaultBinary, now, handle, StatusCode::Good);
+    write_len(out, statuses.len());
+    statuses.iter().for_each(|status| out.extend_from_slice(&status.bits().to_le_bytes()));
+    write_no_diagnostics(out);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_stay_out_of_records() {
+        for (value, expected) in [
+            (Some(Variant::from(2.5_f64)), "2.5"),
+            (Some(Variant::from(true)), "true"),
+            (Some(Variant::from("secret")), "a value"),
+            (Some(Variant::from(vec![1_u8, 2])), "an array of 2"),
+            (None, "nothing"),
+        ] {
+            assert_eq!(shown(value.as_ref()), expected);
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! Changes from outside and timers.
+
+use access_model::Now;
+use opcua_types::{DataValue, StatusCode};
+
+use super::timers::{SessionKey, Timer};
+use super::{ConnId, Server};
+use crate::space::NodeRef;
+
+impl Server {
+    pub(super) fn set_value(&mut self, node: NodeRef, value: DataValue, now: Now) {
+        if self.space.set_value(node, value, now.unix).is_bad() {
+            tracing::warn!(node = node.0, "the application set a value that does not fit its variable");
+        }
+        self.values_changed(now);
+    }
+
+    /// Tells those who watch what changed.
+    pub(super) fn values_changed(&mut self, now: Now) {
+        let changes = self.space.take_changes();
+        if changes.overflow {
+            let all: Vec<SessionKey> = self.sessions.iter().map(|session| session.core.key).collect();
+            all.into_iter().for_each(|key| self.recheck_session(key, now));
+            return;
+        }
+        for node in changes.nodes {
+            let Some(watching) = self.watchers.get(&node) else { continue };
+            let value = self.space.value(node, now.unix);
+            for key in watching.clone() {
+                if let Some(session) = self.sessions.get_mut(key) {
+                    session.subscriptions.on_change(node, &value, now);
+                    if let Some(at) = session.subscriptions.poll_timeout() {
+                        self.timers.at_latest(Timer::Subscriptions(key), at);
+                    }
+                }
+            }
+        }
+    }
+
+    /// The trust list was swapped: channels with certificates that are not trusted any more end, and their sessions with
+    /// them (OPC 10000-12 §7.8.2.5).
+    pub(super) fn trust_changed(&mut self, now: Now) {
+        let all: Vec<ConnId> = self.connections.keys().copied().collect();
+        for conn in all {
+            let Some(connection) = self.connections.get_mut(&conn) else { continue };
+            connection.channel.recheck_trust(now);
+            if connection.channel.is_closed() {
+                let ended: Vec<SessionKey> =
+                    self.sessions.iter().filter(|s| s.core.conn == conn).map(|s| s.core.key).collect();
+                for key in ended {
+                    self.end_session(key, StatusCode::BadSessionClosed, "its client's certificate is not trusted any more", now);
+                }
+            }
+            self.pump(conn, now);
+        }
+    }
+
+    pub(super) fn shutdown(&mut self, now: Now) {
+        let sessions: Vec<SessionKey> = self.sessions.iter().map(|session| session.core.key).collect();
+        for key in sessions {
+            self.end_session(key, StatusCode::BadShutdown, "the server ends", now);
+        }
+        let connections: Vec<ConnId> = self.connections.keys().copied().collect();
+        for conn in connections {
+            self.turn_away(conn, StatusCode::BadServerHalted, now);
+        }
+        for denied in self.audit.end_window() {
+            self.summarize(denied, now);
+        }
+    }
+
+    pub(super) fn timed_out(&mut self, timer: Timer, now: Now) {
+        match timer {
+            Timer::Channel(conn) => {
+                if let Some(connection) = self.connections.get_mut(&conn) {
+                    connection.channel.handle_timeout(now);
+                    self.pump(conn, now);
+                }
+            }
+            Timer::HalfOpen(conn) => self.turn_away(conn, StatusCode::BadTimeout, now),
+            Timer::Session(key) => self.session_timed_out(key, now),
+            Timer::Subscriptions(key) => self.subscriptions_due(key, now),
+            Timer::Parked(id) => self.parked_too_long(id, now),
+            Timer::Audit => {
+                for key in self.audit.end_window() {
+                    self.summarize(key, now);
+                }
+            }
+        }
+    }
+
+    fn session_timed_out(&mut self, key: SessionKey, now: Now) {
+        let Some(session) = self.sessions.get(key) else { return };
+        let deadline = session.core.deadline();
+        if deadline > now.mono {
+            self.timers.set(Timer::Session(key), deadline);
+            return;
+        }
+        let conn = session.core.conn;
+        self.end_session(key, StatusCode::BadSessionClosed, "nothing was heard of its client for too long", now);
+        self.after(conn, now);
+    }
+
+    /// Keeps the timer of the audit's window.
+    pub(super) fn arm_audit(&mut self) {
+        if let Some(at) = self.audit.deadline() {
+            self.timers.at_latest(Timer::Audit, at);
+        }
+    }
+}

@@ -1,0 +1,350 @@
+//! Requests that leave for a while: parking, time-outs, records, method calls, Cancel.
+
+use access_model::{AuditKind, AuditRecord, Now, Outcome, Reason};
+use opcua_types::{CallMethodResult, CancelRequest, CancelResponse, StatusCode};
+use pep::Standing;
+use std::time::Duration;
+
+use super::audit::{AuditId, Audited, event};
+use super::codec::{response_header, write_message};
+use super::config::AuditFailMode;
+use super::create::Signed;
+use super::dispatch::Request;
+use super::identity::TurnedAway;
+use super::jobs::TooBusy;
+use super::parked::{Parked, What};
+use super::proof::Proven;
+use super::services::{call, write};
+use super::timers::{SessionKey, Timer};
+use super::{Answer, Caller, Invocation, InvokeId, Output, Server};
+use crate::{Job, JobOutcome};
+
+impl Server {
+    /// Parks a request until it goes on or its time is over.
+    pub(super) fn park(&mut self, parked: Parked, timeout_hint: u32, now: Now) -> u64 {
+        let most = self.config.limits.request_timeout;
+        let time = match timeout_hint {
+            0 => most,
+            hint => Duration::from_millis(u64::from(hint)).min(most),
+        };
+        if let Some(session) = self.sessions.get_mut(parked.session) {
+            session.core.parked += 1;
+        }
+        let id = self.parked.add(parked);
+        self.timers.set(Timer::Parked(id), now.mono + time);
+        id
+    }
+
+    /// Takes a request back.
+    pub(super) fn unpark(&mut self, id: u64) -> Option<Parked> {
+        let parked = self.parked.take(id)?;
+        self.timers.clear(Timer::Parked(id));
+        if let Some(session) = self.sessions.get_mut(parked.session) {
+            session.core.parked = session.core.parked.saturating_sub(1);
+            if matches!(parked.what, What::Activate(_)) {
+                session.core.activating = false;
+            }
+        }
+        Some(parked)
+    }
+
+    pub(super) fn submit(&mut self, job: Job) -> Result<(), TooBusy> {
+        let job = self.jobs.submit(job)?;
+        self.outputs.extend(job.map(Output::Job));
+        Ok(())
+    }
+
+    /// A job of a parked request is done.
+    pub(super) fn work_done(&mut self, id: u64, outcome: JobOutcome, now: Now) {
+        match self.parked.get_mut(id).map(|parked| &parked.what) {
+            Some(What::Create) => {
+                let signed = outcome.downcast::<Signed>().ok().and_then(|signed| (*signed).ok());
+                let Some(parked) = self.unpark(id) else { return };
+                match signed {
+                    Some(signature) => self.respond_created(&parked, Some(signature), now),
+                    None => {
+                        let status = StatusCode::BadInternalError;
+                        self.end_session(parked.session, status, "its creation could not be signed", now);
+                        self.fault(parked.conn, parked.request_id, parked.handle, status, now);
+                    }
+                }
+                self.after(parked.conn, now);
+            }
+            Some(What::Activate(_)) => {
+                let lost = || TurnedAway::new(StatusCode::BadInternalError, Reason::TooBusy, "the job was lost");
+                let proven = outcome.downcast::<Proven>().map_or_else(|_| Err(lost()), |proven| *proven);
+                self.proven(id, proven, now);
+            }
+            _ => {}
+        }
+    }
+
+    fn room_to_park(&self, key: SessionKey) -> Result<(), StatusCode> {
+        let parked = self.sessions.get(key).map_or(usize::MAX, |session| session.core.parked);
+        if parked >= self.config.limits.max_parked_per_session {
+            return Err(StatusCode::BadTooManyOperations);
+        }
+        Ok(())
+    }
+
+    pub(super) fn write(&mut self, key: SessionKey, request: &Request<'_>, now: Now) -> Result<(), StatusCode> {
+        self.room_to_park(key)?;
+        let plan = self.at_desk(key, now, |desk, _| write::plan(desk, request.rest)).ok_or(StatusCode::BadSessionClosed)??;
+        let parked = Parked {
+            conn: request.conn,
+            request_id: request.request_id,
+            handle: request.header.handle,
+            session: key,
+            what: What::Write(plan.items),
+        };
+        self.park_for_record(parked, plan.audit, request.header.timeout_hint, now);
+        Ok(())
+    }
+
+    pub(super) fn call(&mut self, key: SessionKey, request: &Request<'_>, now: Now) -> Result<(), StatusCode> {
+        self.room_to_park(key)?;
+        let plan = self.at_desk(key, now, |desk, _| call::plan(desk, request.rest)).ok_or(StatusCode::BadSessionClosed)??;
+        let parked = Parked {
+            conn: request.conn,
+            request_id: request.request_id,
+            handle: request.header.handle,
+            session: key,
+            what: What::Recording(plan.items),
+        };
+        self.park_for_record(parked, plan.audit, request.header.timeout_hint, now);
+        Ok(())
+    }
+
+    fn park_for_record(&mut self, parked: Parked, audit: Option<AuditId>, timeout_hint: u32, now: Now) {
+        let id = self.park(parked, timeout_hint, now);
+        match audit {
+            Some(audit) => self.parked.wait_for_record(audit, id),
+            None => self.recorded(id, now),
+        }
+    }
+
+    /// A record was acknowledged, or could not be written.
+    pub(super) fn audited(&mut self, audit: AuditId, result: Audited, now: Now) {
+        let kept = result == Audited::Kept;
+        if self.audit.set_available(kept) {
+            let outcome = if kept { Outcome::Allowed } else { Outcome::Denied(Reason::AuditUnavailable) };
+            let record = event(now, AuditKind::FailMode, &Default::default(), "audit ledger".to_owned(), outcome);
+            self.audit.record(record);
+        }
+        let Some(id) = self.parked.recorded(audit) else { return };
+        if kept || self.config.audit.unavailable == AuditFailMode::Open {
+            self.recorded(id, now);
+        } else {
+            self.unrecorded(id, now);
+        }
+    }
+
+    /// The record is kept: the request is carried out.
+    fn recorded(&mut self, id: u64, now: Now) {
+        let Some(parked) = self.unpark(id) else { return };
+        match parked.what {
+            What::Write(items) => {
+                let mut written = Vec::new();
+                let statuses = self.at_desk(parked.session, now, |desk, _| write::apply(desk, items, &mut written));
+                let Some(statuses) = statuses else { return };
+                for write::Written { node, value } in written {
+                    self.outputs.push_back(Output::Written { node, value });
+                }
+                self.respond(parked.conn, parked.request_id, parked.handle, now, |_, out| {
+                    write::respond(out, &statuses, now, parked.handle);
+                    Ok(())
+                });
+                self.values_changed(now);
+            }
+            What::Recording(items) => {
+                let (conn, request_id, handle, session) = (parked.conn, parked.request_id, parked.handle, parked.session);
+                self.invoke(parked_as_call(conn, request_id, handle, session), items, now);
+            }
+            _ => {}
+        }
+    }
+
+    /// The record cannot be kept: nothing is carried out.
+    fn unrecorded(&mut self, id: u64, now: Now) {
+        let Some(parked) = self.unpark(id) else { return };
+        let status = StatusCode::BadResourceUnavailable;
+        match parked.what {
+            What::Write(items) => {
+                let statuses = write::refuse(items, status);
+                self.respond(parked.conn, parked.request_id, parked.handle, now, |_, out| {
+                    write::respond(out, &statuses, now, parked.handle);
+                    Ok(())
+                });
+            }
+            What::Recording(items) => {
+                let refused = |item| match item {
+                    call::Planned::Refused(result) => result,
+                    call::Planned::Call(_) => call::failed(status),
+                };
+                let results = items.into_iter().map(refused).collect();
+                self.respond_called(&parked_as_call(parked.conn, parked.request_id, parked.handle, parked.session), results, now);
+            }
+            _ => {}
+        }
+    }
+
+    /// Sends the calls of a request out. Those whose right ended meanwhile stay here.
+    fn invoke(&mut self, parked: Parked, items: Vec<call::Planned>, now: Now) {
+        let Some(caller) = self.caller(parked.session) else { return };
+        let (conn, request_id, handle, session) = (parked.conn, parked.request_id, parked.handle, parked.session);
+        let id = self.park(parked, 0, now);
+        let mut results = Vec::with_capacity(items.len());
+        for (at, item) in items.into_iter().enumerate() {
+            results.push(match item {
+                call::Planned::Refused(result) => Some(result),
+                call::Planned::Call(call) => self.invoke_one(id, at, session, &caller, *call, now),
+            });
+        }
+        if results.iter().all(Option::is_some) {
+            self.unpark(id);
+            let parked = parked_as_call(conn, request_id, handle, session);
+            return self.respond_called(&parked, results.into_iter().flatten().collect(), now);
+        }
+        if let Some(parked) = self.parked.get_mut(id) {
+            parked.what = What::Calling(results);
+        }
+    }
+
+    fn invoke_one(
+        &mut self,
+        id: u64,
+        at: usize,
+        session: SessionKey,
+        caller: &Caller,
+        mut call: call::PlannedCall,
+        now: Now,
+    ) -> Option<CallMethodResult> {
+        let live = self.at_desk(session, now, |desk, _| {
+            let live = call.spend(desk);
+            if !live {
+                let scope = desk.space.scope(call.object);
+                let text = "the right ended before the call";
+                desk.record_denial(AuditKind::Call, Reason::GrantRevoked, scope, call.object, text);
+            }
+            live
+        });
+        if live != Some(true) {
+            return Some(call::failed(StatusCode::BadUserAccessDenied));
+        }
+        let invocation = Invocation {
+            caller: caller.clone(),
+            object: self.space.id(call.object),
+            method: self.space.id(call.method),
+            method_node: call.method,
+            inputs: call.inputs,
+        };
+        let id = self.parked.wait_for_call(id, at);
+        self.outputs.push_back(Output::Invoke { id, invocation: Box::new(invocation) });
+        None
+    }
+
+    fn caller(&self, key: SessionKey) -> Option<Caller> {
+        let core = &self.sessions.get(key)?.core;
+        let login = core.login.as_ref()?;
+        let peer = core.binding.peer.as_ref();
+        Some(Caller {
+            session: core.id.clone(),
+            user: login.user.clone(),
+            roles: self.gate.claims(login.grant).map(|facts| facts.roles.clone()).unwrap_or_default(),
+            application: peer.and_then(|certificate| certificate.application_uri()).map(str::to_owned),
+            certificate: peer.map(|certificate| certificate.thumbprint()),
+            policy: core.binding.policy,
+            mode: core.binding.mode,
+            address: core.actor.address.clone().unwrap_or_default(),
+        })
+    }
+
+    /// A method came back.
+    pub(super) fn answered(&mut self, call: InvokeId, answer: Answer, now: Now) {
+        let Some((id, at)) = self.parked.called(call) else { return };
+        let Some(Parked { what: What::Calling(results), session, .. }) = self.parked.get_mut(id) else { return };
+        let session = *session;
+        if let Some(place) = results.get_mut(at) {
+            *place = Some(CallMethodResult {
+                status_code: answer.status,
+                input_argument_results: (!answer.input_results.is_empty()).then_some(answer.input_results),
+                input_argument_diagnostic_infos: None,
+                output_arguments: Some(answer.outputs),
+            });
+        }
+        let complete = results.iter().all(Option::is_some);
+        if answer.status.is_bad() {
+            self.record_failed_call(session, answer.status, now);
+        }
+        if !complete {
+            return;
+        }
+        let Some(parked) = self.unpark(id) else { return };
+        if let What::Calling(results) = parked.what {
+            let parked = parked_as_call(parked.conn, parked.request_id, parked.handle, parked.session);
+            self.respond_called(&parked, results.into_iter().flatten().collect(), now);
+        }
+    }
+
+    fn record_failed_call(&mut self, key: SessionKey, status: StatusCode, now: Now) {
+        let Some(core) = self.sessions.get(key).map(|session| &session.core) else { return };
+        let outcome = Outcome::Failed(status.bits());
+        let record = AuditRecord {
+            detail: "the method said so".to_owned(),
+            ..event(now, AuditKind::Call, &core.actor, String::new(), outcome)
+        };
+        self.audit.record(record);
+    }
+
+    /// Answers a Call. Results obtained under a grant that is over by now stay here: the status goes out, nothing else.
+    fn respond_called(&mut self, parked: &Parked, mut results: Vec<CallMethodResult>, now: Now) {
+        let grant = self.sessions.get(parked.session).and_then(|session| session.core.login.as_ref());
+        let live = grant.is_some_and(|login| matches!(self.gate.standing(login.grant, now), Standing::Live { .. }));
+        if !live {
+            results.iter_mut().for_each(|result| result.output_arguments = None);
+        }
+        self.respond(parked.conn, parked.request_id, parked.handle, now, |server, out| {
+            call::respond(&server.codec, results, now, parked.handle, out)
+        });
+    }
+
+    /// Cancel answers the requests with this handle that wait here (OPC 10000-4 §5.7.5).
+    pub(super) fn cancel(&mut self, key: SessionKey, request: &Request<'_>, now: Now) -> Result<(), StatusCode> {
+        let asked: CancelRequest = self.codec.decode(request.whole)?;
+        let mut cancelled = match self.sessions.get_mut(key) {
+            Some(session) => session.subscriptions.cancel(asked.request_handle),
+            None => return Err(StatusCode::BadSessionIdInvalid),
+        };
+        self.pump_subscriptions(key, now);
+        for id in self.parked.of_session(key, |parked| parked.handle == asked.request_handle) {
+            if let Some(parked) = self.unpark(id) {
+                let status = StatusCode::BadRequestCancelledByClient;
+                self.fault(parked.conn, parked.request_id, parked.handle, status, now);
+                cancelled += 1;
+            }
+        }
+        self.respond(request.conn, request.request_id, request.header.handle, now, |server, out| {
+            let response = CancelResponse {
+                response_header: response_header(now, asked.request_header.request_handle),
+                cancel_count: cancelled,
+            };
+            write_message(out, &response, &server.codec.context(0))
+        });
+        Ok(())
+    }
+
+    /// A parked request waited too long.
+    pub(super) fn parked_too_long(&mut self, id: u64, now: Now) {
+        let Some(parked) = self.unpark(id) else { return };
+        if matches!(parked.what, What::Create) {
+            self.end_session(parked.session, StatusCode::BadTimeout, "its creation took too long", now);
+        }
+        self.fault(parked.conn, parked.request_id, parked.handle, StatusCode::BadTimeout, now);
+        self.after(parked.conn, now);
+    }
+}
+
+/// The address of a Call's answer.
+fn parked_as_call(conn: super::ConnId, request_id: u32, handle: u32, session: SessionKey) -> Parked {
+    Parked { conn, request_id, handle, session, what: What::Calling(Vec::new()) }
+}
