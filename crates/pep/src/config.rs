@@ -129,6 +129,28 @@ impl GateConfig {
     }
 }
 
+impl GateConfig {
+    pub(crate) fn check(&self) -> Result<(), InvalidGate> {
+        if self.audience.is_empty() {
+            return Err(InvalidGate::NoAudience);
+        }
+        if u32::try_from(self.max_grants).is_err() {
+            return Err(InvalidGate::TooManyGrants(self.max_grants));
+        }
+        let mut names: Vec<&str> = self.issuers.iter().map(|issuer| issuer.name.as_str()).collect();
+        names.sort_unstable();
+        if let Some((twice, _)) = names.iter().zip(names.iter().skip(1)).find(|(one, next)| one == next) {
+            return Err(InvalidGate::DuplicateIssuer((*twice).to_owned()));
+        }
+        match &self.contact {
+            Some(contact) if !names.contains(&contact.issuer.as_str()) => {
+                Err(InvalidGate::UnknownIssuer(contact.issuer.clone()))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
 /// Why a gate cannot be set up so.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidGate {

@@ -11,7 +11,7 @@ pub enum Change {
     Widened,
     /// Rights were lost and gained.
     Both,
-    /// The rights are the same, their end is another, or the grant lives again.
+    /// The rights are the same; the grant lives again.
     Renewed,
 }
 

@@ -1,84 +1,368 @@
-//! The gate itself.
+//! The gate itself: its grants, and how they end.
 
-use access_model::{Mono, Now, Operation, Reason, Refusal, Rights, ScopeIndex};
-use token::Verified;
-use token::control::Update;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
 
-use crate::{Admission, ChannelBinding, FailState, GateConfig, GateEvent, GrantFacts, GrantId, Identity, InvalidGate, Standing, Verdict};
+use access_model::{Mono, Now, UnixTime};
+use token::Issuer;
+
+use crate::admit::Locals;
+use crate::contact::Standby;
+use crate::table::{Table, Tables};
+use crate::{FailState, GateConfig, GateEvent, GrantFacts, GrantId, InvalidGate};
 
 /// Grants, and the question whether an operation may pass under one.
 ///
-/// Call [`Gate::handle_timeout`] before checks of a new input, so that what is over is over for good.
+/// Call [`Gate::handle_timeout`] before the checks of a new input: it is what makes an end final that only the wall
+/// clock has shown.
 #[derive(Debug)]
 pub struct Gate {
-    config: GateConfig,
+    pub(crate) config: GateConfig,
+    pub(crate) tables: Tables,
+    pub(crate) locals: Locals,
+    pub(crate) slots: Vec<Slot>,
+    free: Vec<u32>,
+    /// The next moment of each grant that has one: its end, or the end of its grace.
+    due: BTreeSet<(Mono, GrantId)>,
+    /// Live grants by the end that the wall clock shows.
+    ends: BTreeSet<(UnixTime, GrantId)>,
+    /// All grants by the end that their tokens state.
+    minted_ends: BTreeSet<(UnixTime, GrantId)>,
+    /// Grants of the authority by token id.
+    pub(crate) by_token: BTreeMap<String, BTreeSet<GrantId>>,
+    pub(crate) standby: Option<Standby>,
+    /// Until then grants of the authority are served; kept beside the standby for the check.
+    pub(crate) served_until: Mono,
+    pub(crate) events: VecDeque<GateEvent>,
+    /// The table of no rights, for slots without a grant.
+    nothing: Arc<Table>,
 }
 
-fn unfinished() -> Refusal {
-    Refusal::new(Reason::NoGrant, "not built yet")
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum State {
+    Free,
+    Live,
+    Expired,
+    Revoked,
 }
 
-#[allow(missing_docs, unused_variables, clippy::unused_self, reason = "the shape only; bodies follow")]
+/// What a check looks at, side by side.
+#[derive(Debug)]
+pub(crate) struct Slot {
+    pub(crate) generation: u32,
+    pub(crate) state: State,
+    pub(crate) until: Mono,
+    pub(crate) expires: UnixTime,
+    pub(crate) table: Arc<Table>,
+    pub(crate) record: Option<Box<Record>>,
+}
+
+/// The rest of a grant.
+#[derive(Debug)]
+pub(crate) struct Record {
+    pub(crate) facts: GrantFacts,
+    /// Whether the authority's updates and fail mode touch it.
+    pub(crate) authority: bool,
+    /// Rights and end as the token states them, before any update.
+    pub(crate) minted: Terms,
+    /// Since when it is expired or revoked.
+    pub(crate) over: Mono,
+    /// Its entry in `due`.
+    due: Mono,
+}
+
+/// Rights and their end.
+#[derive(Clone, Debug)]
+pub(crate) struct Terms {
+    pub(crate) table: Arc<Table>,
+    pub(crate) until: Mono,
+    pub(crate) expires: UnixTime,
+}
+
+/// A grant that was examined and found good.
+pub(crate) struct Examined {
+    pub(crate) facts: GrantFacts,
+    pub(crate) authority: bool,
+    pub(crate) minted: Terms,
+    pub(crate) now: Terms,
+}
+
 impl Gate {
+    /// A gate without grants. One that expects contact with an authority serves none of its tokens before the first
+    /// full list.
+    ///
+    /// # Errors
+    /// A configuration that contradicts itself.
     pub fn new(config: GateConfig, now: Now) -> Result<Self, InvalidGate> {
-        Ok(Self { config })
+        config.check()?;
+        let locals = Locals::new(&config)?;
+        let mut tables = Tables::new(token::map_digest(&config.map), config.map.len());
+        let nothing = tables.for_local([]).map_err(|_| InvalidGate::NoAudience)?;
+        let standby = config.contact.clone().map(|contact| Standby::new(contact, config.max_remembered, now));
+        let mut gate = Self {
+            served_until: standby.as_ref().map_or(Mono::NEVER, Standby::served_until),
+            events: standby.iter().map(|_| GateEvent::NeedFullList).collect(),
+            config,
+            tables,
+            locals,
+            slots: Vec::new(),
+            free: Vec::new(),
+            due: BTreeSet::new(),
+            ends: BTreeSet::new(),
+            minted_ends: BTreeSet::new(),
+            by_token: BTreeMap::new(),
+            standby,
+            nothing,
+        };
+        gate.handle_timeout(now);
+        Ok(gate)
     }
-    pub fn present(&mut self, token: &[u8], binding: &ChannelBinding, now: Now) -> Result<GrantId, Refusal> {
-        Err(unfinished())
-    }
-    pub fn represent(&mut self, grant: GrantId, token: &[u8], binding: &ChannelBinding, now: Now) -> Result<(), Refusal> {
-        Err(unfinished())
-    }
-    pub fn admit(&mut self, identity: &Identity, binding: &ChannelBinding, now: Now) -> Admission {
-        Admission::Refused(unfinished())
-    }
-    pub fn check(&self, grant: GrantId, operation: Operation, now: Now) -> Verdict {
-        Verdict::Deny(crate::Denial { reason: Reason::NoGrant, action: operation.action, scope: operation.scope, held: Rights::NONE })
-    }
-    pub fn rights(&self, grant: GrantId, scope: ScopeIndex, now: Now) -> Rights {
-        Rights::NONE
-    }
-    /// Role names of the grant, each with the rights the session really has on the scope: for UserRolePermissions.
-    pub fn role_permissions(&self, grant: GrantId, scope: ScopeIndex, now: Now) -> Vec<(&str, Rights)> {
-        Vec::new()
-    }
-    pub fn standing(&self, grant: GrantId, now: Now) -> Standing {
-        Standing::Gone
-    }
-    pub fn claims(&self, grant: GrantId) -> Option<&GrantFacts> {
-        None
-    }
-    pub fn release(&mut self, grant: GrantId) {}
-    /// Opens and applies a signed update.
-    pub fn on_update(&mut self, update: &[u8], now: Now) -> Result<(), Refusal> {
-        Err(unfinished())
-    }
-    pub fn apply_update(&mut self, update: Verified<Update>, now: Now) -> Result<(), Refusal> {
-        Err(unfinished())
-    }
-    pub fn on_contact(&mut self, now: Now) {}
-    pub fn on_contact_lost(&mut self, now: Now) {}
-    pub fn fail_state(&self, now: Now) -> FailState {
-        FailState::InStep
-    }
-    /// How many grants there are.
-    pub fn len(&self) -> usize {
-        0
-    }
-    pub fn is_empty(&self) -> bool {
-        true
-    }
-    pub fn config(&self) -> &GateConfig {
+
+    /// The configuration it was made with.
+    #[must_use]
+    pub const fn config(&self) -> &GateConfig {
         &self.config
     }
-    pub fn set_issuers(&mut self, issuers: Vec<token::Issuer>) {
-        self.config.issuers = issuers;
+
+    /// Takes new keys, as issuers rotate theirs. Grants of an issuer that is gone are revoked.
+    ///
+    /// # Errors
+    /// An issuer twice, or none that is the authority; then nothing changes.
+    pub fn set_issuers(&mut self, issuers: Vec<Issuer>, now: Now) -> Result<(), InvalidGate> {
+        let before = std::mem::replace(&mut self.config.issuers, issuers);
+        if let Err(fault) = self.config.check() {
+            self.config.issuers = before;
+            return Err(fault);
+        }
+        let orphaned = |facts: &GrantFacts| {
+            facts.issuer.as_ref().is_some_and(|name| self.config.issuers.iter().all(|issuer| issuer.name != *name))
+        };
+        let orphans: Vec<GrantId> = self.ids().filter(|id| self.claims(*id).is_some_and(orphaned)).collect();
+        orphans.into_iter().for_each(|id| self.revoke(id, now));
+        Ok(())
     }
-    pub fn handle_timeout(&mut self, now: Now) {}
+
+    /// How many grants there are, those in their grace included.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.slots.len() - self.free.len()
+    }
+
+    /// Whether there is no grant.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// What is known about a grant besides its rights; `None` once it is gone.
+    #[must_use]
+    pub fn claims(&self, grant: GrantId) -> Option<&GrantFacts> {
+        self.record(grant).map(|record| &record.facts)
+    }
+
+    /// Ends a grant whose session is gone. Nothing is reported; a grant that is gone already stays so.
+    pub fn release(&mut self, grant: GrantId) {
+        self.forget(grant);
+        let nothing = Arc::clone(&self.nothing);
+        let Some(slot) = self.slot_mut(grant) else { return };
+        (slot.state, slot.table, slot.record) = (State::Free, nothing, None);
+        // A slot whose generations are used up is never used again.
+        if let Some(next) = slot.generation.checked_add(1) {
+            slot.generation = next;
+            self.free.push(grant.index);
+        }
+    }
+
+    /// Lets time do its work: expiry, the end of grace, loss of contact.
+    pub fn handle_timeout(&mut self, now: Now) {
+        // A token that the wall clock has once shown to be over stays over when that clock is set back.
+        while let Some(&(expires, id)) = self.minted_ends.first() {
+            if expires > now.unix {
+                break;
+            }
+            self.minted_ends.pop_first();
+            if let Some(record) = self.slot_mut(id).and_then(|slot| slot.record.as_mut()) {
+                record.minted.until = record.minted.until.min(now.mono);
+            }
+        }
+        while let Some(&(expires, id)) = self.ends.first() {
+            if expires > now.unix {
+                break;
+            }
+            let since = self.slot(id).map_or(now.mono, |slot| slot.until.min(now.mono));
+            self.expire(id, since);
+        }
+        while let Some(&(due, id)) = self.due.first() {
+            if due > now.mono {
+                break;
+            }
+            match self.slot(id).map(|slot| slot.state) {
+                Some(State::Live) => self.expire(id, due),
+                _ => {
+                    self.release(id);
+                    self.events.push_back(GateEvent::Ended(id));
+                }
+            }
+        }
+        self.note_fail_state(now);
+    }
+
+    /// When [`Gate::handle_timeout`] must be called next; `None` when time alone changes nothing.
+    #[must_use]
     pub fn poll_timeout(&self) -> Option<Mono> {
-        None
+        let due = self.due.first().map(|(due, _)| *due);
+        let change = self.standby.as_ref().and_then(Standby::next_change);
+        due.into_iter().chain(change).min()
     }
+
+    /// What has happened, in order.
     pub fn poll_event(&mut self) -> Option<GateEvent> {
-        None
+        self.events.pop_front()
+    }
+
+    /// Whether grants of the authority are served.
+    #[must_use]
+    pub fn fail_state(&self, now: Now) -> FailState {
+        self.standby.as_ref().map_or(FailState::InStep, |standby| standby.state(now.mono))
+    }
+
+    pub(crate) fn note_fail_state(&mut self, now: Now) {
+        if let Some(standby) = &mut self.standby {
+            let change = standby.advance(now.mono);
+            self.served_until = standby.served_until();
+            self.events.extend(change.map(GateEvent::FailMode));
+        }
+    }
+
+    pub(crate) fn ids(&self) -> impl Iterator<Item = GrantId> + '_ {
+        let used = (0_u32..).zip(&self.slots).filter(|(_, slot)| slot.state != State::Free);
+        used.map(|(index, slot)| GrantId { index, generation: slot.generation })
+    }
+
+    #[inline]
+    pub(crate) fn slot(&self, grant: GrantId) -> Option<&Slot> {
+        let slot = usize::try_from(grant.index).ok().and_then(|at| self.slots.get(at))?;
+        (slot.generation == grant.generation && slot.state != State::Free).then_some(slot)
+    }
+
+    pub(crate) fn record(&self, grant: GrantId) -> Option<&Record> {
+        self.slot(grant)?.record.as_deref()
+    }
+
+    fn slot_mut(&mut self, grant: GrantId) -> Option<&mut Slot> {
+        let slot = usize::try_from(grant.index).ok().and_then(|at| self.slots.get_mut(at))?;
+        (slot.generation == grant.generation && slot.state != State::Free).then_some(slot)
+    }
+
+    /// Whether one more grant fits; asked before anything expensive.
+    pub(crate) fn has_room(&self) -> bool {
+        self.len() < self.config.max_grants && (!self.free.is_empty() || u32::try_from(self.slots.len()).is_ok())
+    }
+
+    /// Puts a grant into a free slot.
+    pub(crate) fn insert(&mut self, examined: Examined) -> GrantId {
+        let index = self.free.pop().unwrap_or_else(|| {
+            let nothing = Arc::clone(&self.nothing);
+            let (until, expires) = (Mono::ZERO, UnixTime::default());
+            self.slots.push(Slot { generation: 0, state: State::Free, until, expires, table: nothing, record: None });
+            u32::try_from(self.slots.len() - 1).unwrap_or(u32::MAX)
+        });
+        let at = usize::try_from(index).unwrap_or(usize::MAX);
+        let id = GrantId { index, generation: self.slots.get(at).map_or(0, |slot| slot.generation) };
+        if let Some(slot) = self.slots.get_mut(at) {
+            slot.state = State::Expired;
+        }
+        self.replace(id, examined);
+        id
+    }
+
+    /// Gives a grant a new content, all at once.
+    pub(crate) fn replace(&mut self, id: GrantId, examined: Examined) {
+        self.forget(id);
+        if examined.minted.expires != FOREVER {
+            self.minted_ends.insert((examined.minted.expires, id));
+        }
+        if let (true, Some(name)) = (examined.authority, &examined.facts.id) {
+            self.by_token.entry(name.clone()).or_default().insert(id);
+        }
+        let Examined { facts, authority, minted, now } = examined;
+        let Some(slot) = self.slot_mut(id) else { return };
+        let record = Record { facts, authority, minted, over: Mono::NEVER, due: Mono::NEVER };
+        slot.record = Some(Box::new(record));
+        self.set_terms(id, now);
+    }
+
+    /// Makes a grant live under these terms.
+    pub(crate) fn set_terms(&mut self, id: GrantId, terms: Terms) {
+        self.forget_schedule(id);
+        let Terms { table, until, expires } = terms;
+        let Some(slot) = self.slot_mut(id) else { return };
+        (slot.state, slot.until, slot.expires, slot.table) = (State::Live, until, expires, table);
+        self.schedule(id, until);
+        if expires != FOREVER {
+            self.ends.insert((expires, id));
+        }
+    }
+
+    fn expire(&mut self, id: GrantId, since: Mono) {
+        if self.finish(id, State::Expired, since) {
+            self.events.push_back(GateEvent::Expired(id));
+        }
+    }
+
+    pub(crate) fn revoke(&mut self, id: GrantId, now: Now) {
+        let revoked = self.slot(id).is_some_and(|slot| slot.state == State::Revoked);
+        if !revoked && self.finish(id, State::Revoked, now.mono) {
+            self.events.push_back(GateEvent::Revoked(id));
+        }
+    }
+
+    /// Makes a grant end now and wait out its grace; gives whether there is one.
+    fn finish(&mut self, id: GrantId, state: State, since: Mono) -> bool {
+        self.forget_schedule(id);
+        let grace = self.config.expiry_grace;
+        let Some(slot) = self.slot_mut(id) else { return false };
+        slot.state = state;
+        if let Some(record) = &mut slot.record {
+            record.over = since;
+        }
+        self.schedule(id, since + grace);
+        true
+    }
+
+    fn schedule(&mut self, id: GrantId, at: Mono) {
+        if let Some(record) = self.slot_mut(id).and_then(|slot| slot.record.as_mut()) {
+            record.due = at;
+            if at != Mono::NEVER {
+                self.due.insert((at, id));
+            }
+        }
+    }
+
+    fn forget_schedule(&mut self, id: GrantId) {
+        let Some(slot) = self.slot(id) else { return };
+        let (expires, due) = (slot.expires, slot.record.as_ref().map(|record| record.due));
+        self.ends.remove(&(expires, id));
+        if let Some(due) = due {
+            self.due.remove(&(due, id));
+        }
+    }
+
+    /// Takes a grant out of every index.
+    fn forget(&mut self, id: GrantId) {
+        self.forget_schedule(id);
+        let Some(record) = self.slot_mut(id).and_then(|slot| slot.record.as_mut()) else { return };
+        let (expires, token) = (record.minted.expires, record.facts.id.clone());
+        self.minted_ends.remove(&(expires, id));
+        let Some(token) = token else { return };
+        if let Some(grants) = self.by_token.get_mut(&token) {
+            grants.remove(&id);
+            if grants.is_empty() {
+                self.by_token.remove(&token);
+            }
+        }
     }
 }
+
+/// The end of a grant that has none.
+pub(crate) const FOREVER: UnixTime = UnixTime::from_micros(i64::MAX);

@@ -16,11 +16,16 @@
 )]
 
 mod admit;
+mod check;
 mod config;
+mod contact;
 mod event;
 mod gate;
 mod grant;
 mod permit;
+mod present;
+mod table;
+mod update;
 
 pub use access_model::{Denial, Operation, Refusal};
 pub use admit::{Admission, GrantRequest};

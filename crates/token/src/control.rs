@@ -25,8 +25,10 @@ pub struct Replacement {
     pub id: String,
     /// What it grants from now on.
     pub rights: RightsClaim,
-    /// When it ends from now on. Never later than its own `exp`: a gate takes the earlier.
+    /// When it ends from now on. A gate takes the earlier of this and the token's own `exp`.
     pub not_after: UnixTime,
+    /// Its own `exp`: until then a gate remembers the replacement.
+    pub expires: UnixTime,
 }
 
 /// One message on the control stream.
@@ -109,9 +111,10 @@ impl Serialize for Update {
 
 impl Serialize for Replacement {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut out = serializer.serialize_struct("Replacement", 4)?;
+        let mut out = serializer.serialize_struct("Replacement", 5)?;
         out.serialize_field("jti", &self.id)?;
-        out.serialize_field("exp", &self.not_after.as_seconds())?;
+        out.serialize_field("exp", &self.expires.as_seconds())?;
+        out.serialize_field("end", &self.not_after.as_seconds())?;
         payload::serialize_rights::<S>(&self.rights, &mut out)?;
         out.end()
     }
@@ -149,6 +152,7 @@ fn replacement(value: &Json) -> Option<Replacement> {
     Some(Replacement {
         id: id(members.get("jti")?)?,
         rights: payload::rights(members).ok()?,
-        not_after: UnixTime::from_seconds(members.get("exp")?.whole()?),
+        not_after: UnixTime::from_seconds(members.get("end")?.whole()?),
+        expires: UnixTime::from_seconds(members.get("exp")?.whole()?),
     })
 }

@@ -1,0 +1,131 @@
+//! The question that is asked for every item of every request.
+
+use access_model::{Action, Denial, Now, Operation, Reason, Rights, ScopeIndex};
+
+use crate::gate::{Slot, State};
+use crate::{FailState, Gate, GrantId, Permit, Standing, Verdict};
+
+/// The rights that a gate in its read-only fail mode still serves: those of actions that change nothing.
+const CHANGES_NOTHING: Rights = {
+    let (mut bits, mut at) = (0, 0);
+    while at < Action::ALL.len() {
+        #[expect(clippy::indexing_slicing, reason = "evaluated by the compiler, which stops at a wrong index")]
+        let action = Action::ALL[at];
+        if !action.changes() {
+            bits |= action.needed().bits();
+        }
+        at += 1;
+    }
+    match Rights::from_bits(bits) {
+        Some(rights) => rights,
+        None => Rights::NONE,
+    }
+};
+
+impl Gate {
+    /// Whether this operation may pass now under this grant. No allocation, no lock, no signature: a few comparisons
+    /// and two loads.
+    #[inline]
+    pub fn check(&self, grant: GrantId, operation: Operation, now: Now) -> Verdict {
+        if cfg!(feature = "danger-always-permit") {
+            return Verdict::Permit(Permit::new(operation, grant));
+        }
+        match self.slot(grant) {
+            Some(slot) if slot.serves(now) && now.mono < self.served_until => {
+                decide(slot.table.rights(operation.scope), grant, operation)
+            }
+            _ => self.check_slowly(grant, operation, now),
+        }
+    }
+
+    /// What the grant really holds on a scope at this moment: for UserAccessLevel, UserExecutable and their like.
+    #[must_use]
+    pub fn rights(&self, grant: GrantId, scope: ScopeIndex, now: Now) -> Rights {
+        self.served(grant, now).map_or(Rights::NONE, |(slot, mask)| slot.table.rights(scope) & mask)
+    }
+
+    /// The roles of a grant, each with what the session really may do on the scope: for UserRolePermissions. The
+    /// decision is about the session and not about its roles, so every role shows the same; their union is the truth.
+    /// A session without roles shows the role that OPC 10000-3 §4.9.1 assigns to everyone.
+    #[must_use]
+    pub fn role_permissions(&self, grant: GrantId, scope: ScopeIndex, now: Now) -> Vec<(&str, Rights)> {
+        let Some(facts) = self.claims(grant) else { return Vec::new() };
+        let rights = self.rights(grant, scope, now);
+        if facts.roles.is_empty() {
+            let everyone = if facts.subject == ANONYMOUS { "Anonymous" } else { "AuthenticatedUser" };
+            return vec![(everyone, rights)];
+        }
+        facts.roles.iter().map(|role| (role.as_str(), rights)).collect()
+    }
+
+    /// How a grant stands, by these clocks.
+    #[must_use]
+    pub fn standing(&self, grant: GrantId, now: Now) -> Standing {
+        let Some(slot) = self.slot(grant) else { return Standing::Gone };
+        let over = slot.record.as_ref().map_or(now.mono, |record| record.over);
+        match slot.state {
+            State::Free => Standing::Gone,
+            State::Expired => Standing::Expired { since: over },
+            State::Revoked => Standing::Revoked { since: over },
+            State::Live if !slot.serves(now) => Standing::Expired { since: slot.until.min(now.mono) },
+            State::Live if self.served(grant, now).is_err() => Standing::Suspended,
+            State::Live => Standing::Live { until: slot.until },
+        }
+    }
+
+    /// The slot of a grant that is served, and the rights that the fail mode leaves.
+    fn served(&self, grant: GrantId, now: Now) -> Result<(&Slot, Rights), Reason> {
+        let slot = self.slot(grant).ok_or(Reason::NoGrant)?;
+        if slot.state == State::Revoked {
+            return Err(Reason::GrantRevoked);
+        }
+        if !slot.serves(now) {
+            return Err(Reason::GrantExpired);
+        }
+        if !slot.record.as_ref().is_some_and(|record| record.authority) {
+            return Ok((slot, Rights::ALL));
+        }
+        match self.fail_state(now) {
+            FailState::InStep | FailState::LastKnown => Ok((slot, Rights::ALL)),
+            FailState::ReadOnly => Ok((slot, CHANGES_NOTHING)),
+            FailState::Closed => Err(Reason::AuthorityLost),
+        }
+    }
+
+    #[cold]
+    fn check_slowly(&self, grant: GrantId, operation: Operation, now: Now) -> Verdict {
+        let denied = |reason, held| {
+            let Operation { action, scope, .. } = operation;
+            Verdict::Deny(Denial { reason, action, scope, held })
+        };
+        match self.served(grant, now) {
+            Err(reason) => denied(reason, Rights::NONE),
+            Ok((slot, mask)) => match decide(slot.table.rights(operation.scope), grant, operation) {
+                Verdict::Permit(_) if !mask.contains(operation.action.needed()) => {
+                    denied(Reason::AuthorityLost, slot.table.rights(operation.scope) & mask)
+                }
+                verdict => verdict,
+            },
+        }
+    }
+}
+
+/// The name under which sessions without identity appear.
+pub(crate) const ANONYMOUS: &str = "anonymous";
+
+impl Slot {
+    /// Whether the grant is live and neither clock has passed its end.
+    #[inline]
+    pub(crate) fn serves(&self, now: Now) -> bool {
+        self.state == State::Live && now.mono < self.until && now.unix < self.expires
+    }
+}
+
+#[inline]
+fn decide(held: Rights, grant: GrantId, operation: Operation) -> Verdict {
+    if held.contains(operation.action.needed()) {
+        return Verdict::Permit(Permit::new(operation, grant));
+    }
+    let reason = if held.is_empty() { Reason::ScopeNotGranted } else { Reason::RightMissing };
+    Verdict::Deny(Denial { reason, action: operation.action, scope: operation.scope, held })
+}
