@@ -71,6 +71,7 @@ impl World {
         let schema = Schema::from_str(SCHEMA).map_err(internal)?;
         let rows = rows::all(&kinds, &plant, &workflow)?;
         // Errors of the entity store must not depend on the order of a hash map.
+        #[expect(clippy::disallowed_methods, reason = "sorted in the next line")]
         let mut list: Vec<(&EntityUid, &Row)> = rows.iter().collect();
         list.sort_unstable_by_key(|(uid, _)| *uid);
         let entities = list.into_iter().map(|(_, row)| row.entity.clone());
@@ -118,6 +119,7 @@ impl World {
 
     /// Ids of one kind, sorted.
     pub(crate) fn ids(&self, kind: Kind) -> Vec<&str> {
+        #[expect(clippy::disallowed_methods, reason = "sorted below")]
         let of_kind = self.rows.keys().filter(|uid| Kind::of(uid) == Some(kind));
         let mut ids: Vec<&str> = of_kind.map(|uid| uid.id().unescaped()).collect();
         ids.sort_unstable();

@@ -23,7 +23,7 @@ pub(super) fn all(kinds: &Kinds, plant: &Plant, workflow: &Workflow) -> Result<R
     rows.place(plant)?;
     rows.people(plant)?;
     rows.steps(workflow)?;
-    for (_, server) in &plant.servers {
+    for server in plant.servers.values() {
         rows.server(server)?;
     }
     Ok(rows.rows)
