@@ -40,8 +40,13 @@ pub fn peak_rss(pid: u32) -> io::Result<u64> {
 pub fn machine() -> String {
     let text = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let cores = text.lines().filter(|line| line.starts_with("processor")).count();
-    let model = text.lines().find_map(|line| line.strip_prefix("model name")).unwrap_or("unknown").trim_matches([' ', '\t', ':']);
-    let word: String = model.chars().map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' }).collect();
+    let model = text
+        .lines()
+        .find_map(|line| line.strip_prefix("model name"))
+        .unwrap_or("unknown")
+        .trim_matches([' ', '\t', ':']);
+    let word: String =
+        model.chars().map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' }).collect();
     let mut parts: Vec<&str> = word.split('-').filter(|part| !part.is_empty()).collect();
     parts.truncate(6);
     format!("{}-{cores}cpu", parts.join("-"))

@@ -55,7 +55,14 @@ pub struct Peer {
 impl Record {
     /// A measure taken in pairs: each run gave our figure and the peer's.
     #[must_use]
-    pub fn paired(measure: &str, unit: &str, runs: &[(f64, f64)], peer: &Peer, goal: f64, command: &str) -> Option<Self> {
+    pub fn paired(
+        measure: &str,
+        unit: &str,
+        runs: &[(f64, f64)],
+        peer: &Peer,
+        goal: f64,
+        command: &str,
+    ) -> Option<Self> {
         let ratios: Vec<f64> = runs.iter().map(|(here, peer)| here / peer).collect();
         let here: Vec<f64> = runs.iter().map(|run| run.0).collect();
         let peers: Vec<f64> = runs.iter().map(|run| run.1).collect();

@@ -1,1 +1,7 @@
-//! Sockets for the protocol cores.
+//! The shells around the protocol cores: sockets, TLS, timers, files. They move bytes and keep no rule of their own.
+
+pub mod clock;
+pub mod https;
+pub mod opcua;
+pub mod pki;
+pub mod pool;

@@ -45,6 +45,9 @@ impl Step {
     }
 }
 
+/// Pressure at which the relief valve opens by itself, bar.
+const RELIEF: f64 = 2.5;
+
 /// What people and recipes set. Units stand with each field.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SetPoints {
@@ -52,26 +55,17 @@ pub struct SetPoints {
     pub mixer_speed: f64,
     /// Amount to charge, kg.
     pub mixer_dose: f64,
-    /// Whether the mixer's inlet valve is open.
-    pub mixer_inlet: bool,
+    /// How far the mixer's inlet valve is open, %.
+    pub mixer_inlet: f64,
     /// Reactor temperature, °C.
     pub reactor_temperature: f64,
-    /// Reactor pressure limit, bar.
-    pub reactor_pressure: f64,
     /// Filler speed, bottles per minute.
     pub filler_rate: f64,
 }
 
 impl Default for SetPoints {
     fn default() -> Self {
-        Self {
-            mixer_speed: 120.0,
-            mixer_dose: 400.0,
-            mixer_inlet: false,
-            reactor_temperature: 78.0,
-            reactor_pressure: 2.5,
-            filler_rate: 60.0,
-        }
+        Self { mixer_speed: 120.0, mixer_dose: 400.0, mixer_inlet: 0.0, reactor_temperature: 78.0, filler_rate: 40.0 }
     }
 }
 
@@ -137,8 +131,8 @@ impl Line {
         let (set, now) = (self.set, &mut self.measured);
         let stirring = matches!(step, Step::Charge | Step::Clean);
         now.mixer_speed = approach(now.mixer_speed, if stirring { set.mixer_speed } else { 0.0 }, 1.5, dt);
-        if step == Step::Charge && set.mixer_inlet {
-            now.mixer_level = (now.mixer_level + 80.0 * dt).min(set.mixer_dose);
+        if step == Step::Charge && set.mixer_inlet > 0.0 {
+            now.mixer_level = (now.mixer_level + 0.8 * set.mixer_inlet * dt).min(set.mixer_dose);
         }
         if step == Step::Heat {
             let moved = (100.0 * dt).min(now.mixer_level);
@@ -149,7 +143,7 @@ impl Line {
         let target = if hot { set.reactor_temperature } else { 20.0 };
         now.reactor_temperature = approach(now.reactor_temperature, target, if hot { 4.0 } else { 9.0 }, dt);
         let vapour = ((now.reactor_temperature - 60.0) / 30.0).max(0.0);
-        now.reactor_pressure = (1.0 + vapour).min(set.reactor_pressure);
+        now.reactor_pressure = (1.0 + vapour).min(RELIEF);
         if step == Step::React && now.reactor_level > 0.0 {
             let rate = 0.4 * ((now.reactor_temperature - 70.0) / 10.0).exp().min(3.0);
             now.conversion = approach(now.conversion, 1.0, 1.0 / rate, dt);
@@ -180,7 +174,7 @@ mod tests {
     #[test]
     fn a_batch_goes_through_the_line() {
         let mut line = Line::default();
-        line.set.mixer_inlet = true;
+        line.set.mixer_inlet = 100.0;
         run(&mut line, Step::Charge, 10);
         assert!((line.measured.mixer_level - 400.0).abs() < 1e-9, "{line:?}");
         run(&mut line, Step::Heat, 20);
@@ -188,7 +182,7 @@ mod tests {
         assert!((line.measured.reactor_temperature - 78.0).abs() < 1.0);
         run(&mut line, Step::React, 20);
         assert!(line.measured.conversion > 0.99, "{line:?}");
-        run(&mut line, Step::Discharge, 30);
+        run(&mut line, Step::Discharge, 40);
         assert!(line.measured.bottles == 80, "{line:?}");
         run(&mut line, Step::Clean, 1);
         assert_eq!(line.measured.conversion, 0.0);
@@ -203,7 +197,8 @@ mod tests {
 
     #[test]
     fn pressure_stays_below_its_limit() {
-        let mut line = Line { set: SetPoints { reactor_temperature: 400.0, ..SetPoints::default() }, ..Line::default() };
+        let mut line =
+            Line { set: SetPoints { reactor_temperature: 400.0, ..SetPoints::default() }, ..Line::default() };
         run(&mut line, Step::Heat, 600);
         assert!(line.measured.reactor_pressure <= 2.5);
     }

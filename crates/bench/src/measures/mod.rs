@@ -1,0 +1,3 @@
+//! The measures, each a function that gives records.
+
+pub mod pdp;

@@ -1,0 +1,140 @@
+//! `pdp.decide.12000` and `pdp.decide.growth`: one decision over a large plant, request building and marking included,
+//! with keys drawn at random.
+
+use std::fmt::Write as _;
+use std::hint::black_box;
+
+use access_model::{AccessRequest, Action, Epoch, Principal, UnixTime};
+use pdp::{Snapshot, Sources};
+
+use crate::clock::Stopwatch;
+use crate::random::Random;
+use crate::record::Record;
+
+/// Decisions in one run.
+const DECISIONS: u32 = 50_000;
+
+const POLICIES: &str = r#"
+@id("assigned-operators-write")
+permit (principal in Role::"operator", action in Action::"change", resource in Site::"s")
+when { principal.assigned.contains(resource.equipment) && context.steps.containsAny(resource.steps) };
+@id("observers-view")
+permit (principal in Role::"operator", action in Action::"view", resource in Site::"s")
+unless { resource.labels.contains("maintenance") };
+"#;
+
+const WORKFLOW: &str = r#"
+[[procedure]]
+name = "p"
+[[phase]]
+name = "run"
+procedure = "p"
+[[step]]
+name = "idle"
+tokens = 1
+[[step]]
+name = "charge"
+phase = "run"
+[[transition]]
+name = "start"
+from = ["idle"]
+to = ["charge"]
+[[transition]]
+name = "end"
+from = ["charge"]
+to = ["idle"]
+"#;
+
+/// A plant of about `entities` entities: one in ten a person, one in fifty a server with its equipment, the rest scopes.
+struct Plant {
+    text: String,
+    persons: u32,
+    servers: u32,
+    scopes: u32,
+}
+
+fn plant(entities: u32) -> Plant {
+    let (persons, servers) = (entities / 10, entities / 50);
+    let scopes = (entities - persons - 2 * servers) / servers;
+    let mut text = String::from(
+        "[plant]\nname = \"bench\"\n[[site]]\nname = \"s\"\n[[zone]]\nname = \"z\"\nsite = \"s\"\n[[role]]\nname = \"operator\"\n",
+    );
+    for server in 0..servers {
+        let _infallible = write!(text, "[[equipment]]\nname = \"e{server}\"\nzone = \"z\"\n");
+    }
+    for person in 0..persons {
+        let at = person % servers;
+        let _infallible =
+            write!(text, "[[person]]\nname = \"p{person}\"\nroles = [\"operator\"]\nassigned = [\"e{at}\"]\n");
+    }
+    for server in 0..servers {
+        let _infallible =
+            write!(text, "[[server]]\nname = \"v{server}\"\nuri = \"urn:v{server}\"\nequipment = \"e{server}\"\n");
+        for scope in 0..scopes {
+            let _infallible = write!(
+                text,
+                "[[server.scope]]\nname = \"c{scope}\"\nnodes = [\"ns=1;i={scope}\"]\nsteps = [\"charge\"]\n"
+            );
+        }
+    }
+    Plant { text, persons, servers, scopes }
+}
+
+/// Microseconds a decision, one figure a run.
+fn measure(entities: u32, runs: usize) -> Vec<f64> {
+    let plant = plant(entities);
+    let sources = Sources { plant: &plant.text, policies: POLICIES, workflow: Some(WORKFLOW) };
+    let snapshot = Snapshot::load(sources, &token::map_digest, Epoch(1)).expect("the plant of the measure is valid");
+    let mut random = Random::new(u64::from(entities));
+    let mut one = |snapshot: &Snapshot, step: u32| {
+        let server = random.below(plant.servers);
+        let request = AccessRequest {
+            principal: Principal {
+                person: Some(format!("p{}", random.below(plant.persons))),
+                roles: vec!["operator".into()],
+                ..Principal::default()
+            },
+            action: if step.is_multiple_of(2) { Action::Write } else { Action::Read },
+            server: format!("urn:v{server}"),
+            scope: format!("c{}", random.below(plant.scopes)),
+            at: UnixTime::from_seconds(1_800_000_000),
+            break_glass: None,
+        };
+        black_box(pdp::decide(snapshot, black_box(&request)));
+    };
+    let mut figures = Vec::new();
+    for run in 0..=runs {
+        let mut snapshot = snapshot.clone();
+        let stopwatch = Stopwatch::start();
+        for step in 0..DECISIONS {
+            // The marking moves while decisions are made, as it does in a plant.
+            if step.is_multiple_of(1_000) {
+                let transition = if step.is_multiple_of(2_000) { "start" } else { "end" };
+                snapshot = snapshot.fire(transition, Epoch(u64::from(step))).expect("the transition is enabled");
+            }
+            one(&snapshot, step);
+        }
+        let micros = stopwatch.seconds() * 1e6 / f64::from(DECISIONS);
+        // The first run warms caches and is not counted.
+        if run > 0 {
+            figures.push(micros);
+        }
+    }
+    figures
+}
+
+/// Runs the measures.
+#[must_use]
+pub fn run(runs: usize) -> Vec<Record> {
+    let command = "cargo run --release -p bench -- pdp";
+    let large = measure(12_000, runs);
+    let small = measure(120, runs);
+    let growth: Vec<f64> = large.iter().zip(&small).map(|(large, small)| large / small).collect();
+    [
+        Record::alone("pdp.decide.12000", "us", &large, 8.0, command),
+        Record::alone("pdp.decide.growth", "of the 120-entity figure", &growth, 1.2, command),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}

@@ -1,0 +1,186 @@
+//! One TCP connection of a server: reads into the thread's buffer, writes what the core left to be sent.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::future::poll_fn;
+use std::io;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Poll, ready};
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, ReadBuf};
+use tokio::net::TcpStream;
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::sync::Notify;
+use ua_proto::server::{ConnId, Input, Server};
+
+use super::server::Running;
+
+/// Size of the read buffer that all connections of a server share.
+const READ_BUFFER: usize = 64 * 1024;
+/// An emptied send buffer larger than this is given back.
+const KEEP: usize = 64 * 1024;
+
+struct Connection {
+    write: OwnedWriteHalf,
+    unsent: Cell<usize>,
+    /// The core does not want to be read to.
+    held: Cell<bool>,
+    /// The last bytes, once the core has closed the connection.
+    rest: RefCell<Option<Vec<u8>>>,
+    wake: Notify,
+}
+
+impl Connection {
+    /// Writes what the peer takes at once and keeps the rest in `bytes`.
+    fn write(&self, bytes: &mut Vec<u8>) {
+        let mut sent = 0;
+        while let Some(left) = bytes.get(sent..).filter(|left| !left.is_empty()) {
+            match self.write.try_write(left) {
+                Ok(0) => break,
+                Ok(more) => sent += more,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                // The reading side sees the end of the connection too and tells the core.
+                Err(_) => sent = bytes.len(),
+            }
+        }
+        if sent == bytes.len() {
+            bytes.clear();
+        } else {
+            bytes.drain(..sent);
+        }
+    }
+}
+
+/// The open connections of one server, by the id the core knows them under.
+pub(super) struct Connections {
+    open: RefCell<BTreeMap<ConnId, Rc<Connection>>>,
+    next: Cell<u64>,
+    buffer: RefCell<Box<[u8]>>,
+}
+
+impl Default for Connections {
+    fn default() -> Self {
+        let buffer = RefCell::new(vec![0; READ_BUFFER].into_boxed_slice());
+        Self { open: RefCell::default(), next: Cell::new(1), buffer }
+    }
+}
+
+impl Connections {
+    /// Writes as much as the peer takes at once; its task sees to the rest.
+    pub(super) fn flush(&self, conn: ConnId, core: &mut Server) {
+        let Some(connection) = self.open.borrow().get(&conn).cloned() else { return };
+        let Some(bytes) = core.outgoing(conn) else { return };
+        connection.write(bytes);
+        let unsent = bytes.len();
+        if unsent == 0 && bytes.capacity() > KEEP {
+            *bytes = Vec::new();
+        }
+        let before = connection.unsent.replace(unsent);
+        // Its task is told of what it waits for: room in the peer's window, or leave to read again.
+        if (before == 0) != (unsent == 0) || connection.held.get() {
+            connection.wake.notify_one();
+        }
+    }
+
+    /// Takes the core's last bytes for a connection and closes it once the peer has had a chance to read them.
+    pub(super) fn close(&self, conn: ConnId, rest: Vec<u8>) {
+        if let Some(connection) = self.open.borrow().get(&conn) {
+            *connection.rest.borrow_mut() = Some(rest);
+            connection.wake.notify_one();
+        }
+    }
+
+    pub(super) fn close_all(&self) {
+        self.open.borrow_mut().clear();
+    }
+}
+
+/// Takes a new connection into service.
+pub(super) fn spawn(running: &Rc<Running>, stream: TcpStream, peer: SocketAddr) {
+    if stream.set_nodelay(true).is_err() {
+        return;
+    }
+    let (read, write) = stream.into_split();
+    let conn = ConnId(running.connections.next.get());
+    running.connections.next.set(conn.0 + 1);
+    let connection = Rc::new(Connection {
+        write,
+        unsent: Cell::new(0),
+        held: Cell::new(false),
+        rest: RefCell::new(None),
+        wake: Notify::new(),
+    });
+    running.connections.open.borrow_mut().insert(conn, Rc::clone(&connection));
+    running.input(Input::Accepted { conn, peer: peer.to_string() });
+    let running = Rc::clone(running);
+    tokio::task::spawn_local(async move {
+        serve(&running, conn, &connection, read).await;
+        running.connections.open.borrow_mut().remove(&conn);
+        running.input(Input::Disconnected { conn });
+    });
+}
+
+/// Serves until the peer or the core ends it.
+async fn serve(running: &Rc<Running>, conn: ConnId, connection: &Connection, mut read: OwnedReadHalf) {
+    loop {
+        if let Some(rest) = connection.rest.take() {
+            return drain(connection, rest).await;
+        }
+        let unsent = connection.unsent.get();
+        let reading = running.core.borrow().wants_input(conn);
+        connection.held.set(!reading);
+        tokio::select! {
+            biased;
+            () = connection.wake.notified() => {}
+            ready = connection.write.writable(), if unsent > 0 => {
+                if ready.is_err() {
+                    return;
+                }
+                flush(running, conn);
+            }
+            taken = receive(running, conn, &mut read), if reading => {
+                if !matches!(taken, Ok(true)) {
+                    return;
+                }
+            }
+        }
+    }
+}
+
+fn flush(running: &Rc<Running>, conn: ConnId) {
+    running.connections.flush(conn, &mut running.core.borrow_mut());
+    // Nothing is taken out of the core's buffer before the peer takes it.
+    running.input(Input::Drained { conn, unsent: 0 });
+}
+
+/// Gives the peer a moment to take the last words, such as an ERR message.
+async fn drain(connection: &Connection, mut rest: Vec<u8>) {
+    let last = async {
+        loop {
+            connection.write(&mut rest);
+            if rest.is_empty() || connection.write.writable().await.is_err() {
+                return;
+            }
+        }
+    };
+    let _late = tokio::time::timeout(Duration::from_secs(1), last).await;
+}
+
+/// Reads once and hands the bytes to the core; `false` at the end of the stream.
+async fn receive(running: &Rc<Running>, conn: ConnId, read: &mut OwnedReadHalf) -> io::Result<bool> {
+    poll_fn(|context| {
+        let mut buffer = running.connections.buffer.borrow_mut();
+        let mut filled = ReadBuf::new(&mut buffer);
+        ready!(Pin::new(&mut *read).poll_read(context, &mut filled))?;
+        let bytes = filled.filled();
+        if bytes.is_empty() {
+            return Poll::Ready(Ok(false));
+        }
+        running.input(Input::Bytes { conn, bytes });
+        Poll::Ready(Ok(true))
+    })
+    .await
+}

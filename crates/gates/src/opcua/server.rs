@@ -1,0 +1,270 @@
+//! Moves bytes between sockets and a [`Server`]: one thread, one small runtime, no lock and no copy between a socket and
+//! the core.
+//!
+//! What it leaves out: every decision. It accepts, reads, writes, keeps the timer and carries jobs, method calls,
+//! password checks and audit records out and their answers in.
+
+use std::cell::{Cell, RefCell};
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::rc::Rc;
+use std::thread;
+
+use access_model::{AuditRecord, Mono, Now, Reason, Refusal};
+use pep::Identity;
+use tokio::sync::{Notify, mpsc, oneshot};
+use tokio::task::LocalSet;
+use ua_proto::server::{AuditId, Audited, Input, LoginId, Output, Server};
+use zeroize::Zeroizing;
+
+use super::connection::Connections;
+use super::wiring::{Application, AuditRequest, AuditSink, Credentials};
+use crate::clock;
+use crate::pool::Pool;
+
+/// Something to do on the server's thread, between two inputs.
+type Command = Box<dyn FnOnce(&mut Server, Now) + Send>;
+
+/// Commands that may wait at once; a sender waits beyond that.
+const COMMANDS: usize = 256;
+
+/// How a server shell is set up.
+pub struct Shell {
+    /// Runs private-key operations.
+    pub pool: Pool,
+    /// The way to the ledger.
+    pub audit: AuditSink,
+    /// Makes what stands behind the server; called once, on the server's thread.
+    pub application: Box<dyn FnOnce() -> Box<dyn Application> + Send>,
+}
+
+/// A running server. Dropping the last clone of the handle stops it.
+#[derive(Clone, Debug)]
+pub struct ServerHandle {
+    commands: mpsc::Sender<Command>,
+    address: SocketAddr,
+}
+
+/// The server's thread has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the server has stopped")]
+pub struct Stopped;
+
+impl ServerHandle {
+    /// Where it listens.
+    #[must_use]
+    pub const fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Runs `command` on the server and hands its result back.
+    ///
+    /// # Errors
+    /// The server has stopped.
+    pub async fn with<T: Send + 'static>(
+        &self,
+        command: impl FnOnce(&mut Server, Now) -> T + Send + 'static,
+    ) -> Result<T, Stopped> {
+        let (answer, result) = oneshot::channel();
+        let command: Command = Box::new(move |server, now| drop(answer.send(command(server, now))));
+        self.commands.send(command).await.map_err(|_| Stopped)?;
+        result.await.map_err(|_| Stopped)
+    }
+
+    /// Stops the server: sessions end, connections close, the thread ends.
+    pub async fn stop(&self) {
+        let _ended = self.with(|server, now| server.handle_input(Input::Shutdown, now)).await;
+        self.commands.closed().await;
+    }
+}
+
+/// Starts a server on its own thread.
+///
+/// # Errors
+/// The listener cannot be used or the operating system refuses a thread.
+pub fn start(listener: TcpListener, server: Server, shell: Shell) -> io::Result<ServerHandle> {
+    listener.set_nonblocking(true)?;
+    let address = listener.local_addr()?;
+    let (commands, queue) = mpsc::channel(COMMANDS);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let name = format!("opcua-{}", address.port());
+    thread::Builder::new().name(name).spawn(move || {
+        let set = LocalSet::new();
+        set.block_on(&runtime, run(listener, server, shell, queue));
+    })?;
+    Ok(ServerHandle { commands, address })
+}
+
+/// The server and everything its tasks share; all of it stays on one thread.
+pub(super) struct Running {
+    pub(super) core: RefCell<Server>,
+    pub(super) connections: Connections,
+    application: Box<dyn Application>,
+    audit: AuditSink,
+    pool: Pool,
+    done: mpsc::UnboundedSender<(ua_proto::JobId, ua_proto::JobOutcome)>,
+    armed: Cell<Mono>,
+    rearm: Notify,
+}
+
+async fn run(listener: TcpListener, server: Server, shell: Shell, queue: mpsc::Receiver<Command>) {
+    let listener = match tokio::net::TcpListener::from_std(listener) {
+        Ok(listener) => listener,
+        Err(error) => return tracing::error!(%error, "the listener cannot be used"),
+    };
+    let (done, outcomes) = mpsc::unbounded_channel();
+    let running = Rc::new(Running {
+        core: RefCell::new(server),
+        connections: Connections::default(),
+        application: (shell.application)(),
+        audit: shell.audit,
+        pool: shell.pool,
+        done,
+        armed: Cell::new(Mono::NEVER),
+        rearm: Notify::new(),
+    });
+    running.pump();
+    tokio::select! {
+        () = accept(&running, listener) => {}
+        () = timer(&running) => {}
+        () = commands(&running, queue) => {}
+        () = jobs(&running, outcomes) => {}
+    }
+    running.connections.close_all();
+}
+
+async fn accept(running: &Rc<Running>, listener: tokio::net::TcpListener) {
+    loop {
+        match listener.accept().await {
+            Ok((stream, peer)) => super::connection::spawn(running, stream, peer),
+            Err(error) => {
+                // Out of descriptors: wait for connections to end instead of spinning.
+                tracing::warn!(%error, "a connection could not be accepted");
+                tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+            }
+        }
+    }
+}
+
+async fn timer(running: &Rc<Running>) {
+    loop {
+        match clock::instant(running.armed.get()) {
+            None => running.rearm.notified().await,
+            Some(at) => tokio::select! {
+                () = running.rearm.notified() => {}
+                () = tokio::time::sleep_until(at) => {
+                    // The runtime's timer may fire a tick early; the core decides by the clock it is given.
+                    running.core.borrow_mut().handle_timeout(clock::now());
+                    running.armed.set(Mono::NEVER);
+                    running.pump();
+                }
+            },
+        }
+    }
+}
+
+async fn commands(running: &Rc<Running>, mut queue: mpsc::Receiver<Command>) {
+    while let Some(command) = queue.recv().await {
+        command(&mut running.core.borrow_mut(), clock::now());
+        running.pump();
+    }
+    running.input(Input::Shutdown);
+}
+
+async fn jobs(running: &Rc<Running>, mut outcomes: mpsc::UnboundedReceiver<(ua_proto::JobId, ua_proto::JobOutcome)>) {
+    while let Some((id, outcome)) = outcomes.recv().await {
+        running.input(Input::JobDone { id, outcome });
+    }
+}
+
+impl Running {
+    /// Gives one input to the core and carries out what it asks for.
+    pub(super) fn input(self: &Rc<Self>, input: Input<'_>) {
+        self.core.borrow_mut().handle_input(input, clock::now());
+        self.pump();
+    }
+
+    /// Carries out everything the core asks for, then sets the timer.
+    pub(super) fn pump(self: &Rc<Self>) {
+        loop {
+            let output = self.core.borrow_mut().poll_output();
+            match output {
+                Some(output) => self.carry_out(output),
+                None => break,
+            }
+        }
+        let next = self.core.borrow().poll_timeout().unwrap_or(Mono::NEVER);
+        if next != self.armed.get() {
+            let earlier = next < self.armed.get();
+            self.armed.set(next);
+            if earlier {
+                self.rearm.notify_one();
+            }
+        }
+    }
+
+    fn carry_out(self: &Rc<Self>, output: Output) {
+        match output {
+            Output::Send { conn } => self.connections.flush(conn, &mut self.core.borrow_mut()),
+            Output::Close { conn, rest } => self.connections.close(conn, rest),
+            Output::Job(job) => self.run_job(job),
+            Output::Audit { id, record } => self.record(id, record),
+            Output::Invoke { id, invocation } => {
+                let answer = self.application.invoke(*invocation);
+                self.spawn(async move { Input::Answer { id, answer: answer.await } });
+            }
+            Output::Authenticate { id, name, password } => self.authenticate(id, name, password.0),
+            Output::AskGrant { id, request } => {
+                let token = self.application.fetch_grant(*request);
+                self.spawn(async move { Input::Fetched { id, result: token.await } });
+            }
+            Output::Written { node, value } => self.application.written(node, &value),
+            Output::Gate(event) => self.application.gate_event(event),
+            Output::Rejected { certificate } => self.application.rejected(&certificate),
+        }
+    }
+
+    fn authenticate(self: &Rc<Self>, id: LoginId, name: String, password: Zeroizing<Vec<u8>>) {
+        let known = self.application.authenticate(Credentials { name: name.clone(), password });
+        self.spawn(async move {
+            let result = if known.await { Ok(Identity::User { name }) } else { Err(wrong_credentials()) };
+            Input::Authenticated { id, result }
+        });
+    }
+
+    fn spawn(self: &Rc<Self>, input: impl Future<Output = Input<'static>> + 'static) {
+        let running = Rc::clone(self);
+        tokio::task::spawn_local(async move {
+            let input = input.await;
+            running.input(input);
+        });
+    }
+
+    fn run_job(&self, job: ua_proto::Job) {
+        let done = self.done.clone();
+        let work = move || drop(done.send(job.run()));
+        if self.pool.run(work).is_err() {
+            tracing::warn!("the pool for private-key operations is full");
+        }
+    }
+
+    fn record(self: &Rc<Self>, id: Option<AuditId>, record: AuditRecord) {
+        let Some(id) = id else {
+            if self.audit.try_send(AuditRequest { record, ack: None }).is_err() {
+                tracing::error!("an audit record was lost: the way to the ledger is full");
+            }
+            return;
+        };
+        let (ack, kept) = oneshot::channel();
+        let sent = self.audit.try_send(AuditRequest { record, ack: Some(ack) }).is_ok();
+        self.spawn(async move {
+            let kept = sent && kept.await.is_ok_and(|result| result.is_ok());
+            Input::Audited { id, result: if kept { Audited::Kept } else { Audited::Unavailable } }
+        });
+    }
+}
+
+/// One refusal for an unknown user and a wrong password.
+fn wrong_credentials() -> Refusal {
+    Refusal::new(Reason::UserCredentials, "the user is unknown or the password wrong")
+}

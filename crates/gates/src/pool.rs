@@ -1,0 +1,78 @@
+//! The bounded pool that runs private-key operations and password hashes, away from the cores (DESIGN section 2).
+
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+
+type Work = Box<dyn FnOnce() + Send>;
+
+/// Threads that run queued work, first come first served. Dropping the last clone ends them.
+#[derive(Clone)]
+pub struct Pool {
+    queue: SyncSender<Work>,
+}
+
+/// The pool's queue is full: the caller refuses its peer instead of waiting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("too many private-key operations are waiting")]
+pub struct PoolFull;
+
+impl Pool {
+    /// A pool of `threads` threads with room for `waiting` pieces of work besides those that run.
+    ///
+    /// # Errors
+    /// The operating system refuses a thread.
+    pub fn new(threads: usize, waiting: usize) -> std::io::Result<Self> {
+        let (queue, work) = sync_channel::<Work>(waiting);
+        let work = Arc::new(Mutex::new(work));
+        for number in 0..threads.max(1) {
+            let work = Arc::clone(&work);
+            thread::Builder::new().name(format!("crypto-{number}")).spawn(move || run(&work))?;
+        }
+        Ok(Self { queue })
+    }
+
+    /// Queues one piece of work.
+    ///
+    /// # Errors
+    /// The queue is full.
+    pub fn run(&self, work: impl FnOnce() + Send + 'static) -> Result<(), PoolFull> {
+        self.queue.try_send(Box::new(work)).map_err(|error| match error {
+            TrySendError::Full(_) | TrySendError::Disconnected(_) => PoolFull,
+        })
+    }
+}
+
+fn run(work: &Mutex<Receiver<Work>>) {
+    loop {
+        let next = work.lock().unwrap_or_else(PoisonError::into_inner).recv();
+        match next {
+            Ok(work) => work(),
+            Err(_) => return,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc::channel;
+
+    #[test]
+    fn a_full_queue_refuses_instead_of_waiting() {
+        let pool = Pool::new(1, 1).unwrap();
+        let (release, wait) = channel::<()>();
+        let (started, running) = channel::<()>();
+        pool.run(move || {
+            started.send(()).unwrap();
+            wait.recv().unwrap();
+        })
+        .unwrap();
+        running.recv().unwrap();
+        let (done, finished) = channel::<()>();
+        pool.run(move || done.send(()).unwrap()).unwrap();
+        assert_eq!(pool.run(|| ()), Err(PoolFull));
+        release.send(()).unwrap();
+        finished.recv().unwrap();
+    }
+}

@@ -1,0 +1,110 @@
+//! Lays the scopes of a plant file over an address space: every node gets the scope that names it most closely.
+
+use std::collections::BTreeMap;
+
+use access_model::{ScopeIndex, ScopeMap};
+use opcua_types::{BrowseDirection, NodeId, QualifiedName};
+use pdp::plant::{Covered, Server};
+use ua_proto::space::{NodeRef, Space, ns0};
+
+/// A plant file that does not fit the server's address space.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Unfit {
+    /// A scope covers a node that the server does not have.
+    #[error("scope `{scope}` covers `{node}`, which this server does not have")]
+    NoNode {
+        /// The scope.
+        scope: String,
+        /// What it covers, as written.
+        node: String,
+    },
+    /// The names make no map.
+    #[error("the scopes make no map: {0}")]
+    Map(#[from] access_model::InvalidScopeMap),
+}
+
+/// How closely a scope names a node: by NodeId first, then by the depth of the subtree's root, then by file order.
+type Closeness = (bool, usize, ScopeIndex);
+
+/// Sets the scope of every node that `server` covers; nodes that no scope covers keep theirs. Gives the map that
+/// tokens for this server index.
+///
+/// # Errors
+/// A scope covers a node that is not there: nothing is guessed, since a typing error would leave a node unguarded.
+pub fn apply(space: &mut Space, server: &Server) -> Result<ScopeMap, Unfit> {
+    let map = server.scope_map()?;
+    let mut best: BTreeMap<NodeRef, Closeness> = BTreeMap::new();
+    for (index, scope) in server.numbered() {
+        for covered in &scope.covers {
+            let missing = || Unfit::NoNode { scope: scope.name.clone(), node: words(covered) };
+            let root = find(space, covered).ok_or_else(missing)?;
+            let (exact, nodes) = match covered {
+                Covered::Node(_) => (true, vec![root]),
+                Covered::SubtreeOf(_) | Covered::SubtreeAt(_) => (false, below(space, root)),
+            };
+            let closeness = (exact, depth(space, root), index);
+            for node in nodes {
+                let held = best.entry(node).or_insert(closeness);
+                *held = (*held).max(closeness);
+            }
+        }
+    }
+    for (node, (_, _, scope)) in best {
+        space.set_scope(node, scope);
+    }
+    Ok(map)
+}
+
+fn words(covered: &Covered) -> String {
+    match covered {
+        Covered::Node(id) | Covered::SubtreeOf(id) => id.clone(),
+        Covered::SubtreeAt(path) => path.iter().map(|(namespace, name)| format!("/{namespace}:{name}")).collect(),
+    }
+}
+
+fn find(space: &Space, covered: &Covered) -> Option<NodeRef> {
+    match covered {
+        Covered::Node(text) | Covered::SubtreeOf(text) => space.find(&node_id(space, text)?),
+        Covered::SubtreeAt(path) => path.iter().try_fold(ns0::find_numeric(84)?, |at, (namespace, name)| {
+            space.child(at, &QualifiedName::new(*namespace, name.as_str()))
+        }),
+    }
+}
+
+/// A NodeId from its text, with `nsu=` resolved through the server's namespaces.
+fn node_id(space: &Space, text: &str) -> Option<NodeId> {
+    let Some(rest) = text.strip_prefix("nsu=") else { return text.parse().ok() };
+    let (uri, identifier) = rest.rsplit_once(';')?;
+    let index = space.namespaces().iter().position(|known| known == uri)?;
+    format!("ns={index};{identifier}").parse().ok()
+}
+
+/// A node and everything below it by hierarchical references, each once.
+fn below(space: &Space, root: NodeRef) -> Vec<NodeRef> {
+    let hierarchical = ns0::find_numeric(33);
+    let mut seen = vec![root];
+    let mut known: std::collections::BTreeSet<NodeRef> = [root].into();
+    let mut at = 0;
+    while let Some(node) = seen.get(at).copied() {
+        for reference in space.references(node, BrowseDirection::Forward, hierarchical, true) {
+            // Types stay what everybody may see, also where an object points to them.
+            if !ns0::contains(reference.target) && known.insert(reference.target) {
+                seen.push(reference.target);
+            }
+        }
+        at += 1;
+    }
+    seen
+}
+
+fn depth(space: &Space, mut node: NodeRef) -> usize {
+    let mut depth = 0;
+    while let Some(parent) = space.parent(node) {
+        depth += 1;
+        node = parent;
+        if depth > 100 {
+            break;
+        }
+    }
+    depth
+}
