@@ -30,10 +30,6 @@ pub(crate) fn create(path: &Path) -> io::Result<File> {
     OpenOptions::new().read(true).write(true).create(true).truncate(true).mode(0o600).open(path)
 }
 
-pub(crate) fn read(path: &Path) -> io::Result<Vec<u8>> {
-    std::fs::read(path)
-}
-
 /// The content, or `None` when there is no such file.
 pub(crate) fn read_if_there(path: &Path) -> io::Result<Option<Vec<u8>>> {
     match std::fs::read(path) {

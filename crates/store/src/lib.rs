@@ -4,12 +4,14 @@
 //! strings. The ledger is a folder of hash-chained segment files and can be read, verified and exported without the
 //! program that writes it.
 
+mod backup;
 mod clock;
 mod db;
 mod files;
 mod hex;
 mod ledger;
 
+pub use backup::{BackupError, BackupReport, RestoreReport, RestoreTarget, backup, restore};
 pub use db::{
     Application, ApplicationKind, Db, DbConfig, DbError, Grant, IssuedToken, NewRevocation, RefreshToken, Revocation,
     Revoked, TokenFilter, User, WorkflowState,

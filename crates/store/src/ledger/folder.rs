@@ -12,7 +12,7 @@ use super::key::CheckpointPublicKey;
 use crate::{files, hex};
 
 /// Taken by the one program that writes.
-pub(super) const LOCK: &str = "lock";
+pub(crate) const LOCK: &str = "lock";
 /// Names the last checkpoint, so that a cut-off end is seen.
 pub(super) const HEAD: &str = "head.json";
 
@@ -22,6 +22,17 @@ const SUFFIX: &str = ".ledger";
 /// The name of the segment whose first record has this number.
 pub(super) fn segment_name(first: u64) -> String {
     format!("{PREFIX}{first:020}{SUFFIX}")
+}
+
+/// Whether a ledger's folder holds a file of this name that a copy of it needs.
+pub(crate) fn is_ledger_file(name: &str) -> bool {
+    name == HEAD || first_of(name).is_some()
+}
+
+/// The number in a segment's name.
+fn first_of(name: &str) -> Option<u64> {
+    let first = name.strip_prefix(PREFIX)?.strip_suffix(SUFFIX)?.parse().ok()?;
+    (segment_name(first) == name).then_some(first)
 }
 
 /// A segment file and the number of its first record, as its name says.
@@ -36,10 +47,7 @@ pub(super) struct SegmentFile {
 pub(super) fn segments(folder: &Path) -> io::Result<Vec<SegmentFile>> {
     let mut found = Vec::new();
     for name in files::names(folder)? {
-        let digits = name.strip_prefix(PREFIX).and_then(|rest| rest.strip_suffix(SUFFIX));
-        if let Some(first) = digits.and_then(|digits| digits.parse().ok())
-            && segment_name(first) == name
-        {
+        if let Some(first) = first_of(&name) {
             found.push(SegmentFile { first, path: folder.join(&name), name });
         }
     }

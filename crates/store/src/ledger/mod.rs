@@ -39,6 +39,7 @@ pub use read::{Follower, ReadError, tail};
 pub use verify::{Break, BreakKind, End, Recovery, Report, verify};
 
 pub(crate) use backup::copy_prefix;
+pub(crate) use folder::{LOCK, is_ledger_file};
 
 use crate::Sync;
 
