@@ -373,7 +373,8 @@ impl Driver {
             let end = self.report(machine, &mut activated);
             let unsent = flush(machine, &write);
             if let Some(status) = end {
-                self.jobs.abort_all();
+                // Outcomes of this connection mean nothing to the next.
+                self.jobs = JoinSet::new();
                 return (activated, status);
             }
             let until = machine.poll_timeout().and_then(clock::instant).unwrap_or_else(far);
