@@ -311,8 +311,13 @@ impl Gate {
     }
 
     pub(crate) fn revoke(&mut self, id: GrantId, now: Now) {
-        let revoked = self.slot(id).is_some_and(|slot| slot.state == State::Revoked);
-        if !revoked && self.finish(id, State::Revoked, now.mono) {
+        // A grant that is over already does not get another grace.
+        let since = match self.slot(id) {
+            Some(slot) if slot.state == State::Expired => slot.record.as_ref().map_or(now.mono, |record| record.over),
+            Some(slot) if slot.state == State::Live => now.mono,
+            _ => return,
+        };
+        if self.finish(id, State::Revoked, since) {
             self.events.push_back(GateEvent::Revoked(id));
         }
     }
