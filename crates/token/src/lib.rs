@@ -32,6 +32,6 @@ pub use claims::{Claims, RightsClaim, SealedToken, Verified, map_digest};
 pub use entropy::{Entropy, SystemEntropy, new_id};
 pub use jwks::{jwks, parse_jwks};
 pub use keys::{Algorithm, InvalidKey, Signer, VerifyingKey};
-pub use mint::{MintError, mint};
+pub use mint::{MintError, claims_json, mint};
 pub use scope_set::{InvalidScopeSet, ScopeSet};
 pub use verify::{Expectation, Issuer, MAX_TOKEN_LEN, Peeked, danger_peek_unverified, verify};

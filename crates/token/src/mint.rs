@@ -41,3 +41,9 @@ pub fn mint(claims: &Claims, signer: &Signer) -> Result<SealedToken, MintError> 
     }
     Ok(SealedToken::new(text))
 }
+
+/// The claims as the JSON text that a token carries, for people who look at tokens.
+#[must_use]
+pub fn claims_json(claims: &Claims) -> String {
+    serde_json::to_string(claims).unwrap_or_default()
+}

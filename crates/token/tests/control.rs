@@ -15,7 +15,12 @@ fn update() -> Update {
         previous: Some(Epoch(7)),
         issued_at: NOW,
         revoked: vec![Revocation { id: "a".into(), expires: seconds(60) }],
-        replaced: vec![Replacement { id: "b".into(), rights: some_rights(), not_after: seconds(30), expires: seconds(90) }],
+        replaced: vec![Replacement {
+            id: "b".into(),
+            rights: some_rights(),
+            not_after: seconds(30),
+            expires: seconds(90),
+        }],
     }
 }
 
