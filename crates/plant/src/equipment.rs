@@ -46,6 +46,33 @@ const fn measured(path: &'static str, first: First) -> Point {
     Point { path, first, settable: false }
 }
 
+const MIXER: [Point; 6] = [
+    measured("Mixer.Measurements.Level", First::Number(0.0)),
+    measured("Mixer.Measurements.Speed", First::Number(0.0)),
+    set("Mixer.Setpoints.Speed", First::Number(120.0)),
+    set("Mixer.Setpoints.Dose", First::Number(400.0)),
+    set("Mixer.Valves.Inlet", First::Number(0.0)),
+    set("Mixer.Valves.Outlet", First::Number(0.0)),
+];
+
+const REACTOR: [Point; 9] = [
+    measured("Reactor.Measurements.Level", First::Number(0.0)),
+    measured("Reactor.Measurements.Temperature", First::Number(20.0)),
+    measured("Reactor.Measurements.Pressure", First::Number(1.0)),
+    measured("Reactor.Measurements.Conversion", First::Number(0.0)),
+    set("Reactor.Temperature.Setpoint", First::Number(78.0)),
+    set("Reactor.Valves.Relief", First::Number(0.0)),
+    set("Reactor.Valves.Outlet", First::Number(0.0)),
+    set("Reactor.Drive.Firmware", First::Text("4.1.0")),
+    set("Reactor.Drive.MaxTorque", First::Number(85.0)),
+];
+
+const FILLER: [Point; 3] = [
+    measured("Filler.Measurements.Bottles", First::Count(0)),
+    set("Filler.Setpoints.Rate", First::Number(40.0)),
+    set("Filler.Valves.Nozzle", First::Number(0.0)),
+];
+
 impl Station {
     /// The three stations, in the direction of flow.
     pub const ALL: [Self; 3] = [Self::Mixer, Self::Reactor, Self::Filler];
@@ -64,30 +91,9 @@ impl Station {
     #[must_use]
     pub const fn points(self) -> &'static [Point] {
         match self {
-            Self::Mixer => &[
-                measured("Mixer.Measurements.Level", First::Number(0.0)),
-                measured("Mixer.Measurements.Speed", First::Number(0.0)),
-                set("Mixer.Setpoints.Speed", First::Number(120.0)),
-                set("Mixer.Setpoints.Dose", First::Number(400.0)),
-                set("Mixer.Valves.Inlet", First::Number(0.0)),
-                set("Mixer.Valves.Outlet", First::Number(0.0)),
-            ],
-            Self::Reactor => &[
-                measured("Reactor.Measurements.Level", First::Number(0.0)),
-                measured("Reactor.Measurements.Temperature", First::Number(20.0)),
-                measured("Reactor.Measurements.Pressure", First::Number(1.0)),
-                measured("Reactor.Measurements.Conversion", First::Number(0.0)),
-                set("Reactor.Temperature.Setpoint", First::Number(78.0)),
-                set("Reactor.Valves.Relief", First::Number(0.0)),
-                set("Reactor.Valves.Outlet", First::Number(0.0)),
-                set("Reactor.Drive.Firmware", First::Text("4.1.0")),
-                set("Reactor.Drive.MaxTorque", First::Number(85.0)),
-            ],
-            Self::Filler => &[
-                measured("Filler.Measurements.Bottles", First::Count(0)),
-                set("Filler.Setpoints.Rate", First::Number(40.0)),
-                set("Filler.Valves.Nozzle", First::Number(0.0)),
-            ],
+            Self::Mixer => &MIXER,
+            Self::Reactor => &REACTOR,
+            Self::Filler => &FILLER,
         }
     }
 
@@ -122,11 +128,9 @@ pub fn add(space: &mut Space, station: Station) -> Result<(), SpaceError> {
             First::Text(value) => Variant::from(value),
         };
         let access = if point.settable { AccessLevel::READ_WRITE } else { AccessLevel::READ };
-        let mut variable = NewVariable::new(parent, last_of(point.path), value);
-        variable.id = Some(node_id(point.path));
-        variable.access = access;
-        variable.scope = ScopeIndex::NOWHERE;
-        space.add_variable(variable)?;
+        let id = Some(node_id(point.path));
+        let variable = NewVariable::new(parent, id, last_of(point.path), value, ScopeIndex::NOWHERE);
+        space.add_variable(variable.access(access))?;
     }
     let path = station.recipe();
     let parent = object(space, objects, path)?;
@@ -135,8 +139,10 @@ pub fn add(space: &mut Space, station: Station) -> Result<(), SpaceError> {
         let id = node_id(&format!("{path}.{name}"));
         let outputs = vec![done];
         let argument_ids = [None, Some(node_id(&format!("{path}.{name}.OutputArguments")))];
-        let scope = ScopeIndex::NOWHERE;
-        space.add_method(NewMethod { id: Some(id), argument_ids, parent, name, inputs: Vec::new(), outputs, scope })?;
+        let mut method = NewMethod::new(parent, Some(id), name, ScopeIndex::NOWHERE);
+        method.argument_ids = argument_ids;
+        method.outputs = outputs;
+        space.add_method(method)?;
     }
     Ok(())
 }
@@ -169,10 +175,11 @@ fn object(space: &mut Space, objects: NodeRef, path: &str) -> Result<NodeRef, Sp
     if let Some(there) = space.find(&id) {
         return Ok(there);
     }
-    let parent = match path.rsplit_once('.') {
-        Some((parent, _)) => object(space, objects, parent)?,
-        None => objects,
+    // That there is a mixer everybody may know; what is in it lies in no scope until the plant file says so.
+    let (parent, scope) = match path.rsplit_once('.') {
+        Some((parent, _)) => (object(space, objects, parent)?, ScopeIndex::NOWHERE),
+        None => (objects, ScopeIndex::PUBLIC),
     };
     let base = well_known(ObjectTypeId::BaseObjectType as u32)?;
-    space.add_object(parent, Some(id), last_of(path), base, ScopeIndex::NOWHERE)
+    space.add_object(parent, Some(id), last_of(path), base, scope)
 }

@@ -3,5 +3,6 @@
 pub mod equipment;
 mod process;
 pub mod scoping;
+pub mod station;
 
 pub use process::{Line, Measured, SetPoints, Step};

@@ -109,6 +109,8 @@ pub struct Line {
     pub set: SetPoints,
     /// What is measured.
     pub measured: Measured,
+    /// Mixer, reactor and filler, stopped by hand until they are started again.
+    pub halted: [bool; 3],
     filled: f64,
 }
 
@@ -129,9 +131,10 @@ impl Line {
 
     fn tick(&mut self, step: Step, dt: f64) {
         let (set, now) = (self.set, &mut self.measured);
-        let stirring = matches!(step, Step::Charge | Step::Clean);
+        let [mixer_halted, reactor_halted, filler_halted] = self.halted;
+        let stirring = matches!(step, Step::Charge | Step::Clean) && !mixer_halted;
         now.mixer_speed = approach(now.mixer_speed, if stirring { set.mixer_speed } else { 0.0 }, 1.5, dt);
-        if step == Step::Charge && set.mixer_inlet > 0.0 {
+        if step == Step::Charge && set.mixer_inlet > 0.0 && !mixer_halted {
             now.mixer_level = (now.mixer_level + 0.8 * set.mixer_inlet * dt).min(set.mixer_dose);
         }
         if step == Step::Heat {
@@ -139,7 +142,7 @@ impl Line {
             now.mixer_level -= moved;
             now.reactor_level += moved;
         }
-        let hot = matches!(step, Step::Heat | Step::React);
+        let hot = matches!(step, Step::Heat | Step::React) && !reactor_halted;
         let target = if hot { set.reactor_temperature } else { 20.0 };
         now.reactor_temperature = approach(now.reactor_temperature, target, if hot { 4.0 } else { 9.0 }, dt);
         let vapour = ((now.reactor_temperature - 60.0) / 30.0).max(0.0);
@@ -148,7 +151,7 @@ impl Line {
             let rate = 0.4 * ((now.reactor_temperature - 70.0) / 10.0).exp().min(3.0);
             now.conversion = approach(now.conversion, 1.0, 1.0 / rate, dt);
         }
-        if step == Step::Discharge {
+        if step == Step::Discharge && !filler_halted {
             let drawn = (set.filler_rate / 60.0 * dt * 20.0).min(now.reactor_level);
             now.reactor_level -= drawn;
             self.filled += drawn;
@@ -193,6 +196,18 @@ mod tests {
         let mut line = Line::default();
         run(&mut line, Step::Charge, 60);
         assert_eq!(line.measured.mixer_level, 0.0);
+    }
+
+    #[test]
+    fn a_halted_station_stands_still() {
+        let mut line = Line { halted: [true; 3], ..Line::default() };
+        line.set.mixer_inlet = 100.0;
+        line.measured.reactor_level = 50.0;
+        for step in [Step::Charge, Step::Heat, Step::Discharge] {
+            run(&mut line, step, 20);
+        }
+        assert_eq!((line.measured.mixer_level, line.measured.bottles), (0.0, 0));
+        assert_eq!(line.measured.reactor_temperature, 20.0);
     }
 
     #[test]

@@ -88,7 +88,7 @@ fn below(space: &Space, root: NodeRef) -> Vec<NodeRef> {
     while let Some(node) = seen.get(at).copied() {
         for reference in space.references(node, BrowseDirection::Forward, hierarchical, true) {
             // Types stay what everybody may see, also where an object points to them.
-            if !ns0::contains(reference.target) && known.insert(reference.target) {
+            if space.id(reference.target).namespace != 0 && known.insert(reference.target) {
                 seen.push(reference.target);
             }
         }
