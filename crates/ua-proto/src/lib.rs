@@ -17,6 +17,8 @@ pub mod client;
 pub mod crypto;
 mod job;
 pub mod pki;
+#[cfg(test)]
+pub(crate) mod testing;
 pub mod wire;
 
 pub mod subscription;

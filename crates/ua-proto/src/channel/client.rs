@@ -490,6 +490,14 @@ impl ClientChannel {
         }
     }
 
+    #[cfg(test)]
+    pub(super) fn set_sequence(&mut self, send: u32, receive: u32) {
+        if let Phase::Open(open) = &mut self.phase {
+            open.outgoing.set_sequence(send);
+            open.incoming.set_sequence(receive);
+        }
+    }
+
     fn misbehaved(&mut self, fault: Misbehavior) {
         let status = if fault == Misbehavior::MessageTooLarge {
             StatusCode::BadResponseTooLarge

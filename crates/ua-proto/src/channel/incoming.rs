@@ -91,6 +91,11 @@ impl Incoming {
         self.newest.until
     }
 
+    #[cfg(test)]
+    pub(super) fn set_sequence(&mut self, sequence: u32) {
+        self.sequence = sequence;
+    }
+
     /// Whether a message is incomplete.
     pub(super) fn is_assembling(&self) -> bool {
         self.assembly.is_some()

@@ -11,6 +11,8 @@ mod incoming;
 mod outgoing;
 mod server;
 mod task;
+#[cfg(test)]
+mod tests;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -86,6 +86,11 @@ impl Outgoing {
         Ok(())
     }
 
+    #[cfg(test)]
+    pub(super) fn set_sequence(&mut self, sequence: u32) {
+        self.sequence = sequence;
+    }
+
     /// A new token. With `keep_older` messages go out under the one before until `use_newest`.
     pub(super) fn renew(&mut self, token: SendToken, keep_older: bool) {
         let older = std::mem::replace(&mut self.newest, token);
@@ -213,8 +218,10 @@ impl Outgoing {
         request_id: u32,
         status: StatusCode,
         out: &mut Vec<u8>,
+        now: Mono,
     ) -> Result<(), SendError> {
-        if self.holding {
+        self.expire(now);
+        if self.holding || now >= self.token().until {
             return Err(SendError::NotOpen);
         }
         let start = out.len();

@@ -440,6 +440,18 @@ impl ServerChannel {
         Ok(())
     }
 
+    /// Gives the request `request_id` up in the middle: the peer drops what it got of the answer, and the channel lives.
+    ///
+    /// # Errors
+    /// Nothing was queued.
+    pub fn abort(&mut self, request_id: u32, status: StatusCode, now: Now) -> Result<(), SendError> {
+        let Phase::Open(open) = &mut self.phase else { return Err(SendError::NotOpen) };
+        let place = open.pending.iter().position(|id| *id == request_id).ok_or(SendError::UnknownRequest)?;
+        open.outgoing.abort(request_id, status, &mut self.output, now.mono)?;
+        open.pending.swap_remove(place);
+        Ok(())
+    }
+
     /// The request `request_id` will get no answer. Every `Message` ends in `send` or `forget`.
     pub fn forget(&mut self, request_id: u32) {
         if let Phase::Open(open) = &mut self.phase {
@@ -532,6 +544,20 @@ impl ServerChannel {
         if !self.is_closed() {
             self.audit(AuditKind::ChannelClosed, None, StatusCode::Good, "closed in order".into(), None);
             self.finish(StatusCode::Good);
+        }
+    }
+
+    /// Bytes held for input.
+    #[cfg(test)]
+    pub(super) fn held(&self) -> usize {
+        self.input.capacity()
+    }
+
+    #[cfg(test)]
+    pub(super) fn set_sequence(&mut self, send: u32, receive: u32) {
+        if let Phase::Open(open) = &mut self.phase {
+            open.outgoing.set_sequence(send);
+            open.incoming.set_sequence(receive);
         }
     }
 

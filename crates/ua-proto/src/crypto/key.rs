@@ -88,10 +88,6 @@ impl PublicKey {
         self.kind
     }
 
-    pub(crate) fn spki(&self) -> &[u8] {
-        &self.spki
-    }
-
     /// Checks a signature with `algorithm`, which must be one for this kind of key.
     pub(crate) fn verify(
         &self,

@@ -8,6 +8,8 @@ mod none;
 mod rsa;
 mod secret;
 mod symmetric;
+#[cfg(test)]
+mod tests;
 
 use std::fmt;
 

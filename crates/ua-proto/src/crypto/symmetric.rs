@@ -18,11 +18,11 @@ const MAC: usize = 32;
 
 /// Key, encryption and initialization vector lengths of one policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SymmetricSizes {
+pub(crate) struct SymmetricSizes {
     /// HMAC key.
-    pub signing: usize,
+    pub(crate) signing: usize,
     /// AES key, 16 or 32.
-    pub encrypting: usize,
+    pub(crate) encrypting: usize,
 }
 
 /// P_SHA256 of TLS 1.2 (RFC 5246 §5): fills `out`.

@@ -2,6 +2,8 @@
 //! reloads them is the shell's business.
 
 mod certificate;
+#[cfg(test)]
+mod tests;
 mod trust;
 mod validate;
 
