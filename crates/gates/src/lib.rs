@@ -1,6 +1,7 @@
 //! The shells around the protocol cores: sockets, TLS, timers, files. They move bytes and keep no rule of their own.
 
 pub mod clock;
+pub mod control;
 pub mod https;
 pub mod opcua;
 pub mod pki;
