@@ -1,0 +1,324 @@
+//! The task behind all watches of a client: keeps subscriptions in existence, keeps Publish requests at the server, hands
+//! out what comes back.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use gates::opcua::client::CallError;
+use opcua_types::{
+    AttributeId, CreateMonitoredItemsRequest, CreateMonitoredItemsResponse, CreateSubscriptionRequest,
+    CreateSubscriptionResponse, DataChangeNotification, DeleteSubscriptionsRequest, MonitoredItemCreateRequest,
+    MonitoringMode, MonitoringParameters, NodeId, NotificationMessage, PublishRequest, PublishResponse, ReadValueId,
+    RepublishRequest, RepublishResponse, StatusChangeNotification, StatusCode, SubscriptionAcknowledgement,
+    TimestampsToReturn,
+};
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinSet;
+use tokio::time::sleep;
+use ua_proto::client::{Request, Response};
+
+use crate::error::ClientError;
+use crate::session::Session;
+use crate::watch::{Change, WatchOptions};
+
+/// Items in one CreateMonitoredItems request.
+const BATCH: usize = 500;
+/// Most Publish requests at the server.
+const MOST: usize = 8;
+/// Lost messages that are asked for again at once.
+const MOST_LOST: u32 = 32;
+/// Pause after something went wrong.
+const PAUSE: Duration = Duration::from_millis(250);
+
+/// What a watch wants.
+pub(crate) struct Wanted {
+    pub(crate) nodes: Vec<NodeId>,
+    pub(crate) options: WatchOptions,
+    pub(crate) changes: mpsc::Sender<Change>,
+}
+
+type Added = Result<(u64, Vec<StatusCode>), ClientError>;
+
+/// What the publisher is told to do.
+pub(crate) enum Order {
+    Add(Box<Wanted>, oneshot::Sender<Added>),
+    Remove(u64),
+}
+
+struct Running {
+    wanted: Wanted,
+    /// The subscription at the server, while there is one.
+    subscription: Option<u32>,
+    /// The number of the next message.
+    next: u32,
+}
+
+struct Publisher {
+    session: Session,
+    running: BTreeMap<u64, Running>,
+    last_id: u64,
+    /// The session whose subscriptions these are.
+    of_session: u64,
+    acknowledgements: Vec<SubscriptionAcknowledgement>,
+    /// Requests at the server, each with the session it was sent in.
+    requests: JoinSet<(u64, Result<Response, CallError>)>,
+    most: usize,
+    /// Something failed: wait a little before the next try.
+    paused: bool,
+}
+
+/// Runs until the client is dropped.
+pub(crate) async fn run(session: Session, mut orders: mpsc::Receiver<Order>) {
+    let of_session = session.state.borrow().sessions;
+    let mut state = session.state.clone();
+    let mut publisher = Publisher {
+        session,
+        running: BTreeMap::new(),
+        last_id: 0,
+        of_session,
+        acknowledgements: Vec::new(),
+        requests: JoinSet::new(),
+        most: MOST,
+        paused: false,
+    };
+    loop {
+        let now = state.borrow_and_update().clone();
+        if now.active {
+            publisher.restore(now.sessions).await;
+            publisher.request_more();
+        }
+        tokio::select! {
+            order = orders.recv() => match order {
+                Some(Order::Add(wanted, answer)) => drop(answer.send(publisher.add(*wanted).await)),
+                Some(Order::Remove(id)) => publisher.remove(id).await,
+                None => return,
+            },
+            Some(done) = publisher.requests.join_next() => if let Ok((of_session, outcome)) = done {
+                publisher.answered(of_session, outcome).await;
+            },
+            changed = state.changed() => {
+                publisher.paused = false;
+                if changed.is_err() {
+                    return;
+                }
+            },
+            () = sleep(PAUSE), if publisher.paused => publisher.paused = false,
+        }
+    }
+}
+
+impl Publisher {
+    async fn add(&mut self, wanted: Wanted) -> Added {
+        self.session.ready().await?;
+        let sessions = self.session.state.borrow().sessions;
+        self.restore(sessions).await;
+        let (subscription, results) = self.create(&wanted).await?;
+        self.last_id += 1;
+        let id = self.last_id;
+        self.running.insert(id, Running { wanted, subscription: Some(subscription), next: 1 });
+        Ok((id, results))
+    }
+
+    async fn remove(&mut self, id: u64) {
+        let Some(Running { subscription: Some(subscription), .. }) = self.running.remove(&id) else { return };
+        self.delete(subscription).await;
+    }
+
+    async fn delete(&self, subscription: u32) {
+        let request = DeleteSubscriptionsRequest {
+            request_header: Default::default(),
+            subscription_ids: Some(vec![subscription]),
+        };
+        // If this fails the server forgets the subscription by itself.
+        let _ = self.session.handle.request(Request::DeleteSubscriptions(request), None).await;
+    }
+
+    /// Creates what does not exist (any more) at the server.
+    async fn restore(&mut self, session: u64) {
+        if session != self.of_session {
+            self.of_session = session;
+            self.acknowledgements.clear();
+            self.running.values_mut().for_each(|one| one.subscription = None);
+        }
+        let missing: Vec<u64> =
+            self.running.iter().filter(|(_, one)| one.subscription.is_none()).map(|(id, _)| *id).collect();
+        if self.paused {
+            return;
+        }
+        for id in missing {
+            let Some(one) = self.running.get(&id) else { continue };
+            match self.create(&one.wanted).await {
+                Ok((subscription, _)) => {
+                    if let Some(one) = self.running.get_mut(&id) {
+                        (one.subscription, one.next) = (Some(subscription), 1);
+                    }
+                }
+                Err(error) => {
+                    tracing::debug!(%error, "a watch could not be restored yet");
+                    self.paused = true;
+                    return;
+                }
+            }
+        }
+    }
+
+    async fn create(&self, wanted: &Wanted) -> Result<(u32, Vec<StatusCode>), ClientError> {
+        let options = &wanted.options;
+        let request = CreateSubscriptionRequest {
+            request_header: Default::default(),
+            requested_publishing_interval: options.publishing_interval.as_secs_f64() * 1_000.0,
+            requested_lifetime_count: options.lifetime_count,
+            requested_max_keep_alive_count: options.keep_alive_count,
+            max_notifications_per_publish: 0,
+            publishing_enabled: true,
+            priority: options.priority,
+        };
+        let created: CreateSubscriptionResponse = self.session.handle.call(request).await?;
+        let subscription = created.subscription_id;
+        match self.create_items(subscription, wanted).await {
+            Ok(results) => Ok((subscription, results)),
+            Err(error) => {
+                self.delete(subscription).await;
+                Err(error)
+            }
+        }
+    }
+
+    async fn create_items(&self, subscription_id: u32, wanted: &Wanted) -> Result<Vec<StatusCode>, ClientError> {
+        let filter = wanted.options.filter();
+        let mut results = Vec::with_capacity(wanted.nodes.len());
+        for (batch, nodes) in wanted.nodes.chunks(BATCH).enumerate() {
+            let item = |(at, node): (usize, &NodeId)| MonitoredItemCreateRequest {
+                item_to_monitor: ReadValueId {
+                    node_id: node.clone(),
+                    attribute_id: AttributeId::Value as u32,
+                    ..ReadValueId::default()
+                },
+                monitoring_mode: MonitoringMode::Reporting,
+                requested_parameters: MonitoringParameters {
+                    client_handle: u32::try_from(batch * BATCH + at).unwrap_or(u32::MAX),
+                    sampling_interval: wanted.options.sampling_interval.as_secs_f64() * 1_000.0,
+                    filter: filter.clone(),
+                    queue_size: wanted.options.queue_size,
+                    discard_oldest: wanted.options.discard_oldest,
+                },
+            };
+            let request = CreateMonitoredItemsRequest {
+                request_header: Default::default(),
+                subscription_id,
+                timestamps_to_return: TimestampsToReturn::Both,
+                items_to_create: Some(nodes.iter().enumerate().map(item).collect()),
+            };
+            let response: CreateMonitoredItemsResponse = self.session.handle.call(request).await?;
+            let created = response.results.unwrap_or_default();
+            if created.len() != nodes.len() {
+                return Err(ClientError::WrongCount { got: created.len(), asked: nodes.len() });
+            }
+            results.extend(created.into_iter().map(|result| result.status_code));
+        }
+        Ok(results)
+    }
+
+    /// Keeps as many Publish requests at the server as its subscriptions can use.
+    fn request_more(&mut self) {
+        let subscriptions = self.running.values().filter(|one| one.subscription.is_some()).count();
+        if subscriptions == 0 || self.paused {
+            return;
+        }
+        let limit = self.patience();
+        while self.requests.len() < (subscriptions + 1).min(self.most) {
+            let acknowledgements = std::mem::take(&mut self.acknowledgements);
+            let request = Request::Publish(PublishRequest {
+                request_header: Default::default(),
+                subscription_acknowledgements: (!acknowledgements.is_empty()).then_some(acknowledgements),
+            });
+            let (handle, of_session) = (self.session.handle.clone(), self.of_session);
+            self.requests.spawn(async move { (of_session, handle.request(request, Some(limit)).await) });
+        }
+    }
+
+    /// A Publish request waits for a whole keep-alive, behind others.
+    fn patience(&self) -> Duration {
+        let longest = self.running.values().map(|one| {
+            one.wanted.options.publishing_interval * one.wanted.options.keep_alive_count.saturating_add(2)
+        });
+        let most = u32::try_from(self.most).unwrap_or(u32::MAX);
+        longest.max().unwrap_or_default() * most + Duration::from_secs(10)
+    }
+
+    async fn answered(&mut self, of_session: u64, outcome: Result<Response, CallError>) {
+        match outcome {
+            Ok(Response::Publish(response)) if of_session == self.of_session => self.take(response).await,
+            Ok(_) => {}
+            Err(CallError::Service(StatusCode::BadTooManyPublishRequests)) => {
+                self.most = self.requests.len().max(1);
+            }
+            Err(CallError::Service(StatusCode::BadNoSubscription)) if of_session == self.of_session => {
+                self.running.values_mut().for_each(|one| one.subscription = None);
+            }
+            Err(CallError::Service(StatusCode::BadTimeout)) => {}
+            Err(error) => {
+                tracing::debug!(%error, "a Publish request failed");
+                self.paused = true;
+            }
+        }
+    }
+
+    async fn take(&mut self, response: PublishResponse) {
+        let (subscription, message) = (response.subscription_id, response.notification_message);
+        let Some(id) = self.id_of(subscription) else { return };
+        let carries = message.notification_data.is_some();
+        if let Some(next) = self.running.get(&id).map(|one| one.next) {
+            let lost = message.sequence_number.saturating_sub(next);
+            // More than this is another count: the server restarted it, or it wrapped.
+            if lost > 0 && lost <= MOST_LOST {
+                for sequence in next..message.sequence_number {
+                    self.fetch_lost(id, subscription, sequence).await;
+                }
+            }
+        }
+        if carries {
+            if let Some(one) = self.running.get_mut(&id) {
+                one.next = message.sequence_number.checked_add(1).unwrap_or(1);
+            }
+            self.acknowledgements.push(SubscriptionAcknowledgement {
+                subscription_id: subscription,
+                sequence_number: message.sequence_number,
+            });
+            self.hand_out(id, message).await;
+        }
+    }
+
+    async fn fetch_lost(&mut self, id: u64, subscription_id: u32, sequence: u32) {
+        let request = RepublishRequest {
+            request_header: Default::default(),
+            subscription_id,
+            retransmit_sequence_number: sequence,
+        };
+        // What the server does not have any more, or may not give any more, stays lost; the next value comes anyway.
+        if let Ok(response) = self.session.handle.call::<RepublishResponse>(request).await {
+            self.hand_out(id, response.notification_message).await;
+        }
+    }
+
+    async fn hand_out(&mut self, id: u64, message: NotificationMessage) {
+        for part in message.notification_data.into_iter().flatten() {
+            if part.inner_is::<StatusChangeNotification>() {
+                // The server gave the subscription up; it is created again.
+                self.running.get_mut(&id).into_iter().for_each(|one| one.subscription = None);
+            } else if let Some(values) = part.into_inner_as::<DataChangeNotification>() {
+                let Some(one) = self.running.get(&id) else { return };
+                for item in values.monitored_items.into_iter().flatten() {
+                    let change = Change { item: item.client_handle as usize, value: item.value };
+                    if one.wanted.changes.send(change).await.is_err() {
+                        return;
+                    }
+                }
+            }
+        }
+    }
+
+    fn id_of(&self, subscription: u32) -> Option<u64> {
+        self.running.iter().find(|(_, one)| one.subscription == Some(subscription)).map(|(id, _)| *id)
+    }
+}

@@ -1,0 +1,132 @@
+//! Where access tokens come from, and when the next one is due.
+
+use std::time::Duration;
+
+use access_model::{Now, UnixTime};
+use gates::clock;
+use token::{Entropy, SystemEntropy, danger_peek_unverified};
+use tokio::sync::Mutex;
+use ua_proto::client::{AuthorityProfile, TokenIssuer};
+use zeroize::Zeroizing;
+
+use crate::authority::OpcUaAuthority;
+use crate::error::TokenError;
+use crate::oauth;
+use crate::options::ClientOptions;
+
+/// Life assumed for a token that does not say when it ends.
+const UNKNOWN_LIFE: Duration = Duration::from_secs(60);
+
+/// An access token and when it was valid from and until, by our clock.
+pub(crate) struct Fetched {
+    pub(crate) token: Zeroizing<Vec<u8>>,
+    pub(crate) at: Now,
+    pub(crate) life: Duration,
+}
+
+impl Fetched {
+    /// A token that was just received. `expires` is what the authority said about it, if it said something.
+    pub(crate) fn new(token: Zeroizing<Vec<u8>>, expires: Option<UnixTime>, at: Now) -> Self {
+        // Only for the timing of our own renewal; whoever checks the token checks its signature too.
+        let expires = expires.or_else(|| danger_peek_unverified(&token).ok().and_then(|peeked| expiry(&peeked.payload)));
+        let life = expires.map_or(UNKNOWN_LIFE, |expires| expires.since(at.unix));
+        Self { token, at, life }
+    }
+
+    /// How long after it was fetched the next one is to be fetched: 80 % of its life, or up to a twentieth of it sooner,
+    /// so that many clients do not ask at once.
+    pub(crate) fn renew_after(&self) -> Duration {
+        let mut byte = [0];
+        SystemEntropy::new().fill(&mut byte);
+        renewal(self.life, byte[0])
+    }
+}
+
+fn renewal(life: Duration, random: u8) -> Duration {
+    life.mul_f64(0.8 - 0.05 * f64::from(random) / 255.0).max(Duration::from_millis(200))
+}
+
+fn expiry(payload: &str) -> Option<UnixTime> {
+    let claims: serde_json::Value = serde_json::from_str(payload).ok()?;
+    claims.get("exp")?.as_i64().map(UnixTime::from_seconds)
+}
+
+/// The authority of one server.
+pub(crate) struct TokenSource {
+    resource: String,
+    issuer: TokenIssuer,
+    options: ClientOptions,
+    /// The open session to an authority that is an OPC UA server: opening it costs far more than a token does (P0 section
+    /// 7, optimisation 1).
+    opcua: Mutex<Option<OpcUaAuthority>>,
+}
+
+impl TokenSource {
+    /// The source of tokens for the server `resource` (its ApplicationUri, unless the issuer names it differently).
+    pub(crate) fn new(issuer: TokenIssuer, application_uri: &str, options: &ClientOptions) -> Self {
+        let resource =
+            if issuer.resource_id.is_empty() { application_uri.to_owned() } else { issuer.resource_id.clone() };
+        Self { resource, issuer, options: options.clone(), opcua: Mutex::new(None) }
+    }
+
+    /// Fetches a token.
+    pub(crate) async fn fetch(&self) -> Result<Fetched, TokenError> {
+        match self.issuer.profile {
+            AuthorityProfile::OpcUa => self.from_opcua().await,
+            AuthorityProfile::OAuth2 => {
+                let access = &self.options.authority;
+                let https = access.https.as_ref();
+                let https = https.ok_or_else(|| TokenError::NoHttps(self.issuer.authority_url.clone()))?;
+                let client_id = &self.options.application.uri;
+                let secret = access.client_secret.as_deref().map(String::as_str);
+                let asked = oauth::Asked { issuer: &self.issuer, resource: &self.resource, client_id, secret };
+                oauth::fetch(https, &asked).await
+            }
+            AuthorityProfile::Other => Err(TokenError::UnknownProfile(self.issuer.authority_url.clone())),
+        }
+    }
+
+    /// Over the open session; when that turns out to be gone, once more over a new one.
+    async fn from_opcua(&self) -> Result<Fetched, TokenError> {
+        let mut kept = self.opcua.lock().await;
+        if let Some(authority) = &*kept {
+            match authority.request(&self.resource, &self.options.authority.roles).await {
+                Err(TokenError::Unreachable { source, .. }) => {
+                    tracing::debug!(%source, "the session to the authority is gone");
+                    if let Some(authority) = kept.take() {
+                        authority.close().await;
+                    }
+                }
+                outcome => return outcome,
+            }
+        }
+        let authority = OpcUaAuthority::open(&self.issuer, &self.options).await?;
+        let outcome = authority.request(&self.resource, &self.options.authority.roles).await;
+        *kept = Some(authority);
+        outcome
+    }
+
+    pub(crate) async fn close(&self) {
+        if let Some(authority) = self.opcua.lock().await.take() {
+            authority.close().await;
+        }
+    }
+}
+
+/// The time on the clock of this process.
+pub(crate) fn now() -> Now {
+    clock::now()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn renewal_comes_between_three_quarters_and_four_fifths_of_the_life() {
+        let life = Duration::from_secs(100);
+        assert_eq!(renewal(life, 0), Duration::from_secs(80));
+        assert_eq!(renewal(life, 255), Duration::from_secs(75));
+        assert_eq!(renewal(Duration::ZERO, 0), Duration::from_millis(200), "a dead token does not make a busy loop");
+    }
+}
