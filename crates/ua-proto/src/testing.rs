@@ -6,9 +6,9 @@ use std::sync::{Arc, LazyLock, Mutex};
 use access_model::{Mono, Now, UnixTime};
 use arc_swap::ArcSwap;
 use rcgen::{
-    BasicConstraints, CertificateParams, CertificateRevocationListParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer,
-    KeyIdMethod, KeyPair, KeyUsagePurpose, PKCS_RSA_SHA256, RevokedCertParams, RsaKeySize, SanType, SerialNumber,
-    date_time_ymd,
+    BasicConstraints, CertificateParams, CertificateRevocationListParams, DnType, ExtendedKeyUsagePurpose, IsCa,
+    Issuer, KeyIdMethod, KeyPair, KeyUsagePurpose, PKCS_RSA_SHA256, RevokedCertParams, RsaKeySize, SanType,
+    SerialNumber, date_time_ymd,
 };
 
 use crate::Entropy;
@@ -22,7 +22,8 @@ pub(crate) fn noon() -> Now {
 
 /// The key `slot` of this size; making one is slow, so each is made once for all tests.
 pub(crate) fn key(bits: usize, slot: u8) -> Arc<KeyPair> {
-    static KEYS: LazyLock<Mutex<BTreeMap<(usize, u8), Arc<KeyPair>>>> = LazyLock::new(Mutex::default);
+    type Keys = BTreeMap<(usize, u8), Arc<KeyPair>>;
+    static KEYS: LazyLock<Mutex<Keys>> = LazyLock::new(Mutex::default);
     let mut keys = KEYS.lock().unwrap();
     let made = keys.entry((bits, slot)).or_insert_with(|| {
         let size = match bits {

@@ -1,12 +1,13 @@
 //! The client's work for one OPN: sealing the request, and opening the answer. Two jobs without state.
 
 use access_model::UnixTime;
+use opcua_types::MessageSecurityMode;
+use zeroize::Zeroizing;
 
 use super::ChannelSecurity;
 use super::task::seal_open;
 use crate::crypto::{ChannelKeys, KeyAgreement, Role, SecurityPolicy};
 use crate::wire::{Misbehavior, OpenRequest, OpenResponse, SEQUENCE_HEADER, SequenceHeader};
-use opcua_types::MessageSecurityMode;
 
 /// Makes an OPN.
 pub(super) struct SealTask {
@@ -27,7 +28,7 @@ impl SealTask {
 /// Opens the answer to an OPN whose clear header was checked.
 pub(super) struct AnswerTask {
     pub(super) security: ChannelSecurity,
-    pub(super) chunk: Vec<u8>,
+    pub(super) chunk: Zeroizing<Vec<u8>>,
     pub(super) protected_from: usize,
     /// The last sequence number, when the channel is renewed.
     pub(super) last: Option<u32>,
@@ -49,9 +50,7 @@ impl AnswerTask {
         let policy = self.security.policy.algorithms();
         let ends = self.security.peer.as_ref().zip(self.security.own.as_ref());
         let (peer, own) = (ends.map(|(peer, _)| peer.key()), ends.map(|(_, own)| &*own.key));
-        policy
-            .open_open(&mut self.chunk, self.protected_from, peer, own)
-            .map_err(|_| Misbehavior::NotAuthentic)?;
+        policy.open_open(&mut self.chunk, self.protected_from, peer, own).map_err(|_| Misbehavior::NotAuthentic)?;
         let content = self.chunk.get(self.protected_from..).unwrap_or_default();
         let sequence = SequenceHeader::parse(content)?;
         if self.last.is_some_and(|last| !policy.sequence_follows(last, sequence.number)) {
@@ -68,8 +67,7 @@ impl AnswerTask {
             return Err(Misbehavior::OtherChannel);
         }
         let encrypt = self.security.mode == MessageSecurityMode::SignAndEncrypt;
-        let keys =
-            self.agreement.keys(Role::Client, &response.nonce, encrypt).map_err(|_| Misbehavior::Nonce)?;
+        let keys = self.agreement.keys(Role::Client, &response.nonce, encrypt).map_err(|_| Misbehavior::Nonce)?;
         Ok(Answer {
             security: self.security,
             keys,

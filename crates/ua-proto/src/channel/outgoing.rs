@@ -120,7 +120,8 @@ impl Outgoing {
             return Err(SendError::NotOpen);
         }
         let start = out.len();
-        let result = if self.holding { self.hold_back(request_id, encode) } else { self.put(request_id, encode, out, start) };
+        let result =
+            if self.holding { self.hold_back(request_id, encode) } else { self.put(request_id, encode, out, start) };
         if result.is_err() {
             out.truncate(start);
         }
@@ -135,13 +136,7 @@ impl Outgoing {
         Ok(())
     }
 
-    fn put(
-        &mut self,
-        request_id: u32,
-        encode: Encode<'_>,
-        out: &mut Vec<u8>,
-        start: usize,
-    ) -> Result<(), SendError> {
+    fn put(&mut self, request_id: u32, encode: Encode<'_>, out: &mut Vec<u8>, start: usize) -> Result<(), SendError> {
         let last = self.sequence;
         let capacity = self.capacity();
         self.begin(MessageKind::Message, ChunkKind::Final, request_id, out);
@@ -156,26 +151,14 @@ impl Outgoing {
     }
 
     /// Seals what was encoded behind the headers at `start`.
-    fn finish(
-        &mut self,
-        request_id: u32,
-        out: &mut Vec<u8>,
-        start: usize,
-        capacity: usize,
-    ) -> Result<(), SendError> {
+    fn finish(&mut self, request_id: u32, out: &mut Vec<u8>, start: usize, capacity: usize) -> Result<(), SendError> {
         let body = out.len().checked_sub(start + CHUNK_HEADERS).ok_or(SendError::Crypto)?;
         self.check_size(body, capacity)?;
         if body <= capacity { self.seal(out, start) } else { self.split(request_id, out, start, capacity) }
     }
 
     /// Cuts the one oversized chunk at `start` into as many as it takes.
-    fn split(
-        &mut self,
-        request_id: u32,
-        out: &mut Vec<u8>,
-        start: usize,
-        capacity: usize,
-    ) -> Result<(), SendError> {
+    fn split(&mut self, request_id: u32, out: &mut Vec<u8>, start: usize, capacity: usize) -> Result<(), SendError> {
         let first = start + CHUNK_HEADERS + capacity;
         let mut scratch = std::mem::take(&mut self.scratch);
         scratch.clear();

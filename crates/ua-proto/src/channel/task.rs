@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use access_model::{Reason, UnixTime};
 use opcua_types::{MessageSecurityMode, StatusCode};
+use zeroize::Zeroizing;
 
 use super::ChannelSecurity;
 use crate::crypto::{ChannelKeys, KeyAgreement, Role, SecurityPolicy};
@@ -21,7 +22,7 @@ use crate::wire::{
 pub(super) struct OpenTask {
     pub(super) policy: &'static dyn SecurityPolicy,
     /// The chunk, and where its protected part begins.
-    pub(super) chunk: Vec<u8>,
+    pub(super) chunk: Zeroizing<Vec<u8>>,
     pub(super) protected_from: usize,
     /// The sender's certificate chain as it came.
     pub(super) sender: Vec<u8>,
@@ -105,8 +106,7 @@ impl OpenTask {
         self.check_peer(sender.as_ref())?;
         let lifetime = self.lifetime_for(request.lifetime_ms);
         let encrypt = request.mode == MessageSecurityMode::SignAndEncrypt;
-        let keys =
-            self.agreement.keys(Role::Server, &request.nonce, encrypt).map_err(|_| Misbehavior::Nonce)?;
+        let keys = self.agreement.keys(Role::Server, &request.nonce, encrypt).map_err(|_| Misbehavior::Nonce)?;
         let security = ChannelSecurity {
             channel_id: self.channel_id,
             policy: self.policy.id(),
@@ -131,7 +131,9 @@ impl OpenTask {
     /// Decrypts and verifies the chunk in place; returns the validated certificate of its sender.
     fn open(&mut self) -> Result<Option<Arc<Certificate>>, Refused> {
         if self.sender.is_empty() {
-            self.policy.open_open(&mut self.chunk, self.protected_from, None, None).map_err(|_| Misbehavior::NotAuthentic)?;
+            self.policy
+                .open_open(&mut self.chunk, self.protected_from, None, None)
+                .map_err(|_| Misbehavior::NotAuthentic)?;
             return Ok(None);
         }
         let parsed = Certificate::from_der(&self.sender).map(Arc::new);

@@ -6,7 +6,8 @@ use std::sync::OnceLock;
 use aws_lc_rs::encoding::AsDer;
 use aws_lc_rs::rand::SystemRandom;
 use aws_lc_rs::rsa::{
-    KeyPair, OaepAlgorithm, OaepPrivateDecryptingKey, OaepPublicEncryptingKey, PrivateDecryptingKey, PublicEncryptingKey,
+    KeyPair, OaepAlgorithm, OaepPrivateDecryptingKey, OaepPublicEncryptingKey, PrivateDecryptingKey,
+    PublicEncryptingKey,
 };
 use aws_lc_rs::signature::{KeyPair as _, RsaEncoding, UnparsedPublicKey, VerificationAlgorithm};
 use x509_parser::oid_registry;
@@ -165,7 +166,8 @@ impl PrivateKey {
         if !(2048..=4096).contains(&bits) {
             return Err(InvalidKey::Size(bits));
         }
-        let pkcs8 = AsDer::<aws_lc_rs::encoding::Pkcs8V1Der<'static>>::as_der(&signing).map_err(|_| InvalidKey::Malformed)?;
+        let pkcs8 =
+            AsDer::<aws_lc_rs::encoding::Pkcs8V1Der<'static>>::as_der(&signing).map_err(|_| InvalidKey::Malformed)?;
         let decrypting = PrivateDecryptingKey::from_pkcs8(pkcs8.as_ref()).map_err(|_| InvalidKey::Malformed)?;
         let decrypting = OaepPrivateDecryptingKey::new(decrypting).map_err(|_| InvalidKey::Malformed)?;
         Ok(Self { signing, decrypting, bits })
@@ -220,7 +222,8 @@ impl PrivateKey {
     ) -> Result<usize, CryptoFailure> {
         let mut plain = [0u8; 512];
         let room = plain.get_mut(..self.decrypting.min_output_size()).ok_or(CryptoFailure)?;
-        let done = self.decrypting.decrypt(algorithm, block, room, None).map(|plain| plain.len()).map_err(|_| CryptoFailure);
+        let done =
+            self.decrypting.decrypt(algorithm, block, room, None).map(|plain| plain.len()).map_err(|_| CryptoFailure);
         let copied = done.and_then(|len| {
             let from = plain.get(..len).ok_or(CryptoFailure)?;
             block.get_mut(..len).ok_or(CryptoFailure)?.copy_from_slice(from);

@@ -2,7 +2,8 @@
 
 use super::symmetric::write_size;
 use super::{
-    ChannelKeys, ChunkCipher, CryptoFailure, KeyAgreement, PrivateKey, PublicKey, Role, SecurityPolicy, SecurityPolicyId,
+    ChannelKeys, ChunkCipher, CryptoFailure, KeyAgreement, PrivateKey, PublicKey, Role, SecurityPolicy,
+    SecurityPolicyId,
 };
 use crate::Entropy;
 

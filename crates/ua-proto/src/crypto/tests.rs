@@ -4,18 +4,16 @@ use proptest::prelude::*;
 
 use super::secret::{RsaSecretEnvelope, SecretForm};
 use super::{
-    CbcHmac, ChunkCipher, CryptoFailure, InvalidSecret, MAX_LEGACY_BLOCKS, Role, SecurityPolicyId, decrypt_legacy_secret,
-    encrypt_legacy_secret, legacy_follows, legacy_next, legacy_secret_blocks, open_rsa_secret, p_sha256, seal_rsa_secret,
+    CbcHmac, ChunkCipher, CryptoFailure, InvalidSecret, MAX_LEGACY_BLOCKS, Role, SecurityPolicyId,
+    decrypt_legacy_secret, encrypt_legacy_secret, legacy_follows, legacy_next, legacy_secret_blocks, open_rsa_secret,
+    p_sha256, seal_rsa_secret,
 };
 use crate::pki::OwnIdentity;
 use crate::testing::{Counting, identity, noon};
 use crate::wire::put_bytes;
 
-const RSA: [SecurityPolicyId; 3] = [
-    SecurityPolicyId::Basic256Sha256,
-    SecurityPolicyId::Aes128Sha256RsaOaep,
-    SecurityPolicyId::Aes256Sha256RsaPss,
-];
+const RSA: [SecurityPolicyId; 3] =
+    [SecurityPolicyId::Basic256Sha256, SecurityPolicyId::Aes128Sha256RsaOaep, SecurityPolicyId::Aes256Sha256RsaPss];
 
 fn hex(text: &str) -> Vec<u8> {
     (0..text.len()).step_by(2).map(|at| u8::from_str_radix(&text[at..at + 2], 16).unwrap()).collect()

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use access_model::{Thumbprint, UnixTime};
 use aws_lc_rs::digest;
 use x509_parser::certificate::X509Certificate;
-use x509_parser::extensions::{GeneralName, ParsedExtension};
+use x509_parser::extensions::{GeneralName, ParsedExtension, X509Extension};
 use x509_parser::pem::Pem;
 use x509_parser::prelude::FromDer;
 
@@ -304,6 +304,8 @@ fn read_extensions(parsed: &X509Certificate<'_>) -> Result<(Names, Usage), Inval
                 usage.authority = Some(constraints.ca);
                 usage.path_len = constraints.path_len_constraint;
             }
+            // A comment in odd letters says nothing; a usage that cannot be read might have forbidden something.
+            ParsedExtension::ParseError { .. } if is_comment(extension) => {}
             ParsedExtension::ParseError { .. } => return Err(InvalidCertificate::Extension),
             // Name and policy constraints are not evaluated, so a critical one must not be overlooked (RFC 5280 §4.2).
             ParsedExtension::AuthorityKeyIdentifier(_) | ParsedExtension::SubjectKeyIdentifier(_) => {}
@@ -312,6 +314,11 @@ fn read_extensions(parsed: &X509Certificate<'_>) -> Result<(Names, Usage), Inval
         }
     }
     Ok((names, usage))
+}
+
+/// Whether this is one of the old Netscape extensions, and not critical.
+fn is_comment(extension: &X509Extension<'_>) -> bool {
+    !extension.critical && extension.oid.to_id_string().starts_with("2.16.840.1.113730.")
 }
 
 fn read_names(general: &[GeneralName<'_>], names: &mut Names) {

@@ -6,8 +6,8 @@ use access_model::{Reason, UnixTime};
 use opcua_types::StatusCode;
 use proptest::prelude::*;
 use rcgen::{
-    BasicConstraints, CertificateParams, CustomExtension, DnType, ExtendedKeyUsagePurpose, IsCa, KeyPair, KeyUsagePurpose,
-    PKCS_ECDSA_P256_SHA256, PKCS_RSA_SHA512, SanType, SerialNumber, date_time_ymd,
+    BasicConstraints, CertificateParams, CustomExtension, DnType, ExtendedKeyUsagePurpose, IsCa, KeyPair,
+    KeyUsagePurpose, PKCS_ECDSA_P256_SHA256, PKCS_RSA_SHA512, SanType, SerialNumber, date_time_ymd,
 };
 
 use super::{
@@ -114,33 +114,190 @@ fn each_fault_of_a_chain_has_its_answer() {
     type Row = (&'static str, fn(&mut Plan), Purpose<'static>, Reason, StatusCode);
     let rows: [Row; 28] = [
         ("nobody trusts it", |p| p.trust_root = false, CLIENT, R::CertificateUntrusted, S::BadCertificateUntrusted),
-        ("the middle is missing", |p| p.stored = false, CLIENT, R::CertificateUntrusted, S::BadCertificateChainIncomplete),
-        ("another key signed it", |p| p.leaf_signer = key(2048, 13), CLIENT, R::CertificateInvalid, S::BadCertificateInvalid),
-        ("not valid yet", |p| p.leaf.not_before = date_time_ymd(2026, 7, 1), CLIENT, R::CertificateTime, S::BadCertificateTimeInvalid),
-        ("not valid any more", |p| p.leaf.not_after = date_time_ymd(2026, 5, 1), CLIENT, R::CertificateTime, S::BadCertificateTimeInvalid),
-        ("the middle is over", |p| p.middle.not_after = date_time_ymd(2026, 5, 1), CLIENT, R::CertificateTime, S::BadCertificateIssuerTimeInvalid),
-        ("the root is over", |p| p.root.not_after = date_time_ymd(2026, 5, 1), CLIENT, R::CertificateTime, S::BadCertificateIssuerTimeInvalid),
+        (
+            "the middle is missing",
+            |p| p.stored = false,
+            CLIENT,
+            R::CertificateUntrusted,
+            S::BadCertificateChainIncomplete,
+        ),
+        (
+            "another key signed it",
+            |p| p.leaf_signer = key(2048, 13),
+            CLIENT,
+            R::CertificateInvalid,
+            S::BadCertificateInvalid,
+        ),
+        (
+            "not valid yet",
+            |p| p.leaf.not_before = date_time_ymd(2026, 7, 1),
+            CLIENT,
+            R::CertificateTime,
+            S::BadCertificateTimeInvalid,
+        ),
+        (
+            "not valid any more",
+            |p| p.leaf.not_after = date_time_ymd(2026, 5, 1),
+            CLIENT,
+            R::CertificateTime,
+            S::BadCertificateTimeInvalid,
+        ),
+        (
+            "the middle is over",
+            |p| p.middle.not_after = date_time_ymd(2026, 5, 1),
+            CLIENT,
+            R::CertificateTime,
+            S::BadCertificateIssuerTimeInvalid,
+        ),
+        (
+            "the root is over",
+            |p| p.root.not_after = date_time_ymd(2026, 5, 1),
+            CLIENT,
+            R::CertificateTime,
+            S::BadCertificateIssuerTimeInvalid,
+        ),
         ("revoked", |p| p.revoked[1].push(vec![3, 3]), CLIENT, R::CertificateRevoked, S::BadCertificateRevoked),
-        ("revoked, with leading zeros", |p| p.revoked[1].push(vec![0, 3, 3]), CLIENT, R::CertificateRevoked, S::BadCertificateRevoked),
-        ("revoked by an outdated list", |p| { p.revoked[1].push(vec![3, 3]); p.stale[1] = true; }, CLIENT, R::CertificateRevoked, S::BadCertificateRevoked),
-        ("the middle is revoked", |p| p.revoked[0].push(vec![2, 2]), CLIENT, R::CertificateRevoked, S::BadCertificateIssuerRevoked),
-        ("no list of the middle", |p| p.lists[1] = false, CLIENT, R::CertificateRevocationUnknown, S::BadCertificateRevocationUnknown),
-        ("no list of the root", |p| p.lists[0] = false, CLIENT, R::CertificateRevocationUnknown, S::BadCertificateIssuerRevocationUnknown),
-        ("an outdated list", |p| p.stale[1] = true, CLIENT, R::CertificateRevocationUnknown, S::BadCertificateRevocationUnknown),
-        ("the middle may not sign lists", |p| p.middle.key_usages.retain(|u| *u != KeyUsagePurpose::CrlSign), CLIENT, R::CertificateRevocationUnknown, S::BadCertificateRevocationUnknown),
-        ("it may not sign", |p| p.leaf.key_usages.retain(|u| *u != KeyUsagePurpose::DigitalSignature), CLIENT, R::CertificateUse, S::BadCertificateUseNotAllowed),
-        ("it may not encrypt", |p| p.leaf.key_usages = vec![KeyUsagePurpose::DigitalSignature], CLIENT, R::CertificateUse, S::BadCertificateUseNotAllowed),
+        (
+            "revoked, with leading zeros",
+            |p| p.revoked[1].push(vec![0, 3, 3]),
+            CLIENT,
+            R::CertificateRevoked,
+            S::BadCertificateRevoked,
+        ),
+        (
+            "revoked by an outdated list",
+            |p| {
+                p.revoked[1].push(vec![3, 3]);
+                p.stale[1] = true;
+            },
+            CLIENT,
+            R::CertificateRevoked,
+            S::BadCertificateRevoked,
+        ),
+        (
+            "the middle is revoked",
+            |p| p.revoked[0].push(vec![2, 2]),
+            CLIENT,
+            R::CertificateRevoked,
+            S::BadCertificateIssuerRevoked,
+        ),
+        (
+            "no list of the middle",
+            |p| p.lists[1] = false,
+            CLIENT,
+            R::CertificateRevocationUnknown,
+            S::BadCertificateRevocationUnknown,
+        ),
+        (
+            "no list of the root",
+            |p| p.lists[0] = false,
+            CLIENT,
+            R::CertificateRevocationUnknown,
+            S::BadCertificateIssuerRevocationUnknown,
+        ),
+        (
+            "an outdated list",
+            |p| p.stale[1] = true,
+            CLIENT,
+            R::CertificateRevocationUnknown,
+            S::BadCertificateRevocationUnknown,
+        ),
+        (
+            "the middle may not sign lists",
+            |p| p.middle.key_usages.retain(|u| *u != KeyUsagePurpose::CrlSign),
+            CLIENT,
+            R::CertificateRevocationUnknown,
+            S::BadCertificateRevocationUnknown,
+        ),
+        (
+            "it may not sign",
+            |p| p.leaf.key_usages.retain(|u| *u != KeyUsagePurpose::DigitalSignature),
+            CLIENT,
+            R::CertificateUse,
+            S::BadCertificateUseNotAllowed,
+        ),
+        (
+            "it may not encrypt",
+            |p| p.leaf.key_usages = vec![KeyUsagePurpose::DigitalSignature],
+            CLIENT,
+            R::CertificateUse,
+            S::BadCertificateUseNotAllowed,
+        ),
         ("it says no usage", |p| p.leaf.key_usages.clear(), CLIENT, R::CertificateUse, S::BadCertificateUseNotAllowed),
-        ("it is for servers only", |p| p.leaf.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth], CLIENT, R::CertificateUse, S::BadCertificateUseNotAllowed),
-        ("it is for clients only", |p| p.leaf.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth], SERVER, R::CertificateUse, S::BadCertificateUseNotAllowed),
-        ("a user's that does not sign", |p| p.leaf.key_usages = vec![KeyUsagePurpose::KeyEncipherment], Purpose::User, R::CertificateUse, S::BadCertificateUseNotAllowed),
-        ("the middle is no authority", |p| p.middle.is_ca = IsCa::NoCa, CLIENT, R::CertificateUse, S::BadCertificateIssuerUseNotAllowed),
-        ("the middle may not sign certificates", |p| p.middle.key_usages = vec![KeyUsagePurpose::CrlSign], CLIENT, R::CertificateUse, S::BadCertificateIssuerUseNotAllowed),
-        ("the path is too long", |p| p.root.is_ca = IsCa::Ca(BasicConstraints::Constrained(0)), CLIENT, R::CertificateUse, S::BadCertificateIssuerUseNotAllowed),
-        ("another ApplicationUri", |p| p.leaf.subject_alt_names[0] = uri("urn:test:other"), CLIENT, R::CertificateUri, S::BadCertificateUriInvalid),
-        ("two ApplicationUris", |p| { p.leaf.subject_alt_names.insert(0, uri("urn:test:other")); }, CLIENT, R::CertificateUri, S::BadCertificateUriInvalid),
-        ("another host", |p| { p.leaf.subject_alt_names.remove(1); }, SERVER, R::CertificateHost, S::BadCertificateHostNameInvalid),
-        ("the key is too short", |p| p.settings.min_key_bits = 3072, CLIENT, R::CertificateKey, S::BadCertificatePolicyCheckFailed),
+        (
+            "it is for servers only",
+            |p| p.leaf.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth],
+            CLIENT,
+            R::CertificateUse,
+            S::BadCertificateUseNotAllowed,
+        ),
+        (
+            "it is for clients only",
+            |p| p.leaf.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth],
+            SERVER,
+            R::CertificateUse,
+            S::BadCertificateUseNotAllowed,
+        ),
+        (
+            "a user's that does not sign",
+            |p| p.leaf.key_usages = vec![KeyUsagePurpose::KeyEncipherment],
+            Purpose::User,
+            R::CertificateUse,
+            S::BadCertificateUseNotAllowed,
+        ),
+        (
+            "the middle is no authority",
+            |p| p.middle.is_ca = IsCa::NoCa,
+            CLIENT,
+            R::CertificateUse,
+            S::BadCertificateIssuerUseNotAllowed,
+        ),
+        (
+            "the middle may not sign certificates",
+            |p| p.middle.key_usages = vec![KeyUsagePurpose::CrlSign],
+            CLIENT,
+            R::CertificateUse,
+            S::BadCertificateIssuerUseNotAllowed,
+        ),
+        (
+            "the path is too long",
+            |p| p.root.is_ca = IsCa::Ca(BasicConstraints::Constrained(0)),
+            CLIENT,
+            R::CertificateUse,
+            S::BadCertificateIssuerUseNotAllowed,
+        ),
+        (
+            "another ApplicationUri",
+            |p| p.leaf.subject_alt_names[0] = uri("urn:test:other"),
+            CLIENT,
+            R::CertificateUri,
+            S::BadCertificateUriInvalid,
+        ),
+        (
+            "two ApplicationUris",
+            |p| {
+                p.leaf.subject_alt_names.insert(0, uri("urn:test:other"));
+            },
+            CLIENT,
+            R::CertificateUri,
+            S::BadCertificateUriInvalid,
+        ),
+        (
+            "another host",
+            |p| {
+                p.leaf.subject_alt_names.remove(1);
+            },
+            SERVER,
+            R::CertificateHost,
+            S::BadCertificateHostNameInvalid,
+        ),
+        (
+            "the key is too short",
+            |p| p.settings.min_key_bits = 3072,
+            CLIENT,
+            R::CertificateKey,
+            S::BadCertificatePolicyCheckFailed,
+        ),
     ];
     for (name, change, purpose, reason, status) in rows {
         let mut plan = Plan::new();
@@ -267,7 +424,8 @@ fn a_certificate_says_what_is_in_it() {
     assert_eq!(certificate.hosts().collect::<Vec<_>>(), ["plant.example", "127.0.0.1"]);
     assert_eq!(certificate.not_before(), UnixTime::from_seconds(1_767_225_600));
     assert!(certificate.is_self_issued());
-    for (host, named) in [("PLANT.example", true), ("127.0.0.1", true), ("[::1]", false), ("plant.example.com", false)] {
+    for (host, named) in [("PLANT.example", true), ("127.0.0.1", true), ("[::1]", false), ("plant.example.com", false)]
+    {
         assert_eq!(check_host(certificate, host).is_ok(), named, "{host}");
     }
     assert!(check_application_uri(certificate, "urn:test:one").is_ok());

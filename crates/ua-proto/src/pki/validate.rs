@@ -287,8 +287,7 @@ fn check_revocation(chain: &[&Certificate], trust: &TrustList, now: UnixTime) ->
         let mut current = false;
         for crl in lists_of(issuer, trust) {
             if crl.revokes(link.serial()) {
-                let status =
-                    pick(depth, StatusCode::BadCertificateRevoked, StatusCode::BadCertificateIssuerRevoked);
+                let status = pick(depth, StatusCode::BadCertificateRevoked, StatusCode::BadCertificateIssuerRevoked);
                 let detail = format!("`{}` is revoked by its issuer", link.subject());
                 return Err(Rejection::new(Reason::CertificateRevoked, status, detail));
             }

@@ -57,8 +57,7 @@ impl Hello {
     pub fn put(&self, out: &mut Vec<u8>) {
         let start = out.len();
         MessageHeader::begin(MessageKind::Hello, ChunkKind::Final, out);
-        let numbers =
-            [self.protocol_version, self.receive_buffer, self.send_buffer, self.max_message, self.max_chunks];
+        let numbers = [self.protocol_version, self.receive_buffer, self.send_buffer, self.max_message, self.max_chunks];
         numbers.iter().for_each(|number| out.extend_from_slice(&number.to_le_bytes()));
         put_bytes(Some(self.endpoint_url.as_bytes()), out);
         finish(out, start);
@@ -104,8 +103,7 @@ impl Acknowledge {
     pub fn put(&self, out: &mut Vec<u8>) {
         let start = out.len();
         MessageHeader::begin(MessageKind::Acknowledge, ChunkKind::Final, out);
-        let numbers =
-            [self.protocol_version, self.receive_buffer, self.send_buffer, self.max_message, self.max_chunks];
+        let numbers = [self.protocol_version, self.receive_buffer, self.send_buffer, self.max_message, self.max_chunks];
         numbers.iter().for_each(|number| out.extend_from_slice(&number.to_le_bytes()));
         finish(out, start);
     }

@@ -96,12 +96,9 @@ impl Misbehavior {
         match self {
             Self::UnknownMessage | Self::UnknownChunk | Self::OutOfOrder => StatusCode::BadTcpMessageTypeInvalid,
             Self::ChunkTooLarge => StatusCode::BadTcpMessageTooLarge,
-            Self::SizeTooSmall
-            | Self::Truncated
-            | Self::FieldTooLong
-            | Self::NotUtf8
-            | Self::Trailing
-            | Self::Body => StatusCode::BadDecodingError,
+            Self::SizeTooSmall | Self::Truncated | Self::FieldTooLong | Self::NotUtf8 | Self::Trailing | Self::Body => {
+                StatusCode::BadDecodingError
+            }
             Self::UrlTooLong => StatusCode::BadTcpEndpointUrlInvalid,
             Self::BufferSize | Self::TooMuch => StatusCode::BadTcpNotEnoughResources,
             Self::OtherChannel => StatusCode::BadTcpSecureChannelUnknown,

@@ -69,7 +69,8 @@ fn encryption_hides_the_body_and_signing_alone_does_not() {
 
 #[test]
 fn a_channel_for_discovery_is_marked_when_none_is_not_offered() {
-    let world = World::with(2048, 2048, |config| config.offered.retain(|(policy, _)| *policy != SecurityPolicyId::None));
+    let world =
+        World::with(2048, 2048, |config| config.offered.retain(|(policy, _)| *policy != SecurityPolicyId::None));
     let mut wire = world.connect(SecurityPolicyId::None, MessageSecurityMode::None);
     assert!(wire.server.security().unwrap().discovery_only);
     exchange(&mut wire, b"GetEndpoints");

@@ -18,11 +18,8 @@ use crate::crypto::SecurityPolicyId;
 use crate::pki::{OwnIdentity, SharedTrust};
 use crate::testing::{Counting, identity, noon, trusting};
 
-pub(super) const POLICIES: [SecurityPolicyId; 3] = [
-    SecurityPolicyId::Basic256Sha256,
-    SecurityPolicyId::Aes128Sha256RsaOaep,
-    SecurityPolicyId::Aes256Sha256RsaPss,
-];
+pub(super) const POLICIES: [SecurityPolicyId; 3] =
+    [SecurityPolicyId::Basic256Sha256, SecurityPolicyId::Aes128Sha256RsaOaep, SecurityPolicyId::Aes256Sha256RsaPss];
 pub(super) const MODES: [MessageSecurityMode; 2] = [MessageSecurityMode::Sign, MessageSecurityMode::SignAndEncrypt];
 
 /// A server's configuration that offers everything, and the handles a test turns.

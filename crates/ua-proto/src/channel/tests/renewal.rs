@@ -244,7 +244,8 @@ fn lifetimes_are_granted_within_the_bounds() {
 
 #[test]
 fn sequence_numbers_wrap_on_every_policy() {
-    for (policy, mode) in [(SecurityPolicyId::None, MessageSecurityMode::None), (POLICY, MODES[0]), (POLICY, MODES[1])] {
+    for (policy, mode) in [(SecurityPolicyId::None, MessageSecurityMode::None), (POLICY, MODES[0]), (POLICY, MODES[1])]
+    {
         let mut wire = World::new(2048, 2048).connect(policy, mode);
         wire.client.set_sequence(u32::MAX - 1026, 500);
         wire.server.set_sequence(500, u32::MAX - 1026);

@@ -127,22 +127,47 @@ fn transport_rules() -> Vec<Rule> {
     use Stage::{Acknowledged, New};
     use StatusCode as S;
     vec![
-        rule("another protocol is refused on its first bytes", New, b"GET / HTTP/1.1".to_vec(), S::BadTcpMessageTypeInvalid),
+        rule(
+            "another protocol is refused on its first bytes",
+            New,
+            b"GET / HTTP/1.1".to_vec(),
+            S::BadTcpMessageTypeInvalid,
+        ),
         rule("the first message is Hello", New, msg(ChunkKind::Final, 1, 1, b""), S::BadTcpMessageTypeInvalid),
         rule("an open before Hello is refused", New, open(0, NONE, 1, |_| {}), S::BadTcpMessageTypeInvalid),
         rule("Hello is one chunk", New, patched(hello_bytes(|_| {}), 3, b"C"), S::BadTcpMessageTypeInvalid),
         rule("a chunk kind is F, C or A", New, patched(hello_bytes(|_| {}), 3, b"X"), S::BadTcpMessageTypeInvalid),
         rule("a message is not smaller than its header", New, b"HELF\x07\0\0\0".to_vec(), S::BadDecodingError),
         rule("Hello has a bound", New, b"HELF\0\0\x01\0".to_vec(), S::BadTcpMessageTooLarge),
-        rule("the endpoint URL has a bound", New, hello_bytes(|h| h.endpoint_url = "x".repeat(4097)), S::BadTcpEndpointUrlInvalid),
+        rule(
+            "the endpoint URL has a bound",
+            New,
+            hello_bytes(|h| h.endpoint_url = "x".repeat(4097)),
+            S::BadTcpEndpointUrlInvalid,
+        ),
         rule("the endpoint URL is UTF-8", New, patched(hello_bytes(|_| {}), 32, b"\xff"), S::BadDecodingError),
-        rule("a receive buffer has a minimum", New, hello_bytes(|h| h.receive_buffer = 8191), S::BadTcpNotEnoughResources),
+        rule(
+            "a receive buffer has a minimum",
+            New,
+            hello_bytes(|h| h.receive_buffer = 8191),
+            S::BadTcpNotEnoughResources,
+        ),
         rule("a send buffer has a minimum", New, hello_bytes(|h| h.send_buffer = 0), S::BadTcpNotEnoughResources),
         rule("nothing follows the URL", New, trailing(), S::BadDecodingError),
         rule("an Acknowledge comes from servers", New, acknowledge(), S::BadTcpMessageTypeInvalid),
         rule("Hello comes once", Acknowledged, hello_bytes(|_| {}), S::BadTcpMessageTypeInvalid),
-        rule("a message needs an open channel", Acknowledged, msg(ChunkKind::Final, 1, 1, b""), S::BadTcpMessageTypeInvalid),
-        rule("a close needs an open channel", Acknowledged, chunk(MessageKind::Close, ChunkKind::Final, (0, 0), 1, 1, b""), S::BadTcpMessageTypeInvalid),
+        rule(
+            "a message needs an open channel",
+            Acknowledged,
+            msg(ChunkKind::Final, 1, 1, b""),
+            S::BadTcpMessageTypeInvalid,
+        ),
+        rule(
+            "a close needs an open channel",
+            Acknowledged,
+            chunk(MessageKind::Close, ChunkKind::Final, (0, 0), 1, 1, b""),
+            S::BadTcpMessageTypeInvalid,
+        ),
     ]
 }
 
@@ -166,21 +191,61 @@ fn open_rules() -> Vec<Rule> {
     use StatusCode as S;
     let policy = |name: &str| open(0, &format!("http://opcfoundation.org/UA/SecurityPolicy#{name}"), 1, |_| {});
     vec![
-        rule("an open is one chunk", Acknowledged, patched(open(0, NONE, 1, |_| {}), 3, b"C"), S::BadTcpMessageTypeInvalid),
+        rule(
+            "an open is one chunk",
+            Acknowledged,
+            patched(open(0, NONE, 1, |_| {}), 3, b"C"),
+            S::BadTcpMessageTypeInvalid,
+        ),
         rule("an open has a bound", Acknowledged, b"OPNF\x01\x40\0\0".to_vec(), S::BadTcpMessageTooLarge),
         rule("Basic128Rsa15 is refused", Acknowledged, policy("Basic128Rsa15"), S::BadSecurityPolicyRejected),
         rule("Basic256 is refused", Acknowledged, policy("Basic256"), S::BadSecurityPolicyRejected),
         rule("an unknown policy is refused", Acknowledged, policy("Rot13"), S::BadSecurityPolicyRejected),
         rule("a protected open names its sender", Acknowledged, policy("Basic256Sha256"), S::BadSecurityChecksFailed),
         rule("a new channel has no id yet", Acknowledged, open(5, NONE, 1, |_| {}), S::BadTcpSecureChannelUnknown),
-        rule("without a policy the mode is None", Acknowledged, open(0, NONE, 1, |r| r.mode = MessageSecurityMode::Sign), S::BadSecurityModeRejected),
-        rule("the mode is a mode", Acknowledged, open(0, NONE, 1, |r| r.mode = MessageSecurityMode::Invalid), S::BadSecurityModeRejected),
-        rule("a new channel is issued, not renewed", Acknowledged, open(0, NONE, 1, |r| r.issue = false), S::BadRequestTypeInvalid),
-        rule("the body of an open is an OpenSecureChannelRequest", Acknowledged, opened_by_garbage(), S::BadDecodingError),
+        rule(
+            "without a policy the mode is None",
+            Acknowledged,
+            open(0, NONE, 1, |r| r.mode = MessageSecurityMode::Sign),
+            S::BadSecurityModeRejected,
+        ),
+        rule(
+            "the mode is a mode",
+            Acknowledged,
+            open(0, NONE, 1, |r| r.mode = MessageSecurityMode::Invalid),
+            S::BadSecurityModeRejected,
+        ),
+        rule(
+            "a new channel is issued, not renewed",
+            Acknowledged,
+            open(0, NONE, 1, |r| r.issue = false),
+            S::BadRequestTypeInvalid,
+        ),
+        rule(
+            "the body of an open is an OpenSecureChannelRequest",
+            Acknowledged,
+            opened_by_garbage(),
+            S::BadDecodingError,
+        ),
         rule("an open channel is renewed, not issued", Open, open(77, NONE, 52, |_| {}), S::BadRequestTypeInvalid),
-        rule("a renewal names its channel", Open, open(78, NONE, 52, |r| r.issue = false), S::BadTcpSecureChannelUnknown),
-        hidden("a renewal keeps the policy", Open, open(77, SecurityPolicyId::Basic256Sha256.uri(), 52, |_| {}), S::BadSecurityChecksFailed),
-        hidden("a renewal has the next sequence number", Open, open(77, NONE, 53, |r| r.issue = false), S::BadSequenceNumberInvalid),
+        rule(
+            "a renewal names its channel",
+            Open,
+            open(78, NONE, 52, |r| r.issue = false),
+            S::BadTcpSecureChannelUnknown,
+        ),
+        hidden(
+            "a renewal keeps the policy",
+            Open,
+            open(77, SecurityPolicyId::Basic256Sha256.uri(), 52, |_| {}),
+            S::BadSecurityChecksFailed,
+        ),
+        hidden(
+            "a renewal has the next sequence number",
+            Open,
+            open(77, NONE, 53, |r| r.issue = false),
+            S::BadSequenceNumberInvalid,
+        ),
     ]
 }
 
@@ -208,18 +273,58 @@ fn message_rules() -> Vec<Rule> {
         rule("a chunk has its headers", Open, b"MSGF\x0c\0\0\0\x4d\0\0\0".to_vec(), S::BadDecodingError),
         hidden("a sequence number is not skipped", Open, msg(Final, 53, 9, b"x"), S::BadSequenceNumberInvalid),
         hidden("a sequence number is not repeated", Open, msg(Final, 51, 9, b"x"), S::BadSequenceNumberInvalid),
-        hidden("a message is not repeated", Open, two(msg(Final, 52, 9, b"x"), msg(Final, 52, 9, b"x")), S::BadSequenceNumberInvalid),
-        hidden("chunks are not reordered", Open, two(msg(Intermediate, 53, 9, b"x"), msg(Final, 52, 9, b"x")), S::BadSequenceNumberInvalid),
+        hidden(
+            "a message is not repeated",
+            Open,
+            two(msg(Final, 52, 9, b"x"), msg(Final, 52, 9, b"x")),
+            S::BadSequenceNumberInvalid,
+        ),
+        hidden(
+            "chunks are not reordered",
+            Open,
+            two(msg(Intermediate, 53, 9, b"x"), msg(Final, 52, 9, b"x")),
+            S::BadSequenceNumberInvalid,
+        ),
         hidden("a sequence number wraps late only", Open, msg(Final, 1, 9, b"x"), S::BadSequenceNumberInvalid),
-        hidden("chunks of two messages are not interleaved", Open, two(msg(Intermediate, 52, 9, b"x"), msg(Final, 53, 10, b"x")), S::BadSecurityChecksFailed),
-        hidden("no open comes inside a message", Open, two(msg(Intermediate, 52, 9, b"x"), open(77, NONE, 53, |r| r.issue = false)), S::BadSecurityChecksFailed),
-        hidden("an abort is for the message at hand", Open, two(msg(Intermediate, 52, 9, b"x"), msg(Abort, 53, 10, &[0; 8])), S::BadSecurityChecksFailed),
+        hidden(
+            "chunks of two messages are not interleaved",
+            Open,
+            two(msg(Intermediate, 52, 9, b"x"), msg(Final, 53, 10, b"x")),
+            S::BadSecurityChecksFailed,
+        ),
+        hidden(
+            "no open comes inside a message",
+            Open,
+            two(msg(Intermediate, 52, 9, b"x"), open(77, NONE, 53, |r| r.issue = false)),
+            S::BadSecurityChecksFailed,
+        ),
+        hidden(
+            "an abort is for the message at hand",
+            Open,
+            two(msg(Intermediate, 52, 9, b"x"), msg(Abort, 53, 10, &[0; 8])),
+            S::BadSecurityChecksFailed,
+        ),
         rule("an abort has a status", Open, msg(Abort, 52, 9, b"x"), S::BadDecodingError),
-        hidden("a request id is used once at a time", Open, two(msg(Final, 52, 9, b"x"), msg(Final, 53, 9, b"x")), S::BadSecurityChecksFailed),
+        hidden(
+            "a request id is used once at a time",
+            Open,
+            two(msg(Final, 52, 9, b"x"), msg(Final, 53, 9, b"x")),
+            S::BadSecurityChecksFailed,
+        ),
         rule("a message has a bound in chunks", Open, many, S::BadRequestTooLarge),
         rule("a message has a bound in bytes", Open, large, S::BadRequestTooLarge),
-        rule("a close is one chunk", Open, chunk(MessageKind::Close, Intermediate, (77, 1), 52, 9, b""), S::BadTcpMessageTypeInvalid),
-        rule("a close names its token", Open, chunk(MessageKind::Close, Final, (77, 2), 52, 9, b""), S::BadSecureChannelTokenUnknown),
+        rule(
+            "a close is one chunk",
+            Open,
+            chunk(MessageKind::Close, Intermediate, (77, 1), 52, 9, b""),
+            S::BadTcpMessageTypeInvalid,
+        ),
+        rule(
+            "a close names its token",
+            Open,
+            chunk(MessageKind::Close, Final, (77, 2), 52, 9, b""),
+            S::BadSecureChannelTokenUnknown,
+        ),
         rule("clients send no errors", Open, b"ERRF\x10\0\0\0\0\0\0\0\0\0\0\0".to_vec(), S::BadTcpMessageTypeInvalid),
         rule("Hello does not come again", Open, hello_bytes(|_| {}), S::BadTcpMessageTypeInvalid),
     ]
@@ -418,27 +523,86 @@ fn deliver(server: &mut ServerChannel, bytes: &[u8]) -> Vec<ChannelEvent> {
 fn every_rule_of_protected_opens_and_renewals_holds() {
     type Change = fn(&mut Rogue, &World) -> Vec<u8>;
     let rows: [(&str, bool, Change, StatusCode, Reason); 9] = [
-        ("a nonce has the policy's length", false, |r, _| r.open(1, |q| q.nonce.truncate(31)), StatusCode::BadNonceInvalid, Reason::ProtocolMisbehavior),
-        ("a nonce is there", false, |r, _| r.open(1, |q| q.nonce.clear()), StatusCode::BadNonceInvalid, Reason::ProtocolMisbehavior),
-        ("the mode is offered", false, |r, _| r.open(1, |q| q.mode = MessageSecurityMode::None), StatusCode::BadSecurityModeRejected, Reason::ChannelPolicy),
-        ("the receiver is our certificate", false, |r, w| {
-            r.security.peer = Some(w.client.certificate.clone());
-            r.open(1, |_| {})
-        }, StatusCode::BadCertificateInvalid, Reason::ChannelSecurity),
-        ("a renewal keeps the mode", true, |r, _| r.open(2, |q| { q.issue = false; q.mode = MessageSecurityMode::Sign; }), StatusCode::BadSecurityChecksFailed, Reason::ChannelSecurity),
-        ("a renewal keeps the policy", true, |r, _| {
-            r.security.policy = SecurityPolicyId::Aes128Sha256RsaOaep;
-            r.open(2, |q| q.issue = false)
-        }, StatusCode::BadSecurityChecksFailed, Reason::ChannelSecurity),
-        ("a renewal keeps the certificate", true, |r, w| {
-            let other = identity("client2", 2048, 3);
-            let trusted = vec![w.client.certificate.clone(), other.certificate.clone()];
-            w.server_trust.store(Arc::new(crate::pki::TrustList { trusted, ..Default::default() }));
-            r.security.own = Some(Arc::new(other));
-            r.open(2, |q| q.issue = false)
-        }, StatusCode::BadSecurityChecksFailed, Reason::ChannelSecurity),
-        ("a renewal is a renewal", true, |r, _| r.open(2, |_| {}), StatusCode::BadRequestTypeInvalid, Reason::ProtocolMisbehavior),
-        ("a renewal is not replayed", true, |r, _| r.open(1, |q| q.issue = false), StatusCode::BadSecurityChecksFailed, Reason::ProtocolMisbehavior),
+        (
+            "a nonce has the policy's length",
+            false,
+            |r, _| r.open(1, |q| q.nonce.truncate(31)),
+            StatusCode::BadNonceInvalid,
+            Reason::ProtocolMisbehavior,
+        ),
+        (
+            "a nonce is there",
+            false,
+            |r, _| r.open(1, |q| q.nonce.clear()),
+            StatusCode::BadNonceInvalid,
+            Reason::ProtocolMisbehavior,
+        ),
+        (
+            "the mode is offered",
+            false,
+            |r, _| r.open(1, |q| q.mode = MessageSecurityMode::None),
+            StatusCode::BadSecurityModeRejected,
+            Reason::ChannelPolicy,
+        ),
+        (
+            "the receiver is our certificate",
+            false,
+            |r, w| {
+                r.security.peer = Some(w.client.certificate.clone());
+                r.open(1, |_| {})
+            },
+            StatusCode::BadCertificateInvalid,
+            Reason::ChannelSecurity,
+        ),
+        (
+            "a renewal keeps the mode",
+            true,
+            |r, _| {
+                r.open(2, |q| {
+                    q.issue = false;
+                    q.mode = MessageSecurityMode::Sign;
+                })
+            },
+            StatusCode::BadSecurityChecksFailed,
+            Reason::ChannelSecurity,
+        ),
+        (
+            "a renewal keeps the policy",
+            true,
+            |r, _| {
+                r.security.policy = SecurityPolicyId::Aes128Sha256RsaOaep;
+                r.open(2, |q| q.issue = false)
+            },
+            StatusCode::BadSecurityChecksFailed,
+            Reason::ChannelSecurity,
+        ),
+        (
+            "a renewal keeps the certificate",
+            true,
+            |r, w| {
+                let other = identity("client2", 2048, 3);
+                let trusted = vec![w.client.certificate.clone(), other.certificate.clone()];
+                w.server_trust.store(Arc::new(crate::pki::TrustList { trusted, ..Default::default() }));
+                r.security.own = Some(Arc::new(other));
+                r.open(2, |q| q.issue = false)
+            },
+            StatusCode::BadSecurityChecksFailed,
+            Reason::ChannelSecurity,
+        ),
+        (
+            "a renewal is a renewal",
+            true,
+            |r, _| r.open(2, |_| {}),
+            StatusCode::BadRequestTypeInvalid,
+            Reason::ProtocolMisbehavior,
+        ),
+        (
+            "a renewal is not replayed",
+            true,
+            |r, _| r.open(1, |q| q.issue = false),
+            StatusCode::BadSecurityChecksFailed,
+            Reason::ProtocolMisbehavior,
+        ),
     ];
     for (name, open_first, sends, told, reason) in rows {
         let world = World::new(2048, 2048);

@@ -1,0 +1,319 @@
+//! The server's end of a secure channel.
+
+mod input;
+mod open;
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use access_model::{AuditKind, Mono, Now, Reason};
+use opcua_types::StatusCode;
+
+use super::incoming::Incoming;
+use super::outgoing::{Outgoing, PeerLimits};
+use super::task::{Opened, Refused};
+use super::{ChannelAudit, ChannelConfig, ChannelEvent, ChannelSecurity, Encode, SendError};
+use crate::pki::{self, Purpose, TrustList};
+use crate::wire::{ErrorMessage, MAX_URL, MESSAGE_HEADER, Misbehavior};
+use crate::{Entropy, JobId, JobOutcome};
+
+/// Input beyond the message at hand that is kept while an OPN is worked on.
+const PIPELINE: usize = 8 * 1024;
+/// Bytes of a Hello with the longest URL, and a little more, so that a URL that is too long can be told so.
+const MAX_HELLO: usize = MESSAGE_HEADER + 24 + 2 * MAX_URL;
+
+/// An open channel.
+struct Open {
+    incoming: Incoming,
+    outgoing: Outgoing,
+    /// Requests that wait for an answer.
+    pending: Vec<u32>,
+    security: ChannelSecurity,
+}
+
+enum Phase {
+    /// Nothing came yet.
+    Hello,
+    /// Hello was answered.
+    Acknowledged,
+    Open(Box<Open>),
+    Closed,
+}
+
+/// One connection at a server, from Hello to its end.
+pub struct ServerChannel {
+    channel_id: u32,
+    config: Arc<ChannelConfig>,
+    phase: Phase,
+    endpoint_url: String,
+    /// Bytes that are no whole chunk yet, or wait.
+    input: Vec<u8>,
+    output: Vec<u8>,
+    events: VecDeque<ChannelEvent>,
+    /// Largest chunk from the peer, and what the peer takes.
+    receive_chunk: usize,
+    peer: PeerLimits,
+    /// The OPN that is being worked on.
+    job: Option<JobId>,
+    jobs: u32,
+    tokens: u32,
+    deadline: Mono,
+}
+
+impl ServerChannel {
+    /// A connection that was just accepted. `channel_id` is never 0 and never used twice while channels with it may live.
+    #[must_use]
+    pub fn new(channel_id: u32, config: Arc<ChannelConfig>, now: Now) -> Self {
+        let deadline = now.mono + config.hello_timeout;
+        Self {
+            channel_id,
+            config,
+            phase: Phase::Hello,
+            endpoint_url: String::new(),
+            input: Vec::new(),
+            output: Vec::new(),
+            events: VecDeque::new(),
+            receive_chunk: 0,
+            peer: PeerLimits { chunk: 0, message: 0, chunks: 0 },
+            job: None,
+            jobs: 0,
+            tokens: 0,
+            deadline,
+        }
+    }
+
+    /// Takes bytes from the peer; with none, goes on with what is buffered.
+    pub fn receive(&mut self, bytes: &[u8], now: Now, entropy: &mut dyn Entropy) {
+        if self.is_closed() {
+            return;
+        }
+        let mut held = std::mem::take(&mut self.input);
+        if held.is_empty() {
+            let used = self.consume(bytes, now, entropy);
+            self.keep(held, bytes.get(used..).unwrap_or_default());
+        } else {
+            held.extend_from_slice(bytes);
+            let used = self.consume(&held, now, entropy);
+            held.drain(..used.min(held.len()));
+            self.keep(held, &[]);
+        }
+    }
+
+    /// Takes the outcome of a job of this channel.
+    pub fn job_done(&mut self, id: JobId, outcome: JobOutcome, now: Now, entropy: &mut dyn Entropy) {
+        if self.job != Some(id) || self.is_closed() {
+            return;
+        }
+        self.job = None;
+        match outcome.downcast::<Result<Opened, Refused>>() {
+            Ok(outcome) => self.open_done(*outcome, now),
+            Err(_) => self.fail(StatusCode::BadInternalError, ""),
+        }
+        self.receive(&[], now, entropy);
+    }
+
+    /// Ends what is over at `now`.
+    pub fn handle_timeout(&mut self, now: Now) {
+        if let Phase::Open(open) = &mut self.phase {
+            open.incoming.expire(now.mono);
+            open.outgoing.expire(now.mono);
+        }
+        if now.mono < self.deadline || self.is_closed() {
+            return;
+        }
+        if matches!(self.phase, Phase::Open(_)) {
+            self.audit(
+                AuditKind::ChannelClosed,
+                Some(Reason::ChannelSecurity),
+                StatusCode::BadSecureChannelTokenUnknown,
+                "the security token ended and was not renewed".into(),
+                None,
+            );
+            self.end(StatusCode::BadSecureChannelTokenUnknown, "");
+        } else {
+            self.end(StatusCode::BadTimeout, "the channel was not opened in time");
+        }
+    }
+
+    /// When `handle_timeout` must be called; `None` when the channel is closed.
+    #[must_use]
+    pub fn poll_timeout(&self) -> Option<Mono> {
+        (!self.is_closed()).then_some(self.deadline)
+    }
+
+    /// The next event.
+    pub fn poll_event(&mut self) -> Option<ChannelEvent> {
+        self.events.pop_front()
+    }
+
+    /// Answers the request `request_id`: encodes a body, splits, protects and queues it. While a renewal is under way the
+    /// message waits for it, in order.
+    ///
+    /// # Errors
+    /// Nothing was queued, and the request still waits for its answer.
+    pub fn send(&mut self, request_id: u32, encode: Encode<'_>, now: Now) -> Result<(), SendError> {
+        let Phase::Open(open) = &mut self.phase else { return Err(SendError::NotOpen) };
+        let place = open.pending.iter().position(|id| *id == request_id).ok_or(SendError::UnknownRequest)?;
+        open.outgoing.send(request_id, encode, &mut self.output, now.mono)?;
+        open.pending.swap_remove(place);
+        Ok(())
+    }
+
+    /// Gives the request `request_id` up in the middle: the peer drops what it got of the answer, and the channel lives.
+    ///
+    /// # Errors
+    /// Nothing was queued.
+    pub fn abort(&mut self, request_id: u32, status: StatusCode, now: Now) -> Result<(), SendError> {
+        let Phase::Open(open) = &mut self.phase else { return Err(SendError::NotOpen) };
+        let place = open.pending.iter().position(|id| *id == request_id).ok_or(SendError::UnknownRequest)?;
+        open.outgoing.abort(request_id, status, &mut self.output, now.mono)?;
+        open.pending.swap_remove(place);
+        Ok(())
+    }
+
+    /// The request `request_id` will get no answer. Every `Message` ends in `send` or `forget`.
+    pub fn forget(&mut self, request_id: u32) {
+        if let Phase::Open(open) = &mut self.phase {
+            open.pending.retain(|id| *id != request_id);
+        }
+    }
+
+    /// Gives a body buffer back for the next message.
+    pub fn recycle(&mut self, body: Vec<u8>) {
+        if let Phase::Open(open) = &mut self.phase {
+            open.incoming.recycle(body);
+        }
+    }
+
+    /// Bytes for the peer; take them from the front.
+    pub fn outgoing(&mut self) -> &mut Vec<u8> {
+        &mut self.output
+    }
+
+    /// What was agreed; `None` before the channel is open.
+    #[must_use]
+    pub fn security(&self) -> Option<&ChannelSecurity> {
+        match &self.phase {
+            Phase::Open(open) => Some(&open.security),
+            _ => None,
+        }
+    }
+
+    /// The channel's id.
+    #[must_use]
+    pub fn channel_id(&self) -> u32 {
+        self.channel_id
+    }
+
+    /// The URL the client dialled, as its Hello says; empty before.
+    #[must_use]
+    pub fn endpoint_url(&self) -> &str {
+        &self.endpoint_url
+    }
+
+    /// Largest response body the client accepts, in bytes; 0 is no limit.
+    #[must_use]
+    pub fn peer_max_message(&self) -> u32 {
+        u32::try_from(self.peer.message).unwrap_or(u32::MAX)
+    }
+
+    /// Whether more bytes from the peer are welcome.
+    #[must_use]
+    pub fn wants_input(&self) -> bool {
+        self.takes_chunks()
+    }
+
+    /// Nothing is under way that later chunks must wait for, and neither requests nor answers pile up.
+    fn takes_chunks(&self) -> bool {
+        let limits = &self.config.limits;
+        let room = match &self.phase {
+            Phase::Closed => false,
+            Phase::Open(open) => open.pending.len() < limits.max_pending,
+            _ => true,
+        };
+        room && self.job.is_none() && self.output.len() < limits.max_outgoing
+    }
+
+    /// Whether the channel is over.
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        matches!(self.phase, Phase::Closed)
+    }
+
+    /// Validates the peer's certificate again, after the trust list changed; closes the channel when it fails.
+    pub fn recheck_trust(&mut self, now: Now) {
+        let Phase::Open(open) = &self.phase else { return };
+        let trust = self.config.trust.load_full();
+        if let Err(rejection) = trusted(&open.security, &trust, now) {
+            self.audit(AuditKind::ChannelClosed, Some(rejection.reason), rejection.status, rejection.detail, None);
+            self.end(StatusCode::BadSecurityChecksFailed, "");
+        }
+    }
+
+    /// Ends the channel: an ERR with `status` and `reason` (empty for security failures), then closed.
+    pub fn fail(&mut self, status: StatusCode, reason: &str) {
+        if !self.is_closed() {
+            self.audit(AuditKind::ChannelClosed, None, status, reason.to_owned(), None);
+            self.end(status, reason);
+        }
+    }
+
+    /// Ends the channel without a word, after an orderly end of the layer above or by the peer.
+    pub fn close(&mut self) {
+        if !self.is_closed() {
+            self.audit(AuditKind::ChannelClosed, None, StatusCode::Good, "closed in order".into(), None);
+            self.finish(StatusCode::Good);
+        }
+    }
+
+    /// Bytes held for input.
+    #[cfg(test)]
+    pub(super) fn held(&self) -> usize {
+        self.input.capacity()
+    }
+
+    #[cfg(test)]
+    pub(super) fn set_sequence(&mut self, send: u32, receive: u32) {
+        if let Phase::Open(open) = &mut self.phase {
+            open.outgoing.set_sequence(send);
+            open.incoming.set_sequence(receive);
+        }
+    }
+
+    fn misbehaved(&mut self, fault: Misbehavior) {
+        let kind = match self.phase {
+            Phase::Open(_) => AuditKind::ChannelClosed,
+            _ => AuditKind::ChannelOpened,
+        };
+        self.audit(kind, Some(fault.reason()), fault.true_status(), fault.to_string(), None);
+        self.end(fault.status(), &fault.told());
+    }
+
+    fn end(&mut self, status: StatusCode, reason: &str) {
+        ErrorMessage::put(status, reason, &mut self.output);
+        self.finish(status);
+    }
+
+    fn finish(&mut self, status: StatusCode) {
+        self.phase = Phase::Closed;
+        self.job = None;
+        self.input = Vec::new();
+        self.events.push_back(ChannelEvent::Closed { status });
+    }
+
+    fn audit(
+        &mut self,
+        kind: AuditKind,
+        reason: Option<Reason>,
+        status: StatusCode,
+        detail: String,
+        rejected: Option<Vec<u8>>,
+    ) {
+        self.events.push_back(ChannelEvent::Audit(ChannelAudit { kind, reason, status, detail, rejected }));
+    }
+}
+
+fn trusted(security: &ChannelSecurity, trust: &TrustList, now: Now) -> Result<(), pki::Rejection> {
+    let Some(peer) = &security.peer else { return Ok(()) };
+    pki::validate(peer, trust, Purpose::Client { application_uri: None }, now.unix)
+}
