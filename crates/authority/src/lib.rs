@@ -1,1 +1,31 @@
-//! The authorization service.
+//! The authorization service: who may have a token, and what happens to tokens that live.
+//!
+//! [`Authority`] is the core: it authenticates, decides with `pdp`, mints with `token`, keeps a journal and an audit
+//! trail in `store`, and decides every live token again whenever policy, plant or workflow change. Three faces ask it:
+//! HTTPS ([`serve`]: OAuth2, AuthZEN, administration, the control stream of [`control`]), an OPC UA endpoint
+//! ([`Authority::answer`]), and the program it is part of. It imports no gate: `cli` joins it to `gates::opcua`.
+
+mod clock;
+mod config;
+pub mod control;
+mod core;
+mod error;
+mod files;
+mod http;
+mod identify;
+mod issue;
+mod keys;
+mod live;
+mod opcua;
+mod passwords;
+mod standing;
+
+pub use clock::{Clock, system_clock};
+pub use config::{AuthorityConfig, PolicySource, PolicyTexts};
+pub use core::{Authority, Changed};
+pub use error::AuthorityError;
+pub use http::{InvalidTls, PASSWORD, Peer, router, serve, server_config};
+pub use identify::Client;
+pub use issue::{Flow, Issued, Refreshing, TokenRequest};
+pub use opcua::{IMPLICIT, ISSUED, USER_NAME};
+pub use passwords::{MAX_SECRET, hash_secret};

@@ -24,8 +24,8 @@ macro_rules! kinds {
         }
 
         impl Kinds {
-            pub(crate) fn new() -> Result<Self, cedar_policy::ParseErrors> {
-                Ok(Self { $($field: EntityTypeName::from_str(stringify!($variant))?,)+ })
+            pub(crate) fn new() -> Result<Self, Box<cedar_policy::ParseErrors>> {
+                Ok(Self { $($field: EntityTypeName::from_str(stringify!($variant)).map_err(Box::new)?,)+ })
             }
 
             pub(crate) fn uid(&self, kind: Kind, id: &str) -> EntityUid {

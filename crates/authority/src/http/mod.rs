@@ -1,0 +1,116 @@
+//! The HTTPS side: OAuth2, AuthZEN, administration, control stream. What is asked over which certificate is decided here;
+//! everything else is the core's.
+
+mod admin;
+mod authzen;
+mod discovery;
+mod oauth;
+mod serve;
+mod tls;
+
+use access_model::{Actor, Reason, Refusal, Thumbprint};
+use axum::extract::{DefaultBodyLimit, Query, State};
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use axum::{Extension, Json, Router};
+use serde::Deserialize;
+use serde_json::json;
+
+use crate::control::CONTENT_TYPE;
+use crate::core::Authority;
+
+pub use oauth::PASSWORD;
+pub use serve::serve;
+pub use tls::{InvalidTls, server_config};
+
+/// The largest body of a question: a subject token of 256 kB and its frame.
+const MAX_BODY: usize = 320 * 1_024;
+
+/// Who is at the other end of a connection.
+#[derive(Clone, Debug)]
+pub struct Peer {
+    /// The network address.
+    pub address: String,
+    /// The certificate whose private key the peer proved to hold in the TLS handshake. Nobody has said yet whose it is.
+    pub certificate: Option<Thumbprint>,
+}
+
+/// Every address of the authority. Each connection adds its [`Peer`] as an extension.
+pub fn router(authority: Authority) -> Router {
+    Router::new()
+        .route("/.well-known/openid-configuration", get(discovery::metadata))
+        .route("/.well-known/oauth-authorization-server", get(discovery::metadata))
+        .route("/oauth2/jwks", get(discovery::jwks))
+        .route("/oauth2/token", post(oauth::token))
+        .route("/access/v1/evaluation", post(authzen::evaluation))
+        .route("/access/v1/evaluations", post(authzen::evaluations))
+        .route("/.well-known/authzen-configuration", get(authzen::metadata))
+        .route("/control/v1/updates", get(updates))
+        .nest("/admin/v1", admin::routes(authority.clone()))
+        .layer(DefaultBodyLimit::max(MAX_BODY))
+        .with_state(authority)
+}
+
+#[derive(Deserialize)]
+struct Subscription {
+    audience: String,
+}
+
+async fn updates(
+    State(authority): State<Authority>,
+    Extension(peer): Extension<Peer>,
+    Query(wanted): Query<Subscription>,
+) -> Response {
+    let refused = |refusal: &Refusal| {
+        tracing::info!(address = peer.address, audience = wanted.audience, %refusal, "no control stream");
+        problem(refusal)
+    };
+    // A gate hears about its own server only: the list names live tokens.
+    let owner = match proven(&authority, &peer).await {
+        Ok((uri, _)) if uri == wanted.audience => Ok(()),
+        Ok((uri, _)) => {
+            Err(Refusal::new(Reason::UnknownClient, format!("`{uri}` asked for the updates of another server")))
+        }
+        Err(refusal) => Err(refusal),
+    };
+    match owner.and_then(|()| authority.updates(&wanted.audience)) {
+        Ok(updates) => {
+            let headers = [(header::CONTENT_TYPE, CONTENT_TYPE), (header::CACHE_CONTROL, "no-store")];
+            (headers, axum::body::Body::new(updates)).into_response()
+        }
+        Err(refusal) => refused(&refusal),
+    }
+}
+
+/// The owner of the peer's certificate, and the roles it has.
+async fn proven(authority: &Authority, peer: &Peer) -> Result<(String, Vec<String>), Refusal> {
+    let none = || Refusal::new(Reason::UnknownClient, "no client certificate was shown");
+    authority.roles_by_certificate(peer.certificate.ok_or_else(none)?).await
+}
+
+/// The same, when it has one of these roles.
+async fn proven_with_role(authority: &Authority, peer: &Peer, wanted: &[&[String]]) -> Result<Actor, Refusal> {
+    let (name, roles) = proven(authority, peer).await?;
+    if wanted.iter().any(|roles_wanted| roles_wanted.iter().any(|role| roles.contains(role))) {
+        return Ok(Actor { name, address: Some(peer.address.clone()), ..Actor::default() });
+    }
+    Err(Refusal::new(Reason::PolicyNoPermit, format!("`{name}` has none of the roles this needs")))
+}
+
+/// A refusal as HTTP says it: the reason's word, never the detail.
+fn problem(refusal: &Refusal) -> Response {
+    let status = match refusal.reason {
+        Reason::UnknownClient | Reason::UserCredentials => StatusCode::UNAUTHORIZED,
+        Reason::UnknownAudience => StatusCode::NOT_FOUND,
+        Reason::TooBusy | Reason::AuditUnavailable => StatusCode::SERVICE_UNAVAILABLE,
+        _ => StatusCode::FORBIDDEN,
+    };
+    (status, [(header::CACHE_CONTROL, "no-store")], Json(json!({ "error": refusal.reason.word() }))).into_response()
+}
+
+/// A mistake of the asker, who may know what it was.
+fn mistake(status: StatusCode, message: impl std::fmt::Display) -> Response {
+    let body = Json(json!({ "error": "invalid_request", "error_description": message.to_string() }));
+    (status, [(header::CACHE_CONTROL, "no-store")], body).into_response()
+}

@@ -1,0 +1,96 @@
+//! Sockets: accept, shake hands, serve. Bounded before anybody is known: connections, handshake time, header time.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use access_model::Thumbprint;
+use aws_lc_rs::digest::{SHA256, digest};
+use axum::Extension;
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use rustls::ServerConfig;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Semaphore, watch};
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+use tokio_rustls::TlsAcceptor;
+
+use super::{Peer, router};
+use crate::core::Authority;
+
+/// TCP accepted to TLS ready.
+const HANDSHAKE: Duration = Duration::from_secs(10);
+/// First byte of a request to the end of its headers; also how long an idle connection is kept.
+const HEADERS: Duration = Duration::from_secs(30);
+/// How long answers may take to end when the service stops.
+const FAREWELL: Duration = Duration::from_secs(2);
+
+/// Serves HTTPS until `stop` turns true or its sender is gone.
+pub async fn serve(
+    listener: TcpListener,
+    tls: Arc<ServerConfig>,
+    authority: Authority,
+    mut stop: watch::Receiver<bool>,
+) {
+    let free = Arc::new(Semaphore::new(authority.config().connections));
+    let acceptor = TlsAcceptor::from(tls);
+    let mut open = JoinSet::new();
+    loop {
+        // A connection beyond the bound waits in the socket's queue.
+        let Ok(permit) = Arc::clone(&free).acquire_owned().await else { break };
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            stopped = stop.wait_for(|stop| *stop) => {
+                drop(stopped);
+                break;
+            }
+        };
+        while open.try_join_next().is_some() {}
+        match accepted {
+            Ok((stream, address)) => {
+                let (acceptor, authority) = (acceptor.clone(), authority.clone());
+                open.spawn(async move {
+                    connection(stream, address.to_string(), acceptor, authority).await;
+                    drop(permit);
+                });
+            }
+            Err(error) => {
+                // Out of file descriptors: waiting is all that helps.
+                tracing::warn!(%error, "a connection could not be accepted");
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+        }
+    }
+    drop(listener);
+    let all = async { while open.join_next().await.is_some() {} };
+    let _ = timeout(FAREWELL, all).await;
+}
+
+async fn connection(stream: TcpStream, address: String, acceptor: TlsAcceptor, authority: Authority) {
+    // Revocations must not wait for more bytes to come.
+    let _ = stream.set_nodelay(true);
+    let stream = match timeout(HANDSHAKE, acceptor.accept(stream)).await {
+        Ok(Ok(stream)) => stream,
+        Ok(Err(error)) => return tracing::debug!(%error, address, "TLS handshake failed"),
+        Err(_) => return tracing::debug!(address, "TLS handshake took too long"),
+    };
+    let shown = stream.get_ref().1.peer_certificates().and_then(|chain| chain.first());
+    let certificate = shown.map(|leaf| thumbprint(leaf));
+    let peer = Peer { address, certificate };
+    let service = router(authority).layer(Extension(peer));
+    let mut builder = http1::Builder::new();
+    builder.timer(TokioTimer::new()).header_read_timeout(HEADERS).max_buf_size(64 * 1_024);
+    if let Err(error) = builder.serve_connection(TokioIo::new(stream), TowerToHyperService::new(service)).await {
+        tracing::debug!(%error, "a connection ended early");
+    }
+}
+
+/// SHA-256 over a DER certificate.
+pub(crate) fn thumbprint(der: &[u8]) -> Thumbprint {
+    let mut out = [0_u8; 32];
+    for (to, from) in out.iter_mut().zip(digest(&SHA256, der).as_ref()) {
+        *to = *from;
+    }
+    Thumbprint(out)
+}
