@@ -55,7 +55,8 @@ impl Server {
             Some(work) => {
                 let job = Job::new(self.jobs.id_for(id), move || work.run());
                 if self.submit(job).is_err() {
-                    let busy = TurnedAway::new(StatusCode::BadTcpServerTooBusy, Reason::TooBusy, "too many jobs are waiting");
+                    let busy =
+                        TurnedAway::new(StatusCode::BadTcpServerTooBusy, Reason::TooBusy, "too many jobs are waiting");
                     self.fail_activation(id, &busy, now);
                 }
             }
@@ -121,7 +122,8 @@ impl Server {
             }
             (Presented::Token(_), Some(token)) => self.present(id, &token, now),
             (Presented::UserName { .. } | Presented::Token(_), None) => {
-                let away = TurnedAway::new(StatusCode::BadIdentityTokenInvalid, Reason::TokenSecret, "there is no secret");
+                let away =
+                    TurnedAway::new(StatusCode::BadIdentityTokenInvalid, Reason::TokenSecret, "there is no secret");
                 self.fail_activation(id, &away, now);
             }
         }
@@ -155,7 +157,8 @@ impl Server {
             _ => return,
         };
         let granted = result.and_then(|token| {
-            let binding = self.gate_binding(id.0).ok_or_else(|| Refusal::new(Reason::NoGrant, "the channel is gone"))?;
+            let binding =
+                self.gate_binding(id.0).ok_or_else(|| Refusal::new(Reason::NoGrant, "the channel is gone"))?;
             self.gate.present(&token, &binding, now)
         });
         match granted {
@@ -227,7 +230,9 @@ impl Server {
             grant,
             proof,
             user,
-            roles: facts.map(|facts| facts.roles.iter().filter_map(|role| role_node(role)).collect()).unwrap_or_default(),
+            roles: facts
+                .map(|facts| facts.roles.iter().filter_map(|role| role_node(role)).collect())
+                .unwrap_or_default(),
             epoch: facts.and_then(|facts| facts.epoch),
         };
         let token_id = facts.and_then(|facts| facts.id.clone());
@@ -274,7 +279,8 @@ impl Server {
         let core = &mut session.core;
         let old = core.login.replace(login);
         let grant = core.login.as_ref().map(|login| login.grant);
-        core.actor.name = core.login.as_ref().and_then(|login| login.user.clone()).unwrap_or_else(|| "anonymous".to_owned());
+        core.actor.name =
+            core.login.as_ref().and_then(|login| login.user.clone()).unwrap_or_else(|| "anonymous".to_owned());
         core.nonce = nonce;
         core.conn = activation.conn;
         core.binding = activation.binding.clone();

@@ -278,7 +278,8 @@ mod tests {
 
     #[test]
     fn kinds_of_denial_are_bounded_and_none_is_lost() {
-        let mut log = AuditLog::new(AuditConfig { denials_per_second: 1, max_denial_kinds: 4, ..AuditConfig::default() });
+        let mut log =
+            AuditLog::new(AuditConfig { denials_per_second: 1, max_denial_kinds: 4, ..AuditConfig::default() });
         for scope in 0..10_000 {
             deny(&mut log, scope);
         }

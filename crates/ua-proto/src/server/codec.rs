@@ -72,8 +72,12 @@ impl TypeLoader for FewTypes {
         }
         let mut body = stream.take(length as u64);
         let decode: fn(&mut dyn Read, &Context<'_>) -> EncodingResult<Box<dyn DynEncodable>> = match known(id) {
-            Some(ObjectId::AnonymousIdentityToken_Encoding_DefaultBinary) => binary_decode_to_enc::<AnonymousIdentityToken>,
-            Some(ObjectId::UserNameIdentityToken_Encoding_DefaultBinary) => binary_decode_to_enc::<UserNameIdentityToken>,
+            Some(ObjectId::AnonymousIdentityToken_Encoding_DefaultBinary) => {
+                binary_decode_to_enc::<AnonymousIdentityToken>
+            }
+            Some(ObjectId::UserNameIdentityToken_Encoding_DefaultBinary) => {
+                binary_decode_to_enc::<UserNameIdentityToken>
+            }
             Some(ObjectId::X509IdentityToken_Encoding_DefaultBinary) => binary_decode_to_enc::<X509IdentityToken>,
             Some(ObjectId::IssuedIdentityToken_Encoding_DefaultBinary) => binary_decode_to_enc::<IssuedIdentityToken>,
             Some(ObjectId::DataChangeFilter_Encoding_DefaultBinary) => binary_decode_to_enc::<DataChangeFilter>,

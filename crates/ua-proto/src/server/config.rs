@@ -146,8 +146,10 @@ pub struct ServerLimits {
     pub max_waiting_jobs: usize,
     /// Most parked requests of one session.
     pub max_parked_per_session: usize,
-    /// Most bytes waiting for one peer; above it no more of its requests are taken, above twice that it is closed.
+    /// Bytes waiting for one peer above which no more of its requests are taken and no more values handed out.
     pub max_unsent: usize,
+    /// Bytes waiting for one peer above which it is closed: answers to requests taken before may still pile up.
+    pub max_backlog: usize,
     /// Shortest session timeout.
     pub min_session_timeout: Duration,
     /// Longest session timeout.
@@ -177,7 +179,8 @@ impl Default for ServerLimits {
             max_jobs: 16,
             max_waiting_jobs: 1_024,
             max_parked_per_session: 64,
-            max_unsent: 4 << 20,
+            max_unsent: 1 << 20,
+            max_backlog: 24 << 20,
             min_session_timeout: Duration::from_secs(1),
             max_session_timeout: Duration::from_secs(3_600),
             request_timeout: Duration::from_secs(60),

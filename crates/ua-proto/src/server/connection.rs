@@ -16,6 +16,8 @@ pub(crate) struct Connection {
     pub(crate) peer: String,
     /// Bytes that the shell took and could not send.
     pub(crate) unsent: usize,
+    /// Bytes in the channel's buffer when it was last looked at.
+    pub(crate) queued: usize,
     /// An `Output::Send` is on its way.
     pub(crate) send_queued: bool,
     /// Activated sessions on it.
@@ -28,16 +30,17 @@ pub(crate) struct Connection {
 
 impl Connection {
     pub(crate) fn new(channel: ServerChannel, peer: String) -> Self {
-        Self { channel, peer, unsent: 0, send_queued: false, active: 0, unactivated: 0, stalled: Vec::new() }
+        Self { channel, peer, unsent: 0, queued: 0, send_queued: false, active: 0, unactivated: 0, stalled: Vec::new() }
     }
 
     pub(crate) fn wants_input(&self, max_unsent: usize) -> bool {
-        self.unsent <= max_unsent && self.channel.wants_input()
+        self.unsent.saturating_add(self.queued) <= max_unsent && self.channel.wants_input()
     }
 
     /// Bytes that the peer has not taken.
     pub(crate) fn backlog(&mut self) -> usize {
-        self.unsent.saturating_add(self.channel.outgoing().len())
+        self.queued = self.channel.outgoing().len();
+        self.unsent.saturating_add(self.queued)
     }
 }
 
@@ -51,6 +54,7 @@ impl Server {
     pub(super) fn drained(&mut self, conn: ConnId, unsent: usize, now: Now) {
         let Some(connection) = self.connections.get_mut(&conn) else { return };
         connection.unsent = unsent;
+        connection.backlog();
         let stalled = std::mem::take(&mut connection.stalled);
         if connection.wants_input(self.config.limits.max_unsent) {
             connection.channel.receive(&[], now, &mut *self.entropy);
@@ -97,7 +101,7 @@ impl Server {
         if let Some(at) = connection.channel.poll_timeout() {
             self.timers.at_latest(Timer::Channel(conn), at);
         }
-        if connection.backlog() > self.config.limits.max_unsent.saturating_mul(2) {
+        if connection.backlog() > self.config.limits.max_backlog {
             connection.channel.outgoing().clear();
             connection.channel.fail(StatusCode::BadTcpNotEnoughResources, "");
             self.over(conn, now);
@@ -132,7 +136,12 @@ impl Server {
             .map(|session| session.core.key)
             .collect();
         for key in ended {
-            self.end_session(key, StatusCode::BadSecureChannelClosed, "the connection ended before it was activated", now);
+            self.end_session(
+                key,
+                StatusCode::BadSecureChannelClosed,
+                "the connection ended before it was activated",
+                now,
+            );
         }
         // Publish requests of this connection must not eat notifications that nobody would get.
         let orphans = self.sessions.iter().filter(|session| session.core.conn == conn).map(|session| session.core.key);
@@ -171,6 +180,7 @@ impl Server {
         if connection.channel.send(request_id, write, now).is_err() {
             connection.channel.forget(request_id);
         }
+        self.after(conn, now);
     }
 
     /// Answers a request; a response that cannot be sent becomes a fault.

@@ -74,7 +74,11 @@ impl Server {
         Some((binding, security.own.clone()))
     }
 
-    fn check_create(&self, asked: &CreateSessionRequest, binding: &Binding) -> Result<(), (StatusCode, Reason, String)> {
+    fn check_create(
+        &self,
+        asked: &CreateSessionRequest,
+        binding: &Binding,
+    ) -> Result<(), (StatusCode, Reason, String)> {
         if !self.config.endpoints.contains(&(binding.policy, binding.mode)) {
             let text = "no endpoint offers sessions with this policy and mode".to_owned();
             return Err((StatusCode::BadSecurityPolicyRejected, Reason::ChannelPolicy, text));
@@ -144,9 +148,11 @@ impl Server {
         let core = &session.core;
         let object = core.id.to_string();
         let url = asked.endpoint_url.as_ref();
-        let known = self.config.endpoint_urls.iter().any(|known| known.trim_end_matches('/') == url.trim_end_matches('/'));
+        let known =
+            self.config.endpoint_urls.iter().any(|known| known.trim_end_matches('/') == url.trim_end_matches('/'));
         let mismatch = if known { String::new() } else { format!(", dialled as `{url}`") };
-        let text = format!("session `{}` over {} in mode {:?}{mismatch}", core.name, core.binding.policy, core.binding.mode);
+        let text =
+            format!("session `{}` over {} in mode {:?}{mismatch}", core.name, core.binding.policy, core.binding.mode);
         let record = AuditRecord {
             detail: detail(text),
             ..event(now, AuditKind::SessionCreated, &core.actor, object, Outcome::Allowed)
@@ -196,7 +202,8 @@ impl Server {
         let _ = asked.delete_subscriptions;
         self.end_session(key, StatusCode::BadSessionClosed, "its client closed it", now);
         self.respond(request.conn, request.request_id, request.header.handle, now, |server, out| {
-            let response = CloseSessionResponse { response_header: response_header(now, asked.request_header.request_handle) };
+            let response =
+                CloseSessionResponse { response_header: response_header(now, asked.request_header.request_handle) };
             write_message(out, &response, &server.codec.context(0))
         });
         Ok(())
@@ -261,9 +268,15 @@ mod tests {
     #[test]
     fn timeouts_are_bounded() {
         let (least, most) = (Duration::from_secs(1), Duration::from_secs(100));
-        for (asked, expected) in
-            [(0.0, 100.0), (-1.0, 100.0), (f64::NAN, 100.0), (1.0, 1.0), (5_000.0, 5.0), (1e300, 100.0), (f64::INFINITY, 100.0)]
-        {
+        for (asked, expected) in [
+            (0.0, 100.0),
+            (-1.0, 100.0),
+            (f64::NAN, 100.0),
+            (1.0, 1.0),
+            (5_000.0, 5.0),
+            (1e300, 100.0),
+            (f64::INFINITY, 100.0),
+        ] {
             assert_eq!(timeout(asked, least, most), Duration::from_secs_f64(expected), "{asked}");
         }
     }

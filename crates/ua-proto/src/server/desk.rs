@@ -90,7 +90,11 @@ impl Desk<'_> {
         self.audit.denied(&denied, now, || {
             let object = space.id(node).to_string();
             let record = event(now, kind, &session.actor, object, Outcome::Denied(reason));
-            AuditRecord { detail: detail.to_owned(), epoch: session.login.as_ref().and_then(|login| login.epoch), ..record }
+            AuditRecord {
+                detail: detail.to_owned(),
+                epoch: session.login.as_ref().and_then(|login| login.epoch),
+                ..record
+            }
         });
     }
 

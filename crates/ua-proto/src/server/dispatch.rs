@@ -89,7 +89,9 @@ pub(crate) fn service(id: Option<u32>) -> Service {
     const READ: u32 = ObjectId::ReadRequest_Encoding_DefaultBinary as u32;
     match id {
         Some(READ) => Service::Read,
-        Some(id) => SERVICES.iter().find(|(known, _)| *known == id).map_or(Service::Unsupported, |(_, service)| *service),
+        Some(id) => {
+            SERVICES.iter().find(|(known, _)| *known == id).map_or(Service::Unsupported, |(_, service)| *service)
+        }
         None => Service::Unsupported,
     }
 }
@@ -157,7 +159,9 @@ impl Server {
         }
         let key = self.authorize(service, request, now)?;
         match service {
-            Service::Read => self.reply(key, request, now, |desk, _, out| read::read(desk, &request.header, request.rest, out)),
+            Service::Read => {
+                self.reply(key, request, now, |desk, _, out| read::read(desk, &request.header, request.rest, out))
+            }
             Service::Browse => {
                 let asked = self.codec.decode(request.whole)?;
                 self.reply(key, request, now, |desk, _, out| browse::browse(desk, &asked, out))

@@ -166,9 +166,8 @@ mod tests {
     #[test]
     fn issued_tokens_stand_only_on_protected_endpoints_and_clear_ones_only_on_encrypted() {
         let policy = SecurityPolicyId::Aes256Sha256RsaPss;
-        let ids = |endpoint| {
-            token_policies(&everything(), endpoint).into_iter().map(TokenPolicy::id).collect::<Vec<_>>()
-        };
+        let ids =
+            |endpoint| token_policies(&everything(), endpoint).into_iter().map(TokenPolicy::id).collect::<Vec<_>>();
         let encrypt = ids((policy, MessageSecurityMode::SignAndEncrypt));
         assert_eq!(encrypt, ["jwt_None", "jwt_Aes256_Sha256_RsaPss", "username_Aes256_Sha256_RsaPss", "anonymous"]);
         let sign = ids((policy, MessageSecurityMode::Sign));

@@ -126,7 +126,13 @@ impl Server {
         if let Err(refusal) = self.gate.on_update(update, now) {
             let record = AuditRecord {
                 detail: detail(refusal.detail),
-                ..event(now, AuditKind::Contact, &Actor::default(), "authority".to_owned(), Outcome::Denied(refusal.reason))
+                ..event(
+                    now,
+                    AuditKind::Contact,
+                    &Actor::default(),
+                    "authority".to_owned(),
+                    Outcome::Denied(refusal.reason),
+                )
             };
             self.count_denial(None, AuditKind::Contact, refusal.reason, now, record);
         }

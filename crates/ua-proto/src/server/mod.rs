@@ -41,6 +41,9 @@ mod updates;
 mod values;
 mod work;
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 

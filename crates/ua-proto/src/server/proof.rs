@@ -127,7 +127,8 @@ impl Work {
             policy.verify(key, &[certificate, &self.nonce].concat(), signature.value.signature.as_ref()).is_ok()
         };
         // The leaf is what everybody signs; the whole chain is allowed too (OPC 10000-4 §5.7.3.2).
-        if verify(own.certificate.der()) || (!own.certificate.issuers().is_empty() && verify(&own.certificate.chain())) {
+        if verify(own.certificate.der()) || (!own.certificate.issuers().is_empty() && verify(&own.certificate.chain()))
+        {
             return Ok(());
         }
         Err("the signature over the server nonce does not verify")
@@ -142,7 +143,9 @@ impl Work {
             signing_time: self.signing_time,
             max_legacy_blocks: self.max_legacy_blocks,
         };
-        opener.open(sealed, policy).map_err(|(reason, text)| TurnedAway::new(StatusCode::BadIdentityTokenInvalid, reason, text))
+        opener
+            .open(sealed, policy)
+            .map_err(|(reason, text)| TurnedAway::new(StatusCode::BadIdentityTokenInvalid, reason, text))
     }
 }
 

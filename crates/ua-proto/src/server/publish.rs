@@ -7,12 +7,12 @@ use opcua_types::{
     SetMonitoringModeResponse, SetPublishingModeResponse, StatusCode,
 };
 
+use super::Server;
 use super::codec::{response_header, write_message};
 use super::desk::Desk;
 use super::dispatch::{Request, Service};
 use super::session::UaSession;
 use super::timers::{SessionKey, Timer};
-use super::Server;
 use crate::channel::EncodeError;
 use crate::subscription::{PublishAnswer, PublishTicket, Subscriptions, WatchChange};
 

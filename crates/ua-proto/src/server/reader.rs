@@ -142,7 +142,7 @@ impl<'a> Reader<'a> {
             }
             4 => {
                 let namespace = self.u16()?;
-                NodeId::new(namespace, guid(self.array()?))
+                NodeId::new(namespace, Guid::from_bytes(self.array()?))
             }
             5 => {
                 let namespace = self.u16()?;
@@ -316,13 +316,6 @@ impl<'a> Reader<'a> {
         }
         Ok(())
     }
-}
-
-fn guid(bytes: [u8; 16]) -> Guid {
-    // Data1 to Data3 travel little-endian (OPC 10000-6 §5.1.3); `Guid::from_bytes` takes the textual order.
-    let [a, b, c, d, e, f, g, h, rest @ ..] = bytes;
-    let [i, j, k, l, m, n, o, p] = rest;
-    Guid::from_bytes([d, c, b, a, f, e, h, g, i, j, k, l, m, n, o, p])
 }
 
 /// The parts of a RequestHeader that matter, borrowed from the body.

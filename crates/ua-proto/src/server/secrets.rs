@@ -64,7 +64,8 @@ impl Opener<'_> {
         if !sealed.algorithm.is_empty() && sealed.algorithm != algorithms.encryption_uri() {
             return Err((Reason::TokenSecret, "the secret names another algorithm than the policy's".to_owned()));
         }
-        decrypt_legacy_secret(algorithms, &self.own.key, &sealed.bytes, self.nonce, self.max_legacy_blocks).map_err(refused)
+        decrypt_legacy_secret(algorithms, &self.own.key, &sealed.bytes, self.nonce, self.max_legacy_blocks)
+            .map_err(refused)
     }
 
     fn open_encrypted(

@@ -48,7 +48,12 @@ impl Server {
                 let ended: Vec<SessionKey> =
                     self.sessions.iter().filter(|s| s.core.conn == conn).map(|s| s.core.key).collect();
                 for key in ended {
-                    self.end_session(key, StatusCode::BadSessionClosed, "its client's certificate is not trusted any more", now);
+                    self.end_session(
+                        key,
+                        StatusCode::BadSessionClosed,
+                        "its client's certificate is not trusted any more",
+                        now,
+                    );
                 }
             }
             self.pump(conn, now);

@@ -89,7 +89,8 @@ impl Server {
 
     pub(super) fn write(&mut self, key: SessionKey, request: &Request<'_>, now: Now) -> Result<(), StatusCode> {
         self.room_to_park(key)?;
-        let plan = self.at_desk(key, now, |desk, _| write::plan(desk, request.rest)).ok_or(StatusCode::BadSessionClosed)??;
+        let plan =
+            self.at_desk(key, now, |desk, _| write::plan(desk, request.rest)).ok_or(StatusCode::BadSessionClosed)??;
         let parked = Parked {
             conn: request.conn,
             request_id: request.request_id,
@@ -103,7 +104,8 @@ impl Server {
 
     pub(super) fn call(&mut self, key: SessionKey, request: &Request<'_>, now: Now) -> Result<(), StatusCode> {
         self.room_to_park(key)?;
-        let plan = self.at_desk(key, now, |desk, _| call::plan(desk, request.rest)).ok_or(StatusCode::BadSessionClosed)??;
+        let plan =
+            self.at_desk(key, now, |desk, _| call::plan(desk, request.rest)).ok_or(StatusCode::BadSessionClosed)??;
         let parked = Parked {
             conn: request.conn,
             request_id: request.request_id,
@@ -157,7 +159,8 @@ impl Server {
                 self.values_changed(now);
             }
             What::Recording(items) => {
-                let (conn, request_id, handle, session) = (parked.conn, parked.request_id, parked.handle, parked.session);
+                let (conn, request_id, handle, session) =
+                    (parked.conn, parked.request_id, parked.handle, parked.session);
                 self.invoke(parked_as_call(conn, request_id, handle, session), items, now);
             }
             _ => {}
@@ -182,7 +185,11 @@ impl Server {
                     call::Planned::Call(_) => call::failed(status),
                 };
                 let results = items.into_iter().map(refused).collect();
-                self.respond_called(&parked_as_call(parked.conn, parked.request_id, parked.handle, parked.session), results, now);
+                self.respond_called(
+                    &parked_as_call(parked.conn, parked.request_id, parked.handle, parked.session),
+                    results,
+                    now,
+                );
             }
             _ => {}
         }

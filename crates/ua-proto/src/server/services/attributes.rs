@@ -58,7 +58,9 @@ pub(crate) fn read_attribute(desk: &Desk<'_>, node: NodeRef, attribute: Attribut
             Ok(Variant::Byte(u8::try_from(level.0 & 0xff).unwrap_or(0)))
         }
         AttributeId::UserExecutable => match space.attribute(node, AttributeId::Executable)? {
-            Variant::Boolean(executable) => Ok(Variant::Boolean(executable && desk.rights(node).contains(Rights::CALL))),
+            Variant::Boolean(executable) => {
+                Ok(Variant::Boolean(executable && desk.rights(node).contains(Rights::CALL)))
+            }
             _ => Err(StatusCode::BadAttributeIdInvalid),
         },
         AttributeId::UserWriteMask => match space.attribute(node, AttributeId::WriteMask)? {
@@ -117,7 +119,10 @@ fn user_role_permissions(desk: &Desk<'_>, node: NodeRef) -> Variant {
     }
     let permissions = PermissionType::from_bits_truncate(i32::try_from(rights.bits()).unwrap_or(0));
     let entry = |role: u32| {
-        Variant::ExtensionObject(ExtensionObject::new(RolePermissionType { role_id: NodeId::new(0, role), permissions }))
+        Variant::ExtensionObject(ExtensionObject::new(RolePermissionType {
+            role_id: NodeId::new(0, role),
+            permissions,
+        }))
     };
     let entries: Vec<Variant> = roles.into_iter().map(entry).collect();
     Variant::from((VariantScalarTypeId::ExtensionObject, entries))

@@ -1,9 +1,7 @@
 //! GetEndpoints and FindServers (OPC 10000-4 §5.5): the only services without a session.
 
 use access_model::Now;
-use opcua_types::{
-    FindServersRequest, FindServersResponse, GetEndpointsRequest, GetEndpointsResponse, StatusCode,
-};
+use opcua_types::{FindServersRequest, FindServersResponse, GetEndpointsRequest, GetEndpointsResponse, StatusCode};
 
 use crate::server::codec::{Codec, response_header, write_message};
 use crate::server::config::ServerConfig;

@@ -36,8 +36,7 @@ pub(crate) fn unregister(
 ) -> Result<(), StatusCode> {
     let count = request.nodes_to_unregister.as_ref().map_or(0, Vec::len);
     operations(count, desk.config.limits.operations.max_nodes_per_register_nodes)?;
-    let response = UnregisterNodesResponse {
-        response_header: response_header(desk.now, request.request_header.request_handle),
-    };
+    let response =
+        UnregisterNodesResponse { response_header: response_header(desk.now, request.request_header.request_handle) };
     write_message(out, &response, &desk.codec.context(0))
 }

@@ -1,0 +1,13 @@
+//! The server, driven in memory by channels of our own client: no sockets, a clock that the test moves.
+
+mod access;
+mod activation;
+mod bypass;
+mod expiry;
+mod keys;
+mod lifecycle;
+mod monitoring;
+mod pressure;
+mod records;
+mod services;
+mod world;

@@ -1,0 +1,138 @@
+//! Too many, too much, too long: what one peer can cost, and that others are served meanwhile (DESIGN D2).
+
+use std::time::Duration;
+
+use opcua_types::*;
+
+use super::keys::CLIENT;
+use super::services::value_of;
+use super::world::*;
+use crate::server::{ConnId, Input, ServerLimits};
+
+#[test]
+fn half_open_connections_make_room_for_those_who_log_in() {
+    let limits = ServerLimits { max_half_open: 100, ..ServerLimits::default() };
+    let mut world = Setup { limits, ..Setup::default() }.start();
+    let (conn, login) = world.log_in(ENCRYPT, "alice");
+    for peer in 10_000..11_000 {
+        world.input(Input::Accepted { conn: ConnId(peer), peer: "attacker".into() });
+    }
+    assert!(world.server.load().0 <= 101, "{:?}", world.server.load());
+    assert!(world.read_one(conn, &login, "Setpoint").is_ok(), "who is in stays in");
+    let (late, login) = world.log_in(ENCRYPT, "alice");
+    assert!(world.read_one(late, &login, "Setpoint").is_ok(), "and others still get in");
+}
+
+#[test]
+fn connections_are_bounded() {
+    let limits = ServerLimits { max_connections: 2, ..ServerLimits::default() };
+    let mut world = Setup { limits, ..Setup::default() }.start();
+    world.log_in(ENCRYPT, "alice");
+    world.log_in(ENCRYPT, "alice");
+    let third = world.dial(ENCRYPT, &CLIENT.clone());
+    world.run();
+    assert!(world.peers[&third].closed.is_some());
+    assert_eq!(world.server.load(), (2, 2));
+}
+
+#[test]
+fn a_connection_that_never_logs_in_ends() {
+    let mut world = World::new();
+    let silent = world.connect(ENCRYPT);
+    let (conn, login) = world.log_in(ENCRYPT, "alice");
+    world.pass(Duration::from_secs(31));
+    assert!(world.peers[&silent].closed.is_some());
+    assert!(world.read_one(conn, &login, "Setpoint").is_ok());
+    let close = CloseSessionRequest { request_header: world.header(&login.token), delete_subscriptions: true };
+    world.ask::<_, CloseSessionResponse>(conn, &close).unwrap();
+    world.pass(Duration::from_secs(31));
+    assert!(world.peers[&conn].closed.is_some(), "nor one whose sessions are closed");
+}
+
+#[test]
+fn the_oldest_session_that_was_not_activated_makes_room() {
+    let limits = ServerLimits { max_sessions: 2, ..ServerLimits::default() };
+    let mut world = Setup { limits, ..Setup::default() }.start();
+    let first = world.connect(ENCRYPT);
+    let mut oldest = world.create(first);
+    let (conn, login) = world.log_in(ENCRYPT, "alice");
+    let third = world.connect(ENCRYPT);
+    let mut newest = world.create(third);
+    assert_eq!(world.activate(first, &mut oldest, anonymous()), Err(StatusCode::BadSessionIdInvalid));
+    world.activate(third, &mut newest, anonymous()).unwrap();
+    let fourth = world.connect(ENCRYPT);
+    assert_eq!(world.try_create(fourth, |_| {}).err(), Some(StatusCode::BadTooManySessions));
+    assert!(world.read_one(conn, &login, "Setpoint").is_ok());
+}
+
+#[test]
+fn jobs_are_bounded_and_those_who_come_too_many_are_turned_away() {
+    let limits = ServerLimits { max_jobs: 2, max_waiting_jobs: 3, ..ServerLimits::default() };
+    let mut world = Setup { limits, ..Setup::default() }.start();
+    let (conn, login) = world.log_in(BARE, "alice");
+    world.hold_jobs = true;
+    let dialled: Vec<ConnId> = (0..10).map(|_| world.dial(ENCRYPT, &CLIENT.clone())).collect();
+    world.run();
+    assert_eq!(world.held_jobs.len(), 2, "no more than the pool may run");
+    let turned_away = dialled.iter().filter(|conn| world.peers[conn].closed.is_some()).count();
+    assert_eq!(turned_away, 5, "two run, three wait");
+    assert!(world.read_one(conn, &login, "Setpoint").is_ok(), "nobody waits for a signature of others");
+    while let Some(job) = world.held_jobs.pop_front() {
+        world.finish(job);
+        world.run();
+    }
+    let open = dialled.iter().filter(|conn| world.peers[conn].channel.security().is_some()).count();
+    assert_eq!(open, 5);
+}
+
+#[test]
+fn parked_requests_of_a_session_are_bounded() {
+    let limits = ServerLimits { max_parked_per_session: 3, ..ServerLimits::default() };
+    let mut world = Setup { limits, ..Setup::default() }.start();
+    let (conn, login) = world.log_in(ENCRYPT, "alice");
+    world.ledger = None;
+    let request = world.write_request(&login, vec![(id("Setpoint"), Variant::from(1.0))]);
+    for _ in 0..3 {
+        world.send(conn, &request);
+    }
+    let fourth = world.send(conn, &request);
+    assert_eq!(world.answer::<WriteResponse>(conn, fourth).unwrap().err(), Some(StatusCode::BadTooManyOperations));
+}
+
+#[test]
+fn a_peer_that_never_reads_is_not_served_further_and_others_are() {
+    let limits = ServerLimits { max_unsent: 50_000, max_backlog: 100_000, ..ServerLimits::default() };
+    let mut world = Setup { limits, ..Setup::default() }.start();
+    let (deaf, deaf_login) = world.log_in(ENCRYPT, "alice");
+    let (conn, login) = world.log_in(ENCRYPT, "alice");
+    world.peers.get_mut(&deaf).unwrap().deaf = true;
+    for _ in 0..200 {
+        if world.peers[&deaf].closed.is_some() {
+            break;
+        }
+        let request = ReadRequest {
+            request_header: world.header(&deaf_login.token),
+            nodes_to_read: Some(vec![value_of("Note"); 500]),
+            timestamps_to_return: TimestampsToReturn::Both,
+            max_age: 0.0,
+        };
+        world.send(deaf, &request);
+        let backlog = world.server.outgoing(deaf).map_or(0, |bytes| bytes.len());
+        assert!(backlog <= 100_000, "{backlog}");
+        assert_eq!(world.server.wants_input(deaf), backlog <= 50_000 && world.peers[&deaf].closed.is_none());
+    }
+    assert!(world.peers[&deaf].closed.is_some(), "a shell that reads on all the same ends at the second bound");
+    assert!(world.read_one(conn, &login, "Setpoint").is_ok());
+}
+
+#[test]
+fn responses_larger_than_the_client_takes_become_faults() {
+    let mut world = World::new();
+    let conn = world.connect(ENCRYPT);
+    let mut login = world.try_create(conn, |request| request.max_response_message_size = 8_192).unwrap();
+    let identity = world.user(conn, &login, "alice", "alice-password");
+    world.activate(conn, &mut login, identity).unwrap();
+    let many = vec![value_of("Note"); 1_000];
+    assert_eq!(world.read(conn, &login, many).err(), Some(StatusCode::BadResponseTooLarge));
+    assert!(world.read_one(conn, &login, "Note").is_ok());
+}
