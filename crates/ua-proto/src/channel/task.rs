@@ -204,7 +204,7 @@ impl OpenTask {
             channel_id: self.channel_id,
             token_id: self.token_id,
             lifetime_ms: u32::try_from(lifetime.as_millis()).unwrap_or(u32::MAX),
-            nonce: self.agreement.nonce().to_vec(),
+            nonce: self.agreement.nonce().to_vec().into(),
         };
         let sequence = SequenceHeader { number: self.reply_sequence, request_id };
         let put_body = |out: &mut Vec<u8>| response.put(self.now, out);

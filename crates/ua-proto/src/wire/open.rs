@@ -6,6 +6,7 @@ use opcua_types::{
     MessageSecurityMode, NodeId, OpenSecureChannelRequest, OpenSecureChannelResponse, RequestHeader, ResponseHeader,
     SecurityTokenRequestType, StatusCode,
 };
+use zeroize::Zeroizing;
 
 use super::{Misbehavior, Reader, put_bytes};
 use crate::pki::MAX_CHAIN_BYTES;
@@ -63,8 +64,8 @@ impl<'a> OpenHeader<'a> {
     }
 }
 
-/// What a channel needs of an OpenSecureChannelRequest.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// What a channel needs of an OpenSecureChannelRequest. It cannot be printed: the nonce makes the keys.
+#[derive(Clone, PartialEq, Eq)]
 pub struct OpenRequest {
     /// Joins request and response for the client.
     pub request_handle: u32,
@@ -73,7 +74,7 @@ pub struct OpenRequest {
     /// The mode.
     pub mode: MessageSecurityMode,
     /// The client's nonce.
-    pub nonce: Vec<u8>,
+    pub nonce: Zeroizing<Vec<u8>>,
     /// Lifetime in milliseconds.
     pub lifetime_ms: u32,
 }
@@ -89,7 +90,7 @@ impl OpenRequest {
             request_handle: request.request_header.request_handle,
             issue: request.request_type == SecurityTokenRequestType::Issue,
             mode: request.security_mode,
-            nonce: request.client_nonce.value.unwrap_or_default(),
+            nonce: Zeroizing::new(request.client_nonce.value.unwrap_or_default()),
             lifetime_ms: request.requested_lifetime,
         })
     }
@@ -112,8 +113,8 @@ impl OpenRequest {
     }
 }
 
-/// What a channel needs of an OpenSecureChannelResponse.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// What a channel needs of an OpenSecureChannelResponse. It cannot be printed: the nonce makes the keys.
+#[derive(Clone, PartialEq, Eq)]
 pub struct OpenResponse {
     /// From the request.
     pub request_handle: u32,
@@ -126,7 +127,7 @@ pub struct OpenResponse {
     /// Its lifetime in milliseconds.
     pub lifetime_ms: u32,
     /// The server's nonce.
-    pub nonce: Vec<u8>,
+    pub nonce: Zeroizing<Vec<u8>>,
 }
 
 impl OpenResponse {
@@ -142,7 +143,7 @@ impl OpenResponse {
             channel_id: response.security_token.channel_id,
             token_id: response.security_token.token_id,
             lifetime_ms: response.security_token.revised_lifetime,
-            nonce: response.server_nonce.value.unwrap_or_default(),
+            nonce: Zeroizing::new(response.server_nonce.value.unwrap_or_default()),
         })
     }
 

@@ -127,7 +127,7 @@ impl ClientChannel {
             if held.len() > self.receive_chunk + self.config.limits.max_outgoing {
                 return self.misbehaved(Misbehavior::TooMuch);
             }
-            self.input = held;
+            self.input = if held.is_empty() { Vec::new() } else { held };
         }
     }
 

@@ -32,7 +32,7 @@ impl ClientChannel {
             request_handle: request_id,
             issue: security.channel_id == 0,
             mode: self.config.mode,
-            nonce: agreement.nonce().to_vec(),
+            nonce: agreement.nonce().to_vec().into(),
             lifetime_ms: u32::try_from(self.config.lifetime.as_millis()).unwrap_or(u32::MAX),
         };
         let sequence = SequenceHeader { number, request_id };

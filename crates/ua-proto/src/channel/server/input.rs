@@ -23,6 +23,7 @@ impl ServerChannel {
             return self.misbehaved(Misbehavior::TooMuch);
         }
         if held.is_empty() {
+            // An idle connection holds no buffer.
             held = Vec::with_capacity(more.len());
         }
         held.extend_from_slice(more);

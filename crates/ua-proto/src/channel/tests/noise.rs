@@ -2,7 +2,7 @@
 
 use std::sync::OnceLock;
 
-use opcua_types::MessageSecurityMode;
+use opcua_types::{MessageSecurityMode, StatusCode};
 use proptest::prelude::*;
 
 use super::{MODES, POLICIES, Wire, World, closed, messages, opened};
@@ -62,6 +62,81 @@ fn noise() -> impl Strategy<Value = Vec<u8>> {
     prop_oneof![prop::collection::vec(any::<u8>(), 0..2000), start()]
 }
 
+/// One step in the life of a channel.
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    /// The client asks; so many bytes.
+    Ask(usize),
+    /// The server answers the oldest request.
+    Answer,
+    /// Bytes move, once.
+    Move,
+    /// Jobs are done.
+    Work,
+    /// Seconds pass.
+    Pass(u64),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        3 => (0usize..5000).prop_map(Step::Ask),
+        1 => Just(Step::Ask(150_000)),
+        3 => Just(Step::Answer),
+        6 => Just(Step::Move),
+        4 => Just(Step::Work),
+        2 => (1u64..30).prop_map(Step::Pass),
+    ]
+}
+
+/// Lives a channel; returns what was asked and what arrived, in order.
+fn live(wire: &mut Wire, steps: &[Step]) -> Result<(), TestCaseError> {
+    type Messages = Vec<(u32, Vec<u8>)>;
+    let (mut asked, mut waiting, mut answered) = (Messages::new(), Messages::new(), Messages::new());
+    wire.slow = true;
+    for (number, step) in steps.iter().enumerate() {
+        match *step {
+            Step::Ask(size) => {
+                let body = vec![number as u8; size];
+                if let Ok(id) = wire.client.send(&mut |out| super::put(out, &body), wire.now) {
+                    asked.push((id, body));
+                }
+            }
+            Step::Answer => {
+                if let Some((id, body)) = (!waiting.is_empty()).then(|| waiting.remove(0)) {
+                    let sent = wire.server.send(id, &mut |out| super::put(out, &body), wire.now);
+                    prop_assert!(
+                        sent.is_ok() || wire.server.is_closed() || wire.server.poll_timeout() <= Some(wire.now.mono)
+                    );
+                    if sent.is_ok() {
+                        answered.push((id, body));
+                    }
+                }
+            }
+            Step::Move => drop(wire.step()),
+            Step::Work => drop(wire.work()),
+            Step::Pass(seconds) => wire.pass(std::time::Duration::from_secs(seconds)),
+        }
+        let arrived = wire.requests();
+        prop_assert!(asked.len() >= arrived.len());
+        let expected: Vec<_> = asked.drain(..arrived.len()).collect();
+        prop_assert_eq!(&arrived, &expected);
+        waiting.extend(arrived);
+        let responses = wire.responses();
+        prop_assert!(answered.len() >= responses.len());
+        let expected: Vec<_> = answered.drain(..responses.len()).collect();
+        prop_assert_eq!(&responses, &expected);
+        if matches!(step, Step::Pass(_)) {
+            prop_assert!(wire.server.poll_timeout().is_none_or(|at| at > wire.now.mono));
+            prop_assert!(wire.client.poll_timeout().is_none_or(|at| at > wire.now.mono));
+        }
+        // A life by the rules ends by time or not at all.
+        let fair = [None, Some(StatusCode::BadSecureChannelTokenUnknown)];
+        prop_assert!(fair.contains(&closed(&wire.at_server)), "{:?}", wire.at_server);
+        prop_assert!(fair.contains(&closed(&wire.at_client)), "{:?}", wire.at_client);
+    }
+    Ok(())
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
 
@@ -82,6 +157,14 @@ proptest! {
         let mut seen = drain(&mut wire.server);
         prop_assert!(!protected || messages(&mut seen).is_empty());
         wire.client.receive(&piece, wire.now, &mut Counting(1));
+    }
+
+    #[test]
+    fn any_life_by_the_rules_keeps_order_and_ends_by_time_only(
+        mut wire in any_channel(),
+        steps in prop::collection::vec(step(), 1..120),
+    ) {
+        live(&mut wire, &steps)?;
     }
 
     #[test]

@@ -41,7 +41,7 @@ fn request(change: impl FnOnce(&mut OpenRequest)) -> OpenRequest {
         request_handle: 1,
         issue: true,
         mode: MessageSecurityMode::None,
-        nonce: Vec::new(),
+        nonce: Vec::new().into(),
         lifetime_ms: 100_000,
     };
     change(&mut request);
@@ -495,7 +495,7 @@ impl Rogue {
     fn open(&mut self, number: u32, change: impl FnOnce(&mut OpenRequest)) -> Vec<u8> {
         let request = request(|request| {
             request.mode = self.security.mode;
-            request.nonce = self.agreement.nonce().to_vec();
+            request.nonce = self.agreement.nonce().to_vec().into();
             change(request);
         });
         let sequence = SequenceHeader { number, request_id: number };
