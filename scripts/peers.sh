@@ -70,7 +70,7 @@ open62541() {
     fresh open62541 "$sum" && return
     local here=$peers/open62541
     open62541_library "$here"
-    for program in client server; do
+    for program in client server bench; do
         cc -std=c11 -O2 -Wall -D_GNU_SOURCE -I"$here/install/include" "$interop/open62541/$program.c" -o "$here/open62541-$program" \
             -L"$here/install/lib" -lopen62541 -Wl,-rpath,"$here/install/lib"
         starter "open62541-$program" "'$here/open62541-$program'"

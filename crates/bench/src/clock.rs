@@ -1,6 +1,6 @@
 //! The one place where this crate reads a clock.
 
-use std::time::Instant;
+use std::time::{Instant, SystemTime};
 
 /// Elapsed time.
 #[derive(Clone, Copy, Debug)]
@@ -18,5 +18,48 @@ impl Stopwatch {
     #[must_use]
     pub fn seconds(&self) -> f64 {
         self.0.elapsed().as_secs_f64()
+    }
+}
+
+/// Today's date in UTC, as `2026-11-21`.
+#[must_use]
+pub fn today() -> String {
+    #[expect(clippy::disallowed_methods, reason = "records carry the date on which they were taken")]
+    let now = SystemTime::now();
+    let seconds = now.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    date(i64::try_from(seconds / 86_400).unwrap_or(0))
+}
+
+/// The date `days` days after 1970-01-01, in the Gregorian calendar. Years begin in March here, so that a leap day is
+/// the last day of its year; 400 years have 146,097 days.
+fn date(days: i64) -> String {
+    let days = days + 719_468;
+    let (era, day) = (days.div_euclid(146_097), days.rem_euclid(146_097));
+    let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
+    let day = day - (365 * year + year / 4 - year / 100);
+    let month = (5 * day + 2) / 153;
+    let day = day - (153 * month + 2) / 5 + 1;
+    let month = if month < 10 { month + 3 } else { month - 9 };
+    let year = year + era * 400 + i64::from(month <= 2);
+    format!("{year:04}-{month:02}-{day:02}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::date;
+
+    #[test]
+    fn dates_follow_the_calendar() {
+        let cases = [
+            (0, "1970-01-01"),
+            (59, "1970-03-01"),
+            (11_016, "2000-02-29"),
+            (19_782, "2024-02-29"),
+            (20_453, "2025-12-31"),
+            (47_541, "2100-03-01"),
+        ];
+        for (days, expected) in cases {
+            assert_eq!(date(days), expected);
+        }
     }
 }

@@ -1,7 +1,16 @@
 //! Load, measurement and records: our server beside its peers, in the same run.
 
 pub mod clock;
+pub mod files;
+pub mod fixture;
+pub mod journal;
+pub mod load;
 pub mod measures;
 pub mod process;
 pub mod random;
 pub mod record;
+pub mod serve;
+pub mod subject;
+
+/// Why a measure could not be taken: for whoever started it to read.
+pub type Failed = Box<dyn std::error::Error + Send + Sync>;

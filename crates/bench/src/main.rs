@@ -1,15 +1,66 @@
-//! `bench`: runs the measures and appends them to `bench-runs/<date>-<machine>/measures.jsonl`.
+//! `bench [--quick] [measure...]`: takes the measures and appends them to `bench-runs/<date>-<machine>/measures.jsonl`.
+//!
+//! `bench serve FOLDER NODES` makes it one of the measured processes: our server.
 
-use bench::measures;
-use bench::record::{Record, table};
+use std::path::PathBuf;
+use std::process::ExitCode;
 
-fn main() -> std::process::ExitCode {
-    let which: Vec<String> = std::env::args().skip(1).collect();
-    let wants = |name: &str| which.is_empty() || which.iter().any(|word| word == name);
-    let mut records: Vec<Record> = Vec::new();
-    if wants("pdp") {
-        records.extend(measures::pdp::run(7));
+use bench::Failed;
+use bench::load::Security;
+use bench::measures::{Bench, bytes, instructions, pdp, services};
+use bench::record::table;
+use bench::serve;
+
+type Measure = fn(&mut Bench) -> Result<(), Failed>;
+
+/// The measures by the names under which they are asked for.
+const MEASURES: [(&str, Measure); 7] = [
+    ("read.none", |bench| services::reads(bench, Security::None)),
+    ("read.encrypt", |bench| services::reads(bench, Security::Encrypt)),
+    ("connect", services::connects),
+    ("node.bytes", bytes::nodes),
+    ("idle.rss", bytes::idle),
+    ("check.instructions", instructions::run),
+    ("pdp", pdp::run),
+];
+
+fn main() -> ExitCode {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let result = match words.as_slice() {
+        ["serve", folder, nodes] => nodes
+            .parse()
+            .map_err(Failed::from)
+            .and_then(|nodes| serve::run(&serve::Options { folder: PathBuf::from(folder), nodes })),
+        words => take(words),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("bench: {error}");
+            ExitCode::FAILURE
+        }
     }
-    println!("{}", table(&records));
-    std::process::ExitCode::SUCCESS
+}
+
+fn take(words: &[&str]) -> Result<(), Failed> {
+    let (quick, wanted): (Vec<&str>, Vec<&str>) = words.iter().partition(|word| **word == "--quick");
+    if let Some(unknown) = wanted.iter().find(|word| !MEASURES.iter().any(|(name, _)| name == *word)) {
+        let names: Vec<&str> = MEASURES.iter().map(|(name, _)| *name).collect();
+        return Err(format!("there is no measure `{unknown}`; there are {}", names.join(", ")).into());
+    }
+    let mut bench = Bench::open(!quick.is_empty())?;
+    let mut failed = Vec::new();
+    for (name, measure) in MEASURES {
+        if wanted.is_empty() || wanted.contains(&name) {
+            eprintln!("{name}");
+            // One measure that cannot be taken does not cost the others.
+            if let Err(error) = measure(&mut bench) {
+                eprintln!("  not taken: {error}");
+                failed.push(name);
+            }
+        }
+    }
+    println!("{}", table(bench.records()));
+    if failed.is_empty() { Ok(()) } else { Err(format!("not taken: {}", failed.join(", ")).into()) }
 }

@@ -7,9 +7,10 @@ use std::hint::black_box;
 use access_model::{AccessRequest, Action, Epoch, Principal, UnixTime};
 use pdp::{Snapshot, Sources};
 
+use super::Bench;
+use crate::Failed;
 use crate::clock::Stopwatch;
 use crate::random::Random;
-use crate::record::Record;
 
 /// Decisions in one run.
 const DECISIONS: u32 = 50_000;
@@ -123,18 +124,14 @@ fn measure(entities: u32, runs: usize) -> Vec<f64> {
     figures
 }
 
-/// Runs the measures.
-#[must_use]
-pub fn run(runs: usize) -> Vec<Record> {
-    let command = "cargo run --release -p bench -- pdp";
-    let large = measure(12_000, runs);
-    let small = measure(120, runs);
+/// Takes both measures.
+///
+/// # Errors
+/// They cannot be kept.
+pub fn run(bench: &mut Bench) -> Result<(), Failed> {
+    let large = measure(12_000, bench.runs);
+    let small = measure(120, bench.runs);
     let growth: Vec<f64> = large.iter().zip(&small).map(|(large, small)| large / small).collect();
-    [
-        Record::alone("pdp.decide.12000", "us", &large, 8.0, command),
-        Record::alone("pdp.decide.growth", "of the 120-entity figure", &growth, 1.2, command),
-    ]
-    .into_iter()
-    .flatten()
-    .collect()
+    bench.alone("pdp.decide.12000", "us", &large, 8.0, "pdp")?;
+    bench.alone("pdp.decide.growth", "of the 120-entity figure", &growth, 1.2, "pdp")
 }
