@@ -6,6 +6,7 @@ import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.security.Security;
 import java.security.cert.X509Certificate;
 import java.util.ArrayList;
 import java.util.Arrays;
@@ -15,6 +16,7 @@ import java.util.TreeSet;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
 import javax.crypto.Cipher;
+import org.bouncycastle.jce.provider.BouncyCastleProvider;
 import org.eclipse.milo.opcua.sdk.client.OpcUaClient;
 import org.eclipse.milo.opcua.sdk.client.identity.AnonymousProvider;
 import org.eclipse.milo.opcua.sdk.client.identity.IdentityProvider;
@@ -64,6 +66,8 @@ public final class Client {
   }
 
   public static void main(String[] arguments) {
+    // The JDK has no RSASSA-PSS under the name that Milo asks for.
+    Security.addProvider(new BouncyCastleProvider());
     Map<String, String> given = Shared.options(arguments, List.of("anonymous", "legacy", "clear"));
     System.exit(new Client(given).run() ? 0 : 1);
   }
