@@ -22,6 +22,12 @@ pub use ledger::{
     tail, verify,
 };
 
+/// A time as people and log servers read it: RFC 3339 in UTC with microseconds.
+#[must_use]
+pub fn rfc3339(at: access_model::UnixTime) -> String {
+    ledger::rfc3339::format(at)
+}
+
 /// When a write counts as done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Sync {

@@ -1,0 +1,73 @@
+//! `trapkey config`.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+use serde_json::json;
+
+use super::Common;
+use super::policy::Texts;
+use crate::answer::Answer;
+use crate::config::{Config, Overrides, TEMPLATE};
+use crate::failure::Failure;
+use crate::files;
+
+/// What to do with the configuration.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Read the configuration and every file it names, and say what is wrong
+    Check,
+    /// Print the configuration as it is used, with defaults and overrides
+    Show,
+    /// Write a commented configuration with every key
+    Init(Init),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Init {
+    /// The file to write; must not exist
+    #[arg(default_value = "trapkey.toml")]
+    file: PathBuf,
+}
+
+pub(crate) fn run(command: Command, common: &Common) -> Result<Answer, Failure> {
+    match command {
+        Command::Check => check(common),
+        Command::Show => show(common),
+        Command::Init(args) => init(&args),
+    }
+}
+
+fn check(common: &Common) -> Result<Answer, Failure> {
+    let config = common.config.load()?;
+    let snapshot = Texts::read(config.plant.clone())?.snapshot()?;
+    problems(&config)?;
+    let overrides = Overrides::from_environment();
+    let names: Vec<&str> = overrides.names().collect();
+    let mut text = format!("{} is sound: ", common.config.path().display());
+    text += &format!("{} policies, {} servers", snapshot.policies(), snapshot.plant().servers.len());
+    if !names.is_empty() {
+        text += &format!("; overridden by {}", names.join(", "));
+    }
+    Ok(Answer::ok(text, json!({"ok": true, "overrides": names})))
+}
+
+/// What can be read but not used.
+fn problems(config: &Config) -> Result<(), Failure> {
+    if config.audit.rotate_mib == 0 {
+        return Err(Failure::bad_input("`rotate_mib` in `[audit]` must be at least 1"));
+    }
+    Ok(())
+}
+
+fn show(common: &Common) -> Result<Answer, Failure> {
+    let config = common.config.load()?;
+    let text = toml::to_string(&config).map_err(|error| Failure::from_error(&error))?;
+    Ok(Answer::ok(text, serde_json::to_value(&config).unwrap_or_default()))
+}
+
+fn init(args: &Init) -> Result<Answer, Failure> {
+    files::create(&args.file, TEMPLATE.as_bytes(), false)?;
+    let file = args.file.display().to_string();
+    Ok(Answer::ok(format!("wrote {file}"), json!({"file": file})))
+}

@@ -1,0 +1,43 @@
+//! One file per command.
+
+pub(crate) mod audit;
+pub(crate) mod backup;
+pub(crate) mod certs;
+pub(crate) mod configuration;
+pub(crate) mod policy;
+pub(crate) mod token;
+
+use std::future::Future;
+
+use crate::answer::{Answer, Output};
+use crate::args::{Args, Command};
+use crate::config::Place;
+use crate::failure::Failure;
+
+/// What every command may need besides its own arguments.
+#[derive(Clone, Debug)]
+pub(crate) struct Common {
+    /// How results are printed.
+    pub(crate) output: Output,
+    /// Where the configuration is.
+    pub(crate) config: Place,
+}
+
+pub(crate) fn run(args: Args) -> Result<Answer, Failure> {
+    let common = Common { output: args.output, config: Place::new(args.config) };
+    match args.command {
+        Command::Audit(command) => audit::run(command, &common),
+        Command::Backup(args) => backup::backup(&args, &common),
+        Command::Restore(args) => backup::restore(&args, &common),
+        Command::Certs(command) => certs::run(command, &common),
+        Command::Config(command) => configuration::run(command, &common),
+        Command::Demo(args) => crate::demo::run(&args, common.output),
+        Command::Policy(command) => policy::run(command, &common),
+        Command::Token(command) => token::run(command, &common),
+    }
+}
+
+/// Runs a future on a small runtime of its own.
+pub(crate) fn block_on<T>(future: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+    tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(future)
+}

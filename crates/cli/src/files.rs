@@ -1,0 +1,78 @@
+//! The one place of this crate that touches the file system: what people name on the command line.
+#![expect(clippy::disallowed_methods, reason = "the program reads the files its user names")]
+
+use std::fs;
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::failure::{Failure, unreadable};
+
+/// Configuration, plant, policies: no text that people write is longer.
+const MAX_TEXT: u64 = 64 * 1024 * 1024;
+
+/// The text of a file.
+pub(crate) fn text(path: &Path) -> Result<Arc<str>, Failure> {
+    let bytes = bytes(path)?;
+    let text = String::from_utf8(bytes);
+    text.map(Arc::from).map_err(|_| Failure::bad_input(format!("`{}` is not UTF-8 text", path.display())))
+}
+
+/// The bytes of a file, or of the standard input for `-`.
+pub(crate) fn bytes(path: &Path) -> Result<Vec<u8>, Failure> {
+    let read = || -> io::Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        if path == Path::new("-") {
+            io::Read::read_to_end(&mut io::Read::take(io::stdin().lock(), MAX_TEXT), &mut bytes)?;
+            return Ok(bytes);
+        }
+        if fs::metadata(path)?.len() > MAX_TEXT {
+            return Err(io::Error::new(io::ErrorKind::FileTooLarge, "it has more than 64 MiB"));
+        }
+        fs::read(path)
+    };
+    read().map_err(|error| unreadable(path, &error))
+}
+
+pub(crate) fn exists(path: &Path) -> bool {
+    path.symlink_metadata().is_ok()
+}
+
+pub(crate) fn make_folder(path: &Path) -> Result<(), Failure> {
+    let made = fs::DirBuilder::new().recursive(true).create(path);
+    made.map_err(|error| {
+        Failure::unavailable(format!("cannot make the folder `{}`", path.display())).because_of(Some(&error))
+    })
+}
+
+/// Makes a file that must not exist yet; `private` ones are readable by their owner only.
+pub(crate) fn create(path: &Path, bytes: &[u8], private: bool) -> Result<(), Failure> {
+    let mode = if private { 0o600 } else { 0o644 };
+    let write = || -> io::Result<()> {
+        let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(mode).open(path)?;
+        file.write_all(bytes)?;
+        file.sync_all()
+    };
+    write().map_err(|error| {
+        let failure = Failure::unavailable(format!("cannot write `{}`", path.display())).because_of(Some(&error));
+        if error.kind() == io::ErrorKind::AlreadyExists { failure.into_bad_input() } else { failure }
+    })
+}
+
+/// A file to write an export to; replaced if it is there.
+pub(crate) fn overwrite(path: &Path) -> Result<fs::File, Failure> {
+    fs::OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(0o600)
+        .open(path)
+        .map_err(|error| Failure::unavailable(format!("cannot write `{}`", path.display())).because_of(Some(&error)))
+}
+
+/// Permission bits.
+pub(crate) fn mode(path: &Path) -> io::Result<u32> {
+    use std::os::unix::fs::PermissionsExt;
+    Ok(fs::metadata(path)?.permissions().mode() & 0o777)
+}
