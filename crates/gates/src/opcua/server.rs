@@ -23,7 +23,12 @@ use crate::clock;
 use crate::pool::Pool;
 
 /// Something to do on the server's thread, between two inputs.
-type Command = Box<dyn FnOnce(&mut Server, Now) + Send>;
+enum Command {
+    /// Look at or change the server.
+    Run(Box<dyn FnOnce(&mut Server, Now) + Send>),
+    /// End it. The thread ends although handles are left.
+    Stop,
+}
 
 /// Commands that may wait at once; a sender waits beyond that.
 const COMMANDS: usize = 256;
@@ -66,15 +71,16 @@ impl ServerHandle {
         command: impl FnOnce(&mut Server, Now) -> T + Send + 'static,
     ) -> Result<T, Stopped> {
         let (answer, result) = oneshot::channel();
-        let command: Command = Box::new(move |server, now| drop(answer.send(command(server, now))));
-        self.commands.send(command).await.map_err(|_| Stopped)?;
+        let command = Box::new(move |server: &mut Server, now| drop(answer.send(command(server, now))));
+        self.commands.send(Command::Run(command)).await.map_err(|_| Stopped)?;
         result.await.map_err(|_| Stopped)
     }
 
     /// Stops the server: sessions end, connections close, the thread ends.
     pub async fn stop(&self) {
-        let _ended = self.with(|server, now| server.handle_input(Input::Shutdown, now)).await;
-        self.commands.closed().await;
+        if self.commands.send(Command::Stop).await.is_ok() {
+            self.commands.closed().await;
+        }
     }
 }
 
@@ -164,7 +170,7 @@ async fn timer(running: &Rc<Running>) {
 }
 
 async fn commands(running: &Rc<Running>, mut queue: mpsc::Receiver<Command>) {
-    while let Some(command) = queue.recv().await {
+    while let Some(Command::Run(command)) = queue.recv().await {
         command(&mut running.core.borrow_mut(), clock::now());
         running.pump();
     }
