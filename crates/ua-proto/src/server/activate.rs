@@ -229,6 +229,10 @@ impl Server {
         let login = Login {
             grant,
             proof,
+            certificate: match &activation.presented {
+                Presented::Certificate { certificate, .. } => Some(certificate.clone()),
+                _ => None,
+            },
             user,
             roles: facts
                 .map(|facts| facts.roles.iter().filter_map(|role| role_node(role)).collect())

@@ -193,6 +193,26 @@ impl Default for ServerLimits {
     }
 }
 
+impl ServerLimits {
+    /// The limits as the address space publishes them: what is told is what is kept.
+    #[must_use]
+    pub fn published(&self) -> Limits {
+        let number = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
+        let subscriptions = &self.subscriptions;
+        Limits {
+            max_browse_continuation_points: u16::try_from(self.max_continuation_points).unwrap_or(u16::MAX),
+            max_sessions: number(self.max_sessions),
+            max_subscriptions: number(self.max_sessions.saturating_mul(subscriptions.max_subscriptions)),
+            max_subscriptions_per_session: number(subscriptions.max_subscriptions),
+            max_monitored_items: number(self.max_sessions.saturating_mul(subscriptions.max_items)),
+            max_monitored_items_per_subscription: number(subscriptions.max_items),
+            max_monitored_items_queue_size: subscriptions.max_queue_size,
+            min_sample_rate: subscriptions.min_sampling_interval.as_secs_f64() * 1_000.0,
+            ..self.operations
+        }
+    }
+}
+
 /// What the server does about its audit records.
 #[derive(Clone, Debug)]
 pub struct AuditConfig {

@@ -213,7 +213,9 @@ impl Server {
     /// activated session, a grant that stands. Checked for every request (P0 section 3).
     #[inline]
     fn authorize(&mut self, service: Service, request: &Request<'_>, now: Now) -> Result<SessionKey, StatusCode> {
-        let session = self.sessions.by_token(request.header.token).ok_or(StatusCode::BadSessionIdInvalid)?;
+        let Some(session) = self.sessions.by_token(request.header.token) else {
+            return Err(self.unknown_token(request.conn, service.kind(), now));
+        };
         let core = &mut session.core;
         let key = core.key;
         if core.conn != request.conn {
@@ -234,6 +236,18 @@ impl Server {
         let record = event(now, service.kind(), &core.actor, String::new(), Outcome::Denied(reason));
         self.count_denial(Some(key), service.kind(), reason, now, record);
         Err(StatusCode::BadUserAccessDenied)
+    }
+
+    /// A token that opens no session: stale, or guessed.
+    #[cold]
+    fn unknown_token(&mut self, conn: ConnId, kind: AuditKind, now: Now) -> StatusCode {
+        let actor = self.channel_actor(conn);
+        let record = AuditRecord {
+            detail: "no session has this authentication token".to_owned(),
+            ..event(now, kind, &actor, String::new(), Outcome::Denied(Reason::NoGrant))
+        };
+        self.count_denial(None, kind, Reason::NoGrant, now, record);
+        StatusCode::BadSessionIdInvalid
     }
 
     /// Somebody uses a session from a channel that is not its own. The session itself is not touched: its owner must not

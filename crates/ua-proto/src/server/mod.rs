@@ -28,6 +28,7 @@ mod dispatch;
 mod endpoints;
 mod grants;
 mod identity;
+mod io;
 mod jobs;
 mod parked;
 mod proof;
@@ -45,22 +46,20 @@ mod work;
 mod tests;
 
 use std::collections::{BTreeMap, VecDeque};
-use std::fmt;
 
-use access_model::{AuditRecord, Mono, Now, Refusal, Thumbprint};
-use opcua_types::{DataValue, MessageSecurityMode, NodeId, StatusCode, Variant};
-use pep::{Gate, GateEvent, GrantRequest, Identity};
-use zeroize::Zeroizing;
+use access_model::{Mono, Now};
+use pep::Gate;
 
-use crate::crypto::SecurityPolicyId;
+use crate::Entropy;
 use crate::space::{NodeRef, Space};
-use crate::{Entropy, Job, JobId, JobOutcome};
 
 pub use audit::{AuditId, Audited};
 pub use config::{
     AuditConfig, AuditFailMode, EndpointSecurity, Identities, IssuedTokens, IssuerEndpoint, ServerConfig, ServerLimits,
     TokenForm,
 };
+
+pub use io::{Answer, AskId, Caller, ConnId, Input, Invocation, InvokeId, LoginId, Output, Secret};
 
 use admission::Admission;
 use audit::AuditLog;
@@ -70,228 +69,6 @@ use jobs::JobDesk;
 use parked::ParkedRequests;
 use session::Sessions;
 use timers::Timers;
-
-/// Names a connection; the shell chooses it and does not use it again while the connection lives.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ConnId(pub u64);
-
-/// Names a login that the shell is asked to check.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct LoginId(pub u64);
-
-/// Names a method call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct InvokeId(pub u64);
-
-/// Names a grant that the shell is asked to fetch from the authority.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct AskId(pub u64);
-
-/// Something that happened outside.
-#[derive(Debug)]
-pub enum Input<'a> {
-    /// A peer connected.
-    Accepted {
-        /// Its name from now on.
-        conn: ConnId,
-        /// Its network address, for the audit.
-        peer: String,
-    },
-    /// Bytes from a peer.
-    Bytes {
-        /// Which.
-        conn: ConnId,
-        /// The bytes.
-        bytes: &'a [u8],
-    },
-    /// Bytes went out to a peer.
-    Drained {
-        /// Which.
-        conn: ConnId,
-        /// How many bytes the shell took from [`Server::outgoing`] and could not hand to the peer yet.
-        unsent: usize,
-    },
-    /// The peer is gone.
-    Disconnected {
-        /// Which.
-        conn: ConnId,
-    },
-    /// A job is done.
-    JobDone {
-        /// Which.
-        id: JobId,
-        /// What [`Job::run`] gave.
-        outcome: JobOutcome,
-    },
-    /// A method call came back.
-    Answer {
-        /// Which.
-        id: InvokeId,
-        /// With what.
-        answer: Answer,
-    },
-    /// A login was checked.
-    Authenticated {
-        /// Which.
-        id: LoginId,
-        /// Who it is, or why not. Unknown users and wrong passwords must not differ in time or reason.
-        result: Result<Identity, Refusal>,
-    },
-    /// A grant was fetched.
-    Fetched {
-        /// Which.
-        id: AskId,
-        /// The token, or why there is none.
-        result: Result<Vec<u8>, Refusal>,
-    },
-    /// A record that asked for it was acknowledged.
-    Audited {
-        /// Which.
-        id: AuditId,
-        /// How it went.
-        result: Audited,
-    },
-    /// A signed update from the authority.
-    ControlUpdate(&'a [u8]),
-    /// The authority was heard of.
-    ContactFound,
-    /// The authority is out of reach.
-    ContactLost,
-    /// The trust list was swapped: live channels are looked at again.
-    TrustChanged,
-    /// The server's own certificate was swapped.
-    IdentityChanged,
-    /// The application sets a value.
-    SetValue {
-        /// Of which variable.
-        node: NodeRef,
-        /// To what.
-        value: DataValue,
-    },
-    /// The server ends: every connection is told and closed.
-    Shutdown,
-}
-
-/// Something to do outside.
-#[derive(Debug)]
-pub enum Output {
-    /// [`Server::outgoing`] holds bytes for this connection.
-    Send {
-        /// Which.
-        conn: ConnId,
-    },
-    /// Write out what is left, then close the connection; it is forgotten here.
-    Close {
-        /// Which.
-        conn: ConnId,
-        /// The last bytes for it.
-        rest: Vec<u8>,
-    },
-    /// Run this on the pool.
-    Job(Job),
-    /// Call a method of the application.
-    Invoke {
-        /// Names the call.
-        id: InvokeId,
-        /// The call.
-        invocation: Box<Invocation>,
-    },
-    /// Check a user name and password; the work must be the same for unknown users.
-    Authenticate {
-        /// Names the login.
-        id: LoginId,
-        /// The user name.
-        name: String,
-        /// The password.
-        password: Secret,
-    },
-    /// Keep a record.
-    Audit {
-        /// Acknowledge under this id.
-        id: Option<AuditId>,
-        /// The record.
-        record: AuditRecord,
-    },
-    /// A client wrote a value; it is in the address space already.
-    Written {
-        /// Of which variable.
-        node: NodeRef,
-        /// The value as it came.
-        value: DataValue,
-    },
-    /// Fetch a token for a client that has none.
-    AskGrant {
-        /// Names the request.
-        id: AskId,
-        /// The request.
-        request: Box<GrantRequest>,
-    },
-    /// Something happened to a grant or the gate; sessions were taken care of already. On
-    /// [`GateEvent::NeedFullList`] fetch the full list from the authority.
-    Gate(GateEvent),
-    /// A certificate was rejected: keep it where an operator finds it.
-    Rejected {
-        /// As the peer sent it.
-        certificate: Vec<u8>,
-    },
-}
-
-/// Bytes that are wiped after use and never printed.
-#[derive(Clone)]
-pub struct Secret(pub Zeroizing<Vec<u8>>);
-
-impl fmt::Debug for Secret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Secret(..)")
-    }
-}
-
-/// Who calls a method.
-#[derive(Clone, Debug)]
-pub struct Caller {
-    /// The session.
-    pub session: NodeId,
-    /// ClientUserId; none when anonymous.
-    pub user: Option<String>,
-    /// Role names of the session's grant.
-    pub roles: Vec<String>,
-    /// The ApplicationUri that the client's certificate proves.
-    pub application: Option<String>,
-    /// That certificate.
-    pub certificate: Option<Thumbprint>,
-    /// How the channel is protected.
-    pub policy: SecurityPolicyId,
-    /// How the channel is protected.
-    pub mode: MessageSecurityMode,
-    /// The peer's network address.
-    pub address: String,
-}
-
-/// A method call on its way to the application.
-#[derive(Clone, Debug)]
-pub struct Invocation {
-    /// Who calls.
-    pub caller: Caller,
-    /// The object.
-    pub object: NodeId,
-    /// The method.
-    pub method: NodeId,
-    /// The method's node.
-    pub method_node: NodeRef,
-    /// The arguments; number and types fit the method's InputArguments, structures are still the bytes they came in.
-    pub inputs: Vec<Variant>,
-}
-
-/// What a method gave.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Answer {
-    /// The status of the call.
-    pub status: StatusCode,
-    /// The status of each argument, when one was at fault.
-    pub input_results: Vec<StatusCode>,
-    /// The results.
-    pub outputs: Vec<Variant>,
-}
 
 /// The machine.
 pub struct Server {
@@ -317,7 +94,10 @@ pub struct Server {
 impl Server {
     /// A server over an address space and a gate.
     #[must_use]
-    pub fn new(config: ServerConfig, space: Space, gate: Gate, entropy: Box<dyn Entropy + Send>) -> Self {
+    pub fn new(config: ServerConfig, mut space: Space, gate: Gate, entropy: Box<dyn Entropy + Send>) -> Self {
+        if let Some(facts) = space.server_facts_mut() {
+            facts.limits = config.limits.published();
+        }
         Self {
             codec: Codec::new(),
             jobs: JobDesk::new(config.limits.max_jobs, config.limits.max_waiting_jobs),

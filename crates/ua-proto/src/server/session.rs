@@ -52,6 +52,8 @@ pub(crate) enum Proof {
 pub(crate) struct Login {
     pub(crate) grant: GrantId,
     pub(crate) proof: Proof,
+    /// The user's certificate, when that was the proof.
+    pub(crate) certificate: Option<Arc<Certificate>>,
     /// ClientUserId (OPC 10000-5 §6.4.3); none when anonymous.
     pub(crate) user: Option<String>,
     /// Roles of the well-known set, as node numbers of namespace 0.

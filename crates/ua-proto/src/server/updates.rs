@@ -3,8 +3,10 @@
 use access_model::Now;
 use opcua_types::{DataValue, StatusCode};
 
+use super::session::UaSession;
 use super::timers::{SessionKey, Timer};
 use super::{ConnId, Server};
+use crate::pki::{Certificate, Purpose, validate};
 use crate::space::NodeRef;
 
 impl Server {
@@ -57,6 +59,25 @@ impl Server {
                 }
             }
             self.pump(conn, now);
+        }
+        self.recheck_users(now);
+    }
+
+    /// Users who logged in with a certificate that is not trusted any more lose their sessions.
+    fn recheck_users(&mut self, now: Now) {
+        let trust = self.config.identities.certificate.as_ref().map(|trust| trust.load_full());
+        let distrusted = |certificate: &Certificate| {
+            trust.as_ref().is_none_or(|trust| validate(certificate, trust, Purpose::User, now.unix).is_err())
+        };
+        let certificate = |s: &&UaSession| s.core.login.as_ref().and_then(|login| login.certificate.clone());
+        let ended: Vec<SessionKey> = self
+            .sessions
+            .iter()
+            .filter(|session| certificate(session).is_some_and(|certificate| distrusted(&certificate)))
+            .map(|session| session.core.key)
+            .collect();
+        for key in ended {
+            self.end_session(key, StatusCode::BadSessionClosed, "its user's certificate is not trusted any more", now);
         }
     }
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 use access_model::{AuditKind, Reason};
 use opcua_types::*;
 
+use super::ask::*;
 use super::keys::*;
 use super::world::*;
 use crate::crypto::{SecurityPolicyId, encrypt_legacy_secret, seal_rsa_secret};
@@ -28,33 +29,10 @@ fn every_identity_logs_in_on_every_endpoint_that_lists_it() {
             let user = world.user(conn, &login, "alice", "alice-password");
             world.activate(conn, &mut login, user).unwrap();
             assert_eq!(world.read_one(conn, &login, "Setpoint"), Ok(Variant::from(20.0)), "{endpoint:?}");
-            x509(&mut world, conn, &mut login, &USER, None).unwrap();
+            world.activate_x509(conn, &mut login, &USER, None).unwrap();
             assert_eq!(world.read_one(conn, &login, "Setpoint"), Ok(Variant::from(20.0)), "{endpoint:?}");
         }
     }
-}
-
-/// Activates with a user certificate; `nonce` is what the user signs, the last one unless given.
-fn x509(
-    world: &mut World,
-    conn: crate::server::ConnId,
-    login: &mut Login,
-    user: &crate::pki::OwnIdentity,
-    nonce: Option<ByteString>,
-) -> Result<(), StatusCode> {
-    let policy = match world.peers[&conn].security.0 {
-        SecurityPolicyId::None => SecurityPolicyId::Basic256Sha256,
-        policy => policy,
-    };
-    let identity = ExtensionObject::new(X509IdentityToken {
-        policy_id: format!("certificate_{}", policy.name()).into(),
-        certificate_data: ByteString::from(user.certificate.der().to_vec()),
-    });
-    let mut request = world.activation(conn, login, identity);
-    request.user_token_signature = sign(user, policy, &nonce.unwrap_or(login.nonce.clone()));
-    let response: ActivateSessionResponse = world.ask(conn, &request)?;
-    login.nonce = response.server_nonce;
-    Ok(())
 }
 
 #[test]
@@ -275,16 +253,16 @@ fn user_certificates_must_be_trusted_and_sign_the_last_nonce() {
     let conn = world.connect(ENCRYPT);
     let mut login = world.create(conn);
     let stale = ByteString::from(vec![3_u8; 32]);
-    assert_eq!(x509(&mut world, conn, &mut login, &USER, Some(stale)), Err(StatusCode::BadUserSignatureInvalid));
+    assert_eq!(world.activate_x509(conn, &mut login, &USER, Some(stale)), Err(StatusCode::BadUserSignatureInvalid));
     assert_eq!(world.last_reason(AuditKind::SessionActivated), Some(Reason::UserSignature));
-    assert_eq!(x509(&mut world, conn, &mut login, &OTHER, None), Err(StatusCode::BadIdentityTokenRejected));
+    assert_eq!(world.activate_x509(conn, &mut login, &OTHER, None), Err(StatusCode::BadIdentityTokenRejected));
     assert_eq!(world.last_reason(AuditKind::SessionActivated), Some(Reason::CertificateUntrusted));
     let broken = ExtensionObject::new(X509IdentityToken {
         policy_id: "certificate_Basic256Sha256".into(),
         certificate_data: ByteString::from(vec![1, 2, 3]),
     });
     assert_eq!(world.activate(conn, &mut login, broken), Err(StatusCode::BadIdentityTokenInvalid));
-    assert_eq!(x509(&mut world, conn, &mut login, &USER, None), Ok(()));
+    assert_eq!(world.activate_x509(conn, &mut login, &USER, None), Ok(()));
 }
 
 #[test]

@@ -8,6 +8,7 @@ use pep::{FailMode, GateEvent};
 use token::control::{Replacement, Revocation, Update, seal};
 use token::{RightsClaim, map_digest};
 
+use super::ask::*;
 use super::keys::{ISSUER, SERVER_URI};
 use super::services::value_of;
 use super::world::*;

@@ -5,6 +5,7 @@ use std::time::Duration;
 use access_model::{AuditKind, Reason};
 use opcua_types::*;
 
+use super::ask::*;
 use super::keys::{OTHER, trust};
 use super::world::*;
 use crate::server::{Input, ServerLimits};
@@ -151,6 +152,7 @@ fn guessed_tokens_open_nothing() {
         let guess = Login { token: node, nonce: ByteString::null() };
         assert_eq!(world.read_one(conn, &guess, "Setpoint"), Err(StatusCode::BadSessionIdInvalid));
     }
+    assert_eq!(world.last_reason(AuditKind::Read), Some(Reason::NoGrant), "guessing is on record");
 }
 
 #[test]
@@ -220,6 +222,21 @@ fn distrusted_certificates_end_their_channels_and_sessions() {
     assert!(world.peers[&conn].closed.is_some());
     assert!(world.peers[&bare].closed.is_none());
     assert_eq!(world.server.load(), (1, 0));
+}
+
+#[test]
+fn distrusted_user_certificates_end_their_sessions() {
+    let mut world = World::new();
+    let conn = world.connect(ENCRYPT);
+    let mut login = world.create(conn);
+    world.activate_x509(conn, &mut login, &super::keys::USER, None).unwrap();
+    world.input(Input::TrustChanged);
+    assert!(world.read_one(conn, &login, "Setpoint").is_ok());
+    let trusted = world.server.config.identities.certificate.clone().unwrap();
+    trusted.store(trust(&[&OTHER]).load_full());
+    world.input(Input::TrustChanged);
+    assert_eq!(world.read_one(conn, &login, "Setpoint"), Err(StatusCode::BadSessionIdInvalid));
+    assert!(world.peers[&conn].closed.is_none(), "the application is trusted as before");
 }
 
 #[test]

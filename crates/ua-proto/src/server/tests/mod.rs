@@ -2,6 +2,7 @@
 
 mod access;
 mod activation;
+mod ask;
 mod bypass;
 mod expiry;
 mod keys;

@@ -8,6 +8,7 @@ use pep::FailMode;
 use token::control::{Replacement, Revocation, Update, seal};
 use token::{RightsClaim, map_digest};
 
+use super::ask::*;
 use super::keys::{ISSUER, SERVER_URI};
 use super::world::*;
 use crate::server::{ConnId, Input};

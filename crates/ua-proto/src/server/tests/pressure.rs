@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use opcua_types::*;
 
+use super::ask::*;
 use super::keys::CLIENT;
 use super::services::value_of;
 use super::world::*;

@@ -5,6 +5,7 @@ use std::time::Duration;
 use access_model::{AuditKind, Outcome, Reason};
 use opcua_types::*;
 
+use super::ask::*;
 use super::services::value_of;
 use super::world::*;
 use crate::server::{AuditConfig, AuditFailMode, Audited, Input};
