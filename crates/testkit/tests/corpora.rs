@@ -1,0 +1,45 @@
+//! The corpora of the fuzz targets, replayed: every input that was ever kept returns.
+
+#![allow(clippy::disallowed_methods, reason = "reads the corpora of this repository")]
+
+use std::path::PathBuf;
+
+use testkit::fuzz::TARGETS;
+
+fn corpora() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../fuzz")
+}
+
+fn replay(name: &str) {
+    let (_, target) = TARGETS.iter().find(|(known, _)| *known == name).expect("a target of this name");
+    let mut inputs = Vec::new();
+    for folder in ["corpus", "finds"] {
+        let Ok(entries) = std::fs::read_dir(corpora().join(folder).join(name)) else { continue };
+        inputs.extend(entries.map(|entry| entry.unwrap().path()));
+    }
+    inputs.sort();
+    assert!(inputs.len() >= 3, "the corpus of `{name}` is missing");
+    for path in inputs {
+        let bytes = std::fs::read(&path).unwrap();
+        // The name shows which input did not return.
+        println!("{}", path.display());
+        target(&bytes);
+    }
+}
+
+macro_rules! replays {
+    ($($name:ident)*) => { $(#[test] fn $name() { replay(stringify!($name)); })* };
+}
+
+replays!(transport channel services tokens policy config);
+
+#[test]
+fn every_target_is_replayed_and_short_inputs_return() {
+    assert_eq!(TARGETS.map(|(name, _)| name), ["transport", "channel", "services", "tokens", "policy", "config"]);
+    for (_, target) in TARGETS {
+        for first in (0..=u8::MAX).step_by(5) {
+            target(&[first]);
+        }
+        target(&[]);
+    }
+}

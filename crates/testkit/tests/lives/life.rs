@@ -1,0 +1,667 @@
+//! One life: the world, what ought to be true in it, and the steps.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use access_model::{Action, AuditKind, Epoch, Outcome, UnixTime};
+use opcua_types::{
+    AttributeId, CallMethodRequest, CallRequest, CreateMonitoredItemsRequest, CreateSubscriptionRequest,
+    DataChangeNotification, DataValue, MonitoredItemCreateRequest, MonitoringMode, MonitoringParameters, NodeId,
+    PublishRequest, ReadRequest, ReadValueId, StatusCode, TimestampsToReturn, Variant, WriteRequest, WriteValue,
+};
+use pep::{Contact, FailMode};
+use testkit::keys::{AUTHORITY, CLIENT_A, CLIENT_B, SERVER, SERVER_URI, trusting};
+use testkit::world::{
+    AUTHORITY_NAME, Peer, SCOPES, SessionPeer, Setup, URL, VARIABLES, World, method_id, scope_map, variable_id,
+};
+use token::control::{Replacement, Revocation, Update, seal};
+use token::{Claims, RightsClaim, map_digest, mint};
+use ua_proto::client::{
+    CallId, ClientApplication, ClientEvent, ClientSession, ClientSessionConfig, Credential, EndpointWish, Request,
+    Response, choose_endpoint,
+};
+use ua_proto::crypto::SecurityPolicyId;
+use ua_proto::server::{Answer, Audited, ConnId, Input};
+use zeroize::Zeroizing;
+
+use super::model::{Grant, Held, Minted, rights_of};
+
+#[derive(Clone, Debug)]
+pub enum Step {
+    Renew {
+        client: usize,
+        held: Held,
+        life: u64,
+    },
+    Read(usize),
+    Write {
+        client: usize,
+        scope: u32,
+    },
+    Call {
+        client: usize,
+        scope: u32,
+    },
+    AnswerCalls,
+    Subscribe(usize),
+    /// The application sets a value.
+    Change {
+        scope: u32,
+        which: u32,
+    },
+    /// Milliseconds.
+    Wait(u64),
+    /// Seconds on the wall clock alone.
+    SetWall(i64),
+    Revoke(usize),
+    Replace {
+        client: usize,
+        held: Held,
+    },
+    LoseAuthority,
+    FullList,
+    /// Cuts the connection and makes a new one.
+    Cut(usize),
+    /// Whether the ledger acknowledges.
+    Ledger(bool),
+}
+
+/// What was asked, to know what an answer is about.
+#[derive(Clone, Debug)]
+enum Asked {
+    Read,
+    Write { scope: u32 },
+    Call { scope: u32 },
+    Subscribe,
+    Items,
+    Publish,
+}
+
+struct Client {
+    conn: ConnId,
+    grant: Option<Grant>,
+    current: Minted,
+    trying: Option<Minted>,
+    asked: BTreeMap<CallId, Asked>,
+    subscription: Option<u32>,
+    /// The subscription has its items.
+    items: bool,
+    /// Items whose last notification was a denial.
+    silent: BTreeSet<u32>,
+    /// Last value heard, by item.
+    heard: BTreeMap<u32, i32>,
+}
+
+/// What was seen at the clients' ends.
+#[derive(Debug, Default)]
+pub struct Seen {
+    pub read: u64,
+    pub written: u64,
+    pub called: u64,
+    pub heard: u64,
+}
+
+pub struct Life {
+    world: World,
+    clients: Vec<Client>,
+    values: BTreeMap<(u32, u32), i32>,
+    minted: u32,
+    epoch: u64,
+    revoked: BTreeSet<String>,
+    replaced: BTreeMap<String, Replacement>,
+    held_after: BTreeMap<String, Held>,
+    in_step: bool,
+    /// The ledger has kept somebody waiting in this life.
+    slow_ledger: bool,
+    pub seen: Seen,
+}
+
+impl Life {
+    pub fn new() -> Self {
+        let contact = Contact {
+            issuer: AUTHORITY_NAME.into(),
+            timeout: Duration::from_secs(1_000_000),
+            fail_mode: FailMode::Closed,
+        };
+        let world = Setup { contact: Some(contact), ..Setup::default() }.start();
+        let mut life = Self {
+            world,
+            clients: Vec::new(),
+            values: (1..=3).flat_map(|scope| (0..VARIABLES).map(move |which| ((scope, which), which as i32))).collect(),
+            minted: 0,
+            epoch: 0,
+            revoked: BTreeSet::new(),
+            replaced: BTreeMap::new(),
+            held_after: BTreeMap::new(),
+            in_step: false,
+            slow_ledger: false,
+            seen: Seen::default(),
+        };
+        life.full_list();
+        for client in 0..2 {
+            life.connect(client);
+        }
+        life.settle();
+        for client in &life.clients {
+            assert!(client.grant.as_ref().is_some_and(Grant::is_live), "a client with a good token gets in");
+        }
+        life
+    }
+
+    fn connect(&mut self, client: usize) {
+        let own = [&CLIENT_A, &CLIENT_B][client];
+        let endpoints = self.world.endpoints();
+        let wish = EndpointWish { policies: vec![SecurityPolicyId::Aes128Sha256RsaOaep], ..EndpointWish::default() };
+        let choice = choose_endpoint(&endpoints, &wish).expect("an endpoint that takes tokens");
+        let uri = own.certificate.application_uri().expect("an ApplicationUri").to_owned();
+        let application = ClientApplication { uri, product_uri: "urn:testkit:product".into(), name: "life".into() };
+        let config = ClientSessionConfig {
+            identity: Some(Arc::clone(own)),
+            trust: Some(trusting(&[&SERVER])),
+            channel_lifetime: Duration::from_secs(60),
+            ..ClientSessionConfig::new(URL, choice, application)
+        };
+        let token = self.mint(client, [2, 1, 0], 60);
+        let session =
+            ClientSession::new(Arc::new(config), credential(&token), self.world.now()).expect("a good certificate");
+        let conn = self.world.connect(Peer::Session(Box::new(SessionPeer::new(session))));
+        self.clients.push(Client {
+            conn,
+            grant: None,
+            current: token,
+            trying: None,
+            asked: BTreeMap::new(),
+            subscription: None,
+            items: false,
+            silent: BTreeSet::new(),
+            heard: BTreeMap::new(),
+        });
+        self.world.run();
+    }
+
+    fn mint(&mut self, client: usize, held: Held, life: u64) -> Minted {
+        self.minted += 1;
+        let (id, now) = (format!("token-{}", self.minted), self.world.now());
+        let own = [&CLIENT_A, &CLIENT_B][client];
+        let expires = UnixTime::from_seconds((now.unix + Duration::from_secs(life)).as_seconds());
+        let claims = Claims {
+            issuer: AUTHORITY_NAME.into(),
+            subject: format!("user-{client}"),
+            audience: SERVER_URI.into(),
+            expires,
+            not_before: now.unix,
+            issued_at: now.unix,
+            id: id.clone(),
+            client: own.certificate.application_uri().map(str::to_owned),
+            confirmation: Some(own.certificate.thumbprint()),
+            roles: vec![],
+            groups: vec![],
+            rights: Some(claim(held)),
+            epoch: Epoch(self.epoch),
+            padding: 0,
+        };
+        Minted { bytes: mint(&claims, &AUTHORITY).unwrap().as_bytes().to_vec(), id, held, expires }
+    }
+
+    pub fn take(&mut self, step: Step) {
+        match step {
+            Step::Renew { client, held, life } => {
+                let token = self.mint(client, held, life);
+                let now = self.world.now();
+                self.clients[client].trying = Some(token.clone());
+                self.session(client).reactivate(credential(&token), now);
+                self.world.run();
+            }
+            Step::Read(client) => self.read(client),
+            Step::Write { client, scope } => self.write(client, scope),
+            Step::Call { client, scope } => {
+                let call = CallMethodRequest {
+                    object_id: NodeId::new(1, SCOPES[scope as usize - 1]),
+                    method_id: method_id(scope),
+                    input_arguments: Some(vec![Variant::from(1_i32)]),
+                };
+                let request = CallRequest { methods_to_call: Some(vec![call]), ..CallRequest::default() };
+                self.ask(client, request, Asked::Call { scope });
+            }
+            Step::AnswerCalls => {
+                while let Some((id, _)) = self.world.invoked.pop_front() {
+                    let answer =
+                        Answer { status: StatusCode::Good, input_results: vec![], outputs: vec![Variant::from(7_i32)] };
+                    self.world.input(Input::Answer { id, answer });
+                }
+            }
+            Step::Subscribe(client) => {
+                if self.clients[client].subscription.is_none() {
+                    let request = CreateSubscriptionRequest {
+                        requested_publishing_interval: 100.0,
+                        requested_lifetime_count: 10_000,
+                        requested_max_keep_alive_count: 10,
+                        publishing_enabled: true,
+                        ..CreateSubscriptionRequest::default()
+                    };
+                    self.ask(client, request, Asked::Subscribe);
+                }
+            }
+            Step::Change { scope, which } => {
+                let value = self.values.get_mut(&(scope, which)).unwrap();
+                *value += 10;
+                let value = DataValue {
+                    value: Some(Variant::from(*value)),
+                    status: Some(StatusCode::Good),
+                    ..DataValue::default()
+                };
+                let node = self.world.server.space().find(&variable_id(scope, which)).unwrap();
+                self.world.input(Input::SetValue { node, value });
+            }
+            Step::Wait(millis) => self.wait(millis),
+            Step::SetWall(by) => {
+                self.world.clock.set_wall(by);
+                self.world.tick();
+            }
+            Step::Revoke(client) => {
+                let Some(id) = self.clients[client].grant.as_ref().map(|grant| grant.token.id.clone()) else { return };
+                self.revoked.insert(id.clone());
+                self.replaced.remove(&id);
+                self.held_after.remove(&id);
+                let expires = self.world.now().unix + Duration::from_secs(1_000);
+                self.delta(|update| update.revoked.push(Revocation { id, expires }));
+            }
+            Step::Replace { client, held } => {
+                let Some(id) = self.clients[client].grant.as_ref().map(|grant| grant.token.id.clone()) else { return };
+                if !self.revoked.contains(&id) {
+                    let end = self.world.now().unix + Duration::from_secs(100_000);
+                    let entry = Replacement { id: id.clone(), rights: claim(held), not_after: end, expires: end };
+                    self.replaced.insert(id.clone(), entry.clone());
+                    self.held_after.insert(id, held);
+                    self.delta(|update| update.replaced.push(entry));
+                }
+            }
+            Step::LoseAuthority => {
+                self.in_step = false;
+                self.world.input(Input::ContactLost);
+            }
+            Step::FullList => self.full_list(),
+            Step::Cut(client) => {
+                let (conn, now) = (self.clients[client].conn, self.world.now());
+                self.world.cut(conn);
+                let Some(Peer::Session(mut peer)) = self.world.peers.remove(&conn) else { panic!("a client is lost") };
+                self.clients[client].asked.clear();
+                peer.session.reconnect(now).expect("the same certificate");
+                peer.down = None;
+                self.clients[client].conn = self.world.connect(Peer::Session(peer));
+                self.world.run();
+            }
+            Step::Ledger(kept) => {
+                self.slow_ledger |= !kept;
+                self.world.ledger = kept.then_some(Audited::Kept);
+                self.world.release_audits();
+            }
+        }
+        self.settle();
+    }
+
+    /// Time passes from deadline to deadline, so that every arrival is judged by the moment at which it came.
+    fn wait(&mut self, millis: u64) {
+        let end = self.world.now().after(Duration::from_millis(millis)).mono;
+        while self.world.step(end) {
+            self.settle();
+        }
+        self.settle();
+    }
+
+    fn session(&mut self, client: usize) -> &mut ClientSession {
+        match self.world.peers.get_mut(&self.clients[client].conn) {
+            Some(Peer::Session(peer)) => &mut peer.session,
+            _ => panic!("client {client} is lost"),
+        }
+    }
+
+    fn ask(&mut self, client: usize, request: impl Into<Request>, asked: Asked) {
+        let now = self.world.now();
+        if let Ok(id) = self.session(client).request(request.into(), Some(Duration::from_secs(3_000)), now) {
+            self.clients[client].asked.insert(id, asked);
+        }
+        self.world.run();
+    }
+
+    fn read(&mut self, client: usize) {
+        let nodes = variables().map(|(scope, which)| ReadValueId {
+            node_id: variable_id(scope, which),
+            attribute_id: AttributeId::Value as u32,
+            ..ReadValueId::default()
+        });
+        let request = ReadRequest {
+            timestamps_to_return: TimestampsToReturn::Neither,
+            nodes_to_read: Some(nodes.collect()),
+            ..ReadRequest::default()
+        };
+        self.ask(client, request, Asked::Read);
+    }
+
+    fn write(&mut self, client: usize, scope: u32) {
+        let value = self.values[&(scope, 0)] + 10;
+        let value = WriteValue {
+            node_id: variable_id(scope, 0),
+            attribute_id: AttributeId::Value as u32,
+            value: DataValue { value: Some(Variant::from(value)), ..DataValue::default() },
+            ..WriteValue::default()
+        };
+        self.ask(
+            client,
+            WriteRequest { nodes_to_write: Some(vec![value]), ..WriteRequest::default() },
+            Asked::Write { scope },
+        );
+    }
+
+    fn update(&self, previous: Option<Epoch>) -> Update {
+        Update {
+            issuer: AUTHORITY_NAME.into(),
+            audience: SERVER_URI.into(),
+            epoch: Epoch(self.epoch),
+            previous,
+            issued_at: self.world.now().unix,
+            revoked: vec![],
+            replaced: vec![],
+        }
+    }
+
+    fn delta(&mut self, fill: impl FnOnce(&mut Update)) {
+        self.epoch += 1;
+        let mut update = self.update(Some(Epoch(self.epoch - 1)));
+        fill(&mut update);
+        self.tell(&update);
+    }
+
+    fn full_list(&mut self) {
+        self.epoch += 1;
+        let expires = self.world.now().unix + Duration::from_secs(1_000);
+        let revoked = self.revoked.iter().map(|id| Revocation { id: id.clone(), expires }).collect();
+        let replaced = self.replaced.values().cloned().collect();
+        let update = Update { revoked, replaced, ..self.update(None) };
+        self.tell(&update);
+    }
+
+    /// The update is applied; the model learns it in the same moment.
+    fn tell(&mut self, update: &Update) {
+        self.in_step = true;
+        for grant in self.clients.iter_mut().filter_map(|client| client.grant.as_mut()) {
+            grant.see(self.world.clock.now());
+            grant.revoked |= self.revoked.contains(&grant.token.id);
+            grant.replaced = self.held_after.get(&grant.token.id).copied();
+        }
+        self.world.input(Input::ControlUpdate(&seal(update, &AUTHORITY).unwrap()));
+    }
+
+    /// Reads what arrived at the clients, and holds it against the model.
+    fn settle(&mut self) {
+        let now = self.world.now();
+        for client in 0..self.clients.len() {
+            if let Some(grant) = &mut self.clients[client].grant {
+                grant.see(now);
+            }
+            loop {
+                while let Some(event) = self.next_event(client) {
+                    self.judge(client, event);
+                }
+                self.keep_publishing(client);
+                if !self.has_events(client) {
+                    break;
+                }
+            }
+        }
+        let (connections, sessions) = self.world.server.load();
+        assert!(connections <= 4 && sessions <= 8, "{connections} connections, {sessions} sessions");
+        self.count_forwarded();
+    }
+
+    fn next_event(&mut self, client: usize) -> Option<ClientEvent> {
+        match self.world.peers.get_mut(&self.clients[client].conn) {
+            Some(Peer::Session(peer)) => peer.events.pop_front(),
+            _ => None,
+        }
+    }
+
+    fn has_events(&self, client: usize) -> bool {
+        matches!(self.world.peers.get(&self.clients[client].conn), Some(Peer::Session(peer)) if !peer.events.is_empty())
+    }
+
+    fn judge(&mut self, client: usize, event: ClientEvent) {
+        let now = self.world.now();
+        match event {
+            ClientEvent::Activated(activated) => {
+                let token = match self.clients[client].trying.take() {
+                    Some(token) => token,
+                    None => self.clients[client].current.clone(),
+                };
+                assert!(self.in_step, "a token is accepted while the gate cannot know whether it was revoked");
+                assert!(!self.revoked.contains(&token.id), "a revoked token is accepted");
+                assert!(now.unix < token.expires, "an expired token is accepted");
+                let replaced = self.held_after.get(&token.id).copied();
+                self.clients[client].current = token.clone();
+                self.clients[client].grant = Some(Grant::presented(token, replaced, now));
+                if activated == ua_proto::client::Activated::Fresh {
+                    (self.clients[client].subscription, self.clients[client].items) = (None, false);
+                    self.clients[client].silent.clear();
+                    self.clients[client].heard.clear();
+                }
+            }
+            ClientEvent::Refused(_) => {
+                let tried = self.clients[client].trying.take();
+                let good = |token: &Minted| !self.revoked.contains(&token.id) && now.unix < token.expires;
+                assert!(!(self.in_step && tried.as_ref().is_some_and(good)), "a good token is refused");
+            }
+            ClientEvent::Answer(call, answer) => {
+                let asked = self.clients[client].asked.remove(&call);
+                match (asked, answer) {
+                    (Some(asked), Ok(response)) => self.answered(client, asked, response),
+                    (Some(Asked::Publish | Asked::Items), Err(StatusCode::BadNoSubscription)) => {
+                        (self.clients[client].subscription, self.clients[client].items) = (None, false);
+                    }
+                    (Some(Asked::Publish), Err(StatusCode::BadTooManyPublishRequests)) => {}
+                    (Some(asked), Err(status)) => {
+                        let live = self.is_served(client);
+                        assert!(
+                            !live || status == StatusCode::BadTimeout,
+                            "{asked:?} of a live session failed: {status}"
+                        );
+                    }
+                    (None, _) => {}
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Whether the client's session is live and the gate serves it.
+    fn is_served(&self, client: usize) -> bool {
+        self.in_step && self.clients[client].grant.as_ref().is_some_and(Grant::is_live)
+    }
+
+    fn may(&self, client: usize, scope: u32, action: Action) -> bool {
+        let rights = self.clients[client].grant.as_ref().map(|grant| grant.rights(scope));
+        self.is_served(client) && rights.is_some_and(|rights| rights.contains(action.needed()))
+    }
+
+    fn answered(&mut self, client: usize, asked: Asked, response: Response) {
+        match (asked, response) {
+            (Asked::Read, Response::Read(response)) => {
+                for ((scope, which), value) in variables().zip(response.results.unwrap_or_default()) {
+                    let wanted = self.may(client, scope, Action::Read).then(|| self.values[&(scope, which)]);
+                    assert_eq!(number(&value), wanted, "client {client} reads {scope}/{which}: {value:?}");
+                    self.seen.read += u64::from(wanted.is_some());
+                }
+            }
+            (Asked::Write { scope }, Response::Write(response)) => {
+                let good = response.results == Some(vec![StatusCode::Good]);
+                let allowed = self.may(client, scope, Action::Write);
+                // One that waited for the ledger was decided when it came.
+                assert!(
+                    good == allowed || self.slow_ledger,
+                    "client {client} writes to {scope}: {:?}",
+                    response.results
+                );
+            }
+            (Asked::Call { scope }, Response::Call(response)) => {
+                for result in response.results.unwrap_or_default() {
+                    let outputs = result.output_arguments.unwrap_or_default();
+                    assert!(
+                        outputs.is_empty() || self.may(client, scope, Action::Call),
+                        "a result without the right to call"
+                    );
+                }
+            }
+            (Asked::Subscribe, Response::CreateSubscription(response)) => {
+                self.clients[client].subscription = Some(response.subscription_id);
+            }
+            (Asked::Items, Response::CreateMonitoredItems(_)) => self.clients[client].items = true,
+            (Asked::Publish, Response::Publish(response)) => {
+                for part in response.notification_message.notification_data.unwrap_or_default() {
+                    if let Some(change) = part.into_inner_as::<DataChangeNotification>() {
+                        self.heard(client, &change);
+                    }
+                }
+            }
+            (asked, other) => panic!("{asked:?} was answered with {other:?}"),
+        }
+    }
+
+    fn items(&mut self, client: usize, subscription_id: u32) {
+        let item = |(scope, which)| MonitoredItemCreateRequest {
+            item_to_monitor: ReadValueId {
+                node_id: variable_id(scope, which),
+                attribute_id: AttributeId::Value as u32,
+                ..ReadValueId::default()
+            },
+            monitoring_mode: MonitoringMode::Reporting,
+            requested_parameters: MonitoringParameters {
+                client_handle: 10 * scope + which,
+                sampling_interval: 0.0,
+                queue_size: 5,
+                discard_oldest: true,
+                ..MonitoringParameters::default()
+            },
+        };
+        let request = CreateMonitoredItemsRequest {
+            subscription_id,
+            timestamps_to_return: TimestampsToReturn::Neither,
+            items_to_create: Some(variables().map(item).collect()),
+            ..CreateMonitoredItemsRequest::default()
+        };
+        self.ask(client, request, Asked::Items);
+    }
+
+    /// A subscription gets its items, and is never left without Publish requests while the session is served.
+    fn keep_publishing(&mut self, client: usize) {
+        let Some(subscription) = self.clients[client].subscription else { return };
+        let waiting =
+            |client: &Client, kind: fn(&Asked) -> bool| client.asked.values().filter(|asked| kind(asked)).count();
+        if !self.is_served(client) || !self.session(client).is_active() {
+            return;
+        }
+        if !self.clients[client].items {
+            if waiting(&self.clients[client], |asked| matches!(asked, Asked::Items)) == 0 {
+                self.items(client, subscription);
+            }
+            return;
+        }
+        for _ in waiting(&self.clients[client], |asked| matches!(asked, Asked::Publish))..3 {
+            self.ask(client, PublishRequest::default(), Asked::Publish);
+        }
+    }
+
+    fn heard(&mut self, client: usize, change: &DataChangeNotification) {
+        for item in change.monitored_items.iter().flatten() {
+            let (handle, scope) = (item.client_handle, item.client_handle / 10);
+            match number(&item.value) {
+                Some(value) => {
+                    assert!(
+                        self.may(client, scope, Action::Read),
+                        "client {client} hears {handle} without the right to read"
+                    );
+                    self.clients[client].silent.remove(&handle);
+                    self.clients[client].heard.insert(handle, value);
+                    self.seen.heard += 1;
+                }
+                None => {
+                    assert!(item.value.value.is_none(), "a denial carries a value");
+                    assert!(self.clients[client].silent.insert(handle), "item {handle} is denied twice in a row");
+                }
+            }
+        }
+    }
+
+    /// Invariant 1: each write and call that reached the application has its record, and none more.
+    fn count_forwarded(&mut self) {
+        for (node, value) in self.world.written.drain(..) {
+            let at = variables()
+                .find(|(scope, which)| variable_id(*scope, *which) == node)
+                .expect("a variable of the plant");
+            self.values.insert(at, number(&value).expect("a number was written"));
+            self.seen.written += 1;
+        }
+        self.seen.called = self.world.invocations;
+        let allowed = |kind| {
+            let records = self.world.records.iter().filter(move |record| record.kind == kind);
+            records.filter(|record| record.outcome == Outcome::Allowed).map(|record| record.count).sum::<u64>()
+        };
+        for (kind, forwarded) in [(AuditKind::Write, self.seen.written), (AuditKind::Call, self.seen.called)] {
+            // What waited for its record and lost its right meanwhile is recorded and not forwarded.
+            let records = allowed(kind);
+            assert!(
+                records == forwarded || (self.slow_ledger && records > forwarded),
+                "{kind:?}: {forwarded}, {records} records"
+            );
+        }
+    }
+
+    /// The life ends well: the authority is there, everybody gets a good token, and what they may hear they have heard.
+    pub fn finish(&mut self) {
+        self.take(Step::Ledger(true));
+        self.full_list();
+        self.take(Step::AnswerCalls);
+        for client in 0..self.clients.len() {
+            self.take(Step::Renew { client, held: [1, 2, 3], life: 80 });
+            self.take(Step::Subscribe(client));
+        }
+        for (scope, which) in variables() {
+            self.take(Step::Change { scope, which });
+        }
+        self.wait(3_000);
+        for client in 0..self.clients.len() {
+            self.take(Step::Read(client));
+            if self.clients[client].subscription.is_none() || !self.is_served(client) {
+                continue;
+            }
+            for (scope, which) in variables().filter(|(scope, _)| *scope != 3) {
+                let heard = self.clients[client].heard.get(&(10 * scope + which)).copied();
+                assert_eq!(heard, Some(self.values[&(scope, which)]), "client {client} has not heard {scope}/{which}");
+            }
+        }
+        self.wait(3_000);
+        let reads = self.world.records.iter().filter(|record| record.kind == AuditKind::Read);
+        let counted: u64 =
+            reads.filter(|record| SCOPES.contains(&record.object.as_str())).map(|record| record.count).sum();
+        assert_eq!(counted, self.seen.read, "values read, and what the audit counts");
+    }
+}
+
+fn claim(held: Held) -> RightsClaim {
+    let entries = held.iter().zip(1_u32..).map(|(number, scope)| (rights_of(*number), [scope]));
+    RightsClaim::new(map_digest(&scope_map()), entries)
+}
+
+fn credential(token: &Minted) -> Credential {
+    Credential::Issued(Zeroizing::new(token.bytes.clone()))
+}
+
+fn variables() -> impl Iterator<Item = (u32, u32)> {
+    (1..=3).flat_map(|scope| (0..VARIABLES).map(move |which| (scope, which)))
+}
+
+fn number(value: &DataValue) -> Option<i32> {
+    match value.value {
+        Some(Variant::Int32(number)) => Some(number),
+        _ => None,
+    }
+}
