@@ -111,11 +111,11 @@ impl Space {
     }
 }
 
-/// Lengths of the dimensions.
+/// Lengths of the dimensions. An empty array has one: the decoder gives it none.
 pub(super) fn shape_of(array: &Array) -> Vec<u32> {
     match &array.dimensions {
-        Some(dimensions) => dimensions.clone(),
-        None => vec![u32::try_from(array.values.len()).unwrap_or(u32::MAX)],
+        Some(dimensions) if !dimensions.is_empty() => dimensions.clone(),
+        _ => vec![u32::try_from(array.values.len()).unwrap_or(u32::MAX)],
     }
 }
 
