@@ -1,6 +1,6 @@
 //! One connection: its channel, what waits for it, and how bytes get in and out.
 
-use access_model::{Actor, AuditKind, AuditRecord, Now, Outcome, Reason};
+use access_model::{Actor, AuditKind, AuditRecord, Mono, Now, Outcome, Reason};
 use opcua_types::{ObjectId, StatusCode};
 
 use super::audit::{Denied, detail, event};
@@ -16,6 +16,8 @@ pub(crate) struct Connection {
     pub(crate) peer: String,
     /// Bytes that the shell took and could not send.
     pub(crate) unsent: usize,
+    /// When the channel's timer fires at the latest.
+    pub(crate) armed: Mono,
     /// Bytes in the channel's buffer when it was last looked at.
     pub(crate) queued: usize,
     /// An `Output::Send` is on its way.
@@ -30,7 +32,17 @@ pub(crate) struct Connection {
 
 impl Connection {
     pub(crate) fn new(channel: ServerChannel, peer: String) -> Self {
-        Self { channel, peer, unsent: 0, queued: 0, send_queued: false, active: 0, unactivated: 0, stalled: Vec::new() }
+        Self {
+            channel,
+            peer,
+            armed: Mono::NEVER,
+            unsent: 0,
+            queued: 0,
+            send_queued: false,
+            active: 0,
+            unactivated: 0,
+            stalled: Vec::new(),
+        }
     }
 
     pub(crate) fn wants_input(&self, max_unsent: usize) -> bool {
@@ -98,8 +110,9 @@ impl Server {
             connection.send_queued = true;
             self.outputs.push_back(Output::Send { conn });
         }
-        if let Some(at) = connection.channel.poll_timeout() {
-            self.timers.at_latest(Timer::Channel(conn), at);
+        if let Some(at) = connection.channel.poll_timeout().filter(|at| *at < connection.armed) {
+            connection.armed = at;
+            self.timers.set(Timer::Channel(conn), at);
         }
         if connection.backlog() > self.config.limits.max_backlog {
             connection.channel.outgoing().clear();

@@ -1,6 +1,6 @@
 //! Changes from outside and timers.
 
-use access_model::Now;
+use access_model::{Mono, Now};
 use opcua_types::{DataValue, StatusCode};
 
 use super::session::UaSession;
@@ -99,6 +99,7 @@ impl Server {
         match timer {
             Timer::Channel(conn) => {
                 if let Some(connection) = self.connections.get_mut(&conn) {
+                    connection.armed = Mono::NEVER;
                     connection.channel.handle_timeout(now);
                     self.pump(conn, now);
                 }
@@ -108,6 +109,7 @@ impl Server {
             Timer::Subscriptions(key) => self.subscriptions_due(key, now),
             Timer::Parked(id) => self.parked_too_long(id, now),
             Timer::Audit => {
+                self.audit_armed = None;
                 for key in self.audit.end_window() {
                     self.summarize(key, now);
                 }
@@ -128,9 +130,14 @@ impl Server {
     }
 
     /// Keeps the timer of the audit's window.
+    #[inline]
     pub(super) fn arm_audit(&mut self) {
-        if let Some(at) = self.audit.deadline() {
-            self.timers.at_latest(Timer::Audit, at);
+        let deadline = self.audit.deadline();
+        if deadline != self.audit_armed {
+            self.audit_armed = deadline;
+            if let Some(at) = deadline {
+                self.timers.set(Timer::Audit, at);
+            }
         }
     }
 }

@@ -166,7 +166,12 @@ impl Added {
     }
 
     pub(super) fn time(&self, at: u32) -> Option<DateTime> {
-        self.time.get(at as usize).filter(|time| **time != NO_TIME).map(|time| DateTime::from(*time))
+        self.ticks(at).map(DateTime::from)
+    }
+
+    /// The time as it is kept: 100-nanosecond intervals since 1601.
+    pub(super) fn ticks(&self, at: u32) -> Option<i64> {
+        self.time.get(at as usize).copied().filter(|time| *time != NO_TIME)
     }
 
     pub(super) fn set_time(&mut self, at: u32, time: Option<&DateTime>) {

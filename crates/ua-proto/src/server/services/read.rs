@@ -2,7 +2,7 @@
 //! one by one; nothing is collected.
 
 use access_model::{Action, AuditKind, Now};
-use opcua_types::{AttributeId, BinaryEncodable, Context, DataValue, NodeId, ObjectId, StatusCode, Variant};
+use opcua_types::{AttributeId, BinaryEncodable, Context, DataValue, NodeClass, NodeId, ObjectId, StatusCode, Variant};
 
 use super::attributes::{needed, read_attribute};
 use super::operations;
@@ -10,7 +10,7 @@ use crate::server::codec::{write_header, write_len, write_no_diagnostics};
 use crate::server::desk::Desk;
 use crate::server::reader::{Header, Malformed, Reader, ticks};
 use crate::server::values::IndexRange;
-use crate::space::AccessLevel;
+use crate::space::{AccessLevel, NodeRef};
 
 const SOURCE: u8 = 0x04;
 const SERVER: u8 = 0x08;
@@ -76,7 +76,7 @@ pub(crate) fn read(
     for _ in 0..count {
         let item = Item::read(&mut reader)?;
         match read_item(desk, &item) {
-            Ok(value) => write_value(out, &value, item.attribute, stamps, desk.now, &ctx)?,
+            Ok(plain) => write_value(out, &plain, stamps, desk.now, &ctx)?,
             Err(status) => write_status(out, status, stamps, desk.now),
         }
     }
@@ -84,32 +84,60 @@ pub(crate) fn read(
     Ok(())
 }
 
+/// What goes out for one item.
+struct Plain {
+    value: Option<Variant>,
+    status: StatusCode,
+    /// In 100-nanosecond intervals since 1601. Only values have one.
+    source: Option<i64>,
+}
+
+impl Plain {
+    fn attribute(value: Variant) -> Self {
+        Self { value: Some(value), status: StatusCode::Good, source: None }
+    }
+}
+
+impl From<DataValue> for Plain {
+    fn from(value: DataValue) -> Self {
+        let source = value.source_timestamp.map(|time| time.ticks());
+        Self { status: value.status(), value: value.value, source }
+    }
+}
+
 #[inline]
-fn read_item(desk: &mut Desk<'_>, item: &Item<'_>) -> Result<DataValue, StatusCode> {
+fn read_item(desk: &mut Desk<'_>, item: &Item<'_>) -> Result<Plain, StatusCode> {
     let node = desk.space.find(&item.node).ok_or(StatusCode::BadNodeIdUnknown)?;
     let attribute = AttributeId::from_u32(item.attribute).map_err(|_| StatusCode::BadAttributeIdInvalid);
     desk.pass(attribute.as_ref().map_or(Action::Browse, |known| needed(*known)), node, AuditKind::Read)?;
     let attribute = attribute?;
     check_encoding(item.encoding, attribute)?;
     let range = if item.range.is_empty() { None } else { IndexRange::parse(item.range)? };
-    if attribute != AttributeId::Value {
-        let value = read_attribute(desk, node, attribute)?;
-        let value = range.map_or(Ok(value.clone()), |range| range.select(&value))?;
-        return Ok(DataValue::value_only(value));
+    let mut plain = if attribute == AttributeId::Value {
+        read_value(desk, node)?
+    } else {
+        Plain::attribute(read_attribute(desk, node, attribute)?)
+    };
+    if let (Some(range), Some(whole)) = (range, &plain.value) {
+        plain.value = Some(range.select(whole)?);
     }
+    Ok(plain)
+}
+
+#[inline]
+fn read_value(desk: &Desk<'_>, node: NodeRef) -> Result<Plain, StatusCode> {
     if !desk.space.access_level(node).contains(AccessLevel::CURRENT_READ) {
         return Err(no_value(desk, node));
     }
-    let mut value = desk.space.value(node, desk.now.unix);
-    if let (Some(range), Some(whole)) = (range, &value.value) {
-        value.value = Some(range.select(whole)?);
-    }
-    Ok(value)
+    let Some((value, status, source)) = desk.space.plain_value(node) else {
+        return Ok(desk.space.value(node, desk.now.unix).into());
+    };
+    let nothing = status.is_bad() && value == Variant::Empty;
+    Ok(Plain { value: (!nothing).then_some(value), status, source })
 }
 
 /// Why a Value cannot be read by anybody: there is none, or the node does not let it out.
-pub(crate) fn no_value(desk: &Desk<'_>, node: crate::space::NodeRef) -> StatusCode {
-    use opcua_types::NodeClass;
+pub(crate) fn no_value(desk: &Desk<'_>, node: NodeRef) -> StatusCode {
     match desk.space.class(node) {
         NodeClass::Variable => StatusCode::BadNotReadable,
         _ => StatusCode::BadAttributeIdInvalid,
@@ -136,31 +164,29 @@ fn write_status(out: &mut Vec<u8>, status: StatusCode, stamps: Stamps, now: Now)
     }
 }
 
-/// Writes a DataValue. The server timestamp is the present: the value was looked at just now. Only values have a
-/// source timestamp.
+/// Writes a DataValue. The server timestamp is the present: the value was looked at just now.
 fn write_value(
     out: &mut Vec<u8>,
-    value: &DataValue,
-    attribute: u32,
+    plain: &Plain,
     stamps: Stamps,
     now: Now,
     ctx: &Context<'_>,
 ) -> Result<(), StatusCode> {
-    let status = value.status.filter(|status| status.bits() != 0);
-    let source = value.source_timestamp.filter(|_| stamps.source && attribute == AttributeId::Value as u32);
-    let mask = u8::from(value.value.is_some())
+    let status = (plain.status.bits() != 0).then_some(plain.status);
+    let source = plain.source.filter(|_| stamps.source);
+    let mask = u8::from(plain.value.is_some())
         | if status.is_some() { 0x02 } else { 0 }
         | if source.is_some() { SOURCE } else { 0 }
         | if stamps.server { SERVER } else { 0 };
     out.push(mask);
-    if let Some(value) = &value.value {
+    if let Some(value) = &plain.value {
         write_variant(out, value, ctx)?;
     }
     if let Some(status) = status {
         out.extend_from_slice(&status.bits().to_le_bytes());
     }
     if let Some(source) = source {
-        out.extend_from_slice(&source.ticks().max(0).to_le_bytes());
+        out.extend_from_slice(&source.max(0).to_le_bytes());
     }
     if stamps.server {
         out.extend_from_slice(&ticks(now.unix).to_le_bytes());
@@ -218,7 +244,7 @@ mod tests {
             };
             let mut ours = Vec::new();
             let both = Stamps { source: true, server: true };
-            write_value(&mut ours, &whole, AttributeId::Value as u32, both, now, &ctx).unwrap();
+            write_value(&mut ours, &whole.clone().into(), both, now, &ctx).unwrap();
             assert_eq!(ours, whole.encode_to_vec(&ctx), "{whole:?}");
         }
     }
