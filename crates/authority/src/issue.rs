@@ -5,7 +5,7 @@ use aws_lc_rs::digest::{SHA256, digest};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use pdp::{Grant, NoGrant, Snapshot, Unasked};
-use store::{IssuedToken, RefreshToken};
+use store::{IssuedToken, NewRevocation, RefreshToken};
 use token::{Claims, Entropy, RightsClaim, SealedToken, SystemEntropy, mint, new_id};
 
 use crate::core::{Authority, row, unavailable};
@@ -184,6 +184,7 @@ impl Authority {
                 return Err(unavailable(error));
             }
         };
+        self.catch_up(&live, id).await?;
         Ok(Some(Issued {
             token: sealed,
             id: id.to_owned(),
@@ -192,6 +193,27 @@ impl Authority {
             depends_on: grant.depends_on.into_iter().collect(),
             refresh,
         }))
+    }
+
+    /// A change that came between the first breath of a token and its row in the journal wrote to a row that was not
+    /// there: what it decided is written again.
+    async fn catch_up(&self, minted: &LiveToken, id: &str) -> Result<(), Refusal> {
+        let now = self.now().unix;
+        let db = &self.inner.db;
+        let current = self.live().grants.get(id).cloned();
+        match current {
+            Some(current) if current.spec == minted.spec => Ok(()),
+            Some(current) => db.put_grant(&row(id, &current, now)).await.map_err(unavailable),
+            None => {
+                let why = "withdrawn while it was issued";
+                let epoch = self.snapshot().epoch();
+                let revocation =
+                    NewRevocation { token: id.into(), by: "policy".into(), reason: why.into(), at: now, epoch };
+                db.revoke(&revocation).await.map_err(unavailable)?;
+                db.remove_grant(id).await.map_err(unavailable)?;
+                Err(Refusal::new(Reason::PolicyNoPermit, why))
+            }
+        }
     }
 
     fn seal(

@@ -19,6 +19,8 @@ mod live;
 mod opcua;
 mod passwords;
 mod standing;
+#[cfg(test)]
+mod tests;
 
 pub use clock::{Clock, system_clock};
 pub use config::{AuthorityConfig, PolicySource, PolicyTexts};

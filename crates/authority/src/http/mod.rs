@@ -22,6 +22,8 @@ use crate::core::Authority;
 
 pub use oauth::PASSWORD;
 pub use serve::serve;
+#[cfg(test)]
+pub(crate) use serve::thumbprint as serve_thumbprint;
 pub use tls::{InvalidTls, server_config};
 
 /// The largest body of a question: a subject token of 256 kB and its frame.

@@ -1,0 +1,162 @@
+//! Files, restarts, and changes that race with issuing.
+
+use std::collections::BTreeSet;
+
+use hyper::StatusCode;
+use pdp::{Change, LiveGrant, redecide};
+use serde_json::json;
+use store::{CheckpointKey, KeyKind, Ledger, LedgerConfig};
+
+use super::world::*;
+use crate::{Authority, AuthorityError, PolicySource};
+
+fn write(folder: &std::path::Path) -> PolicySource {
+    let texts = texts();
+    for (name, text) in
+        [("plant.toml", &texts.plant), ("p.cedar", &texts.policies), ("w.toml", &texts.workflow.unwrap())]
+    {
+        std::fs::write(folder.join(name), text).unwrap();
+    }
+    PolicySource::Files {
+        plant: folder.join("plant.toml"),
+        policies: folder.join("p.cedar"),
+        workflow: Some(folder.join("w.toml")),
+    }
+}
+
+#[tokio::test]
+async fn broken_files_change_nothing_and_say_where() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = write(folder.path());
+    let world = World::open(folder, source, |_| {}).await;
+    let path = world.folder.path().join("p.cedar");
+    let whole = std::fs::read_to_string(&path).unwrap();
+    let epoch = world.authority.snapshot().epoch();
+    std::fs::write(&path, whole.replace("Role::\"observer\"", "Role::\"obsrver\"")).unwrap();
+    let (status, body) = world.ask(Some(&world.admin), "POST", "/admin/v1/reload", Body::None).await;
+    assert_eq!(status, StatusCode::UNPROCESSABLE_ENTITY);
+    assert_eq!(body["faults"][0]["file"], "policies");
+    assert_eq!(body["faults"][0]["line"], 7);
+    assert_eq!(body["faults"][0]["hint"], "did you mean `observer`?");
+    assert_eq!(world.authority.snapshot().epoch(), epoch);
+    assert_eq!(world.olga().await.0, StatusCode::OK, "the old policies are in force");
+    std::fs::remove_file(&path).unwrap();
+    assert!(matches!(world.authority.reload(&by()).await, Err(AuthorityError::File { .. })));
+    assert!(world.audited("policy_changed", "denied", "no role is called `obsrver`").await);
+
+    std::fs::write(&path, whole.replace("@lifetime(\"1h\")", "@lifetime(\"1m\")")).unwrap();
+    let (status, body) = world.ask(Some(&world.admin), "POST", "/admin/v1/reload", Body::None).await;
+    assert_eq!((status, &body["narrowed"]), (StatusCode::OK, &json!(1)), "a shorter life is a narrower one: {body}");
+    assert!(world.authority.snapshot().epoch() > epoch);
+}
+
+#[tokio::test]
+async fn a_watched_file_is_read_when_it_changes() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = write(folder.path());
+    let world = World::open(folder, source, |_| {}).await;
+    let watching = world.authority.clone();
+    let watch = tokio::spawn(async move { watching.watch_files().await });
+    tokio::time::sleep(std::time::Duration::from_millis(200)).await;
+    let path = world.folder.path().join("p.cedar");
+    std::fs::write(&path, "@id(\"none\") forbid(principal, action, resource);\n").unwrap();
+    for _ in 0..100 {
+        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+        if world.authority.snapshot().policies() == 1 {
+            break;
+        }
+    }
+    watch.abort();
+    assert_eq!(world.authority.snapshot().policies(), 1);
+}
+
+#[tokio::test]
+async fn a_step_that_is_gone_stops_the_reload() {
+    let world = World::new().await;
+    world.authority.fire("start", &by()).await.unwrap();
+    let mut texts = texts();
+    texts.workflow = texts.workflow.map(|text| text.replace("\"charge\"", "\"load\""));
+    texts.plant = texts.plant.replace("\"charge\"", "\"load\"");
+    let error = world.authority.replace(texts, &by()).await.unwrap_err();
+    assert!(matches!(error, AuthorityError::LostStep(_)), "{error}");
+    assert!(world.authority.snapshot().steps().contains("charge"));
+}
+
+#[tokio::test]
+async fn a_restart_forgets_neither_step_nor_key_nor_revocation() {
+    let world = World::new().await;
+    let keep = world.olga().await.1;
+    let gone = world.olga().await.1;
+    let keep = world.verify(&keep["access_token"], MIXER).await.unwrap().id.clone();
+    let gone = world.verify(&gone["access_token"], MIXER).await.unwrap().id.clone();
+    world.authority.revoke(&gone, &by(), "").await.unwrap();
+    world.authority.fire("start", &by()).await.unwrap();
+    let (jwks, epoch) = (world.authority.jwks(), world.authority.snapshot().epoch());
+
+    let db = database(&world.folder).await;
+    let key = CheckpointKey::generate(KeyKind::Ed25519).unwrap();
+    let ledger = Ledger::open(&world.folder.path().join("other"), LedgerConfig::default(), key).unwrap();
+    let config = world.authority.config().clone();
+    let source = PolicySource::Texts(texts());
+    let again = Authority::open(config, source, db, ledger, clock(&world.seconds)).await.unwrap();
+    assert_eq!(again.jwks(), jwks);
+    assert!(again.snapshot().epoch() > epoch, "no epoch is used twice");
+    assert_eq!(again.snapshot().steps(), &BTreeSet::from(["charge".to_owned()]));
+    let issuers = [again.issuer()];
+    let frame = again.updates(MIXER).unwrap().next().await.unwrap();
+    let full = token::control::open(&frame, &issuers, MIXER).unwrap().into_inner();
+    assert_eq!(full.revoked.iter().map(|one| &one.id).collect::<Vec<_>>(), [&gone]);
+    assert_eq!(full.replaced.iter().map(|one| &one.id).collect::<Vec<_>>(), [&keep]);
+    // The token lives on: the next step takes its writes.
+    let changed = again.fire("charged", &by()).await.unwrap();
+    assert_eq!(changed.narrowed, 1);
+}
+
+#[tokio::test]
+async fn what_is_over_is_forgotten() {
+    let world = World::new().await;
+    world.olga().await;
+    assert_eq!(world.authority.live().grants.len(), 1);
+    world.seconds.fetch_add(3 * 86_400, std::sync::atomic::Ordering::SeqCst);
+    assert!(world.authority.purge().await.unwrap() >= 2);
+    assert_eq!(world.authority.live().grants.len(), 0);
+}
+
+/// A change that runs while tokens are issued must see each of them, or be seen by it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_token_slips_past_a_change() {
+    let world = World::with(|config| config.password_jobs = 64).await;
+    let authority = &world.authority;
+    let request = |name: &str| crate::TokenRequest {
+        flow: crate::Flow::Exchange,
+        person: Some(name.into()),
+        application: HMI.into(),
+        confirmation: world.hmi.thumbprint,
+        audience: MIXER.into(),
+        roles: None,
+        break_glass: None,
+        padding: 0,
+        refresh: crate::Refreshing::No,
+        address: None,
+    };
+    let mut tasks = tokio::task::JoinSet::new();
+    for round in 0..60 {
+        let (authority, request) = (authority.clone(), request(if round % 2 == 0 { "olga" } else { "sasha" }));
+        tasks.spawn(async move { authority.issue(&request).await.map(|_| ()) });
+    }
+    for _ in 0..3 {
+        for transition in ["start", "charged", "abort-heating", "empty", "cleaned"] {
+            authority.fire(transition, &by()).await.unwrap();
+        }
+    }
+    while let Some(done) = tasks.join_next().await {
+        done.unwrap().unwrap();
+    }
+    let (snapshot, now) = (authority.snapshot(), authority.now().unix);
+    let live = authority.live();
+    assert_eq!(live.grants.len(), 60);
+    for (id, token) in &live.grants {
+        let asked = LiveGrant { principal: &token.principal, break_glass: None, spec: &token.spec };
+        assert_eq!(redecide(&snapshot, asked, now), Change::Same, "{id}");
+    }
+}

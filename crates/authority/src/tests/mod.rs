@@ -1,0 +1,7 @@
+//! The authority over real HTTPS on loopback, with the batch plant of the examples.
+
+mod control;
+mod https;
+mod life;
+mod opcua;
+mod world;
