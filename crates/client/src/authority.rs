@@ -129,7 +129,10 @@ impl OpcUaAuthority {
         let refused = |status: StatusCode| TokenError::Refused { resource: resource.to_owned(), reason: status.to_string() };
         match call_method(&self.session, &self.object, method, inputs).await {
             Ok(result) if result.status_code.is_good() => Ok(result.output_arguments.unwrap_or_default()),
-            Ok(result) => Err(refused(result.status_code)),
+            Ok(result) => {
+                tracing::debug!(%method, status = %result.status_code, inputs = ?result.input_argument_results, "a method failed");
+                Err(refused(result.status_code))
+            }
             Err(ClientError::Call(CallError::Service(status))) if is_answer(status) => Err(refused(status)),
             Err(source) => Err(TokenError::Unreachable { url: self.url.clone(), source: Box::new(source) }),
         }

@@ -142,8 +142,10 @@ impl ClientOptions {
     }
 
     pub(crate) fn wish(&self) -> EndpointWish {
+        let able = self.identity.is_some() && self.trust.is_some();
         EndpointWish {
-            policies: self.policies.clone(),
+            // Without a certificate and a trust list no policy but None can be spoken.
+            policies: self.policies.iter().copied().filter(|policy| able || *policy == SecurityPolicyId::None).collect(),
             modes: self.modes.clone(),
             identities: self.login.kinds(),
             danger_clear_secrets: false,

@@ -27,8 +27,10 @@ pub(crate) struct Fetched {
 impl Fetched {
     /// A token that was just received. `expires` is what the authority said about it, if it said something.
     pub(crate) fn new(token: Zeroizing<Vec<u8>>, expires: Option<UnixTime>, at: Now) -> Self {
-        // Only for the timing of our own renewal; whoever checks the token checks its signature too.
-        let expires = expires.or_else(|| danger_peek_unverified(&token).ok().and_then(|peeked| expiry(&peeked.payload)));
+        // Only for the timing of our own renewal; whoever checks the token checks its signature too. The token counts in
+        // whole seconds, so it may end before what the authority said.
+        let own = danger_peek_unverified(&token).ok().and_then(|peeked| expiry(&peeked.payload));
+        let expires = expires.into_iter().chain(own).min();
         let life = expires.map_or(UNKNOWN_LIFE, |expires| expires.since(at.unix));
         Self { token, at, life }
     }

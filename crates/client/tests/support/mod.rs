@@ -1,0 +1,316 @@
+//! A small plant on the loopback: an authority and a resource server, both real, in this process.
+
+use std::net::{SocketAddr, TcpListener};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use access_model::{Epoch, Rights, ScopeIndex, ScopeMap, UnixTime};
+use arc_swap::ArcSwap;
+use client::{ClientApplication, ClientOptions, Login};
+use gates::clock;
+use gates::opcua::server::{ServerHandle, Shell, start};
+use gates::opcua::wiring::{Application, AuditRequest, Credentials, Local};
+use gates::pki::make::{self, self_signed};
+use gates::pool::Pool;
+use opcua_types::{ByteString, DataValue, Guid, MessageSecurityMode, NodeId, StatusCode, UAString, Variant};
+use pep::{Gate, GateConfig, LocalGrant, LocalScopes, Who};
+use token::{Algorithm, Claims, Issuer, RightsClaim, Signer, SystemEntropy};
+use tokio::sync::mpsc;
+use ua_proto::channel::ChannelConfig;
+use ua_proto::crypto::{PrivateKey, SecurityPolicyId};
+use ua_proto::pki::{Certificate, OwnIdentity, SharedTrust, TrustList};
+use ua_proto::server::{
+    Answer, AuditConfig, Identities, Input, Invocation, IssuedTokens, IssuerEndpoint, Server, ServerConfig,
+    ServerLimits, TokenForm,
+};
+use ua_proto::space::{
+    AccessLevel, AuthorizationNodes, AuthorizationService, NewVariable, NodeRef, ServerFacts, Space, SpaceConfig,
+    date_time, gds, ns0,
+};
+
+pub(crate) const MIXER: &str = "urn:test:mixer";
+const AUTHORITY: &str = "urn:test:authority";
+const CLIENT: &str = "urn:test:client";
+const POLICY: SecurityPolicyId = SecurityPolicyId::Basic256Sha256;
+
+fn identity(name: &str, uri: &str) -> Arc<OwnIdentity> {
+    let made = self_signed(&make::Application::local(name, uri), clock::now().unix).unwrap();
+    let certificate = Certificate::from_der(&made.der).unwrap();
+    Arc::new(OwnIdentity::new(certificate, PrivateKey::from_der(&made.key_der).unwrap()).unwrap())
+}
+
+fn trust(of: &[&Arc<OwnIdentity>]) -> SharedTrust {
+    let trusted = of.iter().map(|identity| Arc::clone(&identity.certificate)).collect();
+    Arc::new(ArcSwap::from_pointee(TrustList { trusted, ..TrustList::default() }))
+}
+
+/// What the tokens of the authority say; a test changes it while everything runs.
+pub(crate) struct Policy {
+    pub(crate) rights: Mutex<Rights>,
+    /// Seconds.
+    pub(crate) life: AtomicU64,
+    pub(crate) issued: AtomicU32,
+    pub(crate) refuse: Mutex<Option<StatusCode>>,
+    pub(crate) audience: Mutex<String>,
+}
+
+pub(crate) struct Plant {
+    pub(crate) policy: Arc<Policy>,
+    pub(crate) mixer: ServerHandle,
+    pub(crate) authority: ServerHandle,
+    addresses: (SocketAddr, SocketAddr),
+    people: People,
+    signer: Arc<Signer>,
+}
+
+#[derive(Clone)]
+struct People {
+    mixer: Arc<OwnIdentity>,
+    authority: Arc<OwnIdentity>,
+    client: Arc<OwnIdentity>,
+}
+
+fn listen(at: Option<SocketAddr>) -> TcpListener {
+    TcpListener::bind(at.unwrap_or_else(|| "127.0.0.1:0".parse().unwrap())).unwrap()
+}
+
+impl Plant {
+    pub(crate) async fn start(rights: Rights, life: u64) -> Self {
+        let people = tokio::task::spawn_blocking(|| People {
+            mixer: identity("mixer", MIXER),
+            authority: identity("authority", AUTHORITY),
+            client: identity("client", CLIENT),
+        });
+        let people = people.await.unwrap();
+        let policy = Arc::new(Policy {
+            rights: Mutex::new(rights),
+            life: AtomicU64::new(life),
+            issued: AtomicU32::new(0),
+            refuse: Mutex::new(None),
+            audience: Mutex::new(MIXER.into()),
+        });
+        let signer = Arc::new(Signer::generate(Algorithm::Es256).unwrap());
+        let authority = start_authority(&people, &policy, &signer, listen(None));
+        let at = authority.address();
+        let mixer = start_mixer(&people, &signer, at, listen(None));
+        let addresses = (authority.address(), mixer.address());
+        Self { policy, mixer, authority, addresses, people, signer }
+    }
+
+    pub(crate) async fn restart_authority(&mut self) {
+        self.authority.stop().await;
+        let listener = listen(Some(self.addresses.0));
+        self.authority = start_authority(&self.people, &self.policy, &self.signer, listener);
+    }
+
+    pub(crate) async fn restart_mixer(&mut self) {
+        self.mixer.stop().await;
+        let listener = listen(Some(self.addresses.1));
+        self.mixer = start_mixer(&self.people, &self.signer, self.addresses.0, listener);
+    }
+
+    pub(crate) fn options(&self, login: Login) -> ClientOptions {
+        let application =
+            ClientApplication { uri: CLIENT.into(), product_uri: "urn:test".into(), name: "test".into() };
+        let mut options = ClientOptions::new(format!("opc.tcp://{}", self.addresses.1), application);
+        options.identity = Some(Arc::clone(&self.people.client));
+        options.trust = Some(trust(&[&self.people.mixer, &self.people.authority]));
+        options.policies = vec![POLICY];
+        options.login = login;
+        options
+    }
+
+    pub(crate) async fn set(&self, name: &str, value: Variant) {
+        let id = id(name);
+        let set = move |server: &mut Server, now| {
+            let node = server.space().find(&id).unwrap();
+            let value = DataValue { value: Some(value), ..DataValue::null() };
+            server.handle_input(Input::SetValue { node, value }, now);
+        };
+        self.mixer.with(set).await.unwrap();
+    }
+}
+
+pub(crate) fn id(name: &str) -> NodeId {
+    NodeId::new(1, name)
+}
+
+fn start_mixer(people: &People, signer: &Signer, authority: SocketAddr, listener: TcpListener) -> ServerHandle {
+    let mut space = Space::new(SpaceConfig { application_uri: MIXER.into(), namespaces: Vec::new() }).unwrap();
+    for (name, access) in [("Speed", AccessLevel::READ_WRITE), ("Level", AccessLevel::READ)] {
+        let new = NewVariable::new(ns0::OBJECTS, Some(id(name)), name, 1.0_f64.into(), ScopeIndex(1));
+        space.add_variable(new.access(access)).unwrap();
+    }
+    space.set_server_facts(ServerFacts { started: clock::now().unix, ..ServerFacts::default() });
+    let mut gate = GateConfig::new(MIXER, map());
+    gate.issuers = vec![Issuer { name: AUTHORITY.into(), keys: vec![signer.public()], require_confirmation: true }];
+    let issuer = IssuerEndpoint {
+        resource_id: MIXER.into(),
+        authority_url: format!("opc.tcp://{authority}"),
+        profile_uri: IssuerEndpoint::PROFILE_OPCUA.into(),
+        token_endpoint: None,
+        authorization_endpoint: None,
+        request_types: Vec::new(),
+        scopes: Vec::new(),
+    };
+    let identities = Identities {
+        issued: Some(IssuedTokens { issuer, forms: vec![TokenForm::Clear, TokenForm::Encrypted] }),
+        user_name: true,
+        ..Identities::default()
+    };
+    let config = config(&people.mixer, &people.client, MIXER, listener.local_addr().unwrap(), identities);
+    let gate = Gate::new(gate, clock::now()).unwrap();
+    let server = Server::new(config, space, gate, Box::new(SystemEntropy::new()));
+    start(listener, server, shell(|| Box::new(Nothing))).unwrap()
+}
+
+fn start_authority(people: &People, policy: &Arc<Policy>, signer: &Arc<Signer>, listener: TcpListener) -> ServerHandle {
+    let mut space = Space::new(SpaceConfig { application_uri: AUTHORITY.into(), namespaces: Vec::new() }).unwrap();
+    let service = AuthorizationService {
+        name: "tokens",
+        uri: AUTHORITY,
+        certificate: ByteString::null(),
+        policies: Vec::new(),
+        request_access_token: true,
+        scope: ScopeIndex(1),
+    };
+    let nodes = gds::add(&mut space, &service).unwrap();
+    space.set_server_facts(ServerFacts { started: clock::now().unix, ..ServerFacts::default() });
+    let mut gate = GateConfig::new(AUTHORITY, map());
+    gate.local = vec![LocalGrant {
+        who: Who::Anonymous,
+        require_encryption: true,
+        roles: Vec::new(),
+        rights: vec![(Rights::BROWSE | Rights::READ | Rights::CALL, LocalScopes::All)],
+    }];
+    let identities = Identities { anonymous: true, ..Identities::default() };
+    let config = config(&people.authority, &people.client, AUTHORITY, listener.local_addr().unwrap(), identities);
+    let gate = Gate::new(gate, clock::now()).unwrap();
+    let server = Server::new(config, space, gate, Box::new(SystemEntropy::new()));
+    let behind = Authority {
+        nodes,
+        policy: Arc::clone(policy),
+        signer: Arc::clone(signer),
+        client: people.client.certificate.thumbprint(),
+    };
+    start(listener, server, shell(|| Box::new(behind))).unwrap()
+}
+
+fn map() -> ScopeMap {
+    ScopeMap::new(["all"]).unwrap()
+}
+
+fn config(
+    own: &Arc<OwnIdentity>,
+    client: &Arc<OwnIdentity>,
+    uri: &str,
+    address: SocketAddr,
+    identities: Identities,
+) -> ServerConfig {
+    let endpoints = vec![(POLICY, MessageSecurityMode::SignAndEncrypt)];
+    let own = Arc::new(ArcSwap::new(Arc::clone(own)));
+    ServerConfig {
+        application_uri: uri.into(),
+        product_uri: "urn:test".into(),
+        application_name: uri.into(),
+        endpoint_urls: vec![format!("opc.tcp://{address}")],
+        channel: Arc::new(ChannelConfig::new(own, trust(&[client]), endpoints.clone())),
+        endpoints,
+        identities,
+        limits: ServerLimits::default(),
+        audit: AuditConfig::default(),
+        write_ranges: Vec::new(),
+    }
+}
+
+fn shell(application: impl FnOnce() -> Box<dyn Application> + Send + 'static) -> Shell {
+    let (audit, mut records) = mpsc::channel::<AuditRequest>(1_024);
+    tokio::spawn(async move {
+        while let Some(request) = records.recv().await {
+            if let Some(ack) = request.ack {
+                let _gone = ack.send(Ok(()));
+            }
+        }
+    });
+    Shell { pool: Pool::new(2, 64).unwrap(), audit, application: Box::new(application) }
+}
+
+struct Nothing;
+
+impl Application for Nothing {
+    fn invoke(&self, _: Invocation) -> Local<Answer> {
+        Box::pin(async { failed(StatusCode::BadNotImplemented) })
+    }
+
+    fn authenticate(&self, credentials: Credentials) -> Local<bool> {
+        let right = credentials.name == "operator" && *credentials.password == *b"secret";
+        Box::pin(async move { right })
+    }
+}
+
+struct Authority {
+    nodes: AuthorizationNodes,
+    policy: Arc<Policy>,
+    signer: Arc<Signer>,
+    client: access_model::Thumbprint,
+}
+
+impl Application for Authority {
+    fn invoke(&self, call: Invocation) -> Local<Answer> {
+        let answer = self.answer(call.method_node);
+        Box::pin(async move { answer })
+    }
+
+    fn authenticate(&self, _: Credentials) -> Local<bool> {
+        Box::pin(async { false })
+    }
+}
+
+impl Authority {
+    fn answer(&self, method: NodeRef) -> Answer {
+        if let Some(status) = *self.policy.refuse.lock().unwrap() {
+            return failed(status);
+        }
+        let outputs = if method == self.nodes.start_request_token {
+            vec![Variant::ByteString(ByteString::null()), Variant::Guid(Box::new(Guid::from_bytes([7; 16])))]
+        } else if method == self.nodes.finish_request_token {
+            let (token, expires) = self.mint();
+            let until = || Variant::DateTime(Box::new(date_time(expires)));
+            vec![token, until(), Variant::String(UAString::null()), until()]
+        } else if Some(method) == self.nodes.request_access_token {
+            vec![self.mint().0]
+        } else {
+            return failed(StatusCode::BadMethodInvalid);
+        };
+        Answer { status: StatusCode::Good, input_results: Vec::new(), outputs }
+    }
+
+    fn mint(&self) -> (Variant, UnixTime) {
+        let now = clock::now().unix;
+        let expires = now + Duration::from_secs(self.policy.life.load(Ordering::Relaxed));
+        let rights = *self.policy.rights.lock().unwrap();
+        let claims = Claims {
+            issuer: AUTHORITY.into(),
+            subject: "tester".into(),
+            audience: self.policy.audience.lock().unwrap().clone(),
+            expires,
+            not_before: now,
+            issued_at: now,
+            id: token::new_id(&mut SystemEntropy::new()),
+            client: Some(CLIENT.into()),
+            confirmation: Some(self.client),
+            roles: Vec::new(),
+            groups: Vec::new(),
+            rights: Some(RightsClaim::new(token::map_digest(&map()), [(rights, vec![1_u32])])),
+            epoch: Epoch(1),
+            padding: 0,
+        };
+        self.policy.issued.fetch_add(1, Ordering::Relaxed);
+        (Variant::String(token::mint(&claims, &self.signer).unwrap().as_str().into()), expires)
+    }
+}
+
+fn failed(status: StatusCode) -> Answer {
+    Answer { status, input_results: Vec::new(), outputs: Vec::new() }
+}

@@ -1,0 +1,132 @@
+//! The life of an access token, seen from the client, against real servers on the loopback.
+
+mod support;
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use access_model::Rights;
+use client::{CallError, Client, ClientError, Login, TokenError, WatchOptions};
+use opcua_types::{DataValue, StatusCode, Variant};
+use support::{Plant, id};
+use tokio::time::timeout;
+
+const PATIENCE: Duration = Duration::from_secs(20);
+
+fn read_only() -> Rights {
+    Rights::BROWSE | Rights::READ
+}
+
+fn number(value: &DataValue) -> Result<f64, StatusCode> {
+    match &value.value {
+        Some(Variant::Double(number)) => Ok(*number),
+        _ => Err(value.status()),
+    }
+}
+
+#[tokio::test]
+async fn the_client_finds_out_that_a_token_is_needed_and_gets_it() {
+    let plant = Plant::start(read_only(), 3_600).await;
+    let client = Client::connect(plant.options(Login::Automatic)).await.unwrap();
+    assert_eq!(number(&client.read(&[id("Speed")]).await.unwrap()[0]), Ok(1.0));
+    assert_eq!(plant.policy.issued.load(Ordering::Relaxed), 1);
+    let objects = opcua_types::ObjectId::ObjectsFolder.into();
+    assert_eq!(client.translate(&objects, "1:Speed").await.unwrap(), Some(id("Speed")));
+    let names: Vec<String> =
+        client.browse(&objects).await.unwrap().iter().map(|found| found.browse_name.name.to_string()).collect();
+    assert!(names.contains(&"Level".to_owned()), "{names:?}");
+    client.close().await;
+}
+
+#[tokio::test]
+async fn a_denied_write_is_tried_once_more_with_a_fresh_token() {
+    let plant = Plant::start(read_only(), 3_600).await;
+    let client = Client::connect(plant.options(Login::Token)).await.unwrap();
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    *plant.policy.rights.lock().unwrap() = Rights::ALL;
+    assert_eq!(client.write(vec![(id("Speed"), 9.0.into())]).await.unwrap(), [StatusCode::Good]);
+    assert_eq!(client.token_generation(), 2);
+    assert_eq!(number(&client.read(&[id("Speed")]).await.unwrap()[0]), Ok(9.0));
+}
+
+#[tokio::test]
+async fn a_denial_that_stays_is_passed_on_after_one_more_try() {
+    let plant = Plant::start(read_only(), 3_600).await;
+    let client = Client::connect(plant.options(Login::Token)).await.unwrap();
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    let mixed = vec![(id("Speed"), 9.0.into()), (id("Nothing"), 9.0.into())];
+    let results = client.write(mixed).await.unwrap();
+    assert_eq!(results, [StatusCode::BadUserAccessDenied, StatusCode::BadNodeIdUnknown]);
+    assert_eq!(plant.policy.issued.load(Ordering::Relaxed), 2);
+}
+
+#[tokio::test]
+async fn renewal_goes_unnoticed_by_reads_and_watches() {
+    let plant = Plant::start(read_only(), 5).await;
+    let client = Client::connect(plant.options(Login::Token)).await.unwrap();
+    let mut watch = client.watch(&[id("Level")], WatchOptions::default()).await.unwrap();
+    let mut sent = 1.0;
+    assert_eq!(number(&watch.next().await.unwrap().value), Ok(1.0));
+    while client.token_generation() < 2 {
+        sent += 1.0;
+        plant.set("Level", sent.into()).await;
+        let seen = timeout(PATIENCE, watch.next()).await.unwrap().unwrap();
+        assert_eq!(number(&seen.value), Ok(sent));
+        assert_eq!(number(&client.read(&[id("Level")]).await.unwrap()[0]), Ok(sent));
+    }
+    assert_eq!(client.session_count(), 1);
+}
+
+#[tokio::test]
+async fn an_authority_that_was_restarted_is_asked_again() {
+    let mut plant = Plant::start(read_only(), 3_600).await;
+    let client = Client::connect(plant.options(Login::Token)).await.unwrap();
+    plant.restart_authority().await;
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    client.renew().await.unwrap();
+    assert_eq!(client.token_generation(), 2);
+}
+
+#[tokio::test]
+async fn watches_go_on_after_the_server_was_restarted() {
+    let mut plant = Plant::start(read_only(), 3_600).await;
+    let client = Client::connect(plant.options(Login::Token)).await.unwrap();
+    let mut watch = client.watch(&[id("Level")], WatchOptions::default()).await.unwrap();
+    assert_eq!(number(&watch.next().await.unwrap().value), Ok(1.0));
+    plant.restart_mixer().await;
+    plant.set("Level", 5.0.into()).await;
+    let seen = async {
+        loop {
+            if number(&watch.next().await.unwrap().value) == Ok(5.0) {
+                return;
+            }
+        }
+    };
+    timeout(PATIENCE, seen).await.unwrap();
+    assert_eq!(client.session_count(), 2);
+    assert_eq!(number(&client.read(&[id("Level")]).await.unwrap()[0]), Ok(5.0));
+}
+
+#[tokio::test]
+async fn refusals_say_who_refused() {
+    let plant = Plant::start(read_only(), 3_600).await;
+    *plant.policy.refuse.lock().unwrap() = Some(StatusCode::BadUserAccessDenied);
+    let refused = Client::connect(plant.options(Login::Token)).await.err().unwrap();
+    assert!(matches!(refused, ClientError::Token(TokenError::Refused { .. })), "{refused}");
+    *plant.policy.refuse.lock().unwrap() = None;
+    *plant.policy.audience.lock().unwrap() = "urn:test:another".into();
+    let refused = Client::connect(plant.options(Login::Token)).await.err().unwrap();
+    assert!(matches!(refused, ClientError::Refused(_)), "{refused}");
+    let nobody = Client::connect(plant.options(Login::Anonymous)).await.err().unwrap();
+    assert!(matches!(nobody, ClientError::Endpoint(_)), "{nobody}");
+}
+
+#[tokio::test]
+async fn a_client_that_was_closed_says_so() {
+    let plant = Plant::start(read_only(), 3_600).await;
+    let client = Client::connect(plant.options(Login::Token)).await.unwrap();
+    let again = client.clone();
+    client.close().await;
+    let error = again.read(&[id("Speed")]).await.err().unwrap();
+    assert!(matches!(error, ClientError::Call(CallError::Closed)), "{error}");
+}
