@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Parser, Subcommand};
 
 use crate::answer::Output;
-use crate::commands::{audit, backup, certs, configuration, policy, token};
+use crate::commands::{admin, audit, backup, certs, client, configuration, policy, token, user};
 
 /// Trapkey: decides who may do what in a plant, and when; enforces it at OPC UA servers; keeps a record of both.
 ///
@@ -39,15 +39,27 @@ pub(crate) enum Command {
     /// Certificates: a certification authority for the plant, and what it signs
     #[command(subcommand)]
     Certs(certs::Command),
+    /// Use any OPC UA server: read, write, call, browse, watch
+    #[command(subcommand)]
+    Client(client::Command),
     /// The configuration file
     #[command(subcommand)]
     Config(configuration::Command),
     /// A batch line on this computer alone, in which rights come and go with the recipe
     Demo(crate::demo::DemoArgs),
+    /// Look for what would keep Trapkey from working: configuration, certificates, ports, reachability, clocks
+    Doctor,
     /// Policies: check them, test them, ask them
     #[command(subcommand)]
     Policy(policy::Command),
-    /// Access tokens: list, inspect, verify
+    /// Show where the workflow stands, or fire a transition (as an administrator)
+    Step(admin::Step),
+    /// Access tokens: list, issue, inspect, verify, revoke
     #[command(subcommand)]
     Token(token::Command),
+    /// Run what the configuration says: the authority, resource servers, or both
+    Up,
+    /// Accounts with passwords
+    #[command(subcommand)]
+    User(user::Command),
 }

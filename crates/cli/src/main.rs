@@ -7,9 +7,11 @@ mod answer;
 mod args;
 mod commands;
 mod config;
+mod demo;
 mod failure;
 mod files;
 mod nearest;
+mod roles;
 
 use std::process::ExitCode;
 

@@ -1,11 +1,18 @@
 //! One file per command.
 
+pub(crate) mod admin;
 pub(crate) mod audit;
 pub(crate) mod backup;
 pub(crate) mod certs;
+pub(crate) mod client;
 pub(crate) mod configuration;
+pub(crate) mod doctor;
+pub(crate) mod own;
 pub(crate) mod policy;
 pub(crate) mod token;
+pub(crate) mod up;
+pub(crate) mod user;
+pub(crate) mod values;
 
 use std::future::Future;
 
@@ -30,10 +37,15 @@ pub(crate) fn run(args: Args) -> Result<Answer, Failure> {
         Command::Backup(args) => backup::backup(&args, &common),
         Command::Restore(args) => backup::restore(&args, &common),
         Command::Certs(command) => certs::run(command, &common),
+        Command::Client(command) => client::run(command, &common),
         Command::Config(command) => configuration::run(command, &common),
         Command::Demo(args) => crate::demo::run(&args, common.output),
+        Command::Doctor => doctor::run(&common),
         Command::Policy(command) => policy::run(command, &common),
+        Command::Step(args) => admin::step(&args, &common),
         Command::Token(command) => token::run(command, &common),
+        Command::Up => up::run(&common),
+        Command::User(command) => user::run(command, &common),
     }
 }
 

@@ -1,0 +1,212 @@
+//! Attacks on the running line. Each must be refused, with the code that the attacker sees and the reason that only the
+//! ledger knows.
+
+use std::time::Duration;
+
+use authority::{Flow, Refreshing, TokenRequest};
+use client::{Client, ClientError, Login};
+use plant::Step;
+use plant::equipment::Station;
+use tokio::io::AsyncWriteExt;
+use zeroize::Zeroizing;
+
+use super::Trouble;
+use super::actors::{Actor, attempt, name, options};
+use super::line::{Line, OBSERVER_LIFE};
+use super::report::Report;
+use super::story::{Act, CAST};
+use super::workplace::{STRANGER, Workplace, station_uri};
+
+const HMI: &str = "urn:trapkey:demo:hmi";
+const DASHBOARD: &str = "urn:trapkey:demo:dashboard";
+/// Connections of the storm, more than a server lets stand half-open.
+const STORM: usize = 300;
+
+struct Attack<'a> {
+    line: &'a Line,
+    workplace: &'a Workplace,
+    report: &'a mut Report,
+}
+
+/// Plays every attack.
+pub(crate) async fn run(line: &Line, workplace: &Workplace, report: &mut Report) -> Result<(), Trouble> {
+    report.head("attacks: what the attacker sees, and what the ledger knows");
+    let mut attack = Attack { line, workplace, report };
+    // This one has to grow old first.
+    let aged = attack.token("quinn", DASHBOARD, Station::Reactor).await?;
+    let born = tokio::time::Instant::now();
+    let stolen = attack.token("olga", HMI, Station::Mixer).await?;
+    attack
+        .present(
+            "olga's token, stolen, from the dashboard's computer",
+            DASHBOARD,
+            Station::Mixer,
+            &stolen,
+            "token_confirmation",
+        )
+        .await?;
+    attack
+        .present("olga's token for the mixer, at the filler", HMI, Station::Filler, &stolen, "token_audience")
+        .await?;
+    attack
+        .present(
+            "the token with one byte of its claims changed",
+            HMI,
+            Station::Mixer,
+            &altered(&stolen),
+            "token_signature",
+        )
+        .await?;
+    attack
+        .present(
+            "the token without a signature, algorithm none",
+            HMI,
+            Station::Mixer,
+            &unsigned(&stolen),
+            "token_algorithm",
+        )
+        .await?;
+    attack.stranger().await?;
+    attack.step_and_range().await?;
+    attack.storm().await?;
+    tokio::time::sleep_until(born + OBSERVER_LIFE + Duration::from_millis(1_100)).await;
+    attack.present("quinn's token, one second after its end", DASHBOARD, Station::Reactor, &aged, "token_expired").await
+}
+
+/// The token with a byte of its payload changed.
+fn altered(token: &[u8]) -> Zeroizing<Vec<u8>> {
+    let mut token = Zeroizing::new(token.to_vec());
+    if let Some(dot) = token.iter().position(|byte| *byte == b'.')
+        && let Some(byte) = token.get_mut(dot + 20)
+    {
+        *byte = if *byte == b'A' { b'B' } else { b'A' };
+    }
+    token
+}
+
+/// The token's claims under a header that says `none`, without a signature.
+fn unsigned(token: &[u8]) -> Zeroizing<Vec<u8>> {
+    let payload = token.split(|byte| *byte == b'.').nth(1).unwrap_or_default();
+    // {"alg":"none","typ":"at+jwt"}
+    let mut forged = b"eyJhbGciOiJub25lIiwidHlwIjoiYXQrand0In0.".to_vec();
+    forged.extend_from_slice(payload);
+    forged.push(b'.');
+    Zeroizing::new(forged)
+}
+
+impl Attack<'_> {
+    /// A genuine token, as its rightful owner would get it.
+    async fn token(&self, person: &str, application: &str, station: Station) -> Result<Zeroizing<Vec<u8>>, Trouble> {
+        let request = TokenRequest {
+            flow: Flow::RequestToken,
+            person: Some(person.into()),
+            application: application.into(),
+            confirmation: self.workplace.party(application)?.identity.certificate.thumbprint(),
+            audience: station_uri(station),
+            roles: None,
+            break_glass: None,
+            padding: 0,
+            refresh: Refreshing::No,
+            address: None,
+        };
+        let issued = self.line.authority.issue(&request).await.map_err(|error| Trouble::setup("a token", error))?;
+        Ok(Zeroizing::new(issued.token.as_bytes().to_vec()))
+    }
+
+    async fn present(
+        &mut self,
+        what: &str,
+        from: &str,
+        at: Station,
+        token: &[u8],
+        reason: &str,
+    ) -> Result<(), Trouble> {
+        let mut options = options(self.line, self.workplace, from, at)?;
+        options.login = Login::ThisToken(Zeroizing::new(token.to_vec()));
+        let seen = self.connect(options).await;
+        self.judge(what, "Bad_IdentityTokenRejected", &seen, &["session_activated"], reason).await
+    }
+
+    /// What a client sees that tries to connect.
+    async fn connect(&self, options: client::ClientOptions) -> String {
+        match Client::connect(options).await {
+            Ok(client) => {
+                client.close().await;
+                "let in".into()
+            }
+            Err(ClientError::Refused(status)) => name(status),
+            Err(error) => error.to_string(),
+        }
+    }
+
+    /// Notes what was seen and whether the ledger has the reason.
+    async fn judge(&mut self, what: &str, code: &str, seen: &str, kinds: &[&str], reason: &str) -> Result<(), Trouble> {
+        // Records that nobody waits for are written within the ledger's group commit.
+        tokio::time::sleep(Duration::from_millis(60)).await;
+        let entries =
+            store::tail(&self.workplace.ledger(), 200).map_err(|error| Trouble::setup("the ledger", error))?;
+        let known =
+            entries.iter().rev().find(|entry| kinds.contains(&entry.kind.as_str()) && entry.outcome == "denied");
+        let found = known.and_then(|entry| entry.reason.clone()).unwrap_or_else(|| "nothing".into());
+        let (expected, found) = (format!("{code}, audited as {reason}"), format!("{seen}, audited as {found}"));
+        self.report.check("attack", what, &expected, &found);
+        Ok(())
+    }
+
+    async fn stranger(&mut self) -> Result<(), Trouble> {
+        let mut options = options(self.line, self.workplace, STRANGER, Station::Mixer)?;
+        options.login = Login::ThisToken(Zeroizing::new(b"a.b.c".to_vec()));
+        let seen = self.connect(options).await;
+        let refused = if seen.contains("BadSecurityChecksFailed") { "Bad_SecurityChecksFailed" } else { &seen };
+        let kinds = ["channel_opened", "certificate"];
+        self.judge("an untrusted certificate", "Bad_SecurityChecksFailed", refused, &kinds, "certificate_untrusted")
+            .await
+    }
+
+    /// The right person in the wrong step, then in the right step with a value beyond the range.
+    async fn step_and_range(&mut self) -> Result<(), Trouble> {
+        let olga = Actor::enter(self.line, self.workplace, &CAST[0]).await?;
+        let client = olga.client(Station::Mixer)?;
+        let seen = attempt(client, "Mixer.Setpoints.Speed", Act::Write(240.0)).await?;
+        self.judge(
+            "olga's set point while the line is idle",
+            "Bad_UserAccessDenied",
+            &seen,
+            &["write"],
+            "right_missing",
+        )
+        .await?;
+        self.line.fire("start", Step::Charge).await?;
+        let seen = attempt(client, "Mixer.Setpoints.Speed", Act::Write(240.0)).await?;
+        self.report.check("attack", "the same in the step charge", "allowed", &seen);
+        let seen = attempt(client, "Mixer.Setpoints.Speed", Act::Write(5_000.0)).await?;
+        self.judge(
+            "a set point of 5000, the range ends at 1500",
+            "Bad_OutOfRange",
+            &seen,
+            &["write"],
+            "value_out_of_range",
+        )
+        .await?;
+        olga.leave().await;
+        Ok(())
+    }
+
+    /// Connections that never say who they are, more than the server lets stand; a client is served meanwhile.
+    async fn storm(&mut self) -> Result<(), Trouble> {
+        let address = self.line.station(Station::Reactor)?.handle.address();
+        let mut storm = Vec::new();
+        for _ in 0..STORM {
+            if let Ok(mut stream) = tokio::net::TcpStream::connect(address).await {
+                let _closed_already = stream.write_all(b"HELF").await;
+                storm.push(stream);
+            }
+        }
+        let petra = Actor::enter(self.line, self.workplace, &CAST[1]).await?;
+        let seen = attempt(petra.client(Station::Reactor)?, "Reactor.Measurements.Temperature", Act::Read).await?;
+        let what = format!("a client that connects amid {STORM} connections that never speak");
+        self.report.check("attack", &what, "allowed", &seen);
+        petra.leave().await;
+        Ok(())
+    }
+}

@@ -1,0 +1,146 @@
+//! `trapkey demo`: a batch line on this computer alone, in which rights come and go with the recipe.
+//!
+//! Authority, three resource servers, ledger and a client for each role run in this process and talk over loopback as
+//! they would over a plant's network. Every expectation is checked; `--once` fails when one is not met.
+
+mod actors;
+mod attack;
+mod line;
+mod play;
+mod report;
+mod story;
+mod workplace;
+
+use std::fmt;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use serde_json::{Value, json};
+
+use crate::answer::{Answer, Output};
+use crate::failure::Failure;
+use report::Report;
+
+/// Options of `trapkey demo`
+#[derive(Debug, Args)]
+pub(crate) struct DemoArgs {
+    /// Run the recipe once, check everything and end: exit code 0 only when all is as expected
+    #[arg(long)]
+    once: bool,
+    /// Also play attacks and show how each is refused
+    #[arg(long)]
+    attack: bool,
+    /// Keep everything running after the recipe, until Ctrl-C
+    #[arg(long, conflicts_with = "once")]
+    keep: bool,
+    /// Take one protection away, to see that the demo notices
+    #[arg(long, value_enum, hide = true)]
+    danger_without: Option<Without>,
+}
+
+/// A protection that can be taken away.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Without {
+    /// Tokens live for an hour.
+    Expiry,
+    /// Rights do not depend on the step.
+    Step,
+    /// Values have no range.
+    Range,
+    /// Every certificate is trusted.
+    Trust,
+    /// Servers do not hear of revocations.
+    Revocation,
+}
+
+/// The demo could not be set up or broke off.
+#[derive(Debug)]
+pub(crate) struct Trouble(String);
+
+impl Trouble {
+    fn setup(what: &str, error: impl fmt::Display) -> Self {
+        Self(format!("{what}: {error}"))
+    }
+
+    fn folder(error: std::io::Error) -> Self {
+        Self::setup("a temporary folder", error)
+    }
+}
+
+/// Runs the demo.
+pub(crate) fn run(args: &DemoArgs, output: Output) -> Result<Answer, Failure> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    let mut report = Report::new(output == Output::Text);
+    let played = runtime.block_on(play(args, &mut report));
+    runtime.shutdown_timeout(Duration::from_secs(2));
+    let ledger = played.map_err(|trouble| Failure::unavailable(format!("the demo broke off: {}", trouble.0)))?;
+    Ok(conclude(&report, &ledger))
+}
+
+fn conclude(report: &Report, ledger: &store::Report) -> Answer {
+    let (failed, all) = (report.failed(), report.checks().len());
+    let json: Value = json!({
+        "checks": report.checks(), "passed": all - failed, "failed": failed,
+        "audit": {"records": ledger.records, "checkpoints": ledger.checkpoints, "sound": ledger.first_break.is_none()},
+    });
+    let text = format!(
+        "\n{} of {all} checks passed; {} audit records, chain {}\n",
+        all - failed,
+        ledger.records,
+        if ledger.first_break.is_none() { "verified" } else { "BROKEN" }
+    );
+    Answer::verdict(failed == 0 && ledger.first_break.is_none(), text, json)
+}
+
+async fn play(args: &DemoArgs, report: &mut Report) -> Result<store::Report, Trouble> {
+    report.say("a batch line on this computer: certificates are being made ...");
+    let workplace = workplace::Workplace::make().await?;
+    let ended = on_stage(args, &workplace, report).await;
+    if ended.is_err() {
+        last_words(&workplace, report);
+    }
+    ended
+}
+
+/// What the ledger knows of a demo that broke off.
+fn last_words(workplace: &workplace::Workplace, report: &Report) {
+    report.head("the ledger's last words");
+    for entry in store::tail(&workplace.ledger(), 8).unwrap_or_default() {
+        let reason = entry.reason.as_deref().unwrap_or("");
+        report.say(&format!(
+            "  {} {} {} {reason} {} {}",
+            entry.kind, entry.outcome, entry.actor, entry.object, entry.detail
+        ));
+    }
+}
+
+async fn on_stage(
+    args: &DemoArgs,
+    workplace: &workplace::Workplace,
+    report: &mut Report,
+) -> Result<store::Report, Trouble> {
+    let line = line::Line::start(workplace, args.danger_without).await?;
+    report.say(&format!("authority at {} and https://127.0.0.1:{}", line.opcua.url, line.https.port));
+    for station in &line.stations {
+        report.say(&format!("{:<8} at opc.tcp://{}", station.station.name(), station.handle.address()));
+    }
+    let actors = actors::Actor::all(&line, workplace).await?;
+    let mut view = play::View::begin(&actors).await?;
+    let pace = Duration::from_millis(if args.once { 200 } else { 1_500 });
+    play::run(&line, &actors, report, pace).await?;
+    view.refreshed(&actors, report).await?;
+    view.revoked(&line, report).await?;
+    if args.attack || args.once {
+        attack::run(&line, workplace, report).await?;
+    }
+    if args.keep {
+        report.say("\neverything keeps running; Ctrl-C ends it");
+        let _ended = tokio::signal::ctrl_c().await;
+    }
+    for actor in actors {
+        actor.leave().await;
+    }
+    let key = line.ledger.key().clone();
+    line.stop().await;
+    store::verify(&workplace.ledger(), Some(&key)).map_err(|error| Trouble::setup("the ledger", error))
+}

@@ -1,0 +1,149 @@
+//! The authority as an OPC UA server: its AuthorizationServices object behind our own kernel, beside its HTTPS side.
+
+use std::net::TcpListener;
+use std::sync::Arc;
+
+use access_model::{Now, Rights, ScopeIndex, ScopeMap};
+use arc_swap::ArcSwap;
+use authority::Authority;
+use gates::opcua::server::{ServerHandle, Shell};
+use gates::opcua::wiring::{Application, AuditSink, Credentials, Local};
+use gates::pool::Pool;
+use opcua_types::MessageSecurityMode;
+use pep::{Gate, GateConfig, LocalGrant, LocalScopes, Who};
+use ua_proto::channel::ChannelConfig;
+use ua_proto::crypto::SecurityPolicyId;
+use ua_proto::pki::{OwnIdentity, SharedTrust};
+use ua_proto::server::{Answer, Identities, Invocation, Server, ServerConfig, ServerLimits};
+use ua_proto::space::{AuthorizationNodes, ServerFacts, Space, SpaceConfig, gds};
+
+/// Why the authority's OPC UA side cannot start.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Unstarted {
+    /// A node cannot be added.
+    #[error(transparent)]
+    Space(#[from] ua_proto::space::SpaceError),
+    /// The gate cannot be set up.
+    #[error(transparent)]
+    Gate(#[from] pep::InvalidGate),
+    /// The scope map cannot be made.
+    #[error(transparent)]
+    Scope(#[from] access_model::InvalidScopeMap),
+    /// The socket or the thread.
+    #[error("the authority's OPC UA side cannot be started: {0}")]
+    System(#[from] std::io::Error),
+}
+
+/// What the OPC UA side is started with.
+pub(crate) struct Setup {
+    /// The authority.
+    pub(crate) authority: Authority,
+    /// Its ApplicationUri.
+    pub(crate) application_uri: String,
+    /// Its certificate and key.
+    pub(crate) identity: Arc<ArcSwap<OwnIdentity>>,
+    /// Whom it trusts.
+    pub(crate) trust: SharedTrust,
+    /// Where it listens.
+    pub(crate) listener: TcpListener,
+    /// The way to the ledger.
+    pub(crate) audit: AuditSink,
+    /// Runs private-key operations.
+    pub(crate) pool: Pool,
+}
+
+/// The running OPC UA side.
+#[derive(Clone, Debug)]
+pub(crate) struct Running {
+    /// The server.
+    pub(crate) handle: ServerHandle,
+    /// Its address.
+    pub(crate) url: String,
+    /// The service object, as IssuerEndpointUrl names it: `nsu=...;i=...`.
+    pub(crate) service: String,
+}
+
+/// Starts it. Calls come only over encrypted channels; the application is proven by its certificate, the person by
+/// password or user certificate, or there is none and the application asks for itself.
+pub(crate) fn start(setup: Setup, now: Now) -> Result<Running, Unstarted> {
+    let address = setup.listener.local_addr()?;
+    let url = format!("opc.tcp://{address}");
+    let scope = ScopeIndex(1);
+    let mut space = Space::new(SpaceConfig { application_uri: setup.application_uri.clone(), namespaces: Vec::new() })?;
+    let nodes = gds::add(&mut space, &setup.authority.opcua_service("Trapkey", scope))?;
+    space.set_server_facts(ServerFacts {
+        product: "Trapkey authority".into(),
+        started: now.unix,
+        ..ServerFacts::default()
+    });
+    let id = space.id(nodes.service);
+    let namespace = space.namespaces().get(usize::from(id.namespace)).cloned().unwrap_or_default();
+    let service = format!("nsu={namespace};{}", id.identifier);
+    let server = Server::new(
+        server_config(&setup, url.clone()),
+        space,
+        Gate::new(gate(&setup.application_uri)?, now)?,
+        Box::new(token::SystemEntropy::default()),
+    );
+    let authority = setup.authority;
+    let application = Box::new(move || Box::new(Behind { authority, nodes }) as Box<dyn Application>);
+    let handle = gates::opcua::server::start(
+        setup.listener,
+        server,
+        Shell { pool: setup.pool, audit: setup.audit, application },
+    )?;
+    Ok(Running { handle, url, service })
+}
+
+fn gate(application_uri: &str) -> Result<GateConfig, Unstarted> {
+    let mut gate = GateConfig::new(application_uri, ScopeMap::new(["authorization"])?);
+    let grant = |who| LocalGrant {
+        who,
+        require_encryption: true,
+        roles: Vec::new(),
+        rights: vec![(Rights::BROWSE | Rights::READ | Rights::CALL, LocalScopes::All)],
+    };
+    gate.local = vec![grant(Who::Anonymous), grant(Who::Authenticated)];
+    Ok(gate)
+}
+
+fn server_config(setup: &Setup, url: String) -> ServerConfig {
+    let encrypted =
+        [SecurityPolicyId::Basic256Sha256, SecurityPolicyId::Aes128Sha256RsaOaep, SecurityPolicyId::Aes256Sha256RsaPss]
+            .map(|policy| (policy, MessageSecurityMode::SignAndEncrypt))
+            .to_vec();
+    let channel = ChannelConfig::new(Arc::clone(&setup.identity), Arc::clone(&setup.trust), encrypted.clone());
+    ServerConfig {
+        application_uri: setup.application_uri.clone(),
+        product_uri: "urn:trapkey".into(),
+        application_name: "Trapkey authority".into(),
+        endpoint_urls: vec![url],
+        channel: Arc::new(channel),
+        endpoints: encrypted,
+        identities: Identities { anonymous: true, user_name: true, ..Identities::default() },
+        limits: ServerLimits::default(),
+        audit: ua_proto::server::AuditConfig::default(),
+        write_ranges: Vec::new(),
+    }
+}
+
+/// The service's methods and users.
+struct Behind {
+    authority: Authority,
+    nodes: AuthorizationNodes,
+}
+
+impl Application for Behind {
+    fn invoke(&self, call: Invocation) -> Local<Answer> {
+        let (authority, nodes) = (self.authority.clone(), self.nodes);
+        Box::pin(async move { authority.answer(&nodes, call).await })
+    }
+
+    fn authenticate(&self, credentials: Credentials) -> Local<bool> {
+        let authority = self.authority.clone();
+        Box::pin(async move {
+            let Ok(password) = std::str::from_utf8(&credentials.password) else { return false };
+            authority.person_by_password(&credentials.name, password).await.is_ok()
+        })
+    }
+}
