@@ -8,6 +8,7 @@ use std::time::Duration;
 use access_model::{Epoch, Rights, ScopeIndex, ScopeMap};
 use arc_swap::ArcSwap;
 use gates::clock;
+use gates::https::{HttpsClient, client_config};
 use gates::pki::make::{Application, self_signed};
 use token::{Algorithm, Claims, RightsClaim, SealedToken, Signer, VerifyingKey};
 use ua_proto::crypto::PrivateKey;
@@ -63,10 +64,13 @@ impl Fixture {
     /// They cannot be made or written.
     pub fn make() -> Result<Self, Failed> {
         let fixture = Self { folder: tempfile::tempdir()? };
-        for (name, uri) in [("server", SERVER_URI), ("client", CLIENT_URI)] {
+        let names =
+            [("server", SERVER_URI), ("client", CLIENT_URI), ("authority", "urn:trapkey:bench:authority"), ("admin", "urn:trapkey:bench:admin")];
+        for (name, uri) in names {
             let made = self_signed(&Application::local(name, uri), clock::now().unix)?;
             files::write(&fixture.path(&format!("{name}.der")), &made.der)?;
             files::write(&fixture.path(&format!("{name}.key.pem")), made.key_pem.as_bytes())?;
+            files::write(&fixture.path(&format!("{name}.key.der")), &made.key_der)?;
         }
         let signer = Signer::generate(Algorithm::Es256)?;
         files::write(&fixture.path("issuer.pkcs8"), signer.to_pkcs8())?;
@@ -123,6 +127,17 @@ pub fn identity(folder: &Path, name: &str) -> Result<Arc<OwnIdentity>, Failed> {
     let certificate = Certificate::from_der(&files::read(&folder.join(format!("{name}.der")))?)?;
     let key = PrivateKey::from_pem(&files::read(&folder.join(format!("{name}.key.pem")))?)?;
     Ok(Arc::new(OwnIdentity::new(certificate, key)?))
+}
+
+/// TLS with a certificate of the fixture in `folder`, for a server with the authority's certificate.
+///
+/// # Errors
+/// It cannot be read.
+pub fn https(folder: &Path, name: &str) -> Result<HttpsClient, Failed> {
+    let read = |file: String| files::read(&folder.join(file));
+    let identity = (vec![read(format!("{name}.der"))?], read(format!("{name}.key.der"))?);
+    let tls = client_config([read("authority.der".into())?], Some(identity))?;
+    Ok(HttpsClient::new(tls, Duration::from_secs(5)))
 }
 
 /// Trust in one certificate of the fixture in `folder`.

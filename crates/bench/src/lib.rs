@@ -1,5 +1,6 @@
 //! Load, measurement and records: our server beside its peers, in the same run.
 
+pub mod authority;
 pub mod clock;
 pub mod files;
 pub mod fixture;

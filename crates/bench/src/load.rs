@@ -16,7 +16,7 @@ use tokio::net::TcpStream;
 use tokio::task::LocalSet;
 use tokio::time::sleep;
 use ua_proto::client::{
-    ClientApplication, ClientEvent, ClientSession, ClientSessionConfig, Credential, EndpointWish, Request, Response,
+    CallId, ClientApplication, ClientEvent, ClientSession, ClientSessionConfig, Credential, EndpointWish, Request, Response,
     choose_endpoint,
 };
 use ua_proto::crypto::SecurityPolicyId;
@@ -111,6 +111,19 @@ impl Link {
         }
     }
 
+    /// Sends a request; its answer comes as an event.
+    ///
+    /// # Errors
+    /// The session is not active.
+    pub fn send(&mut self, request: impl Into<Request>) -> Result<CallId, Failed> {
+        Ok(self.session.request(request.into(), None, clock::now())?)
+    }
+
+    /// Activates the session with another credential; an event tells how it came out.
+    pub fn reactivate(&mut self, credential: Credential) {
+        self.session.reactivate(credential, clock::now());
+    }
+
     /// Asks and waits for the answer.
     ///
     /// # Errors
@@ -119,7 +132,7 @@ impl Link {
     where
         R: TryFrom<Response>,
     {
-        let call = self.session.request(request.into(), None, clock::now())?;
+        let call = self.send(request)?;
         loop {
             match self.next().await? {
                 ClientEvent::Answer(id, answer) if id == call => {
@@ -156,7 +169,10 @@ impl Link {
     }
 
     /// The next event; jobs are done on the way.
-    async fn next(&mut self) -> Result<ClientEvent, Failed> {
+    ///
+    /// # Errors
+    /// The connection breaks.
+    pub async fn next(&mut self) -> Result<ClientEvent, Failed> {
         loop {
             while let Some(event) = self.session.poll_event() {
                 match event {
@@ -204,6 +220,8 @@ pub struct Cost {
     pub micros: f64,
     /// Operations a second.
     pub rate: f64,
+    /// All operations, those before and after the measured time too.
+    pub all: u64,
 }
 
 /// `connections` sessions read one random value after the other, each in a closed loop.
@@ -294,6 +312,6 @@ impl Tally {
         if done == 0 {
             return Err("nothing was done in the time".into());
         }
-        Ok(Cost { micros: cpu * 1e6 / done as f64, rate: done as f64 / seconds })
+        Ok(Cost { micros: cpu * 1e6 / done as f64, rate: done as f64 / seconds, all: self.done.get() })
     }
 }

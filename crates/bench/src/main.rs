@@ -1,20 +1,21 @@
 //! `bench [--quick] [measure...]`: takes the measures and appends them to `bench-runs/<date>-<machine>/measures.jsonl`.
 //!
-//! `bench serve FOLDER NODES` makes it one of the measured processes: our server.
+//! `bench serve FOLDER NODES [AUTHORITY]` and `bench authority FOLDER` make it one of the measured processes.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use bench::Failed;
 use bench::load::Security;
-use bench::measures::{Bench, bytes, instructions, pdp, services};
+use bench::authority;
+use bench::measures::{Bench, bytes, instructions, lag, pdp, services};
 use bench::record::table;
 use bench::serve;
 
 type Measure = fn(&mut Bench) -> Result<(), Failed>;
 
 /// The measures by the names under which they are asked for.
-const MEASURES: [(&str, Measure); 7] = [
+const MEASURES: [(&str, Measure); 8] = [
     ("read.none", |bench| services::reads(bench, Security::None)),
     ("read.encrypt", |bench| services::reads(bench, Security::Encrypt)),
     ("connect", services::connects),
@@ -22,16 +23,18 @@ const MEASURES: [(&str, Measure); 7] = [
     ("idle.rss", bytes::idle),
     ("check.instructions", instructions::run),
     ("pdp", pdp::run),
+    ("revocation.lag", lag::run),
 ];
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let result = match words.as_slice() {
-        ["serve", folder, nodes] => nodes
-            .parse()
-            .map_err(Failed::from)
-            .and_then(|nodes| serve::run(&serve::Options { folder: PathBuf::from(folder), nodes })),
+        ["serve", folder, nodes, authority @ ..] => nodes.parse().map_err(Failed::from).and_then(|nodes| {
+            let authority = authority.first().map(|url| (*url).to_owned());
+            serve::run(&serve::Options { folder: PathBuf::from(folder), nodes, authority })
+        }),
+        ["authority", folder] => authority::run(&PathBuf::from(folder)),
         words => take(words),
     };
     match result {

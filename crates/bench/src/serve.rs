@@ -7,27 +7,37 @@
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use access_model::Rights;
 use arc_swap::ArcSwap;
 use gates::clock;
+use gates::control::{Subscription, follow};
+use gates::https::Target;
 use gates::opcua::server::{ServerHandle, Shell, start};
 use gates::opcua::wiring::{Application, AuditRequest, AuditUnavailable, Credentials, Local};
 use gates::pool::Pool;
-use opcua_types::{MessageSecurityMode, NodeId, StatusCode, Variant};
-use pep::{Gate, GateConfig, LocalGrant, LocalScopes, Who};
+use opcua_types::{DataValue, MessageSecurityMode, NodeId, StatusCode, Variant};
+use pep::{Contact, FailMode, Gate, GateConfig, GateEvent, LocalGrant, LocalScopes, Who};
 use store::{CheckpointKey, KeyKind, Ledger, LedgerConfig};
-use tokio::sync::mpsc;
+use tokio::sync::{Notify, mpsc};
 use ua_proto::channel::ChannelConfig;
 use ua_proto::crypto::SecurityPolicyId;
 use ua_proto::server::{
-    Answer, AuditConfig, Identities, Invocation, IssuedTokens, IssuerEndpoint, Server, ServerConfig, ServerLimits,
+    Answer, AuditConfig, Identities, Input, Invocation, IssuedTokens, IssuerEndpoint, Server, ServerConfig, ServerLimits,
     TokenForm,
 };
-use ua_proto::space::{NewVariable, ServerFacts, Space, SpaceConfig, ns0};
+use ua_proto::space::{NewVariable, NodeRef, ServerFacts, Space, SpaceConfig, ns0};
 
 use crate::fixture::{self, ISSUER, NAMESPACE, PASSWORD, PER_FOLDER, SERVER_URI, USER};
 use crate::Failed;
+
+/// Variables that change every [`PERIOD`] when there is an authority.
+pub const CHANGING: u32 = 100;
+/// How often they change.
+pub const PERIOD: Duration = Duration::from_millis(10);
+/// The control stream is silent for no longer than this: three heartbeats.
+const SILENCE: Duration = Duration::from_secs(3);
 
 /// Audit records on their way to the ledger.
 const AUDIT_QUEUE: usize = 65_536;
@@ -39,6 +49,9 @@ pub struct Options {
     pub folder: PathBuf,
     /// Variables to make.
     pub nodes: u32,
+    /// The authority whose control stream the gate follows; it is then the issuer of tokens. The first
+    /// [`CHANGING`] variables change all the time.
+    pub authority: Option<String>,
 }
 
 /// Serves until standard input ends.
@@ -63,21 +76,58 @@ pub fn run(options: &Options) -> Result<(), Failed> {
 
 fn launch(options: &Options) -> Result<ServerHandle, Failed> {
     let ledger = CheckpointKey::generate(KeyKind::Ed25519)?;
-    let ledger = Ledger::open(&options.folder.join(format!("audit-{}", std::process::id())), LedgerConfig::default(), ledger)?;
+    let folder = options.folder.join(format!("audit-{}", std::process::id()));
+    let ledger = Ledger::open(&folder, LedgerConfig::default(), ledger)?;
     #[expect(clippy::disallowed_types, reason = "the shell takes a bound listener")]
     let listener = std::net::TcpListener::bind(("127.0.0.1", 0))?;
-    let server = server(&options.folder, options.nodes, listener.local_addr()?.port())?;
+    let port = listener.local_addr()?.port();
+    let server = server(&options.folder, options.nodes, port, options.authority.as_deref())?;
+    let changing: Vec<NodeRef> =
+        (0..CHANGING).filter_map(|nth| server.space().find(&NodeId::new(2, fixture::number(nth)))).collect();
     let (audit, records) = mpsc::channel(AUDIT_QUEUE);
     tokio::spawn(keep(records, ledger));
-    let shell = Shell { pool: Pool::new(2, 1_024)?, audit, application: Box::new(|| Box::new(NoMethods)) };
-    Ok(start(listener, server, shell)?)
+    let gap = Arc::new(Notify::new());
+    let application = NoMethods { gap: Arc::clone(&gap) };
+    let shell = Shell { pool: Pool::new(2, 1_024)?, audit, application: Box::new(|| Box::new(application)) };
+    let handle = start(listener, server, shell)?;
+    if let Some(authority) = &options.authority {
+        let subscription = Subscription {
+            https: fixture::https(&options.folder, "server")?,
+            authority: Target::parse(authority)?,
+            audience: SERVER_URI.into(),
+            silence: SILENCE,
+        };
+        tokio::spawn(follow(subscription, handle.clone(), gap));
+        tokio::spawn(change(handle.clone(), changing));
+    }
+    Ok(handle)
+}
+
+/// Gives the variables new values, again and again.
+async fn change(handle: ServerHandle, nodes: Vec<NodeRef>) {
+    let mut ticks = tokio::time::interval(PERIOD);
+    let mut count = 0.0;
+    loop {
+        ticks.tick().await;
+        count += 1.0;
+        let nodes = nodes.clone();
+        let changed = handle.with(move |server, now| {
+            for node in nodes {
+                let value = DataValue::value_only(Variant::Double(count));
+                server.handle_input(Input::SetValue { node, value }, now);
+            }
+        });
+        if changed.await.is_err() {
+            return;
+        }
+    }
 }
 
 /// The server core over `nodes` variables.
 ///
 /// # Errors
 /// The fixture cannot be read.
-pub fn server(folder: &Path, nodes: u32, port: u16) -> Result<Server, Failed> {
+pub fn server(folder: &Path, nodes: u32, port: u16, authority: Option<&str>) -> Result<Server, Failed> {
     let endpoints = vec![
         (SecurityPolicyId::Basic256Sha256, MessageSecurityMode::SignAndEncrypt),
         (SecurityPolicyId::None, MessageSecurityMode::None),
@@ -96,7 +146,7 @@ pub fn server(folder: &Path, nodes: u32, port: u16) -> Result<Server, Failed> {
         audit: AuditConfig::default(),
         write_ranges: Vec::new(),
     };
-    let gate = Gate::new(gate(folder)?, clock::now())?;
+    let gate = Gate::new(gate(folder, authority)?, clock::now())?;
     Ok(Server::new(config, space(nodes)?, gate, Box::new(token::SystemEntropy::new())))
 }
 
@@ -115,16 +165,19 @@ fn identities() -> Identities {
 }
 
 /// A token gives its 1,000 scopes; the user who logs in by name gets the same rights on the same scopes.
-fn gate(folder: &Path) -> Result<GateConfig, Failed> {
+fn gate(folder: &Path, authority: Option<&str>) -> Result<GateConfig, Failed> {
+    let name = authority.unwrap_or(ISSUER).to_owned();
     let issuer =
-        token::Issuer { name: ISSUER.into(), keys: vec![fixture::issuer_key(folder)?], require_confirmation: true };
+        token::Issuer { name: name.clone(), keys: vec![fixture::issuer_key(folder)?], require_confirmation: true };
     let local = LocalGrant {
         who: Who::User(USER.into()),
         require_encryption: false,
         roles: vec!["Operator".into()],
         rights: vec![(Rights::BROWSE | Rights::READ, LocalScopes::All)],
     };
-    Ok(GateConfig { issuers: vec![issuer], local: vec![local], ..GateConfig::new(SERVER_URI, fixture::scopes()) })
+    let contact = authority.map(|_| Contact { issuer: name, timeout: SILENCE, fail_mode: FailMode::Closed });
+    let usual = GateConfig::new(SERVER_URI, fixture::scopes());
+    Ok(GateConfig { issuers: vec![issuer], local: vec![local], contact, ..usual })
 }
 
 /// Variables with unique names of 12 to 24 characters, 1,000 a folder, spread over all scopes.
@@ -186,7 +239,10 @@ async fn keep(mut records: mpsc::Receiver<AuditRequest>, ledger: Ledger) {
 }
 
 /// A server without methods and with one user.
-struct NoMethods;
+struct NoMethods {
+    /// Asks for the full list of updates.
+    gap: Arc<Notify>,
+}
 
 impl Application for NoMethods {
     fn invoke(&self, _call: Invocation) -> Local<Answer> {
@@ -198,6 +254,12 @@ impl Application for NoMethods {
     fn authenticate(&self, credentials: Credentials) -> Local<bool> {
         let known = credentials.name == USER && *credentials.password == *PASSWORD.as_bytes();
         Box::pin(async move { known })
+    }
+
+    fn gate_event(&self, event: GateEvent) {
+        if matches!(event, GateEvent::NeedFullList) {
+            self.gap.notify_one();
+        }
     }
 }
 

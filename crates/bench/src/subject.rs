@@ -1,5 +1,6 @@
 //! The servers that are measured, each a process of its own: ours (`bench serve`) and the peer (`open62541-bench`).
 
+use std::ffi::OsStr;
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -22,12 +23,34 @@ impl Subject {
     /// # Errors
     /// It does not come up.
     pub fn ours(fixture: &Fixture, nodes: u32) -> Result<Self, Failed> {
-        // The running program, even if its file was replaced by a newer build meanwhile.
+        Self::this("opc.tcp://127.0.0.1", &["serve".as_ref(), fixture.folder().as_os_str(), nodes.to_string().as_ref()])
+    }
+
+    /// Starts ours under an authority, with values that change.
+    ///
+    /// # Errors
+    /// It does not come up.
+    pub fn ours_under(fixture: &Fixture, nodes: u32, authority: &Self) -> Result<Self, Failed> {
+        let words = [nodes.to_string(), authority.url.clone()];
+        let [nodes, authority] = words.each_ref().map(OsStr::new);
+        Self::this("opc.tcp://127.0.0.1", &["serve".as_ref(), fixture.folder().as_os_str(), nodes, authority])
+    }
+
+    /// Starts our authority.
+    ///
+    /// # Errors
+    /// It does not come up.
+    pub fn authority(fixture: &Fixture) -> Result<Self, Failed> {
+        Self::this("https://localhost", &["authority".as_ref(), fixture.folder().as_os_str()])
+    }
+
+    /// Starts the running program, even if its file was replaced by a newer build meanwhile.
+    fn this(base: &str, arguments: &[&OsStr]) -> Result<Self, Failed> {
         let mut command = Command::new("/proc/self/exe");
-        command.arg("serve").arg(fixture.folder()).arg(nodes.to_string());
+        command.args(arguments);
         let (child, line) = up(command)?;
         let line: serde_json::Value = serde_json::from_str(&line)?;
-        Ok(Self { child, url: format!("opc.tcp://127.0.0.1:{}", line["port"]) })
+        Ok(Self { child, url: format!("{base}:{}", line["port"]) })
     }
 
     /// Starts the peer.

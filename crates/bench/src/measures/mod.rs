@@ -2,6 +2,7 @@
 
 pub mod bytes;
 pub mod instructions;
+pub mod lag;
 pub mod pdp;
 pub mod services;
 

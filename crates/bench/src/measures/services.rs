@@ -4,6 +4,9 @@
 //! disk. On the channel without protection, where tokens have no place, a user with the same rights logs in by name, as
 //! at the peer.
 
+use std::time::Duration;
+
+use access_model::AuditKind;
 use ua_proto::client::Credential;
 use zeroize::Zeroizing;
 
@@ -34,7 +37,9 @@ pub fn reads(bench: &mut Bench, security: Security) -> Result<(), Failed> {
     };
     let time = bench.time;
     let one = async |subject: &Subject, way: &Way| load::reads(subject, way, CONNECTIONS, NODES, time).await;
-    let runs = pairs(bench, &fixture, security, credential, one)?;
+    let ours = Subject::ours(&fixture, NODES)?;
+    let (runs, all) = pairs(bench, &fixture, &ours, security, credential, one)?;
+    accounted(&fixture, &ours, all)?;
     bench.paired(measure, "us", &runs, &bench.peer()?, 1.0, group)
 }
 
@@ -46,31 +51,43 @@ pub fn connects(bench: &mut Bench) -> Result<(), Failed> {
     let fixture = Fixture::make()?;
     let time = bench.time;
     let one = async |subject: &Subject, way: &Way| load::connects(subject, way, time).await;
-    let runs = pairs(bench, &fixture, Security::Encrypt, load::user(), one)?;
+    let ours = Subject::ours(&fixture, NODES)?;
+    let (runs, _) = pairs(bench, &fixture, &ours, Security::Encrypt, load::user(), one)?;
     bench.paired("ua.connect.encrypt.user", "us", &runs, &bench.peer()?, 1.0, "connect")
 }
 
-/// Takes turns: ours and the peer, then the peer and ours, and so on. `credential` is for ours.
+/// The figure counts only if the audit on disk holds every single read.
+fn accounted(fixture: &Fixture, ours: &Subject, all: u64) -> Result<(), Failed> {
+    // Summaries are a second late, the ledger 10 ms.
+    runtime()?.block_on(tokio::time::sleep(Duration::from_millis(1_500)));
+    let folder = fixture.path(&format!("audit-{}", ours.pid()));
+    let entries = store::tail(&folder, usize::MAX)?;
+    let kept: u64 = entries.iter().filter(|entry| entry.kind == AuditKind::Read.name()).map(|entry| entry.count).sum();
+    if kept == all { Ok(()) } else { Err(format!("the audit holds {kept} of {all} reads").into()) }
+}
+
+/// Takes turns: ours and the peer, then the peer and ours, and so on. `credential` is for ours. Returns all operations of
+/// ours, too.
 fn pairs(
     bench: &Bench,
     fixture: &Fixture,
+    ours: &Subject,
     security: Security,
     credential: Credential,
     one: impl AsyncFn(&Subject, &Way) -> Result<Cost, Failed>,
-) -> Result<Vec<(f64, f64)>, Failed> {
-    let ours = Subject::ours(fixture, NODES)?;
+) -> Result<(Vec<(f64, f64)>, u64), Failed> {
     let peer = Subject::peer(fixture, NODES)?;
     runtime()?.block_on(async {
         let our_way = Way::find(fixture, ours.url(), security, credential).await?;
         let peer_way = Way::find(fixture, peer.url(), security, load::user()).await?;
-        let mut runs = Vec::new();
+        let (mut runs, mut all) = (Vec::new(), 0);
         for run in 0..bench.runs {
             let (here, there) = if run % 2 == 0 {
-                let here = one(&ours, &our_way).await?;
+                let here = one(ours, &our_way).await?;
                 (here, one(&peer, &peer_way).await?)
             } else {
                 let there = one(&peer, &peer_way).await?;
-                (one(&ours, &our_way).await?, there)
+                (one(ours, &our_way).await?, there)
             };
             eprintln!(
                 "  run {}: {:.2} us at {:.0}/s, peer {:.2} us at {:.0}/s",
@@ -81,7 +98,8 @@ fn pairs(
                 there.rate
             );
             runs.push((here.micros, there.micros));
+            all += here.all;
         }
-        Ok(runs)
+        Ok((runs, all))
     })
 }

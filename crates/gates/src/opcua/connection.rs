@@ -7,13 +7,12 @@ use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::rc::Rc;
-use std::task::{Poll, ready};
+use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
-use tokio::sync::Notify;
 use ua_proto::server::{ConnId, Input, Server};
 
 use super::server::Running;
@@ -23,6 +22,38 @@ const READ_BUFFER: usize = 64 * 1024;
 /// An emptied send buffer larger than this is given back.
 const KEEP: usize = 64 * 1024;
 
+/// Wakes a connection's task. All of it stays on one thread, so it takes no lock, and a task that waits for bytes over
+/// and over registers once.
+#[derive(Default)]
+struct Wake {
+    set: Cell<bool>,
+    waker: RefCell<Option<Waker>>,
+}
+
+impl Wake {
+    fn notify_one(&self) {
+        self.set.set(true);
+        if let Some(waker) = self.waker.take() {
+            waker.wake();
+        }
+    }
+
+    fn poll(&self, context: &Context<'_>) -> Poll<()> {
+        if self.set.take() {
+            return Poll::Ready(());
+        }
+        let mut waker = self.waker.borrow_mut();
+        if waker.as_ref().is_none_or(|known| !known.will_wake(context.waker())) {
+            *waker = Some(context.waker().clone());
+        }
+        Poll::Pending
+    }
+
+    async fn notified(&self) {
+        poll_fn(|context| self.poll(context)).await;
+    }
+}
+
 struct Connection {
     write: OwnedWriteHalf,
     unsent: Cell<usize>,
@@ -30,7 +61,7 @@ struct Connection {
     held: Cell<bool>,
     /// The last bytes, once the core has closed the connection.
     rest: RefCell<Option<Vec<u8>>>,
-    wake: Notify,
+    wake: Wake,
 }
 
 impl Connection {
@@ -111,7 +142,7 @@ pub(super) fn spawn(running: &Rc<Running>, stream: TcpStream, peer: SocketAddr) 
         unsent: Cell::new(0),
         held: Cell::new(false),
         rest: RefCell::new(None),
-        wake: Notify::new(),
+        wake: Wake::default(),
     });
     running.connections.open.borrow_mut().insert(conn, Rc::clone(&connection));
     running.input(Input::Accepted { conn, peer: peer.to_string() });
