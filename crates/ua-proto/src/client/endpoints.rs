@@ -134,7 +134,8 @@ fn fit(
 /// §5.7.2): an attacker in between could have removed strong endpoints or identities from the first.
 ///
 /// The server may print its URLs differently for different callers, so they are left out; everything that decides about
-/// security is compared.
+/// security is compared. Certificates are not: servers leave them out of the second list, as the standard recommends, and
+/// the session's certificate is held against the channel's.
 ///
 /// # Errors
 /// Bad_SecurityChecksFailed when the lists differ.
@@ -152,17 +153,20 @@ fn fingerprint(endpoint: &EndpointDescription) -> String {
     let token = |token: &UserTokenPolicy| {
         format!(
             "{:?} {:?} {:?} {:?} {:?}",
-            token.policy_id, token.token_type, token.issued_token_type, token.issuer_endpoint_url, token.security_policy_uri
+            token.policy_id,
+            token.token_type,
+            token.issued_token_type,
+            token.issuer_endpoint_url,
+            token.security_policy_uri
         )
     };
     let mut tokens: Vec<String> = endpoint.user_identity_tokens.iter().flatten().map(token).collect();
     tokens.sort_unstable();
     format!(
-        "{:?} {:?} {:?} {:?} {} {:?}",
+        "{:?} {:?} {:?} {} {:?}",
         endpoint.server.application_uri,
         endpoint.security_mode,
         endpoint.security_policy_uri,
-        endpoint.server_certificate,
         endpoint.security_level,
         tokens
     )
@@ -279,6 +283,9 @@ mod tests {
         let mut moved = whole.clone();
         moved[0].endpoint_url = "opc.tcp://10.0.0.1:4840".into();
         assert_eq!(compare_endpoints(&whole, &moved), Ok(()));
+        let mut told = whole.clone();
+        told.iter_mut().for_each(|endpoint| endpoint.server_certificate = vec![0x30].into());
+        assert_eq!(compare_endpoints(&told, &whole), Ok(()), "certificates are left out, as the standard recommends");
         let failed = Err(StatusCode::BadSecurityChecksFailed);
         assert_eq!(compare_endpoints(&whole[..1], &whole), failed, "an endpoint was removed");
         let mut weakened = whole.clone();

@@ -1,0 +1,121 @@
+//! Finds, starts and stops peer programs. All of them are driven by the command line and the JSON lines of `interop/README.md`.
+
+use std::io::{BufRead, BufReader};
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use serde::Deserialize;
+
+/// A stack that somebody else wrote.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Stack {
+    Asyncua,
+    NodeOpcua,
+    Milo,
+    Open62541,
+}
+
+/// One line of a peer's report.
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct Step {
+    pub(crate) step: String,
+    pub(crate) ok: bool,
+    #[serde(default)]
+    #[expect(dead_code, reason = "for whoever reads why a step failed")]
+    pub(crate) detail: String,
+    #[serde(default)]
+    pub(crate) status: Option<String>,
+}
+
+impl Stack {
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Asyncua => "asyncua",
+            Self::NodeOpcua => "node-opcua",
+            Self::Milo => "milo",
+            Self::Open62541 => "open62541",
+        }
+    }
+
+    /// The starter of one of its programs; `None`, with a line that says so, when it is not installed.
+    pub(crate) fn program(self, role: &str) -> Option<PathBuf> {
+        let path = directory().join("bin").join(format!("{}-{role}", self.name()));
+        if path.exists() {
+            return Some(path);
+        }
+        println!("SKIPPED {} {role}: {} is not there; `make peers` installs it", self.name(), path.display());
+        assert!(
+            std::env::var("TRAPKEY_PEERS").as_deref() != Ok("required"),
+            "a required peer is missing: {}",
+            self.name()
+        );
+        None
+    }
+}
+
+fn directory() -> PathBuf {
+    let default = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../peers");
+    std::env::var_os("TRAPKEY_PEERS_DIR").map_or(default, PathBuf::from)
+}
+
+/// A certificate that `interop/certs.sh` made, or its key.
+pub(crate) fn certificate(file: &str) -> String {
+    directory().join("certs").join(file).display().to_string()
+}
+
+/// A port that nobody used a moment ago.
+pub(crate) fn free_port() -> u16 {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).expect("loopback has a free port");
+    listener.local_addr().expect("a bound socket has an address").port()
+}
+
+/// A server program that ends when it is dropped.
+pub(crate) struct Serving {
+    child: Child,
+    pub(crate) url: String,
+}
+
+impl Serving {
+    /// Starts a server program and waits until it listens.
+    pub(crate) fn start(program: &Path, name: &str, trusted: &[&str], more: &[&str]) -> Self {
+        let port = free_port();
+        let trusted: Vec<String> = trusted.iter().map(|name| certificate(&format!("{name}.der"))).collect();
+        let mut child = Command::new(program)
+            .args(["--port", &port.to_string(), "--user", "operator:secret", "--trust", &trusted.join(",")])
+            .args(["--cert", &certificate(&format!("{name}.der")), "--key", &certificate(&format!("{name}.key.pem"))])
+            .args(more)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("the server program starts");
+        let lines = BufReader::new(child.stdout.take().expect("standard output is piped")).lines();
+        let first = lines.map_while(Result::ok).next().unwrap_or_default();
+        assert!(first.contains("\"listening\"") && !first.contains("false"), "{name} does not listen: {first}");
+        Self { child, url: format!("opc.tcp://127.0.0.1:{port}") }
+    }
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        let _ended_already = self.child.kill();
+        let _status = self.child.wait();
+    }
+}
+
+/// Runs a client program to its end and gives back its report.
+pub(crate) fn run_client(program: &Path, stack: Stack, url: &str, server: &str, arguments: &[&str]) -> Vec<Step> {
+    let name = stack.name();
+    let output = Command::new(program)
+        .args(["--url", url, "--trust", &certificate(&format!("{server}.der"))])
+        .args(["--cert", &certificate(&format!("{name}.der")), "--key", &certificate(&format!("{name}.key.pem"))])
+        .args(arguments)
+        .stdin(Stdio::null())
+        .output()
+        .expect("the client program starts");
+    let text = String::from_utf8_lossy(&output.stdout);
+    let steps: Vec<Step> = text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+    assert!(!steps.is_empty(), "{name} reports nothing: {text}{}", String::from_utf8_lossy(&output.stderr));
+    steps
+}
