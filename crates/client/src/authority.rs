@@ -65,9 +65,8 @@ impl OpcUaAuthority {
                 first.node_id.node_id
             }
         };
-        let method = |name: &str| {
-            vec![BrowseStep { name: QualifiedName::new(gds, name), reference: NodeId::new(0, 47_u32) }]
-        };
+        let method =
+            |name: &str| vec![BrowseStep { name: QualifiedName::new(gds, name), reference: NodeId::new(0, 47_u32) }];
         let wanted = [method("StartRequestToken"), method("FinishRequestToken"), method("RequestAccessToken")];
         let found = nodes::translate(&session, &object, &wanted).await.map_err(unreachable)?;
         let mut found = found.into_iter();
@@ -126,7 +125,8 @@ impl OpcUaAuthority {
     }
 
     async fn call(&self, method: &NodeId, inputs: Vec<Variant>, resource: &str) -> Result<Vec<Variant>, TokenError> {
-        let refused = |status: StatusCode| TokenError::Refused { resource: resource.to_owned(), reason: status.to_string() };
+        let refused =
+            |status: StatusCode| TokenError::Refused { resource: resource.to_owned(), reason: status.to_string() };
         match call_method(&self.session, &self.object, method, inputs).await {
             Ok(result) if result.status_code.is_good() => Ok(result.output_arguments.unwrap_or_default()),
             Ok(result) => {
@@ -176,7 +176,11 @@ pub(crate) async fn namespaces(session: &Session) -> Result<Vec<String>, ClientE
     let response = ReadResponse::try_from(response).map_err(CallError::Service)?;
     let value = response.results.into_iter().flatten().next().and_then(|result| result.value);
     let Some(Variant::Array(array)) = value else { return Ok(Vec::new()) };
-    Ok(array.values.iter().map(|uri| if let Variant::String(uri) = uri { uri.to_string() } else { String::new() }).collect())
+    Ok(array
+        .values
+        .iter()
+        .map(|uri| if let Variant::String(uri) = uri { uri.to_string() } else { String::new() })
+        .collect())
 }
 
 /// Calls one method.

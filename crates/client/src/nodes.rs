@@ -2,9 +2,10 @@
 
 use gates::opcua::client::CallError;
 use opcua_types::{
-    BrowseDescription, BrowseDirection, BrowseNextRequest, BrowseNextResponse, BrowsePath, BrowseRequest, BrowseResponse,
-    BrowseResult, ByteString, NodeId, QualifiedName, ReferenceDescription, RelativePath, RelativePathElement, StatusCode,
-    TranslateBrowsePathsToNodeIdsRequest, TranslateBrowsePathsToNodeIdsResponse, ViewDescription,
+    BrowseDescription, BrowseDirection, BrowseNextRequest, BrowseNextResponse, BrowsePath, BrowseRequest,
+    BrowseResponse, BrowseResult, ByteString, NodeId, QualifiedName, ReferenceDescription, RelativePath,
+    RelativePathElement, StatusCode, TranslateBrowsePathsToNodeIdsRequest, TranslateBrowsePathsToNodeIdsResponse,
+    ViewDescription,
 };
 use ua_proto::client::Request;
 

@@ -87,7 +87,8 @@ async fn endpoint(https: &HttpsClient, issuer: &TokenIssuer) -> Result<Target, T
 
 fn form(asked: &Asked<'_>) -> String {
     let scopes = asked.issuer.scopes.join(" ");
-    let mut fields = vec![("grant_type", "client_credentials"), ("resource", asked.resource), ("audience", asked.resource)];
+    let mut fields =
+        vec![("grant_type", "client_credentials"), ("resource", asked.resource), ("audience", asked.resource)];
     if asked.secret.is_none() {
         fields.push(("client_id", asked.client_id));
     }

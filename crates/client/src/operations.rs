@@ -63,8 +63,12 @@ impl Client {
             value: DataValue { value: Some(value), ..DataValue::null() },
         };
         let items = values.into_iter().map(item).collect();
-        self.each(items, async |items| self.write_once(items).await, |status| *status == StatusCode::BadUserAccessDenied)
-            .await
+        self.each(
+            items,
+            async |items| self.write_once(items).await,
+            |status| *status == StatusCode::BadUserAccessDenied,
+        )
+        .await
     }
 
     async fn write_once(&self, items: Vec<WriteValue>) -> Result<Vec<StatusCode>, ClientError> {
@@ -78,7 +82,12 @@ impl Client {
     ///
     /// # Errors
     /// The service as a whole fails; the method's own status is in the result.
-    pub async fn call(&self, object: NodeId, method: NodeId, inputs: Vec<Variant>) -> Result<CallMethodResult, ClientError> {
+    pub async fn call(
+        &self,
+        object: NodeId,
+        method: NodeId,
+        inputs: Vec<Variant>,
+    ) -> Result<CallMethodResult, ClientError> {
         let item = CallMethodRequest { object_id: object, method_id: method, input_arguments: Some(inputs) };
         let denied = |result: &CallMethodResult| result.status_code == StatusCode::BadUserAccessDenied;
         let results = self.each(vec![item], async |items| self.call_once(items).await, denied).await?;

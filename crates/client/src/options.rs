@@ -145,7 +145,12 @@ impl ClientOptions {
         let able = self.identity.is_some() && self.trust.is_some();
         EndpointWish {
             // Without a certificate and a trust list no policy but None can be spoken.
-            policies: self.policies.iter().copied().filter(|policy| able || *policy == SecurityPolicyId::None).collect(),
+            policies: self
+                .policies
+                .iter()
+                .copied()
+                .filter(|policy| able || *policy == SecurityPolicyId::None)
+                .collect(),
             modes: self.modes.clone(),
             identities: self.login.kinds(),
             danger_clear_secrets: false,

@@ -239,9 +239,10 @@ impl Publisher {
 
     /// A Publish request waits for a whole keep-alive, behind others.
     fn patience(&self) -> Duration {
-        let longest = self.running.values().map(|one| {
-            one.wanted.options.publishing_interval * one.wanted.options.keep_alive_count.saturating_add(2)
-        });
+        let longest = self
+            .running
+            .values()
+            .map(|one| one.wanted.options.publishing_interval * one.wanted.options.keep_alive_count.saturating_add(2));
         let most = u32::try_from(self.most).unwrap_or(u32::MAX);
         longest.max().unwrap_or_default() * most + Duration::from_secs(10)
     }

@@ -7,7 +7,9 @@ use gates::opcua::client::{self as tcp, CallError, DialError, Notice, SessionHan
 use opcua_types::{EndpointDescription, StatusCode};
 use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
-use ua_proto::client::{Activated, ClientSessionConfig, Credential, EndpointChoice, Request, Response, choose_endpoint};
+use ua_proto::client::{
+    Activated, ClientSessionConfig, Credential, EndpointChoice, Request, Response, choose_endpoint,
+};
 
 use crate::error::ClientError;
 use crate::options::ClientOptions;

@@ -74,7 +74,7 @@ impl TokenSource {
     /// Fetches a token.
     pub(crate) async fn fetch(&self) -> Result<Fetched, TokenError> {
         match self.issuer.profile {
-            AuthorityProfile::OpcUa => self.from_opcua().await,
+            AuthorityProfile::OpcUa => self.ask_opcua().await,
             AuthorityProfile::OAuth2 => {
                 let access = &self.options.authority;
                 let https = access.https.as_ref();
@@ -89,7 +89,7 @@ impl TokenSource {
     }
 
     /// Over the open session; when that turns out to be gone, once more over a new one.
-    async fn from_opcua(&self) -> Result<Fetched, TokenError> {
+    async fn ask_opcua(&self) -> Result<Fetched, TokenError> {
         let mut kept = self.opcua.lock().await;
         if let Some(authority) = &*kept {
             match authority.request(&self.resource, &self.options.authority.roles).await {

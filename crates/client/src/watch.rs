@@ -2,9 +2,7 @@
 
 use std::time::Duration;
 
-use opcua_types::{
-    DataChangeFilter, DataChangeTrigger, DataValue, DeadbandType, ExtensionObject, NodeId, StatusCode,
-};
+use opcua_types::{DataChangeFilter, DataChangeTrigger, DataValue, DeadbandType, ExtensionObject, NodeId, StatusCode};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::connection::Client;

@@ -38,7 +38,11 @@ pub(crate) async fn connect() -> Result<(Client, Vec<NodeId>), Box<dyn Error>> {
                 let (name, password) = pair.split_once(':').ok_or("--user NAME:PASSWORD")?;
                 options.login = Login::UserName { name: name.into(), password: Zeroizing::new(password.into()) };
             }
-            "--token" => options.login = Login::ThisToken(Zeroizing::new(std::fs::read(value()?)?)),
+            "--token" => {
+                #[expect(clippy::disallowed_methods, reason = "an example reads its own file")]
+                let token = std::fs::read(value()?)?;
+                options.login = Login::ThisToken(Zeroizing::new(token));
+            }
             "--anonymous" => options.login = Login::Anonymous,
             "--none" => options = options.danger_without_security(),
             _ => texts.push(word),

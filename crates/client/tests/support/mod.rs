@@ -111,8 +111,7 @@ impl Plant {
     }
 
     pub(crate) fn options(&self, login: Login) -> ClientOptions {
-        let application =
-            ClientApplication { uri: CLIENT.into(), product_uri: "urn:test".into(), name: "test".into() };
+        let application = ClientApplication { uri: CLIENT.into(), product_uri: "urn:test".into(), name: "test".into() };
         let mut options = ClientOptions::new(format!("opc.tcp://{}", self.addresses.1), application);
         options.identity = Some(Arc::clone(&self.people.client));
         options.trust = Some(trust(&[&self.people.mixer, &self.people.authority]));

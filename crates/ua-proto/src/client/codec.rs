@@ -108,21 +108,19 @@ impl TypeLoader for FewTypes {
             return Some(Err(Error::decoding("extension object is longer than its message")));
         }
         let mut body = stream.take(length as u64);
-        let decode: fn(&mut dyn Read, &Context<'_>) -> EncodingResult<Box<dyn DynEncodable>> =
-            match id.as_object_id().ok() {
-                Some(ObjectId::Argument_Encoding_DefaultBinary) => binary_decode_to_enc::<Argument>,
-                Some(ObjectId::Range_Encoding_DefaultBinary) => binary_decode_to_enc::<Range>,
-                Some(ObjectId::EUInformation_Encoding_DefaultBinary) => binary_decode_to_enc::<EUInformation>,
-                Some(ObjectId::BuildInfo_Encoding_DefaultBinary) => binary_decode_to_enc::<BuildInfo>,
-                Some(ObjectId::ServerStatusDataType_Encoding_DefaultBinary) => {
-                    binary_decode_to_enc::<ServerStatusDataType>
-                }
-                Some(ObjectId::UserTokenPolicy_Encoding_DefaultBinary) => binary_decode_to_enc::<UserTokenPolicy>,
-                Some(ObjectId::EndpointDescription_Encoding_DefaultBinary) => {
-                    binary_decode_to_enc::<EndpointDescription>
-                }
-                _ => return Some(opaque(id, &mut body, length)),
-            };
+        let decode: fn(&mut dyn Read, &Context<'_>) -> EncodingResult<Box<dyn DynEncodable>> = match id
+            .as_object_id()
+            .ok()
+        {
+            Some(ObjectId::Argument_Encoding_DefaultBinary) => binary_decode_to_enc::<Argument>,
+            Some(ObjectId::Range_Encoding_DefaultBinary) => binary_decode_to_enc::<Range>,
+            Some(ObjectId::EUInformation_Encoding_DefaultBinary) => binary_decode_to_enc::<EUInformation>,
+            Some(ObjectId::BuildInfo_Encoding_DefaultBinary) => binary_decode_to_enc::<BuildInfo>,
+            Some(ObjectId::ServerStatusDataType_Encoding_DefaultBinary) => binary_decode_to_enc::<ServerStatusDataType>,
+            Some(ObjectId::UserTokenPolicy_Encoding_DefaultBinary) => binary_decode_to_enc::<UserTokenPolicy>,
+            Some(ObjectId::EndpointDescription_Encoding_DefaultBinary) => binary_decode_to_enc::<EndpointDescription>,
+            _ => return Some(opaque(id, &mut body, length)),
+        };
         let decoded = decode(&mut body, ctx);
         let drained = io::copy(&mut body, &mut io::sink());
         Some(decoded.and_then(|value| drained.map(|_| value).map_err(Error::decoding)))

@@ -108,7 +108,12 @@ impl Proof {
             Credential::UserName { name, password } => {
                 let (password, encryption_algorithm) = self.conceal(password.as_bytes())?;
                 let user_name = name.as_str().into();
-                ExtensionObject::from_message(UserNameIdentityToken { policy_id, user_name, password, encryption_algorithm })
+                ExtensionObject::from_message(UserNameIdentityToken {
+                    policy_id,
+                    user_name,
+                    password,
+                    encryption_algorithm,
+                })
             }
             Credential::Certificate(user) => {
                 let certificate_data = user.certificate.der().to_vec().into();

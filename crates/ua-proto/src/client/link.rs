@@ -33,6 +33,7 @@ struct Waiting {
 }
 
 /// What a link reports.
+#[expect(clippy::large_enum_variant, reason = "an event is moved once; a box for each answer would cost more")]
 pub(super) enum LinkEvent {
     Job(Job),
     Opened,
@@ -113,7 +114,8 @@ impl Link {
             std::mem::take(&mut self.waiting).into_iter().partition(|(_, waiting)| waiting.deadline <= now.mono);
         self.waiting = kept;
         let over: BTreeMap<u32, Waiting> = over;
-        let timed_out = over.into_values().map(|waiting| LinkEvent::Answer(waiting.purpose, Err(StatusCode::BadTimeout)));
+        let timed_out =
+            over.into_values().map(|waiting| LinkEvent::Answer(waiting.purpose, Err(StatusCode::BadTimeout)));
         events.extend(timed_out);
     }
 

@@ -213,7 +213,12 @@ fn call_result(codec: &Codec, walk: &mut Walk<'_>) -> Read<CallMethodResult> {
     walk.diagnostics()?;
     let outputs = walk.span(|walk| walk.each(1, Walk::variant))?;
     let output_arguments: Option<Vec<Variant>> = codec.walked(outputs)?;
-    Ok(CallMethodResult { status_code, input_argument_results, input_argument_diagnostic_infos: None, output_arguments })
+    Ok(CallMethodResult {
+        status_code,
+        input_argument_results,
+        input_argument_diagnostic_infos: None,
+        output_arguments,
+    })
 }
 
 fn create_subscription(codec: &Codec, walk: &mut Walk<'_>) -> Read<CreateSubscriptionResponse> {

@@ -15,7 +15,6 @@ mod message;
 mod session;
 mod walk;
 
-
 pub use config::{ClientApplication, ClientSessionConfig};
 pub use credential::Credential;
 pub use discovery::{Discovery, Question};
@@ -24,3 +23,6 @@ pub use issuer::{AuthorityProfile, InvalidIssuer, TokenIssuer};
 pub use link::CallId;
 pub use message::{Request, Response};
 pub use session::{Activated, ClientEvent, ClientSession, RequestError};
+
+#[cfg(test)]
+mod tests;

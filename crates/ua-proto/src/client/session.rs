@@ -44,6 +44,7 @@ pub enum Activated {
 
 /// What a session reports.
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "an event is moved once; a box for each answer would cost more")]
 pub enum ClientEvent {
     /// Work to do elsewhere; its outcome comes back through `job_done`.
     Job(Job),
@@ -354,7 +355,9 @@ impl ClientSession {
             requested_session_timeout: self.config.session_timeout.as_secs_f64() * 1_000.0,
             max_response_message_size: self.config.limits.max_message,
         };
-        if let Err(error) = self.send(Request::CreateSession(request), Purpose::Create, self.config.request_timeout, now) {
+        if let Err(error) =
+            self.send(Request::CreateSession(request), Purpose::Create, self.config.request_timeout, now)
+        {
             self.fail(status_of(error));
         }
     }
@@ -585,7 +588,8 @@ static NULL: NodeId = NodeId { namespace: 0, identifier: opcua_types::Identifier
 
 /// Whether a service result says that the session does not exist (any more).
 fn session_is_gone(status: StatusCode) -> bool {
-    [StatusCode::BadSessionIdInvalid, StatusCode::BadSessionClosed, StatusCode::BadSessionNotActivated].contains(&status)
+    [StatusCode::BadSessionIdInvalid, StatusCode::BadSessionClosed, StatusCode::BadSessionNotActivated]
+        .contains(&status)
 }
 
 fn status_of(error: SendError) -> StatusCode {

@@ -8,7 +8,7 @@ use opcua_types::{DataValue, MonitoringMode, NumericRange, StatusCode, Timestamp
 
 use super::Target;
 use super::filter::Filter;
-use super::range::select;
+use crate::space::read_range;
 
 /// InfoType DataValue (bit 10) and Overflow (bit 7) of a status code (OPC 10000-4 §7.39).
 const OVERFLOW: u32 = 0x480;
@@ -152,7 +152,7 @@ impl Item {
     fn cut(&self, value: &DataValue) -> DataValue {
         let mut value = value.clone();
         if let (true, Some(whole)) = (self.index_range.has_range(), &value.value) {
-            match select(whole, &self.index_range) {
+            match read_range(whole, &self.index_range) {
                 Ok(part) => value.value = Some(part),
                 Err(status) => (value.value, value.status) = (None, Some(status)),
             }

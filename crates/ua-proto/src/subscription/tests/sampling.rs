@@ -206,7 +206,7 @@ fn an_index_range_cuts_and_a_range_without_data_is_a_status() {
         }]),
     };
     bench.machine.create_items(&request, &mut bench.source, bench.now).unwrap();
-    assert_eq!(all_told(&mut bench), [(0, Err(StatusCode::BadIndexRangeDataMismatch))]);
+    assert_eq!(all_told(&mut bench), [(0, Err(StatusCode::BadIndexRangeNoData))]);
 }
 
 #[test]
