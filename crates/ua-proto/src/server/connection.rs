@@ -18,8 +18,6 @@ pub(crate) struct Connection {
     pub(crate) unsent: usize,
     /// When the channel's timer fires at the latest.
     pub(crate) armed: Mono,
-    /// Bytes in the channel's buffer when it was last looked at.
-    pub(crate) queued: usize,
     /// An `Output::Send` is on its way.
     pub(crate) send_queued: bool,
     /// Activated sessions on it.
@@ -37,7 +35,6 @@ impl Connection {
             peer,
             armed: Mono::NEVER,
             unsent: 0,
-            queued: 0,
             send_queued: false,
             active: 0,
             unactivated: 0,
@@ -46,13 +43,12 @@ impl Connection {
     }
 
     pub(crate) fn wants_input(&self, max_unsent: usize) -> bool {
-        self.unsent.saturating_add(self.queued) <= max_unsent && self.channel.wants_input()
+        self.unsent <= max_unsent && self.channel.wants_input()
     }
 
     /// Bytes that the peer has not taken.
     pub(crate) fn backlog(&mut self) -> usize {
-        self.queued = self.channel.outgoing().len();
-        self.unsent.saturating_add(self.queued)
+        self.unsent.saturating_add(self.channel.outgoing().len())
     }
 }
 
@@ -66,7 +62,6 @@ impl Server {
     pub(super) fn drained(&mut self, conn: ConnId, unsent: usize, now: Now) {
         let Some(connection) = self.connections.get_mut(&conn) else { return };
         connection.unsent = unsent;
-        connection.backlog();
         let stalled = std::mem::take(&mut connection.stalled);
         if connection.wants_input(self.config.limits.max_unsent) {
             connection.channel.receive(&[], now, &mut *self.entropy);

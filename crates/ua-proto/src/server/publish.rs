@@ -1,5 +1,7 @@
 //! The subscription machine of each session, driven: requests in, answers out, changes routed to those who watch.
 
+use std::time::Duration;
+
 use access_model::Now;
 use opcua_types::{
     BinaryEncodable, CreateMonitoredItemsResponse, CreateSubscriptionRequest, DeleteMonitoredItemsResponse,
@@ -15,6 +17,9 @@ use super::session::UaSession;
 use super::timers::{SessionKey, Timer};
 use crate::channel::EncodeError;
 use crate::subscription::{PublishAnswer, PublishTicket, Subscriptions, WatchChange};
+
+/// How long a session's notifications are put off at a time while the peer does not read.
+const RETRY: Duration = Duration::from_millis(100);
 
 impl Server {
     /// Lends everything that a service needs of an activated session.
@@ -190,6 +195,8 @@ impl Server {
             if !connection.stalled.contains(&key) {
                 connection.stalled.push(key);
             }
+            // A shell that got rid of the bytes at once does not say so.
+            self.timers.set(Timer::Subscriptions(key), now.mono + RETRY);
             return;
         }
         self.at_desk(key, now, |desk, subscriptions| subscriptions.handle_timeout(desk, now));

@@ -108,9 +108,6 @@ fn a_peer_that_never_reads_is_not_served_further_and_others_are() {
     let (conn, login) = world.log_in(ENCRYPT, "alice");
     world.peers.get_mut(&deaf).unwrap().deaf = true;
     for _ in 0..200 {
-        if world.peers[&deaf].closed.is_some() {
-            break;
-        }
         let request = ReadRequest {
             request_header: world.header(&deaf_login.token),
             nodes_to_read: Some(vec![value_of("Note"); 500]),
@@ -120,9 +117,19 @@ fn a_peer_that_never_reads_is_not_served_further_and_others_are() {
         world.send(deaf, &request);
         let backlog = world.server.outgoing(deaf).map_or(0, |bytes| bytes.len());
         assert!(backlog <= 100_000, "{backlog}");
-        assert_eq!(world.server.wants_input(deaf), backlog <= 50_000 && world.peers[&deaf].closed.is_none());
+        if backlog > 50_000 {
+            assert!(!world.server.wants_input(deaf));
+        }
     }
-    assert!(world.peers[&deaf].closed.is_some(), "a shell that reads on all the same ends at the second bound");
+    let stuck = !world.server.wants_input(deaf);
+    assert!(stuck, "nothing more is taken from it");
+    world.peers.get_mut(&deaf).unwrap().deaf = false;
+    world.input(Input::Drained { conn: deaf, unsent: 60_000 });
+    assert!(!world.server.wants_input(deaf), "what the shell holds counts too");
+    if let Some(bytes) = world.server.outgoing(deaf) {
+        bytes.clear();
+    }
+    world.input(Input::Drained { conn: deaf, unsent: 0 });
     assert!(world.read_one(conn, &login, "Setpoint").is_ok());
 }
 

@@ -138,7 +138,8 @@ impl Setup {
             ..GateConfig::new(SERVER_URI, map)
         };
         let identity = Arc::new(ArcSwap::new(SERVER.clone()));
-        let channel = ChannelConfig::new(identity, trust(&[&CLIENT, &OTHER]), self.endpoints.clone());
+        let mut channel = ChannelConfig::new(identity, trust(&[&CLIENT, &OTHER]), self.endpoints.clone());
+        channel.limits.max_outgoing = self.limits.max_unsent;
         let config = ServerConfig {
             application_uri: SERVER_URI.into(),
             product_uri: "urn:test:product".into(),
@@ -327,6 +328,15 @@ impl World {
         self.server.handle_input(Input::JobDone { id, outcome }, self.now);
     }
 
+    /// The peer reads again.
+    pub(super) fn hear(&mut self, conn: ConnId) {
+        if let Some(peer) = self.peers.get_mut(&conn) {
+            peer.deaf = false;
+        }
+        self.deliver(conn);
+        self.run();
+    }
+
     fn deliver(&mut self, conn: ConnId) {
         let Some(peer) = self.peers.get_mut(&conn) else { return };
         if peer.deaf {
@@ -353,6 +363,9 @@ impl World {
                 ChannelEvent::Closed { status } => peer.closed = Some(status),
                 _ => {}
             }
+        }
+        if !self.server.wants_input(conn) {
+            return moved;
         }
         let bytes = std::mem::take(peer.channel.outgoing());
         if !bytes.is_empty() && peer.closed.is_none() {
