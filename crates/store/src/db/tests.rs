@@ -1,3 +1,5 @@
+//! The journal: what goes in comes back, numbers are used once, and several writers get along.
+
 use access_model::{ApplicationUri, GrantSpec, MapDigest, Principal, Rights, ScopeIndex, Thumbprint};
 
 use super::*;

@@ -1,3 +1,5 @@
+//! The ledger in ordinary life: appending, rotation, followers, keys and exports. Damage is tried in `damage`.
+
 use std::os::unix::fs::PermissionsExt;
 
 use super::*;

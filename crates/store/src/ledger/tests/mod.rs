@@ -1,3 +1,5 @@
+//! The ledger: its life, its damage and its queue.
+
 mod damage;
 mod life;
 mod queue;

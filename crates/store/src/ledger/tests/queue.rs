@@ -1,3 +1,5 @@
+//! The queue in front of the ledger: bounds, refusals and acknowledgements.
+
 use std::sync::Arc;
 
 use super::super::queue::Queue;
