@@ -11,9 +11,9 @@
 //! }
 //! ```
 //!
-//! Every item of every service that touches a node passes the gate in [`desk`]; nothing else in this module asks it.
+//! Every item of every service that touches a node passes the gate in `desk`; nothing else in this module asks it.
 //! Not here: events, history, node management, transfer of subscriptions, session-less calls. Their requests are
-//! answered with Bad_ServiceUnsupported by the table in [`dispatch`].
+//! answered with Bad_ServiceUnsupported by the table in `dispatch`.
 
 mod activate;
 mod admission;
