@@ -82,12 +82,12 @@ impl Action {
             Self::ReadHistory => Rights::READ_HISTORY,
             Self::InsertHistory => Rights::INSERT_HISTORY,
             Self::ModifyHistory => Rights::MODIFY_HISTORY,
-            Self::UpdateHistory => match Rights::from_bits(
-                Rights::INSERT_HISTORY.bits() | Rights::MODIFY_HISTORY.bits(),
-            ) {
-                Some(both) => both,
-                None => Rights::ALL,
-            },
+            Self::UpdateHistory => {
+                match Rights::from_bits(Rights::INSERT_HISTORY.bits() | Rights::MODIFY_HISTORY.bits()) {
+                    Some(both) => both,
+                    None => Rights::ALL,
+                }
+            }
             Self::DeleteHistory => Rights::DELETE_HISTORY,
             Self::ReceiveEvents => Rights::RECEIVE_EVENTS,
             Self::AddReference => Rights::ADD_REFERENCE,
@@ -125,10 +125,7 @@ impl Action {
     /// Whether this action changes the plant, so that its record is written before it is answered (DESIGN D12).
     #[must_use]
     pub const fn changes(self) -> bool {
-        !matches!(
-            self,
-            Self::Browse | Self::Read | Self::ReadRolePermissions | Self::ReadHistory | Self::ReceiveEvents
-        )
+        !matches!(self, Self::Browse | Self::Read | Self::ReadRolePermissions | Self::ReadHistory | Self::ReceiveEvents)
     }
 }
 

@@ -152,7 +152,8 @@ impl Denial {
     /// Whether the answer must not even reveal that the node exists.
     #[must_use]
     pub fn hides(&self) -> bool {
-        self.reason == Reason::ScopeNotGranted || (self.reason == Reason::RightMissing && !self.held.contains(Rights::BROWSE))
+        self.reason == Reason::ScopeNotGranted
+            || (self.reason == Reason::RightMissing && !self.held.contains(Rights::BROWSE))
     }
 }
 

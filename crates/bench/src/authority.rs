@@ -8,9 +8,7 @@ use std::path::Path;
 use access_model::UnixTime;
 use authority::{Authority, AuthorityConfig, PolicySource, PolicyTexts, serve, server_config, system_clock};
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
-use store::{
-    Application, ApplicationKind, CheckpointKey, Db, DbConfig, KeyKind, Ledger, LedgerConfig, Sync, User,
-};
+use store::{Application, ApplicationKind, CheckpointKey, Db, DbConfig, KeyKind, Ledger, LedgerConfig, Sync, User};
 use tokio::sync::watch;
 use ua_proto::pki::Certificate;
 
@@ -118,8 +116,7 @@ equipment = "e"
     );
     for scope in 0..SCOPES {
         let node = number(scope);
-        let _infallible =
-            write!(text, "[[server.scope]]\nname = \"scope-{scope:04}\"\nnodes = [\"ns=2;i={node}\"]\n");
+        let _infallible = write!(text, "[[server.scope]]\nname = \"scope-{scope:04}\"\nnodes = [\"ns=2;i={node}\"]\n");
     }
     text
 }

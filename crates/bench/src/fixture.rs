@@ -64,8 +64,12 @@ impl Fixture {
     /// They cannot be made or written.
     pub fn make() -> Result<Self, Failed> {
         let fixture = Self { folder: tempfile::tempdir()? };
-        let names =
-            [("server", SERVER_URI), ("client", CLIENT_URI), ("authority", "urn:trapkey:bench:authority"), ("admin", "urn:trapkey:bench:admin")];
+        let names = [
+            ("server", SERVER_URI),
+            ("client", CLIENT_URI),
+            ("authority", "urn:trapkey:bench:authority"),
+            ("admin", "urn:trapkey:bench:admin"),
+        ];
         for (name, uri) in names {
             let made = self_signed(&Application::local(name, uri), clock::now().unix)?;
             files::write(&fixture.path(&format!("{name}.der")), &made.der)?;

@@ -16,8 +16,8 @@ use tokio::net::TcpStream;
 use tokio::task::LocalSet;
 use tokio::time::sleep;
 use ua_proto::client::{
-    CallId, ClientApplication, ClientEvent, ClientSession, ClientSessionConfig, Credential, EndpointWish, Request, Response,
-    choose_endpoint,
+    CallId, ClientApplication, ClientEvent, ClientSession, ClientSessionConfig, Credential, EndpointWish, Request,
+    Response, choose_endpoint,
 };
 use ua_proto::crypto::SecurityPolicyId;
 use zeroize::Zeroizing;

@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use bench::Failed;
-use bench::load::Security;
 use bench::authority;
+use bench::load::Security;
 use bench::measures::{Bench, bytes, instructions, lag, pdp, services};
 use bench::record::table;
 use bench::serve;

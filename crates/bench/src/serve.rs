@@ -24,13 +24,13 @@ use tokio::sync::{Notify, mpsc};
 use ua_proto::channel::ChannelConfig;
 use ua_proto::crypto::SecurityPolicyId;
 use ua_proto::server::{
-    Answer, AuditConfig, Identities, Input, Invocation, IssuedTokens, IssuerEndpoint, Server, ServerConfig, ServerLimits,
-    TokenForm,
+    Answer, AuditConfig, Identities, Input, Invocation, IssuedTokens, IssuerEndpoint, Server, ServerConfig,
+    ServerLimits, TokenForm,
 };
 use ua_proto::space::{NewVariable, NodeRef, ServerFacts, Space, SpaceConfig, ns0};
 
-use crate::fixture::{self, ISSUER, NAMESPACE, PASSWORD, PER_FOLDER, SERVER_URI, USER};
 use crate::Failed;
+use crate::fixture::{self, ISSUER, NAMESPACE, PASSWORD, PER_FOLDER, SERVER_URI, USER};
 
 /// Variables that change every [`PERIOD`] when there is an authority.
 pub const CHANGING: u32 = 100;
@@ -78,7 +78,6 @@ fn launch(options: &Options) -> Result<ServerHandle, Failed> {
     let ledger = CheckpointKey::generate(KeyKind::Ed25519)?;
     let folder = options.folder.join(format!("audit-{}", std::process::id()));
     let ledger = Ledger::open(&folder, LedgerConfig::default(), ledger)?;
-    #[expect(clippy::disallowed_types, reason = "the shell takes a bound listener")]
     let listener = std::net::TcpListener::bind(("127.0.0.1", 0))?;
     let port = listener.local_addr()?.port();
     let server = server(&options.folder, options.nodes, port, options.authority.as_deref())?;
@@ -182,8 +181,7 @@ fn gate(folder: &Path, authority: Option<&str>) -> Result<GateConfig, Failed> {
 
 /// Variables with unique names of 12 to 24 characters, 1,000 a folder, spread over all scopes.
 fn space(nodes: u32) -> Result<Space, Failed> {
-    let mut space =
-        Space::new(SpaceConfig { application_uri: SERVER_URI.into(), namespaces: vec![NAMESPACE.into()] })?;
+    let mut space = Space::new(SpaceConfig { application_uri: SERVER_URI.into(), namespaces: vec![NAMESPACE.into()] })?;
     space.set_server_facts(ServerFacts { auditing: true, ..ServerFacts::default() });
     let mut names = Names(0x9e37_79b9_7f4a_7c15);
     let mut folder = ns0::OBJECTS;

@@ -125,7 +125,6 @@ fn up(mut command: Command) -> Result<(Child, String), Failed> {
 }
 
 fn free_port() -> Result<u16, Failed> {
-    #[expect(clippy::disallowed_types, reason = "only to learn of a free port")]
     let listener = std::net::TcpListener::bind(("127.0.0.1", 0))?;
     Ok(listener.local_addr()?.port())
 }
@@ -141,8 +140,7 @@ pub fn peers() -> PathBuf {
 /// # Errors
 /// It is not installed.
 pub fn open62541() -> Result<Peer, Failed> {
-    let library = crate::files::read(&peers().join("open62541/.library")).map_err(|error| {
-        Failed::from(format!("the peer open62541 is not installed ({error}); run `make peers`"))
-    })?;
+    let library = crate::files::read(&peers().join("open62541/.library"))
+        .map_err(|error| Failed::from(format!("the peer open62541 is not installed ({error}); run `make peers`")))?;
     Ok(Peer { name: "open62541 1.5.10".into(), build: String::from_utf8_lossy(&library).trim().to_owned() })
 }

@@ -174,7 +174,6 @@ impl Watcher {
     }
 
     async fn watch_for(&mut self, time: Duration) -> Result<(), Failed> {
-        #[expect(clippy::disallowed_methods, reason = "the runtime's clock, for a pause of the measure")]
         let end = Instant::now() + time;
         while let Ok(event) = tokio::time::timeout_at(end, self.link.next()).await {
             self.take(event?)?;
@@ -285,7 +284,10 @@ fn values(response: &Response) -> u64 {
         Response::Publish(published) => {
             let parts = published.notification_message.notification_data.iter().flatten();
             let changes = parts.filter_map(|part| part.inner_as::<DataChangeNotification>());
-            changes.flat_map(|change| change.monitored_items.iter().flatten()).filter(|item| carries(&item.value)).count()
+            changes
+                .flat_map(|change| change.monitored_items.iter().flatten())
+                .filter(|item| carries(&item.value))
+                .count()
         }
         _ => 0,
     };
@@ -344,9 +346,7 @@ async fn issue(https: &HttpsClient, target: &Target) -> Result<(String, Credenti
     let (status, body) = https.exchange(target, "POST", "/admin/v1/tokens", &headers, body.into_bytes()).await?;
     let answer: serde_json::Value = serde_json::from_slice(&body)?;
     match (answer["id"].as_str(), answer["access_token"].as_str()) {
-        (Some(id), Some(token)) => {
-            Ok((id.to_owned(), Credential::Issued(Zeroizing::new(token.as_bytes().to_vec()))))
-        }
+        (Some(id), Some(token)) => Ok((id.to_owned(), Credential::Issued(Zeroizing::new(token.as_bytes().to_vec())))),
         _ => Err(format!("no token: {status} {answer}").into()),
     }
 }
