@@ -7,7 +7,7 @@ use opcua_types::{
     Argument, BinaryDecodable, BinaryEncodable, BuildInfo, ByteString, ByteStringBody, Context, DateTime,
     DecodingOptions, DepthGauge, DynEncodable, EUInformation, EncodingResult, EndpointDescription, Error, MessageInfo,
     NamespaceMap, NodeId, ObjectId, Range, ServerStatusDataType, StatusCode, TypeLoader, TypeLoaderCollection,
-    UserTokenPolicy, binary_decode_to_enc,
+    UAString, UserTokenPolicy, binary_decode_to_enc,
 };
 
 use super::walk::{Malformed, Walk};
@@ -15,6 +15,8 @@ use crate::channel::EncodeError;
 
 /// The most elements an array of a response may have.
 const MAX_ARRAY: usize = 1 << 20;
+/// The most dimensions an argument may have.
+const MAX_RANK: i32 = 64;
 
 /// Encoder and decoder; opens only structures without recursive fields, all others stay bytes.
 pub(super) struct Codec {
@@ -112,7 +114,7 @@ impl TypeLoader for FewTypes {
             .as_object_id()
             .ok()
         {
-            Some(ObjectId::Argument_Encoding_DefaultBinary) => binary_decode_to_enc::<Argument>,
+            Some(ObjectId::Argument_Encoding_DefaultBinary) => argument,
             Some(ObjectId::Range_Encoding_DefaultBinary) => binary_decode_to_enc::<Range>,
             Some(ObjectId::EUInformation_Encoding_DefaultBinary) => binary_decode_to_enc::<EUInformation>,
             Some(ObjectId::BuildInfo_Encoding_DefaultBinary) => binary_decode_to_enc::<BuildInfo>,
@@ -125,6 +127,20 @@ impl TypeLoader for FewTypes {
         let drained = io::copy(&mut body, &mut io::sink());
         Some(decoded.and_then(|value| drained.map(|_| value).map_err(Error::decoding)))
     }
+}
+
+/// An Argument, its ValueRank looked at first: the types crate fills up missing dimensions to any rank, so that 40 bytes
+/// of a server could take all memory.
+fn argument(stream: &mut dyn Read, ctx: &Context<'_>) -> EncodingResult<Box<dyn DynEncodable>> {
+    let mut raw = Vec::new();
+    stream.read_to_end(&mut raw).map_err(Error::decoding)?;
+    let mut head = raw.as_slice();
+    UAString::decode(&mut head, ctx)?;
+    NodeId::decode(&mut head, ctx)?;
+    if i32::decode(&mut head, ctx)? > MAX_RANK {
+        return Err(Error::decoding("an argument has more dimensions than any array"));
+    }
+    binary_decode_to_enc::<Argument>(&mut raw.as_slice(), ctx)
 }
 
 fn opaque(id: &NodeId, body: &mut impl Read, length: usize) -> EncodingResult<Box<dyn DynEncodable>> {

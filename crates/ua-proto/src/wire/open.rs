@@ -1,10 +1,13 @@
 //! OPN: its clear header and its bodies.
 
+use std::io::Read;
+
 use access_model::UnixTime;
 use opcua_types::{
-    BinaryDecodable, BinaryEncodable, ByteString, ChannelSecurityToken, ContextOwned, DateTime, MessageInfo,
-    MessageSecurityMode, NodeId, OpenSecureChannelRequest, OpenSecureChannelResponse, RequestHeader, ResponseHeader,
-    SecurityTokenRequestType, StatusCode,
+    BinaryDecodable, BinaryEncodable, ByteString, ByteStringBody, ChannelSecurityToken, Context, ContextOwned,
+    DateTime, DecodingOptions, DynEncodable, EncodingResult, Error, MessageInfo, MessageSecurityMode, NamespaceMap,
+    NodeId, OpenSecureChannelRequest, OpenSecureChannelResponse, RequestHeader, ResponseHeader,
+    SecurityTokenRequestType, StatusCode, TypeLoader, TypeLoaderCollection,
 };
 use zeroize::Zeroizing;
 
@@ -175,9 +178,36 @@ fn nonce(bytes: &[u8]) -> ByteString {
     if bytes.is_empty() { ByteString::null() } else { ByteString::from(bytes) }
 }
 
+/// Leaves every structure in a header the bytes it came in. A peer that nobody knows yet chooses their type, and some
+/// types take far more memory than bytes: an Argument of 40 bytes with a ValueRank of two thousand millions, for one.
+struct Unopened;
+
+impl TypeLoader for Unopened {
+    fn load_from_binary(
+        &self,
+        id: &NodeId,
+        stream: &mut dyn Read,
+        _: &Context<'_>,
+        length: Option<usize>,
+    ) -> Option<EncodingResult<Box<dyn DynEncodable>>> {
+        let mut raw = Vec::new();
+        let read = stream.take(length? as u64).read_to_end(&mut raw).map_err(Error::decoding);
+        let body = ByteStringBody::new(ByteString::from(raw), id.clone());
+        Some(read.map(|_| Box::new(body) as Box<dyn DynEncodable>))
+    }
+}
+
 fn decode<T: BinaryDecodable + MessageInfo + Default>(body: &[u8]) -> Result<T, Misbehavior> {
-    let owned = ContextOwned::default();
-    let context = owned.context();
+    let mut loaders = TypeLoaderCollection::new_empty();
+    loaders.add_type_loader(Unopened);
+    let namespaces = NamespaceMap::new();
+    let options = DecodingOptions {
+        max_string_length: body.len(),
+        max_byte_string_length: body.len(),
+        max_array_length: body.len(),
+        ..DecodingOptions::default()
+    };
+    let context = Context::new(&namespaces, &loaders, options);
     let mut rest = body;
     let id = NodeId::decode(&mut rest, &context).map_err(|_| Misbehavior::Body)?;
     if id != T::default().type_id() {
