@@ -53,6 +53,8 @@ pub enum ClientEvent {
     /// The server refused the credential. A session that was active stays active with the credential before; one that
     /// was not waits for [`ClientSession::reactivate`].
     Refused(StatusCode),
+    /// The server does not know the session any more. A new one is being made; [`Activated::Fresh`] tells when it is there.
+    Lost,
     /// A request was answered; `Err` is the service result.
     Answer(CallId, Result<Response, StatusCode>),
     /// Something for the audit: a certificate was rejected.
@@ -330,7 +332,10 @@ impl ClientSession {
     }
 
     fn create(&mut self, now: Now, entropy: &mut dyn Entropy) {
-        self.session = None;
+        if self.session.take().is_some_and(|session| session.used) {
+            self.events.push_back(ClientEvent::Lost);
+        }
+        self.attempt = None;
         self.stage = Stage::Creating;
         self.client_nonce = vec![0; MIN_NONCE];
         entropy.fill(&mut self.client_nonce);
@@ -493,8 +498,11 @@ impl ClientSession {
     fn activation_failed(&mut self, status: StatusCode, now: Now, entropy: &mut dyn Entropy) {
         let moving = self.attempt.as_ref().is_some_and(|attempt| attempt.kind == Activated::Moved);
         if moving || session_is_gone(status) {
-            // The server does not know the session any more, or does not let it move: a new one takes its place.
-            self.attempt = None;
+            // The server does not know the session any more, or does not let it move: a new one takes its place, with the
+            // credential that was just tried, which may be newer than that of the last success.
+            if let Some(attempt) = self.attempt.take() {
+                self.credential = attempt.credential;
+            }
             self.create(now, entropy);
         } else {
             self.activation_refused(status, now);
