@@ -18,6 +18,7 @@ use std::process::ExitCode;
 use clap::Parser;
 
 fn main() -> ExitCode {
+    log();
     let args = args::Args::parse();
     let output = args.output;
     let exit = match commands::run(args) {
@@ -25,4 +26,11 @@ fn main() -> ExitCode {
         Err(failure) => failure.print(output),
     };
     ExitCode::from(exit.code())
+}
+
+/// Diagnostics go to stderr: warnings, or what `TRAPKEY_LOG` asks for (`info`, `gates=debug`).
+fn log() {
+    let wanted = tracing_subscriber::EnvFilter::try_from_env("TRAPKEY_LOG");
+    let filter = wanted.unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("error"));
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
 }

@@ -4,6 +4,7 @@
 //! deltas and heartbeats. This module splits and delivers; `token::control` verifies, `pep` applies.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::{Buf, Bytes, BytesMut};
@@ -62,11 +63,9 @@ pub enum StreamEnded {
 pub async fn follow(subscription: Subscription, server: ServerHandle, gap: Arc<Notify>) {
     let mut pause = LONGEST_PAUSE / 16;
     loop {
-        let mut heard = false;
-        let ended = tokio::select! {
-            ended = stream(&subscription, &server, &mut heard) => ended,
-            () = gap.notified() => StreamEnded::Gap,
-        };
+        let heard = AtomicBool::new(false);
+        let ended = until_ended(&subscription, &server, &heard, &gap).await;
+        let heard = heard.into_inner();
         if let StreamEnded::Stopped(_) = ended {
             return;
         }
@@ -81,8 +80,24 @@ pub async fn follow(subscription: Subscription, server: ServerHandle, gap: Arc<N
     }
 }
 
-/// Reads one stream to its end.
-async fn stream(subscription: &Subscription, server: &ServerHandle, heard: &mut bool) -> StreamEnded {
+/// Reads one stream to its end. A gap counts only once the stream has brought something: the gate also asks for the full
+/// list before it has heard anything, and this stream begins with it.
+async fn until_ended(
+    subscription: &Subscription,
+    server: &ServerHandle,
+    heard: &AtomicBool,
+    gap: &Notify,
+) -> StreamEnded {
+    let mut reading = std::pin::pin!(stream(subscription, server, heard));
+    loop {
+        tokio::select! {
+            ended = &mut reading => return ended,
+            () = gap.notified() => if heard.load(Ordering::Relaxed) { return StreamEnded::Gap },
+        }
+    }
+}
+
+async fn stream(subscription: &Subscription, server: &ServerHandle, heard: &AtomicBool) -> StreamEnded {
     match read(subscription, server, heard).await {
         Ok(never) => match never {},
         Err(ended) => ended,
@@ -92,7 +107,7 @@ async fn stream(subscription: &Subscription, server: &ServerHandle, heard: &mut 
 async fn read(
     subscription: &Subscription,
     server: &ServerHandle,
-    heard: &mut bool,
+    heard: &AtomicBool,
 ) -> Result<std::convert::Infallible, StreamEnded> {
     let path = format!("/control/v1/updates?audience={}", percent(&subscription.audience));
     let answer = subscription.https.open(&subscription.authority, "GET", &path, &[], Vec::new()).await?;
@@ -109,8 +124,8 @@ async fn read(
             pending.extend_from_slice(data);
         }
         while let Some(update) = next_frame(&mut pending)? {
-            *heard = true;
             server.with(move |server, now| server.handle_input(Input::ControlUpdate(&update), now)).await?;
+            heard.store(true, Ordering::Relaxed);
         }
     }
 }

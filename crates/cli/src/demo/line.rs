@@ -130,7 +130,7 @@ async fn in_step(stations: &[Running]) -> Result<(), Trouble> {
             let state = station.handle.with(|server, now| server.gate().fail_state(now)).await;
             match state.map_err(|error| Trouble::setup(station.station.name(), error))? {
                 FailState::InStep => break,
-                _ if tries < 200 => tokio::time::sleep(Duration::from_millis(20)).await,
+                _ if tries < 750 => tokio::time::sleep(Duration::from_millis(20)).await,
                 other => return Err(Trouble::setup("a gate does not hear its authority", format!("{other:?}"))),
             }
         }

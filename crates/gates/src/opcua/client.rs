@@ -96,6 +96,8 @@ pub enum Notice {
     Activated(Activated),
     /// The server refused the credential.
     Refused(StatusCode),
+    /// The server does not know the session any more; a new one is being made.
+    Lost,
     /// The connection is lost or could not be made; the task tries again until the handle is closed.
     Disconnected(DialError),
     /// Something for the audit.
@@ -434,6 +436,7 @@ impl Driver {
                     self.tell(Notice::Activated(kind));
                 }
                 ClientEvent::Refused(status) => self.tell(Notice::Refused(status)),
+                ClientEvent::Lost => self.tell(Notice::Lost),
                 ClientEvent::Answer(id, answer) => {
                     if let Some(waiting) = self.waiting.remove(&id) {
                         // Whoever asked may have given up.
