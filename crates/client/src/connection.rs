@@ -19,8 +19,9 @@ use crate::publisher::{self, Order};
 use crate::session::{Found, Session, discover};
 use crate::tokens::{Fetched, TokenSource};
 
-/// A token younger than this is not replaced because of a denial: the next would say the same.
-const FRESH: Duration = Duration::from_millis(250);
+/// A token younger than the first is not replaced because of a denial: the next would say the same. Each fresh token that
+/// does not help doubles the time, up to the second.
+const FRESH: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(5));
 /// Pause after a failed renewal; doubles up to the second.
 const RETRY: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(15));
 
@@ -39,13 +40,15 @@ pub(crate) struct Core {
     endpoint: EndpointDescription,
     /// Counts the tokens the session was activated with.
     generation: AtomicU64,
-    token: Mutex<Option<Held>>,
+    token: Mutex<Held>,
+    /// How old a token has to be before a denial replaces it, in milliseconds.
+    fresh: AtomicU64,
 }
 
-/// When the present token was fetched, and when the next is due.
+/// When a token was fetched last, and when the next is due.
 #[derive(Clone, Copy)]
 struct Held {
-    at: Mono,
+    at: Option<Mono>,
     renew: Mono,
 }
 
@@ -77,13 +80,14 @@ impl Client {
             (None, None) => Credential::Anonymous,
         };
         let session = Session::open(&options, &found, credential).await?;
-        let held = fetched.as_ref().map(Held::of);
+        let held = fetched.as_ref().map_or(Held { at: None, renew: Mono::ZERO }, Held::of);
         let core = Arc::new(Core {
             session,
             source,
             endpoint: found.choice.endpoint,
             generation: AtomicU64::new(1),
             token: Mutex::new(held),
+            fresh: AtomicU64::new(millis(FRESH.0)),
         });
         let (orders, taken) = mpsc::channel(16);
         let mut tasks = vec![tokio::spawn(publisher::run(core.session.clone(), taken)).abort_handle()];
@@ -152,8 +156,12 @@ impl Client {
 
 impl Held {
     fn of(fetched: &Fetched) -> Self {
-        Self { at: fetched.at.mono, renew: fetched.at.mono + fetched.renew_after() }
+        Self { at: Some(fetched.at.mono), renew: fetched.at.mono + fetched.renew_after() }
     }
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
 impl Core {
@@ -168,18 +176,27 @@ impl Core {
         if self.generation() != seen {
             return Ok(());
         }
-        if held.is_some_and(|held| clock::now().mono.since(held.at) < FRESH) {
+        let fresh = Duration::from_millis(self.fresh.load(Ordering::Relaxed));
+        if held.at.is_some_and(|at| clock::now().mono.since(at) < fresh) {
             return Err(TokenError::AlreadyFresh.into());
         }
         let fetched = source.fetch().await?;
+        held.at = Some(fetched.at.mono);
         self.session.activate(Credential::Issued(fetched.token.clone())).await?;
-        *held = Some(Held::of(&fetched));
+        *held = Held::of(&fetched);
         self.generation.fetch_add(1, Ordering::AcqRel);
         Ok(())
     }
 
+    /// Whether a fresh token turned a denial into a permission.
+    pub(crate) fn fresh_token_helped(&self, helped: bool) {
+        let (least, most) = (millis(FRESH.0), millis(FRESH.1));
+        let next = if helped { least } else { self.fresh.load(Ordering::Relaxed).saturating_mul(2).min(most) };
+        self.fresh.store(next, Ordering::Relaxed);
+    }
+
     async fn renew_at(&self) -> Instant {
-        let due = self.token.lock().await.map_or(Mono::ZERO, |held| held.renew);
+        let due = self.token.lock().await.renew;
         clock::instant(due).unwrap_or_else(Instant::now)
     }
 }
@@ -221,7 +238,6 @@ async fn renew(core: Arc<Core>) {
     }
 }
 
-/// A NodeId as text: `i=1`, `ns=2;s=name`.
 impl Client {
     /// The namespaces of the server, by their numbers.
     ///

@@ -154,6 +154,7 @@ impl Client {
             if !refused.is_empty() && self.core.refresh(seen).await.is_ok() {
                 let again: Vec<I> = refused.iter().filter_map(|at| batch.get(*at).cloned()).collect();
                 let later = counted(send(again).await?, refused.len())?;
+                self.core.fresh_token_helped(!later.iter().all(&denied));
                 for (at, answer) in refused.into_iter().zip(later) {
                     if let Some(place) = answers.get_mut(at) {
                         *place = answer;
@@ -170,7 +171,11 @@ impl Client {
         let seen = self.core.generation();
         match act().await {
             Err(error) if is_denial(&error) => match self.core.refresh(seen).await {
-                Ok(()) => act().await,
+                Ok(()) => {
+                    let outcome = act().await;
+                    self.core.fresh_token_helped(!outcome.as_ref().is_err_and(is_denial));
+                    outcome
+                }
                 Err(_) => Err(error),
             },
             outcome => outcome,

@@ -51,6 +51,14 @@ struct Running {
     subscription: Option<u32>,
     /// The number of the next message.
     next: u32,
+    /// How many subscriptions had been made before, this one included.
+    made: u64,
+}
+
+#[derive(Clone, Copy)]
+struct Sent {
+    session: u64,
+    made: u64,
 }
 
 struct Publisher {
@@ -60,8 +68,10 @@ struct Publisher {
     /// The session whose subscriptions these are.
     of_session: u64,
     acknowledgements: Vec<SubscriptionAcknowledgement>,
-    /// Requests at the server, each with the session it was sent in.
-    requests: JoinSet<(u64, Result<Response, CallError>)>,
+    /// Subscriptions made so far.
+    made: u64,
+    /// Requests at the server, each with the session and the number of subscriptions made when it was sent.
+    requests: JoinSet<(Sent, Result<Response, CallError>)>,
     most: usize,
     /// Something failed: wait a little before the next try.
     paused: bool,
@@ -77,6 +87,7 @@ pub(crate) async fn run(session: Session, mut orders: mpsc::Receiver<Order>) {
         last_id: 0,
         of_session,
         acknowledgements: Vec::new(),
+        made: 0,
         requests: JoinSet::new(),
         most: MOST,
         paused: false,
@@ -93,8 +104,8 @@ pub(crate) async fn run(session: Session, mut orders: mpsc::Receiver<Order>) {
                 Some(Order::Remove(id)) => publisher.remove(id).await,
                 None => return,
             },
-            Some(done) = publisher.requests.join_next() => if let Ok((of_session, outcome)) = done {
-                publisher.answered(of_session, outcome).await;
+            Some(done) = publisher.requests.join_next() => if let Ok((sent, outcome)) = done {
+                publisher.answered(sent, outcome).await;
             },
             changed = state.changed() => {
                 publisher.paused = false;
@@ -114,8 +125,9 @@ impl Publisher {
         self.restore(sessions).await;
         let (subscription, results) = self.create(&wanted).await?;
         self.last_id += 1;
+        self.made += 1;
         let id = self.last_id;
-        self.running.insert(id, Running { wanted, subscription: Some(subscription), next: 1 });
+        self.running.insert(id, Running { wanted, subscription: Some(subscription), next: 1, made: self.made });
         Ok((id, results))
     }
 
@@ -149,8 +161,9 @@ impl Publisher {
             let Some(one) = self.running.get(&id) else { continue };
             match self.create(&one.wanted).await {
                 Ok((subscription, _)) => {
+                    self.made += 1;
                     if let Some(one) = self.running.get_mut(&id) {
-                        (one.subscription, one.next) = (Some(subscription), 1);
+                        (one.subscription, one.next, one.made) = (Some(subscription), 1, self.made);
                     }
                 }
                 Err(error) => {
@@ -232,8 +245,9 @@ impl Publisher {
                 request_header: Default::default(),
                 subscription_acknowledgements: (!acknowledgements.is_empty()).then_some(acknowledgements),
             });
-            let (handle, of_session) = (self.session.handle.clone(), self.of_session);
-            self.requests.spawn(async move { (of_session, handle.request(request, Some(limit)).await) });
+            let handle = self.session.handle.clone();
+            let sent = Sent { session: self.of_session, made: self.made };
+            self.requests.spawn(async move { (sent, handle.request(request, Some(limit)).await) });
         }
     }
 
@@ -247,15 +261,17 @@ impl Publisher {
         longest.max().unwrap_or_default() * most + Duration::from_secs(10)
     }
 
-    async fn answered(&mut self, of_session: u64, outcome: Result<Response, CallError>) {
+    async fn answered(&mut self, sent: Sent, outcome: Result<Response, CallError>) {
         match outcome {
-            Ok(Response::Publish(response)) if of_session == self.of_session => self.take(response).await,
+            Ok(Response::Publish(response)) if sent.session == self.of_session => self.take(response).await,
             Ok(_) => {}
             Err(CallError::Service(StatusCode::BadTooManyPublishRequests)) => {
                 self.most = self.requests.len().max(1);
             }
-            Err(CallError::Service(StatusCode::BadNoSubscription)) if of_session == self.of_session => {
-                self.running.values_mut().for_each(|one| one.subscription = None);
+            // Says nothing about subscriptions that were made after the request was sent.
+            Err(CallError::Service(StatusCode::BadNoSubscription)) if sent.session == self.of_session => {
+                let gone = self.running.values_mut().filter(|one| one.made <= sent.made);
+                gone.for_each(|one| one.subscription = None);
             }
             Err(CallError::Service(StatusCode::BadTimeout)) => {}
             Err(error) => {
@@ -267,7 +283,10 @@ impl Publisher {
 
     async fn take(&mut self, response: PublishResponse) {
         let (subscription, message) = (response.subscription_id, response.notification_message);
-        let Some(id) = self.id_of(subscription) else { return };
+        let Some(id) = self.id_of(subscription) else {
+            // Nobody here wants it: of a watch that was dropped, or given up for lost too early.
+            return self.delete(subscription).await;
+        };
         let carries = message.notification_data.is_some();
         if let Some(next) = self.running.get(&id).map(|one| one.next) {
             let lost = message.sequence_number.saturating_sub(next);

@@ -6,13 +6,16 @@ use std::time::Duration;
 use gates::opcua::client::{self as tcp, CallError, DialError, Notice, SessionHandle};
 use opcua_types::{EndpointDescription, StatusCode};
 use tokio::sync::{mpsc, watch};
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 use ua_proto::client::{
     Activated, ClientSessionConfig, Credential, EndpointChoice, Request, Response, choose_endpoint,
 };
 
 use crate::error::ClientError;
 use crate::options::ClientOptions;
+
+/// Until the notice that a session ended has come through.
+const PAUSE: Duration = Duration::from_millis(5);
 
 /// What is known about a session.
 #[derive(Clone, Debug, Default)]
@@ -97,7 +100,7 @@ impl Session {
             self.ready().await?;
             match self.handle.request(request.clone(), limit).await {
                 // The session ended between the two lines; nothing was sent.
-                Err(CallError::NotActive) => tokio::task::yield_now().await,
+                Err(CallError::NotActive) => sleep(PAUSE).await,
                 answer => return Ok(answer?),
             }
         }
@@ -128,6 +131,7 @@ async fn first_activation(notices: &mut mpsc::UnboundedReceiver<Notice>, limit: 
                 Some(Notice::Refused(status)) => return Err(ClientError::Refused(status)),
                 Some(Notice::Disconnected(error)) => return Err(error.into()),
                 Some(Notice::Audit(audit)) => tracing::debug!(detail = audit.detail, "the channel reports"),
+                Some(Notice::Lost) => {}
                 None => return Err(CallError::Closed.into()),
             }
         }
@@ -152,6 +156,7 @@ async fn listen(mut notices: mpsc::UnboundedReceiver<Notice>, told: watch::Sende
                 state.refusals += 1;
                 state.refused = Some(status);
             }),
+            Notice::Lost => told.send_modify(|state| state.active = false),
             Notice::Disconnected(error) => {
                 tracing::debug!(%error, "the connection is lost");
                 told.send_modify(|state| {

@@ -71,8 +71,20 @@ struct People {
     client: Arc<OwnIdentity>,
 }
 
-fn listen(at: Option<SocketAddr>) -> TcpListener {
-    TcpListener::bind(at.unwrap_or_else(|| "127.0.0.1:0".parse().unwrap())).unwrap()
+fn listen() -> TcpListener {
+    TcpListener::bind("127.0.0.1:0").unwrap()
+}
+
+/// The thread of the server before may still hold the address for a moment.
+#[allow(dead_code, reason = "not every test file needs it")]
+async fn listen_again(at: SocketAddr) -> TcpListener {
+    for _ in 0..200 {
+        match TcpListener::bind(at) {
+            Ok(listener) => return listener,
+            Err(_) => tokio::time::sleep(Duration::from_millis(25)).await,
+        }
+    }
+    panic!("the address {at} does not become free")
 }
 
 impl Plant {
@@ -91,22 +103,31 @@ impl Plant {
             audience: Mutex::new(MIXER.into()),
         });
         let signer = Arc::new(Signer::generate(Algorithm::Es256).unwrap());
-        let authority = start_authority(&people, &policy, &signer, listen(None));
+        let authority = start_authority(&people, &policy, &signer, listen());
         let at = authority.address();
-        let mixer = start_mixer(&people, &signer, at, listen(None));
+        let mixer = start_mixer(&people, &signer, at, listen());
         let addresses = (authority.address(), mixer.address());
         Self { policy, mixer, authority, addresses, people, signer }
     }
 
+    /// A token as the authority would issue it.
+    #[allow(dead_code, reason = "not every test file needs it")]
+    pub(crate) fn token(&self) -> String {
+        let (policy, signer) = (&self.policy, &self.signer);
+        mint(policy, signer, self.people.client.certificate.thumbprint()).0
+    }
+
+    #[allow(dead_code, reason = "not every test file needs it")]
     pub(crate) async fn restart_authority(&mut self) {
         self.authority.stop().await;
-        let listener = listen(Some(self.addresses.0));
+        let listener = listen_again(self.addresses.0).await;
         self.authority = start_authority(&self.people, &self.policy, &self.signer, listener);
     }
 
+    #[allow(dead_code, reason = "not every test file needs it")]
     pub(crate) async fn restart_mixer(&mut self) {
         self.mixer.stop().await;
-        let listener = listen(Some(self.addresses.1));
+        let listener = listen_again(self.addresses.1).await;
         self.mixer = start_mixer(&self.people, &self.signer, self.addresses.0, listener);
     }
 
@@ -120,6 +141,7 @@ impl Plant {
         options
     }
 
+    #[allow(dead_code, reason = "not every test file needs it")]
     pub(crate) async fn set(&self, name: &str, value: Variant) {
         let id = id(name);
         let set = move |server: &mut Server, now| {
@@ -286,28 +308,33 @@ impl Authority {
     }
 
     fn mint(&self) -> (Variant, UnixTime) {
-        let now = clock::now().unix;
-        let expires = now + Duration::from_secs(self.policy.life.load(Ordering::Relaxed));
-        let rights = *self.policy.rights.lock().unwrap();
-        let claims = Claims {
-            issuer: AUTHORITY.into(),
-            subject: "tester".into(),
-            audience: self.policy.audience.lock().unwrap().clone(),
-            expires,
-            not_before: now,
-            issued_at: now,
-            id: token::new_id(&mut SystemEntropy::new()),
-            client: Some(CLIENT.into()),
-            confirmation: Some(self.client),
-            roles: Vec::new(),
-            groups: Vec::new(),
-            rights: Some(RightsClaim::new(token::map_digest(&map()), [(rights, vec![1_u32])])),
-            epoch: Epoch(1),
-            padding: 0,
-        };
-        self.policy.issued.fetch_add(1, Ordering::Relaxed);
-        (Variant::String(token::mint(&claims, &self.signer).unwrap().as_str().into()), expires)
+        let (token, expires) = mint(&self.policy, &self.signer, self.client);
+        (Variant::String(token.into()), expires)
     }
+}
+
+fn mint(policy: &Policy, signer: &Signer, client: access_model::Thumbprint) -> (String, UnixTime) {
+    let now = clock::now().unix;
+    let expires = now + Duration::from_secs(policy.life.load(Ordering::Relaxed));
+    let rights = *policy.rights.lock().unwrap();
+    let claims = Claims {
+        issuer: AUTHORITY.into(),
+        subject: "tester".into(),
+        audience: policy.audience.lock().unwrap().clone(),
+        expires,
+        not_before: now,
+        issued_at: now,
+        id: token::new_id(&mut SystemEntropy::new()),
+        client: Some(CLIENT.into()),
+        confirmation: Some(client),
+        roles: Vec::new(),
+        groups: Vec::new(),
+        rights: Some(RightsClaim::new(token::map_digest(&map()), [(rights, vec![1_u32])])),
+        epoch: Epoch(1),
+        padding: 0,
+    };
+    policy.issued.fetch_add(1, Ordering::Relaxed);
+    (token::mint(&claims, signer).unwrap().as_str().to_owned(), expires)
 }
 
 fn failed(status: StatusCode) -> Answer {
