@@ -11,7 +11,7 @@ PEERS ?= $(CURDIR)/peers
 .PHONY: demo test bench peers format spelling lint documents licences run-tests
 
 demo:
-	$(CARGO) run --release --locked --quiet --package trapkey -- demo
+	$(CARGO) run --release --locked --package trapkey -- demo
 
 test: format spelling lint documents licences peers run-tests
 
