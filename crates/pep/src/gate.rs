@@ -215,6 +215,17 @@ impl Gate {
         due.into_iter().chain(change).min()
     }
 
+    /// Whether [`Gate::handle_timeout`] would change anything now. Asks both clocks: a wall clock that was set forward ends
+    /// grants before the time that [`Gate::poll_timeout`] tells.
+    #[inline]
+    #[must_use]
+    pub fn is_due(&self, now: Now) -> bool {
+        self.due.first().is_some_and(|(due, _)| *due <= now.mono)
+            || self.minted_ends.first().is_some_and(|(end, _)| *end <= now.unix)
+            || self.ends.first().is_some_and(|(end, _)| *end <= now.unix)
+            || self.standby.as_ref().and_then(Standby::next_change).is_some_and(|change| change <= now.mono)
+    }
+
     /// What has happened, in order.
     pub fn poll_event(&mut self) -> Option<GateEvent> {
         self.events.pop_front()

@@ -142,7 +142,9 @@ fn a_wall_clock_set_forward_ends_a_grant_for_good() {
     let grant = gate.present(&authority.token(&claims("a", now)), &binding(), now).unwrap();
     let ahead = wall(now.after(seconds(1)), 300);
     assert_eq!(denied(&gate, grant, Action::Read, 1, ahead), Some(Reason::GrantExpired));
+    assert!(gate.is_due(ahead) && gate.poll_timeout().is_some_and(|next| next > ahead.mono));
     gate.handle_timeout(ahead);
+    assert!(!gate.is_due(ahead));
     assert_eq!(events(&mut gate), [GateEvent::Expired(grant)]);
     let back = now.after(seconds(2));
     gate.on_update(&authority.seal(&full(2, back)), back).unwrap();

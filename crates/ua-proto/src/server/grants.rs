@@ -12,7 +12,7 @@ impl Server {
     /// Lets the gate end what is over, before anything else is looked at.
     #[inline]
     pub(super) fn tend_gate(&mut self, now: Now) {
-        if self.gate.poll_timeout().is_some_and(|at| at <= now.mono) {
+        if self.gate.is_due(now) {
             self.gate.handle_timeout(now);
         }
     }
