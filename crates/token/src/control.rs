@@ -120,18 +120,18 @@ impl Serialize for Replacement {
     }
 }
 
-fn parse(payload: &Object, issuer: &str, audience: &str) -> Option<Update> {
-    let number = |name: &str| payload.get(name).and_then(Json::whole).and_then(|number| u64::try_from(number).ok());
+fn parse(members: &Object, issuer: &str, audience: &str) -> Option<Update> {
+    let number = |name: &str| members.get(name).and_then(Json::whole).and_then(|number| u64::try_from(number).ok());
     let epoch = Epoch(number("epoch")?);
-    let previous = if payload.contains_key("previous") { Some(Epoch(number("previous")?)) } else { None };
+    let previous = if members.contains_key("previous") { Some(Epoch(number("previous")?)) } else { None };
     let update = Update {
         issuer: issuer.to_owned(),
         audience: audience.to_owned(),
         epoch,
         previous,
-        issued_at: UnixTime::from_seconds(payload.get("iat")?.whole()?),
-        revoked: payload.get("revoked")?.array()?.iter().map(revocation).collect::<Option<_>>()?,
-        replaced: payload.get("replaced")?.array()?.iter().map(replacement).collect::<Option<_>>()?,
+        issued_at: payload::whole_seconds(members.get("iat")?.whole()?),
+        revoked: members.get("revoked")?.array()?.iter().map(revocation).collect::<Option<_>>()?,
+        replaced: members.get("replaced")?.array()?.iter().map(replacement).collect::<Option<_>>()?,
     };
     let nothing_new = update.revoked.is_empty() && update.replaced.is_empty();
     let in_order = previous.is_none_or(|previous| previous < epoch || (previous == epoch && nothing_new));
@@ -144,7 +144,7 @@ fn id(value: &Json) -> Option<String> {
 
 fn revocation(value: &Json) -> Option<Revocation> {
     let [jti, expires] = value.array()? else { return None };
-    Some(Revocation { id: id(jti)?, expires: UnixTime::from_seconds(expires.whole()?) })
+    Some(Revocation { id: id(jti)?, expires: payload::whole_seconds(expires.whole()?) })
 }
 
 fn replacement(value: &Json) -> Option<Replacement> {
@@ -152,7 +152,7 @@ fn replacement(value: &Json) -> Option<Replacement> {
     Some(Replacement {
         id: id(members.get("jti")?)?,
         rights: payload::rights(members).ok()?,
-        not_after: UnixTime::from_seconds(members.get("end")?.whole()?),
-        expires: UnixTime::from_seconds(members.get("exp")?.whole()?),
+        not_after: payload::whole_seconds(members.get("end")?.whole()?),
+        expires: payload::whole_seconds(members.get("exp")?.whole()?),
     })
 }

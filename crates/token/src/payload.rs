@@ -134,17 +134,24 @@ fn wrong(name: &str) -> Refusal {
     malformed(&format!("the claim `{name}` has a value of another kind"))
 }
 
-/// Seconds since 1970, whole or not (RFC 7519 section 2). Fractions are cut off.
+/// Seconds since 1970, whole or not (RFC 7519 section 2). Fractions are cut off; what lies beyond time becomes the last
+/// whole second of it.
 fn numeric_date(value: &Json) -> Option<UnixTime> {
     match value {
-        Json::Whole(seconds) => Some(UnixTime::from_seconds(*seconds)),
+        Json::Whole(seconds) => Some(whole_seconds(*seconds)),
         #[expect(
             clippy::cast_possible_truncation,
             reason = "beyond the range of time a float saturates, which is right"
         )]
-        Json::Real(seconds) if seconds.is_finite() => Some(UnixTime::from_seconds(seconds.floor() as i64)),
+        Json::Real(seconds) if seconds.is_finite() => Some(whole_seconds(seconds.floor() as i64)),
         _ => None,
     }
+}
+
+/// The time that a number of seconds stands for, kept where it can be written as whole seconds again.
+pub(crate) fn whole_seconds(seconds: i64) -> UnixTime {
+    const END: i64 = i64::MAX / 1_000_000;
+    UnixTime::from_seconds(seconds.clamp(-END, END))
 }
 
 fn names(payload: &Object, name: &str) -> Result<Vec<String>, Refusal> {

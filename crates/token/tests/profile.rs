@@ -66,6 +66,7 @@ fn what_is_odd_but_right_is_accepted() {
         ),
         ("aud is a list", forge(&signer, &payload(|p| p["aud"] = json!(["urn:other", AUDIENCE])))),
         ("exp with a fraction", forge(&signer, &payload(|p| p["exp"] = json!(NOW.as_seconds() as f64 + 1.5)))),
+        ("exp beyond time", forge(&signer, &payload(|p| p["exp"] = json!(1e300)))),
         ("no jti", forge(&signer, &payload(|p| drop(p.as_object_mut().unwrap().remove("jti"))))),
         ("unknown members", forge(&signer, &payload(|p| p["realm_access"] = json!({ "roles": [1, null, {}] })))),
         ("one second to go", forge(&signer, &payload(|p| p["exp"] = json!(NOW.as_seconds() + 1)))),
@@ -276,6 +277,18 @@ fn length_is_bounded_before_anything_is_read() {
     assert_eq!(reason(&huge, &unlimited), Some(Reason::TokenTooLarge));
     let short = Expectation { max_len: 1_000, ..expectation(&issuers) };
     assert_eq!(reason(large.as_str(), &short), Some(Reason::TokenTooLarge));
+}
+
+#[test]
+fn an_end_beyond_time_mints_again() {
+    let signer = signer();
+    let issuers = [issuer(&signer)];
+    for end in ["1e300", "9223372036854775807", "99999999999999999999"] {
+        let text = payload(|_| {}).replace(&(NOW.as_seconds() + 300).to_string(), end);
+        let verified = verify(forge(&signer, &text).as_bytes(), &expectation(&issuers)).unwrap();
+        let again = mint(&verified, &signer).unwrap();
+        assert_eq!(verify(again.as_bytes(), &expectation(&issuers)), Ok(verified), "{end}");
+    }
 }
 
 #[test]
