@@ -25,6 +25,11 @@ fn replay(name: &str) {
         println!("{}", path.display());
         target(&bytes);
     }
+    // Inputs of some bytes must not cost memory: one that did filled the machine.
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let peak =
+        status.lines().find_map(|line| line.strip_prefix("VmHWM:")?.trim().strip_suffix(" kB")?.trim().parse().ok());
+    assert!(peak.is_none_or(|peak: u64| peak < 1_500_000), "{peak:?} kB at the peak");
 }
 
 macro_rules! replays {

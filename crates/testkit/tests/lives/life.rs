@@ -72,9 +72,9 @@ pub enum Step {
 enum Asked {
     Read,
     Write { scope: u32 },
-    Call { scope: u32 },
+    Call,
     Subscribe,
-    Items,
+    Items(Vec<(u32, u32)>),
     Publish,
 }
 
@@ -85,8 +85,8 @@ struct Client {
     trying: Option<Minted>,
     asked: BTreeMap<CallId, Asked>,
     subscription: Option<u32>,
-    /// The subscription has its items.
-    items: bool,
+    /// Items of the subscription, by handle.
+    items: BTreeSet<u32>,
     /// Items whose last notification was a denial.
     silent: BTreeSet<u32>,
     /// Last value heard, by item.
@@ -173,7 +173,7 @@ impl Life {
             trying: None,
             asked: BTreeMap::new(),
             subscription: None,
-            items: false,
+            items: BTreeSet::new(),
             silent: BTreeSet::new(),
             heard: BTreeMap::new(),
         });
@@ -222,7 +222,7 @@ impl Life {
                     input_arguments: Some(vec![Variant::from(1_i32)]),
                 };
                 let request = CallRequest { methods_to_call: Some(vec![call]), ..CallRequest::default() };
-                self.ask(client, request, Asked::Call { scope });
+                self.ask(client, request, Asked::Call);
             }
             Step::AnswerCalls => {
                 while let Some((id, _)) = self.world.invoked.pop_front() {
@@ -410,6 +410,12 @@ impl Life {
                 }
             }
         }
+        for client in 0..self.clients.len() {
+            // Where rights have returned, another loss is another denial, even if no value came through in between.
+            let silent = std::mem::take(&mut self.clients[client].silent);
+            let still = silent.into_iter().filter(|handle| !self.may(client, handle / 10, Action::Read)).collect();
+            self.clients[client].silent = still;
+        }
         let (connections, sessions) = self.world.server.load();
         assert!(connections <= 4 && sessions <= 8, "{connections} connections, {sessions} sessions");
         self.count_forwarded();
@@ -441,7 +447,8 @@ impl Life {
                 self.clients[client].current = token.clone();
                 self.clients[client].grant = Some(Grant::presented(token, replaced, now));
                 if activated == ua_proto::client::Activated::Fresh {
-                    (self.clients[client].subscription, self.clients[client].items) = (None, false);
+                    self.clients[client].subscription = None;
+                    self.clients[client].items.clear();
                     self.clients[client].silent.clear();
                     self.clients[client].heard.clear();
                 }
@@ -455,8 +462,9 @@ impl Life {
                 let asked = self.clients[client].asked.remove(&call);
                 match (asked, answer) {
                     (Some(asked), Ok(response)) => self.answered(client, asked, response),
-                    (Some(Asked::Publish | Asked::Items), Err(StatusCode::BadNoSubscription)) => {
-                        (self.clients[client].subscription, self.clients[client].items) = (None, false);
+                    (Some(Asked::Publish | Asked::Items(_)), Err(StatusCode::BadNoSubscription)) => {
+                        self.clients[client].subscription = None;
+                        self.clients[client].items.clear();
                     }
                     (Some(Asked::Publish), Err(StatusCode::BadTooManyPublishRequests)) => {}
                     (Some(asked), Err(status)) => {
@@ -502,19 +510,30 @@ impl Life {
                     response.results
                 );
             }
-            (Asked::Call { scope }, Response::Call(response)) => {
+            (Asked::Call, Response::Call(response)) => {
                 for result in response.results.unwrap_or_default() {
                     let outputs = result.output_arguments.unwrap_or_default();
-                    assert!(
-                        outputs.is_empty() || self.may(client, scope, Action::Call),
-                        "a result without the right to call"
-                    );
+                    // Of a call that was forwarded, a grant that is over gets the status alone.
+                    assert!(outputs.is_empty() || self.is_served(client), "a result under a grant that is over");
                 }
             }
             (Asked::Subscribe, Response::CreateSubscription(response)) => {
                 self.clients[client].subscription = Some(response.subscription_id);
             }
-            (Asked::Items, Response::CreateMonitoredItems(_)) => self.clients[client].items = true,
+            (Asked::Items(asked), Response::CreateMonitoredItems(response)) => {
+                for ((scope, which), result) in asked.into_iter().zip(response.results.unwrap_or_default()) {
+                    let seen = result.status_code.is_good();
+                    assert_eq!(
+                        seen,
+                        self.may(client, scope, Action::Browse),
+                        "item {scope}/{which}: {}",
+                        result.status_code
+                    );
+                    if seen {
+                        self.clients[client].items.insert(10 * scope + which);
+                    }
+                }
+            }
             (Asked::Publish, Response::Publish(response)) => {
                 for part in response.notification_message.notification_data.unwrap_or_default() {
                     if let Some(change) = part.into_inner_as::<DataChangeNotification>() {
@@ -526,7 +545,7 @@ impl Life {
         }
     }
 
-    fn items(&mut self, client: usize, subscription_id: u32) {
+    fn items(&mut self, client: usize, subscription_id: u32, missing: Vec<(u32, u32)>) {
         let item = |(scope, which)| MonitoredItemCreateRequest {
             item_to_monitor: ReadValueId {
                 node_id: variable_id(scope, which),
@@ -545,13 +564,13 @@ impl Life {
         let request = CreateMonitoredItemsRequest {
             subscription_id,
             timestamps_to_return: TimestampsToReturn::Neither,
-            items_to_create: Some(variables().map(item).collect()),
+            items_to_create: Some(missing.iter().copied().map(item).collect()),
             ..CreateMonitoredItemsRequest::default()
         };
-        self.ask(client, request, Asked::Items);
+        self.ask(client, request, Asked::Items(missing));
     }
 
-    /// A subscription gets its items, and is never left without Publish requests while the session is served.
+    /// A subscription gets the items that its session may see, and is never left without Publish requests while the session is served.
     fn keep_publishing(&mut self, client: usize) {
         let Some(subscription) = self.clients[client].subscription else { return };
         let waiting =
@@ -559,11 +578,13 @@ impl Life {
         if !self.is_served(client) || !self.session(client).is_active() {
             return;
         }
-        if !self.clients[client].items {
-            if waiting(&self.clients[client], |asked| matches!(asked, Asked::Items)) == 0 {
-                self.items(client, subscription);
+        if waiting(&self.clients[client], |asked| matches!(asked, Asked::Items(_))) == 0 {
+            let has = |(scope, which): &(u32, u32)| self.clients[client].items.contains(&(10 * scope + which));
+            let visible = |(scope, _): &(u32, u32)| self.may(client, *scope, Action::Browse);
+            let missing: Vec<_> = variables().filter(|at| visible(at) && !has(at)).collect();
+            if !missing.is_empty() {
+                self.items(client, subscription, missing);
             }
-            return;
         }
         for _ in waiting(&self.clients[client], |asked| matches!(asked, Asked::Publish))..3 {
             self.ask(client, PublishRequest::default(), Asked::Publish);

@@ -43,7 +43,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 48, max_shrink_iters: 200, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { max_shrink_iters: 1_000, ..ProptestConfig::default() })]
 
     #[test]
     fn the_invariants_hold_in_every_life(steps in steps()) {
@@ -72,4 +72,9 @@ fn a_plain_life_reads_writes_calls_and_hears() {
         life.seen
     );
     life.finish();
+}
+
+#[test]
+fn an_empty_life_ends_well() {
+    Life::new().finish();
 }
