@@ -7,10 +7,11 @@ use std::time::Duration;
 use access_model::{AccessRequest, Action, Decision, Effect, Obligation, PolicyReason, Principal};
 use cedar_policy::{AuthorizationError, Authorizer, Context, Entities, EntityUid, PolicyId, Request};
 
+use crate::alike::{Asker, Place};
 use crate::kinds::Kind;
 use crate::rules::{ActionRules, Rule};
 use crate::snapshot::Snapshot;
-use crate::world::{Asker, Place, World};
+use crate::world::World;
 
 /// Why a question has no answer but no: a name in it means nothing here.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -60,10 +61,9 @@ pub fn answer(snapshot: &Snapshot, request: &AccessRequest) -> Result<Decision, 
     let world = &snapshot.loaded.world;
     let place = server(world, &request.server)?;
     let unknown = || Unasked::UnknownScope(request.server.clone(), request.scope.clone());
-    let at = *place.by_name.get(&request.scope).ok_or_else(unknown)?;
-    let scope = place.scopes.get(at).ok_or_else(unknown)?;
-    let about = [scope.clone()];
-    let asking = Asking::new(snapshot, &request.principal, request.break_glass.as_deref(), &about)?;
+    let (scope, position) = place.scope(&request.scope).ok_or_else(unknown)?;
+    let about = std::slice::from_ref(scope);
+    let asking = Asking::new(snapshot, &request.principal, request.break_glass.as_deref(), about)?;
     let mut verdict = match request.action {
         Action::UpdateHistory => {
             let insert = asking.judge(Action::InsertHistory, scope);
@@ -77,9 +77,7 @@ pub fn answer(snapshot: &Snapshot, request: &AccessRequest) -> Result<Decision, 
     };
     let mut obligations = Vec::new();
     if verdict.effect == Effect::Permit && request.action == Action::Write {
-        let range =
-            world.plant.servers.get(&request.server).and_then(|server| server.scopes.get(at)).and_then(|s| s.range);
-        obligations.extend(range.map(|(low, high)| Obligation::Range { low, high }));
+        obligations.extend(place.range(position).map(|(low, high)| Obligation::Range { low, high }));
     }
     verdict.reasons.dedup();
     Ok(Decision {
@@ -295,7 +293,7 @@ fn application<'a>(world: &'a World, uri: &str) -> Result<&'a Asker, Unasked> {
 }
 
 fn person<'a>(world: &'a World, name: &str) -> Result<&'a Asker, Unasked> {
-    world.askers.get(name).ok_or_else(|| Unasked::UnknownPerson(name.to_owned()))
+    world.persons.get(name).ok_or_else(|| Unasked::UnknownPerson(name.to_owned()))
 }
 
 type Effective = (Option<Vec<String>>, Option<Duration>);

@@ -89,7 +89,7 @@ fn question(request: &AccessRequest) -> String {
 fn views(snapshot: &Snapshot, request: &AccessRequest) -> Option<Vec<RuleView>> {
     let loaded = &snapshot.loaded;
     let place = loaded.world.servers.get(&request.server)?;
-    let scope = place.by_name.get(&request.scope).and_then(|at| place.scopes.get(*at))?;
+    let (scope, _) = place.scope(&request.scope)?;
     let asking =
         Asking::new(snapshot, &request.principal, request.break_glass.as_deref(), std::slice::from_ref(scope)).ok()?;
     // `update_history` is insert and modify; the rules for one of them tell the story.

@@ -7,10 +7,8 @@ use access_model::{Effect, GrantSpec, PolicyReason, Principal, Rights, ScopeInde
 use cedar_policy::EntityUid;
 
 use crate::decide::{Asking, Unasked, server};
-use crate::kinds::Kind;
-use crate::rules::Rules;
 use crate::snapshot::Snapshot;
-use crate::world::{Place, World, decided_actions};
+use crate::world::decided_actions;
 
 /// The rights of one principal at one server.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,14 +51,13 @@ pub fn grant(
 ) -> Result<Grant, NoGrant> {
     let world = &snapshot.loaded.world;
     let place = server(world, server_uri)?;
-    let alike = alike(world, &snapshot.loaded.rules, place);
-    let about: Vec<EntityUid> = alike.iter().map(|class| class.example.clone()).collect();
+    let about: Vec<EntityUid> = place.sorts().iter().map(|sort| sort.example.clone()).collect();
     let asking = Asking::new(snapshot, principal, break_glass, &about)?;
     let mut found = Found::default();
-    for class in &alike {
-        let rights = found.judge(&asking, &class.example);
+    for sort in place.sorts() {
+        let rights = found.judge(&asking, &sort.example);
         if !rights.is_empty() {
-            found.rights.entry(rights).or_default().extend(&class.members);
+            found.rights.entry(rights).or_default().extend(&sort.members);
         }
     }
     let Some(lifetime) = found.lifetime else {
@@ -100,32 +97,11 @@ impl Found {
     }
 }
 
-/// Scopes that no rule can tell apart: same kind, same place, same attributes, and none of them named by a rule.
-struct Alike {
-    example: EntityUid,
-    members: Vec<ScopeIndex>,
-}
-
-fn alike(world: &World, rules: &Rules, place: &Place) -> Vec<Alike> {
-    type Key<'a> = (Option<Kind>, &'a [EntityUid], &'a [String], Option<&'a EntityUid>);
-    let server = place.scopes.iter().zip(world.scopes_of(place));
-    let mut classes: BTreeMap<Key<'_>, Alike> = BTreeMap::new();
-    for (number, (uid, scope)) in (1_u32..).zip(server) {
-        let itself = Some(uid).filter(|uid| rules.named.contains(uid));
-        let key = (Kind::of(uid), world.refers_to(uid), scope.labels.as_slice(), itself);
-        let class = classes.entry(key).or_insert_with(|| Alike { example: uid.clone(), members: Vec::new() });
-        class.members.push(ScopeIndex(number));
-    }
-    let mut all: Vec<Alike> = classes.into_values().collect();
-    all.sort_by_key(|class| class.members.first().copied());
-    all
-}
-
 /// One scope of each sort, over all servers.
 pub(crate) fn examples(snapshot: &Snapshot) -> Vec<EntityUid> {
-    let (world, rules) = (&snapshot.loaded.world, &snapshot.loaded.rules);
+    let world = &snapshot.loaded.world;
     let servers = world.plant.servers.keys().filter_map(|uri| world.servers.get(uri));
-    servers.flat_map(|place| alike(world, rules, place)).map(|class| class.example).collect()
+    servers.flat_map(|place| place.sorts()).map(|sort| sort.example.clone()).collect()
 }
 
 /// A grant that lives at some gate.

@@ -18,6 +18,7 @@
 pub mod plant;
 pub mod workflow;
 
+mod alike;
 mod cases;
 mod decide;
 mod explain;

@@ -141,7 +141,7 @@ impl<'a> Questions<'a> {
             if sorts.insert((itself, &person.roles, &person.groups, &person.assigned, &person.company, &person.labels))
             {
                 askers.push((snapshot.principal(Some(name), None, false), None));
-                if world.askers.get(name).is_some_and(|asker| !asker.emergency.is_empty()) {
+                if world.persons.get(name).is_some_and(|asker| !asker.emergency.is_empty()) {
                     askers.push((snapshot.principal(Some(name), None, true), Some("policy check")));
                 }
             }

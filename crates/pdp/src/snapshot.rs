@@ -44,7 +44,7 @@ pub(crate) struct Loaded {
 pub(crate) struct Facts {
     pub steps: BTreeSet<String>,
     pub phases: BTreeSet<String>,
-    /// The context without an application, then one for each application, made when first needed.
+    /// The context without an application, then one for each sort of application, made when first needed.
     contexts: Vec<OnceLock<Context>>,
 }
 
@@ -66,8 +66,9 @@ impl Snapshot {
             (Ok(plant), Ok(workflow)) => (plant, workflow),
             (plant, workflow) => return Err(both(plant.err(), workflow.err())),
         };
-        let world = World::build(plant, sources.plant, workflow, digest)?;
+        let world = World::build(plant, sources.plant, workflow)?;
         let rules = Rules::load(sources.policies, &world)?;
+        let world = world.index(&rules.named, digest)?;
         let marking = world.workflow.initial();
         let facts = Arc::new(Facts::new(&world, &marking));
         Ok(Self { loaded: Arc::new(Loaded { world, rules }), marking, epoch, facts })
@@ -156,7 +157,7 @@ impl Snapshot {
 impl Facts {
     fn new(world: &World, marking: &Marking) -> Self {
         let (steps, phases) = world.standing(marking);
-        let contexts = (0..=world.applications.len()).map(|_| OnceLock::new()).collect();
+        let contexts = (0..=world.applications.sorts).map(|_| OnceLock::new()).collect();
         Self { steps, phases, contexts }
     }
 

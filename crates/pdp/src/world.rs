@@ -7,11 +7,11 @@ mod rows;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fmt::Display;
 use std::str::FromStr;
-use std::time::Duration;
 
 use access_model::{Action, MapDigest, ScopeMap};
 use cedar_policy::{Entities, Entity, EntityUid, RestrictedExpression, Schema};
 
+use crate::alike::{self, Askers, Place};
 use crate::fault::{FaultList, Faults, Origin, suggest};
 use crate::kinds::{Kind, Kinds};
 use crate::plant::{Plant, Scope, ScopeKind, Server};
@@ -26,32 +26,11 @@ pub(crate) struct World {
     pub workflow: Workflow,
     pub schema: Schema,
     pub entities: Entities,
-    pub askers: HashMap<String, Asker>,
-    pub applications: HashMap<String, Asker>,
+    pub persons: Askers,
+    pub applications: Askers,
     pub servers: HashMap<String, Place>,
     kinds: Kinds,
     rows: Rows,
-}
-
-/// A person or an application that may ask.
-pub(crate) struct Asker {
-    pub uid: EntityUid,
-    /// Number among the applications; meaningless for persons.
-    pub number: usize,
-    /// Roles held always, sorted.
-    pub roles: Vec<String>,
-    /// Roles held only with a reason, sorted, each with its time box.
-    pub emergency: Vec<(String, Duration)>,
-}
-
-/// A server that may be asked about.
-pub(crate) struct Place {
-    pub uri: String,
-    pub digest: MapDigest,
-    /// Position of a scope in `scopes`.
-    pub by_name: HashMap<String, usize>,
-    /// In map order, without `public`.
-    pub scopes: Vec<EntityUid>,
 }
 
 /// Actions that a policy decides; `update_history` is insert and modify together.
@@ -60,12 +39,7 @@ pub(crate) fn decided_actions() -> impl Iterator<Item = Action> {
 }
 
 impl World {
-    pub(crate) fn build(
-        plant: Plant,
-        plant_text: &str,
-        workflow: Workflow,
-        digest: &dyn Fn(&ScopeMap) -> MapDigest,
-    ) -> Result<Self, Faults> {
+    pub(crate) fn build(plant: Plant, plant_text: &str, workflow: Workflow) -> Result<Self, Faults> {
         check_steps(&plant, plant_text, &workflow)?;
         let kinds = Kinds::new().map_err(internal)?;
         let schema = Schema::from_str(SCHEMA).map_err(internal)?;
@@ -76,27 +50,24 @@ impl World {
         list.sort_unstable_by_key(|(uid, _)| *uid);
         let entities = list.into_iter().map(|(_, row)| row.entity.clone());
         let entities = Entities::from_entities(entities, Some(&schema)).map_err(internal)?;
-        let persons = plant.persons.iter();
-        let askers =
-            persons.map(|(name, one)| (name.clone(), asker(&plant, kinds.uid(Kind::Person, name), 0, &one.roles)));
-        let applications = plant.applications.iter().enumerate().map(|(number, (uri, one))| {
-            (uri.clone(), asker(&plant, kinds.uid(Kind::Application, uri), number, &one.roles))
-        });
+        let (persons, applications, servers) = (Askers::default(), Askers::default(), HashMap::new());
+        Ok(Self { plant, workflow, schema, entities, persons, applications, servers, kinds, rows })
+    }
+
+    /// Makes the index that decisions go through, once it is known which things the rules name.
+    pub(crate) fn index(
+        mut self,
+        named: &BTreeSet<EntityUid>,
+        digest: &dyn Fn(&ScopeMap) -> MapDigest,
+    ) -> Result<Self, Faults> {
+        self.persons = alike::persons(&self, named);
+        self.applications = alike::applications(&self, named);
         let mut servers = HashMap::new();
-        for (uri, server) in &plant.servers {
-            servers.insert(uri.clone(), place(&kinds, uri, server, digest)?);
+        for (uri, server) in &self.plant.servers {
+            servers.insert(uri.clone(), alike::place(&self, server, named, digest)?);
         }
-        Ok(Self {
-            askers: askers.collect(),
-            applications: applications.collect(),
-            servers,
-            schema,
-            entities,
-            rows,
-            kinds,
-            plant,
-            workflow,
-        })
+        self.servers = servers;
+        Ok(self)
     }
 
     pub(crate) fn uid(&self, kind: Kind, id: &str) -> EntityUid {
@@ -110,11 +81,6 @@ impl World {
     /// What an entity is part of or names, sorted.
     pub(crate) fn refers_to(&self, uid: &EntityUid) -> &[EntityUid] {
         self.rows.get(uid).map_or(&[], |row| &row.refers_to)
-    }
-
-    /// The scopes of a server as the plant file has them, in the order of `place.scopes`.
-    pub(crate) fn scopes_of(&self, place: &Place) -> &[Scope] {
-        self.plant.servers.get(&place.uri).map_or(&[], |server| &server.scopes)
     }
 
     /// Ids of one kind, sorted.
@@ -178,30 +144,13 @@ impl World {
     }
 }
 
-fn asker(plant: &Plant, uid: EntityUid, number: usize, held: &[String]) -> Asker {
-    let time_box = |role: &String| plant.roles.get(role).and_then(|row| row.break_glass);
-    let roles = held.iter().filter(|role| time_box(role).is_none()).cloned().collect();
-    let emergency = held.iter().filter_map(|role| time_box(role).map(|limit| (role.clone(), limit))).collect();
-    Asker { uid, number, roles, emergency }
-}
-
-fn place(kinds: &Kinds, uri: &str, server: &Server, digest: &dyn Fn(&ScopeMap) -> MapDigest) -> Result<Place, Faults> {
-    let map = server.scope_map().map_err(internal)?;
-    Ok(Place {
-        uri: uri.to_owned(),
-        digest: digest(&map),
-        by_name: server.scopes.iter().enumerate().map(|(at, scope)| (scope.name.clone(), at)).collect(),
-        scopes: server.scopes.iter().map(|scope| scope_uid(kinds, server, scope)).collect(),
-    })
-}
-
 /// `Scope::"server/scope"` or `Method::"server/method"`.
-fn scope_uid(kinds: &Kinds, server: &Server, scope: &Scope) -> EntityUid {
+pub(crate) fn scope_uid(server: &Server, scope: &Scope) -> (Kind, String) {
     let kind = match scope.kind {
         ScopeKind::Nodes => Kind::Scope,
         ScopeKind::Method { .. } => Kind::Method,
     };
-    kinds.uid(kind, &format!("{}/{}", server.name, scope.name))
+    (kind, format!("{}/{}", server.name, scope.name))
 }
 
 /// Steps that scopes name must be steps of the workflow.

@@ -103,7 +103,7 @@ fn options(snapshot: &Snapshot, request: &AccessRequest) -> Vec<Vec<Adjustment>>
         .and_then(|server| server.scopes.iter().find(|scope| scope.name == request.scope))
         .map(|scope| scope.equipment.clone())
         .filter(|one| person.and_then(|name| plant.persons.get(name)).is_some_and(|row| !row.assigned.contains(one)));
-    let may_break_glass = person.and_then(|name| snapshot.loaded.world.askers.get(name));
+    let may_break_glass = person.and_then(|name| snapshot.loaded.world.persons.get(name));
     let may_break_glass =
         request.break_glass.is_none() && may_break_glass.is_some_and(|asker| !asker.emergency.is_empty());
     let held = &request.principal.roles;
@@ -139,7 +139,7 @@ fn allows(snapshot: &Snapshot, request: &AccessRequest, set: &[Adjustment]) -> O
     }
     let standing = standing.as_ref().unwrap_or(snapshot);
     let place = standing.loaded.world.servers.get(&request.server)?;
-    let scope = place.by_name.get(&request.scope).and_then(|at| place.scopes.get(*at))?;
+    let (scope, _) = place.scope(&request.scope)?;
     let about = std::slice::from_ref(scope);
     let asking = Asking::supposing(standing, &principal, reason.as_deref(), about, &supposed).ok()?;
     let permits = |action| asking.judge(action, scope).effect == Effect::Permit;

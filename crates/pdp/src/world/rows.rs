@@ -169,6 +169,7 @@ impl Builder<'_> {
             .entity("equipment", equipment)
             .entity("server", server_uid.clone())
             .entities("steps", self.named(Kind::Step, &scope.steps));
-        self.add(scope_uid(self.kinds, server, scope), attributes, parents)
+        let (kind, id) = scope_uid(server, scope);
+        self.add(self.kinds.uid(kind, &id), attributes, parents)
     }
 }

@@ -1,0 +1,146 @@
+//! Things that no rule can tell apart: same kind, same place, same attributes, and none of them named by a rule. One of
+//! them stands in for all. A grant judges it once, and a decision touches few entities, however many the plant has.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+use std::time::Duration;
+
+use access_model::{MapDigest, ScopeIndex, ScopeMap};
+use cedar_policy::EntityUid;
+
+use crate::fault::Faults;
+use crate::kinds::Kind;
+use crate::plant::{Plant, Scope, Server};
+use crate::world::{World, internal, scope_uid};
+
+/// A person or an application that may ask; shared by all that are alike.
+pub(crate) struct Asker {
+    /// The one that stands in for all.
+    pub uid: EntityUid,
+    /// Number of the sort.
+    pub number: usize,
+    /// Roles held always, sorted.
+    pub roles: Vec<String>,
+    /// Roles held only with a reason, sorted, each with its time box.
+    pub emergency: Vec<(String, Duration)>,
+}
+
+/// Everyone of one kind who may ask.
+#[derive(Default)]
+pub(crate) struct Askers {
+    by_name: HashMap<String, Arc<Asker>>,
+    /// How many sorts there are.
+    pub sorts: usize,
+}
+
+impl Askers {
+    pub(crate) fn get(&self, name: &str) -> Option<&Asker> {
+        self.by_name.get(name).map(AsRef::as_ref)
+    }
+}
+
+/// A server that may be asked about.
+pub(crate) struct Place {
+    pub digest: MapDigest,
+    /// For each scope, its position (without `public`) and its sort.
+    by_name: HashMap<String, (u32, u32)>,
+    sorts: Vec<Alike>,
+    ranges: Vec<Option<(f64, f64)>>,
+}
+
+/// Scopes that are alike.
+pub(crate) struct Alike {
+    /// The one that stands in for all.
+    pub example: EntityUid,
+    /// All of them, in the map.
+    pub members: Vec<ScopeIndex>,
+}
+
+impl Place {
+    /// The scope that stands in for this one, and the position of this one.
+    pub(crate) fn scope(&self, name: &str) -> Option<(&EntityUid, u32)> {
+        let (position, sort) = self.by_name.get(name)?;
+        let sort = usize::try_from(*sort).ok().and_then(|sort| self.sorts.get(sort))?;
+        Some((&sort.example, *position))
+    }
+
+    pub(crate) fn sorts(&self) -> &[Alike] {
+        &self.sorts
+    }
+
+    /// The range of values that the scope at this position takes.
+    pub(crate) fn range(&self, position: u32) -> Option<(f64, f64)> {
+        usize::try_from(position).ok().and_then(|at| self.ranges.get(at).copied()).flatten()
+    }
+}
+
+pub(crate) fn persons(world: &World, named: &BTreeSet<EntityUid>) -> Askers {
+    let mut sorts = BTreeMap::new();
+    let mut by_name = HashMap::new();
+    for (name, one) in &world.plant.persons {
+        let uid = world.uid(Kind::Person, name);
+        let itself = Some(&uid).filter(|uid| named.contains(uid)).cloned();
+        let key = (itself, &one.roles, &one.groups, &one.assigned, &one.company, &one.labels);
+        let number = sorts.len();
+        let asker = sorts.entry(key).or_insert_with(|| asker(&world.plant, uid, number, &one.roles));
+        by_name.insert(name.clone(), Arc::clone(asker));
+    }
+    Askers { by_name, sorts: sorts.len() }
+}
+
+pub(crate) fn applications(world: &World, named: &BTreeSet<EntityUid>) -> Askers {
+    let mut sorts = BTreeMap::new();
+    let mut by_name = HashMap::new();
+    for (uri, one) in &world.plant.applications {
+        let uid = world.uid(Kind::Application, uri);
+        let itself = Some(&uid).filter(|uid| named.contains(uid)).cloned();
+        let key = (itself, &one.roles, &one.assigned, &one.company, &one.labels);
+        let number = sorts.len();
+        let asker = sorts.entry(key).or_insert_with(|| asker(&world.plant, uid, number, &one.roles));
+        by_name.insert(uri.clone(), Arc::clone(asker));
+    }
+    Askers { by_name, sorts: sorts.len() }
+}
+
+fn asker(plant: &Plant, uid: EntityUid, number: usize, held: &[String]) -> Arc<Asker> {
+    let time_box = |role: &String| plant.roles.get(role).and_then(|row| row.break_glass);
+    let roles = held.iter().filter(|role| time_box(role).is_none()).cloned().collect();
+    let emergency = held.iter().filter_map(|role| time_box(role).map(|limit| (role.clone(), limit))).collect();
+    Arc::new(Asker { uid, number, roles, emergency })
+}
+
+pub(crate) fn place(
+    world: &World,
+    server: &Server,
+    named: &BTreeSet<EntityUid>,
+    digest: &dyn Fn(&ScopeMap) -> MapDigest,
+) -> Result<Place, Faults> {
+    type Key<'a> = (Option<Kind>, &'a [EntityUid], &'a [String], Option<EntityUid>);
+    let map = server.scope_map().map_err(internal)?;
+    let mut numbers: BTreeMap<Key<'_>, u32> = BTreeMap::new();
+    let mut sorts: Vec<Alike> = Vec::new();
+    let mut by_name = HashMap::with_capacity(server.scopes.len());
+    for (position, scope) in (0_u32..).zip(&server.scopes) {
+        let uid = world.scope_uid(server, scope);
+        let itself = Some(&uid).filter(|uid| named.contains(uid)).cloned();
+        let key = (Kind::of(&uid), world.refers_to(&uid), scope.labels.as_slice(), itself);
+        let fresh = u32::try_from(sorts.len()).unwrap_or(u32::MAX);
+        let sort = *numbers.entry(key).or_insert(fresh);
+        if sort == fresh {
+            sorts.push(Alike { example: uid, members: Vec::new() });
+        }
+        if let Some(alike) = usize::try_from(sort).ok().and_then(|sort| sorts.get_mut(sort)) {
+            alike.members.push(ScopeIndex(position.saturating_add(1)));
+        }
+        by_name.insert(scope.name.clone(), (position, sort));
+    }
+    let ranges = server.scopes.iter().map(|scope| scope.range).collect();
+    Ok(Place { digest: digest(&map), by_name, sorts, ranges })
+}
+
+impl World {
+    fn scope_uid(&self, server: &Server, scope: &Scope) -> EntityUid {
+        let (kind, id) = scope_uid(server, scope);
+        self.uid(kind, &id)
+    }
+}
