@@ -11,6 +11,7 @@ use super::{Bench, runtime};
 use crate::Failed;
 use crate::fixture::Fixture;
 use crate::load::{self, Link, Security, Way};
+use crate::record::Record;
 use crate::subject::Subject;
 
 /// Variables at our server.
@@ -55,17 +56,11 @@ pub fn idle(bench: &mut Bench) -> Result<(), Failed> {
         eprintln!("  run {}: {here:.2} MB over {nodes} nodes, peer {there:.2} MB over {theirs} nodes", run + 1);
         runs.push((here, there));
     }
-    let peer = bench.peer()?;
-    let command = bench.command("idle.rss");
-    let ours: Vec<f64> = runs.iter().map(|run| run.0).collect();
-    let theirs: Vec<f64> = runs.iter().map(|run| run.1).collect();
     // The goal is a size, not a ratio; the peer's size stands beside it.
-    let mut record = crate::record::Record::alone("ua.idle.rss", "MB", &ours, 12.0, &command).ok_or("no figure")?;
-    record.peer_name = Some(peer.name);
-    record.peer_build = Some(peer.build);
-    record.peer = crate::record::median(&theirs);
+    let record = Record::paired("ua.idle.rss", "MB", &runs, &bench.peer()?, 12.0, &bench.command("idle.rss"));
+    let record = record.map(|record| Record { absolute: true, ..record });
     let runs: Vec<_> = runs.iter().map(|(here, there)| (*here, Some(*there))).collect();
-    bench.keep(Some(record), &runs)
+    bench.keep(record, &runs)
 }
 
 fn after_browsing(fixture: &Fixture, subject: &Subject) -> Result<(f64, usize), Failed> {

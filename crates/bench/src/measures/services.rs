@@ -59,7 +59,7 @@ pub fn connects(bench: &mut Bench) -> Result<(), Failed> {
 /// The figure counts only if the audit on disk holds every single read.
 fn accounted(fixture: &Fixture, ours: &Subject, all: u64) -> Result<(), Failed> {
     // Summaries are a second late, the ledger 10 ms.
-    runtime()?.block_on(tokio::time::sleep(Duration::from_millis(1_500)));
+    runtime()?.block_on(async { tokio::time::sleep(Duration::from_millis(1_500)).await });
     let folder = fixture.path(&format!("audit-{}", ours.pid()));
     let entries = store::tail(&folder, usize::MAX)?;
     let kept: u64 = entries.iter().filter(|entry| entry.kind == AuditKind::Read.name()).map(|entry| entry.count).sum();
