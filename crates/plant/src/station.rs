@@ -139,7 +139,7 @@ fn facts(config: &ServerConfig, started: UnixTime) -> ServerFacts {
         started,
         build_date: started,
         auditing: true,
-        limits: config.limits.operations.clone(),
+        limits: config.limits.operations,
         ..ServerFacts::default()
     }
 }

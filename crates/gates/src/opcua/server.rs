@@ -22,10 +22,13 @@ use super::wiring::{Application, AuditRequest, AuditSink, Credentials};
 use crate::clock;
 use crate::pool::Pool;
 
-/// Something to do on the server's thread, between two inputs.
+/// Looks at or changes the server, between two inputs.
+type Errand = Box<dyn FnOnce(&mut Server, Now) + Send>;
+
+/// Something to do on the server's thread.
 enum Command {
-    /// Look at or change the server.
-    Run(Box<dyn FnOnce(&mut Server, Now) + Send>),
+    /// Run this.
+    Run(Errand),
     /// End it. The thread ends although handles are left.
     Stop,
 }
