@@ -83,6 +83,17 @@ impl Failure {
         Self { help: Some(help.into()), ..self }
     }
 
+    /// All of it on one line.
+    pub(crate) fn in_short(&self) -> String {
+        let fault = self.faults.first().map(|fault| {
+            let (line, _) = fault.place();
+            format!("{}:{line}: {}", fault.file.display(), fault.message)
+        });
+        let mut parts: Vec<&str> = vec![fault.as_deref().unwrap_or(&self.message)];
+        parts.extend(self.causes.iter().map(String::as_str));
+        parts.join(": ")
+    }
+
     pub(crate) fn print(self, output: Output) -> Exit {
         match output {
             Output::Json => {

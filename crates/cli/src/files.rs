@@ -76,3 +76,19 @@ pub(crate) fn mode(path: &Path) -> io::Result<u32> {
     use std::os::unix::fs::PermissionsExt;
     Ok(fs::metadata(path)?.permissions().mode() & 0o777)
 }
+
+/// The folders in a folder, sorted.
+pub(crate) fn folders(path: &Path) -> Result<Vec<std::path::PathBuf>, Failure> {
+    let read = || -> io::Result<Vec<std::path::PathBuf>> {
+        let mut found = Vec::new();
+        for entry in fs::read_dir(path)? {
+            let entry = entry?;
+            if entry.file_type()?.is_dir() {
+                found.push(entry.path());
+            }
+        }
+        found.sort();
+        Ok(found)
+    };
+    read().map_err(|error| unreadable(path, &error))
+}

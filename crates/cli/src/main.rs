@@ -1,7 +1,7 @@
 //! The `trapkey` program: reads configuration and arguments, composes the crates, prints what they say.
 //!
-//! Nothing here decides anything about access. Each command gives an [`answer::Answer`] or a [`failure::Failure`]; both are printed as
-//! text for people or as JSON for programs, and both have a stable exit code.
+//! Nothing here decides anything about access. Each command gives an [`answer::Answer`] or a
+//! [`failure::Failure`]; both are printed as text for people or as JSON for programs, and both have a stable exit code.
 
 mod answer;
 mod args;
@@ -18,8 +18,11 @@ use std::process::ExitCode;
 use clap::Parser;
 
 fn main() -> ExitCode {
-    log();
     let args = args::Args::parse();
+    // `up` logs as its configuration says.
+    if !matches!(args.command, args::Command::Up) {
+        log();
+    }
     let output = args.output;
     let exit = match commands::run(args) {
         Ok(answer) => answer.print(output),
@@ -32,5 +35,9 @@ fn main() -> ExitCode {
 fn log() {
     let wanted = tracing_subscriber::EnvFilter::try_from_env("TRAPKEY_LOG");
     let filter = wanted.unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("error"));
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr()))
+        .init();
 }

@@ -215,6 +215,11 @@ fn for_people(entry: &Entry) -> String {
     format!("{sequence:>8} {time} {kind} {outcome}{times} {actor} {object}{dash}{detail}")
 }
 
+/// A time as people read it.
+pub(crate) fn shown(at: UnixTime) -> String {
+    store::rfc3339(at)
+}
+
 struct ExportTime(UnixTime);
 
 impl std::fmt::Display for ExportTime {

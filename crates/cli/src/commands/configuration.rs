@@ -11,6 +11,7 @@ use crate::answer::Answer;
 use crate::config::{Config, Overrides, TEMPLATE};
 use crate::failure::Failure;
 use crate::files;
+use crate::nearest::nearest;
 
 /// What to do with the configuration.
 #[derive(Debug, Subcommand)]
@@ -42,6 +43,7 @@ fn check(common: &Common) -> Result<Answer, Failure> {
     let config = common.config.load()?;
     let snapshot = Texts::read(config.plant.clone())?.snapshot()?;
     problems(&config)?;
+    known_servers(&config, &snapshot)?;
     let overrides = Overrides::from_environment();
     let names: Vec<&str> = overrides.names().collect();
     let mut text = format!("{} is sound: ", common.config.path().display());
@@ -53,9 +55,40 @@ fn check(common: &Common) -> Result<Answer, Failure> {
 }
 
 /// What can be read but not used.
-fn problems(config: &Config) -> Result<(), Failure> {
+pub(crate) fn problems(config: &Config) -> Result<(), Failure> {
     if config.audit.rotate_mib == 0 {
         return Err(Failure::bad_input("`rotate_mib` in `[audit]` must be at least 1"));
+    }
+    let taken = config.server.iter().map(|server| server.listen);
+    let authority = config.authority.iter().flat_map(|role| [role.https, role.opcua]);
+    let mut addresses: Vec<_> = taken.chain(authority).filter(|address| address.port() != 0).collect();
+    addresses.sort_unstable();
+    if let Some(pair) = addresses.windows(2).find(|pair| pair[0] == pair[1]) {
+        return Err(Failure::bad_input(format!("two roles would listen at {}", pair[0])));
+    }
+    for server in &config.server {
+        for (key, text) in
+            [("contact_timeout", &server.contact_timeout), ("last_known_good_for", &server.last_known_good_for)]
+        {
+            pdp::plant::parse_duration(text)
+                .map_err(|error| Failure::bad_input(format!("`{key}` of the server `{}`: {error}", server.name)))?;
+        }
+    }
+    Ok(())
+}
+
+/// Every server of the configuration is one of the plant file.
+pub(crate) fn known_servers(config: &Config, snapshot: &pdp::Snapshot) -> Result<(), Failure> {
+    let plant = snapshot.plant();
+    for server in &config.server {
+        if plant.server(&server.name).is_none() {
+            let failure = Failure::bad_input(format!("the plant file has no server `{}`", server.name));
+            let names = plant.servers.values().map(|known| known.name.as_str());
+            return Err(match nearest(&server.name, names) {
+                Some(near) => failure.help(format!("did you mean `{near}`?")),
+                None => failure,
+            });
+        }
     }
     Ok(())
 }

@@ -9,7 +9,7 @@ use store::{Db, DbConfig, IssuedToken, TokenFilter};
 use token::{Claims, Expectation, Issuer, MAX_TOKEN_LEN};
 
 use super::audit::list;
-use super::{Common, block_on};
+use super::{Common, admin, block_on};
 use crate::answer::Answer;
 use crate::failure::Failure;
 use crate::files;
@@ -19,10 +19,14 @@ use crate::files;
 pub(crate) enum Command {
     /// List issued tokens, the newest first, from the journal in the configuration
     List(List),
+    /// Let a running authority issue a token by hand (as an administrator)
+    Issue(admin::Issue),
     /// Show what a token says, WITHOUT checking its signature
     Inspect(Inspect),
     /// Check a token as the server it is for would; exit code 1 and the reason when it is refused
     Verify(Verify),
+    /// Revoke a token at a running authority: every server that listens ends it at once (as an administrator)
+    Revoke(admin::Revoke),
 }
 
 #[derive(Debug, Args)]
@@ -70,6 +74,8 @@ pub(crate) struct Verify {
 pub(crate) fn run(command: Command, common: &Common) -> Result<Answer, Failure> {
     match command {
         Command::List(args) => list_tokens(&args, common),
+        Command::Issue(args) => admin::issue(&args, common),
+        Command::Revoke(args) => admin::revoke(&args, common),
         Command::Inspect(args) => inspect(&args),
         Command::Verify(args) => verify(&args),
     }

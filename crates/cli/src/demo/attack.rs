@@ -1,13 +1,19 @@
 //! Attacks on the running line. Each must be refused, with the code that the attacker sees and the reason that only the
 //! ledger knows.
 
+use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use authority::{Flow, Refreshing, TokenRequest};
 use client::{Client, ClientError, Login};
+use opcua_types::{MessageSecurityMode, StatusCode};
 use plant::Step;
 use plant::equipment::Station;
+use testkit::attackers::RawPeer;
 use tokio::io::AsyncWriteExt;
+use ua_proto::channel::ClientChannelConfig;
+use ua_proto::crypto::SecurityPolicyId;
 use zeroize::Zeroizing;
 
 use super::Trouble;
@@ -66,6 +72,7 @@ pub(crate) async fn run(line: &Line, workplace: &Workplace, report: &mut Report)
             "token_algorithm",
         )
         .await?;
+    attack.replay(&stolen).await?;
     attack.stranger().await?;
     attack.step_and_range().await?;
     attack.storm().await?;
@@ -92,6 +99,20 @@ fn unsigned(token: &[u8]) -> Zeroizing<Vec<u8>> {
     forged.extend_from_slice(payload);
     forged.push(b'.');
     Zeroizing::new(forged)
+}
+
+/// Opens two channels and sends in the second what was encrypted for the first.
+fn replayed(address: SocketAddr, config: ClientChannelConfig, token: &[u8]) -> std::io::Result<StatusCode> {
+    let open = || {
+        #[expect(clippy::disallowed_types, reason = "the attacker's own socket, on a thread of its own")]
+        let stream = std::net::TcpStream::connect(address)?;
+        stream.set_read_timeout(Some(Duration::from_secs(5)))?;
+        RawPeer::open(stream, config.clone(), gates::clock::now)
+    };
+    let (mut first, mut second) = (open()?, open()?);
+    let meant = first.create_session(HMI)?;
+    let session = second.create_session(HMI)?;
+    second.activate(&session, token, &meant.nonce)
 }
 
 impl Attack<'_> {
@@ -151,6 +172,27 @@ impl Attack<'_> {
         let (expected, found) = (format!("{code}, audited as {reason}"), format!("{seen}, audited as {found}"));
         self.report.check("attack", what, &expected, &found);
         Ok(())
+    }
+
+    /// The hmi's own computer is under foreign control: an activation that was meant for one session is sent in another.
+    async fn replay(&mut self, token: &[u8]) -> Result<(), Trouble> {
+        let uri = station_uri(Station::Mixer);
+        let address = self.line.station(Station::Mixer)?.handle.address();
+        let config = ClientChannelConfig {
+            policy: SecurityPolicyId::Aes256Sha256RsaPss,
+            mode: MessageSecurityMode::SignAndEncrypt,
+            identity: Some(Arc::clone(&self.workplace.party(HMI)?.identity)),
+            server_certificate: Some(Arc::clone(&self.workplace.party(&uri)?.identity.certificate)),
+            trust: Some(Arc::clone(&self.workplace.trust)),
+            application_uri: Some(uri),
+            ..ClientChannelConfig::unprotected(format!("opc.tcp://{address}"))
+        };
+        let token = Zeroizing::new(token.to_vec());
+        let replayed = tokio::task::spawn_blocking(move || replayed(address, config, &token)).await;
+        let seen = replayed.map_err(|error| Trouble::setup("the replay", error))?;
+        let seen = seen.map_err(|error| Trouble::setup("the replay", error))?;
+        let what = "olga's activation, replayed on another channel";
+        self.judge(what, "Bad_IdentityTokenInvalid", &name(seen), &["session_activated"], "nonce_mismatch").await
     }
 
     async fn stranger(&mut self) -> Result<(), Trouble> {

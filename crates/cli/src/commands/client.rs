@@ -1,0 +1,385 @@
+//! `trapkey client`: any OPC UA server from the command line.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+use client::{Client, ClientApplication, ClientError, ClientOptions, Login, WatchOptions};
+use opcua_types::{AttributeId, NodeId, ReadValueId, ReferenceDescription, StatusCode, Variant};
+use serde_json::{Value, json};
+use zeroize::Zeroizing;
+
+use super::own::Own;
+use super::values::{parse, read_json, read_text, status_name, to_json, to_text, type_name};
+use super::{Common, audit, block_on};
+use crate::answer::{Answer, Output, line};
+use crate::failure::Failure;
+use crate::files;
+
+/// What to do at the server.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Read values; exit code 1 when one cannot be read
+    Read(Read),
+    /// Write a value; exit code 1 when it is refused
+    Write(Write),
+    /// Call a method; exit code 1 when it is refused
+    Call(Call),
+    /// List what a node leads to
+    Browse(Browse),
+    /// Print values whenever they change
+    Watch(Watch),
+}
+
+/// Which server, and as whom.
+#[derive(Debug, Args)]
+pub(crate) struct Session {
+    /// The server, `opc.tcp://host:port`
+    url: String,
+    /// The client's folder of certificates, as made by `trapkey certs` [default: `[client]` of the configuration]
+    #[arg(long, value_name = "FOLDER")]
+    pki: Option<PathBuf>,
+    /// Log in with this name; the password is read from TRAPKEY_PASSWORD or the file of --password-file. Where the
+    /// server wants a token, name and password go to its authority
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["anonymous", "token"])]
+    user: Option<String>,
+    /// The file with the password, `-` for the standard input
+    #[arg(long, value_name = "FILE", requires = "user")]
+    password_file: Option<PathBuf>,
+    /// Send name and password to the server itself instead of asking an authority for a token
+    #[arg(long, requires = "user")]
+    to_server: bool,
+    /// Log in as nobody
+    #[arg(long, conflicts_with = "token")]
+    anonymous: bool,
+    /// Log in with the access token in this file
+    #[arg(long, value_name = "FILE")]
+    token: Option<PathBuf>,
+    /// Accept an endpoint without any security (for tests)
+    #[arg(long)]
+    danger_without_security: bool,
+    /// Seconds that a request may take
+    #[arg(long, default_value_t = 10, value_name = "SECONDS")]
+    timeout: u64,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Read {
+    #[command(flatten)]
+    session: Session,
+    /// NodeIds (`ns=2;s=Mixer.Speed`, `nsu=urn:mixer;i=7`) or browse paths from Objects (`/2:Mixer/2:Speed`)
+    #[arg(required = true)]
+    nodes: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Write {
+    #[command(flatten)]
+    session: Session,
+    /// NodeId or browse path
+    node: String,
+    /// The value; `[1, 2]` for an array
+    #[arg(allow_hyphen_values = true)]
+    value: String,
+    /// Its type [default: what the server says]
+    #[arg(long = "type", value_name = "TYPE")]
+    kind: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Call {
+    #[command(flatten)]
+    session: Session,
+    /// NodeId or browse path of the object
+    object: String,
+    /// NodeId or browse path of the method
+    method: String,
+    /// Inputs as `Type:value`, e.g. `Double:7.5`
+    #[arg(allow_hyphen_values = true)]
+    inputs: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Browse {
+    #[command(flatten)]
+    session: Session,
+    /// NodeId or browse path
+    #[arg(default_value = "i=85")]
+    node: String,
+    /// How many levels below it
+    #[arg(long, default_value_t = 1, value_name = "LEVELS")]
+    depth: u32,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Watch {
+    #[command(flatten)]
+    session: Session,
+    /// NodeIds or browse paths
+    #[arg(required = true)]
+    nodes: Vec<String>,
+    /// End after this many changes
+    #[arg(long, value_name = "COUNT")]
+    count: Option<u64>,
+    /// Milliseconds between two messages of the server
+    #[arg(long, default_value_t = 500, value_name = "MS")]
+    interval: u64,
+}
+
+pub(crate) fn run(command: Command, common: &Common) -> Result<Answer, Failure> {
+    block_on(async {
+        match command {
+            Command::Read(args) => {
+                let client = args.session.connect(common).await?;
+                leave(client, async |client| read(client, &args.nodes).await).await
+            }
+            Command::Write(args) => {
+                let client = args.session.connect(common).await?;
+                leave(client, async |client| write(client, &args).await).await
+            }
+            Command::Call(args) => {
+                let client = args.session.connect(common).await?;
+                leave(client, async |client| call(client, &args).await).await
+            }
+            Command::Browse(args) => {
+                let client = args.session.connect(common).await?;
+                leave(client, async |client| browse(client, &args).await).await
+            }
+            Command::Watch(args) => {
+                let client = args.session.connect(common).await?;
+                leave(client, async |client| watch(client, &args, common.output).await).await
+            }
+        }
+    })
+}
+
+/// Does the work and closes the session, however the work went.
+async fn leave(client: Client, work: impl AsyncFnOnce(&Client) -> Result<Answer, Failure>) -> Result<Answer, Failure> {
+    let done = work(&client).await;
+    client.close().await;
+    done
+}
+
+/// A refusal is an answer; everything else is a server out of reach.
+fn failed(error: &ClientError) -> Failure {
+    match error {
+        ClientError::Refused(_) | ClientError::Token(client::TokenError::Refused { .. }) => {
+            Failure::denied(error.to_string())
+        }
+        ClientError::Call(call) if call.status() == Some(StatusCode::BadUserAccessDenied) => {
+            Failure::denied(error.to_string())
+        }
+        ClientError::BrowsePath(_) => Failure::from_error(error).into_bad_input(),
+        _ => Failure::from_error(error),
+    }
+}
+
+impl Session {
+    async fn connect(&self, common: &Common) -> Result<Client, Failure> {
+        let options = self.options(common)?;
+        Client::connect(options).await.map_err(|error| failed(&error))
+    }
+
+    fn options(&self, common: &Common) -> Result<ClientOptions, Failure> {
+        let folder = match &self.pki {
+            Some(folder) => Some(folder.clone()),
+            None if files::exists(common.config.path()) => common.config.load()?.client.pki,
+            None => None,
+        };
+        let own = folder.map(|folder| Own::load(&folder)).transpose()?;
+        if own.is_none() && !self.danger_without_security {
+            return Err(Failure::bad_input("the client has no certificate").help(
+                "name its folder with `--pki` or in `[client]` of the configuration; `trapkey certs add` makes one",
+            ));
+        }
+        let uri = own.as_ref().map_or_else(|| Ok("urn:trapkey:client".to_owned()), Own::uri)?;
+        let application = ClientApplication { uri, product_uri: "urn:trapkey".into(), name: "trapkey client".into() };
+        let mut options = ClientOptions::new(&self.url, application);
+        options.request_timeout = Duration::from_secs(self.timeout.max(1));
+        if let Some(own) = own {
+            options.authority.https = Some(own.https()?);
+            options.identity = Some(Arc::clone(&own.identity));
+            options.trust = Some(own.trust);
+        }
+        self.log_in(&mut options)?;
+        Ok(if self.danger_without_security { options.danger_without_security() } else { options })
+    }
+
+    fn log_in(&self, options: &mut ClientOptions) -> Result<(), Failure> {
+        if let Some(path) = &self.token {
+            options.login = Login::ThisToken(Zeroizing::new(files::bytes(path)?.trim_ascii().to_vec()));
+        } else if let Some(name) = &self.user {
+            let login = Login::UserName { name: name.clone(), password: self.password()? };
+            if self.to_server {
+                options.login = login;
+            } else {
+                options.authority.login = login;
+            }
+        } else if self.anonymous {
+            options.login = Login::Anonymous;
+        }
+        Ok(())
+    }
+
+    fn password(&self) -> Result<Zeroizing<String>, Failure> {
+        if let Some(path) = &self.password_file {
+            let bytes = Zeroizing::new(files::bytes(path)?);
+            let text = std::str::from_utf8(&bytes).map_err(|_| Failure::bad_input("the password is not UTF-8"))?;
+            return Ok(Zeroizing::new(text.trim_end_matches(['\r', '\n']).to_owned()));
+        }
+        std::env::var("TRAPKEY_PASSWORD").map(Zeroizing::new).map_err(|_| {
+            Failure::bad_input("there is no password").help("set TRAPKEY_PASSWORD, or name a file with --password-file")
+        })
+    }
+}
+
+/// A NodeId, or the node at the end of a browse path from Objects.
+async fn node(client: &Client, text: &str) -> Result<NodeId, Failure> {
+    let found = if text.starts_with('/') {
+        client.translate(&NodeId::new(0, 85_u32), text).await.map_err(|error| failed(&error))?
+    } else {
+        client.node_id(text).await.map_err(|error| failed(&error))?
+    };
+    found.ok_or_else(|| {
+        let what = if text.starts_with('/') { "leads nowhere" } else { "is no NodeId of this server" };
+        Failure::bad_input(format!("`{text}` {what}"))
+    })
+}
+
+async fn nodes(client: &Client, texts: &[String]) -> Result<Vec<NodeId>, Failure> {
+    let mut found = Vec::with_capacity(texts.len());
+    for text in texts {
+        found.push(node(client, text).await?);
+    }
+    Ok(found)
+}
+
+async fn read(client: &Client, texts: &[String]) -> Result<Answer, Failure> {
+    let nodes = nodes(client, texts).await?;
+    let values = client.read(&nodes).await.map_err(|error| failed(&error))?;
+    let mut json = Vec::new();
+    let mut text = String::new();
+    for ((name, node), value) in texts.iter().zip(&nodes).zip(&values) {
+        text += &format!("{name} = {}\n", read_text(value));
+        let mut read = read_json(value);
+        if let Value::Object(read) = &mut read {
+            read.insert("node".into(), node.to_string().into());
+        }
+        json.push(read);
+    }
+    let all = values.iter().all(|value| !value.status().is_bad());
+    Ok(Answer::verdict(all, text, json.into()))
+}
+
+async fn write(client: &Client, args: &Write) -> Result<Answer, Failure> {
+    let node = node(client, &args.node).await?;
+    let kind = match &args.kind {
+        Some(kind) => kind.clone(),
+        None => data_type(client, &node).await?,
+    };
+    let value = parse(&args.value, &kind)?;
+    let results = client.write(vec![(node.clone(), value)]).await.map_err(|error| failed(&error))?;
+    let status = results.first().copied().unwrap_or(StatusCode::BadUnexpectedError);
+    let json = json!({"node": node.to_string(), "status": status_name(status)});
+    Ok(Answer::verdict(status.is_good(), format!("{} = {}: {status}", args.node, args.value), json))
+}
+
+/// The name of the type that a variable holds.
+async fn data_type(client: &Client, node: &NodeId) -> Result<String, Failure> {
+    let attribute_id = AttributeId::DataType as u32;
+    let item = ReadValueId { node_id: node.clone(), attribute_id, ..ReadValueId::default() };
+    let read = client.read_attributes(vec![item]).await.map_err(|error| failed(&error))?;
+    let read = read.into_iter().next().unwrap_or_default();
+    let id = match &read.value {
+        Some(Variant::NodeId(id)) if id.namespace == 0 => id.as_u32(),
+        _ => None,
+    };
+    let unknown = || Failure::bad_input(format!("the type of `{node}` is not known")).help("name it with `--type`");
+    id.and_then(type_name).map(str::to_owned).ok_or_else(unknown)
+}
+
+async fn call(client: &Client, args: &Call) -> Result<Answer, Failure> {
+    let (object, method) = (node(client, &args.object).await?, node(client, &args.method).await?);
+    let input = |text: &String| match text.split_once(':') {
+        Some((kind, value)) => parse(value, kind),
+        None => Err(Failure::bad_input(format!("`{text}` has no type")).help("write inputs as `Double:7.5`")),
+    };
+    let inputs: Vec<Variant> = args.inputs.iter().map(input).collect::<Result<_, _>>()?;
+    let result = client.call(object, method, inputs).await.map_err(|error| failed(&error))?;
+    let outputs = result.output_arguments.unwrap_or_default();
+    let mut text = result.status_code.to_string();
+    for output in &outputs {
+        text += &format!("\n{}", to_text(output));
+    }
+    let json: Vec<Value> = outputs.iter().map(to_json).collect();
+    let json = json!({"status": status_name(result.status_code), "outputs": json});
+    Ok(Answer::verdict(result.status_code.is_good(), text, json))
+}
+
+async fn browse(client: &Client, args: &Browse) -> Result<Answer, Failure> {
+    let start = node(client, &args.node).await?;
+    let (mut text, mut listed) = (String::new(), Vec::new());
+    // A stack, the next line on top; a node is shown wherever it is reached, and entered once.
+    let mut waiting = children(client, &start, 1).await?;
+    let mut entered = BTreeSet::from([start.to_string()]);
+    while let Some(found) = waiting.pop() {
+        let (reference, id) = (&found.reference, &found.reference.node_id.node_id);
+        let class = format!("{:?}", reference.node_class);
+        text += &format!("{}{}  {class}  {id}\n", "  ".repeat(found.depth as usize - 1), reference.browse_name);
+        listed.push(json!({"parent": found.parent.to_string(), "node": id.to_string(), "class": class,
+            "browse_name": reference.browse_name.to_string(), "display_name": reference.display_name.text.as_ref()}));
+        if found.depth < args.depth && entered.insert(id.to_string()) {
+            waiting.extend(children(client, id, found.depth + 1).await?);
+        }
+    }
+    let text = if text.is_empty() { "nothing that this session may see".to_owned() } else { text };
+    Ok(Answer::ok(text, listed.into()))
+}
+
+struct Found {
+    parent: NodeId,
+    reference: ReferenceDescription,
+    depth: u32,
+}
+
+/// What a node leads to, the last first.
+async fn children(client: &Client, parent: &NodeId, depth: u32) -> Result<Vec<Found>, Failure> {
+    let found = client.browse(parent).await.map_err(|error| failed(&error))?;
+    Ok(found.into_iter().rev().map(|reference| Found { parent: parent.clone(), reference, depth }).collect())
+}
+
+async fn watch(client: &Client, args: &Watch, output: Output) -> Result<Answer, Failure> {
+    let nodes = nodes(client, &args.nodes).await?;
+    let options =
+        WatchOptions { publishing_interval: Duration::from_millis(args.interval.max(10)), ..WatchOptions::default() };
+    let mut watch = client.watch(&nodes, options).await.map_err(|error| failed(&error))?;
+    if let Some(refused) = watch.results().iter().position(|status| status.is_bad()) {
+        let (name, status) = (&args.nodes[refused], watch.results()[refused]);
+        return Err(Failure::denied(format!("`{name}` cannot be watched: {status}")));
+    }
+    let mut left = args.count.unwrap_or(u64::MAX);
+    while left > 0 {
+        let change = tokio::select! {
+            change = watch.next() => change,
+            _ = tokio::signal::ctrl_c() => None,
+        };
+        let Some(change) = change else { break };
+        let name = &args.nodes[change.item];
+        let now = audit::shown(gates::clock::now().unix);
+        let said = match output {
+            Output::Text => format!("{now} {name} = {}", read_text(&change.value)),
+            Output::Json => {
+                let mut read = read_json(&change.value);
+                read["node"] = nodes[change.item].to_string().into();
+                read.to_string()
+            }
+        };
+        if !line(&said) {
+            break;
+        }
+        left -= 1;
+    }
+    Ok(Answer::silent())
+}

@@ -1,0 +1,236 @@
+//! `trapkey doctor`: tries what has to work, and says of each thing whether it does.
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::time::Duration;
+
+use access_model::UnixTime;
+use gates::https::Target;
+use serde_json::{Value, json};
+use tokio::net::{TcpListener, TcpStream};
+
+use super::own::Own;
+use super::policy::Texts;
+use super::{Common, block_on, configuration};
+use crate::answer::{Answer, table};
+use crate::config::Config;
+use crate::failure::Failure;
+use crate::files;
+
+/// How long anything may take to answer.
+const PATIENCE: Duration = Duration::from_secs(3);
+/// Tokens start to fail when clocks differ by more than the 60 s that `nbf` and `iat` are forgiven; `exp` is forgiven
+/// nothing, so warn well before.
+const OFFSET: i64 = 5;
+/// A certificate that ends within this many days is a warning.
+const SOON: i64 = 30;
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Standing {
+    Ok,
+    Warning,
+    Failed,
+}
+
+struct Finding {
+    what: String,
+    standing: Standing,
+    detail: String,
+}
+
+#[derive(Default)]
+struct Findings(Vec<Finding>);
+
+impl Findings {
+    fn add(&mut self, standing: Standing, what: impl Into<String>, detail: impl Into<String>) {
+        self.0.push(Finding { what: what.into(), standing, detail: detail.into() });
+    }
+}
+
+pub(crate) fn run(common: &Common) -> Result<Answer, Failure> {
+    let config = common.config.load()?;
+    let mut findings = Findings::default();
+    files_of(&config, &mut findings);
+    block_on(async {
+        network(&config, &mut findings).await;
+        Ok(())
+    })?;
+    Ok(report(&findings))
+}
+
+fn report(findings: &Findings) -> Answer {
+    let word = |standing| match standing {
+        Standing::Ok => "ok",
+        Standing::Warning => "warning",
+        Standing::Failed => "FAILED",
+    };
+    let row = |finding: &Finding| vec![word(finding.standing).to_owned(), finding.what.clone(), finding.detail.clone()];
+    let rows: Vec<Vec<String>> = findings.0.iter().map(row).collect();
+    let json: Vec<Value> = findings.0.iter().map(|finding| {
+        json!({"what": finding.what, "standing": word(finding.standing).to_lowercase(), "detail": finding.detail})
+    }).collect();
+    let healthy = findings.0.iter().all(|finding| finding.standing != Standing::Failed);
+    Answer::verdict(
+        healthy,
+        table(&["standing", "what", "detail"], &rows),
+        json!({"healthy": healthy, "findings": json}),
+    )
+}
+
+fn files_of(config: &Config, findings: &mut Findings) {
+    let policies = configuration::problems(config)
+        .and_then(|()| Texts::read(config.plant.clone()))
+        .and_then(|texts| texts.snapshot())
+        .and_then(|snapshot| configuration::known_servers(config, &snapshot).map(|()| snapshot));
+    match policies {
+        Ok(snapshot) => {
+            let detail = format!("{} policies, {} servers", snapshot.policies(), snapshot.plant().servers.len());
+            findings.add(Standing::Ok, "plant and policies", detail);
+        }
+        Err(failure) => findings.add(Standing::Failed, "plant and policies", failure.in_short()),
+    }
+    ledger(config, findings);
+    let authority = config.authority.iter().map(|role| ("authority", &role.pki));
+    let servers = config.server.iter().map(|role| (role.name.as_str(), &role.pki));
+    let client = config.client.pki.iter().map(|folder| ("client", folder));
+    for (name, folder) in authority.chain(servers).chain(client) {
+        certificates(name, folder, findings);
+    }
+}
+
+fn ledger(config: &Config, findings: &mut Findings) {
+    let folder = &config.audit.ledger;
+    if !files::exists(folder) {
+        return findings.add(Standing::Ok, "audit ledger", "not begun yet");
+    }
+    match store::tail(folder, 1) {
+        Ok(last) => {
+            let detail = last.first().map_or_else(
+                || "empty".to_owned(),
+                |entry| format!("last record {} at {}", entry.sequence, store::rfc3339(entry.at)),
+            );
+            findings.add(Standing::Ok, "audit ledger", detail);
+        }
+        Err(error) => findings.add(Standing::Failed, "audit ledger", error.to_string()),
+    }
+}
+
+fn certificates(name: &str, folder: &Path, findings: &mut Findings) {
+    let what = format!("certificate of {name}");
+    let own = match Own::load(folder) {
+        Ok(own) => own,
+        Err(failure) => return findings.add(Standing::Failed, what, failure.in_short()),
+    };
+    let now = gates::clock::now().unix;
+    let (from, until) = (own.identity.certificate.not_before(), own.identity.certificate.not_after());
+    let days = (until.as_seconds() - now.as_seconds()) / 86_400;
+    let end = store::rfc3339(until);
+    match () {
+        () if now >= until => findings.add(Standing::Failed, what, format!("ended {end}")),
+        () if now < from => findings.add(Standing::Failed, what, format!("begins {}", store::rfc3339(from))),
+        () if days < SOON => findings.add(Standing::Warning, what, format!("ends in {days} days, {end}")),
+        () => findings.add(Standing::Ok, what, format!("until {end}")),
+    }
+    let trust = own.trust.load();
+    let what = format!("trust of {name}");
+    if trust.trusted.is_empty() {
+        findings.add(Standing::Warning, what, "trusts nobody");
+    } else if trust.crls.is_empty() {
+        findings.add(Standing::Warning, what, "has no revocation list: certificates of a CA will be refused");
+    } else {
+        findings.add(Standing::Ok, what, format!("{} certificates, {} lists", trust.trusted.len(), trust.crls.len()));
+    }
+}
+
+async fn network(config: &Config, findings: &mut Findings) {
+    if let Some(role) = &config.authority {
+        port("authority HTTPS", role.https, findings).await;
+        port("authority OPC UA", role.opcua, findings).await;
+    }
+    for server in &config.server {
+        port(&format!("{} OPC UA", server.name), server.listen, findings).await;
+    }
+    let mut authorities: Vec<(&str, &Path)> =
+        config.server.iter().map(|server| (server.authority.as_str(), server.pki.as_path())).collect();
+    if let (Some(url), Some(pki)) = (&config.client.authority, &config.client.pki) {
+        authorities.push((url, pki));
+    }
+    authorities.dedup_by_key(|(url, _)| *url);
+    for (url, pki) in authorities {
+        authority(url, pki, findings).await;
+    }
+    let mut urls: Vec<&str> = config.server.iter().map(|server| server.authority_opcua.as_str()).collect();
+    urls.dedup();
+    for url in urls {
+        let found = client::endpoints(url, PATIENCE).await;
+        match found {
+            Ok(found) => findings.add(Standing::Ok, format!("reach {url}"), format!("{} endpoints", found.len())),
+            Err(error) => findings.add(Standing::Warning, format!("reach {url}"), error.to_string()),
+        }
+    }
+}
+
+/// A port of ours is free to be taken, or taken by something that answers.
+async fn port(what: &str, address: SocketAddr, findings: &mut Findings) {
+    let what = format!("{what} at {address}");
+    if let Ok(Ok(_)) = tokio::time::timeout(PATIENCE, TcpStream::connect(address)).await {
+        return findings.add(Standing::Ok, what, "something answers there");
+    }
+    match TcpListener::bind(address).await {
+        Ok(_) => findings.add(Standing::Ok, what, "free"),
+        Err(error) => findings.add(Standing::Failed, what, error.to_string()),
+    }
+}
+
+/// Whether the authority answers over HTTPS, and how far its clock is from ours.
+async fn authority(url: &str, pki: &Path, findings: &mut Findings) {
+    let what = format!("reach {url}");
+    let asked = async {
+        let target = Target::parse(url).map_err(|error| Failure::from_error(&error))?;
+        let https = Own::load(pki)?.https()?;
+        let answer = https.open(&target, "GET", "/oauth2/jwks", &[], Vec::new()).await;
+        let answer = answer.map_err(|error| Failure::from_error(&error))?;
+        let date = answer.headers().get("date").and_then(|date| date.to_str().ok()).and_then(http_date);
+        Ok::<_, Failure>((answer.status(), date))
+    };
+    match tokio::time::timeout(PATIENCE, asked).await {
+        Ok(Ok((status, date))) if status.is_success() => {
+            findings.add(Standing::Ok, what, "answers");
+            clock(url, date, findings);
+        }
+        Ok(Ok((status, _))) => findings.add(Standing::Failed, what, format!("answers {status}")),
+        Ok(Err(failure)) => findings.add(Standing::Warning, what, failure.in_short()),
+        Err(_) => findings.add(Standing::Warning, what, "does not answer"),
+    }
+}
+
+fn clock(url: &str, date: Option<UnixTime>, findings: &mut Findings) {
+    let what = format!("clock against {url}");
+    let Some(date) = date else { return findings.add(Standing::Warning, what, "the authority gives no time") };
+    let offset = date.as_seconds() - gates::clock::now().unix.as_seconds();
+    let standing = if offset.abs() <= OFFSET { Standing::Ok } else { Standing::Failed };
+    findings.add(standing, what, format!("{offset:+} s (to the second)"));
+}
+
+/// The Date of an HTTP answer (RFC 9110 section 5.6.7): `Sat, 21 Nov 2026 12:00:00 GMT`.
+fn http_date(text: &str) -> Option<UnixTime> {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let [_, day, month, year, clock, "GMT"] = words.as_slice() else { return None };
+    let months = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+    let month = months.iter().position(|known| known == month)? + 1;
+    let rfc3339 = format!("{year}-{month:02}-{day:0>2}T{clock}Z");
+    let parsed = time::OffsetDateTime::parse(&rfc3339, &time::format_description::well_known::Rfc3339).ok()?;
+    Some(UnixTime::from_seconds(parsed.unix_timestamp()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn http_dates_are_read() {
+        let read = http_date("Sat, 21 Nov 2026 11:59:59 GMT");
+        assert_eq!(read, Some(UnixTime::from_seconds(1_795_262_399)));
+        assert_eq!(http_date("Saturday, 21-Nov-26 11:59:59 GMT"), None);
+    }
+}

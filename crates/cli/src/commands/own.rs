@@ -1,0 +1,79 @@
+//! A folder made by `trapkey certs`, as clients and roles use it: own certificate and key, whom it trusts, HTTPS.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use gates::https::{HttpsClient, client_config};
+use gates::pki::PkiStore;
+use ua_proto::pki::{OwnIdentity, SharedTrust, TrustSettings};
+use zeroize::Zeroizing;
+
+use crate::failure::Failure;
+use crate::files;
+
+/// How long an authority may take to answer.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// One application's certificates.
+pub(crate) struct Own {
+    /// The folder.
+    pub(crate) store: PkiStore,
+    /// Certificate and key.
+    pub(crate) identity: Arc<OwnIdentity>,
+    /// Whom it trusts.
+    pub(crate) trust: SharedTrust,
+}
+
+impl Own {
+    pub(crate) fn load(folder: &Path) -> Result<Self, Failure> {
+        let store = PkiStore::new(folder, TrustSettings::default());
+        let unusable = |error: gates::pki::PkiError| {
+            Failure::from_error(&error).into_bad_input().help("`trapkey certs init` makes such folders")
+        };
+        let identity = Arc::new(store.identity().map_err(unusable)?);
+        let trust = Arc::new(ArcSwap::from_pointee(store.load().map_err(unusable)?));
+        Ok(Self { store, identity, trust })
+    }
+
+    /// The ApplicationUri in the certificate.
+    pub(crate) fn uri(&self) -> Result<String, Failure> {
+        let uri = self.identity.certificate.application_uri().map(str::to_owned);
+        uri.ok_or_else(|| {
+            Failure::bad_input(format!("the certificate in `{}` names no ApplicationUri", self.store.root().display()))
+        })
+    }
+
+    /// HTTPS that trusts what this folder trusts, and proves who it is with the application certificate.
+    pub(crate) fn https(&self) -> Result<HttpsClient, Failure> {
+        let trust = self.trust.load();
+        let roots = trust.trusted.iter().map(|certificate| certificate.der().to_vec());
+        let key = private_key(&self.store.root().join("own/private/own.pem"))?;
+        let chain = vec![self.identity.certificate.der().to_vec()];
+        let tls = client_config(roots, Some((chain, key.to_vec()))).map_err(|error| Failure::from_error(&error))?;
+        Ok(HttpsClient::new(tls, PATIENCE))
+    }
+}
+
+/// The DER inside a PEM file with a PKCS#8 key.
+pub(crate) fn private_key(path: &Path) -> Result<Zeroizing<Vec<u8>>, Failure> {
+    block(path, "PRIVATE KEY").map(Zeroizing::new)
+}
+
+/// The DER inside a PEM file with a certificate.
+pub(crate) fn certificate(path: &Path) -> Result<Vec<u8>, Failure> {
+    block(path, "CERTIFICATE")
+}
+
+fn block(path: &Path, label: &str) -> Result<Vec<u8>, Failure> {
+    let text = Zeroizing::new(files::text(path)?.to_string());
+    let body = text
+        .split_once(&format!("-----BEGIN {label}-----"))
+        .and_then(|(_, rest)| rest.split_once("-----END"))
+        .map(|(body, _)| Zeroizing::new(body.split_whitespace().collect::<String>()));
+    let der = body.and_then(|body| STANDARD.decode(body.as_bytes()).ok());
+    der.ok_or_else(|| Failure::bad_input(format!("`{}` holds no PEM block `{label}`", path.display())))
+}

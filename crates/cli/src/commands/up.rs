@@ -1,0 +1,388 @@
+//! `trapkey up`: the roles of the configuration in this process, until it is told to stop.
+
+use std::collections::BTreeMap;
+use std::net::{SocketAddr, TcpListener};
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use access_model::ScopeMap;
+use arc_swap::ArcSwap;
+use authority::{Authority, AuthorityConfig, PolicySource, system_clock};
+use gates::control::Subscription;
+use gates::https::{HttpsClient, Target};
+use gates::opcua::wiring::AuditSink;
+use gates::pool::Pool;
+use opcua_types::MessageSecurityMode;
+use pep::{Contact, FailMode, GateConfig, GateEvent};
+use plant::equipment::Station;
+use plant::station::{Running, SharedLine};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use serde_json::json;
+use store::{Application, ApplicationKind, CheckpointKey, Db, DbConfig, KeyKind, Ledger, LedgerConfig};
+use tokio::sync::{Notify, mpsc, watch};
+use ua_proto::channel::ChannelConfig;
+use ua_proto::crypto::SecurityPolicyId;
+use ua_proto::server::{AuditConfig, Identities, IssuedTokens, IssuerEndpoint, ServerConfig, ServerLimits, TokenForm};
+
+use super::own::{self, Own};
+use super::policy::Texts;
+use super::{Common, configuration};
+use crate::answer::{Answer, Output, line};
+use crate::config::{Algorithm, Authority as AuthorityRole, Config, FailMode as ConfiguredFailMode, Server, Simulated};
+use crate::failure::Failure;
+use crate::{files, roles};
+
+/// Pause between two attempts to reach an authority that is not there yet.
+const ASK_AGAIN: Duration = Duration::from_secs(1);
+/// Private-key operations that may wait for a thread.
+const WAITING_JOBS: usize = 4_096;
+
+pub(crate) fn run(common: &Common) -> Result<Answer, Failure> {
+    let config = common.config.load()?;
+    configuration::problems(&config)?;
+    if config.authority.is_none() && config.server.is_empty() {
+        return Err(Failure::bad_input("the configuration names nothing to run")
+            .help("add `[authority]`, or a `[[server]]`; `trapkey config init` writes an example"));
+    }
+    log(&config)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    let done = runtime.block_on(serve(&config, common.output));
+    runtime.shutdown_timeout(Duration::from_secs(2));
+    done.map(|()| Answer::silent())
+}
+
+fn log(config: &Config) -> Result<(), Failure> {
+    let filter = tracing_subscriber::EnvFilter::try_new(&config.log.filter).map_err(|error| {
+        Failure::bad_input(format!("`{}` is no log filter", config.log.filter)).because_of(Some(&error))
+    })?;
+    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    let log = log.with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr()));
+    log.try_init().map_err(|error| Failure::unavailable(format!("cannot log: {error}")))
+}
+
+/// What is running.
+struct Up {
+    ledger: Ledger,
+    pool: Pool,
+    audit: AuditSink,
+    authority: Option<RunningAuthority>,
+    stations: Vec<Running>,
+}
+
+struct RunningAuthority {
+    authority: Authority,
+    opcua: roles::authority::Running,
+    stop_https: watch::Sender<bool>,
+}
+
+async fn serve(config: &Config, output: Output) -> Result<(), Failure> {
+    let texts = Texts::read(config.plant.clone())?;
+    let snapshot = texts.snapshot()?;
+    configuration::known_servers(config, &snapshot)?;
+    let ledger = open_ledger(config)?;
+    let audit = roles::audit::sink(ledger.clone());
+    let mut up = Up { ledger, pool: Pool::new(2, WAITING_JOBS)?, audit, authority: None, stations: Vec::new() };
+    if let Some(role) = &config.authority {
+        let running = start_authority(config, role, &snapshot, &up).await?;
+        say(output, "authority", &format!("{} and {}", role.issuer, running.opcua.url));
+        up.authority = Some(running);
+    }
+    let process: SharedLine = Arc::new(Mutex::new(plant::Line::default()));
+    for role in &config.server {
+        let running = start_server(role, &snapshot, &up, Arc::clone(&process)).await?;
+        say(output, &role.name, &format!("opc.tcp://{}", running.handle.address()));
+        up.stations.push(running);
+    }
+    let (step, steps) = watch::channel(current_step(up.authority.as_ref().map(|running| &running.authority)));
+    tokio::spawn(plant::station::run(process, up.stations.clone(), steps));
+    if let Some(running) = &up.authority {
+        let authority = running.authority.clone();
+        tokio::spawn(async move { authority.watch_files().await });
+        tokio::spawn(follow_recipe(running.authority.clone(), step));
+    }
+    stop_signal().await;
+    up.stop().await;
+    Ok(())
+}
+
+fn say(output: Output, what: &str, place: &str) {
+    let said = match output {
+        Output::Text => format!("{what} at {place}"),
+        Output::Json => json!({"role": what, "at": place}).to_string(),
+    };
+    line(&said);
+}
+
+/// SIGINT or SIGTERM.
+async fn stop_signal() {
+    let Ok(mut terminate) = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()) else {
+        let _ended = tokio::signal::ctrl_c().await;
+        return;
+    };
+    tokio::select! {
+        _ = tokio::signal::ctrl_c() => {}
+        _ = terminate.recv() => {}
+    }
+}
+
+impl Up {
+    /// Servers first, so that their last records still find the ledger.
+    async fn stop(self) {
+        for station in &self.stations {
+            station.handle.stop().await;
+        }
+        if let Some(running) = &self.authority {
+            running.opcua.handle.stop().await;
+            let _nobody_serves = running.stop_https.send(true);
+        }
+        self.ledger.close().await;
+    }
+}
+
+fn open_ledger(config: &Config) -> Result<Ledger, Failure> {
+    let key = CheckpointKey::load_or_create(&config.audit.key, KeyKind::Ed25519);
+    let key = key.map_err(|error| Failure::from_error(&error))?;
+    let settings = LedgerConfig {
+        rotate_bytes: u64::from(config.audit.rotate_mib) * 1024 * 1024,
+        sync: config.audit.sync.into(),
+        ..LedgerConfig::default()
+    };
+    Ledger::open(&config.audit.ledger, settings, key).map_err(|error| Failure::from_error(&error))
+}
+
+fn listen(address: SocketAddr) -> Result<TcpListener, Failure> {
+    TcpListener::bind(address)
+        .map_err(|error| Failure::unavailable(format!("cannot listen at {address}")).because_of(Some(&error)))
+}
+
+async fn start_authority(
+    config: &Config,
+    role: &AuthorityRole,
+    snapshot: &pdp::Snapshot,
+    up: &Up,
+) -> Result<RunningAuthority, Failure> {
+    let own = Own::load(&role.pki)?;
+    let place = DbConfig { path: config.store.database.clone(), sync: config.store.sync.into() };
+    let db = Db::open(&place).await.map_err(|error| Failure::from_error(&error))?;
+    if let Some(folder) = &role.register {
+        register(&db, folder, snapshot).await?;
+    }
+    let settings = AuthorityConfig {
+        algorithm: match role.algorithm {
+            Algorithm::Es256 => token::Algorithm::Es256,
+            Algorithm::Rs256 => token::Algorithm::Rs256,
+            Algorithm::EdDsa => token::Algorithm::EdDsa,
+        },
+        key_folder: Some(role.keys.clone()),
+        request_access_token: role.request_access_token,
+        admin_roles: role.admin_roles.clone(),
+        ..AuthorityConfig::new(role.issuer.trim_end_matches('/'))
+    };
+    let plant = config.plant.clone();
+    let source = PolicySource::Files { plant: plant.file, policies: plant.policies, workflow: plant.workflow };
+    let authority = Authority::open(settings, source, db, up.ledger.clone(), system_clock()).await;
+    let authority = authority.map_err(|error| Failure::from_error(&error))?;
+    let setup = roles::authority::Setup {
+        authority: authority.clone(),
+        application_uri: own.uri()?,
+        identity: Arc::new(ArcSwap::new(Arc::clone(&own.identity))),
+        trust: Arc::clone(&own.trust),
+        listener: listen(role.opcua)?,
+        audit: up.audit.clone(),
+        pool: up.pool.clone(),
+    };
+    let opcua = roles::authority::start(setup, gates::clock::now()).map_err(|error| Failure::from_error(&error))?;
+    let stop_https = serve_https(&authority, role).await?;
+    Ok(RunningAuthority { authority, opcua, stop_https })
+}
+
+async fn serve_https(authority: &Authority, role: &AuthorityRole) -> Result<watch::Sender<bool>, Failure> {
+    let chain = vec![CertificateDer::from(own::certificate(&role.pki.join("tls/tls.pem"))?)];
+    let key = own::private_key(&role.pki.join("tls/tls-key.pem"))?;
+    let key = PrivateKeyDer::try_from(key.to_vec()).map_err(Failure::bad_input)?;
+    let tls = authority::server_config(chain, key).map_err(|error| Failure::from_error(&error))?;
+    let listener = tokio::net::TcpListener::bind(role.https)
+        .await
+        .map_err(|error| Failure::unavailable(format!("cannot listen at {}", role.https)).because_of(Some(&error)))?;
+    let (stop, stopped) = watch::channel(false);
+    tokio::spawn(authority::serve(listener, tls, authority.clone(), stopped));
+    Ok(stop)
+}
+
+/// Registers each application that has a certificate below `folder`; who was switched off stays off.
+async fn register(db: &Db, folder: &Path, snapshot: &pdp::Snapshot) -> Result<(), Failure> {
+    let mut found: BTreeMap<String, Vec<access_model::Thumbprint>> = BTreeMap::new();
+    for path in files::folders(folder)? {
+        let path = path.join("own/certs/own.der");
+        if files::exists(&path) {
+            let certificate = gates::pki::certificate(&path).map_err(|error| Failure::from_error(&error))?;
+            if let Some(uri) = certificate.application_uri() {
+                found.entry(uri.to_owned()).or_default().push(certificate.thumbprint());
+            }
+        }
+    }
+    for (uri, mut certificates) in found {
+        let there = db.application(&uri).await.map_err(|error| Failure::from_error(&error))?;
+        certificates.extend(there.iter().flat_map(|known| known.certificates.iter().copied()));
+        certificates.sort_unstable();
+        certificates.dedup();
+        let server = snapshot.plant().servers.contains_key(&uri);
+        let application = Application {
+            name: there.as_ref().map_or_else(|| uri.clone(), |known| known.name.clone()),
+            kind: if server { ApplicationKind::Server } else { ApplicationKind::Client },
+            certificates,
+            secret_hash: there.as_ref().and_then(|known| known.secret_hash.clone()),
+            enabled: there.as_ref().is_none_or(|known| known.enabled),
+            created: there.as_ref().map_or_else(|| gates::clock::now().unix, |known| known.created),
+            uri,
+        };
+        db.put_application(&application).await.map_err(|error| Failure::from_error(&error))?;
+    }
+    Ok(())
+}
+
+async fn start_server(
+    role: &Server,
+    snapshot: &pdp::Snapshot,
+    up: &Up,
+    process: SharedLine,
+) -> Result<Running, Failure> {
+    let own = Own::load(&role.pki)?;
+    let https = own.https()?;
+    let target = Target::parse(&role.authority).map_err(|error| Failure::from_error(&error).into_bad_input())?;
+    let missing = || Failure::bad_input(format!("the plant file has no server `{}`", role.name));
+    let (uri, server) = snapshot.plant().server(&role.name).ok_or_else(missing)?;
+    if own.uri()? != uri {
+        let ours = own.uri()?;
+        return Err(Failure::bad_input(format!("the certificate of `{}` is for `{ours}`, not for `{uri}`", role.name)));
+    }
+    let issuer = issuer(role, &https, &target).await;
+    let listener = listen(role.listen)?;
+    let (events, mut happened) = mpsc::unbounded_channel();
+    let setup = plant::station::Setup {
+        station: match role.simulate {
+            Simulated::Mixer => Station::Mixer,
+            Simulated::Reactor => Station::Reactor,
+            Simulated::Filler => Station::Filler,
+        },
+        server,
+        config: server_config(role, uri, &own, up, &listener)?,
+        listener,
+        gate: &|map| gate(role, uri, map, &issuer),
+        audit: up.audit.clone(),
+        pool: up.pool.clone(),
+        passwords: Arc::new(|_| Box::pin(async { false })),
+        line: process,
+        events,
+        pki: Some(own.store.clone()),
+    };
+    let running = plant::station::start(setup, gates::clock::now()).map_err(|error| Failure::from_error(&error))?;
+    let gap = Arc::new(Notify::new());
+    let silence = duration(&role.contact_timeout)?;
+    let subscription = Subscription { https, authority: target, audience: uri.to_owned(), silence };
+    tokio::spawn(gates::control::follow(subscription, running.handle.clone(), Arc::clone(&gap)));
+    tokio::spawn(async move {
+        while let Some(event) = happened.recv().await {
+            if event == GateEvent::NeedFullList {
+                // Only a stream that runs has missed something; the next begins with the full list anyway.
+                gap.notify_waiters();
+            }
+        }
+    });
+    Ok(running)
+}
+
+fn duration(text: &str) -> Result<Duration, Failure> {
+    pdp::plant::parse_duration(text).map_err(|error| Failure::from_error(&error).into_bad_input())
+}
+
+/// The authority's keys, asked for until it answers: without them no token can be checked.
+async fn issuer(role: &Server, https: &HttpsClient, target: &Target) -> token::Issuer {
+    let name = role.authority.trim_end_matches('/').to_owned();
+    loop {
+        let answer = https.exchange(target, "GET", "/oauth2/jwks", &[], Vec::new()).await;
+        let cause = match answer {
+            Ok((status, body)) if status.is_success() => match token::parse_jwks(&body) {
+                Ok(keys) => return token::Issuer { name, keys, require_confirmation: true },
+                Err(error) => error.to_string(),
+            },
+            Ok((status, _)) => format!("it answers {status}"),
+            Err(error) => error.to_string(),
+        };
+        tracing::warn!(server = role.name, authority = name, cause, "waiting for the keys of the authority");
+        tokio::time::sleep(ASK_AGAIN).await;
+    }
+}
+
+fn gate(role: &Server, uri: &str, map: ScopeMap, issuer: &token::Issuer) -> GateConfig {
+    let grace = duration(&role.last_known_good_for).unwrap_or_default();
+    let contact = Contact {
+        issuer: issuer.name.clone(),
+        timeout: duration(&role.contact_timeout).unwrap_or_default(),
+        fail_mode: match role.fail_mode {
+            ConfiguredFailMode::Closed => FailMode::Closed,
+            ConfiguredFailMode::ReadOnly => FailMode::ReadOnly,
+            ConfiguredFailMode::LastKnownGood => FailMode::LastKnownGood(grace),
+        },
+    };
+    let mut gate = GateConfig::new(uri, map);
+    gate.issuers = vec![issuer.clone()];
+    gate.contact = Some(contact);
+    gate
+}
+
+fn server_config(
+    role: &Server,
+    uri: &str,
+    own: &Own,
+    up: &Up,
+    listener: &TcpListener,
+) -> Result<ServerConfig, Failure> {
+    let endpoints: Vec<_> =
+        [SecurityPolicyId::Aes256Sha256RsaPss, SecurityPolicyId::Aes128Sha256RsaOaep, SecurityPolicyId::Basic256Sha256]
+            .map(|policy| (policy, MessageSecurityMode::SignAndEncrypt))
+            .to_vec();
+    let identity = Arc::new(ArcSwap::new(Arc::clone(&own.identity)));
+    let issuer = IssuerEndpoint {
+        resource_id: uri.to_owned(),
+        authority_url: role.authority_opcua.clone(),
+        profile_uri: IssuerEndpoint::PROFILE_OPCUA.into(),
+        token_endpoint: up.authority.as_ref().map(|running| running.opcua.service.clone()),
+        authorization_endpoint: None,
+        request_types: Vec::new(),
+        scopes: Vec::new(),
+    };
+    let forms = vec![TokenForm::Clear, TokenForm::Encrypted];
+    Ok(ServerConfig {
+        application_uri: uri.to_owned(),
+        product_uri: "urn:trapkey".into(),
+        application_name: role.name.clone(),
+        endpoint_urls: vec![format!("opc.tcp://{}", listener.local_addr()?)],
+        channel: Arc::new(ChannelConfig::new(identity, Arc::clone(&own.trust), endpoints.clone())),
+        endpoints,
+        identities: Identities { issued: Some(IssuedTokens { issuer, forms }), ..Identities::default() },
+        limits: ServerLimits::default(),
+        audit: AuditConfig::default(),
+        write_ranges: Vec::new(),
+    })
+}
+
+/// The simulated step that the workflow stands in.
+fn current_step(authority: Option<&Authority>) -> plant::Step {
+    let steps = authority.map(|authority| authority.snapshot().steps().clone()).unwrap_or_default();
+    steps.iter().find_map(|step| plant::Step::from_name(step)).unwrap_or(plant::Step::Idle)
+}
+
+/// Keeps the simulated line in the step of the workflow.
+async fn follow_recipe(authority: Authority, step: watch::Sender<plant::Step>) {
+    let mut ticks = tokio::time::interval(Duration::from_millis(100));
+    loop {
+        ticks.tick().await;
+        let now = current_step(Some(&authority));
+        step.send_if_modified(|before| std::mem::replace(before, now) != now);
+        if step.is_closed() {
+            return;
+        }
+    }
+}

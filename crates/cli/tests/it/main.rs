@@ -1,0 +1,73 @@
+//! The program as its users see it: arguments in, text and exit codes out.
+
+mod audit;
+mod certs;
+mod config;
+mod help;
+mod policy;
+mod token;
+mod up;
+
+use std::path::Path;
+use std::process::Command;
+
+/// A folder with the batch plant's files and a configuration.
+struct Scene {
+    folder: tempfile::TempDir,
+}
+
+impl Scene {
+    fn empty() -> Self {
+        Self { folder: tempfile::tempdir().unwrap() }
+    }
+
+    fn plant() -> Self {
+        let scene = Self::empty();
+        let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/batch-plant");
+        for file in ["plant.toml", "policies.cedar", "workflow.toml", "cases.toml"] {
+            std::fs::copy(example.join(file), scene.path(file)).unwrap();
+        }
+        assert!(scene.run(&["config", "init"]).starts_with("exit 0"));
+        scene
+    }
+
+    fn path(&self, name: &str) -> std::path::PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn write(&self, name: &str, text: &str) {
+        std::fs::write(self.path(name), text).unwrap();
+    }
+
+    fn read(&self, name: &str) -> String {
+        std::fs::read_to_string(self.path(name)).unwrap()
+    }
+
+    fn run(&self, args: &[&str]) -> String {
+        self.run_with(args, &[])
+    }
+
+    /// Exit code, standard output and standard error as one text.
+    fn run_with(&self, args: &[&str], environment: &[(&str, &str)]) -> String {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_trapkey"));
+        for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("TRAPKEY")) {
+            command.env_remove(name);
+        }
+        let done =
+            command.args(args).envs(environment.iter().copied()).current_dir(self.folder.path()).output().unwrap();
+        let mut text = format!("exit {}\n", done.status.code().unwrap());
+        for (name, bytes) in [("stdout", &done.stdout), ("stderr", &done.stderr)] {
+            if !bytes.is_empty() {
+                text += &format!("--- {name}\n{}", String::from_utf8_lossy(bytes));
+            }
+        }
+        text.replace(&self.folder.path().display().to_string(), "[folder]")
+    }
+
+    fn json(&self, args: &[&str]) -> serde_json::Value {
+        let args = [args, &["--output", "json"]].concat();
+        let said = self.run(&args);
+        let (_, json) = said.split_once("--- stdout\n").unwrap_or_else(|| panic!("{said}"));
+        serde_json::from_str(json).unwrap_or_else(|error| panic!("{error}: {said}"))
+    }
+}
