@@ -151,3 +151,24 @@ fn opaque(id: &NodeId, body: &mut impl Read, length: usize) -> EncodingResult<Bo
     }
     Ok(Box::new(ByteStringBody::new(ByteString::from(raw), id.clone())))
 }
+
+#[cfg(test)]
+mod tests {
+    use opcua_types::{ContextOwned, ExtensionObject};
+
+    use super::*;
+
+    #[test]
+    fn an_argument_of_impossible_rank_is_refused() {
+        let owned = ContextOwned::default();
+        let rank = |rank: i32| {
+            let argument = Argument { array_dimensions: Some(vec![0; 2]), value_rank: 2, ..Argument::default() };
+            let mut bytes = ExtensionObject::from_message(argument).encode_to_vec(&owned.context());
+            // Type id of four bytes, encoding, length, an empty name, and the null data type.
+            bytes[4 + 1 + 4 + 4 + 2..][..4].copy_from_slice(&rank.to_le_bytes());
+            Codec::new().walked::<ExtensionObject>(&bytes)
+        };
+        assert!(rank(2).is_ok_and(|object| object.inner_as::<Argument>().is_some_and(|argument| argument.value_rank == 2)));
+        assert!(rank(i32::MAX).is_err());
+    }
+}

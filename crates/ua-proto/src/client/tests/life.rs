@@ -24,7 +24,7 @@ fn a_server_that_forgot_the_session_gets_a_new_one() {
     wire.reconnect();
     wire.read().unwrap();
     wire.run();
-    assert_eq!(wire.happened(), ["Fresh", "disconnected BadConnectionClosed", "Fresh", "read 7"]);
+    assert_eq!(wire.happened(), ["Fresh", "disconnected BadConnectionClosed", "Lost", "Fresh", "read 7"]);
 }
 
 /// OPC 10000-4 §5.7.3: an anonymous session must not move to a channel that is only signed; a new one takes its place.
@@ -116,4 +116,16 @@ fn close_ends_the_session_at_the_server_too() {
     let happened = wire.happened();
     assert!(happened[1].starts_with("disconnected"), "{happened:?}");
     assert_eq!(happened.len(), 2);
+}
+
+#[test]
+fn a_proof_that_is_never_made_does_not_hold_the_session_forever() {
+    let mut wire = Wire::new();
+    wire.connect(ENCRYPT, user("secret"));
+    let now = wire.now;
+    wire.client().reactivate(user("secret"), now);
+    // The shell loses the job.
+    assert!(matches!(wire.client().poll_event(), Some(ClientEvent::Activated(_) | ClientEvent::Job(_))));
+    wire.pass(Duration::from_secs(60));
+    assert_eq!(wire.happened(), ["Fresh", "disconnected BadTimeout"]);
 }

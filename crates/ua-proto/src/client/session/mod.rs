@@ -3,26 +3,25 @@
 //! One value lives as long as its user wants the session. It drives one connection at a time; when that ends it says so,
 //! and [`ClientSession::reconnect`] starts the next, on which the session goes on if the server still has it.
 
+mod activate;
+mod create;
+
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
 use access_model::{Mono, Now};
 use opcua_types::{
-    ActivateSessionRequest, ApplicationDescription, ApplicationType, AttributeId, ByteString, CloseSessionRequest,
-    CreateSessionRequest, CreateSessionResponse, LocalizedText, NodeId, ReadRequest, ReadValueId, StatusCode,
-    TimestampsToReturn, UAString, VariableId,
+    AttributeId, CloseSessionRequest, NodeId, ReadRequest, ReadValueId, StatusCode, TimestampsToReturn, VariableId,
 };
 
-use super::codec::Codec;
-use super::config::ClientSessionConfig;
-use super::credential::{Credential, Proof};
-use super::endpoints::compare_endpoints;
-use super::link::{CallId, Link, LinkEvent, Purpose};
-use super::message::{Request, Response};
 use crate::channel::{ChannelAudit, ChannelSecurity, ClientChannel, SendError};
-use crate::crypto::{CryptoFailure, SecurityPolicyId};
-use crate::pki::{Certificate, Rejection};
+use crate::client::codec::Codec;
+use crate::client::config::ClientSessionConfig;
+use crate::client::credential::Credential;
+use crate::client::link::{CallId, Link, LinkEvent, Purpose};
+use crate::client::message::{Request, Response};
+use crate::pki::Rejection;
 use crate::{Entropy, Job, JobId, JobOutcome};
 
 /// Shortest server nonce that is accepted (OPC 10000-4 §5.7.2.2).
@@ -106,6 +105,8 @@ struct Attempt {
     job: JobId,
     kind: Activated,
     credential: Credential,
+    /// Until when the job has to give the proof.
+    deadline: Mono,
 }
 
 /// The machine.
@@ -192,6 +193,9 @@ impl ClientSession {
             link.expire(now, &mut self.incoming);
         }
         self.process(now, entropy);
+        if self.proof_due().is_some_and(|at| at <= now.mono) {
+            self.fail(StatusCode::BadTimeout);
+        }
         if self.keep_alive_at().is_some_and(|at| at <= now.mono) {
             self.send_keep_alive(now);
             self.process(now, entropy);
@@ -202,7 +206,7 @@ impl ClientSession {
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Mono> {
         let link = self.link.as_ref().and_then(Link::poll_timeout);
-        link.into_iter().chain(self.keep_alive_at()).min()
+        link.into_iter().chain(self.keep_alive_at()).chain(self.proof_due()).min()
     }
 
     /// The next event.
@@ -254,27 +258,6 @@ impl ClientSession {
         let id = CallId(self.calls);
         self.send(request, Purpose::Caller(id), timeout.unwrap_or(self.config.request_timeout), now)?;
         Ok(id)
-    }
-
-    /// Activates the session with another credential, on the live channel: requests go on meanwhile. While an activation
-    /// is under way the newest credential waits for its turn.
-    pub fn reactivate(&mut self, credential: Credential, now: Now) {
-        match self.stage {
-            Stage::Active | Stage::Waiting if self.attempt.is_none() => {
-                let kind = match (self.stage, self.session.as_ref().is_some_and(|session| session.used)) {
-                    (Stage::Active, _) => Activated::Renewed,
-                    (_, true) => Activated::Moved,
-                    (_, false) => Activated::Fresh,
-                };
-                if self.stage == Stage::Waiting {
-                    self.stage = Stage::Activating(kind);
-                }
-                self.begin_activation(kind, credential, now);
-            }
-            Stage::Active | Stage::Activating(_) => self.next_credential = Some(credential),
-            // Not activated on this connection yet: the next activation uses it.
-            _ => self.credential = credential,
-        }
     }
 
     /// Closes session and channel; [`ClientEvent::Disconnected`] follows.
@@ -331,125 +314,6 @@ impl ClientSession {
         }
     }
 
-    fn create(&mut self, now: Now, entropy: &mut dyn Entropy) {
-        if self.session.take().is_some_and(|session| session.used) {
-            self.events.push_back(ClientEvent::Lost);
-        }
-        self.attempt = None;
-        self.stage = Stage::Creating;
-        self.client_nonce = vec![0; MIN_NONCE];
-        entropy.fill(&mut self.client_nonce);
-        let own = self.security().and_then(|security| security.own.clone());
-        let application = &self.config.application;
-        let request = CreateSessionRequest {
-            request_header: Default::default(),
-            client_description: ApplicationDescription {
-                application_uri: application.uri.as_str().into(),
-                product_uri: application.product_uri.as_str().into(),
-                application_name: LocalizedText::new("", &application.name),
-                application_type: ApplicationType::Client,
-                gateway_server_uri: UAString::null(),
-                discovery_profile_uri: UAString::null(),
-                discovery_urls: None,
-            },
-            server_uri: UAString::null(),
-            endpoint_url: self.config.url.as_str().into(),
-            session_name: self.config.session_name.as_str().into(),
-            client_nonce: ByteString::from(self.client_nonce.clone()),
-            client_certificate: own.map_or_else(ByteString::null, |own| own.certificate.chain().into()),
-            requested_session_timeout: self.config.session_timeout.as_secs_f64() * 1_000.0,
-            max_response_message_size: self.config.limits.max_message,
-        };
-        if let Err(error) =
-            self.send(Request::CreateSession(request), Purpose::Create, self.config.request_timeout, now)
-        {
-            self.fail(status_of(error));
-        }
-    }
-
-    fn created(&mut self, response: CreateSessionResponse, now: Now) {
-        match self.check_created(&response) {
-            Ok(()) => {
-                let milliseconds = response.revised_session_timeout.max(1_000.0);
-                self.session = Some(Established {
-                    id: response.session_id,
-                    token: response.authentication_token,
-                    nonce: response.server_nonce.value.unwrap_or_default(),
-                    timeout: Duration::try_from_secs_f64(milliseconds / 1_000.0).unwrap_or(Duration::MAX),
-                    used: false,
-                });
-                self.stage = Stage::Activating(Activated::Fresh);
-                self.begin_activation(Activated::Fresh, self.credential.clone(), now);
-            }
-            Err(status) => self.fail(status),
-        }
-    }
-
-    /// What the client shall check before it uses the session (OPC 10000-4 §5.7.2): the endpoints are those of discovery,
-    /// the certificate is the channel's, and the server can sign with it.
-    fn check_created(&self, response: &CreateSessionResponse) -> Result<(), StatusCode> {
-        if let Some(discovered) = &self.config.discovered {
-            compare_endpoints(discovered, response.server_endpoints.as_deref().unwrap_or_default())?;
-        }
-        let security = self.security().ok_or(StatusCode::BadSecureChannelClosed)?;
-        if security.policy == SecurityPolicyId::None {
-            return Ok(());
-        }
-        let nonce = response.server_nonce.value.as_deref().unwrap_or_default();
-        if nonce.len() < MIN_NONCE {
-            return Err(StatusCode::BadNonceInvalid);
-        }
-        let (peer, own) = security.peer.as_ref().zip(security.own.as_ref()).ok_or(StatusCode::BadCertificateInvalid)?;
-        let shown = response.server_certificate.value.as_deref().unwrap_or_default();
-        if !Certificate::from_der(shown).is_ok_and(|shown| shown.der() == peer.der()) {
-            return Err(StatusCode::BadCertificateInvalid);
-        }
-        let signature = response.server_signature.signature.value.as_deref().unwrap_or_default();
-        let algorithms = security.policy.algorithms();
-        // Most servers sign our leaf certificate, some the chain as we sent it.
-        let signed = |certificate: &[u8]| {
-            let message = [certificate, &self.client_nonce].concat();
-            algorithms.verify(peer.key(), &message, signature).is_ok()
-        };
-        if signed(own.certificate.der()) || signed(&own.certificate.chain()) {
-            Ok(())
-        } else {
-            Err(StatusCode::BadApplicationSignatureInvalid)
-        }
-    }
-
-    /// Has the proof of `credential` made; [`Self::proof_made`] goes on.
-    fn begin_activation(&mut self, kind: Activated, credential: Credential, now: Now) {
-        let _ = now;
-        let Some(session) = &self.session else { return };
-        let security = self.security();
-        let own = security.and_then(|security| security.own.clone());
-        let server = security.and_then(|security| security.peer.clone()).or_else(|| self.config.server_certificate());
-        let proof = Proof {
-            credential: credential.clone(),
-            choice: Arc::clone(&self.config.choice),
-            own,
-            server,
-            nonce: session.nonce.clone(),
-        };
-        self.jobs = self.jobs.wrapping_add(1);
-        let job = JobId::of_channel(OWN_JOBS, self.jobs);
-        self.attempt = Some(Attempt { job, kind, credential });
-        self.events.push_back(ClientEvent::Job(Job::new(job, move || proof.make())));
-    }
-
-    fn proof_made(&mut self, outcome: JobOutcome, now: Now) {
-        let made = outcome.downcast::<Result<ActivateSessionRequest, CryptoFailure>>();
-        let Ok(Ok(request)) = made.map(|made| *made) else {
-            self.activation_refused(StatusCode::BadSecurityChecksFailed, now);
-            return;
-        };
-        let request = Request::ActivateSession(request);
-        if let Err(error) = self.send(request, Purpose::Activate, self.config.request_timeout, now) {
-            self.fail(status_of(error));
-        }
-    }
-
     fn answered(
         &mut self,
         purpose: Purpose,
@@ -482,46 +346,8 @@ impl ClientSession {
         }
     }
 
-    fn activated(&mut self, nonce: Vec<u8>, now: Now) {
-        let Some(attempt) = self.attempt.take() else { return };
-        if let Some(session) = &mut self.session {
-            (session.nonce, session.used) = (nonce, true);
-        }
-        self.credential = attempt.credential;
-        if self.stage != Stage::Closing {
-            self.stage = Stage::Active;
-        }
-        self.events.push_back(ClientEvent::Activated(attempt.kind));
-        self.try_next(now);
-    }
-
-    fn activation_failed(&mut self, status: StatusCode, now: Now, entropy: &mut dyn Entropy) {
-        let moving = self.attempt.as_ref().is_some_and(|attempt| attempt.kind == Activated::Moved);
-        if moving || session_is_gone(status) {
-            // The server does not know the session any more, or does not let it move: a new one takes its place, with the
-            // credential that was just tried, which may be newer than that of the last success.
-            if let Some(attempt) = self.attempt.take() {
-                self.credential = attempt.credential;
-            }
-            self.create(now, entropy);
-        } else {
-            self.activation_refused(status, now);
-        }
-    }
-
-    fn activation_refused(&mut self, status: StatusCode, now: Now) {
-        self.attempt = None;
-        if let Stage::Activating(_) = self.stage {
-            self.stage = Stage::Waiting;
-        }
-        self.events.push_back(ClientEvent::Refused(status));
-        self.try_next(now);
-    }
-
-    fn try_next(&mut self, now: Now) {
-        if let Some(credential) = self.next_credential.take() {
-            self.reactivate(credential, now);
-        }
+    fn proof_due(&self) -> Option<Mono> {
+        self.attempt.as_ref().map(|attempt| attempt.deadline).filter(|deadline| *deadline != Mono::NEVER)
     }
 
     fn keep_alive_at(&self) -> Option<Mono> {
