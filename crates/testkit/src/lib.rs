@@ -4,6 +4,7 @@
 //! Nothing here is random by itself: the same calls give the same life, byte for byte, except where a signature or a
 //! cipher draws its own numbers.
 
+pub mod attackers;
 pub mod clock;
 pub mod fuzz;
 pub mod keys;

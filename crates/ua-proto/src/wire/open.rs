@@ -224,3 +224,33 @@ fn encode<T: BinaryEncodable + MessageInfo>(value: &T, out: &mut Vec<u8>) -> Res
     id.encode(out, &context).map_err(|_| Misbehavior::Body)?;
     value.encode(out, &context).map_err(|_| Misbehavior::Body)
 }
+
+#[cfg(test)]
+mod tests {
+    use opcua_types::ObjectId;
+
+    use super::*;
+
+    /// A request whose additional header says that it is an Argument and is rubbish: were it opened, it would be refused.
+    #[test]
+    fn structures_in_an_open_request_stay_closed() {
+        let request = OpenRequest {
+            request_handle: 7,
+            issue: true,
+            mode: MessageSecurityMode::None,
+            nonce: Zeroizing::new(Vec::new()),
+            lifetime_ms: 60_000,
+        };
+        let mut body = Vec::new();
+        request.put(UnixTime::default(), &mut body).unwrap();
+        let type_id = NodeId::from(ObjectId::Argument_Encoding_DefaultBinary);
+        let owned = ContextOwned::default();
+        let mut structure = type_id.encode_to_vec(&owned.context());
+        structure.extend([1, 3, 0, 0, 0, 0xFF, 0xFF, 0xFF]);
+        // A null extension object, two bytes of id and one of encoding, stands before the 20 bytes of the request.
+        let at = body.len() - 23;
+        assert_eq!(body[at..at + 3], [0, 0, 0]);
+        let with = [&body[..at], &structure, &body[at + 3..]].concat();
+        assert!(OpenRequest::parse(&with).is_ok_and(|parsed| parsed == request));
+    }
+}
