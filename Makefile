@@ -3,12 +3,13 @@
 #   make demo    a simulated batch line in which rights appear and vanish with the production step
 #   make test    every gate: format, spelling, lints, documents, licences, all tests, all peers
 #   make bench   our figures beside those of a peer, appended to bench-runs/
+#   make fuzz    every fuzz target for 20 s (its own build, some minutes the first time)
 #   make peers   the other people's OPC UA stacks that the interoperation tests drive (into ./peers)
 
 CARGO ?= cargo
 PEERS ?= $(CURDIR)/peers
 
-.PHONY: demo test bench peers format spelling lint documents licences run-tests
+.PHONY: demo test bench fuzz peers format spelling lint documents licences run-tests
 
 demo:
 	$(CARGO) run --release --locked --package trapkey -- demo
@@ -17,6 +18,9 @@ test: format spelling lint documents licences peers run-tests
 
 bench: peers
 	TRAPKEY_PEERS_DIR="$(PEERS)" $(CARGO) run --release --locked --package bench
+
+fuzz:
+	FUZZ_LOG=target/short.md fuzz/run 20
 
 peers:
 	TRAPKEY_PEERS_DIR="$(PEERS)" scripts/peers.sh
