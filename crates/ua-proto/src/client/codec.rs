@@ -168,7 +168,9 @@ mod tests {
             bytes[4 + 1 + 4 + 4 + 2..][..4].copy_from_slice(&rank.to_le_bytes());
             Codec::new().walked::<ExtensionObject>(&bytes)
         };
-        assert!(rank(2).is_ok_and(|object| object.inner_as::<Argument>().is_some_and(|argument| argument.value_rank == 2)));
+        assert!(
+            rank(2).is_ok_and(|object| object.inner_as::<Argument>().is_some_and(|argument| argument.value_rank == 2))
+        );
         assert!(rank(i32::MAX).is_err());
     }
 }
