@@ -102,12 +102,12 @@ fn unsigned(token: &[u8]) -> Zeroizing<Vec<u8>> {
 }
 
 /// Opens two channels and sends in the second what was encrypted for the first.
-fn replayed(address: SocketAddr, config: ClientChannelConfig, token: &[u8]) -> std::io::Result<StatusCode> {
+fn replayed(address: SocketAddr, config: Arc<ClientChannelConfig>, token: &[u8]) -> std::io::Result<StatusCode> {
     let open = || {
         #[expect(clippy::disallowed_types, reason = "the attacker's own socket, on a thread of its own")]
         let stream = std::net::TcpStream::connect(address)?;
         stream.set_read_timeout(Some(Duration::from_secs(5)))?;
-        RawPeer::open(stream, config.clone(), gates::clock::now)
+        RawPeer::open(stream, Arc::clone(&config), gates::clock::now)
     };
     let (mut first, mut second) = (open()?, open()?);
     let meant = first.create_session(HMI)?;
@@ -184,11 +184,11 @@ impl Attack<'_> {
             identity: Some(Arc::clone(&self.workplace.party(HMI)?.identity)),
             server_certificate: Some(Arc::clone(&self.workplace.party(&uri)?.identity.certificate)),
             trust: Some(Arc::clone(&self.workplace.trust)),
-            application_uri: Some(uri),
+            server_uri: Some(uri),
             ..ClientChannelConfig::unprotected(format!("opc.tcp://{address}"))
         };
         let token = Zeroizing::new(token.to_vec());
-        let replayed = tokio::task::spawn_blocking(move || replayed(address, config, &token)).await;
+        let replayed = tokio::task::spawn_blocking(move || replayed(address, Arc::new(config), &token)).await;
         let seen = replayed.map_err(|error| Trouble::setup("the replay", error))?;
         let seen = seen.map_err(|error| Trouble::setup("the replay", error))?;
         let what = "olga's activation, replayed on another channel";
