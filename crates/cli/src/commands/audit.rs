@@ -179,8 +179,10 @@ fn tail(args: &Tail, common: &Common) -> Result<Answer, Failure> {
         let json = serde_json::to_value(&found).unwrap_or_default();
         return Ok(Answer::ok(found.iter().map(|entry| for_people(entry) + "\n").collect::<String>(), json));
     };
+    // What was written between the two looks at the ledger is in both.
+    let mut shown = 0;
     loop {
-        for entry in found.iter().filter(|entry| selection.matches(entry)) {
+        for entry in found.iter().filter(|entry| entry.sequence > shown && selection.matches(entry)) {
             let text = match common.output {
                 Output::Text => for_people(entry),
                 Output::Json => ExportFormat::JsonLines.line(entry),
@@ -189,6 +191,7 @@ fn tail(args: &Tail, common: &Common) -> Result<Answer, Failure> {
                 return Ok(Answer::silent());
             }
         }
+        shown = found.last().map_or(shown, |entry| entry.sequence.max(shown));
         std::thread::park_timeout(FOLLOW);
         found = follower.poll().map_err(|error| unread(&error))?;
     }

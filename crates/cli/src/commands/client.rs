@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use client::{Client, ClientApplication, ClientError, ClientOptions, Login, WatchOptions};
+use client::{Client, ClientApplication, ClientError, ClientOptions, Login, TokenError, WatchOptions};
 use opcua_types::{AttributeId, NodeId, ReadValueId, ReferenceDescription, StatusCode, Variant};
 use serde_json::{Value, json};
 use zeroize::Zeroizing;
@@ -165,14 +165,19 @@ async fn leave(client: Client, work: impl AsyncFnOnce(&Client) -> Result<Answer,
 /// A refusal is an answer; everything else is a server out of reach.
 fn failed(error: &ClientError) -> Failure {
     match error {
-        ClientError::Refused(_) | ClientError::Token(client::TokenError::Refused { .. }) => {
-            Failure::denied(error.to_string())
-        }
-        ClientError::Call(call) if call.status() == Some(StatusCode::BadUserAccessDenied) => {
-            Failure::denied(error.to_string())
-        }
+        _ if is_refusal(error) => Failure::denied(error.to_string()),
         ClientError::BrowsePath(_) => Failure::from_error(error).into_bad_input(),
         _ => Failure::from_error(error),
+    }
+}
+
+/// Whether server or authority were reached and said no to this identity.
+fn is_refusal(error: &ClientError) -> bool {
+    match error {
+        ClientError::Refused(_) | ClientError::Token(TokenError::Refused { .. }) => true,
+        ClientError::Token(TokenError::Unreachable { source, .. }) => is_refusal(source),
+        ClientError::Call(call) => call.status() == Some(StatusCode::BadUserAccessDenied),
+        _ => false,
     }
 }
 

@@ -113,7 +113,7 @@ fn rights_come_and_go_with_the_step_and_everything_is_in_the_ledger() {
         &["client", "read", &olga.url, "--pki", "pki/hmi", "--user", "olga", speed],
         &[("TRAPKEY_PASSWORD", "guessed")],
     );
-    assert!(!wrong.starts_with("exit 0") && wrong.contains("BadUserAccessDenied"), "{wrong}");
+    assert!(wrong.starts_with("exit 1") && wrong.contains("BadUserAccessDenied"), "{wrong}");
 
     let issue = [
         "token",
