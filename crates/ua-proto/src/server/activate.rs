@@ -275,6 +275,10 @@ impl Server {
         let mut nonce = [0; NONCE];
         self.entropy.fill(&mut nonce);
         let key = parked.session;
+        let before = self.sessions.get(key).and_then(|session| session.core.login.as_ref());
+        if before.is_some_and(|before| before.user != login.user) {
+            self.give_up_parked(key, now);
+        }
         self.summarize(key, now);
         if activation.moved {
             self.leave_channel(key, now);

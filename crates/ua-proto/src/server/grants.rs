@@ -43,6 +43,7 @@ impl Server {
 
     fn silenced(&mut self, grant: GrantId, kind: AuditKind, reason: Reason, now: Now) {
         let Some(key) = self.sessions.by_grant(grant) else { return };
+        self.parked.grant_over(key);
         if let Some(session) = self.sessions.get_mut(key) {
             session.subscriptions.silence();
         }

@@ -9,6 +9,7 @@ use super::audit::AuditId;
 use super::services::{call, write};
 use super::timers::SessionKey;
 use super::{ConnId, InvokeId};
+use crate::space::NodeRef;
 
 /// One parked request.
 pub(crate) struct Parked {
@@ -30,7 +31,18 @@ pub(crate) enum What {
     /// Call: the record.
     Recording(Vec<call::Planned>),
     /// Call: the methods.
-    Calling(Vec<Option<CallMethodResult>>),
+    Calling(Calling),
+}
+
+/// Method calls that left, and what has come back of them.
+pub(crate) struct Calling {
+    /// Whose session it was when they left.
+    pub(crate) user: Option<String>,
+    /// The grant was over at some moment since. What was obtained under it is not told, even when it lives again.
+    pub(crate) over: bool,
+    /// Object and method of each item that left.
+    pub(crate) nodes: Vec<Option<(NodeRef, NodeRef)>>,
+    pub(crate) results: Vec<Option<CallMethodResult>>,
 }
 
 /// All parked requests.
@@ -83,6 +95,15 @@ impl ParkedRequests {
             What::Create | What::Activate(_) => {}
         }
         Some(parked)
+    }
+
+    /// The grant of a session ended: the calls that are out were made under it.
+    pub(crate) fn grant_over(&mut self, session: SessionKey) {
+        for parked in self.requests.values_mut().filter(|parked| parked.session == session) {
+            if let What::Calling(calling) = &mut parked.what {
+                calling.over = true;
+            }
+        }
     }
 
     /// Requests of a session that fit, in the order in which they came.

@@ -1,8 +1,7 @@
 //! Requests that leave for a while: parking, time-outs, records, method calls, Cancel.
 
-use access_model::{AuditKind, AuditRecord, Now, Outcome, Reason};
+use access_model::{AuditKind, AuditRecord, Now, Outcome, Reason, Rights};
 use opcua_types::{CallMethodResult, CancelRequest, CancelResponse, StatusCode};
-use pep::Standing;
 use std::time::Duration;
 
 use super::audit::{AuditId, Audited, event};
@@ -12,7 +11,7 @@ use super::create::Signed;
 use super::dispatch::Request;
 use super::identity::TurnedAway;
 use super::jobs::TooBusy;
-use super::parked::{Parked, What};
+use super::parked::{Calling, Parked, What};
 use super::proof::Proven;
 use super::services::{call, write};
 use super::timers::{SessionKey, Timer};
@@ -137,7 +136,7 @@ impl Server {
         if kept || self.config.audit.unavailable == AuditFailMode::Open {
             self.recorded(id, now);
         } else {
-            self.unrecorded(id, now);
+            self.unrecorded(id, StatusCode::BadResourceUnavailable, now);
         }
     }
 
@@ -167,10 +166,26 @@ impl Server {
         }
     }
 
-    /// The record cannot be kept: nothing is carried out.
-    fn unrecorded(&mut self, id: u64, now: Now) {
+    /// What a session's user has asked for is not carried out in the name of the next one.
+    pub(super) fn give_up_parked(&mut self, key: SessionKey, now: Now) {
+        for id in self.parked.of_session(key, |parked| matches!(parked.what, What::Write(_) | What::Recording(_))) {
+            let Some(core) = self.sessions.get(key).map(|session| &session.core) else { return };
+            let kind = match self.parked.get_mut(id).map(|parked| &parked.what) {
+                Some(What::Write(_)) => AuditKind::Write,
+                _ => AuditKind::Call,
+            };
+            let record = AuditRecord {
+                detail: "the session was given to another user before it was carried out".to_owned(),
+                ..event(now, kind, &core.actor, String::new(), Outcome::Denied(Reason::NoGrant))
+            };
+            self.count_denial(Some(key), kind, Reason::NoGrant, now, record);
+            self.unrecorded(id, StatusCode::BadUserAccessDenied, now);
+        }
+    }
+
+    /// Nothing of a request that waits for its record is carried out.
+    fn unrecorded(&mut self, id: u64, status: StatusCode, now: Now) {
         let Some(parked) = self.unpark(id) else { return };
-        let status = StatusCode::BadResourceUnavailable;
         match parked.what {
             What::Write(items) => {
                 let statuses = write::refuse(items, status);
@@ -201,7 +216,12 @@ impl Server {
         let (conn, request_id, handle, session) = (parked.conn, parked.request_id, parked.handle, parked.session);
         let id = self.park(parked, 0, now);
         let mut results = Vec::with_capacity(items.len());
+        let mut nodes = Vec::with_capacity(items.len());
         for (at, item) in items.into_iter().enumerate() {
+            nodes.push(match &item {
+                call::Planned::Refused(_) => None,
+                call::Planned::Call(call) => Some((call.object, call.method)),
+            });
             results.push(match item {
                 call::Planned::Refused(result) => Some(result),
                 call::Planned::Call(call) => self.invoke_one(id, at, session, &caller, *call, now),
@@ -213,7 +233,7 @@ impl Server {
             return self.respond_called(&parked, results.into_iter().flatten().collect(), now);
         }
         if let Some(parked) = self.parked.get_mut(id) {
-            parked.what = What::Calling(results);
+            parked.what = What::Calling(Calling { user: caller.user, over: false, nodes, results });
         }
     }
 
@@ -269,9 +289,9 @@ impl Server {
     /// A method came back.
     pub(super) fn answered(&mut self, call: InvokeId, answer: Answer, now: Now) {
         let Some((id, at)) = self.parked.called(call) else { return };
-        let Some(Parked { what: What::Calling(results), session, .. }) = self.parked.get_mut(id) else { return };
+        let Some(Parked { what: What::Calling(calling), session, .. }) = self.parked.get_mut(id) else { return };
         let session = *session;
-        if let Some(place) = results.get_mut(at) {
+        if let Some(place) = calling.results.get_mut(at) {
             *place = Some(CallMethodResult {
                 status_code: answer.status,
                 input_argument_results: (!answer.input_results.is_empty()).then_some(answer.input_results),
@@ -279,7 +299,7 @@ impl Server {
                 output_arguments: Some(answer.outputs),
             });
         }
-        let complete = results.iter().all(Option::is_some);
+        let complete = calling.results.iter().all(Option::is_some);
         if answer.status.is_bad() {
             self.record_failed_call(session, answer.status, now);
         }
@@ -287,10 +307,28 @@ impl Server {
             return;
         }
         let Some(parked) = self.unpark(id) else { return };
-        if let What::Calling(results) = parked.what {
+        if let What::Calling(calling) = parked.what {
             let parked = parked_as_call(parked.conn, parked.request_id, parked.handle, parked.session);
-            self.respond_called(&parked, results.into_iter().flatten().collect(), now);
+            let results = self.tellable(session, calling, now);
+            self.respond_called(&parked, results, now);
         }
+    }
+
+    /// The results of calls, without what may not be told any more: the user is another, the grant was over meanwhile, or
+    /// the right to call is gone. Of those calls the status goes out, nothing else.
+    fn tellable(&self, key: SessionKey, calling: Calling, now: Now) -> Vec<CallMethodResult> {
+        let login = self.sessions.get(key).and_then(|session| session.core.login.as_ref());
+        let same = login.filter(|login| !calling.over && login.user == calling.user).map(|login| login.grant);
+        let may = |node| {
+            let scope = self.space.scope(node);
+            cfg!(feature = "danger-permit-always")
+                || same.is_some_and(|grant| self.gate.rights(grant, scope, now).contains(Rights::CALL))
+        };
+        let results = calling.results.into_iter().zip(calling.nodes).filter_map(|(result, nodes)| {
+            let told = nodes.is_none_or(|(object, method)| may(object) && may(method));
+            result.map(|result| if told { result } else { call::failed(result.status_code) })
+        });
+        results.collect()
     }
 
     fn record_failed_call(&mut self, key: SessionKey, status: StatusCode, now: Now) {
@@ -303,13 +341,8 @@ impl Server {
         self.audit.record(record);
     }
 
-    /// Answers a Call. Results obtained under a grant that is over by now stay here: the status goes out, nothing else.
-    fn respond_called(&mut self, parked: &Parked, mut results: Vec<CallMethodResult>, now: Now) {
-        let grant = self.sessions.get(parked.session).and_then(|session| session.core.login.as_ref());
-        let live = grant.is_some_and(|login| matches!(self.gate.standing(login.grant, now), Standing::Live { .. }));
-        if !live {
-            results.iter_mut().for_each(|result| result.output_arguments = None);
-        }
+    /// Answers a Call.
+    fn respond_called(&mut self, parked: &Parked, results: Vec<CallMethodResult>, now: Now) {
         self.respond(parked.conn, parked.request_id, parked.handle, now, |server, out| {
             call::respond(&server.codec, results, now, parked.handle, out)
         });
@@ -353,5 +386,5 @@ impl Server {
 
 /// The address of a Call's answer.
 fn parked_as_call(conn: super::ConnId, request_id: u32, handle: u32, session: SessionKey) -> Parked {
-    Parked { conn, request_id, handle, session, what: What::Calling(Vec::new()) }
+    Parked { conn, request_id, handle, session, what: What::Recording(Vec::new()) }
 }

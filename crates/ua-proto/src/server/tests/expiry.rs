@@ -226,6 +226,73 @@ fn a_call_that_comes_back_after_revocation_gives_its_status_only() {
     assert_eq!((result.status_code, result.output_arguments), (StatusCode::Good, None));
 }
 
+/// Sends a call, lets something happen, and tells what the client hears of its result.
+fn call_meanwhile(meanwhile: impl FnOnce(&mut World, crate::server::ConnId, &mut Login)) -> CallMethodResult {
+    let (mut world, conn, mut login) = in_step();
+    let request = world.call_request(&login, vec![(id("Unit"), id("Reset"), vec![Variant::from(1.0)])]);
+    let pending = world.send(conn, &request);
+    let (call, _) = world.invoked.pop_front().unwrap();
+    meanwhile(&mut world, conn, &mut login);
+    let answer = Answer { status: StatusCode::Good, input_results: Vec::new(), outputs: vec![Variant::from(9.0)] };
+    world.input(Input::Answer { id: call, answer });
+    world.answer::<CallResponse>(conn, pending).unwrap().unwrap().results.unwrap().remove(0)
+}
+
+fn fresh_token(world: &mut World, conn: crate::server::ConnId, login: &mut Login) {
+    let mut claims = world.claims(MINUTE);
+    claims.id = "token-2".into();
+    let fresh = mint(&claims, &ISSUER);
+    world.activate(conn, login, clear_token(fresh.as_bytes())).unwrap();
+}
+
+#[test]
+fn the_results_of_a_call_need_the_right_when_they_go_out() {
+    let whole = call_meanwhile(|_, _, _| {});
+    assert_eq!(whole.output_arguments, Some(vec![Variant::from(9.0)]));
+    let refreshed = call_meanwhile(fresh_token);
+    assert_eq!(refreshed.output_arguments, Some(vec![Variant::from(9.0)]), "a refresh takes nothing away");
+
+    let narrowed = call_meanwhile(|world, _, _| narrow(world, 2, Rights::BROWSE | Rights::READ));
+    let revived = call_meanwhile(|world, conn, login| {
+        revoke(world);
+        fresh_token(world, conn, login);
+    });
+    let expired = call_meanwhile(|world, conn, login| {
+        world.now.unix = world.now.unix + 10 * MINUTE;
+        world.pass(Duration::from_millis(1));
+        fresh_token(world, conn, login);
+    });
+    let other_user = call_meanwhile(|world, conn, login| {
+        let identity = world.user(conn, login, "bob", "bob-password");
+        world.activate(conn, login, identity).unwrap();
+    });
+    for (rule, result) in [
+        ("narrowed", narrowed),
+        ("revoked, lives again", revived),
+        ("expired, lives again", expired),
+        ("another user", other_user),
+    ] {
+        assert_eq!((result.status_code, result.output_arguments), (StatusCode::Good, None), "{rule}");
+    }
+}
+
+#[test]
+fn what_one_user_asked_for_is_not_carried_out_under_the_next() {
+    let (mut world, conn, mut login) = in_step();
+    world.ledger = None;
+    let request = world.write_request(&login, vec![(id("Setpoint"), Variant::from(50.0))]);
+    let pending = world.send(conn, &request);
+    let identity = world.user(conn, &login, "bob", "bob-password");
+    world.activate(conn, &mut login, identity).unwrap();
+    let response = world.answer::<WriteResponse>(conn, pending).unwrap().unwrap();
+    assert_eq!(response.results, Some(vec![StatusCode::BadUserAccessDenied]));
+    for id in std::mem::take(&mut world.held_audits) {
+        world.input(Input::Audited { id, result: crate::server::Audited::Kept });
+    }
+    assert!(world.written.is_empty());
+    assert_eq!(world.last_reason(AuditKind::Write), Some(Reason::NoGrant));
+}
+
 #[test]
 fn the_fail_mode_applies_when_the_authority_is_lost() {
     let (mut world, conn, login) = in_step();
