@@ -1,3 +1,5 @@
+//! `trapkey audit`, `backup` and `restore`: what is shown, what verifies, and what a changed or foreign ledger is told.
+
 use access_model::{Actor, AuditKind, AuditRecord, Epoch, Outcome, Reason, UnixTime};
 use store::{CheckpointKey, KeyKind, Ledger, LedgerConfig};
 

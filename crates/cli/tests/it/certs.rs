@@ -1,3 +1,5 @@
+//! `trapkey certs init`: everybody in the plant gets a certificate that the others accept.
+
 use std::os::unix::fs::PermissionsExt;
 
 use gates::pki::PkiStore;

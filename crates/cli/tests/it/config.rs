@@ -1,3 +1,5 @@
+//! `trapkey config check`: the written example is sound, and every slip is shown in its place.
+
 use super::Scene;
 
 #[test]

@@ -1,43 +1,48 @@
+//! The shape of the command line: every command explains itself, wrong words are answered with the nearest right one.
+
 use super::Scene;
+
+/// Every command, with the groups they are in.
+pub(crate) const COMMANDS: [&str; 34] = [
+    "",
+    "audit",
+    "audit tail",
+    "audit verify",
+    "audit export",
+    "backup",
+    "restore",
+    "certs",
+    "certs init",
+    "certs add",
+    "certs show",
+    "client",
+    "client read",
+    "client write",
+    "client call",
+    "client browse",
+    "client watch",
+    "config",
+    "doctor",
+    "policy",
+    "policy check",
+    "policy test",
+    "policy explain",
+    "step",
+    "token",
+    "token list",
+    "token issue",
+    "token inspect",
+    "token verify",
+    "token revoke",
+    "up",
+    "user",
+    "user set",
+    "user certify",
+];
 
 #[test]
 fn every_command_explains_itself() {
-    for command in [
-        "",
-        "audit",
-        "audit tail",
-        "audit verify",
-        "audit export",
-        "backup",
-        "restore",
-        "certs",
-        "certs init",
-        "certs add",
-        "certs show",
-        "client",
-        "client read",
-        "client write",
-        "client call",
-        "client browse",
-        "client watch",
-        "config",
-        "doctor",
-        "policy",
-        "policy check",
-        "policy test",
-        "policy explain",
-        "step",
-        "token",
-        "token list",
-        "token issue",
-        "token inspect",
-        "token verify",
-        "token revoke",
-        "up",
-        "user",
-        "user set",
-        "user certify",
-    ] {
+    for command in COMMANDS {
         let mut args: Vec<&str> = command.split_whitespace().collect();
         args.push("--help");
         insta::with_settings!({ description => format!("trapkey {command} --help") }, {

@@ -1,3 +1,5 @@
+//! `trapkey policy`: the example is checked and tested, answers are explained, faults are shown in their place.
+
 use super::Scene;
 
 #[test]

@@ -1,3 +1,5 @@
+//! `trapkey token`: a token is shown, and checked as its server would.
+
 use access_model::{Epoch, Thumbprint, UnixTime};
 use token::{Algorithm, Claims, Signer};
 
