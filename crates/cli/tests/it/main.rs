@@ -5,6 +5,7 @@ mod certs;
 mod config;
 mod help;
 mod policy;
+mod reference;
 mod token;
 mod up;
 

@@ -1,0 +1,40 @@
+//! The pages of `docs/reference` that the program itself writes. `TRAPKEY_UPDATE=1 cargo test -p trapkey reference`
+//! writes them anew.
+
+use std::path::PathBuf;
+
+use super::Scene;
+use super::help::COMMANDS;
+
+fn holds(name: &str, made: &str) {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference").join(name);
+    if std::env::var_os("TRAPKEY_UPDATE").is_some() {
+        std::fs::write(&path, made).unwrap();
+    }
+    let there = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(there == made, "docs/reference/{name} is out of date: TRAPKEY_UPDATE=1 cargo test -p trapkey reference");
+}
+
+#[test]
+fn the_commands_are_documented() {
+    let mut page = String::from(
+        "# Commands\n\nWritten by the program itself; see `crates/cli/tests/it/reference.rs`.\n\
+         Exit codes: 0 done or yes; 1 no, denied or broken; 2 wrong arguments, configuration or files; 3 out of reach.\n",
+    );
+    for command in COMMANDS.iter().filter(|command| !command.is_empty()) {
+        let mut args: Vec<&str> = command.split_whitespace().collect();
+        args.push("-h");
+        let said = Scene::empty().run(&args);
+        let said = said.strip_prefix("exit 0\n--- stdout\n").unwrap();
+        let lines: Vec<&str> = said.lines().map(str::trim_end).collect();
+        page += &format!("\n## trapkey {command}\n\n```text\n{}\n```\n", lines.join("\n"));
+    }
+    holds("commands.md", &page);
+}
+
+#[test]
+fn the_configuration_is_documented() {
+    let scene = Scene::empty();
+    assert!(scene.run(&["config", "init"]).starts_with("exit 0"));
+    holds("trapkey.toml", &scene.read("trapkey.toml"));
+}
