@@ -155,7 +155,7 @@ async fn a_reader_that_lags_gets_the_full_list() {
         issued.push(world.verify(&token["access_token"], MIXER).await.unwrap().id.clone());
     }
     // More changes than are kept for it, while it reads nothing.
-    for round in 0..200 {
+    for round in 0..80 {
         for transition in ["start", "charged", "abort-heating", "empty", "cleaned"] {
             world.authority.fire(transition, &by()).await.unwrap_or_else(|error| panic!("{round}: {error}"));
         }
