@@ -39,6 +39,8 @@ pub struct AuthorityConfig {
     pub password_jobs: usize,
     /// How many HTTPS connections are open at once; more wait in the socket's queue.
     pub connections: usize,
+    /// How long a request may take to arrive and to be answered, and how long an answer may wait for its reader.
+    pub patience: Duration,
     /// Whether a token is refused when its record cannot be written.
     pub audit_required: bool,
     /// The name under which the workflow's marking is kept.
@@ -65,6 +67,7 @@ impl AuthorityConfig {
             pending_max: 1_024,
             password_jobs: 2,
             connections: 512,
+            patience: Duration::from_secs(30),
             audit_required: true,
             workflow_name: "plant".into(),
         }

@@ -183,6 +183,11 @@ impl Authority {
     /// # Errors
     /// As [`Authority::reload`].
     pub async fn replace(&self, texts: PolicyTexts, by: &Actor) -> Result<Changed, AuthorityError> {
+        let (authority, by) = (self.clone(), by.clone());
+        to_the_end(async move { authority.replace_now(texts, &by).await }).await
+    }
+
+    async fn replace_now(&self, texts: PolicyTexts, by: &Actor) -> Result<Changed, AuthorityError> {
         let one = self.inner.change.lock().await;
         // Broken texts must not use up an epoch that gates would miss.
         let loaded = match load(texts, Epoch(0)).await {
@@ -218,6 +223,11 @@ impl Authority {
     /// # Errors
     /// The transition is unknown or not enabled, or the journal cannot be used.
     pub async fn fire(&self, transition: &str, by: &Actor) -> Result<Changed, AuthorityError> {
+        let (authority, transition, by) = (self.clone(), transition.to_owned(), by.clone());
+        to_the_end(async move { authority.fire_now(&transition, &by).await }).await
+    }
+
+    async fn fire_now(&self, transition: &str, by: &Actor) -> Result<Changed, AuthorityError> {
         let one = self.inner.change.lock().await;
         let snapshot = self.snapshot();
         let marking = match snapshot.workflow().fire(snapshot.marking(), transition) {
@@ -340,12 +350,22 @@ impl Authority {
     /// # Errors
     /// The journal cannot be used.
     pub async fn revoke(&self, id: &str, by: &Actor, reason: &str) -> Result<Option<bool>, AuthorityError> {
+        let (authority, id, by, reason) = (self.clone(), id.to_owned(), by.clone(), reason.to_owned());
+        to_the_end(async move { authority.revoke_now(&id, &by, &reason).await }).await
+    }
+
+    async fn revoke_now(&self, id: &str, by: &Actor, reason: &str) -> Result<Option<bool>, AuthorityError> {
         let one = self.inner.change.lock().await;
         let now = self.now().unix;
         let epoch = self.inner.db.next_epoch().await?;
         let new =
             NewRevocation { token: id.to_owned(), by: by.name.clone(), reason: reason.to_owned(), at: now, epoch };
-        let revocation = match self.inner.db.revoke(&new).await? {
+        let revoked = self.inner.db.revoke(&new).await?;
+        if revoked != Revoked::Unknown {
+            // What the token was refreshed from would give the next one.
+            self.inner.db.remove_refresh_family(family(id)).await?;
+        }
+        let revocation = match revoked {
             Revoked::Unknown => return Ok(None),
             Revoked::Already => return Ok(Some(false)),
             Revoked::New(revocation) => revocation,
@@ -443,6 +463,19 @@ struct Redecided {
     epoch: Epoch,
     tokens: Vec<(String, LiveToken, AuditKind)>,
     published: Result<(), AuthorityError>,
+}
+
+/// Carries a change through even when nobody waits for it any more: an administrator who hangs up must not leave a change
+/// in the journal that no gate hears of.
+async fn to_the_end<T: Send + 'static>(
+    change: impl Future<Output = Result<T, AuthorityError>> + Send + 'static,
+) -> Result<T, AuthorityError> {
+    tokio::spawn(change).await.map_err(|_| AuthorityError::Thread)?
+}
+
+/// The line of refresh tokens that a token belongs to: it is called like the first token of the line.
+pub(crate) fn family(id: &str) -> &str {
+    id.split_once('.').map_or(id, |(first, _)| first)
 }
 
 pub(crate) fn row(id: &str, token: &LiveToken, now: UnixTime) -> store::Grant {

@@ -8,7 +8,7 @@ use pdp::{Grant, NoGrant, Snapshot, Unasked};
 use store::{IssuedToken, NewRevocation, RefreshToken};
 use token::{Claims, Entropy, RightsClaim, SealedToken, SystemEntropy, mint, new_id};
 
-use crate::core::{Authority, row, unavailable};
+use crate::core::{Authority, family, row, unavailable};
 use crate::live::LiveToken;
 
 /// The most bytes that padding adds.
@@ -144,7 +144,11 @@ impl Authority {
         if request.padding > 0 && (!self.inner.config.allow_padding || request.padding > MAX_PADDING) {
             return Err(Refusal::new(Reason::TokenTooLarge, "padding is off, or too long"));
         }
-        let id = new_id(&mut SystemEntropy::new());
+        let fresh = new_id(&mut SystemEntropy::new());
+        let id = match &request.refresh {
+            Refreshing::In(family) => format!("{family}.{fresh}"),
+            Refreshing::No | Refreshing::New => fresh,
+        };
         for _ in 0..RETRIES {
             if let Some(issued) = self.decide_and_mint(request, &id).await? {
                 return Ok(issued);
@@ -271,8 +275,7 @@ impl Authority {
         let family = match &request.refresh {
             _ if request.break_glass.is_some() => return Ok(None),
             Refreshing::No => return Ok(None),
-            Refreshing::New => new_id(&mut SystemEntropy::new()),
-            Refreshing::In(family) => family.clone(),
+            Refreshing::New | Refreshing::In(_) => family(id).to_owned(),
         };
         let secret = refresh_secret(&family);
         let expires = now + self.inner.config.refresh_lifetime;
@@ -318,13 +321,15 @@ impl Authority {
         let unknown = |detail: &str| Refusal::new(Reason::UserCredentials, detail);
         let found = self.inner.db.take_refresh(&hash(secret), now).await.map_err(unavailable)?;
         let Some(found) = found else {
-            let family = secret.split_once('.').map_or("", |(family, _)| family);
-            let cut = self.inner.db.remove_refresh_family(family).await.map_err(unavailable)?;
+            // Names of lines are no secrets: only who holds a line can cut it by showing a used member.
+            let family = family(secret);
+            let cut = self.inner.db.remove_refresh_family_of(family, &confirmation).await.map_err(unavailable)?;
             let refusal = unknown("the refresh token is unknown, over or was used before");
             let by = Actor { name: "unknown".into(), address, ..Actor::default() };
             let detail = format!("{}; {cut} of its family withdrawn", refusal.detail);
             let outcome = Outcome::Denied(refusal.reason);
-            self.record(AuditKind::TokenRefreshed, &by, family, outcome, &detail).await.map_err(unavailable)?;
+            let object = if cut > 0 { family } else { "" };
+            self.record(AuditKind::TokenRefreshed, &by, object, outcome, &detail).await.map_err(unavailable)?;
             return Err(refusal);
         };
         let application = found.principal.application.clone().map(|uri| uri.0).unwrap_or_default();

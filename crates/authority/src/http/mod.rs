@@ -9,8 +9,9 @@ mod serve;
 mod tls;
 
 use access_model::{Actor, Reason, Refusal, Thumbprint};
-use axum::extract::{DefaultBodyLimit, Query, State};
+use axum::extract::{DefaultBodyLimit, Query, Request, State};
 use axum::http::{StatusCode, header};
+use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Extension, Json, Router};
@@ -51,7 +52,16 @@ pub fn router(authority: Authority) -> Router {
         .route("/control/v1/updates", get(updates))
         .nest("/admin/v1", admin::routes(authority.clone()))
         .layer(DefaultBodyLimit::max(MAX_BODY))
+        .layer(from_fn_with_state(authority.clone(), in_time))
         .with_state(authority)
+}
+
+/// A body that trickles in holds its connection for so long and no longer. Changes that have begun go on by themselves.
+async fn in_time(State(authority): State<Authority>, request: Request, next: Next) -> Response {
+    match tokio::time::timeout(authority.config().patience, next.run(request)).await {
+        Ok(response) => response,
+        Err(_) => (StatusCode::REQUEST_TIMEOUT, [(header::CONNECTION, "close")]).into_response(),
+    }
 }
 
 #[derive(Deserialize)]

@@ -179,3 +179,23 @@ async fn a_reader_that_lags_gets_the_full_list() {
     }
     assert!(seen_full >= 2, "the first list, and the one after the lag");
 }
+
+#[tokio::test]
+async fn a_revocation_goes_on_when_its_asker_hangs_up() {
+    let world = World::new().await;
+    let token = world.olga().await.1;
+    let id = world.verify(&token["access_token"], MIXER).await.unwrap().id.clone();
+    let mut stream = Stream::open(&world, Some(&world.mixer), MIXER).await.unwrap();
+    stream.frame(&world).await;
+    {
+        let by = by();
+        let revoking = world.authority.revoke(&id, &by, "lost");
+        tokio::select! {
+            biased;
+            _ = revoking => panic!("it takes more than one step"),
+            () = std::future::ready(()) => {}
+        }
+    }
+    let update = tokio::time::timeout(Duration::from_secs(10), stream.change(&world)).await.expect("gates are told");
+    assert_eq!(update.revoked.iter().map(|gone| gone.id.as_str()).collect::<Vec<_>>(), [id.as_str()]);
+}

@@ -5,6 +5,7 @@ use base64::Engine as _;
 use hyper::StatusCode;
 use serde_json::{Value, json};
 use token::{Algorithm, Claims, Issuer, Signer, mint};
+use tokio::io::AsyncWriteExt as _;
 
 use super::world::*;
 
@@ -406,4 +407,61 @@ async fn a_certificate_of_the_plant_file_is_as_good_as_a_registered_one() {
     let (status, body) = world.token(Some(&pinned), &[CREDENTIALS, ("audience", MIXER)]).await;
     assert_eq!(status, StatusCode::OK, "{body}");
     assert_eq!(world.verify(&body["access_token"], MIXER).await.unwrap().subject, "urn:pinned");
+}
+
+#[tokio::test]
+async fn a_revoked_token_is_not_refreshed() {
+    let world = World::new().await;
+    let refresh = async |secret: &Value| {
+        let form = [("grant_type", "refresh_token"), ("refresh_token", secret.as_str().unwrap())];
+        world.token(Some(&world.hmi), &form).await
+    };
+    let revoke = async |token: &Value| {
+        let id = world.verify(token, MIXER).await.unwrap().id.clone();
+        let path = format!("/admin/v1/tokens/{id}?reason=lost");
+        assert_eq!(world.ask(Some(&world.admin), "DELETE", &path, Body::None).await.0, StatusCode::OK);
+    };
+    let first = world.olga().await.1;
+    revoke(&first["access_token"]).await;
+    assert_eq!(refresh(&first["refresh_token"]).await.0, StatusCode::BAD_REQUEST);
+
+    let first = world.olga().await.1;
+    let (status, second) = refresh(&first["refresh_token"]).await;
+    assert_eq!(status, StatusCode::OK, "{second}");
+    revoke(&first["access_token"]).await;
+    assert_eq!(refresh(&second["refresh_token"]).await.0, StatusCode::BAD_REQUEST, "the whole line is over");
+}
+
+#[tokio::test]
+async fn the_name_of_a_line_does_not_cut_it() {
+    let world = World::new().await;
+    let first = world.olga().await.1;
+    let secret = first["refresh_token"].as_str().unwrap();
+    let forged = format!("{}.AAAA", secret.split_once('.').unwrap().0);
+    let form = |secret| [("grant_type", "refresh_token"), ("refresh_token", secret)];
+    assert_eq!(world.token(Some(&world.controller), &form(&forged)).await.0, StatusCode::BAD_REQUEST);
+    assert_eq!(world.token(Some(&world.hmi), &form(secret)).await.0, StatusCode::OK);
+}
+
+#[tokio::test]
+async fn a_peer_that_stalls_does_not_keep_its_place() {
+    let world = World::with(|config| {
+        config.connections = 1;
+        config.patience = std::time::Duration::from_millis(200);
+    })
+    .await;
+    let head = "POST /oauth2/token HTTP/1.1\r\nhost: localhost\r\ncontent-length: 100\r\n\r\ngrant";
+    let many = "GET /oauth2/jwks HTTP/1.1\r\nhost: localhost\r\n\r\n".repeat(200_000);
+    for (rule, sent) in [("a body that never ends", head.to_owned()), ("answers that nobody reads", many)] {
+        let mut stream = world.dial(None).await;
+        let flood = async {
+            let _cut_off = stream.write_all(sent.as_bytes()).await;
+            std::future::pending::<()>().await;
+        };
+        let next = tokio::time::timeout(std::time::Duration::from_secs(20), world.olga());
+        tokio::select! {
+            () = flood => {}
+            served = next => assert_eq!(served.expect(rule).0, StatusCode::OK, "{rule}"),
+        }
+    }
 }

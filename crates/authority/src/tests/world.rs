@@ -17,6 +17,7 @@ use token::{Claims, Expectation, Verified, parse_jwks, verify};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
 
 use crate::http::serve_thumbprint;
 use crate::{Authority, AuthorityConfig, Clock, PolicySource, PolicyTexts, hash_secret, serve, server_config};
@@ -162,7 +163,8 @@ impl World {
         }
     }
 
-    pub(super) async fn send(&self, identity: Option<&Identity>, request: Request<Full<Bytes>>) -> Response<Incoming> {
+    /// A connection, TLS ready.
+    pub(super) async fn dial(&self, identity: Option<&Identity>) -> TlsStream<TcpStream> {
         let mut roots = RootCertStore::empty();
         roots.add(self.server.chain[0].clone()).unwrap();
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
@@ -174,7 +176,11 @@ impl World {
         };
         let stream = TcpStream::connect(("127.0.0.1", self.port)).await.unwrap();
         let name = ServerName::try_from("localhost").unwrap();
-        let stream = TlsConnector::from(Arc::new(config)).connect(name, stream).await.unwrap();
+        TlsConnector::from(Arc::new(config)).connect(name, stream).await.unwrap()
+    }
+
+    pub(super) async fn send(&self, identity: Option<&Identity>, request: Request<Full<Bytes>>) -> Response<Incoming> {
+        let stream = self.dial(identity).await;
         let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.unwrap();
         tokio::spawn(connection);
         sender.send_request(request).await.unwrap()

@@ -65,6 +65,20 @@ impl Db {
         Ok((refresh.expires > now).then_some(refresh))
     }
 
+    /// Removes every refresh token of a family that belongs to this certificate; how many there were.
+    ///
+    /// # Errors
+    /// The statement failed.
+    pub async fn remove_refresh_family_of(&self, family: &str, confirmation: &Thumbprint) -> Result<u64, DbError> {
+        let done = sqlx::query("DELETE FROM refresh_tokens WHERE family = $1 AND confirmation = $2")
+            .bind(family)
+            .bind(confirmation.to_string())
+            .execute(&self.pool)
+            .await
+            .map_err(DbError::at("remove refresh tokens"))?;
+        Ok(done.rows_affected())
+    }
+
     /// Removes every refresh token of a family; how many there were.
     ///
     /// # Errors
