@@ -1,5 +1,6 @@
 //! The bounded pool that runs private-key operations and password hashes, away from the cores (DESIGN section 2).
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
@@ -47,7 +48,8 @@ fn run(work: &Mutex<Receiver<Work>>) {
     loop {
         let next = work.lock().unwrap_or_else(PoisonError::into_inner).recv();
         match next {
-            Ok(work) => work(),
+            // A thread that ended with its work would be missed by everybody who comes later.
+            Ok(work) => drop(catch_unwind(AssertUnwindSafe(work))),
             Err(_) => return,
         }
     }

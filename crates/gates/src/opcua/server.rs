@@ -214,7 +214,12 @@ impl Running {
 
     fn carry_out(self: &Rc<Self>, output: Output) {
         match output {
-            Output::Send { conn } => self.connections.flush(conn, &mut self.core.borrow_mut()),
+            Output::Send { conn } => {
+                let core = &mut *self.core.borrow_mut();
+                if self.connections.flush(conn, core) {
+                    core.handle_input(Input::Drained { conn, unsent: 0 }, clock::now());
+                }
+            }
             Output::Close { conn, rest } => self.connections.close(conn, rest),
             Output::Job(job) => self.run_job(job),
             Output::Audit { id, record } => self.record(id, record),
@@ -250,9 +255,7 @@ impl Running {
     }
 
     fn run_job(&self, job: ua_proto::Job) {
-        let done = self.done.clone();
-        let work = move || drop(done.send(job.run()));
-        if self.pool.run(work).is_err() {
+        if self.pool.run(reported(job, self.done.clone())).is_err() {
             tracing::warn!("the pool for private-key operations is full");
         }
     }
@@ -273,7 +276,69 @@ impl Running {
     }
 }
 
+/// What has become of a job, for its core: it counts the jobs that are out, so it must hear of each, also of one that
+/// found no room in the pool or did not get to its end. Such a one gives an outcome that no core takes for an answer.
+struct Report {
+    done: mpsc::UnboundedSender<(ua_proto::JobId, ua_proto::JobOutcome)>,
+    id: ua_proto::JobId,
+    outcome: Option<ua_proto::JobOutcome>,
+}
+
+impl Drop for Report {
+    fn drop(&mut self) {
+        let outcome = self.outcome.take().unwrap_or_else(|| Box::new(()));
+        drop(self.done.send((self.id, outcome)));
+    }
+}
+
+/// The work of a job, reported whatever becomes of it.
+fn reported(
+    job: ua_proto::Job,
+    done: mpsc::UnboundedSender<(ua_proto::JobId, ua_proto::JobOutcome)>,
+) -> impl FnOnce() + Send + 'static {
+    let report = Report { done, id: job.id, outcome: None };
+    move || {
+        let mut report = report;
+        report.outcome = Some(job.run().1);
+        drop(report);
+    }
+}
+
 /// One refusal for an unknown user and a wrong password.
 fn wrong_credentials() -> Refusal {
     Refusal::new(Reason::UserCredentials, "the user is unknown or the password wrong")
+}
+
+#[cfg(test)]
+mod tests {
+    use ua_proto::{Job, JobId};
+
+    use super::*;
+
+    #[test]
+    fn a_core_hears_of_every_job_also_of_those_that_were_never_done() {
+        let pool = Pool::new(1, 1).unwrap();
+        let (done, mut heard) = mpsc::unbounded_channel();
+        let (release, wait) = std::sync::mpsc::channel::<()>();
+        let (started, running) = std::sync::mpsc::channel::<()>();
+        let first = Job::new(JobId(1), move || {
+            started.send(()).unwrap();
+            wait.recv().unwrap();
+            7_u8
+        });
+        pool.run(reported(first, done.clone())).unwrap();
+        running.recv().unwrap();
+        pool.run(reported(Job::new(JobId(2), || -> u8 { panic!("a job that panics") }), done.clone())).unwrap();
+        assert!(pool.run(reported(Job::new(JobId(3), || 7_u8), done.clone())).is_err(), "no room");
+        let mut next = || {
+            let (id, outcome) = heard.blocking_recv().unwrap();
+            (id, outcome.downcast::<u8>().ok())
+        };
+        assert_eq!(next(), (JobId(3), None));
+        release.send(()).unwrap();
+        assert_eq!(next(), (JobId(1), Some(Box::new(7))));
+        assert_eq!(next(), (JobId(2), None));
+        pool.run(reported(Job::new(JobId(4), || 7_u8), done)).unwrap();
+        assert_eq!(next(), (JobId(4), Some(Box::new(7))), "the pool survives a job that panics");
+    }
 }
