@@ -207,9 +207,8 @@ fn token_source(found: &Found, options: &ClientOptions) -> Result<Option<TokenSo
     if found.choice.token.token_type != UserTokenType::IssuedToken || !fetches {
         return Ok(None);
     }
-    let issuer = options.issuer.clone().or_else(|| found.choice.issuer.clone()).ok_or(TokenError::NoIssuer)?;
     let application_uri = found.choice.endpoint.server.application_uri.as_ref();
-    Ok(Some(TokenSource::new(issuer, application_uri, options)))
+    Ok(Some(TokenSource::new(found.choice.issuer.clone(), application_uri, options)?))
 }
 
 /// Renews the token when it is due, and at once when the server refuses it (after a reconnection with an old one).

@@ -45,6 +45,17 @@ pub enum TokenError {
     /// The endpoint does not say where.
     #[error("the server wants an access token but does not say from whom; name the authority in the options")]
     NoIssuer,
+    /// The endpoint names another server than itself as the one that tokens are for.
+    #[error("`{server}` asks for tokens for `{named}`; name the authority in the options if that is meant")]
+    OtherResource {
+        /// What it names.
+        named: String,
+        /// What it is called itself.
+        server: String,
+    },
+    /// The endpoint names an authority that must not be given secrets.
+    #[error("the server names the authority `{0}`, which is none of those that may be given a password or secret")]
+    UnknownAuthority(String),
     /// The authority is of a kind that the client does not know.
     #[error("the authority at `{0}` is to be asked in a way this client does not know")]
     UnknownProfile(String),

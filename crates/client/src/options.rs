@@ -69,11 +69,16 @@ pub struct AuthorityAccess {
     pub https: Option<HttpsClient>,
     /// The secret of the client at authorities over HTTPS that want one besides TLS.
     pub client_secret: Option<Zeroizing<String>>,
+    /// URLs of the authorities that may be given the secret or the password. An endpoint names its authority before anybody
+    /// has authenticated the server, and a server may be hostile: the secret goes to these and to
+    /// [`ClientOptions::issuer`] only. A password goes to any authority that the trust list covers as long as this is
+    /// empty.
+    pub known: Vec<String>,
 }
 
 impl Default for AuthorityAccess {
     fn default() -> Self {
-        Self { login: Login::Anonymous, roles: Vec::new(), https: None, client_secret: None }
+        Self { login: Login::Anonymous, roles: Vec::new(), https: None, client_secret: None, known: Vec::new() }
     }
 }
 

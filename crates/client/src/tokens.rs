@@ -12,7 +12,7 @@ use zeroize::Zeroizing;
 use crate::authority::OpcUaAuthority;
 use crate::error::TokenError;
 use crate::oauth;
-use crate::options::ClientOptions;
+use crate::options::{ClientOptions, Login};
 
 /// Life assumed for a token that does not say when it ends.
 const UNKNOWN_LIFE: Duration = Duration::from_secs(60);
@@ -64,11 +64,20 @@ pub(crate) struct TokenSource {
 }
 
 impl TokenSource {
-    /// The source of tokens for the server `resource` (its ApplicationUri, unless the issuer names it differently).
-    pub(crate) fn new(issuer: TokenIssuer, application_uri: &str, options: &ClientOptions) -> Self {
+    /// The source of tokens for the server with this ApplicationUri. What the options say about the authority holds; what
+    /// only the endpoint says is looked at first.
+    pub(crate) fn new(
+        named: Option<TokenIssuer>,
+        application_uri: &str,
+        options: &ClientOptions,
+    ) -> Result<Self, TokenError> {
+        let issuer = match &options.issuer {
+            Some(configured) => configured.clone(),
+            None => named.ok_or(TokenError::NoIssuer).and_then(|named| believable(named, application_uri, options))?,
+        };
         let resource =
             if issuer.resource_id.is_empty() { application_uri.to_owned() } else { issuer.resource_id.clone() };
-        Self { resource, issuer, options: options.clone(), opcua: Mutex::new(None) }
+        Ok(Self { resource, issuer, options: options.clone(), opcua: Mutex::new(None) })
     }
 
     /// Fetches a token.
@@ -120,9 +129,66 @@ pub(crate) fn now() -> Now {
     clock::now()
 }
 
+/// An issuer that came with an endpoint. A hostile server would like a token for another server, and the client's secrets
+/// for itself.
+fn believable(named: TokenIssuer, application_uri: &str, options: &ClientOptions) -> Result<TokenIssuer, TokenError> {
+    if !named.resource_id.is_empty() && named.resource_id != application_uri {
+        let (named, server) = (named.resource_id, application_uri.to_owned());
+        return Err(TokenError::OtherResource { named, server });
+    }
+    let plain = |url: &str| url.trim_end_matches('/').to_ascii_lowercase();
+    let access = &options.authority;
+    let known = access.known.iter().any(|known| plain(known) == plain(&named.authority_url));
+    let guarded = match named.profile {
+        AuthorityProfile::OpcUa => matches!(access.login, Login::UserName { .. }) && !access.known.is_empty(),
+        AuthorityProfile::OAuth2 => access.client_secret.is_some(),
+        AuthorityProfile::Other => false,
+    };
+    if guarded && !known { Err(TokenError::UnknownAuthority(named.authority_url)) } else { Ok(named) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use ua_proto::client::ClientApplication;
+
+    #[test]
+    fn an_endpoint_gets_neither_secrets_nor_tokens_for_others_by_naming_an_authority() {
+        let application = ClientApplication { uri: "urn:me".into(), product_uri: "urn:me".into(), name: "me".into() };
+        let issuer = |profile, url: &str, resource: &str| TokenIssuer {
+            resource_id: resource.into(),
+            authority_url: url.into(),
+            profile,
+            token_endpoint: None,
+            authorization_endpoint: None,
+            request_types: Vec::new(),
+            scopes: Vec::new(),
+        };
+        let (opcua, oauth) = (AuthorityProfile::OpcUa, AuthorityProfile::OAuth2);
+        let password = || Login::UserName { name: "olga".into(), password: Zeroizing::new("secret".into()) };
+        let secret = || Some(Zeroizing::new("secret".to_owned()));
+        let ours = vec!["https://as/".to_owned(), "opc.tcp://AS:4840".to_owned()];
+        for (rule, profile, url, resource, login, client_secret, known, accepted) in [
+            ("its own uri", opcua, "opc.tcp://evil", "urn:server", Login::Anonymous, None, vec![], true),
+            ("no name: its own", opcua, "opc.tcp://evil", "", Login::Anonymous, None, vec![], true),
+            ("another server's", opcua, "opc.tcp://as:4840", "urn:other", Login::Anonymous, None, ours.clone(), false),
+            ("a secret to anybody", oauth, "https://evil", "", Login::Anonymous, secret(), vec![], false),
+            ("a secret to a stranger", oauth, "https://evil", "", Login::Anonymous, secret(), ours.clone(), false),
+            ("a secret to ours", oauth, "https://as", "", Login::Anonymous, secret(), ours.clone(), true),
+            ("no secret", oauth, "https://evil", "", Login::Anonymous, None, ours.clone(), true),
+            ("a password to a stranger", opcua, "opc.tcp://evil", "", password(), None, ours.clone(), false),
+            ("a password to ours", opcua, "opc.tcp://as:4840/", "", password(), None, ours, true),
+            ("a password, nothing configured", opcua, "opc.tcp://as", "", password(), None, vec![], true),
+        ] {
+            let mut options = ClientOptions::new("opc.tcp://server", application.clone());
+            (options.authority.login, options.authority.client_secret) = (login, client_secret);
+            options.authority.known = known;
+            let named = issuer(profile, url, resource);
+            assert_eq!(TokenSource::new(Some(named.clone()), "urn:server", &options).is_ok(), accepted, "{rule}");
+            options.issuer = Some(named);
+            assert!(TokenSource::new(None, "urn:server", &options).is_ok(), "{rule}, but configured");
+        }
+    }
 
     #[test]
     fn renewal_comes_between_three_quarters_and_four_fifths_of_the_life() {
