@@ -1,4 +1,4 @@
-//! What only an administrator of a running authority may do: `token issue|revoke`, `step`. Over HTTPS, proven by the
+//! What only an administrator of a running authority may do: `token issue|revoke|rotate-keys`, `policy reload`, `step`. Over HTTPS, proven by the
 //! caller's application certificate.
 
 use std::path::PathBuf;
@@ -57,6 +57,13 @@ pub(crate) struct Revoke {
     reason: String,
 }
 
+/// An order without arguments.
+#[derive(Debug, Args)]
+pub(crate) struct Order {
+    #[command(flatten)]
+    at: At,
+}
+
 /// Shows where the workflow stands, or moves it.
 #[derive(Debug, Args)]
 pub(crate) struct Step {
@@ -91,7 +98,16 @@ impl At {
         }
         let word = said["error"].as_str().unwrap_or("no reason given");
         let detail = said["error_description"].as_str().map(|detail| format!(": {detail}")).unwrap_or_default();
-        let message = format!("the authority refuses ({status}): {word}{detail}");
+        let faults = said["faults"].as_array().into_iter().flatten().map(|fault| {
+            format!(
+                "\n  {} line {}: {}",
+                fault["file"].as_str().unwrap_or("file"),
+                fault["line"],
+                fault["message"].as_str().unwrap_or_default()
+            )
+        });
+        let faults: String = faults.collect();
+        let message = format!("the authority refuses ({status}): {word}{detail}{faults}");
         Err(if status.is_server_error() { Failure::unavailable(message) } else { Failure::denied(message) })
     }
 }
@@ -119,6 +135,21 @@ pub(crate) fn revoke(args: &Revoke, common: &Common) -> Result<Answer, Failure> 
     Ok(Answer::ok(format!("{}: {text}", args.id), said))
 }
 
+pub(crate) fn rotate(args: &Order, common: &Common) -> Result<Answer, Failure> {
+    let said = block_on(args.at.ask(common, "POST", "/keys/rotate", None))?;
+    Ok(Answer::ok("tokens are signed with the next key from now on", said))
+}
+
+pub(crate) fn reload(args: &Order, common: &Common) -> Result<Answer, Failure> {
+    let said = block_on(args.at.ask(common, "POST", "/reload", None))?;
+    Ok(Answer::ok(format!("epoch {}; {}", said["epoch"], changed(&said)), said))
+}
+
+/// What a change did to the tokens that live.
+fn changed(said: &Value) -> String {
+    format!("tokens: {} revoked, {} narrowed, {} widened", said["revoked"], said["narrowed"], said["widened"])
+}
+
 pub(crate) fn step(args: &Step, common: &Common) -> Result<Answer, Failure> {
     let words = |value: &Value| {
         let words = value.as_array().into_iter().flatten().filter_map(Value::as_str);
@@ -131,13 +162,7 @@ pub(crate) fn step(args: &Step, common: &Common) -> Result<Answer, Failure> {
     };
     let body = json!({"transition": transition});
     let said = block_on(args.at.ask(common, "POST", "/workflow/fire", Some(body)))?;
-    let text = format!(
-        "step: {}\ntokens: {} revoked, {} narrowed, {} widened",
-        words(&said["steps"]),
-        said["revoked"],
-        said["narrowed"],
-        said["widened"]
-    );
+    let text = format!("step: {}\n{}", words(&said["steps"]), changed(&said));
     Ok(Answer::ok(text, said))
 }
 

@@ -8,8 +8,11 @@ use arc_swap::ArcSwap;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use gates::https::{HttpsClient, client_config};
+use gates::opcua::server::ServerHandle;
 use gates::pki::PkiStore;
+use tokio::sync::mpsc;
 use ua_proto::pki::{OwnIdentity, SharedTrust, TrustSettings};
+use ua_proto::server::Input;
 use zeroize::Zeroizing;
 
 use crate::failure::Failure;
@@ -17,6 +20,9 @@ use crate::files;
 
 /// How long an authority may take to answer.
 const PATIENCE: Duration = Duration::from_secs(10);
+
+/// How often the folder is looked at.
+const LOOK: Duration = Duration::from_secs(2);
 
 /// One application's certificates.
 pub(crate) struct Own {
@@ -47,6 +53,31 @@ impl Own {
         })
     }
 
+    /// Keeps a running server in step with the folder: certificates and lists that are added or taken away hold for
+    /// its channels at once, and a renewed certificate of its own is shown from then on. What cannot be read changes
+    /// nothing.
+    pub(crate) fn keep_in_step(&self, identity: Arc<ArcSwap<OwnIdentity>>, server: &ServerHandle) {
+        let (changed, mut changes) = mpsc::unbounded_channel();
+        let (trust, root) = (Arc::clone(&self.trust), self.store.root().to_owned());
+        tokio::spawn(gates::pki::watch(self.store.clone(), LOOK, move |list| match list {
+            Ok(list) => {
+                trust.store(Arc::new(list));
+                let _server_is_gone = changed.send(());
+            }
+            Err(error) => tracing::error!(folder = %root.display(), %error, "the trust list stays as it was"),
+        }));
+        let on_trust = server.clone();
+        tokio::spawn(async move {
+            while changes.recv().await.is_some() {
+                let told = on_trust.with(|server, now| server.handle_input(Input::TrustChanged, now)).await;
+                if told.is_err() {
+                    return;
+                }
+            }
+        });
+        tokio::spawn(follow_identity(self.store.clone(), identity, server.clone()));
+    }
+
     /// HTTPS that trusts what this folder trusts, and proves who it is with the application certificate.
     pub(crate) fn https(&self) -> Result<HttpsClient, Failure> {
         let trust = self.trust.load();
@@ -55,6 +86,27 @@ impl Own {
         let chain = vec![self.identity.certificate.der().to_vec()];
         let tls = client_config(roots, Some((chain, key.to_vec()))).map_err(|error| Failure::from_error(&error))?;
         Ok(HttpsClient::new(tls, PATIENCE))
+    }
+}
+
+async fn follow_identity(store: PkiStore, identity: Arc<ArcSwap<OwnIdentity>>, server: ServerHandle) {
+    loop {
+        tokio::time::sleep(LOOK).await;
+        let (at, shown) = (store.clone(), identity.load_full());
+        let read = tokio::task::spawn_blocking(move || at.identity()).await;
+        match read {
+            // The key is written after the certificate, or before it: for a moment they do not fit.
+            Ok(Err(error)) => tracing::debug!(%error, "the own certificate stays as it was"),
+            Ok(Ok(new)) if new.certificate.der() != shown.certificate.der() => {
+                tracing::info!(until = %::store::rfc3339(new.certificate.not_after()), "the own certificate was renewed");
+                identity.store(Arc::new(new));
+                let told = server.with(|server, now| server.handle_input(Input::IdentityChanged, now)).await;
+                if told.is_err() {
+                    return;
+                }
+            }
+            _ => {}
+        }
     }
 }
 

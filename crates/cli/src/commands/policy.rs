@@ -27,6 +27,8 @@ pub(crate) enum Command {
     /// Answer one question and say why: which rule, which condition is missing, the smallest change that would allow
     /// it; exit code 1 when the answer is no
     Explain(Explain),
+    /// Let a running authority read its files again now; broken ones change nothing (as an administrator)
+    Reload(super::admin::Order),
 }
 
 /// Which files.
@@ -147,6 +149,7 @@ pub(crate) fn run(command: Command, common: &Common) -> Result<Answer, Failure> 
         Command::Check(args) => check(&args, common),
         Command::Test(args) => test(&args, common),
         Command::Explain(args) => explain(&args, common),
+        Command::Reload(args) => super::admin::reload(&args, common),
     }
 }
 

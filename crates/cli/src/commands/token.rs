@@ -27,6 +27,8 @@ pub(crate) enum Command {
     Verify(Verify),
     /// Revoke a token at a running authority: every server that listens ends it at once (as an administrator)
     Revoke(admin::Revoke),
+    /// Let a running authority sign with its next key; the present one stays published (as an administrator)
+    RotateKeys(admin::Order),
 }
 
 #[derive(Debug, Args)]
@@ -76,6 +78,7 @@ pub(crate) fn run(command: Command, common: &Common) -> Result<Answer, Failure> 
         Command::List(args) => list_tokens(&args, common),
         Command::Issue(args) => admin::issue(&args, common),
         Command::Revoke(args) => admin::revoke(&args, common),
+        Command::RotateKeys(args) => admin::rotate(&args, common),
         Command::Inspect(args) => inspect(&args),
         Command::Verify(args) => verify(&args),
     }

@@ -11,6 +11,7 @@ use arc_swap::ArcSwap;
 use authority::{Authority, AuthorityConfig, PolicySource, system_clock};
 use gates::control::Subscription;
 use gates::https::{HttpsClient, Target};
+use gates::opcua::server::ServerHandle;
 use gates::opcua::wiring::AuditSink;
 use gates::pool::Pool;
 use opcua_types::MessageSecurityMode;
@@ -23,18 +24,27 @@ use store::{Application, ApplicationKind, CheckpointKey, Db, DbConfig, KeyKind, 
 use tokio::sync::{Notify, mpsc, watch};
 use ua_proto::channel::ChannelConfig;
 use ua_proto::crypto::SecurityPolicyId;
-use ua_proto::server::{AuditConfig, Identities, IssuedTokens, IssuerEndpoint, ServerConfig, ServerLimits, TokenForm};
+use ua_proto::pki::OwnIdentity;
+use ua_proto::server::{
+    AuditConfig, AuditFailMode, Identities, Input, IssuedTokens, IssuerEndpoint, ServerConfig, ServerLimits, TokenForm,
+};
 
 use super::own::{self, Own};
 use super::policy::Texts;
 use super::{Common, configuration};
 use crate::answer::{Answer, Output, line};
-use crate::config::{Algorithm, Authority as AuthorityRole, Config, FailMode as ConfiguredFailMode, Server, Simulated};
+use crate::config::{
+    Algorithm, Authority as AuthorityRole, Config, FailMode as ConfiguredFailMode, OnFailure, Server, Simulated,
+};
 use crate::failure::Failure;
 use crate::{files, roles};
 
 /// Pause between two attempts to reach an authority that is not there yet.
 const ASK_AGAIN: Duration = Duration::from_secs(1);
+/// How often the authority's keys are looked at.
+const LOOK_FOR_KEYS: Duration = Duration::from_secs(5);
+/// How often the journal forgets what is over.
+const PURGE: Duration = Duration::from_secs(3_600);
 /// Private-key operations that may wait for a thread.
 const WAITING_JOBS: usize = 4_096;
 
@@ -90,7 +100,7 @@ async fn serve(config: &Config, output: Output) -> Result<(), Failure> {
     }
     let process: SharedLine = Arc::new(Mutex::new(plant::Line::default()));
     for role in &config.server {
-        let running = start_server(role, &snapshot, &up, Arc::clone(&process)).await?;
+        let running = start_server(role, config.audit.on_failure, &snapshot, &up, Arc::clone(&process)).await?;
         say(output, &role.name, &format!("opc.tcp://{}", running.handle.address()));
         up.stations.push(running);
     }
@@ -99,6 +109,7 @@ async fn serve(config: &Config, output: Output) -> Result<(), Failure> {
     if let Some(running) = &up.authority {
         let authority = running.authority.clone();
         tokio::spawn(async move { authority.watch_files().await });
+        tokio::spawn(purge(running.authority.clone()));
         tokio::spawn(follow_recipe(running.authority.clone(), step));
     }
     stop_signal().await;
@@ -177,22 +188,25 @@ async fn start_authority(
         key_folder: Some(role.keys.clone()),
         request_access_token: role.request_access_token,
         admin_roles: role.admin_roles.clone(),
+        audit_required: config.audit.on_failure == OnFailure::Closed,
         ..AuthorityConfig::new(role.issuer.trim_end_matches('/'))
     };
     let plant = config.plant.clone();
     let source = PolicySource::Files { plant: plant.file, policies: plant.policies, workflow: plant.workflow };
     let authority = Authority::open(settings, source, db, up.ledger.clone(), system_clock()).await;
     let authority = authority.map_err(|error| Failure::from_error(&error))?;
+    let identity = Arc::new(ArcSwap::new(Arc::clone(&own.identity)));
     let setup = roles::authority::Setup {
         authority: authority.clone(),
         application_uri: own.uri()?,
-        identity: Arc::new(ArcSwap::new(Arc::clone(&own.identity))),
+        identity: Arc::clone(&identity),
         trust: Arc::clone(&own.trust),
         listener: listen(role.opcua)?,
         audit: up.audit.clone(),
         pool: up.pool.clone(),
     };
     let opcua = roles::authority::start(setup, gates::clock::now()).map_err(|error| Failure::from_error(&error))?;
+    own.keep_in_step(identity, &opcua.handle);
     let stop_https = serve_https(&authority, role).await?;
     Ok(RunningAuthority { authority, opcua, stop_https })
 }
@@ -244,6 +258,7 @@ async fn register(db: &Db, folder: &Path, snapshot: &pdp::Snapshot) -> Result<()
 
 async fn start_server(
     role: &Server,
+    on_failure: OnFailure,
     snapshot: &pdp::Snapshot,
     up: &Up,
     process: SharedLine,
@@ -258,6 +273,7 @@ async fn start_server(
         return Err(Failure::bad_input(format!("the certificate of `{}` is for `{ours}`, not for `{uri}`", role.name)));
     }
     let issuer = issuer(role, &https, &target).await;
+    let identity = Arc::new(ArcSwap::new(Arc::clone(&own.identity)));
     let listener = listen(role.listen)?;
     let (events, mut happened) = mpsc::unbounded_channel();
     let setup = plant::station::Setup {
@@ -267,7 +283,10 @@ async fn start_server(
             Simulated::Filler => Station::Filler,
         },
         server,
-        config: server_config(role, uri, &own, up, &listener)?,
+        config: ServerConfig {
+            audit: audit_config(on_failure),
+            ..server_config(role, uri, (&own, &identity), up, &listener)?
+        },
         listener,
         gate: &|map| gate(role, uri, map, &issuer),
         audit: up.audit.clone(),
@@ -278,6 +297,8 @@ async fn start_server(
         pki: Some(own.store.clone()),
     };
     let running = plant::station::start(setup, gates::clock::now()).map_err(|error| Failure::from_error(&error))?;
+    own.keep_in_step(identity, &running.handle);
+    tokio::spawn(follow_keys(issuer.clone(), https.clone(), target.clone(), running.handle.clone()));
     let gap = Arc::new(Notify::new());
     let silence = duration(&role.contact_timeout)?;
     let subscription = Subscription { https, authority: target, audience: uri.to_owned(), silence };
@@ -297,21 +318,51 @@ fn duration(text: &str) -> Result<Duration, Failure> {
     pdp::plant::parse_duration(text).map_err(|error| Failure::from_error(&error).into_bad_input())
 }
 
+fn audit_config(on_failure: OnFailure) -> AuditConfig {
+    let unavailable = match on_failure {
+        OnFailure::Closed => AuditFailMode::Closed,
+        OnFailure::Open => AuditFailMode::Open,
+    };
+    AuditConfig { unavailable, ..AuditConfig::default() }
+}
+
 /// The authority's keys, asked for until it answers: without them no token can be checked.
 async fn issuer(role: &Server, https: &HttpsClient, target: &Target) -> token::Issuer {
     let name = role.authority.trim_end_matches('/').to_owned();
     loop {
-        let answer = https.exchange(target, "GET", "/oauth2/jwks", &[], Vec::new()).await;
-        let cause = match answer {
-            Ok((status, body)) if status.is_success() => match token::parse_jwks(&body) {
-                Ok(keys) => return token::Issuer { name, keys, require_confirmation: true },
-                Err(error) => error.to_string(),
-            },
-            Ok((status, _)) => format!("it answers {status}"),
-            Err(error) => error.to_string(),
-        };
-        tracing::warn!(server = role.name, authority = name, cause, "waiting for the keys of the authority");
+        match keys(https, target).await {
+            Ok(keys) => return token::Issuer { name, keys, require_confirmation: true },
+            Err(cause) => {
+                tracing::warn!(server = role.name, authority = name, cause, "waiting for the keys of the authority");
+            }
+        }
         tokio::time::sleep(ASK_AGAIN).await;
+    }
+}
+
+async fn keys(https: &HttpsClient, target: &Target) -> Result<Vec<token::VerifyingKey>, String> {
+    match https.exchange(target, "GET", "/oauth2/jwks", &[], Vec::new()).await {
+        Ok((status, body)) if status.is_success() => token::parse_jwks(&body).map_err(|error| error.to_string()),
+        Ok((status, _)) => Err(format!("it answers {status}")),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+/// Hands rotated keys to the gate: the authority publishes a new key before it signs with it, and an old one after.
+async fn follow_keys(mut issuer: token::Issuer, https: HttpsClient, target: Target, server: ServerHandle) {
+    loop {
+        tokio::time::sleep(LOOK_FOR_KEYS).await;
+        let Ok(keys) = keys(&https, &target).await else { continue };
+        if token::jwks(&keys) == token::jwks(&issuer.keys) {
+            continue;
+        }
+        issuer.keys = keys;
+        let issuers = vec![issuer.clone()];
+        let told = server.with(move |server, now| server.handle_input(Input::Issuers(issuers), now)).await;
+        if told.is_err() {
+            return;
+        }
+        tracing::info!(issuer = issuer.name, keys = issuer.keys.len(), "the keys of the authority have changed");
     }
 }
 
@@ -335,7 +386,7 @@ fn gate(role: &Server, uri: &str, map: ScopeMap, issuer: &token::Issuer) -> Gate
 fn server_config(
     role: &Server,
     uri: &str,
-    own: &Own,
+    (own, identity): (&Own, &Arc<ArcSwap<OwnIdentity>>),
     up: &Up,
     listener: &TcpListener,
 ) -> Result<ServerConfig, Failure> {
@@ -343,7 +394,6 @@ fn server_config(
         [SecurityPolicyId::Aes256Sha256RsaPss, SecurityPolicyId::Aes128Sha256RsaOaep, SecurityPolicyId::Basic256Sha256]
             .map(|policy| (policy, MessageSecurityMode::SignAndEncrypt))
             .to_vec();
-    let identity = Arc::new(ArcSwap::new(Arc::clone(&own.identity)));
     let issuer = IssuerEndpoint {
         resource_id: uri.to_owned(),
         authority_url: role.authority_opcua.clone(),
@@ -359,7 +409,7 @@ fn server_config(
         product_uri: "urn:trapkey".into(),
         application_name: role.name.clone(),
         endpoint_urls: vec![format!("opc.tcp://{}", listener.local_addr()?)],
-        channel: Arc::new(ChannelConfig::new(identity, Arc::clone(&own.trust), endpoints.clone())),
+        channel: Arc::new(ChannelConfig::new(Arc::clone(identity), Arc::clone(&own.trust), endpoints.clone())),
         endpoints,
         identities: Identities { issued: Some(IssuedTokens { issuer, forms }), ..Identities::default() },
         limits: ServerLimits::default(),
@@ -372,6 +422,15 @@ fn server_config(
 fn current_step(authority: Option<&Authority>) -> plant::Step {
     let steps = authority.map(|authority| authority.snapshot().steps().clone()).unwrap_or_default();
     steps.iter().find_map(|step| plant::Step::from_name(step)).unwrap_or(plant::Step::Idle)
+}
+
+async fn purge(authority: Authority) {
+    loop {
+        tokio::time::sleep(PURGE).await;
+        if let Err(error) = authority.purge().await {
+            tracing::warn!(%error, "the journal could not forget what is over");
+        }
+    }
 }
 
 /// Keeps the simulated line in the step of the workflow.

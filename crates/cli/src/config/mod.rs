@@ -8,7 +8,7 @@ mod sections;
 use std::path::{Path, PathBuf};
 
 pub(crate) use load::{Overrides, load};
-pub(crate) use sections::{Algorithm, Authority, Config, FailMode, PlantFiles, Server, Simulated};
+pub(crate) use sections::{Algorithm, Authority, Config, FailMode, OnFailure, PlantFiles, Server, Simulated};
 
 use crate::failure::Failure;
 

@@ -60,6 +60,8 @@ pub(crate) struct Audit {
     pub(crate) key: PathBuf,
     pub(crate) sync: Sync,
     pub(crate) rotate_mib: u32,
+    /// What happens to tokens, writes and calls while it cannot be written.
+    pub(crate) on_failure: OnFailure,
 }
 
 #[derive(Clone, Debug, Deserialize, Serialize)]
@@ -178,6 +180,14 @@ fn default_contact() -> String {
     "3s".into()
 }
 
+#[derive(Clone, Copy, Debug, Default, Deserialize, Serialize, PartialEq, Eq)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum OnFailure {
+    #[default]
+    Closed,
+    Open,
+}
+
 /// When a write counts as done.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Serialize, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
@@ -204,7 +214,13 @@ impl Default for Store {
 
 impl Default for Audit {
     fn default() -> Self {
-        Self { ledger: "var/ledger".into(), key: "var/audit.pem".into(), sync: Sync::Os, rotate_mib: 64 }
+        Self {
+            ledger: "var/ledger".into(),
+            key: "var/audit.pem".into(),
+            sync: Sync::Os,
+            rotate_mib: 64,
+            on_failure: OnFailure::Closed,
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 use super::Scene;
 
 /// Every command, with the groups they are in.
-pub(crate) const COMMANDS: [&str; 34] = [
+pub(crate) const COMMANDS: [&str; 36] = [
     "",
     "audit",
     "audit tail",
@@ -27,6 +27,7 @@ pub(crate) const COMMANDS: [&str; 34] = [
     "policy check",
     "policy test",
     "policy explain",
+    "policy reload",
     "step",
     "token",
     "token list",
@@ -34,6 +35,7 @@ pub(crate) const COMMANDS: [&str; 34] = [
     "token inspect",
     "token verify",
     "token revoke",
+    "token rotate-keys",
     "up",
     "user",
     "user set",

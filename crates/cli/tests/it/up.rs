@@ -162,6 +162,51 @@ fn rights_come_and_go_with_the_step_and_everything_is_in_the_ledger() {
     }
 }
 
+/// Waits for what a running program notices by itself, a few seconds after it happened.
+fn until(what: &str, mut done: impl FnMut() -> bool) {
+    for _ in 0..120 {
+        if done() {
+            return;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(250));
+    }
+    panic!("it never happened: {what}");
+}
+
+#[test]
+fn keys_trust_and_policies_are_followed_while_it_runs() {
+    let (scene, ports) = scene();
+    let up = Up::start(&scene, 4);
+    let olga = Olga { scene: &scene, url: format!("opc.tcp://127.0.0.1:{}", ports[2]) };
+    let reads = || olga.client("read", &["ns=1;s=Mixer.Setpoints.Speed"]).starts_with("exit 0");
+    assert!(reads());
+    // The key after the next is one that the servers have never seen.
+    assert_eq!(scene.json(&["token", "rotate-keys"])["rotated"], true);
+    assert!(reads(), "the next key was published before");
+    assert_eq!(scene.json(&["token", "rotate-keys"])["rotated"], true);
+    until("the servers know the new key", reads);
+
+    let (trusted, aside) = (scene.path("pki/mixer/trusted/certs/ca.der"), scene.path("ca.der"));
+    std::fs::rename(&trusted, &aside).unwrap();
+    until("the mixer trusts nobody", || !reads());
+    std::fs::rename(&aside, &trusted).unwrap();
+    until("the mixer trusts again", reads);
+
+    let policies = scene.read("policies.cedar");
+    scene.write("policies.cedar", &policies.replacen("when {", "wehn {", 1));
+    let refused = scene.run(&["policy", "reload"]);
+    assert!(
+        refused.starts_with("exit 1") && refused.contains("policies line 21: invalid policy condition"),
+        "{refused}"
+    );
+    assert!(reads(), "a broken file changes nothing");
+    scene.write("policies.cedar", &format!("{policies}\n@id(\"stop\") forbid (principal, action, resource);\n"));
+    assert!(scene.json(&["policy", "reload"])["epoch"].as_u64().unwrap() > 1);
+    assert!(!reads());
+    up.stop();
+    assert_eq!(scene.json(&["audit", "verify"])["intact"], true);
+}
+
 #[test]
 fn what_cannot_run_says_why() {
     let (scene, ports) = scene();

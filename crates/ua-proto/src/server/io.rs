@@ -98,6 +98,8 @@ pub enum Input<'a> {
     ContactFound,
     /// The authority is out of reach.
     ContactLost,
+    /// Issuers have rotated their keys. A list that the gate cannot use changes nothing.
+    Issuers(Vec<token::Issuer>),
     /// The trust list was swapped: live channels are looked at again.
     TrustChanged,
     /// The server's own certificate was swapped.

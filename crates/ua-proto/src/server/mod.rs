@@ -137,6 +137,7 @@ impl Server {
             Input::ControlUpdate(update) => self.control_update(update, now),
             Input::ContactFound => self.gate.on_contact(now),
             Input::ContactLost => self.gate.on_contact_lost(now),
+            Input::Issuers(issuers) => drop(self.gate.set_issuers(issuers, now)),
             Input::TrustChanged => self.trust_changed(now),
             Input::IdentityChanged => {}
             Input::SetValue { node, value } => self.set_value(node, value, now),
@@ -185,6 +186,12 @@ impl Server {
     #[must_use]
     pub fn wants_input(&self, conn: ConnId) -> bool {
         self.connections.get(&conn).is_some_and(|connection| connection.wants_input(self.config.limits.max_unsent))
+    }
+
+    /// Whether a connection has input that was put off and could go on now: the shell then says [`Input::Drained`].
+    #[must_use]
+    pub fn holds_input(&self, conn: ConnId) -> bool {
+        self.connections.get(&conn).is_some_and(|connection| connection.channel.holds_input())
     }
 
     /// The address space.
