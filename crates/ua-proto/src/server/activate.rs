@@ -32,7 +32,9 @@ pub(crate) struct Activation {
 impl Server {
     pub(super) fn activate_session(&mut self, request: &Request<'_>, now: Now) -> Result<(), StatusCode> {
         let asked: ActivateSessionRequest = self.codec.decode(request.whole)?;
-        let session = self.sessions.by_token(request.header.token).ok_or(StatusCode::BadSessionIdInvalid)?;
+        let Some(session) = self.sessions.by_token(request.header.token) else {
+            return Err(self.unknown_token(request.conn, AuditKind::SessionActivated, now));
+        };
         let key = session.core.key;
         let begun = self.begin_activation(key, request.conn, asked, now);
         let (activation, work) = match begun {

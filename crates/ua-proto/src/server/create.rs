@@ -193,7 +193,9 @@ impl Server {
 
     pub(super) fn close_session(&mut self, request: &Request<'_>, now: Now) -> Result<(), StatusCode> {
         let asked: CloseSessionRequest = self.codec.decode(request.whole)?;
-        let session = self.sessions.by_token(request.header.token).ok_or(StatusCode::BadSessionIdInvalid)?;
+        let Some(session) = self.sessions.by_token(request.header.token) else {
+            return Err(self.unknown_token(request.conn, AuditKind::SessionClosed, now));
+        };
         let key = session.core.key;
         if session.core.conn != request.conn {
             return Err(self.foreign_channel(key, request.conn, AuditKind::SessionClosed, now));

@@ -240,7 +240,7 @@ impl Server {
 
     /// A token that opens no session: stale, or guessed.
     #[cold]
-    fn unknown_token(&mut self, conn: ConnId, kind: AuditKind, now: Now) -> StatusCode {
+    pub(super) fn unknown_token(&mut self, conn: ConnId, kind: AuditKind, now: Now) -> StatusCode {
         let actor = self.channel_actor(conn);
         let record = AuditRecord {
             detail: "no session has this authentication token".to_owned(),

@@ -235,6 +235,11 @@ impl<'a> Reader<'a> {
             return if mask & 0x40 == 0 { self.skip_scalar(kind, depth) } else { Err(Malformed::Invalid) };
         }
         let count = self.array_len(1)?;
+        // Null takes no bytes, so the message does not bound how many of them an array claims (and many such arrays in
+        // one message would be walked for hours).
+        if kind == 0 && count > 0 {
+            return Err(Malformed::Invalid);
+        }
         for _ in 0..count {
             self.skip_scalar(kind, depth)?;
         }
@@ -381,6 +386,17 @@ mod tests {
         array.extend_from_slice(&i32::MAX.to_le_bytes());
         assert_eq!(Reader::new(&array).variant(), Err(Malformed::Truncated));
         assert_eq!(Reader::new(&(-2_i32).to_le_bytes()).byte_string(), Err(Malformed::Invalid));
+    }
+
+    #[test]
+    fn arrays_of_nothing_are_no_arrays() {
+        let of_nothing = [&[0x80][..], &100_000_i32.to_le_bytes(), &[0; 200_000]].concat();
+        assert_eq!(Reader::new(&of_nothing).variant(), Err(Malformed::Invalid));
+        let inner = [&[0x80][..], &100_000_i32.to_le_bytes()].concat().repeat(100_000);
+        let outer = [&[0x80 | 24][..], &100_000_i32.to_le_bytes(), &inner].concat();
+        assert_eq!(Reader::new(&outer).variant(), Err(Malformed::Invalid), "and many of them do not stop the clock");
+        let empty = [&[0x80][..], &0_i32.to_le_bytes()].concat();
+        assert!(Reader::new(&empty).variant().is_ok());
     }
 
     #[test]

@@ -153,6 +153,13 @@ fn guessed_tokens_open_nothing() {
         assert_eq!(world.read_one(conn, &guess, "Setpoint"), Err(StatusCode::BadSessionIdInvalid));
     }
     assert_eq!(world.last_reason(AuditKind::Read), Some(Reason::NoGrant), "guessing is on record");
+    let mut guess = Login { token: NodeId::new(0, ByteString::from(vec![0; 36])), nonce: ByteString::null() };
+    let identity = anonymous();
+    assert_eq!(world.activate(conn, &mut guess, identity), Err(StatusCode::BadSessionIdInvalid));
+    assert_eq!(world.last_reason(AuditKind::SessionActivated), Some(Reason::NoGrant), "by activating, too");
+    let close = CloseSessionRequest { request_header: world.header(&guess.token), delete_subscriptions: true };
+    assert_eq!(world.ask::<_, CloseSessionResponse>(conn, &close).err(), Some(StatusCode::BadSessionIdInvalid));
+    assert_eq!(world.last_reason(AuditKind::SessionClosed), Some(Reason::NoGrant), "by closing, too");
 }
 
 #[test]
