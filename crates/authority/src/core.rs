@@ -14,6 +14,7 @@ use crate::clock::Clock;
 use crate::config::{AuthorityConfig, PolicySource, PolicyTexts};
 use crate::error::AuthorityError;
 use crate::files;
+use crate::flood::Flood;
 use crate::keys::KeyRing;
 use crate::live::{Delta, Live, LiveToken};
 use crate::opcua::Pending;
@@ -35,6 +36,7 @@ pub(crate) struct Inner {
     pub standing: ArcSwap<Standing>,
     pub passwords: Passwords,
     pub pending: Mutex<Pending>,
+    pub flood: Mutex<Flood>,
     live: Mutex<Live>,
     source: PolicySource,
     /// One change at a time: epochs reach the gates in their order.
@@ -88,6 +90,7 @@ impl Authority {
                 keys: ArcSwap::from_pointee(keys),
                 standing: ArcSwap::from_pointee(Standing::new(snapshot)),
                 pending: Mutex::new(Pending::default()),
+                flood: Mutex::default(),
                 live: Mutex::new(live),
                 change: tokio::sync::Mutex::new(()),
                 passwords,
@@ -427,10 +430,14 @@ impl Authority {
         outcome: Outcome,
         detail: &str,
     ) -> Result<(), store::Unavailable> {
-        match self.inner.ledger.append(self.audit(kind, by, object, outcome, detail)).await {
+        self.keep_record(self.audit(kind, by, object, outcome, detail)).await
+    }
+
+    pub(crate) async fn keep_record(&self, record: AuditRecord) -> Result<(), store::Unavailable> {
+        match self.inner.ledger.append(&record).await {
             Err(error) if self.inner.config.audit_required => Err(error),
             Err(error) => {
-                tracing::error!(%error, kind = kind.name(), "an audit record was lost");
+                tracing::error!(%error, kind = record.kind.name(), "an audit record was lost");
                 Ok(())
             }
             Ok(_) => Ok(()),
@@ -439,12 +446,23 @@ impl Authority {
 
     /// Writes a record that nobody waits for.
     pub(crate) fn note(&self, kind: AuditKind, by: &Actor, object: &str, outcome: Outcome, detail: &str) {
-        if let Err(error) = self.inner.ledger.note(self.audit(kind, by, object, outcome, detail)) {
-            tracing::error!(%error, kind = kind.name(), "an audit record was lost");
+        self.note_record(self.audit(kind, by, object, outcome, detail));
+    }
+
+    pub(crate) fn note_record(&self, record: AuditRecord) {
+        if let Err(error) = self.inner.ledger.note(&record) {
+            tracing::error!(%error, kind = record.kind.name(), "an audit record was lost");
         }
     }
 
-    fn audit(&self, kind: AuditKind, by: &Actor, object: &str, outcome: Outcome, detail: &str) -> AuditRecord {
+    pub(crate) fn audit(
+        &self,
+        kind: AuditKind,
+        by: &Actor,
+        object: &str,
+        outcome: Outcome,
+        detail: &str,
+    ) -> AuditRecord {
         let end = detail.char_indices().map(|(at, c)| at + c.len_utf8()).take_while(|end| *end <= 1_024).last();
         AuditRecord {
             at: self.now().unix,

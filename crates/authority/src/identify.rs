@@ -2,11 +2,14 @@
 //! Failures of one group share one reason and one amount of work; what really happened goes to the audit.
 
 use std::collections::BTreeSet;
+use std::sync::{MutexGuard, PoisonError};
+use std::time::Duration;
 
 use access_model::{Actor, AuditKind, Outcome, Reason, Refusal, Thumbprint};
 use token::{Expectation, MAX_TOKEN_LEN, verify};
 
 use crate::core::{Authority, unavailable};
+use crate::flood::{Fate, Flood};
 
 /// An application that proved itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -122,6 +125,25 @@ impl Authority {
         let name = name.chars().take(256).collect();
         let by = Actor { name, address: address.map(str::to_owned), ..Actor::default() };
         let outcome = Outcome::Denied(refusal.reason);
-        self.record(AuditKind::TokenIssued, &by, "", outcome, &refusal.detail).await.map_err(unavailable)
+        let record = self.audit(AuditKind::TokenIssued, &by, "", outcome, &refusal.detail);
+        let (fate, due) = self.flood().take(refusal.reason.word(), record.at.as_seconds(), record);
+        due.into_iter().for_each(|record| self.note_record(record));
+        match fate {
+            Fate::Record(record) => self.keep_record(record).await.map_err(unavailable),
+            Fate::First => {
+                let authority = self.clone();
+                tokio::spawn(async move {
+                    tokio::time::sleep(Duration::from_secs(1)).await;
+                    let due = authority.flood().end();
+                    due.into_iter().for_each(|record| authority.note_record(record));
+                });
+                Ok(())
+            }
+            Fate::Counted => Ok(()),
+        }
+    }
+
+    fn flood(&self) -> MutexGuard<'_, Flood> {
+        self.inner.flood.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -11,6 +11,7 @@ pub mod control;
 mod core;
 mod error;
 mod files;
+mod flood;
 mod http;
 mod identify;
 mod issue;

@@ -9,6 +9,8 @@ use token::control::{Replacement, Revocation, Update, seal};
 use token::{MintError, RightsClaim, Signer};
 use tokio::sync::broadcast;
 
+/// How far a clock may have run ahead, in microseconds: two hours.
+const AHEAD: i64 = 7_200_000_000;
 /// Updates that a slow subscriber may lag behind before it gets the full list instead.
 const BACKLOG: usize = 256;
 
@@ -131,11 +133,13 @@ impl Live {
         seal(&update, signer).map(Bytes::from)
     }
 
-    /// Forgets what has ended by itself.
+    /// Forgets what has ended by itself. Revocations are remembered for longer: a clock that ran ahead and was set back
+    /// must not give a revoked token its life back.
     pub(crate) fn forget(&mut self, now: UnixTime) {
+        let before = UnixTime::from_micros(now.as_micros().saturating_sub(AHEAD));
         self.grants.retain(|_, token| token.expires > now);
         for channel in self.channels.values_mut() {
-            channel.revoked.retain(|_, expires| *expires > now);
+            channel.revoked.retain(|_, expires| *expires > before);
             channel.replaced.retain(|_, replacement| replacement.expires > now);
         }
     }
@@ -175,5 +179,27 @@ impl LiveToken {
             not_after: self.spec.not_after,
             expires: self.expires,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use token::Algorithm;
+
+    use super::*;
+
+    #[test]
+    fn a_clock_that_ran_ahead_does_not_bring_a_revoked_token_back() {
+        let at = |seconds: i64| UnixTime::from_seconds(1_800_000_000 + seconds);
+        let signer = Signer::generate(Algorithm::Es256).unwrap();
+        let mut live = Live::new("authority", Epoch(1));
+        let delta = Delta { revoked: vec![Revocation { id: "t".into(), expires: at(600) }], replaced: Vec::new() };
+        live.publish("urn:server", Epoch(2), delta, &signer, at(0)).unwrap();
+        live.forget(at(3_600));
+        let full = live.channel("urn:server").full("authority", "urn:server", at(1));
+        assert_eq!(full.revoked.len(), 1, "the clock was an hour ahead");
+        live.forget(at(600 + 7_200));
+        let full = live.channel("urn:server").full("authority", "urn:server", at(2));
+        assert_eq!(full.revoked.len(), 0, "what is over is forgotten in the end");
     }
 }
