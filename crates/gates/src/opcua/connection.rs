@@ -100,10 +100,12 @@ impl Default for Connections {
 }
 
 impl Connections {
-    /// Writes as much as the peer takes at once; its task sees to the rest.
-    pub(super) fn flush(&self, conn: ConnId, core: &mut Server) {
-        let Some(connection) = self.open.borrow().get(&conn).cloned() else { return };
-        let Some(bytes) = core.outgoing(conn) else { return };
+    /// Writes as much as the peer takes at once; its task sees to the rest. True when everything is gone and the core has
+    /// put input off that nothing else would remind it of.
+    #[must_use]
+    pub(super) fn flush(&self, conn: ConnId, core: &mut Server) -> bool {
+        let Some(connection) = self.open.borrow().get(&conn).cloned() else { return false };
+        let Some(bytes) = core.outgoing(conn) else { return false };
         connection.write(bytes);
         let unsent = bytes.len();
         if unsent == 0 && bytes.capacity() > KEEP {
@@ -114,6 +116,7 @@ impl Connections {
         if (before == 0) != (unsent == 0) || connection.held.get() {
             connection.wake.notify_one();
         }
+        unsent == 0 && core.holds_input(conn)
     }
 
     /// Takes the core's last bytes for a connection and closes it once the peer has had a chance to read them.
@@ -182,7 +185,7 @@ async fn serve(running: &Rc<Running>, conn: ConnId, connection: &Connection, mut
 }
 
 fn flush(running: &Rc<Running>, conn: ConnId) {
-    running.connections.flush(conn, &mut running.core.borrow_mut());
+    let _told_below = running.connections.flush(conn, &mut running.core.borrow_mut());
     // Nothing is taken out of the core's buffer before the peer takes it.
     running.input(Input::Drained { conn, unsent: 0 });
 }

@@ -141,9 +141,16 @@ impl ServerChannel {
         (!self.is_closed()).then_some(self.deadline)
     }
 
-    /// The next event.
+    /// The next event. Requests wait while answers pile up.
     pub fn poll_event(&mut self) -> Option<ChannelEvent> {
+        if self.holds_request() && self.output.len() >= self.config.limits.max_outgoing {
+            return None;
+        }
         self.events.pop_front()
+    }
+
+    fn holds_request(&self) -> bool {
+        matches!(self.phase, Phase::Open(_)) && matches!(self.events.front(), Some(ChannelEvent::Message { .. }))
     }
 
     /// Answers the request `request_id`: encodes a body, splits, protects and queues it. While a renewal is under way the
@@ -223,6 +230,13 @@ impl ServerChannel {
         self.takes_chunks()
     }
 
+    /// Whether bytes or requests from the peer wait here that could be taken now.
+    #[must_use]
+    pub fn holds_input(&self) -> bool {
+        let room = self.output.len() < self.config.limits.max_outgoing;
+        (room && self.holds_request()) || (!self.input.is_empty() && self.takes_chunks())
+    }
+
     /// Nothing is under way that later chunks must wait for, and neither requests nor answers pile up.
     fn takes_chunks(&self) -> bool {
         let limits = &self.config.limits;
@@ -286,10 +300,13 @@ impl ServerChannel {
             _ => AuditKind::ChannelOpened,
         };
         self.audit(kind, Some(fault.reason()), fault.true_status(), fault.to_string(), None);
-        self.end(fault.status(), &fault.told());
+        ErrorMessage::put(fault.status(), &fault.told(), &mut self.output);
+        self.finish(fault.status());
     }
 
+    /// Ends it, and with it what was asked before and is not begun.
     fn end(&mut self, status: StatusCode, reason: &str) {
+        self.events.retain(|event| !matches!(event, ChannelEvent::Message { .. }));
         ErrorMessage::put(status, reason, &mut self.output);
         self.finish(status);
     }

@@ -1,0 +1,14 @@
+//! The whole program over real sockets: floods, peers that do not read, full disks, killed processes, lost authorities.
+//!
+//! Loads are bounded in count and time, everything stays on loopback, and nothing is asserted about speed.
+
+mod common;
+
+mod authority;
+mod deaf;
+mod flood;
+mod kill;
+mod ledger;
+mod process;
+mod renewal;
+mod storm;

@@ -1,0 +1,98 @@
+//! Certificates that change while sessions live.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use client::Client;
+use gates::pki::PkiStore;
+use gates::pki::make::{Application, Made, renewed};
+use tokio::time::timeout;
+use ua_proto::pki::TrustSettings;
+use ua_proto::server::Input;
+
+use crate::common::{
+    CLIENT, PATIENCE, Party, SERVER, Setup, client, eventually, forgetful, id, listen, options, server, trust,
+};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_renewed_server_certificate_leaves_sessions_alone_and_greets_the_next() {
+    let setup = Setup::new(forgetful());
+    let identity = Arc::clone(&setup.identity);
+    let handle = setup.start(listen());
+    let url = format!("opc.tcp://{}", handle.address());
+    let old = Client::connect(options(&url)).await.unwrap();
+    assert_eq!(old.endpoint().server_certificate.as_ref(), server().made.der);
+
+    let same_key = renewed(&Application::local("server", SERVER), &server().made.key_der, gates::clock::now().unix);
+    let made = &server().made;
+    let next = [
+        Party::of(Made { der: same_key.unwrap(), key_pem: made.key_pem.clone(), key_der: made.key_der.clone() }),
+        Party::new("server", SERVER),
+    ];
+    let both = trust(&[&server().identity, &next[0].identity, &next[1].identity]);
+    let mut clients = vec![old];
+    for successor in &next {
+        identity.store(Arc::clone(&successor.identity));
+        handle.with(|server, now| server.handle_input(Input::IdentityChanged, now)).await.unwrap();
+        for client in &clients {
+            assert!(client.read(&[id("Level")]).await.unwrap()[0].status().is_good(), "sessions do not notice");
+            assert_eq!(client.session_count(), 1);
+        }
+        let mut options = options(&url);
+        options.trust = Some(Arc::clone(&both));
+        let fresh = Client::connect(options).await.unwrap();
+        assert_eq!(fresh.endpoint().server_certificate.as_ref(), successor.made.der, "the next see the new one");
+        assert!(fresh.read(&[id("Level")]).await.unwrap()[0].status().is_good());
+        clients.push(fresh);
+    }
+    let behind = Client::connect(options(&url)).await;
+    assert!(behind.is_err(), "who trusts the first certificate alone does not take another for it");
+    for client in clients {
+        client.close().await;
+    }
+    handle.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_certificate_removed_from_the_folder_loses_its_channel_and_stays_out() {
+    let folder = tempfile::tempdir().unwrap();
+    let pki = PkiStore::new(folder.path(), TrustSettings::default());
+    pki.create().unwrap();
+    let other = Party::new("other", CLIENT);
+    let place = |name: &str| folder.path().join("trusted/certs").join(name);
+    std::fs::write(place("client.der"), &client().made.der).unwrap();
+    std::fs::write(place("other.der"), &other.made.der).unwrap();
+    let mut setup = Setup::new(forgetful());
+    setup.trust = Arc::new(ArcSwap::from_pointee(pki.load().unwrap()));
+    let (live, trust) = (Arc::clone(&setup.trust), Arc::clone(&setup.trust));
+    let handle = setup.start(listen());
+    let watched = handle.clone();
+    let watching = tokio::spawn(gates::pki::watch(pki, Duration::from_millis(100), move |list| {
+        let Ok(list) = list else { return };
+        trust.store(Arc::new(list));
+        let server = watched.clone();
+        tokio::spawn(async move { server.with(|server, now| server.handle_input(Input::TrustChanged, now)).await });
+    }));
+    let url = format!("opc.tcp://{}", handle.address());
+    let mut its_options = options(&url);
+    its_options.identity = Some(Arc::clone(&other.identity));
+    let removed = Client::connect(its_options.clone()).await.unwrap();
+    let stays = Client::connect(options(&url)).await.unwrap();
+    // The watcher tells files apart by size and time: the first look has to be over.
+    tokio::time::sleep(Duration::from_millis(300)).await;
+
+    std::fs::write(place("broken.der"), b"no certificate").unwrap();
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    assert_eq!(live.load().trusted.len(), 2, "a broken folder changes nothing");
+    std::fs::remove_file(place("broken.der")).unwrap();
+    std::fs::remove_file(place("other.der")).unwrap();
+    eventually("the channel of the removed certificate is closed", async || !removed.is_active()).await;
+    eventually("and its session is gone", async || handle.with(|server, _| server.load().1).await.unwrap() == 1).await;
+    let again = timeout(PATIENCE, Client::connect(its_options)).await.unwrap();
+    assert!(again.is_err(), "it does not come back");
+    assert!(stays.read(&[id("Level")]).await.unwrap()[0].status().is_good(), "others notice nothing");
+    assert_eq!(stays.session_count(), 1);
+    watching.abort();
+    handle.stop().await;
+}
