@@ -1,5 +1,7 @@
 //! What a client ought to be able to do, by the simplest reckoning.
 
+use std::time::Duration;
+
 use access_model::{Mono, Now, Rights, UnixTime};
 
 /// Rights per scope, as small numbers: none, see and read, everything, see alone.
@@ -15,8 +17,16 @@ pub fn rights_of(number: u8) -> Rights {
 pub struct Minted {
     pub id: String,
     pub held: Held,
+    pub issued: UnixTime,
     pub expires: UnixTime,
     pub bytes: Vec<u8>,
+}
+
+impl Minted {
+    /// Whether its times allow it to be presented now: no slack at the end, 60 s at the start.
+    pub fn is_in_time(&self, now: Now) -> bool {
+        now.unix < self.expires && self.issued <= now.unix + Duration::from_secs(60)
+    }
 }
 
 /// The grant behind a session.
