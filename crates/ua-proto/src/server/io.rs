@@ -45,7 +45,8 @@ pub enum Input<'a> {
         /// The bytes.
         bytes: &'a [u8],
     },
-    /// Bytes went out to a peer.
+    /// Bytes went out to a peer; also to be said after [`Output::Send`] when all went at once and
+    /// [`Server::holds_input`](super::Server::holds_input).
     Drained {
         /// Which.
         conn: ConnId,

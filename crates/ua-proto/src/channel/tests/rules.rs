@@ -459,15 +459,40 @@ fn a_peer_that_does_not_read_is_not_read() {
     let mut server = ServerChannel::new(77, world.config.clone(), noon());
     at(Stage::Open, &mut server);
     server.receive(&msg(ChunkKind::Final, 52, 9, b"x"), noon(), &mut Counting(1));
+    assert_eq!(events(&mut server).len(), 1);
     let large = vec![0; 20_000];
     server.send(9, &mut |out| super::put(out, &large), noon()).unwrap();
     assert!(!server.wants_input());
-    let _ = events(&mut server);
     server.receive(&msg(ChunkKind::Final, 53, 10, b"y"), noon(), &mut Counting(1));
     assert!(events(&mut server).is_empty());
     server.outgoing().clear();
     server.receive(&[], noon(), &mut Counting(1));
     assert_eq!(events(&mut server).len(), 1);
+}
+
+#[test]
+fn requests_wait_while_answers_pile_up_and_end_with_the_channel() {
+    type End = fn(&mut ServerChannel);
+    let cases: [(&str, End, usize); 3] = [
+        ("the answers are taken", |server| server.outgoing().clear(), 2),
+        ("closed in order: what was asked before is done", ServerChannel::close, 2),
+        ("ended by the server", |server| server.fail(StatusCode::BadTimeout, ""), 0),
+    ];
+    for (case, end, left) in cases {
+        let world = World::with(2048, 2048, |config| config.limits.max_outgoing = 10_000);
+        let mut server = ServerChannel::new(77, world.config.clone(), noon());
+        at(Stage::Open, &mut server);
+        let bytes: Vec<u8> = (0..3).flat_map(|n| msg(ChunkKind::Final, 52 + n, 9 + n, b"x")).collect();
+        server.receive(&bytes, noon(), &mut Counting(1));
+        assert!(matches!(server.poll_event(), Some(ChannelEvent::Message { request_id: 9, .. })), "{case}");
+        let large = vec![0; 20_000];
+        server.send(9, &mut |out| super::put(out, &large), noon()).unwrap();
+        assert!(server.poll_event().is_none() && !server.holds_input(), "{case}");
+        end(&mut server);
+        assert_eq!(server.holds_input(), !server.is_closed(), "{case}");
+        let requests = events(&mut server).into_iter().filter(|event| matches!(event, ChannelEvent::Message { .. }));
+        assert_eq!(requests.count(), left, "{case}");
+    }
 }
 
 /// A client with keys that says what it likes.
