@@ -2,6 +2,9 @@
 //!
 //! Loads are bounded in count and time, everything stays on loopback, and nothing is asserted about speed.
 
+#![expect(clippy::disallowed_methods, reason = "tests own their files and wait for other processes")]
+#![expect(clippy::disallowed_types, reason = "peers that misbehave block a thread of their own")]
+
 mod common;
 
 mod authority;
