@@ -42,7 +42,10 @@ async fn serve(answer: impl Fn(&str) -> (&'static str, String) + Send + 'static)
                 request.extend_from_slice(&part[..count]);
             }
             let (status, body) = answer(&String::from_utf8_lossy(&request));
-            let head = format!("HTTP/1.1 {status}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n", body.len());
+            let head = format!(
+                "HTTP/1.1 {status}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
+                body.len()
+            );
             let _ = stream.write_all((head + &body).as_bytes()).await;
             let _ = stream.shutdown().await;
         }
@@ -55,7 +58,8 @@ async fn serve(answer: impl Fn(&str) -> (&'static str, String) + Send + 'static)
 fn complete(request: &[u8]) -> bool {
     let text = String::from_utf8_lossy(request).to_lowercase();
     let Some((head, body)) = text.split_once("\r\n\r\n") else { return false };
-    let length = head.lines().find_map(|line| line.strip_prefix("content-length: ")).and_then(|length| length.parse().ok());
+    let length =
+        head.lines().find_map(|line| line.strip_prefix("content-length: ")).and_then(|length| length.parse().ok());
     body.len() >= length.unwrap_or(0)
 }
 
@@ -96,7 +100,8 @@ async fn a_token_comes_from_the_endpoint_that_the_authority_describes() {
 #[tokio::test]
 async fn the_reason_of_the_authority_is_passed_on() {
     let plant = Plant::start(Rights::NONE, 3_600).await;
-    let refuse = |_: &str| ("400 Bad Request", r#"{"error":"invalid_target","error_description":"no such server"}"#.to_owned());
+    let refuse =
+        |_: &str| ("400 Bad Request", r#"{"error":"invalid_target","error_description":"no such server"}"#.to_owned());
     let (url, https) = serve(refuse).await;
     let mut options = plant.options(Login::Token);
     options.issuer = Some(TokenIssuer { token_endpoint: Some("/token".into()), ..issuer(url) });

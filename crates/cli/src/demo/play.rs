@@ -1,12 +1,13 @@
 //! The recipe runs: in every step everybody tries everything, one token is renewed unnoticed, one is revoked.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use access_model::Actor as Person;
 use client::{Watch, WatchOptions};
 use plant::Step;
 use plant::equipment::{Station, node_id};
 use store::TokenFilter;
+use tokio::time::Instant;
 
 use super::Trouble;
 use super::actors::Actor;
@@ -122,8 +123,8 @@ impl View {
     pub(crate) async fn refreshed(&mut self, actors: &[Actor], report: &mut Report) -> Result<(), Trouble> {
         let client =
             actors.get(OBSERVER).ok_or_else(|| Trouble::setup("no observer", OBSERVER))?.client(Station::Reactor)?;
-        let end = tokio::time::Instant::now() + super::line::OBSERVER_LIFE * 2;
-        while client.token_generation() <= self.generation && tokio::time::Instant::now() < end {
+        let end = Instant::now() + super::line::OBSERVER_LIFE * 2;
+        while client.token_generation() <= self.generation && Instant::now() < end {
             self.look(Duration::from_millis(100)).await;
         }
         for _ in 0..5 {
@@ -151,9 +152,9 @@ impl View {
             revoked.map_err(|error| Trouble::setup("the revocation", error))?;
         }
         let acknowledged = Instant::now();
-        let end = tokio::time::Instant::now() + Duration::from_secs(2);
+        let end = Instant::now() + Duration::from_secs(2);
         let (mut last, mut silenced) = (None, None);
-        while silenced.is_none() && tokio::time::Instant::now() < end {
+        while silenced.is_none() && Instant::now() < end {
             match self.look(Duration::from_millis(200)).await {
                 Some(true) => last = Some(acknowledged.elapsed()),
                 Some(false) => silenced = Some(acknowledged.elapsed()),
