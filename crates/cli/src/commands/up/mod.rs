@@ -1,48 +1,31 @@
 //! `trapkey up`: the roles of the configuration in this process, until it is told to stop.
 
+mod server;
+
 use std::collections::BTreeMap;
 use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use access_model::ScopeMap;
 use arc_swap::ArcSwap;
 use authority::{Authority, AuthorityConfig, PolicySource, system_clock};
-use gates::control::Subscription;
-use gates::https::{HttpsClient, Target};
-use gates::opcua::server::ServerHandle;
 use gates::opcua::wiring::AuditSink;
 use gates::pool::Pool;
-use opcua_types::MessageSecurityMode;
-use pep::{Contact, FailMode, GateConfig, GateEvent};
-use plant::equipment::Station;
 use plant::station::{Running, SharedLine};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use serde_json::json;
 use store::{Application, ApplicationKind, CheckpointKey, Db, DbConfig, KeyKind, Ledger, LedgerConfig};
-use tokio::sync::{Notify, mpsc, watch};
-use ua_proto::channel::ChannelConfig;
-use ua_proto::crypto::SecurityPolicyId;
-use ua_proto::pki::OwnIdentity;
-use ua_proto::server::{
-    AuditConfig, AuditFailMode, Identities, Input, IssuedTokens, IssuerEndpoint, ServerConfig, ServerLimits, TokenForm,
-};
+use tokio::sync::watch;
 
 use super::own::{self, Own};
 use super::policy::Texts;
 use super::{Common, configuration};
 use crate::answer::{Answer, Output, line};
-use crate::config::{
-    Algorithm, Authority as AuthorityRole, Config, FailMode as ConfiguredFailMode, OnFailure, Server, Simulated,
-};
+use crate::config::{Algorithm, Authority as AuthorityRole, Config, OnFailure};
 use crate::failure::Failure;
 use crate::{files, roles};
 
-/// Pause between two attempts to reach an authority that is not there yet.
-const ASK_AGAIN: Duration = Duration::from_secs(1);
-/// How often the authority's keys are looked at.
-const LOOK_FOR_KEYS: Duration = Duration::from_secs(5);
 /// How often the journal forgets what is over.
 const PURGE: Duration = Duration::from_secs(3_600);
 /// Private-key operations that may wait for a thread.
@@ -100,7 +83,7 @@ async fn serve(config: &Config, output: Output) -> Result<(), Failure> {
     }
     let process: SharedLine = Arc::new(Mutex::new(plant::Line::default()));
     for role in &config.server {
-        let running = start_server(role, config.audit.on_failure, &snapshot, &up, Arc::clone(&process)).await?;
+        let running = server::start(role, config.audit.on_failure, &snapshot, &up, Arc::clone(&process)).await?;
         say(output, &role.name, &format!("opc.tcp://{}", running.handle.address()));
         up.stations.push(running);
     }
@@ -254,168 +237,6 @@ async fn register(db: &Db, folder: &Path, snapshot: &pdp::Snapshot) -> Result<()
         db.put_application(&application).await.map_err(|error| Failure::from_error(&error))?;
     }
     Ok(())
-}
-
-async fn start_server(
-    role: &Server,
-    on_failure: OnFailure,
-    snapshot: &pdp::Snapshot,
-    up: &Up,
-    process: SharedLine,
-) -> Result<Running, Failure> {
-    let own = Own::load(&role.pki)?;
-    let https = own.https()?;
-    let target = Target::parse(&role.authority).map_err(|error| Failure::from_error(&error).into_bad_input())?;
-    let missing = || Failure::bad_input(format!("the plant file has no server `{}`", role.name));
-    let (uri, server) = snapshot.plant().server(&role.name).ok_or_else(missing)?;
-    if own.uri()? != uri {
-        let ours = own.uri()?;
-        return Err(Failure::bad_input(format!("the certificate of `{}` is for `{ours}`, not for `{uri}`", role.name)));
-    }
-    let issuer = issuer(role, &https, &target).await;
-    let identity = Arc::new(ArcSwap::new(Arc::clone(&own.identity)));
-    let listener = listen(role.listen)?;
-    let (events, mut happened) = mpsc::unbounded_channel();
-    let setup = plant::station::Setup {
-        station: match role.simulate {
-            Simulated::Mixer => Station::Mixer,
-            Simulated::Reactor => Station::Reactor,
-            Simulated::Filler => Station::Filler,
-        },
-        server,
-        config: ServerConfig {
-            audit: audit_config(on_failure),
-            ..server_config(role, uri, (&own, &identity), up, &listener)?
-        },
-        listener,
-        gate: &|map| gate(role, uri, map, &issuer),
-        audit: up.audit.clone(),
-        pool: up.pool.clone(),
-        passwords: Arc::new(|_| Box::pin(async { false })),
-        line: process,
-        events,
-        pki: Some(own.store.clone()),
-    };
-    let running = plant::station::start(setup, gates::clock::now()).map_err(|error| Failure::from_error(&error))?;
-    own.keep_in_step(identity, &running.handle);
-    tokio::spawn(follow_keys(issuer.clone(), https.clone(), target.clone(), running.handle.clone()));
-    let gap = Arc::new(Notify::new());
-    let silence = duration(&role.contact_timeout)?;
-    let subscription = Subscription { https, authority: target, audience: uri.to_owned(), silence };
-    tokio::spawn(gates::control::follow(subscription, running.handle.clone(), Arc::clone(&gap)));
-    tokio::spawn(async move {
-        while let Some(event) = happened.recv().await {
-            if event == GateEvent::NeedFullList {
-                // Only a stream that runs has missed something; the next begins with the full list anyway.
-                gap.notify_waiters();
-            }
-        }
-    });
-    Ok(running)
-}
-
-fn duration(text: &str) -> Result<Duration, Failure> {
-    pdp::plant::parse_duration(text).map_err(|error| Failure::from_error(&error).into_bad_input())
-}
-
-fn audit_config(on_failure: OnFailure) -> AuditConfig {
-    let unavailable = match on_failure {
-        OnFailure::Closed => AuditFailMode::Closed,
-        OnFailure::Open => AuditFailMode::Open,
-    };
-    AuditConfig { unavailable, ..AuditConfig::default() }
-}
-
-/// The authority's keys, asked for until it answers: without them no token can be checked.
-async fn issuer(role: &Server, https: &HttpsClient, target: &Target) -> token::Issuer {
-    let name = role.authority.trim_end_matches('/').to_owned();
-    loop {
-        match keys(https, target).await {
-            Ok(keys) => return token::Issuer { name, keys, require_confirmation: true },
-            Err(cause) => {
-                tracing::warn!(server = role.name, authority = name, cause, "waiting for the keys of the authority");
-            }
-        }
-        tokio::time::sleep(ASK_AGAIN).await;
-    }
-}
-
-async fn keys(https: &HttpsClient, target: &Target) -> Result<Vec<token::VerifyingKey>, String> {
-    match https.exchange(target, "GET", "/oauth2/jwks", &[], Vec::new()).await {
-        Ok((status, body)) if status.is_success() => token::parse_jwks(&body).map_err(|error| error.to_string()),
-        Ok((status, _)) => Err(format!("it answers {status}")),
-        Err(error) => Err(error.to_string()),
-    }
-}
-
-/// Hands rotated keys to the gate: the authority publishes a new key before it signs with it, and an old one after.
-async fn follow_keys(mut issuer: token::Issuer, https: HttpsClient, target: Target, server: ServerHandle) {
-    loop {
-        tokio::time::sleep(LOOK_FOR_KEYS).await;
-        let Ok(keys) = keys(&https, &target).await else { continue };
-        if token::jwks(&keys) == token::jwks(&issuer.keys) {
-            continue;
-        }
-        issuer.keys = keys;
-        let issuers = vec![issuer.clone()];
-        let told = server.with(move |server, now| server.handle_input(Input::Issuers(issuers), now)).await;
-        if told.is_err() {
-            return;
-        }
-        tracing::info!(issuer = issuer.name, keys = issuer.keys.len(), "the keys of the authority have changed");
-    }
-}
-
-fn gate(role: &Server, uri: &str, map: ScopeMap, issuer: &token::Issuer) -> GateConfig {
-    let grace = duration(&role.last_known_good_for).unwrap_or_default();
-    let contact = Contact {
-        issuer: issuer.name.clone(),
-        timeout: duration(&role.contact_timeout).unwrap_or_default(),
-        fail_mode: match role.fail_mode {
-            ConfiguredFailMode::Closed => FailMode::Closed,
-            ConfiguredFailMode::ReadOnly => FailMode::ReadOnly,
-            ConfiguredFailMode::LastKnownGood => FailMode::LastKnownGood(grace),
-        },
-    };
-    let mut gate = GateConfig::new(uri, map);
-    gate.issuers = vec![issuer.clone()];
-    gate.contact = Some(contact);
-    gate
-}
-
-fn server_config(
-    role: &Server,
-    uri: &str,
-    (own, identity): (&Own, &Arc<ArcSwap<OwnIdentity>>),
-    up: &Up,
-    listener: &TcpListener,
-) -> Result<ServerConfig, Failure> {
-    let endpoints: Vec<_> =
-        [SecurityPolicyId::Aes256Sha256RsaPss, SecurityPolicyId::Aes128Sha256RsaOaep, SecurityPolicyId::Basic256Sha256]
-            .map(|policy| (policy, MessageSecurityMode::SignAndEncrypt))
-            .to_vec();
-    let issuer = IssuerEndpoint {
-        resource_id: uri.to_owned(),
-        authority_url: role.authority_opcua.clone(),
-        profile_uri: IssuerEndpoint::PROFILE_OPCUA.into(),
-        token_endpoint: up.authority.as_ref().map(|running| running.opcua.service.clone()),
-        authorization_endpoint: None,
-        request_types: Vec::new(),
-        scopes: Vec::new(),
-    };
-    let forms = vec![TokenForm::Clear, TokenForm::Encrypted];
-    Ok(ServerConfig {
-        application_uri: uri.to_owned(),
-        product_uri: "urn:trapkey".into(),
-        application_name: role.name.clone(),
-        endpoint_urls: vec![format!("opc.tcp://{}", listener.local_addr()?)],
-        channel: Arc::new(ChannelConfig::new(Arc::clone(identity), Arc::clone(&own.trust), endpoints.clone())),
-        endpoints,
-        identities: Identities { issued: Some(IssuedTokens { issuer, forms }), ..Identities::default() },
-        limits: ServerLimits::default(),
-        audit: AuditConfig::default(),
-        write_ranges: Vec::new(),
-    })
 }
 
 /// The simulated step that the workflow stands in.

@@ -1,0 +1,195 @@
+//! One resource server of `trapkey up`: its endpoints, its gate, and what keeps both in step with the authority.
+
+use std::net::TcpListener;
+use std::sync::Arc;
+use std::time::Duration;
+
+use access_model::ScopeMap;
+use arc_swap::ArcSwap;
+use gates::control::Subscription;
+use gates::https::{HttpsClient, Target};
+use gates::opcua::server::ServerHandle;
+use opcua_types::MessageSecurityMode;
+use pep::{Contact, FailMode, GateConfig, GateEvent};
+use plant::equipment::Station;
+use plant::station::{Running, SharedLine};
+use tokio::sync::{Notify, mpsc};
+use ua_proto::channel::ChannelConfig;
+use ua_proto::crypto::SecurityPolicyId;
+use ua_proto::pki::OwnIdentity;
+use ua_proto::server::{
+    AuditConfig, AuditFailMode, Identities, Input, IssuedTokens, IssuerEndpoint, ServerConfig, ServerLimits, TokenForm,
+};
+
+use super::{Up, listen};
+use crate::commands::own::Own;
+use crate::config::{FailMode as ConfiguredFailMode, OnFailure, Server, Simulated};
+use crate::failure::Failure;
+
+/// Pause between two attempts to reach an authority that is not there yet.
+const ASK_AGAIN: Duration = Duration::from_secs(1);
+/// How often the authority's keys are looked at.
+const LOOK_FOR_KEYS: Duration = Duration::from_secs(5);
+
+/// Starts it, once its authority has given its keys.
+pub(super) async fn start(
+    role: &Server,
+    on_failure: OnFailure,
+    snapshot: &pdp::Snapshot,
+    up: &Up,
+    process: SharedLine,
+) -> Result<Running, Failure> {
+    let own = Own::load(&role.pki)?;
+    let https = own.https()?;
+    let target = Target::parse(&role.authority).map_err(|error| Failure::from_error(&error).into_bad_input())?;
+    let missing = || Failure::bad_input(format!("the plant file has no server `{}`", role.name));
+    let (uri, server) = snapshot.plant().server(&role.name).ok_or_else(missing)?;
+    if own.uri()? != uri {
+        let ours = own.uri()?;
+        return Err(Failure::bad_input(format!("the certificate of `{}` is for `{ours}`, not for `{uri}`", role.name)));
+    }
+    let issuer = issuer(role, &https, &target).await;
+    let identity = Arc::new(ArcSwap::new(Arc::clone(&own.identity)));
+    let listener = listen(role.listen)?;
+    let (events, mut happened) = mpsc::unbounded_channel();
+    let setup = plant::station::Setup {
+        station: match role.simulate {
+            Simulated::Mixer => Station::Mixer,
+            Simulated::Reactor => Station::Reactor,
+            Simulated::Filler => Station::Filler,
+        },
+        server,
+        config: ServerConfig {
+            audit: audit_config(on_failure),
+            ..server_config(role, uri, (&own, &identity), up, &listener)?
+        },
+        listener,
+        gate: &|map| gate(role, uri, map, &issuer),
+        audit: up.audit.clone(),
+        pool: up.pool.clone(),
+        passwords: Arc::new(|_| Box::pin(async { false })),
+        line: process,
+        events,
+        pki: Some(own.store.clone()),
+    };
+    let running = plant::station::start(setup, gates::clock::now()).map_err(|error| Failure::from_error(&error))?;
+    own.keep_in_step(identity, &running.handle);
+    tokio::spawn(follow_keys(issuer.clone(), https.clone(), target.clone(), running.handle.clone()));
+    let gap = Arc::new(Notify::new());
+    let silence = duration(&role.contact_timeout)?;
+    let subscription = Subscription { https, authority: target, audience: uri.to_owned(), silence };
+    tokio::spawn(gates::control::follow(subscription, running.handle.clone(), Arc::clone(&gap)));
+    tokio::spawn(async move {
+        while let Some(event) = happened.recv().await {
+            if event == GateEvent::NeedFullList {
+                // Only a stream that runs has missed something; the next begins with the full list anyway.
+                gap.notify_waiters();
+            }
+        }
+    });
+    Ok(running)
+}
+
+fn duration(text: &str) -> Result<Duration, Failure> {
+    pdp::plant::parse_duration(text).map_err(|error| Failure::from_error(&error).into_bad_input())
+}
+
+fn audit_config(on_failure: OnFailure) -> AuditConfig {
+    let unavailable = match on_failure {
+        OnFailure::Closed => AuditFailMode::Closed,
+        OnFailure::Open => AuditFailMode::Open,
+    };
+    AuditConfig { unavailable, ..AuditConfig::default() }
+}
+
+/// The authority's keys, asked for until it answers: without them no token can be checked.
+async fn issuer(role: &Server, https: &HttpsClient, target: &Target) -> token::Issuer {
+    let name = role.authority.trim_end_matches('/').to_owned();
+    loop {
+        match keys(https, target).await {
+            Ok(keys) => return token::Issuer { name, keys, require_confirmation: true },
+            Err(cause) => {
+                tracing::warn!(server = role.name, authority = name, cause, "waiting for the keys of the authority");
+            }
+        }
+        tokio::time::sleep(ASK_AGAIN).await;
+    }
+}
+
+async fn keys(https: &HttpsClient, target: &Target) -> Result<Vec<token::VerifyingKey>, String> {
+    match https.exchange(target, "GET", "/oauth2/jwks", &[], Vec::new()).await {
+        Ok((status, body)) if status.is_success() => token::parse_jwks(&body).map_err(|error| error.to_string()),
+        Ok((status, _)) => Err(format!("it answers {status}")),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+/// Hands rotated keys to the gate: the authority publishes a new key before it signs with it, and an old one after.
+async fn follow_keys(mut issuer: token::Issuer, https: HttpsClient, target: Target, server: ServerHandle) {
+    loop {
+        tokio::time::sleep(LOOK_FOR_KEYS).await;
+        let Ok(keys) = keys(&https, &target).await else { continue };
+        if token::jwks(&keys) == token::jwks(&issuer.keys) {
+            continue;
+        }
+        issuer.keys = keys;
+        let issuers = vec![issuer.clone()];
+        let told = server.with(move |server, now| server.handle_input(Input::Issuers(issuers), now)).await;
+        if told.is_err() {
+            return;
+        }
+        tracing::info!(issuer = issuer.name, keys = issuer.keys.len(), "the keys of the authority have changed");
+    }
+}
+
+fn gate(role: &Server, uri: &str, map: ScopeMap, issuer: &token::Issuer) -> GateConfig {
+    let grace = duration(&role.last_known_good_for).unwrap_or_default();
+    let contact = Contact {
+        issuer: issuer.name.clone(),
+        timeout: duration(&role.contact_timeout).unwrap_or_default(),
+        fail_mode: match role.fail_mode {
+            ConfiguredFailMode::Closed => FailMode::Closed,
+            ConfiguredFailMode::ReadOnly => FailMode::ReadOnly,
+            ConfiguredFailMode::LastKnownGood => FailMode::LastKnownGood(grace),
+        },
+    };
+    let mut gate = GateConfig::new(uri, map);
+    gate.issuers = vec![issuer.clone()];
+    gate.contact = Some(contact);
+    gate
+}
+
+fn server_config(
+    role: &Server,
+    uri: &str,
+    (own, identity): (&Own, &Arc<ArcSwap<OwnIdentity>>),
+    up: &Up,
+    listener: &TcpListener,
+) -> Result<ServerConfig, Failure> {
+    let endpoints: Vec<_> =
+        [SecurityPolicyId::Aes256Sha256RsaPss, SecurityPolicyId::Aes128Sha256RsaOaep, SecurityPolicyId::Basic256Sha256]
+            .map(|policy| (policy, MessageSecurityMode::SignAndEncrypt))
+            .to_vec();
+    let issuer = IssuerEndpoint {
+        resource_id: uri.to_owned(),
+        authority_url: role.authority_opcua.clone(),
+        profile_uri: IssuerEndpoint::PROFILE_OPCUA.into(),
+        token_endpoint: up.authority.as_ref().map(|running| running.opcua.service.clone()),
+        authorization_endpoint: None,
+        request_types: Vec::new(),
+        scopes: Vec::new(),
+    };
+    let forms = vec![TokenForm::Clear, TokenForm::Encrypted];
+    Ok(ServerConfig {
+        application_uri: uri.to_owned(),
+        product_uri: "urn:trapkey".into(),
+        application_name: role.name.clone(),
+        endpoint_urls: vec![format!("opc.tcp://{}", listener.local_addr()?)],
+        channel: Arc::new(ChannelConfig::new(Arc::clone(identity), Arc::clone(&own.trust), endpoints.clone())),
+        endpoints,
+        identities: Identities { issued: Some(IssuedTokens { issuer, forms }), ..Identities::default() },
+        limits: ServerLimits::default(),
+        audit: AuditConfig::default(),
+        write_ranges: Vec::new(),
+    })
+}
