@@ -1,5 +1,7 @@
 //! Reading, writing, calling, browsing: each tries once more with a fresh token when it was denied (P0 section 3).
 
+use std::pin::Pin;
+
 use gates::opcua::client::CallError;
 use opcua_types::{
     AttributeId, CallMethodRequest, CallMethodResult, CallRequest, CallResponse, DataValue, NodeId, ReadRequest,
@@ -14,6 +16,9 @@ use crate::nodes;
 
 /// Most items in one request; more are split. Servers that allow fewer say Bad_TooManyOperations.
 const BATCH: usize = 1_000;
+
+/// One attempt. Boxed, so that what is built on it can be spawned.
+type Sending<'a, T> = Pin<Box<dyn Future<Output = Result<T, ClientError>> + Send + 'a>>;
 
 impl Client {
     /// The values of nodes, in order. What could not be read has a bad status.
@@ -35,7 +40,7 @@ impl Client {
     /// The service as a whole fails.
     pub async fn read_attributes(&self, items: Vec<ReadValueId>) -> Result<Vec<DataValue>, ClientError> {
         let denied = |value: &DataValue| value.status() == StatusCode::BadUserAccessDenied;
-        self.each(items, async |items| self.read_once(items).await, denied).await
+        self.each(items, |items| Box::pin(self.read_once(items)), denied).await
     }
 
     async fn read_once(&self, items: Vec<ReadValueId>) -> Result<Vec<DataValue>, ClientError> {
@@ -63,12 +68,8 @@ impl Client {
             value: DataValue { value: Some(value), ..DataValue::null() },
         };
         let items = values.into_iter().map(item).collect();
-        self.each(
-            items,
-            async |items| self.write_once(items).await,
-            |status| *status == StatusCode::BadUserAccessDenied,
-        )
-        .await
+        self.each(items, |items| Box::pin(self.write_once(items)), |status| *status == StatusCode::BadUserAccessDenied)
+            .await
     }
 
     async fn write_once(&self, items: Vec<WriteValue>) -> Result<Vec<StatusCode>, ClientError> {
@@ -90,7 +91,7 @@ impl Client {
     ) -> Result<CallMethodResult, ClientError> {
         let item = CallMethodRequest { object_id: object, method_id: method, input_arguments: Some(inputs) };
         let denied = |result: &CallMethodResult| result.status_code == StatusCode::BadUserAccessDenied;
-        let results = self.each(vec![item], async |items| self.call_once(items).await, denied).await?;
+        let results = self.each(vec![item], |items| Box::pin(self.call_once(items)), denied).await?;
         results.into_iter().next().ok_or(ClientError::WrongCount { got: 0, asked: 1 })
     }
 
@@ -106,7 +107,7 @@ impl Client {
     /// # Errors
     /// The node is unknown, hidden, or the service fails.
     pub async fn browse(&self, node: &NodeId) -> Result<Vec<ReferenceDescription>, ClientError> {
-        self.whole(async || nodes::browse(&self.core.session, node.clone(), None).await).await
+        self.whole(|| Box::pin(nodes::browse(&self.core.session, node.clone(), None))).await
     }
 
     /// The node at the end of a path like `2:Line/2:Mixer/2:Speed` from `start`; `None` when it leads nowhere, or to
@@ -116,7 +117,7 @@ impl Client {
     /// The path is malformed or the service fails.
     pub async fn translate(&self, start: &NodeId, path: &str) -> Result<Option<NodeId>, ClientError> {
         let steps = [nodes::path(path)?];
-        let found = self.whole(async || nodes::translate(&self.core.session, start, &steps).await).await?;
+        let found = self.whole(|| Box::pin(nodes::translate(&self.core.session, start, &steps))).await?;
         Ok(found.into_iter().next().flatten())
     }
 
@@ -139,16 +140,20 @@ impl Client {
     }
 
     /// Sends items in batches; those that were denied once more with a fresh token.
-    async fn each<I: Clone, O>(
+    async fn each<'a, I: Clone + Send + Sync, O: Send + 'a>(
         &self,
         items: Vec<I>,
-        send: impl AsyncFn(Vec<I>) -> Result<Vec<O>, ClientError>,
-        denied: impl Fn(&O) -> bool,
+        send: impl Fn(Vec<I>) -> Sending<'a, Vec<O>> + Send + Sync,
+        denied: impl Fn(&O) -> bool + Send + Sync,
     ) -> Result<Vec<O>, ClientError> {
         let mut results = Vec::with_capacity(items.len());
         for batch in items.chunks(BATCH) {
             let seen = self.core.generation();
-            let mut answers = self.whole(async || counted(send(batch.to_vec()).await?, batch.len())).await?;
+            let act = || -> Sending<'a, Vec<O>> {
+                let (sending, asked) = (send(batch.to_vec()), batch.len());
+                Box::pin(async move { counted(sending.await?, asked) })
+            };
+            let mut answers = self.whole(act).await?;
             let refused: Vec<usize> =
                 answers.iter().enumerate().filter(|(_, answer)| denied(answer)).map(|(at, _)| at).collect();
             if !refused.is_empty() && self.core.refresh(seen).await.is_ok() {
@@ -167,7 +172,7 @@ impl Client {
     }
 
     /// Does something; once more with a fresh token when the service as a whole was denied.
-    async fn whole<T>(&self, act: impl AsyncFn() -> Result<T, ClientError>) -> Result<T, ClientError> {
+    async fn whole<'a, T: Send>(&self, act: impl Fn() -> Sending<'a, T> + Send + Sync) -> Result<T, ClientError> {
         let seen = self.core.generation();
         match act().await {
             Err(error) if is_denial(&error) => match self.core.refresh(seen).await {
@@ -189,4 +194,30 @@ fn is_denial(error: &ClientError) -> bool {
 
 fn counted<T>(results: Vec<T>, asked: usize) -> Result<Vec<T>, ClientError> {
     if results.len() == asked { Ok(results) } else { Err(ClientError::WrongCount { got: results.len(), asked }) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{ClientOptions, WatchOptions};
+
+    #[test]
+    fn everything_a_client_does_can_be_spawned() {
+        fn spawned<T: Send>(_never_polled: T) {}
+        async fn life(options: ClientOptions) -> Result<(), ClientError> {
+            let client = Client::connect(options).await?;
+            let node = NodeId::null();
+            client.read(std::slice::from_ref(&node)).await?;
+            client.write(vec![(node.clone(), Variant::Empty)]).await?;
+            client.call(node.clone(), node.clone(), Vec::new()).await?;
+            client.browse(&node).await?;
+            client.translate(&node, "1:A").await?;
+            client.watch(std::slice::from_ref(&node), WatchOptions::default()).await?.next().await;
+            client.close().await;
+            Ok(())
+        }
+        let uri = String::from("urn:test");
+        let application = crate::ClientApplication { uri: uri.clone(), product_uri: uri.clone(), name: uri };
+        spawned(life(ClientOptions::new("opc.tcp://localhost", application)));
+    }
 }
