@@ -160,6 +160,11 @@ impl Gate {
         self.record(grant).map(|record| &record.facts)
     }
 
+    /// Every grant that is not gone yet, for operators: who is here, under which token.
+    pub fn grants(&self) -> impl Iterator<Item = (GrantId, &GrantFacts)> {
+        self.ids().filter_map(|id| Some((id, self.claims(id)?)))
+    }
+
     /// Ends a grant whose session is gone. Nothing is reported; a grant that is gone already stays so.
     pub fn release(&mut self, grant: GrantId) {
         self.forget(grant);

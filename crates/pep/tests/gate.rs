@@ -46,6 +46,7 @@ fn a_token_grants_what_it_says_and_public() {
     }
     assert_eq!(gate.role_permissions(grant, ScopeIndex(1), now), [("Operator", READ | Rights::WRITE)]);
     assert_eq!(gate.claims(grant).unwrap().subject, "maria");
+    assert_eq!(gate.grants().map(|(id, facts)| (id, facts.subject.as_str())).collect::<Vec<_>>(), [(grant, "maria")]);
     assert_eq!(gate.standing(grant, now), Standing::Live { until: now.mono + seconds(300) });
 }
 

@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use access_model::{Action, AuditKind, Epoch, Outcome, UnixTime};
 use opcua_types::{
-    AttributeId, CallMethodRequest, CallRequest, CreateMonitoredItemsRequest, CreateSubscriptionRequest,
-    DataChangeNotification, DataValue, MonitoredItemCreateRequest, MonitoringMode, MonitoringParameters, NodeId,
-    PublishRequest, ReadRequest, ReadValueId, StatusCode, TimestampsToReturn, Variant, WriteRequest, WriteValue,
+    AttributeId, BrowseDescription, BrowseDirection, BrowseRequest, CallMethodRequest, CallRequest,
+    CreateMonitoredItemsRequest, CreateSubscriptionRequest, DataChangeNotification, DataValue,
+    MonitoredItemCreateRequest, MonitoringMode, MonitoringParameters, NodeId, PublishRequest, ReadRequest, ReadValueId,
+    StatusCode, TimestampsToReturn, Variant, WriteRequest, WriteValue,
 };
 use pep::{Contact, FailMode};
 use testkit::keys::{AUTHORITY, CLIENT_A, CLIENT_B, SERVER, SERVER_URI, trusting};
@@ -37,6 +38,9 @@ pub enum Step {
         life: u64,
     },
     Read(usize),
+    /// What the server says that the session may do.
+    ReadAccess(usize),
+    Browse(usize),
     Write {
         client: usize,
         scope: u32,
@@ -73,6 +77,8 @@ pub enum Step {
 #[derive(Clone, Debug)]
 enum Asked {
     Read,
+    Access,
+    Browse,
     Write {
         scope: u32,
     },
@@ -91,6 +97,8 @@ struct Client {
     grant: Option<Grant>,
     current: Minted,
     trying: Option<Minted>,
+    /// The last token that was refused; the client may come back to it.
+    refused: Option<Minted>,
     asked: BTreeMap<CallId, Asked>,
     subscription: Option<u32>,
     /// Items of the subscription, by handle.
@@ -179,6 +187,7 @@ impl Life {
             grant: None,
             current: token,
             trying: None,
+            refused: None,
             asked: BTreeMap::new(),
             subscription: None,
             items: BTreeSet::new(),
@@ -227,7 +236,18 @@ impl Life {
                 self.session(client).reactivate(credential(&token), now);
                 self.world.run();
             }
-            Step::Read(client) => self.read(client),
+            Step::Read(client) => self.read(client, AttributeId::Value, Asked::Read),
+            Step::ReadAccess(client) => self.read(client, AttributeId::UserAccessLevel, Asked::Access),
+            Step::Browse(client) => {
+                let objects = BrowseDescription {
+                    node_id: NodeId::new(0, 85_u32),
+                    browse_direction: BrowseDirection::Forward,
+                    result_mask: 63,
+                    ..BrowseDescription::default()
+                };
+                let request = BrowseRequest { nodes_to_browse: Some(vec![objects]), ..BrowseRequest::default() };
+                self.ask(client, request, Asked::Browse);
+            }
             Step::Write { client, scope } => self.write(client, scope),
             Step::Call { client, scope } => {
                 let call = CallMethodRequest {
@@ -339,10 +359,10 @@ impl Life {
         self.world.run();
     }
 
-    fn read(&mut self, client: usize) {
+    fn read(&mut self, client: usize, attribute: AttributeId, asked: Asked) {
         let nodes = variables().map(|(scope, which)| ReadValueId {
             node_id: variable_id(scope, which),
-            attribute_id: AttributeId::Value as u32,
+            attribute_id: attribute as u32,
             ..ReadValueId::default()
         });
         let request = ReadRequest {
@@ -350,7 +370,7 @@ impl Life {
             nodes_to_read: Some(nodes.collect()),
             ..ReadRequest::default()
         };
-        self.ask(client, request, Asked::Read);
+        self.ask(client, request, asked);
     }
 
     fn write(&mut self, client: usize, scope: u32) {

@@ -1,4 +1,4 @@
-//! Random lives of a server and its clients: connect, activate, read, write, call, subscribe, renew, revoke, narrow,
+//! Random lives of a server and its clients: connect, activate, read, browse, write, call, subscribe, renew, revoke, narrow,
 //! expire, lose and find the authority, cut and reconnect. After every step the invariants of DESIGN section 3 hold:
 //!
 //! 1. what was forwarded is in the audit exactly once;
@@ -24,6 +24,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     let step = prop_oneof![
         2 => (client.clone(), held(), 5..90_u64).prop_map(|(client, held, life)| Step::Renew { client, held, life }),
         4 => client.clone().prop_map(Step::Read),
+        2 => client.clone().prop_map(Step::ReadAccess),
+        2 => client.clone().prop_map(Step::Browse),
         2 => (client.clone(), 1..4_u32).prop_map(|(client, scope)| Step::Write { client, scope }),
         2 => (client.clone(), 1..4_u32).prop_map(|(client, scope)| Step::Call { client, scope }),
         2 => Just(Step::AnswerCalls),

@@ -58,10 +58,7 @@ impl Life {
         let now = self.world.now();
         match event {
             ClientEvent::Activated(activated) => {
-                let token = match self.clients[client].trying.take() {
-                    Some(token) => token,
-                    None => self.clients[client].current.clone(),
-                };
+                let token = self.token_at_the_gate(client);
                 assert!(self.in_step, "a token is accepted while the gate cannot know whether it was revoked");
                 assert!(!self.revoked.contains(&token.id), "a revoked token is accepted");
                 assert!(token.is_in_time(now), "a token out of its time is accepted");
@@ -77,6 +74,7 @@ impl Life {
             }
             ClientEvent::Refused(_) => {
                 let tried = self.clients[client].trying.take();
+                self.clients[client].refused = tried.clone().or(self.clients[client].refused.take());
                 let good = |token: &Minted| !self.revoked.contains(&token.id) && token.is_in_time(now);
                 assert!(!(self.in_step && tried.as_ref().is_some_and(good)), "a good token is refused");
             }
@@ -103,6 +101,16 @@ impl Life {
         }
     }
 
+    /// The token that was just accepted: of those the client may have sent, the newest that the gate holds.
+    fn token_at_the_gate(&mut self, client: usize) -> Minted {
+        let held: BTreeSet<&str> =
+            self.world.server.gate().grants().filter_map(|(_, facts)| facts.id.as_deref()).collect();
+        let known = &mut self.clients[client];
+        let sent = [known.trying.take(), known.refused.clone(), Some(known.current.clone())];
+        let mut accepted = sent.into_iter().flatten().filter(|token| held.contains(token.id.as_str()));
+        accepted.next().expect("the gate holds the token of an activated session")
+    }
+
     /// Whether the client's session is live and the gate serves it.
     pub(super) fn is_served(&self, client: usize) -> bool {
         self.in_step && self.clients[client].grant.as_ref().is_some_and(Grant::is_live)
@@ -120,6 +128,27 @@ impl Life {
                     let wanted = self.may(client, scope, Action::Read).then(|| self.values[&(scope, which)]);
                     assert_eq!(number(&value), wanted, "client {client} reads {scope}/{which}: {value:?}");
                     self.seen.read += u64::from(wanted.is_some());
+                }
+            }
+            (Asked::Access, Response::Read(response)) => {
+                for ((scope, which), value) in variables().zip(response.results.unwrap_or_default()) {
+                    let bit = |action, bit| if self.may(client, scope, action) { bit } else { 0 };
+                    let wanted = bit(Action::Read, 1) | bit(Action::Write, 2);
+                    let wanted = self.may(client, scope, Action::Browse).then_some(wanted);
+                    let told = match value.value {
+                        Some(Variant::Byte(level)) => Some(level & 3),
+                        _ => None,
+                    };
+                    assert_eq!(told, wanted, "client {client} is told what it may do with {scope}/{which}");
+                }
+            }
+            (Asked::Browse, Response::Browse(response)) => {
+                let found =
+                    response.results.into_iter().flatten().flat_map(|result| result.references.unwrap_or_default());
+                let names: BTreeSet<String> = found.map(|reference| reference.browse_name.name.to_string()).collect();
+                for (scope, name) in (1..).zip(SCOPES) {
+                    let wanted = self.may(client, scope, Action::Browse);
+                    assert_eq!(names.contains(name), wanted, "client {client} sees `{name}` among {names:?}");
                 }
             }
             (Asked::Write { scope }, Response::Write(response)) => {
