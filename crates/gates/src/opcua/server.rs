@@ -10,7 +10,7 @@ use std::net::{SocketAddr, TcpListener};
 use std::rc::Rc;
 use std::thread;
 
-use access_model::{AuditRecord, Mono, Now, Reason, Refusal};
+use access_model::{Actor, AuditKind, AuditRecord, Mono, Now, Outcome, Reason, Refusal, UnixTime};
 use pep::Identity;
 use tokio::sync::{Notify, mpsc, oneshot};
 use tokio::task::LocalSet;
@@ -112,6 +112,8 @@ pub(super) struct Running {
     audit: AuditSink,
     pool: Pool,
     done: mpsc::UnboundedSender<(ua_proto::JobId, ua_proto::JobOutcome)>,
+    /// Audit records that found no room since the last that did.
+    lost: Cell<u64>,
     armed: Cell<Mono>,
     rearm: Notify,
 }
@@ -129,6 +131,7 @@ async fn run(listener: TcpListener, server: Server, shell: Shell, queue: mpsc::R
         audit: shell.audit,
         pool: shell.pool,
         done,
+        lost: Cell::new(0),
         armed: Cell::new(Mono::NEVER),
         rearm: Notify::new(),
     });
@@ -260,10 +263,33 @@ impl Running {
         }
     }
 
+    /// Records that found no room leave a gap; the first that finds room again is preceded by their number.
+    fn own_up(&self, at: UnixTime) {
+        let lost = self.lost.get();
+        if lost == 0 {
+            return;
+        }
+        let record = AuditRecord {
+            at,
+            kind: AuditKind::FailMode,
+            actor: Actor::default(),
+            object: "audit".into(),
+            outcome: Outcome::Denied(Reason::AuditUnavailable),
+            detail: format!("{lost} records found no room on the way to the ledger and are lost"),
+            count: lost,
+            epoch: None,
+        };
+        if self.audit.try_send(AuditRequest { record, ack: None }).is_ok() {
+            self.lost.set(0);
+        }
+    }
+
     fn record(self: &Rc<Self>, id: Option<AuditId>, record: AuditRecord) {
+        self.own_up(record.at);
         let Some(id) = id else {
             if self.audit.try_send(AuditRequest { record, ack: None }).is_err() {
                 tracing::error!("an audit record was lost: the way to the ledger is full");
+                self.lost.set(self.lost.get().saturating_add(1));
             }
             return;
         };

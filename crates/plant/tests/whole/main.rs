@@ -10,6 +10,7 @@ mod common;
 mod authority;
 mod deaf;
 mod flood;
+mod gap;
 mod kill;
 mod ledger;
 mod process;
