@@ -33,12 +33,13 @@ impl Life {
         self.count_forwarded();
     }
 
-    /// Calls under way when the grant is over are remembered as such.
+    /// Calls under way when the grant is over are remembered as such. One that still waits for the ledger is not under way:
+    /// it is decided again before it is forwarded.
     fn note_calls(&mut self, client: usize) {
         let live = self.clients[client].grant.as_ref().is_some_and(Grant::is_live);
         for asked in self.clients[client].asked.values_mut() {
             if let Asked::Call { over, .. } = asked {
-                *over |= !live;
+                *over |= !live && !self.slow_ledger;
             }
         }
     }
