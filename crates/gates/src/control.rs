@@ -10,6 +10,7 @@ use std::time::Duration;
 use bytes::{Buf, Bytes, BytesMut};
 use http_body_util::BodyExt;
 use hyper::StatusCode;
+use pep::FailState;
 use tokio::sync::Notify;
 use ua_proto::server::Input;
 
@@ -92,9 +93,19 @@ async fn until_ended(
     loop {
         tokio::select! {
             ended = &mut reading => return ended,
-            () = gap.notified() => if heard.load(Ordering::Relaxed) { return StreamEnded::Gap },
+            () = gap.notified() => match missing(server, heard).await {
+                Ok(false) => {}
+                Ok(true) => return StreamEnded::Gap,
+                Err(stopped) => return StreamEnded::Stopped(stopped),
+            },
         }
     }
+}
+
+/// Whether the gate still misses updates; it may have asked before the list came that it has by now.
+async fn missing(server: &ServerHandle, heard: &AtomicBool) -> Result<bool, Stopped> {
+    let state = server.with(|server, now| server.gate().fail_state(now)).await?;
+    Ok(heard.load(Ordering::Relaxed) && state != FailState::InStep)
 }
 
 async fn stream(subscription: &Subscription, server: &ServerHandle, heard: &AtomicBool) -> StreamEnded {
