@@ -139,8 +139,8 @@ impl Pair {
             let sent = self.client.outgoing().map(std::mem::take).unwrap_or_default();
             self.now.mono = self.now.mono + Duration::from_micros(50);
             serve(&mut self.server, &sent, &mut self.answer, self.now);
-            let answer = std::mem::take(&mut self.answer);
-            self.client.receive(&answer, self.now, &mut self.entropy);
+            self.client.receive(&self.answer, self.now, &mut self.entropy);
+            self.answer.clear();
         }
         Err("the client waits in vain".into())
     }

@@ -93,7 +93,7 @@ async fn revocations(
         // Some moment of the cycle in which values flow.
         let moment = Duration::from_micros(u64::from(20_000 + random.below(20_000)));
         watcher.watch_for(moment).await?;
-        watcher.values_flowed()?;
+        watcher.values_flow().await?;
         let mut acknowledged = admin.revoke(id)?;
         let told = loop {
             tokio::select! {
@@ -216,12 +216,17 @@ impl Watcher {
         }
     }
 
-    /// Both ways were open before the revocation, or the lag would mean nothing.
-    fn values_flowed(&mut self) -> Result<(), Failed> {
-        let flowed = (std::mem::take(&mut self.values_read), std::mem::take(&mut self.values_notified));
-        if flowed.0 == 0 || flowed.1 == 0 {
-            return Err(format!("{} values were read and {} notified before a revocation", flowed.0, flowed.1).into());
+    /// Both ways must be open before the revocation, or the lag would mean nothing. On a busy machine that takes a while.
+    async fn values_flow(&mut self) -> Result<(), Failed> {
+        let stopwatch = Stopwatch::start();
+        while self.values_read == 0 || self.values_notified == 0 {
+            if stopwatch.seconds() > 2.0 {
+                let (read, notified) = (self.values_read, self.values_notified);
+                return Err(format!("{read} values were read and {notified} notified before a revocation").into());
+            }
+            self.watch_for(AFTER).await?;
         }
+        (self.values_read, self.values_notified) = (0, 0);
         Ok(())
     }
 

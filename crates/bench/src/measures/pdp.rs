@@ -81,31 +81,25 @@ fn plant(entities: u32) -> Plant {
     Plant { text, persons, servers, scopes }
 }
 
-/// Microseconds a decision, one figure a run.
-fn measure(entities: u32, runs: usize) -> Vec<f64> {
-    let plant = plant(entities);
-    let sources = Sources { plant: &plant.text, policies: POLICIES, workflow: Some(WORKFLOW) };
-    let snapshot = Snapshot::load(sources, &token::map_digest, Epoch(1)).expect("the plant of the measure is valid");
-    let mut random = Random::new(u64::from(entities));
-    let mut one = |snapshot: &Snapshot, step: u32| {
-        let server = random.below(plant.servers);
-        let request = AccessRequest {
-            principal: Principal {
-                person: Some(format!("p{}", random.below(plant.persons))),
-                roles: vec!["operator".into()],
-                ..Principal::default()
-            },
-            action: if step.is_multiple_of(2) { Action::Write } else { Action::Read },
-            server: format!("urn:v{server}"),
-            scope: format!("c{}", random.below(plant.scopes)),
-            at: UnixTime::from_seconds(1_800_000_000),
-            break_glass: None,
-        };
-        black_box(pdp::decide(snapshot, black_box(&request)));
-    };
-    let mut figures = Vec::new();
-    for run in 0..=runs {
-        let mut snapshot = snapshot.clone();
+/// A plant under measurement.
+struct Subject {
+    plant: Plant,
+    snapshot: Snapshot,
+    random: Random,
+}
+
+impl Subject {
+    fn new(entities: u32) -> Self {
+        let plant = plant(entities);
+        let sources = Sources { plant: &plant.text, policies: POLICIES, workflow: Some(WORKFLOW) };
+        let snapshot =
+            Snapshot::load(sources, &token::map_digest, Epoch(1)).expect("the plant of the measure is valid");
+        Self { plant, snapshot, random: Random::new(u64::from(entities)) }
+    }
+
+    /// Microseconds a decision, over one run.
+    fn run(&mut self) -> f64 {
+        let mut snapshot = self.snapshot.clone();
         let stopwatch = Stopwatch::start();
         for step in 0..DECISIONS {
             // The marking moves while decisions are made, as it does in a plant.
@@ -113,15 +107,27 @@ fn measure(entities: u32, runs: usize) -> Vec<f64> {
                 let transition = if step.is_multiple_of(2_000) { "start" } else { "end" };
                 snapshot = snapshot.fire(transition, Epoch(u64::from(step))).expect("the transition is enabled");
             }
-            one(&snapshot, step);
+            self.decide(&snapshot, step);
         }
-        let micros = stopwatch.seconds() * 1e6 / f64::from(DECISIONS);
-        // The first run warms caches and is not counted.
-        if run > 0 {
-            figures.push(micros);
-        }
+        stopwatch.seconds() * 1e6 / f64::from(DECISIONS)
     }
-    figures
+
+    fn decide(&mut self, snapshot: &Snapshot, step: u32) {
+        let server = self.random.below(self.plant.servers);
+        let request = AccessRequest {
+            principal: Principal {
+                person: Some(format!("p{}", self.random.below(self.plant.persons))),
+                roles: vec!["operator".into()],
+                ..Principal::default()
+            },
+            action: if step.is_multiple_of(2) { Action::Write } else { Action::Read },
+            server: format!("urn:v{server}"),
+            scope: format!("c{}", self.random.below(self.plant.scopes)),
+            at: UnixTime::from_seconds(1_800_000_000),
+            break_glass: None,
+        };
+        black_box(pdp::decide(snapshot, black_box(&request)));
+    }
 }
 
 /// Takes both measures.
@@ -129,8 +135,20 @@ fn measure(entities: u32, runs: usize) -> Vec<f64> {
 /// # Errors
 /// They cannot be kept.
 pub fn run(bench: &mut Bench) -> Result<(), Failed> {
-    let large = measure(12_000, bench.runs);
-    let small = measure(120, bench.runs);
+    let (mut many, mut few) = (Subject::new(12_000), Subject::new(120));
+    // The first run warms caches and is not counted; then they take turns, so that a busy moment meets both.
+    many.run();
+    few.run();
+    let (mut large, mut small) = (Vec::new(), Vec::new());
+    for run in 0..bench.runs {
+        if run % 2 == 0 {
+            large.push(many.run());
+            small.push(few.run());
+        } else {
+            small.push(few.run());
+            large.push(many.run());
+        }
+    }
     let growth: Vec<f64> = large.iter().zip(&small).map(|(large, small)| large / small).collect();
     bench.alone("pdp.decide.12000", "us", &large, 8.0, "pdp")?;
     bench.alone("pdp.decide.growth", "of the 120-entity figure", &growth, 1.2, "pdp")
