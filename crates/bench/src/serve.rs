@@ -182,7 +182,7 @@ fn gate(folder: &Path, authority: Option<&str>) -> Result<GateConfig, Failed> {
 /// Variables with unique names of 12 to 24 characters, 1,000 a folder, spread over all scopes.
 fn space(nodes: u32) -> Result<Space, Failed> {
     let mut space = Space::new(SpaceConfig { application_uri: SERVER_URI.into(), namespaces: vec![NAMESPACE.into()] })?;
-    space.set_server_facts(ServerFacts { auditing: true, ..ServerFacts::default() });
+    space.set_server_facts(ServerFacts::default());
     let mut names = Names(0x9e37_79b9_7f4a_7c15);
     let mut folder = ns0::OBJECTS;
     for nth in 0..nodes {

@@ -138,7 +138,8 @@ fn facts(config: &ServerConfig, started: UnixTime) -> ServerFacts {
         version: env!("CARGO_PKG_VERSION").into(),
         started,
         build_date: started,
-        auditing: true,
+        // Server.Auditing tells of audit *events*, which the server does not send; its records go to the ledger.
+        auditing: false,
         limits: config.limits.operations,
         ..ServerFacts::default()
     }
