@@ -73,7 +73,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     gate.local = vec![grant(Who::Anonymous, Rights::ALL), grant(Who::Authenticated, Rights::ALL)];
     let now = clock::now();
     let config = config(port, &uri, own, trust);
-    let server = Server::new(config, space, Gate::new(gate, now)?, Box::new(token::SystemEntropy::default()));
+    let mut server = Server::new(config, space, Gate::new(gate, now)?, Box::new(token::SystemEntropy::default()));
+    // Every value has its source timestamp before the first client can come.
+    server.handle_input(Input::SetValue { node: ticks, value: DataValue::value_only(0_u32) }, now);
     let listener = TcpListener::bind(("127.0.0.1", port))?;
     let (audit, mut records) = mpsc::channel::<AuditRequest>(1_024);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;

@@ -5,6 +5,7 @@ use std::net::IpAddr;
 
 use access_model::{Thumbprint, UnixTime};
 use aws_lc_rs::digest;
+use x509_parser::asn1_rs::BitString;
 use x509_parser::certificate::X509Certificate;
 use x509_parser::extensions::{GeneralName, ParsedExtension, X509Extension};
 use x509_parser::pem::Pem;
@@ -247,7 +248,8 @@ impl Eq for Certificate {}
 fn parse_one(bytes: &[u8]) -> Result<(&[u8], Certificate), InvalidCertificate> {
     let (rest, parsed) = X509Certificate::from_der(bytes).map_err(|_| InvalidCertificate::Malformed)?;
     let tbs = &parsed.tbs_certificate;
-    if parsed.signature_algorithm != tbs.signature {
+    let one_form = has_one_form(parsed.as_raw(), tbs.as_ref(), &parsed.signature_value);
+    if !one_form || parsed.signature_algorithm != tbs.signature {
         return Err(InvalidCertificate::Malformed);
     }
     let (names, usage) = read_extensions(&parsed)?;
@@ -274,6 +276,30 @@ fn parse_one(bytes: &[u8]) -> Result<(&[u8], Certificate), InvalidCertificate> {
         der,
     };
     Ok((rest, certificate))
+}
+
+/// Whether nothing outside the signed part of a certificate or list could be written otherwise (X.690 §10): the shortest
+/// headers, the algorithm as the signed part writes it, and a signature of whole bytes. So one signature has one thumbprint.
+pub(super) fn has_one_form(der: &[u8], signed: &[u8], signature: &BitString<'_>) -> bool {
+    let mut bits = vec![0];
+    bits.extend_from_slice(&signature.data);
+    let bits = element(0x03, &bits);
+    let body = (2..=5).find_map(|header| der.get(header..).filter(|body| element(0x30, body) == der));
+    let algorithm = body.and_then(|body| body.strip_prefix(signed)?.strip_suffix(bits.as_slice()));
+    algorithm.is_some_and(|written| !written.is_empty() && signed.windows(written.len()).any(|inner| inner == written))
+}
+
+/// One DER element with a length of the shortest form.
+fn element(tag: u8, content: &[u8]) -> Vec<u8> {
+    let length = content.len().to_be_bytes();
+    let short = length.iter().position(|byte| *byte != 0).and_then(|from| length.get(from..)).unwrap_or(&[0]);
+    let mut der = vec![tag];
+    if content.len() > 0x7f {
+        der.push(0x80 | u8::try_from(short.len()).unwrap_or(0x7f));
+    }
+    der.extend_from_slice(short);
+    der.extend_from_slice(content);
+    der
 }
 
 /// A serial number without its leading zeros, so that two encodings of one number are equal.

@@ -473,6 +473,20 @@ fn names_with_odd_letters_do_not_break_the_subject() {
     assert!(self_signed(&params, &key(2048, 1)).subject().contains("CN=one"));
 }
 
+/// RFC 5280 §4.1.1 has two fields outside the signed part; whoever could write them otherwise could give one signature
+/// many thumbprints.
+#[test]
+fn what_is_not_signed_has_one_form() {
+    let one = identity("one", 2048, 1);
+    let (der, (signed, _, signature)) = (one.certificate.der(), one.certificate.signature());
+    let unsigned = (0..4).chain(4 + signed.len()..der.len() - signature.len());
+    for (at, flip) in unsigned.flat_map(|at| (1..=u8::MAX).map(move |flip| (at, flip))) {
+        let mut changed = der.to_vec();
+        changed[at] ^= flip;
+        assert!(Certificate::from_der(&changed).is_err(), "byte {at} changed by {flip}");
+    }
+}
+
 proptest! {
     #[test]
     fn no_bytes_make_parsing_panic(bytes in prop::collection::vec(any::<u8>(), 0..300)) {

@@ -9,7 +9,7 @@ use x509_parser::prelude::FromDer;
 use x509_parser::revocation_list::CertificateRevocationList;
 
 use super::Certificate;
-use super::certificate::trim_serial;
+use super::certificate::{has_one_form, trim_serial};
 
 /// A trust list that is swapped as a whole when files change.
 pub type SharedTrust = Arc<ArcSwap<TrustList>>;
@@ -60,13 +60,15 @@ impl Crl {
     /// Parses a DER list.
     ///
     /// # Errors
-    /// When it is none, or has a critical extension: such a list speaks of only some certificates (RFC 5280 §5.2).
+    /// When it is none, is not in the one form of DER, or has a critical extension: such a list speaks of only some
+    /// certificates (RFC 5280 §5.2).
     pub fn from_der(der: &[u8]) -> Result<Self, InvalidCrl> {
         let (rest, parsed) = CertificateRevocationList::from_der(der).map_err(|_| InvalidCrl)?;
         let tbs = &parsed.tbs_cert_list;
         let partial = tbs.extensions().iter().any(|extension| extension.critical)
             || tbs.revoked_certificates.iter().any(|entry| entry.extensions().iter().any(|e| e.critical));
-        if !rest.is_empty() || partial || parsed.signature_algorithm != tbs.signature {
+        let one_form = has_one_form(der, tbs.as_ref(), &parsed.signature_value);
+        if !rest.is_empty() || partial || !one_form || parsed.signature_algorithm != tbs.signature {
             return Err(InvalidCrl);
         }
         let mut revoked: Vec<Vec<u8>> =
