@@ -83,6 +83,22 @@ pub struct LocalGrant {
     pub rights: Vec<(Rights, LocalScopes)>,
 }
 
+/// The one check that a gate leaves out. `trapkey demo --danger-without` and tests use it to see that its absence is
+/// noticed; no configuration reaches it: `xtask tidy` lists who may name it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum DangerWithout {
+    /// None: everything is checked.
+    #[default]
+    Nothing,
+    /// A check of the token by itself. Without `Audience` the scope map that the token indexes is not compared either:
+    /// both say which server it is for.
+    Token(token::DangerWithout),
+    /// The channel need not be the one that the token is bound to (`cnf`).
+    Confirmation,
+    /// Every token gives every right.
+    Rights,
+}
+
 /// How a gate is set up.
 #[derive(Clone, Debug)]
 pub struct GateConfig {
@@ -108,6 +124,8 @@ pub struct GateConfig {
     pub ask: bool,
     /// The authority whose control stream this gate listens to; `None` for a gate that validates tokens alone.
     pub contact: Option<Contact>,
+    /// What is not checked: nothing, but in demonstrations of what a check is for.
+    pub danger_without: DangerWithout,
 }
 
 impl GateConfig {
@@ -125,6 +143,7 @@ impl GateConfig {
             local: Vec::new(),
             ask: false,
             contact: None,
+            danger_without: DangerWithout::Nothing,
         }
     }
 }

@@ -96,7 +96,7 @@ impl Gate {
     pub fn new(config: GateConfig, now: Now) -> Result<Self, InvalidGate> {
         config.check()?;
         let locals = Locals::new(&config)?;
-        let mut tables = Tables::new(token::map_digest(&config.map), config.map.len());
+        let mut tables = Tables::new(token::map_digest(&config.map), config.map.len(), config.danger_without);
         let nothing = tables.for_local([]).map_err(|_| InvalidGate::NoAudience)?;
         let standby = config.contact.clone().map(|contact| Standby::new(contact, config.max_remembered, now));
         let mut gate = Self {

@@ -39,6 +39,15 @@ pub struct RawSession {
     pub policy_id: UAString,
 }
 
+/// What the parts of an activation are made for.
+#[derive(Clone, Copy, Debug)]
+pub struct Nonces<'a> {
+    /// The nonce inside the encrypted token.
+    pub secret: &'a ByteString,
+    /// The nonce that the application signs.
+    pub signature: &'a ByteString,
+}
+
 fn broken(why: impl std::fmt::Display) -> io::Error {
     io::Error::other(why.to_string())
 }
@@ -151,23 +160,23 @@ impl<S: Read + Write> RawPeer<S> {
         })
     }
 
-    /// Activates `session` with a token in the legacy form that was encrypted for `nonce`, which an honest client would
-    /// take from the session itself. The application's signature is made for the right nonce.
+    /// Activates `session` with a token in the legacy form. An honest client takes both nonces, the one the token is
+    /// encrypted for and the one the application signs, from the session itself.
     ///
     /// # Errors
     /// As [`RawPeer::ask`]; what the server says comes back as a status.
-    pub fn activate(&mut self, session: &RawSession, token: &[u8], nonce: &ByteString) -> io::Result<StatusCode> {
+    pub fn activate(&mut self, session: &RawSession, token: &[u8], made_for: Nonces<'_>) -> io::Result<StatusCode> {
         let policy = self.config.policy.algorithms();
         let (Some(own), Some(server)) = (self.config.identity.clone(), self.config.server_certificate.clone()) else {
             return Err(broken("the channel is not protected"));
         };
-        let secret = encrypt_legacy_secret(policy, server.key(), token, nonce.as_ref()).map_err(broken)?;
+        let secret = encrypt_legacy_secret(policy, server.key(), token, made_for.secret.as_ref()).map_err(broken)?;
         let user = IssuedIdentityToken {
             policy_id: session.policy_id.clone(),
             token_data: ByteString::from(secret),
             encryption_algorithm: policy.encryption_uri().into(),
         };
-        let proven = [session.certificate.as_ref(), session.nonce.as_ref()].concat();
+        let proven = [session.certificate.as_ref(), made_for.signature.as_ref()].concat();
         let signature = policy.sign(&own.key, &proven).map_err(broken)?;
         let request = ActivateSessionRequest {
             request_header: RequestHeader {

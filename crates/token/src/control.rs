@@ -7,7 +7,7 @@ use serde::ser::{SerializeStruct, Serializer};
 use crate::json::{Json, Object};
 use crate::jws::{self, Kind, Parts, malformed};
 use crate::payload::{self, MAX_ID_LEN};
-use crate::{Issuer, MintError, RightsClaim, Signer, Verified};
+use crate::{DangerWithout, Issuer, MintError, RightsClaim, Signer, Verified};
 
 /// A token that is no longer valid.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -85,7 +85,7 @@ pub fn seal(update: &Update, signer: &Signer) -> Result<Vec<u8>, MintError> {
 /// The first fault found, under its own reason.
 pub fn open(bytes: &[u8], issuers: &[Issuer], audience: &str) -> Result<Verified<Update>, Refusal> {
     let parts = Parts::split(bytes, MAX_UPDATE_LEN)?;
-    let (issuer, payload) = parts.verify(Kind::ControlUpdate, issuers)?;
+    let (issuer, payload) = parts.verify(Kind::ControlUpdate, issuers, DangerWithout::Nothing)?;
     if !payload::is_for(&payload, audience) {
         return Err(Refusal::new(Reason::TokenAudience, "the update is for another gate"));
     }

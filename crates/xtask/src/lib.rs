@@ -3,6 +3,7 @@
 
 #![expect(clippy::disallowed_methods, reason = "a chore reads the workspace's files; it is no part of the product")]
 
+pub mod danger;
 pub mod holes;
 pub mod text;
 pub mod walls;
@@ -28,6 +29,7 @@ pub const CHECKS: &[Check] = &[
     Check { name: "nothing of one machine in a tracked file", run: text::machine_traces },
     Check { name: "links in documents lead somewhere", run: text::links },
     Check { name: "commands in documents exist", run: text::make_targets },
+    Check { name: "what takes a check away stays in the demo", run: danger::stay_in_the_demo },
     Check { name: "every hole is closed by a test that exists", run: holes::tests_exist },
 ];
 

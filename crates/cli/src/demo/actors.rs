@@ -4,7 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use client::{AuthorityAccess, CallError, Client, ClientApplication, ClientError, ClientOptions, Login, TokenError};
+use client::{
+    AuthorityAccess, CallError, Client, ClientApplication, ClientError, ClientOptions, KnownAuthority, Login,
+    TokenError,
+};
 use opcua_types::{StatusCode, Variant};
 use plant::equipment::{Station, node_id};
 use zeroize::Zeroizing;
@@ -48,7 +51,11 @@ impl Actor {
         for station in cast.stations {
             let mut options = options(line, workplace, cast.application, *station)?;
             options.login = Login::Token;
-            options.authority = AuthorityAccess { login: login(cast), ..AuthorityAccess::default() };
+            options.authority = AuthorityAccess {
+                login: login(cast),
+                known: vec![KnownAuthority::Url(line.opcua.url.clone())],
+                ..AuthorityAccess::default()
+            };
             let client = Client::connect(options).await;
             let client =
                 client.map_err(|error| Trouble::setup(&format!("{} at the {}", cast.name(), station.name()), error))?;

@@ -6,11 +6,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use authority::{Flow, Refreshing, TokenRequest};
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use client::{Client, ClientError, Login};
 use opcua_types::{MessageSecurityMode, StatusCode};
 use plant::Step;
 use plant::equipment::Station;
-use testkit::attackers::RawPeer;
+use testkit::attackers::{Nonces, RawPeer};
 use tokio::io::AsyncWriteExt;
 use ua_proto::channel::ClientChannelConfig;
 use ua_proto::crypto::SecurityPolicyId;
@@ -56,10 +58,10 @@ pub(crate) async fn run(line: &Line, workplace: &Workplace, report: &mut Report)
         .await?;
     attack
         .present(
-            "the token with one byte of its claims changed",
+            "olga's token with petra's name in its claims",
             HMI,
             Station::Mixer,
-            &altered(&stolen),
+            &renamed(&stolen)?,
             "token_signature",
         )
         .await?;
@@ -72,7 +74,17 @@ pub(crate) async fn run(line: &Line, workplace: &Workplace, report: &mut Report)
             "token_algorithm",
         )
         .await?;
-    attack.replay(&stolen).await?;
+    attack
+        .replay("olga's token, sealed for one session, sent in another", Part::Secret, &stolen, "nonce_mismatch")
+        .await?;
+    attack
+        .replay(
+            "the application's signature for one session, sent in another",
+            Part::Signature,
+            &stolen,
+            "client_signature",
+        )
+        .await?;
     attack.stranger().await?;
     attack.step_and_range().await?;
     attack.storm().await?;
@@ -80,15 +92,21 @@ pub(crate) async fn run(line: &Line, workplace: &Workplace, report: &mut Report)
     attack.present("quinn's token, one second after its end", DASHBOARD, Station::Reactor, &aged, "token_expired").await
 }
 
-/// The token with a byte of its payload changed.
-fn altered(token: &[u8]) -> Zeroizing<Vec<u8>> {
-    let mut token = Zeroizing::new(token.to_vec());
-    if let Some(dot) = token.iter().position(|byte| *byte == b'.')
-        && let Some(byte) = token.get_mut(dot + 20)
-    {
-        *byte = if *byte == b'A' { b'B' } else { b'A' };
+/// Olga's token as petra's: another `sub` under the old signature.
+fn renamed(token: &[u8]) -> Result<Zeroizing<Vec<u8>>, Trouble> {
+    let unread = || Trouble::setup("olga's token", "it does not say who she is");
+    let mut parts = token.split(|byte| *byte == b'.');
+    let (Some(header), Some(payload), Some(signature)) = (parts.next(), parts.next(), parts.next()) else {
+        return Err(unread());
+    };
+    let claims = URL_SAFE_NO_PAD.decode(payload).ok().and_then(|claims| String::from_utf8(claims).ok());
+    let claims = Zeroizing::new(claims.ok_or_else(unread)?);
+    let forged = Zeroizing::new(claims.replacen("\"sub\":\"olga\"", "\"sub\":\"petra\"", 1));
+    if *forged == *claims {
+        return Err(unread());
     }
-    token
+    let payload = URL_SAFE_NO_PAD.encode(forged.as_bytes());
+    Ok(Zeroizing::new([header, payload.as_bytes(), signature].join(&b'.')))
 }
 
 /// The token's claims under a header that says `none`, without a signature.
@@ -101,8 +119,20 @@ fn unsigned(token: &[u8]) -> Zeroizing<Vec<u8>> {
     Zeroizing::new(forged)
 }
 
-/// Opens two channels and sends in the second what was encrypted for the first.
-fn replayed(address: SocketAddr, config: Arc<ClientChannelConfig>, token: &[u8]) -> std::io::Result<StatusCode> {
+/// What of an activation was made for another session.
+#[derive(Clone, Copy)]
+enum Part {
+    Secret,
+    Signature,
+}
+
+/// Opens two channels and sends in the second an activation of which one part was made for the first.
+fn replayed(
+    address: SocketAddr,
+    config: Arc<ClientChannelConfig>,
+    part: Part,
+    token: &[u8],
+) -> std::io::Result<StatusCode> {
     let open = || {
         #[expect(clippy::disallowed_types, reason = "the attacker's own socket, on a thread of its own")]
         let stream = std::net::TcpStream::connect(address)?;
@@ -112,7 +142,11 @@ fn replayed(address: SocketAddr, config: Arc<ClientChannelConfig>, token: &[u8])
     let (mut first, mut second) = (open()?, open()?);
     let meant = first.create_session(HMI)?;
     let session = second.create_session(HMI)?;
-    second.activate(&session, token, &meant.nonce)
+    let made_for = match part {
+        Part::Secret => Nonces { secret: &meant.nonce, signature: &session.nonce },
+        Part::Signature => Nonces { secret: &session.nonce, signature: &meant.nonce },
+    };
+    second.activate(&session, token, made_for)
 }
 
 impl Attack<'_> {
@@ -175,7 +209,7 @@ impl Attack<'_> {
     }
 
     /// The hmi's own computer is under foreign control: an activation that was meant for one session is sent in another.
-    async fn replay(&mut self, token: &[u8]) -> Result<(), Trouble> {
+    async fn replay(&mut self, what: &str, part: Part, token: &[u8], reason: &str) -> Result<(), Trouble> {
         let uri = station_uri(Station::Mixer);
         let address = self.line.station(Station::Mixer)?.handle.address();
         let config = ClientChannelConfig {
@@ -188,11 +222,15 @@ impl Attack<'_> {
             ..ClientChannelConfig::unprotected(format!("opc.tcp://{address}"))
         };
         let token = Zeroizing::new(token.to_vec());
-        let replayed = tokio::task::spawn_blocking(move || replayed(address, Arc::new(config), &token)).await;
+        let replayed = tokio::task::spawn_blocking(move || replayed(address, Arc::new(config), part, &token)).await;
         let seen = replayed.map_err(|error| Trouble::setup("the replay", error))?;
         let seen = seen.map_err(|error| Trouble::setup("the replay", error))?;
-        let what = "olga's activation, replayed on another channel";
-        self.judge(what, "Bad_IdentityTokenInvalid", &name(seen), &["session_activated"], "nonce_mismatch").await
+        let code = match part {
+            Part::Secret => "Bad_IdentityTokenInvalid",
+            Part::Signature => "Bad_ApplicationSignatureInvalid",
+        };
+        let seen = if seen.is_good() { "let in".to_owned() } else { name(seen) };
+        self.judge(what, code, &seen, &["session_activated"], reason).await
     }
 
     async fn stranger(&mut self) -> Result<(), Trouble> {
@@ -244,11 +282,17 @@ impl Attack<'_> {
                 storm.push(stream);
             }
         }
-        let petra = Actor::enter(self.line, self.workplace, &CAST[1]).await?;
-        let seen = attempt(petra.client(Station::Reactor)?, "Reactor.Measurements.Temperature", Act::Read).await?;
+        let seen = match Actor::enter(self.line, self.workplace, &CAST[1]).await {
+            Ok(petra) => {
+                let client = petra.client(Station::Reactor)?;
+                let seen = attempt(client, "Reactor.Measurements.Temperature", Act::Read).await?;
+                petra.leave().await;
+                seen
+            }
+            Err(shut_out) => format!("shut out ({})", shut_out.0),
+        };
         let what = format!("a client that connects amid {STORM} connections that never speak");
         self.report.check("attack", &what, "allowed", &seen);
-        petra.leave().await;
         Ok(())
     }
 }

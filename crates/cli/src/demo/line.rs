@@ -23,6 +23,7 @@ use ua_proto::channel::ChannelConfig;
 use ua_proto::crypto::SecurityPolicyId;
 use ua_proto::server::{Identities, IssuedTokens, IssuerEndpoint, ServerConfig, ServerLimits, TokenForm};
 
+use super::danger;
 use super::story::CAST;
 use super::workplace::{AUTHORITY, Workplace, station_uri};
 use super::{Trouble, Without};
@@ -182,10 +183,7 @@ async fn open_authority(
 
 /// The example plant; observers' tokens live shortly, and what `without` takes away is missing.
 fn texts(without: Option<Without>) -> PolicyTexts {
-    let lifetime = match without {
-        Some(Without::Expiry) => "1h".to_owned(),
-        _ => format!("{}s", OBSERVER_LIFE.as_secs()),
-    };
+    let lifetime = format!("{}s", OBSERVER_LIFE.as_secs());
     let observers = "@id(\"observers-see-the-line\")";
     let mut policies = POLICIES.replacen("@lifetime(\"1h\")", &format!("@lifetime(\"{lifetime}\")"), 1);
     debug_assert!(policies.find(observers) < policies.find(&lifetime), "the first rule is the observers'");
@@ -279,6 +277,7 @@ impl Place<'_> {
         let contact =
             Contact { issuer: issuer.name.clone(), timeout: Duration::from_secs(3), fail_mode: FailMode::Closed };
         gate.issuers = vec![issuer];
+        gate.danger_without = danger::of_gate(self.without);
         gate.contact = (self.without != Some(Without::Revocation)).then_some(contact);
         gate
     }
@@ -292,7 +291,10 @@ impl Place<'_> {
             (SecurityPolicyId::Basic256Sha256, MessageSecurityMode::SignAndEncrypt),
         ];
         let identity = Arc::new(ArcSwap::new(Arc::clone(&party.identity)));
-        let trust = if self.without == Some(Without::Trust) { everybody() } else { Arc::clone(&self.workplace.trust) };
+        let trust = match self.without {
+            Some(Without::Trust) => danger::everybody(),
+            _ => Arc::clone(&self.workplace.trust),
+        };
         let issuer = IssuerEndpoint {
             resource_id: uri.clone(),
             authority_url: self.opcua.url.clone(),
@@ -310,15 +312,18 @@ impl Place<'_> {
             endpoint_urls: vec![format!("opc.tcp://{address}")],
             channel: Arc::new(ChannelConfig::new(identity, trust, endpoints.clone())),
             endpoints,
-            identities: Identities { issued: Some(IssuedTokens { issuer, forms }), ..Identities::default() },
-            limits: ServerLimits { max_half_open: 64, ..ServerLimits::default() },
+            identities: Identities {
+                issued: Some(IssuedTokens { issuer, forms }),
+                danger_without: danger::of_server(self.without),
+                ..Identities::default()
+            },
+            limits: ServerLimits {
+                max_half_open: 64,
+                danger_turn_newcomers_away: self.without == Some(Without::Admission),
+                ..ServerLimits::default()
+            },
             audit: ua_proto::server::AuditConfig::default(),
             write_ranges: Vec::new(),
         })
     }
-}
-
-fn everybody() -> ua_proto::pki::SharedTrust {
-    let settings = ua_proto::pki::TrustSettings { danger_trust_everybody: true, ..Default::default() };
-    Arc::new(ArcSwap::from_pointee(ua_proto::pki::TrustList { settings, ..Default::default() }))
 }

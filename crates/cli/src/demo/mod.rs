@@ -5,6 +5,7 @@
 
 mod actors;
 mod attack;
+mod danger;
 mod line;
 mod play;
 mod report;
@@ -41,16 +42,32 @@ pub(crate) struct DemoArgs {
 /// A protection that can be taken away.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Without {
-    /// Tokens live for an hour.
+    /// Tokens are good after their end.
     Expiry,
+    /// Tokens for other servers are good.
+    Audience,
+    /// Tokens are good on whatever channel.
+    Confirmation,
+    /// Tokens are good whatever their signature.
+    Signature,
+    /// Tokens are good whatever their algorithm.
+    Algorithm,
+    /// Secrets are good for whatever session.
+    Nonce,
+    /// Activations need no signature of the application.
+    ClientSignature,
+    /// Every certificate is trusted.
+    Trust,
+    /// Every token gives every right.
+    Rights,
     /// Rights do not depend on the step.
     Step,
     /// Values have no range.
     Range,
-    /// Every certificate is trusted.
-    Trust,
     /// Servers do not hear of revocations.
     Revocation,
+    /// A crowd of idle connections keeps its places.
+    Admission,
 }
 
 /// The demo could not be set up or broke off.
@@ -119,6 +136,9 @@ async fn on_stage(
     workplace: &workplace::Workplace,
     report: &mut Report,
 ) -> Result<store::Report, Trouble> {
+    if let Some(without) = args.danger_without {
+        report.say(&format!("SABOTAGED: one protection is taken away ({without:?})"));
+    }
     let line = line::Line::start(workplace, args.danger_without).await?;
     report.say(&format!("authority at {} and https://127.0.0.1:{}", line.opcua.url, line.https.port));
     for station in &line.stations {

@@ -18,8 +18,8 @@ use crate::Entropy;
 pub(crate) use key::KeyKind;
 pub use key::{InvalidKey, PrivateKey, PublicKey};
 pub use secret::{
-    InvalidSecret, MAX_LEGACY_BLOCKS, RsaSecret, RsaSecretEnvelope, SecretForm, decrypt_legacy_secret,
-    encrypt_legacy_secret, legacy_secret_blocks, open_rsa_secret, seal_rsa_secret,
+    InvalidSecret, MAX_LEGACY_BLOCKS, RsaSecret, RsaSecretEnvelope, SecretForm, danger_decrypt_for_any_nonce,
+    decrypt_legacy_secret, encrypt_legacy_secret, legacy_secret_blocks, open_rsa_secret, seal_rsa_secret,
 };
 pub use symmetric::{CbcHmac, p_sha256};
 

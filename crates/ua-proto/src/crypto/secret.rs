@@ -106,6 +106,33 @@ pub fn decrypt_legacy_secret(
     nonce: &[u8],
     most: usize,
 ) -> Result<Zeroizing<Vec<u8>>, InvalidSecret> {
+    let (secret, sent) = split_legacy_secret(policy, key, cipher, nonce.len(), most)?;
+    verify_slices_are_equal(&sent, nonce).map_err(|_| InvalidSecret::Nonce)?;
+    Ok(secret)
+}
+
+/// [`decrypt_legacy_secret`] that takes any nonce of the right length: only to see that somebody notices.
+///
+/// # Errors
+/// As [`decrypt_legacy_secret`], but for the nonce.
+pub fn danger_decrypt_for_any_nonce(
+    policy: &dyn SecurityPolicy,
+    key: &PrivateKey,
+    cipher: &[u8],
+    nonce_len: usize,
+    most: usize,
+) -> Result<Zeroizing<Vec<u8>>, InvalidSecret> {
+    split_legacy_secret(policy, key, cipher, nonce_len, most).map(|(secret, _)| secret)
+}
+
+/// The secret and the nonce behind it.
+fn split_legacy_secret(
+    policy: &dyn SecurityPolicy,
+    key: &PrivateKey,
+    cipher: &[u8],
+    nonce_len: usize,
+    most: usize,
+) -> Result<(Zeroizing<Vec<u8>>, Vec<u8>), InvalidSecret> {
     legacy_secret_blocks(cipher.len(), key.block_len(), most)?;
     let plain = Zeroizing::new(policy.decrypt(key, cipher)?);
     let mut reader = Reader::new(&plain);
@@ -115,10 +142,9 @@ pub fn decrypt_legacy_secret(
     if reader.rest().iter().any(|byte| *byte != 0) {
         return Err(InvalidSecret::Malformed);
     }
-    let secret_len = content.len().checked_sub(nonce.len()).ok_or(InvalidSecret::Malformed)?;
+    let secret_len = content.len().checked_sub(nonce_len).ok_or(InvalidSecret::Malformed)?;
     let (secret, sent) = content.split_at_checked(secret_len).ok_or(InvalidSecret::Malformed)?;
-    verify_slices_are_equal(sent, nonce).map_err(|_| InvalidSecret::Nonce)?;
-    Ok(Zeroizing::new(secret.to_vec()))
+    Ok((Zeroizing::new(secret.to_vec()), sent.to_vec()))
 }
 
 /// Makes a legacy secret for the server with this key.

@@ -45,11 +45,17 @@ impl Server {
     pub(super) fn accepted(&mut self, conn: ConnId, peer: String, now: Now) {
         let limits = &self.config.limits;
         let full = self.connections.len() >= limits.max_connections || self.admission.len() >= limits.max_half_open;
-        if full && let Some(oldest) = self.admission.oldest() {
+        let shut = full && limits.danger_turn_newcomers_away;
+        if full
+            && !shut
+            && let Some(oldest) = self.admission.oldest()
+        {
             self.turn_away(oldest, StatusCode::BadTcpServerTooBusy, now);
         }
         let Some(channel_id) = self.free_channel_id().filter(|_| {
-            self.connections.len() < self.config.limits.max_connections && !self.connections.contains_key(&conn)
+            !shut
+                && self.connections.len() < self.config.limits.max_connections
+                && !self.connections.contains_key(&conn)
         }) else {
             self.outputs.push_back(super::Output::Close { conn, rest: Vec::new() });
             return;

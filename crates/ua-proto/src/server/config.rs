@@ -39,6 +39,19 @@ pub struct ServerConfig {
     pub write_ranges: Vec<(NodeRef, f64, f64)>,
 }
 
+/// The one check that a server leaves out. `trapkey demo --danger-without` and tests use it to see that its absence is
+/// noticed; no configuration reaches it: `xtask tidy` lists who may name it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum DangerWithout {
+    /// None: everything is checked.
+    #[default]
+    Nothing,
+    /// Activations need not be signed by the client's application.
+    ClientSignature,
+    /// A secret in the legacy form need not be made for the session's last nonce.
+    Nonce,
+}
+
 /// The identities a server accepts.
 #[derive(Clone)]
 pub struct Identities {
@@ -54,6 +67,8 @@ pub struct Identities {
     pub max_legacy_blocks: usize,
     /// How far the SigningTime of an EncryptedSecret may lie in the past and in the future.
     pub signing_time: (Duration, Duration),
+    /// What is not checked: nothing, but in demonstrations of what a check is for.
+    pub danger_without: DangerWithout,
 }
 
 impl Default for Identities {
@@ -65,6 +80,7 @@ impl Default for Identities {
             issued: None,
             max_legacy_blocks: 32,
             signing_time: (Duration::from_secs(3_600), Duration::from_secs(300)),
+            danger_without: DangerWithout::Nothing,
         }
     }
 }
@@ -162,6 +178,9 @@ pub struct ServerLimits {
     pub max_references: usize,
     /// Largest request, as told in CreateSession.
     pub max_request_size: u32,
+    /// Under pressure the newcomer is turned away, not the oldest peer that has not logged in: a storm of idle
+    /// connections then shuts everybody out. Only to show that.
+    pub danger_turn_newcomers_away: bool,
     /// Operation limits, as published in the address space.
     pub operations: Limits,
     /// Bounds of each session's subscriptions.
@@ -187,6 +206,7 @@ impl Default for ServerLimits {
             max_continuation_points: 16,
             max_references: 1_000,
             max_request_size: 4 << 20,
+            danger_turn_newcomers_away: false,
             operations: Limits::default(),
             subscriptions: Arc::default(),
         }

@@ -55,8 +55,8 @@ use crate::space::{NodeRef, Space};
 
 pub use audit::{AuditId, Audited};
 pub use config::{
-    AuditConfig, AuditFailMode, EndpointSecurity, Identities, IssuedTokens, IssuerEndpoint, ServerConfig, ServerLimits,
-    TokenForm,
+    AuditConfig, AuditFailMode, DangerWithout, EndpointSecurity, Identities, IssuedTokens, IssuerEndpoint,
+    ServerConfig, ServerLimits, TokenForm,
 };
 
 pub use io::{Answer, AskId, Caller, ConnId, Input, Invocation, InvokeId, LoginId, Output, Secret};

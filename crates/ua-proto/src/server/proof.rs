@@ -10,7 +10,7 @@ use opcua_types::{SignatureData, StatusCode};
 use zeroize::Zeroizing;
 
 use super::Secret;
-use super::config::Identities;
+use super::config::{DangerWithout, Identities};
 use super::endpoints::TokenPolicy;
 use super::identity::{Presented, SealedSecret, TurnedAway, is_clear};
 use super::secrets::{Opener, check_size};
@@ -45,6 +45,7 @@ pub(crate) struct Work {
     now: UnixTime,
     signing_time: (Duration, Duration),
     max_legacy_blocks: usize,
+    any_nonce: bool,
 }
 
 impl Work {
@@ -60,7 +61,8 @@ impl Work {
         policy: TokenPolicy,
         now: Now,
     ) -> Result<Option<Self>, TurnedAway> {
-        let client = binding.peer.as_ref().map(|certificate| Signature {
+        let signed = binding.peer.as_ref().filter(|_| identities.danger_without != DangerWithout::ClientSignature);
+        let client = signed.map(|certificate| Signature {
             certificate: certificate.clone(),
             policy: binding.policy,
             value: client_signature,
@@ -90,6 +92,7 @@ impl Work {
             now: now.unix,
             signing_time: identities.signing_time,
             max_legacy_blocks: identities.max_legacy_blocks,
+            any_nonce: identities.danger_without == DangerWithout::Nonce,
         }))
     }
 
@@ -142,6 +145,7 @@ impl Work {
             now: self.now,
             signing_time: self.signing_time,
             max_legacy_blocks: self.max_legacy_blocks,
+            danger_any_nonce: self.any_nonce,
         };
         opener
             .open(sealed, policy)

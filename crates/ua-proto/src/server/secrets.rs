@@ -9,7 +9,8 @@ use zeroize::Zeroizing;
 
 use super::identity::SealedSecret;
 use crate::crypto::{
-    InvalidSecret, SecretForm, SecurityPolicyId, decrypt_legacy_secret, legacy_secret_blocks, open_rsa_secret,
+    InvalidSecret, SecretForm, SecurityPolicyId, danger_decrypt_for_any_nonce, decrypt_legacy_secret,
+    legacy_secret_blocks, open_rsa_secret,
 };
 use crate::pki::OwnIdentity;
 
@@ -39,6 +40,8 @@ pub(crate) struct Opener<'a> {
     /// How far the SigningTime may lie in the past and in the future.
     pub(crate) signing_time: (Duration, Duration),
     pub(crate) max_legacy_blocks: usize,
+    /// A legacy secret that was made for another nonce counts too ([`super::DangerWithout::Nonce`]).
+    pub(crate) danger_any_nonce: bool,
 }
 
 impl Opener<'_> {
@@ -64,8 +67,11 @@ impl Opener<'_> {
         if !sealed.algorithm.is_empty() && sealed.algorithm != algorithms.encryption_uri() {
             return Err((Reason::TokenSecret, "the secret names another algorithm than the policy's".to_owned()));
         }
-        decrypt_legacy_secret(algorithms, &self.own.key, &sealed.bytes, self.nonce, self.max_legacy_blocks)
-            .map_err(refused)
+        let (key, nonce, most) = (&self.own.key, self.nonce, self.max_legacy_blocks);
+        if self.danger_any_nonce {
+            return danger_decrypt_for_any_nonce(algorithms, key, &sealed.bytes, nonce.len(), most).map_err(refused);
+        }
+        decrypt_legacy_secret(algorithms, key, &sealed.bytes, nonce, most).map_err(refused)
     }
 
     fn open_encrypted(
