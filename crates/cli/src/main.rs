@@ -10,11 +10,11 @@ mod config;
 mod demo;
 mod failure;
 mod files;
-mod nearest;
 mod roles;
 
 use std::process::ExitCode;
 
+use ::config::nearest;
 use clap::Parser;
 
 fn main() -> ExitCode {

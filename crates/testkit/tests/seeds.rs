@@ -254,4 +254,15 @@ fn files() {
     write("config", "plant", &[&[0], &example("plant.toml")]);
     write("config", "plant-small", &[b"\0[site.west]\nname = \"West\"\n"]);
     write("config", "workflow", &[&[1], &example("workflow.toml")]);
+    write("config", "program", &[&[2], config::TEMPLATE.as_bytes()]);
+    let least = b"\x02[plant]\nfile = \"p\"\npolicies = \"c\"\n";
+    write("config", "program-least", &[least]);
+    let wrong = b"[audits]\nrotate_mb = \"much\"\n[[server]]\nname = 1\n";
+    write("config", "program-wrong", &[least, wrong]);
+    write("config", "program-variables", &[least, b"\0AUDIT__SYNC=disk\0LOG__FILTER=[7]\0SERVER__0__NAME=mixer"]);
+    write(
+        "config",
+        "program-overrides",
+        &[&[2], config::TEMPLATE.as_bytes(), b"\0SERVER__1__LISTEN=[::1]:9\0AUDIT__ROTATE_MIB=9"],
+    );
 }

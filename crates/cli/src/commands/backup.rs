@@ -47,7 +47,8 @@ pub(crate) fn backup(args: &BackupArgs, common: &Common) -> Result<Answer, Failu
         return Err(Failure::bad_input(format!("there is no database `{}`", config.store.database.display())));
     }
     let report = block_on(async {
-        let place = DbConfig { path: config.store.database.clone(), sync: config.store.sync.into() };
+        let place =
+            DbConfig { path: config.store.database.clone(), sync: crate::config::durability(config.store.sync) };
         let db = Db::open(&place).await.map_err(|error| Failure::from_error(&error))?;
         let report = store::backup(&db, &config.audit.ledger, &args.archive).await.map_err(|error| failed(&error));
         db.close().await;

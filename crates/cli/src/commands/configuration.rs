@@ -8,7 +8,7 @@ use serde_json::json;
 use super::Common;
 use super::policy::Texts;
 use crate::answer::Answer;
-use crate::config::{Config, Overrides, TEMPLATE};
+use crate::config::{Config, TEMPLATE, overrides};
 use crate::failure::Failure;
 use crate::files;
 use crate::nearest::nearest;
@@ -44,7 +44,7 @@ fn check(common: &Common) -> Result<Answer, Failure> {
     let snapshot = Texts::read(config.plant.clone())?.snapshot()?;
     problems(&config)?;
     known_servers(&config, &snapshot)?;
-    let overrides = Overrides::from_environment();
+    let overrides = overrides();
     let names: Vec<&str> = overrides.names().collect();
     let mut text = format!("{} is sound: ", common.config.path().display());
     text += &format!("{} policies, {} servers", snapshot.policies(), snapshot.plant().servers.len());
@@ -95,7 +95,7 @@ pub(crate) fn known_servers(config: &Config, snapshot: &pdp::Snapshot) -> Result
 
 fn show(common: &Common) -> Result<Answer, Failure> {
     let config = common.config.load()?;
-    let text = toml::to_string(&config).map_err(|error| Failure::from_error(&error))?;
+    let text = config.to_text().map_err(|error| Failure::from_error(&error))?;
     Ok(Answer::ok(text, serde_json::to_value(&config).unwrap_or_default()))
 }
 

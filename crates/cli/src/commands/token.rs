@@ -97,7 +97,7 @@ fn list_tokens(args: &List, common: &Common) -> Result<Answer, Failure> {
         live_at: (!args.all).then_some(now),
         limit: Some(args.limit),
     };
-    let config = DbConfig { path, sync: config.store.sync.into() };
+    let config = DbConfig { path, sync: crate::config::durability(config.store.sync) };
     let found = block_on(async {
         let db = Db::open(&config).await.map_err(|error| Failure::from_error(&error))?;
         let found = db.tokens(&filter).await.map_err(|error| Failure::from_error(&error));

@@ -47,7 +47,7 @@ const SHORTEST_PASSWORD: usize = 8;
 
 pub(crate) fn run(command: Command, common: &Common) -> Result<Answer, Failure> {
     let config = common.config.load()?;
-    let place = DbConfig { path: config.store.database.clone(), sync: config.store.sync.into() };
+    let place = DbConfig { path: config.store.database.clone(), sync: crate::config::durability(config.store.sync) };
     let password = match &command {
         Command::Set(_) => Some(password()?),
         _ => None,

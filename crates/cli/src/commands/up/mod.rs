@@ -139,7 +139,7 @@ fn open_ledger(config: &Config) -> Result<Ledger, Failure> {
     let key = key.map_err(|error| Failure::from_error(&error))?;
     let settings = LedgerConfig {
         rotate_bytes: u64::from(config.audit.rotate_mib) * 1024 * 1024,
-        sync: config.audit.sync.into(),
+        sync: crate::config::durability(config.audit.sync),
         ..LedgerConfig::default()
     };
     Ledger::open(&config.audit.ledger, settings, key).map_err(|error| Failure::from_error(&error))
@@ -157,7 +157,7 @@ async fn start_authority(
     up: &Up,
 ) -> Result<RunningAuthority, Failure> {
     let own = Own::load(&role.pki)?;
-    let place = DbConfig { path: config.store.database.clone(), sync: config.store.sync.into() };
+    let place = DbConfig { path: config.store.database.clone(), sync: crate::config::durability(config.store.sync) };
     let db = Db::open(&place).await.map_err(|error| Failure::from_error(&error))?;
     if let Some(folder) = &role.register {
         register(&db, folder, snapshot).await?;

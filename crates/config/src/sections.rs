@@ -6,161 +6,181 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 /// Everything.
-#[derive(Clone, Debug, Deserialize, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Config {
+pub struct Config {
     /// What stands where, and who may do what.
-    pub(crate) plant: PlantFiles,
+    pub plant: PlantFiles,
     /// The journal of the authority.
     #[serde(default)]
-    pub(crate) store: Store,
+    pub store: Store,
     /// The ledger.
     #[serde(default)]
-    pub(crate) audit: Audit,
+    pub audit: Audit,
     /// What is logged.
     #[serde(default)]
-    pub(crate) log: Log,
+    pub log: Log,
     /// The authority, if this program is to be one.
     #[serde(default)]
-    pub(crate) authority: Option<Authority>,
+    pub authority: Option<Authority>,
     /// The resource servers that this program is to be.
     #[serde(default)]
-    pub(crate) server: Vec<Server>,
+    pub server: Vec<Server>,
     /// What `trapkey client` and the administration commands use.
     #[serde(default)]
-    pub(crate) client: Client,
+    pub client: Client,
 }
 
 /// The files that policies are decided by.
-#[derive(Clone, Debug, Deserialize, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct PlantFiles {
+pub struct PlantFiles {
     /// Plant file.
-    pub(crate) file: PathBuf,
+    pub file: PathBuf,
     /// Cedar policies.
-    pub(crate) policies: PathBuf,
+    pub policies: PathBuf,
     /// Workflow, if the plant has one.
     #[serde(default)]
-    pub(crate) workflow: Option<PathBuf>,
+    pub workflow: Option<PathBuf>,
 }
 
-#[derive(Clone, Debug, Deserialize, Serialize)]
+/// The journal of the authority.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
-pub(crate) struct Store {
-    pub(crate) database: PathBuf,
-    pub(crate) sync: Sync,
+pub struct Store {
+    /// File of the database.
+    pub database: PathBuf,
+    /// When a commit counts as done.
+    pub sync: Sync,
 }
 
-#[derive(Clone, Debug, Deserialize, Serialize)]
+/// The ledger.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
-pub(crate) struct Audit {
+pub struct Audit {
     /// Folder of the ledger.
-    pub(crate) ledger: PathBuf,
+    pub ledger: PathBuf,
     /// Key that signs checkpoints; made if there is none.
-    pub(crate) key: PathBuf,
-    pub(crate) sync: Sync,
-    pub(crate) rotate_mib: u32,
+    pub key: PathBuf,
+    /// When a record counts as written.
+    pub sync: Sync,
+    /// Size of a segment in MiB; 0 cannot be used.
+    pub rotate_mib: u32,
     /// What happens to tokens, writes and calls while it cannot be written.
-    pub(crate) on_failure: OnFailure,
+    pub on_failure: OnFailure,
 }
 
-#[derive(Clone, Debug, Deserialize, Serialize)]
+/// What is logged.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
-pub(crate) struct Log {
+pub struct Log {
     /// As of `tracing-subscriber`'s EnvFilter.
-    pub(crate) filter: String,
+    pub filter: String,
 }
 
 /// An authority.
-#[derive(Clone, Debug, Deserialize, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Authority {
+pub struct Authority {
     /// `iss` of tokens and base of its HTTPS addresses.
-    pub(crate) issuer: String,
+    pub issuer: String,
     /// Where HTTPS listens.
-    pub(crate) https: SocketAddr,
+    pub https: SocketAddr,
     /// Where its OPC UA side listens.
-    pub(crate) opcua: SocketAddr,
+    pub opcua: SocketAddr,
     /// Its folder of certificates.
-    pub(crate) pki: PathBuf,
+    pub pki: PathBuf,
     /// Where the keys live that sign tokens.
     #[serde(default = "default_keys")]
-    pub(crate) keys: PathBuf,
+    pub keys: PathBuf,
     /// A folder with one folder of certificates for each application: all are registered.
     #[serde(default)]
-    pub(crate) register: Option<PathBuf>,
+    pub register: Option<PathBuf>,
     /// How tokens are signed.
     #[serde(default)]
-    pub(crate) algorithm: Algorithm,
+    pub algorithm: Algorithm,
     /// Whether the deprecated RequestAccessToken is answered.
     #[serde(default)]
-    pub(crate) request_access_token: bool,
+    pub request_access_token: bool,
     /// Roles that may administer.
     #[serde(default = "default_admin_roles")]
-    pub(crate) admin_roles: Vec<String>,
+    pub admin_roles: Vec<String>,
 }
 
 /// A resource server with simulated equipment.
-#[derive(Clone, Debug, Deserialize, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Server {
+pub struct Server {
     /// Short name in the plant file.
-    pub(crate) name: String,
+    pub name: String,
     /// Which equipment is simulated.
-    pub(crate) simulate: Simulated,
+    pub simulate: Simulated,
     /// Where it listens.
-    pub(crate) listen: SocketAddr,
+    pub listen: SocketAddr,
     /// Its folder of certificates.
-    pub(crate) pki: PathBuf,
+    pub pki: PathBuf,
     /// Issuer of its authority: its HTTPS base address.
-    pub(crate) authority: String,
+    pub authority: String,
     /// The authority's OPC UA address, where clients get their tokens.
-    pub(crate) authority_opcua: String,
+    pub authority_opcua: String,
     /// What it does when it has lost its authority.
     #[serde(default)]
-    pub(crate) fail_mode: FailMode,
+    pub fail_mode: FailMode,
     /// How long `last_known_good` lasts.
     #[serde(default = "default_grace")]
-    pub(crate) last_known_good_for: String,
+    pub last_known_good_for: String,
     /// It has lost its authority when it heard nothing for this long.
     #[serde(default = "default_contact")]
-    pub(crate) contact_timeout: String,
+    pub contact_timeout: String,
 }
 
-#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+/// What `trapkey client` and the administration commands use.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
-pub(crate) struct Client {
+pub struct Client {
     /// Folder of certificates.
-    pub(crate) pki: Option<PathBuf>,
+    pub pki: Option<PathBuf>,
     /// The authority's HTTPS base address.
-    pub(crate) authority: Option<String>,
+    pub authority: Option<String>,
 }
 
-#[derive(Clone, Copy, Debug, Default, Deserialize, Serialize)]
-pub(crate) enum Algorithm {
+/// How tokens are signed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+pub enum Algorithm {
+    /// ECDSA over P-256 with SHA-256.
     #[default]
     #[serde(rename = "ES256")]
     Es256,
+    /// RSA PKCS#1 1.5 with SHA-256.
     #[serde(rename = "RS256")]
     Rs256,
+    /// Ed25519.
     #[serde(rename = "EdDSA")]
     EdDsa,
 }
 
-#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
+/// The equipment that is simulated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum Simulated {
+pub enum Simulated {
+    /// A mixer.
     Mixer,
+    /// A reactor.
     Reactor,
+    /// A filler.
     Filler,
 }
 
-#[derive(Clone, Copy, Debug, Default, Deserialize, Serialize)]
+/// What a server does when it has lost its authority.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum FailMode {
+pub enum FailMode {
+    /// Nothing is allowed.
     #[default]
     Closed,
+    /// What a grant allows to see stays allowed.
     ReadOnly,
+    /// Grants stay as they were, for a while.
     LastKnownGood,
 }
 
@@ -180,30 +200,26 @@ fn default_contact() -> String {
     "3s".into()
 }
 
-#[derive(Clone, Copy, Debug, Default, Deserialize, Serialize, PartialEq, Eq)]
+/// What happens to tokens, writes and calls while the ledger cannot be written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum OnFailure {
+pub enum OnFailure {
+    /// They are refused.
     #[default]
     Closed,
+    /// They go on, and the ledger has a gap.
     Open,
 }
 
 /// When a write counts as done.
-#[derive(Clone, Copy, Debug, Default, Deserialize, Serialize, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum Sync {
+pub enum Sync {
+    /// When the operating system has it: survives a killed program.
     #[default]
     Os,
+    /// When the disk has it: survives a power cut.
     Disk,
-}
-
-impl From<Sync> for store::Sync {
-    fn from(sync: Sync) -> Self {
-        match sync {
-            Sync::Os => Self::Os,
-            Sync::Disk => Self::Disk,
-        }
-    }
 }
 
 impl Default for Store {
@@ -232,7 +248,7 @@ impl Default for Log {
 
 impl Config {
     /// Makes each path in it relative to the folder of its file.
-    pub(super) fn relative_to(&mut self, folder: &Path) {
+    pub fn relative_to(&mut self, folder: &Path) {
         let authority = self.authority.iter_mut();
         let authority = authority.flat_map(|role| [Some(&mut role.pki), Some(&mut role.keys), role.register.as_mut()]);
         let servers = self.server.iter_mut().map(|role| &mut role.pki);

@@ -1,7 +1,7 @@
 //! What somebody probably meant.
 
 /// The known word closest to `word`, if it is close enough to be a slip.
-pub(crate) fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let bound = (word.chars().count() / 2).clamp(1, 3);
     let near = known.into_iter().map(|candidate| (distance(word, candidate), candidate));
     near.filter(|(steps, _)| *steps <= bound).min().map(|(_, candidate)| candidate)

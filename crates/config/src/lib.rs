@@ -1,0 +1,31 @@
+//! The form of `trapkey.toml`: one TOML file with strict keys, then `TRAPKEY__SECTION__KEY` over it.
+//!
+//! A function of text and variables: no file is read here and no environment. Whether what was written can be used, such as
+//! whether the named files exist, the program finds out.
+
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic,
+        clippy::indexing_slicing,
+        clippy::string_slice,
+        clippy::todo
+    )
+)]
+
+pub mod nearest;
+
+mod overrides;
+mod read;
+mod sections;
+
+pub use overrides::{Overrides, PREFIX};
+pub use read::{At, Invalid, read};
+pub use sections::{
+    Algorithm, Audit, Authority, Client, Config, FailMode, Log, OnFailure, PlantFiles, Server, Simulated, Store, Sync,
+};
+
+/// A commented configuration with every key.
+pub const TEMPLATE: &str = include_str!("trapkey.toml");
