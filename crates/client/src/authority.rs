@@ -8,6 +8,7 @@ use opcua_types::{
     Variant,
 };
 use ua_proto::client::{Request, TokenIssuer};
+use ua_proto::pki::Certificate;
 use zeroize::Zeroizing;
 
 use crate::error::{ClientError, TokenError};
@@ -36,10 +37,15 @@ pub(crate) struct OpcUaAuthority {
 
 impl OpcUaAuthority {
     /// Opens the session and looks for the service and its methods.
-    pub(crate) async fn open(issuer: &TokenIssuer, options: &ClientOptions) -> Result<Self, TokenError> {
-        let url = issuer.authority_url.clone();
-        let unreachable = |source| TokenError::Unreachable { url: url.clone(), source: Box::new(source) };
-        let session = connect(&url, options).await.map_err(unreachable)?;
+    ///
+    /// With `to_prove` only where the authority's certificate is one of those that may be given secrets; the channel then
+    /// proves that it holds the key.
+    pub(crate) async fn open(
+        issuer: &TokenIssuer,
+        options: &ClientOptions,
+        to_prove: bool,
+    ) -> Result<Self, TokenError> {
+        let session = connect(&issuer.authority_url, options, to_prove).await?;
         match Self::look(issuer, session.clone()).await {
             Ok(authority) => Ok(authority),
             Err(error) => {
@@ -152,13 +158,21 @@ fn is_answer(status: StatusCode) -> bool {
     !broken.contains(&status)
 }
 
-async fn connect(url: &str, options: &ClientOptions) -> Result<Session, ClientError> {
+async fn connect(url: &str, options: &ClientOptions, to_prove: bool) -> Result<Session, TokenError> {
+    let unreachable = |source| TokenError::Unreachable { url: url.to_owned(), source: Box::new(source) };
     let mut options = options.clone();
     options.url = url.to_owned();
     options.login = options.authority.login.clone();
-    let found = discover(&options).await?;
+    let found = discover(&options).await.map_err(unreachable)?;
+    if to_prove {
+        let shown = Certificate::from_der(found.choice.endpoint.server_certificate.as_ref()).ok();
+        let known = |shown: &Certificate| options.authority.known.iter().any(|known| known.shows(shown));
+        if !shown.is_some_and(|shown| known(&shown)) {
+            return Err(TokenError::UnknownAuthority(url.to_owned()));
+        }
+    }
     let credential = options.login.credential().unwrap_or(ua_proto::client::Credential::Anonymous);
-    Session::open(&options, &found, credential).await
+    Session::open(&options, &found, credential).await.map_err(unreachable)
 }
 
 pub(crate) async fn namespaces(session: &Session) -> Result<Vec<String>, ClientError> {

@@ -54,7 +54,11 @@ pub enum TokenError {
         server: String,
     },
     /// The endpoint names an authority that must not be given secrets.
-    #[error("the server names the authority `{0}`, which is none of those that may be given a password or secret")]
+    #[error(
+        "the server names the authority `{0}`, which is none of those that may be given a password or secret; if it is \
+         yours, say so with `--authority {0}` (or its ApplicationUri, or the SHA-256 of its certificate) or with \
+         `authorities` under `[client]` in trapkey.toml"
+    )]
     UnknownAuthority(String),
     /// The authority is of a kind that the client does not know.
     #[error("the authority at `{0}` is to be asked in a way this client does not know")]

@@ -22,6 +22,7 @@
 mod authority;
 mod connection;
 mod error;
+mod known;
 mod nodes;
 mod oauth;
 mod operations;
@@ -34,6 +35,7 @@ mod watch;
 pub use connection::Client;
 pub use error::{ClientError, TokenError};
 pub use gates::opcua::client::{CallError, DialError, Reconnect, endpoints, servers};
+pub use known::{InvalidAuthority, KnownAuthority};
 pub use options::{AuthorityAccess, ClientOptions, Login};
 pub use ua_proto::client::{AuthorityProfile, ClientApplication, NoEndpoint, Request, Response, TokenIssuer};
 pub use watch::{Change, Deadband, Watch, WatchOptions};

@@ -11,6 +11,8 @@ use ua_proto::crypto::SecurityPolicyId;
 use ua_proto::pki::{OwnIdentity, SharedTrust};
 use zeroize::Zeroizing;
 
+use crate::known::KnownAuthority;
+
 /// Who the client is to a server.
 #[derive(Clone, Debug)]
 pub enum Login {
@@ -44,6 +46,11 @@ impl Login {
         }
     }
 
+    /// Whether whoever is logged in to learns something that it could use elsewhere.
+    pub(crate) const fn gives_a_secret(&self) -> bool {
+        matches!(self, Self::UserName { .. } | Self::ThisToken(_))
+    }
+
     /// The credential, unless it is a token that has to be fetched.
     pub(crate) fn credential(&self) -> Option<Credential> {
         match self {
@@ -69,11 +76,10 @@ pub struct AuthorityAccess {
     pub https: Option<HttpsClient>,
     /// The secret of the client at authorities over HTTPS that want one besides TLS.
     pub client_secret: Option<Zeroizing<String>>,
-    /// URLs of the authorities that may be given the secret or the password. An endpoint names its authority before anybody
-    /// has authenticated the server, and a server may be hostile: the secret goes to these and to
-    /// [`ClientOptions::issuer`] only. A password goes to any authority that the trust list covers as long as this is
-    /// empty.
-    pub known: Vec<String>,
+    /// The authorities that may be given a password or a secret. An endpoint names its authority before anybody has
+    /// authenticated the server, and a server may be hostile: passwords, client secrets and tokens of others go to these
+    /// and to [`ClientOptions::issuer`] only. Empty: to none that an endpoint names.
+    pub known: Vec<KnownAuthority>,
 }
 
 impl Default for AuthorityAccess {

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use access_model::{Now, UnixTime};
+use access_model::{Now, Thumbprint, UnixTime};
 use gates::clock;
+use gates::https::Target;
 use token::{Entropy, SystemEntropy, danger_peek_unverified};
 use tokio::sync::Mutex;
 use ua_proto::client::{AuthorityProfile, TokenIssuer};
@@ -11,8 +12,9 @@ use zeroize::Zeroizing;
 
 use crate::authority::OpcUaAuthority;
 use crate::error::TokenError;
+use crate::known::KnownAuthority;
 use crate::oauth;
-use crate::options::{ClientOptions, Login};
+use crate::options::ClientOptions;
 
 /// Life assumed for a token that does not say when it ends.
 const UNKNOWN_LIFE: Duration = Duration::from_secs(60);
@@ -57,6 +59,8 @@ fn expiry(payload: &str) -> Option<UnixTime> {
 pub(crate) struct TokenSource {
     resource: String,
     issuer: TokenIssuer,
+    /// Whether the authority gets a secret only once its certificate is one of those that are known.
+    to_prove: bool,
     options: ClientOptions,
     /// The open session to an authority that is an OPC UA server: opening it costs far more than a token does (P0 section
     /// 7, optimisation 1).
@@ -71,13 +75,13 @@ impl TokenSource {
         application_uri: &str,
         options: &ClientOptions,
     ) -> Result<Self, TokenError> {
-        let issuer = match &options.issuer {
-            Some(configured) => configured.clone(),
+        let (issuer, to_prove) = match &options.issuer {
+            Some(configured) => (configured.clone(), false),
             None => named.ok_or(TokenError::NoIssuer).and_then(|named| believable(named, application_uri, options))?,
         };
         let resource =
             if issuer.resource_id.is_empty() { application_uri.to_owned() } else { issuer.resource_id.clone() };
-        Ok(Self { resource, issuer, options: options.clone(), opcua: Mutex::new(None) })
+        Ok(Self { resource, issuer, to_prove, options: options.clone(), opcua: Mutex::new(None) })
     }
 
     /// Fetches a token.
@@ -88,10 +92,11 @@ impl TokenSource {
                 let access = &self.options.authority;
                 let https = access.https.as_ref();
                 let https = https.ok_or_else(|| TokenError::NoHttps(self.issuer.authority_url.clone()))?;
+                let https = if self.to_prove { https.clone().pinned(pins(&access.known)) } else { https.clone() };
                 let client_id = &self.options.application.uri;
                 let secret = access.client_secret.as_deref().map(String::as_str);
                 let asked = oauth::Asked { issuer: &self.issuer, resource: &self.resource, client_id, secret };
-                oauth::fetch(https, &asked).await
+                oauth::fetch(&https, &asked).await
             }
             AuthorityProfile::Other => Err(TokenError::UnknownProfile(self.issuer.authority_url.clone())),
         }
@@ -111,7 +116,7 @@ impl TokenSource {
                 outcome => return outcome,
             }
         }
-        let authority = OpcUaAuthority::open(&self.issuer, &self.options).await?;
+        let authority = OpcUaAuthority::open(&self.issuer, &self.options, self.to_prove).await?;
         let outcome = authority.request(&self.resource, &self.options.authority.roles).await;
         *kept = Some(authority);
         outcome
@@ -124,37 +129,74 @@ impl TokenSource {
     }
 }
 
+fn pins(known: &[KnownAuthority]) -> Vec<Thumbprint> {
+    let pin = |one: &KnownAuthority| if let KnownAuthority::Certificate(pin) = one { Some(*pin) } else { None };
+    known.iter().filter_map(pin).collect()
+}
+
 /// The time on the clock of this process.
 pub(crate) fn now() -> Now {
     clock::now()
 }
 
-/// An issuer that came with an endpoint. A hostile server would like a token for another server, and the client's secrets
-/// for itself.
-fn believable(named: TokenIssuer, application_uri: &str, options: &ClientOptions) -> Result<TokenIssuer, TokenError> {
+/// An issuer that came with an endpoint, and whether its certificate must still show that it may be given secrets. A hostile
+/// server would like a token for another server, and the client's secrets for itself.
+fn believable(
+    named: TokenIssuer,
+    application_uri: &str,
+    options: &ClientOptions,
+) -> Result<(TokenIssuer, bool), TokenError> {
     if !named.resource_id.is_empty() && named.resource_id != application_uri {
         let (named, server) = (named.resource_id, application_uri.to_owned());
         return Err(TokenError::OtherResource { named, server });
     }
-    let plain = |url: &str| url.trim_end_matches('/').to_ascii_lowercase();
     let access = &options.authority;
-    let known = access.known.iter().any(|known| plain(known) == plain(&named.authority_url));
-    let guarded = match named.profile {
-        AuthorityProfile::OpcUa => matches!(access.login, Login::UserName { .. }) && !access.known.is_empty(),
+    let secret = match named.profile {
+        AuthorityProfile::OpcUa => access.login.gives_a_secret(),
         AuthorityProfile::OAuth2 => access.client_secret.is_some(),
         AuthorityProfile::Other => false,
     };
-    if guarded && !known { Err(TokenError::UnknownAuthority(named.authority_url)) } else { Ok(named) }
+    if !secret {
+        return Ok((named, false));
+    }
+    if let Some(elsewhere) = elsewhere(&named) {
+        return Err(TokenError::UnknownAuthority(elsewhere));
+    }
+    if access.known.iter().any(|known| known.is_at(&named.authority_url)) {
+        return Ok((named, false));
+    }
+    let may_show = |known: &KnownAuthority| match known {
+        KnownAuthority::Url(_) => false,
+        KnownAuthority::Application(_) => named.profile == AuthorityProfile::OpcUa,
+        KnownAuthority::Certificate(_) => true,
+    };
+    if access.known.iter().any(may_show) {
+        Ok((named, true))
+    } else {
+        Err(TokenError::UnknownAuthority(named.authority_url))
+    }
+}
+
+/// A token endpoint at another host than the authority's: whoever is trusted is not who would get the secret.
+fn elsewhere(named: &TokenIssuer) -> Option<String> {
+    let endpoint = named.token_endpoint.as_deref().filter(|_| named.profile == AuthorityProfile::OAuth2)?;
+    if !endpoint.to_ascii_lowercase().starts_with("https://") {
+        return None;
+    }
+    let place = |url: &str| Target::parse(url).ok().map(|target| (target.host.to_ascii_lowercase(), target.port));
+    let same = place(endpoint).is_some_and(|there| place(&named.authority_url) == Some(there));
+    (!same).then(|| endpoint.to_owned())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::options::Login;
     use ua_proto::client::ClientApplication;
 
     #[test]
     fn an_endpoint_gets_neither_secrets_nor_tokens_for_others_by_naming_an_authority() {
-        let application = ClientApplication { uri: "urn:me".into(), product_uri: "urn:me".into(), name: "me".into() };
+        let me = ClientApplication { uri: "urn:me".into(), product_uri: "urn:me".into(), name: "me".into() };
         let issuer = |profile, url: &str, resource: &str| TokenIssuer {
             resource_id: resource.into(),
             authority_url: url.into(),
@@ -165,9 +207,13 @@ mod tests {
             scopes: Vec::new(),
         };
         let (opcua, oauth) = (AuthorityProfile::OpcUa, AuthorityProfile::OAuth2);
+        let token = || Login::ThisToken(Zeroizing::new(b"a.b.c".to_vec()));
         let password = || Login::UserName { name: "olga".into(), password: Zeroizing::new("secret".into()) };
         let secret = || Some(Zeroizing::new("secret".to_owned()));
-        let ours = vec!["https://as/".to_owned(), "opc.tcp://AS:4840".to_owned()];
+        let known = |text: &str| text.parse::<KnownAuthority>().unwrap();
+        let ours = vec![known("https://as/"), known("opc.tcp://AS:4840")];
+        let application = vec![known("urn:as")];
+        let pinned = vec![known(&"00".repeat(32))];
         for (rule, profile, url, resource, login, client_secret, known, accepted) in [
             ("its own uri", opcua, "opc.tcp://evil", "urn:server", Login::Anonymous, None, vec![], true),
             ("no name: its own", opcua, "opc.tcp://evil", "", Login::Anonymous, None, vec![], true),
@@ -177,16 +223,50 @@ mod tests {
             ("a secret to ours", oauth, "https://as", "", Login::Anonymous, secret(), ours.clone(), true),
             ("no secret", oauth, "https://evil", "", Login::Anonymous, None, ours.clone(), true),
             ("a password to a stranger", opcua, "opc.tcp://evil", "", password(), None, ours.clone(), false),
-            ("a password to ours", opcua, "opc.tcp://as:4840/", "", password(), None, ours, true),
-            ("a password, nothing configured", opcua, "opc.tcp://as", "", password(), None, vec![], true),
+            ("a password to ours", opcua, "opc.tcp://as:4840/", "", password(), None, ours.clone(), true),
+            ("a password, nothing configured", opcua, "opc.tcp://as", "", password(), None, vec![], false),
+            ("a token of others to a stranger", opcua, "opc.tcp://evil", "", token(), None, ours.clone(), false),
+            ("a pin, still to be shown", opcua, "opc.tcp://evil", "", password(), None, pinned.clone(), true),
+            ("a pin, still to be shown", oauth, "https://evil", "", Login::Anonymous, secret(), pinned, true),
+            ("a pin that HTTPS cannot show", oauth, "https://evil", "", Login::Anonymous, secret(), application, false),
         ] {
-            let mut options = ClientOptions::new("opc.tcp://server", application.clone());
+            let mut options = ClientOptions::new("opc.tcp://server", me.clone());
             (options.authority.login, options.authority.client_secret) = (login, client_secret);
             options.authority.known = known;
             let named = issuer(profile, url, resource);
             assert_eq!(TokenSource::new(Some(named.clone()), "urn:server", &options).is_ok(), accepted, "{rule}");
             options.issuer = Some(named);
             assert!(TokenSource::new(None, "urn:server", &options).is_ok(), "{rule}, but configured");
+        }
+    }
+
+    #[test]
+    fn a_token_endpoint_elsewhere_gets_no_secret() {
+        let me = ClientApplication { uri: "urn:me".into(), product_uri: "urn:me".into(), name: "me".into() };
+        let mut options = ClientOptions::new("opc.tcp://server", me);
+        options.authority.client_secret = Some(Zeroizing::new("secret".to_owned()));
+        options.authority.known = vec!["https://as:443/".parse().unwrap(), "00".repeat(32).parse().unwrap()];
+        for (endpoint, accepted) in [
+            (None, true),
+            (Some("/oauth2/token"), true),
+            (Some("https://as/token"), true),
+            (Some("https://AS:443/token"), true),
+            (Some("https://as:8443/token"), false),
+            (Some("https://evil/token"), false),
+            (Some("HTTPS://evil/token"), false),
+            (Some("https://as@evil/token"), false),
+        ] {
+            let named = TokenIssuer {
+                resource_id: String::new(),
+                authority_url: "https://as:443".into(),
+                profile: AuthorityProfile::OAuth2,
+                token_endpoint: endpoint.map(str::to_owned),
+                authorization_endpoint: None,
+                request_types: Vec::new(),
+                scopes: Vec::new(),
+            };
+            let source = TokenSource::new(Some(named), "urn:server", &options);
+            assert_eq!(source.is_ok(), accepted, "{endpoint:?}");
         }
     }
 

@@ -4,19 +4,28 @@ mod support;
 
 use std::sync::Arc;
 
-use access_model::Rights;
+use access_model::{Rights, Thumbprint};
 use client::{AuthorityProfile, Client, ClientError, Login, TokenError, TokenIssuer};
 use gates::clock;
-use gates::https::{HttpsClient, client_config};
+use gates::https::{HttpsClient, Target, client_config};
 use gates::pki::make::{self, self_signed};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use support::{Plant, id};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
+use ua_proto::pki::Certificate;
 
 /// Answers every request with what `answer` makes of it: status line, then JSON.
 async fn serve(answer: impl Fn(&str) -> (&'static str, String) + Send + 'static) -> (String, HttpsClient) {
+    let (url, https, _) = serve_as(answer).await;
+    (url, https)
+}
+
+/// The same, and the certificate it shows.
+async fn serve_as(
+    answer: impl Fn(&str) -> (&'static str, String) + Send + 'static,
+) -> (String, HttpsClient, Thumbprint) {
     let made = self_signed(&make::Application::local("authority", "urn:test:https"), clock::now().unix).unwrap();
     let key = PrivateKeyDer::try_from(made.key_der.to_vec()).unwrap();
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
@@ -50,8 +59,9 @@ async fn serve(answer: impl Fn(&str) -> (&'static str, String) + Send + 'static)
             let _ = stream.shutdown().await;
         }
     });
+    let shown = Certificate::from_der(&made.der).unwrap().thumbprint();
     let tls = client_config([made.der], None).unwrap();
-    (url, HttpsClient::new(tls, std::time::Duration::from_secs(5)))
+    (url, HttpsClient::new(tls, std::time::Duration::from_secs(5)), shown)
 }
 
 /// Head and as much body as it announces.
@@ -112,4 +122,14 @@ async fn the_reason_of_the_authority_is_passed_on() {
     options.authority.https = None;
     let error = Client::connect(options).await.err().unwrap();
     assert!(matches!(error, ClientError::Token(TokenError::NoHttps(_))), "{error}");
+}
+
+#[tokio::test]
+async fn a_pinned_client_talks_to_the_owner_of_the_certificate_only() {
+    let (url, https, certificate) = serve_as(|_| ("200 OK", "{}".to_owned())).await;
+    let target = Target::parse(&url).unwrap();
+    for (pins, good) in [(vec![certificate], true), (vec![Thumbprint([0; 32])], false), (vec![], false)] {
+        let answer = https.clone().pinned(pins).exchange(&target, "GET", "/", &[], Vec::new()).await;
+        assert_eq!(answer.is_ok(), good, "{answer:?}");
+    }
 }

@@ -5,8 +5,8 @@ mod support;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use access_model::Rights;
-use client::{CallError, Client, ClientError, Login, TokenError, WatchOptions};
+use access_model::{Rights, Thumbprint};
+use client::{CallError, Client, ClientError, KnownAuthority, Login, TokenError, WatchOptions};
 use opcua_types::{DataValue, StatusCode, Variant};
 use support::{Plant, id};
 use tokio::time::timeout;
@@ -129,4 +129,33 @@ async fn a_client_that_was_closed_says_so() {
     client.close().await;
     let error = again.read(&[id("Speed")]).await.err().unwrap();
     assert!(matches!(error, ClientError::Call(CallError::Closed)), "{error}");
+}
+
+/// The name says where the secret would go; the authority here is one that the trust list covers.
+#[tokio::test]
+async fn a_password_goes_to_known_authorities_only() {
+    let plant = Plant::start(read_only(), 3_600).await;
+    let url = format!("opc.tcp://{}", plant.authority.address());
+    let right = plant.authority_thumbprint();
+    for (rule, known, told) in [
+        ("nobody is known", vec![], false),
+        ("another is known", vec![KnownAuthority::Url("opc.tcp://elsewhere:4840".into())], false),
+        ("another certificate", vec![KnownAuthority::Certificate(Thumbprint([0; 32]))], false),
+        ("another application", vec![KnownAuthority::Application("urn:test:mixer".into())], false),
+        ("its url", vec![KnownAuthority::Url(url.clone())], true),
+        ("its certificate", vec![KnownAuthority::Certificate(right)], true),
+        ("its uri", vec![KnownAuthority::Application("urn:test:authority".into())], true),
+    ] {
+        let before = plant.policy.passwords.load(Ordering::Relaxed);
+        let mut options = plant.options(Login::Token);
+        options.authority.login = Login::UserName { name: "operator".into(), password: "secret".to_owned().into() };
+        options.authority.known = known;
+        match Client::connect(options).await {
+            Ok(client) => client.close().await,
+            Err(error) => {
+                assert!(matches!(error, ClientError::Token(TokenError::UnknownAuthority(_))), "{rule}: {error}")
+            }
+        }
+        assert_eq!(plant.policy.passwords.load(Ordering::Relaxed) > before, told, "{rule}");
+    }
 }

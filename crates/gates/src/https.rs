@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use access_model::Thumbprint;
+use aws_lc_rs::digest::{SHA256, digest};
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Incoming;
@@ -111,13 +113,21 @@ pub fn client_config(
 pub struct HttpsClient {
     tls: Arc<rustls::ClientConfig>,
     wait: Duration,
+    /// SHA-256 of the certificates that may answer; `None`: whichever the TLS settings trust.
+    pins: Option<Arc<[Thumbprint]>>,
 }
 
 impl HttpsClient {
     /// A client with these TLS settings that waits at most `wait` for a connection and for an answer.
     #[must_use]
     pub const fn new(tls: Arc<rustls::ClientConfig>, wait: Duration) -> Self {
-        Self { tls, wait }
+        Self { tls, wait, pins: None }
+    }
+
+    /// The same client, which besides talks to owners of these certificates only (SHA-256 over the DER).
+    #[must_use]
+    pub fn pinned(self, pins: impl Into<Arc<[Thumbprint]>>) -> Self {
+        Self { pins: Some(pins.into()), ..self }
     }
 
     /// Sends a request and reads the answer whole, at most 1 MiB.
@@ -184,8 +194,24 @@ impl HttpsClient {
         stream.set_nodelay(true).map_err(|error| failed(error.to_string()))?;
         let name = ServerName::try_from(target.host.clone()).map_err(|error| failed(error.to_string()))?;
         let connector = TlsConnector::from(Arc::clone(&self.tls));
-        connector.connect(name, stream).await.map_err(|error| failed(error.to_string()))
+        let stream = connector.connect(name, stream).await.map_err(|error| failed(error.to_string()))?;
+        let shown = stream.get_ref().1.peer_certificates().and_then(|chain| chain.first());
+        let pinned = |pins: &Arc<[Thumbprint]>| shown.is_some_and(|leaf| pins.contains(&thumbprint(leaf)));
+        if self.pins.as_ref().is_none_or(pinned) {
+            Ok(stream)
+        } else {
+            Err(failed("its certificate is none of those that are known".to_owned()))
+        }
     }
+}
+
+/// SHA-256 over a DER certificate.
+fn thumbprint(der: &[u8]) -> Thumbprint {
+    let mut thumbprint = [0; 32];
+    for (to, from) in thumbprint.iter_mut().zip(digest(&SHA256, der).as_ref()) {
+        *to = *from;
+    }
+    Thumbprint(thumbprint)
 }
 
 #[cfg(test)]

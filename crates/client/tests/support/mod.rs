@@ -51,6 +51,8 @@ pub(crate) struct Policy {
     /// Seconds.
     pub(crate) life: AtomicU64,
     pub(crate) issued: AtomicU32,
+    /// Passwords that the authority was told.
+    pub(crate) passwords: AtomicU32,
     pub(crate) refuse: Mutex<Option<StatusCode>>,
     pub(crate) audience: Mutex<String>,
 }
@@ -99,6 +101,7 @@ impl Plant {
             rights: Mutex::new(rights),
             life: AtomicU64::new(life),
             issued: AtomicU32::new(0),
+            passwords: AtomicU32::new(0),
             refuse: Mutex::new(None),
             audience: Mutex::new(MIXER.into()),
         });
@@ -108,6 +111,12 @@ impl Plant {
         let mixer = start_mixer(&people, &signer, at, listen());
         let addresses = (authority.address(), mixer.address());
         Self { policy, mixer, authority, addresses, people, signer }
+    }
+
+    /// SHA-256 of the authority's certificate.
+    #[allow(dead_code, reason = "not every test file needs it")]
+    pub(crate) fn authority_thumbprint(&self) -> access_model::Thumbprint {
+        self.people.authority.certificate.thumbprint()
     }
 
     /// A token as the authority would issue it.
@@ -205,7 +214,8 @@ fn start_authority(people: &People, policy: &Arc<Policy>, signer: &Arc<Signer>, 
         roles: Vec::new(),
         rights: vec![(Rights::BROWSE | Rights::READ | Rights::CALL, LocalScopes::All)],
     }];
-    let identities = Identities { anonymous: true, ..Identities::default() };
+    gate.local.push(LocalGrant { who: Who::Authenticated, ..gate.local[0].clone() });
+    let identities = Identities { anonymous: true, user_name: true, ..Identities::default() };
     let config = config(&people.authority, &people.client, AUTHORITY, listener.local_addr().unwrap(), identities);
     let gate = Gate::new(gate, clock::now()).unwrap();
     let server = Server::new(config, space, gate, Box::new(SystemEntropy::new()));
@@ -283,8 +293,10 @@ impl Application for Authority {
         Box::pin(async move { answer })
     }
 
-    fn authenticate(&self, _: Credentials) -> Local<bool> {
-        Box::pin(async { false })
+    fn authenticate(&self, credentials: Credentials) -> Local<bool> {
+        self.policy.passwords.fetch_add(1, Ordering::Relaxed);
+        let right = credentials.name == "operator" && *credentials.password == *b"secret";
+        Box::pin(async move { right })
     }
 }
 
