@@ -1,0 +1,187 @@
+//! The authority itself: its state and what it is opened from. How it changes, revokes, records and remembers are the
+//! rooms beside.
+
+mod change;
+mod journal;
+mod record;
+mod revoke;
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use access_model::{Actor, AuditKind, Epoch, Now, Outcome};
+use arc_swap::ArcSwap;
+use pdp::Snapshot;
+use store::{Db, Ledger};
+
+use self::journal::{load, restore, stored_marking};
+use crate::clock::Clock;
+use crate::config::{AuthorityConfig, PolicySource};
+use crate::error::AuthorityError;
+use crate::files;
+use crate::flood::Flood;
+use crate::keys::KeyRing;
+use crate::live::Live;
+use crate::opcua::Pending;
+use crate::passwords::Passwords;
+use crate::standing::Standing;
+
+pub(crate) use journal::row;
+pub(crate) use record::unavailable;
+pub(crate) use revoke::family;
+
+/// The authorization service. Clones are the same one.
+#[derive(Clone)]
+pub struct Authority {
+    pub(crate) inner: Arc<Inner>,
+}
+
+pub(crate) struct Inner {
+    pub config: AuthorityConfig,
+    pub clock: Clock,
+    pub db: Db,
+    pub ledger: Ledger,
+    pub keys: ArcSwap<KeyRing>,
+    pub standing: ArcSwap<Standing>,
+    pub passwords: Passwords,
+    pub pending: Mutex<Pending>,
+    pub flood: Mutex<Flood>,
+    live: Mutex<Live>,
+    source: PolicySource,
+    /// One change at a time: epochs reach the gates in their order.
+    change: tokio::sync::Mutex<()>,
+}
+
+impl std::fmt::Debug for Authority {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Authority").field("issuer", &self.inner.config.issuer).finish_non_exhaustive()
+    }
+}
+
+/// What a change did to the tokens that live.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Changed {
+    /// The snapshot after it.
+    pub epoch: Epoch,
+    /// Tokens that are over.
+    pub revoked: usize,
+    /// Tokens that lost rights.
+    pub narrowed: usize,
+    /// Tokens that gained rights.
+    pub widened: usize,
+}
+
+impl Authority {
+    /// Opens an authority: loads plant, policies and workflow, takes over marking, revocations and live tokens from the
+    /// journal, and decides every live token again.
+    ///
+    /// # Errors
+    /// A file, the journal or a key cannot be used, or the files are broken.
+    pub async fn open(
+        config: AuthorityConfig,
+        source: PolicySource,
+        db: Db,
+        ledger: Ledger,
+        clock: Clock,
+    ) -> Result<Self, AuthorityError> {
+        let now = clock().unix;
+        let epoch = db.next_epoch().await?;
+        let texts = files::read(&source).await?;
+        let loaded = load(texts, epoch).await?;
+        let marking = stored_marking(&db, &config.workflow_name, &loaded.snapshot).await?;
+        let snapshot =
+            marking.map_or_else(|| loaded.snapshot.clone(), |marking| loaded.snapshot.with_marking(marking, epoch));
+        let keys = KeyRing::open(config.key_folder.as_deref(), config.algorithm, &config.issuer, now).await?;
+        let live = restore(&db, &config.issuer, &snapshot, now).await?;
+        let passwords = Passwords::new(config.password_jobs).map_err(|_| AuthorityError::Thread)?;
+        let authority = Self {
+            inner: Arc::new(Inner {
+                keys: ArcSwap::from_pointee(keys),
+                standing: ArcSwap::from_pointee(Standing::new(snapshot)),
+                pending: Mutex::new(Pending::default()),
+                flood: Mutex::default(),
+                live: Mutex::new(live),
+                change: tokio::sync::Mutex::new(()),
+                passwords,
+                config,
+                clock,
+                db,
+                ledger,
+                source,
+            }),
+        };
+        // What changed while we were away is decided now, before anybody subscribes.
+        let snapshot = authority.snapshot();
+        authority.enforce(snapshot, "a restart").await?;
+        Ok(authority)
+    }
+
+    /// How it is set up.
+    #[must_use]
+    pub fn config(&self) -> &AuthorityConfig {
+        &self.inner.config
+    }
+
+    /// Both clocks.
+    #[must_use]
+    pub fn now(&self) -> Now {
+        (self.inner.clock)()
+    }
+
+    /// The snapshot in force.
+    #[must_use]
+    pub fn snapshot(&self) -> Snapshot {
+        self.inner.standing.load().snapshot.clone()
+    }
+
+    /// What a gate needs to accept our tokens and updates.
+    #[must_use]
+    pub fn issuer(&self) -> token::Issuer {
+        self.inner.keys.load().issuer(&self.inner.config.issuer, self.now().unix)
+    }
+
+    /// The published keys, as a JSON Web Key Set.
+    #[must_use]
+    pub fn jwks(&self) -> String {
+        self.inner.keys.load().jwks(self.now().unix)
+    }
+
+    /// ServiceCertificate (OPC 10000-12 §9.6.4), DER: it verifies the tokens that are signed now.
+    #[must_use]
+    pub fn service_certificate(&self) -> Vec<u8> {
+        self.inner.keys.load().certificate().to_vec()
+    }
+
+    /// The journal.
+    #[must_use]
+    pub fn db(&self) -> &Db {
+        &self.inner.db
+    }
+
+    pub(crate) fn live(&self) -> MutexGuard<'_, Live> {
+        self.inner.live.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The next key signs from now on.
+    ///
+    /// # Errors
+    /// A key cannot be made or kept.
+    pub async fn rotate_keys(&self, by: &Actor) -> Result<(), AuthorityError> {
+        let _one = self.inner.change.lock().await;
+        let config = &self.inner.config;
+        let ring = KeyRing::clone(&self.inner.keys.load());
+        let (folder, now) = (config.key_folder.as_deref(), self.now().unix);
+        let ring = ring.rotate(folder, config.algorithm, &config.issuer, now, config.key_overlap).await?;
+        let detail = format!("tokens are signed with the key {} from now on", ring.current.kid());
+        self.inner.keys.store(Arc::new(ring));
+        self.record(AuditKind::ConfigurationChanged, by, "signing key", Outcome::Allowed, &detail).await?;
+        Ok(())
+    }
+}
+
+/// Carries a change through even when nobody waits for it any more: an administrator who hangs up must not leave a change
+/// in the journal that no gate hears of.
+async fn to_the_end<T: Send + 'static>(
+    change: impl Future<Output = Result<T, AuthorityError>> + Send + 'static,
+) -> Result<T, AuthorityError> {
+    tokio::spawn(change).await.map_err(|_| AuthorityError::Thread)?
+}
