@@ -97,6 +97,8 @@ pub enum DangerWithout {
     Confirmation,
     /// Every token gives every right.
     Rights,
+    /// Grants outlive the revocation of their token.
+    Revocation,
 }
 
 /// How a gate is set up.

@@ -8,7 +8,7 @@ use token::control::{self, Replacement, Update};
 
 use crate::contact::{MAX_UPDATE_AGE, Place, Standby};
 use crate::gate::State;
-use crate::{Change, Gate, GateEvent, GrantId};
+use crate::{Change, DangerWithout, Gate, GateEvent, GrantId};
 
 impl Gate {
     /// Opens a sealed update and applies it ([`Gate::apply_update`]).
@@ -75,7 +75,10 @@ impl Gate {
 
     /// Brings the grants that are held in line with an update.
     fn revise(&mut self, update: &Update, place: Place, now: Now) {
-        let revoked: BTreeSet<&str> = update.revoked.iter().map(|entry| entry.id.as_str()).collect();
+        let revoked: BTreeSet<&str> = match self.config.danger_without {
+            DangerWithout::Revocation => BTreeSet::new(),
+            _ => update.revoked.iter().map(|entry| entry.id.as_str()).collect(),
+        };
         let replaced: BTreeMap<&str, &Replacement> = match place {
             Place::Gap => BTreeMap::new(),
             _ => update.replaced.iter().map(|entry| (entry.id.as_str(), entry)).collect(),

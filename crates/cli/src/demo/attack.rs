@@ -70,7 +70,7 @@ pub(crate) async fn run(line: &Line, workplace: &Workplace, report: &mut Report)
             "the token without a signature, algorithm none",
             HMI,
             Station::Mixer,
-            &unsigned(&stolen),
+            &unsigned(&stolen)?,
             "token_algorithm",
         )
         .await?;
@@ -94,29 +94,31 @@ pub(crate) async fn run(line: &Line, workplace: &Workplace, report: &mut Report)
 
 /// Olga's token as petra's: another `sub` under the old signature.
 fn renamed(token: &[u8]) -> Result<Zeroizing<Vec<u8>>, Trouble> {
-    let unread = || Trouble::setup("olga's token", "it does not say who she is");
-    let mut parts = token.split(|byte| *byte == b'.');
-    let (Some(header), Some(payload), Some(signature)) = (parts.next(), parts.next(), parts.next()) else {
-        return Err(unread());
-    };
-    let claims = URL_SAFE_NO_PAD.decode(payload).ok().and_then(|claims| String::from_utf8(claims).ok());
-    let claims = Zeroizing::new(claims.ok_or_else(unread)?);
+    let [header, payload, signature] = parts(token)?;
+    let claims = decoded(payload)?;
     let forged = Zeroizing::new(claims.replacen("\"sub\":\"olga\"", "\"sub\":\"petra\"", 1));
     if *forged == *claims {
-        return Err(unread());
+        return Err(Trouble::setup("olga's token", "it does not say who she is"));
     }
-    let payload = URL_SAFE_NO_PAD.encode(forged.as_bytes());
-    Ok(Zeroizing::new([header, payload.as_bytes(), signature].join(&b'.')))
+    Ok(Zeroizing::new([header, URL_SAFE_NO_PAD.encode(forged.as_bytes()).as_bytes(), signature].join(&b'.')))
 }
 
-/// The token's claims under a header that says `none`, without a signature.
-fn unsigned(token: &[u8]) -> Zeroizing<Vec<u8>> {
-    let payload = token.split(|byte| *byte == b'.').nth(1).unwrap_or_default();
-    // {"alg":"none","typ":"at+jwt"}
-    let mut forged = b"eyJhbGciOiJub25lIiwidHlwIjoiYXQrand0In0.".to_vec();
-    forged.extend_from_slice(payload);
-    forged.push(b'.');
-    Zeroizing::new(forged)
+/// The token's claims under its header with `none` for the algorithm, without a signature.
+fn unsigned(token: &[u8]) -> Result<Zeroizing<Vec<u8>>, Trouble> {
+    let [header, payload, _] = parts(token)?;
+    let forged = decoded(header)?.replacen("\"ES256\"", "\"none\"", 1);
+    Ok(Zeroizing::new([URL_SAFE_NO_PAD.encode(forged).as_bytes(), payload, b""].join(&b'.')))
+}
+
+/// Header, payload and signature.
+fn parts(token: &[u8]) -> Result<[&[u8]; 3], Trouble> {
+    let parts: Vec<&[u8]> = token.split(|byte| *byte == b'.').collect();
+    parts.try_into().map_err(|_| Trouble::setup("olga's token", "it does not have three parts"))
+}
+
+fn decoded(part: &[u8]) -> Result<Zeroizing<String>, Trouble> {
+    let text = URL_SAFE_NO_PAD.decode(part).ok().and_then(|bytes| String::from_utf8(bytes).ok());
+    text.map(Zeroizing::new).ok_or_else(|| Trouble::setup("olga's token", "it cannot be read"))
 }
 
 /// What of an activation was made for another session.

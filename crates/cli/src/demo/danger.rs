@@ -10,7 +10,7 @@ use super::Without;
 
 /// What the gates do not check.
 pub(crate) fn of_gate(without: Option<Without>) -> pep::DangerWithout {
-    use pep::DangerWithout::{Confirmation, Nothing, Rights, Token};
+    use pep::DangerWithout::{Confirmation, Nothing, Revocation, Rights, Token};
     match without {
         Some(Without::Expiry) => Token(token::DangerWithout::Expiry),
         Some(Without::Audience) => Token(token::DangerWithout::Audience),
@@ -18,6 +18,7 @@ pub(crate) fn of_gate(without: Option<Without>) -> pep::DangerWithout {
         Some(Without::Algorithm) => Token(token::DangerWithout::Algorithm),
         Some(Without::Confirmation) => Confirmation,
         Some(Without::Rights) => Rights,
+        Some(Without::Revocation) => Revocation,
         _ => Nothing,
     }
 }

@@ -181,6 +181,13 @@ async fn open_authority(
     opened.map_err(|error| Trouble::setup("the authority", error))
 }
 
+/// What the permits of the example ask of the recipe.
+const STEP_CONDITIONS: [&str; 3] = [
+    "context.steps.containsAny(resource.steps)",
+    "context.phases.contains(Phase::\"react\")",
+    "context.steps.contains(Step::\"idle\")",
+];
+
 /// The example plant; observers' tokens live shortly, and what `without` takes away is missing.
 fn texts(without: Option<Without>) -> PolicyTexts {
     let lifetime = format!("{}s", OBSERVER_LIFE.as_secs());
@@ -189,7 +196,11 @@ fn texts(without: Option<Without>) -> PolicyTexts {
     debug_assert!(policies.find(observers) < policies.find(&lifetime), "the first rule is the observers'");
     let mut plant = PLANT.to_owned();
     match without {
-        Some(Without::Step) => policies = policies.replace("context.steps.containsAny(resource.steps)", "true"),
+        Some(Without::Step) => {
+            for condition in STEP_CONDITIONS {
+                policies = policies.replacen(condition, "true", 1);
+            }
+        }
         Some(Without::Range) => {
             plant = plant.lines().filter(|line| !line.starts_with("range =")).collect::<Vec<_>>().join("\n");
         }
@@ -257,9 +268,7 @@ impl Place<'_> {
             audience: uri,
             silence: Duration::from_millis(1_500),
         };
-        if self.without != Some(Without::Revocation) {
-            tokio::spawn(gates::control::follow(subscription, running.handle.clone(), Arc::clone(&gap)));
-        }
+        tokio::spawn(gates::control::follow(subscription, running.handle.clone(), Arc::clone(&gap)));
         tokio::spawn(async move {
             while let Some(event) = happened.recv().await {
                 if event == GateEvent::NeedFullList {
@@ -278,7 +287,7 @@ impl Place<'_> {
             Contact { issuer: issuer.name.clone(), timeout: Duration::from_secs(3), fail_mode: FailMode::Closed };
         gate.issuers = vec![issuer];
         gate.danger_without = danger::of_gate(self.without);
-        gate.contact = (self.without != Some(Without::Revocation)).then_some(contact);
+        gate.contact = Some(contact);
         gate
     }
 

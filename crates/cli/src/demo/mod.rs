@@ -64,7 +64,7 @@ pub(crate) enum Without {
     Step,
     /// Values have no range.
     Range,
-    /// Servers do not hear of revocations.
+    /// Grants outlive their revocation.
     Revocation,
     /// A crowd of idle connections keeps its places.
     Admission,
