@@ -3,7 +3,7 @@
 #   make demo    a simulated batch line in which rights appear and vanish with the production step
 #   make test    every gate: format, spelling, lints, documents, licences, all tests, all peers
 #   make bench   our figures beside those of a peer, appended to bench-runs/
-#   make fuzz    every fuzz target for 20 s (its own build, some minutes the first time)
+#   make fuzz    every fuzz target for 20 processor seconds (its own build, some minutes the first time)
 #   make peers   the other people's OPC UA stacks that the interoperation tests drive (into ./peers)
 
 CARGO ?= cargo
@@ -20,7 +20,7 @@ bench: peers
 	TRAPKEY_PEERS_DIR="$(PEERS)" $(CARGO) run --release --locked --package bench
 
 fuzz:
-	FUZZ_LOG=target/short.md fuzz/run 20
+	FUZZ_JOBS=2 FUZZ_LOG=target/short.md fuzz/run 20
 
 peers:
 	TRAPKEY_PEERS_DIR="$(PEERS)" scripts/peers.sh
