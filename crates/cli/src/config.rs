@@ -5,7 +5,8 @@
 use std::path::{Path, PathBuf};
 
 pub(crate) use ::config::{
-    Algorithm, Authority, Config, FailMode, OnFailure, Overrides, PlantFiles, Server, Simulated, TEMPLATE,
+    Algorithm, Authority, Client as ClientSection, Config, FailMode, OnFailure, Overrides, PlantFiles, Server,
+    Simulated, TEMPLATE,
 };
 use ::config::{At, read};
 

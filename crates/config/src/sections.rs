@@ -142,6 +142,8 @@ pub struct Client {
     pub pki: Option<PathBuf>,
     /// The authority's HTTPS base address.
     pub authority: Option<String>,
+    /// Further authorities that may be given a password: URLs, ApplicationUris or SHA-256 of certificates.
+    pub authorities: Vec<String>,
 }
 
 /// How tokens are signed.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use client::{Client, ClientApplication, ClientError, ClientOptions, Login, TokenError, WatchOptions};
+use client::{Client, ClientApplication, ClientError, ClientOptions, KnownAuthority, Login, TokenError, WatchOptions};
 use opcua_types::{AttributeId, NodeId, ReadValueId, ReferenceDescription, StatusCode, Variant};
 use serde_json::{Value, json};
 use zeroize::Zeroizing;
@@ -48,6 +48,10 @@ pub(crate) struct Session {
     /// The file with the password, `-` for the standard input
     #[arg(long, value_name = "FILE", requires = "user")]
     password_file: Option<PathBuf>,
+    /// An authority that may be given the password: its URL, its ApplicationUri or the SHA-256 of its certificate; may be
+    /// repeated. The server's word for it is not enough [default: `[client]` of the configuration]
+    #[arg(long = "authority", value_name = "AUTHORITY")]
+    authorities: Vec<KnownAuthority>,
     /// Send name and password to the server itself instead of asking an authority for a token
     #[arg(long, requires = "user")]
     to_server: bool,
@@ -166,7 +170,9 @@ async fn leave(client: Client, work: impl AsyncFnOnce(&Client) -> Result<Answer,
 fn failed(error: &ClientError) -> Failure {
     match error {
         _ if is_refusal(error) => Failure::denied(error.to_string()),
-        ClientError::BrowsePath(_) => Failure::from_error(error).into_bad_input(),
+        ClientError::BrowsePath(_) | ClientError::Token(TokenError::UnknownAuthority(_)) => {
+            Failure::from_error(error).into_bad_input()
+        }
         _ => Failure::from_error(error),
     }
 }
@@ -188,11 +194,12 @@ impl Session {
     }
 
     fn options(&self, common: &Common) -> Result<ClientOptions, Failure> {
-        let folder = match &self.pki {
-            Some(folder) => Some(folder.clone()),
-            None if files::exists(common.config.path()) => common.config.load()?.client.pki,
-            None => None,
-        };
+        let configured = files::exists(common.config.path());
+        let asked = self.pki.is_none() || (self.user.is_some() && self.authorities.is_empty());
+        let section = (configured && asked).then(|| common.config.load()).transpose()?.map(|config| config.client);
+        let section = section.unwrap_or_default();
+        let known = if self.authorities.is_empty() { known(&section)? } else { self.authorities.clone() };
+        let folder = self.pki.clone().or(section.pki);
         let own = folder.map(|folder| Own::load(&folder)).transpose()?;
         if own.is_none() && !self.danger_without_security {
             return Err(Failure::bad_input("the client has no certificate").help(
@@ -203,6 +210,7 @@ impl Session {
         let application = ClientApplication { uri, product_uri: "urn:trapkey".into(), name: "trapkey client".into() };
         let mut options = ClientOptions::new(&self.url, application);
         options.request_timeout = Duration::from_secs(self.timeout.max(1));
+        options.authority.known = known;
         if let Some(own) = own {
             options.authority.https = Some(own.https()?);
             options.identity = Some(Arc::clone(&own.identity));
@@ -238,6 +246,12 @@ impl Session {
             Failure::bad_input("there is no password").help("set TRAPKEY_PASSWORD, or name a file with --password-file")
         })
     }
+}
+
+/// The authorities that the configuration lets know a password.
+pub(crate) fn known(section: &crate::config::ClientSection) -> Result<Vec<KnownAuthority>, Failure> {
+    let named = section.authority.iter().chain(&section.authorities);
+    named.map(|text| text.parse().map_err(|error| Failure::from_error(&error).into_bad_input())).collect()
 }
 
 /// A NodeId, or the node at the end of a browse path from Objects.
