@@ -1,11 +1,17 @@
 //! The command line. What each command does with its arguments is in `commands`.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
+use clap::error::ErrorKind;
 use clap::{Parser, Subcommand};
 
-use crate::answer::Output;
+use crate::answer::{Exit, Output};
 use crate::commands::{admin, audit, backup, certs, client, configuration, policy, token, user};
+use crate::failure::Failure;
+
+/// Heading of the options that every command takes.
+const EVERYWHERE: &str = "Options of every command";
 
 /// Trapkey: decides who may do what in a plant, and when; enforces it at OPC UA servers; keeps a record of both.
 ///
@@ -15,15 +21,54 @@ use crate::commands::{admin, audit, backup, certs, client, configuration, policy
 #[command(name = "trapkey", version, max_term_width = 100, subcommand_required = true, arg_required_else_help = true)]
 pub(crate) struct Args {
     /// How results are printed
-    #[arg(long, global = true, value_enum, default_value_t, value_name = "FORM")]
+    #[arg(long, global = true, value_enum, default_value_t, value_name = "FORM", help_heading = EVERYWHERE)]
     pub(crate) output: Output,
 
     /// The configuration file
-    #[arg(long, global = true, env = "TRAPKEY_CONFIG", default_value = "trapkey.toml", value_name = "FILE")]
+    #[arg(
+        long,
+        global = true,
+        env = "TRAPKEY_CONFIG",
+        hide_env_values = true,
+        default_value = "trapkey.toml",
+        value_name = "FILE",
+        help_heading = EVERYWHERE
+    )]
     pub(crate) config: PathBuf,
 
     #[command(subcommand)]
     pub(crate) command: Command,
+}
+
+/// Prints what is wrong with the command line (or the help that was asked for), in the form that was asked for.
+pub(crate) fn refuse(error: &clap::Error, mut given: impl Iterator<Item = OsString>) -> Exit {
+    if !error.use_stderr() {
+        // Help or version, which is no error; nobody is left to tell when the pipe is closed.
+        let _printed = error.print();
+        return Exit::Ok;
+    }
+    let json = loop {
+        match given.next() {
+            Some(argument) if argument == "--output=json" => break true,
+            Some(argument) if argument == "--output" && given.next().is_some_and(|form| form == "json") => break true,
+            Some(argument) if argument == "--" => break false,
+            Some(_) => {}
+            None => break false,
+        }
+    };
+    if !json {
+        let _printed = error.print();
+        return Exit::BadInput;
+    }
+    let text = error.to_string();
+    let (message, rest) = text.split_once("\n\n").unwrap_or((&text, ""));
+    let message = match error.kind() {
+        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => "a command is missing",
+        _ => message.trim().trim_start_matches("error: "),
+    };
+    let message = message.lines().map(str::trim).collect::<Vec<_>>().join(" ");
+    let help: Vec<&str> = rest.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    Failure::bad_input(message).help(help.join("; ")).print(Output::Json)
 }
 
 /// Everything the program does.

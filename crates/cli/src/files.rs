@@ -60,6 +60,17 @@ pub(crate) fn create(path: &Path, bytes: &[u8], private: bool) -> Result<(), Fai
     })
 }
 
+/// Puts new content in the place of a file, at once and whole: written beside it as `new`, then moved.
+pub(crate) fn replace(path: &Path, new: &Path, bytes: &[u8]) -> Result<(), Failure> {
+    let write = || -> io::Result<()> {
+        let mut file = fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o644).open(new)?;
+        file.write_all(bytes)?;
+        file.sync_all()?;
+        fs::rename(new, path)
+    };
+    write().map_err(|error| Failure::unavailable(format!("cannot write `{}`", path.display())).because_of(Some(&error)))
+}
+
 /// A file to write an export to; replaced if it is there.
 pub(crate) fn overwrite(path: &Path) -> Result<fs::File, Failure> {
     fs::OpenOptions::new()

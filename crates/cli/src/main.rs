@@ -18,7 +18,10 @@ use ::config::nearest;
 use clap::Parser;
 
 fn main() -> ExitCode {
-    let args = args::Args::parse();
+    let args = match args::Args::try_parse() {
+        Ok(args) => args,
+        Err(error) => return ExitCode::from(args::refuse(&error, std::env::args_os()).code()),
+    };
     // `up` logs as its configuration says.
     if !matches!(args.command, args::Command::Up) {
         log();

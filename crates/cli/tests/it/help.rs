@@ -3,7 +3,7 @@
 use super::Scene;
 
 /// Every command, with the groups they are in.
-pub(crate) const COMMANDS: [&str; 36] = [
+pub(crate) const COMMANDS: [&str; 42] = [
     "",
     "audit",
     "audit tail",
@@ -15,6 +15,8 @@ pub(crate) const COMMANDS: [&str; 36] = [
     "certs init",
     "certs add",
     "certs show",
+    "certs revoke",
+    "certs list",
     "client",
     "client read",
     "client write",
@@ -22,6 +24,10 @@ pub(crate) const COMMANDS: [&str; 36] = [
     "client browse",
     "client watch",
     "config",
+    "config check",
+    "config show",
+    "config init",
+    "demo",
     "doctor",
     "policy",
     "policy check",
@@ -57,4 +63,25 @@ fn every_command_explains_itself() {
 fn wrong_arguments_are_exit_code_2_and_name_what_was_probably_meant() {
     insta::assert_snapshot!(Scene::empty().run(&["polcy", "check"]));
     insta::assert_snapshot!(Scene::empty().run(&["audit", "tail", "--outcome", "maybe"]));
+}
+
+#[test]
+fn wrong_arguments_are_json_where_json_is_asked_for() {
+    for args in [
+        &["polcy", "--output", "json"][..],
+        &["--output=json", "audit", "tail", "--outcome", "maybe"],
+        &["token", "--output", "json"],
+        &["certs", "revoke", "--days", "0", "--output", "json"],
+    ] {
+        let said = Scene::empty().run(args);
+        let (exit, json) = said.split_once("--- stdout\n").unwrap_or_else(|| panic!("{said}"));
+        let json: serde_json::Value = serde_json::from_str(json).unwrap_or_else(|error| panic!("{error}: {said}"));
+        assert_eq!(exit, "exit 2\n");
+        assert_eq!(json["error"]["kind"], "bad_input");
+        insta::with_settings!({ description => args.join(" ") }, {
+            insta::assert_snapshot!(said);
+        });
+    }
+    let text = Scene::empty().run(&["audit", "tail", "--outcome", "--", "--output", "json"]);
+    assert!(text.contains("--- stderr\nerror: "), "{text}");
 }

@@ -4,6 +4,7 @@ mod audit;
 mod certs;
 mod config;
 mod help;
+mod orderly;
 mod policy;
 mod reference;
 mod token;

@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use super::Scene;
 
 /// A running `trapkey up`; ended with the test, however that ends.
-struct Up(Child);
+pub(super) struct Up(pub(super) Child);
 
 impl Drop for Up {
     fn drop(&mut self) {
@@ -18,7 +18,7 @@ impl Drop for Up {
 
 impl Up {
     /// Starts it and waits until each role has said where it is.
-    fn start(scene: &Scene, roles: usize) -> Self {
+    pub(super) fn start(scene: &Scene, roles: usize) -> Self {
         let log = std::fs::File::create(scene.path("up.log")).unwrap();
         let mut child = Command::new(env!("CARGO_BIN_EXE_trapkey"))
             .arg("up")
@@ -37,7 +37,7 @@ impl Up {
     }
 
     /// As an operator stops it.
-    fn stop(mut self) {
+    pub(super) fn stop(mut self) {
         let pid = self.0.id().to_string();
         assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
         assert!(self.0.wait().unwrap().success());
@@ -45,7 +45,7 @@ impl Up {
 }
 
 /// The batch plant with free ports, certificates, an operator with a password and an administrator with a certificate.
-fn scene() -> (Scene, Vec<u16>) {
+pub(super) fn scene() -> (Scene, Vec<u16>) {
     let scene = Scene::plant();
     let sockets: Vec<TcpListener> = (0..5).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
     let ports: Vec<u16> = sockets.iter().map(|socket| socket.local_addr().unwrap().port()).collect();
@@ -73,13 +73,13 @@ fn with_input(scene: &Scene, args: &[&str], input: &str) -> String {
     format!("exit {}\n{}", done.status.code().unwrap(), String::from_utf8_lossy(&done.stderr))
 }
 
-struct Olga<'a> {
-    scene: &'a Scene,
-    url: String,
+pub(super) struct Olga<'a> {
+    pub(super) scene: &'a Scene,
+    pub(super) url: String,
 }
 
 impl Olga<'_> {
-    fn client(&self, verb: &str, rest: &[&str]) -> String {
+    pub(super) fn client(&self, verb: &str, rest: &[&str]) -> String {
         let args = [&["client", verb, &self.url, "--pki", "pki/hmi", "--user", "olga"], rest].concat();
         self.scene.run_with(&args, &[("TRAPKEY_PASSWORD", "olgas password")])
     }
@@ -163,7 +163,7 @@ fn rights_come_and_go_with_the_step_and_everything_is_in_the_ledger() {
 }
 
 /// Waits for what a running program notices by itself, a few seconds after it happened.
-fn until(what: &str, mut done: impl FnMut() -> bool) {
+pub(super) fn until(what: &str, mut done: impl FnMut() -> bool) {
     for _ in 0..120 {
         if done() {
             return;
@@ -223,4 +223,67 @@ fn what_cannot_run_says_why() {
     let mut file = std::fs::File::options().append(true).open(scene.path("policies.cedar")).unwrap();
     file.write_all(b"permit (principal, action, resource) when { nothing };\n").unwrap();
     assert!(scene.run(&["up"]).starts_with("exit 2"));
+}
+
+#[test]
+fn a_revoked_certificate_loses_its_channel_while_it_is_used() {
+    let (scene, ports) = scene();
+    let up = Up::start(&scene, 4);
+    let olga = Olga { scene: &scene, url: format!("opc.tcp://127.0.0.1:{}", ports[2]) };
+    let level = "ns=1;s=Mixer.Setpoints.Speed";
+    let watch = |pki: &str, file: &str| {
+        let child = Command::new(env!("CARGO_BIN_EXE_trapkey"))
+            .args(["client", "watch", &olga.url, "--pki", pki, "--user", "olga", level])
+            .env("TRAPKEY_PASSWORD", "olgas password")
+            .env("TRAPKEY_LOG", "off")
+            .current_dir(scene.folder.path())
+            .stdout(std::fs::File::create(scene.path(file)).unwrap())
+            .stderr(Stdio::null())
+            .spawn();
+        until("it sees a value", || scene.read(file).contains(level));
+        Up(child.unwrap())
+    };
+    let _watching = watch("pki/hmi", "hmi.log");
+
+    let refused = scene.run(&["certs", "revoke", "nobody"]);
+    assert!(refused.starts_with("exit 2"), "{refused}");
+    let revoked = scene.json(&["certs", "revoke", "hmi", "--reason", "key-compromise"]);
+    assert_eq!((&revoked["number"], &revoked["revoked"]), (&2.into(), &1.into()), "{revoked:#}");
+    let records = || scene.run(&["audit", "tail", "-n", "1000", "--output", "json"]);
+    until("the channel is closed for its certificate", || records().contains("certificate_revoked"));
+    until("nothing more comes in with it", || {
+        let said = olga.client("read", &[level]);
+        said.starts_with("exit 3") || said.starts_with("exit 1")
+    });
+    let listed = scene.json(&["certs", "list"]);
+    let hmi = listed.as_array().unwrap().iter().find(|line| line["name"] == "hmi").unwrap();
+    assert_eq!(hmi["revoked"], true);
+    let other = scene.run_with(
+        &["client", "read", &olga.url, "--pki", "pki/dashboard", "--user", "olga", level],
+        &[("TRAPKEY_PASSWORD", "olgas password")],
+    );
+    assert!(other.starts_with("exit 0"), "others notice nothing: {other}");
+    up.stop();
+}
+
+#[test]
+fn a_password_goes_to_pinned_authorities_only() {
+    let (scene, ports) = scene();
+    let up = Up::start(&scene, 4);
+    let olga = Olga { scene: &scene, url: format!("opc.tcp://127.0.0.1:{}", ports[2]) };
+    let reads = |more: &[&str]| olga.client("read", &[&["ns=1;s=Mixer.Setpoints.Speed"], more].concat());
+    assert!(reads(&[]).starts_with("exit 0"), "the configuration names the authority");
+    let config = scene.read("trapkey.toml");
+    scene.write("trapkey.toml", &config.replace("authorities = [", "authorities = [] # ["));
+    let refused = reads(&[]);
+    assert!(refused.starts_with("exit 2") && refused.contains("--authority opc.tcp://localhost:"), "{refused}");
+    let authority = format!("opc.tcp://localhost:{}", ports[1]);
+    assert!(reads(&["--authority", &authority]).starts_with("exit 0"), "by its URL");
+    assert!(reads(&["--authority", "urn:trapkey:authority"]).starts_with("exit 0"), "by its name");
+    let shown = scene.json(&["certs", "show", "pki/authority/own/certs/own.der"]);
+    assert!(reads(&["--authority", shown["thumbprint"].as_str().unwrap()]).starts_with("exit 0"), "by certificate");
+    assert!(reads(&["--authority", "urn:somebody:else"]).starts_with("exit 2"));
+    scene.write("trapkey.toml", &config.replace("authorities = [", "authorities = [\"nonsense\", "));
+    assert!(scene.run(&["config", "check"]).starts_with("exit 2"));
+    up.stop();
 }

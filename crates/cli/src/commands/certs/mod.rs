@@ -7,6 +7,7 @@
 //! ```
 
 mod make;
+mod revoke;
 
 use std::path::PathBuf;
 
@@ -31,6 +32,10 @@ pub(crate) enum Command {
     Add(Add),
     /// Show what is in a certificate file
     Show(Show),
+    /// Take certificates back: the authority signs a new revocation list, and running servers follow it
+    Revoke(revoke::Revoke),
+    /// List what the certification authority signed, and when it ends
+    List(revoke::List),
 }
 
 /// What all new certificates have in common.
@@ -83,6 +88,8 @@ pub(crate) fn run(command: Command, common: &Common) -> Result<Answer, Failure> 
         Command::Init(args) => init(&args, common),
         Command::Add(args) => add(&args),
         Command::Show(args) => show(&args),
+        Command::Revoke(args) => revoke::revoke(&args),
+        Command::List(args) => revoke::list(&args),
     }
 }
 
