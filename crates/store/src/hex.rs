@@ -22,6 +22,12 @@ pub(crate) fn unhex<const N: usize>(text: &str) -> Option<[u8; N]> {
     Some(bytes)
 }
 
+/// Any number of bytes.
+pub(crate) fn bytes(text: &str) -> Option<Vec<u8>> {
+    let pairs = text.as_bytes().chunks(2);
+    pairs.map(|pair| if let &[high, low] = pair { Some(digit(high)? << 4 | digit(low)?) } else { None }).collect()
+}
+
 fn digit(letter: u8) -> Option<u8> {
     match letter {
         b'0'..=b'9' => Some(letter - b'0'),

@@ -6,6 +6,7 @@ use std::path::Path;
 use super::folder::{self, HEAD, HeadFile};
 use super::frame::{HASH, HEADER};
 use super::scan::{Frames, Next};
+use super::stub::{self, STUB, StubFile};
 use crate::files;
 
 /// Copies everything up to the record that the head file's checkpoint covers; the number of that record.
@@ -20,8 +21,10 @@ pub(crate) fn copy_prefix(from: &Path, to: &Path) -> io::Result<u64> {
         HeadFile::Unreadable => return Err(io::Error::new(io::ErrorKind::InvalidData, "the head file is unreadable")),
     };
     let last = head.checkpoint.covers.sequence;
+    let stub = stub::read(from)?;
+    let gone = if let StubFile::There(stub) = &stub { stub.through.sequence } else { 0 };
     files::make_folder(to)?;
-    for segment in folder::segments(from)?.iter().filter(|segment| segment.first <= last) {
+    for segment in folder::segments(from)?.iter().filter(|segment| segment.first > gone && segment.first <= last) {
         let end = end_of(segment, last)?;
         let mut copy = files::create_new(&to.join(&segment.name))?;
         let copied = io::copy(&mut io::Read::take(files::open(&segment.path)?, end), &mut copy)?;
@@ -30,6 +33,12 @@ pub(crate) fn copy_prefix(from: &Path, to: &Path) -> io::Result<u64> {
         if copied != end {
             return Err(io::Error::new(io::ErrorKind::InvalidData, format!("{} became shorter", segment.name)));
         }
+    }
+    if let StubFile::There(stub) = &stub {
+        files::replace(&to.join(STUB), &stub.to_bytes(), true)?;
+    }
+    if stub::read(from)? != stub {
+        return Err(io::Error::new(io::ErrorKind::Interrupted, "old segments were removed meanwhile, try again"));
     }
     files::replace(&to.join(HEAD), &head.to_bytes(), true)?;
     Ok(last)

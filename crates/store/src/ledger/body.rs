@@ -74,16 +74,12 @@ pub(super) fn signed_message(ledger: &LedgerId, covers: &Chain, at: UnixTime) ->
 impl Start {
     pub(super) fn put(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(&self.ledger);
-        out.push(self.key.kind.code());
-        put_bytes(out, &self.key.bytes);
+        put_key(out, &self.key);
         put_time(out, self.at);
     }
 
     fn take(body: &mut Body<'_>) -> Option<Self> {
-        let ledger = body.array()?;
-        let kind = KeyKind::from_code(body.byte()?)?;
-        let bytes = body.bytes()?.to_vec();
-        Some(Self { ledger, key: CheckpointPublicKey { kind, bytes }, at: body.time()? })
+        Some(Self { ledger: body.array()?, key: body.key()?, at: body.time()? })
     }
 
     pub(super) fn read(body: &[u8]) -> Option<Self> {
@@ -155,7 +151,12 @@ pub(super) fn put_time(out: &mut Vec<u8>, at: UnixTime) {
     out.extend_from_slice(&at.as_micros().to_le_bytes());
 }
 
-fn put_chain(out: &mut Vec<u8>, chain: &Chain) {
+pub(super) fn put_key(out: &mut Vec<u8>, key: &CheckpointPublicKey) {
+    out.push(key.kind.code());
+    put_bytes(out, &key.bytes);
+}
+
+pub(super) fn put_chain(out: &mut Vec<u8>, chain: &Chain) {
     out.extend_from_slice(&chain.sequence.to_le_bytes());
     out.extend_from_slice(&chain.hash);
 }
@@ -224,8 +225,13 @@ impl<'a> Body<'a> {
         self.array().map(i64::from_le_bytes).map(UnixTime::from_micros)
     }
 
-    fn chain(&mut self) -> Option<Chain> {
+    pub(super) fn chain(&mut self) -> Option<Chain> {
         Some(Chain { sequence: self.u64()?, hash: self.array()? })
+    }
+
+    pub(super) fn key(&mut self) -> Option<CheckpointPublicKey> {
+        let kind = KeyKind::from_code(self.byte()?)?;
+        Some(CheckpointPublicKey { kind, bytes: self.bytes()?.to_vec() })
     }
 
     pub(super) fn varint(&mut self) -> Option<u64> {

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::body::{Checkpoint, LedgerId, signed_message};
 use super::frame::Chain;
 use super::key::CheckpointPublicKey;
+use super::stub::STUB;
 use crate::{files, hex};
 
 /// Taken by the one program that writes.
@@ -26,7 +27,7 @@ pub(super) fn segment_name(first: u64) -> String {
 
 /// Whether a ledger's folder holds a file of this name that a copy of it needs.
 pub(crate) fn is_ledger_file(name: &str) -> bool {
-    name == HEAD || first_of(name).is_some()
+    name == HEAD || name == STUB || first_of(name).is_some()
 }
 
 /// The number in a segment's name.

@@ -34,11 +34,21 @@ pub(super) enum FrameKind {
     Recovered = 6,
     /// For a while nothing could be written.
     Gap = 7,
+    /// From here on another key signs.
+    Rekey = 8,
 }
 
 impl FrameKind {
-    const ALL: [Self; 7] =
-        [Self::Start, Self::Audit, Self::Checkpoint, Self::Seal, Self::Handover, Self::Recovered, Self::Gap];
+    const ALL: [Self; 8] = [
+        Self::Start,
+        Self::Audit,
+        Self::Checkpoint,
+        Self::Seal,
+        Self::Handover,
+        Self::Recovered,
+        Self::Gap,
+        Self::Rekey,
+    ];
 
     fn from_code(code: u8) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| *kind as u8 == code)

@@ -119,12 +119,8 @@ impl CheckpointKey {
     /// The file cannot be used, holds no key, or others may read it.
     pub fn load_or_create(path: &Path, kind: KeyKind) -> Result<Self, KeyError> {
         let failed = |source| KeyError::File { path: path.to_owned(), source };
-        if let Some(text) = files::read_if_there(path).map_err(failed)? {
-            let mode = files::mode(path).map_err(failed)?;
-            if mode & 0o077 != 0 {
-                return Err(KeyError::Exposed { path: path.to_owned(), mode });
-            }
-            return from_pem(&text).ok_or_else(|| KeyError::Invalid(format!("`{}`", path.display())));
+        if let Some(key) = Self::load_if_there(path)? {
+            return Ok(key);
         }
         if let Some(folder) = path.parent() {
             files::make_folder(folder).map_err(failed)?;
@@ -134,6 +130,26 @@ impl CheckpointKey {
         file.write_all(key.to_pem().as_bytes()).and_then(|()| file.sync_all()).map_err(failed)?;
         files::replace(&files::beside(path, "pub"), format!("{}\n", key.public()).as_bytes(), true).map_err(failed)?;
         Ok(key)
+    }
+
+    /// The key in a PEM file of mode 0600.
+    ///
+    /// # Errors
+    /// There is no such file, it cannot be used, holds no key, or others may read it.
+    pub fn load(path: &Path) -> Result<Self, KeyError> {
+        let missing = || KeyError::File { path: path.to_owned(), source: std::io::ErrorKind::NotFound.into() };
+        Self::load_if_there(path)?.ok_or_else(missing)
+    }
+
+    fn load_if_there(path: &Path) -> Result<Option<Self>, KeyError> {
+        let failed = |source| KeyError::File { path: path.to_owned(), source };
+        let Some(text) = files::read_if_there(path).map_err(failed)? else { return Ok(None) };
+        let text = zeroized::Bytes(text);
+        let mode = files::mode(path).map_err(failed)?;
+        if mode & 0o077 != 0 {
+            return Err(KeyError::Exposed { path: path.to_owned(), mode });
+        }
+        from_pem(&text.0).map(Some).ok_or_else(|| KeyError::Invalid(format!("`{}`", path.display())))
     }
 
     fn from_pkcs8(der: &[u8]) -> Option<Self> {

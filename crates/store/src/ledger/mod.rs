@@ -6,6 +6,7 @@
 //!                segment-0…01.ledger   start · audit … checkpoint … audit · seal
 //!                segment-0…97.ledger   handover (names the seal) · audit … checkpoint
 //!                head.json             the last checkpoint: an end cut off behind it is seen
+//!                stub.json             vouches for segments that were removed from the beginning
 //! ```
 //!
 //! The hash chain shows any change, loss or re-ordering; the signed checkpoints keep somebody who can write files
@@ -23,8 +24,13 @@ mod key;
 mod open;
 mod queue;
 mod read;
+mod rekey;
+mod report;
+mod retain;
 pub(crate) mod rfc3339;
+mod rotate;
 mod scan;
+mod stub;
 mod verify;
 mod writer;
 
@@ -36,7 +42,11 @@ pub use export::{ExportFormat, Selection, Syslog, export};
 pub use handle::{Ack, Health, Ledger};
 pub use key::{CheckpointKey, CheckpointPublicKey, KeyError, KeyKind};
 pub use read::{Follower, ReadError, tail};
-pub use verify::{Break, BreakKind, End, Recovery, Report, verify};
+pub use rekey::KeySince;
+pub use report::{Break, BreakKind, End, Recovery, Removed, Report};
+pub use retain::{RetainError, Retained, Retention, retain};
+pub use rotate::{KeyRotation, rotate_key};
+pub use verify::verify;
 
 pub(crate) use backup::copy_prefix;
 pub(crate) use folder::{LOCK, is_ledger_file};

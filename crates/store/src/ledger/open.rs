@@ -13,7 +13,9 @@ use super::body::{LedgerId, Recovered, Start};
 use super::folder::{self, Head, HeadFile, LOCK, SegmentFile};
 use super::frame::{self, Chain, FrameKind};
 use super::key::CheckpointKey;
+use super::rekey::in_force;
 use super::scan::{Scan, scan};
+use super::stub::STUB;
 use super::writer::{Segment, Writer, new_segment};
 use super::{KeyError, LedgerConfig, LedgerError};
 use crate::{clock, files};
@@ -29,6 +31,7 @@ pub(super) fn open(path: &Path, config: LedgerConfig, key: CheckpointKey) -> Res
     let segments = folder::segments(path).map_err(io)?;
     if segments.is_empty()
         && let HeadFile::Missing = head
+        && !files::exists(&path.join(STUB))
     {
         return begin(path, config, key, lock);
     }
@@ -110,7 +113,10 @@ fn resume(
 /// The head file, if it belongs to this ledger.
 fn vouched<'a>(head: &'a HeadFile, scan: &Scan) -> Option<&'a Head> {
     match head {
-        HeadFile::There(head) if head.ledger == scan.start.ledger && head.is_signed_by(&scan.start.key) => Some(head),
+        HeadFile::There(head) if head.ledger == scan.start.ledger => {
+            let key = in_force(&scan.keys, head.checkpoint.covers.sequence)?;
+            head.is_signed_by(key).then_some(head)
+        }
         _ => None,
     }
 }

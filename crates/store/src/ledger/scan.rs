@@ -7,6 +7,7 @@ use std::path::Path;
 use super::body::{Checkpoint, Handover, Start};
 use super::folder::SegmentFile;
 use super::frame::{Chain, Frame, FrameKind, HASH, Look, MAGIC, look};
+use super::rekey::{KeySince, Rekey};
 use crate::files;
 
 /// How much is read at once.
@@ -133,7 +134,10 @@ impl Opening {
 
 /// The state of one segment taken for itself: how far it is whole.
 pub(super) struct Scan {
+    /// Names the ledger and the key in force at its end.
     pub(super) start: Start,
+    /// The key in force at its beginning, and each that took over in it.
+    pub(super) keys: Vec<KeySince>,
     pub(super) chain: Chain,
     /// Bytes up to the end of the last frame that follows the one before.
     pub(super) good: u64,
@@ -151,13 +155,16 @@ pub(super) fn scan(segment: &SegmentFile, expected: Option<Chain>) -> io::Result
     let Some(opening) = Opening::read(&first) else { return Ok(None) };
     let Ok(chain) = opening.before().follow(&first) else { return Ok(None) };
     let start = opening.start().clone();
-    let mut scan = Scan { start, chain, good: frames.offset(), sealed: None, contradicts: false };
+    let keys = vec![KeySince { sequence: chain.sequence, at: start.at, key: start.key.clone() }];
+    let mut scan = Scan { start, keys, chain, good: frames.offset(), sealed: None, contradicts: false };
     scan.compare(expected);
     while scan.sealed.is_none() {
         let Next::Frame(frame, offset) = frames.next()? else { break };
         let Ok(chain) = scan.chain.follow(&frame) else { break };
-        if frame.kind == FrameKind::Seal {
-            scan.sealed = Checkpoint::read(frame.body);
+        match frame.kind {
+            FrameKind::Seal => scan.sealed = Checkpoint::read(frame.body),
+            FrameKind::Rekey if !scan.rekey(&frame) => break,
+            _ => {}
         }
         scan.good = offset + (super::frame::HEADER + frame.body.len() + HASH) as u64;
         scan.chain = chain;
@@ -167,6 +174,17 @@ pub(super) fn scan(segment: &SegmentFile, expected: Option<Chain>) -> io::Result
 }
 
 impl Scan {
+    /// Follows to the next key; a hand-over that its keys did not sign is no record of this ledger.
+    fn rekey(&mut self, frame: &Frame<'_>) -> bool {
+        let Some(rekey) = Rekey::read(frame.body) else { return false };
+        if rekey.covers != self.chain || !rekey.is_signed_by(&self.start.ledger, &self.start.key) {
+            return false;
+        }
+        self.start.key = rekey.key.clone();
+        self.keys.push(KeySince { sequence: frame.sequence, at: rekey.at, key: rekey.key });
+        true
+    }
+
     fn compare(&mut self, expected: Option<Chain>) {
         if let Some(expected) = expected
             && expected.sequence == self.chain.sequence

@@ -1,6 +1,5 @@
 //! Checking a whole ledger, streaming, up to the first break.
 
-use std::fmt;
 use std::io;
 use std::path::Path;
 use std::time::Duration;
@@ -11,184 +10,61 @@ use super::body::{Checkpoint, Gap, Handover, Recovered, Start, signed_message};
 use super::entry;
 use super::folder::{self, Head, HeadFile, SegmentFile};
 use super::frame::{Chain, Frame, FrameKind, Unchained};
-use super::key::CheckpointPublicKey;
+use super::key::{CheckpointPublicKey, SIGNATURE};
+use super::rekey::{KeySince, Rekey, in_force};
+use super::report::{Break, BreakKind, End, Recovery, Report};
 use super::scan::{Frames, Next, Opening};
+use super::stub::{self, StubFile};
 
-/// What a verification found.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Report {
-    /// Segments read.
-    pub segments: u64,
-    /// Audit records read.
-    pub records: u64,
-    /// Checkpoints whose signatures verified.
-    pub checkpoints: u64,
-    /// Number of the last sound record of any kind.
-    pub sequence: u64,
-    /// Records of any kind behind the last checkpoint: protected by the chain, not by a signature.
-    pub unsigned: u64,
-    /// The key named in the ledger.
-    pub key: Option<CheckpointPublicKey>,
-    /// Whether the caller said which key it must be.
-    pub key_pinned: bool,
-    /// What starts found, in order.
-    pub recoveries: Vec<Recovery>,
-    /// The first thing that is wrong.
-    pub first_break: Option<Break>,
-    /// How the last segment ends.
-    pub end: End,
-}
-
-impl Report {
-    /// Whether nothing is wrong and nothing is left over.
-    #[must_use]
-    pub fn is_intact(&self) -> bool {
-        self.first_break.is_none() && self.end == End::Whole
-    }
-}
-
-/// How the last segment ends.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum End {
-    /// With a whole record.
-    Whole,
-    /// With something that is no whole record: a killed writer leaves this, and its next start notes it.
-    Torn {
-        /// The segment file.
-        segment: String,
-        /// Where the last whole record ends.
-        offset: u64,
-        /// Bytes behind it.
-        bytes: u64,
-    },
-}
-
-/// A note in the ledger about a start or a gap.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Recovery {
-    /// The note's number.
-    pub sequence: u64,
-    /// When it was written.
-    pub at: UnixTime,
-    /// What it says.
-    pub text: String,
-}
-
-/// Where and how a ledger is broken.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Break {
-    /// The file.
-    pub file: String,
-    /// The byte in the file at which the bad record begins.
-    pub offset: u64,
-    /// The number that the record there should have.
-    pub sequence: u64,
-    /// What is wrong.
-    pub kind: BreakKind,
-}
-
-impl fmt::Display for Break {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} at byte {}, record {}: {}", self.file, self.offset, self.sequence, self.kind)
-    }
-}
-
-/// What is wrong at one place.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum BreakKind {
-    /// There is no ledger.
-    #[error("there is no segment")]
-    NoSegment,
-    /// The file that names the last checkpoint is not there.
-    #[error("the head file is missing")]
-    HeadMissing,
-    /// The head file holds something else, or not in the way it is written.
-    #[error("the head file is unreadable")]
-    HeadUnreadable,
-    /// The head file belongs to another ledger or is not signed by its key.
-    #[error("the head file is not signed by this ledger's key")]
-    HeadSignature,
-    /// The end was cut off.
-    #[error("the records up to {signed}, which a checkpoint had signed, are missing")]
-    CutOff {
-        /// The last record under the checkpoint.
-        signed: u64,
-    },
-    /// The record differs from the one that a checkpoint signed.
-    #[error("the record is not the one that the last checkpoint signed")]
-    Replaced,
-    /// A segment is missing.
-    #[error("the segment that begins with record {expected} is missing, the next one there begins with {found}")]
-    SegmentMissing {
-        /// First record of the missing segment.
-        expected: u64,
-        /// First record of the segment found instead.
-        found: u64,
-    },
-    /// The file does not begin as a segment.
-    #[error("the file does not begin as a segment")]
-    Header,
-    /// A segment that others follow does not end with a seal.
-    #[error("the segment ends without its seal")]
-    Unsealed,
-    /// What stands there is no record.
-    #[error("no record: {0}")]
-    NotARecord(&'static str),
-    /// The file ends within a record.
-    #[error("the file ends within a record")]
-    Incomplete,
-    /// A record is missing, doubled or in the wrong place.
-    #[error("the record there has number {found}")]
-    Sequence {
-        /// Its number.
-        found: u64,
-    },
-    /// The record, or one before it, was changed.
-    #[error("the hash does not chain to the record before")]
-    Hash,
-    /// The record's content cannot be read.
-    #[error("the content of the record is unreadable")]
-    Content,
-    /// A record that belongs at the beginning or the end of a segment stands elsewhere.
-    #[error("a record of this kind does not belong there")]
-    Misplaced,
-    /// The hand-over does not name the end of the segment before.
-    #[error("the hand-over does not name the end of the segment before")]
-    Handover,
-    /// The segment names another key or ledger.
-    #[error("the segment belongs to another ledger or key")]
-    OtherKey,
-    /// A checkpoint does not cover the record before it, or its signature does not verify.
-    #[error("the checkpoint does not verify")]
-    Checkpoint,
-    /// A start found that records under a checkpoint were gone.
-    #[error("a start noted that {lost} signed records before it were gone")]
-    Lost {
-        /// How many.
-        lost: u64,
-    },
-    /// A start found no usable head file, so an end may have been cut off before it.
-    #[error("a start noted that the head file was missing, records before it may be gone")]
-    Headless,
-}
-
-/// Reads the whole ledger and checks everything; `key` is the key it must be signed with, if the caller knows.
-/// Works beside a program that writes.
+/// Reads the whole ledger and checks everything; `key` must be one of the keys that signed it, if the caller knows one: the first,
+/// or any that was handed over to. Works beside a program that writes, and beside one that removes segments.
 ///
 /// # Errors
 /// A file cannot be read.
 pub fn verify(folder: &Path, key: Option<&CheckpointPublicKey>) -> io::Result<Report> {
-    let mut check = Check::new(key);
-    let head = folder::read_head(folder)?;
-    let segments = folder::segments(folder)?;
-    let last = segments.len().saturating_sub(1);
-    for (position, segment) in segments.iter().enumerate() {
-        if !check.segment(segment, position == last, &head)? {
-            return Ok(check.report);
+    for _ in 0..SECOND_LOOKS {
+        let stub = stub::read(folder)?;
+        let found = with_rekeys(folder, key, &stub);
+        // Segments that are removed meanwhile look like missing ones.
+        let sound = found.as_ref().is_ok_and(|(report, _)| report.first_break.is_none());
+        if sound || stub::read(folder)? == stub {
+            return found.map(|(report, _)| report);
         }
     }
-    check.head(&head, segments.is_empty());
-    Ok(check.report)
+    with_rekeys(folder, key, &stub::read(folder)?).map(|(report, _)| report)
+}
+
+/// As [`verify`], once, behind a stub, and with every hand-over of the key.
+pub(super) fn with_rekeys(
+    folder: &Path,
+    key: Option<&CheckpointPublicKey>,
+    stub: &StubFile,
+) -> io::Result<(Report, Vec<Rekey>)> {
+    let mut check = Check::new(key);
+    let head = folder::read_head(folder)?;
+    let mut segments = folder::segments(folder)?;
+    if !check.stub(stub) {
+        return Ok((check.report, check.rekeys));
+    }
+    // What a removal that was killed left over: the stub vouches for it already.
+    segments.retain(|segment| segment.first > check.chain.sequence);
+    let last = segments.len().saturating_sub(1);
+    let mut whole = true;
+    for (position, segment) in segments.iter().enumerate() {
+        whole = check.segment(segment, position == last, &head)?;
+        if !whole {
+            break;
+        }
+    }
+    if whole {
+        check.head(&head, segments.is_empty());
+    }
+    if segments.is_empty() {
+        // The last segment is never removed, so a stub alone is no ledger.
+        check.broken(0, BreakKind::NoSegment);
+    }
+    check.keys(segments.first());
+    Ok((check.report, check.rekeys))
 }
 
 /// A record that is being written while we read is whole a moment later.
@@ -201,7 +77,9 @@ struct Check<'k> {
     chain: Chain,
     start: Option<Start>,
     first_of_segment: u64,
-    sealed: Option<Checkpoint>,
+    /// Signature of the seal at the end of the segment before, once there is one.
+    sealed: Option<[u8; SIGNATURE]>,
+    rekeys: Vec<Rekey>,
     file: String,
 }
 
@@ -214,19 +92,58 @@ impl<'k> Check<'k> {
             sequence: 0,
             unsigned: 0,
             key: None,
+            keys: Vec::new(),
             key_pinned: pinned.is_some(),
+            removed: None,
             recoveries: Vec::new(),
             first_break: None,
             end: End::Whole,
         };
         let (chain, start, sealed) = (Chain::GENESIS, None, None);
-        Self { report, pinned, chain, start, first_of_segment: 0, sealed, file: String::new() }
+        Self { report, pinned, chain, start, first_of_segment: 0, sealed, rekeys: Vec::new(), file: String::new() }
     }
 
     /// Notes the first break; later ones say nothing new.
     fn broken(&mut self, offset: u64, kind: BreakKind) {
         let place = Break { file: self.file.clone(), offset, sequence: self.chain.sequence + 1, kind };
         self.report.first_break.get_or_insert(place);
+    }
+
+    /// Takes up behind the segments that a stub vouches for; whether it is worth going on.
+    fn stub(&mut self, file: &StubFile) -> bool {
+        self.file = stub::STUB.into();
+        let stub = match file {
+            StubFile::Missing => return true,
+            StubFile::There(stub) => stub,
+            StubFile::Unreadable => {
+                self.broken(0, BreakKind::StubUnreadable);
+                return false;
+            }
+        };
+        let Some(line) = stub.verified() else {
+            self.broken(0, BreakKind::StubSignature);
+            return false;
+        };
+        self.chain = stub.through;
+        self.sealed = Some(stub.seal);
+        self.start = line.last().map(|last| Start { ledger: stub.ledger, key: last.key.clone(), at: last.at });
+        self.report.key = line.last().map(|last| last.key.clone());
+        self.report.keys = line;
+        let gone = stub.rekeys.iter().filter(|rekey| rekey.covers.sequence < stub.through.sequence);
+        self.rekeys = gone.cloned().collect();
+        self.report.sequence = stub.through.sequence;
+        self.report.removed = Some(stub.removed());
+        true
+    }
+
+    /// Checks that the key the caller named is among those that really signed; one that a stub only promises is not enough.
+    fn keys(&mut self, first: Option<&SegmentFile>) {
+        let Some(first) = first else { return };
+        let known = |pinned: &CheckpointPublicKey| self.report.keys.iter().any(|since| since.key == *pinned);
+        if !self.pinned.is_none_or(known) {
+            self.file.clone_from(&first.name);
+            self.broken(0, BreakKind::OtherKey);
+        }
     }
 
     /// Checks one segment; whether it is worth going on.
@@ -320,10 +237,7 @@ impl<'k> Check<'k> {
         let opening = Opening::read(frame).ok_or(BreakKind::Misplaced)?;
         match (&opening, &self.start) {
             (Opening::First(start), None) => {
-                if self.pinned.is_some_and(|pinned| *pinned != start.key) {
-                    return Err(BreakKind::OtherKey);
-                }
-                self.report.key = Some(start.key.clone());
+                self.key(frame.sequence, start.at, &start.key);
                 self.start = Some(start.clone());
             }
             (Opening::Later(handover), Some(start)) => self.handover(handover, start)?,
@@ -338,8 +252,7 @@ impl<'k> Check<'k> {
         if handover.start.key != start.key || handover.start.ledger != start.ledger {
             return Err(BreakKind::OtherKey);
         }
-        let seal = self.sealed.as_ref().map(|seal| seal.signature);
-        let names_it = seal == Some(handover.signature) && handover.last == self.chain;
+        let names_it = self.sealed == Some(handover.signature) && handover.last == self.chain;
         if names_it { Ok(()) } else { Err(BreakKind::Handover) }
     }
 
@@ -354,7 +267,8 @@ impl<'k> Check<'k> {
                 self.report.records += 1;
             }
             FrameKind::Checkpoint => self.checkpoint(frame).map(drop)?,
-            FrameKind::Seal => self.sealed = Some(self.checkpoint(frame)?),
+            FrameKind::Seal => self.sealed = Some(self.checkpoint(frame)?.signature),
+            FrameKind::Rekey => self.rekey(frame)?,
             FrameKind::Recovered => {
                 let note = Recovered::read(frame.body).ok_or(BreakKind::Content)?;
                 self.recovered(frame.sequence, &note);
@@ -381,6 +295,24 @@ impl<'k> Check<'k> {
         Ok(checkpoint)
     }
 
+    fn rekey(&mut self, frame: &Frame<'_>) -> Result<(), BreakKind> {
+        let rekey = Rekey::read(frame.body).ok_or(BreakKind::Content)?;
+        let start = self.start.as_mut().ok_or(BreakKind::Misplaced)?;
+        if rekey.covers != self.chain || !rekey.is_signed_by(&start.ledger, &start.key) {
+            return Err(BreakKind::Rekey);
+        }
+        start.key = rekey.key.clone();
+        self.key(frame.sequence, rekey.at, &rekey.key);
+        self.rekeys.push(rekey);
+        self.report.unsigned = 1;
+        Ok(())
+    }
+
+    fn key(&mut self, sequence: u64, at: UnixTime, key: &CheckpointPublicKey) {
+        self.report.key = Some(key.clone());
+        self.report.keys.push(KeySince { sequence, at, key: key.clone() });
+    }
+
     fn recovered(&mut self, sequence: u64, note: &Recovered) {
         let text = format!("a start cut off {} bytes of an unfinished record", note.torn);
         self.report.recoveries.push(Recovery { sequence, at: note.at, text });
@@ -405,7 +337,10 @@ impl<'k> Check<'k> {
 
     fn signed_head(&mut self, head: &Head) {
         let signed = head.checkpoint.covers.sequence;
-        let ours = self.start.as_ref().is_none_or(|start| start.ledger == head.ledger && head.is_signed_by(&start.key));
+        let ours = self.start.as_ref().is_none_or(|start| {
+            let key = in_force(&self.report.keys, signed);
+            start.ledger == head.ledger && key.is_some_and(|key| head.is_signed_by(key))
+        });
         if !ours {
             self.broken(0, BreakKind::HeadSignature);
         } else if signed > self.chain.sequence {

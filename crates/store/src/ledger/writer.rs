@@ -14,6 +14,7 @@ use super::folder::{HEAD, Head, segment_name};
 use super::frame::{self, Chain, FrameKind, MAGIC};
 use super::key::CheckpointKey;
 use super::queue::{Batch, Queue};
+use super::rekey::Rekey;
 use super::{LedgerConfig, Unavailable};
 use crate::{Sync, clock, files};
 
@@ -174,6 +175,21 @@ impl Writer {
         self.replace_head(checkpoint)?;
         (self.open_records, self.checkpoint_due) = (0, None);
         Ok(covered)
+    }
+
+    /// Hands the ledger over to another key, which signs all there is so far.
+    pub(super) fn rekey(&mut self, new: CheckpointKey) -> io::Result<u64> {
+        self.settle()?;
+        let (covers, at) = (self.chain, clock::unix());
+        let rekey = Rekey::sign(&self.start.ledger, covers, at, &self.key, &new).map_err(io::Error::other)?;
+        let mut frames = Vec::new();
+        frame::push(&mut frames, FrameKind::Rekey, |out| rekey.put(out));
+        self.write(&mut frames)?;
+        // The old key may be destroyed when this returns.
+        self.segment.file.sync_data()?;
+        self.start.key = rekey.key;
+        self.key = new;
+        self.checkpoint()
     }
 
     fn replace_head(&self, checkpoint: Checkpoint) -> io::Result<()> {

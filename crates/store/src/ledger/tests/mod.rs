@@ -3,6 +3,8 @@
 mod damage;
 mod life;
 mod queue;
+mod retention;
+mod rotation;
 
 use std::path::Path;
 use std::time::Duration;
@@ -57,9 +59,14 @@ fn expected(numbers: std::ops::Range<u64>) -> Vec<String> {
     numbers.map(|number| record(number).object).collect()
 }
 
+/// A folder in memory where the system has one: thousands of copies need no disk to be told about each.
+fn in_memory() -> tempfile::TempDir {
+    tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap()
+}
+
 /// The folder's files as they are now, copied: what a kill -9 at this moment leaves.
 fn snapshot(folder: &Path) -> tempfile::TempDir {
-    let copy = tempfile::tempdir().unwrap();
+    let copy = in_memory();
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
         std::fs::copy(&path, copy.path().join(path.file_name().unwrap())).unwrap();
