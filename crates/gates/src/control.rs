@@ -62,10 +62,18 @@ pub enum StreamEnded {
 /// Feeds a server with the updates of its authority until the server stops. `gap` ends the present stream, so that the
 /// next one begins with the full list.
 pub async fn follow(subscription: Subscription, server: ServerHandle, gap: Arc<Notify>) {
+    tokio::select! {
+        // Whoever waits for the authority to end waits for its streams.
+        () = server.stopped() => {}
+        () = reconnecting(&subscription, &server, &gap) => {}
+    }
+}
+
+async fn reconnecting(subscription: &Subscription, server: &ServerHandle, gap: &Notify) {
     let mut pause = LONGEST_PAUSE / 16;
     loop {
         let heard = AtomicBool::new(false);
-        let ended = until_ended(&subscription, &server, &heard, &gap).await;
+        let ended = until_ended(subscription, server, &heard, gap).await;
         let heard = heard.into_inner();
         if let StreamEnded::Stopped(_) = ended {
             return;

@@ -48,6 +48,8 @@ pub(crate) struct Line {
     pub(crate) stations: Vec<Running>,
     /// The ledger.
     pub(crate) ledger: Ledger,
+    audit: AuditSink,
+    way: roles::audit::Way,
     step: watch::Sender<Step>,
     https_running: watch::Sender<bool>,
 }
@@ -71,7 +73,7 @@ impl Line {
         let config = LedgerConfig::default();
         let ledger = Ledger::open(&workplace.ledger(), config, key).map_err(|error| Trouble::setup("ledger", error))?;
         let pool = Pool::new(2, 4_096).map_err(|error| Trouble::setup("threads", error))?;
-        let audit = roles::audit::sink(ledger.clone());
+        let (audit, way) = roles::audit::sink(ledger.clone());
         let authority = open_authority(workplace, &ledger, without).await?;
         let listener = || TcpListener::bind("127.0.0.1:0").map_err(|error| Trouble::setup("a port on loopback", error));
         let party = workplace.party(AUTHORITY)?;
@@ -96,7 +98,7 @@ impl Line {
         }
         tokio::spawn(plant::station::run(process, stations.clone(), steps));
         in_step(&stations).await?;
-        Ok(Self { authority, opcua, https, stations, ledger, step, https_running })
+        Ok(Self { authority, opcua, https, stations, ledger, audit, way, step, https_running })
     }
 
     /// Moves the workflow to its next step.
@@ -120,7 +122,7 @@ impl Line {
         }
         self.opcua.handle.stop().await;
         let _ended = self.https_running.send(true);
-        self.ledger.close().await;
+        self.way.end(self.audit).await;
     }
 }
 

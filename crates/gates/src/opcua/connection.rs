@@ -21,6 +21,8 @@ use super::server::Running;
 const READ_BUFFER: usize = 64 * 1024;
 /// An emptied send buffer larger than this is given back.
 const KEEP: usize = 64 * 1024;
+/// How long a peer may take to hear why its connection ends.
+const LAST_WORDS: Duration = Duration::from_secs(1);
 
 /// Wakes a connection's task. All of it stays on one thread, so it takes no lock, and a task that waits for bytes over
 /// and over registers once.
@@ -90,12 +92,14 @@ pub(super) struct Connections {
     open: RefCell<BTreeMap<ConnId, Rc<Connection>>>,
     next: Cell<u64>,
     buffer: RefCell<Box<[u8]>>,
+    /// A connection has gone.
+    ended: Wake,
 }
 
 impl Default for Connections {
     fn default() -> Self {
         let buffer = RefCell::new(vec![0; READ_BUFFER].into_boxed_slice());
-        Self { open: RefCell::default(), next: Cell::new(1), buffer }
+        Self { open: RefCell::default(), next: Cell::new(1), buffer, ended: Wake::default() }
     }
 }
 
@@ -127,7 +131,14 @@ impl Connections {
         }
     }
 
-    pub(super) fn close_all(&self) {
+    /// Gives peers that were told of the end a moment to hear it, then closes what is left.
+    pub(super) async fn farewell(&self) {
+        let none_left = async {
+            while !self.open.borrow().is_empty() {
+                self.ended.notified().await;
+            }
+        };
+        let _deaf = tokio::time::timeout(LAST_WORDS, none_left).await;
         self.open.borrow_mut().clear();
     }
 }
@@ -153,6 +164,7 @@ pub(super) fn spawn(running: &Rc<Running>, stream: TcpStream, peer: SocketAddr) 
     tokio::task::spawn_local(async move {
         serve(&running, conn, &connection, read).await;
         running.connections.open.borrow_mut().remove(&conn);
+        running.connections.ended.notify_one();
         running.input(Input::Disconnected { conn });
     });
 }
@@ -200,7 +212,7 @@ async fn drain(connection: &Connection, mut rest: Vec<u8>) {
             }
         }
     };
-    let _late = tokio::time::timeout(Duration::from_secs(1), last).await;
+    let _late = tokio::time::timeout(LAST_WORDS, last).await;
 }
 
 /// Reads once and hands the bytes to the core; `false` at the end of the stream.

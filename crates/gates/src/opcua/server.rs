@@ -5,10 +5,12 @@
 //! password checks and audit records out and their answers in.
 
 use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::rc::Rc;
 use std::thread;
+use std::time::Duration;
 
 use access_model::{Actor, AuditKind, AuditRecord, Mono, Now, Outcome, Reason, Refusal, UnixTime};
 use pep::Identity;
@@ -36,6 +38,9 @@ enum Command {
 /// Commands that may wait at once; a sender waits beyond that.
 const COMMANDS: usize = 256;
 
+/// How long the last records of a server that ends may take to find room on their way to the ledger.
+const HANDOVER: Duration = Duration::from_secs(5);
+
 /// How a server shell is set up.
 pub struct Shell {
     /// Runs private-key operations.
@@ -51,6 +56,8 @@ pub struct Shell {
 pub struct ServerHandle {
     commands: mpsc::Sender<Command>,
     address: SocketAddr,
+    /// Closed when the thread has ended.
+    running: watch::Receiver<()>,
 }
 
 /// The server's thread has ended.
@@ -79,11 +86,18 @@ impl ServerHandle {
         result.await.map_err(|_| Stopped)
     }
 
-    /// Stops the server: sessions end, connections close, the thread ends.
+    /// Stops the server: sessions end, connections close, the thread ends. When this returns, every record is on its way
+    /// to the ledger and the server's sender of the [`AuditSink`] is dropped.
     pub async fn stop(&self) {
-        if self.commands.send(Command::Stop).await.is_ok() {
-            self.commands.closed().await;
-        }
+        // A server that has stopped already, or is about to, takes no more commands.
+        let _asked = self.commands.send(Command::Stop).await;
+        self.stopped().await;
+    }
+
+    /// Waits until the server has stopped, whoever stops it.
+    pub async fn stopped(&self) {
+        let mut running = self.running.clone();
+        while running.changed().await.is_ok() {}
     }
 }
 
@@ -97,11 +111,15 @@ pub fn start(listener: TcpListener, server: Server, shell: Shell) -> io::Result<
     let (commands, queue) = mpsc::channel(COMMANDS);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let name = format!("opcua-{}", address.port());
+    let (alive, running) = watch::channel(());
     thread::Builder::new().name(name).spawn(move || {
         let set = LocalSet::new();
         set.block_on(&runtime, run(listener, server, shell, queue));
+        // Tasks hold what the server holds, its way to the ledger too.
+        drop((set, runtime));
+        drop(alive);
     })?;
-    Ok(ServerHandle { commands, address })
+    Ok(ServerHandle { commands, address, running })
 }
 
 /// The server and everything its tasks share; all of it stays on one thread.
@@ -114,6 +132,8 @@ pub(super) struct Running {
     done: mpsc::UnboundedSender<(ua_proto::JobId, ua_proto::JobOutcome)>,
     /// Audit records that found no room since the last that did.
     lost: Cell<u64>,
+    /// Once the server ends: records wait here for room, for a while.
+    last: RefCell<Option<VecDeque<AuditRequest>>>,
     armed: Cell<Mono>,
     rearm: Notify,
 }
@@ -132,6 +152,7 @@ async fn run(listener: TcpListener, server: Server, shell: Shell, queue: mpsc::R
         pool: shell.pool,
         done,
         lost: Cell::new(0),
+        last: RefCell::new(None),
         armed: Cell::new(Mono::NEVER),
         rearm: Notify::new(),
     });
@@ -142,7 +163,8 @@ async fn run(listener: TcpListener, server: Server, shell: Shell, queue: mpsc::R
         () = commands(&running, queue) => {}
         () = jobs(&running, outcomes) => {}
     }
-    running.connections.close_all();
+    running.connections.farewell().await;
+    running.hand_over().await;
 }
 
 async fn accept(running: &Rc<Running>, listener: tokio::net::TcpListener) {
@@ -180,6 +202,7 @@ async fn commands(running: &Rc<Running>, mut queue: mpsc::Receiver<Command>) {
         command(&mut running.core.borrow_mut(), clock::now());
         running.pump();
     }
+    *running.last.borrow_mut() = Some(VecDeque::new());
     running.input(Input::Shutdown);
 }
 
@@ -266,39 +289,67 @@ impl Running {
     /// Records that found no room leave a gap; the first that finds room again is preceded by their number.
     fn own_up(&self, at: UnixTime) {
         let lost = self.lost.get();
-        if lost == 0 {
-            return;
-        }
-        let record = AuditRecord {
-            at,
-            kind: AuditKind::FailMode,
-            actor: Actor::default(),
-            object: "audit".into(),
-            outcome: Outcome::Denied(Reason::AuditUnavailable),
-            detail: format!("{lost} records found no room on the way to the ledger and are lost"),
-            count: lost,
-            epoch: None,
-        };
-        if self.audit.try_send(AuditRequest { record, ack: None }).is_ok() {
+        if lost > 0 && self.send(AuditRequest { record: gap(lost, at), ack: None }) {
             self.lost.set(0);
+        }
+    }
+
+    /// Whether there was room. A server that ends has no next record: its last ones wait for room.
+    fn send(&self, request: AuditRequest) -> bool {
+        if let Some(last) = &mut *self.last.borrow_mut() {
+            last.push_back(request);
+            return true;
+        }
+        self.audit.try_send(request).is_ok()
+    }
+
+    /// Hands the last records over, for as long as a server may take to end.
+    async fn hand_over(&self) {
+        let mut last = self.last.take().unwrap_or_default();
+        let all = async {
+            while let Some(request) = last.pop_front() {
+                if self.audit.send(request).await.is_err() {
+                    self.lost.set(self.lost.get().saturating_add(1));
+                }
+            }
+        };
+        // A record that is cut off while it waits is gone from the queue, hence the one more.
+        let cut_off = u64::from(tokio::time::timeout(HANDOVER, all).await.is_err());
+        let lost = self.lost.get() + cut_off + last.len() as u64;
+        if lost > 0 {
+            tracing::error!(lost, "audit records were lost: the server has ended and the way to the ledger is full");
         }
     }
 
     fn record(self: &Rc<Self>, id: Option<AuditId>, record: AuditRecord) {
         self.own_up(record.at);
         let Some(id) = id else {
-            if self.audit.try_send(AuditRequest { record, ack: None }).is_err() {
+            if !self.send(AuditRequest { record, ack: None }) {
                 tracing::error!("an audit record was lost: the way to the ledger is full");
                 self.lost.set(self.lost.get().saturating_add(1));
             }
             return;
         };
         let (ack, kept) = oneshot::channel();
-        let sent = self.audit.try_send(AuditRequest { record, ack: Some(ack) }).is_ok();
+        let sent = self.send(AuditRequest { record, ack: Some(ack) });
         self.spawn(async move {
             let kept = sent && kept.await.is_ok_and(|result| result.is_ok());
             Input::Audited { id, result: if kept { Audited::Kept } else { Audited::Unavailable } }
         });
+    }
+}
+
+/// The record of a gap in the records.
+fn gap(lost: u64, at: UnixTime) -> AuditRecord {
+    AuditRecord {
+        at,
+        kind: AuditKind::FailMode,
+        actor: Actor::default(),
+        object: "audit".into(),
+        outcome: Outcome::Denied(Reason::AuditUnavailable),
+        detail: format!("{lost} records found no room on the way to the ledger and are lost"),
+        count: lost,
+        epoch: None,
     }
 }
 

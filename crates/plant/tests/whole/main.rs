@@ -15,4 +15,5 @@ mod kill;
 mod ledger;
 mod process;
 mod renewal;
+mod stop;
 mod storm;

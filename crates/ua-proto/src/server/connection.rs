@@ -118,6 +118,15 @@ impl Server {
 
     /// The peer is gone without a word.
     pub(super) fn disconnected(&mut self, conn: ConnId, now: Now) {
+        let open = self.connections.get(&conn).is_some_and(|connection| connection.channel.security().is_some());
+        if open {
+            let actor = self.channel_actor(conn);
+            let record = AuditRecord {
+                detail: "the connection ended without a word".into(),
+                ..event(now, AuditKind::ChannelClosed, &actor, String::new(), Outcome::Allowed)
+            };
+            self.audit.record(record);
+        }
         self.forget_connection(conn, now);
     }
 

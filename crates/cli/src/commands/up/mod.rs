@@ -17,6 +17,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use serde_json::json;
 use store::{Application, ApplicationKind, CheckpointKey, Db, DbConfig, KeyKind, Ledger, LedgerConfig};
 use tokio::sync::watch;
+use tokio::task::{JoinHandle, JoinSet};
 
 use super::own::{self, Own};
 use super::policy::Texts;
@@ -59,6 +60,7 @@ struct Up {
     ledger: Ledger,
     pool: Pool,
     audit: AuditSink,
+    way: roles::audit::Way,
     authority: Option<RunningAuthority>,
     stations: Vec<Running>,
 }
@@ -67,6 +69,7 @@ struct RunningAuthority {
     authority: Authority,
     opcua: roles::authority::Running,
     stop_https: watch::Sender<bool>,
+    https: JoinHandle<()>,
 }
 
 async fn serve(config: &Config, output: Output) -> Result<(), Failure> {
@@ -74,8 +77,8 @@ async fn serve(config: &Config, output: Output) -> Result<(), Failure> {
     let snapshot = texts.snapshot()?;
     configuration::known_servers(config, &snapshot)?;
     let ledger = open_ledger(config)?;
-    let audit = roles::audit::sink(ledger.clone());
-    let mut up = Up { ledger, pool: Pool::new(2, WAITING_JOBS)?, audit, authority: None, stations: Vec::new() };
+    let (audit, way) = roles::audit::sink(ledger.clone());
+    let mut up = Up { ledger, pool: Pool::new(2, WAITING_JOBS)?, audit, way, authority: None, stations: Vec::new() };
     if let Some(role) = &config.authority {
         let running = start_authority(config, role, &snapshot, &up).await?;
         say(output, "authority", &format!("{} and {}", role.issuer, running.opcua.url));
@@ -121,16 +124,22 @@ async fn stop_signal() {
 }
 
 impl Up {
-    /// Servers first, so that their last records still find the ledger.
+    /// Servers first, all at once: each hands its last records over before it is gone. Then who answers over HTTPS, and
+    /// last the ledger, when it has what was handed over.
     async fn stop(self) {
-        for station in &self.stations {
-            station.handle.stop().await;
+        let mut ending = JoinSet::new();
+        for station in self.stations {
+            ending.spawn(async move { station.handle.stop().await });
         }
-        if let Some(running) = &self.authority {
-            running.opcua.handle.stop().await;
-            let _nobody_serves = running.stop_https.send(true);
+        if let Some(running) = self.authority {
+            ending.spawn(async move {
+                running.opcua.handle.stop().await;
+                let _nobody_serves = running.stop_https.send(true);
+                let _serves_no_more = running.https.await;
+            });
         }
-        self.ledger.close().await;
+        while ending.join_next().await.is_some() {}
+        self.way.end(self.audit).await;
     }
 }
 
@@ -190,11 +199,14 @@ async fn start_authority(
     };
     let opcua = roles::authority::start(setup, gates::clock::now()).map_err(|error| Failure::from_error(&error))?;
     own.keep_in_step(identity, &opcua.handle);
-    let stop_https = serve_https(&authority, role).await?;
-    Ok(RunningAuthority { authority, opcua, stop_https })
+    let (stop_https, https) = serve_https(&authority, role).await?;
+    Ok(RunningAuthority { authority, opcua, stop_https, https })
 }
 
-async fn serve_https(authority: &Authority, role: &AuthorityRole) -> Result<watch::Sender<bool>, Failure> {
+async fn serve_https(
+    authority: &Authority,
+    role: &AuthorityRole,
+) -> Result<(watch::Sender<bool>, JoinHandle<()>), Failure> {
     let chain = vec![CertificateDer::from(own::certificate(&role.pki.join("tls/tls.pem"))?)];
     let key = own::private_key(&role.pki.join("tls/tls-key.pem"))?;
     let key = PrivateKeyDer::try_from(key.to_vec()).map_err(Failure::bad_input)?;
@@ -203,8 +215,8 @@ async fn serve_https(authority: &Authority, role: &AuthorityRole) -> Result<watc
         .await
         .map_err(|error| Failure::unavailable(format!("cannot listen at {}", role.https)).because_of(Some(&error)))?;
     let (stop, stopped) = watch::channel(false);
-    tokio::spawn(authority::serve(listener, tls, authority.clone(), stopped));
-    Ok(stop)
+    let serving = tokio::spawn(authority::serve(listener, tls, authority.clone(), stopped));
+    Ok((stop, serving))
 }
 
 /// Registers each application that has a certificate below `folder`; who was switched off stays off.

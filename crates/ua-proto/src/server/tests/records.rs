@@ -36,6 +36,28 @@ fn a_write_is_answered_only_when_its_record_is_kept() {
 }
 
 #[test]
+fn every_channel_that_was_opened_is_closed_once() {
+    let mut world = World::new();
+    let count = |world: &World, kind| {
+        let of_kind = world.records.iter().filter(|record| record.kind == kind && record.outcome == Outcome::Allowed);
+        of_kind.count()
+    };
+    let lost = world.connect(ENCRYPT);
+    world.input(Input::Disconnected { conn: lost });
+    assert_eq!(count(&world, AuditKind::ChannelClosed), 1, "without a word");
+    world.input(Input::Disconnected { conn: lost });
+    assert_eq!(count(&world, AuditKind::ChannelClosed), 1, "it is gone already");
+    let ended = world.connect(ENCRYPT);
+    world.input(Input::Shutdown);
+    world.input(Input::Disconnected { conn: ended });
+    assert_eq!(count(&world, AuditKind::ChannelClosed), 2);
+    assert_eq!(count(&world, AuditKind::ChannelOpened), 2);
+    world.input(Input::Accepted { conn: crate::server::ConnId(99), peer: "peer".into() });
+    world.input(Input::Disconnected { conn: crate::server::ConnId(99) });
+    assert_eq!(count(&world, AuditKind::ChannelClosed), 2, "no channel was opened on it");
+}
+
+#[test]
 fn a_call_leaves_only_when_its_record_is_kept() {
     let mut world = World::new();
     let (conn, login) = world.log_in(ENCRYPT, "alice");
