@@ -5,8 +5,8 @@
 use std::path::{Path, PathBuf};
 
 pub(crate) use ::config::{
-    Algorithm, Authority, Client as ClientSection, Config, FailMode, OnFailure, Overrides, PlantFiles, Server,
-    Simulated, TEMPLATE,
+    Algorithm, Authority, Client as ClientSection, Config, FailMode, LocalRights, LocalUser, Mode, OnFailure,
+    Overrides, PlantFiles, Server, Simulated, TEMPLATE,
 };
 use ::config::{At, read};
 

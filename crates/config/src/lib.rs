@@ -24,7 +24,8 @@ mod sections;
 pub use overrides::{Overrides, PREFIX};
 pub use read::{At, Invalid, read};
 pub use sections::{
-    Algorithm, Audit, Authority, Client, Config, FailMode, Log, OnFailure, PlantFiles, Server, Simulated, Store, Sync,
+    Algorithm, Audit, Authority, Client, Config, FailMode, LocalRights, LocalUser, Log, Mode, OnFailure, PlantFiles,
+    Server, Simulated, Store, Sync,
 };
 
 /// A commented configuration with every key.

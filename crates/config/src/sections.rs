@@ -132,6 +132,52 @@ pub struct Server {
     /// It has lost its authority when it heard nothing for this long.
     #[serde(default = "default_contact")]
     pub contact_timeout: String,
+    /// The message security modes of its endpoints.
+    #[serde(default = "default_modes")]
+    pub modes: Vec<Mode>,
+    /// Persons of the plant file who may log in without a token.
+    #[serde(default)]
+    pub user: Vec<LocalUser>,
+    /// What the roles of these persons may do here, whatever the authority says.
+    #[serde(default)]
+    pub local: Vec<LocalRights>,
+}
+
+/// How messages are protected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Mode {
+    /// Signed, readable by whoever listens.
+    Sign,
+    /// Signed and encrypted.
+    SignAndEncrypt,
+}
+
+/// Somebody who may log in at a server without a token.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct LocalUser {
+    /// A person of the plant file, whose roles they have.
+    pub name: String,
+    /// Hash of the password (argon2, PHC string).
+    #[serde(default)]
+    pub password: Option<String>,
+    /// The person's certificate.
+    #[serde(default)]
+    pub certificate: Option<PathBuf>,
+}
+
+/// Rights of a role at one server.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct LocalRights {
+    /// The role.
+    pub role: String,
+    /// The rights, in the words of policies: `browse`, `read`, `write`, `call` ...
+    pub rights: Vec<String>,
+    /// The scopes; all of the server when there are none.
+    #[serde(default)]
+    pub scopes: Vec<String>,
 }
 
 /// What `trapkey client` and the administration commands use.
@@ -194,6 +240,10 @@ fn default_admin_roles() -> Vec<String> {
     vec!["administrator".into()]
 }
 
+fn default_modes() -> Vec<Mode> {
+    vec![Mode::SignAndEncrypt]
+}
+
 fn default_grace() -> String {
     "15m".into()
 }
@@ -253,7 +303,10 @@ impl Config {
     pub fn relative_to(&mut self, folder: &Path) {
         let authority = self.authority.iter_mut();
         let authority = authority.flat_map(|role| [Some(&mut role.pki), Some(&mut role.keys), role.register.as_mut()]);
-        let servers = self.server.iter_mut().map(|role| &mut role.pki);
+        let servers = self.server.iter_mut().flat_map(|role| {
+            let users = role.user.iter_mut().filter_map(|user| user.certificate.as_mut());
+            std::iter::once(&mut role.pki).chain(users)
+        });
         let optional = self.plant.workflow.iter_mut().chain(self.client.pki.iter_mut());
         let optional = optional.chain(authority.flatten()).chain(servers);
         let paths = [

@@ -68,6 +68,9 @@ pub(crate) fn problems(config: &Config) -> Result<(), Failure> {
         return Err(Failure::bad_input(format!("two roles would listen at {}", pair[0])));
     }
     for server in &config.server {
+        if server.modes.is_empty() {
+            return Err(Failure::bad_input(format!("the server `{}` has no `modes`", server.name)));
+        }
         for (key, text) in
             [("contact_timeout", &server.contact_timeout), ("last_known_good_for", &server.last_known_good_for)]
         {
@@ -82,7 +85,9 @@ pub(crate) fn problems(config: &Config) -> Result<(), Failure> {
 pub(crate) fn known_servers(config: &Config, snapshot: &pdp::Snapshot) -> Result<(), Failure> {
     let plant = snapshot.plant();
     for server in &config.server {
-        if plant.server(&server.name).is_none() {
+        if let Some((_, known)) = plant.server(&server.name) {
+            super::up::local::Local::of(server, plant, known)?;
+        } else {
             let failure = Failure::bad_input(format!("the plant file has no server `{}`", server.name));
             let names = plant.servers.values().map(|known| known.name.as_str());
             return Err(match nearest(&server.name, names) {

@@ -18,6 +18,8 @@ use crate::files;
 pub(crate) enum Command {
     /// Make an account or set its password, read from the standard input
     Set(Named),
+    /// Print the hash of a password, read from the standard input, for `[[server.user]]` in the configuration
+    Hash,
     /// Let a person prove themselves with a certificate, too: to administer over HTTPS, for instance
     Certify(Certify),
     /// List accounts
@@ -46,6 +48,10 @@ pub(crate) struct Certify {
 const SHORTEST_PASSWORD: usize = 8;
 
 pub(crate) fn run(command: Command, common: &Common) -> Result<Answer, Failure> {
+    if let Command::Hash = command {
+        let hash = authority::hash_secret(&password()?).map_err(|error| Failure::from_error(&error))?;
+        return Ok(Answer::ok(hash.clone(), json!({"hash": hash})));
+    }
     let config = common.config.load()?;
     let place = DbConfig { path: config.store.database.clone(), sync: crate::config::durability(config.store.sync) };
     let password = match &command {
@@ -57,7 +63,7 @@ pub(crate) fn run(command: Command, common: &Common) -> Result<Answer, Failure> 
         let done = match (command, password) {
             (Command::Set(named), Some(password)) => set(&db, named.name, &password).await,
             (Command::Certify(args), _) => certify(&db, &args).await,
-            (Command::List, _) => list_users(&db).await,
+            (Command::List | Command::Hash, _) => list_users(&db).await,
             (Command::Disable(named), _) => disable(&db, &named.name).await,
             (Command::Set(named) | Command::Remove(named), _) => remove(&db, &named.name).await,
         };

@@ -3,7 +3,7 @@
 use super::Scene;
 
 /// Every command, with the groups they are in.
-pub(crate) const COMMANDS: [&str; 42] = [
+pub(crate) const COMMANDS: [&str; 46] = [
     "",
     "audit",
     "audit tail",
@@ -45,7 +45,11 @@ pub(crate) const COMMANDS: [&str; 42] = [
     "up",
     "user",
     "user set",
+    "user hash",
     "user certify",
+    "user list",
+    "user disable",
+    "user remove",
 ];
 
 #[test]

@@ -6,6 +6,7 @@ mod config;
 mod help;
 mod orderly;
 mod policy;
+mod processes;
 mod reference;
 mod token;
 mod up;

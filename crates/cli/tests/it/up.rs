@@ -19,9 +19,14 @@ impl Drop for Up {
 impl Up {
     /// Starts it and waits until each role has said where it is.
     pub(super) fn start(scene: &Scene, roles: usize) -> Self {
+        Self::start_with(scene, "trapkey.toml", roles)
+    }
+
+    /// With another configuration than the usual.
+    pub(super) fn start_with(scene: &Scene, config: &str, roles: usize) -> Self {
         let log = std::fs::File::create(scene.path("up.log")).unwrap();
         let mut child = Command::new(env!("CARGO_BIN_EXE_trapkey"))
-            .arg("up")
+            .args(["up", "--config", config])
             .current_dir(scene.folder.path())
             .stdout(Stdio::piped())
             .stderr(log)
@@ -62,7 +67,7 @@ pub(super) fn scene() -> (Scene, Vec<u16>) {
     (scene, ports)
 }
 
-fn with_input(scene: &Scene, args: &[&str], input: &str) -> String {
+pub(super) fn with_input(scene: &Scene, args: &[&str], input: &str) -> String {
     scene.write("input", input);
     let done = Command::new(env!("CARGO_BIN_EXE_trapkey"))
         .args(args)

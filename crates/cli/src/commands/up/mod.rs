@@ -1,5 +1,6 @@
 //! `trapkey up`: the roles of the configuration in this process, until it is told to stop.
 
+pub(crate) mod local;
 mod server;
 
 use std::collections::BTreeMap;

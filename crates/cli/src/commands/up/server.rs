@@ -21,9 +21,10 @@ use ua_proto::server::{
     AuditConfig, AuditFailMode, Identities, Input, IssuedTokens, IssuerEndpoint, ServerConfig, ServerLimits, TokenForm,
 };
 
+use super::local::Local;
 use super::{Up, listen};
 use crate::commands::own::Own;
-use crate::config::{FailMode as ConfiguredFailMode, OnFailure, Server, Simulated};
+use crate::config::{FailMode as ConfiguredFailMode, Mode, OnFailure, Server, Simulated};
 use crate::failure::Failure;
 
 /// Pause between two attempts to reach an authority that is not there yet.
@@ -48,10 +49,13 @@ pub(super) async fn start(
         let ours = own.uri()?;
         return Err(Failure::bad_input(format!("the certificate of `{}` is for `{ours}`, not for `{uri}`", role.name)));
     }
-    let issuer = issuer(role, &https, &target).await;
+    let local = Local::of(role, snapshot.plant(), server)?;
+    // Whoever needs no token need not wait for the authority's keys.
+    let issuer = if local.is_nobody() { issuer(role, &https, &target).await } else { without_keys(role) };
     let identity = Arc::new(ArcSwap::new(Arc::clone(&own.identity)));
     let listener = listen(role.listen)?;
     let (events, mut happened) = mpsc::unbounded_channel();
+    let grants = local.grants.clone();
     let setup = plant::station::Setup {
         station: match role.simulate {
             Simulated::Mixer => Station::Mixer,
@@ -61,13 +65,19 @@ pub(super) async fn start(
         server,
         config: ServerConfig {
             audit: audit_config(on_failure),
-            ..server_config(role, uri, (&own, &identity), up, &listener)?
+            identities: Identities {
+                user_name: local.by_password(),
+                certificate: local.by_certificate(&own)?,
+                issued: Some(issued(role, uri, up)),
+                ..Identities::default()
+            },
+            ..server_config(role, uri, (&own, &identity), &listener)?
         },
         listener,
-        gate: &|map| gate(role, uri, map, &issuer),
+        gate: &|map| GateConfig { local: grants.clone(), ..gate(role, uri, map, &issuer) },
         audit: up.audit.clone(),
         pool: up.pool.clone(),
-        passwords: Arc::new(|_| Box::pin(async { false })),
+        passwords: local.passwords()?,
         line: process,
         events,
         pki: Some(own.store.clone()),
@@ -102,9 +112,18 @@ fn audit_config(on_failure: OnFailure) -> AuditConfig {
     AuditConfig { unavailable, ..AuditConfig::default() }
 }
 
+/// The authority before it has given its keys: nobody's token is good.
+fn without_keys(role: &Server) -> token::Issuer {
+    token::Issuer { name: issuer_name(role), keys: Vec::new(), require_confirmation: true }
+}
+
+fn issuer_name(role: &Server) -> String {
+    role.authority.trim_end_matches('/').to_owned()
+}
+
 /// The authority's keys, asked for until it answers: without them no token can be checked.
 async fn issuer(role: &Server, https: &HttpsClient, target: &Target) -> token::Issuer {
-    let name = role.authority.trim_end_matches('/').to_owned();
+    let name = issuer_name(role);
     loop {
         match keys(https, target).await {
             Ok(keys) => return token::Issuer { name, keys, require_confirmation: true },
@@ -127,7 +146,7 @@ async fn keys(https: &HttpsClient, target: &Target) -> Result<Vec<token::Verifyi
 /// Hands rotated keys to the gate: the authority publishes a new key before it signs with it, and an old one after.
 async fn follow_keys(mut issuer: token::Issuer, https: HttpsClient, target: Target, server: ServerHandle) {
     loop {
-        tokio::time::sleep(LOOK_FOR_KEYS).await;
+        tokio::time::sleep(if issuer.keys.is_empty() { ASK_AGAIN } else { LOOK_FOR_KEYS }).await;
         let Ok(keys) = keys(&https, &target).await else { continue };
         if token::jwks(&keys) == token::jwks(&issuer.keys) {
             continue;
@@ -159,17 +178,17 @@ fn gate(role: &Server, uri: &str, map: ScopeMap, issuer: &token::Issuer) -> Gate
     gate
 }
 
-fn server_config(
-    role: &Server,
-    uri: &str,
-    (own, identity): (&Own, &Arc<ArcSwap<OwnIdentity>>),
-    up: &Up,
-    listener: &TcpListener,
-) -> Result<ServerConfig, Failure> {
-    let endpoints: Vec<_> =
-        [SecurityPolicyId::Aes256Sha256RsaPss, SecurityPolicyId::Aes128Sha256RsaOaep, SecurityPolicyId::Basic256Sha256]
-            .map(|policy| (policy, MessageSecurityMode::SignAndEncrypt))
-            .to_vec();
+const POLICIES: [SecurityPolicyId; 3] =
+    [SecurityPolicyId::Aes256Sha256RsaPss, SecurityPolicyId::Aes128Sha256RsaOaep, SecurityPolicyId::Basic256Sha256];
+
+/// The configured modes, the stronger first.
+fn modes(role: &Server) -> impl Iterator<Item = MessageSecurityMode> {
+    let all = [(Mode::SignAndEncrypt, MessageSecurityMode::SignAndEncrypt), (Mode::Sign, MessageSecurityMode::Sign)];
+    all.into_iter().filter(|(mode, _)| role.modes.contains(mode)).map(|(_, mode)| mode)
+}
+
+/// How tokens come in, and where they are to be had.
+fn issued(role: &Server, uri: &str, up: &Up) -> IssuedTokens {
     let issuer = IssuerEndpoint {
         resource_id: uri.to_owned(),
         authority_url: role.authority_opcua.clone(),
@@ -179,7 +198,16 @@ fn server_config(
         request_types: Vec::new(),
         scopes: Vec::new(),
     };
-    let forms = vec![TokenForm::Clear, TokenForm::Encrypted];
+    IssuedTokens { issuer, forms: vec![TokenForm::Clear, TokenForm::Encrypted] }
+}
+
+fn server_config(
+    role: &Server,
+    uri: &str,
+    (own, identity): (&Own, &Arc<ArcSwap<OwnIdentity>>),
+    listener: &TcpListener,
+) -> Result<ServerConfig, Failure> {
+    let endpoints: Vec<_> = POLICIES.iter().flat_map(|policy| modes(role).map(move |mode| (*policy, mode))).collect();
     Ok(ServerConfig {
         application_uri: uri.to_owned(),
         product_uri: "urn:trapkey".into(),
@@ -187,7 +215,7 @@ fn server_config(
         endpoint_urls: vec![format!("opc.tcp://{}", listener.local_addr()?)],
         channel: Arc::new(ChannelConfig::new(Arc::clone(identity), Arc::clone(&own.trust), endpoints.clone())),
         endpoints,
-        identities: Identities { issued: Some(IssuedTokens { issuer, forms }), ..Identities::default() },
+        identities: Identities::default(),
         limits: ServerLimits::default(),
         audit: AuditConfig::default(),
         write_ranges: Vec::new(),
