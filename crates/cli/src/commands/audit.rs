@@ -1,5 +1,7 @@
 //! `trapkey audit`: the ledger on disk, also while another process writes it.
 
+mod upkeep;
+
 use std::io::Write;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -26,6 +28,12 @@ pub(crate) enum Command {
     Verify(Verify),
     /// Write records as JSON lines or syslog (RFC 5424)
     Export(Export),
+    /// Give the ledger another signing key; the program that writes it must be stopped
+    RotateKey(upkeep::RotateKey),
+    /// Copy old segments to another folder, then remove them and leave a signed stub
+    Archive(upkeep::Archive),
+    /// Remove old segments and leave a signed stub
+    Retain(upkeep::Retain),
 }
 
 /// Which ledger.
@@ -54,8 +62,8 @@ pub(crate) struct Tail {
 pub(crate) struct Verify {
     #[command(flatten)]
     which: Which,
-    /// The key the ledger must be signed with: `ed25519:…`, `es256:…` or a file that holds it [default: `.pub` beside
-    /// the key in the configuration, if it is there]
+    /// A key that must have signed the ledger, the first or one it was handed over to: `ed25519:…`, `es256:…` or a file
+    /// that holds it [default: `.pub` beside the key in the configuration, if it is there]
     #[arg(long, value_name = "KEY")]
     key: Option<String>,
 }
@@ -142,6 +150,9 @@ pub(crate) fn run(command: Command, common: &Common) -> Result<Answer, Failure> 
         Command::Tail(args) => tail(&args, common),
         Command::Verify(args) => verify(&args, common),
         Command::Export(args) => export(&args, common),
+        Command::RotateKey(args) => upkeep::rotate(&args, common),
+        Command::Archive(args) => upkeep::archive(&args, common),
+        Command::Retain(args) => upkeep::remove(&args, common),
     }
 }
 
@@ -276,6 +287,16 @@ fn report_text(report: &Report) -> String {
     text += &format!("  records      {}\n  segments     {}\n", report.records, report.segments);
     text += &format!("  checkpoints  {}\n  unsigned     {} at the end\n", report.checkpoints, report.unsigned);
     text += &format!("  key          {key} ({pinned})\n");
+    for since in report.keys.iter().skip(1) {
+        text += &format!("  handed over  record {}, {}: to {}\n", since.sequence, ExportTime(since.at), since.key);
+    }
+    if let Some(removed) = &report.removed {
+        let (segments, records, at) = (removed.segments, removed.records, ExportTime(removed.at));
+        text += &format!(
+            "  removed      {segments} segments with {records} records, up to record {}, {at}\n",
+            removed.sequence
+        );
+    }
     for note in &report.recoveries {
         text += &format!("  note         record {}, {}: {}\n", note.sequence, ExportTime(note.at), note.text);
     }
@@ -294,6 +315,15 @@ fn report_json(report: &Report) -> serde_json::Value {
     let note =
         |note: &store::Recovery| json!({"sequence": note.sequence, "at": store::rfc3339(note.at), "text": note.text});
     let notes: Vec<serde_json::Value> = report.recoveries.iter().map(note).collect();
+    let since = |since: &store::KeySince| {
+        let at = store::rfc3339(since.at);
+        json!({"sequence": since.sequence, "at": at, "key": since.key.to_string()})
+    };
+    let keys: Vec<serde_json::Value> = report.keys.iter().map(since).collect();
+    let removed = report.removed.as_ref().map(|removed| {
+        let (segments, records, at) = (removed.segments, removed.records, store::rfc3339(removed.at));
+        json!({"segments": segments, "records": records, "sequence": removed.sequence, "at": at})
+    });
     json!({
         "intact": report.is_intact(),
         "records": report.records,
@@ -302,7 +332,9 @@ fn report_json(report: &Report) -> serde_json::Value {
         "sequence": report.sequence,
         "unsigned": report.unsigned,
         "key": report.key.as_ref().map(ToString::to_string),
+        "keys": keys,
         "key_pinned": report.key_pinned,
+        "removed": removed,
         "first_break": broken,
         "torn": torn,
         "notes": notes,

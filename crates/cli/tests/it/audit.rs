@@ -93,3 +93,45 @@ fn a_backup_goes_out_and_in() {
     let said = scene.run(&["restore", "b.tar", "--replace"]);
     assert!(said.starts_with("exit 2") && said.contains("nothing was changed"), "{said}");
 }
+
+#[test]
+fn the_key_changes_hands_and_old_segments_go_into_an_archive() {
+    let scene = Scene::plant();
+    ledger(&scene);
+    let first = std::fs::read_to_string(scene.path("var/audit.pem.pub")).unwrap();
+    let rotated = scene.json(&["audit", "rotate-key", "--kind", "es256"]);
+    assert_eq!((&rotated["from"], rotated["to"].as_str().unwrap().starts_with("es256:")), (&first.trim().into(), true));
+    let key = || CheckpointKey::load(&scene.path("var/audit.pem")).unwrap();
+    let small = LedgerConfig { rotate_bytes: 800, ..LedgerConfig::default() };
+    let open = Ledger::open(&scene.path("var/ledger"), small, key()).unwrap();
+    for number in 0..20 {
+        open.append(record(number, Outcome::Allowed)).wait_blocking().unwrap();
+    }
+    let busy = scene.run(&["audit", "rotate-key"]);
+    assert!(busy.starts_with("exit 3") && busy.contains("stop the program that writes it"), "{busy}");
+    // Segments may go while it is written.
+    let gone = scene.json(&["audit", "archive", "--to", "old", "--keep", "2"]);
+    assert_eq!((&gone["left"], &gone["archive"]), (&2.into(), &"old".into()));
+    drop(open);
+    let report = scene.json(&["audit", "verify"]);
+    assert_eq!(
+        (&report["intact"], &report["key_pinned"], &report["removed"]["records"]),
+        (&true.into(), &true.into(), &gone["records"])
+    );
+    assert_eq!(report["keys"].as_array().unwrap().len(), 2);
+    assert_eq!(scene.json(&["audit", "verify", "--key", first.trim()])["intact"], true);
+    let kept = scene.json(&["audit", "verify", "--ledger", "old", "--key", first.trim()]);
+    assert_eq!((&kept["intact"], &kept["records"]), (&true.into(), &gone["records"]));
+    let lines = |args: &[&str]| scene.json(args).as_array().unwrap().len();
+    assert_eq!(lines(&["audit", "tail", "-n", "99", "--ledger", "old"]) + lines(&["audit", "tail", "-n", "99"]), 23);
+    assert_eq!(scene.json(&["audit", "retain", "--older-than", "1d"])["removed"].as_array().unwrap().len(), 0);
+    let shown = scene.run(&["audit", "retain", "--keep", "1"]);
+    assert!(shown.starts_with("exit 0\n--- stdout\nremoved: ") && shown.contains("  left         1, "), "{shown}");
+    assert!(scene.run(&["audit", "verify"]).contains("  handed over  record "));
+    insta::assert_snapshot!(scene.run(&["audit", "retain"]));
+    // A missing segment is found, and a ledger with a hole is not shortened further.
+    std::fs::remove_file(scene.path("var/ledger/stub.json")).unwrap();
+    assert!(scene.run(&["audit", "verify"]).contains("is missing, the next one there begins with"));
+    let refused = scene.run(&["audit", "retain", "--keep", "1"]);
+    assert!(refused.starts_with("exit 2") && refused.contains("nothing is removed from a ledger"), "{refused}");
+}

@@ -3,12 +3,15 @@
 use super::Scene;
 
 /// Every command, with the groups they are in.
-pub(crate) const COMMANDS: [&str; 46] = [
+pub(crate) const COMMANDS: [&str; 49] = [
     "",
     "audit",
     "audit tail",
     "audit verify",
     "audit export",
+    "audit rotate-key",
+    "audit archive",
+    "audit retain",
     "backup",
     "restore",
     "certs",
