@@ -53,7 +53,7 @@ pub(crate) struct Revoke {
     /// The token's id
     id: String,
     /// Why, for the audit
-    #[arg(long, default_value = "")]
+    #[arg(long, default_value = "", hide_default_value = true)]
     reason: String,
 }
 

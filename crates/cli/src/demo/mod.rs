@@ -140,9 +140,9 @@ async fn on_stage(
         report.say(&format!("SABOTAGED: one protection is taken away ({without:?})"));
     }
     let line = line::Line::start(workplace, args.danger_without).await?;
-    report.say(&format!("authority at {} and https://127.0.0.1:{}", line.opcua.url, line.https.port));
+    report.say(&format!("{:<9} at {} and https://127.0.0.1:{}", "Authority", line.opcua.url, line.https.port));
     for station in &line.stations {
-        report.say(&format!("{:<8} at opc.tcp://{}", station.station.name(), station.handle.address()));
+        report.say(&format!("{:<9} at opc.tcp://{}", station.station.name(), station.handle.address()));
     }
     let actors = actors::Actor::all(&line, workplace).await?;
     let mut view = play::View::begin(&actors).await?;

@@ -50,12 +50,12 @@ pub(crate) async fn run(line: &Line, actors: &[Actor], report: &mut Report, pace
         tokio::time::sleep(pace).await;
         let changed = line.fire(transition, step).await?;
         report.head(&format!(
-            "step {}: epoch {}, {} tokens ended, {} lost and {} gained rights",
+            "step {} (epoch {}); of the tokens {}, {}, {}",
             step.name(),
             changed.epoch.0,
-            changed.revoked,
-            changed.narrowed,
-            changed.widened
+            tokens(changed.revoked, "ended"),
+            tokens(changed.narrowed, "lost rights"),
+            tokens(changed.widened, "gained rights")
         ));
         try_everything(actors, step, &mut before, report).await?;
     }
@@ -69,23 +69,30 @@ async fn try_everything(
     report: &mut Report,
 ) -> Result<(), Trouble> {
     let mut now = Vec::new();
-    for probe in &PROBES {
+    for (nth, probe) in PROBES.iter().enumerate() {
         let Some(actor) = actors.get(probe.who) else { continue };
         let what = words(actor, probe);
         let found = actor.attempt(probe).await?;
-        now.push(found == "allowed");
-        report.check(step.name(), &what, expected(probe, step), &found);
-    }
-    for ((probe, now), before) in PROBES.iter().zip(&now).zip(before.iter()) {
-        if now != before
-            && let Some(actor) = actors.get(probe.who)
-        {
-            let verb = if *now { "gained" } else { "lost" };
-            report.change(*now, &format!("{} {verb} {}", actor.cast.name(), probe.path));
-        }
+        let allowed = found == "allowed";
+        let note = match (before.get(nth), allowed) {
+            (Some(false), true) => "<- gained",
+            (Some(true), false) => "<- lost",
+            _ => "",
+        };
+        now.push(allowed);
+        report.check_noting(step.name(), &what, expected(probe, step), &found, note);
     }
     *before = now;
     Ok(())
+}
+
+/// A number of tokens, in words.
+fn tokens(number: usize, what: &str) -> String {
+    match number {
+        0 => format!("none {what}"),
+        1 => format!("1 {what}"),
+        many => format!("{many} {what}"),
+    }
 }
 
 /// The observer's view of the reactor's temperature, from the first step to the last.
@@ -174,7 +181,12 @@ impl View {
             millis(last),
             millis(silenced)
         ));
-        let back = self.look(Duration::from_secs(3)).await;
+        // The session may be silenced once more before the new token counts: each of the tokens was revoked.
+        let end = Instant::now() + Duration::from_secs(5);
+        let mut back = None;
+        while back != Some(true) && Instant::now() < end {
+            back = self.look(Duration::from_millis(200)).await;
+        }
         let found = if back == Some(true) { "yes" } else { "no" };
         report.check("revocation", "with a new token the value comes back", "yes", found);
         Ok(())

@@ -19,6 +19,9 @@ pub(crate) struct Check {
     pub(crate) passed: bool,
 }
 
+/// Where outcomes begin on the screen.
+const COLUMN: usize = 64;
+
 /// Collects checks and tells them to whoever watches.
 pub(crate) struct Report {
     checks: Vec<Check>,
@@ -48,10 +51,23 @@ impl Report {
 
     /// Notes what was expected and found.
     pub(crate) fn check(&mut self, part: &str, what: &str, expected: &str, found: &str) {
+        self.check_noting(part, what, expected, found, "");
+    }
+
+    /// The same, with a word behind it for the eye.
+    pub(crate) fn check_noting(&mut self, part: &str, what: &str, expected: &str, found: &str, note: &str) {
         let passed = expected == found;
         let (mark, colour) = if passed { ("✓", "32") } else { ("✗", "1;31") };
         let outcome = if passed { found.to_owned() } else { format!("{found}, but {expected} was expected") };
-        self.say(&format!("  {} {what}: {outcome}", self.paint(colour, mark)));
+        // What is allowed stands out from what is refused, and what changed from what did not.
+        let outcome = match (passed, found.starts_with("Bad_")) {
+            (true, false) => self.paint("32", &outcome),
+            (true, true) => self.paint("33", &outcome),
+            (false, _) => self.paint("1;31", &outcome),
+        };
+        let gap = " ".repeat(COLUMN.saturating_sub(what.chars().count()).max(1));
+        let note = if note.is_empty() { String::new() } else { self.paint("1", &format!("  {note}")) };
+        self.say(&format!("  {} {what}{gap}{outcome}{note}", self.paint(colour, mark)));
         self.checks.push(Check {
             part: part.into(),
             what: what.into(),
@@ -59,12 +75,6 @@ impl Report {
             found: found.into(),
             passed,
         });
-    }
-
-    /// A line about rights that came or went, without a check of its own.
-    pub(crate) fn change(&self, gained: bool, what: &str) {
-        let (mark, colour) = if gained { ("+", "32") } else { ("-", "33") };
-        self.say(&format!("  {} {what}", self.paint(colour, mark)));
     }
 
     /// Everything found so far.

@@ -8,6 +8,7 @@ mod orderly;
 mod policy;
 mod processes;
 mod reference;
+mod scopes;
 mod token;
 mod up;
 
@@ -53,6 +54,8 @@ impl Scene {
     /// Exit code, standard output and standard error as one text.
     fn run_with(&self, args: &[&str], environment: &[(&str, &str)]) -> String {
         let mut command = Command::new(env!("CARGO_BIN_EXE_trapkey"));
+        // Help is as wide as the terminal.
+        command.env_remove("COLUMNS");
         for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("TRAPKEY")) {
             command.env_remove(name);
         }
