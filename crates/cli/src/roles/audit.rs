@@ -1,14 +1,22 @@
 //! Joins the gates' way to the ledger: records in, acknowledgements back; and the order in which both end.
 
+use std::collections::VecDeque;
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::task::Poll;
 use std::time::Duration;
 
-use gates::opcua::wiring::{AuditRequest, AuditSink, AuditUnavailable};
-use store::Ledger;
+use access_model::AuditRecord;
+use gates::opcua::wiring::{AuditAck, AuditRequest, AuditSink, AuditUnavailable};
+use store::{Ack, Ledger};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
-/// Records that may wait between a gate and the ledger.
+/// Records that may wait between a gate and the ledger, and acknowledgements that may be owed to gates.
 const WAITING: usize = 8_192;
+
+/// Records that are taken at once.
+const TOGETHER: usize = 256;
 
 /// How long what waits may take to reach the ledger when the program ends.
 const FAREWELL: Duration = Duration::from_secs(10);
@@ -48,23 +56,146 @@ impl Way {
     }
 }
 
+/// Acknowledgements that the ledger still owes, in the order in which it gives them. No task for each: one look at the front passes on
+/// all that a group commit has settled.
+#[derive(Default)]
+struct Owed(VecDeque<(Ack, AuditAck)>);
+
+impl Owed {
+    /// Passes on what is settled; waits for the oldest when nothing is.
+    async fn settle(&mut self) {
+        poll_fn(|context| {
+            let before = self.0.len();
+            while let Some((ack, _)) = self.0.front_mut()
+                && let Poll::Ready(result) = Pin::new(ack).poll(context)
+            {
+                let Some((_, asker)) = self.0.pop_front() else { break };
+                let _asker_is_gone = asker.send(result.map(drop).map_err(|_| AuditUnavailable));
+            }
+            if self.0.len() < before { Poll::Ready(()) } else { Poll::Pending }
+        })
+        .await;
+    }
+}
+
 /// Gives the number of records that nobody awaited and that are lost.
 async fn pump(mut requests: mpsc::Receiver<AuditRequest>, ledger: Ledger) -> u64 {
-    let mut lost = 0;
-    while let Some(AuditRequest { record, ack }) = requests.recv().await {
-        let Some(ack) = ack else {
-            if let Err(error) = ledger.note(&record) {
-                lost += 1;
-                tracing::error!(%error, kind = record.kind.name(), "an audit record could not be written");
+    let (mut lost, mut owed, mut open) = (0, Owed::default(), true);
+    let mut arrived = Vec::with_capacity(TOGETHER);
+    while open || !owed.0.is_empty() {
+        tokio::select! {
+            biased;
+            () = owed.settle(), if !owed.0.is_empty() => {}
+            count = requests.recv_many(&mut arrived, TOGETHER), if open && owed.0.len() < WAITING => open = count > 0,
+        }
+        for AuditRequest { record, ack } in arrived.drain(..) {
+            // Those that are awaited join one group: nobody waits here.
+            match ack {
+                Some(ack) => owed.0.push_back((ledger.append(&record), ack)),
+                None => lost += u64::from(!noted(&ledger, &record)),
             }
-            continue;
-        };
-        // The next record joins the same group: nobody waits here.
-        let kept = ledger.append(&record);
-        tokio::spawn(async move {
-            let result = kept.await.map(drop).map_err(|_| AuditUnavailable);
-            let _asker_is_gone = ack.send(result);
-        });
+        }
     }
     lost
+}
+
+fn noted(ledger: &Ledger, record: &AuditRecord) -> bool {
+    let noted = ledger.note(record);
+    if let Err(error) = &noted {
+        tracing::error!(%error, kind = record.kind.name(), "an audit record could not be written");
+    }
+    noted.is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use access_model::{Actor, AuditKind, Epoch, Outcome, UnixTime};
+    use store::{CheckpointKey, KeyKind, LedgerConfig};
+    use tokio::sync::oneshot;
+
+    use super::*;
+
+    fn record(number: usize) -> AuditRecord {
+        AuditRecord {
+            at: UnixTime::from_seconds(1_795_262_399),
+            kind: AuditKind::Write,
+            actor: Actor { name: "olga".into(), ..Actor::default() },
+            object: number.to_string(),
+            outcome: Outcome::Allowed,
+            detail: String::new(),
+            count: 1,
+            epoch: Some(Epoch(1)),
+        }
+    }
+
+    fn ledger(folder: &tempfile::TempDir, config: LedgerConfig) -> Ledger {
+        Ledger::open(folder.path(), config, CheckpointKey::generate(KeyKind::Ed25519).unwrap()).unwrap()
+    }
+
+    fn numbers(folder: &tempfile::TempDir) -> Vec<String> {
+        store::tail(folder.path(), usize::MAX).unwrap().into_iter().map(|entry| entry.object).collect()
+    }
+
+    /// More than the way and the acknowledgements owed may hold at once.
+    const MANY: usize = 3 * WAITING;
+
+    #[tokio::test]
+    async fn in_order_and_none_lost_when_the_program_ends_while_all_are_under_way() {
+        let folder = tempfile::tempdir().unwrap();
+        let (sink, way) = sink(ledger(&folder, LedgerConfig::default()));
+        let mut answers = Vec::new();
+        for number in 0..MANY {
+            let (ack, answer) = oneshot::channel();
+            // Two of three are awaited, and some askers do not wait for the answer.
+            let ack = (number % 3 != 0).then_some(ack);
+            sink.send(AuditRequest { record: record(number), ack }).await.unwrap();
+            if number % 3 != 0 && number % 7 != 0 {
+                answers.push(answer);
+            }
+        }
+        way.end(sink).await;
+        assert_eq!(numbers(&folder), (0..MANY).map(|number| number.to_string()).collect::<Vec<_>>());
+        for mut answer in answers {
+            assert_eq!(answer.try_recv(), Ok(Ok(())));
+        }
+    }
+
+    #[tokio::test]
+    async fn an_acknowledged_record_is_in_the_ledger_already() {
+        let folder = tempfile::tempdir().unwrap();
+        let (sink, way) = sink(ledger(&folder, LedgerConfig::default()));
+        for number in 0..50 {
+            let (ack, answer) = oneshot::channel();
+            sink.send(AuditRequest { record: record(number), ack: Some(ack) }).await.unwrap();
+            assert_eq!(answer.await, Ok(Ok(())));
+            assert_eq!(numbers(&folder).len(), number + 1);
+        }
+        way.end(sink).await;
+    }
+
+    #[tokio::test]
+    async fn what_a_closed_or_full_ledger_turns_away_is_answered_so_and_the_rest_is_kept() {
+        let folder = tempfile::tempdir().unwrap();
+        let closed = ledger(&folder, LedgerConfig { queue_records: 100, ..LedgerConfig::default() });
+        let (sink, way) = sink(closed.clone());
+        let mut answers = Vec::new();
+        for number in 0..MANY {
+            let (ack, answer) = oneshot::channel();
+            sink.send(AuditRequest { record: record(number), ack: Some(ack) }).await.unwrap();
+            answers.push(answer);
+        }
+        let mut kept = Vec::new();
+        for (number, answer) in answers.into_iter().enumerate() {
+            if answer.await.unwrap().is_ok() {
+                kept.push(number.to_string());
+            }
+        }
+        assert_eq!(numbers(&folder), kept);
+        closed.close().await;
+        let (ack, answer) = oneshot::channel();
+        sink.send(AuditRequest { record: record(0), ack: Some(ack) }).await.unwrap();
+        assert_eq!(answer.await, Ok(Err(AuditUnavailable)));
+        way.end(sink).await;
+        assert_eq!(numbers(&folder), kept);
+    }
 }
