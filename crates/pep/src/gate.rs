@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use access_model::{Mono, Now, UnixTime};
+use access_model::{Mono, Now, ScopeMap, UnixTime};
 use token::Issuer;
 
 use crate::admit::Locals;
@@ -140,6 +140,26 @@ impl Gate {
         let orphans: Vec<GrantId> = self.ids().filter(|id| self.claims(*id).is_some_and(orphaned)).collect();
         orphans.into_iter().for_each(|id| self.revoke(id, now));
         Ok(())
+    }
+
+    /// Takes another map of scopes. Rights index the old one: every grant ends, and a new token that indexes the new map
+    /// revives it. Gives whether the map is another at all.
+    ///
+    /// # Errors
+    /// A local grant names a scope that the new map does not have; then nothing changes.
+    pub fn set_map(&mut self, map: ScopeMap, now: Now) -> Result<bool, InvalidGate> {
+        let digest = token::map_digest(&map);
+        if digest == token::map_digest(&self.config.map) {
+            return Ok(false);
+        }
+        let config = GateConfig { map, ..self.config.clone() };
+        let locals = Locals::new(&config)?;
+        let mut tables = Tables::new(digest, config.map.len(), config.danger_without);
+        self.nothing = tables.for_local([]).map_err(|_| InvalidGate::NoAudience)?;
+        (self.config, self.locals, self.tables) = (config, locals, tables);
+        let all: Vec<GrantId> = self.ids().collect();
+        all.into_iter().for_each(|id| self.revoke(id, now));
+        Ok(true)
     }
 
     /// How many grants there are, those in their grace included.

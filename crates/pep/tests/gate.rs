@@ -2,7 +2,7 @@
 
 mod common;
 
-use access_model::{Action, Mono, Now, Reason, Rights, ScopeIndex, Thumbprint, UnixTime};
+use access_model::{Action, Mono, Now, Reason, Rights, ScopeIndex, ScopeMap, Thumbprint, UnixTime};
 use common::{
     AUDIENCE, Authority, CLIENT, FOREIGN, ISSUER, READ, binding, claims, delta, denied, events, full, map, replacement,
     revocation, rights, seconds, start,
@@ -495,4 +495,44 @@ fn far_ends_of_time_do_not_overflow() {
     assert_ne!(gate.standing(grant, end), Standing::Gone);
     assert_eq!(map().len(), 4);
     assert_eq!(binding().certificate, Some(CLIENT));
+}
+
+#[test]
+fn another_map_ends_every_grant_until_a_token_for_it_comes() {
+    let authority = Authority::new();
+    let now = start();
+    let local = |scope: &str| LocalGrant {
+        who: Who::Anonymous,
+        require_encryption: false,
+        roles: Vec::new(),
+        rights: vec![(READ, LocalScopes::Named(vec![scope.into()]))],
+    };
+    let config = GateConfig { local: vec![local("mixer")], ..authority.config() };
+    let mut gate = Gate::new(config, now).unwrap();
+    let old = authority.token(&claims("a", now));
+    let grant = gate.present(&old, &binding(), now).unwrap();
+    let Admission::Granted(nobody) = gate.admit(&Identity::Anonymous, &binding(), now) else { panic!("refused") };
+    assert_eq!(gate.set_map(map(), now), Ok(false), "the same map changes nothing");
+    assert_eq!(denied(&gate, grant, Action::Read, 1, now), None);
+    let unfit = ScopeMap::new(["reactor"]).unwrap();
+    assert_eq!(gate.set_map(unfit, now), Err(InvalidGate::UnknownScope("mixer".into())));
+    assert_eq!(denied(&gate, grant, Action::Read, 1, now), None, "what does not fit changes nothing");
+
+    // The new scope comes first: positions of the old map name other scopes now.
+    let new = ScopeMap::new(["vault", "mixer", "reactor", "tank"]).unwrap();
+    assert_eq!(gate.set_map(new.clone(), now), Ok(true));
+    assert_eq!(events(&mut gate), [GateEvent::Revoked(grant), GateEvent::Revoked(nobody)]);
+    for scope in 0..5 {
+        assert_eq!(denied(&gate, grant, Action::Read, scope, now), Some(Reason::GrantRevoked));
+        assert_eq!(denied(&gate, nobody, Action::Read, scope, now), Some(Reason::GrantRevoked));
+    }
+    assert_eq!(gate.present(&old, &binding(), now).unwrap_err().reason, Reason::ScopeMapMismatch);
+    let rights = token::RightsClaim::new(token::map_digest(&new), [(READ, vec![2])]);
+    let fresh = authority.token(&Claims { rights: Some(rights), ..claims("b", now) });
+    gate.represent(grant, &fresh, &binding(), now).unwrap();
+    assert_eq!(denied(&gate, grant, Action::Read, 2, now), None);
+    assert_eq!(denied(&gate, grant, Action::Read, 1, now), Some(Reason::ScopeNotGranted));
+    let Admission::Granted(again) = gate.admit(&Identity::Anonymous, &binding(), now) else { panic!("refused") };
+    assert_eq!(denied(&gate, again, Action::Read, 2, now), None, "local grants follow the name");
+    assert_eq!(denied(&gate, again, Action::Read, 1, now), Some(Reason::ScopeNotGranted));
 }

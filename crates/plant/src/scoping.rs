@@ -33,6 +33,37 @@ type Closeness = (bool, usize, ScopeIndex);
 /// A scope covers a node that is not there: nothing is guessed, since a typing error would leave a node unguarded.
 pub fn apply(space: &mut Space, server: &Server) -> Result<ScopeMap, Unfit> {
     let map = server.scope_map()?;
+    for (node, (_, _, scope)) in closest(space, server)? {
+        space.set_scope(node, scope);
+    }
+    Ok(map)
+}
+
+/// The scopes that nodes have when no plant file covers them; what a changed plant file does not cover any more goes
+/// back to it.
+#[derive(Clone, Debug, Default)]
+pub struct Uncovered(BTreeMap<NodeRef, ScopeIndex>);
+
+impl Uncovered {
+    /// Remembers what `server` covers, to be called before [`apply`]. Gives the map that [`apply`] will give.
+    ///
+    /// # Errors
+    /// As [`apply`]; then nothing changes.
+    pub fn note(&mut self, space: &Space, server: &Server) -> Result<ScopeMap, Unfit> {
+        let map = server.scope_map()?;
+        for node in closest(space, server)?.into_keys() {
+            self.0.entry(node).or_insert_with(|| space.scope(node));
+        }
+        Ok(map)
+    }
+
+    /// Takes every plant file off the address space.
+    pub fn restore(&self, space: &mut Space) {
+        self.0.iter().for_each(|(node, scope)| space.set_scope(*node, *scope));
+    }
+}
+
+fn closest(space: &Space, server: &Server) -> Result<BTreeMap<NodeRef, Closeness>, Unfit> {
     let mut best: BTreeMap<NodeRef, Closeness> = BTreeMap::new();
     for (index, scope) in server.numbered() {
         for covered in &scope.covers {
@@ -49,10 +80,7 @@ pub fn apply(space: &mut Space, server: &Server) -> Result<ScopeMap, Unfit> {
             }
         }
     }
-    for (node, (_, _, scope)) in best {
-        space.set_scope(node, scope);
-    }
-    Ok(map)
+    Ok(best)
 }
 
 fn words(covered: &Covered) -> String {

@@ -19,7 +19,7 @@ use ua_proto::space::{NodeRef, ServerFacts, Space, SpaceConfig};
 
 use crate::equipment::{self, Station};
 use crate::process::{Line, Step};
-use crate::scoping;
+use crate::scoping::{self, Uncovered};
 
 /// Checks a user name and password, taking as long for an unknown user as for a wrong password.
 pub type Passwords = Arc<dyn Fn(Credentials) -> Pin<Box<dyn Future<Output = bool> + Send>> + Send + Sync>;
@@ -81,6 +81,21 @@ pub struct Running {
     /// The server.
     pub handle: ServerHandle,
     points: Arc<BTreeMap<&'static str, NodeRef>>,
+    uncovered: Arc<Mutex<Uncovered>>,
+}
+
+/// Why a station does not take a changed plant file.
+#[derive(Debug, thiserror::Error)]
+pub enum Unchanged {
+    /// The plant file does not fit the equipment.
+    #[error(transparent)]
+    Unfit(#[from] scoping::Unfit),
+    /// The gate cannot be set up so.
+    #[error(transparent)]
+    Gate(#[from] pep::InvalidGate),
+    /// It has stopped.
+    #[error(transparent)]
+    Stopped(#[from] gates::opcua::server::Stopped),
 }
 
 /// Starts a station.
@@ -91,6 +106,8 @@ pub fn start(setup: Setup<'_>, now: Now) -> Result<Running, Unstarted> {
     let mut space =
         Space::new(SpaceConfig { application_uri: setup.config.application_uri.clone(), namespaces: Vec::new() })?;
     equipment::add(&mut space, setup.station)?;
+    let mut uncovered = Uncovered::default();
+    uncovered.note(&space, setup.server)?;
     let map = scoping::apply(&mut space, setup.server)?;
     let mut config = setup.config;
     config.write_ranges = write_ranges(&space, setup.station, setup.server);
@@ -114,7 +131,7 @@ pub fn start(setup: Setup<'_>, now: Now) -> Result<Running, Unstarted> {
     };
     let shell = Shell { pool: setup.pool, audit: setup.audit, application: Box::new(move || Box::new(behind)) };
     let handle = gates::opcua::server::start(setup.listener, server, shell)?;
-    Ok(Running { station: setup.station, handle, points })
+    Ok(Running { station: setup.station, handle, points, uncovered: Arc::new(Mutex::new(uncovered)) })
 }
 
 /// The ranges that the plant file sets, for every variable of its scope.
@@ -146,6 +163,29 @@ fn facts(config: &ServerConfig, started: UnixTime) -> ServerFacts {
 }
 
 impl Running {
+    /// Takes the scopes and ranges of a changed plant file, all at once or not at all. Gives whether the map that tokens
+    /// index is another; then every session needs a new token.
+    ///
+    /// # Errors
+    /// The changed file does not fit; everything stays as it was.
+    pub async fn lay_out(&self, server: pdp::plant::Server) -> Result<bool, Unchanged> {
+        let (station, uncovered) = (self.station, Arc::clone(&self.uncovered));
+        let change = move |running: &mut Server, now| {
+            let mut uncovered = uncovered.lock().unwrap_or_else(PoisonError::into_inner);
+            let map = uncovered.note(running.space(), &server)?;
+            let arrange = |space: &mut Space| {
+                uncovered.restore(space);
+                if let Err(unfit) = scoping::apply(space, &server) {
+                    // It fitted a moment ago, before the same nodes.
+                    tracing::error!(%unfit, "some nodes are in no scope");
+                }
+                write_ranges(space, station, &server)
+            };
+            Ok(running.lay_out(map, arrange, now)?)
+        };
+        self.handle.with(change).await?
+    }
+
     /// Puts what the line measures into the address space.
     pub async fn show(&self, line: &Line) {
         let measured = line.measured;

@@ -1,13 +1,15 @@
 //! Changes from outside and timers.
 
-use access_model::{Mono, Now};
+use access_model::{Actor, AuditKind, AuditRecord, Mono, Now, Outcome, ScopeMap};
 use opcua_types::{DataValue, StatusCode};
+use pep::InvalidGate;
 
+use super::audit::event;
 use super::session::UaSession;
 use super::timers::{SessionKey, Timer};
 use super::{ConnId, Server};
 use crate::pki::{Certificate, Purpose, validate};
-use crate::space::NodeRef;
+use crate::space::{NodeRef, Space};
 
 impl Server {
     pub(super) fn set_value(&mut self, node: NodeRef, value: DataValue, now: Now) {
@@ -79,6 +81,36 @@ impl Server {
         for key in ended {
             self.end_session(key, StatusCode::BadSessionClosed, "its user's certificate is not trusted any more", now);
         }
+    }
+
+    /// Lays another set of scopes over the address space, all at once: `arrange` sets the scope of each node and gives the
+    /// ranges for writes ([`super::ServerConfig::write_ranges`]). When the map is another too, every grant ends until its
+    /// client brings a token that indexes it. Gives whether it is.
+    ///
+    /// # Errors
+    /// As [`pep::Gate::set_map`]; then nothing changes.
+    pub fn lay_out(
+        &mut self,
+        map: ScopeMap,
+        arrange: impl FnOnce(&mut Space) -> Vec<(NodeRef, f64, f64)>,
+        now: Now,
+    ) -> Result<bool, InvalidGate> {
+        self.tend_gate(now);
+        let sessions: Vec<SessionKey> = self.sessions.iter().map(|session| session.core.key).collect();
+        // What was counted until now was counted in the old scopes.
+        sessions.iter().for_each(|key| self.summarize(*key, now));
+        let digest = token::map_digest(&map);
+        let another = self.gate.set_map(map, now)?;
+        self.config.write_ranges = arrange(&mut self.space);
+        let record = AuditRecord {
+            detail: format!("scope map {digest:?}, {} ranges for writes", self.config.write_ranges.len()),
+            ..event(now, AuditKind::PolicyChanged, &Actor::default(), "scopes".to_owned(), Outcome::Allowed)
+        };
+        self.audit.record(record);
+        self.gate_events(now);
+        sessions.into_iter().for_each(|key| self.recheck_session(key, now));
+        self.arm_audit();
+        Ok(another)
     }
 
     pub(super) fn shutdown(&mut self, now: Now) {

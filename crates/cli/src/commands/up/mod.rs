@@ -1,6 +1,7 @@
 //! `trapkey up`: the roles of the configuration in this process, until it is told to stop.
 
 pub(crate) mod local;
+mod scopes;
 mod server;
 
 use std::collections::BTreeMap;
@@ -90,6 +91,11 @@ async fn serve(config: &Config, output: Output) -> Result<(), Failure> {
         let running = server::start(role, config.audit.on_failure, &snapshot, &up, Arc::clone(&process)).await?;
         say(output, &role.name, &format!("opc.tcp://{}", running.handle.address()));
         up.stations.push(running);
+    }
+    let authority = up.authority.as_ref().map(|running| running.authority.clone());
+    let plant = scopes::Source::of(authority, &config.plant);
+    for (role, station) in config.server.iter().zip(&up.stations) {
+        tokio::spawn(scopes::follow(role.name.clone(), plant.clone(), station.clone()));
     }
     let (step, steps) = watch::channel(current_step(up.authority.as_ref().map(|running| &running.authority)));
     tokio::spawn(plant::station::run(process, up.stations.clone(), steps));

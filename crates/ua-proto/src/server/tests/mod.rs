@@ -6,6 +6,7 @@ mod ask;
 mod bypass;
 mod expiry;
 mod keys;
+mod layout;
 mod lifecycle;
 mod monitoring;
 mod pressure;

@@ -1,0 +1,90 @@
+//! Keeps the scopes of running servers in step with the plant file, as the authority in the same process reads it, or
+//! as it lies beside the configuration when the authority runs elsewhere.
+
+use std::time::Duration;
+
+use authority::Authority;
+use pdp::plant::Server;
+use plant::station::Running;
+
+use crate::commands::policy::Texts;
+use crate::config::PlantFiles;
+use crate::failure::Failure;
+
+/// How often the authority of this process is asked: tokens index the new map from the moment it has it.
+const ASK: Duration = Duration::from_millis(50);
+/// How often files are read.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// Where a changed plant file is seen.
+#[derive(Clone)]
+pub(super) enum Source {
+    /// Here: what the authority decides by, so that both change together.
+    Authority(Authority),
+    /// In the files.
+    Files(PlantFiles),
+}
+
+impl Source {
+    pub(super) fn of(authority: Option<Authority>, files: &PlantFiles) -> Self {
+        authority.map_or_else(|| Self::Files(files.clone()), Self::Authority)
+    }
+
+    /// The scopes of a server; none if the plant file has it no more.
+    fn server(&self, name: &str) -> Result<Option<Server>, Failure> {
+        let snapshot = match self {
+            Self::Authority(authority) => authority.snapshot(),
+            Self::Files(files) => Texts::read(files.clone())?.snapshot()?,
+        };
+        Ok(snapshot.plant().server(name).map(|(_, server)| server.clone()))
+    }
+
+    const fn pause(&self) -> Duration {
+        match self {
+            Self::Authority(_) => ASK,
+            Self::Files(_) => LOOK,
+        }
+    }
+
+    /// Reading files blocks.
+    async fn look(&self, name: &str) -> Result<Option<Server>, String> {
+        let (source, name) = (self.clone(), name.to_owned());
+        let read = match source {
+            Self::Authority(_) => source.server(&name),
+            Self::Files(_) => match tokio::task::spawn_blocking(move || source.server(&name)).await {
+                Ok(read) => read,
+                Err(error) => return Err(error.to_string()),
+            },
+        };
+        read.map_err(|failure| failure.in_short())
+    }
+}
+
+/// Lays a changed plant file over a running server until that stops. What cannot be read or does not fit changes
+/// nothing and is said once.
+pub(super) async fn follow(name: String, source: Source, running: Running) {
+    let mut seen = source.look(&name).await;
+    loop {
+        tokio::select! {
+            () = running.handle.stopped() => return,
+            () = tokio::time::sleep(source.pause()) => {}
+        }
+        let read = source.look(&name).await;
+        if read == seen {
+            continue;
+        }
+        match &read {
+            Ok(Some(server)) => match running.lay_out(server.clone()).await {
+                Ok(another) => tracing::info!(server = name, another, "the scopes of the changed plant file hold"),
+                Err(error) => tracing::error!(
+                    server = name,
+                    %error,
+                    "the changed plant file does not fit: the old scopes hold, and new tokens may be refused"
+                ),
+            },
+            Ok(None) => tracing::error!(server = name, "the plant file has this server no more; the old scopes hold"),
+            Err(error) => tracing::error!(server = name, error, "the plant file cannot be used; the old scopes hold"),
+        }
+        seen = read;
+    }
+}
