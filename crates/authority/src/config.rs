@@ -19,6 +19,8 @@ pub struct AuthorityConfig {
     pub key_overlap: Duration,
     /// How long a refresh token can be used.
     pub refresh_lifetime: Duration,
+    /// How long a line of refresh tokens lasts, however often it is refreshed: then the person shows who they are again.
+    pub refresh_line: Duration,
     /// Whether the deprecated RequestAccessToken is answered.
     pub request_access_token: bool,
     /// Whether a request may ask for a longer token, for experiments.
@@ -39,6 +41,8 @@ pub struct AuthorityConfig {
     pub password_jobs: usize,
     /// How many HTTPS connections are open at once; more wait in the socket's queue.
     pub connections: usize,
+    /// How many of them one address may have: one IPv4 address, or one /64 of IPv6.
+    pub connections_per_address: usize,
     /// How long a request may take to arrive and to be answered, and how long an answer may wait for its reader.
     pub patience: Duration,
     /// Whether a token is refused when its record cannot be written.
@@ -57,6 +61,7 @@ impl AuthorityConfig {
             key_folder: None,
             key_overlap: Duration::from_secs(24 * 3_600),
             refresh_lifetime: Duration::from_secs(8 * 3_600),
+            refresh_line: Duration::from_secs(12 * 3_600),
             request_access_token: false,
             allow_padding: false,
             identity_issuers: Vec::new(),
@@ -67,6 +72,7 @@ impl AuthorityConfig {
             pending_max: 1_024,
             password_jobs: 2,
             connections: 512,
+            connections_per_address: 128,
             patience: Duration::from_secs(30),
             audit_required: true,
             workflow_name: "plant".into(),

@@ -5,11 +5,12 @@ use std::collections::BTreeSet;
 use std::sync::{MutexGuard, PoisonError};
 use std::time::Duration;
 
-use access_model::{Actor, AuditKind, Outcome, Reason, Refusal, Thumbprint};
+use access_model::{Actor, AuditKind, AuditRecord, Outcome, Reason, Refusal, Thumbprint};
 use token::{Expectation, MAX_TOKEN_LEN, verify};
 
 use crate::core::{Authority, unavailable};
 use crate::flood::{Fate, Flood};
+use crate::turns::Asker;
 
 /// An application that proved itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,10 +56,16 @@ impl Authority {
     /// # Errors
     /// Unknown application or wrong secret (one reason, one amount of work), no or several registered certificates, or
     /// too much at once.
-    pub async fn client_by_secret(&self, id: &str, secret: &str, shown: Option<Thumbprint>) -> Result<Client, Refusal> {
+    pub async fn client_by_secret(
+        &self,
+        id: &str,
+        secret: &str,
+        shown: Option<Thumbprint>,
+        address: &str,
+    ) -> Result<Client, Refusal> {
         let row = self.inner.db.application(id).await.map_err(unavailable)?.filter(|row| row.enabled);
         let hash = row.as_ref().and_then(|row| row.secret_hash.clone());
-        if !self.inner.passwords.check(secret, hash).await? {
+        if !self.inner.passwords.check(secret, hash, &Asker::new(address, id), self.now().mono).await? {
             return Err(Refusal::new(Reason::UnknownClient, "the client is unknown or its secret wrong"));
         }
         let mut certificates: BTreeSet<Thumbprint> = row.into_iter().flat_map(|row| row.certificates).collect();
@@ -72,14 +79,15 @@ impl Authority {
         Ok(Client { uri: id.to_owned(), certificate: certificate.ok_or_else(unbound)? })
     }
 
-    /// The person with this name and password.
+    /// The person with this name and password, who asks from this network address (`ip[:port]`, or another mark of
+    /// where the asker is; it has a share of the work and a pace of failures).
     ///
     /// # Errors
     /// Unknown name or wrong password (one reason, one amount of work), or too much at once.
-    pub async fn person_by_password(&self, name: &str, password: &str) -> Result<String, Refusal> {
+    pub async fn person_by_password(&self, name: &str, password: &str, address: &str) -> Result<String, Refusal> {
         let row = self.inner.db.user(name).await.map_err(unavailable)?.filter(|row| row.enabled);
         let hash = row.and_then(|row| row.password_hash);
-        if self.inner.passwords.check(password, hash).await? {
+        if self.inner.passwords.check(password, hash, &Asker::new(address, name), self.now().mono).await? {
             return Ok(name.to_owned());
         }
         Err(Refusal::new(Reason::UserCredentials, "the user is unknown or the password wrong"))
@@ -122,6 +130,21 @@ impl Authority {
         address: Option<&str>,
         refusal: &Refusal,
     ) -> Result<(), Refusal> {
+        match self.take_refusal(name, address, refusal) {
+            Some(record) => self.keep_record(record).await.map_err(unavailable),
+            None => Ok(()),
+        }
+    }
+
+    /// The same, for refusals that nobody waits for.
+    pub(crate) fn note_refusal(&self, name: &str, address: Option<&str>, refusal: &Refusal) {
+        if let Some(record) = self.take_refusal(name, address, refusal) {
+            self.note_record(record);
+        }
+    }
+
+    /// The record of a refusal, unless it is one of so many that it is only counted.
+    fn take_refusal(&self, name: &str, address: Option<&str>, refusal: &Refusal) -> Option<AuditRecord> {
         let name = name.chars().take(256).collect();
         let by = Actor { name, address: address.map(str::to_owned), ..Actor::default() };
         let outcome = Outcome::Denied(refusal.reason);
@@ -129,7 +152,7 @@ impl Authority {
         let (fate, due) = self.flood().take(refusal.reason.word(), record.at.as_seconds(), record);
         due.into_iter().for_each(|record| self.note_record(record));
         match fate {
-            Fate::Record(record) => self.keep_record(record).await.map_err(unavailable),
+            Fate::Record(record) => Some(record),
             Fate::First => {
                 let authority = self.clone();
                 tokio::spawn(async move {
@@ -137,9 +160,9 @@ impl Authority {
                     let due = authority.flood().end();
                     due.into_iter().for_each(|record| authority.note_record(record));
                 });
-                Ok(())
+                None
             }
-            Fate::Counted => Ok(()),
+            Fate::Counted => None,
         }
     }
 

@@ -1,14 +1,12 @@
 //! Issuing: decide, mint, remember, record. Whoever asks was authenticated before.
 
 use access_model::{Actor, ApplicationUri, AuditKind, Outcome, Principal, Reason, Refusal, Thumbprint, UnixTime};
-use aws_lc_rs::digest::{SHA256, digest};
-use base64::Engine as _;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use pdp::{Grant, NoGrant, Snapshot, Unasked};
-use store::{IssuedToken, NewRevocation, RefreshToken};
-use token::{Claims, Entropy, RightsClaim, SealedToken, SystemEntropy, mint, new_id};
+use store::{Issue, IssuedToken, NewRevocation, Overtaken};
+use token::{Claims, RightsClaim, SealedToken, SystemEntropy, mint, new_id};
 
-use crate::core::{Authority, family, row, unavailable};
+use crate::core::{Authority, row, unavailable};
+use crate::denial;
 use crate::live::LiveToken;
 
 /// The most bytes that padding adds.
@@ -80,8 +78,20 @@ pub enum Refreshing {
     No,
     /// One that begins a family.
     New,
-    /// One that goes on in this family.
-    In(String),
+    /// One that goes on in this line.
+    In {
+        /// The line.
+        family: String,
+        /// When it ends.
+        ends: UnixTime,
+    },
+}
+
+/// Whether person and application had an account when the asking began. One that is closed meanwhile wins.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Accounts {
+    pub person: bool,
+    pub application: bool,
 }
 
 /// A token that was issued.
@@ -140,17 +150,17 @@ impl Authority {
     }
 
     async fn try_issue(&self, request: &TokenRequest) -> Result<Issued, Refusal> {
-        self.enabled(request).await?;
+        let accounts = self.accounts(request).await?;
         if request.padding > 0 && (!self.inner.config.allow_padding || request.padding > MAX_PADDING) {
             return Err(Refusal::new(Reason::TokenTooLarge, "padding is off, or too long"));
         }
         let fresh = new_id(&mut SystemEntropy::new());
         let id = match &request.refresh {
-            Refreshing::In(family) => format!("{family}.{fresh}"),
+            Refreshing::In { family, .. } => format!("{family}.{fresh}"),
             Refreshing::No | Refreshing::New => fresh,
         };
         for _ in 0..RETRIES {
-            if let Some(issued) = self.decide_and_mint(request, &id).await? {
+            if let Some(issued) = self.decide_and_mint(request, accounts, &id).await? {
                 return Ok(issued);
             }
         }
@@ -159,12 +169,20 @@ impl Authority {
 
     /// `None` when the policy changed between the decision and the moment the token would have begun to live: a change
     /// that had not seen it could not have withdrawn it.
-    async fn decide_and_mint(&self, request: &TokenRequest, id: &str) -> Result<Option<Issued>, Refusal> {
+    pub(crate) async fn decide_and_mint(
+        &self,
+        request: &TokenRequest,
+        accounts: Accounts,
+        id: &str,
+    ) -> Result<Option<Issued>, Refusal> {
         let now = self.now().unix;
         let snapshot = self.snapshot();
         let principal = request.principal(&snapshot);
         let grant = pdp::grant(&snapshot, &principal, &request.audience, now, request.break_glass.as_deref());
-        let grant = grant.map_err(|none| refused(&none))?;
+        let grant = match grant {
+            Ok(grant) => grant,
+            Err(none) => return Err(self.nothing_granted(request, &snapshot, &principal, &none, now).await),
+        };
         let expires = UnixTime::from_seconds(grant.spec.not_after.as_seconds());
         let sealed = self.seal(request, &principal, &grant, id, now)?;
         let live = LiveToken {
@@ -180,12 +198,12 @@ impl Authority {
             }
             state.grants.insert(id.to_owned(), live.clone());
         }
-        let kept = self.keep(request, &live, id, now).await;
-        let refresh = match kept {
+        let kept = self.keep(request, accounts, &live, id, now).await;
+        let refresh = match kept.map_err(unavailable).and_then(|kept| kept.map_err(overtaken)) {
             Ok(refresh) => refresh,
-            Err(error) => {
+            Err(refusal) => {
                 self.live().grants.remove(id);
-                return Err(unavailable(error));
+                return Err(refusal);
             }
         };
         self.catch_up(&live, id).await?;
@@ -197,6 +215,28 @@ impl Authority {
             depends_on: grant.depends_on.into_iter().collect(),
             refresh,
         }))
+    }
+
+    /// Nothing is granted: what it would take is looked for beside, for whoever asked was authenticated.
+    async fn nothing_granted(
+        &self,
+        request: &TokenRequest,
+        snapshot: &Snapshot,
+        principal: &Principal,
+        none: &NoGrant,
+        now: UnixTime,
+    ) -> Refusal {
+        let mut refusal = refused(none);
+        if !matches!(none, NoGrant::Nothing { .. }) {
+            return refusal;
+        }
+        let (snapshot, principal, audience) = (snapshot.clone(), principal.clone(), request.audience.clone());
+        let break_glass = request.break_glass.clone();
+        let work = move || denial::nothing(&snapshot, &principal, &audience, now, break_glass.as_deref());
+        if let Ok(Some(more)) = tokio::task::spawn_blocking(work).await {
+            refusal.detail = format!("{}; {more}", refusal.detail);
+        }
+        refusal
     }
 
     /// A change that came between the first breath of a token and its row in the journal wrote to a row that was not
@@ -248,14 +288,15 @@ impl Authority {
         mint(&claims, &keys.current).map_err(|error| Refusal::new(Reason::TokenTooLarge, error.to_string()))
     }
 
+    /// Writes token, grant and refresh token at once, unless an account or the line ended since the asking began.
     async fn keep(
         &self,
         request: &TokenRequest,
+        accounts: Accounts,
         live: &LiveToken,
         id: &str,
         now: UnixTime,
-    ) -> Result<Option<(String, UnixTime)>, store::DbError> {
-        let db = &self.inner.db;
+    ) -> Result<Result<Option<(String, UnixTime)>, Overtaken>, store::DbError> {
         let token = IssuedToken {
             id: id.to_owned(),
             subject: live.principal.name().to_owned(),
@@ -269,99 +310,39 @@ impl Authority {
             epoch: live.spec.epoch,
             revoked: None,
         };
-        db.put_token(&token).await?;
-        db.put_grant(&row(id, live, now)).await?;
-        // Broken glass is explained again, not refreshed.
-        let family = match &request.refresh {
-            _ if request.break_glass.is_some() => return Ok(None),
-            Refreshing::No => return Ok(None),
-            Refreshing::New | Refreshing::In(_) => family(id).to_owned(),
+        let refresh = self.refresh_token(request, live, id, now);
+        let issue = Issue {
+            token: &token,
+            grant: &row(id, live, now),
+            refresh: refresh.as_ref().map(|(_, refresh)| refresh),
+            goes_on: matches!(request.refresh, Refreshing::In { .. }),
+            person: request.person.as_deref().map(|person| (person, accounts.person)),
+            application: (&request.application, accounts.application),
         };
-        let secret = refresh_secret(&family);
-        let expires = now + self.inner.config.refresh_lifetime;
-        let refresh = RefreshToken {
-            hash: hash(&secret),
-            principal: live.principal.clone(),
-            audience: request.audience.clone(),
-            confirmation: Some(request.confirmation),
-            family,
-            expires,
-        };
-        db.put_refresh(&refresh).await?;
-        Ok(Some((secret, expires)))
+        let done = self.inner.db.issue(issue).await?;
+        Ok(done.map(|()| refresh.map(|(secret, refresh)| (secret, refresh.expires))))
     }
 
-    async fn enabled(&self, request: &TokenRequest) -> Result<(), Refusal> {
+    /// Whose accounts there are; closed ones are refused.
+    async fn accounts(&self, request: &TokenRequest) -> Result<Accounts, Refusal> {
         let db = &self.inner.db;
         let application = db.application(&request.application).await.map_err(unavailable)?;
-        if application.is_some_and(|row| !row.enabled) {
+        if application.as_ref().is_some_and(|row| !row.enabled) {
             return Err(Refusal::new(Reason::UnknownClient, "the application is disabled"));
         }
-        let Some(name) = &request.person else { return Ok(()) };
-        let user = db.user(name).await.map_err(unavailable)?;
-        if user.is_some_and(|row| !row.enabled) {
+        let user = match &request.person {
+            Some(name) => db.user(name).await.map_err(unavailable)?,
+            None => None,
+        };
+        if user.as_ref().is_some_and(|row| !row.enabled) {
             return Err(Refusal::new(Reason::UserCredentials, "the user is disabled"));
         }
-        Ok(())
-    }
-
-    /// A new token for a refresh token. It works once, and only for the certificate it was given to; used again, it
-    /// takes its whole family with it.
-    ///
-    /// # Errors
-    /// Unknown, used, expired, another certificate or server, or as [`Authority::issue`].
-    pub async fn refresh(
-        &self,
-        secret: &str,
-        confirmation: Thumbprint,
-        audience: Option<&str>,
-        address: Option<String>,
-    ) -> Result<Issued, Refusal> {
-        let now = self.now().unix;
-        let unknown = |detail: &str| Refusal::new(Reason::UserCredentials, detail);
-        let found = self.inner.db.take_refresh(&hash(secret), now).await.map_err(unavailable)?;
-        let Some(found) = found else {
-            // Names of lines are no secrets: only who holds a line can cut it by showing a used member.
-            let family = family(secret);
-            let cut = self.inner.db.remove_refresh_family_of(family, &confirmation).await.map_err(unavailable)?;
-            let refusal = unknown("the refresh token is unknown, over or was used before");
-            let by = Actor { name: "unknown".into(), address, ..Actor::default() };
-            let detail = format!("{}; {cut} of its family withdrawn", refusal.detail);
-            let outcome = Outcome::Denied(refusal.reason);
-            let object = if cut > 0 { family } else { "" };
-            self.record(AuditKind::TokenRefreshed, &by, object, outcome, &detail).await.map_err(unavailable)?;
-            return Err(refusal);
-        };
-        let application = found.principal.application.clone().map(|uri| uri.0).unwrap_or_default();
-        let request = TokenRequest {
-            flow: Flow::Refresh,
-            person: found.principal.person.clone(),
-            application,
-            confirmation,
-            audience: found.audience.clone(),
-            roles: Some(found.principal.roles.clone()),
-            break_glass: None,
-            padding: 0,
-            refresh: Refreshing::In(found.family.clone()),
-            address,
-        };
-        if found.confirmation != Some(confirmation) || audience.is_some_and(|audience| audience != found.audience) {
-            self.inner.db.remove_refresh_family(&found.family).await.map_err(unavailable)?;
-            let refusal =
-                Refusal::new(Reason::TokenConfirmation, "the refresh token belongs to another certificate or server");
-            let outcome = Outcome::Denied(refusal.reason);
-            let by = request.actor();
-            self.record(AuditKind::TokenRefreshed, &by, &found.audience, outcome, &refusal.detail)
-                .await
-                .map_err(unavailable)?;
-            return Err(refusal);
-        }
-        self.issue(&request).await
+        Ok(Accounts { person: user.is_some(), application: application.is_some() })
     }
 }
 
 impl TokenRequest {
-    fn actor(&self) -> Actor {
+    pub(crate) fn actor(&self) -> Actor {
         Actor {
             name: self.person.clone().unwrap_or_else(|| self.application.clone()),
             application: Some(self.application.clone()),
@@ -392,14 +373,12 @@ fn refused(none: &NoGrant) -> Refusal {
     Refusal::new(reason, none.to_string())
 }
 
-/// The family in front lets a used token take the rest of its line with it.
-fn refresh_secret(family: &str) -> String {
-    let mut bytes = [0_u8; 32];
-    SystemEntropy::new().fill(&mut bytes);
-    format!("{family}.{}", URL_SAFE_NO_PAD.encode(bytes))
-}
-
-/// 256 random bits need no slow hash.
-fn hash(secret: &str) -> String {
-    URL_SAFE_NO_PAD.encode(digest(&SHA256, secret.as_bytes()))
+fn overtaken(overtaken: Overtaken) -> Refusal {
+    match overtaken {
+        Overtaken::Person => Refusal::new(Reason::UserCredentials, "the user's account was closed meanwhile"),
+        Overtaken::Application => Refusal::new(Reason::UnknownClient, "the application's account was closed meanwhile"),
+        Overtaken::Line => {
+            Refusal::new(Reason::UserCredentials, "the line of refresh tokens was cut meanwhile or is over")
+        }
+    }
 }

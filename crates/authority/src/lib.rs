@@ -9,6 +9,7 @@ mod clock;
 mod config;
 pub mod control;
 mod core;
+mod denial;
 mod error;
 mod files;
 mod flood;
@@ -18,10 +19,13 @@ mod issue;
 mod keys;
 mod live;
 mod opcua;
+mod pace;
 mod passwords;
+mod refresh;
 mod standing;
 #[cfg(test)]
 mod tests;
+mod turns;
 
 pub use clock::{Clock, system_clock};
 pub use config::{AuthorityConfig, PolicySource, PolicyTexts};
@@ -30,5 +34,5 @@ pub use error::AuthorityError;
 pub use http::{InvalidTls, PASSWORD, Peer, router, serve, server_config};
 pub use identify::Client;
 pub use issue::{Flow, Issued, Refreshing, TokenRequest};
-pub use opcua::{IMPLICIT, ISSUED, USER_NAME};
+pub use opcua::{IMPLICIT, ISSUED, OpcUaKeys, USER_NAME};
 pub use passwords::{MAX_SECRET, hash_secret};

@@ -3,19 +3,20 @@
 
 use std::sync::Arc;
 
-use access_model::{Reason, Refusal};
+use access_model::{Mono, Reason, Refusal};
 use argon2::password_hash::{PasswordHash, PasswordHasher, PasswordVerifier, SaltString};
 use argon2::{Argon2, Params};
 use token::{Entropy, SystemEntropy};
-use tokio::sync::Semaphore;
 use zeroize::Zeroizing;
+
+use crate::turns::{Asker, Turns};
 
 /// Longer secrets are refused before any hashing.
 pub const MAX_SECRET: usize = 1_024;
 
 /// Checks secrets.
 pub(crate) struct Passwords {
-    free: Arc<Semaphore>,
+    turns: Turns,
     /// The hash of a secret that nobody knows.
     dummy: Arc<str>,
 }
@@ -42,26 +43,35 @@ fn argon2() -> Argon2<'static> {
 }
 
 impl Passwords {
-    pub(crate) fn new(jobs: usize) -> Result<Self, Refusal> {
+    pub(crate) fn new(turns: Turns) -> Result<Self, Refusal> {
         let dummy = hash_secret("nobody has this one")?;
-        Ok(Self { free: Arc::new(Semaphore::new(jobs.max(1))), dummy: dummy.into() })
+        Ok(Self { turns, dummy: dummy.into() })
     }
 
-    /// Whether the secret fits the hash. No hash: the same work, and no.
-    pub(crate) async fn check(&self, secret: &str, hash: Option<String>) -> Result<bool, Refusal> {
+    /// Whether the secret fits the hash, when it is the asker's turn. No hash: the same work, and no.
+    pub(crate) async fn check(
+        &self,
+        secret: &str,
+        hash: Option<String>,
+        asker: &Asker,
+        now: Mono,
+    ) -> Result<bool, Refusal> {
         if secret.len() > MAX_SECRET {
             return Ok(false);
         }
-        let busy = || Refusal::new(Reason::TooBusy, "too many passwords are being checked");
-        let permit = Arc::clone(&self.free).try_acquire_owned().map_err(|_| busy())?;
+        let turn = self.turns.take(asker, now).await?;
         let (secret, dummy) = (Zeroizing::new(secret.to_owned()), Arc::clone(&self.dummy));
         let work = move || {
-            let _permit = permit;
             let known = hash.is_some();
             let fits = verify(&secret, hash.as_deref().unwrap_or(&dummy));
+            if known && fits {
+                turn.succeeded(now);
+            }
             known && fits
         };
-        tokio::task::spawn_blocking(work).await.map_err(|_| busy())
+        // The turn goes along: a job whose asker hung up still takes its thread.
+        let busy = |_| Refusal::new(Reason::TooBusy, "a password was not checked to the end");
+        tokio::task::spawn_blocking(work).await.map_err(busy)
     }
 }
 
@@ -71,11 +81,17 @@ fn verify(secret: &str, hash: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
+
+    fn asker() -> Asker {
+        Asker::new("10.0.0.1:1", "olga")
+    }
 
     #[tokio::test]
     async fn only_the_right_secret_of_a_known_name_fits() {
-        let passwords = Passwords::new(1).unwrap();
+        let passwords = Passwords::new(Turns::new(1, Duration::from_secs(5))).unwrap();
         let hash = hash_secret("open sesame").unwrap();
         assert!(hash.starts_with("$argon2id$v=19$m=19456,t=2,p=1$"));
         for (rule, secret, hash, want) in [
@@ -86,17 +102,19 @@ mod tests {
             ("no hash at all", "x", Some("plain".into()), false),
             ("too long", &"x".repeat(MAX_SECRET + 1), Some(hash.clone()), false),
         ] {
-            assert_eq!(passwords.check(secret, hash).await, Ok(want), "{rule}");
+            assert_eq!(passwords.check(secret, hash, &asker(), Mono::ZERO).await, Ok(want), "{rule}");
         }
     }
 
     #[tokio::test]
     async fn more_than_the_bound_are_turned_away() {
-        let passwords = Passwords::new(1).unwrap();
-        let held = Arc::clone(&passwords.free).try_acquire_owned().unwrap();
-        assert_eq!(passwords.check("x", None).await.unwrap_err().reason, Reason::TooBusy);
+        let turns = Turns::new(1, Duration::from_millis(50));
+        let passwords = Passwords::new(turns.clone()).unwrap();
+        let held = turns.take(&asker(), Mono::ZERO).await.unwrap();
+        let refused = passwords.check("x", None, &asker(), Mono::ZERO).await.unwrap_err();
+        assert_eq!(refused.reason, Reason::TooBusy);
         drop(held);
-        assert_eq!(passwords.check("x", None).await, Ok(false));
+        assert_eq!(passwords.check("x", None, &asker(), Mono::ZERO).await, Ok(false));
     }
 
     #[test]

@@ -13,8 +13,8 @@ mod ledger;
 
 pub use backup::{BackupError, BackupReport, RestoreReport, RestoreTarget, backup, restore};
 pub use db::{
-    Application, ApplicationKind, Db, DbConfig, DbError, Grant, IssuedToken, NewRevocation, RefreshToken, Revocation,
-    Revoked, TokenFilter, User, WorkflowState,
+    Application, ApplicationKind, Db, DbConfig, DbError, Grant, Issue, IssuedToken, NewRevocation, Overtaken,
+    RefreshToken, Revocation, Revoked, TokenFilter, User, WorkflowState,
 };
 pub use ledger::{
     Ack, Break, BreakKind, CheckpointKey, CheckpointPublicKey, End, Entry, ExportFormat, Follower, Health, KeyError,

@@ -6,7 +6,7 @@ mod journal;
 mod record;
 mod revoke;
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use access_model::{Actor, AuditKind, Epoch, Now, Outcome};
 use arc_swap::ArcSwap;
@@ -19,11 +19,13 @@ use crate::config::{AuthorityConfig, PolicySource};
 use crate::error::AuthorityError;
 use crate::files;
 use crate::flood::Flood;
+use crate::http::Budget;
 use crate::keys::KeyRing;
 use crate::live::Live;
-use crate::opcua::Pending;
+use crate::opcua::{OpcUaKeys, Pending, Replays};
 use crate::passwords::Passwords;
 use crate::standing::Standing;
+use crate::turns::Turns;
 
 pub(crate) use journal::row;
 pub(crate) use record::unavailable;
@@ -43,8 +45,14 @@ pub(crate) struct Inner {
     pub keys: ArcSwap<KeyRing>,
     pub standing: ArcSwap<Standing>,
     pub passwords: Passwords,
+    /// Secrets to be opened, signatures of persons to be checked.
+    pub proofs: Turns,
+    /// Certificate and key of the OPC UA side, once it is there.
+    pub opcua: OnceLock<OpcUaKeys>,
+    pub replays: Mutex<Replays>,
     pub pending: Mutex<Pending>,
     pub flood: Mutex<Flood>,
+    pub bodies: Budget,
     live: Mutex<Live>,
     source: PolicySource,
     /// One change at a time: epochs reach the gates in their order.
@@ -92,16 +100,22 @@ impl Authority {
             marking.map_or_else(|| loaded.snapshot.clone(), |marking| loaded.snapshot.with_marking(marking, epoch));
         let keys = KeyRing::open(config.key_folder.as_deref(), config.algorithm, &config.issuer, now).await?;
         let live = restore(&db, &config.issuer, &snapshot, now).await?;
-        let passwords = Passwords::new(config.password_jobs).map_err(|_| AuthorityError::Thread)?;
+        let turns = || Turns::new(config.password_jobs, config.patience / 3);
+        let passwords = Passwords::new(turns()).map_err(|_| AuthorityError::Thread)?;
+        let proofs = turns();
         let authority = Self {
             inner: Arc::new(Inner {
                 keys: ArcSwap::from_pointee(keys),
                 standing: ArcSwap::from_pointee(Standing::new(snapshot)),
                 pending: Mutex::new(Pending::default()),
                 flood: Mutex::default(),
+                bodies: Budget::default(),
                 live: Mutex::new(live),
                 change: tokio::sync::Mutex::new(()),
                 passwords,
+                proofs,
+                opcua: OnceLock::new(),
+                replays: Mutex::default(),
                 config,
                 clock,
                 db,

@@ -1,5 +1,6 @@
 //! The end of tokens: by an administrator, and by themselves.
 
+use std::collections::BTreeMap;
 use std::sync::PoisonError;
 
 use access_model::{Actor, AuditKind, Outcome, UnixTime};
@@ -11,7 +12,7 @@ use crate::error::AuthorityError;
 use crate::live::Delta;
 
 impl Authority {
-    /// Revokes a token. Returns when every gate that listens was told; whether there was something to revoke.
+    /// Revokes a token, and what was refreshed from it or before it. Returns when every gate that listens was told; whether there was something to revoke.
     ///
     /// # Errors
     /// The journal cannot be used.
@@ -26,27 +27,41 @@ impl Authority {
         let epoch = self.inner.db.next_epoch().await?;
         let new =
             NewRevocation { token: id.to_owned(), by: by.name.clone(), reason: reason.to_owned(), at: now, epoch };
-        let revoked = self.inner.db.revoke(&new).await?;
-        if revoked != Revoked::Unknown {
-            // What the token was refreshed from would give the next one.
-            self.inner.db.remove_refresh_family(family(id)).await?;
+        let first = self.inner.db.revoke(&new).await?;
+        if first == Revoked::Unknown {
+            return Ok(None);
         }
-        let revocation = match revoked {
-            Revoked::Unknown => return Ok(None),
-            Revoked::Already => return Ok(Some(false)),
-            Revoked::New(revocation) => revocation,
-        };
-        let delta = Delta {
-            revoked: vec![Revocation { id: id.to_owned(), expires: revocation.expires }],
-            replaced: Vec::new(),
-        };
+        // What the token was refreshed from would give the next one; one that is being made finds its line gone.
+        self.inner.db.remove_refresh_family(family(id)).await?;
+        let mut gone: Vec<store::Revocation> = first.revocation().into_iter().collect();
+        let now_revoked = !gone.is_empty();
+        for later in self.live_line(id) {
+            gone.extend(self.inner.db.revoke(&NewRevocation { token: later, ..new.clone() }).await?.revocation());
+        }
+        let mut deltas: BTreeMap<&str, Delta> = BTreeMap::new();
+        for one in &gone {
+            let delta = deltas.entry(&one.audience).or_default();
+            delta.revoked.push(Revocation { id: one.token.clone(), expires: one.expires });
+        }
         let keys = self.inner.keys.load();
-        self.live().publish(&revocation.audience, epoch, delta, &keys.current, now)?;
+        for (audience, delta) in deltas {
+            self.live().publish(audience, epoch, delta, &keys.current, now)?;
+        }
         drop(one);
-        self.inner.db.remove_grant(id).await?;
-        let detail = format!("token {id} for {}: {reason}", revocation.audience);
-        self.record(AuditKind::TokenRevoked, by, id, Outcome::Allowed, &detail).await?;
-        Ok(Some(true))
+        for one in &gone {
+            self.inner.db.remove_grant(&one.token).await?;
+            let detail = format!("token {} for {}: {reason}", one.token, one.audience);
+            self.record(AuditKind::TokenRevoked, by, &one.token, Outcome::Allowed, &detail).await?;
+        }
+        Ok(Some(now_revoked))
+    }
+
+    /// The other live tokens of the same line.
+    fn live_line(&self, id: &str) -> Vec<String> {
+        let line = family(id);
+        let live = self.live();
+        let from = live.grants.range(line.to_owned()..).map(|(id, _)| id).take_while(|one| one.starts_with(line));
+        from.filter(|one| family(one) == line && *one != id).cloned().collect()
     }
 
     /// Forgets what has ended; for a timer of minutes.

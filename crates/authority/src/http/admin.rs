@@ -152,7 +152,7 @@ async fn issue(
         Err(refusal) => {
             // An administrator may know why.
             let body = Json(json!({ "error": refusal.reason.word(), "error_description": refusal.detail }));
-            (StatusCode::FORBIDDEN, body).into_response()
+            (StatusCode::FORBIDDEN, [(header::CACHE_CONTROL, "no-store")], body).into_response()
         }
     }
 }

@@ -3,7 +3,8 @@
 //!
 //! `subject`: type `person` or `user` (id: the person) or `application` (id: its uri); `properties.application` is the
 //! application a person asks through. `action.name`: as in policies. `resource`: type `scope` or `method`, id
-//! `server/scope` as in policies. `context.break_glass_reason`: breaks the glass.
+//! `server/scope` as in policies. `context.break_glass_reason`: breaks the glass. A denial carries `context.reason`, a
+//! stable word, and `context.reason_admin.en`, one sentence: the rule that forbids it, or what is missing.
 
 use access_model::{AccessRequest, Action, Actor, AuditKind, Decision, Effect, Outcome, Reason};
 use axum::body::Bytes;
@@ -11,15 +12,18 @@ use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::{Extension, Json};
-use pdp::{Snapshot, answer};
+use pdp::{Snapshot, answer, explain};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{Peer, mistake, problem, proven_with_role};
 use crate::core::{Authority, unavailable};
+use crate::denial;
 
 /// The most questions of one request.
 const MAX_EVALUATIONS: usize = 1_000;
+/// A request with more of them is not told why each was denied.
+const MAX_EXPLAINED: usize = 16;
 
 #[derive(Clone, Deserialize)]
 struct Question {
@@ -91,7 +95,7 @@ pub(super) async fn evaluation(
         Ok(question) => question,
         Err(error) => return mistake(StatusCode::BAD_REQUEST, error),
     };
-    match decide(&authority, &authority.snapshot(), &question, &by).await {
+    match decide(&authority, &authority.snapshot(), &question, &by, true).await {
         Ok((_, answer)) => no_store(answer),
         Err(response) => response,
     }
@@ -116,14 +120,16 @@ pub(super) async fn evaluations(
     // One snapshot for all: a change in between would mix two policies in one answer.
     let snapshot = authority.snapshot();
     if many.evaluations.is_empty() {
-        return match decide(&authority, &snapshot, &many.default, &by).await {
+        return match decide(&authority, &snapshot, &many.default, &by, true).await {
             Ok((_, answer)) => no_store(answer),
             Err(response) => response,
         };
     }
     let mut answers = Vec::with_capacity(many.evaluations.len());
+    let explained = many.evaluations.len() <= MAX_EXPLAINED;
     for question in many.evaluations {
-        let (permitted, answer) = match decide(&authority, &snapshot, &question.or(&many.default), &by).await {
+        let (permitted, answer) = match decide(&authority, &snapshot, &question.or(&many.default), &by, explained).await
+        {
             Ok(decided) => decided,
             Err(response) => return response,
         };
@@ -162,6 +168,7 @@ async fn decide(
     snapshot: &Snapshot,
     question: &Question,
     by: &Actor,
+    explained: bool,
 ) -> Result<(bool, Value), Response> {
     let request =
         request(authority, snapshot, question).map_err(|message| mistake(StatusCode::BAD_REQUEST, message))?;
@@ -183,6 +190,12 @@ async fn decide(
             context.insert("depends_on".into(), json!(decision.depends_on));
         } else {
             context.insert("reason".into(), reason(&decision).word().into());
+            if explained {
+                let (snapshot, request) = (snapshot.clone(), request.clone());
+                let work = move || denial::sentence(&explain(&snapshot, &request));
+                let sentence = tokio::task::spawn_blocking(work).await.unwrap_or_default();
+                context.insert("reason_admin".into(), json!({ "en": sentence }));
+            }
         }
         if let Some(why) = why {
             context.insert("detail".into(), why.into());

@@ -2,7 +2,9 @@
 //! everything else is the core's.
 
 mod admin;
+mod arrivals;
 mod authzen;
+mod body;
 mod discovery;
 mod oauth;
 mod serve;
@@ -16,11 +18,12 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Extension, Json, Router};
 use serde::Deserialize;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::control::CONTENT_TYPE;
 use crate::core::Authority;
 
+pub(crate) use body::Budget;
 pub use oauth::PASSWORD;
 pub use serve::serve;
 #[cfg(test)]
@@ -41,6 +44,7 @@ pub struct Peer {
 
 /// Every address of the authority. Each connection adds its [`Peer`] as an extension.
 pub fn router(authority: Authority) -> Router {
+    let budget = authority.inner.bodies.clone();
     Router::new()
         .route("/.well-known/openid-configuration", get(discovery::metadata))
         .route("/.well-known/oauth-authorization-server", get(discovery::metadata))
@@ -52,6 +56,7 @@ pub fn router(authority: Authority) -> Router {
         .route("/control/v1/updates", get(updates))
         .nest("/admin/v1", admin::routes(authority.clone()))
         .layer(DefaultBodyLimit::max(MAX_BODY))
+        .layer(from_fn_with_state((authority.clone(), budget), body::bounded))
         .layer(from_fn_with_state(authority.clone(), in_time))
         .with_state(authority)
 }
@@ -78,15 +83,14 @@ async fn updates(
         tracing::info!(address = peer.address, audience = wanted.audience, %refusal, "no control stream");
         problem(refusal)
     };
-    // A gate hears about its own server only: the list names live tokens.
-    let owner = match proven(&authority, &peer).await {
-        Ok((uri, _)) if uri == wanted.audience => Ok(()),
-        Ok((uri, _)) => {
-            Err(Refusal::new(Reason::UnknownClient, format!("`{uri}` asked for the updates of another server")))
-        }
+    // A gate hears about its own server only: the list names live tokens. A user may be called like a server, so only
+    // applications are looked for.
+    let none = || Refusal::new(Reason::UnknownClient, "no client certificate was shown");
+    let owner = match peer.certificate.ok_or_else(none) {
+        Ok(certificate) => authority.client_by_uri(&wanted.audience, certificate).await,
         Err(refusal) => Err(refusal),
     };
-    match owner.and_then(|()| authority.updates(&wanted.audience)) {
+    match owner.and_then(|_| authority.updates(&wanted.audience)) {
         Ok(updates) => {
             let headers = [(header::CONTENT_TYPE, CONTENT_TYPE), (header::CACHE_CONTROL, "no-store")];
             (headers, axum::body::Body::new(updates)).into_response()
@@ -107,10 +111,14 @@ async fn proven_with_role(authority: &Authority, peer: &Peer, wanted: &[&[String
     if wanted.iter().any(|roles_wanted| roles_wanted.iter().any(|role| roles.contains(role))) {
         return Ok(Actor { name, address: Some(peer.address.clone()), ..Actor::default() });
     }
-    Err(Refusal::new(Reason::PolicyNoPermit, format!("`{name}` has none of the roles this needs")))
+    let needed: Vec<String> = wanted.iter().flat_map(|roles| roles.iter()).map(|role| format!("`{role}`")).collect();
+    let has = if roles.is_empty() { "has no role".to_owned() } else { format!("has {}", roles.join(", ")) };
+    let detail = format!("`{name}` {has}; this needs the role {}", needed.join(" or "));
+    Err(Refusal::new(Reason::PolicyNoPermit, detail))
 }
 
-/// A refusal as HTTP says it: the reason's word, never the detail.
+/// A refusal as HTTP says it: the reason's word. The detail is for those only who proved who they are and lack a role:
+/// they may know which.
 fn problem(refusal: &Refusal) -> Response {
     let status = match refusal.reason {
         Reason::UnknownClient | Reason::UserCredentials => StatusCode::UNAUTHORIZED,
@@ -118,7 +126,13 @@ fn problem(refusal: &Refusal) -> Response {
         Reason::TooBusy | Reason::AuditUnavailable => StatusCode::SERVICE_UNAVAILABLE,
         _ => StatusCode::FORBIDDEN,
     };
-    (status, [(header::CACHE_CONTROL, "no-store")], Json(json!({ "error": refusal.reason.word() }))).into_response()
+    let mut body = json!({ "error": refusal.reason.word() });
+    if refusal.reason == Reason::PolicyNoPermit
+        && let Value::Object(body) = &mut body
+    {
+        body.insert("error_description".into(), refusal.detail.as_str().into());
+    }
+    (status, [(header::CACHE_CONTROL, "no-store")], Json(body)).into_response()
 }
 
 /// A mistake of the asker, who may know what it was.

@@ -159,7 +159,7 @@ impl Asked {
             (None, None) => None,
         };
         if let Some((id, secret)) = secret {
-            return Ok(authority.client_by_secret(id, secret, peer.certificate).await?);
+            return Ok(authority.client_by_secret(id, secret, peer.certificate, &peer.address).await?);
         }
         let none = || Refusal::new(Reason::UnknownClient, "neither certificate nor secret");
         let certificate = peer.certificate.ok_or_else(none)?;
@@ -178,7 +178,7 @@ impl Asked {
         let (name, proven) = match kind {
             PASSWORD => {
                 let name = self.get("username").ok_or(OauthError::Request("`username` is missing"))?;
-                (name, authority.person_by_password(name, subject).await)
+                (name, authority.person_by_password(name, subject, &peer.address).await)
             }
             JWT | ACCESS_TOKEN | ID_TOKEN => ("identity provider", authority.person_by_token(subject.as_bytes())),
             _ => return Err(OauthError::Request("this `subject_token_type` is not supported")),
@@ -274,6 +274,10 @@ impl IntoResponse for OauthError {
         let (status, error, description) = match &self {
             Self::Request(message) => (StatusCode::BAD_REQUEST, "invalid_request", *message),
             Self::GrantType => (StatusCode::BAD_REQUEST, "unsupported_grant_type", "no such grant type"),
+            // Client and person are known by now: they may hear which rule it was, or what is missing.
+            Self::Refused(Refusal { reason: Reason::PolicyNoPermit | Reason::PolicyForbids, detail }) => {
+                (StatusCode::FORBIDDEN, "access_denied", detail.as_str())
+            }
             Self::Refused(refusal) => refused(refusal.reason),
         };
         let body = Json(json!({ "error": error, "error_description": description }));
@@ -281,15 +285,12 @@ impl IntoResponse for OauthError {
     }
 }
 
-/// One wording for each group of reasons; the detail is in the audit.
+/// One wording for each group of reasons but policy's own; the detail is in the audit.
 fn refused(reason: Reason) -> (StatusCode, &'static str, &'static str) {
     match reason {
         Reason::UnknownClient => (StatusCode::UNAUTHORIZED, "invalid_client", "the client could not be authenticated"),
         Reason::TokenUnbound => (StatusCode::BAD_REQUEST, "invalid_client", "no certificate to bind a token to"),
         Reason::UnknownAudience => (StatusCode::BAD_REQUEST, "invalid_target", "no such server"),
-        Reason::PolicyNoPermit | Reason::PolicyForbids => {
-            (StatusCode::FORBIDDEN, "access_denied", "the policy permits nothing")
-        }
         Reason::TooBusy => (StatusCode::SERVICE_UNAVAILABLE, "temporarily_unavailable", "try again"),
         Reason::AuditUnavailable => {
             (StatusCode::SERVICE_UNAVAILABLE, "temporarily_unavailable", "nothing can be recorded")

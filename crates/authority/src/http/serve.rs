@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use access_model::Thumbprint;
+use access_model::{Reason, Refusal, Thumbprint};
 use aws_lc_rs::digest::{SHA256, digest};
 use axum::Extension;
 use hyper::server::conn::http1;
@@ -20,6 +20,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Sleep, sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 
+use super::arrivals::Arrivals;
 use super::{Peer, router};
 use crate::core::Authority;
 
@@ -38,6 +39,7 @@ pub async fn serve(
     mut stop: watch::Receiver<bool>,
 ) {
     let free = Arc::new(Semaphore::new(authority.config().connections));
+    let arrivals = Arrivals::new(authority.config().connections_per_address);
     let acceptor = TlsAcceptor::from(tls);
     let mut open = JoinSet::new();
     loop {
@@ -54,9 +56,18 @@ pub async fn serve(
         match accepted {
             Ok((stream, address)) => {
                 let (acceptor, authority) = (acceptor.clone(), authority.clone());
+                let place = match arrivals.enter(address.ip(), authority.now().mono) {
+                    Ok(place) => place,
+                    Err(why) => {
+                        // Turned away before the handshake; what is still to be recorded does not keep the place.
+                        let refusal = Refusal::new(Reason::TooBusy, why);
+                        authority.note_refusal("a connection", Some(&address.to_string()), &refusal);
+                        continue;
+                    }
+                };
                 open.spawn(async move {
                     connection(stream, address.to_string(), acceptor, authority).await;
-                    drop(permit);
+                    drop((permit, place));
                 });
             }
             Err(error) => {

@@ -340,8 +340,10 @@ async fn administration_needs_its_role() {
         ("GET", "/admin/v1/workflow"),
     ] {
         assert_eq!(world.ask(None, method, path, Body::None).await.0, StatusCode::UNAUTHORIZED, "{method} {path}");
-        let operator = world.ask(Some(&world.hmi), method, path, Body::None).await.0;
-        assert_eq!(operator, StatusCode::FORBIDDEN, "{method} {path}");
+        let (status, body) = world.ask(Some(&world.hmi), method, path, Body::None).await;
+        assert_eq!(status, StatusCode::FORBIDDEN, "{method} {path}");
+        let sentence = "`urn:trapkey:demo:hmi` has no role; this needs the role `administrator`";
+        assert_eq!(body, json!({ "error": "policy_no_permit", "error_description": sentence }), "{method} {path}");
     }
 }
 
@@ -467,4 +469,69 @@ async fn a_peer_that_stalls_does_not_keep_its_place() {
             served = next => assert_eq!(served.expect(rule).0, StatusCode::OK, "{rule}"),
         }
     }
+}
+
+#[tokio::test]
+async fn a_denial_says_what_it_would_take() {
+    let world = World::new().await;
+    let (status, body) = world.token(Some(&world.hmi), &[CREDENTIALS, ("audience", MIXER)]).await;
+    assert_eq!(status, StatusCode::FORBIDDEN);
+    let said = body["error_description"].as_str().unwrap().to_owned();
+    assert!(
+        said.starts_with("no policy permits `urn:trapkey:demo:hmi` anything on `urn:trapkey:demo:mixer`; "),
+        "{said}"
+    );
+    assert!(said.contains("it would be allowed if ") || said.contains("the closest rule is "), "{said}");
+    assert!(world.audited("token_issued", "denied", &said).await, "the same words in the audit");
+    let question = json!({
+        "subject": { "type": "application", "id": HMI },
+        "action": { "name": "write" },
+        "resource": { "type": "scope", "id": "mixer/setpoints" },
+    });
+    let (status, body) = world.ask(Some(&world.pep), "POST", "/access/v1/evaluation", Body::Json(question)).await;
+    assert_eq!((status, &body["decision"]), (StatusCode::OK, &json!(false)), "{body}");
+    let said = body["context"]["reason_admin"]["en"].as_str().unwrap();
+    assert!(said.starts_with("no policy permits it; "), "{said}");
+}
+
+#[tokio::test]
+async fn long_bodies_are_for_those_who_are_known() {
+    let world = World::new().await;
+    let long = "x".repeat(100_000);
+    let form = [
+        ("grant_type", "urn:ietf:params:oauth:grant-type:token-exchange"),
+        ("subject_token_type", "urn:ietf:params:oauth:token-type:jwt"),
+        ("subject_token", long.as_str()),
+        ("audience", MIXER),
+    ];
+    assert_eq!(world.token(None, &form).await.0, StatusCode::PAYLOAD_TOO_LARGE);
+    assert_eq!(world.token(Some(&world.stranger), &form).await.0, StatusCode::PAYLOAD_TOO_LARGE);
+    assert_eq!(world.token(Some(&world.hmi), &form).await.0, StatusCode::BAD_REQUEST, "read, and refused as a token");
+}
+
+#[tokio::test]
+async fn guessing_is_turned_away_and_recorded_before_it_costs_anything() {
+    let world = World::new().await;
+    let mut answers = Vec::new();
+    for _ in 0..12 {
+        answers.push(world.person("olga", "wrong", MIXER).await.0);
+    }
+    let (refused, crowded) = answers.split_at(10);
+    assert!(refused.iter().all(|status| *status == StatusCode::BAD_REQUEST), "{answers:?}");
+    assert!(crowded.iter().all(|status| *status == StatusCode::SERVICE_UNAVAILABLE), "{answers:?}");
+    assert_eq!(world.person("olga", SECRET, MIXER).await.0, StatusCode::SERVICE_UNAVAILABLE, "until later");
+    assert_eq!(world.person("sasha", SECRET, MIXER).await.0, StatusCode::OK, "nobody else");
+    world.seconds.fetch_add(2, std::sync::atomic::Ordering::SeqCst);
+    assert_eq!(world.person("olga", SECRET, MIXER).await.0, StatusCode::OK);
+    assert!(world.audited("token_issued", "denied", "too many failures of this account or address").await);
+}
+
+#[tokio::test]
+async fn a_user_called_like_a_server_does_not_hear_its_updates() {
+    let world = World::new().await;
+    let user = world.user(REACTOR, vec![world.stranger.thumbprint], None);
+    world.authority.db().put_user(&user).await.unwrap();
+    let path = format!("/control/v1/updates?audience={REACTOR}");
+    let (status, _) = world.ask(Some(&world.stranger), "GET", &path, Body::None).await;
+    assert_eq!(status, StatusCode::UNAUTHORIZED);
 }

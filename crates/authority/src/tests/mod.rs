@@ -2,6 +2,8 @@
 
 mod control;
 mod https;
+mod identity;
 mod life;
 mod opcua;
+mod refresh;
 mod world;

@@ -13,20 +13,20 @@ use ua_proto::space::{AuthorizationNodes, NodeRef, Space, SpaceConfig, gds};
 use super::world::*;
 use crate::{IMPLICIT, USER_NAME};
 
-struct Face<'a> {
+pub(super) struct Face<'a> {
     world: &'a World,
-    nodes: AuthorizationNodes,
+    pub(super) nodes: AuthorizationNodes,
 }
 
 impl<'a> Face<'a> {
-    fn new(world: &'a World) -> Self {
+    pub(super) fn new(world: &'a World) -> Self {
         let mut space =
             Space::new(SpaceConfig { application_uri: "urn:authority".into(), namespaces: vec![] }).unwrap();
         let nodes = gds::add(&mut space, &world.authority.opcua_service("trapkey", ScopeIndex::PUBLIC)).unwrap();
         Self { world, nodes }
     }
 
-    fn caller(&self) -> Caller {
+    pub(super) fn caller(&self) -> Caller {
         Caller {
             session: NodeId::new(1, 7),
             user: Some("olga".into()),
@@ -39,37 +39,58 @@ impl<'a> Face<'a> {
         }
     }
 
-    async fn call(&self, caller: Caller, method: NodeRef, inputs: Vec<Variant>) -> Answer {
+    pub(super) async fn call(&self, caller: Caller, method: NodeRef, inputs: Vec<Variant>) -> Answer {
         let node = NodeId::new(1, 1);
         let call = Invocation { caller, object: node.clone(), method: node, method_node: method, inputs };
         self.world.authority.answer(&self.nodes, call).await
     }
 
-    async fn start(&self, caller: Caller, resource: &str, policy: &str) -> Result<Guid, StatusCode> {
+    pub(super) async fn start(&self, caller: Caller, resource: &str, policy: &str) -> Result<Guid, StatusCode> {
+        self.begin(caller, resource, policy).await.map(|(id, _)| id)
+    }
+
+    /// The id, and ServiceData.
+    pub(super) async fn begin(
+        &self,
+        caller: Caller,
+        resource: &str,
+        policy: &str,
+    ) -> Result<(Guid, Vec<u8>), StatusCode> {
         let inputs = vec![string(resource), string(policy), Variant::ByteString(ByteString::null())];
         let answer = self.call(caller, self.nodes.start_request_token, inputs).await;
         match answer.outputs.as_slice() {
-            [Variant::ByteString(_), Variant::Guid(id)] => Ok((**id).clone()),
+            [Variant::ByteString(data), Variant::Guid(id)] => Ok(((**id).clone(), data.as_ref().to_vec())),
             _ => Err(answer.status),
         }
     }
 
-    async fn finish(
+    pub(super) async fn finish(
         &self,
         caller: Caller,
         id: &Guid,
         roles: &[&str],
         identity: Variant,
     ) -> Result<Vec<Variant>, StatusCode> {
+        self.finish_signed(caller, id, roles, identity, Variant::Empty).await
+    }
+
+    pub(super) async fn finish_signed(
+        &self,
+        caller: Caller,
+        id: &Guid,
+        roles: &[&str],
+        identity: Variant,
+        signature: Variant,
+    ) -> Result<Vec<Variant>, StatusCode> {
         let roles: Vec<Variant> = roles.iter().map(|role| string(role)).collect();
         let roles = Variant::from((VariantScalarTypeId::String, roles));
-        let inputs = vec![Variant::Guid(Box::new(id.clone())), roles, identity, Variant::Empty];
+        let inputs = vec![Variant::Guid(Box::new(id.clone())), roles, identity, signature];
         let answer = self.call(caller, self.nodes.finish_request_token, inputs).await;
         if answer.status.is_good() { Ok(answer.outputs) } else { Err(answer.status) }
     }
 }
 
-fn string(text: &str) -> Variant {
+pub(super) fn string(text: &str) -> Variant {
     Variant::String(UAString::from(text))
 }
 
@@ -86,7 +107,7 @@ fn anonymous() -> Variant {
     Variant::ExtensionObject(ExtensionObject::new(AnonymousIdentityToken { policy_id: IMPLICIT.into() }))
 }
 
-fn text(value: &Variant) -> Value {
+pub(super) fn text(value: &Variant) -> Value {
     let Variant::String(text) = value else { panic!("{value:?}") };
     text.as_ref().into()
 }

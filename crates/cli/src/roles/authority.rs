@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use access_model::{Now, Rights, ScopeIndex, ScopeMap};
 use arc_swap::ArcSwap;
-use authority::Authority;
+use authority::{Authority, OpcUaKeys};
 use gates::opcua::server::{ServerHandle, Shell};
 use gates::opcua::wiring::{Application, AuditSink, Credentials, Local};
 use gates::pool::Pool;
@@ -70,6 +70,8 @@ pub(crate) fn start(setup: Setup, now: Now) -> Result<Running, Unstarted> {
     let url = format!("opc.tcp://{address}");
     let scope = ScopeIndex(1);
     let mut space = Space::new(SpaceConfig { application_uri: setup.application_uri.clone(), namespaces: Vec::new() })?;
+    let keys = OpcUaKeys { identity: Arc::clone(&setup.identity), users: None };
+    setup.authority.serve_opcua(keys);
     let nodes = gds::add(&mut space, &setup.authority.opcua_service("Trapkey", scope))?;
     space.set_server_facts(ServerFacts {
         product: "Trapkey authority".into(),
@@ -143,7 +145,7 @@ impl Application for Behind {
         let authority = self.authority.clone();
         Box::pin(async move {
             let Ok(password) = std::str::from_utf8(&credentials.password) else { return false };
-            authority.person_by_password(&credentials.name, password).await.is_ok()
+            authority.person_by_password(&credentials.name, password, &credentials.address).await.is_ok()
         })
     }
 }

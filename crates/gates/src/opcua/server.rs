@@ -14,10 +14,9 @@ use std::time::Duration;
 
 use access_model::{Actor, AuditKind, AuditRecord, Mono, Now, Outcome, Reason, Refusal, UnixTime};
 use pep::Identity;
-use tokio::sync::{Notify, mpsc, oneshot};
+use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio::task::LocalSet;
 use ua_proto::server::{AuditId, Audited, Input, LoginId, Output, Server};
-use zeroize::Zeroizing;
 
 use super::connection::Connections;
 use super::wiring::{Application, AuditRequest, AuditSink, Credentials};
@@ -253,7 +252,9 @@ impl Running {
                 let answer = self.application.invoke(*invocation);
                 self.spawn(async move { Input::Answer { id, answer: answer.await } });
             }
-            Output::Authenticate { id, name, password } => self.authenticate(id, name, password.0),
+            Output::Authenticate { id, name, password, address } => {
+                self.authenticate(id, Credentials { name, password: password.0, address });
+            }
             Output::AskGrant { id, request } => {
                 let token = self.application.fetch_grant(*request);
                 self.spawn(async move { Input::Fetched { id, result: token.await } });
@@ -264,8 +265,9 @@ impl Running {
         }
     }
 
-    fn authenticate(self: &Rc<Self>, id: LoginId, name: String, password: Zeroizing<Vec<u8>>) {
-        let known = self.application.authenticate(Credentials { name: name.clone(), password });
+    fn authenticate(self: &Rc<Self>, id: LoginId, credentials: Credentials) {
+        let name = credentials.name.clone();
+        let known = self.application.authenticate(credentials);
         self.spawn(async move {
             let result = if known.await { Ok(Identity::User { name }) } else { Err(wrong_credentials()) };
             Input::Authenticated { id, result }

@@ -40,6 +40,8 @@ pub struct Credentials {
     pub name: String,
     /// The password.
     pub password: Zeroizing<Vec<u8>>,
+    /// The network address that asks.
+    pub address: String,
 }
 
 /// What stands behind a server: its methods and its users.

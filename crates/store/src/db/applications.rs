@@ -3,7 +3,7 @@
 use access_model::{Thumbprint, UnixTime};
 use sqlx::sqlite::SqliteRow;
 
-use super::{Db, DbError, rows};
+use super::{Db, DbError, refresh, rows};
 
 /// What an application is to the authority.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,7 +58,10 @@ impl Db {
     /// A certificate belongs to another application, or a statement failed; then nothing changes.
     pub async fn put_application(&self, application: &Application) -> Result<(), DbError> {
         let doing = "register an application";
-        let mut transaction = self.pool.begin().await.map_err(DbError::at(doing))?;
+        let mut transaction = self.pool.begin_with("BEGIN IMMEDIATE").await.map_err(DbError::at(doing))?;
+        if !application.enabled {
+            refresh::cut_application(&mut transaction, &application.uri).await.map_err(DbError::at(doing))?;
+        }
         sqlx::query(
             "INSERT INTO applications (uri, name, kind, secret_hash, enabled, created) VALUES ($1, $2, $3, $4, $5, $6) \
              ON CONFLICT (uri) DO UPDATE SET name = excluded.name, kind = excluded.kind, \
@@ -137,16 +140,20 @@ impl Db {
         Ok(applications)
     }
 
-    /// Removes an application; whether there was one.
+    /// Removes an application and its lines of refresh tokens; whether there was one.
     ///
     /// # Errors
     /// The statement failed.
     pub async fn remove_application(&self, uri: &str) -> Result<bool, DbError> {
+        let doing = "remove an application";
+        let mut transaction = self.pool.begin_with("BEGIN IMMEDIATE").await.map_err(DbError::at(doing))?;
+        refresh::cut_application(&mut transaction, uri).await.map_err(DbError::at(doing))?;
         let done = sqlx::query("DELETE FROM applications WHERE uri = $1")
             .bind(uri)
-            .execute(&self.pool)
+            .execute(&mut *transaction)
             .await
-            .map_err(DbError::at("remove an application"))?;
+            .map_err(DbError::at(doing))?;
+        transaction.commit().await.map_err(DbError::at(doing))?;
         Ok(done.rows_affected() > 0)
     }
 

@@ -1,6 +1,7 @@
 //! Live grants: what the authority decides again on each policy, plant or marking change.
 
 use access_model::{GrantSpec, Principal, UnixTime};
+use sqlx::SqliteConnection;
 use sqlx::sqlite::SqliteRow;
 
 use super::{Db, DbError, rows};
@@ -28,23 +29,9 @@ impl Db {
     /// # Errors
     /// The statement failed.
     pub async fn put_grant(&self, grant: &Grant) -> Result<(), DbError> {
-        sqlx::query(
-            "INSERT INTO grants (id, token, audience, principal, spec, expires, changed) \
-             VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT (id) DO UPDATE SET token = excluded.token, \
-             audience = excluded.audience, principal = excluded.principal, spec = excluded.spec, \
-             expires = excluded.expires, changed = excluded.changed",
-        )
-        .bind(&grant.id)
-        .bind(&grant.token)
-        .bind(&grant.spec.audience)
-        .bind(rows::principal_to_text(&grant.principal))
-        .bind(rows::spec_to_text(&grant.spec))
-        .bind(grant.expires.as_micros())
-        .bind(grant.changed.as_micros())
-        .execute(&self.pool)
-        .await
-        .map_err(DbError::at("store a grant"))?;
-        Ok(())
+        let doing = "store a grant";
+        let mut connection = self.pool.acquire().await.map_err(DbError::at(doing))?;
+        put(&mut connection, grant).await.map_err(DbError::at(doing))
     }
 
     /// The grant with this name.
@@ -85,6 +72,25 @@ impl Db {
             .map_err(DbError::at("remove a grant"))?;
         Ok(done.rows_affected() > 0)
     }
+}
+
+pub(super) async fn put(connection: &mut SqliteConnection, grant: &Grant) -> Result<(), sqlx::Error> {
+    sqlx::query(
+        "INSERT INTO grants (id, token, audience, principal, spec, expires, changed) \
+         VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT (id) DO UPDATE SET token = excluded.token, \
+         audience = excluded.audience, principal = excluded.principal, spec = excluded.spec, \
+         expires = excluded.expires, changed = excluded.changed",
+    )
+    .bind(&grant.id)
+    .bind(&grant.token)
+    .bind(&grant.spec.audience)
+    .bind(rows::principal_to_text(&grant.principal))
+    .bind(rows::spec_to_text(&grant.spec))
+    .bind(grant.expires.as_micros())
+    .bind(grant.changed.as_micros())
+    .execute(connection)
+    .await
+    .map(drop)
 }
 
 fn from_row(row: &SqliteRow) -> Result<Grant, DbError> {

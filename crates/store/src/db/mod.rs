@@ -4,6 +4,7 @@
 
 mod applications;
 mod grants;
+mod issue;
 mod refresh;
 mod revocations;
 mod rows;
@@ -20,6 +21,7 @@ use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePo
 
 pub use applications::{Application, ApplicationKind};
 pub use grants::Grant;
+pub use issue::{Issue, Overtaken};
 pub use refresh::RefreshToken;
 pub use revocations::{NewRevocation, Revocation, Revoked};
 pub use tokens::{IssuedToken, TokenFilter};
@@ -192,6 +194,7 @@ impl Db {
         for statement in [
             "DELETE FROM grants WHERE expires < $1",
             "DELETE FROM refresh_tokens WHERE expires < $1",
+            "DELETE FROM refresh_lines WHERE ends < $1",
             "DELETE FROM revocations WHERE expires < $1",
             "DELETE FROM tokens WHERE expires < $1",
         ] {

@@ -1,6 +1,8 @@
-//! Refresh tokens, known by their hash only, each usable once.
+//! Refresh tokens, known by their hash only, each usable once. Everything refreshed from one token is a line, which ends
+//! at a time that no refresh moves, and which can be cut.
 
 use access_model::{Principal, Thumbprint, UnixTime};
+use sqlx::SqliteConnection;
 
 use super::{Db, DbError, rows};
 
@@ -19,41 +21,44 @@ pub struct RefreshToken {
     pub family: String,
     /// When it ends.
     pub expires: UnixTime,
+    /// When its line ends, however often it is refreshed.
+    pub ends: UnixTime,
 }
 
 impl Db {
-    /// Stores a refresh token.
+    /// Stores a refresh token that begins a line.
     ///
     /// # Errors
-    /// The hash is known already, or the statement failed.
+    /// The hash is known already, or a statement failed; then nothing changes.
     pub async fn put_refresh(&self, refresh: &RefreshToken) -> Result<(), DbError> {
-        sqlx::query(
-            "INSERT INTO refresh_tokens (hash, principal, audience, confirmation, family, expires) \
-             VALUES ($1, $2, $3, $4, $5, $6)",
-        )
-        .bind(&refresh.hash)
-        .bind(rows::principal_to_text(&refresh.principal))
-        .bind(&refresh.audience)
-        .bind(refresh.confirmation.map(|thumbprint| thumbprint.to_string()))
-        .bind(&refresh.family)
-        .bind(refresh.expires.as_micros())
-        .execute(&self.pool)
-        .await
-        .map_err(DbError::at("store a refresh token"))?;
-        Ok(())
+        let doing = "store a refresh token";
+        let mut transaction = self.pool.begin_with("BEGIN IMMEDIATE").await.map_err(DbError::at(doing))?;
+        begin_line(&mut transaction, refresh).await.map_err(DbError::at(doing))?;
+        insert(&mut transaction, refresh).await.map_err(DbError::at(doing))?;
+        transaction.commit().await.map_err(DbError::at(doing))
     }
 
-    /// Takes a refresh token out: of two who ask at once, one gets it. An expired one is gone too, but not given.
+    /// Takes a refresh token out: of two who ask at once, one gets it. An expired one, and one whose line is over or cut,
+    /// is gone too, but not given.
     ///
     /// # Errors
-    /// The statement failed or the row is unreadable.
+    /// A statement failed or the row is unreadable.
     pub async fn take_refresh(&self, hash: &str, now: UnixTime) -> Result<Option<RefreshToken>, DbError> {
+        let doing = "take a refresh token";
+        let mut transaction = self.pool.begin_with("BEGIN IMMEDIATE").await.map_err(DbError::at(doing))?;
         let row = sqlx::query("DELETE FROM refresh_tokens WHERE hash = $1 RETURNING *")
             .bind(hash)
-            .fetch_optional(&self.pool)
+            .fetch_optional(&mut *transaction)
             .await
-            .map_err(DbError::at("take a refresh token"))?;
+            .map_err(DbError::at(doing))?;
         let Some(row) = row else { return Ok(None) };
+        let line = sqlx::query("SELECT ends FROM refresh_lines WHERE family = $1")
+            .bind(rows::text(&row, "family")?)
+            .fetch_optional(&mut *transaction)
+            .await
+            .map_err(DbError::at(doing))?;
+        transaction.commit().await.map_err(DbError::at(doing))?;
+        let Some(line) = line else { return Ok(None) };
         let refresh = RefreshToken {
             hash: rows::text(&row, "hash")?,
             principal: rows::principal_from_text(&rows::text(&row, "principal")?, "refresh token")?,
@@ -61,34 +66,103 @@ impl Db {
             confirmation: rows::optional_thumbprint(&row, "confirmation")?,
             family: rows::text(&row, "family")?,
             expires: rows::time(&row, "expires")?,
+            ends: rows::time(&line, "ends")?,
         };
-        Ok((refresh.expires > now).then_some(refresh))
+        Ok((refresh.expires.min(refresh.ends) > now).then_some(refresh))
     }
 
-    /// Removes every refresh token of a family that belongs to this certificate; how many there were.
+    /// Cuts a line that belongs to this certificate; how many refresh tokens it had.
     ///
     /// # Errors
-    /// The statement failed.
+    /// A statement failed; then nothing changes.
     pub async fn remove_refresh_family_of(&self, family: &str, confirmation: &Thumbprint) -> Result<u64, DbError> {
-        let done = sqlx::query("DELETE FROM refresh_tokens WHERE family = $1 AND confirmation = $2")
-            .bind(family)
-            .bind(confirmation.to_string())
-            .execute(&self.pool)
-            .await
-            .map_err(DbError::at("remove refresh tokens"))?;
-        Ok(done.rows_affected())
+        let statements = [
+            "DELETE FROM refresh_lines WHERE family = $1 AND confirmation = $2",
+            "DELETE FROM refresh_tokens WHERE family = $1 AND confirmation = $2",
+        ];
+        self.cut(statements, family, Some(confirmation)).await
     }
 
-    /// Removes every refresh token of a family; how many there were.
+    /// Cuts a line; how many refresh tokens it had.
     ///
     /// # Errors
-    /// The statement failed.
+    /// A statement failed; then nothing changes.
     pub async fn remove_refresh_family(&self, family: &str) -> Result<u64, DbError> {
-        let done = sqlx::query("DELETE FROM refresh_tokens WHERE family = $1")
-            .bind(family)
-            .execute(&self.pool)
-            .await
-            .map_err(DbError::at("remove refresh tokens"))?;
-        Ok(done.rows_affected())
+        let statements =
+            ["DELETE FROM refresh_lines WHERE family = $1", "DELETE FROM refresh_tokens WHERE family = $1"];
+        self.cut(statements, family, None).await
     }
+
+    async fn cut(
+        &self,
+        statements: [&'static str; 2],
+        family: &str,
+        confirmation: Option<&Thumbprint>,
+    ) -> Result<u64, DbError> {
+        let doing = "remove refresh tokens";
+        let mut transaction = self.pool.begin_with("BEGIN IMMEDIATE").await.map_err(DbError::at(doing))?;
+        let mut gone = 0;
+        for statement in statements {
+            let mut query = sqlx::query(statement).bind(family);
+            if let Some(confirmation) = confirmation {
+                query = query.bind(confirmation.to_string());
+            }
+            gone = query.execute(&mut *transaction).await.map_err(DbError::at(doing))?.rows_affected();
+        }
+        transaction.commit().await.map_err(DbError::at(doing))?;
+        Ok(gone)
+    }
+}
+
+pub(super) async fn begin_line(connection: &mut SqliteConnection, refresh: &RefreshToken) -> Result<(), sqlx::Error> {
+    sqlx::query(
+        "INSERT INTO refresh_lines (family, person, application, confirmation, ends) VALUES ($1, $2, $3, $4, $5) \
+         ON CONFLICT DO NOTHING",
+    )
+    .bind(&refresh.family)
+    .bind(&refresh.principal.person)
+    .bind(refresh.principal.application.as_ref().map(|uri| uri.0.as_str()))
+    .bind(refresh.confirmation.map(|thumbprint| thumbprint.to_string()))
+    .bind(refresh.ends.as_micros())
+    .execute(connection)
+    .await
+    .map(drop)
+}
+
+pub(super) async fn insert(connection: &mut SqliteConnection, refresh: &RefreshToken) -> Result<(), sqlx::Error> {
+    sqlx::query(
+        "INSERT INTO refresh_tokens (hash, principal, audience, confirmation, family, expires) \
+         VALUES ($1, $2, $3, $4, $5, $6)",
+    )
+    .bind(&refresh.hash)
+    .bind(rows::principal_to_text(&refresh.principal))
+    .bind(&refresh.audience)
+    .bind(refresh.confirmation.map(|thumbprint| thumbprint.to_string()))
+    .bind(&refresh.family)
+    .bind(refresh.expires.as_micros())
+    .execute(connection)
+    .await
+    .map(drop)
+}
+
+/// Cuts every line of a person.
+pub(super) async fn cut_person(connection: &mut SqliteConnection, person: &str) -> Result<(), sqlx::Error> {
+    for statement in [
+        "DELETE FROM refresh_tokens WHERE family IN (SELECT family FROM refresh_lines WHERE person = $1)",
+        "DELETE FROM refresh_lines WHERE person = $1",
+    ] {
+        sqlx::query(statement).bind(person).execute(&mut *connection).await?;
+    }
+    Ok(())
+}
+
+/// Cuts every line of an application.
+pub(super) async fn cut_application(connection: &mut SqliteConnection, uri: &str) -> Result<(), sqlx::Error> {
+    for statement in [
+        "DELETE FROM refresh_tokens WHERE family IN (SELECT family FROM refresh_lines WHERE application = $1)",
+        "DELETE FROM refresh_lines WHERE application = $1",
+    ] {
+        sqlx::query(statement).bind(uri).execute(&mut *connection).await?;
+    }
+    Ok(())
 }

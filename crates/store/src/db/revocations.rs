@@ -52,6 +52,14 @@ pub enum Revoked {
     Unknown,
 }
 
+impl Revoked {
+    /// The revocation, if it is a new one.
+    #[must_use]
+    pub fn revocation(self) -> Option<Revocation> {
+        if let Self::New(revocation) = self { Some(revocation) } else { None }
+    }
+}
+
 impl Db {
     /// Revokes an issued token.
     ///

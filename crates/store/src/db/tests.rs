@@ -77,6 +77,7 @@ fn refresh(hash: &str) -> RefreshToken {
         confirmation: Some(Thumbprint([3; 32])),
         family: "f1".into(),
         expires: at(100),
+        ends: at(500),
     }
 }
 
@@ -188,6 +189,96 @@ async fn a_refresh_token_is_given_once_and_never_after_its_end() {
     assert_eq!(db.take_refresh("h1", at(99)).await.unwrap(), None);
     assert_eq!(db.take_refresh("h2", at(100)).await.unwrap(), None);
     assert_eq!(db.remove_refresh_family("f1").await.unwrap(), 1);
+}
+
+#[tokio::test]
+async fn a_line_of_refresh_tokens_ends_at_a_time_that_no_refresh_moves() {
+    let db = Db::in_memory().await.unwrap();
+    let ends = |hash: &str, ends: i64| RefreshToken { ends: at(ends), expires: at(1_000), ..refresh(hash) };
+    db.put_refresh(&ends("h1", 200)).await.unwrap();
+    db.put_refresh(&ends("h2", 900)).await.unwrap();
+    db.put_refresh(&ends("h3", 900)).await.unwrap();
+    assert_eq!(db.take_refresh("h1", at(199)).await.unwrap().unwrap().ends, at(200));
+    assert_eq!(db.take_refresh("h2", at(199)).await.unwrap().unwrap().ends, at(200), "the end of the line stays");
+    assert_eq!(db.take_refresh("h3", at(200)).await.unwrap(), None);
+}
+
+#[tokio::test]
+async fn closed_accounts_and_new_passwords_end_their_lines() {
+    type Change = fn(&mut User, &mut Application);
+    let changes: [(&str, Change, bool); 5] = [
+        ("nothing", |_, _| {}, true),
+        ("a role", |user, _| user.roles = vec![], true),
+        ("another password", |user, _| user.password_hash = Some("$argon2id$other".into()), false),
+        ("the person is locked", |user, _| user.enabled = false, false),
+        ("the application is locked", |_, application| application.enabled = false, false),
+    ];
+    for (rule, change, stays) in changes {
+        let db = Db::in_memory().await.unwrap();
+        let (mut user, mut application) = accounts(&db).await;
+        db.put_refresh(&refresh("h1")).await.unwrap();
+        change(&mut user, &mut application);
+        db.put_user(&user).await.unwrap();
+        db.put_application(&application).await.unwrap();
+        assert_eq!(db.take_refresh("h1", at(50)).await.unwrap().is_some(), stays, "{rule}");
+    }
+    let db = Db::in_memory().await.unwrap();
+    let (user, application) = accounts(&db).await;
+    db.put_refresh(&refresh("h1")).await.unwrap();
+    assert!(db.remove_user(&user.name).await.unwrap());
+    assert_eq!(db.take_refresh("h1", at(50)).await.unwrap(), None, "the person is gone");
+    db.put_refresh(&refresh("h2")).await.unwrap();
+    assert!(db.remove_application(&application.uri).await.unwrap());
+    assert_eq!(db.take_refresh("h2", at(50)).await.unwrap(), None, "the application is gone");
+}
+
+/// The accounts of `principal()`.
+async fn accounts(db: &Db) -> (User, Application) {
+    let principal = principal();
+    let user = User { name: principal.person.unwrap(), ..user("x") };
+    let application = application(&principal.application.unwrap().0, 8);
+    db.put_user(&user).await.unwrap();
+    db.put_application(&application).await.unwrap();
+    (user, application)
+}
+
+#[tokio::test]
+async fn what_ended_while_a_token_was_made_wins() {
+    for (rule, change, want) in [
+        ("nothing", 0, Ok(())),
+        ("the person is locked", 1, Err(Overtaken::Person)),
+        ("the person is gone", 2, Err(Overtaken::Person)),
+        ("the application is locked", 3, Err(Overtaken::Application)),
+        ("the application is gone", 4, Err(Overtaken::Application)),
+        ("the line was cut", 5, Err(Overtaken::Line)),
+        ("the line is over", 6, Err(Overtaken::Line)),
+    ] {
+        let db = Db::in_memory().await.unwrap();
+        let (user, application) = accounts(&db).await;
+        db.put_refresh(&refresh("h1")).await.unwrap();
+        let taken = db.take_refresh("h1", at(50)).await.unwrap().unwrap();
+        match change {
+            1 => db.put_user(&User { enabled: false, ..user.clone() }).await.unwrap(),
+            2 => assert!(db.remove_user(&user.name).await.unwrap()),
+            3 => db.put_application(&Application { enabled: false, ..application.clone() }).await.unwrap(),
+            4 => assert!(db.remove_application(&application.uri).await.unwrap()),
+            5 => assert_eq!(db.remove_refresh_family("f1").await.unwrap(), 0),
+            _ => {}
+        }
+        let token = IssuedToken { issued: at(if change == 6 { 500 } else { 51 }), ..token("t9", 900) };
+        let next = RefreshToken { hash: "h2".into(), ..taken };
+        let issue = Issue {
+            token: &token,
+            grant: &grant("t9", 900),
+            refresh: Some(&next),
+            goes_on: true,
+            person: Some((&user.name, true)),
+            application: (&application.uri, true),
+        };
+        assert_eq!(db.issue(issue).await.unwrap(), want, "{rule}");
+        assert_eq!(db.token("t9").await.unwrap().is_some(), want.is_ok(), "{rule}: all or nothing");
+        assert_eq!(db.take_refresh("h2", at(60)).await.unwrap().is_some(), want.is_ok(), "{rule}: all or nothing");
+    }
 }
 
 #[tokio::test]

@@ -1,6 +1,7 @@
 //! Tokens that were issued. The token itself is never stored, only what it says about itself.
 
 use access_model::{Epoch, Thumbprint, UnixTime};
+use sqlx::SqliteConnection;
 use sqlx::sqlite::SqliteRow;
 
 use super::{Db, DbError, rows};
@@ -51,25 +52,9 @@ impl Db {
     /// # Errors
     /// A token with this id exists, or the statement failed.
     pub async fn put_token(&self, token: &IssuedToken) -> Result<(), DbError> {
-        sqlx::query(
-            "INSERT INTO tokens (id, subject, application, audience, confirmation, flow, issued, not_before, expires, \
-             epoch, revoked) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)",
-        )
-        .bind(&token.id)
-        .bind(&token.subject)
-        .bind(&token.application)
-        .bind(&token.audience)
-        .bind(token.confirmation.map(|thumbprint| thumbprint.to_string()))
-        .bind(&token.flow)
-        .bind(token.issued.as_micros())
-        .bind(token.not_before.as_micros())
-        .bind(token.expires.as_micros())
-        .bind(rows::to_sql(token.epoch.0))
-        .bind(token.revoked.map(UnixTime::as_micros))
-        .execute(&self.pool)
-        .await
-        .map_err(DbError::at("record an issued token"))?;
-        Ok(())
+        let doing = "record an issued token";
+        let mut connection = self.pool.acquire().await.map_err(DbError::at(doing))?;
+        insert(&mut connection, token).await.map_err(DbError::at(doing))
     }
 
     /// The token with this id.
@@ -103,6 +88,27 @@ impl Db {
         .map_err(DbError::at("list tokens"))?;
         found.iter().map(from_row).collect()
     }
+}
+
+pub(super) async fn insert(connection: &mut SqliteConnection, token: &IssuedToken) -> Result<(), sqlx::Error> {
+    sqlx::query(
+        "INSERT INTO tokens (id, subject, application, audience, confirmation, flow, issued, not_before, expires, \
+         epoch, revoked) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)",
+    )
+    .bind(&token.id)
+    .bind(&token.subject)
+    .bind(&token.application)
+    .bind(&token.audience)
+    .bind(token.confirmation.map(|thumbprint| thumbprint.to_string()))
+    .bind(&token.flow)
+    .bind(token.issued.as_micros())
+    .bind(token.not_before.as_micros())
+    .bind(token.expires.as_micros())
+    .bind(rows::to_sql(token.epoch.0))
+    .bind(token.revoked.map(UnixTime::as_micros))
+    .execute(connection)
+    .await
+    .map(drop)
 }
 
 fn from_row(row: &SqliteRow) -> Result<IssuedToken, DbError> {

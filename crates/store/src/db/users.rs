@@ -4,7 +4,7 @@ use access_model::{Thumbprint, UnixTime};
 use sqlx::sqlite::SqliteRow;
 use sqlx::{Sqlite, Transaction};
 
-use super::{Db, DbError, rows};
+use super::{Db, DbError, refresh, rows};
 
 /// A person's account.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,13 +26,24 @@ pub struct User {
 }
 
 impl Db {
-    /// Makes an account, or replaces the one with this name.
+    /// Makes an account, or replaces the one with this name. Another password, and an account that is closed, end the
+    /// lines of refresh tokens.
     ///
     /// # Errors
     /// A certificate belongs to another user, or a statement failed; then nothing changes.
     pub async fn put_user(&self, user: &User) -> Result<(), DbError> {
         let doing = "store a user";
-        let mut transaction = self.pool.begin().await.map_err(DbError::at(doing))?;
+        let mut transaction = self.pool.begin_with("BEGIN IMMEDIATE").await.map_err(DbError::at(doing))?;
+        let before = sqlx::query("SELECT password_hash FROM users WHERE name = $1")
+            .bind(&user.name)
+            .fetch_optional(&mut *transaction)
+            .await
+            .map_err(DbError::at(doing))?;
+        let before = before.map(|row| rows::optional_text(&row, "password_hash")).transpose()?;
+        let another = before.is_some_and(|before| before != user.password_hash);
+        if another || !user.enabled {
+            refresh::cut_person(&mut transaction, &user.name).await.map_err(DbError::at(doing))?;
+        }
         sqlx::query(
             "INSERT INTO users (name, password_hash, enabled, created) VALUES ($1, $2, $3, $4) \
              ON CONFLICT (name) DO UPDATE SET password_hash = excluded.password_hash, enabled = excluded.enabled",
@@ -97,16 +108,20 @@ impl Db {
         Ok(users)
     }
 
-    /// Removes a user; whether there was one.
+    /// Removes a user and its lines of refresh tokens; whether there was one.
     ///
     /// # Errors
     /// The statement failed.
     pub async fn remove_user(&self, name: &str) -> Result<bool, DbError> {
+        let doing = "remove a user";
+        let mut transaction = self.pool.begin_with("BEGIN IMMEDIATE").await.map_err(DbError::at(doing))?;
+        refresh::cut_person(&mut transaction, name).await.map_err(DbError::at(doing))?;
         let done = sqlx::query("DELETE FROM users WHERE name = $1")
             .bind(name)
-            .execute(&self.pool)
+            .execute(&mut *transaction)
             .await
-            .map_err(DbError::at("remove a user"))?;
+            .map_err(DbError::at(doing))?;
+        transaction.commit().await.map_err(DbError::at(doing))?;
         Ok(done.rows_affected() > 0)
     }
 

@@ -190,7 +190,7 @@ impl World {
                 self.invocations += 1;
                 self.invoked.push_back((id, *invocation));
             }
-            Output::Authenticate { id, name, password } => {
+            Output::Authenticate { id, name, password, .. } => {
                 let right = password.0.as_slice() == format!("{name}-password").as_bytes();
                 let wrong = || Refusal::new(Reason::UserCredentials, "unknown user or wrong password");
                 let result = right.then_some(Identity::User { name }).ok_or_else(wrong);

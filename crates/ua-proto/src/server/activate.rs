@@ -113,7 +113,9 @@ impl Server {
             (Presented::Anonymous, _) => self.admit(id, &Identity::Anonymous, Proof::Anonymous, now),
             (Presented::UserName { name, .. }, Some(password)) => {
                 let name = name.clone();
-                self.outputs.push_back(Output::Authenticate { id: LoginId(id), name, password });
+                let address = self.connections.get(&activation.conn).map(|connection| connection.peer.clone());
+                let address = address.unwrap_or_default();
+                self.outputs.push_back(Output::Authenticate { id: LoginId(id), name, password, address });
             }
             (Presented::Certificate { certificate, .. }, _) => {
                 let identity = Identity::Certificate {

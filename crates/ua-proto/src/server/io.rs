@@ -148,6 +148,8 @@ pub enum Output {
         name: String,
         /// The password.
         password: Secret,
+        /// The network address that asks; empty when it is not known.
+        address: String,
     },
     /// Keep a record.
     Audit {

@@ -247,7 +247,7 @@ impl Wire {
                 }
                 Output::Close { conn, rest } if conn == self.conn => sent.extend(rest),
                 Output::Job(job) => self.finish(job),
-                Output::Authenticate { id, name, password } => {
+                Output::Authenticate { id, name, password, .. } => {
                     let result = if password.0.as_slice() == b"secret" {
                         Ok(Identity::User { name })
                     } else {

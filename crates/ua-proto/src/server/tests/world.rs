@@ -297,7 +297,7 @@ impl World {
                 Output::Job(job) if self.hold_jobs => self.held_jobs.push_back(job),
                 Output::Job(job) => self.finish(job),
                 Output::Invoke { id, invocation } => self.invoked.push_back((id, *invocation)),
-                Output::Authenticate { id, name, password } => {
+                Output::Authenticate { id, name, password, .. } => {
                     let right = password.0.as_slice() == format!("{name}-password").as_bytes() && name != "mallory";
                     let result = if right {
                         Ok(Identity::User { name })

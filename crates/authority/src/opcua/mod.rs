@@ -1,81 +1,42 @@
 //! The authority behind an OPC UA endpoint: the methods of AuthorizationServiceType (OPC 10000-12 §9.6). The server
 //! machine hands a call out as an [`Invocation`]; this turns it into an [`Answer`].
 //!
-//! Offered are the *implicit* flow (the session's own user and the application certificate of the channel decide) and
-//! a user name with its password, in clear inside an encrypted channel. Not offered: user certificates and secrets in
-//! EncryptedSecret form.
+//! Offered are the *implicit* flow (the session's own user and the application certificate of the channel decide), and the
+//! *explicit* one with a user name, a user certificate or a token of an identity provider. Passwords and tokens come in
+//! clear inside the encrypted channel, as RsaEncryptedSecret, or in the legacy RSA form, as their policy says. Not offered:
+//! secrets for elliptic curves, and user certificates in RequestAccessToken, which has nothing for them to sign.
 
-use std::collections::BTreeMap;
+mod identity;
+mod pending;
+mod policies;
+mod proof;
+
 use std::sync::{MutexGuard, PoisonError};
 
 use access_model::{Reason, Refusal, UnixTime};
 use opcua_types::{
-    AnonymousIdentityToken, ByteString, DynEncodable, ExtensionObject, Guid, IssuedIdentityToken, MessageSecurityMode,
-    NodeId, StatusCode, UAString, UserNameIdentityToken, UserTokenPolicy, UserTokenType, Variant,
+    ByteString, DynEncodable, ExtensionObject, Guid, MessageSecurityMode, NodeId, StatusCode, UAString, Variant,
 };
-use token::{Entropy, SystemEntropy};
 use ua_proto::server::{Answer, Caller, Invocation};
 use ua_proto::space::{AuthorizationNodes, AuthorizationService, date_time};
 
+use self::identity::{Presented, Sealed, signature};
+use self::pending::{Challenge, Started};
+use self::policies::{Kind, TokenPolicy};
 use crate::core::Authority;
 use crate::identify::Client;
 use crate::issue::{Flow, Issued, Refreshing, TokenRequest};
+use crate::turns::Asker;
 
-/// PolicyId of the implicit flow.
-pub const IMPLICIT: &str = "implicit";
-/// PolicyId of a user name with its password.
-pub const USER_NAME: &str = "username";
-/// PolicyId of a token of an identity provider.
-pub const ISSUED: &str = "jwt";
-const JWT: &str = "http://opcfoundation.org/UA/UserToken#JWT";
-const NO_SECURITY_POLICY: &str = "http://opcfoundation.org/UA/SecurityPolicy#None";
-/// RequestIds that one session may have open.
-const PENDING_PER_SESSION: usize = 8;
+pub(crate) use pending::Pending;
+pub use policies::{IMPLICIT, ISSUED, USER_NAME};
+pub use proof::OpcUaKeys;
+pub(crate) use proof::Replays;
+
 /// The most roles a request may name.
 const MAX_ROLES: usize = 64;
-
-/// StartRequestTokens that wait for their FinishRequestToken.
-#[derive(Debug, Default)]
-pub(crate) struct Pending(BTreeMap<[u8; 16], Started>);
-
-#[derive(Clone, Debug)]
-struct Started {
-    session: NodeId,
-    resource: String,
-    policy: String,
-    expires: UnixTime,
-}
-
-impl Pending {
-    pub(crate) fn forget(&mut self, now: UnixTime) {
-        self.0.retain(|_, started| started.expires > now);
-    }
-
-    fn start(&mut self, started: Started, max: usize, now: UnixTime) -> Result<[u8; 16], StatusCode> {
-        self.forget(now);
-        let own = self.0.values().filter(|other| other.session == started.session).count();
-        if self.0.len() >= max || own >= PENDING_PER_SESSION {
-            return Err(StatusCode::BadServerTooBusy);
-        }
-        let mut id = [0_u8; 16];
-        SystemEntropy::new().fill(&mut id);
-        self.0.insert(id, started);
-        Ok(id)
-    }
-
-    /// An id works once, in time, and only in the session that got it.
-    fn finish(&mut self, id: [u8; 16], session: &NodeId, now: UnixTime) -> Option<Started> {
-        self.forget(now);
-        if self.0.get(&id)?.session != *session {
-            return None;
-        }
-        self.0.remove(&id)
-    }
-
-    fn end_session(&mut self, session: &NodeId) {
-        self.0.retain(|_, started| started.session != *session);
-    }
-}
+/// Longest RequestorData.
+const MAX_REQUESTOR_DATA: usize = 1_024;
 
 impl Authority {
     /// What the nodes of this service tell, for `ua_proto::space::gds::add`.
@@ -85,26 +46,14 @@ impl Authority {
             name,
             uri: &self.inner.config.issuer,
             certificate: ByteString::from(self.service_certificate()),
-            policies: self.token_policies(),
+            policies: self.token_policies().into_iter().map(TokenPolicy::described).collect(),
             request_access_token: self.inner.config.request_access_token,
             scope,
         }
     }
 
-    fn token_policies(&self) -> Vec<UserTokenPolicy> {
-        let policy = |id: &str, token_type, issued: &str| UserTokenPolicy {
-            policy_id: id.into(),
-            token_type,
-            issued_token_type: if issued.is_empty() { UAString::null() } else { issued.into() },
-            issuer_endpoint_url: UAString::null(),
-            security_policy_uri: NO_SECURITY_POLICY.into(),
-        };
-        let mut all =
-            vec![policy(IMPLICIT, UserTokenType::Anonymous, ""), policy(USER_NAME, UserTokenType::UserName, "")];
-        if !self.inner.config.identity_issuers.is_empty() {
-            all.push(policy(ISSUED, UserTokenType::IssuedToken, JWT));
-        }
-        all
+    fn token_policies(&self) -> Vec<TokenPolicy> {
+        TokenPolicy::all(!self.inner.config.identity_issuers.is_empty(), self.inner.opcua.get().is_some())
     }
 
     /// Answers one method call.
@@ -143,7 +92,8 @@ impl Authority {
             .token_policies()
             .into_iter()
             .map(|policy| {
-                Variant::ExtensionObject(ExtensionObject { body: Some(Box::new(policy) as Box<dyn DynEncodable>) })
+                let body: Box<dyn DynEncodable> = Box::new(policy.described());
+                Variant::ExtensionObject(ExtensionObject { body: Some(body) })
             })
             .collect();
         vec![
@@ -154,34 +104,52 @@ impl Authority {
     }
 
     async fn start(&self, call: &Invocation) -> Result<Vec<Variant>, StatusCode> {
-        let [resource, policy, _requestor] = arguments(&call.inputs)?;
+        let [resource, policy, requestor] = arguments(&call.inputs)?;
         encrypted(&call.caller)?;
         self.client(&call.caller).await?;
-        let (resource, policy) = (text(resource)?, text(policy)?);
+        let (resource, id) = (text(resource)?, text(policy)?);
         if !self.snapshot().plant().servers.contains_key(&resource) {
             return Err(StatusCode::BadNotFound);
         }
-        let known = policy.is_empty() || self.token_policies().iter().any(|one| one.policy_id.as_ref() == policy);
-        if !known {
+        if matches!(requestor, Variant::ByteString(random) if random.as_ref().len() > MAX_REQUESTOR_DATA) {
+            return Err(StatusCode::BadInvalidArgument);
+        }
+        let named = self.token_policies().into_iter().find(|one| one.id() == id);
+        if named.is_none() && !id.is_empty() {
             return Err(StatusCode::BadIdentityTokenInvalid);
         }
+        let (challenge, data) = self.service_data(named);
         let now = self.now().unix;
         let expires = now + self.inner.config.pending_lifetime;
-        let started = Started { session: call.caller.session.clone(), resource, policy, expires };
+        let started = Started { session: call.caller.session.clone(), resource, policy: id, challenge, expires };
         let id = self.pending().start(started, self.inner.config.pending_max, now)?;
-        // No policy of ours needs data of the service (OPC 10000-12 §9.6.6, table 149).
-        Ok(vec![Variant::ByteString(ByteString::null()), Variant::Guid(Box::new(Guid::from_bytes(id)))])
+        Ok(vec![Variant::ByteString(data), Variant::Guid(Box::new(Guid::from_bytes(id)))])
+    }
+
+    /// ServiceData (OPC 10000-12 §9.6.6, table 149): the certificate that secrets are encrypted for, or what a user
+    /// certificate has to sign.
+    fn service_data(&self, policy: Option<TokenPolicy>) -> (Option<Challenge>, ByteString) {
+        let own = self.inner.opcua.get().map(|keys| keys.identity.load_full());
+        match (policy, own) {
+            (Some(TokenPolicy { kind: Kind::Certificate, .. }), Some(own)) => {
+                let challenge = Challenge::new(own);
+                let data = ByteString::from(challenge.value.to_vec());
+                (Some(challenge), data)
+            }
+            (Some(policy), Some(own)) if !policy.is_clear() => (None, ByteString::from(own.certificate.der().to_vec())),
+            _ => (None, ByteString::null()),
+        }
     }
 
     async fn finish(&self, call: &Invocation) -> Result<Vec<Variant>, StatusCode> {
-        let [id, roles, identity, _signature] = arguments(&call.inputs)?;
+        let [id, roles, identity, signature] = arguments(&call.inputs)?;
         encrypted(&call.caller)?;
         let client = self.client(&call.caller).await?;
         let Variant::Guid(id) = id else { return Err(StatusCode::BadInvalidArgument) };
         let roles = role_names(roles)?;
         let now = self.now().unix;
         let started = self.pending().finish(id.to_bytes(), &call.caller.session, now).ok_or(StatusCode::BadNotFound)?;
-        let person = self.person(&call.caller, identity, Some(&started.policy)).await?;
+        let person = self.person(&call.caller, identity, Some((&started, signature))).await?;
         let request = TokenRequest {
             flow: Flow::RequestToken,
             person,
@@ -243,49 +211,91 @@ impl Authority {
         }
     }
 
-    /// Who asks: the user of the session, or the one whose credentials are passed.
+    /// Who asks: the user of the session, or the one whose credentials are passed. `started` comes with the signature.
     async fn person(
         &self,
         caller: &Caller,
         identity: &Variant,
-        policy: Option<&str>,
+        started: Option<(&Started, &Variant)>,
     ) -> Result<Option<String>, StatusCode> {
-        let implicit = || caller.user.clone();
-        let body = match identity {
-            Variant::Empty => return Ok(implicit()),
-            Variant::ExtensionObject(object) if object.is_null() => return Ok(implicit()),
-            Variant::ExtensionObject(object) => object,
-            _ => return Err(StatusCode::BadIdentityTokenInvalid),
-        };
-        let fits = |id: &str| policy.is_none_or(|policy| policy.is_empty() || policy == id);
-        let (name, proven) = if body.inner_is::<AnonymousIdentityToken>() {
-            return if fits(IMPLICIT) { Ok(implicit()) } else { Err(StatusCode::BadIdentityTokenInvalid) };
-        } else if let Some(given) = body.inner_as::<UserNameIdentityToken>().filter(|_| fits(USER_NAME)) {
-            let name = given.user_name.as_ref().to_owned();
-            if !given.encryption_algorithm.as_ref().is_empty() {
-                return Err(StatusCode::BadIdentityTokenInvalid);
+        let (presented, id) = Presented::read(identity)?;
+        let settled = started.map_or("", |(started, _)| started.policy.as_str());
+        let policy = self.policy(presented.kind(), &id, settled).ok_or(StatusCode::BadIdentityTokenInvalid)?;
+        let asker = Asker::new(&caller.address, caller.application.as_deref().unwrap_or_default());
+        let (name, proven) = match presented {
+            Presented::Implicit => return Ok(caller.user.clone()),
+            Presented::UserName(name, sealed) => {
+                let proven = self.person_by_sealed_password(&name, sealed, policy, caller, &asker).await?;
+                (name, proven)
             }
-            let bytes = given.password.value.as_deref().unwrap_or_default();
-            let password = std::str::from_utf8(bytes).map_err(|_| StatusCode::BadIdentityTokenInvalid)?;
-            let proven = self.person_by_password(&name, password).await;
-            (name, proven)
-        } else if let Some(given) = body.inner_as::<IssuedIdentityToken>().filter(|_| fits(ISSUED)) {
-            let bytes = given.token_data.value.as_deref().unwrap_or_default();
-            ("identity provider".to_owned(), self.person_by_token(bytes))
-        } else {
-            return Err(StatusCode::BadIdentityTokenInvalid);
+            Presented::Issued(sealed) => {
+                let opened = self.open_secret(sealed, policy, &asker).await?;
+                ("identity provider".to_owned(), opened.and_then(|opened| self.person_by_opened_token(opened)))
+            }
+            Presented::Certificate(der) => {
+                let (started, signed) = started.ok_or(StatusCode::BadIdentityTokenInvalid)?;
+                let challenge = started.challenge.clone().ok_or(StatusCode::BadIdentityTokenInvalid)?;
+                let signed = signature(signed)?;
+                let proven = self.person_by_certificate(&der, signed, policy.security, challenge, &asker).await?;
+                ("user certificate".to_owned(), proven)
+            }
         };
         match proven {
             Ok(person) => Ok(Some(person)),
-            Err(refusal) => {
-                let recorded = self.record_refusal(&name, Some(&caller.address), &refusal).await;
-                recorded.map_err(|unavailable| status(&unavailable))?;
-                Err(if refusal.reason == Reason::TooBusy {
-                    StatusCode::BadServerTooBusy
-                } else {
-                    StatusCode::BadIdentityTokenRejected
-                })
-            }
+            Err(refusal) => Err(self.rejected(&name, caller, &refusal).await),
+        }
+    }
+
+    /// The policy that fits: the one StartRequestToken settled, else the one the identity names, else the clear one.
+    fn policy(&self, kind: Kind, id: &str, settled: &str) -> Option<TokenPolicy> {
+        if !id.is_empty() && !settled.is_empty() && id != settled {
+            return None;
+        }
+        let id = if id.is_empty() { settled } else { id };
+        let mut fitting = self.token_policies().into_iter().filter(|policy| policy.kind == kind);
+        fitting.find(|policy| if id.is_empty() { policy.is_clear() } else { policy.id() == id })
+    }
+
+    /// A secret that does not open costs as much as a wrong password, and is told alike.
+    async fn person_by_sealed_password(
+        &self,
+        name: &str,
+        sealed: Sealed,
+        policy: TokenPolicy,
+        caller: &Caller,
+        asker: &Asker,
+    ) -> Result<Result<String, Refusal>, StatusCode> {
+        let opened = match self.open_secret(sealed, policy, asker).await? {
+            Ok(opened) => opened,
+            Err(refusal) => return Ok(Err(refusal)),
+        };
+        let (password, trouble) = match &opened {
+            Ok(bytes) => match std::str::from_utf8(bytes) {
+                Ok(password) => (password, None),
+                Err(_) => ("", Some("the password is not UTF-8".to_owned())),
+            },
+            Err(detail) => ("", Some(detail.clone())),
+        };
+        let proven = self.person_by_password(name, password, &caller.address).await;
+        Ok(match (trouble, proven) {
+            (Some(_), Err(refusal)) if refusal.reason != Reason::UserCredentials => Err(refusal),
+            // The work was done for its own sake.
+            (Some(detail), _) => Err(Refusal::new(Reason::UserCredentials, detail)),
+            (None, proven) => proven,
+        })
+    }
+
+    fn person_by_opened_token(&self, opened: Result<zeroize::Zeroizing<Vec<u8>>, String>) -> Result<String, Refusal> {
+        let token = opened.map_err(|detail| Refusal::new(Reason::TokenSecret, detail))?;
+        self.person_by_token(&token)
+    }
+
+    /// Records why somebody was not believed; what they are told is one code.
+    async fn rejected(&self, name: &str, caller: &Caller, refusal: &Refusal) -> StatusCode {
+        match self.record_refusal(name, Some(&caller.address), refusal).await {
+            Err(unavailable) => status(&unavailable),
+            Ok(()) if refusal.reason == Reason::TooBusy => StatusCode::BadServerTooBusy,
+            Ok(()) => StatusCode::BadIdentityTokenRejected,
         }
     }
 }
@@ -336,48 +346,5 @@ fn status(refusal: &Refusal) -> StatusCode {
         Reason::TooBusy => StatusCode::BadServerTooBusy,
         Reason::AuditUnavailable => StatusCode::BadResourceUnavailable,
         _ => StatusCode::BadUserAccessDenied,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn started(session: u32, expires: i64) -> Started {
-        Started {
-            session: NodeId::new(0, session),
-            resource: "urn:m".into(),
-            policy: IMPLICIT.into(),
-            expires: UnixTime::from_seconds(expires),
-        }
-    }
-
-    #[test]
-    fn a_request_id_works_once_in_time_and_in_its_session() {
-        let mut pending = Pending::default();
-        let now = UnixTime::from_seconds(0);
-        let id = pending.start(started(1, 60), 10, now).unwrap();
-        assert!(pending.finish(id, &NodeId::new(0, 2), now).is_none(), "another session");
-        assert!(pending.finish(id, &NodeId::new(0, 1), now).is_some());
-        assert!(pending.finish(id, &NodeId::new(0, 1), now).is_none(), "used");
-        let id = pending.start(started(1, 60), 10, now).unwrap();
-        assert!(pending.finish(id, &NodeId::new(0, 1), UnixTime::from_seconds(60)).is_none(), "too late");
-        let id = pending.start(started(1, 60), 10, now).unwrap();
-        pending.end_session(&NodeId::new(0, 1));
-        assert!(pending.finish(id, &NodeId::new(0, 1), now).is_none(), "session closed");
-    }
-
-    #[test]
-    fn request_ids_are_bounded_by_session_and_altogether() {
-        let mut pending = Pending::default();
-        let now = UnixTime::from_seconds(0);
-        for _ in 0..PENDING_PER_SESSION {
-            pending.start(started(1, 60), 10, now).unwrap();
-        }
-        assert_eq!(pending.start(started(1, 60), 10, now), Err(StatusCode::BadServerTooBusy));
-        pending.start(started(2, 60), 10, now).unwrap();
-        pending.start(started(3, 60), 10, now).unwrap();
-        assert_eq!(pending.start(started(4, 60), 10, now), Err(StatusCode::BadServerTooBusy));
-        assert!(pending.start(started(4, 120), 10, UnixTime::from_seconds(61)).is_ok(), "old ones make room");
     }
 }

@@ -1,0 +1,110 @@
+//! Refresh tokens: each works once and for its certificate, and all that come from one token are a line that can be cut and
+//! has an end.
+
+use access_model::{Actor, AuditKind, Outcome, Reason, Refusal, Thumbprint, UnixTime};
+use aws_lc_rs::digest::{SHA256, digest};
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use store::RefreshToken;
+use token::{Entropy, SystemEntropy};
+
+use crate::core::{Authority, family, unavailable};
+use crate::issue::{Flow, Issued, Refreshing, TokenRequest};
+use crate::live::LiveToken;
+
+impl Authority {
+    /// A new token for a refresh token. It works once, and only for the certificate it was given to; used again, it
+    /// takes its whole family with it.
+    ///
+    /// # Errors
+    /// Unknown, used, expired, another certificate or server, or as [`Authority::issue`].
+    pub async fn refresh(
+        &self,
+        secret: &str,
+        confirmation: Thumbprint,
+        audience: Option<&str>,
+        address: Option<String>,
+    ) -> Result<Issued, Refusal> {
+        let now = self.now().unix;
+        let unknown = |detail: &str| Refusal::new(Reason::UserCredentials, detail);
+        let found = self.inner.db.take_refresh(&hash(secret), now).await.map_err(unavailable)?;
+        let Some(found) = found else {
+            // Names of lines are no secrets: only who holds a line can cut it by showing a used member.
+            let family = family(secret);
+            let cut = self.inner.db.remove_refresh_family_of(family, &confirmation).await.map_err(unavailable)?;
+            let refusal = unknown("the refresh token is unknown, over or was used before");
+            let by = Actor { name: "unknown".into(), address, ..Actor::default() };
+            let detail = format!("{}; {cut} of its family withdrawn", refusal.detail);
+            let outcome = Outcome::Denied(refusal.reason);
+            let object = if cut > 0 { family } else { "" };
+            self.record(AuditKind::TokenRefreshed, &by, object, outcome, &detail).await.map_err(unavailable)?;
+            return Err(refusal);
+        };
+        let application = found.principal.application.clone().map(|uri| uri.0).unwrap_or_default();
+        let request = TokenRequest {
+            flow: Flow::Refresh,
+            person: found.principal.person.clone(),
+            application,
+            confirmation,
+            audience: found.audience.clone(),
+            roles: Some(found.principal.roles.clone()),
+            break_glass: None,
+            padding: 0,
+            refresh: Refreshing::In { family: found.family.clone(), ends: found.ends },
+            address,
+        };
+        if found.confirmation != Some(confirmation) || audience.is_some_and(|audience| audience != found.audience) {
+            self.inner.db.remove_refresh_family(&found.family).await.map_err(unavailable)?;
+            let refusal =
+                Refusal::new(Reason::TokenConfirmation, "the refresh token belongs to another certificate or server");
+            let outcome = Outcome::Denied(refusal.reason);
+            let by = request.actor();
+            self.record(AuditKind::TokenRefreshed, &by, &found.audience, outcome, &refusal.detail)
+                .await
+                .map_err(unavailable)?;
+            return Err(refusal);
+        }
+        self.issue(&request).await
+    }
+
+    /// The refresh token beside a token, and its secret. Broken glass is explained again, not refreshed.
+    pub(crate) fn refresh_token(
+        &self,
+        request: &TokenRequest,
+        live: &LiveToken,
+        id: &str,
+        now: UnixTime,
+    ) -> Option<(String, RefreshToken)> {
+        let config = &self.inner.config;
+        let ends = match &request.refresh {
+            _ if request.break_glass.is_some() => return None,
+            Refreshing::No => return None,
+            Refreshing::New => now + config.refresh_line,
+            Refreshing::In { ends, .. } => *ends,
+        };
+        let family = family(id).to_owned();
+        let secret = refresh_secret(&family);
+        let refresh = RefreshToken {
+            hash: hash(&secret),
+            principal: live.principal.clone(),
+            audience: request.audience.clone(),
+            confirmation: Some(request.confirmation),
+            family,
+            expires: ends.min(now + config.refresh_lifetime),
+            ends,
+        };
+        Some((secret, refresh))
+    }
+}
+
+/// The family in front lets a used token take the rest of its line with it.
+fn refresh_secret(family: &str) -> String {
+    let mut bytes = [0_u8; 32];
+    SystemEntropy::new().fill(&mut bytes);
+    format!("{family}.{}", URL_SAFE_NO_PAD.encode(bytes))
+}
+
+/// 256 random bits need no slow hash.
+pub(crate) fn hash(secret: &str) -> String {
+    URL_SAFE_NO_PAD.encode(digest(&SHA256, secret.as_bytes()))
+}
