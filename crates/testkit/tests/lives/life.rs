@@ -26,6 +26,7 @@ use ua_proto::crypto::SecurityPolicyId;
 use ua_proto::server::{Answer, Audited, ConnId, Input};
 use zeroize::Zeroizing;
 
+use super::books::Books;
 use super::model::{Grant, Held, Minted, rights_of};
 
 mod judge;
@@ -130,6 +131,8 @@ pub struct Life {
     in_step: bool,
     /// The ledger has kept somebody waiting in this life.
     slow_ledger: bool,
+    /// What the clients got, and what the audit says of it.
+    books: Books,
     pub seen: Seen,
 }
 
@@ -152,6 +155,7 @@ impl Life {
             held_after: BTreeMap::new(),
             in_step: false,
             slow_ledger: false,
+            books: Books::default(),
             seen: Seen::default(),
         };
         life.full_list();
@@ -453,10 +457,10 @@ impl Life {
             }
         }
         self.wait(3_000);
-        let reads = self.world.records.iter().filter(|record| record.kind == AuditKind::Read);
-        let counted: u64 =
-            reads.filter(|record| SCOPES.contains(&record.object.as_str())).map(|record| record.count).sum();
-        assert_eq!(counted, self.seen.read, "values read, and what the audit counts");
+        let counted = self.books.close();
+        let counted = |kind: AuditKind| counted.get(kind.name()).copied().unwrap_or(0);
+        assert_eq!(counted(AuditKind::Read), self.seen.read, "values read, and what the audit counts");
+        assert_eq!(counted(AuditKind::Notify), self.seen.heard, "values heard, and what the audit counts");
     }
 }
 

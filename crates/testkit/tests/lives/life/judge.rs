@@ -31,6 +31,13 @@ impl Life {
         let (connections, sessions) = self.world.server.load();
         assert!(connections <= 4 && sessions <= 8, "{connections} connections, {sessions} sessions");
         self.count_forwarded();
+        self.books.balance(&self.world.records, now.mono);
+    }
+
+    /// The client got something that the audit has to count.
+    fn got(&mut self, client: usize, kind: AuditKind, scope: u32) {
+        let session = self.session(client).session_id().expect("what arrives comes in a session").to_string();
+        self.books.arrived(&session, kind, scope, self.world.now().mono);
     }
 
     /// Calls under way when the grant is over are remembered as such. One that still waits for the ledger is not under way:
@@ -128,7 +135,10 @@ impl Life {
                 for ((scope, which), value) in variables().zip(response.results.unwrap_or_default()) {
                     let wanted = self.may(client, scope, Action::Read).then(|| self.values[&(scope, which)]);
                     assert_eq!(number(&value), wanted, "client {client} reads {scope}/{which}: {value:?}");
-                    self.seen.read += u64::from(wanted.is_some());
+                    if wanted.is_some() {
+                        self.seen.read += 1;
+                        self.got(client, AuditKind::Read, scope);
+                    }
                 }
             }
             (Asked::Access, Response::Read(response)) => {
@@ -141,6 +151,9 @@ impl Life {
                         _ => None,
                     };
                     assert_eq!(told, wanted, "client {client} is told what it may do with {scope}/{which}");
+                    if told.is_some() {
+                        self.got(client, AuditKind::Browse, scope);
+                    }
                 }
             }
             (Asked::Browse, Response::Browse(response)) => {
@@ -256,6 +269,7 @@ impl Life {
                     self.clients[client].silent.remove(&handle);
                     self.clients[client].heard.insert(handle, value);
                     self.seen.heard += 1;
+                    self.got(client, AuditKind::Notify, scope);
                 }
                 None => {
                     assert!(item.value.value.is_none(), "a denial carries a value");
