@@ -456,6 +456,11 @@ impl Life {
                 assert_eq!(heard, Some(self.values[&(scope, which)]), "client {client} has not heard {scope}/{which}");
             }
         }
+        // One session ends with counts that no summary has taken yet, the other with its second.
+        let now = self.world.now();
+        self.session(0).close(now, &mut testkit::Counting(1));
+        (self.clients[0].grant, self.clients[0].subscription) = (None, None);
+        self.world.run();
         self.wait(3_000);
         let counted = self.books.close();
         let counted = |kind: AuditKind| counted.get(kind.name()).copied().unwrap_or(0);
