@@ -8,6 +8,7 @@ mod decision;
 mod operation;
 mod principal;
 mod reason;
+mod restriction;
 mod rights;
 mod scope;
 mod time;
@@ -17,6 +18,7 @@ pub use decision::{AccessRequest, Decision, Effect, Epoch, GrantSpec, Obligation
 pub use operation::{Action, Operation};
 pub use principal::{ApplicationUri, Principal, Thumbprint};
 pub use reason::{Denial, Reason, Refusal};
+pub use restriction::Restrictions;
 pub use rights::Rights;
 pub use scope::{InvalidScopeMap, MapDigest, ScopeIndex, ScopeMap};
 pub use time::{Mono, Now, UnixTime};

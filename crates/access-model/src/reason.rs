@@ -41,6 +41,8 @@ reasons! {
     ScopeNotGranted = "scope_not_granted",
     /// The grant holds other rights on this scope, but not this one.
     RightMissing = "right_missing",
+    /// The channel is not protected as the node asks for (OPC 10000-3 §8.56).
+    ChannelTooWeak = "channel_too_weak",
     /// A policy obligation on the value was not met.
     ValueOutOfRange = "value_out_of_range",
     /// The authority was out of reach for longer than the zone's fail mode allows.
