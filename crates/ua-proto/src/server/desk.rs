@@ -1,7 +1,9 @@
 //! Where rights are checked: the one place from which services reach the gate.
 
-use access_model::{Action, AuditKind, AuditRecord, Denial, Now, Operation, Outcome, Reason, Rights, ScopeIndex};
-use opcua_types::StatusCode;
+use access_model::{
+    Action, AuditKind, AuditRecord, Denial, Now, Operation, Outcome, Reason, Restrictions, Rights, ScopeIndex,
+};
+use opcua_types::{MessageSecurityMode, StatusCode};
 use pep::{Gate, GrantId, Permit, Verdict};
 
 use super::audit::{AuditLog, Counted, Denied, event};
@@ -22,58 +24,130 @@ pub(crate) struct Desk<'a> {
     pub(crate) now: Now,
 }
 
-impl Desk<'_> {
-    /// Asks the gate. Everything that is forwarded for a session goes through here and is counted here, but for the
-    /// actions that have a record of their own, which their services write.
-    #[inline]
-    pub(crate) fn check(&mut self, action: Action, node: NodeRef) -> Result<(), Denial> {
-        self.check_as(action, node, counted(action))
+/// What a session may do on nodes at this moment: the rights of its grant, as far as its channel may carry them.
+#[derive(Clone, Copy)]
+pub(crate) struct Sight<'a> {
+    space: &'a Space,
+    gate: &'a Gate,
+    grant: GrantId,
+    /// The restrictions that its channel does not meet.
+    unmet: Restrictions,
+    now: Now,
+}
+
+impl Sight<'_> {
+    /// What the grant holds on a node.
+    pub(crate) fn granted(&self, node: NodeRef) -> Rights {
+        self.gate.rights(self.grant, self.space.scope(node), self.now)
     }
 
-    /// As [`Desk::check`], counted as `kind`.
-    #[inline]
-    pub(crate) fn check_as(&mut self, action: Action, node: NodeRef, kind: Option<Counted>) -> Result<(), Denial> {
+    /// What of it the channel is good enough for.
+    pub(crate) fn rights(&self, node: NodeRef) -> Rights {
+        let granted = self.granted(node);
         let scope = self.space.scope(node);
-        if !cfg!(feature = "danger-permit-always") {
-            match self.gate.check(self.grant, Operation { action, scope, node: u64::from(node.0) }, self.now) {
-                Verdict::Permit(permit) => {
-                    let (_, _tally) = permit.spend();
-                }
-                Verdict::Deny(denial) => return Err(denial),
+        match (self.too_weak(scope, false), self.too_weak(scope, true)) {
+            (false, _) => granted,
+            (true, false) => granted & Rights::BROWSE,
+            (true, true) => Rights::NONE,
+        }
+    }
+
+    /// Whether the session may know that the node is there.
+    pub(crate) fn visible(&self, node: NodeRef) -> bool {
+        self.rights(node).contains(Rights::BROWSE)
+    }
+
+    /// Whether the channel falls short of what the nodes of a scope ask for (OPC 10000-3 §8.56). Browsing is held to it
+    /// only where they say so.
+    #[inline]
+    fn too_weak(&self, scope: ScopeIndex, browsing: bool) -> bool {
+        if self.unmet.is_empty() {
+            return false;
+        }
+        let asked = self.space.restrictions(scope);
+        asked.touches(self.unmet) && (!browsing || asked.touches(Restrictions::BROWSE))
+    }
+}
+
+/// The restrictions that a channel of this mode does not meet. Whoever stands at a desk has a session, so
+/// SessionRequired is always met; services without one are not served at all.
+#[inline]
+fn unmet(mode: MessageSecurityMode) -> Restrictions {
+    match mode {
+        MessageSecurityMode::SignAndEncrypt => Restrictions::NONE,
+        MessageSecurityMode::Sign => Restrictions::ENCRYPTION,
+        _ => Restrictions::SIGNING | Restrictions::ENCRYPTION,
+    }
+}
+
+impl Desk<'_> {
+    /// What the session may do.
+    #[inline]
+    pub(crate) fn sight(&self) -> Sight<'_> {
+        let unmet = unmet(self.session.binding.mode);
+        Sight { space: self.space, gate: self.gate, grant: self.grant, unmet, now: self.now }
+    }
+
+    /// Asks the gate and, for whoever has the right, whether the channel is good enough. In this order: restrictions must
+    /// not tell of nodes that are hidden. None only in a build that permits everything.
+    #[inline]
+    fn ask(&self, action: Action, node: NodeRef, browsing: bool) -> Result<Option<Permit>, Denial> {
+        if cfg!(feature = "danger-permit-always") {
+            return Ok(None);
+        }
+        let scope = self.space.scope(node);
+        match self.gate.check(self.grant, Operation { action, scope, node: u64::from(node.0) }, self.now) {
+            Verdict::Permit(_) if self.sight().too_weak(scope, browsing) => {
+                let held = self.gate.rights(self.grant, scope, self.now);
+                Err(Denial { reason: Reason::ChannelTooWeak, action, scope, held })
             }
+            Verdict::Permit(permit) => Ok(Some(permit)),
+            Verdict::Deny(denial) => Err(denial),
+        }
+    }
+
+    /// Asks whether something may be forwarded, which is counted as `kind`.
+    #[inline]
+    fn check(&mut self, action: Action, node: NodeRef, kind: Option<Counted>, browsing: bool) -> Result<(), Denial> {
+        if let Some(permit) = self.ask(action, node, browsing)? {
+            let (_, _tally) = permit.spend();
         }
         if let Some(kind) = kind
-            && self.session.tallies.count(kind, scope)
+            && self.session.tallies.count(kind, self.space.scope(node))
         {
             self.audit.mark(self.session.key, self.now);
         }
         Ok(())
     }
 
+    /// Asks whether a value may be delivered; it is counted.
+    pub(crate) fn check_delivery(&mut self, action: Action, node: NodeRef) -> Result<(), Denial> {
+        self.check(action, node, Some(Counted::Notify), false)
+    }
+
     /// Asks the gate about an action that changes the plant. The permit is spent when it is carried out, and its record is
     /// written by the service. None only in a build that permits everything.
     pub(crate) fn permit(&self, action: Action, node: NodeRef) -> Result<Option<Permit>, Denial> {
-        if cfg!(feature = "danger-permit-always") {
-            return Ok(None);
-        }
-        let operation = Operation { action, scope: self.space.scope(node), node: u64::from(node.0) };
-        match self.gate.check(self.grant, operation, self.now) {
-            Verdict::Permit(permit) => Ok(Some(permit)),
-            Verdict::Deny(denial) => Err(denial),
-        }
+        self.ask(action, node, false)
     }
 
-    /// Checks, records a denial, and says what the item's status is.
+    /// Checks, records a denial, and says what the item's status is. Everything that is forwarded for a session goes through
+    /// here and is counted here, but for deliveries and for the actions that have a record of their own.
     #[inline]
     pub(crate) fn pass(&mut self, action: Action, node: NodeRef, kind: AuditKind) -> Result<(), StatusCode> {
-        self.check(action, node).map_err(|denial| self.denied(&denial, node, kind))
+        let browsing = kind == AuditKind::Browse;
+        self.check(action, node, counted(action), browsing).map_err(|denial| self.denied(&denial, node, kind))
     }
 
     /// Records a denial. Hidden nodes answer as if they were not there.
     #[cold]
     pub(crate) fn denied(&mut self, denial: &Denial, node: NodeRef, kind: AuditKind) -> StatusCode {
         self.record_denial(kind, denial.reason, denial.scope, node, &denial.to_string());
-        if denial.hides() { StatusCode::BadNodeIdUnknown } else { StatusCode::BadUserAccessDenied }
+        match denial.reason {
+            _ if denial.hides() => StatusCode::BadNodeIdUnknown,
+            Reason::ChannelTooWeak => StatusCode::BadSecurityModeInsufficient,
+            _ => StatusCode::BadUserAccessDenied,
+        }
     }
 
     /// Records that something was turned away at `node`.
@@ -98,14 +172,29 @@ impl Desk<'_> {
         });
     }
 
-    /// The rights the session has on a node now.
+    /// Whether the session's channel is too weak for all but browsing this node.
+    pub(crate) fn too_weak(&self, node: NodeRef) -> bool {
+        self.sight().too_weak(self.space.scope(node), false)
+    }
+
+    /// Turns away what is to be monitored over a channel that is too weak for it.
+    pub(crate) fn pass_channel(&mut self, node: NodeRef) -> Result<(), StatusCode> {
+        if !self.too_weak(node) {
+            return Ok(());
+        }
+        let (scope, held) = (self.space.scope(node), self.sight().granted(node));
+        let denial = Denial { reason: Reason::ChannelTooWeak, action: Action::Read, scope, held };
+        Err(self.denied(&denial, node, AuditKind::Notify))
+    }
+
+    /// The rights the session has on a node now, over this channel.
     pub(crate) fn rights(&self, node: NodeRef) -> Rights {
-        self.gate.rights(self.grant, self.space.scope(node), self.now)
+        self.sight().rights(node)
     }
 
     /// Whether the session may know that the node is there.
     pub(crate) fn visible(&self, node: NodeRef) -> bool {
-        self.rights(node).contains(Rights::BROWSE)
+        self.sight().visible(node)
     }
 }
 

@@ -8,8 +8,8 @@ use super::added::Shape;
 use super::{AccessLevel, NodeRef, Space, Status, ns0};
 
 impl Space {
-    /// An attribute of a node. Value is [`Space::value`]; UserAccessLevel, UserExecutable, RolePermissions,
-    /// UserRolePermissions and AccessRestrictions depend on rights and are the server's to answer.
+    /// An attribute of a node. Value is [`Space::value`]; UserAccessLevel, UserExecutable, RolePermissions and
+    /// UserRolePermissions depend on rights and are the server's to answer.
     ///
     /// # Errors
     /// `Bad_NodeIdUnknown`; `Bad_AttributeIdInvalid` where the node's class has no such attribute or it is absent.
@@ -25,6 +25,7 @@ impl Space {
             AttributeId::DisplayName => Ok(self.display_name(node).into()),
             AttributeId::Description => Ok(self.description(node).into()),
             AttributeId::WriteMask | AttributeId::UserWriteMask => Ok(Variant::UInt32(0)),
+            AttributeId::AccessRestrictions => Ok(Variant::UInt16(self.restrictions(self.scope(node)).bits())),
             other => self.class_attribute(node, class, other),
         }
     }

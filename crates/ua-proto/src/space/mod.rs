@@ -13,6 +13,7 @@ mod ids;
 pub mod ns0;
 mod range;
 mod references;
+mod restrictions;
 mod server_object;
 #[cfg(test)]
 mod tests;
@@ -49,6 +50,9 @@ pub struct Space {
     facts: Option<ServerFacts>,
     /// The DefaultRolePermissions of the added namespaces.
     default_permissions: Vec<NodeRef>,
+    /// Their DefaultAccessRestrictions.
+    default_restrictions: Vec<NodeRef>,
+    restrictions: restrictions::ByScope,
     changes: Changes,
     /// How many nodes were given a number of namespace 1.
     numbered: u32,
@@ -74,6 +78,8 @@ impl Space {
             overlay: BTreeMap::new(),
             facts: None,
             default_permissions: Vec::new(),
+            default_restrictions: Vec::new(),
+            restrictions: restrictions::ByScope::default(),
             changes: Changes::default(),
             numbered: 0,
             context: ns0::context(),

@@ -83,6 +83,7 @@ impl Space {
         let scope = ScopeIndex::PUBLIC;
         let object = self.add_object(ns0::NAMESPACES, None, uri, ns0::NAMESPACE_METADATA_TYPE, scope)?;
         let defaults = self.facts.as_ref().map_or_else(Vec::new, |facts| facts.default_role_permissions.clone());
+        let restrictions = self.restrictions.default;
         let mut property = |name, value: Variant, data_type: u32| {
             let data_type = ns0::find_numeric(data_type);
             let new = NewVariable::property(object, None, name, value, scope);
@@ -95,9 +96,11 @@ impl Space {
         property("StaticNodeIdTypes", empty(VariantScalarTypeId::Int32), 256)?;
         property("StaticNumericNodeIdRange", empty(VariantScalarTypeId::String), 291)?;
         property("StaticStringNodeIdPattern", Variant::String("".into()), 12)?;
-        property("DefaultAccessRestrictions", Variant::UInt16(0), 95)?;
+        let restrictions = Variant::UInt16(restrictions.bits());
+        let restrictions = property("DefaultAccessRestrictions", restrictions, 95)?;
         let defaults = property("DefaultRolePermissions", permissions(&defaults), 96)?;
         self.default_permissions.push(defaults);
+        self.default_restrictions.push(restrictions);
         Ok(())
     }
 }

@@ -109,7 +109,7 @@ fn user_write_mask(mask: u32, rights: Rights) -> u32 {
 /// The session's roles on this node. Rights are decided for a session as a whole, so each of its roles shows them all:
 /// the union, which is what a client computes, is exact.
 fn user_role_permissions(desk: &Desk<'_>, node: NodeRef) -> Variant {
-    let rights = desk.rights(node);
+    let rights = desk.sight().granted(node);
     let mut roles = vec![ANONYMOUS];
     if let Some(login) = &desk.session.login {
         if login.user.is_some() {

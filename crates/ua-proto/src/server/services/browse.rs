@@ -1,7 +1,7 @@
 //! Browse and BrowseNext (OPC 10000-4 §5.9.2 and §5.9.3). The start node needs the right to browse; targets without it
 //! are left out, at each page anew.
 
-use access_model::{Action, AuditKind, Rights};
+use access_model::{Action, AuditKind};
 use opcua_types::{
     BrowseDescription, BrowseDirection, BrowseNextRequest, BrowseNextResponse, BrowseRequest, BrowseResponse,
     BrowseResult, ByteString, StatusCode,
@@ -74,9 +74,9 @@ fn next_one(desk: &mut Desk<'_>, id: &ByteString, release: bool) -> Result<Brows
 }
 
 fn page(desk: &mut Desk<'_>, spec: &BrowseSpec, max: usize) -> Result<BrowseResult, StatusCode> {
-    let (space, gate, grant, now) = (&*desk.space, desk.gate, desk.grant, desk.now);
-    let mut visible = |node| gate.rights(grant, space.scope(node), now).contains(Rights::BROWSE);
-    let page = space.browse(spec, max, &mut visible);
+    let sight = desk.sight();
+    let mut visible = |node| sight.visible(node);
+    let page = desk.space.browse(spec, max, &mut visible);
     let continuation_point = match page.rest {
         Some(spec) => desk.session.browse_points.add(BrowsePoint { spec, max })?,
         None => ByteString::null(),

@@ -8,7 +8,6 @@ use opcua_types::{
 
 use super::attributes::{needed, read_attribute};
 use super::read::{check_encoding, no_value};
-use crate::server::audit::Counted;
 use crate::server::codec::date_time;
 use crate::server::desk::Desk;
 use crate::space::{AccessLevel, NodeRef, ns0};
@@ -20,7 +19,9 @@ const NUMBER: u32 = 26;
 impl ItemSource for Desk<'_> {
     fn resolve(&mut self, item: &ReadValueId) -> Result<Target, StatusCode> {
         let node = self.space.find(&item.node_id).ok_or(StatusCode::BadNodeIdUnknown)?;
+        // A session never changes the mode it was made in, so what is too weak now stays so.
         self.see(node)?;
+        self.pass_channel(node)?;
         let attribute = AttributeId::from_u32(item.attribute_id).map_err(|_| StatusCode::BadAttributeIdInvalid)?;
         let encoding = &item.data_encoding;
         check_encoding((encoding.namespace_index, encoding.name.as_ref()), attribute)?;
@@ -45,7 +46,8 @@ impl ItemSource for Desk<'_> {
         let Ok(attribute) = AttributeId::from_u32(attribute) else {
             return Sample::Value(status_only(StatusCode::BadAttributeIdInvalid));
         };
-        if !self.rights(node).contains(needed(attribute).needed()) {
+        // Over a channel that is too weak, not even what browsing shows is sampled.
+        if !self.rights(node).contains(needed(attribute).needed()) || self.too_weak(node) {
             return Sample::Denied;
         }
         if attribute != AttributeId::Value {
@@ -64,7 +66,7 @@ impl ItemSource for Desk<'_> {
 
     fn deliver(&mut self, node: NodeRef, attribute: u32) -> bool {
         let action = AttributeId::from_u32(attribute).map_or(Action::Read, needed);
-        match self.check_as(action, node, Some(Counted::Notify)) {
+        match self.check_delivery(action, node) {
             Ok(()) => true,
             Err(denial) => {
                 self.denied(&denial, node, AuditKind::Notify);
@@ -77,13 +79,7 @@ impl ItemSource for Desk<'_> {
 impl Desk<'_> {
     /// Hidden nodes are unknown to a monitored item as to everything else.
     fn see(&mut self, node: NodeRef) -> Result<(), StatusCode> {
-        if self.visible(node) {
-            return Ok(());
-        }
-        match self.check(Action::Browse, node) {
-            Ok(()) => Ok(()),
-            Err(denial) => Err(self.denied(&denial, node, AuditKind::Browse)),
-        }
+        if self.visible(node) { Ok(()) } else { self.pass(Action::Browse, node, AuditKind::Browse) }
     }
 
     fn is_numeric(&self, node: NodeRef) -> bool {

@@ -1,6 +1,6 @@
 //! TranslateBrowsePathsToNodeIds (OPC 10000-4 §5.9.4). Each step needs the right to browse; a hidden step is no match.
 
-use access_model::{Action, AuditKind, Rights};
+use access_model::{Action, AuditKind};
 use opcua_types::{
     BrowsePath, BrowsePathResult, BrowsePathTarget, StatusCode, TranslateBrowsePathsToNodeIdsRequest,
     TranslateBrowsePathsToNodeIdsResponse,
@@ -36,7 +36,7 @@ fn targets(desk: &mut Desk<'_>, path: &BrowsePath) -> Result<Vec<BrowsePathTarge
     if elements.is_empty() {
         return Err(StatusCode::BadNothingToDo);
     }
-    let (space, gate, grant, now) = (&*desk.space, desk.gate, desk.grant, desk.now);
-    let mut visible = |node| gate.rights(grant, space.scope(node), now).contains(Rights::BROWSE);
-    space.translate_browse_path(start, &path.relative_path, &mut visible)
+    let sight = desk.sight();
+    let mut visible = |node| sight.visible(node);
+    desk.space.translate_browse_path(start, &path.relative_path, &mut visible)
 }

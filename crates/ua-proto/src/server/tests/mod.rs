@@ -11,5 +11,6 @@ mod lifecycle;
 mod monitoring;
 mod pressure;
 mod records;
+mod restrictions;
 mod services;
 mod world;

@@ -13,10 +13,20 @@ use super::keys::{ISSUER, SERVER_URI};
 use super::world::*;
 use crate::server::{ConnId, Input};
 
-const TICK: Duration = Duration::from_millis(100);
+pub(super) const TICK: Duration = Duration::from_millis(100);
 
 impl World {
-    fn subscribe(&mut self, conn: ConnId, login: &Login, nodes: &[&str]) -> Vec<MonitoredItemCreateResult> {
+    pub(super) fn subscribe(&mut self, conn: ConnId, login: &Login, nodes: &[&str]) -> Vec<MonitoredItemCreateResult> {
+        let nodes = nodes.iter().map(|name| super::services::value_of(name)).collect();
+        self.subscribe_to(conn, login, nodes)
+    }
+
+    pub(super) fn subscribe_to(
+        &mut self,
+        conn: ConnId,
+        login: &Login,
+        nodes: Vec<ReadValueId>,
+    ) -> Vec<MonitoredItemCreateResult> {
         let request = CreateSubscriptionRequest {
             request_header: self.header(&login.token),
             requested_publishing_interval: 100.0,
@@ -27,8 +37,8 @@ impl World {
             priority: 0,
         };
         let subscription: CreateSubscriptionResponse = self.ask(conn, &request).unwrap();
-        let item = |(at, name): (usize, &&str)| MonitoredItemCreateRequest {
-            item_to_monitor: super::services::value_of(name),
+        let item = |(at, node): (usize, ReadValueId)| MonitoredItemCreateRequest {
+            item_to_monitor: node,
             monitoring_mode: MonitoringMode::Reporting,
             requested_parameters: MonitoringParameters {
                 client_handle: at as u32,
@@ -42,24 +52,24 @@ impl World {
             request_header: self.header(&login.token),
             subscription_id: subscription.subscription_id,
             timestamps_to_return: TimestampsToReturn::Both,
-            items_to_create: Some(nodes.iter().enumerate().map(item).collect()),
+            items_to_create: Some(nodes.into_iter().enumerate().map(item).collect()),
         };
         let response: CreateMonitoredItemsResponse = self.ask(conn, &request).unwrap();
         response.results.unwrap()
     }
 
-    fn publish(&mut self, conn: ConnId, login: &Login) -> u32 {
+    pub(super) fn publish(&mut self, conn: ConnId, login: &Login) -> u32 {
         let request = PublishRequest { request_header: self.header(&login.token), subscription_acknowledgements: None };
         self.send(conn, &request)
     }
 
-    fn set(&mut self, name: &str, value: Variant) {
+    pub(super) fn set(&mut self, name: &str, value: Variant) {
         let node = self.server.space().find(&id(name)).unwrap();
         self.input(Input::SetValue { node, value: DataValue::value_only(value) });
     }
 
     /// What came for each client handle.
-    fn notified(&mut self, conn: ConnId, request: u32) -> Option<Vec<(u32, Result<Variant, StatusCode>)>> {
+    pub(super) fn notified(&mut self, conn: ConnId, request: u32) -> Option<Vec<(u32, Result<Variant, StatusCode>)>> {
         let response = self.answer::<PublishResponse>(conn, request)?.expect("no fault");
         let mut seen = Vec::new();
         for data in response.notification_message.notification_data.iter().flatten() {
