@@ -80,6 +80,13 @@ fn broken_plants_say_where() {
         ("node", "subtrees = [\"/Objects/1:A\"]", "nodes = [\"Speed\"]", "`Speed` is no NodeId"),
         ("range", "subtrees = [\"/Objects/1:A\"]", "range = { low = 2.0, high = 1.0 }", "2 to 1 is no range"),
         ("nan", "subtrees = [\"/Objects/1:A\"]", "range = { low = nan, high = 1.0 }", "is no range"),
+        (
+            "restriction",
+            "name = \"a\"",
+            "name = \"a\"\nrestrictions = [\"encription\"]",
+            "plant line 29, column 17: `encription` is no restriction (help: did you mean `encryption`?)",
+        ),
+        ("only browse", "equipment = \"e\"", "equipment = \"e\"\nrestrictions = [\"browse\"]", "restricts nothing"),
         ("duration", "name = \"p\"", "name = \"p\"\ndefault_lifetime = \"soon\"", "`soon` is no duration"),
         ("lifetimes", "name = \"p\"", "name = \"p\"\ndefault_lifetime = \"13h\"", "longer than `longest_lifetime`"),
         (

@@ -26,8 +26,8 @@ pub enum Unfit {
 /// How closely a scope names a node: by NodeId first, then by the depth of the subtree's root, then by file order.
 type Closeness = (bool, usize, ScopeIndex);
 
-/// Sets the scope of every node that `server` covers; nodes that no scope covers keep theirs. Gives the map that
-/// tokens for this server index.
+/// Sets the scope of every node that `server` covers; nodes that no scope covers keep theirs. Sets what channels the
+/// scopes ask for, too. Gives the map that tokens for this server index.
 ///
 /// # Errors
 /// A scope covers a node that is not there: nothing is guessed, since a typing error would leave a node unguarded.
@@ -36,6 +36,8 @@ pub fn apply(space: &mut Space, server: &Server) -> Result<ScopeMap, Unfit> {
     for (node, (_, _, scope)) in closest(space, server)? {
         space.set_scope(node, scope);
     }
+    let own = server.numbered().filter_map(|(index, scope)| Some((index, scope.restrictions?)));
+    space.set_restrictions(server.restrictions, own);
     Ok(map)
 }
 

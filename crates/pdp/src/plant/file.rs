@@ -117,6 +117,8 @@ pub(super) struct Server {
     pub uri: Name,
     pub equipment: Name,
     #[serde(default)]
+    pub restrictions: Vec<Name>,
+    #[serde(default)]
     pub scope: Vec<Scope>,
     #[serde(default)]
     pub method: Vec<Method>,
@@ -136,6 +138,7 @@ pub(super) struct Scope {
     #[serde(default)]
     pub steps: Vec<Name>,
     pub range: Option<Spanned<Range>>,
+    pub restrictions: Option<Vec<Name>>,
 }
 
 #[derive(Deserialize)]
@@ -150,6 +153,7 @@ pub(super) struct Method {
     pub labels: Vec<String>,
     #[serde(default)]
     pub steps: Vec<Name>,
+    pub restrictions: Option<Vec<Name>>,
 }
 
 #[derive(Clone, Copy, Deserialize)]

@@ -8,7 +8,7 @@ mod words;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use access_model::{InvalidScopeMap, ScopeIndex, ScopeMap, Thumbprint};
+use access_model::{InvalidScopeMap, Restrictions, ScopeIndex, ScopeMap, Thumbprint};
 
 use crate::fault::{Faults, Origin, toml_fault};
 
@@ -131,6 +131,8 @@ pub struct Server {
     pub name: String,
     /// The equipment it controls.
     pub equipment: String,
+    /// What a channel must be for every scope that does not say otherwise (OPC 10000-3 §8.56).
+    pub restrictions: Restrictions,
     /// Scopes and then methods, each in the order of the file: position n here is position n + 1 in the
     /// [`ScopeMap`], after `public`.
     pub scopes: Vec<Scope>,
@@ -154,6 +156,8 @@ pub struct Scope {
     pub steps: Vec<String>,
     /// A value written here must lie in this closed range.
     pub range: Option<(f64, f64)>,
+    /// What a channel must be, instead of what the server asks for; a method without its own has those of its scope.
+    pub restrictions: Option<Restrictions>,
 }
 
 /// What a scope consists of.
@@ -206,5 +210,36 @@ impl Server {
     /// The scopes with their positions in the map.
     pub fn numbered(&self) -> impl Iterator<Item = (ScopeIndex, &Scope)> {
         (1_u32..).map(ScopeIndex).zip(&self.scopes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn restrictions_go_from_the_server_to_scopes_and_from_scopes_to_their_methods() {
+        const SIGNING: Restrictions = Restrictions::SIGNING;
+        const ENCRYPTION: Restrictions = Restrictions::ENCRYPTION;
+        let head = "[plant]\nname = \"p\"\n[[site]]\nname = \"s\"\n[[zone]]\nname = \"z\"\nsite = \"s\"\n\
+            [[equipment]]\nname = \"e\"\nzone = \"z\"\n\
+            [[server]]\nname = \"m\"\nuri = \"urn:m\"\nequipment = \"e\"\nrestrictions = [\"signing\"]\n";
+        let parts = [
+            ("scope", "plain", "", None),
+            ("scope", "lifted", "restrictions = []", Some(Restrictions::NONE)),
+            ("scope", "secret", "restrictions = [\"encryption\", \"browse\"]", Some(ENCRYPTION | Restrictions::BROWSE)),
+            ("method", "of plain", "scope = \"plain\"", None),
+            ("method", "of secret", "scope = \"secret\"", Some(ENCRYPTION | Restrictions::BROWSE)),
+            ("method", "own", "scope = \"secret\"\nrestrictions = [\"signing\"]", Some(SIGNING)),
+        ];
+        let text = parts.iter().fold(head.to_owned(), |text, (kind, name, line, _)| {
+            format!("{text}[[server.{kind}]]\nname = \"{name}\"\nnodes = [\"i=1\"]\n{line}\n")
+        });
+        let plant = Plant::parse(&text).unwrap();
+        let (_, server) = plant.server("m").unwrap();
+        assert_eq!(server.restrictions, SIGNING);
+        for (scope, (_, name, _, expected)) in server.scopes.iter().zip(parts) {
+            assert_eq!((scope.name.as_str(), scope.restrictions), (name, expected));
+        }
     }
 }

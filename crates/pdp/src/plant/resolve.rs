@@ -4,6 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::time::Duration;
 
+use access_model::Restrictions;
+
 use super::file::{self, File, Name};
 use super::words::{self, Covered, InvalidWord, parse_duration};
 use super::{Application, Equipment, EquipmentPlace, Group, Person, Plant, Role, Scope, ScopeKind, Server, Site, Zone};
@@ -213,8 +215,15 @@ impl Check<'_> {
         let scopes: Known<'_> = server.scope.iter().map(|scope| scope.name.get_ref().as_str()).collect();
         let mut all: Vec<Scope> =
             server.scope.iter().map(|scope| self.scope(scope, &own_equipment, equipment)).collect();
-        all.extend(server.method.iter().map(|one| self.method(one, &own_equipment, equipment, &scopes)));
-        Server { name: own(&server.name), equipment: own_equipment, scopes: all }
+        let methods = server.method.iter().map(|one| {
+            let method = self.method(one, &own_equipment, equipment, &scopes);
+            let whole = one.scope.as_ref().and_then(|name| all.iter().find(|scope| scope.name == *name.get_ref()));
+            Scope { restrictions: method.restrictions.or(whole.and_then(|scope| scope.restrictions)), ..method }
+        });
+        let methods: Vec<Scope> = methods.collect();
+        all.extend(methods);
+        let restrictions = self.restrictions(&server.restrictions);
+        Server { name: own(&server.name), equipment: own_equipment, restrictions, scopes: all }
     }
 
     fn scope(&mut self, scope: &file::Scope, server_equipment: &str, equipment: &Known<'_>) -> Scope {
@@ -232,6 +241,7 @@ impl Check<'_> {
             labels: sorted(&scope.labels),
             steps: scope.steps.iter().map(own).collect::<BTreeSet<_>>().into_iter().collect(),
             range,
+            restrictions: scope.restrictions.as_ref().map(|names| self.restrictions(names)),
         }
     }
 
@@ -254,6 +264,7 @@ impl Check<'_> {
             labels: sorted(&one.labels),
             steps: one.steps.iter().map(own).collect::<BTreeSet<_>>().into_iter().collect(),
             range: None,
+            restrictions: one.restrictions.as_ref().map(|names| self.restrictions(names)),
         }
     }
 
@@ -263,6 +274,24 @@ impl Check<'_> {
             .filter_map(|text| self.word(text.span(), words::node_id(text.get_ref())))
             .map(Covered::Node)
             .collect()
+    }
+
+    fn restrictions(&mut self, names: &[Name]) -> Restrictions {
+        let mut all = Restrictions::NONE;
+        for name in names {
+            match Restrictions::from_name(name.get_ref()) {
+                Some(one) => all |= one,
+                None => {
+                    let hint = suggest(name.get_ref(), Restrictions::names());
+                    self.faults.add(name.span(), format!("`{}` is no restriction", name.get_ref()), hint);
+                }
+            }
+        }
+        if let Some(name) = names.first().filter(|_| all == Restrictions::BROWSE) {
+            let hint = Some("`browse` extends `signing`, `encryption` or `session` to browsing".to_owned());
+            self.faults.add(name.span(), "`browse` alone restricts nothing", hint);
+        }
+        all
     }
 
     fn range(&mut self, range: &toml::Spanned<file::Range>) -> Option<(f64, f64)> {
