@@ -16,7 +16,9 @@ fn start() -> Instant {
 pub fn now() -> Now {
     let start = start();
     #[expect(clippy::disallowed_methods, reason = "the shells' only reading of both clocks")]
-    let (mono, wall) = (Instant::now(), SystemTime::now());
+    // The monotonic clock last: a thread that is held up in between then sees a wall clock that is late, not one that was
+    // ahead for a moment and that gates would hold tokens against from then on.
+    let (wall, mono) = (SystemTime::now(), Instant::now());
     let unix = match wall.duration_since(SystemTime::UNIX_EPOCH) {
         Ok(since) => i64::try_from(since.as_micros()).unwrap_or(i64::MAX),
         Err(before) => i64::try_from(before.duration().as_micros()).map_or(i64::MIN, |micros| -micros),

@@ -7,6 +7,7 @@ use access_model::{Mono, Now, ScopeMap, UnixTime};
 use token::Issuer;
 
 use crate::admit::Locals;
+use crate::clock::Latest;
 use crate::contact::Standby;
 use crate::table::{Table, Tables};
 use crate::{FailState, GateConfig, GateEvent, GrantFacts, GrantId, InvalidGate};
@@ -34,6 +35,8 @@ pub struct Gate {
     /// Until then grants of the authority are served; kept beside the standby for the check.
     pub(crate) served_until: Mono,
     pub(crate) events: VecDeque<GateEvent>,
+    /// What tokens are held against instead of a wall clock that may be set back.
+    pub(crate) clock: Latest,
     /// The table of no rights, for slots without a grant.
     nothing: Arc<Table>,
 }
@@ -112,6 +115,7 @@ impl Gate {
             minted_ends: BTreeSet::new(),
             by_token: BTreeMap::new(),
             standby,
+            clock: Latest::new(now),
             nothing,
         };
         gate.handle_timeout(now);
@@ -162,6 +166,13 @@ impl Gate {
         Ok(true)
     }
 
+    /// How far the wall clock is behind the latest time it has shown: what it was set back by, or what it was wrongly
+    /// ahead by before. Tokens are held against that latest time until the gate is made anew.
+    #[must_use]
+    pub fn clock_behind(&self, now: Now) -> std::time::Duration {
+        self.clock.behind(now)
+    }
+
     /// How many grants there are, those in their grace included.
     #[must_use]
     pub fn len(&self) -> usize {
@@ -200,6 +211,7 @@ impl Gate {
 
     /// Lets time do its work: expiry, the end of grace, loss of contact.
     pub fn handle_timeout(&mut self, now: Now) {
+        self.clock.look(now);
         // A token that the wall clock has once shown to be over stays over when that clock is set back.
         while let Some(&(expires, id)) = self.minted_ends.first() {
             if expires > now.unix {
@@ -248,6 +260,7 @@ impl Gate {
         self.due.first().is_some_and(|(due, _)| *due <= now.mono)
             || self.minted_ends.first().is_some_and(|(end, _)| *end <= now.unix)
             || self.ends.first().is_some_and(|(end, _)| *end <= now.unix)
+            || self.clock.is_ahead(now)
             || self.standby.as_ref().and_then(Standby::next_change).is_some_and(|change| change <= now.mono)
     }
 

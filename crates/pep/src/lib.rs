@@ -17,6 +17,7 @@
 
 mod admit;
 mod check;
+mod clock;
 mod config;
 mod contact;
 mod event;

@@ -1,11 +1,16 @@
 //! From a token to a grant.
 
+use std::time::Duration;
+
 use access_model::{Now, Reason, Refusal};
 use token::{Claims, Expectation};
 
 use crate::contact::Word;
 use crate::gate::{Examined, State, Terms};
 use crate::{Change, ChannelBinding, DangerWithout, FailState, Gate, GateEvent, GrantFacts, GrantId};
+
+/// A wall clock that is behind by this much was set back; less is drift.
+const SET_BACK: Duration = Duration::from_secs(1);
 
 impl Gate {
     /// Verifies a token, compares what it is bound to with the channel it came over, and compiles its rights.
@@ -52,6 +57,24 @@ impl Gate {
     }
 
     fn examine(&mut self, token: &[u8], binding: &ChannelBinding, now: Now) -> Result<Examined, Refusal> {
+        let behind = self.clock.behind(now);
+        // A wall clock that was set back does not make a token of yesterday one of today.
+        let now = self.clock.look(now);
+        self.examine_at(token, binding, now).map_err(|refusal| {
+            if refusal.reason != Reason::TokenExpired || behind < SET_BACK {
+                return refusal;
+            }
+            let seconds = behind.as_secs();
+            let why = "the wall clock was set back by";
+            let hint = "if it was wrong before, restart the server";
+            Refusal::new(
+                refusal.reason,
+                format!("{}; {why} {seconds} s, which prolongs no token: {hint}", refusal.detail),
+            )
+        })
+    }
+
+    fn examine_at(&mut self, token: &[u8], binding: &ChannelBinding, now: Now) -> Result<Examined, Refusal> {
         let without = match self.config.danger_without {
             DangerWithout::Token(without) => without,
             _ => token::DangerWithout::Nothing,

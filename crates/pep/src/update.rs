@@ -47,7 +47,8 @@ impl Gate {
             let stale = Refusal::new(Reason::ProtocolMisbehavior, "the full list is older than what this gate knows");
             return if update.previous.is_none() { Err(stale) } else { Ok(()) };
         }
-        standby.learn(update, place, now);
+        let present = self.clock.look(now);
+        standby.learn(update, place, present);
         if place == Place::Gap {
             self.events.push_back(GateEvent::NeedFullList);
         }
@@ -110,7 +111,7 @@ impl Gate {
         let terms = match replacement {
             None => minted,
             Some(replacement) => match self.tables.for_claim(&replacement.rights) {
-                Ok(table) => minted.narrowed(table, replacement.not_after, now),
+                Ok(table) => minted.narrowed(table, replacement.not_after, self.clock.look(now)),
                 // Rights that cannot be understood are no rights.
                 Err(_) => return self.revoke(grant, now),
             },

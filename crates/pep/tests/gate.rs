@@ -154,6 +154,49 @@ fn a_wall_clock_set_forward_ends_a_grant_for_good() {
 }
 
 #[test]
+fn a_wall_clock_set_back_brings_no_token_back() {
+    // Whether the gate has held a grant, been asked in vain, or only been awake when the wall clock was right.
+    type Before = fn(&mut Gate, &[u8], Now);
+    let authority = Authority::new();
+    let before: [(&str, Before); 4] = [
+        ("presented while it was good", |gate, token, now| drop(gate.present(token, &binding(), now))),
+        ("presented when it was over", |gate, token, now| {
+            drop(gate.present(token, &binding(), now.after(seconds(400))))
+        }),
+        ("never seen", |_, _, _| {}),
+        ("a clock that was late and corrected", |gate, _, now| {
+            let corrected = wall(now.after(seconds(1)), 1_000);
+            assert!(gate.is_due(corrected), "a step forward is looked at even without grants");
+            gate.handle_timeout(corrected);
+        }),
+    ];
+    for (case, before) in before {
+        let mut gate = authority.gate();
+        let now = start();
+        let token = authority.token(&claims("a", now));
+        before(&mut gate, &token, now);
+        let back = wall(now.after(seconds(401)), -400);
+        let refusal = gate.present(&token, &binding(), back).unwrap_err();
+        assert_eq!(refusal.reason, Reason::TokenExpired, "{case}");
+        assert!(refusal.detail.contains("the wall clock was set back by"), "{case}: {}", refusal.detail);
+        assert!(gate.clock_behind(back) >= seconds(400), "{case}");
+    }
+}
+
+#[test]
+fn what_was_minted_by_a_right_clock_is_taken_by_a_gate_whose_clock_was_set_back() {
+    let authority = Authority::new();
+    let mut gate = authority.gate();
+    let right = start().after(seconds(1_000));
+    gate.handle_timeout(right);
+    let back = wall(right.after(seconds(1)), -3_600);
+    let grant = gate.present(&authority.token(&claims("a", right)), &binding(), back).unwrap();
+    let (last, over) = (right.after(seconds(299)), right.after(seconds(300)));
+    assert_eq!(denied(&gate, grant, Action::Read, 1, wall(last, -3_600)), None);
+    assert_eq!(denied(&gate, grant, Action::Read, 1, wall(over, -3_600)), Some(Reason::GrantExpired), "and no longer");
+}
+
+#[test]
 fn a_new_token_refreshes_at_once_and_revives() {
     let authority = Authority::new();
     let mut gate = authority.listening(FailMode::LastKnownGood(seconds(100_000)));

@@ -157,6 +157,8 @@ struct Life {
     authority: Authority,
     gate: Gate,
     now: Now,
+    /// The latest time that the wall clock has shown, and when.
+    seen: Now,
     fail_mode: FailMode,
     minted: Vec<Minted>,
     epoch: u64,
@@ -180,6 +182,7 @@ impl Life {
             authority,
             gate,
             now,
+            seen: now,
             fail_mode,
             minted: vec![],
             epoch: 1,
@@ -193,6 +196,12 @@ impl Life {
             grants: BTreeMap::new(),
             gone: vec![],
         }
+    }
+
+    /// The present for tokens: the wall clock, but never behind the latest time it has shown.
+    fn present_time(&self) -> Now {
+        let carried_on = self.seen.unix + self.now.mono.since(self.seen.mono);
+        Now { unix: self.now.unix.max(carried_on), ..self.now }
     }
 
     fn lost_since(&self) -> Option<Mono> {
@@ -225,7 +234,7 @@ impl Life {
 
     /// Whether the gate ought to take this token now, and as what.
     fn taken(&self, token: &Minted, issued_ok: bool) -> Result<Held, Reason> {
-        let now = self.now;
+        let now = self.present_time();
         if now.unix >= token.expires {
             return Err(Reason::TokenExpired);
         }
@@ -260,7 +269,7 @@ impl Life {
             Step::PresentOld { which } => {
                 if let Some(token) = (!self.minted.is_empty()).then(|| self.minted[which % self.minted.len()].clone()) {
                     let issued = token::danger_peek_unverified(&token.bytes).unwrap().claims.unwrap().issued_at;
-                    self.present(&token, issued <= self.now.unix + seconds(60));
+                    self.present(&token, issued <= self.present_time().unix + seconds(60));
                 }
             }
             Step::Represent { grant, life, held, subject } => {
@@ -380,10 +389,10 @@ impl Life {
     }
 
     fn change(&mut self, id: &str, change: Option<&Change>) {
-        let now = self.now;
+        let (now, present) = (self.now, self.present_time());
         for held in self.grants.values_mut().filter(|held| held.token.id == id && !held.revoked) {
             let before = (held.change.clone(), held.over);
-            held.change = change.map(|change| (change.clone(), now.deadline(change.not_after)));
+            held.change = change.map(|change| (change.clone(), present.deadline(change.not_after)));
             match (held.over, held.time_is_over(now)) {
                 // Over by its own time, or still by the new terms: as it was.
                 (Some(_), true) => (held.change, held.over) = before,
@@ -416,6 +425,9 @@ impl Life {
     /// Lets time do its work in both, and compares them.
     fn settle(&mut self) {
         let now = self.now;
+        if self.present_time().unix == now.unix {
+            self.seen = now;
+        }
         if self.gate.is_due(now) {
             self.gate.handle_timeout(now);
         }

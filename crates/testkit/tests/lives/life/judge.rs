@@ -63,7 +63,7 @@ impl Life {
     }
 
     fn judge(&mut self, client: usize, event: ClientEvent) {
-        let now = self.world.now();
+        let now = self.world.clock.latest();
         match event {
             ClientEvent::Activated(activated) => {
                 let token = self.token_at_the_gate(client);
