@@ -123,6 +123,8 @@ reasons! {
     ProtocolMisbehavior = "protocol_misbehavior",
     /// A session was used from a channel that is not its own.
     SessionChannel = "session_channel",
+    /// The peer does not take what it is sent.
+    PeerNotReading = "peer_not_reading",
     /// Too much at once: connections, sessions, jobs, requests.
     TooBusy = "too_busy",
     /// The asker is not registered at the authority.

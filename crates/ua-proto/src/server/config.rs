@@ -166,6 +166,8 @@ pub struct ServerLimits {
     pub max_unsent: usize,
     /// Bytes waiting for one peer above which it is closed: answers to requests taken before may still pile up.
     pub max_backlog: usize,
+    /// How long a peer may take nothing of what waits for it before it is closed.
+    pub deaf_time: Duration,
     /// Shortest session timeout.
     pub min_session_timeout: Duration,
     /// Longest session timeout.
@@ -200,6 +202,7 @@ impl Default for ServerLimits {
             max_parked_per_session: 64,
             max_unsent: 1 << 20,
             max_backlog: 24 << 20,
+            deaf_time: Duration::from_secs(30),
             min_session_timeout: Duration::from_secs(1),
             max_session_timeout: Duration::from_secs(3_600),
             request_timeout: Duration::from_secs(60),

@@ -26,6 +26,18 @@ pub(crate) struct Connection {
     pub(crate) unactivated: usize,
     /// Sessions whose notifications wait until the peer reads.
     pub(crate) stalled: Vec<SessionKey>,
+    listening: Listening,
+}
+
+/// Whether the peer takes what waits for it.
+#[derive(Debug)]
+struct Listening {
+    /// The backlog when it was last looked at.
+    seen: usize,
+    /// When the peer last took something, or nothing waited for it.
+    taken: Mono,
+    /// The timer runs.
+    watched: bool,
 }
 
 impl Connection {
@@ -39,7 +51,17 @@ impl Connection {
             active: 0,
             unactivated: 0,
             stalled: Vec::new(),
+            listening: Listening { seen: 0, taken: Mono::ZERO, watched: false },
         }
+    }
+
+    /// Looks whether the peer has taken bytes. Nothing may have been added since the last look.
+    fn look(&mut self, now: Now) {
+        let backlog = self.backlog();
+        if backlog == 0 || backlog < self.listening.seen {
+            self.listening.taken = now.mono;
+        }
+        self.listening.seen = backlog;
     }
 
     pub(crate) fn wants_input(&self, max_unsent: usize) -> bool {
@@ -55,6 +77,7 @@ impl Connection {
 impl Server {
     pub(super) fn received(&mut self, conn: ConnId, bytes: &[u8], now: Now) {
         let Some(connection) = self.connections.get_mut(&conn) else { return };
+        connection.look(now);
         connection.channel.receive(bytes, now, &mut *self.entropy);
         self.pump(conn, now);
     }
@@ -62,6 +85,7 @@ impl Server {
     pub(super) fn drained(&mut self, conn: ConnId, unsent: usize, now: Now) {
         let Some(connection) = self.connections.get_mut(&conn) else { return };
         connection.unsent = unsent;
+        connection.look(now);
         let stalled = std::mem::take(&mut connection.stalled);
         if connection.wants_input(self.config.limits.max_unsent) {
             connection.channel.receive(&[], now, &mut *self.entropy);
@@ -109,11 +133,47 @@ impl Server {
             connection.armed = at;
             self.timers.set(Timer::Channel(conn), at);
         }
-        if connection.backlog() > self.config.limits.max_backlog {
+        let backlog = connection.backlog();
+        connection.listening.seen = backlog;
+        if backlog > 0 && !connection.listening.watched {
+            connection.listening = Listening { seen: backlog, taken: now.mono, watched: true };
+            self.timers.set(Timer::Deaf(conn), now.mono + self.config.limits.deaf_time);
+        }
+        if backlog > self.config.limits.max_backlog {
+            self.cut_off(conn, format!("{backlog} bytes wait for a peer that does not read"), now);
+        }
+    }
+
+    /// The timer of a peer's listening: it is set once and looks again as long as something waits.
+    pub(super) fn deaf(&mut self, conn: ConnId, now: Now) {
+        let Some(connection) = self.connections.get_mut(&conn) else { return };
+        connection.look(now);
+        let Listening { seen, taken, .. } = connection.listening;
+        let deadline = taken + self.config.limits.deaf_time;
+        if seen == 0 {
+            connection.listening.watched = false;
+        } else if now.mono < deadline {
+            self.timers.set(Timer::Deaf(conn), deadline);
+        } else {
+            let seconds = now.mono.since(taken).as_secs();
+            self.cut_off(conn, format!("the peer took nothing of {seen} bytes for {seconds} s"), now);
+        }
+    }
+
+    /// Ends the connection of a peer that does not read, so that it costs no more.
+    fn cut_off(&mut self, conn: ConnId, why: String, now: Now) {
+        let session = self.sessions.iter().find(|session| session.core.conn == conn);
+        let key = session.map(|session| session.core.key);
+        let actor = session.map_or_else(|| self.channel_actor(conn), |session| session.core.actor.clone());
+        let reason = Reason::PeerNotReading;
+        let kind = AuditKind::ChannelClosed;
+        let record = AuditRecord { detail: why, ..event(now, kind, &actor, String::new(), Outcome::Denied(reason)) };
+        self.count_denial(key, kind, reason, now, record);
+        if let Some(connection) = self.connections.get_mut(&conn) {
             connection.channel.outgoing().clear();
             connection.channel.fail(StatusCode::BadTcpNotEnoughResources, "");
-            self.over(conn, now);
         }
+        self.over(conn, now);
     }
 
     /// The peer is gone without a word.
@@ -146,6 +206,7 @@ impl Server {
         self.admission.leave(conn);
         self.timers.clear(Timer::Channel(conn));
         self.timers.clear(Timer::HalfOpen(conn));
+        self.timers.clear(Timer::Deaf(conn));
         let ended: Vec<SessionKey> = self
             .sessions
             .iter()

@@ -12,6 +12,8 @@ use super::ConnId;
 pub(crate) enum Timer {
     /// The secure channel of a connection.
     Channel(ConnId),
+    /// A connection whose peer must have taken bytes by then.
+    Deaf(ConnId),
     /// A connection that must have an activated session by then.
     HalfOpen(ConnId),
     /// A session that was not heard of.

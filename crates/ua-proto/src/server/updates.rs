@@ -136,6 +136,7 @@ impl Server {
                     self.pump(conn, now);
                 }
             }
+            Timer::Deaf(conn) => self.deaf(conn, now),
             Timer::HalfOpen(conn) => self.turn_away(conn, StatusCode::BadTimeout, now),
             Timer::Session(key) => self.session_timed_out(key, now),
             Timer::Subscriptions(key) => self.subscriptions_due(key, now),

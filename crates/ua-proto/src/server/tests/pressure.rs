@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use access_model::{AuditKind, Outcome, Reason};
 use opcua_types::*;
 
 use super::ask::*;
@@ -131,6 +132,60 @@ fn a_peer_that_never_reads_is_not_served_further_and_others_are() {
     }
     world.input(Input::Drained { conn: deaf, unsent: 0 });
     assert!(world.read_one(conn, &login, "Setpoint").is_ok());
+}
+
+/// Asks for so much that some of it has to wait.
+fn shout(world: &mut World, conn: ConnId, login: &Login) {
+    let request = ReadRequest {
+        request_header: world.header(&login.token),
+        nodes_to_read: Some(vec![value_of("Note"); 500]),
+        timestamps_to_return: TimestampsToReturn::Both,
+        max_age: 0.0,
+    };
+    world.send(conn, &request);
+}
+
+#[test]
+fn a_peer_that_takes_nothing_is_cut_off_in_time_and_its_session_can_go_on_elsewhere() {
+    let mut world = World::new();
+    let (deaf, mut login) = world.log_in(ENCRYPT, "alice");
+    world.peers.get_mut(&deaf).unwrap().deaf = true;
+    shout(&mut world, deaf, &login);
+    world.pass(Duration::from_secs(20));
+    // To speak is not to listen.
+    shout(&mut world, deaf, &login);
+    world.pass(Duration::from_secs(9));
+    assert!(world.peers[&deaf].closed.is_none());
+    world.pass(Duration::from_secs(2));
+    assert!(world.peers[&deaf].closed.is_some());
+    assert_eq!(world.server.load(), (0, 1), "the connection is gone and what waited for it");
+    let why: Vec<_> = world.records.iter().filter(|record| record.kind == AuditKind::ChannelClosed).collect();
+    let [record] = why.as_slice() else { panic!("{why:?}") };
+    assert_eq!(record.outcome, Outcome::Denied(Reason::PeerNotReading));
+    assert_eq!(record.actor.name, "alice");
+    let back = world.connect(ENCRYPT);
+    let identity = world.user(back, &login, "alice", "alice-password");
+    world.activate(back, &mut login, identity).unwrap();
+    assert!(world.read_one(back, &login, "Setpoint").is_ok());
+}
+
+#[test]
+fn a_peer_that_reads_slowly_stays() {
+    let mut world = World::new();
+    let (slow, login) = world.log_in(ENCRYPT, "alice");
+    world.peers.get_mut(&slow).unwrap().deaf = true;
+    (0..10).for_each(|_| shout(&mut world, slow, &login));
+    for turn in 0..8 {
+        world.pass(Duration::from_secs(25));
+        let waiting = world.server.outgoing(slow).map_or(0, |bytes| bytes.len());
+        assert!(waiting > 0 && world.peers[&slow].closed.is_none(), "turn {turn}");
+        // The shell takes from the front what the peer takes; the timer or the next input sees it.
+        let taken: Vec<u8> = world.server.outgoing(slow).unwrap().drain(..100).collect();
+        assert_eq!(taken.len(), 100);
+        if turn % 2 == 0 {
+            world.input(Input::Drained { conn: slow, unsent: 0 });
+        }
+    }
 }
 
 #[test]
