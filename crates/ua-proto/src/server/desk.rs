@@ -35,7 +35,13 @@ pub(crate) struct Sight<'a> {
     now: Now,
 }
 
-impl Sight<'_> {
+impl<'a> Sight<'a> {
+    /// The sight of an activated session.
+    #[inline]
+    pub(crate) fn of(session: &SessionCore, grant: GrantId, (space, gate): (&'a Space, &'a Gate), now: Now) -> Self {
+        Self { space, gate, grant, unmet: unmet(session.binding.mode), now }
+    }
+
     /// What the grant holds on a node.
     pub(crate) fn granted(&self, node: NodeRef) -> Rights {
         self.gate.rights(self.grant, self.space.scope(node), self.now)
@@ -84,8 +90,7 @@ impl Desk<'_> {
     /// What the session may do.
     #[inline]
     pub(crate) fn sight(&self) -> Sight<'_> {
-        let unmet = unmet(self.session.binding.mode);
-        Sight { space: self.space, gate: self.gate, grant: self.grant, unmet, now: self.now }
+        Sight::of(self.session, self.grant, (&*self.space, self.gate), self.now)
     }
 
     /// Asks the gate and, for whoever has the right, whether the channel is good enough. In this order: restrictions must

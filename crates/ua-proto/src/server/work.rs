@@ -8,6 +8,7 @@ use super::audit::{AuditId, Audited, event};
 use super::codec::{response_header, write_message};
 use super::config::AuditFailMode;
 use super::create::Signed;
+use super::desk::Sight;
 use super::dispatch::Request;
 use super::identity::TurnedAway;
 use super::jobs::TooBusy;
@@ -317,12 +318,14 @@ impl Server {
     /// The results of calls, without what may not be told any more: the user is another, the grant was over meanwhile, or
     /// the right to call is gone. Of those calls the status goes out, nothing else.
     fn tellable(&self, key: SessionKey, calling: Calling, now: Now) -> Vec<CallMethodResult> {
-        let login = self.sessions.get(key).and_then(|session| session.core.login.as_ref());
-        let same = login.filter(|login| !calling.over && login.user == calling.user).map(|login| login.grant);
+        let core = self.sessions.get(key).map(|session| &session.core);
+        let same = core.and_then(|core| {
+            let login = core.login.as_ref().filter(|login| !calling.over && login.user == calling.user)?;
+            Some(Sight::of(core, login.grant, (&self.space, &self.gate), now))
+        });
         let may = |node| {
-            let scope = self.space.scope(node);
             cfg!(feature = "danger-permit-always")
-                || same.is_some_and(|grant| self.gate.rights(grant, scope, now).contains(Rights::CALL))
+                || same.is_some_and(|sight| sight.rights(node).contains(Rights::CALL))
         };
         let results = calling.results.into_iter().zip(calling.nodes).filter_map(|(result, nodes)| {
             let told = nodes.is_none_or(|(object, method)| may(object) && may(method));
