@@ -5,12 +5,15 @@ use std::net::TcpStream;
 use std::sync::Arc;
 use std::time::Duration;
 
+use access_model::{AuditKind, Outcome, Reason};
 use client::{Client, ClientApplication, Request, Response};
 use gates::clock;
+use gates::opcua::wiring::AuditRequest;
 use opcua_types::{
     AttributeId, EndpointDescription, MessageSecurityMode, ReadRequest, ReadValueId, TimestampsToReturn,
 };
 use token::SystemEntropy;
+use tokio::sync::mpsc;
 use tokio::time::timeout;
 use ua_proto::channel::TransportLimits;
 use ua_proto::client::{ClientEvent, ClientSession, ClientSessionConfig, Credential, EndpointWish, choose_endpoint};
@@ -169,6 +172,45 @@ async fn a_peer_that_never_reads_costs_little_and_others_are_served() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_peer_that_never_reads_costs_little_without_security_too() {
     never_reads(false, 1).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_peer_that_takes_nothing_is_cut_off_and_others_are_served() {
+    let (sink, mut records) = mpsc::channel::<AuditRequest>(8_192);
+    let mut setup = Setup::new(sink);
+    setup.limits.deaf_time = Duration::from_millis(300);
+    let handle = setup.start(listen());
+    let url = format!("opc.tcp://{}", handle.address());
+    let offered = endpoints(&url).await;
+    let honest = Client::connect(options(&url)).await.unwrap();
+    let at = url.clone();
+    let shouting = tokio::task::spawn_blocking(move || {
+        let mut deaf = Peer::connect(&at, &offered, true);
+        (0..1_000).for_each(|_| deaf.ask(30));
+        deaf.shout();
+        deaf
+    });
+    let cut = async {
+        while let Some(AuditRequest { record, .. }) = records.recv().await {
+            if record.kind == AuditKind::ChannelClosed && record.outcome != Outcome::Allowed {
+                return record;
+            }
+        }
+        panic!("the server has ended");
+    };
+    let record = timeout(PATIENCE, cut).await.expect("it is cut off");
+    assert_eq!(record.outcome, Outcome::Denied(Reason::PeerNotReading), "{record:?}");
+    assert!(record.actor.session.is_some(), "an authenticated peer, by its session: {record:?}");
+    let (connections, _) = handle.with(|server, _| server.load()).await.unwrap();
+    assert_eq!(connections, 1, "only the honest one is left");
+    assert!(honest.read(&[id("Big")]).await.unwrap()[0].status().is_good());
+    let mut deaf = shouting.await.unwrap();
+    let end = tokio::task::spawn_blocking(move || {
+        let mut buffer = vec![0; 1 << 20];
+        while deaf.stream.read(&mut buffer).is_ok_and(|count| count > 0) {}
+    });
+    timeout(PATIENCE, end).await.expect("its socket is closed").unwrap();
+    handle.stop().await;
 }
 
 /// Asks `questions` of `times` values at once, waits until the server holds the connection back, then reads.
