@@ -12,6 +12,7 @@
     )
 )]
 
+mod body;
 pub mod channel;
 pub mod client;
 pub mod crypto;

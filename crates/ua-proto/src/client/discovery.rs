@@ -7,7 +7,7 @@ use std::time::Duration;
 use access_model::{Mono, Now};
 use opcua_types::{FindServersRequest, GetEndpointsRequest, NodeId, StatusCode};
 
-use super::codec::Codec;
+use super::codec::{Codec, responses};
 use super::link::{CallId, Link, LinkEvent, Purpose};
 use super::message::{Request, Response};
 use crate::channel::{ClientChannel, ClientChannelConfig};
@@ -58,7 +58,7 @@ impl Discovery {
             }),
         };
         Ok(Self {
-            codec: Codec::new(),
+            codec: responses(),
             link: Link::new(ClientChannel::new(Arc::new(config), now)?),
             request: Some(request),
             timeout,

@@ -18,7 +18,7 @@ use opcua_types::{
 };
 
 use super::codec::{Codec, head};
-use super::walk::{Malformed, Walk};
+use crate::body::{Reader, write_message};
 use crate::channel::EncodeError;
 
 macro_rules! services {
@@ -63,7 +63,7 @@ macro_rules! services {
             }
 
             pub(super) fn encode(&self, codec: &Codec, out: &mut Vec<u8>) -> Result<(), EncodeError> {
-                match self { $(Self::$service(request) => codec.encode(request, out),)* }
+                match self { $(Self::$service(request) => write_message(out, request, &codec.context(usize::MAX)),)* }.map_err(EncodeError)
             }
         }
 
@@ -72,8 +72,8 @@ macro_rules! services {
                 (match self { $(Self::$service => ObjectId::$id,)* }) as u32
             }
 
-            fn read_fields(self, codec: &Codec, walk: &mut Walk<'_>) -> Result<Response, StatusCode> {
-                match self { $(Self::$service => $read(codec, walk).map(Response::$service),)* }
+            fn read_fields(self, codec: &Codec, reader: &mut Reader<'_>) -> Result<Response, StatusCode> {
+                match self { $(Self::$service => $read(codec, reader).map(Response::$service),)* }
             }
         }
     };
@@ -112,15 +112,15 @@ impl Service {
     /// # Errors
     /// The service result; Bad_UnknownResponse for the response of another service; Bad_DecodingError.
     pub(super) fn read(self, codec: &Codec, body: &[u8]) -> Result<Response, StatusCode> {
-        let mut walk = Walk::new(body);
-        let head = head(&mut walk)?;
+        let mut reader = Reader::new(body);
+        let head = head(&mut reader)?;
         if head.status.is_bad() {
             return Err(head.status);
         }
         if head.type_id != Some(self.response_id()) {
             return Err(StatusCode::BadUnknownResponse);
         }
-        self.read_fields(codec, &mut walk)
+        self.read_fields(codec, &mut reader)
     }
 }
 
@@ -130,89 +130,89 @@ fn empty() -> ResponseHeader {
     ResponseHeader::default()
 }
 
-fn get_endpoints(codec: &Codec, walk: &mut Walk<'_>) -> Read<GetEndpointsResponse> {
-    Ok(GetEndpointsResponse { response_header: empty(), endpoints: codec.field(walk)? })
+fn get_endpoints(codec: &Codec, reader: &mut Reader<'_>) -> Read<GetEndpointsResponse> {
+    Ok(GetEndpointsResponse { response_header: empty(), endpoints: codec.field(reader)? })
 }
 
-fn find_servers(codec: &Codec, walk: &mut Walk<'_>) -> Read<FindServersResponse> {
-    Ok(FindServersResponse { response_header: empty(), servers: codec.field(walk)? })
+fn find_servers(codec: &Codec, reader: &mut Reader<'_>) -> Read<FindServersResponse> {
+    Ok(FindServersResponse { response_header: empty(), servers: codec.field(reader)? })
 }
 
-fn create_session(codec: &Codec, walk: &mut Walk<'_>) -> Read<CreateSessionResponse> {
+fn create_session(codec: &Codec, reader: &mut Reader<'_>) -> Read<CreateSessionResponse> {
     Ok(CreateSessionResponse {
         response_header: empty(),
-        session_id: codec.field(walk)?,
-        authentication_token: codec.field(walk)?,
-        revised_session_timeout: codec.field(walk)?,
-        server_nonce: codec.field(walk)?,
-        server_certificate: codec.field(walk)?,
-        server_endpoints: codec.field(walk)?,
-        server_software_certificates: codec.field(walk)?,
-        server_signature: codec.field(walk)?,
-        max_request_message_size: codec.field(walk)?,
+        session_id: codec.field(reader)?,
+        authentication_token: codec.field(reader)?,
+        revised_session_timeout: codec.field(reader)?,
+        server_nonce: codec.field(reader)?,
+        server_certificate: codec.field(reader)?,
+        server_endpoints: codec.field(reader)?,
+        server_software_certificates: codec.field(reader)?,
+        server_signature: codec.field(reader)?,
+        max_request_message_size: codec.field(reader)?,
     })
 }
 
-fn activate_session(codec: &Codec, walk: &mut Walk<'_>) -> Read<ActivateSessionResponse> {
-    let server_nonce: ByteString = codec.field(walk)?;
+fn activate_session(codec: &Codec, reader: &mut Reader<'_>) -> Read<ActivateSessionResponse> {
+    let server_nonce: ByteString = codec.field(reader)?;
     Ok(ActivateSessionResponse { response_header: empty(), server_nonce, results: None, diagnostic_infos: None })
 }
 
-fn close_session(_: &Codec, _: &mut Walk<'_>) -> Read<CloseSessionResponse> {
+fn close_session(_: &Codec, _: &mut Reader<'_>) -> Read<CloseSessionResponse> {
     Ok(CloseSessionResponse { response_header: empty() })
 }
 
-fn cancel(codec: &Codec, walk: &mut Walk<'_>) -> Read<CancelResponse> {
-    Ok(CancelResponse { response_header: empty(), cancel_count: codec.field(walk)? })
+fn cancel(codec: &Codec, reader: &mut Reader<'_>) -> Read<CancelResponse> {
+    Ok(CancelResponse { response_header: empty(), cancel_count: codec.field(reader)? })
 }
 
-fn read(codec: &Codec, walk: &mut Walk<'_>) -> Read<ReadResponse> {
-    let results = walk.span(|walk| walk.each(1, Walk::data_value))?;
-    let results: Option<Vec<DataValue>> = codec.walked(results)?;
+fn read(codec: &Codec, reader: &mut Reader<'_>) -> Read<ReadResponse> {
+    let results = reader.span(|reader| reader.each(1, Reader::skip_data_value))?;
+    let results: Option<Vec<DataValue>> = codec.decode(results)?;
     Ok(ReadResponse { response_header: empty(), results, diagnostic_infos: None })
 }
 
-fn write(codec: &Codec, walk: &mut Walk<'_>) -> Read<WriteResponse> {
-    Ok(WriteResponse { response_header: empty(), results: codec.field(walk)?, diagnostic_infos: None })
+fn write(codec: &Codec, reader: &mut Reader<'_>) -> Read<WriteResponse> {
+    Ok(WriteResponse { response_header: empty(), results: codec.field(reader)?, diagnostic_infos: None })
 }
 
-fn browse(codec: &Codec, walk: &mut Walk<'_>) -> Read<BrowseResponse> {
-    let results: Option<Vec<BrowseResult>> = codec.field(walk)?;
+fn browse(codec: &Codec, reader: &mut Reader<'_>) -> Read<BrowseResponse> {
+    let results: Option<Vec<BrowseResult>> = codec.field(reader)?;
     Ok(BrowseResponse { response_header: empty(), results, diagnostic_infos: None })
 }
 
-fn browse_next(codec: &Codec, walk: &mut Walk<'_>) -> Read<BrowseNextResponse> {
-    let results: Option<Vec<BrowseResult>> = codec.field(walk)?;
+fn browse_next(codec: &Codec, reader: &mut Reader<'_>) -> Read<BrowseNextResponse> {
+    let results: Option<Vec<BrowseResult>> = codec.field(reader)?;
     Ok(BrowseNextResponse { response_header: empty(), results, diagnostic_infos: None })
 }
 
-fn translate(codec: &Codec, walk: &mut Walk<'_>) -> Read<TranslateBrowsePathsToNodeIdsResponse> {
-    let results: Option<Vec<BrowsePathResult>> = codec.field(walk)?;
+fn translate(codec: &Codec, reader: &mut Reader<'_>) -> Read<TranslateBrowsePathsToNodeIdsResponse> {
+    let results: Option<Vec<BrowsePathResult>> = codec.field(reader)?;
     Ok(TranslateBrowsePathsToNodeIdsResponse { response_header: empty(), results, diagnostic_infos: None })
 }
 
-fn register_nodes(codec: &Codec, walk: &mut Walk<'_>) -> Read<RegisterNodesResponse> {
-    Ok(RegisterNodesResponse { response_header: empty(), registered_node_ids: codec.field(walk)? })
+fn register_nodes(codec: &Codec, reader: &mut Reader<'_>) -> Read<RegisterNodesResponse> {
+    Ok(RegisterNodesResponse { response_header: empty(), registered_node_ids: codec.field(reader)? })
 }
 
-fn unregister_nodes(_: &Codec, _: &mut Walk<'_>) -> Read<UnregisterNodesResponse> {
+fn unregister_nodes(_: &Codec, _: &mut Reader<'_>) -> Read<UnregisterNodesResponse> {
     Ok(UnregisterNodesResponse { response_header: empty() })
 }
 
-fn call(codec: &Codec, walk: &mut Walk<'_>) -> Read<CallResponse> {
+fn call(codec: &Codec, reader: &mut Reader<'_>) -> Read<CallResponse> {
     let mut results = Vec::new();
-    for _ in 0..walk.length(16)? {
-        results.push(call_result(codec, walk)?);
+    for _ in 0..reader.array_len(16)? {
+        results.push(call_result(codec, reader)?);
     }
     Ok(CallResponse { response_header: empty(), results: Some(results), diagnostic_infos: None })
 }
 
-fn call_result(codec: &Codec, walk: &mut Walk<'_>) -> Read<CallMethodResult> {
-    let status_code = codec.field(walk)?;
-    let input_argument_results = codec.field(walk)?;
-    walk.diagnostics()?;
-    let outputs = walk.span(|walk| walk.each(1, Walk::variant))?;
-    let output_arguments: Option<Vec<Variant>> = codec.walked(outputs)?;
+fn call_result(codec: &Codec, reader: &mut Reader<'_>) -> Read<CallMethodResult> {
+    let status_code = codec.field(reader)?;
+    let input_argument_results = codec.field(reader)?;
+    reader.each(1, Reader::skip_diagnostic_info)?;
+    let outputs = reader.span(|reader| reader.each(1, Reader::skip_variant))?;
+    let output_arguments: Option<Vec<Variant>> = codec.decode(outputs)?;
     Ok(CallMethodResult {
         status_code,
         input_argument_results,
@@ -221,75 +221,75 @@ fn call_result(codec: &Codec, walk: &mut Walk<'_>) -> Read<CallMethodResult> {
     })
 }
 
-fn create_subscription(codec: &Codec, walk: &mut Walk<'_>) -> Read<CreateSubscriptionResponse> {
+fn create_subscription(codec: &Codec, reader: &mut Reader<'_>) -> Read<CreateSubscriptionResponse> {
     Ok(CreateSubscriptionResponse {
         response_header: empty(),
-        subscription_id: codec.field(walk)?,
-        revised_publishing_interval: codec.field(walk)?,
-        revised_lifetime_count: codec.field(walk)?,
-        revised_max_keep_alive_count: codec.field(walk)?,
+        subscription_id: codec.field(reader)?,
+        revised_publishing_interval: codec.field(reader)?,
+        revised_lifetime_count: codec.field(reader)?,
+        revised_max_keep_alive_count: codec.field(reader)?,
     })
 }
 
-fn modify_subscription(codec: &Codec, walk: &mut Walk<'_>) -> Read<ModifySubscriptionResponse> {
+fn modify_subscription(codec: &Codec, reader: &mut Reader<'_>) -> Read<ModifySubscriptionResponse> {
     Ok(ModifySubscriptionResponse {
         response_header: empty(),
-        revised_publishing_interval: codec.field(walk)?,
-        revised_lifetime_count: codec.field(walk)?,
-        revised_max_keep_alive_count: codec.field(walk)?,
+        revised_publishing_interval: codec.field(reader)?,
+        revised_lifetime_count: codec.field(reader)?,
+        revised_max_keep_alive_count: codec.field(reader)?,
     })
 }
 
-fn delete_subscriptions(codec: &Codec, walk: &mut Walk<'_>) -> Read<DeleteSubscriptionsResponse> {
-    Ok(DeleteSubscriptionsResponse { response_header: empty(), results: codec.field(walk)?, diagnostic_infos: None })
+fn delete_subscriptions(codec: &Codec, reader: &mut Reader<'_>) -> Read<DeleteSubscriptionsResponse> {
+    Ok(DeleteSubscriptionsResponse { response_header: empty(), results: codec.field(reader)?, diagnostic_infos: None })
 }
 
-fn set_publishing_mode(codec: &Codec, walk: &mut Walk<'_>) -> Read<SetPublishingModeResponse> {
-    Ok(SetPublishingModeResponse { response_header: empty(), results: codec.field(walk)?, diagnostic_infos: None })
+fn set_publishing_mode(codec: &Codec, reader: &mut Reader<'_>) -> Read<SetPublishingModeResponse> {
+    Ok(SetPublishingModeResponse { response_header: empty(), results: codec.field(reader)?, diagnostic_infos: None })
 }
 
-fn create_monitored_items(codec: &Codec, walk: &mut Walk<'_>) -> Read<CreateMonitoredItemsResponse> {
-    Ok(CreateMonitoredItemsResponse { response_header: empty(), results: codec.field(walk)?, diagnostic_infos: None })
+fn create_monitored_items(codec: &Codec, reader: &mut Reader<'_>) -> Read<CreateMonitoredItemsResponse> {
+    Ok(CreateMonitoredItemsResponse { response_header: empty(), results: codec.field(reader)?, diagnostic_infos: None })
 }
 
-fn modify_monitored_items(codec: &Codec, walk: &mut Walk<'_>) -> Read<ModifyMonitoredItemsResponse> {
-    Ok(ModifyMonitoredItemsResponse { response_header: empty(), results: codec.field(walk)?, diagnostic_infos: None })
+fn modify_monitored_items(codec: &Codec, reader: &mut Reader<'_>) -> Read<ModifyMonitoredItemsResponse> {
+    Ok(ModifyMonitoredItemsResponse { response_header: empty(), results: codec.field(reader)?, diagnostic_infos: None })
 }
 
-fn delete_monitored_items(codec: &Codec, walk: &mut Walk<'_>) -> Read<DeleteMonitoredItemsResponse> {
-    Ok(DeleteMonitoredItemsResponse { response_header: empty(), results: codec.field(walk)?, diagnostic_infos: None })
+fn delete_monitored_items(codec: &Codec, reader: &mut Reader<'_>) -> Read<DeleteMonitoredItemsResponse> {
+    Ok(DeleteMonitoredItemsResponse { response_header: empty(), results: codec.field(reader)?, diagnostic_infos: None })
 }
 
-fn set_monitoring_mode(codec: &Codec, walk: &mut Walk<'_>) -> Read<SetMonitoringModeResponse> {
-    Ok(SetMonitoringModeResponse { response_header: empty(), results: codec.field(walk)?, diagnostic_infos: None })
+fn set_monitoring_mode(codec: &Codec, reader: &mut Reader<'_>) -> Read<SetMonitoringModeResponse> {
+    Ok(SetMonitoringModeResponse { response_header: empty(), results: codec.field(reader)?, diagnostic_infos: None })
 }
 
-fn publish(codec: &Codec, walk: &mut Walk<'_>) -> Read<PublishResponse> {
+fn publish(codec: &Codec, reader: &mut Reader<'_>) -> Read<PublishResponse> {
     Ok(PublishResponse {
         response_header: empty(),
-        subscription_id: codec.field(walk)?,
-        available_sequence_numbers: codec.field(walk)?,
-        more_notifications: codec.field(walk)?,
-        notification_message: notification_message(codec, walk)?,
-        results: codec.field(walk)?,
+        subscription_id: codec.field(reader)?,
+        available_sequence_numbers: codec.field(reader)?,
+        more_notifications: codec.field(reader)?,
+        notification_message: notification_message(codec, reader)?,
+        results: codec.field(reader)?,
         diagnostic_infos: None,
     })
 }
 
-fn republish(codec: &Codec, walk: &mut Walk<'_>) -> Read<RepublishResponse> {
-    Ok(RepublishResponse { response_header: empty(), notification_message: notification_message(codec, walk)? })
+fn republish(codec: &Codec, reader: &mut Reader<'_>) -> Read<RepublishResponse> {
+    Ok(RepublishResponse { response_header: empty(), notification_message: notification_message(codec, reader)? })
 }
 
 /// Data changes and status changes are opened; events and what else there may be are left out.
-fn notification_message(codec: &Codec, walk: &mut Walk<'_>) -> Read<NotificationMessage> {
+fn notification_message(codec: &Codec, reader: &mut Reader<'_>) -> Read<NotificationMessage> {
     const DATA_CHANGE: u32 = ObjectId::DataChangeNotification_Encoding_DefaultBinary as u32;
     const STATUS_CHANGE: u32 = ObjectId::StatusChangeNotification_Encoding_DefaultBinary as u32;
-    let sequence_number = codec.field(walk)?;
-    let publish_time = DateTime::from(walk.i64()?.max(0));
+    let sequence_number = codec.field(reader)?;
+    let publish_time = DateTime::from(reader.i64()?.max(0));
     let mut parts = Vec::new();
-    for _ in 0..walk.length(3)? {
-        let (id, body) = walk.extension_object()?;
-        let mut body = Walk::new(body);
+    for _ in 0..reader.array_len(3)? {
+        let (id, body) = reader.extension_object()?;
+        let mut body = Reader::new(body);
         match id {
             Some(DATA_CHANGE) => parts.push(ExtensionObject::from_message(data_changes(codec, &mut body)?)),
             Some(STATUS_CHANGE) => {
@@ -304,19 +304,13 @@ fn notification_message(codec: &Codec, walk: &mut Walk<'_>) -> Read<Notification
     Ok(NotificationMessage { sequence_number, publish_time, notification_data })
 }
 
-fn data_changes(codec: &Codec, walk: &mut Walk<'_>) -> Read<DataChangeNotification> {
-    let items = walk.span(|walk| {
-        walk.each(5, |walk| {
-            walk.u32()?;
-            walk.data_value()
+fn data_changes(codec: &Codec, reader: &mut Reader<'_>) -> Read<DataChangeNotification> {
+    let items = reader.span(|reader| {
+        reader.each(5, |reader| {
+            reader.u32()?;
+            reader.skip_data_value()
         })
     })?;
-    let monitored_items: Option<Vec<MonitoredItemNotification>> = codec.walked(items)?;
+    let monitored_items: Option<Vec<MonitoredItemNotification>> = codec.decode(items)?;
     Ok(DataChangeNotification { monitored_items, diagnostic_infos: None })
-}
-
-impl From<Malformed> for EncodeError {
-    fn from(malformed: Malformed) -> Self {
-        Self(malformed.into())
-    }
 }

@@ -13,7 +13,6 @@ mod issuer;
 mod link;
 mod message;
 mod session;
-mod walk;
 
 pub use config::{ClientApplication, ClientSessionConfig};
 pub use credential::Credential;

@@ -100,7 +100,7 @@ impl Server {
             facts.limits = config.limits.published();
         }
         Self {
-            codec: Codec::new(),
+            codec: codec::requests(),
             jobs: JobDesk::new(config.limits.max_jobs, config.limits.max_waiting_jobs),
             audit: AuditLog::new(config.audit.clone()),
             config,

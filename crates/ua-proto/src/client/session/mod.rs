@@ -16,7 +16,7 @@ use opcua_types::{
 };
 
 use crate::channel::{ChannelAudit, ChannelSecurity, ClientChannel, SendError};
-use crate::client::codec::Codec;
+use crate::client::codec::{Codec, responses};
 use crate::client::config::ClientSessionConfig;
 use crate::client::credential::Credential;
 use crate::client::link::{CallId, Link, LinkEvent, Purpose};
@@ -138,7 +138,7 @@ impl ClientSession {
         let channel = ClientChannel::new(Arc::new(config.channel()), now)?;
         Ok(Self {
             config,
-            codec: Codec::new(),
+            codec: responses(),
             link: Some(Link::new(channel)),
             stage: Stage::Opening,
             session: None,

@@ -54,7 +54,7 @@ impl Item {
             if inputs.len() == 64 {
                 return Err(Malformed::Limit.status());
             }
-            inputs.push(codec.decode_walked(reader.variant()?)?);
+            inputs.push(codec.decode(reader.variant()?)?);
         }
         Ok(Self { object, method, inputs })
     }

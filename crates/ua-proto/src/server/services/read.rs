@@ -215,14 +215,14 @@ fn put<const N: usize>(out: &mut Vec<u8>, kind: u8, bytes: [u8; N]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::server::codec::Codec;
+    use crate::server::codec::requests;
     use access_model::{Mono, UnixTime};
     use opcua_types::DateTime;
 
     #[test]
     fn the_handwritten_data_value_is_the_one_of_the_types_crate() {
         let now = Now { mono: Mono::ZERO, unix: UnixTime::from_seconds(1_790_000_000) };
-        let codec = Codec::new();
+        let codec = requests();
         let ctx = codec.context(1000);
         let variants = [
             Variant::from(true),

@@ -66,7 +66,7 @@ pub(crate) fn plan(desk: &mut Desk<'_>, mut reader: Reader<'_>) -> Result<Plan, 
     let mut items = Vec::with_capacity(count);
     for _ in 0..count {
         let item = Item::read(&mut reader)?;
-        let value: DataValue = desk.codec.decode_walked(item.value)?;
+        let value: DataValue = desk.codec.decode(item.value)?;
         items.push((item, value));
     }
     let mut records = Vec::new();
