@@ -138,3 +138,38 @@ fn depth(space: &Space, mut node: NodeRef) -> usize {
     }
     depth
 }
+
+#[cfg(test)]
+mod tests {
+    use access_model::Restrictions;
+    use opcua_types::{AttributeId, Variant};
+    use ua_proto::space::SpaceConfig;
+
+    use super::*;
+
+    #[test]
+    fn what_channels_the_file_asks_for_is_on_its_nodes_and_goes_with_the_next_file() {
+        let text = |line: &str| {
+            format!(
+                "[plant]\nname = \"p\"\n[[site]]\nname = \"s\"\n[[zone]]\nname = \"z\"\nsite = \"s\"\n\
+                 [[equipment]]\nname = \"e\"\nzone = \"z\"\n\
+                 [[server]]\nname = \"m\"\nuri = \"urn:m\"\nequipment = \"e\"\nrestrictions = [\"signing\"]\n\
+                 [[server.scope]]\nname = \"open\"\nnodes = [\"ns=1;s=Open\"]\nrestrictions = []\n\
+                 [[server.scope]]\nname = \"plain\"\nnodes = [\"ns=1;s=Plain\"]\n\
+                 [[server.scope]]\nname = \"secret\"\nnodes = [\"ns=1;s=Secret\"]\n{line}\n"
+            )
+        };
+        let config = SpaceConfig { application_uri: "urn:m".into(), namespaces: Vec::new() };
+        let mut space = Space::new(config).unwrap();
+        let nodes = ["Open", "Plain", "Secret"]
+            .map(|name| space.add_folder(ns0::OBJECTS, Some(NodeId::new(1, name)), name, ScopeIndex::NOWHERE).unwrap());
+        let signing = Restrictions::SIGNING.bits();
+        let both = (Restrictions::ENCRYPTION | Restrictions::BROWSE).bits();
+        for (line, secret) in [("restrictions = [\"encryption\", \"browse\"]", both), ("", signing)] {
+            let plant = pdp::plant::Plant::parse(&text(line)).unwrap();
+            apply(&mut space, plant.server("m").unwrap().1).unwrap();
+            let told = nodes.map(|node| space.attribute(node, AttributeId::AccessRestrictions).unwrap());
+            assert_eq!(told, [0, signing, secret].map(Variant::UInt16), "{line}");
+        }
+    }
+}
