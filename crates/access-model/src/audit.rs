@@ -46,6 +46,8 @@ pub enum AuditKind {
     PolicyChanged,
     /// The configuration changed.
     ConfigurationChanged,
+    /// The account of a person or an application was made, changed, closed or removed.
+    AccountChanged,
     /// The workflow moved to another step.
     StepChanged,
     /// Break-glass rights were taken.
@@ -83,6 +85,7 @@ impl AuditKind {
             Self::Decision => "decision",
             Self::PolicyChanged => "policy_changed",
             Self::ConfigurationChanged => "configuration_changed",
+            Self::AccountChanged => "account_changed",
             Self::StepChanged => "step_changed",
             Self::BreakGlass => "break_glass",
             Self::FailMode => "fail_mode",

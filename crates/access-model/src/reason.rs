@@ -53,6 +53,11 @@ reasons! {
     PolicyNoPermit = "policy_no_permit",
     /// A policy forbids.
     PolicyForbids = "policy_forbids",
+    /// Plant, policies or workflow cannot be read, are broken, or have no place for the present step; the old ones stay
+    /// in force.
+    PolicyBroken = "policy_broken",
+    /// The workflow has no such transition, or none that is enabled where it stands.
+    StepNotEnabled = "step_not_enabled",
     /// The token is longer than allowed.
     TokenTooLarge = "token_too_large",
     /// The token cannot be parsed.
