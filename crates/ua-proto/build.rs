@@ -34,7 +34,7 @@ const HIDDEN: [u32; 24] = [
     14415, 12885, 15004, 17634, 24226, 32637, 32754,
 ];
 /// Nodes that the code of this crate names: constant and id.
-const KNOWN: [(&str, u32); 30] = [
+const KNOWN: [(&str, u32); 34] = [
     ("REFERENCES_TYPE", 31),
     ("HIERARCHICAL_REFERENCES", 33),
     ("ORGANIZES", 35),
@@ -43,6 +43,10 @@ const KNOWN: [(&str, u32); 30] = [
     ("HAS_PROPERTY", 46),
     ("HAS_COMPONENT", 47),
     ("HAS_ORDERED_COMPONENT", 49),
+    ("HAS_EVENT_SOURCE", 36),
+    ("HAS_NOTIFIER", 48),
+    ("BASE_EVENT_TYPE", 2041),
+    ("EVENT_QUEUE_OVERFLOW_EVENT_TYPE", 3035),
     ("BASE_DATA_TYPE", 24),
     ("STRUCTURE", 22),
     ("ENUMERATION", 29),

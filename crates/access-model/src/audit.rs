@@ -16,6 +16,8 @@ pub enum AuditKind {
     SessionActivated,
     /// A session ended.
     SessionClosed,
+    /// A client took requests back that waited.
+    Cancelled,
     /// A value or attribute was written, or the write denied.
     Write,
     /// A method was called, or the call denied.
@@ -70,6 +72,7 @@ impl AuditKind {
             Self::SessionCreated => "session_created",
             Self::SessionActivated => "session_activated",
             Self::SessionClosed => "session_closed",
+            Self::Cancelled => "cancelled",
             Self::Write => "write",
             Self::Call => "call",
             Self::Read => "read",

@@ -7,8 +7,8 @@ use std::fmt;
 pub struct ScopeIndex(pub u32);
 
 impl ScopeIndex {
-    /// The scope at position 0 of every map, called `public`: what every activated session may browse and read
-    /// (types, the Server object). Never writable or callable through a grant.
+    /// The scope at position 0 of every map, called `public`: what every activated session may browse, read and
+    /// receive events of (types, the Server object). Never writable or callable through a grant.
     pub const PUBLIC: Self = Self(0);
     /// In no scope: no grant reaches it, so it stays hidden from everyone.
     pub const NOWHERE: Self = Self(u32::MAX);

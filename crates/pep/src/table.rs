@@ -9,10 +9,11 @@ use token::{RightsClaim, ScopeSet};
 use crate::{Change, DangerWithout};
 
 /// What any live grant holds on `public`, whatever its token says.
-const PUBLIC: Rights = match Rights::from_bits(Rights::BROWSE.bits() | Rights::READ.bits()) {
-    Some(rights) => rights,
-    None => Rights::NONE,
-};
+const PUBLIC: Rights =
+    match Rights::from_bits(Rights::BROWSE.bits() | Rights::READ.bits() | Rights::RECEIVE_EVENTS.bits()) {
+        Some(rights) => rights,
+        None => Rights::NONE,
+    };
 
 /// The rights of one grant on every scope of the map. Shared by all grants with equal rights.
 #[derive(Debug, PartialEq, Eq)]
@@ -139,9 +140,9 @@ mod tests {
     }
 
     #[test]
-    fn public_is_browse_and_read_whatever_the_token_says() {
+    fn public_is_browse_read_and_receive_events_whatever_the_token_says() {
         for table in [table(Rights::ALL, &[0, 1]), table(READ, &[])] {
-            assert_eq!(table.rights(ScopeIndex::PUBLIC), Rights::BROWSE | READ);
+            assert_eq!(table.rights(ScopeIndex::PUBLIC), Rights::BROWSE | READ | Rights::RECEIVE_EVENTS);
         }
     }
 

@@ -16,6 +16,7 @@ mod body;
 pub mod channel;
 pub mod client;
 pub mod crypto;
+pub mod event;
 mod job;
 pub mod pki;
 #[cfg(test)]

@@ -140,6 +140,19 @@ impl ChannelSecurity {
     }
 }
 
+/// What a client asked for when it opened or renewed its channel last, for the audit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ChannelAsked {
+    /// A renewal, not an issue.
+    pub renewal: bool,
+    /// The policy.
+    pub policy: SecurityPolicyId,
+    /// The mode, once the request could be read.
+    pub mode: Option<MessageSecurityMode>,
+    /// The lifetime in milliseconds, once the request could be read.
+    pub lifetime_ms: u32,
+}
+
 /// Something for the audit.
 #[derive(Clone, Debug)]
 pub struct ChannelAudit {

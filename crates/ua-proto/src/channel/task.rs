@@ -49,6 +49,8 @@ pub(super) struct Opened {
     pub(super) keys: ChannelKeys,
     pub(super) token_id: u32,
     pub(super) lifetime: Duration,
+    /// What was asked for, in milliseconds.
+    pub(super) asked_ms: u32,
     pub(super) sequence: u32,
     pub(super) reply_sequence: u32,
     pub(super) reply: Vec<u8>,
@@ -122,6 +124,7 @@ impl OpenTask {
             keys,
             token_id: self.token_id,
             lifetime,
+            asked_ms: request.lifetime_ms,
             sequence: sequence.number,
             reply_sequence: self.reply_sequence,
             reply,

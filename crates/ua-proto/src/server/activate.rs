@@ -3,7 +3,10 @@
 //! activation leaves the session as it was.
 
 use access_model::{AuditKind, AuditRecord, Now, Outcome, Reason, Refusal};
-use opcua_types::{ActivateSessionRequest, ActivateSessionResponse, ByteString, MessageSecurityMode, StatusCode};
+use opcua_types::{
+    ActivateSessionRequest, ActivateSessionResponse, ByteString, ExtensionObject, MessageSecurityMode, NodeId,
+    StatusCode,
+};
 use pep::{Admission, ChannelBinding, GrantId, Identity};
 
 use super::audit::{detail, event};
@@ -12,6 +15,7 @@ use super::config::EndpointSecurity;
 use super::create::protected;
 use super::dispatch::Request;
 use super::identity::{Presented, TurnedAway};
+use super::occasion::{Activating, Told, without_secret};
 use super::parked::{Parked, What};
 use super::proof::{Proven, Work};
 use super::services::attributes::role_node;
@@ -27,6 +31,15 @@ pub(crate) struct Activation {
     presented: Presented,
     /// The session comes from another channel.
     moved: bool,
+    /// What clients that listen are told: the identity without its secret, and what the client calls its request.
+    shown: Shown,
+}
+
+/// The identity without its secret and the ClientAuditEntryId; empty while nobody listens.
+#[derive(Clone, Default)]
+struct Shown {
+    token: ExtensionObject,
+    entry: String,
 }
 
 impl Server {
@@ -36,11 +49,13 @@ impl Server {
             return Err(self.unknown_token(request.conn, AuditKind::SessionActivated, now));
         };
         let key = session.core.key;
+        let shown = self.shown(&asked);
         let begun = self.begin_activation(key, request.conn, asked, now);
-        let (activation, work) = match begun {
+        let (mut activation, work) = match begun {
             Ok(begun) => begun,
-            Err(away) => return Err(self.activation_refused(key, request.conn, &away, now)),
+            Err(away) => return Err(self.activation_refused(key, request.conn, &shown, &away, now)),
         };
+        activation.shown = shown;
         let parked = Parked {
             conn: request.conn,
             request_id: request.request_id,
@@ -65,6 +80,13 @@ impl Server {
             None => self.proven(id, Ok(None), now),
         }
         Ok(())
+    }
+
+    fn shown(&self, asked: &ActivateSessionRequest) -> Shown {
+        if !self.audit.heard() {
+            return Shown::default();
+        }
+        Shown { token: without_secret(&asked.user_identity_token), entry: self.audit.entry().to_owned() }
     }
 
     /// Everything that can be said before any cryptography.
@@ -99,7 +121,7 @@ impl Server {
             return Err(foreign("an anonymous session cannot move to a channel that is not encrypted"));
         }
         let work = Work::new(identities, &binding, own, core.nonce, asked.client_signature, &presented, policy, now)?;
-        Ok((Activation { conn, binding, presented, moved }, work))
+        Ok((Activation { conn, binding, presented, moved, shown: Shown::default() }, work))
     }
 
     /// The job is done: signatures are right and the secret is open, or not.
@@ -246,11 +268,11 @@ impl Server {
         let token_id = facts.and_then(|facts| facts.id.clone());
         if let Err(away) = self.check_same_user(parked.session, activation.moved, &login) {
             self.release_unless_held(parked.session, grant);
-            let status = self.activation_refused(parked.session, parked.conn, &away, now);
+            let status = self.activation_refused(parked.session, parked.conn, &activation.shown, &away, now);
             return self.fault(parked.conn, parked.request_id, parked.handle, status, now);
         }
         let first = self.take_login(&parked, activation, login, now);
-        self.record_activated(parked.session, first, proof, token_id.as_deref(), now);
+        self.record_activated(parked.session, first, proof, (token_id.as_deref(), &activation.shown), now);
         self.respond_activated(&parked, now);
         self.recheck_session(parked.session, now);
         self.after(parked.conn, now);
@@ -325,7 +347,14 @@ impl Server {
         self.after(old, now);
     }
 
-    fn record_activated(&mut self, key: SessionKey, first: bool, proof: Proof, token: Option<&str>, now: Now) {
+    fn record_activated(
+        &mut self,
+        key: SessionKey,
+        first: bool,
+        proof: Proof,
+        (token, shown): (Option<&str>, &Shown),
+        now: Now,
+    ) {
         let Some(core) = self.sessions.get(key).map(|session| &session.core) else { return };
         let kind = if first || proof != Proof::Token { AuditKind::SessionActivated } else { AuditKind::TokenRefreshed };
         let how = match proof {
@@ -340,7 +369,16 @@ impl Server {
             epoch: core.login.as_ref().and_then(|login| login.epoch),
             ..event(now, kind, &core.actor, core.id.to_string(), Outcome::Allowed)
         };
-        self.audit.record(record);
+        let roles = || core.login.iter().flat_map(|login| &login.roles).map(|role| NodeId::new(0, *role)).collect();
+        let told = || Activating {
+            session: Some(core.id.clone()),
+            channel: self.connections.get(&core.conn).map_or(0, |c| c.channel.channel_id()),
+            token: shown.token.clone(),
+            roles: roles(),
+            status: None,
+            entry: shown.entry.clone(),
+        };
+        self.audit.tell(record, || Told::Activated(Box::new(told())));
     }
 
     fn respond_activated(&mut self, parked: &Parked, now: Now) {
@@ -359,13 +397,24 @@ impl Server {
     /// An activation that was under way fails.
     pub(super) fn fail_activation(&mut self, id: u64, away: &TurnedAway, now: Now) {
         let Some(parked) = self.unpark(id) else { return };
-        let status = self.activation_refused(parked.session, parked.conn, away, now);
+        let shown = match parked.what {
+            What::Activate(activation) => activation.shown,
+            _ => Shown::default(),
+        };
+        let status = self.activation_refused(parked.session, parked.conn, &shown, away, now);
         self.fault(parked.conn, parked.request_id, parked.handle, status, now);
         self.after(parked.conn, now);
     }
 
     /// Records a refused activation and says what the peer hears.
-    fn activation_refused(&mut self, key: SessionKey, conn: ConnId, away: &TurnedAway, now: Now) -> StatusCode {
+    fn activation_refused(
+        &mut self,
+        key: SessionKey,
+        conn: ConnId,
+        shown: &Shown,
+        away: &TurnedAway,
+        now: Now,
+    ) -> StatusCode {
         let mut actor = self.channel_actor(conn);
         let object = self.sessions.get(key).map(|session| session.core.id.to_string()).unwrap_or_default();
         actor.session = Some(object.clone());
@@ -374,7 +423,16 @@ impl Server {
             detail: detail(away.refusal.detail.as_str()),
             ..event(now, AuditKind::SessionActivated, &actor, object, Outcome::Denied(reason))
         };
-        self.count_denial(Some(key), AuditKind::SessionActivated, reason, now, record);
+        let told = Activating {
+            session: self.sessions.get(key).map(|session| session.core.id.clone()),
+            channel: self.connections.get(&conn).map_or(0, |c| c.channel.channel_id()),
+            token: shown.token.clone(),
+            roles: Vec::new(),
+            status: Some(away.status),
+            entry: shown.entry.clone(),
+        };
+        let told = || Told::Activated(Box::new(told));
+        self.count_denial(Some(key), AuditKind::SessionActivated, reason, now, record, told);
         away.status
     }
 }

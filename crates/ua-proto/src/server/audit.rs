@@ -7,9 +7,10 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
-use access_model::{Actor, AuditKind, AuditRecord, Epoch, Mono, Now, Outcome, Reason, ScopeIndex};
+use access_model::{Actor, AuditKind, AuditRecord, Epoch, Mono, Now, Outcome, Reason, ScopeIndex, ScopeMap};
 
 use super::config::AuditConfig;
+use super::occasion::{Occasion, Told};
 use super::timers::SessionKey;
 
 /// The window over which counts are taken.
@@ -17,6 +18,12 @@ const WINDOW: Duration = Duration::from_secs(1);
 
 /// The longest detail of a record, in bytes.
 const MAX_DETAIL: usize = 1_024;
+
+/// The longest ClientAuditEntryId that is told, in bytes.
+const MAX_ENTRY: usize = 256;
+
+/// Most records that wait for their acknowledgement to be told.
+const MAX_UNKEPT: usize = 10_000;
 
 /// Up to this many scopes of one kind have a record each.
 const MAX_SINGLE: usize = 8;
@@ -129,7 +136,7 @@ type DenialKey = (Option<SessionKey>, &'static str, ScopeIndex, Reason);
 #[derive(Debug, Default)]
 struct DenialCount {
     recorded: u32,
-    held: Option<AuditRecord>,
+    held: Option<(AuditRecord, Told)>,
 }
 
 /// Collects records until the shell takes them.
@@ -142,6 +149,16 @@ pub(crate) struct AuditLog {
     denials: BTreeMap<DenialKey, DenialCount>,
     window_end: Option<Mono>,
     available: bool,
+    /// Who may receive events of this scope may receive audit events.
+    scope: ScopeIndex,
+    /// Somebody listens to audit events.
+    heard: bool,
+    /// ClientAuditEntryId of the request that is being served.
+    entry: String,
+    /// Records to be told of.
+    occasions: VecDeque<Occasion>,
+    /// Those whose record is not acknowledged yet: what a ledger did not keep is not told as done.
+    unkept: VecDeque<(AuditId, Occasion)>,
 }
 
 impl AuditLog {
@@ -154,7 +171,89 @@ impl AuditLog {
             denials: BTreeMap::new(),
             window_end: None,
             available: true,
+            scope: ScopeIndex::NOWHERE,
+            heard: false,
+            entry: String::new(),
+            occasions: VecDeque::new(),
+            unkept: VecDeque::new(),
         }
+    }
+
+    /// Looks the scope of audit events up in a map of scopes. The scope `public` is nobody's to set aside.
+    pub(crate) fn find_scope(&mut self, map: &ScopeMap) {
+        let found = self.config.events.as_deref().and_then(|name| map.position(name));
+        self.scope = found.filter(|scope| *scope != ScopeIndex::PUBLIC).unwrap_or(ScopeIndex::NOWHERE);
+    }
+
+    /// The scope of audit events.
+    pub(crate) fn scope(&self) -> ScopeIndex {
+        self.scope
+    }
+
+    /// Whether somebody listens to audit events. While nobody does, nothing is made for them.
+    pub(crate) fn set_heard(&mut self, heard: bool) {
+        self.heard = heard;
+        if !heard {
+            self.unkept.clear();
+            self.occasions.clear();
+            self.entry.clear();
+        }
+    }
+
+    pub(crate) fn heard(&self) -> bool {
+        self.heard
+    }
+
+    /// What the client calls the request that is served now; empty when it is done.
+    #[inline]
+    pub(crate) fn set_entry(&mut self, entry: &str) {
+        if self.heard {
+            self.entry.clear();
+            let mut end = entry.len().min(MAX_ENTRY);
+            while !entry.is_char_boundary(end) {
+                end -= 1;
+            }
+            self.entry.push_str(entry.get(..end).unwrap_or_default());
+        }
+    }
+
+    pub(crate) fn entry(&self) -> &str {
+        &self.entry
+    }
+
+    /// The next record to be told of.
+    pub(crate) fn poll_occasion(&mut self) -> Option<Occasion> {
+        self.occasions.pop_front()
+    }
+
+    /// The records up to this one are kept, or are not.
+    pub(crate) fn settle(&mut self, id: AuditId, told: bool) {
+        while self.unkept.front().is_some_and(|(waiting, _)| *waiting <= id) {
+            let occasion = self.unkept.pop_front().map(|(_, occasion)| occasion);
+            self.occasions.extend(occasion.filter(|_| told));
+        }
+    }
+
+    /// The one place where records go in, and what is told of them.
+    fn push(&mut self, id: Option<AuditId>, record: AuditRecord, told: Told) {
+        if self.heard && !matches!(told, Told::Nothing) {
+            let occasion = Occasion { record: record.clone(), told, entry: self.entry.clone() };
+            match id {
+                None => self.occasions.push_back(occasion),
+                Some(id) => {
+                    if self.unkept.len() >= MAX_UNKEPT {
+                        self.unkept.pop_front();
+                    }
+                    self.unkept.push_back((id, occasion));
+                }
+            }
+        }
+        self.queue.push_back((id, record));
+    }
+
+    /// Evaluates what would be told only if somebody listens.
+    fn lazily(&self, told: impl FnOnce() -> Told) -> Told {
+        if self.heard { told() } else { Told::Nothing }
     }
 
     pub(crate) fn config(&self) -> &AuditConfig {
@@ -175,16 +274,32 @@ impl AuditLog {
         self.queue.pop_front()
     }
 
+    /// A record that no audit event belongs to.
     pub(crate) fn record(&mut self, record: AuditRecord) {
-        self.queue.push_back((None, record));
+        self.push(None, record, Told::Nothing);
     }
 
-    /// Records with an acknowledgement.
-    pub(crate) fn record_acknowledged(&mut self, record: AuditRecord) -> AuditId {
+    /// A record that clients are told of.
+    pub(crate) fn tell(&mut self, record: AuditRecord, told: impl FnOnce() -> Told) {
+        let told = self.lazily(told);
+        self.push(None, record, told);
+    }
+
+    /// Records of one request, of which the last asks for an acknowledgement, for the ledger keeps them in order. They are
+    /// told when it came.
+    pub(crate) fn tell_acknowledged(&mut self, records: Vec<(AuditRecord, Told)>) -> Option<AuditId> {
+        let last = records.len().checked_sub(1)?;
         self.next += 1;
         let id = AuditId(self.next);
-        self.queue.push_back((Some(id), record));
-        id
+        for (at, (record, told)) in records.into_iter().enumerate() {
+            self.push(Some(id), record, told);
+            if at < last
+                && let Some((waits, _)) = self.queue.back_mut()
+            {
+                *waits = None;
+            }
+        }
+        Some(id)
     }
 
     /// When the running window ends, if there is anything to sum up.
@@ -203,7 +318,13 @@ impl AuditLog {
     }
 
     /// Records a denial, or counts it when there were many like it in this second. `record` is made only when needed.
-    pub(crate) fn denied(&mut self, denied: &Denied, now: Now, record: impl FnOnce() -> AuditRecord) {
+    pub(crate) fn denied(
+        &mut self,
+        denied: &Denied,
+        now: Now,
+        record: impl FnOnce() -> AuditRecord,
+        told: impl FnOnce() -> Told,
+    ) {
         self.open_window(now);
         let mut key = (denied.session, denied.kind.name(), denied.scope, denied.reason);
         if !self.denials.contains_key(&key) && self.denials.len() >= self.config.max_denial_kinds {
@@ -212,12 +333,11 @@ impl AuditLog {
         let count = self.denials.entry(key).or_default();
         if count.recorded < self.config.denials_per_second {
             count.recorded += 1;
-            self.queue.push_back((None, record()));
-            return;
+            return self.tell(record(), told);
         }
         match &mut count.held {
-            Some(held) => held.count += 1,
-            None => count.held = Some(record()),
+            Some((held, _)) => held.count += 1,
+            None => count.held = Some((record(), if self.heard { told() } else { Told::Nothing })),
         }
     }
 
@@ -225,7 +345,9 @@ impl AuditLog {
     pub(crate) fn end_window(&mut self) -> BTreeSet<SessionKey> {
         self.window_end = None;
         for (_, count) in std::mem::take(&mut self.denials) {
-            self.queue.extend(count.held.map(|held| (None, held)));
+            if let Some((held, told)) = count.held {
+                self.push(None, held, told);
+            }
         }
         std::mem::take(&mut self.dirty)
     }
@@ -336,9 +458,9 @@ mod tests {
     fn deny(log: &mut AuditLog, scope: u32) {
         let denied =
             Denied { session: None, kind: AuditKind::Write, scope: ScopeIndex(scope), reason: Reason::RightMissing };
-        log.denied(&denied, at(0), || {
-            event(at(0), AuditKind::Write, &Actor::default(), format!("{scope}"), Outcome::Denied(Reason::RightMissing))
-        });
+        let outcome = Outcome::Denied(Reason::RightMissing);
+        let record = || event(at(0), AuditKind::Write, &Actor::default(), format!("{scope}"), outcome);
+        log.denied(&denied, at(0), record, || Told::of_request(AuditKind::Write));
     }
 
     fn drain(log: &mut AuditLog) -> Vec<(String, u64)> {

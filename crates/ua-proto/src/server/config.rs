@@ -247,11 +247,20 @@ pub struct AuditConfig {
     pub denials_per_second: u32,
     /// Most different denials told apart within a second; further ones share a record.
     pub max_denial_kinds: usize,
+    /// Who holds ReceiveEvents on the scope of this name may receive audit events, of nodes whose events it may receive.
+    /// While the map has no such scope, or none is named, nobody may.
+    pub events: Option<String>,
 }
 
 impl Default for AuditConfig {
     fn default() -> Self {
-        Self { acknowledge: true, unavailable: AuditFailMode::Closed, denials_per_second: 5, max_denial_kinds: 1_024 }
+        Self {
+            acknowledge: true,
+            unavailable: AuditFailMode::Closed,
+            denials_per_second: 5,
+            max_denial_kinds: 1_024,
+            events: None,
+        }
     }
 }
 

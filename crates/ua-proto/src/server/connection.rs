@@ -5,6 +5,7 @@ use opcua_types::{ObjectId, StatusCode};
 
 use super::audit::{Denied, detail, event};
 use super::codec::write_header;
+use super::occasion::{Opening, Told};
 use super::timers::{SessionKey, Timer};
 use super::{ConnId, Output, Server};
 use crate::channel::{ChannelAudit, ChannelEvent, EncodeError, SendError, ServerChannel};
@@ -168,7 +169,8 @@ impl Server {
         let reason = Reason::PeerNotReading;
         let kind = AuditKind::ChannelClosed;
         let record = AuditRecord { detail: why, ..event(now, kind, &actor, String::new(), Outcome::Denied(reason)) };
-        self.count_denial(key, kind, reason, now, record);
+        let channel = self.connections.get(&conn).map_or(0, |connection| connection.channel.channel_id());
+        self.count_denial(key, kind, reason, now, record, || Told::ChannelClosed { channel, certificate: None });
         if let Some(connection) = self.connections.get_mut(&conn) {
             connection.channel.outgoing().clear();
             connection.channel.fail(StatusCode::BadTcpNotEnoughResources, "");
@@ -178,14 +180,15 @@ impl Server {
 
     /// The peer is gone without a word.
     pub(super) fn disconnected(&mut self, conn: ConnId, now: Now) {
-        let open = self.connections.get(&conn).is_some_and(|connection| connection.channel.security().is_some());
-        if open {
+        let channel = self.connections.get(&conn).map(|connection| &connection.channel);
+        if let Some(channel) = channel.filter(|channel| channel.security().is_some()) {
+            let closed = Told::ChannelClosed { channel: channel.channel_id(), certificate: None };
             let actor = self.channel_actor(conn);
             let record = AuditRecord {
                 detail: "the connection ended without a word".into(),
                 ..event(now, AuditKind::ChannelClosed, &actor, String::new(), Outcome::Allowed)
             };
-            self.audit.record(record);
+            self.audit.tell(record, || closed);
         }
         self.forget_connection(conn, now);
     }
@@ -308,6 +311,7 @@ impl Server {
 
     fn channel_audit(&mut self, conn: ConnId, audit: ChannelAudit, now: Now) {
         let actor = self.channel_actor(conn);
+        let told = if self.audit.heard() { self.channel_told(conn, &audit) } else { Told::Nothing };
         let rejected = audit.rejected.map(|certificate| Output::Rejected { certificate });
         self.outputs.extend(rejected);
         let outcome = audit.reason.map_or(Outcome::Allowed, Outcome::Denied);
@@ -316,9 +320,30 @@ impl Server {
             ..event(now, audit.kind, &actor, String::new(), outcome)
         };
         match audit.reason {
-            Some(reason) => self.count_denial(None, audit.kind, reason, now, record),
-            None => self.audit.record(record),
+            Some(reason) => self.count_denial(None, audit.kind, reason, now, record, || told),
+            None => self.audit.tell(record, || told),
         }
+    }
+
+    fn channel_told(&self, conn: ConnId, audit: &ChannelAudit) -> Told {
+        let Some(channel) = self.connections.get(&conn).map(|connection| &connection.channel) else {
+            return Told::Nothing;
+        };
+        let peer = channel.security().and_then(|security| security.peer.as_ref());
+        let certificate = audit.rejected.clone().or_else(|| peer.map(|peer| peer.der().to_vec()));
+        if audit.kind != AuditKind::ChannelOpened {
+            return Told::ChannelClosed { channel: channel.channel_id(), certificate };
+        }
+        let asked = channel.asked();
+        Told::Opened(Box::new(Opening {
+            channel: channel.channel_id(),
+            certificate,
+            renewal: asked.is_some_and(|asked| asked.renewal),
+            policy: asked.map(|asked| asked.policy.uri().to_owned()).unwrap_or_default(),
+            mode: asked.and_then(|asked| asked.mode),
+            lifetime_ms: asked.map_or(0, |asked| asked.lifetime_ms),
+            status: Some(audit.status),
+        }))
     }
 
     /// Who is at the other end, as far as the channel proves it.
@@ -341,8 +366,9 @@ impl Server {
         reason: Reason,
         now: Now,
         record: AuditRecord,
+        told: impl FnOnce() -> Told,
     ) {
         let denied = Denied { session, kind, scope: access_model::ScopeIndex::NOWHERE, reason };
-        self.audit.denied(&denied, now, || record);
+        self.audit.denied(&denied, now, || record, told);
     }
 }

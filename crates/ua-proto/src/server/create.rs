@@ -13,6 +13,7 @@ use super::audit::{detail, event};
 use super::codec::{response_header, write_message};
 use super::dispatch::Request;
 use super::endpoints::descriptions;
+use super::occasion::{Creation, Ending, Told};
 use super::parked::{Parked, What};
 use super::session::{Binding, NONCE, NewSession};
 use super::timers::{SessionKey, Timer};
@@ -38,7 +39,17 @@ impl Server {
                 detail: detail(text),
                 ..event(now, AuditKind::SessionCreated, &actor, String::new(), Outcome::Denied(reason))
             };
-            self.count_denial(None, AuditKind::SessionCreated, reason, now, record);
+            let told = || {
+                Told::Created(Box::new(Creation {
+                    channel: self.connections.get(&request.conn).map_or(0, |c| c.channel.channel_id()),
+                    certificate: Some(asked.client_certificate.as_ref().to_vec()),
+                    status: Some(status),
+                    claimed_uri: asked.client_description.application_uri.to_string(),
+                    ..Creation::default()
+                }))
+            };
+            let told = if self.audit.heard() { told() } else { Told::Nothing };
+            self.count_denial(None, AuditKind::SessionCreated, reason, now, record, || told);
             return Err(status);
         }
         self.make_room(request.conn, now)?;
@@ -157,7 +168,15 @@ impl Server {
             detail: detail(text),
             ..event(now, AuditKind::SessionCreated, &core.actor, object, Outcome::Allowed)
         };
-        self.audit.record(record);
+        let creation = || Creation {
+            session: Some(core.id.clone()),
+            channel: self.connections.get(&core.conn).map_or(0, |c| c.channel.channel_id()),
+            certificate: core.binding.peer.as_ref().map(|peer| peer.der().to_vec()),
+            timeout_ms: core.timeout.as_secs_f64() * 1_000.0,
+            foreign_url: (!known).then(|| url.to_owned()),
+            ..Creation::default()
+        };
+        self.audit.tell(record, || Told::Created(Box::new(creation())));
     }
 
     /// The signature is made, or none is needed.
@@ -202,7 +221,7 @@ impl Server {
         }
         // Subscriptions cannot be transferred here, so they end with the session whatever the flag says.
         let _ = asked.delete_subscriptions;
-        self.end_session(key, StatusCode::BadSessionClosed, "its client closed it", now);
+        self.end_session_as(Ending::Closed, key, StatusCode::BadSessionClosed, "its client closed it", now);
         self.respond(request.conn, request.request_id, request.header.handle, now, |server, out| {
             let response =
                 CloseSessionResponse { response_header: response_header(now, asked.request_header.request_handle) };
@@ -214,6 +233,11 @@ impl Server {
     /// Ends a session: its parked requests and waiting Publish requests are answered with `status`, its subscriptions
     /// are deleted, its grant is released.
     pub(super) fn end_session(&mut self, key: SessionKey, status: StatusCode, why: &str, now: Now) {
+        self.end_session_as(Ending::Terminated, key, status, why, now);
+    }
+
+    /// The same, told as what it was.
+    pub(super) fn end_session_as(&mut self, how: Ending, key: SessionKey, status: StatusCode, why: &str, now: Now) {
         let Some(session) = self.sessions.get_mut(key) else { return };
         session.subscriptions.close(status);
         self.pump_subscriptions(key, now);
@@ -234,7 +258,7 @@ impl Server {
             detail: why.to_owned(),
             ..event(now, AuditKind::SessionClosed, &core.actor, core.id.to_string(), Outcome::Allowed)
         };
-        self.audit.record(record);
+        self.audit.tell(record, || Told::Ended { session: core.id.clone(), how });
         self.leave_connection(core.conn, core.login.is_some(), now);
         self.after(core.conn, now);
     }

@@ -9,6 +9,7 @@ use pep::{Gate, GrantId, Permit, Verdict};
 use super::audit::{AuditLog, Counted, Denied, event};
 use super::codec::Codec;
 use super::config::ServerConfig;
+use super::occasion::Told;
 use super::session::SessionCore;
 use crate::space::{NodeRef, Space};
 
@@ -49,8 +50,12 @@ impl<'a> Sight<'a> {
 
     /// What of it the channel is good enough for.
     pub(crate) fn rights(&self, node: NodeRef) -> Rights {
-        let granted = self.granted(node);
-        let scope = self.space.scope(node);
+        self.rights_in(self.space.scope(node))
+    }
+
+    /// The same for every node of a scope.
+    pub(crate) fn rights_in(&self, scope: ScopeIndex) -> Rights {
+        let granted = self.gate.rights(self.grant, scope, self.now);
         match (self.too_weak(scope, false), self.too_weak(scope, true)) {
             (false, _) => granted,
             (true, false) => granted & Rights::BROWSE,
@@ -147,7 +152,19 @@ impl Desk<'_> {
     /// Records a denial. Hidden nodes answer as if they were not there.
     #[cold]
     pub(crate) fn denied(&mut self, denial: &Denial, node: NodeRef, kind: AuditKind) -> StatusCode {
-        self.record_denial(kind, denial.reason, denial.scope, node, &denial.to_string());
+        self.denied_and_told(denial, node, kind, || Told::Nothing)
+    }
+
+    /// The same for what clients are told of.
+    #[cold]
+    pub(crate) fn denied_and_told(
+        &mut self,
+        denial: &Denial,
+        node: NodeRef,
+        kind: AuditKind,
+        told: impl FnOnce() -> Told,
+    ) -> StatusCode {
+        self.tell_denial(kind, denial.reason, denial.scope, node, &denial.to_string(), told);
         match denial.reason {
             _ if denial.hides() => StatusCode::BadNodeIdUnknown,
             Reason::ChannelTooWeak => StatusCode::BadSecurityModeInsufficient,
@@ -155,18 +172,19 @@ impl Desk<'_> {
         }
     }
 
-    /// Records that something was turned away at `node`.
-    pub(crate) fn record_denial(
+    /// Records that something was turned away at `node`, and says what clients are told of it.
+    pub(crate) fn tell_denial(
         &mut self,
         kind: AuditKind,
         reason: Reason,
         scope: ScopeIndex,
         node: NodeRef,
         detail: &str,
+        told: impl FnOnce() -> Told,
     ) {
         let denied = Denied { session: Some(self.session.key), kind, scope, reason };
         let (space, session, now) = (&*self.space, &*self.session, self.now);
-        self.audit.denied(&denied, now, || {
+        let record = || {
             let object = space.id(node).to_string();
             let record = event(now, kind, &session.actor, object, Outcome::Denied(reason));
             AuditRecord {
@@ -174,7 +192,8 @@ impl Desk<'_> {
                 epoch: session.login.as_ref().and_then(|login| login.epoch),
                 ..record
             }
-        });
+        };
+        self.audit.denied(&denied, now, record, told);
     }
 
     /// Whether the session's channel is too weak for all but browsing this node.

@@ -2,10 +2,11 @@
 //! Bad_ServiceUnsupported.
 
 use access_model::{AuditKind, AuditRecord, Now, Outcome, Reason};
-use opcua_types::{ObjectId, StatusCode};
+use opcua_types::{NodeId, ObjectId, StatusCode};
 use pep::Standing;
 
 use super::audit::event;
+use super::occasion::{Activating, Ending, Told};
 use super::reader::{Header, Reader, type_id};
 use super::services::{browse, discovery, read, register, translate};
 use super::timers::SessionKey;
@@ -138,9 +139,11 @@ impl Server {
             Err(malformed) => return self.fault(conn, request_id, 0, malformed.status(), now),
         };
         let request = Request { conn, request_id, header, whole, rest };
+        self.audit.set_entry(header.audit_entry);
         if let Err(status) = self.serve(service(id), &request, now) {
             self.fault(conn, request_id, header.handle, status, now);
         }
+        self.audit.set_entry("");
     }
 
     #[inline]
@@ -234,7 +237,7 @@ impl Server {
             Standing::Gone => Reason::NoGrant,
         };
         let record = event(now, service.kind(), &core.actor, String::new(), Outcome::Denied(reason));
-        self.count_denial(Some(key), service.kind(), reason, now, record);
+        self.count_denial(Some(key), service.kind(), reason, now, record, || Told::of_request(service.kind()));
         Err(StatusCode::BadUserAccessDenied)
     }
 
@@ -246,7 +249,7 @@ impl Server {
             detail: "no session has this authentication token".to_owned(),
             ..event(now, kind, &actor, String::new(), Outcome::Denied(Reason::NoGrant))
         };
-        self.count_denial(None, kind, Reason::NoGrant, now, record);
+        self.count_denial(None, kind, Reason::NoGrant, now, record, || told_of_service(kind, None));
         StatusCode::BadSessionIdInvalid
     }
 
@@ -261,8 +264,18 @@ impl Server {
             detail: "the session belongs to another channel".to_owned(),
             ..event(now, kind, &actor, object, Outcome::Denied(Reason::SessionChannel))
         };
-        self.count_denial(Some(key), kind, Reason::SessionChannel, now, record);
+        let session = self.sessions.get(key).map(|session| session.core.id.clone());
+        self.count_denial(Some(key), kind, Reason::SessionChannel, now, record, || told_of_service(kind, session));
         StatusCode::BadSecureChannelIdInvalid
+    }
+}
+
+/// What is told of a request that was not let in.
+fn told_of_service(kind: AuditKind, session: Option<NodeId>) -> Told {
+    match kind {
+        AuditKind::SessionActivated => Told::Activated(Box::new(Activating { session, ..Activating::default() })),
+        AuditKind::SessionClosed => Told::Ended { session: session.unwrap_or_else(NodeId::null), how: Ending::Closed },
+        other => Told::of_request(other),
     }
 }
 

@@ -5,6 +5,7 @@ use opcua_types::StatusCode;
 use pep::{Change, FailState, GateEvent, GrantId};
 
 use super::audit::{detail, event};
+use super::occasion::Told;
 use super::timers::SessionKey;
 use super::{Output, Server};
 
@@ -135,7 +136,7 @@ impl Server {
                     Outcome::Denied(refusal.reason),
                 )
             };
-            self.count_denial(None, AuditKind::Contact, refusal.reason, now, record);
+            self.count_denial(None, AuditKind::Contact, refusal.reason, now, record, || Told::Nothing);
         }
     }
 }

@@ -9,6 +9,7 @@ use zeroize::Zeroizing;
 
 use super::audit::{AuditId, Audited};
 use crate::crypto::SecurityPolicyId;
+use crate::event::NewEvent;
 use crate::space::NodeRef;
 use crate::{Job, JobId, JobOutcome};
 
@@ -112,6 +113,9 @@ pub enum Input<'a> {
         /// To what.
         value: DataValue,
     },
+    /// Something happened that clients may want to hear of. One that is no event (a type that is none, an unknown source)
+    /// changes nothing.
+    Event(NewEvent),
     /// The server ends: every connection is told and closed.
     Shutdown,
 }

@@ -12,24 +12,26 @@
 //! ```
 //!
 //! Every item of every service that touches a node passes the gate in `desk`; nothing else in this module asks it.
-//! Not here: events, history, node management, transfer of subscriptions, session-less calls. Their requests are
+//! Not here: history, node management, transfer of subscriptions, session-less calls. Their requests are
 //! answered with Bad_ServiceUnsupported by the table in `dispatch`.
 
 mod activate;
 mod admission;
 mod audit;
 mod browse_points;
-mod codec;
+pub(crate) mod codec;
 mod config;
 mod connection;
 mod create;
 mod desk;
 mod dispatch;
 mod endpoints;
+mod events;
 mod grants;
 mod identity;
 mod io;
 mod jobs;
+mod occasion;
 mod parked;
 mod proof;
 mod publish;
@@ -65,6 +67,7 @@ use admission::Admission;
 use audit::AuditLog;
 use codec::Codec;
 use connection::Connection;
+use events::EventDesk;
 use jobs::JobDesk;
 use parked::ParkedRequests;
 use session::Sessions;
@@ -89,20 +92,25 @@ pub struct Server {
     timers: Timers,
     watchers: BTreeMap<NodeRef, Vec<timers::SessionKey>>,
     last_subscription: u32,
+    events: EventDesk,
     outputs: VecDeque<Output>,
 }
 
 impl Server {
     /// A server over an address space and a gate.
     #[must_use]
-    pub fn new(config: ServerConfig, mut space: Space, gate: Gate, entropy: Box<dyn Entropy + Send>) -> Self {
+    pub fn new(config: ServerConfig, mut space: Space, gate: Gate, mut entropy: Box<dyn Entropy + Send>) -> Self {
         if let Some(facts) = space.server_facts_mut() {
             facts.limits = config.limits.published();
+            facts.auditing = true;
         }
+        let events = EventDesk::new(&mut *entropy);
+        let mut audit = AuditLog::new(config.audit.clone());
+        audit.find_scope(&gate.config().map);
         Self {
             codec: codec::requests(),
             jobs: JobDesk::new(config.limits.max_jobs, config.limits.max_waiting_jobs),
-            audit: AuditLog::new(config.audit.clone()),
+            audit,
             config,
             space,
             gate,
@@ -117,6 +125,7 @@ impl Server {
             timers: Timers::default(),
             watchers: BTreeMap::new(),
             last_subscription: 0,
+            events,
             outputs: VecDeque::new(),
         }
     }
@@ -141,9 +150,11 @@ impl Server {
             Input::TrustChanged => self.trust_changed(now),
             Input::IdentityChanged => {}
             Input::SetValue { node, value } => self.set_value(node, value, now),
+            Input::Event(event) => self.application_event(event, now),
             Input::Shutdown => self.shutdown(now),
         }
         self.gate_events(now);
+        self.tell_occasions(now);
         self.arm_audit();
     }
 
@@ -154,6 +165,7 @@ impl Server {
         while let Some(timer) = self.timers.pop(now.mono) {
             self.timed_out(timer, now);
         }
+        self.tell_occasions(now);
         self.arm_audit();
     }
 

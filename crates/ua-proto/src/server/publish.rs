@@ -124,8 +124,8 @@ impl Server {
             Service::ModifyMonitoredItems => {
                 let asked: opcua_types::ModifyMonitoredItemsRequest = self.codec.decode(whole)?;
                 some(asked.items_to_modify.as_ref().map_or(0, Vec::len), items)?;
-                self.served(key, now, &mut body, |_, subscriptions| {
-                    let results = Some(subscriptions.modify_items(&asked, now)?);
+                self.served(key, now, &mut body, |desk, subscriptions| {
+                    let results = Some(subscriptions.modify_items(&asked, desk, now)?);
                     Ok(ModifyMonitoredItemsResponse { response_header: header, results, diagnostic_infos: None })
                 })?;
             }
@@ -224,6 +224,8 @@ impl Server {
                 }
             }
         }
+        self.events.listens(key, session.subscriptions.wants_events());
+        self.audit.set_heard(self.events.heard());
         match session.subscriptions.poll_timeout() {
             Some(at) => self.timers.set(Timer::Subscriptions(key), at),
             None => self.timers.clear(Timer::Subscriptions(key)),

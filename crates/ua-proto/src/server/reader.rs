@@ -11,6 +11,8 @@ pub(crate) struct Header<'a> {
     pub(crate) handle: u32,
     /// Milliseconds the client will wait; 0 for no opinion.
     pub(crate) timeout_hint: u32,
+    /// What the client calls the request in its own audit.
+    pub(crate) audit_entry: &'a str,
 }
 
 impl<'a> Header<'a> {
@@ -19,10 +21,10 @@ impl<'a> Header<'a> {
         let _timestamp = reader.i64()?;
         let handle = reader.u32()?;
         let _diagnostics = reader.u32()?;
-        let _audit_entry = reader.string()?;
+        let audit_entry = reader.string()?;
         let timeout_hint = reader.u32()?;
         reader.extension_object()?;
-        Ok(Self { token, handle, timeout_hint })
+        Ok(Self { token, handle, timeout_hint, audit_entry })
     }
 }
 

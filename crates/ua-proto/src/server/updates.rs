@@ -5,6 +5,7 @@ use opcua_types::{DataValue, StatusCode};
 use pep::InvalidGate;
 
 use super::audit::event;
+use super::occasion::Ending;
 use super::session::UaSession;
 use super::timers::{SessionKey, Timer};
 use super::{ConnId, Server};
@@ -102,6 +103,7 @@ impl Server {
         let digest = token::map_digest(&map);
         let another = self.gate.set_map(map, now)?;
         self.config.write_ranges = arrange(&mut self.space);
+        self.audit.find_scope(&self.gate.config().map);
         let record = AuditRecord {
             detail: format!("scope map {digest:?}, {} ranges for writes", self.config.write_ranges.len()),
             ..event(now, AuditKind::PolicyChanged, &Actor::default(), "scopes".to_owned(), Outcome::Allowed)
@@ -109,6 +111,7 @@ impl Server {
         self.audit.record(record);
         self.gate_events(now);
         sessions.into_iter().for_each(|key| self.recheck_session(key, now));
+        self.tell_occasions(now);
         self.arm_audit();
         Ok(another)
     }
@@ -158,7 +161,8 @@ impl Server {
             return;
         }
         let conn = session.core.conn;
-        self.end_session(key, StatusCode::BadSessionClosed, "nothing was heard of its client for too long", now);
+        let why = "nothing was heard of its client for too long";
+        self.end_session_as(Ending::TimedOut, key, StatusCode::BadSessionClosed, why, now);
         self.after(conn, now);
     }
 

@@ -12,11 +12,13 @@ use super::desk::Sight;
 use super::dispatch::Request;
 use super::identity::TurnedAway;
 use super::jobs::TooBusy;
+use super::occasion::Told;
 use super::parked::{Calling, Parked, What};
 use super::proof::Proven;
 use super::services::{call, write};
 use super::timers::{SessionKey, Timer};
 use super::{Answer, Caller, Invocation, InvokeId, Output, Server};
+use crate::space::NodeRef;
 use crate::{Job, JobOutcome};
 
 impl Server {
@@ -133,6 +135,7 @@ impl Server {
             let record = event(now, AuditKind::FailMode, &Default::default(), "audit ledger".to_owned(), outcome);
             self.audit.record(record);
         }
+        self.audit.settle(audit, kept || self.config.audit.unavailable == AuditFailMode::Open);
         let Some(id) = self.parked.recorded(audit) else { return };
         if kept || self.config.audit.unavailable == AuditFailMode::Open {
             self.recorded(id, now);
@@ -179,7 +182,7 @@ impl Server {
                 detail: "the session was given to another user before it was carried out".to_owned(),
                 ..event(now, kind, &core.actor, String::new(), Outcome::Denied(Reason::NoGrant))
             };
-            self.count_denial(Some(key), kind, Reason::NoGrant, now, record);
+            self.count_denial(Some(key), kind, Reason::NoGrant, now, record, || Told::of_request(kind));
             self.unrecorded(id, StatusCode::BadUserAccessDenied, now);
         }
     }
@@ -252,7 +255,8 @@ impl Server {
             if !live {
                 let scope = desk.space.scope(call.object);
                 let text = "the right ended before the call";
-                desk.record_denial(AuditKind::Call, Reason::GrantRevoked, scope, call.object, text);
+                let told = || call::called_at((Some(call.object), Some(call.method)));
+                desk.tell_denial(AuditKind::Call, Reason::GrantRevoked, scope, call.object, text, told);
             }
             live
         });
@@ -300,9 +304,10 @@ impl Server {
                 output_arguments: Some(answer.outputs),
             });
         }
+        let nodes = calling.nodes.get(at).copied().flatten();
         let complete = calling.results.iter().all(Option::is_some);
         if answer.status.is_bad() {
-            self.record_failed_call(session, answer.status, now);
+            self.record_failed_call(session, nodes, answer.status, now);
         }
         if !complete {
             return;
@@ -334,14 +339,14 @@ impl Server {
         results.collect()
     }
 
-    fn record_failed_call(&mut self, key: SessionKey, status: StatusCode, now: Now) {
+    fn record_failed_call(&mut self, key: SessionKey, nodes: Option<(NodeRef, NodeRef)>, status: StatusCode, now: Now) {
         let Some(core) = self.sessions.get(key).map(|session| &session.core) else { return };
         let outcome = Outcome::Failed(status.bits());
         let record = AuditRecord {
             detail: "the method said so".to_owned(),
             ..event(now, AuditKind::Call, &core.actor, String::new(), outcome)
         };
-        self.audit.record(record);
+        self.audit.tell(record, || call::called_at((nodes.map(|(object, _)| object), nodes.map(|(_, method)| method))));
     }
 
     /// Answers a Call.
@@ -366,6 +371,7 @@ impl Server {
                 cancelled += 1;
             }
         }
+        self.record_cancel(key, asked.request_handle, cancelled, now);
         self.respond(request.conn, request.request_id, request.header.handle, now, |server, out| {
             let response = CancelResponse {
                 response_header: response_header(now, asked.request_header.request_handle),
@@ -374,6 +380,15 @@ impl Server {
             write_message(out, &response, &server.codec.context(0))
         });
         Ok(())
+    }
+
+    fn record_cancel(&mut self, key: SessionKey, handle: u32, cancelled: u32, now: Now) {
+        let Some(core) = self.sessions.get(key).map(|session| &session.core) else { return };
+        let record = AuditRecord {
+            detail: format!("{cancelled} requests with handle {handle}"),
+            ..event(now, AuditKind::Cancelled, &core.actor, core.id.to_string(), Outcome::Allowed)
+        };
+        self.audit.tell(record, || Told::Cancelled { session: core.id.clone(), handle });
     }
 
     /// A parked request waited too long.

@@ -81,7 +81,7 @@ impl Space {
         match class {
             NodeClass::Variable => self.variable_attribute(node, attribute),
             NodeClass::Object | NodeClass::View if attribute == AttributeId::EventNotifier => {
-                Ok(Variant::Byte(self.event_notifier(node)))
+                Ok(Variant::Byte(self.event_notifier(node).unwrap_or(0)))
             }
             NodeClass::View if attribute == AttributeId::ContainsNoLoops => Ok(Variant::Boolean(true)),
             NodeClass::Method if attribute == AttributeId::Executable => Ok(Variant::Boolean(self.executable(node))),
@@ -152,8 +152,11 @@ impl Space {
         }
     }
 
-    fn event_notifier(&self, node: NodeRef) -> u8 {
-        self.shape(node).map_or_else(|| ns0::access(node), |shape| shape.access.0.to_le_bytes()[0])
+    /// EventNotifier of an object or view; none for other classes.
+    #[must_use]
+    pub fn event_notifier(&self, node: NodeRef) -> Option<u8> {
+        let notifies = matches!(self.class(node), NodeClass::Object | NodeClass::View);
+        notifies.then(|| self.shape(node).map_or_else(|| ns0::access(node), |shape| shape.access.0.to_le_bytes()[0]))
     }
 
     /// The node's browse name.

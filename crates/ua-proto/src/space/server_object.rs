@@ -15,8 +15,8 @@ const DEFAULT_USER_ROLE_PERMISSIONS: u32 = 16135;
 const DEFAULT_ACCESS_RESTRICTIONS: u32 = 16136;
 /// The role that every session has.
 const ANONYMOUS: u32 = 15644;
-/// Browse and Read.
-const BROWSE_AND_READ: u32 = 1 | 1 << 5;
+/// Browse, Read and ReceiveEvents.
+const PUBLIC_RIGHTS: u32 = 1 | 1 << 5 | 1 << 11;
 
 impl Default for ServerFacts {
     fn default() -> Self {
@@ -68,7 +68,7 @@ impl Space {
             2254 => Some(strings(self.namespaces.get(1..2).unwrap_or_default())),
             2255 => Some(strings(&self.namespaces)),
             DEFAULT_ROLE_PERMISSIONS | DEFAULT_USER_ROLE_PERMISSIONS => {
-                Some(permissions(&[(NodeId::new(0, ANONYMOUS), BROWSE_AND_READ)]))
+                Some(permissions(&[(NodeId::new(0, ANONYMOUS), PUBLIC_RIGHTS)]))
             }
             DEFAULT_ACCESS_RESTRICTIONS => Some(Variant::UInt16(0)),
             _ => {

@@ -1,6 +1,9 @@
 //! The data change filter: which of two values in a row is worth a notification (OPC 10000-4 §7.22.2, OPC 10000-8 §6.2).
 
-use opcua_types::{DataChangeFilter, DataChangeTrigger, DataValue, DeadbandType, ExtensionObject, StatusCode, Variant};
+use opcua_types::{
+    ByteStringBody, DataChangeFilter, DataChangeTrigger, DataValue, DeadbandType, ExtensionObject, ObjectId,
+    StatusCode, Variant,
+};
 
 use super::Target;
 
@@ -29,6 +32,9 @@ impl Filter {
     pub(super) fn read(filter: &ExtensionObject, target: &Target) -> Result<Self, StatusCode> {
         if filter.is_null() {
             return Ok(Self::default());
+        }
+        if filter.inner_as::<ByteStringBody>().is_some_and(is_event_filter) {
+            return Err(StatusCode::BadFilterNotAllowed);
         }
         let filter = filter.inner_as::<DataChangeFilter>().ok_or(StatusCode::BadMonitoredItemFilterUnsupported)?;
         if target.attribute != VALUE_ATTRIBUTE {
@@ -63,6 +69,10 @@ impl Filter {
             _ => true,
         }
     }
+}
+
+fn is_event_filter(closed: &ByteStringBody) -> bool {
+    closed.encoding_id().as_object_id().ok() == Some(ObjectId::EventFilter_Encoding_DefaultBinary)
 }
 
 /// The absolute band of a filter: a percent band is a part of the node's EURange.

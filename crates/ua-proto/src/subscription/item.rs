@@ -1,13 +1,16 @@
 //! One monitored item: its filter, its queue and whether the session may see its values.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::Duration;
 
 use access_model::Mono;
 use opcua_types::{DataValue, MonitoringMode, NumericRange, StatusCode, TimestampsToReturn};
 
 use super::Target;
+use super::events::EventQueue;
 use super::filter::Filter;
+use crate::event::EventFilter;
 use crate::space::read_range;
 
 /// InfoType DataValue (bit 10) and Overflow (bit 7) of a status code (OPC 10000-4 §7.39).
@@ -28,6 +31,8 @@ pub(super) struct Item {
     pub(super) capacity: usize,
     pub(super) discard_oldest: bool,
     pub(super) queue: VecDeque<DataValue>,
+    /// The events of an item that reports events and not values.
+    pub(super) events: Option<Box<EventQueue>>,
     /// What the filter compares with: the last value that went into the queue.
     last: Option<DataValue>,
     /// The session may not see the values; nothing enters the queue until it may again.
@@ -47,6 +52,8 @@ pub(super) struct ItemParameters {
     pub(super) client_handle: u32,
     pub(super) timestamps: TimestampsToReturn,
     pub(super) filter: Filter,
+    /// For an item that reports events, in place of `filter`.
+    pub(super) events: Option<Arc<EventFilter>>,
     pub(super) interval: Duration,
     pub(super) capacity: usize,
     pub(super) discard_oldest: bool,
@@ -72,6 +79,7 @@ impl Item {
             capacity: parameters.capacity,
             discard_oldest: parameters.discard_oldest,
             queue: VecDeque::new(),
+            events: parameters.events.map(|filter| Box::new(EventQueue::new(filter))),
             last: None,
             denied: false,
             denial_waits: false,
@@ -91,11 +99,18 @@ impl Item {
         while self.queue.len() > self.capacity {
             self.shed();
         }
+        if let (Some(events), Some(filter)) = (&mut self.events, parameters.events) {
+            events.filter = filter;
+            events.fit(self.capacity, self.discard_oldest);
+        }
     }
 
     /// Whether there is something to report and the mode lets it be reported.
     pub(super) fn has_news(&self) -> bool {
-        self.mode == MonitoringMode::Reporting && (self.denial_waits || !self.queue.is_empty())
+        self.mode == MonitoringMode::Reporting
+            && (self.denial_waits
+                || !self.queue.is_empty()
+                || self.events.as_ref().is_some_and(|events| !events.is_empty()))
     }
 
     /// A sampled value: queued if the filter lets it pass.
@@ -112,7 +127,11 @@ impl Item {
     }
 
     /// The session may not see the values (any more): what was queued is dropped, one denial is reported.
+    /// An item that reports events just loses them: it has no value in whose place a status could stand.
     pub(super) fn deny(&mut self) {
+        if let Some(events) = &mut self.events {
+            return events.clear();
+        }
         self.queue.clear();
         self.last = None;
         if !self.denied {
@@ -123,6 +142,9 @@ impl Item {
 
     /// Forgets everything that was sampled, as in mode Disabled.
     pub(super) fn forget(&mut self) {
+        if let Some(events) = &mut self.events {
+            events.clear();
+        }
         self.queue.clear();
         self.last = None;
         self.denied = false;
@@ -185,6 +207,7 @@ mod tests {
             client_handle: 1,
             timestamps: TimestampsToReturn::Both,
             filter: Filter::default(),
+            events: None,
             interval: Duration::ZERO,
             capacity,
             discard_oldest,
@@ -228,6 +251,7 @@ mod tests {
             client_handle: 1,
             timestamps: TimestampsToReturn::Both,
             filter: Filter::default(),
+            events: None,
             interval: Duration::ZERO,
             capacity: 2,
             discard_oldest: true,

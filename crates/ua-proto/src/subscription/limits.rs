@@ -9,6 +9,8 @@ pub struct SubscriptionLimits {
     pub max_subscriptions: usize,
     /// Most monitored items over all subscriptions.
     pub max_items: usize,
+    /// Most monitored items that report events: each of them looks at every event.
+    pub max_event_items: usize,
     /// Most entries of one item's queue.
     pub max_queue_size: u32,
     /// Most queue entries over all items; when they are used up, further items get a queue of one.
@@ -38,6 +40,7 @@ impl Default for SubscriptionLimits {
         Self {
             max_subscriptions: 32,
             max_items: 10_000,
+            max_event_items: 100,
             max_queue_size: 1_000,
             max_queued_values: 50_000,
             max_publish_requests: 32,

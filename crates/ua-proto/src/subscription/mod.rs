@@ -1,7 +1,7 @@
 //! The subscriptions of one session: monitored items, queues, Publish, Republish (OPC 10000-4 §5.13 and §5.14).
 //!
 //! A pure machine. The server that owns it finds nodes, reads values and knows rights; it lends all three as an
-//! [`ItemSource`] for the length of a call. Events, triggering and transfer between sessions are not part of it.
+//! [`ItemSource`] for the length of a call. Triggering and transfer between sessions are not part of it.
 //!
 //! The calls, in the order in which a session meets them (`s: &mut dyn ItemSource`):
 //!
@@ -12,12 +12,13 @@
 //! delete(&DeleteSubscriptionsRequest) -> Vec<StatusCode>
 //! set_publishing_mode(&SetPublishingModeRequest) -> Vec<StatusCode>
 //! create_items(&CreateMonitoredItemsRequest, s, now) -> Result<Vec<MonitoredItemCreateResult>, StatusCode>
-//! modify_items(&ModifyMonitoredItemsRequest, now) -> Result<Vec<MonitoredItemModifyResult>, StatusCode>
+//! modify_items(&ModifyMonitoredItemsRequest, s, now) -> Result<Vec<MonitoredItemModifyResult>, StatusCode>
 //! delete_items(&DeleteMonitoredItemsRequest) -> Result<Vec<StatusCode>, StatusCode>
 //! set_monitoring_mode(&SetMonitoringModeRequest, s, now) -> Result<Vec<StatusCode>, StatusCode>
 //! publish(PublishTicket, Option<&[SubscriptionAcknowledgement]>, s, now)          // answered through poll_answer
 //! republish(&RepublishRequest, s) -> Result<NotificationMessage, StatusCode>
 //! on_change(node, &DataValue, now)       // the Value attribute of a node changed; cheap when nobody here watches it
+//! on_event(&Arc<Event>, s, now)          // something happened; `wants_events` says whether anybody here listens
 //! silence()                              // the grant ended: drop every value, tell each item once, stay silent
 //! recheck(s, now)                        // rights changed or returned: silence what is denied, resume what is not
 //! cancel(request_handle) -> u32          // waiting Publish requests answered with Bad_RequestCancelledByClient
@@ -29,6 +30,7 @@
 //! A `Result::Err` is the service result (a ServiceFault); response headers come back empty, the server fills them.
 
 mod cycle;
+mod events;
 mod filter;
 mod item;
 mod items;
@@ -38,7 +40,7 @@ mod rights;
 mod source;
 mod watch;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -80,7 +82,11 @@ pub struct Subscriptions {
     limits: Arc<SubscriptionLimits>,
     subscriptions: BTreeMap<u32, Subscription>,
     items: slab::Slab<Item>,
+    /// The items that report events.
+    event_items: BTreeSet<usize>,
     next_serial: u64,
+    /// Counts the events that told of an overflow, for their ids.
+    overflows: u64,
     /// Sum of the capacities of all item queues.
     reserved: usize,
     watchers: Watchers,
@@ -144,7 +150,9 @@ impl Subscriptions {
             limits,
             subscriptions: BTreeMap::new(),
             items: slab::Slab::new(),
+            event_items: BTreeSet::new(),
             next_serial: 0,
+            overflows: 0,
             reserved: 0,
             watchers: Watchers::default(),
             due: Due::default(),

@@ -2,17 +2,20 @@
 
 use std::cmp::Reverse;
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use access_model::{Mono, Now};
 use opcua_types::{
-    DataChangeNotification, DataValue, DateTime, DiagnosticInfo, ExtensionObject, MonitoredItemNotification,
-    NotificationMessage, PublishResponse, RepublishRequest, StatusChangeNotification, StatusCode,
-    SubscriptionAcknowledgement,
+    DataChangeNotification, DataValue, DateTime, DiagnosticInfo, EventFieldList, EventNotificationList,
+    ExtensionObject, MonitoredItemNotification, NotificationMessage, PublishResponse, RepublishRequest,
+    StatusChangeNotification, StatusCode, SubscriptionAcknowledgement,
 };
 
 use super::cycle::Step;
+use super::events::{Through, overflow_id};
 use super::item::Item;
 use super::{ItemSource, NodeRef, Phase, PublishAnswer, PublishTicket, Sample, Subscription, Subscriptions, date_time};
+use crate::event::{Event, EventFilter};
 
 /// Acknowledgements that one Publish request may carry.
 const MAX_ACKNOWLEDGEMENTS: usize = 1_000;
@@ -30,14 +33,46 @@ pub(super) struct Farewell {
     status: StatusCode,
 }
 
-/// One value of a message, and where it came from: it may leave again only if the rights still say so.
+/// One notification of a message, and where it came from: it may leave again only if the rights still say so.
 pub(super) struct Entry {
     pub(super) node: NodeRef,
     pub(super) attribute: u32,
-    /// The value-less Bad_UserAccessDenied, which needs no right.
-    pub(super) denial: bool,
     client_handle: u32,
-    value: DataValue,
+    pub(super) told: Told,
+}
+
+/// What a notification tells.
+pub(super) enum Told {
+    /// A value.
+    Value(DataValue),
+    /// The value-less Bad_UserAccessDenied, which needs no right.
+    Denial(DataValue),
+    /// An event, and the filter that picks its fields.
+    Event { event: Arc<Event>, filter: Arc<EventFilter> },
+}
+
+impl Entry {
+    fn is_event(&self) -> bool {
+        matches!(self.told, Told::Event { .. })
+    }
+
+    /// Whether it may leave again, without being counted.
+    fn is_covered(&self, source: &mut dyn ItemSource) -> bool {
+        match &self.told {
+            Told::Denial(_) => true,
+            Told::Value(_) => !matches!(source.sample(self.node, self.attribute), Sample::Denied),
+            Told::Event { event, .. } => source.may_receive(self.node, event.about()),
+        }
+    }
+
+    /// Whether it may leave, counted.
+    fn deliver(&self, source: &mut dyn ItemSource) -> bool {
+        match &self.told {
+            Told::Denial(_) => true,
+            Told::Value(_) => source.deliver(self.node, self.attribute),
+            Told::Event { event, .. } => source.deliver_event(self.node, event.about()),
+        }
+    }
 }
 
 /// A sent message that was not acknowledged yet.
@@ -48,21 +83,43 @@ pub(super) struct Retained {
 }
 
 impl Retained {
-    fn message(&self) -> NotificationMessage {
-        let notification = |entry: &Entry| MonitoredItemNotification {
-            client_handle: entry.client_handle,
-            value: entry.value.clone(),
-        };
-        let values = DataChangeNotification {
-            monitored_items: Some(self.entries.iter().map(notification).collect()),
-            diagnostic_infos: None,
+    /// The message with values and events in the order in which they came: one part for each run of a kind. Fields of
+    /// events are picked now, so what the session may not read (any more) is not among them.
+    fn message(&self, source: &dyn ItemSource) -> NotificationMessage {
+        let runs = self.entries.chunk_by(|one, next| one.is_event() == next.is_event());
+        let part = |run: &[Entry]| match run.first() {
+            Some(first) if first.is_event() => ExtensionObject::from_message(event_list(run, source)),
+            _ => ExtensionObject::from_message(data_changes(run)),
         };
         NotificationMessage {
             sequence_number: self.sequence,
             publish_time: self.publish_time,
-            notification_data: Some(vec![ExtensionObject::from_message(values)]),
+            notification_data: Some(runs.map(part).collect()),
         }
     }
+}
+
+fn data_changes(run: &[Entry]) -> DataChangeNotification {
+    let notification = |entry: &Entry| match &entry.told {
+        Told::Value(value) | Told::Denial(value) => {
+            Some(MonitoredItemNotification { client_handle: entry.client_handle, value: value.clone() })
+        }
+        Told::Event { .. } => None,
+    };
+    let monitored_items = Some(run.iter().filter_map(notification).collect());
+    DataChangeNotification { monitored_items, diagnostic_infos: None }
+}
+
+fn event_list(run: &[Entry], source: &dyn ItemSource) -> EventNotificationList {
+    let viewer = Through(source);
+    let fields = |entry: &Entry| match &entry.told {
+        Told::Event { event, filter } => Some(EventFieldList {
+            client_handle: entry.client_handle,
+            event_fields: Some(filter.fields(event, &viewer)),
+        }),
+        _ => None,
+    };
+    EventNotificationList { events: Some(run.iter().filter_map(fields).collect()) }
 }
 
 impl Subscriptions {
@@ -115,11 +172,10 @@ impl Subscriptions {
         let wanted = request.retransmit_sequence_number;
         let unavailable = StatusCode::BadMessageNotAvailable;
         let message = subscription.retained.iter().find(|message| message.sequence == wanted).ok_or(unavailable)?;
-        let values = || message.entries.iter().filter(|entry| !entry.denial);
-        let covered = values().all(|entry| !matches!(source.sample(entry.node, entry.attribute), Sample::Denied))
-            && values().all(|entry| source.deliver(entry.node, entry.attribute));
+        let covered = message.entries.iter().all(|entry| entry.is_covered(source))
+            && message.entries.iter().all(|entry| entry.deliver(source));
         if covered {
-            return Ok(message.message());
+            return Ok(message.message(source));
         }
         subscription.forget_retained(|message| message.sequence != wanted);
         Err(unavailable)
@@ -211,7 +267,7 @@ impl Subscriptions {
             if self.waiting.is_empty() {
                 return;
             }
-            let entries = subscription.compose(&mut self.items, source, now);
+            let entries = subscription.compose(&mut self.items, &mut self.overflows, source, now);
             if entries.is_empty() {
                 return;
             }
@@ -221,7 +277,7 @@ impl Subscriptions {
             subscription.more = subscription.notifications_available();
             subscription.cycle.notified();
             let more = subscription.more;
-            let (message, available) = subscription.seal(entries, now, &self.limits);
+            let (message, available) = subscription.seal(entries, source, now, &self.limits);
             self.answer(request, id, available, more, message);
             if !more {
                 return;
@@ -290,7 +346,13 @@ impl Subscriptions {
 impl Subscription {
     /// Takes notifications from the items in the order in which they got them, up to the limit of one message. Each value
     /// is checked against the rights of this moment; the first refusal silences its item.
-    fn compose(&mut self, items: &mut slab::Slab<Item>, source: &mut dyn ItemSource, now: Now) -> Vec<Entry> {
+    fn compose(
+        &mut self,
+        items: &mut slab::Slab<Item>,
+        overflows: &mut u64,
+        source: &mut dyn ItemSource,
+        now: Now,
+    ) -> Vec<Entry> {
         let mut entries = Vec::new();
         while entries.len() < self.max_notifications
             && let Some(key) = self.ready.front().copied()
@@ -298,7 +360,7 @@ impl Subscription {
             let item = items.get_mut(key);
             let mut rest = false;
             if let Some(item) = item {
-                entries.extend(next_entry(item, source, now));
+                entries.extend(next_entry(item, overflows, source, now));
                 rest = item.has_news();
                 item.listed = rest;
             }
@@ -313,12 +375,13 @@ impl Subscription {
     fn seal(
         &mut self,
         entries: Vec<Entry>,
+        source: &dyn ItemSource,
         now: Now,
         limits: &super::SubscriptionLimits,
     ) -> (NotificationMessage, Vec<u32>) {
         let message = Retained { sequence: self.sequence, publish_time: date_time(now), entries };
         self.sequence = self.sequence.checked_add(1).unwrap_or(1);
-        let sent = message.message();
+        let sent = message.message(source);
         self.retained_values += message.entries.len();
         self.retained.push_back(message);
         while self.retained.len() > limits.max_retained_messages.max(1)
@@ -332,19 +395,18 @@ impl Subscription {
 }
 
 /// The next thing an item has to report, if the rights let it.
-fn next_entry(item: &mut Item, source: &mut dyn ItemSource, now: Now) -> Option<Entry> {
+fn next_entry(item: &mut Item, count: &mut u64, source: &mut dyn ItemSource, now: Now) -> Option<Entry> {
     let (node, attribute) = (item.target.node, item.target.attribute);
-    let entry = |denial, value: DataValue, item: &Item| Entry {
-        node,
-        attribute,
-        denial,
-        client_handle: item.client_handle,
-        value: item.dress(value),
-    };
+    let entry = |told, item: &Item| Entry { node, attribute, client_handle: item.client_handle, told };
+    if item.events.is_some() {
+        let told = next_event(item, count, source, now)?;
+        return Some(entry(told, item));
+    }
     if !item.denial_waits {
         let value = item.queue.pop_front()?;
         if source.deliver(node, attribute) {
-            return Some(entry(false, value, item));
+            let value = item.dress(value);
+            return Some(entry(Told::Value(value), item));
         }
         item.deny();
     }
@@ -356,5 +418,22 @@ fn next_entry(item: &mut Item, source: &mut dyn ItemSource, now: Now) -> Option<
         server_timestamp: Some(date_time(now)),
         ..DataValue::null()
     };
-    Some(entry(true, denial, item))
+    let denial = item.dress(denial);
+    Some(entry(Told::Denial(denial), item))
+}
+
+/// The next event that may still be received; those that may not are dropped.
+fn next_event(item: &mut Item, count: &mut u64, source: &mut dyn ItemSource, now: Now) -> Option<Told> {
+    let (notifier, subscription, discard_oldest) = (item.target.node, item.subscription, item.discard_oldest);
+    let events = item.events.as_mut()?;
+    loop {
+        let mut overflow = || {
+            *count += 1;
+            Event::overflow(source.space(), overflow_id(subscription, *count, now), now)
+        };
+        let event = events.pop(discard_oldest, &mut overflow)?;
+        if source.deliver_event(notifier, event.about()) {
+            return Some(Told::Event { event, filter: Arc::clone(&events.filter) });
+        }
+    }
 }

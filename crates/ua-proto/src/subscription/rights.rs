@@ -6,6 +6,7 @@ use access_model::Now;
 use opcua_types::MonitoringMode;
 
 use super::items::list;
+use super::publish::{Entry, Told};
 use super::{ItemSource, NodeRef, Sample, Subscriptions};
 
 impl Subscriptions {
@@ -25,9 +26,18 @@ impl Subscriptions {
     }
 
     /// The session's rights changed or returned. Items that they no longer cover fall silent as in
-    /// [`Subscriptions::silence`]; items that they cover again resume with the present value; the others notice nothing.
+    /// [`Subscriptions::silence`]; items that they cover again resume with the present value; the others notice nothing. Queued events that may not be
+    /// received any more are dropped.
     pub fn recheck(&mut self, source: &mut dyn ItemSource, now: Now) {
-        let running = self.items.iter().filter(|(_, item)| item.mode != MonitoringMode::Disabled);
+        for key in &self.event_items {
+            let Some(item) = self.items.get_mut(*key) else { continue };
+            let notifier = item.target.node;
+            if let Some(events) = &mut item.events {
+                events.retain(|event| source.may_receive(notifier, event.about()));
+            }
+        }
+        let values = |item: &super::item::Item| item.mode != MonitoringMode::Disabled && item.events.is_none();
+        let running = self.items.iter().filter(|(_, item)| values(item));
         let keys: Vec<usize> = running.map(|(key, _)| key).collect();
         for key in keys {
             let Some(item) = self.items.get_mut(key) else { continue };
@@ -43,13 +53,15 @@ impl Subscriptions {
             list(&mut self.subscriptions, item, key);
         }
         let mut known: BTreeMap<(NodeRef, u32), bool> = BTreeMap::new();
-        let mut allowed = |node, attribute| {
-            *known.entry((node, attribute)).or_insert_with(|| !matches!(source.sample(node, attribute), Sample::Denied))
+        let mut allowed = |entry: &Entry| match &entry.told {
+            Told::Denial(_) => true,
+            Told::Event { event, .. } => source.may_receive(entry.node, event.about()),
+            Told::Value(_) => *known
+                .entry((entry.node, entry.attribute))
+                .or_insert_with(|| !matches!(source.sample(entry.node, entry.attribute), Sample::Denied)),
         };
         for subscription in self.subscriptions.values_mut() {
-            subscription.forget_retained(|message| {
-                message.entries.iter().all(|entry| entry.denial || allowed(entry.node, entry.attribute))
-            });
+            subscription.forget_retained(|message| message.entries.iter().all(&mut allowed));
         }
     }
 }

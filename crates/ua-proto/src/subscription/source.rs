@@ -3,6 +3,8 @@
 use opcua_types::{DataValue, ReadValueId, StatusCode};
 
 use super::NodeRef;
+use crate::event::About;
+use crate::space::Space;
 
 /// Why and where an item may be monitored, as the server found it out from a `ReadValueId`.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -45,4 +47,20 @@ pub trait ItemSource {
     /// Whether a value of this node may leave now. Called exactly once for each value that goes into a notification, first
     /// sending and Republish alike, so this is the place to check, spend the permit and count the delivery.
     fn deliver(&mut self, node: NodeRef, attribute: u32) -> bool;
+
+    /// Whether an event may go to an item at `notifier` now. Asked when it is raised, so that an event that must not be
+    /// heard of takes no place in a queue either.
+    fn may_receive(&self, notifier: NodeRef, about: About) -> bool;
+
+    /// The same for an event that goes into a notification, to be counted: as [`ItemSource::deliver`].
+    fn deliver_event(&mut self, notifier: NodeRef, about: About) -> bool;
+
+    /// Whether the session may know that a node is there.
+    fn sees(&self, node: NodeRef) -> bool;
+
+    /// Whether the session may read a node's value: events hold values of nodes.
+    fn reads(&self, node: NodeRef) -> bool;
+
+    /// The address space, for the types of events.
+    fn space(&self) -> &Space;
 }

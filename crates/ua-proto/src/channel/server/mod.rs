@@ -12,7 +12,7 @@ use opcua_types::StatusCode;
 use super::incoming::Incoming;
 use super::outgoing::{Outgoing, PeerLimits};
 use super::task::{Opened, Refused};
-use super::{ChannelAudit, ChannelConfig, ChannelEvent, ChannelSecurity, Encode, SendError};
+use super::{ChannelAsked, ChannelAudit, ChannelConfig, ChannelEvent, ChannelSecurity, Encode, SendError};
 use crate::pki::{self, Purpose, TrustList};
 use crate::wire::{ErrorMessage, MAX_URL, MESSAGE_HEADER, Misbehavior};
 use crate::{Entropy, JobId, JobOutcome};
@@ -57,6 +57,7 @@ pub struct ServerChannel {
     job: Option<JobId>,
     jobs: u32,
     tokens: u32,
+    asked: Option<ChannelAsked>,
     deadline: Mono,
 }
 
@@ -78,6 +79,7 @@ impl ServerChannel {
             job: None,
             jobs: 0,
             tokens: 0,
+            asked: None,
             deadline,
         }
     }
@@ -204,6 +206,12 @@ impl ServerChannel {
             Phase::Open(open) => Some(&open.security),
             _ => None,
         }
+    }
+
+    /// What the client asked for when it opened or renewed the channel last.
+    #[must_use]
+    pub fn asked(&self) -> Option<&ChannelAsked> {
+        self.asked.as_ref()
     }
 
     /// The channel's id.

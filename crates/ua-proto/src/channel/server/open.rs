@@ -10,7 +10,7 @@ use super::{Open, Phase, ServerChannel, trusted};
 use crate::channel::incoming::{Incoming, ReceiveToken};
 use crate::channel::outgoing::{Outgoing, SendToken};
 use crate::channel::task::{OpenTask, Opened, Refused};
-use crate::channel::{ChannelConfig, ChannelEvent, ChannelSecurity};
+use crate::channel::{ChannelAsked, ChannelConfig, ChannelEvent, ChannelSecurity};
 use crate::crypto::SecurityPolicyId;
 use crate::pki::OwnIdentity;
 use crate::wire::{Misbehavior, OpenHeader};
@@ -41,6 +41,8 @@ impl ServerChannel {
         entropy: &mut dyn Entropy,
     ) -> Result<OpenTask, Misbehavior> {
         let policy = SecurityPolicyId::from_uri(header.policy_uri).ok_or(Misbehavior::Policy)?;
+        let renewal = matches!(self.phase, Phase::Open(_));
+        self.asked = Some(ChannelAsked { renewal, policy, mode: None, lifetime_ms: 0 });
         let config = self.config.clone();
         let modes = modes_of(&config, policy);
         let discovery = policy == SecurityPolicyId::None && modes.is_empty() && config.discovery;
@@ -132,6 +134,9 @@ impl ServerChannel {
     }
 
     fn opened(&mut self, opened: Opened, now: Now) {
+        if let Some(asked) = &mut self.asked {
+            (asked.mode, asked.lifetime_ms) = (Some(opened.security.mode), opened.asked_ms);
+        }
         // The trust list may have changed while the job ran.
         if !Arc::ptr_eq(&opened.trust, &self.config.trust.load_full())
             && let Err(rejection) = trusted(&opened.security, &self.config.trust.load_full(), now)

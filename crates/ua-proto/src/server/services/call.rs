@@ -10,6 +10,7 @@ use super::write::{audit_open, keep};
 use crate::server::audit::{AuditId, event};
 use crate::server::codec::{Codec, response_header, write_message};
 use crate::server::desk::Desk;
+use crate::server::occasion::{Calling, Told};
 use crate::server::reader::{Malformed, Reader};
 use crate::space::{NodeRef, ns0};
 
@@ -84,21 +85,26 @@ pub(crate) fn failed(status_code: StatusCode) -> CallMethodResult {
     }
 }
 
-fn decide(desk: &mut Desk<'_>, item: Item, records: &mut Vec<AuditRecord>) -> Result<PlannedCall, CallMethodResult> {
+fn decide(
+    desk: &mut Desk<'_>,
+    item: Item,
+    records: &mut Vec<(AuditRecord, Told)>,
+) -> Result<PlannedCall, CallMethodResult> {
     let object = find(desk, &item.object).map_err(failed)?;
     let method = find(desk, &item.method).map_err(failed)?;
     if desk.space.class(method) != NodeClass::Method || !desk.space.method_on(object, method) {
         return Err(failed(StatusCode::BadMethodInvalid));
     }
     // The object first: a method that everybody may call on a type is not thereby callable on each instance.
-    let on_object = permit(desk, object).map_err(failed)?;
-    let on_method = permit(desk, method).map_err(failed)?;
+    let nodes = (Some(object), Some(method));
+    let on_object = permit(desk, object, nodes).map_err(failed)?;
+    let on_method = permit(desk, method, nodes).map_err(failed)?;
     if !desk.space.executable(method) {
         return Err(failed(StatusCode::BadNotExecutable));
     }
     check_arguments(desk, method, &item.inputs)?;
     audit_open(desk, AuditKind::Call, object).map_err(failed)?;
-    records.push(record(desk, object, method));
+    records.push(record(desk, object, method, &item.inputs));
     Ok(PlannedCall { object, method, inputs: item.inputs, permits: [on_object, on_method] })
 }
 
@@ -108,11 +114,20 @@ fn find(desk: &mut Desk<'_>, id: &NodeId) -> Result<NodeRef, StatusCode> {
     if desk.visible(node) {
         return Ok(node);
     }
-    permit(desk, node).and(Err(StatusCode::BadNodeIdUnknown))
+    permit(desk, node, (Some(node), None)).and(Err(StatusCode::BadNodeIdUnknown))
 }
 
-fn permit(desk: &mut Desk<'_>, node: NodeRef) -> Result<Option<Permit>, StatusCode> {
-    desk.permit(Action::Call, node).map_err(|denial| desk.denied(&denial, node, AuditKind::Call))
+/// Object and method of a call, as far as they are known.
+type Nodes = (Option<NodeRef>, Option<NodeRef>);
+
+/// What is told of a call that was not made.
+pub(crate) fn called_at((object, method): Nodes) -> Told {
+    Told::Called(Box::new(Calling { object, method, ..Calling::default() }))
+}
+
+fn permit(desk: &mut Desk<'_>, node: NodeRef, nodes: Nodes) -> Result<Option<Permit>, StatusCode> {
+    desk.permit(Action::Call, node)
+        .map_err(|denial| desk.denied_and_told(&denial, node, AuditKind::Call, || called_at(nodes)))
 }
 
 fn check_arguments(desk: &Desk<'_>, method: NodeRef, inputs: &[Variant]) -> Result<(), CallMethodResult> {
@@ -144,15 +159,20 @@ fn argument_fits(desk: &Desk<'_>, input: &Variant, data_type: NodeRef, rank: i32
     desk.space.value_fits(input, data_type, rank)
 }
 
-fn record(desk: &Desk<'_>, object: NodeRef, method: NodeRef) -> AuditRecord {
+fn record(desk: &Desk<'_>, object: NodeRef, method: NodeRef, inputs: &[Variant]) -> (AuditRecord, Told) {
     let object_id = desk.space.id(object).to_string();
     let record = event(desk.now, AuditKind::Call, &desk.session.actor, object_id, Outcome::Allowed);
     let name = desk.space.browse_name(method);
-    AuditRecord {
+    let record = AuditRecord {
         detail: format!("method {} ({})", name.name, desk.space.id(method)),
         epoch: desk.session.login.as_ref().and_then(|login| login.epoch),
         ..record
+    };
+    if !desk.audit.heard() {
+        return (record, Told::Nothing);
     }
+    let told = Calling { object: Some(object), method: Some(method), inputs: inputs.to_vec(), status: None };
+    (record, Told::Called(Box::new(told)))
 }
 
 impl PlannedCall {

@@ -8,10 +8,14 @@ use opcua_types::{
 
 use super::attributes::{needed, read_attribute};
 use super::read::{check_encoding, no_value};
+use crate::event::About;
 use crate::server::codec::date_time;
 use crate::server::desk::Desk;
-use crate::space::{AccessLevel, NodeRef, ns0};
+use crate::space::{AccessLevel, NodeRef, Space, ns0};
 use crate::subscription::{ItemSource, Sample, Target};
+
+/// The bit of EventNotifier that says that events can be subscribed to.
+const SUBSCRIBE_TO_EVENTS: u8 = 1;
 
 /// Data type Number.
 const NUMBER: u32 = 26;
@@ -25,7 +29,12 @@ impl ItemSource for Desk<'_> {
         let attribute = AttributeId::from_u32(item.attribute_id).map_err(|_| StatusCode::BadAttributeIdInvalid)?;
         let encoding = &item.data_encoding;
         check_encoding((encoding.namespace_index, encoding.name.as_ref()), attribute)?;
-        if attribute == AttributeId::Value {
+        if attribute == AttributeId::EventNotifier {
+            let notifier = self.space.event_notifier(node).ok_or(StatusCode::BadAttributeIdInvalid)?;
+            if notifier & SUBSCRIBE_TO_EVENTS == 0 {
+                return Err(StatusCode::BadNotSupported);
+            }
+        } else if attribute == AttributeId::Value {
             if self.space.class(node) != NodeClass::Variable {
                 return Err(no_value(self, node));
             }
@@ -36,7 +45,8 @@ impl ItemSource for Desk<'_> {
         Ok(Target {
             node,
             attribute: item.attribute_id,
-            computed: attribute != AttributeId::Value || id.namespace == 0,
+            computed: !matches!(attribute, AttributeId::Value | AttributeId::EventNotifier)
+                || attribute == AttributeId::Value && id.namespace == 0,
             numeric: self.is_numeric(node),
             range: self.engineering_range(node),
         })
@@ -74,12 +84,40 @@ impl ItemSource for Desk<'_> {
             }
         }
     }
+
+    /// ReceiveEvents on the node of the event's type and on its source (OPC 10000-3 §8.55), on the notifier that was
+    /// subscribed to, and for an audit event on the scope that was set aside for them.
+    fn may_receive(&self, notifier: NodeRef, about: About) -> bool {
+        let receives = |node| self.rights(node).contains(Rights::RECEIVE_EVENTS);
+        let nodes = [notifier, about.event_type, about.source];
+        nodes.into_iter().all(receives) && (!about.audit || self.receives_audit())
+    }
+
+    fn deliver_event(&mut self, notifier: NodeRef, about: About) -> bool {
+        self.may_receive(notifier, about) && self.check_delivery(Action::ReceiveEvents, about.source).is_ok()
+    }
+
+    fn sees(&self, node: NodeRef) -> bool {
+        self.visible(node)
+    }
+
+    fn reads(&self, node: NodeRef) -> bool {
+        self.rights(node).contains(Rights::READ)
+    }
+
+    fn space(&self) -> &Space {
+        self.space
+    }
 }
 
 impl Desk<'_> {
     /// Hidden nodes are unknown to a monitored item as to everything else.
     fn see(&mut self, node: NodeRef) -> Result<(), StatusCode> {
         if self.visible(node) { Ok(()) } else { self.pass(Action::Browse, node, AuditKind::Browse) }
+    }
+
+    fn receives_audit(&self) -> bool {
+        self.sight().rights_in(self.audit.scope()).contains(Rights::RECEIVE_EVENTS)
     }
 
     fn is_numeric(&self, node: NodeRef) -> bool {

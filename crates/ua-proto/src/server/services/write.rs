@@ -10,9 +10,10 @@ use crate::server::audit::{AuditId, event};
 use crate::server::codec::{write_header, write_len, write_no_diagnostics};
 use crate::server::config::AuditFailMode;
 use crate::server::desk::Desk;
+use crate::server::occasion::{Calling, Told, Writing};
 use crate::server::reader::{Malformed, Reader};
 use crate::server::values::IndexRange;
-use crate::space::{AccessLevel, NodeRef};
+use crate::space::{AccessLevel, NodeRef, read_range};
 
 /// One item of a request, decided.
 pub(crate) enum Planned {
@@ -78,14 +79,14 @@ pub(crate) fn plan(desk: &mut Desk<'_>, mut reader: Reader<'_>) -> Result<Plan, 
     Ok(Plan { items, audit: keep(desk, records) })
 }
 
-/// Queues the records; the last one asks for an acknowledgement, for the ledger keeps them in order.
-pub(crate) fn keep(desk: &mut Desk<'_>, mut records: Vec<AuditRecord>) -> Option<AuditId> {
-    let last = records.pop()?;
-    records.into_iter().for_each(|record| desk.audit.record(record));
+/// Queues the records; where the server is so configured, the last one asks for an acknowledgement.
+pub(crate) fn keep(desk: &mut Desk<'_>, records: Vec<(AuditRecord, Told)>) -> Option<AuditId> {
     if desk.audit.config().acknowledge {
-        return Some(desk.audit.record_acknowledged(last));
+        return desk.audit.tell_acknowledged(records);
     }
-    desk.audit.record(last);
+    for (record, told) in records {
+        desk.audit.tell(record, || told);
+    }
     None
 }
 
@@ -97,20 +98,35 @@ pub(crate) fn audit_open(desk: &mut Desk<'_>, kind: AuditKind, node: NodeRef) ->
     }
     let outcome = Outcome::Denied(Reason::AuditUnavailable);
     let record = event(desk.now, kind, &desk.session.actor, desk.space.id(node).to_string(), outcome);
-    desk.audit.record_acknowledged(record);
+    let told = if desk.audit.heard() { told_of_request_at(kind, node) } else { Told::Nothing };
+    desk.audit.tell_acknowledged(vec![(record, told)]);
     Err(StatusCode::BadResourceUnavailable)
+}
+
+fn told_of_request_at(kind: AuditKind, node: NodeRef) -> Told {
+    match kind {
+        AuditKind::Call => Told::Called(Box::new(Calling { object: Some(node), ..Calling::default() })),
+        _ => written_at(node, AttributeId::Value as u32, ""),
+    }
+}
+
+/// What is told of a write that changed nothing: no value, for what was denied is nobody's business.
+fn written_at(node: NodeRef, attribute: u32, range: &str) -> Told {
+    Told::Written(Box::new(Writing { node: Some(node), attribute, range: range.to_owned(), ..Writing::default() }))
 }
 
 fn decide(
     desk: &mut Desk<'_>,
     item: &Item<'_>,
     value: DataValue,
-    records: &mut Vec<AuditRecord>,
+    records: &mut Vec<(AuditRecord, Told)>,
 ) -> Result<PlannedWrite, StatusCode> {
     let node = desk.space.find(&item.node).ok_or(StatusCode::BadNodeIdUnknown)?;
     let attribute = AttributeId::from_u32(item.attribute).map_err(|_| StatusCode::BadAttributeIdInvalid);
     let action = attribute.as_ref().map_or(Action::WriteAttribute, |known| needed(*known));
-    let permit = desk.permit(action, node).map_err(|denial| desk.denied(&denial, node, AuditKind::Write))?;
+    let permit = desk.permit(action, node).map_err(|denial| {
+        desk.denied_and_told(&denial, node, AuditKind::Write, || written_at(node, item.attribute, item.range))
+    })?;
     let attribute = attribute?;
     if attribute != AttributeId::Value {
         desk.space.attribute(node, attribute)?;
@@ -123,11 +139,11 @@ fn decide(
     if value.status().bits() != 0 && !level.contains(AccessLevel::STATUS_WRITE) {
         return Err(StatusCode::BadWriteNotSupported);
     }
-    check_range(desk, node, &value)?;
+    check_range(desk, node, item, &value)?;
     let range = parse_range(item.range)?;
     check_fit(desk, node, &range, &value)?;
     audit_open(desk, AuditKind::Write, node)?;
-    records.push(record(desk, node, &value));
+    records.push(record(desk, node, item, &range, &value));
     Ok(PlannedWrite { node, range, value, permit })
 }
 
@@ -142,7 +158,7 @@ fn needed(attribute: AttributeId) -> Action {
 }
 
 /// Keeps written numbers inside the range that the server was told for the node, whoever writes. Not a number is outside.
-fn check_range(desk: &mut Desk<'_>, node: NodeRef, value: &DataValue) -> Result<(), StatusCode> {
+fn check_range(desk: &mut Desk<'_>, node: NodeRef, item: &Item<'_>, value: &DataValue) -> Result<(), StatusCode> {
     let Some((_, low, high)) = desk.config.write_ranges.iter().find(|(ranged, ..)| *ranged == node) else {
         return Ok(());
     };
@@ -157,7 +173,8 @@ fn check_range(desk: &mut Desk<'_>, node: NodeRef, value: &DataValue) -> Result<
     }
     let scope = desk.space.scope(node);
     let detail = format!("{} is outside {low} to {high}", shown(value.value.as_ref()));
-    desk.record_denial(AuditKind::Write, Reason::ValueOutOfRange, scope, node, &detail);
+    let told = || written_at(node, item.attribute, item.range);
+    desk.tell_denial(AuditKind::Write, Reason::ValueOutOfRange, scope, node, &detail, told);
     Err(StatusCode::BadOutOfRange)
 }
 
@@ -178,15 +195,33 @@ fn check_fit(desk: &Desk<'_>, node: NodeRef, range: &NumericRange, value: &DataV
     Ok(())
 }
 
-fn record(desk: &Desk<'_>, node: NodeRef, value: &DataValue) -> AuditRecord {
+fn record(
+    desk: &Desk<'_>,
+    node: NodeRef,
+    item: &Item<'_>,
+    range: &NumericRange,
+    value: &DataValue,
+) -> (AuditRecord, Told) {
     let old = desk.space.value(node, desk.now.unix);
     let record =
         event(desk.now, AuditKind::Write, &desk.session.actor, desk.space.id(node).to_string(), Outcome::Allowed);
-    AuditRecord {
+    let record = AuditRecord {
         detail: format!("{} instead of {}", shown(value.value.as_ref()), shown(old.value.as_ref())),
         epoch: desk.session.login.as_ref().and_then(|login| login.epoch),
         ..record
+    };
+    if !desk.audit.heard() {
+        return (record, Told::Nothing);
     }
+    let whole = old.value.unwrap_or_default();
+    let told = Writing {
+        node: Some(node),
+        attribute: item.attribute,
+        range: item.range.to_owned(),
+        old: if range.has_range() { read_range(&whole, range).unwrap_or_default() } else { whole },
+        new: value.value.clone().unwrap_or_default(),
+    };
+    (record, Told::Written(Box::new(told)))
 }
 
 /// A value in a record: numbers and truth values as they are, everything else by its kind, for texts may hold secrets.
@@ -213,7 +248,9 @@ fn apply_one(desk: &mut Desk<'_>, write: PlannedWrite, written: &mut Vec<Written
     let node = write.node;
     if write.permit.is_some() && !desk.rights(node).contains(Rights::WRITE) {
         let scope = desk.space.scope(node);
-        desk.record_denial(AuditKind::Write, Reason::GrantRevoked, scope, node, "the right ended before the write");
+        let told = || written_at(node, AttributeId::Value as u32, "");
+        let text = "the right ended before the write";
+        desk.tell_denial(AuditKind::Write, Reason::GrantRevoked, scope, node, text, told);
         return StatusCode::BadUserAccessDenied;
     }
     let _accounted = write.permit.map(Permit::spend);
@@ -221,7 +258,8 @@ fn apply_one(desk: &mut Desk<'_>, write: PlannedWrite, written: &mut Vec<Written
     if status.is_bad() {
         let object = desk.space.id(node).to_string();
         let outcome = Outcome::Failed(status.bits());
-        desk.audit.record(event(desk.now, AuditKind::Write, &desk.session.actor, object, outcome));
+        let record = event(desk.now, AuditKind::Write, &desk.session.actor, object, outcome);
+        desk.audit.tell(record, || written_at(node, AttributeId::Value as u32, ""));
     } else {
         written.push(Written { node, value: write.value });
     }

@@ -3,7 +3,9 @@
 mod access;
 mod activation;
 mod ask;
+mod audit_events;
 mod bypass;
+mod events;
 mod expiry;
 mod keys;
 mod layout;

@@ -140,7 +140,7 @@ fn watching(fail_mode: FailMode) -> (World, ConnId, Login) {
     (world, conn, login)
 }
 
-fn update(world: &mut World, epoch: u64, previous: Option<u64>, change: impl FnOnce(&mut Update)) {
+pub(super) fn update(world: &mut World, epoch: u64, previous: Option<u64>, change: impl FnOnce(&mut Update)) {
     let mut update = Update {
         issuer: "authority".into(),
         audience: SERVER_URI.into(),
@@ -155,7 +155,7 @@ fn update(world: &mut World, epoch: u64, previous: Option<u64>, change: impl FnO
     world.input(Input::ControlUpdate(&sealed));
 }
 
-fn rights(world: &mut World, epoch: u64, rights: Rights) {
+pub(super) fn rights(world: &mut World, epoch: u64, rights: Rights) {
     let end = world.now.unix + Duration::from_secs(600);
     let map = ScopeMap::new(SCOPES).unwrap();
     let claim = RightsClaim::new(map_digest(&map), [(rights, vec![1])]);

@@ -18,6 +18,8 @@ use opcua_types::{
 };
 
 use super::*;
+use crate::event::About;
+use crate::space::Space;
 
 pub(super) const MS: Duration = Duration::from_millis(1);
 
@@ -29,6 +31,7 @@ pub(super) struct Pretend {
     pub(super) computed: BTreeMap<u32, bool>,
     pub(super) delivered: usize,
     pub(super) samples: usize,
+    pub(super) space: Option<Space>,
 }
 
 impl Pretend {
@@ -58,6 +61,28 @@ impl ItemSource for Pretend {
         let may = self.may(node);
         self.delivered += usize::from(may);
         may
+    }
+
+    fn may_receive(&self, notifier: NodeRef, about: About) -> bool {
+        [notifier, about.source, about.event_type].into_iter().all(|node| self.may(node))
+    }
+
+    fn deliver_event(&mut self, notifier: NodeRef, about: About) -> bool {
+        let may = self.may_receive(notifier, about);
+        self.delivered += usize::from(may);
+        may
+    }
+
+    fn sees(&self, _node: NodeRef) -> bool {
+        true
+    }
+
+    fn reads(&self, node: NodeRef) -> bool {
+        self.may(node)
+    }
+
+    fn space(&self) -> &Space {
+        self.space.as_ref().expect("a test of events has a space")
     }
 }
 

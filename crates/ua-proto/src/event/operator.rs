@@ -1,0 +1,151 @@
+//! The operators of a where clause (OPC 10000-4 §7.7.3) in three-valued logic: null is neither true nor false.
+
+use std::cmp::Ordering;
+
+use opcua_types::{Variant, VariantScalarTypeId};
+
+use super::Event;
+use super::compare::{bitwise, equal, is_null, order, text, truth};
+use super::filter::{Selected, Viewer};
+use super::like::Pattern;
+use crate::space::NodeRef;
+
+/// One element.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Element {
+    pub(super) operator: Operator,
+    pub(super) operands: Vec<Operand>,
+}
+
+/// What an element does with its operands.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Operator {
+    Equals,
+    IsNull,
+    GreaterThan,
+    LessThan,
+    GreaterThanOrEqual,
+    LessThanOrEqual,
+    /// With the pattern taken apart, when it is a literal.
+    Like(Option<Pattern>),
+    Not,
+    Between,
+    InList,
+    And,
+    Or,
+    /// To this built-in type.
+    Cast(VariantScalarTypeId),
+    /// Of this type.
+    OfType(NodeRef),
+    BitwiseAnd,
+    BitwiseOr,
+}
+
+/// Where an operand comes from.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Operand {
+    /// The result of a later element.
+    Element(usize),
+    Literal(Variant),
+    Field(Selected),
+}
+
+impl Operand {
+    fn value(&self, event: &Event, viewer: &dyn Viewer, results: &[Variant]) -> Variant {
+        match self {
+            Self::Element(at) => results.get(*at).cloned().unwrap_or(Variant::Empty),
+            Self::Literal(value) => value.clone(),
+            Self::Field(selected) => selected.value(event, viewer).unwrap_or(Variant::Empty),
+        }
+    }
+}
+
+impl Element {
+    /// The result; `results` holds those of the elements behind this one.
+    pub(super) fn evaluate(&self, event: &Event, viewer: &dyn Viewer, results: &[Variant]) -> Variant {
+        if let Operator::OfType(wanted) = self.operator {
+            return Variant::Boolean(viewer.space().is_subtype_of(event.about().event_type, wanted));
+        }
+        let operands: Vec<Variant> =
+            self.operands.iter().map(|operand| operand.value(event, viewer, results)).collect();
+        self.operator.apply(&operands)
+    }
+}
+
+impl Operator {
+    /// The result for these operands; too few of them are nulls.
+    pub(super) fn apply(&self, operands: &[Variant]) -> Variant {
+        const NULL: Variant = Variant::Empty;
+        let nth = |at: usize| operands.get(at).unwrap_or(&NULL);
+        let ordered = |fits: fn(Ordering) -> bool| logic(compared(nth(0), nth(1), fits));
+        match self {
+            Self::Equals => logic(equals(nth(0), nth(1))),
+            Self::IsNull => Variant::Boolean(is_null(nth(0))),
+            Self::GreaterThan => ordered(Ordering::is_gt),
+            Self::LessThan => ordered(Ordering::is_lt),
+            Self::GreaterThanOrEqual => ordered(Ordering::is_ge),
+            Self::LessThanOrEqual => ordered(Ordering::is_le),
+            Self::Like(pattern) => logic(like(nth(0), nth(1), pattern.as_ref())),
+            Self::Not => logic(truth(nth(0)).map(|truth| !truth)),
+            Self::Between => {
+                let low = compared(nth(0), nth(1), Ordering::is_ge);
+                logic(and(low, compared(nth(0), nth(2), Ordering::is_le)))
+            }
+            Self::InList => {
+                let list = operands.get(1..).unwrap_or_default();
+                let found: Vec<Option<bool>> = list.iter().map(|one| equals(nth(0), one)).collect();
+                match found.contains(&Some(true)) {
+                    false if found.contains(&None) => NULL,
+                    found => Variant::Boolean(found),
+                }
+            }
+            Self::And => logic(and(truth(nth(0)), truth(nth(1)))),
+            Self::Or => logic(or(truth(nth(0)), truth(nth(1)))),
+            Self::Cast(kind) => cast(nth(0), *kind),
+            Self::OfType(_) => NULL,
+            Self::BitwiseAnd => bitwise(nth(0), nth(1), |one, other| one & other),
+            Self::BitwiseOr => bitwise(nth(0), nth(1), |one, other| one | other),
+        }
+    }
+}
+
+fn logic(truth: Option<bool>) -> Variant {
+    truth.map_or(Variant::Empty, Variant::Boolean)
+}
+
+fn and(one: Option<bool>, other: Option<bool>) -> Option<bool> {
+    match (one, other) {
+        (Some(false), _) | (_, Some(false)) => Some(false),
+        (Some(true), Some(true)) => Some(true),
+        _ => None,
+    }
+}
+
+fn or(one: Option<bool>, other: Option<bool>) -> Option<bool> {
+    and(one.map(|truth| !truth), other.map(|truth| !truth)).map(|truth| !truth)
+}
+
+fn equals(one: &Variant, other: &Variant) -> Option<bool> {
+    if is_null(one) || is_null(other) { None } else { Some(equal(one, other)) }
+}
+
+/// Values that have no order among each other are in none: false, as Equals is when there is no conversion.
+fn compared(one: &Variant, other: &Variant, fits: fn(Ordering) -> bool) -> Option<bool> {
+    if is_null(one) || is_null(other) { None } else { Some(order(one, other).is_some_and(fits)) }
+}
+
+fn like(value: &Variant, pattern: &Variant, parsed: Option<&Pattern>) -> Option<bool> {
+    if is_null(value) || is_null(pattern) {
+        return None;
+    }
+    let value = text(value)?;
+    match parsed {
+        Some(pattern) => Some(pattern.matches(value)),
+        None => Pattern::parse(text(pattern)?).map(|pattern| pattern.matches(value)),
+    }
+}
+
+/// Null where there is no conversion.
+fn cast(value: &Variant, kind: VariantScalarTypeId) -> Variant {
+    if is_null(value) || matches!(value, Variant::Array(_)) { Variant::Empty } else { value.cast(kind) }
+}

@@ -1,0 +1,126 @@
+//! Items that report events (OPC 10000-4 §5.13.1.5, §7.22.3): their queues, and how an event gets there.
+//!
+//! An event goes into a queue only if the session may receive it at that moment, and out of it only if it still may. An
+//! event that may not go out is dropped without a word (OPC 10000-3 §8.55): there is no value in whose place a status
+//! could stand, and a message about it would tell that something happened.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use access_model::Now;
+use opcua_types::MonitoringMode;
+
+use super::items::list;
+use super::{ItemSource, NodeRef, Subscriptions, date_time};
+use crate::event::{Event, EventFilter, Viewer};
+use crate::space::Space;
+
+/// What an item that reports events has.
+pub(super) struct EventQueue {
+    pub(super) filter: Arc<EventFilter>,
+    queue: VecDeque<Arc<Event>>,
+    /// Events were dropped since the client heard of it last.
+    overflown: bool,
+}
+
+impl EventQueue {
+    pub(super) fn new(filter: Arc<EventFilter>) -> Self {
+        Self { filter, queue: VecDeque::new(), overflown: false }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.queue.is_empty() && !self.overflown
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.queue.clear();
+        self.overflown = false;
+    }
+
+    /// Keeps what may still be received.
+    pub(super) fn retain(&mut self, keep: impl FnMut(&Arc<Event>) -> bool) {
+        self.queue.retain(keep);
+    }
+
+    fn push(&mut self, event: Arc<Event>, capacity: usize, discard_oldest: bool) {
+        self.queue.push_back(event);
+        self.fit(capacity, discard_oldest);
+    }
+
+    /// Drops what is too much: the oldest, or the newest but the last.
+    pub(super) fn fit(&mut self, capacity: usize, discard_oldest: bool) {
+        while self.queue.len() > capacity {
+            self.overflown = true;
+            if discard_oldest || capacity <= 1 {
+                self.queue.pop_front();
+            } else {
+                let newest = self.queue.pop_back();
+                self.queue.pop_back();
+                self.queue.extend(newest);
+            }
+        }
+    }
+
+    /// The next event: the one that tells of an overflow stands where events are missing, in front of a queue that drops
+    /// the oldest and behind one that drops the newest. It takes no place of its own in the queue.
+    pub(super) fn pop(&mut self, discard_oldest: bool, overflow: impl FnOnce() -> Event) -> Option<Arc<Event>> {
+        let told_first = discard_oldest || self.queue.is_empty();
+        if self.overflown && told_first {
+            self.overflown = false;
+            return Some(Arc::new(overflow()));
+        }
+        self.queue.pop_front()
+    }
+}
+
+impl Subscriptions {
+    /// Whether an item here reports events.
+    #[must_use]
+    pub fn wants_events(&self) -> bool {
+        !self.event_items.is_empty()
+    }
+
+    /// Something happened: items at a node that it reaches take it, if their filter lets it pass and the session may
+    /// receive it.
+    pub(crate) fn on_event(&mut self, event: &Arc<Event>, source: &mut dyn ItemSource) {
+        let about = event.about();
+        for key in &self.event_items {
+            let Some(item) = self.items.get_mut(*key) else { continue };
+            let notifier = item.target.node;
+            let (capacity, discard_oldest) = (item.capacity, item.discard_oldest);
+            let Some(events) = &mut item.events else { continue };
+            if item.mode == MonitoringMode::Disabled || !event.reaches(notifier) {
+                continue;
+            }
+            if source.may_receive(notifier, about) && events.filter.passes(event, &Through(source)) {
+                events.push(Arc::clone(event), capacity, discard_oldest);
+                list(&mut self.subscriptions, item, *key);
+            }
+        }
+    }
+}
+
+/// Lets a filter look through the eyes of a session.
+pub(super) struct Through<'a>(pub(super) &'a dyn ItemSource);
+
+impl Viewer for Through<'_> {
+    fn space(&self) -> &Space {
+        self.0.space()
+    }
+
+    fn sees(&self, node: NodeRef) -> bool {
+        self.0.sees(node)
+    }
+
+    fn reads(&self, node: NodeRef) -> bool {
+        self.0.reads(node)
+    }
+}
+
+/// The id of an event that tells of an overflow: time, subscription and a count make it unlike any other of this server.
+pub(super) fn overflow_id(subscription: u32, count: u64, now: Now) -> [u8; 16] {
+    let [s0, s1, s2, s3] = subscription.to_be_bytes();
+    let [t0, t1, t2, t3, t4, t5, t6, t7] = date_time(now).ticks().to_be_bytes();
+    let [.., c0, c1, c2, c3] = count.to_be_bytes();
+    [t0, t1, t2, t3, t4, t5, t6, t7, s0, s1, s2, s3, c0, c1, c2, c3]
+}
