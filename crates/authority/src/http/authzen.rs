@@ -4,12 +4,14 @@
 //! `subject`: type `person` or `user` (id: the person) or `application` (id: its uri); `properties.application` is the
 //! application a person asks through. `action.name`: as in policies. `resource`: type `scope` or `method`, id
 //! `server/scope` as in policies. `context.break_glass_reason`: breaks the glass. A denial carries `context.reason`, a
-//! stable word, and `context.reason_admin.en`, one sentence: the rule that forbids it, or what is missing.
+//! stable word, and `context.reason_admin.en`, one sentence: the rule that forbids it, or what is missing. An
+//! `X-Request-ID` comes back with the answer.
 
 use access_model::{AccessRequest, Action, Actor, AuditKind, Decision, Effect, Outcome, Reason};
 use axum::body::Bytes;
-use axum::extract::State;
-use axum::http::{StatusCode, header};
+use axum::extract::{Request, State};
+use axum::http::{HeaderName, StatusCode, header};
+use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use axum::{Extension, Json};
 use pdp::{Snapshot, answer, explain};
@@ -20,6 +22,8 @@ use super::{Peer, mistake, problem, proven_with_role};
 use crate::core::{Authority, unavailable};
 use crate::denial;
 
+/// What a request is called by whoever asks.
+const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 /// The most questions of one request.
 const MAX_EVALUATIONS: usize = 1_000;
 /// A request with more of them is not told why each was denied.
@@ -144,6 +148,18 @@ pub(super) async fn evaluations(
         }
     }
     no_store(json!({ "evaluations": answers }))
+}
+
+/// "If the PEP specified a request identifier in the request, the PDP MUST include the same identifier in the response"
+/// (Authorization API 1.0, Request Identification): in whatever is answered under `/access/`.
+pub(super) async fn same_request_id(request: Request, next: Next) -> Response {
+    let asked = request.uri().path().starts_with("/access/");
+    let id = request.headers().get(REQUEST_ID).filter(|_| asked).cloned();
+    let mut response = next.run(request).await;
+    if let Some(id) = id {
+        response.headers_mut().insert(REQUEST_ID, id);
+    }
+    response
 }
 
 async fn evaluator(authority: &Authority, peer: &Peer) -> Result<Actor, Response> {

@@ -13,7 +13,7 @@ mod tls;
 use access_model::{Actor, Reason, Refusal, Thumbprint};
 use axum::extract::{DefaultBodyLimit, Query, Request, State};
 use axum::http::{StatusCode, header};
-use axum::middleware::{Next, from_fn_with_state};
+use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Extension, Json, Router};
@@ -58,6 +58,7 @@ pub fn router(authority: Authority) -> Router {
         .layer(DefaultBodyLimit::max(MAX_BODY))
         .layer(from_fn_with_state((authority.clone(), budget), body::bounded))
         .layer(from_fn_with_state(authority.clone(), in_time))
+        .layer(from_fn(authzen::same_request_id))
         .with_state(authority)
 }
 

@@ -2,7 +2,9 @@
 
 use access_model::{Rights, Thumbprint};
 use base64::Engine as _;
-use hyper::StatusCode;
+use bytes::Bytes;
+use http_body_util::Full;
+use hyper::{Request, StatusCode};
 use serde_json::{Value, json};
 use token::{Algorithm, Claims, Issuer, Signer, mint};
 use tokio::io::AsyncWriteExt as _;
@@ -326,6 +328,30 @@ async fn authzen_answers_evaluators_only() {
             body["evaluations"].as_array().unwrap().iter().map(|one| one["decision"].as_bool().unwrap()).collect();
         assert_eq!(got, want, "{semantic}");
     }
+}
+
+#[tokio::test]
+async fn authzen_answers_with_the_request_id_it_was_asked_with() {
+    let world = World::new().await;
+    let ask = async |identity: &Identity, path: &str, id: Option<&str>| {
+        let request = Request::post(path).header("host", "localhost");
+        let request = id.into_iter().fold(request, |request, id| request.header("X-Request-ID", id));
+        let request = request.body(Full::<Bytes>::from("x")).unwrap();
+        let response = world.send(Some(identity), request).await;
+        let id = response.headers().get("x-request-id").map(|id| id.to_str().unwrap().to_owned());
+        (response.status(), id)
+    };
+    let (one, id) = ("/access/v1/evaluation", Some("bfe9eb29-ab87"));
+    let same = id.map(str::to_owned);
+    for (rule, identity, path, status) in [
+        ("a question that is none", &world.pep, one, StatusCode::BAD_REQUEST),
+        ("several", &world.pep, "/access/v1/evaluations", StatusCode::BAD_REQUEST),
+        ("no evaluator", &world.hmi, one, StatusCode::FORBIDDEN),
+    ] {
+        assert_eq!(ask(identity, path, id).await, (status, same.clone()), "{rule}");
+    }
+    assert_eq!(ask(&world.pep, one, None).await.1, None, "none was asked with");
+    assert_eq!(ask(&world.pep, "/oauth2/token", id).await.1, None, "no AuthZEN");
 }
 
 #[tokio::test]
