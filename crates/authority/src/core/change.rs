@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use access_model::{Actor, AuditKind, Epoch, Outcome, Reason};
+use access_model::{Actor, AuditKind, AuditRecord, Epoch, Outcome, Reason};
 use pdp::{Change, LiveGrant, Marking, Snapshot, redecide};
 use store::{NewRevocation, WorkflowState};
 use token::control::Revocation;
@@ -22,7 +22,8 @@ impl Authority {
     /// Reads plant, policies and workflow again. Broken files change nothing; the error says where.
     ///
     /// # Errors
-    /// A file cannot be read or is broken, the workflow's marking fits nowhere, or the journal cannot be used.
+    /// A file cannot be read or is broken, the workflow's marking fits nowhere, the change cannot be recorded (then
+    /// nothing changes), or the journal cannot be used.
     pub async fn reload(&self, by: &Actor) -> Result<Changed, AuthorityError> {
         let texts = match files::read(&self.inner.source).await {
             Ok(texts) => texts,
@@ -41,7 +42,7 @@ impl Authority {
     }
 
     async fn replace_now(&self, texts: PolicyTexts, by: &Actor) -> Result<Changed, AuthorityError> {
-        let one = self.inner.change.lock().await;
+        let _one = self.inner.change.lock().await;
         // Broken texts must not use up an epoch that gates would miss.
         let loaded = match load(texts, Epoch(0)).await {
             Ok(loaded) => loaded,
@@ -55,18 +56,26 @@ impl Authority {
             Ok(marking) => marking,
             Err(lost) => return Err(self.refused_reload(by, AuthorityError::LostStep(lost)).await),
         };
-        self.keep_marking(&loaded.snapshot, &marking).await?;
-        let epoch = self.inner.db.next_epoch().await?;
-        let detail = format!("{} policies in force", loaded.snapshot.policies());
-        let changed = self.enforce(loaded.snapshot.with_marking(marking, epoch), "a change of policy or plant").await?;
-        drop(one);
-        self.record(AuditKind::PolicyChanged, by, "policies", Outcome::Allowed, &detail).await?;
-        Ok(changed)
+        let next = loaded.snapshot.with_marking(marking, self.inner.db.next_epoch().await?);
+        let detail = format!("{} policies in force", next.policies());
+        let record = self.audit(AuditKind::PolicyChanged, by, "policies", Outcome::Allowed, &detail);
+        self.put_in_force(record, next, "a change of policy or plant").await
+    }
+
+    /// Records a change, then keeps it in the journal and enforces it: a ledger that takes nothing stops it before
+    /// anything is different.
+    async fn put_in_force(&self, record: AuditRecord, next: Snapshot, why: &str) -> Result<Changed, AuthorityError> {
+        let record = AuditRecord { epoch: Some(next.epoch()), ..record };
+        let deed = async {
+            self.keep_marking(&next, next.marking()).await?;
+            self.enforce(next.clone(), why).await
+        };
+        self.recorded(record, deed).await
     }
 
     async fn refused_reload(&self, by: &Actor, error: AuthorityError) -> AuthorityError {
         tracing::warn!(%error, "plant, policies or workflow were not taken; the old ones stay in force");
-        let outcome = Outcome::Denied(Reason::PolicyForbids);
+        let outcome = Outcome::Denied(Reason::PolicyBroken);
         let written = self.record(AuditKind::PolicyChanged, by, "policies", outcome, &error.to_string()).await;
         written.err().map_or(error, AuthorityError::Audit)
     }
@@ -74,32 +83,29 @@ impl Authority {
     /// Fires a transition of the workflow. Returns when every gate that listens was told.
     ///
     /// # Errors
-    /// The transition is unknown or not enabled, or the journal cannot be used.
+    /// The transition is unknown or not enabled, the step cannot be recorded (then nothing changes), or the journal
+    /// cannot be used.
     pub async fn fire(&self, transition: &str, by: &Actor) -> Result<Changed, AuthorityError> {
         let (authority, transition, by) = (self.clone(), transition.to_owned(), by.clone());
         to_the_end(async move { authority.fire_now(&transition, &by).await }).await
     }
 
     async fn fire_now(&self, transition: &str, by: &Actor) -> Result<Changed, AuthorityError> {
-        let one = self.inner.change.lock().await;
+        let _one = self.inner.change.lock().await;
         let snapshot = self.snapshot();
         let marking = match snapshot.workflow().fire(snapshot.marking(), transition) {
             Ok(marking) => marking,
             Err(invalid) => {
-                let outcome = Outcome::Denied(Reason::PolicyForbids);
+                let outcome = Outcome::Denied(Reason::StepNotEnabled);
                 self.record(AuditKind::StepChanged, by, transition, outcome, &invalid.to_string()).await?;
                 return Err(invalid.into());
             }
         };
-        self.keep_marking(&snapshot, &marking).await?;
-        let epoch = self.inner.db.next_epoch().await?;
-        let next = snapshot.with_marking(marking, epoch);
+        let next = snapshot.with_marking(marking, self.inner.db.next_epoch().await?);
         let steps: Vec<&str> = next.steps().iter().map(String::as_str).collect();
         let detail = format!("the workflow stands in {}", steps.join(", "));
-        let changed = self.enforce(next, "a step of the workflow").await?;
-        drop(one);
-        self.record(AuditKind::StepChanged, by, transition, Outcome::Allowed, &detail).await?;
-        Ok(changed)
+        let record = self.audit(AuditKind::StepChanged, by, transition, Outcome::Allowed, &detail);
+        self.put_in_force(record, next, "a step of the workflow").await
     }
 
     async fn keep_marking(&self, snapshot: &Snapshot, marking: &Marking) -> Result<(), AuthorityError> {

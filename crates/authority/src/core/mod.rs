@@ -12,6 +12,8 @@ use access_model::{Actor, AuditKind, Epoch, Now, Outcome};
 use arc_swap::ArcSwap;
 use pdp::Snapshot;
 use store::{Db, Ledger};
+use token::VerifyingKey;
+use tokio::sync::watch;
 
 use self::journal::{load, restore, stored_marking};
 use crate::clock::Clock;
@@ -55,6 +57,7 @@ pub(crate) struct Inner {
     pub bodies: Budget,
     live: Mutex<Live>,
     source: PolicySource,
+    rotated: watch::Sender<()>,
     /// One change at a time: epochs reach the gates in their order.
     change: tokio::sync::Mutex<()>,
 }
@@ -111,6 +114,7 @@ impl Authority {
                 flood: Mutex::default(),
                 bodies: Budget::default(),
                 live: Mutex::new(live),
+                rotated: watch::Sender::new(()),
                 change: tokio::sync::Mutex::new(()),
                 passwords,
                 proofs,
@@ -178,17 +182,31 @@ impl Authority {
     /// The next key signs from now on.
     ///
     /// # Errors
-    /// A key cannot be made or kept.
+    /// A key cannot be made or kept, or the change not recorded.
     pub async fn rotate_keys(&self, by: &Actor) -> Result<(), AuthorityError> {
         let _one = self.inner.change.lock().await;
         let config = &self.inner.config;
         let ring = KeyRing::clone(&self.inner.keys.load());
         let (folder, now) = (config.key_folder.as_deref(), self.now().unix);
-        let ring = ring.rotate(folder, config.algorithm, &config.issuer, now, config.key_overlap).await?;
-        let detail = format!("tokens are signed with the key {} from now on", ring.current.kid());
-        self.inner.keys.store(Arc::new(ring));
-        self.record(AuditKind::ConfigurationChanged, by, "signing key", Outcome::Allowed, &detail).await?;
+        // Published keys: the one that signs, then the next.
+        let published = ring.published(now);
+        let next = published.get(1).map(VerifyingKey::kid).unwrap_or_default();
+        let detail = format!("tokens are signed with the key {next} from now on");
+        let record = self.audit(AuditKind::ConfigurationChanged, by, "signing key", Outcome::Allowed, &detail);
+        let deed = async {
+            let ring = ring.rotate(folder, config.algorithm, &config.issuer, now, config.key_overlap).await?;
+            self.inner.keys.store(Arc::new(ring));
+            Ok(())
+        };
+        self.recorded(record, deed).await?;
+        self.inner.rotated.send_replace(());
         Ok(())
+    }
+
+    /// Tells whenever another key signs: what shows the signing certificate is then to be brought in step.
+    #[must_use]
+    pub fn rotations(&self) -> watch::Receiver<()> {
+        self.inner.rotated.subscribe()
     }
 }
 

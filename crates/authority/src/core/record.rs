@@ -1,8 +1,10 @@
 //! What goes into the audit, and who waits for it.
 
 use access_model::{Actor, AuditKind, AuditRecord, Outcome, Reason, Refusal};
+use opcua_types::StatusCode;
 
 use super::Authority;
+use crate::error::AuthorityError;
 
 impl Authority {
     /// Writes a record and waits until it is kept; when it cannot be, the configuration says whether that matters.
@@ -26,6 +28,23 @@ impl Authority {
             }
             Ok(_) => Ok(()),
         }
+    }
+
+    /// Records that something is done, then does it: what cannot be recorded does not happen, unless the configuration
+    /// prefers that it does. When the deed fails after its record, a second record says so.
+    pub(crate) async fn recorded<T>(
+        &self,
+        record: AuditRecord,
+        deed: impl Future<Output = Result<T, AuthorityError>>,
+    ) -> Result<T, AuthorityError> {
+        self.keep_record(record.clone()).await?;
+        let done = deed.await;
+        if let Err(error) = &done {
+            let outcome = Outcome::Failed(StatusCode::BadInternalError.bits());
+            let failed = self.audit(record.kind, &record.actor, &record.object, outcome, &error.to_string());
+            self.note_record(AuditRecord { epoch: record.epoch, ..failed });
+        }
+        done
     }
 
     /// Writes a record that nobody waits for.

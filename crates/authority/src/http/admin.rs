@@ -214,7 +214,7 @@ async fn fire(
 ) -> Response {
     match authority.fire(&fired.transition, &by).await {
         Ok(changed) => done(&authority, changed),
-        Err(AuthorityError::Step(invalid)) => mistake(StatusCode::CONFLICT, invalid),
+        Err(error @ AuthorityError::Step(_)) => refused(StatusCode::CONFLICT, Reason::StepNotEnabled, &error),
         Err(error) => failed(&error),
     }
 }
@@ -224,12 +224,20 @@ async fn reload(State(authority): State<Authority>, Extension(by): Extension<Act
         Ok(changed) => done(&authority, changed),
         Err(AuthorityError::Faults(faults)) => {
             let all: Vec<Value> = faults.0.iter().map(fault).collect();
-            let body = Json(json!({ "error": "faults", "faults": all }));
+            let body = Json(json!({ "error": Reason::PolicyBroken.word(), "faults": all }));
             (StatusCode::UNPROCESSABLE_ENTITY, body).into_response()
         }
-        Err(error @ AuthorityError::LostStep(_)) => mistake(StatusCode::UNPROCESSABLE_ENTITY, error),
+        Err(error @ (AuthorityError::LostStep(_) | AuthorityError::File { .. })) => {
+            refused(StatusCode::UNPROCESSABLE_ENTITY, Reason::PolicyBroken, &error)
+        }
         Err(error) => failed(&error),
     }
+}
+
+/// What an administrator may know in full.
+fn refused(status: StatusCode, reason: Reason, why: &AuthorityError) -> Response {
+    let body = json!({ "error": reason.word(), "error_description": why.to_string() });
+    (status, [(header::CACHE_CONTROL, "no-store")], Json(body)).into_response()
 }
 
 fn fault(fault: &pdp::Fault) -> Value {
@@ -265,5 +273,6 @@ fn answer(body: Value) -> Response {
 
 fn failed(error: &AuthorityError) -> Response {
     tracing::error!(%error, "an administrative request failed");
-    (StatusCode::SERVICE_UNAVAILABLE, Json(json!({ "error": "unavailable" }))).into_response()
+    let word = if matches!(error, AuthorityError::Audit(_)) { Reason::AuditUnavailable.word() } else { "unavailable" };
+    (StatusCode::SERVICE_UNAVAILABLE, Json(json!({ "error": word }))).into_response()
 }

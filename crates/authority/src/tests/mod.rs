@@ -5,5 +5,6 @@ mod https;
 mod identity;
 mod life;
 mod opcua;
+mod recorded;
 mod refresh;
 mod world;
