@@ -21,6 +21,9 @@ use crate::equipment::{self, Station};
 use crate::process::{Line, Step};
 use crate::scoping::{self, Uncovered};
 
+/// Who may receive events of the scope of this name may receive audit events; a plant file without it lets nobody.
+const AUDIT_SCOPE: &str = "audit";
+
 /// Checks a user name and password, taking as long for an unknown user as for a wrong password.
 pub type Passwords = Arc<dyn Fn(Credentials) -> Pin<Box<dyn Future<Output = bool> + Send>> + Send + Sync>;
 
@@ -111,6 +114,7 @@ pub fn start(setup: Setup<'_>, now: Now) -> Result<Running, Unstarted> {
     let map = scoping::apply(&mut space, setup.server)?;
     let mut config = setup.config;
     config.write_ranges = write_ranges(&space, setup.station, setup.server);
+    config.audit.events.get_or_insert_with(|| AUDIT_SCOPE.to_owned());
     space.set_server_facts(facts(&config, now.unix));
     let points: BTreeMap<&'static str, NodeRef> = setup
         .station
@@ -155,8 +159,6 @@ fn facts(config: &ServerConfig, started: UnixTime) -> ServerFacts {
         version: env!("CARGO_PKG_VERSION").into(),
         started,
         build_date: started,
-        // Server.Auditing tells of audit *events*, which the server does not send; its records go to the ledger.
-        auditing: false,
         limits: config.limits.operations,
         ..ServerFacts::default()
     }

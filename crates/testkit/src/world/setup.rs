@@ -97,6 +97,7 @@ impl Setup {
         Self {
             endpoints: vec![(SecurityPolicyId::None, MessageSecurityMode::None)],
             local: vec![all],
+            audit: AuditConfig { events: Some("vault".into()), ..AuditConfig::default() },
             ..Self::default()
         }
     }
