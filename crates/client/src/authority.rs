@@ -1,19 +1,20 @@
 //! Tokens from an authority that is an OPC UA server (OPC 10000-12 §9.6), over a session that stays open.
 
-use access_model::UnixTime;
+use access_model::{Now, UnixTime};
 use gates::opcua::client::CallError;
 use opcua_types::{
     ByteString, CallMethodRequest, CallMethodResult, CallRequest, CallResponse, DateTime, ExtensionObject, NodeId,
     QualifiedName, ReadRequest, ReadResponse, ReadValueId, SignatureData, StatusCode, TimestampsToReturn, UAString,
-    Variant,
+    UserTokenPolicy, Variant,
 };
-use ua_proto::client::{Request, TokenIssuer};
+use ua_proto::client::{NoEndpoint, Request, TokenIssuer};
 use ua_proto::pki::Certificate;
 use zeroize::Zeroizing;
 
 use crate::error::{ClientError, TokenError};
+use crate::explicit::Explicit;
 use crate::nodes::{self, BrowseStep};
-use crate::options::ClientOptions;
+use crate::options::{ClientOptions, Login};
 use crate::session::{Session, discover};
 use crate::tokens::{Fetched, now};
 
@@ -31,69 +32,145 @@ pub(crate) struct OpcUaAuthority {
     url: String,
     session: Session,
     object: NodeId,
+    methods: Methods,
+    who: Who,
+}
+
+/// Whose tokens the session can ask for.
+enum Who {
+    /// Those of the session's own user (implicit flow).
+    Session,
+    /// Those of a person whose credentials go into the method (explicit flow).
+    Explicit(Box<Explicit>),
+    /// Nobody's: it can only refresh.
+    Nobody,
+}
+
+/// What the service object has.
+#[derive(Default)]
+struct Methods {
     start_finish: Option<(NodeId, NodeId)>,
+    refresh: Option<NodeId>,
     request: Option<NodeId>,
+    describe: Option<NodeId>,
 }
 
 impl OpcUaAuthority {
     /// Opens the session and looks for the service and its methods.
     ///
     /// With `to_prove` only where the authority's certificate is one of those that may be given secrets; the channel then
-    /// proves that it holds the key.
+    /// proves that it holds the key. The person logs in to the session, unless the server says that credentials go into
+    /// the method, or the authority's sessions do not take such an identity.
     pub(crate) async fn open(
         issuer: &TokenIssuer,
         options: &ClientOptions,
         to_prove: bool,
     ) -> Result<Self, TokenError> {
-        let session = connect(&issuer.authority_url, options, to_prove).await?;
-        match Self::look(issuer, session.clone()).await {
-            Ok(authority) => Ok(authority),
-            Err(error) => {
-                session.handle.close().await;
-                Err(error)
+        let login = &options.authority.login;
+        let has_identity = matches!(login, Login::UserName { .. } | Login::ThisToken(_) | Login::Certificate(_));
+        if !(has_identity && issuer.authorization_endpoint.is_some()) {
+            match Connected::open(issuer, options, login, to_prove).await {
+                Err(TokenError::Unreachable { source, .. })
+                    if has_identity && matches!(*source, ClientError::Endpoint(NoEndpoint::NoIdentity { .. })) => {}
+                connected => return Self::look(issuer, connected?, None).await,
             }
         }
+        let connected = Connected::open(issuer, options, &Login::Anonymous, to_prove).await?;
+        Self::look(issuer, connected, Some(options)).await
     }
 
-    async fn look(issuer: &TokenIssuer, session: Session) -> Result<Self, TokenError> {
+    /// Opens a session of nobody, to refresh a token over it.
+    pub(crate) async fn open_nameless(
+        issuer: &TokenIssuer,
+        options: &ClientOptions,
+        to_prove: bool,
+    ) -> Result<Self, TokenError> {
+        let connected = Connected::open(issuer, options, &Login::Anonymous, to_prove).await?;
+        let explicit = issuer.authorization_endpoint.is_some();
+        let mut authority = Self::look(issuer, connected, explicit.then_some(options)).await?;
+        if !explicit {
+            authority.who = Who::Nobody;
+        }
+        Ok(authority)
+    }
+
+    async fn look(
+        issuer: &TokenIssuer,
+        connected: Connected,
+        explicit: Option<&ClientOptions>,
+    ) -> Result<Self, TokenError> {
+        let session = connected.session.clone();
+        let looked = Self::look_for(issuer, connected, explicit).await;
+        if looked.is_err() {
+            session.handle.close().await;
+        }
+        looked
+    }
+
+    async fn look_for(
+        issuer: &TokenIssuer,
+        connected: Connected,
+        explicit: Option<&ClientOptions>,
+    ) -> Result<Self, TokenError> {
         let url = issuer.authority_url.clone();
-        let unreachable = |source| TokenError::Unreachable { url: url.clone(), source: Box::new(source) };
-        let namespaces = namespaces(&session).await.map_err(unreachable)?;
-        let unknown = |object: &str| TokenError::NoService { url: url.clone(), object: object.to_owned() };
-        let position = namespaces.iter().position(|uri| uri == GDS).and_then(|at| u16::try_from(at).ok());
-        let gds = position.ok_or_else(|| unknown(GDS))?;
-        let object = match issuer.token_endpoint.as_deref() {
-            Some(text) => nodes::expanded(text, &namespaces).ok_or_else(|| unknown(text))?,
-            None => {
-                let folder = NodeId::new(gds, SERVICES);
-                let found = nodes::browse(&session, folder, Some(ORGANIZES)).await.map_err(unreachable)?;
-                let first = found.into_iter().next().ok_or_else(|| unknown("AuthorizationServices"))?;
-                first.node_id.node_id
-            }
+        let (object, methods) = find_service(issuer, &connected.session).await?;
+        let mut authority = Self { url, session: connected.session, object, methods, who: Who::Session };
+        if let Some(options) = explicit {
+            let no_way = || TokenError::NoWay(authority.url.clone());
+            let server = connected.server.ok_or_else(no_way)?;
+            let offered = authority.policies().await?;
+            let login = &options.authority.login;
+            let chosen = Explicit::choose(login, &offered, &options.policies, server).ok_or_else(no_way)?;
+            authority.who = Who::Explicit(Box::new(chosen));
+        }
+        Ok(authority)
+    }
+
+    /// The UserTokenPolicies of the service.
+    async fn policies(&self) -> Result<Vec<UserTokenPolicy>, TokenError> {
+        let describe = self.methods.describe.as_ref().ok_or_else(|| TokenError::NoMethod(self.url.clone()))?;
+        let outputs = self.call(describe, Vec::new(), &self.url).await?;
+        let Some(Variant::Array(array)) = outputs.into_iter().nth(2) else { return Err(TokenError::Malformed) };
+        let policy = |value: &Variant| match value {
+            Variant::ExtensionObject(object) => object.inner_as::<UserTokenPolicy>().cloned(),
+            _ => None,
         };
-        let method =
-            |name: &str| vec![BrowseStep { name: QualifiedName::new(gds, name), reference: NodeId::new(0, 47_u32) }];
-        let wanted = [method("StartRequestToken"), method("FinishRequestToken"), method("RequestAccessToken")];
-        let found = nodes::translate(&session, &object, &wanted).await.map_err(unreachable)?;
-        let mut found = found.into_iter();
-        let (start, finish, request) = (found.next().flatten(), found.next().flatten(), found.next().flatten());
-        Ok(Self { url, session, object, start_finish: start.zip(finish), request })
+        Ok(array.values.iter().filter_map(policy).collect())
+    }
+
+    /// Whether a token can be asked for without showing a secret again.
+    pub(crate) const fn knows_the_person(&self) -> bool {
+        matches!(self.who, Who::Session)
     }
 
     /// Fetches a token for the server `resource`, by the newest way that the authority has.
     pub(crate) async fn request(&self, resource: &str, roles: &[String]) -> Result<Fetched, TokenError> {
-        match (&self.start_finish, &self.request) {
-            (Some((start, finish)), _) => self.start_and_finish(start, finish, resource, roles).await,
-            (None, Some(request)) => self.request_access_token(request, resource).await,
-            (None, None) => Err(TokenError::NoMethod(self.url.clone())),
+        match (&self.methods.start_finish, &self.methods.request, &self.who) {
+            (_, _, Who::Nobody) => Err(TokenError::NoWay(self.url.clone())),
+            (Some((start, finish)), ..) => self.start_and_finish(start, finish, resource, roles).await,
+            (None, Some(request), Who::Session) => self.request_access_token(request, resource).await,
+            (None, ..) => Err(TokenError::NoMethod(self.url.clone())),
         }
+    }
+
+    /// A new token for a refresh token, which is used up by that.
+    pub(crate) async fn refresh(&self, resource: &str, secret: &str) -> Result<Fetched, TokenError> {
+        let method = self.methods.refresh.as_ref().ok_or_else(|| TokenError::NoMethod(self.url.clone()))?;
+        let at = now();
+        let outputs = self.call(method, vec![resource.into(), secret.into()], resource).await?;
+        let mut fetched = granted(outputs, at)?;
+        // No new one: the old one goes on (OPC 10000-12 §9.6.8).
+        if fetched.refresh.is_none() {
+            fetched.refresh = Some(Zeroizing::new(secret.to_owned()));
+        }
+        Ok(fetched)
     }
 
     pub(crate) async fn close(self) {
         self.session.handle.close().await;
     }
 
-    /// The implicit flow: the session says who asks, so no identity is passed.
+    /// In the implicit flow the session says who asks, so no identity is passed.
     async fn start_and_finish(
         &self,
         start: &NodeId,
@@ -101,25 +178,32 @@ impl OpcUaAuthority {
         resource: &str,
         roles: &[String],
     ) -> Result<Fetched, TokenError> {
-        let inputs = vec![resource.into(), Variant::String(UAString::null()), Variant::ByteString(ByteString::null())];
-        let started = self.call(start, inputs, resource).await?;
-        let Some(Variant::Guid(request_id)) = started.into_iter().nth(1) else { return Err(TokenError::Malformed) };
+        let explicit = if let Who::Explicit(explicit) = &self.who { Some(explicit) } else { None };
+        let policy = explicit.map_or_else(UAString::null, |explicit| explicit.policy_id());
+        let requestor = explicit.map_or_else(ByteString::null, |explicit| explicit.requestor_data());
+        let inputs = vec![resource.into(), Variant::String(policy), Variant::ByteString(requestor)];
+        let mut started = self.call(start, inputs, resource).await?.into_iter();
+        let data = match started.next() {
+            Some(Variant::ByteString(data)) => data,
+            _ => ByteString::null(),
+        };
+        let Some(Variant::Guid(request_id)) = started.next() else { return Err(TokenError::Malformed) };
+        let at = now();
+        let (identity, signature) = match explicit {
+            Some(explicit) => explicit.identity(data.as_ref(), at.unix)?,
+            None => {
+                let none = SignatureData { algorithm: UAString::null(), signature: ByteString::null() };
+                (Variant::ExtensionObject(ExtensionObject::null()), none)
+            }
+        };
         let roles: Vec<UAString> = roles.iter().map(|role| role.as_str().into()).collect();
-        let signature = SignatureData { algorithm: UAString::null(), signature: ByteString::null() };
         let inputs = vec![
             Variant::Guid(request_id),
             Variant::from(roles),
-            Variant::ExtensionObject(ExtensionObject::null()),
+            identity,
             Variant::ExtensionObject(ExtensionObject::from_message(signature)),
         ];
-        let at = now();
-        let mut outputs = self.call(finish, inputs, resource).await?.into_iter();
-        let token = token_in(outputs.next())?;
-        let expires = match outputs.next() {
-            Some(Variant::DateTime(expires)) => unix_time(&expires),
-            _ => None,
-        };
-        Ok(Fetched::new(token, expires, at))
+        granted(self.call(finish, inputs, resource).await?, at)
     }
 
     /// The deprecated way of P0. The null identity asks for the one of the session (OPC 10000-12 v1.05 §9.6.5).
@@ -158,21 +242,76 @@ fn is_answer(status: StatusCode) -> bool {
     !broken.contains(&status)
 }
 
-async fn connect(url: &str, options: &ClientOptions, to_prove: bool) -> Result<Session, TokenError> {
-    let unreachable = |source| TokenError::Unreachable { url: url.to_owned(), source: Box::new(source) };
-    let mut options = options.clone();
-    options.url = url.to_owned();
-    options.login = options.authority.login.clone();
-    let found = discover(&options).await.map_err(unreachable)?;
-    if to_prove {
-        let shown = Certificate::from_der(found.choice.endpoint.server_certificate.as_ref()).ok();
-        let known = |shown: &Certificate| options.authority.known.iter().any(|known| known.shows(shown));
-        if !shown.is_some_and(|shown| known(&shown)) {
-            return Err(TokenError::UnknownAuthority(url.to_owned()));
+/// The service object and its methods.
+async fn find_service(issuer: &TokenIssuer, session: &Session) -> Result<(NodeId, Methods), TokenError> {
+    let url = issuer.authority_url.clone();
+    let unreachable = |source| TokenError::Unreachable { url: url.clone(), source: Box::new(source) };
+    let namespaces = namespaces(session).await.map_err(unreachable)?;
+    let unknown = |object: &str| TokenError::NoService { url: url.clone(), object: object.to_owned() };
+    let position = namespaces.iter().position(|uri| uri == GDS).and_then(|at| u16::try_from(at).ok());
+    let gds = position.ok_or_else(|| unknown(GDS))?;
+    let object = match issuer.token_endpoint.as_deref() {
+        Some(text) => nodes::expanded(text, &namespaces).ok_or_else(|| unknown(text))?,
+        None => {
+            let folder = NodeId::new(gds, SERVICES);
+            let found = nodes::browse(session, folder, Some(ORGANIZES)).await.map_err(unreachable)?;
+            let first = found.into_iter().next().ok_or_else(|| unknown("AuthorizationServices"))?;
+            first.node_id.node_id
         }
+    };
+    let method =
+        |name: &str| vec![BrowseStep { name: QualifiedName::new(gds, name), reference: NodeId::new(0, 47_u32) }];
+    let wanted =
+        ["StartRequestToken", "FinishRequestToken", "RefreshToken", "RequestAccessToken", "GetServiceDescription"];
+    let found = nodes::translate(session, &object, &wanted.map(method)).await.map_err(unreachable)?;
+    let mut found = found.into_iter();
+    let mut next = || found.next().flatten();
+    let (start, finish) = (next(), next());
+    let methods = Methods { start_finish: start.zip(finish), refresh: next(), request: next(), describe: next() };
+    Ok((object, methods))
+}
+
+/// Token, its end, refresh token and its end, as FinishRequestToken and RefreshToken give them.
+fn granted(outputs: Vec<Variant>, at: Now) -> Result<Fetched, TokenError> {
+    let mut outputs = outputs.into_iter();
+    let token = token_in(outputs.next())?;
+    let expires = match outputs.next() {
+        Some(Variant::DateTime(expires)) => unix_time(&expires),
+        _ => None,
+    };
+    let refresh = match outputs.next() {
+        Some(Variant::String(secret)) if !secret.is_empty() => Some(Zeroizing::new(secret.to_string())),
+        _ => None,
+    };
+    Ok(Fetched { refresh, ..Fetched::new(token, expires, at) })
+}
+
+/// A session to the authority, and the certificate that it uses there.
+struct Connected {
+    session: Session,
+    server: Option<Certificate>,
+}
+
+impl Connected {
+    async fn open(
+        issuer: &TokenIssuer,
+        options: &ClientOptions,
+        login: &Login,
+        to_prove: bool,
+    ) -> Result<Self, TokenError> {
+        let url = &issuer.authority_url;
+        let unreachable = |source| TokenError::Unreachable { url: url.clone(), source: Box::new(source) };
+        let options = ClientOptions { url: url.clone(), login: login.clone(), ..options.clone() };
+        let found = discover(&options).await.map_err(unreachable)?;
+        let server = Certificate::from_der(found.choice.endpoint.server_certificate.as_ref()).ok();
+        let known = |shown: &Certificate| options.authority.known.iter().any(|known| known.shows(shown));
+        if to_prove && !server.as_ref().is_some_and(known) {
+            return Err(TokenError::UnknownAuthority(url.clone()));
+        }
+        let credential = login.credential().unwrap_or(ua_proto::client::Credential::Anonymous);
+        let session = Session::open(&options, &found, credential).await.map_err(unreachable)?;
+        Ok(Self { session, server })
     }
-    let credential = options.login.credential().unwrap_or(ua_proto::client::Credential::Anonymous);
-    Session::open(&options, &found, credential).await.map_err(unreachable)
 }
 
 pub(crate) async fn namespaces(session: &Session) -> Result<Vec<String>, ClientError> {

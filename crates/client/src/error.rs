@@ -80,6 +80,9 @@ pub enum TokenError {
     /// The authority does not let anybody ask for tokens in a way that the client knows.
     #[error("the authority at `{0}` has neither StartRequestToken nor RequestAccessToken")]
     NoMethod(String),
+    /// The authority cannot be asked with what the client has.
+    #[error("the authority at `{0}` takes no identity of the kind that the client has")]
+    NoWay(String),
     /// The service object that the server named does not exist.
     #[error("the authority at `{url}` has no authorization service `{object}`")]
     NoService {

@@ -22,6 +22,7 @@
 mod authority;
 mod connection;
 mod error;
+mod explicit;
 mod known;
 mod nodes;
 mod oauth;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use access_model::{Now, Thumbprint, UnixTime};
 use gates::clock;
-use gates::https::Target;
+use gates::https::{HttpsClient, Target};
 use token::{Entropy, SystemEntropy, danger_peek_unverified};
 use tokio::sync::Mutex;
 use ua_proto::client::{AuthorityProfile, TokenIssuer};
@@ -13,8 +13,8 @@ use zeroize::Zeroizing;
 use crate::authority::OpcUaAuthority;
 use crate::error::TokenError;
 use crate::known::KnownAuthority;
-use crate::oauth;
-use crate::options::ClientOptions;
+use crate::oauth::{self, Grant};
+use crate::options::{ClientOptions, Login};
 
 /// Life assumed for a token that does not say when it ends.
 const UNKNOWN_LIFE: Duration = Duration::from_secs(60);
@@ -24,6 +24,8 @@ pub(crate) struct Fetched {
     pub(crate) token: Zeroizing<Vec<u8>>,
     pub(crate) at: Now,
     pub(crate) life: Duration,
+    /// What the next one can be had for, instead of asking with a password again.
+    pub(crate) refresh: Option<Zeroizing<String>>,
 }
 
 impl Fetched {
@@ -34,7 +36,7 @@ impl Fetched {
         let own = danger_peek_unverified(&token).ok().and_then(|peeked| expiry(&peeked.payload));
         let expires = expires.into_iter().chain(own).min();
         let life = expires.map_or(UNKNOWN_LIFE, |expires| expires.since(at.unix));
-        Self { token, at, life }
+        Self { token, at, life, refresh: None }
     }
 
     /// How long after it was fetched the next one is to be fetched: 80 % of its life, or up to a twentieth of it sooner,
@@ -65,6 +67,8 @@ pub(crate) struct TokenSource {
     /// The open session to an authority that is an OPC UA server: opening it costs far more than a token does (P0 section
     /// 7, optimisation 1).
     opcua: Mutex<Option<OpcUaAuthority>>,
+    /// The refresh token that came with the last token.
+    refresh: Mutex<Option<Zeroizing<String>>>,
 }
 
 impl TokenSource {
@@ -81,45 +85,120 @@ impl TokenSource {
         };
         let resource =
             if issuer.resource_id.is_empty() { application_uri.to_owned() } else { issuer.resource_id.clone() };
-        Ok(Self { resource, issuer, to_prove, options: options.clone(), opcua: Mutex::new(None) })
+        Ok(Self {
+            resource,
+            issuer,
+            to_prove,
+            options: options.clone(),
+            opcua: Mutex::new(None),
+            refresh: Mutex::new(None),
+        })
     }
 
-    /// Fetches a token.
+    /// Fetches a token; what it can be refreshed with is kept for the next time.
     pub(crate) async fn fetch(&self) -> Result<Fetched, TokenError> {
-        match self.issuer.profile {
+        let mut fetched = match self.issuer.profile {
             AuthorityProfile::OpcUa => self.ask_opcua().await,
-            AuthorityProfile::OAuth2 => {
-                let access = &self.options.authority;
-                let https = access.https.as_ref();
-                let https = https.ok_or_else(|| TokenError::NoHttps(self.issuer.authority_url.clone()))?;
-                let https = if self.to_prove { https.clone().pinned(pins(&access.known)) } else { https.clone() };
-                let client_id = &self.options.application.uri;
-                let secret = access.client_secret.as_deref().map(String::as_str);
-                let asked = oauth::Asked { issuer: &self.issuer, resource: &self.resource, client_id, secret };
-                oauth::fetch(&https, &asked).await
-            }
+            AuthorityProfile::OAuth2 => self.ask_oauth().await,
             AuthorityProfile::Other => Err(TokenError::UnknownProfile(self.issuer.authority_url.clone())),
+        }?;
+        *self.refresh.lock().await = fetched.refresh.take();
+        Ok(fetched)
+    }
+
+    /// With the refresh token, if there is one and it still counts; else with what the person or the client has.
+    async fn ask_oauth(&self) -> Result<Fetched, TokenError> {
+        let access = &self.options.authority;
+        let https = access.https.as_ref().ok_or_else(|| TokenError::NoHttps(self.issuer.authority_url.clone()))?;
+        let https = if self.to_prove { https.clone().pinned(pins(&access.known)) } else { https.clone() };
+        let kept = self.refresh.lock().await.take();
+        if let Some(secret) = kept {
+            match self.ask_oauth_with(&https, Grant::Refresh(&secret)).await {
+                Err(TokenError::Refused { reason, .. }) => tracing::debug!(reason, "the refresh token is over"),
+                Err(error) => {
+                    *self.refresh.lock().await = Some(secret);
+                    return Err(error);
+                }
+                fetched => return fetched,
+            }
+        }
+        match &access.login {
+            Login::UserName { name, password } => self.ask_oauth_with(&https, Grant::Password { name, password }).await,
+            Login::ThisToken(token) => {
+                let token = std::str::from_utf8(token).map_err(|_| TokenError::Malformed)?;
+                self.ask_oauth_with(&https, Grant::Subject(token)).await
+            }
+            Login::Certificate(_) => Err(TokenError::NoWay(self.issuer.authority_url.clone())),
+            Login::Anonymous | Login::Automatic | Login::Token => self.ask_oauth_with(&https, Grant::Client).await,
         }
     }
 
-    /// Over the open session; when that turns out to be gone, once more over a new one.
+    async fn ask_oauth_with(&self, https: &HttpsClient, grant: Grant<'_>) -> Result<Fetched, TokenError> {
+        let access = &self.options.authority;
+        let asked = oauth::Asked {
+            issuer: &self.issuer,
+            resource: &self.resource,
+            client_id: &self.options.application.uri,
+            secret: access.client_secret.as_deref().map(String::as_str),
+            grant,
+            roles: &access.roles,
+        };
+        oauth::fetch(https, &asked).await
+    }
+
+    /// Over the open session; when that turns out to be gone, once more over a new one. A new one that needs no password
+    /// is tried first when there is a refresh token.
     async fn ask_opcua(&self) -> Result<Fetched, TokenError> {
         let mut kept = self.opcua.lock().await;
         if let Some(authority) = &*kept {
-            match authority.request(&self.resource, &self.options.authority.roles).await {
+            match self.ask_over(authority).await {
                 Err(TokenError::Unreachable { source, .. }) => {
                     tracing::debug!(%source, "the session to the authority is gone");
-                    if let Some(authority) = kept.take() {
-                        authority.close().await;
-                    }
                 }
+                // It was open for refreshing only.
+                Err(TokenError::NoWay(_)) => {}
                 outcome => return outcome,
+            }
+            if let Some(authority) = kept.take() {
+                authority.close().await;
+            }
+        }
+        if self.refresh.lock().await.is_some()
+            && self.options.authority.login.gives_a_secret()
+            && let Ok(authority) = OpcUaAuthority::open_nameless(&self.issuer, &self.options, self.to_prove).await
+        {
+            match self.ask_over(&authority).await {
+                Ok(fetched) => {
+                    *kept = Some(authority);
+                    return Ok(fetched);
+                }
+                Err(error) => {
+                    tracing::debug!(%error, "the token was not refreshed");
+                    authority.close().await;
+                }
             }
         }
         let authority = OpcUaAuthority::open(&self.issuer, &self.options, self.to_prove).await?;
-        let outcome = authority.request(&self.resource, &self.options.authority.roles).await;
+        let outcome = self.ask_over(&authority).await;
         *kept = Some(authority);
         outcome
+    }
+
+    /// Asks over an open session: with the refresh token where a password would have to be shown again.
+    async fn ask_over(&self, authority: &OpcUaAuthority) -> Result<Fetched, TokenError> {
+        let kept = if authority.knows_the_person() { None } else { self.refresh.lock().await.take() };
+        if let Some(secret) = kept {
+            match authority.refresh(&self.resource, &secret).await {
+                Err(TokenError::Refused { reason, .. }) => tracing::debug!(reason, "the refresh token is over"),
+                Err(TokenError::NoMethod(_)) => {}
+                Err(error) => {
+                    *self.refresh.lock().await = Some(secret);
+                    return Err(error);
+                }
+                fetched => return fetched,
+            }
+        }
+        authority.request(&self.resource, &self.options.authority.roles).await
     }
 
     pub(crate) async fn close(&self) {
@@ -153,7 +232,7 @@ fn believable(
     let access = &options.authority;
     let secret = match named.profile {
         AuthorityProfile::OpcUa => access.login.gives_a_secret(),
-        AuthorityProfile::OAuth2 => access.client_secret.is_some(),
+        AuthorityProfile::OAuth2 => access.client_secret.is_some() || access.login.gives_a_secret(),
         AuthorityProfile::Other => false,
     };
     if !secret {
@@ -191,7 +270,6 @@ fn elsewhere(named: &TokenIssuer) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::options::Login;
     use ua_proto::client::ClientApplication;
 
     #[test]

@@ -30,14 +30,15 @@ use ua_proto::space::{
 };
 
 pub(crate) const MIXER: &str = "urn:test:mixer";
-const AUTHORITY: &str = "urn:test:authority";
-const CLIENT: &str = "urn:test:client";
+pub(crate) const AUTHORITY: &str = "urn:test:authority";
+pub(crate) const CLIENT: &str = "urn:test:client";
 const POLICY: SecurityPolicyId = SecurityPolicyId::Basic256Sha256;
 
-fn identity(name: &str, uri: &str) -> Arc<OwnIdentity> {
+fn identity(name: &str, uri: &str) -> (Arc<OwnIdentity>, Vec<u8>) {
     let made = self_signed(&make::Application::local(name, uri), clock::now().unix).unwrap();
     let certificate = Certificate::from_der(&made.der).unwrap();
-    Arc::new(OwnIdentity::new(certificate, PrivateKey::from_der(&made.key_der).unwrap()).unwrap())
+    let own = OwnIdentity::new(certificate, PrivateKey::from_der(&made.key_der).unwrap()).unwrap();
+    (Arc::new(own), made.key_der.to_vec())
 }
 
 fn trust(of: &[&Arc<OwnIdentity>]) -> SharedTrust {
@@ -67,13 +68,16 @@ pub(crate) struct Plant {
 }
 
 #[derive(Clone)]
-struct People {
-    mixer: Arc<OwnIdentity>,
-    authority: Arc<OwnIdentity>,
-    client: Arc<OwnIdentity>,
+pub(crate) struct People {
+    pub(crate) mixer: Arc<OwnIdentity>,
+    pub(crate) authority: Arc<OwnIdentity>,
+    pub(crate) client: Arc<OwnIdentity>,
+    /// The client's key, PKCS#8.
+    #[allow(dead_code, reason = "not every test file needs it")]
+    pub(crate) client_key: Vec<u8>,
 }
 
-fn listen() -> TcpListener {
+pub(crate) fn listen() -> TcpListener {
     TcpListener::bind("127.0.0.1:0").unwrap()
 }
 
@@ -89,14 +93,34 @@ async fn listen_again(at: SocketAddr) -> TcpListener {
     panic!("the address {at} does not become free")
 }
 
+impl People {
+    pub(crate) async fn new() -> Self {
+        let people = tokio::task::spawn_blocking(|| {
+            let (client, client_key) = identity("client", CLIENT);
+            Self {
+                mixer: identity("mixer", MIXER).0,
+                authority: identity("authority", AUTHORITY).0,
+                client,
+                client_key,
+            }
+        });
+        people.await.unwrap()
+    }
+
+    pub(crate) fn options(&self, mixer: SocketAddr, login: Login) -> ClientOptions {
+        let application = ClientApplication { uri: CLIENT.into(), product_uri: "urn:test".into(), name: "test".into() };
+        let mut options = ClientOptions::new(format!("opc.tcp://{mixer}"), application);
+        options.identity = Some(Arc::clone(&self.client));
+        options.trust = Some(trust(&[&self.mixer, &self.authority]));
+        options.policies = vec![POLICY];
+        options.login = login;
+        options
+    }
+}
+
 impl Plant {
     pub(crate) async fn start(rights: Rights, life: u64) -> Self {
-        let people = tokio::task::spawn_blocking(|| People {
-            mixer: identity("mixer", MIXER),
-            authority: identity("authority", AUTHORITY),
-            client: identity("client", CLIENT),
-        });
-        let people = people.await.unwrap();
+        let people = People::new().await;
         let policy = Arc::new(Policy {
             rights: Mutex::new(rights),
             life: AtomicU64::new(life),
@@ -108,7 +132,7 @@ impl Plant {
         let signer = Arc::new(Signer::generate(Algorithm::Es256).unwrap());
         let authority = start_authority(&people, &policy, &signer, listen());
         let at = authority.address();
-        let mixer = start_mixer(&people, &signer, at, listen());
+        let mixer = start_mixer(&people, ours(&signer), at, listen());
         let addresses = (authority.address(), mixer.address());
         Self { policy, mixer, authority, addresses, people, signer }
     }
@@ -137,17 +161,11 @@ impl Plant {
     pub(crate) async fn restart_mixer(&mut self) {
         self.mixer.stop().await;
         let listener = listen_again(self.addresses.1).await;
-        self.mixer = start_mixer(&self.people, &self.signer, self.addresses.0, listener);
+        self.mixer = start_mixer(&self.people, ours(&self.signer), self.addresses.0, listener);
     }
 
     pub(crate) fn options(&self, login: Login) -> ClientOptions {
-        let application = ClientApplication { uri: CLIENT.into(), product_uri: "urn:test".into(), name: "test".into() };
-        let mut options = ClientOptions::new(format!("opc.tcp://{}", self.addresses.1), application);
-        options.identity = Some(Arc::clone(&self.people.client));
-        options.trust = Some(trust(&[&self.people.mixer, &self.people.authority]));
-        options.policies = vec![POLICY];
-        options.login = login;
-        options
+        self.people.options(self.addresses.1, login)
     }
 
     #[allow(dead_code, reason = "not every test file needs it")]
@@ -166,7 +184,16 @@ pub(crate) fn id(name: &str) -> NodeId {
     NodeId::new(1, name)
 }
 
-fn start_mixer(people: &People, signer: &Signer, authority: SocketAddr, listener: TcpListener) -> ServerHandle {
+fn ours(signer: &Signer) -> Issuer {
+    Issuer { name: AUTHORITY.into(), keys: vec![signer.public()], require_confirmation: true }
+}
+
+pub(crate) fn start_mixer(
+    people: &People,
+    issuer: Issuer,
+    authority: SocketAddr,
+    listener: TcpListener,
+) -> ServerHandle {
     let mut space = Space::new(SpaceConfig { application_uri: MIXER.into(), namespaces: Vec::new() }).unwrap();
     for (name, access) in [("Speed", AccessLevel::READ_WRITE), ("Level", AccessLevel::READ)] {
         let new = NewVariable::new(ns0::OBJECTS, Some(id(name)), name, 1.0_f64.into(), ScopeIndex(1));
@@ -174,7 +201,7 @@ fn start_mixer(people: &People, signer: &Signer, authority: SocketAddr, listener
     }
     space.set_server_facts(ServerFacts { started: clock::now().unix, ..ServerFacts::default() });
     let mut gate = GateConfig::new(MIXER, map());
-    gate.issuers = vec![Issuer { name: AUTHORITY.into(), keys: vec![signer.public()], require_confirmation: true }];
+    gate.issuers = vec![issuer];
     let issuer = IssuerEndpoint {
         resource_id: MIXER.into(),
         authority_url: format!("opc.tcp://{authority}"),
@@ -196,7 +223,6 @@ fn start_mixer(people: &People, signer: &Signer, authority: SocketAddr, listener
 }
 
 fn start_authority(people: &People, policy: &Arc<Policy>, signer: &Arc<Signer>, listener: TcpListener) -> ServerHandle {
-    let mut space = Space::new(SpaceConfig { application_uri: AUTHORITY.into(), namespaces: Vec::new() }).unwrap();
     let service = AuthorizationService {
         name: "tokens",
         uri: AUTHORITY,
@@ -205,7 +231,21 @@ fn start_authority(people: &People, policy: &Arc<Policy>, signer: &Arc<Signer>, 
         request_access_token: true,
         scope: ScopeIndex(1),
     };
-    let nodes = gds::add(&mut space, &service).unwrap();
+    let client = people.client.certificate.thumbprint();
+    let (policy, signer) = (Arc::clone(policy), Arc::clone(signer));
+    let behind = move |nodes| Box::new(Authority { nodes, policy, signer, client }) as Box<dyn Application>;
+    start_service(people, &service, listener, behind)
+}
+
+/// An OPC UA server with an authorization service, and what answers its methods.
+pub(crate) fn start_service(
+    people: &People,
+    service: &AuthorizationService<'_>,
+    listener: TcpListener,
+    behind: impl FnOnce(AuthorizationNodes) -> Box<dyn Application> + Send + 'static,
+) -> ServerHandle {
+    let mut space = Space::new(SpaceConfig { application_uri: AUTHORITY.into(), namespaces: Vec::new() }).unwrap();
+    let nodes = gds::add(&mut space, service).unwrap();
     space.set_server_facts(ServerFacts { started: clock::now().unix, ..ServerFacts::default() });
     let mut gate = GateConfig::new(AUTHORITY, map());
     gate.local = vec![LocalGrant {
@@ -219,13 +259,7 @@ fn start_authority(people: &People, policy: &Arc<Policy>, signer: &Arc<Signer>, 
     let config = config(&people.authority, &people.client, AUTHORITY, listener.local_addr().unwrap(), identities);
     let gate = Gate::new(gate, clock::now()).unwrap();
     let server = Server::new(config, space, gate, Box::new(SystemEntropy::new()));
-    let behind = Authority {
-        nodes,
-        policy: Arc::clone(policy),
-        signer: Arc::clone(signer),
-        client: people.client.certificate.thumbprint(),
-    };
-    start(listener, server, shell(|| Box::new(behind))).unwrap()
+    start(listener, server, shell(move || behind(nodes))).unwrap()
 }
 
 fn map() -> ScopeMap {

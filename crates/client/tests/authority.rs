@@ -1,0 +1,324 @@
+//! The client against our own authority, both real: every way to a token, and refreshing instead of asking again.
+
+#[allow(dead_code, reason = "the pretend authority is for other files")]
+mod support;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use access_model::ScopeIndex;
+use arc_swap::ArcSwap;
+use authority::{Authority, AuthorityConfig, OpcUaKeys, PolicySource, PolicyTexts, hash_secret, system_clock};
+use client::{AuthorityProfile, Client, ClientError, ClientOptions, KnownAuthority, Login, TokenError, TokenIssuer};
+use gates::clock;
+use gates::https::{HttpsClient, client_config};
+use gates::opcua::server::ServerHandle;
+use gates::opcua::wiring::{Application, Credentials, Local};
+use gates::pki::make::{self, Made, self_signed};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use store::{ApplicationKind, CheckpointKey, Db, KeyKind, Ledger, LedgerConfig};
+use support::{AUTHORITY, CLIENT, MIXER, People, id, listen, start_mixer, start_service};
+use token::{Algorithm, Claims, Issuer, Signer, mint};
+use tokio::sync::watch;
+use ua_proto::crypto::PrivateKey;
+use ua_proto::pki::{Certificate, OwnIdentity};
+use ua_proto::server::{Answer, Invocation};
+use ua_proto::space::AuthorizationNodes;
+
+const SECRET: &str = "correct horse battery staple";
+const PLANT: &str = r#"
+[plant]
+name = "test"
+default_lifetime = "1h"
+longest_lifetime = "1h"
+[[site]]
+name = "north"
+[[zone]]
+name = "line"
+site = "north"
+[[equipment]]
+name = "mixer-1"
+zone = "line"
+[[role]]
+name = "observer"
+[[person]]
+name = "olga"
+roles = ["observer"]
+[[application]]
+uri = "urn:test:client"
+roles = ["observer"]
+[[server]]
+name = "mixer"
+uri = "urn:test:mixer"
+equipment = "mixer-1"
+[[server.scope]]
+name = "all"
+subtrees = ["/Objects"]
+"#;
+const POLICIES: &str = r#"
+@id("observers-see")
+permit (principal in Role::"observer", action in Action::"view", resource in Zone::"line");
+"#;
+
+struct World {
+    authority: Authority,
+    opcua: ServerHandle,
+    mixer: ServerHandle,
+    people: People,
+    https: (SocketAddr, HttpsClient),
+    /// Passwords that came over sessions.
+    passwords: Arc<AtomicU32>,
+    provider: Signer,
+    olga: Arc<OwnIdentity>,
+    folder: tempfile::TempDir,
+    _stop: watch::Sender<bool>,
+}
+
+impl World {
+    async fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let people = People::new().await;
+        let provider = Signer::generate(Algorithm::Es256).unwrap();
+        let idp = Issuer { name: "https://idp".into(), keys: vec![provider.public()], require_confirmation: false };
+        let key = CheckpointKey::generate(KeyKind::Ed25519).unwrap();
+        let ledger = Ledger::open(&folder.path().join("audit"), LedgerConfig::default(), key).unwrap();
+        let db = Db::in_memory().await.unwrap();
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let at = listener.local_addr().unwrap();
+        let config = AuthorityConfig { identity_issuers: vec![idp], ..AuthorityConfig::new(format!("https://{at}")) };
+        let texts = PolicyTexts { plant: PLANT.into(), policies: POLICIES.into(), workflow: None };
+        let authority = Authority::open(config, PolicySource::Texts(texts), db, ledger, system_clock()).await.unwrap();
+        let olga = Arc::new(own(&made("olga", "urn:test:olga").await));
+        register(&authority, &people, &olga).await;
+        let (https, stop) = serve(&authority, &people, listener).await;
+        let identity = Arc::new(ArcSwap::new(Arc::clone(&people.authority)));
+        authority.serve_opcua(OpcUaKeys { identity, users: None });
+        let passwords = Arc::new(AtomicU32::new(0));
+        let opcua = {
+            let (authority, passwords) = (authority.clone(), Arc::clone(&passwords));
+            let service = authority.opcua_service("trapkey", ScopeIndex(1));
+            let behind = authority.clone();
+            start_service(&people, &service, listen(), move |nodes| {
+                Box::new(Behind { authority: behind, nodes, passwords }) as Box<dyn Application>
+            })
+        };
+        let mixer = start_mixer(&people, authority.issuer(), opcua.address(), listen());
+        Self { authority, opcua, mixer, people, https: (at, https), passwords, provider, olga, folder, _stop: stop }
+    }
+
+    fn options(&self, login: Login) -> ClientOptions {
+        let mut options = self.people.options(self.mixer.address(), Login::Token);
+        options.authority.login = login;
+        options.authority.known = vec![KnownAuthority::Application(AUTHORITY.into())];
+        options
+    }
+
+    /// The authority as the options name it.
+    fn issuer(&self, profile: AuthorityProfile, explicit: bool) -> TokenIssuer {
+        let opcua = format!("opc.tcp://{}", self.opcua.address());
+        TokenIssuer {
+            resource_id: MIXER.into(),
+            authority_url: if profile == AuthorityProfile::OpcUa { opcua } else { format!("https://{}", self.https.0) },
+            profile,
+            token_endpoint: None,
+            authorization_endpoint: explicit.then(|| "i=1".to_owned()),
+            request_types: Vec::new(),
+            scopes: Vec::new(),
+        }
+    }
+
+    fn https(&self, login: Login) -> ClientOptions {
+        let mut options = self.options(login);
+        options.issuer = Some(self.issuer(AuthorityProfile::OAuth2, false));
+        options.authority.https = Some(self.https.1.clone());
+        options
+    }
+
+    fn explicit(&self, login: Login) -> ClientOptions {
+        let mut options = self.options(login);
+        options.issuer = Some(self.issuer(AuthorityProfile::OpcUa, true));
+        options
+    }
+
+    /// A token of the identity provider.
+    fn vouched(&self) -> Login {
+        let now = clock::now().unix;
+        let claims = Claims {
+            issuer: "https://idp".into(),
+            subject: "olga".into(),
+            audience: self.authority.config().issuer.clone(),
+            expires: now + Duration::from_secs(600),
+            not_before: now,
+            issued_at: now,
+            id: "x".into(),
+            client: None,
+            confirmation: None,
+            roles: vec![],
+            groups: vec![],
+            rights: None,
+            epoch: access_model::Epoch(0),
+            padding: 0,
+        };
+        Login::ThisToken(mint(&claims, &self.provider).unwrap().as_bytes().to_vec().into())
+    }
+
+    /// How the tokens so far were asked for, the newest first, and for whom.
+    async fn flows(&self) -> Vec<(String, String)> {
+        let all = self.authority.db().tokens(&store::TokenFilter::default()).await.unwrap();
+        let mut all: Vec<_> = all.into_iter().map(|one| (one.issued, one.flow, one.subject)).collect();
+        all.sort();
+        all.into_iter().rev().map(|(_, flow, subject)| (flow, subject)).collect()
+    }
+
+    async fn lock_out_olga(&self) {
+        let olga = self.authority.db().user("olga").await.unwrap().unwrap();
+        self.authority.db().put_user(&store::User { password_hash: None, ..olga }).await.unwrap();
+    }
+}
+
+fn password() -> Login {
+    Login::UserName { name: "olga".into(), password: SECRET.to_owned().into() }
+}
+
+async fn made(name: &'static str, uri: &'static str) -> Made {
+    let make = move || self_signed(&make::Application::local(name, uri), clock::now().unix).unwrap();
+    tokio::task::spawn_blocking(make).await.unwrap()
+}
+
+fn own(made: &Made) -> OwnIdentity {
+    let certificate = Certificate::from_der(&made.der).unwrap();
+    OwnIdentity::new(certificate, PrivateKey::from_der(&made.key_der).unwrap()).unwrap()
+}
+
+async fn register(authority: &Authority, people: &People, olga: &OwnIdentity) {
+    let created = clock::now().unix;
+    let application = store::Application {
+        uri: CLIENT.into(),
+        name: "test".into(),
+        kind: ApplicationKind::Client,
+        certificates: vec![people.client.certificate.thumbprint()],
+        secret_hash: None,
+        enabled: true,
+        created,
+    };
+    authority.db().put_application(&application).await.unwrap();
+    let user = store::User {
+        name: "olga".into(),
+        password_hash: Some(hash_secret(SECRET).unwrap()),
+        certificates: vec![olga.certificate.thumbprint()],
+        roles: vec![],
+        groups: vec![],
+        enabled: true,
+        created,
+    };
+    authority.db().put_user(&user).await.unwrap();
+}
+
+/// The HTTPS side, and a client that shows the application's certificate there.
+async fn serve(
+    authority: &Authority,
+    people: &People,
+    listener: tokio::net::TcpListener,
+) -> (HttpsClient, watch::Sender<bool>) {
+    let shown = made("authority", AUTHORITY).await;
+    let key = PrivateKeyDer::try_from(shown.key_der.to_vec()).unwrap();
+    let tls = authority::server_config(vec![CertificateDer::from(shown.der.clone())], key).unwrap();
+    let (stop, stopped) = watch::channel(false);
+    tokio::spawn(authority::serve(listener, tls, authority.clone(), stopped));
+    let identity = (vec![people.client.certificate.der().to_vec()], people.client_key.clone());
+    let config = client_config([shown.der], Some(identity)).unwrap();
+    (HttpsClient::new(config, Duration::from_secs(10)), stop)
+}
+
+struct Behind {
+    authority: Authority,
+    nodes: AuthorizationNodes,
+    passwords: Arc<AtomicU32>,
+}
+
+impl Application for Behind {
+    fn invoke(&self, call: Invocation) -> Local<Answer> {
+        let (authority, nodes) = (self.authority.clone(), self.nodes);
+        Box::pin(async move { authority.answer(&nodes, call).await })
+    }
+
+    fn authenticate(&self, credentials: Credentials) -> Local<bool> {
+        self.passwords.fetch_add(1, Ordering::Relaxed);
+        let authority = self.authority.clone();
+        Box::pin(async move {
+            let password = std::str::from_utf8(&credentials.password).unwrap();
+            authority.person_by_password(&credentials.name, password, &credentials.address).await.is_ok()
+        })
+    }
+}
+
+/// Connects, reads, and says how the token was asked for.
+async fn way(world: &World, options: ClientOptions) -> Result<(String, String), ClientError> {
+    let client = Client::connect(options).await?;
+    assert!(client.read(&[id("Speed")]).await.unwrap()[0].value.is_some());
+    client.close().await;
+    Ok(world.flows().await.into_iter().next().unwrap())
+}
+
+fn of(flow: &str, who: &str) -> (String, String) {
+    (flow.to_owned(), who.to_owned())
+}
+
+#[tokio::test]
+async fn every_way_leads_to_a_token_that_the_server_takes() {
+    let world = World::new().await;
+    let certificate = || Login::Certificate(Arc::clone(&world.olga));
+    for (rule, options, want) in [
+        ("implicit, nobody", world.options(Login::Anonymous), of("request_token", CLIENT)),
+        ("implicit, a password", world.options(password()), of("request_token", "olga")),
+        ("explicit, a password", world.explicit(password()), of("request_token", "olga")),
+        ("explicit, a user certificate", world.explicit(certificate()), of("request_token", "olga")),
+        ("sessions take no such thing: explicit", world.options(certificate()), of("request_token", "olga")),
+        ("explicit, a token", world.explicit(world.vouched()), of("request_token", "olga")),
+        ("https, client credentials", world.https(Login::Anonymous), of("client_credentials", CLIENT)),
+        ("https, a password", world.https(password()), of("exchange", "olga")),
+        ("https, a token", world.https(world.vouched()), of("exchange", "olga")),
+    ] {
+        assert_eq!(way(&world, options).await.unwrap_or_else(|error| panic!("{rule}: {error}")), want, "{rule}");
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+    let wrong = Login::UserName { name: "olga".into(), password: "wrong".to_owned().into() };
+    for (rule, options) in [("explicit", world.explicit(wrong.clone())), ("https", world.https(wrong))] {
+        let refused = way(&world, options).await.unwrap_err();
+        assert!(matches!(refused, ClientError::Token(TokenError::Refused { .. })), "{rule}: {refused}");
+    }
+    assert!(world.folder.path().exists());
+}
+
+#[tokio::test]
+async fn a_token_is_refreshed_without_the_password() {
+    let world = World::new().await;
+    for (rule, options) in [("https", world.https(password())), ("explicit", world.explicit(password()))] {
+        let client = Client::connect(options).await.unwrap();
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        client.renew().await.unwrap();
+        assert_eq!(world.flows().await.first(), Some(&of("refresh", "olga")), "{rule}");
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        client.renew().await.unwrap();
+        assert_eq!(world.flows().await.iter().filter(|(flow, _)| flow == "refresh").count() % 2, 0, "{rule}");
+        client.close().await;
+    }
+    assert_eq!(world.passwords.load(Ordering::Relaxed), 0);
+}
+
+#[tokio::test]
+async fn a_line_that_was_cut_makes_the_client_ask_again() {
+    let world = World::new().await;
+    let client = Client::connect(world.https(password())).await.unwrap();
+    let newest = world.authority.db().tokens(&store::TokenFilter::default()).await.unwrap().remove(0);
+    world.authority.db().remove_refresh_family(&newest.id).await.unwrap();
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    client.renew().await.unwrap();
+    assert_eq!(world.flows().await.first(), Some(&of("exchange", "olga")));
+    world.lock_out_olga().await;
+    tokio::time::sleep(Duration::from_millis(600)).await;
+    let refused = client.renew().await.unwrap_err();
+    assert!(matches!(refused, ClientError::Token(TokenError::Refused { .. })), "{refused}");
+}
