@@ -19,6 +19,8 @@ pub(crate) struct Codec {
     namespaces: NamespaceMap,
     loaders: TypeLoaderCollection,
     max_array: usize,
+    max_string: usize,
+    max_byte_string: usize,
 }
 
 impl Codec {
@@ -27,7 +29,13 @@ impl Codec {
     pub(crate) fn new(opened: fn(ObjectId) -> Option<Open>, max_array: usize) -> Self {
         let mut loaders = TypeLoaderCollection::new_empty();
         loaders.add_type_loader(Few(opened));
-        Self { namespaces: NamespaceMap::new(), loaders, max_array }
+        let (max_string, max_byte_string) = (usize::MAX, usize::MAX);
+        Self { namespaces: NamespaceMap::new(), loaders, max_array, max_string, max_byte_string }
+    }
+
+    /// The same with the longest String and the longest ByteString, in bytes.
+    pub(crate) fn with_longest(self, max_string: usize, max_byte_string: usize) -> Self {
+        Self { max_string, max_byte_string, ..self }
     }
 
     /// A context whose limits fit a body of `length` bytes.
@@ -36,8 +44,8 @@ impl Codec {
             client_offset: Default::default(),
             max_message_size: 0,
             max_chunk_count: 0,
-            max_string_length: length,
-            max_byte_string_length: length,
+            max_string_length: length.min(self.max_string),
+            max_byte_string_length: length.min(self.max_byte_string),
             max_array_length: length.min(self.max_array),
             decoding_depth_gauge: DepthGauge::default(),
         };

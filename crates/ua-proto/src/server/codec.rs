@@ -8,13 +8,19 @@ use opcua_types::{
 
 pub(crate) use crate::body::{Codec, date_time, write_message};
 use crate::body::{Open, ticks};
+use crate::space::Limits;
 
-/// The most elements an array of a request may have, below the operation limits of each service.
-const MAX_ARRAY: usize = 65_535;
+/// The decoder for requests, which keeps MaxArrayLength, MaxStringLength and MaxByteStringLength as the server publishes
+/// them; the operation limits of each service lie below.
+pub(crate) fn requests_within(limits: &Limits) -> Codec {
+    let number = |limit: u32| usize::try_from(limit).unwrap_or(usize::MAX);
+    Codec::new(opened, number(limits.max_array_length))
+        .with_longest(number(limits.max_string_length), number(limits.max_byte_string_length))
+}
 
-/// The decoder for requests.
+/// The same with the usual limits.
 pub(crate) fn requests() -> Codec {
-    Codec::new(opened, MAX_ARRAY)
+    requests_within(&Limits::default())
 }
 
 /// Identity tokens and data-change filters are opened. A written structure is stored as it was sent.

@@ -108,7 +108,7 @@ impl Server {
         let mut audit = AuditLog::new(config.audit.clone());
         audit.find_scope(&gate.config().map);
         Self {
-            codec: codec::requests(),
+            codec: codec::requests_within(&config.limits.operations),
             jobs: JobDesk::new(config.limits.max_jobs, config.limits.max_waiting_jobs),
             audit,
             config,

@@ -10,6 +10,7 @@ mod expiry;
 mod keys;
 mod layout;
 mod lifecycle;
+mod limits;
 mod monitoring;
 mod pressure;
 mod records;
