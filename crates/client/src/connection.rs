@@ -13,6 +13,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 use ua_proto::client::Credential;
 use zeroize::Zeroizing;
 
+use crate::denials::{Denials, freshen};
 use crate::error::{ClientError, TokenError};
 use crate::options::{ClientOptions, Login};
 use crate::publisher::{self, Order};
@@ -43,6 +44,8 @@ pub(crate) struct Core {
     token: Mutex<Held>,
     /// How old a token has to be before a denial replaces it, in milliseconds.
     fresh: AtomicU64,
+    /// What became of the things that are watched.
+    pub(crate) denials: Denials,
 }
 
 /// When a token was fetched last, and when the next is due.
@@ -88,11 +91,13 @@ impl Client {
             generation: AtomicU64::new(1),
             token: Mutex::new(held),
             fresh: AtomicU64::new(millis(FRESH.0)),
+            denials: Denials::default(),
         });
         let (orders, taken) = mpsc::channel(16);
-        let mut tasks = vec![tokio::spawn(publisher::run(core.session.clone(), taken)).abort_handle()];
+        let mut tasks = vec![tokio::spawn(publisher::run(Arc::clone(&core), taken)).abort_handle()];
         if core.source.is_some() {
             tasks.push(tokio::spawn(renew(Arc::clone(&core))).abort_handle());
+            tasks.push(tokio::spawn(freshen(Arc::clone(&core))).abort_handle());
         }
         Ok(Self { core, orders, _tasks: Arc::new(Tasks(tasks)) })
     }

@@ -2,7 +2,8 @@
 //!
 //! [`Client::connect`] asks the server how it wants to be logged in to, fetches an access token from the authority that
 //! the server names, opens a session and keeps it: the token is renewed before it ends, a denial is answered with a fresh
-//! token and one more try, a lost connection is made again and subscriptions are filled anew. Works with any OPC UA
+//! token and one more try (what is watched goes on by itself), a lost connection is made again and subscriptions are
+//! filled anew. Works with any OPC UA
 //! server; one without tokens is used with a name, a certificate or nobody.
 //!
 //! ```no_run
@@ -21,6 +22,7 @@
 
 mod authority;
 mod connection;
+mod denials;
 mod error;
 mod explicit;
 mod known;

@@ -18,7 +18,7 @@ use crate::nodes;
 const BATCH: usize = 1_000;
 
 /// One attempt. Boxed, so that what is built on it can be spawned.
-type Sending<'a, T> = Pin<Box<dyn Future<Output = Result<T, ClientError>> + Send + 'a>>;
+pub(crate) type Sending<'a, T> = Pin<Box<dyn Future<Output = Result<T, ClientError>> + Send + 'a>>;
 
 impl Client {
     /// The values of nodes, in order. What could not be read has a bad status.
@@ -172,7 +172,10 @@ impl Client {
     }
 
     /// Does something; once more with a fresh token when the service as a whole was denied.
-    async fn whole<'a, T: Send>(&self, act: impl Fn() -> Sending<'a, T> + Send + Sync) -> Result<T, ClientError> {
+    pub(crate) async fn whole<'a, T: Send>(
+        &self,
+        act: impl Fn() -> Sending<'a, T> + Send + Sync,
+    ) -> Result<T, ClientError> {
         let seen = self.core.generation();
         match act().await {
             Err(error) if is_denial(&error) => match self.core.refresh(seen).await {
@@ -188,7 +191,7 @@ impl Client {
     }
 }
 
-fn is_denial(error: &ClientError) -> bool {
+pub(crate) fn is_denial(error: &ClientError) -> bool {
     matches!(error, ClientError::Call(CallError::Service(StatusCode::BadUserAccessDenied)))
 }
 

@@ -2,22 +2,26 @@
 //! out what comes back.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use gates::opcua::client::CallError;
 use opcua_types::{
     AttributeId, CreateMonitoredItemsRequest, CreateMonitoredItemsResponse, CreateSubscriptionRequest,
-    CreateSubscriptionResponse, DataChangeNotification, DeleteSubscriptionsRequest, MonitoredItemCreateRequest,
-    MonitoringMode, MonitoringParameters, NodeId, NotificationMessage, PublishRequest, PublishResponse, ReadValueId,
-    RepublishRequest, RepublishResponse, StatusChangeNotification, StatusCode, SubscriptionAcknowledgement,
-    TimestampsToReturn,
+    CreateSubscriptionResponse, DataChangeNotification, DataValue, DeleteSubscriptionsRequest,
+    MonitoredItemCreateRequest, MonitoringMode, MonitoringParameters, NodeId, NotificationMessage, PublishRequest,
+    PublishResponse, ReadValueId, RepublishRequest, RepublishResponse, StatusChangeNotification, StatusCode,
+    SubscriptionAcknowledgement, TimestampsToReturn,
 };
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 use ua_proto::client::{Request, Response};
 
+use crate::connection::Core;
+use crate::denials::{Denied, Turn};
 use crate::error::ClientError;
+use crate::operations::is_denial;
 use crate::session::Session;
 use crate::watch::{Change, WatchOptions};
 
@@ -27,8 +31,8 @@ const BATCH: usize = 500;
 const MOST: usize = 8;
 /// Lost messages that are asked for again at once.
 const MOST_LOST: u32 = 32;
-/// Pause after something went wrong.
-const PAUSE: Duration = Duration::from_millis(250);
+/// Pause after something went wrong; doubles up to the second.
+const PAUSE: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(4));
 
 /// What a watch wants.
 pub(crate) struct Wanted {
@@ -53,15 +57,19 @@ struct Running {
     next: u32,
     /// How many subscriptions had been made before, this one included.
     made: u64,
+    denied: Denied,
 }
 
 #[derive(Clone, Copy)]
 struct Sent {
     session: u64,
     made: u64,
+    /// The token that the session had.
+    generation: u64,
 }
 
 struct Publisher {
+    core: Arc<Core>,
     session: Session,
     running: BTreeMap<u64, Running>,
     last_id: u64,
@@ -75,13 +83,18 @@ struct Publisher {
     most: usize,
     /// Something failed: wait a little before the next try.
     paused: bool,
+    pause: Duration,
+    /// The session as a whole is denied its subscriptions.
+    denied: bool,
 }
 
 /// Runs until the client is dropped.
-pub(crate) async fn run(session: Session, mut orders: mpsc::Receiver<Order>) {
+pub(crate) async fn run(core: Arc<Core>, mut orders: mpsc::Receiver<Order>) {
+    let session = core.session.clone();
     let of_session = session.state.borrow().sessions;
     let mut state = session.state.clone();
     let mut publisher = Publisher {
+        core,
         session,
         running: BTreeMap::new(),
         last_id: 0,
@@ -91,6 +104,8 @@ pub(crate) async fn run(session: Session, mut orders: mpsc::Receiver<Order>) {
         requests: JoinSet::new(),
         most: MOST,
         paused: false,
+        pause: PAUSE.0,
+        denied: false,
     };
     loop {
         let now = state.borrow_and_update().clone();
@@ -108,17 +123,23 @@ pub(crate) async fn run(session: Session, mut orders: mpsc::Receiver<Order>) {
                 publisher.answered(sent, outcome).await;
             },
             changed = state.changed() => {
-                publisher.paused = false;
+                (publisher.paused, publisher.pause) = (false, PAUSE.0);
                 if changed.is_err() {
                     return;
                 }
             },
-            () = sleep(PAUSE), if publisher.paused => publisher.paused = false,
+            () = sleep(publisher.pause), if publisher.paused => publisher.go_on(),
         }
     }
 }
 
 impl Publisher {
+    /// Tries again after a failure; the next pause is longer unless something succeeds.
+    fn go_on(&mut self) {
+        self.paused = false;
+        self.pause = (self.pause * 2).min(PAUSE.1);
+    }
+
     async fn add(&mut self, wanted: Wanted) -> Added {
         self.session.ready().await?;
         let sessions = self.session.state.borrow().sessions;
@@ -127,7 +148,8 @@ impl Publisher {
         self.last_id += 1;
         self.made += 1;
         let id = self.last_id;
-        self.running.insert(id, Running { wanted, subscription: Some(subscription), next: 1, made: self.made });
+        let denied = Denied::default();
+        self.running.insert(id, Running { wanted, subscription: Some(subscription), next: 1, made: self.made, denied });
         Ok((id, results))
     }
 
@@ -160,17 +182,28 @@ impl Publisher {
         for id in missing {
             let Some(one) = self.running.get(&id) else { continue };
             match self.create(&one.wanted).await {
-                Ok((subscription, _)) => {
+                Ok((subscription, results)) => {
                     self.made += 1;
                     if let Some(one) = self.running.get_mut(&id) {
                         (one.subscription, one.next, one.made) = (Some(subscription), 1, self.made);
                     }
+                    self.tell_refusals(id, results).await;
                 }
                 Err(error) => {
                     tracing::debug!(%error, "a watch could not be restored yet");
-                    self.paused = true;
+                    self.failed(is_denial(&error), self.core.generation());
                     return;
                 }
+            }
+        }
+    }
+
+    /// What could not be watched any more after a reconnection.
+    async fn tell_refusals(&mut self, id: u64, results: Vec<StatusCode>) {
+        for (item, status) in results.into_iter().enumerate().filter(|(_, status)| status.is_bad()) {
+            let value = DataValue { status: Some(status), ..DataValue::null() };
+            if !self.hand_out_one(id, Change { item, value }).await {
+                return;
             }
         }
     }
@@ -246,7 +279,7 @@ impl Publisher {
                 subscription_acknowledgements: (!acknowledgements.is_empty()).then_some(acknowledgements),
             });
             let handle = self.session.handle.clone();
-            let sent = Sent { session: self.of_session, made: self.made };
+            let sent = Sent { session: self.of_session, made: self.made, generation: self.core.generation() };
             self.requests.spawn(async move { (sent, handle.request(request, Some(limit)).await) });
         }
     }
@@ -263,7 +296,10 @@ impl Publisher {
 
     async fn answered(&mut self, sent: Sent, outcome: Result<Response, CallError>) {
         match outcome {
-            Ok(Response::Publish(response)) if sent.session == self.of_session => self.take(response).await,
+            Ok(Response::Publish(response)) if sent.session == self.of_session => {
+                (self.pause, self.denied) = (PAUSE.0, false);
+                self.take(response).await;
+            }
             Ok(_) => {}
             Err(CallError::Service(StatusCode::BadTooManyPublishRequests)) => {
                 self.most = self.requests.len().max(1);
@@ -276,8 +312,16 @@ impl Publisher {
             Err(CallError::Service(StatusCode::BadTimeout)) => {}
             Err(error) => {
                 tracing::debug!(%error, "a Publish request failed");
-                self.paused = true;
+                self.failed(is_denial(&error.into()), sent.generation);
             }
+        }
+    }
+
+    /// A service failed: a pause, and a fresh token when it was denied and had not been before.
+    fn failed(&mut self, denied: bool, generation: u64) {
+        self.paused = true;
+        if denied && !std::mem::replace(&mut self.denied, true) {
+            self.core.denials.denied(generation);
         }
     }
 
@@ -327,15 +371,29 @@ impl Publisher {
                 // The server gave the subscription up; it is created again.
                 self.running.get_mut(&id).into_iter().for_each(|one| one.subscription = None);
             } else if let Some(values) = part.into_inner_as::<DataChangeNotification>() {
-                let Some(one) = self.running.get(&id) else { return };
                 for item in values.monitored_items.into_iter().flatten() {
                     let change = Change { item: item.client_handle as usize, value: item.value };
-                    if one.wanted.changes.send(change).await.is_err() {
+                    if !self.hand_out_one(id, change).await {
                         return;
                     }
                 }
             }
         }
+    }
+
+    /// Gives a change to its reader, and notes what it says of the rights. Whether there still is a reader.
+    async fn hand_out_one(&mut self, id: u64, change: Change) -> bool {
+        let Some(one) = self.running.get_mut(&id) else { return false };
+        // A number that was never given to the server.
+        if change.item >= one.wanted.nodes.len() {
+            return true;
+        }
+        match one.denied.note(change.item, change.value.status()) {
+            Some(Turn::Denied) => self.core.denials.denied(self.core.generation()),
+            Some(Turn::Permitted) => self.core.denials.permitted(),
+            None => {}
+        }
+        one.wanted.changes.send(change).await.is_ok()
     }
 
     fn id_of(&self, subscription: u32) -> Option<u64> {

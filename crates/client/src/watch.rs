@@ -7,6 +7,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::connection::Client;
 use crate::error::ClientError;
+use crate::operations::Sending;
 use crate::publisher::{Order, Wanted};
 use gates::opcua::client::CallError;
 
@@ -80,7 +81,9 @@ pub struct Change {
     pub value: DataValue,
 }
 
-/// A running watch. It goes on over reconnections; after one, each value is reported again. Dropping it ends it.
+/// A running watch. It goes on over reconnections; after one, each value is reported again. When a node becomes denied, that
+/// is reported, and the client asks for a fresh token once, a while after the last at the earliest; if that permits the node
+/// again, its values go on. Dropping it ends it.
 pub struct Watch {
     id: u64,
     changes: mpsc::Receiver<Change>,
@@ -98,6 +101,11 @@ impl Watch {
     #[must_use]
     pub fn results(&self) -> &[StatusCode] {
         &self.results
+    }
+
+    /// How many nodes were denied.
+    fn refused(&self) -> usize {
+        self.results.iter().filter(|status| **status == StatusCode::BadUserAccessDenied).count()
     }
 }
 
@@ -118,6 +126,18 @@ impl Client {
     /// # Errors
     /// The subscription cannot be made. A single node that cannot be watched is no error: see [`Watch::results`].
     pub async fn watch(&self, nodes: &[NodeId], options: WatchOptions) -> Result<Watch, ClientError> {
+        let seen = self.core.generation();
+        let watch = self.whole(|| -> Sending<'_, Watch> { Box::pin(self.watch_once(nodes, options.clone())) }).await?;
+        let refused = watch.refused();
+        if refused == 0 || self.core.refresh(seen).await.is_err() {
+            return Ok(watch);
+        }
+        let Ok(again) = self.watch_once(nodes, options).await else { return Ok(watch) };
+        self.core.fresh_token_helped(again.refused() < refused);
+        Ok(again)
+    }
+
+    async fn watch_once(&self, nodes: &[NodeId], options: WatchOptions) -> Result<Watch, ClientError> {
         let (sender, changes) = mpsc::channel(WAITING);
         let (answer, answered) = oneshot::channel();
         let wanted = Wanted { nodes: nodes.to_vec(), options, changes: sender };

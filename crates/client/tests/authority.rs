@@ -19,7 +19,7 @@ use gates::opcua::wiring::{Application, Credentials, Local};
 use gates::pki::make::{self, Made, self_signed};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use store::{ApplicationKind, CheckpointKey, Db, KeyKind, Ledger, LedgerConfig};
-use support::{AUTHORITY, CLIENT, MIXER, People, id, listen, start_mixer, start_service};
+use support::{AUTHORITY, CLIENT, Hears, MIXER, People, id, listen, start_mixer, start_service};
 use token::{Algorithm, Claims, Issuer, Signer, mint};
 use tokio::sync::watch;
 use ua_proto::crypto::PrivateKey;
@@ -104,7 +104,7 @@ impl World {
                 Box::new(Behind { authority: behind, nodes, passwords }) as Box<dyn Application>
             })
         };
-        let mixer = start_mixer(&people, authority.issuer(), opcua.address(), listen());
+        let mixer = start_mixer(&people, authority.issuer(), opcua.address(), listen(), Hears::Nothing);
         Self { authority, opcua, mixer, people, https: (at, https), passwords, provider, olga, folder, _stop: stop }
     }
 

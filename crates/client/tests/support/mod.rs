@@ -14,7 +14,8 @@ use gates::opcua::wiring::{Application, AuditRequest, Credentials, Local};
 use gates::pki::make::{self, self_signed};
 use gates::pool::Pool;
 use opcua_types::{ByteString, DataValue, Guid, MessageSecurityMode, NodeId, StatusCode, UAString, Variant};
-use pep::{Gate, GateConfig, LocalGrant, LocalScopes, Who};
+use pep::{Contact, FailMode, Gate, GateConfig, LocalGrant, LocalScopes, Who};
+use token::control::{Replacement, Revocation, Update};
 use token::{Algorithm, Claims, Issuer, RightsClaim, Signer, SystemEntropy};
 use tokio::sync::mpsc;
 use ua_proto::channel::ChannelConfig;
@@ -56,6 +57,8 @@ pub(crate) struct Policy {
     pub(crate) passwords: AtomicU32,
     pub(crate) refuse: Mutex<Option<StatusCode>>,
     pub(crate) audience: Mutex<String>,
+    /// The id of the newest token.
+    newest: Mutex<String>,
 }
 
 pub(crate) struct Plant {
@@ -128,13 +131,16 @@ impl Plant {
             passwords: AtomicU32::new(0),
             refuse: Mutex::new(None),
             audience: Mutex::new(MIXER.into()),
+            newest: Mutex::default(),
         });
         let signer = Arc::new(Signer::generate(Algorithm::Es256).unwrap());
         let authority = start_authority(&people, &policy, &signer, listen());
         let at = authority.address();
-        let mixer = start_mixer(&people, ours(&signer), at, listen());
+        let mixer = start_mixer(&people, ours(&signer), at, listen(), Hears::Everything);
         let addresses = (authority.address(), mixer.address());
-        Self { policy, mixer, authority, addresses, people, signer }
+        let plant = Self { policy, mixer, authority, addresses, people, signer };
+        plant.tell(1, |_| {}).await;
+        plant
     }
 
     /// SHA-256 of the authority's certificate.
@@ -161,11 +167,43 @@ impl Plant {
     pub(crate) async fn restart_mixer(&mut self) {
         self.mixer.stop().await;
         let listener = listen_again(self.addresses.1).await;
-        self.mixer = start_mixer(&self.people, ours(&self.signer), self.addresses.0, listener);
+        self.mixer = start_mixer(&self.people, ours(&self.signer), self.addresses.0, listener, Hears::Everything);
+        self.tell(1, |_| {}).await;
     }
 
     pub(crate) fn options(&self, login: Login) -> ClientOptions {
         self.people.options(self.addresses.1, login)
+    }
+
+    /// Tells the mixer that the newest token is revoked, or narrowed to these rights. Epochs grow from call to call, from 2 on.
+    #[allow(dead_code, reason = "not every test file needs it")]
+    pub(crate) async fn take_away(&self, epoch: u64, left: Option<Rights>) {
+        let (id, expires) =
+            (self.policy.newest.lock().unwrap().clone(), clock::now().unix + Duration::from_secs(7_200));
+        let change = move |update: &mut Update| match left {
+            None => update.revoked.push(Revocation { id, expires }),
+            Some(rights) => {
+                let rights = RightsClaim::new(token::map_digest(&map()), [(rights, vec![1_u32])]);
+                update.replaced.push(Replacement { id, rights, not_after: expires, expires });
+            }
+        };
+        self.tell(epoch, change).await;
+    }
+
+    /// Sends the mixer the full list.
+    async fn tell(&self, epoch: u64, change: impl FnOnce(&mut Update)) {
+        let mut update = Update {
+            issuer: AUTHORITY.into(),
+            audience: MIXER.into(),
+            epoch: Epoch(epoch),
+            previous: None,
+            issued_at: clock::now().unix,
+            revoked: Vec::new(),
+            replaced: Vec::new(),
+        };
+        change(&mut update);
+        let sealed = token::control::seal(&update, &self.signer).unwrap();
+        self.mixer.with(move |server, now| server.handle_input(Input::ControlUpdate(&sealed), now)).await.unwrap();
     }
 
     #[allow(dead_code, reason = "not every test file needs it")]
@@ -188,11 +226,21 @@ fn ours(signer: &Signer) -> Issuer {
     Issuer { name: AUTHORITY.into(), keys: vec![signer.public()], require_confirmation: true }
 }
 
+/// What the authority tells the mixer.
+pub(crate) enum Hears {
+    /// Nothing after a token.
+    #[allow(dead_code, reason = "not every test file needs it")]
+    Nothing,
+    /// Revocations and narrowings, by [`Plant::take_away`].
+    Everything,
+}
+
 pub(crate) fn start_mixer(
     people: &People,
     issuer: Issuer,
     authority: SocketAddr,
     listener: TcpListener,
+    hears: Hears,
 ) -> ServerHandle {
     let mut space = Space::new(SpaceConfig { application_uri: MIXER.into(), namespaces: Vec::new() }).unwrap();
     for (name, access) in [("Speed", AccessLevel::READ_WRITE), ("Level", AccessLevel::READ)] {
@@ -201,6 +249,10 @@ pub(crate) fn start_mixer(
     }
     space.set_server_facts(ServerFacts { started: clock::now().unix, ..ServerFacts::default() });
     let mut gate = GateConfig::new(MIXER, map());
+    if let Hears::Everything = hears {
+        let (issuer, timeout) = (issuer.name.clone(), Duration::from_secs(3_600));
+        gate.contact = Some(Contact { issuer, timeout, fail_mode: FailMode::Closed });
+    }
     gate.issuers = vec![issuer];
     let issuer = IssuerEndpoint {
         resource_id: MIXER.into(),
@@ -363,6 +415,8 @@ fn mint(policy: &Policy, signer: &Signer, client: access_model::Thumbprint) -> (
     let now = clock::now().unix;
     let expires = now + Duration::from_secs(policy.life.load(Ordering::Relaxed));
     let rights = *policy.rights.lock().unwrap();
+    let id = token::new_id(&mut SystemEntropy::new());
+    policy.newest.lock().unwrap().clone_from(&id);
     let claims = Claims {
         issuer: AUTHORITY.into(),
         subject: "tester".into(),
@@ -370,7 +424,7 @@ fn mint(policy: &Policy, signer: &Signer, client: access_model::Thumbprint) -> (
         expires,
         not_before: now,
         issued_at: now,
-        id: token::new_id(&mut SystemEntropy::new()),
+        id: id.clone(),
         client: Some(CLIENT.into()),
         confirmation: Some(client),
         roles: Vec::new(),

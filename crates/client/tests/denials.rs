@@ -1,0 +1,87 @@
+//! What is watched is denied: a fresh token brings it back, or policy has decided and the client leaves it at that.
+
+mod support;
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use access_model::Rights;
+use client::{Client, Login, Watch, WatchOptions};
+use opcua_types::{StatusCode, Variant};
+use support::{Plant, id};
+use tokio::time::timeout;
+
+const PATIENCE: Duration = Duration::from_secs(20);
+const DENIED: Result<f64, StatusCode> = Err(StatusCode::BadUserAccessDenied);
+
+fn read_only() -> Rights {
+    Rights::BROWSE | Rights::READ
+}
+
+/// The next change of an item.
+async fn next(watch: &mut Watch) -> (usize, Result<f64, StatusCode>) {
+    let change = timeout(PATIENCE, watch.next()).await.unwrap().unwrap();
+    let value = match &change.value.value {
+        Some(Variant::Double(number)) => Ok(*number),
+        _ => Err(change.value.status()),
+    };
+    (change.item, value)
+}
+
+/// The session as a whole is denied, Publish included.
+#[tokio::test]
+async fn a_watch_goes_on_with_a_fresh_token_after_a_revocation() {
+    let plant = Plant::start(read_only(), 3_600).await;
+    let client = Client::connect(plant.options(Login::Token)).await.unwrap();
+    let mut watch = client.watch(&[id("Level")], WatchOptions::default()).await.unwrap();
+    assert_eq!(next(&mut watch).await, (0, Ok(1.0)));
+    for round in 1..=2_u32 {
+        plant.take_away(u64::from(round) + 1, None).await;
+        assert_eq!(next(&mut watch).await, (0, DENIED));
+        let value = match next(&mut watch).await {
+            (0, Ok(value)) => value,
+            other => panic!("round {round}: {other:?}"),
+        };
+        plant.set("Level", (value + 1.0).into()).await;
+        assert_eq!(next(&mut watch).await, (0, Ok(value + 1.0)));
+        assert_eq!(plant.policy.issued.load(Ordering::Relaxed), round + 1, "one fresh token a revocation");
+    }
+    assert_eq!(client.session_count(), 1);
+}
+
+/// Only some rights go, and the service goes on: the item alone tells.
+#[tokio::test]
+async fn an_item_that_is_denied_is_asked_for_once_and_comes_back_when_the_token_says_so() {
+    let plant = Plant::start(read_only(), 3_600).await;
+    let client = Client::connect(plant.options(Login::Token)).await.unwrap();
+    let mut watch = client.watch(&[id("Level")], WatchOptions::default()).await.unwrap();
+    assert_eq!(next(&mut watch).await, (0, Ok(1.0)));
+    plant.take_away(2, Some(Rights::BROWSE)).await;
+    assert_eq!(next(&mut watch).await, (0, DENIED));
+    assert_eq!(next(&mut watch).await, (0, Ok(1.0)));
+    assert_eq!((client.token_generation(), plant.policy.issued.load(Ordering::Relaxed)), (2, 2));
+}
+
+/// The fresh token says the same: nothing is asked again before there is something new.
+#[tokio::test]
+async fn a_denial_by_policy_costs_one_token() {
+    let plant = Plant::start(Rights::BROWSE, 3_600).await;
+    let client = Client::connect(plant.options(Login::Token)).await.unwrap();
+    let options = WatchOptions { publishing_interval: Duration::from_millis(50), ..WatchOptions::default() };
+    let mut watch = client.watch(&[id("Level"), id("Speed")], options).await.unwrap();
+    let mut told = [next(&mut watch).await, next(&mut watch).await];
+    told.sort_by_key(|(item, _)| *item);
+    assert_eq!(told, [(0, DENIED), (1, DENIED)]);
+    while client.token_generation() < 2 {
+        tokio::time::sleep(Duration::from_millis(25)).await;
+    }
+    // Longer than the pause between two tokens.
+    tokio::time::sleep(Duration::from_millis(2_600)).await;
+    assert_eq!(plant.policy.issued.load(Ordering::Relaxed), 2, "one for the session, one for the denial");
+    *plant.policy.rights.lock().unwrap() = read_only();
+    client.renew().await.unwrap();
+    let mut told = [next(&mut watch).await, next(&mut watch).await];
+    told.sort_by_key(|(item, _)| *item);
+    assert_eq!(told, [(0, Ok(1.0)), (1, Ok(1.0))]);
+    assert_eq!(plant.policy.issued.load(Ordering::Relaxed), 3);
+}
