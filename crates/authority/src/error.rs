@@ -32,6 +32,9 @@ pub enum AuthorityError {
     /// A signing key is unusable.
     #[error("a signing key cannot be used")]
     Key(#[from] token::InvalidKey),
+    /// Who has read the keys can sign tokens: a file that others can read is not used.
+    #[error("`{path}` can be read by others: run `chmod 600 {path}`", path = .0.display())]
+    OpenToOthers(PathBuf),
     /// The list of signing keys cannot be read.
     #[error("`{}` is no list of signing keys", .0.display())]
     KeyList(PathBuf),

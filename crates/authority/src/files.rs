@@ -7,6 +7,7 @@ use std::time::SystemTime;
 
 use tokio::fs;
 use tokio::io::AsyncWriteExt as _;
+use zeroize::Zeroizing;
 
 use crate::config::{PolicySource, PolicyTexts};
 use crate::error::AuthorityError;
@@ -42,13 +43,18 @@ pub(crate) async fn stamps(source: &PolicySource) -> Vec<Option<(SystemTime, u64
     stamps
 }
 
-/// The file, or nothing when there is none.
-pub(crate) async fn read_if_there(path: &Path) -> Result<Option<String>, AuthorityError> {
-    match fs::read_to_string(path).await {
-        Ok(text) => Ok(Some(text)),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(failed(path)(error)),
+/// A file with secrets in it, or nothing when there is none.
+pub(crate) async fn read_secret_if_there(path: &Path) -> Result<Option<Zeroizing<String>>, AuthorityError> {
+    let text = match fs::read_to_string(path).await {
+        Ok(text) => Zeroizing::new(text),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(failed(path)(error)),
+    };
+    let mode = fs::metadata(path).await.map_err(failed(path))?.permissions().mode();
+    if mode & 0o077 != 0 {
+        return Err(AuthorityError::OpenToOthers(path.to_owned()));
     }
+    Ok(Some(text))
 }
 
 /// Replaces a file that only we may read, whole or not at all.

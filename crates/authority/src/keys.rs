@@ -40,7 +40,7 @@ impl KeyRing {
         now: UnixTime,
     ) -> Result<Self, AuthorityError> {
         if let Some(path) = folder.map(list)
-            && let Some(text) = files::read_if_there(&path).await?
+            && let Some(text) = files::read_secret_if_there(&path).await?
         {
             let ring =
                 Self::from_text(&text, uri, now).map_err(|error| error.unwrap_or(AuthorityError::KeyList(path)))?;

@@ -7,6 +7,8 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::Arc;
 
+use zeroize::Zeroizing;
+
 use crate::failure::{Failure, unreadable};
 
 /// Configuration, plant, policies: no text that people write is longer.
@@ -60,10 +62,30 @@ pub(crate) fn create(path: &Path, bytes: &[u8], private: bool) -> Result<(), Fai
     })
 }
 
+/// The text of a file with a secret in it, which nobody but its owner may read.
+pub(crate) fn private_text(path: &Path) -> Result<Zeroizing<String>, Failure> {
+    let bytes = Zeroizing::new(bytes(path)?);
+    if mode(path).is_ok_and(|mode| mode & 0o077 != 0) {
+        return Err(Failure::bad_input(format!("`{}` can be read by others", path.display()))
+            .help(format!("run `chmod 600 {}`", path.display())));
+    }
+    let text = std::str::from_utf8(&bytes).map(|text| Zeroizing::new(text.to_owned()));
+    text.map_err(|_| Failure::bad_input(format!("`{}` is not UTF-8 text", path.display())))
+}
+
 /// Puts new content in the place of a file, at once and whole: written beside it as `new`, then moved.
 pub(crate) fn replace(path: &Path, new: &Path, bytes: &[u8]) -> Result<(), Failure> {
+    put(path, new, bytes, 0o644)
+}
+
+/// The same for a file that only its owner may read.
+pub(crate) fn replace_private(path: &Path, new: &Path, bytes: &[u8]) -> Result<(), Failure> {
+    put(path, new, bytes, 0o600)
+}
+
+fn put(path: &Path, new: &Path, bytes: &[u8], mode: u32) -> Result<(), Failure> {
     let write = || -> io::Result<()> {
-        let mut file = fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o644).open(new)?;
+        let mut file = fs::OpenOptions::new().write(true).create(true).truncate(true).mode(mode).open(new)?;
         file.write_all(bytes)?;
         file.sync_all()?;
         fs::rename(new, path)

@@ -89,39 +89,48 @@ impl Own {
     }
 }
 
+/// Shows a renewed certificate from the next channel on; peers that still hold the one before get in until it ends.
 async fn follow_identity(store: PkiStore, identity: Arc<ArcSwap<OwnIdentity>>, server: ServerHandle) {
     loop {
-        tokio::time::sleep(LOOK).await;
+        tokio::select! {
+            () = server.stopped() => return,
+            () = tokio::time::sleep(LOOK) => {}
+        }
         let (at, shown) = (store.clone(), identity.load_full());
         let read = tokio::task::spawn_blocking(move || at.identity()).await;
-        match read {
+        let next = match read {
             // The key is written after the certificate, or before it: for a moment they do not fit.
-            Ok(Err(error)) => tracing::debug!(%error, "the own certificate stays as it was"),
+            Ok(Err(error)) => {
+                tracing::debug!(%error, "the own certificate stays as it was");
+                None
+            }
             Ok(Ok(new)) if new.certificate.der() != shown.certificate.der() => {
                 tracing::info!(until = %::store::rfc3339(new.certificate.not_after()), "the own certificate was renewed");
-                identity.store(Arc::new(new));
-                let told = server.with(|server, now| server.handle_input(Input::IdentityChanged, now)).await;
-                if told.is_err() {
-                    return;
-                }
+                Some(new.succeeding(&shown))
             }
-            _ => {}
+            _ => shown.without_ended(gates::clock::now().unix),
+        };
+        if let Some(next) = next {
+            identity.store(Arc::new(next));
+            let told = server.with(|server, now| server.handle_input(Input::IdentityChanged, now)).await;
+            if told.is_err() {
+                return;
+            }
         }
     }
 }
 
 /// The DER inside a PEM file with a PKCS#8 key.
 pub(crate) fn private_key(path: &Path) -> Result<Zeroizing<Vec<u8>>, Failure> {
-    block(path, "PRIVATE KEY").map(Zeroizing::new)
+    block(path, &*files::private_text(path)?, "PRIVATE KEY").map(Zeroizing::new)
 }
 
 /// The DER inside a PEM file with a certificate.
 pub(crate) fn certificate(path: &Path) -> Result<Vec<u8>, Failure> {
-    block(path, "CERTIFICATE")
+    block(path, &files::text(path)?, "CERTIFICATE")
 }
 
-fn block(path: &Path, label: &str) -> Result<Vec<u8>, Failure> {
-    let text = Zeroizing::new(files::text(path)?.to_string());
+fn block(path: &Path, text: &str, label: &str) -> Result<Vec<u8>, Failure> {
     let body = text
         .split_once(&format!("-----BEGIN {label}-----"))
         .and_then(|(_, rest)| rest.split_once("-----END"))

@@ -1,18 +1,24 @@
 //! Certificates that change while sessions live.
 
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use client::Client;
+use gates::clock;
 use gates::pki::PkiStore;
 use gates::pki::make::{Application, Made, renewed};
+use opcua_types::MessageSecurityMode;
+use token::SystemEntropy;
 use tokio::time::timeout;
-use ua_proto::pki::TrustSettings;
+use ua_proto::channel::{ChannelEvent, ClientChannel, ClientChannelConfig};
+use ua_proto::pki::{Certificate, TrustList, TrustSettings};
 use ua_proto::server::Input;
 
 use crate::common::{
-    CLIENT, PATIENCE, Party, SERVER, Setup, client, eventually, forgetful, id, listen, options, server, trust,
+    CLIENT, PATIENCE, POLICY, Party, SERVER, Setup, client, eventually, forgetful, id, listen, options, server, trust,
 };
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -32,8 +38,10 @@ async fn a_renewed_server_certificate_leaves_sessions_alone_and_greets_the_next(
     ];
     let both = trust(&[&server().identity, &next[0].identity, &next[1].identity]);
     let mut clients = vec![old];
+    let behind = server().identity.certificate.clone();
     for successor in &next {
-        identity.store(Arc::clone(&successor.identity));
+        let before = identity.load_full();
+        identity.store(Arc::new((*successor.identity).clone().succeeding(&before)));
         handle.with(|server, now| server.handle_input(Input::IdentityChanged, now)).await.unwrap();
         for client in &clients {
             assert!(client.read(&[id("Level")]).await.unwrap()[0].status().is_good(), "sessions do not notice");
@@ -45,13 +53,61 @@ async fn a_renewed_server_certificate_leaves_sessions_alone_and_greets_the_next(
         assert_eq!(fresh.endpoint().server_certificate.as_ref(), successor.made.der, "the next see the new one");
         assert!(fresh.read(&[id("Level")]).await.unwrap()[0].status().is_good());
         clients.push(fresh);
+        let overlap = before.certificate.der() == behind.der();
+        assert_eq!(opens(handle.address(), &behind).await, overlap, "one certificate back, and no further");
+        assert!(opens(handle.address(), &successor.identity.certificate).await);
     }
+    let last = identity.load_full();
+    let end = last.previous.as_ref().unwrap().certificate.not_after();
+    assert!(last.without_ended(end).is_none(), "good to its last second");
+    identity.store(Arc::new(last.without_ended(end + Duration::from_secs(1)).unwrap()));
+    assert!(!opens(handle.address(), &next[0].identity.certificate).await, "the overlap is over");
     let behind = Client::connect(options(&url)).await;
     assert!(behind.is_err(), "who trusts the first certificate alone does not take another for it");
     for client in clients {
         client.close().await;
     }
     handle.stop().await;
+}
+
+/// Whether a client that holds this certificate of the server, and does not ask for the present one, gets a channel.
+async fn opens(address: SocketAddr, certificate: &Arc<Certificate>) -> bool {
+    let config = ClientChannelConfig {
+        policy: POLICY,
+        mode: MessageSecurityMode::SignAndEncrypt,
+        identity: Some(Arc::clone(&client().identity)),
+        server_certificate: Some(Arc::clone(certificate)),
+        trust: Some(Arc::new(ArcSwap::from_pointee(TrustList {
+            trusted: vec![Arc::clone(certificate)],
+            ..TrustList::default()
+        }))),
+        ..ClientChannelConfig::unprotected(format!("opc.tcp://{address}"))
+    };
+    let opened = tokio::task::spawn_blocking(move || open(&mut TcpStream::connect(address).unwrap(), config));
+    timeout(PATIENCE, opened).await.unwrap().unwrap()
+}
+
+fn open(stream: &mut TcpStream, config: ClientChannelConfig) -> bool {
+    let (mut entropy, mut buffer) = (SystemEntropy::new(), [0; 16 * 1024]);
+    let mut channel = ClientChannel::new(Arc::new(config), clock::now()).unwrap();
+    loop {
+        while let Some(event) = channel.poll_event() {
+            match event {
+                ChannelEvent::Job(job) => {
+                    let (id, outcome) = job.run();
+                    channel.job_done(id, outcome, clock::now(), &mut entropy);
+                }
+                ChannelEvent::Opened => return true,
+                ChannelEvent::Closed { .. } => return false,
+                _ => {}
+            }
+        }
+        stream.write_all(&std::mem::take(channel.outgoing())).unwrap();
+        match stream.read(&mut buffer).unwrap() {
+            0 => return false,
+            count => channel.receive(&buffer[..count], clock::now(), &mut entropy),
+        }
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -9,6 +9,8 @@ mod validate;
 
 use std::sync::Arc;
 
+use access_model::UnixTime;
+
 use crate::crypto::{InvalidKey, PrivateKey};
 
 pub use certificate::{Certificate, InvalidCertificate, MAX_CHAIN_BYTES, MAX_CHAIN_LENGTH};
@@ -46,6 +48,13 @@ impl OwnIdentity {
         previous.previous = None;
         self.previous = Some(Arc::new(previous));
         self
+    }
+
+    /// This identity without its predecessor, when that has one whose certificate is over: the overlap ends with it.
+    #[must_use]
+    pub fn without_ended(&self, now: UnixTime) -> Option<Self> {
+        let ended = self.previous.as_ref().is_some_and(|previous| previous.certificate.not_after() < now);
+        ended.then(|| Self { previous: None, ..self.clone() })
     }
 
     /// The identity whose certificate has this SHA-1 thumbprint: this one or its predecessor.

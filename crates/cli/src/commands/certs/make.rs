@@ -92,12 +92,7 @@ impl Ca {
 
     /// The one in this folder.
     pub(super) fn open(folder: &Path) -> Result<Self, Failure> {
-        let path = folder.join("ca-key.pem");
-        let pem = files::text(&path)?;
-        if files::mode(&path).is_ok_and(|mode| mode & 0o077 != 0) {
-            return Err(Failure::bad_input(format!("`{}` can be read by others", path.display()))
-                .help(format!("run `chmod 600 {}`", path.display())));
-        }
+        let pem = files::private_text(&folder.join("ca-key.pem"))?;
         let key = KeyPair::from_pem(&pem).map_err(unmade)?;
         let der = files::bytes(&folder.join("ca.der"))?;
         let issuer = Issuer::from_ca_cert_der(&der.clone().into(), key).map_err(unmade)?;
@@ -112,6 +107,23 @@ impl Ca {
     /// alternative name.
     pub(super) fn application(&self, name: &str, uri: &str, hosts: &[String], days: u16) -> Result<Made, Failure> {
         let key = KeyPair::generate_rsa_for(&PKCS_RSA_SHA256, RsaKeySize::_2048).map_err(unmade)?;
+        self.instance(&key, name, uri, hosts, days)
+    }
+
+    /// The same for a key that is there already.
+    pub(super) fn renewed(
+        &self,
+        key_pem: &str,
+        name: &str,
+        uri: &str,
+        hosts: &[String],
+        days: u16,
+    ) -> Result<Made, Failure> {
+        let key = KeyPair::from_pem_and_sign_algo(key_pem, &PKCS_RSA_SHA256).map_err(unmade)?;
+        self.instance(&key, name, uri, hosts, days)
+    }
+
+    fn instance(&self, key: &KeyPair, name: &str, uri: &str, hosts: &[String], days: u16) -> Result<Made, Failure> {
         let mut params = params(name, days.into())?;
         params.subject_alt_names = names(Some(uri), hosts)?;
         params.is_ca = IsCa::ExplicitNoCa;
@@ -122,7 +134,7 @@ impl Ca {
             KeyUsagePurpose::DataEncipherment,
         ];
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
-        self.sign(&params, &key)
+        self.sign(&params, key)
     }
 
     /// A certificate for an HTTPS server: P-256, because its handshakes cost the server a tenth of RSA's.

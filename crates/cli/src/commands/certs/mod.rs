@@ -7,6 +7,7 @@
 //! ```
 
 mod make;
+mod renew;
 mod revoke;
 
 use std::path::PathBuf;
@@ -32,6 +33,8 @@ pub(crate) enum Command {
     Add(Add),
     /// Show what is in a certificate file
     Show(Show),
+    /// Make a new certificate for an application that has one; ApplicationUri, hosts and key stay
+    Renew(renew::Renew),
     /// Take certificates back: the authority signs a new revocation list, and running servers follow it
     Revoke(revoke::Revoke),
     /// List what the certification authority signed, and when it ends
@@ -88,6 +91,7 @@ pub(crate) fn run(command: Command, common: &Common) -> Result<Answer, Failure> 
         Command::Init(args) => init(&args, common),
         Command::Add(args) => add(&args),
         Command::Show(args) => show(&args),
+        Command::Renew(args) => renew::renew(&args),
         Command::Revoke(args) => revoke::revoke(&args),
         Command::List(args) => revoke::list(&args),
     }

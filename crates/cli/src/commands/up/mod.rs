@@ -18,6 +18,7 @@ use plant::station::{Running, SharedLine};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use serde_json::json;
 use store::{Application, ApplicationKind, CheckpointKey, Db, DbConfig, KeyKind, Ledger, LedgerConfig};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 
@@ -65,6 +66,8 @@ struct Up {
     way: roles::audit::Way,
     authority: Option<RunningAuthority>,
     stations: Vec<Running>,
+    /// Without an authority in this process, the line stays in one step for as long as this lives.
+    idle: Option<watch::Sender<plant::Step>>,
 }
 
 struct RunningAuthority {
@@ -75,38 +78,52 @@ struct RunningAuthority {
 }
 
 async fn serve(config: &Config, output: Output) -> Result<(), Failure> {
+    let mut stop = StopSignal::new()?;
     let texts = Texts::read(config.plant.clone())?;
     let snapshot = texts.snapshot()?;
     configuration::known_servers(config, &snapshot)?;
     let ledger = open_ledger(config)?;
     let (audit, way) = roles::audit::sink(ledger.clone());
-    let mut up = Up { ledger, pool: Pool::new(2, WAITING_JOBS)?, audit, way, authority: None, stations: Vec::new() };
+    let pool = Pool::new(2, WAITING_JOBS)?;
+    let mut up = Up { ledger, pool, audit, way, authority: None, stations: Vec::new(), idle: None };
+    let started = tokio::select! {
+        started = start(config, output, &snapshot, &mut up) => Some(started),
+        () = stop.heard() => None,
+    };
+    if let Some(Ok(())) = started {
+        stop.heard().await;
+    }
+    up.stop().await;
+    started.unwrap_or(Ok(()))
+}
+
+async fn start(config: &Config, output: Output, snapshot: &pdp::Snapshot, up: &mut Up) -> Result<(), Failure> {
     if let Some(role) = &config.authority {
-        let running = start_authority(config, role, &snapshot, &up).await?;
+        let running = start_authority(config, role, snapshot, up).await?;
         say(output, "authority", &format!("{} and {}", role.issuer, running.opcua.url));
         up.authority = Some(running);
     }
     let process: SharedLine = Arc::new(Mutex::new(plant::Line::default()));
     for role in &config.server {
-        let running = server::start(role, config.audit.on_failure, &snapshot, &up, Arc::clone(&process)).await?;
+        let running = server::start(role, config.audit.on_failure, snapshot, up, Arc::clone(&process)).await?;
         say(output, &role.name, &format!("opc.tcp://{}", running.handle.address()));
         up.stations.push(running);
     }
     let authority = up.authority.as_ref().map(|running| running.authority.clone());
-    let plant = scopes::Source::of(authority, &config.plant);
+    let plant = scopes::Source::of(authority.clone(), &config.plant);
     for (role, station) in config.server.iter().zip(&up.stations) {
         tokio::spawn(scopes::follow(role.name.clone(), plant.clone(), station.clone()));
     }
-    let (step, steps) = watch::channel(current_step(up.authority.as_ref().map(|running| &running.authority)));
+    let (step, steps) = watch::channel(current_step(authority.as_ref()));
     tokio::spawn(plant::station::run(process, up.stations.clone(), steps));
-    if let Some(running) = &up.authority {
-        let authority = running.authority.clone();
-        tokio::spawn(async move { authority.watch_files().await });
-        tokio::spawn(purge(running.authority.clone()));
-        tokio::spawn(follow_recipe(running.authority.clone(), step));
+    if let Some(authority) = authority {
+        let watching = authority.clone();
+        tokio::spawn(async move { watching.watch_files().await });
+        tokio::spawn(purge(authority.clone()));
+        tokio::spawn(follow_recipe(authority, step));
+    } else {
+        up.idle = Some(step);
     }
-    stop_signal().await;
-    up.stop().await;
     Ok(())
 }
 
@@ -118,15 +135,19 @@ fn say(output: Output, what: &str, place: &str) {
     line(&said);
 }
 
-/// SIGINT or SIGTERM.
-async fn stop_signal() {
-    let Ok(mut terminate) = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()) else {
-        let _ended = tokio::signal::ctrl_c().await;
-        return;
-    };
-    tokio::select! {
-        _ = tokio::signal::ctrl_c() => {}
-        _ = terminate.recv() => {}
+/// SIGINT or SIGTERM, heard from the moment this is made: a program that is stopped while it starts ends in order too.
+struct StopSignal(Signal, Signal);
+
+impl StopSignal {
+    fn new() -> Result<Self, Failure> {
+        Ok(Self(signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?))
+    }
+
+    async fn heard(&mut self) {
+        tokio::select! {
+            _ = self.0.recv() => {}
+            _ = self.1.recv() => {}
+        }
     }
 }
 
