@@ -7,7 +7,7 @@ use gates::https::HttpsClient;
 use gates::opcua::client::Reconnect;
 use opcua_types::{MessageSecurityMode, UserTokenType};
 use ua_proto::client::{ClientApplication, Credential, EndpointWish, TokenIssuer};
-use ua_proto::crypto::SecurityPolicyId;
+use ua_proto::crypto::{KeyLayout, SecurityPolicyId};
 use ua_proto::pki::{OwnIdentity, SharedTrust};
 use zeroize::Zeroizing;
 
@@ -119,6 +119,8 @@ pub struct ClientOptions {
     pub keep_alive: Duration,
     /// How a lost connection is made again.
     pub reconnect: Reconnect,
+    /// The layout of key material that the server uses for ECC_curve25519: implementations differ.
+    pub key_layout: KeyLayout,
 }
 
 impl ClientOptions {
@@ -141,6 +143,7 @@ impl ClientOptions {
             session_timeout: Duration::from_secs(60),
             keep_alive: Duration::from_secs(5),
             reconnect: Reconnect::default(),
+            key_layout: KeyLayout::default(),
         }
     }
 

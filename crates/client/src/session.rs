@@ -69,6 +69,7 @@ impl Session {
         config.session_timeout = options.session_timeout;
         config.request_timeout = options.request_timeout;
         config.keep_alive = options.keep_alive;
+        config.key_layout = options.key_layout;
         let (handle, mut notices) = tcp::open(Arc::new(config), credential, options.reconnect);
         let first = first_activation(&mut notices, options.request_timeout * 2).await;
         if let Err(error) = first {

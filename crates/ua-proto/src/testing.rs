@@ -109,9 +109,40 @@ pub(crate) fn identity(name: &str, bits: usize, slot: u8) -> OwnIdentity {
     OwnIdentity::new(certificate, PrivateKey::from_der(key.serialized_der()).unwrap()).unwrap()
 }
 
-/// A trust list of these applications.
+/// The curves of certificates.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Ec {
+    P256,
+    Ed25519,
+}
+
+/// A self-signed application with a key on this curve, each made once. It signs and does not encrypt.
+pub(crate) fn ec_identity(name: &str, curve: Ec, slot: u8) -> OwnIdentity {
+    type Keys = BTreeMap<(Ec, u8), Arc<KeyPair>>;
+    static KEYS: LazyLock<Mutex<Keys>> = LazyLock::new(Mutex::default);
+    let mut keys = KEYS.lock().unwrap();
+    let made = keys.entry((curve, slot)).or_insert_with(|| {
+        let algorithm = if curve == Ec::P256 { &rcgen::PKCS_ECDSA_P256_SHA256 } else { &rcgen::PKCS_ED25519 };
+        Arc::new(KeyPair::generate_for(algorithm).unwrap())
+    });
+    let mut params = application(name);
+    params.key_usages = vec![KeyUsagePurpose::DigitalSignature, KeyUsagePurpose::ContentCommitment];
+    let certificate = self_signed(&params, made);
+    OwnIdentity::new(certificate, PrivateKey::from_der(made.serialized_der()).unwrap()).unwrap()
+}
+
+/// An application with a certificate of each kind.
+pub(crate) fn versatile(name: &str, bits: usize, slot: u8) -> OwnIdentity {
+    identity(name, bits, slot).beside(ec_identity(name, Ec::P256, slot)).beside(ec_identity(name, Ec::Ed25519, slot))
+}
+
+/// A trust list of these applications, with all their certificates.
 pub(crate) fn trusting(identities: &[&OwnIdentity]) -> Arc<ArcSwap<TrustList>> {
-    let trusted = identities.iter().map(|identity| identity.certificate.clone()).collect();
+    let all = |identity: &&OwnIdentity| {
+        let others: Vec<_> = identity.others.iter().map(|other| other.certificate.clone()).collect();
+        std::iter::once(identity.certificate.clone()).chain(others)
+    };
+    let trusted = identities.iter().flat_map(all).collect();
     Arc::new(ArcSwap::from_pointee(TrustList { trusted, ..TrustList::default() }))
 }
 

@@ -5,7 +5,7 @@ use opcua_types::MessageSecurityMode;
 use zeroize::Zeroizing;
 
 use super::ChannelSecurity;
-use super::task::seal_open;
+use super::task::{parse_open, seal_open};
 use crate::crypto::{ChannelKeys, KeyAgreement, Role, SecurityPolicy};
 use crate::wire::{Misbehavior, OpenRequest, OpenResponse, SEQUENCE_HEADER, SequenceHeader};
 
@@ -59,7 +59,7 @@ impl AnswerTask {
         if sequence.request_id != self.request_id {
             return Err(Misbehavior::UnknownRequest);
         }
-        let response = OpenResponse::parse(content.get(SEQUENCE_HEADER..).unwrap_or_default())?;
+        let response = parse_open(policy, content.get(SEQUENCE_HEADER..).unwrap_or_default(), OpenResponse::parse)?;
         if response.status.is_bad() || response.lifetime_ms == 0 {
             return Err(Misbehavior::Body);
         }

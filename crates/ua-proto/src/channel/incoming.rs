@@ -165,7 +165,7 @@ impl Incoming {
         let at = body.len();
         body.extend_from_slice(sealed);
         let fresh = body.get_mut(at..).ok_or(Misbehavior::Truncated)?;
-        let end = token.cipher.open(clear, fresh).map_err(|_| Misbehavior::NotAuthentic)?;
+        let end = token.cipher.open(clear, fresh, self.sequence).map_err(|_| Misbehavior::NotAuthentic)?;
         let sequence = SequenceHeader::parse(fresh)?;
         if !self.policy.sequence_follows(self.sequence, sequence.number) {
             return Err(Misbehavior::Sequence);

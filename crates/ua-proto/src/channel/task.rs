@@ -103,7 +103,7 @@ impl OpenTask {
         let sender = self.open()?;
         let sequence = SequenceHeader::parse(self.chunk.get(self.protected_from..).unwrap_or_default())?;
         let body = self.chunk.get(self.protected_from + crate::wire::SEQUENCE_HEADER..).unwrap_or_default();
-        let request = OpenRequest::parse(body)?;
+        let request = parse_open(self.policy, body, OpenRequest::parse)?;
         self.check(&request, sequence)?;
         self.check_peer(sender.as_ref())?;
         let lifetime = self.lifetime_for(request.lifetime_ms);
@@ -220,6 +220,19 @@ impl OpenTask {
             detail: format!("the answer could not be sealed: {fault}"),
             rejected: None,
         })
+    }
+}
+
+/// Reads the body of an OPN that was opened. Under the policies of elliptic curves there is nothing to pad, but one stack
+/// (open62541) writes the size of no padding all the same: a zero, which was signed with the rest.
+pub(super) fn parse_open<T>(
+    policy: &dyn SecurityPolicy,
+    body: &[u8],
+    parse: fn(&[u8]) -> Result<T, Misbehavior>,
+) -> Result<T, Misbehavior> {
+    match (parse(body), body) {
+        (Err(Misbehavior::Trailing), [body @ .., 0]) if policy.id().is_ecc() => parse(body),
+        (parsed, _) => parsed,
     }
 }
 

@@ -25,10 +25,13 @@ pub(super) struct Head {
     /// Numeric id of the response's type.
     pub(super) type_id: Option<u32>,
     pub(super) status: StatusCode,
+    /// The additional header, when it is one of parameters.
+    pub(super) parameters: Option<Vec<u8>>,
 }
 
 /// Steps over type id and header.
 pub(super) fn head(reader: &mut Reader<'_>) -> Result<Head, Malformed> {
+    const PARAMETERS: u32 = ObjectId::AdditionalParametersType_Encoding_DefaultBinary as u32;
     let type_id = reader.standard_id()?;
     reader.i64()?;
     reader.u32()?;
@@ -36,8 +39,9 @@ pub(super) fn head(reader: &mut Reader<'_>) -> Result<Head, Malformed> {
     // Never asked for, so walked and dropped.
     reader.skip_diagnostic_info()?;
     reader.each(4, |reader| reader.byte_string().map(drop))?;
-    reader.extension_object()?;
-    Ok(Head { type_id, status })
+    let (id, body) = reader.extension_object()?;
+    let parameters = (id == Some(PARAMETERS)).then(|| body.to_vec());
+    Ok(Head { type_id, status, parameters })
 }
 
 /// Structures without recursive fields that a client looks into.

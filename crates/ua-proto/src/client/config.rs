@@ -7,6 +7,7 @@ use opcua_types::EndpointDescription;
 
 use super::endpoints::EndpointChoice;
 use crate::channel::{ClientChannelConfig, TransportLimits};
+use crate::crypto::KeyLayout;
 use crate::pki::{Certificate, OwnIdentity, SharedTrust};
 
 /// The client as an application.
@@ -52,6 +53,8 @@ pub struct ClientSessionConfig {
     pub max_in_flight: usize,
     /// Bounds of the channel.
     pub limits: TransportLimits,
+    /// The layout of key material that the server uses for ECC_curve25519.
+    pub key_layout: KeyLayout,
 }
 
 impl ClientSessionConfig {
@@ -73,6 +76,7 @@ impl ClientSessionConfig {
             channel_lifetime: Duration::from_secs(3_600),
             max_in_flight: 256,
             limits: TransportLimits::default(),
+            key_layout: KeyLayout::default(),
         }
     }
 
@@ -96,6 +100,7 @@ impl ClientSessionConfig {
             lifetime: self.channel_lifetime,
             open_timeout: self.request_timeout,
             limits: self.limits,
+            key_layout: self.key_layout,
         }
     }
 }

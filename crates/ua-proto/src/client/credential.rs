@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use access_model::UnixTime;
 use opcua_types::{
     ActivateSessionRequest, AnonymousIdentityToken, ByteString, ExtensionObject, IssuedIdentityToken, RequestHeader,
     SignatureData, UAString, UserNameIdentityToken, UserTokenType, X509IdentityToken,
@@ -10,7 +11,8 @@ use opcua_types::{
 use zeroize::Zeroizing;
 
 use super::endpoints::EndpointChoice;
-use crate::crypto::{CryptoFailure, SecurityPolicyId, encrypt_legacy_secret};
+use crate::Entropy;
+use crate::crypto::{CryptoFailure, Sealing, SecurityPolicyId, encrypt_legacy_secret, seal_ecc_secret};
 use crate::pki::{Certificate, OwnIdentity};
 
 /// An identity with its secret.
@@ -66,11 +68,34 @@ pub(super) struct Proof {
     pub(super) server: Option<Arc<Certificate>>,
     /// The last nonce of the server.
     pub(super) nonce: Vec<u8>,
+    /// The last ephemeral key of the server, whose signature was checked.
+    pub(super) server_key: Option<Vec<u8>>,
+    /// Randomness for an ephemeral key of our own.
+    pub(super) seed: Option<Seed>,
+    /// When it is made.
+    pub(super) at: UnixTime,
+}
+
+/// Randomness that was drawn before it was needed, for one key.
+pub(super) struct Seed(Zeroizing<[u8; 32]>);
+
+impl Seed {
+    pub(super) fn draw(entropy: &mut dyn Entropy) -> Self {
+        let mut seed = Zeroizing::new([0; 32]);
+        entropy.fill(&mut *seed);
+        Self(seed)
+    }
+}
+
+impl Entropy for Seed {
+    fn fill(&mut self, out: &mut [u8]) {
+        out.iter_mut().zip(self.0.iter()).for_each(|(to, from)| *to = *from);
+    }
 }
 
 impl Proof {
     /// Signs and encrypts.
-    pub(super) fn make(self) -> Result<ActivateSessionRequest, CryptoFailure> {
+    pub(super) fn make(mut self) -> Result<ActivateSessionRequest, CryptoFailure> {
         let client_signature = match &self.own {
             Some(own) => self.sign(self.choice.policy, own)?,
             None => no_signature(),
@@ -101,9 +126,9 @@ impl Proof {
         Ok(SignatureData { algorithm: algorithms.signature_uri().into(), signature: signature.into() })
     }
 
-    fn token(&self) -> Result<ExtensionObject, CryptoFailure> {
+    fn token(&mut self) -> Result<ExtensionObject, CryptoFailure> {
         let policy_id = self.choice.token.policy_id.clone();
-        Ok(match &self.credential {
+        Ok(match self.credential.clone() {
             Credential::Anonymous => ExtensionObject::from_message(AnonymousIdentityToken { policy_id }),
             Credential::UserName { name, password } => {
                 let (password, encryption_algorithm) = self.conceal(password.as_bytes())?;
@@ -120,16 +145,29 @@ impl Proof {
                 ExtensionObject::from_message(X509IdentityToken { policy_id, certificate_data })
             }
             Credential::Issued(token) => {
-                let (token_data, encryption_algorithm) = self.conceal(token)?;
+                let (token_data, encryption_algorithm) = self.conceal(&token)?;
                 ExtensionObject::from_message(IssuedIdentityToken { policy_id, token_data, encryption_algorithm })
             }
         })
     }
 
-    /// A secret in the form the token policy asks for: as it is, or in the legacy RSA form with length and nonce.
-    fn conceal(&self, secret: &[u8]) -> Result<(ByteString, UAString), CryptoFailure> {
+    /// A secret in the form the token policy asks for: as it is, in the legacy RSA form with length and nonce, or as
+    /// EccEncryptedSecret.
+    fn conceal(&mut self, secret: &[u8]) -> Result<(ByteString, UAString), CryptoFailure> {
         if self.choice.token_security == SecurityPolicyId::None {
             return Ok((secret.to_vec().into(), UAString::null()));
+        }
+        if self.choice.token_security.is_ecc() {
+            let own = self.own.as_ref().ok_or(CryptoFailure)?;
+            let sealing = Sealing {
+                policy: self.choice.token_security,
+                sender: &own.key,
+                certificate: &own.certificate.chain(),
+                receiver: self.server_key.as_deref().ok_or(CryptoFailure)?,
+                at: self.at,
+            };
+            let seed = self.seed.as_mut().ok_or(CryptoFailure)?;
+            return Ok((seal_ecc_secret(&sealing, secret, &self.nonce, seed)?.into(), UAString::null()));
         }
         let server = self.server.as_ref().ok_or(CryptoFailure)?;
         let algorithms = self.choice.token_security.algorithms();

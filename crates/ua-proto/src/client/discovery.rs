@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use access_model::{Mono, Now};
-use opcua_types::{FindServersRequest, GetEndpointsRequest, NodeId, StatusCode};
+use opcua_types::{ExtensionObject, FindServersRequest, GetEndpointsRequest, NodeId, StatusCode};
 
 use super::codec::{Codec, responses};
 use super::link::{CallId, Link, LinkEvent, Purpose};
@@ -134,7 +134,7 @@ impl Discovery {
     fn ask(&mut self, now: Now) {
         let Some(request) = self.request.take() else { return };
         let purpose = (Purpose::Caller(CallId(0)), &NodeId::null());
-        if self.link.send(&self.codec, request, purpose, self.timeout, now).is_err() {
+        if self.link.send(&self.codec, (request, ExtensionObject::null()), purpose, self.timeout, now).is_err() {
             self.finish(Err(StatusCode::BadSecureChannelClosed));
         }
     }

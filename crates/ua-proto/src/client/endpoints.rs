@@ -2,10 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use opcua_types::{EndpointDescription, MessageSecurityMode, StatusCode, UserTokenPolicy, UserTokenType};
+use opcua_types::{
+    EndpointDescription, ExtensionObject, MessageSecurityMode, StatusCode, UserTokenPolicy, UserTokenType,
+};
 
 use super::issuer::TokenIssuer;
 use crate::crypto::SecurityPolicyId;
+use crate::wire::KeyHeader;
 
 const TRANSPORT: &str = "http://opcfoundation.org/UA-Profile/Transport/uatcp-uasc-uabinary";
 const JWT: &str = "http://opcfoundation.org/UA/UserToken#JWT";
@@ -48,6 +51,19 @@ pub struct EndpointChoice {
     pub token_security: SecurityPolicyId,
     /// Where an issued token is to be had, when `token` asks for one.
     pub issuer: Option<TokenIssuer>,
+}
+
+impl EndpointChoice {
+    /// Whether the identity's secret is encrypted with an ephemeral key of the server.
+    pub(super) fn wants_key(&self) -> bool {
+        self.token_security.is_ecc()
+            && matches!(self.token.token_type, UserTokenType::UserName | UserTokenType::IssuedToken)
+    }
+
+    /// The additional header that asks for that key.
+    pub(super) fn key_header(&self) -> ExtensionObject {
+        if self.wants_key() { KeyHeader::request(self.token_security.uri()) } else { ExtensionObject::null() }
+    }
 }
 
 /// Why no endpoint could be chosen.
@@ -115,6 +131,10 @@ fn fit(
     let uri = token.security_policy_uri.as_ref();
     let token_security = if uri.is_empty() { policy } else { SecurityPolicyId::from_uri(uri)? };
     let secret = matches!(token.token_type, UserTokenType::UserName | UserTokenType::IssuedToken);
+    // The key that seals a secret with elliptic curves is that of the channel's certificate (OPC 10000-4 §7.41).
+    if token_security != SecurityPolicyId::None && token_security.is_ecc() != policy.is_ecc() {
+        return None;
+    }
     let encrypted = policy != SecurityPolicyId::None && endpoint.security_mode == MessageSecurityMode::SignAndEncrypt;
     if secret && token_security == SecurityPolicyId::None && !encrypted && !wish.danger_clear_secrets {
         return None;

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use access_model::{Mono, Now};
-use opcua_types::{NodeId, RequestHeader, StatusCode};
+use opcua_types::{ExtensionObject, NodeId, RequestHeader, StatusCode};
 
 use super::codec::{Codec, date_time};
 use super::message::{Request, Response, Service};
@@ -61,7 +61,7 @@ impl Link {
     pub(super) fn send(
         &mut self,
         codec: &Codec,
-        mut request: Request,
+        (mut request, additional_header): (Request, ExtensionObject),
         (purpose, session): (Purpose, &NodeId),
         timeout: Duration,
         now: Now,
@@ -72,6 +72,7 @@ impl Link {
             timestamp: date_time(now),
             request_handle: self.handle,
             timeout_hint: u32::try_from(timeout.as_millis()).unwrap_or(u32::MAX),
+            additional_header,
             ..RequestHeader::default()
         });
         let id = self.channel.send(&mut |out| request.encode(codec, out), now)?;

@@ -2,19 +2,19 @@
 
 use opcua_types::{
     ActivateSessionRequest, ActivateSessionResponse, BrowseNextRequest, BrowseNextResponse, BrowsePathResult,
-    BrowseRequest, BrowseResponse, BrowseResult, ByteString, CallMethodResult, CallRequest, CallResponse,
-    CancelRequest, CancelResponse, CloseSessionRequest, CloseSessionResponse, CreateMonitoredItemsRequest,
-    CreateMonitoredItemsResponse, CreateSessionRequest, CreateSessionResponse, CreateSubscriptionRequest,
-    CreateSubscriptionResponse, DataChangeNotification, DataValue, DateTime, DeleteMonitoredItemsRequest,
-    DeleteMonitoredItemsResponse, DeleteSubscriptionsRequest, DeleteSubscriptionsResponse, DiagnosticInfo,
-    ExtensionObject, FindServersRequest, FindServersResponse, GetEndpointsRequest, GetEndpointsResponse,
-    ModifyMonitoredItemsRequest, ModifyMonitoredItemsResponse, ModifySubscriptionRequest, ModifySubscriptionResponse,
-    MonitoredItemNotification, NotificationMessage, ObjectId, PublishRequest, PublishResponse, ReadRequest,
-    ReadResponse, RegisterNodesRequest, RegisterNodesResponse, RepublishRequest, RepublishResponse, RequestHeader,
-    ResponseHeader, SetMonitoringModeRequest, SetMonitoringModeResponse, SetPublishingModeRequest,
-    SetPublishingModeResponse, StatusChangeNotification, StatusCode, TranslateBrowsePathsToNodeIdsRequest,
-    TranslateBrowsePathsToNodeIdsResponse, UnregisterNodesRequest, UnregisterNodesResponse, Variant, WriteRequest,
-    WriteResponse,
+    BrowseRequest, BrowseResponse, BrowseResult, ByteString, ByteStringBody, CallMethodResult, CallRequest,
+    CallResponse, CancelRequest, CancelResponse, CloseSessionRequest, CloseSessionResponse,
+    CreateMonitoredItemsRequest, CreateMonitoredItemsResponse, CreateSessionRequest, CreateSessionResponse,
+    CreateSubscriptionRequest, CreateSubscriptionResponse, DataChangeNotification, DataValue, DateTime,
+    DeleteMonitoredItemsRequest, DeleteMonitoredItemsResponse, DeleteSubscriptionsRequest, DeleteSubscriptionsResponse,
+    DiagnosticInfo, ExtensionObject, FindServersRequest, FindServersResponse, GetEndpointsRequest,
+    GetEndpointsResponse, ModifyMonitoredItemsRequest, ModifyMonitoredItemsResponse, ModifySubscriptionRequest,
+    ModifySubscriptionResponse, MonitoredItemNotification, NotificationMessage, ObjectId, PublishRequest,
+    PublishResponse, ReadRequest, ReadResponse, RegisterNodesRequest, RegisterNodesResponse, RepublishRequest,
+    RepublishResponse, RequestHeader, ResponseHeader, SetMonitoringModeRequest, SetMonitoringModeResponse,
+    SetPublishingModeRequest, SetPublishingModeResponse, StatusChangeNotification, StatusCode,
+    TranslateBrowsePathsToNodeIdsRequest, TranslateBrowsePathsToNodeIdsResponse, UnregisterNodesRequest,
+    UnregisterNodesResponse, Variant, WriteRequest, WriteResponse,
 };
 
 use super::codec::{Codec, head};
@@ -28,7 +28,7 @@ macro_rules! services {
         #[expect(missing_docs, reason = "each variant is the service of its name")]
         pub enum Request { $($service($request),)* }
 
-        /// The response to a [`Request`]; its header is left empty, the service result is in the `Result` around it.
+        /// The response to a [`Request`]; its header is left empty but for ephemeral keys, the service result is in the `Result` around it.
         #[derive(Clone, Debug)]
         #[expect(missing_docs, reason = "each variant is the service of its name")]
         pub enum Response { $($service($response),)* }
@@ -106,6 +106,19 @@ services! {
     Republish: RepublishRequest => RepublishResponse, RepublishResponse_Encoding_DefaultBinary, republish;
 }
 
+impl Response {
+    /// Keeps the additional header where somebody reads it: ephemeral keys come with these two.
+    fn set_parameters(&mut self, parameters: Vec<u8>) {
+        let header = match self {
+            Self::CreateSession(response) => &mut response.response_header,
+            Self::ActivateSession(response) => &mut response.response_header,
+            _ => return,
+        };
+        let id = ObjectId::AdditionalParametersType_Encoding_DefaultBinary.into();
+        header.additional_header = ExtensionObject::new(ByteStringBody::new(parameters.into(), id));
+    }
+}
+
 impl Service {
     /// Reads a response. `Err` is the service result, also when the answer was a ServiceFault.
     ///
@@ -120,7 +133,11 @@ impl Service {
         if head.type_id != Some(self.response_id()) {
             return Err(StatusCode::BadUnknownResponse);
         }
-        self.read_fields(codec, &mut reader)
+        let mut response = self.read_fields(codec, &mut reader)?;
+        if let Some(parameters) = head.parameters {
+            response.set_parameters(parameters);
+        }
+        Ok(response)
     }
 }
 

@@ -9,7 +9,10 @@ use aws_lc_rs::rsa::{
     KeyPair, OaepAlgorithm, OaepPrivateDecryptingKey, OaepPublicEncryptingKey, PrivateDecryptingKey,
     PublicEncryptingKey,
 };
-use aws_lc_rs::signature::{KeyPair as _, RsaEncoding, UnparsedPublicKey, VerificationAlgorithm};
+use aws_lc_rs::signature::{
+    ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, Ed25519KeyPair, KeyPair as _, RsaEncoding, UnparsedPublicKey,
+    VerificationAlgorithm,
+};
 use x509_parser::oid_registry;
 use x509_parser::pem::Pem;
 use x509_parser::public_key::PublicKey as ParsedPublicKey;
@@ -22,14 +25,11 @@ use super::CryptoFailure;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidKey {
     /// The bytes are no key.
-    #[error("the bytes are no private key in PKCS#8 or PKCS#1 form")]
+    #[error("the bytes are no private key (RSA, P-256 or Ed25519) in PKCS#8, PKCS#1 or SEC1 form")]
     Malformed,
     /// The key is RSA, but too short or too long.
     #[error("the RSA key has {0} bits; 2048 to 4096 are accepted")]
     Size(usize),
-    /// The key is of another kind than RSA.
-    #[error("the key is not an RSA key")]
-    Kind,
     /// The key belongs to another certificate.
     #[error("the private key does not belong to the certificate")]
     OtherCertificate,
@@ -41,6 +41,7 @@ pub(crate) enum KeyKind {
     Rsa,
     EcP256,
     EcP384,
+    Ed25519,
     Other,
 }
 
@@ -73,7 +74,7 @@ impl PublicKey {
         self.bits
     }
 
-    /// Size in bytes of an RSA block and signature.
+    /// Size in bytes of an RSA block and signature; of no use with other kinds.
     #[must_use]
     pub fn block_len(&self) -> usize {
         self.bits.div_ceil(8)
@@ -143,25 +144,41 @@ fn classify(spki: &SubjectPublicKeyInfo<'_>) -> (KeyKind, usize) {
                 _ => (KeyKind::Other, 0),
             }
         }
+        _ if spki.algorithm.algorithm == oid_registry::OID_SIG_ED25519 => (KeyKind::Ed25519, 256),
         _ => (KeyKind::Other, 0),
     }
 }
 
-/// An RSA private key of 2048 to 4096 bits.
+/// A private key: RSA of 2048 to 4096 bits, P-256, or Ed25519.
 pub struct PrivateKey {
-    signing: KeyPair,
-    decrypting: OaepPrivateDecryptingKey,
+    pair: Pair,
     bits: usize,
 }
 
+enum Pair {
+    Rsa { signing: KeyPair, decrypting: OaepPrivateDecryptingKey },
+    EcP256(EcdsaKeyPair),
+    Ed25519(Ed25519KeyPair),
+}
+
 impl PrivateKey {
-    /// Reads a key in PKCS#8 or PKCS#1 form.
+    /// Reads a key in PKCS#8 form, an RSA key in PKCS#1 form, or a P-256 key in SEC1 form.
     ///
     /// # Errors
-    /// When the bytes are no RSA key of 2048 to 4096 bits.
+    /// When the bytes are no RSA key of 2048 to 4096 bits, P-256 key or Ed25519 key.
     pub fn from_der(der: &[u8]) -> Result<Self, InvalidKey> {
-        let signing =
-            KeyPair::from_pkcs8(der).or_else(|_| KeyPair::from_der(der)).map_err(|_| InvalidKey::Malformed)?;
+        if let Ok(signing) = KeyPair::from_pkcs8(der).or_else(|_| KeyPair::from_der(der)) {
+            return Self::from_rsa(signing);
+        }
+        if let Ok(pair) = EcdsaKeyPair::from_private_key_der(&ECDSA_P256_SHA256_FIXED_SIGNING, der) {
+            return Ok(Self { pair: Pair::EcP256(pair), bits: 256 });
+        }
+        // Version 1 of PKCS#8 leaves the public key out, so nothing can be compared; certificates do that.
+        let pair = Ed25519KeyPair::from_pkcs8_maybe_unchecked(der).map_err(|_| InvalidKey::Malformed)?;
+        Ok(Self { pair: Pair::Ed25519(pair), bits: 256 })
+    }
+
+    fn from_rsa(signing: KeyPair) -> Result<Self, InvalidKey> {
         let bits = signing.public_modulus_len() * 8;
         if !(2048..=4096).contains(&bits) {
             return Err(InvalidKey::Size(bits));
@@ -170,17 +187,17 @@ impl PrivateKey {
             AsDer::<aws_lc_rs::encoding::Pkcs8V1Der<'static>>::as_der(&signing).map_err(|_| InvalidKey::Malformed)?;
         let decrypting = PrivateDecryptingKey::from_pkcs8(pkcs8.as_ref()).map_err(|_| InvalidKey::Malformed)?;
         let decrypting = OaepPrivateDecryptingKey::new(decrypting).map_err(|_| InvalidKey::Malformed)?;
-        Ok(Self { signing, decrypting, bits })
+        Ok(Self { pair: Pair::Rsa { signing, decrypting }, bits })
     }
 
     /// Reads the first private key of a PEM text.
     ///
     /// # Errors
-    /// When there is none, or it is no RSA key of 2048 to 4096 bits.
+    /// When there is none, or as [`PrivateKey::from_der`].
     pub fn from_pem(pem: &[u8]) -> Result<Self, InvalidKey> {
         for block in Pem::iter_from_buffer(pem) {
             let mut block = block.map_err(|_| InvalidKey::Malformed)?;
-            if block.label == "PRIVATE KEY" || block.label == "RSA PRIVATE KEY" {
+            if ["PRIVATE KEY", "RSA PRIVATE KEY", "EC PRIVATE KEY"].contains(&block.label.as_str()) {
                 let key = Self::from_der(&block.contents);
                 block.contents.zeroize();
                 return key;
@@ -190,13 +207,13 @@ impl PrivateKey {
         Err(InvalidKey::Malformed)
     }
 
-    /// Size of the modulus in bits.
+    /// Size of the modulus or of the curve's field in bits.
     #[must_use]
     pub fn bits(&self) -> usize {
         self.bits
     }
 
-    /// Size of a block and of a signature in bytes.
+    /// Size of an RSA block and signature in bytes; of no use with other kinds.
     #[must_use]
     pub fn block_len(&self) -> usize {
         self.bits / 8
@@ -205,13 +222,36 @@ impl PrivateKey {
     /// Whether `public` is the other half.
     #[must_use]
     pub fn belongs_to(&self, public: &PublicKey) -> bool {
-        public.is_rsa() && public.raw == self.signing.public_key().as_ref()
+        let (kind, own) = match &self.pair {
+            Pair::Rsa { signing, .. } => (KeyKind::Rsa, signing.public_key().as_ref()),
+            Pair::EcP256(pair) => (KeyKind::EcP256, pair.public_key().as_ref()),
+            Pair::Ed25519(pair) => (KeyKind::Ed25519, pair.public_key().as_ref()),
+        };
+        public.kind == kind && public.raw == own
     }
 
-    pub(crate) fn sign(&self, encoding: &'static dyn RsaEncoding, message: &[u8]) -> Result<Vec<u8>, CryptoFailure> {
-        let mut signature = vec![0; self.signing.public_modulus_len()];
-        self.signing.sign(encoding, &SystemRandom::new(), message, &mut signature).map_err(|_| CryptoFailure)?;
+    /// Signs with an RSA key.
+    pub(crate) fn sign_rsa(
+        &self,
+        encoding: &'static dyn RsaEncoding,
+        message: &[u8],
+    ) -> Result<Vec<u8>, CryptoFailure> {
+        let Pair::Rsa { signing, .. } = &self.pair else { return Err(CryptoFailure) };
+        let mut signature = vec![0; signing.public_modulus_len()];
+        signing.sign(encoding, &SystemRandom::new(), message, &mut signature).map_err(|_| CryptoFailure)?;
         Ok(signature)
+    }
+
+    /// Signs with a key of an elliptic curve of this kind: ECDSA with SHA-256 as r and s, or Ed25519. 64 bytes each.
+    pub(crate) fn sign_ec(&self, kind: KeyKind, message: &[u8]) -> Result<Vec<u8>, CryptoFailure> {
+        match (&self.pair, kind) {
+            (Pair::EcP256(pair), KeyKind::EcP256) => {
+                let signature = pair.sign(&SystemRandom::new(), message).map_err(|_| CryptoFailure)?;
+                Ok(signature.as_ref().to_vec())
+            }
+            (Pair::Ed25519(pair), KeyKind::Ed25519) => Ok(pair.sign(message).as_ref().to_vec()),
+            _ => Err(CryptoFailure),
+        }
     }
 
     /// Decrypts one block in place; returns the length of the plain text at the front of `block`.
@@ -220,10 +260,10 @@ impl PrivateKey {
         algorithm: &'static OaepAlgorithm,
         block: &mut [u8],
     ) -> Result<usize, CryptoFailure> {
+        let Pair::Rsa { decrypting, .. } = &self.pair else { return Err(CryptoFailure) };
         let mut plain = [0u8; 512];
-        let room = plain.get_mut(..self.decrypting.min_output_size()).ok_or(CryptoFailure)?;
-        let done =
-            self.decrypting.decrypt(algorithm, block, room, None).map(|plain| plain.len()).map_err(|_| CryptoFailure);
+        let room = plain.get_mut(..decrypting.min_output_size()).ok_or(CryptoFailure)?;
+        let done = decrypting.decrypt(algorithm, block, room, None).map(|plain| plain.len()).map_err(|_| CryptoFailure);
         let copied = done.and_then(|len| {
             let from = plain.get(..len).ok_or(CryptoFailure)?;
             block.get_mut(..len).ok_or(CryptoFailure)?.copy_from_slice(from);
@@ -236,6 +276,11 @@ impl PrivateKey {
 
 impl fmt::Debug for PrivateKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "PrivateKey({} bits)", self.bits)
+        let kind = match self.pair {
+            Pair::Rsa { .. } => KeyKind::Rsa,
+            Pair::EcP256(_) => KeyKind::EcP256,
+            Pair::Ed25519(_) => KeyKind::Ed25519,
+        };
+        write!(f, "PrivateKey({kind:?}, {} bits)", self.bits)
     }
 }

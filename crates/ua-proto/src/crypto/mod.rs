@@ -1,8 +1,11 @@
 //! Security policies: which algorithms protect a channel, a signature or a secret.
 //!
-//! Everything above this module sees [`SecurityPolicy`] only, so that a policy with other keys (ECC) comes in as one
-//! more implementation.
+//! Everything above this module sees [`SecurityPolicy`] only; RSA, elliptic curves and None are its implementations.
 
+mod aead;
+mod ecc;
+mod ecc_secret;
+mod ephemeral;
 mod key;
 mod none;
 mod rsa;
@@ -10,11 +13,16 @@ mod secret;
 mod symmetric;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod tests_ecc;
 
 use std::fmt;
 
 use crate::Entropy;
 
+pub(crate) use ecc::ephemeral_key;
+pub(crate) use ecc_secret::{Sealing, open as open_ecc_secret, seal as seal_ecc_secret};
+pub(crate) use ephemeral::EphemeralKey;
 pub(crate) use key::KeyKind;
 pub use key::{InvalidKey, PrivateKey, PublicKey};
 pub use secret::{
@@ -34,11 +42,29 @@ pub enum SecurityPolicyId {
     Aes128Sha256RsaOaep,
     /// RSA-OAEP-SHA256, RSA-PSS-SHA256, AES-256-CBC, HMAC-SHA256.
     Aes256Sha256RsaPss,
+    /// ECDSA and ECDH with P-256, HKDF-SHA256, AES-128-CBC, HMAC-SHA256.
+    EccNistP256,
+    /// Ed25519, X25519, HKDF-SHA256, ChaCha20-Poly1305.
+    EccCurve25519,
 }
 
 impl SecurityPolicyId {
     /// Every policy.
-    pub const ALL: [Self; 4] = [Self::None, Self::Basic256Sha256, Self::Aes128Sha256RsaOaep, Self::Aes256Sha256RsaPss];
+    pub const ALL: [Self; 6] = [
+        Self::None,
+        Self::Basic256Sha256,
+        Self::Aes128Sha256RsaOaep,
+        Self::Aes256Sha256RsaPss,
+        Self::EccNistP256,
+        Self::EccCurve25519,
+    ];
+
+    /// Whether certificates of this policy hold keys of elliptic curves: nothing is encrypted for them, and secrets travel
+    /// as EccEncryptedSecret.
+    #[must_use]
+    pub const fn is_ecc(self) -> bool {
+        matches!(self, Self::EccNistP256 | Self::EccCurve25519)
+    }
 
     /// The policy's URI.
     #[must_use]
@@ -48,6 +74,8 @@ impl SecurityPolicyId {
             Self::Basic256Sha256 => "http://opcfoundation.org/UA/SecurityPolicy#Basic256Sha256",
             Self::Aes128Sha256RsaOaep => "http://opcfoundation.org/UA/SecurityPolicy#Aes128_Sha256_RsaOaep",
             Self::Aes256Sha256RsaPss => "http://opcfoundation.org/UA/SecurityPolicy#Aes256_Sha256_RsaPss",
+            Self::EccNistP256 => "http://opcfoundation.org/UA/SecurityPolicy#ECC_nistP256",
+            Self::EccCurve25519 => "http://opcfoundation.org/UA/SecurityPolicy#ECC_curve25519",
         }
     }
 
@@ -77,6 +105,8 @@ impl SecurityPolicyId {
             Self::Basic256Sha256 => &rsa::BASIC256_SHA256,
             Self::Aes128Sha256RsaOaep => &rsa::AES128_SHA256_RSA_OAEP,
             Self::Aes256Sha256RsaPss => &rsa::AES256_SHA256_RSA_PSS,
+            Self::EccNistP256 => &ecc::NIST_P256,
+            Self::EccCurve25519 => &ecc::CURVE25519,
         }
     }
 }
@@ -97,7 +127,7 @@ pub trait SecurityPolicy: Send + Sync {
     /// Which policy this is.
     fn id(&self) -> SecurityPolicyId;
 
-    /// The URI that goes into `SignatureData.algorithm`; empty when the policy signs nothing.
+    /// The URI that goes into `SignatureData.algorithm`; empty when the policy signs nothing or has no name for it.
     fn signature_uri(&self) -> &'static str;
 
     /// The URI that goes into `encryptionAlgorithm` of a user token; empty when the policy encrypts nothing.
@@ -106,7 +136,7 @@ pub trait SecurityPolicy: Send + Sync {
     /// Whether a key of this kind and size may be used.
     fn accepts_key(&self, key: &PublicKey) -> bool;
 
-    /// Length of the nonces in CreateSession and ActivateSession, and of channel nonces.
+    /// Length of channel nonces; with elliptic curves, of ephemeral public keys.
     fn nonce_length(&self) -> usize;
 
     /// Signs `message`. A private-key operation: inside a [`crate::Job`] only.
@@ -161,14 +191,28 @@ pub trait SecurityPolicy: Send + Sync {
         receiver: Option<&PrivateKey>,
     ) -> Result<(), CryptoFailure>;
 
-    /// Starts a key agreement: makes this side's channel nonce.
-    fn agree(&self, entropy: &mut dyn Entropy) -> Box<dyn KeyAgreement>;
+    /// Starts a key agreement: makes this side's channel nonce. `layout` is what a client asks its server to use.
+    fn agree(&self, entropy: &mut dyn Entropy, layout: KeyLayout) -> Box<dyn KeyAgreement>;
+
+    /// The number of the first chunk that this side sends.
+    fn first_sequence(&self) -> u32;
 
     /// The next sequence number after `last` when this side sends.
     fn next_sequence(&self, last: u32) -> u32;
 
     /// Whether `next` may follow `last`.
     fn sequence_follows(&self, last: u32, next: u32) -> bool;
+}
+
+/// How long the derived key material of ECC_curve25519 is. Implementations differ, and the two cannot talk to each other;
+/// the other policies have one layout. A server takes both: the first chunk under a security token tells which it is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum KeyLayout {
+    /// As the profile says: no signing key, one key for encryption and for tags (DerivedSignatureKeyLength is 0).
+    #[default]
+    Profile,
+    /// A signing key of 32 bytes in front, which makes the tags in mode Sign: open62541, and the .NET stack before 2.0.
+    WithSigningKey,
 }
 
 /// One side's half of the agreement on a security token's keys.
@@ -212,12 +256,12 @@ pub trait ChunkCipher: Send + Sync {
     /// Never with a chunk that has its headers.
     fn seal(&self, out: &mut Vec<u8>, start: usize) -> Result<(), CryptoFailure>;
 
-    /// Opens a chunk whose unprotected 16 bytes are `header` and whose rest is `rest`, in place. Returns how many bytes of
-    /// `rest` are the sequence header and body.
+    /// Opens a chunk whose unprotected 16 bytes are `header` and whose rest is `rest`, in place. `last` is the number of the
+    /// chunk before it in this direction. Returns how many bytes of `rest` are the sequence header and body.
     ///
     /// # Errors
     /// When the chunk does not verify.
-    fn open(&self, header: &[u8], rest: &mut [u8]) -> Result<usize, CryptoFailure>;
+    fn open(&self, header: &[u8], rest: &mut [u8], last: u32) -> Result<usize, CryptoFailure>;
 }
 
 /// Above this a sequence number of a legacy policy wraps (OPC 10000-6 §6.7.2.4).

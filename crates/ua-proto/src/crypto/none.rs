@@ -2,7 +2,7 @@
 
 use super::symmetric::write_size;
 use super::{
-    ChannelKeys, ChunkCipher, CryptoFailure, KeyAgreement, PrivateKey, PublicKey, Role, SecurityPolicy,
+    ChannelKeys, ChunkCipher, CryptoFailure, KeyAgreement, KeyLayout, PrivateKey, PublicKey, Role, SecurityPolicy,
     SecurityPolicyId,
 };
 use crate::Entropy;
@@ -68,8 +68,12 @@ impl SecurityPolicy for NoPolicy {
         Ok(())
     }
 
-    fn agree(&self, _entropy: &mut dyn Entropy) -> Box<dyn KeyAgreement> {
+    fn agree(&self, _entropy: &mut dyn Entropy, _layout: KeyLayout) -> Box<dyn KeyAgreement> {
         Box::new(NoKeys)
+    }
+
+    fn first_sequence(&self) -> u32 {
+        1
     }
 
     fn next_sequence(&self, last: u32) -> u32 {
@@ -104,7 +108,7 @@ impl ChunkCipher for Clear {
         write_size(out, start, 0)
     }
 
-    fn open(&self, _header: &[u8], rest: &mut [u8]) -> Result<usize, CryptoFailure> {
+    fn open(&self, _header: &[u8], rest: &mut [u8], _last: u32) -> Result<usize, CryptoFailure> {
         if rest.len() < 8 { Err(CryptoFailure) } else { Ok(rest.len()) }
     }
 }

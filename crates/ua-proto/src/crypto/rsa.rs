@@ -9,7 +9,8 @@ use zeroize::{Zeroize, Zeroizing};
 
 use super::symmetric::{SymmetricSizes, write_size};
 use super::{
-    CbcHmac, ChannelKeys, CryptoFailure, KeyAgreement, PrivateKey, PublicKey, Role, SecurityPolicy, SecurityPolicyId,
+    CbcHmac, ChannelKeys, CryptoFailure, KeyAgreement, KeyLayout, PrivateKey, PublicKey, Role, SecurityPolicy,
+    SecurityPolicyId,
 };
 use crate::Entropy;
 
@@ -114,7 +115,7 @@ impl SecurityPolicy for RsaPolicy {
     }
 
     fn sign(&self, key: &PrivateKey, message: &[u8]) -> Result<Vec<u8>, CryptoFailure> {
-        key.sign(self.signing, message)
+        key.sign_rsa(self.signing, message)
     }
 
     fn verify(&self, key: &PublicKey, message: &[u8], signature: &[u8]) -> Result<(), CryptoFailure> {
@@ -195,10 +196,14 @@ impl SecurityPolicy for RsaPolicy {
         Ok(())
     }
 
-    fn agree(&self, entropy: &mut dyn Entropy) -> Box<dyn KeyAgreement> {
+    fn agree(&self, entropy: &mut dyn Entropy, _layout: KeyLayout) -> Box<dyn KeyAgreement> {
         let mut nonce = Zeroizing::new([0u8; NONCE]);
         entropy.fill(&mut *nonce);
         Box::new(NonceAgreement { nonce, sizes: self.sizes })
+    }
+
+    fn first_sequence(&self) -> u32 {
+        1
     }
 
     fn next_sequence(&self, last: u32) -> u32 {

@@ -19,11 +19,11 @@ const SIGNING_KEY: usize = 32;
 const IV: usize = 16;
 const SIGNATURE: usize = 32;
 /// Longest secret and nonce that are read.
-const MAX_FIELD: usize = 512 * 1024;
+pub(super) const MAX_FIELD: usize = 512 * 1024;
 /// Binary NodeId of RsaEncryptedSecret (ns=0;i=17545) and the mask for a body of bytes.
 const HEADER: [u8; 5] = [0x01, 0x00, 0x89, 0x44, 0x01];
 /// 100-nanosecond ticks from 1601 to 1970.
-const TICKS_TO_1970: i64 = 116_444_736_000_000_000;
+pub(super) const TICKS_TO_1970: i64 = 116_444_736_000_000_000;
 
 /// A secret cannot be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -43,6 +43,9 @@ pub enum InvalidSecret {
     /// It was made for another certificate.
     #[error("the secret is for another certificate")]
     Certificate,
+    /// It was made for another ephemeral key than the last one handed out.
+    #[error("the secret is for another ephemeral key")]
+    Receiver,
     /// Its signature does not verify.
     #[error("the signature of the secret does not verify")]
     Signature,
@@ -65,7 +68,7 @@ impl From<Misbehavior> for InvalidSecret {
 pub enum SecretForm {
     /// RsaEncryptedSecret.
     Rsa,
-    /// EccEncryptedSecret, which no policy here opens.
+    /// EccEncryptedSecret.
     Ecc,
     /// Anything else: the legacy form.
     Legacy,

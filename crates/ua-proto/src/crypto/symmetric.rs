@@ -11,8 +11,8 @@ use zeroize::{Zeroize, Zeroizing};
 use super::{ChunkCipher, CryptoFailure};
 
 /// Bytes of a chunk in front of the protected part: message header 8, channel id 4, token id 4.
-const CLEAR: usize = 16;
-const SEQUENCE: usize = 8;
+pub(super) const CLEAR: usize = 16;
+pub(super) const SEQUENCE: usize = 8;
 const BLOCK: usize = 16;
 const MAC: usize = 32;
 
@@ -161,7 +161,7 @@ impl ChunkCipher for CbcHmac {
         self.encrypt(out.get_mut(start + CLEAR..).ok_or(CryptoFailure)?)
     }
 
-    fn open(&self, header: &[u8], rest: &mut [u8]) -> Result<usize, CryptoFailure> {
+    fn open(&self, header: &[u8], rest: &mut [u8], _last: u32) -> Result<usize, CryptoFailure> {
         self.decrypt(rest)?;
         let signed = rest.len().checked_sub(MAC).ok_or(CryptoFailure)?;
         let (content, signature) = rest.split_at_checked(signed).ok_or(CryptoFailure)?;

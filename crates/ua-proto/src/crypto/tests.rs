@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::secret::{RsaSecretEnvelope, SecretForm};
 use super::{
-    CbcHmac, ChunkCipher, CryptoFailure, InvalidSecret, MAX_LEGACY_BLOCKS, Role, SecurityPolicyId,
+    CbcHmac, ChunkCipher, CryptoFailure, InvalidSecret, KeyLayout, MAX_LEGACY_BLOCKS, Role, SecurityPolicyId,
     decrypt_legacy_secret, encrypt_legacy_secret, legacy_follows, legacy_next, legacy_secret_blocks, open_rsa_secret,
     p_sha256, seal_rsa_secret,
 };
@@ -50,8 +50,8 @@ fn policies_are_found_by_their_names() {
 fn both_ends_derive_the_same_keys_and_each_direction_its_own() {
     for policy in RSA {
         let (mut ours, mut theirs) = (Counting(1), Counting(2));
-        let client = policy.algorithms().agree(&mut ours);
-        let server = policy.algorithms().agree(&mut theirs);
+        let client = policy.algorithms().agree(&mut ours, KeyLayout::default());
+        let server = policy.algorithms().agree(&mut theirs, KeyLayout::default());
         for encrypt in [false, true] {
             let at_client = client.keys(Role::Client, server.nonce(), encrypt).unwrap();
             let at_server = server.keys(Role::Server, client.nonce(), encrypt).unwrap();
@@ -60,9 +60,9 @@ fn both_ends_derive_the_same_keys_and_each_direction_its_own() {
             assert_eq!(chunk.len() as u32, u32::from_le_bytes(chunk[4..8].try_into().unwrap()));
             let (header, sealed) = chunk.split_at(16);
             let mut wrong = sealed.to_vec();
-            assert!(at_client.receive.open(header, &mut wrong).is_err(), "a chunk does not come back as an answer");
+            assert!(at_client.receive.open(header, &mut wrong, 0).is_err(), "a chunk does not come back as an answer");
             let mut right = sealed.to_vec();
-            let end = at_server.receive.open(header, &mut right).unwrap();
+            let end = at_server.receive.open(header, &mut right, 0).unwrap();
             assert_eq!(&right[..end], b"sequencebody");
         }
         assert!(client.keys(Role::Client, &[0; 31], true).is_err());
@@ -252,7 +252,7 @@ proptest! {
     #[test]
     fn no_bytes_make_a_cipher_panic(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
         let both = CbcHmac::new(&[1; 32], &[2; 16], &[3; 16]).unwrap();
-        prop_assert!(both.open(&[0; 16], &mut bytes.clone()).is_err());
-        prop_assert!(CbcHmac::sign_only(&[1; 32]).open(&[0; 16], &mut bytes.clone()).is_err());
+        prop_assert!(both.open(&[0; 16], &mut bytes.clone(), 0).is_err());
+        prop_assert!(CbcHmac::sign_only(&[1; 32]).open(&[0; 16], &mut bytes.clone(), 0).is_err());
     }
 }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use access_model::UnixTime;
 
-use crate::crypto::{InvalidKey, PrivateKey};
+use crate::crypto::{InvalidKey, PrivateKey, SecurityPolicyId};
 
 pub use certificate::{Certificate, InvalidCertificate, MAX_CHAIN_BYTES, MAX_CHAIN_LENGTH};
 pub use trust::{Crl, InvalidCrl, SharedTrust, TrustList, TrustSettings};
@@ -27,6 +27,8 @@ pub struct OwnIdentity {
     pub key: Arc<PrivateKey>,
     /// The identity before this one, still honoured for new channels during the overlap.
     pub previous: Option<Arc<OwnIdentity>>,
+    /// The same application's identities with keys of other kinds: each serves the policies that take its key.
+    pub others: Vec<Arc<OwnIdentity>>,
 }
 
 impl OwnIdentity {
@@ -38,7 +40,7 @@ impl OwnIdentity {
         if !key.belongs_to(certificate.key()) {
             return Err(InvalidKey::OtherCertificate);
         }
-        Ok(Self { certificate: Arc::new(certificate), key: Arc::new(key), previous: None })
+        Ok(Self { certificate: Arc::new(certificate), key: Arc::new(key), previous: None, others: Vec::new() })
     }
 
     /// This identity as the successor of `previous`, which forgets its own predecessor.
@@ -57,12 +59,34 @@ impl OwnIdentity {
         ended.then(|| Self { previous: None, ..self.clone() })
     }
 
-    /// The identity whose certificate has this SHA-1 thumbprint: this one or its predecessor.
+    /// This identity with another of the same application beside it, whose key is of another kind.
+    #[must_use]
+    pub fn beside(mut self, other: Self) -> Self {
+        self.others.push(Arc::new(other));
+        self
+    }
+
+    /// The identity whose certificate has this SHA-1 thumbprint: this one, its predecessor, or one beside it.
     #[must_use]
     pub fn by_thumbprint(&self, sha1: &[u8]) -> Option<Self> {
         if self.certificate.thumbprint_sha1() == sha1 {
             return Some(self.clone());
         }
-        self.previous.as_ref().and_then(|previous| previous.by_thumbprint(sha1))
+        let related = self.previous.iter().chain(&self.others);
+        related.into_iter().find_map(|related| related.by_thumbprint(sha1))
+    }
+
+    /// The identity for channels of `policy`: `identity` or the first beside it whose key the policy takes. None takes any.
+    #[must_use]
+    pub fn for_policy(identity: &Arc<Self>, policy: SecurityPolicyId) -> Option<Arc<Self>> {
+        let algorithms = policy.algorithms();
+        let mut all = std::iter::once(identity).chain(&identity.others);
+        all.find(|identity| algorithms.accepts_key(identity.certificate.key())).cloned()
+    }
+
+    /// The identity for which secrets are encrypted on channels that protect nothing: the one with an RSA key, if any.
+    #[must_use]
+    pub fn for_bare_channels(self: &Arc<Self>) -> Arc<Self> {
+        Self::for_policy(self, SecurityPolicyId::Basic256Sha256).unwrap_or_else(|| Arc::clone(self))
     }
 }

@@ -7,7 +7,8 @@ use opcua_types::StatusCode;
 use proptest::prelude::*;
 use rcgen::{
     BasicConstraints, CertificateParams, CustomExtension, DnType, ExtendedKeyUsagePurpose, IsCa, KeyPair,
-    KeyUsagePurpose, PKCS_ECDSA_P256_SHA256, PKCS_RSA_SHA512, SanType, SerialNumber, date_time_ymd,
+    KeyUsagePurpose, PKCS_ECDSA_P256_SHA256, PKCS_ECDSA_P384_SHA384, PKCS_ED25519, PKCS_RSA_SHA512, SanType,
+    SerialNumber, date_time_ymd,
 };
 
 use super::{
@@ -371,13 +372,30 @@ fn everybody_is_trusted_only_by_the_dangerous_setting_and_never_with_other_fault
 }
 
 #[test]
-fn keys_of_another_kind_are_for_persons_only() {
-    let ec = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256).unwrap();
-    let certificate = Arc::new(self_signed(&application("leaf"), &ec));
-    let trust = TrustList { trusted: vec![certificate.clone()], ..TrustList::default() };
-    assert_eq!(validate(&certificate, &trust, Purpose::User, noon().unix), Ok(()));
-    let rejected = validate(&certificate, &trust, CLIENT, noon().unix).unwrap_err();
-    assert_eq!(rejected.reason, Reason::CertificateKey);
+fn keys_of_the_curves_that_policies_use_are_accepted_and_others_for_persons_only() {
+    let rows = [
+        (&PKCS_ECDSA_P256_SHA256, Ok(())),
+        (&PKCS_ED25519, Ok(())),
+        (&PKCS_ECDSA_P384_SHA384, Err(Reason::CertificateKey)),
+    ];
+    for (algorithm, expected) in rows {
+        let ec = KeyPair::generate_for(algorithm).unwrap();
+        let certificate = Arc::new(self_signed(&application("leaf"), &ec));
+        let trust = TrustList { trusted: vec![certificate.clone()], ..TrustList::default() };
+        assert_eq!(validate(&certificate, &trust, Purpose::User, noon().unix), Ok(()));
+        let judged = validate(&certificate, &trust, CLIENT, noon().unix).map_err(|rejected| rejected.reason);
+        assert_eq!(judged, expected, "{algorithm:?}");
+        let usage = [KeyUsagePurpose::DigitalSignature, KeyUsagePurpose::KeyEncipherment];
+        for (usages, signs) in [(&usage[..1], true), (&usage[1..], false)] {
+            let mut params = application("leaf");
+            params.key_usages = usages.to_vec();
+            let certificate = Arc::new(self_signed(&params, &ec));
+            let trust = TrustList { trusted: vec![certificate.clone()], ..TrustList::default() };
+            let judged = validate(&certificate, &trust, CLIENT, noon().unix).map_err(|rejected| rejected.reason);
+            let expected = if signs { expected } else { expected.and(Err(Reason::CertificateUse)) };
+            assert_eq!(judged, expected, "{algorithm:?} {usages:?}");
+        }
+    }
 }
 
 #[test]
@@ -451,8 +469,16 @@ fn a_key_belongs_to_its_certificate() {
     let certificate = self_signed(&application("one"), &key(2048, 1));
     let other = PrivateKey::from_der(key(2048, 2).serialized_der()).unwrap();
     assert_eq!(OwnIdentity::new(certificate, other).map(drop), Err(InvalidKey::OtherCertificate));
-    let ec = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256).unwrap();
-    assert_eq!(PrivateKey::from_der(ec.serialized_der()).map(drop), Err(InvalidKey::Malformed));
+    for algorithm in [&PKCS_ECDSA_P256_SHA256, &PKCS_ED25519] {
+        let (one, two) = (KeyPair::generate_for(algorithm).unwrap(), KeyPair::generate_for(algorithm).unwrap());
+        let own = |key: &KeyPair| {
+            OwnIdentity::new(self_signed(&application("one"), &one), PrivateKey::from_der(key.serialized_der())?)
+        };
+        assert_eq!(own(&one).map(drop), Ok(()));
+        assert_eq!(own(&two).map(drop), Err(InvalidKey::OtherCertificate));
+    }
+    let other = KeyPair::generate_for(&PKCS_ECDSA_P384_SHA384).unwrap();
+    assert_eq!(PrivateKey::from_der(other.serialized_der()).map(drop), Err(InvalidKey::Malformed));
 }
 
 #[test]

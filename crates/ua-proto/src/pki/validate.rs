@@ -124,7 +124,9 @@ fn check_key(certificate: &Certificate, trust: &TrustList, purpose: Purpose<'_>)
     let key = certificate.key();
     let fits = match key.kind() {
         KeyKind::Rsa => (trust.settings.min_key_bits..=trust.settings.max_key_bits).contains(&key.bits()),
-        KeyKind::EcP256 | KeyKind::EcP384 => purpose == Purpose::User,
+        KeyKind::EcP256 | KeyKind::Ed25519 => true,
+        // No policy here takes such a key for an application.
+        KeyKind::EcP384 => purpose == Purpose::User,
         KeyKind::Other => false,
     };
     if fits {
@@ -200,6 +202,7 @@ fn algorithm_for(oid: &str, kind: KeyKind) -> Option<&'static dyn VerificationAl
         ("1.2.840.10045.4.3.3", KeyKind::EcP256) => Some(&signature::ECDSA_P256_SHA384_ASN1),
         ("1.2.840.10045.4.3.2", KeyKind::EcP384) => Some(&signature::ECDSA_P384_SHA256_ASN1),
         ("1.2.840.10045.4.3.3", KeyKind::EcP384) => Some(&signature::ECDSA_P384_SHA384_ASN1),
+        ("1.3.101.112", KeyKind::Ed25519) => Some(&signature::ED25519),
         _ => None,
     }
 }
@@ -256,12 +259,13 @@ fn check_usage(chain: &[&Certificate], purpose: Purpose<'_>) -> Result<(), Rejec
     Ok(())
 }
 
-/// Application certificates must say that they sign and encrypt (OPC 10000-6 §6.2.2); those of persons sign, if they say.
+/// Application certificates must say that they sign and, when the key can, encrypt (OPC 10000-6 §6.2.2); those of persons
+/// sign, if they say.
 fn leaf_usage(leaf: &Certificate, purpose: Purpose<'_>) -> bool {
     let usage = leaf.usage();
     let bits = usage.key_usage;
     let signs = |bits: u16| bits & DIGITAL_SIGNATURE != 0;
-    let encrypts = |bits: u16| bits & (KEY_ENCIPHERMENT | DATA_ENCIPHERMENT) != 0;
+    let encrypts = |bits: u16| !leaf.key().is_rsa() || bits & (KEY_ENCIPHERMENT | DATA_ENCIPHERMENT) != 0;
     match purpose {
         Purpose::User => bits.is_none_or(signs),
         Purpose::Client { .. } => {

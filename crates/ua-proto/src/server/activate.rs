@@ -5,7 +5,7 @@
 use access_model::{AuditKind, AuditRecord, Now, Outcome, Reason, Refusal};
 use opcua_types::{
     ActivateSessionRequest, ActivateSessionResponse, ByteString, ExtensionObject, MessageSecurityMode, NodeId,
-    StatusCode,
+    ResponseHeader, StatusCode,
 };
 use pep::{Admission, ChannelBinding, GrantId, Identity};
 
@@ -14,10 +14,11 @@ use super::codec::{response_header, write_message};
 use super::config::EndpointSecurity;
 use super::create::protected;
 use super::dispatch::Request;
+use super::ephemeral::{Asked, Given};
 use super::identity::{Presented, TurnedAway};
 use super::occasion::{Activating, Told, without_secret};
 use super::parked::{Parked, What};
-use super::proof::{Proven, Work};
+use super::proof::{Keys, Proven, Work};
 use super::services::attributes::role_node;
 use super::session::{Binding, Login, NONCE, Proof};
 use super::timers::{SessionKey, Timer};
@@ -33,6 +34,8 @@ pub(crate) struct Activation {
     moved: bool,
     /// What clients that listen are told: the identity without its secret, and what the client calls its request.
     shown: Shown,
+    /// The ephemeral key for the next activation.
+    given: Given,
 }
 
 /// The identity without its secret and the ClientAuditEntryId; empty while nobody listens.
@@ -68,16 +71,14 @@ impl Server {
             session.core.last_seen = now.mono;
         }
         let id = self.park(parked, request.header.timeout_hint, now);
-        match work {
-            Some(work) => {
-                let job = Job::new(self.jobs.id_for(id), move || work.run());
-                if self.submit(job).is_err() {
-                    let busy =
-                        TurnedAway::new(StatusCode::BadTcpServerTooBusy, Reason::TooBusy, "too many jobs are waiting");
-                    self.fail_activation(id, &busy, now);
-                }
-            }
-            None => self.proven(id, Ok(None), now),
+        if work.is_nothing() {
+            self.proven(id, work.run(), now);
+            return Ok(());
+        }
+        let job = Job::new(self.jobs.id_for(id), move || work.run());
+        if self.submit(job).is_err() {
+            let busy = TurnedAway::new(StatusCode::BadTcpServerTooBusy, Reason::TooBusy, "too many jobs are waiting");
+            self.fail_activation(id, &busy, now);
         }
         Ok(())
     }
@@ -96,7 +97,7 @@ impl Server {
         conn: ConnId,
         asked: ActivateSessionRequest,
         now: Now,
-    ) -> Result<(Activation, Option<Work>), TurnedAway> {
+    ) -> Result<(Activation, Work), TurnedAway> {
         let (binding, own) = self.channel_binding(conn).ok_or_else(|| foreign("the channel is not open"))?;
         let session = self.sessions.get(key).ok_or_else(|| foreign("there is no such session"))?;
         let core = &session.core;
@@ -120,17 +121,20 @@ impl Server {
         if moved && matches!(presented, Presented::Anonymous) && binding.mode != MessageSecurityMode::SignAndEncrypt {
             return Err(foreign("an anonymous session cannot move to a channel that is not encrypted"));
         }
-        let work = Work::new(identities, &binding, own, core.nonce, asked.client_signature, &presented, policy, now)?;
-        Ok((Activation { conn, binding, presented, moved, shown: Shown::default() }, work))
+        let wanted = Asked::read(&asked.request_header.additional_header, binding.policy, &mut *self.entropy);
+        let keys = Keys { own, nonce: core.nonce, ephemeral: core.ephemeral.clone(), wanted };
+        let work = Work::new(identities, &binding, keys, asked.client_signature, &presented, policy, now)?;
+        Ok((Activation { conn, binding, presented, moved, shown: Shown::default(), given: Given::Nothing }, work))
     }
 
     /// The job is done: signatures are right and the secret is open, or not.
     pub(super) fn proven(&mut self, id: u64, proven: Proven, now: Now) {
-        let secret = match proven {
-            Ok(secret) => secret,
+        let (secret, given) = match proven {
+            Ok(proven) => proven,
             Err(away) => return self.fail_activation(id, &away, now),
         };
         let Some(Parked { what: What::Activate(activation), .. }) = self.parked.get_mut(id) else { return };
+        activation.given = given;
         match (&activation.presented, secret) {
             (Presented::Anonymous, _) => self.admit(id, &Identity::Anonymous, Proof::Anonymous, now),
             (Presented::UserName { name, .. }, Some(password)) => {
@@ -273,7 +277,7 @@ impl Server {
         }
         let first = self.take_login(&parked, activation, login, now);
         self.record_activated(parked.session, first, proof, (token_id.as_deref(), &activation.shown), now);
-        self.respond_activated(&parked, now);
+        self.respond_activated(&parked, &activation.given, now);
         self.recheck_session(parked.session, now);
         self.after(parked.conn, now);
     }
@@ -316,6 +320,7 @@ impl Server {
         core.actor.name =
             core.login.as_ref().and_then(|login| login.user.clone()).unwrap_or_else(|| "anonymous".to_owned());
         core.nonce = nonce;
+        core.ephemeral = activation.given.key();
         core.conn = activation.conn;
         core.binding = activation.binding.clone();
         core.last_seen = now.mono;
@@ -381,11 +386,14 @@ impl Server {
         self.audit.tell(record, || Told::Activated(Box::new(told())));
     }
 
-    fn respond_activated(&mut self, parked: &Parked, now: Now) {
+    fn respond_activated(&mut self, parked: &Parked, given: &Given, now: Now) {
         self.respond(parked.conn, parked.request_id, parked.handle, now, |server, out| {
             let session = server.sessions.get(parked.session).ok_or(StatusCode::BadSessionClosed)?;
             let response = ActivateSessionResponse {
-                response_header: response_header(now, parked.handle),
+                response_header: ResponseHeader {
+                    additional_header: given.header(),
+                    ..response_header(now, parked.handle)
+                },
                 server_nonce: ByteString::from(session.core.nonce.to_vec()),
                 results: None,
                 diagnostic_infos: None,

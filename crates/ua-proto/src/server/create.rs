@@ -6,13 +6,14 @@ use std::time::Duration;
 use access_model::{AuditKind, AuditRecord, Now, Outcome, Reason};
 use opcua_types::{
     ByteString, CloseSessionRequest, CloseSessionResponse, CreateSessionRequest, CreateSessionResponse,
-    MessageSecurityMode, SignatureData, StatusCode, UAString,
+    MessageSecurityMode, ResponseHeader, SignatureData, StatusCode, UAString,
 };
 
 use super::audit::{detail, event};
 use super::codec::{response_header, write_message};
 use super::dispatch::Request;
 use super::endpoints::descriptions;
+use super::ephemeral::{Asked, Given};
 use super::occasion::{Creation, Ending, Told};
 use super::parked::{Parked, What};
 use super::session::{Binding, NONCE, NewSession};
@@ -26,8 +27,8 @@ use crate::subscription::Subscriptions;
 /// Longest session name kept.
 const MAX_NAME: usize = 128;
 
-/// What the signing job gives.
-pub(super) type Signed = Result<Vec<u8>, crate::crypto::CryptoFailure>;
+/// What the signing job gives: the signature of the session, and the ephemeral key that was asked for.
+pub(super) type Signed = Result<(Vec<u8>, Given), crate::crypto::CryptoFailure>;
 
 impl Server {
     pub(super) fn create_session(&mut self, request: &Request<'_>, now: Now) -> Result<(), StatusCode> {
@@ -63,13 +64,16 @@ impl Server {
             what: What::Create,
         };
         let (Some(peer), Some(own)) = (binding.peer, own.filter(|_| binding.policy != SecurityPolicyId::None)) else {
-            self.respond_created(&parked, None, now);
+            let given = Asked::read(&asked.request_header.additional_header, binding.policy, &mut *self.entropy);
+            self.respond_created(&parked, None, &given.unsigned(), now);
             return Ok(());
         };
+        let wanted = Asked::read(&asked.request_header.additional_header, binding.policy, &mut *self.entropy);
         let policy = binding.policy.algorithms();
         let message = [peer.der(), asked.client_nonce.as_ref()].concat();
         let id = self.park(parked, request.header.timeout_hint, now);
-        let job = Job::new(self.jobs.id_for(id), move || -> Signed { policy.sign(&own.key, &message) });
+        let sign = move || -> Signed { Ok((policy.sign(&own.key, &message)?, wanted.sign(&own)?)) };
+        let job = Job::new(self.jobs.id_for(id), sign);
         if self.submit(job).is_err() {
             self.parked.take(id);
             self.end_session(key, StatusCode::BadTcpServerTooBusy, "too many private-key operations are waiting", now);
@@ -180,13 +184,16 @@ impl Server {
     }
 
     /// The signature is made, or none is needed.
-    pub(super) fn respond_created(&mut self, parked: &Parked, signature: Option<Vec<u8>>, now: Now) {
+    pub(super) fn respond_created(&mut self, parked: &Parked, signature: Option<Vec<u8>>, given: &Given, now: Now) {
         let key = parked.session;
+        if let Some(session) = self.sessions.get_mut(key) {
+            session.core.ephemeral = given.key();
+        }
         self.respond(parked.conn, parked.request_id, parked.handle, now, |server, out| {
             let session = server.sessions.get(key).ok_or(StatusCode::BadSessionClosed)?;
             let core = &session.core;
             let (_, own) = server.channel_binding(parked.conn).ok_or(StatusCode::BadSecureChannelClosed)?;
-            let own = own.unwrap_or_else(|| server.config.channel.identity.load_full());
+            let own = own.unwrap_or_else(|| server.config.channel.identity.load_full().for_bare_channels());
             let server_signature = match signature {
                 Some(signature) => SignatureData {
                     algorithm: UAString::from(core.binding.policy.algorithms().signature_uri()),
@@ -195,13 +202,16 @@ impl Server {
                 None => SignatureData::default(),
             };
             let response = CreateSessionResponse {
-                response_header: response_header(now, parked.handle),
+                response_header: ResponseHeader {
+                    additional_header: given.header(),
+                    ..response_header(now, parked.handle)
+                },
                 session_id: core.id.clone(),
                 authentication_token: core.token(),
                 revised_session_timeout: core.timeout.as_secs_f64() * 1_000.0,
                 server_nonce: ByteString::from(core.nonce.to_vec()),
                 server_certificate: ByteString::from(own.certificate.der().to_vec()),
-                server_endpoints: Some(descriptions(&server.config, own.certificate.der())),
+                server_endpoints: Some(descriptions(&server.config, &own)),
                 server_software_certificates: None,
                 server_signature,
                 max_request_message_size: server.config.limits.max_request_size,

@@ -201,9 +201,9 @@ impl Server {
             discovery::find_servers(config, codec, &codec.decode(request.whole)?, now, &mut body)?;
         } else {
             let own = connection.channel.security().and_then(|security| security.own.clone());
-            let own = own.unwrap_or_else(|| config.channel.identity.load_full());
+            let own = own.unwrap_or_else(|| config.channel.identity.load_full().for_bare_channels());
             let asked = codec.decode(request.whole)?;
-            discovery::get_endpoints(config, codec, own.certificate.der(), &asked, now, &mut body)?;
+            discovery::get_endpoints(config, codec, &own, &asked, now, &mut body)?;
         }
         self.respond(request.conn, request.request_id, request.header.handle, now, |_, out| {
             *out = body;

@@ -1,5 +1,7 @@
 //! Endpoint descriptions and the user token policies on them.
 
+use std::sync::Arc;
+
 use opcua_types::{
     ApplicationDescription, ApplicationType, ByteString, EndpointDescription, LocalizedText, MessageSecurityMode,
     UAString, UserTokenPolicy, UserTokenType,
@@ -7,6 +9,7 @@ use opcua_types::{
 
 use super::config::{EndpointSecurity, Identities, ServerConfig, TokenForm};
 use crate::crypto::SecurityPolicyId;
+use crate::pki::{Certificate, OwnIdentity};
 
 const TRANSPORT: &str = "http://opcfoundation.org/UA-Profile/Transport/uatcp-uasc-uabinary";
 const JWT: &str = "http://opcfoundation.org/UA/UserToken#JWT";
@@ -92,16 +95,20 @@ pub(crate) fn application(config: &ServerConfig) -> ApplicationDescription {
     }
 }
 
-/// Every endpoint. GetEndpoints and CreateSession give the same list (OPC 10000-4 §5.5.1).
-pub(crate) fn descriptions(config: &ServerConfig, certificate: &[u8]) -> Vec<EndpointDescription> {
+/// Every endpoint, each with the certificate whose key its policy takes: `own`, as the caller's channel knows it, or the
+/// one beside it. Where there is none, nobody could connect, so the endpoint is not listed. GetEndpoints and CreateSession
+/// give the same list (OPC 10000-4 §5.5.1).
+pub(crate) fn descriptions(config: &ServerConfig, own: &OwnIdentity) -> Vec<EndpointDescription> {
     let server = application(config);
+    let current = config.channel.identity.load_full();
     let mut all = Vec::new();
     for url in &config.endpoint_urls {
         for &(policy, mode) in &config.endpoints {
+            let Some(certificate) = certificate_for(policy, own, &current) else { continue };
             all.push(EndpointDescription {
                 endpoint_url: UAString::from(url.as_str()),
                 server: server.clone(),
-                server_certificate: ByteString::from(certificate.to_vec()),
+                server_certificate: ByteString::from(certificate.der().to_vec()),
                 security_mode: mode,
                 security_policy_uri: UAString::from(policy.uri()),
                 user_identity_tokens: Some(described_policies(config, (policy, mode))),
@@ -111,6 +118,21 @@ pub(crate) fn descriptions(config: &ServerConfig, certificate: &[u8]) -> Vec<End
         }
     }
     all
+}
+
+fn certificate_for(
+    policy: SecurityPolicyId,
+    own: &OwnIdentity,
+    current: &Arc<OwnIdentity>,
+) -> Option<Arc<Certificate>> {
+    if policy == SecurityPolicyId::None {
+        // It is what secrets are encrypted for.
+        return Some(current.for_bare_channels().certificate.clone());
+    }
+    if policy.algorithms().accepts_key(own.certificate.key()) {
+        return Some(own.certificate.clone());
+    }
+    OwnIdentity::for_policy(current, policy).map(|own| own.certificate.clone())
 }
 
 fn described_policies(config: &ServerConfig, endpoint: EndpointSecurity) -> Vec<UserTokenPolicy> {
@@ -135,6 +157,8 @@ fn level(policy: SecurityPolicyId, mode: MessageSecurityMode) -> u8 {
         SecurityPolicyId::None => return 0,
         SecurityPolicyId::Basic256Sha256 => 10,
         SecurityPolicyId::Aes128Sha256RsaOaep => 20,
+        SecurityPolicyId::EccNistP256 => 25,
+        SecurityPolicyId::EccCurve25519 => 26,
         SecurityPolicyId::Aes256Sha256RsaPss => 30,
     };
     if mode == MessageSecurityMode::SignAndEncrypt { policy + 100 } else { policy }

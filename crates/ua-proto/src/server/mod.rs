@@ -26,6 +26,7 @@ mod create;
 mod desk;
 mod dispatch;
 mod endpoints;
+mod ephemeral;
 mod events;
 mod grants;
 mod identity;

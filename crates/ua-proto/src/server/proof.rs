@@ -12,14 +12,15 @@ use zeroize::Zeroizing;
 use super::Secret;
 use super::config::{DangerWithout, Identities};
 use super::endpoints::TokenPolicy;
+use super::ephemeral::{Asked, Given};
 use super::identity::{Presented, SealedSecret, TurnedAway, is_clear};
 use super::secrets::{Opener, check_size};
 use super::session::{Binding, NONCE};
-use crate::crypto::SecurityPolicyId;
+use crate::crypto::{EphemeralKey, SecurityPolicyId};
 use crate::pki::{Certificate, OwnIdentity, Purpose, validate};
 
-/// What the job gives: the secret, if the identity has one.
-pub(crate) type Proven = Result<Option<Secret>, TurnedAway>;
+/// What the job gives: the secret, if the identity has one, and the ephemeral key that was asked for.
+pub(crate) type Proven = Result<(Option<Secret>, Given), TurnedAway>;
 
 /// A signature to be checked.
 struct Signature {
@@ -46,21 +47,33 @@ pub(crate) struct Work {
     signing_time: (Duration, Duration),
     max_legacy_blocks: usize,
     any_nonce: bool,
+    ephemeral: Option<Arc<EphemeralKey>>,
+    wanted: Asked,
+}
+
+/// What a session brings into an activation, and what the client asks for in return.
+pub(crate) struct Keys {
+    /// Our certificate and key as the channel uses them.
+    pub(crate) own: Option<Arc<OwnIdentity>>,
+    /// The last nonce the session was given.
+    pub(crate) nonce: [u8; NONCE],
+    /// The last ephemeral key it was given.
+    pub(crate) ephemeral: Option<Arc<EphemeralKey>>,
+    /// The next one.
+    pub(crate) wanted: Asked,
 }
 
 impl Work {
-    /// The work, or None when there is nothing to prove. Unfit secrets are refused here: no decryption was done yet.
-    #[expect(clippy::too_many_arguments, reason = "the parts of one ActivateSession request and its channel")]
+    /// The work. Unfit secrets are refused here: no decryption was done yet.
     pub(crate) fn new(
         identities: &Identities,
         binding: &Binding,
-        own: Option<Arc<OwnIdentity>>,
-        nonce: [u8; NONCE],
+        keys: Keys,
         client_signature: SignatureData,
         presented: &Presented,
         policy: TokenPolicy,
         now: Now,
-    ) -> Result<Option<Self>, TurnedAway> {
+    ) -> Result<Self, TurnedAway> {
         let signed = binding.peer.as_ref().filter(|_| identities.danger_without != DangerWithout::ClientSignature);
         let client = signed.map(|certificate| Signature {
             certificate: certificate.clone(),
@@ -76,24 +89,29 @@ impl Work {
         };
         let secret = match presented {
             Presented::UserName { password: sealed, .. } | Presented::Token(sealed) => {
-                opening(identities, own.as_deref(), sealed, policy)?
+                opening(identities, keys.own.as_deref(), sealed, policy)?
             }
             _ => Opening::None,
         };
-        if client.is_none() && user.is_none() && matches!(secret, Opening::None) {
-            return Ok(None);
-        }
-        Ok(Some(Self {
+        Ok(Self {
             client,
             user,
             secret,
-            own,
-            nonce,
+            own: keys.own,
+            nonce: keys.nonce,
             now: now.unix,
             signing_time: identities.signing_time,
             max_legacy_blocks: identities.max_legacy_blocks,
             any_nonce: identities.danger_without == DangerWithout::Nonce,
-        }))
+            ephemeral: keys.ephemeral,
+            wanted: keys.wanted,
+        })
+    }
+
+    /// Whether there is nothing to prove and nothing to sign: no job is needed.
+    pub(crate) fn is_nothing(&self) -> bool {
+        let bare = self.client.is_none() && self.user.is_none();
+        bare && matches!(self.secret, Opening::None) && !matches!(self.wanted, Asked::Key(..))
     }
 
     /// Does the work. A private-key operation: inside a job only.
@@ -107,18 +125,27 @@ impl Work {
             self.check(signature)
                 .map_err(|text| TurnedAway::new(StatusCode::BadUserSignatureInvalid, Reason::UserSignature, text))?;
         }
-        match &self.secret {
-            Opening::None => Ok(None),
-            Opening::Clear(bytes) => Ok(Some(Secret(bytes.clone()))),
-            Opening::Encrypted(sealed, policy) => self.open(sealed, *policy).map(|bytes| Some(Secret(bytes))),
-        }
+        let secret = match &self.secret {
+            Opening::None => None,
+            Opening::Clear(bytes) => Some(Secret(bytes.clone())),
+            Opening::Encrypted(sealed, policy) => Some(Secret(self.open(sealed, *policy)?)),
+        };
+        let given = match &self.own {
+            Some(own) => self.wanted.sign(own).map_err(|_| {
+                let text = "the ephemeral key could not be signed";
+                TurnedAway::new(StatusCode::BadInternalError, Reason::ChannelSecurity, text)
+            })?,
+            None => self.wanted.unsigned(),
+        };
+        Ok((secret, given))
     }
 
     /// Signed is our certificate and the last nonce that the session was given: an old signature is worth nothing, and
     /// one made for another server neither.
     fn check(&self, signature: &Signature) -> Result<(), &'static str> {
         let policy = signature.policy.algorithms();
-        if signature.value.algorithm.as_ref() != policy.signature_uri() {
+        // The policies of elliptic curves have no name for it, and whatever is written there is ignored.
+        if !policy.signature_uri().is_empty() && signature.value.algorithm.as_ref() != policy.signature_uri() {
             return Err("the signature names another algorithm than the policy's");
         }
         let own = self.own.as_ref().ok_or("the server has no certificate on this channel")?;
@@ -141,6 +168,8 @@ impl Work {
         let own = self.own.as_ref().ok_or_else(|| unfit("the server has no certificate to decrypt for"))?;
         let opener = Opener {
             own,
+            ephemeral: self.ephemeral.as_deref(),
+            sender: self.client.as_ref().map(|client| &*client.certificate),
             nonce: &self.nonce,
             now: self.now,
             signing_time: self.signing_time,
@@ -166,7 +195,7 @@ fn opening(
         return Ok(Opening::Clear(sealed.bytes.clone()));
     }
     let own = own.ok_or_else(|| unfit("the server has no certificate to decrypt for"))?;
-    check_size(sealed, own.certificate.key().block_len(), identities.max_legacy_blocks)
+    check_size(sealed, policy.security, own.certificate.key().block_len(), identities.max_legacy_blocks)
         .map_err(|text| TurnedAway::new(StatusCode::BadIdentityTokenInvalid, Reason::TokenSecret, text))?;
     let sealed = SealedSecret { bytes: sealed.bytes.clone(), algorithm: sealed.algorithm.clone() };
     Ok(Opening::Encrypted(sealed, policy.security))

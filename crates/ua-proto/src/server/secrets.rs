@@ -9,22 +9,34 @@ use zeroize::Zeroizing;
 
 use super::identity::SealedSecret;
 use crate::crypto::{
-    InvalidSecret, SecretForm, SecurityPolicyId, danger_decrypt_for_any_nonce, decrypt_legacy_secret,
-    legacy_secret_blocks, open_rsa_secret,
+    EphemeralKey, InvalidSecret, SecretForm, SecurityPolicyId, danger_decrypt_for_any_nonce, decrypt_legacy_secret,
+    legacy_secret_blocks, open_ecc_secret, open_rsa_secret,
 };
-use crate::pki::OwnIdentity;
+use crate::pki::{Certificate, OwnIdentity};
 
 /// The most bytes of an EncryptedSecret: a token of 256 kB and its frame.
 const MAX_ENCRYPTED_SECRET: usize = 300 * 1_024;
 
 /// Refuses what is not worth a private-key operation. The legacy form costs one for each block.
-pub(crate) fn check_size(sealed: &SealedSecret, block: usize, max_blocks: usize) -> Result<(), String> {
+pub(crate) fn check_size(
+    sealed: &SealedSecret,
+    policy: SecurityPolicyId,
+    block: usize,
+    max_blocks: usize,
+) -> Result<(), String> {
     let length = sealed.bytes.len();
-    match SecretForm::of(&sealed.bytes) {
-        SecretForm::Rsa if !sealed.algorithm.is_empty() => Err("an EncryptedSecret names no algorithm".to_owned()),
-        SecretForm::Rsa if length > MAX_ENCRYPTED_SECRET => Err(format!("an EncryptedSecret of {length} bytes")),
-        SecretForm::Rsa => Ok(()),
-        SecretForm::Ecc => Err("an EncryptedSecret for elliptic curves".to_owned()),
+    let form = SecretForm::of(&sealed.bytes);
+    if (form == SecretForm::Ecc) != policy.is_ecc() {
+        return Err(format!("the secret is not in a form of the policy {policy}"));
+    }
+    match form {
+        SecretForm::Rsa | SecretForm::Ecc if !sealed.algorithm.is_empty() => {
+            Err("an EncryptedSecret names no algorithm".to_owned())
+        }
+        SecretForm::Rsa | SecretForm::Ecc if length > MAX_ENCRYPTED_SECRET => {
+            Err(format!("an EncryptedSecret of {length} bytes"))
+        }
+        SecretForm::Rsa | SecretForm::Ecc => Ok(()),
         SecretForm::Legacy => legacy_secret_blocks(length, block, max_blocks)
             .map(drop)
             .map_err(|invalid| format!("{length} bytes in blocks of {block}, at most {max_blocks}: {invalid}")),
@@ -34,6 +46,10 @@ pub(crate) fn check_size(sealed: &SealedSecret, block: usize, max_blocks: usize)
 /// What a secret is opened with, and what it is measured against.
 pub(crate) struct Opener<'a> {
     pub(crate) own: &'a OwnIdentity,
+    /// The last ephemeral key the session was given.
+    pub(crate) ephemeral: Option<&'a EphemeralKey>,
+    /// The client's certificate, which must have signed what was made with elliptic curves.
+    pub(crate) sender: Option<&'a Certificate>,
     /// The last nonce the session was given.
     pub(crate) nonce: &'a [u8],
     pub(crate) now: UnixTime,
@@ -53,7 +69,18 @@ impl Opener<'_> {
     ) -> Result<Zeroizing<Vec<u8>>, (Reason, String)> {
         match SecretForm::of(&sealed.bytes) {
             SecretForm::Legacy => self.open_legacy(sealed, policy),
-            SecretForm::Rsa | SecretForm::Ecc => self.open_encrypted(sealed, policy),
+            SecretForm::Rsa => {
+                let (own, key) = (&self.own.certificate, &self.own.key);
+                let opened = open_rsa_secret(policy, key, own, &sealed.bytes).map_err(refused)?;
+                self.measure(opened.secret, &opened.nonce, opened.signing_time)
+            }
+            SecretForm::Ecc => {
+                let (ephemeral, sender) =
+                    self.ephemeral.zip(self.sender).ok_or_else(|| refused(InvalidSecret::Receiver))?;
+                let opened = open_ecc_secret(policy, ephemeral, sender.key(), sender.der(), &sealed.bytes);
+                let opened = opened.map_err(refused)?;
+                self.measure(opened.secret, &opened.nonce, opened.signing_time)
+            }
         }
     }
 
@@ -74,20 +101,21 @@ impl Opener<'_> {
         decrypt_legacy_secret(algorithms, key, &sealed.bytes, nonce, most).map_err(refused)
     }
 
-    fn open_encrypted(
+    /// Whether an opened EncryptedSecret is for this activation.
+    fn measure(
         &self,
-        sealed: &SealedSecret,
-        policy: SecurityPolicyId,
+        secret: Zeroizing<Vec<u8>>,
+        nonce: &[u8],
+        signed: UnixTime,
     ) -> Result<Zeroizing<Vec<u8>>, (Reason, String)> {
-        let opened = open_rsa_secret(policy, &self.own.key, &self.own.certificate, &sealed.bytes).map_err(refused)?;
-        if verify_slices_are_equal(&opened.nonce, self.nonce).is_err() {
+        if verify_slices_are_equal(nonce, self.nonce).is_err() {
             return Err(refused(InvalidSecret::Nonce));
         }
         let (past, future) = self.signing_time;
-        if self.now.since(opened.signing_time) > past || opened.signing_time.since(self.now) > future {
+        if self.now.since(signed) > past || signed.since(self.now) > future {
             return Err((Reason::TokenSecret, "the secret was made too long ago or in the future".to_owned()));
         }
-        Ok(opened.secret)
+        Ok(secret)
     }
 }
 

@@ -13,7 +13,7 @@ use super::ConnId;
 use super::audit::Tallies;
 use super::browse_points::BrowsePoints;
 use super::timers::SessionKey;
-use crate::crypto::SecurityPolicyId;
+use crate::crypto::{EphemeralKey, SecurityPolicyId};
 use crate::pki::Certificate;
 use crate::subscription::Subscriptions;
 
@@ -72,6 +72,8 @@ pub(crate) struct SessionCore {
     pub(crate) last_seen: Mono,
     pub(crate) timeout: Duration,
     pub(crate) nonce: [u8; NONCE],
+    /// The newest key for a secret in the identity token, under a policy of elliptic curves.
+    pub(crate) ephemeral: Option<Arc<EphemeralKey>>,
     /// None until the first activation.
     pub(crate) login: Option<Login>,
     /// An activation is under way.
@@ -136,6 +138,7 @@ impl Sessions {
                 last_seen: new.now,
                 timeout: new.timeout,
                 nonce,
+                ephemeral: None,
                 login: None,
                 activating: false,
                 parked: 0,

@@ -63,7 +63,7 @@ impl Server {
                 let signed = outcome.downcast::<Signed>().ok().and_then(|signed| (*signed).ok());
                 let Some(parked) = self.unpark(id) else { return };
                 match signed {
-                    Some(signature) => self.respond_created(&parked, Some(signature), now),
+                    Some((signature, given)) => self.respond_created(&parked, Some(signature), &given, now),
                     None => {
                         let status = StatusCode::BadInternalError;
                         self.end_session(parked.session, status, "its creation could not be signed", now);

@@ -1,11 +1,13 @@
 //! Bytes of UACP and UASC (OPC 10000-6 §6.7.2 and §7.1.2): headers, Hello, Acknowledge, Error, OPN bodies. Only shapes and
 //! sizes; what may follow what is the channel's business. A layer that wants to misbehave (`assess`) starts here.
 
+mod ephemeral;
 mod hello;
 mod misbehavior;
 mod open;
 mod read;
 
+pub(crate) use ephemeral::{KeyHeader, SignedKey};
 pub use hello::{Acknowledge, ErrorMessage, Hello, MAX_REASON, MAX_URL};
 pub use misbehavior::Misbehavior;
 pub use open::{OpenHeader, OpenRequest, OpenResponse, ticks};

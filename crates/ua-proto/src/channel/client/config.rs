@@ -7,7 +7,7 @@ use access_model::{Now, Reason};
 use opcua_types::{MessageSecurityMode, StatusCode};
 
 use crate::channel::{ChannelSecurity, TransportLimits};
-use crate::crypto::SecurityPolicyId;
+use crate::crypto::{KeyLayout, SecurityPolicyId};
 use crate::pki::{self, Certificate, OwnIdentity, Purpose, Rejection, SharedTrust};
 
 /// What a client's channel is to be.
@@ -34,6 +34,8 @@ pub struct ClientChannelConfig {
     pub open_timeout: Duration,
     /// Bounds.
     pub limits: TransportLimits,
+    /// The layout of key material that the server uses for ECC_curve25519.
+    pub key_layout: KeyLayout,
 }
 
 impl ClientChannelConfig {
@@ -52,6 +54,7 @@ impl ClientChannelConfig {
             lifetime: Duration::from_secs(3600),
             open_timeout: Duration::from_secs(10),
             limits: TransportLimits::default(),
+            key_layout: KeyLayout::default(),
         }
     }
 }
@@ -77,8 +80,11 @@ impl ClientChannelConfig {
         }
         let server = self.server_certificate.as_ref().ok_or_else(|| missing("the server's certificate"))?;
         let trust = self.trust.as_ref().ok_or_else(|| missing("a trust list"))?.load();
-        if self.identity.is_none() {
-            return Err(missing("an identity of our own"));
+        if self.own().is_none() {
+            return Err(missing("an identity of our own with a key for it"));
+        }
+        if !self.policy.algorithms().accepts_key(server.key()) {
+            return Err(missing("another kind of key in the server's certificate"));
         }
         let purpose = Purpose::Server { application_uri: self.server_uri.as_deref(), host: self.host.as_deref() };
         pki::validate(server, &trust, purpose, now.unix)
@@ -91,8 +97,13 @@ impl ClientChannelConfig {
             policy: self.policy,
             mode: self.mode,
             peer: self.server_certificate.clone().filter(|_| protected),
-            own: self.identity.clone(),
+            own: self.own(),
             discovery_only: false,
         }
+    }
+
+    /// The identity whose key fits the policy.
+    fn own(&self) -> Option<Arc<OwnIdentity>> {
+        self.identity.as_ref().and_then(|identity| OwnIdentity::for_policy(identity, self.policy))
     }
 }

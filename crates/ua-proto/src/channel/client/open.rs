@@ -25,9 +25,9 @@ impl ClientChannel {
                 open.renew_at = Mono::NEVER;
                 (open.security.clone(), open.outgoing.hold())
             }
-            _ => (self.config.security(0), 1),
+            _ => (self.config.security(0), policy.first_sequence()),
         };
-        let agreement = policy.agree(entropy);
+        let agreement = policy.agree(entropy, self.config.key_layout);
         let request = OpenRequest {
             request_handle: request_id,
             issue: security.channel_id == 0,
@@ -114,8 +114,8 @@ impl ClientChannel {
         let policy = self.config.policy.algorithms();
         let (id, limits) = (answer.security.channel_id, &self.config.limits);
         let incoming = Incoming::new(policy, id, answer.sequence, receive, limits.max_message, limits.max_chunks);
-        // The OPN carried number 1.
-        let outgoing = Outgoing::new(policy, id, 1, send, self.peer);
+        // The OPN carried the first number.
+        let outgoing = Outgoing::new(policy, id, policy.first_sequence(), send, self.peer);
         let security = answer.security;
         let open = Open { incoming, outgoing, waiting: Vec::new(), security, renew_at };
         self.phase = Phase::Open(Box::new(open));

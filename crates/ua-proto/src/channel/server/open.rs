@@ -11,7 +11,7 @@ use crate::channel::incoming::{Incoming, ReceiveToken};
 use crate::channel::outgoing::{Outgoing, SendToken};
 use crate::channel::task::{OpenTask, Opened, Refused};
 use crate::channel::{ChannelAsked, ChannelConfig, ChannelEvent, ChannelSecurity};
-use crate::crypto::SecurityPolicyId;
+use crate::crypto::{KeyLayout, SecurityPolicyId};
 use crate::pki::OwnIdentity;
 use crate::wire::{Misbehavior, OpenHeader};
 use crate::{Entropy, Job, JobId};
@@ -60,7 +60,7 @@ impl ServerChannel {
             own,
             trust: config.trust.load_full(),
             now: now.unix,
-            agreement: algorithms.agree(entropy),
+            agreement: algorithms.agree(entropy, KeyLayout::default()),
             channel_id: self.channel_id,
             token_id: self.tokens,
             reply_sequence,
@@ -106,13 +106,17 @@ impl ServerChannel {
                     return Err(Misbehavior::OtherChannel);
                 }
                 let current = self.config.identity.load_full();
+                let algorithms = policy.algorithms();
                 let own = if protected {
-                    // During an overlap a client may still hold the certificate before this one.
-                    Arc::new(current.by_thumbprint(receiver).ok_or(Misbehavior::OtherReceiver)?)
+                    // During an overlap a client may still hold the certificate before this one. A certificate of another
+                    // kind than the policy's opens nothing, whoever it belongs to.
+                    let found = current.by_thumbprint(receiver);
+                    let fits = |own: &OwnIdentity| algorithms.accepts_key(own.certificate.key());
+                    Arc::new(found.filter(fits).ok_or(Misbehavior::OtherReceiver)?)
                 } else {
-                    current
+                    current.for_bare_channels()
                 };
-                Ok((own, None, 1))
+                Ok((own, None, algorithms.first_sequence()))
             }
         }
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use access_model::{AuditKind, Reason};
 use opcua_types::{MessageSecurityMode, StatusCode};
 
-use super::{MODES, POLICIES, Wire, World, closed, opened, put, refusal};
+use super::{MODES, POLICIES, Wire, World, closed, of, opened, put, refusal};
 use crate::channel::{ChannelEvent, ClientChannel, SendError};
 use crate::crypto::SecurityPolicyId;
 use crate::pki::TrustList;
@@ -47,7 +47,7 @@ fn every_policy_mode_and_key_size_opens_and_carries_messages() {
                 assert!(opened(&wire.at_server) && opened(&wire.at_client), "{policy} {mode:?} {bits:?}");
                 let at_server = wire.server.security().unwrap();
                 assert_eq!((at_server.policy, at_server.mode, at_server.channel_id), (policy, mode, 77));
-                assert_eq!(at_server.peer.as_ref().unwrap().der(), world.client.certificate.der());
+                assert_eq!(at_server.peer.as_ref().unwrap().der(), of(&world.client, policy).certificate.der());
                 assert_eq!(at_server.is_encrypted(), mode == MessageSecurityMode::SignAndEncrypt);
                 bodies().for_each(|body| exchange(&mut wire, &body));
             }

@@ -16,10 +16,15 @@ use super::{ChannelAudit, ChannelConfig, ChannelEvent, ClientChannel, ClientChan
 use crate::Job;
 use crate::crypto::SecurityPolicyId;
 use crate::pki::{OwnIdentity, SharedTrust};
-use crate::testing::{Counting, identity, noon, trusting};
+use crate::testing::{Counting, noon, trusting, versatile};
 
-pub(super) const POLICIES: [SecurityPolicyId; 3] =
-    [SecurityPolicyId::Basic256Sha256, SecurityPolicyId::Aes128Sha256RsaOaep, SecurityPolicyId::Aes256Sha256RsaPss];
+pub(super) const POLICIES: [SecurityPolicyId; 5] = [
+    SecurityPolicyId::Basic256Sha256,
+    SecurityPolicyId::Aes128Sha256RsaOaep,
+    SecurityPolicyId::Aes256Sha256RsaPss,
+    SecurityPolicyId::EccNistP256,
+    SecurityPolicyId::EccCurve25519,
+];
 pub(super) const MODES: [MessageSecurityMode; 2] = [MessageSecurityMode::Sign, MessageSecurityMode::SignAndEncrypt];
 
 /// A server's configuration that offers everything, and the handles a test turns.
@@ -37,8 +42,8 @@ impl World {
     }
 
     pub(super) fn with(server_bits: usize, client_bits: usize, change: impl FnOnce(&mut ChannelConfig)) -> Self {
-        let server = identity("server", server_bits, 1);
-        let client = identity("client", client_bits, 2);
+        let server = versatile("server", server_bits, 1);
+        let client = versatile("client", client_bits, 2);
         let (server_trust, client_trust) = (trusting(&[&client]), trusting(&[&server]));
         let mut offered = vec![(SecurityPolicyId::None, MessageSecurityMode::None)];
         POLICIES.iter().for_each(|policy| offered.extend(MODES.map(|mode| (*policy, mode))));
@@ -55,7 +60,7 @@ impl World {
         config.lifetime = Duration::from_secs(100);
         if policy != SecurityPolicyId::None {
             config.identity = Some(Arc::new(self.client.clone()));
-            config.server_certificate = Some(self.server.certificate.clone());
+            config.server_certificate = Some(of(&self.server, policy).certificate.clone());
             config.trust = Some(self.client_trust.clone());
             config.server_uri = Some("urn:test:server".into());
             config.host = Some("plant.example".into());
@@ -72,6 +77,11 @@ impl World {
         wire.run();
         wire
     }
+}
+
+/// The identity that an application uses under `policy`.
+pub(super) fn of(identity: &OwnIdentity, policy: SecurityPolicyId) -> Arc<OwnIdentity> {
+    OwnIdentity::for_policy(&Arc::new(identity.clone()), policy).unwrap()
 }
 
 /// A server and a client and what happened at each.

@@ -7,11 +7,11 @@ use std::time::Duration;
 use access_model::Reason;
 use opcua_types::{MessageSecurityMode, StatusCode};
 
-use super::{MODES, World, closed, opened, refusal};
+use super::{MODES, World, closed, of, opened, refusal};
 use crate::Entropy;
 use crate::channel::task::seal_open;
 use crate::channel::{ChannelEvent, ChannelSecurity, ServerChannel};
-use crate::crypto::{KeyAgreement, SecurityPolicyId};
+use crate::crypto::{KeyAgreement, KeyLayout, SecurityPolicyId};
 use crate::testing::{Counting, identity, noon};
 use crate::wire::{
     Acknowledge, ChunkKind, Hello, MessageHeader, MessageKind, OpenHeader, OpenRequest, SequenceHeader, finish,
@@ -509,11 +509,11 @@ impl Rogue {
                 channel_id: 0,
                 policy,
                 mode,
-                peer: Some(world.server.certificate.clone()),
-                own: Some(Arc::new(world.client.clone())),
+                peer: Some(of(&world.server, policy).certificate.clone()),
+                own: Some(of(&world.client, policy)),
                 discovery_only: false,
             },
-            agreement: policy.algorithms().agree(&mut *entropy),
+            agreement: policy.algorithms().agree(&mut *entropy, KeyLayout::default()),
         }
     }
 
@@ -657,6 +657,36 @@ fn only_offered_pairs_of_policy_and_mode_are_accepted() {
             let fits = (policy, mode) == (SecurityPolicyId::Basic256Sha256, MessageSecurityMode::SignAndEncrypt);
             assert_eq!(opened(&wire.at_client), fits, "{policy} {mode:?}");
         }
+    }
+}
+
+#[test]
+fn the_size_of_no_padding_may_stand_behind_an_open_under_curves_and_nothing_else() {
+    let world = World::new(2048, 2048);
+    let rows: [(SecurityPolicyId, &[u8], bool); 6] = [
+        (SecurityPolicyId::EccNistP256, &[], true),
+        (SecurityPolicyId::EccNistP256, &[0], true),
+        (SecurityPolicyId::EccCurve25519, &[0], true),
+        (SecurityPolicyId::EccNistP256, &[1], false),
+        (SecurityPolicyId::EccNistP256, &[0, 0], false),
+        (SecurityPolicyId::Basic256Sha256, &[0], false),
+    ];
+    for (policy, behind, fits) in rows {
+        let mut server = ServerChannel::new(77, world.config.clone(), noon());
+        at(Stage::Acknowledged, &mut server);
+        let rogue = Rogue::new(&world, policy, MODES[1]);
+        let request = request(|request| {
+            request.mode = MODES[1];
+            request.nonce = rogue.agreement.nonce().to_vec().into();
+        });
+        let put = |out: &mut Vec<u8>| {
+            request.put(noon().unix, out)?;
+            out.extend_from_slice(behind);
+            Ok(())
+        };
+        let sequence = SequenceHeader { number: 1, request_id: 1 };
+        let bytes = seal_open(policy.algorithms(), &rogue.security, sequence, &put).unwrap();
+        assert_eq!(opened(&deliver(&mut server, &bytes)), fits, "{policy} {behind:?}");
     }
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use access_model::{Mono, Now};
-use opcua_types::{ActivateSessionRequest, StatusCode};
+use opcua_types::{ActivateSessionRequest, ActivateSessionResponse, StatusCode};
 
 use super::{Activated, Attempt, ClientEvent, ClientSession, OWN_JOBS, Stage, session_is_gone, status_of};
 use crate::client::credential::{Credential, Proof};
@@ -46,6 +46,9 @@ impl ClientSession {
             own,
             server,
             nonce: session.nonce.clone(),
+            server_key: session.server_key.clone(),
+            seed: self.seed.take(),
+            at: now.unix,
         };
         self.jobs = self.jobs.wrapping_add(1);
         let job = JobId::of_channel(OWN_JOBS, self.jobs);
@@ -70,10 +73,15 @@ impl ClientSession {
         }
     }
 
-    pub(super) fn activated(&mut self, nonce: Vec<u8>, now: Now) {
+    pub(super) fn activated(&mut self, response: ActivateSessionResponse, now: Now) {
+        let server_key = match self.server_key(&response.response_header.additional_header) {
+            Ok(key) => key,
+            Err(status) => return self.fail(status),
+        };
         let Some(attempt) = self.attempt.take() else { return };
         if let Some(session) = &mut self.session {
-            (session.nonce, session.used) = (nonce, true);
+            session.nonce = response.server_nonce.value.unwrap_or_default();
+            (session.server_key, session.used) = (server_key, true);
         }
         self.credential = attempt.credential;
         if self.stage != Stage::Closing {

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use access_model::Now;
 use opcua_types::{
-    ApplicationDescription, ApplicationType, ByteString, CreateSessionRequest, CreateSessionResponse, LocalizedText,
-    StatusCode, UAString,
+    ApplicationDescription, ApplicationType, ByteString, CreateSessionRequest, CreateSessionResponse, ExtensionObject,
+    LocalizedText, StatusCode, UAString,
 };
 
 use super::{Activated, ClientEvent, ClientSession, Established, MIN_NONCE, Stage, status_of};
@@ -15,6 +15,7 @@ use crate::client::link::Purpose;
 use crate::client::message::Request;
 use crate::crypto::SecurityPolicyId;
 use crate::pki::Certificate;
+use crate::wire::KeyHeader;
 
 impl ClientSession {
     pub(super) fn create(&mut self, now: Now, entropy: &mut dyn Entropy) {
@@ -56,11 +57,16 @@ impl ClientSession {
     pub(super) fn created(&mut self, response: CreateSessionResponse, now: Now) {
         match self.check_created(&response) {
             Ok(()) => {
+                let server_key = match self.server_key(&response.response_header.additional_header) {
+                    Ok(key) => key,
+                    Err(status) => return self.fail(status),
+                };
                 let milliseconds = response.revised_session_timeout.max(1_000.0);
                 self.session = Some(Established {
                     id: response.session_id,
                     token: response.authentication_token,
                     nonce: response.server_nonce.value.unwrap_or_default(),
+                    server_key,
                     timeout: Duration::try_from_secs_f64(milliseconds / 1_000.0).unwrap_or(Duration::MAX),
                     used: false,
                 });
@@ -69,6 +75,28 @@ impl ClientSession {
             }
             Err(status) => self.fail(status),
         }
+    }
+
+    /// The server's ephemeral key, if secrets are encrypted with one. It must be signed by the server: whoever could put
+    /// another in its place would read the secret.
+    pub(in crate::client) fn server_key(&self, header: &ExtensionObject) -> Result<Option<Vec<u8>>, StatusCode> {
+        if !self.config.choice.wants_key() {
+            return Ok(None);
+        }
+        let policy = self.config.choice.token_security;
+        let peer = self.security().and_then(|security| security.peer.clone());
+        let peer = peer.ok_or(StatusCode::BadCertificateInvalid)?;
+        let key = KeyHeader::read(header).key.ok_or(StatusCode::BadSecurityPolicyRejected)?;
+        policy
+            .algorithms()
+            .verify(peer.key(), &key.public, &key.signature)
+            .map_err(|_| StatusCode::BadSecurityChecksFailed)?;
+        Ok(Some(key.public))
+    }
+
+    #[cfg(test)]
+    pub(in crate::client) fn server_key_for_tests(&self) -> Option<Vec<u8>> {
+        self.session.as_ref().and_then(|session| session.server_key.clone())
     }
 
     /// What the client shall check before it uses the session (OPC 10000-4 §5.7.2): the endpoints are those of discovery,

@@ -12,13 +12,14 @@ use std::time::Duration;
 
 use access_model::{Mono, Now};
 use opcua_types::{
-    AttributeId, CloseSessionRequest, NodeId, ReadRequest, ReadValueId, StatusCode, TimestampsToReturn, VariableId,
+    AttributeId, CloseSessionRequest, ExtensionObject, NodeId, ReadRequest, ReadValueId, StatusCode,
+    TimestampsToReturn, VariableId,
 };
 
 use crate::channel::{ChannelAudit, ChannelSecurity, ClientChannel, SendError};
 use crate::client::codec::{Codec, responses};
 use crate::client::config::ClientSessionConfig;
-use crate::client::credential::Credential;
+use crate::client::credential::{Credential, Seed};
 use crate::client::link::{CallId, Link, LinkEvent, Purpose};
 use crate::client::message::{Request, Response};
 use crate::pki::Rejection;
@@ -81,6 +82,8 @@ struct Established {
     id: NodeId,
     token: NodeId,
     nonce: Vec<u8>,
+    /// The newest key to encrypt a secret for, under a policy of elliptic curves.
+    server_key: Option<Vec<u8>>,
     timeout: Duration,
     /// Activated once, so that it can be used and moved.
     used: bool,
@@ -122,6 +125,8 @@ pub struct ClientSession {
     next_credential: Option<Credential>,
     attempt: Option<Attempt>,
     client_nonce: Vec<u8>,
+    /// Randomness for the ephemeral key of the next proof.
+    seed: Option<Seed>,
     last_sent: Mono,
     jobs: u32,
     calls: u64,
@@ -146,6 +151,7 @@ impl ClientSession {
             next_credential: None,
             attempt: None,
             client_nonce: Vec::new(),
+            seed: None,
             last_sent: now.mono,
             jobs: 0,
             calls: 0,
@@ -281,12 +287,17 @@ impl ClientSession {
     fn send(&mut self, request: Request, purpose: Purpose, timeout: Duration, now: Now) -> Result<(), SendError> {
         let link = self.link.as_mut().ok_or(SendError::NotOpen)?;
         let session = self.session.as_ref().map_or(const { &NULL }, |session| &session.token);
-        link.send(&self.codec, request, (purpose, session), timeout, now)?;
+        let header = match purpose {
+            Purpose::Create | Purpose::Activate => self.config.choice.key_header(),
+            _ => ExtensionObject::null(),
+        };
+        link.send(&self.codec, (request, header), (purpose, session), timeout, now)?;
         self.last_sent = now.mono;
         Ok(())
     }
 
     fn process(&mut self, now: Now, entropy: &mut dyn Entropy) {
+        self.seed.get_or_insert_with(|| Seed::draw(entropy));
         loop {
             if let Some(link) = &mut self.link {
                 link.drain(&self.codec, &mut self.incoming);
@@ -332,7 +343,7 @@ impl ClientSession {
             (Purpose::Create, Ok(Response::CreateSession(response))) => self.created(response, now),
             (Purpose::Create, answer) => self.fail(answer.err().unwrap_or(StatusCode::BadUnknownResponse)),
             (Purpose::Activate, Ok(Response::ActivateSession(response))) => {
-                self.activated(response.server_nonce.value.unwrap_or_default(), now);
+                self.activated(response, now);
             }
             (Purpose::Activate, Err(status)) => self.activation_failed(status, now, entropy),
             (Purpose::Activate, Ok(_)) => self.fail(StatusCode::BadUnknownResponse),

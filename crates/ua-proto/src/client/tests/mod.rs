@@ -1,5 +1,6 @@
 //! The client machine against the server machine, in memory and under virtual time.
 
+mod ecc;
 mod identities;
 mod life;
 
@@ -33,6 +34,12 @@ const SERVER_URI: &str = "urn:test:server";
 pub(super) const POLICY: SecurityPolicyId = SecurityPolicyId::Aes256Sha256RsaPss;
 pub(super) const ENCRYPT: EndpointSecurity = (POLICY, MessageSecurityMode::SignAndEncrypt);
 pub(super) const SIGN: EndpointSecurity = (POLICY, MessageSecurityMode::Sign);
+pub(super) const ECC: [EndpointSecurity; 4] = [
+    (SecurityPolicyId::EccNistP256, MessageSecurityMode::SignAndEncrypt),
+    (SecurityPolicyId::EccNistP256, MessageSecurityMode::Sign),
+    (SecurityPolicyId::EccCurve25519, MessageSecurityMode::SignAndEncrypt),
+    (SecurityPolicyId::EccCurve25519, MessageSecurityMode::Sign),
+];
 pub(super) const BARE: EndpointSecurity = (SecurityPolicyId::None, MessageSecurityMode::None);
 
 pub(super) static SERVER: LazyLock<Arc<OwnIdentity>> = LazyLock::new(|| identity("server", SERVER_URI));
@@ -40,8 +47,20 @@ pub(super) static CLIENT: LazyLock<Arc<OwnIdentity>> = LazyLock::new(|| identity
 pub(super) static USER: LazyLock<Arc<OwnIdentity>> = LazyLock::new(|| identity("user", "urn:test:user"));
 pub(super) static ISSUER: LazyLock<Signer> = LazyLock::new(|| Signer::generate(Algorithm::Es256).unwrap());
 
+/// An identity with a certificate of each kind.
 fn identity(name: &str, uri: &str) -> Arc<OwnIdentity> {
-    let key = KeyPair::generate_rsa_for(&rcgen::PKCS_RSA_SHA256, RsaKeySize::_2048).unwrap();
+    let rsa = KeyPair::generate_rsa_for(&rcgen::PKCS_RSA_SHA256, RsaKeySize::_2048).unwrap();
+    let ec = |algorithm| identity_with(name, uri, &KeyPair::generate_for(algorithm).unwrap());
+    let (p256, ed25519) = (ec(&rcgen::PKCS_ECDSA_P256_SHA256), ec(&rcgen::PKCS_ED25519));
+    Arc::new(identity_with(name, uri, &rsa).beside(p256).beside(ed25519))
+}
+
+/// The identity that an application or person uses under `policy`.
+pub(super) fn of(identity: &Arc<OwnIdentity>, policy: SecurityPolicyId) -> Arc<OwnIdentity> {
+    OwnIdentity::for_policy(identity, policy).unwrap()
+}
+
+fn identity_with(name: &str, uri: &str, key: &KeyPair) -> OwnIdentity {
     let mut params = CertificateParams::default();
     params.distinguished_name.push(DnType::CommonName, name);
     params.subject_alt_names = vec![SanType::URI(uri.try_into().unwrap())];
@@ -53,16 +72,22 @@ fn identity(name: &str, uri: &str) -> Arc<OwnIdentity> {
         KeyUsagePurpose::KeyCertSign,
     ];
     params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
-    let certificate = Certificate::from_der(params.self_signed(&key).unwrap().der()).unwrap();
-    Arc::new(OwnIdentity::new(certificate, PrivateKey::from_der(&key.serialize_der()).unwrap()).unwrap())
+    let certificate = Certificate::from_der(params.self_signed(key).unwrap().der()).unwrap();
+    OwnIdentity::new(certificate, PrivateKey::from_der(&key.serialize_der()).unwrap()).unwrap()
 }
 
 fn trust(trusted: &[&Arc<OwnIdentity>]) -> SharedTrust {
-    let trusted = trusted.iter().map(|identity| Arc::clone(&identity.certificate)).collect();
+    let all = trusted.iter().flat_map(|identity| identity.others.iter().chain([*identity]));
+    let trusted = all.map(|identity| Arc::clone(&identity.certificate)).collect();
     Arc::new(ArcSwap::from_pointee(TrustList { trusted, ..TrustList::default() }))
 }
 
 pub(super) fn token(now: Now, life: Duration) -> Credential {
+    token_for(now, life, POLICY)
+}
+
+/// A token bound to the certificate that the client uses under `policy`.
+pub(super) fn token_for(now: Now, life: Duration, policy: SecurityPolicyId) -> Credential {
     let claims = Claims {
         issuer: "authority".into(),
         subject: "tester".into(),
@@ -72,7 +97,7 @@ pub(super) fn token(now: Now, life: Duration) -> Credential {
         issued_at: now.unix,
         id: token::new_id(&mut SystemEntropy::new()),
         client: None,
-        confirmation: Some(CLIENT.certificate.thumbprint()),
+        confirmation: Some(of(&CLIENT, policy).certificate.thumbprint()),
         roles: Vec::new(),
         groups: Vec::new(),
         rights: Some(RightsClaim::new(map_digest(&map()), [(Rights::ALL, vec![1_u32])])),
@@ -114,7 +139,8 @@ fn server(now: Now) -> Server {
         request_types: Vec::new(),
         scopes: Vec::new(),
     };
-    let endpoints = vec![ENCRYPT, SIGN, BARE];
+    let mut endpoints = vec![ENCRYPT, SIGN, BARE];
+    endpoints.extend(ECC);
     let own = Arc::new(ArcSwap::new(SERVER.clone()));
     let config = ServerConfig {
         application_uri: SERVER_URI.into(),

@@ -3,6 +3,7 @@
 use access_model::Now;
 use opcua_types::{FindServersRequest, FindServersResponse, GetEndpointsRequest, GetEndpointsResponse, StatusCode};
 
+use crate::pki::OwnIdentity;
 use crate::server::codec::{Codec, response_header, write_message};
 use crate::server::config::ServerConfig;
 use crate::server::endpoints::{application, descriptions};
@@ -12,7 +13,7 @@ const TRANSPORT: &str = "http://opcfoundation.org/UA-Profile/Transport/uatcp-uas
 pub(crate) fn get_endpoints(
     config: &ServerConfig,
     codec: &Codec,
-    certificate: &[u8],
+    own: &OwnIdentity,
     request: &GetEndpointsRequest,
     now: Now,
     out: &mut Vec<u8>,
@@ -21,7 +22,7 @@ pub(crate) fn get_endpoints(
     let wanted = profiles.is_empty() || profiles.iter().any(|profile| profile.as_ref() == TRANSPORT);
     let response = GetEndpointsResponse {
         response_header: response_header(now, request.request_header.request_handle),
-        endpoints: Some(if wanted { descriptions(config, certificate) } else { Vec::new() }),
+        endpoints: Some(if wanted { descriptions(config, own) } else { Vec::new() }),
     };
     write_message(out, &response, &codec.context(0))
 }

@@ -15,7 +15,7 @@ const HOUR: Duration = Duration::from_secs(3_600);
 
 #[test]
 fn every_identity_logs_in_on_every_endpoint_that_lists_it() {
-    for policy in SecurityPolicyId::ALL {
+    for policy in SecurityPolicyId::ALL.into_iter().filter(|policy| !policy.is_ecc()) {
         let modes: &[MessageSecurityMode] = match policy {
             SecurityPolicyId::None => &[MessageSecurityMode::None],
             _ => &[MessageSecurityMode::Sign, MessageSecurityMode::SignAndEncrypt],

@@ -12,7 +12,7 @@ use opcua_types::{
 use pep::{Contact, FailMode};
 use token::{Claims, RightsClaim, SealedToken, Signer, map_digest};
 
-use super::keys::{CLIENT, ISSUER, SERVER, SERVER_URI};
+use super::keys::{CLIENT, ISSUER, SERVER, SERVER_URI, of};
 use super::world::*;
 use crate::channel::EncodeError;
 use crate::crypto::SecurityPolicyId;
@@ -102,7 +102,10 @@ impl World {
         if let Some(own) = own {
             let message = [own.certificate.der(), request.client_nonce.as_ref()].concat();
             let signature = response.server_signature.signature.as_ref();
-            policy.algorithms().verify(SERVER.certificate.key(), &message, signature).expect("the server signed");
+            policy
+                .algorithms()
+                .verify(of(&SERVER, policy).certificate.key(), &message, signature)
+                .expect("the server signed");
         }
         Ok(Login { token: response.authentication_token, nonce: response.server_nonce })
     }
@@ -243,7 +246,7 @@ impl World {
 }
 
 pub(super) fn sign(own: &OwnIdentity, policy: SecurityPolicyId, nonce: &ByteString) -> SignatureData {
-    let message = [SERVER.certificate.der(), nonce.as_ref()].concat();
+    let message = [of(&SERVER, policy).certificate.der(), nonce.as_ref()].concat();
     SignatureData {
         algorithm: policy.algorithms().signature_uri().into(),
         signature: ByteString::from(policy.algorithms().sign(&own.key, &message).unwrap()),

@@ -6,7 +6,7 @@ use arc_swap::ArcSwap;
 use rcgen::{CertificateParams, DnType, ExtendedKeyUsagePurpose, KeyPair, KeyUsagePurpose, RsaKeySize, SanType};
 use token::{Algorithm, Signer};
 
-use crate::crypto::PrivateKey;
+use crate::crypto::{PrivateKey, SecurityPolicyId};
 use crate::pki::{Certificate, OwnIdentity, SharedTrust, TrustList};
 
 pub(super) const SERVER_URI: &str = "urn:test:server";
@@ -22,8 +22,20 @@ pub(super) static ISSUER: LazyLock<Signer> = LazyLock::new(|| Signer::generate(A
 /// Signs tokens that nobody accepts.
 pub(super) static STRANGER: LazyLock<Signer> = LazyLock::new(|| Signer::generate(Algorithm::Es256).unwrap());
 
+/// An identity with a certificate of each kind.
 fn identity(name: &str, uri: &str) -> Arc<OwnIdentity> {
-    let key = KeyPair::generate_rsa_for(&rcgen::PKCS_RSA_SHA256, RsaKeySize::_2048).unwrap();
+    let rsa = KeyPair::generate_rsa_for(&rcgen::PKCS_RSA_SHA256, RsaKeySize::_2048).unwrap();
+    let ec = |algorithm| identity_with(name, uri, &KeyPair::generate_for(algorithm).unwrap());
+    let (p256, ed25519) = (ec(&rcgen::PKCS_ECDSA_P256_SHA256), ec(&rcgen::PKCS_ED25519));
+    Arc::new(identity_with(name, uri, &rsa).beside(p256).beside(ed25519))
+}
+
+/// The identity that an application or person uses under `policy`.
+pub(super) fn of(identity: &Arc<OwnIdentity>, policy: SecurityPolicyId) -> Arc<OwnIdentity> {
+    OwnIdentity::for_policy(identity, policy).unwrap()
+}
+
+fn identity_with(name: &str, uri: &str, key: &KeyPair) -> OwnIdentity {
     let mut params = CertificateParams::default();
     params.distinguished_name.push(DnType::CommonName, name);
     params.subject_alt_names = vec![SanType::URI(uri.try_into().unwrap())];
@@ -35,11 +47,12 @@ fn identity(name: &str, uri: &str) -> Arc<OwnIdentity> {
         KeyUsagePurpose::KeyCertSign,
     ];
     params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
-    let certificate = Certificate::from_der(params.self_signed(&key).unwrap().der()).unwrap();
-    Arc::new(OwnIdentity::new(certificate, PrivateKey::from_der(&key.serialize_der()).unwrap()).unwrap())
+    let certificate = Certificate::from_der(params.self_signed(key).unwrap().der()).unwrap();
+    OwnIdentity::new(certificate, PrivateKey::from_der(&key.serialize_der()).unwrap()).unwrap()
 }
 
 pub(super) fn trust(trusted: &[&Arc<OwnIdentity>]) -> SharedTrust {
-    let trusted = trusted.iter().map(|identity| identity.certificate.clone()).collect();
+    let all = trusted.iter().flat_map(|identity| identity.others.iter().chain([*identity]));
+    let trusted = all.map(|identity| identity.certificate.clone()).collect();
     Arc::new(ArcSwap::from_pointee(TrustList { trusted, ..TrustList::default() }))
 }

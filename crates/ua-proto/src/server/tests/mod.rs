@@ -5,6 +5,7 @@ mod activation;
 mod ask;
 mod audit_events;
 mod bypass;
+mod ecc;
 mod events;
 mod expiry;
 mod keys;

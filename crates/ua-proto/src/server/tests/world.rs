@@ -10,7 +10,7 @@ use opcua_types::{Argument, ByteString, DataValue, MessageSecurityMode, NodeId, 
 use pep::{Contact, Gate, GateConfig, GateEvent, Identity, LocalGrant, LocalScopes, Who};
 use token::SystemEntropy;
 
-use super::keys::{CLIENT, ISSUER, OTHER, SERVER, SERVER_URI, USER, trust};
+use super::keys::{CLIENT, ISSUER, OTHER, SERVER, SERVER_URI, USER, of, trust};
 use crate::Job;
 use crate::channel::{ChannelConfig, ChannelEvent, ClientChannel, ClientChannelConfig};
 use crate::crypto::SecurityPolicyId;
@@ -231,12 +231,12 @@ impl World {
         self.next_conn += 1;
         let conn = ConnId(self.next_conn);
         let mut config = ClientChannelConfig::unprotected(URL);
-        let own = (policy != SecurityPolicyId::None).then(|| own.clone());
+        let own = (policy != SecurityPolicyId::None).then(|| of(own, policy));
         if own.is_some() {
             config.policy = policy;
             config.mode = mode;
             config.identity = own.clone();
-            config.server_certificate = Some(SERVER.certificate.clone());
+            config.server_certificate = Some(of(&SERVER, policy).certificate.clone());
             config.trust = Some(trust(&[&SERVER]));
         }
         let channel = ClientChannel::new(Arc::new(config), self.now).unwrap();
