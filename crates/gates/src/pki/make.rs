@@ -1,11 +1,11 @@
-//! Makes application instance certificates (OPC 10000-6 §6.2.2): self-signed, RSA, with the ApplicationUri in the
-//! subject alternative name.
+//! Makes application instance certificates (OPC 10000-6 §6.2.2): self-signed, RSA or on an elliptic curve, with the
+//! ApplicationUri in the subject alternative name.
 
 use std::net::IpAddr;
 
 use rcgen::{
     CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, KeyPair, KeyUsagePurpose,
-    PKCS_RSA_SHA256, RsaKeySize, SanType,
+    PKCS_ECDSA_P256_SHA256, PKCS_ED25519, PKCS_RSA_SHA256, RsaKeySize, SanType,
 };
 use rustls_pki_types::PrivatePkcs8KeyDer;
 use zeroize::Zeroizing;
@@ -74,6 +74,33 @@ pub fn self_signed(application: &Application, now: UnixTime) -> Result<Made, Unm
     Ok(Made { der: certificate.der().to_vec(), key_pem: Zeroizing::new(key.serialize_pem()), key_der })
 }
 
+/// The curve of a certificate's key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Curve {
+    /// NIST P-256, for ECC_nistP256.
+    P256,
+    /// Ed25519, for ECC_curve25519.
+    Ed25519,
+}
+
+/// As [`self_signed`], with a key on `curve`; `application.key_bits` says nothing here.
+///
+/// # Errors
+/// A name does not fit a certificate.
+pub fn self_signed_on(curve: Curve, application: &Application, now: UnixTime) -> Result<Made, Unmade> {
+    let key = KeyPair::generate_for(match curve {
+        Curve::P256 => &PKCS_ECDSA_P256_SHA256,
+        Curve::Ed25519 => &PKCS_ED25519,
+    })?;
+    let mut parameters = parameters(application, now)?;
+    // Such a key signs and never encrypts.
+    parameters.key_usages =
+        vec![KeyUsagePurpose::DigitalSignature, KeyUsagePurpose::ContentCommitment, KeyUsagePurpose::KeyCertSign];
+    let certificate = parameters.self_signed(&key)?;
+    let key_der = Zeroizing::new(key.serialize_der());
+    Ok(Made { der: certificate.der().to_vec(), key_pem: Zeroizing::new(key.serialize_pem()), key_der })
+}
+
 /// Makes a successor with the same key: for a renewal of the certificate alone.
 ///
 /// # Errors
@@ -137,6 +164,25 @@ mod tests {
         let successor = renewed(&Application::local("Mixer", "urn:test:mixer"), &made.key_der, now).unwrap();
         let key = PrivateKey::from_der(&made.key_der).unwrap();
         OwnIdentity::new(Certificate::from_der(&successor).unwrap(), key).unwrap();
+    }
+
+    #[test]
+    fn an_application_has_a_certificate_for_each_kind_of_key() {
+        use ua_proto::crypto::SecurityPolicyId;
+        let now = UnixTime::from_seconds(1_800_000_000);
+        let application = Application::local("Mixer", "urn:test:mixer");
+        let own = |made: Made| {
+            let key = PrivateKey::from_pem(made.key_pem.as_bytes()).unwrap();
+            OwnIdentity::new(Certificate::from_der(&made.der).unwrap(), key).unwrap()
+        };
+        let [p256, ed25519] =
+            [Curve::P256, Curve::Ed25519].map(|curve| own(self_signed_on(curve, &application, now).unwrap()));
+        let all = std::sync::Arc::new(own(self_signed(&application, now).unwrap()).beside(p256).beside(ed25519));
+        for policy in SecurityPolicyId::ALL {
+            let fitting = OwnIdentity::for_policy(&all, policy).unwrap();
+            assert_eq!(fitting.certificate.application_uri(), Some("urn:test:mixer"));
+            assert!(policy.algorithms().accepts_key(fitting.certificate.key()), "{policy}");
+        }
     }
 
     #[test]

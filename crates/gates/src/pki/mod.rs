@@ -4,6 +4,7 @@
 //!
 //! ```text
 //! own/certs/own.der        own/private/own.pem (0600)
+//! own/certs/own-p256.der   own/private/own-p256.pem (0600), if there is one; likewise own-ed25519
 //! trusted/certs/*.der      trusted/crl/*.crl
 //! issuers/certs/*.der      issuers/crl/*.crl
 //! rejected/certs/*.der     the newest 100 that were refused
@@ -117,12 +118,24 @@ impl PkiStore {
         Ok(list)
     }
 
-    /// This application's certificate and key from `own/`.
+    /// This application's certificate and key from `own/`, and beside it those with keys of elliptic curves, where there
+    /// are any: each serves the security policies that take its key.
     ///
     /// # Errors
     /// A file is missing, unusable, or the key is readable by others.
     pub fn identity(&self) -> Result<OwnIdentity, PkiError> {
-        identity(&self.root.join("own/certs/own.der"), &self.root.join("own/private/own.pem"))
+        let own = |name: &str| {
+            let certificate = self.root.join(format!("own/certs/{name}.der"));
+            (certificate, self.root.join(format!("own/private/{name}.pem")))
+        };
+        let (certificate, key) = own("own");
+        let mut all = identity(&certificate, &key)?;
+        for (certificate, key) in ["own-p256", "own-ed25519"].map(own) {
+            if certificate.exists() {
+                all = all.beside(identity(&certificate, &key)?);
+            }
+        }
+        Ok(all)
     }
 
     fn certificates(&self, folder: &str) -> Result<Vec<std::sync::Arc<Certificate>>, PkiError> {
