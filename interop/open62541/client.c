@@ -5,6 +5,7 @@
 #include <open62541/client_highlevel.h>
 #include <open62541/client_subscriptions.h>
 #include <open62541/plugin/log_stdout.h>
+#include <open62541/plugin/securitypolicy_default.h>
 #include <time.h>
 
 #include "shared.h"
@@ -51,6 +52,40 @@ static void set_issued_token(UA_ClientConfig *config, const char *path) {
         UA_String_copy(&config->securityPolicyUri, &config->authSecurityPolicyUri);
 }
 
+// The library's defaults leave out ECC_nistP256, so the policy that is asked for is added by hand where it is missing.
+static UA_StatusCode append_policy(UA_ClientConfig *config, UA_SecurityPolicy **policies, size_t *size, const char *certificate,
+                                   const char *key) {
+    UA_SecurityPolicy *grown = (UA_SecurityPolicy *)realloc(*policies, (*size + 1) * sizeof *grown);
+    if(!grown)
+        return UA_STATUSCODE_BADOUTOFMEMORY;
+    *policies = grown;
+    UA_ByteString own = read_file(certificate), pem = read_file(key), der = UA_BYTESTRING_NULL;
+    UA_StatusCode status = UA_CertificateUtils_decryptPrivateKey(pem, UA_BYTESTRING_NULL, &der);
+    if(status == UA_STATUSCODE_GOOD && strcmp(given("--policy"), "ECC_nistP256") == 0)
+        status = UA_SecurityPolicy_EccNistP256(&grown[*size], UA_APPLICATIONTYPE_CLIENT, own, der, config->logging);
+    else if(status == UA_STATUSCODE_GOOD)
+        status = UA_SecurityPolicy_EccCurve25519(&grown[*size], UA_APPLICATIONTYPE_CLIENT, own, der, config->logging);
+    if(status == UA_STATUSCODE_GOOD)
+        ++*size;
+    UA_ByteString_clear(&own);
+    UA_ByteString_clear(&pem);
+    UA_ByteString_clear(&der);
+    return status;
+}
+
+static UA_StatusCode add_ecc(UA_ClientConfig *config) {
+    if(!given("--policy") || strncmp(given("--policy"), "ECC_", 4) != 0)
+        return UA_STATUSCODE_GOOD;
+    UA_StatusCode status = append_policy(config, &config->securityPolicies, &config->securityPoliciesSize, given("--cert"),
+                                         given("--key"));
+    char *key, *certificate = given("--x509") ? split(given("--x509"), ',', &key) : NULL;
+    if(status == UA_STATUSCODE_GOOD)
+        status = append_policy(config, &config->authSecurityPolicies, &config->authSecurityPoliciesSize,
+                               certificate ? certificate : given("--cert"), certificate ? key : given("--key"));
+    free(certificate);
+    return status;
+}
+
 static UA_StatusCode set_identity(UA_ClientConfig *config) {
     char *right;
     UA_StatusCode status = UA_STATUSCODE_GOOD;
@@ -94,6 +129,8 @@ static UA_StatusCode connect_step(void) {
     set_policy(&config);
     if(status == UA_STATUSCODE_GOOD)
         status = set_identity(&config);
+    if(status == UA_STATUSCODE_GOOD)
+        status = add_ecc(&config);
     if(status != UA_STATUSCODE_GOOD) {
         UA_ClientConfig_clear(&config);
         return status;

@@ -2,6 +2,7 @@
 
 #include <open62541/plugin/accesscontrol_default.h>
 #include <open62541/plugin/log_stdout.h>
+#include <open62541/plugin/certificategroup_default.h>
 #include <open62541/server.h>
 #include <open62541/server_config_default.h>
 #include <poll.h>
@@ -75,6 +76,26 @@ static void populate(UA_Server *server) {
     UA_Server_addRepeatedCallback(server, tick, NULL, 20.0, NULL);
 }
 
+// Adds a policy of elliptic curves with a certificate of its own, in both modes, when its files are given.
+static UA_StatusCode add_ecc(UA_ServerConfig *config, int argc, char **argv, const char *certificate_option, const char *key_option,
+                             char *uri, UA_StatusCode (*add)(UA_ServerConfig *, const UA_ByteString *, const UA_ByteString *)) {
+    if(!option(argc, argv, certificate_option))
+        return UA_STATUSCODE_GOOD;
+    UA_ByteString certificate = read_file(option(argc, argv, certificate_option)), pem = read_file(option(argc, argv, key_option));
+    UA_ByteString key = UA_BYTESTRING_NULL;
+    UA_StatusCode status = UA_CertificateUtils_decryptPrivateKey(pem, UA_BYTESTRING_NULL, &key);
+    if(status == UA_STATUSCODE_GOOD)
+        status = add(config, &certificate, &key);
+    if(status == UA_STATUSCODE_GOOD)
+        status = UA_ServerConfig_addEndpoint(config, UA_STRING(uri), UA_MESSAGESECURITYMODE_SIGN);
+    if(status == UA_STATUSCODE_GOOD)
+        status = UA_ServerConfig_addEndpoint(config, UA_STRING(uri), UA_MESSAGESECURITYMODE_SIGNANDENCRYPT);
+    UA_ByteString_clear(&certificate);
+    UA_ByteString_clear(&pem);
+    UA_ByteString_clear(&key);
+    return status;
+}
+
 static UA_StatusCode configure(UA_ServerConfig *config, int argc, char **argv) {
     UA_ByteString certificate = read_file(option(argc, argv, "--cert")), key = read_file(option(argc, argv, "--key"));
     UA_ByteString trusted[MAX_TRUSTED];
@@ -89,6 +110,10 @@ static UA_StatusCode configure(UA_ServerConfig *config, int argc, char **argv) {
     status = UA_ServerConfig_addSecurityPolicyNone(config, &certificate);
     status |= UA_ServerConfig_addEndpoint(config, UA_STRING("http://opcfoundation.org/UA/SecurityPolicy#None"),
                                           UA_MESSAGESECURITYMODE_NONE);
+    status |= add_ecc(config, argc, argv, "--cert-p256", "--key-p256", "http://opcfoundation.org/UA/SecurityPolicy#ECC_nistP256",
+                      UA_ServerConfig_addSecurityPolicyEccNistP256);
+    status |= add_ecc(config, argc, argv, "--cert-ed25519", "--key-ed25519",
+                      "http://opcfoundation.org/UA/SecurityPolicy#ECC_curve25519", UA_ServerConfig_addSecurityPolicyEccCurve25519);
     char *name = strdup(option(argc, argv, "--cert"));
     char *base = strrchr(name, '/') ? strrchr(name, '/') + 1 : name, uri[128];
     snprintf(uri, sizeof uri, "urn:trapkey:interop:%.*s", (int)strcspn(base, "."), base);

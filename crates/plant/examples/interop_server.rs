@@ -2,10 +2,10 @@
 //! client programs of other stacks run against it as they run against each other.
 //!
 //! ```text
-//! interop_server --port PORT --cert CERT.der --key KEY.pem --trust CLIENT.der[,...] --user NAME:PASSWORD [--jwt FILE]
+//! interop_server --port PORT --cert CERT.der[,...] --key KEY.pem[,...] --trust CLIENT.der[,...] --user NAME:PASSWORD [--jwt FILE]
 //! ```
 //!
-//! It offers None and three security policies in both modes; anonymous, user name, user certificates of the trusted
+//! It offers None, and in both modes each security policy for which it has a certificate; anonymous, user name, user certificates of the trusted
 //! applications, and tokens that it issues to itself into FILE. It ends when its standard input closes.
 
 use std::error::Error;
@@ -48,7 +48,7 @@ fn needed(name: &str) -> Result<String, String> {
 
 fn main() -> Result<(), Box<dyn Error>> {
     let port: u16 = needed("--port")?.parse()?;
-    let own = identity(Path::new(&needed("--cert")?), Path::new(&needed("--key")?))?;
+    let own = identities(&needed("--cert")?, &needed("--key")?)?;
     let mut trust = TrustList::default();
     for path in needed("--trust")?.split(',') {
         trust.trusted.push(Arc::new(certificate(Path::new(path))?));
@@ -116,6 +116,13 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
+/// The application's certificates, one for each kind of key, with their keys in the same order.
+fn identities(certificates: &str, keys: &str) -> Result<OwnIdentity, Box<dyn Error>> {
+    let mut all = certificates.split(',').zip(keys.split(',')).map(|(cert, key)| identity(cert.as_ref(), key.as_ref()));
+    let first = all.next().ok_or("--cert is empty")??;
+    all.try_fold(first, |first, other| Ok(first.beside(other?)))
+}
+
 fn write_token(file: &Path, signer: &Signer, map: &ScopeMap, audience: &str) -> Result<(), Box<dyn Error>> {
     let now = clock::now().unix;
     let claims = Claims {
@@ -178,10 +185,14 @@ fn argument(name: &str) -> Argument {
 fn config(port: u16, uri: &str, own: OwnIdentity, trust: ua_proto::pki::SharedTrust) -> ServerConfig {
     use MessageSecurityMode::{None, Sign, SignAndEncrypt};
     let mut endpoints = vec![(SecurityPolicyId::None, None)];
-    for policy in SecurityPolicyId::ALL.into_iter().filter(|policy| *policy != SecurityPolicyId::None) {
+    let own = Arc::new(own);
+    let able = |policy: &SecurityPolicyId| {
+        *policy != SecurityPolicyId::None && OwnIdentity::for_policy(&own, *policy).is_some()
+    };
+    for policy in SecurityPolicyId::ALL.into_iter().filter(able) {
         endpoints.extend([(policy, Sign), (policy, SignAndEncrypt)]);
     }
-    let own = Arc::new(ArcSwap::from_pointee(own));
+    let own = Arc::new(ArcSwap::new(own));
     let channel = ChannelConfig::new(own, Arc::clone(&trust), endpoints.clone());
     let issuer = IssuerEndpoint {
         resource_id: uri.into(),

@@ -4,5 +4,6 @@
 
 mod peers;
 
+mod ecc;
 mod our_client;
 mod our_server;

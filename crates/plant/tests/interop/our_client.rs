@@ -8,32 +8,41 @@ use arc_swap::ArcSwap;
 use client::{Client, ClientApplication, ClientOptions, Login, Watch, WatchOptions};
 use opcua_types::{MessageSecurityMode, NodeId, ObjectId, Variant};
 use ua_proto::crypto::SecurityPolicyId;
-use ua_proto::pki::TrustList;
+use ua_proto::pki::{OwnIdentity, TrustList};
 use zeroize::Zeroizing;
 
 use crate::peers::{Serving, Stack, certificate};
 
 const NAMESPACE: &str = "nsu=urn:trapkey:interop;s=";
 
-fn options(server: &Serving, stack: Stack) -> ClientOptions {
+/// One of our identities of interop/certs.sh.
+pub(crate) fn identity(name: &str) -> OwnIdentity {
+    let (certificate, key) = (certificate(&format!("{name}.der")), certificate(&format!("{name}.key.pem")));
+    gates::pki::identity(Path::new(&certificate), Path::new(&key)).expect("a key of interop/certs.sh")
+}
+
+/// Options for a server that shows the certificate `shown`.
+pub(crate) fn options(server: &Serving, shown: &str, own: OwnIdentity) -> ClientOptions {
     let application = ClientApplication {
         uri: "urn:trapkey:interop:trapkey".into(),
         product_uri: "urn:trapkey".into(),
         name: "interop".into(),
     };
     let mut options = ClientOptions::new(&server.url, application);
-    let read =
-        |file: &str| gates::pki::certificate(Path::new(&certificate(file))).expect("a certificate of interop/certs.sh");
-    let own = gates::pki::identity(Path::new(&certificate("trapkey.der")), Path::new(&certificate("trapkey.key.pem")));
+    let shown = gates::pki::certificate(Path::new(&certificate(&format!("{shown}.der"))));
     let mut trust = TrustList::default();
-    trust.trusted.push(Arc::new(read(&format!("{}-server.der", stack.name()))));
-    options.identity = Some(Arc::new(own.expect("a key of interop/certs.sh")));
+    trust.trusted.push(Arc::new(shown.expect("a certificate of interop/certs.sh")));
+    options.identity = Some(Arc::new(own));
     options.trust = Some(Arc::new(ArcSwap::from_pointee(trust)));
     options
 }
 
+fn ordinary(server: &Serving, stack: Stack) -> ClientOptions {
+    options(server, &format!("{}-server", stack.name()), identity("trapkey"))
+}
+
 fn encrypted(server: &Serving, stack: Stack) -> ClientOptions {
-    let mut options = options(server, stack);
+    let mut options = ordinary(server, stack);
     options.policies = vec![SecurityPolicyId::Basic256Sha256];
     options.modes = vec![MessageSecurityMode::SignAndEncrypt];
     options.login = Login::UserName { name: "operator".into(), password: Zeroizing::new("secret".into()) };
@@ -41,7 +50,7 @@ fn encrypted(server: &Serving, stack: Stack) -> ClientOptions {
 }
 
 fn open(server: &Serving, stack: Stack) -> ClientOptions {
-    let mut options = options(server, stack);
+    let mut options = ordinary(server, stack);
     options.policies = vec![SecurityPolicyId::None];
     options.modes = vec![MessageSecurityMode::None];
     options.login = Login::Anonymous;
@@ -54,7 +63,7 @@ async fn node(client: &Client, name: &str) -> NodeId {
 }
 
 /// Connect, browse, read, write, call, 60 changes; then all over again on a new connection.
-async fn every_step(options: ClientOptions, rule: &str) {
+pub(crate) async fn every_step(options: ClientOptions, rule: &str) {
     for round in ["the first time", "again"] {
         let client = Client::connect(options.clone()).await.unwrap_or_else(|error| panic!("{rule}, {round}: {error}"));
         let line = node(&client, "Line").await;

@@ -42,7 +42,12 @@ fn serve(more: &[&str]) -> Serving {
     Serving::start(&example(), "trapkey", &TRUSTED, more)
 }
 
-fn assert_every_step(stack: Stack, rule: &str, report: &[Step]) {
+/// Our server with these certificates, trusting those.
+pub(crate) fn serve_with(own: &[&str], trusted: &[&str]) -> Serving {
+    Serving::start_with(&example(), own, trusted, &[])
+}
+
+pub(crate) fn assert_every_step(stack: Stack, rule: &str, report: &[Step]) {
     let taken: Vec<(&str, bool)> = report.iter().map(|step| (step.step.as_str(), step.ok)).collect();
     assert_eq!(taken, STEPS.map(|step| (step, true)), "{} with {rule}: {report:#?}", stack.name());
 }

@@ -79,11 +79,19 @@ pub(crate) struct Serving {
 impl Serving {
     /// Starts a server program and waits until it listens.
     pub(crate) fn start(program: &Path, name: &str, trusted: &[&str], more: &[&str]) -> Self {
+        Self::start_with(program, &[name], trusted, more)
+    }
+
+    /// Starts a server program that has several certificates.
+    pub(crate) fn start_with(program: &Path, names: &[&str], trusted: &[&str], more: &[&str]) -> Self {
         let port = free_port();
+        let own = |ending: &str| -> String {
+            names.iter().map(|name| certificate(&format!("{name}.{ending}"))).collect::<Vec<_>>().join(",")
+        };
         let trusted: Vec<String> = trusted.iter().map(|name| certificate(&format!("{name}.der"))).collect();
         let mut child = Command::new(program)
             .args(["--port", &port.to_string(), "--user", "operator:secret", "--trust", &trusted.join(",")])
-            .args(["--cert", &certificate(&format!("{name}.der")), "--key", &certificate(&format!("{name}.key.pem"))])
+            .args(["--cert", &own("der"), "--key", &own("key.pem")])
             .args(more)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -92,7 +100,7 @@ impl Serving {
             .expect("the server program starts");
         let lines = BufReader::new(child.stdout.take().expect("standard output is piped")).lines();
         let first = lines.map_while(Result::ok).next().unwrap_or_default();
-        assert!(first.contains("\"listening\"") && !first.contains("false"), "{name} does not listen: {first}");
+        assert!(first.contains("\"listening\"") && !first.contains("false"), "{names:?} does not listen: {first}");
         Self { child, url: format!("opc.tcp://127.0.0.1:{port}") }
     }
 }
@@ -106,7 +114,11 @@ impl Drop for Serving {
 
 /// Runs a client program to its end and gives back its report.
 pub(crate) fn run_client(program: &Path, stack: Stack, url: &str, server: &str, arguments: &[&str]) -> Vec<Step> {
-    let name = stack.name();
+    run_client_as(program, stack.name(), url, server, arguments)
+}
+
+/// Runs a client program with the certificate `name`, which trusts the certificate `server`.
+pub(crate) fn run_client_as(program: &Path, name: &str, url: &str, server: &str, arguments: &[&str]) -> Vec<Step> {
     let output = Command::new(program)
         .args(["--url", url, "--trust", &certificate(&format!("{server}.der"))])
         .args(["--cert", &certificate(&format!("{name}.der")), "--key", &certificate(&format!("{name}.key.pem"))])
