@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use access_model::ScopeIndex;
-use opcua_types::{DateTime, StatusCode, Variant};
+use opcua_types::{DateTime, LocalizedText, StatusCode, Variant};
 
 use super::ids::Ids;
 use super::{AccessLevel, NodeRef, Reference, SpaceError};
@@ -13,6 +13,9 @@ use super::{AccessLevel, NodeRef, Reference, SpaceError};
 const NO_TIME: i64 = i64::MIN;
 /// Tag of a value that lies in the side table.
 const BOXED: u8 = u8::MAX;
+
+/// The parent of a node that hangs nowhere: nothing leads to it.
+pub(super) const NO_PARENT: NodeRef = NodeRef(u32::MAX);
 
 /// What many nodes have in common.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -41,8 +44,18 @@ struct Run {
     next: u32,
 }
 
+/// Texts that few nodes have.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Texts {
+    /// Where it is not the browse name's.
+    pub(super) display: Option<LocalizedText>,
+    pub(super) description: Option<LocalizedText>,
+    /// InverseName of a reference type.
+    pub(super) inverse: Option<LocalizedText>,
+}
+
 /// The added nodes, numbered from 0 here.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Added {
     names: Vec<u8>,
     name: Vec<u32>,
@@ -63,6 +76,7 @@ pub(super) struct Added {
     pub(super) ids: Ids,
     /// References beside the one to the parent and the type definition, by node of the whole space.
     pub(super) extra: BTreeMap<u32, Vec<Reference>>,
+    pub(super) texts: BTreeMap<u32, Texts>,
 }
 
 impl Added {
@@ -104,7 +118,9 @@ impl Added {
         self.payload.push(0);
         self.time.push(NO_TIME);
         self.status.push(0);
-        self.adopt(parent, self_ref);
+        if parent != NO_PARENT {
+            self.adopt(parent, self_ref);
+        }
         Ok(())
     }
 
@@ -115,7 +131,7 @@ impl Added {
     }
 
     pub(super) fn parent(&self, at: u32) -> Option<NodeRef> {
-        self.parent.get(at as usize).copied().map(NodeRef)
+        self.parent.get(at as usize).copied().map(NodeRef).filter(|parent| *parent != NO_PARENT)
     }
 
     pub(super) fn scope(&self, at: u32) -> ScopeIndex {

@@ -4,7 +4,7 @@ use opcua_types::{
     Array, AttributeId, LocalizedText, NodeClass, NodeId, QualifiedName, StatusCode, Variant, VariantScalarTypeId,
 };
 
-use super::added::Shape;
+use super::added::{Shape, Texts};
 use super::{AccessLevel, NodeRef, Space, Status, ns0};
 
 impl Space {
@@ -73,7 +73,7 @@ impl Space {
     fn description(&self, node: NodeRef) -> LocalizedText {
         match Self::added_at(node) {
             None => text(ns0::description(node)),
-            Some(_) => LocalizedText::null(),
+            Some(at) => self.texts(at).and_then(|texts| texts.description.clone()).unwrap_or_else(LocalizedText::null),
         }
     }
 
@@ -138,13 +138,21 @@ impl Space {
                 Ok(Variant::Boolean(self.flags(node) & ns0::SYMMETRIC != 0))
             }
             (NodeClass::ReferenceType, AttributeId::InverseName) => {
-                let name = if Self::added_at(node).is_none() { ns0::inverse_name(node) } else { "" };
-                if name.is_empty() { Err(none) } else { Ok(text(name).into()) }
+                let name = match Self::added_at(node) {
+                    None => text(ns0::inverse_name(node)),
+                    Some(at) => {
+                        self.texts(at).and_then(|texts| texts.inverse.clone()).unwrap_or_else(LocalizedText::null)
+                    }
+                };
+                if name.text.is_empty() { Err(none) } else { Ok(name.into()) }
             }
             (NodeClass::DataType, AttributeId::DataTypeDefinition) | (NodeClass::VariableType, AttributeId::Value) => {
                 match Self::added_at(node) {
                     None => ns0::value(node, &self.context.context()).ok_or(none),
-                    Some(_) => Err(none),
+                    Some(at) => match self.added.value(at) {
+                        Variant::Empty => Err(none),
+                        value => Ok(value),
+                    },
                 }
             }
             (NodeClass::VariableType, other) => self.value_attribute(node, other),
@@ -171,8 +179,15 @@ impl Space {
     pub fn display_name(&self, node: NodeRef) -> LocalizedText {
         match Self::added_at(node) {
             None => text(ns0::display_name(node)),
-            Some(at) => text(self.added.name(at)),
+            Some(at) => {
+                let stated = self.texts(at).and_then(|texts| texts.display.clone());
+                stated.unwrap_or_else(|| text(self.added.name(at)))
+            }
         }
+    }
+
+    fn texts(&self, at: u32) -> Option<&Texts> {
+        self.added.texts.get(&at)
     }
 
     /// The browse name, without copying it.

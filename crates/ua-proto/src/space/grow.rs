@@ -3,7 +3,7 @@
 use access_model::ScopeIndex;
 use opcua_types::{Argument, Array, ExtensionObject, NodeClass, NodeId, Variant, VariantScalarTypeId};
 
-use super::added::Shape;
+use super::added::{NO_PARENT, Shape};
 use super::typing::inferred;
 use super::{AccessLevel, NewMethod, NewNode, NewVariable, NodeRef, Reference, Space, SpaceError, ns0};
 
@@ -48,12 +48,12 @@ impl<'a> NewVariable<'a> {
 }
 
 /// What every node has, whatever its class.
-struct Common<'a> {
-    id: Option<NodeId>,
-    parent: NodeRef,
-    name: &'a str,
-    name_namespace: Option<u16>,
-    scope: ScopeIndex,
+pub(super) struct Common<'a> {
+    pub(super) id: Option<NodeId>,
+    pub(super) parent: NodeRef,
+    pub(super) name: &'a str,
+    pub(super) name_namespace: Option<u16>,
+    pub(super) scope: ScopeIndex,
 }
 
 impl Space {
@@ -191,9 +191,10 @@ impl Space {
         array.values.into_iter().filter_map(argument).collect()
     }
 
-    fn push(&mut self, common: Common<'_>, mut shape: Shape) -> Result<NodeRef, SpaceError> {
+    pub(super) fn push(&mut self, common: Common<'_>, mut shape: Shape) -> Result<NodeRef, SpaceError> {
         let Common { id, parent, name, name_namespace, scope } = common;
-        let ends = [Some(parent), Some(shape.reference), shape.type_definition, shape.data_type];
+        let parents = (parent != NO_PARENT).then_some(parent);
+        let ends = [parents, Some(shape.reference), shape.type_definition, shape.data_type];
         if let Some(missing) = ends.into_iter().flatten().find(|node| !self.contains(*node)) {
             return Err(SpaceError::NoNode(missing));
         }

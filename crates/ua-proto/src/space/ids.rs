@@ -23,7 +23,7 @@ struct Run {
 }
 
 /// Ids of the added nodes, which are numbered from 0 here.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Ids {
     /// Ascending by node.
     runs: Vec<Run>,

@@ -10,6 +10,7 @@ mod browse;
 pub mod gds;
 mod grow;
 mod ids;
+mod nodeset;
 pub mod ns0;
 mod range;
 mod references;
@@ -27,6 +28,7 @@ use std::fmt;
 use access_model::ScopeIndex;
 use opcua_types::{ContextOwned, DataValue, Identifier, NodeClass, NodeId};
 
+pub use nodeset::{ImportOptions, Imported, NodeSetError, NodeSetFault, NodeSetLimits, StatedPermissions, UnfitValue};
 pub use range::{read_range, write_range};
 pub use types::*;
 pub use values::date_time;
@@ -57,6 +59,18 @@ pub struct Space {
     /// How many nodes were given a number of namespace 1.
     numbered: u32,
     context: ContextOwned,
+}
+
+/// A space as it was.
+struct Snapshot {
+    namespaces: Vec<String>,
+    added: Added,
+    scopes: BTreeMap<NodeRef, ScopeIndex>,
+    overlay: BTreeMap<NodeRef, DataValue>,
+    default_permissions: Vec<NodeRef>,
+    default_restrictions: Vec<NodeRef>,
+    changes: Changes,
+    numbered: u32,
 }
 
 impl fmt::Debug for Space {
@@ -219,6 +233,28 @@ impl Space {
                 matches!(self.class(*target), NodeClass::Object | NodeClass::Variable | NodeClass::Method)
             }));
         }
+    }
+
+    /// Everything that an import changes, to be restored when it fails.
+    fn snapshot(&self) -> Snapshot {
+        Snapshot {
+            namespaces: self.namespaces.clone(),
+            added: self.added.clone(),
+            scopes: self.scopes.clone(),
+            overlay: self.overlay.clone(),
+            default_permissions: self.default_permissions.clone(),
+            default_restrictions: self.default_restrictions.clone(),
+            changes: self.changes.clone(),
+            numbered: self.numbered,
+        }
+    }
+
+    fn restore(&mut self, before: Snapshot) {
+        let Snapshot { namespaces, added, scopes, overlay, .. } = before;
+        (self.namespaces, self.added, self.scopes, self.overlay) = (namespaces, added, scopes, overlay);
+        (self.default_permissions, self.default_restrictions) =
+            (before.default_permissions, before.default_restrictions);
+        (self.changes, self.numbered) = (before.changes, before.numbered);
     }
 
     /// Position among the added nodes; `None` for a node of namespace 0.

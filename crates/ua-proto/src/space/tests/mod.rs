@@ -1,6 +1,7 @@
 //! Tests of the address space.
 
 mod model;
+mod nodeset;
 mod standard;
 mod writes;
 
