@@ -63,8 +63,14 @@ fn config_inputs_return() {
 }
 
 #[test]
+fn nodeset_inputs_return() {
+    replay("nodeset");
+}
+
+#[test]
 fn every_target_is_replayed_and_short_inputs_return() {
-    assert_eq!(TARGETS.map(|(name, _)| name), ["transport", "channel", "services", "tokens", "policy", "config"]);
+    let names = ["transport", "channel", "services", "tokens", "policy", "config", "nodeset"];
+    assert_eq!(TARGETS.map(|(name, _)| name), names);
     for (_, target) in TARGETS {
         for first in (0..=u8::MAX).step_by(5) {
             target(&[first]);

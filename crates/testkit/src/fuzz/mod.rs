@@ -4,6 +4,7 @@
 
 mod channel;
 mod config;
+mod nodeset;
 mod policy;
 mod services;
 mod tokens;
@@ -11,6 +12,7 @@ mod transport;
 
 pub use channel::channel;
 pub use config::config;
+pub use nodeset::nodeset;
 pub use policy::policy;
 pub use services::services;
 pub use tokens::tokens;
@@ -20,13 +22,14 @@ pub use transport::transport;
 pub type Target = fn(&[u8]);
 
 /// Every target with the name of its corpus.
-pub const TARGETS: [(&str, Target); 6] = [
+pub const TARGETS: [(&str, Target); 7] = [
     ("transport", transport),
     ("channel", channel),
     ("services", services),
     ("tokens", tokens),
     ("policy", policy),
     ("config", config),
+    ("nodeset", nodeset),
 ];
 
 /// Reads the fuzzer's bytes from the front; past the end everything is zero or empty.
