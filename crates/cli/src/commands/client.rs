@@ -1,22 +1,19 @@
 //! `trapkey client`: any OPC UA server from the command line.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use client::{Client, ClientApplication, ClientError, ClientOptions, KnownAuthority, Login, TokenError, WatchOptions};
+use client::{Client, WatchOptions};
 use opcua_types::{AttributeId, NodeId, ReadValueId, ReferenceDescription, StatusCode, Variant};
 use serde_json::{Value, json};
-use zeroize::Zeroizing;
 
-use super::own::Own;
-use super::values::{parse, read_json, read_text, status_name, to_json, to_text, type_name};
+use super::encoded::{to_json, to_text};
+use super::login::{Session, failed};
+use super::values::{parse, read_json, read_text, status_name, type_name};
 use super::{Common, audit, block_on};
 use crate::answer::{Answer, Output, line};
 use crate::failure::Failure;
-use crate::files;
 
 /// What to do at the server.
 #[derive(Debug, Subcommand)]
@@ -31,42 +28,6 @@ pub(crate) enum Command {
     Browse(Browse),
     /// Print values whenever they change
     Watch(Watch),
-}
-
-/// Which server, and as whom.
-#[derive(Debug, Args)]
-pub(crate) struct Session {
-    /// The server, `opc.tcp://host:port`
-    url: String,
-    /// The client's folder of certificates, as made by `trapkey certs` [default: `[client]` of the configuration]
-    #[arg(long, value_name = "FOLDER")]
-    pki: Option<PathBuf>,
-    /// Log in with this name; the password is read from TRAPKEY_PASSWORD or the file of --password-file. Where the
-    /// server wants a token, name and password go to its authority
-    #[arg(long, value_name = "NAME", conflicts_with_all = ["anonymous", "token"])]
-    user: Option<String>,
-    /// The file with the password, `-` for the standard input
-    #[arg(long, value_name = "FILE", requires = "user")]
-    password_file: Option<PathBuf>,
-    /// An authority that may be given the password: its URL, its ApplicationUri or the SHA-256 of its certificate; may be
-    /// repeated. The server's word for it is not enough [default: `[client]` of the configuration]
-    #[arg(long = "authority", value_name = "AUTHORITY")]
-    authorities: Vec<KnownAuthority>,
-    /// Send name and password to the server itself instead of asking an authority for a token
-    #[arg(long, requires = "user")]
-    to_server: bool,
-    /// Log in as nobody
-    #[arg(long, conflicts_with = "token")]
-    anonymous: bool,
-    /// Log in with the access token in this file
-    #[arg(long, value_name = "FILE")]
-    token: Option<PathBuf>,
-    /// Accept an endpoint without any security (for tests)
-    #[arg(long)]
-    danger_without_security: bool,
-    /// Seconds that a request may take
-    #[arg(long, default_value_t = 10, value_name = "SECONDS")]
-    timeout: u64,
 }
 
 #[derive(Debug, Args)]
@@ -164,94 +125,6 @@ async fn leave(client: Client, work: impl AsyncFnOnce(&Client) -> Result<Answer,
     let done = work(&client).await;
     client.close().await;
     done
-}
-
-/// A refusal is an answer; everything else is a server out of reach.
-fn failed(error: &ClientError) -> Failure {
-    match error {
-        _ if is_refusal(error) => Failure::denied(error.to_string()),
-        ClientError::BrowsePath(_) | ClientError::Token(TokenError::UnknownAuthority(_)) => {
-            Failure::from_error(error).into_bad_input()
-        }
-        _ => Failure::from_error(error),
-    }
-}
-
-/// Whether server or authority were reached and said no to this identity.
-fn is_refusal(error: &ClientError) -> bool {
-    match error {
-        ClientError::Refused(_) | ClientError::Token(TokenError::Refused { .. }) => true,
-        ClientError::Token(TokenError::Unreachable { source, .. }) => is_refusal(source),
-        ClientError::Call(call) => call.status() == Some(StatusCode::BadUserAccessDenied),
-        _ => false,
-    }
-}
-
-impl Session {
-    async fn connect(&self, common: &Common) -> Result<Client, Failure> {
-        let options = self.options(common)?;
-        Client::connect(options).await.map_err(|error| failed(&error))
-    }
-
-    fn options(&self, common: &Common) -> Result<ClientOptions, Failure> {
-        let configured = files::exists(common.config.path());
-        let asked = self.pki.is_none() || (self.user.is_some() && self.authorities.is_empty());
-        let section = (configured && asked).then(|| common.config.load()).transpose()?.map(|config| config.client);
-        let section = section.unwrap_or_default();
-        let known = if self.authorities.is_empty() { known(&section)? } else { self.authorities.clone() };
-        let folder = self.pki.clone().or(section.pki);
-        let own = folder.map(|folder| Own::load(&folder)).transpose()?;
-        if own.is_none() && !self.danger_without_security {
-            return Err(Failure::bad_input("the client has no certificate").help(
-                "name its folder with `--pki` or in `[client]` of the configuration; `trapkey certs add` makes one",
-            ));
-        }
-        let uri = own.as_ref().map_or_else(|| Ok("urn:trapkey:client".to_owned()), Own::uri)?;
-        let application = ClientApplication { uri, product_uri: "urn:trapkey".into(), name: "trapkey client".into() };
-        let mut options = ClientOptions::new(&self.url, application);
-        options.request_timeout = Duration::from_secs(self.timeout.max(1));
-        options.authority.known = known;
-        if let Some(own) = own {
-            options.authority.https = Some(own.https()?);
-            options.identity = Some(Arc::clone(&own.identity));
-            options.trust = Some(own.trust);
-        }
-        self.log_in(&mut options)?;
-        Ok(if self.danger_without_security { options.danger_without_security() } else { options })
-    }
-
-    fn log_in(&self, options: &mut ClientOptions) -> Result<(), Failure> {
-        if let Some(path) = &self.token {
-            options.login = Login::ThisToken(Zeroizing::new(files::bytes(path)?.trim_ascii().to_vec()));
-        } else if let Some(name) = &self.user {
-            let login = Login::UserName { name: name.clone(), password: self.password()? };
-            if self.to_server {
-                options.login = login;
-            } else {
-                options.authority.login = login;
-            }
-        } else if self.anonymous {
-            options.login = Login::Anonymous;
-        }
-        Ok(())
-    }
-
-    fn password(&self) -> Result<Zeroizing<String>, Failure> {
-        if let Some(path) = &self.password_file {
-            let bytes = Zeroizing::new(files::bytes(path)?);
-            let text = std::str::from_utf8(&bytes).map_err(|_| Failure::bad_input("the password is not UTF-8"))?;
-            return Ok(Zeroizing::new(text.trim_end_matches(['\r', '\n']).to_owned()));
-        }
-        std::env::var("TRAPKEY_PASSWORD").map(Zeroizing::new).map_err(|_| {
-            Failure::bad_input("there is no password").help("set TRAPKEY_PASSWORD, or name a file with --password-file")
-        })
-    }
-}
-
-/// The authorities that the configuration lets know a password.
-pub(crate) fn known(section: &crate::config::ClientSection) -> Result<Vec<KnownAuthority>, Failure> {
-    let named = section.authority.iter().chain(&section.authorities);
-    named.map(|text| text.parse().map_err(|error| Failure::from_error(&error).into_bad_input())).collect()
 }
 
 /// A NodeId, or the node at the end of a browse path from Objects.

@@ -59,7 +59,7 @@ pub(crate) fn problems(config: &Config) -> Result<(), Failure> {
     if config.audit.rotate_mib == 0 {
         return Err(Failure::bad_input("`rotate_mib` in `[audit]` must be at least 1"));
     }
-    super::client::known(&config.client)?;
+    super::login::known(&config.client)?;
     let taken = config.server.iter().map(|server| server.listen);
     let authority = config.authority.iter().flat_map(|role| [role.https, role.opcua]);
     let mut addresses: Vec<_> = taken.chain(authority).filter(|address| address.port() != 0).collect();

@@ -7,6 +7,8 @@ pub(crate) mod certs;
 pub(crate) mod client;
 pub(crate) mod configuration;
 pub(crate) mod doctor;
+mod encoded;
+mod login;
 pub(crate) mod own;
 pub(crate) mod policy;
 pub(crate) mod token;

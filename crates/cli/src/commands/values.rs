@@ -3,6 +3,7 @@
 use opcua_types::{Array, DataValue, StatusCode, UAString, Variant, VariantScalarTypeId};
 use serde_json::{Value, json};
 
+use super::encoded::{time, to_json, to_text};
 use crate::failure::Failure;
 use crate::nearest::nearest;
 
@@ -65,36 +66,6 @@ fn scalar(text: &str, kind: VariantScalarTypeId) -> Option<Variant> {
     })
 }
 
-/// A value in JSON's own types where there are such, else its text.
-pub(crate) fn to_json(value: &Variant) -> Value {
-    match value {
-        Variant::Empty => Value::Null,
-        Variant::Boolean(value) => json!(value),
-        Variant::SByte(value) => json!(value),
-        Variant::Byte(value) => json!(value),
-        Variant::Int16(value) => json!(value),
-        Variant::UInt16(value) => json!(value),
-        Variant::Int32(value) => json!(value),
-        Variant::UInt32(value) => json!(value),
-        Variant::Int64(value) => json!(value),
-        Variant::UInt64(value) => json!(value),
-        Variant::Float(value) => json!(value),
-        Variant::Double(value) => json!(value),
-        Variant::String(value) => json!(value.as_ref()),
-        Variant::Array(array) => array.values.iter().map(to_json).collect(),
-        Variant::LocalizedText(text) => json!(text.text.as_ref()),
-        other => json!(other.to_string()),
-    }
-}
-
-/// A value as people read it.
-pub(crate) fn to_text(value: &Variant) -> String {
-    match to_json(value) {
-        Value::String(text) => text,
-        other => other.to_string(),
-    }
-}
-
 /// What was read: the value, or the status that says why there is none.
 pub(crate) fn read_text(read: &DataValue) -> String {
     match &read.value {
@@ -108,7 +79,7 @@ pub(crate) fn read_json(read: &DataValue) -> Value {
     json!({
         "value": read.value.as_ref().map(to_json),
         "status": status_name(read.status()),
-        "source_timestamp": read.source_timestamp.map(|at| at.to_string()),
+        "source_timestamp": read.source_timestamp.as_ref().map(time),
     })
 }
 

@@ -142,6 +142,14 @@ fn persons_of_its_own_come_in_while_there_is_no_authority() {
     let written = victor("write", &[level, "1"], "victors password");
     assert!(written.starts_with("exit 1") && written.contains("BadUserAccessDenied"), "{written}");
     assert!(victor("read", &[SPEED], "victors password").contains("BadNodeIdUnknown"), "what is not his is hidden");
+    let own = |part: &str| scene.path("pki/victor/own").join(part).display().to_string();
+    let shown = |key: &str| {
+        let login = ["client", "read", &url, "--pki", "pki/hmi", "--to-server", level];
+        let certificate = ["--certificate", &own("certs/own.der"), "--key", key];
+        scene.run(&[&login[..], &certificate].concat())
+    };
+    assert!(shown(&own("private/own.pem")).starts_with("exit 0"), "by user certificate");
+    assert!(shown("pki/hmi/own/private/own.pem").starts_with("exit 2"), "with another's key");
     let signed = tokio::runtime::Runtime::new().unwrap().block_on(async {
         let client = Client::connect(by_certificate(&scene, &url)).await.unwrap();
         let level = client.node_id(level).await.unwrap().unwrap();
@@ -164,4 +172,12 @@ fn by_certificate(scene: &Scene, url: &str) -> ClientOptions {
     options.modes = vec![MessageSecurityMode::Sign];
     options.login = Login::Certificate(Arc::new(store("victor").identity().unwrap()));
     options
+}
+
+#[test]
+fn a_url_that_is_no_opc_ua_server_is_a_wrong_argument() {
+    for url in ["http://127.0.0.1:4840", "127.0.0.1:4840", "opc.tcp://127.0.0.1:port"] {
+        let said = Scene::empty().run(&["client", "read", url, "--danger-without-security", "i=2258"]);
+        assert!(said.starts_with("exit 2") && said.contains("opc.tcp://host:port"), "{said}");
+    }
 }
