@@ -2,13 +2,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use access_model::{Mono, Now};
+use access_model::{Actor, AuditKind, AuditRecord, Mono, Now, Outcome, Reason};
 use opcua_types::StatusCode;
 
+use super::audit::event;
 use super::connection::Connection;
+use super::occasion::Told;
 use super::timers::Timer;
 use super::{ConnId, Server};
 use crate::channel::ServerChannel;
+use crate::wire::ErrorMessage;
 
 /// Connections without an activated session, oldest first.
 #[derive(Debug, Default)]
@@ -50,15 +53,14 @@ impl Server {
             && !shut
             && let Some(oldest) = self.admission.oldest()
         {
-            self.turn_away(oldest, StatusCode::BadTcpServerTooBusy, now);
+            self.give_way(oldest, now);
         }
         let Some(channel_id) = self.free_channel_id().filter(|_| {
             !shut
                 && self.connections.len() < self.config.limits.max_connections
                 && !self.connections.contains_key(&conn)
         }) else {
-            self.outputs.push_back(super::Output::Close { conn, rest: Vec::new() });
-            return;
+            return self.shut_out(conn, peer, now);
         };
         let channel = ServerChannel::new(channel_id, self.config.channel.clone(), now);
         self.channels.insert(channel_id, conn);
@@ -77,6 +79,27 @@ impl Server {
             }
         }
         None
+    }
+
+    /// Ends a connection that has not logged in for one that may.
+    fn give_way(&mut self, conn: ConnId, now: Now) {
+        if let Some(connection) = self.connections.get_mut(&conn) {
+            let detail = "the oldest that had not logged in made room";
+            connection.channel.refuse(StatusCode::BadTcpServerTooBusy, Reason::TooBusy, detail);
+            self.pump(conn, now);
+        }
+    }
+
+    /// There is no room for a newcomer.
+    fn shut_out(&mut self, conn: ConnId, peer: String, now: Now) {
+        let (kind, reason) = (AuditKind::ChannelOpened, Reason::TooBusy);
+        let actor = Actor { address: Some(peer), ..Actor::default() };
+        let detail = "there was no room for one more connection".to_owned();
+        let record = AuditRecord { detail, ..event(now, kind, &actor, String::new(), Outcome::Denied(reason)) };
+        self.count_denial(None, kind, reason, now, record, || Told::Nothing);
+        let mut rest = Vec::new();
+        ErrorMessage::put(StatusCode::BadTcpServerTooBusy, "", &mut rest);
+        self.outputs.push_back(super::Output::Close { conn, rest });
     }
 
     /// Ends a connection with an error.

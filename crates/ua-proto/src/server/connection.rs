@@ -111,7 +111,8 @@ impl Server {
                     Ok(job) => self.outputs.extend(job.map(Output::Job)),
                     Err(_) => {
                         if let Some(connection) = self.connections.get_mut(&conn) {
-                            connection.channel.fail(StatusCode::BadTcpServerTooBusy, "");
+                            let detail = "too many private-key operations wait";
+                            connection.channel.refuse(StatusCode::BadTcpServerTooBusy, Reason::TooBusy, detail);
                         }
                     }
                 },

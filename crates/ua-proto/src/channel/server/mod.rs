@@ -280,6 +280,14 @@ impl ServerChannel {
         }
     }
 
+    /// Turns the peer away for a reason that the ledger is told: an ERR with `status`, then closed.
+    pub fn refuse(&mut self, status: StatusCode, reason: Reason, detail: &str) {
+        if !self.is_closed() {
+            self.audit(self.ending(), Some(reason), status, detail.to_owned(), None);
+            self.end(status, "");
+        }
+    }
+
     /// Ends the channel without a word, after an orderly end of the layer above or by the peer.
     pub fn close(&mut self) {
         if !self.is_closed() {
@@ -302,12 +310,16 @@ impl ServerChannel {
         }
     }
 
-    fn misbehaved(&mut self, fault: Misbehavior) {
-        let kind = match self.phase {
+    /// What it is when it ends now: the end of a channel, or one that did not come to be.
+    fn ending(&self) -> AuditKind {
+        match self.phase {
             Phase::Open(_) => AuditKind::ChannelClosed,
             _ => AuditKind::ChannelOpened,
-        };
-        self.audit(kind, Some(fault.reason()), fault.true_status(), fault.to_string(), None);
+        }
+    }
+
+    fn misbehaved(&mut self, fault: Misbehavior) {
+        self.audit(self.ending(), Some(fault.reason()), fault.true_status(), fault.to_string(), None);
         ErrorMessage::put(fault.status(), &fault.told(), &mut self.output);
         self.finish(fault.status());
     }

@@ -23,6 +23,19 @@ fn half_open_connections_make_room_for_those_who_log_in() {
     assert!(world.read_one(conn, &login, "Setpoint").is_ok(), "who is in stays in");
     let (late, login) = world.log_in(ENCRYPT, "alice");
     assert!(world.read_one(late, &login, "Setpoint").is_ok(), "and others still get in");
+    world.pass(Duration::from_secs(2));
+    assert_eq!(turned_away(&world), 901, "each that made room is counted");
+    let records = world.records.iter().filter(|record| record.outcome == Outcome::Denied(Reason::TooBusy));
+    assert!(records.count() < 20, "in few records");
+}
+
+/// How many the ledger knows to have been turned away because there were too many.
+fn turned_away(world: &World) -> u64 {
+    let refused = world
+        .records
+        .iter()
+        .filter(|record| record.kind == AuditKind::ChannelOpened && record.outcome == Outcome::Denied(Reason::TooBusy));
+    refused.map(|record| record.count).sum()
 }
 
 #[test]
@@ -35,6 +48,8 @@ fn connections_are_bounded() {
     world.run();
     assert!(world.peers[&third].closed.is_some());
     assert_eq!(world.server.load(), (2, 2));
+    assert_eq!(world.peers[&third].closed, Some(StatusCode::BadTcpServerTooBusy));
+    assert_eq!(turned_away(&world), 1);
 }
 
 #[test]
@@ -76,8 +91,9 @@ fn jobs_are_bounded_and_those_who_come_too_many_are_turned_away() {
     let dialled: Vec<ConnId> = (0..10).map(|_| world.dial(ENCRYPT, &CLIENT.clone())).collect();
     world.run();
     assert_eq!(world.held_jobs.len(), 2, "no more than the pool may run");
-    let turned_away = dialled.iter().filter(|conn| world.peers[conn].closed.is_some()).count();
-    assert_eq!(turned_away, 5, "two run, three wait");
+    let away = dialled.iter().filter(|conn| world.peers[conn].closed.is_some()).count();
+    assert_eq!(away, 5, "two run, three wait");
+    assert_eq!(turned_away(&world), 5);
     assert!(world.read_one(conn, &login, "Setpoint").is_ok(), "nobody waits for a signature of others");
     while let Some(job) = world.held_jobs.pop_front() {
         world.finish(job);
