@@ -5,6 +5,7 @@
 //! HTTPS ([`serve`]: OAuth2, AuthZEN, administration, the control stream of [`control`]), an OPC UA endpoint
 //! ([`Authority::answer`]), and the program it is part of. It imports no gate: `cli` joins it to `gates::opcua`.
 
+mod accounts;
 mod clock;
 mod config;
 pub mod control;
@@ -27,6 +28,7 @@ mod standing;
 mod tests;
 mod turns;
 
+pub use accounts::{AccountChange, AccountChanged, AccountError, Books, SHORTEST_PASSWORD, new_client_secret};
 pub use clock::{Clock, system_clock};
 pub use config::{AuthorityConfig, PolicySource, PolicyTexts};
 pub use core::{Authority, Changed};

@@ -48,6 +48,18 @@ impl Passwords {
         Ok(Self { turns, dummy: dummy.into() })
     }
 
+    /// The hash of a new secret, when it is the asker's turn.
+    pub(crate) async fn hash(&self, secret: Zeroizing<String>, asker: &Asker, now: Mono) -> Result<String, Refusal> {
+        let turn = self.turns.take(asker, now).await?;
+        let work = move || {
+            let hash = hash_secret(&secret);
+            turn.succeeded(now);
+            hash
+        };
+        let busy = |_| Refusal::new(Reason::TooBusy, "a secret was not hashed to the end");
+        tokio::task::spawn_blocking(work).await.map_err(busy)?
+    }
+
     /// Whether the secret fits the hash, when it is the asker's turn. No hash: the same work, and no.
     pub(crate) async fn check(
         &self,

@@ -1,6 +1,7 @@
 //! The authority itself: its state and what it is opened from. How it changes, revokes, records and remembers are the
 //! rooms beside.
 
+mod account;
 mod change;
 mod journal;
 mod record;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::PoisonError;
 
-use access_model::{Actor, AuditKind, Outcome, UnixTime};
+use access_model::{Actor, AuditKind, Epoch, Outcome, UnixTime};
 use store::{NewRevocation, Revoked};
 use token::control::Revocation;
 
@@ -38,15 +38,7 @@ impl Authority {
         for later in self.live_line(id) {
             gone.extend(self.inner.db.revoke(&NewRevocation { token: later, ..new.clone() }).await?.revocation());
         }
-        let mut deltas: BTreeMap<&str, Delta> = BTreeMap::new();
-        for one in &gone {
-            let delta = deltas.entry(&one.audience).or_default();
-            delta.revoked.push(Revocation { id: one.token.clone(), expires: one.expires });
-        }
-        let keys = self.inner.keys.load();
-        for (audience, delta) in deltas {
-            self.live().publish(audience, epoch, delta, &keys.current, now)?;
-        }
+        self.publish_gone(&gone, epoch)?;
         drop(one);
         for one in &gone {
             self.inner.db.remove_grant(&one.token).await?;
@@ -54,6 +46,20 @@ impl Authority {
             self.record(AuditKind::TokenRevoked, by, &one.token, Outcome::Allowed, &detail).await?;
         }
         Ok(Some(now_revoked))
+    }
+
+    /// Tells the gates which tokens are over.
+    pub(super) fn publish_gone(&self, gone: &[store::Revocation], epoch: Epoch) -> Result<(), AuthorityError> {
+        let mut deltas: BTreeMap<&str, Delta> = BTreeMap::new();
+        for one in gone {
+            let delta = deltas.entry(&one.audience).or_default();
+            delta.revoked.push(Revocation { id: one.token.clone(), expires: one.expires });
+        }
+        let (keys, now) = (self.inner.keys.load(), self.now().unix);
+        for (audience, delta) in deltas {
+            self.live().publish(audience, epoch, delta, &keys.current, now)?;
+        }
+        Ok(())
     }
 
     /// The other live tokens of the same line.

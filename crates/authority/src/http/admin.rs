@@ -1,4 +1,4 @@
-//! `/admin/v1`: tokens, workflow, files, keys. Mutual TLS; the certificate's owner must have an administrator's role.
+//! `/admin/v1`: tokens, workflow, files, keys; accounts are in the room beside. Mutual TLS; the certificate's owner must have an administrator's role.
 //!
 //! | Request | Body or query | Answer |
 //! |---|---|---|
@@ -22,7 +22,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use store::{IssuedToken, TokenFilter};
 
-use super::{Peer, mistake, problem, proven_with_role};
+use super::{Peer, accounts, mistake, problem, proven_with_role};
 use crate::core::{Authority, Changed, unavailable};
 use crate::error::AuthorityError;
 use crate::issue::{Flow, Refreshing, TokenRequest};
@@ -39,6 +39,7 @@ pub(super) fn routes(authority: Authority) -> Router<Authority> {
         .route("/workflow/fire", post(fire))
         .route("/reload", post(reload))
         .route("/keys/rotate", post(rotate))
+        .merge(accounts::routes())
         .layer(from_fn_with_state(authority, role_needed))
 }
 
@@ -267,11 +268,11 @@ fn done(authority: &Authority, changed: Changed) -> Response {
     }))
 }
 
-fn answer(body: Value) -> Response {
+pub(super) fn answer(body: Value) -> Response {
     ([(header::CACHE_CONTROL, "no-store")], Json(body)).into_response()
 }
 
-fn failed(error: &AuthorityError) -> Response {
+pub(super) fn failed(error: &AuthorityError) -> Response {
     tracing::error!(%error, "an administrative request failed");
     let word = if matches!(error, AuthorityError::Audit(_)) { Reason::AuditUnavailable.word() } else { "unavailable" };
     (StatusCode::SERVICE_UNAVAILABLE, Json(json!({ "error": word }))).into_response()

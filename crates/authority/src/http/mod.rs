@@ -1,6 +1,7 @@
 //! The HTTPS side: OAuth2, AuthZEN, administration, control stream. What is asked over which certificate is decided here;
 //! everything else is the core's.
 
+mod accounts;
 mod admin;
 mod arrivals;
 mod authzen;

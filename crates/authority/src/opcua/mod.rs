@@ -23,7 +23,7 @@ use ua_proto::space::{AuthorizationNodes, AuthorizationService, date_time};
 use self::identity::{Presented, Sealed, signature};
 use self::pending::{Challenge, Started};
 use self::policies::{Kind, TokenPolicy};
-use crate::core::Authority;
+use crate::core::{Authority, unavailable};
 use crate::identify::Client;
 use crate::issue::{Flow, Issued, Refreshing, TokenRequest};
 use crate::turns::Asker;
@@ -223,7 +223,7 @@ impl Authority {
         let policy = self.policy(presented.kind(), &id, settled).ok_or(StatusCode::BadIdentityTokenInvalid)?;
         let asker = Asker::new(&caller.address, caller.application.as_deref().unwrap_or_default());
         let (name, proven) = match presented {
-            Presented::Implicit => return Ok(caller.user.clone()),
+            Presented::Implicit => return self.person_of_session(caller).await,
             Presented::UserName(name, sealed) => {
                 let proven = self.person_by_sealed_password(&name, sealed, policy, caller, &asker).await?;
                 (name, proven)
@@ -244,6 +244,17 @@ impl Authority {
             Ok(person) => Ok(Some(person)),
             Err(refusal) => Err(self.rejected(&name, caller, &refusal).await),
         }
+    }
+
+    /// The user of the session, unless the account was closed since the session was opened.
+    async fn person_of_session(&self, caller: &Caller) -> Result<Option<String>, StatusCode> {
+        let Some(name) = &caller.user else { return Ok(None) };
+        let row = self.inner.db.user(name).await.map_err(|error| status(&unavailable(error)))?;
+        if row.is_some_and(|row| row.enabled) {
+            return Ok(Some(name.clone()));
+        }
+        let closed = Refusal::new(Reason::UserCredentials, "the account was closed after the session was opened");
+        Err(self.rejected(name, caller, &closed).await)
     }
 
     /// The policy that fits: the one StartRequestToken settled, else the one the identity names, else the clear one.

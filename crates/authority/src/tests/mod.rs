@@ -1,5 +1,6 @@
 //! The authority over real HTTPS on loopback, with the batch plant of the examples.
 
+mod accounts;
 mod control;
 mod https;
 mod identity;

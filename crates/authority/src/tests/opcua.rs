@@ -199,6 +199,8 @@ async fn callers_and_requests_are_checked() {
     let id = face.start(good(), MIXER, IMPLICIT).await.unwrap();
     world.seconds.fetch_add(61, std::sync::atomic::Ordering::SeqCst);
     assert_eq!(face.finish(good(), &id, &[], anonymous()).await, Err(StatusCode::BadNotFound), "too late");
+    // An account alone gives nothing.
+    world.authority.db().put_user(&world.user("mallory", vec![], None)).await.unwrap();
     let victor = Caller { user: Some("mallory".into()), ..good() };
     let id = face.start(victor.clone(), MIXER, IMPLICIT).await.unwrap();
     assert_eq!(face.finish(victor, &id, &[], anonymous()).await, Err(StatusCode::BadUserAccessDenied), "policy");
