@@ -194,13 +194,15 @@ impl Gds<'_> {
         let reference = ns0::ORGANIZES;
         let service = self.space.add_node(NewNode { reference, type_definition: Some(service_type), ..object })?;
         self.property(service, "ServiceUri", Variant::String(new.uri.into()), None, scope)?;
-        self.property(service, "ServiceCertificate", Variant::ByteString(new.certificate.clone()), None, scope)?;
+        let certificate = Variant::ByteString(new.certificate.clone());
+        let service_certificate = self.property(service, "ServiceCertificate", certificate, None, scope)?;
         let policies = structures(new.policies.clone());
         self.property(service, "UserTokenPolicies", policies, Some(ns0::USER_TOKEN_POLICY), scope)?;
         let mut method = |declared| self.add_method(service, declared, None, [None, None], scope);
         Ok(AuthorizationNodes {
             folder,
             service,
+            service_certificate,
             get_service_description: method(&GET_SERVICE_DESCRIPTION)?,
             start_request_token: method(&START_REQUEST_TOKEN)?,
             finish_request_token: method(&FINISH_REQUEST_TOKEN)?,

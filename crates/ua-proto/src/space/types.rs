@@ -309,6 +309,8 @@ pub struct AuthorizationNodes {
     pub folder: NodeRef,
     /// The service object.
     pub service: NodeRef,
+    /// Its property ServiceCertificate: another value whenever another key signs.
+    pub service_certificate: NodeRef,
     /// Method GetServiceDescription.
     pub get_service_description: NodeRef,
     /// Method StartRequestToken.
