@@ -283,11 +283,8 @@ impl Application for Behind {
     }
 
     fn rejected(&self, certificate: &[u8]) {
-        let (Some(pki), Ok(certificate)) = (&self.pki, ua_proto::pki::Certificate::from_der(certificate)) else {
-            return;
-        };
-        if let Err(error) = pki.reject(&certificate) {
-            tracing::warn!(%error, "a rejected certificate could not be kept");
+        if let Some(pki) = &self.pki {
+            pki.reject_der(certificate);
         }
     }
 }
