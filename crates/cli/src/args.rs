@@ -7,7 +7,7 @@ use clap::error::ErrorKind;
 use clap::{Parser, Subcommand};
 
 use crate::answer::{Exit, Output};
-use crate::commands::{admin, audit, backup, certs, client, configuration, policy, token, user};
+use crate::commands::{admin, application, audit, backup, certs, client, configuration, policy, token, user};
 use crate::failure::Failure;
 
 /// Heading of the options that every command takes.
@@ -74,6 +74,9 @@ pub(crate) fn refuse(error: &clap::Error, mut given: impl Iterator<Item = OsStri
 /// Everything the program does.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    /// Client secrets of applications
+    #[command(subcommand)]
+    Application(application::Command),
     /// The audit ledger: look at it, verify it, export it
     #[command(subcommand)]
     Audit(audit::Command),

@@ -74,8 +74,19 @@ pub(crate) struct Step {
 }
 
 impl At {
+    /// Whether the caller said which authority, or as whom.
+    pub(super) fn names_one(&self) -> bool {
+        self.authority.is_some() || self.pki.is_some()
+    }
+
     /// Asks; a refusal by the authority is the answer no.
-    async fn ask(&self, common: &Common, method: &str, path: &str, body: Option<Value>) -> Result<Value, Failure> {
+    pub(super) async fn ask(
+        &self,
+        common: &Common,
+        method: &str,
+        path: &str,
+        body: Option<Value>,
+    ) -> Result<Value, Failure> {
         let config = (self.authority.is_none() || self.pki.is_none()).then(|| common.config.load()).transpose()?;
         let section = config.as_ref().map(|config| &config.client);
         let missing = |what: &str, flag: &str| {
@@ -167,7 +178,7 @@ pub(crate) fn step(args: &Step, common: &Common) -> Result<Answer, Failure> {
 }
 
 /// Everything but unreserved characters escaped (RFC 3986 section 2.3).
-fn percent(text: &str) -> String {
+pub(super) fn percent(text: &str) -> String {
     text.bytes().fold(String::new(), |mut escaped, byte| {
         if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
             escaped.push(char::from(byte));

@@ -1,6 +1,8 @@
 //! One file per command.
 
+pub(crate) mod accounts;
 pub(crate) mod admin;
+pub(crate) mod application;
 pub(crate) mod audit;
 pub(crate) mod backup;
 pub(crate) mod certs;
@@ -35,6 +37,7 @@ pub(crate) struct Common {
 pub(crate) fn run(args: Args) -> Result<Answer, Failure> {
     let common = Common { output: args.output, config: Place::new(args.config) };
     match args.command {
+        Command::Application(command) => application::run(command, &common),
         Command::Audit(command) => audit::run(command, &common),
         Command::Backup(args) => backup::backup(&args, &common),
         Command::Restore(args) => backup::restore(&args, &common),

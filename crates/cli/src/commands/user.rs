@@ -1,75 +1,76 @@
-//! `trapkey user`: accounts with passwords, in the journal of the configuration.
+//! `trapkey user`: accounts with passwords, at the authority that runs, else in its journal.
 
 use std::path::PathBuf;
 
+use authority::{AccountChange, SHORTEST_PASSWORD};
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 use store::{Db, DbConfig, User};
 use zeroize::Zeroizing;
 
+use super::accounts::{self, Order};
+use super::admin::{At, percent};
 use super::audit::list;
 use super::{Common, block_on};
 use crate::answer::Answer;
 use crate::failure::Failure;
 use crate::files;
 
-/// What to do with accounts. What a person may do is in plant and policies, not here.
+/// What to do with accounts. What a person may do is in plant and policies, not here. Changes are recorded; while no
+/// authority runs they are made in its journal and ledger.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Make an account or set its password, read from the standard input
+    /// Make an account or set its password, read from the standard input; tokens that live go on (as an administrator)
     Set(Named),
     /// Print the hash of a password, read from the standard input, for `[[server.user]]` in the configuration
     Hash,
-    /// Let a person prove themselves with a certificate, too: to administer over HTTPS, for instance
+    /// Let a person prove themselves with a certificate, too: to administer over HTTPS, for instance (as an administrator)
     Certify(Certify),
-    /// List accounts
+    /// List accounts, from the journal in the configuration
     List,
-    /// Switch an account off; its tokens live until they end or are revoked
+    /// Switch an account off and revoke its tokens at every server that listens (as an administrator)
     Disable(Named),
-    /// Remove an account
+    /// Remove an account and revoke its tokens at every server that listens (as an administrator)
     Remove(Named),
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct Named {
+    #[command(flatten)]
+    at: At,
     /// The person's name, as in the plant file
     name: String,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct Certify {
-    /// The person's name, as in the plant file
-    name: String,
+    #[command(flatten)]
+    named: Named,
     /// The certificate, DER or PEM
     certificate: PathBuf,
 }
-
-/// Shorter ones fall to guessing.
-const SHORTEST_PASSWORD: usize = 8;
 
 pub(crate) fn run(command: Command, common: &Common) -> Result<Answer, Failure> {
     if let Command::Hash = command {
         let hash = authority::hash_secret(&password()?).map_err(|error| Failure::from_error(&error))?;
         return Ok(Answer::ok(hash.clone(), json!({"hash": hash})));
     }
-    let config = common.config.load()?;
-    let place = DbConfig { path: config.store.database.clone(), sync: crate::config::durability(config.store.sync) };
-    let password = match &command {
-        Command::Set(_) => Some(password()?),
-        _ => None,
-    };
-    block_on(async {
-        let db = Db::open(&place).await.map_err(|error| Failure::from_error(&error))?;
-        let done = match (command, password) {
-            (Command::Set(named), Some(password)) => set(&db, named.name, &password).await,
-            (Command::Certify(args), _) => certify(&db, &args).await,
-            (Command::List | Command::Hash, _) => list_users(&db).await,
-            (Command::Disable(named), _) => disable(&db, &named.name).await,
-            (Command::Set(named) | Command::Remove(named), _) => remove(&db, &named.name).await,
-        };
-        db.close().await;
-        done
-    })
+    match &command {
+        Command::Set(named) => {
+            let password = password()?;
+            block_on(set(named, common, &password))
+        }
+        Command::Certify(args) => block_on(certify(args, common)),
+        Command::List | Command::Hash => block_on(list_users(common)),
+        Command::Disable(named) => block_on(disable(named, common)),
+        Command::Remove(named) => block_on(remove(named, common)),
+    }
+}
+
+impl Named {
+    fn order(&self, method: &'static str, rest: &str, body: Option<Value>) -> Order {
+        Order { method, path: format!("/users/{}{rest}", percent(&self.name)), body }
+    }
 }
 
 fn password() -> Result<Zeroizing<String>, Failure> {
@@ -82,52 +83,47 @@ fn password() -> Result<Zeroizing<String>, Failure> {
     Ok(text)
 }
 
-fn failed(error: &store::DbError) -> Failure {
-    Failure::from_error(error)
+async fn set(named: &Named, common: &Common, password: &str) -> Result<Answer, Failure> {
+    let (name, body) = (named.name.clone(), Some(json!({"password": password})));
+    let here = || {
+        let hash = authority::hash_secret(password).map_err(|error| Failure::from_error(&error))?;
+        Ok(AccountChange::Password { name, hash })
+    };
+    let order = named.order("PUT", "/password", body);
+    let done = accounts::carry_out(&named.at, common, order, here).await?;
+    Ok(accounts::changed(&named.name, "password set", &done, json!({"enabled": true})))
 }
 
-async fn found(db: &Db, name: &str) -> Result<User, Failure> {
-    let user = db.user(name).await.map_err(|error| failed(&error))?;
-    user.ok_or_else(|| Failure::denied(format!("there is no account `{name}`")))
-}
-
-async fn set(db: &Db, name: String, password: &str) -> Result<Answer, Failure> {
-    let hash = authority::hash_secret(password).map_err(|error| Failure::from_error(&error))?;
-    let mut user = found_or_new(db, name).await?;
-    user.password_hash = Some(hash);
-    user.enabled = true;
-    db.put_user(&user).await.map_err(|error| failed(&error))?;
-    Ok(Answer::ok(format!("{}: password set", user.name), json!({"name": user.name})))
-}
-
-async fn found_or_new(db: &Db, name: String) -> Result<User, Failure> {
-    let there = db.user(&name).await.map_err(|error| failed(&error))?;
-    Ok(there.unwrap_or_else(|| User {
-        name,
-        password_hash: None,
-        certificates: Vec::new(),
-        roles: Vec::new(),
-        groups: Vec::new(),
-        enabled: true,
-        created: gates::clock::now().unix,
-    }))
-}
-
-async fn certify(db: &Db, args: &Certify) -> Result<Answer, Failure> {
+async fn certify(args: &Certify, common: &Common) -> Result<Answer, Failure> {
     let certificate = gates::pki::certificate(&args.certificate);
-    let certificate = certificate.map_err(|error| Failure::from_error(&error).into_bad_input())?;
-    let mut user = found_or_new(db, args.name.clone()).await?;
-    user.certificates.push(certificate.thumbprint());
-    user.certificates.sort_unstable();
-    user.certificates.dedup();
-    db.put_user(&user).await.map_err(|error| failed(&error))?;
-    let thumbprint = certificate.thumbprint().to_string();
-    let json = json!({"name": user.name, "thumbprint": thumbprint});
-    Ok(Answer::ok(format!("{}: certificate {thumbprint}", user.name), json))
+    let thumbprint = certificate.map_err(|error| Failure::from_error(&error).into_bad_input())?.thumbprint();
+    let name = args.named.name.clone();
+    let order = args.named.order("POST", "/certificates", Some(json!({"thumbprint": thumbprint.to_string()})));
+    let here = || Ok(AccountChange::Certificate { name, thumbprint });
+    let done = accounts::carry_out(&args.named.at, common, order, here).await?;
+    let json = json!({"thumbprint": thumbprint.to_string()});
+    Ok(accounts::changed(&args.named.name, &format!("certificate {thumbprint}"), &done, json))
 }
 
-async fn list_users(db: &Db) -> Result<Answer, Failure> {
-    let users = db.users().await.map_err(|error| failed(&error))?;
+async fn disable(named: &Named, common: &Common) -> Result<Answer, Failure> {
+    let here = || Ok(AccountChange::Disable { name: named.name.clone() });
+    let done = accounts::carry_out(&named.at, common, named.order("POST", "/disable", None), here).await?;
+    Ok(accounts::changed(&named.name, "disabled", &done, json!({"enabled": false})))
+}
+
+async fn remove(named: &Named, common: &Common) -> Result<Answer, Failure> {
+    let here = || Ok(AccountChange::Remove { name: named.name.clone() });
+    let done = accounts::carry_out(&named.at, common, named.order("DELETE", "", None), here).await?;
+    Ok(accounts::changed(&named.name, "removed", &done, json!({"removed": true})))
+}
+
+async fn list_users(common: &Common) -> Result<Answer, Failure> {
+    let config = common.config.load()?;
+    let place = DbConfig { path: config.store.database.clone(), sync: crate::config::durability(config.store.sync) };
+    let db = Db::open(&place).await.map_err(|error| Failure::from_error(&error))?;
+    let users = db.users().await.map_err(|error| Failure::from_error(&error));
+    db.close().await;
+    let users = users?;
     let row = |user: &User| {
         let standing = if user.enabled { "enabled" } else { "disabled" };
         let password = if user.password_hash.is_some() { "yes" } else { "no" };
@@ -142,16 +138,4 @@ async fn list_users(db: &Db) -> Result<Answer, Failure> {
         })
         .collect();
     Ok(Answer::ok(list(&["name", "standing", "password", "certificates"], &rows), json.into()))
-}
-
-async fn disable(db: &Db, name: &str) -> Result<Answer, Failure> {
-    let user = User { enabled: false, ..found(db, name).await? };
-    db.put_user(&user).await.map_err(|error| failed(&error))?;
-    Ok(Answer::ok(format!("{name}: disabled"), json!({"name": name, "enabled": false})))
-}
-
-async fn remove(db: &Db, name: &str) -> Result<Answer, Failure> {
-    found(db, name).await?;
-    db.remove_user(name).await.map_err(|error| failed(&error))?;
-    Ok(Answer::ok(format!("{name}: removed"), json!({"name": name, "removed": true})))
 }

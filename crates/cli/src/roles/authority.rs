@@ -9,13 +9,14 @@ use authority::{Authority, OpcUaKeys};
 use gates::opcua::server::{ServerHandle, Shell};
 use gates::opcua::wiring::{Application, AuditSink, Credentials, Local};
 use gates::pool::Pool;
-use opcua_types::MessageSecurityMode;
+use opcua_types::{ByteString, DataValue, MessageSecurityMode, Variant};
 use pep::{Gate, GateConfig, LocalGrant, LocalScopes, Who};
+use tokio::sync::watch;
 use ua_proto::channel::ChannelConfig;
 use ua_proto::crypto::SecurityPolicyId;
 use ua_proto::pki::{OwnIdentity, SharedTrust};
-use ua_proto::server::{Answer, Identities, Invocation, Server, ServerConfig, ServerLimits};
-use ua_proto::space::{AuthorizationNodes, ServerFacts, Space, SpaceConfig, gds};
+use ua_proto::server::{Answer, Identities, Input, Invocation, Server, ServerConfig, ServerLimits};
+use ua_proto::space::{AuthorizationNodes, NodeRef, ServerFacts, Space, SpaceConfig, gds};
 
 /// Why the authority's OPC UA side cannot start.
 #[derive(Debug, thiserror::Error)]
@@ -72,6 +73,7 @@ pub(crate) fn start(setup: Setup, now: Now) -> Result<Running, Unstarted> {
     let mut space = Space::new(SpaceConfig { application_uri: setup.application_uri.clone(), namespaces: Vec::new() })?;
     let keys = OpcUaKeys { identity: Arc::clone(&setup.identity), users: None };
     setup.authority.serve_opcua(keys);
+    let rotations = setup.authority.rotations();
     let nodes = gds::add(&mut space, &setup.authority.opcua_service("Trapkey", scope))?;
     space.set_server_facts(ServerFacts {
         product: "Trapkey authority".into(),
@@ -87,14 +89,32 @@ pub(crate) fn start(setup: Setup, now: Now) -> Result<Running, Unstarted> {
         Gate::new(gate(&setup.application_uri)?, now)?,
         Box::new(token::SystemEntropy::default()),
     );
-    let authority = setup.authority;
+    let authority = setup.authority.clone();
     let application = Box::new(move || Box::new(Behind { authority, nodes }) as Box<dyn Application>);
     let handle = gates::opcua::server::start(
         setup.listener,
         server,
         Shell { pool: setup.pool, audit: setup.audit, application },
     )?;
+    tokio::spawn(show_certificate(setup.authority, rotations, handle.clone(), nodes.service_certificate));
     Ok(Running { handle, url, service })
+}
+
+/// Keeps the property ServiceCertificate what GetServiceDescription says, whichever key signs.
+async fn show_certificate(
+    authority: Authority,
+    mut rotations: watch::Receiver<()>,
+    server: ServerHandle,
+    node: NodeRef,
+) {
+    while rotations.changed().await.is_ok() {
+        let certificate = ByteString::from(authority.service_certificate());
+        let value = DataValue::value_only(Variant::ByteString(certificate));
+        let told = server.with(move |server, now| server.handle_input(Input::SetValue { node, value }, now)).await;
+        if told.is_err() {
+            return;
+        }
+    }
 }
 
 fn gate(application_uri: &str) -> Result<GateConfig, Unstarted> {

@@ -3,8 +3,12 @@
 use super::Scene;
 
 /// Every command, with the groups they are in.
-pub(crate) const COMMANDS: [&str; 49] = [
+pub(crate) const COMMANDS: [&str; 53] = [
     "",
+    "application",
+    "application list",
+    "application set-secret",
+    "application remove-secret",
     "audit",
     "audit tail",
     "audit verify",

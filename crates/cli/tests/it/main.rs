@@ -1,5 +1,6 @@
 //! The program as its users see it: arguments in, text and exit codes out.
 
+mod accounts;
 mod audit;
 mod certs;
 mod config;
