@@ -28,6 +28,16 @@ async fn next(watch: &mut Watch) -> (usize, Result<f64, StatusCode>) {
     (change.item, value)
 }
 
+/// Waits for the token of this number.
+async fn token(client: &Client, number: u64) {
+    let there = async {
+        while client.token_generation() < number {
+            tokio::time::sleep(Duration::from_millis(25)).await;
+        }
+    };
+    timeout(PATIENCE, there).await.unwrap();
+}
+
 /// The session as a whole is denied, Publish included.
 #[tokio::test]
 async fn a_watch_goes_on_with_a_fresh_token_after_a_revocation() {
@@ -72,9 +82,7 @@ async fn a_denial_by_policy_costs_one_token() {
     let mut told = [next(&mut watch).await, next(&mut watch).await];
     told.sort_by_key(|(item, _)| *item);
     assert_eq!(told, [(0, DENIED), (1, DENIED)]);
-    while client.token_generation() < 2 {
-        tokio::time::sleep(Duration::from_millis(25)).await;
-    }
+    token(&client, 2).await;
     // Longer than the pause between two tokens.
     tokio::time::sleep(Duration::from_millis(2_600)).await;
     assert_eq!(plant.policy.issued.load(Ordering::Relaxed), 2, "one for the session, one for the denial");
@@ -84,4 +92,19 @@ async fn a_denial_by_policy_costs_one_token() {
     told.sort_by_key(|(item, _)| *item);
     assert_eq!(told, [(0, Ok(1.0)), (1, Ok(1.0))]);
     assert_eq!(plant.policy.issued.load(Ordering::Relaxed), 3);
+}
+
+/// The item was denied before and says nothing more: that Publish is refused now is all there is to see.
+#[tokio::test]
+async fn a_session_that_is_denied_as_a_whole_gets_a_fresh_token() {
+    let plant = Plant::start(Rights::BROWSE, 3_600).await;
+    let client = Client::connect(plant.options(Login::Token)).await.unwrap();
+    let options = WatchOptions { publishing_interval: Duration::from_millis(50), ..WatchOptions::default() };
+    let mut watch = client.watch(&[id("Level")], options).await.unwrap();
+    assert_eq!(next(&mut watch).await, (0, DENIED));
+    token(&client, 2).await;
+    *plant.policy.rights.lock().unwrap() = read_only();
+    plant.take_away(2, None).await;
+    assert_eq!(next(&mut watch).await, (0, Ok(1.0)));
+    assert_eq!((client.token_generation(), plant.policy.issued.load(Ordering::Relaxed)), (3, 3));
 }
