@@ -41,6 +41,8 @@ pub(crate) struct Core {
     endpoint: EndpointDescription,
     /// Counts the tokens the session was activated with.
     generation: AtomicU64,
+    /// The generation that the activation under way begins when it succeeds; 0 while there is none.
+    under_way: AtomicU64,
     token: Mutex<Held>,
     /// How old a token has to be before a denial replaces it, in milliseconds.
     fresh: AtomicU64,
@@ -89,6 +91,7 @@ impl Client {
             source,
             endpoint: found.choice.endpoint,
             generation: AtomicU64::new(1),
+            under_way: AtomicU64::new(0),
             token: Mutex::new(held),
             fresh: AtomicU64::new(millis(FRESH.0)),
             denials: Denials::default(),
@@ -174,11 +177,16 @@ impl Core {
         self.generation.load(Ordering::Acquire)
     }
 
+    /// The newest generation that what the server says now may be of.
+    pub(crate) fn generation_under_way(&self) -> u64 {
+        self.under_way.load(Ordering::Acquire).max(self.generation())
+    }
+
     /// Replaces the token of generation `seen`; does nothing when somebody else did meanwhile.
     pub(crate) async fn refresh(&self, seen: u64) -> Result<(), ClientError> {
         let source = self.source.as_ref().ok_or(TokenError::NoIssuer)?;
         let mut held = self.token.lock().await;
-        if self.generation() != seen {
+        if self.generation() > seen {
             return Ok(());
         }
         let fresh = Duration::from_millis(self.fresh.load(Ordering::Relaxed));
@@ -187,9 +195,14 @@ impl Core {
         }
         let fetched = source.fetch().await?;
         held.at = Some(fetched.at.mono);
-        self.session.activate(Credential::Issued(fetched.token.clone())).await?;
+        self.under_way.store(self.generation() + 1, Ordering::Release);
+        let activated = self.session.activate(Credential::Issued(fetched.token.clone())).await;
+        if activated.is_ok() {
+            self.generation.fetch_add(1, Ordering::AcqRel);
+        }
+        self.under_way.store(0, Ordering::Release);
+        activated?;
         *held = Held::of(&fetched);
-        self.generation.fetch_add(1, Ordering::AcqRel);
         Ok(())
     }
 

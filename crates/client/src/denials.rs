@@ -1,8 +1,8 @@
 //! When a denial of what is watched is worth a fresh token (P0 section 3), and how often at most.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use opcua_types::StatusCode;
@@ -20,9 +20,10 @@ const AGAIN: Duration = Duration::from_millis(250);
 /// Which items of one watch are denied.
 ///
 /// An item counts when it becomes denied, not again while it stays so: what a fresh token does not change, policy has
-/// decided, and asking on would change nothing but the load of the authority.
+/// decided, and asking on would change nothing but the load of the authority. When it is reported once more under a newer
+/// token, that one permitted it for a moment too short to be reported: it counts again.
 #[derive(Debug, Default)]
-pub(crate) struct Denied(BTreeSet<usize>);
+pub(crate) struct Denied(BTreeMap<usize, u64>);
 
 /// What became of an item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,13 +35,19 @@ pub(crate) enum Turn {
 }
 
 impl Denied {
-    /// Notes the status of an item. Other bad statuses say nothing about rights.
-    pub(crate) fn note(&mut self, item: usize, status: StatusCode) -> Option<Turn> {
+    /// Notes the status of an item under the token of a generation. Other bad statuses say nothing about rights.
+    pub(crate) fn note(&mut self, item: usize, status: StatusCode, generation: u64) -> Option<Turn> {
         if status == StatusCode::BadUserAccessDenied {
-            self.0.insert(item).then_some(Turn::Denied)
+            let before = self.0.insert(item, generation);
+            before.is_none_or(|before| before < generation).then_some(Turn::Denied)
         } else {
-            (!status.is_bad() && self.0.remove(&item)).then_some(Turn::Permitted)
+            (!status.is_bad() && self.0.remove(&item).is_some()).then_some(Turn::Permitted)
         }
+    }
+
+    /// How many items are denied.
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
     }
 }
 
@@ -51,6 +58,8 @@ pub(crate) struct Denials {
     /// The newest token that a denial was seen with.
     seen: AtomicU64,
     helped: AtomicBool,
+    /// How much of what is watched is denied now.
+    standing: AtomicUsize,
 }
 
 impl Denials {
@@ -58,6 +67,11 @@ impl Denials {
     pub(crate) fn denied(&self, generation: u64) {
         self.seen.fetch_max(generation, Ordering::AcqRel);
         self.wake.notify_one();
+    }
+
+    /// How much is denied now.
+    pub(crate) fn stand(&self, number: usize) {
+        self.standing.store(number, Ordering::Release);
     }
 
     /// Something is permitted again.
@@ -118,7 +132,13 @@ pub(crate) async fn freshen(core: Arc<Core>) {
 async fn refresh(core: &Core, seen: u64) -> Result<(), ClientError> {
     loop {
         match core.refresh(seen).await {
-            Err(ClientError::Token(TokenError::AlreadyFresh)) => sleep(AGAIN).await,
+            Err(ClientError::Token(TokenError::AlreadyFresh)) => {
+                sleep(AGAIN).await;
+                // The token that is so fresh has brought everything back.
+                if core.denials.standing.load(Ordering::Acquire) == 0 {
+                    return Ok(());
+                }
+            }
             outcome => return outcome,
         }
     }
@@ -137,19 +157,22 @@ mod tests {
     fn an_item_counts_when_it_becomes_denied_and_not_while_it_stays_so() {
         let mut denied = Denied::default();
         let no = StatusCode::BadUserAccessDenied;
-        for (step, item, status, turn) in [
-            (1, 0, StatusCode::Good, None),
-            (2, 0, no, Some(Turn::Denied)),
-            (3, 0, no, None),
-            (4, 0, StatusCode::BadNoCommunication, None),
-            (5, 0, no, None),
-            (6, 1, no, Some(Turn::Denied)),
-            (7, 0, StatusCode::UncertainLastUsableValue, Some(Turn::Permitted)),
-            (8, 0, StatusCode::Good, None),
-            (9, 0, no, Some(Turn::Denied)),
+        for (step, item, status, generation, turn) in [
+            (1, 0, StatusCode::Good, 1, None),
+            (2, 0, no, 1, Some(Turn::Denied)),
+            (3, 0, no, 1, None),
+            (4, 0, StatusCode::BadNoCommunication, 1, None),
+            (5, 0, no, 1, None),
+            (6, 1, no, 1, Some(Turn::Denied)),
+            (7, 0, StatusCode::UncertainLastUsableValue, 1, Some(Turn::Permitted)),
+            (8, 0, StatusCode::Good, 1, None),
+            (9, 0, no, 1, Some(Turn::Denied)),
+            (10, 0, no, 2, Some(Turn::Denied)),
+            (11, 0, no, 2, None),
         ] {
-            assert_eq!(denied.note(item, status), turn, "step {step}");
+            assert_eq!(denied.note(item, status, generation), turn, "step {step}");
         }
+        assert_eq!(denied.len(), 2);
     }
 
     #[test]

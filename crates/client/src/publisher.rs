@@ -84,8 +84,8 @@ struct Publisher {
     /// Something failed: wait a little before the next try.
     paused: bool,
     pause: Duration,
-    /// The session as a whole is denied its subscriptions.
-    denied: bool,
+    /// The session as a whole is denied its subscriptions, last with the token of this generation.
+    denied: Option<u64>,
 }
 
 /// Runs until the client is dropped.
@@ -105,7 +105,7 @@ pub(crate) async fn run(core: Arc<Core>, mut orders: mpsc::Receiver<Order>) {
         most: MOST,
         paused: false,
         pause: PAUSE.0,
-        denied: false,
+        denied: None,
     };
     loop {
         let now = state.borrow_and_update().clone();
@@ -154,7 +154,9 @@ impl Publisher {
     }
 
     async fn remove(&mut self, id: u64) {
-        let Some(Running { subscription: Some(subscription), .. }) = self.running.remove(&id) else { return };
+        let removed = self.running.remove(&id);
+        self.count_denied();
+        let Some(Running { subscription: Some(subscription), .. }) = removed else { return };
         self.delete(subscription).await;
     }
 
@@ -297,7 +299,8 @@ impl Publisher {
     async fn answered(&mut self, sent: Sent, outcome: Result<Response, CallError>) {
         match outcome {
             Ok(Response::Publish(response)) if sent.session == self.of_session => {
-                (self.pause, self.denied) = (PAUSE.0, false);
+                (self.pause, self.denied) = (PAUSE.0, None);
+                self.count_denied();
                 self.take(response).await;
             }
             Ok(_) => {}
@@ -317,12 +320,20 @@ impl Publisher {
         }
     }
 
-    /// A service failed: a pause, and a fresh token when it was denied and had not been before.
+    /// A service failed: a pause, and a fresh token when it was denied and had not been before with this one.
     fn failed(&mut self, denied: bool, generation: u64) {
         self.paused = true;
-        if denied && !std::mem::replace(&mut self.denied, true) {
+        if denied && self.denied.is_none_or(|before| before < generation) {
+            self.denied = Some(generation);
+            self.count_denied();
             self.core.denials.denied(generation);
         }
+    }
+
+    /// Tells how much is denied now, so that nobody asks for a token that nothing needs.
+    fn count_denied(&self) {
+        let items: usize = self.running.values().map(|one| one.denied.len()).sum();
+        self.core.denials.stand(items + usize::from(self.denied.is_some()));
     }
 
     async fn take(&mut self, response: PublishResponse) {
@@ -388,12 +399,18 @@ impl Publisher {
         if change.item >= one.wanted.nodes.len() {
             return true;
         }
-        match one.denied.note(change.item, change.value.status()) {
-            Some(Turn::Denied) => self.core.denials.denied(self.core.generation()),
-            Some(Turn::Permitted) => self.core.denials.permitted(),
-            None => {}
+        // A token that is on its way may be the one that this denial is of: then it must not count as the answer to it.
+        let generation = self.core.generation_under_way();
+        let turn = one.denied.note(change.item, change.value.status(), generation);
+        let changes = one.wanted.changes.clone();
+        if let Some(turn) = turn {
+            self.count_denied();
+            match turn {
+                Turn::Denied => self.core.denials.denied(generation),
+                Turn::Permitted => self.core.denials.permitted(),
+            }
         }
-        one.wanted.changes.send(change).await.is_ok()
+        changes.send(change).await.is_ok()
     }
 
     fn id_of(&self, subscription: u32) -> Option<u64> {

@@ -59,6 +59,26 @@ async fn a_watch_goes_on_with_a_fresh_token_after_a_revocation() {
     assert_eq!(client.session_count(), 1);
 }
 
+/// The fresh token is revoked before the value that it permits was reported: two denials in a row, of two tokens.
+#[tokio::test]
+async fn a_token_that_is_revoked_before_it_brought_anything_back_is_replaced_too() {
+    let plant = Plant::start(read_only(), 3_600).await;
+    let client = Client::connect(plant.options(Login::Token)).await.unwrap();
+    let options = WatchOptions { publishing_interval: Duration::from_secs(2), ..WatchOptions::default() };
+    let mut watch = client.watch(&[id("Level")], options).await.unwrap();
+    assert_eq!(next(&mut watch).await, (0, Ok(1.0)));
+    plant.take_away(2, None).await;
+    while client.token_generation() < 2 {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    plant.take_away(3, None).await;
+    let mut last = next(&mut watch).await;
+    while last != (0, Ok(1.0)) || client.token_generation() < 3 {
+        assert!(last == (0, DENIED) || last == (0, Ok(1.0)), "{last:?}");
+        last = next(&mut watch).await;
+    }
+}
+
 /// Only some rights go, and the service goes on: the item alone tells.
 #[tokio::test]
 async fn an_item_that_is_denied_is_asked_for_once_and_comes_back_when_the_token_says_so() {
