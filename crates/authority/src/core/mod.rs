@@ -15,6 +15,7 @@ use pdp::Snapshot;
 use store::{Db, Ledger};
 use token::VerifyingKey;
 use tokio::sync::watch;
+use ua_proto::pki::SharedTrust;
 
 use self::journal::{load, restore, stored_marking};
 use crate::clock::Clock;
@@ -52,6 +53,8 @@ pub(crate) struct Inner {
     pub proofs: Turns,
     /// Certificate and key of the OPC UA side, once it is there.
     pub opcua: OnceLock<OpcUaKeys>,
+    /// What issuers have taken back, for certificates shown over HTTPS.
+    pub revoked: OnceLock<SharedTrust>,
     pub replays: Mutex<Replays>,
     pub pending: Mutex<Pending>,
     pub flood: Mutex<Flood>,
@@ -120,6 +123,7 @@ impl Authority {
                 passwords,
                 proofs,
                 opcua: OnceLock::new(),
+                revoked: OnceLock::new(),
                 replays: Mutex::default(),
                 config,
                 clock,
@@ -168,6 +172,12 @@ impl Authority {
     #[must_use]
     pub fn service_certificate(&self) -> Vec<u8> {
         self.inner.keys.load().certificate().to_vec()
+    }
+
+    /// Gives the authority the revocation lists to hold certificates against that are shown over HTTPS: those count by their
+    /// registration, and a registration does not outlive its certificate. The first call counts.
+    pub fn heed_revocations(&self, lists: SharedTrust) {
+        let _ = self.inner.revoked.set(lists);
     }
 
     /// The journal.

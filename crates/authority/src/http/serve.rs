@@ -9,6 +9,11 @@ use std::time::Duration;
 use access_model::{Reason, Refusal, Thumbprint};
 use aws_lc_rs::digest::{SHA256, digest};
 use axum::Extension;
+use axum::extract::{Request, State};
+use axum::http::HeaderValue;
+use axum::http::header::CONNECTION;
+use axum::middleware::{Next, from_fn_with_state};
+use axum::response::Response;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
@@ -19,9 +24,10 @@ use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Sleep, sleep, timeout};
 use tokio_rustls::TlsAcceptor;
+use ua_proto::pki::{Certificate, is_revoked};
 
 use super::arrivals::Arrivals;
-use super::{Peer, router};
+use super::{Peer, problem, router};
 use crate::core::Authority;
 
 /// TCP accepted to TLS ready.
@@ -92,14 +98,36 @@ async fn connection(stream: TcpStream, address: String, acceptor: TlsAcceptor, a
     };
     let shown = stream.get_ref().1.peer_certificates().and_then(|chain| chain.first());
     let certificate = shown.map(|leaf| thumbprint(leaf));
+    // What cannot be read as a certificate is on no list; the handshake has proven its key, so it counts as registered or not.
+    let parsed = shown.and_then(|leaf| Certificate::from_der(leaf).ok()).map(Arc::new);
     let peer = Peer { address, certificate };
     let stream = Impatient { stream, patience: authority.config().patience, waiting: None };
-    let service = router(authority).layer(Extension(peer));
+    let held = from_fn_with_state((authority.clone(), parsed), not_revoked);
+    let service = router(authority).layer(held).layer(Extension(peer));
     let mut builder = http1::Builder::new();
     builder.timer(TokioTimer::new()).header_read_timeout(HEADERS).max_buf_size(64 * 1_024);
     if let Err(error) = builder.serve_connection(TokioIo::new(stream), TowerToHyperService::new(service)).await {
         tracing::debug!(%error, "a connection ended early");
     }
+}
+
+/// Holds the peer's certificate against the revocation lists of the moment, at every request: connections live long.
+async fn not_revoked(
+    State((authority, certificate)): State<(Authority, Option<Arc<Certificate>>)>,
+    Extension(peer): Extension<Peer>,
+    request: Request,
+    next: Next,
+) -> Response {
+    let lists = authority.inner.revoked.get();
+    let Some(certificate) = certificate.filter(|one| lists.is_some_and(|lists| is_revoked(one, &lists.load()))) else {
+        return next.run(request).await;
+    };
+    let detail = format!("the certificate `{}` was revoked by its issuer", certificate.subject());
+    let refusal = Refusal::new(Reason::CertificateRevoked, detail);
+    authority.note_refusal(certificate.application_uri().unwrap_or("a connection"), Some(&peer.address), &refusal);
+    let mut response = problem(&refusal);
+    response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+    response
 }
 
 /// A stream that ends when its peer takes nothing for too long.

@@ -8,4 +8,5 @@ mod life;
 mod opcua;
 mod recorded;
 mod refresh;
+mod revoked;
 mod world;

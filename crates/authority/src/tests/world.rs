@@ -55,6 +55,16 @@ impl Identity {
         Self { thumbprint: serve_thumbprint(&der), chain: vec![der], key: key.serialize_der() }
     }
 
+    /// A certificate that `issuer` has signed, under this serial number.
+    pub(super) fn issued(uri: &str, issuer: &rcgen::Issuer<'_, rcgen::KeyPair>, serial: u64) -> Self {
+        let key = rcgen::KeyPair::generate().unwrap();
+        let mut params = rcgen::CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
+        params.subject_alt_names.push(rcgen::SanType::URI(uri.try_into().unwrap()));
+        params.serial_number = Some(serial.into());
+        let der = params.signed_by(&key, issuer).unwrap().der().clone();
+        Self { thumbprint: serve_thumbprint(&der), chain: vec![der], key: key.serialize_der() }
+    }
+
     fn key(&self) -> PrivateKeyDer<'static> {
         PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(self.key.clone()))
     }

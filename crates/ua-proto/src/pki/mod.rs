@@ -15,7 +15,7 @@ use crate::crypto::{InvalidKey, PrivateKey, SecurityPolicyId};
 
 pub use certificate::{Certificate, InvalidCertificate, MAX_CHAIN_BYTES, MAX_CHAIN_LENGTH};
 pub use trust::{Crl, InvalidCrl, SharedTrust, TrustList, TrustSettings};
-pub use validate::{Purpose, Rejection, check_application_uri, check_host, validate};
+pub use validate::{Purpose, Rejection, check_application_uri, check_host, is_revoked, validate};
 
 /// A certificate with its private key. Swapping it renews this side's identity; `previous` keeps the one before usable
 /// for peers that still hold the old certificate.

@@ -310,6 +310,25 @@ fn check_revocation(chain: &[&Certificate], trust: &TrustList, now: UnixTime) ->
     Ok(())
 }
 
+/// Whether the certificate, or one above it, was taken back by its issuer, as far as `trust` knows. It asks nothing else: a
+/// certificate that nobody trusts is not revoked. For places where a certificate counts by its registration alone.
+#[must_use]
+pub fn is_revoked(certificate: &Certificate, trust: &TrustList) -> bool {
+    let mut tried = 0;
+    let mut link = certificate;
+    for _ in 0..MAX_CHAIN_LENGTH {
+        let Ok(issuer) = find_issuer(link, certificate, trust, &mut tried) else { return false };
+        if lists_of(issuer, trust).any(|crl| crl.revokes(link.serial())) {
+            return true;
+        }
+        if link.is_self_issued() {
+            return false;
+        }
+        link = issuer;
+    }
+    false
+}
+
 /// The lists that `issuer` really signed. An outdated one still revokes what it lists.
 fn lists_of<'a>(issuer: &'a Certificate, trust: &'a TrustList) -> impl Iterator<Item = &'a Crl> {
     let may_sign = issuer.usage().key_usage.is_none_or(|bits| bits & CRL_SIGN != 0);
