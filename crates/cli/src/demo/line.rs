@@ -85,6 +85,7 @@ impl Line {
             listener: listener()?,
             audit: audit.clone(),
             pool: pool.clone(),
+            pki: None,
         };
         let now = gates::clock::now();
         let opcua = roles::authority::start(opcua, now).map_err(|error| Trouble::setup("the authority", error))?;

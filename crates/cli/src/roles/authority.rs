@@ -8,6 +8,7 @@ use arc_swap::ArcSwap;
 use authority::{Authority, OpcUaKeys};
 use gates::opcua::server::{ServerHandle, Shell};
 use gates::opcua::wiring::{Application, AuditSink, Credentials, Local};
+use gates::pki::PkiStore;
 use gates::pool::Pool;
 use opcua_types::{ByteString, DataValue, MessageSecurityMode, Variant};
 use pep::{Gate, GateConfig, LocalGrant, LocalScopes, Who};
@@ -51,6 +52,8 @@ pub(crate) struct Setup {
     pub(crate) audit: AuditSink,
     /// Runs private-key operations.
     pub(crate) pool: Pool,
+    /// Where rejected certificates are kept.
+    pub(crate) pki: Option<PkiStore>,
 }
 
 /// The running OPC UA side.
@@ -73,6 +76,7 @@ pub(crate) fn start(setup: Setup, now: Now) -> Result<Running, Unstarted> {
     let mut space = Space::new(SpaceConfig { application_uri: setup.application_uri.clone(), namespaces: Vec::new() })?;
     let keys = OpcUaKeys { identity: Arc::clone(&setup.identity), users: None };
     setup.authority.serve_opcua(keys);
+    setup.authority.heed_revocations(Arc::clone(&setup.trust));
     let rotations = setup.authority.rotations();
     let nodes = gds::add(&mut space, &setup.authority.opcua_service("Trapkey", scope))?;
     space.set_server_facts(ServerFacts {
@@ -90,7 +94,8 @@ pub(crate) fn start(setup: Setup, now: Now) -> Result<Running, Unstarted> {
         Box::new(token::SystemEntropy::default()),
     );
     let authority = setup.authority.clone();
-    let application = Box::new(move || Box::new(Behind { authority, nodes }) as Box<dyn Application>);
+    let pki = setup.pki;
+    let application = Box::new(move || Box::new(Behind { authority, nodes, pki }) as Box<dyn Application>);
     let handle = gates::opcua::server::start(
         setup.listener,
         server,
@@ -153,6 +158,7 @@ fn server_config(setup: &Setup, url: String) -> ServerConfig {
 struct Behind {
     authority: Authority,
     nodes: AuthorizationNodes,
+    pki: Option<PkiStore>,
 }
 
 impl Application for Behind {
@@ -167,5 +173,11 @@ impl Application for Behind {
             let Ok(password) = std::str::from_utf8(&credentials.password) else { return false };
             authority.person_by_password(&credentials.name, password, &credentials.address).await.is_ok()
         })
+    }
+
+    fn rejected(&self, certificate: &[u8]) {
+        if let Some(pki) = &self.pki {
+            pki.reject_der(certificate);
+        }
     }
 }

@@ -224,6 +224,7 @@ async fn start_authority(
         listener: listen(role.opcua)?,
         audit: up.audit.clone(),
         pool: up.pool.clone(),
+        pki: Some(own.store.clone()),
     };
     let opcua = roles::authority::start(setup, gates::clock::now()).map_err(|error| Failure::from_error(&error))?;
     own.keep_in_step(identity, &opcua.handle);
