@@ -24,6 +24,8 @@ pub(super) fn responses() -> Codec {
 pub(super) struct Head {
     /// Numeric id of the response's type.
     pub(super) type_id: Option<u32>,
+    /// The request's handle, given back.
+    pub(super) handle: u32,
     pub(super) status: StatusCode,
     /// The additional header, when it is one of parameters.
     pub(super) parameters: Option<Vec<u8>>,
@@ -34,14 +36,14 @@ pub(super) fn head(reader: &mut Reader<'_>) -> Result<Head, Malformed> {
     const PARAMETERS: u32 = ObjectId::AdditionalParametersType_Encoding_DefaultBinary as u32;
     let type_id = reader.standard_id()?;
     reader.i64()?;
-    reader.u32()?;
+    let handle = reader.u32()?;
     let status = StatusCode::from(reader.u32()?);
     // Never asked for, so walked and dropped.
     reader.skip_diagnostic_info()?;
     reader.each(4, |reader| reader.byte_string().map(drop))?;
     let (id, body) = reader.extension_object()?;
     let parameters = (id == Some(PARAMETERS)).then(|| body.to_vec());
-    Ok(Head { type_id, status, parameters })
+    Ok(Head { type_id, handle, status, parameters })
 }
 
 /// Structures without recursive fields that a client looks into.

@@ -29,6 +29,7 @@ pub struct CallId(pub u64);
 struct Waiting {
     purpose: Purpose,
     service: Service,
+    handle: u32,
     deadline: Mono,
 }
 
@@ -76,7 +77,8 @@ impl Link {
             ..RequestHeader::default()
         });
         let id = self.channel.send(&mut |out| request.encode(codec, out), now)?;
-        let waiting = Waiting { purpose, service: request.service(), deadline: now.mono + timeout };
+        let deadline = now.mono + timeout;
+        let waiting = Waiting { purpose, service: request.service(), handle: self.handle, deadline };
         self.waiting.insert(id, waiting);
         Ok(())
     }
@@ -90,7 +92,7 @@ impl Link {
                 ChannelEvent::Renewed => {}
                 ChannelEvent::Message { request_id, body } => {
                     if let Some(waiting) = self.waiting.remove(&request_id) {
-                        let answer = waiting.service.read(codec, &body);
+                        let answer = waiting.service.read(codec, waiting.handle, &body);
                         events.push_back(LinkEvent::Answer(waiting.purpose, answer));
                     }
                     self.channel.recycle(body);

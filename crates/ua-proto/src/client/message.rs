@@ -120,13 +120,18 @@ impl Response {
 }
 
 impl Service {
-    /// Reads a response. `Err` is the service result, also when the answer was a ServiceFault.
+    /// Reads the response to the request with `handle`. `Err` is the service result, also when the answer was a
+    /// ServiceFault.
     ///
     /// # Errors
-    /// The service result; Bad_UnknownResponse for the response of another service; Bad_DecodingError.
-    pub(super) fn read(self, codec: &Codec, body: &[u8]) -> Result<Response, StatusCode> {
+    /// The service result; Bad_UnknownResponse for the response of another service or to another request (a fault may
+    /// come without a handle, from a server that could not read it); Bad_DecodingError.
+    pub(super) fn read(self, codec: &Codec, handle: u32, body: &[u8]) -> Result<Response, StatusCode> {
         let mut reader = Reader::new(body);
         let head = head(&mut reader)?;
+        if head.handle != handle && !(head.handle == 0 && head.status.is_bad()) {
+            return Err(StatusCode::BadUnknownResponse);
+        }
         if head.status.is_bad() {
             return Err(head.status);
         }

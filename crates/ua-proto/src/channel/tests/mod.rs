@@ -1,5 +1,7 @@
 //! Tests of the channel: each rule by name, then both ends against each other, then noise.
 
+mod client_rules;
+mod flight;
 mod handshake;
 mod noise;
 mod renewal;

@@ -28,7 +28,7 @@ fn hello() -> Hello {
     }
 }
 
-fn hello_bytes(change: impl FnOnce(&mut Hello)) -> Vec<u8> {
+pub(super) fn hello_bytes(change: impl FnOnce(&mut Hello)) -> Vec<u8> {
     let mut hello = hello();
     change(&mut hello);
     let mut out = Vec::new();
@@ -60,7 +60,7 @@ fn open(channel_id: u32, uri: &str, number: u32, change: impl FnOnce(&mut OpenRe
 }
 
 /// A MSG or CLO chunk without protection.
-fn chunk(kind: MessageKind, part: ChunkKind, ids: (u32, u32), number: u32, request_id: u32, body: &[u8]) -> Vec<u8> {
+pub(super) fn chunk(kind: MessageKind, part: ChunkKind, ids: (u32, u32), number: u32, request_id: u32, body: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
     MessageHeader::begin(kind, part, &mut out);
     out.extend_from_slice(&ids.0.to_le_bytes());
@@ -178,7 +178,7 @@ fn trailing() -> Vec<u8> {
     bytes
 }
 
-fn acknowledge() -> Vec<u8> {
+pub(super) fn acknowledge() -> Vec<u8> {
     let mut out = Vec::new();
     let acknowledge =
         Acknowledge { protocol_version: 0, receive_buffer: 8192, send_buffer: 8192, max_message: 0, max_chunks: 0 };

@@ -1,6 +1,7 @@
 //! The client machine against the server machine, in memory and under virtual time.
 
 mod ecc;
+mod foreign;
 mod identities;
 mod life;
 
