@@ -60,7 +60,14 @@ fn open(channel_id: u32, uri: &str, number: u32, change: impl FnOnce(&mut OpenRe
 }
 
 /// A MSG or CLO chunk without protection.
-pub(super) fn chunk(kind: MessageKind, part: ChunkKind, ids: (u32, u32), number: u32, request_id: u32, body: &[u8]) -> Vec<u8> {
+pub(super) fn chunk(
+    kind: MessageKind,
+    part: ChunkKind,
+    ids: (u32, u32),
+    number: u32,
+    request_id: u32,
+    body: &[u8],
+) -> Vec<u8> {
     let mut out = Vec::new();
     MessageHeader::begin(kind, part, &mut out);
     out.extend_from_slice(&ids.0.to_le_bytes());
