@@ -3,7 +3,7 @@
 use super::Scene;
 
 /// Every command, with the groups they are in.
-pub(crate) const COMMANDS: [&str; 53] = [
+pub(crate) const COMMANDS: [&str; 54] = [
     "",
     "application",
     "application list",
@@ -22,6 +22,7 @@ pub(crate) const COMMANDS: [&str; 53] = [
     "certs init",
     "certs add",
     "certs show",
+    "certs renew",
     "certs revoke",
     "certs list",
     "client",

@@ -5,6 +5,7 @@ mod audit;
 mod certs;
 mod config;
 mod help;
+mod keys;
 mod orderly;
 mod policy;
 mod processes;
