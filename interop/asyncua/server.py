@@ -12,12 +12,16 @@ from shared import ADD, LINE, NAMESPACE, SETPOINT, TICKS, quiet, report, server_
 
 
 class Users:
-    """Anonymous and one user with a password."""
+    """Anonymous, one user with a password, and the trusted certificates."""
 
-    def __init__(self, user: str) -> None:
+    def __init__(self, user: str, trusted: list[bytes]) -> None:
         self.name, self.password = user.split(":", 1)
+        self.trusted = trusted
 
     def get_user(self, _server, username=None, password=None, certificate=None):
+        # The certificate is that of the token or, without one, that of the application, if it shows one.
+        if certificate and certificate not in self.trusted:
+            return None
         if username is None or (username == self.name and password == self.password):
             return User(role=UserRole.User, name=username)
         return None
@@ -29,15 +33,22 @@ def add(_parent, left: float, right: float) -> float:
 
 
 async def build(options) -> tuple[Server, object]:
-    server = Server(user_manager=Users(options.user))
+    trusted = [Path(path).read_bytes() for path in options.trust.split(",")]
+    server = Server(user_manager=Users(options.user, trusted))
     await server.init()
     server.set_endpoint(f"opc.tcp://127.0.0.1:{options.port}")
     await server.set_application_uri(f"urn:trapkey:interop:{Path(options.cert).stem}")
-    server.set_security_policy([ua.SecurityPolicyType.NoSecurity, ua.SecurityPolicyType.Basic256Sha256_SignAndEncrypt])
-    server.set_identity_tokens([ua.AnonymousIdentityToken, ua.UserNameIdentityToken])
+    server.set_security_policy(
+        [ua.SecurityPolicyType.NoSecurity]
+        + [
+            ua.SecurityPolicyType[f"{policy}_{mode}"]
+            for policy in ("Basic256Sha256", "Aes128Sha256RsaOaep", "Aes256Sha256RsaPss")
+            for mode in ("Sign", "SignAndEncrypt")
+        ]
+    )
+    server.set_identity_tokens([ua.AnonymousIdentityToken, ua.UserNameIdentityToken, ua.X509IdentityToken])
     await server.load_certificate(options.cert)
     await server.load_private_key(options.key)
-    trusted = [Path(path).read_bytes() for path in options.trust.split(",")]
 
     async def only_trusted(certificate: x509.Certificate, _application) -> None:
         if certificate.public_bytes(Encoding.DER) not in trusted:

@@ -1,7 +1,9 @@
 // The Milo server: the fixture of interop/README.md, to be read by our client and by the other stacks.
 
 import java.security.KeyPair;
+import java.security.Security;
 import java.security.cert.X509Certificate;
+import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
@@ -9,6 +11,7 @@ import java.util.concurrent.Executors;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicLong;
 import org.bouncycastle.asn1.x500.X500Name;
+import org.bouncycastle.jce.provider.BouncyCastleProvider;
 import org.eclipse.milo.opcua.sdk.core.AccessLevel;
 import org.eclipse.milo.opcua.sdk.core.Reference;
 import org.eclipse.milo.opcua.sdk.core.ValueRanks;
@@ -19,6 +22,7 @@ import org.eclipse.milo.opcua.sdk.server.OpcUaServerConfig;
 import org.eclipse.milo.opcua.sdk.server.identity.AnonymousIdentityValidator;
 import org.eclipse.milo.opcua.sdk.server.identity.CompositeValidator;
 import org.eclipse.milo.opcua.sdk.server.identity.UsernameIdentityValidator;
+import org.eclipse.milo.opcua.sdk.server.identity.X509IdentityValidator;
 import org.eclipse.milo.opcua.sdk.server.items.DataItem;
 import org.eclipse.milo.opcua.sdk.server.items.MonitoredItem;
 import org.eclipse.milo.opcua.sdk.server.methods.AbstractMethodInvocationHandler;
@@ -53,6 +57,8 @@ public final class Server {
   private Server() {}
 
   public static void main(String[] arguments) throws Exception {
+    // The JDK has no RSASSA-PSS under the name that Milo asks for.
+    Security.addProvider(new BouncyCastleProvider());
     Map<String, String> given = Shared.options(arguments, List.of());
     OpcUaServer server = new OpcUaServer(config(given), profile -> new OpcTcpServerTransport(OpcTcpServerTransportConfig.newBuilder().build()));
     new Fixture(server).startup();
@@ -83,7 +89,8 @@ public final class Server {
         .setIdentityValidator(
             new CompositeValidator(
                 AnonymousIdentityValidator.INSTANCE,
-                new UsernameIdentityValidator(asked -> asked.getUsername().equals(user[0]) && asked.getPassword().equals(user[1]))))
+                new UsernameIdentityValidator(asked -> asked.getUsername().equals(user[0]) && asked.getPassword().equals(user[1])),
+                new X509IdentityValidator(trust.getTrustedCertificates()::contains)))
         .build();
   }
 
@@ -91,6 +98,7 @@ public final class Server {
     String secure = SecurityPolicy.Basic256Sha256.getUri();
     UserTokenPolicy anonymous = new UserTokenPolicy("anonymous", UserTokenType.Anonymous, null, null, null);
     UserTokenPolicy userName = new UserTokenPolicy("user", UserTokenType.UserName, null, null, secure);
+    UserTokenPolicy x509 = new UserTokenPolicy("x509", UserTokenType.Certificate, null, null, secure);
     EndpointConfig.Builder base =
         EndpointConfig.newBuilder()
             .setTransportProfile(TransportProfile.TCP_UASC_UABINARY)
@@ -98,10 +106,15 @@ public final class Server {
             .setBindPort(port)
             .setHostname("127.0.0.1")
             .setCertificate(certificate)
-            .addTokenPolicies(anonymous, userName);
-    return Set.of(
-        base.copy().setSecurityPolicy(SecurityPolicy.None).setSecurityMode(MessageSecurityMode.None).build(),
-        base.copy().setSecurityPolicy(SecurityPolicy.Basic256Sha256).setSecurityMode(MessageSecurityMode.SignAndEncrypt).build());
+            .addTokenPolicies(anonymous, userName, x509);
+    Set<EndpointConfig> endpoints = new HashSet<>();
+    endpoints.add(base.copy().setSecurityPolicy(SecurityPolicy.None).setSecurityMode(MessageSecurityMode.None).build());
+    for (SecurityPolicy policy : List.of(SecurityPolicy.Basic256Sha256, SecurityPolicy.Aes128_Sha256_RsaOaep, SecurityPolicy.Aes256_Sha256_RsaPss)) {
+      for (MessageSecurityMode mode : List.of(MessageSecurityMode.Sign, MessageSecurityMode.SignAndEncrypt)) {
+        endpoints.add(base.copy().setSecurityPolicy(policy).setSecurityMode(mode).build());
+      }
+    }
+    return endpoints;
   }
 
   /** Hands out the certificate that the command line named; makes none. */

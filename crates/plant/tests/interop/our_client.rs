@@ -110,12 +110,36 @@ async fn sixty_changes(watch: &mut Watch, rule: &str) {
     }
 }
 
+/// Policies and modes, each with who logs in: all that the stacks have beside ECC.
+const SECURED: [(SecurityPolicyId, MessageSecurityMode, bool); 6] = [
+    (SecurityPolicyId::Basic256Sha256, MessageSecurityMode::SignAndEncrypt, true),
+    (SecurityPolicyId::Basic256Sha256, MessageSecurityMode::Sign, false),
+    (SecurityPolicyId::Aes128Sha256RsaOaep, MessageSecurityMode::Sign, true),
+    (SecurityPolicyId::Aes128Sha256RsaOaep, MessageSecurityMode::SignAndEncrypt, false),
+    (SecurityPolicyId::Aes256Sha256RsaPss, MessageSecurityMode::SignAndEncrypt, true),
+    (SecurityPolicyId::Aes256Sha256RsaPss, MessageSecurityMode::Sign, false),
+];
+
+fn secured(server: &Serving, stack: Stack, way: (SecurityPolicyId, MessageSecurityMode, bool)) -> ClientOptions {
+    let (policy, mode, by_name) = way;
+    let mut options = encrypted(server, stack);
+    options.policies = vec![policy];
+    options.modes = vec![mode];
+    if !by_name {
+        options.login = Login::Certificate(Arc::new(identity("user")));
+    }
+    options
+}
+
 async fn works_with(stack: Stack) {
     let Some(program) = stack.program("server") else { return };
     let name = format!("{}-server", stack.name());
-    let server = Serving::start(&program, &name, &["trapkey"], &[]);
+    let server = Serving::start(&program, &name, &["trapkey", "user"], &[]);
     every_step(open(&server, stack), "None, anonymous").await;
-    every_step(encrypted(&server, stack), "Basic256Sha256, user name").await;
+    for way in SECURED {
+        let who = if way.2 { "user name" } else { "user certificate" };
+        every_step(secured(&server, stack, way), &format!("{} {:?}, {who}", way.0, way.1)).await;
+    }
 
     let mut guess = encrypted(&server, stack);
     guess.login = Login::UserName { name: "operator".into(), password: Zeroizing::new("guess".into()) };
