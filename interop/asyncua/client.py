@@ -18,24 +18,61 @@ class Changes:
     """Counts data changes until there are enough."""
 
     def __init__(self, wanted: int) -> None:
-        self.wanted, self.seen, self.enough = wanted, 0, asyncio.Event()
+        self.wanted, self.seen, self.last, self.enough = wanted, 0, 0, asyncio.Event()
 
-    def datachange_notification(self, _node, _value, _data) -> None:
-        self.seen += 1
+    def more(self, wanted: int) -> None:
+        """Counts so many from here on."""
+        self.wanted, self.seen = wanted, 0
+        self.enough.clear()
+
+    def datachange_notification(self, _node, value, _data) -> None:
+        self.seen, self.last = self.seen + 1, value
         if self.seen >= self.wanted:
             self.enough.set()
+
+
+class Events:
+    """Keeps the events that come."""
+
+    def __init__(self) -> None:
+        self.seen: asyncio.Queue = asyncio.Queue()
+
+    def event_notification(self, event) -> None:
+        self.seen.put_nowait(event)
+
+
+def audit_filter() -> ua.EventFilter:
+    """The fields of audit events, and only of those that tell of a write."""
+    fields = ["EventType", "SourceName", "Message", "Status", "ClientUserId", "NewValue"]
+    update = ua.NodeId(ua.ObjectIds.AuditWriteUpdateEventType)
+    selected = []
+    for name in fields:
+        field = ua.SimpleAttributeOperand()
+        field.TypeDefinitionId = update
+        field.BrowsePath = [ua.QualifiedName(name, 0)]
+        field.AttributeId = ua.AttributeIds.Value
+        selected.append(field)
+    of_type = ua.ContentFilterElement()
+    of_type.FilterOperator = ua.FilterOperator.OfType
+    of_type.FilterOperands = [ua.LiteralOperand(Value=ua.Variant(update))]
+    wanted = ua.EventFilter()
+    wanted.SelectClauses = selected
+    wanted.WhereClause = ua.ContentFilter(Elements=[of_type])
+    return wanted
 
 
 class Run:
     def __init__(self, options) -> None:
         self.options, self.client, self.namespace = options, None, 0
+        self.watched, self.lost = None, asyncio.Event()
 
     def node(self, name: str):
         return self.client.get_node(ua.NodeId(name, self.namespace))
 
     async def connect(self) -> str:
         options = self.options
-        self.client = Client(options.url, timeout=10)
+        recovers = "recover" in options.steps.split(",")
+        self.client = Client(options.url, timeout=10, auto_reconnect=recovers)
         self.client.application_uri = "urn:trapkey:interop:asyncua"
         if options.policy != "None":
             await self.client.set_security(
@@ -87,8 +124,9 @@ class Run:
             raise RuntimeError(f"1.5 + 2.25 gave {total}")
         return "3.75"
 
-    async def subscribe(self) -> str:
-        changes = Changes(self.options.changes)
+    async def changes(self, wanted: int):
+        """A subscription to Ticks, and what counts its changes."""
+        changes = Changes(wanted)
         subscription = await self.client.create_subscription(50, changes)
         request = ua.MonitoredItemCreateRequest()
         request.ItemToMonitor = ua.ReadValueId(self.node(TICKS).nodeid, ua.AttributeIds.Value)
@@ -97,13 +135,65 @@ class Run:
         for handle in await subscription.create_monitored_items([request]):
             if isinstance(handle, ua.StatusCode):
                 handle.check()
+        return subscription, changes
+
+    async def enough(self, changes: Changes) -> None:
         try:
             await asyncio.wait_for(changes.enough.wait(), 30)
         except TimeoutError:
             raise RuntimeError(f"{changes.seen} of {changes.wanted} changes in 30 s") from None
+
+    async def subscribe(self) -> str:
+        subscription, changes = await self.changes(self.options.changes)
+        try:
+            await self.enough(changes)
         finally:
             await subscription.delete()
         return f"{changes.seen} changes"
+
+    async def watch(self) -> str:
+        """A subscription that `recover` goes on with, after somebody has cut the connection."""
+
+        async def lost(_error) -> None:
+            self.lost.set()
+
+        self.client.connection_lost_callback = lost
+        _subscription, self.watched = await self.changes(10)
+        await self.enough(self.watched)
+        return "10 changes"
+
+    async def recover(self) -> str:
+        await asyncio.wait_for(self.lost.wait(), 30)
+        self.watched.more(self.options.changes)
+        await self.enough(self.watched)
+        last = self.watched.last
+        now = int(await self.read())
+        await self.write()
+        if abs(now - last) > 500:
+            raise RuntimeError(f"the last change told of {last}, Ticks are at {now}")
+        return f"{self.watched.seen} changes"
+
+    async def events(self) -> str:
+        """Hears of the own write by an audit event. Others may write as well: their events have other values."""
+        events = Events()
+        subscription = await self.client.create_subscription(50, events)
+        try:
+            await subscription.subscribe_events(ua.ObjectIds.Server, evfilter=audit_filter(), queuesize=100)
+            await self.node(SETPOINT).write_value(ua.DataValue(ua.Variant(41.25, ua.VariantType.Double)))
+            while True:
+                event = await asyncio.wait_for(events.seen.get(), 30)
+                if event.NewValue == 41.25:
+                    break
+        except TimeoutError:
+            raise RuntimeError("no audit event of the write in 30 s") from None
+        finally:
+            await subscription.delete()
+        told = (event.EventType.Identifier, event.SourceName, event.Status)
+        if told != (ua.ObjectIds.AuditWriteUpdateEventType, "Attribute/Write", True) or not event.Message.Text:
+            raise RuntimeError(f"{told}, {event.Message}")
+        if self.options.user and event.ClientUserId != self.options.user.split(":")[0]:
+            raise RuntimeError(f"the event says that {event.ClientUserId} wrote")
+        return f"{event.Message.Text} by {event.ClientUserId}"
 
     async def reconnect(self) -> str:
         await self.client.disconnect()
@@ -123,7 +213,7 @@ async def main() -> int:
             well &= report(step, True, await getattr(run, step)())
         except Exception as error:
             well = report(step, False, f"{type(error).__name__}: {error}", getattr(error, "code", None))
-            if step in ("connect", "reconnect"):
+            if step in ("connect", "reconnect", "recover"):
                 break
     if run.client:
         try:

@@ -2,14 +2,17 @@
 "use strict";
 
 const fs = require("node:fs");
-const { AttributeIds, DataType, MessageSecurityMode, OPCUAClient, TimestampsToReturn, UserTokenType } = require("node-opcua-client");
+const {
+    AttributeIds, constructEventFilter, DataType, MessageSecurityMode, ObjectTypeIds, ofType, OPCUAClient, TimestampsToReturn, UserTokenType,
+} = require("node-opcua-client");
 const { NAMESPACE, options, pem, quiet, report, store } = require("./shared");
 
 const given = options([
     "url", "policy", "mode", "cert", "key", "trust", "anonymous", "user", "x509", "jwt", "legacy", "clear", "steps", "changes",
 ]);
 const wanted = Number(given.changes ?? 60);
-let client, session, namespace, manager;
+const taken = (given.steps ?? "connect,browse,read,write,call,subscribe,reconnect").split(",");
+let client, session, namespace, manager, watched;
 
 function identity() {
     if (given.user) {
@@ -37,6 +40,56 @@ function statusOf(error) {
 
 const node = (name) => `ns=${namespace};s=${name}`;
 
+function within(what, act) {
+    let timer;
+    const late = new Promise((_, reject) => {
+        timer = setTimeout(() => reject(new Error(`${what} in 30 s`)), 30_000);
+    });
+    return Promise.race([new Promise(act), late]).finally(() => clearTimeout(timer));
+}
+
+const subscribed = () =>
+    session.createSubscription2({
+        requestedPublishingInterval: 50,
+        requestedLifetimeCount: 1000,
+        requestedMaxKeepAliveCount: 20,
+        maxNotificationsPerPublish: 0,
+        publishingEnabled: true,
+        priority: 1,
+    });
+
+// Counts the changes of Ticks.
+async function watch(subscription) {
+    const changes = { seen: 0, last: 0, fault: undefined, told: () => {} };
+    const item = { nodeId: node("Line.Ticks"), attributeId: AttributeIds.Value };
+    const monitored = await subscription.monitor(item, { samplingInterval: 20, queueSize: 10, discardOldest: true }, TimestampsToReturn.Both);
+    if (monitored.statusCode.value !== 0) {
+        throw fail(monitored.statusCode, "item");
+    }
+    monitored.on("changed", (value) => {
+        // Good may come with a word that values between were lost.
+        if (value.statusCode.value & 0xc0000000) {
+            changes.fault = fail(value.statusCode, "change");
+        } else {
+            changes.seen += 1;
+            changes.last = value.value.value;
+        }
+        changes.told();
+    });
+    monitored.on("err", (message) => {
+        changes.fault = new Error(message);
+        changes.told();
+    });
+    changes.more = (count) => {
+        const from = changes.seen;
+        return within(`fewer than ${count} changes`, (resolve, reject) => {
+            changes.told = () => (changes.fault ? reject(changes.fault) : changes.seen - from >= count && resolve());
+            changes.told();
+        });
+    };
+    return changes;
+}
+
 const steps = {
     async connect() {
         const secure = (given.policy ?? "None") !== "None";
@@ -47,7 +100,8 @@ const steps = {
             securityPolicy: given.policy ?? "None",
             securityMode: MessageSecurityMode[given.mode ?? "None"],
             endpointMustExist: false,
-            connectionStrategy: { maxRetry: 0, initialDelay: 100 },
+            // Who is to recover tries again and again; else a connection is there or it is not.
+            connectionStrategy: taken.includes("recover") ? { maxRetry: -1, initialDelay: 100, maxDelay: 500 } : { maxRetry: 0, initialDelay: 100 },
             clientCertificateManager: manager,
             ...(given.cert ? { certificateFile: pem(given.cert), privateKeyFile: given.key } : {}),
             ...(secure ? { serverCertificate: fs.readFileSync(given.trust) } : {}),
@@ -114,40 +168,70 @@ const steps = {
     },
 
     async subscribe() {
-        const subscription = await session.createSubscription2({
-            requestedPublishingInterval: 50,
-            requestedLifetimeCount: 1000,
-            requestedMaxKeepAliveCount: 20,
-            maxNotificationsPerPublish: 0,
-            publishingEnabled: true,
-            priority: 1,
-        });
-        let seen = 0;
-        let timer;
+        const subscription = await subscribed();
+        const changes = await watch(subscription);
         try {
-            await new Promise((resolve, reject) => {
-                timer = setTimeout(() => reject(new Error(`${seen} of ${wanted} changes in 30 s`)), 30_000);
-                const watch = async () => {
-                    const item = { nodeId: node("Line.Ticks"), attributeId: AttributeIds.Value };
-                    const monitored = await subscription.monitor(item, { samplingInterval: 20, queueSize: 10, discardOldest: true }, TimestampsToReturn.Both);
-                    monitored.on("changed", (value) => {
-                        if (value.statusCode.value !== 0) {
-                            reject(fail(value.statusCode, "change"));
-                        }
-                        seen += 1;
-                        if (seen >= wanted) {
-                            resolve();
-                        }
-                    });
-                    monitored.on("err", (message) => reject(new Error(message)));
-                };
-                watch().catch(reject);
-            });
+            await changes.more(wanted);
         } finally {
-            clearTimeout(timer);
             await subscription.terminate();
         }
-        return `${seen} changes`;
+        return `${changes.seen} changes`;
+    },
+
+    // Hears of the own write by an audit event. Others may write as well: their events have other values.
+    async events() {
+        const names = ["EventType", "SourceName", "Message", "Status", "ClientUserId", "NewValue"];
+        const filter = constructEventFilter(names, ofType("AuditWriteUpdateEventType"));
+        const subscription = await subscribed();
+        let event;
+        try {
+            const item = { nodeId: "i=2253", attributeId: AttributeIds.EventNotifier };
+            const monitored = await subscription.monitor(item, { samplingInterval: 0, queueSize: 100, discardOldest: true, filter }, TimestampsToReturn.Both);
+            if (monitored.statusCode.value !== 0) {
+                throw fail(monitored.statusCode, "event item");
+            }
+            event = await within("no audit event of the write", (resolve, reject) => {
+                monitored.on("changed", (fields) => {
+                    const told = Object.fromEntries(names.map((name, at) => [name, fields[at].value]));
+                    if (told.NewValue === 42.25) {
+                        resolve(told);
+                    }
+                });
+                session.write({ nodeId: node("Line.Setpoint"), attributeId: AttributeIds.Value, value: { value: { dataType: DataType.Double, value: 42.25 } } })
+                    .then((status) => status.value !== 0 && reject(fail(status, "write")), reject);
+            });
+        } finally {
+            await subscription.terminate();
+        }
+        const right = event.EventType.value === ObjectTypeIds.AuditWriteUpdateEventType && event.SourceName === "Attribute/Write" && event.Status === true;
+        if (!right || !event.Message.text || (given.user && event.ClientUserId !== given.user.split(":")[0])) {
+            throw new Error(`the event says ${JSON.stringify(event)}`);
+        }
+        return `${event.Message.text} by ${event.ClientUserId}`;
+    },
+
+    // A subscription that `recover` goes on with, after somebody has cut the connection.
+    async watch() {
+        const subscription = await subscribed();
+        const lost = new Promise((resolve) => client.once("connection_lost", resolve));
+        watched = { changes: await watch(subscription), lost, id: session.sessionId.toString() };
+        await watched.changes.more(10);
+        return `${watched.changes.seen} changes`;
+    },
+
+    async recover() {
+        const { changes, lost, id } = watched;
+        await within("the connection is not lost", (resolve) => lost.then(resolve));
+        if (client.isReconnecting) {
+            await within("no new connection", (resolve) => client.once("after_reconnection", resolve));
+        }
+        await changes.more(wanted);
+        const last = Number(await steps.read());
+        await steps.write();
+        if (Math.abs(last - changes.last) > 500) {
+            throw new Error(`the last change told of ${changes.last}, Ticks are at ${last}`);
+        }
+        return session.sessionId.toString() === id ? "the same session" : "a new session";
     },
 
     async reconnect() {
@@ -165,12 +249,12 @@ async function main() {
         return 1;
     }
     let well = true;
-    for (const step of (given.steps ?? "connect,browse,read,write,call,subscribe,reconnect").split(",")) {
+    for (const step of taken) {
         try {
             report(step, true, await steps[step]());
         } catch (error) {
             well = report(step, false, error.message, statusOf(error));
-            if (step === "connect" || step === "reconnect") {
+            if (["connect", "reconnect", "recover"].includes(step)) {
                 break;
             }
         }

@@ -14,6 +14,7 @@ static int argument_count;
 static char **arguments;
 static UA_Client *client;
 static UA_UInt16 namespace_index;
+enum { EVENT_FIELDS = 6 };
 static UA_UInt32 wanted = 60, seen;
 static char detail[256];
 
@@ -254,29 +255,172 @@ static void changed(UA_Client *of, UA_UInt32 subscription, void *context, UA_UIn
         seen++;
 }
 
-static UA_StatusCode subscribe_step(void) {
+static UA_StatusCode create_subscription(UA_UInt32 *subscription) {
     UA_CreateSubscriptionRequest request = UA_CreateSubscriptionRequest_default();
     request.requestedPublishingInterval = 50;
     UA_CreateSubscriptionResponse created = UA_Client_Subscriptions_create(client, request, NULL, NULL, NULL);
     UA_StatusCode status = created.responseHeader.serviceResult;
-    UA_UInt32 subscription = created.subscriptionId;
+    *subscription = created.subscriptionId;
     UA_CreateSubscriptionResponse_clear(&created);
+    return status;
+}
+
+static UA_StatusCode watch_ticks(UA_UInt32 *subscription) {
+    UA_StatusCode status = create_subscription(subscription);
     if(status != UA_STATUSCODE_GOOD)
         return status;
     UA_MonitoredItemCreateRequest item = UA_MonitoredItemCreateRequest_default(node("Line.Ticks"));
     item.requestedParameters.samplingInterval = 20;
     item.requestedParameters.queueSize = 10;
     UA_MonitoredItemCreateResult result =
-        UA_Client_MonitoredItems_createDataChange(client, subscription, UA_TIMESTAMPSTORETURN_BOTH, item, NULL, changed, NULL);
+        UA_Client_MonitoredItems_createDataChange(client, *subscription, UA_TIMESTAMPSTORETURN_BOTH, item, NULL, changed, NULL);
     status = result.statusCode;
     UA_MonitoredItemCreateResult_clear(&result);
-    seen = 0;
+    return status;
+}
+
+// Waits until `*counted` has come to `enough`.
+static UA_StatusCode wait_for(const UA_UInt32 *counted, UA_UInt32 enough) {
+    UA_StatusCode status = UA_STATUSCODE_GOOD;
     time_t end = time(NULL) + 30;
-    while(status == UA_STATUSCODE_GOOD && seen < wanted && time(NULL) < end)
+    while(status == UA_STATUSCODE_GOOD && *counted < enough && time(NULL) < end)
         status = UA_Client_run_iterate(client, 50);
+    return status == UA_STATUSCODE_GOOD && *counted < enough ? UA_STATUSCODE_BADTIMEOUT : status;
+}
+
+static UA_StatusCode subscribe_step(void) {
+    UA_UInt32 subscription = 0;
+    seen = 0;
+    UA_StatusCode status = watch_ticks(&subscription);
+    if(status == UA_STATUSCODE_GOOD)
+        status = wait_for(&seen, wanted);
     snprintf(detail, sizeof detail, "%u changes", seen);
     UA_Client_Subscriptions_deleteSingle(client, subscription);
-    return status == UA_STATUSCODE_GOOD && seen < wanted ? UA_STATUSCODE_BADTIMEOUT : status;
+    return status;
+}
+
+static char told[256];
+static UA_UInt32 heard;
+
+static bool is_text(const UA_Variant *field, const char *text) {
+    UA_String expected = UA_STRING((char *)(uintptr_t)text);
+    return UA_Variant_hasScalarType(field, &UA_TYPES[UA_TYPES_STRING]) && UA_String_equal((UA_String *)field->data, &expected);
+}
+
+// Takes the event of the own write; others may write as well, but other values.
+static void event_came(UA_Client *of, UA_UInt32 subscription, void *context, UA_UInt32 item, void *item_context,
+                       const UA_KeyValueMap map) {
+    (void)of, (void)subscription, (void)context, (void)item, (void)item_context;
+    const UA_Variant *f[EVENT_FIELDS];
+    if(map.mapSize != EVENT_FIELDS)
+        return;
+    for(size_t i = 0; i < EVENT_FIELDS; i++)
+        f[i] = &map.map[i].value;
+    if(!UA_Variant_hasScalarType(f[5], &UA_TYPES[UA_TYPES_DOUBLE]) || *(UA_Double *)f[5]->data != 43.25)
+        return;
+    UA_NodeId update = UA_NS0ID(AUDITWRITEUPDATEEVENTTYPE);
+    char *rest, *user = given("--user") ? split(given("--user"), ':', &rest) : NULL;
+    bool right = UA_Variant_hasScalarType(f[0], &UA_TYPES[UA_TYPES_NODEID]) && UA_NodeId_equal((UA_NodeId *)f[0]->data, &update) &&
+                 is_text(f[1], "Attribute/Write") && UA_Variant_hasScalarType(f[2], &UA_TYPES[UA_TYPES_LOCALIZEDTEXT]) &&
+                 UA_Variant_hasScalarType(f[3], &UA_TYPES[UA_TYPES_BOOLEAN]) && *(UA_Boolean *)f[3]->data &&
+                 (!user || is_text(f[4], user));
+    free(user);
+    if(right) {
+        UA_String message = ((UA_LocalizedText *)f[2]->data)->text;
+        snprintf(told, sizeof told, "%.*s", (int)message.length, (char *)message.data);
+    }
+    heard++;
+}
+
+static UA_StatusCode listen_for_writes(UA_UInt32 subscription) {
+    static const char *const names[EVENT_FIELDS] = {"EventType", "SourceName", "Message", "Status", "ClientUserId", "NewValue"};
+    UA_SimpleAttributeOperand fields[EVENT_FIELDS];
+    UA_QualifiedName paths[EVENT_FIELDS];
+    UA_NodeId update = UA_NS0ID(AUDITWRITEUPDATEEVENTTYPE);
+    for(size_t i = 0; i < EVENT_FIELDS; i++) {
+        UA_SimpleAttributeOperand_init(&fields[i]);
+        paths[i] = UA_QUALIFIEDNAME(0, (char *)(uintptr_t)names[i]);
+        fields[i].typeDefinitionId = update;
+        fields[i].browsePath = &paths[i];
+        fields[i].browsePathSize = 1;
+        fields[i].attributeId = UA_ATTRIBUTEID_VALUE;
+    }
+    UA_LiteralOperand type;
+    UA_LiteralOperand_init(&type);
+    UA_Variant_setScalar(&type.value, &update, &UA_TYPES[UA_TYPES_NODEID]);
+    UA_ExtensionObject operand;
+    UA_ExtensionObject_setValueNoDelete(&operand, &type, &UA_TYPES[UA_TYPES_LITERALOPERAND]);
+    UA_ContentFilterElement of_type = {UA_FILTEROPERATOR_OFTYPE, 1, &operand};
+    UA_EventFilter filter;
+    UA_EventFilter_init(&filter);
+    filter.selectClauses = fields;
+    filter.selectClausesSize = EVENT_FIELDS;
+    filter.whereClause.elements = &of_type;
+    filter.whereClause.elementsSize = 1;
+    UA_MonitoredItemCreateRequest item;
+    UA_MonitoredItemCreateRequest_init(&item);
+    item.itemToMonitor.nodeId = UA_NS0ID(SERVER);
+    item.itemToMonitor.attributeId = UA_ATTRIBUTEID_EVENTNOTIFIER;
+    item.monitoringMode = UA_MONITORINGMODE_REPORTING;
+    item.requestedParameters.queueSize = 100;
+    UA_ExtensionObject_setValueNoDelete(&item.requestedParameters.filter, &filter, &UA_TYPES[UA_TYPES_EVENTFILTER]);
+    UA_MonitoredItemCreateResult result =
+        UA_Client_MonitoredItems_createEvent(client, subscription, UA_TIMESTAMPSTORETURN_BOTH, item, NULL, event_came, NULL);
+    UA_StatusCode status = result.statusCode;
+    UA_MonitoredItemCreateResult_clear(&result);
+    return status;
+}
+
+static UA_StatusCode events_step(void) {
+    UA_UInt32 subscription = 0;
+    heard = 0;
+    UA_StatusCode status = create_subscription(&subscription);
+    if(status == UA_STATUSCODE_GOOD)
+        status = listen_for_writes(subscription);
+    UA_Double setpoint = 43.25;
+    UA_Variant value;
+    UA_Variant_setScalar(&value, &setpoint, &UA_TYPES[UA_TYPES_DOUBLE]);
+    if(status == UA_STATUSCODE_GOOD)
+        status = UA_Client_writeValueAttribute(client, node("Line.Setpoint"), &value);
+    if(status == UA_STATUSCODE_GOOD)
+        status = wait_for(&heard, 1);
+    if(status == UA_STATUSCODE_GOOD && !told[0])
+        status = wrong("the event does not tell of the write");
+    else if(status == UA_STATUSCODE_GOOD)
+        snprintf(detail, sizeof detail, "%s", told);
+    UA_Client_Subscriptions_deleteSingle(client, subscription);
+    return status;
+}
+
+// A subscription that `recover` goes on with, after somebody has cut the connection.
+static UA_StatusCode watch_step(void) {
+    UA_UInt32 subscription = 0;
+    seen = 0;
+    UA_StatusCode status = watch_ticks(&subscription);
+    if(status == UA_STATUSCODE_GOOD)
+        status = wait_for(&seen, 10);
+    snprintf(detail, sizeof detail, "%u changes", seen);
+    return status;
+}
+
+static UA_StatusCode recover_step(void) {
+    UA_SecureChannelState channel = UA_SECURECHANNELSTATE_OPEN;
+    UA_StatusCode status = UA_STATUSCODE_GOOD;
+    time_t end = time(NULL) + 30;
+    while(channel == UA_SECURECHANNELSTATE_OPEN && time(NULL) < end) {
+        status = UA_Client_run_iterate(client, 10);
+        UA_Client_getState(client, &channel, NULL, NULL);
+    }
+    if(channel == UA_SECURECHANNELSTATE_OPEN)
+        return wrong("the connection is not lost in 30 s");
+    seen = 0;
+    status = wait_for(&seen, wanted);
+    UA_UInt32 changes = seen;
+    if(status == UA_STATUSCODE_GOOD)
+        status = write_step();
+    if(status == UA_STATUSCODE_GOOD)
+        snprintf(detail, sizeof detail, "%u changes", changes >= wanted ? wanted : changes);
+    return status;
 }
 
 static UA_StatusCode reconnect_step(void) {
@@ -290,8 +434,12 @@ static UA_StatusCode reconnect_step(void) {
 static const struct {
     const char *name;
     UA_StatusCode (*run)(void);
-} steps[] = {{"connect", connect_step}, {"browse", browse_step},       {"read", read_step},          {"write", write_step},
-             {"call", call_step},       {"subscribe", subscribe_step}, {"reconnect", reconnect_step}};
+} steps[] = {{"connect", connect_step}, {"browse", browse_step},       {"read", read_step},     {"write", write_step},
+             {"call", call_step},       {"subscribe", subscribe_step}, {"events", events_step}, {"reconnect", reconnect_step},
+             {"watch", watch_step},     {"recover", recover_step}};
+
+// What is done when --steps is not given.
+static const char usual[] = "connect,browse,read,write,call,subscribe,reconnect";
 
 // Whether a list with commas holds the name.
 static bool selected(const char *list, const char *name) {
@@ -307,17 +455,17 @@ int main(int argc, char **argv) {
     arguments = argv;
     if(given("--changes"))
         wanted = (UA_UInt32)atoi(given("--changes"));
-    const char *only = given("--steps");
+    const char *only = given("--steps") ? given("--steps") : usual;
     bool well = true;
     for(size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
-        if(only && !selected(only, steps[i].name))
+        if(!selected(only, steps[i].name))
             continue;
         detail[0] = 0;
         UA_StatusCode status = steps[i].run();
         if(status != UA_STATUSCODE_GOOD && !detail[0])
             snprintf(detail, sizeof detail, "%s", UA_StatusCode_name(status));
         well &= report(steps[i].name, status == UA_STATUSCODE_GOOD, detail, status);
-        if(status != UA_STATUSCODE_GOOD && strstr(steps[i].name, "connect"))
+        if(status != UA_STATUSCODE_GOOD && (strstr(steps[i].name, "connect") || strcmp(steps[i].name, "recover") == 0))
             break;
     }
     if(client) {

@@ -6,7 +6,7 @@
 //! ```
 //!
 //! It offers None, and in both modes each security policy for which it has a certificate; anonymous, user name, user certificates of the trusted
-//! applications, and tokens that it issues to itself into FILE. It ends when its standard input closes.
+//! applications, and tokens that it issues to itself into FILE. Everybody receives its audit events. It ends when its standard input closes.
 
 use std::error::Error;
 use std::io::Read;
@@ -30,12 +30,15 @@ use ua_proto::channel::ChannelConfig;
 use ua_proto::crypto::SecurityPolicyId;
 use ua_proto::pki::{OwnIdentity, TrustList};
 use ua_proto::server::{
-    Answer, Identities, Input, Invocation, IssuedTokens, IssuerEndpoint, Server, ServerConfig, ServerLimits, TokenForm,
+    Answer, AuditConfig, Identities, Input, Invocation, IssuedTokens, IssuerEndpoint, Server, ServerConfig,
+    ServerLimits, TokenForm,
 };
 use ua_proto::space::{AccessLevel, NewMethod, NewVariable, NodeRef, ServerFacts, Space, SpaceConfig, ns0};
 
 const URI: &str = "urn:trapkey:interop:server";
 const NAMESPACE: &str = "urn:trapkey:interop";
+/// Whoever may receive its events receives the audit events; it has no nodes.
+const AUDIT: &str = "audit";
 
 fn option(name: &str) -> Option<String> {
     let mut words = std::env::args().skip_while(|word| word != name);
@@ -137,7 +140,7 @@ fn write_token(file: &Path, signer: &Signer, map: &ScopeMap, audience: &str) -> 
         confirmation: None,
         roles: Vec::new(),
         groups: Vec::new(),
-        rights: Some(RightsClaim::new(token::map_digest(map), [(Rights::ALL, vec![1_u32])])),
+        rights: Some(RightsClaim::new(token::map_digest(map), [(Rights::ALL, vec![1_u32, 2])])),
         epoch: Epoch(1),
         padding: 0,
     };
@@ -146,7 +149,7 @@ fn write_token(file: &Path, signer: &Signer, map: &ScopeMap, audience: &str) -> 
 
 fn space(uri: &str) -> Result<(Space, ScopeMap, NodeRef), Box<dyn Error>> {
     let mut space = Space::new(SpaceConfig { application_uri: uri.into(), namespaces: vec![NAMESPACE.into()] })?;
-    let map = ScopeMap::new(["line"])?;
+    let map = ScopeMap::new(["line", AUDIT])?;
     let scope = ScopeIndex(1);
     let id = |name: &str| Some(NodeId::new(2, name.to_owned()));
     let line = space.add_object(ns0::OBJECTS, id("Line"), "Line", ns0::BASE_OBJECT_TYPE, scope)?;
@@ -219,7 +222,7 @@ fn config(port: u16, uri: &str, own: OwnIdentity, trust: ua_proto::pki::SharedTr
             ..Identities::default()
         },
         limits: ServerLimits::default(),
-        audit: ua_proto::server::AuditConfig::default(),
+        audit: AuditConfig { events: Some(AUDIT.into()), ..AuditConfig::default() },
         write_ranges: Vec::new(),
     }
 }

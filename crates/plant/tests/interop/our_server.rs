@@ -2,9 +2,8 @@
 
 use std::path::PathBuf;
 
-use crate::peers::{Serving, Stack, Step, certificate, run_client};
+use crate::peers::{STEPS, Serving, Stack, Step, certificate, run_client};
 
-const STEPS: [&str; 7] = ["connect", "browse", "read", "write", "call", "subscribe", "reconnect"];
 const TRUSTED: [&str; 5] = ["asyncua", "node-opcua", "milo", "open62541", "user"];
 
 /// One way to connect.
@@ -38,7 +37,8 @@ fn example() -> PathBuf {
     target.join("examples/interop_server")
 }
 
-fn serve(more: &[&str]) -> Serving {
+/// Our server with an RSA certificate, trusting the clients.
+pub(crate) fn serve(more: &[&str]) -> Serving {
     Serving::start(&example(), "trapkey", &TRUSTED, more)
 }
 

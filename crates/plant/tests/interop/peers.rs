@@ -22,7 +22,6 @@ pub(crate) struct Step {
     pub(crate) step: String,
     pub(crate) ok: bool,
     #[serde(default)]
-    #[expect(dead_code, reason = "for whoever reads why a step failed")]
     pub(crate) detail: String,
     #[serde(default)]
     pub(crate) status: Option<String>,
@@ -112,6 +111,9 @@ impl Drop for Serving {
     }
 }
 
+/// What every client does with our server. Others do not audit, so `events` is not among what clients do unasked.
+pub(crate) const STEPS: [&str; 8] = ["connect", "browse", "read", "write", "call", "subscribe", "events", "reconnect"];
+
 /// Runs a client program to its end and gives back its report.
 pub(crate) fn run_client(program: &Path, stack: Stack, url: &str, server: &str, arguments: &[&str]) -> Vec<Step> {
     run_client_as(program, stack.name(), url, server, arguments)
@@ -119,15 +121,35 @@ pub(crate) fn run_client(program: &Path, stack: Stack, url: &str, server: &str, 
 
 /// Runs a client program with the certificate `name`, which trusts the certificate `server`.
 pub(crate) fn run_client_as(program: &Path, name: &str, url: &str, server: &str, arguments: &[&str]) -> Vec<Step> {
-    let output = Command::new(program)
+    let steps = STEPS.join(",");
+    let arguments = [arguments, &["--steps", &steps]].concat();
+    run_steps(program, name, url, server, &arguments, &mut |_| ())
+}
+
+/// Runs a client program through the steps of its arguments; `each` hears of each step as soon as it is taken.
+pub(crate) fn run_steps(
+    program: &Path,
+    name: &str,
+    url: &str,
+    server: &str,
+    arguments: &[&str],
+    each: &mut dyn FnMut(&Step),
+) -> Vec<Step> {
+    let mut child = Command::new(program)
         .args(["--url", url, "--trust", &certificate(&format!("{server}.der"))])
         .args(["--cert", &certificate(&format!("{name}.der")), "--key", &certificate(&format!("{name}.key.pem"))])
         .args(arguments)
         .stdin(Stdio::null())
-        .output()
+        .stdout(Stdio::piped())
+        .spawn()
         .expect("the client program starts");
-    let text = String::from_utf8_lossy(&output.stdout);
-    let steps: Vec<Step> = text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
-    assert!(!steps.is_empty(), "{name} reports nothing: {text}{}", String::from_utf8_lossy(&output.stderr));
+    let lines = BufReader::new(child.stdout.take().expect("standard output is piped")).lines();
+    let mut steps: Vec<Step> = Vec::new();
+    for step in lines.map_while(Result::ok).filter_map(|line| serde_json::from_str(&line).ok()) {
+        each(&step);
+        steps.push(step);
+    }
+    let status = child.wait().expect("a child can be waited for");
+    assert!(!steps.is_empty(), "{name} reports nothing and ends with {status}");
     steps
 }
