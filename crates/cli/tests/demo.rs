@@ -36,7 +36,7 @@ fn every_step_and_every_refusal_is_as_expected() {
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(report["failed"], 0);
     assert_eq!(report["audit"]["sound"], true);
-    assert!(report["checks"].as_array().unwrap().len() >= 79, "checks went missing");
+    assert!(report["checks"].as_array().unwrap().len() >= 89, "checks went missing");
 }
 
 /// One protection that is taken away.
@@ -125,6 +125,8 @@ fn noticed(sabotage: &Sabotage) -> Result<(), String> {
         let known = sabotage.fails.iter().find(|words| what.contains(**words));
         match known {
             Some(words) if found.starts_with(sabotage.found) => seen.insert(words),
+            // Where another rule forbids it still, he is refused for want of that right and not by the end of his token.
+            Some(_) if sabotage.gone == "step" && what.contains("victor") && found.ends_with("right_missing") => false,
             _ => return Err(format!("`{what}` failed with `{found}`")),
         };
     }

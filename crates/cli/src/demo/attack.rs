@@ -11,35 +11,46 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use client::{Client, ClientError, Login};
 use opcua_types::{MessageSecurityMode, StatusCode};
 use plant::Step;
-use plant::equipment::Station;
+use plant::equipment::{Station, node_id};
 use testkit::attackers::{Nonces, RawPeer};
-use tokio::io::AsyncWriteExt;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
 use ua_proto::channel::ClientChannelConfig;
 use ua_proto::crypto::SecurityPolicyId;
 use zeroize::Zeroizing;
 
 use super::Trouble;
 use super::actors::{Actor, attempt, name, options};
-use super::line::{Line, OBSERVER_LIFE};
+use super::line::{Line, MAX_HALF_OPEN, OBSERVER_LIFE};
 use super::report::Report;
 use super::story::{Act, CAST};
+use super::witness::{Wanted, Witness};
 use super::workplace::{STRANGER, Workplace, station_uri};
 
 const HMI: &str = "urn:trapkey:demo:hmi";
 const DASHBOARD: &str = "urn:trapkey:demo:dashboard";
 /// Connections of the storm, more than a server lets stand half-open.
 const STORM: usize = 300;
+/// What one that was turned away needs to say so; those that stand say nothing.
+const PATIENCE: Duration = Duration::from_millis(20);
+/// What olga sets at the mixer.
+const SPEED: &str = "Mixer.Setpoints.Speed";
 
 struct Attack<'a> {
     line: &'a Line,
     workplace: &'a Workplace,
     report: &'a mut Report,
+    witness: &'a mut Witness,
 }
 
 /// Plays every attack.
-pub(crate) async fn run(line: &Line, workplace: &Workplace, report: &mut Report) -> Result<(), Trouble> {
+pub(crate) async fn run(
+    line: &Line,
+    workplace: &Workplace,
+    (report, witness): (&mut Report, &mut Witness),
+) -> Result<(), Trouble> {
     report.head("attacks: what the attacker sees, and what the ledger knows");
-    let mut attack = Attack { line, workplace, report };
+    let mut attack = Attack { line, workplace, report, witness };
     // This one has to grow old first.
     let aged = attack.token("quinn", DASHBOARD, Station::Reactor).await?;
     let born = tokio::time::Instant::now();
@@ -180,8 +191,9 @@ impl Attack<'_> {
     ) -> Result<(), Trouble> {
         let mut options = options(self.line, self.workplace, from, at)?;
         options.login = Login::ThisToken(Zeroizing::new(token.to_vec()));
+        let wanted = refused_activation(from);
         let seen = self.connect(options).await;
-        self.judge(what, "Bad_IdentityTokenRejected", &seen, &["session_activated"], reason).await
+        self.judge(what, "Bad_IdentityTokenRejected", &seen, (wanted, reason)).await
     }
 
     /// What a client sees that tries to connect.
@@ -197,14 +209,14 @@ impl Attack<'_> {
     }
 
     /// Notes what was seen and whether the ledger has the reason.
-    async fn judge(&mut self, what: &str, code: &str, seen: &str, kinds: &[&str], reason: &str) -> Result<(), Trouble> {
-        // Records that nobody waits for are written within the ledger's group commit.
-        tokio::time::sleep(Duration::from_millis(60)).await;
-        let entries =
-            store::tail(&self.workplace.ledger(), 200).map_err(|error| Trouble::setup("the ledger", error))?;
-        let known =
-            entries.iter().rev().find(|entry| kinds.contains(&entry.kind.as_str()) && entry.outcome == "denied");
-        let found = known.and_then(|entry| entry.reason.clone()).unwrap_or_else(|| "nothing".into());
+    async fn judge(
+        &mut self,
+        what: &str,
+        code: &str,
+        seen: &str,
+        (wanted, reason): (Wanted<'_>, &str),
+    ) -> Result<(), Trouble> {
+        let found = self.witness.reason(&wanted).await?;
         let (expected, found) = (format!("{code}, audited as {reason}"), format!("{seen}, audited as {found}"));
         self.report.check("attack", what, &expected, &found);
         Ok(())
@@ -224,6 +236,7 @@ impl Attack<'_> {
             ..ClientChannelConfig::unprotected(format!("opc.tcp://{address}"))
         };
         let token = Zeroizing::new(token.to_vec());
+        let wanted = refused_activation(HMI);
         let replayed = tokio::task::spawn_blocking(move || replayed(address, Arc::new(config), part, &token)).await;
         let seen = replayed.map_err(|error| Trouble::setup("the replay", error))?;
         let seen = seen.map_err(|error| Trouble::setup("the replay", error))?;
@@ -232,44 +245,37 @@ impl Attack<'_> {
             Part::Signature => "Bad_ApplicationSignatureInvalid",
         };
         let seen = if seen.is_good() { "let in".to_owned() } else { name(seen) };
-        self.judge(what, code, &seen, &["session_activated"], reason).await
+        self.judge(what, code, &seen, (wanted, reason)).await
     }
 
     async fn stranger(&mut self) -> Result<(), Trouble> {
         let mut options = options(self.line, self.workplace, STRANGER, Station::Mixer)?;
         options.login = Login::ThisToken(Zeroizing::new(b"a.b.c".to_vec()));
+        let wanted = Wanted::from_now(&["channel_opened"], "denied", "");
         let seen = self.connect(options).await;
         let refused = if seen.contains("BadSecurityChecksFailed") { "Bad_SecurityChecksFailed" } else { &seen };
-        let kinds = ["channel_opened", "certificate"];
-        self.judge("an untrusted certificate", "Bad_SecurityChecksFailed", refused, &kinds, "certificate_untrusted")
-            .await
+        let wanted = (wanted, "certificate_untrusted");
+        self.judge("an untrusted certificate", "Bad_SecurityChecksFailed", refused, wanted).await
     }
 
     /// The right person in the wrong step, then in the right step with a value beyond the range.
     async fn step_and_range(&mut self) -> Result<(), Trouble> {
         let olga = Actor::enter(self.line, self.workplace, &CAST[0]).await?;
         let client = olga.client(Station::Mixer)?;
-        let seen = attempt(client, "Mixer.Setpoints.Speed", Act::Write(240.0)).await?;
-        self.judge(
-            "olga's set point while the line is idle",
-            "Bad_UserAccessDenied",
-            &seen,
-            &["write"],
-            "right_missing",
-        )
-        .await?;
+        let wanted = refused_speed();
+        let seen = attempt(client, SPEED, Act::Write(240.0)).await?;
+        let what = "olga's set point while the line is idle";
+        self.judge(what, "Bad_UserAccessDenied", &seen, (wanted, "right_missing")).await?;
         self.line.fire("start", Step::Charge).await?;
-        let seen = attempt(client, "Mixer.Setpoints.Speed", Act::Write(240.0)).await?;
-        self.report.check("attack", "the same in the step charge", "allowed", &seen);
-        let seen = attempt(client, "Mixer.Setpoints.Speed", Act::Write(5_000.0)).await?;
-        self.judge(
-            "a set point of 5000, the range ends at 1500",
-            "Bad_OutOfRange",
-            &seen,
-            &["write"],
-            "value_out_of_range",
-        )
-        .await?;
+        let wanted = Wanted { outcome: "allowed", ..refused_speed() };
+        let seen = attempt(client, SPEED, Act::Write(240.0)).await?;
+        let known = if self.witness.find(&wanted).await?.is_some() { "audited" } else { "not audited" };
+        let found = format!("{seen}, {known}");
+        self.report.check("attack", "the same in the step charge", "allowed, audited", &found);
+        let wanted = refused_speed();
+        let seen = attempt(client, SPEED, Act::Write(5_000.0)).await?;
+        let what = "a set point of 5000, the range ends at 1500";
+        self.judge(what, "Bad_OutOfRange", &seen, (wanted, "value_out_of_range")).await?;
         olga.leave().await;
         Ok(())
     }
@@ -278,8 +284,9 @@ impl Attack<'_> {
     async fn storm(&mut self) -> Result<(), Trouble> {
         let address = self.line.station(Station::Reactor)?.handle.address();
         let mut storm = Vec::new();
+        let wanted = Wanted::from_now(&["channel_opened"], "denied", "");
         for _ in 0..STORM {
-            if let Ok(mut stream) = tokio::net::TcpStream::connect(address).await {
+            if let Ok(mut stream) = TcpStream::connect(address).await {
                 let _closed_already = stream.write_all(b"HELF").await;
                 storm.push(stream);
             }
@@ -295,6 +302,35 @@ impl Attack<'_> {
         };
         let what = format!("a client that connects amid {STORM} connections that never speak");
         self.report.check("attack", &what, "allowed", &seen);
+        let mut told = 0;
+        for stream in &mut storm {
+            told += u64::from(turned_away(stream).await);
+        }
+        let known = self.witness.count(&wanted, "too_busy", told).await?;
+        let enough = told >= (STORM - MAX_HALF_OPEN) as u64;
+        let seen = if enough { "Bad_TcpServerTooBusy".into() } else { format!("{told} turned away") };
+        let counted = if known >= told { "too_busy".into() } else { format!("too_busy only {known} of {told} times") };
+        let (expected, found) = ("Bad_TcpServerTooBusy, audited as too_busy", format!("{seen}, audited as {counted}"));
+        self.report.check("attack", "those of them that are too many", expected, &found);
         Ok(())
     }
+}
+
+/// A refused activation over a channel of this application.
+fn refused_activation(application: &str) -> Wanted<'_> {
+    Wanted { application: Some(application), ..Wanted::from_now(&["session_activated"], "denied", "") }
+}
+
+/// Olga's refused write of the mixer's speed.
+fn refused_speed() -> Wanted<'static> {
+    let objects = vec![node_id(SPEED).to_string()];
+    Wanted { application: Some(HMI), objects, ..Wanted::from_now(&["write"], "denied", "olga") }
+}
+
+/// Whether the server has ended this connection with the word that it has too many.
+async fn turned_away(stream: &mut TcpStream) -> bool {
+    let mut head = [0_u8; 12];
+    let told = tokio::time::timeout(PATIENCE, stream.read_exact(&mut head)).await;
+    let busy = StatusCode::BadTcpServerTooBusy.bits().to_le_bytes();
+    matches!(told, Ok(Ok(_))) && head.starts_with(b"ERRF") && head.ends_with(&busy)
 }

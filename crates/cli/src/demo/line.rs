@@ -36,6 +36,9 @@ const WORKFLOW: &str = include_str!("../../../../examples/batch-plant/workflow.t
 /// Life of a quality observer's token in the demo: short enough that a refresh happens while somebody watches.
 pub(crate) const OBSERVER_LIFE: Duration = Duration::from_secs(4);
 
+/// Connections that a server lets stand without a login.
+pub(crate) const MAX_HALF_OPEN: usize = 64;
+
 /// The running product.
 pub(crate) struct Line {
     /// The authority.
@@ -330,7 +333,7 @@ impl Place<'_> {
                 ..Identities::default()
             },
             limits: ServerLimits {
-                max_half_open: 64,
+                max_half_open: MAX_HALF_OPEN,
                 danger_turn_newcomers_away: self.without == Some(Without::Admission),
                 ..ServerLimits::default()
             },

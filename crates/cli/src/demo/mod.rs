@@ -10,6 +10,7 @@ mod line;
 mod play;
 mod report;
 mod story;
+mod witness;
 mod workplace;
 
 use std::fmt;
@@ -144,14 +145,15 @@ async fn on_stage(
     for station in &line.stations {
         report.say(&format!("{:<9} at opc.tcp://{}", station.station.name(), station.handle.address()));
     }
+    let mut witness = witness::Witness::begin(workplace)?;
     let actors = actors::Actor::all(&line, workplace).await?;
     let mut view = play::View::begin(&actors).await?;
     let pace = Duration::from_millis(if args.once { 200 } else { 1_500 });
-    play::run(&line, &actors, report, pace).await?;
-    view.refreshed(&actors, report).await?;
-    view.revoked(&line, report).await?;
+    play::run(&line, &actors, (report, &mut witness), pace).await?;
+    view.refreshed(&actors, (report, &mut witness)).await?;
+    view.revoked(&line, (report, &mut witness)).await?;
     if args.attack || args.once {
-        attack::run(&line, workplace, report).await?;
+        attack::run(&line, workplace, (report, &mut witness)).await?;
     }
     if args.keep {
         report.say("\neverything keeps running; Ctrl-C ends it");

@@ -17,6 +17,12 @@ pub(crate) struct Cast {
 }
 
 impl Cast {
+    /// Who it is in the ledger.
+    #[must_use]
+    pub(crate) fn principal(&self) -> &'static str {
+        self.person.unwrap_or(self.application)
+    }
+
     /// The name on the screen and of the password.
     #[must_use]
     pub(crate) fn name(&self) -> &'static str {
@@ -69,6 +75,18 @@ pub(crate) enum Act {
     Call,
 }
 
+impl Act {
+    /// What it is in the ledger.
+    #[must_use]
+    pub(crate) fn kind(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::Write(_) => "write",
+            Self::Call => "call",
+        }
+    }
+}
+
 /// One thing somebody tries in every step.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Probe {
@@ -84,6 +102,8 @@ pub(crate) struct Probe {
     pub(crate) steps: &'static [Step],
 }
 
+/// The vendor's technician, position in [`CAST`].
+const VENDOR: usize = 2;
 const ALWAYS: &[Step] = &Step::ALL;
 
 /// The table.
@@ -142,6 +162,22 @@ pub(crate) const PROBES: [Probe; 9] = [
 ];
 
 impl Probe {
+    /// What it is done to: the node, for a call the object.
+    #[must_use]
+    pub(crate) fn target(&self) -> &'static str {
+        match self.act {
+            Act::Call => self.path.rsplit_once('.').map_or(self.path, |(object, _)| object),
+            Act::Read | Act::Write(_) => self.path,
+        }
+    }
+
+    /// Why it is refused when it is. The vendor's technician has no right at all outside of his step: his token is
+    /// revoked then, and requests are turned away as a whole.
+    #[must_use]
+    pub(crate) fn denial(&self) -> &'static str {
+        if self.who == VENDOR { "grant_revoked" } else { "right_missing" }
+    }
+
     /// Whether it must succeed in this step.
     #[must_use]
     pub(crate) fn allowed(&self, step: Step) -> bool {

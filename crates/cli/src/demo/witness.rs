@@ -1,0 +1,118 @@
+//! The ledger as a witness: what was done or refused must be there, with who, what and why, and soon.
+
+use std::time::Duration;
+
+use access_model::UnixTime;
+use store::{Entry, Follower};
+use tokio::time::Instant;
+
+use super::Trouble;
+use super::workplace::Workplace;
+
+/// How long a record may take. Most are there before the answer; equal ones are summed up for a second.
+const PATIENCE: Duration = Duration::from_secs(4);
+/// Records of equal denials may begin this long before the last that they count.
+const WINDOW: Duration = Duration::from_secs(1);
+const PAUSE: Duration = Duration::from_millis(5);
+
+/// Follows the ledger and gives each record away once.
+pub(crate) struct Witness {
+    follower: Follower,
+    entries: Vec<Entry>,
+}
+
+/// The record that is looked for.
+#[derive(Clone, Debug)]
+pub(crate) struct Wanted<'a> {
+    /// What happened, one of these.
+    pub(crate) kinds: &'a [&'a str],
+    /// `allowed` or `denied`.
+    pub(crate) outcome: &'a str,
+    /// Who; empty where nobody has proven who they are.
+    pub(crate) actor: &'a str,
+    /// With which application; `None`: no matter.
+    pub(crate) application: Option<&'a str>,
+    /// To what, one of these; no matter when there are none.
+    pub(crate) objects: Vec<String>,
+    /// Not before.
+    pub(crate) since: UnixTime,
+}
+
+impl<'a> Wanted<'a> {
+    /// A record from now on.
+    pub(crate) fn from_now(kinds: &'a [&'a str], outcome: &'a str, actor: &'a str) -> Self {
+        let since = gates::clock::now().unix;
+        Self { kinds, outcome, actor, application: None, objects: Vec::new(), since }
+    }
+
+    fn fits(&self, entry: &Entry) -> bool {
+        let begun = if entry.count > 1 { entry.at + WINDOW } else { entry.at };
+        self.kinds.contains(&entry.kind.as_str())
+            && entry.outcome == self.outcome
+            && entry.actor == self.actor
+            && self.application.is_none_or(|uri| entry.application.as_deref() == Some(uri))
+            && (self.objects.is_empty() || self.objects.contains(&entry.object))
+            && begun >= self.since
+    }
+}
+
+impl Witness {
+    /// Begins behind what is in the ledger now.
+    pub(crate) fn begin(workplace: &Workplace) -> Result<Self, Trouble> {
+        let follower = Follower::from_end(&workplace.ledger()).map_err(|error| Trouble::setup("the ledger", error))?;
+        Ok(Self { follower, entries: Vec::new() })
+    }
+
+    fn look(&mut self) -> Result<(), Trouble> {
+        let new = self.follower.poll().map_err(|error| Trouble::setup("the ledger", error))?;
+        self.entries.extend(new.into_iter().filter(|entry| {
+            !matches!(entry.kind.as_str(), "read" | "browse" | "notify") || entry.outcome != "allowed"
+        }));
+        Ok(())
+    }
+
+    /// The first record that fits, which then is used up; `None` if it does not come.
+    pub(crate) async fn find(&mut self, wanted: &Wanted<'_>) -> Result<Option<Entry>, Trouble> {
+        let end = Instant::now() + PATIENCE;
+        loop {
+            self.look()?;
+            if let Some(at) = self.entries.iter().position(|entry| wanted.fits(entry)) {
+                return Ok(self.take(at));
+            }
+            if Instant::now() >= end {
+                return Ok(None);
+            }
+            tokio::time::sleep(PAUSE).await;
+        }
+    }
+
+    /// A record of many is used up when it was given away as often.
+    fn take(&mut self, at: usize) -> Option<Entry> {
+        let entry = self.entries.get_mut(at)?;
+        if entry.count <= 1 {
+            return Some(self.entries.remove(at));
+        }
+        entry.count -= 1;
+        Some(entry.clone())
+    }
+
+    /// Why it was refused, as the ledger says; `nothing` if it knows of no refusal.
+    pub(crate) async fn reason(&mut self, wanted: &Wanted<'_>) -> Result<String, Trouble> {
+        let found = self.find(wanted).await?;
+        Ok(found.and_then(|entry| entry.reason).unwrap_or_else(|| "nothing".into()))
+    }
+
+    /// How many events with this reason the records stand for that fit; waits until there are as many as `enough`.
+    pub(crate) async fn count(&mut self, wanted: &Wanted<'_>, reason: &str, enough: u64) -> Result<u64, Trouble> {
+        let end = Instant::now() + PATIENCE;
+        loop {
+            self.look()?;
+            let fit = self.entries.iter().filter(|entry| wanted.fits(entry) && entry.reason.as_deref() == Some(reason));
+            let sum = fit.map(|entry| entry.count).sum();
+            if sum >= enough || Instant::now() >= end {
+                return Ok(sum);
+            }
+            tokio::time::sleep(PAUSE).await;
+        }
+    }
+}
