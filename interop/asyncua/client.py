@@ -171,7 +171,7 @@ class Run:
         await self.write()
         if abs(now - last) > 500:
             raise RuntimeError(f"the last change told of {last}, Ticks are at {now}")
-        return f"{self.watched.seen} changes"
+        return f"{self.options.changes} changes"
 
     async def events(self) -> str:
         """Hears of the own write by an audit event. Others may write as well: their events have other values."""

@@ -4,6 +4,7 @@
 
 mod peers;
 
+mod cut;
 mod ecc;
 mod our_client;
 mod our_server;
