@@ -27,6 +27,8 @@ pub mod subscription;
 
 pub mod space;
 
+pub mod guard;
+
 pub mod server;
 
 pub use job::{Job, JobId, JobOutcome};

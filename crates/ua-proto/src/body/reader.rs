@@ -127,7 +127,7 @@ impl<'a> Reader<'a> {
         self.node_id_of(kind)
     }
 
-    fn node_id_of(&mut self, kind: u8) -> Result<NodeId, Malformed> {
+    pub(crate) fn node_id_of(&mut self, kind: u8) -> Result<NodeId, Malformed> {
         Ok(match kind {
             0 => NodeId::new(0, u32::from(self.u8()?)),
             1 => {

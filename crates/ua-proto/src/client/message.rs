@@ -1,7 +1,7 @@
 //! The services a client calls: requests, their responses, and how a response is read.
 
 use opcua_types::{
-    ActivateSessionRequest, ActivateSessionResponse, BrowseNextRequest, BrowseNextResponse, BrowsePathResult,
+    ActivateSessionRequest, ActivateSessionResponse, BinaryEncodable, BrowseNextRequest, BrowseNextResponse, BrowsePathResult,
     BrowseRequest, BrowseResponse, BrowseResult, ByteString, ByteStringBody, CallMethodResult, CallRequest,
     CallResponse, CancelRequest, CancelResponse, CloseSessionRequest, CloseSessionResponse,
     CreateMonitoredItemsRequest, CreateMonitoredItemsResponse, CreateSessionRequest, CreateSessionResponse,
@@ -21,21 +21,54 @@ use super::codec::{Codec, head};
 use crate::body::{Reader, write_message};
 use crate::channel::EncodeError;
 
+/// A request whose body is sent as it is: what a guard forwards.
+#[derive(Clone, Debug)]
+pub struct RawRequest {
+    /// Number of the request's binary encoding in namespace 0.
+    pub request: u32,
+    /// Number of the binary encoding of the response that belongs to it.
+    pub response: u32,
+    /// Everything behind the RequestHeader.
+    pub body: Vec<u8>,
+    /// Filled in when it is sent.
+    header: RequestHeader,
+}
+
+impl RawRequest {
+    /// A request of this type, with this body.
+    #[must_use]
+    pub fn new(request: ObjectId, response: ObjectId, body: Vec<u8>) -> Self {
+        Self { request: request as u32, response: response as u32, body, header: RequestHeader::default() }
+    }
+}
+
 macro_rules! services {
     ($($service:ident: $request:ident => $response:ident, $id:ident, $read:ident;)*) => {
         /// A request of one of the services a client may call. The header is filled in when it is sent.
         #[derive(Clone, Debug)]
         #[expect(missing_docs, reason = "each variant is the service of its name")]
-        pub enum Request { $($service($request),)* }
+        pub enum Request {
+            $($service($request),)*
+            /// A request that somebody else has encoded.
+            Raw(RawRequest),
+        }
 
         /// The response to a [`Request`]; its header is left empty but for ephemeral keys, the service result is in the `Result` around it.
         #[derive(Clone, Debug)]
         #[expect(missing_docs, reason = "each variant is the service of its name")]
-        pub enum Response { $($service($response),)* }
+        pub enum Response {
+            $($service($response),)*
+            /// The response to [`Request::Raw`]: the bytes behind its header, as they came.
+            Raw(Vec<u8>),
+        }
 
         /// Which service.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        pub(super) enum Service { $($service,)* }
+        pub(super) enum Service {
+            $($service,)*
+            /// The number of the response that is expected.
+            Raw(u32),
+        }
 
         $(impl From<$request> for Request {
             fn from(request: $request) -> Self {
@@ -55,25 +88,46 @@ macro_rules! services {
 
         impl Request {
             pub(super) fn service(&self) -> Service {
-                match self { $(Self::$service(_) => Service::$service,)* }
+                match self {
+                    $(Self::$service(_) => Service::$service,)*
+                    Self::Raw(request) => Service::Raw(request.response),
+                }
             }
 
             pub(super) fn set_header(&mut self, header: RequestHeader) {
-                match self { $(Self::$service(request) => request.request_header = header,)* }
+                match self {
+                    $(Self::$service(request) => request.request_header = header,)*
+                    Self::Raw(request) => request.header = header,
+                }
             }
 
             pub(super) fn encode(&self, codec: &Codec, out: &mut Vec<u8>) -> Result<(), EncodeError> {
-                match self { $(Self::$service(request) => write_message(out, request, &codec.context(usize::MAX)),)* }.map_err(EncodeError)
+                match self {
+                    $(Self::$service(request) => write_message(out, request, &codec.context(usize::MAX)).map_err(EncodeError),)*
+                    Self::Raw(request) => {
+                        let ctx = codec.context(usize::MAX);
+                        opcua_types::NodeId::new(0, request.request).encode(out, &ctx)?;
+                        request.header.encode(out, &ctx)?;
+                        out.extend_from_slice(&request.body);
+                        Ok(())
+                    }
+                }
             }
         }
 
         impl Service {
             fn response_id(self) -> u32 {
-                (match self { $(Self::$service => ObjectId::$id,)* }) as u32
+                match self {
+                    $(Self::$service => ObjectId::$id as u32,)*
+                    Self::Raw(response) => response,
+                }
             }
 
             fn read_fields(self, codec: &Codec, reader: &mut Reader<'_>) -> Result<Response, StatusCode> {
-                match self { $(Self::$service => $read(codec, reader).map(Response::$service),)* }
+                match self {
+                    $(Self::$service => $read(codec, reader).map(Response::$service),)*
+                    Self::Raw(_) => Ok(Response::Raw(reader.rest().to_vec())),
+                }
             }
         }
     };

@@ -20,7 +20,7 @@ pub use discovery::{Discovery, Question};
 pub use endpoints::{EndpointChoice, EndpointWish, NoEndpoint, choose_endpoint, compare_endpoints};
 pub use issuer::{AuthorityProfile, InvalidIssuer, TokenIssuer};
 pub use link::CallId;
-pub use message::{Request, Response};
+pub use message::{RawRequest, Request, Response};
 pub use session::{Activated, ClientEvent, ClientSession, RequestError};
 
 #[cfg(test)]

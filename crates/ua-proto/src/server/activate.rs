@@ -22,7 +22,7 @@ use super::proof::{Keys, Proven, Work};
 use super::services::attributes::role_node;
 use super::session::{Binding, Login, NONCE, Proof};
 use super::timers::{SessionKey, Timer};
-use super::{AskId, ConnId, LoginId, Output, Secret, Server};
+use super::{AskId, ConnId, LoginId, Output, Secret, Server, front};
 use crate::Job;
 
 /// An activation under way.
@@ -307,6 +307,7 @@ impl Server {
         let key = parked.session;
         let before = self.sessions.get(key).and_then(|session| session.core.login.as_ref());
         if before.is_some_and(|before| before.user != login.user) {
+            self.hand(front::Handed::OtherUser { key });
             self.give_up_parked(key, now);
         }
         self.summarize(key, now);
@@ -347,6 +348,7 @@ impl Server {
         let Some(session) = self.sessions.get_mut(key) else { return };
         let old = session.core.conn;
         session.subscriptions.turn_away_all(StatusCode::BadSecureChannelClosed);
+        self.hand(front::Handed::Left { key });
         self.pump_subscriptions(key, now);
         self.leave_connection(old, true, now);
         self.after(old, now);

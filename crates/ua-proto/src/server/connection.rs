@@ -231,6 +231,7 @@ impl Server {
             if let Some(session) = self.sessions.get_mut(key) {
                 session.subscriptions.turn_away_all(StatusCode::BadSecureChannelClosed);
             }
+            self.hand(super::front::Handed::Left { key });
             self.pump_subscriptions(key, now);
         }
         true

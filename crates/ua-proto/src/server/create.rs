@@ -18,7 +18,7 @@ use super::occasion::{Creation, Ending, Told};
 use super::parked::{Parked, What};
 use super::session::{Binding, NONCE, NewSession};
 use super::timers::{SessionKey, Timer};
-use super::{ConnId, Server};
+use super::{ConnId, Server, front};
 use crate::Job;
 use crate::crypto::SecurityPolicyId;
 use crate::pki::{OwnIdentity, check_application_uri};
@@ -256,6 +256,7 @@ impl Server {
                 self.fault(parked.conn, parked.request_id, parked.handle, status, now);
             }
         }
+        self.hand(front::Handed::Ended { key, status });
         self.summarize(key, now);
         let Some(session) = self.sessions.remove(key) else { return };
         self.timers.clear(Timer::Session(key));

@@ -39,6 +39,8 @@ pub(crate) enum Service {
     SetMonitoringMode,
     Publish,
     Republish,
+    SetTriggering,
+    TransferSubscriptions,
     Unsupported,
 }
 
@@ -72,14 +74,14 @@ pub(crate) const SERVICES: [(u32, Service); 38] = [
     (ObjectId::CreateMonitoredItemsRequest_Encoding_DefaultBinary as u32, Service::CreateMonitoredItems),
     (ObjectId::ModifyMonitoredItemsRequest_Encoding_DefaultBinary as u32, Service::ModifyMonitoredItems),
     (ObjectId::SetMonitoringModeRequest_Encoding_DefaultBinary as u32, Service::SetMonitoringMode),
-    (ObjectId::SetTriggeringRequest_Encoding_DefaultBinary as u32, Service::Unsupported),
+    (ObjectId::SetTriggeringRequest_Encoding_DefaultBinary as u32, Service::SetTriggering),
     (ObjectId::DeleteMonitoredItemsRequest_Encoding_DefaultBinary as u32, Service::DeleteMonitoredItems),
     (ObjectId::CreateSubscriptionRequest_Encoding_DefaultBinary as u32, Service::CreateSubscription),
     (ObjectId::ModifySubscriptionRequest_Encoding_DefaultBinary as u32, Service::ModifySubscription),
     (ObjectId::SetPublishingModeRequest_Encoding_DefaultBinary as u32, Service::SetPublishingMode),
     (ObjectId::PublishRequest_Encoding_DefaultBinary as u32, Service::Publish),
     (ObjectId::RepublishRequest_Encoding_DefaultBinary as u32, Service::Republish),
-    (ObjectId::TransferSubscriptionsRequest_Encoding_DefaultBinary as u32, Service::Unsupported),
+    (ObjectId::TransferSubscriptionsRequest_Encoding_DefaultBinary as u32, Service::TransferSubscriptions),
     (ObjectId::DeleteSubscriptionsRequest_Encoding_DefaultBinary as u32, Service::DeleteSubscriptions),
     (ObjectId::SessionlessInvokeRequestType_Encoding_DefaultBinary as u32, Service::Unsupported),
 ];
@@ -99,7 +101,7 @@ pub(crate) fn service(id: Option<u32>) -> Service {
 
 impl Service {
     /// How a request that was turned away as a whole appears in the audit.
-    fn kind(self) -> AuditKind {
+    pub(crate) fn kind(self) -> AuditKind {
         match self {
             Self::Write => AuditKind::Write,
             Self::Call => AuditKind::Call,
@@ -153,6 +155,9 @@ impl Server {
         match service {
             Service::GetEndpoints | Service::FindServers => return self.discover(service, request, now),
             Service::Unsupported => return Err(StatusCode::BadServiceUnsupported),
+            Service::SetTriggering | Service::TransferSubscriptions if self.handed.is_none() => {
+                return Err(StatusCode::BadServiceUnsupported);
+            }
             // The channel was let in to ask for endpoints, and for nothing else.
             _ if discovery_only => return Err(StatusCode::BadSecurityPolicyRejected),
             Service::CreateSession => return self.create_session(request, now),
@@ -161,6 +166,9 @@ impl Server {
             _ => {}
         }
         let key = self.authorize(service, request, now)?;
+        if self.hand_on(service, key, request) {
+            return Ok(());
+        }
         match service {
             Service::Read => {
                 self.reply(key, request, now, |desk, _, out| read::read(desk, &request.header, request.rest, out))

@@ -7,7 +7,7 @@ use pep::{Change, FailState, GateEvent, GrantId};
 use super::audit::{detail, event};
 use super::occasion::Told;
 use super::timers::SessionKey;
-use super::{Output, Server};
+use super::{Output, Server, front};
 
 impl Server {
     /// Lets the gate end what is over, before anything else is looked at.
@@ -48,6 +48,7 @@ impl Server {
         if let Some(session) = self.sessions.get_mut(key) {
             session.subscriptions.silence();
         }
+        self.hand(front::Handed::Over { key });
         self.summarize(key, now);
         self.record_grant(key, kind, Outcome::Denied(reason), "", now);
         self.pump_subscriptions(key, now);
@@ -106,6 +107,7 @@ impl Server {
 
     /// Compares what a session monitors with what it may.
     pub(super) fn recheck_session(&mut self, key: SessionKey, now: Now) {
+        self.hand(front::Handed::Changed { key });
         self.at_desk(key, now, |desk, subscriptions| {
             if !subscriptions.is_empty() {
                 subscriptions.recheck(desk, now);

@@ -28,6 +28,7 @@ mod dispatch;
 mod endpoints;
 mod ephemeral;
 mod events;
+pub(crate) mod front;
 mod grants;
 mod identity;
 mod io;
@@ -95,6 +96,8 @@ pub struct Server {
     last_subscription: u32,
     events: EventDesk,
     outputs: VecDeque<Output>,
+    /// What a guard in front of another server takes over; `None` in a resource server.
+    handed: Option<VecDeque<front::Handed>>,
 }
 
 impl Server {
@@ -128,6 +131,7 @@ impl Server {
             last_subscription: 0,
             events,
             outputs: VecDeque::new(),
+            handed: None,
         }
     }
 

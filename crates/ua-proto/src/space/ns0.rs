@@ -82,7 +82,7 @@ pub(super) fn flags(node: NodeRef) -> u8 {
 }
 
 /// Whether the node stays out of every scope unless the application puts it into one.
-pub(super) fn hidden(node: NodeRef) -> bool {
+pub(crate) fn hidden(node: NodeRef) -> bool {
     flags(node) & HIDDEN != 0
 }
 

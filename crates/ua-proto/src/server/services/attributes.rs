@@ -92,7 +92,7 @@ pub(crate) fn user_access_level(level: AccessLevel, rights: Rights) -> AccessLev
     AccessLevel(level.0 & !denied)
 }
 
-fn user_write_mask(mask: u32, rights: Rights) -> u32 {
+pub(crate) fn user_write_mask(mask: u32, rights: Rights) -> u32 {
     let mut allowed = 0;
     if rights.contains(Rights::WRITE_HISTORIZING) {
         allowed |= MASK_HISTORIZING;

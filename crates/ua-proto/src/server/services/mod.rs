@@ -14,7 +14,7 @@ pub(super) mod write;
 use opcua_types::StatusCode;
 
 /// Refuses empty requests and those over an operation limit (0: none).
-pub(super) fn operations(count: usize, limit: u32) -> Result<(), StatusCode> {
+pub(crate) fn operations(count: usize, limit: u32) -> Result<(), StatusCode> {
     match count {
         0 => Err(StatusCode::BadNothingToDo),
         _ if limit != 0 && count > limit as usize => Err(StatusCode::BadTooManyOperations),

@@ -1,0 +1,371 @@
+//! Browse and BrowseNext (OPC 10000-4 §5.9.2 and §5.9.3). References to hidden nodes are left out; pages are filled up
+//! from further pages of the server, so that their size tells nothing of what was left out.
+
+use access_model::{Action, AuditKind, ScopeIndex};
+use opcua_types::{NodeId, ObjectId, StatusCode};
+
+use super::desk::{Decision, Desk, Progress, told};
+use super::link::Point;
+use super::read::taken;
+use super::walk::{Expanded, boolean, end, expanded, localized_text, qualified_name, results};
+use crate::server::front::{Counted, Malformed, Reader, operations, write_header, write_len, write_no_diagnostics};
+
+const BROWSE: (ObjectId, ObjectId) =
+    (ObjectId::BrowseRequest_Encoding_DefaultBinary, ObjectId::BrowseResponse_Encoding_DefaultBinary);
+const NEXT: (ObjectId, ObjectId) =
+    (ObjectId::BrowseNextRequest_Encoding_DefaultBinary, ObjectId::BrowseNextResponse_Encoding_DefaultBinary);
+/// Pages that are asked for to fill one page; beyond that the page stays short.
+const MAX_ROUNDS: u32 = 64;
+
+/// A request under way.
+pub(super) struct Asked {
+    response: ObjectId,
+    nodes: Vec<Node>,
+    /// The nodes that the part under way asks about.
+    sent: Vec<usize>,
+    rounds: u32,
+}
+
+/// One reference of an answer.
+#[derive(Clone, Debug)]
+pub(super) struct Reference {
+    target: ScopeIndex,
+    kind: Option<ScopeIndex>,
+    bytes: Vec<u8>,
+}
+
+struct Node {
+    id: NodeId,
+    scope: ScopeIndex,
+    max: usize,
+    state: State,
+}
+
+enum State {
+    Refused(StatusCode),
+    Hidden,
+    Open {
+        found: Vec<Reference>,
+        point: Option<Vec<u8>>,
+    },
+    /// A continuation point was given back.
+    Released,
+}
+
+/// Browse.
+pub(super) fn start(desk: &mut Desk<'_>, body: &[u8], handle: u32) -> Result<(Asked, Progress), StatusCode> {
+    let mut reader = Reader::new(body);
+    let view = reader.node_id()?;
+    reader.i64()?;
+    reader.u32()?;
+    if !view.is_null() {
+        return Err(StatusCode::BadViewIdUnknown);
+    }
+    let head = taken(body, &reader)?.to_vec();
+    let max = match reader.u32()? {
+        0 => desk.config.limits.max_references,
+        asked => asked.min(desk.config.limits.max_references),
+    };
+    let count = reader.array_len(17)?;
+    operations(count, desk.mapping.limits.browse)?;
+    let mut items = Vec::with_capacity(count);
+    for _ in 0..count {
+        items.push(Item::read(&mut reader)?);
+    }
+    end(&reader)?;
+    let mut asked = Asked { response: BROWSE.1, nodes: Vec::new(), sent: Vec::new(), rounds: 0 };
+    let mut spans = Vec::new();
+    for item in items {
+        let state = decide(desk, &item, &mut spans);
+        if !matches!(state, State::Refused(_)) {
+            asked.sent.push(asked.nodes.len());
+        }
+        let scope = desk.scope(&item.node);
+        asked.nodes.push(Node { id: item.node, scope, max: max as usize, state });
+    }
+    if asked.sent.is_empty() {
+        let progress = asked.respond(desk, handle);
+        return Ok((asked, progress));
+    }
+    let mut out = head;
+    out.extend_from_slice(&max.to_le_bytes());
+    write_len(&mut out, asked.sent.len());
+    out.extend_from_slice(&spans);
+    desk.send(BROWSE, out, 0)?;
+    Ok((asked, Progress::Waits))
+}
+
+struct Item<'a> {
+    node: NodeId,
+    node_bytes: &'a [u8],
+    kind: NodeId,
+    rest: &'a [u8],
+}
+
+impl<'a> Item<'a> {
+    fn read(reader: &mut Reader<'a>) -> Result<Self, Malformed> {
+        let before = reader.rest();
+        let node = reader.node_id()?;
+        let node_bytes = taken(before, reader)?;
+        let before = reader.rest();
+        reader.i32()?;
+        let kind = reader.node_id()?;
+        boolean(reader)?;
+        reader.u32()?;
+        reader.u32()?;
+        Ok(Self { node, node_bytes, kind, rest: taken(before, reader)? })
+    }
+}
+
+fn decide(desk: &mut Desk<'_>, item: &Item<'_>, spans: &mut Vec<u8>) -> State {
+    let scope = desk.scope(&item.node);
+    match desk.pass(Action::Browse, (&item.node, scope), AuditKind::Browse, Some(Counted::Browse)) {
+        Ok(()) => {}
+        Err(Decision::Hidden) if desk.config.hide_timing => {
+            spans.extend_from_slice(&desk.never(&item.node));
+            spans.extend_from_slice(item.rest);
+            return State::Hidden;
+        }
+        Err(decision) => return State::Refused(decision.status()),
+    }
+    let kind = desk.scope(&item.kind);
+    if !item.kind.is_null() && !desk.visible(kind) {
+        return State::Refused(StatusCode::BadReferenceTypeIdInvalid);
+    }
+    spans.extend_from_slice(desk.known_as(&item.node, item.node_bytes));
+    spans.extend_from_slice(item.rest);
+    State::Open { found: Vec::new(), point: None }
+}
+
+/// BrowseNext.
+pub(super) fn next(desk: &mut Desk<'_>, body: &[u8], handle: u32) -> Result<(Asked, Progress), StatusCode> {
+    let mut reader = Reader::new(body);
+    let release = boolean(&mut reader)?;
+    let count = reader.array_len(4)?;
+    operations(count, desk.mapping.limits.browse)?;
+    let mut points = Vec::with_capacity(count);
+    for _ in 0..count {
+        points.push(reader.byte_string()?.unwrap_or_default());
+    }
+    end(&reader)?;
+    let mut asked = Asked { response: NEXT.1, nodes: Vec::new(), sent: Vec::new(), rounds: 0 };
+    for id in points {
+        let node = resume(desk, id, release);
+        asked.nodes.push(node);
+    }
+    let progress = asked.go_on(desk, handle);
+    Ok((asked, progress))
+}
+
+fn resume(desk: &mut Desk<'_>, id: &[u8], release: bool) -> Node {
+    let refused =
+        |status| Node { id: NodeId::null(), scope: ScopeIndex::NOWHERE, max: 0, state: State::Refused(status) };
+    let Some(point) = desk.link.points.take(id) else { return refused(StatusCode::BadContinuationPointInvalid) };
+    let Point { node, scope, max, held, upstream, .. } = point;
+    if release {
+        give_back(desk, upstream);
+        return Node { id: node, scope, max, state: State::Released };
+    }
+    match desk.pass(Action::Browse, (&node, scope), AuditKind::Browse, Some(Counted::Browse)) {
+        Ok(()) => Node { id: node, scope, max, state: State::Open { found: held, point: upstream } },
+        Err(decision) => {
+            give_back(desk, upstream);
+            refused(decision.status())
+        }
+    }
+}
+
+/// Frees a continuation point of the server; nobody waits for the answer.
+fn give_back(desk: &mut Desk<'_>, point: Option<Vec<u8>>) {
+    if let Some(point) = point {
+        // Part 1 is nobody's.
+        let _lost_with_the_session = desk.send(NEXT, next_body(true, &[&point]), 1);
+    }
+}
+
+fn next_body(release: bool, points: &[&Vec<u8>]) -> Vec<u8> {
+    let mut out = vec![u8::from(release)];
+    write_len(&mut out, points.len());
+    for point in points {
+        write_len(&mut out, point.len());
+        out.extend_from_slice(point);
+    }
+    out
+}
+
+impl Asked {
+    /// The upstream server answered.
+    pub(super) fn answered(
+        &mut self,
+        desk: &mut Desk<'_>,
+        part: u32,
+        answer: Result<Vec<u8>, StatusCode>,
+        handle: u32,
+    ) -> Progress {
+        if part != 0 {
+            return Progress::Waits;
+        }
+        let body = match answer {
+            Ok(body) => body,
+            Err(status) => return Progress::Done(Err(told(status))),
+        };
+        let sent = std::mem::take(&mut self.sent);
+        let taken = results(&body, sent.len(), |reader| result(reader).map(drop))
+            .and_then(|spans| sent.iter().zip(spans).try_for_each(|(at, span)| self.take(desk, *at, span)));
+        match taken {
+            Ok(()) => self.go_on(desk, handle),
+            Err(status) => Progress::Done(Err(desk.misbehaved(status, "the answer to Browse does not fit"))),
+        }
+    }
+
+    fn take(&mut self, desk: &Desk<'_>, at: usize, span: &[u8]) -> Result<(), StatusCode> {
+        let (status, next, references) = result(&mut Reader::new(span))?;
+        let Some(node) = self.nodes.get_mut(at) else { return Ok(()) };
+        let State::Open { found, point } = &mut node.state else {
+            if matches!(node.state, State::Hidden) {
+                node.state = State::Refused(StatusCode::BadNodeIdUnknown);
+            }
+            return Ok(());
+        };
+        *point = None;
+        if status.is_bad() && found.is_empty() {
+            node.state = State::Refused(told(status));
+            return Ok(());
+        }
+        *point = next.map(<[u8]>::to_vec);
+        for reference in references {
+            found.push(reference.told(desk));
+        }
+        Ok(())
+    }
+
+    /// Asks for more of those nodes whose page is not full, or answers.
+    fn go_on(&mut self, desk: &mut Desk<'_>, handle: u32) -> Progress {
+        let mut points = Vec::new();
+        for (at, node) in self.nodes.iter_mut().enumerate() {
+            let State::Open { found, point } = &mut node.state else { continue };
+            found.retain(|reference| reference.visible(desk));
+            if found.len() < node.max
+                && self.rounds < MAX_ROUNDS
+                && let Some(point) = point.take()
+            {
+                points.push(point);
+                self.sent.push(at);
+            }
+        }
+        if points.is_empty() {
+            return self.respond(desk, handle);
+        }
+        self.rounds += 1;
+        match desk.send(NEXT, next_body(false, &points.iter().collect::<Vec<_>>()), 0) {
+            Ok(()) => Progress::Waits,
+            Err(status) => Progress::Done(Err(status)),
+        }
+    }
+
+    fn respond(&mut self, desk: &mut Desk<'_>, handle: u32) -> Progress {
+        let mut out = Vec::new();
+        write_header(&mut out, self.response, desk.now, handle, StatusCode::Good);
+        write_len(&mut out, self.nodes.len());
+        for node in std::mem::take(&mut self.nodes) {
+            write_node(desk, node, &mut out);
+        }
+        write_no_diagnostics(&mut out);
+        Progress::Done(Ok(out))
+    }
+}
+
+fn write_node(desk: &mut Desk<'_>, node: Node, out: &mut Vec<u8>) {
+    let bare = |out: &mut Vec<u8>, status: StatusCode| {
+        out.extend_from_slice(&status.bits().to_le_bytes());
+        out.extend_from_slice(&[0xff; 8]);
+    };
+    let (mut found, point) = match node.state {
+        State::Refused(status) => return bare(out, status),
+        State::Hidden => return bare(out, StatusCode::BadNodeIdUnknown),
+        State::Released => return bare(out, StatusCode::Good),
+        State::Open { found, point } => (found, point),
+    };
+    if !desk.visible(node.scope) {
+        give_back(desk, point);
+        return bare(out, StatusCode::BadUserAccessDenied);
+    }
+    let held = found.split_off(found.len().min(node.max));
+    let mut id = None;
+    if point.is_some() || !held.is_empty() {
+        let new = Point { node: node.id, scope: node.scope, max: node.max, held, upstream: point };
+        match desk.link.points.add(new) {
+            Ok(given) => id = Some(given),
+            Err(unkept) => {
+                give_back(desk, unkept.upstream);
+                return bare(out, StatusCode::BadNoContinuationPoints);
+            }
+        }
+    }
+    out.extend_from_slice(&0_u32.to_le_bytes());
+    match id {
+        Some(id) => {
+            write_len(out, id.len());
+            out.extend_from_slice(&id);
+        }
+        None => out.extend_from_slice(&[0xff; 4]),
+    }
+    write_len(out, found.len());
+    found.iter().for_each(|reference| out.extend_from_slice(&reference.bytes));
+}
+
+/// A BrowseResult: status, continuation point if there is one, references.
+#[expect(clippy::type_complexity, reason = "the three fields of one result")]
+fn result<'a>(reader: &mut Reader<'a>) -> Result<(StatusCode, Option<&'a [u8]>, Vec<Described<'a>>), Malformed> {
+    let status = StatusCode::from(reader.u32()?);
+    let point = reader.byte_string()?.filter(|point| !point.is_empty());
+    let count = reader.array_len(15)?;
+    let mut references = Vec::with_capacity(count.min(1_000));
+    for _ in 0..count {
+        references.push(Described::read(reader)?);
+    }
+    Ok((status, point, references))
+}
+
+/// A ReferenceDescription.
+struct Described<'a> {
+    whole: &'a [u8],
+    kind: NodeId,
+    target: Expanded<'a>,
+    type_definition: Expanded<'a>,
+    type_definition_bytes: usize,
+}
+
+impl<'a> Described<'a> {
+    fn read(reader: &mut Reader<'a>) -> Result<Self, Malformed> {
+        let before = reader.rest();
+        let kind = reader.node_id()?;
+        boolean(reader)?;
+        let target = expanded(reader)?;
+        qualified_name(reader)?;
+        localized_text(reader)?;
+        reader.i32()?;
+        let behind = reader.rest();
+        let type_definition = expanded(reader)?;
+        let type_definition_bytes = taken(behind, reader)?.len();
+        Ok(Self { whole: taken(before, reader)?, kind, target, type_definition, type_definition_bytes })
+    }
+
+    /// What of it may be kept: the type definition only if it is visible itself.
+    fn told(&self, desk: &Desk<'_>) -> Reference {
+        let scope = |id: &Expanded<'_>| desk.mapping.scope_of(id).map_or(ScopeIndex::NOWHERE, |(_, scope)| scope);
+        let kind = (!self.kind.is_null()).then(|| desk.scope(&self.kind));
+        let mut bytes = self.whole.to_vec();
+        if !desk.visible(scope(&self.type_definition)) {
+            bytes.truncate(bytes.len().saturating_sub(self.type_definition_bytes));
+            bytes.extend_from_slice(&[0, 0]);
+        }
+        Reference { target: scope(&self.target), kind, bytes }
+    }
+}
+
+impl Reference {
+    fn visible(&self, desk: &Desk<'_>) -> bool {
+        desk.visible(self.target) && self.kind.is_none_or(|kind| desk.visible(kind))
+    }
+}

@@ -1,0 +1,262 @@
+//! Where the guard decides: scopes, rights, denials and their records, for one request of one session.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use access_model::{Action, AuditKind, AuditRecord, Now, Operation, Outcome, Reason, Rights, ScopeIndex};
+use opcua_types::{BinaryEncodable, ContextOwned, Guid, Identifier, NodeId, ObjectId, StatusCode};
+use pep::{Permit, Verdict};
+
+use super::config::GuardConfig;
+use super::link::Link;
+use super::survey::Mapping;
+use crate::channel::SendError;
+use crate::client::{RawRequest, Request, RequestError};
+use crate::server::front::{Counted, Denied, SessionKey, Told, detail, event};
+use crate::server::{AuditFailMode, AuditId, Server};
+
+/// What a request is decided and forwarded with.
+pub(super) struct Desk<'a> {
+    pub(super) front: &'a mut Server,
+    pub(super) link: &'a mut Link,
+    pub(super) mapping: &'a Mapping,
+    pub(super) config: &'a GuardConfig,
+    /// Records that requests wait for.
+    pub(super) records: &'a mut BTreeMap<AuditId, (SessionKey, u64)>,
+    pub(super) key: SessionKey,
+    /// The request's number in its link.
+    pub(super) job: u64,
+    /// When the client stops waiting.
+    pub(super) deadline: access_model::Mono,
+    pub(super) now: Now,
+}
+
+/// What the gate says of one item.
+pub(super) enum Decision {
+    /// It may pass. No permit only in a build that permits everything.
+    Pass(Option<Permit>),
+    /// The session may know of the node, but not do this.
+    Denied,
+    /// The node is not there for this session.
+    Hidden,
+}
+
+impl Decision {
+    /// The status of an item that may not pass.
+    pub(super) fn status(&self) -> StatusCode {
+        match self {
+            Self::Hidden => StatusCode::BadNodeIdUnknown,
+            _ => StatusCode::BadUserAccessDenied,
+        }
+    }
+}
+
+impl Desk<'_> {
+    /// The scope of a node as this session names it.
+    pub(super) fn scope(&self, id: &NodeId) -> ScopeIndex {
+        match self.link.aliases.get(id) {
+            Some(alias) => alias.scope,
+            None => self.mapping.table.scope(id),
+        }
+    }
+
+    /// The rights on a scope at this moment; none when the grant is over.
+    pub(super) fn rights(&self, scope: ScopeIndex) -> Rights {
+        if cfg!(feature = "danger-permit-always") {
+            return Rights::ALL;
+        }
+        self.front.rights_of(self.key, scope, self.now)
+    }
+
+    /// Whether the session may know of what lies in this scope.
+    pub(super) fn visible(&self, scope: ScopeIndex) -> bool {
+        self.rights(scope).contains(Rights::BROWSE)
+    }
+
+    /// Asks the gate about one item, counts what passes as `counted`, and records what does not as `kind`.
+    pub(super) fn decide(
+        &mut self,
+        action: Action,
+        (id, scope): (&NodeId, ScopeIndex),
+        kind: AuditKind,
+        counted: Option<Counted>,
+    ) -> Decision {
+        let now = self.now;
+        let Some(parts) = self.front.parts(self.key) else { return Decision::Denied };
+        let mut permit = None;
+        if !cfg!(feature = "danger-permit-always") {
+            match parts.gate.check(parts.grant, Operation { action, scope, node: 0 }, now) {
+                Verdict::Permit(granted) => permit = Some(granted),
+                Verdict::Deny(denial) => {
+                    let hides = denial.hides();
+                    self.deny(kind, denial.reason, (id, denial.scope), &denial.to_string());
+                    return if hides { Decision::Hidden } else { Decision::Denied };
+                }
+            }
+        }
+        if let Some(counted) = counted
+            && parts.session.tallies.count(counted, scope)
+        {
+            parts.audit.mark(parts.session.key, now);
+        }
+        Decision::Pass(permit)
+    }
+
+    /// As [`Desk::decide`] for what is forwarded at once: the permit is spent.
+    pub(super) fn pass(
+        &mut self,
+        action: Action,
+        node: (&NodeId, ScopeIndex),
+        kind: AuditKind,
+        counted: Option<Counted>,
+    ) -> Result<(), Decision> {
+        match self.decide(action, node, kind, counted) {
+            Decision::Pass(permit) => {
+                let _accounted = permit.map(Permit::spend);
+                Ok(())
+            }
+            other => Err(other),
+        }
+    }
+
+    /// Records that something was turned away at a node.
+    pub(super) fn deny(&mut self, kind: AuditKind, reason: Reason, (id, scope): (&NodeId, ScopeIndex), text: &str) {
+        let (key, now) = (self.key, self.now);
+        let Some(parts) = self.front.parts(key) else { return };
+        let session = &*parts.session;
+        let denied = Denied { session: Some(key), kind, scope, reason };
+        let record = || AuditRecord {
+            detail: detail(text),
+            epoch: session.login.as_ref().and_then(|login| login.epoch),
+            ..event(now, kind, &session.actor, id.to_string(), Outcome::Denied(reason))
+        };
+        parts.audit.denied(&denied, now, record, || Told::Nothing);
+    }
+
+    /// A record of something that is allowed and changes the plant.
+    pub(super) fn record_of(&mut self, kind: AuditKind, object: String, text: String) -> Option<AuditRecord> {
+        let now = self.now;
+        let session = self.front.parts(self.key)?.session;
+        Some(AuditRecord {
+            detail: detail(text),
+            epoch: session.login.as_ref().and_then(|login| login.epoch),
+            ..event(now, kind, &session.actor, object, Outcome::Allowed)
+        })
+    }
+
+    /// Records that the upstream server did not do what was allowed.
+    pub(super) fn record_failed(&mut self, kind: AuditKind, object: String, status: StatusCode) {
+        if let Some(record) = self.record_of(kind, object, "the upstream server said so".to_owned()) {
+            let record = AuditRecord { outcome: Outcome::Failed(status.bits()), ..record };
+            self.front.audit_log().record(record);
+        }
+    }
+
+    /// Queues records; the last one asks for an acknowledgement that this request waits for. `false`: it need not wait.
+    pub(super) fn keep(&mut self, records: Vec<AuditRecord>) -> bool {
+        let audit = self.front.audit_log();
+        if !audit.config().acknowledge {
+            records.into_iter().for_each(|record| audit.record(record));
+            return false;
+        }
+        let records = records.into_iter().map(|record| (record, Told::Nothing)).collect();
+        let Some(id) = audit.tell_acknowledged(records) else { return false };
+        self.records.insert(id, (self.key, self.job));
+        true
+    }
+
+    /// Refuses what changes the plant while the ledger cannot be written; the refusal asks for an acknowledgement, by
+    /// which the guard learns that the ledger is back.
+    pub(super) fn audit_open(&mut self, kind: AuditKind, object: &NodeId) -> Result<(), StatusCode> {
+        let audit = self.front.audit_log();
+        if audit.available() || audit.config().unavailable == AuditFailMode::Open {
+            return Ok(());
+        }
+        if let Some(record) = self.record_of(kind, object.to_string(), String::new()) {
+            let record = AuditRecord { outcome: Outcome::Denied(Reason::AuditUnavailable), ..record };
+            self.front.audit_log().tell_acknowledged(vec![(record, Told::Nothing)]);
+        }
+        Err(StatusCode::BadResourceUnavailable)
+    }
+
+    /// The upstream server broke the protocol: recorded, and told to the client as `status`.
+    pub(super) fn misbehaved(&mut self, status: StatusCode, text: &str) -> StatusCode {
+        self.deny(AuditKind::Contact, Reason::ProtocolMisbehavior, (&NodeId::null(), ScopeIndex::NOWHERE), text);
+        status
+    }
+
+    /// Sends a request upstream; its answer comes back to this request as `part`.
+    pub(super) fn send(&mut self, ids: (ObjectId, ObjectId), body: Vec<u8>, part: u32) -> Result<(), StatusCode> {
+        let Some(client) = &mut self.link.client else { return Err(StatusCode::BadServerNotConnected) };
+        let time = self.deadline.since(self.now.mono).max(Duration::from_millis(1));
+        let request = Request::Raw(RawRequest::new(ids.0, ids.1, body));
+        let call = client.request(request, Some(time), self.now).map_err(not_sent)?;
+        self.link.in_flight.insert(call, (self.job, part));
+        Ok(())
+    }
+
+    /// The bytes of a node that never exists, in the same namespace.
+    pub(super) fn never(&self, like: &NodeId) -> Vec<u8> {
+        let identifier = Identifier::Guid(Guid::from_bytes(self.mapping.never));
+        encoded(&NodeId { namespace: like.namespace, identifier })
+    }
+
+    /// The bytes by which the upstream server knows a node: those of the request, unless it is an alias that the server
+    /// has forgotten.
+    pub(super) fn known_as<'b>(&'b self, id: &NodeId, bytes: &'b [u8]) -> &'b [u8] {
+        match self.link.aliases.get(id) {
+            Some(alias) if alias.session != self.link.session => &alias.real,
+            _ => bytes,
+        }
+    }
+}
+
+/// Why a request did not go out.
+pub(super) fn not_sent(error: RequestError) -> StatusCode {
+    match error {
+        RequestError::TooMany => StatusCode::BadTooManyOperations,
+        RequestError::Send(SendError::TooLarge) => StatusCode::BadRequestTooLarge,
+        RequestError::NotActive | RequestError::Send(_) => StatusCode::BadServerNotConnected,
+    }
+}
+
+/// A service result of the upstream server as its guard's client may hear it. What concerns the upstream session or
+/// channel is none of the client's: it would take its own session for lost.
+pub(super) fn told(status: StatusCode) -> StatusCode {
+    const OURS: [StatusCode; 14] = [
+        StatusCode::BadSessionIdInvalid,
+        StatusCode::BadSessionClosed,
+        StatusCode::BadSessionNotActivated,
+        StatusCode::BadSecureChannelIdInvalid,
+        StatusCode::BadSecureChannelClosed,
+        StatusCode::BadSecureChannelTokenUnknown,
+        StatusCode::BadSecurityChecksFailed,
+        StatusCode::BadSecurityPolicyRejected,
+        StatusCode::BadConnectionClosed,
+        StatusCode::BadConnectionRejected,
+        StatusCode::BadIdentityTokenInvalid,
+        StatusCode::BadIdentityTokenRejected,
+        StatusCode::BadApplicationSignatureInvalid,
+        StatusCode::BadNonceInvalid,
+    ];
+    if OURS.contains(&status) || !status.is_bad() { StatusCode::BadCommunicationError } else { status }
+}
+
+/// A value in binary.
+pub(super) fn encoded<T: BinaryEncodable>(value: &T) -> Vec<u8> {
+    value.encode_to_vec(&ContextOwned::default().context())
+}
+
+/// What becomes of a request.
+pub(super) enum Progress {
+    /// It waits for the upstream server or for a record.
+    Waits,
+    /// It is answered: the response from its type id on, or a fault.
+    Done(Result<Vec<u8>, StatusCode>),
+}
+
+impl From<Result<Vec<u8>, StatusCode>> for Progress {
+    fn from(result: Result<Vec<u8>, StatusCode>) -> Self {
+        Self::Done(result)
+    }
+}

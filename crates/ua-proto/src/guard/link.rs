@@ -1,0 +1,165 @@
+//! One session at the upstream server, and what waits for its answers.
+
+use std::collections::{BTreeMap, HashMap};
+use std::time::Duration;
+
+use access_model::{Mono, ScopeIndex};
+use opcua_types::{NodeId, StatusCode};
+
+use super::config::UpstreamIdentity;
+use super::io::LinkId;
+use super::{browse, call, read, register, translate, write};
+use crate::client::{CallId, ClientSession};
+use crate::server::front::{Taken, Ticket};
+
+/// How far a link has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stage {
+    /// Not connected; the next attempt is at this time.
+    Down { at: Mono },
+    /// A connection is being made, until then at the latest.
+    Dialing { until: Mono },
+    /// Channel and session are being opened.
+    Opening,
+    /// The NamespaceArray was asked for.
+    Checking,
+    /// The NamespaceArray is not the one that the scopes were made for: nothing is forwarded.
+    Unmapped,
+    /// Requests are forwarded.
+    Ready,
+}
+
+/// What an alias stands for.
+#[derive(Clone, Debug)]
+pub(super) struct Alias {
+    pub(super) scope: ScopeIndex,
+    /// The NodeId that was registered.
+    pub(super) real: Vec<u8>,
+    /// The session in which the server gave it, as [`Link::session`] counts them.
+    pub(super) session: u64,
+}
+
+/// Where a browse goes on.
+pub(super) struct Point {
+    pub(super) node: NodeId,
+    pub(super) scope: ScopeIndex,
+    pub(super) max: usize,
+    /// References that did not fit the page any more.
+    pub(super) held: Vec<browse::Reference>,
+    /// The server's continuation point.
+    pub(super) upstream: Option<Vec<u8>>,
+}
+
+/// The continuation points of one session.
+pub(super) struct Points {
+    most: usize,
+    last: u64,
+    points: BTreeMap<u64, Point>,
+}
+
+impl Points {
+    pub(super) fn new(most: usize) -> Self {
+        Self { most, last: 0, points: BTreeMap::new() }
+    }
+
+    /// Keeps a point; gives it back when there are too many.
+    pub(super) fn add(&mut self, point: Point) -> Result<[u8; 8], Box<Point>> {
+        if self.points.len() >= self.most {
+            return Err(Box::new(point));
+        }
+        self.last += 1;
+        self.points.insert(self.last, point);
+        Ok(self.last.to_le_bytes())
+    }
+
+    pub(super) fn take(&mut self, id: &[u8]) -> Option<Point> {
+        self.points.remove(&u64::from_le_bytes(id.try_into().ok()?))
+    }
+
+    /// The server has forgotten its points.
+    pub(super) fn forget(&mut self) {
+        self.points.clear();
+    }
+}
+
+/// A request of the client that is not answered yet.
+pub(super) struct Job {
+    pub(super) ticket: Ticket,
+    pub(super) deadline: Mono,
+    pub(super) work: Work,
+}
+
+/// How far it has come.
+pub(super) enum Work {
+    /// The link is not ready.
+    Waiting(Box<Taken>),
+    Read(read::Asked),
+    Write(Box<write::Asked>),
+    Call(Box<call::Asked>),
+    Browse(browse::Asked),
+    Translate(translate::Asked),
+    Register(register::Asked),
+}
+
+/// The link.
+pub(super) struct Link {
+    pub(super) identity: UpstreamIdentity,
+    pub(super) stage: Stage,
+    pub(super) wire: Option<LinkId>,
+    pub(super) client: Option<ClientSession>,
+    pub(super) pause: Duration,
+    /// Since when there is no upstream session.
+    pub(super) down_since: Option<Mono>,
+    /// Why the last connection ended.
+    pub(super) trouble: Option<StatusCode>,
+    /// The NamespaceArray of this session.
+    pub(super) namespaces: Vec<String>,
+    pub(super) question: Option<CallId>,
+    pub(super) jobs: BTreeMap<u64, Job>,
+    pub(super) last_job: u64,
+    pub(super) in_flight: HashMap<CallId, (u64, u32)>,
+    /// Counts the upstream sessions.
+    pub(super) session: u64,
+    pub(super) aliases: HashMap<NodeId, Alias>,
+    pub(super) points: Points,
+}
+
+impl Link {
+    pub(super) fn new(identity: UpstreamIdentity, now: Mono, points: usize) -> Self {
+        Self {
+            identity,
+            stage: Stage::Down { at: now },
+            wire: None,
+            client: None,
+            pause: Duration::ZERO,
+            down_since: Some(now),
+            trouble: None,
+            namespaces: Vec::new(),
+            question: None,
+            jobs: BTreeMap::new(),
+            last_job: 0,
+            in_flight: HashMap::new(),
+            session: 0,
+            aliases: HashMap::new(),
+            points: Points::new(points),
+        }
+    }
+
+    /// When something has to be done about it, its client session's own deadlines included.
+    pub(super) fn poll_timeout(&self) -> Option<Mono> {
+        let stage = match self.stage {
+            Stage::Down { at } => Some(at),
+            Stage::Dialing { until } => Some(until),
+            _ => None,
+        };
+        let client = self.client.as_ref().filter(|_| self.wire.is_some()).and_then(ClientSession::poll_timeout);
+        let jobs = self.jobs.values().map(|job| job.deadline).min();
+        [stage, client, jobs].into_iter().flatten().min()
+    }
+
+    /// The upstream session is another one: what the server kept for the old one is gone.
+    pub(super) fn forget_session(&mut self) {
+        self.points.forget();
+        self.session += 1;
+    }
+}

@@ -1,0 +1,389 @@
+//! Connections to the upstream server: dialled, opened, checked, lost, dialled again, closed.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use access_model::{Actor, AuditKind, AuditRecord, Mono, Now, Outcome};
+use opcua_types::StatusCode;
+
+use super::desk::not_sent;
+use super::io::{LinkId, Output, Upstream};
+use super::link::{Link, Stage};
+use super::survey::{Survey, first_question, namespaces};
+use super::{Guard, unreachable};
+use crate::client::{Activated, ClientEvent, ClientSession, Request, Response};
+use crate::server::front::{SessionKey, detail, event};
+
+/// How long a session that is being closed may take for it.
+const LAST_WORDS: Duration = Duration::from_secs(5);
+
+/// What a link is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Owner {
+    /// Looking at the server.
+    Survey,
+    /// A session of a client.
+    Session(SessionKey),
+    /// Nothing any more: its session is being closed.
+    Closing(LinkId),
+}
+
+impl Guard {
+    /// Looks at the upstream server (again).
+    pub(super) fn start_survey(&mut self, now: Now) {
+        self.mapping = None;
+        if self.links.contains_key(&Owner::Survey) {
+            return;
+        }
+        let Some(identity) = self.config.identity(&[]).cloned() else { return };
+        let mut link = Box::new(Link::new(identity, now.mono, 0));
+        link.stage = Stage::Down { at: now.mono + self.survey_pause };
+        link.pause = self.survey_pause;
+        self.survey_pause =
+            (self.survey_pause * 2).clamp(self.config.limits.shortest_pause, self.config.limits.longest_pause);
+        if matches!(link.stage, Stage::Down { at } if at <= now.mono) {
+            self.dial(Owner::Survey, &mut link, now);
+        }
+        self.put_back(Owner::Survey, link, now);
+    }
+
+    /// The session was activated, or its rights are others: there must be a link, with the identity of its roles.
+    pub(super) fn changed(&mut self, key: SessionKey, now: Now) {
+        let owner = Owner::Session(key);
+        if self.front.parts(key).is_none() {
+            return;
+        }
+        let roles = self.front.roles_of(key);
+        let Some(identity) = self.config.identity(&roles).cloned() else { return };
+        if let Some(link) = self.links.get(&owner) {
+            if Arc::ptr_eq(&link.identity.session, &identity.session) && link.identity.role == identity.role {
+                return;
+            }
+            let Some(mut old) = self.links.remove(&owner) else { return };
+            self.lost_upstream(key, &mut old, now);
+            self.close_link(old, now);
+        }
+        let mut link = Box::new(Link::new(identity, now.mono, self.config.limits.max_continuation_points));
+        if self.mapping.is_some() {
+            self.dial(owner, &mut link, now);
+        } else {
+            link.stage = Stage::Down { at: Mono::NEVER };
+            link.trouble = self.links.get(&Owner::Survey).and_then(|survey| survey.trouble);
+        }
+        self.put_back(owner, link, now);
+    }
+
+    /// Gives a link back after it was worked on: its bytes are announced, its alarm is set.
+    pub(super) fn put_back(&mut self, owner: Owner, mut link: Box<Link>, now: Now) {
+        self.pump(owner, &mut link, now);
+        if let (Owner::Closing(_), None) = (owner, link.wire) {
+            return self.arm(owner, None);
+        }
+        self.arm(owner, link.poll_timeout());
+        self.links.insert(owner, link);
+    }
+
+    fn dial(&mut self, owner: Owner, link: &mut Link, now: Now) {
+        self.last_wire += 1;
+        let wire = LinkId(self.last_wire);
+        self.wires.insert(wire, owner);
+        link.wire = Some(wire);
+        link.stage = Stage::Dialing { until: now.mono + self.config.limits.connect_timeout };
+        self.outputs.push_back(Output::Dial { link: wire, url: link.identity.session.url.clone() });
+    }
+
+    /// Something happened on a connection.
+    pub(super) fn upstream(&mut self, wire: LinkId, event: Upstream<'_>, now: Now) {
+        let Some(owner) = self.wires.get(&wire).copied() else { return };
+        let Some(mut link) = self.links.remove(&owner) else { return };
+        match (event, &mut link.client) {
+            (Upstream::Connected, _) if matches!(link.stage, Stage::Dialing { .. }) => self.connected(&mut link, now),
+            (Upstream::Bytes(bytes), Some(client)) => client.receive(bytes, now, &mut *self.entropy),
+            (Upstream::JobDone { id, outcome }, Some(client)) => client.job_done(id, outcome, now, &mut *self.entropy),
+            (Upstream::Lost, Some(client)) if !matches!(link.stage, Stage::Dialing { .. }) => client.connection_lost(),
+            (Upstream::Lost, _) => self.went_down(owner, &mut link, StatusCode::BadConnectionRejected, now),
+            _ => {}
+        }
+        self.put_back(owner, link, now);
+        self.mapped(now);
+    }
+
+    fn connected(&mut self, link: &mut Link, now: Now) {
+        let made = match &mut link.client {
+            Some(client) => client.reconnect(now),
+            None => {
+                let config = Arc::clone(&link.identity.session);
+                ClientSession::new(config, link.identity.credential.clone(), now).map(|client| {
+                    link.client = Some(client);
+                })
+            }
+        };
+        link.stage = Stage::Opening;
+        if made.is_err() {
+            link.trouble = Some(StatusCode::BadCertificateUntrusted);
+            link.client = None;
+        }
+    }
+
+    /// Takes what the client session reports, and announces its bytes.
+    fn pump(&mut self, owner: Owner, link: &mut Link, now: Now) {
+        loop {
+            let Some(event) = link.client.as_mut().and_then(ClientSession::poll_event) else { break };
+            self.client_event(owner, link, event, now);
+        }
+        if link.client.is_none() && link.stage == Stage::Opening {
+            let status = link.trouble.unwrap_or(StatusCode::BadSecurityChecksFailed);
+            self.went_down(owner, link, status, now);
+        }
+        let unsent = link.client.as_mut().and_then(ClientSession::outgoing).is_some_and(|bytes| !bytes.is_empty());
+        if let Some(wire) = link.wire.filter(|wire| unsent && !self.sending.contains(wire)) {
+            self.sending.insert(wire);
+            self.outputs.push_back(Output::UpstreamSend { link: wire });
+        }
+    }
+
+    fn client_event(&mut self, owner: Owner, link: &mut Link, event: ClientEvent, now: Now) {
+        match event {
+            ClientEvent::Job(job) => {
+                if let Some(wire) = link.wire {
+                    self.outputs.push_back(Output::UpstreamJob { link: wire, job });
+                }
+            }
+            ClientEvent::Activated(Activated::Renewed) => {}
+            ClientEvent::Activated(kind) => self.activated(owner, link, kind, now),
+            ClientEvent::Refused(status) => {
+                link.trouble = Some(status);
+                if let Some(client) = &mut link.client {
+                    client.close(now, &mut *self.entropy);
+                }
+            }
+            ClientEvent::Lost => {
+                link.stage = Stage::Opening;
+                if let Owner::Session(key) = owner {
+                    self.lost_upstream(key, link, now);
+                }
+            }
+            ClientEvent::Answer(id, answer) if link.question == Some(id) => {
+                link.question = None;
+                self.learned(owner, link, answer, now);
+            }
+            ClientEvent::Answer(id, answer) => {
+                if let (Some(part), Owner::Session(key)) = (link.in_flight.remove(&id), owner) {
+                    let answer = answer.and_then(|answer| match answer {
+                        Response::Raw(body) => Ok(body),
+                        _ => Err(StatusCode::BadUnknownResponse),
+                    });
+                    self.upstream_answered(key, link, part, answer, now);
+                }
+            }
+            ClientEvent::Audit(audit) => {
+                let outcome = audit.reason.map_or(Outcome::Failed(audit.status.bits()), Outcome::Denied);
+                let text = detail(format!("{} ({})", audit.detail, audit.status));
+                let object = link.identity.session.url.clone();
+                let record = AuditRecord { detail: text, ..event_of(now, audit.kind, object, outcome) };
+                self.front.audit_log().record(record);
+            }
+            ClientEvent::Disconnected(status) => self.went_down(owner, link, status, now),
+        }
+    }
+
+    fn activated(&mut self, owner: Owner, link: &mut Link, kind: Activated, now: Now) {
+        if kind == Activated::Fresh {
+            link.forget_session();
+        }
+        if let Owner::Closing(_) = owner {
+            return;
+        }
+        link.stage = Stage::Checking;
+        self.ask(link, first_question(), now);
+    }
+
+    /// Sends a question of the guard's own.
+    fn ask(&mut self, link: &mut Link, question: Request, now: Now) {
+        let Some(client) = &mut link.client else { return };
+        match client.request(question, None, now) {
+            Ok(id) => link.question = Some(id),
+            Err(error) => {
+                link.trouble = Some(not_sent(error));
+                client.close(now, &mut *self.entropy);
+            }
+        }
+    }
+
+    /// An own question was answered.
+    fn learned(&mut self, owner: Owner, link: &mut Link, answer: Result<Response, StatusCode>, now: Now) {
+        let learned = answer.and_then(|answer| match owner {
+            Owner::Survey => self.surveyed(link, answer, now),
+            Owner::Session(key) => {
+                link.namespaces = namespaces(&answer)?;
+                self.compare(key, link, now);
+                Ok(())
+            }
+            Owner::Closing(_) => Ok(()),
+        });
+        if let Err(status) = learned {
+            link.trouble = Some(status);
+            if let Some(client) = &mut link.client {
+                client.close(now, &mut *self.entropy);
+            }
+        }
+    }
+
+    /// Whether the session sees the server for which the scopes were made.
+    fn compare(&mut self, key: SessionKey, link: &mut Link, now: Now) {
+        let same = self.mapping.as_ref().is_some_and(|mapping| mapping.table.namespaces() == link.namespaces);
+        if !same {
+            link.stage = Stage::Unmapped;
+            return self.start_survey(now);
+        }
+        link.stage = Stage::Ready;
+        link.pause = Duration::ZERO;
+        (link.down_since, link.trouble) = (None, None);
+        self.survey_pause = Duration::ZERO;
+        self.begin_waiting(key, link, now);
+    }
+
+    fn surveyed(&mut self, link: &mut Link, answer: Response, now: Now) -> Result<(), StatusCode> {
+        match &mut self.survey {
+            Some(survey) => survey.answered(answer)?,
+            None => {
+                let room = self.config.limits.max_surveyed_nodes;
+                self.survey = Some(Survey::new(&answer, &self.config.rules, &self.front, room)?);
+            }
+        }
+        if let Some(question) = self.survey.as_mut().and_then(Survey::question) {
+            self.ask(link, question, now);
+            return Ok(());
+        }
+        let Some(survey) = self.survey.take() else { return Ok(()) };
+        let mut never = [0; 16];
+        self.entropy.fill(&mut never);
+        self.mapping = Some(Arc::new(survey.finish(&self.config.rules, never)));
+        self.newly_mapped = true;
+        Ok(())
+    }
+
+    /// When the scopes are known, the survey's session ends and sessions that have waited go on.
+    fn mapped(&mut self, now: Now) {
+        if !std::mem::take(&mut self.newly_mapped) {
+            return;
+        }
+        if let Some(survey) = self.links.remove(&Owner::Survey) {
+            self.arm(Owner::Survey, None);
+            self.close_link(survey, now);
+        }
+        let sessions = self.links.keys().copied().filter(|owner| matches!(owner, Owner::Session(_)));
+        for owner in sessions.collect::<Vec<_>>() {
+            let (Owner::Session(key), Some(mut link)) = (owner, self.links.remove(&owner)) else { continue };
+            match link.stage {
+                Stage::Down { at: Mono::NEVER } => self.dial(owner, &mut link, now),
+                Stage::Unmapped | Stage::Ready => self.compare(key, &mut link, now),
+                Stage::Down { .. } | Stage::Dialing { .. } | Stage::Opening | Stage::Checking => {}
+            }
+            self.put_back(owner, link, now);
+        }
+    }
+
+    /// A connection is over.
+    fn went_down(&mut self, owner: Owner, link: &mut Link, status: StatusCode, now: Now) {
+        if let Some(wire) = link.wire.take() {
+            self.wires.remove(&wire);
+            self.sending.remove(&wire);
+            self.outputs.push_back(Output::UpstreamClose { link: wire });
+        }
+        link.question = None;
+        if let Owner::Closing(_) = owner {
+            return;
+        }
+        let limits = &self.config.limits;
+        link.pause = (link.pause * 2).clamp(limits.shortest_pause, limits.longest_pause);
+        link.stage = Stage::Down { at: now.mono + link.pause };
+        link.down_since.get_or_insert(now.mono);
+        // A refusal says more than the end of the connection behind it.
+        let trouble = *link.trouble.get_or_insert(status);
+        let object = link.identity.session.url.clone();
+        let text = "the upstream server is out of reach";
+        let record = AuditRecord {
+            detail: text.to_owned(),
+            ..event_of(now, AuditKind::Contact, object, Outcome::Failed(trouble.bits()))
+        };
+        self.front.audit_log().record(record);
+        match owner {
+            Owner::Session(key) => self.lost_upstream(key, link, now),
+            Owner::Survey => {
+                self.survey = None;
+                self.refuse_waiting(trouble, now);
+            }
+            Owner::Closing(_) => {}
+        }
+    }
+
+    /// The server cannot be looked at: sessions that wait for it are told.
+    fn refuse_waiting(&mut self, trouble: StatusCode, now: Now) {
+        for owner in self.links.keys().copied().collect::<Vec<_>>() {
+            let (Owner::Session(key), Some(mut link)) = (owner, self.links.remove(&owner)) else { continue };
+            if link.stage == (Stage::Down { at: Mono::NEVER }) {
+                link.trouble = Some(trouble);
+                self.lost_upstream(key, &mut link, now);
+            }
+            self.put_back(owner, link, now);
+        }
+    }
+
+    /// The alarm of a link.
+    pub(super) fn link_due(&mut self, owner: Owner, now: Now) {
+        let Some(mut link) = self.links.remove(&owner) else { return };
+        match link.stage {
+            Stage::Down { at } if at <= now.mono && owner == Owner::Survey => self.dial(owner, &mut link, now),
+            Stage::Down { at } if at <= now.mono => {
+                let grace = self.config.limits.upstream_grace;
+                if let (Owner::Session(key), Some(since)) = (owner, link.down_since)
+                    && since + grace <= now.mono
+                {
+                    self.links.insert(owner, link);
+                    let status = unreachable(None);
+                    return self.front.give_up(key, status, "its upstream server stays out of reach", now);
+                }
+                if self.mapping.is_some() {
+                    self.dial(owner, &mut link, now);
+                } else {
+                    link.stage = Stage::Down { at: Mono::NEVER };
+                }
+            }
+            Stage::Dialing { until } if until <= now.mono => {
+                self.went_down(owner, &mut link, StatusCode::BadTimeout, now);
+            }
+            _ => {}
+        }
+        if let Some(client) = link.client.as_mut().filter(|_| link.wire.is_some()) {
+            client.handle_timeout(now, &mut *self.entropy);
+        }
+        self.expire_jobs(&mut link, now);
+        if let Owner::Closing(_) = owner {
+            self.went_down(owner, &mut link, StatusCode::BadTimeout, now);
+        }
+        self.put_back(owner, link, now);
+        self.mapped(now);
+    }
+
+    /// Its session is over: the upstream session is closed at once, with its subscriptions.
+    pub(super) fn close_link(&mut self, mut link: Box<Link>, now: Now) {
+        let Some(wire) = link.wire else { return };
+        let owner = Owner::Closing(wire);
+        self.wires.insert(wire, owner);
+        link.in_flight.clear();
+        link.question = None;
+        match &mut link.client {
+            Some(client) if !matches!(link.stage, Stage::Dialing { .. }) => client.close(now, &mut *self.entropy),
+            _ => self.went_down(owner, &mut link, StatusCode::BadSessionClosed, now),
+        }
+        self.put_back(owner, link, now);
+        if self.links.contains_key(&owner) {
+            self.arm(owner, Some(now.mono + LAST_WORDS));
+        }
+    }
+}
+
+fn event_of(now: Now, kind: AuditKind, object: String, outcome: Outcome) -> AuditRecord {
+    event(now, kind, &Actor::default(), object, outcome)
+}

@@ -1,0 +1,263 @@
+//! The guard without I/O: the same enforcement in front of an OPC UA server that cannot do it itself (DESIGN D3).
+//!
+//! The side of the clients is a [`Server`] as it stands: connections, channels, sessions, identities, grants, audit,
+//! discovery and bounds are its own. What it has authorized and cannot answer without nodes comes here: each request is
+//! walked item by item, each item is decided, the allowed ones go to the upstream server as the bytes they came in, and
+//! results come back in the order of the request. Each session has a session of its own upstream, a
+//! [`crate::client::ClientSession`].
+//!
+//! A shell drives it with five verbs, as it drives a server:
+//!
+//! ```text
+//! loop {
+//!     guard.handle_input(input, now) or guard.handle_timeout(now)
+//!     while let Some(output) = guard.poll_output() { ... }
+//!     wait for the next input or until guard.poll_timeout()
+//! }
+//! ```
+//!
+//! Inputs and outputs are of one of two sides: `Down` is what a server takes and asks for; [`Output::Dial`] asks for a
+//! connection to the upstream server, whose life is told with [`Upstream`].
+//!
+//! Before anything is forwarded the guard reads the upstream NamespaceArray and browses the roots of its rules
+//! (`survey`); a session whose NamespaceArray is another waits until that is done again. What no rule names is hidden.
+
+mod attributes;
+mod batch;
+mod browse;
+mod call;
+mod config;
+mod desk;
+mod io;
+mod link;
+mod links;
+mod read;
+mod register;
+mod requests;
+mod scopes;
+mod survey;
+mod translate;
+mod walk;
+mod write;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use access_model::{Mono, Now};
+use opcua_types::StatusCode;
+use pep::Gate;
+
+use crate::Entropy;
+use crate::client::ClientSession;
+use crate::server::front::SessionKey;
+use crate::server::{self, AuditId, ConnId, Server, ServerConfig};
+use crate::space::{ServerFacts, Space, SpaceConfig, SpaceError};
+
+pub use config::{GuardConfig, GuardLimits, UpstreamIdentity};
+pub use io::{Input, LinkId, Output, Upstream};
+pub use scopes::{ScopeEntry, ScopeRule, ScopeRules};
+
+use link::Link;
+use links::Owner;
+use survey::{Mapping, Survey};
+
+/// The machine.
+pub struct Guard {
+    front: Server,
+    config: GuardConfig,
+    entropy: Box<dyn Entropy + Send>,
+    mapping: Option<Arc<Mapping>>,
+    survey: Option<Survey>,
+    survey_pause: Duration,
+    newly_mapped: bool,
+    links: BTreeMap<Owner, Box<Link>>,
+    wires: BTreeMap<LinkId, Owner>,
+    last_wire: u64,
+    alarms: BTreeSet<(Mono, Owner)>,
+    armed: BTreeMap<Owner, Mono>,
+    /// Records that a write or call waits for.
+    records: BTreeMap<AuditId, (SessionKey, u64)>,
+    /// Links with bytes that the shell was told of and has not looked at.
+    sending: BTreeSet<LinkId>,
+    outputs: VecDeque<Output>,
+}
+
+impl Guard {
+    /// A guard. `server` is what clients see; its `write_ranges` have no meaning here. `entropy` serves the front and
+    /// `upstream_entropy` the sessions upstream.
+    ///
+    /// # Errors
+    /// The ApplicationUri cannot name a namespace.
+    pub fn new(
+        server: ServerConfig,
+        config: GuardConfig,
+        gate: Gate,
+        (entropy, upstream_entropy): (Box<dyn Entropy + Send>, Box<dyn Entropy + Send>),
+        now: Now,
+    ) -> Result<Self, SpaceError> {
+        let mut space =
+            Space::new(SpaceConfig { application_uri: server.application_uri.clone(), namespaces: Vec::new() })?;
+        space.set_server_facts(ServerFacts::default());
+        let mut guard = Self {
+            front: Server::new(server, space, gate, entropy).guarding(),
+            config,
+            entropy: upstream_entropy,
+            mapping: None,
+            survey: None,
+            survey_pause: Duration::ZERO,
+            newly_mapped: false,
+            links: BTreeMap::new(),
+            wires: BTreeMap::new(),
+            last_wire: 0,
+            alarms: BTreeSet::new(),
+            armed: BTreeMap::new(),
+            records: BTreeMap::new(),
+            sending: BTreeSet::new(),
+            outputs: VecDeque::new(),
+        };
+        guard.start_survey(now);
+        Ok(guard)
+    }
+
+    /// Takes one input.
+    pub fn handle_input(&mut self, input: Input<'_>, now: Now) {
+        match input {
+            Input::Down(input) => {
+                let audited = match &input {
+                    server::Input::Audited { id, result } => Some((*id, *result)),
+                    _ => None,
+                };
+                self.front.handle_input(input, now);
+                if let Some((id, result)) = audited {
+                    self.audited(id, result, now);
+                }
+            }
+            Input::Up { link, event } => {
+                self.tend_front(now);
+                self.upstream(link, event, now);
+            }
+        }
+        self.take_over(now);
+    }
+
+    /// Does what is due.
+    pub fn handle_timeout(&mut self, now: Now) {
+        self.front.handle_timeout(now);
+        self.take_over(now);
+        while let Some((at, owner)) = self.alarms.first().copied().filter(|(at, _)| *at <= now.mono) {
+            self.alarms.remove(&(at, owner));
+            self.armed.remove(&owner);
+            self.link_due(owner, now);
+        }
+        self.take_over(now);
+    }
+
+    /// When [`Guard::handle_timeout`] must be called next.
+    #[must_use]
+    pub fn poll_timeout(&self) -> Option<Mono> {
+        let links = self.alarms.first().map(|(at, _)| *at);
+        [self.front.poll_timeout(), links].into_iter().flatten().min()
+    }
+
+    /// The next thing to do outside; records come first.
+    pub fn poll_output(&mut self) -> Option<Output> {
+        if let Some(output) = self.front.poll_output() {
+            return Some(Output::Down(output));
+        }
+        let output = self.outputs.pop_front()?;
+        if let Output::UpstreamSend { link } = &output {
+            self.sending.remove(link);
+        }
+        Some(output)
+    }
+
+    /// Bytes for a client; the shell takes them from the front.
+    pub fn outgoing(&mut self, conn: ConnId) -> Option<&mut Vec<u8>> {
+        self.front.outgoing(conn)
+    }
+
+    /// Whether the shell should read from this client.
+    #[must_use]
+    pub fn wants_input(&self, conn: ConnId) -> bool {
+        self.front.wants_input(conn)
+    }
+
+    /// As [`Server::holds_input`].
+    #[must_use]
+    pub fn holds_input(&self, conn: ConnId) -> bool {
+        self.front.holds_input(conn)
+    }
+
+    /// Bytes for the upstream server; the shell takes them from the front.
+    pub fn upstream_outgoing(&mut self, link: LinkId) -> Option<&mut Vec<u8>> {
+        let owner = self.wires.get(&link)?;
+        self.links.get_mut(owner)?.client.as_mut()?.outgoing()
+    }
+
+    /// Whether the shell should read from this connection to the upstream server.
+    #[must_use]
+    pub fn wants_upstream(&self, link: LinkId) -> bool {
+        let owner = self.wires.get(&link);
+        let client = owner.and_then(|owner| self.links.get(owner)).and_then(|link| link.client.as_ref());
+        client.is_some_and(ClientSession::wants_input)
+    }
+
+    /// What clients see: the gate, the load. Inputs go through [`Guard::handle_input`].
+    #[must_use]
+    pub fn front(&self) -> &Server {
+        &self.front
+    }
+
+    /// Whether the upstream server was looked at, so that requests can be forwarded.
+    #[must_use]
+    pub fn is_mapped(&self) -> bool {
+        self.mapping.is_some()
+    }
+
+    /// How many connections to the upstream server there are or are being made.
+    #[must_use]
+    pub fn upstream_load(&self) -> usize {
+        self.wires.len()
+    }
+
+    /// Grants that are over are ended before anything that was obtained under them comes in.
+    fn tend_front(&mut self, now: Now) {
+        if self.front.poll_timeout().is_some_and(|at| at <= now.mono) {
+            self.front.handle_timeout(now);
+            self.take_over(now);
+        }
+    }
+
+    fn take_over(&mut self, now: Now) {
+        while let Some(handed) = self.front.poll_handed() {
+            self.handed(handed, now);
+        }
+        self.front.recorded_behind();
+    }
+
+    /// Sets the alarm of a link to when it next has something to do.
+    fn arm(&mut self, owner: Owner, at: Option<Mono>) {
+        if self.armed.get(&owner).copied() == at {
+            return;
+        }
+        if let Some(before) = self.armed.remove(&owner) {
+            self.alarms.remove(&(before, owner));
+        }
+        if let Some(at) = at.filter(|at| *at != Mono::NEVER) {
+            self.armed.insert(owner, at);
+            self.alarms.insert((at, owner));
+        }
+    }
+}
+
+/// What a client hears while there is no upstream session.
+fn unreachable(trouble: Option<StatusCode>) -> StatusCode {
+    match trouble {
+        Some(StatusCode::BadTooManySessions) => StatusCode::BadTooManySessions,
+        _ => StatusCode::BadServerNotConnected,
+    }
+}

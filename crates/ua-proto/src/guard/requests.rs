@@ -1,0 +1,261 @@
+//! From what the front hands on to what becomes of it: requests start, go on when the upstream server or the ledger
+//! answers, and end.
+
+use access_model::{Mono, Now};
+use opcua_types::StatusCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::desk::{Desk, Progress};
+use super::link::{Job, Link, Stage, Work};
+use super::links::Owner;
+use super::{Guard, browse, call, read, register, translate, unreachable, write};
+use crate::server::front::{Handed, Service, SessionKey, Taken};
+use crate::server::{AuditFailMode, AuditId, Audited};
+
+/// What ends the work that is under way for a session.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Break {
+    /// The grant is over: what comes back was obtained under it.
+    Over,
+    /// The session has another user.
+    OtherUser,
+    /// The upstream session is gone.
+    Lost,
+}
+
+impl Guard {
+    pub(super) fn handed(&mut self, handed: Handed, now: Now) {
+        match handed {
+            Handed::Request { key, taken } => self.request(key, taken, now),
+            Handed::OtherUser { key } => self.break_off(key, Break::OtherUser, now),
+            Handed::Over { key } => self.break_off(key, Break::Over, now),
+            Handed::Changed { key } => self.changed(key, now),
+            Handed::Left { .. } => {}
+            Handed::Ended { key, status } => self.ended(key, status, now),
+        }
+    }
+
+    fn request(&mut self, key: SessionKey, taken: Taken, now: Now) {
+        let ticket = taken.ticket;
+        if taken.service == Service::Cancel {
+            // Nothing that waits here can be called back from the server.
+            return self.front.refuse(ticket, StatusCode::BadServiceUnsupported, now);
+        }
+        let Some(mut link) = self.links.remove(&Owner::Session(key)) else {
+            return self.front.refuse(ticket, StatusCode::BadServerNotConnected, now);
+        };
+        let limits = &self.config.limits;
+        let time = match taken.timeout_hint {
+            0 => limits.request_timeout,
+            hint => Duration::from_millis(u64::from(hint)).min(limits.request_timeout),
+        };
+        let refusal = if link.jobs.len() >= limits.max_requests {
+            Some(StatusCode::BadTooManyOperations)
+        } else if let (Stage::Down { .. } | Stage::Dialing { .. }, Some(_)) = (link.stage, link.trouble) {
+            Some(unreachable(link.trouble))
+        } else {
+            None
+        };
+        match refusal {
+            Some(status) => self.front.refuse(ticket, status, now),
+            None => {
+                link.last_job += 1;
+                let number = link.last_job;
+                let work = Work::Waiting(Box::new(taken));
+                link.jobs.insert(number, Job { ticket, deadline: now.mono + time, work });
+                if link.stage == Stage::Ready {
+                    self.begin(key, &mut link, number, now);
+                }
+            }
+        }
+        self.put_back(Owner::Session(key), link, now);
+    }
+
+    /// The link is ready: what has waited for it starts, in order.
+    pub(super) fn begin_waiting(&mut self, key: SessionKey, link: &mut Link, now: Now) {
+        let waiting = link.jobs.iter().filter(|(_, job)| matches!(job.work, Work::Waiting(_)));
+        for number in waiting.map(|(number, _)| *number).collect::<Vec<_>>() {
+            self.begin(key, link, number, now);
+        }
+    }
+
+    fn begin(&mut self, key: SessionKey, link: &mut Link, number: u64, now: Now) {
+        let Some(Job { ticket, deadline, work: Work::Waiting(taken) }) = link.jobs.remove(&number) else { return };
+        let started = self.at_desk(key, link, (number, deadline), now, |desk| start(desk, *taken));
+        match started {
+            Some(Ok((work, Progress::Waits))) => {
+                link.jobs.insert(number, Job { ticket, deadline, work });
+            }
+            Some(Ok((_, Progress::Done(result)))) => self.answer(key, ticket, result, now),
+            Some(Err(status)) => self.front.refuse(ticket, status, now),
+            None => self.front.refuse(ticket, StatusCode::BadServerNotConnected, now),
+        }
+    }
+
+    /// Lends what a request is decided and forwarded with; `None` while nothing may be forwarded.
+    fn at_desk<R>(
+        &mut self,
+        key: SessionKey,
+        link: &mut Link,
+        (job, deadline): (u64, Mono),
+        now: Now,
+        serve: impl FnOnce(&mut Desk<'_>) -> R,
+    ) -> Option<R> {
+        let mapping = Arc::clone(self.mapping.as_ref()?);
+        let Self { front, config, records, .. } = self;
+        let mut desk = Desk { front, link, mapping: &mapping, config, records, key, job, deadline, now };
+        Some(serve(&mut desk))
+    }
+
+    /// Goes on with a request.
+    fn go_on(
+        &mut self,
+        key: SessionKey,
+        link: &mut Link,
+        number: u64,
+        now: Now,
+        step: impl FnOnce(&mut Desk<'_>, &mut Work, u32) -> Progress,
+    ) {
+        let Some(Job { ticket, deadline, mut work }) = link.jobs.remove(&number) else { return };
+        let progress = self.at_desk(key, link, (number, deadline), now, |desk| step(desk, &mut work, ticket.handle));
+        match progress {
+            Some(Progress::Waits) => {
+                link.jobs.insert(number, Job { ticket, deadline, work });
+            }
+            Some(Progress::Done(result)) => self.answer(key, ticket, result, now),
+            None => self.front.refuse(ticket, StatusCode::BadServerNotConnected, now),
+        }
+    }
+
+    /// The upstream server answered a part of a request.
+    pub(super) fn upstream_answered(
+        &mut self,
+        key: SessionKey,
+        link: &mut Link,
+        (number, part): (u64, u32),
+        answer: Result<Vec<u8>, StatusCode>,
+        now: Now,
+    ) {
+        self.go_on(key, link, number, now, |desk, work, handle| match work {
+            Work::Waiting(_) => Progress::Waits,
+            Work::Read(asked) => asked.answered(desk, answer, handle),
+            Work::Write(asked) => asked.answered(desk, part, answer, handle),
+            Work::Call(asked) => asked.answered(desk, part, answer, handle),
+            Work::Browse(asked) => asked.answered(desk, part, answer, handle),
+            Work::Translate(asked) => asked.answered(desk, part, answer, handle),
+            Work::Register(asked) => asked.answered(desk, answer, handle),
+        });
+    }
+
+    /// A record was acknowledged, or could not be written.
+    pub(super) fn audited(&mut self, id: AuditId, result: Audited, now: Now) {
+        let Some((key, number)) = self.records.remove(&id) else { return };
+        let owner = Owner::Session(key);
+        let Some(mut link) = self.links.remove(&owner) else { return };
+        let open = self.front.front_config().audit.unavailable == AuditFailMode::Open;
+        let kept = result == Audited::Kept || open;
+        let unkept = StatusCode::BadResourceUnavailable;
+        self.go_on(key, &mut link, number, now, |desk, work, handle| match work {
+            Work::Write(asked) if kept => asked.forward(desk, handle),
+            Work::Write(asked) => asked.give_up(desk, unkept, handle),
+            Work::Call(asked) if kept => asked.forward(desk, handle),
+            Work::Call(asked) => asked.give_up(desk, unkept, handle),
+            _ => Progress::Waits,
+        });
+        self.put_back(owner, link, now);
+    }
+
+    fn break_off(&mut self, key: SessionKey, why: Break, now: Now) {
+        let owner = Owner::Session(key);
+        let Some(mut link) = self.links.remove(&owner) else { return };
+        self.break_jobs(key, &mut link, why, now);
+        if why == Break::OtherUser {
+            link.points.forget();
+        }
+        self.put_back(owner, link, now);
+    }
+
+    /// The upstream session is gone: what was sent is answered by the client session; the rest will not be sent.
+    pub(super) fn lost_upstream(&mut self, key: SessionKey, link: &mut Link, now: Now) {
+        self.break_jobs(key, link, Break::Lost, now);
+    }
+
+    fn break_jobs(&mut self, key: SessionKey, link: &mut Link, why: Break, now: Now) {
+        let (status, read) = match why {
+            Break::Lost => (unreachable(link.trouble), StatusCode::BadCommunicationError),
+            Break::Over | Break::OtherUser => (StatusCode::BadUserAccessDenied, StatusCode::BadUserAccessDenied),
+        };
+        for number in link.jobs.keys().copied().collect::<Vec<_>>() {
+            self.go_on(key, link, number, now, |desk, work, handle| match work {
+                Work::Waiting(_) => Progress::Done(Err(status)),
+                Work::Read(_) | Work::Browse(_) | Work::Translate(_) | Work::Register(_) => Progress::Done(Err(read)),
+                Work::Write(asked) if why != Break::Over => asked.give_up(desk, status, handle),
+                Work::Write(_) => Progress::Waits,
+                Work::Call(asked) => {
+                    asked.over |= why != Break::Lost;
+                    if why == Break::Over { Progress::Waits } else { asked.give_up(desk, status, handle) }
+                }
+            });
+        }
+    }
+
+    /// The times of requests that have waited too long.
+    pub(super) fn expire_jobs(&mut self, link: &mut Link, now: Now) {
+        let over = link.jobs.iter().filter(|(_, job)| job.deadline <= now.mono).map(|(number, _)| *number);
+        for number in over.collect::<Vec<_>>() {
+            if let Some(job) = link.jobs.remove(&number) {
+                self.front.refuse(job.ticket, StatusCode::BadTimeout, now);
+            }
+        }
+    }
+
+    fn ended(&mut self, key: SessionKey, status: StatusCode, now: Now) {
+        self.records.retain(|_, (of, _)| *of != key);
+        let Some(mut link) = self.links.remove(&Owner::Session(key)) else { return };
+        self.arm(Owner::Session(key), None);
+        for job in std::mem::take(&mut link.jobs).into_values() {
+            self.front.refuse(job.ticket, status, now);
+        }
+        self.close_link(link, now);
+    }
+
+    fn answer(
+        &mut self,
+        key: SessionKey,
+        ticket: crate::server::front::Ticket,
+        result: Result<Vec<u8>, StatusCode>,
+        now: Now,
+    ) {
+        let most = self.front.session(key).map_or(0, |session| session.max_response);
+        self.front.answer(ticket, most, result, now);
+    }
+}
+
+fn start(desk: &mut Desk<'_>, taken: Taken) -> Result<(Work, Progress), StatusCode> {
+    let Taken { service, ticket, body, .. } = taken;
+    let handle = ticket.handle;
+    match service {
+        Service::Read => read::start(desk, &body, handle).map(|(asked, progress)| (Work::Read(asked), progress)),
+        Service::Write => {
+            write::start(desk, body, handle).map(|(asked, progress)| (Work::Write(Box::new(asked)), progress))
+        }
+        Service::Call => {
+            call::start(desk, body, handle).map(|(asked, progress)| (Work::Call(Box::new(asked)), progress))
+        }
+        Service::Browse => browse::start(desk, &body, handle).map(|(asked, progress)| (Work::Browse(asked), progress)),
+        Service::BrowseNext => {
+            browse::next(desk, &body, handle).map(|(asked, progress)| (Work::Browse(asked), progress))
+        }
+        Service::Translate => {
+            translate::start(desk, &body, handle).map(|(asked, progress)| (Work::Translate(asked), progress))
+        }
+        Service::RegisterNodes => {
+            register::register(desk, &body).map(|(asked, progress)| (Work::Register(asked), progress))
+        }
+        Service::UnregisterNodes => {
+            register::unregister(desk, &body, handle).map(|(asked, progress)| (Work::Register(asked), progress))
+        }
+        _ => Err(StatusCode::BadServiceUnsupported),
+    }
+}

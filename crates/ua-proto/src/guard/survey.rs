@@ -1,0 +1,238 @@
+//! What the guard finds out about the upstream server before anything is forwarded: its NamespaceArray, its limits, and
+//! which nodes lie below the roots of the rules.
+
+use std::collections::{HashMap, VecDeque};
+
+use access_model::ScopeIndex;
+use opcua_types::{
+    AttributeId, BrowseDescription, BrowseDirection, BrowseNextRequest, BrowseRequest, BrowseResult, ByteString,
+    DataValue, ExpandedNodeId, NodeId, ReadRequest, ReadValueId, StatusCode, TimestampsToReturn, VariableId, Variant,
+};
+
+use super::attributes::{own_limit, smaller};
+use super::scopes::{ScopeRules, ScopeTable};
+use super::walk::Expanded;
+use crate::client::{Request, Response};
+use crate::server::Server;
+
+/// Nodes browsed in one request.
+const AT_ONCE: usize = 50;
+/// References asked for at once for one node.
+const PAGE: u32 = 1_000;
+/// Most names in a NamespaceArray.
+const MAX_NAMESPACES: usize = 1_024;
+/// The Server object: nothing below it is the plant's.
+const SERVER: u32 = 2253;
+const LIMITS: [u32; 7] = [11_705, 11_707, 11_709, 11_710, 11_711, 11_712, 11_714];
+
+/// The smaller of the guard's and the server's operation limits; 0 for none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Limits {
+    pub(super) read: u32,
+    pub(super) write: u32,
+    pub(super) call: u32,
+    pub(super) browse: u32,
+    pub(super) register: u32,
+    pub(super) translate: u32,
+    pub(super) items: u32,
+}
+
+/// What is known of the upstream server.
+pub(super) struct Mapping {
+    pub(super) table: ScopeTable,
+    pub(super) limits: Limits,
+    /// The identifier of a node that never exists.
+    pub(super) never: [u8; 16],
+}
+
+impl Mapping {
+    /// The node that an answer names, under its index here, and its scope; `None` for nodes of other servers and of
+    /// namespaces that are not in the NamespaceArray.
+    pub(super) fn scope_of(&self, expanded: &Expanded<'_>) -> Option<(NodeId, ScopeIndex)> {
+        let mut id = expanded.id.clone();
+        if let Some(uri) = expanded.uri {
+            id.namespace = self.table.namespace(uri)?;
+        }
+        let scope = self.table.scope(&id);
+        (expanded.server == 0).then_some((id, scope))
+    }
+}
+
+/// The request for the NamespaceArray, and behind it for the limits.
+pub(super) fn first_question() -> Request {
+    let limits = LIMITS.map(|number| NodeId::new(0, number));
+    let nodes = [NodeId::from(VariableId::Server_NamespaceArray)].into_iter().chain(limits);
+    let item = |node_id| ReadValueId { node_id, attribute_id: AttributeId::Value as u32, ..ReadValueId::default() };
+    Request::Read(ReadRequest {
+        request_header: Default::default(),
+        max_age: 0.0,
+        timestamps_to_return: TimestampsToReturn::Neither,
+        nodes_to_read: Some(nodes.map(item).collect()),
+    })
+}
+
+/// The NamespaceArray in an answer to [`first_question`].
+pub(super) fn namespaces(response: &Response) -> Result<Vec<String>, StatusCode> {
+    let Response::Read(read) = response else { return Err(StatusCode::BadUnknownResponse) };
+    let first = read.results.as_deref().and_then(<[DataValue]>::first);
+    let Some(Variant::Array(array)) = first.and_then(|value| value.value.as_ref()) else {
+        return Err(StatusCode::BadUnknownResponse);
+    };
+    let name = |value: &Variant| match value {
+        Variant::String(name) => Some(name.as_ref().to_owned()),
+        _ => None,
+    };
+    let names: Option<Vec<String>> = array.values.iter().map(name).collect();
+    names.filter(|names| !names.is_empty() && names.len() <= MAX_NAMESPACES).ok_or(StatusCode::BadUnknownResponse)
+}
+
+/// A survey under way.
+pub(super) struct Survey {
+    namespaces: Vec<String>,
+    limits: Limits,
+    found: HashMap<NodeId, ScopeIndex>,
+    /// Nodes of namespace 0 that were stepped through; they keep their own scope.
+    passed: HashMap<NodeId, ScopeIndex>,
+    open: VecDeque<(NodeId, ScopeIndex)>,
+    /// Found one step further away than what is being browsed: of two roots at equal distance none wins.
+    next: Vec<(NodeId, ScopeIndex)>,
+    /// Where in `next` a node is.
+    places: HashMap<NodeId, usize>,
+    asked: Vec<ScopeIndex>,
+    unfinished: Vec<(ByteString, ScopeIndex)>,
+    room: usize,
+}
+
+impl Survey {
+    /// Starts with the answer to [`first_question`].
+    pub(super) fn new(
+        response: &Response,
+        rules: &ScopeRules,
+        front: &Server,
+        room: usize,
+    ) -> Result<Self, StatusCode> {
+        let namespaces = namespaces(response)?;
+        let Response::Read(read) = response else { return Err(StatusCode::BadUnknownResponse) };
+        let mut told = read.results.iter().flatten().skip(1).map(|value| match value.value {
+            Some(Variant::UInt32(limit)) => limit,
+            _ => 0,
+        });
+        let [read, write, call, browse, register, translate, items] =
+            LIMITS.map(|number| smaller(own_limit(front, number), told.next().unwrap_or_default()));
+        let roots = rules.roots(&namespaces);
+        let mut survey = Self {
+            namespaces,
+            limits: Limits { read, write, call, browse, register, translate, items },
+            found: HashMap::new(),
+            passed: HashMap::new(),
+            open: VecDeque::new(),
+            next: roots,
+            places: HashMap::new(),
+            asked: Vec::new(),
+            unfinished: Vec::new(),
+            room,
+        };
+        survey.next_level();
+        Ok(survey)
+    }
+
+    /// The next request; `None` when everything is known.
+    pub(super) fn question(&mut self) -> Option<Request> {
+        if !self.unfinished.is_empty() {
+            let points: Vec<(ByteString, ScopeIndex)> =
+                self.unfinished.drain(..self.unfinished.len().min(AT_ONCE)).collect();
+            self.asked = points.iter().map(|(_, scope)| *scope).collect();
+            return Some(Request::BrowseNext(BrowseNextRequest {
+                request_header: Default::default(),
+                release_continuation_points: false,
+                continuation_points: Some(points.into_iter().map(|(point, _)| point).collect()),
+            }));
+        }
+        if self.open.is_empty() {
+            self.next_level();
+        }
+        if self.open.is_empty() {
+            return None;
+        }
+        let most = match self.limits.browse {
+            0 => AT_ONCE,
+            limit => AT_ONCE.min(limit as usize),
+        };
+        let nodes: Vec<(NodeId, ScopeIndex)> = self.open.drain(..self.open.len().min(most)).collect();
+        self.asked = nodes.iter().map(|(_, scope)| *scope).collect();
+        let below = |(node_id, _)| BrowseDescription {
+            node_id,
+            browse_direction: BrowseDirection::Forward,
+            reference_type_id: NodeId::new(0, 33_u32),
+            include_subtypes: true,
+            node_class_mask: 0,
+            result_mask: 0,
+        };
+        Some(Request::Browse(BrowseRequest {
+            request_header: Default::default(),
+            view: Default::default(),
+            requested_max_references_per_node: PAGE,
+            nodes_to_browse: Some(nodes.into_iter().map(below).collect()),
+        }))
+    }
+
+    /// Takes the answer to the last question.
+    pub(super) fn answered(&mut self, response: Response) -> Result<(), StatusCode> {
+        let results = match response {
+            Response::Browse(response) => response.results,
+            Response::BrowseNext(response) => response.results,
+            _ => None,
+        };
+        let results = results.unwrap_or_default();
+        if results.len() != self.asked.len() {
+            return Err(StatusCode::BadUnknownResponse);
+        }
+        for (result, scope) in results.into_iter().zip(std::mem::take(&mut self.asked)) {
+            self.take(result, scope)?;
+        }
+        Ok(())
+    }
+
+    fn take(&mut self, result: BrowseResult, scope: ScopeIndex) -> Result<(), StatusCode> {
+        for reference in result.references.unwrap_or_default() {
+            let ExpandedNodeId { node_id, namespace_uri, server_index } = reference.node_id;
+            let elsewhere = server_index != 0 || !namespace_uri.is_empty() || node_id == NodeId::new(0, SERVER);
+            if elsewhere || self.found.contains_key(&node_id) || self.passed.contains_key(&node_id) {
+                continue;
+            }
+            match self.places.get(&node_id).and_then(|place| self.next.get_mut(*place)) {
+                Some((_, claimed)) if *claimed != scope => *claimed = ScopeIndex::NOWHERE,
+                Some(_) => {}
+                None => {
+                    self.places.insert(node_id.clone(), self.next.len());
+                    self.next.push((node_id, scope));
+                }
+            }
+            if self.found.len().saturating_add(self.passed.len()).saturating_add(self.next.len()) > self.room {
+                return Err(StatusCode::BadTooManyOperations);
+            }
+        }
+        if !result.continuation_point.is_null_or_empty() {
+            self.unfinished.push((result.continuation_point, scope));
+        }
+        Ok(())
+    }
+
+    /// The nodes found on the last level are settled, and browsed in turn.
+    fn next_level(&mut self) {
+        self.places.clear();
+        for (node, scope) in std::mem::take(&mut self.next) {
+            if node.namespace == 0 {
+                self.passed.insert(node.clone(), scope);
+            } else {
+                self.found.insert(node.clone(), scope);
+            }
+            self.open.push_back((node, scope));
+        }
+    }
+
+    /// What was found out.
+    pub(super) fn finish(self, rules: &ScopeRules, never: [u8; 16]) -> Mapping {
+        Mapping { table: rules.bind(self.namespaces, self.found), limits: self.limits, never }
+    }
+}

@@ -1,0 +1,6 @@
+//! A guard between clients and a server of our own, in memory and under virtual time.
+
+mod reference;
+mod services;
+mod upstream;
+mod world;

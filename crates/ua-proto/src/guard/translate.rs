@@ -1,0 +1,248 @@
+//! TranslateBrowsePathsToNodeIds (OPC 10000-4 §5.9.4), one step at a time: the server would walk over hidden nodes, so
+//! each node on the way is looked at here. A hidden step is no match.
+
+use std::collections::HashSet;
+
+use access_model::{Action, AuditKind};
+use opcua_types::{NodeId, ObjectId, StatusCode};
+
+use super::desk::{Decision, Desk, Progress, encoded, told};
+use super::read::taken;
+use super::walk::{Expanded, boolean, end, expanded, qualified_name, results};
+use crate::server::front::{Counted, Malformed, Reader, operations, write_header, write_len, write_no_diagnostics};
+
+const IDS: (ObjectId, ObjectId) = (
+    ObjectId::TranslateBrowsePathsToNodeIdsRequest_Encoding_DefaultBinary,
+    ObjectId::TranslateBrowsePathsToNodeIdsResponse_Encoding_DefaultBinary,
+);
+/// Most paths in one request upstream.
+const AT_ONCE: usize = 500;
+
+/// A request under way.
+pub(super) struct Asked {
+    paths: Vec<Path>,
+    /// The paths that each part asks about.
+    parts: Vec<Vec<usize>>,
+    open: usize,
+}
+
+struct Path {
+    elements: Vec<Vec<u8>>,
+    step: usize,
+    /// Where it has led so far, as the server writes it.
+    reached: Vec<Vec<u8>>,
+    next: Vec<Vec<u8>>,
+    seen: HashSet<NodeId>,
+    hidden: bool,
+    done: Option<StatusCode>,
+}
+
+/// Reads and decides a request, and asks for the first step.
+pub(super) fn start(desk: &mut Desk<'_>, body: &[u8], handle: u32) -> Result<(Asked, Progress), StatusCode> {
+    let mut reader = Reader::new(body);
+    let count = reader.array_len(6)?;
+    operations(count, desk.mapping.limits.translate)?;
+    let mut items = Vec::with_capacity(count);
+    for _ in 0..count {
+        items.push(Item::read(&mut reader)?);
+    }
+    end(&reader)?;
+    let paths = items.iter().map(|item| decide(desk, item)).collect();
+    let mut asked = Asked { paths, parts: Vec::new(), open: 0 };
+    let progress = asked.step(desk, handle);
+    Ok((asked, progress))
+}
+
+struct Item<'a> {
+    start: NodeId,
+    start_bytes: &'a [u8],
+    elements: Vec<Element<'a>>,
+}
+
+struct Element<'a> {
+    kind: NodeId,
+    named: bool,
+    bytes: &'a [u8],
+}
+
+impl<'a> Item<'a> {
+    fn read(reader: &mut Reader<'a>) -> Result<Self, Malformed> {
+        let before = reader.rest();
+        let start = reader.node_id()?;
+        let start_bytes = taken(before, reader)?;
+        let count = reader.array_len(10)?;
+        let mut elements = Vec::with_capacity(count);
+        for _ in 0..count {
+            let before = reader.rest();
+            let kind = reader.node_id()?;
+            boolean(reader)?;
+            boolean(reader)?;
+            let named = !qualified_name(reader)?.is_null();
+            elements.push(Element { kind, named, bytes: taken(before, reader)? });
+        }
+        Ok(Self { start, start_bytes, elements })
+    }
+}
+
+fn decide(desk: &mut Desk<'_>, item: &Item<'_>) -> Path {
+    let elements = item.elements.iter().map(|element| element.bytes.to_vec()).collect();
+    let start = desk.known_as(&item.start, item.start_bytes).to_vec();
+    let mut path = Path {
+        elements,
+        step: 0,
+        reached: vec![start],
+        next: Vec::new(),
+        seen: HashSet::new(),
+        hidden: false,
+        done: None,
+    };
+    path.done = refusal(desk, item);
+    if path.done == Some(StatusCode::BadNodeIdUnknown) && desk.config.hide_timing && !path.elements.is_empty() {
+        path.elements.truncate(1);
+        path.reached = vec![desk.never(&item.start)];
+        (path.hidden, path.done) = (true, None);
+    }
+    path
+}
+
+fn refusal(desk: &mut Desk<'_>, item: &Item<'_>) -> Option<StatusCode> {
+    let scope = desk.scope(&item.start);
+    match desk.pass(Action::Browse, (&item.start, scope), AuditKind::Browse, Some(Counted::Browse)) {
+        Ok(()) => {}
+        Err(Decision::Hidden) => return Some(StatusCode::BadNodeIdUnknown),
+        Err(decision) => return Some(decision.status()),
+    }
+    let Some((_, before_last)) = item.elements.split_last() else { return Some(StatusCode::BadNothingToDo) };
+    if before_last.iter().any(|element| !element.named) {
+        return Some(StatusCode::BadBrowseNameInvalid);
+    }
+    if item.elements.len() > desk.config.limits.max_path {
+        return Some(StatusCode::BadTooManyOperations);
+    }
+    let hidden = |element: &Element<'_>| !element.kind.is_null() && !desk.visible(desk.scope(&element.kind));
+    item.elements.iter().any(hidden).then_some(StatusCode::BadNoMatch)
+}
+
+impl Asked {
+    /// Asks for the next step of every path that is not at its end, or answers.
+    fn step(&mut self, desk: &mut Desk<'_>, handle: u32) -> Progress {
+        let mut spans: Vec<(usize, Vec<u8>)> = Vec::new();
+        for (at, path) in self.paths.iter().enumerate().filter(|(_, path)| path.done.is_none()) {
+            let Some(element) = path.elements.get(path.step) else { continue };
+            for node in &path.reached {
+                spans.push((at, [node, [1, 0, 0, 0].as_slice(), element].concat()));
+            }
+        }
+        if spans.is_empty() {
+            return self.respond(desk, handle);
+        }
+        let most = match desk.mapping.limits.translate {
+            0 => AT_ONCE,
+            limit => AT_ONCE.min(limit as usize),
+        };
+        self.parts.clear();
+        for (part, chunk) in (0_u32..).zip(spans.chunks(most)) {
+            let mut body = Vec::new();
+            write_len(&mut body, chunk.len());
+            chunk.iter().for_each(|(_, span)| body.extend_from_slice(span));
+            if let Err(status) = desk.send(IDS, body, part) {
+                return Progress::Done(Err(status));
+            }
+            self.parts.push(chunk.iter().map(|(at, _)| *at).collect());
+            self.open += 1;
+        }
+        Progress::Waits
+    }
+
+    /// The upstream server answered one part of a step.
+    pub(super) fn answered(
+        &mut self,
+        desk: &mut Desk<'_>,
+        part: u32,
+        answer: Result<Vec<u8>, StatusCode>,
+        handle: u32,
+    ) -> Progress {
+        let sent = self.parts.get_mut(part as usize).map(std::mem::take).unwrap_or_default();
+        self.open = self.open.saturating_sub(1);
+        let body = match answer {
+            Ok(body) => body,
+            Err(status) => return Progress::Done(Err(told(status))),
+        };
+        let taken = results(&body, sent.len(), |reader| result(reader).map(drop))
+            .and_then(|spans| sent.iter().zip(spans).try_for_each(|(at, span)| self.take(desk, *at, span)));
+        if let Err(status) = taken {
+            return Progress::Done(Err(desk.misbehaved(status, "the answer to TranslateBrowsePaths does not fit")));
+        }
+        if self.open > 0 {
+            return Progress::Waits;
+        }
+        for path in self.paths.iter_mut().filter(|path| path.done.is_none()) {
+            path.settle(desk.config.limits.max_targets);
+        }
+        self.step(desk, handle)
+    }
+
+    fn take(&mut self, desk: &Desk<'_>, at: usize, span: &[u8]) -> Result<(), StatusCode> {
+        let (status, targets) = result(&mut Reader::new(span))?;
+        let Some(path) = self.paths.get_mut(at).filter(|path| path.done.is_none()) else { return Ok(()) };
+        if path.hidden {
+            path.done = Some(StatusCode::BadNodeIdUnknown);
+        } else if status.is_bad() && path.step == 0 && status != StatusCode::BadNoMatch {
+            path.done = Some(told(status));
+        }
+        for (target, remaining) in targets {
+            let Some((id, scope)) = desk.mapping.scope_of(&target) else { continue };
+            if remaining == u32::MAX && desk.visible(scope) && path.seen.insert(id.clone()) {
+                path.next.push(if target.uri.is_some() { encoded(&id) } else { target.plain.to_vec() });
+            }
+        }
+        Ok(())
+    }
+
+    fn respond(&mut self, desk: &Desk<'_>, handle: u32) -> Progress {
+        let mut out = Vec::new();
+        write_header(&mut out, IDS.1, desk.now, handle, StatusCode::Good);
+        write_len(&mut out, self.paths.len());
+        for path in &self.paths {
+            let status = path.done.unwrap_or(StatusCode::BadInternalError);
+            out.extend_from_slice(&status.bits().to_le_bytes());
+            if status.is_bad() {
+                out.extend_from_slice(&[0xff; 4]);
+                continue;
+            }
+            write_len(&mut out, path.reached.len());
+            for target in &path.reached {
+                out.extend_from_slice(target);
+                out.extend_from_slice(&u32::MAX.to_le_bytes());
+            }
+        }
+        write_no_diagnostics(&mut out);
+        Progress::Done(Ok(out))
+    }
+}
+
+impl Path {
+    /// All answers of a step are there.
+    fn settle(&mut self, most: usize) {
+        self.reached = std::mem::take(&mut self.next);
+        self.seen.clear();
+        self.step += 1;
+        self.done = match self.reached.len() {
+            0 => Some(StatusCode::BadNoMatch),
+            many if many > most => Some(StatusCode::BadTooManyMatches),
+            _ if self.step >= self.elements.len() => Some(StatusCode::Good),
+            _ => None,
+        };
+    }
+}
+
+/// A BrowsePathResult.
+fn result<'a>(reader: &mut Reader<'a>) -> Result<(StatusCode, Vec<(Expanded<'a>, u32)>), Malformed> {
+    let status = StatusCode::from(reader.u32()?);
+    let count = reader.array_len(6)?;
+    let mut targets = Vec::with_capacity(count.min(1_000));
+    for _ in 0..count {
+        targets.push((expanded(reader)?, reader.u32()?));
+    }
+    Ok((status, targets))
+}

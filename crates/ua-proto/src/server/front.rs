@@ -1,0 +1,161 @@
+//! What a guard in front of another server uses of this one: connections, channels, sessions, identities, grants and
+//! the audit stay here; requests that need a node are handed on after they were authorized.
+
+use std::collections::VecDeque;
+
+use access_model::{Now, Rights, ScopeIndex};
+use opcua_types::StatusCode;
+use pep::{Gate, GrantId};
+
+pub(crate) use super::audit::{AuditLog, Counted, Denied, detail, event};
+pub(crate) use super::codec::{write_header, write_len, write_no_diagnostics};
+use super::dispatch::Request;
+pub(crate) use super::dispatch::Service;
+pub(crate) use super::occasion::Told;
+pub(crate) use super::services::attributes::{needed, user_access_level, user_write_mask};
+pub(crate) use super::services::operations;
+pub(crate) use super::services::read::Stamps;
+pub(crate) use super::session::SessionCore;
+pub(crate) use super::timers::SessionKey;
+use super::{ConnId, Server, ServerConfig};
+pub(crate) use crate::body::{Malformed, Reader, ticks};
+
+/// How a request is answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Ticket {
+    pub(crate) conn: ConnId,
+    pub(crate) request_id: u32,
+    /// The RequestHandle of its header.
+    pub(crate) handle: u32,
+}
+
+/// An authorized request.
+#[derive(Debug)]
+pub(crate) struct Taken {
+    pub(crate) service: Service,
+    pub(crate) ticket: Ticket,
+    /// Milliseconds the client will wait; 0 for no opinion.
+    pub(crate) timeout_hint: u32,
+    /// Everything behind the RequestHeader.
+    pub(crate) body: Vec<u8>,
+}
+
+/// What the front tells its guard, in the order in which it happened.
+#[derive(Debug)]
+pub(crate) enum Handed {
+    /// A request of an activated session whose grant stands.
+    Request { key: SessionKey, taken: Taken },
+    /// The session belongs to another user from now on.
+    OtherUser { key: SessionKey },
+    /// The session's grant expired or was revoked.
+    Over { key: SessionKey },
+    /// The rights of the session may be others now; also said after each activation.
+    Changed { key: SessionKey },
+    /// The session's connection is gone, or is another: what waits there waits for nothing.
+    Left {
+        #[expect(dead_code, reason = "Publish requests that wait for a connection are not guarded yet")]
+        key: SessionKey,
+    },
+    /// The session is over.
+    Ended { key: SessionKey, status: StatusCode },
+}
+
+/// The parts of a server that a decision takes.
+pub(crate) struct Parts<'a> {
+    pub(crate) gate: &'a Gate,
+    pub(crate) audit: &'a mut AuditLog,
+    pub(crate) session: &'a mut SessionCore,
+    pub(crate) grant: GrantId,
+}
+
+impl Server {
+    /// From now on requests that touch nodes are handed on.
+    pub(crate) fn guarding(mut self) -> Self {
+        self.handed = Some(VecDeque::new());
+        self
+    }
+
+    /// Takes the next thing that was handed on.
+    pub(crate) fn poll_handed(&mut self) -> Option<Handed> {
+        self.handed.as_mut().and_then(VecDeque::pop_front)
+    }
+
+    /// Tells the guard, if there is one.
+    pub(super) fn hand(&mut self, handed: Handed) {
+        if let Some(queue) = &mut self.handed {
+            queue.push_back(handed);
+        }
+    }
+
+    /// Hands a request on; `false` in a resource server, which serves it itself.
+    #[inline]
+    pub(super) fn hand_on(&mut self, service: Service, key: SessionKey, request: &Request<'_>) -> bool {
+        let Some(queue) = &mut self.handed else { return false };
+        let ticket = Ticket { conn: request.conn, request_id: request.request_id, handle: request.header.handle };
+        let body = request.rest.rest().to_vec();
+        let taken = Taken { service, ticket, timeout_hint: request.header.timeout_hint, body };
+        queue.push_back(Handed::Request { key, taken });
+        true
+    }
+
+    /// Lends what a decision about a session takes.
+    pub(crate) fn parts(&mut self, key: SessionKey) -> Option<Parts<'_>> {
+        let Self { gate, audit, sessions, .. } = self;
+        let session = &mut sessions.get_mut(key)?.core;
+        let grant = session.login.as_ref()?.grant;
+        Some(Parts { gate, audit, session, grant })
+    }
+
+    /// What a session may do in a scope at this moment.
+    pub(crate) fn rights_of(&self, key: SessionKey, scope: ScopeIndex, now: Now) -> Rights {
+        let login = self.sessions.get(key).and_then(|session| session.core.login.as_ref());
+        login.map_or(Rights::NONE, |login| self.gate.rights(login.grant, scope, now))
+    }
+
+    /// The names of the roles of a session's grant.
+    pub(crate) fn roles_of(&self, key: SessionKey) -> Vec<String> {
+        let login = self.sessions.get(key).and_then(|session| session.core.login.as_ref());
+        let facts = login.and_then(|login| self.gate.claims(login.grant));
+        facts.map(|facts| facts.roles.clone()).unwrap_or_default()
+    }
+
+    pub(crate) fn front_config(&self) -> &ServerConfig {
+        &self.config
+    }
+
+    pub(crate) fn audit_log(&mut self) -> &mut AuditLog {
+        &mut self.audit
+    }
+
+    pub(crate) fn session(&self, key: SessionKey) -> Option<&SessionCore> {
+        self.sessions.get(key).map(|session| &session.core)
+    }
+
+    /// Answers a handed-on request with bytes, from the type id on.
+    pub(crate) fn answer(&mut self, ticket: Ticket, most: u32, body: Result<Vec<u8>, StatusCode>, now: Now) {
+        let Ticket { conn, request_id, handle } = ticket;
+        self.respond(conn, request_id, handle, now, |_, out| {
+            let body = body?;
+            if most != 0 && body.len() > most as usize {
+                return Err(StatusCode::BadResponseTooLarge);
+            }
+            *out = body;
+            Ok(())
+        });
+    }
+
+    /// Answers a handed-on request with a fault.
+    pub(crate) fn refuse(&mut self, ticket: Ticket, status: StatusCode, now: Now) {
+        self.fault(ticket.conn, ticket.request_id, ticket.handle, status, now);
+    }
+
+    /// Ends a session from behind.
+    pub(crate) fn give_up(&mut self, key: SessionKey, status: StatusCode, why: &str, now: Now) {
+        self.end_session(key, status, why, now);
+    }
+
+    /// To be called after a guard has counted or recorded something.
+    pub(crate) fn recorded_behind(&mut self) {
+        self.arm_audit();
+    }
+}
