@@ -13,8 +13,9 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
-use ua_proto::server::{ConnId, Input, Server};
+use ua_proto::server::{ConnId, Input};
 
+use super::core::Core;
 use super::server::Running;
 
 /// Size of the read buffer that all connections of a server share.
@@ -27,13 +28,13 @@ const LAST_WORDS: Duration = Duration::from_secs(1);
 /// Wakes a connection's task. All of it stays on one thread, so it takes no lock, and a task that waits for bytes over
 /// and over registers once.
 #[derive(Default)]
-struct Wake {
+pub(super) struct Wake {
     set: Cell<bool>,
     waker: RefCell<Option<Waker>>,
 }
 
 impl Wake {
-    fn notify_one(&self) {
+    pub(super) fn notify_one(&self) {
         self.set.set(true);
         if let Some(waker) = self.waker.take() {
             waker.wake();
@@ -51,7 +52,7 @@ impl Wake {
         Poll::Pending
     }
 
-    async fn notified(&self) {
+    pub(super) async fn notified(&self) {
         poll_fn(|context| self.poll(context)).await;
     }
 }
@@ -67,11 +68,17 @@ struct Connection {
 }
 
 impl Connection {
-    /// Writes what the peer takes at once and keeps the rest in `bytes`.
     fn write(&self, bytes: &mut Vec<u8>) {
+        write(&self.write, bytes);
+    }
+}
+
+/// Writes what the peer takes at once and keeps the rest in `bytes`.
+pub(super) fn write(half: &OwnedWriteHalf, bytes: &mut Vec<u8>) {
+    {
         let mut sent = 0;
         while let Some(left) = bytes.get(sent..).filter(|left| !left.is_empty()) {
-            match self.write.try_write(left) {
+            match half.try_write(left) {
                 Ok(0) => break,
                 Ok(more) => sent += more,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
@@ -107,7 +114,7 @@ impl Connections {
     /// Writes as much as the peer takes at once; its task sees to the rest. True when everything is gone and the core has
     /// put input off that nothing else would remind it of.
     #[must_use]
-    pub(super) fn flush(&self, conn: ConnId, core: &mut Server) -> bool {
+    pub(super) fn flush(&self, conn: ConnId, core: &mut impl Core) -> bool {
         let Some(connection) = self.open.borrow().get(&conn).cloned() else { return false };
         let Some(bytes) = core.outgoing(conn) else { return false };
         connection.write(bytes);
@@ -144,7 +151,7 @@ impl Connections {
 }
 
 /// Takes a new connection into service.
-pub(super) fn spawn(running: &Rc<Running>, stream: TcpStream, peer: SocketAddr) {
+pub(super) fn spawn<C: Core>(running: &Rc<Running<C>>, stream: TcpStream, peer: SocketAddr) {
     if stream.set_nodelay(true).is_err() {
         return;
     }
@@ -170,7 +177,7 @@ pub(super) fn spawn(running: &Rc<Running>, stream: TcpStream, peer: SocketAddr) 
 }
 
 /// Serves until the peer or the core ends it.
-async fn serve(running: &Rc<Running>, conn: ConnId, connection: &Connection, mut read: OwnedReadHalf) {
+async fn serve<C: Core>(running: &Rc<Running<C>>, conn: ConnId, connection: &Connection, mut read: OwnedReadHalf) {
     loop {
         if let Some(rest) = connection.rest.take() {
             return drain(connection, rest).await;
@@ -196,8 +203,8 @@ async fn serve(running: &Rc<Running>, conn: ConnId, connection: &Connection, mut
     }
 }
 
-fn flush(running: &Rc<Running>, conn: ConnId) {
-    let _told_below = running.connections.flush(conn, &mut running.core.borrow_mut());
+fn flush<C: Core>(running: &Rc<Running<C>>, conn: ConnId) {
+    let _told_below = running.connections.flush(conn, &mut *running.core.borrow_mut());
     // Nothing is taken out of the core's buffer before the peer takes it.
     running.input(Input::Drained { conn, unsent: 0 });
 }
@@ -216,7 +223,7 @@ async fn drain(connection: &Connection, mut rest: Vec<u8>) {
 }
 
 /// Reads once and hands the bytes to the core; `false` at the end of the stream.
-async fn receive(running: &Rc<Running>, conn: ConnId, read: &mut OwnedReadHalf) -> io::Result<bool> {
+async fn receive<C: Core>(running: &Rc<Running<C>>, conn: ConnId, read: &mut OwnedReadHalf) -> io::Result<bool> {
     poll_fn(|context| {
         let mut buffer = running.connections.buffer.borrow_mut();
         let mut filled = ReadBuf::new(&mut buffer);

@@ -2,5 +2,8 @@
 
 pub mod client;
 mod connection;
+mod core;
+pub mod guard;
 pub mod server;
+mod upstream;
 pub mod wiring;

@@ -16,20 +16,23 @@ use access_model::{Actor, AuditKind, AuditRecord, Mono, Now, Outcome, Reason, Re
 use pep::Identity;
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio::task::LocalSet;
+use ua_proto::guard::LinkId;
 use ua_proto::server::{AuditId, Audited, Input, LoginId, Output, Server};
 
 use super::connection::Connections;
+use super::core::{Core, Outside};
+use super::upstream::Upstreams;
 use super::wiring::{Application, AuditRequest, AuditSink, Credentials};
 use crate::clock;
 use crate::pool::Pool;
 
 /// Looks at or changes the server, between two inputs.
-type Errand = Box<dyn FnOnce(&mut Server, Now) + Send>;
+type Errand<C> = Box<dyn FnOnce(&mut C, Now) + Send>;
 
 /// Something to do on the server's thread.
-enum Command {
+enum Command<C> {
     /// Run this.
-    Run(Errand),
+    Run(Errand<C>),
     /// End it. The thread ends although handles are left.
     Stop,
 }
@@ -50,13 +53,27 @@ pub struct Shell {
     pub application: Box<dyn FnOnce() -> Box<dyn Application> + Send>,
 }
 
-/// A running server. Dropping the last clone of the handle stops it.
-#[derive(Clone, Debug)]
-pub struct ServerHandle {
-    commands: mpsc::Sender<Command>,
+/// A running server, or guard. Dropping the last clone of the handle stops it.
+pub struct Handle<C> {
+    commands: mpsc::Sender<Command<C>>,
     address: SocketAddr,
     /// Closed when the thread has ended.
     running: watch::Receiver<()>,
+}
+
+/// A running server.
+pub type ServerHandle = Handle<Server>;
+
+impl<C> Clone for Handle<C> {
+    fn clone(&self) -> Self {
+        Self { commands: self.commands.clone(), address: self.address, running: self.running.clone() }
+    }
+}
+
+impl<C> std::fmt::Debug for Handle<C> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Handle").field("address", &self.address).finish_non_exhaustive()
+    }
 }
 
 /// The server's thread has ended.
@@ -64,7 +81,7 @@ pub struct ServerHandle {
 #[error("the server has stopped")]
 pub struct Stopped;
 
-impl ServerHandle {
+impl<C: 'static> Handle<C> {
     /// Where it listens.
     #[must_use]
     pub const fn address(&self) -> SocketAddr {
@@ -77,10 +94,10 @@ impl ServerHandle {
     /// The server has stopped.
     pub async fn with<T: Send + 'static>(
         &self,
-        command: impl FnOnce(&mut Server, Now) -> T + Send + 'static,
+        command: impl FnOnce(&mut C, Now) -> T + Send + 'static,
     ) -> Result<T, Stopped> {
         let (answer, result) = oneshot::channel();
-        let command = Box::new(move |server: &mut Server, now| drop(answer.send(command(server, now))));
+        let command = Box::new(move |server: &mut C, now| drop(answer.send(command(server, now))));
         self.commands.send(Command::Run(command)).await.map_err(|_| Stopped)?;
         result.await.map_err(|_| Stopped)
     }
@@ -105,6 +122,11 @@ impl ServerHandle {
 /// # Errors
 /// The listener cannot be used or the operating system refuses a thread.
 pub fn start(listener: TcpListener, server: Server, shell: Shell) -> io::Result<ServerHandle> {
+    start_core(listener, server, shell)
+}
+
+/// Starts a core on its own thread.
+pub(super) fn start_core<C: Core>(listener: TcpListener, core: C, shell: Shell) -> io::Result<Handle<C>> {
     listener.set_nonblocking(true)?;
     let address = listener.local_addr()?;
     let (commands, queue) = mpsc::channel(COMMANDS);
@@ -113,22 +135,23 @@ pub fn start(listener: TcpListener, server: Server, shell: Shell) -> io::Result<
     let (alive, running) = watch::channel(());
     thread::Builder::new().name(name).spawn(move || {
         let set = LocalSet::new();
-        set.block_on(&runtime, run(listener, server, shell, queue));
+        set.block_on(&runtime, run(listener, core, shell, queue));
         // Tasks hold what the server holds, its way to the ledger too.
         drop((set, runtime));
         drop(alive);
     })?;
-    Ok(ServerHandle { commands, address, running })
+    Ok(Handle { commands, address, running })
 }
 
 /// The server and everything its tasks share; all of it stays on one thread.
-pub(super) struct Running {
-    pub(super) core: RefCell<Server>,
+pub(super) struct Running<C> {
+    pub(super) core: RefCell<C>,
     pub(super) connections: Connections,
+    pub(super) upstreams: Upstreams,
     application: Box<dyn Application>,
     audit: AuditSink,
     pool: Pool,
-    done: mpsc::UnboundedSender<(ua_proto::JobId, ua_proto::JobOutcome)>,
+    done: mpsc::UnboundedSender<Done>,
     /// Audit records that found no room since the last that did.
     lost: Cell<u64>,
     /// Once the server ends: records wait here for room, for a while.
@@ -137,15 +160,19 @@ pub(super) struct Running {
     rearm: Notify,
 }
 
-async fn run(listener: TcpListener, server: Server, shell: Shell, queue: mpsc::Receiver<Command>) {
+/// A job that is done: whose, and what came of it. Jobs of a connection upstream have ids of their own.
+type Done = (Option<LinkId>, ua_proto::JobId, ua_proto::JobOutcome);
+
+async fn run<C: Core>(listener: TcpListener, core: C, shell: Shell, queue: mpsc::Receiver<Command<C>>) {
     let listener = match tokio::net::TcpListener::from_std(listener) {
         Ok(listener) => listener,
         Err(error) => return tracing::error!(%error, "the listener cannot be used"),
     };
     let (done, outcomes) = mpsc::unbounded_channel();
     let running = Rc::new(Running {
-        core: RefCell::new(server),
+        core: RefCell::new(core),
         connections: Connections::default(),
+        upstreams: Upstreams::default(),
         application: (shell.application)(),
         audit: shell.audit,
         pool: shell.pool,
@@ -163,10 +190,11 @@ async fn run(listener: TcpListener, server: Server, shell: Shell, queue: mpsc::R
         () = jobs(&running, outcomes) => {}
     }
     running.connections.farewell().await;
+    running.upstreams.close_all();
     running.hand_over().await;
 }
 
-async fn accept(running: &Rc<Running>, listener: tokio::net::TcpListener) {
+async fn accept<C: Core>(running: &Rc<Running<C>>, listener: tokio::net::TcpListener) {
     loop {
         match listener.accept().await {
             Ok((stream, peer)) => super::connection::spawn(running, stream, peer),
@@ -179,7 +207,7 @@ async fn accept(running: &Rc<Running>, listener: tokio::net::TcpListener) {
     }
 }
 
-async fn timer(running: &Rc<Running>) {
+async fn timer<C: Core>(running: &Rc<Running<C>>) {
     loop {
         match clock::instant(running.armed.get()) {
             None => running.rearm.notified().await,
@@ -196,7 +224,7 @@ async fn timer(running: &Rc<Running>) {
     }
 }
 
-async fn commands(running: &Rc<Running>, mut queue: mpsc::Receiver<Command>) {
+async fn commands<C: Core>(running: &Rc<Running<C>>, mut queue: mpsc::Receiver<Command<C>>) {
     while let Some(Command::Run(command)) = queue.recv().await {
         command(&mut running.core.borrow_mut(), clock::now());
         running.pump();
@@ -205,16 +233,25 @@ async fn commands(running: &Rc<Running>, mut queue: mpsc::Receiver<Command>) {
     running.input(Input::Shutdown);
 }
 
-async fn jobs(running: &Rc<Running>, mut outcomes: mpsc::UnboundedReceiver<(ua_proto::JobId, ua_proto::JobOutcome)>) {
-    while let Some((id, outcome)) = outcomes.recv().await {
-        running.input(Input::JobDone { id, outcome });
+async fn jobs<C: Core>(running: &Rc<Running<C>>, mut outcomes: mpsc::UnboundedReceiver<Done>) {
+    while let Some((link, id, outcome)) = outcomes.recv().await {
+        match link {
+            None => running.input(Input::JobDone { id, outcome }),
+            Some(link) => running.upstream(link, ua_proto::guard::Upstream::JobDone { id, outcome }),
+        }
     }
 }
 
-impl Running {
+impl<C: Core> Running<C> {
     /// Gives one input to the core and carries out what it asks for.
     pub(super) fn input(self: &Rc<Self>, input: Input<'_>) {
         self.core.borrow_mut().handle_input(input, clock::now());
+        self.pump();
+    }
+
+    /// Tells the core what happened on a connection to its upstream server.
+    pub(super) fn upstream(self: &Rc<Self>, link: LinkId, event: ua_proto::guard::Upstream<'_>) {
+        self.core.borrow_mut().upstream(link, event, clock::now());
         self.pump();
     }
 
@@ -223,7 +260,11 @@ impl Running {
         loop {
             let output = self.core.borrow_mut().poll_output();
             match output {
-                Some(output) => self.carry_out(output),
+                Some(Outside::Down(output)) => self.carry_out(output),
+                Some(Outside::Dial { link, url }) => super::upstream::dial(self, link, url),
+                Some(Outside::UpstreamSend { link }) => self.upstreams.flush(link, &mut *self.core.borrow_mut()),
+                Some(Outside::UpstreamClose { link }) => self.upstreams.close(link),
+                Some(Outside::UpstreamJob { link, job }) => self.run_job(Some(link), job),
                 None => break,
             }
         }
@@ -246,7 +287,7 @@ impl Running {
                 }
             }
             Output::Close { conn, rest } => self.connections.close(conn, rest),
-            Output::Job(job) => self.run_job(job),
+            Output::Job(job) => self.run_job(None, job),
             Output::Audit { id, record } => self.record(id, record),
             Output::Invoke { id, invocation } => {
                 let answer = self.application.invoke(*invocation);
@@ -282,8 +323,8 @@ impl Running {
         });
     }
 
-    fn run_job(&self, job: ua_proto::Job) {
-        if self.pool.run(reported(job, self.done.clone())).is_err() {
+    fn run_job(&self, link: Option<LinkId>, job: ua_proto::Job) {
+        if self.pool.run(reported(link, job, self.done.clone())).is_err() {
             tracing::warn!("the pool for private-key operations is full");
         }
     }
@@ -358,7 +399,8 @@ fn gap(lost: u64, at: UnixTime) -> AuditRecord {
 /// What has become of a job, for its core: it counts the jobs that are out, so it must hear of each, also of one that
 /// found no room in the pool or did not get to its end. Such a one gives an outcome that no core takes for an answer.
 struct Report {
-    done: mpsc::UnboundedSender<(ua_proto::JobId, ua_proto::JobOutcome)>,
+    done: mpsc::UnboundedSender<Done>,
+    link: Option<LinkId>,
     id: ua_proto::JobId,
     outcome: Option<ua_proto::JobOutcome>,
 }
@@ -366,16 +408,17 @@ struct Report {
 impl Drop for Report {
     fn drop(&mut self) {
         let outcome = self.outcome.take().unwrap_or_else(|| Box::new(()));
-        drop(self.done.send((self.id, outcome)));
+        drop(self.done.send((self.link, self.id, outcome)));
     }
 }
 
 /// The work of a job, reported whatever becomes of it.
 fn reported(
+    link: Option<LinkId>,
     job: ua_proto::Job,
-    done: mpsc::UnboundedSender<(ua_proto::JobId, ua_proto::JobOutcome)>,
+    done: mpsc::UnboundedSender<Done>,
 ) -> impl FnOnce() + Send + 'static {
-    let report = Report { done, id: job.id, outcome: None };
+    let report = Report { done, link, id: job.id, outcome: None };
     move || {
         let mut report = report;
         report.outcome = Some(job.run().1);
@@ -405,19 +448,19 @@ mod tests {
             wait.recv().unwrap();
             7_u8
         });
-        pool.run(reported(first, done.clone())).unwrap();
+        pool.run(reported(None, first, done.clone())).unwrap();
         running.recv().unwrap();
-        pool.run(reported(Job::new(JobId(2), || -> u8 { panic!("a job that panics") }), done.clone())).unwrap();
-        assert!(pool.run(reported(Job::new(JobId(3), || 7_u8), done.clone())).is_err(), "no room");
+        pool.run(reported(None, Job::new(JobId(2), || -> u8 { panic!("a job that panics") }), done.clone())).unwrap();
+        assert!(pool.run(reported(None, Job::new(JobId(3), || 7_u8), done.clone())).is_err(), "no room");
         let mut next = || {
-            let (id, outcome) = heard.blocking_recv().unwrap();
+            let (_, id, outcome) = heard.blocking_recv().unwrap();
             (id, outcome.downcast::<u8>().ok())
         };
         assert_eq!(next(), (JobId(3), None));
         release.send(()).unwrap();
         assert_eq!(next(), (JobId(1), Some(Box::new(7))));
         assert_eq!(next(), (JobId(2), None));
-        pool.run(reported(Job::new(JobId(4), || 7_u8), done)).unwrap();
+        pool.run(reported(None, Job::new(JobId(4), || 7_u8), done)).unwrap();
         assert_eq!(next(), (JobId(4), Some(Box::new(7))), "the pool survives a job that panics");
     }
 }

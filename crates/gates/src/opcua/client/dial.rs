@@ -63,7 +63,7 @@ pub fn address(url: &str) -> Result<(String, u16), DialError> {
     if host.is_empty() { Err(wrong()) } else { Ok((host.to_owned(), port)) }
 }
 
-pub(super) async fn dial(url: &str, limit: Duration) -> Result<TcpStream, DialError> {
+pub(in crate::opcua) async fn dial(url: &str, limit: Duration) -> Result<TcpStream, DialError> {
     let (host, port) = address(url)?;
     let name = || format!("{host}:{port}");
     let stream = match timeout(limit, TcpStream::connect((host.as_str(), port))).await {

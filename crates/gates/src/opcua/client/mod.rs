@@ -24,7 +24,7 @@ use ua_proto::client::{
 use ua_proto::{Job, JobId, JobOutcome};
 
 use crate::clock;
-use dial::dial;
+pub(super) use dial::dial;
 pub use dial::{DialError, address, endpoints, servers};
 
 const READ_BUFFER: usize = 64 * 1024;

@@ -1,0 +1,102 @@
+//! What the shell drives: a server, or a guard, which has a second side.
+
+use access_model::{Mono, Now};
+pub(super) use ua_proto::guard::Output as Outside;
+use ua_proto::guard::{Guard, Input as Both, LinkId, Upstream};
+use ua_proto::server::{ConnId, Input, Server};
+
+/// A core that listens for clients.
+pub(super) trait Core: Send + 'static {
+    fn handle_input(&mut self, input: Input<'_>, now: Now);
+    fn handle_timeout(&mut self, now: Now);
+    fn poll_timeout(&self) -> Option<Mono>;
+    fn poll_output(&mut self) -> Option<Outside>;
+    fn outgoing(&mut self, conn: ConnId) -> Option<&mut Vec<u8>>;
+    fn wants_input(&self, conn: ConnId) -> bool;
+    fn holds_input(&self, conn: ConnId) -> bool;
+
+    /// Something happened on a connection to the upstream server.
+    fn upstream(&mut self, _link: LinkId, _event: Upstream<'_>, _now: Now) {}
+
+    /// Bytes for the upstream server.
+    fn upstream_outgoing(&mut self, _link: LinkId) -> Option<&mut Vec<u8>> {
+        None
+    }
+
+    /// Whether the upstream server should be read.
+    fn wants_upstream(&self, _link: LinkId) -> bool {
+        false
+    }
+}
+
+impl Core for Server {
+    fn handle_input(&mut self, input: Input<'_>, now: Now) {
+        Self::handle_input(self, input, now);
+    }
+
+    fn handle_timeout(&mut self, now: Now) {
+        Self::handle_timeout(self, now);
+    }
+
+    fn poll_timeout(&self) -> Option<Mono> {
+        Self::poll_timeout(self)
+    }
+
+    fn poll_output(&mut self) -> Option<Outside> {
+        Self::poll_output(self).map(Outside::Down)
+    }
+
+    fn outgoing(&mut self, conn: ConnId) -> Option<&mut Vec<u8>> {
+        Self::outgoing(self, conn)
+    }
+
+    fn wants_input(&self, conn: ConnId) -> bool {
+        Self::wants_input(self, conn)
+    }
+
+    fn holds_input(&self, conn: ConnId) -> bool {
+        Self::holds_input(self, conn)
+    }
+}
+
+impl Core for Guard {
+    fn handle_input(&mut self, input: Input<'_>, now: Now) {
+        Self::handle_input(self, Both::Down(input), now);
+    }
+
+    fn handle_timeout(&mut self, now: Now) {
+        Self::handle_timeout(self, now);
+    }
+
+    fn poll_timeout(&self) -> Option<Mono> {
+        Self::poll_timeout(self)
+    }
+
+    fn poll_output(&mut self) -> Option<Outside> {
+        Self::poll_output(self)
+    }
+
+    fn outgoing(&mut self, conn: ConnId) -> Option<&mut Vec<u8>> {
+        Self::outgoing(self, conn)
+    }
+
+    fn wants_input(&self, conn: ConnId) -> bool {
+        Self::wants_input(self, conn)
+    }
+
+    fn holds_input(&self, conn: ConnId) -> bool {
+        Self::holds_input(self, conn)
+    }
+
+    fn upstream(&mut self, link: LinkId, event: Upstream<'_>, now: Now) {
+        Self::handle_input(self, Both::Up { link, event }, now);
+    }
+
+    fn upstream_outgoing(&mut self, link: LinkId) -> Option<&mut Vec<u8>> {
+        Self::upstream_outgoing(self, link)
+    }
+
+    fn wants_upstream(&self, link: LinkId) -> bool {
+        Self::wants_upstream(self, link)
+    }
+}

@@ -1,0 +1,129 @@
+//! Connections of a guard to its upstream server: dialled when the core asks, bytes moved both ways.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::time::Duration;
+
+use tokio::io::AsyncReadExt;
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use ua_proto::guard::{LinkId, Upstream};
+
+use super::client::dial as connect;
+use super::connection::{Wake, write};
+use super::core::Core;
+use super::server::Running;
+
+const READ_BUFFER: usize = 64 * 1024;
+/// The core has its own, shorter limit; this one frees the task.
+const CONNECT: Duration = Duration::from_secs(60);
+
+struct Connection {
+    /// `None` until it is made.
+    write: RefCell<Option<Rc<OwnedWriteHalf>>>,
+    unsent: Cell<bool>,
+    closed: Cell<bool>,
+    wake: Wake,
+}
+
+/// The open connections, by the id the core knows them under.
+#[derive(Default)]
+pub(super) struct Upstreams {
+    open: RefCell<BTreeMap<LinkId, Rc<Connection>>>,
+}
+
+impl Upstreams {
+    /// Writes as much as the server takes at once; the connection's task sees to the rest.
+    pub(super) fn flush(&self, link: LinkId, core: &mut impl Core) {
+        let Some(connection) = self.open.borrow().get(&link).cloned() else { return };
+        let half = connection.write.borrow();
+        let (Some(half), Some(bytes)) = (half.as_ref(), core.upstream_outgoing(link)) else { return };
+        write(half, bytes);
+        if connection.unsent.replace(!bytes.is_empty()) == bytes.is_empty() {
+            connection.wake.notify_one();
+        }
+    }
+
+    /// The core is done with a connection.
+    pub(super) fn close(&self, link: LinkId) {
+        if let Some(connection) = self.open.borrow_mut().remove(&link) {
+            connection.closed.set(true);
+            connection.wake.notify_one();
+        }
+    }
+
+    pub(super) fn close_all(&self) {
+        let all = std::mem::take(&mut *self.open.borrow_mut());
+        for connection in all.into_values() {
+            connection.closed.set(true);
+            connection.wake.notify_one();
+        }
+    }
+}
+
+/// Makes a connection that the core asked for, and serves it to its end.
+pub(super) fn dial<C: Core>(running: &Rc<Running<C>>, link: LinkId, url: String) {
+    let connection = Rc::new(Connection {
+        write: RefCell::new(None),
+        unsent: Cell::new(false),
+        closed: Cell::new(false),
+        wake: Wake::default(),
+    });
+    running.upstreams.open.borrow_mut().insert(link, Rc::clone(&connection));
+    let running = Rc::clone(running);
+    tokio::task::spawn_local(async move {
+        let stream = tokio::select! {
+            stream = connect(&url, CONNECT) => stream,
+            () = closed(&connection) => return,
+        };
+        match stream {
+            Ok(stream) => {
+                let (read, write) = stream.into_split();
+                connection.write.replace(Some(Rc::new(write)));
+                running.upstream(link, Upstream::Connected);
+                serve(&running, link, &connection, read).await;
+            }
+            Err(error) => tracing::warn!(%error, "the upstream server cannot be reached"),
+        }
+        running.upstreams.close(link);
+        running.upstream(link, Upstream::Lost);
+    });
+}
+
+async fn closed(connection: &Connection) {
+    while !connection.closed.get() {
+        connection.wake.notified().await;
+    }
+}
+
+async fn serve<C: Core>(running: &Rc<Running<C>>, link: LinkId, connection: &Connection, mut read: OwnedReadHalf) {
+    let mut buffer = vec![0; READ_BUFFER];
+    while !connection.closed.get() {
+        let reading = running.core.borrow().wants_upstream(link);
+        let unsent = connection.unsent.get();
+        tokio::select! {
+            biased;
+            () = connection.wake.notified() => {}
+            () = room(connection), if unsent => {
+                running.upstreams.flush(link, &mut *running.core.borrow_mut());
+            }
+            taken = read.read(&mut buffer), if reading => match taken {
+                Ok(count) if count > 0 => running.upstream(link, Upstream::Bytes(buffer.get(..count).unwrap_or_default())),
+                _ => return,
+            },
+        }
+        if !reading {
+            // What held the core back may be gone.
+            running.upstream(link, Upstream::Bytes(&[]));
+        }
+    }
+}
+
+/// Waits until the server takes more bytes.
+async fn room(connection: &Connection) {
+    let half = connection.write.borrow().clone();
+    if let Some(half) = half {
+        // An error shows at the reading side as well.
+        let _told_there = half.writable().await;
+    }
+}
