@@ -5,6 +5,7 @@
 mod peers;
 
 mod cut;
+mod guarded;
 mod ecc;
 mod our_client;
 mod our_server;

@@ -1,0 +1,231 @@
+//! Our client, through a guard, against servers that know nothing of it: ours and other people's.
+
+use std::net::TcpListener;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use access_model::{Rights, ScopeIndex, ScopeMap};
+use arc_swap::ArcSwap;
+use client::{Client, ClientApplication, ClientOptions, Login};
+use gates::opcua::guard::{GuardHandle, start};
+use gates::opcua::server::Shell;
+use gates::opcua::wiring::{Application, AuditRequest, Credentials, Local};
+use gates::pool::Pool;
+use opcua_types::{EndpointDescription, Identifier, MessageSecurityMode, NodeId, StatusCode, Variant};
+use pep::{Gate, GateConfig, LocalGrant, LocalScopes, Who};
+use token::SystemEntropy;
+use tokio::sync::mpsc;
+use ua_proto::channel::ChannelConfig;
+use ua_proto::client::{ClientSessionConfig, Credential, EndpointWish, choose_endpoint};
+use ua_proto::crypto::SecurityPolicyId;
+use ua_proto::guard::{Guard, GuardConfig, ScopeEntry, ScopeRule, ScopeRules};
+use ua_proto::pki::TrustList;
+use ua_proto::server::{Answer, AuditConfig, Identities, Invocation, ServerConfig, ServerLimits};
+
+use crate::peers::{Serving, Stack, certificate};
+
+const NAMESPACE: &str = "urn:trapkey:interop";
+const BARE: (SecurityPolicyId, MessageSecurityMode) = (SecurityPolicyId::None, MessageSecurityMode::None);
+
+/// Methods and values are the upstream server's.
+struct Nothing;
+
+impl Application for Nothing {
+    fn invoke(&self, _: Invocation) -> Local<Answer> {
+        let answer = Answer { status: StatusCode::BadInternalError, input_results: Vec::new(), outputs: Vec::new() };
+        Box::pin(async move { answer })
+    }
+
+    fn authenticate(&self, _: Credentials) -> Local<bool> {
+        Box::pin(async { false })
+    }
+}
+
+fn upstream(url: &str, endpoints: &[EndpointDescription]) -> ClientSessionConfig {
+    let wish = EndpointWish {
+        policies: vec![SecurityPolicyId::None],
+        modes: vec![MessageSecurityMode::None],
+        identities: vec![Credential::Anonymous.kind()],
+        danger_clear_secrets: false,
+    };
+    let choice = choose_endpoint(endpoints, &wish).expect("the server takes anonymous clients without protection");
+    let application = ClientApplication {
+        uri: "urn:trapkey:interop:trapkey".into(),
+        product_uri: "urn:trapkey".into(),
+        name: "guard".into(),
+    };
+    ClientSessionConfig::new(url, choice, application)
+}
+
+/// The line in one scope, its setpoint in another, all else unknown.
+fn rules() -> ScopeRules {
+    let entry = |scope, rule| ScopeEntry { scope: ScopeIndex(scope), namespace: NAMESPACE.into(), rule };
+    ScopeRules {
+        entries: vec![
+            entry(1, ScopeRule::Subtree(Identifier::String("Line".into()))),
+            entry(2, ScopeRule::Node(Identifier::String("Line.Setpoint".into()))),
+        ],
+    }
+    .with_public_types()
+}
+
+/// Starts a guard whose anonymous clients may do everything on the line and this on the setpoint.
+async fn guard(server: &Serving, setpoint: Rights) -> (GuardHandle, String) {
+    let endpoints = client::endpoints(&server.url, Duration::from_secs(10)).await.expect("the server answers");
+    let listener = TcpListener::bind(("127.0.0.1", 0)).expect("loopback has a free port");
+    let url = format!("opc.tcp://{}", listener.local_addr().expect("a bound socket has an address"));
+    let own = gates::pki::identity(Path::new(&certificate("trapkey.der")), Path::new(&certificate("trapkey.key.pem")))
+        .expect("a key of interop/certs.sh");
+    let uri = own.certificate.application_uri().expect("an application certificate names one").to_owned();
+    let trust = Arc::new(ArcSwap::from_pointee(TrustList::default()));
+    let config = ServerConfig {
+        application_uri: uri.clone(),
+        product_uri: "urn:trapkey".into(),
+        application_name: "guard".into(),
+        endpoint_urls: vec![url.clone()],
+        channel: Arc::new(ChannelConfig::new(Arc::new(ArcSwap::from_pointee(own)), trust, vec![BARE])),
+        endpoints: vec![BARE],
+        identities: Identities { anonymous: true, ..Identities::default() },
+        limits: ServerLimits::default(),
+        audit: AuditConfig::default(),
+        write_ranges: Vec::new(),
+    };
+    let mut gate = GateConfig::new(&uri, ScopeMap::new(["line", "setpoint"]).expect("two names"));
+    gate.local = vec![LocalGrant {
+        who: Who::Anonymous,
+        require_encryption: false,
+        roles: Vec::new(),
+        rights: vec![
+            (Rights::ALL, LocalScopes::Named(vec!["line".into()])),
+            (setpoint, LocalScopes::Named(vec!["setpoint".into()])),
+        ],
+    }];
+    let now = gates::clock::now();
+    let gate = Gate::new(gate, now).expect("a gate");
+    let behind = GuardConfig::new(upstream(&server.url, &endpoints), Credential::Anonymous, rules());
+    let entropy: (Box<dyn ua_proto::Entropy + Send>, Box<dyn ua_proto::Entropy + Send>) =
+        (Box::new(SystemEntropy::new()), Box::new(SystemEntropy::new()));
+    let guard = Guard::new(config, behind, gate, entropy, now).expect("a guard");
+    let (audit, mut records) = mpsc::channel::<AuditRequest>(1_024);
+    tokio::spawn(async move {
+        while let Some(request) = records.recv().await {
+            if let Some(ack) = request.ack {
+                let _gone = ack.send(Ok(()));
+            }
+        }
+    });
+    let pool = Pool::new(2, 64).expect("a pool");
+    let shell = Shell { pool, audit, application: Box::new(|| Box::new(Nothing)) };
+    (start(listener, guard, shell).expect("a guard starts"), url)
+}
+
+fn anonymous(url: &str) -> ClientOptions {
+    let application = ClientApplication {
+        uri: "urn:trapkey:interop:trapkey".into(),
+        product_uri: "urn:trapkey".into(),
+        name: "interop".into(),
+    };
+    let mut options = ClientOptions::new(url, application);
+    options.policies = vec![SecurityPolicyId::None];
+    options.modes = vec![MessageSecurityMode::None];
+    options.login = Login::Anonymous;
+    options
+}
+
+async fn node(client: &Client, name: &str) -> NodeId {
+    let id = client.node_id(&format!("nsu={NAMESPACE};s={name}")).await.expect("the namespaces can be read");
+    id.expect("the server has the namespace")
+}
+
+async fn connected(url: &str, rule: &str) -> Client {
+    Client::connect(anonymous(url)).await.unwrap_or_else(|error| panic!("{rule}: {error}"))
+}
+
+async fn names(client: &Client, of: &NodeId) -> Vec<String> {
+    let found = client.browse(of).await.expect("it can be browsed");
+    found.into_iter().map(|reference| reference.browse_name.name.as_ref().to_owned()).collect()
+}
+
+/// Everything that is allowed works, everything that is not fails, on a server that would do all of it.
+async fn is_guarded(server: Serving, rule: &str) {
+    let (all, url) = guard(&server, Rights::ALL).await;
+    let client = connected(&url, rule).await;
+    let line = node(&client, "Line").await;
+    let (ticks, setpoint) = (node(&client, "Line.Ticks").await, node(&client, "Line.Setpoint").await);
+    let inside = names(&client, &line).await;
+    for name in ["Ticks", "Setpoint", "Add"] {
+        assert!(inside.iter().any(|found| found == name), "{rule}: {name} is not among {inside:?}");
+    }
+    if inside.iter().any(|name| name == "Many") {
+        let many = names(&client, &node(&client, "Line.Many").await).await;
+        assert!(many.len() >= 1_000, "{rule}: {} of a thousand", many.len());
+    }
+    let value = client.read(std::slice::from_ref(&ticks)).await.expect("Ticks can be read").remove(0);
+    assert!(matches!(value.value, Some(Variant::UInt32(_))), "{rule}: {value:?}");
+    let written = client.write(vec![(setpoint.clone(), Variant::Double(45.5))]).await.expect("the write is answered");
+    assert!(written.iter().all(|status| status.is_good()), "{rule}: {written:?}");
+    let add = node(&client, "Line.Add").await;
+    let inputs = vec![Variant::Double(1.5), Variant::Double(2.25)];
+    let sum = client.call(line.clone(), add, inputs).await.expect("Add can be called");
+    assert_eq!(sum.output_arguments, Some(vec![Variant::Double(3.75)]), "{rule}: {sum:?}");
+    client.close().await;
+    all.stop().await;
+
+    for (rights, read, write) in [
+        (Rights::BROWSE | Rights::READ, StatusCode::Good, StatusCode::BadUserAccessDenied),
+        (Rights::BROWSE, StatusCode::BadUserAccessDenied, StatusCode::BadUserAccessDenied),
+        (Rights::NONE, StatusCode::BadNodeIdUnknown, StatusCode::BadNodeIdUnknown),
+    ] {
+        let (few, url) = guard(&server, rights).await;
+        let client = connected(&url, rule).await;
+        let values = client.read(&[ticks.clone(), setpoint.clone()]).await.expect("the read is answered");
+        let statuses: Vec<StatusCode> = values.iter().map(opcua_types::DataValue::status).collect();
+        assert_eq!(statuses, [StatusCode::Good, read], "{rule}, {rights}");
+        let written = client.write(vec![(setpoint.clone(), Variant::Double(1.0))]).await.expect("an answer");
+        assert_eq!(written, [write], "{rule}, {rights}");
+        let seen = names(&client, &line).await.iter().any(|name| name == "Setpoint");
+        assert_eq!(seen, rights.contains(Rights::BROWSE), "{rule}, {rights}");
+        client.close().await;
+        few.stop().await;
+    }
+    let (last, url) = guard(&server, Rights::ALL).await;
+    let client = connected(&url, rule).await;
+    let back = client.read(&[setpoint]).await.expect("Setpoint can be read").remove(0);
+    assert_eq!(back.value, Some(Variant::Double(45.5)), "{rule}: nothing that was denied has reached the server");
+    client.close().await;
+    last.stop().await;
+}
+
+async fn guards(stack: Stack) {
+    let Some(program) = stack.program("server") else { return };
+    let name = format!("{}-server", stack.name());
+    is_guarded(Serving::start(&program, &name, &["trapkey"], &[]), &name).await;
+}
+
+#[tokio::test]
+async fn our_own_server_is_guarded() {
+    if Stack::Asyncua.program("server").is_some() {
+        is_guarded(crate::our_server::serve(&[]), "trapkey").await;
+    }
+}
+
+#[tokio::test]
+async fn asyncua_servers_are_guarded() {
+    guards(Stack::Asyncua).await;
+}
+
+#[tokio::test]
+async fn node_opcua_servers_are_guarded() {
+    guards(Stack::NodeOpcua).await;
+}
+
+#[tokio::test]
+async fn milo_servers_are_guarded() {
+    guards(Stack::Milo).await;
+}
+
+#[tokio::test]
+async fn open62541_servers_are_guarded() {
+    guards(Stack::Open62541).await;
+}
