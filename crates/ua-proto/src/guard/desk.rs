@@ -77,29 +77,11 @@ impl Desk<'_> {
     pub(super) fn decide(
         &mut self,
         action: Action,
-        (id, scope): (&NodeId, ScopeIndex),
+        node: (&NodeId, ScopeIndex),
         kind: AuditKind,
         counted: Option<Counted>,
     ) -> Decision {
-        let now = self.now;
-        let Some(parts) = self.front.parts(self.key) else { return Decision::Denied };
-        let mut permit = None;
-        if !cfg!(feature = "danger-permit-always") {
-            match parts.gate.check(parts.grant, Operation { action, scope, node: 0 }, now) {
-                Verdict::Permit(granted) => permit = Some(granted),
-                Verdict::Deny(denial) => {
-                    let hides = denial.hides();
-                    self.deny(kind, denial.reason, (id, denial.scope), &denial.to_string());
-                    return if hides { Decision::Hidden } else { Decision::Denied };
-                }
-            }
-        }
-        if let Some(counted) = counted
-            && parts.session.tallies.count(counted, scope)
-        {
-            parts.audit.mark(parts.session.key, now);
-        }
-        Decision::Pass(permit)
+        check(self.front, self.key, action, node, kind, counted, self.now)
     }
 
     /// As [`Desk::decide`] for what is forwarded at once: the permit is spent.
@@ -120,17 +102,8 @@ impl Desk<'_> {
     }
 
     /// Records that something was turned away at a node.
-    pub(super) fn deny(&mut self, kind: AuditKind, reason: Reason, (id, scope): (&NodeId, ScopeIndex), text: &str) {
-        let (key, now) = (self.key, self.now);
-        let Some(parts) = self.front.parts(key) else { return };
-        let session = &*parts.session;
-        let denied = Denied { session: Some(key), kind, scope, reason };
-        let record = || AuditRecord {
-            detail: detail(text),
-            epoch: session.login.as_ref().and_then(|login| login.epoch),
-            ..event(now, kind, &session.actor, id.to_string(), Outcome::Denied(reason))
-        };
-        parts.audit.denied(&denied, now, record, || Told::Nothing);
+    pub(super) fn deny(&mut self, kind: AuditKind, reason: Reason, node: (&NodeId, ScopeIndex), text: &str) {
+        deny(self.front, self.key, kind, reason, node, text, self.now);
     }
 
     /// A record of something that is allowed and changes the plant.
@@ -209,6 +182,57 @@ impl Desk<'_> {
             _ => bytes,
         }
     }
+}
+
+/// As [`Desk::decide`], where there is no request.
+pub(super) fn check(
+    front: &mut Server,
+    key: SessionKey,
+    action: Action,
+    (id, scope): (&NodeId, ScopeIndex),
+    kind: AuditKind,
+    counted: Option<Counted>,
+    now: Now,
+) -> Decision {
+    let Some(parts) = front.parts(key) else { return Decision::Denied };
+    let mut permit = None;
+    if !cfg!(feature = "danger-permit-always") {
+        match parts.gate.check(parts.grant, Operation { action, scope, node: 0 }, now) {
+            Verdict::Permit(granted) => permit = Some(granted),
+            Verdict::Deny(denial) => {
+                let hides = denial.hides();
+                deny(front, key, kind, denial.reason, (id, denial.scope), &denial.to_string(), now);
+                return if hides { Decision::Hidden } else { Decision::Denied };
+            }
+        }
+    }
+    if let Some(counted) = counted
+        && parts.session.tallies.count(counted, scope)
+    {
+        parts.audit.mark(parts.session.key, now);
+    }
+    Decision::Pass(permit)
+}
+
+/// As [`Desk::deny`], where there is no request.
+pub(super) fn deny(
+    front: &mut Server,
+    key: SessionKey,
+    kind: AuditKind,
+    reason: Reason,
+    (id, scope): (&NodeId, ScopeIndex),
+    text: &str,
+    now: Now,
+) {
+    let Some(parts) = front.parts(key) else { return };
+    let session = &*parts.session;
+    let denied = Denied { session: Some(key), kind, scope, reason };
+    let record = || AuditRecord {
+        detail: detail(text),
+        epoch: session.login.as_ref().and_then(|login| login.epoch),
+        ..event(now, kind, &session.actor, id.to_string(), Outcome::Denied(reason))
+    };
+    parts.audit.denied(&denied, now, record, || Told::Nothing);
 }
 
 /// Why a request did not go out.

@@ -8,6 +8,7 @@ use opcua_types::{NodeId, StatusCode};
 
 use super::config::UpstreamIdentity;
 use super::io::LinkId;
+use super::subs::{self, Own, Subscriptions};
 use super::{browse, call, read, register, translate, write};
 use crate::client::{CallId, ClientSession};
 use crate::server::front::{Taken, Ticket};
@@ -99,6 +100,7 @@ pub(super) enum Work {
     Browse(browse::Asked),
     Translate(translate::Asked),
     Register(register::Asked),
+    Subscription(Box<subs::Asked>),
 }
 
 /// The link.
@@ -118,6 +120,9 @@ pub(super) struct Link {
     pub(super) jobs: BTreeMap<u64, Job>,
     pub(super) last_job: u64,
     pub(super) in_flight: HashMap<CallId, (u64, u32)>,
+    /// Requests that no request of the client waits for.
+    pub(super) own: HashMap<CallId, Own>,
+    pub(super) subs: Subscriptions,
     /// Counts the upstream sessions.
     pub(super) session: u64,
     pub(super) aliases: HashMap<NodeId, Alias>,
@@ -139,6 +144,8 @@ impl Link {
             jobs: BTreeMap::new(),
             last_job: 0,
             in_flight: HashMap::new(),
+            own: HashMap::new(),
+            subs: Subscriptions::default(),
             session: 0,
             aliases: HashMap::new(),
             points: Points::new(points),
@@ -154,12 +161,13 @@ impl Link {
         };
         let client = self.client.as_ref().filter(|_| self.wire.is_some()).and_then(ClientSession::poll_timeout);
         let jobs = self.jobs.values().map(|job| job.deadline).min();
-        [stage, client, jobs].into_iter().flatten().min()
+        [stage, client, jobs, self.subs.poll_timeout()].into_iter().flatten().min()
     }
 
     /// The upstream session is another one: what the server kept for the old one is gone.
     pub(super) fn forget_session(&mut self) {
         self.points.forget();
         self.session += 1;
+        self.subs.forget_session();
     }
 }

@@ -57,10 +57,17 @@ impl Guard {
         let Some(identity) = self.config.identity(&roles).cloned() else { return };
         if let Some(link) = self.links.get(&owner) {
             if Arc::ptr_eq(&link.identity.session, &identity.session) && link.identity.role == identity.role {
+                if let Some(mut link) = self.links.remove(&owner) {
+                    self.recheck(key, &mut link, false, now);
+                    self.put_back(owner, link, now);
+                }
                 return;
             }
             let Some(mut old) = self.links.remove(&owner) else { return };
             self.lost_upstream(key, &mut old, now);
+            for ticket in old.subs.take_waiting() {
+                self.front.refuse(ticket, StatusCode::BadNoSubscription, now);
+            }
             self.close_link(old, now);
         }
         let mut link = Box::new(Link::new(identity, now.mono, self.config.limits.max_continuation_points));
@@ -168,12 +175,16 @@ impl Guard {
                 self.learned(owner, link, answer, now);
             }
             ClientEvent::Answer(id, answer) => {
-                if let (Some(part), Owner::Session(key)) = (link.in_flight.remove(&id), owner) {
-                    let answer = answer.and_then(|answer| match answer {
-                        Response::Raw(body) => Ok(body),
-                        _ => Err(StatusCode::BadUnknownResponse),
-                    });
+                let Owner::Session(key) = owner else { return };
+                let answer = answer.and_then(|answer| match answer {
+                    Response::Raw(body) => Ok(body),
+                    _ => Err(StatusCode::BadUnknownResponse),
+                });
+                if let Some(part) = link.in_flight.remove(&id) {
                     self.upstream_answered(key, link, part, answer, now);
+                    self.pump_publish(key, link, now);
+                } else if let Some(own) = link.own.remove(&id) {
+                    self.own_answered(key, link, own, answer, now);
                 }
             }
             ClientEvent::Audit(audit) => {
@@ -239,8 +250,10 @@ impl Guard {
         link.stage = Stage::Ready;
         link.pause = Duration::ZERO;
         (link.down_since, link.trouble) = (None, None);
+        link.subs.reconnected();
         self.survey_pause = Duration::ZERO;
         self.begin_waiting(key, link, now);
+        self.pump_publish(key, link, now);
     }
 
     fn surveyed(&mut self, link: &mut Link, answer: Response, now: Now) -> Result<(), StatusCode> {
@@ -359,6 +372,9 @@ impl Guard {
             client.handle_timeout(now, &mut *self.entropy);
         }
         self.expire_jobs(&mut link, now);
+        if let Owner::Session(key) = owner {
+            self.break_silence(key, &mut link, now);
+        }
         if let Owner::Closing(_) = owner {
             self.went_down(owner, &mut link, StatusCode::BadTimeout, now);
         }

@@ -35,6 +35,7 @@ mod read;
 mod register;
 mod requests;
 mod scopes;
+mod subs;
 mod survey;
 mod translate;
 mod walk;

@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::desk::{Desk, Progress};
 use super::link::{Job, Link, Stage, Work};
 use super::links::Owner;
-use super::{Guard, browse, call, read, register, translate, unreachable, write};
+use super::{Guard, browse, call, read, register, subs, translate, unreachable, write};
 use crate::server::front::{Handed, Service, SessionKey, Taken};
 use crate::server::{AuditFailMode, AuditId, Audited};
 
@@ -31,7 +31,7 @@ impl Guard {
             Handed::OtherUser { key } => self.break_off(key, Break::OtherUser, now),
             Handed::Over { key } => self.break_off(key, Break::Over, now),
             Handed::Changed { key } => self.changed(key, now),
-            Handed::Left { .. } => {}
+            Handed::Left { key } => self.left(key, now),
             Handed::Ended { key, status } => self.ended(key, status, now),
         }
     }
@@ -45,6 +45,18 @@ impl Guard {
         let Some(mut link) = self.links.remove(&Owner::Session(key)) else {
             return self.front.refuse(ticket, StatusCode::BadServerNotConnected, now);
         };
+        match taken.service {
+            Service::Publish => {
+                self.publish(key, &mut link, &taken, now);
+                return self.put_back(Owner::Session(key), link, now);
+            }
+            Service::Republish => {
+                let result = self.republish(key, &mut link, &taken, now);
+                self.answer(key, ticket, result, now);
+                return self.put_back(Owner::Session(key), link, now);
+            }
+            _ => {}
+        }
         let limits = &self.config.limits;
         let time = match taken.timeout_hint {
             0 => limits.request_timeout,
@@ -145,6 +157,7 @@ impl Guard {
             Work::Browse(asked) => asked.answered(desk, part, answer, handle),
             Work::Translate(asked) => asked.answered(desk, part, answer, handle),
             Work::Register(asked) => asked.answered(desk, answer, handle),
+            Work::Subscription(asked) => asked.answered(desk, answer, handle),
         });
     }
 
@@ -170,6 +183,7 @@ impl Guard {
         let owner = Owner::Session(key);
         let Some(mut link) = self.links.remove(&owner) else { return };
         self.break_jobs(key, &mut link, why, now);
+        self.recheck(key, &mut link, true, now);
         if why == Break::OtherUser {
             link.points.forget();
         }
@@ -190,6 +204,12 @@ impl Guard {
             self.go_on(key, link, number, now, |desk, work, handle| match work {
                 Work::Waiting(_) => Progress::Done(Err(status)),
                 Work::Read(_) | Work::Browse(_) | Work::Translate(_) | Work::Register(_) => Progress::Done(Err(read)),
+                // It says nothing of the plant; only when its answer cannot come any more is it given up.
+                Work::Subscription(_) if why != Break::Lost => Progress::Waits,
+                Work::Subscription(asked) => {
+                    asked.forget(desk);
+                    Progress::Done(Err(read))
+                }
                 Work::Write(asked) if why != Break::Over => asked.give_up(desk, status, handle),
                 Work::Write(_) => Progress::Waits,
                 Work::Call(asked) => {
@@ -214,13 +234,26 @@ impl Guard {
         self.records.retain(|_, (of, _)| *of != key);
         let Some(mut link) = self.links.remove(&Owner::Session(key)) else { return };
         self.arm(Owner::Session(key), None);
+        for ticket in link.subs.take_waiting() {
+            self.front.refuse(ticket, status, now);
+        }
         for job in std::mem::take(&mut link.jobs).into_values() {
             self.front.refuse(job.ticket, status, now);
         }
         self.close_link(link, now);
     }
 
-    fn answer(
+    /// The session's connection is gone or another: Publish requests of the old one must not eat what nobody would get.
+    fn left(&mut self, key: SessionKey, now: Now) {
+        let owner = Owner::Session(key);
+        let Some(mut link) = self.links.remove(&owner) else { return };
+        for ticket in link.subs.take_waiting() {
+            self.front.refuse(ticket, StatusCode::BadSecureChannelClosed, now);
+        }
+        self.put_back(owner, link, now);
+    }
+
+    pub(super) fn answer(
         &mut self,
         key: SessionKey,
         ticket: crate::server::front::Ticket,
@@ -256,6 +289,7 @@ fn start(desk: &mut Desk<'_>, taken: Taken) -> Result<(Work, Progress), StatusCo
         Service::UnregisterNodes => {
             register::unregister(desk, &body, handle).map(|(asked, progress)| (Work::Register(asked), progress))
         }
-        _ => Err(StatusCode::BadServiceUnsupported),
+        other => subs::start(desk, other, &body, handle)
+            .map(|(asked, progress)| (Work::Subscription(Box::new(asked)), progress)),
     }
 }

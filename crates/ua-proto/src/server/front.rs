@@ -52,10 +52,7 @@ pub(crate) enum Handed {
     /// The rights of the session may be others now; also said after each activation.
     Changed { key: SessionKey },
     /// The session's connection is gone, or is another: what waits there waits for nothing.
-    Left {
-        #[expect(dead_code, reason = "Publish requests that wait for a connection are not guarded yet")]
-        key: SessionKey,
-    },
+    Left { key: SessionKey },
     /// The session is over.
     Ended { key: SessionKey, status: StatusCode },
 }
@@ -152,6 +149,12 @@ impl Server {
     /// Ends a session from behind.
     pub(crate) fn give_up(&mut self, key: SessionKey, status: StatusCode, why: &str, now: Now) {
         self.end_session(key, status, why, now);
+    }
+
+    /// The number of a new subscription, unique among all sessions.
+    pub(crate) fn next_subscription(&mut self) -> u32 {
+        self.last_subscription = self.last_subscription.checked_add(1).unwrap_or(1);
+        self.last_subscription
     }
 
     /// To be called after a guard has counted or recorded something.

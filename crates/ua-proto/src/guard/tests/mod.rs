@@ -2,5 +2,6 @@
 
 mod reference;
 mod services;
+mod subscriptions;
 mod upstream;
 mod world;

@@ -1,0 +1,144 @@
+//! Notification messages: taken apart as the server sent them, put together for the client. Values stay bytes.
+
+use access_model::Now;
+use opcua_types::{ObjectId, StatusCode};
+
+use crate::guard::walk::{data_value, diagnostics, end, extension_object, span};
+use crate::server::front::{Malformed, Reader, ticks, write_len};
+
+const DATA_CHANGE: ObjectId = ObjectId::DataChangeNotification_Encoding_DefaultBinary;
+const STATUS_CHANGE: ObjectId = ObjectId::StatusChangeNotification_Encoding_DefaultBinary;
+
+/// One value of a message.
+pub(super) struct Entry {
+    /// Its item, by the number the client knows.
+    pub(super) item: u32,
+    pub(super) client_handle: u32,
+    /// The value-less Bad_UserAccessDenied, which takes no right.
+    pub(super) denial: bool,
+    /// A DataValue.
+    pub(super) value: Vec<u8>,
+}
+
+/// What a message tells.
+pub(super) enum Told {
+    Values(Vec<Entry>),
+    Status(StatusCode),
+}
+
+/// A message for the client.
+pub(super) struct Message {
+    /// Given when it is sent first.
+    pub(super) sequence: u32,
+    /// As the server wrote it.
+    pub(super) time: i64,
+    pub(super) told: Told,
+}
+
+/// What the server sent.
+pub(super) struct Incoming<'a> {
+    pub(super) subscription: u32,
+    pub(super) sequence: u32,
+    pub(super) time: i64,
+    /// Handle and DataValue of each value.
+    pub(super) values: Vec<(u32, &'a [u8])>,
+    pub(super) status: Option<StatusCode>,
+    /// It carries notifications, of whatever kind.
+    pub(super) numbered: bool,
+}
+
+impl<'a> Incoming<'a> {
+    /// The body of a PublishResponse.
+    pub(super) fn read(body: &'a [u8]) -> Result<Self, StatusCode> {
+        let mut reader = Reader::new(body);
+        let subscription = reader.u32()?;
+        let available = reader.array_len(4)?;
+        reader.bytes(available.saturating_mul(4))?;
+        reader.u8()?;
+        let mut incoming = Self {
+            subscription,
+            sequence: reader.u32()?,
+            time: reader.i64()?,
+            values: Vec::new(),
+            status: None,
+            numbered: false,
+        };
+        for _ in 0..reader.array_len(3)? {
+            incoming.numbered = true;
+            incoming.part(&mut reader)?;
+        }
+        let results = reader.array_len(4)?;
+        reader.bytes(results.saturating_mul(4))?;
+        diagnostics(&mut reader)?;
+        end(&reader)?;
+        Ok(incoming)
+    }
+
+    /// Events and kinds of notification that nobody here knows are left out.
+    fn part(&mut self, reader: &mut Reader<'a>) -> Result<(), StatusCode> {
+        let (kind, body) = extension_object(reader)?;
+        let mut body = Reader::new(body.unwrap_or_default());
+        if kind == DATA_CHANGE {
+            for _ in 0..body.array_len(5)? {
+                let handle = body.u32()?;
+                self.values.push((handle, span(&mut body, |reader| data_value(reader, &mut false))?));
+            }
+            diagnostics(&mut body)?;
+            end(&body)?;
+        } else if kind == STATUS_CHANGE {
+            self.status = Some(StatusCode::from(body.u32()?));
+        }
+        Ok(())
+    }
+}
+
+/// A DataValue with Bad_UserAccessDenied and the time, and no value.
+pub(super) fn denial(now: Now) -> Vec<u8> {
+    let status = StatusCode::BadUserAccessDenied.bits().to_le_bytes();
+    [&[0x0a], status.as_slice(), &ticks(now.unix).to_le_bytes()].concat()
+}
+
+impl Message {
+    /// Writes the NotificationMessage.
+    pub(super) fn write(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.sequence.to_le_bytes());
+        out.extend_from_slice(&self.time.to_le_bytes());
+        out.extend_from_slice(&1_i32.to_le_bytes());
+        let mut body = Vec::new();
+        let kind = match &self.told {
+            Told::Values(entries) => {
+                write_len(&mut body, entries.len());
+                for entry in entries {
+                    body.extend_from_slice(&entry.client_handle.to_le_bytes());
+                    body.extend_from_slice(&entry.value);
+                }
+                body.extend_from_slice(&[0xff; 4]);
+                DATA_CHANGE
+            }
+            Told::Status(status) => {
+                body.extend_from_slice(&status.bits().to_le_bytes());
+                body.push(0);
+                STATUS_CHANGE
+            }
+        };
+        let [low, high, ..] = (kind as u32).to_le_bytes();
+        out.extend_from_slice(&[1, 0, low, high, 1]);
+        write_len(out, body.len());
+        out.extend_from_slice(&body);
+    }
+}
+
+/// Writes a NotificationMessage without notifications.
+pub(super) fn write_keep_alive(sequence: u32, now: Now, out: &mut Vec<u8>) {
+    out.extend_from_slice(&sequence.to_le_bytes());
+    out.extend_from_slice(&ticks(now.unix).to_le_bytes());
+    out.extend_from_slice(&[0xff; 4]);
+}
+
+/// Reads the filter of a monitored item. Only filters that say no more than the item's own value, and whose length can be
+/// checked, are taken.
+pub(super) fn filter(reader: &mut Reader<'_>) -> Result<bool, Malformed> {
+    let (kind, body) = extension_object(reader)?;
+    let Some(body) = body else { return Ok(true) };
+    Ok(kind == ObjectId::DataChangeFilter_Encoding_DefaultBinary && body.len() == 16)
+}

@@ -1,0 +1,166 @@
+//! The subscriptions of one session as the guard keeps them: numbers, messages and acknowledgements towards the client
+//! are its own; sampling, queues and cycles are the upstream server's.
+//!
+//! As many Publish requests wait upstream as the client has waiting here, so that an absent client stops both. Each
+//! value that comes is checked against the rights of the moment. An item whose right ends is told once, without a value,
+//! and disabled upstream until the right is back.
+
+mod message;
+mod publish;
+mod services;
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::time::Duration;
+
+use access_model::{Action, Mono, ScopeIndex};
+use opcua_types::{NodeId, StatusCode};
+
+use crate::server::front::Ticket;
+use message::Message;
+
+pub(super) use publish::Own;
+pub(super) use services::{Asked, start};
+
+/// MonitoringMode as it travels.
+pub(super) const DISABLED: u32 = 0;
+pub(super) const REPORTING: u32 = 2;
+
+/// A Publish request of the client without an answer.
+pub(super) struct Waiting {
+    ticket: Ticket,
+    /// What became of its acknowledgements.
+    results: Option<Vec<StatusCode>>,
+}
+
+/// One monitored item.
+pub(super) struct Item {
+    /// What the client calls it in notifications.
+    client_handle: u32,
+    /// What the guard calls it upstream.
+    handle: u32,
+    /// Its id at the server.
+    upstream: u32,
+    node: NodeId,
+    scope: ScopeIndex,
+    action: Action,
+    /// The mode that the client asked for; upstream it is Disabled while the right is missing.
+    mode: u32,
+    denied: bool,
+    /// The one value-less Bad_UserAccessDenied is still to be told.
+    denial_waits: bool,
+    /// Enabled again, and the server has not said so yet: what comes now was sampled before.
+    muted: bool,
+}
+
+/// One subscription.
+pub(super) struct Subscription {
+    /// Its id at the server.
+    upstream: u32,
+    /// Number of the next message that carries notifications.
+    sequence: u32,
+    last_item: u32,
+    items: BTreeMap<u32, Item>,
+    /// Messages sent and not acknowledged.
+    retained: VecDeque<Message>,
+    /// Messages that found no Publish request.
+    ready: VecDeque<Message>,
+    /// How long it may be silent.
+    silence: Duration,
+    /// When the client is to hear of it at the latest.
+    quiet_at: Mono,
+}
+
+/// All subscriptions of a session.
+#[derive(Default)]
+pub(super) struct Subscriptions {
+    subscriptions: BTreeMap<u32, Subscription>,
+    waiting: VecDeque<Waiting>,
+    /// Last words of subscriptions that the server has ended.
+    farewells: VecDeque<(u32, Message)>,
+    /// Publish requests at the server.
+    outstanding: usize,
+    /// The server took no more than this many.
+    most_outstanding: Option<usize>,
+    /// To be acknowledged with the next Publish: id at the server and number.
+    acknowledgements: Vec<(u32, u32)>,
+    /// Which item a handle means: subscription and item.
+    handles: HashMap<u32, (u32, u32)>,
+    last_handle: u32,
+}
+
+impl Subscriptions {
+    pub(super) fn is_empty(&self) -> bool {
+        self.subscriptions.is_empty()
+    }
+
+    /// When a subscription has been silent for too long, if a Publish request waits.
+    pub(super) fn poll_timeout(&self) -> Option<Mono> {
+        let quiet = self.subscriptions.values().map(|subscription| subscription.quiet_at).min();
+        quiet.filter(|_| !self.waiting.is_empty())
+    }
+
+    fn by_upstream(&self, upstream: u32) -> Option<u32> {
+        let mut known = self.subscriptions.iter();
+        known.find(|(_, subscription)| subscription.upstream == upstream).map(|(id, _)| *id)
+    }
+
+    fn remove(&mut self, id: u32) {
+        if let Some(subscription) = self.subscriptions.remove(&id) {
+            for item in subscription.items.values() {
+                self.handles.remove(&item.handle);
+            }
+        }
+    }
+
+    fn remove_item(&mut self, id: u32, item: u32) {
+        if let Some(subscription) = self.subscriptions.get_mut(&id)
+            && let Some(item) = subscription.items.remove(&item)
+        {
+            self.handles.remove(&item.handle);
+        }
+    }
+
+    fn next_handle(&mut self) -> u32 {
+        loop {
+            self.last_handle = self.last_handle.wrapping_add(1).max(1);
+            if !self.handles.contains_key(&self.last_handle) {
+                return self.last_handle;
+            }
+        }
+    }
+
+    fn item_count(&self) -> usize {
+        self.handles.len()
+    }
+
+    /// The server knows nothing of them any more: the client is told that each has ended, and makes them anew.
+    pub(super) fn forget_session(&mut self) {
+        self.outstanding = 0;
+        self.most_outstanding = None;
+        self.acknowledgements.clear();
+        for id in self.subscriptions.keys().copied().collect::<Vec<_>>() {
+            self.bid_farewell(id, StatusCode::BadSubscriptionIdInvalid);
+        }
+    }
+
+    /// The server can be asked again, as often as clients ask.
+    pub(super) fn reconnected(&mut self) {
+        self.most_outstanding = None;
+    }
+
+    /// Every waiting Publish request, to be turned away.
+    pub(super) fn take_waiting(&mut self) -> Vec<Ticket> {
+        self.waiting.drain(..).map(|waiting| waiting.ticket).collect()
+    }
+}
+
+impl Item {
+    /// The right is gone: it is told once and then silent.
+    fn deny(&mut self) {
+        if !self.denied {
+            self.denied = true;
+            self.denial_waits = self.mode == REPORTING;
+        }
+        self.muted = false;
+    }
+}

@@ -1,0 +1,411 @@
+//! Publish and Republish, and what happens to items when rights end or come back.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use access_model::{AuditKind, Mono, Now, Reason, ScopeIndex};
+use opcua_types::{NodeId, ObjectId, StatusCode};
+
+use super::message::{Entry, Incoming, Message, Told, denial, write_keep_alive};
+use super::{DISABLED, Subscription, Subscriptions, Waiting};
+use crate::client::{RawRequest, Request};
+use crate::guard::Guard;
+use crate::guard::desk::{Decision, check, deny};
+use crate::guard::link::{Link, Stage};
+use crate::guard::walk::end;
+use crate::server::front::{Counted, Reader, SessionKey, Taken, ticks, write_header, write_len, write_no_diagnostics};
+
+const PUBLISH: (ObjectId, ObjectId) =
+    (ObjectId::PublishRequest_Encoding_DefaultBinary, ObjectId::PublishResponse_Encoding_DefaultBinary);
+const MODE: (ObjectId, ObjectId) = (
+    ObjectId::SetMonitoringModeRequest_Encoding_DefaultBinary,
+    ObjectId::SetMonitoringModeResponse_Encoding_DefaultBinary,
+);
+const REPUBLISH: ObjectId = ObjectId::RepublishResponse_Encoding_DefaultBinary;
+/// Acknowledgements that one Publish request may carry.
+const MAX_ACKNOWLEDGEMENTS: usize = 1_000;
+/// A server answers Publish when it has something to tell, or to keep alive.
+const PATIENCE: Duration = Duration::from_secs(24 * 3_600);
+
+/// Requests upstream that no request of the client waits for.
+pub(in crate::guard) enum Own {
+    Publish,
+    /// Items were enabled again.
+    Enabled {
+        subscription: u32,
+        items: Vec<u32>,
+    },
+    /// Items were disabled.
+    Disabled,
+}
+
+impl Guard {
+    /// Publish: the request waits here for a message.
+    pub(in crate::guard) fn publish(&mut self, key: SessionKey, link: &mut Link, taken: &Taken, now: Now) {
+        let ticket = taken.ticket;
+        let results = match acknowledge(&mut link.subs, &taken.body) {
+            Ok(results) => results,
+            Err(status) => return self.front.refuse(ticket, status, now),
+        };
+        if link.subs.is_empty() && link.subs.farewells.is_empty() {
+            return self.front.refuse(ticket, StatusCode::BadNoSubscription, now);
+        }
+        let most = self.front.front_config().limits.subscriptions.max_publish_requests.max(1);
+        if link.subs.waiting.len() >= most
+            && let Some(oldest) = link.subs.waiting.pop_front()
+        {
+            self.front.refuse(oldest.ticket, StatusCode::BadTooManyPublishRequests, now);
+        }
+        link.subs.waiting.push_back(Waiting { ticket, results });
+        link.subs.most_outstanding = None;
+        self.pump_publish(key, link, now);
+    }
+
+    /// Sends what there is to tell, and keeps as many Publish requests upstream as wait here.
+    pub(in crate::guard) fn pump_publish(&mut self, key: SessionKey, link: &mut Link, now: Now) {
+        while !link.subs.waiting.is_empty() {
+            if !self.tell_one(key, &mut link.subs, now) {
+                break;
+            }
+        }
+        if link.stage != Stage::Ready || link.subs.is_empty() {
+            return;
+        }
+        let wanted = link.subs.waiting.len().min(link.subs.most_outstanding.unwrap_or(usize::MAX));
+        while link.subs.outstanding < wanted {
+            let acknowledged = std::mem::take(&mut link.subs.acknowledgements);
+            let mut body = Vec::new();
+            write_len(&mut body, acknowledged.len());
+            for (subscription, sequence) in &acknowledged {
+                body.extend_from_slice(&subscription.to_le_bytes());
+                body.extend_from_slice(&sequence.to_le_bytes());
+            }
+            let request = Request::Raw(RawRequest::new(PUBLISH.0, PUBLISH.1, body));
+            let sent = link.client.as_mut().and_then(|client| client.request(request, Some(PATIENCE), now).ok());
+            let Some(call) = sent else {
+                link.subs.acknowledgements = acknowledged;
+                return;
+            };
+            link.own.insert(call, Own::Publish);
+            link.subs.outstanding += 1;
+        }
+    }
+
+    /// Answers one Publish request, if a subscription has something for it.
+    fn tell_one(&mut self, key: SessionKey, subs: &mut Subscriptions, now: Now) -> bool {
+        if let Some((id, mut message)) = subs.farewells.pop_front() {
+            let Some(waiting) = subs.waiting.pop_front() else { return false };
+            message.time = ticks(now.unix);
+            self.send_message(key, &waiting, (id, Vec::new(), false), |out| message.write(out), now);
+            return true;
+        }
+        let found = subs.subscriptions.iter().find(|(_, subscription)| subscription.has_news());
+        let Some(id) = found.map(|(id, _)| *id) else { return false };
+        let Some(subscription) = subs.subscriptions.get_mut(&id) else { return false };
+        let Some(message) = self.compose(key, subscription, now) else { return true };
+        let Some(waiting) = subs.waiting.pop_front() else { return false };
+        subscription.heard(now.mono);
+        let most = self.front.front_config().limits.subscriptions.max_retained_messages.max(1);
+        let more = subscription.has_news();
+        subscription.retained.push_back(message);
+        while subscription.retained.len() > most {
+            subscription.retained.pop_front();
+        }
+        let available = subscription.retained.iter().map(|message| message.sequence).collect();
+        let Some(message) = subscription.retained.back() else { return false };
+        self.send_message(key, &waiting, (id, available, more), |out| message.write(out), now);
+        true
+    }
+
+    /// The next message of a subscription: what the rights of this moment leave of the next one that waits, and what
+    /// items have to say about their right being gone. `None` when nothing is left.
+    fn compose(&mut self, key: SessionKey, subscription: &mut Subscription, now: Now) -> Option<Message> {
+        let mut entries = Vec::new();
+        let mut time = ticks(now.unix);
+        if let Some(message) = subscription.ready.pop_front() {
+            time = message.time;
+            let Told::Values(values) = message.told else { return None };
+            for entry in values {
+                let Some(item) = subscription.items.get_mut(&entry.item) else { continue };
+                if item.denied || item.muted {
+                    continue;
+                }
+                let node = (&item.node, item.scope);
+                match check(&mut self.front, key, item.action, node, AuditKind::Notify, Some(Counted::Notify), now) {
+                    Decision::Pass(permit) => {
+                        let _accounted = permit.map(pep::Permit::spend);
+                        entries.push(Entry { client_handle: item.client_handle, ..entry });
+                    }
+                    Decision::Denied | Decision::Hidden => item.deny(),
+                }
+            }
+        }
+        for (number, item) in &mut subscription.items {
+            if std::mem::take(&mut item.denial_waits) {
+                let (client_handle, value) = (item.client_handle, denial(now));
+                entries.push(Entry { item: *number, client_handle, denial: true, value });
+            }
+        }
+        if entries.is_empty() {
+            return None;
+        }
+        let sequence = subscription.sequence;
+        subscription.sequence = sequence.checked_add(1).unwrap_or(1);
+        Some(Message { sequence, time, told: Told::Values(entries) })
+    }
+
+    fn send_message(
+        &mut self,
+        key: SessionKey,
+        waiting: &Waiting,
+        (id, available, more): (u32, Vec<u32>, bool),
+        message: impl FnOnce(&mut Vec<u8>),
+        now: Now,
+    ) {
+        let mut out = Vec::new();
+        write_header(&mut out, PUBLISH.1, now, waiting.ticket.handle, StatusCode::Good);
+        out.extend_from_slice(&id.to_le_bytes());
+        write_len(&mut out, available.len());
+        available.iter().for_each(|sequence| out.extend_from_slice(&sequence.to_le_bytes()));
+        out.push(u8::from(more));
+        message(&mut out);
+        match &waiting.results {
+            Some(results) => {
+                write_len(&mut out, results.len());
+                results.iter().for_each(|status| out.extend_from_slice(&status.bits().to_le_bytes()));
+            }
+            None => out.extend_from_slice(&[0xff; 4]),
+        }
+        write_no_diagnostics(&mut out);
+        self.answer(key, waiting.ticket, Ok(out), now);
+    }
+
+    /// Answers one Publish request with a message that says nothing.
+    fn keep_alive(&mut self, key: SessionKey, subs: &mut Subscriptions, id: u32, now: Now) {
+        let Some(subscription) = subs.subscriptions.get_mut(&id) else { return };
+        let Some(waiting) = subs.waiting.pop_front() else { return };
+        subscription.heard(now.mono);
+        let available = subscription.retained.iter().map(|message| message.sequence).collect();
+        let sequence = subscription.sequence;
+        self.send_message(key, &waiting, (id, available, false), |out| write_keep_alive(sequence, now, out), now);
+    }
+
+    /// Subscriptions whose messages were all held back, or whose server is away, still say that they are there.
+    pub(in crate::guard) fn break_silence(&mut self, key: SessionKey, link: &mut Link, now: Now) {
+        let quiet = link.subs.subscriptions.iter().filter(|(_, subscription)| subscription.quiet_at <= now.mono);
+        for id in quiet.map(|(id, _)| *id).collect::<Vec<_>>() {
+            self.keep_alive(key, &mut link.subs, id, now);
+        }
+    }
+
+    /// A request of the guard's own was answered.
+    pub(in crate::guard) fn own_answered(
+        &mut self,
+        key: SessionKey,
+        link: &mut Link,
+        own: Own,
+        answer: Result<Vec<u8>, StatusCode>,
+        now: Now,
+    ) {
+        match own {
+            Own::Publish => self.published(key, link, answer, now),
+            Own::Enabled { subscription, items } => {
+                if let Some(subscription) = link.subs.subscriptions.get_mut(&subscription) {
+                    for number in items {
+                        if let Some(item) = subscription.items.get_mut(&number) {
+                            item.muted = false;
+                        }
+                    }
+                }
+            }
+            Own::Disabled => {}
+        }
+        self.pump_publish(key, link, now);
+    }
+
+    fn published(&mut self, key: SessionKey, link: &mut Link, answer: Result<Vec<u8>, StatusCode>, now: Now) {
+        let subs = &mut link.subs;
+        subs.outstanding = subs.outstanding.saturating_sub(1);
+        let body = match answer {
+            Ok(body) => body,
+            Err(StatusCode::BadNoSubscription) if !subs.is_empty() => {
+                for id in subs.subscriptions.keys().copied().collect::<Vec<_>>() {
+                    subs.bid_farewell(id, StatusCode::BadTimeout);
+                }
+                return;
+            }
+            Err(StatusCode::BadTimeout) => return,
+            Err(_) => {
+                // As many as it takes, until the client asks again.
+                subs.most_outstanding = Some(subs.outstanding);
+                return;
+            }
+        };
+        let Ok(incoming) = Incoming::read(&body) else {
+            return self.misfit(key, "the answer to Publish cannot be read", now);
+        };
+        let Some(id) = subs.by_upstream(incoming.subscription) else { return };
+        if !incoming.numbered {
+            return self.keep_alive(key, subs, id, now);
+        }
+        subs.acknowledgements.push((incoming.subscription, incoming.sequence));
+        let mut entries = Vec::new();
+        let mut unknown = false;
+        for (handle, value) in incoming.values {
+            match subs.handles.get(&handle) {
+                Some((of, item)) if *of == id => {
+                    entries.push(Entry { item: *item, client_handle: 0, denial: false, value: value.to_vec() });
+                }
+                // An item that was deleted while its value was on the way, or one that never was.
+                _ => unknown |= handle > subs.last_handle,
+            }
+        }
+        if !entries.is_empty()
+            && let Some(subscription) = subs.subscriptions.get_mut(&id)
+        {
+            let told = Told::Values(entries);
+            subscription.ready.push_back(Message { sequence: 0, time: incoming.time, told });
+        }
+        if let Some(status) = incoming.status {
+            subs.bid_farewell(id, status);
+        }
+        if unknown {
+            self.misfit(key, "a value came for an item that nobody asked for", now);
+        }
+    }
+
+    fn misfit(&mut self, key: SessionKey, text: &str, now: Now) {
+        let nowhere = (&NodeId::null(), ScopeIndex::NOWHERE);
+        deny(&mut self.front, key, AuditKind::Contact, Reason::ProtocolMisbehavior, nowhere, text, now);
+    }
+
+    /// Compares what a session monitors with what it may; `over` when the grant ended, so that all is silent.
+    pub(in crate::guard) fn recheck(&mut self, key: SessionKey, link: &mut Link, over: bool, now: Now) {
+        let mut modes: BTreeMap<(u32, u32), Vec<u32>> = BTreeMap::new();
+        for (id, subscription) in &mut link.subs.subscriptions {
+            for (number, item) in &mut subscription.items {
+                let may = !over
+                    && (cfg!(feature = "danger-permit-always")
+                        || self.front.rights_of(key, item.scope, now).contains(item.action.needed()));
+                match (item.denied, may) {
+                    (false, false) => {
+                        item.deny();
+                        modes.entry((*id, DISABLED)).or_default().push(*number);
+                    }
+                    (true, true) => {
+                        (item.denied, item.denial_waits, item.muted) = (false, false, true);
+                        modes.entry((*id, item.mode)).or_default().push(*number);
+                    }
+                    _ => {}
+                }
+            }
+            let Subscription { items, retained, ready, .. } = subscription;
+            if over {
+                ready.clear();
+            }
+            retained.retain(|message| match &message.told {
+                Told::Values(entries) => entries.iter().all(|entry| {
+                    entry.denial || items.get(&entry.item).is_some_and(|item| !item.denied && !item.muted)
+                }),
+                Told::Status(_) => true,
+            });
+        }
+        for ((id, mode), items) in modes {
+            self.set_mode(link, id, mode, items, now);
+        }
+        self.pump_publish(key, link, now);
+    }
+
+    /// Tells the server to sample items, or not to.
+    fn set_mode(&mut self, link: &mut Link, id: u32, mode: u32, items: Vec<u32>, now: Now) {
+        let Some(subscription) = link.subs.subscriptions.get(&id) else { return };
+        let mut body = Vec::new();
+        body.extend_from_slice(&subscription.upstream.to_le_bytes());
+        body.extend_from_slice(&mode.to_le_bytes());
+        write_len(&mut body, items.len());
+        let known = items.iter().filter_map(|number| subscription.items.get(number));
+        known.for_each(|item| body.extend_from_slice(&item.upstream.to_le_bytes()));
+        let request = Request::Raw(RawRequest::new(MODE.0, MODE.1, body));
+        if let Some(call) = link.client.as_mut().and_then(|client| client.request(request, None, now).ok()) {
+            let own = if mode == DISABLED { Own::Disabled } else { Own::Enabled { subscription: id, items } };
+            link.own.insert(call, own);
+        }
+    }
+
+    /// Republish: a message that was sent and neither acknowledged nor dropped, if its values may still leave.
+    pub(in crate::guard) fn republish(
+        &mut self,
+        key: SessionKey,
+        link: &mut Link,
+        taken: &Taken,
+        now: Now,
+    ) -> Result<Vec<u8>, StatusCode> {
+        let mut reader = Reader::new(&taken.body);
+        let (id, wanted) = (reader.u32()?, reader.u32()?);
+        end(&reader)?;
+        let subscription = link.subs.subscriptions.get_mut(&id).ok_or(StatusCode::BadSubscriptionIdInvalid)?;
+        let unavailable = StatusCode::BadMessageNotAvailable;
+        let place = subscription.retained.iter().position(|message| message.sequence == wanted).ok_or(unavailable)?;
+        let message = subscription.retained.get(place).ok_or(unavailable)?;
+        let Told::Values(entries) = &message.told else { return Err(unavailable) };
+        for entry in entries.iter().filter(|entry| !entry.denial) {
+            let item = subscription.items.get(&entry.item).ok_or(unavailable)?;
+            let node = (&item.node, item.scope);
+            match check(&mut self.front, key, item.action, node, AuditKind::Notify, Some(Counted::Notify), now) {
+                Decision::Pass(permit) => drop(permit.map(pep::Permit::spend)),
+                Decision::Denied | Decision::Hidden => {
+                    subscription.retained.remove(place);
+                    return Err(unavailable);
+                }
+            }
+        }
+        let mut out = Vec::new();
+        write_header(&mut out, REPUBLISH, now, taken.ticket.handle, StatusCode::Good);
+        message.write(&mut out);
+        Ok(out)
+    }
+}
+
+fn acknowledge(subs: &mut Subscriptions, body: &[u8]) -> Result<Option<Vec<StatusCode>>, StatusCode> {
+    let mut reader = Reader::new(body);
+    let null = body.starts_with(&[0xff; 4]);
+    let count = reader.array_len(8)?;
+    if count > MAX_ACKNOWLEDGEMENTS {
+        return Err(StatusCode::BadTooManyOperations);
+    }
+    let mut all = Vec::with_capacity(count);
+    for _ in 0..count {
+        all.push((reader.u32()?, reader.u32()?));
+    }
+    end(&reader)?;
+    let one = |(id, sequence): (u32, u32)| {
+        let Some(subscription) = subs.subscriptions.get_mut(&id) else { return StatusCode::BadSubscriptionIdInvalid };
+        let before = subscription.retained.len();
+        subscription.retained.retain(|message| message.sequence != sequence);
+        if subscription.retained.len() < before { StatusCode::Good } else { StatusCode::BadSequenceNumberUnknown }
+    };
+    let results = all.into_iter().map(one).collect();
+    Ok((!null).then_some(results))
+}
+
+impl Subscription {
+    fn has_news(&self) -> bool {
+        !self.ready.is_empty() || self.items.values().any(|item| item.denial_waits)
+    }
+
+    /// The client hears of it now.
+    fn heard(&mut self, now: Mono) {
+        self.quiet_at = now + self.silence;
+    }
+}
+
+impl Subscriptions {
+    /// The server has ended a subscription: the client hears of it once.
+    pub(super) fn bid_farewell(&mut self, id: u32, status: StatusCode) {
+        if let Some(subscription) = self.subscriptions.get(&id) {
+            let message = Message { sequence: subscription.sequence, time: 0, told: Told::Status(status) };
+            self.farewells.push_back((id, message));
+            self.remove(id);
+        }
+    }
+}
