@@ -5,7 +5,7 @@
 mod peers;
 
 mod cut;
-mod guarded;
 mod ecc;
+mod guarded;
 mod our_client;
 mod our_server;

@@ -1,9 +1,9 @@
 //! The services a client calls: requests, their responses, and how a response is read.
 
 use opcua_types::{
-    ActivateSessionRequest, ActivateSessionResponse, BinaryEncodable, BrowseNextRequest, BrowseNextResponse, BrowsePathResult,
-    BrowseRequest, BrowseResponse, BrowseResult, ByteString, ByteStringBody, CallMethodResult, CallRequest,
-    CallResponse, CancelRequest, CancelResponse, CloseSessionRequest, CloseSessionResponse,
+    ActivateSessionRequest, ActivateSessionResponse, BinaryEncodable, BrowseNextRequest, BrowseNextResponse,
+    BrowsePathResult, BrowseRequest, BrowseResponse, BrowseResult, ByteString, ByteStringBody, CallMethodResult,
+    CallRequest, CallResponse, CancelRequest, CancelResponse, CloseSessionRequest, CloseSessionResponse,
     CreateMonitoredItemsRequest, CreateMonitoredItemsResponse, CreateSessionRequest, CreateSessionResponse,
     CreateSubscriptionRequest, CreateSubscriptionResponse, DataChangeNotification, DataValue, DateTime,
     DeleteMonitoredItemsRequest, DeleteMonitoredItemsResponse, DeleteSubscriptionsRequest, DeleteSubscriptionsResponse,
