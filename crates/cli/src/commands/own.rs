@@ -122,7 +122,7 @@ async fn follow_identity(store: PkiStore, identity: Arc<ArcSwap<OwnIdentity>>, s
 
 /// The DER inside a PEM file with a PKCS#8 key.
 pub(crate) fn private_key(path: &Path) -> Result<Zeroizing<Vec<u8>>, Failure> {
-    block(path, &*files::private_text(path)?, "PRIVATE KEY").map(Zeroizing::new)
+    block(path, &files::private_text(path)?, "PRIVATE KEY").map(Zeroizing::new)
 }
 
 /// The DER inside a PEM file with a certificate.
