@@ -9,7 +9,7 @@ use access_model::Now;
 const STEP: Duration = Duration::from_secs(1);
 
 /// The latest time that the wall clock has shown. The monotonic clock carries it on, so whoever sets the wall clock back
-/// does not make a token valid again whose end has been seen (`docs/decisions/0004-time-does-not-go-back.md`).
+/// does not make a token valid again whose end has been seen (`docs/decisions/0005-time-does-not-go-back.md`).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Latest {
     seen: Now,
