@@ -21,7 +21,7 @@ const NAMES: [&str; 8] = [
 const ALLOWED: [&str; 5] =
     ["crates/token/src/", "crates/pep/src/", "crates/ua-proto/src/", "crates/cli/src/demo/", "crates/xtask/src/"];
 
-/// Faults: places outside [`ALLOWED`] and outside tests that name such a setting.
+/// Faults: places outside `ALLOWED` and outside tests that name such a setting.
 pub fn stay_in_the_demo(root: &Path) -> Result<Vec<String>, String> {
     Ok(tracked(root)?.iter().filter(|file| !may(&file.path)).flat_map(named).collect())
 }

@@ -1,6 +1,6 @@
 //! Events (OPC 10000-3 §4.7, OPC 10000-5 §6.4): what happened, and which of it a client wants to hear.
 //!
-//! Values only: an [`Event`] is made by the server, a filter chooses and picks fields, the machine in `subscription`
+//! Values only: an event is made by the server, a filter chooses and picks fields, the machine in `subscription`
 //! queues and delivers. Conditions, their branches and refreshes are not part of it.
 
 mod compare;
