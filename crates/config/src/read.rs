@@ -65,6 +65,10 @@ impl Config {
 
 /// What serde says, and the key that was probably meant.
 pub(crate) fn explained(message: &str) -> (String, Option<String>) {
+    if message == "invalid type: map, expected a sequence" {
+        let help = "write its heading in two pairs of brackets, like `[[server]]`, once for each";
+        return ("this is one table where a list of tables belongs".to_owned(), Some(help.to_owned()));
+    }
     let Some(rest) = message.strip_prefix("unknown field ") else { return (message.to_owned(), None) };
     let mut quoted = rest.split('`').skip(1).step_by(2);
     let Some(key) = quoted.next() else { return (message.to_owned(), None) };
@@ -123,6 +127,13 @@ mod tests {
             assert_eq!(found, place, "{to}: {invalid:?}");
             assert_eq!(invalid.help.as_deref(), help, "{to}: {invalid:?}");
         }
+    }
+
+    #[test]
+    fn a_table_in_place_of_a_list_is_told_in_words() {
+        let (place, invalid) = invalid("[server]\nname = \"mixer\"\n");
+        assert_eq!((place.as_str(), invalid.message.contains("list of tables")), ("[server]", true), "{invalid:?}");
+        assert!(invalid.help.is_some_and(|help| help.contains("[[server]]")));
     }
 
     #[test]
