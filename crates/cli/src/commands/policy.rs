@@ -86,6 +86,7 @@ pub(crate) struct Explain {
 }
 
 /// The texts of a plant, with the names of their files for messages.
+#[derive(PartialEq)]
 pub(crate) struct Texts {
     files: PlantFiles,
     plant: Arc<str>,

@@ -112,7 +112,8 @@ async fn start(config: &Config, output: Output, snapshot: &pdp::Snapshot, up: &m
     let authority = up.authority.as_ref().map(|running| running.authority.clone());
     let plant = scopes::Source::of(authority.clone(), &config.plant);
     for (role, station) in config.server.iter().zip(&up.stations) {
-        tokio::spawn(scopes::follow(role.name.clone(), plant.clone(), station.clone()));
+        let begun = snapshot.plant().server(&role.name).map(|(_, server)| server.clone());
+        tokio::spawn(scopes::follow(role.name.clone(), plant.clone(), station.clone(), begun));
     }
     let (step, steps) = watch::channel(current_step(authority.as_ref()));
     tokio::spawn(plant::station::run(process, up.stations.clone(), steps));

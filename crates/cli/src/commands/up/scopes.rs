@@ -30,13 +30,23 @@ impl Source {
         authority.map_or_else(|| Self::Files(files.clone()), Self::Authority)
     }
 
-    /// The scopes of a server; none if the plant file has it no more.
-    fn server(&self, name: &str) -> Result<Option<Server>, Failure> {
+    /// The scopes of a server; none if the plant file has it no more. Files that say what they said before are not parsed
+    /// again: then there is no answer.
+    fn server(&self, name: &str, known: &mut Option<Texts>) -> Option<Result<Option<Server>, Failure>> {
         let snapshot = match self {
-            Self::Authority(authority) => authority.snapshot(),
-            Self::Files(files) => Texts::read(files.clone())?.snapshot()?,
+            Self::Authority(authority) => Ok(authority.snapshot()),
+            Self::Files(files) => Texts::read(files.clone())
+                .map(Some)
+                .and_then(|texts| {
+                    if *known == texts {
+                        return Ok(None);
+                    }
+                    *known = texts;
+                    known.as_ref().map(Texts::snapshot).transpose()
+                })
+                .transpose()?,
         };
-        Ok(snapshot.plant().server(name).map(|(_, server)| server.clone()))
+        Some(snapshot.map(|snapshot| snapshot.plant().server(name).map(|(_, server)| server.clone())))
     }
 
     const fn pause(&self) -> Duration {
@@ -45,31 +55,24 @@ impl Source {
             Self::Files(_) => LOOK,
         }
     }
-
-    /// Reading files blocks.
-    async fn look(&self, name: &str) -> Result<Option<Server>, String> {
-        let (source, name) = (self.clone(), name.to_owned());
-        let read = match source {
-            Self::Authority(_) => source.server(&name),
-            Self::Files(_) => match tokio::task::spawn_blocking(move || source.server(&name)).await {
-                Ok(read) => read,
-                Err(error) => return Err(error.to_string()),
-            },
-        };
-        read.map_err(|failure| failure.in_short())
-    }
 }
 
-/// Lays a changed plant file over a running server until that stops. What cannot be read or does not fit changes
-/// nothing and is said once.
-pub(super) async fn follow(name: String, source: Source, running: Running) {
-    let mut seen = source.look(&name).await;
+/// Lays a changed plant file over a running server until that stops; `begun` is what it was started with. What cannot be
+/// read or does not fit changes nothing and is said once.
+pub(super) async fn follow(name: String, source: Source, running: Running, begun: Option<Server>) {
+    let mut seen = Ok(begun);
+    let mut known = None;
     loop {
         tokio::select! {
             () = running.handle.stopped() => return,
             () = tokio::time::sleep(source.pause()) => {}
         }
-        let read = source.look(&name).await;
+        let (here, asked) = (source.clone(), name.clone());
+        // Reading files blocks.
+        let looked = tokio::task::spawn_blocking(move || (here.server(&asked, &mut known), known)).await;
+        let Ok((answer, texts)) = looked else { return };
+        known = texts;
+        let Some(read) = answer.map(|read| read.map_err(|failure| failure.in_short())) else { continue };
         if read == seen {
             continue;
         }
