@@ -117,6 +117,11 @@ impl Live {
         Ok((Bytes::from(seal(&full, signer)?), channel.sender.subscribe()))
     }
 
+    /// The epoch of the last update for the gates of a server.
+    pub(crate) fn told(&self, audience: &str) -> Epoch {
+        self.channels.get(audience).map_or(self.epoch, |channel| channel.epoch)
+    }
+
     /// "Nothing new since": proves that we live.
     pub(crate) fn heartbeat(&mut self, audience: &str, signer: &Signer, now: UnixTime) -> Result<Bytes, MintError> {
         let issuer = self.issuer.clone();

@@ -137,6 +137,10 @@ impl Standby {
         self.lost = self.lost_since(now).or(Some(now));
     }
 
+    pub(crate) const fn epoch(&self) -> Option<Epoch> {
+        self.epoch
+    }
+
     pub(crate) fn place(&self, update: &Update) -> Place {
         match (self.epoch, update.previous) {
             (Some(ours), None) if update.epoch < ours => Place::Old,

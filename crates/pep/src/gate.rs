@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use access_model::{Mono, Now, ScopeMap, UnixTime};
+use access_model::{Epoch, Mono, Now, ScopeMap, UnixTime};
 use token::Issuer;
 
 use crate::admit::Locals;
@@ -273,6 +273,12 @@ impl Gate {
     #[must_use]
     pub fn fail_state(&self, now: Now) -> FailState {
         self.standby.as_ref().map_or(FailState::InStep, |standby| standby.state(now.mono))
+    }
+
+    /// Of the authority's last update that this gate applied; `None` before the first.
+    #[must_use]
+    pub fn epoch(&self) -> Option<Epoch> {
+        self.standby.as_ref().and_then(Standby::epoch)
     }
 
     pub(crate) fn note_fail_state(&mut self, now: Now) {

@@ -186,6 +186,12 @@ impl Authority {
         &self.inner.db
     }
 
+    /// The epoch of the last update that the gates of a server were sent: a gate that has reached it knows everything.
+    #[must_use]
+    pub fn told(&self, audience: &str) -> Epoch {
+        self.live().told(audience)
+    }
+
     pub(crate) fn live(&self) -> MutexGuard<'_, Live> {
         self.inner.live.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -105,12 +105,29 @@ impl Line {
         Ok(Self { authority, opcua, https, stations, ledger, audit, way, step, https_running })
     }
 
-    /// Moves the workflow to its next step.
+    /// Moves the workflow to its next step. The authority has told the gates when it answers; this waits until they have
+    /// taken it in, so that what is tried next is tried in the new step on a slow computer too.
     pub(crate) async fn fire(&self, transition: &str, to: Step) -> Result<authority::Changed, Trouble> {
         let changed = self.authority.fire(transition, &recipe()).await;
         let changed = changed.map_err(|error| Trouble::setup("the workflow", error))?;
+        self.heard().await?;
         let _nobody_simulates = self.step.send(to);
         Ok(changed)
+    }
+
+    /// Waits until every gate knows what it was told; not for ever, what is tried then shows what a gate missed.
+    async fn heard(&self) -> Result<(), Trouble> {
+        for running in &self.stations {
+            let told = self.authority.told(&station_uri(running.station));
+            for _ in 0..400 {
+                let known = running.handle.with(|server, _| server.gate().epoch()).await;
+                if known.map_err(|error| Trouble::setup(running.station.name(), error))? >= Some(told) {
+                    break;
+                }
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        }
+        Ok(())
     }
 
     /// The server of a station.
