@@ -174,6 +174,11 @@ impl Desk<'_> {
         encoded(&NodeId { namespace: like.namespace, identifier })
     }
 
+    /// The bytes by which every session upstream knows a node.
+    pub(super) fn lasting<'b>(&'b self, id: &NodeId, bytes: &'b [u8]) -> &'b [u8] {
+        self.link.aliases.get(id).map_or(bytes, |alias| &alias.real)
+    }
+
     /// The bytes by which the upstream server knows a node: those of the request, unless it is an alias that the server
     /// has forgotten.
     pub(super) fn known_as<'b>(&'b self, id: &NodeId, bytes: &'b [u8]) -> &'b [u8] {

@@ -1,6 +1,7 @@
 //! One session at the upstream server, and what waits for its answers.
 
 use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 use std::time::Duration;
 
 use access_model::{Mono, ScopeIndex};
@@ -9,9 +10,10 @@ use opcua_types::{NodeId, StatusCode};
 use super::config::UpstreamIdentity;
 use super::io::LinkId;
 use super::subs::{self, Own, Subscriptions};
+use super::survey::{Mapping, Moment};
 use super::{browse, call, read, register, translate, write};
 use crate::client::{CallId, ClientSession};
-use crate::server::front::{Taken, Ticket};
+use crate::server::front::{Reader, Taken, Ticket};
 
 /// How far a link has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,6 +28,8 @@ pub(super) enum Stage {
     Checking,
     /// The NamespaceArray is not the one that the scopes were made for: nothing is forwarded.
     Unmapped,
+    /// Subscriptions are restored; requests wait for that.
+    Restoring,
     /// Requests are forwarded.
     Ready,
 }
@@ -103,6 +107,13 @@ pub(super) enum Work {
     Subscription(Box<subs::Asked>),
 }
 
+impl Work {
+    /// Whether a subscription may come of it.
+    pub(super) fn makes_subscription(&self) -> bool {
+        matches!(self, Self::Subscription(asked) if asked.makes_subscription())
+    }
+}
+
 /// The link.
 pub(super) struct Link {
     pub(super) identity: UpstreamIdentity,
@@ -116,6 +127,16 @@ pub(super) struct Link {
     pub(super) trouble: Option<StatusCode>,
     /// The NamespaceArray of this session.
     pub(super) namespaces: Vec<String>,
+    /// When the server behind this session was started.
+    pub(super) started: Option<Moment>,
+    /// When the server was started that the subscriptions were made at.
+    pub(super) run: Option<Moment>,
+    /// The session is a new one, and what it restores was not begun.
+    pub(super) fresh: bool,
+    /// The scopes by which aliases, continuation points and monitored items were made.
+    pub(super) bound: Option<Arc<Mapping>>,
+    /// Its session is over; how long it is tried to close what is left upstream.
+    pub(super) closing: Option<Mono>,
     pub(super) question: Option<CallId>,
     pub(super) jobs: BTreeMap<u64, Job>,
     pub(super) last_job: u64,
@@ -130,7 +151,7 @@ pub(super) struct Link {
 }
 
 impl Link {
-    pub(super) fn new(identity: UpstreamIdentity, now: Mono, points: usize) -> Self {
+    pub(super) fn new(identity: UpstreamIdentity, now: Mono, points: usize, first_handle: u32) -> Self {
         Self {
             identity,
             stage: Stage::Down { at: now },
@@ -140,12 +161,17 @@ impl Link {
             down_since: Some(now),
             trouble: None,
             namespaces: Vec::new(),
+            started: None,
+            run: None,
+            fresh: true,
+            bound: None,
+            closing: None,
             question: None,
             jobs: BTreeMap::new(),
             last_job: 0,
             in_flight: HashMap::new(),
             own: HashMap::new(),
-            subs: Subscriptions::default(),
+            subs: Subscriptions::with_handles(first_handle),
             session: 0,
             aliases: HashMap::new(),
             points: Points::new(points),
@@ -161,13 +187,32 @@ impl Link {
         };
         let client = self.client.as_ref().filter(|_| self.wire.is_some()).and_then(ClientSession::poll_timeout);
         let jobs = self.jobs.values().map(|job| job.deadline).min();
-        [stage, client, jobs, self.subs.poll_timeout()].into_iter().flatten().min()
+        [stage, client, jobs, self.subs.poll_timeout(), self.closing].into_iter().flatten().min()
+    }
+
+    /// From now on it goes by these scopes. Under another NamespaceArray the names that were given out mean something else:
+    /// subscriptions end, aliases and continuation points are void.
+    pub(super) fn bind(&mut self, mapping: Arc<Mapping>) {
+        let before = self.bound.replace(Arc::clone(&mapping));
+        if before.is_some_and(|before| before.table.namespaces() != mapping.table.namespaces()) {
+            self.aliases.clear();
+            self.points.forget();
+            self.subs.end_all(StatusCode::BadSubscriptionIdInvalid);
+            return;
+        }
+        #[expect(clippy::disallowed_methods, reason = "each by itself")]
+        for alias in self.aliases.values_mut() {
+            alias.scope = Reader::new(&alias.real).node_id().map_or(ScopeIndex::NOWHERE, |id| mapping.table.scope(&id));
+        }
+        let aliases = &self.aliases;
+        self.subs.rescope(|id| aliases.get(id).map_or_else(|| mapping.table.scope(id), |alias| alias.scope));
     }
 
     /// The upstream session is another one: what the server kept for the old one is gone.
     pub(super) fn forget_session(&mut self) {
         self.points.forget();
         self.session += 1;
+        self.fresh = true;
         self.subs.forget_session();
     }
 }

@@ -1,7 +1,6 @@
 //! Connections to the upstream server: dialled, opened, checked, lost, dialled again, closed.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use access_model::{Actor, AuditKind, AuditRecord, Mono, Now, Outcome};
 use opcua_types::StatusCode;
@@ -9,13 +8,14 @@ use opcua_types::StatusCode;
 use super::desk::not_sent;
 use super::io::{LinkId, Output, Upstream};
 use super::link::{Link, Stage};
-use super::survey::{Survey, first_question, namespaces};
+use super::subs::Subscriptions;
+use super::survey::{first_question, namespaces, started};
 use super::{Guard, unreachable};
 use crate::client::{Activated, ClientEvent, ClientSession, Request, Response};
 use crate::server::front::{SessionKey, detail, event};
 
-/// How long a session that is being closed may take for it.
-const LAST_WORDS: Duration = Duration::from_secs(5);
+/// Links beyond which no session is looked for whose connection was cut before it was closed.
+const MAX_CLOSING: usize = 4_096;
 
 /// What a link is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -29,24 +29,6 @@ pub(super) enum Owner {
 }
 
 impl Guard {
-    /// Looks at the upstream server (again).
-    pub(super) fn start_survey(&mut self, now: Now) {
-        self.mapping = None;
-        if self.links.contains_key(&Owner::Survey) {
-            return;
-        }
-        let Some(identity) = self.config.identity(&[]).cloned() else { return };
-        let mut link = Box::new(Link::new(identity, now.mono, 0));
-        link.stage = Stage::Down { at: now.mono + self.survey_pause };
-        link.pause = self.survey_pause;
-        self.survey_pause =
-            (self.survey_pause * 2).clamp(self.config.limits.shortest_pause, self.config.limits.longest_pause);
-        if matches!(link.stage, Stage::Down { at } if at <= now.mono) {
-            self.dial(Owner::Survey, &mut link, now);
-        }
-        self.put_back(Owner::Survey, link, now);
-    }
-
     /// The session was activated, or its rights are others: there must be a link, with the identity of its roles.
     pub(super) fn changed(&mut self, key: SessionKey, now: Now) {
         let owner = Owner::Session(key);
@@ -70,7 +52,9 @@ impl Guard {
             }
             self.close_link(old, now);
         }
-        let mut link = Box::new(Link::new(identity, now.mono, self.config.limits.max_continuation_points));
+        let points = self.config.limits.max_continuation_points;
+        let first_handle = self.draw();
+        let mut link = Box::new(Link::new(identity, now.mono, points, first_handle));
         if self.mapping.is_some() {
             self.dial(owner, &mut link, now);
         } else {
@@ -83,14 +67,14 @@ impl Guard {
     /// Gives a link back after it was worked on: its bytes are announced, its alarm is set.
     pub(super) fn put_back(&mut self, owner: Owner, mut link: Box<Link>, now: Now) {
         self.pump(owner, &mut link, now);
-        if let (Owner::Closing(_), None) = (owner, link.wire) {
+        if let (Owner::Closing(_), None, Stage::Down { at: Mono::NEVER }) = (owner, link.wire, link.stage) {
             return self.arm(owner, None);
         }
         self.arm(owner, link.poll_timeout());
         self.links.insert(owner, link);
     }
 
-    fn dial(&mut self, owner: Owner, link: &mut Link, now: Now) {
+    pub(super) fn dial(&mut self, owner: Owner, link: &mut Link, now: Now) {
         self.last_wire += 1;
         let wire = LinkId(self.last_wire);
         self.wires.insert(wire, owner);
@@ -117,6 +101,7 @@ impl Guard {
 
     fn connected(&mut self, link: &mut Link, now: Now) {
         let made = match &mut link.client {
+            Some(client) if link.closing.is_some() => client.reconnect_to_close(now),
             Some(client) => client.reconnect(now),
             None => {
                 let config = Arc::clone(&link.identity.session);
@@ -199,18 +184,21 @@ impl Guard {
     }
 
     fn activated(&mut self, owner: Owner, link: &mut Link, kind: Activated, now: Now) {
+        if let Owner::Closing(_) = owner {
+            if let Some(client) = &mut link.client {
+                client.close(now, &mut *self.entropy);
+            }
+            return;
+        }
         if kind == Activated::Fresh {
             link.forget_session();
-        }
-        if let Owner::Closing(_) = owner {
-            return;
         }
         link.stage = Stage::Checking;
         self.ask(link, first_question(), now);
     }
 
     /// Sends a question of the guard's own.
-    fn ask(&mut self, link: &mut Link, question: Request, now: Now) {
+    pub(super) fn ask(&mut self, link: &mut Link, question: Request, now: Now) {
         let Some(client) = &mut link.client else { return };
         match client.request(question, None, now) {
             Ok(id) => link.question = Some(id),
@@ -227,6 +215,13 @@ impl Guard {
             Owner::Survey => self.surveyed(link, answer, now),
             Owner::Session(key) => {
                 link.namespaces = namespaces(&answer)?;
+                link.started = started(&answer);
+                if !link.fresh && link.run.zip(link.started).is_some_and(|(then, now)| !now.same_run(then)) {
+                    // A restarted server took the name of the old session for that of somebody else's.
+                    link.client = None;
+                    self.went_down(owner, link, StatusCode::BadSessionIdInvalid, now);
+                    return Ok(());
+                }
                 self.compare(key, link, now);
                 Ok(())
             }
@@ -240,63 +235,6 @@ impl Guard {
         }
     }
 
-    /// Whether the session sees the server for which the scopes were made.
-    fn compare(&mut self, key: SessionKey, link: &mut Link, now: Now) {
-        let same = self.mapping.as_ref().is_some_and(|mapping| mapping.table.namespaces() == link.namespaces);
-        if !same {
-            link.stage = Stage::Unmapped;
-            return self.start_survey(now);
-        }
-        link.stage = Stage::Ready;
-        link.pause = Duration::ZERO;
-        (link.down_since, link.trouble) = (None, None);
-        link.subs.reconnected();
-        self.survey_pause = Duration::ZERO;
-        self.begin_waiting(key, link, now);
-        self.pump_publish(key, link, now);
-    }
-
-    fn surveyed(&mut self, link: &mut Link, answer: Response, now: Now) -> Result<(), StatusCode> {
-        match &mut self.survey {
-            Some(survey) => survey.answered(answer)?,
-            None => {
-                let room = self.config.limits.max_surveyed_nodes;
-                self.survey = Some(Survey::new(&answer, &self.config.rules, &self.front, room)?);
-            }
-        }
-        if let Some(question) = self.survey.as_mut().and_then(Survey::question) {
-            self.ask(link, question, now);
-            return Ok(());
-        }
-        let Some(survey) = self.survey.take() else { return Ok(()) };
-        let mut never = [0; 16];
-        self.entropy.fill(&mut never);
-        self.mapping = Some(Arc::new(survey.finish(&self.config.rules, never)));
-        self.newly_mapped = true;
-        Ok(())
-    }
-
-    /// When the scopes are known, the survey's session ends and sessions that have waited go on.
-    fn mapped(&mut self, now: Now) {
-        if !std::mem::take(&mut self.newly_mapped) {
-            return;
-        }
-        if let Some(survey) = self.links.remove(&Owner::Survey) {
-            self.arm(Owner::Survey, None);
-            self.close_link(survey, now);
-        }
-        let sessions = self.links.keys().copied().filter(|owner| matches!(owner, Owner::Session(_)));
-        for owner in sessions.collect::<Vec<_>>() {
-            let (Owner::Session(key), Some(mut link)) = (owner, self.links.remove(&owner)) else { continue };
-            match link.stage {
-                Stage::Down { at: Mono::NEVER } => self.dial(owner, &mut link, now),
-                Stage::Unmapped | Stage::Ready => self.compare(key, &mut link, now),
-                Stage::Down { .. } | Stage::Dialing { .. } | Stage::Opening | Stage::Checking => {}
-            }
-            self.put_back(owner, link, now);
-        }
-    }
-
     /// A connection is over.
     fn went_down(&mut self, owner: Owner, link: &mut Link, status: StatusCode, now: Now) {
         if let Some(wire) = link.wire.take() {
@@ -305,12 +243,18 @@ impl Guard {
             self.outputs.push_back(Output::UpstreamClose { link: wire });
         }
         link.question = None;
-        if let Owner::Closing(_) = owner {
-            return;
-        }
         let limits = &self.config.limits;
         link.pause = (link.pause * 2).clamp(limits.shortest_pause, limits.longest_pause);
-        link.stage = Stage::Down { at: now.mono + link.pause };
+        // Some earlier, so that all sessions do not come at once.
+        let pause = link.pause - link.pause.mul_f64(f64::from(self.draw()) / f64::from(u32::MAX) / 4.0);
+        link.stage = Stage::Down { at: now.mono + pause };
+        if let Owner::Closing(_) = owner {
+            let left = link.client.as_ref().is_some_and(ClientSession::may_live_on);
+            if !left || link.closing.is_none_or(|until| until <= now.mono) {
+                link.stage = Stage::Down { at: Mono::NEVER };
+            }
+            return;
+        }
         link.down_since.get_or_insert(now.mono);
         // A refusal says more than the end of the connection behind it.
         let trouble = *link.trouble.get_or_insert(status);
@@ -331,23 +275,13 @@ impl Guard {
         }
     }
 
-    /// The server cannot be looked at: sessions that wait for it are told.
-    fn refuse_waiting(&mut self, trouble: StatusCode, now: Now) {
-        for owner in self.links.keys().copied().collect::<Vec<_>>() {
-            let (Owner::Session(key), Some(mut link)) = (owner, self.links.remove(&owner)) else { continue };
-            if link.stage == (Stage::Down { at: Mono::NEVER }) {
-                link.trouble = Some(trouble);
-                self.lost_upstream(key, &mut link, now);
-            }
-            self.put_back(owner, link, now);
-        }
-    }
-
     /// The alarm of a link.
     pub(super) fn link_due(&mut self, owner: Owner, now: Now) {
         let Some(mut link) = self.links.remove(&owner) else { return };
         match link.stage {
-            Stage::Down { at } if at <= now.mono && owner == Owner::Survey => self.dial(owner, &mut link, now),
+            Stage::Down { at } if at <= now.mono && !matches!(owner, Owner::Session(_)) => {
+                self.dial(owner, &mut link, now);
+            }
             Stage::Down { at } if at <= now.mono => {
                 let grace = self.config.limits.upstream_grace;
                 if let (Owner::Session(key), Some(since)) = (owner, link.down_since)
@@ -375,28 +309,45 @@ impl Guard {
         if let Owner::Session(key) = owner {
             self.break_silence(key, &mut link, now);
         }
-        if let Owner::Closing(_) = owner {
+        if let Owner::Closing(_) = owner
+            && link.closing.is_some_and(|until| until <= now.mono)
+        {
             self.went_down(owner, &mut link, StatusCode::BadTimeout, now);
         }
         self.put_back(owner, link, now);
         self.mapped(now);
     }
 
-    /// Its session is over: the upstream session is closed at once, with its subscriptions.
+    /// Its session is over: the upstream session is closed at once, with its subscriptions. One whose connection is cut is
+    /// looked for until the server has dropped it by itself.
     pub(super) fn close_link(&mut self, mut link: Box<Link>, now: Now) {
-        let Some(wire) = link.wire else { return };
-        let owner = Owner::Closing(wire);
-        self.wires.insert(wire, owner);
         link.in_flight.clear();
+        link.own.clear();
         link.question = None;
+        link.subs = Subscriptions::default();
+        let connected = link.wire.is_some() && !matches!(link.stage, Stage::Dialing { .. });
+        let left = link.client.as_ref().is_some_and(ClientSession::may_live_on);
+        let wire = link.wire.unwrap_or_else(|| {
+            self.last_wire += 1;
+            LinkId(self.last_wire)
+        });
+        let owner = Owner::Closing(wire);
+        if link.wire.is_some() {
+            self.wires.insert(wire, owner);
+        }
+        link.closing = Some(now.mono + link.identity.session.session_timeout);
         match &mut link.client {
-            Some(client) if !matches!(link.stage, Stage::Dialing { .. }) => client.close(now, &mut *self.entropy),
+            Some(client) if connected => {
+                client.close(now, &mut *self.entropy);
+            }
+            _ if left && self.links.len() < MAX_CLOSING => {
+                if link.wire.is_none() {
+                    link.stage = Stage::Down { at: now.mono + self.config.limits.shortest_pause };
+                }
+            }
             _ => self.went_down(owner, &mut link, StatusCode::BadSessionClosed, now),
         }
         self.put_back(owner, link, now);
-        if self.links.contains_key(&owner) {
-            self.arm(owner, Some(now.mono + LAST_WORDS));
-        }
     }
 }
 

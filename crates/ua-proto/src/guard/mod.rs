@@ -24,6 +24,7 @@
 
 mod attributes;
 mod batch;
+mod binding;
 mod browse;
 mod call;
 mod config;
@@ -231,6 +232,12 @@ impl Guard {
             self.front.handle_timeout(now);
             self.take_over(now);
         }
+    }
+
+    fn draw(&mut self) -> u32 {
+        let mut number = [0; 4];
+        self.entropy.fill(&mut number);
+        u32::from_le_bytes(number)
     }
 
     fn take_over(&mut self, now: Now) {

@@ -193,6 +193,7 @@ impl Guard {
     /// The upstream session is gone: what was sent is answered by the client session; the rest will not be sent.
     pub(super) fn lost_upstream(&mut self, key: SessionKey, link: &mut Link, now: Now) {
         self.break_jobs(key, link, Break::Lost, now);
+        link.subs.interrupt();
     }
 
     fn break_jobs(&mut self, key: SessionKey, link: &mut Link, why: Break, now: Now) {

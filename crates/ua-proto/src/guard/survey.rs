@@ -2,6 +2,7 @@
 //! which nodes lie below the roots of the rules.
 
 use std::collections::{HashMap, VecDeque};
+use std::time::Duration;
 
 use access_model::ScopeIndex;
 use opcua_types::{
@@ -23,6 +24,10 @@ const PAGE: u32 = 1_000;
 const MAX_NAMESPACES: usize = 1_024;
 /// The Server object: nothing below it is the plant's.
 const SERVER: u32 = 2253;
+/// ServerStatus.StartTime.
+const START_TIME: u32 = 2257;
+/// Two times of one start; servers that reckon it from their uptime are not exact.
+const SAME_START: Duration = Duration::from_secs(2);
 const LIMITS: [u32; 7] = [11_705, 11_707, 11_709, 11_710, 11_711, 11_712, 11_714];
 
 /// The smaller of the guard's and the server's operation limits; 0 for none.
@@ -37,15 +42,39 @@ pub(super) struct Limits {
     pub(super) items: u32,
 }
 
+/// When a server was started, by its own clock: 100 ns since 1601.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Moment(i64);
+
+impl Moment {
+    /// Whether both are of one run of the server.
+    pub(super) fn same_run(self, other: Self) -> bool {
+        u128::from(self.0.abs_diff(other.0)) * 100 <= SAME_START.as_nanos()
+    }
+
+    fn later_run(self, than: Self) -> bool {
+        self.0 > than.0 && !self.same_run(than)
+    }
+}
+
 /// What is known of the upstream server.
 pub(super) struct Mapping {
     pub(super) table: ScopeTable,
+    /// When the server was started that was looked at.
+    started: Option<Moment>,
     pub(super) limits: Limits,
     /// The identifier of a node that never exists.
     pub(super) never: [u8; 16],
 }
 
 impl Mapping {
+    /// Whether it is true of a session that sees these namespaces of a server started then. A server that was started
+    /// since may have other nodes below the roots.
+    pub(super) fn fits(&self, namespaces: &[String], started: Option<Moment>) -> bool {
+        let later = started.zip(self.started).is_some_and(|(now, then)| now.later_run(then));
+        self.table.namespaces() == namespaces && !later
+    }
+
     /// The node that an answer names, under its index here, and its scope; `None` for nodes of other servers and of
     /// namespaces that are not in the NamespaceArray.
     pub(super) fn scope_of(&self, expanded: &Expanded<'_>) -> Option<(NodeId, ScopeIndex)> {
@@ -58,10 +87,11 @@ impl Mapping {
     }
 }
 
-/// The request for the NamespaceArray, and behind it for the limits.
+/// The request for the NamespaceArray, behind it for the limits, and for the start of the server.
 pub(super) fn first_question() -> Request {
     let limits = LIMITS.map(|number| NodeId::new(0, number));
-    let nodes = [NodeId::from(VariableId::Server_NamespaceArray)].into_iter().chain(limits);
+    let start = NodeId::new(0, START_TIME);
+    let nodes = [NodeId::from(VariableId::Server_NamespaceArray)].into_iter().chain(limits).chain([start]);
     let item = |node_id| ReadValueId { node_id, attribute_id: AttributeId::Value as u32, ..ReadValueId::default() };
     Request::Read(ReadRequest {
         request_header: Default::default(),
@@ -86,9 +116,19 @@ pub(super) fn namespaces(response: &Response) -> Result<Vec<String>, StatusCode>
     names.filter(|names| !names.is_empty() && names.len() <= MAX_NAMESPACES).ok_or(StatusCode::BadUnknownResponse)
 }
 
+/// When the server was started, in an answer to [`first_question`]; `None` when it does not say.
+pub(super) fn started(response: &Response) -> Option<Moment> {
+    let Response::Read(read) = response else { return None };
+    match read.results.as_deref()?.get(LIMITS.len() + 1)?.value {
+        Some(Variant::DateTime(ref time)) => Some(Moment(time.ticks())),
+        _ => None,
+    }
+}
+
 /// A survey under way.
 pub(super) struct Survey {
     namespaces: Vec<String>,
+    started: Option<Moment>,
     limits: Limits,
     found: HashMap<NodeId, ScopeIndex>,
     /// Nodes of namespace 0 that were stepped through; they keep their own scope.
@@ -122,6 +162,7 @@ impl Survey {
         let roots = rules.roots(&namespaces);
         let mut survey = Self {
             namespaces,
+            started: started(response),
             limits: Limits { read, write, call, browse, register, translate, items },
             found: HashMap::new(),
             passed: HashMap::new(),
@@ -233,6 +274,7 @@ impl Survey {
 
     /// What was found out.
     pub(super) fn finish(self, rules: &ScopeRules, never: [u8; 16]) -> Mapping {
-        Mapping { table: rules.bind(self.namespaces, self.found), limits: self.limits, never }
+        let Self { started, limits, .. } = self;
+        Mapping { table: rules.bind(self.namespaces, self.found), started, limits, never }
     }
 }

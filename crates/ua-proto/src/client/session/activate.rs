@@ -99,6 +99,9 @@ impl ClientSession {
             if let Some(attempt) = self.attempt.take() {
                 self.credential = attempt.credential;
             }
+            if self.last_words {
+                return self.close_channel(now);
+            }
             self.create(now, entropy);
         } else {
             self.activation_refused(status, now);

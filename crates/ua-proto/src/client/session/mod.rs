@@ -130,6 +130,8 @@ pub struct ClientSession {
     last_sent: Mono,
     jobs: u32,
     calls: u64,
+    /// The connection is only to close the session.
+    last_words: bool,
     incoming: VecDeque<LinkEvent>,
     events: VecDeque<ClientEvent>,
 }
@@ -155,6 +157,7 @@ impl ClientSession {
             last_sent: now.mono,
             jobs: 0,
             calls: 0,
+            last_words: false,
             incoming: VecDeque::new(),
             events: VecDeque::new(),
         })
@@ -171,6 +174,22 @@ impl ClientSession {
         self.stage = Stage::Opening;
         self.events.retain(|event| !matches!(event, ClientEvent::Disconnected(_)));
         Ok(())
+    }
+
+    /// As [`ClientSession::reconnect`], of a session that nobody needs any more: it is closed if the server still has it,
+    /// and no other is made. After [`ClientEvent::Activated`] call [`ClientSession::close`].
+    ///
+    /// # Errors
+    /// As in [`ClientSession::new`].
+    pub fn reconnect_to_close(&mut self, now: Now) -> Result<(), Rejection> {
+        self.last_words = true;
+        self.reconnect(now)
+    }
+
+    /// Whether the server may have a session of this machine.
+    #[must_use]
+    pub fn may_live_on(&self) -> bool {
+        self.session.as_ref().is_some_and(|session| session.used)
     }
 
     /// Takes bytes from the server.
@@ -320,6 +339,8 @@ impl ClientSession {
         if self.session.as_ref().is_some_and(|session| session.used) {
             self.stage = Stage::Activating(Activated::Moved);
             self.begin_activation(Activated::Moved, self.credential.clone(), now);
+        } else if self.last_words {
+            self.close_channel(now);
         } else {
             self.create(now, entropy);
         }

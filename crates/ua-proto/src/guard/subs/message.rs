@@ -3,7 +3,7 @@
 use access_model::Now;
 use opcua_types::{ObjectId, StatusCode};
 
-use crate::guard::walk::{data_value, diagnostics, end, extension_object, span};
+use crate::guard::walk::{data_value, diagnostics, end, extension_object, span, variant};
 use crate::server::front::{Malformed, Reader, ticks, write_len};
 
 const DATA_CHANGE: ObjectId = ObjectId::DataChangeNotification_Encoding_DefaultBinary;
@@ -55,6 +55,16 @@ impl<'a> Incoming<'a> {
         let available = reader.array_len(4)?;
         reader.bytes(available.saturating_mul(4))?;
         reader.u8()?;
+        let incoming = Self::message(&mut reader, subscription)?;
+        let results = reader.array_len(4)?;
+        reader.bytes(results.saturating_mul(4))?;
+        diagnostics(&mut reader)?;
+        end(&reader)?;
+        Ok(incoming)
+    }
+
+    /// A NotificationMessage.
+    pub(super) fn message(reader: &mut Reader<'a>, subscription: u32) -> Result<Self, StatusCode> {
         let mut incoming = Self {
             subscription,
             sequence: reader.u32()?,
@@ -65,12 +75,8 @@ impl<'a> Incoming<'a> {
         };
         for _ in 0..reader.array_len(3)? {
             incoming.numbered = true;
-            incoming.part(&mut reader)?;
+            incoming.part(reader)?;
         }
-        let results = reader.array_len(4)?;
-        reader.bytes(results.saturating_mul(4))?;
-        diagnostics(&mut reader)?;
-        end(&reader)?;
         Ok(incoming)
     }
 
@@ -92,10 +98,24 @@ impl<'a> Incoming<'a> {
     }
 }
 
-/// A DataValue with Bad_UserAccessDenied and the time, and no value.
-pub(super) fn denial(now: Now) -> Vec<u8> {
-    let status = StatusCode::BadUserAccessDenied.bits().to_le_bytes();
+/// A DataValue with a status and the time, and no value.
+pub(super) fn valueless(status: StatusCode, now: Now) -> Vec<u8> {
+    let status = status.bits().to_le_bytes();
     [&[0x0a], status.as_slice(), &ticks(now.unix).to_le_bytes()].concat()
+}
+
+/// A DataValue that tells that values before it may be missing: InfoType DataValue and the Overflow bit
+/// (OPC 10000-4 §7.39.1).
+pub(super) fn overflowed(value: &[u8]) -> Result<Vec<u8>, Malformed> {
+    const OVERFLOW: u32 = 0x0480;
+    let mut reader = Reader::new(value);
+    let mask = reader.u8()?;
+    let inner = match mask & 0x01 {
+        0 => &[],
+        _ => span(&mut reader, |reader| variant(reader, &mut false))?,
+    };
+    let status = if mask & 0x02 != 0 { reader.u32()? } else { 0 };
+    Ok([&[mask | 0x02], inner, (status | OVERFLOW).to_le_bytes().as_slice(), reader.rest()].concat())
 }
 
 impl Message {

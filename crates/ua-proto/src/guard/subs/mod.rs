@@ -7,7 +7,9 @@
 
 mod message;
 mod publish;
+mod restore;
 mod services;
+mod standing;
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::time::Duration;
@@ -17,6 +19,7 @@ use opcua_types::{NodeId, StatusCode};
 
 use crate::server::front::Ticket;
 use message::Message;
+use standing::{Place, Standing, Wanted};
 
 pub(super) use publish::Own;
 pub(super) use services::{Asked, start};
@@ -24,6 +27,10 @@ pub(super) use services::{Asked, start};
 /// MonitoringMode as it travels.
 pub(super) const DISABLED: u32 = 0;
 pub(super) const REPORTING: u32 = 2;
+/// Interval, lifetime count, keep-alive count, most notifications, whether published, priority.
+pub(super) const ORDER: usize = 22;
+/// Where in it.
+const PUBLISHED: usize = 20;
 
 /// A Publish request of the client without an answer.
 pub(super) struct Waiting {
@@ -50,12 +57,23 @@ pub(super) struct Item {
     denial_waits: bool,
     /// Enabled again, and the server has not said so yet: what comes now was sampled before.
     muted: bool,
+    wanted: Wanted,
+    place: Place,
+    /// Values may be missing before the next.
+    lost: bool,
+    /// Why the server did not make it again, still to be told.
+    failure: Option<StatusCode>,
 }
 
 /// One subscription.
 pub(super) struct Subscription {
     /// Its id at the server.
     upstream: u32,
+    standing: Standing,
+    /// As it was asked for: a CreateSubscriptionRequest's body.
+    order: [u8; ORDER],
+    /// Number of the next message of the server, once one has come.
+    expected: Option<u32>,
     /// Number of the next message that carries notifications.
     sequence: u32,
     last_item: u32,
@@ -86,9 +104,17 @@ pub(super) struct Subscriptions {
     /// Which item a handle means: subscription and item.
     handles: HashMap<u32, (u32, u32)>,
     last_handle: u32,
+    /// The handle before the first. It is drawn at random, so that another session's items are not taken for these, should a
+    /// server mistake one for the other.
+    first_handle: u32,
 }
 
 impl Subscriptions {
+    /// As the default, with handles behind this one.
+    pub(super) fn with_handles(first_handle: u32) -> Self {
+        Self { first_handle, last_handle: first_handle, ..Self::default() }
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.subscriptions.is_empty()
     }
@@ -101,7 +127,9 @@ impl Subscriptions {
 
     fn by_upstream(&self, upstream: u32) -> Option<u32> {
         let mut known = self.subscriptions.iter();
-        known.find(|(_, subscription)| subscription.upstream == upstream).map(|(id, _)| *id)
+        known
+            .find(|(_, subscription)| subscription.upstream == upstream && subscription.standing != Standing::Gone)
+            .map(|(id, _)| *id)
     }
 
     fn remove(&mut self, id: u32) {
@@ -129,18 +157,13 @@ impl Subscriptions {
         }
     }
 
-    fn item_count(&self) -> usize {
-        self.handles.len()
+    /// Whether a handle was ever given.
+    fn issued(&self, handle: u32) -> bool {
+        handle.wrapping_sub(self.first_handle) <= self.last_handle.wrapping_sub(self.first_handle)
     }
 
-    /// The server knows nothing of them any more: the client is told that each has ended, and makes them anew.
-    pub(super) fn forget_session(&mut self) {
-        self.outstanding = 0;
-        self.most_outstanding = None;
-        self.acknowledgements.clear();
-        for id in self.subscriptions.keys().copied().collect::<Vec<_>>() {
-            self.bid_farewell(id, StatusCode::BadSubscriptionIdInvalid);
-        }
+    fn item_count(&self) -> usize {
+        self.handles.len()
     }
 
     /// The server can be asked again, as often as clients ask.

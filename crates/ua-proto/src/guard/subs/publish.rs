@@ -1,14 +1,16 @@
 //! Publish and Republish, and what happens to items when rights end or come back.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use access_model::{AuditKind, Mono, Now, Reason, ScopeIndex};
 use opcua_types::{NodeId, ObjectId, StatusCode};
 
-use super::message::{Entry, Incoming, Message, Told, denial, write_keep_alive};
+use super::message::{Entry, Incoming, Message, Told, overflowed, valueless, write_keep_alive};
+use super::restore::Step;
+use super::standing::{Place, Standing};
 use super::{DISABLED, Subscription, Subscriptions, Waiting};
-use crate::client::{RawRequest, Request};
+use crate::client::{ClientSession, RawRequest, Request};
 use crate::guard::Guard;
 use crate::guard::desk::{Decision, check, deny};
 use crate::guard::link::{Link, Stage};
@@ -37,6 +39,8 @@ pub(in crate::guard) enum Own {
     },
     /// Items were disabled.
     Disabled,
+    /// Something is restored.
+    Restore(Step),
 }
 
 impl Guard {
@@ -141,8 +145,10 @@ impl Guard {
             }
         }
         for (number, item) in &mut subscription.items {
-            if std::mem::take(&mut item.denial_waits) {
-                let (client_handle, value) = (item.client_handle, denial(now));
+            let denial = std::mem::take(&mut item.denial_waits).then_some(StatusCode::BadUserAccessDenied);
+            let failure = item.failure.take().filter(|_| !item.denied);
+            if let Some(status) = denial.or(failure) {
+                let (client_handle, value) = (item.client_handle, valueless(status, now));
                 entries.push(Entry { item: *number, client_handle, denial: true, value });
             }
         }
@@ -209,6 +215,9 @@ impl Guard {
     ) {
         match own {
             Own::Publish => self.published(key, link, answer, now),
+            Own::Restore(step) => self.step_answered(key, link, step, answer, now),
+            // The connection is gone: it is said again on the next.
+            Own::Enabled { .. } if !link.client.as_ref().is_some_and(ClientSession::is_active) => {}
             Own::Enabled { subscription, items } => {
                 if let Some(subscription) = link.subs.subscriptions.get_mut(&subscription) {
                     for number in items {
@@ -244,31 +253,56 @@ impl Guard {
         let Ok(incoming) = Incoming::read(&body) else {
             return self.misfit(key, "the answer to Publish cannot be read", now);
         };
-        let Some(id) = subs.by_upstream(incoming.subscription) else { return };
+        let Some(id) = subs.by_upstream(incoming.subscription) else {
+            // It may be on the way to the client that asked for it.
+            if !link.jobs.values().any(|job| job.work.makes_subscription()) {
+                self.discard(link, incoming.subscription, now);
+            }
+            return;
+        };
         if !incoming.numbered {
+            if let Some(subscription) = subs.subscriptions.get_mut(&id) {
+                subscription.arrived(incoming.sequence, false);
+            }
             return self.keep_alive(key, subs, id, now);
         }
-        subs.acknowledgements.push((incoming.subscription, incoming.sequence));
+        self.take_in(key, link, id, incoming, now);
+    }
+
+    /// Takes a message of a subscription, sent for the first time or once more.
+    pub(super) fn take_in(&mut self, key: SessionKey, link: &mut Link, id: u32, incoming: Incoming<'_>, now: Now) {
+        let Subscriptions { subscriptions, handles, acknowledgements, .. } = &mut link.subs;
+        let Some(subscription) = subscriptions.get_mut(&id) else { return };
+        subscription.arrived(incoming.sequence, true);
+        acknowledgements.push((incoming.subscription, incoming.sequence));
         let mut entries = Vec::new();
-        let mut unknown = false;
+        let mut strangers = Vec::new();
         for (handle, value) in incoming.values {
-            match subs.handles.get(&handle) {
-                Some((of, item)) if *of == id => {
-                    entries.push(Entry { item: *item, client_handle: 0, denial: false, value: value.to_vec() });
-                }
+            let known = handles.get(&handle).filter(|(of, _)| *of == id).map(|(_, number)| *number);
+            let Some(number) = known else {
                 // An item that was deleted while its value was on the way, or one that never was.
-                _ => unknown |= handle > subs.last_handle,
+                strangers.push(handle);
+                continue;
+            };
+            let mut value = value.to_vec();
+            if let Some(item) = subscription.items.get_mut(&number) {
+                if item.denied || item.muted {
+                    continue;
+                }
+                if std::mem::take(&mut item.lost) {
+                    value = overflowed(&value).unwrap_or(value);
+                }
             }
+            entries.push(Entry { item: number, client_handle: 0, denial: false, value });
         }
-        if !entries.is_empty()
-            && let Some(subscription) = subs.subscriptions.get_mut(&id)
-        {
+        if !entries.is_empty() {
             let told = Told::Values(entries);
             subscription.ready.push_back(Message { sequence: 0, time: incoming.time, told });
         }
         if let Some(status) = incoming.status {
-            subs.bid_farewell(id, status);
+            link.subs.bid_farewell(id, status);
         }
+        let unknown = strangers.into_iter().any(|handle| !link.subs.issued(handle));
         if unknown {
             self.misfit(key, "a value came for an item that nobody asked for", now);
         }
@@ -283,6 +317,7 @@ impl Guard {
     pub(in crate::guard) fn recheck(&mut self, key: SessionKey, link: &mut Link, over: bool, now: Now) {
         let mut modes: BTreeMap<(u32, u32), Vec<u32>> = BTreeMap::new();
         for (id, subscription) in &mut link.subs.subscriptions {
+            let mut silent = BTreeSet::new();
             for (number, item) in &mut subscription.items {
                 let may = !over
                     && (cfg!(feature = "danger-permit-always")
@@ -290,11 +325,18 @@ impl Guard {
                 match (item.denied, may) {
                     (false, false) => {
                         item.deny();
-                        modes.entry((*id, DISABLED)).or_default().push(*number);
+                        silent.insert(*number);
+                        if item.place == Place::There {
+                            modes.entry((*id, DISABLED)).or_default().push(*number);
+                        }
                     }
                     (true, true) => {
-                        (item.denied, item.denial_waits, item.muted) = (false, false, true);
-                        modes.entry((*id, item.mode)).or_default().push(*number);
+                        (item.denied, item.denial_waits) = (false, false);
+                        // What is made anew has no values from before.
+                        item.muted = matches!(item.place, Place::There | Place::Asked);
+                        if item.place == Place::There {
+                            modes.entry((*id, item.mode)).or_default().push(*number);
+                        }
                     }
                     _ => {}
                 }
@@ -302,6 +344,12 @@ impl Guard {
             let Subscription { items, retained, ready, .. } = subscription;
             if over {
                 ready.clear();
+            } else if !silent.is_empty() {
+                // They do not leave when the right comes back either.
+                for message in ready.iter_mut() {
+                    let Told::Values(entries) = &mut message.told else { continue };
+                    entries.retain(|entry| !silent.contains(&entry.item));
+                }
             }
             retained.retain(|message| match &message.told {
                 Told::Values(entries) => entries.iter().all(|entry| {
@@ -313,12 +361,17 @@ impl Guard {
         for ((id, mode), items) in modes {
             self.set_mode(link, id, mode, items, now);
         }
+        self.refill(key, link, now);
         self.pump_publish(key, link, now);
     }
 
     /// Tells the server to sample items, or not to.
-    fn set_mode(&mut self, link: &mut Link, id: u32, mode: u32, items: Vec<u32>, now: Now) {
+    pub(super) fn set_mode(&mut self, link: &mut Link, id: u32, mode: u32, items: Vec<u32>, now: Now) {
         let Some(subscription) = link.subs.subscriptions.get(&id) else { return };
+        if !matches!(subscription.standing, Standing::Live | Standing::Bare) {
+            // Said when it is there again.
+            return;
+        }
         let mut body = Vec::new();
         body.extend_from_slice(&subscription.upstream.to_le_bytes());
         body.extend_from_slice(&mode.to_le_bytes());
@@ -390,7 +443,20 @@ fn acknowledge(subs: &mut Subscriptions, body: &[u8]) -> Result<Option<Vec<Statu
 
 impl Subscription {
     fn has_news(&self) -> bool {
-        !self.ready.is_empty() || self.items.values().any(|item| item.denial_waits)
+        !self.ready.is_empty() || self.items.values().any(|item| item.denial_waits || item.failure.is_some())
+    }
+
+    /// A message came with this number, or a keep-alive that tells the number of the next.
+    fn arrived(&mut self, sequence: u32, numbered: bool) {
+        let ahead = |expected: u32| sequence.wrapping_sub(expected) < u32::MAX / 2;
+        let gap = self.expected.is_some_and(|expected| expected != sequence && ahead(expected));
+        if gap {
+            self.lose();
+        }
+        if self.expected.is_none_or(ahead) {
+            let next = if numbered { sequence.checked_add(1).unwrap_or(1) } else { sequence };
+            self.expected = Some(next);
+        }
     }
 
     /// The client hears of it now.

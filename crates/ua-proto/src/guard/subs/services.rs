@@ -8,7 +8,8 @@ use access_model::{Action, AuditKind};
 use opcua_types::{AttributeId, NodeId, ObjectId, StatusCode};
 
 use super::message::filter;
-use super::{DISABLED, Item, REPORTING, Subscription};
+use super::standing::{Place, Standing, Wanted};
+use super::{DISABLED, Item, ORDER, PUBLISHED, REPORTING, Subscription};
 use crate::guard::desk::{Decision, Desk, Progress, told};
 use crate::guard::read::taken;
 use crate::guard::walk::{boolean, end, extension_object, results};
@@ -61,12 +62,12 @@ pub(in crate::guard) struct Asked {
 }
 
 enum What {
-    Create,
-    Modify { id: u32 },
+    Create { order: [u8; ORDER] },
+    Modify { id: u32, order: [u8; ORDER] },
     Delete,
-    Publishing,
+    Publishing { enabled: u8 },
     CreateItems { id: u32 },
-    ModifyItems { id: u32 },
+    ModifyItems { id: u32, timestamps: i32 },
     DeleteItems { id: u32 },
     Mode { id: u32, mode: u32 },
 }
@@ -80,7 +81,10 @@ enum Plan {
     Modify {
         item: u32,
         client_handle: u32,
+        parameters: Box<[u8]>,
     },
+    /// No result: it is so without the server.
+    Known(u32),
     /// The next result, of an item that is made.
     Make(Box<Item>),
     /// The next result, about a node that is not there.
@@ -101,7 +105,7 @@ pub(in crate::guard) fn start(
         Service::DeleteSubscriptions => subscriptions(desk, &mut reader, DELETE, What::Delete, Vec::new())?,
         Service::SetPublishingMode => {
             let enabled = u8::from(boolean(&mut reader)?);
-            subscriptions(desk, &mut reader, PUBLISHING, What::Publishing, vec![enabled])?
+            subscriptions(desk, &mut reader, PUBLISHING, What::Publishing { enabled }, vec![enabled])?
         }
         Service::CreateMonitoredItems => create_items(desk, &mut reader)?,
         Service::ModifyMonitoredItems => modify_items(desk, &mut reader)?,
@@ -135,7 +139,8 @@ fn create(desk: &Desk<'_>, body: &[u8], reader: &mut Reader<'_>) -> Result<(Aske
     if desk.link.subs.subscriptions.len() >= desk.front.front_config().limits.subscriptions.max_subscriptions {
         return Err(StatusCode::BadTooManySubscriptions);
     }
-    Ok((Asked { ids: CREATE, what: What::Create, plan: Vec::new(), forwarded: 1 }, body.to_vec()))
+    let order = body.try_into().map_err(|_| StatusCode::BadDecodingError)?;
+    Ok((Asked { ids: CREATE, what: What::Create { order }, plan: Vec::new(), forwarded: 1 }, body.to_vec()))
 }
 
 /// Interval, lifetime count, keep-alive count, most notifications.
@@ -152,7 +157,8 @@ fn modify(desk: &Desk<'_>, reader: &mut Reader<'_>) -> Result<(Asked, Vec<u8>), 
     end(reader)?;
     let subscription = desk.link.subs.subscriptions.get(&id).ok_or(StatusCode::BadSubscriptionIdInvalid)?;
     let body = [&subscription.upstream.to_le_bytes(), rest].concat();
-    Ok((Asked { ids: MODIFY, what: What::Modify { id }, plan: Vec::new(), forwarded: 1 }, body))
+    let order = subscription.modified(rest);
+    Ok((Asked { ids: MODIFY, what: What::Modify { id, order }, plan: Vec::new(), forwarded: 1 }, body))
 }
 
 fn subscriptions(
@@ -185,8 +191,8 @@ fn items(
         _ => None,
     };
     let (plan, known) = numbers(desk, reader, |number| match subscription.items.get(&number) {
-        // Disabled upstream and to stay so: the mode is only remembered.
-        Some(item) if item.denied && mode.is_some() => Err(StatusCode::Good),
+        // Disabled upstream and to stay so, or not there: it is only remembered.
+        Some(item) if (item.denied && mode.is_some()) || item.place != Place::There => Err(StatusCode::Good),
         Some(item) => Ok(item.upstream),
         None => Err(StatusCode::BadMonitoredItemIdInvalid),
     })?;
@@ -200,7 +206,7 @@ fn items(
     Ok((Asked { ids, what, plan, forwarded }, out))
 }
 
-fn write_numbers(out: &mut Vec<u8>, numbers: &[u32]) {
+pub(super) fn write_numbers(out: &mut Vec<u8>, numbers: &[u32]) {
     write_len(out, numbers.len());
     numbers.iter().for_each(|number| out.extend_from_slice(&number.to_le_bytes()));
 }
@@ -221,7 +227,7 @@ fn numbers(
                 known.push(upstream);
                 Plan::Ask(number)
             }
-            Err(StatusCode::Good) => Plan::Modify { item: number, client_handle: 0 },
+            Err(StatusCode::Good) => Plan::Known(number),
             Err(status) => Plan::Refused(status),
         });
     }
@@ -235,6 +241,7 @@ struct NewItem<'a> {
     attribute: u32,
     /// The rest of the ReadValueId.
     rest: &'a [u8],
+    timestamps: i32,
     mode: u32,
     client_handle: u32,
     /// Sampling interval, filter, queue size, discard policy.
@@ -243,7 +250,7 @@ struct NewItem<'a> {
 }
 
 impl<'a> NewItem<'a> {
-    fn read(reader: &mut Reader<'a>) -> Result<Self, Malformed> {
+    fn read(reader: &mut Reader<'a>, timestamps: i32) -> Result<Self, Malformed> {
         let before = reader.rest();
         let node = reader.node_id()?;
         let node_bytes = taken(before, reader)?;
@@ -255,7 +262,7 @@ impl<'a> NewItem<'a> {
         let rest = taken(before, reader)?;
         let mode = reader.u32()?;
         let (client_handle, parameters, filter) = monitoring(reader)?;
-        Ok(Self { node, node_bytes, attribute, rest, mode, client_handle, parameters, filter })
+        Ok(Self { node, node_bytes, attribute, rest, timestamps, mode, client_handle, parameters, filter })
     }
 }
 
@@ -278,7 +285,7 @@ fn create_items(desk: &mut Desk<'_>, reader: &mut Reader<'_>) -> Result<(Asked, 
     operations(count, desk.mapping.limits.items)?;
     let mut new = Vec::with_capacity(count);
     for _ in 0..count {
-        new.push(NewItem::read(reader)?);
+        new.push(NewItem::read(reader, timestamps)?);
     }
     end(reader)?;
     let subscription = desk.link.subs.subscriptions.get(&id).ok_or(StatusCode::BadSubscriptionIdInvalid)?;
@@ -343,6 +350,14 @@ fn make(desk: &mut Desk<'_>, new: &NewItem<'_>, spans: &mut Vec<u8>) -> Plan {
         denied,
         denial_waits: denied && new.mode == REPORTING,
         muted: false,
+        wanted: Wanted {
+            item: [desk.lasting(&new.node, new.node_bytes), new.rest].concat().into(),
+            parameters: new.parameters.into(),
+            timestamps: new.timestamps,
+        },
+        place: Place::There,
+        lost: false,
+        failure: None,
     }))
 }
 
@@ -363,12 +378,13 @@ fn modify_items(desk: &Desk<'_>, reader: &mut Reader<'_>) -> Result<(Asked, Vec<
         plan.push(match subscription.items.get(&number) {
             None => Plan::Refused(StatusCode::BadMonitoredItemIdInvalid),
             Some(_) if !filter => Plan::Refused(StatusCode::BadMonitoredItemFilterUnsupported),
+            Some(item) if item.place != Place::There => Plan::Refused(StatusCode::BadUserAccessDenied),
             Some(item) => {
                 forwarded += 1;
                 spans.extend_from_slice(&item.upstream.to_le_bytes());
                 spans.extend_from_slice(&item.handle.to_le_bytes());
                 spans.extend_from_slice(parameters);
-                Plan::Modify { item: number, client_handle }
+                Plan::Modify { item: number, client_handle, parameters: parameters.into() }
             }
         });
     }
@@ -376,16 +392,35 @@ fn modify_items(desk: &Desk<'_>, reader: &mut Reader<'_>) -> Result<(Asked, Vec<
     out.extend_from_slice(&timestamps.to_le_bytes());
     write_len(&mut out, forwarded);
     out.extend_from_slice(&spans);
-    Ok((Asked { ids: MODIFY_ITEMS, what: What::ModifyItems { id }, plan, forwarded }, out))
+    Ok((Asked { ids: MODIFY_ITEMS, what: What::ModifyItems { id, timestamps }, plan, forwarded }, out))
 }
 
 /// A MonitoredItemCreateResult; that of a modification lacks the id.
-fn item_result(reader: &mut Reader<'_>, id: bool) -> Result<(), Malformed> {
+pub(super) fn item_result(reader: &mut Reader<'_>, id: bool) -> Result<(), Malformed> {
     reader.bytes(if id { 20 } else { 16 })?;
     extension_object(reader).map(drop)
 }
 
+impl Subscription {
+    /// Its order, with what the body of a ModifySubscriptionRequest behind the id says.
+    fn modified(&self, change: &[u8]) -> [u8; ORDER] {
+        let mut order = self.order;
+        if let (Some((parameters, [_, priority])), Some((asked, [wanted]))) =
+            (order.split_at_mut_checked(PUBLISHED), change.split_at_checked(PUBLISHED))
+        {
+            parameters.copy_from_slice(asked);
+            *priority = *wanted;
+        }
+        order
+    }
+}
+
 impl Asked {
+    /// Whether it makes a subscription.
+    pub(in crate::guard) fn makes_subscription(&self) -> bool {
+        matches!(self.what, What::Create { .. })
+    }
+
     /// The upstream server answered.
     pub(in crate::guard) fn answered(
         &mut self,
@@ -420,11 +455,11 @@ impl Asked {
         let mut out = Vec::new();
         write_header(&mut out, self.ids.1, desk.now, handle, StatusCode::Good);
         match self.what {
-            What::Create => created(desk, body, &mut out)?,
-            What::Modify { id } => modified(desk, id, body, &mut out)?,
+            What::Create { order } => created(desk, order, body, &mut out)?,
+            What::Modify { id, order } => modified(desk, (id, order), body, &mut out)?,
             What::CreateItems { id } => self.items_created(desk, id, body, &mut out)?,
-            What::ModifyItems { id } => self.items_modified(desk, id, body, &mut out)?,
-            What::Delete | What::Publishing | What::DeleteItems { .. } | What::Mode { .. } => {
+            What::ModifyItems { id, timestamps } => self.items_modified(desk, (id, timestamps), body, &mut out)?,
+            What::Delete | What::Publishing { .. } | What::DeleteItems { .. } | What::Mode { .. } => {
                 self.statuses(desk, body, &mut out)?;
             }
         }
@@ -444,11 +479,11 @@ impl Asked {
                     }
                     status
                 }
-                Plan::Modify { item, .. } => {
-                    self.done(desk, *item);
+                Plan::Known(number) => {
+                    self.done(desk, *number);
                     StatusCode::Good
                 }
-                Plan::Make(_) | Plan::Hidden => StatusCode::BadInternalError,
+                Plan::Make(_) | Plan::Modify { .. } | Plan::Hidden => StatusCode::BadInternalError,
             };
             out.extend_from_slice(&status.bits().to_le_bytes());
         }
@@ -460,6 +495,13 @@ impl Asked {
     fn done(&self, desk: &mut Desk<'_>, number: u32) {
         match self.what {
             What::Delete => desk.link.subs.remove(number),
+            What::Publishing { enabled } => {
+                if let Some(subscription) = desk.link.subs.subscriptions.get_mut(&number)
+                    && let Some(published) = subscription.order.get_mut(PUBLISHED)
+                {
+                    *published = enabled;
+                }
+            }
             What::DeleteItems { id } => desk.link.subs.remove_item(id, number),
             What::Mode { id, mode } => {
                 let subscription = desk.link.subs.subscriptions.get_mut(&id);
@@ -498,7 +540,7 @@ impl Asked {
                     bare(out, status);
                     continue;
                 }
-                Plan::Hidden | Plan::Ask(_) | Plan::Modify { .. } => {
+                Plan::Hidden | Plan::Ask(_) | Plan::Known(_) | Plan::Modify { .. } => {
                     given.next();
                     bare(out, StatusCode::BadNodeIdUnknown);
                     continue;
@@ -529,7 +571,7 @@ impl Asked {
     fn items_modified(
         &mut self,
         desk: &mut Desk<'_>,
-        id: u32,
+        (id, timestamps): (u32, i32),
         body: &[u8],
         out: &mut Vec<u8>,
     ) -> Result<(), StatusCode> {
@@ -541,7 +583,7 @@ impl Asked {
         let mut given = given.into_iter();
         write_len(out, self.plan.len());
         for plan in &self.plan {
-            let Plan::Modify { item, client_handle } = plan else {
+            let Plan::Modify { item, client_handle, parameters } = plan else {
                 let status = if let Plan::Refused(status) = plan { *status } else { StatusCode::BadInternalError };
                 out.extend_from_slice(&status.bits().to_le_bytes());
                 out.extend_from_slice(&[0; 15]);
@@ -554,6 +596,8 @@ impl Asked {
                 && status.is_good()
             {
                 item.client_handle = *client_handle;
+                item.wanted.parameters.clone_from(parameters);
+                item.wanted.timestamps = timestamps;
             }
             out.extend_from_slice(span);
         }
@@ -563,7 +607,7 @@ impl Asked {
 }
 
 /// A subscription was made: its id is exchanged for one of the guard's.
-fn created(desk: &mut Desk<'_>, body: &[u8], out: &mut Vec<u8>) -> Result<(), StatusCode> {
+fn created(desk: &mut Desk<'_>, order: [u8; ORDER], body: &[u8], out: &mut Vec<u8>) -> Result<(), StatusCode> {
     let mut reader = Reader::new(body);
     let upstream = reader.u32()?;
     let rest = reader.rest();
@@ -575,6 +619,9 @@ fn created(desk: &mut Desk<'_>, body: &[u8], out: &mut Vec<u8>) -> Result<(), St
     let id = desk.front.next_subscription();
     let subscription = Subscription {
         upstream,
+        standing: Standing::Live,
+        order,
+        expected: None,
         sequence: 1,
         last_item: 0,
         items: BTreeMap::new(),
@@ -589,12 +636,17 @@ fn created(desk: &mut Desk<'_>, body: &[u8], out: &mut Vec<u8>) -> Result<(), St
     Ok(())
 }
 
-fn modified(desk: &mut Desk<'_>, id: u32, body: &[u8], out: &mut Vec<u8>) -> Result<(), StatusCode> {
+fn modified(
+    desk: &mut Desk<'_>,
+    (id, order): (u32, [u8; ORDER]),
+    body: &[u8],
+    out: &mut Vec<u8>,
+) -> Result<(), StatusCode> {
     let mut reader = Reader::new(body);
     let silence = revised(&mut reader)?;
     end(&reader)?;
     if let Some(subscription) = desk.link.subs.subscriptions.get_mut(&id) {
-        subscription.silence = silence;
+        (subscription.silence, subscription.order) = (silence, order);
         subscription.quiet_at = desk.now.mono + silence;
     }
     out.extend_from_slice(body);
@@ -602,7 +654,7 @@ fn modified(desk: &mut Desk<'_>, id: u32, body: &[u8], out: &mut Vec<u8>) -> Res
 }
 
 /// Revised interval, lifetime and keep-alive counts: how long the subscription may be silent, with some time for the way.
-fn revised(reader: &mut Reader<'_>) -> Result<Duration, StatusCode> {
+pub(super) fn revised(reader: &mut Reader<'_>) -> Result<Duration, StatusCode> {
     let interval = reader.f64()?;
     reader.u32()?;
     let count = reader.u32()?;

@@ -1,6 +1,7 @@
 //! A guard between clients and a server of our own, in memory and under virtual time.
 
 mod reference;
+mod restore;
 mod services;
 mod subscriptions;
 mod upstream;

@@ -12,7 +12,7 @@ use crate::server::{ConnId, Input};
 const SECOND: Duration = Duration::from_secs(1);
 
 /// Creates a subscription with reporting items on these nodes; the client handle is the place in the list plus 100.
-fn subscribe(world: &mut World, client: ConnId, nodes: &[&str]) -> (u32, Vec<MonitoredItemCreateResult>) {
+pub(super) fn subscribe(world: &mut World, client: ConnId, nodes: &[&str]) -> (u32, Vec<MonitoredItemCreateResult>) {
     let request = CreateSubscriptionRequest {
         requested_publishing_interval: 1_000.0,
         requested_lifetime_count: 600,
@@ -42,7 +42,7 @@ fn subscribe(world: &mut World, client: ConnId, nodes: &[&str]) -> (u32, Vec<Mon
     (created.subscription_id, response.results.unwrap())
 }
 
-fn publish(world: &mut World, client: ConnId, acknowledged: &[(u32, u32)]) -> CallId {
+pub(super) fn publish(world: &mut World, client: ConnId, acknowledged: &[(u32, u32)]) -> CallId {
     let acknowledgement = |(subscription_id, sequence_number): &(u32, u32)| SubscriptionAcknowledgement {
         subscription_id: *subscription_id,
         sequence_number: *sequence_number,
@@ -75,7 +75,7 @@ fn told(world: &mut World, client: ConnId, call: CallId) -> Option<(u32, Vec<(u3
     Some((message.sequence_number, values))
 }
 
-fn set(world: &mut World, name: &str, value: impl Into<Variant>) {
+pub(super) fn set(world: &mut World, name: &str, value: impl Into<Variant>) {
     let node = world.plant.space().find(&id(name)).unwrap();
     let now = world.now;
     world.plant.handle_input(Input::SetValue { node, value: DataValue::value_only(value) }, now);
@@ -282,22 +282,4 @@ fn a_subscription_of_which_nothing_is_told_says_that_it_is_there() {
     let quiet = publish(&mut world, client, &[]);
     world.pass(SECOND * 15);
     assert_eq!(told(&mut world, client, quiet), Some((2, Vec::new())), "a keep-alive with the next number");
-}
-
-#[test]
-fn after_the_server_forgot_a_session_its_subscriptions_say_farewell() {
-    let mut world = World::new();
-    let client = world.client();
-    subscribe(&mut world, client, &["Setpoint"]);
-    let first = publish(&mut world, client, &[]);
-    world.pass(SECOND * 2);
-    assert!(told(&mut world, client, first).is_some());
-    let waiting = publish(&mut world, client, &[]);
-    world.restart_plant(space(false));
-    world.pass(SECOND * 5);
-    let response = PublishResponse::try_from(world.answer(client, waiting).unwrap().unwrap()).unwrap();
-    let data = response.notification_message.notification_data.unwrap();
-    assert!(data[0].inner_as::<StatusChangeNotification>().is_some());
-    let (_, results) = subscribe(&mut world, client, &["Setpoint"]);
-    assert_eq!(results[0].status_code, StatusCode::Good);
 }

@@ -32,7 +32,7 @@ const URL: &str = "opc.tcp://plant.example:4840";
 pub(super) const SCOPES: [&str; 3] = ["reactor", "mixer", "vault"];
 type Security = (SecurityPolicyId, MessageSecurityMode);
 const BARE: Security = (SecurityPolicyId::None, MessageSecurityMode::None);
-const ENCRYPT: Security = (SecurityPolicyId::Basic256Sha256, MessageSecurityMode::SignAndEncrypt);
+pub(super) const ENCRYPT: Security = (SecurityPolicyId::Basic256Sha256, MessageSecurityMode::SignAndEncrypt);
 
 static OWN: LazyLock<Arc<OwnIdentity>> = LazyLock::new(|| identity("guard", 1));
 static CLIENT: LazyLock<Arc<OwnIdentity>> = LazyLock::new(|| identity("client", 2));
@@ -235,6 +235,8 @@ pub(super) struct World {
     pub(super) hold: bool,
     pub(super) held: VecDeque<(LinkId, Vec<u8>)>,
     pub(super) invoked: VecDeque<(InvokeId, Invocation)>,
+    /// How often the guard asked for a connection.
+    pub(super) dials: u32,
     conns: u64,
     entropy: SystemEntropy,
 }
@@ -273,6 +275,7 @@ impl World {
             hold: false,
             held: VecDeque::new(),
             invoked: VecDeque::new(),
+            dials: 0,
             conns: 0,
             entropy: SystemEntropy::new(),
         };
@@ -286,6 +289,16 @@ impl World {
         *plant.space_mut() = space;
         self.plant = plant;
         for (_, link) in std::mem::take(&mut self.wires) {
+            self.guard.handle_input(Input::Up { link, event: Upstream::Lost }, self.now);
+        }
+        self.run();
+    }
+
+    /// Cuts every connection between guard and plant; what was under way is lost.
+    pub(super) fn cut_upstream(&mut self) {
+        self.held.clear();
+        for (conn, link) in std::mem::take(&mut self.wires) {
+            self.plant.handle_input(server::Input::Disconnected { conn }, self.now);
             self.guard.handle_input(Input::Up { link, event: Upstream::Lost }, self.now);
         }
         self.run();
@@ -463,9 +476,11 @@ impl World {
                 }
                 Output::Down(_) => {}
                 Output::Dial { link, .. } if self.unplugged => {
+                    self.dials += 1;
                     self.guard.handle_input(Input::Up { link, event: Upstream::Lost }, now);
                 }
                 Output::Dial { link, .. } => {
+                    self.dials += 1;
                     self.conns += 1;
                     let conn = ConnId(self.conns);
                     self.wires.insert(conn, link);
