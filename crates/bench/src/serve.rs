@@ -159,7 +159,7 @@ fn identities() -> Identities {
         request_types: Vec::new(),
         scopes: Vec::new(),
     };
-    let issued = IssuedTokens { issuer, forms: vec![TokenForm::Clear, TokenForm::Encrypted] };
+    let issued = IssuedTokens { issuer, forms: TokenForm::ALL.to_vec() };
     Identities { user_name: true, issued: Some(issued), ..Identities::default() }
 }
 

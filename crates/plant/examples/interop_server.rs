@@ -206,7 +206,7 @@ fn config(port: u16, uri: &str, own: OwnIdentity, trust: ua_proto::pki::SharedTr
         request_types: Vec::new(),
         scopes: Vec::new(),
     };
-    let forms = vec![TokenForm::Clear, TokenForm::Encrypted];
+    let forms = TokenForm::ALL.to_vec();
     ServerConfig {
         application_uri: uri.into(),
         product_uri: "urn:trapkey".into(),

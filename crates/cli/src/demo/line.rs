@@ -336,7 +336,7 @@ impl Place<'_> {
             request_types: Vec::new(),
             scopes: Vec::new(),
         };
-        let forms = vec![TokenForm::Clear, TokenForm::Encrypted];
+        let forms = TokenForm::ALL.to_vec();
         Ok(ServerConfig {
             application_uri: uri,
             product_uri: "urn:trapkey:demo".into(),

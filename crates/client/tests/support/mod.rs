@@ -264,7 +264,7 @@ pub(crate) fn start_mixer(
         scopes: Vec::new(),
     };
     let identities = Identities {
-        issued: Some(IssuedTokens { issuer, forms: vec![TokenForm::Clear, TokenForm::Encrypted] }),
+        issued: Some(IssuedTokens { issuer, forms: TokenForm::ALL.to_vec() }),
         user_name: true,
         ..Identities::default()
     };

@@ -154,7 +154,7 @@ fn identities(anonymous: bool) -> Identities {
         anonymous,
         user_name: true,
         certificate: Some(trusting(&[&USER])),
-        issued: Some(IssuedTokens { issuer, forms: vec![TokenForm::Clear, TokenForm::Encrypted] }),
+        issued: Some(IssuedTokens { issuer, forms: TokenForm::ALL.to_vec() }),
         ..Identities::default()
     }
 }

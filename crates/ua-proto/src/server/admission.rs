@@ -1,6 +1,7 @@
 //! Who gets in when there are too many: bounds on connections and sessions under a connect storm.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::{IpAddr, SocketAddr};
 
 use access_model::{Actor, AuditKind, AuditRecord, Mono, Now, Outcome, Reason};
 use opcua_types::StatusCode;
@@ -18,6 +19,32 @@ use crate::wire::ErrorMessage;
 pub(crate) struct Admission {
     half_open: BTreeSet<(Mono, ConnId)>,
     since: BTreeMap<ConnId, Mono>,
+    addresses: BTreeMap<ConnId, Address>,
+    of_address: BTreeMap<Address, usize>,
+}
+
+/// Where a connection comes from, as far as bounds tell addresses apart.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Address {
+    V4([u8; 4]),
+    /// Whoever has one address of a /64 has them all.
+    V6([u8; 8]),
+    /// No internet.
+    Other(String),
+}
+
+impl Address {
+    fn of(peer: &str) -> Self {
+        let ip = peer.parse::<SocketAddr>().map(|address| address.ip()).or_else(|_| peer.parse::<IpAddr>());
+        match ip.map(|ip| ip.to_canonical()) {
+            Ok(IpAddr::V4(address)) => Self::V4(address.octets()),
+            Ok(IpAddr::V6(address)) => {
+                let [a, b, c, d, e, f, g, h, ..] = address.octets();
+                Self::V6([a, b, c, d, e, f, g, h])
+            }
+            Err(_) => Self::Other(peer.to_owned()),
+        }
+    }
 }
 
 impl Admission {
@@ -35,6 +62,33 @@ impl Admission {
 
     fn oldest(&self) -> Option<ConnId> {
         self.half_open.first().map(|(_, conn)| *conn)
+    }
+
+    /// The oldest that has not logged in of those that come from there.
+    fn oldest_from(&self, address: &Address) -> Option<ConnId> {
+        let mut conns = self.half_open.iter().map(|(_, conn)| *conn);
+        conns.find(|conn| self.addresses.get(conn) == Some(address))
+    }
+
+    fn count_from(&self, address: &Address) -> usize {
+        self.of_address.get(address).copied().unwrap_or(0)
+    }
+
+    fn came(&mut self, conn: ConnId, address: Address) {
+        *self.of_address.entry(address.clone()).or_default() += 1;
+        self.addresses.insert(conn, address);
+    }
+
+    /// The connection is over.
+    pub(crate) fn gone(&mut self, conn: ConnId) {
+        self.leave(conn);
+        let Some(address) = self.addresses.remove(&conn) else { return };
+        if let Some(count) = self.of_address.get_mut(&address) {
+            *count = count.saturating_sub(1);
+            if *count == 0 {
+                self.of_address.remove(&address);
+            }
+        }
     }
 
     fn len(&self) -> usize {
@@ -55,8 +109,17 @@ impl Server {
         {
             self.give_way(oldest, now);
         }
+        let address = Address::of(&peer);
+        let most = self.config.limits.max_connections_per_address;
+        if self.admission.count_from(&address) >= most
+            && let Some(oldest) = self.admission.oldest_from(&address)
+        {
+            self.give_way(oldest, now);
+        }
+        let crowd = self.admission.count_from(&address) >= most;
         let Some(channel_id) = self.free_channel_id().filter(|_| {
             !shut
+                && !crowd
                 && self.connections.len() < self.config.limits.max_connections
                 && !self.connections.contains_key(&conn)
         }) else {
@@ -65,6 +128,7 @@ impl Server {
         let channel = ServerChannel::new(channel_id, self.config.channel.clone(), now);
         self.channels.insert(channel_id, conn);
         self.connections.insert(conn, Connection::new(channel, peer));
+        self.admission.came(conn, address);
         self.admission.enter(conn, now.mono);
         self.timers.set(Timer::HalfOpen(conn), now.mono + self.config.limits.half_open_time);
         self.after(conn, now);
@@ -121,6 +185,26 @@ impl Server {
         if self.connections.contains_key(&conn) {
             self.admission.enter(conn, now.mono);
             self.timers.set(Timer::HalfOpen(conn), now.mono + self.config.limits.half_open_time);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_told_apart_as_far_as_they_cost_something() {
+        for (one, other, same) in [
+            ("10.0.0.7:50000", "10.0.0.7:50001", true),
+            ("10.0.0.7:50000", "10.0.0.8:50000", false),
+            ("[::ffff:10.0.0.7]:1", "10.0.0.7:50000", true),
+            ("[2001:db8::1]:1", "[2001:db8::ffff:1]:2", true),
+            ("[2001:db8::1]:1", "[2001:db8:0:1::1]:1", false),
+            ("attacker", "attacker", true),
+            ("attacker", "10.0.0.7", false),
+        ] {
+            assert_eq!(Address::of(one) == Address::of(other), same, "{one} {other}");
         }
     }
 }

@@ -23,7 +23,8 @@ pub struct ServerConfig {
     pub product_uri: String,
     /// The name people see.
     pub application_name: String,
-    /// The URLs under which clients reach it; the first is preferred.
+    /// The URLs under which clients reach it. A client that dialled the host of one of them is told that one; one that
+    /// dialled another host which the certificate names is told the first under this host; every other, the first.
     pub endpoint_urls: Vec<String>,
     /// Channels. `offered` may hold None for discovery alone: sessions need it in `endpoints` too.
     pub channel: Arc<ChannelConfig>,
@@ -90,8 +91,8 @@ impl Default for Identities {
 pub struct IssuedTokens {
     /// Where the token is to be had.
     pub issuer: IssuerEndpoint,
-    /// Forms offered on SignAndEncrypt endpoints, the preferred first. On Sign endpoints a token is always encrypted, on
-    /// endpoints without security it has no place.
+    /// Forms that are taken, the preferred first, each where it fits: [`TokenForm::Clear`] on SignAndEncrypt endpoints
+    /// only, [`TokenForm::LegacyRsa`] with RSA only. On endpoints without security a token has no place.
     pub forms: Vec<TokenForm>,
 }
 
@@ -100,8 +101,27 @@ pub struct IssuedTokens {
 pub enum TokenForm {
     /// By the channel alone.
     Clear,
-    /// Encrypted once more for the server's certificate, in the legacy form or as EncryptedSecret.
-    Encrypted,
+    /// Encrypted once more as EncryptedSecret (OPC 10000-4 §7.40.2.3 and §7.40.2.5), for RSA or with elliptic curves.
+    EncryptedSecret,
+    /// Encrypted once more for the server's RSA key in the legacy form (OPC 10000-4 §7.40.2.2): one private-key operation
+    /// for each block.
+    LegacyRsa,
+}
+
+impl TokenForm {
+    /// Every form, the preferred first.
+    pub const ALL: [Self; 3] = [Self::Clear, Self::EncryptedSecret, Self::LegacyRsa];
+
+    /// Whether tokens in this form have a place on such an endpoint.
+    #[must_use]
+    pub fn fits(self, policy: SecurityPolicyId, mode: MessageSecurityMode) -> bool {
+        policy != SecurityPolicyId::None
+            && match self {
+                Self::Clear => mode == MessageSecurityMode::SignAndEncrypt,
+                Self::EncryptedSecret => true,
+                Self::LegacyRsa => !policy.is_ecc(),
+            }
+    }
 }
 
 /// The JSON object in IssuerEndpointUrl (OPC 10000-6 §6.5.2.2).
@@ -148,6 +168,9 @@ impl IssuerEndpoint {
 pub struct ServerLimits {
     /// Most connections.
     pub max_connections: usize,
+    /// Most connections of one address: one address of IPv4, or one /64 of IPv6. One more closes the oldest of them that
+    /// has not logged in, or is refused.
+    pub max_connections_per_address: usize,
     /// Most connections without an activated session; one more closes the oldest of them.
     pub max_half_open: usize,
     /// How long a connection may stay without an activated session.
@@ -193,6 +216,7 @@ impl Default for ServerLimits {
     fn default() -> Self {
         Self {
             max_connections: 2_000,
+            max_connections_per_address: 2_000,
             max_half_open: 500,
             half_open_time: Duration::from_secs(30),
             max_sessions: 1_000,

@@ -207,7 +207,7 @@ impl Server {
     fn forget_connection(&mut self, conn: ConnId, now: Now) -> bool {
         let Some(connection) = self.connections.remove(&conn) else { return false };
         self.channels.remove(&connection.channel.channel_id());
-        self.admission.leave(conn);
+        self.admission.gone(conn);
         self.timers.clear(Timer::Channel(conn));
         self.timers.clear(Timer::HalfOpen(conn));
         self.timers.clear(Timer::Deaf(conn));

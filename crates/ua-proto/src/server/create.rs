@@ -18,6 +18,7 @@ use super::occasion::{Creation, Ending, Told};
 use super::parked::{Parked, What};
 use super::session::{Binding, NONCE, NewSession};
 use super::timers::{SessionKey, Timer};
+use super::told::{is_ours, told};
 use super::{ConnId, Server, front};
 use crate::Job;
 use crate::crypto::SecurityPolicyId;
@@ -55,13 +56,13 @@ impl Server {
         }
         self.make_room(request.conn, now)?;
         let key = self.add_session(request.conn, &asked, binding.clone(), now);
-        self.record_created(key, &asked, now);
+        let url = self.record_created(key, own.as_deref(), &asked, now);
         let parked = Parked {
             conn: request.conn,
             request_id: request.request_id,
             handle: request.header.handle,
             session: key,
-            what: What::Create,
+            what: What::Create(url),
         };
         let (Some(peer), Some(own)) = (binding.peer, own.filter(|_| binding.policy != SecurityPolicyId::None)) else {
             let given = Asked::read(&asked.request_header.additional_header, binding.policy, &mut *self.entropy);
@@ -158,13 +159,21 @@ impl Server {
         key
     }
 
-    fn record_created(&mut self, key: SessionKey, asked: &CreateSessionRequest, now: Now) {
-        let Some(session) = self.sessions.get(key) else { return };
+    /// Records it, and gives the URL that the client is told.
+    fn record_created(
+        &mut self,
+        key: SessionKey,
+        own: Option<&OwnIdentity>,
+        asked: &CreateSessionRequest,
+        now: Now,
+    ) -> String {
+        let url = asked.endpoint_url.as_ref();
+        let bare = self.config.channel.identity.load_full().for_bare_channels();
+        let own = own.unwrap_or(&bare);
+        let (told, known) = (told(&self.config, own, url).into_owned(), is_ours(&self.config, own, url));
+        let Some(session) = self.sessions.get(key) else { return told };
         let core = &session.core;
         let object = core.id.to_string();
-        let url = asked.endpoint_url.as_ref();
-        let known =
-            self.config.endpoint_urls.iter().any(|known| known.trim_end_matches('/') == url.trim_end_matches('/'));
         let mismatch = if known { String::new() } else { format!(", dialled as `{url}`") };
         let text =
             format!("session `{}` over {} in mode {:?}{mismatch}", core.name, core.binding.policy, core.binding.mode);
@@ -181,6 +190,7 @@ impl Server {
             ..Creation::default()
         };
         self.audit.tell(record, || Told::Created(Box::new(creation())));
+        told
     }
 
     /// The signature is made, or none is needed.
@@ -194,6 +204,7 @@ impl Server {
             let core = &session.core;
             let (_, own) = server.channel_binding(parked.conn).ok_or(StatusCode::BadSecureChannelClosed)?;
             let own = own.unwrap_or_else(|| server.config.channel.identity.load_full().for_bare_channels());
+            let url = if let What::Create(url) = &parked.what { url.as_str() } else { "" };
             let server_signature = match signature {
                 Some(signature) => SignatureData {
                     algorithm: UAString::from(core.binding.policy.algorithms().signature_uri()),
@@ -211,7 +222,7 @@ impl Server {
                 revised_session_timeout: core.timeout.as_secs_f64() * 1_000.0,
                 server_nonce: ByteString::from(core.nonce.to_vec()),
                 server_certificate: ByteString::from(own.certificate.der().to_vec()),
-                server_endpoints: Some(descriptions(&server.config, &own)),
+                server_endpoints: Some(descriptions(&server.config, &own, url)),
                 server_software_certificates: None,
                 server_signature,
                 max_request_message_size: server.config.limits.max_request_size,

@@ -205,11 +205,11 @@ impl Server {
         let Self { config, codec, connections, .. } = self;
         let Some(connection) = connections.get_mut(&request.conn) else { return Ok(()) };
         let mut body = Vec::new();
+        let own = connection.channel.security().and_then(|security| security.own.clone());
+        let own = own.unwrap_or_else(|| config.channel.identity.load_full().for_bare_channels());
         if service == Service::FindServers {
-            discovery::find_servers(config, codec, &codec.decode(request.whole)?, now, &mut body)?;
+            discovery::find_servers(config, codec, &own, &codec.decode(request.whole)?, now, &mut body)?;
         } else {
-            let own = connection.channel.security().and_then(|security| security.own.clone());
-            let own = own.unwrap_or_else(|| config.channel.identity.load_full().for_bare_channels());
             let asked = codec.decode(request.whole)?;
             discovery::get_endpoints(config, codec, &own, &asked, now, &mut body)?;
         }

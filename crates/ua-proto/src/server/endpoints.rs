@@ -44,16 +44,12 @@ pub(crate) fn token_policies(identities: &Identities, (policy, mode): EndpointSe
     let mut policies = Vec::new();
     // A bearer token must not cross a channel that proves no client certificate: the binding could not be checked.
     if let Some(issued) = identities.issued.as_ref().filter(|_| !bare) {
-        let encrypted = TokenPolicy { kind: UserTokenType::IssuedToken, security };
-        if mode == MessageSecurityMode::SignAndEncrypt {
-            for form in &issued.forms {
-                policies.push(match form {
-                    TokenForm::Clear => TokenPolicy { security: SecurityPolicyId::None, ..encrypted },
-                    TokenForm::Encrypted => encrypted,
-                });
+        let fitting = issued.forms.iter().filter(|form| form.fits(policy, mode));
+        for security in fitting.map(|form| if *form == TokenForm::Clear { SecurityPolicyId::None } else { security }) {
+            let listed = TokenPolicy { kind: UserTokenType::IssuedToken, security };
+            if !policies.contains(&listed) {
+                policies.push(listed);
             }
-        } else {
-            policies.push(encrypted);
         }
     }
     if identities.user_name {
@@ -82,8 +78,8 @@ pub(crate) fn find_policy(
     fitting.find(|policy| policy.id() == id)
 }
 
-/// This server as an application.
-pub(crate) fn application(config: &ServerConfig) -> ApplicationDescription {
+/// This server as an application, to a client that is told this URL.
+pub(crate) fn application(config: &ServerConfig, url: &str) -> ApplicationDescription {
     ApplicationDescription {
         application_uri: UAString::from(config.application_uri.as_str()),
         product_uri: UAString::from(config.product_uri.as_str()),
@@ -91,31 +87,29 @@ pub(crate) fn application(config: &ServerConfig) -> ApplicationDescription {
         application_type: ApplicationType::Server,
         gateway_server_uri: UAString::null(),
         discovery_profile_uri: UAString::null(),
-        discovery_urls: Some(config.endpoint_urls.iter().map(|url| UAString::from(url.as_str())).collect()),
+        discovery_urls: Some(vec![UAString::from(url)]),
     }
 }
 
 /// Every endpoint, each with the certificate whose key its policy takes: `own`, as the caller's channel knows it, or the
 /// one beside it. Where there is none, nobody could connect, so the endpoint is not listed. GetEndpoints and CreateSession
-/// give the same list (OPC 10000-4 §5.5.1).
-pub(crate) fn descriptions(config: &ServerConfig, own: &OwnIdentity) -> Vec<EndpointDescription> {
-    let server = application(config);
+/// give the same list (OPC 10000-4 §5.5.1) under the URL that the client is told.
+pub(crate) fn descriptions(config: &ServerConfig, own: &OwnIdentity, url: &str) -> Vec<EndpointDescription> {
+    let server = application(config, url);
     let current = config.channel.identity.load_full();
     let mut all = Vec::new();
-    for url in &config.endpoint_urls {
-        for &(policy, mode) in &config.endpoints {
-            let Some(certificate) = certificate_for(policy, own, &current) else { continue };
-            all.push(EndpointDescription {
-                endpoint_url: UAString::from(url.as_str()),
-                server: server.clone(),
-                server_certificate: ByteString::from(certificate.der().to_vec()),
-                security_mode: mode,
-                security_policy_uri: UAString::from(policy.uri()),
-                user_identity_tokens: Some(described_policies(config, (policy, mode))),
-                transport_profile_uri: UAString::from(TRANSPORT),
-                security_level: level(policy, mode),
-            });
-        }
+    for &(policy, mode) in &config.endpoints {
+        let Some(certificate) = certificate_for(policy, own, &current) else { continue };
+        all.push(EndpointDescription {
+            endpoint_url: UAString::from(url),
+            server: server.clone(),
+            server_certificate: ByteString::from(certificate.der().to_vec()),
+            security_mode: mode,
+            security_policy_uri: UAString::from(policy.uri()),
+            user_identity_tokens: Some(described_policies(config, (policy, mode))),
+            transport_profile_uri: UAString::from(TRANSPORT),
+            security_level: level(policy, mode),
+        });
     }
     all
 }
@@ -182,7 +176,7 @@ mod tests {
         Identities {
             anonymous: true,
             user_name: true,
-            issued: Some(IssuedTokens { issuer, forms: vec![TokenForm::Clear, TokenForm::Encrypted] }),
+            issued: Some(IssuedTokens { issuer, forms: TokenForm::ALL.to_vec() }),
             ..Identities::default()
         }
     }
@@ -198,6 +192,30 @@ mod tests {
         assert_eq!(sign, ["jwt_Aes256_Sha256_RsaPss", "username_Aes256_Sha256_RsaPss", "anonymous"]);
         let bare = ids((SecurityPolicyId::None, MessageSecurityMode::None));
         assert_eq!(bare, ["username_Basic256Sha256", "anonymous"]);
+    }
+
+    #[test]
+    fn each_form_of_a_token_is_offered_where_it_fits() {
+        use MessageSecurityMode::{Sign, SignAndEncrypt};
+        use SecurityPolicyId::{Aes256Sha256RsaPss as Rsa, EccNistP256 as Ecc};
+        use TokenForm::{Clear, EncryptedSecret, LegacyRsa};
+        for (forms, endpoint, expected) in [
+            (vec![Clear], (Rsa, SignAndEncrypt), vec!["jwt_None"]),
+            (vec![Clear], (Rsa, Sign), vec![]),
+            (vec![LegacyRsa], (Rsa, Sign), vec!["jwt_Aes256_Sha256_RsaPss"]),
+            (vec![LegacyRsa], (Ecc, SignAndEncrypt), vec![]),
+            (vec![EncryptedSecret], (Ecc, Sign), vec!["jwt_ECC_nistP256"]),
+            (
+                vec![LegacyRsa, Clear, EncryptedSecret],
+                (Rsa, SignAndEncrypt),
+                vec!["jwt_Aes256_Sha256_RsaPss", "jwt_None"],
+            ),
+        ] {
+            let mut identities = Identities { anonymous: false, user_name: false, ..everything() };
+            identities.issued.as_mut().unwrap().forms = forms.clone();
+            let ids: Vec<_> = token_policies(&identities, endpoint).into_iter().map(TokenPolicy::id).collect();
+            assert_eq!(ids, expected, "{forms:?} {endpoint:?}");
+        }
     }
 
     #[test]

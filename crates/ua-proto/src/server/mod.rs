@@ -42,6 +42,7 @@ mod secrets;
 mod services;
 mod session;
 mod timers;
+mod told;
 mod updates;
 mod values;
 mod work;

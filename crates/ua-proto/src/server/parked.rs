@@ -22,8 +22,8 @@ pub(crate) struct Parked {
 
 /// What it waits for, and what it goes on with.
 pub(crate) enum What {
-    /// CreateSession: the server's signature.
-    Create,
+    /// CreateSession: the server's signature; the URL that the client is told.
+    Create(String),
     /// ActivateSession: proof, login or grant.
     Activate(Box<Activation>),
     /// Write: the record.
@@ -92,7 +92,7 @@ impl ParkedRequests {
         match parked.what {
             What::Write(_) | What::Recording(_) => self.audits.retain(|_, waiting| *waiting != id),
             What::Calling(_) => self.calls.retain(|_, (waiting, _)| *waiting != id),
-            What::Create | What::Activate(_) => {}
+            What::Create(_) | What::Activate(_) => {}
         }
         Some(parked)
     }

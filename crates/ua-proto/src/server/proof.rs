@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use access_model::{Now, Reason, UnixTime};
-use opcua_types::{SignatureData, StatusCode};
+use opcua_types::{SignatureData, StatusCode, UserTokenType};
 use zeroize::Zeroizing;
 
 use super::Secret;
@@ -14,7 +14,7 @@ use super::config::{DangerWithout, Identities};
 use super::endpoints::TokenPolicy;
 use super::ephemeral::{Asked, Given};
 use super::identity::{Presented, SealedSecret, TurnedAway, is_clear};
-use super::secrets::{Opener, check_size};
+use super::secrets::{Opener, check_size, form_of};
 use super::session::{Binding, NONCE};
 use crate::crypto::{EphemeralKey, SecurityPolicyId};
 use crate::pki::{Certificate, OwnIdentity, Purpose, validate};
@@ -193,6 +193,11 @@ fn opening(
             return Err(unfit("the policy takes secrets in clear, this one names an encryption"));
         }
         return Ok(Opening::Clear(sealed.bytes.clone()));
+    }
+    if let (UserTokenType::IssuedToken, Some(issued)) = (policy.kind, &identities.issued)
+        && !issued.forms.contains(&form_of(sealed))
+    {
+        return Err(unfit("tokens are not taken in this form"));
     }
     let own = own.ok_or_else(|| unfit("the server has no certificate to decrypt for"))?;
     check_size(sealed, policy.security, own.certificate.key().block_len(), identities.max_legacy_blocks)

@@ -7,6 +7,7 @@ use access_model::{Reason, UnixTime};
 use aws_lc_rs::constant_time::verify_slices_are_equal;
 use zeroize::Zeroizing;
 
+use super::config::TokenForm;
 use super::identity::SealedSecret;
 use crate::crypto::{
     EphemeralKey, InvalidSecret, SecretForm, SecurityPolicyId, danger_decrypt_for_any_nonce, decrypt_legacy_secret,
@@ -40,6 +41,14 @@ pub(crate) fn check_size(
         SecretForm::Legacy => legacy_secret_blocks(length, block, max_blocks)
             .map(drop)
             .map_err(|invalid| format!("{length} bytes in blocks of {block}, at most {max_blocks}: {invalid}")),
+    }
+}
+
+/// The form of an encrypted token.
+pub(crate) fn form_of(sealed: &SealedSecret) -> TokenForm {
+    match SecretForm::of(&sealed.bytes) {
+        SecretForm::Legacy => TokenForm::LegacyRsa,
+        SecretForm::Rsa | SecretForm::Ecc => TokenForm::EncryptedSecret,
     }
 }
 

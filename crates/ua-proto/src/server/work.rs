@@ -59,7 +59,7 @@ impl Server {
     /// A job of a parked request is done.
     pub(super) fn work_done(&mut self, id: u64, outcome: JobOutcome, now: Now) {
         match self.parked.get_mut(id).map(|parked| &parked.what) {
-            Some(What::Create) => {
+            Some(What::Create(_)) => {
                 let signed = outcome.downcast::<Signed>().ok().and_then(|signed| (*signed).ok());
                 let Some(parked) = self.unpark(id) else { return };
                 match signed {
@@ -394,7 +394,7 @@ impl Server {
     /// A parked request waited too long.
     pub(super) fn parked_too_long(&mut self, id: u64, now: Now) {
         let Some(parked) = self.unpark(id) else { return };
-        if matches!(parked.what, What::Create) {
+        if matches!(parked.what, What::Create(_)) {
             self.end_session(parked.session, StatusCode::BadTimeout, "its creation took too long", now);
         }
         self.fault(parked.conn, parked.request_id, parked.handle, StatusCode::BadTimeout, now);

@@ -198,7 +198,7 @@ fn issued(role: &Server, uri: &str, up: &Up) -> IssuedTokens {
         request_types: Vec::new(),
         scopes: Vec::new(),
     };
-    IssuedTokens { issuer, forms: vec![TokenForm::Clear, TokenForm::Encrypted] }
+    IssuedTokens { issuer, forms: TokenForm::ALL.to_vec() }
 }
 
 fn server_config(

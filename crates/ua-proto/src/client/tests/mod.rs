@@ -154,7 +154,7 @@ fn server(now: Now) -> Server {
             anonymous: true,
             user_name: true,
             certificate: Some(trust(&[&USER])),
-            issued: Some(IssuedTokens { issuer, forms: vec![TokenForm::Clear, TokenForm::Encrypted] }),
+            issued: Some(IssuedTokens { issuer, forms: TokenForm::ALL.to_vec() }),
             ..Identities::default()
         },
         limits: ServerLimits::default(),

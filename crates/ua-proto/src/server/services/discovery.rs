@@ -7,6 +7,7 @@ use crate::pki::OwnIdentity;
 use crate::server::codec::{Codec, response_header, write_message};
 use crate::server::config::ServerConfig;
 use crate::server::endpoints::{application, descriptions};
+use crate::server::told::told;
 
 const TRANSPORT: &str = "http://opcfoundation.org/UA-Profile/Transport/uatcp-uasc-uabinary";
 
@@ -20,9 +21,10 @@ pub(crate) fn get_endpoints(
 ) -> Result<(), StatusCode> {
     let profiles = request.profile_uris.as_deref().unwrap_or_default();
     let wanted = profiles.is_empty() || profiles.iter().any(|profile| profile.as_ref() == TRANSPORT);
+    let url = told(config, own, request.endpoint_url.as_ref());
     let response = GetEndpointsResponse {
         response_header: response_header(now, request.request_header.request_handle),
-        endpoints: Some(if wanted { descriptions(config, own) } else { Vec::new() }),
+        endpoints: Some(if wanted { descriptions(config, own, &url) } else { Vec::new() }),
     };
     write_message(out, &response, &codec.context(0))
 }
@@ -30,15 +32,17 @@ pub(crate) fn get_endpoints(
 pub(crate) fn find_servers(
     config: &ServerConfig,
     codec: &Codec,
+    own: &OwnIdentity,
     request: &FindServersRequest,
     now: Now,
     out: &mut Vec<u8>,
 ) -> Result<(), StatusCode> {
     let uris = request.server_uris.as_deref().unwrap_or_default();
     let wanted = uris.is_empty() || uris.iter().any(|uri| uri.as_ref() == config.application_uri);
+    let url = told(config, own, request.endpoint_url.as_ref());
     let response = FindServersResponse {
         response_header: response_header(now, request.request_header.request_handle),
-        servers: Some(if wanted { vec![application(config)] } else { Vec::new() }),
+        servers: Some(if wanted { vec![application(config, &url)] } else { Vec::new() }),
     };
     write_message(out, &response, &codec.context(0))
 }

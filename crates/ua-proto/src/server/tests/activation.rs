@@ -122,13 +122,45 @@ fn tokens_in_clear_need_an_encrypted_channel() {
 #[test]
 fn only_the_forms_that_are_offered_are_taken() {
     let mut setup = Setup::default();
-    setup.identities.issued.as_mut().unwrap().forms = vec![TokenForm::Encrypted];
+    setup.identities.issued.as_mut().unwrap().forms = vec![TokenForm::EncryptedSecret, TokenForm::LegacyRsa];
     let mut world = setup.start();
     let token = world.token(HOUR);
     let conn = world.connect(ENCRYPT);
     let mut login = world.create(conn);
     let refused = world.activate(conn, &mut login, clear_token(token.as_bytes()));
     assert_eq!(refused, Err(StatusCode::BadIdentityTokenInvalid));
+}
+
+/// The legacy form and EncryptedSecret come under one policy id, and are still switched apart.
+#[test]
+fn an_encrypted_token_comes_only_in_the_forms_that_are_taken() {
+    let legacy = TokenForm::LegacyRsa;
+    let secret = TokenForm::EncryptedSecret;
+    for (forms, legacy_taken, secret_taken) in
+        [(vec![legacy], true, false), (vec![secret], false, true), (vec![secret, legacy], true, true)]
+    {
+        let mut setup = Setup::default();
+        setup.identities.issued.as_mut().unwrap().forms = forms.clone();
+        let mut world = setup.start();
+        let token = world.token(HOUR);
+        let conn = world.connect(ENCRYPT);
+        let mut login = world.create(conn);
+        let (nonce, now) = (login.nonce.clone(), world.now.unix);
+        let key = SERVER.certificate.key();
+        let old = encrypt_legacy_secret(POLICY.algorithms(), key, token.as_bytes(), nonce.as_ref()).unwrap();
+        let taken = world.activate(conn, &mut login, issued("jwt_Basic256Sha256", old, ""));
+        let expected = if legacy_taken { Ok(()) } else { Err(StatusCode::BadIdentityTokenInvalid) };
+        assert_eq!(taken, expected, "legacy, {forms:?}");
+        if !legacy_taken {
+            assert_eq!(world.last_reason(AuditKind::SessionActivated), Some(Reason::TokenSecret));
+        }
+        let (nonce, mut entropy) = (login.nonce.clone(), ::token::SystemEntropy::new());
+        let new =
+            seal_rsa_secret(POLICY, &SERVER.certificate, token.as_bytes(), nonce.as_ref(), now, &mut entropy).unwrap();
+        let taken = world.activate(conn, &mut login, issued("jwt_Basic256Sha256", new, ""));
+        let expected = if secret_taken { Ok(()) } else { Err(StatusCode::BadIdentityTokenInvalid) };
+        assert_eq!(taken, expected, "EncryptedSecret, {forms:?}");
+    }
 }
 
 #[test]

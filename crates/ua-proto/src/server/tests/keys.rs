@@ -10,6 +10,8 @@ use crate::crypto::{PrivateKey, SecurityPolicyId};
 use crate::pki::{Certificate, OwnIdentity, SharedTrust, TrustList};
 
 pub(super) const SERVER_URI: &str = "urn:test:server";
+/// What every certificate names.
+pub(super) const HOST: &str = "plant.test";
 pub(super) const CLIENT_URI: &str = "urn:test:client";
 pub(super) const OTHER_URI: &str = "urn:test:other";
 
@@ -38,7 +40,8 @@ pub(super) fn of(identity: &Arc<OwnIdentity>, policy: SecurityPolicyId) -> Arc<O
 fn identity_with(name: &str, uri: &str, key: &KeyPair) -> OwnIdentity {
     let mut params = CertificateParams::default();
     params.distinguished_name.push(DnType::CommonName, name);
-    params.subject_alt_names = vec![SanType::URI(uri.try_into().unwrap())];
+    let host = SanType::DnsName(HOST.try_into().unwrap());
+    params.subject_alt_names = vec![SanType::URI(uri.try_into().unwrap()), host];
     params.key_usages = vec![
         KeyUsagePurpose::DigitalSignature,
         KeyUsagePurpose::ContentCommitment,

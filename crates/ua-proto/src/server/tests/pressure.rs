@@ -53,6 +53,43 @@ fn connections_are_bounded() {
 }
 
 #[test]
+fn one_address_does_not_take_every_place() {
+    let limits = ServerLimits { max_connections_per_address: 3, ..ServerLimits::default() };
+    let mut world = Setup { limits, ..Setup::default() }.start();
+    let mut crowd = |peers: std::ops::Range<u64>, address: &str| {
+        for peer in peers {
+            world.input(Input::Accepted { conn: ConnId(peer), peer: format!("{address}:{}", 1_000 + peer) });
+        }
+        world.server.load().0
+    };
+    assert_eq!(crowd(100..110, "192.0.2.1"), 3, "the oldest that had not logged in made room");
+    assert_eq!(crowd(200..210, "192.0.2.2"), 6, "another address has places of its own");
+    assert_eq!(crowd(300..310, "[2001:db8::1]"), 9);
+    assert_eq!(crowd(400..410, "[2001:db8::2]"), 9, "one network is one peer");
+    for conn in [107, 108, 109] {
+        world.input(Input::Disconnected { conn: ConnId(conn) });
+    }
+    assert_eq!(world.server.load().0, 6);
+    let mut crowd = |peer: u64| {
+        world.input(Input::Accepted { conn: ConnId(peer), peer: "192.0.2.1:1".into() });
+        world.server.load().0
+    };
+    assert_eq!([crowd(500), crowd(501), crowd(502), crowd(503)], [7, 8, 9, 9], "who leaves leaves a place");
+}
+
+#[test]
+fn who_is_logged_in_does_not_make_room_for_its_own_address() {
+    let limits = ServerLimits { max_connections_per_address: 1, ..ServerLimits::default() };
+    let mut world = Setup { limits, ..Setup::default() }.start();
+    let (conn, login) = world.log_in(ENCRYPT, "alice");
+    let address = format!("10.0.0.{}", conn.0);
+    world.input(Input::Accepted { conn: ConnId(500), peer: format!("{address}:500") });
+    assert_eq!(world.server.load().0, 1, "there is no room for another");
+    assert!(world.read_one(conn, &login, "Setpoint").is_ok());
+    assert_eq!(turned_away(&world), 1);
+}
+
+#[test]
 fn a_connection_that_never_logs_in_ends() {
     let mut world = World::new();
     let silent = world.connect(ENCRYPT);

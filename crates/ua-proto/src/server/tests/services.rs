@@ -3,6 +3,7 @@
 use access_model::AuditKind;
 use opcua_types::*;
 
+use super::keys::HOST;
 use super::world::*;
 use crate::server::dispatch::{SERVICES, Service};
 use crate::server::{Answer, Input};
@@ -122,6 +123,39 @@ fn discovery_needs_no_session() {
     let other = FindServersRequest { server_uris: Some(vec!["urn:none".into()]), ..FindServersRequest::default() };
     let servers: FindServersResponse = world.ask(conn, &other).unwrap();
     assert_eq!(servers.servers.unwrap_or_default().len(), 0);
+}
+
+/// OPC 10000-4 §5.5.2, §5.5.4, §5.7.2: the URL that the client used decides which one it is told.
+#[test]
+fn a_client_is_told_the_host_it_dialled_if_it_is_one_of_ours() {
+    let mut world = World::new();
+    let conn = world.connect(BARE);
+    let of_the_certificate = URL.replace("server", HOST);
+    assert_ne!(of_the_certificate, URL);
+    for (rule, dialled, told) in [
+        ("ours", URL.to_owned(), URL),
+        ("of the certificate", of_the_certificate.clone(), &of_the_certificate),
+        ("our port, whatever was dialled", format!("opc.tcp://{HOST}:9999/x"), &of_the_certificate),
+        ("a stranger's", "opc.tcp://evil.test:4840".to_owned(), URL),
+        ("no URL", String::new(), URL),
+        ("another scheme", format!("https://{HOST}"), URL),
+        ("more than a host", format!("opc.tcp://{HOST}@evil.test:4840"), URL),
+    ] {
+        let ask = GetEndpointsRequest { endpoint_url: dialled.as_str().into(), ..GetEndpointsRequest::default() };
+        let listed: GetEndpointsResponse = world.ask(conn, &ask).unwrap();
+        let listed = listed.endpoints.unwrap();
+        assert!(listed.iter().all(|one| one.endpoint_url.as_ref() == told), "{rule}: {listed:?}");
+        let ask = FindServersRequest { endpoint_url: dialled.as_str().into(), ..FindServersRequest::default() };
+        let found: FindServersResponse = world.ask(conn, &ask).unwrap();
+        let found = found.servers.unwrap().remove(0).discovery_urls.unwrap();
+        assert_eq!(found.iter().map(UAString::as_ref).collect::<Vec<_>>(), [told], "{rule}");
+        let create = CreateSessionRequest { endpoint_url: dialled.as_str().into(), ..CreateSessionRequest::default() };
+        let created: CreateSessionResponse = world.ask(conn, &create).unwrap();
+        assert_eq!(created.server_endpoints, Some(listed), "{rule}: CreateSession says what GetEndpoints says");
+        let header = world.header(&created.authentication_token);
+        let close = CloseSessionRequest { request_header: header, delete_subscriptions: true };
+        let _: CloseSessionResponse = world.ask(conn, &close).unwrap();
+    }
 }
 
 #[test]

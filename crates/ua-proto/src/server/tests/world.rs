@@ -95,7 +95,7 @@ impl Default for Setup {
                 anonymous: true,
                 user_name: true,
                 certificate: Some(trust(&[&USER])),
-                issued: Some(IssuedTokens { issuer, forms: vec![TokenForm::Clear, TokenForm::Encrypted] }),
+                issued: Some(IssuedTokens { issuer, forms: TokenForm::ALL.to_vec() }),
                 ..Identities::default()
             },
             endpoints: vec![ENCRYPT, SIGN, BARE],
