@@ -5,8 +5,8 @@
 use std::path::{Path, PathBuf};
 
 pub(crate) use ::config::{
-    Algorithm, Authority, Client as ClientSection, Config, FailMode, LocalRights, LocalUser, Mode, OnFailure,
-    Overrides, PlantFiles, Server, Simulated, TEMPLATE,
+    Algorithm, Authority, Client as ClientSection, Config, Endpoint, FailMode, HostName, Identity, KeyBits, Limits,
+    LocalUser, MissingCrl, Mode, OnFailure, Overrides, PlantFiles, Policy, Server, Simulated, TEMPLATE, TokenSecret,
 };
 use ::config::{At, read};
 

@@ -17,16 +17,22 @@
 
 pub mod nearest;
 
+mod check;
+mod endpoint;
+mod limits;
 mod overrides;
 mod read;
 mod sections;
+mod server;
+mod words;
 
+pub use endpoint::{Endpoint, ExpiryGrace, Identity, KeyBits, MissingCrl, Mode, Policy, TokenSecret};
+pub use limits::{Key, Limits};
 pub use overrides::{Overrides, PREFIX};
 pub use read::{At, Invalid, read};
-pub use sections::{
-    Algorithm, Audit, Authority, Client, Config, FailMode, LocalRights, LocalUser, Log, Mode, OnFailure, PlantFiles,
-    Server, Simulated, Store, Sync,
-};
+pub use sections::{Algorithm, Audit, Authority, Client, Config, Log, OnFailure, PlantFiles, Store, Sync};
+pub use server::{AnonymousRights, Contact, FailMode, LocalRights, LocalUser, Server, Simulated};
+pub use words::{EndpointUrl, HostName, Number, Period};
 
 /// A commented configuration with every key.
 pub const TEMPLATE: &str = include_str!("trapkey.toml");

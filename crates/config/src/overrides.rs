@@ -22,6 +22,14 @@ impl Overrides {
         self.0.keys().map(String::as_str)
     }
 
+    /// The variable that is to blame for a fault of the key with this name: the one that sets it or something in it, or the
+    /// last, without which it was sound.
+    pub(crate) fn behind(&self, name: &str) -> String {
+        let name = format!("{PREFIX}{name}");
+        let mut sets = self.0.keys().filter(|known| known.eq_ignore_ascii_case(&name) || known.starts_with(&name));
+        sets.next().or_else(|| self.0.keys().next_back()).cloned().unwrap_or(name)
+    }
+
     /// Applies one variable after the other in the order of their names, so that a fault can name its variable.
     pub(crate) fn over(&self, mut table: Table, mut config: Config) -> Result<Config, Invalid> {
         for (name, value) in &self.0 {

@@ -5,6 +5,7 @@ use std::ops::Range;
 
 use toml::Table;
 
+use crate::check::{check, place};
 use crate::nearest::nearest;
 use crate::{Config, Overrides};
 
@@ -49,8 +50,17 @@ pub fn read(text: &str, overrides: &Overrides) -> Result<Config, Invalid> {
         Invalid { at: At::Text(within(text, error.span().unwrap_or(0..0))), message, help }
     };
     let config = toml::from_str(text).map_err(in_text)?;
+    check(&config).map_err(|fault| {
+        let at = within(text, place(text, &fault.way));
+        fault.into_invalid(At::Text(at))
+    })?;
     let table: Table = toml::from_str(text).map_err(in_text)?;
-    overrides.over(table, config)
+    let config = overrides.over(table, config)?;
+    check(&config).map_err(|fault| {
+        let at = overrides.behind(&fault.variable());
+        fault.into_invalid(At::Variable(at))
+    })?;
+    Ok(config)
 }
 
 impl Config {
@@ -68,6 +78,15 @@ pub(crate) fn explained(message: &str) -> (String, Option<String>) {
     if message == "invalid type: map, expected a sequence" {
         let help = "write its heading in two pairs of brackets, like `[[server]]`, once for each";
         return ("this is one table where a list of tables belongs".to_owned(), Some(help.to_owned()));
+    }
+    if let Some(rest) = message.strip_prefix("unknown variant ") {
+        let mut quoted = rest.split('`').skip(1).step_by(2);
+        let (word, known) = (quoted.next().unwrap_or_default(), quoted.collect::<Vec<_>>());
+        let help = match nearest(word, known.iter().copied()) {
+            Some(near) => format!("did you mean `{near}`?"),
+            None => format!("known here: `{}`", known.join("`, `")),
+        };
+        return (format!("`{word}` is not known here"), Some(help));
     }
     let Some(rest) = message.strip_prefix("unknown field ") else { return (message.to_owned(), None) };
     let mut quoted = rest.split('`').skip(1).step_by(2);
@@ -119,7 +138,7 @@ mod tests {
             ("rotate_mib", "rotate_mb", "rotate_mb", Some("did you mean `rotate_mib`?")),
             ("rotate_mib = 64", "rotate_mib = \"much\"", "\"much\"", None),
             ("rotate_mib = 64", "rotate_mib = 5000000000", "5000000000", None),
-            ("\"closed\"\n\n[log]", "\"shut\"\n\n[log]", "\"shut\"", None),
+            ("\"closed\"\n\n[log]", "\"shut\"\n\n[log]", "\"shut\"", Some("known here: `closed`, `open`")),
             ("[log]", "[logs]", "logs", Some("did you mean `log`?")),
             ("127.0.0.1:4850", "mixer:4850", "\"mixer:4850\"", None),
         ] {

@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use crate::server::Server;
+
 /// Everything.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
@@ -107,79 +109,6 @@ pub struct Authority {
     pub admin_roles: Vec<String>,
 }
 
-/// A resource server with simulated equipment.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
-pub struct Server {
-    /// Short name in the plant file.
-    pub name: String,
-    /// Which equipment is simulated.
-    pub simulate: Simulated,
-    /// Where it listens.
-    pub listen: SocketAddr,
-    /// Its folder of certificates.
-    pub pki: PathBuf,
-    /// Issuer of its authority: its HTTPS base address.
-    pub authority: String,
-    /// The authority's OPC UA address, where clients get their tokens.
-    pub authority_opcua: String,
-    /// What it does when it has lost its authority.
-    #[serde(default)]
-    pub fail_mode: FailMode,
-    /// How long `last_known_good` lasts.
-    #[serde(default = "default_grace")]
-    pub last_known_good_for: String,
-    /// It has lost its authority when it heard nothing for this long.
-    #[serde(default = "default_contact")]
-    pub contact_timeout: String,
-    /// The message security modes of its endpoints.
-    #[serde(default = "default_modes")]
-    pub modes: Vec<Mode>,
-    /// Persons of the plant file who may log in without a token.
-    #[serde(default)]
-    pub user: Vec<LocalUser>,
-    /// What the roles of these persons may do here, whatever the authority says.
-    #[serde(default)]
-    pub local: Vec<LocalRights>,
-}
-
-/// How messages are protected.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Mode {
-    /// Signed, readable by whoever listens.
-    Sign,
-    /// Signed and encrypted.
-    SignAndEncrypt,
-}
-
-/// Somebody who may log in at a server without a token.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
-pub struct LocalUser {
-    /// A person of the plant file, whose roles they have.
-    pub name: String,
-    /// Hash of the password (argon2, PHC string).
-    #[serde(default)]
-    pub password: Option<String>,
-    /// The person's certificate.
-    #[serde(default)]
-    pub certificate: Option<PathBuf>,
-}
-
-/// Rights of a role at one server.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
-pub struct LocalRights {
-    /// The role.
-    pub role: String,
-    /// The rights, in the words of policies: `browse`, `read`, `write`, `call` ...
-    pub rights: Vec<String>,
-    /// The scopes; all of the server when there are none.
-    #[serde(default)]
-    pub scopes: Vec<String>,
-}
-
 /// What `trapkey client` and the administration commands use.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
@@ -207,49 +136,12 @@ pub enum Algorithm {
     EdDsa,
 }
 
-/// The equipment that is simulated.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Simulated {
-    /// A mixer.
-    Mixer,
-    /// A reactor.
-    Reactor,
-    /// A filler.
-    Filler,
-}
-
-/// What a server does when it has lost its authority.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum FailMode {
-    /// Nothing is allowed.
-    #[default]
-    Closed,
-    /// What a grant allows to see stays allowed.
-    ReadOnly,
-    /// Grants stay as they were, for a while.
-    LastKnownGood,
-}
-
 fn default_keys() -> PathBuf {
     "var/keys".into()
 }
 
 fn default_admin_roles() -> Vec<String> {
     vec!["administrator".into()]
-}
-
-fn default_modes() -> Vec<Mode> {
-    vec![Mode::SignAndEncrypt]
-}
-
-fn default_grace() -> String {
-    "15m".into()
-}
-
-fn default_contact() -> String {
-    "3s".into()
 }
 
 /// What happens to tokens, writes and calls while the ledger cannot be written.

@@ -35,8 +35,14 @@ pub(crate) struct Own {
 }
 
 impl Own {
+    /// As strict as can be.
     pub(crate) fn load(folder: &Path) -> Result<Self, Failure> {
-        let store = PkiStore::new(folder, TrustSettings::default());
+        Self::load_as(folder, TrustSettings::default())
+    }
+
+    /// With another strictness.
+    pub(crate) fn load_as(folder: &Path, settings: TrustSettings) -> Result<Self, Failure> {
+        let store = PkiStore::new(folder, settings);
         let unusable = |error: gates::pki::PkiError| {
             Failure::from_error(&error).into_bad_input().help("`trapkey certs init` makes such folders")
         };
@@ -104,7 +110,7 @@ async fn follow_identity(store: PkiStore, identity: Arc<ArcSwap<OwnIdentity>>, s
                 tracing::debug!(%error, "the own certificate stays as it was");
                 None
             }
-            Ok(Ok(new)) if new.certificate.der() != shown.certificate.der() => {
+            Ok(Ok(new)) if !certificates(&new).eq(certificates(&shown)) => {
                 tracing::info!(until = %::store::rfc3339(new.certificate.not_after()), "the own certificate was renewed");
                 Some(new.succeeding(&shown))
             }
@@ -118,6 +124,12 @@ async fn follow_identity(store: PkiStore, identity: Arc<ArcSwap<OwnIdentity>>, s
             }
         }
     }
+}
+
+/// What peers may see of an identity: its certificate, and those beside it.
+fn certificates(own: &OwnIdentity) -> impl Iterator<Item = &[u8]> {
+    let beside = own.others.iter().map(|other| other.certificate.der());
+    std::iter::once(own.certificate.der()).chain(beside)
 }
 
 /// The DER inside a PEM file with a PKCS#8 key.

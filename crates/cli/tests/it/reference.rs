@@ -38,3 +38,17 @@ fn the_configuration_is_documented() {
     assert!(scene.run(&["config", "init"]).starts_with("exit 0"));
     holds("trapkey.toml", &scene.read("trapkey.toml"));
 }
+
+#[test]
+fn the_bounds_are_documented() {
+    let mut page = String::from(
+        "# Configuration\n\nWritten by the program itself; see `crates/cli/tests/it/reference.rs`.\n\n\
+         The bounds of `[server.limits]`. What lies outside its range is refused with its line. Every other key stands in\n\
+         [`trapkey.toml`](trapkey.toml).\n\n\
+         | Key | Bounds | Without the key | Range |\n|---|---|---|---|\n",
+    );
+    for key in ::config::Limits::keys() {
+        page += &format!("| `{}` | {} | `{}` | {} |\n", key.name, key.meaning, key.default, key.range);
+    }
+    holds("configuration.md", &page);
+}

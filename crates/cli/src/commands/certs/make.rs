@@ -13,6 +13,7 @@ use rcgen::{
 use time::{Duration, OffsetDateTime};
 use x509_parser::prelude::{CertificateRevocationList, FromDer as _};
 
+use super::kind::Kind;
 use crate::failure::Failure;
 use crate::files;
 
@@ -103,36 +104,50 @@ impl Ca {
         &self.der
     }
 
-    /// An application instance certificate (OPC 10000-6 §6.2.2): RSA-2048, the ApplicationUri and hosts in the subject
-    /// alternative name.
-    pub(super) fn application(&self, name: &str, uri: &str, hosts: &[String], days: u16) -> Result<Made, Failure> {
-        let key = KeyPair::generate_rsa_for(&PKCS_RSA_SHA256, RsaKeySize::_2048).map_err(unmade)?;
-        self.instance(&key, name, uri, hosts, days)
+    /// An application instance certificate (OPC 10000-6 §6.2.2): RSA-2048 or on a curve, the ApplicationUri and hosts in
+    /// the subject alternative name.
+    pub(super) fn application(
+        &self,
+        kind: Kind,
+        name: &str,
+        uri: &str,
+        hosts: &[String],
+        days: u16,
+    ) -> Result<Made, Failure> {
+        self.instance(kind, &kind.generate().map_err(unmade)?, name, uri, hosts, days)
     }
 
     /// The same for a key that is there already.
     pub(super) fn renewed(
         &self,
+        kind: Kind,
         key_pem: &str,
         name: &str,
         uri: &str,
         hosts: &[String],
         days: u16,
     ) -> Result<Made, Failure> {
-        let key = KeyPair::from_pem_and_sign_algo(key_pem, &PKCS_RSA_SHA256).map_err(unmade)?;
-        self.instance(&key, name, uri, hosts, days)
+        let key = KeyPair::from_pem_and_sign_algo(key_pem, kind.algorithm()).map_err(unmade)?;
+        self.instance(kind, &key, name, uri, hosts, days)
     }
 
-    fn instance(&self, key: &KeyPair, name: &str, uri: &str, hosts: &[String], days: u16) -> Result<Made, Failure> {
+    fn instance(
+        &self,
+        kind: Kind,
+        key: &KeyPair,
+        name: &str,
+        uri: &str,
+        hosts: &[String],
+        days: u16,
+    ) -> Result<Made, Failure> {
         let mut params = params(name, days.into())?;
         params.subject_alt_names = names(Some(uri), hosts)?;
         params.is_ca = IsCa::ExplicitNoCa;
-        params.key_usages = vec![
-            KeyUsagePurpose::DigitalSignature,
-            KeyUsagePurpose::ContentCommitment,
-            KeyUsagePurpose::KeyEncipherment,
-            KeyUsagePurpose::DataEncipherment,
-        ];
+        params.key_usages = vec![KeyUsagePurpose::DigitalSignature, KeyUsagePurpose::ContentCommitment];
+        if kind == Kind::Rsa {
+            // A key on a curve signs and never encrypts.
+            params.key_usages.extend([KeyUsagePurpose::KeyEncipherment, KeyUsagePurpose::DataEncipherment]);
+        }
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
         self.sign(&params, key)
     }

@@ -6,6 +6,7 @@
 //! pki/<name>/tls/    tls.pem tls-key.pem (0600): for the authority's HTTPS
 //! ```
 
+mod kind;
 mod make;
 mod renew;
 mod revoke;
@@ -17,6 +18,7 @@ use gates::pki::PkiStore;
 use serde_json::{Value, json};
 use ua_proto::pki::TrustSettings;
 
+pub(crate) use self::kind::{Curve, Kind};
 use self::make::Ca;
 use super::Common;
 use crate::answer::Answer;
@@ -33,7 +35,7 @@ pub(crate) enum Command {
     Add(Add),
     /// Show what is in a certificate file
     Show(Show),
-    /// Make a new certificate for an application that has one; ApplicationUri, hosts and key stay
+    /// Make new certificates for an application that has some; ApplicationUri, hosts and keys stay
     Renew(renew::Renew),
     /// Take certificates back: the authority signs a new revocation list, and running servers follow it
     Revoke(revoke::Revoke),
@@ -53,6 +55,10 @@ pub(crate) struct Terms {
     /// Days until application and TLS certificates end
     #[arg(long, default_value_t = 365, value_parser = clap::value_parser!(u16).range(1..=3650))]
     days: u16,
+    /// Beside the certificate with an RSA key one with a key on this curve, for the security policies of elliptic curves;
+    /// may be repeated
+    #[arg(long = "curve", value_enum)]
+    curves: Vec<Curve>,
 }
 
 #[derive(Debug, Args)]
@@ -185,9 +191,14 @@ fn issue(ca: &Ca, member: &Member, terms: &Terms) -> Result<Value, Failure> {
     let root = terms.folder.join(&member.name);
     let store = PkiStore::new(&root, TrustSettings::default());
     store.create().map_err(|error| Failure::from_error(&error))?;
-    let made = ca.application(&member.name, &member.uri, &terms.hosts, terms.days)?;
-    files::create(&root.join("own/certs/own.der"), &made.der, false)?;
-    files::create(&root.join("own/private/own.pem"), made.key_pem.as_bytes(), true)?;
+    let made = ca.application(Kind::Rsa, &member.name, &member.uri, &terms.hosts, terms.days)?;
+    files::create(&Kind::Rsa.certificate(&root), &made.der, false)?;
+    files::create(&Kind::Rsa.key(&root), made.key_pem.as_bytes(), true)?;
+    for kind in Kind::ALL.into_iter().filter(|kind| terms.curves.iter().any(|curve| *kind == Kind::On(*curve))) {
+        let beside = ca.application(kind, &member.name, &member.uri, &terms.hosts, terms.days)?;
+        files::create(&kind.key(&root), beside.key_pem.as_bytes(), true)?;
+        files::create(&kind.certificate(&root), &beside.der, false)?;
+    }
     files::create(&root.join("trusted/certs/ca.der"), ca.der(), false)?;
     files::create(&root.join("trusted/crl/ca.crl"), &ca.crl()?, false)?;
     if member.tls {

@@ -1,12 +1,13 @@
 //! `trapkey certs renew`: a new certificate for an application that has one, before that ends.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use serde_json::json;
+use ua_proto::pki::Certificate;
 
 use super::make::Ca;
-use super::thumbprint;
+use super::{Curve, Kind, thumbprint};
 use crate::answer::Answer;
 use crate::failure::Failure;
 use crate::files;
@@ -22,15 +23,18 @@ pub(crate) struct Renew {
     /// Days until the new certificate ends
     #[arg(long, default_value_t = 365, value_parser = clap::value_parser!(u16).range(1..=3650))]
     days: u16,
-    /// A new key too; the old one is then of no use to anybody
+    /// New keys too; the old ones are then of no use to anybody
     #[arg(long)]
     new_key: bool,
+    /// Make a certificate with a key on this curve as well, if there is none yet; may be repeated
+    #[arg(long = "curve", value_enum)]
+    curves: Vec<Curve>,
 }
 
-/// ApplicationUri, hosts and common name stay. A running server shows the new certificate from its next channel on.
+/// ApplicationUri, hosts and common name stay. A running server shows the new certificates from its next channel on.
 pub(super) fn renew(args: &Renew) -> Result<Answer, Failure> {
     let root = args.folder.join(&args.name);
-    let (der, pem) = (root.join("own/certs/own.der"), root.join("own/private/own.pem"));
+    let der = Kind::Rsa.certificate(&root);
     if !files::exists(&der) {
         return Err(Failure::bad_input(format!("`{}` has no certificate to renew", root.display()))
             .help("`trapkey certs add` makes one for a new application"));
@@ -38,22 +42,34 @@ pub(super) fn renew(args: &Renew) -> Result<Answer, Failure> {
     let bad = |error: gates::pki::PkiError| Failure::from_error(&error).into_bad_input();
     let old = gates::pki::certificate(&der).map_err(bad)?;
     let uri = old.application_uri().ok_or_else(|| Failure::bad_input("the certificate names no ApplicationUri"))?;
-    let hosts: Vec<String> = old.hosts().collect();
     let ca = Ca::open(&args.folder.join("ca"))?;
-    let made = if args.new_key {
-        ca.application(&args.name, uri, &hosts, args.days)?
-    } else {
-        ca.renewed(&files::private_text(&pem)?, &args.name, uri, &hosts, args.days)?
-    };
-    if args.new_key {
-        files::replace_private(&pem, &root.join("own/private/own.pem.new"), made.key_pem.as_bytes())?;
+    let there = Kind::there(&root);
+    for kind in Kind::ALL {
+        let wanted = args.curves.iter().any(|curve| kind == Kind::On(*curve));
+        if there.contains(&kind) || wanted {
+            anew(args, &ca, kind, (&root, uri, &old))?;
+        }
     }
-    files::replace(&der, &root.join("own/certs/own.der.new"), &made.der)?;
-    let until = gates::pki::certificate(&der).map(|new| store::rfc3339(new.not_after())).map_err(bad)?;
+    let new = gates::pki::certificate(&der).map_err(bad)?;
+    let until = store::rfc3339(new.not_after());
     let text = format!("{}: {uri} until {until}\nservers that run show it from the next channel on", root.display());
     let json = json!({
         "name": args.name, "uri": uri, "folder": root.display().to_string(), "not_after": until,
-        "thumbprint": thumbprint(&made.der), "replaced": thumbprint(old.der()),
+        "thumbprint": thumbprint(new.der()), "replaced": thumbprint(old.der()),
     });
     Ok(Answer::ok(text, json))
+}
+
+/// A new certificate of this kind in the folder.
+fn anew(args: &Renew, ca: &Ca, kind: Kind, (root, uri, old): (&Path, &str, &Certificate)) -> Result<(), Failure> {
+    let hosts: Vec<String> = old.hosts().collect();
+    let (der, pem) = (kind.certificate(root), kind.key(root));
+    let made = if args.new_key || !files::exists(&der) {
+        let made = ca.application(kind, &args.name, uri, &hosts, args.days)?;
+        files::replace_private(&pem, &pem.with_extension("pem.new"), made.key_pem.as_bytes())?;
+        made
+    } else {
+        ca.renewed(kind, &files::private_text(&pem)?, &args.name, uri, &hosts, args.days)?
+    };
+    files::replace(&der, &der.with_extension("der.new"), &made.der)
 }

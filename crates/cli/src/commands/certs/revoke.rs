@@ -9,6 +9,7 @@ use ua_proto::pki::Certificate;
 use x509_parser::prelude::{FromDer as _, ParsedExtension, X509Certificate};
 
 use super::super::audit::list as table;
+use super::Kind;
 use super::make::{Ca, Entry, Revocations};
 use crate::answer::Answer;
 use crate::failure::Failure;
@@ -82,11 +83,14 @@ pub(super) fn revoke(args: &Revoke) -> Result<Answer, Failure> {
     let mut text = String::new();
     let mut said = Vec::new();
     for named in &args.certificates {
-        let (path, der) = certificate(&args.folder, named)?;
-        let serial = serial_of(&der, &ca).map_err(|what| Failure::bad_input(format!("`{}` {what}", path.display())))?;
-        let already = revocations.holds(&serial);
-        if !already {
-            revocations.entries.push(Entry::now(&serial, args.reason.code()));
+        let mut already = true;
+        for (path, der) in certificates(&args.folder, named)? {
+            let serial = serial_of(&der, &ca);
+            let serial = serial.map_err(|what| Failure::bad_input(format!("`{}` {what}", path.display())))?;
+            if !revocations.holds(&serial) {
+                already = false;
+                revocations.entries.push(Entry::now(&serial, args.reason.code()));
+            }
         }
         text += &format!("{named}: {}\n", if already { "was revoked before" } else { "revoked" });
         said.push(json!({"certificate": named, "already": already}));
@@ -109,18 +113,22 @@ fn files_said(files: &[PathBuf]) -> String {
     }
 }
 
-/// The certificate of a folder, or in a file.
-fn certificate(folder: &Path, named: &str) -> Result<(PathBuf, Vec<u8>), Failure> {
-    let own = folder.join(named).join("own/certs/own.der");
-    let path = if files::exists(&own) { own } else { PathBuf::from(named) };
-    if !files::exists(&path) {
-        return Err(Failure::bad_input(format!(
-            "`{named}` is neither a folder below `{}` nor a file",
-            folder.display()
-        )));
+/// The certificates of a folder, of every kind that it has, or the one in a file.
+fn certificates(folder: &Path, named: &str) -> Result<Vec<(PathBuf, Vec<u8>)>, Failure> {
+    let root = folder.join(named);
+    let mut paths: Vec<PathBuf> = Kind::there(&root).into_iter().map(|kind| kind.certificate(&root)).collect();
+    if paths.is_empty() {
+        paths.push(PathBuf::from(named));
     }
-    let read = gates::pki::certificate(&path).map_err(|error| Failure::from_error(&error).into_bad_input())?;
-    Ok((path, read.der().to_vec()))
+    let read = |path: PathBuf| {
+        if !files::exists(&path) {
+            let folder = folder.display();
+            return Err(Failure::bad_input(format!("`{named}` is neither a folder below `{folder}` nor a file")));
+        }
+        let read = gates::pki::certificate(&path).map_err(|error| Failure::from_error(&error).into_bad_input())?;
+        Ok((path, read.der().to_vec()))
+    };
+    paths.into_iter().map(read).collect()
 }
 
 /// The serial number, if this certification authority signed it.
@@ -240,9 +248,10 @@ fn lines(folder: &Path) -> Result<Vec<Line>, Failure> {
     }
     for member in files::folders(folder)? {
         let name = member.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let own = member.join("own/certs/own.der");
-        if files::exists(&own) {
-            lines.push(Line::of(&name, &at(&own)?, &revocations));
+        for kind in Kind::there(&member) {
+            let line = Line::of(&name, &at(&kind.certificate(&member))?, &revocations);
+            let on = if let Kind::On(curve) = kind { format!(" ({curve:?})") } else { String::new() };
+            lines.push(Line { what: line.what.clone() + &on, ..line });
         }
         let tls = member.join("tls/tls.pem");
         if files::exists(&tls) {

@@ -16,7 +16,7 @@ use tokio::sync::Semaphore;
 use ua_proto::pki::{Certificate, SharedTrust, TrustList};
 
 use crate::commands::own::Own;
-use crate::config::{LocalRights, LocalUser, Server};
+use crate::config::{LocalUser, Server};
 use crate::failure::Failure;
 use crate::nearest::nearest;
 
@@ -47,11 +47,19 @@ impl Local {
             let person = plant.persons.get(&user.name);
             let person = person.ok_or_else(|| unknown("person", &user.name, plant.persons.keys()))?;
             let held = role.local.iter().filter(|rights| person.roles.contains(&rights.role));
-            let rights = held.map(|rights| granted(rights, server)).collect::<Result<Vec<_>, _>>()?;
+            let rights = held
+                .map(|given| granted(&given.role, &given.rights, &given.scopes, server))
+                .collect::<Result<Vec<_>, _>>()?;
             for who in local.proofs(user)? {
                 let (roles, rights) = (person.roles.clone(), rights.clone());
                 local.grants.push(LocalGrant { who, require_encryption: false, roles, rights });
             }
+        }
+        let whoever = role.anonymous.iter().map(|given| granted("anonymous", &given.rights, &given.scopes, server));
+        let rights = whoever.collect::<Result<Vec<_>, _>>()?;
+        if !rights.is_empty() {
+            let roles = vec!["Anonymous".to_owned()];
+            local.grants.push(LocalGrant { who: Who::Anonymous, require_encryption: false, roles, rights });
         }
         Ok(local)
     }
@@ -169,12 +177,18 @@ fn unknown<'a>(what: &str, name: &str, known: impl Iterator<Item = &'a String>) 
     }
 }
 
-fn granted(local: &LocalRights, server: &pdp::plant::Server) -> Result<(Rights, LocalScopes), Failure> {
+/// The rights that words name, on the scopes that words name.
+pub(super) fn granted(
+    whose: &str,
+    words: &[String],
+    scopes: &[String],
+    server: &pdp::plant::Server,
+) -> Result<(Rights, LocalScopes), Failure> {
     let mut rights = Rights::NONE;
-    for word in &local.rights {
+    for word in words {
         let names = || Rights::ALL.iter().map(|(_, name)| name);
         let failure = || {
-            let failure = Failure::bad_input(format!("`{word}` of the role `{}` is no right", local.role));
+            let failure = Failure::bad_input(format!("`{word}` of `{whose}` is no right"));
             match nearest(word, names()) {
                 Some(near) => failure.help(format!("did you mean `{near}`?")),
                 None => failure,
@@ -182,12 +196,11 @@ fn granted(local: &LocalRights, server: &pdp::plant::Server) -> Result<(Rights, 
         };
         rights |= Rights::from_name(word).ok_or_else(failure)?;
     }
-    for scope in &local.scopes {
+    for scope in scopes {
         let known = || server.numbered().map(|(_, scope)| &scope.name);
         if !known().any(|name| name == scope) {
             return Err(unknown("scope of this server", scope, known()));
         }
     }
-    let scopes = if local.scopes.is_empty() { LocalScopes::All } else { LocalScopes::Named(local.scopes.clone()) };
-    Ok((rights, scopes))
+    Ok((rights, if scopes.is_empty() { LocalScopes::All } else { LocalScopes::Named(scopes.to_vec()) }))
 }

@@ -1,5 +1,6 @@
 //! `trapkey up`: the roles of the configuration in this process, until it is told to stop.
 
+mod endpoint;
 pub(crate) mod local;
 mod scopes;
 mod server;
@@ -22,6 +23,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 
+use super::certs::Kind;
 use super::own::{self, Own};
 use super::policy::Texts;
 use super::{Common, configuration};
@@ -253,9 +255,9 @@ async fn serve_https(
 async fn register(db: &Db, folder: &Path, snapshot: &pdp::Snapshot) -> Result<(), Failure> {
     let mut found: BTreeMap<String, Vec<access_model::Thumbprint>> = BTreeMap::new();
     for path in files::folders(folder)? {
-        let path = path.join("own/certs/own.der");
-        if files::exists(&path) {
-            let certificate = gates::pki::certificate(&path).map_err(|error| Failure::from_error(&error))?;
+        for kind in Kind::there(&path) {
+            let certificate = gates::pki::certificate(&kind.certificate(&path));
+            let certificate = certificate.map_err(|error| Failure::from_error(&error))?;
             if let Some(uri) = certificate.application_uri() {
                 found.entry(uri.to_owned()).or_default().push(certificate.thumbprint());
             }

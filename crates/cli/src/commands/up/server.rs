@@ -1,6 +1,5 @@
 //! One resource server of `trapkey up`: its endpoints, its gate, and what keeps both in step with the authority.
 
-use std::net::TcpListener;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,22 +8,15 @@ use arc_swap::ArcSwap;
 use gates::control::Subscription;
 use gates::https::{HttpsClient, Target};
 use gates::opcua::server::ServerHandle;
-use opcua_types::MessageSecurityMode;
 use pep::{Contact, FailMode, GateConfig, GateEvent};
 use plant::equipment::Station;
 use plant::station::{Running, SharedLine};
 use tokio::sync::{Notify, mpsc};
-use ua_proto::channel::ChannelConfig;
-use ua_proto::crypto::SecurityPolicyId;
-use ua_proto::pki::OwnIdentity;
-use ua_proto::server::{
-    AuditConfig, AuditFailMode, Identities, Input, IssuedTokens, IssuerEndpoint, ServerConfig, ServerLimits, TokenForm,
-};
+use ua_proto::server::{AuditConfig, AuditFailMode, Identities, Input, IssuedTokens, IssuerEndpoint, ServerConfig};
 
 use super::local::Local;
-use super::{Up, listen};
-use crate::commands::own::Own;
-use crate::config::{FailMode as ConfiguredFailMode, Mode, OnFailure, Server, Simulated};
+use super::{Up, endpoint, listen};
+use crate::config::{Endpoint, FailMode as ConfiguredFailMode, Identity, OnFailure, Server, Simulated};
 use crate::failure::Failure;
 
 /// Pause between two attempts to reach an authority that is not there yet.
@@ -40,7 +32,8 @@ pub(super) async fn start(
     up: &Up,
     process: SharedLine,
 ) -> Result<Running, Failure> {
-    let own = Own::load(&role.pki)?;
+    let side = role.endpoint();
+    let own = endpoint::own(&side)?;
     let https = own.https()?;
     let target = Target::parse(&role.authority).map_err(|error| Failure::from_error(&error).into_bad_input())?;
     let missing = || Failure::bad_input(format!("the plant file has no server `{}`", role.name));
@@ -51,7 +44,8 @@ pub(super) async fn start(
     }
     let local = Local::of(role, snapshot.plant(), server)?;
     // Whoever needs no token need not wait for the authority's keys.
-    let issuer = if local.is_nobody() { issuer(role, &https, &target).await } else { without_keys(role) };
+    let waits = local.is_nobody() && taken(role, Identity::Token);
+    let issuer = if waits { issuer(role, &https, &target).await } else { without_keys(role) };
     let identity = Arc::new(ArcSwap::new(Arc::clone(&own.identity)));
     let listener = listen(role.listen)?;
     let (events, mut happened) = mpsc::unbounded_channel();
@@ -66,15 +60,16 @@ pub(super) async fn start(
         config: ServerConfig {
             audit: audit_config(on_failure),
             identities: Identities {
+                anonymous: taken(role, Identity::Anonymous),
                 user_name: local.by_password(),
                 certificate: local.by_certificate(&own)?,
-                issued: Some(issued(role, uri, up)),
-                ..Identities::default()
+                issued: taken(role, Identity::Token).then(|| issued(role, &side, uri, up)),
+                ..endpoint::identities(&side.limits)
             },
-            ..server_config(role, uri, (&own, &identity), &listener)?
+            ..endpoint::server_config(&side, (uri, &role.name), (&own, &identity), listener.local_addr()?)?
         },
         listener,
-        gate: &|map| GateConfig { local: grants.clone(), ..gate(role, uri, map, &issuer) },
+        gate: &|map| GateConfig { local: grants.clone(), ..gate(role, &side, uri, map, &issuer) },
         audit: up.audit.clone(),
         pool: up.pool.clone(),
         passwords: local.passwords()?,
@@ -86,7 +81,7 @@ pub(super) async fn start(
     own.keep_in_step(identity, &running.handle);
     tokio::spawn(follow_keys(issuer.clone(), https.clone(), target.clone(), running.handle.clone()));
     let gap = Arc::new(Notify::new());
-    let silence = duration(&role.contact_timeout)?;
+    let silence = role.contact_timeout.get();
     let subscription = Subscription { https, authority: target, audience: uri.to_owned(), silence };
     tokio::spawn(gates::control::follow(subscription, running.handle.clone(), Arc::clone(&gap)));
     tokio::spawn(async move {
@@ -100,8 +95,8 @@ pub(super) async fn start(
     Ok(running)
 }
 
-fn duration(text: &str) -> Result<Duration, Failure> {
-    pdp::plant::parse_duration(text).map_err(|error| Failure::from_error(&error).into_bad_input())
+fn taken(role: &Server, identity: Identity) -> bool {
+    role.identities.contains(&identity)
 }
 
 fn audit_config(on_failure: OnFailure) -> AuditConfig {
@@ -161,34 +156,25 @@ async fn follow_keys(mut issuer: token::Issuer, https: HttpsClient, target: Targ
     }
 }
 
-fn gate(role: &Server, uri: &str, map: ScopeMap, issuer: &token::Issuer) -> GateConfig {
-    let grace = duration(&role.last_known_good_for).unwrap_or_default();
+fn gate(role: &Server, side: &Endpoint, uri: &str, map: ScopeMap, issuer: &token::Issuer) -> GateConfig {
     let contact = Contact {
         issuer: issuer.name.clone(),
-        timeout: duration(&role.contact_timeout).unwrap_or_default(),
+        timeout: role.contact_timeout.get(),
         fail_mode: match role.fail_mode {
             ConfiguredFailMode::Closed => FailMode::Closed,
             ConfiguredFailMode::ReadOnly => FailMode::ReadOnly,
-            ConfiguredFailMode::LastKnownGood => FailMode::LastKnownGood(grace),
+            ConfiguredFailMode::LastKnownGood => FailMode::LastKnownGood(role.last_known_good_for.get()),
         },
     };
     let mut gate = GateConfig::new(uri, map);
     gate.issuers = vec![issuer.clone()];
     gate.contact = Some(contact);
+    endpoint::bound_gate(&mut gate, side);
     gate
 }
 
-const POLICIES: [SecurityPolicyId; 3] =
-    [SecurityPolicyId::Aes256Sha256RsaPss, SecurityPolicyId::Aes128Sha256RsaOaep, SecurityPolicyId::Basic256Sha256];
-
-/// The configured modes, the stronger first.
-fn modes(role: &Server) -> impl Iterator<Item = MessageSecurityMode> {
-    let all = [(Mode::SignAndEncrypt, MessageSecurityMode::SignAndEncrypt), (Mode::Sign, MessageSecurityMode::Sign)];
-    all.into_iter().filter(|(mode, _)| role.modes.contains(mode)).map(|(_, mode)| mode)
-}
-
 /// How tokens come in, and where they are to be had.
-fn issued(role: &Server, uri: &str, up: &Up) -> IssuedTokens {
+fn issued(role: &Server, side: &Endpoint, uri: &str, up: &Up) -> IssuedTokens {
     let issuer = IssuerEndpoint {
         resource_id: uri.to_owned(),
         authority_url: role.authority_opcua.clone(),
@@ -198,26 +184,5 @@ fn issued(role: &Server, uri: &str, up: &Up) -> IssuedTokens {
         request_types: Vec::new(),
         scopes: Vec::new(),
     };
-    IssuedTokens { issuer, forms: TokenForm::ALL.to_vec() }
-}
-
-fn server_config(
-    role: &Server,
-    uri: &str,
-    (own, identity): (&Own, &Arc<ArcSwap<OwnIdentity>>),
-    listener: &TcpListener,
-) -> Result<ServerConfig, Failure> {
-    let endpoints: Vec<_> = POLICIES.iter().flat_map(|policy| modes(role).map(move |mode| (*policy, mode))).collect();
-    Ok(ServerConfig {
-        application_uri: uri.to_owned(),
-        product_uri: "urn:trapkey".into(),
-        application_name: role.name.clone(),
-        endpoint_urls: vec![format!("opc.tcp://{}", listener.local_addr()?)],
-        channel: Arc::new(ChannelConfig::new(Arc::clone(identity), Arc::clone(&own.trust), endpoints.clone())),
-        endpoints,
-        identities: Identities::default(),
-        limits: ServerLimits::default(),
-        audit: AuditConfig::default(),
-        write_ranges: Vec::new(),
-    })
+    IssuedTokens { issuer, forms: endpoint::token_forms(side) }
 }

@@ -1,0 +1,260 @@
+//! What the keys of an endpoint side mean to the kernel: of a resource server, of a guard, of the authority.
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use opcua_types::MessageSecurityMode;
+use pep::GateConfig;
+use ua_proto::channel::{ChannelConfig, TransportLimits};
+use ua_proto::crypto::SecurityPolicyId;
+use ua_proto::pki::{OwnIdentity, TrustSettings};
+use ua_proto::server::{AuditConfig, EndpointSecurity, Identities, ServerConfig, ServerLimits, TokenForm};
+use ua_proto::space::Limits as OperationLimits;
+use ua_proto::subscription::SubscriptionLimits;
+
+use crate::commands::own::Own;
+use crate::config::{Endpoint, HostName, KeyBits, Limits, MissingCrl, Mode, Policy, TokenSecret};
+use crate::failure::Failure;
+
+/// How strictly certificates are looked at.
+pub(crate) fn trust_settings(missing_crl: MissingCrl, shortest: KeyBits, longest: KeyBits) -> TrustSettings {
+    TrustSettings {
+        danger_allow_unknown_revocation: missing_crl == MissingCrl::Accept,
+        min_key_bits: shortest.size(),
+        max_key_bits: longest.size(),
+        ..TrustSettings::default()
+    }
+}
+
+/// Its folder of certificates, as strict as it is configured.
+pub(crate) fn own(role: &Endpoint) -> Result<Own, Failure> {
+    Own::load_as(&role.pki, trust_settings(role.missing_crl, role.min_key_bits, role.max_key_bits))
+}
+
+/// What clients see of it, without identities. `name` is what people are shown.
+pub(crate) fn server_config(
+    role: &Endpoint,
+    (uri, name): (&str, &str),
+    (own, identity): (&Own, &Arc<ArcSwap<OwnIdentity>>),
+    address: SocketAddr,
+) -> Result<ServerConfig, Failure> {
+    let endpoints = endpoints(role, own)?;
+    let mut channel = ChannelConfig::new(Arc::clone(identity), Arc::clone(&own.trust), endpoints.clone());
+    bound_channel(&mut channel, &role.limits);
+    Ok(ServerConfig {
+        application_uri: uri.to_owned(),
+        product_uri: "urn:trapkey".into(),
+        application_name: name.to_owned(),
+        endpoint_urls: urls(role.url.as_ref().map(|url| url.as_str()), &role.names, own, address)?,
+        channel: Arc::new(channel),
+        endpoints,
+        identities: identities(&role.limits),
+        limits: server_limits(&role.limits),
+        audit: AuditConfig::default(),
+        write_ranges: Vec::new(),
+    })
+}
+
+/// Nobody may log in yet.
+pub(crate) fn identities(limits: &Limits) -> Identities {
+    Identities {
+        max_legacy_blocks: limits.legacy_blocks.size(),
+        signing_time: (limits.secret_age.get(), limits.secret_ahead.get()),
+        ..Identities::default()
+    }
+}
+
+/// The bounds of a gate.
+pub(crate) fn bound_gate(gate: &mut GateConfig, role: &Endpoint) {
+    gate.expiry_grace = role.expiry_grace.get();
+    gate.max_grants = role.limits.grants.size();
+    gate.max_token_len = role.limits.token_size.size();
+    gate.max_remembered = role.limits.remembered.size();
+}
+
+/// The forms of tokens, the preferred first.
+pub(crate) fn token_forms(role: &Endpoint) -> Vec<TokenForm> {
+    let form = |form: &TokenSecret| match form {
+        TokenSecret::Clear => TokenForm::Clear,
+        TokenSecret::EncryptedSecret => TokenForm::EncryptedSecret,
+        TokenSecret::LegacyRsa => TokenForm::LegacyRsa,
+    };
+    role.token_secrets.iter().map(form).collect()
+}
+
+/// Policies as the kernel knows them; each needs a certificate whose key it takes.
+pub(crate) fn policies(configured: &[Policy], own: &Own) -> Result<Vec<SecurityPolicyId>, Failure> {
+    let known = |policy: &Policy| {
+        let id = SecurityPolicyId::from_name(policy.name());
+        let id = id.ok_or_else(|| Failure::bad_input(format!("there is no policy `{}`", policy.name())))?;
+        if OwnIdentity::for_policy(&own.identity, id).is_some() {
+            return Ok(id);
+        }
+        let folder = own.store.root().display();
+        let (kind, curve) = match policy {
+            Policy::EccNistP256 => ("own-p256.der", " --curve p256"),
+            Policy::EccCurve25519 => ("own-ed25519.der", " --curve ed25519"),
+            _ => ("own.der", ""),
+        };
+        let failure = format!("`{folder}` has no certificate for the policy `{}`: own/certs/{kind}", policy.name());
+        Err(Failure::bad_input(failure)
+            .help(format!("`trapkey certs renew NAME{curve}` makes one; or take the policy away")))
+    };
+    configured.iter().map(known).collect()
+}
+
+/// Pairs of policy and mode, as they are listed; those that encrypt first.
+fn endpoints(role: &Endpoint, own: &Own) -> Result<Vec<EndpointSecurity>, Failure> {
+    let policies = policies(&role.policies, own)?;
+    let all = [(Mode::SignAndEncrypt, MessageSecurityMode::SignAndEncrypt), (Mode::Sign, MessageSecurityMode::Sign)];
+    let modes = all.into_iter().filter(|(mode, _)| role.modes.contains(mode)).map(|(_, mode)| mode);
+    let modes: Vec<_> = modes.collect();
+    let mut endpoints: Vec<EndpointSecurity> =
+        policies.iter().flat_map(|policy| modes.iter().map(move |mode| (*policy, *mode))).collect();
+    if role.danger_without_security {
+        endpoints.push((SecurityPolicyId::None, MessageSecurityMode::None));
+    }
+    Ok(endpoints)
+}
+
+/// The URLs of a server that listens at `address`: the one that strangers are told, then those of its further names.
+pub(crate) fn urls(
+    configured: Option<&str>,
+    names: &[HostName],
+    own: &Own,
+    address: SocketAddr,
+) -> Result<Vec<String>, Failure> {
+    let first = match configured {
+        Some(url) => url.to_owned(),
+        None if address.ip().is_unspecified() => format!("opc.tcp://{}:{}", a_name(names, own)?, address.port()),
+        None => format!("opc.tcp://{address}"),
+    };
+    let place = first.trim_start_matches("opc.tcp://").split('/').next().unwrap_or_default();
+    let port = place.rsplit_once(':').map_or("4840", |(_, port)| port).to_owned();
+    let mut urls = vec![first];
+    for name in names {
+        let url = format!("opc.tcp://{}:{port}", name.as_str());
+        if !urls.contains(&url) {
+            urls.push(url);
+        }
+    }
+    Ok(urls)
+}
+
+/// A name for a server that listens everywhere: configured, or in its certificate, one of this computer alone last.
+fn a_name(names: &[HostName], own: &Own) -> Result<String, Failure> {
+    let certified = own.identity.certificate.hosts().map(|host| match host.parse::<IpAddr>() {
+        Ok(IpAddr::V6(address)) => format!("[{address}]"),
+        _ => host,
+    });
+    let all: Vec<String> = names.iter().map(|name| name.as_str().to_owned()).chain(certified).collect();
+    let local = |host: &str| {
+        let bare = host.trim_matches(['[', ']']);
+        bare == "localhost" || bare.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
+    };
+    let chosen = all.iter().find(|host| !local(host)).or_else(|| all.first()).cloned();
+    chosen.ok_or_else(|| {
+        let folder = own.store.root().display();
+        Failure::bad_input(format!("neither `names` nor the certificate in `{folder}` says where this server is"))
+            .help("name it with `url = \"opc.tcp://host:port\"`")
+    })
+}
+
+pub(crate) fn bound_channel(channel: &mut ChannelConfig, limits: &Limits) {
+    channel.limits = TransportLimits {
+        receive_buffer: limits.chunk_size.short(),
+        send_buffer: limits.chunk_size.short(),
+        max_message: limits.message_size.short(),
+        max_chunks: limits.chunks.short(),
+        max_open: limits.open_size.size(),
+        max_discovery_message: limits.discovery_message_size.short(),
+        max_pending: limits.requests_per_connection.size(),
+        max_outgoing: limits.unsent.size(),
+    };
+    (channel.lifetime_min, channel.lifetime_max) =
+        (limits.channel_lifetime_min.get(), limits.channel_lifetime_max.get());
+    (channel.hello_timeout, channel.open_timeout) = (limits.hello_timeout.get(), limits.open_timeout.get());
+}
+
+pub(crate) fn server_limits(limits: &Limits) -> ServerLimits {
+    ServerLimits {
+        max_connections: limits.connections.size(),
+        max_connections_per_address: limits.connections_per_address.size(),
+        max_half_open: limits.half_open.size(),
+        half_open_time: limits.half_open_time.get(),
+        max_sessions: limits.sessions.size(),
+        max_unactivated_per_connection: limits.unused_sessions_per_connection.size(),
+        max_jobs: limits.jobs.size(),
+        max_waiting_jobs: limits.waiting_jobs.size(),
+        max_parked_per_session: limits.parked_per_session.size(),
+        max_unsent: limits.unsent.size(),
+        max_backlog: limits.backlog.size(),
+        deaf_time: limits.deaf_time.get(),
+        min_session_timeout: limits.session_timeout_min.get(),
+        max_session_timeout: limits.session_timeout_max.get(),
+        request_timeout: limits.request_timeout.get(),
+        max_continuation_points: limits.continuation_points.size(),
+        max_references: limits.references.size(),
+        max_request_size: limits.message_size.short(),
+        operations: OperationLimits {
+            max_nodes_per_read: limits.nodes_per_read.short(),
+            max_nodes_per_write: limits.nodes_per_write.short(),
+            max_nodes_per_method_call: limits.methods_per_call.short(),
+            max_nodes_per_browse: limits.nodes_per_browse.short(),
+            max_nodes_per_register_nodes: limits.nodes_per_register.short(),
+            max_nodes_per_translate: limits.paths_per_translate.short(),
+            max_monitored_items_per_call: limits.items_per_request.short(),
+            max_array_length: limits.array_length.short(),
+            max_string_length: limits.string_length.short(),
+            max_byte_string_length: limits.byte_string_length.short(),
+            ..OperationLimits::default()
+        },
+        subscriptions: Arc::new(subscription_limits(limits)),
+        ..ServerLimits::default()
+    }
+}
+
+fn subscription_limits(limits: &Limits) -> SubscriptionLimits {
+    SubscriptionLimits {
+        max_subscriptions: limits.subscriptions_per_session.size(),
+        max_items: limits.items_per_session.size(),
+        max_event_items: limits.event_items_per_session.size(),
+        max_queue_size: limits.queue_size.short(),
+        max_queued_values: limits.queued_values.size(),
+        max_publish_requests: limits.publish_requests.size(),
+        max_retained_messages: limits.retained_messages.size(),
+        max_retained_values: limits.retained_values.size(),
+        max_notifications: limits.notifications.short(),
+        min_publishing_interval: limits.publishing_interval_min.get(),
+        max_publishing_interval: limits.publishing_interval_max.get(),
+        max_keep_alive_count: limits.keep_alive_count.short(),
+        max_lifetime_count: limits.lifetime_count.short(),
+        min_sampling_interval: limits.sampling_interval_min.get(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is not configured is what the kernel's own defaults are.
+    #[test]
+    fn no_key_is_the_kernels_own_bound() {
+        let limits = Limits::default();
+        let shown = |limits: &ServerLimits| format!("{limits:?}");
+        assert_eq!(shown(&server_limits(&limits)), shown(&ServerLimits::default()));
+        let ours = identities(&limits);
+        let theirs = Identities::default();
+        assert_eq!((ours.max_legacy_blocks, ours.signing_time), (theirs.max_legacy_blocks, theirs.signing_time));
+        let config = ::config::read(crate::config::TEMPLATE, &::config::Overrides::default()).unwrap();
+        let role = config.server[0].endpoint();
+        let trust = trust_settings(role.missing_crl, role.min_key_bits, role.max_key_bits);
+        assert_eq!(trust, TrustSettings::default());
+        assert_eq!(role.limits, limits);
+        let mut gate = GateConfig::new("urn:a", access_model::ScopeMap::new(["a"]).unwrap());
+        let before = format!("{gate:?}");
+        bound_gate(&mut gate, &role);
+        assert_eq!(format!("{gate:?}"), before);
+    }
+}

@@ -1,0 +1,247 @@
+//! What can be read and makes no sense: keys that contradict each other.
+
+use std::ops::Range;
+
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use crate::{At, Config, Endpoint, Identity, Invalid, Mode, Policy, Server, TokenSecret};
+
+/// Something that makes no sense.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Fault {
+    /// The way to the key.
+    pub(crate) way: Vec<Step>,
+    pub(crate) message: String,
+    pub(crate) help: String,
+}
+
+/// One step of the way to a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    Key(&'static str),
+    Entry(usize),
+}
+
+impl Fault {
+    fn at(key: &'static str, message: impl Into<String>, help: impl Into<String>) -> Self {
+        Self { way: vec![Step::Key(key)], message: message.into(), help: help.into() }
+    }
+
+    fn below(mut self, way: &[Step]) -> Self {
+        self.way.splice(0..0, way.iter().copied());
+        self
+    }
+
+    pub(crate) fn into_invalid(self, at: At) -> Invalid {
+        Invalid { at, message: self.message, help: Some(self.help) }
+    }
+
+    /// How a variable would name the key: `SERVER__0__MODES`.
+    pub(crate) fn variable(&self) -> String {
+        let step = |step: &Step| match step {
+            Step::Key(key) => key.to_uppercase(),
+            Step::Entry(entry) => entry.to_string(),
+        };
+        self.way.iter().map(step).collect::<Vec<_>>().join("__")
+    }
+}
+
+/// The first fault.
+pub(crate) fn check(config: &Config) -> Result<(), Fault> {
+    for (at, role) in config.server.iter().enumerate() {
+        let way = [Step::Key("server"), Step::Entry(at)];
+        endpoint(&role.endpoint()).and_then(|()| server(role)).map_err(|fault| fault.below(&way))?;
+    }
+    Ok(())
+}
+
+/// The first fault of an endpoint side.
+pub(crate) fn endpoint(role: &Endpoint) -> Result<(), Fault> {
+    once("modes", &role.modes)?;
+    once("policies", &role.policies)?;
+    once("identities", &role.identities)?;
+    once("token_secrets", &role.token_secrets)?;
+    if role.modes.is_empty() {
+        return Err(Fault::at("modes", "there is no mode", "write `modes = [\"sign_and_encrypt\"]`"));
+    }
+    if role.policies.is_empty() {
+        let help = "write `policies = [\"Aes256_Sha256_RsaPss\"]`, or leave the key out";
+        return Err(Fault::at("policies", "there is no security policy", help));
+    }
+    if role.identities.is_empty() {
+        let help = "write `identities = [\"token\"]`, or leave the key out";
+        return Err(Fault::at("identities", "nobody could log in", help));
+    }
+    if role.identities.contains(&Identity::Token) && !role.takes_tokens() {
+        let help = "`clear` needs the mode `sign_and_encrypt`, and `legacy_rsa` a policy with RSA";
+        return Err(Fault::at("token_secrets", "no endpoint would take a token in these forms", help));
+    }
+    if role.min_key_bits.get() > role.max_key_bits.get() {
+        let help = format!("`max_key_bits` is {}", role.max_key_bits);
+        return Err(Fault::at("min_key_bits", "no RSA key would be accepted", help));
+    }
+    for (low, least, high, most) in role.limits.pairs() {
+        if least > most {
+            let fault =
+                Fault::at(low, format!("`{low}` is more than `{high}`"), format!("raise `{high}` or lower this"));
+            return Err(fault.below(&[Step::Key("limits")]));
+        }
+    }
+    Ok(())
+}
+
+fn once<T: PartialEq>(key: &'static str, list: &[T]) -> Result<(), Fault> {
+    let twice = list.iter().enumerate().any(|(at, one)| list.iter().take(at).any(|before| before == one));
+    if twice { Err(Fault::at(key, "something is listed twice", "list each once, the preferred first")) } else { Ok(()) }
+}
+
+impl Endpoint {
+    /// Whether some endpoint takes tokens in some form.
+    fn takes_tokens(&self) -> bool {
+        self.token_secrets.iter().any(|form| match form {
+            TokenSecret::Clear => self.modes.contains(&Mode::SignAndEncrypt),
+            TokenSecret::EncryptedSecret => true,
+            TokenSecret::LegacyRsa => self.policies.iter().any(|policy| Policy::RSA.contains(policy)),
+        })
+    }
+}
+
+fn server(role: &Server) -> Result<(), Fault> {
+    let taken = |identity| role.identities.contains(&identity);
+    let without = |word: &str| format!("`identities` lists no `{word}`");
+    if taken(Identity::Anonymous) && role.anonymous.is_empty() {
+        let help = "say with `[[server.anonymous]]` what nobody in particular may do, or take `anonymous` away";
+        return Err(Fault::at("identities", "anonymous sessions would have no rights", help));
+    }
+    if !taken(Identity::Anonymous) && !role.anonymous.is_empty() {
+        let help = "add it if anonymous sessions are wanted";
+        return Err(Fault::at("anonymous", without("anonymous"), help));
+    }
+    for (at, user) in role.user.iter().enumerate() {
+        let below = |key, word| {
+            let fault = Fault::at(key, without(word), "add it, or take this key away: nobody would be asked for it");
+            fault.below(&[Step::Key("user"), Step::Entry(at)])
+        };
+        if user.password.is_some() && !taken(Identity::UserName) {
+            return Err(below("password", "user_name"));
+        }
+        if user.certificate.is_some() && !taken(Identity::X509) {
+            return Err(below("certificate", "x509"));
+        }
+    }
+    Ok(())
+}
+
+/// Where the key at the end of a way stands in a text, or the last step of the way that stands there at all.
+pub(crate) fn place(text: &str, way: &[Step]) -> Range<usize> {
+    let Ok(table) = DeTable::parse(text) else { return 0..0 };
+    let mut found = 0..0;
+    let mut tables = Some(table.get_ref());
+    let mut list: Option<&[Spanned<DeValue<'_>>]> = None;
+    for step in way {
+        let value = match step {
+            Step::Key(key) => {
+                tables.and_then(|table| table.iter().find(|(name, _)| name.get_ref() == key)).map(|(_, value)| value)
+            }
+            Step::Entry(at) => list.and_then(|list| list.get(*at)),
+        };
+        let Some(value) = value else { return found };
+        found = value.span();
+        tables = value.get_ref().as_table();
+        list = value.get_ref().as_array().map(|array| &**array);
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{At, Overrides, TEMPLATE, read};
+
+    #[test]
+    fn keys_that_contradict_each_other_are_shown_where_they_stand() {
+        for (from, to, place, says) in [
+            ("modes = [\"sign_and_encrypt\"]", "modes = []", "[]", "there is no mode"),
+            ("modes = [\"sign_and_encrypt\"]", "modes = [\"sign\", \"sign\"]", "[\"sign\", \"sign\"]", "listed twice"),
+            (
+                "policies = [\"Aes256_Sha256_RsaPss\", \"Aes128_Sha256_RsaOaep\", \"Basic256Sha256\"]",
+                "policies = []",
+                "[]",
+                "no security policy",
+            ),
+            ("identities = [\"token\", \"user_name\", \"x509\"]", "identities = []", "[]", "nobody could log in"),
+            (
+                "identities = [\"token\", \"user_name\", \"x509\"]",
+                "identities = [\"anonymous\"]",
+                "[\"anonymous\"]",
+                "would have no rights",
+            ),
+            (
+                "# [[server.anonymous]]\n# rights = [\"browse\", \"read\"]",
+                "[[server.anonymous]]\nrights = [\"read\"]",
+                "[[server.anonymous]]",
+                "lists no `anonymous`",
+            ),
+            (
+                "identities = [\"token\", \"user_name\", \"x509\"]\n",
+                "identities = [\"token\"]\nuser = [{ name = \"victor\", password = \"x\" }]\n",
+                "\"x\"",
+                "lists no `user_name`",
+            ),
+            (
+                "token_secrets = [\"clear\", \"encrypted_secret\", \"legacy_rsa\"]",
+                "token_secrets = []",
+                "[]",
+                "no endpoint would take a token",
+            ),
+            (
+                "modes = [\"sign_and_encrypt\"]",
+                "modes = [\"sign\"]\ntoken_secrets = [\"clear\"]",
+                "[\"clear\"]",
+                "no endpoint would take a token",
+            ),
+            (
+                "min_key_bits = 2048\nmax_key_bits = 4096",
+                "min_key_bits = 4096\nmax_key_bits = 3072",
+                "4096",
+                "no RSA key",
+            ),
+            ("min_key_bits = 2048", "min_key_bits = 1024", "1024", "2048 to 4096"),
+            ("missing_crl = \"refuse\"", "missing_crl = \"reject\"", "\"reject\"", "`reject` is not known here"),
+            ("names = []", "names = [\"a b\"]", "[\"a b\"]", "no host name"),
+            (
+                "# url = \"opc.tcp://mixer.plant.local:4850\"",
+                "url = \"mixer:4850\"",
+                "\"mixer:4850\"",
+                "opc.tcp://mixer:4840",
+            ),
+            ("expiry_grace = \"1m\"", "expiry_grace = \"2d\"", "\"2d\"", "0s to 1d"),
+            ("danger_without_security", "without_security", "without_security", "there is no key"),
+        ] {
+            let mut text = TEMPLATE.replacen(from, to, 1);
+            if to.contains("\ntoken_secrets") {
+                text = text.replacen("token_secrets = [\"clear\", \"encrypted_secret\", \"legacy_rsa\"]\n", "", 1);
+            }
+            assert_ne!(text, TEMPLATE, "{from}");
+            let invalid = read(&text, &Overrides::default()).expect_err(to);
+            let At::Text(at) = invalid.at.clone() else { panic!("{invalid:?}") };
+            assert_eq!((&text[at], invalid.message.contains(says)), (place, true), "{to}: {invalid:?}");
+            assert!(
+                invalid.help.is_some() || invalid.message.contains("expected") || invalid.message.contains('`'),
+                "{to}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_variable_that_contradicts_the_file_is_named() {
+        let name = "TRAPKEY__SERVER__0__LIMITS__SESSION_TIMEOUT_MIN";
+        for (name, value) in
+            [("TRAPKEY__SERVER__1__MODES", "[]"), (name, "1h"), ("TRAPKEY__SERVER__2__MIN_KEY_BITS", "1")]
+        {
+            let over: Overrides = [(name.to_owned(), value.to_owned())].into_iter().collect();
+            let text = TEMPLATE.replace("# [server.limits]", "[server.limits]\nsession_timeout_max = \"30m\"");
+            assert_eq!(read(&text, &over).unwrap_err().at, At::Variable(name.to_owned()), "{value}");
+        }
+    }
+}
