@@ -54,6 +54,8 @@ pub(crate) struct Core {
 #[derive(Clone, Copy)]
 struct Held {
     at: Option<Mono>,
+    /// From when on that token is old however few seconds it lives: a denial replaces it.
+    old: Mono,
     renew: Mono,
 }
 
@@ -85,7 +87,7 @@ impl Client {
             (None, None) => Credential::Anonymous,
         };
         let session = Session::open(&options, &found, credential).await?;
-        let held = fetched.as_ref().map_or(Held { at: None, renew: Mono::ZERO }, Held::of);
+        let held = fetched.as_ref().map_or(Held::NONE, Held::of);
         let core = Arc::new(Core {
             session,
             source,
@@ -163,8 +165,16 @@ impl Client {
 }
 
 impl Held {
+    const NONE: Self = Self { at: None, old: Mono::ZERO, renew: Mono::ZERO };
+
     fn of(fetched: &Fetched) -> Self {
-        Self { at: Some(fetched.at.mono), renew: fetched.at.mono + fetched.renew_after() }
+        let due = fetched.at.mono + fetched.renew_after();
+        Self { at: Some(fetched.at.mono), old: due, renew: due }
+    }
+
+    /// Whether the token is too young to be replaced because of a denial.
+    fn is_fresh(&self, least: Duration, now: Mono) -> bool {
+        self.at.is_some_and(|at| now.since(at) < least) && now < self.old
     }
 }
 
@@ -190,11 +200,12 @@ impl Core {
             return Ok(());
         }
         let fresh = Duration::from_millis(self.fresh.load(Ordering::Relaxed));
-        if held.at.is_some_and(|at| clock::now().mono.since(at) < fresh) {
+        if held.is_fresh(fresh, clock::now().mono) {
             return Err(TokenError::AlreadyFresh.into());
         }
         let fetched = source.fetch().await?;
-        held.at = Some(fetched.at.mono);
+        let next = Held::of(&fetched);
+        (held.at, held.old) = (next.at, next.old);
         self.under_way.store(self.generation() + 1, Ordering::Release);
         let activated = self.session.activate(Credential::Issued(fetched.token.clone())).await;
         if activated.is_ok() {
@@ -202,7 +213,7 @@ impl Core {
         }
         self.under_way.store(0, Ordering::Release);
         activated?;
-        *held = Held::of(&fetched);
+        *held = next;
         Ok(())
     }
 
@@ -273,5 +284,28 @@ impl Client {
             return Ok(crate::nodes::expanded(text, &self.namespaces().await?));
         }
         Ok(text.parse().ok())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_that_is_due_is_not_too_young_to_be_replaced() {
+        let at = |millis: u64| Mono::from_nanos(millis * 1_000_000);
+        let short = Held { at: Some(at(0)), old: at(3_200), renew: at(3_200) };
+        let long = Held { at: Some(at(0)), old: at(2_880_000), renew: at(2_880_000) };
+        for (rule, held, least, now, fresh) in [
+            ("none was fetched", Held::NONE, 5_000, 1, false),
+            ("just fetched", short, 250, 249, true),
+            ("old enough", short, 250, 250, false),
+            ("others did not help", short, 5_000, 3_199, true),
+            ("others did not help, but it is due", short, 5_000, 3_200, false),
+            ("others did not help, and it lives long", long, 5_000, 4_999, true),
+            ("others did not help, but it is old enough", long, 5_000, 5_000, false),
+        ] {
+            assert_eq!(held.is_fresh(Duration::from_millis(least), at(now)), fresh, "{rule}");
+        }
     }
 }
