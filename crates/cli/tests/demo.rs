@@ -91,7 +91,7 @@ const SABOTAGES: [Sabotage; 13] = [
     sabotage("admission", &["a client that connects amid"], "shut out"),
 ];
 
-/// How many demos run at a time: more would be late for their own expiry.
+/// How many demos run at a time: each waits most of its life.
 const AT_A_TIME: usize = 3;
 
 #[test]

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use client::{
     AuthorityAccess, CallError, Client, ClientApplication, ClientError, ClientOptions, KnownAuthority, Login,
@@ -15,6 +14,7 @@ use zeroize::Zeroizing;
 use super::Trouble;
 use super::line::{Line, password};
 use super::story::{Act, CAST, Cast, Probe};
+use super::witness::PATIENCE;
 use super::workplace::Workplace;
 
 /// Somebody with open sessions.
@@ -40,7 +40,8 @@ pub(crate) fn options(
     let mut options = ClientOptions::new(url, application);
     options.identity = Some(Arc::clone(&workplace.party(uri)?.identity));
     options.trust = Some(Arc::clone(&workplace.trust));
-    options.request_timeout = Duration::from_secs(5);
+    options.request_timeout = PATIENCE;
+    options.session_timeout = PATIENCE * 10;
     Ok(options)
 }
 

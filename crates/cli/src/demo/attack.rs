@@ -13,8 +13,9 @@ use opcua_types::{MessageSecurityMode, StatusCode};
 use plant::Step;
 use plant::equipment::{Station, node_id};
 use testkit::attackers::{Nonces, RawPeer};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
+use tokio::time::Instant;
 use ua_proto::channel::ClientChannelConfig;
 use ua_proto::crypto::SecurityPolicyId;
 use zeroize::Zeroizing;
@@ -24,15 +25,15 @@ use super::actors::{Actor, attempt, name, options};
 use super::line::{Line, MAX_HALF_OPEN, OBSERVER_LIFE};
 use super::report::Report;
 use super::story::{Act, CAST};
-use super::witness::{Wanted, Witness};
+use super::witness::{PATIENCE, Wanted, Witness};
 use super::workplace::{STRANGER, Workplace, station_uri};
 
 const HMI: &str = "urn:trapkey:demo:hmi";
 const DASHBOARD: &str = "urn:trapkey:demo:dashboard";
 /// Connections of the storm, more than a server lets stand half-open.
 const STORM: usize = 300;
-/// What one that was turned away needs to say so; those that stand say nothing.
-const PATIENCE: Duration = Duration::from_millis(20);
+/// Between two looks at who was turned away; those that stand say nothing.
+const PAUSE: Duration = Duration::from_millis(5);
 /// What olga sets at the mixer.
 const SPEED: &str = "Mixer.Setpoints.Speed";
 
@@ -53,7 +54,7 @@ pub(crate) async fn run(
     let mut attack = Attack { line, workplace, report, witness };
     // This one has to grow old first.
     let aged = attack.token("quinn", DASHBOARD, Station::Reactor).await?;
-    let born = tokio::time::Instant::now();
+    let born = Instant::now();
     let stolen = attack.token("olga", HMI, Station::Mixer).await?;
     attack
         .present(
@@ -149,7 +150,7 @@ fn replayed(
     let open = || {
         #[expect(clippy::disallowed_types, reason = "the attacker's own socket, on a thread of its own")]
         let stream = std::net::TcpStream::connect(address)?;
-        stream.set_read_timeout(Some(Duration::from_secs(5)))?;
+        stream.set_read_timeout(Some(PATIENCE))?;
         RawPeer::open(stream, Arc::clone(&config), gates::clock::now)
     };
     let (mut first, mut second) = (open()?, open()?);
@@ -216,7 +217,7 @@ impl Attack<'_> {
         seen: &str,
         (wanted, reason): (Wanted<'_>, &str),
     ) -> Result<(), Trouble> {
-        let found = self.witness.reason(&wanted).await?;
+        let found = self.witness.reason(&wanted, reason, seen == code).await?;
         let (expected, found) = (format!("{code}, audited as {reason}"), format!("{seen}, audited as {found}"));
         self.report.check("attack", what, &expected, &found);
         Ok(())
@@ -288,7 +289,7 @@ impl Attack<'_> {
         for _ in 0..STORM {
             if let Ok(mut stream) = TcpStream::connect(address).await {
                 let _closed_already = stream.write_all(b"HELF").await;
-                storm.push(stream);
+                storm.push(Idle { stream, heard: Vec::new() });
             }
         }
         let seen = match Actor::enter(self.line, self.workplace, &CAST[1]).await {
@@ -302,12 +303,15 @@ impl Attack<'_> {
         };
         let what = format!("a client that connects amid {STORM} connections that never speak");
         self.report.check("attack", &what, "allowed", &seen);
+        let (end, too_many) = (Instant::now() + PATIENCE, STORM - MAX_HALF_OPEN);
         let mut told = 0;
-        for stream in &mut storm {
-            told += u64::from(turned_away(stream).await);
+        while told < too_many && Instant::now() < end {
+            told = storm.iter_mut().map(Idle::turned_away).filter(|told| *told).count();
+            tokio::time::sleep(PAUSE).await;
         }
+        let enough = told >= too_many;
+        let told = told as u64;
         let known = self.witness.count(&wanted, "too_busy", told).await?;
-        let enough = told >= (STORM - MAX_HALF_OPEN) as u64;
         let seen = if enough { "Bad_TcpServerTooBusy".into() } else { format!("{told} turned away") };
         let counted = if known >= told { "too_busy".into() } else { format!("too_busy only {known} of {told} times") };
         let (expected, found) = ("Bad_TcpServerTooBusy, audited as too_busy", format!("{seen}, audited as {counted}"));
@@ -327,10 +331,20 @@ fn refused_speed() -> Wanted<'static> {
     Wanted { application: Some(HMI), objects, ..Wanted::from_now(&["write"], "denied", "olga") }
 }
 
-/// Whether the server has ended this connection with the word that it has too many.
-async fn turned_away(stream: &mut TcpStream) -> bool {
-    let mut head = [0_u8; 12];
-    let told = tokio::time::timeout(PATIENCE, stream.read_exact(&mut head)).await;
-    let busy = StatusCode::BadTcpServerTooBusy.bits().to_le_bytes();
-    matches!(told, Ok(Ok(_))) && head.starts_with(b"ERRF") && head.ends_with(&busy)
+/// A connection that never says who it is.
+struct Idle {
+    stream: TcpStream,
+    heard: Vec<u8>,
+}
+
+impl Idle {
+    /// Whether the server has ended this connection by now with the word that it has too many.
+    fn turned_away(&mut self) -> bool {
+        let mut part = [0_u8; 64];
+        while let Ok(count @ 1..) = self.stream.try_read(&mut part) {
+            self.heard.extend(part.iter().take(count));
+        }
+        let busy = StatusCode::BadTcpServerTooBusy.bits().to_le_bytes();
+        self.heard.starts_with(b"ERRF") && self.heard.get(8..12) == Some(&busy)
+    }
 }

@@ -36,6 +36,14 @@ const WORKFLOW: &str = include_str!("../../../../examples/batch-plant/workflow.t
 /// Life of a quality observer's token in the demo: short enough that a refresh happens while somebody watches.
 pub(crate) const OBSERVER_LIFE: Duration = Duration::from_secs(4);
 
+/// Authority and gates are one process here: when a gate hears nothing for long, the computer stands still, and that is not
+/// what the demo is about.
+const SILENCE: Duration = Duration::from_secs(60);
+
+/// How long servers wait for those that have not logged in, and for a new token: longer than the demo takes on a computer that
+/// has much else to do.
+const SLOW: Duration = Duration::from_secs(600);
+
 /// Connections that a server lets stand without a login.
 pub(crate) const MAX_HALF_OPEN: usize = 64;
 
@@ -116,10 +124,10 @@ impl Line {
     }
 
     /// Waits until every gate knows what it was told; not for ever, what is tried then shows what a gate missed.
-    async fn heard(&self) -> Result<(), Trouble> {
+    pub(crate) async fn heard(&self) -> Result<(), Trouble> {
         for running in &self.stations {
             let told = self.authority.told(&station_uri(running.station));
-            for _ in 0..400 {
+            for _ in 0..6_000 {
                 let known = running.handle.with(|server, _| server.gate().epoch()).await;
                 if known.map_err(|error| Trouble::setup(running.station.name(), error))? >= Some(told) {
                     break;
@@ -154,7 +162,7 @@ async fn in_step(stations: &[Running]) -> Result<(), Trouble> {
             let state = station.handle.with(|server, now| server.gate().fail_state(now)).await;
             match state.map_err(|error| Trouble::setup(station.station.name(), error))? {
                 FailState::InStep => break,
-                _ if tries < 750 => tokio::time::sleep(Duration::from_millis(20)).await,
+                _ if tries < 3_000 => tokio::time::sleep(Duration::from_millis(20)).await,
                 other => return Err(Trouble::setup("a gate does not hear its authority", format!("{other:?}"))),
             }
         }
@@ -289,7 +297,7 @@ impl Place<'_> {
             https: self.workplace.https(&uri)?,
             authority: self.https.clone(),
             audience: uri,
-            silence: Duration::from_millis(1_500),
+            silence: SILENCE,
         };
         tokio::spawn(gates::control::follow(subscription, running.handle.clone(), Arc::clone(&gap)));
         tokio::spawn(async move {
@@ -306,11 +314,11 @@ impl Place<'_> {
         let mut gate = GateConfig::new(uri, map);
         let mut issuer = self.authority.issuer();
         issuer.require_confirmation = true;
-        let contact =
-            Contact { issuer: issuer.name.clone(), timeout: Duration::from_secs(3), fail_mode: FailMode::Closed };
+        let contact = Contact { issuer: issuer.name.clone(), timeout: SILENCE * 2, fail_mode: FailMode::Closed };
         gate.issuers = vec![issuer];
         gate.danger_without = danger::of_gate(self.without);
         gate.contact = Some(contact);
+        gate.expiry_grace = SLOW;
         gate
     }
 
@@ -337,12 +345,14 @@ impl Place<'_> {
             scopes: Vec::new(),
         };
         let forms = TokenForm::ALL.to_vec();
+        let mut channel = ChannelConfig::new(identity, trust, endpoints.clone());
+        (channel.hello_timeout, channel.open_timeout) = (SLOW, SLOW);
         Ok(ServerConfig {
             application_uri: uri,
             product_uri: "urn:trapkey:demo".into(),
             application_name: format!("{} of the batch line", station.name()),
             endpoint_urls: vec![format!("opc.tcp://{address}")],
-            channel: Arc::new(ChannelConfig::new(identity, trust, endpoints.clone())),
+            channel: Arc::new(channel),
             endpoints,
             identities: Identities {
                 issued: Some(IssuedTokens { issuer, forms }),
@@ -351,6 +361,7 @@ impl Place<'_> {
             },
             limits: ServerLimits {
                 max_half_open: MAX_HALF_OPEN,
+                half_open_time: SLOW,
                 danger_turn_newcomers_away: self.without == Some(Without::Admission),
                 ..ServerLimits::default()
             },

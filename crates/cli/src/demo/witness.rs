@@ -9,10 +9,13 @@ use tokio::time::Instant;
 use super::Trouble;
 use super::workplace::Workplace;
 
-/// How long a record may take. Most are there before the answer; equal ones are summed up for a second.
-const PATIENCE: Duration = Duration::from_secs(4);
-/// Records of equal denials may begin this long before the last that they count.
-const WINDOW: Duration = Duration::from_secs(1);
+/// How long a record may take on a computer that stands still now and then. Most are there before the answer; equal ones
+/// are summed up for a second.
+pub(super) const PATIENCE: Duration = Duration::from_secs(60);
+/// The same, where the check has failed already and the record only says how.
+const FORLORN: Duration = Duration::from_secs(2);
+/// Records of equal denials may begin this long before the last that they count: a second, unless the computer stands still.
+const WINDOW: Duration = Duration::from_secs(15);
 const PAUSE: Duration = Duration::from_millis(5);
 
 /// Follows the ledger and gives each record away once.
@@ -73,13 +76,19 @@ impl Witness {
 
     /// The first record that fits, which then is used up; `None` if it does not come.
     pub(crate) async fn find(&mut self, wanted: &Wanted<'_>) -> Result<Option<Entry>, Trouble> {
-        let end = Instant::now() + PATIENCE;
+        self.await_one(|entry| wanted.fits(entry), PATIENCE).await
+    }
+
+    async fn await_one(&mut self, fits: impl Fn(&Entry) -> bool, patience: Duration) -> Result<Option<Entry>, Trouble> {
+        let end = Instant::now() + patience;
         loop {
+            // Whoever has waited for too long looks once more: it may be the computer that stood still.
+            let late = Instant::now() >= end;
             self.look()?;
-            if let Some(at) = self.entries.iter().position(|entry| wanted.fits(entry)) {
+            if let Some(at) = self.entries.iter().position(&fits) {
                 return Ok(self.take(at));
             }
-            if Instant::now() >= end {
+            if late {
                 return Ok(None);
             }
             tokio::time::sleep(PAUSE).await;
@@ -96,9 +105,21 @@ impl Witness {
         Some(entry.clone())
     }
 
-    /// Why it was refused, as the ledger says; `nothing` if it knows of no refusal.
-    pub(crate) async fn reason(&mut self, wanted: &Wanted<'_>) -> Result<String, Trouble> {
-        let found = self.find(wanted).await?;
+    /// Why it was refused, as the ledger says: for the `expected` reason, among others perhaps (a client that is denied
+    /// tries again with a fresh token); else for another; `nothing` if the ledger knows of no refusal. What is not `likely`
+    /// to be there is not waited for.
+    pub(crate) async fn reason(
+        &mut self,
+        wanted: &Wanted<'_>,
+        expected: &str,
+        likely: bool,
+    ) -> Result<String, Trouble> {
+        let patience = if likely { PATIENCE } else { FORLORN };
+        let right = |entry: &Entry| wanted.fits(entry) && entry.reason.as_deref() == Some(expected);
+        let found = match self.await_one(right, patience).await? {
+            None => self.await_one(|entry| wanted.fits(entry), Duration::ZERO).await?,
+            found => found,
+        };
         Ok(found.and_then(|entry| entry.reason).unwrap_or_else(|| "nothing".into()))
     }
 

@@ -14,6 +14,7 @@ use zeroize::Zeroizing;
 
 use super::Trouble;
 use super::story::CAST;
+use super::witness::PATIENCE;
 
 /// ApplicationUri of the authority.
 pub(crate) const AUTHORITY: &str = "urn:trapkey:demo:authority";
@@ -93,7 +94,7 @@ impl Workplace {
         let party = self.party(uri)?;
         let config = client_config([root], Some((vec![party.identity.certificate.der().to_vec()], party.key.to_vec())));
         let config = config.map_err(|error| Trouble::setup("TLS for a client", error))?;
-        Ok(HttpsClient::new(config, std::time::Duration::from_secs(5)))
+        Ok(HttpsClient::new(config, PATIENCE))
     }
 }
 
