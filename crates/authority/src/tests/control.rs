@@ -37,7 +37,7 @@ impl Stream {
                 return open(&frame[..end], &issuers, MIXER).unwrap().into_inner();
             }
             let frame =
-                tokio::time::timeout(Duration::from_secs(20), self.body.frame()).await.unwrap().unwrap().unwrap();
+                tokio::time::timeout(Duration::from_secs(60), self.body.frame()).await.unwrap().unwrap().unwrap();
             self.rest.extend_from_slice(&frame.into_data().unwrap());
         }
     }
@@ -168,7 +168,7 @@ async fn a_reader_that_lags_gets_the_full_list() {
     let issuers = [world.authority.issuer()];
     let mut gone = std::collections::BTreeSet::new();
     while gone.len() < issued.len() {
-        let frame = tokio::time::timeout(Duration::from_secs(20), updates.next()).await.unwrap().unwrap();
+        let frame = tokio::time::timeout(Duration::from_secs(60), updates.next()).await.unwrap().unwrap();
         let update = open(&frame, &issuers, MIXER).unwrap().into_inner();
         match update.previous {
             None => seen_full += 1,
@@ -196,6 +196,6 @@ async fn a_revocation_goes_on_when_its_asker_hangs_up() {
             () = std::future::ready(()) => {}
         }
     }
-    let update = tokio::time::timeout(Duration::from_secs(10), stream.change(&world)).await.expect("gates are told");
+    let update = tokio::time::timeout(Duration::from_secs(60), stream.change(&world)).await.expect("gates are told");
     assert_eq!(update.revoked.iter().map(|gone| gone.id.as_str()).collect::<Vec<_>>(), [id.as_str()]);
 }
