@@ -72,7 +72,7 @@ class Run:
     async def connect(self) -> str:
         options = self.options
         recovers = "recover" in options.steps.split(",")
-        self.client = Client(options.url, timeout=10, auto_reconnect=recovers)
+        self.client = Client(options.url, timeout=60, auto_reconnect=recovers)
         self.client.application_uri = "urn:trapkey:interop:asyncua"
         if options.policy != "None":
             await self.client.set_security(
@@ -139,9 +139,9 @@ class Run:
 
     async def enough(self, changes: Changes) -> None:
         try:
-            await asyncio.wait_for(changes.enough.wait(), 30)
+            await asyncio.wait_for(changes.enough.wait(), 90)
         except TimeoutError:
-            raise RuntimeError(f"{changes.seen} of {changes.wanted} changes in 30 s") from None
+            raise RuntimeError(f"{changes.seen} of {changes.wanted} changes in 90 s") from None
 
     async def subscribe(self) -> str:
         subscription, changes = await self.changes(self.options.changes)
@@ -163,13 +163,13 @@ class Run:
         return "10 changes"
 
     async def recover(self) -> str:
-        await asyncio.wait_for(self.lost.wait(), 30)
+        await asyncio.wait_for(self.lost.wait(), 90)
         self.watched.more(self.options.changes)
         await self.enough(self.watched)
         last = self.watched.last
         now = int(await self.read())
         await self.write()
-        if abs(now - last) > 500:
+        if abs(now - last) > 3000:
             raise RuntimeError(f"the last change told of {last}, Ticks are at {now}")
         return f"{self.options.changes} changes"
 
@@ -181,11 +181,11 @@ class Run:
             await subscription.subscribe_events(ua.ObjectIds.Server, evfilter=audit_filter(), queuesize=100)
             await self.node(SETPOINT).write_value(ua.DataValue(ua.Variant(41.25, ua.VariantType.Double)))
             while True:
-                event = await asyncio.wait_for(events.seen.get(), 30)
+                event = await asyncio.wait_for(events.seen.get(), 90)
                 if event.NewValue == 41.25:
                     break
         except TimeoutError:
-            raise RuntimeError("no audit event of the write in 30 s") from None
+            raise RuntimeError("no audit event of the write in 90 s") from None
         finally:
             await subscription.delete()
         told = (event.EventType.Identifier, event.SourceName, event.Status)

@@ -43,7 +43,7 @@ const node = (name) => `ns=${namespace};s=${name}`;
 function within(what, act) {
     let timer;
     const late = new Promise((_, reject) => {
-        timer = setTimeout(() => reject(new Error(`${what} in 30 s`)), 30_000);
+        timer = setTimeout(() => reject(new Error(`${what} in 90 s`)), 90_000);
     });
     return Promise.race([new Promise(act), late]).finally(() => clearTimeout(timer));
 }
@@ -228,7 +228,7 @@ const steps = {
         await changes.more(wanted);
         const last = Number(await steps.read());
         await steps.write();
-        if (Math.abs(last - changes.last) > 500) {
+        if (Math.abs(last - changes.last) > 3000) {
             throw new Error(`the last change told of ${changes.last}, Ticks are at ${last}`);
         }
         return session.sessionId.toString() === id ? "the same session" : "a new session";

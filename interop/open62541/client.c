@@ -126,7 +126,7 @@ static UA_StatusCode connect_step(void) {
     }
     UA_String_clear(&config.clientDescription.applicationUri);
     config.clientDescription.applicationUri = UA_String_fromChars("urn:trapkey:interop:open62541");
-    config.timeout = 10000;
+    config.timeout = 60000;
     set_policy(&config);
     if(status == UA_STATUSCODE_GOOD)
         status = set_identity(&config);
@@ -282,7 +282,7 @@ static UA_StatusCode watch_ticks(UA_UInt32 *subscription) {
 // Waits until `*counted` has come to `enough`.
 static UA_StatusCode wait_for(const UA_UInt32 *counted, UA_UInt32 enough) {
     UA_StatusCode status = UA_STATUSCODE_GOOD;
-    time_t end = time(NULL) + 30;
+    time_t end = time(NULL) + 90;
     while(status == UA_STATUSCODE_GOOD && *counted < enough && time(NULL) < end)
         status = UA_Client_run_iterate(client, 50);
     return status == UA_STATUSCODE_GOOD && *counted < enough ? UA_STATUSCODE_BADTIMEOUT : status;
@@ -406,13 +406,13 @@ static UA_StatusCode watch_step(void) {
 static UA_StatusCode recover_step(void) {
     UA_SecureChannelState channel = UA_SECURECHANNELSTATE_OPEN;
     UA_StatusCode status = UA_STATUSCODE_GOOD;
-    time_t end = time(NULL) + 30;
+    time_t end = time(NULL) + 90;
     while(channel == UA_SECURECHANNELSTATE_OPEN && time(NULL) < end) {
         status = UA_Client_run_iterate(client, 10);
         UA_Client_getState(client, &channel, NULL, NULL);
     }
     if(channel == UA_SECURECHANNELSTATE_OPEN)
-        return wrong("the connection is not lost in 30 s");
+        return wrong("the connection is not lost in 90 s");
     seen = 0;
     status = wait_for(&seen, wanted);
     UA_UInt32 changes = seen;

@@ -19,7 +19,7 @@ use gates::opcua::wiring::{Application, Credentials, Local};
 use gates::pki::make::{self, Made, self_signed};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use store::{ApplicationKind, CheckpointKey, Db, KeyKind, Ledger, LedgerConfig};
-use support::{AUTHORITY, CLIENT, Hears, MIXER, People, id, listen, start_mixer, start_service};
+use support::{AUTHORITY, CLIENT, Hears, MIXER, PATIENCE, People, id, listen, start_mixer, start_service};
 use token::{Algorithm, Claims, Issuer, Signer, mint};
 use tokio::sync::watch;
 use ua_proto::crypto::PrivateKey;
@@ -229,7 +229,7 @@ async fn serve(
     tokio::spawn(authority::serve(listener, tls, authority.clone(), stopped));
     let identity = (vec![people.client.certificate.der().to_vec()], people.client_key.clone());
     let config = client_config([shown.der], Some(identity)).unwrap();
-    (HttpsClient::new(config, Duration::from_secs(10)), stop)
+    (HttpsClient::new(config, PATIENCE), stop)
 }
 
 struct Behind {

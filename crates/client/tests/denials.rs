@@ -8,10 +8,9 @@ use std::time::Duration;
 use access_model::Rights;
 use client::{Client, Login, Watch, WatchOptions};
 use opcua_types::{StatusCode, Variant};
-use support::{Plant, id};
+use support::{PATIENCE, Plant, id};
 use tokio::time::timeout;
 
-const PATIENCE: Duration = Duration::from_secs(20);
 const DENIED: Result<f64, StatusCode> = Err(StatusCode::BadUserAccessDenied);
 
 fn read_only() -> Rights {
@@ -32,7 +31,7 @@ async fn next(watch: &mut Watch) -> (usize, Result<f64, StatusCode>) {
 async fn token(client: &Client, number: u64) {
     let there = async {
         while client.token_generation() < number {
-            tokio::time::sleep(Duration::from_millis(25)).await;
+            tokio::time::sleep(Duration::from_millis(1)).await;
         }
     };
     timeout(PATIENCE, there).await.unwrap();
@@ -68,9 +67,7 @@ async fn a_token_that_is_revoked_before_it_brought_anything_back_is_replaced_too
     let mut watch = client.watch(&[id("Level")], options).await.unwrap();
     assert_eq!(next(&mut watch).await, (0, Ok(1.0)));
     plant.take_away(2, None).await;
-    while client.token_generation() < 2 {
-        tokio::time::sleep(Duration::from_millis(1)).await;
-    }
+    token(&client, 2).await;
     plant.take_away(3, None).await;
     let mut last = next(&mut watch).await;
     while last != (0, Ok(1.0)) || client.token_generation() < 3 {

@@ -61,7 +61,7 @@ async fn serve_as(
     });
     let shown = Certificate::from_der(&made.der).unwrap().thumbprint();
     let tls = client_config([made.der], None).unwrap();
-    (url, HttpsClient::new(tls, std::time::Duration::from_secs(5)), shown)
+    (url, HttpsClient::new(tls, support::PATIENCE), shown)
 }
 
 /// Head and as much body as it announces.

@@ -39,6 +39,8 @@ const URI: &str = "urn:trapkey:interop:server";
 const NAMESPACE: &str = "urn:trapkey:interop";
 /// Whoever may receive its events receives the audit events; it has no nodes.
 const AUDIT: &str = "audit";
+/// How long nobody is hurried.
+const PATIENCE: Duration = Duration::from_secs(120);
 
 fn option(name: &str) -> Option<String> {
     let mut words = std::env::args().skip_while(|word| word != name);
@@ -196,7 +198,9 @@ fn config(port: u16, uri: &str, own: OwnIdentity, trust: ua_proto::pki::SharedTr
         endpoints.extend([(policy, Sign), (policy, SignAndEncrypt)]);
     }
     let own = Arc::new(ArcSwap::new(own));
-    let channel = ChannelConfig::new(own, Arc::clone(&trust), endpoints.clone());
+    let mut channel = ChannelConfig::new(own, Arc::clone(&trust), endpoints.clone());
+    // Some of the clients need their time on a computer that many people share.
+    (channel.hello_timeout, channel.open_timeout) = (PATIENCE, PATIENCE);
     let issuer = IssuerEndpoint {
         resource_id: uri.into(),
         authority_url: format!("opc.tcp://127.0.0.1:{port}"),
@@ -221,7 +225,7 @@ fn config(port: u16, uri: &str, own: OwnIdentity, trust: ua_proto::pki::SharedTr
             issued: Some(IssuedTokens { issuer, forms }),
             ..Identities::default()
         },
-        limits: ServerLimits::default(),
+        limits: ServerLimits { half_open_time: PATIENCE, ..ServerLimits::default() },
         audit: AuditConfig { events: Some(AUDIT.into()), ..AuditConfig::default() },
         write_ranges: Vec::new(),
     }

@@ -7,6 +7,8 @@ use std::time::{Duration, Instant};
 use super::Scene;
 use super::up::{Olga, Up, scene, until};
 
+const SPEED: &str = "ns=1;s=Mixer.Setpoints.Speed";
+
 fn set_mode(scene: &Scene, file: &str, mode: u32) {
     std::fs::set_permissions(scene.path(file), PermissionsExt::from_mode(mode)).unwrap();
 }
@@ -60,8 +62,8 @@ fn certs_renew_keeps_who_it_is_and_servers_show_it_while_they_run() {
     let own = |name: &str| format!("pki/{name}/own/certs/own.der");
     let before = scene.json(&["certs", "show", &own("mixer")]);
     let up = Up::start(&scene, 4);
-    let olga = Olga { scene: &scene, url: format!("opc.tcp://127.0.0.1:{}", ports[2]) };
-    let reads = || olga.client("read", &["ns=1;s=Mixer.Setpoints.Speed"]);
+    let olga = Olga { scene: &scene, url: format!("opc.tcp://127.0.0.1:{}", ports[2]) }.served(SPEED);
+    let reads = || olga.client("read", &[SPEED]);
     assert!(reads().starts_with("exit 0"));
 
     for (more, rounds) in [(&[][..], 1), (&["--new-key"][..], 2)] {

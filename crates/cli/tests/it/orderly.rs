@@ -28,7 +28,7 @@ fn lines(scene: &Scene, file: &str) -> usize {
 fn an_orderly_stop_loses_no_record() {
     let (scene, ports) = scene();
     let up = Up::start(&scene, 4);
-    let olga = Olga { scene: &scene, url: format!("opc.tcp://127.0.0.1:{}", ports[2]) };
+    let olga = Olga { scene: &scene, url: format!("opc.tcp://127.0.0.1:{}", ports[2]) }.served(NODES[0]);
     assert!(olga.client("read", &NODES).starts_with("exit 0"));
     let files = ["first", "second"];
     let watching = files.map(|file| watch(&olga, file));

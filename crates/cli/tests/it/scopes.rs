@@ -11,7 +11,7 @@ fn a_changed_plant_file_reaches_the_servers_that_run() {
     let plant = scene.read("plant.toml");
     assert!(plant.contains(RANGE));
     let up = Up::start(&scene, 4);
-    let olga = Olga { scene: &scene, url: format!("opc.tcp://127.0.0.1:{}", ports[2]) };
+    let olga = Olga { scene: &scene, url: format!("opc.tcp://127.0.0.1:{}", ports[2]) }.served(SPEED);
     let next = scene.json(&["step"])["enabled"][0].as_str().unwrap().to_owned();
     assert_eq!(scene.json(&["step", &next])["steps"][0], "charge");
     let write = |value| olga.client("write", &[SPEED, value]);

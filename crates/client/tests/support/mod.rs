@@ -33,6 +33,8 @@ use ua_proto::space::{
 pub(crate) const MIXER: &str = "urn:test:mixer";
 pub(crate) const AUTHORITY: &str = "urn:test:authority";
 pub(crate) const CLIENT: &str = "urn:test:client";
+/// Long enough for a computer that many people share.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 const POLICY: SecurityPolicyId = SecurityPolicyId::Basic256Sha256;
 
 fn identity(name: &str, uri: &str) -> (Arc<OwnIdentity>, Vec<u8>) {
@@ -81,13 +83,13 @@ pub(crate) struct People {
 }
 
 pub(crate) fn listen() -> TcpListener {
-    TcpListener::bind("127.0.0.1:0").unwrap()
+    testkit::ports::listen()
 }
 
 /// The thread of the server before may still hold the address for a moment.
 #[allow(dead_code, reason = "not every test file needs it")]
 async fn listen_again(at: SocketAddr) -> TcpListener {
-    for _ in 0..200 {
+    for _ in 0..2_400 {
         match TcpListener::bind(at) {
             Ok(listener) => return listener,
             Err(_) => tokio::time::sleep(Duration::from_millis(25)).await,
@@ -117,6 +119,7 @@ impl People {
         options.trust = Some(trust(&[&self.mixer, &self.authority]));
         options.policies = vec![POLICY];
         options.login = login;
+        options.request_timeout = PATIENCE;
         options
     }
 }

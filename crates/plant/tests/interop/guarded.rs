@@ -3,7 +3,6 @@
 use std::net::TcpListener;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
 use access_model::{Rights, ScopeIndex, ScopeMap};
 use arc_swap::ArcSwap;
@@ -23,7 +22,7 @@ use ua_proto::guard::{Guard, GuardConfig, ScopeEntry, ScopeRule, ScopeRules};
 use ua_proto::pki::TrustList;
 use ua_proto::server::{Answer, AuditConfig, Identities, Invocation, ServerConfig, ServerLimits};
 
-use crate::peers::{Serving, Stack, certificate};
+use crate::peers::{PATIENCE, Serving, Stack, certificate};
 
 const NAMESPACE: &str = "urn:trapkey:interop";
 const BARE: (SecurityPolicyId, MessageSecurityMode) = (SecurityPolicyId::None, MessageSecurityMode::None);
@@ -72,7 +71,7 @@ fn rules() -> ScopeRules {
 
 /// Starts a guard whose anonymous clients may do everything on the line and this on the setpoint.
 async fn guard(server: &Serving, setpoint: Rights) -> (GuardHandle, String) {
-    let endpoints = client::endpoints(&server.url, Duration::from_secs(10)).await.expect("the server answers");
+    let endpoints = client::endpoints(&server.url, PATIENCE).await.expect("the server answers");
     let listener = TcpListener::bind(("127.0.0.1", 0)).expect("loopback has a free port");
     let url = format!("opc.tcp://{}", listener.local_addr().expect("a bound socket has an address"));
     let own = gates::pki::identity(Path::new(&certificate("trapkey.der")), Path::new(&certificate("trapkey.key.pem")))
@@ -103,7 +102,8 @@ async fn guard(server: &Serving, setpoint: Rights) -> (GuardHandle, String) {
     }];
     let now = gates::clock::now();
     let gate = Gate::new(gate, now).expect("a gate");
-    let behind = GuardConfig::new(upstream(&server.url, &endpoints), Credential::Anonymous, rules());
+    let mut behind = GuardConfig::new(upstream(&server.url, &endpoints), Credential::Anonymous, rules());
+    (behind.limits.connect_timeout, behind.limits.request_timeout) = (PATIENCE, PATIENCE);
     let entropy: (Box<dyn ua_proto::Entropy + Send>, Box<dyn ua_proto::Entropy + Send>) =
         (Box::new(SystemEntropy::new()), Box::new(SystemEntropy::new()));
     let guard = Guard::new(config, behind, gate, entropy, now).expect("a guard");
@@ -130,6 +130,7 @@ fn anonymous(url: &str) -> ClientOptions {
     options.policies = vec![SecurityPolicyId::None];
     options.modes = vec![MessageSecurityMode::None];
     options.login = Login::Anonymous;
+    options.request_timeout = PATIENCE;
     options
 }
 

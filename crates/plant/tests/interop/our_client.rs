@@ -11,7 +11,7 @@ use ua_proto::crypto::SecurityPolicyId;
 use ua_proto::pki::{OwnIdentity, TrustList};
 use zeroize::Zeroizing;
 
-use crate::peers::{Serving, Stack, certificate};
+use crate::peers::{PATIENCE, Serving, Stack, certificate};
 
 const NAMESPACE: &str = "nsu=urn:trapkey:interop;s=";
 
@@ -34,6 +34,7 @@ pub(crate) fn options(server: &Serving, shown: &str, own: OwnIdentity) -> Client
     trust.trusted.push(Arc::new(shown.expect("a certificate of interop/certs.sh")));
     options.identity = Some(Arc::new(own));
     options.trust = Some(Arc::new(ArcSwap::from_pointee(trust)));
+    options.request_timeout = PATIENCE;
     options
 }
 

@@ -1,11 +1,14 @@
 //! Finds, starts and stops peer programs. All of them are driven by the command line and the JSON lines of `interop/README.md`.
 
 use std::io::{BufRead, BufReader};
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
 use serde::Deserialize;
+
+/// Long enough for a computer that many people share.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A stack that somebody else wrote.
 #[derive(Clone, Copy, Debug)]
@@ -63,12 +66,6 @@ pub(crate) fn certificate(file: &str) -> String {
     directory().join("certs").join(file).display().to_string()
 }
 
-/// A port that nobody used a moment ago.
-pub(crate) fn free_port() -> u16 {
-    let listener = TcpListener::bind(("127.0.0.1", 0)).expect("loopback has a free port");
-    listener.local_addr().expect("a bound socket has an address").port()
-}
-
 /// A server program that ends when it is dropped.
 pub(crate) struct Serving {
     child: Child,
@@ -83,7 +80,7 @@ impl Serving {
 
     /// Starts a server program that has several certificates.
     pub(crate) fn start_with(program: &Path, names: &[&str], trusted: &[&str], more: &[&str]) -> Self {
-        let port = free_port();
+        let port = testkit::ports::free();
         let own = |ending: &str| -> String {
             names.iter().map(|name| certificate(&format!("{name}.{ending}"))).collect::<Vec<_>>().join(",")
         };

@@ -20,7 +20,7 @@ use ua_proto::channel::ChannelConfig;
 use ua_proto::server::{Identities, IssuedTokens, IssuerEndpoint, ServerConfig, ServerLimits, TokenForm};
 use zeroize::Zeroizing;
 
-use crate::common::{POLICY, Party, eventually, listen, sink, trust};
+use crate::common::{PATIENCE, POLICY, Party, eventually, listen, sink, trust};
 
 const AUTHORITY: &str = "urn:trapkey:demo:authority";
 const MIXER: &str = "urn:trapkey:demo:mixer";
@@ -52,7 +52,7 @@ async fn serve(
     at: SocketAddr,
 ) -> (JoinHandle<()>, watch::Sender<bool>, SocketAddr) {
     let mut bound = tokio::net::TcpListener::bind(at).await;
-    for _ in 0..200 {
+    for _ in 0..2_400 {
         if bound.is_ok() {
             break;
         }
@@ -96,7 +96,7 @@ impl World {
         };
         let authority =
             Authority::open(config, PolicySource::Texts(texts()), db, ledger.clone(), system_clock()).await.unwrap();
-        let (serving, stop, https) = serve(&authority, own, "127.0.0.1:0".parse().unwrap()).await;
+        let (serving, stop, https) = serve(&authority, own, ([127, 0, 0, 1], testkit::ports::free()).into()).await;
         let station = station(&authority, &parties, &ledger, https, fail_mode);
         Self { folder, authority, https, serving, _stop: stop, mixer: station, ledger, parties }
     }
@@ -134,6 +134,8 @@ impl World {
         options.trust = Some(trust(&[&mixer.identity]));
         options.policies = vec![POLICY];
         options.login = Login::ThisToken(Zeroizing::new(issued.token.as_bytes().to_vec()));
+        options.request_timeout = PATIENCE;
+        options.session_timeout = PATIENCE * 10;
         (Client::connect(options).await.unwrap(), issued.id)
     }
 
@@ -212,7 +214,7 @@ fn station(
     let proof = (vec![mixer.made.der.clone()], mixer.made.key_der.to_vec());
     let tls = client_config([own.made.der.clone()], Some(proof)).unwrap();
     let subscription = Subscription {
-        https: HttpsClient::new(tls, Duration::from_secs(5)),
+        https: HttpsClient::new(tls, PATIENCE),
         authority: Target { host: "127.0.0.1".into(), port: https.port(), path: String::new() },
         audience: MIXER.into(),
         silence: SILENCE,

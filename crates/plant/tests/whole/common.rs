@@ -86,6 +86,7 @@ pub(crate) fn options(url: impl Into<String>) -> ClientOptions {
     options.policies = vec![POLICY];
     options.login = Login::UserName { name: "operator".into(), password: zeroize::Zeroizing::new("secret".into()) };
     options.request_timeout = PATIENCE;
+    options.session_timeout = PATIENCE * 10;
     options
 }
 
@@ -105,7 +106,7 @@ impl Setup {
             identity: Arc::new(ArcSwap::new(Arc::clone(&server().identity))),
             trust: trust(&[&client().identity]),
             transport: TransportLimits::default(),
-            limits: ServerLimits::default(),
+            limits: ServerLimits { half_open_time: PATIENCE * 5, ..ServerLimits::default() },
             audit,
         }
     }
@@ -118,6 +119,8 @@ impl Setup {
             vec![(POLICY, MessageSecurityMode::SignAndEncrypt), (SecurityPolicyId::None, MessageSecurityMode::None)];
         let mut channel = ChannelConfig::new(self.identity, self.trust, endpoints.clone());
         channel.limits = self.transport;
+        // Nobody is to be cut off because the computer stands still.
+        (channel.hello_timeout, channel.open_timeout) = (PATIENCE * 5, PATIENCE * 5);
         let config = ServerConfig {
             application_uri: SERVER.into(),
             product_uri: "urn:test".into(),
@@ -221,7 +224,7 @@ pub(crate) fn sink(ledger: Ledger) -> AuditSink {
 }
 
 pub(crate) fn listen() -> TcpListener {
-    TcpListener::bind("127.0.0.1:0").unwrap()
+    testkit::ports::listen()
 }
 
 /// Waits until `holds`.

@@ -16,7 +16,7 @@ async fn a_full_disk_stops_writes_and_calls_but_no_reads_until_there_is_room() {
     let folder = tempfile::tempdir().unwrap();
     server().write(folder.path(), "server");
     client().write(folder.path(), "client");
-    let process = Process::spawn(folder.path(), 0, SMALL);
+    let process = Process::spawn(folder.path(), testkit::ports::free(), SMALL);
     let client = Client::connect(options(process.url())).await.unwrap();
     let mut good = 0;
     let refused = loop {

@@ -49,11 +49,11 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    /// Starts one in `folder`, on any free port.
+    /// Starts one in `folder`.
     pub(crate) fn start(folder: &Path) -> Self {
         server().write(folder, "server");
         client().write(folder, "client");
-        Self::spawn(folder, 0, "ulimit -S -n 4096 2>/dev/null")
+        Self::spawn(folder, testkit::ports::free(), "ulimit -S -n 4096 2>/dev/null")
     }
 
     /// Starts one with what another left in `folder`, on this port. `before` is a shell command that sets bounds.

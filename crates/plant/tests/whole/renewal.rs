@@ -3,6 +3,7 @@
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
@@ -124,8 +125,13 @@ async fn a_certificate_removed_from_the_folder_loses_its_channel_and_stays_out()
     let (live, trust) = (Arc::clone(&setup.trust), Arc::clone(&setup.trust));
     let handle = setup.start(listen());
     let watched = handle.clone();
+    let broken = Arc::new(AtomicU32::new(0));
+    let refused = Arc::clone(&broken);
     let watching = tokio::spawn(gates::pki::watch(pki, Duration::from_millis(100), move |list| {
-        let Ok(list) = list else { return };
+        let Ok(list) = list else {
+            refused.fetch_add(1, Ordering::Relaxed);
+            return;
+        };
         trust.store(Arc::new(list));
         let server = watched.clone();
         tokio::spawn(async move { server.with(|server, now| server.handle_input(Input::TrustChanged, now)).await });
@@ -135,12 +141,21 @@ async fn a_certificate_removed_from_the_folder_loses_its_channel_and_stays_out()
     its_options.identity = Some(Arc::clone(&other.identity));
     let removed = Client::connect(its_options.clone()).await.unwrap();
     let stays = Client::connect(options(&url)).await.unwrap();
-    // The watcher tells files apart by size and time: the first look has to be over.
-    tokio::time::sleep(Duration::from_millis(300)).await;
+    // What the watcher sees at its first look is no change to it: that has to be over.
+    let mut names = 0_u32..;
+    eventually("the watcher looks", async || {
+        let more = format!("more-{}.der", names.next().unwrap());
+        std::fs::write(place(&more), &server().made.der).unwrap();
+        tokio::time::sleep(Duration::from_millis(400)).await;
+        live.load().trusted.len() > 2
+    })
+    .await;
+    let settled = || std::fs::read_dir(folder.path().join("trusted/certs")).unwrap().count();
+    eventually("it has seen all", async || live.load().trusted.len() == settled()).await;
 
     std::fs::write(place("broken.der"), b"no certificate").unwrap();
-    tokio::time::sleep(Duration::from_millis(500)).await;
-    assert_eq!(live.load().trusted.len(), 2, "a broken folder changes nothing");
+    eventually("it sees what is broken", async || broken.load(Ordering::Relaxed) > 0).await;
+    assert_eq!(live.load().trusted.len(), settled() - 1, "a broken folder changes nothing");
     std::fs::remove_file(place("broken.der")).unwrap();
     std::fs::remove_file(place("other.der")).unwrap();
     eventually("the channel of the removed certificate is closed", async || !removed.is_active()).await;

@@ -1,7 +1,7 @@
 //! An orderly end: what happened last is in the audit too.
 
 use access_model::{AuditKind, AuditRecord, Outcome};
-use client::Client;
+use client::{Client, ClientOptions};
 use gates::opcua::wiring::AuditRequest;
 use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
@@ -35,7 +35,9 @@ async fn a_server_that_ends_waits_for_room_for_its_last_records() {
     let url = format!("opc.tcp://{}", handle.address());
     let mut clients = Vec::new();
     for number in 0..CLIENTS {
-        let client = Client::connect(options(&url)).await.unwrap();
+        // What a client reads of its own accord, to see whether the session lives, would be counted too.
+        let options = ClientOptions { keep_alive: PATIENCE * 10, ..options(&url) };
+        let client = Client::connect(options).await.unwrap();
         for _ in 0..=number {
             assert!(client.read(&[id("Level")]).await.unwrap()[0].status().is_good());
         }
