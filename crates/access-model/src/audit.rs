@@ -22,6 +22,10 @@ pub enum AuditKind {
     Write,
     /// A method was called, or the call denied.
     Call,
+    /// A node or reference was added or deleted, or that was denied.
+    NodesChanged,
+    /// History was changed, or that was denied.
+    HistoryChanged,
     /// Reads of one session, scope and second.
     Read,
     /// Browses of one session, scope and second.
@@ -75,6 +79,8 @@ impl AuditKind {
             Self::Cancelled => "cancelled",
             Self::Write => "write",
             Self::Call => "call",
+            Self::NodesChanged => "nodes_changed",
+            Self::HistoryChanged => "history_changed",
             Self::Read => "read",
             Self::Browse => "browse",
             Self::Notify => "notify",
