@@ -8,6 +8,7 @@ use opcua_types::{
     Array, AttributeId, Identifier, NodeId, ObjectId, StatusCode, UAString, Variant, VariantScalarTypeId,
 };
 
+use super::desk::encoded;
 use super::walk::{extension_object, parts_of, span};
 use crate::server::Server;
 use crate::server::front::{Malformed, Reader, user_access_level, user_write_mask};
@@ -56,6 +57,12 @@ pub(super) fn adapt<'a>(
         (Some(AttributeId::UserRolePermissions), _) => role_permissions(inner, rights).map_err(unexpected)?,
         (Some(AttributeId::Value), Identifier::Numeric(number)) if node.namespace == 0 && LIMITS.contains(number) => {
             smaller_limit(front, *number, inner)
+        }
+        (Some(AttributeId::Value), Identifier::Numeric(number)) if node.namespace == 0 => {
+            match own_value(front, *number) {
+                Own::Value(value) => encoded(&value),
+                Own::No => return Ok(Cow::Borrowed(value)),
+            }
         }
         _ => return Ok(Cow::Borrowed(value)),
     };

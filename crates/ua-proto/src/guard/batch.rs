@@ -1,7 +1,25 @@
-//! Items put together into requests. An item with an ExtensionObject goes alone: if the server reads its length
+//! Items taken from requests and put together into requests. An item with an ExtensionObject goes alone: if the server reads its length
 //! differently, what it takes for the next item ends with the message.
 
-use crate::server::front::write_len;
+use opcua_types::StatusCode;
+
+use crate::server::front::{Malformed, Reader, operations, write_len};
+
+/// Reads the items of a request: at least one, at most `limit` of them (0: any number).
+pub(super) fn items<'a, T>(
+    reader: &mut Reader<'a>,
+    least: usize,
+    limit: u32,
+    mut read: impl FnMut(&mut Reader<'a>) -> Result<T, Malformed>,
+) -> Result<Vec<T>, StatusCode> {
+    let count = reader.array_len(least)?;
+    operations(count, limit)?;
+    let mut items = Vec::with_capacity(count);
+    for _ in 0..count {
+        items.push(read(reader)?);
+    }
+    Ok(items)
+}
 
 /// One item to be sent.
 pub(super) struct Batch {

@@ -4,11 +4,12 @@
 use access_model::{Action, AuditKind, ScopeIndex};
 use opcua_types::{NodeId, ObjectId, StatusCode};
 
-use super::desk::{Decision, Desk, Progress, told};
+use super::batch::items;
+use super::desk::{Desk, Progress, Way, told};
 use super::link::Point;
 use super::read::taken;
 use super::walk::{Expanded, boolean, end, expanded, localized_text, qualified_name, results};
-use crate::server::front::{Counted, Malformed, Reader, operations, write_header, write_len, write_no_diagnostics};
+use crate::server::front::{Counted, Malformed, Reader, write_header, write_len, write_no_diagnostics};
 
 const BROWSE: (ObjectId, ObjectId) =
     (ObjectId::BrowseRequest_Encoding_DefaultBinary, ObjectId::BrowseResponse_Encoding_DefaultBinary);
@@ -66,12 +67,7 @@ pub(super) fn start(desk: &mut Desk<'_>, body: &[u8], handle: u32) -> Result<(As
         0 => desk.config.limits.max_references,
         asked => asked.min(desk.config.limits.max_references),
     };
-    let count = reader.array_len(17)?;
-    operations(count, desk.mapping.limits.browse)?;
-    let mut items = Vec::with_capacity(count);
-    for _ in 0..count {
-        items.push(Item::read(&mut reader)?);
-    }
+    let items = items(&mut reader, 17, desk.mapping.limits.browse, Item::read)?;
     end(&reader)?;
     let mut asked = Asked { response: BROWSE.1, nodes: Vec::new(), sent: Vec::new(), rounds: 0 };
     let mut spans = Vec::new();
@@ -119,14 +115,14 @@ impl<'a> Item<'a> {
 
 fn decide(desk: &mut Desk<'_>, item: &Item<'_>, spans: &mut Vec<u8>) -> State {
     let scope = desk.scope(&item.node);
-    match desk.pass(Action::Browse, (&item.node, scope), AuditKind::Browse, Some(Counted::Browse)) {
-        Ok(()) => {}
-        Err(Decision::Hidden) if desk.config.hide_timing => {
-            spans.extend_from_slice(&desk.never(&item.node));
+    match desk.way(Action::Browse, (&item.node, scope), AuditKind::Browse, Some(Counted::Browse)) {
+        Way::Real => {}
+        Way::Never(node) => {
+            spans.extend_from_slice(&node);
             spans.extend_from_slice(item.rest);
             return State::Hidden;
         }
-        Err(decision) => return State::Refused(decision.status()),
+        Way::Refused(status) => return State::Refused(status),
     }
     let kind = desk.scope(&item.kind);
     if !item.kind.is_null() && !desk.visible(kind) {
@@ -141,12 +137,8 @@ fn decide(desk: &mut Desk<'_>, item: &Item<'_>, spans: &mut Vec<u8>) -> State {
 pub(super) fn next(desk: &mut Desk<'_>, body: &[u8], handle: u32) -> Result<(Asked, Progress), StatusCode> {
     let mut reader = Reader::new(body);
     let release = boolean(&mut reader)?;
-    let count = reader.array_len(4)?;
-    operations(count, desk.mapping.limits.browse)?;
-    let mut points = Vec::with_capacity(count);
-    for _ in 0..count {
-        points.push(reader.byte_string()?.unwrap_or_default());
-    }
+    let limit = desk.mapping.limits.browse;
+    let points = items(&mut reader, 4, limit, |reader| Ok(reader.byte_string()?.unwrap_or_default()))?;
     end(&reader)?;
     let mut asked = Asked { response: NEXT.1, nodes: Vec::new(), sent: Vec::new(), rounds: 0 };
     for id in points {

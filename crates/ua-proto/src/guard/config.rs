@@ -3,6 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use access_model::{Restrictions, ScopeIndex};
+use opcua_types::Identifier;
+
 use super::scopes::ScopeRules;
 use crate::client::{ClientSessionConfig, Credential};
 
@@ -17,6 +20,20 @@ pub struct UpstreamIdentity {
     pub credential: Credential,
 }
 
+/// What may be written to one variable of the upstream server: each number, in arrays as well, from `low` to `high`.
+/// What is no number is outside.
+#[derive(Clone, Debug, PartialEq)]
+pub struct WriteRange {
+    /// URI of the namespace that the identifier is of.
+    pub namespace: String,
+    /// The variable.
+    pub node: Identifier,
+    /// The least.
+    pub low: f64,
+    /// The most.
+    pub high: f64,
+}
+
 /// Everything a [`super::Guard`] is told about what is behind it.
 #[derive(Clone)]
 pub struct GuardConfig {
@@ -24,6 +41,10 @@ pub struct GuardConfig {
     pub upstream: Vec<UpstreamIdentity>,
     /// Which node lies in which scope.
     pub rules: ScopeRules,
+    /// What channels must be: for every scope but `public`, and for single scopes instead.
+    pub restrictions: (Restrictions, Vec<(ScopeIndex, Restrictions)>),
+    /// Ranges for numbers that are written, whoever writes.
+    pub write_ranges: Vec<WriteRange>,
     /// Ask upstream for a node that never exists in place of a hidden one, so that the time of an answer tells nothing.
     pub hide_timing: bool,
     /// Bounds.
@@ -35,7 +56,14 @@ impl GuardConfig {
     #[must_use]
     pub fn new(session: ClientSessionConfig, credential: Credential, rules: ScopeRules) -> Self {
         let default = UpstreamIdentity { role: None, session: Arc::new(session), credential };
-        Self { upstream: vec![default], rules, hide_timing: true, limits: GuardLimits::default() }
+        Self {
+            upstream: vec![default],
+            rules,
+            restrictions: (Restrictions::NONE, Vec::new()),
+            write_ranges: Vec::new(),
+            hide_timing: true,
+            limits: GuardLimits::default(),
+        }
     }
 
     pub(super) fn identity(&self, roles: &[String]) -> Option<&UpstreamIdentity> {

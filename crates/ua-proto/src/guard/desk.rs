@@ -3,16 +3,16 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use access_model::{Action, AuditKind, AuditRecord, Now, Operation, Outcome, Reason, Rights, ScopeIndex};
+use access_model::{Action, AuditKind, AuditRecord, Denial, Now, Operation, Outcome, Reason, Rights, ScopeIndex};
 use opcua_types::{BinaryEncodable, ContextOwned, Guid, Identifier, NodeId, ObjectId, StatusCode};
-use pep::{Permit, Verdict};
+use pep::Permit;
 
 use super::config::GuardConfig;
 use super::link::Link;
 use super::survey::Mapping;
 use crate::channel::SendError;
 use crate::client::{RawRequest, Request, RequestError};
-use crate::server::front::{Counted, Denied, SessionKey, Told, detail, event};
+use crate::server::front::{Counted, Denied, Reader, SessionKey, Told, detail, event};
 use crate::server::{AuditFailMode, AuditId, Server};
 
 /// What a request is decided and forwarded with.
@@ -35,10 +35,20 @@ pub(super) struct Desk<'a> {
 pub(super) enum Decision {
     /// It may pass. No permit only in a build that permits everything.
     Pass(Option<Permit>),
-    /// The session may know of the node, but not do this.
-    Denied,
+    /// The session may know of the node, but not do this; what it is told.
+    Denied(StatusCode),
     /// The node is not there for this session.
     Hidden,
+}
+
+/// What becomes of an item that only asks.
+pub(super) enum Way {
+    /// It goes upstream.
+    Real,
+    /// It goes upstream about a node that never exists, of which these are the bytes.
+    Never(Vec<u8>),
+    /// It is answered here.
+    Refused(StatusCode),
 }
 
 impl Decision {
@@ -46,7 +56,8 @@ impl Decision {
     pub(super) fn status(&self) -> StatusCode {
         match self {
             Self::Hidden => StatusCode::BadNodeIdUnknown,
-            _ => StatusCode::BadUserAccessDenied,
+            Self::Denied(status) => *status,
+            Self::Pass(_) => StatusCode::Good,
         }
     }
 }
@@ -71,6 +82,56 @@ impl Desk<'_> {
     /// Whether the session may know of what lies in this scope.
     pub(super) fn visible(&self, scope: ScopeIndex) -> bool {
         self.rights(scope).contains(Rights::BROWSE)
+    }
+
+    /// The node that an alias of this session stands for, or the node itself.
+    pub(super) fn real(&self, id: &NodeId) -> NodeId {
+        let alias = self.link.aliases.get(id).and_then(|alias| Reader::new(&alias.real).node_id().ok());
+        alias.unwrap_or_else(|| id.clone())
+    }
+
+    /// Asks the gate, and whether the channel is good enough; nothing is counted or recorded.
+    pub(super) fn ask(&self, action: Action, scope: ScopeIndex, kind: AuditKind) -> Result<Option<Permit>, Denial> {
+        self.front.permit_in(self.key, Operation { action, scope, node: 0 }, kind == AuditKind::Browse, self.now)
+    }
+
+    /// Records a denial and says what the item is told.
+    pub(super) fn turned_away(
+        &mut self,
+        kind: AuditKind,
+        denial: &Denial,
+        node: &NodeId,
+        told: impl FnOnce() -> Told,
+    ) -> StatusCode {
+        let text = denial.to_string();
+        deny(self.front, self.key, kind, denial.reason, (node, denial.scope), (&text, told), self.now);
+        status_of(denial)
+    }
+
+    /// The record of a denial, for those that must not wait to be summed up.
+    pub(super) fn record_of_denial(&mut self, kind: AuditKind, node: &NodeId, denial: &Denial) -> Option<AuditRecord> {
+        let record = self.record_of(kind, node.to_string(), denial.to_string())?;
+        Some(AuditRecord { outcome: Outcome::Denied(denial.reason), ..record })
+    }
+
+    /// Makes what clients are told only if one listens.
+    pub(super) fn told(&mut self, told: impl FnOnce() -> Told) -> Told {
+        if self.front.audit_log().heard() { told() } else { Told::Nothing }
+    }
+
+    /// What becomes of an item about a node: it is asked as it is, or of a node that never exists, or refused.
+    pub(super) fn way(
+        &mut self,
+        action: Action,
+        node: (&NodeId, ScopeIndex),
+        kind: AuditKind,
+        counted: Option<Counted>,
+    ) -> Way {
+        match self.pass(action, node, kind, counted) {
+            Ok(()) => Way::Real,
+            Err(Decision::Hidden) if self.config.hide_timing => Way::Never(self.never(node.0)),
+            Err(decision) => Way::Refused(decision.status()),
+        }
     }
 
     /// Asks the gate about one item, counts what passes as `counted`, and records what does not as `kind`.
@@ -103,7 +164,19 @@ impl Desk<'_> {
 
     /// Records that something was turned away at a node.
     pub(super) fn deny(&mut self, kind: AuditKind, reason: Reason, node: (&NodeId, ScopeIndex), text: &str) {
-        deny(self.front, self.key, kind, reason, node, text, self.now);
+        self.deny_and_tell(kind, reason, node, text, || Told::Nothing);
+    }
+
+    /// The same for what clients are told of.
+    pub(super) fn deny_and_tell(
+        &mut self,
+        kind: AuditKind,
+        reason: Reason,
+        node: (&NodeId, ScopeIndex),
+        text: &str,
+        told: impl FnOnce() -> Told,
+    ) {
+        deny(self.front, self.key, kind, reason, node, (text, told), self.now);
     }
 
     /// A record of something that is allowed and changes the plant.
@@ -118,21 +191,26 @@ impl Desk<'_> {
     }
 
     /// Records that the upstream server did not do what was allowed.
-    pub(super) fn record_failed(&mut self, kind: AuditKind, object: String, status: StatusCode) {
+    pub(super) fn record_failed(
+        &mut self,
+        kind: AuditKind,
+        object: String,
+        status: StatusCode,
+        told: impl FnOnce() -> Told,
+    ) {
         if let Some(record) = self.record_of(kind, object, "the upstream server said so".to_owned()) {
             let record = AuditRecord { outcome: Outcome::Failed(status.bits()), ..record };
-            self.front.audit_log().record(record);
+            self.front.audit_log().tell(record, told);
         }
     }
 
     /// Queues records; the last one asks for an acknowledgement that this request waits for. `false`: it need not wait.
-    pub(super) fn keep(&mut self, records: Vec<AuditRecord>) -> bool {
+    pub(super) fn keep(&mut self, records: Vec<(AuditRecord, Told)>) -> bool {
         let audit = self.front.audit_log();
         if !audit.config().acknowledge {
-            records.into_iter().for_each(|record| audit.record(record));
+            records.into_iter().for_each(|(record, told)| audit.tell(record, || told));
             return false;
         }
-        let records = records.into_iter().map(|record| (record, Told::Nothing)).collect();
         let Some(id) = audit.tell_acknowledged(records) else { return false };
         self.records.insert(id, (self.key, self.job));
         true
@@ -199,19 +277,16 @@ pub(super) fn check(
     counted: Option<Counted>,
     now: Now,
 ) -> Decision {
-    let Some(parts) = front.parts(key) else { return Decision::Denied };
-    let mut permit = None;
-    if !cfg!(feature = "danger-permit-always") {
-        match parts.gate.check(parts.grant, Operation { action, scope, node: 0 }, now) {
-            Verdict::Permit(granted) => permit = Some(granted),
-            Verdict::Deny(denial) => {
-                let hides = denial.hides();
-                deny(front, key, kind, denial.reason, (id, denial.scope), &denial.to_string(), now);
-                return if hides { Decision::Hidden } else { Decision::Denied };
-            }
+    let permit = match front.permit_in(key, Operation { action, scope, node: 0 }, kind == AuditKind::Browse, now) {
+        Ok(permit) => permit,
+        Err(denial) => {
+            let told = || Told::Nothing;
+            deny(front, key, kind, denial.reason, (id, denial.scope), (&denial.to_string(), told), now);
+            return if denial.hides() { Decision::Hidden } else { Decision::Denied(status_of(&denial)) };
         }
-    }
+    };
     if let Some(counted) = counted
+        && let Some(parts) = front.parts(key)
         && parts.session.tallies.count(counted, scope)
     {
         parts.audit.mark(parts.session.key, now);
@@ -226,7 +301,7 @@ pub(super) fn deny(
     kind: AuditKind,
     reason: Reason,
     (id, scope): (&NodeId, ScopeIndex),
-    text: &str,
+    (text, told): (&str, impl FnOnce() -> Told),
     now: Now,
 ) {
     let Some(parts) = front.parts(key) else { return };
@@ -237,7 +312,16 @@ pub(super) fn deny(
         epoch: session.login.as_ref().and_then(|login| login.epoch),
         ..event(now, kind, &session.actor, id.to_string(), Outcome::Denied(reason))
     };
-    parts.audit.denied(&denied, now, record, || Told::Nothing);
+    parts.audit.denied(&denied, now, record, told);
+}
+
+/// What an item is told that was turned away.
+fn status_of(denial: &Denial) -> StatusCode {
+    match denial.reason {
+        _ if denial.hides() => StatusCode::BadNodeIdUnknown,
+        Reason::ChannelTooWeak => StatusCode::BadSecurityModeInsufficient,
+        _ => StatusCode::BadUserAccessDenied,
+    }
 }
 
 /// Why a request did not go out.

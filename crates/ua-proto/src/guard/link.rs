@@ -11,7 +11,7 @@ use super::config::UpstreamIdentity;
 use super::io::LinkId;
 use super::subs::{self, Own, Subscriptions};
 use super::survey::{Mapping, Moment};
-use super::{browse, call, read, register, translate, write};
+use super::{browse, change, read, register, translate};
 use crate::client::{CallId, ClientSession};
 use crate::server::front::{Reader, Taken, Ticket};
 
@@ -99,12 +99,12 @@ pub(super) enum Work {
     /// The link is not ready.
     Waiting(Box<Taken>),
     Read(read::Asked),
-    Write(Box<write::Asked>),
-    Call(Box<call::Asked>),
+    Change(Box<change::Asked>),
     Browse(browse::Asked),
     Translate(translate::Asked),
     Register(register::Asked),
     Subscription(Box<subs::Asked>),
+    Transfer(subs::Moving),
 }
 
 impl Work {

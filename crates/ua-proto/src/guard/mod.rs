@@ -27,11 +27,14 @@ mod batch;
 mod binding;
 mod browse;
 mod call;
+mod change;
 mod config;
 mod desk;
+mod history;
 mod io;
 mod link;
 mod links;
+mod nodes;
 mod read;
 mod register;
 mod requests;
@@ -59,7 +62,7 @@ use crate::server::front::SessionKey;
 use crate::server::{self, AuditId, ConnId, Server, ServerConfig};
 use crate::space::{ServerFacts, Space, SpaceConfig, SpaceError};
 
-pub use config::{GuardConfig, GuardLimits, UpstreamIdentity};
+pub use config::{GuardConfig, GuardLimits, UpstreamIdentity, WriteRange};
 pub use io::{Input, LinkId, Output, Upstream};
 pub use scopes::{ScopeEntry, ScopeRule, ScopeRules};
 
@@ -104,6 +107,8 @@ impl Guard {
         let mut space =
             Space::new(SpaceConfig { application_uri: server.application_uri.clone(), namespaces: Vec::new() })?;
         space.set_server_facts(ServerFacts::default());
+        let (default, scopes) = &config.restrictions;
+        space.set_restrictions(*default, scopes.iter().copied());
         let mut guard = Self {
             front: Server::new(server, space, gate, entropy).guarding(),
             config,

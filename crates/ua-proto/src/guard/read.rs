@@ -5,10 +5,11 @@ use access_model::{Action, AuditKind, Now, Rights, ScopeIndex};
 use opcua_types::{AttributeId, Identifier, NodeId, ObjectId, StatusCode, Variant};
 
 use super::attributes::{Own, adapt, own_value};
-use super::desk::{Decision, Desk, Progress, encoded, told};
+use super::batch::items;
+use super::desk::{Desk, Progress, Way, encoded, told};
 use super::walk::{data_value, end, results, status_of};
 use crate::server::front::write_no_diagnostics;
-use crate::server::front::{Counted, Malformed, Reader, Stamps, needed, operations, ticks, write_header, write_len};
+use crate::server::front::{Counted, Malformed, Reader, Stamps, needed, ticks, write_header, write_len};
 
 const IDS: (ObjectId, ObjectId) =
     (ObjectId::ReadRequest_Encoding_DefaultBinary, ObjectId::ReadResponse_Encoding_DefaultBinary);
@@ -74,15 +75,10 @@ pub(super) fn start(desk: &mut Desk<'_>, body: &[u8], handle: u32) -> Result<(As
     }
     let stamps = Stamps::from_wire(reader.i32()?)?;
     let head = taken(body, &reader)?;
-    let count = reader.array_len(Item::LEAST)?;
-    operations(count, desk.mapping.limits.read)?;
-    let mut items = Vec::with_capacity(count);
-    for _ in 0..count {
-        items.push(Item::read(&mut reader)?);
-    }
+    let items = items(&mut reader, Item::LEAST, desk.mapping.limits.read, Item::read)?;
     end(&reader)?;
 
-    let mut asked = Asked { stamps, plan: Vec::with_capacity(count), forwarded: 0 };
+    let mut asked = Asked { stamps, plan: Vec::with_capacity(items.len()), forwarded: 0 };
     let mut spans = Vec::with_capacity(body.len());
     for item in &items {
         let plan = decide(desk, item, &mut spans);
@@ -105,14 +101,14 @@ fn decide(desk: &mut Desk<'_>, item: &Item<'_>, spans: &mut Vec<u8>) -> Plan {
     let attribute = AttributeId::from_u32(item.attribute).ok();
     let action = attribute.map_or(Action::Browse, needed);
     let scope = desk.scope(&item.node);
-    match desk.pass(action, (&item.node, scope), AuditKind::Read, Some(Counted::Read)) {
-        Ok(()) => {}
-        Err(Decision::Hidden) if desk.config.hide_timing => {
-            spans.extend_from_slice(&desk.never(&item.node));
+    match desk.way(action, (&item.node, scope), AuditKind::Read, Some(Counted::Read)) {
+        Way::Real => {}
+        Way::Never(node) => {
+            spans.extend_from_slice(&node);
             spans.extend_from_slice(item.rest);
             return Plan::Hidden;
         }
-        Err(decision) => return Plan::Refused(decision.status()),
+        Way::Refused(status) => return Plan::Refused(status),
     }
     if let (0, Identifier::Numeric(number), Some(AttributeId::Value)) =
         (item.node.namespace, &item.node.identifier, attribute)

@@ -4,11 +4,12 @@
 use access_model::{Action, AuditKind, ScopeIndex};
 use opcua_types::{NodeId, ObjectId, StatusCode};
 
+use super::batch::items;
 use super::desk::{Desk, Progress, told};
 use super::link::Alias;
 use super::read::taken;
 use super::walk::{end, span};
-use crate::server::front::{Counted, Reader, operations, write_header, write_len};
+use crate::server::front::{Counted, Reader, write_header, write_len};
 
 const REGISTER: (ObjectId, ObjectId) =
     (ObjectId::RegisterNodesRequest_Encoding_DefaultBinary, ObjectId::RegisterNodesResponse_Encoding_DefaultBinary);
@@ -23,14 +24,10 @@ pub(super) enum Asked {
 
 fn nodes<'a>(desk: &Desk<'_>, body: &'a [u8]) -> Result<Vec<(NodeId, &'a [u8])>, StatusCode> {
     let mut reader = Reader::new(body);
-    let count = reader.array_len(2)?;
-    operations(count, desk.mapping.limits.register)?;
-    let mut nodes = Vec::with_capacity(count);
-    for _ in 0..count {
+    let nodes = items(&mut reader, 2, desk.mapping.limits.register, |reader| {
         let before = reader.rest();
-        let node = reader.node_id()?;
-        nodes.push((node, taken(before, &reader)?));
-    }
+        Ok((reader.node_id()?, taken(before, reader)?))
+    })?;
     end(&reader)?;
     Ok(nodes)
 }

@@ -2,15 +2,16 @@
 //! answers, and end.
 
 use access_model::{Mono, Now};
-use opcua_types::StatusCode;
+use opcua_types::{ObjectId, StatusCode};
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::desk::{Desk, Progress};
 use super::link::{Job, Link, Stage, Work};
 use super::links::Owner;
-use super::{Guard, browse, call, read, register, subs, translate, unreachable, write};
-use crate::server::front::{Handed, Service, SessionKey, Taken};
+use super::walk::end;
+use super::{Guard, browse, call, change, history, nodes, read, register, subs, translate, unreachable, write};
+use crate::server::front::{Handed, Reader, Service, SessionKey, Taken, write_header};
 use crate::server::{AuditFailMode, AuditId, Audited};
 
 /// What ends the work that is under way for a session.
@@ -38,16 +39,17 @@ impl Guard {
 
     fn request(&mut self, key: SessionKey, taken: Taken, now: Now) {
         let ticket = taken.ticket;
-        if taken.service == Service::Cancel {
-            // Nothing that waits here can be called back from the server.
-            return self.front.refuse(ticket, StatusCode::BadServiceUnsupported, now);
-        }
         let Some(mut link) = self.links.remove(&Owner::Session(key)) else {
             return self.front.refuse(ticket, StatusCode::BadServerNotConnected, now);
         };
         match taken.service {
             Service::Publish => {
                 self.publish(key, &mut link, &taken, now);
+                return self.put_back(Owner::Session(key), link, now);
+            }
+            Service::Cancel => {
+                let result = self.cancel(key, &mut link, &taken, now);
+                self.answer(key, ticket, result, now);
                 return self.put_back(Owner::Session(key), link, now);
             }
             Service::Republish => {
@@ -94,6 +96,9 @@ impl Guard {
 
     fn begin(&mut self, key: SessionKey, link: &mut Link, number: u64, now: Now) {
         let Some(Job { ticket, deadline, work: Work::Waiting(taken) }) = link.jobs.remove(&number) else { return };
+        if taken.service == Service::TransferSubscriptions {
+            return self.begin_transfer(key, link, (number, deadline), &taken, now);
+        }
         let started = self.at_desk(key, link, (number, deadline), now, |desk| start(desk, *taken));
         match started {
             Some(Ok((work, Progress::Waits))) => {
@@ -106,7 +111,7 @@ impl Guard {
     }
 
     /// Lends what a request is decided and forwarded with; `None` while nothing may be forwarded.
-    fn at_desk<R>(
+    pub(super) fn at_desk<R>(
         &mut self,
         key: SessionKey,
         link: &mut Link,
@@ -149,11 +154,13 @@ impl Guard {
         answer: Result<Vec<u8>, StatusCode>,
         now: Now,
     ) {
+        if let Some(Job { work: Work::Transfer(_), .. }) = link.jobs.get(&number) {
+            return self.transferred(key, link, number, answer, now);
+        }
         self.go_on(key, link, number, now, |desk, work, handle| match work {
-            Work::Waiting(_) => Progress::Waits,
+            Work::Waiting(_) | Work::Transfer(_) => Progress::Waits,
             Work::Read(asked) => asked.answered(desk, answer, handle),
-            Work::Write(asked) => asked.answered(desk, part, answer, handle),
-            Work::Call(asked) => asked.answered(desk, part, answer, handle),
+            Work::Change(asked) => asked.answered(desk, part, answer, handle),
             Work::Browse(asked) => asked.answered(desk, part, answer, handle),
             Work::Translate(asked) => asked.answered(desk, part, answer, handle),
             Work::Register(asked) => asked.answered(desk, answer, handle),
@@ -170,10 +177,8 @@ impl Guard {
         let kept = result == Audited::Kept || open;
         let unkept = StatusCode::BadResourceUnavailable;
         self.go_on(key, &mut link, number, now, |desk, work, handle| match work {
-            Work::Write(asked) if kept => asked.forward(desk, handle),
-            Work::Write(asked) => asked.give_up(desk, unkept, handle),
-            Work::Call(asked) if kept => asked.forward(desk, handle),
-            Work::Call(asked) => asked.give_up(desk, unkept, handle),
+            Work::Change(asked) if kept => asked.forward(desk, handle),
+            Work::Change(asked) => asked.give_up(desk, unkept, handle),
             _ => Progress::Waits,
         });
         self.put_back(owner, link, now);
@@ -206,19 +211,49 @@ impl Guard {
                 Work::Waiting(_) => Progress::Done(Err(status)),
                 Work::Read(_) | Work::Browse(_) | Work::Translate(_) | Work::Register(_) => Progress::Done(Err(read)),
                 // It says nothing of the plant; only when its answer cannot come any more is it given up.
-                Work::Subscription(_) if why != Break::Lost => Progress::Waits,
+                Work::Subscription(_) | Work::Transfer(_) if why != Break::Lost => Progress::Waits,
+                Work::Transfer(_) => Progress::Done(Err(read)),
                 Work::Subscription(asked) => {
                     asked.forget(desk);
                     Progress::Done(Err(read))
                 }
-                Work::Write(asked) if why != Break::Over => asked.give_up(desk, status, handle),
-                Work::Write(_) => Progress::Waits,
-                Work::Call(asked) => {
+                Work::Change(asked) => {
                     asked.over |= why != Break::Lost;
                     if why == Break::Over { Progress::Waits } else { asked.give_up(desk, status, handle) }
                 }
             });
         }
+    }
+
+    /// Cancel (OPC 10000-4 §5.7.5) answers the requests with this handle that wait. What the server keeps something for,
+    /// a subscription or a place where browsing goes on, is not called back.
+    fn cancel(&mut self, key: SessionKey, link: &mut Link, taken: &Taken, now: Now) -> Result<Vec<u8>, StatusCode> {
+        let mut reader = Reader::new(&taken.body);
+        let handle = reader.u32()?;
+        end(&reader)?;
+        let mut tickets = link.subs.cancel(handle);
+        for number in link.jobs.keys().copied().collect::<Vec<_>>() {
+            let cancellable = |job: &Job| {
+                let kept =
+                    matches!(job.work, Work::Subscription(_) | Work::Transfer(_) | Work::Browse(_) | Work::Register(_));
+                job.ticket.handle == handle && !kept
+            };
+            if link.jobs.get(&number).is_some_and(cancellable)
+                && let Some(job) = link.jobs.remove(&number)
+            {
+                tickets.push(job.ticket);
+            }
+        }
+        let count = u32::try_from(tickets.len()).unwrap_or(u32::MAX);
+        for ticket in tickets {
+            self.front.refuse(ticket, StatusCode::BadRequestCancelledByClient, now);
+        }
+        self.front.cancelled(key, handle, count, now);
+        let mut out = Vec::new();
+        let id = ObjectId::CancelResponse_Encoding_DefaultBinary;
+        write_header(&mut out, id, now, taken.ticket.handle, StatusCode::Good);
+        out.extend_from_slice(&count.to_le_bytes());
+        Ok(out)
     }
 
     /// The times of requests that have waited too long.
@@ -271,12 +306,12 @@ fn start(desk: &mut Desk<'_>, taken: Taken) -> Result<(Work, Progress), StatusCo
     let handle = ticket.handle;
     match service {
         Service::Read => read::start(desk, &body, handle).map(|(asked, progress)| (Work::Read(asked), progress)),
-        Service::Write => {
-            write::start(desk, body, handle).map(|(asked, progress)| (Work::Write(Box::new(asked)), progress))
-        }
-        Service::Call => {
-            call::start(desk, body, handle).map(|(asked, progress)| (Work::Call(Box::new(asked)), progress))
-        }
+        Service::Write => changing(desk, &write::FORM, body, handle),
+        Service::Call => changing(desk, &call::FORM, body, handle),
+        Service::AddNodes => changing(desk, &nodes::ADD_NODES, body, handle),
+        Service::AddReferences => changing(desk, &nodes::ADD_REFERENCES, body, handle),
+        Service::DeleteNodes => changing(desk, &nodes::DELETE_NODES, body, handle),
+        Service::DeleteReferences => changing(desk, &nodes::DELETE_REFERENCES, body, handle),
         Service::Browse => browse::start(desk, &body, handle).map(|(asked, progress)| (Work::Browse(asked), progress)),
         Service::BrowseNext => {
             browse::next(desk, &body, handle).map(|(asked, progress)| (Work::Browse(asked), progress))
@@ -290,7 +325,17 @@ fn start(desk: &mut Desk<'_>, taken: Taken) -> Result<(Work, Progress), StatusCo
         Service::UnregisterNodes => {
             register::unregister(desk, &body, handle).map(|(asked, progress)| (Work::Register(asked), progress))
         }
+        Service::HistoryUpdate => changing(desk, &history::UPDATE, body, handle),
         other => subs::start(desk, other, &body, handle)
             .map(|(asked, progress)| (Work::Subscription(Box::new(asked)), progress)),
     }
+}
+
+fn changing(
+    desk: &mut Desk<'_>,
+    form: &'static change::Form,
+    body: Vec<u8>,
+    handle: u32,
+) -> Result<(Work, Progress), StatusCode> {
+    change::start(desk, form, body, handle).map(|(asked, progress)| (Work::Change(Box::new(asked)), progress))
 }

@@ -12,6 +12,7 @@ use opcua_types::{
 
 use super::attributes::{own_limit, smaller};
 use super::scopes::{ScopeRules, ScopeTable};
+use super::subs::withheld;
 use super::walk::Expanded;
 use crate::client::{Request, Response};
 use crate::server::Server;
@@ -28,7 +29,7 @@ const SERVER: u32 = 2253;
 const START_TIME: u32 = 2257;
 /// Two times of one start; servers that reckon it from their uptime are not exact.
 const SAME_START: Duration = Duration::from_secs(2);
-const LIMITS: [u32; 7] = [11_705, 11_707, 11_709, 11_710, 11_711, 11_712, 11_714];
+const LIMITS: [u32; 9] = [11_705, 11_707, 11_709, 11_710, 11_711, 11_712, 11_714, 11_713, 12_167];
 
 /// The smaller of the guard's and the server's operation limits; 0 for none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -40,6 +41,8 @@ pub(super) struct Limits {
     pub(super) register: u32,
     pub(super) translate: u32,
     pub(super) items: u32,
+    pub(super) nodes: u32,
+    pub(super) history_update: u32,
 }
 
 /// When a server was started, by its own clock: 100 ns since 1601.
@@ -157,13 +160,14 @@ impl Survey {
             Some(Variant::UInt32(limit)) => limit,
             _ => 0,
         });
-        let [read, write, call, browse, register, translate, items] =
+        let [read, write, call, browse, register, translate, items, nodes, history_update] =
             LIMITS.map(|number| smaller(own_limit(front, number), told.next().unwrap_or_default()));
-        let roots = rules.roots(&namespaces);
+        let mut roots = rules.roots(&namespaces);
+        roots.extend(withheld().map(|root| (root, ScopeIndex::NOWHERE)));
         let mut survey = Self {
             namespaces,
             started: started(response),
-            limits: Limits { read, write, call, browse, register, translate, items },
+            limits: Limits { read, write, call, browse, register, translate, items, nodes, history_update },
             found: HashMap::new(),
             passed: HashMap::new(),
             open: VecDeque::new(),

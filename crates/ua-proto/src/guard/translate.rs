@@ -6,10 +6,11 @@ use std::collections::HashSet;
 use access_model::{Action, AuditKind};
 use opcua_types::{NodeId, ObjectId, StatusCode};
 
-use super::desk::{Decision, Desk, Progress, encoded, told};
+use super::batch::items;
+use super::desk::{Desk, Progress, Way, encoded, told};
 use super::read::taken;
 use super::walk::{Expanded, boolean, end, expanded, qualified_name, results};
-use crate::server::front::{Counted, Malformed, Reader, operations, write_header, write_len, write_no_diagnostics};
+use crate::server::front::{Counted, Malformed, Reader, write_header, write_len, write_no_diagnostics};
 
 const IDS: (ObjectId, ObjectId) = (
     ObjectId::TranslateBrowsePathsToNodeIdsRequest_Encoding_DefaultBinary,
@@ -40,12 +41,7 @@ struct Path {
 /// Reads and decides a request, and asks for the first step.
 pub(super) fn start(desk: &mut Desk<'_>, body: &[u8], handle: u32) -> Result<(Asked, Progress), StatusCode> {
     let mut reader = Reader::new(body);
-    let count = reader.array_len(6)?;
-    operations(count, desk.mapping.limits.translate)?;
-    let mut items = Vec::with_capacity(count);
-    for _ in 0..count {
-        items.push(Item::read(&mut reader)?);
-    }
+    let items = items(&mut reader, 6, desk.mapping.limits.translate, Item::read)?;
     end(&reader)?;
     let paths = items.iter().map(|item| decide(desk, item)).collect();
     let mut asked = Asked { paths, parts: Vec::new(), open: 0 };
@@ -96,22 +92,21 @@ fn decide(desk: &mut Desk<'_>, item: &Item<'_>) -> Path {
         hidden: false,
         done: None,
     };
-    path.done = refusal(desk, item);
-    if path.done == Some(StatusCode::BadNodeIdUnknown) && desk.config.hide_timing && !path.elements.is_empty() {
-        path.elements.truncate(1);
-        path.reached = vec![desk.never(&item.start)];
-        (path.hidden, path.done) = (true, None);
+    let scope = desk.scope(&item.start);
+    match desk.way(Action::Browse, (&item.start, scope), AuditKind::Browse, Some(Counted::Browse)) {
+        Way::Real => path.done = refusal(desk, item),
+        Way::Never(_) if path.elements.is_empty() => path.done = Some(StatusCode::BadNodeIdUnknown),
+        Way::Never(node) => {
+            path.elements.truncate(1);
+            path.reached = vec![node];
+            path.hidden = true;
+        }
+        Way::Refused(status) => path.done = Some(status),
     }
     path
 }
 
-fn refusal(desk: &mut Desk<'_>, item: &Item<'_>) -> Option<StatusCode> {
-    let scope = desk.scope(&item.start);
-    match desk.pass(Action::Browse, (&item.start, scope), AuditKind::Browse, Some(Counted::Browse)) {
-        Ok(()) => {}
-        Err(Decision::Hidden) => return Some(StatusCode::BadNodeIdUnknown),
-        Err(decision) => return Some(decision.status()),
-    }
+fn refusal(desk: &Desk<'_>, item: &Item<'_>) -> Option<StatusCode> {
     let Some((_, before_last)) = item.elements.split_last() else { return Some(StatusCode::BadNothingToDo) };
     if before_last.iter().any(|element| !element.named) {
         return Some(StatusCode::BadBrowseNameInvalid);

@@ -231,7 +231,7 @@ pub(crate) fn parts_of(value: &[u8]) -> Option<(u8, &[u8], &[u8])> {
 pub(crate) fn results<'a>(
     body: &'a [u8],
     expected: usize,
-    walk: fn(&mut Reader<'a>) -> Walked,
+    mut walk: impl FnMut(&mut Reader<'a>) -> Walked,
 ) -> Result<Vec<&'a [u8]>, StatusCode> {
     let mut reader = Reader::new(body);
     let count = reader.array_len(1)?;
@@ -240,7 +240,7 @@ pub(crate) fn results<'a>(
     }
     let mut spans = Vec::with_capacity(count);
     for _ in 0..count {
-        spans.push(span(&mut reader, walk)?);
+        spans.push(span(&mut reader, &mut walk)?);
     }
     diagnostics(&mut reader)?;
     end(&reader)?;

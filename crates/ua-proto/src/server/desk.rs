@@ -71,7 +71,7 @@ impl<'a> Sight<'a> {
     /// Whether the channel falls short of what the nodes of a scope ask for (OPC 10000-3 §8.56). Browsing is held to it
     /// only where they say so.
     #[inline]
-    fn too_weak(&self, scope: ScopeIndex, browsing: bool) -> bool {
+    pub(crate) fn too_weak(&self, scope: ScopeIndex, browsing: bool) -> bool {
         if self.unmet.is_empty() {
             return false;
         }

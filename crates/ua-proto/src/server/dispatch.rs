@@ -41,6 +41,12 @@ pub(crate) enum Service {
     Republish,
     SetTriggering,
     TransferSubscriptions,
+    AddNodes,
+    AddReferences,
+    DeleteNodes,
+    DeleteReferences,
+    HistoryRead,
+    HistoryUpdate,
     Unsupported,
 }
 
@@ -55,10 +61,10 @@ pub(crate) const SERVICES: [(u32, Service); 38] = [
     (ObjectId::ActivateSessionRequest_Encoding_DefaultBinary as u32, Service::ActivateSession),
     (ObjectId::CloseSessionRequest_Encoding_DefaultBinary as u32, Service::CloseSession),
     (ObjectId::CancelRequest_Encoding_DefaultBinary as u32, Service::Cancel),
-    (ObjectId::AddNodesRequest_Encoding_DefaultBinary as u32, Service::Unsupported),
-    (ObjectId::AddReferencesRequest_Encoding_DefaultBinary as u32, Service::Unsupported),
-    (ObjectId::DeleteNodesRequest_Encoding_DefaultBinary as u32, Service::Unsupported),
-    (ObjectId::DeleteReferencesRequest_Encoding_DefaultBinary as u32, Service::Unsupported),
+    (ObjectId::AddNodesRequest_Encoding_DefaultBinary as u32, Service::AddNodes),
+    (ObjectId::AddReferencesRequest_Encoding_DefaultBinary as u32, Service::AddReferences),
+    (ObjectId::DeleteNodesRequest_Encoding_DefaultBinary as u32, Service::DeleteNodes),
+    (ObjectId::DeleteReferencesRequest_Encoding_DefaultBinary as u32, Service::DeleteReferences),
     (ObjectId::BrowseRequest_Encoding_DefaultBinary as u32, Service::Browse),
     (ObjectId::BrowseNextRequest_Encoding_DefaultBinary as u32, Service::BrowseNext),
     (ObjectId::TranslateBrowsePathsToNodeIdsRequest_Encoding_DefaultBinary as u32, Service::Translate),
@@ -67,9 +73,9 @@ pub(crate) const SERVICES: [(u32, Service); 38] = [
     (ObjectId::QueryFirstRequest_Encoding_DefaultBinary as u32, Service::Unsupported),
     (ObjectId::QueryNextRequest_Encoding_DefaultBinary as u32, Service::Unsupported),
     (ObjectId::ReadRequest_Encoding_DefaultBinary as u32, Service::Read),
-    (ObjectId::HistoryReadRequest_Encoding_DefaultBinary as u32, Service::Unsupported),
+    (ObjectId::HistoryReadRequest_Encoding_DefaultBinary as u32, Service::HistoryRead),
     (ObjectId::WriteRequest_Encoding_DefaultBinary as u32, Service::Write),
-    (ObjectId::HistoryUpdateRequest_Encoding_DefaultBinary as u32, Service::Unsupported),
+    (ObjectId::HistoryUpdateRequest_Encoding_DefaultBinary as u32, Service::HistoryUpdate),
     (ObjectId::CallRequest_Encoding_DefaultBinary as u32, Service::Call),
     (ObjectId::CreateMonitoredItemsRequest_Encoding_DefaultBinary as u32, Service::CreateMonitoredItems),
     (ObjectId::ModifyMonitoredItemsRequest_Encoding_DefaultBinary as u32, Service::ModifyMonitoredItems),
@@ -105,6 +111,11 @@ impl Service {
         match self {
             Self::Write => AuditKind::Write,
             Self::Call => AuditKind::Call,
+            Self::AddNodes | Self::AddReferences | Self::DeleteNodes | Self::DeleteReferences => {
+                AuditKind::NodesChanged
+            }
+            Self::HistoryUpdate => AuditKind::HistoryChanged,
+            Self::HistoryRead => AuditKind::Read,
             Self::Read => AuditKind::Read,
             Self::Browse | Self::BrowseNext | Self::Translate | Self::RegisterNodes | Self::UnregisterNodes => {
                 AuditKind::Browse
@@ -155,7 +166,17 @@ impl Server {
         match service {
             Service::GetEndpoints | Service::FindServers => return self.discover(service, request, now),
             Service::Unsupported => return Err(StatusCode::BadServiceUnsupported),
-            Service::SetTriggering | Service::TransferSubscriptions if self.handed.is_none() => {
+            // Served by guards only, if their server knows them.
+            Service::SetTriggering
+            | Service::TransferSubscriptions
+            | Service::AddNodes
+            | Service::AddReferences
+            | Service::DeleteNodes
+            | Service::DeleteReferences
+            | Service::HistoryRead
+            | Service::HistoryUpdate
+                if self.handed.is_none() || !(self.hands_on)(service) =>
+            {
                 return Err(StatusCode::BadServiceUnsupported);
             }
             // The channel was let in to ask for endpoints, and for nothing else.

@@ -3,15 +3,16 @@
 
 use std::collections::VecDeque;
 
-use access_model::{Now, Rights, ScopeIndex};
+use access_model::{Denial, Now, Operation, Reason, Rights, ScopeIndex};
 use opcua_types::StatusCode;
-use pep::{Gate, GrantId};
+use pep::{Permit, Verdict};
 
 pub(crate) use super::audit::{AuditLog, Counted, Denied, detail, event};
 pub(crate) use super::codec::{write_header, write_len, write_no_diagnostics};
+use super::desk::Sight;
 use super::dispatch::Request;
 pub(crate) use super::dispatch::Service;
-pub(crate) use super::occasion::Told;
+pub(crate) use super::occasion::{Calling, Told, Writing};
 pub(crate) use super::services::attributes::{needed, user_access_level, user_write_mask};
 pub(crate) use super::services::operations;
 pub(crate) use super::services::read::Stamps;
@@ -57,12 +58,10 @@ pub(crate) enum Handed {
     Ended { key: SessionKey, status: StatusCode },
 }
 
-/// The parts of a server that a decision takes.
+/// The parts of a server that a record takes.
 pub(crate) struct Parts<'a> {
-    pub(crate) gate: &'a Gate,
     pub(crate) audit: &'a mut AuditLog,
     pub(crate) session: &'a mut SessionCore,
-    pub(crate) grant: GrantId,
 }
 
 impl Server {
@@ -70,6 +69,13 @@ impl Server {
     pub(crate) fn guarding(mut self) -> Self {
         self.handed = Some(VecDeque::new());
         self
+    }
+
+    /// As [`Server::guarding`], for some services only.
+    #[cfg(test)]
+    pub(crate) fn handing_on(mut self, which: fn(Service) -> bool) -> Self {
+        self.hands_on = which;
+        self.guarding()
     }
 
     /// Takes the next thing that was handed on.
@@ -87,7 +93,7 @@ impl Server {
     /// Hands a request on; `false` in a resource server, which serves it itself.
     #[inline]
     pub(super) fn hand_on(&mut self, service: Service, key: SessionKey, request: &Request<'_>) -> bool {
-        let Some(queue) = &mut self.handed else { return false };
+        let Some(queue) = self.handed.as_mut().filter(|_| (self.hands_on)(service)) else { return false };
         let ticket = Ticket { conn: request.conn, request_id: request.request_id, handle: request.header.handle };
         let body = request.rest.rest().to_vec();
         let taken = Taken { service, ticket, timeout_hint: request.header.timeout_hint, body };
@@ -95,18 +101,67 @@ impl Server {
         true
     }
 
-    /// Lends what a decision about a session takes.
+    /// Lends what a record about a session takes, if somebody is logged in.
     pub(crate) fn parts(&mut self, key: SessionKey) -> Option<Parts<'_>> {
-        let Self { gate, audit, sessions, .. } = self;
+        let Self { audit, sessions, .. } = self;
         let session = &mut sessions.get_mut(key)?.core;
-        let grant = session.login.as_ref()?.grant;
-        Some(Parts { gate, audit, session, grant })
+        session.login.as_ref()?;
+        Some(Parts { audit, session })
     }
 
     /// What a session may do in a scope at this moment.
     pub(crate) fn rights_of(&self, key: SessionKey, scope: ScopeIndex, now: Now) -> Rights {
+        self.sight(key, now).map_or(Rights::NONE, |sight| sight.rights_in(scope))
+    }
+
+    fn sight(&self, key: SessionKey, now: Now) -> Option<Sight<'_>> {
+        let core = &self.sessions.get(key)?.core;
+        let login = core.login.as_ref()?;
+        Some(Sight::of(core, login.grant, (&self.space, &self.gate), now))
+    }
+
+    /// Asks the gate and, for whoever has the right, whether the channel is good enough. In this order: restrictions must
+    /// not tell of nodes that are hidden. None only in a build that permits everything.
+    pub(crate) fn permit_in(
+        &self,
+        key: SessionKey,
+        operation: Operation,
+        browsing: bool,
+        now: Now,
+    ) -> Result<Option<Permit>, Denial> {
+        if cfg!(feature = "danger-permit-always") {
+            return Ok(None);
+        }
+        let Operation { action, scope, .. } = operation;
+        let denial = |reason, held| Denial { reason, action, scope, held };
         let login = self.sessions.get(key).and_then(|session| session.core.login.as_ref());
-        login.map_or(Rights::NONE, |login| self.gate.rights(login.grant, scope, now))
+        let (Some(login), Some(sight)) = (login, self.sight(key, now)) else {
+            return Err(denial(Reason::NoGrant, Rights::NONE));
+        };
+        match self.gate.check(login.grant, operation, now) {
+            Verdict::Permit(_) if sight.too_weak(scope, browsing) => {
+                Err(denial(Reason::ChannelTooWeak, self.gate.rights(login.grant, scope, now)))
+            }
+            Verdict::Permit(permit) => Ok(Some(permit)),
+            Verdict::Deny(denial) => Err(denial),
+        }
+    }
+
+    /// Whether one session may take over what the other one has (OPC 10000-4 §5.14.7.1): the same user with the same
+    /// application. Who is anonymous must have proven the application.
+    pub(crate) fn same_owner(&self, one: SessionKey, other: SessionKey) -> bool {
+        let core = |key| self.sessions.get(key).map(|session| &session.core);
+        let (Some(one), Some(other)) = (core(one), core(other)) else { return false };
+        let (Some(login), Some(before)) = (&one.login, &other.login) else { return false };
+        let uri = |core: &SessionCore| {
+            let peer = core.binding.peer.as_ref();
+            peer.and_then(|certificate| certificate.application_uri()).map(str::to_owned)
+        };
+        let application = uri(one);
+        login.proof == before.proof
+            && login.user == before.user
+            && application == uri(other)
+            && (login.user.is_some() || application.is_some())
     }
 
     /// The names of the roles of a session's grant.
@@ -149,6 +204,11 @@ impl Server {
     /// Ends a session from behind.
     pub(crate) fn give_up(&mut self, key: SessionKey, status: StatusCode, why: &str, now: Now) {
         self.end_session(key, status, why, now);
+    }
+
+    /// Records that a client took requests back.
+    pub(crate) fn cancelled(&mut self, key: SessionKey, handle: u32, count: u32, now: Now) {
+        self.record_cancel(key, handle, count, now);
     }
 
     /// The number of a new subscription, unique among all sessions.

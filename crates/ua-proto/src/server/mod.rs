@@ -99,6 +99,8 @@ pub struct Server {
     outputs: VecDeque<Output>,
     /// What a guard in front of another server takes over; `None` in a resource server.
     handed: Option<VecDeque<front::Handed>>,
+    /// Which services are handed on.
+    hands_on: fn(dispatch::Service) -> bool,
 }
 
 impl Server {
@@ -133,6 +135,7 @@ impl Server {
             events,
             outputs: VecDeque::new(),
             handed: None,
+            hands_on: |_| true,
         }
     }
 

@@ -92,6 +92,8 @@ pub(crate) struct Activating {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Writing {
     pub(crate) node: Option<NodeRef>,
+    /// A node of the server behind a guard.
+    pub(crate) foreign: Option<NodeId>,
     pub(crate) attribute: u32,
     pub(crate) range: String,
     pub(crate) old: Variant,
@@ -102,6 +104,8 @@ pub(crate) struct Writing {
 pub(crate) struct Calling {
     pub(crate) object: Option<NodeRef>,
     pub(crate) method: Option<NodeRef>,
+    /// Object and method of the server behind a guard.
+    pub(crate) foreign: Option<(NodeId, NodeId)>,
     pub(crate) inputs: Vec<Variant>,
     pub(crate) status: Option<StatusCode>,
 }
@@ -301,6 +305,9 @@ fn own(event: &mut Event, told: &Told, space: &Space) {
             event.set("RequestHandle", Variant::UInt32(*handle));
         }
         Told::Written(write) => {
+            if let Some(node) = &write.foreign {
+                event.set("SourceNode", node.clone().into());
+            }
             event.set("AttributeId", Variant::UInt32(write.attribute));
             event.set("IndexRange", text(&write.range));
             for (name, value) in [("OldValue", &write.old), ("NewValue", &write.new)] {
@@ -311,6 +318,10 @@ fn own(event: &mut Event, told: &Told, space: &Space) {
         }
         Told::Called(call) => {
             event.set("MethodId", call.method.map_or(Variant::Empty, |method| space.id(method).into()));
+            if let Some((object, method)) = &call.foreign {
+                event.set("SourceNode", object.clone().into());
+                event.set("MethodId", method.clone().into());
+            }
             let inputs = call.inputs.iter().map(tellable).collect();
             event.set("InputArguments", list(VariantScalarTypeId::Variant, inputs));
         }

@@ -382,7 +382,7 @@ impl Server {
         Ok(())
     }
 
-    fn record_cancel(&mut self, key: SessionKey, handle: u32, cancelled: u32, now: Now) {
+    pub(super) fn record_cancel(&mut self, key: SessionKey, handle: u32, cancelled: u32, now: Now) {
         let Some(core) = self.sessions.get(key).map(|session| &session.core) else { return };
         let record = AuditRecord {
             detail: format!("{cancelled} requests with handle {handle}"),

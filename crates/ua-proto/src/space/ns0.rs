@@ -99,7 +99,7 @@ pub(super) fn data_type(node: NodeRef) -> Option<NodeRef> {
     node_at(record(node, DATA_TYPE))
 }
 
-pub(super) fn supertype(node: NodeRef) -> Option<NodeRef> {
+pub(crate) fn supertype(node: NodeRef) -> Option<NodeRef> {
     node_at(record(node, SUPERTYPE))
 }
 

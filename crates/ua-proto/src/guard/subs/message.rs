@@ -3,10 +3,13 @@
 use access_model::Now;
 use opcua_types::{ObjectId, StatusCode};
 
+use super::events::About;
+use crate::guard::read::taken;
 use crate::guard::walk::{data_value, diagnostics, end, extension_object, span, variant};
 use crate::server::front::{Malformed, Reader, ticks, write_len};
 
 const DATA_CHANGE: ObjectId = ObjectId::DataChangeNotification_Encoding_DefaultBinary;
+const EVENTS: ObjectId = ObjectId::EventNotificationList_Encoding_DefaultBinary;
 const STATUS_CHANGE: ObjectId = ObjectId::StatusChangeNotification_Encoding_DefaultBinary;
 
 /// One value of a message.
@@ -16,8 +19,10 @@ pub(super) struct Entry {
     pub(super) client_handle: u32,
     /// The value-less Bad_UserAccessDenied, which takes no right.
     pub(super) denial: bool,
-    /// A DataValue.
+    /// A DataValue, or the fields of an event.
     pub(super) value: Vec<u8>,
+    /// Of an event: what decides who may hear of it.
+    pub(super) about: Option<About>,
 }
 
 /// What a message tells.
@@ -36,12 +41,15 @@ pub(super) struct Message {
 }
 
 /// What the server sent.
+#[derive(Clone)]
 pub(super) struct Incoming<'a> {
     pub(super) subscription: u32,
     pub(super) sequence: u32,
     pub(super) time: i64,
     /// Handle and DataValue of each value.
     pub(super) values: Vec<(u32, &'a [u8])>,
+    /// Handle and fields of each event.
+    pub(super) events: Vec<(u32, Vec<&'a [u8]>)>,
     pub(super) status: Option<StatusCode>,
     /// It carries notifications, of whatever kind.
     pub(super) numbered: bool,
@@ -70,6 +78,7 @@ impl<'a> Incoming<'a> {
             sequence: reader.u32()?,
             time: reader.i64()?,
             values: Vec::new(),
+            events: Vec::new(),
             status: None,
             numbered: false,
         };
@@ -80,7 +89,7 @@ impl<'a> Incoming<'a> {
         Ok(incoming)
     }
 
-    /// Events and kinds of notification that nobody here knows are left out.
+    /// Kinds of notification that nobody here knows are left out.
     fn part(&mut self, reader: &mut Reader<'a>) -> Result<(), StatusCode> {
         let (kind, body) = extension_object(reader)?;
         let mut body = Reader::new(body.unwrap_or_default());
@@ -90,6 +99,16 @@ impl<'a> Incoming<'a> {
                 self.values.push((handle, span(&mut body, |reader| data_value(reader, &mut false))?));
             }
             diagnostics(&mut body)?;
+            end(&body)?;
+        } else if kind == EVENTS {
+            for _ in 0..body.array_len(8)? {
+                let handle = body.u32()?;
+                let mut fields = Vec::new();
+                for _ in 0..body.array_len(1)? {
+                    fields.push(span(&mut body, |reader| variant(reader, &mut false))?);
+                }
+                self.events.push((handle, fields));
+            }
             end(&body)?;
         } else if kind == STATUS_CHANGE {
             self.status = Some(StatusCode::from(body.u32()?));
@@ -123,29 +142,42 @@ impl Message {
     pub(super) fn write(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(&self.sequence.to_le_bytes());
         out.extend_from_slice(&self.time.to_le_bytes());
-        out.extend_from_slice(&1_i32.to_le_bytes());
-        let mut body = Vec::new();
-        let kind = match &self.told {
+        match &self.told {
             Told::Values(entries) => {
-                write_len(&mut body, entries.len());
-                for entry in entries {
-                    body.extend_from_slice(&entry.client_handle.to_le_bytes());
-                    body.extend_from_slice(&entry.value);
+                let (events, values): (Vec<&Entry>, Vec<&Entry>) =
+                    entries.iter().partition(|entry| entry.about.is_some());
+                write_len(out, usize::from(!values.is_empty()) + usize::from(!events.is_empty()));
+                if !values.is_empty() {
+                    // With no diagnostics behind the values.
+                    write_part(out, DATA_CHANGE, &[list(&values), vec![0xff; 4]].concat());
                 }
-                body.extend_from_slice(&[0xff; 4]);
-                DATA_CHANGE
+                if !events.is_empty() {
+                    write_part(out, EVENTS, &list(&events));
+                }
             }
             Told::Status(status) => {
-                body.extend_from_slice(&status.bits().to_le_bytes());
-                body.push(0);
-                STATUS_CHANGE
+                write_len(out, 1);
+                write_part(out, STATUS_CHANGE, &[status.bits().to_le_bytes().as_slice(), &[0]].concat());
             }
-        };
-        let [low, high, ..] = (kind as u32).to_le_bytes();
-        out.extend_from_slice(&[1, 0, low, high, 1]);
-        write_len(out, body.len());
-        out.extend_from_slice(&body);
+        }
     }
+}
+
+fn list(entries: &[&Entry]) -> Vec<u8> {
+    let mut body = Vec::new();
+    write_len(&mut body, entries.len());
+    for entry in entries {
+        body.extend_from_slice(&entry.client_handle.to_le_bytes());
+        body.extend_from_slice(&entry.value);
+    }
+    body
+}
+
+fn write_part(out: &mut Vec<u8>, kind: ObjectId, body: &[u8]) {
+    let [low, high, ..] = (kind as u32).to_le_bytes();
+    out.extend_from_slice(&[1, 0, low, high, 1]);
+    write_len(out, body.len());
+    out.extend_from_slice(body);
 }
 
 /// Writes a NotificationMessage without notifications.
@@ -155,10 +187,28 @@ pub(super) fn write_keep_alive(sequence: u32, now: Now, out: &mut Vec<u8>) {
     out.extend_from_slice(&[0xff; 4]);
 }
 
-/// Reads the filter of a monitored item. Only filters that say no more than the item's own value, and whose length can be
-/// checked, are taken.
-pub(super) fn filter(reader: &mut Reader<'_>) -> Result<bool, Malformed> {
+/// The filter of a monitored item.
+#[derive(Clone, Copy)]
+pub(super) enum Filter<'a> {
+    /// None, or a DataChangeFilter: it says no more than the item's own value.
+    Data(&'a [u8]),
+    /// The body of an EventFilter.
+    Event(&'a [u8]),
+    /// One that nobody here understands, or whose length is not what it should be.
+    Other,
+}
+
+/// Reads the filter of a monitored item.
+pub(super) fn filter<'a>(reader: &mut Reader<'a>) -> Result<Filter<'a>, Malformed> {
+    let before = reader.rest();
     let (kind, body) = extension_object(reader)?;
-    let Some(body) = body else { return Ok(true) };
-    Ok(kind == ObjectId::DataChangeFilter_Encoding_DefaultBinary && body.len() == 16)
+    let whole = taken(before, reader)?;
+    Ok(match body {
+        None if kind.is_null() => Filter::Data(whole),
+        Some(body) if kind == ObjectId::DataChangeFilter_Encoding_DefaultBinary && body.len() == 16 => {
+            Filter::Data(whole)
+        }
+        Some(body) if kind == ObjectId::EventFilter_Encoding_DefaultBinary => Filter::Event(body),
+        _ => Filter::Other,
+    })
 }

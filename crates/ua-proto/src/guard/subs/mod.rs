@@ -5,24 +5,29 @@
 //! value that comes is checked against the rights of the moment. An item whose right ends is told once, without a value,
 //! and disabled upstream until the right is back.
 
+mod events;
 mod message;
+pub(super) mod methods;
 mod publish;
 mod restore;
 mod services;
 mod standing;
+mod transfer;
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::time::Duration;
 
 use access_model::{Action, Mono, ScopeIndex};
-use opcua_types::{NodeId, StatusCode};
+use opcua_types::{AttributeId, NodeId, StatusCode};
 
 use crate::server::front::Ticket;
 use message::Message;
 use standing::{Place, Standing, Wanted};
 
+pub(super) use events::withheld;
 pub(super) use publish::Own;
 pub(super) use services::{Asked, start};
+pub(super) use transfer::Moving;
 
 /// MonitoringMode as it travels.
 pub(super) const DISABLED: u32 = 0;
@@ -49,7 +54,10 @@ pub(super) struct Item {
     upstream: u32,
     node: NodeId,
     scope: ScopeIndex,
+    attribute: Option<AttributeId>,
     action: Action,
+    /// Of an item that reports events: how many fields the client selected.
+    fields: Option<usize>,
     /// The mode that the client asked for; upstream it is Disabled while the right is missing.
     mode: u32,
     denied: bool,
@@ -78,6 +86,12 @@ pub(super) struct Subscription {
     sequence: u32,
     last_item: u32,
     items: BTreeMap<u32, Item>,
+    /// Which item a handle means upstream; 0 while it is being made.
+    handles: HashMap<u32, u32>,
+    last_handle: u32,
+    /// The handle before the first. It is drawn at random for each session, so that another session's items are not taken
+    /// for these, should a server mistake one for the other.
+    first_handle: u32,
     /// Messages sent and not acknowledged.
     retained: VecDeque<Message>,
     /// Messages that found no Publish request.
@@ -101,18 +115,14 @@ pub(super) struct Subscriptions {
     most_outstanding: Option<usize>,
     /// To be acknowledged with the next Publish: id at the server and number.
     acknowledgements: Vec<(u32, u32)>,
-    /// Which item a handle means: subscription and item.
-    handles: HashMap<u32, (u32, u32)>,
-    last_handle: u32,
-    /// The handle before the first. It is drawn at random, so that another session's items are not taken for these, should a
-    /// server mistake one for the other.
+    /// The handle before the first of each new subscription.
     first_handle: u32,
 }
 
 impl Subscriptions {
     /// As the default, with handles behind this one.
     pub(super) fn with_handles(first_handle: u32) -> Self {
-        Self { first_handle, last_handle: first_handle, ..Self::default() }
+        Self { first_handle, ..Self::default() }
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -133,37 +143,34 @@ impl Subscriptions {
     }
 
     fn remove(&mut self, id: u32) {
-        if let Some(subscription) = self.subscriptions.remove(&id) {
-            for item in subscription.items.values() {
-                self.handles.remove(&item.handle);
-            }
-        }
+        self.subscriptions.remove(&id);
     }
 
     fn remove_item(&mut self, id: u32, item: u32) {
         if let Some(subscription) = self.subscriptions.get_mut(&id)
             && let Some(item) = subscription.items.remove(&item)
         {
-            self.handles.remove(&item.handle);
+            subscription.handles.remove(&item.handle);
         }
     }
 
-    fn next_handle(&mut self) -> u32 {
-        loop {
-            self.last_handle = self.last_handle.wrapping_add(1).max(1);
-            if !self.handles.contains_key(&self.last_handle) {
-                return self.last_handle;
-            }
-        }
-    }
-
-    /// Whether a handle was ever given.
-    fn issued(&self, handle: u32) -> bool {
-        handle.wrapping_sub(self.first_handle) <= self.last_handle.wrapping_sub(self.first_handle)
-    }
-
+    /// How many items there are and are being made.
     fn item_count(&self) -> usize {
-        self.handles.len()
+        self.subscriptions.values().map(|subscription| subscription.handles.len()).sum()
+    }
+
+    fn event_item_count(&self) -> usize {
+        let items = self.subscriptions.values().flat_map(|subscription| subscription.items.values());
+        items.filter(|item| item.fields.is_some()).count()
+    }
+
+    /// Takes the waiting Publish requests with this handle.
+    pub(super) fn cancel(&mut self, handle: u32) -> Vec<Ticket> {
+        let waiting = std::mem::take(&mut self.waiting).into_iter();
+        let (cancelled, rest): (Vec<Waiting>, Vec<Waiting>) =
+            waiting.partition(|waiting| waiting.ticket.handle == handle);
+        self.waiting = rest.into();
+        cancelled.into_iter().map(|waiting| waiting.ticket).collect()
     }
 
     /// The server can be asked again, as often as clients ask.
@@ -177,12 +184,36 @@ impl Subscriptions {
     }
 }
 
+impl Subscription {
+    /// Whether the client wants notifications.
+    fn publishing(&self) -> bool {
+        self.order.get(PUBLISHED).is_some_and(|published| *published != 0)
+    }
+
+    /// A handle for a new item: a value may come before the answer that tells the item's id.
+    fn next_handle(&mut self) -> u32 {
+        loop {
+            self.last_handle = self.last_handle.wrapping_add(1).max(1);
+            if !self.handles.contains_key(&self.last_handle) {
+                self.handles.insert(self.last_handle, 0);
+                return self.last_handle;
+            }
+        }
+    }
+
+    /// Whether a handle was ever given.
+    fn issued(&self, handle: u32) -> bool {
+        handle.wrapping_sub(self.first_handle) <= self.last_handle.wrapping_sub(self.first_handle)
+    }
+}
+
 impl Item {
     /// The right is gone: it is told once and then silent.
     fn deny(&mut self) {
         if !self.denied {
             self.denied = true;
-            self.denial_waits = self.mode == REPORTING;
+            // An event that may not go out is dropped without a word (OPC 10000-3 §8.55).
+            self.denial_waits = self.mode == REPORTING && self.fields.is_none();
         }
         self.muted = false;
     }

@@ -1,21 +1,27 @@
 //! Publish and Republish, and what happens to items when rights end or come back.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use access_model::{AuditKind, Mono, Now, Reason, ScopeIndex};
+use access_model::{Action, AuditKind, Mono, Now, Reason, ScopeIndex};
 use opcua_types::{NodeId, ObjectId, StatusCode};
 
+use super::events::{About, taken_apart};
 use super::message::{Entry, Incoming, Message, Told, overflowed, valueless, write_keep_alive};
 use super::restore::Step;
 use super::standing::{Place, Standing};
-use super::{DISABLED, Subscription, Subscriptions, Waiting};
+use super::{DISABLED, Item, Subscription, Subscriptions, Waiting};
 use crate::client::{ClientSession, RawRequest, Request};
 use crate::guard::Guard;
+use crate::guard::attributes::adapt;
 use crate::guard::desk::{Decision, check, deny};
 use crate::guard::link::{Link, Stage};
+use crate::guard::links::Owner;
 use crate::guard::walk::end;
-use crate::server::front::{Counted, Reader, SessionKey, Taken, ticks, write_header, write_len, write_no_diagnostics};
+use crate::server::front::{
+    Counted, Reader, SessionKey, Taken, Told as Nothing, ticks, write_header, write_len, write_no_diagnostics,
+};
 
 const PUBLISH: (ObjectId, ObjectId) =
     (ObjectId::PublishRequest_Encoding_DefaultBinary, ObjectId::PublishResponse_Encoding_DefaultBinary);
@@ -134,13 +140,22 @@ impl Guard {
                 if item.denied || item.muted {
                     continue;
                 }
-                let node = (&item.node, item.scope);
-                match check(&mut self.front, key, item.action, node, AuditKind::Notify, Some(Counted::Notify), now) {
-                    Decision::Pass(permit) => {
-                        let _accounted = permit.map(pep::Permit::spend);
-                        entries.push(Entry { client_handle: item.client_handle, ..entry });
+                let client_handle = item.client_handle;
+                match &entry.about {
+                    // Without a word: a record would be made for each event that others may see.
+                    Some(about) if !self.may_receive(key, item, about, now) => {}
+                    Some(_) => {
+                        if self.delivers(key, item.action, (&item.node, item.scope), now) {
+                            entries.push(Entry { client_handle, ..entry });
+                        }
                     }
-                    Decision::Denied | Decision::Hidden => item.deny(),
+                    None if self.delivers(key, item.action, (&item.node, item.scope), now) => {
+                        let rights = self.front.rights_of(key, item.scope, now);
+                        let shaped = adapt(&self.front, &item.node, item.attribute, rights, &entry.value);
+                        let value = shaped.map_or_else(|status| valueless(status, now), Cow::into_owned);
+                        entries.push(Entry { client_handle, value, ..entry });
+                    }
+                    None => item.deny(),
                 }
             }
         }
@@ -149,7 +164,7 @@ impl Guard {
             let failure = item.failure.take().filter(|_| !item.denied);
             if let Some(status) = denial.or(failure) {
                 let (client_handle, value) = (item.client_handle, valueless(status, now));
-                entries.push(Entry { item: *number, client_handle, denial: true, value });
+                entries.push(Entry { item: *number, client_handle, denial: true, value, about: None });
             }
         }
         if entries.is_empty() {
@@ -254,6 +269,9 @@ impl Guard {
             return self.misfit(key, "the answer to Publish cannot be read", now);
         };
         let Some(id) = subs.by_upstream(incoming.subscription) else {
+            if self.elsewhere(link, &incoming, now) {
+                return;
+            }
             // It may be on the way to the client that asked for it.
             if !link.jobs.values().any(|job| job.work.makes_subscription()) {
                 self.discard(link, incoming.subscription, now);
@@ -261,27 +279,49 @@ impl Guard {
             return;
         };
         if !incoming.numbered {
-            if let Some(subscription) = subs.subscriptions.get_mut(&id) {
-                subscription.arrived(incoming.sequence, false);
-            }
-            return self.keep_alive(key, subs, id, now);
+            let Some(subscription) = subs.subscriptions.get_mut(&id) else { return };
+            // When nothing was said is the guard's own to tell: keep-alives of the server would show when something was
+            // said that the client may not know.
+            return subscription.arrived(incoming.sequence, false);
         }
-        self.take_in(key, link, id, incoming, now);
+        subs.acknowledge_upstream(&incoming);
+        self.take_in(key, &mut link.subs, id, incoming, now);
+    }
+
+    /// A message that was sent before its subscription moved from or to another session.
+    fn elsewhere(&mut self, link: &mut Link, incoming: &Incoming<'_>, now: Now) -> bool {
+        let mut others = self.links.iter();
+        let other = others.find(|(_, link)| link.subs.by_upstream(incoming.subscription).is_some());
+        let Some(owner @ Owner::Session(key)) = other.map(|(owner, _)| *owner) else { return false };
+        let Some(mut holder) = self.links.remove(&owner) else { return false };
+        if incoming.numbered
+            && let Some(id) = holder.subs.by_upstream(incoming.subscription)
+        {
+            link.subs.acknowledge_upstream(incoming);
+            self.take_in(key, &mut holder.subs, id, incoming.clone(), now);
+        }
+        self.pump_publish(key, &mut holder, now);
+        self.put_back(owner, holder, now);
+        true
     }
 
     /// Takes a message of a subscription, sent for the first time or once more.
-    pub(super) fn take_in(&mut self, key: SessionKey, link: &mut Link, id: u32, incoming: Incoming<'_>, now: Now) {
-        let Subscriptions { subscriptions, handles, acknowledgements, .. } = &mut link.subs;
-        let Some(subscription) = subscriptions.get_mut(&id) else { return };
+    pub(super) fn take_in(
+        &mut self,
+        key: SessionKey,
+        subs: &mut Subscriptions,
+        id: u32,
+        incoming: Incoming<'_>,
+        now: Now,
+    ) {
+        let Some(subscription) = subs.subscriptions.get_mut(&id) else { return };
         subscription.arrived(incoming.sequence, true);
-        acknowledgements.push((incoming.subscription, incoming.sequence));
         let mut entries = Vec::new();
-        let mut strangers = Vec::new();
+        let (mut unknown, mut unnamed) = (false, false);
         for (handle, value) in incoming.values {
-            let known = handles.get(&handle).filter(|(of, _)| *of == id).map(|(_, number)| *number);
-            let Some(number) = known else {
+            let Some(number) = subscription.handles.get(&handle).copied() else {
                 // An item that was deleted while its value was on the way, or one that never was.
-                strangers.push(handle);
+                unknown |= !subscription.issued(handle);
                 continue;
             };
             let mut value = value.to_vec();
@@ -293,24 +333,63 @@ impl Guard {
                     value = overflowed(&value).unwrap_or(value);
                 }
             }
-            entries.push(Entry { item: number, client_handle: 0, denial: false, value });
+            entries.push(Entry { item: number, client_handle: 0, denial: false, value, about: None });
+        }
+        for (handle, fields) in incoming.events {
+            let Some(number) = subscription.handles.get(&handle).copied() else { continue };
+            let Some(item) = subscription.items.get(&number).filter(|item| !item.denied && !item.muted) else {
+                continue;
+            };
+            match item.fields.and_then(|selected| taken_apart(&fields, selected)) {
+                Some((value, about)) => {
+                    let about = Some(about);
+                    entries.push(Entry { item: number, client_handle: 0, denial: false, value, about });
+                }
+                None => unnamed = true,
+            }
         }
         if !entries.is_empty() {
             let told = Told::Values(entries);
             subscription.ready.push_back(Message { sequence: 0, time: incoming.time, told });
         }
         if let Some(status) = incoming.status {
-            link.subs.bid_farewell(id, status);
+            subs.bid_farewell(id, status);
         }
-        let unknown = strangers.into_iter().any(|handle| !link.subs.issued(handle));
         if unknown {
             self.misfit(key, "a value came for an item that nobody asked for", now);
         }
+        if unnamed {
+            self.misfit(key, "an event came without its source or its type", now);
+        }
+    }
+
+    /// Asks and counts at the moment of delivery.
+    fn delivers(&mut self, key: SessionKey, action: Action, node: (&NodeId, ScopeIndex), now: Now) -> bool {
+        match check(&mut self.front, key, action, node, AuditKind::Notify, Some(Counted::Notify), now) {
+            Decision::Pass(permit) => {
+                let _accounted = permit.map(pep::Permit::spend);
+                true
+            }
+            Decision::Denied(_) | Decision::Hidden => false,
+        }
+    }
+
+    /// ReceiveEvents on the node of the event's type and on its source (OPC 10000-3 §8.55), and on the notifier that was
+    /// subscribed to.
+    fn may_receive(&self, key: SessionKey, item: &Item, about: &About, now: Now) -> bool {
+        if cfg!(feature = "danger-permit-always") {
+            return true;
+        }
+        let Some(mapping) = &self.mapping else { return false };
+        let [source, kind] = about.scopes(&mapping.table);
+        let receives = |scope| self.front.rights_of(key, scope, now).contains(Action::ReceiveEvents.needed());
+        [item.scope, source, kind].into_iter().all(receives)
     }
 
     fn misfit(&mut self, key: SessionKey, text: &str, now: Now) {
         let nowhere = (&NodeId::null(), ScopeIndex::NOWHERE);
-        deny(&mut self.front, key, AuditKind::Contact, Reason::ProtocolMisbehavior, nowhere, text, now);
+        let told = (text, || Nothing::Nothing);
+        deny(&mut self.front, key, AuditKind::Contact, Reason::ProtocolMisbehavior, nowhere, told, now);
     }
 
     /// Compares what a session monitors with what it may; `over` when the grant ended, so that all is silent.
@@ -353,36 +432,19 @@ impl Guard {
             }
             retained.retain(|message| match &message.told {
                 Told::Values(entries) => entries.iter().all(|entry| {
-                    entry.denial || items.get(&entry.item).is_some_and(|item| !item.denied && !item.muted)
+                    let Some(item) = items.get(&entry.item) else { return entry.denial };
+                    let event = entry.about.as_ref();
+                    let received = event.is_none_or(|about| self.may_receive(key, item, about, now));
+                    entry.denial || !item.denied && !item.muted && received
                 }),
                 Told::Status(_) => true,
             });
         }
         for ((id, mode), items) in modes {
-            self.set_mode(link, id, mode, items, now);
+            set_mode(link, id, mode, items, now);
         }
         self.refill(key, link, now);
         self.pump_publish(key, link, now);
-    }
-
-    /// Tells the server to sample items, or not to.
-    pub(super) fn set_mode(&mut self, link: &mut Link, id: u32, mode: u32, items: Vec<u32>, now: Now) {
-        let Some(subscription) = link.subs.subscriptions.get(&id) else { return };
-        if !matches!(subscription.standing, Standing::Live | Standing::Bare) {
-            // Said when it is there again.
-            return;
-        }
-        let mut body = Vec::new();
-        body.extend_from_slice(&subscription.upstream.to_le_bytes());
-        body.extend_from_slice(&mode.to_le_bytes());
-        write_len(&mut body, items.len());
-        let known = items.iter().filter_map(|number| subscription.items.get(number));
-        known.for_each(|item| body.extend_from_slice(&item.upstream.to_le_bytes()));
-        let request = Request::Raw(RawRequest::new(MODE.0, MODE.1, body));
-        if let Some(call) = link.client.as_mut().and_then(|client| client.request(request, None, now).ok()) {
-            let own = if mode == DISABLED { Own::Disabled } else { Own::Enabled { subscription: id, items } };
-            link.own.insert(call, own);
-        }
     }
 
     /// Republish: a message that was sent and neither acknowledged nor dropped, if its values may still leave.
@@ -403,13 +465,11 @@ impl Guard {
         let Told::Values(entries) = &message.told else { return Err(unavailable) };
         for entry in entries.iter().filter(|entry| !entry.denial) {
             let item = subscription.items.get(&entry.item).ok_or(unavailable)?;
-            let node = (&item.node, item.scope);
-            match check(&mut self.front, key, item.action, node, AuditKind::Notify, Some(Counted::Notify), now) {
-                Decision::Pass(permit) => drop(permit.map(pep::Permit::spend)),
-                Decision::Denied | Decision::Hidden => {
-                    subscription.retained.remove(place);
-                    return Err(unavailable);
-                }
+            let about = entry.about.as_ref();
+            let received = about.is_none_or(|about| self.may_receive(key, item, about, now));
+            if !received || !self.delivers(key, item.action, (&item.node, item.scope), now) {
+                subscription.retained.remove(place);
+                return Err(unavailable);
             }
         }
         let mut out = Vec::new();
@@ -441,9 +501,30 @@ fn acknowledge(subs: &mut Subscriptions, body: &[u8]) -> Result<Option<Vec<Statu
     Ok((!null).then_some(results))
 }
 
+/// Tells the server to sample items, or not to.
+pub(super) fn set_mode(link: &mut Link, id: u32, mode: u32, items: Vec<u32>, now: Now) {
+    let Some(subscription) = link.subs.subscriptions.get(&id) else { return };
+    if !matches!(subscription.standing, Standing::Live | Standing::Bare) {
+        // Said when it is there again.
+        return;
+    }
+    let mut body = Vec::new();
+    body.extend_from_slice(&subscription.upstream.to_le_bytes());
+    body.extend_from_slice(&mode.to_le_bytes());
+    write_len(&mut body, items.len());
+    let known = items.iter().filter_map(|number| subscription.items.get(number));
+    known.for_each(|item| body.extend_from_slice(&item.upstream.to_le_bytes()));
+    let request = Request::Raw(RawRequest::new(MODE.0, MODE.1, body));
+    if let Some(call) = link.client.as_mut().and_then(|client| client.request(request, None, now).ok()) {
+        let own = if mode == DISABLED { Own::Disabled } else { Own::Enabled { subscription: id, items } };
+        link.own.insert(call, own);
+    }
+}
+
 impl Subscription {
     fn has_news(&self) -> bool {
-        !self.ready.is_empty() || self.items.values().any(|item| item.denial_waits || item.failure.is_some())
+        let tells = |item: &Item| item.denial_waits || item.failure.is_some();
+        self.publishing() && (!self.ready.is_empty() || self.items.values().any(tells))
     }
 
     /// A message came with this number, or a keep-alive that tells the number of the next.
@@ -466,6 +547,11 @@ impl Subscription {
 }
 
 impl Subscriptions {
+    /// The next Publish tells the server that this message came.
+    pub(super) fn acknowledge_upstream(&mut self, message: &Incoming<'_>) {
+        self.acknowledgements.push((message.subscription, message.sequence));
+    }
+
     /// The server has ended a subscription: the client hears of it once.
     pub(super) fn bid_farewell(&mut self, id: u32, status: StatusCode) {
         if let Some(subscription) = self.subscriptions.get(&id) {

@@ -18,7 +18,7 @@ use opcua_types::{ObjectId, StatusCode};
 
 use super::DISABLED;
 use super::message::Incoming;
-use super::publish::Own;
+use super::publish::{Own, set_mode};
 use super::services::{item_result, write_numbers};
 use super::standing::{Place, Standing};
 use crate::client::{ClientSession, RawRequest, Request, RequestError};
@@ -187,7 +187,8 @@ impl Guard {
         });
         match message {
             Ok(message) => {
-                self.take_in(key, link, id, message, now);
+                link.subs.acknowledge_upstream(&message);
+                self.take_in(key, &mut link.subs, id, message, now);
                 return true;
             }
             Err(StatusCode::BadMessageNotAvailable) => subscription.standing = Standing::Live,
@@ -216,7 +217,7 @@ impl Guard {
             }
         }
         for (mode, items) in modes {
-            self.set_mode(link, id, mode, items, now);
+            set_mode(link, id, mode, items, now);
         }
     }
 
@@ -236,7 +237,7 @@ impl Guard {
             let node = (&item.node, item.scope);
             match check(&mut self.front, key, item.action, node, AuditKind::Notify, None, now) {
                 Decision::Pass(permit) => drop(permit.map(pep::Permit::spend)),
-                Decision::Denied | Decision::Hidden => {
+                Decision::Denied(_) | Decision::Hidden => {
                     item.deny();
                     continue;
                 }
@@ -296,7 +297,7 @@ impl Guard {
         }
         let upstream = subscription.upstream;
         for (mode, items) in modes {
-            self.set_mode(link, id, mode, items, now);
+            set_mode(link, id, mode, items, now);
         }
         if !unwanted.is_empty() {
             let mut body = upstream.to_le_bytes().to_vec();

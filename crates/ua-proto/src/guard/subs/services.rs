@@ -1,21 +1,22 @@
 //! The services of subscriptions and monitored items (OPC 10000-4 §5.13 and §5.14) but Publish and Republish. Ids are the
 //! guard's own on the client's side and the server's own upstream.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::time::Duration;
 
 use access_model::{Action, AuditKind};
 use opcua_types::{AttributeId, NodeId, ObjectId, StatusCode};
 
-use super::message::filter;
+use super::message::{Filter, filter};
 use super::standing::{Place, Standing, Wanted};
-use super::{DISABLED, Item, ORDER, PUBLISHED, REPORTING, Subscription};
-use crate::guard::desk::{Decision, Desk, Progress, told};
+use super::{DISABLED, Item, ORDER, PUBLISHED, REPORTING, Subscription, events};
+use crate::guard::batch::items as items_of;
+use crate::guard::desk::{Desk, Progress, Way, told};
 use crate::guard::read::taken;
-use crate::guard::walk::{boolean, end, extension_object, results};
+use crate::guard::walk::{boolean, diagnostics, end, extension_object, results};
 use crate::guard::write::statuses;
 use crate::server::front::{
-    Malformed, Reader, Service, Stamps, needed, operations, write_header, write_len, write_no_diagnostics,
+    Malformed, Reader, Service, Stamps, Told, needed, operations, write_header, write_len, write_no_diagnostics,
 };
 
 type Ids = (ObjectId, ObjectId);
@@ -53,6 +54,9 @@ const MODE: Ids = (
     ObjectId::SetMonitoringModeResponse_Encoding_DefaultBinary,
 );
 
+const TRIGGERING: Ids =
+    (ObjectId::SetTriggeringRequest_Encoding_DefaultBinary, ObjectId::SetTriggeringResponse_Encoding_DefaultBinary);
+
 /// A request under way.
 pub(in crate::guard) struct Asked {
     ids: Ids,
@@ -62,14 +66,35 @@ pub(in crate::guard) struct Asked {
 }
 
 enum What {
-    Create { order: [u8; ORDER] },
-    Modify { id: u32, order: [u8; ORDER] },
+    Create {
+        order: [u8; ORDER],
+    },
+    Modify {
+        id: u32,
+        order: [u8; ORDER],
+    },
     Delete,
-    Publishing { enabled: u8 },
-    CreateItems { id: u32 },
-    ModifyItems { id: u32, timestamps: i32 },
-    DeleteItems { id: u32 },
-    Mode { id: u32, mode: u32 },
+    Publishing {
+        enabled: u8,
+    },
+    CreateItems {
+        id: u32,
+    },
+    ModifyItems {
+        id: u32,
+        timestamps: i32,
+    },
+    DeleteItems {
+        id: u32,
+    },
+    Mode {
+        id: u32,
+        mode: u32,
+    },
+    /// The first so many of the items are linked, the others no longer.
+    Triggering {
+        added: usize,
+    },
 }
 
 /// What answers one item.
@@ -81,6 +106,7 @@ enum Plan {
     Modify {
         item: u32,
         client_handle: u32,
+        fields: Option<usize>,
         parameters: Box<[u8]>,
     },
     /// No result: it is so without the server.
@@ -120,6 +146,7 @@ pub(in crate::guard) fn start(
             }
             items(desk, &mut reader, MODE, What::Mode { id, mode }, id)?
         }
+        Service::SetTriggering => triggering(desk, &mut reader)?,
         _ => return Err(StatusCode::BadServiceUnsupported),
     };
     if asked.forwarded == 0 {
@@ -140,7 +167,7 @@ fn create(desk: &Desk<'_>, body: &[u8], reader: &mut Reader<'_>) -> Result<(Aske
         return Err(StatusCode::BadTooManySubscriptions);
     }
     let order = body.try_into().map_err(|_| StatusCode::BadDecodingError)?;
-    Ok((Asked { ids: CREATE, what: What::Create { order }, plan: Vec::new(), forwarded: 1 }, body.to_vec()))
+    Ok((Asked::one(CREATE, What::Create { order }), body.to_vec()))
 }
 
 /// Interval, lifetime count, keep-alive count, most notifications.
@@ -158,7 +185,7 @@ fn modify(desk: &Desk<'_>, reader: &mut Reader<'_>) -> Result<(Asked, Vec<u8>), 
     let subscription = desk.link.subs.subscriptions.get(&id).ok_or(StatusCode::BadSubscriptionIdInvalid)?;
     let body = [&subscription.upstream.to_le_bytes(), rest].concat();
     let order = subscription.modified(rest);
-    Ok((Asked { ids: MODIFY, what: What::Modify { id, order }, plan: Vec::new(), forwarded: 1 }, body))
+    Ok((Asked::one(MODIFY, What::Modify { id, order }), body))
 }
 
 fn subscriptions(
@@ -202,7 +229,6 @@ fn items(
     }
     let forwarded = known.len();
     write_numbers(&mut out, &known);
-    let plan = plan.into_iter().collect();
     Ok((Asked { ids, what, plan, forwarded }, out))
 }
 
@@ -217,11 +243,14 @@ fn numbers(
     reader: &mut Reader<'_>,
     upstream: impl Fn(u32) -> Result<u32, StatusCode>,
 ) -> Result<(Vec<Plan>, Vec<u32>), StatusCode> {
-    let count = reader.array_len(4)?;
-    operations(count, desk.mapping.limits.items)?;
-    let (mut plan, mut known) = (Vec::with_capacity(count), Vec::new());
-    for _ in 0..count {
-        let number = reader.u32()?;
+    let numbers = items_of(reader, 4, desk.mapping.limits.items, |reader| reader.u32())?;
+    end(reader)?;
+    Ok(known(numbers, upstream))
+}
+
+fn known(numbers: Vec<u32>, upstream: impl Fn(u32) -> Result<u32, StatusCode>) -> (Vec<Plan>, Vec<u32>) {
+    let (mut plan, mut known) = (Vec::with_capacity(numbers.len()), Vec::new());
+    for number in numbers {
         plan.push(match upstream(number) {
             Ok(upstream) => {
                 known.push(upstream);
@@ -231,8 +260,35 @@ fn numbers(
             Err(status) => Plan::Refused(status),
         });
     }
+    (plan, known)
+}
+
+/// SetTriggering (OPC 10000-4 §5.13.5): links are between the session's own items of one subscription. What a linked
+/// item then reports is decided when it leaves, as everything else is.
+fn triggering(desk: &Desk<'_>, reader: &mut Reader<'_>) -> Result<(Asked, Vec<u8>), StatusCode> {
+    let (id, item) = (reader.u32()?, reader.u32()?);
+    let list = |reader: &mut Reader<'_>| -> Result<Vec<u32>, Malformed> {
+        let count = reader.array_len(4)?;
+        (0..count).map(|_| reader.u32()).collect()
+    };
+    let (add, remove) = (list(reader)?, list(reader)?);
     end(reader)?;
-    Ok((plan, known))
+    operations(add.len().saturating_add(remove.len()), desk.mapping.limits.items)?;
+    let subscription = desk.link.subs.subscriptions.get(&id).ok_or(StatusCode::BadSubscriptionIdInvalid)?;
+    let upstream = |number: u32| {
+        let item = subscription.items.get(&number).filter(|item| item.place == Place::There);
+        item.map(|item| item.upstream).ok_or(StatusCode::BadMonitoredItemIdInvalid)
+    };
+    let mut out = subscription.upstream.to_le_bytes().to_vec();
+    out.extend_from_slice(&upstream(item)?.to_le_bytes());
+    let added = add.len();
+    let (mut plan, ids) = known(add, upstream);
+    write_numbers(&mut out, &ids);
+    let (behind, more) = known(remove, upstream);
+    write_numbers(&mut out, &more);
+    let forwarded = ids.len().saturating_add(more.len());
+    plan.extend(behind);
+    Ok((Asked { ids: TRIGGERING, what: What::Triggering { added }, plan, forwarded }, out))
 }
 
 struct NewItem<'a> {
@@ -243,10 +299,7 @@ struct NewItem<'a> {
     rest: &'a [u8],
     timestamps: i32,
     mode: u32,
-    client_handle: u32,
-    /// Sampling interval, filter, queue size, discard policy.
-    parameters: &'a [u8],
-    filter: bool,
+    parameters: Parameters<'a>,
 }
 
 impl<'a> NewItem<'a> {
@@ -261,138 +314,155 @@ impl<'a> NewItem<'a> {
         reader.string()?;
         let rest = taken(before, reader)?;
         let mode = reader.u32()?;
-        let (client_handle, parameters, filter) = monitoring(reader)?;
-        Ok(Self { node, node_bytes, attribute, rest, timestamps, mode, client_handle, parameters, filter })
+        Ok(Self { node, node_bytes, attribute, rest, timestamps, mode, parameters: Parameters::read(reader)? })
     }
 }
 
-/// MonitoringParameters: the client's handle, the rest, and whether the filter is one that is taken.
-fn monitoring<'a>(reader: &mut Reader<'a>) -> Result<(u32, &'a [u8], bool), Malformed> {
-    let client_handle = reader.u32()?;
-    let before = reader.rest();
-    reader.f64()?;
-    let filter = filter(reader)?;
-    reader.u32()?;
-    boolean(reader)?;
-    Ok((client_handle, taken(before, reader)?, filter))
+/// MonitoringParameters.
+struct Parameters<'a> {
+    client_handle: u32,
+    sampling: &'a [u8],
+    filter: Filter<'a>,
+    /// Queue size and discard policy.
+    queue: &'a [u8],
+}
+
+impl<'a> Parameters<'a> {
+    fn read(reader: &mut Reader<'a>) -> Result<Self, Malformed> {
+        let client_handle = reader.u32()?;
+        let sampling = reader.bytes(8)?;
+        let filter = filter(reader)?;
+        let queue = reader.rest();
+        reader.u32()?;
+        boolean(reader)?;
+        Ok(Self { client_handle, sampling, filter, queue: taken(queue, reader)? })
+    }
+
+    /// As the server is asked, behind the handle, and how many fields of events the client selected.
+    fn asked(&self, desk: &Desk<'_>, reports: bool) -> Result<(Box<[u8]>, Option<usize>), StatusCode> {
+        let (filter, fields) = match (self.filter, reports) {
+            (Filter::Data(bytes), false) => (bytes.to_vec(), None),
+            (Filter::Event(body), true) => {
+                let filter = events::filter(desk, body)?;
+                (filter.bytes, Some(filter.fields))
+            }
+            (Filter::Data([0, 0, 0]), true) => return Err(StatusCode::BadEventFilterInvalid),
+            _ => return Err(StatusCode::BadMonitoredItemFilterUnsupported),
+        };
+        Ok(([self.sampling, &filter, self.queue].concat().into(), fields))
+    }
 }
 
 fn create_items(desk: &mut Desk<'_>, reader: &mut Reader<'_>) -> Result<(Asked, Vec<u8>), StatusCode> {
     let id = reader.u32()?;
     let timestamps = reader.i32()?;
     Stamps::from_wire(timestamps)?;
-    let count = reader.array_len(35)?;
-    operations(count, desk.mapping.limits.items)?;
-    let mut new = Vec::with_capacity(count);
-    for _ in 0..count {
-        new.push(NewItem::read(reader, timestamps)?);
-    }
+    let new = items_of(reader, 35, desk.mapping.limits.items, |reader| NewItem::read(reader, timestamps))?;
     end(reader)?;
     let subscription = desk.link.subs.subscriptions.get(&id).ok_or(StatusCode::BadSubscriptionIdInvalid)?;
-    let mut out = subscription.upstream.to_le_bytes().to_vec();
-    out.extend_from_slice(&timestamps.to_le_bytes());
-    let (mut plan, mut spans, mut forwarded) = (Vec::with_capacity(count), Vec::new(), 0);
-    let most = desk.front.front_config().limits.subscriptions.max_items;
+    let head = [subscription.upstream.to_le_bytes(), timestamps.to_le_bytes()].concat();
+    let limits = &desk.front.front_config().limits.subscriptions;
+    let (most, most_events) = (limits.max_items, limits.max_event_items);
+    let (mut plan, mut spans, mut hidden) = (Vec::with_capacity(new.len()), Vec::new(), 0);
+    let mut events = desk.link.subs.event_item_count();
     for item in &new {
-        let room = desk.link.subs.item_count().saturating_add(forwarded) < most;
-        let made =
-            if room { make(desk, item, &mut spans) } else { Plan::Refused(StatusCode::BadTooManyMonitoredItems) };
-        forwarded += usize::from(!matches!(made, Plan::Refused(_)));
-        if let Plan::Make(item) = &made {
-            // A value may come before the answer that tells the item's id.
-            desk.link.subs.handles.insert(item.handle, (id, 0));
-        }
+        let reports = item.attribute == AttributeId::EventNotifier as u32;
+        let full = desk.link.subs.item_count().saturating_add(hidden) >= most || reports && events >= most_events;
+        let made = if full {
+            Plan::Refused(StatusCode::BadTooManyMonitoredItems)
+        } else {
+            make(desk, id, item, &mut spans).unwrap_or_else(Plan::Refused)
+        };
+        hidden += usize::from(matches!(made, Plan::Hidden));
+        events += usize::from(reports && matches!(made, Plan::Make(_)));
         plan.push(made);
     }
-    write_len(&mut out, forwarded);
-    out.extend_from_slice(&spans);
-    Ok((Asked { ids: CREATE_ITEMS, what: What::CreateItems { id }, plan, forwarded }, out))
+    Ok(Asked::several(CREATE_ITEMS, What::CreateItems { id }, plan, head, &spans))
 }
 
-fn make(desk: &mut Desk<'_>, new: &NewItem<'_>, spans: &mut Vec<u8>) -> Plan {
+fn make(desk: &mut Desk<'_>, id: u32, new: &NewItem<'_>, spans: &mut Vec<u8>) -> Result<Plan, StatusCode> {
     let scope = desk.scope(&new.node);
-    let write = |spans: &mut Vec<u8>, node: &[u8], mode: u32, handle: u32| {
-        spans.extend_from_slice(node);
-        spans.extend_from_slice(new.rest);
-        spans.extend_from_slice(&mode.to_le_bytes());
-        spans.extend_from_slice(&handle.to_le_bytes());
-        spans.extend_from_slice(new.parameters);
-    };
-    match desk.pass(Action::Browse, (&new.node, scope), AuditKind::Browse, None) {
-        Ok(()) => {}
-        Err(Decision::Hidden) if desk.config.hide_timing => {
-            let never = desk.never(&new.node);
-            write(spans, &never, DISABLED, 0);
-            return Plan::Hidden;
+    match desk.way(Action::Browse, (&new.node, scope), AuditKind::Browse, None) {
+        Way::Real => {}
+        Way::Never(node) => {
+            spans.extend_from_slice(&node);
+            spans.extend_from_slice(new.rest);
+            [DISABLED, 0].iter().for_each(|number| spans.extend_from_slice(&number.to_le_bytes()));
+            // No sampling interval, no filter, a queue of one.
+            spans.extend_from_slice(&[0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 1]);
+            return Ok(Plan::Hidden);
         }
-        Err(decision) => return Plan::Refused(decision.status()),
+        Way::Refused(status) => return Err(status),
     }
-    // Events have sources of their own, which nobody here looks at yet.
-    if new.attribute == AttributeId::EventNotifier as u32 || !new.filter {
-        return Plan::Refused(StatusCode::BadMonitoredItemFilterUnsupported);
+    // A session never changes the mode it was made in, so what is too weak now stays so.
+    if let Err(denial) = desk.ask(Action::Browse, scope, AuditKind::Notify) {
+        return Err(desk.turned_away(AuditKind::Notify, &denial, &new.node, || Told::Nothing));
     }
     if new.mode > REPORTING {
-        return Plan::Refused(StatusCode::BadMonitoringModeInvalid);
+        return Err(StatusCode::BadMonitoringModeInvalid);
     }
-    let action = AttributeId::from_u32(new.attribute).map_or(Action::Browse, needed);
+    let attribute = AttributeId::from_u32(new.attribute).ok();
+    let reports = attribute == Some(AttributeId::EventNotifier);
+    let action = if reports { Action::ReceiveEvents } else { attribute.map_or(Action::Browse, needed) };
+    let (parameters, fields) = new.parameters.asked(desk, reports)?;
     let denied = !desk.rights(scope).contains(action.needed());
-    let handle = desk.link.subs.next_handle();
-    let node = desk.known_as(&new.node, new.node_bytes).to_vec();
-    write(spans, &node, if denied { DISABLED } else { new.mode }, handle);
-    Plan::Make(Box::new(Item {
-        client_handle: new.client_handle,
+    let subscription = desk.link.subs.subscriptions.get_mut(&id).ok_or(StatusCode::BadSubscriptionIdInvalid)?;
+    let handle = subscription.next_handle();
+    spans.extend_from_slice(desk.known_as(&new.node, new.node_bytes));
+    spans.extend_from_slice(new.rest);
+    spans.extend_from_slice(&if denied { DISABLED } else { new.mode }.to_le_bytes());
+    spans.extend_from_slice(&handle.to_le_bytes());
+    spans.extend_from_slice(&parameters);
+    Ok(Plan::Make(Box::new(Item {
+        client_handle: new.parameters.client_handle,
         handle,
         upstream: 0,
         node: new.node.clone(),
         scope,
+        attribute,
         action,
+        fields,
         mode: new.mode,
         denied,
-        denial_waits: denied && new.mode == REPORTING,
+        denial_waits: denied && new.mode == REPORTING && !reports,
         muted: false,
         wanted: Wanted {
             item: [desk.lasting(&new.node, new.node_bytes), new.rest].concat().into(),
-            parameters: new.parameters.into(),
+            parameters,
             timestamps: new.timestamps,
         },
         place: Place::There,
         lost: false,
         failure: None,
-    }))
+    })))
 }
 
 fn modify_items(desk: &Desk<'_>, reader: &mut Reader<'_>) -> Result<(Asked, Vec<u8>), StatusCode> {
     let id = reader.u32()?;
     let timestamps = reader.i32()?;
     Stamps::from_wire(timestamps)?;
-    let count = reader.array_len(24)?;
-    operations(count, desk.mapping.limits.items)?;
-    let mut changes = Vec::with_capacity(count);
-    for _ in 0..count {
-        changes.push((reader.u32()?, monitoring(reader)?));
-    }
+    let changes =
+        items_of(reader, 24, desk.mapping.limits.items, |reader| Ok((reader.u32()?, Parameters::read(reader)?)))?;
     end(reader)?;
     let subscription = desk.link.subs.subscriptions.get(&id).ok_or(StatusCode::BadSubscriptionIdInvalid)?;
-    let (mut plan, mut spans, mut forwarded) = (Vec::with_capacity(count), Vec::new(), 0);
-    for (number, (client_handle, parameters, filter)) in changes {
-        plan.push(match subscription.items.get(&number) {
+    let (mut plan, mut spans) = (Vec::with_capacity(changes.len()), Vec::new());
+    for (number, wanted) in &changes {
+        plan.push(match subscription.items.get(number) {
             None => Plan::Refused(StatusCode::BadMonitoredItemIdInvalid),
-            Some(_) if !filter => Plan::Refused(StatusCode::BadMonitoredItemFilterUnsupported),
             Some(item) if item.place != Place::There => Plan::Refused(StatusCode::BadUserAccessDenied),
-            Some(item) => {
-                forwarded += 1;
-                spans.extend_from_slice(&item.upstream.to_le_bytes());
-                spans.extend_from_slice(&item.handle.to_le_bytes());
-                spans.extend_from_slice(parameters);
-                Plan::Modify { item: number, client_handle, parameters: parameters.into() }
-            }
+            Some(item) => match wanted.asked(desk, item.fields.is_some()) {
+                Err(status) => Plan::Refused(status),
+                Ok((parameters, fields)) => {
+                    spans.extend_from_slice(&item.upstream.to_le_bytes());
+                    spans.extend_from_slice(&item.handle.to_le_bytes());
+                    spans.extend_from_slice(&parameters);
+                    Plan::Modify { item: *number, client_handle: wanted.client_handle, fields, parameters }
+                }
+            },
         });
     }
-    let mut out = subscription.upstream.to_le_bytes().to_vec();
-    out.extend_from_slice(&timestamps.to_le_bytes());
-    write_len(&mut out, forwarded);
-    out.extend_from_slice(&spans);
-    Ok((Asked { ids: MODIFY_ITEMS, what: What::ModifyItems { id, timestamps }, plan, forwarded }, out))
+    let head = [subscription.upstream.to_le_bytes(), timestamps.to_le_bytes()].concat();
+    Ok(Asked::several(MODIFY_ITEMS, What::ModifyItems { id, timestamps }, plan, head, &spans))
 }
 
 /// A MonitoredItemCreateResult; that of a modification lacks the id.
@@ -416,6 +486,18 @@ impl Subscription {
 }
 
 impl Asked {
+    fn one(ids: Ids, what: What) -> Self {
+        Self { ids, what, plan: Vec::new(), forwarded: 1 }
+    }
+
+    /// A request with its items, `spans`, behind its head.
+    fn several(ids: Ids, what: What, plan: Vec<Plan>, mut head: Vec<u8>, spans: &[u8]) -> (Self, Vec<u8>) {
+        let forwarded = plan.iter().filter(|plan| !matches!(plan, Plan::Refused(_))).count();
+        write_len(&mut head, forwarded);
+        head.extend_from_slice(spans);
+        (Self { ids, what, plan, forwarded }, head)
+    }
+
     /// Whether it makes a subscription.
     pub(in crate::guard) fn makes_subscription(&self) -> bool {
         matches!(self.what, What::Create { .. })
@@ -444,9 +526,11 @@ impl Asked {
 
     /// Items that were asked for and do not come.
     pub(in crate::guard) fn forget(&mut self, desk: &mut Desk<'_>) {
+        let What::CreateItems { id } = self.what else { return };
+        let Some(subscription) = desk.link.subs.subscriptions.get_mut(&id) else { return };
         for plan in self.plan.drain(..) {
             if let Plan::Make(item) = plan {
-                desk.link.subs.handles.remove(&item.handle);
+                subscription.handles.remove(&item.handle);
             }
         }
     }
@@ -459,6 +543,7 @@ impl Asked {
             What::Modify { id, order } => modified(desk, (id, order), body, &mut out)?,
             What::CreateItems { id } => self.items_created(desk, id, body, &mut out)?,
             What::ModifyItems { id, timestamps } => self.items_modified(desk, (id, timestamps), body, &mut out)?,
+            What::Triggering { added } => self.triggered(added, body, &mut out)?,
             What::Delete | What::Publishing { .. } | What::DeleteItems { .. } | What::Mode { .. } => {
                 self.statuses(desk, body, &mut out)?;
             }
@@ -491,6 +576,38 @@ impl Asked {
         Ok(())
     }
 
+    /// Statuses of the links that were added, then of those that were removed.
+    fn triggered(&self, added: usize, body: &[u8], out: &mut Vec<u8>) -> Result<(), StatusCode> {
+        let mut given = Vec::new();
+        if self.forwarded > 0 {
+            let mut reader = Reader::new(body);
+            for _ in 0..2 {
+                for _ in 0..reader.array_len(4)? {
+                    given.push(StatusCode::from(reader.u32()?));
+                }
+                diagnostics(&mut reader)?;
+            }
+            end(&reader)?;
+            if given.len() != self.forwarded {
+                return Err(StatusCode::BadUnknownResponse);
+            }
+        }
+        let mut given = given.into_iter();
+        let (links, others) = self.plan.split_at_checked(added).unwrap_or((&self.plan, &[]));
+        for list in [links, others] {
+            write_len(out, list.len());
+            for plan in list {
+                let status = match plan {
+                    Plan::Refused(status) => *status,
+                    _ => given.next().unwrap_or(StatusCode::BadUnknownResponse),
+                };
+                out.extend_from_slice(&status.bits().to_le_bytes());
+            }
+            write_no_diagnostics(out);
+        }
+        Ok(())
+    }
+
     /// What was asked about one subscription or item is so.
     fn done(&self, desk: &mut Desk<'_>, number: u32) {
         match self.what {
@@ -506,8 +623,10 @@ impl Asked {
             What::Mode { id, mode } => {
                 let subscription = desk.link.subs.subscriptions.get_mut(&id);
                 if let Some(item) = subscription.and_then(|subscription| subscription.items.get_mut(&number)) {
-                    item.denial_waits =
-                        item.denied && mode == REPORTING && (item.denial_waits || item.mode == DISABLED);
+                    item.denial_waits = item.denied
+                        && mode == REPORTING
+                        && item.fields.is_none()
+                        && (item.denial_waits || item.mode != REPORTING);
                     item.mode = mode;
                 }
             }
@@ -550,19 +669,24 @@ impl Asked {
             let mut reader = Reader::new(span);
             let (status, upstream) = (StatusCode::from(reader.u32()?), reader.u32()?);
             let subscription = desk.link.subs.subscriptions.get_mut(&id);
-            let Some(subscription) = subscription.filter(|_| status.is_good()) else {
-                desk.link.subs.handles.remove(&item.handle);
-                bare(out, if status.is_good() { StatusCode::BadSubscriptionIdInvalid } else { status });
+            let Some(subscription) = subscription else {
+                bare(out, StatusCode::BadSubscriptionIdInvalid);
                 continue;
             };
+            if status.is_bad() {
+                subscription.handles.remove(&item.handle);
+                bare(out, status);
+                continue;
+            }
             item.upstream = upstream;
             subscription.last_item += 1;
             let number = subscription.last_item;
-            desk.link.subs.handles.insert(item.handle, (id, number));
-            subscription.items.insert(number, *item);
+            subscription.handles.insert(item.handle, number);
             out.extend_from_slice(&status.bits().to_le_bytes());
             out.extend_from_slice(&number.to_le_bytes());
-            out.extend_from_slice(reader.rest());
+            out.extend_from_slice(reader.bytes(12)?);
+            write_filter_result(out, reader.rest(), item.fields);
+            subscription.items.insert(number, *item);
         }
         write_no_diagnostics(out);
         Ok(())
@@ -583,26 +707,37 @@ impl Asked {
         let mut given = given.into_iter();
         write_len(out, self.plan.len());
         for plan in &self.plan {
-            let Plan::Modify { item, client_handle, parameters } = plan else {
+            let Plan::Modify { item, client_handle, fields, parameters } = plan else {
                 let status = if let Plan::Refused(status) = plan { *status } else { StatusCode::BadInternalError };
                 out.extend_from_slice(&status.bits().to_le_bytes());
                 out.extend_from_slice(&[0; 15]);
                 continue;
             };
-            let span = given.next().unwrap_or_default();
-            let status = StatusCode::from(Reader::new(span).u32()?);
+            let mut reader = Reader::new(given.next().unwrap_or_default());
+            let revised = reader.bytes(16)?;
+            let status = StatusCode::from(Reader::new(revised).u32()?);
             let subscription = desk.link.subs.subscriptions.get_mut(&id);
             if let Some(item) = subscription.and_then(|subscription| subscription.items.get_mut(item))
                 && status.is_good()
             {
                 item.client_handle = *client_handle;
+                item.fields = *fields;
                 item.wanted.parameters.clone_from(parameters);
                 item.wanted.timestamps = timestamps;
             }
-            out.extend_from_slice(span);
+            out.extend_from_slice(revised);
+            write_filter_result(out, reader.rest(), *fields);
         }
         write_no_diagnostics(out);
         Ok(())
+    }
+}
+
+/// The result of a filter: of a data change as it came, of an event without the guard's own clauses.
+fn write_filter_result(out: &mut Vec<u8>, result: &[u8], fields: Option<usize>) {
+    match fields {
+        None => out.extend_from_slice(result),
+        Some(fields) => out.extend_from_slice(&events::result(result, fields)),
     }
 }
 
@@ -611,7 +746,7 @@ fn created(desk: &mut Desk<'_>, order: [u8; ORDER], body: &[u8], out: &mut Vec<u
     let mut reader = Reader::new(body);
     let upstream = reader.u32()?;
     let rest = reader.rest();
-    let silence = revised(&mut reader)?;
+    let (first, silence) = revised(&mut reader)?;
     end(&reader)?;
     if desk.link.subs.by_upstream(upstream).is_some() {
         return Err(StatusCode::BadUnknownResponse);
@@ -625,10 +760,14 @@ fn created(desk: &mut Desk<'_>, order: [u8; ORDER], body: &[u8], out: &mut Vec<u
         sequence: 1,
         last_item: 0,
         items: BTreeMap::new(),
+        handles: HashMap::new(),
+        last_handle: desk.link.subs.first_handle,
+        first_handle: desk.link.subs.first_handle,
         retained: VecDeque::new(),
         ready: VecDeque::new(),
         silence,
-        quiet_at: desk.now.mono + silence,
+        // The client hears of it for the first time when the first interval is over (OPC 10000-4 §5.14.1.1).
+        quiet_at: desk.now.mono + first,
     };
     desk.link.subs.subscriptions.insert(id, subscription);
     out.extend_from_slice(&id.to_le_bytes());
@@ -643,7 +782,7 @@ fn modified(
     out: &mut Vec<u8>,
 ) -> Result<(), StatusCode> {
     let mut reader = Reader::new(body);
-    let silence = revised(&mut reader)?;
+    let (_, silence) = revised(&mut reader)?;
     end(&reader)?;
     if let Some(subscription) = desk.link.subs.subscriptions.get_mut(&id) {
         (subscription.silence, subscription.order) = (silence, order);
@@ -653,14 +792,18 @@ fn modified(
     Ok(())
 }
 
-/// Revised interval, lifetime and keep-alive counts: how long the subscription may be silent, with some time for the way.
-pub(super) fn revised(reader: &mut Reader<'_>) -> Result<Duration, StatusCode> {
+/// Revised interval, lifetime and keep-alive counts: how long the subscription may be silent at first, and later. Half an
+/// interval is for the way: what the server has to say comes first.
+pub(super) fn revised(reader: &mut Reader<'_>) -> Result<(Duration, Duration), StatusCode> {
     let interval = reader.f64()?;
     reader.u32()?;
     let count = reader.u32()?;
-    let time = interval * f64::from(count.max(1)) * 1.25 / 1_000.0;
-    if !time.is_finite() || time <= 0.0 {
-        return Err(StatusCode::BadUnknownResponse);
-    }
-    Ok(Duration::try_from_secs_f64(time.clamp(0.1, 86_400.0)).unwrap_or(Duration::from_secs(86_400)))
+    let time = |count: u32| {
+        let time = interval * (f64::from(count.max(1)) + 0.5) / 1_000.0;
+        if !time.is_finite() || time <= 0.0 {
+            return Err(StatusCode::BadUnknownResponse);
+        }
+        Ok(Duration::try_from_secs_f64(time.clamp(0.1, 86_400.0)).unwrap_or(Duration::from_secs(86_400)))
+    };
+    Ok((time(1)?, time(count)?))
 }

@@ -141,7 +141,7 @@ impl Subscriptions {
     pub(super) fn made_again(&mut self, id: u32, body: &[u8]) -> Result<(), StatusCode> {
         let mut reader = Reader::new(body);
         let upstream = reader.u32()?;
-        let silence = revised(&mut reader)?;
+        let (_, silence) = revised(&mut reader)?;
         end(&reader)?;
         if self.by_upstream(upstream).is_some() {
             return Err(StatusCode::BadUnknownResponse);

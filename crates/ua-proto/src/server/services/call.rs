@@ -171,7 +171,7 @@ fn record(desk: &Desk<'_>, object: NodeRef, method: NodeRef, inputs: &[Variant])
     if !desk.audit.heard() {
         return (record, Told::Nothing);
     }
-    let told = Calling { object: Some(object), method: Some(method), inputs: inputs.to_vec(), status: None };
+    let told = Calling { object: Some(object), method: Some(method), inputs: inputs.to_vec(), ..Calling::default() };
     (record, Told::Called(Box::new(told)))
 }
 

@@ -220,6 +220,7 @@ fn record(
         range: item.range.to_owned(),
         old: if range.has_range() { read_range(&whole, range).unwrap_or_default() } else { whole },
         new: value.value.clone().unwrap_or_default(),
+        ..Writing::default()
     };
     (record, Told::Written(Box::new(told)))
 }

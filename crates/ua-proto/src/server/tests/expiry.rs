@@ -82,7 +82,16 @@ fn an_expired_token_stops_every_service_but_activate_and_close() {
         let without_session = [Service::FindServers, Service::GetEndpoints, Service::CreateSession];
         let allowed = [Service::ActivateSession, Service::CloseSession, Service::Unsupported];
         // Known by guards; this server has not got them.
-        let for_guards = [Service::SetTriggering, Service::TransferSubscriptions];
+        let for_guards = [
+            Service::SetTriggering,
+            Service::TransferSubscriptions,
+            Service::AddNodes,
+            Service::AddReferences,
+            Service::DeleteNodes,
+            Service::DeleteReferences,
+            Service::HistoryRead,
+            Service::HistoryUpdate,
+        ];
         if without_session.contains(&service) || allowed.contains(&service) || for_guards.contains(&service) {
             continue;
         }

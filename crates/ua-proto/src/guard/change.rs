@@ -1,0 +1,453 @@
+//! Services that change the plant: Write, Call, node management, updates of history. One form for all of them: each item
+//! is decided at every node it touches and recorded; it is sent on as the bytes it came in when the record is kept, if
+//! the rights are still there then; results come back in the order of the request.
+//!
+//! An item about a hidden node takes the same way as one about a node that is not there: it waits for the ledger as
+//! well, and the server is asked about a node that never exists.
+
+use std::ops::Range;
+
+use access_model::{Action, AuditKind, Denial, Reason, ScopeIndex};
+use opcua_types::{NodeId, ObjectId, StatusCode};
+use pep::Permit;
+
+use super::batch::{Batch, batches};
+use super::desk::{Desk, Progress, told};
+use super::survey::Limits;
+use super::walk::{end, results};
+use crate::server::front::{Malformed, Reader, Told, operations, write_header, write_len, write_no_diagnostics};
+
+/// A way of reading a result: its status, and all of it if it says more.
+pub(super) type Outcome = Result<(StatusCode, Vec<u8>), Malformed>;
+
+/// What tells one of these services from another.
+pub(super) struct Form {
+    /// Request and response.
+    pub(super) ids: (ObjectId, ObjectId),
+    /// How it is recorded.
+    pub(super) kind: AuditKind,
+    /// Fewest bytes of an item.
+    pub(super) least: usize,
+    pub(super) limit: fn(&Limits) -> u32,
+    pub(super) read: fn(&mut Cursor<'_>) -> Result<Item, Malformed>,
+    /// Looks at what an item would do, once all rights are there.
+    pub(super) check: fn(&mut Desk<'_>, &Item, &[u8]) -> Result<(), StatusCode>,
+    /// What the guard answers itself, from its own books.
+    pub(super) own: fn(&mut Desk<'_>, &Item, &[u8]) -> Option<Vec<u8>>,
+    pub(super) result: fn(&mut Reader<'_>) -> Outcome,
+    /// What follows the status in a result that says nothing else.
+    pub(super) bare: &'static [u8],
+    /// What an item is told whose node is not there.
+    pub(super) unknown: StatusCode,
+    /// What clients are told of an item.
+    pub(super) told: fn(&Item, &[u8]) -> Told,
+}
+
+/// One item of a request.
+#[derive(Default)]
+pub(super) struct Item {
+    /// The nodes on which it needs rights, the one it is about first.
+    pub(super) touched: Vec<Touched>,
+    pieces: Vec<Piece>,
+    /// Holds an ExtensionObject, whose length the server may see otherwise.
+    pub(super) structures: bool,
+    /// What its record says.
+    pub(super) text: String,
+    /// It cannot be allowed, whatever the rights.
+    pub(super) refused: Option<StatusCode>,
+    /// The part of it that holds what is to be.
+    pub(super) value: Range<usize>,
+    /// A number of the service's own.
+    pub(super) number: u32,
+}
+
+/// A node and what is to be done with it.
+pub(super) struct Touched {
+    pub(super) node: NodeId,
+    pub(super) action: Action,
+    pub(super) scope: ScopeIndex,
+}
+
+/// How an item is put together again.
+enum Piece {
+    Bytes(Range<usize>),
+    /// One of the touched nodes.
+    Node(usize, Range<usize>),
+    /// What a node that never exists is not asked with, and what stands for it there.
+    Value(Range<usize>, &'static [u8]),
+    /// The length in bytes of all that follows.
+    Length,
+}
+
+/// Reads a body and knows where in it it stands.
+pub(super) struct Cursor<'a> {
+    pub(super) reader: Reader<'a>,
+    length: usize,
+}
+
+impl<'a> Cursor<'a> {
+    pub(super) fn new(body: &'a [u8]) -> Self {
+        Self { reader: Reader::new(body), length: body.len() }
+    }
+
+    pub(super) fn at(&self) -> usize {
+        self.length.saturating_sub(self.reader.rest().len())
+    }
+
+    /// Where the bytes stand that `walk` steps over.
+    pub(super) fn range(
+        &mut self,
+        walk: impl FnOnce(&mut Reader<'a>) -> Result<(), Malformed>,
+    ) -> Result<Range<usize>, Malformed> {
+        let start = self.at();
+        walk(&mut self.reader)?;
+        Ok(start..self.at())
+    }
+}
+
+impl Item {
+    /// Reads a NodeId on which `action` is needed.
+    pub(super) fn node(&mut self, cursor: &mut Cursor<'_>, action: Action) -> Result<(), Malformed> {
+        let start = cursor.at();
+        let node = cursor.reader.node_id()?;
+        self.touch(node, action, start..cursor.at());
+        Ok(())
+    }
+
+    /// Adds a node that was read.
+    pub(super) fn touch(&mut self, node: NodeId, action: Action, bytes: Range<usize>) {
+        self.pieces.push(Piece::Node(self.touched.len(), bytes));
+        self.touched.push(Touched { node, action, scope: ScopeIndex::NOWHERE });
+    }
+
+    /// One more right is needed on a node that was touched already.
+    pub(super) fn also(&mut self, at: usize, action: Action) {
+        if let Some(node) = self.touched.get(at).map(|touched| touched.node.clone()) {
+            self.touched.push(Touched { node, action, scope: ScopeIndex::NOWHERE });
+        }
+    }
+
+    /// Adds bytes that go on as they are.
+    pub(super) fn bytes(&mut self, bytes: Range<usize>) {
+        self.pieces.push(Piece::Bytes(bytes));
+    }
+
+    /// Adds bytes that only a node that exists is asked with.
+    pub(super) fn only_real(&mut self, bytes: Range<usize>, otherwise: &'static [u8]) {
+        self.pieces.push(Piece::Value(bytes, otherwise));
+    }
+
+    /// Adds the length of all that follows.
+    pub(super) fn length(&mut self) {
+        self.pieces.push(Piece::Length);
+    }
+
+    /// The item as it goes upstream; `hidden`: in the name of nodes that never exist.
+    fn written(&self, desk: &Desk<'_>, body: &[u8], hidden: bool) -> Vec<u8> {
+        let part = |range: &Range<usize>| body.get(range.clone()).unwrap_or_default();
+        let mut out = Vec::new();
+        let mut length = None;
+        for piece in &self.pieces {
+            match piece {
+                Piece::Bytes(range) => out.extend_from_slice(part(range)),
+                Piece::Value(_, otherwise) if hidden => out.extend_from_slice(otherwise),
+                Piece::Value(range, _) => out.extend_from_slice(part(range)),
+                Piece::Node(at, range) => match self.touched.get(*at) {
+                    Some(touched) if hidden => out.extend_from_slice(&desk.never(&touched.node)),
+                    Some(touched) => out.extend_from_slice(desk.known_as(&touched.node, part(range))),
+                    None => {}
+                },
+                Piece::Length => {
+                    length = Some(out.len());
+                    out.extend_from_slice(&[0; 4]);
+                }
+            }
+        }
+        if let Some(at) = length {
+            let behind = i32::try_from(out.len().saturating_sub(at + 4)).unwrap_or(i32::MAX).to_le_bytes();
+            out.iter_mut().skip(at).zip(behind).for_each(|(byte, new)| *byte = new);
+        }
+        out
+    }
+
+    fn object(&self) -> String {
+        self.touched.first().map(|touched| touched.node.to_string()).unwrap_or_default()
+    }
+}
+
+/// A request under way.
+pub(super) struct Asked {
+    form: &'static Form,
+    body: Vec<u8>,
+    items: Vec<Item>,
+    plan: Vec<Plan>,
+    /// The items of each part that was sent.
+    parts: Vec<Vec<usize>>,
+    open: usize,
+    /// The grant was over, or the session given to another user, at some moment since it was sent.
+    pub(super) over: bool,
+}
+
+enum Plan {
+    /// Answered with a status and nothing else.
+    Status(StatusCode),
+    /// Answered by the server.
+    Result { status: StatusCode, bytes: Vec<u8> },
+    /// Answered by the guard.
+    Own(Vec<u8>),
+    /// Allowed and recorded: a permit for each node.
+    Allowed(Vec<Option<Permit>>),
+    /// To be asked of a node that is not there.
+    Hidden,
+    /// Sent.
+    Sent,
+}
+
+/// What was turned away as hidden and is not recorded yet: the item, the node, why.
+type Unrecorded = Vec<(usize, NodeId, Denial)>;
+
+/// Reads and decides a request, and records what is allowed.
+pub(super) fn start(
+    desk: &mut Desk<'_>,
+    form: &'static Form,
+    body: Vec<u8>,
+    handle: u32,
+) -> Result<(Asked, Progress), StatusCode> {
+    let mut items = parse(desk, form, &body)?;
+    let (mut records, mut hidden) = (Vec::new(), Vec::new());
+    let mut plan = Vec::with_capacity(items.len());
+    for (at, item) in items.iter_mut().enumerate() {
+        let decided = decide(desk, form, (at, item), &body, &mut hidden);
+        if let Plan::Allowed(_) = &decided
+            && let Some(record) = desk.record_of(form.kind, item.object(), item.text.clone())
+        {
+            records.push((record, desk.told(|| (form.told)(item, &body))));
+        }
+        plan.push(decided);
+    }
+    for (at, node, denial) in hidden {
+        let told = |item: Option<&Item>| item.map_or(Told::Nothing, |item| (form.told)(item, &[]));
+        if records.is_empty()
+            && let Some(record) = desk.record_of_denial(form.kind, &node, &denial)
+        {
+            // Who asks for nothing else waits for the ledger as well.
+            records.push((record, desk.told(|| told(items.get(at)))));
+        } else {
+            desk.turned_away(form.kind, &denial, &node, || told(items.get(at)));
+        }
+    }
+    let mut asked = Asked { form, body, items, plan, parts: Vec::new(), open: 0, over: false };
+    let progress = if desk.keep(records) { Progress::Waits } else { asked.forward(desk, handle) };
+    Ok((asked, progress))
+}
+
+fn parse(desk: &Desk<'_>, form: &Form, body: &[u8]) -> Result<Vec<Item>, StatusCode> {
+    let mut cursor = Cursor::new(body);
+    let count = cursor.reader.array_len(form.least)?;
+    operations(count, (form.limit)(&desk.mapping.limits))?;
+    let mut items = Vec::with_capacity(count);
+    for _ in 0..count {
+        items.push((form.read)(&mut cursor)?);
+    }
+    end(&cursor.reader)?;
+    Ok(items)
+}
+
+/// Every node an item touches is asked about. One that is hidden is hidden also where another one is denied.
+fn decide(
+    desk: &mut Desk<'_>,
+    form: &Form,
+    (at, item): (usize, &mut Item),
+    body: &[u8],
+    hidden: &mut Unrecorded,
+) -> Plan {
+    if let Some(status) = item.refused {
+        return Plan::Status(status);
+    }
+    if let Some(bytes) = (form.own)(desk, item, body) {
+        return Plan::Own(bytes);
+    }
+    for touched in &mut item.touched {
+        touched.scope = desk.scope(&touched.node);
+    }
+    let mut permits = Vec::with_capacity(item.touched.len());
+    for only_hidden in [true, false] {
+        for touched in &item.touched {
+            if only_hidden && desk.visible(touched.scope) {
+                continue;
+            }
+            match desk.ask(touched.action, touched.scope, form.kind) {
+                Ok(permit) if !only_hidden => permits.push(permit),
+                Ok(_) => {}
+                Err(denial) if denial.hides() && desk.config.hide_timing => {
+                    hidden.push((at, touched.node.clone(), denial));
+                    return Plan::Hidden;
+                }
+                Err(denial) => {
+                    let status = desk.turned_away(form.kind, &denial, &touched.node, || (form.told)(&*item, &[]));
+                    return Plan::Status(if denial.hides() { form.unknown } else { status });
+                }
+            }
+        }
+    }
+    if let Err(status) = (form.check)(desk, item, body) {
+        return Plan::Status(status);
+    }
+    match item.touched.first().map(|touched| desk.audit_open(form.kind, &touched.node)) {
+        Some(Err(status)) => Plan::Status(status),
+        _ => Plan::Allowed(permits),
+    }
+}
+
+impl Asked {
+    /// The record is kept, or none was needed: what is still allowed goes upstream.
+    pub(super) fn forward(&mut self, desk: &mut Desk<'_>, handle: u32) -> Progress {
+        let mut batch = Vec::new();
+        for (at, (item, plan)) in self.items.iter().zip(&mut self.plan).enumerate() {
+            let hidden = matches!(plan, Plan::Hidden);
+            match plan {
+                Plan::Allowed(permits) => {
+                    if let Some(lost) = item.missing(desk) {
+                        let text = format!("the right ended before the {}", self.form.kind.name());
+                        desk.deny(self.form.kind, Reason::GrantRevoked, (&lost.node, lost.scope), &text);
+                        *plan = Plan::Status(StatusCode::BadUserAccessDenied);
+                        continue;
+                    }
+                    for permit in permits {
+                        let _accounted = permit.take().map(Permit::spend);
+                    }
+                }
+                Plan::Hidden => {}
+                _ => continue,
+            }
+            batch.push(Batch { item: at, bytes: item.written(desk, &self.body, hidden), alone: item.structures });
+        }
+        for (items, body) in batches(&batch) {
+            let part = u32::try_from(self.parts.len()).unwrap_or(u32::MAX);
+            let sent = desk.send(self.form.ids, body, part);
+            for at in &items {
+                self.settle(*at, sent.map_or_else(Plan::Status, |()| Plan::Sent));
+            }
+            if sent.is_ok() {
+                self.parts.push(items);
+                self.open += 1;
+            }
+        }
+        self.progress(desk, handle)
+    }
+
+    /// A hidden node stays unknown, whatever else happens.
+    fn settle(&mut self, at: usize, to: Plan) {
+        let Some(plan) = self.plan.get_mut(at) else { return };
+        *plan = match (&*plan, to) {
+            (Plan::Hidden, Plan::Sent) => Plan::Hidden,
+            (Plan::Hidden, _) => Plan::Status(self.form.unknown),
+            (_, to) => to,
+        };
+    }
+
+    /// The record could not be written, or the session belongs to somebody else: nothing is carried out that was not
+    /// sent yet.
+    pub(super) fn give_up(&mut self, desk: &mut Desk<'_>, status: StatusCode, handle: u32) -> Progress {
+        for plan in &mut self.plan {
+            match plan {
+                Plan::Allowed(_) => *plan = Plan::Status(status),
+                Plan::Hidden if self.parts.is_empty() => *plan = Plan::Status(self.form.unknown),
+                _ => {}
+            }
+        }
+        self.progress(desk, handle)
+    }
+
+    /// The upstream server answered one part.
+    pub(super) fn answered(
+        &mut self,
+        desk: &mut Desk<'_>,
+        part: u32,
+        answer: Result<Vec<u8>, StatusCode>,
+        handle: u32,
+    ) -> Progress {
+        let items = self.parts.get_mut(part as usize).map(std::mem::take).unwrap_or_default();
+        self.open = self.open.saturating_sub(1);
+        let found = answer.map_err(told).and_then(|body| {
+            self.results(&body, items.len())
+                .map_err(|status| desk.misbehaved(status, "an answer of the server does not fit the request"))
+        });
+        for (nth, at) in items.iter().enumerate() {
+            let (status, bytes) = match &found {
+                Ok(found) => found.get(nth).cloned().unwrap_or((StatusCode::BadUnknownResponse, Vec::new())),
+                Err(status) => (*status, Vec::new()),
+            };
+            let hidden = matches!(self.plan.get(*at), Some(Plan::Hidden));
+            if status.is_bad()
+                && !hidden
+                && let Some(item) = self.items.get(*at)
+            {
+                desk.record_failed(self.form.kind, item.object(), status, || (self.form.told)(item, &[]));
+            }
+            self.settle(*at, if bytes.is_empty() { Plan::Status(status) } else { Plan::Result { status, bytes } });
+        }
+        self.progress(desk, handle)
+    }
+
+    fn results(&self, body: &[u8], expected: usize) -> Result<Vec<(StatusCode, Vec<u8>)>, StatusCode> {
+        let walk = self.form.result;
+        let mut found = Vec::with_capacity(expected);
+        results(body, expected, |reader| {
+            found.push(walk(reader)?);
+            Ok(())
+        })?;
+        Ok(found)
+    }
+
+    fn progress(&mut self, desk: &mut Desk<'_>, handle: u32) -> Progress {
+        if self.open > 0 {
+            return Progress::Waits;
+        }
+        let mut out = Vec::new();
+        write_header(&mut out, self.form.ids.1, desk.now, handle, StatusCode::Good);
+        write_len(&mut out, self.plan.len());
+        for (plan, item) in self.plan.iter().zip(&self.items) {
+            let status = match plan {
+                Plan::Own(bytes) => {
+                    out.extend_from_slice(bytes);
+                    continue;
+                }
+                // What comes back under a grant that is over is told by its status only.
+                Plan::Result { bytes, .. } if !self.over && item.missing(desk).is_none() => {
+                    out.extend_from_slice(bytes);
+                    continue;
+                }
+                Plan::Status(status) | Plan::Result { status, .. } => *status,
+                Plan::Hidden => self.form.unknown,
+                Plan::Allowed(_) | Plan::Sent => StatusCode::BadInternalError,
+            };
+            out.extend_from_slice(&status.bits().to_le_bytes());
+            out.extend_from_slice(self.form.bare);
+        }
+        write_no_diagnostics(&mut out);
+        Progress::Done(Ok(out))
+    }
+}
+
+impl Item {
+    /// A node on which the right is gone by now.
+    fn missing(&self, desk: &Desk<'_>) -> Option<&Touched> {
+        self.touched.iter().find(|touched| !desk.rights(touched.scope).contains(touched.action.needed()))
+    }
+}
+
+/// Nothing but a status.
+pub(super) fn status_only(reader: &mut Reader<'_>) -> Outcome {
+    Ok((StatusCode::from(reader.u32()?), Vec::new()))
+}
+
+/// For services without a check of their own.
+pub(super) fn unchecked(_: &mut Desk<'_>, _: &Item, _: &[u8]) -> Result<(), StatusCode> {
+    Ok(())
+}
+
+/// For services of which the guard answers nothing itself.
+pub(super) fn never_own(_: &mut Desk<'_>, _: &Item, _: &[u8]) -> Option<Vec<u8>> {
+    None
+}
