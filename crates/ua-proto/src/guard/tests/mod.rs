@@ -1,5 +1,8 @@
 //! A guard between clients and a server of our own, in memory and under virtual time.
 
+mod changes;
+mod events;
+mod monitoring;
 mod reference;
 mod restore;
 mod services;

@@ -9,7 +9,7 @@ use super::world::*;
 use crate::client::CallId;
 use crate::server::{ConnId, Input};
 
-const SECOND: Duration = Duration::from_secs(1);
+pub(super) const SECOND: Duration = Duration::from_secs(1);
 
 /// Creates a subscription with reporting items on these nodes; the client handle is the place in the list plus 100.
 pub(super) fn subscribe(world: &mut World, client: ConnId, nodes: &[&str]) -> (u32, Vec<MonitoredItemCreateResult>) {
@@ -57,7 +57,7 @@ pub(super) fn publish(world: &mut World, client: ConnId, acknowledged: &[(u32, u
 }
 
 /// Handle and value of each notification, with the number of the message; a value that is missing is its status.
-fn told(world: &mut World, client: ConnId, call: CallId) -> Option<(u32, Vec<(u32, String)>)> {
+pub(super) fn told(world: &mut World, client: ConnId, call: CallId) -> Option<(u32, Vec<(u32, String)>)> {
     let answer = world.answer(client, call)?;
     let response = PublishResponse::try_from(answer.expect("no fault")).unwrap();
     let message = response.notification_message;
@@ -245,7 +245,7 @@ fn a_subscription_is_its_sessions_own() {
 }
 
 #[test]
-fn events_and_filters_that_nobody_here_understands_are_refused() {
+fn filters_that_nobody_here_understands_are_refused() {
     let mut world = World::new();
     let client = world.client();
     let (subscription, _) = subscribe(&mut world, client, &["Note"]);
@@ -266,8 +266,8 @@ fn events_and_filters_that_nobody_here_understands_are_refused() {
     };
     let response: CreateMonitoredItemsResponse = world.ask(client, request).unwrap();
     let statuses: Vec<StatusCode> = response.results.unwrap().iter().map(|result| result.status_code).collect();
-    let refused = StatusCode::BadMonitoredItemFilterUnsupported;
-    assert_eq!(statuses[..2], [refused, refused]);
+    use StatusCode as S;
+    assert_eq!(statuses[..2], [S::BadEventFilterInvalid, S::BadMonitoredItemFilterUnsupported]);
     assert_eq!(statuses[2], StatusCode::Good);
 }
 

@@ -19,6 +19,7 @@ use crate::crypto::{PrivateKey, SecurityPolicyId};
 use crate::guard::desk::encoded;
 use crate::guard::*;
 use crate::pki::{Certificate, OwnIdentity, SharedTrust, TrustList};
+use crate::server::front::{Handed, Service};
 use crate::server::{
     Answer, AuditConfig, AuditId, Audited, ConnId, Identities, Invocation, InvokeId, IssuedTokens, IssuerEndpoint,
     ServerLimits, TokenForm,
@@ -182,7 +183,7 @@ fn plain_server(now: Now) -> Server {
     let config =
         ServerConfig { limits, ..server_config(PLANT, AuditConfig { acknowledge: false, ..Default::default() }) };
     let all = vec![(Rights::ALL, LocalScopes::All)];
-    Server::new(config, space(false), gate(PLANT, all, now), Box::new(SystemEntropy::new()))
+    Server::new(config, space(false), gate(PLANT, all, now), Box::new(SystemEntropy::new())).handing_on(scripted)
 }
 
 pub(super) fn choice((policy, mode): Security, token: UserTokenPolicy) -> EndpointChoice {
@@ -207,6 +208,17 @@ pub(super) fn session_config(security: Security, token: &str) -> ClientSessionCo
     config.keep_alive = Duration::from_secs(3_000);
     config.session_timeout = Duration::from_secs(10_000);
     config
+}
+
+/// From the body of a request to that of its answer, from the type id on.
+pub(super) type Script = Box<dyn FnMut(Service, &[u8], u32) -> Result<Vec<u8>, StatusCode>>;
+
+/// What the plant leaves to a script.
+fn scripted(service: Service) -> bool {
+    use Service as S;
+    let unknown = [S::SetTriggering, S::TransferSubscriptions, S::HistoryRead, S::HistoryUpdate];
+    let nodes = [S::AddNodes, S::AddReferences, S::DeleteNodes, S::DeleteReferences];
+    unknown.contains(&service) || nodes.contains(&service)
 }
 
 /// A client with its session and what it was told.
@@ -234,6 +246,8 @@ pub(super) struct World {
     /// What the plant sends is kept back.
     pub(super) hold: bool,
     pub(super) held: VecDeque<(LinkId, Vec<u8>)>,
+    /// Answers the requests that the plant does not serve itself.
+    pub(super) script: Option<Script>,
     pub(super) invoked: VecDeque<(InvokeId, Invocation)>,
     /// How often the guard asked for a connection.
     pub(super) dials: u32,
@@ -274,6 +288,7 @@ impl World {
             unplugged: false,
             hold: false,
             held: VecDeque::new(),
+            script: None,
             invoked: VecDeque::new(),
             dials: 0,
             conns: 0,
@@ -527,6 +542,15 @@ impl World {
     fn plant_outputs(&mut self) -> bool {
         let mut moved = false;
         let now = self.now;
+        while let Some(handed) = self.plant.poll_handed() {
+            let Handed::Request { taken, .. } = handed else { continue };
+            let answer = match &mut self.script {
+                Some(script) => script(taken.service, &taken.body, taken.ticket.handle),
+                None => Err(StatusCode::BadServiceUnsupported),
+            };
+            self.plant.answer(taken.ticket, 0, answer, now);
+            moved = true;
+        }
         while let Some(output) = self.plant.poll_output() {
             moved = true;
             match output {

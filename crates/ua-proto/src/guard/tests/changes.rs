@@ -1,0 +1,343 @@
+//! What changes the plant: node management, ranges, restrictions of the channel, and the way of what is hidden.
+
+use std::time::Duration;
+
+use access_model::{AuditKind, Outcome, Reason, Restrictions, Rights};
+use opcua_types::*;
+
+use super::world::*;
+use crate::guard::WriteRange;
+use crate::server::front::{Reader, Service, write_header, write_len, write_no_diagnostics};
+use crate::server::{Audited, Input};
+
+type Ids = (ObjectId, ObjectId);
+
+const ADD_NODES: Ids =
+    (ObjectId::AddNodesRequest_Encoding_DefaultBinary, ObjectId::AddNodesResponse_Encoding_DefaultBinary);
+const ADD_REFERENCES: Ids =
+    (ObjectId::AddReferencesRequest_Encoding_DefaultBinary, ObjectId::AddReferencesResponse_Encoding_DefaultBinary);
+const DELETE_NODES: Ids =
+    (ObjectId::DeleteNodesRequest_Encoding_DefaultBinary, ObjectId::DeleteNodesResponse_Encoding_DefaultBinary);
+const DELETE_REFERENCES: Ids = (
+    ObjectId::DeleteReferencesRequest_Encoding_DefaultBinary,
+    ObjectId::DeleteReferencesResponse_Encoding_DefaultBinary,
+);
+const HISTORY_UPDATE: Ids =
+    (ObjectId::HistoryUpdateRequest_Encoding_DefaultBinary, ObjectId::HistoryUpdateResponse_Encoding_DefaultBinary);
+
+/// A server that does whatever it is asked, item by item.
+fn obliging() -> Script {
+    Box::new(|service, body, handle| {
+        let (ids, result): (Ids, &[u8]) = match service {
+            Service::AddNodes => (ADD_NODES, &[0, 0, 0, 0, 0, 9]),
+            Service::AddReferences => (ADD_REFERENCES, &[0; 4]),
+            Service::DeleteNodes => (DELETE_NODES, &[0; 4]),
+            Service::DeleteReferences => (DELETE_REFERENCES, &[0; 4]),
+            _ => (HISTORY_UPDATE, &[0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff]),
+        };
+        let count = Reader::new(body).array_len(1)?;
+        let mut out = Vec::new();
+        write_header(&mut out, ids.1, start(), handle, StatusCode::Good);
+        write_len(&mut out, count);
+        (0..count).for_each(|_| out.extend_from_slice(result));
+        write_no_diagnostics(&mut out);
+        Ok(out)
+    })
+}
+
+/// The first four bytes of each result of this length.
+fn statuses(body: &[u8], length: usize) -> Vec<StatusCode> {
+    let mut reader = Reader::new(body);
+    let count = reader.array_len(1).unwrap();
+    (0..count).map(|_| StatusCode::from(Reader::new(reader.bytes(length).unwrap()).u32().unwrap())).collect()
+}
+
+fn expanded(name: &str) -> ExpandedNodeId {
+    ExpandedNodeId::from(id(name))
+}
+
+fn new_node(parent: &str, wanted: ExpandedNodeId) -> AddNodesItem {
+    AddNodesItem {
+        parent_node_id: expanded(parent),
+        reference_type_id: NodeId::new(0, 35_u32),
+        requested_new_node_id: wanted,
+        browse_name: QualifiedName::new(1, "New"),
+        node_class: NodeClass::Object,
+        node_attributes: ExtensionObject::from_message(ObjectAttributes::default()),
+        type_definition: ExpandedNodeId::from(NodeId::new(0, 58_u32)),
+    }
+}
+
+fn new_reference(source: &str, target: &str) -> AddReferencesItem {
+    AddReferencesItem {
+        source_node_id: id(source),
+        reference_type_id: NodeId::new(0, 35_u32),
+        is_forward: true,
+        target_server_uri: UAString::null(),
+        target_node_id: expanded(target),
+        target_node_class: NodeClass::Variable,
+    }
+}
+
+fn old_reference(source: &str, target: &str) -> DeleteReferencesItem {
+    DeleteReferencesItem {
+        source_node_id: id(source),
+        reference_type_id: NodeId::new(0, 35_u32),
+        is_forward: true,
+        target_node_id: expanded(target),
+        delete_bidirectional: true,
+    }
+}
+
+/// Everything on the reactor; the mixer is seen, and nodes may be added there but no references.
+fn builder(world: &mut World) -> crate::server::ConnId {
+    world.script = Some(obliging());
+    world.client_by_token(vec![(Rights::ALL, 1), (Rights::BROWSE | Rights::ADD_NODE, 2)], Duration::from_secs(600))
+}
+
+#[test]
+fn node_management_takes_the_rights_of_every_node_it_touches() {
+    use StatusCode as S;
+    let denied = S::BadUserAccessDenied;
+    let none = ExpandedNodeId::null();
+    let foreign = ExpandedNodeId { server_index: 1, ..expanded("Unit") };
+    let named = ExpandedNodeId { namespace_uri: PLANT.into(), ..expanded("Unit") };
+    let add = AddNodesRequest {
+        nodes_to_add: Some(vec![
+            new_node("Unit", none.clone()),
+            new_node("Unit", expanded("Setpoint")),
+            new_node("Speed", none.clone()),
+            new_node("Vault", none.clone()),
+            new_node("Unit", expanded("Vault")),
+            AddNodesItem { parent_node_id: foreign, ..new_node("Unit", none.clone()) },
+            AddNodesItem { parent_node_id: named, ..new_node("Unit", none.clone()) },
+            AddNodesItem { parent_node_id: ExpandedNodeId::null(), ..new_node("Unit", none.clone()) },
+            AddNodesItem { type_definition: expanded("Vault"), ..new_node("Unit", none) },
+        ]),
+        ..AddNodesRequest::default()
+    };
+    let parent = S::BadParentNodeIdInvalid;
+    let references =
+        [("Unit", "Pressure"), ("Unit", "Speed"), ("Unit", "Secret"), ("Secret", "Unit"), ("Speed", "Unit")];
+    let source = S::BadSourceNodeIdInvalid;
+    let expected_references = vec![S::Good, denied, source, source, denied];
+    let add_references = AddReferencesRequest {
+        references_to_add: Some(references.map(|(from, to)| new_reference(from, to)).to_vec()),
+        ..AddReferencesRequest::default()
+    };
+    let delete_references = DeleteReferencesRequest {
+        references_to_delete: Some(references.map(|(from, to)| old_reference(from, to)).to_vec()),
+        ..DeleteReferencesRequest::default()
+    };
+    let node = |name| DeleteNodesItem { node_id: id(name), delete_target_references: true };
+    let delete = DeleteNodesRequest {
+        nodes_to_delete: Some(["Setpoint", "Speed", "Secret", "Note"].map(node).to_vec()),
+        ..DeleteNodesRequest::default()
+    };
+    let cases = [
+        (
+            ADD_NODES,
+            body_of(&add),
+            vec![S::Good, S::Good, denied, parent, parent, parent, parent, parent, parent],
+            6,
+            2,
+        ),
+        (ADD_REFERENCES, body_of(&add_references), expected_references.clone(), 4, 1),
+        (DELETE_REFERENCES, body_of(&delete_references), expected_references, 4, 1),
+        (DELETE_NODES, body_of(&delete), vec![S::Good, denied, S::BadNodeIdUnknown, S::Good], 4, 2),
+    ];
+    for (ids, body, expected, length, allowed) in cases {
+        let mut world = World::with(|config| config.hide_timing = false);
+        let client = builder(&mut world);
+        let before = world.records.len();
+        world.reached.clear();
+        let response = world.raw(client, ids, body).unwrap();
+        assert_eq!(statuses(&response, length), expected, "{ids:?}");
+        let count = |body: &Vec<u8>| Reader::new(body).array_len(1).unwrap();
+        let sent: usize = world.at_plant(ids.0).iter().map(count).sum();
+        assert_eq!(sent, allowed, "{ids:?} reaches the plant");
+        let kept = world.records[before..].iter();
+        let kept = kept.filter(|record| record.kind == AuditKind::NodesChanged && record.outcome == Outcome::Allowed);
+        assert_eq!(kept.count(), allowed, "a record each");
+    }
+}
+
+#[test]
+fn node_management_of_hidden_nodes_asks_for_what_never_exists() {
+    let mut world = World::new();
+    let client = builder(&mut world);
+    world.reached.clear();
+    let request =
+        AddNodesRequest { nodes_to_add: Some(vec![new_node("Vault", expanded("Mine"))]), ..AddNodesRequest::default() };
+    let response = world.raw(client, ADD_NODES, body_of(&request)).unwrap();
+    assert_eq!(statuses(&response, 6), [StatusCode::BadParentNodeIdInvalid], "whatever the server says");
+    let sent = world.at_plant(ADD_NODES.0);
+    let item = &field::<AddNodesItem>(&sent[0])[0];
+    assert!(matches!(item.parent_node_id.node_id.identifier, Identifier::Guid(_)));
+    assert!(item.node_attributes.is_null() && item.node_class == NodeClass::Unspecified);
+}
+
+#[test]
+fn history_is_changed_by_the_right_for_each_kind_of_change() {
+    use StatusCode as S;
+    let update = |kind, node| {
+        ExtensionObject::from_message(UpdateDataDetails {
+            node_id: id(node),
+            perform_insert_replace: kind,
+            update_values: Some(vec![DataValue::value_only(1.0)]),
+        })
+    };
+    let delete = |node| {
+        let time = DateTime::from(1);
+        let (start_time, end_time) = (time, time);
+        ExtensionObject::from_message(DeleteRawModifiedDetails {
+            node_id: id(node),
+            is_delete_modified: false,
+            start_time,
+            end_time,
+        })
+    };
+    let events = DeleteEventDetails { node_id: id("Note"), event_ids: None };
+    use PerformUpdateType as P;
+    let items = vec![
+        update(P::Insert, "Setpoint"),
+        update(P::Replace, "Setpoint"),
+        update(P::Update, "Setpoint"),
+        update(P::Remove, "Setpoint"),
+        delete("Setpoint"),
+        update(P::Insert, "Speed"),
+        update(P::Insert, "Secret"),
+        delete("Secret"),
+        ExtensionObject::from_message(events),
+        ExtensionObject::from_message(EventFilter::default()),
+    ];
+    let request = HistoryUpdateRequest { history_update_details: Some(items), ..HistoryUpdateRequest::default() };
+    let body = body_of(&request);
+    let (denied, unknown, unsupported) =
+        (S::BadUserAccessDenied, S::BadNodeIdUnknown, S::BadHistoryOperationUnsupported);
+    let browse = Rights::BROWSE;
+    for (rule, held, expected) in [
+        ("insert", browse | Rights::INSERT_HISTORY, [S::Good, denied, denied, denied, denied]),
+        ("modify", browse | Rights::MODIFY_HISTORY, [denied, S::Good, denied, S::Good, denied]),
+        (
+            "both",
+            browse | Rights::INSERT_HISTORY | Rights::MODIFY_HISTORY,
+            [S::Good, S::Good, S::Good, S::Good, denied],
+        ),
+        ("delete", browse | Rights::DELETE_HISTORY, [denied, denied, denied, denied, S::Good]),
+        ("write only", browse | Rights::WRITE | Rights::READ_HISTORY, [denied; 5]),
+    ] {
+        let mut world = World::new();
+        world.script = Some(obliging());
+        let client = world.client_by_token(vec![(held, 1), (browse, 2)], Duration::from_secs(600));
+        let response = world.raw(client, HISTORY_UPDATE, body.clone()).unwrap();
+        let deleted = expected[4];
+        let expected = [expected.as_slice(), &[denied, unknown, unknown, deleted, unsupported]].concat();
+        let expected = expected.as_slice();
+        assert_eq!(statuses(&response, 12), expected, "{rule}");
+    }
+    let mut lying = body;
+    // The length of the first details: behind the count, the type id and the encoding.
+    lying[9] ^= 1;
+    let mut world = World::new();
+    let client = builder(&mut world);
+    assert_eq!(world.raw(client, HISTORY_UPDATE, lying), Err(S::BadDecodingError));
+}
+
+#[test]
+fn a_range_holds_for_every_number_that_is_written() {
+    use StatusCode as S;
+    let mut world = World::with(|config| {
+        let range = |node: &str| WriteRange { namespace: PLANT.into(), node: node.into(), low: 0.0, high: 100.0 };
+        config.write_ranges = vec![range("Setpoint"), range("Samples")];
+    });
+    let client = world.client();
+    let outside = S::BadOutOfRange;
+    for (rule, node, value, expected) in [
+        ("inside", "Setpoint", Variant::from(100.0), S::Good),
+        ("above", "Setpoint", Variant::from(100.5), outside),
+        ("below", "Setpoint", Variant::from(-0.5), outside),
+        ("not a number", "Setpoint", Variant::from(f64::NAN), outside),
+        ("a text", "Setpoint", Variant::from("50"), outside),
+        ("nothing", "Setpoint", Variant::Empty, outside),
+        ("in a variant", "Setpoint", Variant::Variant(Box::new(Variant::from(500.0))), outside),
+        ("an array inside", "Samples", Variant::from(vec![1, 2]), S::Good),
+        ("one element above", "Samples", Variant::from(vec![1, 101]), outside),
+        ("no range", "Note", Variant::from("x"), S::Good),
+    ] {
+        let response: WriteResponse = world.ask(client, write(vec![(node, value)])).unwrap();
+        assert_eq!(response.results, Some(vec![expected]), "{rule}");
+    }
+    let part = WriteValue {
+        node_id: id("Samples"),
+        attribute_id: 13,
+        index_range: "1".parse().unwrap(),
+        value: DataValue::value_only(vec![101_i32]),
+    };
+    world.reached.clear();
+    let request = WriteRequest { nodes_to_write: Some(vec![part]), ..WriteRequest::default() };
+    let response: WriteResponse = world.ask(client, request).unwrap();
+    assert_eq!(response.results, Some(vec![outside]), "a part of an array");
+    assert!(world.at_plant(ObjectId::WriteRequest_Encoding_DefaultBinary).is_empty());
+    let out = world.records.iter().filter(|record| record.outcome == Outcome::Denied(Reason::ValueOutOfRange));
+    assert!(out.count() >= 1);
+}
+
+#[test]
+fn a_channel_that_is_too_weak_may_browse_and_nothing_else() {
+    use StatusCode as S;
+    let mut world = World::with(|config| config.restrictions = (Restrictions::SIGNING, Vec::new()));
+    let weak = world.client();
+    world.reached.clear();
+    let response: ReadResponse = world.ask(weak, read(&["Setpoint", "Secret"])).unwrap();
+    let status: Vec<_> = response.results.unwrap().iter().map(DataValue::status).collect();
+    assert_eq!(status, [S::BadSecurityModeInsufficient, S::BadNodeIdUnknown], "what is hidden stays hidden");
+    let response: WriteResponse = world.ask(weak, write(vec![("Setpoint", 1.0.into())])).unwrap();
+    assert_eq!(response.results, Some(vec![S::BadSecurityModeInsufficient]));
+    let response: CallResponse = world.ask(weak, call("Unit", "Reset")).unwrap();
+    assert_eq!(response.results.unwrap()[0].status_code, S::BadSecurityModeInsufficient);
+    let (_, results) = super::subscriptions::subscribe(&mut world, weak, &["Setpoint"]);
+    assert_eq!(results[0].status_code, S::BadSecurityModeInsufficient);
+    assert!(world.at_plant(ObjectId::WriteRequest_Encoding_DefaultBinary).is_empty());
+    let strong = world.client_by_token(vec![(Rights::ALL, 1)], Duration::from_secs(600));
+    let response: ReadResponse = world.ask(strong, read(&["Setpoint"])).unwrap();
+    assert_eq!(response.results.unwrap()[0].status(), S::Good);
+}
+
+/// A write and a call of a hidden node wait for the ledger as real ones do, and go upstream.
+#[test]
+fn what_is_hidden_takes_the_way_of_what_is_not_there() {
+    for service in ["write", "call"] {
+        let mut world = World::new();
+        let client = world.client();
+        world.ledger = None;
+        world.reached.clear();
+        let before = world.records.len();
+        let (kind, asked) = match service {
+            "write" => (
+                ObjectId::WriteRequest_Encoding_DefaultBinary,
+                world.send(client, write(vec![("Secret", "x".into()), ("Vault", "x".into())])),
+            ),
+            _ => (ObjectId::CallRequest_Encoding_DefaultBinary, world.send(client, call("Unit", "Open"))),
+        };
+        assert!(world.answer(client, asked).is_none(), "{service} waits for the ledger");
+        assert!(world.at_plant(kind).is_empty());
+        let waiting = world.unacknowledged.pop().expect("a record to wait for");
+        world.ledger = Some(Audited::Kept);
+        let kept = Input::Audited { id: waiting, result: Audited::Kept };
+        world.guard.handle_input(crate::guard::Input::Down(kept), world.now);
+        world.run();
+        assert_eq!(world.at_plant(kind).len(), 1, "{service} is asked of a node that never exists");
+        match world.answer(client, asked).unwrap().unwrap() {
+            crate::client::Response::Write(response) => {
+                assert_eq!(response.results, Some(vec![StatusCode::BadNodeIdUnknown; 2]));
+            }
+            crate::client::Response::Call(response) => {
+                assert_eq!(response.results.unwrap()[0].status_code, StatusCode::BadNodeIdUnknown);
+            }
+            other => panic!("{other:?}"),
+        }
+        let denied = world.records[before..].iter().filter(|record| matches!(record.outcome, Outcome::Denied(_)));
+        assert_eq!(denied.count(), if service == "write" { 2 } else { 1 }, "each once");
+    }
+}

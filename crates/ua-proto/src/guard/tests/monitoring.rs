@@ -1,0 +1,335 @@
+//! Subscriptions that are linked, moved, paused, called back and asked about.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::time::Duration;
+
+use access_model::Rights;
+use opcua_types::*;
+
+use super::subscriptions::{SECOND, publish, set, subscribe, told};
+use super::world::*;
+use crate::server::ConnId;
+use crate::server::front::{Reader, Service, write_header, write_len, write_no_diagnostics};
+
+const TRIGGERING: (ObjectId, ObjectId) =
+    (ObjectId::SetTriggeringRequest_Encoding_DefaultBinary, ObjectId::SetTriggeringResponse_Encoding_DefaultBinary);
+const TRANSFER: (ObjectId, ObjectId) = (
+    ObjectId::TransferSubscriptionsRequest_Encoding_DefaultBinary,
+    ObjectId::TransferSubscriptionsResponse_Encoding_DefaultBinary,
+);
+const CANCEL: (ObjectId, ObjectId) =
+    (ObjectId::CancelRequest_Encoding_DefaultBinary, ObjectId::CancelResponse_Encoding_DefaultBinary);
+
+type Seen = Rc<RefCell<Vec<Vec<u8>>>>;
+
+/// A server that links and moves whatever it is asked to, and what it was asked.
+fn obliging(world: &mut World) -> Seen {
+    let seen = Seen::default();
+    let log = Rc::clone(&seen);
+    world.script = Some(Box::new(move |service, body, handle| {
+        log.borrow_mut().push(body.to_vec());
+        let mut reader = Reader::new(body);
+        let mut out = Vec::new();
+        match service {
+            Service::SetTriggering => {
+                reader.bytes(8)?;
+                write_header(&mut out, TRIGGERING.1, start(), handle, StatusCode::Good);
+                for _ in 0..2 {
+                    let count = reader.array_len(4)?;
+                    reader.bytes(count * 4)?;
+                    write_len(&mut out, count);
+                    (0..count).for_each(|_| out.extend_from_slice(&[0; 4]));
+                    write_no_diagnostics(&mut out);
+                }
+            }
+            _ => {
+                write_header(&mut out, TRANSFER.1, start(), handle, StatusCode::Good);
+                let count = reader.array_len(4)?;
+                write_len(&mut out, count);
+                // Good, with a number of the server's own that is nobody's business.
+                (0..count).for_each(|_| out.extend_from_slice(&[0, 0, 0, 0, 1, 0, 0, 0, 77, 0, 0, 0]));
+                write_no_diagnostics(&mut out);
+            }
+        }
+        Ok(out)
+    }));
+    seen
+}
+
+fn numbers(reader: &mut Reader<'_>) -> Vec<u32> {
+    (0..reader.array_len(4).unwrap()).map(|_| reader.u32().unwrap()).collect()
+}
+
+fn triggering(subscription: u32, item: u32, add: &[u32], remove: &[u32]) -> Vec<u8> {
+    body_of(&SetTriggeringRequest {
+        subscription_id: subscription,
+        triggering_item_id: item,
+        links_to_add: Some(add.to_vec()),
+        links_to_remove: Some(remove.to_vec()),
+        ..SetTriggeringRequest::default()
+    })
+}
+
+#[test]
+fn links_are_between_the_sessions_own_items() {
+    let mut world = World::new();
+    let seen = obliging(&mut world);
+    let (one, other) = (world.client(), world.client());
+    let (first, items) = subscribe(&mut world, one, &["Setpoint", "Note", "Samples"]);
+    let (foreign, _) = subscribe(&mut world, other, &["Setpoint"]);
+    let [a, b, c] = [0, 1, 2].map(|at| items[at].monitored_item_id);
+    let body = triggering(first, a, &[b, 99, c], &[98, b]);
+    let response = world.raw(one, TRIGGERING, body).unwrap();
+    let mut reader = Reader::new(&response);
+    let added = numbers(&mut reader);
+    assert!(reader.array_len(1).unwrap() == 0);
+    let removed = numbers(&mut reader);
+    let unknown = StatusCode::BadMonitoredItemIdInvalid.bits();
+    assert_eq!((added, removed), (vec![0, unknown, 0], vec![unknown, 0]), "in the order of the request");
+    let sent = seen.borrow_mut().pop().unwrap();
+    let mut reader = Reader::new(&sent[8..]);
+    assert_eq!((numbers(&mut reader).len(), numbers(&mut reader).len()), (2, 1), "only what is the session's");
+    use StatusCode as S;
+    for (rule, client, body, expected) in [
+        ("another's subscription", other, triggering(first, a, &[b], &[]), S::BadSubscriptionIdInvalid),
+        ("an item of another subscription", one, triggering(foreign, a, &[b], &[]), S::BadSubscriptionIdInvalid),
+        ("no such item", one, triggering(first, 99, &[b], &[]), S::BadMonitoredItemIdInvalid),
+        ("nothing", one, triggering(first, a, &[], &[]), S::BadNothingToDo),
+    ] {
+        assert_eq!(world.raw(client, TRIGGERING, body), Err(expected), "{rule}");
+    }
+    assert!(seen.borrow().is_empty(), "none of it reached the server");
+}
+
+fn transfer(world: &mut World, client: ConnId, ids: &[u32]) -> Result<Vec<(StatusCode, Vec<u32>)>, StatusCode> {
+    let body = body_of(&TransferSubscriptionsRequest {
+        subscription_ids: Some(ids.to_vec()),
+        send_initial_values: true,
+        ..TransferSubscriptionsRequest::default()
+    });
+    let response = world.raw(client, TRANSFER, body)?;
+    let mut reader = Reader::new(&response);
+    let count = reader.array_len(1).unwrap();
+    Ok((0..count).map(|_| (StatusCode::from(reader.u32().unwrap()), numbers(&mut reader))).collect())
+}
+
+fn named(world: &mut World, subject: &str, rights: Vec<(Rights, u32)>) -> ConnId {
+    let token = world.token(subject, rights, Duration::from_secs(600));
+    world.client_with(session_config(ENCRYPT, "jwt_None"), token)
+}
+
+#[test]
+fn a_subscription_moves_to_the_same_user_and_application_only() {
+    use StatusCode as S;
+    let mut world = World::new();
+    let seen = obliging(&mut world);
+    let all = vec![(Rights::ALL, 1)];
+    let old = named(&mut world, "alice", all.clone());
+    let (subscription, _) = subscribe(&mut world, old, &["Setpoint"]);
+    let call = publish(&mut world, old, &[]);
+    world.pass(SECOND * 2);
+    assert_eq!(told(&mut world, old, call).unwrap(), (1, vec![(100, "20".to_owned())]));
+    let waiting = publish(&mut world, old, &[]);
+
+    let (bob, stranger) = (named(&mut world, "bob", all.clone()), world.client());
+    for (rule, client) in [("another user", bob), ("nobody", stranger)] {
+        let results = transfer(&mut world, client, &[subscription, 999]).unwrap();
+        let expected = [(S::BadUserAccessDenied, vec![]), (S::BadSubscriptionIdInvalid, vec![])];
+        assert_eq!(results, expected, "{rule}");
+    }
+    assert!(seen.borrow().is_empty(), "the server sees one user and was not asked");
+
+    let new = named(&mut world, "alice", all);
+    // Of its own, so that the plant has something to say to it.
+    subscribe(&mut world, new, &["Secret"]);
+    let results = transfer(&mut world, new, &[subscription, subscription]).unwrap();
+    let expected = [(S::Good, vec![1]), (S::BadSubscriptionIdInvalid, vec![])];
+    assert_eq!(results, expected, "with the guard's own numbers");
+    let response = PublishResponse::try_from(world.answer(old, waiting).unwrap().unwrap()).unwrap();
+    let data = response.notification_message.notification_data.unwrap();
+    let status = data[0].inner_as::<StatusChangeNotification>().unwrap().status;
+    assert_eq!(status, S::GoodSubscriptionTransferred);
+    let again = RepublishRequest {
+        subscription_id: subscription,
+        retransmit_sequence_number: 1,
+        ..RepublishRequest::default()
+    };
+    let refused: Result<RepublishResponse, _> = world.ask(old, again.clone());
+    assert_eq!(refused.unwrap_err(), S::BadSubscriptionIdInvalid, "it is no longer the old session's");
+    let response: RepublishResponse = world.ask(new, again).unwrap();
+    assert_eq!(response.notification_message.sequence_number, 1);
+
+    // The plant has not really moved it: what it sends to the old session goes where the subscription is.
+    let call = publish(&mut world, new, &[(subscription, 1)]);
+    set(&mut world, "Setpoint", 30.0);
+    world.pass(SECOND * 2);
+    assert_eq!(told(&mut world, new, call).unwrap(), (2, vec![(100, "30".to_owned())]), "and no number is missing");
+}
+
+#[test]
+fn what_moves_is_held_to_the_rights_of_the_session_it_moves_to() {
+    let mut world = World::new();
+    let _seen = obliging(&mut world);
+    let old = named(&mut world, "alice", vec![(Rights::ALL, 1)]);
+    let (subscription, _) = subscribe(&mut world, old, &["Setpoint"]);
+    let call = publish(&mut world, old, &[]);
+    world.pass(SECOND * 2);
+    assert!(told(&mut world, old, call).is_some());
+    let _waiting = publish(&mut world, old, &[]);
+    let new = named(&mut world, "alice", vec![(Rights::BROWSE, 1)]);
+    assert_eq!(transfer(&mut world, new, &[subscription]).unwrap()[0].0, StatusCode::Good);
+    let again = RepublishRequest {
+        subscription_id: subscription,
+        retransmit_sequence_number: 1,
+        ..RepublishRequest::default()
+    };
+    let refused: Result<RepublishResponse, _> = world.ask(new, again);
+    assert_eq!(refused.unwrap_err(), StatusCode::BadMessageNotAvailable, "a message that was sent before");
+    let call = publish(&mut world, new, &[]);
+    set(&mut world, "Setpoint", 31.0);
+    world.pass(SECOND * 3);
+    let denied = StatusCode::BadUserAccessDenied.to_string();
+    assert_eq!(told(&mut world, new, call).unwrap().1, [(100, denied)]);
+}
+
+#[test]
+fn requests_that_wait_can_be_called_back() {
+    let mut world = World::new();
+    let client = world.client();
+    subscribe(&mut world, client, &["Setpoint"]);
+    let first = publish(&mut world, client, &[]);
+    world.pass(SECOND * 2);
+    assert!(told(&mut world, client, first).is_some());
+    let waiting = publish(&mut world, client, &[]);
+    world.hold = true;
+    let reading = world.send(client, read(&["Setpoint"]));
+    let mut cancelled = 0;
+    for handle in 0_u32..200 {
+        let asked = world.send(
+            client,
+            crate::client::Request::Raw(crate::client::RawRequest::new(
+                CANCEL.0,
+                CANCEL.1,
+                handle.to_le_bytes().to_vec(),
+            )),
+        );
+        if let Some(Ok(crate::client::Response::Raw(body))) = world.answer(client, asked) {
+            cancelled += u32::from_le_bytes(body[..4].try_into().unwrap());
+        }
+    }
+    assert_eq!(cancelled, 2);
+    for call in [waiting, reading] {
+        assert_eq!(world.answer(client, call).unwrap().unwrap_err(), StatusCode::BadRequestCancelledByClient);
+    }
+    world.release();
+    let response: ReadResponse = world.ask(client, read(&["Setpoint"])).unwrap();
+    assert_eq!(response.results.unwrap()[0].status(), StatusCode::Good);
+}
+
+fn server_method(method: u32, argument: Variant) -> CallRequest {
+    let one = CallMethodRequest {
+        object_id: NodeId::new(0, 2253_u32),
+        method_id: NodeId::new(0, method),
+        input_arguments: Some(vec![argument]),
+    };
+    CallRequest { methods_to_call: Some(vec![one]), ..CallRequest::default() }
+}
+
+#[test]
+fn what_is_monitored_is_told_from_the_guards_own_books() {
+    use StatusCode as S;
+    let mut world = World::new();
+    let (client, other) = (world.client(), world.client());
+    // The server numbers things differently.
+    subscribe(&mut world, other, &["Setpoint", "Note"]);
+    let (subscription, items) = subscribe(&mut world, client, &["Setpoint", "Speed"]);
+    let ids: Vec<u32> = items.iter().map(|item| item.monitored_item_id).collect();
+    world.reached.clear();
+    let response: CallResponse = world.ask(client, server_method(11_492, subscription.into())).unwrap();
+    let result = response.results.unwrap().remove(0);
+    let expected = vec![Variant::from(ids), Variant::from(vec![100_u32, 101])];
+    assert_eq!((result.status_code, result.output_arguments), (S::Good, Some(expected)));
+    for (rule, argument, expected) in [
+        ("not its own", Variant::from(subscription - 1), S::BadSubscriptionIdInvalid),
+        ("of another type", Variant::from("x"), S::BadInvalidArgument),
+    ] {
+        for method in [11_492, 12_873] {
+            let response: CallResponse = world.ask(client, server_method(method, argument.clone())).unwrap();
+            assert_eq!(response.results.unwrap()[0].status_code, expected, "{rule}");
+        }
+    }
+    assert!(world.at_plant(ObjectId::CallRequest_Encoding_DefaultBinary).is_empty());
+}
+
+#[test]
+fn values_come_again_when_they_are_asked_for() {
+    let mut world = World::new();
+    let client = world.client();
+    let (subscription, _) = subscribe(&mut world, client, &["Setpoint", "Speed"]);
+    let calls = [publish(&mut world, client, &[]), publish(&mut world, client, &[])];
+    world.pass(SECOND * 3);
+    let first: usize =
+        calls.into_iter().filter_map(|call| told(&mut world, client, call)).map(|told| told.1.len()).sum();
+    assert_eq!(first, 2, "a value and a denial");
+    let call = publish(&mut world, client, &[]);
+    let response: CallResponse = world.ask(client, server_method(12_873, subscription.into())).unwrap();
+    assert_eq!(response.results.unwrap()[0].status_code, StatusCode::Good);
+    world.pass(SECOND * 2);
+    let values = [call].into_iter().chain(calls).find_map(|call| told(&mut world, client, call)).unwrap().1;
+    assert_eq!(values, [(100, "20".to_owned())], "of what may be read, and of nothing else");
+}
+
+#[test]
+fn while_publishing_is_off_nothing_is_told() {
+    let mut world = World::new();
+    let client = world.client();
+    let (subscription, _) = subscribe(&mut world, client, &["Setpoint"]);
+    let first = publish(&mut world, client, &[]);
+    world.pass(SECOND * 2);
+    assert!(told(&mut world, client, first).is_some());
+    let mode = |publishing_enabled| SetPublishingModeRequest {
+        publishing_enabled,
+        subscription_ids: Some(vec![subscription, 999]),
+        ..SetPublishingModeRequest::default()
+    };
+    let response: SetPublishingModeResponse = world.ask(client, mode(false)).unwrap();
+    use StatusCode as S;
+    assert_eq!(response.results, Some(vec![S::Good, S::BadSubscriptionIdInvalid]));
+    let call = publish(&mut world, client, &[]);
+    set(&mut world, "Setpoint", 40.0);
+    world.pass(SECOND * 3);
+    assert!(told(&mut world, client, call).is_none());
+    let _: SetPublishingModeResponse = world.ask(client, mode(true)).unwrap();
+    world.pass(SECOND * 2);
+    assert_eq!(told(&mut world, client, call).unwrap().1, [(100, "40".to_owned())]);
+}
+
+#[test]
+fn what_is_the_guards_own_is_so_in_notifications_too() {
+    let mut world = World::new();
+    let client = world.client();
+    let (subscription, _) = subscribe(&mut world, client, &["Note"]);
+    let item = |node_id: NodeId, attribute_id: AttributeId, client_handle| MonitoredItemCreateRequest {
+        item_to_monitor: ReadValueId { attribute_id: attribute_id as u32, ..value_of(node_id) },
+        monitoring_mode: MonitoringMode::Reporting,
+        requested_parameters: MonitoringParameters { client_handle, queue_size: 1, ..MonitoringParameters::default() },
+    };
+    let request = CreateMonitoredItemsRequest {
+        subscription_id: subscription,
+        timestamps_to_return: TimestampsToReturn::Neither,
+        items_to_create: Some(vec![
+            item(NodeId::new(0, 2254_u32), AttributeId::Value, 1),
+            item(id("Speed"), AttributeId::UserAccessLevel, 2),
+        ]),
+        ..CreateMonitoredItemsRequest::default()
+    };
+    let _: CreateMonitoredItemsResponse = world.ask(client, request).unwrap();
+    let calls = [publish(&mut world, client, &[]), publish(&mut world, client, &[])];
+    world.pass(SECOND * 3);
+    let mut seen: Vec<(u32, String)> =
+        calls.into_iter().filter_map(|call| told(&mut world, client, call)).flat_map(|told| told.1).collect();
+    seen.sort();
+    let own = Variant::from(vec!["urn:test:guard".to_owned()]).to_string();
+    assert_eq!(seen[..2], [(1, own), (2, "0".to_owned())]);
+}
