@@ -33,7 +33,7 @@ pub use clock::{Clock, system_clock};
 pub use config::{AuthorityConfig, PolicySource, PolicyTexts};
 pub use core::{Authority, Changed};
 pub use error::AuthorityError;
-pub use http::{InvalidTls, PASSWORD, Peer, router, serve, server_config};
+pub use http::{InvalidTls, PASSWORD, Peer, ShownCertificate, router, serve, server_config, server_config_showing};
 pub use identify::Client;
 pub use issue::{Flow, Issued, Refreshing, TokenRequest};
 pub use opcua::{IMPLICIT, ISSUED, OpcUaKeys, USER_NAME};

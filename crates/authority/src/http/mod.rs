@@ -29,7 +29,7 @@ pub use oauth::PASSWORD;
 pub use serve::serve;
 #[cfg(test)]
 pub(crate) use serve::thumbprint as serve_thumbprint;
-pub use tls::{InvalidTls, server_config};
+pub use tls::{InvalidTls, ShownCertificate, server_config, server_config_showing};
 
 /// The largest body of a question: a subject token of 256 kB and its frame.
 const MAX_BODY: usize = 320 * 1_024;

@@ -22,7 +22,7 @@ use crate::files;
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// How often the folder is looked at.
-const LOOK: Duration = Duration::from_secs(2);
+pub(crate) const LOOK: Duration = Duration::from_secs(2);
 
 /// One application's certificates.
 pub(crate) struct Own {
@@ -46,7 +46,8 @@ impl Own {
         let unusable = |error: gates::pki::PkiError| {
             Failure::from_error(&error).into_bad_input().help("`trapkey certs init` makes such folders")
         };
-        let identity = Arc::new(store.identity().map_err(unusable)?);
+        let identity = store.identity().map_err(unusable)?;
+        let identity = Arc::new(identity.without_ended(gates::clock::now().unix).unwrap_or(identity));
         let trust = Arc::new(ArcSwap::from_pointee(store.load().map_err(unusable)?));
         Ok(Self { store, identity, trust })
     }

@@ -4,6 +4,10 @@ use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use gates::https::{HttpsClient, Target, client_config};
+use gates::pki::PkiStore;
+use ua_proto::pki::{OwnIdentity, TrustSettings};
+
 use super::Scene;
 use super::up::{Olga, Up, scene, until};
 
@@ -80,10 +84,66 @@ fn certs_renew_keeps_who_it_is_and_servers_show_it_while_they_run() {
         assert!(reads().starts_with("exit 0"), "{}", reads());
     }
     up.stop();
-    let key = std::fs::metadata(scene.path("pki/mixer/own/private/own.pem")).unwrap();
-    assert_eq!(key.permissions().mode() & 0o777, 0o600);
+    for name in ["own", "own-previous"] {
+        let key = std::fs::metadata(scene.path(&format!("pki/mixer/own/private/{name}.pem"))).unwrap();
+        assert_eq!(key.permissions().mode() & 0o777, 0o600, "{name}");
+    }
     let nobody = scene.run(&["certs", "renew", "nobody"]);
     assert!(nobody.starts_with("exit 2") && nobody.contains("trapkey certs add"), "{nobody}");
+}
+
+/// What a server starts with.
+fn identity(scene: &Scene, name: &str) -> OwnIdentity {
+    PkiStore::new(scene.path("pki").join(name), TrustSettings::default()).identity().unwrap()
+}
+
+#[test]
+fn whoever_holds_the_certificate_before_the_last_finds_its_owner_after_a_restart_too() {
+    let scene = Scene::plant();
+    scene.json(&["certs", "init", "--curve", "p256"]);
+    let found = |now: &OwnIdentity, old: &OwnIdentity| {
+        let [old, beside] = [&old.certificate, &old.others[0].certificate];
+        [old, beside].map(|one| now.by_thumbprint(&one.thumbprint_sha1()).is_some())
+    };
+    let first = identity(&scene, "mixer");
+    for more in [&[][..], &["--new-key"]] {
+        let before = identity(&scene, "mixer");
+        scene.json(&[&["certs", "renew", "mixer", "--days", "40"], more].concat());
+        let after = identity(&scene, "mixer");
+        assert_ne!(after.certificate.der(), before.certificate.der());
+        assert_eq!((found(&after, &after), found(&after, &before)), ([true; 2], [true; 2]), "{more:?}");
+        let end = before.certificate.not_after() + Duration::from_secs(1);
+        let over = after.without_ended(end).unwrap();
+        assert_eq!((found(&over, &after), found(&over, &before)), ([true; 2], [false; 2]), "{more:?}");
+    }
+    assert_eq!(found(&identity(&scene, "mixer"), &first), [false; 2], "one back, and no further");
+}
+
+#[test]
+fn https_shows_a_renewed_certificate_while_it_runs() {
+    let (scene, ports) = scene();
+    let up = Up::start(&scene, 4);
+    let authority = Target { host: "localhost".into(), port: ports[0], path: String::new() };
+    let roots = [std::fs::read(scene.path("pki/ca/ca.der")).unwrap()];
+    let https = HttpsClient::new(client_config(roots, None).unwrap(), Duration::from_secs(60));
+    let pinned = || {
+        let tls = gates::pki::certificate(&scene.path("pki/authority/tls/tls.pem")).unwrap();
+        https.clone().pinned([tls.thumbprint()])
+    };
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let answers = |pinned: &HttpsClient| {
+        runtime.block_on(pinned.exchange(&authority, "GET", "/oauth2/jwks", &[], Vec::new())).is_ok()
+    };
+    let before = pinned();
+    assert!(answers(&before));
+    scene.json(&["certs", "renew", "authority", "--days", "30"]);
+    let after = pinned();
+    until("HTTPS shows the new certificate", || answers(&after));
+    assert!(!answers(&before), "and the old one no more");
+    let mode = std::fs::metadata(scene.path("pki/authority/tls/tls-key.pem")).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    assert_eq!(scene.json(&["step"])["steps"][0], "idle");
+    up.stop();
 }
 
 #[test]

@@ -5,6 +5,7 @@
 //! ```text
 //! own/certs/own.der        own/private/own.pem (0600)
 //! own/certs/own-p256.der   own/private/own-p256.pem (0600), if there is one; likewise own-ed25519
+//! own/certs/own-previous.der and own/private/own-previous.pem (0600): what was renewed last, of each kind
 //! trusted/certs/*.der      trusted/crl/*.crl
 //! issuers/certs/*.der      issuers/crl/*.crl
 //! rejected/certs/*.der     the newest 100 that were refused
@@ -119,7 +120,8 @@ impl PkiStore {
     }
 
     /// This application's certificate and key from `own/`, and beside it those with keys of elliptic curves, where there
-    /// are any: each serves the security policies that take its key.
+    /// are any: each serves the security policies that take its key. With each comes the one before, if it is kept: peers
+    /// that still hold that certificate find its owner, until it ends ([`OwnIdentity::without_ended`]).
     ///
     /// # Errors
     /// A file is missing, unusable, or the key is readable by others.
@@ -128,11 +130,19 @@ impl PkiStore {
             let certificate = self.root.join(format!("own/certs/{name}.der"));
             (certificate, self.root.join(format!("own/private/{name}.pem")))
         };
-        let (certificate, key) = own("own");
-        let mut all = identity(&certificate, &key)?;
-        for (certificate, key) in ["own-p256", "own-ed25519"].map(own) {
-            if certificate.exists() {
-                all = all.beside(identity(&certificate, &key)?);
+        let read = |name: &str| {
+            let (certificate, key) = own(name);
+            let present = identity(&certificate, &key)?;
+            let (certificate, key) = own(&format!("{name}-previous"));
+            if !certificate.exists() {
+                return Ok(present);
+            }
+            Ok(present.succeeding(&identity(&certificate, &key)?))
+        };
+        let mut all = read("own")?;
+        for name in ["own-p256", "own-ed25519"] {
+            if own(name).0.exists() {
+                all = all.beside(read(name)?);
             }
         }
         Ok(all)

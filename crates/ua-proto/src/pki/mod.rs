@@ -52,11 +52,17 @@ impl OwnIdentity {
         self
     }
 
-    /// This identity without its predecessor, when that has one whose certificate is over: the overlap ends with it.
+    /// This identity without its predecessor, when that has one whose certificate is over: the overlap ends with it. The
+    /// same of those beside it.
     #[must_use]
     pub fn without_ended(&self, now: UnixTime) -> Option<Self> {
         let ended = self.previous.as_ref().is_some_and(|previous| previous.certificate.not_after() < now);
-        ended.then(|| Self { previous: None, ..self.clone() })
+        let others: Vec<_> = self.others.iter().map(|other| other.without_ended(now).map(Arc::new)).collect();
+        if !ended && others.iter().all(Option::is_none) {
+            return None;
+        }
+        let others = self.others.iter().zip(others).map(|(was, is)| is.unwrap_or_else(|| Arc::clone(was))).collect();
+        Some(Self { previous: self.previous.clone().filter(|_| !ended), others, ..self.clone() })
     }
 
     /// This identity with another of the same application beside it, whose key is of another kind.

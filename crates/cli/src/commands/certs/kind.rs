@@ -47,6 +47,12 @@ impl Kind {
         root.join(format!("own/private/{}.pem", self.name()))
     }
 
+    /// Where certificate and key go when they are renewed: whoever still holds the certificate finds its owner.
+    pub(crate) fn previous(self, root: &Path) -> (PathBuf, PathBuf) {
+        let beside = |path: PathBuf, end: &str| path.with_file_name(format!("{}-previous.{end}", self.name()));
+        (beside(self.certificate(root), "der"), beside(self.key(root), "pem"))
+    }
+
     /// The kinds that an application's folder has certificates of.
     pub(crate) fn there(root: &Path) -> Vec<Self> {
         Self::ALL.into_iter().filter(|kind| files::exists(&kind.certificate(root))).collect()

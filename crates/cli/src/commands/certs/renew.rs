@@ -23,7 +23,7 @@ pub(crate) struct Renew {
     /// Days until the new certificate ends
     #[arg(long, default_value_t = 365, value_parser = clap::value_parser!(u16).range(1..=3650))]
     days: u16,
-    /// New keys too; the old ones are then of no use to anybody
+    /// New keys too; the old ones serve those who still hold the old certificates, until these end
     #[arg(long)]
     new_key: bool,
     /// Make a certificate with a key on this curve as well, if there is none yet; may be repeated
@@ -31,7 +31,8 @@ pub(crate) struct Renew {
     curves: Vec<Curve>,
 }
 
-/// ApplicationUri, hosts and common name stay. A running server shows the new certificates from its next channel on.
+/// ApplicationUri, hosts and common name stay. A running server shows the new certificates from its next channel on, HTTPS
+/// from its next connection on.
 pub(super) fn renew(args: &Renew) -> Result<Answer, Failure> {
     let root = args.folder.join(&args.name);
     let der = Kind::Rsa.certificate(&root);
@@ -50,6 +51,14 @@ pub(super) fn renew(args: &Renew) -> Result<Answer, Failure> {
             anew(args, &ca, kind, (&root, uri, &old))?;
         }
     }
+    let tls = root.join("tls/tls.pem");
+    if files::exists(&tls) {
+        let hosts: Vec<String> = gates::pki::certificate(&tls).map_err(bad)?.hosts().collect();
+        let made = ca.tls(&hosts, args.days)?;
+        let key = root.join("tls/tls-key.pem");
+        files::replace_private(&key, &key.with_extension("pem.new"), made.key_pem.as_bytes())?;
+        files::replace(&tls, &tls.with_extension("pem.new"), made.pem.as_bytes())?;
+    }
     let new = gates::pki::certificate(&der).map_err(bad)?;
     let until = store::rfc3339(new.not_after());
     let text = format!("{}: {uri} until {until}\nservers that run show it from the next channel on", root.display());
@@ -64,6 +73,12 @@ pub(super) fn renew(args: &Renew) -> Result<Answer, Failure> {
 fn anew(args: &Renew, ca: &Ca, kind: Kind, (root, uri, old): (&Path, &str, &Certificate)) -> Result<(), Failure> {
     let hosts: Vec<String> = old.hosts().collect();
     let (der, pem) = (kind.certificate(root), kind.key(root));
+    if files::exists(&der) {
+        let (old_der, old_pem) = kind.previous(root);
+        let key = files::private_text(&pem)?;
+        files::replace_private(&old_pem, &old_pem.with_extension("pem.new"), key.as_bytes())?;
+        files::replace(&old_der, &old_der.with_extension("der.new"), &files::bytes(&der)?)?;
+    }
     let made = if args.new_key || !files::exists(&der) {
         let made = ca.application(kind, &args.name, uri, &hosts, args.days)?;
         files::replace_private(&pem, &pem.with_extension("pem.new"), made.key_pem.as_bytes())?;

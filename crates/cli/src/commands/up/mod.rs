@@ -1,6 +1,7 @@
 //! `trapkey up`: the roles of the configuration in this process, until it is told to stop.
 
 mod endpoint;
+mod https;
 pub(crate) mod local;
 mod scopes;
 mod server;
@@ -16,7 +17,6 @@ use authority::{Authority, AuthorityConfig, PolicySource, system_clock};
 use gates::opcua::wiring::AuditSink;
 use gates::pool::Pool;
 use plant::station::{Running, SharedLine};
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use serde_json::json;
 use store::{Application, ApplicationKind, CheckpointKey, Db, DbConfig, KeyKind, Ledger, LedgerConfig};
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -24,7 +24,7 @@ use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 
 use super::certs::Kind;
-use super::own::{self, Own};
+use super::own::Own;
 use super::policy::Texts;
 use super::{Common, configuration};
 use crate::answer::{Answer, Output, line};
@@ -231,24 +231,8 @@ async fn start_authority(
     };
     let opcua = roles::authority::start(setup, gates::clock::now()).map_err(|error| Failure::from_error(&error))?;
     own.keep_in_step(identity, &opcua.handle);
-    let (stop_https, https) = serve_https(&authority, role).await?;
+    let (stop_https, https) = https::serve(&authority, role).await?;
     Ok(RunningAuthority { authority, opcua, stop_https, https })
-}
-
-async fn serve_https(
-    authority: &Authority,
-    role: &AuthorityRole,
-) -> Result<(watch::Sender<bool>, JoinHandle<()>), Failure> {
-    let chain = vec![CertificateDer::from(own::certificate(&role.pki.join("tls/tls.pem"))?)];
-    let key = own::private_key(&role.pki.join("tls/tls-key.pem"))?;
-    let key = PrivateKeyDer::try_from(key.to_vec()).map_err(Failure::bad_input)?;
-    let tls = authority::server_config(chain, key).map_err(|error| Failure::from_error(&error))?;
-    let listener = tokio::net::TcpListener::bind(role.https)
-        .await
-        .map_err(|error| Failure::unavailable(format!("cannot listen at {}", role.https)).because_of(Some(&error)))?;
-    let (stop, stopped) = watch::channel(false);
-    let serving = tokio::spawn(authority::serve(listener, tls, authority.clone(), stopped));
-    Ok((stop, serving))
 }
 
 /// Registers each application that has a certificate below `folder`; who was switched off stays off.
