@@ -1,6 +1,7 @@
 //! Connections to the upstream server: dialled, opened, checked, lost, dialled again, closed.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use access_model::{Actor, AuditKind, AuditRecord, Mono, Now, Outcome};
 use opcua_types::StatusCode;
@@ -246,7 +247,8 @@ impl Guard {
         let limits = &self.config.limits;
         link.pause = (link.pause * 2).clamp(limits.shortest_pause, limits.longest_pause);
         // Some earlier, so that all sessions do not come at once.
-        let pause = link.pause - link.pause.mul_f64(f64::from(self.draw()) / f64::from(u32::MAX) / 4.0);
+        let quarter = u32::try_from(link.pause.as_millis() / 4).unwrap_or(u32::MAX);
+        let pause = link.pause - Duration::from_millis(u64::from(self.draw() % quarter.saturating_add(1)));
         link.stage = Stage::Down { at: now.mono + pause };
         if let Owner::Closing(_) = owner {
             let left = link.client.as_ref().is_some_and(ClientSession::may_live_on);

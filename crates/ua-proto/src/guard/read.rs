@@ -101,7 +101,9 @@ fn decide(desk: &mut Desk<'_>, item: &Item<'_>, spans: &mut Vec<u8>) -> Plan {
     let attribute = AttributeId::from_u32(item.attribute).ok();
     let action = attribute.map_or(Action::Browse, needed);
     let scope = desk.scope(&item.node);
-    match desk.way(action, (&item.node, scope), AuditKind::Read, Some(Counted::Read)) {
+    // Attributes that say what a node is are counted as browsing, as a resource server counts them.
+    let counted = if action == Action::Browse { Counted::Browse } else { Counted::Read };
+    match desk.way(action, (&item.node, scope), AuditKind::Read, Some(counted)) {
         Way::Real => {}
         Way::Never(node) => {
             spans.extend_from_slice(&node);
