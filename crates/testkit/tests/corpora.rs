@@ -68,8 +68,19 @@ fn nodeset_inputs_return() {
 }
 
 #[test]
+fn guard_client_inputs_return() {
+    replay("guard_client");
+}
+
+#[test]
+fn guard_server_inputs_return() {
+    replay("guard_server");
+}
+
+#[test]
 fn every_target_is_replayed_and_short_inputs_return() {
-    let names = ["transport", "channel", "services", "tokens", "policy", "config", "nodeset"];
+    let names =
+        ["transport", "channel", "services", "tokens", "policy", "config", "nodeset", "guard_client", "guard_server"];
     assert_eq!(TARGETS.map(|(name, _)| name), names);
     for (_, target) in TARGETS {
         for first in (0..=u8::MAX).step_by(5) {

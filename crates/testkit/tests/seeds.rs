@@ -78,6 +78,23 @@ fn value_of(node: NodeId) -> ReadValueId {
     ReadValueId { node_id: node, attribute_id: 13, ..ReadValueId::default() }
 }
 
+/// A life behind a guard: requests with a hostile client's cuts, and answers of a hostile server.
+fn guarded(name: &str, rows: &[Vec<u8>]) {
+    write("guard_client", name, &[&rows.concat()]);
+    write("guard_client", &format!("{name}-cut"), &[&rows.join(&[225, 205][..]), &[230, 220]]);
+    // As they are, with changed bytes, cut off, and replaced.
+    let whole = [100, 216];
+    let changed = [140, 1, 30, 0, 0xff, 41, 0, 0x80, 216, 100];
+    let truncated = [180, 20, 0, 2, 0, 0xff, 0xff, 216];
+    let replaced = [200, 3, 0, b'M', b'S', b'G', 220, 240, 235];
+    for (what, after) in
+        [("", &whole[..]), ("-changed", &changed), ("-truncated", &truncated), ("-replaced", &replaced)]
+    {
+        let row = |row: &Vec<u8>| [row, &whole[..], after].concat();
+        write("guard_server", &format!("{name}{what}"), &[&rows.iter().map(row).collect::<Vec<_>>().concat()]);
+    }
+}
+
 #[test]
 #[ignore = "writes the seeds"]
 fn access() {
@@ -114,6 +131,9 @@ fn access() {
     let translate = TranslateBrowsePathsToNodeIdsRequest { browse_paths: Some(vec![path]), ..Default::default() };
     let register = RegisterNodesRequest { nodes_to_register: Some(nodes.clone()), ..Default::default() };
     let unregister = UnregisterNodesRequest { nodes_to_unregister: Some(nodes), ..Default::default() };
+    guarded("access", &[step(&read), step(&write_request()), step(&call), step(&read)]);
+    guarded("browse", &[step(&browse), step(&BrowseNextRequest::default()), step(&translate)]);
+    guarded("register", &[step(&register), step(&read), step(&unregister)]);
     write("services", "read", &[&step(&read)]);
     write("services", "write", &[&step(&write_request())]);
     write("services", "call", &[&step(&call), &[230]]);
@@ -176,6 +196,8 @@ fn sessions() {
     let create = [step(&subscribe), step(&items), step(&publish), step(&publish), vec![215]].concat();
     let change = [step(&write_request()), vec![215], step(&republish)].concat();
     let end = [step(&mode), step(&publishing), step(&delete_items), step(&delete)].concat();
+    let published = [step(&publish), vec![215], step(&publish), vec![215]].concat();
+    guarded("subscribe", &[step(&subscribe), step(&items), published, change.clone(), end.clone()]);
     write("services", "subscribe", &[&create, &change, &end]);
     write("services", "endpoints", &[&step(&GetEndpointsRequest::default()), &step(&FindServersRequest::default())]);
     let (session, activate) = (step(&CreateSessionRequest::default()), step(&ActivateSessionRequest::default()));

@@ -4,6 +4,7 @@
 
 mod channel;
 mod config;
+mod guard;
 mod nodeset;
 mod policy;
 mod services;
@@ -12,6 +13,7 @@ mod transport;
 
 pub use channel::channel;
 pub use config::config;
+pub use guard::{guard_client, guard_server};
 pub use nodeset::nodeset;
 pub use policy::policy;
 pub use services::services;
@@ -22,7 +24,7 @@ pub use transport::transport;
 pub type Target = fn(&[u8]);
 
 /// Every target with the name of its corpus.
-pub const TARGETS: [(&str, Target); 7] = [
+pub const TARGETS: [(&str, Target); 9] = [
     ("transport", transport),
     ("channel", channel),
     ("services", services),
@@ -30,6 +32,8 @@ pub const TARGETS: [(&str, Target); 7] = [
     ("policy", policy),
     ("config", config),
     ("nodeset", nodeset),
+    ("guard_client", guard_client),
+    ("guard_server", guard_server),
 ];
 
 /// Reads the fuzzer's bytes from the front; past the end everything is zero or empty.

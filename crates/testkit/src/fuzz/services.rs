@@ -57,7 +57,7 @@ pub fn services(data: &[u8]) {
     assert!(connections <= 1 && sessions <= 64, "{connections} connections, {sessions} sessions of one peer");
 }
 
-fn send(world: &mut World, conn: ConnId, body: &[u8]) {
+pub(super) fn send(world: &mut World, conn: ConnId, body: &[u8]) {
     let now = world.now();
     if let Some(Peer::Raw(peer)) = world.peers.get_mut(&conn) {
         // A channel that is over takes nothing; the loop ends then.
@@ -120,7 +120,7 @@ fn raise(world: &mut World, which: u8) {
 }
 
 /// A session, and the token that its requests carry.
-fn log_in(world: &mut World, conn: ConnId) -> Option<NodeId> {
+pub(super) fn log_in(world: &mut World, conn: ConnId) -> Option<NodeId> {
     let create = CreateSessionRequest {
         request_header: RequestHeader::new(&NodeId::null(), &DateTime::null(), 1),
         endpoint_url: URL.into(),

@@ -14,9 +14,10 @@ use ua_proto::server::{
     AuditConfig, EndpointSecurity, Identities, IssuedTokens, IssuerEndpoint, Server, ServerConfig, ServerLimits,
     TokenForm,
 };
-use ua_proto::space::{AccessLevel, NewMethod, NewVariable, Space, SpaceConfig, ns0};
+use ua_proto::space::{AccessLevel, NewMethod, NewVariable, ServerFacts, Space, SpaceConfig, ns0};
 
 use super::World;
+use super::guarded::{Guarded, open_plant};
 use crate::Counting;
 use crate::clock::Clock;
 use crate::keys::{AUTHORITY, CLIENT_A, CLIENT_B, SERVER, SERVER_URI, USER, trusting};
@@ -102,6 +103,19 @@ impl Setup {
         }
     }
 
+    /// As [`Setup::open_to_all`], where nobody may do more with the mixer than see it, or know of the vault.
+    #[must_use]
+    pub fn open_to_some() -> Self {
+        let named = |name: &str| LocalScopes::Named(vec![name.into()]);
+        let some = LocalGrant {
+            who: Who::Anonymous,
+            require_encryption: false,
+            roles: Vec::new(),
+            rights: vec![(Rights::ALL, named(SCOPES[0])), (Rights::BROWSE, named(SCOPES[1]))],
+        };
+        Self { local: vec![some], audit: AuditConfig::default(), ..Self::open_to_all() }
+    }
+
     /// The world.
     ///
     /// # Panics
@@ -109,6 +123,29 @@ impl Setup {
     #[must_use]
     pub fn start(self) -> World {
         let clock = Clock::default();
+        let (config, gate) = self.front(&clock);
+        World::new(Server::new(config, plant(), gate, Box::new(Counting(7))), clock)
+    }
+
+    /// The world with a guard, which enforces; the plant behind it lets everybody do everything and is reached with this
+    /// security.
+    ///
+    /// # Panics
+    /// When the setup contradicts itself.
+    #[must_use]
+    pub fn start_guarded(self, upstream: EndpointSecurity) -> World {
+        let clock = Clock::default();
+        let (config, gate) = self.front(&clock);
+        let guarded = Guarded::new(config, gate, upstream, clock.now());
+        let plant = open_plant(upstream, ServerFacts::default(), clock.now());
+        let mut world = World::new(plant, clock);
+        world.guarded = Some(Box::new(guarded));
+        world.run();
+        world
+    }
+
+    /// What clients see, and the gate.
+    fn front(self, clock: &Clock) -> (ServerConfig, Gate) {
         let anonymous = self.local.iter().any(|grant| grant.who == Who::Anonymous);
         let gate = GateConfig {
             issuers: vec![Issuer {
@@ -135,8 +172,7 @@ impl Setup {
             audit: self.audit,
             write_ranges: Vec::new(),
         };
-        let gate = Gate::new(gate, clock.now()).expect("the setup is consistent");
-        World::new(Server::new(config, plant(), gate, Box::new(Counting(7))), clock)
+        (config, Gate::new(gate, clock.now()).expect("the setup is consistent"))
     }
 }
 
@@ -160,7 +196,7 @@ fn identities(anonymous: bool) -> Identities {
 }
 
 /// For each scope a folder with variables and a method.
-fn plant() -> Space {
+pub(super) fn plant() -> Space {
     let config = SpaceConfig { application_uri: SERVER_URI.into(), namespaces: Vec::new() };
     let mut space = Space::new(config).expect("an empty space");
     let objects = ns0::find_numeric(85).expect("the Objects folder");

@@ -25,6 +25,8 @@ pub struct Books {
     accounts: BTreeMap<Line, Account>,
     /// Records looked at.
     seen: usize,
+    /// What was counted when it was forwarded may not have come back.
+    pub rough: bool,
 }
 
 impl Books {
@@ -55,7 +57,7 @@ impl Books {
             let until = |end: Mono| account.arrived.partition_point(|at| *at < end) as u64;
             let due = account.arrived.partition_point(|at| *at + SECOND <= now) as u64;
             let (recorded, all) = (account.recorded, account.arrived.len() as u64);
-            assert!(recorded <= all, "{line:?}: {recorded} counted, {all} arrived");
+            assert!(recorded <= all || self.rough, "{line:?}: {recorded} counted, {all} arrived");
             assert!(recorded >= due, "{line:?}: {recorded} counted, {due} arrived a second ago");
             if summed.contains(line) {
                 let before = until(now);
@@ -68,7 +70,8 @@ impl Books {
     pub fn close(&self) -> BTreeMap<&'static str, u64> {
         let mut totals = BTreeMap::new();
         for (line, account) in &self.accounts {
-            assert_eq!(account.recorded, account.arrived.len() as u64, "{line:?}");
+            let arrived = account.arrived.len() as u64;
+            assert!(account.recorded == arrived || (self.rough && account.recorded > arrived), "{line:?}");
             *totals.entry(line.1).or_default() += account.recorded;
         }
         totals

@@ -7,7 +7,7 @@ use std::time::Duration;
 use access_model::{Action, AuditKind, Epoch, Outcome, UnixTime};
 use opcua_types::{
     AttributeId, BrowseDescription, BrowseDirection, BrowseRequest, CallMethodRequest, CallRequest,
-    CreateMonitoredItemsRequest, CreateSubscriptionRequest, DataChangeNotification, DataValue,
+    CreateMonitoredItemsRequest, CreateSubscriptionRequest, DataChangeNotification, DataValue, MessageSecurityMode,
     MonitoredItemCreateRequest, MonitoringMode, MonitoringParameters, NodeId, PublishRequest, ReadRequest, ReadValueId,
     StatusCode, TimestampsToReturn, Variant, WriteRequest, WriteValue,
 };
@@ -24,12 +24,14 @@ use ua_proto::client::{
 };
 use ua_proto::crypto::SecurityPolicyId;
 use ua_proto::server::{Answer, Audited, ConnId, Input};
+use ua_proto::space::ServerFacts;
 use zeroize::Zeroizing;
 
 use super::books::Books;
 use super::model::{Grant, Held, Minted, rights_of};
 
 mod judge;
+mod wire;
 
 #[derive(Clone, Debug)]
 pub enum Step {
@@ -72,6 +74,16 @@ pub enum Step {
     Cut(usize),
     /// Whether the ledger acknowledges.
     Ledger(bool),
+    /// Cuts what is between the guard and the plant.
+    CutUpstream,
+    /// The plant is killed and starts anew; `later`: its StartTime says so.
+    RestartUpstream {
+        later: bool,
+    },
+    /// Whether the plant can be reached.
+    Plug(bool),
+    /// Whether what the plant sends is kept back.
+    Hold(bool),
 }
 
 /// What was asked, to know what an answer is about.
@@ -108,6 +120,8 @@ struct Client {
     silent: BTreeSet<u32>,
     /// Last value heard, by item.
     heard: BTreeMap<u32, i32>,
+    /// Was turned away and does not ask again at once.
+    turned_away: bool,
 }
 
 /// What was seen at the clients' ends.
@@ -117,6 +131,8 @@ pub struct Seen {
     pub written: u64,
     pub called: u64,
     pub heard: u64,
+    /// Items that reached the plant's socket.
+    pub reached: u64,
 }
 
 pub struct Life {
@@ -131,6 +147,8 @@ pub struct Life {
     in_step: bool,
     /// The ledger has kept somebody waiting in this life.
     slow_ledger: bool,
+    /// The plant behind the guard was out of reach in this life.
+    rough: bool,
     /// What the clients got, and what the audit says of it.
     books: Books,
     pub seen: Seen,
@@ -143,11 +161,30 @@ impl Life {
             timeout: Duration::from_secs(1_000_000),
             fail_mode: FailMode::Closed,
         };
-        let world = Setup { contact: Some(contact), ..Setup::default() }.start();
+        Self::start(Setup { contact: Some(contact), ..Setup::default() }.start())
+    }
+
+    /// A life behind a guard. Over a protected connection its upstream sessions survive their connections; an unprotected
+    /// one is looked at.
+    pub fn guarded(protected: bool) -> Self {
+        let contact = Contact {
+            issuer: AUTHORITY_NAME.into(),
+            timeout: Duration::from_secs(1_000_000),
+            fail_mode: FailMode::Closed,
+        };
+        let upstream = if protected {
+            (SecurityPolicyId::Basic256Sha256, MessageSecurityMode::Sign)
+        } else {
+            (SecurityPolicyId::None, MessageSecurityMode::None)
+        };
+        Self::start(Setup { contact: Some(contact), ..Setup::default() }.start_guarded(upstream))
+    }
+
+    fn start(world: World) -> Self {
         let mut life = Self {
             world,
             clients: Vec::new(),
-            values: (1..=3).flat_map(|scope| (0..VARIABLES).map(move |which| ((scope, which), which as i32))).collect(),
+            values: first_values(),
             minted: 0,
             epoch: 0,
             revoked: BTreeSet::new(),
@@ -155,6 +192,7 @@ impl Life {
             held_after: BTreeMap::new(),
             in_step: false,
             slow_ledger: false,
+            rough: false,
             books: Books::default(),
             seen: Seen::default(),
         };
@@ -197,6 +235,7 @@ impl Life {
             items: BTreeSet::new(),
             silent: BTreeSet::new(),
             heard: BTreeMap::new(),
+            turned_away: false,
         });
         self.world.run();
     }
@@ -266,7 +305,7 @@ impl Life {
                 while let Some((id, _)) = self.world.invoked.pop_front() {
                     let answer =
                         Answer { status: StatusCode::Good, input_results: vec![], outputs: vec![Variant::from(7_i32)] };
-                    self.world.input(Input::Answer { id, answer });
+                    self.world.plant_input(Input::Answer { id, answer });
                 }
             }
             Step::Subscribe(client) => {
@@ -290,7 +329,7 @@ impl Life {
                     ..DataValue::default()
                 };
                 let node = self.world.server.space().find(&variable_id(scope, which)).unwrap();
-                self.world.input(Input::SetValue { node, value });
+                self.world.plant_input(Input::SetValue { node, value });
             }
             Step::Wait(millis) => self.wait(millis),
             Step::SetWall(by) => {
@@ -335,8 +374,32 @@ impl Life {
                 self.world.ledger = kept.then_some(Audited::Kept);
                 self.world.release_audits();
             }
+            Step::CutUpstream => {
+                self.be_rough();
+                self.world.cut_upstream();
+            }
+            Step::RestartUpstream { later } => {
+                self.be_rough();
+                self.values = first_values();
+                let started = if later { self.world.now().unix } else { UnixTime::default() };
+                self.world.restart_upstream(ServerFacts { started, ..ServerFacts::default() });
+            }
+            Step::Plug(plugged) => {
+                self.rough |= !plugged;
+                self.world.plug_upstream(plugged);
+            }
+            Step::Hold(hold) => {
+                self.be_rough();
+                self.world.hold_upstream(hold);
+            }
         }
         self.settle();
+    }
+
+    /// From now on the plant may be out of reach, and answers lost.
+    fn be_rough(&mut self) {
+        self.rough = true;
+        self.books.rough = true;
     }
 
     /// Time passes from deadline to deadline, so that every arrival is judged by the moment at which it came.
@@ -434,6 +497,12 @@ impl Life {
     /// The life ends well: the authority is there, everybody gets a good token, and what they may hear they have heard.
     pub fn finish(&mut self) {
         self.take(Step::Ledger(true));
+        if self.rough {
+            self.take(Step::Plug(true));
+            self.take(Step::Hold(false));
+            // The longest pause before the guard tries again.
+            self.wait(40_000);
+        }
         self.full_list();
         self.take(Step::AnswerCalls);
         // The authority's clock was set back too, so what it says is good for long must be good for longer than that.
@@ -467,9 +536,16 @@ impl Life {
         self.wait(3_000);
         let counted = self.books.close();
         let counted = |kind: AuditKind| counted.get(kind.name()).copied().unwrap_or(0);
+        if self.rough {
+            return;
+        }
         assert_eq!(counted(AuditKind::Read), self.seen.read, "values read, and what the audit counts");
         assert_eq!(counted(AuditKind::Notify), self.seen.heard, "values heard, and what the audit counts");
     }
+}
+
+fn first_values() -> BTreeMap<(u32, u32), i32> {
+    variables().map(|(scope, which)| ((scope, which), which.try_into().unwrap())).collect()
 }
 
 fn claim(held: Held) -> RightsClaim {

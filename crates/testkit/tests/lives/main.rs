@@ -9,9 +9,12 @@
 //! 7. connections and sessions stay within their bounds;
 //! 8. nothing panics.
 //!
+//! The same lives are led behind a guard whose plant is cut off, killed and started anew; there 1 and 2 also hold at the
+//! plant's socket: nothing reaches it that nobody may do at that moment.
+//!
 //! Not here: invariants 3 to 5, which are about tokens and decisions and are held in their own crates.
 
-#![allow(unreachable_pub, reason = "one test, in four files")]
+#![allow(unreachable_pub, reason = "one test, in some files")]
 
 mod books;
 mod life;
@@ -20,10 +23,26 @@ mod model;
 use life::{Life, Step};
 use proptest::prelude::*;
 
+/// Steps as they are without a guard, and those that happen to the plant behind one.
+fn guarded_steps() -> impl Strategy<Value = Vec<Step>> {
+    let upstream = prop_oneof![
+        2 => Just(Step::CutUpstream),
+        2 => any::<bool>().prop_map(|later| Step::RestartUpstream { later }),
+        2 => any::<bool>().prop_map(Step::Plug),
+        1 => any::<bool>().prop_map(Step::Hold),
+    ];
+    let step = prop_oneof![4 => step(), 1 => upstream];
+    proptest::collection::vec(step, 1..40)
+}
+
 fn steps() -> impl Strategy<Value = Vec<Step>> {
+    proptest::collection::vec(step(), 1..40)
+}
+
+fn step() -> impl Strategy<Value = Step> {
     let client = 0..2_usize;
     let held = || proptest::array::uniform3(0..4_u8);
-    let step = prop_oneof![
+    prop_oneof![
         2 => (client.clone(), held(), 5..90_u64).prop_map(|(client, held, life)| Step::Renew { client, held, life }),
         4 => client.clone().prop_map(Step::Read),
         2 => client.clone().prop_map(Step::ReadAccess),
@@ -42,8 +61,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         2 => Just(Step::FullList),
         1 => client.prop_map(Step::Cut),
         1 => any::<bool>().prop_map(Step::Ledger),
-    ];
-    proptest::collection::vec(step, 1..40)
+    ]
 }
 
 proptest! {
@@ -57,6 +75,43 @@ proptest! {
         }
         life.finish();
     }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 48, max_shrink_iters: 1_000, ..ProptestConfig::default() })]
+
+    #[test]
+    fn the_invariants_hold_in_every_life_behind_a_guard(protected in any::<bool>(), steps in guarded_steps()) {
+        let mut life = Life::guarded(protected);
+        for step in steps {
+            life.take(step);
+        }
+        life.finish();
+    }
+}
+
+#[test]
+fn a_plain_life_behind_a_guard_goes_on_over_cuts_and_restarts() {
+    let mut life = Life::guarded(false);
+    life.take(Step::Subscribe(0));
+    for upstream in [Step::CutUpstream, Step::RestartUpstream { later: false }, Step::RestartUpstream { later: true }] {
+        life.take(Step::Change { scope: 1, which: 0 });
+        life.take(Step::Wait(1_000));
+        for step in
+            [Step::Read(0), Step::Write { client: 0, scope: 1 }, Step::Call { client: 0, scope: 1 }, Step::AnswerCalls]
+        {
+            life.take(step);
+        }
+        life.take(upstream);
+        life.take(Step::Wait(5_000));
+    }
+    assert!(
+        life.seen.read > 2 && life.seen.written > 2 && life.seen.called > 2 && life.seen.heard > 2,
+        "{:?}",
+        life.seen
+    );
+    assert!(life.seen.reached > 20, "{:?}", life.seen);
+    life.finish();
 }
 
 #[test]

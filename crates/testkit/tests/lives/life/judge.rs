@@ -6,11 +6,13 @@ impl Life {
     /// Reads what arrived at the clients, and holds it against the model.
     pub(super) fn settle(&mut self) {
         let now = self.world.now();
+        for grant in self.clients.iter_mut().filter_map(|client| client.grant.as_mut()) {
+            grant.see(now);
+        }
+        let before = self.allowed();
         for client in 0..self.clients.len() {
-            if let Some(grant) = &mut self.clients[client].grant {
-                grant.see(now);
-            }
             self.note_calls(client);
+            self.clients[client].turned_away = false;
             loop {
                 while let Some(event) = self.next_event(client) {
                     self.judge(client, event);
@@ -22,13 +24,14 @@ impl Life {
                 }
             }
         }
+        self.judge_wire(&before);
         for client in 0..self.clients.len() {
             // Where rights have returned, another loss is another denial, even if no value came through in between.
             let silent = std::mem::take(&mut self.clients[client].silent);
             let still = silent.into_iter().filter(|handle| !self.may(client, handle / 10, Action::Read)).collect();
             self.clients[client].silent = still;
         }
-        let (connections, sessions) = self.world.server.load();
+        let (connections, sessions) = self.world.front().load();
         assert!(connections <= 4 && sessions <= 8, "{connections} connections, {sessions} sessions");
         self.count_forwarded();
         self.books.balance(&self.world.records, now.mono);
@@ -96,9 +99,10 @@ impl Life {
                     }
                     (Some(Asked::Publish), Err(StatusCode::BadTooManyPublishRequests)) => {}
                     (Some(asked), Err(status)) => {
+                        self.clients[client].turned_away = true;
                         let live = self.is_served(client);
                         assert!(
-                            !live || status == StatusCode::BadTimeout,
+                            !live || status == StatusCode::BadTimeout || (self.rough && is_rough(status)),
                             "{asked:?} of a live session failed: {status}"
                         );
                     }
@@ -112,7 +116,7 @@ impl Life {
     /// The token that was just accepted: of those the client may have sent, the newest that the gate holds.
     fn token_at_the_gate(&mut self, client: usize) -> Minted {
         let held: BTreeSet<&str> =
-            self.world.server.gate().grants().filter_map(|(_, facts)| facts.id.as_deref()).collect();
+            self.world.front().gate().grants().filter_map(|(_, facts)| facts.id.as_deref()).collect();
         let known = &mut self.clients[client];
         let sent = [known.trying.take(), known.refused.clone(), Some(known.current.clone())];
         let mut accepted = sent.into_iter().flatten().filter(|token| held.contains(token.id.as_str()));
@@ -124,7 +128,7 @@ impl Life {
         self.in_step && self.clients[client].grant.as_ref().is_some_and(Grant::is_live)
     }
 
-    fn may(&self, client: usize, scope: u32, action: Action) -> bool {
+    pub(super) fn may(&self, client: usize, scope: u32, action: Action) -> bool {
         let rights = self.clients[client].grant.as_ref().map(|grant| grant.rights(scope));
         self.is_served(client) && rights.is_some_and(|rights| rights.contains(action.needed()))
     }
@@ -134,8 +138,11 @@ impl Life {
             (Asked::Read, Response::Read(response)) => {
                 for ((scope, which), value) in variables().zip(response.results.unwrap_or_default()) {
                     let wanted = self.may(client, scope, Action::Read).then(|| self.values[&(scope, which)]);
-                    assert_eq!(number(&value), wanted, "client {client} reads {scope}/{which}: {value:?}");
-                    if wanted.is_some() {
+                    let told = number(&value);
+                    // An answer that was kept back was decided at an earlier moment, and is looked at again when it comes.
+                    let fits = told == wanted || (self.rough && (told.is_none() || wanted.is_some()));
+                    assert!(fits, "client {client} reads {scope}/{which}: {value:?}, not {wanted:?}");
+                    if told.is_some() {
                         self.seen.read += 1;
                         self.got(client, AuditKind::Read, scope);
                     }
@@ -150,7 +157,9 @@ impl Life {
                         Some(Variant::Byte(level)) => Some(level & 3),
                         _ => None,
                     };
-                    assert_eq!(told, wanted, "client {client} is told what it may do with {scope}/{which}");
+                    let fits = told == wanted
+                        || (self.rough && told.is_none_or(|told| wanted.is_some_and(|all| told & !all == 0)));
+                    assert!(fits, "client {client} is told what it may do with {scope}/{which}");
                     if told.is_some() {
                         self.got(client, AuditKind::Browse, scope);
                     }
@@ -162,7 +171,8 @@ impl Life {
                 let names: BTreeSet<String> = found.map(|reference| reference.browse_name.name.to_string()).collect();
                 for (scope, name) in (1..).zip(SCOPES) {
                     let wanted = self.may(client, scope, Action::Browse);
-                    assert_eq!(names.contains(name), wanted, "client {client} sees `{name}` among {names:?}");
+                    let fits = names.contains(name) == wanted || (self.rough && wanted);
+                    assert!(fits, "client {client} sees `{name}` among {names:?}");
                 }
             }
             (Asked::Write { scope }, Response::Write(response)) => {
@@ -170,7 +180,7 @@ impl Life {
                 let allowed = self.may(client, scope, Action::Write);
                 // One that waited for the ledger was decided when it came.
                 assert!(
-                    good == allowed || self.slow_ledger,
+                    good == allowed || self.slow_ledger || self.rough,
                     "client {client} writes to {scope}: {:?}",
                     response.results
                 );
@@ -189,9 +199,8 @@ impl Life {
             (Asked::Items(asked), Response::CreateMonitoredItems(response)) => {
                 for ((scope, which), result) in asked.into_iter().zip(response.results.unwrap_or_default()) {
                     let seen = result.status_code.is_good();
-                    assert_eq!(
-                        seen,
-                        self.may(client, scope, Action::Browse),
+                    assert!(
+                        seen == self.may(client, scope, Action::Browse) || self.rough,
                         "item {scope}/{which}: {}",
                         result.status_code
                     );
@@ -241,7 +250,7 @@ impl Life {
         let Some(subscription) = self.clients[client].subscription else { return };
         let waiting =
             |client: &Client, kind: fn(&Asked) -> bool| client.asked.values().filter(|asked| kind(asked)).count();
-        if !self.is_served(client) || !self.session(client).is_active() {
+        if !self.is_served(client) || !self.session(client).is_active() || self.clients[client].turned_away {
             return;
         }
         if waiting(&self.clients[client], |asked| matches!(asked, Asked::Items(_))) == 0 {
@@ -297,9 +306,22 @@ impl Life {
             // What waited for its record and lost its right meanwhile is recorded and not forwarded.
             let records = allowed(kind);
             assert!(
-                records == forwarded || (self.slow_ledger && records > forwarded),
+                records == forwarded || ((self.slow_ledger || self.rough) && records > forwarded),
                 "{kind:?}: {forwarded}, {records} records"
             );
         }
     }
+}
+
+/// What a live session may be told while the plant is out of reach.
+fn is_rough(status: StatusCode) -> bool {
+    use StatusCode as S;
+    [
+        S::BadServerNotConnected,
+        S::BadConnectionClosed,
+        S::BadCommunicationError,
+        S::BadNoSubscription,
+        S::BadSubscriptionIdInvalid,
+    ]
+    .contains(&status)
 }
