@@ -118,7 +118,8 @@ fn noticed(sabotage: &Sabotage) -> Result<(), String> {
     let output = demo(&["--danger-without", sabotage.gone]);
     let failed = failed(&output);
     if output.status.code() != Some(1) {
-        return Err(format!("ended as {:?}: {}", output.status.code(), String::from_utf8_lossy(&output.stderr)));
+        let [said, told] = [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text));
+        return Err(format!("ended as {:?}: {told}\n{said}", output.status.code()));
     }
     let mut seen = BTreeSet::new();
     for (what, found) in &failed {

@@ -14,7 +14,7 @@ use zeroize::Zeroizing;
 use super::Trouble;
 use super::line::{Line, password};
 use super::story::{Act, CAST, Cast, Probe};
-use super::witness::PATIENCE;
+use super::witness::{AGAIN, PATIENCE};
 use super::workplace::Workplace;
 
 /// Somebody with open sessions.
@@ -57,7 +57,14 @@ impl Actor {
                 known: vec![KnownAuthority::Url(line.opcua.url.clone())],
                 ..AuthorityAccess::default()
             };
-            let client = Client::connect(options).await;
+            let mut client = Client::connect(options.clone()).await;
+            for _ in 0..AGAIN {
+                // A token of four seconds may have ended on its way, when the computer stood still.
+                if !matches!(client, Err(ClientError::Refused(_))) {
+                    break;
+                }
+                client = Client::connect(options.clone()).await;
+            }
             let client =
                 client.map_err(|error| Trouble::setup(&format!("{} at the {}", cast.name(), station.name()), error))?;
             clients.insert(*station, client);

@@ -219,13 +219,22 @@ const STEP_CONDITIONS: [&str; 3] = [
     "context.steps.contains(Step::\"idle\")",
 ];
 
-/// The example plant; observers' tokens live shortly, and what `without` takes away is missing.
+/// The rule by which observers see the line begins and ends so.
+const OBSERVERS: (&str, &str) = ("@id(\"observers-see-the-line\")", "\n};\n");
+
+/// The example plant, in which quality observers see the line by a rule of their own, for tokens that live shortly. What
+/// `without` takes away is missing.
 fn texts(without: Option<Without>) -> PolicyTexts {
-    let lifetime = format!("{}s", OBSERVER_LIFE.as_secs());
-    let observers = "@id(\"observers-see-the-line\")";
-    let mut policies = POLICIES.replacen("@lifetime(\"1h\")", &format!("@lifetime(\"{lifetime}\")"), 1);
-    debug_assert!(policies.find(observers) < policies.find(&lifetime), "the first rule is the observers'");
-    let mut plant = PLANT.to_owned();
+    let lifetime = format!("@lifetime(\"{}s\")", OBSERVER_LIFE.as_secs());
+    let rule = POLICIES.split_once(OBSERVERS.0).and_then(|(_, rest)| rest.split_once(OBSERVERS.1));
+    let rule = rule.map_or("", |(rule, _)| rule);
+    let rule = rule.replace("@lifetime(\"1h\")", &lifetime).replace("Role::\"observer\"", "Role::\"quality_observer\"");
+    debug_assert!(rule.contains(&lifetime) && rule.contains("quality_observer"), "the rule of the observers");
+    let mut policies = format!("{POLICIES}\n@id(\"quality-observers-see-the-line\"){rule}{}", OBSERVERS.1);
+    let group = "name = \"quality\"\nroles = [\"observer\"]";
+    debug_assert!(PLANT.contains(group), "the group of the quality observers");
+    let mut plant = PLANT.replace(group, &group.replace("observer", "quality_observer"));
+    plant.push_str("\n[[role]]\nname = \"quality_observer\"\n");
     match without {
         Some(Without::Step) => {
             for condition in STEP_CONDITIONS {

@@ -16,7 +16,7 @@ use super::actors::Actor;
 use super::line::{Line, recipe};
 use super::report::Report;
 use super::story::{Act, PROBES, Probe};
-use super::witness::{PATIENCE, Wanted, Witness};
+use super::witness::{AGAIN, PATIENCE, Wanted, Witness};
 
 /// The transitions of the workflow with the steps they lead to.
 const RECIPE: [(&str, Step); 6] = [
@@ -34,8 +34,6 @@ const OBSERVER: usize = 3;
 const DENIED: &str = "Bad_UserAccessDenied";
 /// So many values that come after a revocation was heard show that it ended nothing.
 const GOES_ON: usize = 5;
-/// How often something is shown once more when the observer's token was over before a busy computer came to it.
-const AGAIN: usize = 5;
 
 /// What must come of it, and what the ledger must know. Permitted reads are summed up there and not looked for.
 fn expected(probe: &Probe, step: Step) -> String {

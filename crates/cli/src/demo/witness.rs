@@ -14,6 +14,8 @@ use super::workplace::Workplace;
 pub(super) const PATIENCE: Duration = Duration::from_secs(60);
 /// The same, where the check has failed already and the record only says how.
 const FORLORN: Duration = Duration::from_secs(2);
+/// How often something is shown once more when the observer's token was over before a busy computer came to it.
+pub(super) const AGAIN: usize = 5;
 /// Records of equal denials may begin this long before the last that they count: a second, unless the computer stands still.
 const WINDOW: Duration = Duration::from_secs(15);
 const PAUSE: Duration = Duration::from_millis(5);
