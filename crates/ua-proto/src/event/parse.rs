@@ -72,7 +72,8 @@ impl EventFilter {
         Self::parse(&open.encode_to_vec(&ContextOwned::default().context()), viewer)
     }
 
-    fn parse(bytes: &[u8], viewer: &dyn Viewer) -> Result<FilterOutcome, Unusable> {
+    /// As [`EventFilter::read`], of the bytes of an EventFilter.
+    pub(crate) fn parse(bytes: &[u8], viewer: &dyn Viewer) -> Result<FilterOutcome, Unusable> {
         let invalid = StatusCode::BadEventFilterInvalid;
         if bytes.len() > MAX_FILTER {
             return Err(invalid.into());

@@ -11,7 +11,7 @@ use super::config::UpstreamIdentity;
 use super::io::LinkId;
 use super::subs::{self, Own, Subscriptions};
 use super::survey::{Mapping, Moment};
-use super::{browse, change, read, register, translate};
+use super::{browse, change, history_read, read, register, translate};
 use crate::client::{CallId, ClientSession};
 use crate::server::front::{Reader, Taken, Ticket};
 
@@ -99,6 +99,7 @@ pub(super) enum Work {
     /// The link is not ready.
     Waiting(Box<Taken>),
     Read(read::Asked),
+    HistoryRead(history_read::Asked),
     Change(Box<change::Asked>),
     Browse(browse::Asked),
     Translate(translate::Asked),
@@ -148,6 +149,7 @@ pub(super) struct Link {
     pub(super) session: u64,
     pub(super) aliases: HashMap<NodeId, Alias>,
     pub(super) points: Points,
+    pub(super) history: history_read::Points,
 }
 
 impl Link {
@@ -175,6 +177,7 @@ impl Link {
             session: 0,
             aliases: HashMap::new(),
             points: Points::new(points),
+            history: history_read::Points::default(),
         }
     }
 
@@ -197,6 +200,7 @@ impl Link {
         if before.is_some_and(|before| before.table.namespaces() != mapping.table.namespaces()) {
             self.aliases.clear();
             self.points.forget();
+            self.history.forget();
             self.subs.end_all(StatusCode::BadSubscriptionIdInvalid);
             return;
         }
@@ -211,6 +215,7 @@ impl Link {
     /// The upstream session is another one: what the server kept for the old one is gone.
     pub(super) fn forget_session(&mut self) {
         self.points.forget();
+        self.history.forget();
         self.session += 1;
         self.fresh = true;
         self.subs.forget_session();

@@ -31,6 +31,7 @@ mod change;
 mod config;
 mod desk;
 mod history;
+mod history_read;
 mod io;
 mod link;
 mod links;
@@ -246,10 +247,16 @@ impl Guard {
     }
 
     fn take_over(&mut self, now: Now) {
-        while let Some(handed) = self.front.poll_handed() {
-            self.handed(handed, now);
+        loop {
+            while let Some(handed) = self.front.poll_handed() {
+                self.handed(handed, now);
+            }
+            // What was recorded may be an event to be told.
+            self.front.recorded_behind(now);
+            if !self.front.has_handed() {
+                return;
+            }
         }
-        self.front.recorded_behind();
     }
 
     /// Sets the alarm of a link to when it next has something to do.

@@ -10,7 +10,9 @@ use super::desk::{Desk, Progress};
 use super::link::{Job, Link, Stage, Work};
 use super::links::Owner;
 use super::walk::end;
-use super::{Guard, browse, call, change, history, nodes, read, register, subs, translate, unreachable, write};
+use super::{
+    Guard, browse, call, change, history, history_read, nodes, read, register, subs, translate, unreachable, write,
+};
 use crate::server::front::{Handed, Reader, Service, SessionKey, Taken, write_header};
 use crate::server::{AuditFailMode, AuditId, Audited};
 
@@ -33,6 +35,7 @@ impl Guard {
             Handed::Over { key } => self.break_off(key, Break::Over, now),
             Handed::Changed { key } => self.changed(key, now),
             Handed::Left { key } => self.left(key, now),
+            Handed::Event(event) => self.own_event(&event, now),
             Handed::Ended { key, status } => self.ended(key, status, now),
         }
     }
@@ -99,7 +102,9 @@ impl Guard {
         if taken.service == Service::TransferSubscriptions {
             return self.begin_transfer(key, link, (number, deadline), &taken, now);
         }
+        self.front.audit_log().set_entry(&taken.entry);
         let started = self.at_desk(key, link, (number, deadline), now, |desk| start(desk, *taken));
+        self.front.audit_log().set_entry("");
         match started {
             Some(Ok((work, Progress::Waits))) => {
                 link.jobs.insert(number, Job { ticket, deadline, work });
@@ -160,6 +165,7 @@ impl Guard {
         self.go_on(key, link, number, now, |desk, work, handle| match work {
             Work::Waiting(_) | Work::Transfer(_) => Progress::Waits,
             Work::Read(asked) => asked.answered(desk, answer, handle),
+            Work::HistoryRead(asked) => asked.answered(desk, answer, handle),
             Work::Change(asked) => asked.answered(desk, part, answer, handle),
             Work::Browse(asked) => asked.answered(desk, part, answer, handle),
             Work::Translate(asked) => asked.answered(desk, part, answer, handle),
@@ -191,6 +197,7 @@ impl Guard {
         self.recheck(key, &mut link, true, now);
         if why == Break::OtherUser {
             link.points.forget();
+            link.history.forget();
         }
         self.put_back(owner, link, now);
     }
@@ -209,7 +216,9 @@ impl Guard {
         for number in link.jobs.keys().copied().collect::<Vec<_>>() {
             self.go_on(key, link, number, now, |desk, work, handle| match work {
                 Work::Waiting(_) => Progress::Done(Err(status)),
-                Work::Read(_) | Work::Browse(_) | Work::Translate(_) | Work::Register(_) => Progress::Done(Err(read)),
+                Work::Read(_) | Work::HistoryRead(_) | Work::Browse(_) | Work::Translate(_) | Work::Register(_) => {
+                    Progress::Done(Err(read))
+                }
                 // It says nothing of the plant; only when its answer cannot come any more is it given up.
                 Work::Subscription(_) | Work::Transfer(_) if why != Break::Lost => Progress::Waits,
                 Work::Transfer(_) => Progress::Done(Err(read)),
@@ -234,8 +243,14 @@ impl Guard {
         let mut tickets = link.subs.cancel(handle);
         for number in link.jobs.keys().copied().collect::<Vec<_>>() {
             let cancellable = |job: &Job| {
-                let kept =
-                    matches!(job.work, Work::Subscription(_) | Work::Transfer(_) | Work::Browse(_) | Work::Register(_));
+                let kept = matches!(
+                    job.work,
+                    Work::Subscription(_)
+                        | Work::Transfer(_)
+                        | Work::Browse(_)
+                        | Work::Register(_)
+                        | Work::HistoryRead(_)
+                );
                 job.ticket.handle == handle && !kept
             };
             if link.jobs.get(&number).is_some_and(cancellable)
@@ -324,6 +339,9 @@ fn start(desk: &mut Desk<'_>, taken: Taken) -> Result<(Work, Progress), StatusCo
         }
         Service::UnregisterNodes => {
             register::unregister(desk, &body, handle).map(|(asked, progress)| (Work::Register(asked), progress))
+        }
+        Service::HistoryRead => {
+            history_read::start(desk, &body, handle).map(|(asked, progress)| (Work::HistoryRead(asked), progress))
         }
         Service::HistoryUpdate => changing(desk, &history::UPDATE, body, handle),
         other => subs::start(desk, other, &body, handle)

@@ -29,7 +29,7 @@ const SERVER: u32 = 2253;
 const START_TIME: u32 = 2257;
 /// Two times of one start; servers that reckon it from their uptime are not exact.
 const SAME_START: Duration = Duration::from_secs(2);
-const LIMITS: [u32; 9] = [11_705, 11_707, 11_709, 11_710, 11_711, 11_712, 11_714, 11_713, 12_167];
+const LIMITS: [u32; 10] = [11_705, 11_707, 11_709, 11_710, 11_711, 11_712, 11_714, 11_713, 12_167, 12_165];
 
 /// The smaller of the guard's and the server's operation limits; 0 for none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -43,6 +43,7 @@ pub(super) struct Limits {
     pub(super) items: u32,
     pub(super) nodes: u32,
     pub(super) history_update: u32,
+    pub(super) history_read: u32,
 }
 
 /// When a server was started, by its own clock: 100 ns since 1601.
@@ -160,14 +161,25 @@ impl Survey {
             Some(Variant::UInt32(limit)) => limit,
             _ => 0,
         });
-        let [read, write, call, browse, register, translate, items, nodes, history_update] =
+        let [read, write, call, browse, register, translate, items, nodes, history_update, history_read] =
             LIMITS.map(|number| smaller(own_limit(front, number), told.next().unwrap_or_default()));
         let mut roots = rules.roots(&namespaces);
         roots.extend(withheld().map(|root| (root, ScopeIndex::NOWHERE)));
         let mut survey = Self {
             namespaces,
             started: started(response),
-            limits: Limits { read, write, call, browse, register, translate, items, nodes, history_update },
+            limits: Limits {
+                read,
+                write,
+                call,
+                browse,
+                register,
+                translate,
+                items,
+                nodes,
+                history_update,
+                history_read,
+            },
             found: HashMap::new(),
             passed: HashMap::new(),
             open: VecDeque::new(),

@@ -7,6 +7,7 @@ use access_model::Now;
 use opcua_types::NodeClass;
 
 use super::Server;
+use super::front::Handed;
 use super::occasion;
 use super::timers::{SessionKey, Timer};
 use crate::Entropy;
@@ -84,6 +85,9 @@ impl Server {
 
     /// Hands an event to every session that listens.
     pub(super) fn raise(&mut self, event: Event, now: Now) {
+        if self.is_guarding() {
+            return self.hand(Handed::Event(Box::new(event)));
+        }
         let event = Arc::new(event);
         for key in self.events.listeners.clone() {
             self.at_desk(key, now, |desk, subscriptions| subscriptions.on_event(&event, desk));

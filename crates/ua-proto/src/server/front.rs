@@ -20,6 +20,7 @@ pub(crate) use super::session::SessionCore;
 pub(crate) use super::timers::SessionKey;
 use super::{ConnId, Server, ServerConfig};
 pub(crate) use crate::body::{Malformed, Reader, ticks};
+use crate::event::Event;
 
 /// How a request is answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,6 +38,8 @@ pub(crate) struct Taken {
     pub(crate) ticket: Ticket,
     /// Milliseconds the client will wait; 0 for no opinion.
     pub(crate) timeout_hint: u32,
+    /// ClientAuditEntryId, while somebody listens to audit events.
+    pub(crate) entry: String,
     /// Everything behind the RequestHeader.
     pub(crate) body: Vec<u8>,
 }
@@ -54,6 +57,8 @@ pub(crate) enum Handed {
     Changed { key: SessionKey },
     /// The session's connection is gone, or is another: what waits there waits for nothing.
     Left { key: SessionKey },
+    /// Something happened that clients may be told of.
+    Event(Box<Event>),
     /// The session is over.
     Ended { key: SessionKey, status: StatusCode },
 }
@@ -78,9 +83,19 @@ impl Server {
         self.guarding()
     }
 
+    /// Whether all that touches nodes is handed on.
+    pub(super) fn is_guarding(&self) -> bool {
+        self.handed.is_some() && (self.hands_on)(Service::Read)
+    }
+
     /// Takes the next thing that was handed on.
     pub(crate) fn poll_handed(&mut self) -> Option<Handed> {
         self.handed.as_mut().and_then(VecDeque::pop_front)
+    }
+
+    /// Whether there is something that was handed on.
+    pub(crate) fn has_handed(&self) -> bool {
+        self.handed.as_ref().is_some_and(|queue| !queue.is_empty())
     }
 
     /// Tells the guard, if there is one.
@@ -96,7 +111,8 @@ impl Server {
         let Some(queue) = self.handed.as_mut().filter(|_| (self.hands_on)(service)) else { return false };
         let ticket = Ticket { conn: request.conn, request_id: request.request_id, handle: request.header.handle };
         let body = request.rest.rest().to_vec();
-        let taken = Taken { service, ticket, timeout_hint: request.header.timeout_hint, body };
+        let entry = self.audit.entry().to_owned();
+        let taken = Taken { service, ticket, timeout_hint: request.header.timeout_hint, entry, body };
         queue.push_back(Handed::Request { key, taken });
         true
     }
@@ -175,6 +191,11 @@ impl Server {
         &self.config
     }
 
+    /// Who may receive events of this scope may receive audit events.
+    pub(crate) fn audit_scope(&self) -> ScopeIndex {
+        self.audit.scope()
+    }
+
     pub(crate) fn audit_log(&mut self) -> &mut AuditLog {
         &mut self.audit
     }
@@ -218,7 +239,8 @@ impl Server {
     }
 
     /// To be called after a guard has counted or recorded something.
-    pub(crate) fn recorded_behind(&mut self) {
+    pub(crate) fn recorded_behind(&mut self, now: Now) {
         self.arm_audit();
+        self.tell_occasions(now);
     }
 }

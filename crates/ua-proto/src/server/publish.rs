@@ -225,7 +225,10 @@ impl Server {
             }
         }
         self.events.listens(key, session.subscriptions.wants_events());
-        self.audit.set_heard(self.events.heard());
+        // Who listens to a guard is not among these sessions.
+        if self.handed.is_none() {
+            self.audit.set_heard(self.events.heard());
+        }
         match session.subscriptions.poll_timeout() {
             Some(at) => self.timers.set(Timer::Subscriptions(key), at),
             None => self.timers.clear(Timer::Subscriptions(key)),

@@ -30,14 +30,20 @@ pub(in crate::guard) fn withheld() -> impl Iterator<Item = NodeId> {
 /// What decides who may hear of an event.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct About {
-    pub(super) source: NodeId,
-    kind: NodeId,
+    source: NodeId,
+    /// None for an audit event of the guard's own, whose types have a scope that is set aside for them.
+    kind: Option<NodeId>,
 }
 
 impl About {
     /// The scopes in which it takes the right to receive events (OPC 10000-3 §8.55): of its source, and of its type.
-    pub(super) fn scopes(&self, table: &ScopeTable) -> [ScopeIndex; 2] {
-        [table.scope(&self.source), type_scope(&self.kind, table)]
+    pub(super) fn scopes(&self, table: &ScopeTable, audit: ScopeIndex) -> [ScopeIndex; 2] {
+        [table.scope(&self.source), self.kind.as_ref().map_or(audit, |kind| type_scope(kind, table))]
+    }
+
+    /// Of an audit event of the guard's own.
+    pub(super) fn audit(source: NodeId) -> Self {
+        Self { source, kind: None }
     }
 }
 
@@ -190,7 +196,7 @@ pub(super) fn taken_apart(fields: &[&[u8]], selected: usize) -> Option<(Vec<u8>,
     let mut out = Vec::new();
     write_len(&mut out, told.len());
     told.iter().for_each(|field| out.extend_from_slice(field));
-    Some((out, About { source, kind }))
+    Some((out, About { source, kind: Some(kind) }))
 }
 
 /// The NodeId in a Variant.

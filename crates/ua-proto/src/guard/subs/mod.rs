@@ -5,6 +5,7 @@
 //! value that comes is checked against the rights of the moment. An item whose right ends is told once, without a value,
 //! and disabled upstream until the right is back.
 
+mod audit;
 mod events;
 mod message;
 pub(super) mod methods;
@@ -15,11 +16,13 @@ mod standing;
 mod transfer;
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::sync::Arc;
 use std::time::Duration;
 
 use access_model::{Action, Mono, ScopeIndex};
 use opcua_types::{AttributeId, NodeId, StatusCode};
 
+use crate::event::EventFilter;
 use crate::server::front::Ticket;
 use message::Message;
 use standing::{Place, Standing, Wanted};
@@ -58,6 +61,8 @@ pub(super) struct Item {
     action: Action,
     /// Of an item that reports events: how many fields the client selected.
     fields: Option<usize>,
+    /// Of an item on the Server object: which of the guard's own events it hears of.
+    own_events: Option<Arc<EventFilter>>,
     /// The mode that the client asked for; upstream it is Disabled while the right is missing.
     mode: u32,
     denied: bool,

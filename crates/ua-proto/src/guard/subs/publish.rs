@@ -381,7 +381,7 @@ impl Guard {
             return true;
         }
         let Some(mapping) = &self.mapping else { return false };
-        let [source, kind] = about.scopes(&mapping.table);
+        let [source, kind] = about.scopes(&mapping.table, self.front.audit_scope());
         let receives = |scope| self.front.rights_of(key, scope, now).contains(Action::ReceiveEvents.needed());
         [item.scope, source, kind].into_iter().all(receives)
     }

@@ -2,6 +2,7 @@
 //! guard's own on the client's side and the server's own upstream.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::sync::Arc;
 use std::time::Duration;
 
 use access_model::{Action, AuditKind};
@@ -9,7 +10,8 @@ use opcua_types::{AttributeId, NodeId, ObjectId, StatusCode};
 
 use super::message::{Filter, filter};
 use super::standing::{Place, Standing, Wanted};
-use super::{DISABLED, Item, ORDER, PUBLISHED, REPORTING, Subscription, events};
+use super::{DISABLED, Item, ORDER, PUBLISHED, REPORTING, Subscription, audit, events};
+use crate::event::EventFilter;
 use crate::guard::batch::items as items_of;
 use crate::guard::desk::{Desk, Progress, Way, told};
 use crate::guard::read::taken;
@@ -107,6 +109,7 @@ enum Plan {
         item: u32,
         client_handle: u32,
         fields: Option<usize>,
+        own_events: Option<Arc<EventFilter>>,
         parameters: Box<[u8]>,
     },
     /// No result: it is so without the server.
@@ -353,6 +356,14 @@ impl<'a> Parameters<'a> {
     }
 }
 
+impl Parameters<'_> {
+    /// Which of the guard's own events an item on this node hears of.
+    fn own_events(&self, desk: &mut Desk<'_>, node: &NodeId) -> Option<Arc<EventFilter>> {
+        let Filter::Event(body) = self.filter else { return None };
+        audit::filter(desk, node, body)
+    }
+}
+
 fn create_items(desk: &mut Desk<'_>, reader: &mut Reader<'_>) -> Result<(Asked, Vec<u8>), StatusCode> {
     let id = reader.u32()?;
     let timestamps = reader.i32()?;
@@ -405,6 +416,7 @@ fn make(desk: &mut Desk<'_>, id: u32, new: &NewItem<'_>, spans: &mut Vec<u8>) ->
     let reports = attribute == Some(AttributeId::EventNotifier);
     let action = if reports { Action::ReceiveEvents } else { attribute.map_or(Action::Browse, needed) };
     let (parameters, fields) = new.parameters.asked(desk, reports)?;
+    let own_events = new.parameters.own_events(desk, &new.node);
     let denied = !desk.rights(scope).contains(action.needed());
     let subscription = desk.link.subs.subscriptions.get_mut(&id).ok_or(StatusCode::BadSubscriptionIdInvalid)?;
     let handle = subscription.next_handle();
@@ -422,6 +434,7 @@ fn make(desk: &mut Desk<'_>, id: u32, new: &NewItem<'_>, spans: &mut Vec<u8>) ->
         attribute,
         action,
         fields,
+        own_events,
         mode: new.mode,
         denied,
         denial_waits: denied && new.mode == REPORTING && !reports,
@@ -437,16 +450,19 @@ fn make(desk: &mut Desk<'_>, id: u32, new: &NewItem<'_>, spans: &mut Vec<u8>) ->
     })))
 }
 
-fn modify_items(desk: &Desk<'_>, reader: &mut Reader<'_>) -> Result<(Asked, Vec<u8>), StatusCode> {
+fn modify_items(desk: &mut Desk<'_>, reader: &mut Reader<'_>) -> Result<(Asked, Vec<u8>), StatusCode> {
     let id = reader.u32()?;
     let timestamps = reader.i32()?;
     Stamps::from_wire(timestamps)?;
     let changes =
         items_of(reader, 24, desk.mapping.limits.items, |reader| Ok((reader.u32()?, Parameters::read(reader)?)))?;
     end(reader)?;
-    let subscription = desk.link.subs.subscriptions.get(&id).ok_or(StatusCode::BadSubscriptionIdInvalid)?;
     let (mut plan, mut spans) = (Vec::with_capacity(changes.len()), Vec::new());
     for (number, wanted) in &changes {
+        let subscription = desk.link.subs.subscriptions.get(&id).ok_or(StatusCode::BadSubscriptionIdInvalid)?;
+        let node = subscription.items.get(number).map(|item| item.node.clone()).unwrap_or_default();
+        let own_events = wanted.own_events(desk, &node);
+        let subscription = desk.link.subs.subscriptions.get(&id).ok_or(StatusCode::BadSubscriptionIdInvalid)?;
         plan.push(match subscription.items.get(number) {
             None => Plan::Refused(StatusCode::BadMonitoredItemIdInvalid),
             Some(item) if item.place != Place::There => Plan::Refused(StatusCode::BadUserAccessDenied),
@@ -456,11 +472,13 @@ fn modify_items(desk: &Desk<'_>, reader: &mut Reader<'_>) -> Result<(Asked, Vec<
                     spans.extend_from_slice(&item.upstream.to_le_bytes());
                     spans.extend_from_slice(&item.handle.to_le_bytes());
                     spans.extend_from_slice(&parameters);
-                    Plan::Modify { item: *number, client_handle: wanted.client_handle, fields, parameters }
+                    let client_handle = wanted.client_handle;
+                    Plan::Modify { item: *number, client_handle, fields, own_events, parameters }
                 }
             },
         });
     }
+    let subscription = desk.link.subs.subscriptions.get(&id).ok_or(StatusCode::BadSubscriptionIdInvalid)?;
     let head = [subscription.upstream.to_le_bytes(), timestamps.to_le_bytes()].concat();
     Ok(Asked::several(MODIFY_ITEMS, What::ModifyItems { id, timestamps }, plan, head, &spans))
 }
@@ -707,7 +725,7 @@ impl Asked {
         let mut given = given.into_iter();
         write_len(out, self.plan.len());
         for plan in &self.plan {
-            let Plan::Modify { item, client_handle, fields, parameters } = plan else {
+            let Plan::Modify { item, client_handle, fields, own_events, parameters } = plan else {
                 let status = if let Plan::Refused(status) = plan { *status } else { StatusCode::BadInternalError };
                 out.extend_from_slice(&status.bits().to_le_bytes());
                 out.extend_from_slice(&[0; 15]);
@@ -722,6 +740,7 @@ impl Asked {
             {
                 item.client_handle = *client_handle;
                 item.fields = *fields;
+                item.own_events.clone_from(own_events);
                 item.wanted.parameters.clone_from(parameters);
                 item.wanted.timestamps = timestamps;
             }

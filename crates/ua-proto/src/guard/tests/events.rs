@@ -10,7 +10,7 @@ use super::world::*;
 use crate::client::{CallId, RawRequest, Request, Response};
 use crate::event::NewEvent;
 use crate::server::front::Reader;
-use crate::server::{ConnId, Input};
+use crate::server::{AuditConfig, ConnId, Input};
 use crate::space::ns0;
 
 const HANDLE: u32 = 7;
@@ -293,4 +293,45 @@ fn hidden_events_do_not_move_keep_alives() {
     let (without, with) = (keep_alives(false), keep_alives(true));
     assert!(without.len() >= 4, "{without:?}");
     assert_eq!(without, with);
+}
+
+/// What clients do through the guard is told by the guard, to those who may hear of it and of the node.
+#[test]
+fn the_guard_tells_of_what_was_done_through_it() {
+    let audit = AuditConfig { events: Some("mixer".into()), ..AuditConfig::default() };
+    let mut world = World::made(|_| {}, audit);
+    let receive = Rights::BROWSE | Rights::RECEIVE_EVENTS;
+    let auditor = world.client_by_token(vec![(Rights::ALL, 1), (receive, 2)], Duration::from_secs(600));
+    let other = world.client_by_token(vec![(Rights::ALL, 1)], Duration::from_secs(600));
+    let fields = ["EventType", "SourceNode", "Status", "ClientUserId", "AttributeId", "MethodId", "NewValue"];
+    for client in [auditor, other] {
+        listen(&mut world, client, SERVER, filter(&fields, Vec::new()));
+    }
+    let calls: Vec<_> = (0..10).map(|_| publish(&mut world, auditor)).collect();
+    let nothing: Vec<_> = (0..3).map(|_| publish(&mut world, other)).collect();
+    world.pass(SECOND * 3);
+    let hear = |world: &mut World, client, calls: &[CallId]| -> Vec<Vec<Variant>> {
+        let heard: Vec<_> = calls.iter().filter_map(|call| heard(world, client, *call)).collect();
+        heard.into_iter().flat_map(|heard| heard.1).collect()
+    };
+    let _sessions = hear(&mut world, auditor, &calls);
+    let user = world.client_by_token(vec![(Rights::ALL, 1), (Rights::BROWSE, 2)], Duration::from_secs(600));
+    let _activation = hear(&mut world, auditor, &calls);
+    let items = vec![("Setpoint", 1.0.into()), ("Speed", 1.into()), ("Secret", 1.into())];
+    let _: WriteResponse = world.ask(user, write(items)).unwrap();
+    let _called = world.send(user, call("Unit", "Reset"));
+    world.returned(Vec::new());
+    world.pass(SECOND * 2);
+    let told = |kind: u32, node: &str, status: bool, attribute: Variant, method: Variant| {
+        let (kind, node) = (Variant::from(NodeId::new(0, kind)), Variant::from(id(node)));
+        vec![kind, node, status.into(), Variant::from("alice"), attribute, method, Variant::Empty]
+    };
+    let value = Variant::from(13_u32);
+    let expected = [
+        told(2100, "Speed", false, value.clone(), Variant::Empty),
+        told(2100, "Setpoint", true, value, Variant::Empty),
+        told(2127, "Unit", true, Variant::Empty, id("Reset").into()),
+    ];
+    assert_eq!(hear(&mut world, auditor, &calls), expected, "nothing of the hidden node, and no value");
+    assert!(hear(&mut world, other, &nothing).is_empty(), "who has no right on the scope of audit events");
 }

@@ -2,6 +2,7 @@
 
 mod changes;
 mod events;
+mod history;
 mod monitoring;
 mod reference;
 mod restore;

@@ -265,13 +265,17 @@ impl World {
     }
 
     pub(super) fn with(change: impl FnOnce(&mut GuardConfig)) -> Self {
+        Self::made(change, AuditConfig::default())
+    }
+
+    pub(super) fn made(change: impl FnOnce(&mut GuardConfig), audit: AuditConfig) -> Self {
         let now = start();
         let mut upstream = session_config(BARE, "anonymous");
         upstream.keep_alive = Duration::from_secs(5);
         upstream.request_timeout = Duration::from_secs(10);
         let mut config = GuardConfig::new(upstream, Credential::Anonymous, rules());
         change(&mut config);
-        let server = server_config(GUARD, AuditConfig::default());
+        let server = server_config(GUARD, audit);
         let entropy: (Box<dyn Entropy + Send>, Box<dyn Entropy + Send>) =
             (Box::new(SystemEntropy::new()), Box::new(SystemEntropy::new()));
         let guard = Guard::new(server, config, gate(GUARD, named(usual()), now), entropy, now).unwrap();
