@@ -83,6 +83,16 @@ pub struct LocalGrant {
     pub rights: Vec<(Rights, LocalScopes)>,
 }
 
+/// An issuer that is not our authority, such as Keycloak or Entra. What it says is who somebody is, never what they may
+/// do: its roles and groups become rights by local grants ([`Who::TokenRole`], [`Who::TokenGroup`]).
+#[derive(Clone, Debug)]
+pub struct ForeignIssuer {
+    /// Name, keys, and whether its tokens must name the client's certificate. Not one of [`GateConfig::issuers`].
+    pub issuer: Issuer,
+    /// The `aud` of its tokens for this server.
+    pub audience: String,
+}
+
 /// The one check that a gate leaves out. `trapkey demo --danger-without` and tests use it to see that its absence is
 /// noticed; no configuration reaches it: `xtask tidy` lists who may name it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -108,6 +118,8 @@ pub struct GateConfig {
     pub audience: String,
     /// Whose tokens are accepted.
     pub issuers: Vec<Issuer>,
+    /// Whose tokens are accepted besides, without a decision in them. They are not touched by [`crate::Gate::set_issuers`].
+    pub foreign: Vec<ForeignIssuer>,
     /// The scopes of this server.
     pub map: ScopeMap,
     /// The most grants alive at a time.
@@ -137,6 +149,7 @@ impl GateConfig {
         Self {
             audience: audience.into(),
             issuers: Vec::new(),
+            foreign: Vec::new(),
             map,
             max_grants: 1_000,
             max_token_len: token::MAX_TOKEN_LEN,
@@ -151,6 +164,16 @@ impl GateConfig {
 }
 
 impl GateConfig {
+    /// Whether somebody of this name is an issuer here.
+    pub(crate) fn knows(&self, name: &str) -> bool {
+        self.issuers.iter().any(|issuer| issuer.name == name) || self.foreign(name).is_some()
+    }
+
+    /// The foreign issuer of this name.
+    pub(crate) fn foreign(&self, name: &str) -> Option<&ForeignIssuer> {
+        self.foreign.iter().find(|foreign| foreign.issuer.name == name)
+    }
+
     pub(crate) fn check(&self) -> Result<(), InvalidGate> {
         if self.audience.is_empty() {
             return Err(InvalidGate::NoAudience);
@@ -158,13 +181,17 @@ impl GateConfig {
         if u32::try_from(self.max_grants).is_err() {
             return Err(InvalidGate::TooManyGrants(self.max_grants));
         }
-        let mut names: Vec<&str> = self.issuers.iter().map(|issuer| issuer.name.as_str()).collect();
+        if self.foreign.iter().any(|foreign| foreign.audience.is_empty()) {
+            return Err(InvalidGate::NoAudience);
+        }
+        let all = self.issuers.iter().chain(self.foreign.iter().map(|foreign| &foreign.issuer));
+        let mut names: Vec<&str> = all.map(|issuer| issuer.name.as_str()).collect();
         names.sort_unstable();
         if let Some((twice, _)) = names.iter().zip(names.iter().skip(1)).find(|(one, next)| one == next) {
             return Err(InvalidGate::DuplicateIssuer((*twice).to_owned()));
         }
         match &self.contact {
-            Some(contact) if !names.contains(&contact.issuer.as_str()) => {
+            Some(contact) if self.issuers.iter().all(|issuer| issuer.name != contact.issuer) => {
                 Err(InvalidGate::UnknownIssuer(contact.issuer.clone()))
             }
             _ => Ok(()),

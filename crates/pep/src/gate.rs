@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use access_model::{Epoch, Mono, Now, ScopeMap, UnixTime};
-use token::Issuer;
+use token::{Issuer, VerifyingKey};
 
 use crate::admit::Locals;
 use crate::clock::Latest;
@@ -138,11 +138,20 @@ impl Gate {
             self.config.issuers = before;
             return Err(fault);
         }
-        let orphaned = |facts: &GrantFacts| {
-            facts.issuer.as_ref().is_some_and(|name| self.config.issuers.iter().all(|issuer| issuer.name != *name))
-        };
+        let orphaned = |facts: &GrantFacts| facts.issuer.as_ref().is_some_and(|name| !self.config.knows(name));
         let orphans: Vec<GrantId> = self.ids().filter(|id| self.claims(*id).is_some_and(orphaned)).collect();
         orphans.into_iter().for_each(|id| self.revoke(id, now));
+        Ok(())
+    }
+
+    /// Takes new keys of a foreign issuer. Grants that stand go on.
+    ///
+    /// # Errors
+    /// There is no such foreign issuer; then nothing changes.
+    pub fn set_foreign_keys(&mut self, issuer: &str, keys: Vec<VerifyingKey>) -> Result<(), InvalidGate> {
+        let known = self.config.foreign.iter_mut().find(|foreign| foreign.issuer.name == issuer);
+        let known = known.ok_or_else(|| InvalidGate::UnknownIssuer(issuer.to_owned()))?;
+        known.issuer.keys = keys;
         Ok(())
     }
 

@@ -30,7 +30,9 @@ mod update;
 
 pub use access_model::{Denial, Operation, Refusal};
 pub use admit::{Admission, GrantRequest};
-pub use config::{Contact, DangerWithout, FailMode, GateConfig, InvalidGate, LocalGrant, LocalScopes, Who};
+pub use config::{
+    Contact, DangerWithout, FailMode, ForeignIssuer, GateConfig, InvalidGate, LocalGrant, LocalScopes, Who,
+};
 pub use event::{Change, FailState, GateEvent};
 pub use gate::Gate;
 pub use grant::{ChannelBinding, GrantFacts, GrantId, Identity, Standing};

@@ -79,16 +79,17 @@ impl Gate {
             DangerWithout::Token(without) => without,
             _ => token::DangerWithout::Nothing,
         };
-        let claims = token::danger_verify_without(
-            token,
-            &Expectation {
-                issuers: &self.config.issuers,
-                audience: &self.config.audience,
-                now: now.unix,
-                max_len: self.config.max_token_len,
-            },
-            without,
-        )?;
+        // Whom the token names decides which keys and which audience it is held against, and nothing else.
+        let named = if self.config.foreign.is_empty() { None } else { token::claimed_issuer(token) };
+        let foreign = named.and_then(|name| self.config.foreign(&name));
+        let ours = (self.config.issuers.as_slice(), self.config.audience.as_str());
+        let (issuers, audience) =
+            foreign.map_or(ours, |foreign| (std::slice::from_ref(&foreign.issuer), foreign.audience.as_str()));
+        let expected = Expectation { issuers, audience, now: now.unix, max_len: self.config.max_token_len };
+        let claims = token::danger_verify_without(token, &expected, without)?;
+        if foreign.is_some() && claims.rights.is_some() {
+            return Err(Refusal::new(Reason::TokenRights, "an issuer that is not the authority has decided"));
+        }
         if self.config.danger_without != DangerWithout::Confirmation {
             check_binding(&claims, binding)?;
         }

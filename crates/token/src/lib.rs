@@ -36,4 +36,6 @@ pub use jwks::{jwks, parse_jwks};
 pub use keys::{Algorithm, InvalidKey, Signer, VerifyingKey};
 pub use mint::{MintError, claims_json, mint};
 pub use scope_set::{InvalidScopeSet, ScopeSet};
-pub use verify::{Expectation, Issuer, MAX_TOKEN_LEN, Peeked, danger_peek_unverified, danger_verify_without, verify};
+pub use verify::{
+    Expectation, Issuer, MAX_TOKEN_LEN, Peeked, claimed_issuer, danger_peek_unverified, danger_verify_without, verify,
+};

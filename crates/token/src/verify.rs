@@ -84,6 +84,15 @@ fn check_time(claims: &Claims, now: UnixTime, without: DangerWithout) -> Result<
     Ok(())
 }
 
+/// The `iss` of a token, believed by nobody: for choosing whose keys a token is held against. None in a token that
+/// cannot be read or is too long.
+#[must_use]
+pub fn claimed_issuer(token: &[u8]) -> Option<String> {
+    let payload = Parts::split(token, MAX_TOKEN_LEN).and_then(|parts| parts.unverified_payload()).ok()?;
+    let members = Json::parse_object(&payload).ok()?;
+    members.get("iss").and_then(Json::text).map(str::to_owned)
+}
+
 /// What a token says about itself, believed by nobody.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Peeked {

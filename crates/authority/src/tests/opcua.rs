@@ -30,6 +30,7 @@ impl<'a> Face<'a> {
         Caller {
             session: NodeId::new(1, 7),
             user: Some("olga".into()),
+            user_certificate: None,
             roles: vec![],
             application: Some(HMI.into()),
             certificate: Some(self.world.hmi.thumbprint),

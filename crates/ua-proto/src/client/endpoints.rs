@@ -30,7 +30,15 @@ impl Default for EndpointWish {
     fn default() -> Self {
         use SecurityPolicyId as P;
         Self {
-            policies: vec![P::Aes256Sha256RsaPss, P::Aes128Sha256RsaOaep, P::Basic256Sha256],
+            // Those of elliptic curves last: more servers and authorities have those of RSA, and a token is bound to the
+            // certificate that both were shown.
+            policies: vec![
+                P::Aes256Sha256RsaPss,
+                P::Aes128Sha256RsaOaep,
+                P::Basic256Sha256,
+                P::EccNistP256,
+                P::EccCurve25519,
+            ],
             modes: vec![MessageSecurityMode::SignAndEncrypt],
             identities: vec![UserTokenType::IssuedToken, UserTokenType::Anonymous],
             danger_clear_secrets: false,

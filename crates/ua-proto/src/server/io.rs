@@ -102,6 +102,13 @@ pub enum Input<'a> {
     ContactLost,
     /// Issuers have rotated their keys. A list that the gate cannot use changes nothing.
     Issuers(Vec<token::Issuer>),
+    /// A foreign issuer has rotated its keys. One that the gate does not know changes nothing.
+    ForeignKeys {
+        /// Its name.
+        issuer: String,
+        /// All of its keys.
+        keys: Vec<token::VerifyingKey>,
+    },
     /// The trust list was swapped: live channels are looked at again.
     TrustChanged,
     /// The server's own certificate was swapped.
@@ -203,6 +210,8 @@ pub struct Caller {
     pub session: NodeId,
     /// ClientUserId; none when anonymous.
     pub user: Option<String>,
+    /// The user's certificate, where it was what proved the user.
+    pub user_certificate: Option<Thumbprint>,
     /// Role names of the session's grant.
     pub roles: Vec<String>,
     /// The ApplicationUri that the client's certificate proves.

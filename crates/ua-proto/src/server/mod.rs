@@ -156,6 +156,7 @@ impl Server {
             Input::ContactFound => self.gate.on_contact(now),
             Input::ContactLost => self.gate.on_contact_lost(now),
             Input::Issuers(issuers) => drop(self.gate.set_issuers(issuers, now)),
+            Input::ForeignKeys { issuer, keys } => drop(self.gate.set_foreign_keys(&issuer, keys)),
             Input::TrustChanged => self.trust_changed(now),
             Input::IdentityChanged => {}
             Input::SetValue { node, value } => self.set_value(node, value, now),

@@ -282,6 +282,7 @@ impl Server {
         Some(Caller {
             session: core.id.clone(),
             user: login.user.clone(),
+            user_certificate: login.certificate.as_ref().map(|certificate| certificate.thumbprint()),
             roles: self.gate.claims(login.grant).map(|facts| facts.roles.clone()).unwrap_or_default(),
             application: peer.and_then(|certificate| certificate.application_uri()).map(str::to_owned),
             certificate: peer.map(|certificate| certificate.thumbprint()),
