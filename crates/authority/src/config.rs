@@ -43,6 +43,8 @@ pub struct AuthorityConfig {
     pub connections: usize,
     /// How many of them one address may have: one IPv4 address, or one /64 of IPv6.
     pub connections_per_address: usize,
+    /// How often something may happen.
+    pub paces: Paces,
     /// How long a request may take to arrive and to be answered, and how long an answer may wait for its reader.
     pub patience: Duration,
     /// Whether a token is refused when its record cannot be written.
@@ -73,9 +75,34 @@ impl AuthorityConfig {
             password_jobs: 2,
             connections: 512,
             connections_per_address: 128,
+            paces: Paces::default(),
             patience: Duration::from_secs(30),
             audit_required: true,
             workflow_name: "plant".into(),
+        }
+    }
+}
+
+/// How often something may happen: so many at once, then one each while.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Paces {
+    /// New HTTPS connections of one address: a handshake costs a signature.
+    pub arrivals: (u32, Duration),
+    /// Wrong passwords of one address.
+    pub failures_per_address: (u32, Duration),
+    /// Wrong passwords for one account.
+    pub failures_per_account: (u32, Duration),
+    /// Wrong passwords for one account from one address.
+    pub failures_per_pair: (u32, Duration),
+}
+
+impl Default for Paces {
+    fn default() -> Self {
+        Self {
+            arrivals: (200, Duration::from_millis(10)),
+            failures_per_address: (30, Duration::from_millis(200)),
+            failures_per_account: (50, Duration::from_millis(500)),
+            failures_per_pair: (10, Duration::from_secs(2)),
         }
     }
 }

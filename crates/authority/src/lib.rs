@@ -30,7 +30,7 @@ mod turns;
 
 pub use accounts::{AccountChange, AccountChanged, AccountError, Books, SHORTEST_PASSWORD, new_client_secret};
 pub use clock::{Clock, system_clock};
-pub use config::{AuthorityConfig, PolicySource, PolicyTexts};
+pub use config::{AuthorityConfig, Paces, PolicySource, PolicyTexts};
 pub use core::{Authority, Changed};
 pub use error::AuthorityError;
 pub use http::{InvalidTls, PASSWORD, Peer, ShownCertificate, router, serve, server_config, server_config_showing};

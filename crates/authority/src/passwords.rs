@@ -103,7 +103,7 @@ mod tests {
 
     #[tokio::test]
     async fn only_the_right_secret_of_a_known_name_fits() {
-        let passwords = Passwords::new(Turns::new(1, Duration::from_secs(5))).unwrap();
+        let passwords = Passwords::new(Turns::new(1, Duration::from_secs(5), &crate::Paces::default())).unwrap();
         let hash = hash_secret("open sesame").unwrap();
         assert!(hash.starts_with("$argon2id$v=19$m=19456,t=2,p=1$"));
         for (rule, secret, hash, want) in [
@@ -120,7 +120,7 @@ mod tests {
 
     #[tokio::test]
     async fn more_than_the_bound_are_turned_away() {
-        let turns = Turns::new(1, Duration::from_millis(50));
+        let turns = Turns::new(1, Duration::from_millis(50), &crate::Paces::default());
         let passwords = Passwords::new(turns.clone()).unwrap();
         let held = turns.take(&asker(), Mono::ZERO).await.unwrap();
         let refused = passwords.check("x", None, &asker(), Mono::ZERO).await.unwrap_err();

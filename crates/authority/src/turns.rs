@@ -15,18 +15,13 @@ use aws_lc_rs::digest::{SHA256, digest};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
+use crate::config::Paces;
 use crate::pace::Pace;
 
 /// Running and waiting, altogether.
 const INSIDE: usize = 64;
 /// Of one address.
 const SHARE: usize = 8;
-/// Failures of an address: at once, then one each while.
-const ADDRESS: (u32, Duration) = (30, Duration::from_millis(200));
-/// Failures of an account from one address.
-const PAIR: (u32, Duration) = (10, Duration::from_secs(2));
-/// Failures of an account.
-const ACCOUNT: (u32, Duration) = (50, Duration::from_millis(500));
 /// Pairs of account and address that are remembered for having succeeded.
 const FAMILIAR: usize = 4_096;
 
@@ -123,13 +118,15 @@ struct Counts {
 }
 
 impl Counts {
-    fn new() -> Self {
+    fn new(paces: &Paces) -> Self {
+        let (address, pair, account) =
+            (paces.failures_per_address, paces.failures_per_pair, paces.failures_per_account);
         Self {
             inside: BTreeMap::new(),
             total: 0,
-            addresses: Pace::new(ADDRESS.0, ADDRESS.1),
-            pairs: Pace::new(PAIR.0, PAIR.1),
-            accounts: Pace::new(ACCOUNT.0, ACCOUNT.1),
+            addresses: Pace::new(address.0, address.1),
+            pairs: Pace::new(pair.0, pair.1),
+            accounts: Pace::new(account.0, account.1),
             familiar: BTreeMap::new(),
         }
     }
@@ -212,8 +209,8 @@ impl Drop for Place {
 
 impl Turns {
     /// So many at once; whoever waits longer than `patience` is turned away.
-    pub(crate) fn new(at_once: usize, patience: Duration) -> Self {
-        let counts = Arc::new(Mutex::new(Counts::new()));
+    pub(crate) fn new(at_once: usize, patience: Duration, paces: &Paces) -> Self {
+        let counts = Arc::new(Mutex::new(Counts::new(paces)));
         Self { free: Arc::new(Semaphore::new(at_once.max(1))), counts, patience }
     }
 
@@ -271,7 +268,7 @@ mod tests {
 
     #[test]
     fn an_address_has_its_share_and_leaves_the_rest_to_others() {
-        let mut counts = Counts::new();
+        let mut counts = Counts::new(&Paces::default());
         let inside =
             |counts: &mut Counts, address: &str, account: &str| counts.enter(&Asker::new(address, account), at(0));
         for number in 0..SHARE {
@@ -290,7 +287,7 @@ mod tests {
 
     #[test]
     fn guessing_is_slowed_down_and_nobody_else_is() {
-        let mut counts = Counts::new();
+        let mut counts = Counts::new(&Paces::default());
         let guesses = (0..1_000).filter(|_| attempt(&mut counts, "10.0.0.1:1", "olga", false, at(0))).count();
         assert_eq!(guesses, 10, "one account from one address");
         let others = (0..1_000).filter(|n| attempt(&mut counts, "10.0.0.1:1", &n.to_string(), false, at(0))).count();
@@ -305,7 +302,7 @@ mod tests {
 
     #[test]
     fn an_account_guessed_at_from_everywhere_stays_open_where_it_was_used() {
-        let mut counts = Counts::new();
+        let mut counts = Counts::new(&Paces::default());
         assert!(attempt(&mut counts, "10.0.0.1:1", "olga", true, at(0)));
         let guesses =
             (0..200).filter(|host| attempt(&mut counts, &format!("10.9.{host}.1:1"), "olga", false, at(1))).count();
@@ -317,14 +314,14 @@ mod tests {
 
     #[test]
     fn who_is_right_is_never_slowed_down() {
-        let mut counts = Counts::new();
+        let mut counts = Counts::new(&Paces::default());
         let right = (0..10_000).filter(|_| attempt(&mut counts, "10.0.0.1:1", "machine", true, at(0))).count();
         assert_eq!(right, 10_000);
     }
 
     #[tokio::test]
     async fn whoever_waits_too_long_is_turned_away_and_leaves_no_trace() {
-        let turns = Turns::new(1, Duration::from_millis(20));
+        let turns = Turns::new(1, Duration::from_millis(20), &Paces::default());
         let asker = Asker::new("10.0.0.1:1", "olga");
         let held = turns.take(&asker, at(0)).await.unwrap();
         let refused = turns.take(&asker, at(0)).await.unwrap_err();

@@ -237,7 +237,8 @@ fn token_source(found: &Found, options: &ClientOptions) -> Result<Option<TokenSo
         return Ok(None);
     }
     let application_uri = found.choice.endpoint.server.application_uri.as_ref();
-    Ok(Some(TokenSource::new(found.choice.issuer.clone(), application_uri, options)?))
+    let options = options.showing(found.choice.policy);
+    Ok(Some(TokenSource::new(found.choice.issuer.clone(), application_uri, &options)?))
 }
 
 /// Renews the token when it is due, and at once when the server refuses it (after a reconnection with an old one).

@@ -38,6 +38,8 @@ impl Explicit {
         let place = |one: &UserTokenPolicy| match security(one)? {
             // In clear inside the encrypted channel; a signature needs a policy.
             SecurityPolicyId::None => (kind != UserTokenType::Certificate).then_some(acceptable.len()),
+            // A secret is sealed for the certificate of the session, which may have a key that only signs.
+            policy if kind != UserTokenType::Certificate && !policy.algorithms().accepts_key(server.key()) => None,
             policy => acceptable.iter().position(|accepted| *accepted == policy),
         };
         let fitting = offered.iter().filter(|one| one.token_type == kind);

@@ -155,15 +155,24 @@ impl ClientOptions {
         self
     }
 
+    /// These options for the authority of a server that was shown the certificate which `policy` takes: a token is bound to
+    /// the certificate that the authority saw, so it must see the same.
+    pub(crate) fn showing(&self, policy: SecurityPolicyId) -> Self {
+        let fitting = self.identity.as_ref().and_then(|own| OwnIdentity::for_policy(own, policy));
+        let identity = fitting.map(|own| Arc::new(OwnIdentity { others: Vec::new(), ..(*own).clone() }));
+        Self { identity: identity.or_else(|| self.identity.clone()), ..self.clone() }
+    }
+
     pub(crate) fn wish(&self) -> EndpointWish {
-        let able = self.identity.is_some() && self.trust.is_some();
+        let own = self.identity.as_ref().filter(|_| self.trust.is_some());
+        let able = |policy: SecurityPolicyId| own.is_some_and(|own| OwnIdentity::for_policy(own, policy).is_some());
         EndpointWish {
-            // Without a certificate and a trust list no policy but None can be spoken.
+            // Without a trust list and a certificate whose key the policy takes, no policy but None can be spoken.
             policies: self
                 .policies
                 .iter()
                 .copied()
-                .filter(|policy| able || *policy == SecurityPolicyId::None)
+                .filter(|policy| *policy == SecurityPolicyId::None || able(*policy))
                 .collect(),
             modes: self.modes.clone(),
             identities: self.login.kinds(),

@@ -5,7 +5,9 @@ use std::ops::Range;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use crate::{At, Config, Endpoint, Identity, Invalid, Mode, Policy, Server, TokenSecret};
+use crate::{
+    At, Authority, Config, Endpoint, ForeignIssuer, Identity, Invalid, Limits, Mode, Policy, Server, TokenSecret,
+};
 
 /// Something that makes no sense.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,9 +51,57 @@ impl Fault {
 
 /// The first fault.
 pub(crate) fn check(config: &Config) -> Result<(), Fault> {
+    if let Some(role) = &config.authority {
+        authority(role).map_err(|fault| fault.below(&[Step::Key("authority")]))?;
+    }
     for (at, role) in config.server.iter().enumerate() {
         let way = [Step::Key("server"), Step::Entry(at)];
         endpoint(&role.endpoint()).and_then(|()| server(role)).map_err(|fault| fault.below(&way))?;
+    }
+    Ok(())
+}
+
+fn authority(role: &Authority) -> Result<(), Fault> {
+    once("policies", &role.policies)?;
+    once("identities", &role.identities)?;
+    if role.policies.is_empty() {
+        let help = "write `policies = [\"Aes256_Sha256_RsaPss\"]`, or leave the key out";
+        return Err(Fault::at("policies", "there is no security policy", help));
+    }
+    if role.identities.is_empty() || role.identities.contains(&Identity::Token) {
+        let help = "list some of `user_name`, `x509` and `anonymous`";
+        return Err(Fault::at("identities", "these are no identities of an authority's sessions", help));
+    }
+    if role.min_key_bits.get() > role.max_key_bits.get() {
+        let help = format!("`max_key_bits` is {}", role.max_key_bits);
+        return Err(Fault::at("min_key_bits", "no RSA key would be accepted", help));
+    }
+    if role.refresh_lifetime.get() > role.refresh_line.get() {
+        let help = format!("`refresh_line` is {}", role.refresh_line);
+        return Err(Fault::at("refresh_lifetime", "a refresh token would outlive its line", help));
+    }
+    if role.connections_per_address.get() > role.connections.get() {
+        let help = format!("`connections` is {}", role.connections);
+        return Err(Fault::at("connections_per_address", "one address could have more than all", help));
+    }
+    for (at, issuer) in role.identity_issuer.iter().enumerate() {
+        let known = role.identity_issuer.iter().take(at).any(|before| before.name == issuer.name);
+        if issuer.name.is_empty() || known || issuer.name.trim_end_matches('/') == role.issuer.trim_end_matches('/') {
+            let help = "write what stands in `iss` of its tokens; each issuer once";
+            let fault = Fault::at("name", "this issuer has no name of its own", help);
+            return Err(fault.below(&[Step::Key("identity_issuer"), Step::Entry(at)]));
+        }
+    }
+    limits(&role.limits)
+}
+
+fn limits(limits: &Limits) -> Result<(), Fault> {
+    for (low, least, high, most) in limits.pairs() {
+        if least > most {
+            let fault =
+                Fault::at(low, format!("`{low}` is more than `{high}`"), format!("raise `{high}` or lower this"));
+            return Err(fault.below(&[Step::Key("limits")]));
+        }
     }
     Ok(())
 }
@@ -81,14 +131,7 @@ pub(crate) fn endpoint(role: &Endpoint) -> Result<(), Fault> {
         let help = format!("`max_key_bits` is {}", role.max_key_bits);
         return Err(Fault::at("min_key_bits", "no RSA key would be accepted", help));
     }
-    for (low, least, high, most) in role.limits.pairs() {
-        if least > most {
-            let fault =
-                Fault::at(low, format!("`{low}` is more than `{high}`"), format!("raise `{high}` or lower this"));
-            return Err(fault.below(&[Step::Key("limits")]));
-        }
-    }
-    Ok(())
+    limits(&role.limits)
 }
 
 fn once<T: PartialEq>(key: &'static str, list: &[T]) -> Result<(), Fault> {
@@ -118,6 +161,19 @@ fn server(role: &Server) -> Result<(), Fault> {
         let help = "add it if anonymous sessions are wanted";
         return Err(Fault::at("anonymous", without("anonymous"), help));
     }
+    for (at, issuer) in role.issuer.iter().enumerate() {
+        let way = [Step::Key("issuer"), Step::Entry(at)];
+        if !taken(Identity::Token) {
+            return Err(Fault::at("identities", without("token"), "add it: issuers make tokens"));
+        }
+        let name = issuer.name.trim_end_matches('/');
+        let known = role.issuer.iter().take(at).any(|before| before.name == issuer.name);
+        if name.is_empty() || known || name == role.authority.trim_end_matches('/') {
+            let help = "write what stands in `iss` of its tokens; the authority and each issuer once";
+            return Err(Fault::at("name", "this issuer has no name of its own", help).below(&way));
+        }
+        foreign(issuer).map_err(|fault| fault.below(&way))?;
+    }
     for (at, user) in role.user.iter().enumerate() {
         let below = |key, word| {
             let fault = Fault::at(key, without(word), "add it, or take this key away: nobody would be asked for it");
@@ -129,6 +185,40 @@ fn server(role: &Server) -> Result<(), Fault> {
         if user.certificate.is_some() && !taken(Identity::X509) {
             return Err(below("certificate", "x509"));
         }
+    }
+    Ok(())
+}
+
+fn foreign(issuer: &ForeignIssuer) -> Result<(), Fault> {
+    let help = "name a file with `jwks`, or an address with `jwks_url`";
+    match (&issuer.jwks, &issuer.jwks_url) {
+        (None, None) => return Err(Fault::at("name", "nothing says which keys it signs with", help)),
+        (Some(_), Some(_)) => return Err(Fault::at("jwks_url", "its keys have two places", help)),
+        (None, Some(url)) if !url.starts_with("https://") => {
+            return Err(Fault::at(
+                "jwks_url",
+                "this is no https URL",
+                "keys that anybody on the way can swap are none",
+            ));
+        }
+        (Some(_), None) if !issuer.ca.is_empty() => {
+            return Err(Fault::at("ca", "nobody is asked over HTTPS", "take it away, or name a `jwks_url`"));
+        }
+        _ => {}
+    }
+    if issuer.audience.as_ref().is_some_and(String::is_empty) {
+        let help = "write what stands in `aud` of its tokens, or leave the key out";
+        return Err(Fault::at("audience", "the audience is empty", help));
+    }
+    for (at, given) in issuer.rights.iter().enumerate() {
+        if given.role.is_some() == given.group.is_some() {
+            let fault = Fault::at("rights", "these rights are for nobody", "name one `role` or one `group`");
+            return Err(fault.below(&[Step::Key("rights"), Step::Entry(at)]));
+        }
+    }
+    if issuer.rights.is_empty() {
+        let help = "say with `[[server.issuer.rights]]` what a role or group of it may do";
+        return Err(Fault::at("name", "none of its tokens would have a right", help));
     }
     Ok(())
 }
@@ -157,6 +247,8 @@ pub(crate) fn place(text: &str, way: &[Step]) -> Range<usize> {
 #[cfg(test)]
 mod tests {
     use crate::{At, Overrides, TEMPLATE, read};
+
+    const ISSUER: &str = "# [[server.issuer]]\n";
 
     #[test]
     fn keys_that_contradict_each_other_are_shown_where_they_stand() {
@@ -194,6 +286,32 @@ mod tests {
                 "[]",
                 "no endpoint would take a token",
             ),
+            (ISSUER, "[[server.issuer]]\nname = \"https://idp\"\n", "\"https://idp\"", "which keys it signs with"),
+            (
+                ISSUER,
+                "[[server.issuer]]\nname = \"https://localhost:8443/\"\njwks = \"a\"\n",
+                "\"https://localhost:8443/\"",
+                "no name of its own",
+            ),
+            (
+                ISSUER,
+                "[[server.issuer]]\nname = \"https://idp\"\njwks_url = \"http://idp\"\n",
+                "\"http://idp\"",
+                "no https URL",
+            ),
+            (
+                ISSUER,
+                "[[server.issuer]]\nname = \"https://idp\"\njwks = \"a\"\nca = [\"b\"]\n",
+                "[\"b\"]",
+                "nobody is asked over HTTPS",
+            ),
+            (ISSUER, "[[server.issuer]]\nname = \"a\"\njwks = \"a\"\n", "\"a\"", "would have a right"),
+            (
+                ISSUER,
+                "[[server.issuer]]\nname = \"a\"\njwks = \"a\"\n[[server.issuer.rights]]\nrights = [\"read\"]\n",
+                "[\"read\"]",
+                "for nobody",
+            ),
             (
                 "modes = [\"sign_and_encrypt\"]",
                 "modes = [\"sign\"]\ntoken_secrets = [\"clear\"]",
@@ -206,6 +324,15 @@ mod tests {
                 "4096",
                 "no RSA key",
             ),
+            ("refresh_line = \"12h\"", "refresh_line = \"1h\"", "\"8h\"", "would outlive its line"),
+            ("connections_per_address = 128", "connections_per_address = 4000", "4000", "more than all"),
+            (
+                "identities = [\"user_name\", \"anonymous\"]",
+                "identities = [\"token\"]",
+                "[\"token\"]",
+                "no identities of an authority's sessions",
+            ),
+            ("{ burst = 200, every = \"10ms\" }", "{ burst = 0, every = \"10ms\" }", "0", "1 to 1000000"),
             ("min_key_bits = 2048", "min_key_bits = 1024", "1024", "2048 to 4096"),
             ("missing_crl = \"refuse\"", "missing_crl = \"reject\"", "\"reject\"", "`reject` is not known here"),
             ("names = []", "names = [\"a b\"]", "[\"a b\"]", "no host name"),
@@ -218,7 +345,10 @@ mod tests {
             ("expiry_grace = \"1m\"", "expiry_grace = \"2d\"", "\"2d\"", "0s to 1d"),
             ("danger_without_security", "without_security", "without_security", "there is no key"),
         ] {
-            let mut text = TEMPLATE.replacen(from, to, 1);
+            let roles = TEMPLATE.find("[[server]]").unwrap();
+            let from_server = from.starts_with("policies") || from.starts_with("min_key_bits");
+            let (before, after) = TEMPLATE.split_at(if from_server { roles } else { 0 });
+            let mut text = format!("{before}{}", after.replacen(from, to, 1));
             if to.contains("\ntoken_secrets") {
                 text = text.replacen("token_secrets = [\"clear\", \"encrypted_secret\", \"legacy_rsa\"]\n", "", 1);
             }

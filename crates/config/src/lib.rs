@@ -17,6 +17,7 @@
 
 pub mod nearest;
 
+mod authority;
 mod check;
 mod endpoint;
 mod limits;
@@ -26,12 +27,15 @@ mod sections;
 mod server;
 mod words;
 
+pub use authority::{Algorithm, Authority, IdentityIssuer, Pace, Paces, Refreshing};
 pub use endpoint::{Endpoint, ExpiryGrace, Identity, KeyBits, MissingCrl, Mode, Policy, TokenSecret};
 pub use limits::{Key, Limits};
 pub use overrides::{Overrides, PREFIX};
 pub use read::{At, Invalid, read};
-pub use sections::{Algorithm, Audit, Authority, Client, Config, Log, OnFailure, PlantFiles, Store, Sync};
-pub use server::{AnonymousRights, Contact, FailMode, LocalRights, LocalUser, Server, Simulated};
+pub use sections::{Audit, Client, Config, Log, OnFailure, PlantFiles, Store, Sync};
+pub use server::{
+    AnonymousRights, Contact, FailMode, ForeignIssuer, LocalRights, LocalUser, Server, Simulated, TokenRights,
+};
 pub use words::{EndpointUrl, HostName, Number, Period};
 
 /// A commented configuration with every key.

@@ -1,10 +1,10 @@
 //! The sections of the configuration. A key that is not here is an error.
 
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use crate::authority::Authority;
 use crate::server::Server;
 
 /// Everything.
@@ -80,35 +80,6 @@ pub struct Log {
     pub filter: String,
 }
 
-/// An authority.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
-pub struct Authority {
-    /// `iss` of tokens and base of its HTTPS addresses.
-    pub issuer: String,
-    /// Where HTTPS listens.
-    pub https: SocketAddr,
-    /// Where its OPC UA side listens.
-    pub opcua: SocketAddr,
-    /// Its folder of certificates.
-    pub pki: PathBuf,
-    /// Where the keys live that sign tokens.
-    #[serde(default = "default_keys")]
-    pub keys: PathBuf,
-    /// A folder with one folder of certificates for each application: all are registered.
-    #[serde(default)]
-    pub register: Option<PathBuf>,
-    /// How tokens are signed.
-    #[serde(default)]
-    pub algorithm: Algorithm,
-    /// Whether the deprecated RequestAccessToken is answered.
-    #[serde(default)]
-    pub request_access_token: bool,
-    /// Roles that may administer.
-    #[serde(default = "default_admin_roles")]
-    pub admin_roles: Vec<String>,
-}
-
 /// What `trapkey client` and the administration commands use.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
@@ -119,29 +90,6 @@ pub struct Client {
     pub authority: Option<String>,
     /// Further authorities that may be given a password: URLs, ApplicationUris or SHA-256 of certificates.
     pub authorities: Vec<String>,
-}
-
-/// How tokens are signed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
-pub enum Algorithm {
-    /// ECDSA over P-256 with SHA-256.
-    #[default]
-    #[serde(rename = "ES256")]
-    Es256,
-    /// RSA PKCS#1 1.5 with SHA-256.
-    #[serde(rename = "RS256")]
-    Rs256,
-    /// Ed25519.
-    #[serde(rename = "EdDSA")]
-    EdDsa,
-}
-
-fn default_keys() -> PathBuf {
-    "var/keys".into()
-}
-
-fn default_admin_roles() -> Vec<String> {
-    vec!["administrator".into()]
 }
 
 /// What happens to tokens, writes and calls while the ledger cannot be written.
@@ -194,10 +142,14 @@ impl Config {
     /// Makes each path in it relative to the folder of its file.
     pub fn relative_to(&mut self, folder: &Path) {
         let authority = self.authority.iter_mut();
-        let authority = authority.flat_map(|role| [Some(&mut role.pki), Some(&mut role.keys), role.register.as_mut()]);
+        let authority = authority.flat_map(|role| {
+            let issuers = role.identity_issuer.iter_mut().map(|issuer| Some(&mut issuer.jwks));
+            issuers.chain([Some(&mut role.pki), Some(&mut role.keys), role.register.as_mut()])
+        });
         let servers = self.server.iter_mut().flat_map(|role| {
             let users = role.user.iter_mut().filter_map(|user| user.certificate.as_mut());
-            std::iter::once(&mut role.pki).chain(users)
+            let issuers = role.issuer.iter_mut().flat_map(|issuer| issuer.jwks.iter_mut().chain(issuer.ca.iter_mut()));
+            std::iter::once(&mut role.pki).chain(users).chain(issuers)
         });
         let optional = self.plant.workflow.iter_mut().chain(self.client.pki.iter_mut());
         let optional = optional.chain(authority.flatten()).chain(servers);

@@ -39,6 +39,9 @@ with_endpoint! {
         /// What may be done by whoever does not say who it is.
         #[serde(default)]
         pub anonymous: Vec<AnonymousRights>,
+        /// Issuers beside the authority whose tokens are taken.
+        #[serde(default)]
+        pub issuer: Vec<ForeignIssuer>,
     }
 }
 
@@ -78,6 +81,53 @@ pub struct AnonymousRights {
     /// The scopes; all of the server when there are none.
     #[serde(default)]
     pub scopes: Vec<String>,
+}
+
+/// An issuer that is not the authority, such as Keycloak or Entra: it says who somebody is, the server what they may do.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct ForeignIssuer {
+    /// `iss` of its tokens, letter by letter.
+    pub name: String,
+    /// A file with its keys (JWKS); followed when it changes.
+    #[serde(default)]
+    pub jwks: Option<PathBuf>,
+    /// Where it publishes them.
+    #[serde(default)]
+    pub jwks_url: Option<String>,
+    /// Certificates of whoever may answer there, PEM or DER; the server's trusted ones when there are none.
+    #[serde(default)]
+    pub ca: Vec<PathBuf>,
+    /// `aud` of its tokens for this server; the ApplicationUri without the key.
+    #[serde(default)]
+    pub audience: Option<String>,
+    /// Whether its tokens must name the client's certificate (`cnf`).
+    #[serde(default = "yes")]
+    pub confirmation: bool,
+    /// What its roles and groups may do here.
+    #[serde(default)]
+    pub rights: Vec<TokenRights>,
+}
+
+/// What a role or group of a foreign issuer may do.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct TokenRights {
+    /// One of the token's `roles`.
+    #[serde(default)]
+    pub role: Option<String>,
+    /// One of the token's `groups`.
+    #[serde(default)]
+    pub group: Option<String>,
+    /// The rights, in the words of policies.
+    pub rights: Vec<String>,
+    /// The scopes; all of the server when there are none.
+    #[serde(default)]
+    pub scopes: Vec<String>,
+}
+
+const fn yes() -> bool {
+    true
 }
 
 /// The equipment that is simulated.

@@ -286,7 +286,7 @@ mod tests {
             ("", Err(())),
         ] {
             let read = read::<HostName>(&format!("\"{text}\"")).map_err(drop);
-            assert_eq!(read.as_ref().map(HostName::as_str).map_err(|()| ()), kept, "{text}");
+            assert_eq!(read.as_ref().map(HostName::as_str), kept.as_ref().copied(), "{text}");
         }
     }
 }

@@ -107,7 +107,7 @@ impl Authority {
             marking.map_or_else(|| loaded.snapshot.clone(), |marking| loaded.snapshot.with_marking(marking, epoch));
         let keys = KeyRing::open(config.key_folder.as_deref(), config.algorithm, &config.issuer, now).await?;
         let live = restore(&db, &config.issuer, &snapshot, now).await?;
-        let turns = || Turns::new(config.password_jobs, config.patience / 3);
+        let turns = || Turns::new(config.password_jobs, config.patience / 3, &config.paces);
         let passwords = Passwords::new(turns()).map_err(|_| AuthorityError::Thread)?;
         let proofs = turns();
         let authority = Self {

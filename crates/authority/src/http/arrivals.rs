@@ -11,9 +11,6 @@ use access_model::Mono;
 use crate::pace::Pace;
 use crate::turns::Origin;
 
-/// New connections of an address: at once, then one each while. A handshake costs a signature.
-const ARRIVALS: (u32, Duration) = (200, Duration::from_millis(10));
-
 /// Who is connected. Clones are the same.
 #[derive(Clone, Debug)]
 pub(super) struct Arrivals {
@@ -48,9 +45,9 @@ impl Drop for Place {
 }
 
 impl Arrivals {
-    /// At most `share` connections of one address.
-    pub(super) fn new(share: usize) -> Self {
-        let counts = Counts { open: BTreeMap::new(), pace: Pace::new(ARRIVALS.0, ARRIVALS.1) };
+    /// At most `share` connections of one address, and new ones of it at this pace.
+    pub(super) fn new(share: usize, arrivals: (u32, Duration)) -> Self {
+        let counts = Counts { open: BTreeMap::new(), pace: Pace::new(arrivals.0, arrivals.1) };
         Self { counts: Arc::new(Mutex::new(counts)), share: share.max(1) }
     }
 
@@ -81,7 +78,7 @@ mod tests {
 
     #[test]
     fn an_address_has_a_share_of_the_connections_and_a_pace() {
-        let arrivals = Arrivals::new(3);
+        let arrivals = Arrivals::new(3, crate::Paces::default().arrivals);
         let (one, other): (IpAddr, IpAddr) = ("10.0.0.1".parse().unwrap(), "10.0.0.2".parse().unwrap());
         let at = |millis: u64| Mono::from_nanos(millis * 1_000_000);
         let mut held: Vec<Place> = (0..3).map(|_| arrivals.enter(one, at(0)).unwrap()).collect();

@@ -45,7 +45,7 @@ pub async fn serve(
     mut stop: watch::Receiver<bool>,
 ) {
     let free = Arc::new(Semaphore::new(authority.config().connections));
-    let arrivals = Arrivals::new(authority.config().connections_per_address);
+    let arrivals = Arrivals::new(authority.config().connections_per_address, authority.config().paces.arrivals);
     let acceptor = TlsAcceptor::from(tls);
     let mut open = JoinSet::new();
     loop {

@@ -248,6 +248,12 @@ impl Authority {
 
     /// The user of the session, unless the account was closed since the session was opened.
     async fn person_of_session(&self, caller: &Caller) -> Result<Option<String>, StatusCode> {
+        if let Some(certificate) = caller.user_certificate {
+            return match self.owner_of(certificate).await {
+                Ok(person) => Ok(Some(person)),
+                Err(refusal) => Err(self.rejected("user certificate", caller, &refusal).await),
+            };
+        }
         let Some(name) = &caller.user else { return Ok(None) };
         let row = self.inner.db.user(name).await.map_err(|error| status(&unavailable(error)))?;
         if row.is_some_and(|row| row.enabled) {

@@ -218,7 +218,8 @@ impl Authority {
         Err(Refusal::new(Reason::CertificateTime, "the user certificate is not in its time"))
     }
 
-    async fn owner_of(&self, thumbprint: Thumbprint) -> Result<String, Refusal> {
+    /// The person who has this certificate.
+    pub(super) async fn owner_of(&self, thumbprint: Thumbprint) -> Result<String, Refusal> {
         let user = self.inner.db.user_by_certificate(&thumbprint).await.map_err(unavailable)?;
         let unknown = || Refusal::new(Reason::UserCredentials, format!("no user has the certificate {thumbprint}"));
         user.filter(|user| user.enabled).map(|user| user.name).ok_or_else(unknown)

@@ -76,6 +76,7 @@ pub(crate) fn known_servers(config: &Config, snapshot: &pdp::Snapshot) -> Result
     for server in &config.server {
         if let Some((_, known)) = plant.server(&server.name) {
             super::up::local::Local::of(server, plant, known)?;
+            super::up::foreign::grants(&server.issuer, known)?;
         } else {
             let failure = Failure::bad_input(format!("the plant file has no server `{}`", server.name));
             let names = plant.servers.values().map(|known| known.name.as_str());

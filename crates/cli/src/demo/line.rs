@@ -88,12 +88,16 @@ impl Line {
         let authority = open_authority(workplace, &ledger, without).await?;
         let listener = || TcpListener::bind("127.0.0.1:0").map_err(|error| Trouble::setup("a port on loopback", error));
         let party = workplace.party(AUTHORITY)?;
+        let identity = Arc::new(ArcSwap::new(Arc::clone(&party.identity)));
+        let socket = listener()?;
+        let url = socket.local_addr().map_err(|error| Trouble::setup("the authority", error))?;
+        let url = format!("opc.tcp://{url}");
         let opcua = roles::authority::Setup {
             authority: authority.clone(),
-            application_uri: AUTHORITY.into(),
-            identity: Arc::new(ArcSwap::new(Arc::clone(&party.identity))),
+            config: roles::authority::standard(AUTHORITY, &identity, &workplace.trust, url),
+            identity,
             trust: Arc::clone(&workplace.trust),
-            listener: listener()?,
+            listener: socket,
             audit: audit.clone(),
             pool: pool.clone(),
             pki: None,

@@ -40,8 +40,8 @@ pub(crate) enum Unstarted {
 pub(crate) struct Setup {
     /// The authority.
     pub(crate) authority: Authority,
-    /// Its ApplicationUri.
-    pub(crate) application_uri: String,
+    /// What OPC UA clients see; [`standard`] makes the usual.
+    pub(crate) config: ServerConfig,
     /// Its certificate and key.
     pub(crate) identity: Arc<ArcSwap<OwnIdentity>>,
     /// Whom it trusts.
@@ -70,10 +70,10 @@ pub(crate) struct Running {
 /// Starts it. Calls come only over encrypted channels; the application is proven by its certificate, the person by
 /// password or user certificate, or there is none and the application asks for itself.
 pub(crate) fn start(setup: Setup, now: Now) -> Result<Running, Unstarted> {
-    let address = setup.listener.local_addr()?;
-    let url = format!("opc.tcp://{address}");
+    let url = setup.config.endpoint_urls.first().cloned().unwrap_or_default();
+    let application_uri = setup.config.application_uri.clone();
     let scope = ScopeIndex(1);
-    let mut space = Space::new(SpaceConfig { application_uri: setup.application_uri.clone(), namespaces: Vec::new() })?;
+    let mut space = Space::new(SpaceConfig { application_uri: application_uri.clone(), namespaces: Vec::new() })?;
     let keys = OpcUaKeys { identity: Arc::clone(&setup.identity), users: None };
     setup.authority.serve_opcua(keys);
     setup.authority.heed_revocations(Arc::clone(&setup.trust));
@@ -88,9 +88,9 @@ pub(crate) fn start(setup: Setup, now: Now) -> Result<Running, Unstarted> {
     let namespace = space.namespaces().get(usize::from(id.namespace)).cloned().unwrap_or_default();
     let service = format!("nsu={namespace};{}", id.identifier);
     let server = Server::new(
-        server_config(&setup, url.clone()),
+        setup.config,
         space,
-        Gate::new(gate(&setup.application_uri)?, now)?,
+        Gate::new(gate(&application_uri)?, now)?,
         Box::new(token::SystemEntropy::default()),
     );
     let authority = setup.authority.clone();
@@ -134,14 +134,20 @@ fn gate(application_uri: &str) -> Result<GateConfig, Unstarted> {
     Ok(gate)
 }
 
-fn server_config(setup: &Setup, url: String) -> ServerConfig {
+/// The policies of RSA over channels that encrypt; persons by password, or nobody.
+pub(crate) fn standard(
+    application_uri: &str,
+    identity: &Arc<ArcSwap<OwnIdentity>>,
+    trust: &SharedTrust,
+    url: String,
+) -> ServerConfig {
     let encrypted =
         [SecurityPolicyId::Basic256Sha256, SecurityPolicyId::Aes128Sha256RsaOaep, SecurityPolicyId::Aes256Sha256RsaPss]
             .map(|policy| (policy, MessageSecurityMode::SignAndEncrypt))
             .to_vec();
-    let channel = ChannelConfig::new(Arc::clone(&setup.identity), Arc::clone(&setup.trust), encrypted.clone());
+    let channel = ChannelConfig::new(Arc::clone(identity), Arc::clone(trust), encrypted.clone());
     ServerConfig {
-        application_uri: setup.application_uri.clone(),
+        application_uri: application_uri.to_owned(),
         product_uri: "urn:trapkey".into(),
         application_name: "Trapkey authority".into(),
         endpoint_urls: vec![url],

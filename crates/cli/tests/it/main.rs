@@ -5,12 +5,14 @@ mod audit;
 mod certs;
 mod config;
 mod help;
+mod issuers;
 mod keys;
 mod orderly;
 mod policy;
 mod processes;
 mod reference;
 mod scopes;
+mod settings;
 mod token;
 mod up;
 

@@ -1,36 +1,33 @@
 //! `trapkey up`: the roles of the configuration in this process, until it is told to stop.
 
+mod authority;
 mod endpoint;
+pub(crate) mod foreign;
 mod https;
 pub(crate) mod local;
 mod scopes;
 mod server;
 
-use std::collections::BTreeMap;
 use std::net::{SocketAddr, TcpListener};
-use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use arc_swap::ArcSwap;
-use authority::{Authority, AuthorityConfig, PolicySource, system_clock};
+use ::authority::Authority;
 use gates::opcua::wiring::AuditSink;
 use gates::pool::Pool;
 use plant::station::{Running, SharedLine};
 use serde_json::json;
-use store::{Application, ApplicationKind, CheckpointKey, Db, DbConfig, KeyKind, Ledger, LedgerConfig};
+use store::{CheckpointKey, KeyKind, Ledger, LedgerConfig};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 
-use super::certs::Kind;
-use super::own::Own;
 use super::policy::Texts;
 use super::{Common, configuration};
 use crate::answer::{Answer, Output, line};
-use crate::config::{Algorithm, Authority as AuthorityRole, Config, OnFailure};
+use crate::config::Config;
 use crate::failure::Failure;
-use crate::{files, roles};
+use crate::roles;
 
 /// How often the journal forgets what is over.
 const PURGE: Duration = Duration::from_secs(3_600);
@@ -101,7 +98,7 @@ async fn serve(config: &Config, output: Output) -> Result<(), Failure> {
 
 async fn start(config: &Config, output: Output, snapshot: &pdp::Snapshot, up: &mut Up) -> Result<(), Failure> {
     if let Some(role) = &config.authority {
-        let running = start_authority(config, role, snapshot, up).await?;
+        let running = authority::start(config, role, snapshot, up).await?;
         say(output, "authority", &format!("{} and {}", role.issuer, running.opcua.url));
         up.authority = Some(running);
     }
@@ -188,83 +185,6 @@ fn open_ledger(config: &Config) -> Result<Ledger, Failure> {
 fn listen(address: SocketAddr) -> Result<TcpListener, Failure> {
     TcpListener::bind(address)
         .map_err(|error| Failure::unavailable(format!("cannot listen at {address}")).because_of(Some(&error)))
-}
-
-async fn start_authority(
-    config: &Config,
-    role: &AuthorityRole,
-    snapshot: &pdp::Snapshot,
-    up: &Up,
-) -> Result<RunningAuthority, Failure> {
-    let own = Own::load(&role.pki)?;
-    let place = DbConfig { path: config.store.database.clone(), sync: crate::config::durability(config.store.sync) };
-    let db = Db::open(&place).await.map_err(|error| Failure::from_error(&error))?;
-    if let Some(folder) = &role.register {
-        register(&db, folder, snapshot).await?;
-    }
-    let settings = AuthorityConfig {
-        algorithm: match role.algorithm {
-            Algorithm::Es256 => token::Algorithm::Es256,
-            Algorithm::Rs256 => token::Algorithm::Rs256,
-            Algorithm::EdDsa => token::Algorithm::EdDsa,
-        },
-        key_folder: Some(role.keys.clone()),
-        request_access_token: role.request_access_token,
-        admin_roles: role.admin_roles.clone(),
-        audit_required: config.audit.on_failure == OnFailure::Closed,
-        ..AuthorityConfig::new(role.issuer.trim_end_matches('/'))
-    };
-    let plant = config.plant.clone();
-    let source = PolicySource::Files { plant: plant.file, policies: plant.policies, workflow: plant.workflow };
-    let authority = Authority::open(settings, source, db, up.ledger.clone(), system_clock()).await;
-    let authority = authority.map_err(|error| Failure::from_error(&error))?;
-    let identity = Arc::new(ArcSwap::new(Arc::clone(&own.identity)));
-    let setup = roles::authority::Setup {
-        authority: authority.clone(),
-        application_uri: own.uri()?,
-        identity: Arc::clone(&identity),
-        trust: Arc::clone(&own.trust),
-        listener: listen(role.opcua)?,
-        audit: up.audit.clone(),
-        pool: up.pool.clone(),
-        pki: Some(own.store.clone()),
-    };
-    let opcua = roles::authority::start(setup, gates::clock::now()).map_err(|error| Failure::from_error(&error))?;
-    own.keep_in_step(identity, &opcua.handle);
-    let (stop_https, https) = https::serve(&authority, role).await?;
-    Ok(RunningAuthority { authority, opcua, stop_https, https })
-}
-
-/// Registers each application that has a certificate below `folder`; who was switched off stays off.
-async fn register(db: &Db, folder: &Path, snapshot: &pdp::Snapshot) -> Result<(), Failure> {
-    let mut found: BTreeMap<String, Vec<access_model::Thumbprint>> = BTreeMap::new();
-    for path in files::folders(folder)? {
-        for kind in Kind::there(&path) {
-            let certificate = gates::pki::certificate(&kind.certificate(&path));
-            let certificate = certificate.map_err(|error| Failure::from_error(&error))?;
-            if let Some(uri) = certificate.application_uri() {
-                found.entry(uri.to_owned()).or_default().push(certificate.thumbprint());
-            }
-        }
-    }
-    for (uri, mut certificates) in found {
-        let there = db.application(&uri).await.map_err(|error| Failure::from_error(&error))?;
-        certificates.extend(there.iter().flat_map(|known| known.certificates.iter().copied()));
-        certificates.sort_unstable();
-        certificates.dedup();
-        let server = snapshot.plant().servers.contains_key(&uri);
-        let application = Application {
-            name: there.as_ref().map_or_else(|| uri.clone(), |known| known.name.clone()),
-            kind: if server { ApplicationKind::Server } else { ApplicationKind::Client },
-            certificates,
-            secret_hash: there.as_ref().and_then(|known| known.secret_hash.clone()),
-            enabled: there.as_ref().is_none_or(|known| known.enabled),
-            created: there.as_ref().map_or_else(|| gates::clock::now().unix, |known| known.created),
-            uri,
-        };
-        db.put_application(&application).await.map_err(|error| Failure::from_error(&error))?;
-    }
-    Ok(())
 }
 
 /// The simulated step that the workflow stands in.

@@ -15,7 +15,7 @@ use tokio::sync::{Notify, mpsc};
 use ua_proto::server::{AuditConfig, AuditFailMode, Identities, Input, IssuedTokens, IssuerEndpoint, ServerConfig};
 
 use super::local::Local;
-use super::{Up, endpoint, listen};
+use super::{Up, endpoint, foreign, listen};
 use crate::config::{Endpoint, FailMode as ConfiguredFailMode, Identity, OnFailure, Server, Simulated};
 use crate::failure::Failure;
 
@@ -44,12 +44,14 @@ pub(super) async fn start(
     }
     let local = Local::of(role, snapshot.plant(), server)?;
     // Whoever needs no token need not wait for the authority's keys.
-    let waits = local.is_nobody() && taken(role, Identity::Token);
+    let (foreign, followed) = foreign::issuers(&role.issuer, uri, &own)?;
+    let waits = local.is_nobody() && foreign.is_empty() && taken(role, Identity::Token);
     let issuer = if waits { issuer(role, &https, &target).await } else { without_keys(role) };
     let identity = Arc::new(ArcSwap::new(Arc::clone(&own.identity)));
     let listener = listen(role.listen)?;
     let (events, mut happened) = mpsc::unbounded_channel();
-    let grants = local.grants.clone();
+    let mut grants = local.grants.clone();
+    grants.extend(foreign::grants(&role.issuer, server)?);
     let setup = plant::station::Setup {
         station: match role.simulate {
             Simulated::Mixer => Station::Mixer,
@@ -69,7 +71,11 @@ pub(super) async fn start(
             ..endpoint::server_config(&side, (uri, &role.name), (&own, &identity), listener.local_addr()?)?
         },
         listener,
-        gate: &|map| GateConfig { local: grants.clone(), ..gate(role, &side, uri, map, &issuer) },
+        gate: &|map| GateConfig {
+            local: grants.clone(),
+            foreign: foreign.clone(),
+            ..gate(role, &side, uri, map, &issuer)
+        },
         audit: up.audit.clone(),
         pool: up.pool.clone(),
         passwords: local.passwords()?,
@@ -80,6 +86,9 @@ pub(super) async fn start(
     let running = plant::station::start(setup, gates::clock::now()).map_err(|error| Failure::from_error(&error))?;
     own.keep_in_step(identity, &running.handle);
     tokio::spawn(follow_keys(issuer.clone(), https.clone(), target.clone(), running.handle.clone()));
+    for issuer in followed {
+        tokio::spawn(issuer.follow(running.handle.clone()));
+    }
     let gap = Arc::new(Notify::new());
     let silence = role.contact_timeout.get();
     let subscription = Subscription { https, authority: target, audience: uri.to_owned(), silence };
