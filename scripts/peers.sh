@@ -12,8 +12,8 @@ interop=$root/interop
 open62541_sys=0.6.6
 mkdir -p "$peers/bin"
 
-# A stack is up to date when its stamp holds the checksum of everything it is made from.
-stamp() { cat "$@" "$root/scripts/peers.sh" | sha256sum | cut -d' ' -f1; }
+# A stack is up to date when its stamp holds the checksum of everything it is made from, and of the place that its starters name.
+stamp() { { echo "$root" && cat "$@" "$root/scripts/peers.sh"; } | sha256sum | cut -d' ' -f1; }
 fresh() { [ "$(cat "$peers/$1/.stamp" 2>/dev/null)" = "$2" ]; }
 
 starter() { # NAME COMMAND...: a program in peers/bin

@@ -117,6 +117,8 @@ pub struct ClientSession {
     config: Arc<ClientSessionConfig>,
     codec: Codec,
     link: Option<Link>,
+    /// What the last connection still has to carry: the end of its channel, when that was orderly.
+    parting: Vec<u8>,
     stage: Stage,
     session: Option<Established>,
     /// The credential of the last successful activation, or the first to try.
@@ -147,6 +149,7 @@ impl ClientSession {
             config,
             codec: responses(),
             link: Some(Link::new(channel)),
+            parting: Vec::new(),
             stage: Stage::Opening,
             session: None,
             credential,
@@ -171,6 +174,7 @@ impl ClientSession {
         self.go_down(StatusCode::BadConnectionClosed);
         let channel = ClientChannel::new(Arc::new(self.config.channel()), now)?;
         self.link = Some(Link::new(channel));
+        self.parting = Vec::new();
         self.stage = Stage::Opening;
         self.events.retain(|event| !matches!(event, ClientEvent::Disconnected(_)));
         Ok(())
@@ -239,9 +243,13 @@ impl ClientSession {
         self.events.pop_front()
     }
 
-    /// Bytes for the server; take them from the front.
+    /// Bytes for the server; take them from the front. After an orderly end there are some without a connection in use:
+    /// send them before the connection is closed.
     pub fn outgoing(&mut self) -> Option<&mut Vec<u8>> {
-        self.link.as_mut().map(|link| link.channel.outgoing())
+        match &mut self.link {
+            Some(link) => Some(link.channel.outgoing()),
+            None => (!self.parting.is_empty()).then_some(&mut self.parting),
+        }
     }
 
     /// Whether more bytes from the server are welcome.
@@ -428,8 +436,12 @@ impl ClientSession {
         self.stage = Stage::Down;
         self.attempt = None;
         self.next_credential.take().into_iter().for_each(|credential| self.credential = credential);
-        let status = if status.is_good() { StatusCode::BadConnectionClosed } else { status };
+        let orderly = status.is_good();
+        let status = if orderly { StatusCode::BadConnectionClosed } else { status };
         if let Some(mut link) = self.link.take() {
+            if orderly {
+                self.parting = std::mem::take(link.channel.outgoing());
+            }
             link.drain(&self.codec, &mut self.incoming);
             for event in std::mem::take(&mut self.incoming) {
                 match event {

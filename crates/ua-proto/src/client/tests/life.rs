@@ -116,6 +116,23 @@ fn close_ends_the_session_at_the_server_too() {
     let happened = wire.happened();
     assert!(happened[1].starts_with("disconnected"), "{happened:?}");
     assert_eq!(happened.len(), 2);
+    let closed = wire.records.iter().find(|record| record.kind == AuditKind::ChannelClosed);
+    assert_eq!(closed.map(|record| record.detail.as_str()), Some("closed in order (Good)"));
+}
+
+#[test]
+fn what_a_connection_did_not_carry_is_not_sent_on_the_next() {
+    let mut wire = Wire::new();
+    wire.connect(ENCRYPT, user("secret"));
+    let now = wire.now;
+    wire.client().close(now, &mut SystemEntropy::new());
+    let close = std::mem::take(wire.client().outgoing().unwrap());
+    wire.server.handle_input(Input::Bytes { conn: wire.conn, bytes: &close }, now);
+    let answer = wire.serve();
+    wire.client().receive(&answer, now, &mut SystemEntropy::new());
+    assert!(wire.client().outgoing().unwrap().starts_with(b"CLO"), "the last word of the old connection");
+    wire.client().reconnect(now).unwrap();
+    assert!(wire.client().outgoing().unwrap().starts_with(b"HEL"), "the first of the new one");
 }
 
 #[test]

@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
-use access_model::{Epoch, Mono, Now, Reason, Refusal, Rights, ScopeIndex, ScopeMap, UnixTime};
+use access_model::{AuditKind, AuditRecord, Epoch, Mono, Now, Reason, Refusal, Rights, ScopeIndex, ScopeMap, UnixTime};
 use arc_swap::ArcSwap;
 use opcua_types::{
     AttributeId, EndpointDescription, MessageSecurityMode, NodeId, ReadRequest, ReadValueId, TimestampsToReturn,
@@ -172,6 +172,8 @@ pub(super) struct Wire {
     pub(super) events: VecDeque<ClientEvent>,
     /// Nothing of what the server sends arrives.
     pub(super) deaf: bool,
+    /// What the server has recorded.
+    pub(super) records: Vec<AuditRecord>,
     conn: ConnId,
     entropy: SystemEntropy,
 }
@@ -185,6 +187,7 @@ impl Wire {
             now,
             events: VecDeque::new(),
             deaf: false,
+            records: Vec::new(),
             conn: ConnId(0),
             entropy: SystemEntropy::new(),
         }
@@ -282,8 +285,11 @@ impl Wire {
                     };
                     self.server.handle_input(Input::Authenticated { id, result }, self.now);
                 }
-                Output::Audit { id: Some(id), .. } => {
-                    self.server.handle_input(Input::Audited { id, result: Audited::Kept }, self.now);
+                Output::Audit { id, record } => {
+                    self.records.push(record);
+                    if let Some(id) = id {
+                        self.server.handle_input(Input::Audited { id, result: Audited::Kept }, self.now);
+                    }
                 }
                 _ => {}
             }

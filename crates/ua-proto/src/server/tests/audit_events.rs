@@ -469,8 +469,6 @@ fn the_server_says_that_it_audits() {
     let mut world = World::new();
     let (conn, login) = world.log_in(ENCRYPT, "alice");
     let node = ReadValueId { node_id: NodeId::new(0, 2994), attribute_id: 13, ..ReadValueId::default() };
-    let space = world.server.space_mut();
-    space.set_server_facts(crate::space::ServerFacts { auditing: true, ..Default::default() });
     let read = ReadRequest {
         request_header: world.header(&login.token),
         nodes_to_read: Some(vec![node]),

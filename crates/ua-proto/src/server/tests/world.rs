@@ -176,6 +176,7 @@ impl Setup {
 
 fn space() -> (Space, NodeRef) {
     let mut space = Space::new(SpaceConfig { application_uri: SERVER_URI.into(), namespaces: Vec::new() }).unwrap();
+    space.set_server_facts(crate::space::ServerFacts::default());
     let [reactor, mixer, vault] = [1, 2, 3].map(ScopeIndex);
     let objects = ns0::find_numeric(85).unwrap();
     let unit = space.add_folder(objects, Some(id("Unit")), "Unit", reactor).unwrap();
