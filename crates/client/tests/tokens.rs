@@ -179,3 +179,28 @@ async fn a_password_goes_to_known_authorities_only() {
         assert_eq!(plant.policy.passwords.load(Ordering::Relaxed) > before, told, "{rule}");
     }
 }
+
+/// P0, first optimisation: the session with the authority stays, so that a token costs one exchange and no log-in.
+#[tokio::test]
+async fn one_session_at_the_authority_gives_every_token() {
+    let plant = Plant::start(read_only(), 3_600).await;
+    let mut options = plant.options(Login::Token);
+    options.authority.login = Login::UserName { name: "operator".into(), password: "secret".to_owned().into() };
+    options.authority.known = vec![KnownAuthority::Certificate(plant.authority_thumbprint())];
+    let client = Client::connect(options).await.unwrap();
+    for generation in 2..=4 {
+        while client.token_generation() < generation {
+            match client.renew().await {
+                Ok(()) => {}
+                Err(ClientError::Token(TokenError::AlreadyFresh)) => {
+                    tokio::time::sleep(Duration::from_millis(50)).await;
+                }
+                Err(error) => panic!("{error}"),
+            }
+        }
+    }
+    assert_eq!(plant.policy.issued.load(Ordering::Relaxed), 4);
+    assert_eq!(plant.policy.passwords.load(Ordering::Relaxed), 1, "log-ins at the authority");
+    assert_eq!(client.session_count(), 1);
+    client.close().await;
+}
