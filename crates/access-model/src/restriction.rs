@@ -34,6 +34,12 @@ impl Restrictions {
         self.0 as u16
     }
 
+    /// The set with these bits; bits that the standard does not name are left out.
+    #[must_use]
+    pub const fn from_bits(bits: u16) -> Self {
+        Self((bits & 0x0f) as u8)
+    }
+
     /// Whether nothing is restricted.
     #[must_use]
     pub const fn is_empty(self) -> bool {

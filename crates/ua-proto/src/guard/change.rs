@@ -253,6 +253,12 @@ fn parse(desk: &Desk<'_>, form: &Form, body: &[u8]) -> Result<Vec<Item>, StatusC
     Ok(items)
 }
 
+/// The nodes of a request.
+pub(super) fn nodes(desk: &Desk<'_>, form: &Form, body: &[u8]) -> Vec<NodeId> {
+    let items = parse(desk, form, body).unwrap_or_default();
+    items.into_iter().flat_map(|item| item.touched).map(|touched| touched.node).collect()
+}
+
 /// Every node an item touches is asked about. One that is hidden is hidden also where another one is denied.
 fn decide(
     desk: &mut Desk<'_>,
@@ -276,7 +282,7 @@ fn decide(
             if only_hidden && desk.visible(touched.scope) {
                 continue;
             }
-            match desk.ask(touched.action, touched.scope, form.kind) {
+            match desk.ask(touched.action, (&touched.node, touched.scope), form.kind) {
                 Ok(permit) if !only_hidden => permits.push(permit),
                 Ok(_) => {}
                 Err(denial) if denial.hides() && desk.config.hide_timing => {

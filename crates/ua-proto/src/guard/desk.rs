@@ -91,8 +91,19 @@ impl Desk<'_> {
     }
 
     /// Asks the gate, and whether the channel is good enough; nothing is counted or recorded.
-    pub(super) fn ask(&self, action: Action, scope: ScopeIndex, kind: AuditKind) -> Result<Option<Permit>, Denial> {
-        self.front.permit_in(self.key, Operation { action, scope, node: 0 }, kind == AuditKind::Browse, self.now)
+    pub(super) fn ask(
+        &self,
+        action: Action,
+        (id, scope): (&NodeId, ScopeIndex),
+        kind: AuditKind,
+    ) -> Result<Option<Permit>, Denial> {
+        let browsing = kind == AuditKind::Browse;
+        let permit = self.front.permit_in(self.key, Operation { action, scope, node: 0 }, browsing, self.now)?;
+        if !browsing && self.restricted(id) {
+            let held = self.rights(scope);
+            return Err(Denial { reason: Reason::ChannelTooWeak, action, scope, held });
+        }
+        Ok(permit)
     }
 
     /// Records a denial and says what the item is told.
@@ -142,6 +153,12 @@ impl Desk<'_> {
         kind: AuditKind,
         counted: Option<Counted>,
     ) -> Decision {
+        if self.restricted(node.0)
+            && let Err(denial) = self.ask(action, node, kind)
+            && denial.reason == Reason::ChannelTooWeak
+        {
+            return Decision::Denied(self.turned_away(kind, &denial, node.0, || Told::Nothing));
+        }
         check(self.front, self.key, action, node, kind, counted, self.now)
     }
 

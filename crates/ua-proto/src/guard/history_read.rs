@@ -110,6 +110,14 @@ pub(super) fn start(desk: &mut Desk<'_>, body: &[u8], handle: u32) -> Result<(As
     Ok((asked, Progress::Waits))
 }
 
+/// The nodes of a request.
+pub(super) fn nodes(body: &[u8]) -> Vec<NodeId> {
+    let mut reader = Reader::new(body);
+    let head = extension_object(&mut reader).and_then(|_| reader.bytes(5).map(drop));
+    let read = head.map_err(Malformed::status).and_then(|()| items(&mut reader, 14, 0, Item::read));
+    read.unwrap_or_default().into_iter().map(|item| item.node).collect()
+}
+
 /// The details: of kinds that are about values, and read to their end, for their length may lie.
 fn details(desk: &Desk<'_>, reader: &mut Reader<'_>) -> Result<(), StatusCode> {
     let (kind, body) = extension_object(reader)?;

@@ -11,7 +11,7 @@ use super::config::UpstreamIdentity;
 use super::io::LinkId;
 use super::subs::{self, Own, Subscriptions};
 use super::survey::{Mapping, Moment};
-use super::{browse, change, history_read, read, register, translate};
+use super::{browse, change, history_read, learn, read, register, translate};
 use crate::client::{CallId, ClientSession};
 use crate::server::front::{Reader, Taken, Ticket};
 
@@ -98,6 +98,8 @@ pub(super) struct Job {
 pub(super) enum Work {
     /// The link is not ready.
     Waiting(Box<Taken>),
+    /// Something must be known before it is decided.
+    Learning(learn::Learning),
     Read(read::Asked),
     HistoryRead(history_read::Asked),
     Change(Box<change::Asked>),
@@ -150,6 +152,7 @@ pub(super) struct Link {
     pub(super) aliases: HashMap<NodeId, Alias>,
     pub(super) points: Points,
     pub(super) history: history_read::Points,
+    pub(super) facts: learn::Facts,
 }
 
 impl Link {
@@ -178,6 +181,7 @@ impl Link {
             aliases: HashMap::new(),
             points: Points::new(points),
             history: history_read::Points::default(),
+            facts: learn::Facts::default(),
         }
     }
 
@@ -201,6 +205,7 @@ impl Link {
             self.aliases.clear();
             self.points.forget();
             self.history.forget();
+            self.facts.forget();
             self.subs.end_all(StatusCode::BadSubscriptionIdInvalid);
             return;
         }

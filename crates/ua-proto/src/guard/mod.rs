@@ -33,6 +33,7 @@ mod desk;
 mod history;
 mod history_read;
 mod io;
+mod learn;
 mod link;
 mod links;
 mod nodes;

@@ -61,6 +61,13 @@ impl<'a> Item<'a> {
     }
 }
 
+/// The nodes of a request.
+pub(super) fn nodes(body: &[u8]) -> Vec<NodeId> {
+    let mut reader = Reader::new(body);
+    let read = reader.bytes(12).map_err(Malformed::status).and_then(|_| items(&mut reader, Item::LEAST, 0, Item::read));
+    read.unwrap_or_default().into_iter().map(|item| item.node).collect()
+}
+
 /// What was read since `before`.
 pub(super) fn taken<'a>(before: &'a [u8], reader: &Reader<'a>) -> Result<&'a [u8], Malformed> {
     before.get(..before.len().saturating_sub(reader.rest().len())).ok_or(Malformed::Truncated)

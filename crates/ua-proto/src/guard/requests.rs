@@ -11,7 +11,8 @@ use super::link::{Job, Link, Stage, Work};
 use super::links::Owner;
 use super::walk::end;
 use super::{
-    Guard, browse, call, change, history, history_read, nodes, read, register, subs, translate, unreachable, write,
+    Guard, browse, call, change, history, history_read, learn, nodes, read, register, subs, translate, unreachable,
+    write,
 };
 use crate::server::front::{Handed, Reader, Service, SessionKey, Taken, write_header};
 use crate::server::{AuditFailMode, AuditId, Audited};
@@ -102,6 +103,20 @@ impl Guard {
         if taken.service == Service::TransferSubscriptions {
             return self.begin_transfer(key, link, (number, deadline), &taken, now);
         }
+        let work = match self.at_desk(key, link, (number, deadline), now, |desk| learn::start(desk, taken)) {
+            Some(Ok(learning)) => Work::Learning(learning),
+            Some(Err(Ok(taken))) => Work::Waiting(taken),
+            Some(Err(Err(status))) => return self.front.refuse(ticket, status, now),
+            None => return self.front.refuse(ticket, StatusCode::BadServerNotConnected, now),
+        };
+        link.jobs.insert(number, Job { ticket, deadline, work });
+        self.begin_known(key, link, number, now);
+    }
+
+    /// Starts a request about whose nodes all is known that must be.
+    pub(super) fn begin_known(&mut self, key: SessionKey, link: &mut Link, number: u64, now: Now) {
+        let Some(Job { work: Work::Waiting(_), .. }) = link.jobs.get(&number) else { return };
+        let Some(Job { ticket, deadline, work: Work::Waiting(taken) }) = link.jobs.remove(&number) else { return };
         self.front.audit_log().set_entry(&taken.entry);
         let started = self.at_desk(key, link, (number, deadline), now, |desk| start(desk, *taken));
         self.front.audit_log().set_entry("");
@@ -162,8 +177,11 @@ impl Guard {
         if let Some(Job { work: Work::Transfer(_), .. }) = link.jobs.get(&number) {
             return self.transferred(key, link, number, answer, now);
         }
+        if let Some(Job { work: Work::Learning(_), .. }) = link.jobs.get(&number) {
+            return self.learned_of_nodes(key, link, (number, part), answer, now);
+        }
         self.go_on(key, link, number, now, |desk, work, handle| match work {
-            Work::Waiting(_) | Work::Transfer(_) => Progress::Waits,
+            Work::Waiting(_) | Work::Learning(_) | Work::Transfer(_) => Progress::Waits,
             Work::Read(asked) => asked.answered(desk, answer, handle),
             Work::HistoryRead(asked) => asked.answered(desk, answer, handle),
             Work::Change(asked) => asked.answered(desk, part, answer, handle),
@@ -215,7 +233,7 @@ impl Guard {
         };
         for number in link.jobs.keys().copied().collect::<Vec<_>>() {
             self.go_on(key, link, number, now, |desk, work, handle| match work {
-                Work::Waiting(_) => Progress::Done(Err(status)),
+                Work::Waiting(_) | Work::Learning(_) => Progress::Done(Err(status)),
                 Work::Read(_) | Work::HistoryRead(_) | Work::Browse(_) | Work::Translate(_) | Work::Register(_) => {
                     Progress::Done(Err(read))
                 }

@@ -198,6 +198,17 @@ pub(super) enum Filter<'a> {
     Other,
 }
 
+impl Filter<'_> {
+    /// Whether it is a data change with a part of the EURange.
+    pub(super) fn is_percent(self) -> bool {
+        const PERCENT: u32 = 2;
+        let Self::Data(bytes) = self else { return false };
+        bytes
+            .last_chunk::<16>()
+            .is_some_and(|[_, _, _, _, a, b, c, d, ..]| u32::from_le_bytes([*a, *b, *c, *d]) == PERCENT)
+    }
+}
+
 /// Reads the filter of a monitored item.
 pub(super) fn filter<'a>(reader: &mut Reader<'a>) -> Result<Filter<'a>, Malformed> {
     let before = reader.rest();

@@ -29,7 +29,7 @@ use standing::{Place, Standing, Wanted};
 
 pub(super) use events::withheld;
 pub(super) use publish::Own;
-pub(super) use services::{Asked, start};
+pub(super) use services::{Asked, nodes, percent, start};
 pub(super) use transfer::Moving;
 
 /// MonitoringMode as it travels.

@@ -342,8 +342,12 @@ impl<'a> Parameters<'a> {
     }
 
     /// As the server is asked, behind the handle, and how many fields of events the client selected.
-    fn asked(&self, desk: &Desk<'_>, reports: bool) -> Result<(Box<[u8]>, Option<usize>), StatusCode> {
+    fn asked(&self, desk: &Desk<'_>, node: &NodeId, reports: bool) -> Result<(Box<[u8]>, Option<usize>), StatusCode> {
         let (filter, fields) = match (self.filter, reports) {
+            // What such a band tells and does not tell says where the range is.
+            (filter, false) if filter.is_percent() && !desk.reads_range(node) => {
+                return Err(StatusCode::BadMonitoredItemFilterUnsupported);
+            }
             (Filter::Data(bytes), false) => (bytes.to_vec(), None),
             (Filter::Event(body), true) => {
                 let filter = events::filter(desk, body)?;
@@ -354,6 +358,34 @@ impl<'a> Parameters<'a> {
         };
         Ok(([self.sampling, &filter, self.queue].concat().into(), fields))
     }
+}
+
+/// The nodes of a CreateMonitoredItemsRequest.
+pub(in crate::guard) fn nodes(body: &[u8]) -> Vec<NodeId> {
+    new_items(body).into_iter().map(|item| item.node).collect()
+}
+
+/// The nodes that are to be, or are, monitored with a percent deadband.
+pub(in crate::guard) fn percent(desk: &Desk<'_>, service: Service, body: &[u8]) -> Vec<NodeId> {
+    if service == Service::CreateMonitoredItems {
+        let banded = new_items(body).into_iter().filter(|item| item.parameters.filter.is_percent());
+        return banded.map(|item| item.node).collect();
+    }
+    let mut reader = Reader::new(body);
+    let Ok(subscription) = reader.u32().map(|id| desk.link.subs.subscriptions.get(&id)) else { return Vec::new() };
+    let changes = reader
+        .u32()
+        .map_err(Malformed::status)
+        .and_then(|_| items_of(&mut reader, 24, 0, |reader| Ok((reader.u32()?, Parameters::read(reader)?))));
+    let banded = changes.unwrap_or_default().into_iter().filter(|(_, wanted)| wanted.filter.is_percent());
+    let item = |number: u32| subscription.and_then(|subscription| subscription.items.get(&number));
+    banded.filter_map(|(number, _)| item(number).map(|item| item.node.clone())).collect()
+}
+
+fn new_items(body: &[u8]) -> Vec<NewItem<'_>> {
+    let mut reader = Reader::new(body);
+    let read = reader.bytes(8).map_err(Malformed::status);
+    read.and_then(|_| items_of(&mut reader, 35, 0, |reader| NewItem::read(reader, 0))).unwrap_or_default()
 }
 
 impl Parameters<'_> {
@@ -406,7 +438,7 @@ fn make(desk: &mut Desk<'_>, id: u32, new: &NewItem<'_>, spans: &mut Vec<u8>) ->
         Way::Refused(status) => return Err(status),
     }
     // A session never changes the mode it was made in, so what is too weak now stays so.
-    if let Err(denial) = desk.ask(Action::Browse, scope, AuditKind::Notify) {
+    if let Err(denial) = desk.ask(Action::Browse, (&new.node, scope), AuditKind::Notify) {
         return Err(desk.turned_away(AuditKind::Notify, &denial, &new.node, || Told::Nothing));
     }
     if new.mode > REPORTING {
@@ -415,7 +447,7 @@ fn make(desk: &mut Desk<'_>, id: u32, new: &NewItem<'_>, spans: &mut Vec<u8>) ->
     let attribute = AttributeId::from_u32(new.attribute).ok();
     let reports = attribute == Some(AttributeId::EventNotifier);
     let action = if reports { Action::ReceiveEvents } else { attribute.map_or(Action::Browse, needed) };
-    let (parameters, fields) = new.parameters.asked(desk, reports)?;
+    let (parameters, fields) = new.parameters.asked(desk, &new.node, reports)?;
     let own_events = new.parameters.own_events(desk, &new.node);
     let denied = !desk.rights(scope).contains(action.needed());
     let subscription = desk.link.subs.subscriptions.get_mut(&id).ok_or(StatusCode::BadSubscriptionIdInvalid)?;
@@ -466,7 +498,7 @@ fn modify_items(desk: &mut Desk<'_>, reader: &mut Reader<'_>) -> Result<(Asked, 
         plan.push(match subscription.items.get(number) {
             None => Plan::Refused(StatusCode::BadMonitoredItemIdInvalid),
             Some(item) if item.place != Place::There => Plan::Refused(StatusCode::BadUserAccessDenied),
-            Some(item) => match wanted.asked(desk, item.fields.is_some()) {
+            Some(item) => match wanted.asked(desk, &item.node, item.fields.is_some()) {
                 Err(status) => Plan::Refused(status),
                 Ok((parameters, fields)) => {
                     spans.extend_from_slice(&item.upstream.to_le_bytes());

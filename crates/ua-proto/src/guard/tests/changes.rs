@@ -1,5 +1,6 @@
 //! What changes the plant: node management, ranges, restrictions of the channel, and the way of what is hidden.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use access_model::{AuditKind, Outcome, Reason, Restrictions, Rights};
@@ -339,5 +340,75 @@ fn what_is_hidden_takes_the_way_of_what_is_not_there() {
         }
         let denied = world.records[before..].iter().filter(|record| matches!(record.outcome, Outcome::Denied(_)));
         assert_eq!(denied.count(), if service == "write" { 2 } else { 1 }, "each once");
+    }
+}
+
+/// The guard's own channel to the server is good enough for everything; the server takes it for the client's.
+#[test]
+fn what_the_server_asks_of_channels_is_asked_of_the_clients() {
+    use StatusCode as S;
+    let mut world = World::with(|config| {
+        config.upstream[0].session = Arc::new(session_config(ENCRYPT, "anonymous"));
+    });
+    world.plant.space_mut().set_restrictions(Restrictions::ENCRYPTION, []);
+    let weak = world.client();
+    let insufficient = S::BadSecurityModeInsufficient;
+    for _again in 0..2 {
+        let response: ReadResponse = world.ask(weak, read(&["Setpoint", "Secret", "Speed", "Nothing"])).unwrap();
+        let status: Vec<_> = response.results.unwrap().iter().map(DataValue::status).collect();
+        assert_eq!(status, [insufficient, S::BadNodeIdUnknown, S::BadUserAccessDenied, S::BadNodeIdUnknown]);
+    }
+    let response: WriteResponse = world.ask(weak, write(vec![("Setpoint", 1.0.into()), ("Secret", 1.into())])).unwrap();
+    assert_eq!(response.results, Some(vec![insufficient, S::BadNodeIdUnknown]));
+    let response: CallResponse = world.ask(weak, call("Unit", "Reset")).unwrap();
+    assert_eq!(response.results.unwrap()[0].status_code, insufficient);
+    let (_, results) = super::subscriptions::subscribe(&mut world, weak, &["Setpoint"]);
+    assert_eq!(results[0].status_code, insufficient);
+    let strong = world.client_by_token(vec![(Rights::ALL, 1)], Duration::from_secs(600));
+    let response: ReadResponse = world.ask(strong, read(&["Setpoint"])).unwrap();
+    assert_eq!(response.results.unwrap()[0].status(), S::Good);
+    // What was learned grows old.
+    world.plant.space_mut().set_restrictions(Restrictions::NONE, []);
+    world.pass(Duration::from_secs(61));
+    let response: ReadResponse = world.ask(weak, read(&["Setpoint"])).unwrap();
+    assert_eq!(response.results.unwrap()[0].status(), S::Good);
+}
+
+/// What the standard puts on every server and no rule names: diagnostics, configuration, files; and queries.
+#[test]
+fn what_no_rule_names_is_not_there() {
+    use StatusCode as S;
+    for named in [false, true] {
+        let mut world = World::with(|config| {
+            if named {
+                // FileType.Open, as it is called on every file.
+                let rule = crate::guard::ScopeRule::Node(Identifier::Numeric(11_580));
+                let namespace = "http://opcfoundation.org/UA/".to_owned();
+                let scope = access_model::ScopeIndex(1);
+                config.rules.entries.push(crate::guard::ScopeEntry { scope, namespace, rule });
+            }
+        });
+        let client = world.client();
+        world.reached.clear();
+        let one = |object_id: NodeId, method_id: u32| CallMethodRequest {
+            object_id,
+            method_id: NodeId::new(0, method_id),
+            input_arguments: Some(vec![Variant::from(1_u8)]),
+        };
+        // ServerConfiguration.UpdateCertificate, and Open on an object of the plant.
+        let calls = vec![one(NodeId::new(0, 12_637_u32), 13_737), one(id("Unit"), 11_580)];
+        let request = CallRequest { methods_to_call: Some(calls), ..CallRequest::default() };
+        let response: CallResponse = world.ask(client, request).unwrap();
+        let status: Vec<_> = response.results.unwrap().iter().map(|result| result.status_code).collect();
+        let file = if named { S::BadMethodInvalid } else { S::BadUserAccessDenied };
+        assert_eq!(status, [S::BadNodeIdUnknown, file], "as the server says, if it is named");
+        let nodes = [2275_u32, 3706, 12_637].map(|number| value_of(NodeId::new(0, number)));
+        let request = ReadRequest { nodes_to_read: Some(nodes.to_vec()), ..ReadRequest::default() };
+        let response: ReadResponse = world.ask(client, request).unwrap();
+        let status: Vec<_> = response.results.unwrap().iter().map(DataValue::status).collect();
+        assert_eq!(status, [S::BadNodeIdUnknown; 3], "diagnostics and configuration");
+        let query =
+            (ObjectId::QueryFirstRequest_Encoding_DefaultBinary, ObjectId::QueryFirstResponse_Encoding_DefaultBinary);
+        assert_eq!(world.raw(client, query, vec![0; 32]), Err(S::BadServiceUnsupported));
     }
 }

@@ -4,13 +4,15 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::Duration;
 
-use access_model::Rights;
+use access_model::{Rights, ScopeIndex};
 use opcua_types::*;
 
 use super::subscriptions::{SECOND, publish, set, subscribe, told};
 use super::world::*;
+use crate::guard::{ScopeEntry, ScopeRule};
 use crate::server::ConnId;
 use crate::server::front::{Reader, Service, write_header, write_len, write_no_diagnostics};
+use crate::space::{NewVariable, ns0};
 
 const TRIGGERING: (ObjectId, ObjectId) =
     (ObjectId::SetTriggeringRequest_Encoding_DefaultBinary, ObjectId::SetTriggeringResponse_Encoding_DefaultBinary);
@@ -332,4 +334,74 @@ fn what_is_the_guards_own_is_so_in_notifications_too() {
     seen.sort();
     let own = Variant::from(vec!["urn:test:guard".to_owned()]).to_string();
     assert_eq!(seen[..2], [(1, own), (2, "0".to_owned())]);
+}
+
+fn banded(name: &str, kind: u32, client_handle: u32) -> MonitoredItemCreateRequest {
+    let filter =
+        DataChangeFilter { trigger: DataChangeTrigger::StatusValue, deadband_type: kind, deadband_value: 10.0 };
+    MonitoredItemCreateRequest {
+        item_to_monitor: value_of(id(name)),
+        monitoring_mode: MonitoringMode::Reporting,
+        requested_parameters: MonitoringParameters {
+            client_handle,
+            filter: ExtensionObject::from_message(filter),
+            queue_size: 1,
+            ..MonitoringParameters::default()
+        },
+    }
+}
+
+#[test]
+fn a_percent_deadband_takes_a_range_that_may_be_read() {
+    use StatusCode as S;
+    let mut world = World::with(|config| {
+        let entry = |scope, prefix: &str| ScopeEntry {
+            scope: ScopeIndex(scope),
+            namespace: PLANT.into(),
+            rule: ScopeRule::Prefix(prefix.into()),
+        };
+        config.rules.entries.extend([entry(1, "Open range."), entry(2, "Closed range."), entry(3, "Hidden range.")]);
+    });
+    for (node, range) in [("Setpoint", "Open"), ("Pressure", "Closed"), ("Samples", "Hidden")] {
+        let space = world.plant.space_mut();
+        let parent = space.find(&id(node)).unwrap();
+        let value = Variant::ExtensionObject(ExtensionObject::from_message(Range { low: 0.0, high: 100.0 }));
+        let own = Some(id(&format!("{range} range.{node}")));
+        let property = NewVariable::property(parent, own, "EURange", value, ScopeIndex(1));
+        let property = NewVariable { name_namespace: Some(0), data_type: ns0::find_numeric(884), ..property };
+        space.add_variable(property).unwrap();
+    }
+    let client = world.client();
+    let (subscription_id, items) = subscribe(&mut world, client, &["Pressure", "Setpoint"]);
+    let (percent, absolute, refused) = (2, 1, S::BadMonitoredItemFilterUnsupported);
+    let asked = [
+        ("Setpoint", percent, S::Good),
+        ("Pressure", percent, refused),
+        ("Samples", percent, refused),
+        ("Note", percent, refused),
+        ("Secret", percent, S::BadNodeIdUnknown),
+        ("Pressure", absolute, S::Good),
+    ];
+    let request = CreateMonitoredItemsRequest {
+        subscription_id,
+        timestamps_to_return: TimestampsToReturn::Neither,
+        items_to_create: Some(asked.iter().map(|(name, kind, _)| banded(name, *kind, 0)).collect()),
+        ..CreateMonitoredItemsRequest::default()
+    };
+    let response: CreateMonitoredItemsResponse = world.ask(client, request).unwrap();
+    let statuses: Vec<StatusCode> = response.results.unwrap().iter().map(|result| result.status_code).collect();
+    assert_eq!(statuses, asked.map(|(_, _, expected)| expected));
+    let change = |at: usize, name: &str| MonitoredItemModifyRequest {
+        monitored_item_id: items[at].monitored_item_id,
+        requested_parameters: banded(name, percent, 9).requested_parameters,
+    };
+    let request = ModifyMonitoredItemsRequest {
+        subscription_id,
+        timestamps_to_return: TimestampsToReturn::Neither,
+        items_to_modify: Some(vec![change(0, "Pressure"), change(1, "Setpoint")]),
+        ..ModifyMonitoredItemsRequest::default()
+    };
+    let response: ModifyMonitoredItemsResponse = world.ask(client, request).unwrap();
+    let statuses: Vec<StatusCode> = response.results.unwrap().iter().map(|result| result.status_code).collect();
+    assert_eq!(statuses, [refused, S::Good]);
 }
