@@ -93,6 +93,21 @@ fn put(path: &Path, new: &Path, bytes: &[u8], mode: u32) -> Result<(), Failure> 
     write().map_err(|error| Failure::unavailable(format!("cannot write `{}`", path.display())).because_of(Some(&error)))
 }
 
+/// Puts new content in the place of a file, whole, and does not wait for the disk: for what is soon written again.
+pub(crate) fn note(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let new = path.with_extension("new");
+    fs::write(&new, bytes)?;
+    fs::rename(&new, path)
+}
+
+/// Takes a file away; one that is not there is gone already.
+pub(crate) fn remove(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
 /// A file to write an export to; replaced if it is there.
 pub(crate) fn overwrite(path: &Path) -> Result<fs::File, Failure> {
     fs::OpenOptions::new()

@@ -55,6 +55,7 @@ pub fn router(authority: Authority) -> Router {
         .route("/access/v1/evaluations", post(authzen::evaluations))
         .route("/.well-known/authzen-configuration", get(authzen::metadata))
         .route("/control/v1/updates", get(updates))
+        .route("/control/v1/map", get(map))
         .nest("/admin/v1", admin::routes(authority.clone()))
         .layer(DefaultBodyLimit::max(MAX_BODY))
         .layer(from_fn_with_state((authority.clone(), budget), body::bounded))
@@ -85,19 +86,41 @@ async fn updates(
         tracing::info!(address = peer.address, audience = wanted.audience, %refusal, "no control stream");
         problem(refusal)
     };
-    // A gate hears about its own server only: the list names live tokens. A user may be called like a server, so only
-    // applications are looked for.
-    let none = || Refusal::new(Reason::UnknownClient, "no client certificate was shown");
-    let owner = match peer.certificate.ok_or_else(none) {
-        Ok(certificate) => authority.client_by_uri(&wanted.audience, certificate).await,
-        Err(refusal) => Err(refusal),
-    };
-    match owner.and_then(|_| authority.updates(&wanted.audience)) {
+    let own = is_of(&authority, &peer, &wanted.audience).await;
+    match own.and_then(|()| authority.updates(&wanted.audience)) {
         Ok(updates) => {
             let headers = [(header::CONTENT_TYPE, CONTENT_TYPE), (header::CACHE_CONTROL, "no-store")];
             (headers, axum::body::Body::new(updates)).into_response()
         }
         Err(refusal) => refused(&refusal),
+    }
+}
+
+/// A gate hears about its own server only: the list names live tokens. A user may be called like a server, so only
+/// applications are looked for.
+async fn is_of(authority: &Authority, peer: &Peer, audience: &str) -> Result<(), Refusal> {
+    let none = || Refusal::new(Reason::UnknownClient, "no client certificate was shown");
+    let certificate = peer.certificate.ok_or_else(none)?;
+    authority.client_by_uri(audience, certificate).await.map(drop)
+}
+
+/// The digest of the scope map that tokens for a server index, so that somebody can compare it with the server's.
+async fn map(
+    State(authority): State<Authority>,
+    Extension(peer): Extension<Peer>,
+    Query(wanted): Query<Subscription>,
+) -> Response {
+    if let Err(refusal) = is_of(&authority, &peer, &wanted.audience).await {
+        return problem(&refusal);
+    }
+    let snapshot = authority.snapshot();
+    let map = snapshot.plant().servers.get(&wanted.audience).and_then(|server| server.scope_map().ok());
+    match map {
+        Some(map) => {
+            let digest = format!("{:?}", token::map_digest(&map));
+            Json(json!({"map": digest, "scopes": map.len(), "epoch": snapshot.epoch().0})).into_response()
+        }
+        None => problem(&Refusal::new(Reason::UnknownAudience, "no server has this uri")),
     }
 }
 

@@ -11,9 +11,10 @@ use tokio::net::{TcpListener, TcpStream};
 
 use super::own::Own;
 use super::policy::Texts;
+use super::up::status::{ServerStatus, Status};
 use super::{Common, block_on, configuration};
 use crate::answer::{Answer, table};
-use crate::config::Config;
+use crate::config::{Config, Server};
 use crate::failure::Failure;
 use crate::files;
 
@@ -147,7 +148,14 @@ async fn network(config: &Config, findings: &mut Findings) {
         port("authority HTTPS", role.https, findings).await;
         port("authority OPC UA", role.opcua, findings).await;
     }
+    let running = Status::of(&config.audit.ledger, gates::clock::now().unix).unwrap_or_default();
+    let snapshot = Texts::read(config.plant.clone()).and_then(|texts| texts.snapshot()).ok();
     for server in &config.server {
+        let running = running.servers.get(&server.name);
+        clock_of(server, running, findings);
+        if let Some(snapshot) = &snapshot {
+            scopes(server, running, snapshot, findings).await;
+        }
         port(&format!("{} OPC UA", server.name), server.listen, findings).await;
     }
     let mut authorities: Vec<(&str, &Path)> =
@@ -167,6 +175,58 @@ async fn network(config: &Config, findings: &mut Findings) {
             Ok(found) => findings.add(Standing::Ok, format!("reach {url}"), format!("{} endpoints", found.len())),
             Err(error) => findings.add(Standing::Warning, format!("reach {url}"), error.to_string()),
         }
+    }
+}
+
+/// Whether the wall clock stepped back under a running server, which no token is prolonged by.
+fn clock_of(server: &Server, running: Option<&ServerStatus>, findings: &mut Findings) {
+    let what = format!("clock of {}", server.name);
+    match running.map(|running| running.clock_behind) {
+        None => {}
+        Some(0) => findings.add(Standing::Ok, what, "has not stepped back since the server started"),
+        Some(seconds) => {
+            let detail = format!(
+                "stepped back by {seconds} s: tokens that live shorter are refused; if it was wrong before and is right \
+                 now, restart the server"
+            );
+            findings.add(Standing::Failed, what, detail);
+        }
+    }
+}
+
+/// Whether the authority's tokens index the scopes that the server has: by the running server's word, or by the plant file
+/// that it would read.
+async fn scopes(server: &Server, running: Option<&ServerStatus>, snapshot: &pdp::Snapshot, findings: &mut Findings) {
+    let what = format!("scopes of {}", server.name);
+    let Some((uri, known)) = snapshot.plant().server(&server.name) else { return };
+    let in_file = known.scope_map().map(|map| format!("{:?}", token::map_digest(&map))).unwrap_or_default();
+    let (whose, ours) = match running {
+        Some(running) if running.map != in_file => {
+            let detail = "the running server has other scopes than the plant file: its log says what does not fit";
+            return findings.add(Standing::Failed, what, detail);
+        }
+        Some(running) => ("the running server", running.map.as_str()),
+        None => ("the plant file", in_file.as_str()),
+    };
+    let asked = async {
+        let target = Target::parse(&server.authority).map_err(|error| Failure::from_error(&error))?;
+        let path = format!("/control/v1/map?audience={}", super::admin::percent(uri));
+        let answer = Own::load(&server.pki)?.https()?.exchange(&target, "GET", &path, &[], Vec::new()).await;
+        answer.map_err(|error| Failure::from_error(&error))
+    };
+    // Who does not answer at all is a finding of its own.
+    let Ok(Ok((status, body))) = tokio::time::timeout(PATIENCE, asked).await else { return };
+    let theirs = serde_json::from_slice::<Value>(&body).ok().and_then(|body| body["map"].as_str().map(str::to_owned));
+    match theirs.filter(|_| status.is_success()) {
+        Some(theirs) if theirs == ours => findings.add(Standing::Ok, what, "the authority has the same"),
+        Some(_) => {
+            let detail = format!(
+                "the authority has others than {whose}, so its tokens are refused (scope_map_mismatch): give both the \
+                 same plant file, then `trapkey policy reload`"
+            );
+            findings.add(Standing::Failed, what, detail);
+        }
+        None => findings.add(Standing::Warning, what, format!("the authority does not say: {status}")),
     }
 }
 

@@ -4,6 +4,7 @@ mod accounts;
 mod audit;
 mod certs;
 mod config;
+mod doctor;
 mod help;
 mod issuers;
 mod keys;

@@ -15,7 +15,7 @@ const SPEED: &str = "ns=1;s=Mixer.Setpoints.Speed";
 const RATE: &str = "ns=1;s=Filler.Setpoints.Rate";
 
 /// Cuts the configuration into one for each program: the authority, the mixer, the filler.
-fn apart(scene: &Scene) {
+pub(super) fn apart(scene: &Scene) {
     let whole = scene.read("trapkey.toml");
     let (common, roles) = whole.split_once("\n[authority]").unwrap();
     let mut roles = roles.split("\n[[server]]");

@@ -7,6 +7,7 @@ mod https;
 pub(crate) mod local;
 mod scopes;
 mod server;
+pub(crate) mod status;
 
 use std::net::{SocketAddr, TcpListener};
 use std::sync::{Arc, Mutex};
@@ -114,6 +115,9 @@ async fn start(config: &Config, output: Output, snapshot: &pdp::Snapshot, up: &m
         let begun = snapshot.plant().server(&role.name).map(|(_, server)| server.clone());
         tokio::spawn(scopes::follow(role.name.clone(), plant.clone(), station.clone(), begun));
     }
+    let names = config.server.iter().map(|role| role.name.clone());
+    let handles = names.zip(up.stations.iter().map(|station| station.handle.clone())).collect();
+    tokio::spawn(status::keep(config.audit.ledger.clone(), handles));
     let (step, steps) = watch::channel(current_step(authority.as_ref()));
     tokio::spawn(plant::station::run(process, up.stations.clone(), steps));
     if let Some(authority) = authority {

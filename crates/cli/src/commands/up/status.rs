@@ -1,0 +1,87 @@
+//! What a running program knows of itself, in a file beside its ledger: for `trapkey doctor`.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use access_model::UnixTime;
+use gates::opcua::server::ServerHandle;
+use serde::{Deserialize, Serialize};
+
+use crate::files;
+
+/// How often it is written.
+const WRITE: Duration = Duration::from_secs(2);
+/// A file that is older speaks of nobody who runs.
+const FRESH: i64 = 15;
+
+/// The state of the servers of one program.
+#[derive(Debug, Default, Deserialize, Serialize)]
+pub(crate) struct Status {
+    /// When it was written, in seconds since 1970.
+    pub(crate) at: i64,
+    /// The servers, by their short names.
+    pub(crate) servers: BTreeMap<String, ServerStatus>,
+}
+
+/// The state of a server.
+#[derive(Debug, Deserialize, Serialize)]
+pub(crate) struct ServerStatus {
+    /// The digest of the scope map that tokens have to index.
+    pub(crate) map: String,
+    /// By how many seconds the wall clock was set back since the server started.
+    pub(crate) clock_behind: u64,
+}
+
+/// Beside the ledger, which no two programs share.
+fn place(ledger: &Path) -> PathBuf {
+    let mut name = ledger.file_name().unwrap_or_default().to_owned();
+    name.push(".status.json");
+    ledger.with_file_name(name)
+}
+
+impl Status {
+    /// What the program with this ledger said of itself, if it runs.
+    pub(crate) fn of(ledger: &Path, now: UnixTime) -> Option<Self> {
+        let bytes = files::bytes(&place(ledger)).ok()?;
+        let status: Self = serde_json::from_slice(&bytes).ok()?;
+        ((status.at - now.as_seconds()).abs() <= FRESH).then_some(status)
+    }
+
+    async fn look(servers: &[(String, ServerHandle)]) -> Self {
+        let mut status = Self { at: gates::clock::now().unix.as_seconds(), ..Self::default() };
+        for (name, handle) in servers {
+            let looked = handle.with(|server, now| ServerStatus {
+                map: format!("{:?}", token::map_digest(&server.gate().config().map)),
+                clock_behind: server.gate().clock_behind(now).as_secs(),
+            });
+            if let Ok(server) = looked.await {
+                status.servers.insert(name.clone(), server);
+            }
+        }
+        status
+    }
+}
+
+/// Writes the file until all of these servers have stopped; then it is taken away.
+pub(super) async fn keep(ledger: PathBuf, servers: Vec<(String, ServerHandle)>) {
+    let path = place(&ledger);
+    let mut said = false;
+    loop {
+        let status = Status::look(&servers).await;
+        let at = path.clone();
+        if status.servers.is_empty() {
+            let _gone_already = tokio::task::spawn_blocking(move || files::remove(&at)).await;
+            return;
+        }
+        let written =
+            tokio::task::spawn_blocking(move || files::note(&at, &serde_json::to_vec(&status).unwrap_or_default()))
+                .await;
+        if let Ok(Err(error)) = written
+            && !std::mem::replace(&mut said, true)
+        {
+            tracing::warn!(path = %path.display(), %error, "`trapkey doctor` cannot see how the servers are");
+        }
+        tokio::time::sleep(WRITE).await;
+    }
+}
