@@ -5,9 +5,9 @@
 use std::path::{Path, PathBuf};
 
 pub(crate) use ::config::{
-    Algorithm, Authority, Client as ClientSection, Config, Endpoint, FailMode, ForeignIssuer, HostName, Identity,
-    KeyBits, Limits, LocalUser, MissingCrl, Mode, OnFailure, Overrides, Pace, PlantFiles, Policy, Server, Simulated,
-    TEMPLATE, TokenSecret,
+    Algorithm, Audit, Authority, Client as ClientSection, Config, Endpoint, FailMode, ForeignIssuer, HostName,
+    Identity, KeyBits, Limits, LocalUser, MissingCrl, Mode, OnFailure, Overrides, Pace, PlantFiles, Policy, Server,
+    Simulated, TEMPLATE, TokenSecret,
 };
 use ::config::{At, read};
 

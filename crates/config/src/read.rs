@@ -138,7 +138,7 @@ mod tests {
             ("rotate_mib", "rotate_mb", "rotate_mb", Some("did you mean `rotate_mib`?")),
             ("rotate_mib = 64", "rotate_mib = \"much\"", "\"much\"", None),
             ("rotate_mib = 64", "rotate_mib = 5000000000", "5000000000", None),
-            ("\"closed\"\n\n[log]", "\"shut\"\n\n[log]", "\"shut\"", Some("known here: `closed`, `open`")),
+            ("on_failure = \"closed\"", "on_failure = \"shut\"", "\"shut\"", Some("known here: `closed`, `open`")),
             ("[log]", "[logs]", "logs", Some("did you mean `log`?")),
             ("127.0.0.1:4850", "mixer:4850", "\"mixer:4850\"", None),
         ] {

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::authority::Authority;
 use crate::server::Server;
+use crate::words::{Number, Period};
 
 /// Everything.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
@@ -70,6 +71,16 @@ pub struct Audit {
     pub rotate_mib: u32,
     /// What happens to tokens, writes and calls while it cannot be written.
     pub on_failure: OnFailure,
+    /// Equal denials of one server and second that are recorded one by one; the rest becomes one record with a count.
+    pub denials_per_second: Number<1, 100_000>,
+    /// Different denials of one server and second that are told apart; further ones share a record.
+    pub denial_kinds: Number<16, 1_000_000>,
+    /// A checkpoint is signed after this many records at the latest.
+    pub checkpoint_records: Number<1, 1_000_000>,
+    /// A checkpoint is signed this long after a record at the latest.
+    pub checkpoint_interval: Period<10, 3_600_000>,
+    /// Records that may wait to be written; with more, it cannot be written.
+    pub queue_records: Number<256, 10_000_000>,
 }
 
 /// What is logged.
@@ -128,6 +139,11 @@ impl Default for Audit {
             sync: Sync::Os,
             rotate_mib: 64,
             on_failure: OnFailure::Closed,
+            denials_per_second: Number::near(5),
+            denial_kinds: Number::near(1_024),
+            checkpoint_records: Number::near(4_096),
+            checkpoint_interval: Period::near(1_000),
+            queue_records: Number::near(65_536),
         }
     }
 }

@@ -105,7 +105,7 @@ async fn start(config: &Config, output: Output, snapshot: &pdp::Snapshot, up: &m
     }
     let process: SharedLine = Arc::new(Mutex::new(plant::Line::default()));
     for role in &config.server {
-        let running = server::start(role, config.audit.on_failure, snapshot, up, Arc::clone(&process)).await?;
+        let running = server::start(role, &config.audit, snapshot, up, Arc::clone(&process)).await?;
         say(output, &role.name, &format!("opc.tcp://{}", running.handle.address()));
         up.stations.push(running);
     }
@@ -181,6 +181,9 @@ fn open_ledger(config: &Config) -> Result<Ledger, Failure> {
     let settings = LedgerConfig {
         rotate_bytes: u64::from(config.audit.rotate_mib) * 1024 * 1024,
         sync: crate::config::durability(config.audit.sync),
+        checkpoint_records: config.audit.checkpoint_records.get(),
+        checkpoint_interval: config.audit.checkpoint_interval.get(),
+        queue_records: config.audit.queue_records.size(),
         ..LedgerConfig::default()
     };
     Ledger::open(&config.audit.ledger, settings, key).map_err(|error| Failure::from_error(&error))

@@ -16,7 +16,7 @@ use ua_proto::server::{AuditConfig, AuditFailMode, Identities, Input, IssuedToke
 
 use super::local::Local;
 use super::{Up, endpoint, foreign, listen};
-use crate::config::{Endpoint, FailMode as ConfiguredFailMode, Identity, OnFailure, Server, Simulated};
+use crate::config::{Audit, Endpoint, FailMode as ConfiguredFailMode, Identity, OnFailure, Server, Simulated};
 use crate::failure::Failure;
 
 /// Pause between two attempts to reach an authority that is not there yet.
@@ -27,7 +27,7 @@ const LOOK_FOR_KEYS: Duration = Duration::from_secs(5);
 /// Starts it, once its authority has given its keys.
 pub(super) async fn start(
     role: &Server,
-    on_failure: OnFailure,
+    ledger: &Audit,
     snapshot: &pdp::Snapshot,
     up: &Up,
     process: SharedLine,
@@ -60,7 +60,11 @@ pub(super) async fn start(
         },
         server,
         config: ServerConfig {
-            audit: audit_config(on_failure),
+            audit: AuditConfig {
+                denials_per_second: ledger.denials_per_second.short(),
+                max_denial_kinds: ledger.denial_kinds.size(),
+                ..audit_config(ledger.on_failure)
+            },
             identities: Identities {
                 anonymous: taken(role, Identity::Anonymous),
                 user_name: local.by_password(),
