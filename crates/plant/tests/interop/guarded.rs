@@ -1,20 +1,22 @@
 //! Our client, through a guard, against servers that know nothing of it: ours and other people's.
 
-use std::net::TcpListener;
+use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use access_model::{Rights, ScopeIndex, ScopeMap};
 use arc_swap::ArcSwap;
-use client::{Client, ClientApplication, ClientOptions, Login};
+use client::{Client, ClientApplication, ClientOptions, Login, Watch, WatchOptions};
 use gates::opcua::guard::{GuardHandle, start};
 use gates::opcua::server::Shell;
 use gates::opcua::wiring::{Application, AuditRequest, Credentials, Local};
 use gates::pool::Pool;
-use opcua_types::{EndpointDescription, Identifier, MessageSecurityMode, NodeId, StatusCode, Variant};
+use opcua_types::{DataValue, EndpointDescription, Identifier, MessageSecurityMode, NodeId, StatusCode, Variant};
 use pep::{Gate, GateConfig, LocalGrant, LocalScopes, Who};
 use token::SystemEntropy;
 use tokio::sync::mpsc;
+use tokio::time::timeout;
 use ua_proto::channel::ChannelConfig;
 use ua_proto::client::{ClientSessionConfig, Credential, EndpointWish, choose_endpoint};
 use ua_proto::crypto::SecurityPolicyId;
@@ -71,8 +73,11 @@ fn rules() -> ScopeRules {
 
 /// Starts a guard whose anonymous clients may do everything on the line and this on the setpoint.
 async fn guard(server: &Serving, setpoint: Rights) -> (GuardHandle, String) {
+    guard_at(TcpListener::bind(("127.0.0.1", 0)).expect("loopback has a free port"), server, setpoint).await
+}
+
+async fn guard_at(listener: TcpListener, server: &Serving, setpoint: Rights) -> (GuardHandle, String) {
     let endpoints = client::endpoints(&server.url, PATIENCE).await.expect("the server answers");
-    let listener = TcpListener::bind(("127.0.0.1", 0)).expect("loopback has a free port");
     let url = format!("opc.tcp://{}", listener.local_addr().expect("a bound socket has an address"));
     let own = gates::pki::identity(Path::new(&certificate("trapkey.der")), Path::new(&certificate("trapkey.key.pem")))
         .expect("a key of interop/certs.sh");
@@ -229,4 +234,64 @@ async fn milo_servers_are_guarded() {
 #[tokio::test]
 async fn open62541_servers_are_guarded() {
     guards(Stack::Open62541).await;
+}
+
+/// A client's subscription goes on after the server, and then the guard, was killed and started anew.
+async fn goes_on(stack: Stack) {
+    let Some(program) = stack.program("server") else { return };
+    let name = format!("{}-server", stack.name());
+    let mut server = Serving::start(&program, &name, &["trapkey"], &[]);
+    let (guarding, url) = guard(&server, Rights::ALL).await;
+    let client = connected(&url, &name).await;
+    let ticks = node(&client, "Line.Ticks").await;
+    let mut watch = client.watch(&[ticks], WatchOptions::default()).await.expect("Ticks can be watched");
+    for _ in 0..5 {
+        next(&mut watch, &name).await;
+    }
+
+    server.start_again();
+    // The client's own connection has seen nothing of it: what was missed is told by the guard.
+    while !overflowed(&next(&mut watch, &name).await) {}
+    for _ in 0..5 {
+        assert!(!overflowed(&next(&mut watch, &name).await), "{name}");
+    }
+
+    let address = url.trim_start_matches("opc.tcp://").parse().expect("the guard is at an address");
+    guarding.stop().await;
+    while timeout(Duration::from_millis(500), watch.next()).await.is_ok() {}
+    let listener = again(address).await;
+    let (last, _) = guard_at(listener, &server, Rights::ALL).await;
+    for _ in 0..5 {
+        next(&mut watch, &name).await;
+    }
+    client.close().await;
+    last.stop().await;
+}
+
+/// The next value that was read; while the way to the server is open it comes soon.
+async fn next(watch: &mut Watch, rule: &str) -> DataValue {
+    let change = timeout(Duration::from_secs(90), watch.next()).await;
+    let value = change.unwrap_or_else(|_| panic!("{rule}: no changes any more")).expect("the client is open").value;
+    assert!(matches!(value.value, Some(Variant::UInt32(_))), "{rule}: {value:?}");
+    value
+}
+
+fn overflowed(value: &DataValue) -> bool {
+    value.status().bits() & 0x0480 == 0x0480
+}
+
+/// The address of a server that has just ended.
+async fn again(address: SocketAddr) -> TcpListener {
+    for _ in 0..300 {
+        match TcpListener::bind(address) {
+            Ok(listener) => return listener,
+            Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
+        }
+    }
+    panic!("{address} stays taken");
+}
+
+#[tokio::test]
+async fn behind_a_guard_changes_go_on_after_an_open62541_server_and_the_guard_were_killed() {
+    goes_on(Stack::Open62541).await;
 }

@@ -68,6 +68,7 @@ pub(crate) fn certificate(file: &str) -> String {
 
 /// A server program that ends when it is dropped.
 pub(crate) struct Serving {
+    command: Command,
     child: Child,
     pub(crate) url: String,
 }
@@ -85,26 +86,41 @@ impl Serving {
             names.iter().map(|name| certificate(&format!("{name}.{ending}"))).collect::<Vec<_>>().join(",")
         };
         let trusted: Vec<String> = trusted.iter().map(|name| certificate(&format!("{name}.der"))).collect();
-        let mut child = Command::new(program)
+        let mut command = Command::new(program);
+        command
             .args(["--port", &port.to_string(), "--user", "operator:secret", "--trust", &trusted.join(",")])
             .args(["--cert", &own("der"), "--key", &own("key.pem")])
             .args(more)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .expect("the server program starts");
-        let lines = BufReader::new(child.stdout.take().expect("standard output is piped")).lines();
-        let first = lines.map_while(Result::ok).next().unwrap_or_default();
-        assert!(first.contains("\"listening\"") && !first.contains("false"), "{names:?} does not listen: {first}");
-        Self { child, url: format!("opc.tcp://127.0.0.1:{port}") }
+            .stderr(Stdio::null());
+        let child = listening(&mut command);
+        Self { command, child, url: format!("opc.tcp://127.0.0.1:{port}") }
     }
+
+    /// Kills the program and starts it anew, at the same address.
+    pub(crate) fn start_again(&mut self) {
+        self.end();
+        self.child = listening(&mut self.command);
+    }
+
+    fn end(&mut self) {
+        let _ended_already = self.child.kill();
+        let _status = self.child.wait();
+    }
+}
+
+fn listening(command: &mut Command) -> Child {
+    let mut child = command.spawn().expect("the server program starts");
+    let lines = BufReader::new(child.stdout.take().expect("standard output is piped")).lines();
+    let first = lines.map_while(Result::ok).next().unwrap_or_default();
+    assert!(first.contains("\"listening\"") && !first.contains("false"), "{command:?} does not listen: {first}");
+    child
 }
 
 impl Drop for Serving {
     fn drop(&mut self) {
-        let _ended_already = self.child.kill();
-        let _status = self.child.wait();
+        self.end();
     }
 }
 

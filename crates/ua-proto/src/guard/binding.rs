@@ -102,7 +102,7 @@ impl Guard {
         }
         if let Some(survey) = self.links.remove(&Owner::Survey) {
             self.arm(Owner::Survey, None);
-            self.close_link(survey, now);
+            self.close_link(Owner::Survey, survey, now);
         }
         let sessions = self.links.keys().copied().filter(|owner| matches!(owner, Owner::Session(_)));
         for owner in sessions.collect::<Vec<_>>() {

@@ -20,6 +20,18 @@ pub struct UpstreamIdentity {
     pub credential: Credential,
 }
 
+/// Whether sessions share sessions upstream, one for each identity. Small controllers allow few.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Sharing {
+    /// Each has its own.
+    #[default]
+    Never,
+    /// Those share for which the server has no room (Bad_TooManySessions). The shared one is opened with the first session.
+    WhenFull,
+    /// All share.
+    Always,
+}
+
 /// What may be written to one variable of the upstream server: each number, in arrays as well, from `low` to `high`.
 /// What is no number is outside.
 #[derive(Clone, Debug, PartialEq)]
@@ -45,6 +57,8 @@ pub struct GuardConfig {
     pub restrictions: (Restrictions, Vec<(ScopeIndex, Restrictions)>),
     /// Ranges for numbers that are written, whoever writes.
     pub write_ranges: Vec<WriteRange>,
+    /// Whether sessions share sessions upstream.
+    pub pool: Sharing,
     /// Ask upstream for a node that never exists in place of a hidden one, so that the time of an answer tells nothing.
     pub hide_timing: bool,
     /// Bounds.
@@ -61,17 +75,22 @@ impl GuardConfig {
             rules,
             restrictions: (Restrictions::NONE, Vec::new()),
             write_ranges: Vec::new(),
+            pool: Sharing::Never,
             hide_timing: true,
             limits: GuardLimits::default(),
         }
     }
 
     pub(super) fn identity(&self, roles: &[String]) -> Option<&UpstreamIdentity> {
-        let mut fitting = self.upstream.iter().filter(|identity| match &identity.role {
+        self.upstream.get(self.place_of(roles)?)
+    }
+
+    /// Which identity, counted from 0.
+    pub(super) fn place_of(&self, roles: &[String]) -> Option<usize> {
+        self.upstream.iter().position(|identity| match &identity.role {
             Some(role) => roles.contains(role),
             None => true,
-        });
-        fitting.next()
+        })
     }
 }
 

@@ -255,10 +255,9 @@ impl Desk<'_> {
 
     /// Sends a request upstream; its answer comes back to this request as `part`.
     pub(super) fn send(&mut self, ids: (ObjectId, ObjectId), body: Vec<u8>, part: u32) -> Result<(), StatusCode> {
-        let Some(client) = &mut self.link.client else { return Err(StatusCode::BadServerNotConnected) };
         let time = self.deadline.since(self.now.mono).max(Duration::from_millis(1));
         let request = Request::Raw(RawRequest::new(ids.0, ids.1, body));
-        let call = client.request(request, Some(time), self.now).map_err(not_sent)?;
+        let call = self.link.request(request, Some(time), self.now).map_err(not_sent)?;
         self.link.in_flight.insert(call, (self.job, part));
         Ok(())
     }

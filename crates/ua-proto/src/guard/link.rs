@@ -9,6 +9,7 @@ use opcua_types::{NodeId, StatusCode};
 
 use super::config::UpstreamIdentity;
 use super::io::LinkId;
+use super::pool::{Berth, Shared};
 use super::subs::{self, Own, Subscriptions};
 use super::survey::{Mapping, Moment};
 use super::{browse, change, history_read, learn, read, register, translate};
@@ -81,6 +82,11 @@ impl Points {
         self.points.remove(&u64::from_le_bytes(id.try_into().ok()?))
     }
 
+    /// The server's ids of them.
+    pub(super) fn all_upstream(&self) -> Vec<&[u8]> {
+        self.points.values().filter_map(|point| point.upstream.as_deref()).collect()
+    }
+
     /// The server has forgotten its points.
     pub(super) fn forget(&mut self) {
         self.points.clear();
@@ -123,6 +129,12 @@ pub(super) struct Link {
     pub(super) stage: Stage,
     pub(super) wire: Option<LinkId>,
     pub(super) client: Option<ClientSession>,
+    /// Its place in a pool, in place of a connection of its own.
+    pub(super) berth: Option<Box<Berth>>,
+    /// What those share who have a place in it.
+    pub(super) shared: Option<Box<Shared>>,
+    /// Which of the identities it uses, counted from 0.
+    pub(super) place: usize,
     pub(super) pause: Duration,
     /// Since when there is no upstream session.
     pub(super) down_since: Option<Mono>,
@@ -162,6 +174,9 @@ impl Link {
             stage: Stage::Down { at: now },
             wire: None,
             client: None,
+            berth: None,
+            shared: None,
+            place: 0,
             pause: Duration::ZERO,
             down_since: Some(now),
             trouble: None,

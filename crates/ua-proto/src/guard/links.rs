@@ -11,7 +11,7 @@ use super::io::{LinkId, Output, Upstream};
 use super::link::{Link, Stage};
 use super::subs::Subscriptions;
 use super::survey::{first_question, namespaces, started};
-use super::{Guard, unreachable};
+use super::{Guard, Sharing, unreachable};
 use crate::client::{Activated, ClientEvent, ClientSession, Request, Response};
 use crate::server::front::{SessionKey, detail, event};
 
@@ -25,6 +25,8 @@ pub(super) enum Owner {
     Survey,
     /// A session of a client.
     Session(SessionKey),
+    /// Sessions that share one upstream, under this identity.
+    Pool(usize),
     /// Nothing any more: its session is being closed.
     Closing(LinkId),
 }
@@ -37,9 +39,13 @@ impl Guard {
             return;
         }
         let roles = self.front.roles_of(key);
-        let Some(identity) = self.config.identity(&roles).cloned() else { return };
+        let Some(place) = self.config.place_of(&roles) else { return };
+        let Some(identity) = self.config.upstream.get(place).cloned() else { return };
+        if self.config.pool != Sharing::Never && self.mapping.is_some() {
+            self.open_pool(place, now);
+        }
         if let Some(link) = self.links.get(&owner) {
-            if Arc::ptr_eq(&link.identity.session, &identity.session) && link.identity.role == identity.role {
+            if link.place == place {
                 if let Some(mut link) = self.links.remove(&owner) {
                     self.recheck(key, &mut link, false, now);
                     self.put_back(owner, link, now);
@@ -51,12 +57,15 @@ impl Guard {
             for ticket in old.subs.take_waiting() {
                 self.front.refuse(ticket, StatusCode::BadNoSubscription, now);
             }
-            self.close_link(old, now);
+            self.close_link(owner, old, now);
         }
         let points = self.config.limits.max_continuation_points;
         let first_handle = self.draw();
         let mut link = Box::new(Link::new(identity, now.mono, points, first_handle));
-        if self.mapping.is_some() {
+        link.place = place;
+        if self.config.pool == Sharing::Always {
+            self.take_berth(&mut link, place, now);
+        } else if self.mapping.is_some() {
             self.dial(owner, &mut link, now);
         } else {
             link.stage = Stage::Down { at: Mono::NEVER };
@@ -72,10 +81,23 @@ impl Guard {
             return self.arm(owner, None);
         }
         self.arm(owner, link.poll_timeout());
+        if link.berth.is_some() {
+            self.stir(owner, &link);
+        }
+        let shared = link.shared.is_some();
         self.links.insert(owner, link);
+        if shared {
+            self.stir_all(owner);
+        }
+        if !self.stirred.is_empty() {
+            self.settle_pools(now);
+        }
     }
 
     pub(super) fn dial(&mut self, owner: Owner, link: &mut Link, now: Now) {
+        if link.berth.is_some() {
+            return self.look_for_pool(link, now);
+        }
         self.last_wire += 1;
         let wire = LinkId(self.last_wire);
         self.wires.insert(wire, owner);
@@ -100,6 +122,21 @@ impl Guard {
         self.mapped(now);
     }
 
+    fn stir(&mut self, owner: Owner, link: &Link) {
+        if link.berth.as_ref().is_some_and(|berth| berth.is_stirred()) {
+            self.stirred.insert(owner);
+        }
+    }
+
+    /// A pool is at hand again: who waits for it may go on.
+    fn stir_all(&mut self, pool: Owner) {
+        let waits = |link: &Link| {
+            link.berth.as_ref().is_some_and(|berth| Owner::Pool(berth.pool) == pool && berth.is_stirred())
+        };
+        let all: Vec<Owner> = self.links.iter().filter(|(_, link)| waits(link)).map(|(owner, _)| *owner).collect();
+        self.stirred.extend(all);
+    }
+
     fn connected(&mut self, link: &mut Link, now: Now) {
         let made = match &mut link.client {
             Some(client) if link.closing.is_some() => client.reconnect_to_close(now),
@@ -121,7 +158,7 @@ impl Guard {
     /// Takes what the client session reports, and announces its bytes.
     fn pump(&mut self, owner: Owner, link: &mut Link, now: Now) {
         loop {
-            let Some(event) = link.client.as_mut().and_then(ClientSession::poll_event) else { break };
+            let Some(event) = link.poll_event() else { break };
             self.client_event(owner, link, event, now);
         }
         if link.client.is_none() && link.stage == Stage::Opening {
@@ -152,6 +189,9 @@ impl Guard {
             }
             ClientEvent::Lost => {
                 link.stage = Stage::Opening;
+                if let Owner::Pool(pool) = owner {
+                    self.pool_lost(pool, link);
+                }
                 if let Owner::Session(key) = owner {
                     self.lost_upstream(key, link, now);
                 }
@@ -161,6 +201,9 @@ impl Guard {
                 self.learned(owner, link, answer, now);
             }
             ClientEvent::Answer(id, answer) => {
+                if let Owner::Pool(_) = owner {
+                    return self.pool_answered(link, id, answer, now);
+                }
                 let Owner::Session(key) = owner else { return };
                 let answer = answer.and_then(|answer| match answer {
                     Response::Raw(body) => Ok(body),
@@ -191,6 +234,9 @@ impl Guard {
             }
             return;
         }
+        if let Owner::Pool(pool) = owner {
+            return self.pool_activated(pool, link, kind);
+        }
         if kind == Activated::Fresh {
             link.forget_session();
         }
@@ -200,13 +246,21 @@ impl Guard {
 
     /// Sends a question of the guard's own.
     pub(super) fn ask(&mut self, link: &mut Link, question: Request, now: Now) {
-        let Some(client) = &mut link.client else { return };
-        match client.request(question, None, now) {
+        match link.request(question, None, now) {
             Ok(id) => link.question = Some(id),
-            Err(error) => {
-                link.trouble = Some(not_sent(error));
-                client.close(now, &mut *self.entropy);
-            }
+            Err(error) => self.hang_up(link, not_sent(error), now),
+        }
+    }
+
+    /// The session upstream cannot be gone on with: the next one may.
+    pub(super) fn hang_up(&mut self, link: &mut Link, status: StatusCode, now: Now) {
+        link.trouble = Some(status);
+        if let Some(client) = &mut link.client {
+            client.close(now, &mut *self.entropy);
+        }
+        if link.berth.is_some() {
+            link.down_since.get_or_insert(now.mono);
+            link.stage = Stage::Down { at: now.mono + self.config.limits.longest_pause };
         }
     }
 
@@ -219,6 +273,13 @@ impl Guard {
                 link.started = started(&answer);
                 if !link.fresh && link.run.zip(link.started).is_some_and(|(then, now)| !now.same_run(then)) {
                     // A restarted server took the name of the old session for that of somebody else's.
+                    if link.berth.is_some() {
+                        self.renew_pool(link, now);
+                        self.lost_upstream(key, link, now);
+                        link.in_flight.clear();
+                        link.own.clear();
+                        return Ok(());
+                    }
                     link.client = None;
                     self.went_down(owner, link, StatusCode::BadSessionIdInvalid, now);
                     return Ok(());
@@ -226,18 +287,15 @@ impl Guard {
                 self.compare(key, link, now);
                 Ok(())
             }
-            Owner::Closing(_) => Ok(()),
+            Owner::Closing(_) | Owner::Pool(_) => Ok(()),
         });
         if let Err(status) = learned {
-            link.trouble = Some(status);
-            if let Some(client) = &mut link.client {
-                client.close(now, &mut *self.entropy);
-            }
+            self.hang_up(link, status, now);
         }
     }
 
     /// A connection is over.
-    fn went_down(&mut self, owner: Owner, link: &mut Link, status: StatusCode, now: Now) {
+    pub(super) fn went_down(&mut self, owner: Owner, link: &mut Link, status: StatusCode, now: Now) {
         if let Some(wire) = link.wire.take() {
             self.wires.remove(&wire);
             self.sending.remove(&wire);
@@ -268,7 +326,16 @@ impl Guard {
         };
         self.front.audit_log().record(record);
         match owner {
-            Owner::Session(key) => self.lost_upstream(key, link, now),
+            Owner::Session(key) => {
+                self.lost_upstream(key, link, now);
+                if status == StatusCode::BadTooManySessions
+                    && self.config.pool == Sharing::WhenFull
+                    && link.berth.is_none()
+                {
+                    self.take_berth(link, link.place, now);
+                }
+            }
+            Owner::Pool(pool) => self.pool_down(pool, link, status),
             Owner::Survey => {
                 self.survey = None;
                 self.refuse_waiting(trouble, now);
@@ -322,17 +389,18 @@ impl Guard {
 
     /// Its session is over: the upstream session is closed at once, with its subscriptions. One whose connection is cut is
     /// looked for until the server has dropped it by itself.
-    pub(super) fn close_link(&mut self, mut link: Box<Link>, now: Now) {
+    pub(super) fn close_link(&mut self, before: Owner, mut link: Box<Link>, now: Now) {
+        if link.berth.is_some() {
+            return self.leave_berth(before, &link, now);
+        }
+        link.shared = None;
         link.in_flight.clear();
         link.own.clear();
         link.question = None;
         link.subs = Subscriptions::default();
         let connected = link.wire.is_some() && !matches!(link.stage, Stage::Dialing { .. });
         let left = link.client.as_ref().is_some_and(ClientSession::may_live_on);
-        let wire = link.wire.unwrap_or_else(|| {
-            self.last_wire += 1;
-            LinkId(self.last_wire)
-        });
+        let wire = link.wire.unwrap_or_else(|| self.next_name());
         let owner = Owner::Closing(wire);
         if link.wire.is_some() {
             self.wires.insert(wire, owner);

@@ -37,6 +37,7 @@ mod learn;
 mod link;
 mod links;
 mod nodes;
+mod pool;
 mod read;
 mod register;
 mod requests;
@@ -64,7 +65,7 @@ use crate::server::front::SessionKey;
 use crate::server::{self, AuditId, ConnId, Server, ServerConfig};
 use crate::space::{ServerFacts, Space, SpaceConfig, SpaceError};
 
-pub use config::{GuardConfig, GuardLimits, UpstreamIdentity, WriteRange};
+pub use config::{GuardConfig, GuardLimits, Sharing, UpstreamIdentity, WriteRange};
 pub use io::{Input, LinkId, Output, Upstream};
 pub use scopes::{ScopeEntry, ScopeRule, ScopeRules};
 
@@ -90,6 +91,9 @@ pub struct Guard {
     records: BTreeMap<AuditId, (SessionKey, u64)>,
     /// Links with bytes that the shell was told of and has not looked at.
     sending: BTreeSet<LinkId>,
+    /// Links that share a session upstream, or are shared, with something to do for one another.
+    stirred: BTreeSet<Owner>,
+    settling: bool,
     outputs: VecDeque<Output>,
 }
 
@@ -126,6 +130,8 @@ impl Guard {
             armed: BTreeMap::new(),
             records: BTreeMap::new(),
             sending: BTreeSet::new(),
+            stirred: BTreeSet::new(),
+            settling: false,
             outputs: VecDeque::new(),
         };
         guard.start_survey(now);

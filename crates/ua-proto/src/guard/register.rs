@@ -5,7 +5,7 @@ use access_model::{Action, AuditKind, ScopeIndex};
 use opcua_types::{NodeId, ObjectId, StatusCode};
 
 use super::batch::items;
-use super::desk::{Desk, Progress, told};
+use super::desk::{Desk, Progress, encoded, told};
 use super::link::Alias;
 use super::read::taken;
 use super::walk::{end, span};
@@ -33,7 +33,7 @@ fn nodes<'a>(desk: &Desk<'_>, body: &'a [u8]) -> Result<Vec<(NodeId, &'a [u8])>,
 }
 
 /// RegisterNodes. The service has no result for each node: one that is hidden or missing fails the call, both alike.
-pub(super) fn register(desk: &mut Desk<'_>, body: &[u8]) -> Result<(Asked, Progress), StatusCode> {
+pub(super) fn register(desk: &mut Desk<'_>, body: &[u8], handle: u32) -> Result<(Asked, Progress), StatusCode> {
     let mut registered = Vec::new();
     for (node, bytes) in nodes(desk, body)? {
         let scope = desk.scope(&node);
@@ -50,6 +50,14 @@ pub(super) fn register(desk: &mut Desk<'_>, body: &[u8]) -> Result<(Asked, Progr
     }
     let mut out = Vec::new();
     write_len(&mut out, registered.len());
+    if desk.link.berth.is_some() {
+        // What the server would hand out is good for all who share the session; the ids go on by themselves.
+        registered.iter().for_each(|(node, ..)| out.extend_from_slice(&encoded(node)));
+        let mut answer = Vec::new();
+        write_header(&mut answer, REGISTER.1, desk.now, handle, StatusCode::Good);
+        answer.extend_from_slice(&out);
+        return Ok((Asked::Unregister, Progress::Done(Ok(answer))));
+    }
     registered.iter().for_each(|(_, _, real)| out.extend_from_slice(real));
     desk.send(REGISTER, out, 0)?;
     Ok((Asked::Register(registered), Progress::Waits))
@@ -65,7 +73,7 @@ pub(super) fn unregister(desk: &mut Desk<'_>, body: &[u8], handle: u32) -> Resul
             known.push(bytes);
         }
     }
-    if known.is_empty() {
+    if known.is_empty() || desk.link.berth.is_some() {
         return Ok((Asked::Unregister, Progress::Done(Ok(unregistered(desk, handle)))));
     }
     let mut out = Vec::new();

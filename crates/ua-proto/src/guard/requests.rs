@@ -309,7 +309,8 @@ impl Guard {
         for job in std::mem::take(&mut link.jobs).into_values() {
             self.front.refuse(job.ticket, status, now);
         }
-        self.close_link(link, now);
+        self.close_link(Owner::Session(key), link, now);
+        self.close_idle_pools(now);
     }
 
     /// The session's connection is gone or another: Publish requests of the old one must not eat what nobody would get.
@@ -353,7 +354,7 @@ fn start(desk: &mut Desk<'_>, taken: Taken) -> Result<(Work, Progress), StatusCo
             translate::start(desk, &body, handle).map(|(asked, progress)| (Work::Translate(asked), progress))
         }
         Service::RegisterNodes => {
-            register::register(desk, &body).map(|(asked, progress)| (Work::Register(asked), progress))
+            register::register(desk, &body, handle).map(|(asked, progress)| (Work::Register(asked), progress))
         }
         Service::UnregisterNodes => {
             register::unregister(desk, &body, handle).map(|(asked, progress)| (Work::Register(asked), progress))

@@ -12,7 +12,7 @@ use super::message::{Entry, Incoming, Message, Told, overflowed, valueless, writ
 use super::restore::Step;
 use super::standing::{Place, Standing};
 use super::{DISABLED, Item, Subscription, Subscriptions, Waiting};
-use crate::client::{ClientSession, RawRequest, Request};
+use crate::client::{RawRequest, Request};
 use crate::guard::Guard;
 use crate::guard::attributes::adapt;
 use crate::guard::desk::{Decision, check, deny};
@@ -91,7 +91,7 @@ impl Guard {
                 body.extend_from_slice(&sequence.to_le_bytes());
             }
             let request = Request::Raw(RawRequest::new(PUBLISH.0, PUBLISH.1, body));
-            let sent = link.client.as_mut().and_then(|client| client.request(request, Some(PATIENCE), now).ok());
+            let sent = link.request(request, Some(PATIENCE), now).ok();
             let Some(call) = sent else {
                 link.subs.acknowledgements = acknowledged;
                 return;
@@ -232,7 +232,7 @@ impl Guard {
             Own::Publish => self.published(key, link, answer, now),
             Own::Restore(step) => self.step_answered(key, link, step, answer, now),
             // The connection is gone: it is said again on the next.
-            Own::Enabled { .. } if !link.client.as_ref().is_some_and(ClientSession::is_active) => {}
+            Own::Enabled { .. } if !link.is_active() => {}
             Own::Enabled { subscription, items } => {
                 if let Some(subscription) = link.subs.subscriptions.get_mut(&subscription) {
                     for number in items {
@@ -515,7 +515,7 @@ pub(super) fn set_mode(link: &mut Link, id: u32, mode: u32, items: Vec<u32>, now
     let known = items.iter().filter_map(|number| subscription.items.get(number));
     known.for_each(|item| body.extend_from_slice(&item.upstream.to_le_bytes()));
     let request = Request::Raw(RawRequest::new(MODE.0, MODE.1, body));
-    if let Some(call) = link.client.as_mut().and_then(|client| client.request(request, None, now).ok()) {
+    if let Ok(call) = link.request(request, None, now) {
         let own = if mode == DISABLED { Own::Disabled } else { Own::Enabled { subscription: id, items } };
         link.own.insert(call, own);
     }

@@ -21,7 +21,7 @@ use super::message::Incoming;
 use super::publish::{Own, set_mode};
 use super::services::{item_result, write_numbers};
 use super::standing::{Place, Standing};
-use crate::client::{ClientSession, RawRequest, Request, RequestError};
+use crate::client::{RawRequest, Request, RequestError};
 use crate::guard::Guard;
 use crate::guard::desk::{Decision, check, not_sent, told};
 use crate::guard::link::{Link, Stage};
@@ -106,16 +106,12 @@ impl Guard {
 
     /// Sends a request of the guard's own. One that cannot be sent ends the connection; the next begins anew.
     fn ask_own(&mut self, link: &mut Link, ids: Ids, body: Vec<u8>, step: Step, now: Now) {
-        let Some(client) = &mut link.client else { return };
-        match client.request(Request::Raw(RawRequest::new(ids.0, ids.1, body)), None, now) {
+        match link.request(Request::Raw(RawRequest::new(ids.0, ids.1, body)), None, now) {
             Ok(call) => {
                 link.own.insert(call, Own::Restore(step));
             }
             Err(RequestError::NotActive) => {}
-            Err(error) => {
-                link.trouble = Some(not_sent(error));
-                client.close(now, &mut *self.entropy);
-            }
+            Err(error) => self.hang_up(link, not_sent(error), now),
         }
     }
 
@@ -136,7 +132,7 @@ impl Guard {
         answer: Result<Vec<u8>, StatusCode>,
         now: Now,
     ) {
-        if !link.client.as_ref().is_some_and(ClientSession::is_active) {
+        if !link.is_active() {
             // The connection went away over it; the next begins anew.
             return;
         }

@@ -93,6 +93,12 @@ impl Subscriptions {
         upstream.iter().any(|id| self.by_upstream(*id).is_some())
     }
 
+    /// The ids upstream of all that are known to be there.
+    pub(in crate::guard) fn all_upstream(&self) -> Vec<u32> {
+        let there = |subscription: &&Subscription| matches!(subscription.standing, Standing::Live | Standing::Bare);
+        self.subscriptions.values().filter(there).map(|subscription| subscription.upstream).collect()
+    }
+
     /// The ids upstream of what may have outlived its session.
     pub(in crate::guard) fn survivors(&self) -> Vec<u32> {
         self.interrupted().map(|(_, upstream)| upstream).collect()

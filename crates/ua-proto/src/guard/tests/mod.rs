@@ -4,6 +4,7 @@ mod changes;
 mod events;
 mod history;
 mod monitoring;
+mod pool;
 mod reference;
 mod restore;
 mod services;

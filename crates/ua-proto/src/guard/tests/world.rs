@@ -334,7 +334,18 @@ impl World {
         self.client_with(session_config(ENCRYPT, "jwt_None"), token)
     }
 
+    /// A client with a token of everything on the reactor and these roles.
+    pub(super) fn client_by_roles(&mut self, roles: &[&str]) -> ConnId {
+        let roles = roles.iter().map(|role| (*role).to_owned()).collect();
+        let token = self.token_of("alice", vec![(Rights::ALL, 1)], Duration::from_secs(600), roles);
+        self.client_with(session_config(ENCRYPT, "jwt_None"), token)
+    }
+
     pub(super) fn token(&self, subject: &str, rights: Vec<(Rights, u32)>, life: Duration) -> Credential {
+        self.token_of(subject, rights, life, Vec::new())
+    }
+
+    fn token_of(&self, subject: &str, rights: Vec<(Rights, u32)>, life: Duration, roles: Vec<String>) -> Credential {
         let map = ScopeMap::new(SCOPES).unwrap();
         let rights = rights.into_iter().map(|(held, scope)| (held, vec![scope]));
         let claims = Claims {
@@ -347,7 +358,7 @@ impl World {
             id: token::new_id(&mut SystemEntropy::new()),
             client: None,
             confirmation: Some(CLIENT.certificate.thumbprint()),
-            roles: Vec::new(),
+            roles,
             groups: Vec::new(),
             rights: Some(RightsClaim::new(map_digest(&map), rights)),
             epoch: Epoch(1),
