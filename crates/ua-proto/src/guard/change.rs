@@ -228,6 +228,7 @@ pub(super) fn start(
     for (at, node, denial) in hidden {
         let told = |item: Option<&Item>| item.map_or(Told::Nothing, |item| (form.told)(item, &[]));
         if records.is_empty()
+            && desk.waits_for_records()
             && let Some(record) = desk.record_of_denial(form.kind, &node, &denial)
         {
             // Who asks for nothing else waits for the ledger as well.

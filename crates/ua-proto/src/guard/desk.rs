@@ -119,6 +119,11 @@ impl Desk<'_> {
         status_of(denial)
     }
 
+    /// Whether what changes the plant waits for its record.
+    pub(super) fn waits_for_records(&mut self) -> bool {
+        self.front.audit_log().config().acknowledge
+    }
+
     /// The record of a denial, for those that must not wait to be summed up.
     pub(super) fn record_of_denial(&mut self, kind: AuditKind, node: &NodeId, denial: &Denial) -> Option<AuditRecord> {
         let record = self.record_of(kind, node.to_string(), denial.to_string())?;

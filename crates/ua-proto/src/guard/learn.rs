@@ -57,8 +57,10 @@ pub(super) struct Learning {
 
 /// Asks for what must be known before this request can be decided; `None` if all of it is.
 pub(super) fn start(desk: &mut Desk<'_>, taken: Box<Taken>) -> Result<Learning, Result<Box<Taken>, StatusCode>> {
-    let nodes = touched(desk, taken.service, &taken.body);
-    let restricted = if desk.unmet_by_client().is_empty() { Vec::new() } else { nodes };
+    let restricted = match desk.unmet_by_client() {
+        Restrictions::NONE => Vec::new(),
+        _ => touched(desk, taken.service, &taken.body),
+    };
     let ranged = match taken.service {
         Service::CreateMonitoredItems | Service::ModifyMonitoredItems => {
             subs::percent(desk, taken.service, &taken.body)

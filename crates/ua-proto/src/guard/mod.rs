@@ -98,7 +98,7 @@ pub struct Guard {
 }
 
 impl Guard {
-    /// A guard. `server` is what clients see; its `write_ranges` have no meaning here. `entropy` serves the front and
+    /// A guard. `server` is what clients see; ranges for writes are those of `config`. `entropy` serves the front and
     /// `upstream_entropy` the sessions upstream.
     ///
     /// # Errors
