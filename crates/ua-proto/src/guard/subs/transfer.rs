@@ -30,10 +30,11 @@ enum Plan {
     Refused(StatusCode),
     /// It is the session's own already.
     Own(u32),
-    /// It moves from another session, if the server agrees.
+    /// It moves from another session, if the server agrees. It is not asked (no id there) when both sessions share one
+    /// upstream.
     Move {
         id: u32,
-        upstream: u32,
+        upstream: Option<u32>,
         from: SessionKey,
     },
 }
@@ -54,7 +55,7 @@ impl Guard {
             Err(status) => return self.front.refuse(ticket, status, now),
         };
         let mut body = Vec::new();
-        let known = |plan: &Plan| if let Plan::Move { upstream, .. } = plan { Some(*upstream) } else { None };
+        let known = |plan: &Plan| if let Plan::Move { upstream, .. } = plan { *upstream } else { None };
         let upstream: Vec<u32> = plan.iter().filter_map(known).collect();
         if upstream.is_empty() {
             return self.moved(key, link, ticket, plan, Vec::new(), now);
@@ -104,25 +105,27 @@ impl Guard {
                     Plan::Refused(StatusCode::BadUserAccessDenied)
                 }
                 // Between two sessions upstream: whether it is there will be known soon.
-                Some((_, _, standing)) if standing != Standing::Live => {
+                Some((_, _, standing, _)) if standing != Standing::Live => {
                     Plan::Refused(StatusCode::BadCommunicationError)
                 }
                 Some(_) if room == 0 => Plan::Refused(StatusCode::BadTooManySubscriptions),
-                Some((from, upstream, _)) => {
+                Some((from, upstream, _, pool)) => {
                     room -= 1;
-                    Plan::Move { id, upstream, from }
+                    let shared = pool.is_some() && pool == link.berth.as_ref().map(|berth| berth.pool);
+                    Plan::Move { id, upstream: (!shared).then_some(upstream), from }
                 }
             });
         }
         Ok((plan, initial))
     }
 
-    /// The other session that has a subscription, its id upstream and how it stands there.
-    fn subscription_of(&self, id: u32) -> Option<(SessionKey, u32, Standing)> {
+    /// The other session that has a subscription, its id upstream, how it stands there, and the pool it shares.
+    fn subscription_of(&self, id: u32) -> Option<(SessionKey, u32, Standing, Option<usize>)> {
         self.links.iter().find_map(|(owner, link)| match owner {
             Owner::Session(key) => {
                 let subscription = link.subs.subscriptions.get(&id)?;
-                Some((*key, subscription.upstream, subscription.standing))
+                let pool = link.berth.as_ref().map(|berth| berth.pool);
+                Some((*key, subscription.upstream, subscription.standing, pool))
             }
             _ => None,
         })
@@ -138,7 +141,7 @@ impl Guard {
         now: Now,
     ) {
         let Some(Job { ticket, work: Work::Transfer(moving), .. }) = link.jobs.remove(&number) else { return };
-        let expected = moving.plan.iter().filter(|plan| matches!(plan, Plan::Move { .. })).count();
+        let expected = moving.plan.iter().filter(|plan| matches!(plan, Plan::Move { upstream: Some(_), .. })).count();
         match answer.map_err(told).and_then(|body| statuses(&body, expected)) {
             Ok(statuses) => self.moved(key, link, ticket, moving.plan, statuses, now),
             Err(status) => self.front.refuse(ticket, status, now),
@@ -162,8 +165,9 @@ impl Guard {
             let (status, id) = match plan {
                 Plan::Refused(status) => (status, None),
                 Plan::Own(id) => (StatusCode::Good, Some(id)),
-                Plan::Move { id, from, .. } => match statuses.next().unwrap_or(StatusCode::BadUnknownResponse) {
-                    status if status.is_bad() => (status, None),
+                Plan::Move { id, from, upstream } => match upstream.and_then(|_| statuses.next()) {
+                    None if upstream.is_some() => (StatusCode::BadUnknownResponse, None),
+                    Some(status) if status.is_bad() => (status, None),
                     _ if self.take_from(from, id, link, now) => (StatusCode::Good, Some(id)),
                     _ => (StatusCode::BadSubscriptionIdInvalid, None),
                 },

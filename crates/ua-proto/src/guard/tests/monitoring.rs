@@ -9,7 +9,7 @@ use opcua_types::*;
 
 use super::subscriptions::{SECOND, publish, set, subscribe, told};
 use super::world::*;
-use crate::guard::{ScopeEntry, ScopeRule};
+use crate::guard::{ScopeEntry, ScopeRule, Sharing};
 use crate::server::ConnId;
 use crate::server::front::{Reader, Service, write_header, write_len, write_no_diagnostics};
 use crate::space::{NewVariable, ns0};
@@ -404,4 +404,23 @@ fn a_percent_deadband_takes_a_range_that_may_be_read() {
     let response: ModifyMonitoredItemsResponse = world.ask(client, request).unwrap();
     let statuses: Vec<StatusCode> = response.results.unwrap().iter().map(|result| result.status_code).collect();
     assert_eq!(statuses, [refused, S::Good]);
+}
+
+#[test]
+fn between_sessions_that_share_one_upstream_a_subscription_moves_without_the_server() {
+    let mut world = World::with(|config| config.pool = Sharing::Always);
+    let all = vec![(Rights::ALL, 1)];
+    let (old, new) = (named(&mut world, "alice", all.clone()), named(&mut world, "alice", all));
+    let (subscription, _) = subscribe(&mut world, old, &["Setpoint"]);
+    let call = publish(&mut world, old, &[]);
+    world.pass(SECOND * 2);
+    assert_eq!(told(&mut world, old, call).unwrap(), (1, vec![(100, "20".to_owned())]));
+    let results = transfer(&mut world, new, &[subscription]).unwrap();
+    assert_eq!(results, [(StatusCode::Good, vec![1])], "the plant knows no TransferSubscriptions");
+    let call = publish(&mut world, new, &[]);
+    set(&mut world, "Setpoint", 32.0);
+    world.pass(SECOND * 2);
+    assert_eq!(told(&mut world, new, call).unwrap(), (2, vec![(100, "32".to_owned())]));
+    let last = publish(&mut world, old, &[]);
+    assert!(world.answer(old, last).is_some(), "the old session is told, and has nothing to wait for");
 }
