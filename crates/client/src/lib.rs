@@ -24,6 +24,7 @@ mod authority;
 mod connection;
 mod denials;
 mod error;
+mod events;
 mod explicit;
 mod known;
 mod nodes;
@@ -37,6 +38,7 @@ mod watch;
 
 pub use connection::Client;
 pub use error::{ClientError, TokenError};
+pub use events::{EventOptions, EventWatch};
 pub use gates::opcua::client::{CallError, DialError, Reconnect, endpoints, servers};
 pub use known::{InvalidAuthority, KnownAuthority};
 pub use options::{AuthorityAccess, ClientOptions, Login};

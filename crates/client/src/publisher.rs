@@ -8,10 +8,10 @@ use std::time::Duration;
 use gates::opcua::client::CallError;
 use opcua_types::{
     AttributeId, CreateMonitoredItemsRequest, CreateMonitoredItemsResponse, CreateSubscriptionRequest,
-    CreateSubscriptionResponse, DataChangeNotification, DataValue, DeleteSubscriptionsRequest,
-    MonitoredItemCreateRequest, MonitoringMode, MonitoringParameters, NodeId, NotificationMessage, PublishRequest,
-    PublishResponse, ReadValueId, RepublishRequest, RepublishResponse, StatusChangeNotification, StatusCode,
-    SubscriptionAcknowledgement, TimestampsToReturn,
+    CreateSubscriptionResponse, DataChangeNotification, DataValue, DeleteSubscriptionsRequest, EventNotificationList,
+    ExtensionObject, MonitoredItemCreateRequest, MonitoringMode, MonitoringParameters, NodeId, NotificationMessage,
+    PublishRequest, PublishResponse, ReadValueId, RepublishRequest, RepublishResponse, StatusChangeNotification,
+    StatusCode, SubscriptionAcknowledgement, TimestampsToReturn, Variant,
 };
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
@@ -38,7 +38,14 @@ const PAUSE: (Duration, Duration) = (Duration::from_millis(250), Duration::from_
 pub(crate) struct Wanted {
     pub(crate) nodes: Vec<NodeId>,
     pub(crate) options: WatchOptions,
-    pub(crate) changes: mpsc::Sender<Change>,
+    pub(crate) kind: Kind,
+}
+
+/// What of the nodes, and where it goes.
+pub(crate) enum Kind {
+    Values(mpsc::Sender<Change>),
+    /// With the filter that selects the fields.
+    Events(ExtensionObject, mpsc::Sender<Vec<Variant>>),
 }
 
 type Added = Result<(u64, Vec<StatusCode>), ClientError>;
@@ -47,6 +54,18 @@ type Added = Result<(u64, Vec<StatusCode>), ClientError>;
 pub(crate) enum Order {
     Add(Box<Wanted>, oneshot::Sender<Added>),
     Remove(u64),
+}
+
+impl Order {
+    /// A watch was dropped.
+    pub(crate) fn remove(orders: &mpsc::Sender<Self>, id: u64) {
+        if orders.try_send(Self::Remove(id)).is_err()
+            && let Ok(runtime) = tokio::runtime::Handle::try_current()
+        {
+            let orders = orders.clone();
+            runtime.spawn(async move { orders.send(Self::Remove(id)).await });
+        }
+    }
 }
 
 struct Running {
@@ -233,19 +252,22 @@ impl Publisher {
     }
 
     async fn create_items(&self, subscription_id: u32, wanted: &Wanted) -> Result<Vec<StatusCode>, ClientError> {
-        let filter = wanted.options.filter();
+        let (attribute, filter, sampling) = match &wanted.kind {
+            Kind::Values(_) => (AttributeId::Value, wanted.options.filter(), wanted.options.sampling_interval),
+            Kind::Events(filter, _) => (AttributeId::EventNotifier, filter.clone(), Duration::ZERO),
+        };
         let mut results = Vec::with_capacity(wanted.nodes.len());
         for (batch, nodes) in wanted.nodes.chunks(BATCH).enumerate() {
             let item = |(at, node): (usize, &NodeId)| MonitoredItemCreateRequest {
                 item_to_monitor: ReadValueId {
                     node_id: node.clone(),
-                    attribute_id: AttributeId::Value as u32,
+                    attribute_id: attribute as u32,
                     ..ReadValueId::default()
                 },
                 monitoring_mode: MonitoringMode::Reporting,
                 requested_parameters: MonitoringParameters {
                     client_handle: u32::try_from(batch * BATCH + at).unwrap_or(u32::MAX),
-                    sampling_interval: wanted.options.sampling_interval.as_secs_f64() * 1_000.0,
+                    sampling_interval: sampling.as_secs_f64() * 1_000.0,
                     filter: filter.clone(),
                     queue_size: wanted.options.queue_size,
                     discard_oldest: wanted.options.discard_oldest,
@@ -381,6 +403,16 @@ impl Publisher {
             if part.inner_is::<StatusChangeNotification>() {
                 // The server gave the subscription up; it is created again.
                 self.running.get_mut(&id).into_iter().for_each(|one| one.subscription = None);
+            } else if part.inner_is::<EventNotificationList>() {
+                let Some(list) = part.into_inner_as::<EventNotificationList>() else { continue };
+                for event in list.events.into_iter().flatten() {
+                    let Some(Kind::Events(_, events)) = self.running.get(&id).map(|one| &one.wanted.kind) else {
+                        return;
+                    };
+                    if events.clone().send(event.event_fields.unwrap_or_default()).await.is_err() {
+                        return;
+                    }
+                }
             } else if let Some(values) = part.into_inner_as::<DataChangeNotification>() {
                 for item in values.monitored_items.into_iter().flatten() {
                     let change = Change { item: item.client_handle as usize, value: item.value };
@@ -402,7 +434,7 @@ impl Publisher {
         // A token that is on its way may be the one that this denial is of: then it must not count as the answer to it.
         let generation = self.core.generation_under_way();
         let turn = one.denied.note(change.item, change.value.status(), generation);
-        let changes = one.wanted.changes.clone();
+        let changes = if let Kind::Values(changes) = &one.wanted.kind { Some(changes.clone()) } else { None };
         if let Some(turn) = turn {
             self.count_denied();
             match turn {
@@ -410,7 +442,10 @@ impl Publisher {
                 Turn::Permitted => self.core.denials.permitted(),
             }
         }
-        changes.send(change).await.is_ok()
+        match changes {
+            Some(changes) => changes.send(change).await.is_ok(),
+            None => true,
+        }
     }
 
     fn id_of(&self, subscription: u32) -> Option<u64> {

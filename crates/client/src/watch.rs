@@ -8,7 +8,7 @@ use tokio::sync::{mpsc, oneshot};
 use crate::connection::Client;
 use crate::error::ClientError;
 use crate::operations::Sending;
-use crate::publisher::{Order, Wanted};
+use crate::publisher::{Kind, Order, Wanted};
 use gates::opcua::client::CallError;
 
 /// Changes that wait for their reader. When they are used up the client stops asking the server for more, for all its
@@ -111,12 +111,7 @@ impl Watch {
 
 impl Drop for Watch {
     fn drop(&mut self) {
-        let (orders, id) = (self.orders.clone(), self.id);
-        if orders.try_send(Order::Remove(id)).is_err()
-            && let Ok(runtime) = tokio::runtime::Handle::try_current()
-        {
-            runtime.spawn(async move { orders.send(Order::Remove(id)).await });
-        }
+        Order::remove(&self.orders, self.id);
     }
 }
 
@@ -140,7 +135,7 @@ impl Client {
     async fn watch_once(&self, nodes: &[NodeId], options: WatchOptions) -> Result<Watch, ClientError> {
         let (sender, changes) = mpsc::channel(WAITING);
         let (answer, answered) = oneshot::channel();
-        let wanted = Wanted { nodes: nodes.to_vec(), options, changes: sender };
+        let wanted = Wanted { nodes: nodes.to_vec(), options, kind: Kind::Values(sender) };
         self.orders.send(Order::Add(Box::new(wanted), answer)).await.map_err(|_| CallError::Closed)?;
         let (id, results) = answered.await.map_err(|_| CallError::Closed)??;
         Ok(Watch { id, changes, results, orders: self.orders.clone() })

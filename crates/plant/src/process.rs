@@ -114,6 +114,56 @@ pub struct Line {
     filled: f64,
 }
 
+/// Something that happened between two moments of the line, for those who watch it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Occurrence {
+    /// The path of the node that it comes from, below `Objects`.
+    pub(crate) source: &'static str,
+    /// 1 (lowest) to 1,000.
+    pub(crate) severity: u16,
+    /// What happened.
+    pub(crate) message: &'static str,
+}
+
+/// Limits whose crossing is told, up and down: whose, of what, and how grave it is above.
+type Limit = (&'static str, fn(&Measured) -> f64, f64, (u16, &'static str), (u16, &'static str));
+
+const LIMITS: [Limit; 3] = [
+    (
+        "Reactor.Measurements.Pressure",
+        |now| now.reactor_pressure,
+        1.3,
+        (600, "the pressure is above 1.3 bar"),
+        (200, "the pressure is below 1.3 bar again"),
+    ),
+    (
+        "Reactor.Measurements.Temperature",
+        |now| now.reactor_temperature,
+        60.0,
+        (400, "the reactor is hotter than 60 °C"),
+        (200, "the reactor is cooler than 60 °C again"),
+    ),
+    (
+        "Mixer.Measurements.Speed",
+        |now| now.mixer_speed,
+        10.0,
+        (100, "the agitator turns"),
+        (100, "the agitator stands"),
+    ),
+];
+
+/// What happened while the line went from `before` to `after`.
+pub(crate) fn occurrences(before: &Measured, after: &Measured) -> impl Iterator<Item = Occurrence> {
+    LIMITS.iter().filter_map(move |(source, of, limit, above, below)| {
+        let (severity, message) = match (of(before) > *limit, of(after) > *limit) {
+            (false, true) => *above,
+            (true, false) => *below,
+            _ => return None,
+        };
+        Some(Occurrence { source, severity, message })
+    })
+}
+
 /// Moves `value` towards `target` with time constant `tau` seconds.
 fn approach(value: f64, target: f64, tau: f64, dt: f64) -> f64 {
     target + (value - target) * (-dt / tau).exp()
@@ -189,6 +239,36 @@ mod tests {
         assert!(line.measured.bottles == 80, "{line:?}");
         run(&mut line, Step::Clean, 1);
         assert_eq!(line.measured.conversion, 0.0);
+    }
+
+    #[test]
+    fn a_limit_is_told_when_it_is_crossed_and_not_while_it_stays_so() {
+        let mut line = Line::default();
+        let mut told = Vec::new();
+        for (step, seconds) in
+            [(Step::Charge, 5), (Step::Heat, 30), (Step::React, 5), (Step::Clean, 60), (Step::Idle, 60)]
+        {
+            for _ in 0..seconds {
+                let before = line.measured;
+                run(&mut line, step, 1);
+                told.extend(occurrences(&before, &line.measured).map(|one| (step, one.message)));
+            }
+        }
+        let expected = [
+            (Step::Charge, "the agitator turns"),
+            (Step::Heat, "the agitator stands"),
+            (Step::Heat, "the reactor is hotter than 60 °C"),
+            (Step::Heat, "the pressure is above 1.3 bar"),
+            (Step::Clean, "the agitator turns"),
+            (Step::Clean, "the pressure is below 1.3 bar again"),
+            (Step::Clean, "the reactor is cooler than 60 °C again"),
+            (Step::Idle, "the agitator stands"),
+        ];
+        let sorted = |mut list: Vec<(Step, &'static str)>| {
+            list.sort_unstable();
+            list
+        };
+        assert_eq!(sorted(told), sorted(expected.to_vec()));
     }
 
     #[test]

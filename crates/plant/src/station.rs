@@ -14,11 +14,12 @@ use gates::pool::Pool;
 use opcua_types::{DataValue, StatusCode, Variant};
 use pep::{Gate, GateConfig, GateEvent};
 use tokio::sync::mpsc;
+use ua_proto::event::NewEvent;
 use ua_proto::server::{Answer, Input, Invocation, Server, ServerConfig};
-use ua_proto::space::{NodeRef, ServerFacts, Space, SpaceConfig};
+use ua_proto::space::{NodeRef, ServerFacts, Space, SpaceConfig, ns0};
 
 use crate::equipment::{self, Station};
-use crate::process::{Line, Step};
+use crate::process::{self, Line, Occurrence, Step};
 use crate::scoping::{self, Uncovered};
 
 /// Who may receive events of the scope of this name may receive audit events; a plant file without it lets nobody.
@@ -213,10 +214,30 @@ impl Running {
     }
 }
 
+impl Running {
+    /// Tells those who listen what happened to this station.
+    async fn tell(&self, occurrences: Vec<Occurrence>) {
+        let points = Arc::clone(&self.points);
+        let told = self.handle.with(move |server, now| {
+            for Occurrence { source, severity, message } in occurrences {
+                if let Some(node) = points.get(source) {
+                    let event_type = ns0::BASE_EVENT_TYPE;
+                    let (source, message, fields) = (*node, message.to_owned(), Vec::new());
+                    let event = NewEvent { event_type, source, severity, message, fields };
+                    server.handle_input(Input::Event(event), now);
+                }
+            }
+        });
+        // A server that has stopped tells nobody.
+        let _stopped = told.await;
+    }
+}
+
 /// Lets the line run with the recipe until the step's sender is gone, ten times a second.
 pub async fn run(line: SharedLine, stations: Vec<Running>, mut step: tokio::sync::watch::Receiver<Step>) {
     let tick = std::time::Duration::from_millis(100);
     let mut ticks = tokio::time::interval(tick);
+    let mut before = line.lock().unwrap_or_else(PoisonError::into_inner).measured;
     loop {
         tokio::select! {
             _ = ticks.tick() => {}
@@ -227,8 +248,13 @@ pub async fn run(line: SharedLine, stations: Vec<Running>, mut step: tokio::sync
             line.advance(*step.borrow(), tick);
             *line
         };
+        let happened: Vec<Occurrence> = process::occurrences(&before, &now.measured).collect();
+        before = now.measured;
         for station in &stations {
             station.show(&now).await;
+            if !happened.is_empty() {
+                station.tell(happened.clone()).await;
+            }
         }
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use client::{Client, WatchOptions};
+use client::{Client, EventOptions, WatchOptions};
 use opcua_types::{AttributeId, NodeId, ReadValueId, ReferenceDescription, StatusCode, Variant};
 use serde_json::{Value, json};
 
@@ -14,6 +14,9 @@ use super::values::{parse, read_json, read_text, status_name, type_name};
 use super::{Common, audit, block_on};
 use crate::answer::{Answer, Output, line};
 use crate::failure::Failure;
+
+/// The Server object.
+const SERVER: u32 = 2253;
 
 /// What to do at the server.
 #[derive(Debug, Subcommand)]
@@ -26,7 +29,7 @@ pub(crate) enum Command {
     Call(Call),
     /// List what a node leads to
     Browse(Browse),
-    /// Print values whenever they change
+    /// Print values whenever they change, or events whenever they happen
     Watch(Watch),
 }
 
@@ -82,10 +85,17 @@ pub(crate) struct Browse {
 pub(crate) struct Watch {
     #[command(flatten)]
     session: Session,
-    /// NodeIds or browse paths
-    #[arg(required = true)]
+    /// NodeIds or browse paths; with --events one that notifies of events [default there: the Server object]
+    #[arg(required_unless_present = "events")]
     nodes: Vec<String>,
-    /// End after this many changes
+    /// Print events in place of values
+    #[arg(long)]
+    events: bool,
+    /// A field of each event, as a browse path from its type; may be repeated [default: Time, SourceName, Severity,
+    /// Message, EventType]
+    #[arg(long = "select", value_name = "FIELD", requires = "events")]
+    fields: Vec<String>,
+    /// End after this many changes or events
     #[arg(long, value_name = "COUNT")]
     count: Option<u64>,
     /// Milliseconds between two messages of the server
@@ -114,7 +124,14 @@ pub(crate) fn run(command: Command, common: &Common) -> Result<Answer, Failure> 
             }
             Command::Watch(args) => {
                 let client = args.session.connect(common).await?;
-                leave(client, async |client| watch(client, &args, common.output).await).await
+                leave(client, async |client| {
+                    if args.events {
+                        events(client, &args, common.output).await
+                    } else {
+                        watch(client, &args, common.output).await
+                    }
+                })
+                .await
             }
         }
     })
@@ -266,6 +283,43 @@ async fn watch(client: &Client, args: &Watch, output: Output) -> Result<Answer, 
                 let mut read = read_json(&change.value);
                 read["node"] = nodes[change.item].to_string().into();
                 read.to_string()
+            }
+        };
+        if !line(&said) {
+            break;
+        }
+        left -= 1;
+    }
+    Ok(Answer::silent())
+}
+
+async fn events(client: &Client, args: &Watch, output: Output) -> Result<Answer, Failure> {
+    let notifier = match &*args.nodes {
+        [] => NodeId::new(0, SERVER),
+        [one] => node(client, one).await?,
+        _ => return Err(Failure::bad_input("events are watched at one node at a time")),
+    };
+    let mut options =
+        EventOptions { publishing_interval: Duration::from_millis(args.interval.max(10)), ..EventOptions::default() };
+    if !args.fields.is_empty() {
+        options.fields.clone_from(&args.fields);
+    }
+    let fields = options.fields.clone();
+    let mut watch = client.watch_events(&notifier, options).await.map_err(|error| failed(&error))?;
+    let mut left = args.count.unwrap_or(u64::MAX);
+    while left > 0 {
+        let event = tokio::select! {
+            event = watch.next() => event,
+            _ = tokio::signal::ctrl_c() => None,
+        };
+        let Some(event) = event else { break };
+        let shown = fields.iter().zip(&event);
+        let said = match output {
+            Output::Text => {
+                shown.map(|(name, value)| format!("{name} = {}", to_text(value))).collect::<Vec<_>>().join(", ")
+            }
+            Output::Json => {
+                Value::Object(shown.map(|(name, value)| (name.clone(), to_json(value))).collect()).to_string()
             }
         };
         if !line(&said) {

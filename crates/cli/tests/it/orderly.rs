@@ -25,6 +25,44 @@ fn lines(scene: &Scene, file: &str) -> usize {
 }
 
 #[test]
+fn events_of_the_plant_are_printed() {
+    let (scene, ports) = scene();
+    let up = Up::start(&scene, 4);
+    let olga = Olga { scene: &scene, url: format!("opc.tcp://127.0.0.1:{}", ports[2]) }.served(NODES[0]);
+    let listen = |more: &[&str], file: &str| {
+        let child = Command::new(env!("CARGO_BIN_EXE_trapkey"))
+            .args(["client", "watch", &olga.url, "--pki", "pki/hmi", "--user", "olga", "--events", "--interval", "50"])
+            .args(more)
+            .env("TRAPKEY_PASSWORD", "olgas password")
+            .current_dir(scene.folder.path())
+            .stdout(std::fs::File::create(scene.path(file)).unwrap())
+            .stderr(Stdio::null())
+            .spawn();
+        Up(child.unwrap())
+    };
+    let _listening =
+        [listen(&["--output", "json"], "json"), listen(&["--select", "Message", "--select", "Severity"], "text")];
+    assert_eq!(scene.json(&["step", "start"])["steps"][0], "charge");
+    // Nobody says when they listen: the agitator is stopped and started until both have heard of it.
+    let call = |method: &str| {
+        let said = olga.client("call", &["ns=1;s=Mixer.Recipe", &format!("ns=1;s=Mixer.Recipe.{method}")]);
+        assert!(said.starts_with("exit 0"), "{said}");
+        std::thread::sleep(std::time::Duration::from_secs(5));
+    };
+    until("both hear of it", || {
+        call("Stop");
+        call("Start");
+        ["json", "text"].iter().all(|file| scene.read(file).contains("the agitator turns"))
+    });
+    let event: serde_json::Value = serde_json::from_str(scene.read("json").lines().next().unwrap()).unwrap();
+    assert_eq!((&event["SourceName"], &event["Severity"]), (&"Speed".into(), &100.into()), "{event:#}");
+    assert!(scene.read("text").lines().any(|line| line == "Message = the agitator turns, Severity = 100"));
+    let two = olga.client("watch", &["--events", "i=2253", "i=2253"]);
+    assert!(two.starts_with("exit 2"), "{two}");
+    up.stop();
+}
+
+#[test]
 fn an_orderly_stop_loses_no_record() {
     let (scene, ports) = scene();
     let up = Up::start(&scene, 4);

@@ -11,7 +11,14 @@ use ua_proto::pki::TrustList;
 use zeroize::Zeroizing;
 
 /// A connected client and the nodes named on the command line.
+#[allow(dead_code, reason = "some examples take numbers too")]
 pub(crate) async fn connect() -> Result<(Client, Vec<NodeId>), Box<dyn Error>> {
+    let (client, nodes, _) = connect_with_words().await?;
+    Ok((client, nodes))
+}
+
+/// The same, and the words that are no NodeIds.
+pub(crate) async fn connect_with_words() -> Result<(Client, Vec<NodeId>, Vec<String>), Box<dyn Error>> {
     let mut words = std::env::args().skip(1);
     let url = words.next().ok_or("URL NODE...")?;
     let application = ClientApplication {
@@ -57,8 +64,13 @@ pub(crate) async fn connect() -> Result<(Client, Vec<NodeId>), Box<dyn Error>> {
     }
     let client = Client::connect(options).await?;
     let mut nodes = Vec::new();
+    let mut words = Vec::new();
     for text in texts {
+        if !text.contains('=') {
+            words.push(text);
+            continue;
+        }
         nodes.push(client.node_id(&text).await?.ok_or(format!("`{text}` is no NodeId of this server"))?);
     }
-    Ok((client, nodes))
+    Ok((client, nodes, words))
 }

@@ -7,13 +7,13 @@ use opcua_types::{
     CreateMonitoredItemsRequest, CreateMonitoredItemsResponse, CreateSessionRequest, CreateSessionResponse,
     CreateSubscriptionRequest, CreateSubscriptionResponse, DataChangeNotification, DataValue, DateTime,
     DeleteMonitoredItemsRequest, DeleteMonitoredItemsResponse, DeleteSubscriptionsRequest, DeleteSubscriptionsResponse,
-    DiagnosticInfo, ExtensionObject, FindServersRequest, FindServersResponse, GetEndpointsRequest,
-    GetEndpointsResponse, ModifyMonitoredItemsRequest, ModifyMonitoredItemsResponse, ModifySubscriptionRequest,
-    ModifySubscriptionResponse, MonitoredItemNotification, NotificationMessage, ObjectId, PublishRequest,
-    PublishResponse, ReadRequest, ReadResponse, RegisterNodesRequest, RegisterNodesResponse, RepublishRequest,
-    RepublishResponse, RequestHeader, ResponseHeader, SetMonitoringModeRequest, SetMonitoringModeResponse,
-    SetPublishingModeRequest, SetPublishingModeResponse, StatusChangeNotification, StatusCode,
-    TranslateBrowsePathsToNodeIdsRequest, TranslateBrowsePathsToNodeIdsResponse, UnregisterNodesRequest,
+    DiagnosticInfo, EventNotificationList, ExtensionObject, FindServersRequest, FindServersResponse,
+    GetEndpointsRequest, GetEndpointsResponse, ModifyMonitoredItemsRequest, ModifyMonitoredItemsResponse,
+    ModifySubscriptionRequest, ModifySubscriptionResponse, MonitoredItemNotification, NotificationMessage, ObjectId,
+    PublishRequest, PublishResponse, ReadRequest, ReadResponse, RegisterNodesRequest, RegisterNodesResponse,
+    RepublishRequest, RepublishResponse, RequestHeader, ResponseHeader, SetMonitoringModeRequest,
+    SetMonitoringModeResponse, SetPublishingModeRequest, SetPublishingModeResponse, StatusChangeNotification,
+    StatusCode, TranslateBrowsePathsToNodeIdsRequest, TranslateBrowsePathsToNodeIdsResponse, UnregisterNodesRequest,
     UnregisterNodesResponse, Variant, WriteRequest, WriteResponse,
 };
 
@@ -356,9 +356,10 @@ fn republish(codec: &Codec, reader: &mut Reader<'_>) -> Read<RepublishResponse> 
     Ok(RepublishResponse { response_header: empty(), notification_message: notification_message(codec, reader)? })
 }
 
-/// Data changes and status changes are opened; events and what else there may be are left out.
+/// Data changes, events and status changes are opened; what else there may be is left out.
 fn notification_message(codec: &Codec, reader: &mut Reader<'_>) -> Read<NotificationMessage> {
     const DATA_CHANGE: u32 = ObjectId::DataChangeNotification_Encoding_DefaultBinary as u32;
+    const EVENTS: u32 = ObjectId::EventNotificationList_Encoding_DefaultBinary as u32;
     const STATUS_CHANGE: u32 = ObjectId::StatusChangeNotification_Encoding_DefaultBinary as u32;
     let sequence_number = codec.field(reader)?;
     let publish_time = DateTime::from(reader.i64()?.max(0));
@@ -368,6 +369,7 @@ fn notification_message(codec: &Codec, reader: &mut Reader<'_>) -> Read<Notifica
         let mut body = Reader::new(body);
         match id {
             Some(DATA_CHANGE) => parts.push(ExtensionObject::from_message(data_changes(codec, &mut body)?)),
+            Some(EVENTS) => parts.push(ExtensionObject::from_message(events(codec, &mut body)?)),
             Some(STATUS_CHANGE) => {
                 let status = StatusCode::from(body.u32()?);
                 let diagnostic_info = DiagnosticInfo::default();
@@ -378,6 +380,16 @@ fn notification_message(codec: &Codec, reader: &mut Reader<'_>) -> Read<Notifica
     }
     let notification_data = (!parts.is_empty()).then_some(parts);
     Ok(NotificationMessage { sequence_number, publish_time, notification_data })
+}
+
+fn events(codec: &Codec, reader: &mut Reader<'_>) -> Read<EventNotificationList> {
+    let events = reader.span(|reader| {
+        reader.each(8, |reader| {
+            reader.u32()?;
+            reader.each(1, Reader::skip_variant)
+        })
+    })?;
+    Ok(EventNotificationList { events: codec.decode(events)? })
 }
 
 fn data_changes(codec: &Codec, reader: &mut Reader<'_>) -> Read<DataChangeNotification> {
