@@ -35,6 +35,7 @@ mod io;
 mod jobs;
 mod occasion;
 mod parked;
+mod profiles;
 mod proof;
 mod publish;
 mod reader;
@@ -110,6 +111,8 @@ impl Server {
         if let Some(facts) = space.server_facts_mut() {
             facts.limits = config.limits.published();
             facts.auditing = true;
+            facts.profiles = profiles::of(&config);
+            facts.locales = vec![profiles::LOCALE.to_owned()];
         }
         let events = EventDesk::new(&mut *entropy);
         let mut audit = AuditLog::new(config.audit.clone());

@@ -272,9 +272,9 @@ pub struct ServerFacts {
     pub service_level: u8,
     /// Whether audit events are generated.
     pub auditing: bool,
-    /// ServerProfileArray.
+    /// ServerProfileArray; a server fills it in by how it is set up.
     pub profiles: Vec<String>,
-    /// LocaleIdArray.
+    /// LocaleIdArray; likewise.
     pub locales: Vec<String>,
     /// The limits it keeps.
     pub limits: Limits,

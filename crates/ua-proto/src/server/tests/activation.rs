@@ -234,6 +234,37 @@ fn a_token_of_256_kb_activates_and_one_that_is_longer_fails_for_its_size() {
 }
 
 #[test]
+fn a_token_of_256_kb_comes_as_encrypted_secret_too_and_a_longer_one_is_refused() {
+    let mut world = World::new();
+    let conn = world.connect(ENCRYPT);
+    let mut login = world.create(conn);
+    let longest = longest_token(&world);
+    let spoilt = |token: &[u8], more: usize| [token, &b"A".repeat(more)].concat();
+    let short = mint(&world.claims(HOUR), &ISSUER);
+    for (rule, token, expected, reason) in [
+        (
+            "spoilt",
+            spoilt(short.as_bytes(), 4),
+            Err(StatusCode::BadIdentityTokenRejected),
+            Some(Reason::TokenSignature),
+        ),
+        ("one byte too long", spoilt(longest.as_bytes(), 4), Err(StatusCode::BadIdentityTokenInvalid), None),
+        ("257 kB", spoilt(short.as_bytes(), 257 * 1_024), Err(StatusCode::BadIdentityTokenInvalid), None),
+        ("as long as can be", longest.as_bytes().to_vec(), Ok(()), None),
+    ] {
+        let (nonce, mut entropy) = (login.nonce.clone(), ::token::SystemEntropy::new());
+        let now = world.now.unix;
+        let sealed = seal_rsa_secret(POLICY, &SERVER.certificate, &token, nonce.as_ref(), now, &mut entropy).unwrap();
+        let answer = world.activate(conn, &mut login, issued("jwt_Basic256Sha256", sealed, ""));
+        assert_eq!(answer, expected, "{rule}");
+        if reason.is_some() {
+            assert_eq!(world.last_reason(AuditKind::SessionActivated), reason, "{rule}");
+        }
+    }
+    assert!(world.read_one(conn, &login, "Setpoint").is_ok());
+}
+
+#[test]
 fn unknown_users_and_wrong_passwords_are_told_alike() {
     let mut world = World::new();
     let conn = world.connect(ENCRYPT);

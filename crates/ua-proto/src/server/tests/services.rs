@@ -107,6 +107,40 @@ fn names(result: &BrowseResult) -> Vec<String> {
 }
 
 #[test]
+fn the_server_says_which_profiles_hold_as_it_is_set_up() {
+    let strings = |world: &mut World, conn, login: &Login, id: u32| {
+        let item = attribute_of(&NodeId::new(0, id), AttributeId::Value);
+        match world.read(conn, login, vec![item]).unwrap().remove(0).value {
+            Some(Variant::Array(array)) => array.values.iter().map(ToString::to_string).collect::<Vec<_>>(),
+            other => panic!("{other:?}"),
+        }
+    };
+    const CERTIFICATE: &str = "http://opcfoundation.org/UA-Profile/Security/UserToken/Server/X509Certificate";
+    for by_certificate in [true, false] {
+        let mut setup = Setup::default();
+        if !by_certificate {
+            setup.identities.certificate = None;
+        }
+        let mut world = setup.start();
+        let token = world.token(std::time::Duration::from_secs(3_600));
+        let (conn, login) = world.log_in_by_token(&token);
+        let told = strings(&mut world, conn, &login, 2269);
+        for always in [
+            "http://opcfoundation.org/UA-Profile/Transport/uatcp-uasc-uabinary",
+            "http://opcfoundation.org/UA-Profile/Server/Core2017Facet",
+            "http://opcfoundation.org/UA/SecurityPolicy#Basic256Sha256",
+            "http://opcfoundation.org/UA-Profile/Security/UserToken/Server/JsonWebToken",
+        ] {
+            assert!(told.iter().any(|uri| uri == always), "{always}: {told:?}");
+        }
+        assert_eq!(told.iter().any(|uri| uri == CERTIFICATE), by_certificate, "{told:?}");
+        let unlike = |uri: &String| uri.contains("StandardUA") || uri.contains("Embedded") && uri.contains("Device");
+        assert!(!told.iter().any(unlike), "no full profile is claimed: {told:?}");
+        assert_eq!(strings(&mut world, conn, &login, 2271), ["en"]);
+    }
+}
+
+#[test]
 fn discovery_needs_no_session() {
     let mut world = World::new();
     let conn = world.connect(BARE);

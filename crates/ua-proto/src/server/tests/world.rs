@@ -152,7 +152,8 @@ impl Setup {
             audit: self.audit,
             write_ranges: Vec::new(),
         };
-        let (space, ranged) = space();
+        let (mut space, ranged) = space();
+        space.set_server_facts(crate::space::ServerFacts::default());
         let config = ServerConfig { write_ranges: vec![(ranged, 0.0, 100.0)], ..config };
         World {
             server: Server::new(config, space, Gate::new(gate, now).unwrap(), Box::new(SystemEntropy::new())),
