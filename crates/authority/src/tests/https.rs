@@ -559,3 +559,16 @@ async fn a_user_called_like_a_server_does_not_hear_its_updates() {
     let (status, _) = world.ask(Some(&world.stranger), "GET", &path, Body::None).await;
     assert_eq!(status, StatusCode::UNAUTHORIZED);
 }
+
+#[tokio::test]
+async fn the_owner_of_a_server_learns_which_map_its_tokens_index() {
+    let world = World::new().await;
+    let path = format!("/control/v1/map?audience={MIXER}");
+    for other in [Some(&world.hmi), Some(&world.stranger), None] {
+        let (status, said) = world.ask(other, "GET", &path, Body::None).await;
+        assert!(status != StatusCode::OK && said.get("map").is_none(), "{said}");
+    }
+    let (status, said) = world.ask(Some(&world.mixer), "GET", &path, Body::None).await;
+    let map = world.authority.snapshot().plant().servers[MIXER].scope_map().unwrap();
+    assert_eq!((status, said["map"].as_str()), (StatusCode::OK, Some(&*format!("{:?}", token::map_digest(&map)))));
+}
