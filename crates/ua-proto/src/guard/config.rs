@@ -1,5 +1,6 @@
 //! What a guard is made of.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -59,6 +60,8 @@ pub struct GuardConfig {
     pub write_ranges: Vec<WriteRange>,
     /// Whether sessions share sessions upstream.
     pub pool: Sharing,
+    /// The same for every node of a scope that has none of its own.
+    pub scope_ranges: BTreeMap<ScopeIndex, (f64, f64)>,
     /// Ask upstream for a node that never exists in place of a hidden one, so that the time of an answer tells nothing.
     pub hide_timing: bool,
     /// Bounds.
@@ -76,6 +79,7 @@ impl GuardConfig {
             restrictions: (Restrictions::NONE, Vec::new()),
             write_ranges: Vec::new(),
             pool: Sharing::Never,
+            scope_ranges: BTreeMap::new(),
             hide_timing: true,
             limits: GuardLimits::default(),
         }

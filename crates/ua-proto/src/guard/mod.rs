@@ -33,6 +33,7 @@ mod desk;
 mod history;
 mod history_read;
 mod io;
+mod layout;
 mod learn;
 mod link;
 mod links;
@@ -67,6 +68,7 @@ use crate::space::{ServerFacts, Space, SpaceConfig, SpaceError};
 
 pub use config::{GuardConfig, GuardLimits, Sharing, UpstreamIdentity, WriteRange};
 pub use io::{Input, LinkId, Output, Upstream};
+pub use layout::Layout;
 pub use scopes::{ScopeEntry, ScopeRule, ScopeRules};
 
 use link::Link;

@@ -226,6 +226,11 @@ impl Guard {
         link.subs.interrupt();
     }
 
+    /// The scopes change: what is under way was decided by the old ones.
+    pub(super) fn put_off(&mut self, key: SessionKey, link: &mut Link, now: Now) {
+        self.break_jobs(key, link, Break::Lost, now);
+    }
+
     fn break_jobs(&mut self, key: SessionKey, link: &mut Link, why: Break, now: Now) {
         let (status, read) = match why {
             Break::Lost => (unreachable(link.trouble), StatusCode::BadCommunicationError),

@@ -20,6 +20,9 @@ pub enum ScopeRule {
     /// A node and what lies below it over hierarchical references, found by browsing at start. Of two such trees, a node
     /// belongs to the one whose root is nearer; at equal distance to none.
     Subtree(Identifier),
+    /// The same for the node at the end of this browse path from Root: namespace index of the server's NamespaceArray and
+    /// name of each step. The entry's `namespace` has no meaning. A path that leads nowhere puts nothing into the scope.
+    Path(Vec<(u16, String)>),
 }
 
 /// One rule.
@@ -67,6 +70,15 @@ impl ScopeRules {
         self.entries.iter().filter_map(root).collect()
     }
 
+    /// The browse paths whose ends have to be browsed as well.
+    pub(super) fn paths(&self) -> Vec<(Vec<(u16, String)>, ScopeIndex)> {
+        let path = |entry: &ScopeEntry| match &entry.rule {
+            ScopeRule::Path(path) => Some((path.clone(), entry.scope)),
+            _ => None,
+        };
+        self.entries.iter().filter_map(path).collect()
+    }
+
     /// The table for this NamespaceArray. `found` are the nodes below the roots.
     pub(super) fn bind(&self, namespaces: Vec<String>, found: HashMap<NodeId, ScopeIndex>) -> ScopeTable {
         let mut table = ScopeTable { nodes: found, prefixes: Vec::new(), whole: HashMap::new(), namespaces };
@@ -81,7 +93,7 @@ impl ScopeRules {
                 ScopeRule::Namespace if namespace != 0 => {
                     table.whole.insert(namespace, *scope);
                 }
-                ScopeRule::Namespace | ScopeRule::Subtree(_) => {}
+                ScopeRule::Namespace | ScopeRule::Subtree(_) | ScopeRule::Path(_) => {}
             }
         }
         table.prefixes.sort_by_key(|(_, prefix, _)| std::cmp::Reverse(prefix.len()));

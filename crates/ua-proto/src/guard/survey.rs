@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use access_model::ScopeIndex;
 use opcua_types::{
-    AttributeId, BrowseDescription, BrowseDirection, BrowseNextRequest, BrowseRequest, BrowseResult, ByteString,
-    DataValue, ExpandedNodeId, NodeId, ReadRequest, ReadValueId, StatusCode, TimestampsToReturn, VariableId, Variant,
+    AttributeId, BrowseDescription, BrowseDirection, BrowseNextRequest, BrowsePath, BrowsePathResult, BrowseRequest,
+    BrowseResult, ByteString, DataValue, ExpandedNodeId, NodeId, QualifiedName, ReadRequest, ReadValueId, RelativePath,
+    RelativePathElement, StatusCode, TimestampsToReturn, TranslateBrowsePathsToNodeIdsRequest, VariableId, Variant,
 };
 
 use super::attributes::{own_limit, smaller};
@@ -29,6 +30,8 @@ const SERVER: u32 = 2253;
 const START_TIME: u32 = 2257;
 /// Two times of one start; servers that reckon it from their uptime are not exact.
 const SAME_START: Duration = Duration::from_secs(2);
+/// The Root folder, where browse paths begin.
+const ROOT: u32 = 84;
 const LIMITS: [u32; 10] = [11_705, 11_707, 11_709, 11_710, 11_711, 11_712, 11_714, 11_713, 12_167, 12_165];
 
 /// The smaller of the guard's and the server's operation limits; 0 for none.
@@ -58,6 +61,14 @@ impl Moment {
 
     fn later_run(self, than: Self) -> bool {
         self.0 > than.0 && !self.same_run(than)
+    }
+}
+
+/// How many nodes or paths are asked for in one request.
+fn at_once(limit: u32) -> usize {
+    match limit {
+        0 => AT_ONCE,
+        limit => AT_ONCE.min(limit as usize),
     }
 }
 
@@ -134,6 +145,8 @@ pub(super) struct Survey {
     namespaces: Vec<String>,
     started: Option<Moment>,
     limits: Limits,
+    /// Browse paths that were not asked for yet.
+    paths: VecDeque<(Vec<(u16, String)>, ScopeIndex)>,
     found: HashMap<NodeId, ScopeIndex>,
     /// Nodes of namespace 0 that were stepped through; they keep their own scope.
     passed: HashMap<NodeId, ScopeIndex>,
@@ -165,7 +178,8 @@ impl Survey {
             LIMITS.map(|number| smaller(own_limit(front, number), told.next().unwrap_or_default()));
         let mut roots = rules.roots(&namespaces);
         roots.extend(withheld().map(|root| (root, ScopeIndex::NOWHERE)));
-        let mut survey = Self {
+        let places = roots.iter().enumerate().map(|(place, (node, _))| (node.clone(), place)).collect();
+        Ok(Self {
             namespaces,
             started: started(response),
             limits: Limits {
@@ -180,21 +194,23 @@ impl Survey {
                 history_update,
                 history_read,
             },
+            paths: rules.paths().into(),
             found: HashMap::new(),
             passed: HashMap::new(),
             open: VecDeque::new(),
             next: roots,
-            places: HashMap::new(),
+            places,
             asked: Vec::new(),
             unfinished: Vec::new(),
             room,
-        };
-        survey.next_level();
-        Ok(survey)
+        })
     }
 
     /// The next request; `None` when everything is known.
     pub(super) fn question(&mut self) -> Option<Request> {
+        if !self.paths.is_empty() {
+            return Some(self.next_paths());
+        }
         if !self.unfinished.is_empty() {
             let points: Vec<(ByteString, ScopeIndex)> =
                 self.unfinished.drain(..self.unfinished.len().min(AT_ONCE)).collect();
@@ -211,10 +227,7 @@ impl Survey {
         if self.open.is_empty() {
             return None;
         }
-        let most = match self.limits.browse {
-            0 => AT_ONCE,
-            limit => AT_ONCE.min(limit as usize),
-        };
+        let most = at_once(self.limits.browse);
         let nodes: Vec<(NodeId, ScopeIndex)> = self.open.drain(..self.open.len().min(most)).collect();
         self.asked = nodes.iter().map(|(_, scope)| *scope).collect();
         let below = |(node_id, _)| BrowseDescription {
@@ -233,9 +246,50 @@ impl Survey {
         }))
     }
 
+    /// Asks where browse paths lead.
+    fn next_paths(&mut self) -> Request {
+        let most = at_once(self.limits.translate);
+        let paths: Vec<(Vec<(u16, String)>, ScopeIndex)> = self.paths.drain(..self.paths.len().min(most)).collect();
+        self.asked = paths.iter().map(|(_, scope)| *scope).collect();
+        let step = |(namespace, name): (u16, String)| RelativePathElement {
+            reference_type_id: NodeId::new(0, 33_u32),
+            is_inverse: false,
+            include_subtypes: true,
+            target_name: QualifiedName::new(namespace, name),
+        };
+        let path = |(steps, _): (Vec<(u16, String)>, ScopeIndex)| BrowsePath {
+            starting_node: NodeId::new(0, ROOT),
+            relative_path: RelativePath { elements: Some(steps.into_iter().map(step).collect()) },
+        };
+        Request::TranslateBrowsePaths(TranslateBrowsePathsToNodeIdsRequest {
+            request_header: Default::default(),
+            browse_paths: Some(paths.into_iter().map(path).collect()),
+        })
+    }
+
+    /// The ends of browse paths are roots like others.
+    fn ends(&mut self, results: Vec<BrowsePathResult>) -> Result<(), StatusCode> {
+        if results.len() != self.asked.len() {
+            return Err(StatusCode::BadUnknownResponse);
+        }
+        for (result, scope) in results.into_iter().zip(std::mem::take(&mut self.asked)) {
+            let targets = result.targets.unwrap_or_default();
+            let ends = targets.into_iter().filter(|target| target.remaining_path_index == u32::MAX);
+            let before = self.next.len();
+            for target in ends {
+                self.found_at(target.target_id, scope)?;
+            }
+            if self.next.len() == before {
+                tracing::warn!(scope = scope.0, status = %result.status_code, "a browse path of this scope leads nowhere");
+            }
+        }
+        Ok(())
+    }
+
     /// Takes the answer to the last question.
     pub(super) fn answered(&mut self, response: Response) -> Result<(), StatusCode> {
         let results = match response {
+            Response::TranslateBrowsePaths(response) => return self.ends(response.results.unwrap_or_default()),
             Response::Browse(response) => response.results,
             Response::BrowseNext(response) => response.results,
             _ => None,
@@ -252,25 +306,31 @@ impl Survey {
 
     fn take(&mut self, result: BrowseResult, scope: ScopeIndex) -> Result<(), StatusCode> {
         for reference in result.references.unwrap_or_default() {
-            let ExpandedNodeId { node_id, namespace_uri, server_index } = reference.node_id;
-            let elsewhere = server_index != 0 || !namespace_uri.is_empty() || node_id == NodeId::new(0, SERVER);
-            if elsewhere || self.found.contains_key(&node_id) || self.passed.contains_key(&node_id) {
-                continue;
-            }
-            match self.places.get(&node_id).and_then(|place| self.next.get_mut(*place)) {
-                Some((_, claimed)) if *claimed != scope => *claimed = ScopeIndex::NOWHERE,
-                Some(_) => {}
-                None => {
-                    self.places.insert(node_id.clone(), self.next.len());
-                    self.next.push((node_id, scope));
-                }
-            }
-            if self.found.len().saturating_add(self.passed.len()).saturating_add(self.next.len()) > self.room {
-                return Err(StatusCode::BadTooManyOperations);
-            }
+            self.found_at(reference.node_id, scope)?;
         }
         if !result.continuation_point.is_null_or_empty() {
             self.unfinished.push((result.continuation_point, scope));
+        }
+        Ok(())
+    }
+
+    /// A node lies below a root, or is one.
+    fn found_at(&mut self, node: ExpandedNodeId, scope: ScopeIndex) -> Result<(), StatusCode> {
+        let ExpandedNodeId { node_id, namespace_uri, server_index } = node;
+        let elsewhere = server_index != 0 || !namespace_uri.is_empty() || node_id == NodeId::new(0, SERVER);
+        if elsewhere || self.found.contains_key(&node_id) || self.passed.contains_key(&node_id) {
+            return Ok(());
+        }
+        match self.places.get(&node_id).and_then(|place| self.next.get_mut(*place)) {
+            Some((_, claimed)) if *claimed != scope => *claimed = ScopeIndex::NOWHERE,
+            Some(_) => {}
+            None => {
+                self.places.insert(node_id.clone(), self.next.len());
+                self.next.push((node_id, scope));
+            }
+        }
+        if self.found.len().saturating_add(self.passed.len()).saturating_add(self.next.len()) > self.room {
+            return Err(StatusCode::BadTooManyOperations);
         }
         Ok(())
     }

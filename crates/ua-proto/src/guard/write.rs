@@ -56,19 +56,20 @@ fn needed(attribute: u32) -> Action {
     }
 }
 
-/// Keeps written numbers inside the range that was configured for the node, by whatever name the session calls it, as a
+/// Keeps written numbers inside the range that was configured for the node or its scope, by whatever name the session calls it, as a
 /// whole or in parts. What is no number is outside.
 fn check(desk: &mut Desk<'_>, item: &Item, body: &[u8]) -> Result<(), StatusCode> {
-    if item.number != AttributeId::Value as u32 || desk.config.write_ranges.is_empty() {
+    let config = desk.config;
+    if item.number != AttributeId::Value as u32 || config.write_ranges.is_empty() && config.scope_ranges.is_empty() {
         return Ok(());
     }
     let Some(touched) = item.touched.first() else { return Ok(()) };
     let node = desk.real(&touched.node);
     let namespaces = desk.mapping.table.namespaces();
     let uri = namespaces.get(usize::from(node.namespace)).map_or("", String::as_str);
-    let ranges = &desk.config.write_ranges;
-    let range = ranges.iter().find(|range| range.namespace == uri && range.node == node.identifier);
-    let Some((low, high)) = range.map(|range| (range.low, range.high)) else { return Ok(()) };
+    let range = config.write_ranges.iter().find(|range| range.namespace == uri && range.node == node.identifier);
+    let range = range.map(|range| (range.low, range.high));
+    let Some((low, high)) = range.or_else(|| config.scope_ranges.get(&touched.scope).copied()) else { return Ok(()) };
     let bytes = body.get(item.value.clone()).unwrap_or_default();
     let value = DataValue::decode(&mut &*bytes, &ContextOwned::default().context()).ok();
     let inside = |value: &Variant| value.as_f64().is_some_and(|number| low <= number && number <= high);
@@ -127,7 +128,6 @@ fn shown(value: &[u8]) -> String {
 mod tests {
     use super::*;
     use crate::guard::desk::encoded;
-    use opcua_types::{DataValue, Variant};
 
     #[test]
     fn texts_stay_out_of_records() {

@@ -180,6 +180,11 @@ impl Server {
             && (login.user.is_some() || application.is_some())
     }
 
+    /// The sessions.
+    pub(crate) fn session_keys(&self) -> Vec<SessionKey> {
+        self.sessions.iter().map(|session| session.core.key).collect()
+    }
+
     /// The names of the roles of a session's grant.
     pub(crate) fn roles_of(&self, key: SessionKey) -> Vec<String> {
         let login = self.sessions.get(key).and_then(|session| session.core.login.as_ref());

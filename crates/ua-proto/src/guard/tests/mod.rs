@@ -3,6 +3,7 @@
 mod changes;
 mod events;
 mod history;
+mod layout;
 mod monitoring;
 mod pool;
 mod reference;
