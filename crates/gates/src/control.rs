@@ -15,7 +15,8 @@ use tokio::sync::Notify;
 use ua_proto::server::Input;
 
 use crate::https::{HttpsClient, HttpsError, Target};
-use crate::opcua::server::{ServerHandle, Stopped};
+use crate::opcua::Enforcing;
+use crate::opcua::server::{Handle, Stopped};
 
 /// The longest pause before the stream is asked for again; the first is a sixteenth of it.
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
@@ -59,9 +60,9 @@ pub enum StreamEnded {
     Stopped(#[from] Stopped),
 }
 
-/// Feeds a server with the updates of its authority until the server stops. `gap` ends the present stream, so that the
+/// Feeds a server or a guard with the updates of its authority until it stops. `gap` ends the present stream, so that the
 /// next one begins with the full list.
-pub async fn follow(subscription: Subscription, server: ServerHandle, gap: Arc<Notify>) {
+pub async fn follow<C: Enforcing>(subscription: Subscription, server: Handle<C>, gap: Arc<Notify>) {
     tokio::select! {
         // Whoever waits for the authority to end waits for its streams.
         () = server.stopped() => {}
@@ -69,7 +70,7 @@ pub async fn follow(subscription: Subscription, server: ServerHandle, gap: Arc<N
     }
 }
 
-async fn reconnecting(subscription: &Subscription, server: &ServerHandle, gap: &Notify) {
+async fn reconnecting<C: Enforcing>(subscription: &Subscription, server: &Handle<C>, gap: &Notify) {
     let mut pause = LONGEST_PAUSE / 16;
     loop {
         let heard = AtomicBool::new(false);
@@ -80,7 +81,7 @@ async fn reconnecting(subscription: &Subscription, server: &ServerHandle, gap: &
         }
         tracing::warn!(audience = subscription.audience, cause = %ended, "the control stream ended");
         if !matches!(ended, StreamEnded::Gap)
-            && server.with(|server, now| server.handle_input(Input::ContactLost, now)).await.is_err()
+            && server.with(|server, now| server.tell(Input::ContactLost, now)).await.is_err()
         {
             return;
         }
@@ -91,9 +92,9 @@ async fn reconnecting(subscription: &Subscription, server: &ServerHandle, gap: &
 
 /// Reads one stream to its end. A gap counts only once the stream has brought something: the gate also asks for the full
 /// list before it has heard anything, and this stream begins with it.
-async fn until_ended(
+async fn until_ended<C: Enforcing>(
     subscription: &Subscription,
-    server: &ServerHandle,
+    server: &Handle<C>,
     heard: &AtomicBool,
     gap: &Notify,
 ) -> StreamEnded {
@@ -111,21 +112,21 @@ async fn until_ended(
 }
 
 /// Whether the gate still misses updates; it may have asked before the list came that it has by now.
-async fn missing(server: &ServerHandle, heard: &AtomicBool) -> Result<bool, Stopped> {
+async fn missing<C: Enforcing>(server: &Handle<C>, heard: &AtomicBool) -> Result<bool, Stopped> {
     let state = server.with(|server, now| server.gate().fail_state(now)).await?;
     Ok(heard.load(Ordering::Relaxed) && state != FailState::InStep)
 }
 
-async fn stream(subscription: &Subscription, server: &ServerHandle, heard: &AtomicBool) -> StreamEnded {
+async fn stream<C: Enforcing>(subscription: &Subscription, server: &Handle<C>, heard: &AtomicBool) -> StreamEnded {
     match read(subscription, server, heard).await {
         Ok(never) => match never {},
         Err(ended) => ended,
     }
 }
 
-async fn read(
+async fn read<C: Enforcing>(
     subscription: &Subscription,
-    server: &ServerHandle,
+    server: &Handle<C>,
     heard: &AtomicBool,
 ) -> Result<std::convert::Infallible, StreamEnded> {
     let path = format!("/control/v1/updates?audience={}", percent(&subscription.audience));
@@ -143,7 +144,7 @@ async fn read(
             pending.extend_from_slice(data);
         }
         while let Some(update) = next_frame(&mut pending)? {
-            server.with(move |server, now| server.handle_input(Input::ControlUpdate(&update), now)).await?;
+            server.with(move |server, now| server.tell(Input::ControlUpdate(&update), now)).await?;
             heard.store(true, Ordering::Relaxed);
         }
     }

@@ -8,7 +8,8 @@ use arc_swap::ArcSwap;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use gates::https::{HttpsClient, client_config};
-use gates::opcua::server::ServerHandle;
+use gates::opcua::Enforcing;
+use gates::opcua::server::Handle;
 use gates::pki::PkiStore;
 use tokio::sync::mpsc;
 use ua_proto::pki::{OwnIdentity, SharedTrust, TrustSettings};
@@ -63,7 +64,7 @@ impl Own {
     /// Keeps a running server in step with the folder: certificates and lists that are added or taken away hold for
     /// its channels at once, and a renewed certificate of its own is shown from then on. What cannot be read changes
     /// nothing.
-    pub(crate) fn keep_in_step(&self, identity: Arc<ArcSwap<OwnIdentity>>, server: &ServerHandle) {
+    pub(crate) fn keep_in_step<C: Enforcing>(&self, identity: Arc<ArcSwap<OwnIdentity>>, server: &Handle<C>) {
         let (changed, mut changes) = mpsc::unbounded_channel();
         let (trust, root) = (Arc::clone(&self.trust), self.store.root().to_owned());
         tokio::spawn(gates::pki::watch(self.store.clone(), LOOK, move |list| match list {
@@ -76,7 +77,7 @@ impl Own {
         let on_trust = server.clone();
         tokio::spawn(async move {
             while changes.recv().await.is_some() {
-                let told = on_trust.with(|server, now| server.handle_input(Input::TrustChanged, now)).await;
+                let told = on_trust.with(|server, now| server.tell(Input::TrustChanged, now)).await;
                 if told.is_err() {
                     return;
                 }
@@ -97,7 +98,7 @@ impl Own {
 }
 
 /// Shows a renewed certificate from the next channel on; peers that still hold the one before get in until it ends.
-async fn follow_identity(store: PkiStore, identity: Arc<ArcSwap<OwnIdentity>>, server: ServerHandle) {
+async fn follow_identity<C: Enforcing>(store: PkiStore, identity: Arc<ArcSwap<OwnIdentity>>, server: Handle<C>) {
     loop {
         tokio::select! {
             () = server.stopped() => return,
@@ -119,7 +120,7 @@ async fn follow_identity(store: PkiStore, identity: Arc<ArcSwap<OwnIdentity>>, s
         };
         if let Some(next) = next {
             identity.store(Arc::new(next));
-            let told = server.with(|server, now| server.handle_input(Input::IdentityChanged, now)).await;
+            let told = server.with(|server, now| server.tell(Input::IdentityChanged, now)).await;
             if told.is_err() {
                 return;
             }

@@ -1,9 +1,39 @@
 //! What the shell drives: a server, or a guard, which has a second side.
 
 use access_model::{Mono, Now};
+use pep::Gate;
 pub(super) use ua_proto::guard::Output as Outside;
 use ua_proto::guard::{Guard, Input as Both, LinkId, Upstream};
 use ua_proto::server::{ConnId, Input, Server};
+
+/// What clients meet: a server, or a guard in front of one. Both are fed with keys, updates of rights and lists alike.
+pub trait Enforcing: Send + 'static {
+    /// Takes an input of the side of the clients.
+    fn tell(&mut self, input: Input<'_>, now: Now);
+
+    /// What decides.
+    fn gate(&self) -> &Gate;
+}
+
+impl Enforcing for Server {
+    fn tell(&mut self, input: Input<'_>, now: Now) {
+        self.handle_input(input, now);
+    }
+
+    fn gate(&self) -> &Gate {
+        Self::gate(self)
+    }
+}
+
+impl Enforcing for Guard {
+    fn tell(&mut self, input: Input<'_>, now: Now) {
+        self.handle_input(Both::Down(input), now);
+    }
+
+    fn gate(&self) -> &Gate {
+        self.front().gate()
+    }
+}
 
 /// A core that listens for clients.
 pub(super) trait Core: Send + 'static {

@@ -7,3 +7,5 @@ pub mod guard;
 pub mod server;
 mod upstream;
 pub mod wiring;
+
+pub use self::core::Enforcing;
