@@ -39,6 +39,15 @@ pub struct GrantRequest {
 }
 
 impl Gate {
+    /// What the authority is asked about this identity, when it is one that the gate asks about: a password need not be
+    /// checked here then.
+    #[must_use]
+    pub fn asks(&self, identity: &Identity, binding: &ChannelBinding) -> Option<GrantRequest> {
+        let asks = self.config.ask && self.locals.matching(binding, |who| applies(who, identity)).is_empty();
+        let (identity, binding) = (identity.clone(), binding.clone());
+        asks.then(|| GrantRequest { identity, binding, audience: self.config.audience.clone() })
+    }
+
     /// Grants what the server's own configuration gives this identity, whose proof the caller has checked.
     pub fn admit(&mut self, identity: &Identity, binding: &ChannelBinding, _now: Now) -> Admission {
         if !self.has_room() {

@@ -296,8 +296,8 @@ impl<C: Core> Running<C> {
             Output::Authenticate { id, name, password, address } => {
                 self.authenticate(id, Credentials { name, password: password.0, address });
             }
-            Output::AskGrant { id, request } => {
-                let token = self.application.fetch_grant(*request);
+            Output::AskGrant { id, request, secret } => {
+                let token = self.application.fetch_grant(*request, secret);
                 self.spawn(async move { Input::Fetched { id, result: token.await } });
             }
             Output::Written { node, value } => self.application.written(node, &value),

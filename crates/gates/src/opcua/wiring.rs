@@ -7,7 +7,7 @@ use access_model::{AuditRecord, Reason, Refusal};
 use opcua_types::DataValue;
 use pep::{GateEvent, GrantRequest};
 use tokio::sync::{mpsc, oneshot};
-use ua_proto::server::{Answer, Invocation};
+use ua_proto::server::{Answer, AskSecret, FetchedGrant, Invocation};
 use ua_proto::space::NodeRef;
 use zeroize::Zeroizing;
 
@@ -53,7 +53,7 @@ pub trait Application {
     fn authenticate(&self, credentials: Credentials) -> Local<bool>;
 
     /// Fetches a token for a client that has none.
-    fn fetch_grant(&self, request: GrantRequest) -> Local<Result<Vec<u8>, Refusal>> {
+    fn fetch_grant(&self, request: GrantRequest, _secret: Option<AskSecret>) -> Local<Result<FetchedGrant, Refusal>> {
         let refusal =
             Refusal::new(Reason::IdentityNotAccepted, format!("no authority grants `{}` anything", request.audience));
         Box::pin(async move { Err(refusal) })

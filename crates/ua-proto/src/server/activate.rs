@@ -22,7 +22,7 @@ use super::proof::{Keys, Proven, Work};
 use super::services::attributes::role_node;
 use super::session::{Binding, Login, NONCE, Proof};
 use super::timers::{SessionKey, Timer};
-use super::{AskId, ConnId, LoginId, Output, Secret, Server, front};
+use super::{AskSecret, ConnId, LoginId, Output, Secret, Server, front};
 use crate::Job;
 
 /// An activation under way.
@@ -43,6 +43,13 @@ pub(crate) struct Activation {
 struct Shown {
     token: ExtensionObject,
     entry: String,
+}
+
+impl Activation {
+    /// What the client presents.
+    pub(super) const fn presented(&self) -> &Presented {
+        &self.presented
+    }
 }
 
 impl Server {
@@ -138,7 +145,12 @@ impl Server {
         match (&activation.presented, secret) {
             (Presented::Anonymous, _) => self.admit(id, &Identity::Anonymous, Proof::Anonymous, now),
             (Presented::UserName { name, .. }, Some(password)) => {
-                let name = name.clone();
+                let (name, identity) = (name.clone(), Identity::User { name: name.clone() });
+                let Some(binding) = self.gate_binding(id) else { return };
+                if let Some(request) = self.gate.asks(&identity, &binding) {
+                    return self.ask_for(id, request, Some(AskSecret::Password(password)), now);
+                }
+                let Some(Parked { what: What::Activate(activation), .. }) = self.parked.get_mut(id) else { return };
                 let address = self.connections.get(&activation.conn).map(|connection| connection.peer.clone());
                 let address = address.unwrap_or_default();
                 self.outputs.push_back(Output::Authenticate { id: LoginId(id), name, password, address });
@@ -175,36 +187,12 @@ impl Server {
         }
     }
 
-    /// The shell fetched a token for a client that has none.
-    pub(super) fn fetched(&mut self, id: AskId, result: Result<Vec<u8>, Refusal>, now: Now) {
-        let proof = match self.parked.get_mut(id.0).map(|parked| &parked.what) {
-            Some(What::Activate(activation)) => match activation.presented {
-                Presented::Anonymous => Proof::Anonymous,
-                Presented::UserName { .. } => Proof::Password,
-                Presented::Certificate { .. } => Proof::Certificate,
-                Presented::Token(_) => return,
-            },
-            _ => return,
-        };
-        let granted = result.and_then(|token| {
-            let binding =
-                self.gate_binding(id.0).ok_or_else(|| Refusal::new(Reason::NoGrant, "the channel is gone"))?;
-            self.gate.present(&token, &binding, now)
-        });
-        match granted {
-            Ok(grant) => self.granted(id.0, grant, proof, now),
-            Err(refusal) => self.fail_activation(id.0, &TurnedAway::by_gate(refusal), now),
-        }
-    }
-
     /// A proven identity without a token asks the gate.
     fn admit(&mut self, id: u64, identity: &Identity, proof: Proof, now: Now) {
         let Some(binding) = self.gate_binding(id) else { return };
         match self.gate.admit(identity, &binding, now) {
             Admission::Granted(grant) => self.granted(id, grant, proof, now),
-            Admission::Ask(request) => {
-                self.outputs.push_back(Output::AskGrant { id: AskId(id), request: Box::new(request) });
-            }
+            Admission::Ask(request) => self.ask_for(id, request, None, now),
             Admission::Refused(refusal) => {
                 let away = TurnedAway { status: StatusCode::BadUserAccessDenied, refusal };
                 self.fail_activation(id, &away, now);
@@ -251,7 +239,7 @@ impl Server {
     }
 
     /// The gate said yes: the session takes the grant, the channel and a new nonce, in one step.
-    fn granted(&mut self, id: u64, grant: GrantId, proof: Proof, now: Now) {
+    pub(super) fn granted(&mut self, id: u64, grant: GrantId, proof: Proof, now: Now) {
         let Some(parked) = self.unpark(id) else { return };
         let What::Activate(activation) = &parked.what else { return };
         let facts = self.gate.claims(grant);
@@ -314,6 +302,7 @@ impl Server {
         if activation.moved {
             self.leave_channel(key, now);
         }
+        self.forget_renewal(key);
         let Some(session) = self.sessions.get_mut(key) else { return false };
         let core = &mut session.core;
         let old = core.login.replace(login);

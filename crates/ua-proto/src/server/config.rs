@@ -64,12 +64,25 @@ pub struct Identities {
     pub certificate: Option<SharedTrust>,
     /// Issued tokens (JWT).
     pub issued: Option<IssuedTokens>,
+    /// Which of them are taken over channels without any security.
+    pub on_bare: OnBare,
     /// The most RSA blocks of a secret in the legacy form, checked before the first is decrypted.
     pub max_legacy_blocks: usize,
     /// How far the SigningTime of an EncryptedSecret may lie in the past and in the future.
     pub signing_time: (Duration, Duration),
     /// What is not checked: nothing, but in demonstrations of what a check is for.
     pub danger_without: DangerWithout,
+}
+
+/// The identities that are taken over a channel that proves no client certificate. A token never is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OnBare {
+    /// Those that are taken elsewhere.
+    Any,
+    /// Anonymous alone.
+    Anonymous,
+    /// Anonymous, and passwords encrypted for the server: nothing protects what is done after the login.
+    AnonymousAndUserName,
 }
 
 impl Default for Identities {
@@ -79,6 +92,7 @@ impl Default for Identities {
             user_name: false,
             certificate: None,
             issued: None,
+            on_bare: OnBare::Any,
             max_legacy_blocks: 32,
             signing_time: (Duration::from_secs(3_600), Duration::from_secs(300)),
             danger_without: DangerWithout::Nothing,
@@ -183,6 +197,8 @@ pub struct ServerLimits {
     pub max_jobs: usize,
     /// Most jobs waiting for a place; one more closes the connection that asks.
     pub max_waiting_jobs: usize,
+    /// Most asks for grants of clients without a token that are out at once.
+    pub max_asks: usize,
     /// Most parked requests of one session.
     pub max_parked_per_session: usize,
     /// Bytes waiting for one peer above which no more of its requests are taken and no more values handed out.
@@ -223,6 +239,7 @@ impl Default for ServerLimits {
             max_unactivated_per_connection: 8,
             max_jobs: 16,
             max_waiting_jobs: 1_024,
+            max_asks: 64,
             max_parked_per_session: 64,
             max_unsent: 1 << 20,
             max_backlog: 24 << 20,

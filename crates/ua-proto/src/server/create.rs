@@ -272,6 +272,7 @@ impl Server {
         let Some(session) = self.sessions.remove(key) else { return };
         self.timers.clear(Timer::Session(key));
         self.timers.clear(Timer::Subscriptions(key));
+        self.timers.clear(Timer::Renewal(key));
         let core = session.core;
         if let Some(login) = &core.login {
             self.gate.release(login.grant);

@@ -7,7 +7,7 @@ use opcua_types::{
     UAString, UserTokenPolicy, UserTokenType,
 };
 
-use super::config::{EndpointSecurity, Identities, ServerConfig, TokenForm};
+use super::config::{EndpointSecurity, Identities, OnBare, ServerConfig, TokenForm};
 use crate::crypto::SecurityPolicyId;
 use crate::pki::{Certificate, OwnIdentity};
 
@@ -52,10 +52,11 @@ pub(crate) fn token_policies(identities: &Identities, (policy, mode): EndpointSe
             }
         }
     }
-    if identities.user_name {
+    let bare_but = |taken: &[OnBare]| !bare || taken.contains(&identities.on_bare);
+    if identities.user_name && bare_but(&[OnBare::Any, OnBare::AnonymousAndUserName]) {
         policies.push(TokenPolicy { kind: UserTokenType::UserName, security });
     }
-    if identities.certificate.is_some() {
+    if identities.certificate.is_some() && bare_but(&[OnBare::Any]) {
         policies.push(TokenPolicy { kind: UserTokenType::Certificate, security });
     }
     if identities.anonymous {

@@ -85,7 +85,7 @@ pub enum Input<'a> {
         /// Which.
         id: AskId,
         /// The token, or why there is none.
-        result: Result<Vec<u8>, Refusal>,
+        result: Result<FetchedGrant, Refusal>,
     },
     /// A record that asked for it was acknowledged.
     Audited {
@@ -176,12 +176,15 @@ pub enum Output {
         /// The value as it came.
         value: DataValue,
     },
-    /// Fetch a token for a client that has none.
+    /// Fetch a token for a client that has none. What can be proven here was: who holds the channel's certificate, and
+    /// the signature of a user with a certificate.
     AskGrant {
         /// Names the request.
         id: AskId,
         /// The request.
         request: Box<GrantRequest>,
+        /// What goes with it.
+        secret: Option<AskSecret>,
     },
     /// Something happened to a grant or the gate; sessions were taken care of already. On
     /// [`GateEvent::NeedFullList`] fetch the full list from the authority.
@@ -201,6 +204,26 @@ impl fmt::Debug for Secret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Secret(..)")
     }
+}
+
+/// A secret that goes with an ask.
+#[derive(Clone, Debug)]
+pub enum AskSecret {
+    /// The user's password, which nobody here has checked.
+    Password(Secret),
+    /// The grant goes on: what came with the token before as [`FetchedGrant::renewal`].
+    Renewal(Secret),
+}
+
+/// A token that was fetched for a client.
+#[derive(Clone, Debug)]
+pub struct FetchedGrant {
+    /// The token.
+    pub token: Secret,
+    /// What the next one is asked for with, when this one has lived for four fifths of its time.
+    pub renewal: Option<Secret>,
+    /// SHA-256 of the certificate of our own that the token is bound to when the client's channel proves none.
+    pub own: Option<Thumbprint>,
 }
 
 /// Who calls a method.

@@ -17,6 +17,7 @@
 
 mod activate;
 mod admission;
+mod asking;
 mod audit;
 mod browse_points;
 pub(crate) mod codec;
@@ -61,11 +62,13 @@ use crate::space::{NodeRef, Space};
 
 pub use audit::{AuditId, Audited};
 pub use config::{
-    AuditConfig, AuditFailMode, DangerWithout, EndpointSecurity, Identities, IssuedTokens, IssuerEndpoint,
+    AuditConfig, AuditFailMode, DangerWithout, EndpointSecurity, Identities, IssuedTokens, IssuerEndpoint, OnBare,
     ServerConfig, ServerLimits, TokenForm,
 };
 
-pub use io::{Answer, AskId, Caller, ConnId, Input, Invocation, InvokeId, LoginId, Output, Secret};
+pub use io::{
+    Answer, AskId, AskSecret, Caller, ConnId, FetchedGrant, Input, Invocation, InvokeId, LoginId, Output, Secret,
+};
 
 use admission::Admission;
 use audit::AuditLog;
@@ -91,6 +94,7 @@ pub struct Server {
     sessions: Sessions,
     jobs: JobDesk,
     parked: ParkedRequests,
+    asking: BTreeMap<u64, asking::Asked>,
     audit: AuditLog,
     audit_armed: Option<Mono>,
     timers: Timers,
@@ -131,6 +135,7 @@ impl Server {
             admission: Admission::default(),
             sessions: Sessions::default(),
             parked: ParkedRequests::default(),
+            asking: BTreeMap::new(),
             audit_armed: None,
             timers: Timers::default(),
             watchers: BTreeMap::new(),

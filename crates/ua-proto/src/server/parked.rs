@@ -62,6 +62,12 @@ impl ParkedRequests {
         self.last
     }
 
+    /// A number for something else that waits outside.
+    pub(crate) fn reserve(&mut self) -> u64 {
+        self.last += 1;
+        self.last
+    }
+
     pub(crate) fn wait_for_record(&mut self, audit: AuditId, id: u64) {
         self.audits.insert(audit, id);
     }

@@ -10,6 +10,7 @@ use pep::GrantId;
 use slab::Slab;
 
 use super::ConnId;
+use super::asking::Renewal;
 use super::audit::Tallies;
 use super::browse_points::BrowsePoints;
 use super::timers::SessionKey;
@@ -76,6 +77,8 @@ pub(crate) struct SessionCore {
     pub(crate) ephemeral: Option<Arc<EphemeralKey>>,
     /// None until the first activation.
     pub(crate) login: Option<Login>,
+    /// How its grant goes on, when it was fetched for a client without a token.
+    pub(crate) renewal: Option<Renewal>,
     /// An activation is under way.
     pub(crate) activating: bool,
     /// Requests that wait for something outside.
@@ -140,6 +143,7 @@ impl Sessions {
                 nonce,
                 ephemeral: None,
                 login: None,
+                renewal: None,
                 activating: false,
                 parked: 0,
                 max_response: new.max_response,

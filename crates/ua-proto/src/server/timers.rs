@@ -20,6 +20,8 @@ pub(crate) enum Timer {
     Session(SessionKey),
     /// The subscriptions of a session.
     Subscriptions(SessionKey),
+    /// The grant of a session that brings no token.
+    Renewal(SessionKey),
     /// A parked request.
     Parked(u64),
     /// The end of the second over which reads and denials are summed up.

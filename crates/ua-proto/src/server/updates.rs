@@ -143,6 +143,7 @@ impl Server {
             Timer::HalfOpen(conn) => self.turn_away(conn, StatusCode::BadTimeout, now),
             Timer::Session(key) => self.session_timed_out(key, now),
             Timer::Subscriptions(key) => self.subscriptions_due(key, now),
+            Timer::Renewal(key) => self.renewal_due(key, now),
             Timer::Parked(id) => self.parked_too_long(id, now),
             Timer::Audit => {
                 self.audit_armed = None;

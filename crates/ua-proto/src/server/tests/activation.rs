@@ -9,7 +9,7 @@ use super::ask::*;
 use super::keys::*;
 use super::world::*;
 use crate::crypto::{SecurityPolicyId, encrypt_legacy_secret, seal_rsa_secret};
-use crate::server::{AskId, Input, TokenForm};
+use crate::server::{FetchedGrant, Input, Secret, TokenForm};
 
 const HOUR: Duration = Duration::from_secs(3_600);
 
@@ -420,9 +420,9 @@ fn a_client_without_a_token_can_have_one_fetched() {
     let request = world.activation(conn, &login, identity);
     let pending = world.send(conn, &request);
     assert!(world.answer::<ActivateSessionResponse>(conn, pending).is_none());
-    let asked: AskId = world.asked.pop().expect("the shell is asked");
-    let token = world.token(HOUR);
-    world.input(Input::Fetched { id: asked, result: Ok(token.as_bytes().to_vec()) });
+    let (asked, ..) = world.asked.pop().expect("the shell is asked");
+    let token = Secret(world.token(HOUR).as_bytes().to_vec().into());
+    world.input(Input::Fetched { id: asked, result: Ok(FetchedGrant { token, renewal: None, own: None }) });
     world.answer::<ActivateSessionResponse>(conn, pending).unwrap().unwrap();
     assert_eq!(world.read_one(conn, &login, "Setpoint"), Ok(Variant::from(20.0)));
 }

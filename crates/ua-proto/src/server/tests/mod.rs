@@ -3,6 +3,7 @@
 mod access;
 mod activation;
 mod ask;
+mod asking;
 mod audit_events;
 mod bypass;
 mod ecc;

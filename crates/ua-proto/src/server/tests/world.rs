@@ -7,7 +7,7 @@ use std::time::Duration;
 use access_model::{AuditRecord, Mono, Now, Reason, Refusal, Rights, ScopeIndex, ScopeMap, UnixTime};
 use arc_swap::ArcSwap;
 use opcua_types::{Argument, ByteString, DataValue, MessageSecurityMode, NodeId, StatusCode, Variant};
-use pep::{Contact, Gate, GateConfig, GateEvent, Identity, LocalGrant, LocalScopes, Who};
+use pep::{Contact, Gate, GateConfig, GateEvent, GrantRequest, Identity, LocalGrant, LocalScopes, Who};
 use token::SystemEntropy;
 
 use super::keys::{CLIENT, ISSUER, OTHER, SERVER, SERVER_URI, USER, of, trust};
@@ -56,7 +56,7 @@ pub(super) struct World {
     pub(super) records: Vec<AuditRecord>,
     pub(super) invoked: VecDeque<(InvokeId, Invocation)>,
     pub(super) written: Vec<(NodeId, DataValue)>,
-    pub(super) asked: Vec<AskId>,
+    pub(super) asked: Vec<(AskId, GrantRequest, Option<AskSecret>)>,
     pub(super) held_audits: Vec<AuditId>,
     pub(super) held_jobs: VecDeque<Job>,
     /// What the ledger says; None keeps acknowledgements back.
@@ -317,7 +317,7 @@ impl World {
                     }
                 }
                 Output::Written { node, value } => self.written.push((self.server.space().id(node), value)),
-                Output::AskGrant { id, .. } => self.asked.push(id),
+                Output::AskGrant { id, request, secret } => self.asked.push((id, *request, secret)),
                 Output::Gate(event) => self.events.push(event),
                 Output::Rejected { .. } => {}
             }
