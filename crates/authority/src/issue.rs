@@ -23,6 +23,8 @@ pub enum Flow {
     Exchange,
     /// A refresh token.
     Refresh,
+    /// A guard, for a client without a token.
+    Guest,
     /// OPC UA StartRequestToken and FinishRequestToken.
     RequestToken,
     /// OPC UA RequestAccessToken.
@@ -39,6 +41,7 @@ impl Flow {
             Self::ClientCredentials => "client_credentials",
             Self::Exchange => "exchange",
             Self::Refresh => "refresh",
+            Self::Guest => "guest",
             Self::RequestToken => "request_token",
             Self::RequestAccessToken => "request_access_token",
             Self::Administration => "administration",
@@ -276,7 +279,7 @@ impl Authority {
             not_before: now,
             issued_at: now,
             id: id.to_owned(),
-            client: Some(request.application.clone()),
+            client: request.application_known().map(str::to_owned),
             confirmation: Some(request.confirmation),
             roles: principal.roles.clone(),
             groups: principal.groups.clone(),
@@ -351,12 +354,18 @@ impl TokenRequest {
         }
     }
 
+    /// A server that asks for a token for itself asks for a client that nobody has registered.
+    fn application_known(&self) -> Option<&str> {
+        let guest = matches!(self.flow, Flow::Guest | Flow::Refresh) && self.person.is_some();
+        Some(self.application.as_str()).filter(|uri| !guest || *uri != self.audience)
+    }
+
     fn principal(&self, snapshot: &Snapshot) -> Principal {
-        let whole = snapshot.principal(self.person.as_deref(), Some(&self.application), self.break_glass.is_some());
+        let whole = snapshot.principal(self.person.as_deref(), self.application_known(), self.break_glass.is_some());
         let wanted = |role: &String| self.roles.as_ref().is_none_or(|wanted| wanted.contains(role));
         Principal {
             roles: whole.roles.into_iter().filter(wanted).collect(),
-            application: Some(ApplicationUri(self.application.clone())),
+            application: self.application_known().map(|uri| ApplicationUri(uri.to_owned())),
             ..whole
         }
     }

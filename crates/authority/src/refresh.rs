@@ -40,7 +40,7 @@ impl Authority {
             self.record(AuditKind::TokenRefreshed, &by, object, outcome, &detail).await.map_err(unavailable)?;
             return Err(refusal);
         };
-        let application = found.principal.application.clone().map(|uri| uri.0).unwrap_or_default();
+        let application = found.principal.application.clone().map_or_else(|| found.audience.clone(), |uri| uri.0);
         let request = TokenRequest {
             flow: Flow::Refresh,
             person: found.principal.person.clone(),

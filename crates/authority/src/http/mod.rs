@@ -7,6 +7,7 @@ mod arrivals;
 mod authzen;
 mod body;
 mod discovery;
+mod guests;
 mod oauth;
 mod serve;
 mod tls;
@@ -56,6 +57,7 @@ pub fn router(authority: Authority) -> Router {
         .route("/.well-known/authzen-configuration", get(authzen::metadata))
         .route("/control/v1/updates", get(updates))
         .route("/control/v1/map", get(map))
+        .route("/guard/v1/grants", post(guests::grant))
         .nest("/admin/v1", admin::routes(authority.clone()))
         .layer(DefaultBodyLimit::max(MAX_BODY))
         .layer(from_fn_with_state((authority.clone(), budget), body::bounded))

@@ -2,6 +2,7 @@
 
 mod accounts;
 mod control;
+mod guests;
 mod https;
 mod identity;
 mod life;

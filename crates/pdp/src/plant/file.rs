@@ -119,6 +119,8 @@ pub(super) struct Server {
     #[serde(default)]
     pub restrictions: Vec<Name>,
     #[serde(default)]
+    pub sign_in: Vec<Name>,
+    #[serde(default)]
     pub scope: Vec<Scope>,
     #[serde(default)]
     pub method: Vec<Method>,

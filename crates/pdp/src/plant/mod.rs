@@ -12,7 +12,7 @@ use access_model::{InvalidScopeMap, Restrictions, ScopeIndex, ScopeMap, Thumbpri
 
 use crate::fault::{Faults, Origin, toml_fault};
 
-pub use words::{Covered, InvalidWord, duration_text, parse_duration};
+pub use words::{Covered, InvalidWord, duration_text, parse_duration, parse_thumbprint};
 
 /// The largest plant file that is read, in bytes.
 pub const MAX_PLANT_FILE: usize = 64 << 20;
@@ -133,9 +133,37 @@ pub struct Server {
     pub equipment: String,
     /// What a channel must be for every scope that does not say otherwise (OPC 10000-3 §8.56).
     pub restrictions: Restrictions,
+    /// How clients that cannot carry a token may sign in at the guard that stands for it; not at all where this is empty.
+    pub sign_in: Vec<SignIn>,
     /// Scopes and then methods, each in the order of the file: position n here is position n + 1 in the
     /// [`ScopeMap`], after `public`.
     pub scopes: Vec<Scope>,
+}
+
+/// How a client without a token says who it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SignIn {
+    /// Name and password.
+    UserName,
+    /// A person's certificate.
+    X509,
+    /// Not at all: the person `anonymous@<server>`.
+    Anonymous,
+}
+
+impl SignIn {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::UserName, Self::X509, Self::Anonymous];
+
+    /// The word in the plant file.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::UserName => "user_name",
+            Self::X509 => "x509",
+            Self::Anonymous => "anonymous",
+        }
+    }
 }
 
 /// A named part of a server: some nodes and subtrees, or one method.

@@ -8,7 +8,9 @@ use access_model::Restrictions;
 
 use super::file::{self, File, Name};
 use super::words::{self, Covered, InvalidWord, parse_duration};
-use super::{Application, Equipment, EquipmentPlace, Group, Person, Plant, Role, Scope, ScopeKind, Server, Site, Zone};
+use super::{
+    Application, Equipment, EquipmentPlace, Group, Person, Plant, Role, Scope, ScopeKind, Server, SignIn, Site, Zone,
+};
 use crate::fault::{FaultList, Faults, Origin, suggest};
 
 const HOUR: Duration = Duration::from_secs(3_600);
@@ -190,7 +192,7 @@ impl Check<'_> {
         let role_names: Known<'_> = roles.keys().map(String::as_str).collect();
         let held = self.all_known("role", &one.roles, &role_names);
         let thumbprint =
-            one.thumbprint.as_ref().and_then(|text| self.word(text.span(), words::thumbprint(text.get_ref())));
+            one.thumbprint.as_ref().and_then(|text| self.word(text.span(), words::parse_thumbprint(text.get_ref())));
         Application {
             thumbprint,
             roles: closure(held, roles),
@@ -223,7 +225,8 @@ impl Check<'_> {
         let methods: Vec<Scope> = methods.collect();
         all.extend(methods);
         let restrictions = self.restrictions(&server.restrictions);
-        Server { name: own(&server.name), equipment: own_equipment, restrictions, scopes: all }
+        let sign_in = self.sign_in(&server.sign_in);
+        Server { name: own(&server.name), equipment: own_equipment, restrictions, sign_in, scopes: all }
     }
 
     fn scope(&mut self, scope: &file::Scope, server_equipment: &str, equipment: &Known<'_>) -> Scope {
@@ -274,6 +277,20 @@ impl Check<'_> {
             .filter_map(|text| self.word(text.span(), words::node_id(text.get_ref())))
             .map(Covered::Node)
             .collect()
+    }
+
+    fn sign_in(&mut self, names: &[Name]) -> Vec<SignIn> {
+        let mut all = Vec::new();
+        for name in names {
+            match SignIn::ALL.into_iter().find(|way| way.name() == name.get_ref()) {
+                Some(way) => all.push(way),
+                None => {
+                    let hint = suggest(name.get_ref(), SignIn::ALL.iter().map(|way| way.name()));
+                    self.faults.add(name.span(), format!("nobody signs in by `{}`", name.get_ref()), hint);
+                }
+            }
+        }
+        all
     }
 
     fn restrictions(&mut self, names: &[Name]) -> Restrictions {

@@ -97,7 +97,10 @@ fn path_part(part: &str) -> Option<(u16, String)> {
 }
 
 /// 64 hexadecimal digits, either case, colons allowed between bytes.
-pub(super) fn thumbprint(text: &str) -> Result<Thumbprint, InvalidWord> {
+///
+/// # Errors
+/// Anything else.
+pub fn parse_thumbprint(text: &str) -> Result<Thumbprint, InvalidWord> {
     let bad = || InvalidWord(format!("`{text}` is no SHA-256 thumbprint; write 64 hexadecimal digits"));
     let digits: Vec<u32> =
         text.chars().filter(|c| *c != ':').map(|c| c.to_digit(16)).collect::<Option<_>>().ok_or_else(bad)?;
@@ -151,9 +154,9 @@ mod tests {
 
     #[test]
     fn thumbprints() {
-        assert_eq!(thumbprint(&"0aF".repeat(21)).ok(), None);
-        assert_eq!(thumbprint(&"A0".repeat(32)), Ok(Thumbprint([0xa0; 32])));
-        assert_eq!(thumbprint(&vec!["0f"; 32].join(":")), Ok(Thumbprint([15; 32])));
-        assert!(thumbprint(&"g0".repeat(32)).is_err());
+        assert_eq!(parse_thumbprint(&"0aF".repeat(21)).ok(), None);
+        assert_eq!(parse_thumbprint(&"A0".repeat(32)), Ok(Thumbprint([0xa0; 32])));
+        assert_eq!(parse_thumbprint(&vec!["0f"; 32].join(":")), Ok(Thumbprint([15; 32])));
+        assert!(parse_thumbprint(&"g0".repeat(32)).is_err());
     }
 }
