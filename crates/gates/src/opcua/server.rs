@@ -237,7 +237,10 @@ async fn jobs<C: Core>(running: &Rc<Running<C>>, mut outcomes: mpsc::UnboundedRe
     while let Some((link, id, outcome)) = outcomes.recv().await {
         match link {
             None => running.input(Input::JobDone { id, outcome }),
-            Some(link) => running.upstream(link, ua_proto::guard::Upstream::JobDone { id, outcome }),
+            Some(link) => {
+                running.upstream(link, ua_proto::guard::Upstream::JobDone { id, outcome });
+                running.upstreams.wake(link);
+            }
         }
     }
 }

@@ -22,6 +22,8 @@ struct Connection {
     /// `None` until it is made.
     write: RefCell<Option<Rc<OwnedWriteHalf>>>,
     unsent: Cell<bool>,
+    /// The core does not want to be read to.
+    held: Cell<bool>,
     closed: Cell<bool>,
     wake: Wake,
 }
@@ -40,6 +42,13 @@ impl Upstreams {
         let (Some(half), Some(bytes)) = (half.as_ref(), core.upstream_outgoing(link)) else { return };
         write(half, bytes);
         if connection.unsent.replace(!bytes.is_empty()) == bytes.is_empty() {
+            connection.wake.notify_one();
+        }
+    }
+
+    /// What held the core back is done: it may want to be read to again.
+    pub(super) fn wake(&self, link: LinkId) {
+        if let Some(connection) = self.open.borrow().get(&link).filter(|connection| connection.held.get()) {
             connection.wake.notify_one();
         }
     }
@@ -66,6 +75,7 @@ pub(super) fn dial<C: Core>(running: &Rc<Running<C>>, link: LinkId, url: String)
     let connection = Rc::new(Connection {
         write: RefCell::new(None),
         unsent: Cell::new(false),
+        held: Cell::new(false),
         closed: Cell::new(false),
         wake: Wake::default(),
     });
@@ -101,6 +111,7 @@ async fn serve<C: Core>(running: &Rc<Running<C>>, link: LinkId, connection: &Con
     while !connection.closed.get() {
         let reading = running.core.borrow().wants_upstream(link);
         let unsent = connection.unsent.get();
+        connection.held.set(!reading);
         tokio::select! {
             biased;
             () = connection.wake.notified() => {}
