@@ -6,7 +6,8 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use crate::{
-    At, Authority, Config, Endpoint, ForeignIssuer, Identity, Invalid, Limits, Mode, Policy, Server, TokenSecret,
+    At, Authority, Config, Endpoint, ForeignIssuer, Guard, Identity, Invalid, Limits, Mode, Policy, Server,
+    TokenSecret, UpstreamSecurity,
 };
 
 /// Something that makes no sense.
@@ -57,6 +58,29 @@ pub(crate) fn check(config: &Config) -> Result<(), Fault> {
     for (at, role) in config.server.iter().enumerate() {
         let way = [Step::Key("server"), Step::Entry(at)];
         endpoint(&role.endpoint()).and_then(|()| server(role)).map_err(|fault| fault.below(&way))?;
+    }
+    for (at, role) in config.guard.iter().enumerate() {
+        let way = [Step::Key("guard"), Step::Entry(at)];
+        endpoint(&role.endpoint()).and_then(|()| guard(role)).map_err(|fault| fault.below(&way))?;
+    }
+    Ok(())
+}
+
+fn guard(role: &Guard) -> Result<(), Fault> {
+    let upstream = [Step::Key("upstream")];
+    if role.danger_passwords_without_security && !role.danger_without_security {
+        let help = "`danger_without_security = true` takes clients without security at all";
+        let key = "danger_passwords_without_security";
+        return Err(Fault::at(key, "there are no channels without security here", help));
+    }
+    if role.upstream.security == UpstreamSecurity::None && role.upstream.certificate.is_some() {
+        let help = "a server that shows no security proves no certificate: take one of the two away";
+        return Err(Fault::at("certificate", "nothing would hold the server to it", help).below(&upstream));
+    }
+    if role.upstream.users().any(|user| !user.is_whole()) {
+        let help = "write `name` and `password_file`, or `certificate` and `key`";
+        return Err(Fault::at("user", "this is neither a user with a password nor one with a certificate", help)
+            .below(&upstream));
     }
     Ok(())
 }

@@ -25,7 +25,8 @@ macro_rules! with_endpoint {
             /// Host names and addresses under which clients reach it, beside those in its certificate.
             #[serde(default)]
             pub names: Vec<$crate::HostName>,
-            /// Its folder of certificates.
+            /// Its folder of certificates; `pki/NAME` without the key.
+            #[serde(default)]
             pub pki: std::path::PathBuf,
             /// What becomes of a certificate whose issuer has no revocation list, or an outdated one.
             #[serde(default)]

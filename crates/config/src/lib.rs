@@ -20,6 +20,7 @@ pub mod nearest;
 mod authority;
 mod check;
 mod endpoint;
+mod guard;
 mod limits;
 mod overrides;
 mod read;
@@ -29,6 +30,7 @@ mod words;
 
 pub use authority::{Algorithm, Authority, IdentityIssuer, Pace, Paces, Refreshing};
 pub use endpoint::{Endpoint, ExpiryGrace, Identity, KeyBits, MissingCrl, Mode, Policy, TokenSecret};
+pub use guard::{Guard, Upstream, UpstreamRole, UpstreamSecurity, UpstreamUser};
 pub use limits::{Key, Limits};
 pub use overrides::{Overrides, PREFIX};
 pub use read::{At, Invalid, read};

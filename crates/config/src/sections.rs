@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::authority::Authority;
+use crate::guard::Guard;
 use crate::server::Server;
 use crate::words::{Number, Period};
 
@@ -29,6 +30,9 @@ pub struct Config {
     /// The resource servers that this program is to be.
     #[serde(default)]
     pub server: Vec<Server>,
+    /// The guards that this program is to be.
+    #[serde(default)]
+    pub guard: Vec<Guard>,
     /// What `trapkey client` and the administration commands use.
     #[serde(default)]
     pub client: Client,
@@ -155,8 +159,33 @@ impl Default for Log {
 }
 
 impl Config {
-    /// Makes each path in it relative to the folder of its file.
+    /// The authority of a guard, its HTTPS and its OPC UA address: as it says itself, else that of this file, else that of
+    /// the first server here.
+    #[must_use]
+    pub fn authority_of(&self, guard: &Guard) -> Option<(String, String)> {
+        let here = self.authority.as_ref().map(|role| {
+            let host = role.issuer.strip_prefix("https://").unwrap_or(&role.issuer);
+            let host = host.split('/').next().unwrap_or_default();
+            let host = match host.rsplit_once(':') {
+                Some((host, port)) if port.parse::<u16>().is_ok() => host,
+                _ => host,
+            };
+            (role.issuer.clone(), format!("opc.tcp://{host}:{}", role.opcua.port()))
+        });
+        let beside = || self.server.first().map(|role| (role.authority.clone(), role.authority_opcua.clone()));
+        let (https, opcua) = here.or_else(beside).unzip();
+        Some((guard.authority.clone().or(https)?, guard.authority_opcua.clone().or(opcua)?))
+    }
+
+    /// Makes each path in it relative to the folder of its file; a folder of certificates that is not named is `pki/NAME`.
     pub fn relative_to(&mut self, folder: &Path) {
+        let servers = self.server.iter_mut().map(|role| (&role.name, &mut role.pki));
+        for (name, pki) in servers.chain(self.guard.iter_mut().map(|role| (&role.name, &mut role.pki))) {
+            if pki.as_os_str().is_empty() {
+                *pki = Path::new("pki").join(name);
+            }
+        }
+        self.guard.iter_mut().for_each(|role| role.relative_to(folder));
         let authority = self.authority.iter_mut();
         let authority = authority.flat_map(|role| {
             let issuers = role.identity_issuer.iter_mut().map(|issuer| Some(&mut issuer.jwks));

@@ -155,10 +155,10 @@ pub enum FailMode {
     LastKnownGood,
 }
 
-fn default_grace() -> Contact {
+pub(crate) fn default_grace() -> Contact {
     Period::near(900_000)
 }
 
-fn default_contact() -> Contact {
+pub(crate) fn default_contact() -> Contact {
     Period::near(3_000)
 }

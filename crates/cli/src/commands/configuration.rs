@@ -61,6 +61,7 @@ pub(crate) fn problems(config: &Config) -> Result<(), Failure> {
     }
     super::login::known(&config.client)?;
     let taken = config.server.iter().map(|server| server.listen);
+    let taken = taken.chain(config.guard.iter().map(|guard| guard.listen));
     let authority = config.authority.iter().flat_map(|role| [role.https, role.opcua]);
     let mut addresses: Vec<_> = taken.chain(authority).filter(|address| address.port() != 0).collect();
     addresses.sort_unstable();
@@ -74,19 +75,33 @@ pub(crate) fn problems(config: &Config) -> Result<(), Failure> {
 pub(crate) fn known_servers(config: &Config, snapshot: &pdp::Snapshot) -> Result<(), Failure> {
     let plant = snapshot.plant();
     for server in &config.server {
-        if let Some((_, known)) = plant.server(&server.name) {
-            super::up::local::Local::of(server, plant, known)?;
-            super::up::foreign::grants(&server.issuer, known)?;
-        } else {
-            let failure = Failure::bad_input(format!("the plant file has no server `{}`", server.name));
-            let names = plant.servers.values().map(|known| known.name.as_str());
-            return Err(match nearest(&server.name, names) {
-                Some(near) => failure.help(format!("did you mean `{near}`?")),
-                None => failure,
-            });
+        let known = known_server(&server.name, plant)?;
+        super::up::local::Local::of(server, plant, known)?;
+        super::up::foreign::grants(&server.issuer, known)?;
+    }
+    for guard in &config.guard {
+        super::up::layout::of(known_server(&guard.name, plant)?)?;
+        super::up::guard_bond(guard, config)?;
+        for one in &guard.upstream.role {
+            if !plant.roles.contains_key(&one.role) {
+                return Err(unknown("role", &one.role, plant.roles.keys().map(String::as_str)));
+            }
         }
     }
     Ok(())
+}
+
+fn known_server<'a>(name: &str, plant: &'a pdp::Plant) -> Result<&'a pdp::plant::Server, Failure> {
+    let names = plant.servers.values().map(|known| known.name.as_str());
+    plant.server(name).map(|(_, server)| server).ok_or_else(|| unknown("server", name, names))
+}
+
+fn unknown<'a>(what: &str, name: &str, known: impl Iterator<Item = &'a str>) -> Failure {
+    let failure = Failure::bad_input(format!("the plant file has no {what} `{name}`"));
+    match nearest(name, known) {
+        Some(near) => failure.help(format!("did you mean `{near}`?")),
+        None => failure,
+    }
 }
 
 fn show(common: &Common) -> Result<Answer, Failure> {

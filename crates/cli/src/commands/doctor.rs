@@ -1,5 +1,7 @@
 //! `trapkey doctor`: tries what has to work, and says of each thing whether it does.
 
+mod guards;
+
 use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
@@ -93,6 +95,8 @@ fn files_of(config: &Config, findings: &mut Findings) {
     ledger(config, findings);
     let authority = config.authority.iter().map(|role| ("authority", &role.pki));
     let servers = config.server.iter().map(|role| (role.name.as_str(), &role.pki));
+    let guards = config.guard.iter().map(|role| (role.name.as_str(), &role.pki));
+    let servers = servers.chain(guards);
     let client = config.client.pki.iter().map(|folder| ("client", folder));
     for (name, folder) in authority.chain(servers).chain(client) {
         certificates(name, folder, findings);
@@ -158,8 +162,18 @@ async fn network(config: &Config, findings: &mut Findings) {
         }
         port(&format!("{} OPC UA", server.name), server.listen, findings).await;
     }
+    let of_guards: Vec<(String, String, &Path)> = config
+        .guard
+        .iter()
+        .filter_map(|role| config.authority_of(role).map(|(https, opcua)| (https, opcua, role.pki.as_path())))
+        .collect();
+    for guard in &config.guard {
+        port(&format!("{} OPC UA", guard.name), guard.listen, findings).await;
+        guards::look(guard, findings).await;
+    }
     let mut authorities: Vec<(&str, &Path)> =
         config.server.iter().map(|server| (server.authority.as_str(), server.pki.as_path())).collect();
+    authorities.extend(of_guards.iter().map(|(https, _, pki)| (https.as_str(), *pki)));
     if let (Some(url), Some(pki)) = (&config.client.authority, &config.client.pki) {
         authorities.push((url, pki));
     }
@@ -168,6 +182,7 @@ async fn network(config: &Config, findings: &mut Findings) {
         authority(url, pki, findings).await;
     }
     let mut urls: Vec<&str> = config.server.iter().map(|server| server.authority_opcua.as_str()).collect();
+    urls.extend(of_guards.iter().map(|(_, opcua, _)| opcua.as_str()));
     urls.dedup();
     for url in urls {
         let found = client::endpoints(url, PATIENCE).await;

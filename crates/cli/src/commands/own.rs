@@ -61,6 +61,15 @@ impl Own {
         })
     }
 
+    /// Whether its certificate is that of the plant file's server.
+    pub(crate) fn is_for(&self, name: &str, uri: &str) -> Result<(), Failure> {
+        let ours = self.uri()?;
+        if ours == uri {
+            return Ok(());
+        }
+        Err(Failure::bad_input(format!("the certificate of `{name}` is for `{ours}`, not for `{uri}`")))
+    }
+
     /// Keeps a running server in step with the folder: certificates and lists that are added or taken away hold for
     /// its channels at once, and a renewed certificate of its own is shown from then on. What cannot be read changes
     /// nothing.

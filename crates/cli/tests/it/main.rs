@@ -5,6 +5,7 @@ mod audit;
 mod certs;
 mod config;
 mod doctor;
+mod guard;
 mod help;
 mod issuers;
 mod keys;

@@ -1,9 +1,14 @@
 //! `trapkey up`: the roles of the configuration in this process, until it is told to stop.
 
 mod authority;
+mod behind;
+mod bond;
 mod endpoint;
 pub(crate) mod foreign;
+mod guard;
+mod guests;
 mod https;
+pub(crate) mod layout;
 pub(crate) mod local;
 mod scopes;
 mod server;
@@ -14,6 +19,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use ::authority::Authority;
+use gates::opcua::guard::GuardHandle;
 use gates::opcua::wiring::AuditSink;
 use gates::pool::Pool;
 use plant::station::{Running, SharedLine};
@@ -23,6 +29,9 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 
+pub(crate) use self::behind::Way;
+pub(crate) use self::guard::{bond as guard_bond, own as upstream_own};
+use self::scopes::Laid;
 use super::policy::Texts;
 use super::{Common, configuration};
 use crate::answer::{Answer, Output, line};
@@ -38,9 +47,9 @@ const WAITING_JOBS: usize = 4_096;
 pub(crate) fn run(common: &Common) -> Result<Answer, Failure> {
     let config = common.config.load()?;
     configuration::problems(&config)?;
-    if config.authority.is_none() && config.server.is_empty() {
+    if config.authority.is_none() && config.server.is_empty() && config.guard.is_empty() {
         return Err(Failure::bad_input("the configuration names nothing to run")
-            .help("add `[authority]`, or a `[[server]]`; `trapkey config init` writes an example"));
+            .help("add `[authority]`, a `[[server]]` or a `[[guard]]`; `trapkey config init` writes an example"));
     }
     log(&config)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
@@ -66,6 +75,7 @@ struct Up {
     way: roles::audit::Way,
     authority: Option<RunningAuthority>,
     stations: Vec<Running>,
+    guards: Vec<GuardHandle>,
     /// Without an authority in this process, the line stays in one step for as long as this lives.
     idle: Option<watch::Sender<plant::Step>>,
 }
@@ -85,7 +95,7 @@ async fn serve(config: &Config, output: Output) -> Result<(), Failure> {
     let ledger = open_ledger(config)?;
     let (audit, way) = roles::audit::sink(ledger.clone());
     let pool = Pool::new(2, WAITING_JOBS)?;
-    let mut up = Up { ledger, pool, audit, way, authority: None, stations: Vec::new(), idle: None };
+    let mut up = Up { ledger, pool, audit, way, authority: None, stations: Vec::new(), guards: Vec::new(), idle: None };
     let started = tokio::select! {
         started = start(config, output, &snapshot, &mut up) => Some(started),
         () = stop.heard() => None,
@@ -109,11 +119,20 @@ async fn start(config: &Config, output: Output, snapshot: &pdp::Snapshot, up: &m
         say(output, &role.name, &format!("opc.tcp://{}", running.handle.address()));
         up.stations.push(running);
     }
+    for role in &config.guard {
+        let running = guard::start(role, config, snapshot, up).await?;
+        say(output, &role.name, &format!("opc.tcp://{}", running.address()));
+        up.guards.push(running);
+    }
     let authority = up.authority.as_ref().map(|running| running.authority.clone());
     let plant = scopes::Source::of(authority.clone(), &config.plant);
     for (role, station) in config.server.iter().zip(&up.stations) {
         let begun = snapshot.plant().server(&role.name).map(|(_, server)| server.clone());
-        tokio::spawn(scopes::follow(role.name.clone(), plant.clone(), station.clone(), begun));
+        tokio::spawn(scopes::follow(role.name.clone(), plant.clone(), Laid::Station(station.clone()), begun));
+    }
+    for (role, guard) in config.guard.iter().zip(&up.guards) {
+        let begun = snapshot.plant().server(&role.name).map(|(_, server)| server.clone());
+        tokio::spawn(scopes::follow(role.name.clone(), plant.clone(), Laid::Guard(guard.clone()), begun));
     }
     let names = config.server.iter().map(|role| role.name.clone());
     let handles = names.zip(up.stations.iter().map(|station| station.handle.clone())).collect();
@@ -162,6 +181,9 @@ impl Up {
         let mut ending = JoinSet::new();
         for station in self.stations {
             ending.spawn(async move { station.handle.stop().await });
+        }
+        for guard in self.guards {
+            ending.spawn(async move { guard.stop().await });
         }
         if let Some(running) = self.authority {
             ending.spawn(async move {

@@ -4,9 +4,11 @@
 use std::time::Duration;
 
 use authority::Authority;
+use gates::opcua::guard::GuardHandle;
 use pdp::plant::Server;
 use plant::station::Running;
 
+use super::layout;
 use crate::commands::policy::Texts;
 use crate::config::PlantFiles;
 use crate::failure::Failure;
@@ -57,14 +59,41 @@ impl Source {
     }
 }
 
+/// What scopes are laid over.
+pub(super) enum Laid {
+    Station(Running),
+    Guard(GuardHandle),
+}
+
+impl Laid {
+    async fn stopped(&self) {
+        match self {
+            Self::Station(running) => running.handle.stopped().await,
+            Self::Guard(guard) => guard.stopped().await,
+        }
+    }
+
+    /// Gives whether the map that tokens index is another.
+    async fn lay_out(&self, server: &Server) -> Result<bool, String> {
+        match self {
+            Self::Station(running) => running.lay_out(server.clone()).await.map_err(|error| error.to_string()),
+            Self::Guard(guard) => {
+                let layout = layout::of(server).map_err(|failure| failure.in_short())?;
+                let laid = guard.with(move |guard, now| guard.lay_out(layout, now)).await;
+                laid.map_err(|error| error.to_string())?.map_err(|error| error.to_string())
+            }
+        }
+    }
+}
+
 /// Lays a changed plant file over a running server until that stops; `begun` is what it was started with. What cannot be
 /// read or does not fit changes nothing and is said once.
-pub(super) async fn follow(name: String, source: Source, running: Running, begun: Option<Server>) {
+pub(super) async fn follow(name: String, source: Source, running: Laid, begun: Option<Server>) {
     let mut seen = Ok(begun);
     let mut known = None;
     loop {
         tokio::select! {
-            () = running.handle.stopped() => return,
+            () = running.stopped() => return,
             () = tokio::time::sleep(source.pause()) => {}
         }
         let (here, asked) = (source.clone(), name.clone());
@@ -77,11 +106,11 @@ pub(super) async fn follow(name: String, source: Source, running: Running, begun
             continue;
         }
         match &read {
-            Ok(Some(server)) => match running.lay_out(server.clone()).await {
+            Ok(Some(server)) => match running.lay_out(server).await {
                 Ok(another) => tracing::info!(server = name, another, "the scopes of the changed plant file hold"),
                 Err(error) => tracing::error!(
                     server = name,
-                    %error,
+                    error,
                     "the changed plant file does not fit: the old scopes hold, and new tokens may be refused"
                 ),
             },

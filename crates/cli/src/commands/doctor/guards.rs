@@ -1,0 +1,93 @@
+//! What has to be right behind a guard: its server answers as configured, and nobody reaches it around the guard.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use client::{Client, ClientApplication, ClientOptions, Login};
+use opcua_types::{EndpointDescription, MessageSecurityMode, UserTokenType};
+use ua_proto::crypto::SecurityPolicyId;
+
+use super::{Findings, PATIENCE, Standing};
+use crate::commands::up::{Way, upstream_own};
+use crate::config::Guard;
+
+/// What closes the way round, whoever the server is.
+const CLOSE: &str = "let only the guard reach that port (firewall, or a network of their own)";
+
+pub(super) async fn look(role: &Guard, findings: &mut Findings) {
+    let (what, url) = (format!("upstream of {}", role.name), role.upstream.url.as_str());
+    let endpoints = match client::endpoints(url, PATIENCE).await {
+        Ok(endpoints) => endpoints,
+        Err(error) => return findings.add(Standing::Warning, what, format!("{url}: {error}")),
+    };
+    let chosen = upstream_own(role)
+        .and_then(|own| {
+            let identity = Arc::new(ArcSwap::new(Arc::clone(&own.identity)));
+            Way::of(role, &own, identity)
+        })
+        .map_err(|failure| failure.in_short())
+        .and_then(|way| way.choose(&endpoints));
+    match chosen.as_deref() {
+        Ok([one, ..]) => {
+            let detail = format!("{url} takes {:?} with {:?}", one.token.token_type, one.endpoint.security_mode);
+            findings.add(Standing::Ok, what, detail);
+        }
+        Ok([]) => findings.add(Standing::Failed, what, format!("{url} lists no endpoints")),
+        Err(cause) => findings.add(Standing::Failed, what, format!("{url}: {cause}")),
+    }
+    around(role, &endpoints, findings).await;
+}
+
+/// Tries what a stranger would try: a session without security and without a name.
+async fn around(role: &Guard, endpoints: &[EndpointDescription], findings: &mut Findings) {
+    let (what, url) = (format!("the way around {}", role.name), role.upstream.url.as_str());
+    let stranger = ClientApplication {
+        uri: "urn:trapkey:doctor".to_owned(),
+        product_uri: "urn:trapkey".to_owned(),
+        name: "trapkey doctor".to_owned(),
+    };
+    let mut options = ClientOptions::new(url, stranger).danger_without_security();
+    options.login = Login::Anonymous;
+    options.request_timeout = PATIENCE;
+    match tokio::time::timeout(PATIENCE * 3, Client::connect(options)).await {
+        Ok(Ok(client)) => {
+            // Whether it is closed in order tells nothing.
+            let _late = tokio::time::timeout(Duration::from_secs(1), client.close()).await;
+            let text = "anybody who reaches it has a session without a certificate and without a name";
+            findings.add(Standing::Warning, what, format!("{url}: {text}; {CLOSE}"));
+        }
+        Ok(Err(_)) | Err(_) => match open_ways(endpoints) {
+            ways if ways.is_empty() => {
+                findings.add(Standing::Ok, what, format!("{url} wants a name and a certificate"))
+            }
+            ways => {
+                let text = format!("{url} refused a stranger, but lists {}", ways.join(" and "));
+                findings.add(
+                    Standing::Warning,
+                    what,
+                    format!("{text}; let it trust the guard's certificate alone, or {CLOSE}"),
+                );
+            }
+        },
+    }
+}
+
+/// What the server lists that a guard's policies would not have anybody do.
+fn open_ways(endpoints: &[EndpointDescription]) -> Vec<&'static str> {
+    let bare = |one: &&EndpointDescription| one.security_mode == MessageSecurityMode::None;
+    let discovery = |one: &&EndpointDescription| {
+        SecurityPolicyId::from_uri(one.security_policy_uri.as_ref()) == Some(SecurityPolicyId::None)
+    };
+    let anonymous = |one: &EndpointDescription| {
+        one.user_identity_tokens.iter().flatten().any(|token| token.token_type == UserTokenType::Anonymous)
+    };
+    let mut ways = Vec::new();
+    if endpoints.iter().any(|one| bare(&one) && discovery(&one)) {
+        ways.push("an endpoint without security");
+    }
+    if endpoints.iter().any(anonymous) {
+        ways.push("sessions without a name");
+    }
+    ways
+}

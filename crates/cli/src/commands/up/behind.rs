@@ -1,0 +1,201 @@
+//! The server behind a guard: its endpoints are asked for until it answers, one is chosen as configured, and its
+//! certificate is pinned. What the server offers can change; what the guard accepts cannot.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use gates::opcua::guard::GuardHandle;
+use opcua_types::{EndpointDescription, MessageSecurityMode};
+use tokio::sync::oneshot;
+use ua_proto::client::{
+    ClientApplication, ClientSessionConfig, Credential, EndpointChoice, EndpointWish, choose_endpoint,
+};
+use ua_proto::crypto::SecurityPolicyId;
+use ua_proto::guard::UpstreamIdentity;
+use ua_proto::pki::{Certificate, OwnIdentity, SharedTrust, TrustList};
+use zeroize::Zeroizing;
+
+use crate::commands::own::Own;
+use crate::config::{Guard, UpstreamSecurity, UpstreamUser};
+use crate::failure::Failure;
+use crate::files;
+
+/// How long it may take to list its endpoints.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// Pause while it was never reached, and once it was: its endpoints may become others.
+const LOOK: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
+
+/// How a guard reaches its server.
+pub(crate) struct Way {
+    name: String,
+    uri: String,
+    pub(crate) url: String,
+    security: UpstreamSecurity,
+    /// The one certificate that it may have.
+    pinned: Option<Arc<Certificate>>,
+    trust: SharedTrust,
+    identity: Arc<ArcSwap<OwnIdentity>>,
+    /// Who the guard is there, the most special first; without a role for all others.
+    users: Vec<(Option<String>, Credential)>,
+}
+
+impl Way {
+    pub(crate) fn of(role: &Guard, own: &Own, identity: Arc<ArcSwap<OwnIdentity>>) -> Result<Self, Failure> {
+        let upstream = &role.upstream;
+        let mut users = Vec::new();
+        for one in &upstream.role {
+            users.push((Some(one.role.clone()), credential(&one.user)?));
+        }
+        let whoever = upstream.user.as_ref().map_or(Ok(Credential::Anonymous), credential)?;
+        users.push((None, whoever));
+        let pinned = upstream.certificate.as_deref().map(certificate).transpose()?;
+        Ok(Self {
+            name: role.name.clone(),
+            uri: own.uri()?,
+            url: upstream.url.as_str().to_owned(),
+            security: upstream.security,
+            trust: pinned.as_ref().map_or_else(|| Arc::clone(&own.trust), |pinned| only(pinned, own)),
+            pinned,
+            identity,
+            users,
+        })
+    }
+
+    /// Which endpoint of those that it lists each user goes to.
+    pub(crate) fn choose(&self, endpoints: &[EndpointDescription]) -> Result<Vec<EndpointChoice>, String> {
+        let shown: Vec<EndpointDescription> = match &self.pinned {
+            Some(pinned) => {
+                let same = |one: &&EndpointDescription| one.server_certificate.as_ref() == pinned.der();
+                endpoints.iter().filter(same).cloned().collect()
+            }
+            None => endpoints.to_vec(),
+        };
+        if shown.is_empty() && !endpoints.is_empty() {
+            return Err("it has another certificate than `upstream.certificate`".to_owned());
+        }
+        let choose = |(_, credential): &(Option<String>, Credential)| {
+            let wish = EndpointWish { identities: vec![credential.kind()], ..self.wish() };
+            choose_endpoint(&shown, &wish).map_err(|error| error.to_string())
+        };
+        self.users.iter().map(choose).collect()
+    }
+
+    fn wish(&self) -> EndpointWish {
+        let (policies, mode) = match self.security {
+            UpstreamSecurity::SignAndEncrypt => (EndpointWish::default().policies, MessageSecurityMode::SignAndEncrypt),
+            UpstreamSecurity::Sign => (EndpointWish::default().policies, MessageSecurityMode::Sign),
+            UpstreamSecurity::None => (vec![SecurityPolicyId::None], MessageSecurityMode::None),
+        };
+        EndpointWish { policies, modes: vec![mode], ..EndpointWish::default() }
+    }
+
+    fn identities(&self, endpoints: &[EndpointDescription], choices: &[EndpointChoice]) -> Vec<UpstreamIdentity> {
+        let application =
+            ClientApplication { uri: self.uri.clone(), product_uri: "urn:trapkey".to_owned(), name: self.name.clone() };
+        // A certificate that was pinned needs no name; one of a CA may be another machine's.
+        let host =
+            gates::opcua::client::address(&self.url).ok().map(|(host, _)| host).filter(|_| self.pinned.is_none());
+        let session = |choice: &EndpointChoice| ClientSessionConfig {
+            discovered: Some(Arc::new(endpoints.to_vec())),
+            identity: Some(self.identity.load_full()),
+            trust: Some(Arc::clone(&self.trust)),
+            host: host.clone(),
+            session_name: format!("guard {}", self.name),
+            ..ClientSessionConfig::new(&self.url, choice.clone(), application.clone())
+        };
+        let all = self.users.iter().zip(choices);
+        all.map(|((role, credential), choice)| UpstreamIdentity {
+            role: role.clone(),
+            session: Arc::new(session(choice)),
+            credential: credential.clone(),
+        })
+        .collect()
+    }
+}
+
+/// Tells a guard how to reach its server, whenever that is another way than before.
+pub(super) async fn find(way: Way, guard: GuardHandle, first: oneshot::Sender<bool>) {
+    let mut known = None;
+    let mut said = None;
+    let mut first = Some(first);
+    loop {
+        let found = match client::endpoints(&way.url, PATIENCE).await {
+            Ok(endpoints) => way.choose(&endpoints).map(|choices| (endpoints, choices)),
+            Err(error) => Err(error.to_string()),
+        };
+        match found {
+            Ok((endpoints, choices)) => {
+                let new = (choices, way.identity.load().certificate.thumbprint());
+                if known.as_ref() != Some(&new) {
+                    let identities = way.identities(&endpoints, &new.0);
+                    if guard.with(move |guard, now| guard.reach(identities, now)).await.is_err() {
+                        return;
+                    }
+                    tracing::info!(guard = way.name, upstream = way.url, "the server behind the guard is known");
+                    known = Some(new);
+                }
+                said = None;
+            }
+            Err(cause) => {
+                if said.as_ref() != Some(&cause) {
+                    tracing::warn!(
+                        guard = way.name,
+                        upstream = way.url,
+                        cause,
+                        "the server behind the guard is not known"
+                    );
+                }
+                said = Some(cause);
+            }
+        }
+        if let Some(first) = first.take() {
+            let _nobody_waits = first.send(known.is_some());
+        }
+        let pause = if known.is_some() { LOOK.1 } else { LOOK.0 };
+        tokio::select! {
+            () = guard.stopped() => return,
+            () = tokio::time::sleep(pause) => {}
+        }
+    }
+}
+
+/// Waits until the guard has looked at its server, if that is there at all.
+pub(super) async fn looked_at(guard: &GuardHandle, first: oneshot::Receiver<bool>) {
+    let looked = async {
+        while guard.with(|guard, _| guard.is_mapped()).await == Ok(false) {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    if first.await == Ok(true) {
+        let _not_yet = tokio::time::timeout(PATIENCE, looked).await;
+    }
+}
+
+/// Nothing but this certificate is trusted; who signed and revoked it is what the guard's folder says.
+fn only(pinned: &Arc<Certificate>, own: &Own) -> SharedTrust {
+    let known = own.trust.load();
+    let issuers = known.trusted.iter().chain(&known.issuers).cloned().collect();
+    let crls = own.store.load().map(|list| list.crls).unwrap_or_default();
+    let settings = known.settings;
+    Arc::new(ArcSwap::from_pointee(TrustList { trusted: vec![Arc::clone(pinned)], issuers, crls, settings }))
+}
+
+fn certificate(path: &Path) -> Result<Arc<Certificate>, Failure> {
+    gates::pki::certificate(path).map(Arc::new).map_err(|error| Failure::from_error(&error).into_bad_input())
+}
+
+fn credential(user: &UpstreamUser) -> Result<Credential, Failure> {
+    if let (Some(name), Some(file)) = (&user.name, &user.password_file) {
+        let text = files::private_text(file)?;
+        let password = Zeroizing::new(text.trim_end_matches(['\r', '\n']).to_owned());
+        return Ok(Credential::UserName { name: name.clone(), password });
+    }
+    if let (Some(certificate), Some(key)) = (&user.certificate, &user.key) {
+        let identity = gates::pki::identity(certificate, key);
+        let identity = identity.map_err(|error| Failure::from_error(&error).into_bad_input())?;
+        return Ok(Credential::Certificate(Arc::new(identity)));
+    }
+    Err(Failure::bad_input("a user of an upstream server has neither name and `password_file` nor certificate and key"))
+}

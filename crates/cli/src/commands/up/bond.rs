@@ -1,0 +1,154 @@
+//! How a server or guard is tied to its authority: whose tokens it takes, and what it does when that one is lost.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use access_model::ScopeMap;
+use gates::control::Subscription;
+use gates::https::{HttpsClient, Target};
+use gates::opcua::Enforcing;
+use gates::opcua::server::Handle;
+use pep::{Contact, FailMode, GateConfig, GateEvent};
+use tokio::sync::{Notify, mpsc};
+use ua_proto::server::{Input, IssuedTokens, IssuerEndpoint};
+
+use super::{Up, endpoint};
+use crate::config::{Endpoint, FailMode as ConfiguredFailMode, Server};
+use crate::failure::Failure;
+
+/// Pause between two attempts to reach an authority that is not there yet.
+const ASK_AGAIN: Duration = Duration::from_secs(1);
+/// How often the authority's keys are looked at.
+const LOOK_FOR_KEYS: Duration = Duration::from_secs(5);
+
+/// The tie.
+pub(crate) struct Bond {
+    /// The short name of who is tied.
+    pub(crate) name: String,
+    /// Issuer: the authority's HTTPS base address.
+    pub(crate) authority: String,
+    /// Where clients get their tokens.
+    pub(crate) authority_opcua: String,
+    pub(crate) fail_mode: ConfiguredFailMode,
+    /// How long `last_known_good` lasts.
+    pub(crate) grace: Duration,
+    /// Contact is lost after this much silence.
+    pub(crate) timeout: Duration,
+}
+
+impl Bond {
+    pub(super) fn of(role: &Server) -> Self {
+        Self {
+            name: role.name.clone(),
+            authority: role.authority.clone(),
+            authority_opcua: role.authority_opcua.clone(),
+            fail_mode: role.fail_mode,
+            grace: role.last_known_good_for.get(),
+            timeout: role.contact_timeout.get(),
+        }
+    }
+
+    pub(super) fn target(&self) -> Result<Target, Failure> {
+        Target::parse(&self.authority).map_err(|error| Failure::from_error(&error).into_bad_input())
+    }
+
+    /// The authority before it has given its keys: nobody's token is good.
+    pub(super) fn without_keys(&self) -> token::Issuer {
+        let name = self.authority.trim_end_matches('/').to_owned();
+        token::Issuer { name, keys: Vec::new(), require_confirmation: true }
+    }
+
+    /// The authority's keys, asked for until it answers: without them no token can be checked.
+    pub(super) async fn issuer(&self, https: &HttpsClient, target: &Target) -> token::Issuer {
+        let issuer = self.without_keys();
+        loop {
+            match keys(https, target).await {
+                Ok(keys) => return token::Issuer { keys, ..issuer },
+                Err(cause) => {
+                    let (server, authority) = (&self.name, &issuer.name);
+                    tracing::warn!(server, authority, cause, "waiting for the keys of the authority");
+                }
+            }
+            tokio::time::sleep(ASK_AGAIN).await;
+        }
+    }
+
+    pub(super) fn gate(&self, side: &Endpoint, uri: &str, map: ScopeMap, issuer: &token::Issuer) -> GateConfig {
+        let contact = Contact {
+            issuer: issuer.name.clone(),
+            timeout: self.timeout,
+            fail_mode: match self.fail_mode {
+                ConfiguredFailMode::Closed => FailMode::Closed,
+                ConfiguredFailMode::ReadOnly => FailMode::ReadOnly,
+                ConfiguredFailMode::LastKnownGood => FailMode::LastKnownGood(self.grace),
+            },
+        };
+        let mut gate = GateConfig::new(uri, map);
+        gate.issuers = vec![issuer.clone()];
+        gate.contact = Some(contact);
+        endpoint::bound_gate(&mut gate, side);
+        gate
+    }
+
+    /// How tokens come in, and where they are to be had.
+    pub(super) fn issued(&self, side: &Endpoint, uri: &str, up: &Up) -> IssuedTokens {
+        let issuer = IssuerEndpoint {
+            resource_id: uri.to_owned(),
+            authority_url: self.authority_opcua.clone(),
+            profile_uri: IssuerEndpoint::PROFILE_OPCUA.into(),
+            token_endpoint: up.authority.as_ref().map(|running| running.opcua.service.clone()),
+            authorization_endpoint: None,
+            request_types: Vec::new(),
+            scopes: Vec::new(),
+        };
+        IssuedTokens { issuer, forms: endpoint::token_forms(side) }
+    }
+
+    /// Feeds who is tied with keys and updates until it stops. `happened` is what its gate tells.
+    pub(super) fn follow<C: Enforcing>(
+        &self,
+        issuer: token::Issuer,
+        (https, authority, uri): (HttpsClient, Target, &str),
+        mut happened: mpsc::UnboundedReceiver<GateEvent>,
+        handle: &Handle<C>,
+    ) {
+        tokio::spawn(follow_keys(issuer, https.clone(), authority.clone(), handle.clone()));
+        let gap = Arc::new(Notify::new());
+        let subscription = Subscription { https, authority, audience: uri.to_owned(), silence: self.timeout };
+        tokio::spawn(gates::control::follow(subscription, handle.clone(), Arc::clone(&gap)));
+        tokio::spawn(async move {
+            while let Some(event) = happened.recv().await {
+                if event == GateEvent::NeedFullList {
+                    // Only a stream that runs has missed something; the next begins with the full list anyway.
+                    gap.notify_waiters();
+                }
+            }
+        });
+    }
+}
+
+async fn keys(https: &HttpsClient, target: &Target) -> Result<Vec<token::VerifyingKey>, String> {
+    match https.exchange(target, "GET", "/oauth2/jwks", &[], Vec::new()).await {
+        Ok((status, body)) if status.is_success() => token::parse_jwks(&body).map_err(|error| error.to_string()),
+        Ok((status, _)) => Err(format!("it answers {status}")),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+/// Hands rotated keys to the gate: the authority publishes a new key before it signs with it, and an old one after.
+async fn follow_keys<C: Enforcing>(mut issuer: token::Issuer, https: HttpsClient, target: Target, server: Handle<C>) {
+    loop {
+        tokio::time::sleep(if issuer.keys.is_empty() { ASK_AGAIN } else { LOOK_FOR_KEYS }).await;
+        let Ok(keys) = keys(&https, &target).await else { continue };
+        if token::jwks(&keys) == token::jwks(&issuer.keys) {
+            continue;
+        }
+        issuer.keys = keys;
+        let issuers = vec![issuer.clone()];
+        let told = server.with(move |server, now| server.tell(Input::Issuers(issuers), now)).await;
+        if told.is_err() {
+            return;
+        }
+        tracing::info!(issuer = issuer.name, keys = issuer.keys.len(), "the keys of the authority have changed");
+    }
+}

@@ -1,0 +1,150 @@
+//! One guard of `trapkey up`: what clients meet in front of a server that the plant already has, what keeps it in step
+//! with the authority, and how it reaches that server.
+
+use std::sync::Arc;
+
+use access_model::Refusal;
+use arc_swap::ArcSwap;
+use gates::https::{HttpsClient, Target};
+use gates::opcua::guard::GuardHandle;
+use gates::opcua::server::Shell;
+use gates::opcua::wiring::{Application, Credentials, Local};
+use gates::pki::PkiStore;
+use opcua_types::StatusCode;
+use pep::{Gate, GateConfig, GateEvent, GrantRequest};
+use tokio::sync::{mpsc, oneshot};
+use ua_proto::guard::{GuardConfig, GuardLimits};
+use ua_proto::server::{Answer, AskSecret, FetchedGrant, Identities, Invocation, OnBare, ServerConfig};
+
+use super::bond::Bond;
+use super::server::audit_config;
+use super::{Up, behind, endpoint, guests, layout, listen};
+use crate::commands::own::Own;
+use crate::config::{Config, Guard, Identity};
+use crate::failure::Failure;
+
+/// Starts it, once its authority has given its keys. Its server may come later.
+pub(super) async fn start(
+    role: &Guard,
+    config: &Config,
+    snapshot: &pdp::Snapshot,
+    up: &Up,
+) -> Result<GuardHandle, Failure> {
+    let side = role.endpoint();
+    let own = own(role)?;
+    let https = own.https()?;
+    let bond = bond(role, config)?;
+    let target = bond.target()?;
+    let missing = || Failure::bad_input(format!("the plant file has no server `{}`", role.name));
+    let (uri, server) = snapshot.plant().server(&role.name).ok_or_else(missing)?;
+    own.is_for(&role.name, uri)?;
+    let layout = layout::of(server)?;
+    let issuer = bond.issuer(&https, &target).await;
+    let identity = Arc::new(ArcSwap::new(Arc::clone(&own.identity)));
+    let way = behind::Way::of(role, &own, Arc::clone(&identity))?;
+    let listener = listen(role.listen)?;
+    let identities = identities(role, server, &own);
+    let asks = identities.anonymous || identities.user_name || identities.certificate.is_some();
+    let front = ServerConfig {
+        audit: audit_config(config.audit.on_failure),
+        identities: Identities {
+            issued: role.identities.contains(&Identity::Token).then(|| bond.issued(&side, uri, up)),
+            ..identities
+        },
+        ..endpoint::server_config(&side, (uri, &role.name), (&own, &identity), listener.local_addr()?)?
+    };
+    let now = gates::clock::now();
+    let gate = GateConfig { ask: asks, ..bond.gate(&side, uri, layout.map.clone(), &issuer) };
+    let gate = Gate::new(gate, now).map_err(|error| Failure::from_error(&error))?;
+    let config = GuardConfig {
+        upstream: Vec::new(),
+        rules: layout.rules.clone(),
+        scope_ranges: layout.scope_ranges.clone(),
+        restrictions: layout.restrictions.clone(),
+        write_ranges: Vec::new(),
+        pool: ua_proto::guard::Sharing::default(),
+        hide_timing: true,
+        limits: GuardLimits::default(),
+    };
+    let entropy = || -> Box<dyn ua_proto::Entropy + Send> { Box::new(token::SystemEntropy::new()) };
+    let guard = ua_proto::guard::Guard::new(front, config, gate, (entropy(), entropy()), now);
+    let guard = guard.map_err(|error| Failure::from_error(&error))?;
+    let (events, happened) = mpsc::unbounded_channel();
+    let application = Behind { https: https.clone(), authority: target.clone(), events, pki: own.store.clone() };
+    let shell =
+        Shell { pool: up.pool.clone(), audit: up.audit.clone(), application: Box::new(move || Box::new(application)) };
+    let handle = gates::opcua::guard::start(listener, guard, shell)?;
+    own.keep_in_step(Arc::clone(&identity), &handle);
+    bond.follow(issuer, (https, target, uri), happened, &handle);
+    let (first, looked) = oneshot::channel();
+    tokio::spawn(behind::find(way, handle.clone(), first));
+    behind::looked_at(&handle, looked).await;
+    Ok(handle)
+}
+
+/// Its folder of certificates.
+pub(crate) fn own(role: &Guard) -> Result<Own, Failure> {
+    endpoint::own(&role.endpoint())
+}
+
+/// How it is tied to its authority.
+pub(crate) fn bond(role: &Guard, config: &Config) -> Result<Bond, Failure> {
+    let (authority, authority_opcua) = config.authority_of(role).ok_or_else(|| {
+        Failure::bad_input(format!("nothing says which authority the guard `{}` has", role.name))
+            .help("write `authority = \"https://...\"` and `authority_opcua = \"opc.tcp://...\"` below `[[guard]]`")
+    })?;
+    Ok(Bond {
+        name: role.name.clone(),
+        authority,
+        authority_opcua,
+        fail_mode: role.fail_mode,
+        grace: role.last_known_good_for.get(),
+        timeout: role.contact_timeout.get(),
+    })
+}
+
+/// What clients may sign in with: what the guard is configured to take of what the plant file lets them.
+fn identities(role: &Guard, server: &pdp::plant::Server, own: &Own) -> Identities {
+    use pdp::plant::SignIn;
+    let taken = |identity, way| role.identities.contains(&identity) && server.sign_in.contains(&way);
+    Identities {
+        anonymous: taken(Identity::Anonymous, SignIn::Anonymous),
+        user_name: taken(Identity::UserName, SignIn::UserName),
+        certificate: taken(Identity::X509, SignIn::X509).then(|| Arc::clone(&own.trust)),
+        on_bare: if role.danger_passwords_without_security { OnBare::AnonymousAndUserName } else { OnBare::Anonymous },
+        ..endpoint::identities(&role.limits)
+    }
+}
+
+/// What stands behind a guard on this side: the authority. Methods and values are the upstream server's.
+struct Behind {
+    https: HttpsClient,
+    authority: Target,
+    events: mpsc::UnboundedSender<GateEvent>,
+    pki: PkiStore,
+}
+
+impl Application for Behind {
+    fn invoke(&self, _: Invocation) -> Local<Answer> {
+        let answer = Answer { status: StatusCode::BadInternalError, input_results: Vec::new(), outputs: Vec::new() };
+        Box::pin(async move { answer })
+    }
+
+    /// The authority knows the passwords; see `fetch_grant`.
+    fn authenticate(&self, _: Credentials) -> Local<bool> {
+        Box::pin(async { false })
+    }
+
+    fn fetch_grant(&self, request: GrantRequest, secret: Option<AskSecret>) -> Local<Result<FetchedGrant, Refusal>> {
+        let (https, authority) = (self.https.clone(), self.authority.clone());
+        Box::pin(async move { guests::ask(&https, &authority, &request, secret).await })
+    }
+
+    fn gate_event(&self, event: GateEvent) {
+        let _nobody_listens = self.events.send(event);
+    }
+
+    fn rejected(&self, certificate: &[u8]) {
+        self.pki.reject_der(certificate);
+    }
+}
