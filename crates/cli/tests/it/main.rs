@@ -6,6 +6,7 @@ mod certs;
 mod config;
 mod doctor;
 mod guard;
+mod guides;
 mod help;
 mod issuers;
 mod keys;
