@@ -36,7 +36,7 @@ fn every_step_and_every_refusal_is_as_expected() {
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(report["failed"], 0);
     assert_eq!(report["audit"]["sound"], true);
-    assert!(report["checks"].as_array().unwrap().len() >= 89, "checks went missing");
+    assert!(report["checks"].as_array().unwrap().len() >= 98, "checks went missing");
 }
 
 /// One protection that is taken away.
@@ -71,6 +71,7 @@ const SABOTAGES: [Sabotage; 13] = [
             "petra (process engineer) writes Reactor.Temperature.Setpoint",
             "quinn (quality observer) writes Reactor.Temperature.Setpoint",
             "olga's set point while the line is idle",
+            "olga, signed in by name, writes the old mixer's speed",
         ],
         "allowed",
     ),
@@ -83,6 +84,7 @@ const SABOTAGES: [Sabotage; 13] = [
             "petra (process engineer) writes Reactor.Temperature.Setpoint",
             "victor (vendor technician) writes Reactor.Drive.MaxTorque",
             "olga's set point while the line is idle",
+            "olga, signed in by name, writes the old mixer's speed",
         ],
         "allowed",
     ),

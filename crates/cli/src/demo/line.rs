@@ -24,8 +24,9 @@ use ua_proto::crypto::SecurityPolicyId;
 use ua_proto::server::{Identities, IssuedTokens, IssuerEndpoint, ServerConfig, ServerLimits, TokenForm};
 
 use super::danger;
+use super::old::{self, Guarded};
 use super::story::CAST;
-use super::workplace::{AUTHORITY, Workplace, station_uri};
+use super::workplace::{AUTHORITY, GUARD, Workplace, station_uri};
 use super::{Trouble, Without};
 use crate::roles;
 
@@ -57,6 +58,8 @@ pub(crate) struct Line {
     pub(crate) https: Target,
     /// The three servers.
     pub(crate) stations: Vec<Running>,
+    /// An old server and the guard in front of it.
+    pub(crate) guarded: Guarded,
     /// The ledger.
     pub(crate) ledger: Ledger,
     audit: AuditSink,
@@ -114,7 +117,9 @@ impl Line {
         }
         tokio::spawn(plant::station::run(process, stations.clone(), steps));
         in_step(&stations).await?;
-        Ok(Self { authority, opcua, https, stations, ledger, audit, way, step, https_running })
+        let place = old::Place { workplace, authority: &authority, https: &https, pool: &pool, without };
+        let guarded = Guarded::start(&place, audit.clone()).await?;
+        Ok(Self { authority, opcua, https, stations, guarded, ledger, audit, way, step, https_running })
     }
 
     /// Moves the workflow to its next step. The authority has told the gates when it answers; this waits until they have
@@ -139,6 +144,14 @@ impl Line {
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
         }
+        let told = self.authority.told(GUARD);
+        for _ in 0..6_000 {
+            let known = self.guarded.guard.with(|guard, _| guard.front().gate().epoch()).await;
+            if known.map_err(|error| Trouble::setup("the guard", error))? >= Some(told) {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
         Ok(())
     }
 
@@ -150,6 +163,7 @@ impl Line {
 
     /// Ends everything in order: servers first, then the ledger.
     pub(crate) async fn stop(self) {
+        self.guarded.stop().await;
         for station in &self.stations {
             station.handle.stop().await;
         }
@@ -182,7 +196,7 @@ async fn open_authority(
     let db = Db::in_memory().await.map_err(|error| Trouble::setup("the journal", error))?;
     let now = gates::clock::now().unix;
     for party in workplace.parties() {
-        let station = Station::ALL.into_iter().any(|station| station_uri(station) == party.uri);
+        let station = party.uri == GUARD || Station::ALL.into_iter().any(|station| station_uri(station) == party.uri);
         let application = Application {
             uri: party.uri.clone(),
             name: party.uri.rsplit(':').next().unwrap_or_default().to_owned(),
@@ -239,6 +253,7 @@ fn texts(without: Option<Without>) -> PolicyTexts {
     debug_assert!(PLANT.contains(group), "the group of the quality observers");
     let mut plant = PLANT.replace(group, &group.replace("observer", "quality_observer"));
     plant.push_str("\n[[role]]\nname = \"quality_observer\"\n");
+    plant.push_str(old::PLANT);
     match without {
         Some(Without::Step) => {
             for condition in STEP_CONDITIONS {

@@ -1,12 +1,13 @@
 //! `trapkey demo`: a batch line on this computer alone, in which rights come and go with the recipe.
 //!
-//! Authority, three resource servers, ledger and a client for each role run in this process and talk over loopback as
+//! Authority, three resource servers, a guard in front of an old one, ledger and a client for each role run in this process and talk over loopback as
 //! they would over a plant's network. Every expectation is checked; `--once` fails when one is not met.
 
 mod actors;
 mod attack;
 mod danger;
 mod line;
+mod old;
 mod play;
 mod report;
 mod story;
@@ -145,11 +146,13 @@ async fn on_stage(
     for station in &line.stations {
         report.say(&format!("{:<9} at opc.tcp://{}", station.station.name(), station.handle.address()));
     }
+    report.say(&format!("{:<9} at opc.tcp://{}, in front of an old mixer", "Guard", line.guarded.guard.address()));
     let mut witness = witness::Witness::begin(workplace)?;
+    let guest = old::Guest::enter(&line, workplace, (report, &mut witness)).await?;
     let actors = actors::Actor::all(&line, workplace).await?;
     let mut view = play::View::begin(&actors).await?;
     let pace = Duration::from_millis(if args.once { 200 } else { 1_500 });
-    play::run(&line, &actors, (report, &mut witness), pace).await?;
+    play::run(&line, (&actors, &guest), (report, &mut witness), pace).await?;
     view.refreshed(&actors, (report, &mut witness)).await?;
     view.revoked(&line, (report, &mut witness)).await?;
     if args.attack || args.once {
@@ -159,6 +162,7 @@ async fn on_stage(
         report.say("\neverything keeps running; Ctrl-C ends it");
         let _ended = tokio::signal::ctrl_c().await;
     }
+    guest.leave().await;
     for actor in actors {
         actor.leave().await;
     }

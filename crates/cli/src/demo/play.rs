@@ -14,6 +14,7 @@ use ua_proto::space::date_time;
 use super::Trouble;
 use super::actors::Actor;
 use super::line::{Line, recipe};
+use super::old::Guest;
 use super::report::Report;
 use super::story::{Act, PROBES, Probe};
 use super::witness::{AGAIN, PATIENCE, Wanted, Witness};
@@ -56,13 +57,14 @@ fn words(actor: &Actor, probe: &Probe) -> String {
 /// Runs the recipe once, from idle to idle.
 pub(crate) async fn run(
     line: &Line,
-    actors: &[Actor],
+    (actors, guest): (&[Actor], &Guest),
     (report, witness): (&mut Report, &mut Witness),
     pace: Duration,
 ) -> Result<(), Trouble> {
     let mut before: Vec<bool> = Vec::new();
     report.head("step idle: everybody has signed in; each tries everything they could want");
     try_everything(actors, Step::Idle, &mut before, (report, witness)).await?;
+    guest.try_it(Step::Idle, (report, witness)).await?;
     let mover = recipe();
     for (transition, step) in RECIPE {
         tokio::time::sleep(pace).await;
@@ -80,6 +82,7 @@ pub(crate) async fn run(
         let known = audited(witness.find(&wanted).await?.is_some());
         report.check(step.name(), &format!("the recipe moves on: {transition}"), "audited", known);
         try_everything(actors, step, &mut before, (report, witness)).await?;
+        guest.try_it(step, (report, witness)).await?;
     }
     Ok(())
 }

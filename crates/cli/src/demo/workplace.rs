@@ -18,6 +18,10 @@ use super::witness::PATIENCE;
 
 /// ApplicationUri of the authority.
 pub(crate) const AUTHORITY: &str = "urn:trapkey:demo:authority";
+/// ApplicationUri of a mixer that knows nothing of Trapkey.
+pub(crate) const OLD: &str = "urn:trapkey:demo:old";
+/// ApplicationUri of the guard in front of it.
+pub(crate) const GUARD: &str = "urn:trapkey:demo:guard";
 /// ApplicationUri of somebody whom nobody trusts.
 pub(crate) const STRANGER: &str = "urn:trapkey:demo:stranger";
 
@@ -49,7 +53,7 @@ impl Workplace {
     /// Makes the folder and the certificates, two at a time.
     pub(crate) async fn make() -> Result<Self, Trouble> {
         let folder = tempfile::Builder::new().prefix("trapkey-demo-").tempdir().map_err(Trouble::folder)?;
-        let mut uris: Vec<String> = vec![AUTHORITY.into(), STRANGER.into()];
+        let mut uris: Vec<String> = vec![AUTHORITY.into(), STRANGER.into(), OLD.into(), GUARD.into()];
         uris.extend(Station::ALL.map(station_uri));
         uris.extend(CAST.iter().map(|cast| cast.application.to_owned()));
         let now = gates::clock::now().unix;

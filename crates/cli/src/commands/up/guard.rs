@@ -70,7 +70,7 @@ pub(super) async fn start(
     let guard = ua_proto::guard::Guard::new(front, config, gate, (entropy(), entropy()), now);
     let guard = guard.map_err(|error| Failure::from_error(&error))?;
     let (events, happened) = mpsc::unbounded_channel();
-    let application = Behind { https: https.clone(), authority: target.clone(), events, pki: own.store.clone() };
+    let application = Behind { https: https.clone(), authority: target.clone(), events, pki: Some(own.store.clone()) };
     let shell =
         Shell { pool: up.pool.clone(), audit: up.audit.clone(), application: Box::new(move || Box::new(application)) };
     let handle = gates::opcua::guard::start(listener, guard, shell)?;
@@ -117,11 +117,12 @@ fn identities(role: &Guard, server: &pdp::plant::Server, own: &Own) -> Identitie
 }
 
 /// What stands behind a guard on this side: the authority. Methods and values are the upstream server's.
-struct Behind {
-    https: HttpsClient,
-    authority: Target,
-    events: mpsc::UnboundedSender<GateEvent>,
-    pki: PkiStore,
+pub(crate) struct Behind {
+    pub(crate) https: HttpsClient,
+    pub(crate) authority: Target,
+    pub(crate) events: mpsc::UnboundedSender<GateEvent>,
+    /// Where rejected certificates are kept.
+    pub(crate) pki: Option<PkiStore>,
 }
 
 impl Application for Behind {
@@ -145,6 +146,8 @@ impl Application for Behind {
     }
 
     fn rejected(&self, certificate: &[u8]) {
-        self.pki.reject_der(certificate);
+        if let Some(pki) = &self.pki {
+            pki.reject_der(certificate);
+        }
     }
 }

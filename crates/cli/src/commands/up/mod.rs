@@ -5,7 +5,7 @@ mod behind;
 mod bond;
 mod endpoint;
 pub(crate) mod foreign;
-mod guard;
+pub(crate) mod guard;
 mod guests;
 mod https;
 pub(crate) mod layout;
