@@ -295,3 +295,8 @@ async fn again(address: SocketAddr) -> TcpListener {
 async fn behind_a_guard_changes_go_on_after_an_open62541_server_and_the_guard_were_killed() {
     goes_on(Stack::Open62541).await;
 }
+
+#[tokio::test]
+async fn behind_a_guard_changes_go_on_after_an_asyncua_server_and_the_guard_were_killed() {
+    goes_on(Stack::Asyncua).await;
+}

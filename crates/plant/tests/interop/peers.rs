@@ -94,28 +94,44 @@ impl Serving {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::null());
-        let child = listening(&mut command);
+        let child = listening(&mut command).unwrap_or_else(|said| panic!("{names:?} does not listen: {said}"));
         Self { command, child, url: format!("opc.tcp://127.0.0.1:{port}") }
     }
 
     /// Kills the program and starts it anew, at the same address.
     pub(crate) fn start_again(&mut self) {
         self.end();
-        self.child = listening(&mut self.command);
+        // What the program leaves behind may hold the port for a while.
+        for _ in 0..300 {
+            match listening(&mut self.command) {
+                Ok(child) => {
+                    self.child = child;
+                    return;
+                }
+                Err(_) => std::thread::sleep(Duration::from_millis(100)),
+            }
+        }
+        panic!("{:?} does not listen any more", self.command);
     }
 
     fn end(&mut self) {
         let _ended_already = self.child.kill();
+        drop(self.child.stdin.take());
         let _status = self.child.wait();
     }
 }
 
-fn listening(command: &mut Command) -> Child {
+/// Starts a server program; gives what it said when it does not listen.
+fn listening(command: &mut Command) -> Result<Child, String> {
     let mut child = command.spawn().expect("the server program starts");
     let lines = BufReader::new(child.stdout.take().expect("standard output is piped")).lines();
     let first = lines.map_while(Result::ok).next().unwrap_or_default();
-    assert!(first.contains("\"listening\"") && !first.contains("false"), "{command:?} does not listen: {first}");
-    child
+    if first.contains("\"listening\"") && !first.contains("false") {
+        return Ok(child);
+    }
+    let _ended_already = child.kill();
+    let _status = child.wait();
+    Err(first)
 }
 
 impl Drop for Serving {

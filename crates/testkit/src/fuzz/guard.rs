@@ -7,7 +7,7 @@ use opcua_types::{
     DateTime, MessageSecurityMode, NodeId, ReadRequest, ReadResponse, ReadValueId, RequestHeader, StatusCode, Variant,
 };
 use ua_proto::crypto::SecurityPolicyId;
-use ua_proto::guard::Upstream;
+use ua_proto::guard::{Sharing, Upstream};
 use ua_proto::server::{Answer, ConnId, EndpointSecurity, Input};
 use ua_proto::space::ServerFacts;
 
@@ -18,7 +18,7 @@ use crate::world::{Peer, RawPeer, Setup, URL, World, asked_of, request_head, sco
 const BARE: EndpointSecurity = (SecurityPolicyId::None, MessageSecurityMode::None);
 
 fn start() -> (World, ConnId, NodeId) {
-    let mut world = Setup::open_to_some().start_guarded(BARE);
+    let mut world = Setup::open_to_some().start_guarded(BARE, Sharing::Never);
     let now = world.now();
     let conn = world.connect(Peer::Raw(Box::new(RawPeer::unprotected(URL, now))));
     world.run();
@@ -31,7 +31,7 @@ fn start() -> (World, ConnId, NodeId) {
 fn judge(world: &mut World) {
     let reached = world.guarded.as_mut().map(|guarded| std::mem::take(&mut guarded.reached)).unwrap_or_default();
     for body in reached {
-        let asked = asked_of(&body).expect("what a guard forwards can be decoded to its end");
+        let asked = asked_of(&body).expect("what a guard forwards ends where another decoder ends");
         for (node, action) in asked {
             let allowed = match scope_of(&node) {
                 Some(1) | None => true,

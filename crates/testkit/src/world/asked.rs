@@ -9,10 +9,16 @@ use opcua_types::{
 
 use super::SCOPES;
 
-/// The nodes that a request asks something of, and what; `None` when the body cannot be decoded. Empty for services that
-/// name no node.
+/// The nodes that a request asks something of, and what; `None` when it goes on behind its end. Empty for services that
+/// name no node, and for what the decoder refuses, such as an enumeration's number that there is not.
 #[must_use]
 pub fn asked_of(body: &[u8]) -> Option<Vec<(NodeId, Action)>> {
+    let Some((asked, rest)) = decode(body) else { return Some(Vec::new()) };
+    (rest == 0).then_some(asked)
+}
+
+/// What is asked of which nodes, and how many bytes are left.
+fn decode(body: &[u8]) -> Option<(Vec<(NodeId, Action)>, usize)> {
     let owned = ContextOwned::default();
     let ctx = owned.context();
     let mut stream = body;
@@ -44,9 +50,9 @@ pub fn asked_of(body: &[u8]) -> Option<Vec<(NodeId, Action)>> {
         };
         items.into_iter().map(|item| (item.item_to_monitor.node_id.clone(), action(&item))).collect()
     } else {
-        return Some(Vec::new());
+        return None;
     };
-    stream.is_empty().then_some(asked)
+    Some((asked, stream.len()))
 }
 
 /// The scope of one of the plant's nodes, counted from 1; the guard's own questions and those for nodes that never are

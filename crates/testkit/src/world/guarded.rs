@@ -10,7 +10,9 @@ use pep::{Gate, GateConfig, LocalGrant, LocalScopes, Who};
 use ua_proto::channel::ChannelConfig;
 use ua_proto::client::{ClientApplication, ClientSessionConfig, Credential, EndpointChoice};
 use ua_proto::crypto::SecurityPolicyId;
-use ua_proto::guard::{Guard, GuardConfig, Input as Both, LinkId, ScopeEntry, ScopeRule, ScopeRules, Upstream};
+use ua_proto::guard::{
+    Guard, GuardConfig, Input as Both, LinkId, ScopeEntry, ScopeRule, ScopeRules, Sharing, Upstream,
+};
 use ua_proto::server::{
     AuditConfig, ConnId, EndpointSecurity, Identities, Input, Output, Server, ServerConfig, ServerLimits,
 };
@@ -110,10 +112,16 @@ pub(super) fn open_plant(security: EndpointSecurity, facts: ServerFacts, now: No
 
 impl Guarded {
     /// Puts a guard with this front in front of a plant with this security.
-    pub(super) fn new(front: ServerConfig, gate: Gate, security: EndpointSecurity, now: Now) -> Self {
+    pub(super) fn new(
+        front: ServerConfig,
+        gate: Gate,
+        (security, pool): (EndpointSecurity, Sharing),
+        now: Now,
+    ) -> Self {
         let mut session = upstream_session(security);
         session.session_timeout = Duration::from_secs(20);
-        let config = GuardConfig::new(session, Credential::Anonymous, scope_rules());
+        let mut config = GuardConfig::new(session, Credential::Anonymous, scope_rules());
+        config.pool = pool;
         let entropy: (Box<dyn token::Entropy + Send>, Box<dyn token::Entropy + Send>) =
             (Box::new(Counting(7)), Box::new(Counting(23)));
         let guard = Guard::new(front, config, gate, entropy, now).expect("the ApplicationUri names a namespace");

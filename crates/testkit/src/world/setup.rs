@@ -10,6 +10,7 @@ use pep::{Contact, Gate, GateConfig, LocalGrant, LocalScopes, Who};
 use token::Issuer;
 use ua_proto::channel::ChannelConfig;
 use ua_proto::crypto::SecurityPolicyId;
+use ua_proto::guard::Sharing;
 use ua_proto::server::{
     AuditConfig, EndpointSecurity, Identities, IssuedTokens, IssuerEndpoint, Server, ServerConfig, ServerLimits,
     TokenForm,
@@ -128,15 +129,15 @@ impl Setup {
     }
 
     /// The world with a guard, which enforces; the plant behind it lets everybody do everything and is reached with this
-    /// security.
+    /// security, in sessions of one's own or shared ones.
     ///
     /// # Panics
     /// When the setup contradicts itself.
     #[must_use]
-    pub fn start_guarded(self, upstream: EndpointSecurity) -> World {
+    pub fn start_guarded(self, upstream: EndpointSecurity, pool: Sharing) -> World {
         let clock = Clock::default();
         let (config, gate) = self.front(&clock);
-        let guarded = Guarded::new(config, gate, upstream, clock.now());
+        let guarded = Guarded::new(config, gate, (upstream, pool), clock.now());
         let plant = open_plant(upstream, ServerFacts::default(), clock.now());
         let mut world = World::new(plant, clock);
         world.guarded = Some(Box::new(guarded));

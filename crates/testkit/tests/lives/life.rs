@@ -23,6 +23,7 @@ use ua_proto::client::{
     Response, choose_endpoint,
 };
 use ua_proto::crypto::SecurityPolicyId;
+use ua_proto::guard::Sharing;
 use ua_proto::server::{Answer, Audited, ConnId, Input};
 use ua_proto::space::ServerFacts;
 use zeroize::Zeroizing;
@@ -166,7 +167,7 @@ impl Life {
 
     /// A life behind a guard. Over a protected connection its upstream sessions survive their connections; an unprotected
     /// one is looked at.
-    pub fn guarded(protected: bool) -> Self {
+    pub fn guarded(protected: bool, pool: Sharing) -> Self {
         let contact = Contact {
             issuer: AUTHORITY_NAME.into(),
             timeout: Duration::from_secs(1_000_000),
@@ -177,7 +178,7 @@ impl Life {
         } else {
             (SecurityPolicyId::None, MessageSecurityMode::None)
         };
-        Self::start(Setup { contact: Some(contact), ..Setup::default() }.start_guarded(upstream))
+        Self::start(Setup { contact: Some(contact), ..Setup::default() }.start_guarded(upstream, pool))
     }
 
     fn start(world: World) -> Self {

@@ -22,6 +22,7 @@ mod model;
 
 use life::{Life, Step};
 use proptest::prelude::*;
+use ua_proto::guard::Sharing;
 
 /// Steps as they are without a guard, and those that happen to the plant behind one.
 fn guarded_steps() -> impl Strategy<Value = Vec<Step>> {
@@ -81,8 +82,12 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 48, max_shrink_iters: 1_000, ..ProptestConfig::default() })]
 
     #[test]
-    fn the_invariants_hold_in_every_life_behind_a_guard(protected in any::<bool>(), steps in guarded_steps()) {
-        let mut life = Life::guarded(protected);
+    fn the_invariants_hold_in_every_life_behind_a_guard(
+        protected in any::<bool>(),
+        shared in any::<bool>(),
+        steps in guarded_steps(),
+    ) {
+        let mut life = Life::guarded(protected, if shared { Sharing::Always } else { Sharing::Never });
         for step in steps {
             life.take(step);
         }
@@ -92,7 +97,7 @@ proptest! {
 
 #[test]
 fn a_plain_life_behind_a_guard_goes_on_over_cuts_and_restarts() {
-    let mut life = Life::guarded(false);
+    let mut life = Life::guarded(false, Sharing::Never);
     life.take(Step::Subscribe(0));
     for upstream in [Step::CutUpstream, Step::RestartUpstream { later: false }, Step::RestartUpstream { later: true }] {
         life.take(Step::Change { scope: 1, which: 0 });
