@@ -65,7 +65,7 @@ impl Authority {
     ) -> Result<Client, Refusal> {
         let row = self.inner.db.application(id).await.map_err(unavailable)?.filter(|row| row.enabled);
         let hash = row.as_ref().and_then(|row| row.secret_hash.clone());
-        if !self.inner.passwords.check(secret, hash, &Asker::new(address, id), self.now().mono).await? {
+        if !self.inner.passwords.check(secret.as_bytes(), hash, &Asker::new(address, id), self.now().mono).await? {
             return Err(Refusal::new(Reason::UnknownClient, "the client is unknown or its secret wrong"));
         }
         let mut certificates: BTreeSet<Thumbprint> = row.into_iter().flat_map(|row| row.certificates).collect();
@@ -87,7 +87,7 @@ impl Authority {
     pub async fn person_by_password(&self, name: &str, password: &str, address: &str) -> Result<String, Refusal> {
         let row = self.inner.db.user(name).await.map_err(unavailable)?.filter(|row| row.enabled);
         let hash = row.and_then(|row| row.password_hash);
-        if self.inner.passwords.check(password, hash, &Asker::new(address, name), self.now().mono).await? {
+        if self.inner.passwords.check(password.as_bytes(), hash, &Asker::new(address, name), self.now().mono).await? {
             return Ok(name.to_owned());
         }
         Err(Refusal::new(Reason::UserCredentials, "the user is unknown or the password wrong"))

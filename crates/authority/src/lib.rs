@@ -39,4 +39,5 @@ pub use http::{InvalidTls, PASSWORD, Peer, ShownCertificate, router, serve, serv
 pub use identify::Client;
 pub use issue::{Flow, Issued, Refreshing, TokenRequest};
 pub use opcua::{IMPLICIT, ISSUED, OpcUaKeys, USER_NAME};
-pub use passwords::{MAX_SECRET, hash_secret};
+pub use passwords::{MAX_SECRET, Passwords, hash_secret};
+pub use turns::{Asker, Turns};

@@ -14,8 +14,8 @@ use crate::turns::{Asker, Turns};
 /// Longer secrets are refused before any hashing.
 pub const MAX_SECRET: usize = 1_024;
 
-/// Checks secrets.
-pub(crate) struct Passwords {
+/// Checks secrets, each when it is its asker's turn.
+pub struct Passwords {
     turns: Turns,
     /// The hash of a secret that nobody knows.
     dummy: Arc<str>,
@@ -43,7 +43,11 @@ fn argon2() -> Argon2<'static> {
 }
 
 impl Passwords {
-    pub(crate) fn new(turns: Turns) -> Result<Self, Refusal> {
+    /// Checks them in these turns.
+    ///
+    /// # Errors
+    /// The hash that stands for unknown names cannot be made.
+    pub fn new(turns: Turns) -> Result<Self, Refusal> {
         let dummy = hash_secret("nobody has this one")?;
         Ok(Self { turns, dummy: dummy.into() })
     }
@@ -60,19 +64,16 @@ impl Passwords {
         tokio::task::spawn_blocking(work).await.map_err(busy)?
     }
 
-    /// Whether the secret fits the hash, when it is the asker's turn. No hash: the same work, and no.
-    pub(crate) async fn check(
-        &self,
-        secret: &str,
-        hash: Option<String>,
-        asker: &Asker,
-        now: Mono,
-    ) -> Result<bool, Refusal> {
+    /// Whether the secret fits the hash (PHC string), when it is the asker's turn. No hash: the same work, and no.
+    ///
+    /// # Errors
+    /// [`Reason::TooBusy`]: too many are waiting, the turn did not come in time, or there were too many failures.
+    pub async fn check(&self, secret: &[u8], hash: Option<String>, asker: &Asker, now: Mono) -> Result<bool, Refusal> {
         if secret.len() > MAX_SECRET {
             return Ok(false);
         }
         let turn = self.turns.take(asker, now).await?;
-        let (secret, dummy) = (Zeroizing::new(secret.to_owned()), Arc::clone(&self.dummy));
+        let (secret, dummy) = (Zeroizing::new(secret.to_vec()), Arc::clone(&self.dummy));
         let work = move || {
             let known = hash.is_some();
             let fits = verify(&secret, hash.as_deref().unwrap_or(&dummy));
@@ -87,8 +88,8 @@ impl Passwords {
     }
 }
 
-fn verify(secret: &str, hash: &str) -> bool {
-    PasswordHash::new(hash).is_ok_and(|hash| argon2().verify_password(secret.as_bytes(), &hash).is_ok())
+fn verify(secret: &[u8], hash: &str) -> bool {
+    PasswordHash::new(hash).is_ok_and(|hash| argon2().verify_password(secret, &hash).is_ok())
 }
 
 #[cfg(test)]
@@ -114,7 +115,7 @@ mod tests {
             ("no hash at all", "x", Some("plain".into()), false),
             ("too long", &"x".repeat(MAX_SECRET + 1), Some(hash.clone()), false),
         ] {
-            assert_eq!(passwords.check(secret, hash, &asker(), Mono::ZERO).await, Ok(want), "{rule}");
+            assert_eq!(passwords.check(secret.as_bytes(), hash, &asker(), Mono::ZERO).await, Ok(want), "{rule}");
         }
     }
 
@@ -123,10 +124,10 @@ mod tests {
         let turns = Turns::new(1, Duration::from_millis(50), &crate::Paces::default());
         let passwords = Passwords::new(turns.clone()).unwrap();
         let held = turns.take(&asker(), Mono::ZERO).await.unwrap();
-        let refused = passwords.check("x", None, &asker(), Mono::ZERO).await.unwrap_err();
+        let refused = passwords.check(b"x", None, &asker(), Mono::ZERO).await.unwrap_err();
         assert_eq!(refused.reason, Reason::TooBusy);
         drop(held);
-        assert_eq!(passwords.check("x", None, &asker(), Mono::ZERO).await, Ok(false));
+        assert_eq!(passwords.check(b"x", None, &asker(), Mono::ZERO).await, Ok(false));
     }
 
     #[test]

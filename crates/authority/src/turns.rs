@@ -20,7 +20,7 @@ use crate::pace::Pace;
 
 /// Running and waiting, altogether.
 const INSIDE: usize = 64;
-/// Of one address.
+/// Of one address, unless said otherwise.
 const SHARE: usize = 8;
 /// Pairs of account and address that are remembered for having succeeded.
 const FAMILIAR: usize = 4_096;
@@ -58,14 +58,15 @@ type Account = [u8; 32];
 
 /// Who asks for a turn.
 #[derive(Clone, Debug)]
-pub(crate) struct Asker {
+pub struct Asker {
     origin: Origin,
     account: Account,
 }
 
 impl Asker {
     /// Somebody at this address who claims this account.
-    pub(crate) fn new(address: &str, account: &str) -> Self {
+    #[must_use]
+    pub fn new(address: &str, account: &str) -> Self {
         let mut out = [0; 32];
         for (to, from) in out.iter_mut().zip(digest(&SHA256, account.as_bytes()).as_ref()) {
             *to = *from;
@@ -110,6 +111,7 @@ impl From<Crowded> for Refusal {
 struct Counts {
     inside: BTreeMap<Origin, usize>,
     total: usize,
+    share: usize,
     addresses: Pace<Origin>,
     pairs: Pace<(Account, Origin)>,
     accounts: Pace<Account>,
@@ -124,6 +126,7 @@ impl Counts {
         Self {
             inside: BTreeMap::new(),
             total: 0,
+            share: SHARE,
             addresses: Pace::new(address.0, address.1),
             pairs: Pace::new(pair.0, pair.1),
             accounts: Pace::new(account.0, account.1),
@@ -131,26 +134,35 @@ impl Counts {
         }
     }
 
-    /// Counts as a failure until it is known to be none: those under way count too.
-    fn enter(&mut self, asker: &Asker, now: Mono) -> Result<(), Crowded> {
+    fn keeps_pace(&self, asker: &Asker, now: Mono) -> Result<(), Crowded> {
         let pair = asker.pair();
         let account =
             if self.familiar.contains_key(&pair) { Duration::ZERO } else { self.accounts.wait(&asker.account, now) };
         let wait = self.addresses.wait(&asker.origin, now).max(self.pairs.wait(&pair, now)).max(account);
-        if !wait.is_zero() {
-            return Err(Crowded::Pace(wait));
-        }
-        if self.inside.get(&asker.origin).is_some_and(|own| *own >= SHARE) {
+        if wait.is_zero() { Ok(()) } else { Err(Crowded::Pace(wait)) }
+    }
+
+    /// Takes a place among those that run and wait.
+    fn enter(&mut self, asker: &Asker, now: Mono) -> Result<(), Crowded> {
+        self.keeps_pace(asker, now)?;
+        if self.inside.get(&asker.origin).is_some_and(|own| *own >= self.share) {
             return Err(Crowded::Share);
         }
         if self.total >= INSIDE {
             return Err(Crowded::Full);
         }
-        self.addresses.count(&asker.origin, now);
-        self.pairs.count(&pair, now);
-        self.accounts.count(&asker.account, now);
         *self.inside.entry(asker.origin.clone()).or_default() += 1;
         self.total += 1;
+        Ok(())
+    }
+
+    /// The wait is over. Counts as a failure until it is known to be none: those that run count too. Those that wait do
+    /// not, or many right ones that come together would be taken for guesses.
+    fn begin(&mut self, asker: &Asker, now: Mono) -> Result<(), Crowded> {
+        self.keeps_pace(asker, now)?;
+        self.addresses.count(&asker.origin, now);
+        self.pairs.count(&asker.pair(), now);
+        self.accounts.count(&asker.account, now);
         Ok(())
     }
 
@@ -181,7 +193,7 @@ impl Counts {
 
 /// The turns of one kind of work. Clones are the same.
 #[derive(Clone, Debug)]
-pub(crate) struct Turns {
+pub struct Turns {
     free: Arc<Semaphore>,
     counts: Arc<Mutex<Counts>>,
     patience: Duration,
@@ -209,9 +221,17 @@ impl Drop for Place {
 
 impl Turns {
     /// So many at once; whoever waits longer than `patience` is turned away.
-    pub(crate) fn new(at_once: usize, patience: Duration, paces: &Paces) -> Self {
+    #[must_use]
+    pub fn new(at_once: usize, patience: Duration, paces: &Paces) -> Self {
         let counts = Arc::new(Mutex::new(Counts::new(paces)));
         Self { free: Arc::new(Semaphore::new(at_once.max(1))), counts, patience }
+    }
+
+    /// With another share of one address than 8, of the 64 that run and wait.
+    #[must_use]
+    pub fn with_share(self, share: usize) -> Self {
+        lock(&self.counts).share = share.max(1);
+        self
     }
 
     /// Waits for a turn.
@@ -219,7 +239,10 @@ impl Turns {
         lock(&self.counts).enter(asker, now)?;
         let place = Place { counts: Arc::clone(&self.counts), asker: asker.clone() };
         match timeout(self.patience, Arc::clone(&self.free).acquire_owned()).await {
-            Ok(Ok(permit)) => Ok(Turn { place, _permit: permit }),
+            Ok(Ok(permit)) => {
+                lock(&self.counts).begin(asker, now)?;
+                Ok(Turn { place, _permit: permit })
+            }
             _ => Err(Crowded::Full.into()),
         }
     }
@@ -250,7 +273,11 @@ mod tests {
         if counts.enter(&asker, now).is_err() {
             return false;
         }
+        let begun = counts.begin(&asker, now);
         counts.leave(&asker);
+        if begun.is_err() {
+            return false;
+        }
         if right {
             counts.succeeded(&asker, now);
         }
@@ -317,6 +344,37 @@ mod tests {
         let mut counts = Counts::new(&Paces::default());
         let right = (0..10_000).filter(|_| attempt(&mut counts, "10.0.0.1:1", "machine", true, at(0))).count();
         assert_eq!(right, 10_000);
+    }
+
+    #[tokio::test]
+    async fn many_right_ones_of_one_account_that_come_together_all_have_their_turn() {
+        let turns = Turns::new(2, Duration::from_secs(600), &Paces::default()).with_share(32);
+        let logins: Vec<_> = (0..32)
+            .map(|_| {
+                let turns = turns.clone();
+                tokio::spawn(async move {
+                    let turn = turns.take(&Asker::new("10.0.0.1:1", "olga"), at(0)).await?;
+                    tokio::task::yield_now().await;
+                    turn.succeeded(at(0));
+                    Ok::<_, Refusal>(())
+                })
+            })
+            .collect();
+        for login in logins {
+            assert_eq!(login.await.unwrap(), Ok(()));
+        }
+        // Wrong ones that come together are at the pace all the same.
+        let guesses: Vec<_> = (0..32)
+            .map(|_| {
+                let turns = turns.clone();
+                tokio::spawn(async move { turns.take(&Asker::new("10.0.0.1:1", "sasha"), at(0)).await.is_ok() })
+            })
+            .collect();
+        let mut looked_at = 0;
+        for guess in guesses {
+            looked_at += usize::from(guess.await.unwrap());
+        }
+        assert_eq!(looked_at, 10);
     }
 
     #[tokio::test]

@@ -9,13 +9,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use access_model::Rights;
+use access_model::{Refusal, Rights};
 use arc_swap::ArcSwap;
 use gates::clock;
 use gates::control::{Subscription, follow};
 use gates::https::Target;
 use gates::opcua::server::{ServerHandle, Shell, start};
-use gates::opcua::wiring::{Application, AuditRequest, AuditUnavailable, Credentials, Local};
+use gates::opcua::wiring::{Application, AuditRequest, AuditUnavailable, Credentials, Local, wrong_credentials};
 use gates::pool::Pool;
 use opcua_types::{DataValue, MessageSecurityMode, NodeId, StatusCode, Variant};
 use pep::{Contact, FailMode, Gate, GateConfig, GateEvent, LocalGrant, LocalScopes, Who};
@@ -249,9 +249,9 @@ impl Application for NoMethods {
         })
     }
 
-    fn authenticate(&self, credentials: Credentials) -> Local<bool> {
+    fn authenticate(&self, credentials: Credentials) -> Local<Result<(), Refusal>> {
         let known = credentials.name == USER && *credentials.password == *PASSWORD.as_bytes();
-        Box::pin(async move { known })
+        Box::pin(async move { known.then_some(()).ok_or_else(wrong_credentials) })
     }
 
     fn gate_event(&self, event: GateEvent) {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use access_model::ScopeIndex;
+use access_model::{Refusal, ScopeIndex};
 use arc_swap::ArcSwap;
 use authority::{Authority, AuthorityConfig, OpcUaKeys, PolicySource, PolicyTexts, hash_secret, system_clock};
 use client::{AuthorityProfile, Client, ClientError, ClientOptions, KnownAuthority, Login, TokenError, TokenIssuer};
@@ -244,12 +244,12 @@ impl Application for Behind {
         Box::pin(async move { authority.answer(&nodes, call).await })
     }
 
-    fn authenticate(&self, credentials: Credentials) -> Local<bool> {
+    fn authenticate(&self, credentials: Credentials) -> Local<Result<(), Refusal>> {
         self.passwords.fetch_add(1, Ordering::Relaxed);
         let authority = self.authority.clone();
         Box::pin(async move {
             let password = std::str::from_utf8(&credentials.password).unwrap();
-            authority.person_by_password(&credentials.name, password, &credentials.address).await.is_ok()
+            authority.person_by_password(&credentials.name, password, &credentials.address).await.map(drop)
         })
     }
 }

@@ -15,11 +15,11 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use access_model::{Epoch, Rights, ScopeIndex, ScopeMap};
+use access_model::{Epoch, Refusal, Rights, ScopeIndex, ScopeMap};
 use arc_swap::ArcSwap;
 use gates::clock;
 use gates::opcua::server::Shell;
-use gates::opcua::wiring::{Application, AuditRequest, Credentials, Local};
+use gates::opcua::wiring::{Application, AuditRequest, Credentials, Local, wrong_credentials};
 use gates::pki::{certificate, identity};
 use gates::pool::Pool;
 use opcua_types::{Argument, DataTypeId, DataValue, LocalizedText, MessageSecurityMode, NodeId, StatusCode, Variant};
@@ -252,8 +252,8 @@ impl Application for Behind {
         })
     }
 
-    fn authenticate(&self, credentials: Credentials) -> Local<bool> {
+    fn authenticate(&self, credentials: Credentials) -> Local<Result<(), Refusal>> {
         let right = credentials.name == self.user && *credentials.password == *self.password.as_bytes();
-        Box::pin(async move { right })
+        Box::pin(async move { right.then_some(()).ok_or_else(wrong_credentials) })
     }
 }

@@ -6,7 +6,7 @@ use std::net::TcpListener;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use access_model::{Now, UnixTime};
+use access_model::{Now, Refusal, UnixTime};
 use gates::opcua::server::{ServerHandle, Shell};
 use gates::opcua::wiring::{Application, AuditSink, Credentials, Local};
 use gates::pki::PkiStore;
@@ -25,8 +25,12 @@ use crate::scoping::{self, Uncovered};
 /// Who may receive events of the scope of this name may receive audit events; a plant file without it lets nobody.
 const AUDIT_SCOPE: &str = "audit";
 
-/// Checks a user name and password, taking as long for an unknown user as for a wrong password.
-pub type Passwords = Arc<dyn Fn(Credentials) -> Pin<Box<dyn Future<Output = bool> + Send>> + Send + Sync>;
+/// Checks a user name and password, taking as long for an unknown user as for a wrong password; says of a password that
+/// it had no time to look at that it is too busy.
+pub type Passwords = Arc<dyn Fn(Credentials) -> Checked + Send + Sync>;
+
+/// What a check of a password will say.
+pub type Checked = Pin<Box<dyn Future<Output = Result<(), Refusal>> + Send>>;
 
 /// The line as all three servers share it.
 pub type SharedLine = Arc<Mutex<Line>>;
@@ -286,7 +290,7 @@ impl Application for Behind {
         Box::pin(async move { answer })
     }
 
-    fn authenticate(&self, credentials: Credentials) -> Local<bool> {
+    fn authenticate(&self, credentials: Credentials) -> Local<Result<(), Refusal>> {
         Box::pin((self.passwords)(credentials))
     }
 

@@ -9,7 +9,7 @@ use arc_swap::ArcSwap;
 use authority::{Authority, AuthorityConfig, PolicySource, PolicyTexts, hash_secret, system_clock};
 use gates::control::Subscription;
 use gates::https::Target;
-use gates::opcua::wiring::AuditSink;
+use gates::opcua::wiring::{AuditSink, wrong_credentials};
 use gates::pool::Pool;
 use opcua_types::MessageSecurityMode;
 use pep::{Contact, FailMode, FailState, GateConfig, GateEvent};
@@ -313,7 +313,7 @@ impl Place<'_> {
             gate: &gate,
             audit,
             pool: self.pool.clone(),
-            passwords: Arc::new(|_| Box::pin(async { false })),
+            passwords: Arc::new(|_| Box::pin(async { Err(wrong_credentials()) })),
             line,
             events,
             pki: None,

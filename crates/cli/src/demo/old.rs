@@ -126,7 +126,7 @@ impl Place<'_> {
             gate: &anybody,
             audit: nowhere(),
             pool: self.pool.clone(),
-            passwords: Arc::new(|_| Box::pin(async { false })),
+            passwords: Arc::new(|_| Box::pin(async { Err(gates::opcua::wiring::wrong_credentials()) })),
             line: Arc::default(),
             events,
             pki: None,

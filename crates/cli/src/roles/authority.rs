@@ -3,11 +3,11 @@
 use std::net::TcpListener;
 use std::sync::Arc;
 
-use access_model::{Now, Rights, ScopeIndex, ScopeMap};
+use access_model::{Now, Refusal, Rights, ScopeIndex, ScopeMap};
 use arc_swap::ArcSwap;
 use authority::{Authority, OpcUaKeys};
 use gates::opcua::server::{ServerHandle, Shell};
-use gates::opcua::wiring::{Application, AuditSink, Credentials, Local};
+use gates::opcua::wiring::{Application, AuditSink, Credentials, Local, wrong_credentials};
 use gates::pki::PkiStore;
 use gates::pool::Pool;
 use opcua_types::{ByteString, DataValue, MessageSecurityMode, Variant};
@@ -173,11 +173,13 @@ impl Application for Behind {
         Box::pin(async move { authority.answer(&nodes, call).await })
     }
 
-    fn authenticate(&self, credentials: Credentials) -> Local<bool> {
+    fn authenticate(&self, credentials: Credentials) -> Local<Result<(), Refusal>> {
         let authority = self.authority.clone();
         Box::pin(async move {
-            let Ok(password) = std::str::from_utf8(&credentials.password) else { return false };
-            authority.person_by_password(&credentials.name, password, &credentials.address).await.is_ok()
+            let Ok(password) = std::str::from_utf8(&credentials.password) else {
+                return Err(wrong_credentials());
+            };
+            authority.person_by_password(&credentials.name, password, &credentials.address).await.map(drop)
         })
     }
 

@@ -5,12 +5,12 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use access_model::{Epoch, Rights, ScopeIndex, ScopeMap, UnixTime};
+use access_model::{Epoch, Refusal, Rights, ScopeIndex, ScopeMap, UnixTime};
 use arc_swap::ArcSwap;
 use client::{ClientApplication, ClientOptions, Login};
 use gates::clock;
 use gates::opcua::server::{ServerHandle, Shell, start};
-use gates::opcua::wiring::{Application, AuditRequest, Credentials, Local};
+use gates::opcua::wiring::{Application, AuditRequest, Credentials, Local, wrong_credentials};
 use gates::pki::make::{self, self_signed};
 use gates::pool::Pool;
 use opcua_types::{ByteString, DataValue, Guid, MessageSecurityMode, NodeId, StatusCode, UAString, Variant};
@@ -363,9 +363,9 @@ impl Application for Nothing {
         Box::pin(async { failed(StatusCode::BadNotImplemented) })
     }
 
-    fn authenticate(&self, credentials: Credentials) -> Local<bool> {
+    fn authenticate(&self, credentials: Credentials) -> Local<Result<(), Refusal>> {
         let right = credentials.name == "operator" && *credentials.password == *b"secret";
-        Box::pin(async move { right })
+        Box::pin(async move { right.then_some(()).ok_or_else(wrong_credentials) })
     }
 }
 
@@ -382,10 +382,10 @@ impl Application for Authority {
         Box::pin(async move { answer })
     }
 
-    fn authenticate(&self, credentials: Credentials) -> Local<bool> {
+    fn authenticate(&self, credentials: Credentials) -> Local<Result<(), Refusal>> {
         self.policy.passwords.fetch_add(1, Ordering::Relaxed);
         let right = credentials.name == "operator" && *credentials.password == *b"secret";
-        Box::pin(async move { right })
+        Box::pin(async move { right.then_some(()).ok_or_else(wrong_credentials) })
     }
 }
 

@@ -12,7 +12,7 @@ use std::rc::Rc;
 use std::thread;
 use std::time::Duration;
 
-use access_model::{Actor, AuditKind, AuditRecord, Mono, Now, Outcome, Reason, Refusal, UnixTime};
+use access_model::{Actor, AuditKind, AuditRecord, Mono, Now, Outcome, Reason, UnixTime};
 use pep::Identity;
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio::task::LocalSet;
@@ -313,7 +313,7 @@ impl<C: Core> Running<C> {
         let name = credentials.name.clone();
         let known = self.application.authenticate(credentials);
         self.spawn(async move {
-            let result = if known.await { Ok(Identity::User { name }) } else { Err(wrong_credentials()) };
+            let result = known.await.map(|()| Identity::User { name });
             Input::Authenticated { id, result }
         });
     }
@@ -427,11 +427,6 @@ fn reported(
         report.outcome = Some(job.run().1);
         drop(report);
     }
-}
-
-/// One refusal for an unknown user and a wrong password.
-fn wrong_credentials() -> Refusal {
-    Refusal::new(Reason::UserCredentials, "the user is unknown or the password wrong")
 }
 
 #[cfg(test)]

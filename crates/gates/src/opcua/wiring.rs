@@ -44,13 +44,22 @@ pub struct Credentials {
     pub address: String,
 }
 
+/// One refusal for an unknown user and a wrong password.
+#[must_use]
+pub fn wrong_credentials() -> Refusal {
+    Refusal::new(Reason::UserCredentials, "the user is unknown or the password wrong")
+}
+
 /// What stands behind a server: its methods and its users.
 pub trait Application {
     /// Answers a method call that was permitted and audited.
     fn invoke(&self, call: Invocation) -> Local<Answer>;
 
     /// Whether this user exists and this is the password. Takes as long for an unknown user as for a wrong password.
-    fn authenticate(&self, credentials: Credentials) -> Local<bool>;
+    ///
+    /// # Errors
+    /// [`wrong_credentials`] for both, or [`Reason::TooBusy`] when the password was not looked at.
+    fn authenticate(&self, credentials: Credentials) -> Local<Result<(), Refusal>>;
 
     /// Fetches a token for a client that has none.
     fn fetch_grant(&self, request: GrantRequest, _secret: Option<AskSecret>) -> Local<Result<FetchedGrant, Refusal>> {

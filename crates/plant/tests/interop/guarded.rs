@@ -5,12 +5,12 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use access_model::{Rights, ScopeIndex, ScopeMap};
+use access_model::{Refusal, Rights, ScopeIndex, ScopeMap};
 use arc_swap::ArcSwap;
 use client::{Client, ClientApplication, ClientOptions, Login, Watch, WatchOptions};
 use gates::opcua::guard::{GuardHandle, start};
 use gates::opcua::server::Shell;
-use gates::opcua::wiring::{Application, AuditRequest, Credentials, Local};
+use gates::opcua::wiring::{Application, AuditRequest, Credentials, Local, wrong_credentials};
 use gates::pool::Pool;
 use opcua_types::{DataValue, EndpointDescription, Identifier, MessageSecurityMode, NodeId, StatusCode, Variant};
 use pep::{Gate, GateConfig, LocalGrant, LocalScopes, Who};
@@ -38,8 +38,8 @@ impl Application for Nothing {
         Box::pin(async move { answer })
     }
 
-    fn authenticate(&self, _: Credentials) -> Local<bool> {
-        Box::pin(async { false })
+    fn authenticate(&self, _: Credentials) -> Local<Result<(), Refusal>> {
+        Box::pin(async { Err(wrong_credentials()) })
     }
 }
 

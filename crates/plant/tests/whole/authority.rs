@@ -8,6 +8,7 @@ use authority::{Authority, AuthorityConfig, Flow, PolicySource, PolicyTexts, Ref
 use client::{CallError, Client, ClientApplication, ClientError, ClientOptions, Login};
 use gates::control::Subscription;
 use gates::https::{HttpsClient, Target, client_config};
+use gates::opcua::wiring::wrong_credentials;
 use opcua_types::{MessageSecurityMode, StatusCode};
 use pep::{Contact, FailMode, GateConfig, GateEvent};
 use plant::equipment::{Station, node_id};
@@ -205,7 +206,7 @@ fn station(
         gate: &gate,
         audit: sink(ledger.clone()),
         pool: gates::pool::Pool::new(2, 64).unwrap(),
-        passwords: Arc::new(|_| Box::pin(async { false })),
+        passwords: Arc::new(|_| Box::pin(async { Err(wrong_credentials()) })),
         line: Arc::default(),
         events,
         pki: None,

@@ -5,12 +5,14 @@ use std::path::Path;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
-use access_model::{Rights, ScopeIndex, ScopeMap};
+use access_model::{Refusal, Rights, ScopeIndex, ScopeMap};
 use arc_swap::ArcSwap;
 use client::{ClientApplication, ClientOptions, Login};
 use gates::clock;
 use gates::opcua::server::{ServerHandle, Shell, start};
-use gates::opcua::wiring::{Application, AuditRequest, AuditSink, AuditUnavailable, Credentials, Local};
+use gates::opcua::wiring::{
+    Application, AuditRequest, AuditSink, AuditUnavailable, Credentials, Local, wrong_credentials,
+};
 use gates::pki::make::{self, Made, self_signed};
 use gates::pool::Pool;
 use opcua_types::{ByteString, DataValue, MessageSecurityMode, NodeId, StatusCode, Variant};
@@ -188,9 +190,9 @@ impl Application for Behind {
         Box::pin(async { Answer { status: StatusCode::Good, input_results: Vec::new(), outputs: Vec::new() } })
     }
 
-    fn authenticate(&self, credentials: Credentials) -> Local<bool> {
+    fn authenticate(&self, credentials: Credentials) -> Local<Result<(), Refusal>> {
         let right = credentials.name == "operator" && *credentials.password == *b"secret";
-        Box::pin(async move { right })
+        Box::pin(async move { right.then_some(()).ok_or_else(wrong_credentials) })
     }
 }
 

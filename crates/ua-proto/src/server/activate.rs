@@ -179,9 +179,14 @@ impl Server {
         }
         match result {
             Ok(identity) => self.admit(id.0, &identity, Proof::Password, now),
-            // One code for unknown users and wrong passwords; the audit knows more.
+            // One code for unknown users and wrong passwords; the audit knows more. A password that nobody looked at is
+            // neither right nor wrong: its owner may try again.
             Err(refusal) => {
-                let away = TurnedAway { status: StatusCode::BadUserAccessDenied, refusal };
+                let status = match refusal.reason {
+                    Reason::TooBusy => StatusCode::BadTcpServerTooBusy,
+                    _ => StatusCode::BadUserAccessDenied,
+                };
+                let away = TurnedAway { status, refusal };
                 self.fail_activation(id.0, &away, now);
             }
         }

@@ -132,8 +132,8 @@ impl Application for Behind {
     }
 
     /// The authority knows the passwords; see `fetch_grant`.
-    fn authenticate(&self, _: Credentials) -> Local<bool> {
-        Box::pin(async { false })
+    fn authenticate(&self, _: Credentials) -> Local<Result<(), access_model::Refusal>> {
+        Box::pin(async { Err(gates::opcua::wiring::wrong_credentials()) })
     }
 
     fn fetch_grant(&self, request: GrantRequest, secret: Option<AskSecret>) -> Local<Result<FetchedGrant, Refusal>> {

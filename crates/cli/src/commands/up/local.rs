@@ -5,14 +5,14 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use access_model::Rights;
+use access_model::{Refusal, Rights};
 use arc_swap::ArcSwap;
-use argon2::{Argon2, PasswordHash, PasswordVerifier as _};
-use gates::opcua::wiring::Credentials;
+use argon2::PasswordHash;
+use authority::{Asker, Paces, Turns};
+use gates::opcua::wiring::{Credentials, wrong_credentials};
 use gates::pki::{PkiError, PkiStore};
 use pep::{LocalGrant, LocalScopes, Who};
 use plant::station::Passwords;
-use tokio::sync::Semaphore;
 use ua_proto::pki::{Certificate, SharedTrust, TrustList};
 
 use crate::commands::own::Own;
@@ -20,8 +20,12 @@ use crate::config::{LocalUser, Server};
 use crate::failure::Failure;
 use crate::nearest::nearest;
 
-/// Passwords that are checked at a time; further ones are refused.
+/// Passwords that are checked at a time; further ones wait.
 const AT_A_TIME: usize = 2;
+/// Those of one address that may be checked and wait: a terminal server brings a whole shift.
+const SHARE: usize = 32;
+/// How long one waits. Whoever waits longer is told that the server is too busy, not that the password is wrong.
+const PATIENCE: Duration = Duration::from_secs(10);
 /// How often the lists of users are brought in line with those of the server.
 const LOOK: Duration = Duration::from_millis(500);
 
@@ -112,27 +116,27 @@ impl Local {
 
     /// Checks names and passwords; an unknown name costs as much as a wrong password.
     pub(super) fn passwords(self) -> Result<Passwords, Failure> {
-        if self.hashes.is_empty() {
-            return Ok(Arc::new(|_| Box::pin(async { false })));
-        }
-        let nobody = authority::hash_secret("nobody has this one").map_err(|error| Failure::from_error(&error))?;
-        let (hashes, free) = (Arc::new(self.hashes), Arc::new(Semaphore::new(AT_A_TIME)));
-        Ok(Arc::new(move |credentials: Credentials| {
-            let known = hashes.get(&credentials.name).cloned();
-            let (nobody, free) = (nobody.clone(), Arc::clone(&free));
-            Box::pin(async move {
-                let Ok(turn) = free.try_acquire_owned() else { return false };
-                let check = move || {
-                    let _turn = turn;
-                    let hash = known.as_deref().unwrap_or(&nobody);
-                    let fits = PasswordHash::new(hash)
-                        .is_ok_and(|hash| Argon2::default().verify_password(&credentials.password, &hash).is_ok());
-                    fits && known.is_some()
-                };
-                tokio::task::spawn_blocking(check).await.unwrap_or(false)
-            })
-        }))
+        checks(self.hashes).map_err(|refusal| Failure::from_error(&refusal))
     }
+}
+
+/// Checks names and passwords against these hashes.
+fn checks(hashes: BTreeMap<String, String>) -> Result<Passwords, Refusal> {
+    if hashes.is_empty() {
+        return Ok(Arc::new(|_| Box::pin(async { Err(wrong_credentials()) })));
+    }
+    let turns = Turns::new(AT_A_TIME, PATIENCE, &Paces::default()).with_share(SHARE);
+    let (hashes, checks) = (Arc::new(hashes), Arc::new(authority::Passwords::new(turns)?));
+    let clock = authority::system_clock();
+    Ok(Arc::new(move |credentials: Credentials| {
+        let hash = hashes.get(&credentials.name).cloned();
+        let (checks, now) = (Arc::clone(&checks), clock().mono);
+        Box::pin(async move {
+            let asker = Asker::new(&credentials.address, &credentials.name);
+            let right = checks.check(&credentials.password, hash, &asker, now).await?;
+            right.then_some(()).ok_or_else(wrong_credentials)
+        })
+    }))
 }
 
 /// The trust list of users beside the one of applications.
@@ -203,4 +207,49 @@ pub(super) fn granted(
         }
     }
     Ok((rights, if scopes.is_empty() { LocalScopes::All } else { LocalScopes::Named(scopes.to_vec()) }))
+}
+
+#[cfg(test)]
+mod tests {
+    use access_model::Reason;
+
+    use super::*;
+
+    /// The outcomes of logins that come at once from one address.
+    async fn logins(checks: &Passwords, number: usize, name: &str, password: &str) -> Vec<Option<Reason>> {
+        let credentials = |port: usize| Credentials {
+            name: name.to_owned(),
+            password: password.as_bytes().to_vec().into(),
+            address: format!("10.0.0.1:{port}"),
+        };
+        let all: Vec<_> = (0..number).map(|port| tokio::spawn(checks(credentials(port)))).collect();
+        let mut outcomes = Vec::new();
+        for one in all {
+            outcomes.push(one.await.unwrap().err().map(|refusal| refusal.reason));
+        }
+        outcomes
+    }
+
+    #[tokio::test]
+    async fn a_shift_that_logs_in_at_once_is_let_in_and_no_right_password_is_called_wrong() {
+        let hash = authority::hash_secret("olgas password").unwrap();
+        let checks = checks([("olga".to_owned(), hash)].into()).unwrap();
+        assert_eq!(logins(&checks, 12, "olga", "olgas password").await, vec![None; 12]);
+        let crowd = logins(&checks, 100, "olga", "olgas password").await;
+        let busy = crowd.iter().filter(|one| **one == Some(Reason::TooBusy)).count();
+        assert!(crowd.iter().all(|one| [None, Some(Reason::TooBusy)].contains(one)), "{crowd:?}");
+        assert!(busy > 0, "the queue is bounded: {crowd:?}");
+    }
+
+    #[tokio::test]
+    async fn guesses_are_slowed_down_and_wrong_ones_are_all_alike() {
+        let hash = authority::hash_secret("olgas password").unwrap();
+        let checks = checks([("olga".to_owned(), hash)].into()).unwrap();
+        for (name, password) in [("olga", "guessed"), ("nobody", "olgas password"), ("nobody", "nobody has this one")] {
+            assert_eq!(logins(&checks, 1, name, password).await, [Some(Reason::UserCredentials)], "{name} {password}");
+        }
+        let guesses = logins(&checks, 32, "sasha", "guessed").await;
+        assert!(guesses.contains(&Some(Reason::UserCredentials)), "{guesses:?}");
+        assert!(guesses.contains(&Some(Reason::TooBusy)), "not looked at: {guesses:?}");
+    }
 }

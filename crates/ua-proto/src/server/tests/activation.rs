@@ -279,6 +279,18 @@ fn unknown_users_and_wrong_passwords_are_told_alike() {
 }
 
 #[test]
+fn a_password_that_nobody_looked_at_is_not_called_wrong() {
+    let mut world = World::new();
+    let conn = world.connect(ENCRYPT);
+    let mut login = world.create(conn);
+    let identity = world.user(conn, &login, "hasty", "hasty-password");
+    assert_eq!(world.activate(conn, &mut login, identity), Err(StatusCode::BadTcpServerTooBusy));
+    assert_eq!(world.last_reason(AuditKind::SessionActivated), Some(Reason::TooBusy));
+    let identity = world.user(conn, &login, "alice", "alice-password");
+    world.activate(conn, &mut login, identity).unwrap();
+}
+
+#[test]
 fn a_proven_user_without_rights_is_turned_away() {
     let mut world = World::new();
     let conn = world.connect(ENCRYPT);

@@ -301,7 +301,9 @@ impl World {
                 Output::Invoke { id, invocation } => self.invoked.push_back((id, *invocation)),
                 Output::Authenticate { id, name, password, .. } => {
                     let right = password.0.as_slice() == format!("{name}-password").as_bytes() && name != "mallory";
-                    let result = if right {
+                    let result = if name == "hasty" {
+                        Err(Refusal::new(Reason::TooBusy, "too many passwords are being checked"))
+                    } else if right {
                         Ok(Identity::User { name })
                     } else {
                         Err(Refusal::new(Reason::UserCredentials, "unknown user or wrong password"))
