@@ -11,6 +11,7 @@ mod demo;
 mod failure;
 mod files;
 mod roles;
+mod stop;
 
 use std::process::ExitCode;
 

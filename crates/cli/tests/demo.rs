@@ -6,13 +6,21 @@
 )]
 
 use std::collections::BTreeSet;
-use std::process::{Command, Output};
+use std::io::{BufRead, BufReader, Lines};
+use std::path::Path;
+use std::process::{Child, ChildStdout, Command, Output, Stdio};
 use std::sync::Mutex;
 
 use serde_json::Value;
 
 fn demo(options: &[&str]) -> Output {
+    demo_in(&std::env::temp_dir(), options)
+}
+
+/// With this folder for temporary files.
+fn demo_in(folder: &Path, options: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_trapkey"));
+    command.env("TMPDIR", folder);
     command.args(["demo", "--once", "--output", "json"]).args(options).output().unwrap()
 }
 
@@ -31,7 +39,9 @@ fn failed(output: &Output) -> Vec<(String, String)> {
 
 #[test]
 fn every_step_and_every_refusal_is_as_expected() {
-    let output = demo(&["--attack"]);
+    let folder = tempfile::tempdir().unwrap();
+    let output = demo_in(folder.path(), &["--attack"]);
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "a demo leaves nothing");
     assert_eq!(output.status.code(), Some(0), "{:?}\n{}", failed(&output), String::from_utf8_lossy(&output.stderr));
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(report["failed"], 0);
@@ -144,4 +154,70 @@ fn nothing_but_the_demo_can_be_sabotaged() {
     assert!(!String::from_utf8_lossy(&run(&["demo", "--help"]).stdout).contains("danger"));
     let refused = run(&["up", "--danger-without", "expiry"]);
     assert_eq!(refused.status.code(), Some(2));
+}
+
+/// A demo with a temporary folder of its own, and what it has said so far.
+struct Staged {
+    folder: tempfile::TempDir,
+    child: Child,
+    said: Lines<BufReader<ChildStdout>>,
+}
+
+impl Staged {
+    fn begin(options: &[&str]) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let mut child = Command::new(env!("CARGO_BIN_EXE_trapkey"))
+            .arg("demo")
+            .args(options)
+            .env("TMPDIR", folder.path())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let said = BufReader::new(child.stdout.take().unwrap()).lines();
+        Self { folder, child, said }
+    }
+
+    /// Reads on until it says this.
+    fn hear(&mut self, words: &str) {
+        let heard = self.said.by_ref().map(Result::unwrap).any(|line| line.contains(words));
+        assert!(heard, "it never said `{words}`");
+    }
+
+    fn signal(&self, name: &str) {
+        let pid = self.child.id().to_string();
+        assert!(Command::new("kill").args([name, &pid]).status().unwrap().success());
+    }
+
+    /// Its exit code, when it has left nothing behind.
+    fn end(mut self) -> Option<i32> {
+        self.said.by_ref().for_each(drop);
+        let code = self.child.wait().unwrap().code();
+        let left: Vec<_> = std::fs::read_dir(self.folder.path()).unwrap().map(|one| one.unwrap().path()).collect();
+        assert!(left.is_empty(), "it left {left:?}");
+        code
+    }
+}
+
+/// In the midst of it, and when it waits for nothing else; by hand, and by a service manager.
+#[test]
+fn a_demo_that_is_stopped_ends_in_order_and_leaves_nothing() {
+    for signal in ["-INT", "-TERM"] {
+        let mut staged = Staged::begin(&[]);
+        staged.hear("certificates are being made");
+        staged.signal(signal);
+        assert_eq!(staged.end(), Some(1), "{signal} before the line stands");
+        let mut staged = Staged::begin(&[]);
+        staged.hear("Authority at");
+        staged.signal(signal);
+        assert_eq!(staged.end(), Some(1), "{signal} on stage: it has not shown everything");
+    }
+}
+
+#[test]
+fn a_demo_that_is_kept_running_is_ended_by_a_service_manager_too() {
+    let mut staged = Staged::begin(&["--keep"]);
+    staged.hear("everything keeps running");
+    staged.signal("-TERM");
+    assert_eq!(staged.end(), Some(0), "it has shown everything");
 }

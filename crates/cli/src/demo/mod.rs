@@ -22,6 +22,7 @@ use serde_json::{Value, json};
 
 use crate::answer::{Answer, Output};
 use crate::failure::Failure;
+use crate::stop::StopSignal;
 use report::Report;
 
 /// Options of `trapkey demo`
@@ -86,14 +87,18 @@ impl Trouble {
     }
 }
 
-/// Runs the demo.
+/// Runs the demo. Whatever ends it, its folder is gone when this returns: nothing runs any more that could write there.
 pub(crate) fn run(args: &DemoArgs, output: Output) -> Result<Answer, Failure> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     let mut report = Report::new(output == Output::Text);
-    let played = runtime.block_on(play(args, &mut report));
+    let (workplace, played) = runtime.block_on(play(args, &mut report));
     runtime.shutdown_timeout(Duration::from_secs(2));
-    let ledger = played.map_err(|trouble| Failure::unavailable(format!("the demo broke off: {}", trouble.0)))?;
-    Ok(conclude(&report, &ledger))
+    drop(workplace);
+    match played {
+        Ok(Some(ledger)) => Ok(conclude(&report, &ledger)),
+        Ok(None) => Ok(Answer::verdict(false, "\nthe demo was stopped before its end\n", json!({"stopped": true}))),
+        Err(trouble) => Err(Failure::unavailable(format!("the demo broke off: {}", trouble.0))),
+    }
 }
 
 fn conclude(report: &Report, ledger: &store::Report) -> Answer {
@@ -111,14 +116,29 @@ fn conclude(report: &Report, ledger: &store::Report) -> Answer {
     Answer::verdict(failed == 0 && ledger.first_break.is_none(), text, json)
 }
 
-async fn play(args: &DemoArgs, report: &mut Report) -> Result<store::Report, Trouble> {
+/// What the ledger's check says; none when somebody stopped the demo before there was anything to conclude.
+type Played = Result<Option<store::Report>, Trouble>;
+
+async fn play(args: &DemoArgs, report: &mut Report) -> (Option<workplace::Workplace>, Played) {
+    let stop = StopSignal::new().map_err(|error| Trouble::setup("signals", error));
+    let mut stop = match stop {
+        Ok(stop) => stop,
+        Err(trouble) => return (None, Err(trouble)),
+    };
     report.say("a batch line on this computer: certificates are being made ...");
-    let workplace = workplace::Workplace::make().await?;
-    let ended = on_stage(args, &workplace, report).await;
+    let made = tokio::select! {
+        made = workplace::Workplace::make() => made,
+        () = stop.heard() => return (None, Ok(None)),
+    };
+    let workplace = match made {
+        Ok(workplace) => workplace,
+        Err(trouble) => return (None, Err(trouble)),
+    };
+    let ended = on_stage(args, &workplace, report, &mut stop).await;
     if ended.is_err() {
         last_words(&workplace, report);
     }
-    ended
+    (Some(workplace), ended)
 }
 
 /// What the ledger knows of a demo that broke off.
@@ -133,40 +153,60 @@ fn last_words(workplace: &workplace::Workplace, report: &Report) {
     }
 }
 
+/// From the first server to the last record of the ledger; a signal ends the play, and the line in order.
 async fn on_stage(
     args: &DemoArgs,
     workplace: &workplace::Workplace,
     report: &mut Report,
-) -> Result<store::Report, Trouble> {
+    stop: &mut StopSignal,
+) -> Played {
     if let Some(without) = args.danger_without {
         report.say(&format!("SABOTAGED: one protection is taken away ({without:?})"));
     }
     let line = line::Line::start(workplace, args.danger_without).await?;
+    let played = tokio::select! {
+        played = acts(args, workplace, (&line, &mut *report)) => played.map(Some),
+        () = stop.heard() => Ok(None),
+    };
+    if let Ok(Some((guest, actors))) = played {
+        if args.keep {
+            report.say("\neverything keeps running; Ctrl-C ends it");
+            stop.heard().await;
+        }
+        guest.leave().await;
+        for actor in actors {
+            actor.leave().await;
+        }
+        let key = line.ledger.key().clone();
+        line.stop().await;
+        let sound = store::verify(&workplace.ledger(), Some(&key));
+        return sound.map(Some).map_err(|error| Trouble::setup("the ledger", error));
+    }
+    line.stop().await;
+    played.map(|_| None)
+}
+
+/// The recipe, and what else is asked for.
+async fn acts(
+    args: &DemoArgs,
+    workplace: &workplace::Workplace,
+    (line, report): (&line::Line, &mut Report),
+) -> Result<(old::Guest, Vec<actors::Actor>), Trouble> {
     report.say(&format!("{:<9} at {} and https://127.0.0.1:{}", "Authority", line.opcua.url, line.https.port));
     for station in &line.stations {
         report.say(&format!("{:<9} at opc.tcp://{}", station.station.name(), station.handle.address()));
     }
     report.say(&format!("{:<9} at opc.tcp://{}, in front of an old mixer", "Guard", line.guarded.guard.address()));
     let mut witness = witness::Witness::begin(workplace)?;
-    let guest = old::Guest::enter(&line, workplace, (report, &mut witness)).await?;
-    let actors = actors::Actor::all(&line, workplace).await?;
+    let guest = old::Guest::enter(line, workplace, (report, &mut witness)).await?;
+    let actors = actors::Actor::all(line, workplace).await?;
     let mut view = play::View::begin(&actors).await?;
     let pace = Duration::from_millis(if args.once { 200 } else { 1_500 });
-    play::run(&line, (&actors, &guest), (report, &mut witness), pace).await?;
+    play::run(line, (&actors, &guest), (report, &mut witness), pace).await?;
     view.refreshed(&actors, (report, &mut witness)).await?;
-    view.revoked(&line, (report, &mut witness)).await?;
+    view.revoked(line, (report, &mut witness)).await?;
     if args.attack || args.once {
-        attack::run(&line, workplace, (report, &mut witness)).await?;
+        attack::run(line, workplace, (report, &mut witness)).await?;
     }
-    if args.keep {
-        report.say("\neverything keeps running; Ctrl-C ends it");
-        let _ended = tokio::signal::ctrl_c().await;
-    }
-    guest.leave().await;
-    for actor in actors {
-        actor.leave().await;
-    }
-    let key = line.ledger.key().clone();
-    line.stop().await;
-    store::verify(&workplace.ledger(), Some(&key)).map_err(|error| Trouble::setup("the ledger", error))
+    Ok((guest, actors))
 }

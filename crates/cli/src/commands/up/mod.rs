@@ -25,7 +25,6 @@ use gates::pool::Pool;
 use plant::station::{Running, SharedLine};
 use serde_json::json;
 use store::{CheckpointKey, KeyKind, Ledger, LedgerConfig};
-use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 
@@ -38,6 +37,7 @@ use crate::answer::{Answer, Output, line};
 use crate::config::Config;
 use crate::failure::Failure;
 use crate::roles;
+use crate::stop::StopSignal;
 
 /// How often the journal forgets what is over.
 const PURGE: Duration = Duration::from_secs(3_600);
@@ -156,22 +156,6 @@ fn say(output: Output, what: &str, place: &str) {
         Output::Json => json!({"role": what, "at": place}).to_string(),
     };
     line(&said);
-}
-
-/// SIGINT or SIGTERM, heard from the moment this is made: a program that is stopped while it starts ends in order too.
-struct StopSignal(Signal, Signal);
-
-impl StopSignal {
-    fn new() -> Result<Self, Failure> {
-        Ok(Self(signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?))
-    }
-
-    async fn heard(&mut self) {
-        tokio::select! {
-            _ = self.0.recv() => {}
-            _ = self.1.recv() => {}
-        }
-    }
 }
 
 impl Up {
