@@ -257,4 +257,116 @@ mod tests {
         bound_gate(&mut gate, &role);
         assert_eq!(format!("{gate:?}"), before);
     }
+    /// Every key, a number of its own that is in its range, and the bounds of the kernel that must be it.
+    const KEYS: [(&str, &str, &[&str]); 57] = [
+        ("connections", "2001", &["max_connections: 2001,"]),
+        ("connections_per_address", "2002", &["max_connections_per_address: 2002,"]),
+        ("half_open", "503", &["max_half_open: 503,"]),
+        ("half_open_time", "\"31s\"", &["half_open_time: 31s,"]),
+        ("hello_timeout", "\"11s\"", &["hello_timeout: 11s,"]),
+        ("open_timeout", "\"12s\"", &["open_timeout: 12s,"]),
+        ("channel_lifetime_min", "\"61s\"", &["lifetime_min: 61s,"]),
+        ("channel_lifetime_max", "\"3601s\"", &["lifetime_max: 3601s,"]),
+        ("message_size", "4194305", &["max_message: 4194305,", "max_request_size: 4194305,"]),
+        ("chunk_size", "65537", &["receive_buffer: 65537,", "send_buffer: 65537,"]),
+        ("chunks", "513", &["max_chunks: 513,"]),
+        ("open_size", "16385", &["max_open: 16385,"]),
+        ("discovery_message_size", "65539", &["max_discovery_message: 65539,"]),
+        ("requests_per_connection", "515", &["max_pending: 515,"]),
+        ("unsent", "1048577", &["max_outgoing: 1048577,", "max_unsent: 1048577,"]),
+        ("backlog", "25165825", &["max_backlog: 25165825,"]),
+        ("deaf_time", "\"32s\"", &["deaf_time: 32s,"]),
+        ("sessions", "1001", &["max_sessions: 1001,"]),
+        ("unused_sessions_per_connection", "9", &["max_unactivated_per_connection: 9,"]),
+        ("session_timeout_min", "\"2s\"", &["min_session_timeout: 2s,"]),
+        ("session_timeout_max", "\"3602s\"", &["max_session_timeout: 3602s,"]),
+        ("request_timeout", "\"62s\"", &["request_timeout: 62s,"]),
+        ("parked_per_session", "67", &["max_parked_per_session: 67,"]),
+        ("jobs", "17", &["max_jobs: 17,"]),
+        ("waiting_jobs", "1025", &["max_waiting_jobs: 1025,"]),
+        ("grants", "1003", &["max_grants: 1003,"]),
+        ("token_size", "262001", &["max_token_len: 262001,"]),
+        ("legacy_blocks", "33", &["max_legacy_blocks: 33,"]),
+        ("secret_age", "\"3603s\"", &["signing_time: (3603s, 301s),"]),
+        ("secret_ahead", "\"301s\"", &["signing_time: (3603s, 301s),"]),
+        ("remembered", "100001", &["max_remembered: 100001,"]),
+        ("continuation_points", "18", &["max_continuation_points: 18,"]),
+        ("references", "1004", &["max_references: 1004,"]),
+        ("nodes_per_read", "1005", &["max_nodes_per_read: 1005,"]),
+        ("nodes_per_write", "1006", &["max_nodes_per_write: 1006,"]),
+        ("methods_per_call", "101", &["max_nodes_per_method_call: 101,"]),
+        ("nodes_per_browse", "1007", &["max_nodes_per_browse: 1007,"]),
+        ("nodes_per_register", "1008", &["max_nodes_per_register_nodes: 1008,"]),
+        ("paths_per_translate", "1009", &["max_nodes_per_translate: 1009,"]),
+        ("items_per_request", "1010", &["max_monitored_items_per_call: 1010,"]),
+        ("array_length", "65536", &["max_array_length: 65536,"]),
+        ("string_length", "1048578", &["max_string_length: 1048578,"]),
+        ("byte_string_length", "1048579", &["max_byte_string_length: 1048579,"]),
+        ("subscriptions_per_session", "34", &["max_subscriptions: 34,"]),
+        ("items_per_session", "10001", &["max_items: 10001,"]),
+        ("event_items_per_session", "102", &["max_event_items: 102,"]),
+        ("queue_size", "1011", &["max_queue_size: 1011,"]),
+        ("queued_values", "50001", &["max_queued_values: 50001,"]),
+        ("publish_requests", "35", &["max_publish_requests: 35,"]),
+        ("retained_messages", "66", &["max_retained_messages: 66,"]),
+        ("retained_values", "20001", &["max_retained_values: 20001,"]),
+        ("notifications", "5001", &["max_notifications: 5001,"]),
+        ("publishing_interval_min", "\"6ms\"", &["min_publishing_interval: 6ms,"]),
+        ("publishing_interval_max", "\"3604s\"", &["max_publishing_interval: 3604s,"]),
+        ("keep_alive_count", "10002", &["max_keep_alive_count: 10002,"]),
+        ("lifetime_count", "30001", &["max_lifetime_count: 30001,"]),
+        ("sampling_interval_min", "\"7ms\"", &["min_sampling_interval: 7ms,"]),
+    ];
+
+    /// All bounds that the keys become, as text.
+    fn bounds(role: &Endpoint) -> String {
+        let limits = &role.limits;
+        let made = gates::pki::make::self_signed_on(
+            gates::pki::make::Curve::P256,
+            &gates::pki::make::Application::local("a", "urn:a"),
+            gates::clock::now().unix,
+        );
+        let made = made.unwrap();
+        let certificate = ua_proto::pki::Certificate::from_der(&made.der).unwrap();
+        let key = ua_proto::crypto::PrivateKey::from_der(&made.key_der).unwrap();
+        let identity = Arc::new(ArcSwap::from_pointee(OwnIdentity::new(certificate, key).unwrap()));
+        let mut channel = ChannelConfig::new(identity, Arc::default(), Vec::new());
+        bound_channel(&mut channel, limits);
+        let mut gate = GateConfig::new("urn:a", access_model::ScopeMap::new(["a"]).unwrap());
+        bound_gate(&mut gate, role);
+        let server = server_limits(limits);
+        let ids = identities(limits);
+        format!(
+            "{:?} {:?} {:?} {gate:?}, lifetime_min: {:?}, lifetime_max: {:?}, hello_timeout: {:?}, open_timeout: {:?}, \
+             max_legacy_blocks: {:?}, signing_time: {:?},",
+            server,
+            server.subscriptions,
+            channel.limits,
+            channel.lifetime_min,
+            channel.lifetime_max,
+            channel.hello_timeout,
+            channel.open_timeout,
+            ids.max_legacy_blocks,
+            ids.signing_time
+        )
+        .replace(" }", ", }")
+    }
+
+    #[test]
+    fn every_key_is_the_bound_that_it_names() {
+        let known: Vec<_> = Limits::keys().iter().map(|key| key.name).collect();
+        assert_eq!(KEYS.map(|(key, ..)| key).to_vec(), known, "every key has a row");
+        let mut numbers: Vec<_> = KEYS.iter().map(|(_, number, _)| number).collect();
+        (numbers.sort_unstable(), numbers.dedup());
+        assert_eq!(numbers.len(), KEYS.len(), "no two keys have one number");
+        let written: String = KEYS.iter().map(|(key, number, _)| format!("{key} = {number}\n")).collect();
+        let text = crate::config::TEMPLATE.replacen("# [server.limits]", &format!("[server.limits]\n{written}"), 1);
+        let config = ::config::read(&text, &::config::Overrides::default()).unwrap();
+        let bounds = bounds(&config.server[0].endpoint());
+        for (key, _, expected) in KEYS {
+            for bound in expected {
+                assert!(bounds.contains(&format!(" {bound}")), "`{key}` is not `{bound}`: {bounds}");
+            }
+        }
+    }
 }

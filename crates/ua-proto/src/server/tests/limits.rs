@@ -2,7 +2,9 @@
 
 use opcua_types::*;
 
+use super::services::value_of;
 use super::world::*;
+use crate::server::ServerLimits;
 
 const STRING: usize = 1 << 20;
 const ARRAY: usize = 65_535;
@@ -31,5 +33,66 @@ fn published_lengths_are_kept_to_the_byte() {
         assert_eq!(status(&mut world, node, longest), expected, "the longest {name}");
         let refused = [StatusCode::BadEncodingLimitsExceeded, StatusCode::BadDecodingError];
         assert!(refused.contains(&status(&mut world, node, beyond)), "{name}: one more");
+    }
+}
+
+/// What each service says of so many operations more than its limit allows.
+fn operations(world: &mut World, extra: usize) -> Vec<(&'static str, Option<StatusCode>)> {
+    let (conn, login) = world.log_in(ENCRYPT, "alice");
+    let mut said = Vec::new();
+    macro_rules! tried {
+        ($name:literal, $request:ident { $($field:ident: $value:expr),+ } => $response:ident) => {
+            let request_header = world.header(&login.token);
+            let request = $request { request_header, $($field: $value,)+ ..$request::default() };
+            said.push(($name, world.ask::<_, $response>(conn, &request).err()));
+        };
+    }
+    let write = WriteValue { node_id: id("Setpoint"), attribute_id: 13, ..WriteValue::default() };
+    tried!("Read", ReadRequest { nodes_to_read: Some(vec![value_of("Setpoint"); 3 + extra]) } => ReadResponse);
+    tried!("Write", WriteRequest { nodes_to_write: Some(vec![write; 4 + extra]) } => WriteResponse);
+    let call = CallMethodRequest { object_id: id("Unit"), method_id: id("Stir"), input_arguments: None };
+    tried!("Call", CallRequest { methods_to_call: Some(vec![call; 5 + extra]) } => CallResponse);
+    let browse = Some(vec![BrowseDescription::default(); 6 + extra]);
+    tried!("Browse", BrowseRequest { nodes_to_browse: browse } => BrowseResponse);
+    let points = Some(vec![ByteString::null(); 6 + extra]);
+    tried!("BrowseNext", BrowseNextRequest { continuation_points: points } => BrowseNextResponse);
+    let nodes = Some(vec![id("Setpoint"); 7 + extra]);
+    tried!("RegisterNodes", RegisterNodesRequest { nodes_to_register: nodes.clone() } => RegisterNodesResponse);
+    tried!("UnregisterNodes", UnregisterNodesRequest { nodes_to_unregister: nodes } => UnregisterNodesResponse);
+    let paths = Some(vec![BrowsePath::default(); 8 + extra]);
+    tried!("Translate", TranslateBrowsePathsToNodeIdsRequest { browse_paths: paths }
+        => TranslateBrowsePathsToNodeIdsResponse);
+    let items = Some(vec![MonitoredItemCreateRequest::default(); 9 + extra]);
+    tried!("CreateMonitoredItems", CreateMonitoredItemsRequest { items_to_create: items }
+        => CreateMonitoredItemsResponse);
+    let items = Some(vec![MonitoredItemModifyRequest::default(); 9 + extra]);
+    tried!("ModifyMonitoredItems", ModifyMonitoredItemsRequest { items_to_modify: items }
+        => ModifyMonitoredItemsResponse);
+    let ids = Some(vec![1_u32; 9 + extra]);
+    tried!("SetMonitoringMode", SetMonitoringModeRequest { monitored_item_ids: ids.clone() }
+        => SetMonitoringModeResponse);
+    tried!("DeleteMonitoredItems", DeleteMonitoredItemsRequest { monitored_item_ids: ids.clone() }
+        => DeleteMonitoredItemsResponse);
+    tried!("SetPublishingMode", SetPublishingModeRequest { subscription_ids: ids.clone() }
+        => SetPublishingModeResponse);
+    tried!("DeleteSubscriptions", DeleteSubscriptionsRequest { subscription_ids: ids } => DeleteSubscriptionsResponse);
+    said
+}
+
+/// OPC 10000-4 §7.38.2: Bad_TooManyOperations. Every limit is another number: a service that keeps to another's fails.
+#[test]
+fn every_service_keeps_its_own_operation_limit() {
+    let mut limits = ServerLimits::default();
+    let own = &mut limits.operations;
+    (own.max_nodes_per_read, own.max_nodes_per_write, own.max_nodes_per_method_call) = (3, 4, 5);
+    (own.max_nodes_per_browse, own.max_nodes_per_register_nodes, own.max_nodes_per_translate) = (6, 7, 8);
+    own.max_monitored_items_per_call = 9;
+    let mut world = Setup { limits, ..Setup::default() }.start();
+    let too_many = Some(StatusCode::BadTooManyOperations);
+    for (service, said) in operations(&mut world, 0) {
+        assert_ne!(said, too_many, "{service} at its limit");
+    }
+    for (service, said) in operations(&mut world, 1) {
+        assert_eq!(said, too_many, "{service} beyond its limit");
     }
 }
