@@ -41,6 +41,13 @@ pub(crate) fn exists(path: &Path) -> bool {
     path.symlink_metadata().is_ok()
 }
 
+/// Whether files can be made in a folder, or the folder itself can be made: tries it and leaves nothing.
+pub(crate) fn writable(folder: &Path) -> io::Result<()> {
+    let there = folder.ancestors().find(|path| path.as_os_str().is_empty() || exists(path));
+    let there = there.filter(|path| !path.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    tempfile::Builder::new().prefix(".doctor-").tempfile_in(there).map(drop)
+}
+
 pub(crate) fn make_folder(path: &Path) -> Result<(), Failure> {
     let made = fs::DirBuilder::new().recursive(true).create(path);
     made.map_err(|error| {

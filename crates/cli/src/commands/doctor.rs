@@ -105,6 +105,10 @@ fn files_of(config: &Config, findings: &mut Findings) {
 
 fn ledger(config: &Config, findings: &mut Findings) {
     let folder = &config.audit.ledger;
+    if let Err(error) = files::writable(folder) {
+        let detail = format!("`{}` cannot be written: {error}", folder.display());
+        return findings.add(Standing::Failed, "audit ledger", detail);
+    }
     if !files::exists(folder) {
         return findings.add(Standing::Ok, "audit ledger", "not begun yet");
     }
@@ -150,7 +154,7 @@ fn certificates(name: &str, folder: &Path, findings: &mut Findings) {
 async fn network(config: &Config, findings: &mut Findings) {
     if let Some(role) = &config.authority {
         port("authority HTTPS", role.https, findings).await;
-        port("authority OPC UA", role.opcua, findings).await;
+        opcua_port("authority OPC UA", role.opcua, findings).await;
     }
     let running = Status::of(&config.audit.ledger, gates::clock::now().unix).unwrap_or_default();
     let snapshot = Texts::read(config.plant.clone()).and_then(|texts| texts.snapshot()).ok();
@@ -160,7 +164,7 @@ async fn network(config: &Config, findings: &mut Findings) {
         if let Some(snapshot) = &snapshot {
             scopes(server, running, snapshot, findings).await;
         }
-        port(&format!("{} OPC UA", server.name), server.listen, findings).await;
+        opcua_port(&format!("{} OPC UA", server.name), server.listen, findings).await;
     }
     let of_guards: Vec<(String, String, &Path)> = config
         .guard
@@ -245,6 +249,17 @@ async fn scopes(server: &Server, running: Option<&ServerStatus>, snapshot: &pdp:
     }
 }
 
+/// A port for OPC UA is free to be taken, or an OPC UA server has it already.
+async fn opcua_port(what: &str, address: SocketAddr, findings: &mut Findings) {
+    if let Ok(Ok(_)) = tokio::time::timeout(PATIENCE, TcpStream::connect(address)).await
+        && let Err(error) = client::endpoints(&format!("opc.tcp://{address}"), PATIENCE).await
+    {
+        let detail = format!("another program has the port, and it is no OPC UA server: {error}");
+        return findings.add(Standing::Failed, format!("{what} at {address}"), detail);
+    }
+    port(what, address, findings).await;
+}
+
 /// A port of ours is free to be taken, or taken by something that answers.
 async fn port(what: &str, address: SocketAddr, findings: &mut Findings) {
     let what = format!("{what} at {address}");
@@ -301,6 +316,19 @@ fn http_date(text: &str) -> Option<UnixTime> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_clock_that_is_off_is_told_before_tokens_fail() {
+        let now = gates::clock::now().unix.as_seconds();
+        for (offset, standing) in [(0, Standing::Ok), (3_600, Standing::Failed), (-3_600, Standing::Failed)] {
+            let mut findings = Findings::default();
+            clock("https://authority", Some(UnixTime::from_seconds(now + offset)), &mut findings);
+            assert!(findings.0.len() == 1 && findings.0[0].standing == standing, "{offset}: {}", findings.0[0].detail);
+        }
+        let mut findings = Findings::default();
+        clock("https://authority", None, &mut findings);
+        assert!(findings.0[0].standing == Standing::Warning);
+    }
 
     #[test]
     fn http_dates_are_read() {

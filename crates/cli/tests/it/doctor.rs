@@ -1,4 +1,4 @@
-//! What `trapkey doctor` sees of programs that run.
+//! What `trapkey doctor` sees of files, ports and programs that run.
 
 use serde_json::{Value, json};
 
@@ -49,4 +49,50 @@ fn other_scopes_than_the_authoritys_and_a_clock_that_stepped_back_are_seen() {
         clock["standing"] == "failed" && clock["detail"].as_str().unwrap().contains("stepped back by 3600 s")
     });
     authority.stop();
+}
+
+/// A finding of the doctor who looks at a whole plant where nothing runs.
+fn at_rest(scene: &Scene, what: &str) -> (String, String) {
+    let said = scene.json(&["doctor"]);
+    let findings = said["findings"].as_array().unwrap();
+    let found = findings.iter().find(|finding| finding["what"].as_str().unwrap().starts_with(what));
+    let found = found.unwrap_or_else(|| panic!("nothing about `{what}`: {said:#}"));
+    let healthy = findings.iter().all(|finding| finding["standing"] != "failed");
+    assert_eq!(said["healthy"], healthy, "{said:#}");
+    (found["standing"].as_str().unwrap().to_owned(), found["detail"].as_str().unwrap().to_owned())
+}
+
+#[test]
+fn an_ended_certificate_a_taken_port_an_absent_authority_and_a_ledger_that_cannot_be_written_are_seen() {
+    let (scene, ports) = scene();
+    let of = |what: &str| at_rest(&scene, what);
+    assert_eq!(of("certificate of mixer").0, "ok");
+    assert_eq!(of("audit ledger").0, "ok");
+    assert_eq!(of("mixer OPC UA at"), ("ok".into(), "free".into()));
+    let (standing, detail) = of("reach https://");
+    assert_eq!(standing, "warning", "there is no authority yet: {detail}");
+    let (standing, _) = of("reach opc.tcp://");
+    assert_eq!(standing, "warning");
+
+    // It has the port, and answers nobody.
+    let _other = std::net::TcpListener::bind(("127.0.0.1", ports[2])).unwrap();
+    let (standing, detail) = of("mixer OPC UA at");
+    assert_eq!(standing, "failed", "{detail}");
+    assert!(detail.contains("another program"), "{detail}");
+
+    let long_ago = access_model::UnixTime::from_seconds(1_000_000_000);
+    let application = gates::pki::make::Application::local("mixer", "urn:trapkey:demo:mixer");
+    let made = gates::pki::make::self_signed(&application, long_ago).unwrap();
+    std::fs::write(scene.path("pki/mixer/own/certs/own.der"), &made.der).unwrap();
+    std::fs::write(scene.path("pki/mixer/own/private/own.pem"), made.key_pem.as_bytes()).unwrap();
+    let (standing, detail) = of("certificate of mixer");
+    assert_eq!(standing, "failed", "{detail}");
+    assert!(detail.starts_with("ended 20"), "{detail}");
+
+    scene.write("in-the-way", "");
+    let config = scene.read("trapkey.toml");
+    scene.write("trapkey.toml", &config.replace("\"var/ledger\"", "\"in-the-way/ledger\""));
+    let (standing, detail) = of("audit ledger");
+    assert_eq!(standing, "failed", "{detail}");
+    assert!(detail.contains("cannot be written"), "{detail}");
 }
