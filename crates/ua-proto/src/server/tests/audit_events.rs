@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use access_model::{AuditKind, Outcome, Rights, ScopeMap};
+use access_model::{Actor, AuditKind, AuditRecord, Outcome, Reason, Rights, ScopeMap};
 use opcua_types::*;
 use pep::Who;
 
@@ -11,10 +11,11 @@ use super::events::{SERVER, event_filter};
 use super::keys::{CLIENT, SERVER_URI, USER};
 use super::monitoring::TICK;
 use super::world::*;
+use crate::server::occasion::{Opening, Told};
 use crate::server::{Answer, AuditConfig, Audited, ConnId, Input};
 
 /// What the auditor asks for, in this order.
-const FIELDS: [&str; 30] = [
+const FIELDS: [&str; 31] = [
     "EventType",
     "SourceName",
     "SourceNode",
@@ -44,6 +45,7 @@ const FIELDS: [&str; 30] = [
     "MethodId",
     "InputArguments",
     "EndpointUrl",
+    "InvalidUri",
     "Message",
 ];
 
@@ -371,6 +373,60 @@ fn a_certificate_at_fault_is_told_beside_the_channel_that_was_refused() {
     let sent = Variant::ByteString(ByteString::from(USER.certificate.der().to_vec()));
     assert_eq!((get(&heard[0], "ClientCertificate"), get(&heard[1], "Certificate")), (&sent, &sent));
     assert_eq!(*get(&heard[1], "SourceName"), text("Security/Certificate"));
+}
+
+/// The subtypes of AuditCertificateEventType (OPC 10000-5 §6.4.12 and following), by their numbers in namespace 0.
+#[test]
+fn each_fault_of_a_certificate_has_its_own_type_of_event() {
+    for (reason, number) in [
+        (Reason::CertificateUri, 2082),
+        (Reason::CertificateHost, 2082),
+        (Reason::CertificateTime, 2085),
+        (Reason::CertificateInvalid, 2086),
+        (Reason::CertificateKey, 2086),
+        (Reason::CertificateUntrusted, 2087),
+        (Reason::CertificateRevocationUnknown, 2087),
+        (Reason::CertificateRevoked, 2088),
+        (Reason::CertificateUse, 2089),
+    ] {
+        let mut audit = Audit::new();
+        let record = AuditRecord {
+            at: audit.world.now.unix,
+            kind: AuditKind::ChannelOpened,
+            actor: Actor::default(),
+            object: String::new(),
+            outcome: Outcome::Denied(reason),
+            detail: String::new(),
+            count: 1,
+            epoch: None,
+        };
+        let opening = Opening { certificate: Some(vec![48, 3, 1]), ..Opening::default() };
+        audit.world.server.audit.tell(record, || Told::Opened(Box::new(opening)));
+        let heard = audit.heard();
+        assert_eq!(heard.iter().map(kind).collect::<Vec<_>>(), [2060, number], "{reason:?}");
+        assert_eq!(*get(&heard[1], "SourceName"), text("Security/Certificate"), "{reason:?}");
+        let sent = Variant::ByteString(ByteString::from(vec![48, 3, 1]));
+        assert_eq!((get(&heard[1], "Certificate"), get(&heard[1], "Status")), (&sent, &false.into()), "{reason:?}");
+    }
+}
+
+#[test]
+fn another_uri_than_the_certificates_and_another_url_than_the_servers_are_told_beside_the_session() {
+    let mut audit = Audit::new();
+    let conn = audit.world.connect(ENCRYPT);
+    audit.heard();
+    let claimed = "urn:somebody:else";
+    let refused = audit.world.try_create(conn, |request| request.client_description.application_uri = claimed.into());
+    assert_eq!(refused.err(), Some(StatusCode::BadCertificateUriInvalid));
+    let heard = audit.heard();
+    assert_eq!(heard.iter().map(kind).collect::<Vec<_>>(), [2071, 2082]);
+    assert_eq!(*get(&heard[1], "InvalidUri"), text(claimed));
+    let dialled = "opc.tcp://elsewhere:4840";
+    audit.world.try_create(conn, |request| request.endpoint_url = dialled.into()).unwrap();
+    let heard = audit.heard();
+    assert_eq!(heard.iter().map(kind).collect::<Vec<_>>(), [2071, 2748]);
+    assert_eq!(*get(&heard[1], "EndpointUrl"), text(dialled));
+    assert_eq!(*get(&heard[1], "SourceName"), text("Session/CreateSession"));
 }
 
 #[test]
