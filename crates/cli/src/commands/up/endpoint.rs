@@ -357,7 +357,8 @@ mod tests {
         let known: Vec<_> = Limits::keys().iter().map(|key| key.name).collect();
         assert_eq!(KEYS.map(|(key, ..)| key).to_vec(), known, "every key has a row");
         let mut numbers: Vec<_> = KEYS.iter().map(|(_, number, _)| number).collect();
-        (numbers.sort_unstable(), numbers.dedup());
+        numbers.sort_unstable();
+        numbers.dedup();
         assert_eq!(numbers.len(), KEYS.len(), "no two keys have one number");
         let written: String = KEYS.iter().map(|(key, number, _)| format!("{key} = {number}\n")).collect();
         let text = crate::config::TEMPLATE.replacen("# [server.limits]", &format!("[server.limits]\n{written}"), 1);
