@@ -42,8 +42,9 @@ fn operations(world: &mut World, extra: usize) -> Vec<(&'static str, Option<Stat
     let mut said = Vec::new();
     macro_rules! tried {
         ($name:literal, $request:ident { $($field:ident: $value:expr),+ } => $response:ident) => {
-            let request_header = world.header(&login.token);
-            let request = $request { request_header, $($field: $value,)+ ..$request::default() };
+            let mut request = $request::default();
+            request.request_header = world.header(&login.token);
+            $(request.$field = $value;)+
             said.push(($name, world.ask::<_, $response>(conn, &request).err()));
         };
     }
