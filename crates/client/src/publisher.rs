@@ -10,8 +10,8 @@ use opcua_types::{
     AttributeId, CreateMonitoredItemsRequest, CreateMonitoredItemsResponse, CreateSubscriptionRequest,
     CreateSubscriptionResponse, DataChangeNotification, DataValue, DeleteSubscriptionsRequest, EventNotificationList,
     ExtensionObject, MonitoredItemCreateRequest, MonitoringMode, MonitoringParameters, NodeId, NotificationMessage,
-    PublishRequest, PublishResponse, ReadValueId, RepublishRequest, RepublishResponse, StatusChangeNotification,
-    StatusCode, SubscriptionAcknowledgement, TimestampsToReturn, Variant,
+    PublishRequest, PublishResponse, ReadValueId, RepublishRequest, StatusChangeNotification, StatusCode,
+    SubscriptionAcknowledgement, TimestampsToReturn, Variant,
 };
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
@@ -31,6 +31,8 @@ const BATCH: usize = 500;
 const MOST: usize = 8;
 /// Lost messages that are asked for again at once.
 const MOST_LOST: u32 = 32;
+/// How often a lost message is asked for while connections break over it.
+const FETCHES: usize = 8;
 /// Pause after something went wrong; doubles up to the second.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(4));
 
@@ -392,9 +394,16 @@ impl Publisher {
             subscription_id,
             retransmit_sequence_number: sequence,
         };
-        // What the server does not have any more, or may not give any more, stays lost; the next value comes anyway.
-        if let Ok(response) = self.session.handle.call::<RepublishResponse>(request).await {
-            self.hand_out(id, response.notification_message).await;
+        for _ in 0..FETCHES {
+            match self.session.request(request.clone().into(), None).await {
+                Ok(Response::Republish(response)) => return self.hand_out(id, response.notification_message).await,
+                // The connection broke over it: the session may have moved to the next one.
+                Err(ClientError::Call(CallError::Service(
+                    StatusCode::BadConnectionClosed | StatusCode::BadTimeout,
+                ))) => {}
+                // What the server does not have any more, or may not give any more, stays lost; the next value comes anyway.
+                _ => return,
+            }
         }
     }
 

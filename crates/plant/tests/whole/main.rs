@@ -6,6 +6,7 @@
 #![expect(clippy::disallowed_types, reason = "peers that misbehave block a thread of their own")]
 
 mod common;
+mod cut;
 
 mod authority;
 mod deaf;

@@ -1,0 +1,84 @@
+//! A relay between a client and a server on real sockets: a network whose connections a test can cut.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+
+/// Hands on what comes, both ways, until the connections are cut; takes new ones afterwards.
+pub struct Relay {
+    url: String,
+    ends: Arc<Mutex<Vec<TcpStream>>>,
+    mute: Arc<AtomicBool>,
+}
+
+impl Relay {
+    /// In front of the server at `to`, `opc.tcp://HOST:PORT`.
+    ///
+    /// # Panics
+    /// Loopback has no free port.
+    #[must_use]
+    pub fn start(to: &str) -> Self {
+        let to = to.trim_start_matches("opc.tcp://").to_owned();
+        let listener = TcpListener::bind(("127.0.0.1", 0)).expect("loopback has a free port");
+        let port = listener.local_addr().expect("a bound socket has an address").port();
+        let ends = Arc::new(Mutex::new(Vec::new()));
+        let kept = Arc::clone(&ends);
+        let mute = Arc::new(AtomicBool::new(false));
+        let (muted, never) = (Arc::clone(&mute), Arc::default());
+        std::thread::spawn(move || {
+            for near in listener.incoming().map_while(Result::ok) {
+                let Ok(far) = TcpStream::connect(&to) else { continue };
+                let both = [&near, &far].map(|end| end.try_clone().expect("a socket can be shared"));
+                kept.lock().expect("nobody panics with the lock").extend(both);
+                hand_on(&near, &far, &never);
+                hand_on(&far, &near, &muted);
+            }
+        });
+        Self { url: format!("opc.tcp://127.0.0.1:{port}"), ends, mute }
+    }
+
+    /// Where clients connect to.
+    #[must_use]
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// What servers send is lost from now on, until the connections are cut.
+    pub fn lose_answers(&self) {
+        self.mute.store(true, Ordering::Release);
+    }
+
+    /// Ends every connection under way without a word of OPC UA; says how many there were.
+    ///
+    /// # Panics
+    /// A thread of the relay has panicked.
+    #[must_use]
+    pub fn cut(&self) -> usize {
+        let ends = std::mem::take(&mut *self.ends.lock().expect("nobody panics with the lock"));
+        let cut = ends.iter().filter(|end| match end.shutdown(Shutdown::Both) {
+            Ok(()) => true,
+            Err(error) => error.kind() != ErrorKind::NotConnected,
+        });
+        // The second end of a connection may have heard of the first by the time it is its turn.
+        let cut = cut.count().div_ceil(2);
+        self.mute.store(false, Ordering::Release);
+        cut
+    }
+}
+
+fn hand_on(from: &TcpStream, to: &TcpStream, lost: &Arc<AtomicBool>) {
+    let mut from = from.try_clone().expect("a socket can be shared");
+    let mut to = to.try_clone().expect("a socket can be shared");
+    let lost = Arc::clone(lost);
+    std::thread::spawn(move || {
+        let mut bytes = [0; 16_384];
+        while let Ok(count @ 1..) = from.read(&mut bytes) {
+            let sent = lost.load(Ordering::Acquire) || to.write_all(&bytes[..count]).is_ok();
+            if !sent {
+                break;
+            }
+        }
+        let _ended_already = to.shutdown(Shutdown::Write);
+    });
+}
