@@ -1,5 +1,7 @@
 //! A relay between a client and a server on real sockets: a network whose connections a test can cut.
 
+#![expect(clippy::disallowed_types, reason = "tests block a thread of their own for each way of a connection")]
+
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
