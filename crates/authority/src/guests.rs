@@ -108,7 +108,6 @@ impl Authority {
         let person = match &request.guest {
             Guest::Renewal(secret) => return Ok(Admitted::Goes(secret.clone())),
             Guest::UserName { name, password } => {
-                // Nobody gets the name that stands for nobody by having it as a user.
                 let address = request.address.as_deref().unwrap_or("a guard");
                 self.person_by_password(name, password, address).await?
             }

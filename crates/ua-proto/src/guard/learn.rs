@@ -71,15 +71,16 @@ pub(super) fn start(desk: &mut Desk<'_>, taken: Box<Taken>) -> Result<Learning, 
         return Err(Ok(taken));
     }
     let old = desk.now.mono;
+    // Before anything counts as known: what is forgotten now is asked for again.
+    if desk.link.facts.restrictions.len().saturating_add(desk.link.facts.ranges.len()) > MOST {
+        desk.link.facts.forget();
+    }
     let facts = &desk.link.facts;
     let known = |at: Option<&Mono>| at.is_some_and(|at| old.since(*at) < FRESH);
     let restricted = distinct(restricted, |id| known(facts.restrictions.get(id).map(|(at, _)| at)));
     let ranged = distinct(ranged, |id| known(facts.ranges.get(id).map(|(at, _)| at)));
     if restricted.is_empty() && ranged.is_empty() {
         return Err(Ok(taken));
-    }
-    if desk.link.facts.restrictions.len().saturating_add(desk.link.facts.ranges.len()) > MOST {
-        desk.link.facts.forget();
     }
     let mut learning = Learning { taken, parts: Vec::new(), open: 0 };
     let sent = learning.ask(desk, &restricted, false).and_then(|()| learning.ask(desk, &ranged, true));

@@ -375,6 +375,30 @@ fn what_the_server_asks_of_channels_is_asked_of_the_clients() {
 }
 
 /// What the standard puts on every server and no rule names: diagnostics, configuration, files; and queries.
+/// Whoever asks for so many nodes that the guard forgets what it learned gets nothing for it.
+#[test]
+fn what_is_forgotten_of_restrictions_is_asked_for_again() {
+    let insufficient = StatusCode::BadSecurityModeInsufficient;
+    let mut world = World::with(|config| {
+        config.upstream[0].session = Arc::new(session_config(ENCRYPT, "anonymous"));
+    });
+    world.plant.space_mut().set_restrictions(Restrictions::ENCRYPTION, []);
+    let weak = world.client();
+    let first = |world: &mut World, names: &[&str]| {
+        let response: ReadResponse = world.ask(weak, read(names)).unwrap();
+        response.results.unwrap()[0].status()
+    };
+    assert_eq!(first(&mut world, &["Setpoint"]), insufficient);
+    for hundred in 0..101 {
+        let names: Vec<String> = (0..100).map(|one| format!("Unit.{}", hundred * 100 + one)).collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let _nothing = first(&mut world, &names);
+        // With one that is new, the others known, at every fill.
+        let news = format!("News.{hundred}");
+        assert_eq!(first(&mut world, &["Setpoint", &news]), insufficient, "after {hundred} hundred");
+    }
+}
+
 #[test]
 fn what_no_rule_names_is_not_there() {
     use StatusCode as S;
