@@ -228,8 +228,7 @@ impl Link {
         for alias in self.aliases.values_mut() {
             alias.scope = Reader::new(&alias.real).node_id().map_or(ScopeIndex::NOWHERE, |id| mapping.table.scope(&id));
         }
-        let aliases = &self.aliases;
-        self.subs.rescope(|id| aliases.get(id).map_or_else(|| mapping.table.scope(id), |alias| alias.scope));
+        self.subs.rescope(|id| mapping.table.scope(id));
     }
 
     /// The upstream session is another one: what the server kept for the old one is gone.

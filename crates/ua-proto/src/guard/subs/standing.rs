@@ -110,11 +110,13 @@ impl Subscriptions {
         interrupted.map(|(id, subscription)| (*id, subscription.upstream))
     }
 
-    /// Scopes by another table of the same namespaces.
+    /// Scopes by another table of the same namespaces. Each item lies where the node does that the server samples for it,
+    /// whatever the name means by now that the client gave.
     pub(in crate::guard) fn rescope(&mut self, scope: impl Fn(&NodeId) -> ScopeIndex) {
         for subscription in self.subscriptions.values_mut() {
             for item in subscription.items.values_mut() {
-                item.scope = scope(&item.node);
+                let node = Reader::new(&item.wanted.item).node_id();
+                item.scope = node.map_or(ScopeIndex::NOWHERE, |node| scope(&node));
             }
         }
     }
