@@ -108,6 +108,10 @@ impl Guard {
                 Some((_, _, standing, _)) if standing != Standing::Live => {
                     Plan::Refused(StatusCode::BadCommunicationError)
                 }
+                // What the server asks of channels was asked of that session's.
+                Some((from, ..)) if self.mode_of(key) < self.mode_of(from) => {
+                    Plan::Refused(StatusCode::BadSecurityModeInsufficient)
+                }
                 Some(_) if room == 0 => Plan::Refused(StatusCode::BadTooManySubscriptions),
                 Some((from, upstream, _, pool)) => {
                     room -= 1;
@@ -117,6 +121,11 @@ impl Guard {
             });
         }
         Ok((plan, initial))
+    }
+
+    /// How well the channel of a session is protected: the number of its MessageSecurityMode grows with it.
+    fn mode_of(&self, key: SessionKey) -> i32 {
+        self.front.session(key).map_or(0, |session| session.binding.mode as i32)
     }
 
     /// The other session that has a subscription, its id upstream, how it stands there, and the pool it shares.
@@ -191,6 +200,13 @@ impl Guard {
         let moved = taken.is_some();
         if let Some(mut subscription) = taken {
             let told = Told::Status(StatusCode::GoodSubscriptionTransferred);
+            // Of a session that never asks for messages no more are kept than it may have subscriptions.
+            let most = self.front.front_config().limits.subscriptions.max_subscriptions;
+            other.subs.farewells.retain(|(known, _)| *known != id);
+            to.subs.farewells.retain(|(known, _)| *known != id);
+            while other.subs.farewells.len() >= most.max(1) {
+                other.subs.farewells.pop_front();
+            }
             other.subs.farewells.push_back((id, Message { sequence: subscription.sequence, time: 0, told }));
             subscription.quiet_at = now.mono + subscription.silence;
             to.subs.subscriptions.insert(id, subscription);
@@ -198,6 +214,14 @@ impl Guard {
         self.pump_publish(from, &mut other, now);
         self.put_back(owner, other, now);
         moved
+    }
+}
+
+#[cfg(test)]
+impl super::Subscriptions {
+    /// How many moves are still to be told.
+    pub(in crate::guard) fn farewells(&self) -> usize {
+        self.farewells.len()
     }
 }
 

@@ -122,6 +122,21 @@ fn named(world: &mut World, subject: &str, rights: Vec<(Rights, u32)>) -> ConnId
 }
 
 #[test]
+fn what_is_told_of_moves_does_not_pile_up() {
+    let mut world = World::new();
+    let _seen = obliging(&mut world);
+    let all = vec![(Rights::ALL, 1)];
+    let (one, other) = (named(&mut world, "alice", all.clone()), named(&mut world, "alice", all));
+    let (subscription, _) = subscribe(&mut world, one, &["Setpoint"]);
+    for round in 0..20 {
+        let to = if round % 2 == 0 { other } else { one };
+        assert_eq!(transfer(&mut world, to, &[subscription]).unwrap()[0].0, StatusCode::Good, "{round}");
+        let kept: usize = world.guard.links.values().map(|link| link.subs.farewells()).sum();
+        assert_eq!(kept, 1, "{round}");
+    }
+}
+
+#[test]
 fn a_subscription_moves_to_the_same_user_and_application_only() {
     use StatusCode as S;
     let mut world = World::new();
