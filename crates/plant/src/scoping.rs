@@ -104,8 +104,10 @@ fn find(space: &Space, covered: &Covered) -> Option<NodeRef> {
 /// A NodeId from its text, with `nsu=` resolved through the server's namespaces.
 fn node_id(space: &Space, text: &str) -> Option<NodeId> {
     let Some(rest) = text.strip_prefix("nsu=") else { return text.parse().ok() };
-    let (uri, identifier) = rest.rsplit_once(';')?;
-    let index = space.namespaces().iter().position(|known| known == uri)?;
+    // In the text of a NodeId a URI has its `;` and `%` escaped (OPC 10000-6 §5.1.12), a name has not.
+    let (uri, identifier) = rest.split_once(';')?;
+    let uri = uri.replace("%3B", ";").replace("%3b", ";").replace("%25", "%");
+    let index = space.namespaces().iter().position(|known| *known == uri)?;
     format!("ns={index};{identifier}").parse().ok()
 }
 

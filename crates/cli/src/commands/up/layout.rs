@@ -52,7 +52,7 @@ fn identifier(server: &Server, text: &str) -> Result<(String, Identifier), Failu
     let (namespace, rest) = match text.strip_prefix("nsu=") {
         Some(named) => {
             let (uri, rest) = named.split_once(';').ok_or_else(|| unusable("is no NodeId"))?;
-            (uri.to_owned(), rest)
+            (uri.replace("%3B", ";").replace("%3b", ";").replace("%25", "%"), rest)
         }
         None => (STANDARD.to_owned(), text),
     };
