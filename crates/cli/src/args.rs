@@ -7,7 +7,7 @@ use clap::error::ErrorKind;
 use clap::{Parser, Subcommand};
 
 use crate::answer::{Exit, Output};
-use crate::commands::{admin, application, audit, backup, certs, client, configuration, policy, token, user};
+use crate::commands::{admin, application, audit, backup, certs, client, configuration, nodeset, policy, token, user};
 use crate::failure::Failure;
 
 /// Heading of the options that every command takes.
@@ -97,6 +97,9 @@ pub(crate) enum Command {
     Demo(crate::demo::DemoArgs),
     /// Look for what would keep Trapkey from working: configuration, certificates, ports, reachability, clocks
     Doctor,
+    /// Information models (NodeSet2): read them, make scopes of the permissions they state
+    #[command(subcommand)]
+    Nodeset(nodeset::Command),
     /// Policies: check them, test them, ask them
     #[command(subcommand)]
     Policy(policy::Command),

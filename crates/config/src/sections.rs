@@ -194,7 +194,7 @@ impl Config {
         let servers = self.server.iter_mut().flat_map(|role| {
             let users = role.user.iter_mut().filter_map(|user| user.certificate.as_mut());
             let issuers = role.issuer.iter_mut().flat_map(|issuer| issuer.jwks.iter_mut().chain(issuer.ca.iter_mut()));
-            std::iter::once(&mut role.pki).chain(users).chain(issuers)
+            std::iter::once(&mut role.pki).chain(users).chain(issuers).chain(&mut role.node_sets)
         });
         let optional = self.plant.workflow.iter_mut().chain(self.client.pki.iter_mut());
         let optional = optional.chain(authority.flatten()).chain(servers);

@@ -17,6 +17,9 @@ with_endpoint! {
         pub name: String,
         /// Which equipment is simulated.
         pub simulate: Simulated,
+        /// NodeSet2 files whose nodes it has besides, each behind those it builds on.
+        #[serde(default)]
+        pub node_sets: Vec<PathBuf>,
         /// Issuer of its authority: its HTTPS base address.
         pub authority: String,
         /// The authority's OPC UA address, where clients get their tokens.

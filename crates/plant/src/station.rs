@@ -11,12 +11,12 @@ use gates::opcua::server::{ServerHandle, Shell};
 use gates::opcua::wiring::{Application, AuditSink, Credentials, Local};
 use gates::pki::PkiStore;
 use gates::pool::Pool;
-use opcua_types::{DataValue, StatusCode, Variant};
+use opcua_types::{DataValue, NodeClass, StatusCode, Variant};
 use pep::{Gate, GateConfig, GateEvent};
 use tokio::sync::mpsc;
 use ua_proto::event::NewEvent;
 use ua_proto::server::{Answer, Input, Invocation, Server, ServerConfig};
-use ua_proto::space::{NodeRef, ServerFacts, Space, SpaceConfig, ns0};
+use ua_proto::space::{ImportOptions, NodeRef, ServerFacts, Space, SpaceConfig, ns0};
 
 use crate::equipment::{self, Station};
 use crate::process::{self, Line, Occurrence, Step};
@@ -47,6 +47,9 @@ pub enum Unstarted {
     /// The gate cannot be set up.
     #[error(transparent)]
     Gate(#[from] pep::InvalidGate),
+    /// A node set cannot be taken in; the first is its number in [`Setup::node_sets`].
+    #[error("node set {0}: {1}")]
+    NodeSet(usize, ua_proto::space::NodeSetError),
     /// A node cannot be added.
     #[error(transparent)]
     Space(#[from] ua_proto::space::SpaceError),
@@ -59,6 +62,10 @@ pub enum Unstarted {
 pub struct Setup<'a> {
     /// Which.
     pub station: Station,
+    /// NodeSet2 texts with nodes that it has besides, each behind those it builds on.
+    pub node_sets: &'a [Arc<str>],
+    /// How they are taken in.
+    pub import: ImportOptions,
     /// The plant file's server of that name gives the scopes.
     pub server: &'a pdp::plant::Server,
     /// Where it listens.
@@ -114,11 +121,18 @@ pub fn start(setup: Setup<'_>, now: Now) -> Result<Running, Unstarted> {
     let mut space =
         Space::new(SpaceConfig { application_uri: setup.config.application_uri.clone(), namespaces: Vec::new() })?;
     equipment::add(&mut space, setup.station)?;
+    for (number, text) in setup.node_sets.iter().enumerate() {
+        let imported = space.import(text, &setup.import).map_err(|fault| Unstarted::NodeSet(number, fault))?;
+        if !imported.without_value.is_empty() {
+            let count = imported.without_value.len();
+            tracing::warn!(server = %setup.server.name, node_set = number, count, "values of unknown structures are left out");
+        }
+    }
     let mut uncovered = Uncovered::default();
     uncovered.note(&space, setup.server)?;
     let map = scoping::apply(&mut space, setup.server)?;
     let mut config = setup.config;
-    config.write_ranges = write_ranges(&space, setup.station, setup.server);
+    config.write_ranges = write_ranges(&space, setup.server);
     config.audit.events.get_or_insert_with(|| AUDIT_SCOPE.to_owned());
     space.set_server_facts(facts(&config, now.unix));
     let points: BTreeMap<&'static str, NodeRef> = setup
@@ -144,16 +158,12 @@ pub fn start(setup: Setup<'_>, now: Now) -> Result<Running, Unstarted> {
 }
 
 /// The ranges that the plant file sets, for every variable of its scope.
-fn write_ranges(space: &Space, station: Station, server: &pdp::plant::Server) -> Vec<(NodeRef, f64, f64)> {
-    let nodes: Vec<NodeRef> =
-        station.points().iter().filter_map(|point| space.find(&equipment::node_id(point.path))).collect();
-    let mut ranges = Vec::new();
-    for (index, scope) in server.numbered() {
-        if let Some((low, high)) = scope.range {
-            ranges.extend(nodes.iter().filter(|node| space.scope(**node) == index).map(|node| (*node, low, high)));
-        }
-    }
-    ranges
+fn write_ranges(space: &Space, server: &pdp::plant::Server) -> Vec<(NodeRef, f64, f64)> {
+    let ranged: BTreeMap<_, _> =
+        server.numbered().filter_map(|(index, scope)| scope.range.map(|range| (index, range))).collect();
+    let of = |node| ranged.get(&space.scope(node)).map(|(low, high)| (node, *low, *high));
+    let variables = space.nodes().filter(|node| space.class(*node) == NodeClass::Variable);
+    variables.filter_map(of).collect()
 }
 
 fn facts(config: &ServerConfig, started: UnixTime) -> ServerFacts {
@@ -176,7 +186,7 @@ impl Running {
     /// # Errors
     /// The changed file does not fit; everything stays as it was.
     pub async fn lay_out(&self, server: pdp::plant::Server) -> Result<bool, Unchanged> {
-        let (station, uncovered) = (self.station, Arc::clone(&self.uncovered));
+        let uncovered = Arc::clone(&self.uncovered);
         let change = move |running: &mut Server, now| {
             let mut uncovered = uncovered.lock().unwrap_or_else(PoisonError::into_inner);
             let map = uncovered.note(running.space(), &server)?;
@@ -186,7 +196,7 @@ impl Running {
                     // It fitted a moment ago, before the same nodes.
                     tracing::error!(%unfit, "some nodes are in no scope");
                 }
-                write_ranges(space, station, &server)
+                write_ranges(space, &server)
             };
             Ok(running.lay_out(map, arrange, now)?)
         };

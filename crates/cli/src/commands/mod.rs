@@ -11,6 +11,7 @@ pub(crate) mod configuration;
 pub(crate) mod doctor;
 mod encoded;
 mod login;
+pub(crate) mod nodeset;
 pub(crate) mod own;
 pub(crate) mod policy;
 pub(crate) mod token;
@@ -46,6 +47,7 @@ pub(crate) fn run(args: Args) -> Result<Answer, Failure> {
         Command::Config(command) => configuration::run(command, &common),
         Command::Demo(args) => crate::demo::run(&args, common.output),
         Command::Doctor => doctor::run(&common),
+        Command::Nodeset(command) => nodeset::run(command),
         Command::Policy(command) => policy::run(command, &common),
         Command::Step(args) => admin::step(&args, &common),
         Command::Token(command) => token::run(command, &common),

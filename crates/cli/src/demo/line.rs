@@ -306,6 +306,8 @@ impl Place<'_> {
         let (events, mut happened) = mpsc::unbounded_channel();
         let gate = |map: ScopeMap| self.gate(&uri, map);
         let setup = plant::station::Setup {
+            node_sets: &[],
+            import: ua_proto::space::ImportOptions::default(),
             station,
             server,
             config: self.config(station, &listener)?,

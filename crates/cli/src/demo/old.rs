@@ -119,6 +119,8 @@ impl Place<'_> {
         };
         let (events, _nobody_listens) = mpsc::unbounded_channel();
         let setup = plant::station::Setup {
+            node_sets: &[],
+            import: ua_proto::space::ImportOptions::default(),
             station: Station::Mixer,
             server,
             config: self.config(OLD, vec![BARE], &listener)?,

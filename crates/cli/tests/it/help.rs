@@ -3,7 +3,7 @@
 use super::Scene;
 
 /// Every command, with the groups they are in.
-pub(crate) const COMMANDS: [&str; 54] = [
+pub(crate) const COMMANDS: [&str; 57] = [
     "",
     "application",
     "application list",
@@ -37,6 +37,9 @@ pub(crate) const COMMANDS: [&str; 54] = [
     "config init",
     "demo",
     "doctor",
+    "nodeset",
+    "nodeset check",
+    "nodeset scopes",
     "policy",
     "policy check",
     "policy test",

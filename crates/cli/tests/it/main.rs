@@ -10,6 +10,7 @@ mod guides;
 mod help;
 mod issuers;
 mod keys;
+mod nodeset;
 mod orderly;
 mod policy;
 mod processes;

@@ -199,6 +199,8 @@ fn station(
     let snapshot = authority.snapshot();
     let (events, mut happened) = mpsc::unbounded_channel();
     let setup = plant::station::Setup {
+        node_sets: &[],
+        import: ua_proto::space::ImportOptions::default(),
         station: Station::Mixer,
         server: snapshot.plant().server(MIXER).unwrap().1,
         listener,

@@ -5,15 +5,17 @@ use std::sync::Arc;
 use arc_swap::ArcSwap;
 use pep::GateConfig;
 use plant::equipment::Station;
-use plant::station::{Running, SharedLine};
+use plant::station::{Running, SharedLine, Unstarted};
 use tokio::sync::mpsc;
 use ua_proto::server::{AuditConfig, AuditFailMode, Identities, ServerConfig};
 
 use super::bond::Bond;
 use super::local::Local;
 use super::{Up, endpoint, foreign, listen};
+use crate::commands::nodeset;
 use crate::config::{Audit, Identity, OnFailure, Server, Simulated};
 use crate::failure::Failure;
+use crate::files;
 
 /// Starts it, once its authority has given its keys.
 pub(super) async fn start(
@@ -41,7 +43,10 @@ pub(super) async fn start(
     let (events, happened) = mpsc::unbounded_channel();
     let mut grants = local.grants.clone();
     grants.extend(foreign::grants(&role.issuer, server)?);
+    let node_sets = role.node_sets.iter().map(|file| files::text(file)).collect::<Result<Vec<_>, _>>()?;
     let setup = plant::station::Setup {
+        node_sets: &node_sets,
+        import: nodeset::options(),
         station: match role.simulate {
             Simulated::Mixer => Station::Mixer,
             Simulated::Reactor => Station::Reactor,
@@ -76,7 +81,13 @@ pub(super) async fn start(
         events,
         pki: Some(own.store.clone()),
     };
-    let running = plant::station::start(setup, gates::clock::now()).map_err(|error| Failure::from_error(&error))?;
+    let running = plant::station::start(setup, gates::clock::now()).map_err(|error| match &error {
+        Unstarted::NodeSet(number, fault) => match (role.node_sets.get(*number), node_sets.get(*number)) {
+            (Some(file), Some(text)) => nodeset::fault(file.clone(), Arc::clone(text), fault),
+            _ => Failure::from_error(&error),
+        },
+        _ => Failure::from_error(&error),
+    })?;
     own.keep_in_step(identity, &running.handle);
     bond.follow(issuer, (https, target, uri), happened, &running.handle);
     for issuer in followed {
