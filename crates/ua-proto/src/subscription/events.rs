@@ -32,6 +32,11 @@ impl EventQueue {
         self.queue.is_empty() && !self.overflown
     }
 
+    /// What there is to report: the events, and that some are missing.
+    pub(super) fn len(&self) -> usize {
+        self.queue.len() + usize::from(self.overflown)
+    }
+
     pub(super) fn clear(&mut self) {
         self.queue.clear();
         self.overflown = false;
@@ -42,23 +47,27 @@ impl EventQueue {
         self.queue.retain(keep);
     }
 
-    fn push(&mut self, event: Arc<Event>, capacity: usize, discard_oldest: bool) {
+    /// How many were lost at the front of the queue.
+    fn push(&mut self, event: Arc<Event>, capacity: usize, discard_oldest: bool) -> usize {
         self.queue.push_back(event);
-        self.fit(capacity, discard_oldest);
+        self.fit(capacity, discard_oldest)
     }
 
-    /// Drops what is too much: the oldest, or the newest but the last.
-    pub(super) fn fit(&mut self, capacity: usize, discard_oldest: bool) {
+    /// Drops what is too much: the oldest, or the newest but the last. How many of the oldest went.
+    pub(super) fn fit(&mut self, capacity: usize, discard_oldest: bool) -> usize {
+        let mut lost = 0;
         while self.queue.len() > capacity {
             self.overflown = true;
             if discard_oldest || capacity <= 1 {
                 self.queue.pop_front();
+                lost += 1;
             } else {
                 let newest = self.queue.pop_back();
                 self.queue.pop_back();
                 self.queue.extend(newest);
             }
         }
+        lost
     }
 
     /// The next event: the one that tells of an overflow stands where events are missing, in front of a queue that drops
@@ -84,6 +93,7 @@ impl Subscriptions {
     /// receive it.
     pub(crate) fn on_event(&mut self, event: &Arc<Event>, source: &mut dyn ItemSource) {
         let about = event.about();
+        let mut fired = Vec::new();
         for key in &self.event_items {
             let Some(item) = self.items.get_mut(*key) else { continue };
             let notifier = item.target.node;
@@ -93,10 +103,15 @@ impl Subscriptions {
                 continue;
             }
             if source.may_receive(notifier, about) && events.filter.passes(event, &Through(source)) {
-                events.push(Arc::clone(event), capacity, discard_oldest);
+                let lost = events.push(Arc::clone(event), capacity, discard_oldest);
+                item.released = item.released.saturating_sub(lost);
                 list(&mut self.subscriptions, item, *key);
+                if !item.links.is_empty() {
+                    fired.push(*key);
+                }
             }
         }
+        fired.into_iter().for_each(|key| self.fire(key));
     }
 }
 

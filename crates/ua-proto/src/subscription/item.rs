@@ -31,6 +31,10 @@ pub(super) struct Item {
     pub(super) capacity: usize,
     pub(super) discard_oldest: bool,
     pub(super) queue: VecDeque<DataValue>,
+    /// The items, by id, that report when this one has something new.
+    pub(super) links: Vec<u32>,
+    /// In mode Sampling: how many entries of the queue a triggering item has set free.
+    pub(super) released: usize,
     /// The events of an item that reports events and not values.
     pub(super) events: Option<Box<EventQueue>>,
     /// What the filter compares with: the last value that went into the queue.
@@ -79,6 +83,8 @@ impl Item {
             capacity: parameters.capacity,
             discard_oldest: parameters.discard_oldest,
             queue: VecDeque::new(),
+            links: Vec::new(),
+            released: 0,
             events: parameters.events.map(|filter| Box::new(EventQueue::new(filter))),
             last: None,
             denied: false,
@@ -101,38 +107,66 @@ impl Item {
         }
         if let (Some(events), Some(filter)) = (&mut self.events, parameters.events) {
             events.filter = filter;
-            events.fit(self.capacity, self.discard_oldest);
+            let lost = events.fit(self.capacity, self.discard_oldest);
+            self.released = self.released.saturating_sub(lost);
         }
     }
 
     /// Whether there is something to report and the mode lets it be reported.
     pub(super) fn has_news(&self) -> bool {
-        self.mode == MonitoringMode::Reporting
-            && (self.denial_waits
-                || !self.queue.is_empty()
-                || self.events.as_ref().is_some_and(|events| !events.is_empty()))
+        match self.mode {
+            MonitoringMode::Reporting => self.holds_something(),
+            MonitoringMode::Sampling => self.released > 0 && self.holds_something(),
+            MonitoringMode::Disabled => false,
+        }
     }
 
-    /// A sampled value: queued if the filter lets it pass.
-    pub(super) fn take(&mut self, value: &DataValue) {
+    fn holds_something(&self) -> bool {
+        self.denial_waits || !self.queue.is_empty() || self.events.as_ref().is_some_and(|events| !events.is_empty())
+    }
+
+    /// A triggering item has something new: what an item in mode Sampling holds now is reported, what comes later is not
+    /// (OPC 10000-4 §5.13.1.6). A refusal that waits counts as one entry.
+    pub(super) fn release(&mut self) {
+        if self.mode == MonitoringMode::Sampling && self.holds_something() {
+            let held = self.events.as_ref().map_or(self.queue.len(), |events| events.len());
+            self.released = held.max(1);
+        }
+    }
+
+    /// One entry was taken out of the queue to be reported, or was lost.
+    pub(super) fn reported(&mut self) {
+        self.released = self.released.saturating_sub(1);
+    }
+
+    /// A sampled value: queued if the filter lets it pass. Whether it does.
+    pub(super) fn take(&mut self, value: &DataValue) -> bool {
         let value = self.cut(value);
         if self.last.as_ref().is_some_and(|last| !self.filter.passes(last, &value)) {
-            return;
+            return false;
         }
         self.last = Some(value.clone());
         self.queue.push_back(value);
         if self.queue.len() > self.capacity {
             self.shed();
         }
+        true
+    }
+
+    /// The next sample is new, whatever the filter compares it with.
+    pub(super) fn renew(&mut self) {
+        self.last = None;
     }
 
     /// The session may not see the values (any more): what was queued is dropped, one denial is reported.
     /// An item that reports events just loses them: it has no value in whose place a status could stand.
     pub(super) fn deny(&mut self) {
         if let Some(events) = &mut self.events {
+            self.released = 0;
             return events.clear();
         }
         self.queue.clear();
+        self.released = self.released.min(1);
         self.last = None;
         if !self.denied {
             self.denied = true;
@@ -149,6 +183,7 @@ impl Item {
         self.last = None;
         self.denied = false;
         self.denial_waits = false;
+        self.released = 0;
         self.due = None;
     }
 
@@ -156,6 +191,7 @@ impl Item {
     fn shed(&mut self) {
         let marked = if self.discard_oldest || self.capacity <= 1 {
             self.queue.pop_front();
+            self.reported();
             self.queue.front_mut()
         } else {
             let newest = self.queue.pop_back();
@@ -238,7 +274,7 @@ mod tests {
         ];
         for (capacity, discard_oldest, expected) in cases {
             let mut item = item(capacity, discard_oldest);
-            (1..=5).for_each(|number| item.take(&value(number)));
+            (1..=5).for_each(|number| assert!(item.take(&value(number))));
             assert_eq!(contents(&item), expected, "capacity {capacity}, oldest {discard_oldest}");
         }
     }
@@ -246,7 +282,7 @@ mod tests {
     #[test]
     fn a_smaller_queue_sheds_by_policy() {
         let mut item = item(4, true);
-        (1..=4).for_each(|number| item.take(&value(number)));
+        (1..=4).for_each(|number| assert!(item.take(&value(number))));
         let smaller = ItemParameters {
             client_handle: 1,
             timestamps: TimestampsToReturn::Both,

@@ -192,6 +192,7 @@ impl Subscriptions {
     /// The Value attribute of a node changed. Items that report every change take the value at once; items with a
     /// sampling interval take it if the interval allows, else a sample is planned for the moment at which it does.
     pub fn on_change(&mut self, node: NodeRef, value: &DataValue, now: Now) {
+        let mut fired = Vec::new();
         for key in self.watchers.of(node) {
             let Some(item) = self.items.get_mut(*key) else { continue };
             if item.mode == MonitoringMode::Disabled || item.denied {
@@ -199,13 +200,16 @@ impl Subscriptions {
             }
             if now.mono >= item.free_at {
                 item.free_at = now.mono + item.interval;
-                item.take(value);
+                if item.take(value) && !item.links.is_empty() {
+                    fired.push(*key);
+                }
                 list(&mut self.subscriptions, item, *key);
             } else if item.due.is_none() {
                 item.due = Some(item.free_at);
                 self.due.plan((item.free_at, *key, item.serial));
             }
         }
+        fired.into_iter().for_each(|key| self.fire(key));
     }
 
     /// Takes the samples that are due.
@@ -225,20 +229,24 @@ impl Subscriptions {
     /// Looks at one item now and plans its next sample.
     pub(super) fn sample(&mut self, key: usize, source: &mut dyn ItemSource, now: Now) {
         let Some(item) = self.items.get_mut(key).filter(|item| item.events.is_none()) else { return };
+        let mut fires = false;
         match source.sample(item.target.node, item.target.attribute) {
             Sample::Value(value) => {
                 item.denied = false;
-                item.take(&value);
+                fires = item.take(&value) && !item.links.is_empty();
             }
             Sample::Denied => item.deny(),
         }
         item.free_at = now.mono + item.interval;
         list(&mut self.subscriptions, item, key);
         self.plan(key, now.mono);
+        if fires {
+            self.fire(key);
+        }
     }
 
     /// Plans the next sample of a computed value; watched values need none, they announce themselves.
-    fn plan(&mut self, key: usize, now: Mono) {
+    pub(super) fn plan(&mut self, key: usize, now: Mono) {
         let Some(item) = self.items.get_mut(key) else { return };
         item.due = None;
         if item.mode != MonitoringMode::Disabled && item.target.computed {
@@ -254,18 +262,26 @@ impl Subscriptions {
         match (before, mode) {
             (_, MonitoringMode::Disabled) => item.forget(),
             (MonitoringMode::Disabled, _) => self.sample(key, source, now),
+            (MonitoringMode::Reporting, MonitoringMode::Sampling) => item.released = 0,
             _ => list(&mut self.subscriptions, item, key),
         }
     }
 
     /// Removes an item from everything but its subscription's own lists.
     pub(super) fn drop_item(&mut self, key: usize) {
-        let Some(item) = self.items.try_remove(key) else { return };
+        drop(self.take_item(key));
+    }
+
+    /// The same; the item goes on elsewhere.
+    pub(super) fn take_item(&mut self, key: usize) -> Option<Item> {
+        let item = self.items.try_remove(key)?;
         self.reserved = self.reserved.saturating_sub(item.capacity);
         if watched(&item.target) {
             self.watchers.remove(item.target.node, key);
         }
         self.event_items.remove(&key);
+        self.links = self.links.saturating_sub(item.links.len());
+        Some(item)
     }
 
     fn prune(&mut self, subscription: u32) {
@@ -274,7 +290,7 @@ impl Subscriptions {
         }
     }
 
-    fn item_key(&self, subscription: u32, id: u32) -> Option<usize> {
+    pub(super) fn item_key(&self, subscription: u32, id: u32) -> Option<usize> {
         self.subscriptions.get(&subscription)?.items.get(&id).copied()
     }
 
@@ -355,7 +371,7 @@ pub(super) fn list(
 }
 
 /// Whether changes of this target arrive through `on_change`.
-fn watched(target: &Target) -> bool {
+pub(super) fn watched(target: &Target) -> bool {
     target.attribute == VALUE_ATTRIBUTE && !target.computed
 }
 

@@ -9,6 +9,8 @@ pub struct SubscriptionLimits {
     pub max_subscriptions: usize,
     /// Most monitored items over all subscriptions.
     pub max_items: usize,
+    /// Most links from triggering items to others, over all items.
+    pub max_links: usize,
     /// Most monitored items that report events: each of them looks at every event.
     pub max_event_items: usize,
     /// Most entries of one item's queue.
@@ -40,6 +42,7 @@ impl Default for SubscriptionLimits {
         Self {
             max_subscriptions: 32,
             max_items: 10_000,
+            max_links: 10_000,
             max_event_items: 100,
             max_queue_size: 1_000,
             max_queued_values: 50_000,

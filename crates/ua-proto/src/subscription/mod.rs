@@ -1,7 +1,7 @@
 //! The subscriptions of one session: monitored items, queues, Publish, Republish (OPC 10000-4 §5.13 and §5.14).
 //!
 //! A pure machine. The server that owns it finds nodes, reads values and knows rights; it lends all three as an
-//! [`ItemSource`] for the length of a call. Triggering and transfer between sessions are not part of it.
+//! [`ItemSource`] for the length of a call.
 //!
 //! The calls, in the order in which a session meets them (`s: &mut dyn ItemSource`):
 //!
@@ -15,6 +15,9 @@
 //! modify_items(&ModifyMonitoredItemsRequest, s, now) -> Result<Vec<MonitoredItemModifyResult>, StatusCode>
 //! delete_items(&DeleteMonitoredItemsRequest) -> Result<Vec<StatusCode>, StatusCode>
 //! set_monitoring_mode(&SetMonitoringModeRequest, s, now) -> Result<Vec<StatusCode>, StatusCode>
+//! set_triggering(&SetTriggeringRequest) -> Result<(Vec<StatusCode>, Vec<StatusCode>), StatusCode>            // added, removed
+//! resend(id: u32, s, now) -> Result<(), StatusCode>   // the present values come again: the method ResendData
+//! take(id: u32) -> Option<Moving>; give(Moving, initial: bool, s, now) -> Result<u32, ..>; moved(id, u32, now)   // TransferSubscriptions
 //! publish(PublishTicket, Option<&[SubscriptionAcknowledgement]>, s, now)          // answered through poll_answer
 //! republish(&RepublishRequest, s) -> Result<NotificationMessage, StatusCode>
 //! on_change(node, &DataValue, now)       // the Value attribute of a node changed; cheap when nobody here watches it
@@ -35,9 +38,11 @@ mod filter;
 mod item;
 mod items;
 mod limits;
+mod moving;
 mod publish;
 mod rights;
 mod source;
+mod triggering;
 mod watch;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -54,6 +59,7 @@ pub use crate::space::NodeRef;
 use cycle::{Cycle, Phase};
 use item::Item;
 pub use limits::SubscriptionLimits;
+pub use moving::Moving;
 use publish::{Farewell, Retained, WaitingPublish};
 pub use source::{ItemSource, Sample, Target};
 pub use watch::WatchChange;
@@ -85,6 +91,8 @@ pub struct Subscriptions {
     /// The items that report events.
     event_items: BTreeSet<usize>,
     next_serial: u64,
+    /// Links from triggering items to others.
+    links: usize,
     /// Counts the events that told of an overflow, for their ids.
     overflows: u64,
     /// Sum of the capacities of all item queues.
@@ -152,6 +160,7 @@ impl Subscriptions {
             items: slab::Slab::new(),
             event_items: BTreeSet::new(),
             next_serial: 0,
+            links: 0,
             overflows: 0,
             reserved: 0,
             watchers: Watchers::default(),

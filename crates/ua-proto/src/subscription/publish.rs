@@ -28,9 +28,9 @@ pub(super) struct WaitingPublish {
 
 /// A subscription that ended by itself, as long as its client does not know.
 pub(super) struct Farewell {
-    subscription: u32,
-    sequence: u32,
-    status: StatusCode,
+    pub(super) subscription: u32,
+    pub(super) sequence: u32,
+    pub(super) status: StatusCode,
 }
 
 /// One notification of a message, and where it came from: it may leave again only if the rights still say so.
@@ -83,6 +83,10 @@ pub(super) struct Retained {
 }
 
 impl Retained {
+    pub(super) fn sequence(&self) -> u32 {
+        self.sequence
+    }
+
     /// The message with values and events in the order in which they came: one part for each run of a kind. Fields of
     /// events are picked now, so what the session may not read (any more) is not among them.
     fn message(&self, source: &dyn ItemSource) -> NotificationMessage {
@@ -210,10 +214,27 @@ impl Subscriptions {
         let Some(subscription) = self.subscriptions.get(&id) else { return };
         let farewell = Farewell { subscription: id, sequence: subscription.sequence, status: StatusCode::BadTimeout };
         self.drop_subscription(id);
-        if self.farewells.len() >= self.limits.max_subscriptions {
+        self.bid_farewell(farewell);
+    }
+
+    /// Keeps a farewell for the next Publish request; of a session that never asks, no more than it may have subscriptions.
+    pub(super) fn bid_farewell(&mut self, farewell: Farewell) {
+        self.farewells.retain(|known| known.subscription != farewell.subscription);
+        while self.farewells.len() >= self.limits.max_subscriptions.max(1) {
             self.farewells.pop_front();
         }
         self.farewells.push_back(farewell);
+    }
+
+    /// Answers waiting requests with the farewells that are there.
+    pub(super) fn say_farewells(&mut self, now: Now) {
+        while !self.farewells.is_empty()
+            && let Some(request) = self.waiting.pop_front()
+        {
+            if let Some(farewell) = self.farewells.pop_front() {
+                self.say_farewell(request, &farewell, now);
+            }
+        }
     }
 
     fn say_farewell(&mut self, request: WaitingPublish, farewell: &Farewell, now: Now) {
@@ -297,7 +318,7 @@ impl Subscriptions {
             publish_time: date_time(now),
             notification_data: None,
         };
-        let available = subscription.retained.iter().map(|message| message.sequence).collect();
+        let available = subscription.available();
         self.answer(request, id, available, false, message);
     }
 
@@ -390,7 +411,7 @@ impl Subscription {
             let dropped = self.retained.pop_front();
             self.retained_values -= dropped.map_or(0, |message| message.entries.len());
         }
-        (sent, self.retained.iter().map(|message| message.sequence).collect())
+        (sent, self.available())
     }
 }
 
@@ -399,11 +420,14 @@ fn next_entry(item: &mut Item, count: &mut u64, source: &mut dyn ItemSource, now
     let (node, attribute) = (item.target.node, item.target.attribute);
     let entry = |told, item: &Item| Entry { node, attribute, client_handle: item.client_handle, told };
     if item.events.is_some() {
-        let told = next_event(item, count, source, now)?;
+        let told = next_event(item, count, source, now);
+        item.reported();
+        let told = told?;
         return Some(entry(told, item));
     }
     if !item.denial_waits {
         let value = item.queue.pop_front()?;
+        item.reported();
         if source.deliver(node, attribute) {
             let value = item.dress(value);
             return Some(entry(Told::Value(value), item));
@@ -413,6 +437,7 @@ fn next_entry(item: &mut Item, count: &mut u64, source: &mut dyn ItemSource, now
     if !std::mem::take(&mut item.denial_waits) {
         return None;
     }
+    item.reported();
     let denial = DataValue {
         status: Some(StatusCode::BadUserAccessDenied),
         server_timestamp: Some(date_time(now)),

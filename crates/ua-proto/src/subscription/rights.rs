@@ -34,6 +34,7 @@ impl Subscriptions {
             let notifier = item.target.node;
             if let Some(events) = &mut item.events {
                 events.retain(|event| source.may_receive(notifier, event.about()));
+                item.released = item.released.min(events.len());
             }
         }
         let values = |item: &super::item::Item| item.mode != MonitoringMode::Disabled && item.events.is_none();
@@ -46,7 +47,7 @@ impl Subscriptions {
                 Sample::Value(value) if item.denied => {
                     item.denied = false;
                     item.free_at = now.mono + item.interval;
-                    item.take(&value);
+                    let _triggers_nothing = item.take(&value);
                 }
                 Sample::Value(_) => {}
             }

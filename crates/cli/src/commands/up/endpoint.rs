@@ -231,6 +231,7 @@ fn subscription_limits(limits: &Limits) -> SubscriptionLimits {
         max_keep_alive_count: limits.keep_alive_count.short(),
         max_lifetime_count: limits.lifetime_count.short(),
         min_sampling_interval: limits.sampling_interval_min.get(),
+        ..SubscriptionLimits::default()
     }
 }
 

@@ -1,9 +1,11 @@
 //! The machine from outside: a pretend server with a few nodes, rights that come and go, and virtual time.
 
 mod life;
+mod moving;
 mod publishing;
 mod rights;
 mod sampling;
+mod triggering;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
