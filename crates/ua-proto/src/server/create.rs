@@ -240,7 +240,8 @@ impl Server {
         if session.core.conn != request.conn {
             return Err(self.foreign_channel(key, request.conn, AuditKind::SessionClosed, now));
         }
-        // Subscriptions cannot be transferred here, so they end with the session whatever the flag says.
+        // What was sampled under a grant ends with it: subscriptions end with their session whatever the flag says. They
+        // can be transferred before.
         let _ = asked.delete_subscriptions;
         self.end_session_as(Ending::Closed, key, StatusCode::BadSessionClosed, "its client closed it", now);
         self.respond(request.conn, request.request_id, request.header.handle, now, |server, out| {

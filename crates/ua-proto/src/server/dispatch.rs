@@ -167,9 +167,7 @@ impl Server {
             Service::GetEndpoints | Service::FindServers => return self.discover(service, request, now),
             Service::Unsupported => return Err(StatusCode::BadServiceUnsupported),
             // Served by guards only, if their server knows them.
-            Service::SetTriggering
-            | Service::TransferSubscriptions
-            | Service::AddNodes
+            Service::AddNodes
             | Service::AddReferences
             | Service::DeleteNodes
             | Service::DeleteReferences
@@ -218,6 +216,7 @@ impl Server {
             Service::Call => self.call(key, request, now),
             Service::Cancel => self.cancel(key, request, now),
             Service::Publish => self.publish(key, request, now),
+            Service::TransferSubscriptions => self.transfer_subscriptions(key, request, now),
             other => self.subscription_service(other, key, request, now),
         }
     }

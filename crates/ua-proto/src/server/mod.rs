@@ -12,8 +12,8 @@
 //! ```
 //!
 //! Every item of every service that touches a node passes the gate in `desk`; nothing else in this module asks it.
-//! Not here: history, node management, transfer of subscriptions, session-less calls. Their requests are
-//! answered with Bad_ServiceUnsupported by the table in `dispatch`.
+//! Not here: node management, Query, session-less calls. Their requests are answered with Bad_ServiceUnsupported by
+//! the table in `dispatch`.
 
 mod activate;
 mod admission;
@@ -45,6 +45,7 @@ mod services;
 mod session;
 mod timers;
 mod told;
+mod transfer;
 mod updates;
 mod values;
 mod work;

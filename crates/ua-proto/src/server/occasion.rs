@@ -35,6 +35,8 @@ pub(crate) enum Told {
     Activated(Box<Activating>),
     /// A session ended.
     Ended { session: NodeId, how: Ending },
+    /// A subscription was taken over from another session, or not.
+    Transferred { session: NodeId },
     /// Requests were cancelled.
     Cancelled { session: NodeId, handle: u32 },
     /// A value was written, or not.
@@ -140,6 +142,7 @@ impl Told {
             Self::Created(_) => (2071, "Session/CreateSession", ns0::SERVER, "System/CreateSession"),
             Self::Activated(_) => (2075, "Session/ActivateSession", ns0::SERVER, ""),
             Self::Ended { how, .. } => (2069, how.name(), ns0::SERVER, ""),
+            Self::Transferred { .. } => (2069, "Session/TransferSubscriptions", ns0::SERVER, ""),
             Self::Cancelled { .. } => (2078, "Session/Cancel", ns0::SERVER, ""),
             Self::Written(write) => (2100, "Attribute/Write", write.node.unwrap_or(ns0::SERVER), ""),
             Self::Called(call) => (2127, "Attribute/Call", call.object.unwrap_or(ns0::SERVER), ""),
@@ -299,7 +302,7 @@ fn own(event: &mut Event, told: &Told, space: &Space) {
             let roles = activating.roles.iter().cloned().map(Variant::from).collect();
             event.set("CurrentRoleIds", list(VariantScalarTypeId::NodeId, roles));
         }
-        Told::Ended { session, .. } => event.set("SessionId", session.clone().into()),
+        Told::Ended { session, .. } | Told::Transferred { session } => event.set("SessionId", session.clone().into()),
         Told::Cancelled { session, handle } => {
             event.set("SessionId", session.clone().into());
             event.set("RequestHandle", Variant::UInt32(*handle));

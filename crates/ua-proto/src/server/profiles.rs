@@ -1,7 +1,7 @@
 //! What the server says of itself in ServerCapabilities: facets and profiles of OPC 10000-7 that hold as it is set up.
 //!
 //! No full server profile is among them: the smallest of those beyond the facets listed here ask for what is not there
-//! (SetTriggering, diagnostics).
+//! (diagnostics).
 
 use std::collections::BTreeSet;
 

@@ -6,7 +6,7 @@ use access_model::Now;
 use opcua_types::{
     BinaryEncodable, CreateMonitoredItemsResponse, CreateSubscriptionRequest, DeleteMonitoredItemsResponse,
     DeleteSubscriptionsResponse, MessageInfo, ModifyMonitoredItemsResponse, PublishRequest, RepublishResponse,
-    SetMonitoringModeResponse, SetPublishingModeResponse, StatusCode,
+    SetMonitoringModeResponse, SetPublishingModeResponse, SetTriggeringResponse, StatusCode,
 };
 
 use super::Server;
@@ -143,6 +143,21 @@ impl Server {
                 self.served(key, now, &mut body, |desk, subscriptions| {
                     let results = Some(subscriptions.set_monitoring_mode(&asked, desk, now)?);
                     Ok(SetMonitoringModeResponse { response_header: header, results, diagnostic_infos: None })
+                })?;
+            }
+            Service::SetTriggering => {
+                let asked: opcua_types::SetTriggeringRequest = self.codec.decode(whole)?;
+                let count = |links: &Option<Vec<u32>>| links.as_ref().map_or(0, Vec::len);
+                some(count(&asked.links_to_add).saturating_add(count(&asked.links_to_remove)), items)?;
+                self.served(key, now, &mut body, |_, subscriptions| {
+                    let (added, removed) = subscriptions.set_triggering(&asked)?;
+                    Ok(SetTriggeringResponse {
+                        response_header: header,
+                        add_results: Some(added),
+                        add_diagnostic_infos: None,
+                        remove_results: Some(removed),
+                        remove_diagnostic_infos: None,
+                    })
                 })?;
             }
             Service::Republish => {

@@ -106,8 +106,11 @@ impl Server {
 
     pub(super) fn call(&mut self, key: SessionKey, request: &Request<'_>, now: Now) -> Result<(), StatusCode> {
         self.room_to_park(key)?;
-        let plan =
-            self.at_desk(key, now, |desk, _| call::plan(desk, request.rest)).ok_or(StatusCode::BadSessionClosed)??;
+        let plan = self
+            .at_desk(key, now, |desk, own| call::plan(desk, own, request.rest))
+            .ok_or(StatusCode::BadSessionClosed)??;
+        // The methods that are about subscriptions have done their work.
+        self.pump_subscriptions(key, now);
         let parked = Parked {
             conn: request.conn,
             request_id: request.request_id,
@@ -200,7 +203,7 @@ impl Server {
             }
             What::Recording(items) => {
                 let refused = |item| match item {
-                    call::Planned::Refused(result) => result,
+                    call::Planned::Answered(result) => result,
                     call::Planned::Call(_) => call::failed(status),
                 };
                 let results = items.into_iter().map(refused).collect();
@@ -223,11 +226,11 @@ impl Server {
         let mut nodes = Vec::with_capacity(items.len());
         for (at, item) in items.into_iter().enumerate() {
             nodes.push(match &item {
-                call::Planned::Refused(_) => None,
+                call::Planned::Answered(_) => None,
                 call::Planned::Call(call) => Some((call.object, call.method)),
             });
             results.push(match item {
-                call::Planned::Refused(result) => Some(result),
+                call::Planned::Answered(result) => Some(result),
                 call::Planned::Call(call) => self.invoke_one(id, at, session, &caller, *call, now),
             });
         }

@@ -5,19 +5,20 @@ use access_model::{Action, AuditKind, AuditRecord, Now, Outcome, Rights};
 use opcua_types::{CallMethodResult, CallResponse, NodeClass, NodeId, StatusCode, Variant};
 use pep::Permit;
 
-use super::operations;
 use super::write::{audit_open, keep};
+use super::{operations, subscription_methods};
 use crate::server::audit::{AuditId, event};
 use crate::server::codec::{Codec, response_header, write_message};
 use crate::server::desk::Desk;
 use crate::server::occasion::{Calling, Told};
 use crate::server::reader::{Malformed, Reader};
 use crate::space::{NodeRef, ns0};
+use crate::subscription::Subscriptions;
 
 /// One method call of a request, decided.
 pub(crate) enum Planned {
-    /// It is not made.
-    Refused(CallMethodResult),
+    /// It does not leave: it was refused, or it is about the session's own subscriptions and was answered here.
+    Answered(CallMethodResult),
     /// Allowed and recorded.
     Call(Box<PlannedCall>),
 }
@@ -62,16 +63,26 @@ impl Item {
 }
 
 /// Decides each call and records those that are allowed.
-pub(crate) fn plan(desk: &mut Desk<'_>, mut reader: Reader<'_>) -> Result<Plan, StatusCode> {
+pub(crate) fn plan(
+    desk: &mut Desk<'_>,
+    subscriptions: &mut Subscriptions,
+    mut reader: Reader<'_>,
+) -> Result<Plan, StatusCode> {
     let count = reader.array_len(Item::LEAST)?;
     operations(count, desk.config.limits.operations.max_nodes_per_method_call)?;
     let items = (0..count).map(|_| Item::read(desk.codec, &mut reader)).collect::<Result<Vec<_>, _>>()?;
     let mut records = Vec::new();
-    let decide = |item| match decide(desk, item, &mut records) {
-        Ok(call) => Planned::Call(Box::new(call)),
-        Err(result) => Planned::Refused(result),
-    };
-    let items = items.into_iter().map(decide).collect();
+    let mut planned = Vec::with_capacity(items.len());
+    for Item { object, method, inputs } in items {
+        planned.push(match subscription_methods::answer(desk, subscriptions, (&object, &method), &inputs) {
+            Some(result) => Planned::Answered(result),
+            None => match decide(desk, Item { object, method, inputs }, &mut records) {
+                Ok(call) => Planned::Call(Box::new(call)),
+                Err(result) => Planned::Answered(result),
+            },
+        });
+    }
+    let items = planned;
     Ok(Plan { items, audit: keep(desk, records) })
 }
 

@@ -8,6 +8,7 @@ pub(super) mod discovery;
 pub(super) mod monitor;
 pub(super) mod read;
 pub(super) mod register;
+pub(super) mod subscription_methods;
 pub(super) mod translate;
 pub(super) mod write;
 

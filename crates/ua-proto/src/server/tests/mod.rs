@@ -18,4 +18,5 @@ mod pressure;
 mod records;
 mod restrictions;
 mod services;
+mod transfer;
 mod world;

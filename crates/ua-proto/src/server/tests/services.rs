@@ -193,9 +193,7 @@ fn a_client_is_told_the_host_it_dialled_if_it_is_one_of_ours() {
 }
 
 /// Known by guards; this server has not got them.
-pub(super) const FOR_GUARDS: [Service; 8] = [
-    Service::SetTriggering,
-    Service::TransferSubscriptions,
+pub(super) const FOR_GUARDS: [Service; 6] = [
     Service::AddNodes,
     Service::AddReferences,
     Service::DeleteNodes,
