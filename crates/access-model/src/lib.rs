@@ -5,6 +5,7 @@
 
 mod audit;
 mod decision;
+pub mod meter;
 mod operation;
 mod principal;
 mod reason;

@@ -27,9 +27,30 @@ impl Gate {
     /// and two loads.
     #[inline]
     pub fn check(&self, grant: GrantId, operation: Operation, now: Now) -> Verdict {
+        if self.meter.is_sample() && self.stopwatch.is_some() {
+            return self.check_timed(grant, operation, now);
+        }
+        self.look_up(grant, operation, now)
+    }
+
+    #[cold]
+    fn check_timed(&self, grant: GrantId, operation: Operation, now: Now) -> Verdict {
+        let time = self.stopwatch.unwrap_or(|| access_model::Mono::ZERO);
+        let begun = time();
+        let verdict = self.look_up(grant, operation, now);
+        self.meter.decisions.observe(time().since(begun));
+        verdict
+    }
+
+    #[inline]
+    fn look_up(&self, grant: GrantId, operation: Operation, now: Now) -> Verdict {
         match self.slot(grant) {
             Some(slot) if slot.serves(now) && now.mono < self.served_until => {
-                decide(slot.table.rights(operation.scope), grant, operation)
+                let verdict = decide(slot.table.rights(operation.scope), grant, operation);
+                if let Verdict::Deny(_) = verdict {
+                    self.meter.denied();
+                }
+                verdict
             }
             _ => self.check_slowly(grant, operation, now),
         }
@@ -91,6 +112,14 @@ impl Gate {
 
     #[cold]
     fn check_slowly(&self, grant: GrantId, operation: Operation, now: Now) -> Verdict {
+        let verdict = self.decide_slowly(grant, operation, now);
+        if let Verdict::Deny(_) = verdict {
+            self.meter.denied();
+        }
+        verdict
+    }
+
+    fn decide_slowly(&self, grant: GrantId, operation: Operation, now: Now) -> Verdict {
         let denied = |reason, held| {
             let Operation { action, scope, .. } = operation;
             Verdict::Deny(Denial { reason, action, scope, held })

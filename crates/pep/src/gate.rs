@@ -9,6 +9,7 @@ use token::{Issuer, VerifyingKey};
 use crate::admit::Locals;
 use crate::clock::Latest;
 use crate::contact::Standby;
+use crate::meter::GateMeter;
 use crate::table::{Table, Tables};
 use crate::{FailState, GateConfig, GateEvent, GrantFacts, GrantId, InvalidGate};
 
@@ -37,6 +38,9 @@ pub struct Gate {
     pub(crate) events: VecDeque<GateEvent>,
     /// What tokens are held against instead of a wall clock that may be set back.
     pub(crate) clock: Latest,
+    pub(crate) meter: Arc<GateMeter>,
+    /// Reads a monotonic clock, for the time that checks take.
+    pub(crate) stopwatch: Option<fn() -> Mono>,
     /// The table of no rights, for slots without a grant.
     nothing: Arc<Table>,
 }
@@ -116,10 +120,23 @@ impl Gate {
             by_token: BTreeMap::new(),
             standby,
             clock: Latest::new(now),
+            meter: Arc::default(),
+            stopwatch: None,
             nothing,
         };
         gate.handle_timeout(now);
         Ok(gate)
+    }
+
+    /// What it counts: for those who watch.
+    #[must_use]
+    pub const fn meter(&self) -> &Arc<GateMeter> {
+        &self.meter
+    }
+
+    /// From now on the time of some checks is taken by this monotonic clock.
+    pub fn time_checks(&mut self, stopwatch: fn() -> Mono) {
+        self.stopwatch = Some(stopwatch);
     }
 
     /// The configuration it was made with.

@@ -23,6 +23,7 @@ mod contact;
 mod event;
 mod gate;
 mod grant;
+mod meter;
 mod permit;
 mod present;
 mod table;
@@ -36,4 +37,5 @@ pub use config::{
 pub use event::{Change, FailState, GateEvent};
 pub use gate::Gate;
 pub use grant::{ChannelBinding, GrantFacts, GrantId, Identity, Standing};
+pub use meter::GateMeter;
 pub use permit::{Permit, Tally, Verdict};

@@ -52,6 +52,9 @@ impl Gate {
         if place == Place::Gap {
             self.events.push_back(GateEvent::NeedFullList);
         }
+        if !(update.revoked.is_empty() && update.replaced.is_empty()) && place != Place::Full {
+            self.meter.lag.observe(age);
+        }
         self.revise(update, place, now);
         self.note_fail_state(now);
         Ok(())

@@ -1,5 +1,7 @@
 //! Signed control updates: what the authority tells its gates about live grants.
 
+use std::time::Duration;
+
 use access_model::{Epoch, Reason, Refusal, UnixTime};
 use serde::Serialize;
 use serde::ser::{SerializeStruct, Serializer};
@@ -57,7 +59,7 @@ pub struct Update {
 /// The longest update that is looked at.
 pub const MAX_UPDATE_LEN: usize = 16 * 1024 * 1024;
 
-/// Signs an update. Times are rounded down to whole seconds.
+/// Signs an update. Times but that of its signing are rounded down to whole seconds.
 ///
 /// # Errors
 /// An empty issuer or audience, an update longer than [`MAX_UPDATE_LEN`], a key that cannot sign.
@@ -95,10 +97,15 @@ pub fn open(bytes: &[u8], issuers: &[Issuer], audience: &str) -> Result<Verified
 impl Serialize for Update {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let revoked: Vec<_> = self.revoked.iter().map(|entry| (&entry.id, entry.expires.as_seconds())).collect();
-        let mut out = serializer.serialize_struct("Update", 7)?;
+        let micros = self.issued_at.as_micros().rem_euclid(1_000_000);
+        let mut out = serializer.serialize_struct("Update", 8)?;
         out.serialize_field("iss", &self.issuer)?;
         out.serialize_field("aud", &self.audience)?;
         out.serialize_field("iat", &self.issued_at.as_seconds())?;
+        // Beside `iat`, which older gates read as a whole number.
+        if micros > 0 {
+            out.serialize_field("us", &micros)?;
+        }
         out.serialize_field("epoch", &self.epoch.0)?;
         if let Some(previous) = self.previous {
             out.serialize_field("previous", &previous.0)?;
@@ -124,12 +131,13 @@ fn parse(members: &Object, issuer: &str, audience: &str) -> Option<Update> {
     let number = |name: &str| members.get(name).and_then(Json::whole).and_then(|number| u64::try_from(number).ok());
     let epoch = Epoch(number("epoch")?);
     let previous = if members.contains_key("previous") { Some(Epoch(number("previous")?)) } else { None };
+    let micros = if members.contains_key("us") { number("us").filter(|micros| *micros < 1_000_000)? } else { 0 };
     let update = Update {
         issuer: issuer.to_owned(),
         audience: audience.to_owned(),
         epoch,
         previous,
-        issued_at: payload::whole_seconds(members.get("iat")?.whole()?),
+        issued_at: payload::whole_seconds(members.get("iat")?.whole()?) + Duration::from_micros(micros),
         revoked: members.get("revoked")?.array()?.iter().map(revocation).collect::<Option<_>>()?,
         replaced: members.get("replaced")?.array()?.iter().map(replacement).collect::<Option<_>>()?,
     };

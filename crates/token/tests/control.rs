@@ -33,7 +33,8 @@ fn reason(update: &Update, signer: &Signer) -> Option<Reason> {
 fn what_is_sealed_opens() {
     let signer = signer();
     let heartbeat = Update { previous: Some(Epoch(8)), revoked: vec![], replaced: vec![], ..update() };
-    for wanted in [update(), Update { previous: None, ..update() }, heartbeat] {
+    let finer = Update { issued_at: NOW + std::time::Duration::from_micros(999_999), ..update() };
+    for wanted in [update(), Update { previous: None, ..update() }, heartbeat, finer] {
         let sealed = seal(&wanted, &signer).unwrap();
         assert_eq!(*open(&sealed, &[issuer(&signer)], AUDIENCE).unwrap(), wanted);
     }
