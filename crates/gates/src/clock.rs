@@ -28,6 +28,18 @@ pub fn now() -> Now {
     Now { mono: Mono::from_nanos(nanos.saturating_add(1_000_000_000)), unix: UnixTime::from_micros(unix) }
 }
 
+/// The monotonic clock alone, as in [`now`].
+#[must_use]
+pub fn mono() -> Mono {
+    let start = start();
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the shells' reading of the monotonic clock where no other is needed"
+    )]
+    let nanos = u64::try_from(Instant::now().saturating_duration_since(start).as_nanos()).unwrap_or(u64::MAX);
+    Mono::from_nanos(nanos.saturating_add(1_000_000_000))
+}
+
 /// The runtime's instant for a deadline of a core; `None` for one that never comes.
 #[must_use]
 pub fn instant(deadline: Mono) -> Option<tokio::time::Instant> {

@@ -13,6 +13,12 @@ pub trait Enforcing: Send + 'static {
 
     /// What decides.
     fn gate(&self) -> &Gate;
+
+    /// The side of the clients.
+    fn front(&self) -> &Server;
+
+    /// How many subscriptions there are.
+    fn subscriptions(&self) -> usize;
 }
 
 impl Enforcing for Server {
@@ -23,6 +29,14 @@ impl Enforcing for Server {
     fn gate(&self) -> &Gate {
         Self::gate(self)
     }
+
+    fn front(&self) -> &Server {
+        self
+    }
+
+    fn subscriptions(&self) -> usize {
+        Self::subscriptions(self)
+    }
 }
 
 impl Enforcing for Guard {
@@ -31,7 +45,15 @@ impl Enforcing for Guard {
     }
 
     fn gate(&self) -> &Gate {
-        self.front().gate()
+        Self::front(self).gate()
+    }
+
+    fn front(&self) -> &Server {
+        Self::front(self)
+    }
+
+    fn subscriptions(&self) -> usize {
+        Self::subscriptions(self)
     }
 }
 
@@ -39,6 +61,7 @@ impl Enforcing for Guard {
 pub(super) trait Core: Send + 'static {
     fn handle_input(&mut self, input: Input<'_>, now: Now);
     fn handle_timeout(&mut self, now: Now);
+    fn time_checks(&mut self, stopwatch: fn() -> Mono);
     fn poll_timeout(&self) -> Option<Mono>;
     fn poll_output(&mut self) -> Option<Outside>;
     fn outgoing(&mut self, conn: ConnId) -> Option<&mut Vec<u8>>;
@@ -62,6 +85,10 @@ pub(super) trait Core: Send + 'static {
 impl Core for Server {
     fn handle_input(&mut self, input: Input<'_>, now: Now) {
         Self::handle_input(self, input, now);
+    }
+
+    fn time_checks(&mut self, stopwatch: fn() -> Mono) {
+        Self::time_checks(self, stopwatch);
     }
 
     fn handle_timeout(&mut self, now: Now) {
@@ -92,6 +119,10 @@ impl Core for Server {
 impl Core for Guard {
     fn handle_input(&mut self, input: Input<'_>, now: Now) {
         Self::handle_input(self, Both::Down(input), now);
+    }
+
+    fn time_checks(&mut self, stopwatch: fn() -> Mono) {
+        Self::time_checks(self, stopwatch);
     }
 
     fn handle_timeout(&mut self, now: Now) {

@@ -126,8 +126,9 @@ pub fn start(listener: TcpListener, server: Server, shell: Shell) -> io::Result<
 }
 
 /// Starts a core on its own thread.
-pub(super) fn start_core<C: Core>(listener: TcpListener, core: C, shell: Shell) -> io::Result<Handle<C>> {
+pub(super) fn start_core<C: Core>(listener: TcpListener, mut core: C, shell: Shell) -> io::Result<Handle<C>> {
     listener.set_nonblocking(true)?;
+    core.time_checks(clock::mono);
     let address = listener.local_addr()?;
     let (commands, queue) = mpsc::channel(COMMANDS);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;

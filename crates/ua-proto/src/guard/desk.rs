@@ -263,7 +263,7 @@ impl Desk<'_> {
         let time = self.deadline.since(self.now.mono).max(Duration::from_millis(1));
         let request = Request::Raw(RawRequest::new(ids.0, ids.1, body));
         let call = self.link.request(request, Some(time), self.now).map_err(not_sent)?;
-        self.link.in_flight.insert(call, (self.job, part));
+        self.link.in_flight.insert(call, (self.job, part, self.now.mono));
         Ok(())
     }
 

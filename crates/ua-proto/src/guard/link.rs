@@ -155,7 +155,8 @@ pub(super) struct Link {
     pub(super) question: Option<CallId>,
     pub(super) jobs: BTreeMap<u64, Job>,
     pub(super) last_job: u64,
-    pub(super) in_flight: HashMap<CallId, (u64, u32)>,
+    /// For each the request it is of, which part of it, and when it was sent.
+    pub(super) in_flight: HashMap<CallId, (u64, u32, Mono)>,
     /// Requests that no request of the client waits for.
     pub(super) own: HashMap<CallId, Own>,
     pub(super) subs: Subscriptions,

@@ -209,8 +209,9 @@ impl Guard {
                     Response::Raw(body) => Ok(body),
                     _ => Err(StatusCode::BadUnknownResponse),
                 });
-                if let Some(part) = link.in_flight.remove(&id) {
-                    self.upstream_answered(key, link, part, answer, now);
+                if let Some((number, part, sent)) = link.in_flight.remove(&id) {
+                    self.front.meters().upstream.observe(now.mono.since(sent));
+                    self.upstream_answered(key, link, (number, part), answer, now);
                     self.pump_publish(key, link, now);
                 } else if let Some(own) = link.own.remove(&id) {
                     self.own_answered(key, link, own, answer, now);
@@ -235,8 +236,10 @@ impl Guard {
             return;
         }
         if let Owner::Pool(pool) = owner {
+            self.upstream_trouble = None;
             return self.pool_activated(pool, link, kind);
         }
+        self.upstream_trouble = None;
         if kind == Activated::Fresh {
             link.forget_session();
         }
@@ -318,6 +321,7 @@ impl Guard {
         link.down_since.get_or_insert(now.mono);
         // A refusal says more than the end of the connection behind it.
         let trouble = *link.trouble.get_or_insert(status);
+        self.upstream_trouble = Some(trouble);
         let object = link.identity.session.url.clone();
         let text = "the upstream server is out of reach";
         let record = AuditRecord {

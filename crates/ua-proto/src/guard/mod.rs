@@ -96,6 +96,7 @@ pub struct Guard {
     /// Links that share a session upstream, or are shared, with something to do for one another.
     stirred: BTreeSet<Owner>,
     settling: bool,
+    upstream_trouble: Option<StatusCode>,
     outputs: VecDeque<Output>,
 }
 
@@ -134,6 +135,7 @@ impl Guard {
             sending: BTreeSet::new(),
             stirred: BTreeSet::new(),
             settling: false,
+            upstream_trouble: None,
             outputs: VecDeque::new(),
         };
         guard.start_survey(now);
@@ -227,6 +229,29 @@ impl Guard {
     #[must_use]
     pub fn front(&self) -> &Server {
         &self.front
+    }
+
+    /// From now on the time of some checks is taken by this monotonic clock.
+    pub fn time_checks(&mut self, stopwatch: fn() -> Mono) {
+        self.front.time_checks(stopwatch);
+    }
+
+    /// How many subscriptions there are.
+    #[must_use]
+    pub fn subscriptions(&self) -> usize {
+        self.links.values().map(|link| link.subs.len()).sum()
+    }
+
+    /// Why a connection to the upstream server ended or was not made; `None` once a session there was opened since, or
+    /// somebody said that the server answers.
+    #[must_use]
+    pub fn upstream_trouble(&self) -> Option<StatusCode> {
+        self.upstream_trouble
+    }
+
+    /// The upstream server was seen to answer.
+    pub fn upstream_answers(&mut self) {
+        self.upstream_trouble = None;
     }
 
     /// Whether the upstream server was looked at, so that requests can be forwarded.

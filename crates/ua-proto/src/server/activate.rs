@@ -75,7 +75,7 @@ impl Server {
         };
         if let Some(session) = self.sessions.get_mut(key) {
             session.core.activating = true;
-            session.core.last_seen = now.mono;
+            (session.core.last_seen, session.core.asked) = (now.mono, now.mono);
         }
         let id = self.park(parked, request.header.timeout_hint, now);
         if work.is_nothing() {
@@ -383,6 +383,9 @@ impl Server {
     }
 
     fn respond_activated(&mut self, parked: &Parked, given: &Given, now: Now) {
+        if let Some(session) = self.sessions.get(parked.session) {
+            self.audit.meters().activate.observe(now.mono.since(session.core.asked));
+        }
         self.respond(parked.conn, parked.request_id, parked.handle, now, |server, out| {
             let session = server.sessions.get(parked.session).ok_or(StatusCode::BadSessionClosed)?;
             let response = ActivateSessionResponse {

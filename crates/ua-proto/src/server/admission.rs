@@ -127,7 +127,7 @@ impl Server {
         };
         let channel = ServerChannel::new(channel_id, self.config.channel.clone(), now);
         self.channels.insert(channel_id, conn);
-        self.connections.insert(conn, Connection::new(channel, peer));
+        self.connections.insert(conn, Connection::new(channel, peer, now.mono));
         self.admission.came(conn, address);
         self.admission.enter(conn, now.mono);
         self.timers.set(Timer::HalfOpen(conn), now.mono + self.config.limits.half_open_time);

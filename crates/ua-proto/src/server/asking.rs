@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use access_model::{AuditKind, AuditRecord, Now, Outcome, Reason, Refusal, Thumbprint};
+use access_model::{AuditKind, AuditRecord, Mono, Now, Outcome, Reason, Refusal, Thumbprint};
 use opcua_types::StatusCode;
 use pep::{ChannelBinding, GrantRequest};
 
@@ -26,6 +26,7 @@ pub(crate) struct Asked {
     request: GrantRequest,
     /// The session whose grant is to go on; none when a client is being activated.
     renewing: Option<SessionKey>,
+    since: Mono,
 }
 
 /// How the grant of a session is made to go on.
@@ -45,7 +46,7 @@ impl Server {
             let busy = TurnedAway::new(StatusCode::BadTcpServerTooBusy, Reason::TooBusy, text);
             return self.fail_activation(id, &busy, now);
         }
-        self.send_ask(id, Asked { request, renewing: None }, secret);
+        self.send_ask(id, Asked { request, renewing: None, since: now.mono }, secret);
     }
 
     fn send_ask(&mut self, id: u64, asked: Asked, secret: Option<AskSecret>) {
@@ -56,9 +57,13 @@ impl Server {
 
     /// The shell fetched a token for a client that has none, or could not.
     pub(super) fn fetched(&mut self, id: AskId, result: Result<FetchedGrant, Refusal>, now: Now) {
-        match self.asking.remove(&id.0) {
-            Some(Asked { request, renewing: None }) => self.first_fetched(id.0, request, result, now),
-            Some(Asked { request, renewing: Some(key) }) => self.next_fetched(key, id, request, result, now),
+        let asked = self.asking.remove(&id.0);
+        if let Some(asked) = &asked {
+            self.audit.meters().authority.observe(now.mono.since(asked.since));
+        }
+        match asked {
+            Some(Asked { request, renewing: None, .. }) => self.first_fetched(id.0, request, result, now),
+            Some(Asked { request, renewing: Some(key), .. }) => self.next_fetched(key, id, request, result, now),
             None => {}
         }
     }
@@ -122,7 +127,7 @@ impl Server {
         let id = self.parked.reserve();
         renewal.asked = Some(id);
         let (request, secret) = (renewal.request.clone(), renewal.secret.clone());
-        self.send_ask(id, Asked { request, renewing: Some(key) }, Some(AskSecret::Renewal(secret)));
+        self.send_ask(id, Asked { request, renewing: Some(key), since: now.mono }, Some(AskSecret::Renewal(secret)));
     }
 
     fn next_fetched(

@@ -5,11 +5,13 @@
 //! denied write enters a record.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
 use std::time::Duration;
 
 use access_model::{Actor, AuditKind, AuditRecord, Epoch, Mono, Now, Outcome, Reason, ScopeIndex, ScopeMap};
 
 use super::config::AuditConfig;
+use super::meters::ServerMeters;
 use super::occasion::{Occasion, Told};
 use super::timers::SessionKey;
 
@@ -159,6 +161,7 @@ pub(crate) struct AuditLog {
     occasions: VecDeque<Occasion>,
     /// Those whose record is not acknowledged yet: what a ledger did not keep is not told as done.
     unkept: VecDeque<(AuditId, Occasion)>,
+    meters: Arc<ServerMeters>,
 }
 
 impl AuditLog {
@@ -176,7 +179,13 @@ impl AuditLog {
             entry: String::new(),
             occasions: VecDeque::new(),
             unkept: VecDeque::new(),
+            meters: Arc::default(),
         }
+    }
+
+    /// What is counted.
+    pub(crate) const fn meters(&self) -> &Arc<ServerMeters> {
+        &self.meters
     }
 
     /// Looks the scope of audit events up in a map of scopes. The scope `public` is nobody's to set aside.
@@ -236,6 +245,7 @@ impl AuditLog {
 
     /// The one place where records go in, and what is told of them.
     fn push(&mut self, id: Option<AuditId>, record: AuditRecord, told: Told) {
+        self.meters.recorded(&record.outcome, record.count);
         if self.heard && !matches!(told, Told::Nothing) {
             let occasion = Occasion { record: record.clone(), told, entry: self.entry.clone() };
             match id {

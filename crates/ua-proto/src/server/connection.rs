@@ -28,6 +28,9 @@ pub(crate) struct Connection {
     /// Sessions whose notifications wait until the peer reads.
     pub(crate) stalled: Vec<SessionKey>,
     listening: Listening,
+    /// When it was accepted, and when it said Hello.
+    accepted: Mono,
+    greeted: Option<Mono>,
 }
 
 /// Whether the peer takes what waits for it.
@@ -42,7 +45,7 @@ struct Listening {
 }
 
 impl Connection {
-    pub(crate) fn new(channel: ServerChannel, peer: String) -> Self {
+    pub(crate) fn new(channel: ServerChannel, peer: String, now: Mono) -> Self {
         Self {
             channel,
             peer,
@@ -53,6 +56,8 @@ impl Connection {
             unactivated: 0,
             stalled: Vec::new(),
             listening: Listening { seen: 0, taken: Mono::ZERO, watched: false },
+            accepted: now,
+            greeted: None,
         }
     }
 
@@ -80,6 +85,10 @@ impl Server {
         let Some(connection) = self.connections.get_mut(&conn) else { return };
         connection.look(now);
         connection.channel.receive(bytes, now, &mut *self.entropy);
+        if connection.greeted.is_none() && connection.channel.is_greeted() {
+            connection.greeted = Some(now.mono);
+            self.audit.meters().hello.observe(now.mono.since(connection.accepted));
+        }
         self.pump(conn, now);
     }
 
@@ -118,7 +127,11 @@ impl Server {
                 },
                 ChannelEvent::Audit(audit) => self.channel_audit(conn, audit, now),
                 ChannelEvent::Closed { .. } => return self.over(conn, now),
-                ChannelEvent::Opened | ChannelEvent::Renewed | ChannelEvent::Aborted { .. } => {}
+                ChannelEvent::Opened => {
+                    let greeted = self.connections.get(&conn).and_then(|connection| connection.greeted);
+                    self.audit.meters().open.observe(now.mono.since(greeted.unwrap_or(now.mono)));
+                }
+                ChannelEvent::Renewed | ChannelEvent::Aborted { .. } => {}
             }
         }
         self.after(conn, now);

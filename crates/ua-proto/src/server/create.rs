@@ -198,6 +198,7 @@ impl Server {
         let key = parked.session;
         if let Some(session) = self.sessions.get_mut(key) {
             session.core.ephemeral = given.key();
+            self.audit.meters().create.observe(now.mono.since(session.core.asked));
         }
         self.respond(parked.conn, parked.request_id, parked.handle, now, |server, out| {
             let session = server.sessions.get(key).ok_or(StatusCode::BadSessionClosed)?;

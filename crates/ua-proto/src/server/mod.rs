@@ -34,6 +34,7 @@ mod grants;
 mod identity;
 mod io;
 mod jobs;
+mod meters;
 mod occasion;
 mod parked;
 mod profiles;
@@ -54,6 +55,7 @@ mod work;
 mod tests;
 
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 
 use access_model::{Mono, Now};
 use pep::Gate;
@@ -66,6 +68,8 @@ pub use config::{
     AuditConfig, AuditFailMode, DangerWithout, EndpointSecurity, Identities, IssuedTokens, IssuerEndpoint, OnBare,
     ServerConfig, ServerLimits, TokenForm,
 };
+
+pub use meters::ServerMeters;
 
 pub use io::{
     Answer, AskId, AskSecret, Caller, ConnId, FetchedGrant, Input, Invocation, InvokeId, LoginId, Output, Secret,
@@ -240,6 +244,23 @@ impl Server {
     #[must_use]
     pub fn gate(&self) -> &Gate {
         &self.gate
+    }
+
+    /// What it counts: for those who watch.
+    #[must_use]
+    pub fn meters(&self) -> &Arc<ServerMeters> {
+        self.audit.meters()
+    }
+
+    /// From now on the time of some checks is taken by this monotonic clock.
+    pub fn time_checks(&mut self, stopwatch: fn() -> Mono) {
+        self.gate.time_checks(stopwatch);
+    }
+
+    /// How many subscriptions there are.
+    #[must_use]
+    pub fn subscriptions(&self) -> usize {
+        self.sessions.iter().map(|session| session.subscriptions.len()).sum()
     }
 
     /// How many connections and sessions there are.

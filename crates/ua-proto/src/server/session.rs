@@ -71,6 +71,8 @@ pub(crate) struct SessionCore {
     pub(crate) conn: ConnId,
     pub(crate) binding: Binding,
     pub(crate) last_seen: Mono,
+    /// When its client asked to create it, or to activate it last.
+    pub(crate) asked: Mono,
     pub(crate) timeout: Duration,
     pub(crate) nonce: [u8; NONCE],
     /// The newest key for a secret in the identity token, under a policy of elliptic curves.
@@ -139,6 +141,7 @@ impl Sessions {
                 conn: new.conn,
                 binding: new.binding,
                 last_seen: new.now,
+                asked: new.now,
                 timeout: new.timeout,
                 nonce,
                 ephemeral: None,

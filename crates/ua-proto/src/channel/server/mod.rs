@@ -220,6 +220,12 @@ impl ServerChannel {
         self.channel_id
     }
 
+    /// Whether the client has said Hello.
+    #[must_use]
+    pub fn is_greeted(&self) -> bool {
+        !matches!(self.phase, Phase::Hello)
+    }
+
     /// The URL the client dialled, as its Hello says; empty before.
     #[must_use]
     pub fn endpoint_url(&self) -> &str {

@@ -130,6 +130,10 @@ impl Subscriptions {
         Self { first_handle, ..Self::default() }
     }
 
+    pub(super) fn len(&self) -> usize {
+        self.subscriptions.len()
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.subscriptions.is_empty()
     }
