@@ -132,9 +132,11 @@ impl Authority {
                     self.live().grants.remove(&issued.id);
                     return Err(unavailable(error));
                 }
+                self.inner.issued.add_shared(1);
                 Ok(issued)
             }
             Err(refusal) => {
+                self.inner.refused.add_shared(1);
                 let outcome = Outcome::Denied(refusal.reason);
                 let detail = format!("{}: {}", request.flow.word(), refusal.detail);
                 self.record(kind, &by, &request.audience, outcome, &detail).await.map_err(unavailable)?;

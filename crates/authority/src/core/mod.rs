@@ -9,6 +9,7 @@ mod revoke;
 
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
+use access_model::meter::Counter;
 use access_model::{Actor, AuditKind, Epoch, Now, Outcome};
 use arc_swap::ArcSwap;
 use pdp::Snapshot;
@@ -62,6 +63,9 @@ pub(crate) struct Inner {
     live: Mutex<Live>,
     source: PolicySource,
     rotated: watch::Sender<()>,
+    /// Tokens that were issued, and asks for one that were refused.
+    pub issued: Counter,
+    pub refused: Counter,
     /// One change at a time: epochs reach the gates in their order.
     change: tokio::sync::Mutex<()>,
 }
@@ -119,6 +123,8 @@ impl Authority {
                 bodies: Budget::default(),
                 live: Mutex::new(live),
                 rotated: watch::Sender::new(()),
+                issued: Counter::default(),
+                refused: Counter::default(),
                 change: tokio::sync::Mutex::new(()),
                 passwords,
                 proofs,
@@ -148,6 +154,20 @@ impl Authority {
     #[must_use]
     pub fn now(&self) -> Now {
         (self.inner.clock)()
+    }
+
+    /// How many tokens were issued since it was opened, and how many asks for one were refused.
+    #[must_use]
+    pub fn tokens(&self) -> (u64, u64) {
+        (self.inner.issued.get(), self.inner.refused.get())
+    }
+
+    /// Whether the journal answers.
+    ///
+    /// # Errors
+    /// It does not.
+    pub async fn journal_answers(&self) -> Result<(), store::DbError> {
+        self.inner.db.application("").await.map(drop)
     }
 
     /// The snapshot in force.

@@ -42,6 +42,8 @@ pub struct Health {
     pub trouble: Option<Unavailable>,
     /// The last record written.
     pub sequence: u64,
+    /// Records that wait to be written.
+    pub waiting: usize,
     /// Records turned away since the ledger was opened.
     pub refused: u64,
 }
@@ -97,7 +99,12 @@ impl Ledger {
         let (cause, refused) = self.shared.queue.trouble();
         let closed = self.shared.queue.is_closed().then_some(Unavailable::Closed);
         let trouble = cause.map(Unavailable::Write).or(closed);
-        Health { trouble, sequence: self.shared.queue.written.load(Ordering::Acquire), refused }
+        Health {
+            trouble,
+            sequence: self.shared.queue.written.load(Ordering::Acquire),
+            waiting: self.shared.queue.waiting(),
+            refused,
+        }
     }
 
     /// Whether awaited records are taken, as it changes.

@@ -152,6 +152,11 @@ impl Queue {
         (state.failed.clone(), state.refused)
     }
 
+    /// Records that wait to be written.
+    pub(super) fn waiting(&self) -> usize {
+        self.lock().batch.records
+    }
+
     pub(super) fn is_closed(&self) -> bool {
         self.lock().closing
     }
