@@ -6,7 +6,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use crate::{
-    At, Authority, Config, Endpoint, ForeignIssuer, Guard, Identity, Invalid, Limits, Mode, Policy, Server,
+    At, Authority, Config, Endpoint, ForeignIssuer, Guard, Identity, Invalid, Limits, Mode, Operation, Policy, Server,
     TokenSecret, UpstreamSecurity,
 };
 
@@ -52,6 +52,7 @@ impl Fault {
 
 /// The first fault.
 pub(crate) fn check(config: &Config) -> Result<(), Fault> {
+    operation(&config.operation).map_err(|fault| fault.below(&[Step::Key("operation")]))?;
     if let Some(role) = &config.authority {
         authority(role).map_err(|fault| fault.below(&[Step::Key("authority")]))?;
     }
@@ -64,6 +65,16 @@ pub(crate) fn check(config: &Config) -> Result<(), Fault> {
         endpoint(&role.endpoint()).and_then(|()| guard(role)).map_err(|fault| fault.below(&way))?;
     }
     Ok(())
+}
+
+fn operation(operation: &Operation) -> Result<(), Fault> {
+    match operation.listen {
+        Some(address) if !address.ip().is_loopback() && !operation.danger_beyond_loopback => {
+            let help = "listen at 127.0.0.1, or write `danger_beyond_loopback = true`";
+            Err(Fault::at("listen", "whoever reaches this address would see how the program is, without a login", help))
+        }
+        _ => Ok(()),
+    }
 }
 
 fn guard(role: &Guard) -> Result<(), Fault> {

@@ -22,6 +22,7 @@ mod check;
 mod endpoint;
 mod guard;
 mod limits;
+mod operation;
 mod overrides;
 mod read;
 mod sections;
@@ -32,6 +33,7 @@ pub use authority::{Algorithm, Authority, IdentityIssuer, Pace, Paces, Refreshin
 pub use endpoint::{Endpoint, ExpiryGrace, Identity, KeyBits, MissingCrl, Mode, Policy, TokenSecret};
 pub use guard::{Guard, Upstream, UpstreamRole, UpstreamSecurity, UpstreamUser};
 pub use limits::{Key, Limits};
+pub use operation::{Drain, Operation};
 pub use overrides::{Overrides, PREFIX};
 pub use read::{At, Invalid, read};
 pub use sections::{Audit, Client, Config, Log, OnFailure, PlantFiles, Store, Sync};

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::authority::Authority;
 use crate::guard::Guard;
+use crate::operation::Operation;
 use crate::server::Server;
 use crate::words::{Number, Period};
 
@@ -24,6 +25,9 @@ pub struct Config {
     /// What is logged.
     #[serde(default)]
     pub log: Log,
+    /// How the program is watched and ended.
+    #[serde(default)]
+    pub operation: Operation,
     /// The authority, if this program is to be one.
     #[serde(default)]
     pub authority: Option<Authority>,

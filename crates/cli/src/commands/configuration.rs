@@ -63,7 +63,8 @@ pub(crate) fn problems(config: &Config) -> Result<(), Failure> {
     let taken = config.server.iter().map(|server| server.listen);
     let taken = taken.chain(config.guard.iter().map(|guard| guard.listen));
     let authority = config.authority.iter().flat_map(|role| [role.https, role.opcua]);
-    let mut addresses: Vec<_> = taken.chain(authority).filter(|address| address.port() != 0).collect();
+    let mut addresses: Vec<_> =
+        taken.chain(authority).chain(config.operation.listen).filter(|address| address.port() != 0).collect();
     addresses.sort_unstable();
     if let Some(pair) = addresses.windows(2).find(|pair| pair[0] == pair[1]) {
         return Err(Failure::bad_input(format!("two roles would listen at {}", pair[0])));

@@ -3,10 +3,12 @@
 use std::collections::VecDeque;
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use access_model::AuditRecord;
+use access_model::meter::{Counter, Histogram, LONG};
+use access_model::{AuditRecord, Mono};
 use gates::opcua::wiring::{AuditAck, AuditRequest, AuditSink, AuditUnavailable};
 use store::{Ack, Ledger};
 use tokio::sync::mpsc;
@@ -24,17 +26,39 @@ const FAREWELL: Duration = Duration::from_secs(10);
 /// The ledger's end of the way; [`Way::end`] is how a program stops without losing what happened last.
 pub(crate) struct Way {
     ledger: Ledger,
+    meters: Arc<WayMeters>,
     pump: JoinHandle<u64>,
+}
+
+/// What is counted on the way.
+#[derive(Debug)]
+pub(crate) struct WayMeters {
+    /// From a record that somebody awaits to the word that it is kept.
+    pub(crate) writes: Histogram,
+    /// Records that nobody awaited and that are lost.
+    pub(crate) lost: Counter,
+}
+
+impl Default for WayMeters {
+    fn default() -> Self {
+        Self { writes: Histogram::new(LONG), lost: Counter::default() }
+    }
 }
 
 /// A way into `ledger` for one or many gates. It ends when its last sender is dropped.
 pub(crate) fn sink(ledger: Ledger) -> (AuditSink, Way) {
     let (sink, requests) = mpsc::channel(WAITING);
-    let pump = tokio::spawn(pump(requests, ledger.clone()));
-    (sink, Way { ledger, pump })
+    let meters = Arc::<WayMeters>::default();
+    let pump = tokio::spawn(pump(requests, ledger.clone(), Arc::clone(&meters)));
+    (sink, Way { ledger, meters, pump })
 }
 
 impl Way {
+    /// What is counted.
+    pub(crate) fn meters(&self) -> Arc<WayMeters> {
+        Arc::clone(&self.meters)
+    }
+
     /// Waits until the ledger has every record that gates have sent, then closes it. `last` is the caller's own sender;
     /// gates have dropped theirs when they have stopped. The wait is bounded, and what is lost is counted in the log.
     pub(crate) async fn end(self, last: AuditSink) {
@@ -59,17 +83,20 @@ impl Way {
 /// Acknowledgements that the ledger still owes, in the order in which it gives them. No task for each: one look at the front passes on
 /// all that a group commit has settled.
 #[derive(Default)]
-struct Owed(VecDeque<(Ack, AuditAck)>);
+struct Owed(VecDeque<(Ack, AuditAck, Mono)>);
 
 impl Owed {
     /// Passes on what is settled; waits for the oldest when nothing is.
-    async fn settle(&mut self) {
+    async fn settle(&mut self, meters: &WayMeters) {
         poll_fn(|context| {
             let before = self.0.len();
-            while let Some((ack, _)) = self.0.front_mut()
+            while let Some((ack, ..)) = self.0.front_mut()
                 && let Poll::Ready(result) = Pin::new(ack).poll(context)
             {
-                let Some((_, asker)) = self.0.pop_front() else { break };
+                let Some((_, asker, since)) = self.0.pop_front() else { break };
+                if result.is_ok() {
+                    meters.writes.observe(gates::clock::mono().since(since));
+                }
                 let _asker_is_gone = asker.send(result.map(drop).map_err(|_| AuditUnavailable));
             }
             if self.0.len() < before { Poll::Ready(()) } else { Poll::Pending }
@@ -79,24 +106,24 @@ impl Owed {
 }
 
 /// Gives the number of records that nobody awaited and that are lost.
-async fn pump(mut requests: mpsc::Receiver<AuditRequest>, ledger: Ledger) -> u64 {
-    let (mut lost, mut owed, mut open) = (0, Owed::default(), true);
+async fn pump(mut requests: mpsc::Receiver<AuditRequest>, ledger: Ledger, meters: Arc<WayMeters>) -> u64 {
+    let (mut owed, mut open) = (Owed::default(), true);
     let mut arrived = Vec::with_capacity(TOGETHER);
     while open || !owed.0.is_empty() {
         tokio::select! {
             biased;
-            () = owed.settle(), if !owed.0.is_empty() => {}
+            () = owed.settle(&meters), if !owed.0.is_empty() => {}
             count = requests.recv_many(&mut arrived, TOGETHER), if open && owed.0.len() < WAITING => open = count > 0,
         }
         for AuditRequest { record, ack } in arrived.drain(..) {
             // Those that are awaited join one group: nobody waits here.
             match ack {
-                Some(ack) => owed.0.push_back((ledger.append(&record), ack)),
-                None => lost += u64::from(!noted(&ledger, &record)),
+                Some(ack) => owed.0.push_back((ledger.append(&record), ack, gates::clock::mono())),
+                None => _ = meters.lost.add(u64::from(!noted(&ledger, &record))),
             }
         }
     }
-    lost
+    meters.lost.get()
 }
 
 fn noted(ledger: &Ledger, record: &AuditRecord) -> bool {

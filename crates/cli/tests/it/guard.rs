@@ -14,15 +14,15 @@ const SPEED: &str = "nsu=urn:trapkey:demo:mixer;s=Mixer.Setpoints.Speed";
 const GATE: &str = "urn:trapkey:demo:gate";
 
 /// The plant with an old mixer, which does whatever anybody asks for, and a guard in front of it.
-struct Guarded {
-    scene: Scene,
+pub(super) struct Guarded {
+    pub(super) scene: Scene,
     /// Authority, reactor, filler and guard; the mixer is a program of its own.
-    url: String,
-    old: String,
+    pub(super) url: String,
+    pub(super) old: String,
 }
 
 impl Guarded {
-    fn new(sign_in: &str, more: &str) -> Self {
+    pub(super) fn new(sign_in: &str, more: &str) -> Self {
         let (scene, ports) = scene();
         let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let config = scene.read("trapkey.toml");

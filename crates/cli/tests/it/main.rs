@@ -7,6 +7,7 @@ mod config;
 mod doctor;
 mod guard;
 mod guides;
+mod health;
 mod help;
 mod issuers;
 mod keys;

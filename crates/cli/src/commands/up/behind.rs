@@ -17,6 +17,7 @@ use ua_proto::guard::UpstreamIdentity;
 use ua_proto::pki::{Certificate, OwnIdentity, SharedTrust, TrustList};
 use zeroize::Zeroizing;
 
+use super::health::Reach;
 use crate::commands::own::Own;
 use crate::config::{Guard, UpstreamSecurity, UpstreamUser};
 use crate::failure::Failure;
@@ -116,7 +117,7 @@ impl Way {
 }
 
 /// Tells a guard how to reach its server, whenever that is another way than before.
-pub(super) async fn find(way: Way, guard: GuardHandle, first: oneshot::Sender<bool>) {
+pub(super) async fn find(way: Way, guard: GuardHandle, first: oneshot::Sender<bool>, reach: Reach) {
     let mut known = None;
     let mut said = None;
     let mut first = Some(first);
@@ -136,7 +137,13 @@ pub(super) async fn find(way: Way, guard: GuardHandle, first: oneshot::Sender<bo
                     tracing::info!(guard = way.name, upstream = way.url, "the server behind the guard is known");
                     known = Some(new);
                 }
-                said = None;
+                if said.take().is_some() {
+                    tracing::info!(guard = way.name, upstream = way.url, "the server behind the guard answers again");
+                }
+                reach.set(None);
+                if guard.with(|guard, _| guard.upstream_answers()).await.is_err() {
+                    return;
+                }
             }
             Err(cause) => {
                 if said.as_ref() != Some(&cause) {
@@ -147,17 +154,40 @@ pub(super) async fn find(way: Way, guard: GuardHandle, first: oneshot::Sender<bo
                         "the server behind the guard is not known"
                     );
                 }
+                reach.set(Some(cause.clone()));
                 said = Some(cause);
             }
         }
         if let Some(first) = first.take() {
             let _nobody_waits = first.send(known.is_some());
         }
-        let pause = if known.is_some() { LOOK.1 } else { LOOK.0 };
-        tokio::select! {
-            () = guard.stopped() => return,
-            () = tokio::time::sleep(pause) => {}
+        let rested = if known.is_some() && said.is_none() { rest(&guard).await } else { nap(&guard).await };
+        if !rested {
+            return;
         }
+    }
+}
+
+/// Waits for the next look at a server that answers: shorter when the guard finds it out of reach. False once the guard
+/// has stopped.
+async fn rest(guard: &GuardHandle) -> bool {
+    for _ in 0..LOOK.1.as_secs() / LOOK.0.as_secs() {
+        if !nap(guard).await {
+            return false;
+        }
+        match guard.with(|guard, _| guard.upstream_trouble()).await {
+            Ok(None) => {}
+            Ok(Some(_)) => return true,
+            Err(_) => return false,
+        }
+    }
+    true
+}
+
+async fn nap(guard: &GuardHandle) -> bool {
+    tokio::select! {
+        () = guard.stopped() => false,
+        () = tokio::time::sleep(LOOK.0) => true,
     }
 }
 

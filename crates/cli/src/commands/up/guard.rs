@@ -17,6 +17,7 @@ use ua_proto::guard::{GuardConfig, GuardLimits};
 use ua_proto::server::{Answer, AskSecret, FetchedGrant, Identities, Invocation, OnBare, ServerConfig};
 
 use super::bond::Bond;
+use super::health::Reach;
 use super::server::audit_config;
 use super::{Up, behind, endpoint, guests, layout, listen};
 use crate::commands::own::Own;
@@ -29,7 +30,7 @@ pub(super) async fn start(
     config: &Config,
     snapshot: &pdp::Snapshot,
     up: &Up,
-) -> Result<GuardHandle, Failure> {
+) -> Result<(GuardHandle, Reach), Failure> {
     let side = role.endpoint();
     let own = own(role)?;
     let https = own.https()?;
@@ -77,9 +78,10 @@ pub(super) async fn start(
     own.keep_in_step(Arc::clone(&identity), &handle);
     bond.follow(issuer, (https, target, uri), happened, &handle);
     let (first, looked) = oneshot::channel();
-    tokio::spawn(behind::find(way, handle.clone(), first));
+    let reach = Reach::unknown();
+    tokio::spawn(behind::find(way, handle.clone(), first, reach.clone()));
     behind::looked_at(&handle, looked).await;
-    Ok(handle)
+    Ok((handle, reach))
 }
 
 /// Its folder of certificates.

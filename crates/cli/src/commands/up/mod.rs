@@ -7,6 +7,7 @@ mod endpoint;
 pub(crate) mod foreign;
 pub(crate) mod guard;
 mod guests;
+mod health;
 mod https;
 pub(crate) mod layout;
 pub(crate) mod local;
@@ -30,6 +31,7 @@ use tokio::task::{JoinHandle, JoinSet};
 
 pub(crate) use self::behind::Way;
 pub(crate) use self::guard::{bond as guard_bond, own as upstream_own};
+use self::health::{Board, Phase, Watched};
 use self::scopes::Laid;
 use super::policy::Texts;
 use super::{Common, configuration};
@@ -70,6 +72,7 @@ fn log(config: &Config) -> Result<(), Failure> {
 /// What is running.
 struct Up {
     ledger: Ledger,
+    board: Board,
     pool: Pool,
     audit: AuditSink,
     way: roles::audit::Way,
@@ -94,8 +97,10 @@ async fn serve(config: &Config, output: Output) -> Result<(), Failure> {
     configuration::known_servers(config, &snapshot)?;
     let ledger = open_ledger(config)?;
     let (audit, way) = roles::audit::sink(ledger.clone());
+    let board = Board::new(ledger.clone(), way.meters(), Board::names(config));
     let pool = Pool::new(2, WAITING_JOBS)?;
-    let mut up = Up { ledger, pool, audit, way, authority: None, stations: Vec::new(), guards: Vec::new(), idle: None };
+    let mut up =
+        Up { ledger, board, pool, audit, way, authority: None, stations: Vec::new(), guards: Vec::new(), idle: None };
     let started = tokio::select! {
         started = start(config, output, &snapshot, &mut up) => Some(started),
         () = stop.heard() => None,
@@ -108,20 +113,27 @@ async fn serve(config: &Config, output: Output) -> Result<(), Failure> {
 }
 
 async fn start(config: &Config, output: Output, snapshot: &pdp::Snapshot, up: &mut Up) -> Result<(), Failure> {
+    if let Some(address) = config.operation.listen {
+        say(output, "health", &format!("http://{}", up.board.serve(address).await?));
+    }
     if let Some(role) = &config.authority {
         let running = authority::start(config, role, snapshot, up).await?;
         say(output, "authority", &format!("{} and {}", role.issuer, running.opcua.url));
+        up.board.authority_is(running.authority.clone());
+        up.board.watch(Watched::Authority(running.opcua.handle.clone()));
         up.authority = Some(running);
     }
     let process: SharedLine = Arc::new(Mutex::new(plant::Line::default()));
     for role in &config.server {
         let running = server::start(role, &config.audit, snapshot, up, Arc::clone(&process)).await?;
         say(output, &role.name, &format!("opc.tcp://{}", running.handle.address()));
+        up.board.watch(Watched::Server(role.name.clone(), running.handle.clone()));
         up.stations.push(running);
     }
     for role in &config.guard {
-        let running = guard::start(role, config, snapshot, up).await?;
+        let (running, reach) = guard::start(role, config, snapshot, up).await?;
         say(output, &role.name, &format!("opc.tcp://{}", running.address()));
+        up.board.watch(Watched::Guard(role.name.clone(), running.clone(), reach));
         up.guards.push(running);
     }
     let authority = up.authority.as_ref().map(|running| running.authority.clone());
@@ -147,6 +159,7 @@ async fn start(config: &Config, output: Output, snapshot: &pdp::Snapshot, up: &m
     } else {
         up.idle = Some(step);
     }
+    up.board.enter(Phase::Running);
     Ok(())
 }
 

@@ -1,0 +1,139 @@
+//! One look at everything: what `/readyz` and `/metrics` are made of.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use access_model::Epoch;
+use gates::opcua::Enforcing;
+use gates::opcua::server::Handle;
+use pep::{FailState, GateMeter};
+use store::Health;
+use ua_proto::server::ServerMeters;
+
+use super::{Board, Phase, Watched};
+use crate::roles::audit::WayMeters;
+
+/// A thread that does not answer within this time is stuck.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Everything, at one moment.
+#[derive(Debug)]
+pub(super) struct View {
+    pub(super) phase: Phase,
+    pub(super) ledger: Health,
+    pub(super) way: Arc<WayMeters>,
+    pub(super) authority: Option<Issuing>,
+    pub(super) parts: Vec<Part>,
+    /// Those that do not listen yet.
+    pub(super) missing: Vec<String>,
+}
+
+/// The authority in this program.
+#[derive(Debug)]
+pub(super) struct Issuing {
+    pub(super) epoch: Epoch,
+    /// Why its journal does not answer.
+    pub(super) trouble: Option<String>,
+    pub(super) issued: u64,
+    pub(super) refused: u64,
+}
+
+/// One listener.
+#[derive(Debug)]
+pub(super) struct Part {
+    pub(super) name: String,
+    pub(super) kind: &'static str,
+    pub(super) address: SocketAddr,
+    /// `None` when it does not answer.
+    pub(super) state: Option<State>,
+    /// Of a guard: why its server is out of reach, if it is.
+    pub(super) upstream: Option<Option<String>>,
+}
+
+/// What a thread says of itself.
+#[derive(Debug)]
+pub(super) struct State {
+    pub(super) connections: usize,
+    pub(super) sessions: usize,
+    pub(super) subscriptions: usize,
+    pub(super) grants: usize,
+    /// How it stands with its authority; `None` when it has none.
+    pub(super) link: Option<(FailState, Option<Epoch>)>,
+    pub(super) meters: Arc<ServerMeters>,
+    pub(super) gate: Arc<GateMeter>,
+}
+
+impl View {
+    pub(super) async fn of(board: &Board) -> Self {
+        let running = board.running();
+        let authority = match &running.authority {
+            None => None,
+            Some(authority) => {
+                let trouble = match tokio::time::timeout(PATIENCE, authority.journal_answers()).await {
+                    Ok(answer) => answer.err().map(|error| error.to_string()),
+                    Err(_) => Some("the journal does not answer".to_owned()),
+                };
+                let (issued, refused) = authority.tokens();
+                Some(Issuing { epoch: authority.snapshot().epoch(), trouble, issued, refused })
+            }
+        };
+        let mut parts = Vec::new();
+        for watched in &running.watched {
+            parts.push(Part::of(watched).await);
+        }
+        let here = |name: &&String| !parts.iter().any(|part| part.name == **name);
+        Self {
+            phase: board.phase(),
+            ledger: board.0.ledger.health(),
+            way: Arc::clone(&board.0.meters),
+            authority,
+            missing: board.0.expected.iter().filter(here).cloned().collect(),
+            parts,
+        }
+    }
+
+    /// Whether every thread answers.
+    pub(super) fn is_alive(&self) -> bool {
+        self.parts.iter().all(|part| part.state.is_some())
+    }
+}
+
+impl Part {
+    async fn of(watched: &Watched) -> Self {
+        let (kind, address, state, upstream) = match watched {
+            Watched::Authority(handle) => ("authority", handle.address(), State::of(handle).await, None),
+            Watched::Server(_, handle) => ("server", handle.address(), State::of(handle).await, None),
+            Watched::Guard(_, handle, reach) => {
+                let seen = handle.with(|guard, _| (guard.is_mapped(), guard.upstream_trouble()));
+                let trouble = match tokio::time::timeout(PATIENCE, seen).await {
+                    Ok(Ok((_, Some(trouble)))) => Some(format!("a session upstream ended: {trouble}")),
+                    Ok(Ok((false, None))) => Some(reach.trouble().unwrap_or_else(|| "it is being looked at".into())),
+                    Ok(Ok((true, None))) => reach.trouble(),
+                    _ => Some("the guard does not answer".to_owned()),
+                };
+                ("guard", handle.address(), State::of(handle).await, Some(trouble))
+            }
+        };
+        Self { name: watched.name().to_owned(), kind, address, state, upstream }
+    }
+}
+
+impl State {
+    async fn of<C: Enforcing>(handle: &Handle<C>) -> Option<Self> {
+        let asked = handle.with(|core, now| {
+            let (front, gate) = (core.front(), core.gate());
+            let (connections, sessions) = front.load();
+            Self {
+                connections,
+                sessions,
+                subscriptions: core.subscriptions(),
+                grants: gate.len(),
+                link: gate.config().contact.is_some().then(|| (gate.fail_state(now), gate.epoch())),
+                meters: Arc::clone(front.meters()),
+                gate: Arc::clone(gate.meter()),
+            }
+        });
+        tokio::time::timeout(PATIENCE, asked).await.ok()?.ok()
+    }
+}

@@ -1,0 +1,62 @@
+//! `/readyz`: each part by name, and whether all of them are ready.
+
+use pep::FailState;
+use serde_json::{Value, json};
+
+use super::Phase;
+use super::look::{Part, View};
+
+/// The word for how a gate stands with its authority.
+pub(super) const fn word(state: FailState) -> &'static str {
+    match state {
+        FailState::InStep => "in_step",
+        FailState::LastKnown => "last_known_good",
+        FailState::ReadOnly => "read_only",
+        FailState::Closed => "closed",
+    }
+}
+
+/// Whether the program is ready, and the body that says so.
+pub(super) fn report(view: &View) -> (bool, Value) {
+    let mut parts = Vec::new();
+    let trouble = view.ledger.trouble.as_ref().map(ToString::to_string);
+    parts.push(part("ledger", "ledger", trouble.is_none(), trouble, json!({ "waiting": view.ledger.waiting })));
+    if let Some(authority) = &view.authority {
+        let (ready, cause) = (authority.trouble.is_none(), authority.trouble.clone());
+        parts.push(part("policy", "authority", ready, cause, json!({ "epoch": authority.epoch.0 })));
+    }
+    view.parts.iter().for_each(|listener| of_listener(listener, &mut parts));
+    for name in &view.missing {
+        parts.push(part("listener", name, false, Some("it does not listen yet".to_owned()), json!({})));
+    }
+    let ready = view.phase == Phase::Running && parts.iter().all(|part| part["ready"] == true);
+    (ready, json!({ "ready": ready, "state": view.phase.word(), "parts": parts }))
+}
+
+fn of_listener(listener: &Part, parts: &mut Vec<Value>) {
+    let name = &listener.name;
+    let about = json!({ "kind": listener.kind, "address": listener.address.to_string() });
+    let Some(state) = &listener.state else {
+        let cause = "its thread does not answer".to_owned();
+        return parts.push(part("listener", name, false, Some(cause), about));
+    };
+    parts.push(part("listener", name, true, None, about));
+    if let Some((stands, epoch)) = state.link {
+        let ready = matches!(stands, FailState::InStep | FailState::LastKnown);
+        let cause = (stands != FailState::InStep).then(|| "contact with the authority is lost".to_owned());
+        let about = json!({ "fail_state": word(stands), "epoch": epoch.map(|epoch| epoch.0) });
+        parts.push(part("authority_link", name, ready, cause, about));
+    }
+    if let Some(trouble) = &listener.upstream {
+        parts.push(part("upstream", name, trouble.is_none(), trouble.clone(), json!({})));
+    }
+}
+
+fn part(part: &str, name: &str, ready: bool, cause: Option<String>, more: Value) -> Value {
+    let mut said = json!({ "part": part, "name": name, "ready": ready });
+    if let Some(said) = said.as_object_mut() {
+        said.extend(cause.map(|cause| ("cause".to_owned(), cause.into())));
+        said.extend(more.as_object().cloned().unwrap_or_default());
+    }
+    said
+}
