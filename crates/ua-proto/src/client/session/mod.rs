@@ -130,6 +130,10 @@ pub struct ClientSession {
     /// Randomness for the ephemeral key of the next proof.
     seed: Option<Seed>,
     last_sent: Mono,
+    /// When the server last answered anything.
+    last_heard: Mono,
+    /// A keep-alive waits for its answer.
+    kept_alive: bool,
     jobs: u32,
     calls: u64,
     /// The connection is only to close the session.
@@ -158,6 +162,8 @@ impl ClientSession {
             client_nonce: Vec::new(),
             seed: None,
             last_sent: now.mono,
+            last_heard: now.mono,
+            kept_alive: false,
             jobs: 0,
             calls: 0,
             last_words: false,
@@ -175,6 +181,7 @@ impl ClientSession {
         let channel = ClientChannel::new(Arc::new(self.config.channel()), now)?;
         self.link = Some(Link::new(channel));
         self.parting = Vec::new();
+        (self.last_heard, self.kept_alive) = (now.mono, false);
         self.stage = Stage::Opening;
         self.events.retain(|event| !matches!(event, ClientEvent::Disconnected(_)));
         Ok(())
@@ -293,8 +300,13 @@ impl ClientSession {
         Ok(id)
     }
 
-    /// Closes session and channel; [`ClientEvent::Disconnected`] follows.
+    /// Closes session and channel; [`ClientEvent::Disconnected`] follows. A session that is being made is closed when the
+    /// server has named it, or it would stay there until its timeout.
     pub fn close(&mut self, now: Now, entropy: &mut dyn Entropy) {
+        if self.stage == Stage::Creating {
+            self.last_words = true;
+            return;
+        }
         if self.session.is_some() && matches!(self.stage, Stage::Active | Stage::Waiting | Stage::Activating(_)) {
             let request = CloseSessionRequest { request_header: Default::default(), delete_subscriptions: true };
             self.stage = Stage::Closing;
@@ -361,6 +373,10 @@ impl ClientSession {
         now: Now,
         entropy: &mut dyn Entropy,
     ) {
+        if !matches!(answer, Err(StatusCode::BadTimeout)) {
+            self.last_heard = now.mono;
+        }
+        self.kept_alive &= !matches!(purpose, Purpose::KeepAlive);
         match (purpose, answer) {
             (Purpose::Caller(id), answer) => {
                 let lost = matches!(&answer, Err(status) if session_is_gone(*status));
@@ -369,7 +385,12 @@ impl ClientSession {
                     self.create(now, entropy);
                 }
             }
-            (Purpose::Create, Ok(Response::CreateSession(response))) => self.created(response, now),
+            (Purpose::Create, Ok(Response::CreateSession(response))) => {
+                self.created(response, now);
+                if self.last_words {
+                    self.close(now, entropy);
+                }
+            }
             (Purpose::Create, answer) => self.fail(answer.err().unwrap_or(StatusCode::BadUnknownResponse)),
             (Purpose::Activate, Ok(Response::ActivateSession(response))) => {
                 self.activated(response, now);
@@ -391,8 +412,12 @@ impl ClientSession {
     }
 
     fn keep_alive_at(&self) -> Option<Mono> {
-        let session = self.session.as_ref().filter(|_| self.stage == Stage::Active)?;
-        Some(self.last_sent + self.config.keep_alive.min(session.timeout / 3).max(Duration::from_millis(100)))
+        let session = self.session.as_ref().filter(|_| self.stage == Stage::Active && !self.kept_alive)?;
+        // A server that is asked and does not answer is asked as well whether it is there.
+        Some(
+            self.last_sent.min(self.last_heard)
+                + self.config.keep_alive.min(session.timeout / 3).max(Duration::from_millis(100)),
+        )
     }
 
     fn send_keep_alive(&mut self, now: Now) {
@@ -407,7 +432,7 @@ impl ClientSession {
             timestamps_to_return: TimestampsToReturn::Neither,
             nodes_to_read: Some(vec![state]),
         };
-        self.last_sent = now.mono;
+        (self.last_sent, self.kept_alive) = (now.mono, true);
         if let Err(error) = self.send(Request::Read(request), Purpose::KeepAlive, self.config.request_timeout, now) {
             self.fail(status_of(error));
         }
