@@ -257,6 +257,7 @@ impl Server {
                 _ => None,
             },
             user,
+            issuer: facts.and_then(|facts| facts.issuer.clone()),
             roles: facts
                 .map(|facts| facts.roles.iter().filter_map(|role| role_node(role)).collect())
                 .unwrap_or_default(),
@@ -278,7 +279,7 @@ impl Server {
     /// A session that comes from another channel must come with the same ClientUserId.
     fn check_same_user(&self, key: SessionKey, moved: bool, new: &Login) -> Result<(), TurnedAway> {
         let old = self.sessions.get(key).and_then(|session| session.core.login.as_ref());
-        if moved && old.is_none_or(|old| old.user != new.user) {
+        if moved && old.is_none_or(|old| !old.same_user(new)) {
             let text = "the session came from another channel with another user";
             return Err(TurnedAway::new(StatusCode::BadUserAccessDenied, Reason::SessionChannel, text));
         }
@@ -299,8 +300,9 @@ impl Server {
         self.entropy.fill(&mut nonce);
         let key = parked.session;
         let before = self.sessions.get(key).and_then(|session| session.core.login.as_ref());
-        if before.is_some_and(|before| before.user != login.user) {
+        if before.is_some_and(|before| !before.same_user(&login)) {
             self.hand(front::Handed::OtherUser { key });
+            self.parked.grant_over(key);
             self.give_up_parked(key, now);
         }
         self.summarize(key, now);

@@ -175,7 +175,7 @@ impl Server {
         };
         let application = uri(one);
         login.proof == before.proof
-            && login.user == before.user
+            && login.same_user(before)
             && application == uri(other)
             && (login.user.is_some() || application.is_some())
     }

@@ -57,10 +57,19 @@ pub(crate) struct Login {
     pub(crate) certificate: Option<Arc<Certificate>>,
     /// ClientUserId (OPC 10000-5 §6.4.3); none when anonymous.
     pub(crate) user: Option<String>,
+    /// Who says so; none of a local grant.
+    pub(crate) issuer: Option<String>,
     /// Roles of the well-known set, as node numbers of namespace 0.
     pub(crate) roles: Vec<u32>,
     /// The epoch of the decision behind the grant.
     pub(crate) epoch: Option<Epoch>,
+}
+
+impl Login {
+    /// Whether both are of one user. A name is its issuer's to give: another one may give the same to somebody else.
+    pub(crate) fn same_user(&self, other: &Self) -> bool {
+        self.user == other.user && (self.user.is_none() || self.issuer == other.issuer)
+    }
 }
 
 /// All of a session but its subscriptions, so that both can be borrowed at once.
