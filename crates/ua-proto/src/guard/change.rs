@@ -32,8 +32,8 @@ pub(super) struct Form {
     pub(super) read: fn(&mut Cursor<'_>) -> Result<Item, Malformed>,
     /// Looks at what an item would do, once all rights are there.
     pub(super) check: fn(&mut Desk<'_>, &Item, &[u8]) -> Result<(), StatusCode>,
-    /// What the guard answers itself, from its own books.
-    pub(super) own: fn(&mut Desk<'_>, &Item, &[u8]) -> Option<Vec<u8>>,
+    /// What the guard answers itself, from its own books; what goes on may be written anew.
+    pub(super) own: fn(&mut Desk<'_>, &mut Item, &[u8]) -> Option<Vec<u8>>,
     pub(super) result: fn(&mut Reader<'_>) -> Outcome,
     /// What follows the status in a result that says nothing else.
     pub(super) bare: &'static [u8],
@@ -57,6 +57,8 @@ pub(super) struct Item {
     pub(super) refused: Option<StatusCode>,
     /// The part of it that holds what is to be.
     pub(super) value: Range<usize>,
+    /// What goes upstream in its place.
+    pub(super) replaced: Option<Vec<u8>>,
     /// A number of the service's own.
     pub(super) number: u32,
 }
@@ -151,7 +153,10 @@ impl Item {
             match piece {
                 Piece::Bytes(range) => out.extend_from_slice(part(range)),
                 Piece::Value(_, otherwise) if hidden => out.extend_from_slice(otherwise),
-                Piece::Value(range, _) => out.extend_from_slice(part(range)),
+                Piece::Value(range, _) => {
+                    let replaced = self.replaced.as_deref().filter(|_| *range == self.value);
+                    out.extend_from_slice(replaced.unwrap_or_else(|| part(range)));
+                }
                 Piece::Node(at, range) => match self.touched.get(*at) {
                     Some(touched) if hidden => out.extend_from_slice(&desk.never(&touched.node)),
                     Some(touched) => out.extend_from_slice(desk.known_as(&touched.node, part(range))),
@@ -455,6 +460,6 @@ pub(super) fn unchecked(_: &mut Desk<'_>, _: &Item, _: &[u8]) -> Result<(), Stat
 }
 
 /// For services of which the guard answers nothing itself.
-pub(super) fn never_own(_: &mut Desk<'_>, _: &Item, _: &[u8]) -> Option<Vec<u8>> {
+pub(super) fn never_own(_: &mut Desk<'_>, _: &mut Item, _: &[u8]) -> Option<Vec<u8>> {
     None
 }

@@ -105,7 +105,8 @@ fn update(cursor: &mut Cursor<'_>) -> Result<Update, Malformed> {
         1 => (Action::InsertHistory, "values are inserted"),
         2 => (Action::ModifyHistory, "values are replaced"),
         3 => (Action::UpdateHistory, "values are inserted or replaced"),
-        4 => (Action::ModifyHistory, "values are removed"),
+        // What it takes to delete values takes the right to, whatever service it comes by (OPC 10000-3 §8.55).
+        4 => (Action::DeleteHistory, "values are removed"),
         _ => return Err(Malformed::Invalid),
     };
     Ok((action, words, (range, &[3, 0, 0, 0, 0xff, 0xff, 0xff, 0xff])))

@@ -6,7 +6,8 @@
 //! - the EURange that a percent deadband is a part of: who may not read it would learn of it by what is told and what is
 //!   not (OPC 10000-8 §7.2).
 //!
-//! Of hidden nodes a node that never exists is asked in their place.
+//! Of hidden nodes a node that never exists is asked in their place, and nothing is learned. What was not said for certain
+//! is asked again; what is not known when a request is decided counts as restricted.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -16,9 +17,9 @@ use opcua_types::{AttributeId, MessageSecurityMode, NodeId, ObjectId, StatusCode
 
 use super::desk::{Desk, encoded, told};
 use super::link::{Job, Link, Work};
-use super::walk::{data_value, expanded, parts_of, results, span};
+use super::walk::{data_value, expanded, parts_of, results, span, status_of};
 use super::{Guard, call, change, history, history_read, nodes, read, subs, write};
-use crate::server::front::{Service, SessionKey, Taken, write_len};
+use crate::server::front::{Malformed, Reader, Service, SessionKey, Taken, Ticket, write_len};
 
 const READ: (ObjectId, ObjectId) =
     (ObjectId::ReadRequest_Encoding_DefaultBinary, ObjectId::ReadResponse_Encoding_DefaultBinary);
@@ -32,13 +33,22 @@ const FRESH: Duration = Duration::from_secs(60);
 const MOST: usize = 10_000;
 /// Most nodes asked about at once.
 const AT_ONCE: usize = 500;
+/// How often is asked for one request.
+const ROUNDS: u8 = 2;
 
-/// What is known of nodes, for one session upstream.
+/// What is known of nodes, for one session upstream: by the names that every session knows.
 #[derive(Default)]
 pub(super) struct Facts {
-    restrictions: HashMap<NodeId, (Mono, Restrictions)>,
+    restrictions: HashMap<NodeId, Known>,
     /// The node of the EURange, if there is one.
     ranges: HashMap<NodeId, (Mono, Option<NodeId>)>,
+}
+
+/// The restrictions of one node.
+struct Known {
+    /// When they were told; `None` of a node that was not there, which is good for the request that asked only.
+    at: Option<Mono>,
+    restrictions: Restrictions,
 }
 
 impl Facts {
@@ -47,16 +57,33 @@ impl Facts {
     }
 }
 
+/// A node that is asked about.
+#[derive(Clone)]
+struct Question {
+    real: NodeId,
+    /// Whether the session may know of it.
+    seen: bool,
+}
+
 /// A request that waits for answers to questions of the guard.
 pub(super) struct Learning {
     taken: Box<Taken>,
+    round: u8,
     /// The nodes that each part asks about, and whether for their EURange.
-    parts: Vec<(Vec<NodeId>, bool)>,
+    parts: Vec<(Vec<Question>, bool)>,
     open: usize,
 }
 
-/// Asks for what must be known before this request can be decided; `None` if all of it is.
-pub(super) fn start(desk: &mut Desk<'_>, taken: Box<Taken>) -> Result<Learning, Result<Box<Taken>, StatusCode>> {
+/// Asks for what must be known before this request can be decided; gives the request back if all of it is. What was
+/// forgotten or not said in an earlier round is asked for once more.
+pub(super) fn start(
+    desk: &mut Desk<'_>,
+    taken: Box<Taken>,
+    round: u8,
+) -> Result<Learning, Result<Box<Taken>, StatusCode>> {
+    if round >= ROUNDS {
+        return Err(Ok(taken));
+    }
     let restricted = match desk.unmet_by_client() {
         Restrictions::NONE => Vec::new(),
         _ => touched(desk, taken.service, &taken.body),
@@ -70,28 +97,41 @@ pub(super) fn start(desk: &mut Desk<'_>, taken: Box<Taken>) -> Result<Learning, 
     if restricted.is_empty() && ranged.is_empty() {
         return Err(Ok(taken));
     }
-    let old = desk.now.mono;
+    let now = desk.now.mono;
     // Before anything counts as known: what is forgotten now is asked for again.
-    if desk.link.facts.restrictions.len().saturating_add(desk.link.facts.ranges.len()) > MOST {
+    if round == 0 && desk.link.facts.restrictions.len().saturating_add(desk.link.facts.ranges.len()) > MOST {
         desk.link.facts.forget();
     }
     let facts = &desk.link.facts;
-    let known = |at: Option<&Mono>| at.is_some_and(|at| old.since(*at) < FRESH);
-    let restricted = distinct(restricted, |id| known(facts.restrictions.get(id).map(|(at, _)| at)));
-    let ranged = distinct(ranged, |id| known(facts.ranges.get(id).map(|(at, _)| at)));
+    let fresh = |at: Mono| round > 0 || now.since(at) < FRESH;
+    let restricted = distinct(desk, restricted, round, |id| {
+        facts.restrictions.get(id).is_some_and(|known| known.at.map_or(round > 0, fresh))
+    });
+    let ranged = distinct(desk, ranged, round, |id| facts.ranges.get(id).is_some_and(|(at, _)| fresh(*at)));
     if restricted.is_empty() && ranged.is_empty() {
         return Err(Ok(taken));
     }
-    let mut learning = Learning { taken, parts: Vec::new(), open: 0 };
+    // Until it is said anew, nothing of it is known: not for a request that is decided meanwhile either.
+    for question in &restricted {
+        desk.link.facts.restrictions.remove(&question.real);
+    }
+    for question in &ranged {
+        desk.link.facts.ranges.remove(&question.real);
+    }
+    let mut learning = Learning { taken, round, parts: Vec::new(), open: 0 };
     let sent = learning.ask(desk, &restricted, false).and_then(|()| learning.ask(desk, &ranged, true));
     sent.map(|()| learning).map_err(Err)
 }
 
-fn distinct(mut nodes: Vec<NodeId>, known: impl Fn(&NodeId) -> bool) -> Vec<NodeId> {
-    let mut seen = std::collections::HashSet::new();
-    nodes.retain(|id| !known(id) && seen.insert(id.clone()));
-    nodes.truncate(MOST);
-    nodes
+/// What is asked: each node once. Hidden ones are asked about in the first round only, of which nothing is learned.
+fn distinct(desk: &Desk<'_>, nodes: Vec<NodeId>, round: u8, known: impl Fn(&NodeId) -> bool) -> Vec<Question> {
+    let mut asked = std::collections::HashSet::new();
+    let question = |id: NodeId| Question { real: desk.real(&id), seen: desk.visible(desk.scope(&id)) };
+    let wanted = |question: &Question| (question.seen || round == 0) && !known(&question.real);
+    let mut questions: Vec<Question> = nodes.into_iter().map(question).filter(wanted).collect();
+    questions.retain(|question| asked.insert(question.real.clone()));
+    questions.truncate(MOST);
+    questions
 }
 
 /// The nodes that a request is about. One that cannot be read names none: its service says so.
@@ -113,7 +153,7 @@ fn touched(desk: &Desk<'_>, service: Service, body: &[u8]) -> Vec<NodeId> {
 }
 
 impl Learning {
-    fn ask(&mut self, desk: &mut Desk<'_>, nodes: &[NodeId], ranges: bool) -> Result<(), StatusCode> {
+    fn ask(&mut self, desk: &mut Desk<'_>, nodes: &[Question], ranges: bool) -> Result<(), StatusCode> {
         let limit = if ranges { desk.mapping.limits.translate } else { desk.mapping.limits.read };
         let most = if limit == 0 { AT_ONCE } else { AT_ONCE.min(limit as usize) };
         for chunk in nodes.chunks(most) {
@@ -123,10 +163,8 @@ impl Learning {
                 body.extend_from_slice(&[0, 0, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0]);
             }
             write_len(&mut body, chunk.len());
-            for id in chunk {
-                let bytes = encoded(&desk.real(id));
-                let seen = desk.visible(desk.scope(id));
-                body.extend_from_slice(&if seen { bytes } else { desk.never(id) });
+            for Question { real, seen } in chunk {
+                body.extend_from_slice(&if *seen { encoded(real) } else { desk.never(real) });
                 if ranges {
                     write_len(&mut body, 1);
                     // HasProperty and its subtypes, forward, to EURange.
@@ -150,29 +188,63 @@ impl Learning {
         if ranges {
             let mut found = Vec::with_capacity(nodes.len());
             results(body, nodes.len(), |reader| {
-                let good = StatusCode::from(reader.u32()?).is_good();
-                let mut target = None;
-                for _ in 0..reader.array_len(6)? {
-                    let at = expanded(reader)?;
-                    let whole = reader.u32()? == u32::MAX && at.uri.is_none() && at.server == 0;
-                    target = target.or(Some(at.id).filter(|_| whole && good));
-                }
-                found.push(target);
+                found.push(range(reader)?);
                 Ok(())
             })?;
-            link.facts.ranges.extend(nodes.into_iter().zip(found).map(|(id, target)| (id, (now, target))));
+            for (question, found) in nodes.into_iter().zip(found).filter(|(question, _)| question.seen) {
+                match found {
+                    Some(target) => link.facts.ranges.insert(question.real, (now, target)),
+                    None => link.facts.ranges.remove(&question.real),
+                };
+            }
             return Ok(());
         }
         let spans =
             results(body, nodes.len(), |reader| span(reader, |reader| data_value(reader, &mut false)).map(drop))?;
-        let restrictions = spans.into_iter().map(|span| match parts_of(span) {
-            // A UInt16; a server that has no such attribute restricts nothing by it.
-            Some((_, [5, low, high], _)) => Restrictions::from_bits(u16::from_le_bytes([*low, *high])),
-            _ => Restrictions::NONE,
-        });
-        link.facts.restrictions.extend(nodes.into_iter().zip(restrictions).map(|(id, known)| (id, (now, known))));
+        for (question, span) in nodes.into_iter().zip(spans).filter(|(question, _)| question.seen) {
+            match said(span) {
+                Some((lasting, restrictions)) => {
+                    let known = Known { at: lasting.then_some(now), restrictions };
+                    link.facts.restrictions.insert(question.real, known)
+                }
+                None => link.facts.restrictions.remove(&question.real),
+            };
+        }
         Ok(())
     }
+}
+
+/// What the value of the attribute says for certain, and whether it holds for longer than this request. A passing trouble,
+/// or a server that does not tell, leaves the node unknown: whoever could bring that about would be rid of the restriction.
+fn said(value: &[u8]) -> Option<(bool, Restrictions)> {
+    match (status_of(value), parts_of(value)) {
+        // A UInt16.
+        (status, Some((_, [5, low, high], _))) if status.is_good() => {
+            Some((true, Restrictions::from_bits(u16::from_le_bytes([*low, *high]))))
+        }
+        // A server that has no such attribute, or nothing in it, restricts nothing by it.
+        (status, None | Some((_, [] | [0], _))) if status.is_good() => Some((true, Restrictions::NONE)),
+        (StatusCode::BadAttributeIdInvalid, _) => Some((true, Restrictions::NONE)),
+        // It may be there the next time.
+        (StatusCode::BadNodeIdUnknown, _) => Some((false, Restrictions::NONE)),
+        _ => None,
+    }
+}
+
+/// Where the path to the EURange leads; nothing if that was not said for certain.
+fn range(reader: &mut Reader<'_>) -> Result<Option<Option<NodeId>>, Malformed> {
+    let status = StatusCode::from(reader.u32()?);
+    let mut target = None;
+    for _ in 0..reader.array_len(6)? {
+        let at = expanded(reader)?;
+        let whole = reader.u32()? == u32::MAX && at.uri.is_none() && at.server == 0;
+        target = target.or(Some(at.id).filter(|_| whole));
+    }
+    Ok(match status {
+        status if status.is_good() => Some(target),
+        StatusCode::BadNoMatch => Some(None),
+        _ => None,
+    })
 }
 
 impl Desk<'_> {
@@ -189,20 +261,43 @@ impl Desk<'_> {
         }
     }
 
-    /// Whether the server asks for a better channel for this node than the client has.
+    /// Whether the server asks for a better channel for this node than the client has, or did not say that it does not.
     pub(super) fn restricted(&self, id: &NodeId) -> bool {
         let unmet = self.unmet_by_client();
-        !unmet.is_empty() && self.link.facts.restrictions.get(id).is_some_and(|(_, asked)| asked.touches(unmet))
+        if unmet.is_empty() {
+            return false;
+        }
+        let known = self.link.facts.restrictions.get(&self.real(id));
+        known.is_none_or(|known| known.restrictions.touches(unmet))
     }
 
     /// Whether the session may have what a percent deadband of this node tells.
     pub(super) fn reads_range(&self, id: &NodeId) -> bool {
-        let range = self.link.facts.ranges.get(id).and_then(|(_, range)| range.as_ref());
+        let range = self.link.facts.ranges.get(&self.real(id)).and_then(|(_, range)| range.as_ref());
         range.is_some_and(|range| self.rights(self.mapping.table.scope(range)).contains(Rights::READ))
     }
 }
 
 impl Guard {
+    /// Asks for what must be known, or starts the request if all of it is.
+    pub(super) fn learn(
+        &mut self,
+        key: SessionKey,
+        link: &mut Link,
+        (number, ticket, deadline): (u64, Ticket, Mono),
+        (taken, round): (Box<Taken>, u8),
+        now: Now,
+    ) {
+        let work = match self.at_desk(key, link, (number, deadline), now, |desk| start(desk, taken, round)) {
+            Some(Ok(learning)) => Work::Learning(learning),
+            Some(Err(Ok(taken))) => Work::Waiting(taken),
+            Some(Err(Err(status))) => return self.front.refuse(ticket, status, now),
+            None => return self.front.refuse(ticket, StatusCode::BadServerNotConnected, now),
+        };
+        link.jobs.insert(number, Job { ticket, deadline, work });
+        self.begin_known(key, link, number, now);
+    }
+
     /// A question about nodes was answered; when the last one is, the request starts.
     pub(super) fn learned_of_nodes(
         &mut self,
@@ -223,10 +318,54 @@ impl Guard {
                 link.jobs.insert(number, Job { ticket, deadline, work: Work::Learning(learning) });
             }
             Ok(()) => {
-                let work = Work::Waiting(learning.taken);
-                link.jobs.insert(number, Job { ticket, deadline, work });
-                self.begin_known(key, link, number, now);
+                let Learning { taken, round, .. } = learning;
+                self.learn(key, link, (number, ticket, deadline), (taken, round + 1), now);
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn value(status: Option<StatusCode>, variant: &[u8]) -> Vec<u8> {
+        let mut out = vec![u8::from(!variant.is_empty()) | if status.is_some() { 2 } else { 0 }];
+        out.extend_from_slice(variant);
+        status.iter().for_each(|status| out.extend_from_slice(&status.bits().to_le_bytes()));
+        out
+    }
+
+    #[test]
+    fn only_what_is_certain_is_learned_of_restrictions() {
+        use StatusCode as S;
+        let encryption = Restrictions::from_bits(2);
+        for (rule, status, variant, expected) in [
+            ("a value", None, [5, 2, 0].as_slice(), Some((true, encryption))),
+            ("none", None, &[5, 0, 0], Some((true, Restrictions::NONE))),
+            ("nothing in it", None, &[], Some((true, Restrictions::NONE))),
+            ("no such attribute", Some(S::BadAttributeIdInvalid), &[], Some((true, Restrictions::NONE))),
+            ("no such node, for now", Some(S::BadNodeIdUnknown), &[], Some((false, Restrictions::NONE))),
+            ("a server without time", Some(S::BadTimeout), &[], None),
+            ("a node that does not answer", Some(S::BadCommunicationError), &[], None),
+            ("a server that does not tell", Some(S::BadUserAccessDenied), &[], None),
+            ("a bad value", Some(S::BadOutOfService), &[5, 0, 0], None),
+            ("another type", None, &[3, 0], None),
+        ] {
+            assert_eq!(said(&value(status, variant)), expected, "{rule}");
+        }
+    }
+
+    #[test]
+    fn only_what_is_certain_is_learned_of_ranges() {
+        let answer = |status: StatusCode| [status.bits().to_le_bytes().as_slice(), &[0xff; 4]].concat();
+        for (status, expected) in [
+            (StatusCode::Good, Some(None)),
+            (StatusCode::BadNoMatch, Some(None)),
+            (StatusCode::BadTooManyOperations, None),
+            (StatusCode::BadTimeout, None),
+        ] {
+            assert_eq!(range(&mut Reader::new(&answer(status))).unwrap(), expected, "{status}");
         }
     }
 }

@@ -232,6 +232,33 @@ impl Link {
         self.subs.rescope(|id| mapping.table.scope(id));
     }
 
+    /// A request is given up before the server has answered it. What the server makes of it all the same is deleted when
+    /// the answer comes.
+    pub(super) fn outlive(&mut self, number: u64, work: &mut Work) {
+        let late = match work {
+            Work::Subscription(asked) => asked.late(&mut self.subs),
+            Work::Transfer(moving) => moving.late(),
+            _ => None,
+        };
+        let Some(late) = late else { return };
+        #[expect(clippy::disallowed_methods, reason = "there is one")]
+        let call = self.in_flight.iter().find(|(_, (of, ..))| *of == number).map(|(call, _)| *call);
+        if let Some(call) = call {
+            self.in_flight.remove(&call);
+            self.own.insert(call, Own::Late(late));
+        }
+    }
+
+    /// The last request under way by which a subscription may be made, up to this one; the guard's own have no number.
+    pub(super) fn makes_subscription(&self, up_to: u64) -> Option<u64> {
+        #[expect(clippy::disallowed_methods, reason = "whether there is one")]
+        if self.own.values().any(Own::makes_subscription) {
+            return Some(0);
+        }
+        let mut makers = self.jobs.range(..=up_to).filter(|(_, job)| job.work.makes_subscription());
+        makers.next_back().map(|(number, _)| *number)
+    }
+
     /// The upstream session is another one: what the server kept for the old one is gone.
     pub(super) fn forget_session(&mut self) {
         self.points.forget();

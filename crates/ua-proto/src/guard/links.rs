@@ -9,6 +9,7 @@ use opcua_types::StatusCode;
 use super::desk::not_sent;
 use super::io::{LinkId, Output, Upstream};
 use super::link::{Link, Stage};
+use super::pool::UNASKED;
 use super::subs::Subscriptions;
 use super::survey::{first_question, namespaces, started};
 use super::{Guard, Sharing, unreachable};
@@ -190,7 +191,7 @@ impl Guard {
             ClientEvent::Lost => {
                 link.stage = Stage::Opening;
                 if let Owner::Pool(pool) = owner {
-                    self.pool_lost(pool, link);
+                    self.pool_lost(pool);
                 }
                 if let Owner::Session(key) = owner {
                     self.lost_upstream(key, link, now);
@@ -209,7 +210,11 @@ impl Guard {
                     Response::Raw(body) => Ok(body),
                     _ => Err(StatusCode::BadUnknownResponse),
                 });
-                if let Some((number, part, sent)) = link.in_flight.remove(&id) {
+                if id == UNASKED {
+                    let body = answer.unwrap_or_default();
+                    self.message_came_unasked(key, link, &body, now);
+                    self.pump_publish(key, link, now);
+                } else if let Some((number, part, sent)) = link.in_flight.remove(&id) {
                     self.front.meters().upstream.observe(now.mono.since(sent));
                     self.upstream_answered(key, link, (number, part), answer, now);
                     self.pump_publish(key, link, now);
@@ -395,7 +400,7 @@ impl Guard {
     /// looked for until the server has dropped it by itself.
     pub(super) fn close_link(&mut self, before: Owner, mut link: Box<Link>, now: Now) {
         if link.berth.is_some() {
-            return self.leave_berth(before, &link, now);
+            return self.leave_berth(before, link, now);
         }
         link.shared = None;
         link.in_flight.clear();

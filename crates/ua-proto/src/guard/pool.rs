@@ -17,6 +17,7 @@ use super::desk::not_sent;
 use super::io::LinkId;
 use super::link::{Link, Stage};
 use super::links::Owner;
+use super::subs::{Late, Own, Strangers};
 use crate::client::{Activated, CallId, ClientEvent, ClientSession, RawRequest, Request, RequestError, Response};
 use crate::server::front::{Reader, write_len};
 
@@ -28,8 +29,8 @@ const DELETE: (ObjectId, ObjectId) = (
 );
 const NEXT: (ObjectId, ObjectId) =
     (ObjectId::BrowseNextRequest_Encoding_DefaultBinary, ObjectId::BrowseNextResponse_Encoding_DefaultBinary);
-/// Messages kept for a session that has no Publish request waiting; what is dropped shows as a gap in the numbers.
-const MAX_HELD: usize = 64;
+/// Names the answer to a Publish request of somebody else, with a message for this session. No request has this number.
+pub(super) const UNASKED: CallId = CallId(0);
 /// How long a Publish request may wait at the server.
 const PATIENCE: Duration = Duration::from_secs(24 * 3_600);
 /// How often a session without a connection looks for its pool; the pool tells it when it is there.
@@ -62,7 +63,9 @@ pub(super) struct Shared {
     published: HashSet<CallId>,
     /// Publish requests of the sessions, in order.
     publishes: VecDeque<(Owner, CallId)>,
-    held: BTreeMap<Owner, VecDeque<Vec<u8>>>,
+    /// What sessions that have ended asked for and is to be deleted.
+    late: BTreeMap<CallId, Late>,
+    strangers: Strangers,
 }
 
 impl Link {
@@ -164,14 +167,14 @@ impl Guard {
         link.stage = Stage::Ready;
         link.pause = Duration::ZERO;
         (link.down_since, link.trouble) = (None, None);
+        if let Some(shared) = link.shared.as_mut().filter(|_| kind == Activated::Fresh) {
+            shared.strangers.forget();
+        }
         self.tell_all(pool, true, || ClientEvent::Activated(kind));
     }
 
     /// The pool's server has forgotten its session; another is being made.
-    pub(super) fn pool_lost(&mut self, pool: usize, link: &mut Link) {
-        if let Some(shared) = &mut link.shared {
-            shared.held.clear();
-        }
+    pub(super) fn pool_lost(&mut self, pool: usize) {
         self.tell_all(pool, false, || ClientEvent::Lost);
     }
 
@@ -197,6 +200,13 @@ impl Guard {
         if !shared.published.remove(&call) {
             if let Some((owner, id)) = shared.calls.remove(&call) {
                 self.tell(owner, ClientEvent::Answer(id, answer));
+            } else if let (Some(late), Ok(Response::Raw(body))) = (shared.late.remove(&call), answer) {
+                let left = match late {
+                    Late::Subscription => Reader::new(&body).u32().into_iter().collect(),
+                    Late::Moved(moved) => self.moved_away(&moved, &body, now),
+                    Late::Items { .. } => Vec::new(),
+                };
+                delete(link, &left, now);
             }
             return;
         }
@@ -219,20 +229,16 @@ impl Guard {
         match holder {
             Some(owner) => {
                 let waiting = shared.publishes.iter().position(|(of, _)| *of == owner);
-                match waiting.and_then(|at| shared.publishes.remove(at)) {
-                    Some((_, id)) => self.tell(owner, ClientEvent::Answer(id, Ok(Response::Raw(body)))),
-                    None => {
-                        let held = shared.held.entry(owner).or_default();
-                        held.push_back(body);
-                        if held.len() > MAX_HELD {
-                            held.pop_front();
-                        }
-                    }
-                }
+                let asked = waiting.and_then(|at| shared.publishes.remove(at));
+                let id = asked.map_or(UNASKED, |(_, id)| id);
+                self.tell(owner, ClientEvent::Answer(id, Ok(Response::Raw(body))));
             }
             None => {
-                let makes = |link: &Link| link.jobs.values().any(|job| job.work.makes_subscription());
-                if !self.links.values().any(|link| makes(link)) {
+                let last = |link: &Link| link.makes_subscription(u64::MAX);
+                let makers = self.links.iter().filter_map(|(owner, link)| Some((*owner, last(link)?))).collect();
+                let of = |owner: &Owner| self.links.get(owner);
+                let still = |owner, number| of(&owner).is_some_and(|link| link.makes_subscription(number).is_some());
+                if shared.strangers.unclaimed(upstream, makers, still) {
                     delete(link, &[upstream], now);
                 }
             }
@@ -277,14 +283,17 @@ impl Guard {
     }
 
     /// A session gives its berth up: nothing of it is left in the pool's session.
-    pub(super) fn leave_berth(&mut self, owner: Owner, link: &Link, now: Now) {
+    pub(super) fn leave_berth(&mut self, owner: Owner, mut link: Box<Link>, now: Now) {
         let Some(berth) = &link.berth else { return };
         let at = Owner::Pool(berth.pool);
         let Some(mut pool) = self.links.remove(&at) else { return };
         if let Some(shared) = &mut pool.shared {
-            shared.calls.retain(|_, (of, _)| *of != owner);
+            for (call, (_, id)) in shared.calls.extract_if(.., |_, (of, _)| *of == owner) {
+                if let Some(late) = link.own.remove(&id).and_then(Own::left_behind) {
+                    shared.late.insert(call, late);
+                }
+            }
             shared.publishes.retain(|(of, _)| *of != owner);
-            shared.held.remove(&owner);
         }
         delete(&mut pool, &link.subs.all_upstream(), now);
         let points = link.points.all_upstream();
@@ -351,9 +360,6 @@ fn ship_one(
             }
             Err(error) => failed(error),
         };
-    }
-    if let Some(body) = shared.held.get_mut(&owner).and_then(VecDeque::pop_front) {
-        return Some(ClientEvent::Answer(id, Ok(Response::Raw(body))));
     }
     if shared.published.len() <= shared.publishes.len() {
         match client.request(request, Some(PATIENCE), now) {

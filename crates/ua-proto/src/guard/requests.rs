@@ -11,8 +11,7 @@ use super::link::{Job, Link, Stage, Work};
 use super::links::Owner;
 use super::walk::end;
 use super::{
-    Guard, browse, call, change, history, history_read, learn, nodes, read, register, subs, translate, unreachable,
-    write,
+    Guard, browse, call, change, history, history_read, nodes, read, register, subs, translate, unreachable, write,
 };
 use crate::server::front::{Handed, Reader, Service, SessionKey, Taken, write_header};
 use crate::server::{AuditFailMode, AuditId, Audited};
@@ -103,14 +102,7 @@ impl Guard {
         if taken.service == Service::TransferSubscriptions {
             return self.begin_transfer(key, link, (number, deadline), &taken, now);
         }
-        let work = match self.at_desk(key, link, (number, deadline), now, |desk| learn::start(desk, taken)) {
-            Some(Ok(learning)) => Work::Learning(learning),
-            Some(Err(Ok(taken))) => Work::Waiting(taken),
-            Some(Err(Err(status))) => return self.front.refuse(ticket, status, now),
-            None => return self.front.refuse(ticket, StatusCode::BadServerNotConnected, now),
-        };
-        link.jobs.insert(number, Job { ticket, deadline, work });
-        self.begin_known(key, link, number, now);
+        self.learn(key, link, (number, ticket, deadline), (taken, 0), now);
     }
 
     /// Starts a request about whose nodes all is known that must be.
@@ -244,9 +236,8 @@ impl Guard {
                 }
                 // It says nothing of the plant; only when its answer cannot come any more is it given up.
                 Work::Subscription(_) | Work::Transfer(_) if why != Break::Lost => Progress::Waits,
-                Work::Transfer(_) => Progress::Done(Err(read)),
-                Work::Subscription(asked) => {
-                    asked.forget(desk);
+                Work::Subscription(_) | Work::Transfer(_) => {
+                    desk.link.outlive(desk.job, work);
                     Progress::Done(Err(read))
                 }
                 Work::Change(asked) => {
@@ -298,7 +289,8 @@ impl Guard {
     pub(super) fn expire_jobs(&mut self, link: &mut Link, now: Now) {
         let over = link.jobs.iter().filter(|(_, job)| job.deadline <= now.mono).map(|(number, _)| *number);
         for number in over.collect::<Vec<_>>() {
-            if let Some(job) = link.jobs.remove(&number) {
+            if let Some(mut job) = link.jobs.remove(&number) {
+                link.outlive(number, &mut job.work);
                 self.front.refuse(job.ticket, StatusCode::BadTimeout, now);
             }
         }
@@ -311,7 +303,8 @@ impl Guard {
         for ticket in link.subs.take_waiting() {
             self.front.refuse(ticket, status, now);
         }
-        for job in std::mem::take(&mut link.jobs).into_values() {
+        for (number, mut job) in std::mem::take(&mut link.jobs) {
+            link.outlive(number, &mut job.work);
             self.front.refuse(job.ticket, status, now);
         }
         self.close_link(Owner::Session(key), link, now);

@@ -7,6 +7,8 @@
 
 mod audit;
 mod events;
+mod late;
+mod links;
 mod message;
 pub(super) mod methods;
 mod publish;
@@ -24,10 +26,12 @@ use opcua_types::{AttributeId, NodeId, StatusCode};
 
 use crate::event::EventFilter;
 use crate::server::front::Ticket;
+use links::Links;
 use message::Message;
 use standing::{Place, Standing, Wanted};
 
 pub(super) use events::withheld;
+pub(super) use late::{Late, Strangers};
 pub(super) use publish::Own;
 pub(super) use services::{Asked, nodes, percent, start};
 pub(super) use transfer::Moving;
@@ -97,6 +101,8 @@ pub(super) struct Subscription {
     /// The handle before the first. It is drawn at random for each session, so that another session's items are not taken
     /// for these, should a server mistake one for the other.
     first_handle: u32,
+    /// Which item triggers which.
+    links: Links,
     /// Messages sent and not acknowledged.
     retained: VecDeque<Message>,
     /// Messages that found no Publish request.
@@ -122,6 +128,8 @@ pub(super) struct Subscriptions {
     acknowledgements: Vec<(u32, u32)>,
     /// The handle before the first of each new subscription.
     first_handle: u32,
+    /// Subscriptions that messages came of and nobody has.
+    strangers: Strangers,
 }
 
 impl Subscriptions {
@@ -155,11 +163,12 @@ impl Subscriptions {
         self.subscriptions.remove(&id);
     }
 
-    fn remove_item(&mut self, id: u32, item: u32) {
+    fn remove_item(&mut self, id: u32, number: u32) {
         if let Some(subscription) = self.subscriptions.get_mut(&id)
-            && let Some(item) = subscription.items.remove(&item)
+            && let Some(item) = subscription.items.remove(&number)
         {
             subscription.handles.remove(&item.handle);
+            subscription.links.forget(number);
         }
     }
 

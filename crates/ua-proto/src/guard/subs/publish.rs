@@ -8,6 +8,7 @@ use access_model::{Action, AuditKind, Mono, Now, Reason, ScopeIndex};
 use opcua_types::{NodeId, ObjectId, StatusCode};
 
 use super::events::{About, taken_apart};
+use super::late::Late;
 use super::message::{Entry, Incoming, Message, Told, overflowed, valueless, write_keep_alive};
 use super::restore::Step;
 use super::standing::{Place, Standing};
@@ -32,6 +33,8 @@ const MODE: (ObjectId, ObjectId) = (
 const REPUBLISH: ObjectId = ObjectId::RepublishResponse_Encoding_DefaultBinary;
 /// Acknowledgements that one Publish request may carry.
 const MAX_ACKNOWLEDGEMENTS: usize = 1_000;
+/// Messages that wait for a session that does not ask for them.
+const MAX_READY: usize = 64;
 /// A server answers Publish when it has something to tell, or to keep alive.
 const PATIENCE: Duration = Duration::from_secs(24 * 3_600);
 
@@ -47,6 +50,8 @@ pub(in crate::guard) enum Own {
     Disabled,
     /// Something is restored.
     Restore(Step),
+    /// Its client waits no longer.
+    Late(Late),
 }
 
 impl Guard {
@@ -243,6 +248,11 @@ impl Guard {
                 }
             }
             Own::Disabled => {}
+            Own::Late(late) => {
+                if let Ok(body) = answer {
+                    self.came_late(link, late, &body, now);
+                }
+            }
         }
         self.pump_publish(key, link, now);
     }
@@ -265,7 +275,24 @@ impl Guard {
                 return;
             }
         };
-        let Ok(incoming) = Incoming::read(&body) else {
+        self.message_came(key, link, &body, now);
+    }
+
+    /// A message came that this session did not ask for: another one's request to the session that they share was answered
+    /// with it. It waits here, held to the rights of every moment from now on, and not where rights are unknown.
+    pub(in crate::guard) fn message_came_unasked(&mut self, key: SessionKey, link: &mut Link, body: &[u8], now: Now) {
+        self.message_came(key, link, body, now);
+        for subscription in link.subs.subscriptions.values_mut() {
+            while subscription.ready.len() > MAX_READY {
+                subscription.ready.pop_front();
+                subscription.lose();
+            }
+        }
+    }
+
+    fn message_came(&mut self, key: SessionKey, link: &mut Link, body: &[u8], now: Now) {
+        let subs = &mut link.subs;
+        let Ok(incoming) = Incoming::read(body) else {
             return self.misfit(key, "the answer to Publish cannot be read", now);
         };
         let Some(id) = subs.by_upstream(incoming.subscription) else {
@@ -273,7 +300,12 @@ impl Guard {
                 return;
             }
             // It may be on the way to the client that asked for it.
-            if !link.jobs.values().any(|job| job.work.makes_subscription()) {
+            let makers = link.makes_subscription(u64::MAX).map(|number| (Owner::Session(key), number));
+            let mut strangers = std::mem::take(&mut link.subs.strangers);
+            let still = |_, number| link.makes_subscription(number).is_some();
+            let unclaimed = strangers.unclaimed(incoming.subscription, makers.into_iter().collect(), still);
+            link.subs.strangers = strangers;
+            if unclaimed {
                 self.discard(link, incoming.subscription, now);
             }
             return;

@@ -53,7 +53,7 @@ const DELETE_ITEMS: Ids = (
     ObjectId::DeleteMonitoredItemsResponse_Encoding_DefaultBinary,
 );
 /// Items made again with one request, if the server takes as many.
-const AT_ONCE: usize = 1_000;
+pub(super) const AT_ONCE: usize = 1_000;
 /// Messages had again for one subscription; a server that has more to tell than this never ends.
 const MAX_MESSAGES: u32 = 10_000;
 
@@ -63,6 +63,7 @@ pub(in crate::guard) enum Step {
     Republish { id: u32, sequence: u32, round: u32 },
     Create { id: u32 },
     Items { id: u32, items: Vec<u32> },
+    Links { id: u32, links: Vec<(u32, u32)> },
     Discard,
 }
 
@@ -98,14 +99,14 @@ impl Guard {
             match standing {
                 Standing::Interrupted => return self.ask_again(link, id, 0, now),
                 Standing::Gone => return self.ask_own(link, CREATE, order.to_vec(), Step::Create { id }, now),
-                Standing::Bare if self.make_items(key, link, id, now) => return,
+                Standing::Bare if self.make_items(key, link, id, now) || self.make_links(link, id, now) => return,
                 Standing::Bare | Standing::Live => link.subs.settle(id),
             }
         }
     }
 
     /// Sends a request of the guard's own. One that cannot be sent ends the connection; the next begins anew.
-    fn ask_own(&mut self, link: &mut Link, ids: Ids, body: Vec<u8>, step: Step, now: Now) {
+    pub(super) fn ask_own(&mut self, link: &mut Link, ids: Ids, body: Vec<u8>, step: Step, now: Now) {
         match link.request(Request::Raw(RawRequest::new(ids.0, ids.1, body)), None, now) {
             Ok(call) => {
                 link.own.insert(call, Own::Restore(step));
@@ -134,6 +135,11 @@ impl Guard {
     ) {
         if !link.is_active() {
             // The connection went away over it; the next begins anew.
+            if let Step::Links { id, links } = step
+                && let Some(subscription) = link.subs.subscriptions.get_mut(&id)
+            {
+                subscription.links.not_made(&links);
+            }
             return;
         }
         match step {
@@ -156,6 +162,8 @@ impl Guard {
                 }
             }
             Step::Items { id, items } => self.items_made_again(link, id, &items, answer, now),
+            // A server that will not link them again is not asked for ever.
+            Step::Links { .. } => {}
         }
         match link.stage {
             Stage::Restoring => self.restore_next(key, link, now),
@@ -277,6 +285,7 @@ impl Guard {
             match (subscription.items.get_mut(number), result) {
                 (Some(item), Ok(upstream)) => {
                     (item.place, item.upstream, item.lost) = (Place::There, upstream, item.wanted.queued());
+                    subscription.links.made_again(*number);
                     if item.denied {
                         modes.entry(DISABLED).or_default().push(*number);
                     } else if item.muted {
@@ -312,6 +321,9 @@ impl Guard {
         });
         for id in wanting.map(|(id, _)| *id).collect::<Vec<_>>() {
             self.make_items(key, link, id, now);
+        }
+        for id in link.subs.linkable() {
+            self.make_links(link, id, now);
         }
     }
 

@@ -8,14 +8,16 @@ use std::time::Duration;
 use access_model::{Action, AuditKind};
 use opcua_types::{AttributeId, NodeId, ObjectId, StatusCode};
 
+use super::late::Late;
+use super::links::{self, Links};
 use super::message::{Filter, filter};
 use super::standing::{Place, Standing, Wanted};
-use super::{DISABLED, Item, ORDER, PUBLISHED, REPORTING, Subscription, audit, events};
+use super::{DISABLED, Item, ORDER, PUBLISHED, REPORTING, Subscription, Subscriptions, audit, events};
 use crate::event::EventFilter;
 use crate::guard::batch::items as items_of;
 use crate::guard::desk::{Desk, Progress, Way, told};
 use crate::guard::read::taken;
-use crate::guard::walk::{boolean, diagnostics, end, extension_object, results};
+use crate::guard::walk::{boolean, end, extension_object, results};
 use crate::guard::write::statuses;
 use crate::server::front::{
     Malformed, Reader, Service, Stamps, Told, needed, operations, write_header, write_len, write_no_diagnostics,
@@ -93,8 +95,10 @@ enum What {
         id: u32,
         mode: u32,
     },
-    /// The first so many of the items are linked, the others no longer.
+    /// The first so many of the items are linked to this one, the others no longer.
     Triggering {
+        id: u32,
+        item: u32,
         added: usize,
     },
 }
@@ -157,7 +161,10 @@ pub(in crate::guard) fn start(
         let progress = Progress::Done(asked.respond(desk, &[], handle));
         return Ok((asked, progress));
     }
-    desk.send(asked.ids, out, 0)?;
+    match asked.what {
+        What::Create { .. } | What::CreateItems { .. } => desk.send_making(asked.ids, out)?,
+        _ => desk.send(asked.ids, out, 0)?,
+    }
     Ok((asked, Progress::Waits))
 }
 
@@ -285,13 +292,16 @@ fn triggering(desk: &Desk<'_>, reader: &mut Reader<'_>) -> Result<(Asked, Vec<u8
     let mut out = subscription.upstream.to_le_bytes().to_vec();
     out.extend_from_slice(&upstream(item)?.to_le_bytes());
     let added = add.len();
+    if subscription.links.len().saturating_add(added) > desk.front.front_config().limits.subscriptions.max_items {
+        return Err(StatusCode::BadTooManyOperations);
+    }
     let (mut plan, ids) = known(add, upstream);
     write_numbers(&mut out, &ids);
     let (behind, more) = known(remove, upstream);
     write_numbers(&mut out, &more);
     let forwarded = ids.len().saturating_add(more.len());
     plan.extend(behind);
-    Ok((Asked { ids: TRIGGERING, what: What::Triggering { added }, plan, forwarded }, out))
+    Ok((Asked { ids: TRIGGERING, what: What::Triggering { id, item, added }, plan, forwarded }, out))
 }
 
 struct NewItem<'a> {
@@ -563,21 +573,35 @@ impl Asked {
         let body = match answer {
             Ok(body) => body,
             Err(status) => {
-                self.forget(desk);
+                self.forget(&mut desk.link.subs);
                 return Progress::Done(Err(told(status)));
             }
         };
         let answered = self.respond(desk, &body, handle);
         Progress::Done(answered.map_err(|status| {
-            self.forget(desk);
+            self.forget(&mut desk.link.subs);
             desk.misbehaved(status, "the answer to a subscription service does not fit the request")
         }))
     }
 
+    /// The client does not wait any longer: what is to be done when the answer comes.
+    pub(in crate::guard) fn late(&mut self, subs: &mut Subscriptions) -> Option<Late> {
+        let late = match self.what {
+            What::Create { .. } => Some(Late::Subscription),
+            What::CreateItems { id } => {
+                let upstream = subs.subscriptions.get(&id).map(|subscription| subscription.upstream);
+                upstream.map(|upstream| Late::Items { upstream, count: self.forwarded })
+            }
+            _ => None,
+        };
+        self.forget(subs);
+        late
+    }
+
     /// Items that were asked for and do not come.
-    pub(in crate::guard) fn forget(&mut self, desk: &mut Desk<'_>) {
+    fn forget(&mut self, subs: &mut Subscriptions) {
         let What::CreateItems { id } = self.what else { return };
-        let Some(subscription) = desk.link.subs.subscriptions.get_mut(&id) else { return };
+        let Some(subscription) = subs.subscriptions.get_mut(&id) else { return };
         for plan in self.plan.drain(..) {
             if let Plan::Make(item) = plan {
                 subscription.handles.remove(&item.handle);
@@ -593,7 +617,7 @@ impl Asked {
             What::Modify { id, order } => modified(desk, (id, order), body, &mut out)?,
             What::CreateItems { id } => self.items_created(desk, id, body, &mut out)?,
             What::ModifyItems { id, timestamps } => self.items_modified(desk, (id, timestamps), body, &mut out)?,
-            What::Triggering { added } => self.triggered(added, body, &mut out)?,
+            What::Triggering { id, item, added } => self.triggered(desk, (id, item, added), body, &mut out)?,
             What::Delete | What::Publishing { .. } | What::DeleteItems { .. } | What::Mode { .. } => {
                 self.statuses(desk, body, &mut out)?;
             }
@@ -627,30 +651,28 @@ impl Asked {
     }
 
     /// Statuses of the links that were added, then of those that were removed.
-    fn triggered(&self, added: usize, body: &[u8], out: &mut Vec<u8>) -> Result<(), StatusCode> {
-        let mut given = Vec::new();
-        if self.forwarded > 0 {
-            let mut reader = Reader::new(body);
-            for _ in 0..2 {
-                for _ in 0..reader.array_len(4)? {
-                    given.push(StatusCode::from(reader.u32()?));
-                }
-                diagnostics(&mut reader)?;
-            }
-            end(&reader)?;
-            if given.len() != self.forwarded {
-                return Err(StatusCode::BadUnknownResponse);
-            }
-        }
+    fn triggered(
+        &self,
+        desk: &mut Desk<'_>,
+        (id, item, added): (u32, u32, usize),
+        body: &[u8],
+        out: &mut Vec<u8>,
+    ) -> Result<(), StatusCode> {
+        let given = if self.forwarded == 0 { Vec::new() } else { links::statuses(body, self.forwarded)? };
         let mut given = given.into_iter();
         let (links, others) = self.plan.split_at_checked(added).unwrap_or((&self.plan, &[]));
-        for list in [links, others] {
+        for (list, linked) in [(links, true), (others, false)] {
             write_len(out, list.len());
             for plan in list {
                 let status = match plan {
                     Plan::Refused(status) => *status,
                     _ => given.next().unwrap_or(StatusCode::BadUnknownResponse),
                 };
+                if let (Plan::Ask(to), true) = (plan, status.is_good())
+                    && let Some(subscription) = desk.link.subs.subscriptions.get_mut(&id)
+                {
+                    subscription.links.set((item, *to), linked);
+                }
                 out.extend_from_slice(&status.bits().to_le_bytes());
             }
             write_no_diagnostics(out);
@@ -814,6 +836,7 @@ fn created(desk: &mut Desk<'_>, order: [u8; ORDER], body: &[u8], out: &mut Vec<u
         handles: HashMap::new(),
         last_handle: desk.link.subs.first_handle,
         first_handle: desk.link.subs.first_handle,
+        links: Links::default(),
         retained: VecDeque::new(),
         ready: VecDeque::new(),
         silence,

@@ -72,6 +72,7 @@ impl Subscriptions {
         self.outstanding = 0;
         self.most_outstanding = None;
         self.acknowledgements.clear();
+        self.strangers.forget();
         self.interrupt();
     }
 
@@ -121,6 +122,12 @@ impl Subscriptions {
         }
     }
 
+    /// The server does not have it where it should be; says whether it was thought there.
+    pub(super) fn strayed(&mut self, id: u32, upstream: u32) -> bool {
+        let subscription = self.subscriptions.get_mut(&id).filter(|known| known.upstream == upstream);
+        subscription.map(Subscription::vanish).is_some()
+    }
+
     pub(super) fn settle(&mut self, id: u32) {
         if let Some(subscription) = self.subscriptions.get_mut(&id) {
             subscription.standing = Standing::Live;
@@ -167,6 +174,7 @@ impl Subscription {
     pub(super) fn vanish(&mut self) {
         self.standing = Standing::Gone;
         self.expected = None;
+        self.links.vanish();
         for item in self.items.values_mut() {
             (item.place, item.muted) = (Place::Missing, false);
         }

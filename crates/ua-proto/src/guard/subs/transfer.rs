@@ -4,12 +4,13 @@
 use access_model::{AuditKind, Mono, Now, Reason, ScopeIndex};
 use opcua_types::{NodeId, ObjectId, StatusCode};
 
+use super::late::Late;
 use super::message::{Message, Told};
 use super::standing::Standing;
 use crate::guard::Guard;
 use crate::guard::batch::items;
 use crate::guard::desk::{deny, told};
-use crate::guard::link::{Job, Link, Work};
+use crate::guard::link::{Job, Link, Stage, Work};
 use crate::guard::links::Owner;
 use crate::guard::walk::{boolean, end, results, span};
 use crate::server::front::{
@@ -39,6 +40,60 @@ enum Plan {
     },
 }
 
+/// A subscription of another session.
+struct Found {
+    id: u32,
+    from: SessionKey,
+    upstream: u32,
+    standing: Standing,
+    /// The pool that its session shares.
+    pool: Option<usize>,
+    load: Load,
+}
+
+/// What counts towards the bounds of a session.
+#[derive(Clone, Copy, Default)]
+struct Load {
+    subscriptions: usize,
+    items: usize,
+    event_items: usize,
+}
+
+impl Load {
+    fn with(self, other: Self) -> Self {
+        Self {
+            subscriptions: self.subscriptions.saturating_add(other.subscriptions),
+            items: self.items.saturating_add(other.items),
+            event_items: self.event_items.saturating_add(other.event_items),
+        }
+    }
+}
+
+impl super::Subscription {
+    fn load(&self) -> Load {
+        let event_items = self.items.values().filter(|item| item.fields.is_some()).count();
+        Load { subscriptions: 1, items: self.handles.len(), event_items }
+    }
+}
+
+impl super::Subscriptions {
+    fn load(&self) -> Load {
+        let all = self.subscriptions.values().map(super::Subscription::load);
+        all.fold(Load::default(), Load::with)
+    }
+}
+
+impl Moving {
+    /// What the server may move although nobody waits for it.
+    pub(in crate::guard) fn late(&self) -> Option<Late> {
+        let moved = self.plan.iter().filter_map(|plan| match plan {
+            Plan::Move { id, upstream, from } => Some((*id, (*upstream)?, *from)),
+            _ => None,
+        });
+        Some(Late::Moved(moved.collect()))
+    }
+}
+
 impl Guard {
     /// Starts a request that has waited for its turn.
     pub(in crate::guard) fn begin_transfer(
@@ -63,7 +118,7 @@ impl Guard {
         write_len(&mut body, upstream.len());
         upstream.iter().for_each(|id| body.extend_from_slice(&id.to_le_bytes()));
         body.push(u8::from(initial));
-        let sent = self.at_desk(key, link, (number, deadline), now, |desk| desk.send(IDS, body, 0));
+        let sent = self.at_desk(key, link, (number, deadline), now, |desk| desk.send_making(IDS, body));
         match sent {
             Some(Ok(())) => {
                 let work = Work::Transfer(Moving { plan });
@@ -85,42 +140,62 @@ impl Guard {
         let ids = items(&mut reader, 4, 0, |reader| reader.u32())?;
         let initial = boolean(&mut reader)?;
         end(&reader)?;
-        let most = self.front.front_config().limits.subscriptions.max_subscriptions;
-        let mut room = most.saturating_sub(link.subs.subscriptions.len());
-        if ids.len() > most {
+        if ids.len() > self.front.front_config().limits.subscriptions.max_subscriptions {
             return Err(StatusCode::BadTooManyOperations);
         }
         let mut plan: Vec<Plan> = Vec::with_capacity(ids.len());
+        let mut more = Load::default();
         for id in ids {
             let twice = plan.iter().any(|plan| matches!(plan, Plan::Move { id: known, .. } if *known == id));
-            let found = if twice { None } else { self.subscription_of(id) };
-            plan.push(match found {
+            plan.push(match self.subscription_of(id).filter(|_| !twice) {
                 _ if link.subs.subscriptions.contains_key(&id) => Plan::Own(id),
                 None => Plan::Refused(StatusCode::BadSubscriptionIdInvalid),
-                Some((from, ..)) if !self.front.same_owner(key, from) => {
-                    let text = format!("subscription {id} belongs to another user or application");
-                    let nowhere = (&NodeId::null(), ScopeIndex::NOWHERE);
-                    let (kind, reason) = (AuditKind::Notify, Reason::NoGrant);
-                    deny(&mut self.front, key, kind, reason, nowhere, (&text, || Heard::Nothing), now);
-                    Plan::Refused(StatusCode::BadUserAccessDenied)
-                }
-                // Between two sessions upstream: whether it is there will be known soon.
-                Some((_, _, standing, _)) if standing != Standing::Live => {
-                    Plan::Refused(StatusCode::BadCommunicationError)
-                }
-                // What the server asks of channels was asked of that session's.
-                Some((from, ..)) if self.mode_of(key) < self.mode_of(from) => {
-                    Plan::Refused(StatusCode::BadSecurityModeInsufficient)
-                }
-                Some(_) if room == 0 => Plan::Refused(StatusCode::BadTooManySubscriptions),
-                Some((from, upstream, _, pool)) => {
-                    room -= 1;
-                    let shared = pool.is_some() && pool == link.berth.as_ref().map(|berth| berth.pool);
-                    Plan::Move { id, upstream: (!shared).then_some(upstream), from }
-                }
+                Some(found) => match self.may_move(key, link, &found, more, now) {
+                    Err(status) => Plan::Refused(status),
+                    Ok(()) => {
+                        more = more.with(found.load);
+                        let shared = found.pool.is_some() && found.pool == link.berth.as_ref().map(|berth| berth.pool);
+                        Plan::Move { id, upstream: (!shared).then_some(found.upstream), from: found.from }
+                    }
+                },
             });
         }
         Ok((plan, initial))
+    }
+
+    /// Whether a session may take a subscription over, beside `more` that it takes with the same request.
+    fn may_move(
+        &mut self,
+        key: SessionKey,
+        link: &Link,
+        found: &Found,
+        more: Load,
+        now: Now,
+    ) -> Result<(), StatusCode> {
+        if !self.front.same_owner(key, found.from) {
+            let text = format!("subscription {} belongs to another user or application", found.id);
+            let nowhere = (&NodeId::null(), ScopeIndex::NOWHERE);
+            let (kind, reason) = (AuditKind::Notify, Reason::NoGrant);
+            deny(&mut self.front, key, kind, reason, nowhere, (&text, || Heard::Nothing), now);
+            return Err(StatusCode::BadUserAccessDenied);
+        }
+        if found.standing != Standing::Live {
+            // Between two sessions upstream: whether it is there will be known soon.
+            return Err(StatusCode::BadCommunicationError);
+        }
+        if self.mode_of(key) < self.mode_of(found.from) {
+            // What the server asks of channels was asked of that session's.
+            return Err(StatusCode::BadSecurityModeInsufficient);
+        }
+        let limits = &self.front.front_config().limits.subscriptions;
+        let sum = link.subs.load().with(more).with(found.load);
+        if sum.subscriptions > limits.max_subscriptions {
+            return Err(StatusCode::BadTooManySubscriptions);
+        }
+        if sum.items > limits.max_items || sum.event_items > limits.max_event_items {
+            return Err(StatusCode::BadTooManyMonitoredItems);
+        }
+        Ok(())
     }
 
     /// How well the channel of a session is protected: the number of its MessageSecurityMode grows with it.
@@ -128,13 +203,14 @@ impl Guard {
         self.front.session(key).map_or(0, |session| session.binding.mode as i32)
     }
 
-    /// The other session that has a subscription, its id upstream, how it stands there, and the pool it shares.
-    fn subscription_of(&self, id: u32) -> Option<(SessionKey, u32, Standing, Option<usize>)> {
+    /// Another session's subscription.
+    fn subscription_of(&self, id: u32) -> Option<Found> {
         self.links.iter().find_map(|(owner, link)| match owner {
-            Owner::Session(key) => {
+            Owner::Session(from) => {
                 let subscription = link.subs.subscriptions.get(&id)?;
                 let pool = link.berth.as_ref().map(|berth| berth.pool);
-                Some((*key, subscription.upstream, subscription.standing, pool))
+                let (upstream, standing) = (subscription.upstream, subscription.standing);
+                Some(Found { id, from: *from, upstream, standing, pool, load: subscription.load() })
             }
             _ => None,
         })
@@ -177,8 +253,16 @@ impl Guard {
                 Plan::Move { id, from, upstream } => match upstream.and_then(|_| statuses.next()) {
                     None if upstream.is_some() => (StatusCode::BadUnknownResponse, None),
                     Some(status) if status.is_bad() => (status, None),
-                    _ if self.take_from(from, id, link, now) => (StatusCode::Good, Some(id)),
-                    _ => (StatusCode::BadSubscriptionIdInvalid, None),
+                    _ => match self.move_here(key, link, (id, from), now) {
+                        Ok(()) => (StatusCode::Good, Some(id)),
+                        Err(status) => {
+                            if let Some(upstream) = upstream {
+                                self.discard(link, upstream, now);
+                                self.strayed((id, upstream, from), now);
+                            }
+                            (status, None)
+                        }
+                    },
                 },
             };
             out.extend_from_slice(&status.bits().to_le_bytes());
@@ -190,6 +274,43 @@ impl Guard {
         self.answer(key, ticket, Ok(out), now);
         // What the other session could see is not what this one may.
         self.recheck(key, link, false, now);
+    }
+
+    /// Moves a subscription if that is still allowed: sessions may be another user's by now, or full.
+    fn move_here(
+        &mut self,
+        key: SessionKey,
+        link: &mut Link,
+        (id, from): (u32, SessionKey),
+        now: Now,
+    ) -> Result<(), StatusCode> {
+        let gone = StatusCode::BadSubscriptionIdInvalid;
+        let found = self.subscription_of(id).filter(|found| found.from == from).ok_or(gone)?;
+        self.may_move(key, link, &found, Load::default(), now)?;
+        if self.take_from(from, id, link, now) { Ok(()) } else { Err(gone) }
+    }
+
+    /// The server has moved what stays where it is: it is deleted there, and made again for the session that has it.
+    fn strayed(&mut self, (id, upstream, from): (u32, u32, SessionKey), now: Now) {
+        let owner = Owner::Session(from);
+        let Some(mut holder) = self.links.remove(&owner) else { return };
+        if holder.subs.strayed(id, upstream) && holder.stage == Stage::Ready {
+            self.restore(from, &mut holder, false, now);
+        }
+        self.put_back(owner, holder, now);
+    }
+
+    /// The server has moved subscriptions for a request that was given up; gives their ids there.
+    pub(in crate::guard) fn moved_away(&mut self, moved: &[(u32, u32, SessionKey)], body: &[u8], now: Now) -> Vec<u32> {
+        let statuses = statuses(body, moved.len()).unwrap_or_default();
+        let mut gone = Vec::new();
+        for (one, status) in moved.iter().zip(statuses) {
+            if !status.is_bad() {
+                gone.push(one.1);
+                self.strayed(*one, now);
+            }
+        }
+        gone
     }
 
     /// Moves a subscription; the session that had it is told so.

@@ -1,5 +1,6 @@
 //! What changes the plant: node management, ranges, restrictions of the channel, and the way of what is hidden.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -7,7 +8,8 @@ use access_model::{AuditKind, Outcome, Reason, Restrictions, Rights};
 use opcua_types::*;
 
 use super::world::*;
-use crate::guard::WriteRange;
+use crate::client::Credential;
+use crate::guard::{Layout, ScopeRule, WriteRange};
 use crate::server::front::{Reader, Service, write_header, write_len, write_no_diagnostics};
 use crate::server::{Audited, Input};
 
@@ -219,13 +221,9 @@ fn history_is_changed_by_the_right_for_each_kind_of_change() {
     let browse = Rights::BROWSE;
     for (rule, held, expected) in [
         ("insert", browse | Rights::INSERT_HISTORY, [S::Good, denied, denied, denied, denied]),
-        ("modify", browse | Rights::MODIFY_HISTORY, [denied, S::Good, denied, S::Good, denied]),
-        (
-            "both",
-            browse | Rights::INSERT_HISTORY | Rights::MODIFY_HISTORY,
-            [S::Good, S::Good, S::Good, S::Good, denied],
-        ),
-        ("delete", browse | Rights::DELETE_HISTORY, [denied, denied, denied, denied, S::Good]),
+        ("modify", browse | Rights::MODIFY_HISTORY, [denied, S::Good, denied, denied, denied]),
+        ("both", browse | Rights::INSERT_HISTORY | Rights::MODIFY_HISTORY, [S::Good, S::Good, S::Good, denied, denied]),
+        ("delete", browse | Rights::DELETE_HISTORY, [denied, denied, denied, S::Good, S::Good]),
         ("write only", browse | Rights::WRITE | Rights::READ_HISTORY, [denied; 5]),
     ] {
         let mut world = World::new();
@@ -372,6 +370,51 @@ fn what_the_server_asks_of_channels_is_asked_of_the_clients() {
     world.pass(Duration::from_secs(61));
     let response: ReadResponse = world.ask(weak, read(&["Setpoint"])).unwrap();
     assert_eq!(response.results.unwrap()[0].status(), S::Good);
+}
+
+/// What was asked of a hidden node says nothing of it: when it is seen, it is asked about anew.
+#[test]
+fn of_a_hidden_node_nothing_is_learned() {
+    let insufficient = StatusCode::BadSecurityModeInsufficient;
+    let mut world = World::with(|config| {
+        config.upstream[0].session = Arc::new(session_config(ENCRYPT, "anonymous"));
+    });
+    world.plant.space_mut().set_restrictions(Restrictions::ENCRYPTION, []);
+    let weak = world.client_with(session_config(SIGN, "anonymous"), Credential::Anonymous);
+    let first = |world: &mut World, name: &str| {
+        let response: ReadResponse = world.ask(weak, read(&[name])).unwrap();
+        response.results.unwrap()[0].status()
+    };
+    assert_eq!(first(&mut world, "Secret"), StatusCode::BadNodeIdUnknown);
+    // The secret comes to lie where the session may read.
+    let mut seen = rules();
+    seen.entries.retain(|entry| entry.rule != ScopeRule::Node(Identifier::String("Secret".into())));
+    let map = access_model::ScopeMap::new(SCOPES).unwrap();
+    let restrictions = (Restrictions::NONE, Vec::new());
+    let layout = Layout { map, rules: seen, scope_ranges: BTreeMap::new(), restrictions };
+    world.guard.lay_out(layout, world.now).unwrap();
+    world.run();
+    assert_eq!(first(&mut world, "Secret"), insufficient);
+}
+
+/// A request that found a fact known waits for another one; what it found is forgotten meanwhile.
+#[test]
+fn what_is_forgotten_while_a_request_waits_is_not_taken_for_free() {
+    let insufficient = StatusCode::BadSecurityModeInsufficient;
+    let mut world = World::with(|config| {
+        config.upstream[0].session = Arc::new(session_config(ENCRYPT, "anonymous"));
+    });
+    world.plant.space_mut().set_restrictions(Restrictions::ENCRYPTION, []);
+    let weak = world.client();
+    let response: ReadResponse = world.ask(weak, read(&["Setpoint"])).unwrap();
+    assert_eq!(response.results.unwrap()[0].status(), insufficient);
+    world.hold = true;
+    let call = world.send(weak, read(&["Setpoint", "Pressure"]));
+    world.guard.links.values_mut().for_each(|link| link.facts.forget());
+    world.release();
+    let response = ReadResponse::try_from(world.answer(weak, call).expect("an answer").unwrap()).unwrap();
+    let status: Vec<_> = response.results.unwrap().iter().map(DataValue::status).collect();
+    assert_eq!(status, [insufficient; 2]);
 }
 
 /// What the standard puts on every server and no rule names: diagnostics, configuration, files; and queries.

@@ -9,6 +9,7 @@ use opcua_types::*;
 
 use super::subscriptions::{SECOND, publish, set, subscribe, told};
 use super::world::*;
+use crate::client::Credential;
 use crate::guard::{ScopeEntry, ScopeRule, Sharing};
 use crate::server::ConnId;
 use crate::server::front::{Reader, Service, write_header, write_len, write_no_diagnostics};
@@ -119,6 +120,243 @@ fn transfer(world: &mut World, client: ConnId, ids: &[u32]) -> Result<Vec<(Statu
 fn named(world: &mut World, subject: &str, rights: Vec<(Rights, u32)>) -> ConnId {
     let token = world.token(subject, rights, Duration::from_secs(600));
     world.client_with(session_config(ENCRYPT, "jwt_None"), token)
+}
+
+fn by_issuer(world: &mut World, issuer: usize) -> ConnId {
+    let token = world.token_by(issuer, "alice");
+    world.client_with(session_config(ENCRYPT, "jwt_None"), token)
+}
+
+/// Two issuers may give one name to two people.
+#[test]
+fn a_name_of_another_issuer_is_another_user() {
+    use StatusCode as S;
+    let mut world = World::new();
+    let seen = obliging(&mut world);
+    let [ours, theirs, again] = [0, 1, 0].map(|issuer| by_issuer(&mut world, issuer));
+    let (subscription, _) = subscribe(&mut world, ours, &["Setpoint"]);
+    assert_eq!(transfer(&mut world, theirs, &[subscription]).unwrap()[0].0, S::BadUserAccessDenied);
+    assert!(seen.borrow().is_empty());
+    assert_eq!(transfer(&mut world, again, &[subscription]).unwrap()[0].0, S::Good);
+
+    for (rule, issuer, good) in [("the neighbour's alice", 1, false), ("the same", 0, true)] {
+        let client = by_issuer(&mut world, 0);
+        let token = world.token_by(issuer, "alice");
+        let client = world.moved(client, token);
+        let moved = world.peers[&client].events.iter().any(|event| event.contains("Activated(Moved)"));
+        assert_eq!(moved, good, "{rule}: {:?}", world.peers[&client].events);
+    }
+
+    // On its own channel a session may get another user, who does not get what the one before asked for.
+    let client = by_issuer(&mut world, 0);
+    world.hold = true;
+    let call = world.send(client, read(&["Setpoint"]));
+    let token = world.token_by(1, "alice");
+    world.reactivate(client, token);
+    assert_eq!(world.answer(client, call).unwrap().unwrap_err(), S::BadUserAccessDenied);
+}
+
+#[test]
+fn a_subscription_does_not_move_to_a_channel_that_protects_less() {
+    use StatusCode as S;
+    for (from, to, expected) in [
+        (SIGN, ENCRYPT, S::Good),
+        (ENCRYPT, ENCRYPT, S::Good),
+        (SIGN, SIGN, S::Good),
+        (ENCRYPT, SIGN, S::BadSecurityModeInsufficient),
+    ] {
+        let mut world = World::new();
+        let seen = obliging(&mut world);
+        let [old, new] =
+            [from, to].map(|security| world.client_with(session_config(security, "anonymous"), Credential::Anonymous));
+        let (subscription, _) = subscribe(&mut world, old, &["Setpoint"]);
+        assert_eq!(transfer(&mut world, new, &[subscription]).unwrap()[0].0, expected, "{from:?} {to:?}");
+        assert_eq!(seen.borrow().is_empty(), expected.is_bad());
+    }
+}
+
+#[test]
+fn what_moves_counts_where_it_moves_to() {
+    use StatusCode as S;
+    let mut limits = crate::server::ServerLimits::default();
+    let subscriptions = std::sync::Arc::make_mut(&mut limits.subscriptions);
+    (subscriptions.max_items, subscriptions.max_subscriptions) = (3, 2);
+    let mut world = World::bounded(limits);
+    let _seen = obliging(&mut world);
+    let all = vec![(Rights::ALL, 1)];
+    let (old, new) = (named(&mut world, "alice", all.clone()), named(&mut world, "alice", all));
+    let (two, _) = subscribe(&mut world, old, &["Setpoint", "Note"]);
+    let (one, _) = subscribe(&mut world, old, &["Setpoint"]);
+    let (_, _) = subscribe(&mut world, new, &["Setpoint", "Note"]);
+    let moved = transfer(&mut world, new, &[two, one]).unwrap();
+    let statuses: Vec<StatusCode> = moved.into_iter().map(|(status, _)| status).collect();
+    assert_eq!(statuses, [S::BadTooManyMonitoredItems, S::Good]);
+    assert_eq!(transfer(&mut world, new, &[two]).unwrap()[0].0, S::BadTooManySubscriptions);
+}
+
+/// The server has moved it, and the session that asked is another user's by now.
+#[test]
+fn what_was_allowed_when_a_move_was_asked_for_is_looked_at_again_when_it_is_made() {
+    use StatusCode as S;
+    let mut world = World::new();
+    let _seen = obliging(&mut world);
+    let all = vec![(Rights::ALL, 1)];
+    let (old, new) = (named(&mut world, "alice", all.clone()), named(&mut world, "alice", all.clone()));
+    let (subscription, _) = subscribe(&mut world, old, &["Setpoint"]);
+    let call = publish(&mut world, old, &[]);
+    world.pass(SECOND * 2);
+    assert!(told(&mut world, old, call).is_some());
+    world.hold = true;
+    let body = body_of(&TransferSubscriptionsRequest {
+        subscription_ids: Some(vec![subscription]),
+        ..TransferSubscriptionsRequest::default()
+    });
+    let call =
+        world.send(new, crate::client::Request::Raw(crate::client::RawRequest::new(TRANSFER.0, TRANSFER.1, body)));
+    let bob = world.token("bob", all, Duration::from_secs(600));
+    world.reactivate(new, bob);
+    world.reached.clear();
+    world.release();
+    let answer = world.answer(new, call).expect("an answer").unwrap();
+    let crate::client::Response::Raw(body) = answer else { panic!("{answer:?}") };
+    let mut reader = Reader::new(&body);
+    reader.array_len(1).unwrap();
+    assert_eq!(StatusCode::from(reader.u32().unwrap()), S::BadUserAccessDenied);
+    let reached = std::mem::take(&mut world.reached);
+    world.reached.clone_from(&reached);
+    assert_eq!(world.at_plant(ObjectId::DeleteSubscriptionsRequest_Encoding_DefaultBinary).len(), 1, "where it is now");
+    world.reached = reached;
+    assert_eq!(world.at_plant(ObjectId::CreateSubscriptionRequest_Encoding_DefaultBinary).len(), 1, "for its owner");
+    let call = publish(&mut world, old, &[]);
+    set(&mut world, "Setpoint", 41.0);
+    world.pass(SECOND * 3);
+    let calls = [call, publish(&mut world, old, &[])];
+    world.pass(SECOND * 3);
+    let values: Vec<_> =
+        calls.into_iter().filter_map(|call| told(&mut world, old, call)).flat_map(|told| told.1).collect();
+    assert!(values.contains(&(100, "41".to_owned())), "{values:?}");
+}
+
+/// An item lies where the node does that is sampled for it, whatever its name means by now.
+#[test]
+fn an_item_keeps_to_the_node_that_is_sampled() {
+    let mut world = World::new();
+    let client = world.client();
+    let link = world.guard.links.values_mut().next().unwrap();
+    let alias = crate::guard::link::Alias {
+        scope: ScopeIndex(1),
+        real: crate::guard::desk::encoded(&id("Setpoint")),
+        session: u64::MAX,
+    };
+    link.aliases.insert(id("Handle"), alias);
+    let (_, results) = subscribe(&mut world, client, &["Handle"]);
+    assert_eq!(results[0].status_code, StatusCode::Good);
+    let call = publish(&mut world, client, &[]);
+    world.pass(SECOND * 2);
+    assert_eq!(told(&mut world, client, call).unwrap().1, [(100, "20".to_owned())]);
+    world.guard.links.values_mut().for_each(|link| link.aliases.clear());
+    let node = |scope, name: &str| ScopeEntry {
+        scope: ScopeIndex(scope),
+        namespace: PLANT.into(),
+        rule: ScopeRule::Node(Identifier::String(name.into())),
+    };
+    // The node goes to the vault, and its old name comes to lie where the session may read.
+    let rules = crate::guard::ScopeRules { entries: vec![node(3, "Setpoint"), node(1, "Handle")] };
+    let map = access_model::ScopeMap::new(SCOPES).unwrap();
+    let restrictions = (access_model::Restrictions::NONE, Vec::new());
+    let layout = crate::guard::Layout { map, rules, scope_ranges: Default::default(), restrictions };
+    world.guard.lay_out(layout, world.now).unwrap();
+    world.run();
+    let call = publish(&mut world, client, &[]);
+    set(&mut world, "Setpoint", 21.0);
+    world.pass(SECOND * 3);
+    let denied = StatusCode::BadUserAccessDenied.to_string();
+    assert_eq!(told(&mut world, client, call).unwrap().1, [(100, denied)]);
+}
+
+/// Links are made again with their items.
+#[test]
+fn at_a_server_that_starts_anew_items_trigger_one_another_as_before() {
+    let mut world = World::new();
+    let seen = obliging(&mut world);
+    let client = world.client();
+    let (subscription, items) = subscribe(&mut world, client, &["Setpoint", "Note", "Pressure", "Samples"]);
+    let ids: Vec<u32> = items.iter().map(|item| item.monitored_item_id).collect();
+    world.raw(client, TRIGGERING, triggering(subscription, ids[0], &ids[1..], &[])).unwrap();
+    world.raw(client, TRIGGERING, triggering(subscription, ids[0], &[], &[ids[3]])).unwrap();
+    let delete = DeleteMonitoredItemsRequest {
+        subscription_id: subscription,
+        monitored_item_ids: Some(vec![ids[2]]),
+        ..DeleteMonitoredItemsRequest::default()
+    };
+    let _: DeleteMonitoredItemsResponse = world.ask(client, delete).unwrap();
+    seen.borrow_mut().clear();
+    world.restart_plant(space(false));
+    world.pass(SECOND * 5);
+    let seen = seen.borrow();
+    // The other one asks for the subscription itself.
+    let linked: Vec<_> = seen.iter().filter(|body| body.len() > 16).collect();
+    assert_eq!(linked.len(), 1, "{seen:?}");
+    let mut reader = Reader::new(linked[0]);
+    reader.bytes(8).unwrap();
+    assert_eq!((numbers(&mut reader).len(), numbers(&mut reader).len()), (1, 0), "the link that was left");
+}
+
+/// Other methods go by rights to the server: what they name must be the session's own, under the server's name for it.
+#[test]
+fn the_subscription_that_a_method_is_about_is_the_sessions_own() {
+    use StatusCode as S;
+    let mut world = World::with(|config| {
+        config.pool = Sharing::Always;
+        let node = |number: u32| ScopeEntry {
+            scope: ScopeIndex(1),
+            namespace: crate::space::UA_NAMESPACE.into(),
+            rule: ScopeRule::Node(Identifier::Numeric(number)),
+        };
+        config.rules.entries.extend([2_782, 3_875, 12_912, 2_253].map(node));
+    });
+    let (one, other) = (world.client(), world.client());
+    let (gone, _) = subscribe(&mut world, other, &["Setpoint"]);
+    let delete = DeleteSubscriptionsRequest { subscription_ids: Some(vec![gone]), ..Default::default() };
+    let _: DeleteSubscriptionsResponse = world.ask(other, delete).unwrap();
+    let (foreign, _) = subscribe(&mut world, other, &["Setpoint"]);
+    let (own, items) = subscribe(&mut world, one, &["Setpoint"]);
+    // The server counts anew, the guard does not.
+    world.restart_plant(space(false));
+    world.pass(SECOND * 5);
+    let upstream: Vec<u32> = world.guard.links.values().flat_map(|link| link.subs.all_upstream()).collect();
+    let refresh = |method: u32, arguments: Vec<u32>| CallRequest {
+        methods_to_call: Some(vec![CallMethodRequest {
+            object_id: NodeId::new(0, 2_782_u32),
+            method_id: NodeId::new(0, method),
+            input_arguments: Some(arguments.into_iter().map(Variant::from).collect()),
+        }]),
+        ..CallRequest::default()
+    };
+    const CALL: ObjectId = ObjectId::CallRequest_Encoding_DefaultBinary;
+    for (rule, method, arguments, expected) in [
+        ("another's", 3_875, vec![foreign], S::BadSubscriptionIdInvalid),
+        ("nobody's", 3_875, vec![999], S::BadSubscriptionIdInvalid),
+        ("none", 3_875, vec![], S::BadArgumentsMissing),
+        ("no item", 12_912, vec![own], S::BadArgumentsMissing),
+        ("an item that is not there", 12_912, vec![own, 99], S::BadMonitoredItemIdInvalid),
+        ("on another object", 11_492, vec![own], S::BadMethodInvalid),
+    ] {
+        world.reached.clear();
+        let response: CallResponse = world.ask(one, refresh(method, arguments)).unwrap();
+        assert_eq!(response.results.unwrap()[0].status_code, expected, "{rule}");
+        assert!(world.at_plant(CALL).is_empty(), "{rule}");
+    }
+    for (method, arguments) in [(3_875, vec![own]), (12_912, vec![own, items[0].monitored_item_id])] {
+        world.reached.clear();
+        let count = arguments.len();
+        let _: CallResponse = world.ask(one, refresh(method, arguments)).unwrap();
+        let reached = world.at_plant(CALL);
+        let sent = field::<CallMethodRequest>(&reached[0]).remove(0).input_arguments.unwrap();
+        assert_eq!(sent.len(), count);
+        assert!(upstream.iter().any(|id| sent[0] == Variant::from(*id)), "{sent:?} {upstream:?}");
+        assert!(!upstream.contains(&own), "{upstream:?}");
+    }
 }
 
 #[test]

@@ -180,6 +180,34 @@ fn no_id_is_worth_anything_to_another_session() {
     assert_eq!(response.results.unwrap()[0].status_code, S::Good, "it is still its owner's");
 }
 
+/// What came under a grant that is over stays away, also when it came to another session's request.
+#[test]
+fn what_came_for_a_grant_that_is_over_does_not_leave_under_the_next() {
+    let mut world = sharing(Sharing::Always);
+    let all = vec![(access_model::Rights::ALL, 1)];
+    let one = world.client_by_token(all.clone(), SECOND * 600);
+    let other = world.client();
+    subscribe(&mut world, one, &["Setpoint"]);
+    subscribe(&mut world, other, &["Note"]);
+    let first = publish(&mut world, one, &[]);
+    let _others: Vec<CallId> = (0..9).map(|_| publish(&mut world, other, &[])).collect();
+    world.pass(SECOND * 3);
+    assert_eq!(values(&mut world, one, &[first]), [(100, "20".to_owned())]);
+    set(&mut world, "Setpoint", 77.0);
+    world.pass(SECOND * 3);
+    world.hold = true;
+    set(&mut world, "Setpoint", 88.0);
+    let token = world.token("bob", all, SECOND * 600);
+    world.reactivate(one, token);
+    world.release();
+    world.pass(SECOND * 3);
+    let calls: Vec<CallId> = (0..4).map(|_| publish(&mut world, one, &[])).collect();
+    world.pass(SECOND * 5);
+    let values = values(&mut world, one, &calls);
+    assert!(values.contains(&(100, "88".to_owned())), "{values:?}");
+    assert!(!values.contains(&(100, "77".to_owned())), "{values:?}");
+}
+
 #[test]
 fn registered_nodes_are_nobodys_but_their_own_ids() {
     let mut world = sharing(Sharing::Always);

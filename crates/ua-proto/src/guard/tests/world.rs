@@ -33,11 +33,14 @@ const URL: &str = "opc.tcp://plant.example:4840";
 pub(super) const SCOPES: [&str; 3] = ["reactor", "mixer", "vault"];
 type Security = (SecurityPolicyId, MessageSecurityMode);
 const BARE: Security = (SecurityPolicyId::None, MessageSecurityMode::None);
+pub(super) const SIGN: Security = (SecurityPolicyId::Basic256Sha256, MessageSecurityMode::Sign);
 pub(super) const ENCRYPT: Security = (SecurityPolicyId::Basic256Sha256, MessageSecurityMode::SignAndEncrypt);
 
 static OWN: LazyLock<Arc<OwnIdentity>> = LazyLock::new(|| identity("guard", 1));
 static CLIENT: LazyLock<Arc<OwnIdentity>> = LazyLock::new(|| identity("client", 2));
-static ISSUER: LazyLock<Signer> = LazyLock::new(|| Signer::generate(Algorithm::Es256).unwrap());
+/// Two that give names to people.
+pub(super) const ISSUERS: [&str; 2] = ["authority", "neighbour"];
+static SIGNERS: LazyLock<[Signer; 2]> = LazyLock::new(|| ISSUERS.map(|_| Signer::generate(Algorithm::Es256).unwrap()));
 
 fn identity(name: &str, slot: u8) -> Arc<OwnIdentity> {
     let key = key(2048, slot);
@@ -127,8 +130,12 @@ pub(super) fn usual() -> Vec<(Rights, &'static str)> {
 
 fn gate(audience: &str, anonymous: Vec<(Rights, LocalScopes)>, now: Now) -> Gate {
     let mut gate = GateConfig::new(audience, ScopeMap::new(SCOPES).unwrap());
-    gate.issuers =
-        vec![token::Issuer { name: "authority".into(), keys: vec![ISSUER.public()], require_confirmation: true }];
+    let issuer = |(name, signer): (&str, &Signer)| token::Issuer {
+        name: name.into(),
+        keys: vec![signer.public()],
+        require_confirmation: true,
+    };
+    gate.issuers = ISSUERS.into_iter().zip(&*SIGNERS).map(issuer).collect();
     gate.local =
         vec![LocalGrant { who: Who::Anonymous, require_encryption: false, roles: Vec::new(), rights: anonymous }];
     gate.expiry_grace = Duration::from_secs(60);
@@ -140,7 +147,7 @@ fn named(rights: Vec<(Rights, &str)>) -> Vec<(Rights, LocalScopes)> {
 }
 
 pub(super) fn server_config(uri: &str, audit: AuditConfig) -> ServerConfig {
-    let endpoints = vec![ENCRYPT, BARE];
+    let endpoints = vec![ENCRYPT, SIGN, BARE];
     let issuer = IssuerEndpoint {
         resource_id: uri.into(),
         authority_url: "https://authority".into(),
@@ -269,13 +276,21 @@ impl World {
     }
 
     pub(super) fn made(change: impl FnOnce(&mut GuardConfig), audit: AuditConfig) -> Self {
+        Self::fronted(change, server_config(GUARD, audit))
+    }
+
+    /// A guard with these bounds towards its clients.
+    pub(super) fn bounded(limits: ServerLimits) -> Self {
+        Self::fronted(|_| {}, ServerConfig { limits, ..server_config(GUARD, AuditConfig::default()) })
+    }
+
+    fn fronted(change: impl FnOnce(&mut GuardConfig), server: ServerConfig) -> Self {
         let now = start();
         let mut upstream = session_config(BARE, "anonymous");
         upstream.keep_alive = Duration::from_secs(5);
         upstream.request_timeout = Duration::from_secs(10);
         let mut config = GuardConfig::new(upstream, Credential::Anonymous, rules());
         change(&mut config);
-        let server = server_config(GUARD, audit);
         let entropy: (Box<dyn Entropy + Send>, Box<dyn Entropy + Send>) =
             (Box::new(SystemEntropy::new()), Box::new(SystemEntropy::new()));
         let guard = Guard::new(server, config, gate(GUARD, named(usual()), now), entropy, now).unwrap();
@@ -345,11 +360,26 @@ impl World {
         self.token_of(subject, rights, life, Vec::new())
     }
 
+    /// The same of another issuer than the first.
+    pub(super) fn token_by(&self, issuer: usize, subject: &str) -> Credential {
+        self.token_made((issuer, subject), vec![(Rights::ALL, 1)], Duration::from_secs(600), Vec::new())
+    }
+
     fn token_of(&self, subject: &str, rights: Vec<(Rights, u32)>, life: Duration, roles: Vec<String>) -> Credential {
+        self.token_made((0, subject), rights, life, roles)
+    }
+
+    fn token_made(
+        &self,
+        (issuer, subject): (usize, &str),
+        rights: Vec<(Rights, u32)>,
+        life: Duration,
+        roles: Vec<String>,
+    ) -> Credential {
         let map = ScopeMap::new(SCOPES).unwrap();
         let rights = rights.into_iter().map(|(held, scope)| (held, vec![scope]));
         let claims = Claims {
-            issuer: "authority".into(),
+            issuer: ISSUERS[issuer].into(),
             subject: subject.into(),
             audience: GUARD.into(),
             expires: self.now.unix + life,
@@ -364,7 +394,7 @@ impl World {
             epoch: Epoch(1),
             padding: 0,
         };
-        Credential::Issued(token::mint(&claims, &ISSUER).unwrap().as_bytes().to_vec().into())
+        Credential::Issued(token::mint(&claims, &SIGNERS[issuer]).unwrap().as_bytes().to_vec().into())
     }
 
     pub(super) fn client_with(&mut self, config: ClientSessionConfig, credential: Credential) -> ConnId {
@@ -383,6 +413,46 @@ impl World {
         let id = self.peers.get_mut(&conn).unwrap().session.request(request.into(), None, now).expect("it is sent");
         self.run();
         id
+    }
+
+    /// The client comes back over another connection, as this.
+    pub(super) fn moved(&mut self, conn: ConnId, credential: Credential) -> ConnId {
+        let now = self.now;
+        let mut peer = self.peers.remove(&conn).unwrap();
+        self.guard.handle_input(Input::Down(server::Input::Disconnected { conn }), now);
+        peer.session.connection_lost();
+        peer.session.reactivate(credential, now);
+        peer.session.reconnect(now).unwrap();
+        self.conns += 1;
+        let conn = ConnId(self.conns);
+        let accepted = server::Input::Accepted { conn, peer: format!("10.0.0.{}", conn.0) };
+        self.guard.handle_input(Input::Down(accepted), now);
+        self.peers.insert(conn, peer);
+        self.run();
+        conn
+    }
+
+    /// The session comes to another user, or goes on under a new token.
+    pub(super) fn reactivate(&mut self, conn: ConnId, credential: Credential) {
+        let now = self.now;
+        self.peers.get_mut(&conn).unwrap().session.reactivate(credential, now);
+        self.run();
+    }
+
+    /// Sends a request for which the client waits only so long.
+    pub(super) fn send_for(&mut self, conn: ConnId, request: impl Into<Request>, time: Duration) -> CallId {
+        let now = self.now;
+        let session = &mut self.peers.get_mut(&conn).unwrap().session;
+        let id = session.request(request.into(), Some(time), now).expect("it is sent");
+        self.run();
+        id
+    }
+
+    /// The client closes its session.
+    pub(super) fn close(&mut self, conn: ConnId) {
+        let now = self.now;
+        self.peers.get_mut(&conn).unwrap().session.close(now, &mut self.entropy);
+        self.run();
     }
 
     pub(super) fn answer(&mut self, conn: ConnId, call: CallId) -> Option<Result<Response, StatusCode>> {
