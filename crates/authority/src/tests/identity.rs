@@ -50,12 +50,16 @@ fn own() -> OwnIdentity {
 
 /// A world whose authority has an OPC UA side.
 async fn world() -> World {
+    world_with(Arc::new(own())).await
+}
+
+async fn world_with(own: Arc<OwnIdentity>) -> World {
     let world = World::with(|config| {
         config.request_access_token = true;
         config.identity_issuers = vec![provider().1];
     })
     .await;
-    let identity = Arc::new(ArcSwap::from_pointee(own()));
+    let identity = Arc::new(ArcSwap::new(own));
     world.authority.serve_opcua(OpcUaKeys { identity, users: None });
     world
 }
@@ -133,8 +137,9 @@ async fn passwords_are_taken_in_every_form() {
 }
 
 #[tokio::test]
-async fn whatever_is_wrong_with_a_secret_is_told_alike() {
-    let world = world().await;
+async fn whatever_is_wrong_with_a_secret_is_told_alike_after_the_same_work() {
+    let own = Arc::new(own());
+    let world = world_with(Arc::clone(&own)).await;
     let face = Face::new(&world);
     let id = format!("{USER_NAME}-{}", BASIC.name());
     let broken = |at: usize, mut blob: Vec<u8>| {
@@ -145,10 +150,16 @@ async fn whatever_is_wrong_with_a_secret_is_told_alike() {
     let good = sealed(BASIC, SECRET, NOW);
     let shown = sealed(BASIC, SECRET, NOW);
     ask(&face, &id, user_name(&id, "olga", shown.clone(), "")).await.unwrap();
+    world.put("denis", Some(SECRET), false).await;
+    world.put("vera", None, true).await;
     let key_data = 5 + 4 + 4 + BASIC.uri().len() + 4 + 20 + 8 + 2;
     for (number, (rule, name, secret)) in [
         ("the wrong password", "olga", sealed(BASIC, "wrong", NOW)),
         ("nobody", "nobody", sealed(BASIC, SECRET, NOW)),
+        ("a closed account", "denis", sealed(BASIC, SECRET, NOW)),
+        ("an account without a password", "vera", sealed(BASIC, SECRET, NOW)),
+        ("nobody, legacy", "nobody", legacy(BASIC, SECRET)),
+        ("nobody, and broken", "nobody", broken(key_data, good.clone())),
         ("not UTF-8", "olga", legacy_bytes(&[0xff, 0xfe])),
         ("its keys are broken", "olga", broken(key_data, good.clone())),
         ("its payload is broken", "olga", broken(key_data + 256, good.clone())),
@@ -166,11 +177,17 @@ async fn whatever_is_wrong_with_a_secret_is_told_alike() {
         // Each from another place: guessing is slowed down.
         let caller = Caller { address: format!("10.0.{number}.1:1"), ..machine(&face) };
         let started = face.start(caller.clone(), MIXER, &id).await.unwrap();
+        world.authority.inner.passwords.hashed();
+        let before = own.key.uses();
         let refused = face.finish(caller, &started, &[], user_name(&id, name, secret, "")).await;
         assert_eq!(refused, Err(StatusCode::BadIdentityTokenRejected), "{rule}");
+        let after = own.key.uses();
+        let decrypted = (after.decryptions - before.decryptions, after.signatures - before.signatures);
+        assert_eq!(decrypted, (1, 0), "{rule}: uses of the private key");
+        assert_eq!(world.authority.inner.passwords.hashed(), 1, "{rule}: passwords hashed");
     }
     let reasons: Vec<_> = world.audit().await.into_iter().filter_map(|one| one.reason).collect();
-    assert!(reasons.iter().all(|reason| reason == "user_credentials") && reasons.len() == 12, "{reasons:?}");
+    assert!(reasons.iter().all(|reason| reason == "user_credentials") && reasons.len() == 16, "{reasons:?}");
 }
 
 fn legacy_bytes(secret: &[u8]) -> Vec<u8> {

@@ -173,6 +173,13 @@ impl World {
         }
     }
 
+    /// A person with this password, or none, who is let in or not.
+    pub(super) async fn put(&self, name: &str, password: Option<&str>, enabled: bool) {
+        let hash = password.map(|password| hash_secret(password).unwrap());
+        let user = User { enabled, ..self.user(name, vec![], hash) };
+        self.authority.db().put_user(&user).await.unwrap();
+    }
+
     /// A connection, TLS ready.
     pub(super) async fn dial(&self, identity: Option<&Identity>) -> TlsStream<TcpStream> {
         let mut roots = RootCertStore::empty();

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use aws_lc_rs::encoding::AsDer;
 use aws_lc_rs::rand::SystemRandom;
@@ -97,6 +98,8 @@ impl PublicKey {
         message: &[u8],
         signature: &[u8],
     ) -> Result<(), CryptoFailure> {
+        #[cfg(test)]
+        tally::add(|work| work.verifications += 1);
         UnparsedPublicKey::new(algorithm, &self.raw).verify(message, signature).map_err(|_| CryptoFailure)
     }
 
@@ -153,6 +156,18 @@ fn classify(spki: &SubjectPublicKeyInfo<'_>) -> (KeyKind, usize) {
 pub struct PrivateKey {
     pair: Pair,
     bits: usize,
+    signatures: AtomicU64,
+    decryptions: AtomicU64,
+}
+
+/// How often a private key was used since it was read, whether it came to anything or not. Failures that must not be told
+/// apart have the same.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct KeyUses {
+    /// Signatures.
+    pub signatures: u64,
+    /// Blocks to be decrypted.
+    pub decryptions: u64,
 }
 
 enum Pair {
@@ -171,11 +186,15 @@ impl PrivateKey {
             return Self::from_rsa(signing);
         }
         if let Ok(pair) = EcdsaKeyPair::from_private_key_der(&ECDSA_P256_SHA256_FIXED_SIGNING, der) {
-            return Ok(Self { pair: Pair::EcP256(pair), bits: 256 });
+            return Ok(Self::of(Pair::EcP256(pair), 256));
         }
         // Version 1 of PKCS#8 leaves the public key out, so nothing can be compared; certificates do that.
         let pair = Ed25519KeyPair::from_pkcs8_maybe_unchecked(der).map_err(|_| InvalidKey::Malformed)?;
-        Ok(Self { pair: Pair::Ed25519(pair), bits: 256 })
+        Ok(Self::of(Pair::Ed25519(pair), 256))
+    }
+
+    const fn of(pair: Pair, bits: usize) -> Self {
+        Self { pair, bits, signatures: AtomicU64::new(0), decryptions: AtomicU64::new(0) }
     }
 
     fn from_rsa(signing: KeyPair) -> Result<Self, InvalidKey> {
@@ -187,7 +206,7 @@ impl PrivateKey {
             AsDer::<aws_lc_rs::encoding::Pkcs8V1Der<'static>>::as_der(&signing).map_err(|_| InvalidKey::Malformed)?;
         let decrypting = PrivateDecryptingKey::from_pkcs8(pkcs8.as_ref()).map_err(|_| InvalidKey::Malformed)?;
         let decrypting = OaepPrivateDecryptingKey::new(decrypting).map_err(|_| InvalidKey::Malformed)?;
-        Ok(Self { pair: Pair::Rsa { signing, decrypting }, bits })
+        Ok(Self::of(Pair::Rsa { signing, decrypting }, bits))
     }
 
     /// Reads the first private key of a PEM text.
@@ -219,6 +238,15 @@ impl PrivateKey {
         self.bits / 8
     }
 
+    /// How often it was used.
+    #[must_use]
+    pub fn uses(&self) -> KeyUses {
+        KeyUses {
+            signatures: self.signatures.load(Ordering::Relaxed),
+            decryptions: self.decryptions.load(Ordering::Relaxed),
+        }
+    }
+
     /// Whether `public` is the other half.
     #[must_use]
     pub fn belongs_to(&self, public: &PublicKey) -> bool {
@@ -230,12 +258,19 @@ impl PrivateKey {
         public.kind == kind && public.raw == own
     }
 
+    fn signed(&self) {
+        self.signatures.fetch_add(1, Ordering::Relaxed);
+        #[cfg(test)]
+        tally::add(|work| work.signatures += 1);
+    }
+
     /// Signs with an RSA key.
     pub(crate) fn sign_rsa(
         &self,
         encoding: &'static dyn RsaEncoding,
         message: &[u8],
     ) -> Result<Vec<u8>, CryptoFailure> {
+        self.signed();
         let Pair::Rsa { signing, .. } = &self.pair else { return Err(CryptoFailure) };
         let mut signature = vec![0; signing.public_modulus_len()];
         signing.sign(encoding, &SystemRandom::new(), message, &mut signature).map_err(|_| CryptoFailure)?;
@@ -244,6 +279,7 @@ impl PrivateKey {
 
     /// Signs with a key of an elliptic curve of this kind: ECDSA with SHA-256 as r and s, or Ed25519. 64 bytes each.
     pub(crate) fn sign_ec(&self, kind: KeyKind, message: &[u8]) -> Result<Vec<u8>, CryptoFailure> {
+        self.signed();
         match (&self.pair, kind) {
             (Pair::EcP256(pair), KeyKind::EcP256) => {
                 let signature = pair.sign(&SystemRandom::new(), message).map_err(|_| CryptoFailure)?;
@@ -260,6 +296,9 @@ impl PrivateKey {
         algorithm: &'static OaepAlgorithm,
         block: &mut [u8],
     ) -> Result<usize, CryptoFailure> {
+        self.decryptions.fetch_add(1, Ordering::Relaxed);
+        #[cfg(test)]
+        tally::add(|work| work.decryptions += 1);
         let Pair::Rsa { decrypting, .. } = &self.pair else { return Err(CryptoFailure) };
         let mut plain = [0u8; 512];
         let room = plain.get_mut(..decrypting.min_output_size()).ok_or(CryptoFailure)?;
@@ -282,5 +321,34 @@ impl fmt::Debug for PrivateKey {
             Pair::Ed25519(_) => KeyKind::Ed25519,
         };
         write!(f, "PrivateKey({kind:?}, {} bits)", self.bits)
+    }
+}
+
+/// What was done with keys on this thread: the certificate of a peer that is refused does not outlive its job, so its key
+/// cannot be asked.
+#[cfg(test)]
+pub(crate) mod tally {
+    use std::cell::Cell;
+
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub(crate) struct Work {
+        pub(crate) signatures: u64,
+        pub(crate) decryptions: u64,
+        pub(crate) verifications: u64,
+    }
+
+    thread_local! {
+        static DONE: Cell<Work> = Cell::default();
+    }
+
+    pub(super) fn add(count: impl FnOnce(&mut Work)) {
+        let mut done = DONE.get();
+        count(&mut done);
+        DONE.set(done);
+    }
+
+    /// What is done from here on, until it is asked for again.
+    pub(crate) fn take() -> Work {
+        DONE.take()
     }
 }

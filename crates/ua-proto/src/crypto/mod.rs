@@ -24,7 +24,9 @@ pub(crate) use ecc::ephemeral_key;
 pub(crate) use ecc_secret::{Sealing, open as open_ecc_secret, seal as seal_ecc_secret};
 pub(crate) use ephemeral::EphemeralKey;
 pub(crate) use key::KeyKind;
-pub use key::{InvalidKey, PrivateKey, PublicKey};
+#[cfg(test)]
+pub(crate) use key::tally;
+pub use key::{InvalidKey, KeyUses, PrivateKey, PublicKey};
 pub use secret::{
     InvalidSecret, MAX_LEGACY_BLOCKS, RsaSecret, RsaSecretEnvelope, SecretForm, danger_decrypt_for_any_nonce,
     decrypt_legacy_secret, encrypt_legacy_secret, legacy_secret_blocks, open_rsa_secret, seal_rsa_secret,

@@ -246,9 +246,15 @@ pub fn open_rsa_secret(
         return Err(InvalidSecret::Certificate);
     }
     legacy_secret_blocks(envelope.key_data.len(), key.block_len(), 1)?;
-    let material = Zeroizing::new(policy.algorithms().decrypt(key, envelope.key_data)?);
-    let keys = split_keys(policy, &material)?;
-    keys.verify(&[envelope.signed], envelope.signature).map_err(|_| InvalidSecret::Signature)?;
+    let material = policy.algorithms().decrypt(key, envelope.key_data).map(Zeroizing::new);
+    let opened = material.map_err(InvalidSecret::from).and_then(|material| split_keys(policy, &material));
+    // What did not decrypt is verified all the same: time does not tell the two failures apart.
+    let (keys, opened) = match opened {
+        Ok(keys) => (keys, Ok(())),
+        Err(invalid) => (no_keys(policy)?, Err(invalid)),
+    };
+    let verified = keys.verify(&[envelope.signed], envelope.signature).map_err(|_| InvalidSecret::Signature);
+    opened.and(verified)?;
     let mut payload = Zeroizing::new(envelope.payload.to_vec());
     keys.decrypt(&mut payload)?;
     let mut reader = Reader::new(&payload);
@@ -279,6 +285,11 @@ fn split_keys(policy: SecurityPolicyId, material: &[u8]) -> Result<CbcHmac, Inva
     }
     let [signing, encrypting, iv] = parts;
     Ok(CbcHmac::new(signing, encrypting, iv)?)
+}
+
+/// Keys that stand in where there are none.
+fn no_keys(policy: SecurityPolicyId) -> Result<CbcHmac, CryptoFailure> {
+    CbcHmac::new(&[0; SIGNING_KEY], &vec![0; encrypting_key_len(policy)], &[0; IV])
 }
 
 fn check_padding(rest: &[u8]) -> Result<(), InvalidSecret> {

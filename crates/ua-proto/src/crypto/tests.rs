@@ -6,7 +6,7 @@ use super::secret::{RsaSecretEnvelope, SecretForm};
 use super::{
     CbcHmac, ChunkCipher, CryptoFailure, InvalidSecret, KeyLayout, MAX_LEGACY_BLOCKS, Role, SecurityPolicyId,
     decrypt_legacy_secret, encrypt_legacy_secret, legacy_follows, legacy_next, legacy_secret_blocks, open_rsa_secret,
-    p_sha256, seal_rsa_secret,
+    p_sha256, seal_rsa_secret, tally,
 };
 use crate::pki::OwnIdentity;
 use crate::testing::{Counting, identity, noon};
@@ -201,6 +201,57 @@ fn an_rsa_secret_opens_for_its_receiver_and_policy_only() {
             let end = changed.len() - 40;
             changed[end] ^= 1;
             assert_eq!(open(policy, &server, &changed), Err(InvalidSecret::Signature));
+        }
+    }
+}
+
+/// What an attacker may not tell apart by the clock costs the private key the same.
+#[test]
+fn a_secret_that_fails_behind_its_encryption_costs_the_key_as_much_as_one_that_opens() {
+    let server = identity("server", 2048, 1);
+    let broken = |at: usize, blob: &[u8]| {
+        let mut blob = blob.to_vec();
+        blob[at] ^= 1;
+        blob
+    };
+    for policy in RSA {
+        let algorithms = policy.algorithms();
+        let key = server.certificate.key();
+        let legacy = |plain: &[u8]| algorithms.encrypt(key, plain).unwrap();
+        let good = encrypt_legacy_secret(algorithms, key, &[b't'; 400], &[7; 32]).unwrap();
+        let length = |stated: u32| [&stated.to_le_bytes()[..], &[b't'; 400], &[7; 32]].concat();
+        assert_eq!(good.len(), 3 * 256);
+        for (rule, cipher, opens) in [
+            ("good", good.clone(), true),
+            ("its first block is broken", broken(0, &good), false),
+            ("its last block is broken", broken(600, &good), false),
+            ("every block is broken", vec![1; 3 * 256], false),
+            ("another nonce", encrypt_legacy_secret(algorithms, key, &[b't'; 400], &[8; 32]).unwrap(), false),
+            ("longer than it is", legacy(&length(500)), false),
+            ("shorter than it is", legacy(&length(400)), false),
+            ("no room for a nonce", legacy(&length(10)), false),
+        ] {
+            tally::take();
+            let opened = decrypt_legacy_secret(algorithms, &server.key, &cipher, &[7; 32], MAX_LEGACY_BLOCKS);
+            assert_eq!(opened.is_ok(), opens, "{policy}, legacy: {rule}");
+            assert_eq!(tally::take(), tally::Work { decryptions: 3, ..Default::default() }, "{policy}, legacy: {rule}");
+        }
+        let sealed =
+            seal_rsa_secret(policy, &server.certificate, b"secret", &[7; 32], noon().unix, &mut Counting(5)).unwrap();
+        let keys = 5 + 4 + 4 + policy.uri().len() + 4 + 20 + 8 + 2;
+        let mut no_keys = sealed.clone();
+        no_keys[keys..keys + 256].copy_from_slice(&legacy(b"no keys"));
+        for (rule, blob, opens) in [
+            ("good", sealed.clone(), true),
+            ("its keys are broken", broken(keys, &sealed), false),
+            ("its keys are none", no_keys, false),
+            ("its payload is broken", broken(keys + 256, &sealed), false),
+            ("its signature is broken", broken(sealed.len() - 1, &sealed), false),
+        ] {
+            tally::take();
+            let opened = open_rsa_secret(policy, &server.key, &server.certificate, &blob);
+            assert_eq!(opened.is_ok(), opens, "{policy}: {rule}");
+            assert_eq!(tally::take(), tally::Work { decryptions: 1, ..Default::default() }, "{policy}: {rule}");
         }
     }
 }

@@ -7,7 +7,7 @@ use opcua_types::{MessageSecurityMode, StatusCode};
 
 use super::{MODES, POLICIES, Wire, World, closed, of, opened, put, refusal};
 use crate::channel::{ChannelEvent, ClientChannel, SendError};
-use crate::crypto::SecurityPolicyId;
+use crate::crypto::{SecurityPolicyId, tally};
 use crate::pki::TrustList;
 use crate::testing::{identity, noon, trusting};
 
@@ -97,6 +97,7 @@ fn what_could_be_an_oracle_is_told_alike_and_audited_apart() {
     let config = || world.client_config(SecurityPolicyId::Basic256Sha256, MODES[1]);
     let mut told = Vec::new();
     let mut reasons = Vec::new();
+    let mut work = Vec::new();
     // The OPN begins behind Hello; the protected part is its last 512 bytes and more.
     for case in ["trusted", "untrusted", "flipped", "other signer"] {
         let mut config = config();
@@ -120,18 +121,25 @@ fn what_could_be_an_oracle_is_told_alike_and_audited_apart() {
             out[last] ^= 1;
         }
         wire.step();
+        tally::take();
         wire.work();
+        let done = tally::take();
         let answer = wire.server.outgoing().clone();
         if case == "trusted" {
             assert_eq!(&answer[..3], b"OPN");
+            assert_eq!(done.signatures, 1, "of the answer");
+            work.push(tally::Work { signatures: 0, ..done });
             continue;
         }
+        work.push(done);
         assert_eq!(closed(&wire.at_server), Some(StatusCode::BadSecurityChecksFailed), "{case}");
         told.push(answer);
         reasons.push(refusal(&wire.at_server).unwrap().reason.unwrap());
     }
     assert!(told.windows(2).all(|pair| pair[0] == pair[1]), "the answers differ: {told:?}");
     assert_eq!(reasons, [Reason::CertificateUntrusted, Reason::ChannelSecurity, Reason::ChannelSecurity]);
+    assert!(work[0].decryptions > 0 && work[0].verifications > 0);
+    assert!(work.windows(2).all(|pair| pair[0] == pair[1]), "the work differs: {work:?}");
 }
 
 #[test]

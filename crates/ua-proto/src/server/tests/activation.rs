@@ -8,7 +8,7 @@ use opcua_types::*;
 use super::ask::*;
 use super::keys::*;
 use super::world::*;
-use crate::crypto::{SecurityPolicyId, encrypt_legacy_secret, seal_rsa_secret};
+use crate::crypto::{SecurityPolicyId, encrypt_legacy_secret, seal_rsa_secret, tally};
 use crate::server::{FetchedGrant, Input, Secret, TokenForm};
 
 const HOUR: Duration = Duration::from_secs(3_600);
@@ -269,11 +269,16 @@ fn unknown_users_and_wrong_passwords_are_told_alike() {
     let mut world = World::new();
     let conn = world.connect(ENCRYPT);
     let mut login = world.create(conn);
+    let mut work = Vec::new();
     for (name, password) in [("alice", "wrong"), ("mallory", "mallory-password"), ("nobody", "")] {
         let identity = world.user(conn, &login, name, password);
+        tally::take();
         assert_eq!(world.activate(conn, &mut login, identity), Err(StatusCode::BadUserAccessDenied), "{name}");
+        work.push(tally::take());
         assert_eq!(world.last_reason(AuditKind::SessionActivated), Some(Reason::UserCredentials));
     }
+    assert!(work[0].decryptions > 0 && work[0].verifications > 0, "{work:?}");
+    assert!(work.windows(2).all(|pair| pair[0] == pair[1]), "the work differs: {work:?}");
     let records = format!("{:?}", world.records);
     assert!(!records.contains("mallory-password"), "no password enters a record");
 }
