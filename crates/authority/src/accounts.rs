@@ -2,7 +2,7 @@
 //! it. [`Books`] makes them in journal and ledger while no authority runs; one that runs tells its gates besides
 //! ([`crate::Authority::change_account`]).
 
-use access_model::{Actor, AuditKind, AuditRecord, Epoch, Outcome, Thumbprint, UnixTime};
+use access_model::{Actor, AuditKind, AuditRecord, Epoch, Outcome, Principal, Thumbprint, UnixTime};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use opcua_types::StatusCode;
@@ -14,6 +14,8 @@ use crate::error::AuthorityError;
 
 /// Shorter passwords fall to guessing; in characters.
 pub const SHORTEST_PASSWORD: usize = 8;
+
+const APPLICATION_DISABLED: &str = "the application was disabled";
 
 /// What is to become of an account.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,6 +53,18 @@ pub enum AccountChange {
         hash: Option<String>,
         /// Whether the plant file names it: it is then registered, if it is not.
         in_plant: bool,
+    },
+    /// An application gets no more tokens; those for it end.
+    DisableApplication {
+        /// ApplicationUri.
+        uri: String,
+        /// Whether the plant file names it: it is then registered, if it is not.
+        in_plant: bool,
+    },
+    /// An application that was disabled may ask again. What ended stays ended.
+    EnableApplication {
+        /// ApplicationUri.
+        uri: String,
     },
 }
 
@@ -121,7 +135,9 @@ impl AccountChange {
             | Self::Certificate { name, .. }
             | Self::Disable { name }
             | Self::Remove { name } => name,
-            Self::ClientSecret { uri, .. } => uri,
+            Self::ClientSecret { uri, .. } | Self::DisableApplication { uri, .. } | Self::EnableApplication { uri } => {
+                uri
+            }
         }
     }
 
@@ -133,6 +149,8 @@ impl AccountChange {
             Self::Remove { .. } => "the account was removed".to_owned(),
             Self::ClientSecret { hash: Some(_), .. } => "a client secret was set".to_owned(),
             Self::ClientSecret { hash: None, .. } => "the client secret was removed".to_owned(),
+            Self::DisableApplication { .. } => APPLICATION_DISABLED.to_owned(),
+            Self::EnableApplication { .. } => "the application was enabled".to_owned(),
         }
     }
 
@@ -141,13 +159,27 @@ impl AccountChange {
         match self {
             Self::Disable { .. } => Some("the account was disabled"),
             Self::Remove { .. } => Some("the account was removed"),
+            Self::DisableApplication { .. } => Some(APPLICATION_DISABLED),
             _ => None,
+        }
+    }
+
+    /// Whether it only takes away, so that a missing record does not hold it up.
+    const fn must_not_wait(&self) -> bool {
+        matches!(self, Self::Disable { .. } | Self::DisableApplication { .. })
+    }
+
+    /// Whether these tokens were given to the account.
+    fn owns(&self, principal: &Principal) -> bool {
+        match self {
+            Self::DisableApplication { uri, .. } => principal.application.as_ref().is_some_and(|one| one.0 == *uri),
+            _ => principal.person.as_deref() == Some(self.name()),
         }
     }
 }
 
 impl Books {
-    /// Records a change and makes it. What cannot be recorded is not done; only an account that is to be disabled is
+    /// Records a change and makes it. What cannot be recorded is not done; only what is to be disabled is
     /// disabled all the same, and whoever asked is told by [`Books::conclude`].
     ///
     /// # Errors
@@ -155,10 +187,10 @@ impl Books {
     pub async fn change(&self, change: &AccountChange, by: &Actor) -> Result<AccountChanged, AccountError> {
         let row = self.row(change).await?;
         let kept = self.record(AuditKind::AccountChanged, by, change.name(), &change.sentence()).await;
-        let trouble = match (kept, change) {
-            (Ok(()), _) => None,
-            (Err(error), AccountChange::Disable { .. }) => Some(error.into()),
-            (Err(error), _) => return Err(error.into()),
+        let trouble = match kept {
+            Ok(()) => None,
+            Err(error) if change.must_not_wait() => Some(error.into()),
+            Err(error) => return Err(error.into()),
         };
         if let Err(error) = self.write(row, change.name()).await {
             let failed = Outcome::Failed(StatusCode::BadInternalError.bits());
@@ -171,7 +203,7 @@ impl Books {
         let mut changed = AccountChanged { gone: Vec::new(), epoch: Epoch(0), why: "", trouble };
         if let Some(why) = change.closes() {
             changed.why = why;
-            if let Err(error) = self.end_tokens(change.name(), by, &mut changed).await {
+            if let Err(error) = self.end_tokens(change, by, &mut changed).await {
                 changed.trouble.get_or_insert(error.into());
             }
         }
@@ -195,10 +227,20 @@ impl Books {
 
     async fn row(&self, change: &AccountChange) -> Result<Row, AccountError> {
         let unknown = || AccountError::Unknown(change.name().to_owned());
-        if let AccountChange::ClientSecret { uri, hash, in_plant } = change {
-            let there = self.db.application(uri).await?;
-            let row = there.or_else(|| in_plant.then(|| self.new_application(uri))).ok_or_else(unknown)?;
-            return Ok(Row::Application(Application { secret_hash: hash.clone(), ..row }));
+        match change {
+            AccountChange::ClientSecret { uri, hash, in_plant } => {
+                let row = self.application(uri, *in_plant).await?;
+                return Ok(Row::Application(Application { secret_hash: hash.clone(), ..row }));
+            }
+            AccountChange::DisableApplication { uri, in_plant } => {
+                let row = self.application(uri, *in_plant).await?;
+                return Ok(Row::Application(Application { enabled: false, ..row }));
+            }
+            AccountChange::EnableApplication { uri } => {
+                let row = self.application(uri, false).await?;
+                return Ok(Row::Application(Application { enabled: true, ..row }));
+            }
+            _ => {}
         }
         let there = self.db.user(change.name()).await?;
         let or_new = |there: Option<User>| there.unwrap_or_else(|| self.new_user(change.name()));
@@ -218,11 +260,18 @@ impl Books {
                 Row::User(user)
             }
             AccountChange::Disable { .. } => Row::User(User { enabled: false, ..there.ok_or_else(unknown)? }),
-            AccountChange::Remove { .. } | AccountChange::ClientSecret { .. } => {
+            _ => {
                 there.ok_or_else(unknown)?;
                 Row::NoUser
             }
         })
+    }
+
+    /// What is registered of an application; one that only the plant file names begins to be.
+    async fn application(&self, uri: &str, in_plant: bool) -> Result<Application, AccountError> {
+        let there = self.db.application(uri).await?;
+        let row = there.or_else(|| in_plant.then(|| self.new_application(uri)));
+        row.ok_or_else(|| AccountError::Unknown(uri.to_owned()))
     }
 
     fn new_user(&self, name: &str) -> User {
@@ -257,11 +306,16 @@ impl Books {
         }
     }
 
-    /// Ends every token of a person. One that is being made now finds the account closed.
-    async fn end_tokens(&self, name: &str, by: &Actor, changed: &mut AccountChanged) -> Result<(), DbError> {
+    /// Ends every token of the account. One that is being made now finds it closed.
+    async fn end_tokens(
+        &self,
+        change: &AccountChange,
+        by: &Actor,
+        changed: &mut AccountChanged,
+    ) -> Result<(), DbError> {
         changed.epoch = self.db.next_epoch().await?;
         for grant in self.db.live_grants(self.now).await? {
-            if grant.principal.person.as_deref() != Some(name) {
+            if !change.owns(&grant.principal) {
                 continue;
             }
             let revocation = NewRevocation {

@@ -74,7 +74,7 @@ pub(crate) fn refuse(error: &clap::Error, mut given: impl Iterator<Item = OsStri
 /// Everything the program does.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Client secrets of applications
+    /// Registered applications: their client secrets, and whether they get tokens
     #[command(subcommand)]
     Application(application::Command),
     /// The audit ledger: look at it, verify it, export it

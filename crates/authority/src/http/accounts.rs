@@ -7,6 +7,8 @@
 //! | `POST /users/{name}/disable`, `DELETE /users/{name}` | | how many tokens ended, once every listening gate was told |
 //! | `PUT /applications/{uri}/secret` | | a new client secret, told this once |
 //! | `DELETE /applications/{uri}/secret` | | removed |
+//! | `POST /applications/{uri}/disable` | | how many tokens ended, once every listening gate was told |
+//! | `POST /applications/{uri}/enable` | | it may ask again |
 
 use access_model::{Actor, Reason, Thumbprint};
 use axum::extract::{Path, State};
@@ -31,6 +33,8 @@ pub(super) fn routes() -> Router<Authority> {
         .route("/users/{name}/disable", post(disable))
         .route("/users/{name}", delete(remove))
         .route("/applications/{uri}/secret", put(secret).delete(no_secret))
+        .route("/applications/{uri}/disable", post(disable_application))
+        .route("/applications/{uri}/enable", post(enable_application))
 }
 
 #[derive(Deserialize)]
@@ -121,7 +125,7 @@ async fn secret(
         Ok(hash) => Some(hash),
         Err(response) => return response,
     };
-    let in_plant = authority.snapshot().plant().applications.contains_key(&uri);
+    let in_plant = in_plant(&authority, &uri);
     let new = AccountChange::ClientSecret { uri: uri.clone(), hash, in_plant };
     match authority.change_account(new, &by).await {
         Ok(_) => answer(json!({ "client_id": uri, "client_secret": secret.as_str() })),
@@ -135,6 +139,27 @@ async fn no_secret(
     Path(uri): Path<String>,
 ) -> Response {
     change(&authority, AccountChange::ClientSecret { uri, hash: None, in_plant: false }, &by).await
+}
+
+async fn disable_application(
+    State(authority): State<Authority>,
+    Extension(by): Extension<Actor>,
+    Path(uri): Path<String>,
+) -> Response {
+    let in_plant = in_plant(&authority, &uri);
+    change(&authority, AccountChange::DisableApplication { uri, in_plant }, &by).await
+}
+
+async fn enable_application(
+    State(authority): State<Authority>,
+    Extension(by): Extension<Actor>,
+    Path(uri): Path<String>,
+) -> Response {
+    change(&authority, AccountChange::EnableApplication { uri }, &by).await
+}
+
+fn in_plant(authority: &Authority, uri: &str) -> bool {
+    authority.snapshot().plant().applications.contains_key(uri)
 }
 
 async fn change(authority: &Authority, change: AccountChange, by: &Actor) -> Response {

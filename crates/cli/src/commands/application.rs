@@ -1,4 +1,4 @@
-//! `trapkey application`: client secrets of registered applications.
+//! `trapkey application`: registered applications, their client secrets, and whether they may ask at all.
 
 use access_model::Thumbprint;
 use authority::{AccountChange, new_client_secret};
@@ -22,6 +22,10 @@ pub(crate) enum Command {
     SetSecret(Named),
     /// Take an application's client secret away (as an administrator)
     RemoveSecret(Named),
+    /// Give an application no more tokens, and revoke those for it at every server that listens (as an administrator)
+    Disable(Named),
+    /// Let an application that was disabled ask again (as an administrator)
+    Enable(Named),
 }
 
 #[derive(Debug, Args)]
@@ -37,11 +41,13 @@ pub(crate) fn run(command: Command, common: &Common) -> Result<Answer, Failure> 
         Command::List => list_applications(common),
         Command::SetSecret(named) => block_on(set_secret(&named, common)),
         Command::RemoveSecret(named) => block_on(remove_secret(&named, common)),
+        Command::Disable(named) => block_on(disable(&named, common)),
+        Command::Enable(named) => block_on(enable(&named, common)),
     }
 }
 
-fn order(method: &'static str, uri: &str) -> Order {
-    Order { method, path: format!("/applications/{}/secret", percent(uri)), body: None }
+fn order(method: &'static str, uri: &str, what: &str) -> Order {
+    Order { method, path: format!("/applications/{}/{what}", percent(uri)), body: None }
 }
 
 async fn set_secret(named: &Named, common: &Common) -> Result<Answer, Failure> {
@@ -50,7 +56,7 @@ async fn set_secret(named: &Named, common: &Common) -> Result<Answer, Failure> {
         let hash = authority::hash_secret(&own).map_err(|error| Failure::from_error(&error))?;
         Ok(AccountChange::ClientSecret { uri: named.uri.clone(), hash: Some(hash), in_plant: false })
     };
-    let secret = match accounts::carry_out(&named.at, common, order("PUT", &named.uri), here).await? {
+    let secret = match accounts::carry_out(&named.at, common, order("PUT", &named.uri, "secret"), here).await? {
         Done::Here(_) => own.to_string(),
         Done::There(said) => {
             let secret = said["client_secret"].as_str().map(str::to_owned);
@@ -63,8 +69,20 @@ async fn set_secret(named: &Named, common: &Common) -> Result<Answer, Failure> {
 
 async fn remove_secret(named: &Named, common: &Common) -> Result<Answer, Failure> {
     let here = || Ok(AccountChange::ClientSecret { uri: named.uri.clone(), hash: None, in_plant: false });
-    let done = accounts::carry_out(&named.at, common, order("DELETE", &named.uri), here).await?;
+    let done = accounts::carry_out(&named.at, common, order("DELETE", &named.uri, "secret"), here).await?;
     Ok(accounts::changed(&named.uri, "client secret removed", &done, json!({"secret": false})))
+}
+
+async fn disable(named: &Named, common: &Common) -> Result<Answer, Failure> {
+    let here = || Ok(AccountChange::DisableApplication { uri: named.uri.clone(), in_plant: false });
+    let done = accounts::carry_out(&named.at, common, order("POST", &named.uri, "disable"), here).await?;
+    Ok(accounts::changed(&named.uri, "disabled", &done, json!({"enabled": false})))
+}
+
+async fn enable(named: &Named, common: &Common) -> Result<Answer, Failure> {
+    let here = || Ok(AccountChange::EnableApplication { uri: named.uri.clone() });
+    let done = accounts::carry_out(&named.at, common, order("POST", &named.uri, "enable"), here).await?;
+    Ok(accounts::changed(&named.uri, "enabled", &done, json!({"enabled": true})))
 }
 
 fn list_applications(common: &Common) -> Result<Answer, Failure> {

@@ -45,6 +45,17 @@ fn a_disabled_person_is_out_at_once_and_every_change_is_in_the_ledger() {
     let behind = scene.run(&["user", "remove", "olga", "--config", "elsewhere.toml"]);
     assert!(behind.starts_with("exit 3") && behind.contains("--authority"), "{behind}");
 
+    let refused = scene.run(&["application", "disable", "urn:trapkey:demo:hmi", "--pki", "pki/hmi"]);
+    assert!(refused.starts_with("exit 1") && refused.contains("403"), "no administrator: {refused}");
+    let disabled = scene.json(&["application", "disable", "urn:trapkey:demo:hmi"]);
+    assert!(disabled["revoked"].as_u64().unwrap() >= 1 && disabled["enabled"] == false, "{disabled:#}");
+    until("no token for the control room", || olga.client("read", &[SPEED]).starts_with("exit 1"));
+    let listed = scene.run(&["application", "list"]);
+    assert!(listed.lines().any(|line| line.contains("demo:hmi") && line.contains("disabled")), "{listed}");
+    assert!(scene.run(&["application", "disable", "urn:nobody"]).starts_with("exit 1"));
+    assert_eq!(scene.json(&["application", "enable", "urn:trapkey:demo:hmi"])["enabled"], true);
+    until("it gets tokens again", || olga.client("read", &[SPEED]).starts_with("exit 0"));
+
     let secret = scene.json(&["application", "set-secret", "urn:trapkey:demo:hmi"]);
     let secret = secret["client_secret"].as_str().unwrap();
     assert_eq!(secret.len(), 43, "256 bits");
@@ -54,6 +65,7 @@ fn a_disabled_person_is_out_at_once_and_every_change_is_in_the_ledger() {
     up.stop();
 
     assert_eq!(scene.json(&["application", "remove-secret", "urn:trapkey:demo:hmi"])["secret"], false);
+    assert_eq!(scene.json(&["application", "disable", "urn:trapkey:demo:hmi"])["enabled"], false);
     assert_eq!(scene.json(&["user", "remove", "olga"])["removed"], true);
     let after = records(&scene);
     let changes: Vec<(&str, &str)> = after
@@ -61,11 +73,21 @@ fn a_disabled_person_is_out_at_once_and_every_change_is_in_the_ledger() {
         .filter(|one| one["kind"] == "account_changed")
         .map(|one| (one["actor"].as_str().unwrap(), one["detail"].as_str().unwrap()))
         .collect();
-    let by_ada = ["the account was disabled", "a password was set", "a client secret was set"];
+    let by_ada = [
+        "the account was disabled",
+        "a password was set",
+        "the application was disabled",
+        "the application was enabled",
+        "a client secret was set",
+    ];
     let of_ada: Vec<&str> = changes.iter().filter(|(by, _)| *by == "ada").map(|(_, what)| *what).collect();
     assert_eq!(of_ada, by_ada, "{changes:?}");
     let of_us: Vec<&str> = changes.iter().filter(|(by, _)| by.starts_with("command")).map(|(_, what)| *what).collect();
-    assert_eq!(of_us[2..], ["the client secret was removed", "the account was removed"], "{changes:?}");
+    assert_eq!(
+        of_us[2..],
+        ["the client secret was removed", "the application was disabled", "the account was removed"],
+        "{changes:?}"
+    );
     assert!(!format!("{after:?}").contains(secret));
     assert_eq!(scene.json(&["audit", "verify"])["intact"], true);
 }

@@ -3,12 +3,14 @@
 use super::Scene;
 
 /// Every command, with the groups they are in.
-pub(crate) const COMMANDS: [&str; 57] = [
+pub(crate) const COMMANDS: [&str; 59] = [
     "",
     "application",
     "application list",
     "application set-secret",
     "application remove-secret",
+    "application disable",
+    "application enable",
     "audit",
     "audit tail",
     "audit verify",
