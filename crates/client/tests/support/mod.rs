@@ -44,7 +44,7 @@ fn identity(name: &str, uri: &str) -> (Arc<OwnIdentity>, Vec<u8>) {
     (Arc::new(own), made.key_der.to_vec())
 }
 
-fn trust(of: &[&Arc<OwnIdentity>]) -> SharedTrust {
+pub(crate) fn trust(of: &[&Arc<OwnIdentity>]) -> SharedTrust {
     let trusted = of.iter().map(|identity| Arc::clone(&identity.certificate)).collect();
     Arc::new(ArcSwap::from_pointee(TrustList { trusted, ..TrustList::default() }))
 }
@@ -301,6 +301,16 @@ pub(crate) fn start_service(
 ) -> ServerHandle {
     let mut space = Space::new(SpaceConfig { application_uri: AUTHORITY.into(), namespaces: Vec::new() }).unwrap();
     let nodes = gds::add(&mut space, service).unwrap();
+    start_space(people, space, listener, move || behind(nodes))
+}
+
+/// An OPC UA server of the authority's with this space, open to all who encrypt.
+pub(crate) fn start_space(
+    people: &People,
+    mut space: Space,
+    listener: TcpListener,
+    behind: impl FnOnce() -> Box<dyn Application> + Send + 'static,
+) -> ServerHandle {
     space.set_server_facts(ServerFacts { started: clock::now().unix, ..ServerFacts::default() });
     let mut gate = GateConfig::new(AUTHORITY, map());
     gate.local = vec![LocalGrant {
@@ -314,7 +324,7 @@ pub(crate) fn start_service(
     let config = config(&people.authority, &people.client, AUTHORITY, listener.local_addr().unwrap(), identities);
     let gate = Gate::new(gate, clock::now()).unwrap();
     let server = Server::new(config, space, gate, Box::new(SystemEntropy::new()));
-    start(listener, server, shell(move || behind(nodes))).unwrap()
+    start(listener, server, shell(behind)).unwrap()
 }
 
 fn map() -> ScopeMap {
@@ -344,7 +354,7 @@ fn config(
     }
 }
 
-fn shell(application: impl FnOnce() -> Box<dyn Application> + Send + 'static) -> Shell {
+pub(crate) fn shell(application: impl FnOnce() -> Box<dyn Application> + Send + 'static) -> Shell {
     let (audit, mut records) = mpsc::channel::<AuditRequest>(1_024);
     tokio::spawn(async move {
         while let Some(request) = records.recv().await {

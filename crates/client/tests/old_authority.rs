@@ -1,0 +1,213 @@
+//! An authority that knows nothing but RequestAccessToken, the method of P0 (OPC 10000-12 v1.05 §9.6.5): the client finds
+//! that and asks by it. Its nodes are made here by hand, as an old authority has them.
+
+#[allow(dead_code, reason = "the newer authority is for other files")]
+mod support;
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use access_model::{Epoch, Refusal, Rights, ScopeIndex, ScopeMap};
+use client::{AuthorityProfile, Client, ClientError, ClientOptions, Login, TokenError, TokenIssuer};
+use gates::clock;
+use gates::opcua::server::ServerHandle;
+use gates::opcua::wiring::{Application, Credentials, Local, wrong_credentials};
+use opcua_types::{Argument, LocalizedText, NodeId, StatusCode, Variant};
+use support::{AUTHORITY, CLIENT, Hears, MIXER, People, id, listen, start_mixer, start_space};
+use token::{Algorithm, Claims, Issuer, RightsClaim, Signer, SystemEntropy};
+use ua_proto::server::{Answer, Invocation};
+use ua_proto::space::{NewMethod, NewNode, NodeRef, Space, SpaceConfig, gds, ns0};
+
+/// What the authority was asked, in order: by which user of a session, and whether another identity was passed.
+type Asked = Arc<Mutex<Vec<(Option<String>, String, bool)>>>;
+
+struct Old {
+    request: NodeRef,
+    signer: Arc<Signer>,
+    client: access_model::Thumbprint,
+    asked: Asked,
+    refuse: Arc<Mutex<Option<StatusCode>>>,
+}
+
+impl Application for Old {
+    fn invoke(&self, call: Invocation) -> Local<Answer> {
+        let answer = self.answer(&call);
+        Box::pin(async move { answer })
+    }
+
+    fn authenticate(&self, credentials: Credentials) -> Local<Result<(), Refusal>> {
+        let right = credentials.name == "operator" && *credentials.password == *b"secret";
+        Box::pin(async move { right.then_some(()).ok_or_else(wrong_credentials) })
+    }
+}
+
+impl Old {
+    fn answer(&self, call: &Invocation) -> Answer {
+        let [Variant::ExtensionObject(identity), Variant::String(resource)] = call.inputs.as_slice() else {
+            return failed(StatusCode::BadInvalidArgument);
+        };
+        assert_eq!(call.method_node, self.request);
+        let asked = (call.caller.user.clone(), resource.to_string(), !identity.is_null());
+        self.asked.lock().unwrap().push(asked);
+        match *self.refuse.lock().unwrap() {
+            Some(status) => failed(status),
+            None => Answer { status: StatusCode::Good, input_results: Vec::new(), outputs: vec![self.token().into()] },
+        }
+    }
+
+    fn token(&self) -> String {
+        let now = clock::now().unix;
+        let digest = token::map_digest(&ScopeMap::new(["all"]).unwrap());
+        let claims = Claims {
+            issuer: AUTHORITY.into(),
+            subject: "tester".into(),
+            audience: MIXER.into(),
+            expires: now + Duration::from_secs(3_600),
+            not_before: now,
+            issued_at: now,
+            id: token::new_id(&mut SystemEntropy::new()),
+            client: Some(CLIENT.into()),
+            confirmation: Some(self.client),
+            roles: Vec::new(),
+            groups: Vec::new(),
+            rights: Some(RightsClaim::new(digest, [(Rights::BROWSE | Rights::READ, vec![1_u32])])),
+            epoch: Epoch(1),
+            padding: 0,
+        };
+        token::mint(&claims, &self.signer).unwrap().as_str().to_owned()
+    }
+}
+
+fn failed(status: StatusCode) -> Answer {
+    Answer { status, input_results: Vec::new(), outputs: Vec::new() }
+}
+
+fn argument(name: &str, data_type: u32) -> Argument {
+    Argument {
+        name: name.into(),
+        data_type: NodeId::new(0, data_type),
+        value_rank: -1,
+        array_dimensions: Some(Vec::new()),
+        description: LocalizedText::null(),
+    }
+}
+
+/// The folder of services where the standard has it, one service in it, and its one method if it has that.
+fn space(method: bool) -> (Space, NodeRef) {
+    let mut space = Space::new(SpaceConfig { application_uri: AUTHORITY.into(), namespaces: Vec::new() }).unwrap();
+    let gds = space.add_namespace(gds::GDS_NAMESPACE).unwrap();
+    let scope = ScopeIndex(1);
+    let below = |space: &mut Space, parent, id, name| {
+        let object = NewNode::object(parent, id, name, scope);
+        space.add_node(NewNode { reference: ns0::ORGANIZES, ..object }).unwrap()
+    };
+    let folder = below(&mut space, ns0::OBJECTS, Some(NodeId::new(gds, 959_u32)), "AuthorizationServices");
+    let service = below(&mut space, folder, None, "tokens");
+    if !method {
+        return (space, service);
+    }
+    let method = NewMethod {
+        name_namespace: Some(gds),
+        inputs: vec![argument("IdentityToken", 316), argument("ResourceId", 12)],
+        outputs: vec![argument("AccessToken", 12)],
+        ..NewMethod::new(service, None, "RequestAccessToken", scope)
+    };
+    let method = space.add_method(method).unwrap();
+    (space, method)
+}
+
+struct World {
+    people: People,
+    authority: ServerHandle,
+    mixer: ServerHandle,
+    asked: Asked,
+    refuse: Arc<Mutex<Option<StatusCode>>>,
+}
+
+impl World {
+    async fn new(method: bool) -> Self {
+        let people = People::new().await;
+        let signer = Arc::new(Signer::generate(Algorithm::Es256).unwrap());
+        let (asked, refuse) = (Asked::default(), Arc::default());
+        let (space, request) = space(method);
+        let old = Old {
+            request,
+            signer: Arc::clone(&signer),
+            client: people.client.certificate.thumbprint(),
+            asked: Arc::clone(&asked),
+            refuse: Arc::clone(&refuse),
+        };
+        let authority = start_space(&people, space, listen(), move || Box::new(old));
+        let issuer = Issuer { name: AUTHORITY.into(), keys: vec![signer.public()], require_confirmation: true };
+        let mixer = start_mixer(&people, issuer, authority.address(), listen(), Hears::Nothing);
+        Self { people, authority, mixer, asked, refuse }
+    }
+
+    fn options(&self, login: Login) -> ClientOptions {
+        let mut options = self.people.options(self.mixer.address(), Login::Token);
+        options.authority.login = login;
+        options.authority.known = vec![client::KnownAuthority::Application(AUTHORITY.into())];
+        options
+    }
+
+    fn asked(&self) -> Vec<(Option<String>, String, bool)> {
+        std::mem::take(&mut *self.asked.lock().unwrap())
+    }
+}
+
+async fn refused(options: ClientOptions) -> ClientError {
+    Client::connect(options).await.err().expect("there is no token to connect with")
+}
+
+fn password(password: &str) -> Login {
+    Login::UserName { name: "operator".into(), password: password.to_owned().into() }
+}
+
+#[tokio::test]
+async fn an_authority_with_request_access_token_alone_gives_tokens_for_the_sessions_user() {
+    let world = World::new(true).await;
+    for (rule, login, user) in
+        [("nobody", Login::Anonymous, None), ("a person", password("secret"), Some("operator".to_owned()))]
+    {
+        let client = Client::connect(world.options(login)).await.unwrap_or_else(|error| panic!("{rule}: {error}"));
+        assert!(client.read(&[id("Speed")]).await.unwrap()[0].value.is_some(), "{rule}");
+        let once = [(user, MIXER.to_owned(), false)];
+        assert_eq!(world.asked(), once, "{rule}: the session says who asks, no identity is passed");
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        client.renew().await.unwrap();
+        assert_eq!(world.asked(), once, "{rule}: there is no refresh token, so it asks again");
+        assert_eq!(client.token_generation(), 2, "{rule}");
+        client.close().await;
+    }
+}
+
+#[tokio::test]
+async fn what_such_an_authority_refuses_or_cannot_do_is_said() {
+    let world = World::new(true).await;
+    let wrong = refused(world.options(password("wrong"))).await;
+    assert!(matches!(wrong, ClientError::Token(TokenError::Unreachable { .. })), "{wrong}");
+    assert!(wrong.to_string().contains("authority") && world.asked().is_empty(), "{wrong}");
+    *world.refuse.lock().unwrap() = Some(StatusCode::BadUserAccessDenied);
+    let denied = refused(world.options(Login::Anonymous)).await;
+    assert!(matches!(denied, ClientError::Token(TokenError::Refused { .. })), "{denied}");
+    assert_eq!(world.asked().len(), 1, "an answer is not asked for twice");
+
+    // Credentials that are to go into a method need one that takes them.
+    let mut explicit = world.options(password("secret"));
+    explicit.issuer = Some(TokenIssuer {
+        resource_id: MIXER.into(),
+        authority_url: format!("opc.tcp://{}", world.authority.address()),
+        profile: AuthorityProfile::OpcUa,
+        token_endpoint: None,
+        authorization_endpoint: Some("i=1".to_owned()),
+        request_types: Vec::new(),
+        scopes: Vec::new(),
+    });
+    let none = refused(explicit).await;
+    assert!(matches!(none, ClientError::Token(TokenError::NoMethod(_))), "{none}");
+    assert!(world.asked().is_empty());
+
+    let empty = World::new(false).await;
+    let none = refused(empty.options(Login::Anonymous)).await;
+    assert!(matches!(none, ClientError::Token(TokenError::NoMethod(_))), "{none}");
+}
