@@ -18,7 +18,7 @@ use super::occasion::{Creation, Ending, Told};
 use super::parked::{Parked, What};
 use super::session::{Binding, NONCE, NewSession};
 use super::timers::{SessionKey, Timer};
-use super::told::{is_ours, told};
+use super::told::{is_ours, told, uncertified};
 use super::{ConnId, Server, front};
 use crate::Job;
 use crate::crypto::SecurityPolicyId;
@@ -171,6 +171,8 @@ impl Server {
         let bare = self.config.channel.identity.load_full().for_bare_channels();
         let own = own.unwrap_or(&bare);
         let (told, known) = (told(&self.config, own, url).into_owned(), is_ours(&self.config, own, url));
+        let uncertified = uncertified(own, url).filter(|_| !known);
+        let uncertified = uncertified.map(|host| (host.to_owned(), own.certificate.der().to_vec()));
         let Some(session) = self.sessions.get(key) else { return told };
         let core = &session.core;
         let object = core.id.to_string();
@@ -187,6 +189,7 @@ impl Server {
             certificate: core.binding.peer.as_ref().map(|peer| peer.der().to_vec()),
             timeout_ms: core.timeout.as_secs_f64() * 1_000.0,
             foreign_url: (!known).then(|| url.to_owned()),
+            uncertified: uncertified.clone(),
             ..Creation::default()
         };
         self.audit.tell(record, || Told::Created(Box::new(creation())));

@@ -75,6 +75,8 @@ pub(crate) struct Creation {
     pub(crate) status: Option<StatusCode>,
     /// The URL that the client dialled, when it is not one of the server's.
     pub(crate) foreign_url: Option<String>,
+    /// The host in it, when the server's certificate does not name that either, and this certificate.
+    pub(crate) uncertified: Option<(String, Vec<u8>)>,
     /// The ApplicationUri that the client claimed.
     pub(crate) claimed_uri: String,
 }
@@ -160,6 +162,9 @@ impl Ending {
     }
 }
 
+/// AuditCertificateDataMismatchEventType.
+const DATA_MISMATCH: u32 = 2082;
+
 /// Makes the events of an occasion.
 pub(crate) fn events(
     occasion: &Occasion,
@@ -193,11 +198,19 @@ pub(crate) fn events(
         event.set("EndpointUrl", text(url));
         made.push(event);
     }
+    if let Told::Created(creation) = &occasion.told
+        && let Some((host, certificate)) = &creation.uncertified
+        && let Some(mut event) = make(DATA_MISMATCH, "Security/Certificate", ns0::SERVER)
+    {
+        event.set("Certificate", bytes(certificate));
+        event.set("InvalidHostname", text(host));
+        made.push(event);
+    }
     if let Some((kind, certificate)) = at_fault(occasion)
         && let Some(mut event) = make(kind, "Security/Certificate", ns0::SERVER)
     {
         event.set("Certificate", bytes(certificate));
-        if let (2082, Told::Created(creation)) = (kind, &occasion.told) {
+        if let (DATA_MISMATCH, Told::Created(creation)) = (kind, &occasion.told) {
             event.set("InvalidUri", text(&creation.claimed_uri));
         }
         made.push(event);
@@ -214,7 +227,7 @@ fn at_fault(occasion: &Occasion) -> Option<(u32, &[u8])> {
         Reason::CertificateUntrusted | Reason::CertificateRevocationUnknown => 2087,
         Reason::CertificateRevoked => 2088,
         Reason::CertificateUse => 2089,
-        Reason::CertificateUri | Reason::CertificateHost => 2082,
+        Reason::CertificateUri | Reason::CertificateHost => DATA_MISMATCH,
         _ => return None,
     };
     let certificate = match &occasion.told {

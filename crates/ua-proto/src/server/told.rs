@@ -27,6 +27,11 @@ pub(crate) fn is_ours(config: &ServerConfig, own: &OwnIdentity, dialled: &str) -
     bare(&told(config, own, dialled)) == bare(dialled)
 }
 
+/// The host that a client dialled, when our certificate does not name it: a client that looks will refuse us.
+pub(crate) fn uncertified<'a>(own: &OwnIdentity, dialled: &'a str) -> Option<&'a str> {
+    host(dialled).filter(|host| check_host(&own.certificate, host).is_err())
+}
+
 fn same(one: &str, other: &str) -> bool {
     one.eq_ignore_ascii_case(other)
 }

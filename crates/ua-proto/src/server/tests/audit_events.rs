@@ -8,14 +8,14 @@ use pep::Who;
 
 use super::ask::*;
 use super::events::{SERVER, event_filter};
-use super::keys::{CLIENT, SERVER_URI, USER};
+use super::keys::{CLIENT, HOST, SERVER as SERVER_IDENTITY, SERVER_URI, USER};
 use super::monitoring::TICK;
 use super::world::*;
 use crate::server::occasion::{Opening, Told};
 use crate::server::{Answer, AuditConfig, Audited, ConnId, Input};
 
 /// What the auditor asks for, in this order.
-const FIELDS: [&str; 31] = [
+const FIELDS: [&str; 32] = [
     "EventType",
     "SourceName",
     "SourceNode",
@@ -46,6 +46,7 @@ const FIELDS: [&str; 31] = [
     "InputArguments",
     "EndpointUrl",
     "InvalidUri",
+    "InvalidHostname",
     "Message",
 ];
 
@@ -424,9 +425,17 @@ fn another_uri_than_the_certificates_and_another_url_than_the_servers_are_told_b
     let dialled = "opc.tcp://elsewhere:4840";
     audit.world.try_create(conn, |request| request.endpoint_url = dialled.into()).unwrap();
     let heard = audit.heard();
-    assert_eq!(heard.iter().map(kind).collect::<Vec<_>>(), [2071, 2748]);
+    assert_eq!(heard.iter().map(kind).collect::<Vec<_>>(), [2071, 2748, 2082]);
     assert_eq!(*get(&heard[1], "EndpointUrl"), text(dialled));
     assert_eq!(*get(&heard[1], "SourceName"), text("Session/CreateSession"));
+    assert_eq!(*get(&heard[2], "InvalidHostname"), text("elsewhere"), "a client that looks refuses our certificate");
+    assert_eq!(*get(&heard[2], "SourceName"), text("Security/Certificate"));
+    let own = Variant::ByteString(ByteString::from(SERVER_IDENTITY.certificate.der().to_vec()));
+    assert_eq!((get(&heard[2], "Certificate"), get(&heard[2], "InvalidUri")), (&own, &Variant::Empty));
+    // Another port of a host that the certificate names is another URL, and no fault of the certificate.
+    audit.world.try_create(conn, |request| request.endpoint_url = format!("opc.tcp://{HOST}:1").into()).unwrap();
+    let heard = audit.heard();
+    assert_eq!(heard.iter().map(kind).collect::<Vec<_>>(), [2071, 2748]);
 }
 
 #[test]
