@@ -19,6 +19,7 @@ pub mod nearest;
 
 mod authority;
 mod check;
+mod claim;
 mod endpoint;
 mod guard;
 mod limits;
@@ -30,6 +31,7 @@ mod server;
 mod words;
 
 pub use authority::{Algorithm, Authority, IdentityIssuer, Pace, Paces, Refreshing};
+pub use claim::ClaimName;
 pub use endpoint::{Endpoint, ExpiryGrace, Identity, KeyBits, MissingCrl, Mode, Policy, TokenSecret};
 pub use guard::{Guard, Upstream, UpstreamRole, UpstreamSecurity, UpstreamUser};
 pub use limits::{Key, Limits};

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use crate::claim::ClaimName;
 use crate::endpoint::with_endpoint;
 use crate::words::Period;
 
@@ -107,6 +108,9 @@ pub struct ForeignIssuer {
     /// Whether its tokens must name the client's certificate (`cnf`).
     #[serde(default = "yes")]
     pub confirmation: bool,
+    /// The claim of its tokens with the roles: names from the outermost in, with dots between them.
+    #[serde(default)]
+    pub roles_claim: ClaimName,
     /// What its roles and groups may do here.
     #[serde(default)]
     pub rights: Vec<TokenRights>,

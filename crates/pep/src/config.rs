@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use access_model::{Rights, ScopeMap, Thumbprint};
-use token::Issuer;
+use token::{ClaimPath, Issuer};
 
 /// What a gate does when it has lost contact with its authority.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -91,6 +91,8 @@ pub struct ForeignIssuer {
     pub issuer: Issuer,
     /// The `aud` of its tokens for this server.
     pub audience: String,
+    /// The claim of its tokens with the roles.
+    pub roles: ClaimPath,
 }
 
 /// The one check that a gate leaves out. `trapkey demo --danger-without` and tests use it to see that its absence is

@@ -23,6 +23,7 @@ fn gate(authority: &Authority, require_confirmation: bool) -> Gate {
         foreign: vec![ForeignIssuer {
             issuer: Issuer { name: FOREIGN.into(), keys, require_confirmation },
             audience: API.into(),
+            roles: Default::default(),
         }],
         local: vec![local],
         ..GateConfig::new(AUDIENCE, map())

@@ -24,6 +24,7 @@ mod jwks;
 mod jws;
 mod keys;
 mod mint;
+mod path;
 mod payload;
 mod scope_code;
 mod scope_set;
@@ -35,7 +36,9 @@ pub use entropy::{Entropy, SystemEntropy, new_id};
 pub use jwks::{jwks, parse_jwks};
 pub use keys::{Algorithm, InvalidKey, Signer, VerifyingKey};
 pub use mint::{MintError, claims_json, mint};
+pub use path::ClaimPath;
 pub use scope_set::{InvalidScopeSet, ScopeSet};
 pub use verify::{
-    Expectation, Issuer, MAX_TOKEN_LEN, Peeked, claimed_issuer, danger_peek_unverified, danger_verify_without, verify,
+    Expectation, Issuer, MAX_TOKEN_LEN, Peeked, claimed_issuer, danger_peek_unverified, danger_verify_foreign_without,
+    danger_verify_without, verify,
 };

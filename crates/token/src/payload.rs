@@ -113,8 +113,8 @@ pub(crate) fn parse(payload: &Object) -> Result<Claims, Refusal> {
         id,
         client: text("client_id")?.map(str::to_owned),
         confirmation: payload.get("cnf").map(confirmation).transpose()?,
-        roles: names(payload, "roles")?,
-        groups: names(payload, "groups")?,
+        roles: texts(payload, "roles")?,
+        groups: texts(payload, "groups")?,
         rights: decided.filter(|tk| tk.contains_key("m") || tk.contains_key("g")).map(rights).transpose()?,
         epoch: decided.map(epoch).transpose()?.unwrap_or_default(),
         padding: text("pad")?.map_or(0, str::len),
@@ -130,7 +130,7 @@ pub(crate) fn is_for(payload: &Object, audience: &str) -> bool {
     }
 }
 
-fn wrong(name: &str) -> Refusal {
+pub(crate) fn wrong(name: &str) -> Refusal {
     malformed(&format!("the claim `{name}` has a value of another kind"))
 }
 
@@ -154,7 +154,8 @@ pub(crate) fn whole_seconds(seconds: i64) -> UnixTime {
     UnixTime::from_seconds(seconds.clamp(-END, END))
 }
 
-fn names(payload: &Object, name: &str) -> Result<Vec<String>, Refusal> {
+/// A claim that is a list of texts; none when it is not there.
+pub(crate) fn texts(payload: &Object, name: &str) -> Result<Vec<String>, Refusal> {
     let Some(value) = payload.get(name) else { return Ok(Vec::new()) };
     let all = value.array().ok_or_else(|| wrong(name))?;
     all.iter().map(|entry| entry.text().map(str::to_owned).ok_or_else(|| wrong(name))).collect()

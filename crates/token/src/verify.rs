@@ -6,7 +6,7 @@ use access_model::{Reason, Refusal, UnixTime};
 
 use crate::json::Json;
 use crate::jws::{Kind, Parts, malformed};
-use crate::{Claims, DangerWithout, Verified, VerifyingKey, payload};
+use crate::{ClaimPath, Claims, DangerWithout, Verified, VerifyingKey, payload};
 
 /// How far `nbf` and `iat` may lie ahead of this clock. `exp` has no such slack.
 const SKEW: Duration = Duration::from_secs(60);
@@ -57,12 +57,27 @@ pub fn danger_verify_without(
     expected: &Expectation<'_>,
     without: DangerWithout,
 ) -> Result<Verified<Claims>, Refusal> {
+    danger_verify_foreign_without(token, expected, &ClaimPath::default(), without)
+}
+
+/// [`danger_verify_without`] for an issuer that has its roles in another claim. What stands in `roles` itself then counts
+/// for nothing.
+///
+/// # Errors
+/// As [`danger_verify_without`]; also a claim of another kind on the way to the roles.
+pub fn danger_verify_foreign_without(
+    token: &[u8],
+    expected: &Expectation<'_>,
+    roles: &ClaimPath,
+    without: DangerWithout,
+) -> Result<Verified<Claims>, Refusal> {
     let parts = Parts::split(token, expected.max_len.min(MAX_TOKEN_LEN))?;
     let (issuer, payload) = parts.verify(Kind::AccessToken, expected.issuers, without)?;
     if without != DangerWithout::Audience && !payload::is_for(&payload, expected.audience) {
         return Err(Refusal::new(Reason::TokenAudience, "the token is for another server"));
     }
-    let claims = Claims { audience: expected.audience.to_owned(), ..payload::parse(&payload)? };
+    let (audience, roles) = (expected.audience.to_owned(), roles.read(&payload)?);
+    let claims = Claims { audience, roles, ..payload::parse(&payload)? };
     check_time(&claims, expected.now, without)?;
     // A token that is bound to no certificate can be used by whoever steals it.
     if issuer.require_confirmation && claims.confirmation.is_none() {

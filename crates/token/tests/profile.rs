@@ -10,7 +10,8 @@ use common::{AUDIENCE, ISSUER, NOW, claims, expectation, issuer, seconds, signer
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use token::{
-    Algorithm, Claims, Expectation, Issuer, MintError, RightsClaim, Signer, danger_peek_unverified, mint, verify,
+    Algorithm, ClaimPath, Claims, DangerWithout, Expectation, Issuer, MintError, RightsClaim, Signer,
+    danger_peek_unverified, danger_verify_foreign_without, mint, verify,
 };
 
 /// Signs any payload with the key and header of a real token, as a broken or foreign issuer might.
@@ -49,6 +50,37 @@ fn every_algorithm_mints_and_verifies() {
         let token = mint(&wanted, &signer).unwrap();
         let verified = verify(token.as_bytes(), &expectation(&[issuer(&signer)])).unwrap();
         assert_eq!(*verified, wanted, "{algorithm:?}");
+    }
+}
+
+/// Keycloak has the roles of a realm in `realm_access`, `roles`.
+#[test]
+fn roles_count_where_they_are_said_to_stand_and_nowhere_else() {
+    let signer = signer();
+    let issuers = [issuer(&signer)];
+    let path = |names: &[&str]| ClaimPath::new(names.iter().map(|&name| name.to_owned()).collect()).unwrap();
+    let (plain, nested) = (ClaimPath::default(), path(&["realm_access", "roles"]));
+    assert_eq!((plain.clone(), ClaimPath::new(Vec::new())), (path(&["roles"]), None));
+    let read = |more: &Value, path: &ClaimPath| {
+        let token = forge(&signer, &payload(|p| p.as_object_mut().unwrap().extend(more.as_object().unwrap().clone())));
+        let expected = expectation(&issuers);
+        let claims = danger_verify_foreign_without(token.as_bytes(), &expected, path, DangerWithout::Nothing);
+        claims.map(|claims| claims.roles.clone()).map_err(|refusal| refusal.reason)
+    };
+    let some = |name: &str| Ok(vec![name.to_owned()]);
+    let (none, malformed) = (Ok(Vec::new()), Err(Reason::TokenMalformed));
+    for (claims, at_nested, at_plain) in [
+        (json!({ "realm_access": { "roles": ["operator"] } }), some("operator"), none.clone()),
+        (json!({ "roles": ["operator"] }), none.clone(), some("operator")),
+        (json!({ "roles": ["a"], "realm_access": { "roles": ["b"] } }), some("b"), some("a")),
+        (json!({ "realm_access": { "groups": ["operator"] } }), none.clone(), none.clone()),
+        (json!({ "realm_access": ["operator"] }), malformed.clone(), none.clone()),
+        (json!({ "realm_access": { "roles": "operator" } }), malformed.clone(), none.clone()),
+        (json!({ "realm_access": { "roles": [["operator"]] } }), malformed.clone(), none.clone()),
+        (json!({ "realm_access.roles": ["operator"] }), none.clone(), none.clone()),
+        (json!({ "roles": "operator" }), malformed.clone(), malformed),
+    ] {
+        assert_eq!((read(&claims, &nested), read(&claims, &plain)), (at_nested, at_plain), "{claims}");
     }
 }
 

@@ -6,9 +6,10 @@ use std::path::Path;
 use crate::{Tracked, tracked};
 
 /// The settings.
-const NAMES: [&str; 8] = [
+const NAMES: [&str; 9] = [
     "DangerWithout",
     "danger_without",
+    "danger_verify_foreign_without",
     "danger_verify_without",
     "danger_any_nonce",
     "danger_decrypt_for_any_nonce",

@@ -1,7 +1,8 @@
 //! Issuers beside the authority, and the keys of the authority itself.
 
-use std::io::Read as _;
+use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use access_model::{Epoch, Thumbprint};
@@ -98,13 +99,133 @@ fn tokens_of_other_issuers_are_taken_as_configured_and_survive_the_authoritys_ro
     up.stop();
 }
 
+/// An identity provider: publishes keys over HTTPS, as text that a test changes, with a certificate of the plant's.
+struct Provider {
+    keys: Arc<Mutex<String>>,
+    port: u16,
+}
+
+impl Provider {
+    fn start(scene: &Scene, keys: String) -> Self {
+        scene.json(&["certs", "add", "idp", "urn:idp"]);
+        let own = scene.path("pki/idp/own");
+        let identity = gates::pki::identity(&own.join("certs/own.der"), &own.join("private/own.pem")).unwrap();
+        let key = der(&std::fs::read_to_string(own.join("private/own.pem")).unwrap());
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let config = rustls::ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_no_client_auth()
+            .with_single_cert(
+                vec![identity.certificate.der().to_vec().into()],
+                rustls::pki_types::PrivateKeyDer::try_from(key).unwrap(),
+            )
+            .unwrap();
+        let (config, keys) = (Arc::new(config), Arc::new(Mutex::new(keys)));
+        let listener = testkit::ports::listen();
+        let port = listener.local_addr().unwrap().port();
+        let published = Arc::clone(&keys);
+        // Ends with the test's process.
+        std::thread::spawn(move || {
+            for stream in listener.incoming().map_while(Result::ok) {
+                let _gone = answer(stream, &config, &published.lock().unwrap().clone());
+            }
+        });
+        Self { keys, port }
+    }
+}
+
+/// Answers one request with these keys.
+fn answer(stream: TcpStream, config: &Arc<rustls::ServerConfig>, keys: &str) -> std::io::Result<()> {
+    stream.set_read_timeout(Some(Duration::from_secs(10)))?;
+    let connection = rustls::ServerConnection::new(Arc::clone(config)).map_err(std::io::Error::other)?;
+    let mut tls = rustls::StreamOwned::new(connection, stream);
+    let mut request = Vec::new();
+    while !request.windows(4).any(|end| end == b"\r\n\r\n") {
+        let mut part = [0; 1_024];
+        let count = tls.read(&mut part)?;
+        if count == 0 {
+            return Ok(());
+        }
+        request.extend_from_slice(&part[..count]);
+    }
+    let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nconnection: close\r\n";
+    write!(tls, "{head}content-length: {}\r\n\r\n{keys}", keys.len())?;
+    tls.conn.send_close_notify();
+    tls.flush()
+}
+
+/// A token with any payload, signed as it should be.
+fn sign(signer: &Signer, payload: &serde_json::Value) -> String {
+    use aws_lc_rs::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair};
+    let encode = |bytes: &[u8]| base64::Engine::encode(&base64::engine::general_purpose::URL_SAFE_NO_PAD, bytes);
+    let header = serde_json::json!({ "alg": "ES256", "typ": "JWT", "kid": signer.kid() }).to_string();
+    let signed = format!("{}.{}", encode(header.as_bytes()), encode(payload.to_string().as_bytes()));
+    let key = EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, signer.to_pkcs8()).unwrap();
+    let signature = key.sign(&aws_lc_rs::rand::SystemRandom::new(), signed.as_bytes()).unwrap();
+    format!("{signed}.{}", encode(signature.as_ref()))
+}
+
+/// As Keycloak does it: keys at an address, the roles of a realm inside of `realm_access`, no certificate in the token.
+#[test]
+fn an_issuer_that_publishes_its_keys_lets_people_in_by_roles_inside_of_other_claims() {
+    let (scene, ports) = scene();
+    let (first, second) = (Signer::generate(Algorithm::Es256).unwrap(), Signer::generate(Algorithm::Es256).unwrap());
+    let idp = Provider::start(&scene, jwks(&[first.public()]));
+    let name = "https://login.plant.local/realms/plant";
+    let more = "audience = \"api://mixer\", confirmation = false, roles_claim = \"realm_access.roles\"";
+    let far = format!("jwks_url = \"https://localhost:{}/certs\", ca = [\"pki/ca/ca.der\"]", idp.port);
+    let may = "{ role = \"Operator\", rights = [\"browse\", \"read\"], scopes = [\"setpoints\"] }";
+    give(&scene, "mixer", &format!("issuer = [{{ name = \"{name}\", {far}, {more}, rights = [{may}] }}]\n"));
+    let up = Up::start(&scene, 4);
+    let url = format!("opc.tcp://127.0.0.1:{}", ports[2]);
+    let now = gates::clock::now().unix.as_seconds();
+    let by = |signer: &Signer, more: serde_json::Value, verb: &str, rest: &[&str]| {
+        let mut claims = serde_json::json!({
+            "iss": name, "sub": "maria", "aud": ["account", "api://mixer"], "iat": now, "exp": now + 3_600, "jti": "m-1",
+            "azp": "hmi", "scope": "openid profile",
+        });
+        claims.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        scene.write("token", &sign(signer, &claims));
+        scene.run(&[&["client", verb, &url, "--pki", "pki/hmi", "--token", "token"], rest].concat())
+    };
+    let realm = || serde_json::json!({ "realm_access": { "roles": ["offline_access", "Operator"] } });
+    until("the keys come over HTTPS", || by(&first, realm(), "read", &[SPEED]).starts_with("exit 0"));
+    assert!(by(&first, realm(), "write", &[SPEED, "5"]).contains("BadUserAccessDenied"), "only what the role may");
+    assert!(by(&first, realm(), "read", &[LEVEL]).contains("BadNodeIdUnknown"), "outside of the scopes");
+    for (rule, claims) in [
+        ("roles where nobody looks", serde_json::json!({ "roles": ["Operator"] })),
+        ("another role", serde_json::json!({ "realm_access": { "roles": ["Visitor"] } })),
+        (
+            "another realm",
+            serde_json::json!({ "iss": "https://login.plant.local/realms/office", "realm_access": { "roles": ["Operator"] } }),
+        ),
+        ("another audience", serde_json::json!({ "aud": "account", "realm_access": { "roles": ["Operator"] } })),
+        ("over", serde_json::json!({ "exp": now - 1, "realm_access": { "roles": ["Operator"] } })),
+    ] {
+        let said = by(&first, claims, "read", &[SPEED]);
+        assert!(!said.contains(&format!("{SPEED} = 0")) && !said.starts_with("exit 0"), "{rule}: {said}");
+    }
+    assert!(by(&second, realm(), "read", &[SPEED]).starts_with("exit 1"), "a key that is not published");
+    up.stop();
+    *idp.keys.lock().unwrap() = jwks(&[second.public()]);
+    let up = Up::start(&scene, 4);
+    until("the next key is taken", || by(&second, realm(), "read", &[SPEED]).starts_with("exit 0"));
+    assert!(by(&first, realm(), "read", &[SPEED]).starts_with("exit 1"), "the old one is gone");
+    up.stop();
+}
+
+/// The bytes of a PEM text.
+fn der(pem: &str) -> Vec<u8> {
+    let text: String = pem.lines().filter(|line| !line.starts_with("-----")).collect();
+    base64::Engine::decode(&base64::engine::general_purpose::STANDARD, text).unwrap()
+}
+
 /// An answer of the authority over HTTPS to who has the certificate in this folder.
 fn ask(scene: &Scene, port: u16, pki: &str, path: &str, kind: &str, body: &str) -> (u16, serde_json::Value) {
     let own = scene.path(&format!("pki/{pki}/own"));
     let identity = gates::pki::identity(&own.join("certs/own.der"), &own.join("private/own.pem")).unwrap();
-    let pem = std::fs::read_to_string(own.join("private/own.pem")).unwrap();
-    let key: String = pem.lines().filter(|line| !line.starts_with("-----")).collect();
-    let key = base64::Engine::decode(&base64::engine::general_purpose::STANDARD, key).unwrap();
+    let key = der(&std::fs::read_to_string(own.join("private/own.pem")).unwrap());
     let ca = std::fs::read(scene.path("pki/ca/ca.der")).unwrap();
     let tls = client_config([ca], Some((vec![identity.certificate.der().to_vec()], key))).unwrap();
     let target = Target::parse(&format!("https://localhost:{port}")).unwrap();

@@ -52,6 +52,7 @@ pub(super) fn issuers(
         all.0.push(pep::ForeignIssuer {
             issuer: Issuer { name: name.clone(), keys: known.clone(), require_confirmation: issuer.confirmation },
             audience: issuer.audience.clone().unwrap_or_else(|| uri.to_owned()),
+            roles: token::ClaimPath::new(issuer.roles_claim.names().to_vec()).unwrap_or_default(),
         });
         all.1.push(Followed { name, keys, known });
     }
