@@ -27,11 +27,11 @@ pub(crate) enum Step {
 }
 
 impl Fault {
-    fn at(key: &'static str, message: impl Into<String>, help: impl Into<String>) -> Self {
+    pub(crate) fn at(key: &'static str, message: impl Into<String>, help: impl Into<String>) -> Self {
         Self { way: vec![Step::Key(key)], message: message.into(), help: help.into() }
     }
 
-    fn below(mut self, way: &[Step]) -> Self {
+    pub(crate) fn below(mut self, way: &[Step]) -> Self {
         self.way.splice(0..0, way.iter().copied());
         self
     }
@@ -64,7 +64,7 @@ pub(crate) fn check(config: &Config) -> Result<(), Fault> {
         let way = [Step::Key("guard"), Step::Entry(at)];
         endpoint(&role.endpoint()).and_then(|()| guard(role)).map_err(|fault| fault.below(&way))?;
     }
-    Ok(())
+    crate::ports::check(config)
 }
 
 fn operation(operation: &Operation) -> Result<(), Fault> {

@@ -25,6 +25,7 @@ mod guard;
 mod limits;
 mod operation;
 mod overrides;
+mod ports;
 mod read;
 mod sections;
 mod server;
