@@ -17,6 +17,7 @@ pub mod channel;
 pub mod client;
 pub mod crypto;
 pub mod event;
+mod history;
 mod job;
 pub mod pki;
 #[cfg(test)]

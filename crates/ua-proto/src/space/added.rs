@@ -148,6 +148,15 @@ impl Added {
         self.shapes.get(usize::from(*self.shape.get(at as usize)?))
     }
 
+    /// Gives a node another shape.
+    pub(super) fn set_shape(&mut self, at: u32, shape: Shape) -> Result<(), SpaceError> {
+        let shape = self.intern(shape)?;
+        if let Some(place) = self.shape.get_mut(at as usize) {
+            *place = shape;
+        }
+        Ok(())
+    }
+
     /// The value; `Variant::Empty` where there is none.
     pub(super) fn value(&self, at: u32) -> Variant {
         let at = at as usize;

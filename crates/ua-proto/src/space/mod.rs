@@ -2,13 +2,14 @@
 //! application added, as a struct of arrays.
 //!
 //! Nothing here decides who may see or do something: [`Space::scope`] tells in which scope a node lies, browsing and
-//! translating take a visibility predicate, and the server asks its gate. There are no events and no history.
+//! translating take a visibility predicate, and the server asks its gate. There are no events.
 
 mod added;
 mod attributes;
 mod browse;
 pub mod gds;
 mod grow;
+mod historizing;
 mod ids;
 mod nodeset;
 pub mod ns0;
@@ -35,6 +36,8 @@ pub use values::date_time;
 
 use added::Added;
 
+use crate::history::Series;
+
 /// The namespace of the standard itself.
 pub const UA_NAMESPACE: &str = "http://opcfoundation.org/UA/";
 
@@ -56,6 +59,8 @@ pub struct Space {
     default_restrictions: Vec<NodeRef>,
     restrictions: restrictions::ByScope,
     changes: Changes,
+    /// The history of the variables that have one.
+    history: BTreeMap<NodeRef, Series>,
     /// How many nodes were given a number of namespace 1.
     numbered: u32,
     context: ContextOwned,
@@ -95,6 +100,7 @@ impl Space {
             default_restrictions: Vec::new(),
             restrictions: restrictions::ByScope::default(),
             changes: Changes::default(),
+            history: BTreeMap::new(),
             numbered: 0,
             context: ns0::context(),
         };

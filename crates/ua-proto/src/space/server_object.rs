@@ -71,6 +71,10 @@ impl Space {
                 Some(permissions(&[(NodeId::new(0, ANONYMOUS), PUBLIC_RIGHTS)]))
             }
             DEFAULT_ACCESS_RESTRICTIONS => Some(Variant::UInt16(0)),
+            // HistoryServerCapabilities: values are kept, and can be changed where their variable says so.
+            11193 | 11196..=11200 => Some(Variant::Boolean(self.has_history())),
+            11242 | 11275 | 11281..=11283 | 11502 => Some(Variant::Boolean(false)),
+            19091 => Some(Variant::Boolean(true)),
             _ => {
                 let facts = self.facts.as_ref()?;
                 status_value(facts, id, now).or_else(|| capability(&facts.limits, id)).or_else(|| plain(facts, id))
@@ -144,12 +148,15 @@ fn status_value(facts: &ServerFacts, id: u32, now: UnixTime) -> Option<Variant> 
 }
 
 /// ServerCapabilities and OperationLimits. What this server does not offer has the limit 0 where the standard reads
-/// it as "none at all", and history limits stay 0.
+/// it as "none at all".
 fn capability(limits: &Limits, id: u32) -> Option<Variant> {
     Some(match id {
         2272 => Variant::Double(limits.min_sample_rate),
         2735 => Variant::UInt16(limits.max_browse_continuation_points),
-        2736 | 2737 => Variant::UInt16(0),
+        2736 => Variant::UInt16(0),
+        2737 => Variant::UInt16(limits.max_history_continuation_points),
+        11273 => Variant::UInt32(limits.max_return_data_values),
+        11274 => Variant::UInt32(0),
         3704 => empty(VariantScalarTypeId::ExtensionObject),
         11702 => Variant::UInt32(limits.max_array_length),
         11703 => Variant::UInt32(limits.max_string_length),
@@ -166,7 +173,10 @@ fn capability(limits: &Limits, id: u32) -> Option<Variant> {
         11710 => Variant::UInt32(limits.max_nodes_per_browse),
         11711 => Variant::UInt32(limits.max_nodes_per_register_nodes),
         11712 => Variant::UInt32(limits.max_nodes_per_translate),
-        11713 | 12165..=12168 | 24099 | 24100 => Variant::UInt32(0),
+        12165 => Variant::UInt32(limits.max_nodes_per_history_read_data),
+        12166 => Variant::UInt32(limits.max_nodes_per_history_read_events),
+        12167 => Variant::UInt32(limits.max_nodes_per_history_update_data),
+        11713 | 12168 | 24099 | 24100 => Variant::UInt32(0),
         11714 => Variant::UInt32(limits.max_monitored_items_per_call),
         _ => return None,
     })

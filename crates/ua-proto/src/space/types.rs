@@ -81,6 +81,9 @@ pub enum SpaceError {
     /// The name is empty or longer than 255 bytes.
     #[error("a name takes 1 to 255 bytes, this one has {0}")]
     Name(usize),
+    /// Only variables that were added have a history.
+    #[error("{0:?} is not a variable that can have a history")]
+    NoHistory(NodeRef),
     /// The space cannot number another node, name or shape.
     #[error("the address space is full")]
     Full,
@@ -208,6 +211,11 @@ pub struct Limits {
     pub max_nodes_per_register_nodes: u32,
     pub max_nodes_per_translate: u32,
     pub max_monitored_items_per_call: u32,
+    pub max_nodes_per_history_read_data: u32,
+    pub max_nodes_per_history_read_events: u32,
+    pub max_nodes_per_history_update_data: u32,
+    pub max_history_continuation_points: u16,
+    pub max_return_data_values: u32,
     pub max_array_length: u32,
     pub max_string_length: u32,
     pub max_byte_string_length: u32,
@@ -232,6 +240,11 @@ impl Default for Limits {
             max_nodes_per_register_nodes: 1_000,
             max_nodes_per_translate: 1_000,
             max_monitored_items_per_call: 1_000,
+            max_nodes_per_history_read_data: 100,
+            max_nodes_per_history_read_events: 10,
+            max_nodes_per_history_update_data: 100,
+            max_history_continuation_points: 16,
+            max_return_data_values: 10_000,
             max_array_length: 65_535,
             max_string_length: 1 << 20,
             max_byte_string_length: 1 << 20,

@@ -83,7 +83,7 @@ impl Space {
         std::mem::take(&mut self.changes)
     }
 
-    fn added_value(&self, at: u32) -> DataValue {
+    pub(super) fn added_value(&self, at: u32) -> DataValue {
         let status = self.added.status(at);
         let value = match self.added.value(at) {
             Variant::Empty if status.is_bad() => None,
@@ -154,6 +154,7 @@ impl Space {
 
     fn store(&mut self, node: NodeRef, value: DataValue, now: UnixTime) {
         let time = value.source_timestamp.unwrap_or_else(|| date_time(now));
+        self.remember(node, &value, time, now);
         match Self::added_at(node) {
             Some(at) => {
                 self.added.set_status(at, value.status.unwrap_or(StatusCode::Good));

@@ -1,0 +1,82 @@
+//! Variables with a history: each value that the application sets or a client writes is kept, up to a bound.
+
+use access_model::UnixTime;
+use opcua_types::{DataValue, DateTime, NodeClass, StatusCode};
+
+use super::{AccessLevel, NodeRef, Space, SpaceError, date_time, ns0};
+use crate::history::{Change, Series};
+
+impl Space {
+    /// From now on the values of a variable are kept, the last `most` of them; its AccessLevel says that history can be
+    /// read, and with `writable` also changed. The present value is the first.
+    ///
+    /// # Errors
+    /// The node is not an added variable, or the space is full.
+    pub fn historize(&mut self, node: NodeRef, most: usize, writable: bool) -> Result<(), SpaceError> {
+        let none = SpaceError::NoHistory(node);
+        let at = Self::added_at(node).filter(|_| self.class(node) == NodeClass::Variable).ok_or(none)?;
+        let mut shape = self.added.shape(at).cloned().ok_or(SpaceError::NoHistory(node))?;
+        let write = if writable { AccessLevel::HISTORY_WRITE.0 } else { 0 };
+        shape.access = AccessLevel(shape.access.0 | AccessLevel::HISTORY_READ.0 | write);
+        shape.flags |= ns0::HISTORIZING;
+        self.added.set_shape(at, shape)?;
+        let mut series = Series::new(most);
+        let present = self.added_value(at);
+        if present.source_timestamp.is_some() {
+            series.record(DataValue { server_timestamp: present.source_timestamp, ..present });
+        }
+        self.history.insert(node, series);
+        Ok(())
+    }
+
+    /// Puts values of the past into a variable's history, each with its source timestamp: what an application knows from
+    /// before its start. Those that the variable cannot have are left out. How many were taken.
+    pub fn fill_history(&mut self, node: NodeRef, values: impl IntoIterator<Item = DataValue>) -> usize {
+        let Some(mut series) = self.history.remove(&node) else { return 0 };
+        let mut taken = 0;
+        for value in values {
+            let fits = value.value.as_ref().is_some_and(|content| self.value_fits_node(content, node));
+            if fits && value.source_timestamp.is_some() {
+                let server_timestamp = value.server_timestamp.or(value.source_timestamp);
+                series.record(DataValue { server_timestamp, ..value });
+                taken += 1;
+            }
+        }
+        self.history.insert(node, series);
+        taken
+    }
+
+    /// The history of a variable that has one.
+    pub(crate) fn history(&self, node: NodeRef) -> Option<&Series> {
+        self.history.get(&node)
+    }
+
+    /// Changes a variable's history: the status of the whole, and of each value or instant.
+    pub(crate) fn change_history(&mut self, node: NodeRef, change: Change) -> (StatusCode, Vec<StatusCode>) {
+        let Some(mut series) = self.history.remove(&node) else {
+            return (StatusCode::BadHistoryOperationUnsupported, Vec::new());
+        };
+        let outcome = series.apply(change, |value| match &value.value {
+            Some(content) => self.value_fits_node(content, node),
+            None => value.status().is_bad(),
+        });
+        self.history.insert(node, series);
+        outcome
+    }
+
+    /// Whether any variable has a history.
+    #[must_use]
+    pub fn has_history(&self) -> bool {
+        !self.history.is_empty()
+    }
+
+    pub(super) fn remember(&mut self, node: NodeRef, value: &DataValue, time: DateTime, now: UnixTime) {
+        if self.history.is_empty() {
+            return;
+        }
+        if let Some(series) = self.history.get_mut(&node) {
+            let server_timestamp = Some(date_time(now));
+            series.record(DataValue { source_timestamp: Some(time), server_timestamp, ..value.clone() });
+        }
+    }
+}
