@@ -217,6 +217,10 @@ pub struct ServerLimits {
     pub max_continuation_points: usize,
     /// Most references returned for one node at once.
     pub max_references: usize,
+    /// Most values of history in one response.
+    pub max_history_values: usize,
+    /// Most bytes of values of history in one response.
+    pub max_history_bytes: usize,
     /// Largest request, as told in CreateSession.
     pub max_request_size: u32,
     /// Under pressure the newcomer is turned away, not the oldest peer that has not logged in: a storm of idle
@@ -249,6 +253,8 @@ impl Default for ServerLimits {
             request_timeout: Duration::from_secs(60),
             max_continuation_points: 16,
             max_references: 1_000,
+            max_history_values: 10_000,
+            max_history_bytes: 2 << 20,
             max_request_size: 4 << 20,
             danger_turn_newcomers_away: false,
             operations: Limits::default(),
@@ -271,6 +277,7 @@ impl ServerLimits {
             max_monitored_items: number(self.max_sessions.saturating_mul(subscriptions.max_items)),
             max_monitored_items_per_subscription: number(subscriptions.max_items),
             max_monitored_items_queue_size: subscriptions.max_queue_size,
+            max_return_data_values: number(self.max_history_values),
             min_sample_rate: subscriptions.min_sampling_interval.as_secs_f64() * 1_000.0,
             ..self.operations
         }

@@ -226,7 +226,7 @@ impl Desk<'_> {
 fn counted(action: Action) -> Option<Counted> {
     match action {
         Action::Browse => Some(Counted::Browse),
-        Action::Read | Action::ReadRolePermissions => Some(Counted::Read),
+        Action::Read | Action::ReadHistory | Action::ReadRolePermissions => Some(Counted::Read),
         _ => None,
     }
 }

@@ -8,7 +8,7 @@ use pep::Standing;
 use super::audit::event;
 use super::occasion::{Activating, Ending, Told};
 use super::reader::{Header, Reader, type_id};
-use super::services::{browse, discovery, read, register, translate};
+use super::services::{browse, discovery, history_read, read, register, translate};
 use super::timers::SessionKey;
 use super::{ConnId, Server};
 
@@ -167,12 +167,7 @@ impl Server {
             Service::GetEndpoints | Service::FindServers => return self.discover(service, request, now),
             Service::Unsupported => return Err(StatusCode::BadServiceUnsupported),
             // Served by guards only, if their server knows them.
-            Service::AddNodes
-            | Service::AddReferences
-            | Service::DeleteNodes
-            | Service::DeleteReferences
-            | Service::HistoryRead
-            | Service::HistoryUpdate
+            Service::AddNodes | Service::AddReferences | Service::DeleteNodes | Service::DeleteReferences
                 if self.handed.is_none() || !(self.hands_on)(service) =>
             {
                 return Err(StatusCode::BadServiceUnsupported);
@@ -212,7 +207,11 @@ impl Server {
                 let asked = self.codec.decode(request.whole)?;
                 self.reply(key, request, now, |desk, _, out| register::unregister(desk, &asked, out))
             }
+            Service::HistoryRead => self.reply(key, request, now, |desk, _, out| {
+                history_read::history_read(desk, request.header.handle, request.rest, out)
+            }),
             Service::Write => self.write(key, request, now),
+            Service::HistoryUpdate => self.history_update(key, request, now),
             Service::Call => self.call(key, request, now),
             Service::Cancel => self.cancel(key, request, now),
             Service::Publish => self.publish(key, request, now),

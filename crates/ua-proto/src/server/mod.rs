@@ -31,6 +31,7 @@ mod ephemeral;
 mod events;
 pub(crate) mod front;
 mod grants;
+mod history_points;
 mod identity;
 mod io;
 mod jobs;

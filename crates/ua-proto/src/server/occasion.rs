@@ -7,13 +7,16 @@
 
 use access_model::{AuditKind, AuditRecord, Now, Outcome, Reason};
 use opcua_types::{
-    ByteString, ExtensionObject, IssuedIdentityToken, MessageSecurityMode, NodeId, StatusCode, UAString,
+    ByteString, DataValue, ExtensionObject, IssuedIdentityToken, MessageSecurityMode, NodeId, StatusCode, UAString,
     UserNameIdentityToken, Variant, VariantScalarTypeId,
 };
+
+mod history;
 
 use super::config::ServerConfig;
 use super::events::EventDesk;
 use crate::event::{About, Event};
+use crate::history::Change;
 use crate::pki::Certificate;
 use crate::space::{NodeRef, Space, date_time, ns0};
 
@@ -41,6 +44,8 @@ pub(crate) enum Told {
     Cancelled { session: NodeId, handle: u32 },
     /// A value was written, or not.
     Written(Box<Writing>),
+    /// History was changed, or not.
+    Updated(Box<Updating>),
     /// A method was called, or not.
     Called(Box<Calling>),
 }
@@ -104,6 +109,15 @@ pub(crate) struct Writing {
     pub(crate) new: Variant,
 }
 
+/// A change of history. Without one it was turned away.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Updating {
+    pub(crate) node: Option<NodeRef>,
+    pub(crate) change: Option<Change>,
+    /// The values that it touched, as they were before.
+    pub(crate) old: Vec<DataValue>,
+}
+
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Calling {
     pub(crate) object: Option<NodeRef>,
@@ -129,6 +143,7 @@ impl Told {
         match kind {
             AuditKind::Write => Self::Written(Box::default()),
             AuditKind::Call => Self::Called(Box::default()),
+            AuditKind::HistoryChanged => Self::Updated(Box::default()),
             _ => Self::Nothing,
         }
     }
@@ -147,6 +162,7 @@ impl Told {
             Self::Transferred { .. } => (2069, "Session/TransferSubscriptions", ns0::SERVER, ""),
             Self::Cancelled { .. } => (2078, "Session/Cancel", ns0::SERVER, ""),
             Self::Written(write) => (2100, "Attribute/Write", write.node.unwrap_or(ns0::SERVER), ""),
+            Self::Updated(update) => (update.kind(), "Attribute/HistoryUpdate", update.node.unwrap_or(ns0::SERVER), ""),
             Self::Called(call) => (2127, "Attribute/Call", call.object.unwrap_or(ns0::SERVER), ""),
         })
     }
@@ -332,6 +348,7 @@ fn own(event: &mut Event, told: &Told, space: &Space) {
                 }
             }
         }
+        Told::Updated(update) => history::own(event, update, space),
         Told::Called(call) => {
             event.set("MethodId", call.method.map_or(Variant::Empty, |method| space.id(method).into()));
             if let Some((object, method)) = &call.foreign {

@@ -6,7 +6,7 @@ use opcua_types::CallMethodResult;
 
 use super::activate::Activation;
 use super::audit::AuditId;
-use super::services::{call, write};
+use super::services::{call, history_update, write};
 use super::timers::SessionKey;
 use super::{ConnId, InvokeId};
 use crate::space::NodeRef;
@@ -28,6 +28,8 @@ pub(crate) enum What {
     Activate(Box<Activation>),
     /// Write: the record.
     Write(Vec<write::Planned>),
+    /// HistoryUpdate: the record.
+    History(Vec<history_update::Planned>),
     /// Call: the record.
     Recording(Vec<call::Planned>),
     /// Call: the methods.
@@ -96,7 +98,7 @@ impl ParkedRequests {
     pub(crate) fn take(&mut self, id: u64) -> Option<Parked> {
         let parked = self.requests.remove(&id)?;
         match parked.what {
-            What::Write(_) | What::Recording(_) => self.audits.retain(|_, waiting| *waiting != id),
+            What::Write(_) | What::History(_) | What::Recording(_) => self.audits.retain(|_, waiting| *waiting != id),
             What::Calling(_) => self.calls.retain(|_, (waiting, _)| *waiting != id),
             What::Create(_) | What::Activate(_) => {}
         }

@@ -13,6 +13,7 @@ use super::ConnId;
 use super::asking::Renewal;
 use super::audit::Tallies;
 use super::browse_points::BrowsePoints;
+use super::history_points::HistoryPoints;
 use super::timers::SessionKey;
 use crate::crypto::{EphemeralKey, SecurityPolicyId};
 use crate::pki::Certificate;
@@ -97,6 +98,7 @@ pub(crate) struct SessionCore {
     /// The largest response its client takes; 0 for any.
     pub(crate) max_response: u32,
     pub(crate) browse_points: BrowsePoints,
+    pub(crate) history_points: HistoryPoints,
     pub(crate) tallies: Tallies,
     pub(crate) actor: Actor,
     secret: [u8; SECRET],
@@ -160,6 +162,7 @@ impl Sessions {
                 parked: 0,
                 max_response: new.max_response,
                 browse_points: BrowsePoints::new(new.max_browse_points),
+                history_points: HistoryPoints::default(),
                 tallies: Tallies::default(),
                 actor,
                 secret,

@@ -15,7 +15,7 @@ use super::jobs::TooBusy;
 use super::occasion::Told;
 use super::parked::{Calling, Parked, What};
 use super::proof::Proven;
-use super::services::{call, write};
+use super::services::{call, history_update, write};
 use super::timers::{SessionKey, Timer};
 use super::{Answer, Caller, Invocation, InvokeId, Output, Server};
 use crate::space::NodeRef;
@@ -122,6 +122,26 @@ impl Server {
         Ok(())
     }
 
+    pub(super) fn history_update(
+        &mut self,
+        key: SessionKey,
+        request: &Request<'_>,
+        now: Now,
+    ) -> Result<(), StatusCode> {
+        self.room_to_park(key)?;
+        let plan = self.at_desk(key, now, |desk, _| history_update::plan(desk, request.rest));
+        let plan = plan.ok_or(StatusCode::BadSessionClosed)??;
+        let parked = Parked {
+            conn: request.conn,
+            request_id: request.request_id,
+            handle: request.header.handle,
+            session: key,
+            what: What::History(plan.items),
+        };
+        self.park_for_record(parked, plan.audit, request.header.timeout_hint, now);
+        Ok(())
+    }
+
     fn park_for_record(&mut self, parked: Parked, audit: Option<AuditId>, timeout_hint: u32, now: Now) {
         let id = self.park(parked, timeout_hint, now);
         match audit {
@@ -164,6 +184,13 @@ impl Server {
                 });
                 self.values_changed(now);
             }
+            What::History(items) => {
+                let results = self.at_desk(parked.session, now, |desk, _| history_update::apply(desk, items));
+                let Some(results) = results else { return };
+                self.respond(parked.conn, parked.request_id, parked.handle, now, |server, out| {
+                    history_update::respond(&server.codec, results, now, parked.handle, out)
+                });
+            }
             What::Recording(items) => {
                 let (conn, request_id, handle, session) =
                     (parked.conn, parked.request_id, parked.handle, parked.session);
@@ -175,10 +202,14 @@ impl Server {
 
     /// What a session's user has asked for is not carried out in the name of the next one.
     pub(super) fn give_up_parked(&mut self, key: SessionKey, now: Now) {
-        for id in self.parked.of_session(key, |parked| matches!(parked.what, What::Write(_) | What::Recording(_))) {
+        for id in self
+            .parked
+            .of_session(key, |parked| matches!(parked.what, What::Write(_) | What::History(_) | What::Recording(_)))
+        {
             let Some(core) = self.sessions.get(key).map(|session| &session.core) else { return };
             let kind = match self.parked.get_mut(id).map(|parked| &parked.what) {
                 Some(What::Write(_)) => AuditKind::Write,
+                Some(What::History(_)) => AuditKind::HistoryChanged,
                 _ => AuditKind::Call,
             };
             let record = AuditRecord {
@@ -199,6 +230,12 @@ impl Server {
                 self.respond(parked.conn, parked.request_id, parked.handle, now, |_, out| {
                     write::respond(out, &statuses, now, parked.handle);
                     Ok(())
+                });
+            }
+            What::History(items) => {
+                let results = history_update::refuse(items, status);
+                self.respond(parked.conn, parked.request_id, parked.handle, now, |server, out| {
+                    history_update::respond(&server.codec, results, now, parked.handle, out)
                 });
             }
             What::Recording(items) => {

@@ -5,6 +5,8 @@ pub(super) mod attributes;
 pub(super) mod browse;
 pub(super) mod call;
 pub(super) mod discovery;
+pub(super) mod history_read;
+pub(super) mod history_update;
 pub(super) mod monitor;
 pub(super) mod read;
 pub(super) mod register;

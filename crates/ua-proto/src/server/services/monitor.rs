@@ -17,8 +17,10 @@ use crate::subscription::{ItemSource, Sample, Target};
 /// The bit of EventNotifier that says that events can be subscribed to.
 const SUBSCRIBE_TO_EVENTS: u8 = 1;
 
-/// Data type Number.
+/// Data types Number, Float, Double.
 const NUMBER: u32 = 26;
+const FLOAT: u32 = 10;
+const DOUBLE: u32 = 11;
 
 impl ItemSource for Desk<'_> {
     fn resolve(&mut self, item: &ReadValueId) -> Result<Target, StatusCode> {
@@ -120,11 +122,21 @@ impl Desk<'_> {
         self.sight().rights_in(self.audit.scope()).contains(Rights::RECEIVE_EVENTS)
     }
 
-    fn is_numeric(&self, node: NodeRef) -> bool {
-        let (Some(number), Some(data_type)) = (ns0::find_numeric(NUMBER), self.space.data_type(node)) else {
+    pub(super) fn is_numeric(&self, node: NodeRef) -> bool {
+        self.is_a(node, NUMBER)
+    }
+
+    /// Whether a straight line lies between two values of a variable: numbers with a fraction change steadily, all others
+    /// by steps.
+    pub(super) fn slopes(&self, node: NodeRef) -> bool {
+        self.is_a(node, FLOAT) || self.is_a(node, DOUBLE)
+    }
+
+    fn is_a(&self, node: NodeRef, known: u32) -> bool {
+        let (Some(known), Some(data_type)) = (ns0::find_numeric(known), self.space.data_type(node)) else {
             return false;
         };
-        self.space.is_subtype_of(data_type, number)
+        self.space.is_subtype_of(data_type, known)
     }
 
     /// The node's EURange, if the session may read it: a percent deadband must not tell what a read would not.

@@ -10,7 +10,7 @@ use crate::server::audit::{AuditId, event};
 use crate::server::codec::{write_header, write_len, write_no_diagnostics};
 use crate::server::config::AuditFailMode;
 use crate::server::desk::Desk;
-use crate::server::occasion::{Calling, Told, Writing};
+use crate::server::occasion::{Calling, Told, Updating, Writing};
 use crate::server::reader::{Malformed, Reader};
 use crate::server::values::IndexRange;
 use crate::space::{AccessLevel, NodeRef, read_range};
@@ -106,6 +106,7 @@ pub(crate) fn audit_open(desk: &mut Desk<'_>, kind: AuditKind, node: NodeRef) ->
 fn told_of_request_at(kind: AuditKind, node: NodeRef) -> Told {
     match kind {
         AuditKind::Call => Told::Called(Box::new(Calling { object: Some(node), ..Calling::default() })),
+        AuditKind::HistoryChanged => Told::Updated(Box::new(Updating { node: Some(node), ..Updating::default() })),
         _ => written_at(node, AttributeId::Value as u32, ""),
     }
 }

@@ -15,7 +15,7 @@ use crate::server::occasion::{Opening, Told};
 use crate::server::{Answer, AuditConfig, Audited, ConnId, Input};
 
 /// What the auditor asks for, in this order.
-const FIELDS: [&str; 32] = [
+const FIELDS: [&str; 37] = [
     "EventType",
     "SourceName",
     "SourceNode",
@@ -47,6 +47,11 @@ const FIELDS: [&str; 32] = [
     "EndpointUrl",
     "InvalidUri",
     "InvalidHostname",
+    "UpdatedNode",
+    "PerformInsertReplace",
+    "OldValues",
+    "NewValues",
+    "ReqTimes",
     "Message",
 ];
 
@@ -81,7 +86,8 @@ fn setup(reactor: Rights, events: Option<&str>) -> Setup {
     let alice = grant(Who::User("alice".into()), alice());
     let carol = grant(Who::User("carol".into()), auditor(reactor));
     let audit = AuditConfig { events: events.map(str::to_owned), ..AuditConfig::default() };
-    Setup { local: vec![alice, carol], audit, ..Setup::default() }
+    let dora = grant(Who::User("dora".into()), super::history::historian());
+    Setup { local: vec![alice, carol, dora], audit, ..Setup::default() }
 }
 
 const SEES: Rights =
@@ -152,6 +158,44 @@ fn a_write_is_told_with_its_values() {
         ("NewValue", Variant::from(60.0)),
     ] {
         assert_eq!(*get(&event, field), expected, "{field}");
+    }
+}
+
+#[test]
+fn a_change_of_history_is_told_with_the_values_before_and_after() {
+    for (rule, reactor, shown) in
+        [("who may read", SEES, true), ("who may not", Rights::BROWSE | Rights::RECEIVE_EVENTS, false)]
+    {
+        let mut audit = Audit::with(setup(reactor, Some("vault")));
+        let (conn, login) = super::history::begin(&mut audit.world, "dora");
+        audit.heard();
+        super::history::update(&mut audit.world, conn, &login, "Setpoint", PerformUpdateType::Replace, &[(20, 61.25)]);
+        super::history::delete_at(&mut audit.world, conn, &login, "Setpoint", &[30]);
+        let heard = audit.heard();
+        let one =
+            |number| heard.iter().find(|event| kind(event) == number).unwrap_or_else(|| panic!("{rule}: {number}"));
+        let (written, deleted) = (one(3006), one(3019));
+        let values = |number: f64, at: i64| {
+            let value = Variant::DataValue(Box::new(super::history::value(at, number)));
+            Variant::from((VariantScalarTypeId::DataValue, vec![value]))
+        };
+        let denied = || Variant::StatusCode(StatusCode::BadUserAccessDenied);
+        let guarded = |values: Variant| if shown { values } else { denied() };
+        for (event, field, expected) in [
+            (written, "SourceName", text("Attribute/HistoryUpdate")),
+            (written, "UpdatedNode", id("Setpoint").into()),
+            (written, "SourceNode", id("Setpoint").into()),
+            (written, "Status", true.into()),
+            (written, "ClientUserId", text("dora")),
+            (written, "PerformInsertReplace", Variant::from(2_i32)),
+            (written, "NewValues", guarded(values(61.25, 20))),
+            (deleted, "UpdatedNode", id("Setpoint").into()),
+        ] {
+            assert_eq!(*get(event, field), expected, "{rule}: {field}");
+        }
+        let old = format!("{:?} {:?}", get(written, "OldValues"), get(deleted, "OldValues"));
+        assert_eq!(old.contains("200.0") && old.contains("300.0"), shown, "{rule}: {old}");
+        assert_eq!(format!("{heard:?}").contains("61.25"), shown, "{rule}: and no message tells");
     }
 }
 

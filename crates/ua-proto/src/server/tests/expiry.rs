@@ -94,7 +94,7 @@ fn an_expired_token_stops_every_service_but_activate_and_close() {
         assert_eq!(answer, Some(Err(StatusCode::BadUserAccessDenied)), "{service:?}");
         tried += 1;
     }
-    assert_eq!(tried, 21, "every service that needs a grant");
+    assert_eq!(tried, 23, "every service that needs a grant");
     assert_eq!(world.last_reason(AuditKind::Read), Some(Reason::GrantExpired));
     assert_eq!(world.outcomes(AuditKind::GrantExpired), [Outcome::Denied(Reason::GrantExpired)]);
 

@@ -77,6 +77,19 @@ fn operations(world: &mut World, extra: usize) -> Vec<(&'static str, Option<Stat
     tried!("SetPublishingMode", SetPublishingModeRequest { subscription_ids: ids.clone() }
         => SetPublishingModeResponse);
     tried!("DeleteSubscriptions", DeleteSubscriptionsRequest { subscription_ids: ids } => DeleteSubscriptionsResponse);
+    let nodes = Some(vec![HistoryReadValueId { node_id: id("Setpoint"), ..Default::default() }; 10 + extra]);
+    let details = ExtensionObject::from_message(ReadAtTimeDetails::default());
+    tried!("HistoryRead", HistoryReadRequest {
+        history_read_details: details, timestamps_to_return: TimestampsToReturn::Both, nodes_to_read: nodes
+    } => HistoryReadResponse);
+    let details = ExtensionObject::from_message(DeleteAtTimeDetails::default());
+    let details = Some(vec![details; 11 + extra]);
+    tried!("HistoryUpdate", HistoryUpdateRequest { history_update_details: details } => HistoryUpdateResponse);
+    let links = Some(vec![1_u32; 9 + extra]);
+    tried!("SetTriggering", SetTriggeringRequest { links_to_add: links } => SetTriggeringResponse);
+    let ids = Some(vec![1_u32; 12 + extra]);
+    tried!("TransferSubscriptions", TransferSubscriptionsRequest { subscription_ids: ids }
+        => TransferSubscriptionsResponse);
     said
 }
 
@@ -88,6 +101,9 @@ fn every_service_keeps_its_own_operation_limit() {
     (own.max_nodes_per_read, own.max_nodes_per_write, own.max_nodes_per_method_call) = (3, 4, 5);
     (own.max_nodes_per_browse, own.max_nodes_per_register_nodes, own.max_nodes_per_translate) = (6, 7, 8);
     own.max_monitored_items_per_call = 9;
+    (own.max_nodes_per_history_read_data, own.max_nodes_per_history_update_data) = (10, 11);
+    limits.subscriptions =
+        std::sync::Arc::new(crate::subscription::SubscriptionLimits { max_subscriptions: 12, ..Default::default() });
     let mut world = Setup { limits, ..Setup::default() }.start();
     let too_many = Some(StatusCode::BadTooManyOperations);
     for (service, said) in operations(&mut world, 0) {

@@ -9,6 +9,7 @@ mod bypass;
 mod ecc;
 mod events;
 mod expiry;
+mod history;
 mod keys;
 mod layout;
 mod lifecycle;

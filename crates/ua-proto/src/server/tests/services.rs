@@ -193,14 +193,8 @@ fn a_client_is_told_the_host_it_dialled_if_it_is_one_of_ours() {
 }
 
 /// Known by guards; this server has not got them.
-pub(super) const FOR_GUARDS: [Service; 6] = [
-    Service::AddNodes,
-    Service::AddReferences,
-    Service::DeleteNodes,
-    Service::DeleteReferences,
-    Service::HistoryRead,
-    Service::HistoryUpdate,
-];
+pub(super) const FOR_GUARDS: [Service; 4] =
+    [Service::AddNodes, Service::AddReferences, Service::DeleteNodes, Service::DeleteReferences];
 
 #[test]
 fn every_request_type_is_answered() {

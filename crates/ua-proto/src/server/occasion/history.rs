@@ -1,0 +1,62 @@
+//! The audit events of changes of history (OPC 10000-11 §5.8). Values in them are for who may read the node.
+
+use opcua_types::{DataValue, DateTime, Variant, VariantScalarTypeId};
+
+use super::{Updating, list};
+use crate::event::Event;
+use crate::history::{Change, Perform};
+use crate::space::Space;
+
+impl Updating {
+    /// The number of its event type: AuditHistoryUpdateEventType where nothing more is known.
+    pub(super) fn kind(&self) -> u32 {
+        match &self.change {
+            None => 2104,
+            Some(Change::Write(..)) => 3006,
+            Some(Change::DeleteRange { .. }) => 3014,
+            Some(Change::DeleteAt(_)) => 3019,
+        }
+    }
+}
+
+/// The number of an encoding in ParameterDataTypeId: the type of the details.
+const UPDATE_DATA_DETAILS: u32 = 680;
+const DELETE_RAW_MODIFIED_DETAILS: u32 = 686;
+const DELETE_AT_TIME_DETAILS: u32 = 689;
+
+/// The fields of the event's own type.
+pub(super) fn own(event: &mut Event, update: &Updating, space: &Space) {
+    let (Some(node), Some(change)) = (update.node, &update.change) else { return };
+    event.set("UpdatedNode", space.id(node).into());
+    event.set_guarded("OldValues", values(&update.old), node);
+    let time = |ticks: i64| Variant::DateTime(Box::new(DateTime::from(ticks)));
+    let details = match change {
+        Change::Write(perform, new) => {
+            let perform = match perform {
+                Perform::Insert => 1,
+                Perform::Replace => 2,
+                Perform::Update => 3,
+            };
+            event.set("PerformInsertReplace", Variant::Int32(perform));
+            event.set_guarded("NewValues", values(new), node);
+            UPDATE_DATA_DETAILS
+        }
+        Change::DeleteRange { start, end } => {
+            event.set("IsDeleteModified", Variant::Boolean(false));
+            event.set("StartTime", time(*start));
+            event.set("EndTime", time(*end));
+            DELETE_RAW_MODIFIED_DETAILS
+        }
+        Change::DeleteAt(times) => {
+            let times = times.iter().map(|at| time(*at)).collect();
+            event.set("ReqTimes", list(VariantScalarTypeId::DateTime, times));
+            DELETE_AT_TIME_DETAILS
+        }
+    };
+    event.set("ParameterDataTypeId", opcua_types::NodeId::new(0, details).into());
+}
+
+fn values(values: &[DataValue]) -> Variant {
+    let one = |value: &DataValue| Variant::DataValue(Box::new(value.clone()));
+    list(VariantScalarTypeId::DataValue, values.iter().map(one).collect())
+}

@@ -1,0 +1,226 @@
+//! HistoryUpdate (OPC 10000-4 §5.11.5, OPC 10000-11 §6.9) of values, in two steps as Write: each item is decided and
+//! recorded, and carried out when the record is kept, if the right is still there then.
+
+use access_model::{Action, AuditKind, AuditRecord, Now, Outcome, Reason};
+use opcua_types::{DataValue, HistoryUpdateResponse, HistoryUpdateResult, NodeId, ObjectId, StatusCode};
+use pep::Permit;
+
+use super::operations;
+use super::write::{audit_open, keep};
+use crate::history::{Change, Perform};
+use crate::server::audit::{AuditId, event};
+use crate::server::codec::{Codec, response_header, write_message};
+use crate::server::desk::Desk;
+use crate::server::occasion::{Told, Updating};
+use crate::server::reader::Reader;
+use crate::space::{AccessLevel, NodeRef};
+
+/// One item of a request, decided.
+pub(crate) enum Planned {
+    /// Nothing is changed.
+    Refused(StatusCode),
+    /// Allowed and recorded.
+    Change(Box<PlannedChange>),
+}
+
+/// An allowed change.
+pub(crate) struct PlannedChange {
+    node: NodeRef,
+    action: Action,
+    change: Change,
+    permit: Option<Permit>,
+}
+
+/// What a request comes to.
+pub(crate) struct Plan {
+    pub(crate) items: Vec<Planned>,
+    /// The record to wait for.
+    pub(crate) audit: Option<AuditId>,
+}
+
+/// What an item asks for. The node is decided about also when the rest is not possible.
+struct Item {
+    node: Option<NodeId>,
+    action: Action,
+    change: Result<Change, StatusCode>,
+}
+
+/// Decides each item and records what is allowed. The whole body is read before the first item is decided.
+pub(crate) fn plan(desk: &mut Desk<'_>, mut reader: Reader<'_>) -> Result<Plan, StatusCode> {
+    let count = reader.array_len(3)?;
+    operations(count, desk.config.limits.operations.max_nodes_per_history_update_data)?;
+    let mut items = Vec::with_capacity(count);
+    for _ in 0..count {
+        let (kind, body) = reader.extension_object()?;
+        items.push(item(desk.codec, kind, body)?);
+    }
+    let mut records = Vec::new();
+    let decide = |item| match decide(desk, item, &mut records) {
+        Ok(change) => Planned::Change(Box::new(change)),
+        Err(status) => Planned::Refused(status),
+    };
+    let items = items.into_iter().map(decide).collect();
+    Ok(Plan { items, audit: keep(desk, records) })
+}
+
+/// One of the kinds of HistoryUpdateDetails, read to its end, for its length may lie.
+fn item(codec: &Codec, kind: Option<u32>, body: &[u8]) -> Result<Item, StatusCode> {
+    const UPDATE: u32 = ObjectId::UpdateDataDetails_Encoding_DefaultBinary as u32;
+    const RANGE: u32 = ObjectId::DeleteRawModifiedDetails_Encoding_DefaultBinary as u32;
+    const TIMES: u32 = ObjectId::DeleteAtTimeDetails_Encoding_DefaultBinary as u32;
+    let unsupported = StatusCode::BadHistoryOperationUnsupported;
+    let mut reader = Reader::new(body);
+    let read = match kind {
+        Some(UPDATE) => update(codec, &mut reader)?,
+        Some(RANGE) => {
+            let node = Some(reader.node_id()?);
+            let modified = reader.u8()? != 0;
+            let change = Change::DeleteRange { start: reader.i64()?, end: reader.i64()? };
+            let change = if modified { Err(unsupported) } else { Ok(change) };
+            Item { node, action: Action::DeleteHistory, change }
+        }
+        Some(TIMES) => {
+            let node = Some(reader.node_id()?);
+            let count = reader.array_len(8)?;
+            let times = (0..count).map(|_| reader.i64()).collect::<Result<_, _>>()?;
+            Item { node, action: Action::DeleteHistory, change: Ok(Change::DeleteAt(times)) }
+        }
+        // Structures and events that are written into history hold what nobody here can decide about.
+        _ => return Ok(Item { node: None, action: Action::UpdateHistory, change: Err(unsupported) }),
+    };
+    if reader.rest().is_empty() { Ok(read) } else { Err(StatusCode::BadDecodingError) }
+}
+
+fn update(codec: &Codec, reader: &mut Reader<'_>) -> Result<Item, StatusCode> {
+    let node = Some(reader.node_id()?);
+    let (action, perform) = match reader.u32()? {
+        1 => (Action::InsertHistory, Some(Perform::Insert)),
+        2 => (Action::ModifyHistory, Some(Perform::Replace)),
+        3 => (Action::UpdateHistory, Some(Perform::Update)),
+        // Only structured history knows values that can be removed.
+        4 => (Action::ModifyHistory, None),
+        _ => return Err(StatusCode::BadDecodingError),
+    };
+    let mut values: Vec<DataValue> = Vec::new();
+    for _ in 0..reader.array_len(1)? {
+        values.push(codec.decode(reader.data_value()?)?);
+    }
+    let change = perform.map(|perform| Change::Write(perform, values));
+    Ok(Item { node, action, change: change.ok_or(StatusCode::BadHistoryOperationUnsupported) })
+}
+
+fn decide(
+    desk: &mut Desk<'_>,
+    item: Item,
+    records: &mut Vec<(AuditRecord, Told)>,
+) -> Result<PlannedChange, StatusCode> {
+    let Item { node, action, change } = item;
+    let node = match node {
+        Some(id) => desk.space.find(&id).ok_or(StatusCode::BadNodeIdUnknown)?,
+        None => return Err(change.err().unwrap_or(StatusCode::BadHistoryOperationUnsupported)),
+    };
+    let permit = desk
+        .permit(action, node)
+        .map_err(|denial| desk.denied_and_told(&denial, node, AuditKind::HistoryChanged, || at(node)))?;
+    let change = change?;
+    let known = desk.space.history(node).is_some();
+    if !known || !desk.space.access_level(node).contains(AccessLevel::HISTORY_WRITE) {
+        return Err(StatusCode::BadHistoryOperationUnsupported);
+    }
+    if matches!(&change, Change::Write(_, values) if values.is_empty())
+        || matches!(&change, Change::DeleteAt(times) if times.is_empty())
+    {
+        return Err(StatusCode::BadNothingToDo);
+    }
+    audit_open(desk, AuditKind::HistoryChanged, node)?;
+    records.push(record(desk, node, &change));
+    Ok(PlannedChange { node, action, change, permit })
+}
+
+/// What is told of a change that was not made: no value, for what was denied is nobody's business.
+fn at(node: NodeRef) -> Told {
+    Told::Updated(Box::new(Updating { node: Some(node), ..Updating::default() }))
+}
+
+fn record(desk: &Desk<'_>, node: NodeRef, change: &Change) -> (AuditRecord, Told) {
+    let object = desk.space.id(node).to_string();
+    let record = event(desk.now, AuditKind::HistoryChanged, &desk.session.actor, object, Outcome::Allowed);
+    let (_, count) =
+        (node, |many: usize| if many == 1 { "1 value is".to_owned() } else { format!("{many} values are") });
+    let detail = match change {
+        Change::Write(Perform::Insert, values) => format!("{} inserted", count(values.len())),
+        Change::Write(Perform::Replace, values) => format!("{} replaced", count(values.len())),
+        Change::Write(Perform::Update, values) => format!("{} inserted or replaced", count(values.len())),
+        Change::DeleteAt(times) => format!("{} deleted", count(times.len())),
+        Change::DeleteRange { .. } => {
+            let touched = desk.space.history(node).map_or(0, |series| series.touched(change).len());
+            format!("{} deleted", count(touched))
+        }
+    };
+    let epoch = desk.session.login.as_ref().and_then(|login| login.epoch);
+    let record = AuditRecord { detail, epoch, ..record };
+    if !desk.audit.heard() {
+        return (record, Told::Nothing);
+    }
+    let old = desk.space.history(node).map(|series| series.touched(change)).unwrap_or_default();
+    (record, Told::Updated(Box::new(Updating { node: Some(node), change: Some(change.clone()), old })))
+}
+
+/// Carries out a plan. An item whose right is gone by now is refused.
+pub(crate) fn apply(desk: &mut Desk<'_>, items: Vec<Planned>) -> Vec<HistoryUpdateResult> {
+    let carry_out = |item| match item {
+        Planned::Refused(status) => bare(status),
+        Planned::Change(change) => apply_one(desk, *change),
+    };
+    items.into_iter().map(carry_out).collect()
+}
+
+fn apply_one(desk: &mut Desk<'_>, planned: PlannedChange) -> HistoryUpdateResult {
+    let PlannedChange { node, action, change, permit } = planned;
+    if permit.is_some() && !desk.rights(node).contains(action.needed()) {
+        let scope = desk.space.scope(node);
+        let text = "the right ended before the change";
+        desk.tell_denial(AuditKind::HistoryChanged, Reason::GrantRevoked, scope, node, text, || at(node));
+        return bare(StatusCode::BadUserAccessDenied);
+    }
+    let _accounted = permit.map(Permit::spend);
+    let (status, results) = desk.space.change_history(node, change);
+    if status.is_bad() || results.iter().any(StatusCode::is_bad) {
+        let failed = results.iter().filter(|status| status.is_bad()).count();
+        let code =
+            if status.is_bad() { status } else { results.iter().find(|one| one.is_bad()).copied().unwrap_or(status) };
+        let object = desk.space.id(node).to_string();
+        let record = AuditRecord {
+            detail: format!("{failed} of {} values were not changed", results.len()),
+            ..event(desk.now, AuditKind::HistoryChanged, &desk.session.actor, object, Outcome::Failed(code.bits()))
+        };
+        desk.audit.tell(record, || at(node));
+    }
+    HistoryUpdateResult { status_code: status, operation_results: Some(results), diagnostic_infos: None }
+}
+
+/// The result of each item when none was carried out.
+pub(crate) fn refuse(items: Vec<Planned>, status: StatusCode) -> Vec<HistoryUpdateResult> {
+    let refused = |item| match item {
+        Planned::Refused(status) => bare(status),
+        Planned::Change(_) => bare(status),
+    };
+    items.into_iter().map(refused).collect()
+}
+
+fn bare(status_code: StatusCode) -> HistoryUpdateResult {
+    HistoryUpdateResult { status_code, operation_results: None, diagnostic_infos: None }
+}
+
+/// Writes the response.
+pub(crate) fn respond(
+    codec: &Codec,
+    results: Vec<HistoryUpdateResult>,
+    now: Now,
+    handle: u32,
+    out: &mut Vec<u8>,
+) -> Result<(), StatusCode> {
+    let response_header = response_header(now, handle);
+    let response = HistoryUpdateResponse { response_header, results: Some(results), diagnostic_infos: None };
+    write_message(out, &response, &codec.context(0))
+}
