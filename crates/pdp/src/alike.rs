@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use access_model::{MapDigest, ScopeIndex, ScopeMap};
 use cedar_policy::EntityUid;
+use smol_str::SmolStr;
 
 use crate::fault::Faults;
 use crate::kinds::Kind;
@@ -19,8 +20,8 @@ pub(crate) struct Asker {
     pub uid: EntityUid,
     /// Number of the sort.
     pub number: usize,
-    /// Roles held always, sorted.
-    pub roles: Vec<String>,
+    /// Roles held always, sorted; one list for all who hold the same.
+    pub roles: Arc<[String]>,
     /// Roles held only with a reason, sorted, each with its time box.
     pub emergency: Vec<(String, Duration)>,
 }
@@ -28,22 +29,32 @@ pub(crate) struct Asker {
 /// Everyone of one kind who may ask.
 #[derive(Default)]
 pub(crate) struct Askers {
-    by_name: HashMap<String, Arc<Asker>>,
-    /// How many sorts there are.
-    pub sorts: usize,
+    by_name: HashMap<SmolStr, u32>,
+    all: Vec<Asker>,
+    roles: BTreeSet<Arc<[String]>>,
 }
 
 impl Askers {
+    /// How many sorts there are.
+    pub(crate) fn sorts(&self) -> usize {
+        self.all.len()
+    }
+
     pub(crate) fn get(&self, name: &str) -> Option<&Asker> {
-        self.by_name.get(name).map(AsRef::as_ref)
+        let number = self.by_name.get(name)?;
+        usize::try_from(*number).ok().and_then(|number| self.all.get(number))
     }
 }
+
+/// By the name of a scope.
+pub(crate) type Positions = HashMap<SmolStr, (u32, u32)>;
 
 /// A server that may be asked about.
 pub(crate) struct Place {
     pub digest: MapDigest,
-    /// For each scope, its position (without `public`) and its sort.
-    by_name: HashMap<String, (u32, u32)>,
+    /// For each scope, its position (without `public`) and its sort. Servers of one make share it: the fewer maps a
+    /// decision may look into, the more of them are at hand.
+    by_name: Arc<Positions>,
     sorts: Vec<Alike>,
     ranges: Vec<Option<(f64, f64)>>,
 }
@@ -76,50 +87,57 @@ impl Place {
 
 pub(crate) fn persons(world: &World, named: &BTreeSet<EntityUid>) -> Askers {
     let mut sorts = BTreeMap::new();
-    let mut by_name = HashMap::new();
+    let mut askers = Askers::default();
     for (name, one) in &world.plant.persons {
         let uid = world.uid(Kind::Person, name);
         let itself = Some(&uid).filter(|uid| named.contains(uid)).cloned();
         let key = (itself, &one.roles, &one.groups, &one.assigned, &one.company, &one.labels);
-        let number = sorts.len();
-        let asker = sorts.entry(key).or_insert_with(|| asker(&world.plant, uid, number, &one.roles));
-        by_name.insert(name.clone(), Arc::clone(asker));
+        let number = *sorts.entry(key).or_insert_with(|| askers.add(&world.plant, uid, &one.roles));
+        askers.by_name.insert(name.as_str().into(), number);
     }
-    Askers { by_name, sorts: sorts.len() }
+    askers
 }
 
 pub(crate) fn applications(world: &World, named: &BTreeSet<EntityUid>) -> Askers {
     let mut sorts = BTreeMap::new();
-    let mut by_name = HashMap::new();
+    let mut askers = Askers::default();
     for (uri, one) in &world.plant.applications {
         let uid = world.uid(Kind::Application, uri);
         let itself = Some(&uid).filter(|uid| named.contains(uid)).cloned();
         let key = (itself, &one.roles, &one.assigned, &one.company, &one.labels);
-        let number = sorts.len();
-        let asker = sorts.entry(key).or_insert_with(|| asker(&world.plant, uid, number, &one.roles));
-        by_name.insert(uri.clone(), Arc::clone(asker));
+        let number = *sorts.entry(key).or_insert_with(|| askers.add(&world.plant, uid, &one.roles));
+        askers.by_name.insert(uri.as_str().into(), number);
     }
-    Askers { by_name, sorts: sorts.len() }
+    askers
 }
 
-fn asker(plant: &Plant, uid: EntityUid, number: usize, held: &[String]) -> Arc<Asker> {
-    let time_box = |role: &String| plant.roles.get(role).and_then(|row| row.break_glass);
-    let roles = held.iter().filter(|role| time_box(role).is_none()).cloned().collect();
-    let emergency = held.iter().filter_map(|role| time_box(role).map(|limit| (role.clone(), limit))).collect();
-    Arc::new(Asker { uid, number, roles, emergency })
+impl Askers {
+    /// Adds a sort and gives its number.
+    fn add(&mut self, plant: &Plant, uid: EntityUid, held: &[String]) -> u32 {
+        let time_box = |role: &String| plant.roles.get(role).and_then(|row| row.break_glass);
+        let roles: Arc<[String]> = held.iter().filter(|role| time_box(role).is_none()).cloned().collect();
+        let roles = self.roles.get(&roles).cloned().unwrap_or(roles);
+        self.roles.insert(Arc::clone(&roles));
+        let emergency = held.iter().filter_map(|role| time_box(role).map(|limit| (role.clone(), limit))).collect();
+        let number = self.all.len();
+        self.all.push(Asker { uid, number, roles, emergency });
+        u32::try_from(number).unwrap_or(u32::MAX)
+    }
 }
 
+/// The index of a server; `before` is another one, perhaps of the same make.
 pub(crate) fn place(
     world: &World,
     server: &Server,
     named: &BTreeSet<EntityUid>,
     digest: &dyn Fn(&ScopeMap) -> MapDigest,
+    before: Option<&Place>,
 ) -> Result<Place, Faults> {
     type Key<'a> = (Option<Kind>, &'a [EntityUid], &'a [String], Option<EntityUid>);
     let map = server.scope_map().map_err(internal)?;
     let mut numbers: BTreeMap<Key<'_>, u32> = BTreeMap::new();
     let mut sorts: Vec<Alike> = Vec::new();
-    let mut by_name = HashMap::with_capacity(server.scopes.len());
+    let mut by_name = Positions::with_capacity(server.scopes.len());
     for (position, scope) in (0_u32..).zip(&server.scopes) {
         let uid = world.scope_uid(server, scope);
         let itself = Some(&uid).filter(|uid| named.contains(uid)).cloned();
@@ -132,10 +150,11 @@ pub(crate) fn place(
         if let Some(alike) = usize::try_from(sort).ok().and_then(|sort| sorts.get_mut(sort)) {
             alike.members.push(ScopeIndex(position.saturating_add(1)));
         }
-        by_name.insert(scope.name.clone(), (position, sort));
+        by_name.insert(scope.name.as_str().into(), (position, sort));
     }
     let ranges = server.scopes.iter().map(|scope| scope.range).collect();
-    Ok(Place { digest: digest(&map), by_name, sorts, ranges })
+    let same = before.filter(|place| *place.by_name == by_name).map(|place| Arc::clone(&place.by_name));
+    Ok(Place { digest: digest(&map), by_name: same.unwrap_or_else(|| Arc::new(by_name)), sorts, ranges })
 }
 
 impl World {

@@ -178,7 +178,7 @@ impl<'a> Asking<'a> {
         let through = application.filter(|_| person.is_some());
         let (mut roles, time_box) = effective(asker, principal, break_glass)?;
         if *supposed != Supposed::default() {
-            roles.get_or_insert_with(|| asker.roles.clone()).extend(supposed.roles.iter().cloned());
+            roles.get_or_insert_with(|| asker.roles.to_vec()).extend(supposed.roles.iter().cloned());
         }
         let gave_up = roles.as_ref().is_some_and(|held| asker.roles.iter().any(|role| !held.contains(role)));
         let unnarrowed = gave_up.then_some(&world.entities);
@@ -259,7 +259,7 @@ impl<'a> Asking<'a> {
         for rule in permits {
             named.extend(steps_named(world, marked, &rule.names));
             if rule.asks_scope_steps {
-                named.extend(steps_named(world, marked, world.refers_to(scope)));
+                named.extend(steps_named(world, marked, world.steps_of(scope)));
             }
         }
         if named.is_empty() { marked.clone() } else { named.into_iter().map(str::to_owned).collect() }
@@ -300,7 +300,7 @@ type Effective = (Option<Vec<String>>, Option<Duration>);
 
 /// The roles in effect when they differ from the registered ones, and the time box of break-glass roles among them.
 fn effective(asker: &Asker, principal: &Principal, break_glass: Option<&str>) -> Result<Effective, Unasked> {
-    if break_glass.is_none() && principal.roles == asker.roles {
+    if break_glass.is_none() && *principal.roles == *asker.roles {
         return Ok((None, None));
     }
     let claimed: BTreeSet<&String> = principal.roles.iter().collect();
@@ -316,5 +316,5 @@ fn effective(asker: &Asker, principal: &Principal, break_glass: Option<&str>) ->
         }
         roles.sort_unstable();
     }
-    Ok(if roles == asker.roles { (None, time_box) } else { (Some(roles), time_box) })
+    Ok(if *roles == *asker.roles { (None, time_box) } else { (Some(roles), time_box) })
 }

@@ -88,7 +88,7 @@ fn question(request: &AccessRequest) -> String {
 
 fn views(snapshot: &Snapshot, request: &AccessRequest) -> Option<Vec<RuleView>> {
     let loaded = &snapshot.loaded;
-    let place = loaded.world.servers.get(&request.server)?;
+    let place = loaded.world.servers.get(request.server.as_str())?;
     let (scope, _) = place.scope(&request.scope)?;
     let asking =
         Asking::new(snapshot, &request.principal, request.break_glass.as_deref(), std::slice::from_ref(scope)).ok()?;

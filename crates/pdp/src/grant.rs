@@ -100,7 +100,7 @@ impl Found {
 /// One scope of each sort, over all servers.
 pub(crate) fn examples(snapshot: &Snapshot) -> Vec<EntityUid> {
     let world = &snapshot.loaded.world;
-    let servers = world.plant.servers.keys().filter_map(|uri| world.servers.get(uri));
+    let servers = world.plant.servers.keys().filter_map(|uri| world.servers.get(uri.as_str()));
     servers.flat_map(|place| place.sorts()).map(|sort| sort.example.clone()).collect()
 }
 

@@ -157,7 +157,7 @@ impl Snapshot {
 impl Facts {
     fn new(world: &World, marking: &Marking) -> Self {
         let (steps, phases) = world.standing(marking);
-        let contexts = (0..=world.applications.sorts).map(|_| OnceLock::new()).collect();
+        let contexts = (0..=world.applications.sorts()).map(|_| OnceLock::new()).collect();
         Self { steps, phases, contexts }
     }
 

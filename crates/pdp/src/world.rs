@@ -7,9 +7,11 @@ mod rows;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fmt::Display;
 use std::str::FromStr;
+use std::sync::Arc;
 
 use access_model::{Action, MapDigest, ScopeMap};
 use cedar_policy::{Entities, Entity, EntityUid, RestrictedExpression, Schema};
+use smol_str::SmolStr;
 
 use crate::alike::{self, Askers, Place};
 use crate::fault::{FaultList, Faults, Origin, suggest};
@@ -28,7 +30,8 @@ pub(crate) struct World {
     pub entities: Entities,
     pub persons: Askers,
     pub applications: Askers,
-    pub servers: HashMap<String, Place>,
+    pub servers: HashMap<SmolStr, Place>,
+    steps: HashMap<EntityUid, Arc<[EntityUid]>>,
     kinds: Kinds,
     rows: Rows,
 }
@@ -51,7 +54,8 @@ impl World {
         let entities = list.into_iter().map(|(_, row)| row.entity.clone());
         let entities = Entities::from_entities(entities, Some(&schema)).map_err(internal)?;
         let (persons, applications, servers) = (Askers::default(), Askers::default(), HashMap::new());
-        Ok(Self { plant, workflow, schema, entities, persons, applications, servers, kinds, rows })
+        let steps = HashMap::new();
+        Ok(Self { plant, workflow, schema, entities, persons, applications, servers, steps, kinds, rows })
     }
 
     /// Makes the index that decisions go through, once it is known which things the rules name.
@@ -62,11 +66,17 @@ impl World {
     ) -> Result<Self, Faults> {
         self.persons = alike::persons(&self, named);
         self.applications = alike::applications(&self, named);
-        let mut servers = HashMap::new();
+        let mut servers: HashMap<SmolStr, Place> = HashMap::new();
+        let mut before: Option<SmolStr> = None;
         for (uri, server) in &self.plant.servers {
-            servers.insert(uri.clone(), alike::place(&self, server, named, digest)?);
+            let other = before.as_ref().and_then(|uri| servers.get(uri));
+            let place = alike::place(&self, server, named, digest, other)?;
+            let uri = SmolStr::from(uri.as_str());
+            servers.insert(uri.clone(), place);
+            before = Some(uri);
         }
         self.servers = servers;
+        self.steps = self.steps_of_examples();
         Ok(self)
     }
 
@@ -81,6 +91,27 @@ impl World {
     /// What an entity is part of or names, sorted.
     pub(crate) fn refers_to(&self, uid: &EntityUid) -> &[EntityUid] {
         self.rows.get(uid).map_or(&[], |row| &row.refers_to)
+    }
+
+    /// The steps and phases that a scope names which stands in for all that are like it.
+    pub(crate) fn steps_of(&self, example: &EntityUid) -> &[EntityUid] {
+        self.steps.get(example).map_or(&[], |steps| steps)
+    }
+
+    /// Scopes that name the same steps share one list.
+    fn steps_of_examples(&self) -> HashMap<EntityUid, Arc<[EntityUid]>> {
+        let is_step = |uid: &&EntityUid| matches!(Kind::of(uid), Some(Kind::Step | Kind::Phase));
+        let mut lists: BTreeSet<Arc<[EntityUid]>> = BTreeSet::new();
+        let mut steps = HashMap::new();
+        for uri in self.plant.servers.keys() {
+            for alike in self.servers.get(uri.as_str()).into_iter().flat_map(Place::sorts) {
+                let list: Arc<[EntityUid]> = self.refers_to(&alike.example).iter().filter(is_step).cloned().collect();
+                let list = lists.get(&list).cloned().unwrap_or(list);
+                lists.insert(Arc::clone(&list));
+                steps.insert(alike.example.clone(), list);
+            }
+        }
+        steps
     }
 
     /// Ids of one kind, sorted.

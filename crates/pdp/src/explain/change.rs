@@ -138,7 +138,7 @@ fn allows(snapshot: &Snapshot, request: &AccessRequest, set: &[Adjustment]) -> O
         }
     }
     let standing = standing.as_ref().unwrap_or(snapshot);
-    let place = standing.loaded.world.servers.get(&request.server)?;
+    let place = standing.loaded.world.servers.get(request.server.as_str())?;
     let (scope, _) = place.scope(&request.scope)?;
     let about = std::slice::from_ref(scope);
     let asking = Asking::supposing(standing, &principal, reason.as_deref(), about, &supposed).ok()?;
