@@ -2,10 +2,14 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
+use std::future::poll_fn;
+use std::io;
+use std::pin::Pin;
 use std::rc::Rc;
+use std::task::{Poll, ready};
 use std::time::Duration;
 
-use tokio::io::AsyncReadExt;
+use tokio::io::{AsyncRead, ReadBuf};
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use ua_proto::guard::{LinkId, Upstream};
 
@@ -29,9 +33,16 @@ struct Connection {
 }
 
 /// The open connections, by the id the core knows them under.
-#[derive(Default)]
 pub(super) struct Upstreams {
     open: RefCell<BTreeMap<LinkId, Rc<Connection>>>,
+    /// All of them are read into it, one after the other.
+    buffer: RefCell<Box<[u8]>>,
+}
+
+impl Default for Upstreams {
+    fn default() -> Self {
+        Self { open: RefCell::default(), buffer: RefCell::new(vec![0; READ_BUFFER].into_boxed_slice()) }
+    }
 }
 
 impl Upstreams {
@@ -107,7 +118,6 @@ async fn closed(connection: &Connection) {
 }
 
 async fn serve<C: Core>(running: &Rc<Running<C>>, link: LinkId, connection: &Connection, mut read: OwnedReadHalf) {
-    let mut buffer = vec![0; READ_BUFFER];
     while !connection.closed.get() {
         let reading = running.core.borrow().wants_upstream(link);
         let unsent = connection.unsent.get();
@@ -118,16 +128,33 @@ async fn serve<C: Core>(running: &Rc<Running<C>>, link: LinkId, connection: &Con
             () = room(connection), if unsent => {
                 running.upstreams.flush(link, &mut *running.core.borrow_mut());
             }
-            taken = read.read(&mut buffer), if reading => match taken {
-                Ok(count) if count > 0 => running.upstream(link, Upstream::Bytes(buffer.get(..count).unwrap_or_default())),
-                _ => return,
-            },
+            taken = receive(running, link, &mut read), if reading => {
+                if !matches!(taken, Ok(true)) {
+                    return;
+                }
+            }
         }
         if !reading {
             // What held the core back may be gone.
             running.upstream(link, Upstream::Bytes(&[]));
         }
     }
+}
+
+/// Reads once and hands the bytes to the core; `false` at the end of the stream.
+async fn receive<C: Core>(running: &Rc<Running<C>>, link: LinkId, read: &mut OwnedReadHalf) -> io::Result<bool> {
+    poll_fn(|context| {
+        let mut buffer = running.upstreams.buffer.borrow_mut();
+        let mut filled = ReadBuf::new(&mut buffer);
+        ready!(Pin::new(&mut *read).poll_read(context, &mut filled))?;
+        let bytes = filled.filled();
+        if bytes.is_empty() {
+            return Poll::Ready(Ok(false));
+        }
+        running.upstream(link, Upstream::Bytes(bytes));
+        Poll::Ready(Ok(true))
+    })
+    .await
 }
 
 /// Waits until the server takes more bytes.
