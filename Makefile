@@ -17,6 +17,7 @@ demo:
 test: format spelling lint documents licences peers run-tests
 
 bench: peers
+	$(CARGO) run --release --locked --package bench -- order
 	TRAPKEY_PEERS_DIR="$(PEERS)" $(CARGO) run --release --locked --package bench
 
 fuzz:

@@ -66,6 +66,8 @@ impl Fixture {
         let fixture = Self { folder: tempfile::tempdir()? };
         let names = [
             ("server", SERVER_URI),
+            // Stands in front of the server under the name of the server.
+            ("guard", SERVER_URI),
             ("client", CLIENT_URI),
             ("authority", "urn:trapkey:bench:authority"),
             ("admin", "urn:trapkey:bench:admin"),
@@ -99,28 +101,36 @@ impl Fixture {
     /// # Errors
     /// It cannot be minted.
     pub fn token(&self, id: &str) -> Result<SealedToken, Failed> {
-        let signer = Signer::from_pkcs8_der(&files::read(&self.path("issuer.pkcs8"))?)?;
-        let client = Certificate::from_der(&files::read(&self.path("client.der"))?)?;
-        let map = token::map_digest(&scopes());
-        let now = clock::now().unix;
-        let claims = Claims {
-            issuer: ISSUER.into(),
-            subject: USER.into(),
-            audience: SERVER_URI.into(),
-            expires: now + Duration::from_secs(7_200),
-            not_before: now,
-            issued_at: now,
-            id: id.into(),
-            client: Some(CLIENT_URI.into()),
-            confirmation: Some(client.thumbprint()),
-            roles: vec!["Operator".into()],
-            groups: Vec::new(),
-            rights: Some(RightsClaim::new(map, [(Rights::BROWSE | Rights::READ, 1..=SCOPES)])),
-            epoch: Epoch(1),
-            padding: 0,
-        };
-        Ok(token::mint(&claims, &signer)?)
+        token(self.folder(), id)
     }
+}
+
+/// As [`Fixture::token`], for the fixture in `folder`.
+///
+/// # Errors
+/// It cannot be minted.
+pub fn token(folder: &Path, id: &str) -> Result<SealedToken, Failed> {
+    let signer = Signer::from_pkcs8_der(&files::read(&folder.join("issuer.pkcs8"))?)?;
+    let client = Certificate::from_der(&files::read(&folder.join("client.der"))?)?;
+    let map = token::map_digest(&scopes());
+    let now = clock::now().unix;
+    let claims = Claims {
+        issuer: ISSUER.into(),
+        subject: USER.into(),
+        audience: SERVER_URI.into(),
+        expires: now + Duration::from_secs(7_200),
+        not_before: now,
+        issued_at: now,
+        id: id.into(),
+        client: Some(CLIENT_URI.into()),
+        confirmation: Some(client.thumbprint()),
+        roles: vec!["Operator".into()],
+        groups: Vec::new(),
+        rights: Some(RightsClaim::new(map, [(Rights::BROWSE | Rights::READ, 1..=SCOPES)])),
+        epoch: Epoch(1),
+        padding: 0,
+    };
+    Ok(token::mint(&claims, &signer)?)
 }
 
 /// A certificate of the fixture in `folder` with its key.
@@ -144,13 +154,16 @@ pub fn https(folder: &Path, name: &str) -> Result<HttpsClient, Failed> {
     Ok(HttpsClient::new(tls, Duration::from_secs(5)))
 }
 
-/// Trust in one certificate of the fixture in `folder`.
+/// Trust in certificates of the fixture in `folder`.
 ///
 /// # Errors
-/// It cannot be read.
-pub fn trust(folder: &Path, name: &str) -> Result<SharedTrust, Failed> {
-    let certificate = Certificate::from_der(&files::read(&folder.join(format!("{name}.der")))?)?;
-    Ok(Arc::new(ArcSwap::from_pointee(TrustList { trusted: vec![Arc::new(certificate)], ..TrustList::default() })))
+/// They cannot be read.
+pub fn trust(folder: &Path, names: &[&str]) -> Result<SharedTrust, Failed> {
+    let mut trusted = Vec::new();
+    for name in names {
+        trusted.push(Arc::new(Certificate::from_der(&files::read(&folder.join(format!("{name}.der")))?)?));
+    }
+    Ok(Arc::new(ArcSwap::from_pointee(TrustList { trusted, ..TrustList::default() })))
 }
 
 /// The key that verifies the fixture's tokens.

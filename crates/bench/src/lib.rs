@@ -4,14 +4,17 @@ pub mod authority;
 pub mod clock;
 pub mod files;
 pub mod fixture;
+pub mod guard;
 pub mod journal;
 pub mod load;
 pub mod measures;
 pub mod process;
 pub mod random;
+pub mod real;
 pub mod record;
 pub mod serve;
 pub mod subject;
+pub mod watch;
 
 /// Why a measure could not be taken: for whoever started it to read.
 pub type Failed = Box<dyn std::error::Error + Send + Sync>;

@@ -1,10 +1,12 @@
 //! The load generator: sessions of our own client machine over TCP, all on one thread, the same for every server.
 
 use std::cell::Cell;
+use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
+use arc_swap::ArcSwap;
 use gates::clock;
 use gates::opcua::client::{address, endpoints};
 use opcua_types::{
@@ -20,6 +22,7 @@ use ua_proto::client::{
     Response, choose_endpoint,
 };
 use ua_proto::crypto::SecurityPolicyId;
+use ua_proto::pki::{Certificate, OwnIdentity, SharedTrust, TrustList};
 use zeroize::Zeroizing;
 
 use crate::Failed;
@@ -41,6 +44,26 @@ pub enum Security {
     Encrypt,
 }
 
+impl Security {
+    /// Its policy and mode.
+    #[must_use]
+    pub const fn parts(self) -> (SecurityPolicyId, MessageSecurityMode) {
+        match self {
+            Self::None => (SecurityPolicyId::None, MessageSecurityMode::None),
+            Self::Encrypt => (SecurityPolicyId::Basic256Sha256, MessageSecurityMode::SignAndEncrypt),
+        }
+    }
+
+    /// Its name in the names of measures and on command lines.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Encrypt => "encrypt",
+        }
+    }
+}
+
 /// Everything a session needs to be opened.
 #[derive(Clone)]
 pub struct Way {
@@ -59,25 +82,51 @@ impl Way {
         security: Security,
         credential: Credential,
     ) -> Result<Self, Failed> {
-        let (policy, mode) = match security {
-            Security::None => (SecurityPolicyId::None, MessageSecurityMode::None),
-            Security::Encrypt => (SecurityPolicyId::Basic256Sha256, MessageSecurityMode::SignAndEncrypt),
-        };
+        Self::of(fixture.folder(), url, security, credential).await
+    }
+
+    /// The same with the fixture in `folder`.
+    ///
+    /// # Errors
+    /// As [`Way::find`].
+    pub async fn of(folder: &Path, url: &str, security: Security, credential: Credential) -> Result<Self, Failed> {
+        let own = (fixture::identity(folder, "client")?, fixture::trust(folder, &["server", "guard"])?);
+        Self::with(url, security, credential, own).await
+    }
+
+    /// The same with this certificate and this trust.
+    ///
+    /// # Errors
+    /// As [`Way::find`].
+    pub async fn with(
+        url: &str,
+        security: Security,
+        credential: Credential,
+        (identity, trust): (Arc<OwnIdentity>, SharedTrust),
+    ) -> Result<Self, Failed> {
+        let (policy, mode) = security.parts();
         let wish = EndpointWish {
             policies: vec![policy],
             modes: vec![mode],
             identities: vec![credential.kind()],
             ..EndpointWish::default()
         };
-        let choice = choose_endpoint(&endpoints(url, Duration::from_secs(5)).await?, &wish)?;
-        let application =
-            ClientApplication { uri: CLIENT_URI.into(), product_uri: "urn:trapkey".into(), name: "bench".into() };
+        let choice = choose_endpoint(&endpoints(url, Duration::from_secs(30)).await?, &wish)?;
+        let uri = identity.certificate.application_uri().unwrap_or(CLIENT_URI).to_owned();
+        let application = ClientApplication { uri, product_uri: "urn:trapkey".into(), name: "bench".into() };
         let mut config = ClientSessionConfig::new(url, choice, application);
-        config.identity = Some(fixture::identity(fixture.folder(), "client")?);
-        config.trust = Some(fixture::trust(fixture.folder(), "server")?);
+        config.identity = Some(identity);
+        config.trust = Some(trust);
         config.session_timeout = Duration::from_secs(600);
         Ok(Self { config: Arc::new(config), credential })
     }
+}
+
+/// Trust in one certificate.
+#[must_use]
+pub fn only(certificate: Certificate) -> SharedTrust {
+    let trusted = vec![Arc::new(certificate)];
+    Arc::new(ArcSwap::from_pointee(TrustList { trusted, ..TrustList::default() }))
 }
 
 /// The fixture's user.
@@ -166,6 +215,22 @@ impl Link {
         self.session.close(clock::now(), &mut self.entropy);
         while !matches!(self.next().await?, ClientEvent::Disconnected(_)) {}
         Ok(())
+    }
+
+    /// Sends what the peer takes at once, without reading; returns the number of bytes.
+    ///
+    /// # Errors
+    /// The connection breaks.
+    pub fn push(&mut self) -> Result<usize, Failed> {
+        let Some(bytes) = self.session.outgoing() else { return Ok(0) };
+        match self.stream.try_write(bytes) {
+            Ok(sent) => {
+                bytes.drain(..sent);
+                Ok(sent)
+            }
+            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => Ok(0),
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// The next event; jobs are done on the way.

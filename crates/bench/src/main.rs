@@ -1,21 +1,24 @@
 //! `bench [--quick] [measure...]`: takes the measures and appends them to `bench-runs/<date>-<machine>/measures.jsonl`.
 //!
-//! `bench serve FOLDER NODES [AUTHORITY]` and `bench authority FOLDER` make it one of the measured processes.
+//! `bench serve ...`, `bench guard ...`, `bench storm ...` and `bench authority FOLDER` make it one of the measured processes.
+//! `bench order` finds out how `trapkey` is laid out best.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use bench::Failed;
 use bench::authority;
+use bench::guard;
 use bench::load::Security;
-use bench::measures::{Bench, bytes, instructions, lag, pdp, services};
+use bench::measures::{Bench, bytes, crowd, guarded, instructions, lag, pdp, services, storm};
+use bench::real;
 use bench::record::table;
 use bench::serve;
 
 type Measure = fn(&mut Bench) -> Result<(), Failed>;
 
 /// The measures by the names under which they are asked for.
-const MEASURES: [(&str, Measure); 8] = [
+const MEASURES: [(&str, Measure); 16] = [
     ("read.none", |bench| services::reads(bench, Security::None)),
     ("read.encrypt", |bench| services::reads(bench, Security::Encrypt)),
     ("connect", services::connects),
@@ -24,16 +27,26 @@ const MEASURES: [(&str, Measure); 8] = [
     ("check.instructions", instructions::run),
     ("pdp", pdp::run),
     ("revocation.lag", lag::run),
+    ("guard.read.none", |bench| guarded::reads(bench, Security::None)),
+    ("guard.read.encrypt", |bench| guarded::reads(bench, Security::Encrypt)),
+    ("guard.latency", guarded::latencies),
+    ("guard.items", crowd::items),
+    ("guard.sessions", crowd::sessions),
+    ("guard.storm", storm::run),
+    ("guard.halfopen", crowd::half_open),
+    ("guard.lag", lag::guarded),
 ];
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let result = match words.as_slice() {
-        ["serve", folder, nodes, authority @ ..] => nodes.parse().map_err(Failed::from).and_then(|nodes| {
-            let authority = authority.first().map(|url| (*url).to_owned());
-            serve::run(&serve::Options { folder: PathBuf::from(folder), nodes, authority })
-        }),
+        ["serve", words @ ..] => serve::options(words).and_then(|options| serve::run(&options)),
+        ["guard", words @ ..] => guard::options(words).and_then(|options| guard::run(&options)),
+        ["order"] => real::order(),
+        ["storm", folder, url, count] => {
+            count.parse().map_err(Failed::from).and_then(|count| storm::clients(folder, url, count))
+        }
         ["authority", folder] => authority::run(&PathBuf::from(folder)),
         words => take(words),
     };

@@ -34,6 +34,30 @@ pub fn peak_rss(pid: u32) -> io::Result<u64> {
     kib.map(|kib| kib * 1024).ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "no VmHWM"))
 }
 
+/// Lets a process with all its threads run on one processor only.
+///
+/// # Errors
+/// `taskset` is missing, or the machine has no such processor.
+pub fn pin(pid: u32, processor: usize) -> io::Result<()> {
+    taskset(pid, &processor.to_string())
+}
+
+/// Lets a process run everywhere again.
+///
+/// # Errors
+/// As [`pin`].
+pub fn unpin(pid: u32) -> io::Result<()> {
+    taskset(pid, "0-1023")
+}
+
+fn taskset(pid: u32, processors: &str) -> io::Result<()> {
+    let mut command = std::process::Command::new("taskset");
+    command.args(["--all-tasks", "--pid", "--cpu-list", processors, &pid.to_string()]);
+    let output = command.output()?;
+    let told = || io::Error::other(format!("taskset: {}", String::from_utf8_lossy(&output.stderr)));
+    output.status.success().then_some(()).ok_or_else(told)
+}
+
 /// The machine's memory.
 #[must_use]
 pub fn memory_kilobytes() -> u64 {

@@ -91,6 +91,17 @@ impl Record {
     pub fn alone(measure: &str, unit: &str, runs: &[f64], goal: f64, command: &str) -> Option<Self> {
         let here = median(runs)?;
         Some(Self {
+            runs: runs.len(),
+            min: runs.iter().copied().fold(f64::INFINITY, f64::min),
+            max: runs.iter().copied().fold(f64::NEG_INFINITY, f64::max),
+            ..Self::figure(measure, unit, here, goal, command)
+        })
+    }
+
+    /// A figure that is itself drawn from many, held against its goal.
+    #[must_use]
+    pub fn figure(measure: &str, unit: &str, here: f64, goal: f64, command: &str) -> Self {
+        Self {
             measure: measure.into(),
             unit: unit.into(),
             here,
@@ -100,11 +111,11 @@ impl Record {
             ratio: here / goal,
             goal,
             absolute: false,
-            runs: runs.len(),
-            min: runs.iter().copied().fold(f64::INFINITY, f64::min),
-            max: runs.iter().copied().fold(f64::NEG_INFINITY, f64::max),
+            runs: 1,
+            min: here,
+            max: here,
             command: command.into(),
-        })
+        }
     }
 
     /// Whether the goal is met.
@@ -119,7 +130,7 @@ impl Record {
 #[must_use]
 pub fn table(records: &[Record]) -> String {
     let mut text = format!(
-        "{:<26} {:>12} {:>12} {:>8} {:>16} {:>8}  {}\n",
+        "{:<34} {:>12} {:>12} {:>8} {:>16} {:>8}  {}\n",
         "measure", "here", "peer", "ratio", "min … max", "goal", "unit"
     );
     for record in records {

@@ -14,7 +14,8 @@ use arc_swap::ArcSwap;
 use gates::clock;
 use gates::control::{Subscription, follow};
 use gates::https::Target;
-use gates::opcua::server::{ServerHandle, Shell, start};
+use gates::opcua::Enforcing;
+use gates::opcua::server::{Handle, ServerHandle, Shell, start};
 use gates::opcua::wiring::{Application, AuditRequest, AuditUnavailable, Credentials, Local, wrong_credentials};
 use gates::pool::Pool;
 use opcua_types::{DataValue, MessageSecurityMode, NodeId, StatusCode, Variant};
@@ -32,15 +33,15 @@ use ua_proto::space::{NewVariable, NodeRef, ServerFacts, Space, SpaceConfig, ns0
 use crate::Failed;
 use crate::fixture::{self, ISSUER, NAMESPACE, PASSWORD, PER_FOLDER, SERVER_URI, USER};
 
-/// Variables that change every [`PERIOD`] when there is an authority.
-pub const CHANGING: u32 = 100;
-/// How often they change.
-pub const PERIOD: Duration = Duration::from_millis(10);
+/// How often values change, each time a part of those that do.
+const TICK: Duration = Duration::from_millis(10);
 /// The control stream is silent for no longer than this: three heartbeats.
 const SILENCE: Duration = Duration::from_secs(3);
 
 /// Audit records on their way to the ledger.
 const AUDIT_QUEUE: usize = 65_536;
+/// A value that changed is the number of the round by this, and the number of the variable.
+pub const ROUND: f64 = 1_000_000.0;
 
 /// What `bench serve` is told.
 #[derive(Clone, Debug)]
@@ -49,9 +50,33 @@ pub struct Options {
     pub folder: PathBuf,
     /// Variables to make.
     pub nodes: u32,
-    /// The authority whose control stream the gate follows; it is then the issuer of tokens. The first
-    /// [`CHANGING`] variables change all the time.
+    /// The authority whose control stream the gate follows; it is then the issuer of tokens.
     pub authority: Option<String>,
+    /// How many variables, the first ones, get another value how often.
+    pub changing: Option<(u32, Duration)>,
+}
+
+/// The words behind `bench serve`.
+///
+/// # Errors
+/// They are not such words.
+pub fn options(words: &[&str]) -> Result<Options, Failed> {
+    let [folder, nodes, more @ ..] = words else {
+        return Err("bench serve FOLDER NODES [authority=URL] [changing=COUNT/MILLISECONDS]".into());
+    };
+    let mut options =
+        Options { folder: Path::new(folder).to_owned(), nodes: nodes.parse()?, authority: None, changing: None };
+    for word in more {
+        match word.split_once('=') {
+            Some(("authority", url)) => options.authority = Some(url.to_owned()),
+            Some(("changing", words)) => {
+                let (count, period) = words.split_once('/').ok_or("changing=COUNT/MILLISECONDS")?;
+                options.changing = Some((count.parse()?, Duration::from_millis(period.parse()?)));
+            }
+            _ => return Err(format!("`{word}` means nothing to `bench serve`").into()),
+        }
+    }
+    Ok(options)
 }
 
 /// Serves until standard input ends.
@@ -61,63 +86,84 @@ pub struct Options {
 pub fn run(options: &Options) -> Result<(), Failed> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
-        let handle = launch(options)?;
-        println!("{{\"step\": \"listening\", \"ok\": true, \"port\": {}}}", handle.address().port());
-        let (ended, end) = tokio::sync::oneshot::channel();
-        std::thread::spawn(move || {
-            let _read = std::io::stdin().read_to_end(&mut Vec::new());
-            ended.send(())
-        });
-        let _ended = end.await;
-        handle.stop().await;
+        let listener = std::net::TcpListener::bind(("127.0.0.1", 0))?;
+        let port = listener.local_addr()?.port();
+        let server = server(&options.folder, options.nodes, port, options.authority.as_deref())?;
+        let (count, period) = options.changing.unwrap_or_default();
+        let changing: Vec<NodeRef> =
+            (0..count).filter_map(|nth| server.space().find(&NodeId::new(2, fixture::number(nth)))).collect();
+        let gap = Arc::new(Notify::new());
+        let handle = start(listener, server, shell(&options.folder, &gap)?)?;
+        stay_in_step(&options.folder, options.authority.as_deref(), &handle, gap)?;
+        tokio::spawn(change(handle.clone(), changing, period));
+        until_told(handle).await;
         Ok(())
     })
 }
 
-fn launch(options: &Options) -> Result<ServerHandle, Failed> {
-    let ledger = CheckpointKey::generate(KeyKind::Ed25519)?;
-    let folder = options.folder.join(format!("audit-{}", std::process::id()));
-    let ledger = Ledger::open(&folder, LedgerConfig::default(), ledger)?;
-    let listener = std::net::TcpListener::bind(("127.0.0.1", 0))?;
-    let port = listener.local_addr()?.port();
-    let server = server(&options.folder, options.nodes, port, options.authority.as_deref())?;
-    let changing: Vec<NodeRef> =
-        (0..CHANGING).filter_map(|nth| server.space().find(&NodeId::new(2, fixture::number(nth)))).collect();
-    let (audit, records) = mpsc::channel(AUDIT_QUEUE);
-    tokio::spawn(keep(records, ledger));
-    let gap = Arc::new(Notify::new());
-    let application = NoMethods { gap: Arc::clone(&gap) };
-    let shell = Shell { pool: Pool::new(2, 1_024)?, audit, application: Box::new(|| Box::new(application)) };
-    let handle = start(listener, server, shell)?;
-    if let Some(authority) = &options.authority {
-        let subscription = Subscription {
-            https: fixture::https(&options.folder, "server")?,
-            authority: Target::parse(authority)?,
-            audience: SERVER_URI.into(),
-            silence: SILENCE,
-        };
-        tokio::spawn(follow(subscription, handle.clone(), gap));
-        tokio::spawn(change(handle.clone(), changing));
-    }
-    Ok(handle)
+/// Says where it listens and waits for the end of standard input.
+pub(crate) async fn until_told<C: Send + 'static>(handle: Handle<C>) {
+    println!("{{\"step\": \"listening\", \"ok\": true, \"port\": {}}}", handle.address().port());
+    let (ended, end) = tokio::sync::oneshot::channel();
+    std::thread::spawn(move || {
+        let _read = std::io::stdin().read_to_end(&mut Vec::new());
+        ended.send(())
+    });
+    let _ended = end.await;
+    handle.stop().await;
 }
 
-/// Gives the variables new values, again and again.
-async fn change(handle: ServerHandle, nodes: Vec<NodeRef>) {
-    let mut ticks = tokio::time::interval(PERIOD);
-    let mut count = 0.0;
-    loop {
-        ticks.tick().await;
-        count += 1.0;
-        let nodes = nodes.clone();
-        let changed = handle.with(move |server, now| {
-            for node in nodes {
-                let value = DataValue::value_only(Variant::Double(count));
-                server.handle_input(Input::SetValue { node, value }, now);
+/// A shell with a ledger on disk.
+pub(crate) fn shell(folder: &Path, gap: &Arc<Notify>) -> Result<Shell, Failed> {
+    let ledger = CheckpointKey::generate(KeyKind::Ed25519)?;
+    let folder = folder.join(format!("audit-{}", std::process::id()));
+    let ledger = Ledger::open(&folder, LedgerConfig::default(), ledger)?;
+    let (audit, records) = mpsc::channel(AUDIT_QUEUE);
+    tokio::spawn(keep(records, ledger));
+    let application = NoMethods { gap: Arc::clone(gap) };
+    Ok(Shell { pool: Pool::new(2, 1_024)?, audit, application: Box::new(|| Box::new(application)) })
+}
+
+/// Follows the control stream of the authority, if there is one.
+pub(crate) fn stay_in_step<C: Enforcing>(
+    folder: &Path,
+    authority: Option<&str>,
+    handle: &Handle<C>,
+    gap: Arc<Notify>,
+) -> Result<(), Failed> {
+    let Some(authority) = authority else { return Ok(()) };
+    let subscription = Subscription {
+        https: fixture::https(folder, "server")?,
+        authority: Target::parse(authority)?,
+        audience: SERVER_URI.into(),
+        silence: SILENCE,
+    };
+    tokio::spawn(follow(subscription, handle.clone(), gap));
+    Ok(())
+}
+
+/// Gives each variable a new value every `period`, a part of them at each tick. No two values are the same: each is the
+/// number of the round and of the variable.
+async fn change(handle: ServerHandle, nodes: Vec<NodeRef>, period: Duration) {
+    let ticks_of_round = u32::try_from(period.as_millis() / TICK.as_millis()).unwrap_or(1).max(1);
+    let at_once = nodes.len().div_ceil(ticks_of_round as usize);
+    if at_once == 0 {
+        return;
+    }
+    let mut ticks = tokio::time::interval(TICK);
+    for round in 1_u32.. {
+        for (part, nodes) in (0..).zip(nodes.chunks(at_once)) {
+            ticks.tick().await;
+            let nodes = nodes.to_vec();
+            let changed = handle.with(move |server, now| {
+                for (at, node) in (part * at_once..).zip(nodes) {
+                    let value = Variant::Double(f64::from(round) * ROUND + at as f64);
+                    server.handle_input(Input::SetValue { node, value: DataValue::value_only(value) }, now);
+                }
+            });
+            if changed.await.is_err() {
+                return;
             }
-        });
-        if changed.await.is_err() {
-            return;
         }
     }
 }
@@ -127,13 +173,19 @@ async fn change(handle: ServerHandle, nodes: Vec<NodeRef>) {
 /// # Errors
 /// The fixture cannot be read.
 pub fn server(folder: &Path, nodes: u32, port: u16, authority: Option<&str>) -> Result<Server, Failed> {
+    let gate = Gate::new(gate(folder, authority)?, clock::now())?;
+    Ok(Server::new(config(folder, "server", port)?, space(nodes)?, gate, Box::new(token::SystemEntropy::new())))
+}
+
+/// What clients meet, with this certificate.
+pub(crate) fn config(folder: &Path, certificate: &str, port: u16) -> Result<ServerConfig, Failed> {
     let endpoints = vec![
         (SecurityPolicyId::Basic256Sha256, MessageSecurityMode::SignAndEncrypt),
         (SecurityPolicyId::None, MessageSecurityMode::None),
     ];
-    let identity = Arc::new(ArcSwap::new(fixture::identity(folder, "server")?));
-    let channel = ChannelConfig::new(identity, fixture::trust(folder, "client")?, endpoints.clone());
-    let config = ServerConfig {
+    let identity = Arc::new(ArcSwap::new(fixture::identity(folder, certificate)?));
+    let channel = ChannelConfig::new(identity, fixture::trust(folder, &["client", "guard"])?, endpoints.clone());
+    Ok(ServerConfig {
         application_uri: SERVER_URI.into(),
         product_uri: "urn:trapkey".into(),
         application_name: "bench".into(),
@@ -141,12 +193,11 @@ pub fn server(folder: &Path, nodes: u32, port: u16, authority: Option<&str>) -> 
         channel: Arc::new(channel),
         endpoints,
         identities: identities(),
-        limits: ServerLimits::default(),
+        // Behind a guard with 1,000 sessions stands a server with one more: the guard looks at it itself.
+        limits: ServerLimits { max_sessions: 2_000, ..ServerLimits::default() },
         audit: AuditConfig::default(),
         write_ranges: Vec::new(),
-    };
-    let gate = Gate::new(gate(folder, authority)?, clock::now())?;
-    Ok(Server::new(config, space(nodes)?, gate, Box::new(token::SystemEntropy::new())))
+    })
 }
 
 fn identities() -> Identities {
@@ -164,7 +215,7 @@ fn identities() -> Identities {
 }
 
 /// A token gives its 1,000 scopes; the user who logs in by name gets the same rights on the same scopes.
-fn gate(folder: &Path, authority: Option<&str>) -> Result<GateConfig, Failed> {
+pub(crate) fn gate(folder: &Path, authority: Option<&str>) -> Result<GateConfig, Failed> {
     let name = authority.unwrap_or(ISSUER).to_owned();
     let issuer =
         token::Issuer { name: name.clone(), keys: vec![fixture::issuer_key(folder)?], require_confirmation: true };

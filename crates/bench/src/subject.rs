@@ -1,19 +1,26 @@
-//! The servers that are measured, each a process of its own: ours (`bench serve`) and the peer (`open62541-bench`).
+//! What is measured, each a process of its own: our server (`bench serve`), our guard (`bench guard`) and the peer
+//! (`open62541-bench`).
 
 use std::ffi::OsStr;
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
 use crate::Failed;
 use crate::fixture::{Fixture, PASSWORD, USER};
+use crate::load::Security;
 use crate::process;
 use crate::record::Peer;
+
+/// What a server says that has come up.
+const LISTENING: &str = "\"listening\", \"ok\": true";
 
 /// A running server.
 #[derive(Debug)]
 pub struct Subject {
-    child: Child,
+    /// There until somebody else takes it.
+    child: Option<Child>,
     url: String,
 }
 
@@ -26,14 +33,40 @@ impl Subject {
         Self::this("opc.tcp://127.0.0.1", &["serve".as_ref(), fixture.folder().as_os_str(), nodes.to_string().as_ref()])
     }
 
-    /// Starts ours under an authority, with values that change.
+    /// Starts ours with variables that change, each once in the period.
     ///
     /// # Errors
     /// It does not come up.
-    pub fn ours_under(fixture: &Fixture, nodes: u32, authority: &Self) -> Result<Self, Failed> {
-        let words = [nodes.to_string(), authority.url.clone()];
-        let [nodes, authority] = words.each_ref().map(OsStr::new);
-        Self::this("opc.tcp://127.0.0.1", &["serve".as_ref(), fixture.folder().as_os_str(), nodes, authority])
+    pub fn ours_changing(
+        fixture: &Fixture,
+        nodes: u32,
+        changing: (u32, Duration),
+        authority: Option<&Self>,
+    ) -> Result<Self, Failed> {
+        let changing = format!("changing={}/{}", changing.0, changing.1.as_millis());
+        let authority = authority.map(|authority| format!("authority={}", authority.url));
+        let nodes = nodes.to_string();
+        let mut words: Vec<&OsStr> = vec!["serve".as_ref(), fixture.folder().as_os_str(), nodes.as_ref()];
+        words.extend([Some(changing.as_ref()), authority.as_deref().map(OsStr::new)].into_iter().flatten());
+        Self::this("opc.tcp://127.0.0.1", &words)
+    }
+
+    /// Starts our guard in front of a server with so many variables, which it reaches in this way.
+    ///
+    /// # Errors
+    /// It does not come up.
+    pub fn guard(
+        fixture: &Fixture,
+        nodes: u32,
+        (upstream, security): (&Self, Security),
+        authority: Option<&Self>,
+    ) -> Result<Self, Failed> {
+        let authority = authority.map(|authority| format!("authority={}", authority.url));
+        let nodes = nodes.to_string();
+        let mut words: Vec<&OsStr> = vec!["guard".as_ref(), fixture.folder().as_os_str(), nodes.as_ref()];
+        words.extend([upstream.url.as_ref(), security.name().as_ref()] as [&OsStr; 2]);
+        words.extend(authority.as_deref().map(OsStr::new));
+        Self::this("opc.tcp://127.0.0.1", &words)
     }
 
     /// Starts our authority.
@@ -44,13 +77,42 @@ impl Subject {
         Self::this("https://localhost", &["authority".as_ref(), fixture.folder().as_os_str()])
     }
 
-    /// Starts the running program, even if its file was replaced by a newer build meanwhile.
+    /// Starts the running program, even if its file was replaced by a newer build meanwhile. `TRAPKEY_BENCH_UNDER` names a
+    /// program under which guards are run, to look into them.
     fn this(base: &str, arguments: &[&OsStr]) -> Result<Self, Failed> {
-        let mut command = Command::new("/proc/self/exe");
+        let under = std::env::var("TRAPKEY_BENCH_UNDER").ok().filter(|_| arguments.first() == Some(&"guard".as_ref()));
+        let mut words = under.as_deref().unwrap_or_default().split_whitespace();
+        let mut command = match words.next() {
+            Some(under) => {
+                let mut command = Command::new(under);
+                command.args(words).arg(std::env::current_exe()?);
+                command
+            }
+            None => Command::new("/proc/self/exe"),
+        };
         command.args(arguments);
-        let (child, line) = up(command)?;
-        let line: serde_json::Value = serde_json::from_str(&line)?;
-        Ok(Self { child, url: format!("{base}:{}", line["port"]) })
+        Self::telling(command, LISTENING, |line| Ok(format!("{base}:{}", line["port"])))
+    }
+
+    /// Starts a program that tells its address in its first line, which has `sign` in it.
+    ///
+    /// # Errors
+    /// It does not come up.
+    pub fn telling(
+        command: Command,
+        sign: &str,
+        url: impl FnOnce(serde_json::Value) -> Result<String, Failed>,
+    ) -> Result<Self, Failed> {
+        let (child, line) = up(command, sign)?;
+        Ok(Self { child: Some(child), url: url(serde_json::from_str(&line)?)? })
+    }
+
+    /// Its process, which is then the caller's to end.
+    ///
+    /// # Errors
+    /// It is gone.
+    pub fn into_child(mut self) -> Result<Child, Failed> {
+        self.child.take().ok_or_else(|| "it is gone".into())
     }
 
     /// Starts the peer.
@@ -63,10 +125,11 @@ impl Subject {
         command.args(["--port", &port.to_string(), "--nodes", &nodes.to_string()]);
         command.arg("--cert").arg(fixture.path("server.der"));
         command.arg("--key").arg(fixture.path("server.key.pem"));
-        command.arg("--trust").arg(fixture.path("client.der"));
+        let trusted = [fixture.path("client.der"), fixture.path("guard.der")];
+        command.arg("--trust").arg(trusted.each_ref().map(|path| path.to_string_lossy()).join(","));
         command.arg("--user").arg(format!("{USER}:{PASSWORD}"));
-        let (child, _) = up(command)?;
-        Ok(Self { child, url: format!("opc.tcp://127.0.0.1:{port}") })
+        let (child, _) = up(command, LISTENING)?;
+        Ok(Self { child: Some(child), url: format!("opc.tcp://127.0.0.1:{port}") })
     }
 
     /// Where it listens.
@@ -78,7 +141,7 @@ impl Subject {
     /// Its process.
     #[must_use]
     pub fn pid(&self) -> u32 {
-        self.child.id()
+        self.child.as_ref().map_or(0, Child::id)
     }
 
     /// Its processor time so far, in seconds.
@@ -101,13 +164,15 @@ impl Subject {
 impl Drop for Subject {
     fn drop(&mut self) {
         // Killed rather than asked: nothing of it is needed any more, and millions of nodes take long to free.
-        let _gone = self.child.kill();
-        let _status = self.child.wait();
+        if let Some(child) = &mut self.child {
+            let _gone = child.kill();
+            let _status = child.wait();
+        }
     }
 }
 
 /// Starts a server and waits for its first line.
-fn up(mut command: Command) -> Result<(Child, String), Failed> {
+fn up(mut command: Command, sign: &str) -> Result<(Child, String), Failed> {
     let program = command.get_program().to_owned();
     let failed = |error: String| Failed::from(format!("`{}`: {error}", Path::new(&program).display()));
     let mut child =
@@ -116,7 +181,7 @@ fn up(mut command: Command) -> Result<(Child, String), Failed> {
     if let Some(output) = child.stdout.take() {
         BufReader::new(output).read_line(&mut line)?;
     }
-    if line.contains("\"listening\", \"ok\": true") {
+    if line.contains(sign) {
         return Ok((child, line));
     }
     let _gone = child.kill();

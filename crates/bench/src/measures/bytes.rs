@@ -11,6 +11,7 @@ use super::{Bench, runtime};
 use crate::Failed;
 use crate::fixture::Fixture;
 use crate::load::{self, Link, Security, Way};
+use crate::real::Real;
 use crate::record::Record;
 use crate::subject::Subject;
 
@@ -43,16 +44,19 @@ pub fn nodes(bench: &mut Bench) -> Result<(), Failed> {
     bench.paired("ua.node.bytes", "B", &runs, &peer, 0.1, "node.bytes")
 }
 
-/// Peak memory of the resource server after a client has browsed all types.
+/// Peak memory of `trapkey up` with one server after a client has browsed all types.
 ///
 /// # Errors
 /// As [`nodes`], or browsing fails.
 pub fn idle(bench: &mut Bench) -> Result<(), Failed> {
     let fixture = Fixture::make()?;
+    let real = Real::make()?;
     let mut runs = Vec::new();
     for run in 0..bench.runs {
-        let (here, nodes) = after_browsing(&fixture, &Subject::ours(&fixture, 0)?)?;
-        let (there, theirs) = after_browsing(&fixture, &Subject::peer(&fixture, 0)?)?;
+        let (ours, peer) = (real.up(&[])?, Subject::peer(&fixture, 0)?);
+        let (here, nodes) = after_browsing(&ours, async |ours| real.way(ours).await)?;
+        let (there, theirs) =
+            after_browsing(&peer, async |peer| Way::find(&fixture, peer.url(), Security::Encrypt, load::user()).await)?;
         eprintln!("  run {}: {here:.2} MB over {nodes} nodes, peer {there:.2} MB over {theirs} nodes", run + 1);
         runs.push((here, there));
     }
@@ -63,15 +67,25 @@ pub fn idle(bench: &mut Bench) -> Result<(), Failed> {
     bench.keep(record, &runs)
 }
 
-fn after_browsing(fixture: &Fixture, subject: &Subject) -> Result<(f64, usize), Failed> {
+fn after_browsing(
+    subject: &Subject,
+    way: impl AsyncFnOnce(&Subject) -> Result<Way, Failed>,
+) -> Result<(f64, usize), Failed> {
     runtime()?.block_on(async {
-        let way = Way::find(fixture, subject.url(), Security::Encrypt, load::user()).await?;
-        let mut link = Link::open(&way).await?;
-        let nodes = browse_all(&mut link, ObjectId::RootFolder.into()).await?;
-        let peak = subject.peak()?;
-        link.close().await?;
-        Ok((peak / 1e6, nodes))
+        let nodes = browse_everything(&way(subject).await?).await?;
+        Ok((subject.peak()? / 1e6, nodes))
     })
+}
+
+/// Logs in and browses every node from Root; returns how many there are.
+///
+/// # Errors
+/// The server refuses.
+pub async fn browse_everything(way: &Way) -> Result<usize, Failed> {
+    let mut link = Link::open(way).await?;
+    let nodes = browse_all(&mut link, ObjectId::RootFolder.into()).await?;
+    link.close().await?;
+    Ok(nodes)
 }
 
 /// Follows every forward reference from `from`; returns how many nodes there are.

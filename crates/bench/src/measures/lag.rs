@@ -27,12 +27,14 @@ use crate::fixture::{self, CLIENT_URI, Fixture, SERVER_URI};
 use crate::load::{Link, Security, Way, value_of};
 use crate::random::Random;
 use crate::record::Record;
-use crate::serve::CHANGING;
 use crate::subject::Subject;
 
 const NODES: u32 = 100_000;
 /// Revocations.
 const COUNT: usize = 1_000;
+/// Variables that change, and how often.
+const CHANGING: u32 = 100;
+const PERIOD: Duration = Duration::from_millis(10);
 /// How long values are watched for after the acknowledgement.
 const AFTER: Duration = Duration::from_millis(40);
 /// Publish requests that wait at the server.
@@ -49,30 +51,42 @@ const GOAL: f64 = 5.0;
 pub fn run(bench: &mut Bench) -> Result<(), Failed> {
     let fixture = Fixture::make()?;
     let authority = Subject::authority(&fixture)?;
-    let ours = Subject::ours_under(&fixture, NODES, &authority)?;
+    let ours = Subject::ours_changing(&fixture, NODES, (CHANGING, PERIOD), Some(&authority))?;
+    take(bench, &fixture, (&authority, &ours), ("revocation.lag", "revocation.lag"))
+}
+
+/// The same through a guard in front of a server that knows nothing of the authority.
+///
+/// # Errors
+/// As [`run`].
+pub fn guarded(bench: &mut Bench) -> Result<(), Failed> {
+    let fixture = Fixture::make()?;
+    let authority = Subject::authority(&fixture)?;
+    let server = Subject::ours_changing(&fixture, NODES, (CHANGING, PERIOD), None)?;
+    let guard = Subject::guard(&fixture, NODES, (&server, Security::Encrypt), Some(&authority))?;
+    take(bench, &fixture, (&authority, &guard), ("guard.revocation.lag", "guard.lag"))
+}
+
+fn take(
+    bench: &mut Bench,
+    fixture: &Fixture,
+    (authority, ours): (&Subject, &Subject),
+    (measure, group): (&str, &str),
+) -> Result<(), Failed> {
     let clock = Stopwatch::start();
-    let admin = Admin::start(&fixture, authority.url(), clock)?;
+    let admin = Admin::start(fixture, authority.url(), clock)?;
     let count = if bench.quick { COUNT / 10 } else { COUNT };
-    let mut lags = runtime()?.block_on(revocations(&fixture, &ours, &admin, clock, count))?;
+    let mut lags = runtime()?.block_on(revocations(fixture, ours, &admin, clock, count))?;
     lags.sort_by(f64::total_cmp);
     let at = |part: f64| lags.get(((lags.len() - 1) as f64 * part).ceil() as usize).copied().unwrap_or(f64::NAN);
     // Below zero the last value came before the acknowledgement: there is no lag.
     let p99 = at(0.99).max(0.0);
     eprintln!("  {} revocations: median {:.3} ms, p99 {p99:.3} ms, maximum {:.3} ms", lags.len(), at(0.5), at(1.0));
     let record = Record {
-        measure: "revocation.lag".into(),
-        unit: "ms, 99 of 100".into(),
-        here: p99,
-        peer: None,
-        peer_name: None,
-        peer_build: None,
-        ratio: p99 / GOAL,
-        goal: GOAL,
-        absolute: true,
         runs: lags.len(),
         min: at(0.0).max(0.0),
         max: at(1.0).max(0.0),
-        command: bench.command("revocation.lag"),
+        ..Record::figure(measure, "ms, 99 of 100", p99, GOAL, &bench.command(group))
     };
     let runs: Vec<_> = lags.iter().map(|lag| (*lag, None)).collect();
     bench.keep(Some(record), &runs)

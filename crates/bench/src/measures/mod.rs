@@ -1,10 +1,13 @@
 //! The measures, each a function that gives records.
 
 pub mod bytes;
+pub mod crowd;
+pub mod guarded;
 pub mod instructions;
 pub mod lag;
 pub mod pdp;
 pub mod services;
+pub mod storm;
 
 use std::time::Duration;
 
@@ -99,6 +102,6 @@ impl Bench {
 }
 
 /// One thread for a load, as the generator is made.
-fn runtime() -> Result<tokio::runtime::Runtime, Failed> {
+pub(crate) fn runtime() -> Result<tokio::runtime::Runtime, Failed> {
     Ok(tokio::runtime::Builder::new_current_thread().enable_all().build()?)
 }

@@ -57,7 +57,7 @@ pub fn connects(bench: &mut Bench) -> Result<(), Failed> {
 }
 
 /// The figure counts only if the audit on disk holds every single read.
-fn accounted(fixture: &Fixture, ours: &Subject, all: u64) -> Result<(), Failed> {
+pub(super) fn accounted(fixture: &Fixture, ours: &Subject, all: u64) -> Result<(), Failed> {
     // Summaries are a second late, the ledger 10 ms.
     runtime()?.block_on(async { tokio::time::sleep(Duration::from_millis(1_500)).await });
     let folder = fixture.path(&format!("audit-{}", ours.pid()));
