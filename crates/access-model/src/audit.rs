@@ -58,6 +58,8 @@ pub enum AuditKind {
     StepChanged,
     /// Break-glass rights were taken.
     BreakGlass,
+    /// A second person was asked to approve of a change, approved or declined.
+    Approval,
     /// A fail mode took effect or ended.
     FailMode,
     /// Contact between gate and authority was lost or found.
@@ -97,6 +99,7 @@ impl AuditKind {
             Self::AccountChanged => "account_changed",
             Self::StepChanged => "step_changed",
             Self::BreakGlass => "break_glass",
+            Self::Approval => "approval",
             Self::FailMode => "fail_mode",
             Self::Contact => "contact",
             Self::Certificate => "certificate",

@@ -52,6 +52,12 @@ pub enum Obligation {
         /// Highest value allowed.
         high: f64,
     },
+    /// A written value may differ from the present one by so much at most.
+    Step(f64),
+    /// The value may be changed by so much within any second.
+    Rate(f64),
+    /// A second person with this role must approve.
+    Approval(String),
 }
 
 /// The answer of the policy decision point.

@@ -5,6 +5,7 @@
 
 mod audit;
 mod decision;
+mod interlock;
 pub mod meter;
 mod operation;
 mod principal;
@@ -16,6 +17,7 @@ mod time;
 
 pub use audit::{Actor, AuditKind, AuditRecord, Outcome};
 pub use decision::{AccessRequest, Decision, Effect, Epoch, GrantSpec, Obligation, PolicyReason};
+pub use interlock::{ArgumentBounds, Bounds, Interlock, TwoPersons};
 pub use operation::{Action, Operation};
 pub use principal::{ApplicationUri, Principal, Thumbprint};
 pub use reason::{Denial, Reason, Refusal};

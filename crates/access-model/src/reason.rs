@@ -45,6 +45,14 @@ reasons! {
     ChannelTooWeak = "channel_too_weak",
     /// A policy obligation on the value was not met.
     ValueOutOfRange = "value_out_of_range",
+    /// The value differs from the present one by more than is allowed at once.
+    StepTooLarge = "step_too_large",
+    /// The value was changed by more than is allowed in a second.
+    RateTooHigh = "rate_too_high",
+    /// A bound is taken against the present value, and that is not known, not good, or being changed.
+    PresentValueUnknown = "present_value_unknown",
+    /// A second person must approve.
+    ApprovalNeeded = "approval_needed",
     /// The authority was out of reach for longer than the zone's fail mode allows.
     AuthorityLost = "authority_lost",
     /// The audit ledger could not be written and the fail mode is closed.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use access_model::{Epoch, GrantSpec, Principal, UnixTime};
 use bytes::Bytes;
-use token::control::{Replacement, Revocation, Update, seal};
+use token::control::{Approved, Replacement, Revocation, Update, seal};
 use token::{MintError, RightsClaim, Signer};
 use tokio::sync::broadcast;
 
@@ -41,6 +41,7 @@ struct Channel {
     epoch: Epoch,
     revoked: BTreeMap<String, UnixTime>,
     replaced: BTreeMap<String, Replacement>,
+    approved: BTreeMap<String, Approved>,
     sender: broadcast::Sender<Bytes>,
 }
 
@@ -49,6 +50,7 @@ struct Channel {
 pub(crate) struct Delta {
     pub revoked: Vec<Revocation>,
     pub replaced: Vec<Replacement>,
+    pub approved: Vec<Approved>,
 }
 
 impl Live {
@@ -62,6 +64,7 @@ impl Live {
             epoch,
             revoked: BTreeMap::new(),
             replaced: BTreeMap::new(),
+            approved: BTreeMap::new(),
             sender: broadcast::channel(BACKLOG).0,
         })
     }
@@ -97,6 +100,7 @@ impl Live {
             issued_at: now,
             revoked: delta.revoked,
             replaced: delta.replaced,
+            approved: delta.approved,
         };
         let frame = seal(&update, signer)?;
         // Nobody listening is no error.
@@ -134,6 +138,7 @@ impl Live {
             issued_at: now,
             revoked: Vec::new(),
             replaced: Vec::new(),
+            approved: Vec::new(),
         };
         seal(&update, signer).map(Bytes::from)
     }
@@ -146,6 +151,7 @@ impl Live {
         for channel in self.channels.values_mut() {
             channel.revoked.retain(|_, expires| *expires > before);
             channel.replaced.retain(|_, replacement| replacement.expires > now);
+            channel.approved.retain(|_, approved| approved.expires > now);
         }
     }
 }
@@ -159,6 +165,9 @@ impl Channel {
         for changed in &delta.replaced {
             self.replaced.insert(changed.id.clone(), changed.clone());
         }
+        for approved in &delta.approved {
+            self.approved.insert(approved.id.clone(), approved.clone());
+        }
     }
 
     fn full(&self, issuer: &str, audience: &str, now: UnixTime) -> Update {
@@ -171,6 +180,7 @@ impl Channel {
             issued_at: now,
             revoked: revoked.map(|(id, expires)| Revocation { id: id.clone(), expires: *expires }).collect(),
             replaced: self.replaced.values().filter(|one| one.expires > now).cloned().collect(),
+            approved: self.approved.values().filter(|one| one.expires > now).cloned().collect(),
         }
     }
 }
@@ -198,7 +208,7 @@ mod tests {
         let at = |seconds: i64| UnixTime::from_seconds(1_800_000_000 + seconds);
         let signer = Signer::generate(Algorithm::Es256).unwrap();
         let mut live = Live::new("authority", Epoch(1));
-        let delta = Delta { revoked: vec![Revocation { id: "t".into(), expires: at(600) }], replaced: Vec::new() };
+        let delta = Delta { revoked: vec![Revocation { id: "t".into(), expires: at(600) }], ..Delta::default() };
         live.publish("urn:server", Epoch(2), delta, &signer, at(0)).unwrap();
         live.forget(at(3_600));
         let full = live.channel("urn:server").full("authority", "urn:server", at(1));

@@ -39,6 +39,8 @@ pub enum GateEvent {
     Changed(GrantId, Change),
     /// The grace after expiry or revocation is over and the grant is gone: close its session.
     Ended(GrantId),
+    /// A second person is to be asked: [`crate::Gate::poll_question`] says about what.
+    Question,
     /// Updates are missing: fetch the full list from the authority.
     NeedFullList,
     /// The gate serves differently from now on: re-check what runs under grants of the authority.

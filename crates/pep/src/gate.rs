@@ -7,6 +7,7 @@ use access_model::{Epoch, Mono, Now, ScopeMap, UnixTime};
 use token::{Issuer, VerifyingKey};
 
 use crate::admit::Locals;
+use crate::approval::Approvals;
 use crate::clock::Latest;
 use crate::contact::Standby;
 use crate::meter::GateMeter;
@@ -36,6 +37,7 @@ pub struct Gate {
     /// Until then grants of the authority are served; kept beside the standby for the check.
     pub(crate) served_until: Mono,
     pub(crate) events: VecDeque<GateEvent>,
+    pub(crate) approvals: Approvals,
     /// What tokens are held against instead of a wall clock that may be set back.
     pub(crate) clock: Latest,
     pub(crate) meter: Arc<GateMeter>,
@@ -109,6 +111,7 @@ impl Gate {
         let mut gate = Self {
             served_until: standby.as_ref().map_or(Mono::NEVER, Standby::served_until),
             events: standby.iter().map(|_| GateEvent::NeedFullList).collect(),
+            approvals: Approvals::default(),
             config,
             tables,
             locals,
@@ -399,6 +402,7 @@ impl Gate {
             _ => return,
         };
         if self.finish(id, State::Revoked, since) {
+            self.forget_questions(id);
             self.events.push_back(GateEvent::Revoked(id));
         }
     }

@@ -16,6 +16,7 @@
 )]
 
 mod admit;
+mod approval;
 mod check;
 mod clock;
 mod config;
@@ -31,6 +32,7 @@ mod update;
 
 pub use access_model::{Denial, Operation, Refusal};
 pub use admit::{Admission, GrantRequest};
+pub use approval::{Asking, Consent, Question};
 pub use config::{
     Contact, DangerWithout, FailMode, ForeignIssuer, GateConfig, InvalidGate, LocalGrant, LocalScopes, Who,
 };

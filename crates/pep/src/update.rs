@@ -49,6 +49,9 @@ impl Gate {
         }
         let present = self.clock.look(now);
         standby.learn(update, place, present);
+        if place != Place::Gap {
+            self.approvals.answered(&update.approved, place == Place::Full, now);
+        }
         if place == Place::Gap {
             self.events.push_back(GateEvent::NeedFullList);
         }

@@ -33,6 +33,17 @@ pub struct Replacement {
     pub expires: UnixTime,
 }
 
+/// An answer to a gate's question whether a second person approves of one change.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Approved {
+    /// The question, as the gate called it.
+    pub id: String,
+    /// The person who approved.
+    pub by: String,
+    /// Until when the change may be made.
+    pub expires: UnixTime,
+}
+
 /// One message on the control stream.
 ///
 /// With `previous: None` it is the full list: every revoked or replaced token of this issuer for this audience that
@@ -54,6 +65,8 @@ pub struct Update {
     pub revoked: Vec<Revocation>,
     /// Tokens that grant something else from now on.
     pub replaced: Vec<Replacement>,
+    /// Changes that a second person approved of. The full list names all that may still be made.
+    pub approved: Vec<Approved>,
 }
 
 /// The longest update that is looked at.
@@ -70,6 +83,7 @@ pub fn seal(update: &Update, signer: &Signer) -> Result<Vec<u8>, MintError> {
         }
     }
     let ids = update.revoked.iter().map(|entry| &entry.id).chain(update.replaced.iter().map(|entry| &entry.id));
+    let ids = ids.chain(update.approved.iter().map(|entry| &entry.id));
     if let Some(long) = ids.map(String::len).find(|len| *len > MAX_ID_LEN) {
         return Err(MintError::LongId(long));
     }
@@ -98,7 +112,7 @@ impl Serialize for Update {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let revoked: Vec<_> = self.revoked.iter().map(|entry| (&entry.id, entry.expires.as_seconds())).collect();
         let micros = self.issued_at.as_micros().rem_euclid(1_000_000);
-        let mut out = serializer.serialize_struct("Update", 8)?;
+        let mut out = serializer.serialize_struct("Update", 9)?;
         out.serialize_field("iss", &self.issuer)?;
         out.serialize_field("aud", &self.audience)?;
         out.serialize_field("iat", &self.issued_at.as_seconds())?;
@@ -112,6 +126,10 @@ impl Serialize for Update {
         }
         out.serialize_field("revoked", &revoked)?;
         out.serialize_field("replaced", &self.replaced)?;
+        if !self.approved.is_empty() {
+            let approved = self.approved.iter().map(|entry| (&entry.id, &entry.by, entry.expires.as_seconds()));
+            out.serialize_field("approved", &approved.collect::<Vec<_>>())?;
+        }
         out.end()
     }
 }
@@ -140,8 +158,12 @@ fn parse(members: &Object, issuer: &str, audience: &str) -> Option<Update> {
         issued_at: payload::whole_seconds(members.get("iat")?.whole()?) + Duration::from_micros(micros),
         revoked: members.get("revoked")?.array()?.iter().map(revocation).collect::<Option<_>>()?,
         replaced: members.get("replaced")?.array()?.iter().map(replacement).collect::<Option<_>>()?,
+        approved: match members.get("approved") {
+            Some(all) => all.array()?.iter().map(approved).collect::<Option<_>>()?,
+            None => Vec::new(),
+        },
     };
-    let nothing_new = update.revoked.is_empty() && update.replaced.is_empty();
+    let nothing_new = update.revoked.is_empty() && update.replaced.is_empty() && update.approved.is_empty();
     let in_order = previous.is_none_or(|previous| previous < epoch || (previous == epoch && nothing_new));
     in_order.then_some(update)
 }
@@ -153,6 +175,12 @@ fn id(value: &Json) -> Option<String> {
 fn revocation(value: &Json) -> Option<Revocation> {
     let [jti, expires] = value.array()? else { return None };
     Some(Revocation { id: id(jti)?, expires: payload::whole_seconds(expires.whole()?) })
+}
+
+fn approved(value: &Json) -> Option<Approved> {
+    let [question, by, expires] = value.array()? else { return None };
+    let by = by.text().filter(|name| !name.is_empty()).map(str::to_owned)?;
+    Some(Approved { id: id(question)?, by, expires: payload::whole_seconds(expires.whole()?) })
 }
 
 fn replacement(value: &Json) -> Option<Replacement> {

@@ -4,7 +4,7 @@ mod common;
 
 use access_model::{Epoch, Reason};
 use common::{AUDIENCE, ISSUER, NOW, claims, expectation, issuer, seconds, signer, some_rights};
-use token::control::{Replacement, Revocation, Update, open, seal};
+use token::control::{Approved, Replacement, Revocation, Update, open, seal};
 use token::{MintError, Signer, mint, verify};
 
 fn update() -> Update {
@@ -21,6 +21,7 @@ fn update() -> Update {
             not_after: seconds(30),
             expires: seconds(90),
         }],
+        approved: vec![Approved { id: "c-1".into(), by: "bert".into(), expires: seconds(70) }],
     }
 }
 

@@ -234,6 +234,7 @@ mod writer {
                 not_after: seconds(30),
                 expires: seconds(90),
             }],
+            approved: vec![],
         };
         let sealed = |update: &Update| String::from_utf8(seal(update, &signer).unwrap()).unwrap();
         let empty = Update { revoked: vec![], replaced: vec![], ..update.clone() };

@@ -203,6 +203,7 @@ impl Plant {
             issued_at: clock::now().unix,
             revoked: Vec::new(),
             replaced: Vec::new(),
+            approved: Vec::new(),
         };
         change(&mut update);
         let sealed = token::control::seal(&update, &self.signer).unwrap();

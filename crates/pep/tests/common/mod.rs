@@ -112,6 +112,7 @@ pub fn full(epoch: u64, now: Now) -> Update {
         issued_at: now.unix,
         revoked: vec![],
         replaced: vec![],
+        approved: vec![],
     }
 }
 

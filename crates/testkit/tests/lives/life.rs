@@ -465,6 +465,7 @@ impl Life {
             issued_at: self.world.now().unix,
             revoked: vec![],
             replaced: vec![],
+            approved: vec![],
         }
     }
 

@@ -36,7 +36,7 @@ impl Server {
                     self.end_session(key, StatusCode::BadSessionClosed, "its grant ended and no new token came", now);
                 }
             }
-            GateEvent::NeedFullList => {}
+            GateEvent::NeedFullList | GateEvent::Question => {}
             GateEvent::FailMode(state) => self.fail_mode(state, now),
         }
         self.outputs.push_back(Output::Gate(event));

@@ -26,6 +26,7 @@ fn update(world: &World, epoch: u64, previous: Option<u64>) -> Update {
         issued_at: world.now.unix,
         revoked: Vec::new(),
         replaced: Vec::new(),
+        approved: Vec::new(),
     }
 }
 

@@ -149,6 +149,7 @@ pub(super) fn update(world: &mut World, epoch: u64, previous: Option<u64>, chang
         issued_at: world.now.unix,
         revoked: Vec::new(),
         replaced: Vec::new(),
+        approved: Vec::new(),
     };
     change(&mut update);
     let sealed = seal(&update, &ISSUER).unwrap();
