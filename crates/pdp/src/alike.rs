@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
-use access_model::{MapDigest, ScopeIndex, ScopeMap};
+use access_model::{Interlock, MapDigest, ScopeIndex, ScopeMap};
 use cedar_policy::EntityUid;
 use smol_str::SmolStr;
 
@@ -56,7 +56,8 @@ pub(crate) struct Place {
     /// decision may look into, the more of them are at hand.
     by_name: Arc<Positions>,
     sorts: Vec<Alike>,
-    ranges: Vec<Option<(f64, f64)>>,
+    /// Of the scopes in which something holds, by their positions.
+    interlocks: BTreeMap<u32, Interlock>,
 }
 
 /// Scopes that are alike.
@@ -79,9 +80,9 @@ impl Place {
         &self.sorts
     }
 
-    /// The range of values that the scope at this position takes.
-    pub(crate) fn range(&self, position: u32) -> Option<(f64, f64)> {
-        usize::try_from(position).ok().and_then(|at| self.ranges.get(at).copied()).flatten()
+    /// What holds for values in the scope at this position.
+    pub(crate) fn interlock(&self, position: u32) -> Option<&Interlock> {
+        self.interlocks.get(&position)
     }
 }
 
@@ -152,9 +153,10 @@ pub(crate) fn place(
         }
         by_name.insert(scope.name.as_str().into(), (position, sort));
     }
-    let ranges = server.scopes.iter().map(|scope| scope.range).collect();
+    let bound = (0_u32..).zip(&server.scopes).filter(|(_, scope)| !scope.interlock.is_empty());
+    let interlocks = bound.map(|(position, scope)| (position, scope.interlock.clone())).collect();
     let same = before.filter(|place| *place.by_name == by_name).map(|place| Arc::clone(&place.by_name));
-    Ok(Place { digest: digest(&map), by_name: same.unwrap_or_else(|| Arc::new(by_name)), sorts, ranges })
+    Ok(Place { digest: digest(&map), by_name: same.unwrap_or_else(|| Arc::new(by_name)), sorts, interlocks })
 }
 
 impl World {

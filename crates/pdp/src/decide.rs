@@ -76,8 +76,17 @@ pub fn answer(snapshot: &Snapshot, request: &AccessRequest) -> Result<Decision, 
         action => asking.judge(action, scope),
     };
     let mut obligations = Vec::new();
-    if verdict.effect == Effect::Permit && request.action == Action::Write {
-        obligations.extend(place.range(position).map(|(low, high)| Obligation::Range { low, high }));
+    if verdict.effect == Effect::Permit
+        && request.action.changes()
+        && let Some(interlock) = place.interlock(position)
+    {
+        if request.action == Action::Write {
+            obligations.extend(interlock.bounds.range.map(|(low, high)| Obligation::Range { low, high }));
+            obligations.extend(interlock.bounds.step.map(Obligation::Step));
+            obligations.extend(interlock.bounds.rate.map(Obligation::Rate));
+        }
+        let second = interlock.two_persons.as_ref();
+        obligations.extend(second.map(|second| Obligation::Approval(second.role.clone())));
     }
     verdict.reasons.dedup();
     Ok(Decision {

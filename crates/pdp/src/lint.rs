@@ -1,6 +1,8 @@
 //! Looks at policies that load and says what is odd about them: rules that can never apply in this plant, permits
 //! that a forbid always beats, one policy for each node where data would do, steps and transitions that never happen.
 
+mod interlocks;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use access_model::{Action, Effect, Principal};
@@ -52,6 +54,8 @@ pub enum FindingKind {
     OnePolicyPerNode,
     /// The policy has no `@id`.
     Unnamed,
+    /// A bound that never counts, or an approval that nobody can give.
+    Interlock,
     /// A transition never fires, or the workflow can get stuck.
     Workflow,
 }
@@ -67,6 +71,7 @@ impl FindingKind {
             Self::NotExamined => "not_examined",
             Self::OnePolicyPerNode => "one_policy_per_node",
             Self::Unnamed => "unnamed",
+            Self::Interlock => "interlock",
             Self::Workflow => "workflow",
         }
     }
@@ -89,6 +94,7 @@ pub fn check(snapshot: &Snapshot) -> Result<Vec<Finding>, Faults> {
         findings.extend(questions.reach(rule)?);
     }
     findings.extend(smells(&rules.list));
+    findings.extend(interlocks::check(&snapshot.loaded.world.plant));
     findings.extend(workflow(snapshot));
     findings.sort();
     Ok(findings)

@@ -11,7 +11,7 @@ use gates::opcua::server::{ServerHandle, Shell};
 use gates::opcua::wiring::{Application, AuditSink, Credentials, Local};
 use gates::pki::PkiStore;
 use gates::pool::Pool;
-use opcua_types::{DataValue, NodeClass, StatusCode, Variant};
+use opcua_types::{DataValue, StatusCode, Variant};
 use pep::{Gate, GateConfig, GateEvent};
 use tokio::sync::mpsc;
 use ua_proto::event::NewEvent;
@@ -70,7 +70,7 @@ pub struct Setup<'a> {
     pub server: &'a pdp::plant::Server,
     /// Where it listens.
     pub listener: TcpListener,
-    /// Identities, endpoints and bounds; write ranges are added from the plant file.
+    /// Identities, endpoints and bounds.
     pub config: ServerConfig,
     /// Given the map of its scopes, how the gate is set up.
     pub gate: &'a dyn Fn(access_model::ScopeMap) -> GateConfig,
@@ -132,7 +132,6 @@ pub fn start(setup: Setup<'_>, now: Now) -> Result<Running, Unstarted> {
     uncovered.note(&space, setup.server)?;
     let map = scoping::apply(&mut space, setup.server)?;
     let mut config = setup.config;
-    config.write_ranges = write_ranges(&space, setup.server);
     config.audit.events.get_or_insert_with(|| AUDIT_SCOPE.to_owned());
     space.set_server_facts(facts(&config, now.unix));
     let points: BTreeMap<&'static str, NodeRef> = setup
@@ -142,7 +141,8 @@ pub fn start(setup: Setup<'_>, now: Now) -> Result<Running, Unstarted> {
         .filter_map(|p| Some((p.path, space.find(&equipment::node_id(p.path))?)))
         .collect();
     let gate = Gate::new((setup.gate)(map), now)?;
-    let server = Server::new(config, space, gate, Box::new(token::SystemEntropy::default()));
+    let mut server = Server::new(config, space, gate, Box::new(token::SystemEntropy::default()));
+    server.set_interlocks(setup.server.interlocks());
     let points = Arc::new(points);
     let behind = Behind {
         station: setup.station,
@@ -155,15 +155,6 @@ pub fn start(setup: Setup<'_>, now: Now) -> Result<Running, Unstarted> {
     let shell = Shell { pool: setup.pool, audit: setup.audit, application: Box::new(move || Box::new(behind)) };
     let handle = gates::opcua::server::start(setup.listener, server, shell)?;
     Ok(Running { station: setup.station, handle, points, uncovered: Arc::new(Mutex::new(uncovered)) })
-}
-
-/// The ranges that the plant file sets, for every variable of its scope.
-fn write_ranges(space: &Space, server: &pdp::plant::Server) -> Vec<(NodeRef, f64, f64)> {
-    let ranged: BTreeMap<_, _> =
-        server.numbered().filter_map(|(index, scope)| scope.range.map(|range| (index, range))).collect();
-    let of = |node| ranged.get(&space.scope(node)).map(|(low, high)| (node, *low, *high));
-    let variables = space.nodes().filter(|node| space.class(*node) == NodeClass::Variable);
-    variables.filter_map(of).collect()
 }
 
 fn facts(config: &ServerConfig, started: UnixTime) -> ServerFacts {
@@ -180,7 +171,7 @@ fn facts(config: &ServerConfig, started: UnixTime) -> ServerFacts {
 }
 
 impl Running {
-    /// Takes the scopes and ranges of a changed plant file, all at once or not at all. Gives whether the map that tokens
+    /// Takes the scopes and interlocks of a changed plant file, all at once or not at all. Gives whether the map that tokens
     /// index is another; then every session needs a new token.
     ///
     /// # Errors
@@ -196,9 +187,11 @@ impl Running {
                     // It fitted a moment ago, before the same nodes.
                     tracing::error!(%unfit, "some nodes are in no scope");
                 }
-                write_ranges(space, &server)
+                Vec::new()
             };
-            Ok(running.lay_out(map, arrange, now)?)
+            let another = running.lay_out(map, arrange, now)?;
+            running.set_interlocks(server.interlocks());
+            Ok(another)
         };
         self.handle.with(change).await?
     }

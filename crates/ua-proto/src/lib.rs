@@ -18,6 +18,7 @@ pub mod client;
 pub mod crypto;
 pub mod event;
 mod history;
+mod interlock;
 mod job;
 pub mod pki;
 #[cfg(test)]

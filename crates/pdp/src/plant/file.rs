@@ -140,6 +140,9 @@ pub(super) struct Scope {
     #[serde(default)]
     pub steps: Vec<Name>,
     pub range: Option<Spanned<Range>>,
+    pub step: Option<Spanned<Number>>,
+    pub rate: Option<Spanned<Number>>,
+    pub approval: Option<Approval>,
     pub restrictions: Option<Vec<Name>>,
 }
 
@@ -155,12 +158,66 @@ pub(super) struct Method {
     pub labels: Vec<String>,
     #[serde(default)]
     pub steps: Vec<Name>,
+    #[serde(default)]
+    pub arguments: Vec<Spanned<Argument>>,
+    pub approval: Option<Approval>,
     pub restrictions: Option<Vec<Name>>,
 }
 
 #[derive(Clone, Copy, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Range {
-    pub low: f64,
-    pub high: f64,
+    pub low: Number,
+    pub high: Number,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Argument {
+    pub position: u32,
+    pub range: Option<Spanned<Range>>,
+    pub step: Option<Spanned<Number>>,
+    pub rate: Option<Spanned<Number>>,
+    pub of: Option<Name>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Approval {
+    pub role: Name,
+    pub within: Name,
+}
+
+/// A bound as it is written. A whole number that a double cannot hold would be kept as another one.
+#[derive(Clone, Copy)]
+pub(super) struct Number(pub f64);
+
+impl<'de> Deserialize<'de> for Number {
+    fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        struct Visitor;
+        impl serde::de::Visitor<'_> for Visitor {
+            type Value = Number;
+
+            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str("a number")
+            }
+
+            fn visit_f64<E>(self, number: f64) -> Result<Number, E> {
+                Ok(Number(number))
+            }
+
+            fn visit_i64<E: serde::de::Error>(self, number: i64) -> Result<Number, E> {
+                #[expect(clippy::cast_precision_loss, clippy::as_conversions, reason = "looked at in the next line")]
+                let near = number as f64;
+                // Saturating, in a type that holds both.
+                #[expect(clippy::cast_possible_truncation, clippy::as_conversions, reason = "whole and within reach")]
+                let back = near as i128;
+                if back == i128::from(number) {
+                    return Ok(Number(near));
+                }
+                Err(E::custom(format!("{number} cannot be kept exactly, the nearest that can is {back}")))
+            }
+        }
+        from.deserialize_any(Visitor)
+    }
 }

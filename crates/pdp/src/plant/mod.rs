@@ -2,13 +2,14 @@
 //! read the same file, so that both number the scopes of a server alike. Format: `docs/reference/plant.md`.
 
 mod file;
+mod interlock;
 mod resolve;
 mod words;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use access_model::{InvalidScopeMap, Restrictions, ScopeIndex, ScopeMap, Thumbprint};
+use access_model::{Interlock, InvalidScopeMap, Restrictions, ScopeIndex, ScopeMap, Thumbprint};
 
 use crate::fault::{Faults, Origin, toml_fault};
 
@@ -182,8 +183,9 @@ pub struct Scope {
     pub labels: Vec<String>,
     /// Workflow steps in which it may be operated, for policies that compare them with the marking.
     pub steps: Vec<String>,
-    /// A value written here must lie in this closed range.
-    pub range: Option<(f64, f64)>,
+    /// What holds for values that are written here, for arguments, and whether two persons are needed; a method without
+    /// an `approval` of its own has that of its scope.
+    pub interlock: Interlock,
     /// What a channel must be, instead of what the server asks for; a method without its own has those of its scope.
     pub restrictions: Option<Restrictions>,
 }
@@ -233,6 +235,13 @@ impl Server {
     /// Never for a server of a parsed plant, whose names were checked.
     pub fn scope_map(&self) -> Result<ScopeMap, InvalidScopeMap> {
         ScopeMap::new(self.scopes.iter().map(|scope| scope.name.clone()))
+    }
+
+    /// What holds in its scopes, for those where something does.
+    #[must_use]
+    pub fn interlocks(&self) -> BTreeMap<ScopeIndex, Interlock> {
+        let all = self.numbered().filter(|(_, scope)| !scope.interlock.is_empty());
+        all.map(|(index, scope)| (index, scope.interlock.clone())).collect()
     }
 
     /// The scopes with their positions in the map.

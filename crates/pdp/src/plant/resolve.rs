@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::time::Duration;
 
-use access_model::Restrictions;
+use access_model::{Interlock, Restrictions};
 
 use super::file::{self, File, Name};
 use super::words::{self, Covered, InvalidWord, parse_duration};
@@ -22,12 +22,12 @@ pub(super) fn resolve(text: &str, file: File) -> Result<Plant, Faults> {
     Ok(plant)
 }
 
-struct Check<'a> {
-    faults: FaultList<'a>,
+pub(super) struct Check<'a> {
+    pub(super) faults: FaultList<'a>,
 }
 
 /// The names one kind of thing defines.
-type Known<'a> = BTreeSet<&'a str>;
+pub(super) type Known<'a> = BTreeSet<&'a str>;
 
 impl Check<'_> {
     fn plant(&mut self, file: &File) -> Plant {
@@ -66,7 +66,7 @@ impl Check<'_> {
                 .iter()
                 .map(|a| (own(&a.uri), self.application(a, &role_table, &equipment)))
                 .collect(),
-            servers: file.server.iter().map(|s| (own(&s.uri), self.server(s, &equipment))).collect(),
+            servers: file.server.iter().map(|s| (own(&s.uri), self.server(s, &equipment, &role_table))).collect(),
             roles: role_table,
             groups: group_table,
         }
@@ -89,7 +89,7 @@ impl Check<'_> {
     }
 
     /// A use of a name; unknown is a fault.
-    fn known(&mut self, kind: &str, name: &Name, known: &Known<'_>) -> String {
+    pub(super) fn known(&mut self, kind: &str, name: &Name, known: &Known<'_>) -> String {
         let word = name.get_ref();
         if !known.contains(word.as_str()) {
             let hint = suggest(word, known.iter().copied());
@@ -103,11 +103,11 @@ impl Check<'_> {
         set.into_iter().collect()
     }
 
-    fn word<T>(&mut self, span: Range<usize>, parsed: Result<T, InvalidWord>) -> Option<T> {
+    pub(super) fn word<T>(&mut self, span: Range<usize>, parsed: Result<T, InvalidWord>) -> Option<T> {
         parsed.map_err(|invalid| self.faults.add(span, invalid.0, None)).ok()
     }
 
-    fn duration(&mut self, text: &Name) -> Duration {
+    pub(super) fn duration(&mut self, text: &Name) -> Duration {
         self.word(text.span(), parse_duration(text.get_ref())).unwrap_or(HOUR)
     }
 
@@ -202,7 +202,7 @@ impl Check<'_> {
         }
     }
 
-    fn server(&mut self, server: &file::Server, equipment: &Known<'_>) -> Server {
+    fn server(&mut self, server: &file::Server, equipment: &Known<'_>, roles: &BTreeMap<String, Role>) -> Server {
         if server.name.get_ref().contains('/') {
             let message = format!("server name `{}` holds a `/`", server.name.get_ref());
             self.faults.add(server.name.span(), message, Some("scopes are called `server/scope` in policies".into()));
@@ -216,11 +216,14 @@ impl Check<'_> {
         }
         let scopes: Known<'_> = server.scope.iter().map(|scope| scope.name.get_ref().as_str()).collect();
         let mut all: Vec<Scope> =
-            server.scope.iter().map(|scope| self.scope(scope, &own_equipment, equipment)).collect();
+            server.scope.iter().map(|scope| self.scope(scope, &own_equipment, equipment, roles)).collect();
         let methods = server.method.iter().map(|one| {
-            let method = self.method(one, &own_equipment, equipment, &scopes);
+            let method = self.method(one, &own_equipment, (equipment, roles), &scopes);
             let whole = one.scope.as_ref().and_then(|name| all.iter().find(|scope| scope.name == *name.get_ref()));
-            Scope { restrictions: method.restrictions.or(whole.and_then(|scope| scope.restrictions)), ..method }
+            let restrictions = method.restrictions.or(whole.and_then(|scope| scope.restrictions));
+            let of_scope = whole.and_then(|scope| scope.interlock.two_persons.clone());
+            let two_persons = method.interlock.two_persons.clone().or(of_scope);
+            Scope { restrictions, interlock: Interlock { two_persons, ..method.interlock }, ..method }
         });
         let methods: Vec<Scope> = methods.collect();
         all.extend(methods);
@@ -229,10 +232,16 @@ impl Check<'_> {
         Server { name: own(&server.name), equipment: own_equipment, restrictions, sign_in, scopes: all }
     }
 
-    fn scope(&mut self, scope: &file::Scope, server_equipment: &str, equipment: &Known<'_>) -> Scope {
+    fn scope(
+        &mut self,
+        scope: &file::Scope,
+        server_equipment: &str,
+        equipment: &Known<'_>,
+        roles: &BTreeMap<String, Role>,
+    ) -> Scope {
         let mut covers = self.nodes(&scope.nodes);
         covers.extend(scope.subtrees.iter().filter_map(|text| self.word(text.span(), words::subtree(text.get_ref()))));
-        let range = scope.range.as_ref().and_then(|range| self.range(range));
+        let interlock = self.scope_interlock(scope, roles);
         Scope {
             name: own(&scope.name),
             kind: ScopeKind::Nodes,
@@ -243,7 +252,7 @@ impl Check<'_> {
                 .map_or(server_equipment.to_owned(), |e| self.known("equipment", e, equipment)),
             labels: sorted(&scope.labels),
             steps: scope.steps.iter().map(own).collect::<BTreeSet<_>>().into_iter().collect(),
-            range,
+            interlock,
             restrictions: scope.restrictions.as_ref().map(|names| self.restrictions(names)),
         }
     }
@@ -252,7 +261,7 @@ impl Check<'_> {
         &mut self,
         one: &file::Method,
         server_equipment: &str,
-        equipment: &Known<'_>,
+        (equipment, roles): (&Known<'_>, &BTreeMap<String, Role>),
         scopes: &Known<'_>,
     ) -> Scope {
         let part_of = one.scope.as_ref().map(|scope| self.known("scope of this server", scope, scopes));
@@ -266,7 +275,7 @@ impl Check<'_> {
                 .map_or(server_equipment.to_owned(), |e| self.known("equipment", e, equipment)),
             labels: sorted(&one.labels),
             steps: one.steps.iter().map(own).collect::<BTreeSet<_>>().into_iter().collect(),
-            range: None,
+            interlock: self.method_interlock(one, roles),
             restrictions: one.restrictions.as_ref().map(|names| self.restrictions(names)),
         }
     }
@@ -309,19 +318,6 @@ impl Check<'_> {
             self.faults.add(name.span(), "`browse` alone restricts nothing", hint);
         }
         all
-    }
-
-    fn range(&mut self, range: &toml::Spanned<file::Range>) -> Option<(f64, f64)> {
-        let file::Range { low, high } = *range.get_ref();
-        if low.is_finite() && high.is_finite() && low <= high {
-            return Some((low, high));
-        }
-        self.faults.add(
-            range.span(),
-            format!("{low} to {high} is no range"),
-            Some("write the lower value first".into()),
-        );
-        None
     }
 }
 

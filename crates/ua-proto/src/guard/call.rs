@@ -4,7 +4,8 @@
 use access_model::{Action, AuditKind};
 use opcua_types::{ObjectId, StatusCode};
 
-use super::change::{Cursor, Form, Item, Outcome, unchecked};
+use super::bounds;
+use super::change::{Cursor, Form, Item, Outcome};
 use super::subs::methods;
 use super::walk::{diagnostics, span, variant};
 use crate::server::front::{Calling, Malformed, Reader, Told};
@@ -15,7 +16,7 @@ pub(super) const FORM: Form = Form {
     least: 8,
     limit: |limits| limits.call,
     read,
-    check: unchecked,
+    check: bounds::called,
     own: methods::answer,
     result,
     bare: &[0xff; 12],

@@ -5,6 +5,7 @@
 //! An item about a hidden node takes the same way as one about a node that is not there: it waits for the ledger as
 //! well, and the server is asked about a node that never exists.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 use access_model::{Action, AuditKind, Denial, Reason, ScopeIndex};
@@ -12,10 +13,12 @@ use opcua_types::{NodeId, ObjectId, StatusCode};
 use pep::Permit;
 
 use super::batch::{Batch, batches};
+use super::bounds;
 use super::desk::{Desk, Progress, told};
 use super::survey::Limits;
 use super::walk::{end, results};
-use crate::server::front::{Malformed, Reader, Told, operations, write_header, write_len, write_no_diagnostics};
+use crate::interlock::No;
+use crate::server::front::{Malformed, Reader, Told, operations, write_diagnostics, write_header, write_len};
 
 /// A way of reading a result: its status, and all of it if it says more.
 pub(super) type Outcome = Result<(StatusCode, Vec<u8>), Malformed>;
@@ -31,7 +34,7 @@ pub(super) struct Form {
     pub(super) limit: fn(&Limits) -> u32,
     pub(super) read: fn(&mut Cursor<'_>) -> Result<Item, Malformed>,
     /// Looks at what an item would do, once all rights are there.
-    pub(super) check: fn(&mut Desk<'_>, &Item, &[u8]) -> Result<(), StatusCode>,
+    pub(super) check: fn(&mut Desk<'_>, &Item, &[u8]) -> Result<(), No>,
     /// What the guard answers itself, from its own books; what goes on may be written anew.
     pub(super) own: fn(&mut Desk<'_>, &mut Item, &[u8]) -> Option<Vec<u8>>,
     pub(super) result: fn(&mut Reader<'_>) -> Outcome,
@@ -61,6 +64,8 @@ pub(super) struct Item {
     pub(super) replaced: Option<Vec<u8>>,
     /// A number of the service's own.
     pub(super) number: u32,
+    /// The part of the node's value that it is about, as an index range.
+    pub(super) part: String,
 }
 
 /// A node and what is to be done with it.
@@ -145,7 +150,7 @@ impl Item {
     }
 
     /// The item as it goes upstream; `hidden`: in the name of nodes that never exist.
-    fn written(&self, desk: &Desk<'_>, body: &[u8], hidden: bool) -> Vec<u8> {
+    pub(super) fn written(&self, desk: &Desk<'_>, body: &[u8], hidden: bool) -> Vec<u8> {
         let part = |range: &Range<usize>| body.get(range.clone()).unwrap_or_default();
         let mut out = Vec::new();
         let mut length = None;
@@ -189,6 +194,10 @@ pub(super) struct Asked {
     /// The items of each part that was sent.
     parts: Vec<Vec<usize>>,
     open: usize,
+    /// A part was sent and its answer did not come: nobody knows whether it was carried out.
+    pub(super) unanswered: bool,
+    /// Why items were turned away, for a client that wants to hear it.
+    told: BTreeMap<usize, String>,
     /// The grant was over, or the session given to another user, at some moment since it was sent.
     pub(super) over: bool,
 }
@@ -216,13 +225,13 @@ pub(super) fn start(
     desk: &mut Desk<'_>,
     form: &'static Form,
     body: Vec<u8>,
-    handle: u32,
+    (handle, explain): (u32, bool),
 ) -> Result<(Asked, Progress), StatusCode> {
     let mut items = parse(desk, form, &body)?;
-    let (mut records, mut hidden) = (Vec::new(), Vec::new());
+    let (mut records, mut hidden, mut why) = (Vec::new(), Vec::new(), BTreeMap::new());
     let mut plan = Vec::with_capacity(items.len());
     for (at, item) in items.iter_mut().enumerate() {
-        let decided = decide(desk, form, (at, item), &body, &mut hidden);
+        let decided = decide(desk, form, (at, item), &body, (&mut hidden, &mut why));
         if let Plan::Allowed(_) = &decided
             && let Some(record) = desk.record_of(form.kind, item.object(), item.text.clone())
         {
@@ -242,7 +251,9 @@ pub(super) fn start(
             desk.turned_away(form.kind, &denial, &node, || told(items.get(at)));
         }
     }
-    let mut asked = Asked { form, body, items, plan, parts: Vec::new(), open: 0, over: false };
+    why.retain(|_, _| explain);
+    let mut asked =
+        Asked { form, body, items, plan, parts: Vec::new(), open: 0, unanswered: false, told: why, over: false };
     let progress = if desk.keep(records) { Progress::Waits } else { asked.forward(desk, handle) };
     Ok((asked, progress))
 }
@@ -259,10 +270,14 @@ fn parse(desk: &Desk<'_>, form: &Form, body: &[u8]) -> Result<Vec<Item>, StatusC
     Ok(items)
 }
 
+/// The items of a request; none of one that cannot be read.
+pub(super) fn items(desk: &Desk<'_>, form: &Form, body: &[u8]) -> Vec<Item> {
+    parse(desk, form, body).unwrap_or_default()
+}
+
 /// The nodes of a request.
 pub(super) fn nodes(desk: &Desk<'_>, form: &Form, body: &[u8]) -> Vec<NodeId> {
-    let items = parse(desk, form, body).unwrap_or_default();
-    items.into_iter().flat_map(|item| item.touched).map(|touched| touched.node).collect()
+    items(desk, form, body).into_iter().flat_map(|item| item.touched).map(|touched| touched.node).collect()
 }
 
 /// Every node an item touches is asked about. One that is hidden is hidden also where another one is denied.
@@ -271,7 +286,7 @@ fn decide(
     form: &Form,
     (at, item): (usize, &mut Item),
     body: &[u8],
-    hidden: &mut Unrecorded,
+    (hidden, why): (&mut Unrecorded, &mut BTreeMap<usize, String>),
 ) -> Plan {
     if let Some(status) = item.refused {
         return Plan::Status(status);
@@ -302,12 +317,21 @@ fn decide(
             }
         }
     }
-    if let Err(status) = (form.check)(desk, item, body) {
+    if let Err(No { status, told }) = (form.check)(desk, item, body) {
+        why.extend(told.map(|told| (at, told)));
         return Plan::Status(status);
     }
     match item.touched.first().map(|touched| desk.audit_open(form.kind, &touched.node)) {
-        Some(Err(status)) => Plan::Status(status),
-        _ => Plan::Allowed(permits),
+        Some(Err(status)) => return Plan::Status(status),
+        _ => {}
+    }
+    // Last of all: a consent is used up by asking for it.
+    match bounds::consented(desk, form, item, body) {
+        Ok(()) => Plan::Allowed(permits),
+        Err(No { status, told }) => {
+            why.extend(told.map(|told| (at, told)));
+            Plan::Status(status)
+        }
     }
 }
 
@@ -381,6 +405,7 @@ impl Asked {
     ) -> Progress {
         let items = self.parts.get_mut(part as usize).map(std::mem::take).unwrap_or_default();
         self.open = self.open.saturating_sub(1);
+        self.unanswered |= answer.is_err();
         let found = answer.map_err(told).and_then(|body| {
             self.results(&body, items.len())
                 .map_err(|status| desk.misbehaved(status, "an answer of the server does not fit the request"))
@@ -437,7 +462,7 @@ impl Asked {
             out.extend_from_slice(&status.bits().to_le_bytes());
             out.extend_from_slice(self.form.bare);
         }
-        write_no_diagnostics(&mut out);
+        write_diagnostics(&mut out, (0..self.plan.len()).map(|at| self.told.get(&at).map(String::as_str)));
         Progress::Done(Ok(out))
     }
 }
@@ -455,7 +480,7 @@ pub(super) fn status_only(reader: &mut Reader<'_>) -> Outcome {
 }
 
 /// For services without a check of their own.
-pub(super) fn unchecked(_: &mut Desk<'_>, _: &Item, _: &[u8]) -> Result<(), StatusCode> {
+pub(super) fn unchecked(_: &mut Desk<'_>, _: &Item, _: &[u8]) -> Result<(), No> {
     Ok(())
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use access_model::{Restrictions, ScopeIndex};
+use access_model::{Interlock, Restrictions, ScopeIndex};
 use opcua_types::Identifier;
 
 use super::scopes::ScopeRules;
@@ -60,8 +60,8 @@ pub struct GuardConfig {
     pub write_ranges: Vec<WriteRange>,
     /// Whether sessions share sessions upstream.
     pub pool: Sharing,
-    /// The same for every node of a scope that has none of its own.
-    pub scope_ranges: BTreeMap<ScopeIndex, (f64, f64)>,
+    /// What holds for values in each scope: ranges for nodes that have none of their own, and everything else.
+    pub interlocks: BTreeMap<ScopeIndex, Interlock>,
     /// Ask upstream for a node that never exists in place of a hidden one, so that the time of an answer tells nothing.
     pub hide_timing: bool,
     /// Bounds.
@@ -79,7 +79,7 @@ impl GuardConfig {
             restrictions: (Restrictions::NONE, Vec::new()),
             write_ranges: Vec::new(),
             pool: Sharing::Never,
-            scope_ranges: BTreeMap::new(),
+            interlocks: BTreeMap::new(),
             hide_timing: true,
             limits: GuardLimits::default(),
         }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use access_model::{Now, Restrictions, ScopeIndex, ScopeMap};
+use access_model::{Interlock, Now, Restrictions, ScopeIndex, ScopeMap};
 use pep::InvalidGate;
 
 use super::Guard;
@@ -18,8 +18,8 @@ pub struct Layout {
     pub map: ScopeMap,
     /// Which node lies in which scope.
     pub rules: ScopeRules,
-    /// Closed ranges for values written to the nodes of a scope.
-    pub scope_ranges: BTreeMap<ScopeIndex, (f64, f64)>,
+    /// What holds for values in each scope.
+    pub interlocks: BTreeMap<ScopeIndex, Interlock>,
     /// What a channel must be, for every scope that does not say otherwise and for those that do.
     pub restrictions: (Restrictions, Vec<(ScopeIndex, Restrictions)>),
 }
@@ -32,13 +32,14 @@ impl Guard {
     /// # Errors
     /// As [`pep::Gate::set_map`]; then nothing changes.
     pub fn lay_out(&mut self, layout: Layout, now: Now) -> Result<bool, InvalidGate> {
-        let Layout { map, rules, scope_ranges, restrictions: (default, own) } = layout;
+        let Layout { map, rules, interlocks, restrictions: (default, own) } = layout;
         let arrange = |space: &mut crate::space::Space| {
             space.set_restrictions(default, own);
             Vec::new()
         };
         let another = self.front.lay_out(map, arrange, now)?;
-        (self.config.rules, self.config.scope_ranges) = (rules, scope_ranges);
+        self.config.rules = rules;
+        self.front.set_interlocks(interlocks);
         for owner in self.sessions() {
             if let Owner::Session(key) = owner
                 && let Some(mut link) = self.links.remove(&owner)

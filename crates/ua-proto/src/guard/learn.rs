@@ -4,7 +4,8 @@
 //! - their AccessRestrictions, where the client's channel is weaker than the guard's own to the server, which the server
 //!   takes for the client's (OPC 10000-3 §8.56);
 //! - the EURange that a percent deadband is a part of: who may not read it would learn of it by what is told and what is
-//!   not (OPC 10000-8 §7.2).
+//!   not (OPC 10000-8 §7.2);
+//! - the present values that interlocks are taken against: each time, for they are old at once.
 //!
 //! Of hidden nodes a node that never exists is asked in their place, and nothing is learned. What was not said for certain
 //! is asked again; what is not known when a request is decided counts as restricted.
@@ -18,7 +19,8 @@ use opcua_types::{AttributeId, MessageSecurityMode, NodeId, ObjectId, StatusCode
 use super::desk::{Desk, encoded, told};
 use super::link::{Job, Link, Work};
 use super::walk::{data_value, expanded, parts_of, results, span, status_of};
-use super::{Guard, call, change, history, history_read, nodes, read, subs, write};
+use super::{Guard, bounds, call, change, history, history_read, nodes, read, subs, write};
+use crate::interlock::{Holder, Interlocks};
 use crate::server::front::{Malformed, Reader, Service, SessionKey, Taken, Ticket, write_len};
 
 const READ: (ObjectId, ObjectId) =
@@ -69,9 +71,18 @@ struct Question {
 pub(super) struct Learning {
     taken: Box<Taken>,
     round: u8,
-    /// The nodes that each part asks about, and whether for their EURange.
-    parts: Vec<(Vec<Question>, bool)>,
+    /// The nodes that each part asks about, and for what.
+    parts: Vec<(Vec<Question>, What)>,
     open: usize,
+}
+
+/// What is asked of nodes.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum What {
+    #[default]
+    Restrictions,
+    EuRange,
+    Present,
 }
 
 /// Asks for what must be known before this request can be decided; gives the request back if all of it is. What was
@@ -94,7 +105,9 @@ pub(super) fn start(
         }
         _ => Vec::new(),
     };
-    if restricted.is_empty() && ranged.is_empty() {
+    // Held and read once, in the first round.
+    let present = if round == 0 { bounds::present(desk, taken.service, &taken.body) } else { Vec::new() };
+    if restricted.is_empty() && ranged.is_empty() && present.is_empty() {
         return Err(Ok(taken));
     }
     let now = desk.now.mono;
@@ -108,7 +121,7 @@ pub(super) fn start(
         facts.restrictions.get(id).is_some_and(|known| known.at.map_or(round > 0, fresh))
     });
     let ranged = distinct(desk, ranged, round, |id| facts.ranges.get(id).is_some_and(|(at, _)| fresh(*at)));
-    if restricted.is_empty() && ranged.is_empty() {
+    if restricted.is_empty() && ranged.is_empty() && present.is_empty() {
         return Err(Ok(taken));
     }
     // Until it is said anew, nothing of it is known: not for a request that is decided meanwhile either.
@@ -119,7 +132,9 @@ pub(super) fn start(
         desk.link.facts.ranges.remove(&question.real);
     }
     let mut learning = Learning { taken, round, parts: Vec::new(), open: 0 };
-    let sent = learning.ask(desk, &restricted, false).and_then(|()| learning.ask(desk, &ranged, true));
+    let present = present.into_iter().map(|real| Question { real, seen: true }).collect();
+    let all = [(restricted, What::Restrictions), (ranged, What::EuRange), (present, What::Present)];
+    let sent = all.iter().try_for_each(|(nodes, what)| learning.ask(desk, nodes, *what));
     sent.map(|()| learning).map_err(Err)
 }
 
@@ -153,7 +168,9 @@ fn touched(desk: &Desk<'_>, service: Service, body: &[u8]) -> Vec<NodeId> {
 }
 
 impl Learning {
-    fn ask(&mut self, desk: &mut Desk<'_>, nodes: &[Question], ranges: bool) -> Result<(), StatusCode> {
+    fn ask(&mut self, desk: &mut Desk<'_>, nodes: &[Question], what: What) -> Result<(), StatusCode> {
+        let ranges = what == What::EuRange;
+        let attribute = if what == What::Present { AttributeId::Value } else { AttributeId::AccessRestrictions };
         let limit = if ranges { desk.mapping.limits.translate } else { desk.mapping.limits.read };
         let most = if limit == 0 { AT_ONCE } else { AT_ONCE.min(limit as usize) };
         for chunk in nodes.chunks(most) {
@@ -171,21 +188,27 @@ impl Learning {
                     body.extend_from_slice(&[0, 46, 0, 1, 0, 0, 7, 0, 0, 0]);
                     body.extend_from_slice(b"EURange");
                 } else {
-                    body.extend_from_slice(&(AttributeId::AccessRestrictions as u32).to_le_bytes());
+                    body.extend_from_slice(&(attribute as u32).to_le_bytes());
                     body.extend_from_slice(&[0xff, 0xff, 0xff, 0xff, 0, 0, 0xff, 0xff, 0xff, 0xff]);
                 }
             }
             let part = u32::try_from(self.parts.len()).unwrap_or(u32::MAX);
             desk.send(if ranges { TRANSLATE } else { READ }, body, part)?;
-            self.parts.push((chunk.to_vec(), ranges));
+            self.parts.push((chunk.to_vec(), what));
             self.open += 1;
         }
         Ok(())
     }
 
-    fn take(&mut self, link: &mut Link, part: u32, body: &[u8], now: Mono) -> Result<(), StatusCode> {
-        let Some((nodes, ranges)) = self.parts.get_mut(part as usize).map(std::mem::take) else { return Ok(()) };
-        if ranges {
+    fn take(
+        &mut self,
+        link: &mut Link,
+        (book, holder): (&mut Interlocks, Holder),
+        (part, body): (u32, &[u8]),
+        now: Mono,
+    ) -> Result<(), StatusCode> {
+        let Some((nodes, what)) = self.parts.get_mut(part as usize).map(std::mem::take) else { return Ok(()) };
+        if what == What::EuRange {
             let mut found = Vec::with_capacity(nodes.len());
             results(body, nodes.len(), |reader| {
                 found.push(range(reader)?);
@@ -201,6 +224,14 @@ impl Learning {
         }
         let spans =
             results(body, nodes.len(), |reader| span(reader, |reader| data_value(reader, &mut false)).map(drop))?;
+        if what == What::Present {
+            for (question, span) in nodes.iter().zip(spans) {
+                if let Some(value) = bounds::value(span) {
+                    book.know(&question.real, holder, value);
+                }
+            }
+            return Ok(());
+        }
         for (question, span) in nodes.into_iter().zip(spans).filter(|(question, _)| question.seen) {
             match said(span) {
                 Some((lasting, restrictions)) => {
@@ -291,7 +322,10 @@ impl Guard {
         let work = match self.at_desk(key, link, (number, deadline), now, |desk| start(desk, taken, round)) {
             Some(Ok(learning)) => Work::Learning(learning),
             Some(Err(Ok(taken))) => Work::Waiting(taken),
-            Some(Err(Err(status))) => return self.front.refuse(ticket, status, now),
+            Some(Err(Err(status))) => {
+                self.front.interlocks().release((key.serial, number));
+                return self.front.refuse(ticket, status, now);
+            }
             None => return self.front.refuse(ticket, StatusCode::BadServerNotConnected, now),
         };
         link.jobs.insert(number, Job { ticket, deadline, work });
@@ -311,9 +345,14 @@ impl Guard {
             return;
         };
         learning.open = learning.open.saturating_sub(1);
-        let taken = answer.map_err(told).and_then(|body| learning.take(link, part, &body, now.mono));
+        let holder = (key.serial, number);
+        let book = (self.front.interlocks(), holder);
+        let taken = answer.map_err(told).and_then(|body| learning.take(link, book, (part, &body), now.mono));
         match taken {
-            Err(status) => self.front.refuse(ticket, status, now),
+            Err(status) => {
+                self.front.interlocks().release(holder);
+                self.front.refuse(ticket, status, now);
+            }
             Ok(()) if learning.open > 0 => {
                 link.jobs.insert(number, Job { ticket, deadline, work: Work::Learning(learning) });
             }

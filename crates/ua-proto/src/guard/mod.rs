@@ -25,6 +25,7 @@
 mod attributes;
 mod batch;
 mod binding;
+mod bounds;
 mod browse;
 mod call;
 mod change;
@@ -138,6 +139,7 @@ impl Guard {
             upstream_trouble: None,
             outputs: VecDeque::new(),
         };
+        guard.front.set_interlocks(guard.config.interlocks.clone());
         guard.start_survey(now);
         Ok(guard)
     }
@@ -223,6 +225,11 @@ impl Guard {
         let owner = self.wires.get(&link);
         let client = owner.and_then(|owner| self.links.get(owner)).and_then(|link| link.client.as_ref());
         client.is_some_and(ClientSession::wants_input)
+    }
+
+    /// As [`Server::poll_question`].
+    pub fn poll_question(&mut self) -> Option<pep::Question> {
+        self.front.poll_question()
     }
 
     /// What clients see: the gate, the load. Inputs go through [`Guard::handle_input`].

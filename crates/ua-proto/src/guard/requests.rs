@@ -112,6 +112,9 @@ impl Guard {
         self.front.audit_log().set_entry(&taken.entry);
         let started = self.at_desk(key, link, (number, deadline), now, |desk| start(desk, *taken));
         self.front.audit_log().set_entry("");
+        if !matches!(started, Some(Ok((_, Progress::Waits)))) {
+            self.front.interlocks().release((key.serial, number));
+        }
         match started {
             Some(Ok((work, Progress::Waits))) => {
                 link.jobs.insert(number, Job { ticket, deadline, work });
@@ -152,7 +155,13 @@ impl Guard {
             Some(Progress::Waits) => {
                 link.jobs.insert(number, Job { ticket, deadline, work });
             }
-            Some(Progress::Done(result)) => self.answer(key, ticket, result, now),
+            Some(Progress::Done(result)) => {
+                // What may still be carried out keeps its nodes until its time is over.
+                if !matches!(&work, Work::Change(asked) if asked.unanswered) {
+                    self.front.interlocks().release((key.serial, number));
+                }
+                self.answer(key, ticket, result, now);
+            }
             None => self.front.refuse(ticket, StatusCode::BadServerNotConnected, now),
         }
     }
@@ -334,16 +343,16 @@ impl Guard {
 }
 
 fn start(desk: &mut Desk<'_>, taken: Taken) -> Result<(Work, Progress), StatusCode> {
-    let Taken { service, ticket, body, .. } = taken;
+    let Taken { service, ticket, body, explain, .. } = taken;
     let handle = ticket.handle;
     match service {
         Service::Read => read::start(desk, &body, handle).map(|(asked, progress)| (Work::Read(asked), progress)),
-        Service::Write => changing(desk, &write::FORM, body, handle),
-        Service::Call => changing(desk, &call::FORM, body, handle),
-        Service::AddNodes => changing(desk, &nodes::ADD_NODES, body, handle),
-        Service::AddReferences => changing(desk, &nodes::ADD_REFERENCES, body, handle),
-        Service::DeleteNodes => changing(desk, &nodes::DELETE_NODES, body, handle),
-        Service::DeleteReferences => changing(desk, &nodes::DELETE_REFERENCES, body, handle),
+        Service::Write => changing(desk, &write::FORM, body, (handle, explain)),
+        Service::Call => changing(desk, &call::FORM, body, (handle, explain)),
+        Service::AddNodes => changing(desk, &nodes::ADD_NODES, body, (handle, explain)),
+        Service::AddReferences => changing(desk, &nodes::ADD_REFERENCES, body, (handle, explain)),
+        Service::DeleteNodes => changing(desk, &nodes::DELETE_NODES, body, (handle, explain)),
+        Service::DeleteReferences => changing(desk, &nodes::DELETE_REFERENCES, body, (handle, explain)),
         Service::Browse => browse::start(desk, &body, handle).map(|(asked, progress)| (Work::Browse(asked), progress)),
         Service::BrowseNext => {
             browse::next(desk, &body, handle).map(|(asked, progress)| (Work::Browse(asked), progress))
@@ -360,7 +369,7 @@ fn start(desk: &mut Desk<'_>, taken: Taken) -> Result<(Work, Progress), StatusCo
         Service::HistoryRead => {
             history_read::start(desk, &body, handle).map(|(asked, progress)| (Work::HistoryRead(asked), progress))
         }
-        Service::HistoryUpdate => changing(desk, &history::UPDATE, body, handle),
+        Service::HistoryUpdate => changing(desk, &history::UPDATE, body, (handle, explain)),
         other => subs::start(desk, other, &body, handle)
             .map(|(asked, progress)| (Work::Subscription(Box::new(asked)), progress)),
     }
@@ -370,7 +379,7 @@ fn changing(
     desk: &mut Desk<'_>,
     form: &'static change::Form,
     body: Vec<u8>,
-    handle: u32,
+    told: (u32, bool),
 ) -> Result<(Work, Progress), StatusCode> {
-    change::start(desk, form, body, handle).map(|(asked, progress)| (Work::Change(Box::new(asked)), progress))
+    change::start(desk, form, body, told).map(|(asked, progress)| (Work::Change(Box::new(asked)), progress))
 }

@@ -1,11 +1,13 @@
 //! Write (OPC 10000-4 §5.11.4): what writing an attribute takes, and the ranges that hold whoever writes.
 
-use access_model::{Action, AuditKind, Reason};
-use opcua_types::{AttributeId, BinaryDecodable, ContextOwned, DataValue, ObjectId, StatusCode, Variant};
+use access_model::{Action, AuditKind};
+use opcua_types::{AttributeId, ObjectId, StatusCode};
 
+use super::bounds;
 use super::change::{Cursor, Form, Item, never_own, status_only};
 use super::desk::Desk;
 use super::walk::{data_value, parts_of, results};
+use crate::interlock::No;
 use crate::server::front::{Malformed, Reader, Told, Writing};
 
 pub(super) const FORM: Form = Form {
@@ -30,7 +32,10 @@ fn read(cursor: &mut Cursor<'_>) -> Result<Item, Malformed> {
     let attribute = cursor.reader.u32()?;
     item.touch(node, needed(attribute), start..behind);
     item.bytes(behind..cursor.at());
-    let range = cursor.range(|reader| reader.string().map(drop))?;
+    let range = cursor.range(|reader| {
+        item.part = reader.string()?.to_owned();
+        Ok(())
+    })?;
     item.only_real(range, &[0xff; 4]);
     let mut structures = false;
     let mut shown_value = String::new();
@@ -56,11 +61,12 @@ fn needed(attribute: u32) -> Action {
     }
 }
 
-/// Keeps written numbers inside the range that was configured for the node or its scope, by whatever name the session calls it, as a
+/// Keeps written numbers inside the bounds that were configured for the node or its scope, by whatever name the session calls it, as a
 /// whole or in parts. What is no number is outside.
-fn check(desk: &mut Desk<'_>, item: &Item, body: &[u8]) -> Result<(), StatusCode> {
+fn check(desk: &mut Desk<'_>, item: &Item, body: &[u8]) -> Result<(), No> {
     let config = desk.config;
-    if item.number != AttributeId::Value as u32 || config.write_ranges.is_empty() && config.scope_ranges.is_empty() {
+    let unbounded = config.write_ranges.is_empty() && desk.front.interlocks().is_empty();
+    if item.number != AttributeId::Value as u32 || unbounded {
         return Ok(());
     }
     let Some(touched) = item.touched.first() else { return Ok(()) };
@@ -69,22 +75,10 @@ fn check(desk: &mut Desk<'_>, item: &Item, body: &[u8]) -> Result<(), StatusCode
     let uri = namespaces.get(usize::from(node.namespace)).map_or("", String::as_str);
     let range = config.write_ranges.iter().find(|range| range.namespace == uri && range.node == node.identifier);
     let range = range.map(|range| (range.low, range.high));
-    let Some((low, high)) = range.or_else(|| config.scope_ranges.get(&touched.scope).copied()) else { return Ok(()) };
     let bytes = body.get(item.value.clone()).unwrap_or_default();
-    let value = DataValue::decode(&mut &*bytes, &ContextOwned::default().context()).ok();
-    let inside = |value: &Variant| value.as_f64().is_some_and(|number| low <= number && number <= high);
-    let fits = match value.and_then(|value| value.value) {
-        Some(Variant::Array(array)) => array.values.iter().all(inside),
-        Some(value) => inside(&value),
-        None => false,
-    };
-    if fits {
-        return Ok(());
-    }
-    let text = format!("{} is outside {low} to {high}", shown(bytes));
-    let place = (&touched.node, touched.scope);
-    desk.deny_and_tell(AuditKind::Write, Reason::ValueOutOfRange, place, &text, || tell(item, &[]));
-    Err(StatusCode::BadOutOfRange)
+    let value = bounds::value(bytes).and_then(|value| value.value);
+    let held = bounds::written(desk, item, (range, value.as_ref()));
+    held.map_err(|broken| bounds::broke(desk, item, (&broken, &shown(bytes)), || tell(item, &[])))
 }
 
 /// What is told of a write: no value of a node whose present one nobody here knows.
@@ -126,6 +120,8 @@ fn shown(value: &[u8]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use opcua_types::{DataValue, Variant};
+
     use super::*;
     use crate::guard::desk::encoded;
 

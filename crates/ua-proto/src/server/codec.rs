@@ -69,6 +69,24 @@ pub(crate) fn write_no_diagnostics(out: &mut Vec<u8>) {
     out.extend_from_slice(&(-1_i32).to_le_bytes());
 }
 
+/// Writes what is told of each item: nothing, or one sentence (AdditionalInfo).
+pub(crate) fn write_diagnostics<'a>(out: &mut Vec<u8>, told: impl ExactSizeIterator<Item = Option<&'a str>> + Clone) {
+    if told.clone().all(|one| one.is_none()) {
+        return write_no_diagnostics(out);
+    }
+    write_len(out, told.len());
+    for one in told {
+        match one {
+            None => out.push(0),
+            Some(text) => {
+                out.push(0x10);
+                write_len(out, text.len());
+                out.extend_from_slice(text.as_bytes());
+            }
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -11,6 +11,7 @@ use super::codec::Codec;
 use super::config::ServerConfig;
 use super::occasion::Told;
 use super::session::SessionCore;
+use crate::interlock::Interlocks;
 use crate::space::{NodeRef, Space};
 
 /// What a service works with for the length of one request: borrowed parts of the server and one activated session.
@@ -18,8 +19,9 @@ pub(crate) struct Desk<'a> {
     pub(crate) config: &'a ServerConfig,
     pub(crate) codec: &'a Codec,
     pub(crate) space: &'a mut Space,
-    pub(crate) gate: &'a Gate,
+    pub(crate) gate: &'a mut Gate,
     pub(crate) audit: &'a mut AuditLog,
+    pub(crate) interlocks: &'a mut Interlocks,
     pub(crate) session: &'a mut SessionCore,
     pub(crate) grant: GrantId,
     pub(crate) now: Now,
@@ -95,7 +97,7 @@ impl Desk<'_> {
     /// What the session may do.
     #[inline]
     pub(crate) fn sight(&self) -> Sight<'_> {
-        Sight::of(self.session, self.grant, (&*self.space, self.gate), self.now)
+        Sight::of(self.session, self.grant, (&*self.space, &*self.gate), self.now)
     }
 
     /// Asks the gate and, for whoever has the right, whether the channel is good enough. In this order: restrictions must

@@ -3,12 +3,12 @@
 
 use std::collections::VecDeque;
 
-use access_model::{Denial, Now, Operation, Reason, Rights, ScopeIndex};
+use access_model::{Denial, Now, Operation, Reason, Rights, ScopeIndex, TwoPersons};
 use opcua_types::StatusCode;
 use pep::{Permit, Verdict};
 
 pub(crate) use super::audit::{AuditLog, Counted, Denied, detail, event};
-pub(crate) use super::codec::{write_header, write_len, write_no_diagnostics};
+pub(crate) use super::codec::{write_diagnostics, write_header, write_len, write_no_diagnostics};
 use super::desk::Sight;
 use super::dispatch::Request;
 pub(crate) use super::dispatch::Service;
@@ -21,6 +21,7 @@ pub(crate) use super::timers::SessionKey;
 use super::{ConnId, Server, ServerConfig};
 pub(crate) use crate::body::{Malformed, Reader, ticks};
 use crate::event::Event;
+use crate::interlock::{Change, Interlocks, Unapproved, consent};
 
 /// How a request is answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,6 +39,8 @@ pub(crate) struct Taken {
     pub(crate) ticket: Ticket,
     /// Milliseconds the client will wait; 0 for no opinion.
     pub(crate) timeout_hint: u32,
+    /// Whether the client wants to be told of each item what is wrong with it.
+    pub(crate) explain: bool,
     /// ClientAuditEntryId, while somebody listens to audit events.
     pub(crate) entry: String,
     /// Everything behind the RequestHeader.
@@ -112,7 +115,8 @@ impl Server {
         let ticket = Ticket { conn: request.conn, request_id: request.request_id, handle: request.header.handle };
         let body = request.rest.rest().to_vec();
         let entry = self.audit.entry().to_owned();
-        let taken = Taken { service, ticket, timeout_hint: request.header.timeout_hint, entry, body };
+        let (timeout_hint, explain) = (request.header.timeout_hint, request.header.explain);
+        let taken = Taken { service, ticket, timeout_hint, explain, entry, body };
         queue.push_back(Handed::Request { key, taken });
         true
     }
@@ -201,6 +205,24 @@ impl Server {
         self.audit.scope()
     }
 
+    /// Asks whether a second person approved of what a session changes; gives what its record says of it.
+    pub(crate) fn consent(
+        &mut self,
+        key: SessionKey,
+        change: (Change, &str),
+        terms: &[TwoPersons],
+        now: Now,
+    ) -> Result<String, Unapproved> {
+        let login = self.sessions.get(key).and_then(|session| session.core.login.as_ref());
+        let grant = login.map(|login| login.grant).ok_or_else(Unapproved::nobody)?;
+        consent(&mut self.gate, grant, change, terms, now)
+    }
+
+    /// What holds for values, and who changes them.
+    pub(crate) fn interlocks(&mut self) -> &mut Interlocks {
+        &mut self.interlocks
+    }
+
     pub(crate) fn audit_log(&mut self) -> &mut AuditLog {
         &mut self.audit
     }
@@ -245,6 +267,7 @@ impl Server {
 
     /// To be called after a guard has counted or recorded something.
     pub(crate) fn recorded_behind(&mut self, now: Now) {
+        self.gate_events(now);
         self.arm_audit();
         self.tell_occasions(now);
     }

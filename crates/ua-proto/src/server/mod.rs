@@ -58,10 +58,11 @@ mod tests;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use access_model::{Mono, Now};
+use access_model::{Interlock, Mono, Now, ScopeIndex};
 use pep::Gate;
 
 use crate::Entropy;
+use crate::interlock::Interlocks;
 use crate::space::{NodeRef, Space};
 
 pub use audit::{AuditId, Audited};
@@ -107,6 +108,7 @@ pub struct Server {
     watchers: BTreeMap<NodeRef, Vec<timers::SessionKey>>,
     last_subscription: u32,
     events: EventDesk,
+    interlocks: Interlocks,
     outputs: VecDeque<Output>,
     /// What a guard in front of another server takes over; `None` in a resource server.
     handed: Option<VecDeque<front::Handed>>,
@@ -117,7 +119,7 @@ pub struct Server {
 impl Server {
     /// A server over an address space and a gate.
     #[must_use]
-    pub fn new(config: ServerConfig, mut space: Space, gate: Gate, mut entropy: Box<dyn Entropy + Send>) -> Self {
+    pub fn new(config: ServerConfig, mut space: Space, mut gate: Gate, mut entropy: Box<dyn Entropy + Send>) -> Self {
         if let Some(facts) = space.server_facts_mut() {
             facts.limits = config.limits.published();
             facts.auditing = true;
@@ -125,6 +127,9 @@ impl Server {
             facts.locales = vec![profiles::LOCALE.to_owned()];
         }
         let events = EventDesk::new(&mut *entropy);
+        let mut run = [0; 8];
+        entropy.fill(&mut run);
+        gate.set_run(run);
         let mut audit = AuditLog::new(config.audit.clone());
         audit.find_scope(&gate.config().map);
         Self {
@@ -147,10 +152,21 @@ impl Server {
             watchers: BTreeMap::new(),
             last_subscription: 0,
             events,
+            interlocks: Interlocks::default(),
             outputs: VecDeque::new(),
             handed: None,
             hands_on: |_| true,
         }
+    }
+
+    /// What holds for values that are written and for arguments of methods, by scope. What was changed lately counts on.
+    pub fn set_interlocks(&mut self, rules: BTreeMap<ScopeIndex, Interlock>) {
+        self.interlocks.set(rules);
+    }
+
+    /// The next question for the authority: see [`pep::GateEvent::Question`].
+    pub fn poll_question(&mut self) -> Option<pep::Question> {
+        self.gate.poll_question()
     }
 
     /// Takes one input.

@@ -29,10 +29,10 @@ impl Server {
         now: Now,
         serve: impl FnOnce(&mut Desk<'_>, &mut Subscriptions) -> R,
     ) -> Option<R> {
-        let Self { config, codec, space, gate, audit, sessions, .. } = self;
+        let Self { config, codec, space, gate, audit, interlocks, sessions, .. } = self;
         let UaSession { core, subscriptions } = sessions.get_mut(key)?;
         let grant = core.login.as_ref()?.grant;
-        let mut desk = Desk { config, codec, space, gate, audit, session: core, grant, now };
+        let mut desk = Desk { config, codec, space, gate, audit, interlocks, session: core, grant, now };
         Some(serve(&mut desk, subscriptions))
     }
 
@@ -45,12 +45,12 @@ impl Server {
         now: Now,
         mut serve: impl FnMut(&mut Desk<'_>, &mut Subscriptions, &mut Vec<u8>) -> Result<(), StatusCode>,
     ) -> Result<(), StatusCode> {
-        let Self { config, codec, space, gate, audit, sessions, connections, .. } = self;
+        let Self { config, codec, space, gate, audit, interlocks, sessions, connections, .. } = self;
         let UaSession { core, subscriptions } = sessions.get_mut(key).ok_or(StatusCode::BadSessionIdInvalid)?;
         let connection = connections.get_mut(&request.conn).ok_or(StatusCode::BadSecureChannelClosed)?;
         let grant = core.login.as_ref().ok_or(StatusCode::BadSessionNotActivated)?.grant;
         let most = core.max_response as usize;
-        let mut desk = Desk { config, codec, space, gate, audit, session: core, grant, now };
+        let mut desk = Desk { config, codec, space, gate, audit, interlocks, session: core, grant, now };
         let mut write = |out: &mut Vec<u8>| {
             let start = out.len();
             serve(&mut desk, subscriptions, out).map_err(EncodeError)?;

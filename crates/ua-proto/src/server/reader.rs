@@ -11,6 +11,9 @@ pub(crate) struct Header<'a> {
     pub(crate) handle: u32,
     /// Milliseconds the client will wait; 0 for no opinion.
     pub(crate) timeout_hint: u32,
+    /// Whether the client wants to be told of each item what is wrong with it (OPC 10000-4 §7.32, OperationLevel
+    /// AdditionalInfo).
+    pub(crate) explain: bool,
     /// What the client calls the request in its own audit.
     pub(crate) audit_entry: &'a str,
 }
@@ -20,11 +23,11 @@ impl<'a> Header<'a> {
         let token = reader.opaque_node_id()?;
         let _timestamp = reader.i64()?;
         let handle = reader.u32()?;
-        let _diagnostics = reader.u32()?;
+        let diagnostics = reader.u32()?;
         let audit_entry = reader.string()?;
         let timeout_hint = reader.u32()?;
         reader.extension_object()?;
-        Ok(Self { token, handle, timeout_hint, audit_entry })
+        Ok(Self { token, handle, timeout_hint, explain: diagnostics & 0x80 != 0, audit_entry })
     }
 }
 

@@ -105,7 +105,7 @@ impl Server {
         self.config.write_ranges = arrange(&mut self.space);
         self.audit.find_scope(&self.gate.config().map);
         let record = AuditRecord {
-            detail: format!("scope map {digest:?}, {} ranges for writes", self.config.write_ranges.len()),
+            detail: format!("scope map {digest:?}, bounds for values in {} scopes", self.interlocks.len()),
             ..event(now, AuditKind::PolicyChanged, &Actor::default(), "scopes".to_owned(), Outcome::Allowed)
         };
         self.audit.record(record);

@@ -91,8 +91,9 @@ impl Server {
 
     pub(super) fn write(&mut self, key: SessionKey, request: &Request<'_>, now: Now) -> Result<(), StatusCode> {
         self.room_to_park(key)?;
-        let plan =
-            self.at_desk(key, now, |desk, _| write::plan(desk, request.rest)).ok_or(StatusCode::BadSessionClosed)??;
+        let plan = self
+            .at_desk(key, now, |desk, _| write::plan(desk, request.rest, request.header.explain))
+            .ok_or(StatusCode::BadSessionClosed)??;
         let parked = Parked {
             conn: request.conn,
             request_id: request.request_id,
@@ -107,7 +108,7 @@ impl Server {
     pub(super) fn call(&mut self, key: SessionKey, request: &Request<'_>, now: Now) -> Result<(), StatusCode> {
         self.room_to_park(key)?;
         let plan = self
-            .at_desk(key, now, |desk, own| call::plan(desk, own, request.rest))
+            .at_desk(key, now, |desk, own| call::plan(desk, own, request.rest, request.header.explain))
             .ok_or(StatusCode::BadSessionClosed)??;
         // The methods that are about subscriptions have done their work.
         self.pump_subscriptions(key, now);
@@ -290,18 +291,11 @@ impl Server {
         mut call: call::PlannedCall,
         now: Now,
     ) -> Option<CallMethodResult> {
-        let live = self.at_desk(session, now, |desk, _| {
-            let live = call.spend(desk);
-            if !live {
-                let scope = desk.space.scope(call.object);
-                let text = "the right ended before the call";
-                let told = || call::called_at((Some(call.object), Some(call.method)));
-                desk.tell_denial(AuditKind::Call, Reason::GrantRevoked, scope, call.object, text, told);
-            }
-            live
-        });
-        if live != Some(true) {
-            return Some(call::failed(StatusCode::BadUserAccessDenied));
+        let place = (id, u64::try_from(at).unwrap_or(u64::MAX));
+        match self.at_desk(session, now, |desk, _| call.leave(desk, place)) {
+            Some(Ok(())) => {}
+            Some(Err(refused)) => return Some(refused),
+            None => return Some(call::failed(StatusCode::BadUserAccessDenied)),
         }
         let invocation = Invocation {
             caller: caller.clone(),
@@ -335,6 +329,7 @@ impl Server {
     /// A method came back.
     pub(super) fn answered(&mut self, call: InvokeId, answer: Answer, now: Now) {
         let Some((id, at)) = self.parked.called(call) else { return };
+        self.interlocks.release((id, u64::try_from(at).unwrap_or(u64::MAX)));
         let Some(Parked { what: What::Calling(calling), session, .. }) = self.parked.get_mut(id) else { return };
         let session = *session;
         if let Some(place) = calling.results.get_mut(at) {

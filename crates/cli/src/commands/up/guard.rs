@@ -60,7 +60,7 @@ pub(super) async fn start(
     let config = GuardConfig {
         upstream: Vec::new(),
         rules: layout.rules.clone(),
-        scope_ranges: layout.scope_ranges.clone(),
+        interlocks: layout.interlocks.clone(),
         restrictions: layout.restrictions.clone(),
         write_ranges: Vec::new(),
         pool: ua_proto::guard::Sharing::default(),

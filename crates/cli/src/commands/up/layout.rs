@@ -1,7 +1,5 @@
 //! A server of the plant file as a guard sees it: which node of the upstream server lies in which scope.
 
-use std::collections::BTreeMap;
-
 use opcua_types::{Identifier, NodeId};
 use pdp::plant::{Covered, Server};
 use ua_proto::guard::{Layout, ScopeEntry, ScopeRule, ScopeRules};
@@ -10,7 +8,7 @@ use crate::failure::Failure;
 
 const STANDARD: &str = "http://opcfoundation.org/UA/";
 
-/// The rules, ranges and restrictions of a guarded server.
+/// The rules, interlocks and restrictions of a guarded server.
 ///
 /// # Errors
 /// A NodeId that names its namespace by a number: that is the upstream server's to change whenever it starts.
@@ -33,12 +31,11 @@ pub(crate) fn of(server: &Server) -> Result<Layout, Failure> {
         }
     }
     let map = server.scope_map().map_err(|error| Failure::from_error(&error).into_bad_input())?;
-    let ranges = server.numbered().filter_map(|(scope, row)| Some((scope, row.range?)));
     let own = server.numbered().filter_map(|(scope, row)| Some((scope, row.restrictions?)));
     Ok(Layout {
         map,
         rules: ScopeRules { entries }.with_public_types(),
-        scope_ranges: ranges.collect::<BTreeMap<_, _>>(),
+        interlocks: server.interlocks(),
         restrictions: (server.restrictions, own.collect()),
     })
 }
@@ -92,7 +89,8 @@ mod tests {
                 (1, "", &path),
             ]
         );
-        assert_eq!(layout.scope_ranges.values().copied().collect::<Vec<_>>(), [(0.0, 9.0)]);
+        let ranges = layout.interlocks.values().map(|interlock| interlock.bounds.range);
+        assert_eq!(ranges.collect::<Vec<_>>(), [Some((0.0, 9.0))]);
         assert_eq!(token::map_digest(&layout.map), token::map_digest(&server(text).scope_map().unwrap()));
     }
 

@@ -391,7 +391,7 @@ fn of_a_hidden_node_nothing_is_learned() {
     seen.entries.retain(|entry| entry.rule != ScopeRule::Node(Identifier::String("Secret".into())));
     let map = access_model::ScopeMap::new(SCOPES).unwrap();
     let restrictions = (Restrictions::NONE, Vec::new());
-    let layout = Layout { map, rules: seen, scope_ranges: BTreeMap::new(), restrictions };
+    let layout = Layout { map, rules: seen, interlocks: BTreeMap::new(), restrictions };
     world.guard.lay_out(layout, world.now).unwrap();
     world.run();
     assert_eq!(first(&mut world, "Secret"), insufficient);

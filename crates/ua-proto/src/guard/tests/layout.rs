@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use access_model::{AuditKind, Outcome, Reason, Restrictions, Rights, ScopeIndex, ScopeMap};
+use access_model::{AuditKind, Bounds, Interlock, Outcome, Reason, Restrictions, Rights, ScopeIndex, ScopeMap};
 use opcua_types::*;
 
 use super::world::*;
@@ -12,7 +12,7 @@ use crate::guard::{Layout, ScopeEntry, ScopeRule, ScopeRules, UpstreamIdentity};
 
 fn layout(names: &[&str], rules: ScopeRules) -> Layout {
     let map = ScopeMap::new(names.iter().copied()).unwrap();
-    Layout { map, rules, scope_ranges: BTreeMap::new(), restrictions: (Restrictions::NONE, Vec::new()) }
+    Layout { map, rules, interlocks: BTreeMap::new(), restrictions: (Restrictions::NONE, Vec::new()) }
 }
 
 fn node_rule(scope: u32, name: &str) -> ScopeEntry {
@@ -82,7 +82,8 @@ fn browse_paths_are_roots_like_node_ids() {
 #[test]
 fn a_written_value_lies_in_the_range_of_its_scope() {
     let mut world = World::with(|config| {
-        config.scope_ranges.insert(ScopeIndex(1), (0.0, 100.0));
+        let bounds = Bounds { range: Some((0.0, 100.0)), ..Bounds::default() };
+        config.interlocks.insert(ScopeIndex(1), Interlock { bounds, ..Interlock::default() });
     });
     let client = world.client();
     for (rule, node, value, expected) in [

@@ -3,6 +3,7 @@
 mod changes;
 mod events;
 mod history;
+mod interlocks;
 mod late;
 mod layout;
 mod monitoring;

@@ -264,7 +264,7 @@ fn an_item_keeps_to_the_node_that_is_sampled() {
     let rules = crate::guard::ScopeRules { entries: vec![node(3, "Setpoint"), node(1, "Handle")] };
     let map = access_model::ScopeMap::new(SCOPES).unwrap();
     let restrictions = (access_model::Restrictions::NONE, Vec::new());
-    let layout = crate::guard::Layout { map, rules, scope_ranges: Default::default(), restrictions };
+    let layout = crate::guard::Layout { map, rules, interlocks: Default::default(), restrictions };
     world.guard.lay_out(layout, world.now).unwrap();
     world.run();
     let call = publish(&mut world, client, &[]);

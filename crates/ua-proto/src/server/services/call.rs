@@ -1,12 +1,13 @@
 //! Call (OPC 10000-4 §5.12.2): the object and the method are checked, the call is recorded, leaves as an invocation and
 //! comes back as an answer.
 
-use access_model::{Action, AuditKind, AuditRecord, Now, Outcome, Rights};
-use opcua_types::{CallMethodResult, CallResponse, NodeClass, NodeId, StatusCode, Variant};
+use access_model::{Action, AuditKind, AuditRecord, Now, Outcome, Reason, Rights};
+use opcua_types::{CallMethodResult, CallResponse, DiagnosticInfo, NodeClass, NodeId, StatusCode, UAString, Variant};
 use pep::Permit;
 
 use super::write::{audit_open, keep};
-use super::{operations, subscription_methods};
+use super::{bounds, operations, subscription_methods};
+use crate::interlock::{Broken, Holder, Unapproved};
 use crate::server::audit::{AuditId, event};
 use crate::server::codec::{Codec, response_header, write_message};
 use crate::server::desk::Desk;
@@ -63,10 +64,12 @@ impl Item {
 }
 
 /// Decides each call and records those that are allowed.
+/// `explain`: the client wants to hear why not.
 pub(crate) fn plan(
     desk: &mut Desk<'_>,
     subscriptions: &mut Subscriptions,
     mut reader: Reader<'_>,
+    explain: bool,
 ) -> Result<Plan, StatusCode> {
     let count = reader.array_len(Item::LEAST)?;
     operations(count, desk.config.limits.operations.max_nodes_per_method_call)?;
@@ -78,7 +81,8 @@ pub(crate) fn plan(
             Some(result) => Planned::Answered(result),
             None => match decide(desk, Item { object, method, inputs }, &mut records) {
                 Ok(call) => Planned::Call(Box::new(call)),
-                Err(result) => Planned::Answered(result),
+                Err(result) if explain => Planned::Answered(result),
+                Err(result) => Planned::Answered(CallMethodResult { input_argument_diagnostic_infos: None, ..result }),
             },
         });
     }
@@ -94,6 +98,28 @@ pub(crate) fn failed(status_code: StatusCode) -> CallMethodResult {
         input_argument_diagnostic_infos: None,
         output_arguments: None,
     }
+}
+
+/// The same, and why. It is told of the call as a whole: see [`respond`].
+fn failed_for(status_code: StatusCode, why: &str) -> CallMethodResult {
+    let told = DiagnosticInfo { additional_info: Some(UAString::from(why)), ..DiagnosticInfo::default() };
+    CallMethodResult { input_argument_diagnostic_infos: Some(vec![told]), ..failed(status_code) }
+}
+
+/// Records that an argument is outside of its bounds, and says what the call is told.
+fn broke(
+    desk: &mut Desk<'_>,
+    (object, method): (NodeRef, NodeRef),
+    inputs: usize,
+    (at, broken): (usize, Broken),
+) -> CallMethodResult {
+    let told = || called_at((Some(object), Some(method)));
+    let shown = format!("argument {} of {}", at.saturating_add(1), desk.space.browse_name(method).name);
+    bounds::record(desk, AuditKind::Call, method, (&broken, &shown), told);
+    let of = |nth| if nth == at { broken.status() } else { StatusCode::Good };
+    let results = (0..inputs).map(of).collect();
+    let why = format!("argument {}: {}", at.saturating_add(1), broken.bound);
+    CallMethodResult { input_argument_results: Some(results), ..failed_for(StatusCode::BadInvalidArgument, &why) }
 }
 
 fn decide(
@@ -114,8 +140,16 @@ fn decide(
         return Err(failed(StatusCode::BadNotExecutable));
     }
     check_arguments(desk, method, &item.inputs)?;
+    bounds::called(desk, method, &item.inputs, None)
+        .map_err(|broken| broke(desk, (object, method), item.inputs.len(), broken))?;
     audit_open(desk, AuditKind::Call, object).map_err(failed)?;
-    records.push(record(desk, object, method, &item.inputs));
+    // Last of all: a consent is used up by asking for it.
+    let note = bounds::consented_call(desk, (object, method), &item.inputs).map_err(|Unapproved { detail, no }| {
+        let (scope, told) = (desk.space.scope(method), || called_at((Some(object), Some(method))));
+        desk.tell_denial(AuditKind::Call, Unapproved::REASON, scope, method, &detail, told);
+        failed_for(no.status, no.told.as_deref().unwrap_or_default())
+    })?;
+    records.push(record(desk, object, method, (&item.inputs, &note)));
     Ok(PlannedCall { object, method, inputs: item.inputs, permits: [on_object, on_method] })
 }
 
@@ -170,12 +204,17 @@ fn argument_fits(desk: &Desk<'_>, input: &Variant, data_type: NodeRef, rank: i32
     desk.space.value_fits(input, data_type, rank)
 }
 
-fn record(desk: &Desk<'_>, object: NodeRef, method: NodeRef, inputs: &[Variant]) -> (AuditRecord, Told) {
+fn record(
+    desk: &Desk<'_>,
+    object: NodeRef,
+    method: NodeRef,
+    (inputs, note): (&[Variant], &str),
+) -> (AuditRecord, Told) {
     let object_id = desk.space.id(object).to_string();
     let record = event(desk.now, AuditKind::Call, &desk.session.actor, object_id, Outcome::Allowed);
     let name = desk.space.browse_name(method);
     let record = AuditRecord {
-        detail: format!("method {} ({})", name.name, desk.space.id(method)),
+        detail: format!("method {} ({}){note}", name.name, desk.space.id(method)),
         epoch: desk.session.login.as_ref().and_then(|login| login.epoch),
         ..record
     };
@@ -187,8 +226,24 @@ fn record(desk: &Desk<'_>, object: NodeRef, method: NodeRef, inputs: &[Variant])
 }
 
 impl PlannedCall {
+    /// Lets the call leave, if it still may: what is allowed by now may have been changed meanwhile.
+    pub(crate) fn leave(&mut self, desk: &mut Desk<'_>, by: Holder) -> Result<(), CallMethodResult> {
+        if !self.spend(desk) {
+            let scope = desk.space.scope(self.object);
+            let told = || called_at((Some(self.object), Some(self.method)));
+            let text = "the right ended before the call";
+            desk.tell_denial(AuditKind::Call, Reason::GrantRevoked, scope, self.object, text, told);
+            return Err(failed(StatusCode::BadUserAccessDenied));
+        }
+        bounds::called(desk, self.method, &self.inputs, Some(by)).map_err(|broken| {
+            desk.interlocks.release(by);
+            let result = broke(desk, (self.object, self.method), self.inputs.len(), broken);
+            CallMethodResult { input_argument_diagnostic_infos: None, ..result }
+        })
+    }
+
     /// Takes the permits just before the call leaves, if both rights are still there.
-    pub(crate) fn spend(&mut self, desk: &Desk<'_>) -> bool {
+    fn spend(&mut self, desk: &Desk<'_>) -> bool {
         let live = |node| desk.rights(node).contains(Rights::CALL);
         let held = self.permits.iter().all(Option::is_some);
         if held && !(live(self.object) && live(self.method)) {
@@ -201,15 +256,23 @@ impl PlannedCall {
     }
 }
 
-/// Writes the response.
+/// Writes the response. What a result says about itself in place of its arguments is told of the whole call.
 pub(crate) fn respond(
     codec: &Codec,
-    results: Vec<CallMethodResult>,
+    mut results: Vec<CallMethodResult>,
     now: Now,
     handle: u32,
     out: &mut Vec<u8>,
 ) -> Result<(), StatusCode> {
-    let response =
-        CallResponse { response_header: response_header(now, handle), results: Some(results), diagnostic_infos: None };
+    let take = |result: &mut CallMethodResult| {
+        result.input_argument_diagnostic_infos.take().and_then(|told| told.into_iter().next())
+    };
+    let told: Vec<Option<DiagnosticInfo>> = results.iter_mut().map(take).collect();
+    let explained = told.iter().any(Option::is_some);
+    let response = CallResponse {
+        response_header: response_header(now, handle),
+        results: Some(results),
+        diagnostic_infos: explained.then(|| told.into_iter().map(Option::unwrap_or_default).collect()),
+    };
     write_message(out, &response, &codec.context(0))
 }

@@ -2,6 +2,7 @@
 //! its response; an error is the service result of a ServiceFault.
 
 pub(super) mod attributes;
+pub(crate) mod bounds;
 pub(super) mod browse;
 pub(super) mod call;
 pub(super) mod discovery;

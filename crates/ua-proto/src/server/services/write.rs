@@ -5,9 +5,10 @@ use access_model::{Action, AuditKind, AuditRecord, Now, Outcome, Reason, Rights}
 use opcua_types::{AttributeId, DataValue, NodeId, NumericRange, ObjectId, StatusCode, Variant};
 use pep::Permit;
 
-use super::operations;
+use super::{bounds, operations};
+use crate::interlock::{Broken, No, Unapproved};
 use crate::server::audit::{AuditId, event};
-use crate::server::codec::{write_header, write_len, write_no_diagnostics};
+use crate::server::codec::{write_diagnostics, write_header, write_len};
 use crate::server::config::AuditFailMode;
 use crate::server::desk::Desk;
 use crate::server::occasion::{Calling, Told, Updating, Writing};
@@ -18,7 +19,7 @@ use crate::space::{AccessLevel, NodeRef, read_range};
 /// One item of a request, decided.
 pub(crate) enum Planned {
     /// Nothing is written.
-    Refused(StatusCode),
+    Refused(No),
     /// Allowed and recorded.
     Write(Box<PlannedWrite>),
 }
@@ -61,7 +62,8 @@ impl<'a> Item<'a> {
 }
 
 /// Decides each item and records what is allowed. The whole body is read before the first item is decided.
-pub(crate) fn plan(desk: &mut Desk<'_>, mut reader: Reader<'_>) -> Result<Plan, StatusCode> {
+/// `explain`: the client wants to hear why not.
+pub(crate) fn plan(desk: &mut Desk<'_>, mut reader: Reader<'_>, explain: bool) -> Result<Plan, StatusCode> {
     let count = reader.array_len(Item::LEAST)?;
     operations(count, desk.config.limits.operations.max_nodes_per_write)?;
     let mut items = Vec::with_capacity(count);
@@ -73,7 +75,7 @@ pub(crate) fn plan(desk: &mut Desk<'_>, mut reader: Reader<'_>) -> Result<Plan, 
     let mut records = Vec::new();
     let decide = |(item, value)| match decide(desk, &item, value, &mut records) {
         Ok(write) => Planned::Write(Box::new(write)),
-        Err(status) => Planned::Refused(status),
+        Err(no) => Planned::Refused(No { told: no.told.filter(|_| explain), ..no }),
     };
     let items = items.into_iter().map(decide).collect();
     Ok(Plan { items, audit: keep(desk, records) })
@@ -121,7 +123,7 @@ fn decide(
     item: &Item<'_>,
     value: DataValue,
     records: &mut Vec<(AuditRecord, Told)>,
-) -> Result<PlannedWrite, StatusCode> {
+) -> Result<PlannedWrite, No> {
     let node = desk.space.find(&item.node).ok_or(StatusCode::BadNodeIdUnknown)?;
     let attribute = AttributeId::from_u32(item.attribute).map_err(|_| StatusCode::BadAttributeIdInvalid);
     let action = attribute.as_ref().map_or(Action::WriteAttribute, |known| needed(*known));
@@ -131,20 +133,27 @@ fn decide(
     let attribute = attribute?;
     if attribute != AttributeId::Value {
         desk.space.attribute(node, attribute)?;
-        return Err(StatusCode::BadNotWritable);
+        return Err(StatusCode::BadNotWritable.into());
     }
     let level = desk.space.access_level(node);
     if !level.contains(AccessLevel::CURRENT_WRITE) {
-        return Err(StatusCode::BadNotWritable);
+        return Err(StatusCode::BadNotWritable.into());
     }
     if value.status().bits() != 0 && !level.contains(AccessLevel::STATUS_WRITE) {
-        return Err(StatusCode::BadWriteNotSupported);
+        return Err(StatusCode::BadWriteNotSupported.into());
     }
     check_range(desk, node, item, &value)?;
+    let ranged = bounds::ranged(desk, node, value.value.as_ref());
+    ranged.map_err(|broken| broke(desk, node, item, (&broken, value.value.as_ref())))?;
     let range = parse_range(item.range)?;
     check_fit(desk, node, &range, &value)?;
+    let changed = bounds::changed(desk, node, (value.value.as_ref(), &range), false);
+    changed.map_err(|broken| broke(desk, node, item, (&broken, value.value.as_ref())))?;
     audit_open(desk, AuditKind::Write, node)?;
-    records.push(record(desk, node, item, &range, &value));
+    // Last of all: a consent is used up by asking for it.
+    let note = bounds::consented_write(desk, node, (item.attribute, item.range), &value)
+        .map_err(|unapproved| unapproved_at(desk, node, item, unapproved))?;
+    records.push(record(desk, node, item, (&range, &note), &value));
     Ok(PlannedWrite { node, range, value, permit })
 }
 
@@ -159,7 +168,7 @@ fn needed(attribute: AttributeId) -> Action {
 }
 
 /// Keeps written numbers inside the range that the server was told for the node, whoever writes. Not a number is outside.
-fn check_range(desk: &mut Desk<'_>, node: NodeRef, item: &Item<'_>, value: &DataValue) -> Result<(), StatusCode> {
+fn check_range(desk: &mut Desk<'_>, node: NodeRef, item: &Item<'_>, value: &DataValue) -> Result<(), No> {
     let Some((_, low, high)) = desk.config.write_ranges.iter().find(|(ranged, ..)| *ranged == node) else {
         return Ok(());
     };
@@ -176,7 +185,22 @@ fn check_range(desk: &mut Desk<'_>, node: NodeRef, item: &Item<'_>, value: &Data
     let detail = format!("{} is outside {low} to {high}", shown(value.value.as_ref()));
     let told = || written_at(node, item.attribute, item.range);
     desk.tell_denial(AuditKind::Write, Reason::ValueOutOfRange, scope, node, &detail, told);
-    Err(StatusCode::BadOutOfRange)
+    let bound = format!("only {low} to {high} is allowed");
+    Err(No { status: StatusCode::BadOutOfRange, told: Some(bound) })
+}
+
+/// Records that a bound did not hold, and says what the item is told.
+fn broke(desk: &mut Desk<'_>, node: NodeRef, item: &Item<'_>, (broken, value): (&Broken, Option<&Variant>)) -> No {
+    let told = || written_at(node, item.attribute, item.range);
+    bounds::record(desk, AuditKind::Write, node, (broken, &shown(value)), told);
+    No { status: broken.status(), told: Some(broken.bound.clone()) }
+}
+
+/// Records that a second person must approve, and says what the item is told.
+fn unapproved_at(desk: &mut Desk<'_>, node: NodeRef, item: &Item<'_>, Unapproved { detail, no }: Unapproved) -> No {
+    let (scope, told) = (desk.space.scope(node), || written_at(node, item.attribute, item.range));
+    desk.tell_denial(AuditKind::Write, Unapproved::REASON, scope, node, &detail, told);
+    no
 }
 
 fn parse_range(text: &str) -> Result<NumericRange, StatusCode> {
@@ -200,14 +224,14 @@ fn record(
     desk: &Desk<'_>,
     node: NodeRef,
     item: &Item<'_>,
-    range: &NumericRange,
+    (range, note): (&NumericRange, &str),
     value: &DataValue,
 ) -> (AuditRecord, Told) {
     let old = desk.space.value(node, desk.now.unix);
     let record =
         event(desk.now, AuditKind::Write, &desk.session.actor, desk.space.id(node).to_string(), Outcome::Allowed);
     let record = AuditRecord {
-        detail: format!("{} instead of {}", shown(value.value.as_ref()), shown(old.value.as_ref())),
+        detail: format!("{} instead of {}{note}", shown(value.value.as_ref()), shown(old.value.as_ref())),
         epoch: desk.session.login.as_ref().and_then(|login| login.epoch),
         ..record
     };
@@ -238,10 +262,10 @@ fn shown(value: Option<&Variant>) -> String {
 }
 
 /// Carries out a plan. An item whose right is gone by now is refused.
-pub(crate) fn apply(desk: &mut Desk<'_>, items: Vec<Planned>, written: &mut Vec<Written>) -> Vec<StatusCode> {
+pub(crate) fn apply(desk: &mut Desk<'_>, items: Vec<Planned>, written: &mut Vec<Written>) -> Vec<No> {
     let carry_out = |item| match item {
-        Planned::Refused(status) => status,
-        Planned::Write(write) => apply_one(desk, *write, written),
+        Planned::Refused(no) => no,
+        Planned::Write(write) => apply_one(desk, *write, written).into(),
     };
     items.into_iter().map(carry_out).collect()
 }
@@ -254,6 +278,13 @@ fn apply_one(desk: &mut Desk<'_>, write: PlannedWrite, written: &mut Vec<Written
         let text = "the right ended before the write";
         desk.tell_denial(AuditKind::Write, Reason::GrantRevoked, scope, node, text, told);
         return StatusCode::BadUserAccessDenied;
+    }
+    // Once more, and now it counts: what was planned before may have been carried out meanwhile.
+    let value = write.value.value.as_ref();
+    if let Err(broken) = bounds::changed(desk, node, (value, &write.range), true) {
+        let told = || written_at(node, AttributeId::Value as u32, "");
+        bounds::record(desk, AuditKind::Write, node, (&broken, &shown(value)), told);
+        return broken.status();
     }
     let _accounted = write.permit.map(Permit::spend);
     let status = desk.space.write_value(node, &write.range, write.value.clone(), desk.now.unix);
@@ -269,20 +300,20 @@ fn apply_one(desk: &mut Desk<'_>, write: PlannedWrite, written: &mut Vec<Written
 }
 
 /// The status of each item when none was carried out.
-pub(crate) fn refuse(items: Vec<Planned>, status: StatusCode) -> Vec<StatusCode> {
+pub(crate) fn refuse(items: Vec<Planned>, status: StatusCode) -> Vec<No> {
     let refused = |item| match item {
-        Planned::Refused(status) => status,
-        Planned::Write(_) => status,
+        Planned::Refused(no) => no,
+        Planned::Write(_) => status.into(),
     };
     items.into_iter().map(refused).collect()
 }
 
 /// Writes the response.
-pub(crate) fn respond(out: &mut Vec<u8>, statuses: &[StatusCode], now: Now, handle: u32) {
+pub(crate) fn respond(out: &mut Vec<u8>, results: &[No], now: Now, handle: u32) {
     write_header(out, ObjectId::WriteResponse_Encoding_DefaultBinary, now, handle, StatusCode::Good);
-    write_len(out, statuses.len());
-    statuses.iter().for_each(|status| out.extend_from_slice(&status.bits().to_le_bytes()));
-    write_no_diagnostics(out);
+    write_len(out, results.len());
+    results.iter().for_each(|result| out.extend_from_slice(&result.status.bits().to_le_bytes()));
+    write_diagnostics(out, results.iter().map(|result| result.told.as_deref()));
 }
 
 #[cfg(test)]

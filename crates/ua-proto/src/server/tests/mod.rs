@@ -10,6 +10,7 @@ mod ecc;
 mod events;
 mod expiry;
 mod history;
+mod interlocks;
 mod keys;
 mod layout;
 mod lifecycle;

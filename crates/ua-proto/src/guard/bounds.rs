@@ -1,0 +1,216 @@
+//! Interlocks of the guard: what they are taken against is read from the upstream server just before, while the node is
+//! held for the request that changes it.
+
+use std::collections::BTreeSet;
+
+use access_model::{ArgumentBounds, AuditKind, Bounds, Rights};
+use opcua_types::{AttributeId, BinaryDecodable, ContextOwned, DataValue, NodeId, NumericRange, StatusCode, Variant};
+
+use super::change::{self, Form, Item};
+use super::desk::Desk;
+use super::{call, write};
+use crate::interlock::{Broken, Change, Holder, No, Unapproved, inside, node_id, shown};
+use crate::server::front::{Reader, Service, Told};
+
+impl Desk<'_> {
+    /// For whom nodes are held while this request runs.
+    pub(super) fn holder(&self) -> Holder {
+        (self.key.serial, self.job)
+    }
+}
+
+/// The nodes whose present values must be known to decide a request, held for it from now on. Of what the session may not
+/// change nothing is held or read: it would keep others from it, and tell by its time that it is there.
+pub(super) fn present(desk: &mut Desk<'_>, service: Service, body: &[u8]) -> Vec<NodeId> {
+    let form = match service {
+        Service::Write => &write::FORM,
+        Service::Call => &call::FORM,
+        _ => return Vec::new(),
+    };
+    if desk.front.interlocks().is_empty() {
+        return Vec::new();
+    }
+    let mut wanted = BTreeSet::new();
+    let mut nodes = Vec::new();
+    for item in change::items(desk, form, body) {
+        for node in of_item(desk, service, &item) {
+            if wanted.insert(super::desk::encoded(&node)) {
+                nodes.push(node);
+            }
+        }
+    }
+    let (holder, until, now) = (desk.holder(), desk.deadline, desk.now);
+    nodes.retain(|node| desk.front.interlocks().hold(node, holder, until, now));
+    nodes
+}
+
+fn of_item(desk: &mut Desk<'_>, service: Service, item: &Item) -> Vec<NodeId> {
+    let may = |desk: &Desk<'_>, right| {
+        item.touched.iter().all(|touched| desk.rights(desk.scope(&touched.node)).contains(right))
+    };
+    match (service, item.touched.as_slice()) {
+        (Service::Write, [touched, ..]) if item.number == AttributeId::Value as u32 && may(desk, Rights::WRITE) => {
+            let scope = desk.scope(&touched.node);
+            let needed = desk.front.interlocks().bounds(scope).need_present();
+            needed.then(|| desk.real(&touched.node)).into_iter().collect()
+        }
+        (Service::Call, [_, method, ..]) if may(desk, Rights::CALL) => {
+            let arguments = arguments(desk, &method.node);
+            let needed = arguments.values().filter(|argument| argument.bounds.need_present());
+            needed.filter_map(|argument| variable(desk, argument)).collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+fn arguments(desk: &mut Desk<'_>, method: &NodeId) -> std::collections::BTreeMap<u32, ArgumentBounds> {
+    let scope = desk.scope(method);
+    desk.front.interlocks().rule(scope).map(|rule| rule.arguments.clone()).unwrap_or_default()
+}
+
+fn variable(desk: &Desk<'_>, argument: &ArgumentBounds) -> Option<NodeId> {
+    node_id(argument.of.as_deref()?, desk.mapping.table.namespaces())
+}
+
+/// Holds a value that is written to the bounds of its scope. `range`: what is configured for the node itself.
+pub(super) fn written(
+    desk: &mut Desk<'_>,
+    item: &Item,
+    (range, value): (Option<(f64, f64)>, Option<&Variant>),
+) -> Result<(), Broken> {
+    let Some(touched) = item.touched.first() else { return Ok(()) };
+    let bounds = desk.front.interlocks().bounds(touched.scope);
+    let bounds = Bounds { range: range.or(bounds.range), ..bounds };
+    inside(bounds, value)?;
+    let part = item.part.parse().map_err(|_| Broken::unread())?;
+    changed(desk, &desk.real(&touched.node), bounds, (value, &part))
+}
+
+fn changed(
+    desk: &mut Desk<'_>,
+    node: &NodeId,
+    bounds: Bounds,
+    (value, part): (Option<&Variant>, &NumericRange),
+) -> Result<(), Broken> {
+    if !bounds.need_present() {
+        return Ok(());
+    }
+    let (holder, now) = (desk.holder(), desk.now);
+    let book = desk.front.interlocks();
+    let present = match book.known(node, holder) {
+        Some(present) => present.clone(),
+        None if book.is_held(node, holder, now) => return Err(Broken::busy()),
+        None => return Err(Broken::unread()),
+    };
+    book.change((node, &present), (bounds, value.unwrap_or(&Variant::Empty), part), Some(holder), true, now)
+}
+
+/// Holds the arguments of a call to theirs.
+pub(super) fn called(desk: &mut Desk<'_>, item: &Item, body: &[u8]) -> Result<(), No> {
+    let [_, method, ..] = item.touched.as_slice() else { return Ok(()) };
+    let arguments = arguments(desk, &method.node);
+    if arguments.is_empty() {
+        return Ok(());
+    }
+    let inputs = inputs(body.get(item.value.clone()).unwrap_or_default());
+    for (position, argument) in arguments {
+        let input = inputs.get((position as usize).saturating_sub(1)).and_then(Option::as_ref);
+        let fits = inside(argument.bounds, input).and_then(|()| match argument.bounds.need_present() {
+            false => Ok(()),
+            true => {
+                let node = variable(desk, &argument).ok_or_else(Broken::nowhere)?;
+                changed(desk, &node, argument.bounds, (input, &NumericRange::None))
+            }
+        });
+        if let Err(broken) = fits {
+            let text = format!("argument {position} is denied: {}", broken.detail());
+            let place = (&method.node, method.scope);
+            desk.deny_and_tell(AuditKind::Call, broken.reason, place, &text, || (call::FORM.told)(item, &[]));
+            let told = Some(format!("argument {position}: {}", broken.bound));
+            return Err(No { status: StatusCode::BadInvalidArgument, told });
+        }
+    }
+    Ok(())
+}
+
+/// Whether a second person approved of a change, where that is needed; its record will say so.
+pub(super) fn consented(desk: &mut Desk<'_>, form: &Form, item: &mut Item, body: &[u8]) -> Result<(), No> {
+    let terms = desk.front.interlocks().two_persons(item.touched.iter().map(|touched| touched.scope));
+    if terms.is_empty() {
+        return Ok(());
+    }
+    let (change, words) = described(desk, form, item, body);
+    match desk.front.consent(desk.key, (change, &words), &terms, desk.now) {
+        Ok(note) => {
+            item.text = format!("{}, {note}", item.text);
+            Ok(())
+        }
+        Err(Unapproved { detail, no }) => {
+            if let Some(touched) = item.touched.last() {
+                let place = (&touched.node, touched.scope);
+                desk.deny_and_tell(form.kind, Unapproved::REASON, place, &detail, || (form.told)(item, &[]));
+            }
+            Err(no)
+        }
+    }
+}
+
+/// What makes the change this one, and its words for the second person.
+fn described(desk: &Desk<'_>, form: &Form, item: &Item, body: &[u8]) -> (Change, String) {
+    let bytes = body.get(item.value.clone()).unwrap_or_default();
+    let named = || item.touched.iter().map(|touched| touched.node.to_string()).collect::<Vec<_>>().join(", ");
+    let change = Change::by(form.kind.name());
+    match (form.kind, item.touched.first(), value(bytes)) {
+        (AuditKind::Write, Some(touched), Some(written)) => {
+            let real = desk.real(&touched.node);
+            let part = if item.part.is_empty() { String::new() } else { format!("[{}]", item.part) };
+            let what = match item.number == AttributeId::Value as u32 {
+                true => format!("{real}{part}"),
+                false => format!("attribute {} of {real}", item.number),
+            };
+            let words = format!("write {} to {what}", shown(written.value.as_ref()));
+            let change = change.with_encoded(&real).with(&item.number.to_le_bytes()).with(item.part.as_bytes());
+            (change.with_value(&written), words)
+        }
+        (AuditKind::Call, ..) => {
+            let arguments = inputs(bytes).into_iter().map(|input| shown(input.as_ref()));
+            let arguments = arguments.collect::<Vec<_>>().join(", ");
+            let words = format!("call of {} with ({arguments})", named());
+            (change.with(&item.written(desk, body, false)), words)
+        }
+        _ => (
+            change.with(&item.written(desk, body, false)),
+            format!("{} at {}: {}", form.kind.name(), named(), item.text),
+        ),
+    }
+}
+
+/// The arguments; one that cannot be read is none.
+fn inputs(bytes: &[u8]) -> Vec<Option<Variant>> {
+    let mut reader = Reader::new(bytes);
+    let count = reader.array_len(1).unwrap_or(0);
+    let input = |_| {
+        let bytes = super::walk::span(&mut reader, |reader| super::walk::variant(reader, &mut false)).ok()?;
+        Variant::decode(&mut &*bytes, &ContextOwned::default().context()).ok()
+    };
+    (0..count).map(input).collect()
+}
+
+/// Records that a written value is outside of its bounds, and says what the item is told.
+pub(super) fn broke(
+    desk: &mut Desk<'_>,
+    item: &Item,
+    (broken, shown): (&Broken, &str),
+    told: impl FnOnce() -> Told,
+) -> No {
+    if let Some(touched) = item.touched.first() {
+        let text = format!("{shown} is denied: {}", broken.detail());
+        desk.deny_and_tell(AuditKind::Write, broken.reason, (&touched.node, touched.scope), &text, told);
+    }
+    No { status: broken.status(), told: Some(broken.bound.clone()) }
+}
+
+/// A value as the server told it.
+pub(super) fn value(bytes: &[u8]) -> Option<DataValue> {
+    DataValue::decode(&mut &*bytes, &ContextOwned::default().context()).ok()
+}

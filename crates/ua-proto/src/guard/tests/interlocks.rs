@@ -1,0 +1,167 @@
+//! Step and rate through the guard: the present value is read from the server just before, and the node is held meanwhile.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use access_model::{ArgumentBounds, Bounds, Interlock, Outcome, Reason, Rights, ScopeIndex};
+use opcua_types::*;
+
+use super::world::*;
+use crate::server::ConnId;
+
+const STEP: Bounds = Bounds { range: Some((0.0, 60.0)), step: Some(5.0), rate: None };
+const OUTSIDE: StatusCode = StatusCode::BadOutOfRange;
+const UNKNOWN: StatusCode = StatusCode::BadInvalidState;
+
+fn world(bounds: Bounds) -> World {
+    let of = Some(format!("nsu={PLANT};s=Setpoint"));
+    let rule = Interlock { bounds, arguments: BTreeMap::from([(1, ArgumentBounds { bounds, of })]), two_persons: None };
+    World::with(|config| {
+        config.interlocks = [1, 2, 3].map(|scope| (ScopeIndex(scope), rule.clone())).into();
+    })
+}
+
+fn written(world: &mut World, client: ConnId, items: Vec<(&str, Variant)>) -> Vec<StatusCode> {
+    world.ask::<WriteResponse>(client, write(items)).unwrap().results.unwrap()
+}
+
+fn called(world: &mut World, client: ConnId, to: f64) -> Option<StatusCode> {
+    let mut request = call("Unit", "Reset");
+    request.methods_to_call.as_mut().unwrap()[0].input_arguments = Some(vec![to.into()]);
+    let call = world.send(client, request);
+    let response = CallResponse::try_from(world.answer(client, call)?.unwrap()).unwrap();
+    Some(response.results.unwrap()[0].status_code)
+}
+
+fn reads(world: &mut World) -> usize {
+    world.at_plant(ObjectId::ReadRequest_Encoding_DefaultBinary).len()
+}
+
+#[test]
+fn a_step_is_taken_against_what_the_server_has_just_said() {
+    let mut world = world(STEP);
+    let client = world.client();
+    for (rule, value, expected) in [
+        ("up", Variant::from(25.0), StatusCode::Good),
+        ("too far", Variant::from(30.5), OUTSIDE),
+        ("on from there", Variant::from(30.0), StatusCode::Good),
+        ("outside of the range", Variant::from(61.0), OUTSIDE),
+        ("not a number", Variant::from(f64::NAN), OUTSIDE),
+        ("another type", Variant::from(30_i32), UNKNOWN),
+    ] {
+        assert_eq!(written(&mut world, client, vec![("Setpoint", value)]), [expected], "{rule}");
+    }
+    let node = world.plant.space().find(&id("Setpoint")).unwrap();
+    world.plant.handle_input(crate::server::Input::SetValue { node, value: 50.0.into() }, world.now);
+    assert_eq!(written(&mut world, client, vec![("Setpoint", 31.0.into())]), [OUTSIDE], "the process moved it");
+    let bad = DataValue { status: Some(StatusCode::BadSensorFailure), ..DataValue::value_only(50.0) };
+    world.plant.handle_input(crate::server::Input::SetValue { node, value: bad }, world.now);
+    assert_eq!(written(&mut world, client, vec![("Setpoint", 50.0.into())]), [UNKNOWN], "no good value");
+    let denied = world.records.iter().filter_map(|record| match record.outcome {
+        Outcome::Denied(reason) => Some((reason, record.detail.as_str())),
+        _ => None,
+    });
+    let expected = (Reason::StepTooLarge, "30.5 is denied: a step of more than 5 is not allowed: 5.5 away");
+    assert!(denied.collect::<Vec<_>>().contains(&expected));
+}
+
+#[test]
+fn one_node_twice_in_a_request_is_changed_once() {
+    let mut world = world(STEP);
+    let client = world.client();
+    let twice = vec![("Setpoint", 25.0.into()), ("Setpoint", 15.0.into())];
+    assert_eq!(written(&mut world, client, twice), [StatusCode::Good, UNKNOWN]);
+    let parts = vec![("Samples", vec![6, 7, 8].into()), ("Note", "x".into())];
+    assert_eq!(written(&mut world, client, parts), [StatusCode::Good, OUTSIDE], "element by element; a text is none");
+}
+
+#[test]
+fn two_writers_are_not_both_judged_by_what_was_there_before_either() {
+    let mut world = world(STEP);
+    let (one, other) = (world.client(), world.client());
+    world.hold = true;
+    let first = world.send(one, write(vec![("Setpoint", 25.0.into())]));
+    let second = world.send(other, write(vec![("Setpoint", 15.0.into())]));
+    assert!(world.answer(one, first).is_none());
+    let refused = WriteResponse::try_from(world.answer(other, second).expect("at once").unwrap()).unwrap();
+    assert_eq!(refused.results, Some(vec![UNKNOWN]));
+    world.release();
+    let done = WriteResponse::try_from(world.answer(one, first).unwrap().unwrap()).unwrap();
+    assert_eq!(done.results, Some(vec![StatusCode::Good]));
+    assert_eq!(written(&mut world, other, vec![("Setpoint", 21.0.into())]), [StatusCode::Good], "it is free again");
+}
+
+#[test]
+fn a_rate_counts_what_all_sessions_write_and_call() {
+    let mut world = world(Bounds { range: None, step: None, rate: Some(8.0) });
+    let (one, other) = (world.client(), world.client());
+    assert_eq!(written(&mut world, one, vec![("Setpoint", 25.0.into())]), [StatusCode::Good]);
+    assert_eq!(written(&mut world, other, vec![("Setpoint", 29.0.into())]), [OUTSIDE]);
+    assert_eq!(called(&mut world, other, 29.0), Some(StatusCode::BadInvalidArgument));
+    assert_eq!(called(&mut world, other, 28.0), None, "it is on its way");
+    assert_eq!(written(&mut world, one, vec![("Setpoint", 25.0.into())]), [UNKNOWN], "a call that is not answered");
+    world.returned(Vec::new());
+    world.pass(Duration::from_millis(1_001));
+    assert_eq!(written(&mut world, one, vec![("Setpoint", 33.0.into())]), [StatusCode::Good]);
+}
+
+#[test]
+fn what_may_not_be_changed_is_neither_read_nor_held_for_it() {
+    let mut world = world(STEP);
+    let poor = world.client_by_token(vec![(Rights::BROWSE | Rights::READ, 1)], Duration::from_secs(600));
+    let client = world.client();
+    world.reached.clear();
+    world.hold = true;
+    let denied = world.send(poor, write(vec![("Setpoint", 25.0.into())]));
+    let hidden = world.send(client, write(vec![("Secret", "x".into()), ("Missing", 1.0.into())]));
+    assert!(world.answer(poor, denied).is_some(), "at once");
+    assert_eq!(reads(&mut world), 0);
+    world.release();
+    assert!(world.answer(client, hidden).is_some());
+    assert_eq!(written(&mut world, client, vec![("Setpoint", 25.0.into())]), [StatusCode::Good], "nobody holds it");
+}
+
+#[test]
+fn an_alias_is_held_as_the_node_it_stands_for() {
+    let mut world = world(STEP);
+    let (one, other) = (world.client(), world.client());
+    let request = RegisterNodesRequest { nodes_to_register: Some(vec![id("Setpoint")]), ..Default::default() };
+    let registered: RegisterNodesResponse = world.ask(one, request).unwrap();
+    let alias = registered.registered_node_ids.unwrap().remove(0);
+    let mut request = write(vec![("Setpoint", 25.0.into())]);
+    request.nodes_to_write.as_mut().unwrap()[0].node_id = alias.clone();
+    world.hold = true;
+    let first = world.send(one, request.clone());
+    let second = world.send(other, write(vec![("Setpoint", 15.0.into())]));
+    let refused = WriteResponse::try_from(world.answer(other, second).expect("at once").unwrap()).unwrap();
+    assert_eq!(refused.results, Some(vec![UNKNOWN]));
+    world.release();
+    assert!(world.answer(one, first).unwrap().is_ok());
+    request.nodes_to_write.as_mut().unwrap()[0].value = DataValue::value_only(31.0);
+    let far: WriteResponse = world.ask(one, request).unwrap();
+    assert_eq!(far.results, Some(vec![OUTSIDE]));
+}
+
+/// The upstream session is lost after the value was read and before the write was answered: nobody knows whether it was
+/// carried out, so the node stays held for as long as the server may still do it.
+#[test]
+fn a_write_whose_answer_is_lost_holds_its_node_until_its_time_is_over() {
+    let mut world = world(STEP);
+    let (one, other) = (world.client(), world.client());
+    world.hold = true;
+    let asked = world.send(one, write(vec![("Setpoint", 25.0.into())]));
+    // The value that was read comes, and what is written goes; its answer does not come.
+    for (link, bytes) in std::mem::take(&mut world.held) {
+        let event = crate::guard::Upstream::Bytes(&bytes);
+        world.guard.handle_input(crate::guard::Input::Up { link, event }, world.now);
+    }
+    world.run();
+    assert!(world.answer(one, asked).is_none());
+    world.cut_upstream();
+    world.hold = false;
+    world.held.clear();
+    world.pass(Duration::from_secs(2));
+    assert_eq!(written(&mut world, other, vec![("Setpoint", 26.0.into())]), [UNKNOWN]);
+    world.pass(Duration::from_secs(31));
+    assert_eq!(written(&mut world, other, vec![("Setpoint", 26.0.into())]), [StatusCode::Good]);
+}

@@ -1,0 +1,136 @@
+//! Interlocks of the resource server: the present value is in the address space.
+
+use access_model::{AuditKind, Interlock, TwoPersons};
+use opcua_types::{DataValue, NodeId, NumericRange, Variant};
+
+use crate::interlock::{Broken, Change, Holder, Unapproved, consent, inside, node_id, shown};
+use crate::server::desk::Desk;
+use crate::server::occasion::Told;
+use crate::space::NodeRef;
+
+/// Holds a value that is written to the range of its scope.
+pub(crate) fn ranged(desk: &Desk<'_>, node: NodeRef, value: Option<&Variant>) -> Result<(), Broken> {
+    if desk.interlocks.is_empty() {
+        return Ok(());
+    }
+    inside(desk.interlocks.bounds(desk.space.scope(node)), value)
+}
+
+/// Holds it to step and rate. `count`: it is written now.
+pub(crate) fn changed(
+    desk: &mut Desk<'_>,
+    node: NodeRef,
+    (value, range): (Option<&Variant>, &NumericRange),
+    count: bool,
+) -> Result<(), Broken> {
+    let bounds = desk.interlocks.bounds(desk.space.scope(node));
+    if !bounds.need_present() {
+        return Ok(());
+    }
+    let present = desk.space.value(node, desk.now.unix);
+    let new = value.unwrap_or(&Variant::Empty);
+    desk.interlocks.change((&desk.space.id(node), &present), (bounds, new, range), None, count, desk.now)
+}
+
+/// Holds the arguments of a call to theirs; gives the argument, counted from 0, that is outside. `by`: it is made now, and
+/// what it sets is held until it is answered.
+pub(crate) fn called(
+    desk: &mut Desk<'_>,
+    method: NodeRef,
+    inputs: &[Variant],
+    by: Option<Holder>,
+) -> Result<(), (usize, Broken)> {
+    let rule = desk.interlocks.rule(desk.space.scope(method));
+    let Some(Interlock { arguments, .. }) = rule.filter(|rule| !rule.arguments.is_empty()).cloned() else {
+        return Ok(());
+    };
+    for (position, argument) in arguments {
+        let at = (position as usize).saturating_sub(1);
+        let held = argument_fits(desk, &argument, inputs.get(at), by);
+        held.map_err(|broken| (at, broken))?;
+    }
+    Ok(())
+}
+
+fn argument_fits(
+    desk: &mut Desk<'_>,
+    argument: &access_model::ArgumentBounds,
+    input: Option<&Variant>,
+    by: Option<Holder>,
+) -> Result<(), Broken> {
+    inside(argument.bounds, input)?;
+    if !argument.bounds.need_present() {
+        return Ok(());
+    }
+    let (id, node) = variable(desk, argument.of.as_deref()).ok_or_else(Broken::nowhere)?;
+    let until = desk.now.mono + desk.config.limits.request_timeout;
+    if let Some(by) = by
+        && !desk.interlocks.hold(&id, by, until, desk.now)
+    {
+        return Err(Broken::busy());
+    }
+    let present = desk.space.value(node, desk.now.unix);
+    let new = input.unwrap_or(&Variant::Empty);
+    let (whole, count) = (NumericRange::None, by.is_some());
+    desk.interlocks.change((&id, &present), (argument.bounds, new, &whole), by, count, desk.now)
+}
+
+fn variable(desk: &Desk<'_>, of: Option<&str>) -> Option<(NodeId, NodeRef)> {
+    let id = node_id(of?, desk.space.namespaces())?;
+    let node = desk.space.find(&id)?;
+    Some((id, node))
+}
+
+/// Whether a second person approved of a write, where that is needed; gives what its record says of it.
+pub(crate) fn consented_write(
+    desk: &mut Desk<'_>,
+    node: NodeRef,
+    (attribute, range): (u32, &str),
+    value: &DataValue,
+) -> Result<String, Unapproved> {
+    let terms = desk.interlocks.two_persons([desk.space.scope(node)]);
+    if terms.is_empty() {
+        return Ok(String::new());
+    }
+    let id = desk.space.id(node);
+    let part = if range.is_empty() { String::new() } else { format!("[{range}]") };
+    let words = format!("write {} to {id}{part}", shown(value.value.as_ref()));
+    let change = Change::by("write").with_encoded(&id).with(&attribute.to_le_bytes()).with(range.as_bytes());
+    asked(desk, (change.with_value(value), &words), &terms)
+}
+
+/// The same of a call.
+pub(crate) fn consented_call(
+    desk: &mut Desk<'_>,
+    (object, method): (NodeRef, NodeRef),
+    inputs: &[Variant],
+) -> Result<String, Unapproved> {
+    let terms = desk.interlocks.two_persons([object, method].map(|node| desk.space.scope(node)));
+    if terms.is_empty() {
+        return Ok(String::new());
+    }
+    let [object, method] = [object, method].map(|node| desk.space.id(node));
+    let arguments: Vec<String> = inputs.iter().map(|input| shown(Some(input))).collect();
+    let words = format!("call {method} of {object} with ({})", arguments.join(", "));
+    let change = Change::by("call").with_encoded(&object).with_encoded(&method);
+    let change = inputs.iter().fold(change, |change, input| change.with_encoded(input));
+    asked(desk, (change, &words), &terms)
+}
+
+fn asked(desk: &mut Desk<'_>, change: (Change, &str), terms: &[TwoPersons]) -> Result<String, Unapproved> {
+    let note = consent(desk.gate, desk.grant, change, terms, desk.now)?;
+    Ok(format!(", {note}"))
+}
+
+/// Records that a bound did not hold.
+pub(crate) fn record(
+    desk: &mut Desk<'_>,
+    kind: AuditKind,
+    node: NodeRef,
+    (broken, shown): (&Broken, &str),
+    told: impl FnOnce() -> Told,
+) {
+    let scope = desk.space.scope(node);
+    let detail = format!("{shown} is denied: {}", broken.detail());
+    desk.tell_denial(kind, broken.reason, scope, node, &detail, told);
+}
