@@ -6,6 +6,7 @@
 //! ([`Authority::answer`]), and the program it is part of. It imports no gate: `cli` joins it to `gates::opcua`.
 
 mod accounts;
+mod approvals;
 mod clock;
 mod config;
 pub mod control;
@@ -30,6 +31,7 @@ mod tests;
 mod turns;
 
 pub use accounts::{AccountChange, AccountChanged, AccountError, Books, SHORTEST_PASSWORD, new_client_secret};
+pub use approvals::{AnswerError, Second, Waiting};
 pub use clock::{Clock, system_clock};
 pub use config::{AuthorityConfig, Paces, PolicySource, PolicyTexts};
 pub use core::{Authority, Changed};

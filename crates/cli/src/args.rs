@@ -7,7 +7,9 @@ use clap::error::ErrorKind;
 use clap::{Parser, Subcommand};
 
 use crate::answer::{Exit, Output};
-use crate::commands::{admin, application, audit, backup, certs, client, configuration, nodeset, policy, token, user};
+use crate::commands::{
+    admin, application, approvals, audit, backup, certs, client, configuration, nodeset, policy, token, user,
+};
 use crate::failure::Failure;
 
 /// Heading of the options that every command takes.
@@ -77,6 +79,9 @@ pub(crate) enum Command {
     /// Registered applications: their client secrets, and whether they get tokens
     #[command(subcommand)]
     Application(application::Command),
+    /// Changes that need two persons: look at those that wait, approve, decline
+    #[command(subcommand)]
+    Approvals(approvals::Command),
     /// The audit ledger: look at it, verify it, export it
     #[command(subcommand)]
     Audit(audit::Command),

@@ -162,7 +162,7 @@ fn next_frame(pending: &mut BytesMut) -> Result<Option<Bytes>, StreamEnded> {
 }
 
 /// A query value with everything but unreserved characters escaped (RFC 3986 §2.3).
-fn percent(text: &str) -> String {
+pub(crate) fn percent(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for byte in text.bytes() {
         if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {

@@ -6,3 +6,4 @@ pub mod https;
 pub mod opcua;
 pub mod pki;
 pub mod pool;
+pub mod questions;

@@ -19,6 +19,7 @@ use tokio::sync::watch;
 use ua_proto::pki::SharedTrust;
 
 use self::journal::{load, restore, stored_marking};
+use crate::approvals::Questions;
 use crate::clock::Clock;
 use crate::config::{AuthorityConfig, PolicySource};
 use crate::error::AuthorityError;
@@ -67,7 +68,9 @@ pub(crate) struct Inner {
     pub issued: Counter,
     pub refused: Counter,
     /// One change at a time: epochs reach the gates in their order.
-    change: tokio::sync::Mutex<()>,
+    pub change: tokio::sync::Mutex<()>,
+    /// Changes that wait for a second person.
+    pub questions: Mutex<Questions>,
 }
 
 impl std::fmt::Debug for Authority {
@@ -126,6 +129,7 @@ impl Authority {
                 issued: Counter::default(),
                 refused: Counter::default(),
                 change: tokio::sync::Mutex::new(()),
+                questions: Mutex::default(),
                 passwords,
                 proofs,
                 opcua: OnceLock::new(),
@@ -249,8 +253,8 @@ impl Authority {
 
 /// Carries a change through even when nobody waits for it any more: an administrator who hangs up must not leave a change
 /// in the journal that no gate hears of.
-async fn to_the_end<T: Send + 'static>(
-    change: impl Future<Output = Result<T, AuthorityError>> + Send + 'static,
-) -> Result<T, AuthorityError> {
+pub(crate) async fn to_the_end<T: Send + 'static, E: From<AuthorityError> + Send + 'static>(
+    change: impl Future<Output = Result<T, E>> + Send + 'static,
+) -> Result<T, E> {
     tokio::spawn(change).await.map_err(|_| AuthorityError::Thread)?
 }

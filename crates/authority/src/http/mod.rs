@@ -3,6 +3,7 @@
 
 mod accounts;
 mod admin;
+mod approvals;
 mod arrivals;
 mod authzen;
 mod body;
@@ -58,6 +59,8 @@ pub fn router(authority: Authority) -> Router {
         .route("/control/v1/updates", get(updates))
         .route("/control/v1/map", get(map))
         .route("/guard/v1/grants", post(guests::grant))
+        .route("/control/v1/questions", post(approvals::question))
+        .nest("/approvals/v1", approvals::routes())
         .nest("/admin/v1", admin::routes(authority.clone()))
         .layer(DefaultBodyLimit::max(MAX_BODY))
         .layer(from_fn_with_state((authority.clone(), budget), body::bounded))

@@ -249,6 +249,11 @@ fn basic(value: &[u8]) -> Result<(String, String), OauthError> {
     Ok((unescape(id).ok_or_else(bad)?, unescape(secret).ok_or_else(bad)?))
 }
 
+/// Name and password of HTTP Basic.
+pub(super) fn credentials(value: &[u8]) -> Option<(String, String)> {
+    basic(value).ok()
+}
+
 fn success(authority: &Authority, asked: &Asked, issued: &Issued) -> Response {
     let mut body = Map::new();
     body.insert("access_token".into(), issued.token.as_str().into());

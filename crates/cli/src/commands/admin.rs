@@ -87,6 +87,17 @@ impl At {
         path: &str,
         body: Option<Value>,
     ) -> Result<Value, Failure> {
+        self.ask_at(common, (method, &format!("/admin/v1{path}")), None, body).await
+    }
+
+    /// The same anywhere, and for a person by a header.
+    pub(super) async fn ask_at(
+        &self,
+        common: &Common,
+        (method, path): (&str, &str),
+        authorization: Option<&str>,
+        body: Option<Value>,
+    ) -> Result<Value, Failure> {
         let config = (self.authority.is_none() || self.pki.is_none()).then(|| common.config.load()).transpose()?;
         let section = config.as_ref().map(|config| &config.client);
         let missing = |what: &str, flag: &str| {
@@ -98,10 +109,11 @@ impl At {
         let folder = folder.ok_or_else(|| missing("the administrator's certificate", "--pki"))?;
         let target = Target::parse(&url).map_err(|error| Failure::from_error(&error).into_bad_input())?;
         let https = Own::load(&folder)?.https()?;
-        let headers: &[(&str, &str)] = if body.is_some() { &[("content-type", "application/json")] } else { &[] };
+        let json = body.is_some().then_some(("content-type", "application/json"));
+        let headers: Vec<(&str, &str)> =
+            json.into_iter().chain(authorization.map(|it| ("authorization", it))).collect();
         let bytes = body.map(|body| body.to_string().into_bytes()).unwrap_or_default();
-        let path = format!("/admin/v1{path}");
-        let answer = https.exchange(&target, method, &path, headers, bytes).await;
+        let answer = https.exchange(&target, method, path, &headers, bytes).await;
         let (status, bytes) = answer.map_err(|error| Failure::from_error(&error))?;
         let said: Value = serde_json::from_slice(&bytes).unwrap_or_default();
         if status.is_success() {

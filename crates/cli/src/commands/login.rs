@@ -1,15 +1,18 @@
 //! Which server `trapkey client` talks to, and as whom.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use clap::Args;
 use client::{Client, ClientApplication, ClientError, ClientOptions, KnownAuthority, Login, TokenError};
 use opcua_types::StatusCode;
 use zeroize::Zeroizing;
 
 use super::Common;
+use super::admin::percent;
 use super::own::Own;
 use crate::failure::Failure;
 use crate::files;
@@ -138,14 +141,40 @@ impl Session {
     }
 
     fn password(&self) -> Result<Zeroizing<String>, Failure> {
-        if let Some(path) = &self.password_file {
-            let bytes = Zeroizing::new(files::bytes(path)?);
-            let text = std::str::from_utf8(&bytes).map_err(|_| Failure::bad_input("the password is not UTF-8"))?;
-            return Ok(Zeroizing::new(text.trim_end_matches(['\r', '\n']).to_owned()));
-        }
-        std::env::var("TRAPKEY_PASSWORD").map(Zeroizing::new).map_err(|_| {
-            Failure::bad_input("there is no password").help("set TRAPKEY_PASSWORD, or name a file with --password-file")
-        })
+        password(self.password_file.as_deref())
+    }
+}
+
+fn password(file: Option<&Path>) -> Result<Zeroizing<String>, Failure> {
+    if let Some(path) = file {
+        let bytes = Zeroizing::new(files::bytes(path)?);
+        let text = std::str::from_utf8(&bytes).map_err(|_| Failure::bad_input("the password is not UTF-8"))?;
+        return Ok(Zeroizing::new(text.trim_end_matches(['\r', '\n']).to_owned()));
+    }
+    std::env::var("TRAPKEY_PASSWORD").map(Zeroizing::new).map_err(|_| {
+        Failure::bad_input("there is no password").help("set TRAPKEY_PASSWORD, or name a file with --password-file")
+    })
+}
+
+/// A person who says who it is to the authority itself.
+#[derive(Debug, Args)]
+pub(crate) struct PersonArgs {
+    /// Your name at the authority; the password is read from TRAPKEY_PASSWORD or the file of --password-file. Not needed
+    /// where the folder holds a certificate of your own
+    #[arg(long, value_name = "NAME")]
+    user: Option<String>,
+    /// The file with the password, `-` for the standard input
+    #[arg(long, value_name = "FILE", requires = "user")]
+    password_file: Option<PathBuf>,
+}
+
+impl PersonArgs {
+    /// HTTP Basic, both halves form-encoded (RFC 6749 section 2.3.1).
+    pub(crate) fn header(&self) -> Result<Option<Zeroizing<String>>, Failure> {
+        let Some(name) = &self.user else { return Ok(None) };
+        let password = password(self.password_file.as_deref())?;
+        let both = Zeroizing::new(format!("{}:{}", percent(name), percent(&password)));
+        Ok(Some(Zeroizing::new(format!("Basic {}", STANDARD.encode(both.as_bytes())))))
     }
 }
 

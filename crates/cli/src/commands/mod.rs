@@ -3,6 +3,7 @@
 pub(crate) mod accounts;
 pub(crate) mod admin;
 pub(crate) mod application;
+pub(crate) mod approvals;
 pub(crate) mod audit;
 pub(crate) mod backup;
 pub(crate) mod certs;
@@ -39,6 +40,7 @@ pub(crate) fn run(args: Args) -> Result<Answer, Failure> {
     let common = Common { output: args.output, config: Place::new(args.config) };
     match args.command {
         Command::Application(command) => application::run(command, &common),
+        Command::Approvals(command) => approvals::run(command, &common),
         Command::Audit(command) => audit::run(command, &common),
         Command::Backup(args) => backup::backup(&args, &common),
         Command::Restore(args) => backup::restore(&args, &common),

@@ -1,7 +1,7 @@
 //! What the shell drives: a server, or a guard, which has a second side.
 
 use access_model::{Mono, Now};
-use pep::Gate;
+use pep::{Gate, Question};
 pub(super) use ua_proto::guard::Output as Outside;
 use ua_proto::guard::{Guard, Input as Both, LinkId, Upstream};
 use ua_proto::server::{ConnId, Input, Server};
@@ -19,6 +19,9 @@ pub trait Enforcing: Send + 'static {
 
     /// How many subscriptions there are.
     fn subscriptions(&self) -> usize;
+
+    /// The next question for the authority: see [`pep::GateEvent::Question`].
+    fn question(&mut self) -> Option<Question>;
 }
 
 impl Enforcing for Server {
@@ -37,6 +40,10 @@ impl Enforcing for Server {
     fn subscriptions(&self) -> usize {
         Self::subscriptions(self)
     }
+
+    fn question(&mut self) -> Option<Question> {
+        self.poll_question()
+    }
 }
 
 impl Enforcing for Guard {
@@ -54,6 +61,10 @@ impl Enforcing for Guard {
 
     fn subscriptions(&self) -> usize {
         Self::subscriptions(self)
+    }
+
+    fn question(&mut self) -> Option<Question> {
+        self.poll_question()
     }
 }
 

@@ -115,12 +115,16 @@ impl Bond {
         tokio::spawn(follow_keys(issuer, https.clone(), authority.clone(), handle.clone()));
         let gap = Arc::new(Notify::new());
         let subscription = Subscription { https, authority, audience: uri.to_owned(), silence: self.timeout };
-        tokio::spawn(gates::control::follow(subscription, handle.clone(), Arc::clone(&gap)));
+        tokio::spawn(gates::control::follow(subscription.clone(), handle.clone(), Arc::clone(&gap)));
+        let asks = Arc::new(Notify::new());
+        tokio::spawn(gates::questions::carry(subscription, handle.clone(), Arc::clone(&asks)));
         tokio::spawn(async move {
             while let Some(event) = happened.recv().await {
-                if event == GateEvent::NeedFullList {
+                match event {
                     // Only a stream that runs has missed something; the next begins with the full list anyway.
-                    gap.notify_waiters();
+                    GateEvent::NeedFullList => gap.notify_waiters(),
+                    GateEvent::Question => asks.notify_one(),
+                    _ => {}
                 }
             }
         });
