@@ -4,9 +4,9 @@ use std::pin::Pin;
 
 use gates::opcua::client::CallError;
 use opcua_types::{
-    AttributeId, CallMethodRequest, CallMethodResult, CallRequest, CallResponse, DataValue, NodeId, ReadRequest,
-    ReadResponse, ReadValueId, ReferenceDescription, StatusCode, TimestampsToReturn, Variant, WriteRequest,
-    WriteResponse, WriteValue,
+    AttributeId, CallMethodRequest, CallMethodResult, CallRequest, CallResponse, DataValue, DiagnosticInfo, NodeId,
+    ReadRequest, ReadResponse, ReadValueId, ReferenceDescription, StatusCode, TimestampsToReturn, Variant,
+    WriteRequest, WriteResponse, WriteValue,
 };
 use ua_proto::client::{Request, Response};
 
@@ -61,6 +61,18 @@ impl Client {
     /// The service as a whole fails. With Bad_ConnectionClosed or Bad_Timeout nobody knows whether the values were
     /// written.
     pub async fn write(&self, values: Vec<(NodeId, Variant)>) -> Result<Vec<StatusCode>, ClientError> {
+        Ok(self.write_and_hear(values).await?.into_iter().map(|(status, _)| status).collect())
+    }
+
+    /// As [`Client::write`]; with each status, what the server says about it: the bound that did not hold, or the approval
+    /// that is needed.
+    ///
+    /// # Errors
+    /// As [`Client::write`].
+    pub async fn write_and_hear(
+        &self,
+        values: Vec<(NodeId, Variant)>,
+    ) -> Result<Vec<(StatusCode, Option<String>)>, ClientError> {
         let item = |(node_id, value)| WriteValue {
             node_id,
             attribute_id: AttributeId::Value as u32,
@@ -68,21 +80,29 @@ impl Client {
             value: DataValue { value: Some(value), ..DataValue::null() },
         };
         let items = values.into_iter().map(item).collect();
-        self.each(items, |items| Box::pin(self.write_once(items)), |status| *status == StatusCode::BadUserAccessDenied)
-            .await
+        self.each(
+            items,
+            |items| Box::pin(self.write_once(items)),
+            |(status, _)| *status == StatusCode::BadUserAccessDenied,
+        )
+        .await
     }
 
-    async fn write_once(&self, items: Vec<WriteValue>) -> Result<Vec<StatusCode>, ClientError> {
+    async fn write_once(&self, items: Vec<WriteValue>) -> Result<Vec<(StatusCode, Option<String>)>, ClientError> {
         let request = Request::Write(WriteRequest { request_header: Default::default(), nodes_to_write: Some(items) });
         let response = self.core.session.request(request, None).await?;
         let response = WriteResponse::try_from(response).map_err(CallError::Service)?;
-        Ok(response.results.unwrap_or_default())
+        let mut told = response.diagnostic_infos.unwrap_or_default().into_iter();
+        let text = |info: DiagnosticInfo| info.additional_info.map(|text| text.to_string());
+        let heard = |status| (status, told.next().and_then(text));
+        Ok(response.results.unwrap_or_default().into_iter().map(heard).collect())
     }
 
     /// Calls a method of an object.
     ///
     /// # Errors
-    /// The service as a whole fails; the method's own status is in the result.
+    /// The service as a whole fails; the method's own status is in the result, and what the server says of the whole call
+    /// in its diagnostics of the arguments.
     pub async fn call(
         &self,
         object: NodeId,
@@ -99,7 +119,12 @@ impl Client {
         let request = Request::Call(CallRequest { request_header: Default::default(), methods_to_call: Some(items) });
         let response = self.core.session.request(request, None).await?;
         let response = CallResponse::try_from(response).map_err(CallError::Service)?;
-        Ok(response.results.unwrap_or_default())
+        let mut told = response.diagnostic_infos.unwrap_or_default().into_iter();
+        let heard = |result: CallMethodResult| {
+            let said = told.next().filter(|info| info.additional_info.is_some()).map(|info| vec![info]);
+            CallMethodResult { input_argument_diagnostic_infos: said, ..result }
+        };
+        Ok(response.results.unwrap_or_default().into_iter().map(heard).collect())
     }
 
     /// The nodes that a node leads to over hierarchical references.

@@ -33,7 +33,8 @@ fn reason(update: &Update, signer: &Signer) -> Option<Reason> {
 #[test]
 fn what_is_sealed_opens() {
     let signer = signer();
-    let heartbeat = Update { previous: Some(Epoch(8)), revoked: vec![], replaced: vec![], ..update() };
+    let heartbeat =
+        Update { previous: Some(Epoch(8)), revoked: vec![], replaced: vec![], approved: vec![], ..update() };
     let finer = Update { issued_at: NOW + std::time::Duration::from_micros(999_999), ..update() };
     for wanted in [update(), Update { previous: None, ..update() }, heartbeat, finer] {
         let sealed = seal(&wanted, &signer).unwrap();
@@ -48,6 +49,11 @@ fn every_fault_has_its_reason() {
         (Reason::TokenAudience, "another gate", Update { audience: "urn:other".into(), ..update() }),
         (Reason::TokenIssuer, "another issuer", Update { issuer: "https://evil.example".into(), ..update() }),
         (Reason::TokenMalformed, "back in time", Update { previous: Some(Epoch(9)), ..update() }),
+        (
+            Reason::TokenMalformed,
+            "a heartbeat that approves",
+            Update { previous: Some(Epoch(8)), revoked: vec![], replaced: vec![], ..update() },
+        ),
         (Reason::TokenMalformed, "a heartbeat that revokes", Update { previous: Some(Epoch(8)), ..update() }),
     ];
     for (wanted, case, update) in cases {

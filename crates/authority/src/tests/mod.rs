@@ -1,6 +1,7 @@
 //! The authority over real HTTPS on loopback, with the batch plant of the examples.
 
 mod accounts;
+mod approvals;
 mod control;
 mod guests;
 mod https;

@@ -189,10 +189,15 @@ async fn write(client: &Client, args: &Write) -> Result<Answer, Failure> {
         None => data_type(client, &node).await?,
     };
     let value = parse(&args.value, &kind)?;
-    let results = client.write(vec![(node.clone(), value)]).await.map_err(|error| failed(&error))?;
-    let status = results.first().copied().unwrap_or(StatusCode::BadUnexpectedError);
-    let json = json!({"node": node.to_string(), "status": status_name(status)});
-    Ok(Answer::verdict(status.is_good(), format!("{} = {}: {status}", args.node, args.value), json))
+    let results = client.write_and_hear(vec![(node.clone(), value)]).await.map_err(|error| failed(&error))?;
+    let (status, told) = results.into_iter().next().unwrap_or((StatusCode::BadUnexpectedError, None));
+    let mut json = json!({"node": node.to_string(), "status": status_name(status)});
+    let mut text = format!("{} = {}: {status}", args.node, args.value);
+    if let Some(told) = told {
+        text += &format!("\n{told}");
+        json["told"] = told.into();
+    }
+    Ok(Answer::verdict(status.is_good(), text, json))
 }
 
 /// The name of the type that a variable holds.
@@ -219,11 +224,19 @@ async fn call(client: &Client, args: &Call) -> Result<Answer, Failure> {
     let result = client.call(object, method, inputs).await.map_err(|error| failed(&error))?;
     let outputs = result.output_arguments.unwrap_or_default();
     let mut text = result.status_code.to_string();
+    let infos = result.input_argument_diagnostic_infos.into_iter().flatten();
+    let told: Vec<String> = infos.filter_map(|info| info.additional_info).map(|told| told.to_string()).collect();
+    for told in &told {
+        text += &format!("\n{told}");
+    }
     for output in &outputs {
         text += &format!("\n{}", to_text(output));
     }
     let json: Vec<Value> = outputs.iter().map(to_json).collect();
-    let json = json!({"status": status_name(result.status_code), "outputs": json});
+    let mut json = json!({"status": status_name(result.status_code), "outputs": json});
+    if let Some(told) = told.into_iter().next() {
+        json["told"] = told.into();
+    }
     Ok(Answer::verdict(result.status_code.is_good(), text, json))
 }
 

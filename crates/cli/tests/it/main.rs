@@ -1,6 +1,7 @@
 //! The program as its users see it: arguments in, text and exit codes out.
 
 mod accounts;
+mod approvals;
 mod audit;
 mod certs;
 mod config;

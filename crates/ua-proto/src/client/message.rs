@@ -7,7 +7,7 @@ use opcua_types::{
     CreateMonitoredItemsRequest, CreateMonitoredItemsResponse, CreateSessionRequest, CreateSessionResponse,
     CreateSubscriptionRequest, CreateSubscriptionResponse, DataChangeNotification, DataValue, DateTime,
     DeleteMonitoredItemsRequest, DeleteMonitoredItemsResponse, DeleteSubscriptionsRequest, DeleteSubscriptionsResponse,
-    DiagnosticInfo, EventNotificationList, ExtensionObject, FindServersRequest, FindServersResponse,
+    DiagnosticBits, DiagnosticInfo, EventNotificationList, ExtensionObject, FindServersRequest, FindServersResponse,
     GetEndpointsRequest, GetEndpointsResponse, ModifyMonitoredItemsRequest, ModifyMonitoredItemsResponse,
     ModifySubscriptionRequest, ModifySubscriptionResponse, MonitoredItemNotification, NotificationMessage, ObjectId,
     PublishRequest, PublishResponse, ReadRequest, ReadResponse, RegisterNodesRequest, RegisterNodesResponse,
@@ -94,7 +94,11 @@ macro_rules! services {
                 }
             }
 
-            pub(super) fn set_header(&mut self, header: RequestHeader) {
+            pub(super) fn set_header(&mut self, mut header: RequestHeader) {
+                // Who changes something wants to hear why not.
+                if matches!(self.service(), Service::Write | Service::Call) {
+                    header.return_diagnostics = DiagnosticBits::OPERATIONAL_LEVEL_ADDITIONAL_INFO;
+                }
                 match self {
                     $(Self::$service(request) => request.request_header = header,)*
                     Self::Raw(request) => request.header = header,
@@ -249,7 +253,17 @@ fn read(codec: &Codec, reader: &mut Reader<'_>) -> Read<ReadResponse> {
 }
 
 fn write(codec: &Codec, reader: &mut Reader<'_>) -> Read<WriteResponse> {
-    Ok(WriteResponse { response_header: empty(), results: codec.field(reader)?, diagnostic_infos: None })
+    let results = codec.field(reader)?;
+    Ok(WriteResponse { response_header: empty(), results, diagnostic_infos: diagnostics(codec, reader)? })
+}
+
+/// What the server says about each item, if it says anything.
+fn diagnostics(codec: &Codec, reader: &mut Reader<'_>) -> Read<Option<Vec<DiagnosticInfo>>> {
+    if reader.rest().is_empty() {
+        return Ok(None);
+    }
+    let infos = reader.span(|reader| reader.each(1, Reader::skip_diagnostic_info))?;
+    codec.decode(infos)
 }
 
 fn browse(codec: &Codec, reader: &mut Reader<'_>) -> Read<BrowseResponse> {
@@ -280,7 +294,8 @@ fn call(codec: &Codec, reader: &mut Reader<'_>) -> Read<CallResponse> {
     for _ in 0..reader.array_len(16)? {
         results.push(call_result(codec, reader)?);
     }
-    Ok(CallResponse { response_header: empty(), results: Some(results), diagnostic_infos: None })
+    let diagnostic_infos = diagnostics(codec, reader)?;
+    Ok(CallResponse { response_header: empty(), results: Some(results), diagnostic_infos })
 }
 
 fn call_result(codec: &Codec, reader: &mut Reader<'_>) -> Read<CallMethodResult> {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use access_model::{ArgumentBounds, AuditKind, Bounds, Interlock, Outcome, Reason, ScopeIndex};
+use access_model::{ArgumentBounds, AuditKind, Bounds, Interlock, Outcome, Reason, ScopeIndex, TwoPersons};
 use opcua_types::*;
 
 use super::world::*;
@@ -192,4 +192,97 @@ fn writes_and_calls_that_set_the_same_variable_count_together() {
     let result = response.results.unwrap().remove(0);
     assert_eq!(result.input_argument_results, Some(vec![StatusCode::BadInvalidState]), "a variable that is not there");
     assert!(world.invoked.is_empty());
+}
+
+/// Alice by token, where two persons are needed on the reactor.
+fn two_persons() -> (World, ConnId, Login) {
+    let mut world = Setup {
+        contact: Some(pep::Contact {
+            issuer: "authority".into(),
+            timeout: Duration::from_secs(100_000),
+            fail_mode: pep::FailMode::Closed,
+        }),
+        ..Setup::default()
+    }
+    .start();
+    super::monitoring::update(&mut world, 1, None, |_| {});
+    let terms = TwoPersons { role: "lead".into(), within: Duration::from_secs(300) };
+    let rule = Interlock { bounds: STEP, two_persons: Some(terms), ..Interlock::default() };
+    world.server.set_interlocks(BTreeMap::from([(ScopeIndex(1), rule)]));
+    let token = world.token(Duration::from_secs(3_000));
+    let (conn, login) = world.log_in_by_token(&token);
+    (world, conn, login)
+}
+
+fn approve(world: &mut World, epoch: u64, id: &str) {
+    let expires = world.now.unix + Duration::from_secs(300);
+    let one = token::control::Approved { id: id.into(), by: "bert".into(), expires };
+    super::monitoring::update(world, epoch, Some(epoch - 1), |update| update.approved.push(one));
+}
+
+#[test]
+fn a_write_that_two_persons_are_needed_for_names_its_approval_and_passes_once() {
+    const WAITS: StatusCode = StatusCode::BadRequestNotAllowed;
+    let (mut world, conn, login) = two_persons();
+    let mut request = world.write_request(&login, vec![(id("Setpoint"), 25.0.into())]);
+    request.request_header.return_diagnostics = DiagnosticBits::OPERATIONAL_LEVEL_ADDITIONAL_INFO;
+    let response: WriteResponse = world.ask(conn, &request).unwrap();
+    assert_eq!(response.results, Some(vec![WAITS]));
+    let told = response.diagnostic_infos.unwrap().remove(0).additional_info.unwrap().to_string();
+    let question = world.server.poll_question().expect("a question for the authority");
+    assert!(told.contains(&question.id) && told.contains("`lead`"), "{told}");
+    assert_eq!(question.change, "write 25 to ns=1;s=Setpoint");
+    assert!(denials(&world, AuditKind::Write).last().unwrap().1.contains(&question.id), "in the audit");
+    assert_eq!(
+        one(&mut world, conn, &login, 40.0),
+        StatusCode::BadOutOfRange,
+        "no question about what is out of bounds"
+    );
+    assert_eq!(world.server.poll_question(), None);
+    approve(&mut world, 2, &question.id);
+    assert_eq!(one(&mut world, conn, &login, 24.0), WAITS, "another value");
+    let part = WriteValue {
+        node_id: id("Samples"),
+        attribute_id: AttributeId::Value as u32,
+        index_range: "0".parse().unwrap(),
+        value: DataValue::value_only(vec![25_i32]),
+    };
+    let mut other = world.write_request(&login, Vec::new());
+    other.nodes_to_write = Some(vec![part]);
+    let response: WriteResponse = world.ask(conn, &other).unwrap();
+    assert_ne!(response.results, Some(vec![StatusCode::Good]), "another node");
+    assert_eq!(one(&mut world, conn, &login, 25.0), StatusCode::Good);
+    let record = world.records.iter().rev().find(|record| record.outcome == Outcome::Allowed).unwrap();
+    assert_eq!(record.detail, format!("25 instead of 20, approved by `bert` ({})", question.id));
+    assert_eq!(one(&mut world, conn, &login, 25.0), WAITS, "used up");
+    assert_eq!(world.read_one(conn, &login, "Setpoint"), Ok(Variant::from(25.0)));
+}
+
+#[test]
+fn a_call_that_two_persons_are_needed_for_passes_with_the_same_arguments() {
+    let (mut world, conn, login) = two_persons();
+    let call = |world: &mut World, to: f64| {
+        let request = world.call_request(&login, vec![(id("Unit"), id("Reset"), vec![to.into()])]);
+        let asked = world.send(conn, &request);
+        let answer = world.answer::<CallResponse>(conn, asked)?;
+        Some(answer.unwrap().results.unwrap()[0].status_code)
+    };
+    assert_eq!(call(&mut world, 1.0), Some(StatusCode::BadRequestNotAllowed));
+    let question = world.server.poll_question().unwrap();
+    assert_eq!(question.change, "call ns=1;s=Reset of ns=1;s=Unit with (1)");
+    approve(&mut world, 2, &question.id);
+    assert_eq!(call(&mut world, 2.0), Some(StatusCode::BadRequestNotAllowed));
+    assert!(world.invoked.is_empty());
+    assert_eq!(call(&mut world, 1.0), None, "it left");
+    left(&mut world);
+}
+
+#[test]
+fn who_has_no_right_asks_nobody() {
+    let (mut world, _, _) = two_persons();
+    let (conn, login) = world.log_in(ENCRYPT, "bob");
+    assert_eq!(one(&mut world, conn, &login, 25.0), StatusCode::BadNodeIdUnknown);
+    assert_eq!(world.server.poll_question(), None);
+    let (conn, login) = world.log_in(ENCRYPT, "alice");
+    assert_eq!(one(&mut world, conn, &login, 25.0), StatusCode::BadRequestNotAllowed, "by the server's own grant");
 }
