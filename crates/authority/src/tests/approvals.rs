@@ -147,7 +147,7 @@ async fn gates_ask_for_their_own_server_and_persons_prove_who_they_are() {
     }
     let (status, said) = world.ask(Some(&world.mixer), "POST", &path, Body::Json(body)).await;
     assert_eq!(status, StatusCode::OK, "{said}");
-    const LIST: (&str, &str) = ("GET", "/approvals/v1/");
+    const LIST: (&str, &str) = ("GET", "/approvals/v1");
     const APPROVE: (&str, &str) = ("POST", "/approvals/v1/g-1/approve");
     let ada = format!("{ADMIN}:{}", SECRET.replace(' ', "+"));
     for (rule, who, login, want) in [

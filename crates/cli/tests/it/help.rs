@@ -3,7 +3,7 @@
 use super::Scene;
 
 /// Every command, with the groups they are in.
-pub(crate) const COMMANDS: [&str; 59] = [
+pub(crate) const COMMANDS: [&str; 63] = [
     "",
     "application",
     "application list",
@@ -11,6 +11,10 @@ pub(crate) const COMMANDS: [&str; 59] = [
     "application remove-secret",
     "application disable",
     "application enable",
+    "approvals",
+    "approvals list",
+    "approvals approve",
+    "approvals decline",
     "audit",
     "audit tail",
     "audit verify",
