@@ -321,9 +321,8 @@ fn decide(
         why.extend(told.map(|told| (at, told)));
         return Plan::Status(status);
     }
-    match item.touched.first().map(|touched| desk.audit_open(form.kind, &touched.node)) {
-        Some(Err(status)) => return Plan::Status(status),
-        _ => {}
+    if let Some(Err(status)) = item.touched.first().map(|touched| desk.audit_open(form.kind, &touched.node)) {
+        return Plan::Status(status);
     }
     // Last of all: a consent is used up by asking for it.
     match bounds::consented(desk, form, item, body) {

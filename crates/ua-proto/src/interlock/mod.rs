@@ -239,7 +239,6 @@ impl Interlocks {
     /// The book of a node, without what is over. `None` when there is no room for one more.
     fn book(&mut self, node: &NodeId, now: Now) -> Option<&mut Book> {
         if !self.nodes.contains_key(node) && self.nodes.len() >= MOST_NODES {
-            #[expect(clippy::disallowed_methods, reason = "each by itself")]
             self.nodes.retain(|_, book| !book.is_over(now.mono));
             let Self { nodes, holders, .. } = self;
             holders.retain(|_, held| {
