@@ -117,6 +117,22 @@ pub(crate) fn consented_call(
     asked(desk, (change, &words), &terms)
 }
 
+/// The same of a change of history.
+pub(crate) fn consented_history(
+    desk: &mut Desk<'_>,
+    node: NodeRef,
+    change: &crate::history::Change,
+) -> Result<String, Unapproved> {
+    let terms = desk.interlocks.two_persons([desk.space.scope(node)]);
+    if terms.is_empty() {
+        return Ok(String::new());
+    }
+    let id = desk.space.id(node);
+    let whole = format!("{change:?}");
+    let words = format!("change the history of {id}: {whole}");
+    asked(desk, (Change::by("history").with_encoded(&id).with(whole.as_bytes()), &words), &terms)
+}
+
 fn asked(desk: &mut Desk<'_>, change: (Change, &str), terms: &[TwoPersons]) -> Result<String, Unapproved> {
     let note = consent(desk.gate, desk.grant, change, terms, desk.now)?;
     Ok(format!(", {note}"))

@@ -5,9 +5,10 @@ use access_model::{Action, AuditKind, AuditRecord, Now, Outcome, Reason};
 use opcua_types::{DataValue, HistoryUpdateResponse, HistoryUpdateResult, NodeId, ObjectId, StatusCode};
 use pep::Permit;
 
-use super::operations;
+use super::{bounds, operations};
 use super::write::{audit_open, keep};
 use crate::history::{Change, Perform};
+use crate::interlock::Unapproved;
 use crate::server::audit::{AuditId, event};
 use crate::server::codec::{Codec, response_header, write_message};
 use crate::server::desk::Desk;
@@ -133,7 +134,14 @@ fn decide(
         return Err(StatusCode::BadNothingToDo);
     }
     audit_open(desk, AuditKind::HistoryChanged, node)?;
-    records.push(record(desk, node, &change));
+    // Last of all: a consent is used up by asking for it.
+    let note = bounds::consented_history(desk, node, &change).map_err(|Unapproved { detail, no }| {
+        let scope = desk.space.scope(node);
+        desk.tell_denial(AuditKind::HistoryChanged, Unapproved::REASON, scope, node, &detail, || at(node));
+        no.status
+    })?;
+    let (record, told) = record(desk, node, &change);
+    records.push((AuditRecord { detail: record.detail + &note, ..record }, told));
     Ok(PlannedChange { node, action, change, permit })
 }
 
