@@ -5,8 +5,8 @@ use access_model::{Action, AuditKind, AuditRecord, Now, Outcome, Reason};
 use opcua_types::{DataValue, HistoryUpdateResponse, HistoryUpdateResult, NodeId, ObjectId, StatusCode};
 use pep::Permit;
 
-use super::{bounds, operations};
 use super::write::{audit_open, keep};
+use super::{bounds, operations};
 use crate::history::{Change, Perform};
 use crate::interlock::Unapproved;
 use crate::server::audit::{AuditId, event};
