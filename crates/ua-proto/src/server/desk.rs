@@ -101,21 +101,25 @@ impl Desk<'_> {
     }
 
     /// Asks the gate and, for whoever has the right, whether the channel is good enough. In this order: restrictions must
-    /// not tell of nodes that are hidden. None only in a build that permits everything.
-    #[inline]
+    /// not tell of nodes that are hidden. None only in a build that permits everything. Inlined, for it is asked for every
+    /// item of every request; what is turned away may take longer.
+    #[inline(always)]
     fn ask(&self, action: Action, node: NodeRef, browsing: bool) -> Result<Option<Permit>, Denial> {
         if cfg!(feature = "danger-permit-always") {
             return Ok(None);
         }
         let scope = self.space.scope(node);
         match self.gate.check(self.grant, Operation { action, scope, node: u64::from(node.0) }, self.now) {
-            Verdict::Permit(_) if self.sight().too_weak(scope, browsing) => {
-                let held = self.gate.rights(self.grant, scope, self.now);
-                Err(Denial { reason: Reason::ChannelTooWeak, action, scope, held })
-            }
-            Verdict::Permit(permit) => Ok(Some(permit)),
+            Verdict::Permit(permit) if !self.sight().too_weak(scope, browsing) => Ok(Some(permit)),
+            Verdict::Permit(_) => Err(self.channel_too_weak(action, scope)),
             Verdict::Deny(denial) => Err(denial),
         }
+    }
+
+    #[cold]
+    fn channel_too_weak(&self, action: Action, scope: ScopeIndex) -> Denial {
+        let held = self.gate.rights(self.grant, scope, self.now);
+        Denial { reason: Reason::ChannelTooWeak, action, scope, held }
     }
 
     /// Asks whether something may be forwarded, which is counted as `kind`.
