@@ -6,7 +6,6 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use arc_swap::ArcSwap;
 use gates::clock;
 use gates::opcua::client::{address, endpoints};
 use opcua_types::{
@@ -22,7 +21,7 @@ use ua_proto::client::{
     Response, choose_endpoint,
 };
 use ua_proto::crypto::SecurityPolicyId;
-use ua_proto::pki::{Certificate, OwnIdentity, SharedTrust, TrustList};
+use ua_proto::pki::{OwnIdentity, SharedTrust};
 use zeroize::Zeroizing;
 
 use crate::Failed;
@@ -120,13 +119,6 @@ impl Way {
         config.session_timeout = Duration::from_secs(600);
         Ok(Self { config: Arc::new(config), credential })
     }
-}
-
-/// Trust in one certificate.
-#[must_use]
-pub fn only(certificate: Certificate) -> SharedTrust {
-    let trusted = vec![Arc::new(certificate)];
-    Arc::new(ArcSwap::from_pointee(TrustList { trusted, ..TrustList::default() }))
 }
 
 /// The fixture's user.

@@ -4,12 +4,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 use std::time::Duration;
 
-use gates::pki;
+use arc_swap::ArcSwap;
+use gates::pki::PkiStore;
 use ua_proto::client::Credential;
+use ua_proto::pki::TrustSettings;
 
-use crate::load::{Security, Way, only};
+use crate::load::{Security, Way};
 use crate::measures::bytes::browse_everything;
 use crate::subject::Subject;
 use crate::{Failed, files, journal};
@@ -103,12 +106,10 @@ impl Real {
     /// # Errors
     /// The server does not answer.
     pub async fn way(&self, subject: &Subject) -> Result<Way, Failed> {
-        let folder = self.folder.path().join("pki/hmi");
-        let store = |name: &str| folder.join(name);
-        let identity = pki::identity(&store("own/certs/own.der"), &store("own/private/own.pem"))?;
-        let server = self.folder.path().join("pki/mixer/own/certs/own.der");
-        let trust = only(pki::certificate(&server)?);
-        Way::with(subject.url(), Security::Encrypt, Credential::Anonymous, (identity.into(), trust)).await
+        let store = PkiStore::new(self.folder.path().join("pki/hmi"), TrustSettings::default());
+        let trust = Arc::new(ArcSwap::from_pointee(store.load()?));
+        let own = (Arc::new(store.identity()?), trust);
+        Way::with(subject.url(), Security::Encrypt, Credential::Anonymous, own).await
     }
 }
 
