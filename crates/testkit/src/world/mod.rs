@@ -329,7 +329,7 @@ impl World {
                 self.tell(Input::Fetched { id, result });
             }
             Output::Gate(event) => self.gate_events.push(event),
-            Output::Rejected { .. } => {}
+            Output::Rejected { .. } | Output::CallClient { .. } => {}
         }
     }
 

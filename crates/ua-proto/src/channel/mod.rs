@@ -9,6 +9,7 @@ mod client;
 mod client_task;
 mod incoming;
 mod outgoing;
+mod reception;
 mod server;
 mod task;
 #[cfg(test)]
@@ -26,6 +27,7 @@ use crate::crypto::SecurityPolicyId;
 use crate::pki::{Certificate, OwnIdentity, SharedTrust};
 
 pub use client::{ClientChannel, ClientChannelConfig};
+pub use reception::{Caller, Expected, Reception, ReceptionLimits, ReceptionOutput};
 pub use server::ServerChannel;
 
 /// The bounds of one connection. Every buffer that a peer can fill has one.

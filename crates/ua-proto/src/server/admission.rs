@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
 
 use access_model::{Actor, AuditKind, AuditRecord, Mono, Now, Outcome, Reason};
 use opcua_types::StatusCode;
@@ -12,7 +13,7 @@ use super::occasion::Told;
 use super::timers::Timer;
 use super::{ConnId, Server};
 use crate::channel::ServerChannel;
-use crate::wire::ErrorMessage;
+use crate::wire::{ErrorMessage, ReverseHello};
 
 /// Connections without an activated session, oldest first.
 #[derive(Debug, Default)]
@@ -132,6 +133,29 @@ impl Server {
         self.admission.enter(conn, now.mono);
         self.timers.set(Timer::HalfOpen(conn), now.mono + self.config.limits.half_open_time);
         self.after(conn, now);
+    }
+
+    /// A connection that this server has made to a client. It makes nobody give way, and is no stranger's until the client
+    /// has said Hello.
+    pub(super) fn admit_called(
+        &mut self,
+        conn: ConnId,
+        peer: String,
+        who: &ReverseHello,
+        patience: Duration,
+        now: Now,
+    ) -> bool {
+        let address = Address::of(&peer);
+        let limits = &self.config.limits;
+        let room = self.connections.len() < limits.max_connections
+            && self.admission.count_from(&address) < limits.max_connections_per_address
+            && !self.connections.contains_key(&conn);
+        let Some(channel_id) = self.free_channel_id().filter(|_| room) else { return false };
+        let channel = ServerChannel::calling(channel_id, self.config.channel.clone(), who, patience, now);
+        self.channels.insert(channel_id, conn);
+        self.connections.insert(conn, Connection::new(channel, peer, now.mono));
+        self.admission.came(conn, address);
+        true
     }
 
     /// Channel ids are never 0 and never shared by two living channels.

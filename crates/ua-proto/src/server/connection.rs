@@ -87,8 +87,12 @@ impl Server {
         connection.channel.receive(bytes, now, &mut *self.entropy);
         if connection.greeted.is_none() && connection.channel.is_greeted() {
             connection.greeted = Some(now.mono);
-            self.audit.meters().hello.observe(now.mono.since(connection.accepted));
+            // A client that was called has no hurry with its Hello.
+            if !self.calling.is_idle(conn) {
+                self.audit.meters().hello.observe(now.mono.since(connection.accepted));
+            }
         }
+        self.maybe_greeted(conn, now);
         self.pump(conn, now);
     }
 
@@ -219,6 +223,7 @@ impl Server {
     /// channel; the others end with it.
     fn forget_connection(&mut self, conn: ConnId, now: Now) -> bool {
         let Some(connection) = self.connections.remove(&conn) else { return false };
+        self.calling_over(conn, now);
         self.channels.remove(&connection.channel.channel_id());
         self.admission.gone(conn);
         self.timers.clear(Timer::Channel(conn));

@@ -39,6 +39,23 @@ pub enum Input<'a> {
         /// Its network address, for the audit.
         peer: String,
     },
+    /// These clients are connected to from now on, and no others (reverse connect, OPC 10000-6 §7.1.3): `opc.tcp` URLs, at
+    /// most [`MAX_CALLED`](super::MAX_CALLED).
+    CallClients(Vec<String>),
+    /// The connection of [`Output::CallClient`] is made.
+    Called {
+        /// Which client.
+        client: usize,
+        /// The connection's name from now on.
+        conn: ConnId,
+        /// Its network address, for the audit.
+        peer: String,
+    },
+    /// The connection of [`Output::CallClient`] could not be made.
+    NotCalled {
+        /// Which client.
+        client: usize,
+    },
     /// Bytes from a peer.
     Bytes {
         /// Which.
@@ -141,6 +158,13 @@ pub enum Output {
         conn: ConnId,
         /// The last bytes for it.
         rest: Vec<u8>,
+    },
+    /// Connect to a client.
+    CallClient {
+        /// Names it in the answer.
+        client: usize,
+        /// An `opc.tcp` URL.
+        url: String,
     },
     /// Run this on the pool.
     Job(Job),

@@ -20,6 +20,7 @@ mod admission;
 mod asking;
 mod audit;
 mod browse_points;
+mod calling;
 pub(crate) mod codec;
 mod config;
 mod connection;
@@ -66,6 +67,7 @@ use crate::interlock::Interlocks;
 use crate::space::{NodeRef, Space};
 
 pub use audit::{AuditId, Audited};
+pub use calling::MAX_CALLED;
 pub use config::{
     AuditConfig, AuditFailMode, DangerWithout, EndpointSecurity, Identities, IssuedTokens, IssuerEndpoint, OnBare,
     ServerConfig, ServerLimits, TokenForm,
@@ -98,6 +100,7 @@ pub struct Server {
     channels: BTreeMap<u32, ConnId>,
     last_channel: u32,
     admission: Admission,
+    calling: calling::Calling,
     sessions: Sessions,
     jobs: JobDesk,
     parked: ParkedRequests,
@@ -144,6 +147,7 @@ impl Server {
             channels: BTreeMap::new(),
             last_channel: 0,
             admission: Admission::default(),
+            calling: calling::Calling::default(),
             sessions: Sessions::default(),
             parked: ParkedRequests::default(),
             asking: BTreeMap::new(),
@@ -174,6 +178,9 @@ impl Server {
         self.tend_gate(now);
         match input {
             Input::Accepted { conn, peer } => self.accepted(conn, peer, now),
+            Input::CallClients(urls) => self.call_clients(urls, now),
+            Input::Called { client, conn, peer } => self.called(client, conn, peer, now),
+            Input::NotCalled { client } => self.not_called(client, now),
             Input::Bytes { conn, bytes } => self.received(conn, bytes, now),
             Input::Drained { conn, unsent } => self.drained(conn, unsent, now),
             Input::Disconnected { conn } => self.disconnected(conn, now),

@@ -24,6 +24,8 @@ pub(crate) enum Timer {
     Renewal(SessionKey),
     /// A parked request.
     Parked(u64),
+    /// A client that is to be called.
+    Calling(usize),
     /// The end of the second over which reads and denials are summed up.
     Audit,
 }

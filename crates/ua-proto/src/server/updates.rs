@@ -121,6 +121,7 @@ impl Server {
         for key in sessions {
             self.end_session(key, StatusCode::BadShutdown, "the server ends", now);
         }
+        drop(self.call_nobody());
         let connections: Vec<ConnId> = self.connections.keys().copied().collect();
         for conn in connections {
             self.turn_away(conn, StatusCode::BadServerHalted, now);
@@ -145,6 +146,7 @@ impl Server {
             Timer::Subscriptions(key) => self.subscriptions_due(key, now),
             Timer::Renewal(key) => self.renewal_due(key, now),
             Timer::Parked(id) => self.parked_too_long(id, now),
+            Timer::Calling(client) => self.calling_due(client, now),
             Timer::Audit => {
                 self.audit_armed = None;
                 for key in self.audit.end_window() {

@@ -33,6 +33,9 @@ pub enum Misbehavior {
     /// The endpoint URL is longer than 4,096 bytes.
     #[error("the endpoint URL is longer than 4,096 bytes")]
     UrlTooLong,
+    /// A ReverseHello names a server that is not expected, or not under this URL.
+    #[error("the server that calls is not expected")]
+    UnknownCaller,
     /// A buffer size is below the minimum, or an Acknowledge exceeds what Hello offered.
     #[error("a buffer size is outside its bounds")]
     BufferSize,
@@ -99,7 +102,7 @@ impl Misbehavior {
             Self::SizeTooSmall | Self::Truncated | Self::FieldTooLong | Self::NotUtf8 | Self::Trailing | Self::Body => {
                 StatusCode::BadDecodingError
             }
-            Self::UrlTooLong => StatusCode::BadTcpEndpointUrlInvalid,
+            Self::UrlTooLong | Self::UnknownCaller => StatusCode::BadTcpEndpointUrlInvalid,
             Self::BufferSize | Self::TooMuch => StatusCode::BadTcpNotEnoughResources,
             Self::OtherChannel => StatusCode::BadTcpSecureChannelUnknown,
             Self::TokenUnknown => StatusCode::BadSecureChannelTokenUnknown,

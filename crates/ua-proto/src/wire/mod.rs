@@ -1,4 +1,4 @@
-//! Bytes of UACP and UASC (OPC 10000-6 §6.7.2 and §7.1.2): headers, Hello, Acknowledge, Error, OPN bodies. Only shapes and
+//! Bytes of UACP and UASC (OPC 10000-6 §6.7.2 and §7.1.2): headers, Hello, ReverseHello, Acknowledge, Error, OPN bodies. Only shapes and
 //! sizes; what may follow what is the channel's business. A layer that wants to misbehave (`assess`) starts here.
 
 mod ephemeral;
@@ -6,12 +6,14 @@ mod hello;
 mod misbehavior;
 mod open;
 mod read;
+mod reverse;
 
 pub(crate) use ephemeral::{KeyHeader, SignedKey};
 pub use hello::{Acknowledge, ErrorMessage, Hello, MAX_REASON, MAX_URL};
 pub use misbehavior::Misbehavior;
 pub use open::{OpenHeader, OpenRequest, OpenResponse, ticks};
 pub use read::{Reader, put_bytes};
+pub use reverse::{MAX_REVERSE_HELLO, MAX_REVERSE_STRING, ReverseHello};
 
 /// Bytes of a message header: type, chunk kind, size.
 pub const MESSAGE_HEADER: usize = 8;
@@ -31,6 +33,8 @@ pub enum MessageKind {
     Hello,
     /// ACK.
     Acknowledge,
+    /// RHE.
+    ReverseHello,
     /// ERR.
     Error,
     /// OPN.
@@ -46,6 +50,7 @@ impl MessageKind {
         match self {
             Self::Hello => b"HEL",
             Self::Acknowledge => b"ACK",
+            Self::ReverseHello => b"RHE",
             Self::Error => b"ERR",
             Self::Open => b"OPN",
             Self::Message => b"MSG",
@@ -54,7 +59,7 @@ impl MessageKind {
     }
 
     fn from_code(code: &[u8]) -> Option<Self> {
-        [Self::Message, Self::Open, Self::Close, Self::Hello, Self::Acknowledge, Self::Error]
+        [Self::Message, Self::Open, Self::Close, Self::Hello, Self::Acknowledge, Self::Error, Self::ReverseHello]
             .into_iter()
             .find(|kind| kind.code().as_slice() == code)
     }

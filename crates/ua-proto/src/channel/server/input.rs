@@ -79,7 +79,7 @@ impl ServerChannel {
             MessageKind::Open => self.open(chunk, now, entropy),
             MessageKind::Message => self.message(header, chunk, now),
             MessageKind::Close => self.closed_by_peer(chunk, now),
-            MessageKind::Acknowledge | MessageKind::Error => Err(Misbehavior::OutOfOrder),
+            MessageKind::Acknowledge | MessageKind::Error | MessageKind::ReverseHello => Err(Misbehavior::OutOfOrder),
         }
     }
 

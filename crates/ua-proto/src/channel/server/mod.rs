@@ -5,6 +5,7 @@ mod open;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::Duration;
 
 use access_model::{AuditKind, Mono, Now, Reason};
 use opcua_types::StatusCode;
@@ -14,7 +15,7 @@ use super::outgoing::{Outgoing, PeerLimits};
 use super::task::{Opened, Refused};
 use super::{ChannelAsked, ChannelAudit, ChannelConfig, ChannelEvent, ChannelSecurity, Encode, SendError};
 use crate::pki::{self, Purpose, TrustList};
-use crate::wire::{ErrorMessage, MAX_URL, MESSAGE_HEADER, Misbehavior};
+use crate::wire::{ErrorMessage, MAX_URL, MESSAGE_HEADER, Misbehavior, ReverseHello};
 use crate::{Entropy, JobId, JobOutcome};
 
 /// Input beyond the message at hand that is kept while an OPN is worked on.
@@ -82,6 +83,22 @@ impl ServerChannel {
             asked: None,
             deadline,
         }
+    }
+
+    /// A connection that the server itself has made to a client: it says who calls, then waits for the Hello as long as
+    /// `patience` allows.
+    #[must_use]
+    pub fn calling(
+        channel_id: u32,
+        config: Arc<ChannelConfig>,
+        who: &ReverseHello,
+        patience: Duration,
+        now: Now,
+    ) -> Self {
+        let mut channel = Self::new(channel_id, config, now);
+        channel.deadline = now.mono + patience;
+        who.put(&mut channel.output);
+        channel
     }
 
     /// Takes bytes from the peer; with none, goes on with what is buffered.
@@ -220,7 +237,7 @@ impl ServerChannel {
         self.channel_id
     }
 
-    /// Whether the client has said Hello.
+    /// Whether the client has said Hello, or the channel is over.
     #[must_use]
     pub fn is_greeted(&self) -> bool {
         !matches!(self.phase, Phase::Hello)

@@ -47,7 +47,7 @@ fn drain(server: &mut ServerChannel) -> Vec<ChannelEvent> {
 
 /// Headers that lead deeper than noise alone.
 fn start() -> impl Strategy<Value = Vec<u8>> {
-    let kinds = prop::sample::select(vec![b"HEL", b"ACK", b"ERR", b"OPN", b"MSG", b"CLO"]);
+    let kinds = prop::sample::select(vec![b"HEL", b"RHE", b"ACK", b"ERR", b"OPN", b"MSG", b"CLO"]);
     let parts = prop::sample::select(vec![b'F', b'C', b'A']);
     (kinds, parts, 0u32..600, prop::collection::vec(any::<u8>(), 0..600)).prop_map(|(kind, part, size, body)| {
         let mut out = kind.to_vec();

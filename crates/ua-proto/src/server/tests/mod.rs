@@ -6,6 +6,7 @@ mod ask;
 mod asking;
 mod audit_events;
 mod bypass;
+mod calling;
 mod ecc;
 mod events;
 mod expiry;

@@ -63,6 +63,7 @@ pub(super) struct World {
     pub(super) ledger: Option<Audited>,
     pub(super) hold_jobs: bool,
     pub(super) events: Vec<GateEvent>,
+    pub(super) calls: Vec<(usize, String)>,
     next_conn: u64,
     pub(super) next_handle: u32,
     entropy: SystemEntropy,
@@ -168,6 +169,7 @@ impl Setup {
             ledger: Some(Audited::Kept),
             hold_jobs: false,
             events: Vec::new(),
+            calls: Vec::new(),
             next_conn: 0,
             next_handle: 100,
             entropy: SystemEntropy::new(),
@@ -229,9 +231,20 @@ impl World {
     }
 
     /// Starts a connection without letting anything move.
-    pub(super) fn dial(&mut self, (policy, mode): EndpointSecurity, own: &Arc<OwnIdentity>) -> ConnId {
+    pub(super) fn dial(&mut self, security: EndpointSecurity, own: &Arc<OwnIdentity>) -> ConnId {
         self.next_conn += 1;
-        let conn = ConnId(self.next_conn);
+        self.speak(ConnId(self.next_conn), security, own, false);
+        ConnId(self.next_conn)
+    }
+
+    /// The client's end of a connection; `called` when the server has made it.
+    pub(super) fn speak(
+        &mut self,
+        conn: ConnId,
+        (policy, mode): EndpointSecurity,
+        own: &Arc<OwnIdentity>,
+        called: bool,
+    ) {
         let mut config = ClientChannelConfig::unprotected(URL);
         let own = (policy != SecurityPolicyId::None).then(|| of(own, policy));
         if own.is_some() {
@@ -242,10 +255,11 @@ impl World {
             config.trust = Some(trust(&[&SERVER]));
         }
         let channel = ClientChannel::new(Arc::new(config), self.now).unwrap();
-        self.server.handle_input(Input::Accepted { conn, peer: format!("10.0.0.{}", conn.0) }, self.now);
+        if !called {
+            self.server.handle_input(Input::Accepted { conn, peer: format!("10.0.0.{}", conn.0) }, self.now);
+        }
         let security = (policy, mode);
         self.peers.insert(conn, Peer { channel, security, own, answers: BTreeMap::new(), closed: None, deaf: false });
-        conn
     }
 
     pub(super) fn input(&mut self, input: Input<'_>) {
@@ -321,6 +335,7 @@ impl World {
                 Output::Written { node, value } => self.written.push((self.server.space().id(node), value)),
                 Output::AskGrant { id, request, secret } => self.asked.push((id, *request, secret)),
                 Output::Gate(event) => self.events.push(event),
+                Output::CallClient { client, url } => self.calls.push((client, url)),
                 Output::Rejected { .. } => {}
             }
         }
