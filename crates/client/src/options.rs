@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use gates::https::HttpsClient;
-use gates::opcua::client::Reconnect;
+use gates::opcua::client::{Reconnect, Way};
 use opcua_types::{MessageSecurityMode, UserTokenType};
 use ua_proto::client::{ClientApplication, Credential, EndpointWish, TokenIssuer};
 use ua_proto::crypto::{KeyLayout, SecurityPolicyId};
@@ -93,6 +93,9 @@ impl Default for AuthorityAccess {
 pub struct ClientOptions {
     /// The server, as `opc.tcp://host:port/path`.
     pub url: String,
+    /// How a connection to the server comes about: dialled, or by the server's call (reverse connect). Authorities are
+    /// always dialled.
+    pub way: Way,
     /// The client as an application.
     pub application: ClientApplication,
     /// The application's certificate and key; needed unless security is switched off.
@@ -130,6 +133,7 @@ impl ClientOptions {
         let wish = EndpointWish::default();
         Self {
             url: url.into(),
+            way: Way::Dial,
             application,
             identity: None,
             trust: None,
@@ -160,7 +164,7 @@ impl ClientOptions {
     pub(crate) fn showing(&self, policy: SecurityPolicyId) -> Self {
         let fitting = self.identity.as_ref().and_then(|own| OwnIdentity::for_policy(own, policy));
         let identity = fitting.map(|own| Arc::new(OwnIdentity { others: Vec::new(), ..(*own).clone() }));
-        Self { identity: identity.or_else(|| self.identity.clone()), ..self.clone() }
+        Self { identity: identity.or_else(|| self.identity.clone()), way: Way::Dial, ..self.clone() }
     }
 
     pub(crate) fn wish(&self) -> EndpointWish {

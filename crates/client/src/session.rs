@@ -48,7 +48,7 @@ pub(crate) struct Found {
 
 /// Asks the server for its endpoints and chooses one.
 pub(crate) async fn discover(options: &ClientOptions) -> Result<Found, ClientError> {
-    let endpoints = tcp::endpoints(&options.url, options.request_timeout).await?;
+    let endpoints = tcp::endpoints_over(&options.way, &options.url, options.request_timeout).await?;
     let choice = choose_endpoint(&endpoints, &options.wish())?;
     Ok(Found { endpoints, choice })
 }
@@ -70,7 +70,8 @@ impl Session {
         config.request_timeout = options.request_timeout;
         config.keep_alive = options.keep_alive;
         config.key_layout = options.key_layout;
-        let (handle, mut notices) = tcp::open(Arc::new(config), credential, options.reconnect);
+        let way = options.way.clone();
+        let (handle, mut notices) = tcp::open_over(way, Arc::new(config), credential, options.reconnect);
         let first = first_activation(&mut notices, options.request_timeout * 2).await;
         if let Err(error) = first {
             handle.close().await;

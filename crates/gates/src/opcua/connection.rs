@@ -22,6 +22,8 @@ use super::server::Running;
 const READ_BUFFER: usize = 64 * 1024;
 /// An emptied send buffer larger than this is given back.
 const KEEP: usize = 64 * 1024;
+/// How long a client that is called may take to answer; the core waits a little longer.
+const CALL: Duration = Duration::from_secs(10);
 /// How long a peer may take to hear why its connection ends.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
@@ -152,6 +154,31 @@ impl Connections {
 
 /// Takes a new connection into service.
 pub(super) fn spawn<C: Core>(running: &Rc<Running<C>>, stream: TcpStream, peer: SocketAddr) {
+    begin(running, stream, |conn| Input::Accepted { conn, peer: peer.to_string() });
+}
+
+/// Connects to a client that is to be called.
+pub(super) fn call<C: Core>(running: &Rc<Running<C>>, client: usize, url: String) {
+    let running = Rc::clone(running);
+    tokio::task::spawn_local(async move {
+        let stream = super::client::dial(&url, CALL).await;
+        let reached = stream.and_then(|stream| match stream.peer_addr() {
+            Ok(peer) => Ok((stream, peer)),
+            Err(source) => Err(super::client::DialError::Connect { address: url, source }),
+        });
+        match reached {
+            Ok((stream, peer)) => {
+                begin(&running, stream, |conn| Input::Called { client, conn, peer: peer.to_string() });
+            }
+            Err(error) => {
+                tracing::warn!(%error, "a client cannot be called");
+                running.input(Input::NotCalled { client });
+            }
+        }
+    });
+}
+
+fn begin<C: Core>(running: &Rc<Running<C>>, stream: TcpStream, said: impl FnOnce(ConnId) -> Input<'static>) {
     if stream.set_nodelay(true).is_err() {
         return;
     }
@@ -166,7 +193,7 @@ pub(super) fn spawn<C: Core>(running: &Rc<Running<C>>, stream: TcpStream, peer: 
         wake: Wake::default(),
     });
     running.connections.open.borrow_mut().insert(conn, Rc::clone(&connection));
-    running.input(Input::Accepted { conn, peer: peer.to_string() });
+    running.input(said(conn));
     let running = Rc::clone(running);
     tokio::task::spawn_local(async move {
         serve(&running, conn, &connection, read).await;

@@ -10,6 +10,7 @@ use std::net::TcpListener;
 
 use ua_proto::guard::Guard;
 
+use super::client::Way;
 use super::server::{Handle, Shell, start_core};
 
 /// A running guard.
@@ -20,5 +21,13 @@ pub type GuardHandle = Handle<Guard>;
 /// # Errors
 /// The listener cannot be used or the operating system refuses a thread.
 pub fn start(listener: TcpListener, guard: Guard, shell: Shell) -> io::Result<GuardHandle> {
-    start_core(listener, guard, shell)
+    start_core(listener, guard, shell, Way::Dial)
+}
+
+/// The same in front of a server that is reached in this way.
+///
+/// # Errors
+/// As [`start`].
+pub fn start_over(way: Way, listener: TcpListener, guard: Guard, shell: Shell) -> io::Result<GuardHandle> {
+    start_core(listener, guard, shell, way)
 }

@@ -19,6 +19,7 @@ use tokio::task::LocalSet;
 use ua_proto::guard::LinkId;
 use ua_proto::server::{AuditId, Audited, Input, LoginId, Output, Server};
 
+use super::client::Way;
 use super::connection::Connections;
 use super::core::{Core, Outside};
 use super::upstream::Upstreams;
@@ -122,11 +123,16 @@ impl<C: 'static> Handle<C> {
 /// # Errors
 /// The listener cannot be used or the operating system refuses a thread.
 pub fn start(listener: TcpListener, server: Server, shell: Shell) -> io::Result<ServerHandle> {
-    start_core(listener, server, shell)
+    start_core(listener, server, shell, Way::Dial)
 }
 
 /// Starts a core on its own thread.
-pub(super) fn start_core<C: Core>(listener: TcpListener, mut core: C, shell: Shell) -> io::Result<Handle<C>> {
+pub(super) fn start_core<C: Core>(
+    listener: TcpListener,
+    mut core: C,
+    shell: Shell,
+    way: Way,
+) -> io::Result<Handle<C>> {
     listener.set_nonblocking(true)?;
     core.time_checks(clock::mono);
     let address = listener.local_addr()?;
@@ -136,7 +142,7 @@ pub(super) fn start_core<C: Core>(listener: TcpListener, mut core: C, shell: She
     let (alive, running) = watch::channel(());
     thread::Builder::new().name(name).spawn(move || {
         let set = LocalSet::new();
-        set.block_on(&runtime, run(listener, core, shell, queue));
+        set.block_on(&runtime, run(listener, core, (shell, way), queue));
         // Tasks hold what the server holds, its way to the ledger too.
         drop((set, runtime));
         drop(alive);
@@ -149,6 +155,8 @@ pub(super) struct Running<C> {
     pub(super) core: RefCell<C>,
     pub(super) connections: Connections,
     pub(super) upstreams: Upstreams,
+    /// How the upstream server is reached.
+    pub(super) way: Way,
     application: Box<dyn Application>,
     audit: AuditSink,
     pool: Pool,
@@ -164,7 +172,7 @@ pub(super) struct Running<C> {
 /// A job that is done: whose, and what came of it. Jobs of a connection upstream have ids of their own.
 type Done = (Option<LinkId>, ua_proto::JobId, ua_proto::JobOutcome);
 
-async fn run<C: Core>(listener: TcpListener, core: C, shell: Shell, queue: mpsc::Receiver<Command<C>>) {
+async fn run<C: Core>(listener: TcpListener, core: C, (shell, way): (Shell, Way), queue: mpsc::Receiver<Command<C>>) {
     let listener = match tokio::net::TcpListener::from_std(listener) {
         Ok(listener) => listener,
         Err(error) => return tracing::error!(%error, "the listener cannot be used"),
@@ -174,6 +182,7 @@ async fn run<C: Core>(listener: TcpListener, core: C, shell: Shell, queue: mpsc:
         core: RefCell::new(core),
         connections: Connections::default(),
         upstreams: Upstreams::default(),
+        way,
         application: (shell.application)(),
         audit: shell.audit,
         pool: shell.pool,
@@ -291,6 +300,7 @@ impl<C: Core> Running<C> {
                 }
             }
             Output::Close { conn, rest } => self.connections.close(conn, rest),
+            Output::CallClient { client, url } => super::connection::call(self, client, url),
             Output::Job(job) => self.run_job(None, job),
             Output::Audit { id, record } => self.record(id, record),
             Output::Invoke { id, invocation } => {

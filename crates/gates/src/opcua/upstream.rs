@@ -13,7 +13,6 @@ use tokio::io::{AsyncRead, ReadBuf};
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use ua_proto::guard::{LinkId, Upstream};
 
-use super::client::dial as connect;
 use super::connection::{Wake, write};
 use super::core::Core;
 use super::server::Running;
@@ -94,7 +93,7 @@ pub(super) fn dial<C: Core>(running: &Rc<Running<C>>, link: LinkId, url: String)
     let running = Rc::clone(running);
     tokio::task::spawn_local(async move {
         let stream = tokio::select! {
-            stream = connect(&url, CONNECT) => stream,
+            stream = running.way.connect(&url, CONNECT) => stream,
             () = closed(&connection) => return,
         };
         match stream {

@@ -11,7 +11,7 @@ use tokio::time::{sleep_until, timeout};
 use ua_proto::client::{Discovery, Question, Response};
 use ua_proto::pki::Rejection;
 
-use super::{READ_BUFFER, far};
+use super::{READ_BUFFER, Way, far};
 use crate::clock;
 
 const DEFAULT_PORT: u16 = 4840;
@@ -35,6 +35,12 @@ pub enum DialError {
     TimedOut {
         /// Host and port.
         address: String,
+    },
+    /// The server did not call back in time.
+    #[error("the server {url} did not call")]
+    NotCalled {
+        /// The URL that it is expected to name.
+        url: String,
     },
     /// The server, or its certificate, is not acceptable.
     #[error(transparent)]
@@ -80,7 +86,15 @@ pub(in crate::opcua) async fn dial(url: &str, limit: Duration) -> Result<TcpStre
 /// # Errors
 /// The server cannot be reached or does not answer.
 pub async fn endpoints(url: &str, limit: Duration) -> Result<Vec<EndpointDescription>, DialError> {
-    match ask(url, Question::Endpoints, limit).await? {
+    endpoints_over(&Way::Dial, url, limit).await
+}
+
+/// The same of a server that is reached in this way.
+///
+/// # Errors
+/// As [`endpoints`].
+pub async fn endpoints_over(way: &Way, url: &str, limit: Duration) -> Result<Vec<EndpointDescription>, DialError> {
+    match ask(way, url, Question::Endpoints, limit).await? {
         Response::GetEndpoints(response) => Ok(response.endpoints.unwrap_or_default()),
         _ => Err(DialError::Fault(StatusCode::BadUnknownResponse)),
     }
@@ -91,15 +105,19 @@ pub async fn endpoints(url: &str, limit: Duration) -> Result<Vec<EndpointDescrip
 /// # Errors
 /// The server cannot be reached or does not answer.
 pub async fn servers(url: &str, limit: Duration) -> Result<Vec<ApplicationDescription>, DialError> {
-    match ask(url, Question::Servers, limit).await? {
+    match ask(&Way::Dial, url, Question::Servers, limit).await? {
         Response::FindServers(response) => Ok(response.servers.unwrap_or_default()),
         _ => Err(DialError::Fault(StatusCode::BadUnknownResponse)),
     }
 }
 
-async fn ask(url: &str, question: Question, limit: Duration) -> Result<Response, DialError> {
-    let mut stream = dial(url, limit).await?;
-    let mut machine = Discovery::new(url, question, limit, clock::now())?;
+async fn ask(way: &Way, url: &str, question: Question, limit: Duration) -> Result<Response, DialError> {
+    let stream = way.connect(url, limit).await?;
+    answer(stream, Discovery::new(url, question, limit, clock::now())?).await
+}
+
+/// Drives a question on a connection to its answer.
+pub(super) async fn answer(mut stream: TcpStream, mut machine: Discovery) -> Result<Response, DialError> {
     let mut entropy = SystemEntropy::new();
     let mut buffer = vec![0; READ_BUFFER];
     loop {

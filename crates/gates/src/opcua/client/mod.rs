@@ -1,6 +1,7 @@
 //! OPC UA clients over TCP: a task for each session moves bytes between a stream and the machine, runs its jobs, and
 //! connects anew when the connection is lost.
 
+mod called;
 mod dial;
 
 use std::collections::HashMap;
@@ -24,8 +25,9 @@ use ua_proto::client::{
 use ua_proto::{Job, JobId, JobOutcome};
 
 use crate::clock;
+pub use called::{Callers, Calls, Way};
 pub(super) use dial::dial;
-pub use dial::{DialError, address, endpoints, servers};
+pub use dial::{DialError, address, endpoints, endpoints_over, servers};
 
 const READ_BUFFER: usize = 64 * 1024;
 /// Commands that wait for the task; more make the caller wait.
@@ -159,9 +161,21 @@ pub fn open(
     credential: Credential,
     reconnect: Reconnect,
 ) -> (SessionHandle, mpsc::UnboundedReceiver<Notice>) {
+    open_over(Way::Dial, config, credential, reconnect)
+}
+
+/// The same with a server that is reached in this way.
+#[must_use]
+pub fn open_over(
+    way: Way,
+    config: Arc<ClientSessionConfig>,
+    credential: Credential,
+    reconnect: Reconnect,
+) -> (SessionHandle, mpsc::UnboundedReceiver<Notice>) {
     let (commands, taken) = mpsc::channel(COMMANDS);
     let (notices, noticed) = mpsc::unbounded_channel();
     let driver = Driver {
+        way,
         config,
         reconnect,
         commands: taken,
@@ -176,6 +190,7 @@ pub fn open(
 }
 
 struct Driver {
+    way: Way,
     config: Arc<ClientSessionConfig>,
     reconnect: Reconnect,
     commands: mpsc::Receiver<Command>,
@@ -227,10 +242,10 @@ impl Driver {
         credential: &mut Credential,
         pause: Duration,
     ) -> Result<TcpStream, DialError> {
-        let (url, limit) = (self.config.url.clone(), self.reconnect.connect_timeout);
+        let (way, url, limit) = (self.way.clone(), self.config.url.clone(), self.reconnect.connect_timeout);
         let attempt = async {
             sleep(pause).await;
-            dial(&url, limit).await
+            way.connect(&url, limit).await
         };
         tokio::pin!(attempt);
         let stream = loop {
