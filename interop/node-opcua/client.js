@@ -3,16 +3,17 @@
 
 const fs = require("node:fs");
 const {
-    AttributeIds, constructEventFilter, DataType, MessageSecurityMode, ObjectTypeIds, ofType, OPCUAClient, TimestampsToReturn, UserTokenType,
+    AttributeIds, ClientReverseConnect, constructEventFilter, DataType, MessageSecurityMode, ObjectTypeIds, ofType, OPCUAClient, TimestampsToReturn, UserTokenType,
 } = require("node-opcua-client");
 const { NAMESPACE, options, pem, quiet, report, store } = require("./shared");
 
 const given = options([
     "url", "policy", "mode", "cert", "key", "trust", "anonymous", "user", "x509", "jwt", "legacy", "clear", "steps", "changes",
+    "listen",
 ]);
 const wanted = Number(given.changes ?? 60);
 const taken = (given.steps ?? "connect,browse,read,write,call,subscribe,reconnect").split(",");
-let client, session, namespace, manager, watched;
+let client, session, namespace, manager, watched, listener, listening;
 
 function identity() {
     if (given.user) {
@@ -106,7 +107,13 @@ const steps = {
             ...(given.cert ? { certificateFile: pem(given.cert), privateKeyFile: given.key } : {}),
             ...(secure ? { serverCertificate: fs.readFileSync(given.trust) } : {}),
         });
-        await client.connect(given.url);
+        if (given.listen) {
+            listener ??= new ClientReverseConnect(`opc.tcp://127.0.0.1:${given.listen}`);
+            await (listening ??= listener.start());
+            await client.connectReverse(listener, { endpointUrl: given.url });
+        } else {
+            await client.connect(given.url);
+        }
         session = await client.createSession(identity());
         const array = await session.read({ nodeId: "i=2255", attributeId: AttributeIds.Value });
         namespace = Array.from(array.value.value).indexOf(NAMESPACE);
@@ -261,6 +268,7 @@ async function main() {
     }
     await session?.close().catch(() => {});
     await client?.disconnect().catch(() => {});
+    await listener?.stop();
     await manager?.dispose();
     return well ? 0 : 1;
 }

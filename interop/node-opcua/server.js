@@ -6,7 +6,7 @@ const { DataType, MessageSecurityMode, SecurityPolicy, StatusCodes, Variant } = 
 const { OPCUAServer } = require("node-opcua-server");
 const { NAMESPACE, options, pem, quiet, report, store } = require("./shared");
 
-const given = options(["port", "cert", "key", "trust", "user"]);
+const given = options(["port", "cert", "key", "trust", "user", "call"]);
 const [userName, password] = given.user.split(/:(.*)/s);
 
 function populate(server) {
@@ -49,6 +49,8 @@ async function main() {
         allowAnonymous: true,
         userManager: { isValidUser: (name, secret) => name === userName && secret === password },
         disableDiscovery: true,
+        // Each connection carries one channel.
+        ...(given.call ? { reverseConnect: { connections: Array(4).fill({ endpointUrl: given.call }), reconnectDelay: 200 } } : {}),
         serverCapabilities: { maxSessions: 50 },
     });
     await server.initialize();

@@ -107,6 +107,19 @@ static UA_StatusCode set_identity(UA_ClientConfig *config) {
     return status;
 }
 
+// Waits for a server that calls, until there is a session.
+static UA_StatusCode be_called(void) {
+    UA_String host = UA_STRING("127.0.0.1");
+    UA_StatusCode status = UA_Client_startListeningForReverseConnect(client, &host, 1, (UA_UInt16)atoi(given("--listen")));
+    UA_SessionState session = UA_SESSIONSTATE_CLOSED;
+    time_t end = time(NULL) + 60;
+    while(status == UA_STATUSCODE_GOOD && session != UA_SESSIONSTATE_ACTIVATED && time(NULL) < end) {
+        status = UA_Client_run_iterate(client, 50);
+        UA_Client_getState(client, NULL, &session, NULL);
+    }
+    return status == UA_STATUSCODE_GOOD && session != UA_SESSIONSTATE_ACTIVATED ? UA_STATUSCODE_BADTIMEOUT : status;
+}
+
 static UA_StatusCode connect_step(void) {
     UA_ClientConfig config;
     memset(&config, 0, sizeof config);
@@ -137,7 +150,7 @@ static UA_StatusCode connect_step(void) {
         return status;
     }
     client = UA_Client_newWithConfig(&config);
-    status = UA_Client_connect(client, given("--url"));
+    status = given("--listen") ? be_called() : UA_Client_connect(client, given("--url"));
     if(status != UA_STATUSCODE_GOOD)
         return status;
     UA_String uri = UA_STRING(NAMESPACE);

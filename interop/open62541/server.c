@@ -96,6 +96,23 @@ static UA_StatusCode add_ecc(UA_ServerConfig *config, int argc, char **argv, con
     return status;
 }
 
+// Connects to a client that listens, with a few connections: each carries one channel.
+static UA_StatusCode call_client(UA_Server *server, const char *url, const char *port) {
+    UA_StatusCode status = UA_STATUSCODE_GOOD;
+    if(!url)
+        return status;
+    char own[64];
+    snprintf(own, sizeof own, "opc.tcp://127.0.0.1:%s", port);
+    UA_String text = UA_STRING(own);
+    UA_ApplicationDescription *self = &UA_Server_getConfig(server)->applicationDescription;
+    UA_Array_delete(self->discoveryUrls, self->discoveryUrlsSize, &UA_TYPES[UA_TYPES_STRING]);
+    self->discoveryUrlsSize = 1;
+    status = UA_Array_copy(&text, 1, (void **)&self->discoveryUrls, &UA_TYPES[UA_TYPES_STRING]);
+    for(int i = 0; i < 4 && status == UA_STATUSCODE_GOOD; i++)
+        status = UA_Server_addReverseConnect(server, UA_STRING((char *)(uintptr_t)url), NULL, NULL, NULL);
+    return status;
+}
+
 static UA_StatusCode configure(UA_ServerConfig *config, int argc, char **argv) {
     UA_ByteString certificate = read_file(option(argc, argv, "--cert")), key = read_file(option(argc, argv, "--key"));
     UA_ByteString trusted[MAX_TRUSTED];
@@ -129,6 +146,7 @@ static UA_StatusCode configure(UA_ServerConfig *config, int argc, char **argv) {
     UA_UsernamePasswordLogin login = {UA_STRING(user), UA_STRING(password)};
     UA_String policy = UA_STRING("http://opcfoundation.org/UA/SecurityPolicy#Basic256Sha256");
     config->accessControl.clear(&config->accessControl);
+    config->reverseReconnectInterval = 200;
     return status | UA_AccessControl_default(config, true, &policy, 1, &login);
 }
 
@@ -140,6 +158,8 @@ int main(int argc, char **argv) {
     if(server) {
         populate(server);
         status = UA_Server_run_startup(server);
+        if(status == UA_STATUSCODE_GOOD)
+            status = call_client(server, option(argc, argv, "--call"), option(argc, argv, "--port"));
     }
     report("listening", server && status == UA_STATUSCODE_GOOD, "", status);
     if(!server || status != UA_STATUSCODE_GOOD)

@@ -3,6 +3,7 @@
 //!
 //! ```text
 //! interop_server --port PORT --cert CERT.der[,...] --key KEY.pem[,...] --trust CLIENT.der[,...] --user NAME:PASSWORD [--jwt FILE]
+//!     [--call opc.tcp://127.0.0.1:PORT]
 //! ```
 //!
 //! It offers None, and in both modes each security policy for which it has a certificate; anonymous, user name, user certificates of the trusted
@@ -89,6 +90,10 @@ fn main() -> Result<(), Box<dyn Error>> {
     let handle = gates::opcua::server::start(listener, server, shell)?;
     println!("{{\"step\": \"listening\", \"ok\": true}}");
     runtime.block_on(async move {
+        if let Some(client) = option("--call") {
+            let call = move |server: &mut Server, now| server.handle_input(Input::CallClients(vec![client]), now);
+            let _stopped = handle.with(call).await;
+        }
         tokio::spawn(async move {
             while let Some(request) = records.recv().await {
                 eprintln!("{:?}", request.record);

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use access_model::{Refusal, Rights, ScopeIndex, ScopeMap};
 use arc_swap::ArcSwap;
-use client::{Client, ClientApplication, ClientOptions, Login, Watch, WatchOptions};
-use gates::opcua::guard::{GuardHandle, start};
+use client::{Client, ClientApplication, ClientOptions, Login, Watch, WatchOptions, Way};
+use gates::opcua::guard::{GuardHandle, start_over};
 use gates::opcua::server::Shell;
 use gates::opcua::wiring::{Application, AuditRequest, Credentials, Local, wrong_credentials};
 use gates::pool::Pool;
@@ -77,7 +77,18 @@ async fn guard(server: &Serving, setpoint: Rights) -> (GuardHandle, String) {
 }
 
 async fn guard_at(listener: TcpListener, server: &Serving, setpoint: Rights) -> (GuardHandle, String) {
-    let endpoints = client::endpoints(&server.url, PATIENCE).await.expect("the server answers");
+    guard_over(Way::Dial, listener, server, setpoint).await
+}
+
+/// The same in front of a server that is reached in this way.
+pub(crate) async fn guard_over(
+    way: Way,
+    listener: TcpListener,
+    server: &Serving,
+    setpoint: Rights,
+) -> (GuardHandle, String) {
+    let listed = gates::opcua::client::endpoints_over(&way, &server.url, PATIENCE).await;
+    let endpoints = listed.expect("the server answers");
     let url = format!("opc.tcp://{}", listener.local_addr().expect("a bound socket has an address"));
     let own = gates::pki::identity(Path::new(&certificate("trapkey.der")), Path::new(&certificate("trapkey.key.pem")))
         .expect("a key of interop/certs.sh");
@@ -122,7 +133,7 @@ async fn guard_at(listener: TcpListener, server: &Serving, setpoint: Rights) -> 
     });
     let pool = Pool::new(2, 64).expect("a pool");
     let shell = Shell { pool, audit, application: Box::new(|| Box::new(Nothing)) };
-    (start(listener, guard, shell).expect("a guard starts"), url)
+    (start_over(way, listener, guard, shell).expect("a guard starts"), url)
 }
 
 fn anonymous(url: &str) -> ClientOptions {
@@ -139,12 +150,12 @@ fn anonymous(url: &str) -> ClientOptions {
     options
 }
 
-async fn node(client: &Client, name: &str) -> NodeId {
+pub(crate) async fn node(client: &Client, name: &str) -> NodeId {
     let id = client.node_id(&format!("nsu={NAMESPACE};s={name}")).await.expect("the namespaces can be read");
     id.expect("the server has the namespace")
 }
 
-async fn connected(url: &str, rule: &str) -> Client {
+pub(crate) async fn connected(url: &str, rule: &str) -> Client {
     Client::connect(anonymous(url)).await.unwrap_or_else(|error| panic!("{rule}: {error}"))
 }
 
@@ -269,14 +280,14 @@ async fn goes_on(stack: Stack) {
 }
 
 /// The next value that was read; while the way to the server is open it comes soon.
-async fn next(watch: &mut Watch, rule: &str) -> DataValue {
+pub(crate) async fn next(watch: &mut Watch, rule: &str) -> DataValue {
     let change = timeout(Duration::from_secs(90), watch.next()).await;
     let value = change.unwrap_or_else(|_| panic!("{rule}: no changes any more")).expect("the client is open").value;
     assert!(matches!(value.value, Some(Variant::UInt32(_))), "{rule}: {value:?}");
     value
 }
 
-fn overflowed(value: &DataValue) -> bool {
+pub(crate) fn overflowed(value: &DataValue) -> bool {
     value.status().bits() & 0x0480 == 0x0480
 }
 

@@ -4,6 +4,7 @@
 
 mod peers;
 
+mod called;
 mod cut;
 mod ecc;
 mod guarded;

@@ -42,7 +42,7 @@ fn ordinary(server: &Serving, stack: Stack) -> ClientOptions {
     options(server, &format!("{}-server", stack.name()), identity("trapkey"))
 }
 
-fn encrypted(server: &Serving, stack: Stack) -> ClientOptions {
+pub(crate) fn encrypted(server: &Serving, stack: Stack) -> ClientOptions {
     let mut options = ordinary(server, stack);
     options.policies = vec![SecurityPolicyId::Basic256Sha256];
     options.modes = vec![MessageSecurityMode::SignAndEncrypt];
