@@ -1,4 +1,5 @@
-//! One question to a server before there is a session: GetEndpoints or FindServers over an unprotected channel.
+//! One question to a server without a session: GetEndpoints or FindServers over an unprotected channel, a registration over
+//! a protected one.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -57,9 +58,22 @@ impl Discovery {
                 server_uris: None,
             }),
         };
+        Self::over(config, request, timeout, now)
+    }
+
+    /// A request without a session on a connection that was just made, over a channel like this.
+    ///
+    /// # Errors
+    /// The server's certificate is not acceptable.
+    pub fn over(
+        channel: ClientChannelConfig,
+        request: Request,
+        timeout: Duration,
+        now: Now,
+    ) -> Result<Self, Rejection> {
         Ok(Self {
             codec: responses(),
-            link: Link::new(ClientChannel::new(Arc::new(config), now)?),
+            link: Link::new(ClientChannel::new(Arc::new(channel), now)?),
             request: Some(request),
             timeout,
             incoming: VecDeque::new(),

@@ -99,6 +99,36 @@ pub enum NoEndpoint {
 /// # Errors
 /// When none fits; the error tells what there would have been.
 pub fn choose_endpoint(endpoints: &[EndpointDescription], wish: &EndpointWish) -> Result<EndpointChoice, NoEndpoint> {
+    let secure = acceptable(endpoints, wish)?;
+    for identity in &wish.identities {
+        for (endpoint, policy) in &secure {
+            let policies = endpoint.user_identity_tokens.iter().flatten();
+            let fitting = policies.filter(|token| token.token_type == *identity);
+            if let Some(choice) = fitting.filter_map(|token| fit(endpoint, *policy, token, wish)).next() {
+                return Ok(choice);
+            }
+        }
+    }
+    let offered = secure.iter().flat_map(|(endpoint, _)| endpoint.user_identity_tokens.iter().flatten());
+    Err(NoEndpoint::NoIdentity { offered: join(offered.map(|token| format!("{:?}", token.token_type))) })
+}
+
+/// Chooses an endpoint for services that need no session: who logs in there, and how, does not matter.
+///
+/// # Errors
+/// When none fits; the error tells what there would have been.
+pub fn choose_channel<'a>(
+    endpoints: &'a [EndpointDescription],
+    wish: &EndpointWish,
+) -> Result<(&'a EndpointDescription, SecurityPolicyId), NoEndpoint> {
+    acceptable(endpoints, wish)?.into_iter().next().ok_or(NoEndpoint::NoTransport)
+}
+
+/// The endpoints with an acceptable mode and policy, the preferred first.
+fn acceptable<'a>(
+    endpoints: &'a [EndpointDescription],
+    wish: &EndpointWish,
+) -> Result<Vec<(&'a EndpointDescription, SecurityPolicyId)>, NoEndpoint> {
     let reachable: Vec<&EndpointDescription> = endpoints.iter().filter(|one| is_binary_tcp(one)).collect();
     if reachable.is_empty() {
         return Err(NoEndpoint::NoTransport);
@@ -116,17 +146,7 @@ pub fn choose_endpoint(endpoints: &[EndpointDescription], wish: &EndpointWish) -
     if secure.is_empty() {
         return Err(NoEndpoint::NoSecurity { offered: join(reachable.iter().map(|one| security_of(one))) });
     }
-    for identity in &wish.identities {
-        for (_, _, endpoint, policy) in &secure {
-            let policies = endpoint.user_identity_tokens.iter().flatten();
-            let fitting = policies.filter(|token| token.token_type == *identity);
-            if let Some(choice) = fitting.filter_map(|token| fit(endpoint, *policy, token, wish)).next() {
-                return Ok(choice);
-            }
-        }
-    }
-    let offered = secure.iter().flat_map(|(_, _, endpoint, _)| endpoint.user_identity_tokens.iter().flatten());
-    Err(NoEndpoint::NoIdentity { offered: join(offered.map(|token| format!("{:?}", token.token_type))) })
+    Ok(secure.into_iter().map(|(_, _, endpoint, policy)| (endpoint, policy)).collect())
 }
 
 /// The choice of this token policy at this endpoint, unless it is one the client cannot or must not use.

@@ -7,14 +7,15 @@ use opcua_types::{
     CreateMonitoredItemsRequest, CreateMonitoredItemsResponse, CreateSessionRequest, CreateSessionResponse,
     CreateSubscriptionRequest, CreateSubscriptionResponse, DataChangeNotification, DataValue, DateTime,
     DeleteMonitoredItemsRequest, DeleteMonitoredItemsResponse, DeleteSubscriptionsRequest, DeleteSubscriptionsResponse,
-    DiagnosticBits, DiagnosticInfo, EventNotificationList, ExtensionObject, FindServersRequest, FindServersResponse,
-    GetEndpointsRequest, GetEndpointsResponse, ModifyMonitoredItemsRequest, ModifyMonitoredItemsResponse,
-    ModifySubscriptionRequest, ModifySubscriptionResponse, MonitoredItemNotification, NotificationMessage, ObjectId,
-    PublishRequest, PublishResponse, ReadRequest, ReadResponse, RegisterNodesRequest, RegisterNodesResponse,
-    RepublishRequest, RepublishResponse, RequestHeader, ResponseHeader, SetMonitoringModeRequest,
-    SetMonitoringModeResponse, SetPublishingModeRequest, SetPublishingModeResponse, StatusChangeNotification,
-    StatusCode, TranslateBrowsePathsToNodeIdsRequest, TranslateBrowsePathsToNodeIdsResponse, UnregisterNodesRequest,
-    UnregisterNodesResponse, Variant, WriteRequest, WriteResponse,
+    DiagnosticBits, DiagnosticInfo, EventNotificationList, ExtensionObject, FindServersOnNetworkRequest,
+    FindServersOnNetworkResponse, FindServersRequest, FindServersResponse, GetEndpointsRequest, GetEndpointsResponse,
+    ModifyMonitoredItemsRequest, ModifyMonitoredItemsResponse, ModifySubscriptionRequest, ModifySubscriptionResponse,
+    MonitoredItemNotification, NotificationMessage, ObjectId, PublishRequest, PublishResponse, ReadRequest,
+    ReadResponse, RegisterNodesRequest, RegisterNodesResponse, RegisterServer2Request, RegisterServer2Response,
+    RegisterServerRequest, RegisterServerResponse, RepublishRequest, RepublishResponse, RequestHeader, ResponseHeader,
+    SetMonitoringModeRequest, SetMonitoringModeResponse, SetPublishingModeRequest, SetPublishingModeResponse,
+    StatusChangeNotification, StatusCode, TranslateBrowsePathsToNodeIdsRequest, TranslateBrowsePathsToNodeIdsResponse,
+    UnregisterNodesRequest, UnregisterNodesResponse, Variant, WriteRequest, WriteResponse,
 };
 
 use super::codec::{Codec, head};
@@ -139,6 +140,9 @@ macro_rules! services {
 
 services! {
     GetEndpoints: GetEndpointsRequest => GetEndpointsResponse, GetEndpointsResponse_Encoding_DefaultBinary, get_endpoints;
+    FindServersOnNetwork: FindServersOnNetworkRequest => FindServersOnNetworkResponse, FindServersOnNetworkResponse_Encoding_DefaultBinary, find_servers_on_network;
+    RegisterServer: RegisterServerRequest => RegisterServerResponse, RegisterServerResponse_Encoding_DefaultBinary, register_server;
+    RegisterServer2: RegisterServer2Request => RegisterServer2Response, RegisterServer2Response_Encoding_DefaultBinary, register_server_2;
     FindServers: FindServersRequest => FindServersResponse, FindServersResponse_Encoding_DefaultBinary, find_servers;
     CreateSession: CreateSessionRequest => CreateSessionResponse, CreateSessionResponse_Encoding_DefaultBinary, create_session;
     ActivateSession: ActivateSessionRequest => ActivateSessionResponse, ActivateSessionResponse_Encoding_DefaultBinary, activate_session;
@@ -212,6 +216,27 @@ fn empty() -> ResponseHeader {
 
 fn get_endpoints(codec: &Codec, reader: &mut Reader<'_>) -> Read<GetEndpointsResponse> {
     Ok(GetEndpointsResponse { response_header: empty(), endpoints: codec.field(reader)? })
+}
+
+fn find_servers_on_network(codec: &Codec, reader: &mut Reader<'_>) -> Read<FindServersOnNetworkResponse> {
+    Ok(FindServersOnNetworkResponse {
+        response_header: empty(),
+        last_counter_reset_time: codec.field(reader)?,
+        servers: codec.field(reader)?,
+    })
+}
+
+fn register_server(_: &Codec, _: &mut Reader<'_>) -> Read<RegisterServerResponse> {
+    Ok(RegisterServerResponse { response_header: empty() })
+}
+
+fn register_server_2(codec: &Codec, reader: &mut Reader<'_>) -> Read<RegisterServer2Response> {
+    // Diagnostics were never asked for.
+    Ok(RegisterServer2Response {
+        response_header: empty(),
+        configuration_results: codec.field(reader)?,
+        diagnostic_infos: None,
+    })
 }
 
 fn find_servers(codec: &Codec, reader: &mut Reader<'_>) -> Read<FindServersResponse> {

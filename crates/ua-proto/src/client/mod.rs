@@ -17,7 +17,7 @@ mod session;
 pub use config::{ClientApplication, ClientSessionConfig};
 pub use credential::Credential;
 pub use discovery::{Discovery, Question};
-pub use endpoints::{EndpointChoice, EndpointWish, NoEndpoint, choose_endpoint, compare_endpoints};
+pub use endpoints::{EndpointChoice, EndpointWish, NoEndpoint, choose_channel, choose_endpoint, compare_endpoints};
 pub use issuer::{AuthorityProfile, InvalidIssuer, TokenIssuer};
 pub use link::CallId;
 pub use message::{RawRequest, Request, Response};

@@ -232,6 +232,11 @@ impl Guard {
         self.front.poll_question()
     }
 
+    /// From now on other servers may register here to be found.
+    pub fn serve_discovery(&mut self) {
+        self.front.serve_discovery();
+    }
+
     /// What clients see: the gate, the load. Inputs go through [`Guard::handle_input`].
     #[must_use]
     pub fn front(&self) -> &Server {

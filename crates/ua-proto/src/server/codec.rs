@@ -2,8 +2,9 @@
 
 use access_model::Now;
 use opcua_types::{
-    AnonymousIdentityToken, DataChangeFilter, DiagnosticInfo, ExtensionObject, IssuedIdentityToken, ObjectId,
-    ResponseHeader, StatusCode, UserNameIdentityToken, X509IdentityToken, binary_decode_to_enc,
+    AnonymousIdentityToken, DataChangeFilter, DiagnosticInfo, ExtensionObject, IssuedIdentityToken,
+    MdnsDiscoveryConfiguration, ObjectId, ResponseHeader, StatusCode, UserNameIdentityToken, X509IdentityToken,
+    binary_decode_to_enc,
 };
 
 pub(crate) use crate::body::{Codec, date_time, write_message};
@@ -30,6 +31,9 @@ fn opened(id: ObjectId) -> Option<Open> {
         ObjectId::UserNameIdentityToken_Encoding_DefaultBinary => binary_decode_to_enc::<UserNameIdentityToken>,
         ObjectId::X509IdentityToken_Encoding_DefaultBinary => binary_decode_to_enc::<X509IdentityToken>,
         ObjectId::IssuedIdentityToken_Encoding_DefaultBinary => binary_decode_to_enc::<IssuedIdentityToken>,
+        ObjectId::MdnsDiscoveryConfiguration_Encoding_DefaultBinary => {
+            binary_decode_to_enc::<MdnsDiscoveryConfiguration>
+        }
         ObjectId::DataChangeFilter_Encoding_DefaultBinary => binary_decode_to_enc::<DataChangeFilter>,
         _ => return None,
     })

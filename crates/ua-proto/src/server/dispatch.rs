@@ -6,6 +6,7 @@ use opcua_types::{NodeId, ObjectId, StatusCode};
 use pep::Standing;
 
 use super::audit::event;
+use super::codec::write_message;
 use super::occasion::{Activating, Ending, Told};
 use super::reader::{Header, Reader, type_id};
 use super::services::{browse, discovery, history_read, read, register, translate};
@@ -16,7 +17,10 @@ use super::{ConnId, Server};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Service {
     FindServers,
+    FindServersOnNetwork,
     GetEndpoints,
+    RegisterServer,
+    RegisterServer2,
     CreateSession,
     ActivateSession,
     CloseSession,
@@ -53,10 +57,10 @@ pub(crate) enum Service {
 /// The numbers of every request in the standard that travels as a message of its own.
 pub(crate) const SERVICES: [(u32, Service); 38] = [
     (ObjectId::FindServersRequest_Encoding_DefaultBinary as u32, Service::FindServers),
-    (ObjectId::FindServersOnNetworkRequest_Encoding_DefaultBinary as u32, Service::Unsupported),
+    (ObjectId::FindServersOnNetworkRequest_Encoding_DefaultBinary as u32, Service::FindServersOnNetwork),
     (ObjectId::GetEndpointsRequest_Encoding_DefaultBinary as u32, Service::GetEndpoints),
-    (ObjectId::RegisterServerRequest_Encoding_DefaultBinary as u32, Service::Unsupported),
-    (ObjectId::RegisterServer2Request_Encoding_DefaultBinary as u32, Service::Unsupported),
+    (ObjectId::RegisterServerRequest_Encoding_DefaultBinary as u32, Service::RegisterServer),
+    (ObjectId::RegisterServer2Request_Encoding_DefaultBinary as u32, Service::RegisterServer2),
     (ObjectId::CreateSessionRequest_Encoding_DefaultBinary as u32, Service::CreateSession),
     (ObjectId::ActivateSessionRequest_Encoding_DefaultBinary as u32, Service::ActivateSession),
     (ObjectId::CloseSessionRequest_Encoding_DefaultBinary as u32, Service::CloseSession),
@@ -164,7 +168,11 @@ impl Server {
         let Some(connection) = self.connections.get(&request.conn) else { return Ok(()) };
         let discovery_only = connection.channel.security().is_none_or(|security| security.discovery_only);
         match service {
-            Service::GetEndpoints | Service::FindServers => return self.discover(service, request, now),
+            Service::GetEndpoints | Service::FindServers | Service::FindServersOnNetwork => {
+                return self.discover(service, request, now);
+            }
+            Service::RegisterServer => return self.register_server(request, now),
+            Service::RegisterServer2 => return self.register_server_2(request, now),
             Service::Unsupported => return Err(StatusCode::BadServiceUnsupported),
             // Served by guards only, if their server knows them.
             Service::AddNodes | Service::AddReferences | Service::DeleteNodes | Service::DeleteReferences
@@ -221,13 +229,17 @@ impl Server {
     }
 
     fn discover(&mut self, service: Service, request: &Request<'_>, now: Now) -> Result<(), StatusCode> {
-        let Self { config, codec, connections, .. } = self;
+        let Self { config, codec, connections, registry, .. } = self;
         let Some(connection) = connections.get_mut(&request.conn) else { return Ok(()) };
         let mut body = Vec::new();
         let own = connection.channel.security().and_then(|security| security.own.clone());
         let own = own.unwrap_or_else(|| config.channel.identity.load_full().for_bare_channels());
         if service == Service::FindServers {
-            discovery::find_servers(config, codec, &own, &codec.decode(request.whole)?, now, &mut body)?;
+            let asked = codec.decode(request.whole)?;
+            discovery::find_servers((config, registry), codec, &own, &asked, now, &mut body)?;
+        } else if service == Service::FindServersOnNetwork {
+            let asked = codec.decode(request.whole)?;
+            write_message(&mut body, &registry.find_on_network(config, &asked, now), &codec.context(0))?;
         } else {
             let asked = codec.decode(request.whole)?;
             discovery::get_endpoints(config, codec, &own, &asked, now, &mut body)?;

@@ -43,6 +43,7 @@ mod profiles;
 mod proof;
 mod publish;
 mod reader;
+mod registry;
 mod secrets;
 mod services;
 mod session;
@@ -101,6 +102,7 @@ pub struct Server {
     last_channel: u32,
     admission: Admission,
     calling: calling::Calling,
+    registry: registry::Registry,
     sessions: Sessions,
     jobs: JobDesk,
     parked: ParkedRequests,
@@ -148,6 +150,7 @@ impl Server {
             last_channel: 0,
             admission: Admission::default(),
             calling: calling::Calling::default(),
+            registry: registry::Registry::default(),
             sessions: Sessions::default(),
             parked: ParkedRequests::default(),
             asking: BTreeMap::new(),
@@ -175,6 +178,7 @@ impl Server {
 
     /// Takes one input.
     pub fn handle_input(&mut self, input: Input<'_>, now: Now) {
+        self.begin_records(now);
         self.tend_gate(now);
         match input {
             Input::Accepted { conn, peer } => self.accepted(conn, peer, now),

@@ -26,6 +26,8 @@ pub(crate) enum Timer {
     Parked(u64),
     /// A client that is to be called.
     Calling(usize),
+    /// A registration of another server that was not renewed.
+    Registrations,
     /// The end of the second over which reads and denials are summed up.
     Audit,
 }

@@ -146,6 +146,7 @@ impl Server {
             Timer::Subscriptions(key) => self.subscriptions_due(key, now),
             Timer::Renewal(key) => self.renewal_due(key, now),
             Timer::Parked(id) => self.parked_too_long(id, now),
+            Timer::Registrations => self.registrations_due(now),
             Timer::Calling(client) => self.calling_due(client, now),
             Timer::Audit => {
                 self.audit_armed = None;

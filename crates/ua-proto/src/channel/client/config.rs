@@ -11,6 +11,7 @@ use crate::crypto::{KeyLayout, SecurityPolicyId};
 use crate::pki::{self, Certificate, OwnIdentity, Purpose, Rejection, SharedTrust};
 
 /// What a client's channel is to be.
+#[derive(Clone)]
 pub struct ClientChannelConfig {
     /// The URL for the Hello.
     pub endpoint_url: String,

@@ -7,6 +7,7 @@ use crate::pki::OwnIdentity;
 use crate::server::codec::{Codec, response_header, write_message};
 use crate::server::config::ServerConfig;
 use crate::server::endpoints::{application, descriptions};
+use crate::server::registry::Registry;
 use crate::server::told::told;
 
 const TRANSPORT: &str = "http://opcfoundation.org/UA-Profile/Transport/uatcp-uasc-uabinary";
@@ -30,7 +31,7 @@ pub(crate) fn get_endpoints(
 }
 
 pub(crate) fn find_servers(
-    config: &ServerConfig,
+    (config, registry): (&ServerConfig, &Registry),
     codec: &Codec,
     own: &OwnIdentity,
     request: &FindServersRequest,
@@ -40,9 +41,10 @@ pub(crate) fn find_servers(
     let uris = request.server_uris.as_deref().unwrap_or_default();
     let wanted = uris.is_empty() || uris.iter().any(|uri| uri.as_ref() == config.application_uri);
     let url = told(config, own, request.endpoint_url.as_ref());
+    let own = wanted.then(|| application(config, &url));
     let response = FindServersResponse {
         response_header: response_header(now, request.request_header.request_handle),
-        servers: Some(if wanted { vec![application(config, &url)] } else { Vec::new() }),
+        servers: Some(own.into_iter().chain(registry.descriptions(uris)).collect()),
     };
     write_message(out, &response, &codec.context(0))
 }

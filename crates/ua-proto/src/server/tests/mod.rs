@@ -19,6 +19,7 @@ mod limits;
 mod monitoring;
 mod pressure;
 mod records;
+mod registry;
 mod restrictions;
 mod services;
 mod transfer;
