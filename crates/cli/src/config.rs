@@ -5,9 +5,9 @@
 use std::path::{Path, PathBuf};
 
 pub(crate) use ::config::{
-    Algorithm, Audit, Authority, Client as ClientSection, Config, Endpoint, FailMode, ForeignIssuer, Guard, HostName,
-    Identity, KeyBits, Limits, LocalUser, MissingCrl, Mode, OnFailure, Overrides, Pace, PlantFiles, Policy, Server,
-    Simulated, TEMPLATE, TokenSecret, UpstreamSecurity, UpstreamUser,
+    Algorithm, Audit, Authority, Client as ClientSection, Config, Endpoint, EndpointUrl, FailMode, ForeignIssuer,
+    Guard, HostName, Identity, KeyBits, Limits, LocalUser, MissingCrl, Mode, OnFailure, Overrides, Pace, PlantFiles,
+    Policy, Server, Simulated, TEMPLATE, TokenSecret, Upstream, UpstreamSecurity, UpstreamUser,
 };
 use ::config::{At, read};
 

@@ -6,8 +6,8 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use crate::{
-    At, Authority, Config, Endpoint, ForeignIssuer, Guard, Identity, Invalid, Limits, Mode, Operation, Policy, Server,
-    TokenSecret, UpstreamSecurity,
+    At, Authority, Config, Endpoint, ForeignIssuer, Guard, Identity, Invalid, Limits, MAX_REVERSE_CONNECT, Mode,
+    Operation, Policy, Server, TokenSecret, UpstreamSecurity,
 };
 
 /// Something that makes no sense.
@@ -56,6 +56,7 @@ pub(crate) fn check(config: &Config) -> Result<(), Fault> {
     if let Some(role) = &config.authority {
         authority(role).map_err(|fault| fault.below(&[Step::Key("authority")]))?;
     }
+    once("register_with", &config.discovery.register_with).map_err(|fault| fault.below(&[Step::Key("discovery")]))?;
     for (at, role) in config.server.iter().enumerate() {
         let way = [Step::Key("server"), Step::Entry(at)];
         endpoint(&role.endpoint()).and_then(|()| server(role)).map_err(|fault| fault.below(&way))?;
@@ -87,6 +88,12 @@ fn guard(role: &Guard) -> Result<(), Fault> {
     if role.upstream.security == UpstreamSecurity::None && role.upstream.certificate.is_some() {
         let help = "a server that shows no security proves no certificate: take one of the two away";
         return Err(Fault::at("certificate", "nothing would hold the server to it", help).below(&upstream));
+    }
+    if role.upstream.listen.is_some() != role.upstream.server_uri.is_some() {
+        let (key, missing) =
+            if role.upstream.listen.is_some() { ("listen", "server_uri") } else { ("server_uri", "listen") };
+        let help = format!("a server that calls needs both: add `{missing}`, or take this away");
+        return Err(Fault::at(key, format!("there is no `{missing}`"), help).below(&upstream));
     }
     if role.upstream.users().any(|user| !user.is_whole()) {
         let help = "write `name` and `password_file`, or `certificate` and `key`";
@@ -165,6 +172,11 @@ pub(crate) fn endpoint(role: &Endpoint) -> Result<(), Fault> {
     if role.min_key_bits.get() > role.max_key_bits.get() {
         let help = format!("`max_key_bits` is {}", role.max_key_bits);
         return Err(Fault::at("min_key_bits", "no RSA key would be accepted", help));
+    }
+    once("reverse_connect", &role.reverse_connect)?;
+    if role.reverse_connect.len() > MAX_REVERSE_CONNECT {
+        let help = format!("list at most {MAX_REVERSE_CONNECT}");
+        return Err(Fault::at("reverse_connect", "these are too many clients to connect to", help));
     }
     limits(&role.limits)
 }
@@ -378,6 +390,19 @@ mod tests {
                 "opc.tcp://mixer:4840",
             ),
             ("expiry_grace = \"1m\"", "expiry_grace = \"2d\"", "\"2d\"", "0s to 1d"),
+            (
+                "# reverse_connect = [\"opc.tcp://scada.plant.local:4845\"]",
+                "reverse_connect = [\"opc.tcp://a:1\", \"opc.tcp://a:1\"]",
+                "[\"opc.tcp://a:1\", \"opc.tcp://a:1\"]",
+                "listed twice",
+            ),
+            ("register_with = []", "register_with = [\"lds:4840\"]", "[\"lds:4840\"]", "opc.tcp://mixer:4840"),
+            (
+                "# [[guard]]\n",
+                "[[guard]]\nname = \"g\"\nlisten = \"[::1]:1\"\nupstream = { url = \"opc.tcp://a:1\", listen = \"[::1]:2\" }\n",
+                "\"[::1]:2\"",
+                "no `server_uri`",
+            ),
             ("danger_without_security", "without_security", "without_security", "there is no key"),
         ] {
             let roles = TEMPLATE.find("[[server]]").unwrap();

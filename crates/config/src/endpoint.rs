@@ -25,6 +25,12 @@ macro_rules! with_endpoint {
             /// Host names and addresses under which clients reach it, beside those in its certificate.
             #[serde(default)]
             pub names: Vec<$crate::HostName>,
+            /// Clients that it connects to, because they cannot reach it.
+            #[serde(default)]
+            pub reverse_connect: Vec<$crate::EndpointUrl>,
+            /// Whether other servers may register here to be found.
+            #[serde(default)]
+            pub discovery_server: bool,
             /// Its folder of certificates; `pki/NAME` without the key.
             #[serde(default)]
             pub pki: std::path::PathBuf,
@@ -68,6 +74,8 @@ macro_rules! with_endpoint {
                     listen: self.listen,
                     url: self.url.clone(),
                     names: self.names.clone(),
+                    reverse_connect: self.reverse_connect.clone(),
+                    discovery_server: self.discovery_server,
                     pki: self.pki.clone(),
                     missing_crl: self.missing_crl,
                     min_key_bits: self.min_key_bits,
@@ -92,6 +100,9 @@ pub type KeyBits = Number<2_048, 4_096>;
 /// How long a session outlives its token.
 pub type ExpiryGrace = Period<0, 86_400_000>;
 
+/// Most clients that one side connects to.
+pub const MAX_REVERSE_CONNECT: usize = 16;
+
 /// The side of a server or guard that clients see.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Endpoint {
@@ -101,6 +112,10 @@ pub struct Endpoint {
     pub url: Option<EndpointUrl>,
     /// Host names and addresses under which clients reach it, beside those in its certificate.
     pub names: Vec<HostName>,
+    /// Clients that it connects to.
+    pub reverse_connect: Vec<EndpointUrl>,
+    /// Whether other servers may register here.
+    pub discovery_server: bool,
     /// Its folder of certificates.
     pub pki: PathBuf,
     /// What becomes of a certificate whose issuer has no revocation list, or an outdated one.

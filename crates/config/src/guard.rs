@@ -1,6 +1,7 @@
 //! `[[guard]]`: a guard in front of a server that the plant already has.
 
 use std::fmt;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use serde::de::value::MapAccessDeserializer;
@@ -9,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::endpoint::with_endpoint;
 use crate::server::{Contact, FailMode};
-use crate::words::EndpointUrl;
+use crate::words::{ApplicationUri, EndpointUrl};
 
 with_endpoint! {
     /// A guard: clients meet it instead of the server behind it.
@@ -44,6 +45,10 @@ with_endpoint! {
 pub struct Upstream {
     /// Where it is.
     pub url: EndpointUrl,
+    /// Where the guard waits for it to call, in place of dialling `url`: which it then has to name.
+    pub listen: Option<SocketAddr>,
+    /// The ApplicationUri that it has to name when it calls.
+    pub server_uri: Option<ApplicationUri>,
     /// The one certificate that it may have; without it, any that the guard's folder trusts.
     pub certificate: Option<PathBuf>,
     /// How messages to it are protected.
@@ -58,6 +63,10 @@ pub struct Upstream {
 #[serde(deny_unknown_fields)]
 struct Table {
     url: EndpointUrl,
+    #[serde(default)]
+    listen: Option<SocketAddr>,
+    #[serde(default)]
+    server_uri: Option<ApplicationUri>,
     #[serde(default)]
     certificate: Option<PathBuf>,
     #[serde(default)]
@@ -82,6 +91,8 @@ impl<'de> Deserialize<'de> for Upstream {
                 let url = EndpointUrl::deserialize(serde::de::value::StrDeserializer::new(url))?;
                 Ok(Upstream {
                     url,
+                    listen: None,
+                    server_uri: None,
                     certificate: None,
                     security: UpstreamSecurity::default(),
                     user: None,
@@ -90,9 +101,9 @@ impl<'de> Deserialize<'de> for Upstream {
             }
 
             fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Upstream, A::Error> {
-                let Table { url, certificate, security, user, role } =
+                let Table { url, listen, server_uri, certificate, security, user, role } =
                     Table::deserialize(MapAccessDeserializer::new(map))?;
-                Ok(Upstream { url, certificate, security, user, role })
+                Ok(Upstream { url, listen, server_uri, certificate, security, user, role })
             }
         }
         deserializer.deserialize_any(UrlOrTable)

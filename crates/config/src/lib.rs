@@ -33,17 +33,19 @@ mod words;
 
 pub use authority::{Algorithm, Authority, IdentityIssuer, Pace, Paces, Refreshing};
 pub use claim::ClaimName;
-pub use endpoint::{Endpoint, ExpiryGrace, Identity, KeyBits, MissingCrl, Mode, Policy, TokenSecret};
+pub use endpoint::{
+    Endpoint, ExpiryGrace, Identity, KeyBits, MAX_REVERSE_CONNECT, MissingCrl, Mode, Policy, TokenSecret,
+};
 pub use guard::{Guard, Upstream, UpstreamRole, UpstreamSecurity, UpstreamUser};
 pub use limits::{Key, Limits};
 pub use operation::{Drain, Operation};
 pub use overrides::{Overrides, PREFIX};
 pub use read::{At, Invalid, read};
-pub use sections::{Audit, Client, Config, Log, OnFailure, PlantFiles, Store, Sync};
+pub use sections::{Audit, Client, Config, Discovery, Log, OnFailure, PlantFiles, Store, Sync};
 pub use server::{
     AnonymousRights, Contact, FailMode, ForeignIssuer, LocalRights, LocalUser, Server, Simulated, TokenRights,
 };
-pub use words::{EndpointUrl, HostName, Number, Period};
+pub use words::{ApplicationUri, EndpointUrl, HostName, Number, Period};
 
 /// A commented configuration with every key.
 pub const TEMPLATE: &str = include_str!("trapkey.toml");

@@ -8,7 +8,7 @@ use crate::authority::Authority;
 use crate::guard::Guard;
 use crate::operation::Operation;
 use crate::server::Server;
-use crate::words::{Number, Period};
+use crate::words::{EndpointUrl, Number, Period};
 
 /// Everything.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
@@ -37,6 +37,9 @@ pub struct Config {
     /// The guards that this program is to be.
     #[serde(default)]
     pub guard: Vec<Guard>,
+    /// Where servers and guards are found.
+    #[serde(default)]
+    pub discovery: Discovery,
     /// What `trapkey client` and the administration commands use.
     #[serde(default)]
     pub client: Client,
@@ -109,6 +112,14 @@ pub struct Client {
     pub authority: Option<String>,
     /// Further authorities that may be given a password: URLs, ApplicationUris or SHA-256 of certificates.
     pub authorities: Vec<String>,
+}
+
+/// Where the servers and guards of this program are found.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Discovery {
+    /// Discovery servers that each of them registers with.
+    pub register_with: Vec<EndpointUrl>,
 }
 
 /// What happens to tokens, writes and calls while the ledger cannot be written.

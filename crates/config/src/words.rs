@@ -186,6 +186,31 @@ impl<'de> Deserialize<'de> for EndpointUrl {
     }
 }
 
+/// The ApplicationUri of a server.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct ApplicationUri(String);
+
+impl ApplicationUri {
+    /// The text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl<'de> Deserialize<'de> for ApplicationUri {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        let scheme = text.split_once(':').map(|(scheme, rest)| !scheme.is_empty() && !rest.is_empty());
+        let odd = |letter: char| letter.is_whitespace() || letter.is_control();
+        if scheme == Some(true) && text.len() <= 4096 && !text.chars().any(odd) {
+            Ok(Self(text))
+        } else {
+            Err(Error::custom(format!("`{text}` is no ApplicationUri, such as `urn:plant:press`")))
+        }
+    }
+}
+
 /// A host name or address under which clients reach a server.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct HostName(String);
@@ -276,6 +301,9 @@ mod tests {
             ("https://mixer:4840", false),
         ] {
             assert_eq!(read::<EndpointUrl>(&format!("\"{text}\"")).is_ok(), sound, "{text}");
+        }
+        for (text, sound) in [("urn:plant:press", true), ("press", false), ("urn:", false), ("urn:a b", false)] {
+            assert_eq!(read::<ApplicationUri>(&format!("\"{text}\"")).is_ok(), sound, "{text}");
         }
         for (text, kept) in [
             ("mixer", Ok("mixer")),

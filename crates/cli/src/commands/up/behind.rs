@@ -6,9 +6,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
+use gates::opcua::client as tcp;
 use gates::opcua::guard::GuardHandle;
 use opcua_types::{EndpointDescription, MessageSecurityMode};
 use tokio::sync::oneshot;
+use ua_proto::channel::Expected;
 use ua_proto::client::{
     ClientApplication, ClientSessionConfig, Credential, EndpointChoice, EndpointWish, choose_endpoint,
 };
@@ -18,8 +20,9 @@ use ua_proto::pki::{Certificate, OwnIdentity, SharedTrust, TrustList};
 use zeroize::Zeroizing;
 
 use super::health::Reach;
+use super::listen;
 use crate::commands::own::Own;
-use crate::config::{Guard, UpstreamSecurity, UpstreamUser};
+use crate::config::{Guard, Upstream, UpstreamSecurity, UpstreamUser};
 use crate::failure::Failure;
 use crate::files;
 
@@ -33,6 +36,8 @@ pub(crate) struct Way {
     name: String,
     uri: String,
     pub(crate) url: String,
+    /// How a connection to it comes about.
+    reached: tcp::Way,
     security: UpstreamSecurity,
     /// The one certificate that it may have.
     pinned: Option<Arc<Certificate>>,
@@ -56,12 +61,18 @@ impl Way {
             name: role.name.clone(),
             uri: own.uri()?,
             url: upstream.url.as_str().to_owned(),
+            reached: tcp::Way::Dial,
             security: upstream.security,
             trust: pinned.as_ref().map_or_else(|| Arc::clone(&own.trust), |pinned| only(pinned, own)),
             pinned,
             identity,
             users,
         })
+    }
+
+    /// The same way with connections that come about so.
+    pub(super) fn reached(self, reached: tcp::Way) -> Self {
+        Self { reached, ..self }
     }
 
     /// Which endpoint of those that it lists each user goes to.
@@ -116,13 +127,22 @@ impl Way {
     }
 }
 
+/// How connections to the server behind a guard come about: the guard dials, or waits for calls.
+pub(super) fn reached(upstream: &Upstream) -> Result<tcp::Way, Failure> {
+    let (Some(address), Some(uri)) = (upstream.listen, &upstream.server_uri) else { return Ok(tcp::Way::Dial) };
+    let expected = Expected { server_uri: uri.as_str().to_owned(), endpoint_url: upstream.url.as_str().to_owned() };
+    let callers = tcp::Callers::listen(listen(address)?, vec![expected])
+        .map_err(|error| Failure::unavailable(format!("cannot listen at {address}")).because_of(Some(&error)))?;
+    Ok(tcp::Way::Called(callers.of(0)))
+}
+
 /// Tells a guard how to reach its server, whenever that is another way than before.
 pub(super) async fn find(way: Way, guard: GuardHandle, first: oneshot::Sender<bool>, reach: Reach) {
     let mut known = None;
     let mut said = None;
     let mut first = Some(first);
     loop {
-        let found = match client::endpoints(&way.url, PATIENCE).await {
+        let found = match tcp::endpoints_over(&way.reached, &way.url, PATIENCE).await {
             Ok(endpoints) => way.choose(&endpoints).map(|choices| (endpoints, choices)),
             Err(error) => Err(error.to_string()),
         };

@@ -4,12 +4,14 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
+use gates::opcua::Enforcing;
+use gates::opcua::server::Handle;
 use opcua_types::MessageSecurityMode;
 use pep::GateConfig;
 use ua_proto::channel::{ChannelConfig, TransportLimits};
 use ua_proto::crypto::SecurityPolicyId;
 use ua_proto::pki::{OwnIdentity, TrustSettings};
-use ua_proto::server::{AuditConfig, EndpointSecurity, Identities, ServerConfig, ServerLimits, TokenForm};
+use ua_proto::server::{AuditConfig, EndpointSecurity, Identities, Input, ServerConfig, ServerLimits, TokenForm};
 use ua_proto::space::Limits as OperationLimits;
 use ua_proto::subscription::SubscriptionLimits;
 
@@ -24,6 +26,15 @@ pub(crate) fn trust_settings(missing_crl: MissingCrl, shortest: KeyBits, longest
         min_key_bits: shortest.size(),
         max_key_bits: longest.size(),
         ..TrustSettings::default()
+    }
+}
+
+/// Has it connect to the clients that it is to call.
+pub(crate) async fn call_clients<C: Enforcing>(role: &Endpoint, handle: &Handle<C>) {
+    let urls: Vec<String> = role.reverse_connect.iter().map(|url| url.as_str().to_owned()).collect();
+    if !urls.is_empty() {
+        // One that has stopped calls nobody.
+        let _stopped = handle.with(move |core, now| core.tell(Input::CallClients(urls), now)).await;
     }
 }
 

@@ -42,7 +42,8 @@ pub(super) async fn start(
     let layout = layout::of(server)?;
     let issuer = bond.issuer(&https, &target).await;
     let identity = Arc::new(ArcSwap::new(Arc::clone(&own.identity)));
-    let way = behind::Way::of(role, &own, Arc::clone(&identity))?;
+    let reached = behind::reached(&role.upstream)?;
+    let way = behind::Way::of(role, &own, Arc::clone(&identity))?.reached(reached.clone());
     let listener = listen(role.listen)?;
     let identities = identities(role, server, &own);
     let asks = identities.anonymous || identities.user_name || identities.certificate.is_some();
@@ -68,13 +69,18 @@ pub(super) async fn start(
         limits: GuardLimits::default(),
     };
     let entropy = || -> Box<dyn ua_proto::Entropy + Send> { Box::new(token::SystemEntropy::new()) };
+    up.registrations.add(&front, side.discovery_server, &own, &identity);
     let guard = ua_proto::guard::Guard::new(front, config, gate, (entropy(), entropy()), now);
-    let guard = guard.map_err(|error| Failure::from_error(&error))?;
+    let mut guard = guard.map_err(|error| Failure::from_error(&error))?;
+    if side.discovery_server {
+        guard.serve_discovery();
+    }
     let (events, happened) = mpsc::unbounded_channel();
     let application = Behind { https: https.clone(), authority: target.clone(), events, pki: Some(own.store.clone()) };
     let shell =
         Shell { pool: up.pool.clone(), audit: up.audit.clone(), application: Box::new(move || Box::new(application)) };
-    let handle = gates::opcua::guard::start(listener, guard, shell)?;
+    let handle = gates::opcua::guard::start_over(reached, listener, guard, shell)?;
+    endpoint::call_clients(&side, &handle).await;
     own.keep_in_step(Arc::clone(&identity), &handle);
     bond.follow(issuer, (https, target, uri), happened, &handle);
     let (first, looked) = oneshot::channel();

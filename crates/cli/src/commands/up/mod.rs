@@ -3,6 +3,7 @@
 mod authority;
 mod behind;
 mod bond;
+mod discovery;
 mod endpoint;
 pub(crate) mod foreign;
 pub(crate) mod guard;
@@ -79,6 +80,7 @@ struct Up {
     authority: Option<RunningAuthority>,
     stations: Vec<Running>,
     guards: Vec<GuardHandle>,
+    registrations: discovery::Registrations,
     /// Without an authority in this process, the line stays in one step for as long as this lives.
     idle: Option<watch::Sender<plant::Step>>,
 }
@@ -99,8 +101,18 @@ async fn serve(config: &Config, output: Output) -> Result<(), Failure> {
     let (audit, way) = roles::audit::sink(ledger.clone());
     let board = Board::new(ledger.clone(), way.meters(), Board::names(config));
     let pool = Pool::new(2, WAITING_JOBS)?;
-    let mut up =
-        Up { ledger, board, pool, audit, way, authority: None, stations: Vec::new(), guards: Vec::new(), idle: None };
+    let mut up = Up {
+        ledger,
+        board,
+        pool,
+        audit,
+        way,
+        authority: None,
+        stations: Vec::new(),
+        guards: Vec::new(),
+        registrations: discovery::Registrations::new(&config.discovery.register_with),
+        idle: None,
+    };
     let started = tokio::select! {
         started = start(config, output, &snapshot, &mut up) => Some(started),
         () = stop.heard() => None,
@@ -172,9 +184,10 @@ fn say(output: Output, what: &str, place: &str) {
 }
 
 impl Up {
-    /// Servers first, all at once: each hands its last records over before it is gone. Then who answers over HTTPS, and
+    /// Discovery servers are told before, or not at all. Servers first, all at once: each hands its last records over before it is gone. Then who answers over HTTPS, and
     /// last the ledger, when it has what was handed over.
     async fn stop(self) {
+        self.registrations.end().await;
         let mut ending = JoinSet::new();
         for station in self.stations {
             ending.spawn(async move { station.handle.stop().await });

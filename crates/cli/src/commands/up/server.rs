@@ -81,6 +81,7 @@ pub(super) async fn start(
         events,
         pki: Some(own.store.clone()),
     };
+    up.registrations.add(&setup.config, side.discovery_server, &own, &identity);
     let running = plant::station::start(setup, gates::clock::now()).map_err(|error| match &error {
         Unstarted::NodeSet(number, fault) => match (role.node_sets.get(*number), node_sets.get(*number)) {
             (Some(file), Some(text)) => nodeset::fault(file.clone(), Arc::clone(text), fault),
@@ -88,6 +89,10 @@ pub(super) async fn start(
         },
         _ => Failure::from_error(&error),
     })?;
+    if side.discovery_server {
+        let _stopped = running.handle.with(|server, _| server.serve_discovery()).await;
+    }
+    endpoint::call_clients(&side, &running.handle).await;
     own.keep_in_step(identity, &running.handle);
     bond.follow(issuer, (https, target, uri), happened, &running.handle);
     for issuer in followed {

@@ -8,7 +8,7 @@ use token::SystemEntropy;
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
 use tokio::time::{sleep_until, timeout};
-use ua_proto::client::{Discovery, Question, Response};
+use ua_proto::client::{Discovery, NoEndpoint, Question, Response};
 use ua_proto::pki::Rejection;
 
 use super::{READ_BUFFER, Way, far};
@@ -45,6 +45,9 @@ pub enum DialError {
     /// The server, or its certificate, is not acceptable.
     #[error(transparent)]
     Rejected(#[from] Rejection),
+    /// The server has no endpoint that is acceptable.
+    #[error(transparent)]
+    NoEndpoint(#[from] NoEndpoint),
     /// The server answered with a fault or ended the connection.
     #[error("the server answered with {0}")]
     Fault(StatusCode),

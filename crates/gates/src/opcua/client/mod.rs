@@ -3,6 +3,7 @@
 
 mod called;
 mod dial;
+mod registration;
 
 use std::collections::HashMap;
 use std::io;
@@ -28,6 +29,7 @@ use crate::clock;
 pub use called::{Callers, Calls, Way};
 pub(super) use dial::dial;
 pub use dial::{DialError, address, endpoints, endpoints_over, servers};
+pub use registration::{DiscoveryServer, Registration, register};
 
 const READ_BUFFER: usize = 64 * 1024;
 /// Commands that wait for the task; more make the caller wait.
