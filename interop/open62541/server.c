@@ -1,5 +1,6 @@
 // The open62541 server: the fixture of interop/README.md, to be read by our client and by the other stacks.
 
+#include <open62541/client_config_default.h>
 #include <open62541/plugin/accesscontrol_default.h>
 #include <open62541/plugin/log_stdout.h>
 #include <open62541/plugin/certificategroup_default.h>
@@ -113,6 +114,25 @@ static UA_StatusCode call_client(UA_Server *server, const char *url, const char 
     return status;
 }
 
+// Registers with a discovery server, over an encrypted channel.
+static UA_StatusCode register_with(UA_Server *server, const char *url, int argc, char **argv) {
+    if(!url)
+        return UA_STATUSCODE_GOOD;
+    UA_ClientConfig client;
+    memset(&client, 0, sizeof client);
+    client.logging = UA_Log_Stdout_new(UA_LOGLEVEL_FATAL);
+    UA_ByteString certificate = read_file(option(argc, argv, "--cert")), key = read_file(option(argc, argv, "--key"));
+    UA_ByteString trusted[MAX_TRUSTED];
+    size_t count_trusted = read_files(option(argc, argv, "--trust"), trusted);
+    UA_StatusCode status = UA_ClientConfig_setDefaultEncryption(&client, certificate, key, trusted, count_trusted, NULL, 0);
+    client.securityMode = UA_MESSAGESECURITYMODE_SIGNANDENCRYPT;
+    UA_String_clear(&client.clientDescription.applicationUri);
+    UA_String_copy(&UA_Server_getConfig(server)->applicationDescription.applicationUri, &client.clientDescription.applicationUri);
+    if(status == UA_STATUSCODE_GOOD)
+        status = UA_Server_registerDiscovery(server, &client, UA_STRING((char *)(uintptr_t)url), UA_STRING_NULL);
+    return status;
+}
+
 static UA_StatusCode configure(UA_ServerConfig *config, int argc, char **argv) {
     UA_ByteString certificate = read_file(option(argc, argv, "--cert")), key = read_file(option(argc, argv, "--key"));
     UA_ByteString trusted[MAX_TRUSTED];
@@ -147,6 +167,8 @@ static UA_StatusCode configure(UA_ServerConfig *config, int argc, char **argv) {
     UA_String policy = UA_STRING("http://opcfoundation.org/UA/SecurityPolicy#Basic256Sha256");
     config->accessControl.clear(&config->accessControl);
     config->reverseReconnectInterval = 200;
+    if(flag(argc, argv, "--discovery"))
+        config->applicationDescription.applicationType = UA_APPLICATIONTYPE_DISCOVERYSERVER;
     return status | UA_AccessControl_default(config, true, &policy, 1, &login);
 }
 
@@ -160,6 +182,8 @@ int main(int argc, char **argv) {
         status = UA_Server_run_startup(server);
         if(status == UA_STATUSCODE_GOOD)
             status = call_client(server, option(argc, argv, "--call"), option(argc, argv, "--port"));
+        if(status == UA_STATUSCODE_GOOD)
+            status = register_with(server, option(argc, argv, "--register"), argc, argv);
     }
     report("listening", server && status == UA_STATUSCODE_GOOD, "", status);
     if(!server || status != UA_STATUSCODE_GOOD)

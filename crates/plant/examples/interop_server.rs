@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! interop_server --port PORT --cert CERT.der[,...] --key KEY.pem[,...] --trust CLIENT.der[,...] --user NAME:PASSWORD [--jwt FILE]
-//!     [--call opc.tcp://127.0.0.1:PORT]
+//!     [--call opc.tcp://127.0.0.1:PORT] [--discovery]
 //! ```
 //!
 //! It offers None, and in both modes each security policy for which it has a certificate; anonymous, user name, user certificates of the trusted
@@ -80,6 +80,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     let now = clock::now();
     let config = config(port, &uri, own, trust);
     let mut server = Server::new(config, space, Gate::new(gate, now)?, Box::new(token::SystemEntropy::default()));
+    if std::env::args().any(|word| word == "--discovery") {
+        server.serve_discovery();
+    }
     // Every value has its source timestamp before the first client can come.
     server.handle_input(Input::SetValue { node: ticks, value: DataValue::value_only(0_u32) }, now);
     let listener = TcpListener::bind(("127.0.0.1", port))?;

@@ -7,6 +7,7 @@ mod peers;
 mod called;
 mod cut;
 mod ecc;
+mod found;
 mod guarded;
 mod our_client;
 mod our_server;

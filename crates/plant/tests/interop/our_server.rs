@@ -31,7 +31,7 @@ fn ordinary_ways() -> Vec<Way> {
 }
 
 /// The example stands beside this test's own folder in the target directory; cargo builds it before tests run.
-fn example() -> PathBuf {
+pub(crate) fn example() -> PathBuf {
     let own = std::env::current_exe().expect("a test knows where it is");
     let target = own.ancestors().nth(2).expect("tests lie in target/PROFILE/deps");
     target.join("examples/interop_server")
