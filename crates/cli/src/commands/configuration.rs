@@ -43,7 +43,7 @@ fn check(common: &Common) -> Result<Answer, Failure> {
     let config = common.config.load()?;
     let snapshot = Texts::read(config.plant.clone())?.snapshot()?;
     problems(&config)?;
-    known_servers(&config, &snapshot)?;
+    known_servers(&config, snapshot.plant())?;
     let overrides = overrides();
     let names: Vec<&str> = overrides.names().collect();
     let mut text = format!("{} is sound: ", common.config.path().display());
@@ -63,8 +63,7 @@ pub(crate) fn problems(config: &Config) -> Result<(), Failure> {
 }
 
 /// Every server of the configuration is one of the plant file.
-pub(crate) fn known_servers(config: &Config, snapshot: &pdp::Snapshot) -> Result<(), Failure> {
-    let plant = snapshot.plant();
+pub(crate) fn known_servers(config: &Config, plant: &pdp::Plant) -> Result<(), Failure> {
     for server in &config.server {
         let known = known_server(&server.name, plant)?;
         super::up::local::Local::of(server, plant, known)?;

@@ -84,7 +84,7 @@ fn files_of(config: &Config, findings: &mut Findings) {
     let policies = configuration::problems(config)
         .and_then(|()| Texts::read(config.plant.clone()))
         .and_then(|texts| texts.snapshot())
-        .and_then(|snapshot| configuration::known_servers(config, &snapshot).map(|()| snapshot));
+        .and_then(|snapshot| configuration::known_servers(config, snapshot.plant()).map(|()| snapshot));
     match policies {
         Ok(snapshot) => {
             let detail = format!("{} policies, {} servers", snapshot.policies(), snapshot.plant().servers.len());

@@ -107,6 +107,11 @@ impl Texts {
         Snapshot::load(sources, &token::map_digest, Epoch(0)).map_err(|faults| self.failure(&faults, None))
     }
 
+    /// The plant file alone: all that enforces needs of it. Policies and workflow are the authority's.
+    pub(crate) fn plant(&self) -> Result<pdp::Plant, Failure> {
+        pdp::Plant::parse(&self.plant).map_err(|faults| self.failure(&faults, None))
+    }
+
     /// Faults with the text they are in.
     pub(crate) fn failure(&self, faults: &Faults, cases: Option<(&PathBuf, &Arc<str>)>) -> Failure {
         let place = |origin| match (origin, cases) {

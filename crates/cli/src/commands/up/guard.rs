@@ -28,7 +28,7 @@ use crate::failure::Failure;
 pub(super) async fn start(
     role: &Guard,
     config: &Config,
-    snapshot: &pdp::Snapshot,
+    plant: &pdp::Plant,
     up: &Up,
 ) -> Result<(GuardHandle, Reach), Failure> {
     let side = role.endpoint();
@@ -37,7 +37,7 @@ pub(super) async fn start(
     let bond = bond(role, config)?;
     let target = bond.target()?;
     let missing = || Failure::bad_input(format!("the plant file has no server `{}`", role.name));
-    let (uri, server) = snapshot.plant().server(&role.name).ok_or_else(missing)?;
+    let (uri, server) = plant.server(&role.name).ok_or_else(missing)?;
     own.is_for(&role.name, uri)?;
     let layout = layout::of(server)?;
     let issuer = bond.issuer(&https, &target).await;

@@ -95,8 +95,10 @@ struct RunningAuthority {
 async fn serve(config: &Config, output: Output) -> Result<(), Failure> {
     let mut stop = StopSignal::new()?;
     let texts = Texts::read(config.plant.clone())?;
-    let snapshot = texts.snapshot()?;
-    configuration::known_servers(config, &snapshot)?;
+    // Who only enforces reads no policies: the rules are the authority's.
+    let decided = config.authority.as_ref().map(|_| texts.snapshot()).transpose()?;
+    let plant = decided.as_ref().map_or_else(|| texts.plant(), |snapshot| Ok(snapshot.plant().clone()))?;
+    configuration::known_servers(config, &plant)?;
     let ledger = open_ledger(config)?;
     let (audit, way) = roles::audit::sink(ledger.clone());
     let board = Board::new(ledger.clone(), way.meters(), Board::names(config));
@@ -114,7 +116,7 @@ async fn serve(config: &Config, output: Output) -> Result<(), Failure> {
         idle: None,
     };
     let started = tokio::select! {
-        started = start(config, output, &snapshot, &mut up) => Some(started),
+        started = start(config, output, (decided.as_ref(), &plant), &mut up) => Some(started),
         () = stop.heard() => None,
     };
     if let Some(Ok(())) = started {
@@ -124,11 +126,16 @@ async fn serve(config: &Config, output: Output) -> Result<(), Failure> {
     started.unwrap_or(Ok(()))
 }
 
-async fn start(config: &Config, output: Output, snapshot: &pdp::Snapshot, up: &mut Up) -> Result<(), Failure> {
+async fn start(
+    config: &Config,
+    output: Output,
+    (decided, read): (Option<&pdp::Snapshot>, &pdp::Plant),
+    up: &mut Up,
+) -> Result<(), Failure> {
     if let Some(address) = config.operation.listen {
         say(output, "health", &format!("http://{}", up.board.serve(address).await?));
     }
-    if let Some(role) = &config.authority {
+    if let (Some(role), Some(snapshot)) = (&config.authority, decided) {
         let running = authority::start(config, role, snapshot, up).await?;
         say(output, "authority", &format!("{} and {}", role.issuer, running.opcua.url));
         up.board.authority_is(running.authority.clone());
@@ -137,13 +144,13 @@ async fn start(config: &Config, output: Output, snapshot: &pdp::Snapshot, up: &m
     }
     let process: SharedLine = Arc::new(Mutex::new(plant::Line::default()));
     for role in &config.server {
-        let running = server::start(role, &config.audit, snapshot, up, Arc::clone(&process)).await?;
+        let running = server::start(role, &config.audit, read, up, Arc::clone(&process)).await?;
         say(output, &role.name, &format!("opc.tcp://{}", running.handle.address()));
         up.board.watch(Watched::Server(role.name.clone(), running.handle.clone()));
         up.stations.push(running);
     }
     for role in &config.guard {
-        let (running, reach) = guard::start(role, config, snapshot, up).await?;
+        let (running, reach) = guard::start(role, config, read, up).await?;
         say(output, &role.name, &format!("opc.tcp://{}", running.address()));
         up.board.watch(Watched::Guard(role.name.clone(), running.clone(), reach));
         up.guards.push(running);
@@ -151,11 +158,11 @@ async fn start(config: &Config, output: Output, snapshot: &pdp::Snapshot, up: &m
     let authority = up.authority.as_ref().map(|running| running.authority.clone());
     let plant = scopes::Source::of(authority.clone(), &config.plant);
     for (role, station) in config.server.iter().zip(&up.stations) {
-        let begun = snapshot.plant().server(&role.name).map(|(_, server)| server.clone());
+        let begun = read.server(&role.name).map(|(_, server)| server.clone());
         tokio::spawn(scopes::follow(role.name.clone(), plant.clone(), Laid::Station(station.clone()), begun));
     }
     for (role, guard) in config.guard.iter().zip(&up.guards) {
-        let begun = snapshot.plant().server(&role.name).map(|(_, server)| server.clone());
+        let begun = read.server(&role.name).map(|(_, server)| server.clone());
         tokio::spawn(scopes::follow(role.name.clone(), plant.clone(), Laid::Guard(guard.clone()), begun));
     }
     let names = config.server.iter().map(|role| role.name.clone());

@@ -35,8 +35,9 @@ impl Source {
     /// The scopes of a server; none if the plant file has it no more. Files that say what they said before are not parsed
     /// again: then there is no answer.
     fn server(&self, name: &str, known: &mut Option<Texts>) -> Option<Result<Option<Server>, Failure>> {
-        let snapshot = match self {
-            Self::Authority(authority) => Ok(authority.snapshot()),
+        let of = |plant: &pdp::Plant| plant.server(name).map(|(_, server)| server.clone());
+        Some(match self {
+            Self::Authority(authority) => Ok(of(authority.snapshot().plant())),
             Self::Files(files) => Texts::read(files.clone())
                 .map(Some)
                 .and_then(|texts| {
@@ -44,11 +45,11 @@ impl Source {
                         return Ok(None);
                     }
                     *known = texts;
-                    known.as_ref().map(Texts::snapshot).transpose()
+                    known.as_ref().map(Texts::plant).transpose()
                 })
-                .transpose()?,
-        };
-        Some(snapshot.map(|snapshot| snapshot.plant().server(name).map(|(_, server)| server.clone())))
+                .transpose()?
+                .map(|plant| of(&plant)),
+        })
     }
 
     const fn pause(&self) -> Duration {

@@ -21,7 +21,7 @@ use crate::files;
 pub(super) async fn start(
     role: &Server,
     ledger: &Audit,
-    snapshot: &pdp::Snapshot,
+    plant: &pdp::Plant,
     up: &Up,
     process: SharedLine,
 ) -> Result<Running, Failure> {
@@ -31,9 +31,9 @@ pub(super) async fn start(
     let bond = Bond::of(role);
     let target = bond.target()?;
     let missing = || Failure::bad_input(format!("the plant file has no server `{}`", role.name));
-    let (uri, server) = snapshot.plant().server(&role.name).ok_or_else(missing)?;
+    let (uri, server) = plant.server(&role.name).ok_or_else(missing)?;
     own.is_for(&role.name, uri)?;
-    let local = Local::of(role, snapshot.plant(), server)?;
+    let local = Local::of(role, plant, server)?;
     // Whoever needs no token need not wait for the authority's keys.
     let (foreign, followed) = foreign::issuers(&role.issuer, uri, &own)?;
     let waits = local.is_nobody() && foreign.is_empty() && taken(role, Identity::Token);
