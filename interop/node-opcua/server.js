@@ -6,7 +6,7 @@ const { DataType, MessageSecurityMode, SecurityPolicy, StatusCodes, Variant } = 
 const { OPCUAServer } = require("node-opcua-server");
 const { NAMESPACE, options, pem, quiet, report, store } = require("./shared");
 
-const given = options(["port", "cert", "key", "trust", "user", "call"]);
+const given = options(["port", "cert", "key", "trust", "user", "call", "history"]);
 const [userName, password] = given.user.split(/:(.*)/s);
 
 function populate(server) {
@@ -17,10 +17,14 @@ function populate(server) {
         componentOf: line, browseName: "Ticks", nodeId: "s=Line.Ticks", dataType: "UInt32", accessLevel: "CurrentRead", userAccessLevel: "CurrentRead",
         minimumSamplingInterval: 10, value: { dataType: DataType.UInt32, value: 0 },
     });
-    own.addVariable({
-        componentOf: line, browseName: "Setpoint", nodeId: "s=Line.Setpoint", dataType: "Double", accessLevel: "CurrentRead | CurrentWrite",
-        userAccessLevel: "CurrentRead | CurrentWrite", value: { dataType: DataType.Double, value: 20.0 },
+    const access = `CurrentRead | CurrentWrite${given.history ? " | HistoryRead" : ""}`;
+    const setpoint = own.addVariable({
+        componentOf: line, browseName: "Setpoint", nodeId: "s=Line.Setpoint", dataType: "Double", accessLevel: access,
+        userAccessLevel: access, value: { dataType: DataType.Double, value: 20.0 },
     });
+    if (given.history) {
+        space.installHistoricalDataNode(setpoint);
+    }
     const argument = (name) => ({ name, dataType: DataType.Double, description: name });
     const add = own.addMethod(line, {
         browseName: "Add", nodeId: "s=Line.Add", inputArguments: [argument("left"), argument("right")], outputArguments: [argument("sum")],

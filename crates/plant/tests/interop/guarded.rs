@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use access_model::{Refusal, Rights, ScopeIndex, ScopeMap};
+use access_model::{AuditRecord, Refusal, Rights, ScopeIndex, ScopeMap};
 use arc_swap::ArcSwap;
 use client::{Client, ClientApplication, ClientOptions, Login, Watch, WatchOptions, Way};
 use gates::opcua::guard::{GuardHandle, start_over};
@@ -43,7 +43,7 @@ impl Application for Nothing {
     }
 }
 
-fn upstream(url: &str, endpoints: &[EndpointDescription]) -> ClientSessionConfig {
+pub(crate) fn upstream(url: &str, endpoints: &[EndpointDescription]) -> ClientSessionConfig {
     let wish = EndpointWish {
         policies: vec![SecurityPolicyId::None],
         modes: vec![MessageSecurityMode::None],
@@ -60,7 +60,7 @@ fn upstream(url: &str, endpoints: &[EndpointDescription]) -> ClientSessionConfig
 }
 
 /// The line in one scope, its setpoint in another, all else unknown.
-fn rules() -> ScopeRules {
+pub(crate) fn rules() -> ScopeRules {
     let entry = |scope, rule| ScopeEntry { scope: ScopeIndex(scope), namespace: NAMESPACE.into(), rule };
     ScopeRules {
         entries: vec![
@@ -72,7 +72,7 @@ fn rules() -> ScopeRules {
 }
 
 /// Starts a guard whose anonymous clients may do everything on the line and this on the setpoint.
-async fn guard(server: &Serving, setpoint: Rights) -> (GuardHandle, String) {
+pub(crate) async fn guard(server: &Serving, setpoint: Rights) -> (GuardHandle, String) {
     guard_at(TcpListener::bind(("127.0.0.1", 0)).expect("loopback has a free port"), server, setpoint).await
 }
 
@@ -87,8 +87,21 @@ pub(crate) async fn guard_over(
     server: &Serving,
     setpoint: Rights,
 ) -> (GuardHandle, String) {
-    let listed = gates::opcua::client::endpoints_over(&way, &server.url, PATIENCE).await;
-    let endpoints = listed.expect("the server answers");
+    let endpoints = gates::opcua::client::endpoints_over(&way, &server.url, PATIENCE).await;
+    let endpoints = endpoints.expect("the server answers");
+    let behind = GuardConfig::new(upstream(&server.url, &endpoints), Credential::Anonymous, rules());
+    let (guarding, url, mut records) = guard_as(way, listener, behind, setpoint);
+    tokio::spawn(async move { while records.recv().await.is_some() {} });
+    (guarding, url)
+}
+
+/// A guard that is set up so behind; its anonymous clients have the role `operator`. What it records comes out.
+pub(crate) fn guard_as(
+    way: Way,
+    listener: TcpListener,
+    mut behind: GuardConfig,
+    setpoint: Rights,
+) -> (GuardHandle, String, mpsc::UnboundedReceiver<AuditRecord>) {
     let url = format!("opc.tcp://{}", listener.local_addr().expect("a bound socket has an address"));
     let own = gates::pki::identity(Path::new(&certificate("trapkey.der")), Path::new(&certificate("trapkey.key.pem")))
         .expect("a key of interop/certs.sh");
@@ -110,7 +123,7 @@ pub(crate) async fn guard_over(
     gate.local = vec![LocalGrant {
         who: Who::Anonymous,
         require_encryption: false,
-        roles: Vec::new(),
+        roles: vec!["operator".into()],
         rights: vec![
             (Rights::ALL, LocalScopes::Named(vec!["line".into()])),
             (setpoint, LocalScopes::Named(vec!["setpoint".into()])),
@@ -118,14 +131,15 @@ pub(crate) async fn guard_over(
     }];
     let now = gates::clock::now();
     let gate = Gate::new(gate, now).expect("a gate");
-    let mut behind = GuardConfig::new(upstream(&server.url, &endpoints), Credential::Anonymous, rules());
     (behind.limits.connect_timeout, behind.limits.request_timeout) = (PATIENCE, PATIENCE);
     let entropy: (Box<dyn ua_proto::Entropy + Send>, Box<dyn ua_proto::Entropy + Send>) =
         (Box::new(SystemEntropy::new()), Box::new(SystemEntropy::new()));
     let guard = Guard::new(config, behind, gate, entropy, now).expect("a guard");
     let (audit, mut records) = mpsc::channel::<AuditRequest>(1_024);
+    let (told, heard) = mpsc::unbounded_channel();
     tokio::spawn(async move {
         while let Some(request) = records.recv().await {
+            let _nobody_listens = told.send(request.record);
             if let Some(ack) = request.ack {
                 let _gone = ack.send(Ok(()));
             }
@@ -133,10 +147,10 @@ pub(crate) async fn guard_over(
     });
     let pool = Pool::new(2, 64).expect("a pool");
     let shell = Shell { pool, audit, application: Box::new(|| Box::new(Nothing)) };
-    (start_over(way, listener, guard, shell).expect("a guard starts"), url)
+    (start_over(way, listener, guard, shell).expect("a guard starts"), url, heard)
 }
 
-fn anonymous(url: &str) -> ClientOptions {
+pub(crate) fn anonymous(url: &str) -> ClientOptions {
     let application = ClientApplication {
         uri: "urn:trapkey:interop:trapkey".into(),
         product_uri: "urn:trapkey".into(),

@@ -9,5 +9,7 @@ mod cut;
 mod ecc;
 mod found;
 mod guarded;
+mod history;
+mod identities;
 mod our_client;
 mod our_server;
