@@ -106,7 +106,7 @@ impl Processed {
         } else {
             // The later end belongs to it, the earlier one does not.
             let start = self.start - offset;
-            Interval { start, low: start - length + 1, high: start + 1, whole }
+            Interval { start, low: start - length + 1, high: start.saturating_add(1), whole }
         })
     }
 }

@@ -114,6 +114,12 @@ fn intervals_are_checked_and_come_in_pages() {
         assert_eq!(asked.check(), Err(StatusCode::BadInvalidArgument), "{start} {end} {interval}");
     }
     let series = five();
+    for (start, end) in [(i64::MAX, 1), (1, i64::MAX)] {
+        for (_, aggregate) in Aggregate::ALL {
+            let (values, _) = series.processed(&asked(aggregate, start, end, 0), 0, &mut room());
+            assert_eq!(values.len(), 1, "{aggregate:?} from one end of time to the other");
+        }
+    }
     for (start, end) in [(10, 55), (55, 10)] {
         let asked = asked(Aggregate::Count, start, end, 10);
         assert_eq!(asked.check(), Ok(()));
