@@ -26,6 +26,7 @@ mod denials;
 mod error;
 mod events;
 mod explicit;
+mod history;
 mod known;
 mod nodes;
 mod oauth;

@@ -9,13 +9,16 @@ use opcua_types::{
     DeleteMonitoredItemsRequest, DeleteMonitoredItemsResponse, DeleteSubscriptionsRequest, DeleteSubscriptionsResponse,
     DiagnosticBits, DiagnosticInfo, EventNotificationList, ExtensionObject, FindServersOnNetworkRequest,
     FindServersOnNetworkResponse, FindServersRequest, FindServersResponse, GetEndpointsRequest, GetEndpointsResponse,
-    ModifyMonitoredItemsRequest, ModifyMonitoredItemsResponse, ModifySubscriptionRequest, ModifySubscriptionResponse,
-    MonitoredItemNotification, NotificationMessage, ObjectId, PublishRequest, PublishResponse, ReadRequest,
-    ReadResponse, RegisterNodesRequest, RegisterNodesResponse, RegisterServer2Request, RegisterServer2Response,
-    RegisterServerRequest, RegisterServerResponse, RepublishRequest, RepublishResponse, RequestHeader, ResponseHeader,
-    SetMonitoringModeRequest, SetMonitoringModeResponse, SetPublishingModeRequest, SetPublishingModeResponse,
-    StatusChangeNotification, StatusCode, TranslateBrowsePathsToNodeIdsRequest, TranslateBrowsePathsToNodeIdsResponse,
-    UnregisterNodesRequest, UnregisterNodesResponse, Variant, WriteRequest, WriteResponse,
+    HistoryData, HistoryReadRequest, HistoryReadResponse, HistoryReadResult, HistoryUpdateRequest,
+    HistoryUpdateResponse, HistoryUpdateResult, ModifyMonitoredItemsRequest, ModifyMonitoredItemsResponse,
+    ModifySubscriptionRequest, ModifySubscriptionResponse, MonitoredItemNotification, NotificationMessage, ObjectId,
+    PublishRequest, PublishResponse, ReadRequest, ReadResponse, RegisterNodesRequest, RegisterNodesResponse,
+    RegisterServer2Request, RegisterServer2Response, RegisterServerRequest, RegisterServerResponse, RepublishRequest,
+    RepublishResponse, RequestHeader, ResponseHeader, SetMonitoringModeRequest, SetMonitoringModeResponse,
+    SetPublishingModeRequest, SetPublishingModeResponse, SetTriggeringRequest, SetTriggeringResponse,
+    StatusChangeNotification, StatusCode, TransferSubscriptionsRequest, TransferSubscriptionsResponse,
+    TranslateBrowsePathsToNodeIdsRequest, TranslateBrowsePathsToNodeIdsResponse, UnregisterNodesRequest,
+    UnregisterNodesResponse, Variant, WriteRequest, WriteResponse,
 };
 
 use super::codec::{Codec, head};
@@ -166,6 +169,10 @@ services! {
     SetMonitoringMode: SetMonitoringModeRequest => SetMonitoringModeResponse, SetMonitoringModeResponse_Encoding_DefaultBinary, set_monitoring_mode;
     Publish: PublishRequest => PublishResponse, PublishResponse_Encoding_DefaultBinary, publish;
     Republish: RepublishRequest => RepublishResponse, RepublishResponse_Encoding_DefaultBinary, republish;
+    SetTriggering: SetTriggeringRequest => SetTriggeringResponse, SetTriggeringResponse_Encoding_DefaultBinary, set_triggering;
+    TransferSubscriptions: TransferSubscriptionsRequest => TransferSubscriptionsResponse, TransferSubscriptionsResponse_Encoding_DefaultBinary, transfer_subscriptions;
+    HistoryRead: HistoryReadRequest => HistoryReadResponse, HistoryReadResponse_Encoding_DefaultBinary, history_read;
+    HistoryUpdate: HistoryUpdateRequest => HistoryUpdateResponse, HistoryUpdateResponse_Encoding_DefaultBinary, history_update;
 }
 
 impl Response {
@@ -394,6 +401,54 @@ fn publish(codec: &Codec, reader: &mut Reader<'_>) -> Read<PublishResponse> {
 
 fn republish(codec: &Codec, reader: &mut Reader<'_>) -> Read<RepublishResponse> {
     Ok(RepublishResponse { response_header: empty(), notification_message: notification_message(codec, reader)? })
+}
+
+fn set_triggering(codec: &Codec, reader: &mut Reader<'_>) -> Read<SetTriggeringResponse> {
+    let add_results = codec.field(reader)?;
+    reader.each(1, Reader::skip_diagnostic_info)?;
+    Ok(SetTriggeringResponse {
+        response_header: empty(),
+        add_results,
+        add_diagnostic_infos: None,
+        remove_results: codec.field(reader)?,
+        remove_diagnostic_infos: None,
+    })
+}
+
+fn transfer_subscriptions(codec: &Codec, reader: &mut Reader<'_>) -> Read<TransferSubscriptionsResponse> {
+    let results = codec.field(reader)?;
+    Ok(TransferSubscriptionsResponse { response_header: empty(), results, diagnostic_infos: None })
+}
+
+/// Values are opened; history of another kind is left out.
+fn history_read(codec: &Codec, reader: &mut Reader<'_>) -> Read<HistoryReadResponse> {
+    const VALUES: u32 = ObjectId::HistoryData_Encoding_DefaultBinary as u32;
+    let mut results = Vec::new();
+    for _ in 0..reader.array_len(11)? {
+        let status_code = StatusCode::from(reader.u32()?);
+        let continuation_point = codec.field(reader)?;
+        let (id, body) = reader.extension_object()?;
+        let history_data = if id == Some(VALUES) {
+            let mut body = Reader::new(body);
+            let values = body.span(|reader| reader.each(1, Reader::skip_data_value))?;
+            ExtensionObject::from_message(HistoryData { data_values: codec.decode(values)? })
+        } else {
+            ExtensionObject::null()
+        };
+        results.push(HistoryReadResult { status_code, continuation_point, history_data });
+    }
+    Ok(HistoryReadResponse { response_header: empty(), results: Some(results), diagnostic_infos: None })
+}
+
+fn history_update(codec: &Codec, reader: &mut Reader<'_>) -> Read<HistoryUpdateResponse> {
+    let mut results = Vec::new();
+    for _ in 0..reader.array_len(12)? {
+        let status_code = StatusCode::from(reader.u32()?);
+        let operation_results = codec.field(reader)?;
+        reader.each(1, Reader::skip_diagnostic_info)?;
+        results.push(HistoryUpdateResult { status_code, operation_results, diagnostic_infos: None });
+    }
+    Ok(HistoryUpdateResponse { response_header: empty(), results: Some(results), diagnostic_infos: None })
 }
 
 /// Data changes, events and status changes are opened; what else there may be is left out.
