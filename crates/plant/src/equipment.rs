@@ -5,6 +5,9 @@ use ua_proto::space::{AccessLevel, NewMethod, NewVariable, NodeRef, Space, Space
 
 use access_model::ScopeIndex;
 
+/// How many values of each number are kept: ten minutes of the line.
+const HISTORY: usize = 6_000;
+
 /// One of the three servers of the line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Station {
@@ -130,7 +133,10 @@ pub fn add(space: &mut Space, station: Station) -> Result<(), SpaceError> {
         let access = if point.settable { AccessLevel::READ_WRITE } else { AccessLevel::READ };
         let id = Some(node_id(point.path));
         let variable = NewVariable::new(parent, id, last_of(point.path), value, ScopeIndex::NOWHERE);
-        space.add_variable(variable.access(access))?;
+        let node = space.add_variable(variable.access(access))?;
+        if !matches!(point.first, First::Text(_)) {
+            space.historize(node, HISTORY, false)?;
+        }
     }
     let path = station.recipe();
     let parent = object(space, objects, path)?;
