@@ -2,6 +2,7 @@
 
 import asyncio
 import sys
+from datetime import datetime, timedelta, timezone
 
 from asyncua import Client, ua
 from asyncua.crypto import security_policies
@@ -194,6 +195,26 @@ class Run:
         if self.options.user and event.ClientUserId != self.options.user.split(":")[0]:
             raise RuntimeError(f"the event says that {event.ClientUserId} wrote")
         return f"{event.Message.Text} by {event.ClientUserId}"
+
+    async def history(self) -> str:
+        """The newest values of Ticks, then a value of the past that Setpoint did not have: put in, read, deleted."""
+        later = datetime.now(timezone.utc) + timedelta(days=1)
+        newest = [value.Value.Value for value in await self.node(TICKS).read_raw_history(None, later, 20, False)]
+        if len(newest) != 20 or newest != sorted(newest, reverse=True):
+            raise RuntimeError(f"the newest values are {newest}")
+        setpoint, past = self.node(SETPOINT), datetime(2001, 1, 1, tzinfo=timezone.utc)
+        value = ua.DataValue(ua.Variant(7.5, ua.VariantType.Double), SourceTimestamp=past)
+        insert = ua.UpdateDataDetails(setpoint.nodeid, ua.PerformUpdateType.Insert, [value])
+        await setpoint.history_update(insert)
+        end = past + timedelta(seconds=1)
+        found = [value.Value.Value for value in await setpoint.read_raw_history(past, end, 0, False)]
+        if found != [7.5]:
+            raise RuntimeError(f"put 7.5 into the past, found {found}")
+        delete = ua.DeleteRawModifiedDetails(setpoint.nodeid, False, past, end)
+        await setpoint.history_update(delete)
+        if await setpoint.read_raw_history(past, end, 0, False):
+            raise RuntimeError("what was deleted is still there")
+        return f"{newest[-1]} to {newest[0]}"
 
     async def reconnect(self) -> str:
         await self.client.disconnect()

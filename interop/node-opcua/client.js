@@ -3,7 +3,7 @@
 
 const fs = require("node:fs");
 const {
-    AttributeIds, ClientReverseConnect, constructEventFilter, DataType, MessageSecurityMode, ObjectTypeIds, ofType, OPCUAClient, TimestampsToReturn, UserTokenType,
+    AttributeIds, ClientReverseConnect, constructEventFilter, DataType, MessageSecurityMode, MonitoringMode, ObjectTypeIds, ofType, OPCUAClient, TimestampsToReturn, UserTokenType,
 } = require("node-opcua-client");
 const { NAMESPACE, options, pem, quiet, report, store } = require("./shared");
 
@@ -215,6 +215,49 @@ const steps = {
             throw new Error(`the event says ${JSON.stringify(event)}`);
         }
         return `${event.Message.text} by ${event.ClientUserId}`;
+    },
+
+    // Values of Ticks as they were, page by page, and how many of them there are as an aggregate.
+    async history() {
+        const [start, end] = [new Date(Date.now() - 60000), new Date(Date.now() + 60000)];
+        const result = await session.readHistoryValue(node("Line.Ticks"), start, end, { numValuesPerNode: 20, returnBounds: false });
+        if (result.statusCode.value !== 0) {
+            throw fail(result.statusCode, "history");
+        }
+        const values = result.historyData.dataValues.map((value) => value.value.value);
+        if (values.length !== 20 || values.some((value, at) => at > 0 && value < values[at - 1])) {
+            throw new Error(`the values are ${values}`);
+        }
+        const last = result.historyData.dataValues[19].sourceTimestamp;
+        const processed = await session.readAggregateValue({ nodeId: node("Line.Ticks") }, start, new Date(last.getTime() + 1), 2352, 0);
+        const count = processed.historyData?.dataValues ?? [];
+        if (count.length !== 1 || Math.abs(count[0].value.value - 20) > 1) {
+            throw new Error(`the aggregate says ${processed}`);
+        }
+        return `${values[0]} to ${values[19]}, ${count[0].value.value} of them`;
+    },
+
+    // Setpoint is only sampled, and reported when Ticks changes.
+    async trigger() {
+        const subscription = await subscribed();
+        try {
+            const monitor = (name, mode) =>
+                subscription.monitor({ nodeId: node(name), attributeId: AttributeIds.Value },
+                    { samplingInterval: 20, queueSize: 10, discardOldest: true }, TimestampsToReturn.Both, mode);
+            const ticks = await monitor("Line.Ticks", MonitoringMode.Reporting);
+            const setpoint = await monitor("Line.Setpoint", MonitoringMode.Sampling);
+            const told = within("nothing was triggered", (resolve) => setpoint.once("changed", (value) => resolve(value.value.value)));
+            const { subscriptionId } = subscription;
+            const linked = await session.setTriggering({
+                subscriptionId, triggeringItemId: ticks.monitoredItemId, linksToAdd: [setpoint.monitoredItemId],
+            });
+            if (linked.addResults[0].value !== 0) {
+                throw fail(linked.addResults[0], "link");
+            }
+            return `${await told}`;
+        } finally {
+            await subscription.terminate();
+        }
     },
 
     // A subscription that `recover` goes on with, after somebody has cut the connection.

@@ -165,7 +165,9 @@ fn space(uri: &str) -> Result<(Space, ScopeMap, NodeRef), Box<dyn Error>> {
     let line = space.add_object(ns0::OBJECTS, id("Line"), "Line", ns0::BASE_OBJECT_TYPE, scope)?;
     let ticks = space.add_variable(NewVariable::new(line, id("Line.Ticks"), "Ticks", 0_u32.into(), scope))?;
     let setpoint = NewVariable::new(line, id("Line.Setpoint"), "Setpoint", 1.0_f64.into(), scope);
-    space.add_variable(setpoint.access(AccessLevel::READ_WRITE))?;
+    let setpoint = space.add_variable(setpoint.access(AccessLevel::READ_WRITE))?;
+    space.historize(ticks, 5_000, false)?;
+    space.historize(setpoint, 5_000, true)?;
     let mut add = NewMethod::new(line, id("Line.Add"), "Add", scope);
     add.inputs = vec![argument("a"), argument("b")];
     add.outputs = vec![argument("sum")];

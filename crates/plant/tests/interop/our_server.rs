@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use crate::peers::{STEPS, Serving, Stack, Step, certificate, run_client};
+use crate::peers::{STEPS, Serving, Stack, Step, certificate, run_client, run_steps};
 
 const TRUSTED: [&str; 5] = ["asyncua", "node-opcua", "milo", "open62541", "user"];
 
@@ -95,6 +95,23 @@ fn a_token_is_taken(stack: Stack) {
     let arguments = [&encrypted[..], &["--jwt", forged.as_str(), "--clear"]].concat();
     let report = run_client(&program, stack, &server.url, "trapkey", &arguments);
     assert!(!report[0].ok && report.len() == 1, "{} with a forged token: {report:#?}", stack.name());
+}
+
+/// History and linked items, by the clients that know them.
+#[test]
+fn their_clients_read_and_change_history_and_link_items() {
+    for (stack, steps) in
+        [(Stack::Asyncua, "connect,subscribe,history"), (Stack::NodeOpcua, "connect,subscribe,history,trigger")]
+    {
+        let Some(program) = stack.program("client") else { continue };
+        let server = serve(&[]);
+        let identity = ["--policy", "Basic256Sha256", "--mode", "SignAndEncrypt", "--user", "operator:secret"];
+        let arguments = [&identity[..], &["--steps", steps]].concat();
+        let report = run_steps(&program, stack.name(), &server.url, "trapkey", &arguments, &mut |_| ());
+        let taken: Vec<(&str, bool)> = report.iter().map(|step| (step.step.as_str(), step.ok)).collect();
+        let expected: Vec<(&str, bool)> = steps.split(',').map(|step| (step, true)).collect();
+        assert_eq!(taken, expected, "{}: {report:#?}", stack.name());
+    }
 }
 
 #[test]
