@@ -203,9 +203,83 @@ fn sessions() {
     let (session, activate) = (step(&CreateSessionRequest::default()), step(&ActivateSessionRequest::default()));
     write("services", "create-session", &[&session, &activate]);
     write("services", "close", &[&step(&CancelRequest::default()), &step(&CloseSessionRequest::default())]);
-    let (history, add) = (step(&HistoryReadRequest::default()), step(&AddNodesRequest::default()));
-    write("services", "unsupported", &[&history, &add, &step(&TransferSubscriptionsRequest::default())]);
+    let link = SetTriggeringRequest {
+        subscription_id: 2,
+        triggering_item_id: 1,
+        links_to_add: Some(vec![2]),
+        links_to_remove: Some(vec![1]),
+        ..Default::default()
+    };
+    let transfer = TransferSubscriptionsRequest {
+        subscription_ids: Some(vec![1, 2]),
+        send_initial_values: true,
+        ..Default::default()
+    };
+    write("services", "trigger", &[&create, &step(&link), &step(&mode), &change, &step(&transfer)]);
+    write("services", "unsupported", &[&step(&AddNodesRequest::default()), &step(&DeleteNodesRequest::default())]);
     write("services", "raw", &[&[240], &part(&[1, 0, 119, 2, 0, 0])]);
+}
+
+fn past(at: i64) -> DataValue {
+    DataValue { value: Some(Variant::from(7_i32)), source_timestamp: Some(DateTime::from(at)), ..DataValue::default() }
+}
+
+#[test]
+#[ignore = "writes the seeds"]
+fn history() {
+    let node_id = variable_id(1, 0);
+    let (start_time, end_time) = (DateTime::from(1), DateTime::from(i64::MAX));
+    let update = UpdateDataDetails {
+        node_id: node_id.clone(),
+        perform_insert_replace: PerformUpdateType::Update,
+        update_values: Some(vec![past(10), past(20), past(30)]),
+    };
+    let range = DeleteRawModifiedDetails {
+        node_id: node_id.clone(),
+        is_delete_modified: false,
+        start_time,
+        end_time: DateTime::from(15),
+    };
+    let times = DeleteAtTimeDetails { node_id: node_id.clone(), req_times: Some(vec![DateTime::from(20)]) };
+    let change = |details: Vec<ExtensionObject>| HistoryUpdateRequest {
+        history_update_details: Some(details),
+        ..HistoryUpdateRequest::default()
+    };
+    let fill = step(&change(vec![ExtensionObject::from_message(update)]));
+    let empty = step(&change(vec![ExtensionObject::from_message(range), ExtensionObject::from_message(times)]));
+    let read = |details: ExtensionObject, point: Vec<u8>| HistoryReadRequest {
+        history_read_details: details,
+        timestamps_to_return: TimestampsToReturn::Both,
+        nodes_to_read: Some(vec![HistoryReadValueId {
+            node_id: variable_id(1, 0),
+            continuation_point: ByteString::from(point),
+            ..HistoryReadValueId::default()
+        }]),
+        ..HistoryReadRequest::default()
+    };
+    let raw = || {
+        ExtensionObject::from_message(ReadRawModifiedDetails {
+            is_read_modified: false,
+            start_time,
+            end_time,
+            num_values_per_node: 2,
+            return_bounds: true,
+        })
+    };
+    let processed = ExtensionObject::from_message(ReadProcessedDetails {
+        start_time,
+        end_time: DateTime::from(40),
+        processing_interval: 0.001,
+        aggregate_type: Some(vec![NodeId::new(0, 2341)]),
+        aggregate_configuration: AggregateConfiguration { percent_data_good: 100, ..Default::default() },
+    });
+    let instants = ExtensionObject::from_message(ReadAtTimeDetails {
+        req_times: Some(vec![DateTime::from(15)]),
+        use_simple_bounds: true,
+    });
+    let first = [step(&read(raw(), Vec::new())), step(&read(raw(), 1_u64.to_le_bytes().to_vec()))].concat();
+    let computed = [step(&read(processed, Vec::new())), step(&read(instants, Vec::new()))].concat();
+    write("services", "history", &[&fill, &first, &computed, &empty, &step(&read(raw(), Vec::new()))]);
 }
 
 #[test]

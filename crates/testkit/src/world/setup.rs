@@ -209,7 +209,11 @@ pub(super) fn plant() -> Space {
             let value = Variant::from(i32::try_from(which).unwrap_or_default());
             let name = format!("{name}-{which}");
             let variable = NewVariable::new(folder, id, &name, value, index);
-            space.add_variable(variable.access(AccessLevel::READ_WRITE)).expect("a variable");
+            let node = space.add_variable(variable.access(AccessLevel::READ_WRITE)).expect("a variable");
+            // Small, so that the oldest values go while a test still runs.
+            if which == 0 {
+                space.historize(node, 16, true).expect("a history");
+            }
         }
         let input =
             Argument { name: "level".into(), data_type: NodeId::new(0, 6_u32), value_rank: -1, ..Argument::default() };
