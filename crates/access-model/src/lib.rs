@@ -19,7 +19,7 @@ pub use audit::{Actor, AuditKind, AuditRecord, Outcome};
 pub use decision::{AccessRequest, Decision, Effect, Epoch, GrantSpec, Obligation, PolicyReason};
 pub use interlock::{ArgumentBounds, Bounds, Interlock, TwoPersons};
 pub use operation::{Action, Operation};
-pub use principal::{ApplicationUri, Principal, Thumbprint};
+pub use principal::{ApplicationUri, Principal, Thumbprint, nobody_at};
 pub use reason::{Denial, Reason, Refusal};
 pub use restriction::Restrictions;
 pub use rights::Rights;

@@ -35,6 +35,17 @@ pub struct Principal {
     pub groups: Vec<String>,
 }
 
+/// What the names of nobody begin with: `anonymous@<server>` is whoever signs in at a server without any identity.
+const NOBODY: &str = "anonymous@";
+
+/// The server of `anonymous@<server>`, in whatever letters; `None` of a person's name. Nobody else may be called so, or it
+/// would be told nowhere who acted.
+#[must_use]
+pub fn nobody_at(name: &str) -> Option<&str> {
+    let (first, server) = name.split_at_checked(NOBODY.len())?;
+    first.eq_ignore_ascii_case(NOBODY).then_some(server)
+}
+
 impl Principal {
     /// The one name under which this principal appears in a token's `sub`, in the audit and on screens.
     #[must_use]

@@ -2,7 +2,7 @@
 //! it. [`Books`] makes them in journal and ledger while no authority runs; one that runs tells its gates besides
 //! ([`crate::Authority::change_account`]).
 
-use access_model::{Actor, AuditKind, AuditRecord, Epoch, Outcome, Principal, Thumbprint, UnixTime};
+use access_model::{Actor, AuditKind, AuditRecord, Epoch, Outcome, Principal, Thumbprint, UnixTime, nobody_at};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use opcua_types::StatusCode;
@@ -74,6 +74,9 @@ pub enum AccountError {
     /// Nobody is called so.
     #[error("there is no account `{0}`")]
     Unknown(String),
+    /// Such a name stands for whoever signs in without one.
+    #[error("`{0}` is nobody in particular, and nobody may be called so")]
+    Reserved(String),
     /// A certificate belongs to one account.
     #[error("the certificate belongs to `{0}`")]
     Taken(String),
@@ -241,6 +244,11 @@ impl Books {
                 return Ok(Row::Application(Application { enabled: true, ..row }));
             }
             _ => {}
+        }
+        if matches!(change, AccountChange::Password { .. } | AccountChange::Certificate { .. })
+            && nobody_at(change.name()).is_some()
+        {
+            return Err(AccountError::Reserved(change.name().to_owned()));
         }
         let there = self.db.user(change.name()).await?;
         let or_new = |there: Option<User>| there.unwrap_or_else(|| self.new_user(change.name()));

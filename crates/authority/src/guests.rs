@@ -3,9 +3,11 @@
 
 use access_model::{Reason, Refusal, Thumbprint};
 use pdp::plant::SignIn;
+use zeroize::Zeroizing;
 
 use crate::core::{Authority, unavailable};
 use crate::issue::{Flow, Issued, Refreshing, TokenRequest};
+use crate::refresh::way_of;
 
 /// A guard's question for a grant of one of its clients.
 #[derive(Clone, Debug)]
@@ -30,14 +32,14 @@ pub enum Guest {
         /// The name.
         name: String,
         /// The password.
-        password: String,
+        password: Zeroizing<String>,
     },
     /// The person with this certificate; the guard saw its signature.
     Certificate(Thumbprint),
     /// Nobody: `anonymous@<server>`.
     Anonymous,
     /// Whoever the token before was for, by the refresh token that came with it.
-    Renewal(String),
+    Renewal(Zeroizing<String>),
 }
 
 impl std::fmt::Debug for Guest {
@@ -68,8 +70,8 @@ impl Authority {
         };
         let confirmation = request.client.unwrap_or(request.guard);
         match asked {
-            Admitted::Goes(secret) => self.refresh(&secret, confirmation, Some(&request.audience), address).await,
-            Admitted::Comes { person, application } => {
+            Admitted::Goes(secret) => self.refresh_guest(&secret, confirmation, &request.audience, address).await,
+            Admitted::Comes { way, person, application } => {
                 let question = TokenRequest {
                     flow: Flow::Guest,
                     person: Some(person),
@@ -79,7 +81,7 @@ impl Authority {
                     roles: None,
                     break_glass: None,
                     padding: 0,
-                    refresh: Refreshing::New,
+                    refresh: Refreshing::Guest(way),
                     address,
                 };
                 self.issue(&question).await
@@ -95,12 +97,14 @@ impl Authority {
         let none = || Refusal::new(Reason::UnknownAudience, format!("the plant has no server `{}`", request.audience));
         let server = server.ok_or_else(none)?;
         let way = match &request.guest {
-            Guest::UserName { .. } => Some(SignIn::UserName),
-            Guest::Certificate(_) => Some(SignIn::X509),
-            Guest::Anonymous => Some(SignIn::Anonymous),
-            Guest::Renewal(_) => None,
+            Guest::UserName { .. } => SignIn::UserName,
+            Guest::Certificate(_) => SignIn::X509,
+            Guest::Anonymous => SignIn::Anonymous,
+            Guest::Renewal(secret) => way_of(secret)
+                .ok_or_else(|| Refusal::new(Reason::UserCredentials, "the renewal is none that a guard was given"))?,
         };
-        if let Some(way) = way.filter(|way| !server.sign_in.contains(way)) {
+        // A way that the plant file does not list any more ends the lines that began by it, too.
+        if !server.sign_in.contains(&way) {
             let text =
                 format!("nobody signs in at `{}` by `{}`: the plant file does not list it", server.name, way.name());
             return Err(Refusal::new(Reason::IdentityNotAccepted, text));
@@ -120,7 +124,7 @@ impl Authority {
         };
         // Without a known application it is the guard that asks, which policies see as no application at all.
         let application = application.unwrap_or_else(|| request.audience.clone());
-        Ok(Admitted::Comes { person, application })
+        Ok(Admitted::Comes { way, person, application })
     }
 
     /// The registered application that owns a client's certificate, if there is one that the plant knows; one that was
@@ -143,8 +147,9 @@ impl Authority {
 
 enum Admitted {
     /// With this refresh token.
-    Goes(String),
+    Goes(Zeroizing<String>),
     Comes {
+        way: SignIn,
         person: String,
         application: String,
     },

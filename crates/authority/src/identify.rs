@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::sync::{MutexGuard, PoisonError};
 use std::time::Duration;
 
-use access_model::{Actor, AuditKind, AuditRecord, Outcome, Reason, Refusal, Thumbprint};
+use access_model::{Actor, AuditKind, AuditRecord, Outcome, Reason, Refusal, Thumbprint, nobody_at};
 use token::{Expectation, MAX_TOKEN_LEN, verify};
 
 use crate::core::{Authority, unavailable};
@@ -114,7 +114,7 @@ impl Authority {
     pub async fn roles_by_certificate(&self, certificate: Thumbprint) -> Result<(String, Vec<String>), Refusal> {
         let user = self.inner.db.user_by_certificate(&certificate).await.map_err(unavailable)?;
         let snapshot = self.snapshot();
-        if let Some(user) = user.filter(|user| user.enabled) {
+        if let Some(user) = user.filter(|user| user.enabled && nobody_at(&user.name).is_none()) {
             let roles = snapshot.principal(Some(&user.name), None, false).roles;
             return Ok((user.name, roles));
         }

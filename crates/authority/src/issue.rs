@@ -1,6 +1,9 @@
 //! Issuing: decide, mint, remember, record. Whoever asks was authenticated before.
 
-use access_model::{Actor, ApplicationUri, AuditKind, Outcome, Principal, Reason, Refusal, Thumbprint, UnixTime};
+use access_model::{
+    Actor, ApplicationUri, AuditKind, Outcome, Principal, Reason, Refusal, Thumbprint, UnixTime, nobody_at,
+};
+use pdp::plant::SignIn;
 use pdp::{Grant, NoGrant, Snapshot, Unasked};
 use store::{Issue, IssuedToken, NewRevocation, Overtaken};
 use token::{Claims, RightsClaim, SealedToken, SystemEntropy, mint, new_id};
@@ -81,13 +84,28 @@ pub enum Refreshing {
     No,
     /// One that begins a family.
     New,
+    /// One that begins a family, for a guard whose client signed in like this.
+    Guest(SignIn),
     /// One that goes on in this line.
     In {
         /// The line.
         family: String,
         /// When it ends.
         ends: UnixTime,
+        /// How the client of a guard signed in.
+        way: Option<SignIn>,
     },
+}
+
+impl Refreshing {
+    /// How the client of a guard signed in.
+    pub(crate) const fn way(&self) -> Option<SignIn> {
+        match self {
+            Self::No | Self::New => None,
+            Self::Guest(way) => Some(*way),
+            Self::In { way, .. } => *way,
+        }
+    }
 }
 
 /// Whether person and application had an account when the asking began. One that is closed meanwhile wins.
@@ -155,6 +173,13 @@ impl Authority {
     }
 
     async fn try_issue(&self, request: &TokenRequest) -> Result<Issued, Refusal> {
+        if let Some(person) = request.person.as_deref().filter(|person| nobody_at(person).is_some())
+            && request.refresh.way() != Some(SignIn::Anonymous)
+        {
+            // Whatever store of users says so: an account or an identity provider would speak for nobody.
+            let text = format!("`{person}` is nobody in particular, and nobody may be called so");
+            return Err(Refusal::new(Reason::IdentityNotAccepted, text));
+        }
         let accounts = self.accounts(request).await?;
         if request.padding > 0 && (!self.inner.config.allow_padding || request.padding > MAX_PADDING) {
             return Err(Refusal::new(Reason::TokenTooLarge, "padding is off, or too long"));
@@ -162,7 +187,7 @@ impl Authority {
         let fresh = new_id(&mut SystemEntropy::new());
         let id = match &request.refresh {
             Refreshing::In { family, .. } => format!("{family}.{fresh}"),
-            Refreshing::No | Refreshing::New => fresh,
+            Refreshing::No | Refreshing::New | Refreshing::Guest(_) => fresh,
         };
         for _ in 0..RETRIES {
             if let Some(issued) = self.decide_and_mint(request, accounts, &id).await? {

@@ -5,6 +5,7 @@ use access_model::{Actor, AuditKind, Outcome, Reason, Refusal, Thumbprint, UnixT
 use aws_lc_rs::digest::{SHA256, digest};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use pdp::plant::SignIn;
 use store::RefreshToken;
 use token::{Entropy, SystemEntropy};
 
@@ -25,13 +26,44 @@ impl Authority {
         audience: Option<&str>,
         address: Option<String>,
     ) -> Result<Issued, Refusal> {
+        self.refresh_of(secret, confirmation, (audience, false), address).await
+    }
+
+    /// The same for a guard, whose clients' certificates the guard alone saw proven: it spends, and cuts, what guards were
+    /// given for its own server, and nobody spends that elsewhere.
+    pub(crate) async fn refresh_guest(
+        &self,
+        secret: &str,
+        confirmation: Thumbprint,
+        audience: &str,
+        address: Option<String>,
+    ) -> Result<Issued, Refusal> {
+        self.refresh_of(secret, confirmation, (Some(audience), true), address).await
+    }
+
+    async fn refresh_of(
+        &self,
+        secret: &str,
+        confirmation: Thumbprint,
+        (audience, guard): (Option<&str>, bool),
+        address: Option<String>,
+    ) -> Result<Issued, Refusal> {
         let now = self.now().unix;
         let unknown = |detail: &str| Refusal::new(Reason::UserCredentials, detail);
-        let found = self.inner.db.take_refresh(&hash(secret), now).await.map_err(unavailable)?;
+        let way = way_of(secret);
+        let (fits, only) = (guard == way.is_some(), audience.filter(|_| guard));
+        let found = match fits {
+            true => self.inner.db.take_refresh_for(&hash(secret), only, now).await.map_err(unavailable)?,
+            false => None,
+        };
         let Some(found) = found else {
             // Names of lines are no secrets: only who holds a line can cut it by showing a used member.
             let family = family(secret);
-            let cut = self.inner.db.remove_refresh_family_of(family, &confirmation).await.map_err(unavailable)?;
+            let cut = match fits {
+                true => self.inner.db.remove_refresh_family_of(family, &confirmation, only).await,
+                false => Ok(0),
+            };
+            let cut = cut.map_err(unavailable)?;
             let refusal = unknown("the refresh token is unknown, over or was used before");
             let by = Actor { name: "unknown".into(), address, ..Actor::default() };
             let detail = format!("{}; {cut} of its family withdrawn", refusal.detail);
@@ -50,7 +82,7 @@ impl Authority {
             roles: Some(found.principal.roles.clone()),
             break_glass: None,
             padding: 0,
-            refresh: Refreshing::In { family: found.family.clone(), ends: found.ends },
+            refresh: Refreshing::In { family: found.family.clone(), ends: found.ends, way },
             address,
         };
         if found.confirmation != Some(confirmation) || audience.is_some_and(|audience| audience != found.audience) {
@@ -79,11 +111,11 @@ impl Authority {
         let ends = match &request.refresh {
             _ if request.break_glass.is_some() => return None,
             Refreshing::No => return None,
-            Refreshing::New => now + config.refresh_line,
+            Refreshing::New | Refreshing::Guest(_) => now + config.refresh_line,
             Refreshing::In { ends, .. } => *ends,
         };
         let family = family(id).to_owned();
-        let secret = refresh_secret(&family);
+        let secret = refresh_secret(&family, request.refresh.way());
         let refresh = RefreshToken {
             hash: hash(&secret),
             principal: live.principal.clone(),
@@ -97,11 +129,21 @@ impl Authority {
     }
 }
 
+/// What the refresh tokens of a guard's client end with: how it signed in. No base64 has the first letter, and the hash
+/// that is kept covers it, so that it cannot be changed.
+const WAYS: [(SignIn, &str); 3] = [(SignIn::UserName, "~u"), (SignIn::X509, "~x"), (SignIn::Anonymous, "~a")];
+
+/// How the client of a guard signed in, of a refresh token that a guard was given.
+pub(crate) fn way_of(secret: &str) -> Option<SignIn> {
+    WAYS.iter().find(|(_, mark)| secret.ends_with(mark)).map(|(way, _)| *way)
+}
+
 /// The family in front lets a used token take the rest of its line with it.
-fn refresh_secret(family: &str) -> String {
+fn refresh_secret(family: &str, way: Option<SignIn>) -> String {
     let mut bytes = [0_u8; 32];
     SystemEntropy::new().fill(&mut bytes);
-    format!("{family}.{}", URL_SAFE_NO_PAD.encode(bytes))
+    let mark = WAYS.iter().find(|(known, _)| Some(*known) == way).map_or("", |(_, mark)| mark);
+    format!("{family}.{}{mark}", URL_SAFE_NO_PAD.encode(bytes))
 }
 
 /// 256 random bits need no slow hash.

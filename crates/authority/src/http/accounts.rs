@@ -172,6 +172,7 @@ async fn change(authority: &Authority, change: AccountChange, by: &Actor) -> Res
 fn unchanged(error: AccountError) -> Response {
     match error {
         AccountError::Unknown(_) => mistake(StatusCode::NOT_FOUND, error),
+        AccountError::Reserved(_) => mistake(StatusCode::BAD_REQUEST, error),
         AccountError::Taken(_) => mistake(StatusCode::CONFLICT, error),
         AccountError::Audit(_) => problem(&unavailable(error)),
         AccountError::Store(error) => failed(&error.into()),

@@ -15,8 +15,9 @@ use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::{Extension, Json};
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 use serde_json::json;
+use zeroize::Zeroizing;
 
 use super::{Peer, mistake, problem};
 use crate::core::Authority;
@@ -37,10 +38,19 @@ struct Asked {
 #[derive(Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 enum By {
-    UserName { name: String, password: String },
+    UserName { name: String, password: Hushed },
     X509(String),
     Anonymous,
-    Renewal(String),
+    Renewal(Hushed),
+}
+
+/// A text that leaves nothing behind.
+struct Hushed(Zeroizing<String>);
+
+impl<'de> Deserialize<'de> for Hushed {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer).map(|text| Self(Zeroizing::new(text)))
+    }
 }
 
 pub(super) async fn grant(
@@ -80,10 +90,10 @@ fn question(asked: Asked, guard: Thumbprint) -> Option<GuestRequest> {
         None => None,
     };
     let guest = match asked.by {
-        By::UserName { name, password } => Guest::UserName { name, password },
+        By::UserName { name, password } => Guest::UserName { name, password: password.0 },
         By::X509(text) => Guest::Certificate(thumbprint(&text)?),
         By::Anonymous => Guest::Anonymous,
-        By::Renewal(secret) => Guest::Renewal(secret),
+        By::Renewal(secret) => Guest::Renewal(secret.0),
     };
     let address = asked.address.filter(|text| !text.is_empty() && text.len() <= MAX_ADDRESS);
     Some(GuestRequest { audience: asked.audience, guard, client, address, guest })

@@ -154,3 +154,86 @@ async fn a_grant_goes_on_once_for_each_renewal_and_only_where_it_was() {
     let elsewhere = json!({"audience": MIXER, "by": {"renewal": first["renewal"]}, "client": world.controller.thumbprint.to_string()});
     assert!(!ask(&world, mixer, elsewhere).await.0.is_success(), "another client");
 }
+
+#[tokio::test]
+async fn a_way_that_is_not_offered_any_more_ends_what_began_by_it() {
+    let world = world(OPEN, true).await;
+    let mixer = Some(&world.mixer);
+    world.authority.db().put_user(&world.user("sasha", vec![world.stranger.thumbprint], None)).await.unwrap();
+    let client = world.hmi.thumbprint.to_string();
+    let ways = [olga(None)["by"].clone(), json!({"x509": world.stranger.thumbprint.to_string()}), json!("anonymous")];
+    let mut renewals = Vec::new();
+    for by in ways {
+        let (status, body) = ask(&world, mixer, json!({"audience": MIXER, "by": by, "client": client})).await;
+        assert_eq!(status, StatusCode::OK, "{body}");
+        renewals.push(body["renewal"].clone());
+    }
+    world.authority.replace(plant("sign_in = [\"x509\"]\n", true), &by()).await.unwrap();
+    for ((rule, expected), renewal) in [
+        ("by password", StatusCode::FORBIDDEN),
+        ("by certificate", StatusCode::OK),
+        ("not at all", StatusCode::FORBIDDEN),
+    ]
+    .into_iter()
+    .zip(renewals)
+    {
+        let question = json!({"audience": MIXER, "by": {"renewal": renewal}, "client": client});
+        let (status, body) = ask(&world, mixer, question).await;
+        assert_eq!(status, expected, "{rule}: {body}");
+    }
+}
+
+/// A guard vouches for its clients' certificates: what others hold, or it got for them elsewhere, is not its to spend.
+#[tokio::test]
+async fn a_guard_spends_and_cuts_what_guards_were_given_for_its_own_server() {
+    let world = world(OPEN, true).await;
+    let mixer = Some(&world.mixer);
+    let renew = |secret: &str| {
+        let client = world.hmi.thumbprint.to_string();
+        json!({"audience": MIXER, "by": {"renewal": secret}, "client": client})
+    };
+    let refresh = async |secret: &str| {
+        world.token(Some(&world.hmi), &[("grant_type", "refresh_token"), ("refresh_token", secret)]).await
+    };
+    for audience in [MIXER, REACTOR] {
+        let own = world.person("olga", SECRET, audience).await.1;
+        let own = own["refresh_token"].as_str().unwrap();
+        let (used, line) = (format!("{}.used", own.split('.').next().unwrap()), own);
+        for secret in [line.to_owned(), format!("{line}~u"), used.clone(), format!("{used}~u")] {
+            assert!(!ask(&world, mixer, renew(&secret)).await.0.is_success(), "{audience}");
+        }
+        if audience == REACTOR {
+            assert_eq!(refresh(line).await.0, StatusCode::OK, "the line of another server is whole");
+        }
+    }
+    let (_, given) = ask(&world, mixer, olga(Some(world.hmi.thumbprint))).await;
+    let given = given["renewal"].as_str().unwrap();
+    assert!(!refresh(given).await.0.is_success(), "nor does its client spend what the guard was given");
+    assert_eq!(ask(&world, mixer, renew(given)).await.0, StatusCode::OK);
+}
+
+#[tokio::test]
+async fn nobody_is_called_as_nobody_is() {
+    let world = world(OPEN, true).await;
+    let mixer = Some(&world.mixer);
+    for name in ["anonymous@mixer", "Anonymous@mixer", "anonymous@elsewhere"] {
+        let path = format!("/admin/v1/users/{name}/password");
+        let (status, body) = world.ask(Some(&world.admin), "PUT", &path, Body::Json(json!({"password": SECRET}))).await;
+        assert_eq!(status, StatusCode::BAD_REQUEST, "{name}: {body}");
+    }
+    // One that is in the store all the same, by whatever way it came there.
+    let hash = Some(crate::hash_secret(SECRET).unwrap());
+    let user = world.user("anonymous@mixer", vec![world.stranger.thumbprint], hash);
+    world.authority.db().put_user(&user).await.unwrap();
+    let by_name = json!({"user_name": {"name": "anonymous@mixer", "password": SECRET}});
+    let by_certificate = json!({"x509": world.stranger.thumbprint.to_string()});
+    for by in [by_name, by_certificate] {
+        let client = world.hmi.thumbprint.to_string();
+        let (status, body) = ask(&world, mixer, json!({"audience": MIXER, "by": by, "client": client})).await;
+        assert_eq!((status, body["error"].as_str()), (StatusCode::FORBIDDEN, Some("identity_not_accepted")), "{body}");
+    }
+    assert!(!world.person("anonymous@mixer", SECRET, MIXER).await.0.is_success());
+    let faults = plant(OPEN, true).plant.replace("anonymous@mixer", "anonymous@mixr");
+    let faults = pdp::Plant::parse(&faults).unwrap_err().to_string();
+    assert!(faults.contains("nobody at a server that there is not"), "{faults}");
+}

@@ -37,7 +37,7 @@ impl Underway {
             roles: None,
             break_glass: None,
             padding: 0,
-            refresh: Refreshing::In { family: taken.family, ends: taken.ends },
+            refresh: Refreshing::In { family: taken.family, ends: taken.ends, way: None },
             address: None,
         };
         Self { world, first: id, request }

@@ -79,7 +79,9 @@ async fn in_the_books(config: &Config, change: AccountChange) -> Result<usize, F
     books.db.close().await;
     books.ledger.close().await;
     done.map_err(|error| match error {
-        AccountError::Unknown(_) | AccountError::Taken(_) => Failure::denied(error.to_string()),
+        AccountError::Unknown(_) | AccountError::Taken(_) | AccountError::Reserved(_) => {
+            Failure::denied(error.to_string())
+        }
         other => Failure::from_error(&other),
     })
 }

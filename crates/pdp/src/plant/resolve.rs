@@ -46,6 +46,7 @@ impl Check<'_> {
         if let Some(text) = file.plant.default_lifetime.as_ref().filter(|_| default_lifetime > longest_lifetime) {
             self.faults.add(text.span(), "`default_lifetime` is longer than `longest_lifetime`", None);
         }
+        self.nobodies(&file.person, &file.server);
         self.equipment_cycles(&file.equipment);
         let role_table = self.roles(&file.role, &roles);
         let group_table = self.groups(&file.group, &roles);
@@ -160,6 +161,19 @@ impl Check<'_> {
         let row =
             |group: &file::Group| (own(&group.name), Group { roles: self.all_known("role", &group.roles, roles) });
         all.iter().map(row).collect()
+    }
+
+    /// `anonymous@<server>` is nobody in particular at one of the plant's servers, and never a person.
+    fn nobodies(&mut self, persons: &[file::Person], servers: &[file::Server]) {
+        for person in persons {
+            let name = person.name.get_ref();
+            let Some(at) = access_model::nobody_at(name) else { continue };
+            let names = || servers.iter().map(|server| server.name.get_ref().as_str());
+            if !names().any(|server| *name == format!("anonymous@{server}")) {
+                let hint = suggest(at, names());
+                self.faults.add(person.name.span(), format!("`{name}` is nobody at a server that there is not"), hint);
+            }
+        }
     }
 
     fn person(

@@ -44,13 +44,28 @@ impl Db {
     /// # Errors
     /// A statement failed or the row is unreadable.
     pub async fn take_refresh(&self, hash: &str, now: UnixTime) -> Result<Option<RefreshToken>, DbError> {
+        self.take_refresh_for(hash, None, now).await
+    }
+
+    /// The same, if it is for this server; one for another stays.
+    ///
+    /// # Errors
+    /// As [`Db::take_refresh`].
+    pub async fn take_refresh_for(
+        &self,
+        hash: &str,
+        audience: Option<&str>,
+        now: UnixTime,
+    ) -> Result<Option<RefreshToken>, DbError> {
         let doing = "take a refresh token";
         let mut transaction = self.pool.begin_with("BEGIN IMMEDIATE").await.map_err(DbError::at(doing))?;
-        let row = sqlx::query("DELETE FROM refresh_tokens WHERE hash = $1 RETURNING *")
-            .bind(hash)
-            .fetch_optional(&mut *transaction)
-            .await
-            .map_err(DbError::at(doing))?;
+        let row =
+            sqlx::query("DELETE FROM refresh_tokens WHERE hash = $1 AND audience = COALESCE($2, audience) RETURNING *")
+                .bind(hash)
+                .bind(audience)
+                .fetch_optional(&mut *transaction)
+                .await
+                .map_err(DbError::at(doing))?;
         let Some(row) = row else { return Ok(None) };
         let line = sqlx::query("SELECT ends FROM refresh_lines WHERE family = $1")
             .bind(rows::text(&row, "family")?)
@@ -71,16 +86,23 @@ impl Db {
         Ok((refresh.expires.min(refresh.ends) > now).then_some(refresh))
     }
 
-    /// Cuts a line that belongs to this certificate; how many refresh tokens it had.
+    /// Cuts a line that belongs to this certificate, and is for no other server than this if one is named; how many
+    /// refresh tokens it had.
     ///
     /// # Errors
     /// A statement failed; then nothing changes.
-    pub async fn remove_refresh_family_of(&self, family: &str, confirmation: &Thumbprint) -> Result<u64, DbError> {
+    pub async fn remove_refresh_family_of(
+        &self,
+        family: &str,
+        confirmation: &Thumbprint,
+        audience: Option<&str>,
+    ) -> Result<u64, DbError> {
         let statements = [
-            "DELETE FROM refresh_lines WHERE family = $1 AND confirmation = $2",
-            "DELETE FROM refresh_tokens WHERE family = $1 AND confirmation = $2",
+            "DELETE FROM refresh_lines WHERE family = $1 AND confirmation = $2 \
+             AND NOT EXISTS (SELECT 1 FROM refresh_tokens WHERE family = $1 AND audience <> $3)",
+            "DELETE FROM refresh_tokens WHERE family = $1 AND confirmation = $2 AND audience = COALESCE($3, audience)",
         ];
-        self.cut(statements, family, Some(confirmation)).await
+        self.cut(statements, family, Some((confirmation, audience))).await
     }
 
     /// Cuts a line; how many refresh tokens it had.
@@ -97,15 +119,15 @@ impl Db {
         &self,
         statements: [&'static str; 2],
         family: &str,
-        confirmation: Option<&Thumbprint>,
+        of: Option<(&Thumbprint, Option<&str>)>,
     ) -> Result<u64, DbError> {
         let doing = "remove refresh tokens";
         let mut transaction = self.pool.begin_with("BEGIN IMMEDIATE").await.map_err(DbError::at(doing))?;
         let mut gone = 0;
         for statement in statements {
             let mut query = sqlx::query(statement).bind(family);
-            if let Some(confirmation) = confirmation {
-                query = query.bind(confirmation.to_string());
+            if let Some((confirmation, audience)) = of {
+                query = query.bind(confirmation.to_string()).bind(audience);
             }
             gone = query.execute(&mut *transaction).await.map_err(DbError::at(doing))?.rows_affected();
         }
