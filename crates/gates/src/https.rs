@@ -140,7 +140,7 @@ impl HttpsClient {
         method: &str,
         path: &str,
         headers: &[(&str, &str)],
-        body: Vec<u8>,
+        body: impl Into<Bytes>,
     ) -> Result<(StatusCode, Bytes), HttpsError> {
         let failed = |cause: String| HttpsError::Exchange { authority: target.authority(), cause };
         let whole = async {
@@ -162,7 +162,7 @@ impl HttpsClient {
         method: &str,
         path: &str,
         headers: &[(&str, &str)],
-        body: Vec<u8>,
+        body: impl Into<Bytes>,
     ) -> Result<Response<Incoming>, HttpsError> {
         let failed = |cause: String| HttpsError::Exchange { authority: target.authority(), cause };
         let stream = tokio::time::timeout(self.wait, self.connect(target)).await;
@@ -182,7 +182,7 @@ impl HttpsClient {
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
-        let request = request.body(Full::new(Bytes::from(body))).map_err(|error| failed(error.to_string()))?;
+        let request = request.body(Full::new(body.into())).map_err(|error| failed(error.to_string()))?;
         let answer = tokio::time::timeout(self.wait, sender.send_request(request)).await;
         answer.map_err(|_| failed(format!("no answer in {:?}", self.wait)))?.map_err(|error| failed(error.to_string()))
     }

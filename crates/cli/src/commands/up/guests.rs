@@ -2,9 +2,10 @@
 //! authenticated TLS and nowhere else.
 
 use access_model::{Reason, Refusal, Thumbprint};
+use bytes::Bytes;
 use gates::https::{HttpsClient, Target};
 use pep::{GrantRequest, Identity};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use ua_proto::server::{AskSecret, FetchedGrant, Secret};
 use zeroize::Zeroizing;
 
@@ -29,9 +30,18 @@ enum By<'a> {
 
 #[derive(Deserialize)]
 struct Given {
-    access_token: String,
-    renewal: Option<String>,
+    access_token: Hushed,
+    renewal: Option<Hushed>,
     bound_to: String,
+}
+
+/// A text that leaves nothing behind.
+struct Hushed(Zeroizing<Vec<u8>>);
+
+impl<'de> Deserialize<'de> for Hushed {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer).map(|text| Self(Zeroizing::new(text.into_bytes())))
+    }
 }
 
 #[derive(Deserialize)]
@@ -48,7 +58,7 @@ pub(super) async fn ask(
     secret: Option<AskSecret>,
 ) -> Result<FetchedGrant, Refusal> {
     let question = question(request, secret.as_ref())?;
-    let body = serde_json::to_vec(&question).map_err(|error| lost(error.to_string()))?;
+    let body = body(&question).map_err(|error| lost(error.to_string()))?;
     let json = [("content-type", "application/json")];
     let answer = https.exchange(authority, "POST", "/guard/v1/grants", &json, body).await;
     let (status, body) = answer.map_err(|error| lost(error.to_string()))?;
@@ -61,8 +71,21 @@ pub(super) async fn ask(
     }
     let given: Given = serde_json::from_slice(&body).map_err(|_| lost("its answer cannot be read".to_owned()))?;
     let bound_to = pdp::plant::parse_thumbprint(&given.bound_to).map_err(|error| lost(error.to_string()))?;
-    let secret = |text: String| Secret(Zeroizing::new(text.into_bytes()));
+    let secret = |Hushed(bytes)| Secret(bytes);
     Ok(FetchedGrant { token: secret(given.access_token), renewal: given.renewal.map(secret), own: Some(bound_to) })
+}
+
+/// The question as it is sent, in one place that is wiped when it is sent.
+fn body(question: &Question<'_>) -> serde_json::Result<Bytes> {
+    let secret = match &question.by {
+        By::UserName { name, password } => name.len() + password.len(),
+        By::Renewal(secret) => secret.len(),
+        By::X509(_) | By::Anonymous => 0,
+    };
+    // A letter may take six; what grows is copied, and the copy stays.
+    let mut body = Zeroizing::new(Vec::with_capacity(1_024 + 6 * (secret + question.audience.len())));
+    serde_json::to_writer(&mut *body, question)?;
+    Ok(Bytes::from_owner(body))
 }
 
 fn question<'a>(request: &'a GrantRequest, secret: Option<&'a AskSecret>) -> Result<Question<'a>, Refusal> {
@@ -86,4 +109,20 @@ fn question<'a>(request: &'a GrantRequest, secret: Option<&'a AskSecret>) -> Res
 
 fn lost(cause: String) -> Refusal {
     Refusal::new(Reason::AuthorityLost, format!("the authority cannot be asked: {cause}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_question_does_not_outgrow_its_place() {
+        let password = "\u{1}\"".repeat(500);
+        let by = By::UserName { name: "olga", password: &password };
+        let question =
+            Question { audience: "urn:mixer", by, client: Some("ab".repeat(32)), address: Some("10.0.0.9:50000") };
+        let text = serde_json::to_vec(&question).unwrap();
+        assert!(text.len() <= 1_024 + 6 * (4 + password.len() + 9), "no copy is left behind");
+        assert_eq!(body(&question).unwrap(), text);
+    }
 }
