@@ -100,7 +100,7 @@ fn guard(role: &Guard) -> Result<(), Fault> {
         return Err(Fault::at("user", "this is neither a user with a password nor one with a certificate", help)
             .below(&upstream));
     }
-    Ok(())
+    issuers(&role.issuer, role.authority.as_deref().unwrap_or_default(), role.identities.contains(&Identity::Token))
 }
 
 fn authority(role: &Authority) -> Result<(), Fault> {
@@ -208,20 +208,13 @@ fn server(role: &Server) -> Result<(), Fault> {
         let help = "add it if anonymous sessions are wanted";
         return Err(Fault::at("anonymous", without("anonymous"), help));
     }
-    for (at, issuer) in role.issuer.iter().enumerate() {
-        let way = [Step::Key("issuer"), Step::Entry(at)];
-        if !taken(Identity::Token) {
-            return Err(Fault::at("identities", without("token"), "add it: issuers make tokens"));
-        }
-        let name = issuer.name.trim_end_matches('/');
-        let known = role.issuer.iter().take(at).any(|before| before.name == issuer.name);
-        if name.is_empty() || known || name == role.authority.trim_end_matches('/') {
-            let help = "write what stands in `iss` of its tokens; the authority and each issuer once";
-            return Err(Fault::at("name", "this issuer has no name of its own", help).below(&way));
-        }
-        foreign(issuer).map_err(|fault| fault.below(&way))?;
-    }
+    issuers(&role.issuer, &role.authority, taken(Identity::Token))?;
     for (at, user) in role.user.iter().enumerate() {
+        if user.name.to_ascii_lowercase().starts_with("anonymous@") {
+            let help = "name a person; what nobody in particular may do is said with `[[server.anonymous]]`";
+            let fault = Fault::at("name", "nobody in particular logs in by name", help);
+            return Err(fault.below(&[Step::Key("user"), Step::Entry(at)]));
+        }
         let below = |key, word| {
             let fault = Fault::at(key, without(word), "add it, or take this key away: nobody would be asked for it");
             fault.below(&[Step::Key("user"), Step::Entry(at)])
@@ -232,6 +225,25 @@ fn server(role: &Server) -> Result<(), Fault> {
         if user.certificate.is_some() && !taken(Identity::X509) {
             return Err(below("certificate", "x509"));
         }
+    }
+    Ok(())
+}
+
+/// Issuers beside the authority of a server or a guard.
+fn issuers(all: &[ForeignIssuer], authority: &str, tokens: bool) -> Result<(), Fault> {
+    for (at, issuer) in all.iter().enumerate() {
+        let way = [Step::Key("issuer"), Step::Entry(at)];
+        if !tokens {
+            let fault = "`identities` lists no `token`";
+            return Err(Fault::at("identities", fault.to_owned(), "add it: issuers make tokens"));
+        }
+        let name = issuer.name.trim_end_matches('/');
+        let known = all.iter().take(at).any(|before| before.name == issuer.name);
+        if name.is_empty() || known || name == authority.trim_end_matches('/') {
+            let help = "write what stands in `iss` of its tokens; the authority and each issuer once";
+            return Err(Fault::at("name", "this issuer has no name of its own", help).below(&way));
+        }
+        foreign(issuer).map_err(|fault| fault.below(&way))?;
     }
     Ok(())
 }

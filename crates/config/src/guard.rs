@@ -9,7 +9,7 @@ use serde::de::{Deserializer, Error, MapAccess, Visitor};
 use serde::{Deserialize, Serialize};
 
 use crate::endpoint::with_endpoint;
-use crate::server::{Contact, FailMode};
+use crate::server::{Contact, FailMode, ForeignIssuer};
 use crate::words::{ApplicationUri, EndpointUrl};
 
 with_endpoint! {
@@ -37,7 +37,27 @@ with_endpoint! {
         /// Whether passwords are taken over channels without any security.
         #[serde(default)]
         pub danger_passwords_without_security: bool,
+        /// Whether sessions share sessions at the server, one for each user there: small controllers allow few.
+        #[serde(default)]
+        pub pool: Pool,
+        /// Issuers beside the authority whose tokens are taken.
+        #[serde(default)]
+        pub issuer: Vec<ForeignIssuer>,
     }
+}
+
+/// Whether sessions share sessions at the server behind a guard.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Pool {
+    /// Each has its own.
+    #[default]
+    Never,
+    /// Those share for which the server has no room.
+    #[serde(alias = "when-full")]
+    WhenFull,
+    /// All share.
+    Always,
 }
 
 /// The server behind a guard: its URL, or a table.
@@ -175,7 +195,8 @@ impl Guard {
         let users = self.upstream.user.iter_mut().chain(self.upstream.role.iter_mut().map(|role| &mut role.user));
         let of_users = users.flat_map(|user| [&mut user.password_file, &mut user.certificate, &mut user.key]);
         let named = of_users.chain([&mut self.upstream.certificate]).filter_map(Option::as_mut);
-        for path in named.chain([&mut self.pki]) {
+        let issuers = self.issuer.iter_mut().flat_map(|issuer| issuer.jwks.iter_mut().chain(issuer.ca.iter_mut()));
+        for path in named.chain([&mut self.pki]).chain(issuers) {
             *path = folder.join(&path);
         }
     }

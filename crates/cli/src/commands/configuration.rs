@@ -70,8 +70,10 @@ pub(crate) fn known_servers(config: &Config, plant: &pdp::Plant) -> Result<(), F
         super::up::foreign::grants(&server.issuer, known)?;
     }
     for guard in &config.guard {
-        super::up::layout::of(known_server(&guard.name, plant)?)?;
+        let known = known_server(&guard.name, plant)?;
+        super::up::layout::of(known)?;
         super::up::guard_bond(guard, config)?;
+        super::up::foreign::grants(&guard.issuer, known)?;
         for one in &guard.upstream.role {
             if !plant.roles.contains_key(&one.role) {
                 return Err(unknown("role", &one.role, plant.roles.keys().map(String::as_str)));

@@ -5,6 +5,7 @@ use std::net::TcpListener;
 use access_model::Thumbprint;
 use client::{Client, ClientApplication, ClientOptions, Login};
 use opcua_types::{MessageSecurityMode, NodeId, StatusCode, Variant};
+use token::{Algorithm, Signer};
 use ua_proto::crypto::SecurityPolicyId;
 
 use super::Scene;
@@ -172,6 +173,85 @@ async fn clients_without_security_are_anonymous_here_and_nothing_else() {
     up.stop();
     old.stop();
     assert!(records(&plant.scene).iter().any(|one| one.to_string().contains("anonymous@gate")));
+}
+
+/// A controller with room for one session: two clients share it, or the second one is told.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sessions_share_the_one_that_a_small_server_has_if_that_is_configured() {
+    let plant = Guarded::new("sign_in = [\"user_name\"]", "");
+    let (config, old) = (plant.scene.read("trapkey.toml"), plant.scene.read("old.toml"));
+    plant.scene.write("old.toml", &(old + "\n[server.limits]\nsessions = 1\n"));
+    let server = Up::start_with(&plant.scene, "old.toml", 1);
+    let login = || plant.options("pki/hmi", user("olga", "olgas password"));
+    for (pool, shared) in [("always", true), ("never", false)] {
+        plant
+            .scene
+            .write("trapkey.toml", &config.replace("name = \"gate\"", &format!("name = \"gate\"\npool = \"{pool}\"")));
+        let up = Up::start(&plant.scene, 4);
+        let first = Client::connect(login()).await.unwrap();
+        becomes("the guard has found the old server", &first, 1.0, StatusCode::BadUserAccessDenied).await;
+        let node = speed(&first).await;
+        let second = Client::connect(login()).await.unwrap();
+        let read = second.read(std::slice::from_ref(&node)).await;
+        match (shared, read) {
+            (true, Ok(values)) => assert!(values[0].status().is_good()),
+            (false, Err(error)) => assert!(error.to_string().contains("BadTooManySessions"), "{error}"),
+            (_, read) => panic!("{pool}: {read:?}"),
+        }
+        assert!(first.read(&[node]).await.unwrap()[0].status().is_good(), "{pool}: the first goes on");
+        second.close().await;
+        first.close().await;
+        up.stop();
+    }
+    server.stop();
+    let full = u64::from(StatusCode::BadTooManySessions.bits());
+    let told = |one: &serde_json::Value| one["kind"] == "contact" && one["status"] == full;
+    let records = records(&plant.scene);
+    assert!(records.iter().any(told), "{records:#?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_clients_may_sign_in_with_follows_the_plant_file_and_issuers_beside_the_authority_count() {
+    let signer = Signer::generate(Algorithm::Es256).unwrap();
+    let issuer = "issuer = [{ name = \"https://idp\", jwks = \"idp.json\", confirmation = false, \
+                  rights = [{ role = \"Operator\", rights = [\"browse\", \"read\"], scopes = [\"speed\"] }] }]\n";
+    let plant = Guarded::new("sign_in = [\"x509\"]", issuer);
+    plant.scene.write("idp.json", &token::jwks(&[signer.public()]));
+    let old = Up::start_with(&plant.scene, "old.toml", 1);
+    let up = Up::start(&plant.scene, 4);
+    let claims = super::issuers::maria("https://idp", GATE);
+    plant.scene.write("token", token::mint(&claims, &signer).unwrap().as_str());
+    let by_token = || plant.scene.run(&["client", "read", &plant.url, "--pki", "pki/hmi", "--token", "token", SPEED]);
+    until("the neighbour's token is taken", || by_token().starts_with("exit 0"));
+
+    let login = || plant.options("pki/hmi", user("olga", "olgas password"));
+    assert!(Client::connect(login()).await.is_err(), "nobody signs in by name");
+    let file = plant.scene.read("plant.toml");
+    plant.scene.write("plant.toml", &file.replace("sign_in = [\"x509\"]", "sign_in = [\"user_name\"]"));
+    let mut client = None;
+    for _ in 0..240 {
+        client = Client::connect(login()).await.ok();
+        if client.is_some() {
+            break;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(125)).await;
+    }
+    client.expect("the changed plant file lets olga in").close().await;
+    plant.scene.write("plant.toml", &file);
+    let mut refused = false;
+    for _ in 0..240 {
+        match Client::connect(login()).await {
+            Ok(client) => client.close().await,
+            Err(_) => refused = true,
+        }
+        if refused {
+            break;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(125)).await;
+    }
+    assert!(refused, "and the one before does not");
+    up.stop();
+    old.stop();
 }
 
 #[test]

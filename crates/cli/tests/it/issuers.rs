@@ -17,7 +17,7 @@ const SPEED: &str = "ns=1;s=Mixer.Setpoints.Speed";
 const LEVEL: &str = "ns=1;s=Mixer.Measurements.Level";
 
 /// What an identity provider says of maria, an hour long.
-fn maria(issuer: &str, audience: &str) -> Claims {
+pub(super) fn maria(issuer: &str, audience: &str) -> Claims {
     let now = gates::clock::now().unix;
     Claims {
         issuer: issuer.into(),

@@ -266,6 +266,12 @@ impl Guard {
         self.upstream_trouble = None;
     }
 
+    /// From now on clients may log in like this; who is logged in stays for as long as the grant does. How tokens come in
+    /// does not change.
+    pub fn offer(&mut self, identities: server::Identities) {
+        self.front.offer(identities);
+    }
+
     /// Whether the upstream server was looked at, so that requests can be forwarded.
     #[must_use]
     pub fn is_mapped(&self) -> bool {

@@ -18,7 +18,7 @@ pub(crate) use super::services::operations;
 pub(crate) use super::services::read::Stamps;
 pub(crate) use super::session::SessionCore;
 pub(crate) use super::timers::SessionKey;
-use super::{ConnId, Server, ServerConfig};
+use super::{ConnId, Identities, Server, ServerConfig};
 pub(crate) use crate::body::{Malformed, Reader, ticks};
 use crate::event::Event;
 use crate::interlock::{Change, Interlocks, Unapproved, consent};
@@ -182,6 +182,12 @@ impl Server {
             && login.same_user(before)
             && application == uri(other)
             && (login.user.is_some() || application.is_some())
+    }
+
+    /// From now on clients may log in like this; who is logged in stays. How tokens come in does not change.
+    pub(crate) fn offer(&mut self, identities: Identities) {
+        let issued = self.config.identities.issued.take();
+        self.config.identities = Identities { issued, ..identities };
     }
 
     /// The sessions.

@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use gates::https::{HttpsClient, Target, client_config};
-use gates::opcua::server::ServerHandle;
+use gates::opcua::Enforcing;
+use gates::opcua::server::Handle;
 use pep::{LocalGrant, Who};
 use token::{Issuer, VerifyingKey};
 use ua_proto::server::Input;
@@ -135,7 +136,7 @@ impl Keys {
 
 impl Followed {
     /// Hands changed keys to the gate for as long as the server runs. What cannot be read changes nothing and is said once.
-    pub(super) async fn follow(mut self, server: ServerHandle) {
+    pub(super) async fn follow<C: Enforcing>(mut self, server: Handle<C>) {
         let mut said = None;
         let mut well = matches!(self.keys, Keys::File(_));
         let mut first = !well;
@@ -164,7 +165,7 @@ impl Followed {
             self.known = keys.clone();
             let (issuer, count) = (self.name.clone(), keys.len());
             let change = Input::ForeignKeys { issuer, keys };
-            if server.with(move |server, now| server.handle_input(change, now)).await.is_err() {
+            if server.with(move |server, now| server.tell(change, now)).await.is_err() {
                 return;
             }
             tracing::info!(issuer = self.name, keys = count, "the keys of an issuer have changed");

@@ -13,15 +13,15 @@ use gates::pki::PkiStore;
 use opcua_types::StatusCode;
 use pep::{Gate, GateConfig, GateEvent, GrantRequest};
 use tokio::sync::{mpsc, oneshot};
-use ua_proto::guard::{GuardConfig, GuardLimits};
+use ua_proto::guard::{GuardConfig, GuardLimits, Sharing};
 use ua_proto::server::{Answer, AskSecret, FetchedGrant, Identities, Invocation, OnBare, ServerConfig};
 
 use super::bond::Bond;
 use super::health::Reach;
 use super::server::audit_config;
-use super::{Up, behind, endpoint, guests, layout, listen};
+use super::{Up, behind, endpoint, foreign, guests, layout, listen};
 use crate::commands::own::Own;
-use crate::config::{Config, Guard, Identity};
+use crate::config::{Config, Guard, Identity, Pool};
 use crate::failure::Failure;
 
 /// Starts it, once its authority has given its keys. Its server may come later.
@@ -30,7 +30,7 @@ pub(super) async fn start(
     config: &Config,
     plant: &pdp::Plant,
     up: &Up,
-) -> Result<(GuardHandle, Reach), Failure> {
+) -> Result<(GuardHandle, Reach, Own), Failure> {
     let side = role.endpoint();
     let own = own(role)?;
     let https = own.https()?;
@@ -46,9 +46,12 @@ pub(super) async fn start(
     let way = behind::Way::of(role, &own, Arc::clone(&identity))?.reached(reached.clone());
     let listener = listen(role.listen)?;
     let identities = identities(role, server, &own);
-    let asks = identities.anonymous || identities.user_name || identities.certificate.is_some();
+    // What the plant file lets clients sign in with may change; that somebody may be asked about does not.
+    let asks = role.identities.iter().any(|identity| *identity != Identity::Token);
+    let (foreign, followed) = foreign::issuers(&role.issuer, uri, &own)?;
+    let local = foreign::grants(&role.issuer, server)?;
     let front = ServerConfig {
-        audit: audit_config(config.audit.on_failure),
+        audit: audit_config(&config.audit),
         identities: Identities {
             issued: role.identities.contains(&Identity::Token).then(|| bond.issued(&side, uri, up)),
             ..identities
@@ -56,7 +59,7 @@ pub(super) async fn start(
         ..endpoint::server_config(&side, (uri, &role.name), (&own, &identity), listener.local_addr()?)?
     };
     let now = gates::clock::now();
-    let gate = GateConfig { ask: asks, ..bond.gate(&side, uri, layout.map.clone(), &issuer) };
+    let gate = GateConfig { ask: asks, local, foreign, ..bond.gate(&side, uri, layout.map.clone(), &issuer) };
     let gate = Gate::new(gate, now).map_err(|error| Failure::from_error(&error))?;
     let config = GuardConfig {
         upstream: Vec::new(),
@@ -64,9 +67,13 @@ pub(super) async fn start(
         interlocks: layout.interlocks.clone(),
         restrictions: layout.restrictions.clone(),
         write_ranges: Vec::new(),
-        pool: ua_proto::guard::Sharing::default(),
+        pool: match role.pool {
+            Pool::Never => Sharing::Never,
+            Pool::WhenFull => Sharing::WhenFull,
+            Pool::Always => Sharing::Always,
+        },
         hide_timing: true,
-        limits: GuardLimits::default(),
+        limits: GuardLimits { request_timeout: side.limits.request_timeout.get(), ..GuardLimits::default() },
     };
     let entropy = || -> Box<dyn ua_proto::Entropy + Send> { Box::new(token::SystemEntropy::new()) };
     up.registrations.add(&front, side.discovery_server, &own, &identity);
@@ -83,11 +90,14 @@ pub(super) async fn start(
     endpoint::call_clients(&side, &handle).await;
     own.keep_in_step(Arc::clone(&identity), &handle);
     bond.follow(issuer, (https, target, uri), happened, &handle);
+    for issuer in followed {
+        tokio::spawn(issuer.follow(handle.clone()));
+    }
     let (first, looked) = oneshot::channel();
     let reach = Reach::unknown();
     tokio::spawn(behind::find(way, handle.clone(), first, reach.clone()));
     behind::looked_at(&handle, looked).await;
-    Ok((handle, reach))
+    Ok((handle, reach, own))
 }
 
 /// Its folder of certificates.
@@ -112,7 +122,7 @@ pub(crate) fn bond(role: &Guard, config: &Config) -> Result<Bond, Failure> {
 }
 
 /// What clients may sign in with: what the guard is configured to take of what the plant file lets them.
-fn identities(role: &Guard, server: &pdp::plant::Server, own: &Own) -> Identities {
+pub(super) fn identities(role: &Guard, server: &pdp::plant::Server, own: &Own) -> Identities {
     use pdp::plant::SignIn;
     let taken = |identity, way| role.identities.contains(&identity) && server.sign_in.contains(&way);
     Identities {

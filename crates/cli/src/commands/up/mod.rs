@@ -149,11 +149,13 @@ async fn start(
         up.board.watch(Watched::Server(role.name.clone(), running.handle.clone()));
         up.stations.push(running);
     }
+    let mut owns = Vec::new();
     for role in &config.guard {
-        let (running, reach) = guard::start(role, config, read, up).await?;
+        let (running, reach, own) = guard::start(role, config, read, up).await?;
         say(output, &role.name, &format!("opc.tcp://{}", running.address()));
         up.board.watch(Watched::Guard(role.name.clone(), running.clone(), reach));
         up.guards.push(running);
+        owns.push(own);
     }
     let authority = up.authority.as_ref().map(|running| running.authority.clone());
     let plant = scopes::Source::of(authority.clone(), &config.plant);
@@ -161,9 +163,10 @@ async fn start(
         let begun = read.server(&role.name).map(|(_, server)| server.clone());
         tokio::spawn(scopes::follow(role.name.clone(), plant.clone(), Laid::Station(station.clone()), begun));
     }
-    for (role, guard) in config.guard.iter().zip(&up.guards) {
+    for ((role, guard), own) in config.guard.iter().zip(&up.guards).zip(owns) {
         let begun = read.server(&role.name).map(|(_, server)| server.clone());
-        tokio::spawn(scopes::follow(role.name.clone(), plant.clone(), Laid::Guard(guard.clone()), begun));
+        let laid = Laid::Guard(guard.clone(), Box::new(role.clone()), own);
+        tokio::spawn(scopes::follow(role.name.clone(), plant.clone(), laid, begun));
     }
     let names = config.server.iter().map(|role| role.name.clone());
     let handles = names.zip(up.stations.iter().map(|station| station.handle.clone())).collect();

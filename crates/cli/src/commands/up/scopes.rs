@@ -9,8 +9,9 @@ use pdp::plant::Server;
 use plant::station::Running;
 
 use super::layout;
+use crate::commands::own::Own;
 use crate::commands::policy::Texts;
-use crate::config::PlantFiles;
+use crate::config::{Guard, PlantFiles};
 use crate::failure::Failure;
 
 /// How often the authority of this process is asked: tokens index the new map from the moment it has it.
@@ -63,14 +64,14 @@ impl Source {
 /// What scopes are laid over.
 pub(super) enum Laid {
     Station(Running),
-    Guard(GuardHandle),
+    Guard(GuardHandle, Box<Guard>, Own),
 }
 
 impl Laid {
     async fn stopped(&self) {
         match self {
             Self::Station(running) => running.handle.stopped().await,
-            Self::Guard(guard) => guard.stopped().await,
+            Self::Guard(guard, ..) => guard.stopped().await,
         }
     }
 
@@ -78,9 +79,14 @@ impl Laid {
     async fn lay_out(&self, server: &Server) -> Result<bool, String> {
         match self {
             Self::Station(running) => running.lay_out(server.clone()).await.map_err(|error| error.to_string()),
-            Self::Guard(guard) => {
+            Self::Guard(guard, role, own) => {
+                let offered = super::guard::identities(role, server, own);
                 let layout = layout::of(server).map_err(|failure| failure.in_short())?;
-                let laid = guard.with(move |guard, now| guard.lay_out(layout, now)).await;
+                let changed = move |guard: &mut ua_proto::guard::Guard, now| {
+                    guard.offer(offered);
+                    guard.lay_out(layout, now)
+                };
+                let laid = guard.with(changed).await;
                 laid.map_err(|error| error.to_string())?.map_err(|error| error.to_string())
             }
         }

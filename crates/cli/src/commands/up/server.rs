@@ -54,11 +54,7 @@ pub(super) async fn start(
         },
         server,
         config: ServerConfig {
-            audit: AuditConfig {
-                denials_per_second: ledger.denials_per_second.short(),
-                max_denial_kinds: ledger.denial_kinds.size(),
-                ..audit_config(ledger.on_failure)
-            },
+            audit: audit_config(ledger),
             identities: Identities {
                 anonymous: taken(role, Identity::Anonymous),
                 user_name: local.by_password(),
@@ -105,10 +101,33 @@ fn taken(role: &Server, identity: Identity) -> bool {
     role.identities.contains(&identity)
 }
 
-pub(super) fn audit_config(on_failure: OnFailure) -> AuditConfig {
-    let unavailable = match on_failure {
+pub(super) fn audit_config(ledger: &Audit) -> AuditConfig {
+    let unavailable = match ledger.on_failure {
         OnFailure::Closed => AuditFailMode::Closed,
         OnFailure::Open => AuditFailMode::Open,
     };
-    AuditConfig { unavailable, ..AuditConfig::default() }
+    AuditConfig {
+        unavailable,
+        denials_per_second: ledger.denials_per_second.short(),
+        max_denial_kinds: ledger.denial_kinds.size(),
+        ..AuditConfig::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Servers and guards alike.
+    #[test]
+    fn denials_are_recorded_as_configured() {
+        let text = crate::config::TEMPLATE
+            .replace("denials_per_second = 5", "denials_per_second = 7")
+            .replace("denial_kinds = 1024", "denial_kinds = 77")
+            .replace("on_failure = \"closed\"", "on_failure = \"open\"");
+        let config = ::config::read(&text, &crate::config::Overrides::default()).unwrap();
+        let audit = audit_config(&config.audit);
+        assert_eq!((audit.denials_per_second, audit.max_denial_kinds), (7, 77));
+        assert_eq!(audit.unavailable, AuditFailMode::Open);
+    }
 }
