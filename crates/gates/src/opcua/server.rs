@@ -34,6 +34,8 @@ type Errand<C> = Box<dyn FnOnce(&mut C, Now) + Send>;
 enum Command<C> {
     /// Run this.
     Run(Errand<C>),
+    /// Take no more connections, and tell clients that the end comes in so many seconds.
+    Drain(u32),
     /// End it. The thread ends although handles are left.
     Stop,
 }
@@ -103,6 +105,15 @@ impl<C: 'static> Handle<C> {
         result.await.map_err(|_| Stopped)
     }
 
+    /// Takes no more connections and no more sessions, and tells those that are there that the end comes in so many
+    /// seconds. Said again, it tells them the new time. Whoever drains stops it, too.
+    ///
+    /// # Errors
+    /// The server has stopped.
+    pub async fn drain(&self, seconds: u32) -> Result<(), Stopped> {
+        self.commands.send(Command::Drain(seconds)).await.map_err(|_| Stopped)
+    }
+
     /// Stops the server: sessions end, connections close, the thread ends. When this returns, every record is on its way
     /// to the ledger and the server's sender of the [`AuditSink`] is dropped.
     pub async fn stop(&self) {
@@ -162,6 +173,8 @@ pub(super) struct Running<C> {
     last: RefCell<Option<VecDeque<AuditRequest>>>,
     armed: Cell<Mono>,
     rearm: Notify,
+    /// No more connections are taken.
+    shut: Notify,
 }
 
 /// A job that is done: whose, and what came of it. Jobs of a connection upstream have ids of their own.
@@ -186,6 +199,7 @@ async fn run<C: Core>(listener: TcpListener, core: C, (shell, way): (Shell, Way)
         last: RefCell::new(None),
         armed: Cell::new(Mono::NEVER),
         rearm: Notify::new(),
+        shut: Notify::new(),
     });
     running.pump();
     tokio::select! {
@@ -201,7 +215,15 @@ async fn run<C: Core>(listener: TcpListener, core: C, (shell, way): (Shell, Way)
 
 async fn accept<C: Core>(running: &Rc<Running<C>>, listener: tokio::net::TcpListener) {
     loop {
-        match listener.accept().await {
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            () = running.shut.notified() => {
+                // Whoever dials from now on is refused at once, and finds the server that comes next.
+                drop(listener);
+                return std::future::pending().await;
+            }
+        };
+        match accepted {
             Ok((stream, peer)) => super::connection::spawn(running, stream, peer),
             Err(error) => {
                 // Out of descriptors: wait for connections to end instead of spinning.
@@ -230,9 +252,18 @@ async fn timer<C: Core>(running: &Rc<Running<C>>) {
 }
 
 async fn commands<C: Core>(running: &Rc<Running<C>>, mut queue: mpsc::Receiver<Command<C>>) {
-    while let Some(Command::Run(command)) = queue.recv().await {
-        command(&mut running.core.borrow_mut(), clock::now());
-        running.pump();
+    while let Some(command) = queue.recv().await {
+        match command {
+            Command::Run(command) => {
+                command(&mut running.core.borrow_mut(), clock::now());
+                running.pump();
+            }
+            Command::Drain(seconds) => {
+                running.shut.notify_one();
+                running.input(Input::Drain { seconds });
+            }
+            Command::Stop => break,
+        }
     }
     *running.last.borrow_mut() = Some(VecDeque::new());
     running.input(Input::Shutdown);

@@ -16,6 +16,9 @@ use crate::space::{AccessLevel, ns0};
 
 /// Server_ServerArray.
 const SERVER_ARRAY: u32 = 2254;
+/// ServerStatus with its State, SecondsTillShutdown and ShutdownReason, and ServiceLevel: the guard's own once it is about
+/// to end.
+const DRAINING: [u32; 5] = [2_256, 2_259, 2_992, 2_993, 2_267];
 /// OperationLimits, and other limits that are told as a number of which the smaller holds.
 const LIMITS: [u32; 15] = [
     11_705, 11_707, 11_709, 11_710, 11_711, 11_712, 11_713, 11_714, 12_165, 12_166, 12_167, 12_168, 24_095, 24_096,
@@ -30,6 +33,10 @@ pub(super) enum Own {
 
 /// The guard's own value of a node of namespace 0.
 pub(super) fn own_value(front: &Server, number: u32) -> Own {
+    if let Some(now) = front.draining().filter(|_| DRAINING.contains(&number)) {
+        let value = ns0::find_numeric(number).and_then(|node| front.space().value(node, now).value);
+        return value.map_or(Own::No, Own::Value);
+    }
     if number != SERVER_ARRAY {
         return Own::No;
     }

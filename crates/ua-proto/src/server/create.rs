@@ -33,6 +33,9 @@ pub(super) type Signed = Result<(Vec<u8>, Given), crate::crypto::CryptoFailure>;
 
 impl Server {
     pub(super) fn create_session(&mut self, request: &Request<'_>, now: Now) -> Result<(), StatusCode> {
+        if self.draining().is_some() {
+            return Err(StatusCode::BadShutdown);
+        }
         let asked: CreateSessionRequest = self.codec.decode(request.whole)?;
         let (binding, own) = self.channel_binding(request.conn).ok_or(StatusCode::BadSecureChannelClosed)?;
         if let Err((status, reason, text)) = self.check_create(&asked, &binding) {

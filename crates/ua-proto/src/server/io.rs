@@ -140,6 +140,11 @@ pub enum Input<'a> {
     /// Something happened that clients may want to hear of. One that is no event (a type that is none, an unknown source)
     /// changes nothing.
     Event(NewEvent),
+    /// The server is about to end: it says so in ServerStatus and makes no more sessions. Said again as time passes.
+    Drain {
+        /// Until it ends.
+        seconds: u32,
+    },
     /// The server ends: every connection is told and closed.
     Shutdown,
 }

@@ -60,7 +60,7 @@ mod tests;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use access_model::{Interlock, Mono, Now, ScopeIndex};
+use access_model::{Interlock, Mono, Now, ScopeIndex, UnixTime};
 use pep::Gate;
 
 use crate::Entropy;
@@ -115,6 +115,8 @@ pub struct Server {
     events: EventDesk,
     interlocks: Interlocks,
     outputs: VecDeque<Output>,
+    /// When it was said last that the server ends soon.
+    draining: Option<UnixTime>,
     /// What a guard in front of another server takes over; `None` in a resource server.
     handed: Option<VecDeque<front::Handed>>,
     /// Which services are handed on.
@@ -161,6 +163,7 @@ impl Server {
             events,
             interlocks: Interlocks::default(),
             outputs: VecDeque::new(),
+            draining: None,
             handed: None,
             hands_on: |_| true,
         }
@@ -202,6 +205,7 @@ impl Server {
             Input::IdentityChanged => {}
             Input::SetValue { node, value } => self.set_value(node, value, now),
             Input::Event(event) => self.application_event(event, now),
+            Input::Drain { seconds } => self.drain(seconds, now),
             Input::Shutdown => self.shutdown(now),
         }
         self.gate_events(now);

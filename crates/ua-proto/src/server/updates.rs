@@ -1,7 +1,7 @@
 //! Changes from outside and timers.
 
-use access_model::{Actor, AuditKind, AuditRecord, Mono, Now, Outcome, ScopeMap};
-use opcua_types::{DataValue, StatusCode};
+use access_model::{Actor, AuditKind, AuditRecord, Mono, Now, Outcome, ScopeMap, UnixTime};
+use opcua_types::{DataValue, ServerState, StatusCode};
 use pep::InvalidGate;
 
 use super::audit::event;
@@ -114,6 +114,21 @@ impl Server {
         self.tell_occasions(now);
         self.arm_audit();
         Ok(another)
+    }
+
+    /// Clients that look at ServerStatus see the end come and can leave (OPC 10000-5 §12.6); none is called any more.
+    pub(super) fn drain(&mut self, seconds: u32, now: Now) {
+        self.call_clients(Vec::new(), now);
+        let Some(facts) = self.space.server_facts_mut() else { return };
+        (facts.state, facts.service_level) = (ServerState::Shutdown, 1);
+        facts.shutdown = Some((seconds, "the server ends for maintenance".to_owned()));
+        self.draining = Some(now.unix);
+    }
+
+    /// Whether it is about to end: when that was said last.
+    #[must_use]
+    pub const fn draining(&self) -> Option<UnixTime> {
+        self.draining
     }
 
     pub(super) fn shutdown(&mut self, now: Now) {

@@ -139,6 +139,20 @@ fn other_clients_are_called_instead() {
 }
 
 #[test]
+fn a_server_about_to_end_calls_nobody() {
+    let mut world = calling(&[FIRST, SECOND]);
+    calls(&mut world);
+    made(&mut world, 0, 1_000);
+    world.input(Input::Drain { seconds: 600 });
+    assert_eq!(world.server.load(), (0, 0), "the first finds the server that comes next");
+    made(&mut world, 1, 1_001);
+    assert_eq!(world.server.load(), (0, 0), "so does who was being called");
+    world.input(Input::Drain { seconds: 599 });
+    world.pass(second(120_000));
+    assert!(calls(&mut world).is_empty());
+}
+
+#[test]
 fn calls_make_nobody_give_way() {
     let limits = ServerLimits { max_connections: 1, ..ServerLimits::default() };
     let mut world = Setup { limits, ..Setup::default() }.start();

@@ -7,6 +7,7 @@ use opcua_types::*;
 
 use super::ask::*;
 use super::keys::{OTHER, trust};
+use super::services::attribute_of;
 use super::world::*;
 use crate::server::{Input, ServerLimits};
 
@@ -266,4 +267,25 @@ fn sessions_per_connection_are_bounded_until_they_are_activated() {
     assert_eq!(world.try_create(conn, |_| {}).err(), Some(StatusCode::BadTooManySessions));
     world.activate(conn, &mut first, anonymous()).unwrap();
     assert!(world.try_create(conn, |_| {}).is_ok());
+}
+
+#[test]
+fn before_the_end_clients_are_told_and_no_session_begins() {
+    let mut world = World::new();
+    let (conn, mut login) = world.log_in(ENCRYPT, "alice");
+    let standard = |world: &mut World, login: &Login, id: u32| {
+        let node = attribute_of(&NodeId::new(0, id), AttributeId::Value);
+        world.read(conn, login, vec![node]).unwrap().remove(0).value
+    };
+    world.input(Input::Drain { seconds: 7 });
+    for (id, said) in [(2259, Variant::Int32(4)), (2992, Variant::UInt32(7)), (2267, Variant::Byte(1))] {
+        assert_eq!(standard(&mut world, &login, id), Some(said), "i={id}");
+    }
+    assert!(world.read_one(conn, &login, "Setpoint").is_ok(), "who is there goes on");
+    let identity = world.user(conn, &login, "alice", "alice-password");
+    world.activate(conn, &mut login, identity).unwrap();
+    let late = world.connect(BARE);
+    assert_eq!(world.try_create(late, |_| {}).err(), Some(StatusCode::BadShutdown));
+    world.input(Input::Drain { seconds: 6 });
+    assert_eq!(standard(&mut world, &login, 2992), Some(Variant::UInt32(6)), "the time that is left");
 }
