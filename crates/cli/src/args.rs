@@ -100,6 +100,8 @@ pub(crate) enum Command {
     Config(configuration::Command),
     /// A batch line on this computer alone, in which rights come and go with the recipe
     Demo(crate::demo::DemoArgs),
+    /// Let the program of this configuration end: clients are told and may leave first
+    Drain,
     /// Look for what would keep Trapkey from working: configuration, certificates, ports, reachability, clocks
     Doctor,
     /// Information models (NodeSet2): read them, make scopes of the permissions they state

@@ -19,7 +19,8 @@ pub use db::{
 pub use ledger::{
     Ack, Break, BreakKind, CheckpointKey, CheckpointPublicKey, End, Entry, ExportFormat, Follower, Health, KeyError,
     KeyKind, KeyRotation, KeySince, Ledger, LedgerConfig, LedgerError, ReadError, Recovery, Removed, Report,
-    RetainError, Retained, Retention, Selection, Syslog, Unavailable, export, retain, rotate_key, tail, verify,
+    RetainError, Retained, Retention, Selection, Syslog, Unavailable, export, ledger_in_use, retain, rotate_key, tail,
+    verify,
 };
 
 /// A time as people and log servers read it: RFC 3339 in UTC with microseconds.

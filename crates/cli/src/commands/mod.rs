@@ -10,6 +10,7 @@ pub(crate) mod certs;
 pub(crate) mod client;
 pub(crate) mod configuration;
 pub(crate) mod doctor;
+pub(crate) mod drain;
 mod encoded;
 mod login;
 pub(crate) mod nodeset;
@@ -48,6 +49,7 @@ pub(crate) fn run(args: Args) -> Result<Answer, Failure> {
         Command::Client(command) => client::run(command, &common),
         Command::Config(command) => configuration::run(command, &common),
         Command::Demo(args) => crate::demo::run(&args, common.output),
+        Command::Drain => drain::run(&common),
         Command::Doctor => doctor::run(&common),
         Command::Nodeset(command) => nodeset::run(command),
         Command::Policy(command) => policy::run(command, &common),

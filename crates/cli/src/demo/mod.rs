@@ -128,7 +128,7 @@ async fn play(args: &DemoArgs, report: &mut Report) -> (Option<workplace::Workpl
     report.say("a batch line on this computer: certificates are being made ...");
     let made = tokio::select! {
         made = workplace::Workplace::make() => made,
-        () = stop.heard() => return (None, Ok(None)),
+        _ = stop.heard() => return (None, Ok(None)),
     };
     let workplace = match made {
         Ok(workplace) => workplace,
@@ -166,7 +166,7 @@ async fn on_stage(
     let line = line::Line::start(workplace, args.danger_without).await?;
     let played = tokio::select! {
         played = acts(args, workplace, (&line, &mut *report)) => played.map(Some),
-        () = stop.heard() => Ok(None),
+        _ = stop.heard() => Ok(None),
     };
     if let Ok(Some((guest, actors))) = played {
         if args.keep {

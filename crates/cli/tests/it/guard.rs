@@ -57,7 +57,7 @@ impl Guarded {
         self.scene.json(&["step", &next]);
     }
 
-    fn options(&self, folder: &str, login: Login) -> ClientOptions {
+    pub(super) fn options(&self, folder: &str, login: Login) -> ClientOptions {
         let store = gates::pki::PkiStore::new(self.scene.path(folder), ua_proto::pki::TrustSettings::default());
         let own = store.identity().unwrap();
         let uri = own.certificate.application_uri().unwrap().to_owned();
@@ -77,11 +77,11 @@ fn split(config: &str, name: &str) -> (String, String) {
     (config[..start].to_owned() + &config[end..], config[start..end].to_owned())
 }
 
-fn user(name: &str, password: &str) -> Login {
+pub(super) fn user(name: &str, password: &str) -> Login {
     Login::UserName { name: name.into(), password: password.to_owned().into() }
 }
 
-async fn speed(client: &Client) -> NodeId {
+pub(super) async fn speed(client: &Client) -> NodeId {
     client.node_id(SPEED).await.unwrap().unwrap()
 }
 

@@ -3,7 +3,7 @@
 use super::Scene;
 
 /// Every command, with the groups they are in.
-pub(crate) const COMMANDS: [&str; 63] = [
+pub(crate) const COMMANDS: [&str; 64] = [
     "",
     "application",
     "application list",
@@ -43,6 +43,7 @@ pub(crate) const COMMANDS: [&str; 63] = [
     "config init",
     "demo",
     "doctor",
+    "drain",
     "nodeset",
     "nodeset check",
     "nodeset scopes",

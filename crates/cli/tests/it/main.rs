@@ -6,6 +6,7 @@ mod audit;
 mod certs;
 mod config;
 mod doctor;
+mod drain;
 mod guard;
 mod guides;
 mod health;

@@ -41,6 +41,7 @@ pub use entry::Entry;
 pub use export::{ExportFormat, Selection, Syslog, export};
 pub use handle::{Ack, Health, Ledger};
 pub use key::{CheckpointKey, CheckpointPublicKey, KeyError, KeyKind};
+pub use open::in_use as ledger_in_use;
 pub use read::{Follower, ReadError, tail};
 pub use rekey::KeySince;
 pub use report::{Break, BreakKind, End, Recovery, Removed, Report};

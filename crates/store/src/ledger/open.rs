@@ -20,6 +20,15 @@ use super::writer::{Segment, Writer, new_segment};
 use super::{KeyError, LedgerConfig, LedgerError};
 use crate::{clock, files};
 
+/// Whether a program writes the ledger in `folder` now.
+///
+/// # Errors
+/// Its lock cannot be looked at.
+pub fn in_use(folder: &Path) -> io::Result<bool> {
+    let lock = folder.join(LOCK);
+    Ok(files::exists(&lock) && files::lock(&lock)?.is_none())
+}
+
 /// Takes the lock and makes a writer that stands behind the last sound record.
 pub(super) fn open(path: &Path, config: LedgerConfig, key: CheckpointKey) -> Result<Writer, LedgerError> {
     let io = |source| LedgerError::Io { path: path.to_owned(), source };

@@ -54,9 +54,14 @@ impl Registrations {
         }
     }
 
+    /// Begins to take all of them off.
+    pub(super) fn leave(&self) {
+        self.stop.send_replace(true);
+    }
+
     /// Takes all of them off.
     pub(super) async fn end(self) {
-        self.stop.send_replace(true);
+        self.leave();
         let Ok(mut tasks) = self.tasks.into_inner() else { return };
         while tasks.join_next().await.is_some() {}
     }

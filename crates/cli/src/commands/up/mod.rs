@@ -4,6 +4,7 @@ mod authority;
 mod behind;
 mod bond;
 mod discovery;
+mod drain;
 mod endpoint;
 pub(crate) mod foreign;
 pub(crate) mod guard;
@@ -12,6 +13,8 @@ mod health;
 mod https;
 pub(crate) mod layout;
 pub(crate) mod local;
+mod notify;
+pub(crate) mod process;
 mod scopes;
 mod server;
 pub(crate) mod status;
@@ -33,6 +36,7 @@ use tokio::task::{JoinHandle, JoinSet};
 pub(crate) use self::behind::Way;
 pub(crate) use self::guard::{bond as guard_bond, own as upstream_own};
 use self::health::{Board, Phase, Watched};
+use self::notify::Notify;
 use self::scopes::Laid;
 use super::policy::Texts;
 use super::{Common, configuration};
@@ -40,7 +44,7 @@ use crate::answer::{Answer, Output, line};
 use crate::config::Config;
 use crate::failure::Failure;
 use crate::roles;
-use crate::stop::StopSignal;
+use crate::stop::{Stop, StopSignal};
 
 /// How often the journal forgets what is over.
 const PURGE: Duration = Duration::from_secs(3_600);
@@ -55,6 +59,7 @@ pub(crate) fn run(common: &Common) -> Result<Answer, Failure> {
             .help("add `[authority]`, a `[[server]]` or a `[[guard]]`; `trapkey config init` writes an example"));
     }
     log(&config)?;
+    process::take_descriptors();
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     let done = runtime.block_on(serve(&config, common.output));
     runtime.shutdown_timeout(Duration::from_secs(2));
@@ -94,12 +99,14 @@ struct RunningAuthority {
 
 async fn serve(config: &Config, output: Output) -> Result<(), Failure> {
     let mut stop = StopSignal::new()?;
+    let notify = Notify::from_environment();
     let texts = Texts::read(config.plant.clone())?;
     // Who only enforces reads no policies: the rules are the authority's.
     let decided = config.authority.as_ref().map(|_| texts.snapshot()).transpose()?;
     let plant = decided.as_ref().map_or_else(|| texts.plant(), |snapshot| Ok(snapshot.plant().clone()))?;
     configuration::known_servers(config, &plant)?;
     let ledger = open_ledger(config)?;
+    process::note(&config.audit.ledger);
     let (audit, way) = roles::audit::sink(ledger.clone());
     let board = Board::new(ledger.clone(), way.meters(), Board::names(config));
     let pool = Pool::new(2, WAITING_JOBS)?;
@@ -117,13 +124,38 @@ async fn serve(config: &Config, output: Output) -> Result<(), Failure> {
     };
     let started = tokio::select! {
         started = start(config, output, (decided.as_ref(), &plant), &mut up) => Some(started),
-        () = stop.heard() => None,
+        _ = stop.heard() => None,
     };
-    if let Some(Ok(())) = started {
-        stop.heard().await;
+    if let Some(Ok(())) = started
+        && until_asked(&up, &notify, &mut stop).await == Stop::Terminate
+    {
+        drain::wait(&up, config.operation.drain.get(), &mut stop).await;
     }
     up.stop().await;
+    process::forget(&config.audit.ledger);
     started.unwrap_or(Ok(()))
+}
+
+/// Waits until the program is asked to end; its service manager hears that it is ready and, as often as it wants, that the
+/// threads answer.
+async fn until_asked(up: &Up, notify: &Notify, stop: &mut StopSignal) -> Stop {
+    notify.say("READY=1");
+    let told = async {
+        let Some(pause) = notify.watchdog else { return std::future::pending().await };
+        loop {
+            if up.board.is_alive().await {
+                notify.say("WATCHDOG=1");
+            }
+            tokio::time::sleep(pause / 3).await;
+        }
+    };
+    tokio::select! {
+        stop = stop.heard() => {
+            notify.say("STOPPING=1");
+            stop
+        }
+        never = told => never,
+    }
 }
 
 async fn start(

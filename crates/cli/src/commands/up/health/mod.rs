@@ -128,6 +128,11 @@ impl Board {
         self.0.running.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// Whether every thread answers.
+    pub(super) async fn is_alive(&self) -> bool {
+        look::View::of(self).await.is_alive()
+    }
+
     /// Serves it until the program ends.
     pub(super) async fn serve(&self, address: SocketAddr) -> Result<SocketAddr, Failure> {
         let listener = tokio::net::TcpListener::bind(address).await;
