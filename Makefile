@@ -4,12 +4,13 @@
 #   make test    every gate: format, spelling, lints, documents, licences, all tests, all peers
 #   make bench   our figures beside those of a peer, appended to bench-runs/
 #   make fuzz    every fuzz target for 20 processor seconds (its own build, some minutes the first time)
+#   make package a Debian package, in target/package
 #   make peers   the other people's OPC UA stacks that the interoperation tests drive (into ./peers)
 
 CARGO ?= cargo
 PEERS ?= $(CURDIR)/peers
 
-.PHONY: demo test bench fuzz peers format spelling lint documents licences run-tests
+.PHONY: demo test bench fuzz package peers format spelling lint documents licences run-tests
 
 demo:
 	$(CARGO) run --release --locked --package trapkey -- demo
@@ -22,6 +23,10 @@ bench: peers
 
 fuzz:
 	FUZZ_JOBS=2 FUZZ_LOG=target/short.md fuzz/run 20
+
+package:
+	$(CARGO) build --release --locked --package trapkey
+	packaging/package.sh "$(or $(CARGO_TARGET_DIR),target)/release/trapkey" target/package
 
 peers:
 	TRAPKEY_PEERS_DIR="$(PEERS)" scripts/peers.sh

@@ -15,6 +15,7 @@ mod issuers;
 mod keys;
 mod nodeset;
 mod orderly;
+mod package;
 mod policy;
 mod processes;
 mod reference;

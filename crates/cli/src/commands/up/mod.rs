@@ -99,7 +99,7 @@ struct RunningAuthority {
 
 async fn serve(config: &Config, output: Output) -> Result<(), Failure> {
     let mut stop = StopSignal::new()?;
-    let notify = Notify::from_environment();
+    let notify = Arc::new(Notify::from_environment());
     let texts = Texts::read(config.plant.clone())?;
     // Who only enforces reads no policies: the rules are the authority's.
     let decided = config.authority.as_ref().map(|_| texts.snapshot()).transpose()?;
@@ -126,36 +126,18 @@ async fn serve(config: &Config, output: Output) -> Result<(), Failure> {
         started = start(config, output, (decided.as_ref(), &plant), &mut up) => Some(started),
         _ = stop.heard() => None,
     };
-    if let Some(Ok(())) = started
-        && until_asked(&up, &notify, &mut stop).await == Stop::Terminate
-    {
-        drain::wait(&up, config.operation.drain.get(), &mut stop).await;
+    if let Some(Ok(())) = started {
+        notify.say("READY=1");
+        tokio::spawn(Arc::clone(&notify).watch(up.board.clone()));
+        let asked = stop.heard().await;
+        notify.say("STOPPING=1");
+        if asked == Stop::Terminate {
+            drain::wait(&up, config.operation.drain.get(), &mut stop).await;
+        }
     }
     up.stop().await;
     process::forget(&config.audit.ledger);
     started.unwrap_or(Ok(()))
-}
-
-/// Waits until the program is asked to end; its service manager hears that it is ready and, as often as it wants, that the
-/// threads answer.
-async fn until_asked(up: &Up, notify: &Notify, stop: &mut StopSignal) -> Stop {
-    notify.say("READY=1");
-    let told = async {
-        let Some(pause) = notify.watchdog else { return std::future::pending().await };
-        loop {
-            if up.board.is_alive().await {
-                notify.say("WATCHDOG=1");
-            }
-            tokio::time::sleep(pause / 3).await;
-        }
-    };
-    tokio::select! {
-        stop = stop.heard() => {
-            notify.say("STOPPING=1");
-            stop
-        }
-        never = told => never,
-    }
 }
 
 async fn start(

@@ -3,13 +3,16 @@
 
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
+use std::sync::Arc;
 use std::time::Duration;
+
+use super::health::Board;
 
 /// The ear of the service manager.
 pub(super) struct Notify {
     socket: Option<(UnixDatagram, SocketAddr)>,
     /// How often it wants to hear that all is well.
-    pub(super) watchdog: Option<Duration>,
+    watchdog: Option<Duration>,
 }
 
 impl Notify {
@@ -26,6 +29,19 @@ impl Notify {
             && let Err(error) = socket.send_to_addr(state.as_bytes(), to)
         {
             tracing::warn!(%error, state, "the service manager was not told");
+        }
+    }
+}
+
+impl Notify {
+    /// Says as often as it is wanted that all is well, for as long as the threads answer. A program that drains is well.
+    pub(super) async fn watch(self: Arc<Self>, board: Board) {
+        let Some(pause) = self.watchdog else { return };
+        loop {
+            if board.is_alive().await {
+                self.say("WATCHDOG=1");
+            }
+            tokio::time::sleep(pause / 3).await;
         }
     }
 }
