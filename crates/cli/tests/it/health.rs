@@ -322,3 +322,58 @@ fn a_guard_tells_of_its_server_and_a_listener_beyond_loopback_must_be_wanted() {
     let said = plant.scene.run(&["config", "check"]);
     assert!(said.starts_with("exit 2") && said.contains("danger_beyond_loopback"), "{said}");
 }
+
+#[test]
+fn a_lost_authority_shows_at_servers_and_guards_as_their_fail_mode_says() {
+    let plant = Guarded::new("", "");
+    let scene = &plant.scene;
+    // The authority, a server and the guard as programs of their own; the guard's server need not be there.
+    let whole = scene.read("trapkey.toml");
+    let (rest, guard) = whole.split_at(whole.find("\n[[guard]]\nname = \"gate\"").unwrap());
+    let (common, roles) = rest.split_once("\n[authority]").unwrap();
+    let (authority, server) = roles.split_at(roles.find("\n[[server]]").unwrap());
+    let server = server[..1 + server[1..].find("\n[[server]]").unwrap()].to_owned();
+    let value = |key: &str| server.lines().find(|line| line.starts_with(key)).unwrap().to_owned();
+    let address = format!("{}\n{}\n", value("authority = "), value("authority_opcua = "));
+    let write = |name: &str, role: &str| {
+        let common = common.replace("var/ledger", &format!("var/{name}-ledger"));
+        scene.write(
+            &format!("{name}.toml"),
+            &format!("{}{role}", common.replace("var/audit.pem", &format!("var/{name}.pem"))),
+        );
+    };
+    write("authority", &format!("\n[authority]{authority}"));
+    let name = server.lines().find_map(|line| line.strip_prefix("name = ")).unwrap().trim_matches('"').to_owned();
+    for (mode, state, ready) in
+        [("closed", "closed", false), ("read_only", "read_only", false), ("last_known_good", "last_known_good", true)]
+    {
+        let mode = format!("fail_mode = \"{mode}\"\ncontact_timeout = \"10m\"\n");
+        let without = |role: &str| {
+            let kept =
+                role.lines().filter(|line| !line.starts_with("fail_mode") && !line.starts_with("contact_timeout"));
+            kept.collect::<Vec<_>>().join("\n") + "\n"
+        };
+        let server = without(&server);
+        write("one", &server.replacen("\nname = ", &format!("\n{mode}name = "), 1));
+        write("gate", &guard.replacen("\nname = ", &format!("\n{mode}{address}name = "), 1));
+        let authority = Up::start_with(scene, "authority.toml", 1);
+        let parts = [("one", name.as_str()), ("gate", "gate")].map(|(file, name)| {
+            let health = Health::of(scene, &format!("{file}.toml"));
+            (Up::start_with(scene, &format!("{file}.toml"), 2), health, name, format!("{file}.toml.log"))
+        });
+        for (_, health, name, _) in &parts {
+            until("it is in step", || health.part("authority_link", name)["fail_state"] == "in_step");
+            assert_eq!(health.metrics().get("trapkey_authority_link", &[("state", "in_step")]), 1.0);
+        }
+        drop(authority);
+        for (up, health, name, log) in parts {
+            until(&format!("{name} is {state}"), || health.part("authority_link", name)["fail_state"] == state);
+            assert_eq!(health.part("authority_link", name)["ready"], ready, "{name} {state}");
+            let figures = health.metrics();
+            assert_eq!(figures.get("trapkey_authority_link", &[("listener", name), ("state", state)]), 1.0);
+            assert_eq!(figures.get("trapkey_authority_link", &[("listener", name), ("state", "in_step")]), 0.0);
+            assert!(scene.read(&log).contains("contact with the authority is lost"), "{}", scene.read(&log));
+            up.stop();
+        }
+    }
+}

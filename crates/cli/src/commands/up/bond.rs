@@ -8,7 +8,7 @@ use gates::control::Subscription;
 use gates::https::{HttpsClient, Target};
 use gates::opcua::Enforcing;
 use gates::opcua::server::Handle;
-use pep::{Contact, FailMode, GateConfig, GateEvent};
+use pep::{Contact, FailMode, FailState, GateConfig, GateEvent};
 use tokio::sync::{Notify, mpsc};
 use ua_proto::server::{Input, IssuedTokens, IssuerEndpoint};
 
@@ -118,12 +118,15 @@ impl Bond {
         tokio::spawn(gates::control::follow(subscription.clone(), handle.clone(), Arc::clone(&gap)));
         let asks = Arc::new(Notify::new());
         tokio::spawn(gates::questions::carry(subscription, handle.clone(), Arc::clone(&asks)));
+        let name = self.name.clone();
         tokio::spawn(async move {
             while let Some(event) = happened.recv().await {
                 match event {
                     // Only a stream that runs has missed something; the next begins with the full list anyway.
                     GateEvent::NeedFullList => gap.notify_waiters(),
                     GateEvent::Question => asks.notify_one(),
+                    GateEvent::FailMode(FailState::InStep) => tracing::info!(name, "in step with the authority"),
+                    GateEvent::FailMode(state) => tracing::warn!(name, ?state, "contact with the authority is lost"),
                     _ => {}
                 }
             }
