@@ -12,8 +12,8 @@ use ua_proto::server::{Answer, ConnId, EndpointSecurity, Input};
 use ua_proto::space::ServerFacts;
 
 use super::Feed;
-use super::services::{log_in, send};
-use crate::world::{Peer, RawPeer, Setup, URL, World, asked_of, request_head, scope_of, variable_id};
+use super::services::{log_in, send, throw};
+use crate::world::{Peer, RawPeer, Setup, URL, World, asked_of, scope_of, variable_id};
 
 const BARE: EndpointSecurity = (SecurityPolicyId::None, MessageSecurityMode::None);
 
@@ -59,11 +59,7 @@ pub fn guard_client(data: &[u8]) {
     while !feed.is_empty() && steps < 64 {
         steps += 1;
         match feed.byte() {
-            0..200 => {
-                let mut body = request_head(u32::from(feed.number()), &token, steps);
-                body.extend(feed.part());
-                send(&mut world, conn, &body);
-            }
+            0..200 => throw(&mut feed, &mut world, (conn, &token), steps),
             by @ 200..225 => world.pass(Duration::from_millis(100 * u64::from(by - 200))),
             225..230 => world.cut_upstream(),
             230..233 => world.restart_upstream(ServerFacts { started: world.now().unix, ..ServerFacts::default() }),
@@ -93,11 +89,7 @@ pub fn guard_server(data: &[u8]) {
     while !feed.is_empty() && steps < 64 {
         steps += 1;
         match feed.byte() {
-            0..100 => {
-                let mut body = request_head(u32::from(feed.number()), &token, steps);
-                body.extend(feed.part());
-                send(&mut world, conn, &body);
-            }
+            0..100 => throw(&mut feed, &mut world, (conn, &token), steps),
             100..140 => tampered(&mut world, |_| {}),
             140..180 => {
                 let changes: Vec<(u16, u8)> = (0..=feed.byte() % 4).map(|_| (feed.number(), feed.byte())).collect();

@@ -7,7 +7,7 @@ mod config;
 mod guard;
 mod nodeset;
 mod policy;
-mod services;
+pub(crate) mod services;
 mod tokens;
 mod transport;
 

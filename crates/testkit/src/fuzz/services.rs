@@ -30,11 +30,7 @@ pub fn services(data: &[u8]) {
     while !feed.is_empty() && steps < 64 {
         steps += 1;
         match feed.byte() {
-            0..200 => {
-                let mut body = request_head(u32::from(feed.number()), &token, steps);
-                body.extend(feed.part());
-                send(&mut world, conn, &body);
-            }
+            0..200 => throw(&mut feed, &mut world, (conn, &token), steps),
             by @ 200..230 => world.pass(Duration::from_millis(100 * u64::from(by - 200))),
             by @ 230..233 => raise(&mut world, by),
             233..240 => {
@@ -55,6 +51,13 @@ pub fn services(data: &[u8]) {
     world.pass(Duration::from_secs(2));
     let (connections, sessions) = world.server.load();
     assert!(connections <= 1 && sessions <= 64, "{connections} connections, {sessions} sessions of one peer");
+}
+
+/// Sends a request with a body of whatever comes.
+pub(super) fn throw(feed: &mut Feed<'_>, world: &mut World, (conn, token): (ConnId, &NodeId), handle: u32) {
+    let mut body = request_head(u32::from(feed.number()), token, handle);
+    body.extend(feed.part());
+    send(world, conn, &body);
 }
 
 pub(super) fn send(world: &mut World, conn: ConnId, body: &[u8]) {
@@ -120,7 +123,7 @@ fn raise(world: &mut World, which: u8) {
 }
 
 /// A session, and the token that its requests carry.
-pub(super) fn log_in(world: &mut World, conn: ConnId) -> Option<NodeId> {
+pub(crate) fn log_in(world: &mut World, conn: ConnId) -> Option<NodeId> {
     let create = CreateSessionRequest {
         request_header: RequestHeader::new(&NodeId::null(), &DateTime::null(), 1),
         endpoint_url: URL.into(),

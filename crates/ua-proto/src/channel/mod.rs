@@ -7,6 +7,7 @@
 
 mod client;
 mod client_task;
+mod ends;
 mod incoming;
 mod outgoing;
 mod reception;
@@ -25,6 +26,8 @@ use opcua_types::{MessageSecurityMode, StatusCode};
 use crate::Job;
 use crate::crypto::SecurityPolicyId;
 use crate::pki::{Certificate, OwnIdentity, SharedTrust};
+
+use ends::both_ends;
 
 pub use client::{ClientChannel, ClientChannelConfig};
 pub use reception::{Caller, Expected, Reception, ReceptionLimits, ReceptionOutput};

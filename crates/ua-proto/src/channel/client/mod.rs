@@ -76,6 +76,8 @@ pub struct ClientChannel {
     deadline: Mono,
 }
 
+super::both_ends!(ClientChannel);
+
 impl ClientChannel {
     /// A connection that was just made; its Hello is in `outgoing`.
     ///
@@ -195,38 +197,11 @@ impl ClientChannel {
         Ok(request_id)
     }
 
-    /// Gives a body buffer back for the next message.
-    pub fn recycle(&mut self, body: Vec<u8>) {
-        if let Phase::Open(open) = &mut self.phase {
-            open.incoming.recycle(body);
-        }
-    }
-
-    /// Bytes for the server; take them from the front.
-    pub fn outgoing(&mut self) -> &mut Vec<u8> {
-        &mut self.output
-    }
-
-    /// What was agreed; `None` before the channel is open.
-    #[must_use]
-    pub fn security(&self) -> Option<&ChannelSecurity> {
-        match &self.phase {
-            Phase::Open(open) => Some(&open.security),
-            _ => None,
-        }
-    }
-
     /// Whether more bytes from the server are welcome.
     #[must_use]
     pub fn wants_input(&self) -> bool {
         let answering = self.exchange.as_ref().is_some_and(|exchange| matches!(exchange.stage, Stage::Answering(_)));
         !answering && !self.is_closed()
-    }
-
-    /// Whether the channel is over.
-    #[must_use]
-    pub fn is_closed(&self) -> bool {
-        matches!(self.phase, Phase::Closed)
     }
 
     /// Ends the channel in order: CloseSecureChannel, then closed.
@@ -248,14 +223,6 @@ impl ClientChannel {
             self.exchange = None;
             self.input = Vec::new();
             self.events.push_back(ChannelEvent::Closed { status });
-        }
-    }
-
-    #[cfg(test)]
-    pub(super) fn set_sequence(&mut self, send: u32, receive: u32) {
-        if let Phase::Open(open) = &mut self.phase {
-            open.outgoing.set_sequence(send);
-            open.incoming.set_sequence(receive);
         }
     }
 

@@ -62,6 +62,8 @@ pub struct ServerChannel {
     deadline: Mono,
 }
 
+super::both_ends!(ServerChannel);
+
 impl ServerChannel {
     /// A connection that was just accepted. `channel_id` is never 0 and never used twice while channels with it may live.
     #[must_use]
@@ -204,27 +206,6 @@ impl ServerChannel {
         }
     }
 
-    /// Gives a body buffer back for the next message.
-    pub fn recycle(&mut self, body: Vec<u8>) {
-        if let Phase::Open(open) = &mut self.phase {
-            open.incoming.recycle(body);
-        }
-    }
-
-    /// Bytes for the peer; take them from the front.
-    pub fn outgoing(&mut self) -> &mut Vec<u8> {
-        &mut self.output
-    }
-
-    /// What was agreed; `None` before the channel is open.
-    #[must_use]
-    pub fn security(&self) -> Option<&ChannelSecurity> {
-        match &self.phase {
-            Phase::Open(open) => Some(&open.security),
-            _ => None,
-        }
-    }
-
     /// What the client asked for when it opened or renewed the channel last.
     #[must_use]
     pub fn asked(&self) -> Option<&ChannelAsked> {
@@ -279,12 +260,6 @@ impl ServerChannel {
         room && self.job.is_none() && self.output.len() < limits.max_outgoing
     }
 
-    /// Whether the channel is over.
-    #[must_use]
-    pub fn is_closed(&self) -> bool {
-        matches!(self.phase, Phase::Closed)
-    }
-
     /// Validates the peer's certificate again, after the trust list changed; closes the channel when it fails.
     pub fn recheck_trust(&mut self, now: Now) {
         let Phase::Open(open) = &self.phase else { return };
@@ -323,14 +298,6 @@ impl ServerChannel {
     #[cfg(test)]
     pub(super) fn held(&self) -> usize {
         self.input.capacity()
-    }
-
-    #[cfg(test)]
-    pub(super) fn set_sequence(&mut self, send: u32, receive: u32) {
-        if let Phase::Open(open) = &mut self.phase {
-            open.outgoing.set_sequence(send);
-            open.incoming.set_sequence(receive);
-        }
     }
 
     /// What it is when it ends now: the end of a channel, or one that did not come to be.
