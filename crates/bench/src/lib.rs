@@ -13,6 +13,7 @@ pub mod random;
 pub mod real;
 pub mod record;
 pub mod serve;
+pub mod statistics;
 pub mod subject;
 pub mod watch;
 

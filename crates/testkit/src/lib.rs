@@ -8,6 +8,7 @@ pub mod attackers;
 pub mod clock;
 pub mod fuzz;
 pub mod keys;
+pub mod oracle;
 pub mod ports;
 pub mod relay;
 pub mod world;
