@@ -64,8 +64,7 @@ pub(crate) struct Call {
     object: String,
     /// NodeId or browse path of the method
     method: String,
-    /// Inputs as `Type:value`, e.g. `Double:7.5`
-    #[arg(allow_hyphen_values = true)]
+    /// Inputs as `Type:value`, e.g. `Double:-7.5`
     inputs: Vec<String>,
 }
 

@@ -95,16 +95,21 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
 }
 
-/// Python with asyncua; none, with a line that says so, when it is not installed.
-fn python() -> Option<PathBuf> {
+/// A program of other people; none, with a line that says so, when it is not installed.
+pub(super) fn peers(program: &str) -> Option<PathBuf> {
     let peers = std::env::var_os("TRAPKEY_PEERS_DIR").map_or_else(|| root().join("peers"), PathBuf::from);
-    let folder = peers.join("asyncua/bin");
-    if folder.join("python").exists() {
-        return Some(folder);
+    let program = peers.join(program);
+    if program.exists() {
+        return Some(program);
     }
-    println!("SKIPPED asyncua: {} is not there; `make peers` installs it", folder.display());
-    assert!(std::env::var("TRAPKEY_PEERS").as_deref() != Ok("required"), "a required peer is missing: asyncua");
+    println!("SKIPPED: {} is not there; `make peers` installs it", program.display());
+    assert!(std::env::var("TRAPKEY_PEERS").as_deref() != Ok("required"), "a required peer is missing");
     None
+}
+
+/// The folder of Python with asyncua.
+fn python() -> Option<PathBuf> {
+    peers("asyncua/bin/python")?.parent().map(Path::to_path_buf)
 }
 
 #[test]

@@ -7,6 +7,7 @@ mod certs;
 mod config;
 mod doctor;
 mod drain;
+mod foreign;
 mod guard;
 mod guides;
 mod health;
