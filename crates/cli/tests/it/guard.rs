@@ -171,6 +171,16 @@ async fn clients_without_security_are_anonymous_here_and_nothing_else() {
     assert_eq!(write(&protected, 2.0).await, StatusCode::Good);
     protected.close().await;
     up.stop();
+    let config = plant.scene.read("trapkey.toml");
+    let taken = "danger_without_security = true\nidentities = [\"user_name\", \"anonymous\"]\n";
+    assert!(config.contains(taken));
+    let more = format!("danger_passwords_without_security = true\n{taken}");
+    plant.scene.write("trapkey.toml", &config.replacen(taken, &more, 1));
+    let up = Up::start(&plant.scene, 4);
+    let named = Client::connect(bare(user("olga", "olgas password"))).await.unwrap();
+    assert_eq!(write(&named, 3.0).await, StatusCode::Good, "with that key, it is taken");
+    named.close().await;
+    up.stop();
     old.stop();
     assert!(records(&plant.scene).iter().any(|one| one.to_string().contains("anonymous@gate")));
 }

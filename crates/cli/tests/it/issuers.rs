@@ -255,6 +255,10 @@ fn the_authority_keeps_to_its_keys() {
     set(&scene, "identities = [\"user_name\", \"anonymous\"]", "identities = [\"x509\"]");
     let rsa = "policies = [\"Aes256_Sha256_RsaPss\", \"Aes128_Sha256_RsaOaep\", \"Basic256Sha256\"]";
     set(&scene, rsa, "policies = [\"Aes256_Sha256_RsaPss\"]");
+    let (port, url) = (ports[1], format!("opc.tcp://authority.plant.test:{}", ports[1]));
+    let here = format!("opcua = \"127.0.0.1:{port}\"");
+    set(&scene, &here, &format!("opcua = \"0.0.0.0:{port}\"\nurl = \"{url}\""));
+    set(&scene, "names = []", "names = [\"127.0.0.3\"]");
     let up = Up::start(&scene, 4);
 
     let question = r#"{"subject":{"type":"person","id":"olga"},"action":{"name":"read"},"resource":{"type":"scope","id":"mixer/setpoints"}}"#;
@@ -266,7 +270,11 @@ fn the_authority_keeps_to_its_keys() {
     let life = token["refresh_expires_in"].as_u64();
     assert!(status == 200 && life.is_some_and(|life| (1..=90).contains(&life)), "{token}");
 
-    let offered = endpoints(&format!("opc.tcp://127.0.0.1:{}", ports[1]));
+    for (dialled, told) in [("127.0.0.2", url), ("127.0.0.3", format!("opc.tcp://127.0.0.3:{port}"))] {
+        let offered = endpoints(&format!("opc.tcp://{dialled}:{port}"));
+        assert!(offered.iter().all(|one| one.endpoint_url.as_ref() == told), "{dialled}: {offered:?}");
+    }
+    let offered = endpoints(&format!("opc.tcp://127.0.0.1:{port}"));
     let ids = |at: usize| {
         offered[at].user_identity_tokens.iter().flatten().map(|one| one.policy_id.as_ref()).collect::<Vec<_>>()
     };

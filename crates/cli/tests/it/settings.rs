@@ -137,6 +137,18 @@ fn clients_are_told_the_host_they_dialled_and_no_address_has_every_place() {
 }
 
 #[test]
+fn what_is_logged_is_what_the_filter_says() {
+    let (scene, _) = scene();
+    let config = scene.read("trapkey.toml");
+    for (filter, silent) in [("debug", false), ("off", true)] {
+        assert!(config.contains("filter = \"info\""));
+        scene.write("trapkey.toml", &config.replace("filter = \"info\"", &format!("filter = \"{filter}\"")));
+        Up::start(&scene, 4).stop();
+        assert_eq!(scene.read("up.log").is_empty(), silent, "{filter}: {}", scene.read("up.log"));
+    }
+}
+
+#[test]
 fn a_session_ends_with_its_token_where_it_has_no_grace() {
     let (scene, ports) = scene();
     set(&scene, "expiry_grace = \"1m\"", "expiry_grace = \"0s\"");

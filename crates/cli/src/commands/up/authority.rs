@@ -157,3 +157,84 @@ async fn register(db: &Db, folder: &Path, snapshot: &pdp::Snapshot) -> Result<()
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Keys of `[authority]`, each with another value than the template's, and what the authority then keeps to.
+    const KEYS: [(&str, &str, &str); 16] = [
+        ("issuer", "\"https://plant.test:1/\"", "issuer: \"https://plant.test:1\","),
+        ("algorithm", "\"EdDSA\"", "algorithm: EdDsa,"),
+        ("keys", "\"elsewhere\"", "key_folder: Some(\"elsewhere\"),"),
+        ("key_overlap", "\"25h\"", "key_overlap: 90000s,"),
+        ("refresh_lifetime", "\"7h\"", "refresh_lifetime: 25200s,"),
+        ("refresh_line", "\"13h\"", "refresh_line: 46800s,"),
+        ("request_access_token", "true", "request_access_token: true,"),
+        ("allow_padding", "true", "allow_padding: true,"),
+        ("admin_roles", "[\"chief\"]", "admin_roles: [\"chief\"],"),
+        ("evaluator_roles", "[\"judge\"]", "evaluator_roles: [\"judge\"],"),
+        ("heartbeat", "\"1100ms\"", "heartbeat: 1.1s,"),
+        ("pending_lifetime", "\"61s\"", "pending_lifetime: 61s,"),
+        ("pending", "1025", "pending_max: 1025,"),
+        ("password_jobs", "3", "password_jobs: 3,"),
+        ("connections", "513", "connections: 513,"),
+        ("patience", "\"31s\"", "patience: 31s,"),
+    ];
+    const PACES: [(&str, &str); 4] = [
+        ("arrivals", "arrivals: (201, 11ms),"),
+        ("failures_per_address", "failures_per_address: (202, 12ms),"),
+        ("failures_per_account", "failures_per_account: (203, 13ms),"),
+        ("failures_per_account_and_address", "failures_per_pair: (204, 14ms),"),
+    ];
+
+    /// The template with another value for a key of this section.
+    fn with(text: &str, section: &str, key: &str, value: &str) -> String {
+        let from = text.find(section).unwrap();
+        let at = from + text[from..].find(&format!("\n{key} = ")).unwrap_or_else(|| panic!("{key}")) + 1;
+        let end = at + text[at..].find('\n').unwrap();
+        format!("{}{key} = {value}{}", &text[..at], &text[end..])
+    }
+
+    fn set(text: &str) -> String {
+        let config = ::config::read(text, &::config::Overrides::default()).unwrap_or_else(|error| panic!("{error}"));
+        format!("{:?}", settings(&config, config.authority.as_ref().unwrap()).unwrap()).replace(" }", ", }")
+    }
+
+    #[test]
+    fn every_key_of_the_authority_is_the_setting_that_it_names() {
+        let before = set(crate::config::TEMPLATE);
+        for (key, value, setting) in KEYS {
+            let after = set(&with(crate::config::TEMPLATE, "[authority]", key, value));
+            assert!(after.contains(&format!(" {setting}")), "`{key}` is not `{setting}`: {after}");
+            assert!(!before.contains(&format!(" {setting}")), "`{key}`: the template says the same");
+        }
+        for (number, (key, setting)) in (1..).zip(PACES) {
+            let value = format!("{{ burst = {}, every = \"{}ms\" }}", 200 + number, 10 + number);
+            let after = set(&with(crate::config::TEMPLATE, "[authority.paces]", key, &value));
+            assert!(after.contains(&format!(" {setting}")), "`{key}` is not `{setting}`: {after}");
+        }
+        let open = set(&with(crate::config::TEMPLATE, "[audit]", "on_failure", "\"open\""));
+        assert!(before.contains("audit_required: true,") && open.contains("audit_required: false,"));
+        let few = set(&with(crate::config::TEMPLATE, "[authority]", "connections_per_address", "127"));
+        assert!(few.contains("connections_per_address: 127,"), "{few}");
+    }
+
+    #[test]
+    fn an_identity_provider_is_known_by_its_name_and_its_keys() {
+        let folder = tempfile::tempdir().unwrap();
+        let signer = token::Signer::generate(token::Algorithm::Es256).unwrap();
+        let file = folder.path().join("realm.json");
+        files::create(&file, token::jwks(&[signer.public()]).as_bytes(), false).unwrap();
+        let more = format!(
+            "[[authority.identity_issuer]]\nname = \"https://idp\"\njwks = {:?}\n\n[[server]]\n",
+            file.display().to_string()
+        );
+        let text = crate::config::TEMPLATE.replacen("[[server]]\n", &more, 1);
+        let config = ::config::read(&text, &::config::Overrides::default()).unwrap();
+        let set = settings(&config, config.authority.as_ref().unwrap()).unwrap();
+        let known: Vec<_> =
+            set.identity_issuers.iter().map(|one| (one.name.as_str(), token::jwks(&one.keys))).collect();
+        assert_eq!(known, [("https://idp", token::jwks(&[signer.public()]))]);
+    }
+}

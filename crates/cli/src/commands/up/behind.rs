@@ -50,12 +50,6 @@ pub(crate) struct Way {
 impl Way {
     pub(crate) fn of(role: &Guard, own: &Own, identity: Arc<ArcSwap<OwnIdentity>>) -> Result<Self, Failure> {
         let upstream = &role.upstream;
-        let mut users = Vec::new();
-        for one in &upstream.role {
-            users.push((Some(one.role.clone()), credential(&one.user)?));
-        }
-        let whoever = upstream.user.as_ref().map_or(Ok(Credential::Anonymous), credential)?;
-        users.push((None, whoever));
         let pinned = upstream.certificate.as_deref().map(certificate).transpose()?;
         Ok(Self {
             name: role.name.clone(),
@@ -66,7 +60,7 @@ impl Way {
             trust: pinned.as_ref().map_or_else(|| Arc::clone(&own.trust), |pinned| only(pinned, own)),
             pinned,
             identity,
-            users,
+            users: users(upstream)?,
         })
     }
 
@@ -88,19 +82,10 @@ impl Way {
             return Err("it has another certificate than `upstream.certificate`".to_owned());
         }
         let choose = |(_, credential): &(Option<String>, Credential)| {
-            let wish = EndpointWish { identities: vec![credential.kind()], ..self.wish() };
+            let wish = EndpointWish { identities: vec![credential.kind()], ..wish(self.security) };
             choose_endpoint(&shown, &wish).map_err(|error| error.to_string())
         };
         self.users.iter().map(choose).collect()
-    }
-
-    fn wish(&self) -> EndpointWish {
-        let (policies, mode) = match self.security {
-            UpstreamSecurity::SignAndEncrypt => (EndpointWish::default().policies, MessageSecurityMode::SignAndEncrypt),
-            UpstreamSecurity::Sign => (EndpointWish::default().policies, MessageSecurityMode::Sign),
-            UpstreamSecurity::None => (vec![SecurityPolicyId::None], MessageSecurityMode::None),
-        };
-        EndpointWish { policies, modes: vec![mode], ..EndpointWish::default() }
     }
 
     fn identities(&self, endpoints: &[EndpointDescription], choices: &[EndpointChoice]) -> Vec<UpstreamIdentity> {
@@ -223,6 +208,25 @@ pub(super) async fn looked_at(guard: &GuardHandle, first: oneshot::Receiver<bool
     }
 }
 
+/// Who the guard is there, the most special first.
+fn users(upstream: &config::Upstream) -> Result<Vec<(Option<String>, Credential)>, Failure> {
+    let mut users = Vec::new();
+    for one in &upstream.role {
+        users.push((Some(one.role.clone()), credential(&one.user)?));
+    }
+    users.push((None, upstream.user.as_ref().map_or(Ok(Credential::Anonymous), credential)?));
+    Ok(users)
+}
+
+fn wish(security: UpstreamSecurity) -> EndpointWish {
+    let (policies, mode) = match security {
+        UpstreamSecurity::SignAndEncrypt => (EndpointWish::default().policies, MessageSecurityMode::SignAndEncrypt),
+        UpstreamSecurity::Sign => (EndpointWish::default().policies, MessageSecurityMode::Sign),
+        UpstreamSecurity::None => (vec![SecurityPolicyId::None], MessageSecurityMode::None),
+    };
+    EndpointWish { policies, modes: vec![mode], ..EndpointWish::default() }
+}
+
 /// Nothing but this certificate is trusted; who signed and revoked it is what the guard's folder says.
 fn only(pinned: &Arc<Certificate>, own: &Own) -> SharedTrust {
     let known = own.trust.load();
@@ -248,4 +252,69 @@ fn credential(user: &UpstreamUser) -> Result<Credential, Failure> {
         return Ok(Credential::Certificate(Arc::new(identity)));
     }
     Err(Failure::bad_input("a user of an upstream server has neither name and `password_file` nor certificate and key"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn guard(upstream: &str) -> Guard {
+        let text = format!(
+            "[plant]\nfile = \"a\"\npolicies = \"b\"\n[[guard]]\nname = \"press\"\nlisten = \"127.0.0.1:1\"\n\
+             upstream = {{ url = \"opc.tcp://10.0.0.7:4840\", {upstream} }}\n"
+        );
+        ::config::read(&text, &::config::Overrides::default()).unwrap().guard.remove(0)
+    }
+
+    fn put(path: &Path, text: &[u8]) {
+        gates::pki::write_private(path, text).unwrap();
+    }
+
+    #[test]
+    fn a_guard_is_upstream_who_and_how_the_configuration_says() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = |name: &str| folder.path().join(name);
+        let application = gates::pki::make::Application::local("gateway", "urn:gateway");
+        let made = gates::pki::make::self_signed(&application, gates::clock::now().unix).unwrap();
+        put(&file("gw.der"), &made.der);
+        put(&file("gw.pem"), made.key_pem.as_bytes());
+        put(&file("ops"), b"secret\n");
+        let named = format!("user = {{ name = \"gateway\", password_file = {:?} }}", file("ops").display().to_string());
+        let shown = format!(
+            "user = {{ certificate = {:?}, key = {:?} }}",
+            file("gw.der").display().to_string(),
+            file("gw.pem").display().to_string()
+        );
+        let operators = named.replace("gateway", "operators");
+        let who = |guard: &Guard| -> Vec<(Option<String>, String)> {
+            let name = |credential: &Credential| match credential {
+                Credential::Anonymous => "nobody".to_owned(),
+                Credential::UserName { name, password } => format!("{name}:{}", password.as_str()),
+                Credential::Certificate(own) => own.certificate.application_uri().unwrap_or_default().to_owned(),
+                Credential::Issued(_) => "token".to_owned(),
+            };
+            users(&guard.upstream).unwrap().iter().map(|(role, one)| (role.clone(), name(one))).collect()
+        };
+        for (upstream, expected) in [
+            ("security = \"none\"".to_owned(), vec![(None, "nobody")]),
+            (named.clone(), vec![(None, "gateway:secret")]),
+            (shown, vec![(None, "urn:gateway")]),
+            (
+                format!("{named}, role = [{{ role = \"operator\", {operators} }}]"),
+                vec![(Some("operator"), "operators:secret"), (None, "gateway:secret")],
+            ),
+        ] {
+            let expected: Vec<_> =
+                expected.into_iter().map(|(role, name)| (role.map(str::to_owned), name.to_owned())).collect();
+            assert_eq!(who(&guard(&upstream)), expected, "{upstream}");
+        }
+        for (security, mode, bare) in [
+            ("sign_and_encrypt", MessageSecurityMode::SignAndEncrypt, false),
+            ("sign", MessageSecurityMode::Sign, false),
+            ("none", MessageSecurityMode::None, true),
+        ] {
+            let wish = wish(guard(&format!("security = \"{security}\"")).upstream.security);
+            assert_eq!((wish.modes, wish.policies == [SecurityPolicyId::None]), (vec![mode], bare), "{security}");
+        }
+    }
 }

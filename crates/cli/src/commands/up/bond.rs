@@ -159,3 +159,46 @@ async fn follow_keys<C: Enforcing>(mut issuer: token::Issuer, https: HttpsClient
         tracing::info!(issuer = issuer.name, keys = issuer.keys.len(), "the keys of the authority have changed");
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_key_of_a_servers_tie_to_its_authority_is_the_setting_that_it_names() {
+        for (mode, expected) in [
+            ("closed", FailMode::Closed),
+            ("read_only", FailMode::ReadOnly),
+            ("last_known_good", FailMode::LastKnownGood(Duration::from_secs(960))),
+        ] {
+            let servers = crate::config::TEMPLATE.find("[[server]]").unwrap();
+            let (before, mixer) = crate::config::TEMPLATE.split_at(servers);
+            let mut mixer = mixer.to_owned();
+            for (from, to) in [
+                ("fail_mode = \"closed\"", format!("fail_mode = \"{mode}\"")),
+                ("last_known_good_for = \"15m\"", "last_known_good_for = \"16m\"".to_owned()),
+                ("contact_timeout = \"3s\"", "contact_timeout = \"4s\"".to_owned()),
+                ("authority = \"https://localhost:8443\"", "authority = \"https://other:1/\"".to_owned()),
+                (
+                    "authority_opcua = \"opc.tcp://localhost:4841\"",
+                    "authority_opcua = \"opc.tcp://other:2\"".to_owned(),
+                ),
+            ] {
+                assert!(mixer.contains(from), "{from}");
+                mixer = mixer.replacen(from, &to, 1);
+            }
+            let config = ::config::read(&format!("{before}{mixer}"), &::config::Overrides::default()).unwrap();
+            let (role, map) = (&config.server[0], ScopeMap::new(["a"]).unwrap());
+            let bond = Bond::of(role);
+            let gate = bond.gate(&role.endpoint(), "urn:a", map, &bond.without_keys());
+            let contact = gate.contact.unwrap();
+            assert_eq!((contact.fail_mode, contact.timeout), (expected, Duration::from_secs(4)), "{mode}");
+            assert_eq!(
+                (contact.issuer.as_str(), gate.issuers[0].name.as_str()),
+                ("https://other:1", "https://other:1")
+            );
+            assert_eq!(bond.target().unwrap().host, "other");
+            assert_eq!(bond.authority_opcua, "opc.tcp://other:2", "where clients are sent for tokens");
+        }
+    }
+}

@@ -365,6 +365,32 @@ mod tests {
     }
 
     #[test]
+    fn certificates_are_looked_at_as_strictly_as_is_configured() {
+        let settings = |keys: [(&str, &str); 3]| {
+            let mut text = crate::config::TEMPLATE.to_owned();
+            for (from, to) in keys {
+                assert_eq!(text.matches(&format!("\n{from}\n")).count(), 2, "the authority's and a server's");
+                text = text.replace(from, to);
+            }
+            let config = ::config::read(&text, &::config::Overrides::default()).unwrap();
+            let (server, authority) = (config.server[0].endpoint(), config.authority.unwrap());
+            let of = |settings: TrustSettings| {
+                (settings.danger_allow_unknown_revocation, settings.min_key_bits, settings.max_key_bits)
+            };
+            let one = of(trust_settings(server.missing_crl, server.min_key_bits, server.max_key_bits));
+            let other = of(trust_settings(authority.missing_crl, authority.min_key_bits, authority.max_key_bits));
+            assert_eq!(one, other, "the authority looks at them as servers do");
+            one
+        };
+        let missing = "missing_crl = \"refuse\"";
+        let (least, most) = ("min_key_bits = 2048", "max_key_bits = 4096");
+        assert_eq!(settings([missing, least, most].map(|key| (key, key))), (false, 2048, 4096));
+        let others =
+            [(missing, "missing_crl = \"accept\""), (least, "min_key_bits = 3072"), (most, "max_key_bits = 3073")];
+        assert_eq!(settings(others), (true, 3072, 3073));
+    }
+
+    #[test]
     fn every_key_is_the_bound_that_it_names() {
         let known: Vec<_> = Limits::keys().iter().map(|key| key.name).collect();
         assert_eq!(KEYS.map(|(key, ..)| key).to_vec(), known, "every key has a row");

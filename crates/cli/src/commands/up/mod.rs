@@ -41,7 +41,7 @@ use self::scopes::Laid;
 use super::policy::Texts;
 use super::{Common, configuration};
 use crate::answer::{Answer, Output, line};
-use crate::config::Config;
+use crate::config::{Audit, Config};
 use crate::failure::Failure;
 use crate::roles;
 use crate::stop::{Stop, StopSignal};
@@ -234,15 +234,18 @@ impl Up {
 fn open_ledger(config: &Config) -> Result<Ledger, Failure> {
     let key = CheckpointKey::load_or_create(&config.audit.key, KeyKind::Ed25519);
     let key = key.map_err(|error| Failure::from_error(&error))?;
-    let settings = LedgerConfig {
-        rotate_bytes: u64::from(config.audit.rotate_mib) * 1024 * 1024,
-        sync: crate::config::durability(config.audit.sync),
-        checkpoint_records: config.audit.checkpoint_records.get(),
-        checkpoint_interval: config.audit.checkpoint_interval.get(),
-        queue_records: config.audit.queue_records.size(),
+    Ledger::open(&config.audit.ledger, ledger_settings(&config.audit), key).map_err(|error| Failure::from_error(&error))
+}
+
+fn ledger_settings(audit: &Audit) -> LedgerConfig {
+    LedgerConfig {
+        rotate_bytes: u64::from(audit.rotate_mib) * 1024 * 1024,
+        sync: crate::config::durability(audit.sync),
+        checkpoint_records: audit.checkpoint_records.get(),
+        checkpoint_interval: audit.checkpoint_interval.get(),
+        queue_records: audit.queue_records.size(),
         ..LedgerConfig::default()
-    };
-    Ledger::open(&config.audit.ledger, settings, key).map_err(|error| Failure::from_error(&error))
+    }
 }
 
 fn listen(address: SocketAddr) -> Result<TcpListener, Failure> {
@@ -274,6 +277,40 @@ async fn follow_recipe(authority: Authority, step: watch::Sender<plant::Step>) {
         step.send_if_modified(|before| std::mem::replace(before, now) != now);
         if step.is_closed() {
             return;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_key_of_the_audit_and_the_store_is_the_setting_that_it_names() {
+        let set = |from: &str, to: &str| {
+            let text = crate::config::TEMPLATE.replacen(from, to, 1);
+            assert!(from == to || text != crate::config::TEMPLATE, "{from}");
+            let config = ::config::read(&text, &::config::Overrides::default()).unwrap();
+            let gate = server::audit_config(&config.audit);
+            format!("{:?} {gate:?}, ", ledger_settings(&config.audit)).replace(" }", ", }")
+        };
+        let before = set("", "");
+        for (from, to, setting) in [
+            ("so.\nsync = \"os\"", "so.\nsync = \"disk\"", "sync: Disk,"),
+            ("rotate_mib = 64", "rotate_mib = 3", "rotate_bytes: 3145728,"),
+            ("on_failure = \"closed\"", "on_failure = \"open\"", "unavailable: Open,"),
+            ("denials_per_second = 5", "denials_per_second = 7", "denials_per_second: 7,"),
+            ("denial_kinds = 1024", "denial_kinds = 77", "max_denial_kinds: 77,"),
+            ("checkpoint_records = 4096", "checkpoint_records = 9", "checkpoint_records: 9,"),
+            ("checkpoint_interval = \"1s\"", "checkpoint_interval = \"3s\"", "checkpoint_interval: 3s,"),
+            ("queue_records = 65536", "queue_records = 4097", "queue_records: 4097,"),
+        ] {
+            let after = set(from, to);
+            assert!(after.contains(&format!(" {setting}")), "{to}: {after}");
+            assert!(!before.contains(&format!(" {setting}")), "{to}: the template says the same: {before}");
+        }
+        for (word, durability) in [(::config::Sync::Os, store::Sync::Os), (::config::Sync::Disk, store::Sync::Disk)] {
+            assert_eq!(crate::config::durability(word), durability, "of the store as well");
         }
     }
 }
