@@ -19,6 +19,7 @@ mod orderly;
 mod package;
 mod policy;
 mod processes;
+mod reached;
 mod reference;
 mod scopes;
 mod settings;
