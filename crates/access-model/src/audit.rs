@@ -1,6 +1,6 @@
 //! The audit record: a noun that gates produce and the ledger keeps (DESIGN D12).
 
-use crate::{Epoch, Reason, UnixTime};
+use crate::{Action, Epoch, Reason, UnixTime};
 
 /// What happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -116,6 +116,21 @@ pub enum Outcome {
     Denied(Reason),
     /// It was allowed and then failed; the status code of the protocol says how.
     Failed(u32),
+    /// It was done because a gate only observes; enforcement would have turned it away for this reason.
+    Observed(Reason),
+}
+
+/// What a gate decided about, in the words that a policy is asked with: for whoever decides it again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The server's ApplicationUri.
+    pub server: String,
+    /// The scope's name; empty for what no scope of the server names.
+    pub scope: String,
+    /// What was to be done there.
+    pub action: Action,
+    /// Where the workflow stood, steps joined by `, `, as far as the gate was told; empty when it was told nothing.
+    pub steps: String,
 }
 
 /// Who did it, as far as it was proven.
@@ -150,4 +165,6 @@ pub struct AuditRecord {
     pub count: u64,
     /// The policy epoch, if a decision took part.
     pub epoch: Option<Epoch>,
+    /// What was decided about, if it was one thing.
+    pub place: Option<Box<Place>>,
 }

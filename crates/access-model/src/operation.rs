@@ -122,6 +122,12 @@ impl Action {
         }
     }
 
+    /// The action with this name.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|action| action.name() == name)
+    }
+
     /// Whether this action changes the plant, so that its record is written before it is answered (DESIGN D12).
     #[must_use]
     pub const fn changes(self) -> bool {

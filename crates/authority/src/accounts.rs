@@ -360,6 +360,7 @@ impl Books {
             detail: detail.chars().take(256).collect(),
             count: 1,
             epoch: None,
+            place: None,
         }
     }
 }

@@ -71,6 +71,7 @@ mod tests {
             detail: String::new(),
             count: 1,
             epoch: None,
+            place: None,
         }
     }
 

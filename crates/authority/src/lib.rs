@@ -34,7 +34,7 @@ pub use accounts::{AccountChange, AccountChanged, AccountError, Books, SHORTEST_
 pub use approvals::{AnswerError, Second, Waiting};
 pub use clock::{Clock, system_clock};
 pub use config::{AuthorityConfig, Paces, PolicySource, PolicyTexts};
-pub use core::{Authority, Changed};
+pub use core::{Authority, Changed, Switched};
 pub use error::AuthorityError;
 pub use guests::{Guest, GuestRequest};
 pub use http::{InvalidTls, PASSWORD, Peer, ShownCertificate, router, serve, server_config, server_config_showing};

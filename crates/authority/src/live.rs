@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use access_model::{Epoch, GrantSpec, Principal, UnixTime};
+use access_model::{Epoch, GrantSpec, Mode, Principal, UnixTime};
 use bytes::Bytes;
 use token::control::{Approved, Replacement, Revocation, Update, seal};
 use token::{MintError, RightsClaim, Signer};
@@ -42,6 +42,8 @@ struct Channel {
     revoked: BTreeMap<String, UnixTime>,
     replaced: BTreeMap<String, Replacement>,
     approved: BTreeMap<String, Approved>,
+    /// Whether its gates hold their denials, where somebody ordered it.
+    mode: Option<Mode>,
     sender: broadcast::Sender<Bytes>,
 }
 
@@ -51,6 +53,8 @@ pub(crate) struct Delta {
     pub revoked: Vec<Revocation>,
     pub replaced: Vec<Replacement>,
     pub approved: Vec<Approved>,
+    /// Another order about denials.
+    pub mode: Option<Mode>,
 }
 
 impl Live {
@@ -65,6 +69,7 @@ impl Live {
             revoked: BTreeMap::new(),
             replaced: BTreeMap::new(),
             approved: BTreeMap::new(),
+            mode: None,
             sender: broadcast::channel(BACKLOG).0,
         })
     }
@@ -101,6 +106,7 @@ impl Live {
             revoked: delta.revoked,
             replaced: delta.replaced,
             approved: delta.approved,
+            mode: delta.mode,
         };
         let frame = seal(&update, signer)?;
         // Nobody listening is no error.
@@ -121,6 +127,11 @@ impl Live {
         Ok((Bytes::from(seal(&full, signer)?), channel.sender.subscribe()))
     }
 
+    /// What was ordered about denials at the gates of a server.
+    pub(crate) fn mode(&self, audience: &str) -> Option<Mode> {
+        self.channels.get(audience)?.mode
+    }
+
     /// The epoch of the last update for the gates of a server.
     pub(crate) fn told(&self, audience: &str) -> Epoch {
         self.channels.get(audience).map_or(self.epoch, |channel| channel.epoch)
@@ -139,6 +150,7 @@ impl Live {
             revoked: Vec::new(),
             replaced: Vec::new(),
             approved: Vec::new(),
+            mode: None,
         };
         seal(&update, signer).map(Bytes::from)
     }
@@ -158,6 +170,7 @@ impl Live {
 
 impl Channel {
     fn keep(&mut self, delta: &Delta) {
+        self.mode = delta.mode.or(self.mode);
         for gone in &delta.revoked {
             self.replaced.remove(&gone.id);
             self.revoked.insert(gone.id.clone(), gone.expires);
@@ -181,6 +194,7 @@ impl Channel {
             revoked: revoked.map(|(id, expires)| Revocation { id: id.clone(), expires: *expires }).collect(),
             replaced: self.replaced.values().filter(|one| one.expires > now).cloned().collect(),
             approved: self.approved.values().filter(|one| one.expires > now).cloned().collect(),
+            mode: self.mode,
         }
     }
 }

@@ -8,7 +8,7 @@ use clap::{Parser, Subcommand};
 
 use crate::answer::{Exit, Output};
 use crate::commands::{
-    admin, application, approvals, audit, backup, certs, client, configuration, nodeset, policy, token, user,
+    admin, application, approvals, audit, backup, certs, client, configuration, guard, nodeset, policy, token, user,
 };
 use crate::failure::Failure;
 
@@ -107,6 +107,9 @@ pub(crate) enum Command {
     /// Information models (NodeSet2): read them, make scopes of the permissions they state
     #[command(subcommand)]
     Nodeset(nodeset::Command),
+    /// Guards in front of servers: learn what a plant does, propose policies, observe and enforce
+    #[command(subcommand)]
+    Guard(guard::Command),
     /// Policies: check them, test them, ask them
     #[command(subcommand)]
     Policy(policy::Command),

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 pub(crate) use ::config::{
     Algorithm, Audit, Authority, Client as ClientSection, Config, Endpoint, EndpointUrl, FailMode, ForeignIssuer,
-    Guard, HostName, Identity, KeyBits, Limits, LocalUser, MissingCrl, Mode, OnFailure, Overrides, Pace, PlantFiles,
-    Policy, Pool, Server, Simulated, TEMPLATE, TokenSecret, Upstream, UpstreamSecurity, UpstreamUser,
+    Guard, GuardMode, HostName, Identity, KeyBits, Limits, LocalUser, MissingCrl, Mode, OnFailure, Overrides, Pace,
+    PlantFiles, Policy, Pool, Server, Simulated, TEMPLATE, TokenSecret, Upstream, UpstreamSecurity, UpstreamUser,
 };
 use ::config::{At, read};
 

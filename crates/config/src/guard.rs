@@ -25,6 +25,9 @@ with_endpoint! {
         /// The authority's OPC UA address, where clients get their tokens; found as `authority` is.
         #[serde(default)]
         pub authority_opcua: Option<String>,
+        /// Whether denials hold, until the authority orders otherwise.
+        #[serde(default)]
+        pub mode: GuardMode,
         /// What it does when it has lost its authority.
         #[serde(default)]
         pub fail_mode: FailMode,
@@ -58,6 +61,17 @@ pub enum Pool {
     WhenFull,
     /// All share.
     Always,
+}
+
+/// What a guard does with denials.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum GuardMode {
+    /// They hold.
+    #[default]
+    Enforce,
+    /// They are recorded, and everything passes: to learn what a plant does before it is locked.
+    Observe,
 }
 
 /// The server behind a guard: its URL, or a table.

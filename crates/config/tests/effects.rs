@@ -141,6 +141,7 @@ const EFFECTS: &[(&str, &str)] = &[
     ("guard.name", "cli::a_stock_client_signs_in_at_the_guard_and_its_rights_come_and_go_with_the_step"),
     ("guard.danger_passwords_without_security", "cli::clients_without_security_are_anonymous_here_and_nothing_else"),
     ("guard.upstream.url", "cli::a_stock_client_signs_in_at_the_guard_and_its_rights_come_and_go_with_the_step"),
+    ("guard.mode", "cli::what_was_learned_goes_on_when_it_is_locked_and_the_rest_is_denied"),
     ("guard.pool", "cli::sessions_share_the_one_that_a_small_server_has_if_that_is_configured"),
     ("guard.upstream.listen", "cli::a_server_that_calls_its_guard_is_guarded_and_never_dialled"),
     ("guard.upstream.server_uri", "cli::a_server_that_calls_its_guard_is_guarded_and_never_dialled"),

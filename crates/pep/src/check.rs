@@ -1,9 +1,9 @@
 //! The question that is asked for every item of every request.
 
-use access_model::{Action, Denial, Now, Operation, Reason, Rights, ScopeIndex};
+use access_model::{Action, Denial, Mode, Now, Operation, Reason, Rights, ScopeIndex};
 
 use crate::gate::{Slot, State};
-use crate::{FailState, Gate, GrantId, Permit, Standing, Verdict};
+use crate::{FailState, Gate, GrantId, Permit, Standing, Tally, Verdict};
 
 /// The rights that a gate in its read-only fail mode still serves: those of actions that change nothing.
 const CHANGES_NOTHING: Rights = {
@@ -46,19 +46,55 @@ impl Gate {
     fn look_up(&self, grant: GrantId, operation: Operation, now: Now) -> Verdict {
         match self.slot(grant) {
             Some(slot) if slot.serves(now) && now.mono < self.served_until => {
-                let verdict = decide(slot.table.rights(operation.scope), grant, operation);
-                if let Verdict::Deny(_) = verdict {
-                    self.meter.denied();
+                match decide(slot.table.rights(operation.scope), grant, operation) {
+                    Verdict::Deny(denial) => self.or_observed(denial, grant, operation, now),
+                    permit => permit,
                 }
-                verdict
             }
-            _ => self.check_slowly(grant, operation, now),
+            _ => match self.check_slowly(grant, operation, now) {
+                Verdict::Deny(denial) => self.or_observed(denial, grant, operation, now),
+                permit => permit,
+            },
         }
     }
 
-    /// What the grant really holds on a scope at this moment: for UserAccessLevel, UserExecutable and their like.
+    /// What somebody around the gate says no to, who has its permit already: the channel is too weak, a value is out of
+    /// range. A gate that observes lets it pass all the same, and the permit says so.
+    ///
+    /// # Errors
+    /// The denial, of a gate that enforces.
+    pub fn in_spite_of(&self, permit: Permit, denial: Denial, now: Now) -> Result<Permit, Denial> {
+        let (_, Tally { grant, against, .. }) = permit.parts();
+        if against.is_some() || self.observes(grant, now) { Ok(permit.in_spite_of(denial.reason)) } else { Err(denial) }
+    }
+
+    /// Whether denials are only recorded. So they are for whoever is signed in; nobody else gets anything, for a gate that
+    /// observes still asks who somebody is, and a grant that expired or was revoked is nobody's.
+    #[must_use]
+    pub fn observes(&self, grant: GrantId, now: Now) -> bool {
+        self.mode() == Mode::Observe && self.slot(grant).is_some_and(|slot| slot.serves(now))
+    }
+
+    /// Only here does a denial become a permit, and it stays written on it.
+    #[cold]
+    fn or_observed(&self, denial: Denial, grant: GrantId, operation: Operation, now: Now) -> Verdict {
+        self.meter.denied();
+        if self.observes(grant, now) {
+            return Verdict::Permit(Permit::new(operation, grant).in_spite_of(denial.reason));
+        }
+        Verdict::Deny(denial)
+    }
+
+    /// What the grant may do on a scope at this moment: for UserAccessLevel, UserExecutable and their like. Everything
+    /// while the gate observes.
     #[must_use]
     pub fn rights(&self, grant: GrantId, scope: ScopeIndex, now: Now) -> Rights {
+        if self.observes(grant, now) { Rights::ALL } else { self.granted(grant, scope, now) }
+    }
+
+    /// What the grant holds on a scope at this moment, whether the gate enforces it or not.
+    #[must_use]
+    pub fn granted(&self, grant: GrantId, scope: ScopeIndex, now: Now) -> Rights {
         self.served(grant, now).map_or(Rights::NONE, |(slot, mask)| slot.table.rights(scope) & mask)
     }
 
@@ -86,7 +122,7 @@ impl Gate {
             State::Expired => Standing::Expired { since: over },
             State::Revoked => Standing::Revoked { since: over },
             State::Live if !slot.serves(now) => Standing::Expired { since: slot.until.min(now.mono) },
-            State::Live if self.served(grant, now).is_err() => Standing::Suspended,
+            State::Live if self.served(grant, now).is_err() && !self.observes(grant, now) => Standing::Suspended,
             State::Live => Standing::Live { until: slot.until },
         }
     }
@@ -112,14 +148,6 @@ impl Gate {
 
     #[cold]
     fn check_slowly(&self, grant: GrantId, operation: Operation, now: Now) -> Verdict {
-        let verdict = self.decide_slowly(grant, operation, now);
-        if let Verdict::Deny(_) = verdict {
-            self.meter.denied();
-        }
-        verdict
-    }
-
-    fn decide_slowly(&self, grant: GrantId, operation: Operation, now: Now) -> Verdict {
         let denied = |reason, held| {
             let Operation { action, scope, .. } = operation;
             Verdict::Deny(Denial { reason, action, scope, held })

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use access_model::{Rights, ScopeMap, Thumbprint};
+use access_model::{Mode, Rights, ScopeMap, Thumbprint};
 use token::{ClaimPath, Issuer};
 
 /// What a gate does when it has lost contact with its authority.
@@ -140,6 +140,10 @@ pub struct GateConfig {
     pub ask: bool,
     /// The authority whose control stream this gate listens to; `None` for a gate that validates tokens alone.
     pub contact: Option<Contact>,
+    /// What it does with denials until the authority says otherwise.
+    pub mode: Mode,
+    /// Whether the authority may say otherwise. Only a guard learns; a server that validates tokens itself never does.
+    pub switchable: bool,
     /// What is not checked: nothing, but in demonstrations of what a check is for.
     pub danger_without: DangerWithout,
 }
@@ -160,6 +164,8 @@ impl GateConfig {
             local: Vec::new(),
             ask: false,
             contact: None,
+            mode: Mode::Enforce,
+            switchable: false,
             danger_without: DangerWithout::Nothing,
         }
     }

@@ -1,5 +1,7 @@
 //! What a gate tells the machine around it.
 
+use access_model::Mode;
+
 use crate::GrantId;
 
 /// What an update did to a grant's rights.
@@ -45,4 +47,6 @@ pub enum GateEvent {
     NeedFullList,
     /// The gate serves differently from now on: re-check what runs under grants of the authority.
     FailMode(FailState),
+    /// The gate enforces or observes from now on: re-check everything.
+    Mode(Mode),
 }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use access_model::{Epoch, Mono, Now, ScopeMap, UnixTime};
+use access_model::{Epoch, Mode, Mono, Now, ScopeMap, UnixTime};
 use token::{Issuer, VerifyingKey};
 
 use crate::admit::Locals;
@@ -45,6 +45,10 @@ pub struct Gate {
     pub(crate) stopwatch: Option<fn() -> Mono>,
     /// The table of no rights, for slots without a grant.
     nothing: Arc<Table>,
+    /// Whether denials hold.
+    pub(crate) mode: Mode,
+    /// Grants that stand only while the gate observes.
+    pub(crate) observed: BTreeSet<GrantId>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -126,7 +130,12 @@ impl Gate {
             meter: Arc::default(),
             stopwatch: None,
             nothing,
+            mode: Mode::Enforce,
+            observed: BTreeSet::new(),
         };
+        if gate.standby.is_none() {
+            gate.order(None, now);
+        }
         gate.handle_timeout(now);
         Ok(gate)
     }
@@ -190,7 +199,14 @@ impl Gate {
         let mut tables = Tables::new(digest, config.map.len(), config.danger_without);
         self.nothing = tables.for_local([]).map_err(|_| InvalidGate::NoAudience)?;
         (self.config, self.locals, self.tables) = (config, locals, tables);
-        let all: Vec<GrantId> = self.ids().collect();
+        // What indexes nothing indexes no old map either.
+        for grant in self.observed.clone() {
+            let nothing = self.nothing();
+            if let Some(slot) = self.slot_mut(grant) {
+                slot.table = nothing;
+            }
+        }
+        let all: Vec<GrantId> = self.ids().filter(|id| !self.observed.contains(id)).collect();
         all.into_iter().for_each(|id| self.revoke(id, now));
         Ok(true)
     }
@@ -228,6 +244,7 @@ impl Gate {
     /// Ends a grant whose session is gone. Nothing is reported; a grant that is gone already stays so.
     pub fn release(&mut self, grant: GrantId) {
         self.forget(grant);
+        self.observed.remove(&grant);
         let nothing = Arc::clone(&self.nothing);
         let Some(slot) = self.slot_mut(grant) else { return };
         (slot.state, slot.table, slot.record) = (State::Free, nothing, None);
@@ -308,6 +325,10 @@ impl Gate {
     #[must_use]
     pub fn epoch(&self) -> Option<Epoch> {
         self.standby.as_ref().and_then(Standby::epoch)
+    }
+
+    pub(crate) fn nothing(&self) -> Arc<Table> {
+        Arc::clone(&self.nothing)
     }
 
     pub(crate) fn note_fail_state(&mut self, now: Now) {

@@ -25,6 +25,7 @@ mod event;
 mod gate;
 mod grant;
 mod meter;
+mod mode;
 mod permit;
 mod present;
 mod table;

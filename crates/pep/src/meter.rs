@@ -10,7 +10,7 @@ const SAMPLE: u64 = 64;
 pub struct GateMeter {
     /// Checks.
     pub checks: Counter,
-    /// Of these, those that denied.
+    /// Of these, those that denied, or would have if the gate enforced: neither is a permit.
     denials: Counter,
     /// How long checks took, those that were looked at.
     pub decisions: Histogram,

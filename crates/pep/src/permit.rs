@@ -1,6 +1,6 @@
 //! The proof that one operation was checked.
 
-use access_model::{Denial, Operation};
+use access_model::{Denial, Operation, Reason};
 
 use crate::GrantId;
 
@@ -10,7 +10,7 @@ use crate::GrantId;
 /// It cannot be made by hand:
 /// ```compile_fail
 /// fn forge(operation: pep::Operation, grant: pep::GrantId) -> pep::Permit {
-///     pep::Permit { operation, grant }
+///     pep::Permit { operation, grant, against: None }
 /// }
 /// ```
 /// ```compile_fail
@@ -43,16 +43,35 @@ use crate::GrantId;
 pub struct Permit {
     operation: Operation,
     grant: GrantId,
+    against: Option<Reason>,
 }
 
 impl Permit {
     pub(crate) const fn new(operation: Operation, grant: GrantId) -> Self {
-        Self { operation, grant }
+        Self { operation, grant, against: None }
+    }
+
+    /// Of a gate that observes. The first reason stays: it is what enforcement would have said.
+    pub(crate) fn in_spite_of(mut self, reason: Reason) -> Self {
+        self.against.get_or_insert(reason);
+        self
+    }
+
+    /// What enforcement would have said no for; none of a gate that enforces.
+    #[must_use]
+    pub const fn against(&self) -> Option<Reason> {
+        self.against
+    }
+
+    /// What it is about; it stays unspent.
+    pub(crate) const fn parts(&self) -> (Operation, Tally) {
+        let Operation { action, scope, .. } = self.operation;
+        (self.operation, Tally { grant: self.grant, action, scope, against: self.against })
     }
 
     /// The operation to forward, together with what the audit must count for it.
     pub const fn spend(self) -> (Operation, Tally) {
-        (self.operation, Tally { grant: self.grant, action: self.operation.action, scope: self.operation.scope })
+        self.parts()
     }
 }
 
@@ -67,6 +86,8 @@ pub struct Tally {
     pub action: access_model::Action,
     /// Where.
     pub scope: access_model::ScopeIndex,
+    /// What enforcement would have said no for: such an operation is never counted as allowed.
+    pub against: Option<Reason>,
 }
 
 /// The answer to one check.

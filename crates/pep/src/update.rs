@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use access_model::{Now, Reason, Refusal};
+use access_model::{Mode, Now, Reason, Refusal};
 use token::Verified;
 use token::control::{self, Replacement, Update};
 
@@ -59,6 +59,13 @@ impl Gate {
             self.meter.lag.observe(age);
         }
         self.revise(update, place, now);
+        // The full list says all that holds; a delta says what is new. Of one that does not fit only what locks counts.
+        match (place, update.mode) {
+            (Place::Full, mode) | (Place::Next, mode @ Some(_)) | (Place::Gap, mode @ Some(Mode::Enforce)) => {
+                self.order(mode, now);
+            }
+            _ => {}
+        }
         self.note_fail_state(now);
         Ok(())
     }

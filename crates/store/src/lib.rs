@@ -17,10 +17,10 @@ pub use db::{
     RefreshToken, Revocation, Revoked, TokenFilter, User, WorkflowState,
 };
 pub use ledger::{
-    Ack, Break, BreakKind, CheckpointKey, CheckpointPublicKey, End, Entry, ExportFormat, Follower, Health, KeyError,
-    KeyKind, KeyRotation, KeySince, Ledger, LedgerConfig, LedgerError, ReadError, Recovery, Removed, Report,
-    RetainError, Retained, Retention, Selection, Syslog, Unavailable, export, ledger_in_use, retain, rotate_key, tail,
-    verify,
+    Ack, Break, BreakKind, CheckpointKey, CheckpointPublicKey, End, Entry, EntryPlace, ExportFormat, Follower, Health,
+    KeyError, KeyKind, KeyRotation, KeySince, Ledger, LedgerConfig, LedgerError, ReadError, Recovery, Removed, Report,
+    RetainError, Retained, Retention, Selection, Syslog, Unavailable, each, export, ledger_in_use, retain, rotate_key,
+    tail, verify,
 };
 
 /// A time as people and log servers read it: RFC 3339 in UTC with microseconds.

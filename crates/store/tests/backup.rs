@@ -24,6 +24,7 @@ fn record(object: &str) -> AuditRecord {
         detail: String::new(),
         count: 1,
         epoch: None,
+        place: None,
     }
 }
 

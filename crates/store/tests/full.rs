@@ -23,6 +23,7 @@ fn record(object: &str) -> AuditRecord {
         detail: "d".repeat(700),
         count: 1,
         epoch: None,
+        place: None,
     }
 }
 

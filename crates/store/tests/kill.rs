@@ -24,6 +24,7 @@ fn record(object: String) -> AuditRecord {
         detail: String::new(),
         count: 1,
         epoch: None,
+        place: None,
     }
 }
 

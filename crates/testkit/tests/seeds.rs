@@ -318,6 +318,7 @@ fn tokens() {
         revoked: vec![Revocation { id: "a".into(), expires: now.unix }],
         replaced: vec![Replacement { id: "b".into(), rights, not_after: now.unix, expires: now.unix }],
         approved: Vec::new(),
+        mode: None,
     };
     let sealed = seal(&update, &AUTHORITY).unwrap();
     write("tokens", "update", &[&[2], token::danger_peek_unverified(&sealed).unwrap().payload.as_bytes()]);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use access_model::{Epoch, Reason, Refusal, UnixTime};
+use access_model::{Epoch, Mode, Reason, Refusal, UnixTime};
 use serde::Serialize;
 use serde::ser::{SerializeStruct, Serializer};
 
@@ -67,6 +67,8 @@ pub struct Update {
     pub replaced: Vec<Replacement>,
     /// Changes that a second person approved of. The full list names all that may still be made.
     pub approved: Vec<Approved>,
+    /// Whether the gate holds its denials from now on; `None` says nothing about it.
+    pub mode: Option<Mode>,
 }
 
 /// The longest update that is looked at.
@@ -130,6 +132,9 @@ impl Serialize for Update {
             let approved = self.approved.iter().map(|entry| (&entry.id, &entry.by, entry.expires.as_seconds()));
             out.serialize_field("approved", &approved.collect::<Vec<_>>())?;
         }
+        if let Some(mode) = self.mode {
+            out.serialize_field("mode", mode.name())?;
+        }
         out.end()
     }
 }
@@ -162,8 +167,11 @@ fn parse(members: &Object, issuer: &str, audience: &str) -> Option<Update> {
             Some(all) => all.array()?.iter().map(approved).collect::<Option<_>>()?,
             None => Vec::new(),
         },
+        // A mode that nobody knows here is the one that holds.
+        mode: members.get("mode").map(|mode| mode.text().and_then(Mode::from_name).unwrap_or_default()),
     };
-    let nothing_new = update.revoked.is_empty() && update.replaced.is_empty() && update.approved.is_empty();
+    let silent = update.approved.is_empty() && update.mode.is_none();
+    let nothing_new = update.revoked.is_empty() && update.replaced.is_empty() && silent;
     let in_order = previous.is_none_or(|previous| previous < epoch || (previous == epoch && nothing_new));
     in_order.then_some(update)
 }

@@ -22,6 +22,7 @@ fn update() -> Update {
             expires: seconds(90),
         }],
         approved: vec![Approved { id: "c-1".into(), by: "bert".into(), expires: seconds(70) }],
+        mode: None,
     }
 }
 

@@ -235,6 +235,7 @@ mod writer {
                 expires: seconds(90),
             }],
             approved: vec![],
+            mode: None,
         };
         let sealed = |update: &Update| String::from_utf8(seal(update, &signer).unwrap()).unwrap();
         let empty = Update { revoked: vec![], replaced: vec![], ..update.clone() };

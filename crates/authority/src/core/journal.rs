@@ -52,6 +52,9 @@ pub(super) async fn restore(db: &Db, issuer: &str, snapshot: &Snapshot, now: Uni
         }
         live.grants.insert(grant.token, token);
     }
+    for (audience, mode) in db.guard_modes().await? {
+        deltas.entry(audience).or_default().mode = Some(mode);
+    }
     for (audience, delta) in deltas {
         live.restore(&audience, delta);
     }

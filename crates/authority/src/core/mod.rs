@@ -4,6 +4,7 @@
 mod account;
 mod change;
 mod journal;
+mod mode;
 mod record;
 mod revoke;
 
@@ -34,6 +35,7 @@ use crate::standing::Standing;
 use crate::turns::Turns;
 
 pub(crate) use journal::row;
+pub use mode::Switched;
 pub(crate) use record::unavailable;
 pub(crate) use revoke::family;
 

@@ -76,6 +76,7 @@ impl Authority {
             detail: detail.get(..end.unwrap_or(0)).unwrap_or_default().to_owned(),
             count: 1,
             epoch: Some(self.inner.standing.load().snapshot.epoch()),
+            place: None,
         }
     }
 }

@@ -10,8 +10,10 @@
 //! | `POST /workflow/fire` | `transition` | what it changed |
 //! | `POST /reload` | | what it changed; 422 with the faults when the files are broken |
 //! | `POST /keys/rotate` | | |
+//! | `GET /guards/{name}/mode` | | what was ordered of the guard of this server; null: it goes by its configuration |
+//! | `POST /guards/{name}/mode` | `mode`: `enforce` or `observe` | what was ordered before; every listening guard was told |
 
-use access_model::{Actor, Reason, Refusal, Thumbprint};
+use access_model::{Actor, Mode, Reason, Refusal, Thumbprint};
 use axum::extract::{Path, Query, Request, State};
 use axum::http::{StatusCode, header};
 use axum::middleware::{Next, from_fn_with_state};
@@ -39,6 +41,7 @@ pub(super) fn routes(authority: Authority) -> Router<Authority> {
         .route("/workflow/fire", post(fire))
         .route("/reload", post(reload))
         .route("/keys/rotate", post(rotate))
+        .route("/guards/{name}/mode", get(guard_mode).post(switch_guard))
         .merge(accounts::routes())
         .layer(from_fn_with_state(authority, role_needed))
 }
@@ -254,6 +257,39 @@ fn fault(fault: &pdp::Fault) -> Value {
 async fn rotate(State(authority): State<Authority>, Extension(by): Extension<Actor>) -> Response {
     match authority.rotate_keys(&by).await {
         Ok(()) => answer(json!({ "rotated": true })),
+        Err(error) => failed(&error),
+    }
+}
+
+async fn guard_mode(State(authority): State<Authority>, Path(name): Path<String>) -> Response {
+    match authority.guard_mode(&name) {
+        Some((server, mode)) => answer(json!({ "server": server, "mode": mode.map(Mode::name) })),
+        None => mistake(StatusCode::NOT_FOUND, "the plant has no such server"),
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Ordered {
+    mode: String,
+}
+
+async fn switch_guard(
+    State(authority): State<Authority>,
+    Extension(by): Extension<Actor>,
+    Path(name): Path<String>,
+    Json(ordered): Json<Ordered>,
+) -> Response {
+    let Some(mode) = Mode::from_name(&ordered.mode) else {
+        return mistake(StatusCode::BAD_REQUEST, "the mode is `enforce` or `observe`");
+    };
+    match authority.switch_guard(&name, mode, &by).await {
+        Ok(Some(switched)) => answer(json!({
+            "server": switched.server,
+            "mode": mode.name(),
+            "before": switched.before.map(Mode::name),
+        })),
+        Ok(None) => mistake(StatusCode::NOT_FOUND, "the plant has no such server"),
         Err(error) => failed(&error),
     }
 }

@@ -109,7 +109,8 @@ async fn is_of(authority: &Authority, peer: &Peer, audience: &str) -> Result<(),
     authority.client_by_uri(audience, certificate).await.map(drop)
 }
 
-/// The digest of the scope map that tokens for a server index, so that somebody can compare it with the server's.
+/// The digest of the scope map that tokens for a server index, so that somebody can compare it with the server's; where
+/// the workflow stands, for the records of a guard that observes; and what was ordered of that guard.
 async fn map(
     State(authority): State<Authority>,
     Extension(peer): Extension<Peer>,
@@ -123,7 +124,11 @@ async fn map(
     match map {
         Some(map) => {
             let digest = format!("{:?}", token::map_digest(&map));
-            Json(json!({"map": digest, "scopes": map.len(), "epoch": snapshot.epoch().0})).into_response()
+            let steps: Vec<&str> = snapshot.steps().iter().map(String::as_str).collect();
+            let mode = authority.guard_mode(&wanted.audience).and_then(|(_, mode)| mode).map(access_model::Mode::name);
+            let epoch = snapshot.epoch().0;
+            Json(json!({"map": digest, "scopes": map.len(), "epoch": epoch, "steps": steps, "mode": mode}))
+                .into_response()
         }
         None => problem(&Refusal::new(Reason::UnknownAudience, "no server has this uri")),
     }

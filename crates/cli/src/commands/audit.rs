@@ -106,7 +106,7 @@ struct Select {
     #[arg(long, value_name = "KIND")]
     kind: Option<String>,
     /// Only records that ended so
-    #[arg(long, value_name = "OUTCOME", value_parser = ["allowed", "denied", "failed"])]
+    #[arg(long, value_name = "OUTCOME", value_parser = ["allowed", "denied", "failed", "observed"])]
     outcome: Option<String>,
     /// Only records of this person or application
     #[arg(long, value_name = "NAME")]
@@ -219,7 +219,7 @@ impl Select {
 fn for_people(entry: &Entry) -> String {
     let time = ExportTime(entry.at);
     let outcome = match (&entry.reason, entry.status) {
-        (Some(reason), _) => format!("denied ({reason})"),
+        (Some(reason), _) => format!("{} ({reason})", entry.outcome),
         (None, Some(status)) => format!("failed (0x{status:08X})"),
         (None, None) => entry.outcome.to_owned(),
     };

@@ -12,14 +12,17 @@ pub(crate) mod configuration;
 pub(crate) mod doctor;
 pub(crate) mod drain;
 mod encoded;
+pub(crate) mod guard;
 mod login;
 pub(crate) mod nodeset;
 pub(crate) mod own;
 pub(crate) mod policy;
+mod recorded;
 pub(crate) mod token;
 pub(crate) mod up;
 pub(crate) mod user;
 pub(crate) mod values;
+mod whatif;
 
 use std::future::Future;
 
@@ -52,6 +55,7 @@ pub(crate) fn run(args: Args) -> Result<Answer, Failure> {
         Command::Drain => drain::run(&common),
         Command::Doctor => doctor::run(&common),
         Command::Nodeset(command) => nodeset::run(command),
+        Command::Guard(command) => guard::run(command, &common),
         Command::Policy(command) => policy::run(command, &common),
         Command::Step(args) => admin::step(&args, &common),
         Command::Token(command) => token::run(command, &common),

@@ -27,6 +27,9 @@ pub(crate) enum Command {
     /// Answer one question and say why: which rule, which condition is missing, the smallest change that would allow
     /// it; exit code 1 when the answer is no
     Explain(Explain),
+    /// Decide what a ledger recorded again under these policies, and list what would change; exit code 1 when something
+    /// would
+    WhatIf(super::whatif::WhatIf),
     /// Let a running authority read its files again now; broken ones change nothing (as an administrator)
     Reload(super::admin::Order),
 }
@@ -102,9 +105,12 @@ impl Texts {
         Ok(Self { files, plant, policies, workflow })
     }
 
+    pub(crate) fn sources(&self) -> Sources<'_> {
+        Sources { plant: &self.plant, policies: &self.policies, workflow: self.workflow.as_deref() }
+    }
+
     pub(crate) fn snapshot(&self) -> Result<Snapshot, Failure> {
-        let sources = Sources { plant: &self.plant, policies: &self.policies, workflow: self.workflow.as_deref() };
-        Snapshot::load(sources, &token::map_digest, Epoch(0)).map_err(|faults| self.failure(&faults, None))
+        Snapshot::load(self.sources(), &token::map_digest, Epoch(0)).map_err(|faults| self.failure(&faults, None))
     }
 
     /// The plant file alone: all that enforces needs of it. Policies and workflow are the authority's.
@@ -139,7 +145,7 @@ impl Texts {
 }
 
 impl Which {
-    fn texts(&self, common: &Common) -> Result<Texts, Failure> {
+    pub(crate) fn texts(&self, common: &Common) -> Result<Texts, Failure> {
         Texts::read(match &self.folder {
             Some(folder) => {
                 let workflow = Some(folder.join("workflow.toml")).filter(|path| files::exists(path));
@@ -155,6 +161,7 @@ pub(crate) fn run(command: Command, common: &Common) -> Result<Answer, Failure> 
         Command::Check(args) => check(&args, common),
         Command::Test(args) => test(&args, common),
         Command::Explain(args) => explain(&args, common),
+        Command::WhatIf(args) => super::whatif::run(&args, common),
         Command::Reload(args) => super::admin::reload(&args, common),
     }
 }

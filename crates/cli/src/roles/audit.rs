@@ -152,6 +152,7 @@ mod tests {
             detail: String::new(),
             count: 1,
             epoch: Some(Epoch(1)),
+            place: None,
         }
     }
 

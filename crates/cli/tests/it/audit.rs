@@ -15,6 +15,7 @@ fn record(number: i64, outcome: Outcome) -> AuditRecord {
         detail: "to 7.5".into(),
         count: 1,
         epoch: Some(Epoch(3)),
+        place: None,
     }
 }
 

@@ -101,6 +101,22 @@ async fn becomes(what: &str, client: &Client, value: f64, expected: StatusCode) 
     panic!("it never happened: {what}");
 }
 
+/// Waits until a write is denied, by itself or with all else that the session may ask for.
+async fn refused(what: &str, client: &Client, node: NodeId) {
+    let mut last = String::new();
+    for _ in 0..240 {
+        last = match client.write(vec![(node.clone(), Variant::Double(14.5))]).await {
+            Ok(all) => format!("{:?}", all[0]),
+            Err(error) => format!("{error:?}"),
+        };
+        if last.contains("BadUserAccessDenied") {
+            return;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(125)).await;
+    }
+    panic!("it was never denied: {what}: {last}");
+}
+
 fn records(scene: &Scene) -> Vec<serde_json::Value> {
     scene.json(&["audit", "tail", "-n", "2000"]).as_array().unwrap().clone()
 }
@@ -347,4 +363,52 @@ fn slips_of_the_configuration_are_shown() {
     plant.scene.write("plant.toml", &file.replace(SPEED, "ns=1;s=Mixer.Setpoints.Speed"));
     let said = plant.scene.run(&["config", "check"]);
     assert!(said.contains("names its namespace by a number"), "{said}");
+}
+
+/// A guard that observes lets a client do what no policy permits; what is proposed from that lets it go on when it
+/// enforces, and nobody else.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_learned_goes_on_when_it_is_locked_and_the_rest_is_denied() {
+    let plant = Guarded::new("sign_in = [\"user_name\"]", "mode = \"observe\"\n");
+    let old = Up::start_with(&plant.scene, "old.toml", 1);
+    let up = Up::start(&plant.scene, 4);
+    let client = Client::connect(plant.options("pki/hmi", user("olga", "olgas password"))).await.unwrap();
+    becomes("it observes", &client, 12.5, StatusCode::Good).await;
+    client.close().await;
+    let has = |what: &str| {
+        records(&plant.scene).iter().any(|one| one["outcome"] == "observed" && one.to_string().contains(what))
+    };
+    until("the ledger has it", || has("right_missing") || has("scope_not_granted"));
+    let proposed = plant.scene.json(&["guard", "propose", "--server", "gate"]);
+    assert_eq!(proposed["complete"], true, "{proposed:#}");
+    let what_if = |more: &[&str]| plant.scene.run(&[&["policy", "what-if", "--server", "gate"], more].concat());
+    let as_it_is = what_if(&[]);
+    assert!(as_it_is.starts_with("exit 0") && as_it_is.contains("0 changes; "), "{as_it_is}");
+    let text = proposed["policies"].as_str().unwrap().to_owned();
+    plant.scene.write("policies.cedar", &text);
+    if let Some(file) = proposed["plant"].as_str() {
+        plant.scene.write("plant.toml", file);
+    }
+    let proposal = what_if(&[]);
+    let learned = |line: &str| ["deny to permit", "olga", "write", "gate/"].iter().all(|word| line.contains(word));
+    assert!(proposal.starts_with("exit 1") && proposal.lines().any(learned), "{proposal}");
+    assert!(!proposal.contains("permit to deny"), "{proposal}");
+    let of_nobody = what_if(&["--actor", "nobody"]);
+    assert!(of_nobody.starts_with("exit 0") && of_nobody.contains("0 changes; 0 accesses"), "{of_nobody}");
+    let checked = plant.scene.run(&["policy", "check"]);
+    assert!(checked.starts_with("exit 0"), "{checked}");
+    let reloaded = plant.scene.run(&["policy", "reload"]);
+    assert!(reloaded.starts_with("exit 0"), "{reloaded}");
+    assert_eq!(plant.scene.json(&["guard", "mode", "gate", "enforce"])["mode"], "enforce");
+    let client = Client::connect(plant.options("pki/hmi", user("olga", "olgas password"))).await.unwrap();
+    becomes("what was learned goes on", &client, 13.5, StatusCode::Good).await;
+    let node = speed(&client).await;
+    plant.step();
+    refused("in another step nothing of it was seen: the grant is over", &client, node).await;
+    client.close().await;
+    up.stop();
+    old.stop();
+    let switched =
+        |one: &serde_json::Value| one["kind"] == "configuration_changed" && one.to_string().contains("enforce");
+    assert!(records(&plant.scene).iter().any(switched));
 }

@@ -3,7 +3,7 @@
 use super::Scene;
 
 /// Every command, with the groups they are in.
-pub(crate) const COMMANDS: [&str; 64] = [
+pub(crate) const COMMANDS: [&str; 68] = [
     "",
     "application",
     "application list",
@@ -47,10 +47,14 @@ pub(crate) const COMMANDS: [&str; 64] = [
     "nodeset",
     "nodeset check",
     "nodeset scopes",
+    "guard",
+    "guard mode",
+    "guard propose",
     "policy",
     "policy check",
     "policy test",
     "policy explain",
+    "policy what-if",
     "policy reload",
     "step",
     "token",

@@ -204,6 +204,7 @@ impl Plant {
             revoked: Vec::new(),
             replaced: Vec::new(),
             approved: Vec::new(),
+            mode: None,
         };
         change(&mut update);
         let sealed = token::control::seal(&update, &self.signer).unwrap();

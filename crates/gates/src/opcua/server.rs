@@ -433,6 +433,7 @@ fn gap(lost: u64, at: UnixTime) -> AuditRecord {
         detail: format!("{lost} records found no room on the way to the ledger and are lost"),
         count: lost,
         epoch: None,
+        place: None,
     }
 }
 

@@ -250,6 +250,11 @@ impl Server {
     }
 }
 
+/// Whether a text is a NodeId as the plant file writes it.
+pub(crate) fn is_node_id(text: &str) -> bool {
+    words::node_id(text).is_ok()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -113,6 +113,7 @@ pub fn full(epoch: u64, now: Now) -> Update {
         revoked: vec![],
         replaced: vec![],
         approved: vec![],
+        mode: None,
     }
 }
 

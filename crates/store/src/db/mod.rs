@@ -5,6 +5,7 @@
 mod applications;
 mod grants;
 mod issue;
+mod modes;
 mod refresh;
 mod revocations;
 mod rows;

@@ -209,6 +209,11 @@ impl<'a> Body<'a> {
         Some(*array)
     }
 
+    /// Whether nothing is left.
+    pub(super) fn is_over(&self) -> bool {
+        self.0.is_empty()
+    }
+
     pub(super) fn byte(&mut self) -> Option<u8> {
         self.array().map(|[byte]| byte)
     }

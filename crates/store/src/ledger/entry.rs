@@ -18,9 +18,9 @@ pub struct Entry {
     pub at: UnixTime,
     /// What happened: the word of an [`access_model::AuditKind`].
     pub kind: String,
-    /// `allowed`, `denied` or `failed`.
+    /// `allowed`, `denied`, `failed`, or `observed`: done where enforcement would have denied it.
     pub outcome: &'static str,
-    /// Why it was denied: the word of an [`access_model::Reason`].
+    /// Why it was denied, or would have been: the word of an [`access_model::Reason`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// The protocol's status code, when it failed.
@@ -46,8 +46,25 @@ pub struct Entry {
     /// The policy epoch.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub epoch: Option<u64>,
+    /// What was decided about, if it was one thing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub place: Option<EntryPlace>,
     /// SHA-256 that chains it, in hexadecimal.
     pub hash: String,
+}
+
+/// What was decided about: an [`access_model::Place`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct EntryPlace {
+    /// The server's ApplicationUri.
+    pub server: String,
+    /// The scope's name; empty for what no scope names.
+    pub scope: String,
+    /// The word of an [`access_model::Action`].
+    pub action: String,
+    /// Steps of the workflow, joined by `, `; empty when the gate was told none.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub steps: String,
 }
 
 fn time_as_text<S: serde::Serializer>(at: &UnixTime, serializer: S) -> Result<S::Ok, S::Error> {
@@ -69,6 +86,10 @@ pub(super) fn put(out: &mut Vec<u8>, record: &AuditRecord) {
             out.push(2);
             out.extend_from_slice(&status.to_le_bytes());
         }
+        Outcome::Observed(reason) => {
+            out.push(3);
+            put_text(out, reason.word());
+        }
     }
     put_text(out, record.kind.name());
     put_text(out, &record.actor.name);
@@ -77,6 +98,13 @@ pub(super) fn put(out: &mut Vec<u8>, record: &AuditRecord) {
     put_optional(out, record.actor.session.as_deref());
     put_text(out, &record.object);
     put_text(out, &record.detail);
+    // Behind all that the first version wrote: a body that ends here has none.
+    if let Some(place) = &record.place {
+        for text in [&place.server, &place.scope, &place.steps] {
+            put_text(out, text);
+        }
+        put_text(out, place.action.name());
+    }
 }
 
 /// Reads an audit record back.
@@ -90,6 +118,7 @@ fn take(body: &mut Body<'_>, frame: &Frame<'_>) -> Option<Entry> {
         0 => ("allowed", None, None),
         1 => ("denied", Some(body.text()?), None),
         2 => ("failed", None, Some(body.u32()?)),
+        3 => ("observed", Some(body.text()?), None),
         _ => return None,
     };
     Some(Entry {
@@ -107,6 +136,12 @@ fn take(body: &mut Body<'_>, frame: &Frame<'_>) -> Option<Entry> {
         detail: body.text()?,
         count,
         epoch: epoch.checked_sub(1),
+        place: if body.is_over() { None } else { Some(place(body)?) },
         hash: crate::hex::hex(&frame.hash),
     })
+}
+
+fn place(body: &mut Body<'_>) -> Option<EntryPlace> {
+    let (server, scope, steps) = (body.text()?, body.text()?, body.text()?);
+    Some(EntryPlace { server, scope, steps, action: body.text()? })
 }

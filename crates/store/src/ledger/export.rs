@@ -78,24 +78,34 @@ pub fn export(
     selection: &Selection,
     out: &mut dyn Write,
 ) -> Result<u64, ReadError> {
+    let mut count = 0;
+    each(folder, selection, &mut |entry| {
+        count += 1;
+        writeln!(out, "{}", format.line(&entry)).map_err(ReadError::Output)
+    })?;
+    out.flush().map_err(ReadError::Output)?;
+    Ok(count)
+}
+
+/// Gives the selected records to `take`, the oldest first, without holding more than one of them.
+///
+/// # Errors
+/// A file cannot be read or is damaged, or what `take` says.
+pub fn each(
+    folder: &Path,
+    selection: &Selection,
+    take: &mut dyn FnMut(Entry) -> Result<(), ReadError>,
+) -> Result<(), ReadError> {
     let files = segments(folder).map_err(|source| ReadError::Io { path: folder.to_owned(), source })?;
     let last = files.len().saturating_sub(1);
-    let mut count = 0;
     for (position, segment) in files.iter().enumerate() {
         let next = files.get(position + 1).map_or(u64::MAX, |next| next.first);
         if selection.from.is_some_and(|from| next <= from) {
             continue;
         }
-        for_each(segment, position == last, &mut |entry| {
-            if selection.matches(&entry) {
-                count += 1;
-                writeln!(out, "{}", format.line(&entry)).map_err(ReadError::Output)?;
-            }
-            Ok(())
-        })?;
+        for_each(segment, position == last, &mut |entry| if selection.matches(&entry) { take(entry) } else { Ok(()) })?;
     }
-    out.flush().map_err(ReadError::Output)?;
-    Ok(count)
+    Ok(())
 }
 
 impl ExportFormat {
@@ -116,7 +126,7 @@ impl Syslog {
     fn line(&self, entry: &Entry) -> String {
         let severity = match entry.outcome {
             "allowed" => 6,
-            "denied" => 4,
+            "denied" | "observed" => 4,
             _ => 3,
         };
         let mut line = format!(
@@ -140,6 +150,10 @@ impl Syslog {
             ("object", Some(entry.object.clone())),
             ("count", Some(entry.count.to_string())),
             ("epoch", entry.epoch.map(|epoch| epoch.to_string())),
+            ("server", entry.place.as_ref().map(|place| place.server.clone())),
+            ("scope", entry.place.as_ref().map(|place| place.scope.clone())),
+            ("action", entry.place.as_ref().map(|place| place.action.clone())),
+            ("steps", entry.place.as_ref().map(|place| place.steps.clone()).filter(|steps| !steps.is_empty())),
             ("hash", Some(entry.hash.clone())),
         ];
         for (name, value) in optional {

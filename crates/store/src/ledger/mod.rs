@@ -37,8 +37,8 @@ mod writer;
 use std::path::PathBuf;
 use std::time::Duration;
 
-pub use entry::Entry;
-pub use export::{ExportFormat, Selection, Syslog, export};
+pub use entry::{Entry, EntryPlace};
+pub use export::{ExportFormat, Selection, Syslog, each, export};
 pub use handle::{Ack, Health, Ledger};
 pub use key::{CheckpointKey, CheckpointPublicKey, KeyError, KeyKind};
 pub use open::in_use as ledger_in_use;

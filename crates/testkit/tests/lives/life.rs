@@ -466,6 +466,7 @@ impl Life {
             revoked: vec![],
             replaced: vec![],
             approved: vec![],
+            mode: None,
         }
     }
 

@@ -90,7 +90,9 @@ impl Guard {
         let Some(survey) = self.survey.take() else { return Ok(()) };
         let mut never = [0; 16];
         self.entropy.fill(&mut never);
-        self.mapping = Some(Arc::new(survey.finish(&self.config.rules, never)));
+        let mapping = survey.finish(&self.config.rules, never);
+        self.front.set_namespaces_behind(mapping.table.namespaces());
+        self.mapping = Some(Arc::new(mapping));
         self.newly_mapped = true;
         Ok(())
     }

@@ -139,6 +139,9 @@ pub(super) fn consented(desk: &mut Desk<'_>, form: &Form, item: &mut Item, body:
     if terms.is_empty() {
         return Ok(());
     }
+    if desk.doubts(item, Unapproved::REASON) {
+        return Ok(());
+    }
     let (change, words) = described(desk, form, item, body);
     match desk.front.consent(desk.key, (change, &words), &terms, desk.now) {
         Ok(note) => {

@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use access_model::{Action, AuditKind, Denial, Reason, ScopeIndex};
+use access_model::{Action, AuditKind, AuditRecord, Denial, Reason, ScopeIndex};
 use opcua_types::{NodeId, ObjectId, StatusCode};
 use pep::Permit;
 
@@ -232,8 +232,8 @@ pub(super) fn start(
     let mut plan = Vec::with_capacity(items.len());
     for (at, item) in items.iter_mut().enumerate() {
         let decided = decide(desk, form, (at, item), &body, (&mut hidden, &mut why));
-        if let Plan::Allowed(_) = &decided
-            && let Some(record) = desk.record_of(form.kind, item.object(), item.text.clone())
+        if let Plan::Allowed(permits) = &decided
+            && let Some(record) = item.record(desk, form.kind, permits)
         {
             records.push((record, desk.told(|| (form.told)(item, &body))));
         }
@@ -326,7 +326,10 @@ fn decide(
     }
     // Last of all: a consent is used up by asking for it.
     match bounds::consented(desk, form, item, body) {
-        Ok(()) => Plan::Allowed(permits),
+        Ok(()) => match desk.doubt.take() {
+            Some(denial) if !desk.in_spite_of(&mut permits, denial) => Plan::Status(StatusCode::BadUserAccessDenied),
+            _ => Plan::Allowed(permits),
+        },
         Err(No { status, told }) => {
             why.extend(told.map(|told| (at, told)));
             Plan::Status(status)
@@ -467,6 +470,18 @@ impl Asked {
 }
 
 impl Item {
+    /// The record of what passes. It stands for the node that the item is about; others that it touches are counted while
+    /// the gate observes, for whoever is to be granted the item needs rights on all of them.
+    fn record(&self, desk: &mut Desk<'_>, kind: AuditKind, permits: &[Option<Permit>]) -> Option<AuditRecord> {
+        let against = permits.iter().flatten().find_map(Permit::against);
+        let Some(first) = self.touched.first() else { return desk.record_of(kind, self.object(), self.text.clone()) };
+        for touched in self.touched.iter().skip(1) {
+            desk.observe(kind, touched.action, (&touched.node, touched.scope));
+        }
+        let node = if desk.observes() { desk.real(&first.node) } else { first.node.clone() };
+        desk.record_of_passing(kind, (&node, first.action, first.scope), (self.text.clone(), against))
+    }
+
     /// A node on which the right is gone by now.
     fn missing(&self, desk: &Desk<'_>) -> Option<&Touched> {
         self.touched.iter().find(|touched| !desk.rights(touched.scope).contains(touched.action.needed()))

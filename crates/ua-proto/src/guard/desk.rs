@@ -12,7 +12,7 @@ use super::link::Link;
 use super::survey::Mapping;
 use crate::channel::SendError;
 use crate::client::{RawRequest, Request, RequestError};
-use crate::server::front::{Counted, Denied, Reader, SessionKey, Told, detail, event};
+use crate::server::front::{Counted, Denied, Reader, SessionKey, Sighted, Told, detail, event};
 use crate::server::{AuditFailMode, AuditId, Server};
 
 /// How much longer than the client the guard waits to hear what a server has made.
@@ -31,6 +31,8 @@ pub(super) struct Desk<'a> {
     pub(super) job: u64,
     /// When the client stops waiting.
     pub(super) deadline: access_model::Mono,
+    /// What a look at a value found that enforcement turns away, while the gate observes.
+    pub(super) doubt: Option<Denial>,
     pub(super) now: Now,
 }
 
@@ -104,7 +106,8 @@ impl Desk<'_> {
         let permit = self.front.permit_in(self.key, Operation { action, scope, node: 0 }, browsing, self.now)?;
         if !browsing && self.restricted(id) {
             let held = self.rights(scope);
-            return Err(Denial { reason: Reason::ChannelTooWeak, action, scope, held });
+            let denial = Denial { reason: Reason::ChannelTooWeak, action, scope, held };
+            return self.front.in_spite_of(permit, denial, self.now);
         }
         Ok(permit)
     }
@@ -161,14 +164,46 @@ impl Desk<'_> {
         kind: AuditKind,
         counted: Option<Counted>,
     ) -> Decision {
-        if kind != AuditKind::Browse
-            && self.restricted(node.0)
-            && let Err(denial) = self.ask(action, node, kind)
-            && denial.reason == Reason::ChannelTooWeak
-        {
-            return Decision::Denied(self.turned_away(kind, &denial, node.0, || Told::Nothing));
+        let permit = self.ask(action, node, kind);
+        let real = self.observes().then(|| self.real(node.0));
+        let id = real.as_ref().unwrap_or(node.0);
+        settle(self.front, self.key, (permit, action), (id, node.1), (kind, counted), self.now)
+    }
+
+    /// Whether denials are only recorded.
+    pub(super) fn observes(&self) -> bool {
+        self.front.observes(self.key, self.now)
+    }
+
+    /// Records what enforcement would have said of a node that is looked at on the way to another.
+    pub(super) fn observe(&mut self, kind: AuditKind, action: Action, (id, scope): (&NodeId, ScopeIndex)) {
+        if !self.observes() {
+            return;
         }
-        check(self.front, self.key, action, node, kind, counted, self.now)
+        let held = self.front.granted_to(self.key, scope, self.now);
+        observe(self.front, self.key, (kind, action, against(held, action)), (&self.real(id), scope), self.now);
+    }
+
+    /// What a look at an item found, while denials are only recorded: its permit will say so. Otherwise it holds.
+    pub(super) fn doubts(&mut self, item: &super::change::Item, reason: Reason) -> bool {
+        let Some(touched) = item.touched.first().filter(|_| self.observes()) else { return false };
+        let (action, scope) = (touched.action, touched.scope);
+        let held = self.front.granted_to(self.key, scope, self.now);
+        self.doubt.get_or_insert(Denial { reason, action, scope, held });
+        true
+    }
+
+    /// What somebody found in a request that enforcement turns away after the gate said yes; whether it passes all the
+    /// same.
+    pub(super) fn in_spite_of(&mut self, permits: &mut [Option<Permit>], denial: Denial) -> bool {
+        let Some(first) = permits.first_mut() else { return false };
+        match self.front.in_spite_of(first.take(), denial, self.now) {
+            Ok(permit) => {
+                *first = permit;
+                true
+            }
+            Err(_) => false,
+        }
     }
 
     /// As [`Desk::decide`] for what is forwarded at once: the permit is spent.
@@ -203,6 +238,19 @@ impl Desk<'_> {
         told: impl FnOnce() -> Told,
     ) {
         deny(self.front, self.key, kind, reason, node, (text, told), self.now);
+    }
+
+    /// A record of something that changes the plant and passes: allowed, or only observed.
+    pub(super) fn record_of_passing(
+        &mut self,
+        kind: AuditKind,
+        (node, action, scope): (&NodeId, Action, ScopeIndex),
+        (text, against): (String, Option<Reason>),
+    ) -> Option<AuditRecord> {
+        let place = self.front.place(scope, action);
+        let record = self.record_of(kind, node.to_string(), text)?;
+        let outcome = against.map_or(Outcome::Allowed, Outcome::Observed);
+        Some(AuditRecord { outcome, place: Some(place), ..record })
     }
 
     /// A record of something that is allowed and changes the plant.
@@ -318,7 +366,20 @@ pub(super) fn check(
     counted: Option<Counted>,
     now: Now,
 ) -> Decision {
-    let permit = match front.permit_in(key, Operation { action, scope, node: 0 }, kind == AuditKind::Browse, now) {
+    let permit = front.permit_in(key, Operation { action, scope, node: 0 }, kind == AuditKind::Browse, now);
+    settle(front, key, (permit, action), (id, scope), (kind, counted), now)
+}
+
+/// Counts what may pass, and records what may not.
+fn settle(
+    front: &mut Server,
+    key: SessionKey,
+    (permit, action): (Result<Option<Permit>, Denial>, Action),
+    (id, scope): (&NodeId, ScopeIndex),
+    (kind, counted): (AuditKind, Option<Counted>),
+    now: Now,
+) -> Decision {
+    let permit = match permit {
         Ok(permit) => permit,
         Err(denial) => {
             let told = || Told::Nothing;
@@ -326,13 +387,36 @@ pub(super) fn check(
             return if denial.hides() { Decision::Hidden } else { Decision::Denied(status_of(&denial)) };
         }
     };
-    if let Some(counted) = counted
+    if front.observes(key, now) {
+        let kind = counted.map_or(kind, Counted::kind);
+        observe(front, key, (kind, action, permit.as_ref().and_then(Permit::against)), (id, scope), now);
+    } else if let Some(counted) = counted
         && let Some(parts) = front.parts(key)
         && parts.session.tallies.count(counted, scope)
     {
         parts.audit.mark(parts.session.key, now);
     }
     Decision::Pass(permit)
+}
+
+/// Counts what happens while the gate observes.
+fn observe(
+    front: &mut Server,
+    key: SessionKey,
+    (kind, action, against): (AuditKind, Action, Option<Reason>),
+    (id, scope): (&NodeId, ScopeIndex),
+    now: Now,
+) {
+    front.observe(key, Sighted { kind, action, scope, against }, id, now);
+}
+
+/// What enforcement says of an action to whoever holds this.
+pub(super) fn against(held: Rights, action: Action) -> Option<Reason> {
+    match held.contains(action.needed()) {
+        true => None,
+        false if held.is_empty() => Some(Reason::ScopeNotGranted),
+        false => Some(Reason::RightMissing),
+    }
 }
 
 /// As [`Desk::deny`], where there is no request.
@@ -345,15 +429,28 @@ pub(super) fn deny(
     (text, told): (&str, impl FnOnce() -> Told),
     now: Now,
 ) {
+    let place = action_of(kind).map(|action| front.place(scope, action));
     let Some(parts) = front.parts(key) else { return };
     let session = &*parts.session;
     let denied = Denied { session: Some(key), kind, scope, reason };
     let record = || AuditRecord {
         detail: detail(text),
+        place,
         epoch: session.login.as_ref().and_then(|login| login.epoch),
         ..event(now, kind, &session.actor, id.to_string(), Outcome::Denied(reason))
     };
     parts.audit.denied(&denied, now, record, told);
+}
+
+/// The action that records of this kind are about, where it is always the same.
+const fn action_of(kind: AuditKind) -> Option<Action> {
+    match kind {
+        AuditKind::Write => Some(Action::Write),
+        AuditKind::Call => Some(Action::Call),
+        AuditKind::Read | AuditKind::Notify => Some(Action::Read),
+        AuditKind::Browse => Some(Action::Browse),
+        _ => None,
+    }
 }
 
 /// What an item is told that was turned away.

@@ -278,6 +278,11 @@ impl Guard {
         self.mapping.is_some()
     }
 
+    /// Where the workflow stands, as far as somebody told: records of what is observed say it.
+    pub fn set_steps(&mut self, steps: String, now: Now) {
+        self.front.set_steps(steps, now);
+    }
+
     /// How many connections to the upstream server there are or are being made.
     #[must_use]
     pub fn upstream_load(&self) -> usize {

@@ -136,7 +136,7 @@ impl Guard {
     ) -> Option<R> {
         let mapping = Arc::clone(self.mapping.as_ref()?);
         let Self { front, config, records, .. } = self;
-        let mut desk = Desk { front, link, mapping: &mapping, config, records, key, job, deadline, now };
+        let mut desk = Desk { front, link, mapping: &mapping, config, records, key, job, deadline, doubt: None, now };
         Some(serve(&mut desk))
     }
 

@@ -177,7 +177,7 @@ impl Asked {
         self.step(desk, handle)
     }
 
-    fn take(&mut self, desk: &Desk<'_>, at: usize, span: &[u8]) -> Result<(), StatusCode> {
+    fn take(&mut self, desk: &mut Desk<'_>, at: usize, span: &[u8]) -> Result<(), StatusCode> {
         let (status, targets) = result(&mut Reader::new(span))?;
         let Some(path) = self.paths.get_mut(at).filter(|path| path.done.is_none()) else { return Ok(()) };
         if path.hidden {
@@ -188,6 +188,7 @@ impl Asked {
         for (target, remaining) in targets {
             let Some((id, scope)) = desk.mapping.scope_of(&target) else { continue };
             if remaining == u32::MAX && desk.visible(scope) && path.seen.insert(id.clone()) {
+                desk.observe(AuditKind::Browse, Action::Browse, (&id, scope));
                 path.next.push(if target.uri.is_some() { encoded(&id) } else { target.plain.to_vec() });
             }
         }

@@ -78,6 +78,11 @@ fn check(desk: &mut Desk<'_>, item: &Item, body: &[u8]) -> Result<(), No> {
     let bytes = body.get(item.value.clone()).unwrap_or_default();
     let value = bounds::value(bytes).and_then(|value| value.value);
     let held = bounds::written(desk, item, (range, value.as_ref()));
+    if let Err(broken) = &held
+        && desk.doubts(item, broken.reason)
+    {
+        return Ok(());
+    }
     held.map_err(|broken| bounds::broke(desk, item, (&broken, &shown(bytes)), || tell(item, &[])))
 }
 

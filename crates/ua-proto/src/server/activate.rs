@@ -199,6 +199,9 @@ impl Server {
             Admission::Granted(grant) => self.granted(id, grant, proof, now),
             Admission::Ask(request) => self.ask_for(id, request, None, now),
             Admission::Refused(refusal) => {
+                if let Some(grant) = self.gate.admit_observed(identity, identity.name(), &binding) {
+                    return self.granted(id, grant, proof, now);
+                }
                 let away = TurnedAway { status: StatusCode::BadUserAccessDenied, refusal };
                 self.fail_activation(id, &away, now);
             }
@@ -305,7 +308,7 @@ impl Server {
             self.parked.grant_over(key);
             self.give_up_parked(key, now);
         }
-        self.summarize(key, now);
+        self.account(key, now);
         if activation.moved {
             self.leave_channel(key, now);
         }

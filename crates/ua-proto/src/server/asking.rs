@@ -83,6 +83,15 @@ impl Server {
             let grant = self.gate.present(&fetched.token.0, &bound(&request.binding, fetched.own), now)?;
             Ok((grant, fetched.renewal))
         });
+        let presented = presented.or_else(|refusal| {
+            // Whom the authority knows and grants nothing has proven who it is, and is only observed. Who says nothing of
+            // itself has nothing to prove.
+            let proven = proof == Proof::Anonymous || refusal.reason == Reason::PolicyNoPermit;
+            let name = request.identity.name();
+            let observed =
+                proven.then(|| self.gate.admit_observed(&request.identity, name, &request.binding)).flatten();
+            observed.map(|grant| (grant, None)).ok_or(refusal)
+        });
         match presented {
             Ok((grant, renewal)) => {
                 self.granted(id, grant, proof, now);

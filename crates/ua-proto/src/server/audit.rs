@@ -8,10 +8,13 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use access_model::{Actor, AuditKind, AuditRecord, Epoch, Mono, Now, Outcome, Reason, ScopeIndex, ScopeMap};
+use access_model::{
+    Action, Actor, AuditKind, AuditRecord, Epoch, Mono, Now, Outcome, Place, Reason, ScopeIndex, ScopeMap,
+};
 
 use super::config::AuditConfig;
 use super::meters::ServerMeters;
+use super::observed::{Observed, Sight, Telling};
 use super::occasion::{Occasion, Told};
 use super::timers::SessionKey;
 
@@ -26,6 +29,9 @@ const MAX_ENTRY: usize = 256;
 
 /// Most records that wait for their acknowledgement to be told.
 const MAX_UNKEPT: usize = 10_000;
+
+/// The scope of a record that sums up several; its detail lists them.
+const SEVERAL: &str = "*";
 
 /// Up to this many scopes of one kind have a record each.
 const MAX_SINGLE: usize = 8;
@@ -52,7 +58,14 @@ pub(crate) enum Counted {
 }
 
 impl Counted {
-    fn kind(self) -> AuditKind {
+    fn action(self) -> Action {
+        match self {
+            Self::Read | Self::Notify => Action::Read,
+            Self::Browse => Action::Browse,
+        }
+    }
+
+    pub(crate) fn kind(self) -> AuditKind {
         match self {
             Self::Read => AuditKind::Read,
             Self::Browse => AuditKind::Browse,
@@ -148,6 +161,8 @@ pub(crate) struct AuditLog {
     next: u64,
     queue: VecDeque<(Option<AuditId>, AuditRecord)>,
     dirty: BTreeSet<SessionKey>,
+    /// What sessions were seen doing, while the gate observes.
+    observed: BTreeMap<SessionKey, Observed>,
     denials: BTreeMap<DenialKey, DenialCount>,
     window_end: Option<Mono>,
     available: bool,
@@ -171,6 +186,7 @@ impl AuditLog {
             next: 0,
             queue: VecDeque::new(),
             dirty: BTreeSet::new(),
+            observed: BTreeMap::new(),
             denials: BTreeMap::new(),
             window_end: None,
             available: true,
@@ -314,7 +330,30 @@ impl AuditLog {
 
     /// When the running window ends, if there is anything to sum up.
     pub(crate) fn deadline(&self) -> Option<Mono> {
-        self.window_end
+        let observed = self.observed.values().filter_map(Observed::due).min();
+        self.window_end.into_iter().chain(observed).min()
+    }
+
+    /// Counts what a session does while the gate observes.
+    pub(crate) fn observe(&mut self, session: SessionKey, sight: Sight, node: String, now: Now) {
+        self.observed.entry(session).or_default().count(sight, node, now);
+    }
+
+    /// The sessions of which something observed is to be told by now.
+    pub(crate) fn observed_due(&self, now: Now) -> Vec<SessionKey> {
+        let due = |observed: &Observed| observed.due().is_some_and(|due| due <= now.mono);
+        self.observed.iter().filter(|(_, observed)| due(observed)).map(|(key, _)| *key).collect()
+    }
+
+    /// Tells what a session was seen doing. `over`: from now on everything is new.
+    pub(crate) fn tell_observed(&mut self, session: SessionKey, telling: &Telling<'_>, over: bool, now: Now) {
+        let Some(observed) = self.observed.get_mut(&session) else { return };
+        let records = observed.tell(telling, now);
+        if over {
+            observed.forget();
+            self.observed.remove(&session);
+        }
+        records.into_iter().for_each(|record| self.record(record));
     }
 
     /// A session counted its first event of this window.
@@ -370,16 +409,24 @@ impl AuditLog {
         actor: &Actor,
         epoch: Option<Epoch>,
         now: Now,
+        server: &str,
         name: impl Fn(ScopeIndex) -> Option<&'a str>,
     ) {
         let name = |scope: ScopeIndex| name(scope).map_or_else(|| format!("scope {}", scope.0), str::to_owned);
         let counts = tallies.take();
         for same in counts.chunk_by(|one, next| one.0 == next.0) {
             let Some((kind, ..)) = same.first() else { continue };
-            let summary = |object, count, detail| AuditRecord {
+            let place = |scope: &str| Place {
+                server: server.to_owned(),
+                scope: scope.to_owned(),
+                action: kind.action(),
+                steps: String::new(),
+            };
+            let summary = |object: String, count, detail| AuditRecord {
                 count,
                 detail,
                 epoch,
+                place: Some(Box::new(place(if same.len() <= MAX_SINGLE { &object } else { SEVERAL }))),
                 ..event(now, kind.kind(), actor, object, Outcome::Allowed)
             };
             if same.len() <= MAX_SINGLE {
@@ -440,6 +487,7 @@ pub(crate) fn event(now: Now, kind: AuditKind, actor: &Actor, object: String, ou
         detail: String::new(),
         count: 1,
         epoch: None,
+        place: None,
     }
 }
 
@@ -509,7 +557,7 @@ mod tests {
         assert!(!tallies.count(Counted::Read, ScopeIndex(3)));
         assert!(!tallies.count(Counted::Browse, ScopeIndex(3)));
         assert!(!tallies.count(Counted::Read, ScopeIndex(1)));
-        log.summarize(&mut tallies, &Actor::default(), None, at(0), |_| Some("mixer"));
+        log.summarize(&mut tallies, &Actor::default(), None, at(0), "urn:s", |_| Some("mixer"));
         let sums: Vec<_> = std::iter::from_fn(|| log.poll()).map(|(_, record)| (record.kind, record.count)).collect();
         assert_eq!(sums, [(AuditKind::Read, 1), (AuditKind::Read, 2), (AuditKind::Browse, 1)]);
         assert!(tallies.count(Counted::Read, ScopeIndex(3)), "a new window");
@@ -542,7 +590,7 @@ mod tests {
                 tallies.count(Counted::Read, ScopeIndex(scope));
             }
         }
-        log.summarize(&mut tallies, &Actor::default(), None, at(0), |_| None);
+        log.summarize(&mut tallies, &Actor::default(), None, at(0), "urn:s", |_| None);
         let records: Vec<_> = std::iter::from_fn(|| log.poll()).map(|(_, record)| record).collect();
         assert!(records.len() < 25, "{}", records.len());
         assert!(records.iter().all(|record| record.detail.len() <= MAX_DETAIL));

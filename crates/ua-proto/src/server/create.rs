@@ -276,7 +276,7 @@ impl Server {
             }
         }
         self.hand(front::Handed::Ended { key, status });
-        self.summarize(key, now);
+        self.account(key, now);
         let Some(session) = self.sessions.remove(key) else { return };
         self.timers.clear(Timer::Session(key));
         self.timers.clear(Timer::Subscriptions(key));

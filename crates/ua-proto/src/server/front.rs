@@ -3,8 +3,8 @@
 
 use std::collections::VecDeque;
 
-use access_model::{Denial, Now, Operation, Reason, Rights, ScopeIndex, TwoPersons};
-use opcua_types::StatusCode;
+use access_model::{Action, Denial, Now, Operation, Place, Reason, Rights, ScopeIndex, TwoPersons};
+use opcua_types::{NodeId, StatusCode};
 use pep::{Permit, Verdict};
 
 pub(crate) use super::audit::{AuditLog, Counted, Denied, detail, event};
@@ -12,6 +12,8 @@ pub(crate) use super::codec::{write_diagnostics, write_header, write_len, write_
 use super::desk::Sight;
 use super::dispatch::Request;
 pub(crate) use super::dispatch::Service;
+use super::observed;
+pub(crate) use super::observed::Sight as Sighted;
 pub(crate) use super::occasion::{Calling, Told, Writing};
 pub(crate) use super::services::attributes::{needed, user_access_level, user_write_mask};
 pub(crate) use super::services::operations;
@@ -159,12 +161,69 @@ impl Server {
             return Err(denial(Reason::NoGrant, Rights::NONE));
         };
         match self.gate.check(login.grant, operation, now) {
-            Verdict::Permit(_) if sight.too_weak(scope, browsing) => {
-                Err(denial(Reason::ChannelTooWeak, self.gate.rights(login.grant, scope, now)))
+            Verdict::Permit(permit) if sight.too_weak(scope, browsing) => {
+                let denial = denial(Reason::ChannelTooWeak, self.gate.granted(login.grant, scope, now));
+                self.gate.in_spite_of(permit, denial, now).map(Some)
             }
             Verdict::Permit(permit) => Ok(Some(permit)),
             Verdict::Deny(denial) => Err(denial),
         }
+    }
+
+    /// What is to be said of a permit that the gate gave, by a guard that found out more.
+    pub(crate) fn in_spite_of(
+        &self,
+        permit: Option<Permit>,
+        denial: Denial,
+        now: Now,
+    ) -> Result<Option<Permit>, Denial> {
+        match permit {
+            Some(permit) => self.gate.in_spite_of(permit, denial, now).map(Some),
+            None => Err(denial),
+        }
+    }
+
+    /// Whether the gate only observes this session.
+    pub(crate) fn observes(&self, key: SessionKey, now: Now) -> bool {
+        let login = self.sessions.get(key).and_then(|session| session.core.login.as_ref());
+        login.is_some_and(|login| self.gate.observes(login.grant, now))
+    }
+
+    /// What a session is granted in a scope, whether that is enforced or not.
+    pub(crate) fn granted_to(&self, key: SessionKey, scope: ScopeIndex, now: Now) -> Rights {
+        let login = self.sessions.get(key).and_then(|session| session.core.login.as_ref());
+        login.map_or(Rights::NONE, |login| self.gate.granted(login.grant, scope, now))
+    }
+
+    /// Counts what a session does while the gate observes.
+    pub(crate) fn observe(&mut self, key: SessionKey, sight: Sighted, node: &NodeId, now: Now) {
+        let name = observed::name(node, &self.namespaces_behind);
+        self.audit.observe(key, sight, name, now);
+    }
+
+    /// How the server behind numbers its namespaces: nodes are recorded by their URIs.
+    pub(crate) fn set_namespaces_behind(&mut self, namespaces: &[String]) {
+        self.namespaces_behind = namespaces.to_vec();
+    }
+
+    /// Where the workflow stands. What was observed before belongs to where it stood then.
+    pub(crate) fn set_steps(&mut self, steps: String, now: Now) {
+        if self.steps != steps {
+            self.account_all(now);
+            self.steps = steps;
+            self.arm_audit();
+        }
+    }
+
+    /// What a record is about, in the words that a policy is asked with.
+    pub(crate) fn place(&self, scope: ScopeIndex, action: Action) -> Box<Place> {
+        let config = self.gate.config();
+        Box::new(Place {
+            server: config.audience.clone(),
+            scope: config.map.name(scope).unwrap_or_default().to_owned(),
+            action,
+            steps: self.steps.clone(),
+        })
     }
 
     /// Whether one session may take over what the other one has (OPC 10000-4 §5.14.7.1): the same user with the same

@@ -1,10 +1,11 @@
 //! When grants end or change: running items fall silent or speak again at once, sessions end after the grace.
 
-use access_model::{Actor, AuditKind, AuditRecord, Now, Outcome, Reason};
+use access_model::{Actor, AuditKind, AuditRecord, Mode, Now, Outcome, Reason};
 use opcua_types::StatusCode;
 use pep::{Change, FailState, GateEvent, GrantId};
 
 use super::audit::{detail, event};
+use super::observed::Telling;
 use super::occasion::Told;
 use super::timers::SessionKey;
 use super::{Output, Server, front};
@@ -38,6 +39,7 @@ impl Server {
             }
             GateEvent::NeedFullList | GateEvent::Question => {}
             GateEvent::FailMode(state) => self.fail_mode(state, now),
+            GateEvent::Mode(mode) => self.mode_switched(mode, now),
         }
         self.outputs.push_back(Output::Gate(event));
     }
@@ -49,7 +51,7 @@ impl Server {
             session.subscriptions.silence();
         }
         self.hand(front::Handed::Over { key });
-        self.summarize(key, now);
+        self.account(key, now);
         self.record_grant(key, kind, Outcome::Denied(reason), "", now);
         self.pump_subscriptions(key, now);
     }
@@ -122,7 +124,49 @@ impl Server {
         let Some(core) = sessions.get_mut(key).map(|session| &mut session.core) else { return };
         let epoch = core.login.as_ref().and_then(|login| login.epoch);
         let map = &gate.config().map;
-        audit.summarize(&mut core.tallies, &core.actor, epoch, now, |scope| map.name(scope));
+        audit.summarize(&mut core.tallies, &core.actor, epoch, now, &gate.config().audience, |scope| map.name(scope));
+    }
+
+    /// The same, and what was observed: at the end of a session, or of what it is counted under.
+    pub(super) fn account(&mut self, key: SessionKey, now: Now) {
+        self.summarize(key, now);
+        self.tell_observed(key, true, now);
+    }
+
+    /// Turns what a session was seen doing into records.
+    pub(super) fn tell_observed(&mut self, key: SessionKey, over: bool, now: Now) {
+        let Self { sessions, audit, gate, steps, .. } = self;
+        let Some(core) = sessions.get_mut(key).map(|session| &session.core) else { return };
+        let map = &gate.config().map;
+        let telling = Telling {
+            actor: &core.actor,
+            epoch: core.login.as_ref().and_then(|login| login.epoch),
+            server: &gate.config().audience,
+            steps,
+            scope: &|scope| map.name(scope).unwrap_or_default().to_owned(),
+        };
+        audit.tell_observed(key, &telling, over, now);
+    }
+
+    /// Everybody's counts, before they mean something else.
+    pub(super) fn account_all(&mut self, now: Now) {
+        let all: Vec<SessionKey> = self.sessions.iter().map(|session| session.core.key).collect();
+        all.into_iter().for_each(|key| self.account(key, now));
+    }
+
+    /// The gate enforces from now on, or observes. Who ordered it is in the ledger of the authority.
+    fn mode_switched(&mut self, mode: Mode, now: Now) {
+        self.account_all(now);
+        let record = AuditRecord {
+            detail: match mode {
+                Mode::Enforce => "denials hold from now on".to_owned(),
+                Mode::Observe => "nothing is denied from now on, only recorded".to_owned(),
+            },
+            ..event(now, AuditKind::ConfigurationChanged, &Actor::default(), "mode".to_owned(), Outcome::Allowed)
+        };
+        self.audit.record(AuditRecord { object: format!("mode {}", mode.name()), ..record });
+        let all: Vec<SessionKey> = self.sessions.iter().map(|session| session.core.key).collect();
+        all.into_iter().for_each(|key| self.recheck_session(key, now));
     }
 
     /// A signed update from the authority.

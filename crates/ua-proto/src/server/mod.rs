@@ -37,6 +37,7 @@ mod identity;
 mod io;
 mod jobs;
 mod meters;
+mod observed;
 mod occasion;
 mod parked;
 mod profiles;
@@ -112,6 +113,10 @@ pub struct Server {
     timers: Timers,
     watchers: BTreeMap<NodeRef, Vec<timers::SessionKey>>,
     last_subscription: u32,
+    /// Where the workflow stands, as far as anybody said.
+    steps: String,
+    /// How the server behind a guard numbers its namespaces.
+    namespaces_behind: Vec<String>,
     events: EventDesk,
     interlocks: Interlocks,
     outputs: VecDeque<Output>,
@@ -160,6 +165,8 @@ impl Server {
             timers: Timers::default(),
             watchers: BTreeMap::new(),
             last_subscription: 0,
+            steps: String::new(),
+            namespaces_behind: Vec::new(),
             events,
             interlocks: Interlocks::default(),
             outputs: VecDeque::new(),

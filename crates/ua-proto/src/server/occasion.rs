@@ -260,7 +260,7 @@ fn at_fault(occasion: &Occasion) -> Option<(u32, &[u8])> {
 
 fn message(record: &AuditRecord) -> String {
     let how = match record.outcome {
-        Outcome::Allowed => String::new(),
+        Outcome::Allowed | Outcome::Observed(_) => String::new(),
         Outcome::Denied(reason) => format!(" denied ({})", reason.word()),
         Outcome::Failed(_) => " failed".to_owned(),
     };
@@ -281,7 +281,7 @@ fn shared(event: &mut Event, occasion: &Occasion, config: &ServerConfig, system:
         _ => &occasion.entry,
     };
     event.set("ActionTimeStamp", Variant::DateTime(Box::new(date_time(record.at))));
-    event.set("Status", Variant::Boolean(record.outcome == Outcome::Allowed));
+    event.set("Status", Variant::Boolean(matches!(record.outcome, Outcome::Allowed | Outcome::Observed(_))));
     event.set("ServerId", text(&config.application_uri));
     event.set("ClientAuditEntryId", text(entry));
     event.set("ClientUserId", text(if system.is_empty() { &record.actor.name } else { system }));
@@ -298,7 +298,7 @@ fn status(occasion: &Occasion) -> StatusCode {
         _ => None,
     };
     told.unwrap_or(match occasion.record.outcome {
-        Outcome::Allowed => StatusCode::Good,
+        Outcome::Allowed | Outcome::Observed(_) => StatusCode::Good,
         Outcome::Denied(_) => StatusCode::BadUserAccessDenied,
         Outcome::Failed(bits) => StatusCode::from(bits),
     })

@@ -99,7 +99,7 @@ impl Server {
         self.tend_gate(now);
         let sessions: Vec<SessionKey> = self.sessions.iter().map(|session| session.core.key).collect();
         // What was counted until now was counted in the old scopes.
-        sessions.iter().for_each(|key| self.summarize(*key, now));
+        sessions.iter().for_each(|key| self.account(*key, now));
         let digest = token::map_digest(&map);
         let another = self.gate.set_map(map, now)?;
         self.config.write_ranges = arrange(&mut self.space);
@@ -167,6 +167,9 @@ impl Server {
                 self.audit_armed = None;
                 for key in self.audit.end_window() {
                     self.summarize(key, now);
+                }
+                for key in self.audit.observed_due(now) {
+                    self.tell_observed(key, false, now);
                 }
             }
         }

@@ -10,12 +10,17 @@ use ua_proto::crypto::SecurityPolicyId;
 
 use super::{Findings, PATIENCE, Standing};
 use crate::commands::up::{Way, upstream_own};
-use crate::config::Guard;
+use crate::config::{Guard, GuardMode};
 
 /// What closes the way round, whoever the server is.
 const CLOSE: &str = "let only the guard reach that port (firewall, or a network of their own)";
 
 pub(super) async fn look(role: &Guard, findings: &mut Findings) {
+    if role.mode == GuardMode::Observe {
+        let text = "is configured to observe: until the authority orders otherwise nothing is denied, only recorded; \
+                    `trapkey guard mode` shows and switches it";
+        findings.add(Standing::Warning, format!("mode of {}", role.name), text);
+    }
     let (what, url) = (format!("upstream of {}", role.name), role.upstream.url.as_str());
     let endpoints = match client::endpoints(url, PATIENCE).await {
         Ok(endpoints) => endpoints,

@@ -21,7 +21,7 @@ use super::health::Reach;
 use super::server::audit_config;
 use super::{Up, behind, endpoint, foreign, guests, layout, listen};
 use crate::commands::own::Own;
-use crate::config::{Config, Guard, Identity, Pool};
+use crate::config::{Config, Guard, GuardMode, Identity, Pool};
 use crate::failure::Failure;
 
 /// Starts it, once its authority has given its keys. Its server may come later.
@@ -59,7 +59,12 @@ pub(super) async fn start(
         ..endpoint::server_config(&side, (uri, &role.name), (&own, &identity), listener.local_addr()?)?
     };
     let now = gates::clock::now();
-    let gate = GateConfig { ask: asks, local, foreign, ..bond.gate(&side, uri, layout.map.clone(), &issuer) };
+    let mode = match role.mode {
+        GuardMode::Enforce => access_model::Mode::Enforce,
+        GuardMode::Observe => access_model::Mode::Observe,
+    };
+    let terms = bond.gate(&side, uri, layout.map.clone(), &issuer);
+    let gate = GateConfig { ask: asks, local, foreign, mode, switchable: true, ..terms };
     let gate = Gate::new(gate, now).map_err(|error| Failure::from_error(&error))?;
     let config = GuardConfig {
         upstream: Vec::new(),
@@ -89,6 +94,7 @@ pub(super) async fn start(
     let handle = gates::opcua::guard::start_over(reached, listener, guard, shell)?;
     endpoint::call_clients(&side, &handle).await;
     own.keep_in_step(Arc::clone(&identity), &handle);
+    tokio::spawn(super::mode::follow_steps((https.clone(), target.clone(), uri.to_owned()), handle.clone()));
     bond.follow(issuer, (https, target, uri), happened, &handle);
     for issuer in followed {
         tokio::spawn(issuer.follow(handle.clone()));

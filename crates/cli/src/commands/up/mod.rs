@@ -13,6 +13,7 @@ mod health;
 mod https;
 pub(crate) mod layout;
 pub(crate) mod local;
+mod mode;
 mod notify;
 pub(crate) mod process;
 mod scopes;

@@ -47,6 +47,7 @@ fn record(number: u64) -> AuditRecord {
         detail: "needs write".into(),
         count: 1,
         epoch: Some(Epoch(7)),
+        place: None,
     }
 }
 

@@ -30,7 +30,7 @@ struct Eyes<'a> {
 
 impl Eyes<'_> {
     fn rights(&self, node: NodeRef) -> Rights {
-        self.front.rights_of(self.key, self.front.space().scope(node), self.now)
+        self.front.granted_to(self.key, self.front.space().scope(node), self.now)
     }
 }
 

@@ -41,6 +41,19 @@ impl About {
         [table.scope(&self.source), self.kind.as_ref().map_or(audit, |kind| type_scope(kind, table))]
     }
 
+    pub(super) fn source(&self) -> &NodeId {
+        &self.source
+    }
+
+    pub(super) fn kind(&self) -> Option<&NodeId> {
+        self.kind.as_ref()
+    }
+
+    /// Whether it is an audit event of the guard's own.
+    pub(super) fn is_own(&self) -> bool {
+        self.kind.is_none()
+    }
+
     /// Of an audit event of the guard's own.
     pub(super) fn audit(source: NodeId) -> Self {
         Self { source, kind: None }

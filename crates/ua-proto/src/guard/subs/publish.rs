@@ -16,12 +16,12 @@ use super::{DISABLED, Item, Subscription, Subscriptions, Waiting};
 use crate::client::{RawRequest, Request};
 use crate::guard::Guard;
 use crate::guard::attributes::adapt;
-use crate::guard::desk::{Decision, check, deny};
+use crate::guard::desk::{Decision, against, check, deny};
 use crate::guard::link::{Link, Stage};
 use crate::guard::links::Owner;
 use crate::guard::walk::end;
 use crate::server::front::{
-    Counted, Reader, SessionKey, Taken, Told as Nothing, ticks, write_header, write_len, write_no_diagnostics,
+    Counted, Reader, SessionKey, Sighted, Taken, Told as Nothing, ticks, write_header, write_len, write_no_diagnostics,
 };
 
 const PUBLISH: (ObjectId, ObjectId) =
@@ -149,8 +149,9 @@ impl Guard {
                 match &entry.about {
                     // Without a word: a record would be made for each event that others may see.
                     Some(about) if !self.may_receive(key, item, about, now) => {}
-                    Some(_) => {
+                    Some(about) => {
                         if self.delivers(key, item.action, (&item.node, item.scope), now) {
+                            self.received(key, about, now);
                             entries.push(Entry { client_handle, ..entry });
                         }
                     }
@@ -414,8 +415,25 @@ impl Guard {
         }
         let Some(mapping) = &self.mapping else { return false };
         let [source, kind] = about.scopes(&mapping.table, self.front.audit_scope());
-        let receives = |scope| self.front.rights_of(key, scope, now).contains(Action::ReceiveEvents.needed());
-        [item.scope, source, kind].into_iter().all(receives)
+        let own = about.is_own();
+        // What the guard tells of itself is nobody's to learn, also while it observes.
+        let held = |scope| match own {
+            true => self.front.granted_to(key, scope, now),
+            false => self.front.rights_of(key, scope, now),
+        };
+        [item.scope, source, kind].into_iter().all(|scope| held(scope).contains(Action::ReceiveEvents.needed()))
+    }
+
+    /// While the gate observes: whoever is to go on receiving such events needs the right on source and type as well.
+    fn received(&mut self, key: SessionKey, about: &About, now: Now) {
+        let Some(mapping) = self.mapping.clone().filter(|_| self.front.observes(key, now)) else { return };
+        let [source, kind] = about.scopes(&mapping.table, self.front.audit_scope());
+        for (node, scope) in [(Some(about.source()), source), (about.kind(), kind)] {
+            let Some(node) = node.filter(|node| !node.is_null()) else { continue };
+            let against = against(self.front.granted_to(key, scope, now), Action::ReceiveEvents);
+            let sight = Sighted { kind: AuditKind::Notify, action: Action::ReceiveEvents, scope, against };
+            self.front.observe(key, sight, node, now);
+        }
     }
 
     fn misfit(&mut self, key: SessionKey, text: &str, now: Now) {

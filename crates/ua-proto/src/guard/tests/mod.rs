@@ -7,6 +7,7 @@ mod interlocks;
 mod late;
 mod layout;
 mod monitoring;
+mod observing;
 mod pool;
 mod reference;
 mod restore;

@@ -21,11 +21,11 @@ fn names_read(world: &mut World) -> Vec<String> {
     bodies.iter().flat_map(|body| field::<ReadValueId>(&body[12..]).iter().map(name).collect::<Vec<_>>()).collect()
 }
 
-fn statuses(response: &ReadResponse) -> Vec<StatusCode> {
+pub(super) fn statuses(response: &ReadResponse) -> Vec<StatusCode> {
     response.results.iter().flatten().map(DataValue::status).collect()
 }
 
-const BATCH: [&str; 7] = ["Setpoint", "Secret", "Pressure", "Speed", "Nothing", "Samples", "Vault"];
+pub(super) const BATCH: [&str; 7] = ["Setpoint", "Secret", "Pressure", "Speed", "Nothing", "Samples", "Vault"];
 
 #[test]
 fn a_read_is_decided_item_by_item() {
@@ -247,7 +247,7 @@ fn the_guard_answers_for_itself() {
     assert_eq!(values[4].status(), StatusCode::BadNodeIdUnknown, "ServerConfiguration");
 }
 
-fn browse(nodes: &[&str], max: u32) -> BrowseRequest {
+pub(super) fn browse(nodes: &[&str], max: u32) -> BrowseRequest {
     let one = |name: &&str| BrowseDescription {
         node_id: id(name),
         browse_direction: BrowseDirection::Forward,

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
-use access_model::{AuditRecord, Epoch, Mono, Now, Rights, ScopeIndex, ScopeMap, UnixTime};
+use access_model::{AuditRecord, Epoch, Mode, Mono, Now, Rights, ScopeIndex, ScopeMap, UnixTime};
 use arc_swap::ArcSwap;
 use opcua_types::*;
 use pep::{Gate, GateConfig, LocalGrant, LocalScopes, Who};
@@ -129,6 +129,10 @@ pub(super) fn usual() -> Vec<(Rights, &'static str)> {
 }
 
 fn gate(audience: &str, anonymous: Vec<(Rights, LocalScopes)>, now: Now) -> Gate {
+    gate_in(Mode::Enforce, audience, anonymous, now)
+}
+
+fn gate_in(mode: Mode, audience: &str, anonymous: Vec<(Rights, LocalScopes)>, now: Now) -> Gate {
     let mut gate = GateConfig::new(audience, ScopeMap::new(SCOPES).unwrap());
     let issuer = |(name, signer): (&str, &Signer)| token::Issuer {
         name: name.into(),
@@ -139,6 +143,7 @@ fn gate(audience: &str, anonymous: Vec<(Rights, LocalScopes)>, now: Now) -> Gate
     gate.local =
         vec![LocalGrant { who: Who::Anonymous, require_encryption: false, roles: Vec::new(), rights: anonymous }];
     gate.expiry_grace = Duration::from_secs(60);
+    (gate.mode, gate.switchable) = (mode, true);
     Gate::new(gate, now).unwrap()
 }
 
@@ -276,15 +281,20 @@ impl World {
     }
 
     pub(super) fn made(change: impl FnOnce(&mut GuardConfig), audit: AuditConfig) -> Self {
-        Self::fronted(change, server_config(GUARD, audit))
+        Self::made_in(Mode::Enforce, change, audit)
+    }
+
+    pub(super) fn made_in(mode: Mode, change: impl FnOnce(&mut GuardConfig), audit: AuditConfig) -> Self {
+        Self::fronted(mode, change, server_config(GUARD, audit))
     }
 
     /// A guard with these bounds towards its clients.
     pub(super) fn bounded(limits: ServerLimits) -> Self {
-        Self::fronted(|_| {}, ServerConfig { limits, ..server_config(GUARD, AuditConfig::default()) })
+        let server = ServerConfig { limits, ..server_config(GUARD, AuditConfig::default()) };
+        Self::fronted(Mode::Enforce, |_| {}, server)
     }
 
-    fn fronted(change: impl FnOnce(&mut GuardConfig), server: ServerConfig) -> Self {
+    fn fronted(mode: Mode, change: impl FnOnce(&mut GuardConfig), server: ServerConfig) -> Self {
         let now = start();
         let mut upstream = session_config(BARE, "anonymous");
         upstream.keep_alive = Duration::from_secs(5);
@@ -293,7 +303,7 @@ impl World {
         change(&mut config);
         let entropy: (Box<dyn Entropy + Send>, Box<dyn Entropy + Send>) =
             (Box::new(SystemEntropy::new()), Box::new(SystemEntropy::new()));
-        let guard = Guard::new(server, config, gate(GUARD, named(usual()), now), entropy, now).unwrap();
+        let guard = Guard::new(server, config, gate_in(mode, GUARD, named(usual()), now), entropy, now).unwrap();
         let mut world = Self {
             guard,
             plant: plain_server(now),

@@ -444,6 +444,7 @@ fn each_fault_of_a_certificate_has_its_own_type_of_event() {
             detail: String::new(),
             count: 1,
             epoch: None,
+            place: None,
         };
         let opening = Opening { certificate: Some(vec![48, 3, 1]), ..Opening::default() };
         audit.world.server.audit.tell(record, || Told::Opened(Box::new(opening)));

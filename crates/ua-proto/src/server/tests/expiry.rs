@@ -27,6 +27,7 @@ fn update(world: &World, epoch: u64, previous: Option<u64>) -> Update {
         revoked: Vec::new(),
         replaced: Vec::new(),
         approved: Vec::new(),
+        mode: None,
     }
 }
 

@@ -150,6 +150,7 @@ pub(super) fn update(world: &mut World, epoch: u64, previous: Option<u64>, chang
         revoked: Vec::new(),
         replaced: Vec::new(),
         approved: Vec::new(),
+        mode: None,
     };
     change(&mut update);
     let sealed = seal(&update, &ISSUER).unwrap();
