@@ -118,12 +118,16 @@ impl Gate {
     /// Asks whether a change may be made that two persons are needed for. The rights were checked before; this is the last
     /// question, for a `yes` is used up by it.
     pub fn consent(&mut self, asking: &Asking<'_>, now: Now) -> Consent {
-        let Some(facts) = self.claims(asking.grant) else { return Consent::Never("there is no grant") };
+        let Some(record) = self.record(asking.grant) else { return Consent::Never("there is no grant") };
+        let facts = &record.facts;
         if facts.subject == ANONYMOUS || facts.subject.starts_with("anonymous@") {
             return Consent::Never("who does not say who it is has no second person");
         }
         if self.standby.is_none() || self.approvals.run.is_empty() {
             return Consent::Never("this gate has no authority to ask");
+        }
+        if !record.authority {
+            return Consent::Never("who is not known by its name at the authority may be the second person itself");
         }
         let who = Who::of(facts);
         let (consent, asked) = self.approvals.consent(who, asking, now.mono);

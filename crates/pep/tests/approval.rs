@@ -168,6 +168,11 @@ fn who_is_nobody_in_particular_has_no_second_person() {
     let guest = token::Claims { subject: "anonymous@press".into(), ..claims("b", now) };
     let guest = gate.present(&authority.token(&guest), &binding(), now).unwrap();
     assert!(matches!(ask(&mut gate, guest, CHANGE, now), Consent::Never(_)));
+    // Whom the authority calls otherwise may approve of what they ask.
+    let stranger = token::Claims { issuer: FOREIGN.into(), confirmation: None, ..claims("c", now) };
+    let stranger = gate.present(&authority.token(&stranger), &binding(), now).unwrap();
+    assert!(matches!(ask(&mut gate, stranger, CHANGE, now), Consent::Never(_)), "a name of another issuer");
+    assert_eq!(gate.poll_question(), None);
     let everything = LocalGrant {
         who: Who::Anonymous,
         require_encryption: false,
