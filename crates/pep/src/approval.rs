@@ -150,6 +150,18 @@ impl Gate {
     }
 }
 
+/// The words of a change as they are sent. Whoever approves sees that some are missing, and by the digest, which change.
+fn fitting(words: &str, digest: &[u8; 32]) -> String {
+    if words.len() <= MAX_TEXT {
+        return words.to_owned();
+    }
+    let digest: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+    let cut = format!("… (cut, digest {digest})");
+    let ends = words.char_indices().map(|(at, c)| at + c.len_utf8());
+    let end = ends.take_while(|end| *end + cut.len() <= MAX_TEXT).last().unwrap_or(0);
+    words.get(..end).unwrap_or_default().to_owned() + &cut
+}
+
 impl Approvals {
     /// Gives also whether there is a question to be carried to the authority.
     fn consent(&mut self, who: Who, asking: &Asking<'_>, now: Mono) -> (Consent, bool) {
@@ -190,9 +202,7 @@ impl Approvals {
         roles.sort_unstable();
         roles.dedup();
         let within = asking.terms.iter().map(|terms| terms.within).min().unwrap_or_default();
-        let ends = asking.change.char_indices().map(|(at, c)| at + c.len_utf8());
-        let end = ends.take_while(|end| *end <= MAX_TEXT).last().unwrap_or(0);
-        let change = asking.change.get(..end).unwrap_or_default().to_owned();
+        let change = fitting(asking.change, &asking.digest);
         let Who { issuer, subject, client } = who;
         self.questions.push_back(Question { id: id.to_owned(), subject, issuer, client, roles, within, change });
     }

@@ -118,6 +118,23 @@ fn a_revoked_grant_takes_its_questions_and_answers_with_it() {
 }
 
 #[test]
+fn words_that_are_too_many_are_cut_where_everybody_sees_it() {
+    let authority = Authority::new();
+    let cut = format!("… (cut, digest {})", "01".repeat(32));
+    for (rule, words, whole) in [
+        ("just fits", "x".repeat(512), true),
+        ("one more", "x".repeat(513), false),
+        ("within a letter", "é".repeat(300), false),
+    ] {
+        let (mut gate, grant) = gate(&authority, 7);
+        gate.consent(&Asking { grant, digest: CHANGE, terms: &terms(), change: &words }, start());
+        let shown = gate.poll_question().unwrap().change;
+        assert_eq!((shown == words, shown.ends_with(&cut)), (whole, !whole), "{rule}: {shown}");
+        assert!(shown.len() <= 512 && words.starts_with(shown.trim_end_matches(&cut)), "{rule}: {shown}");
+    }
+}
+
+#[test]
 fn a_full_list_that_does_not_name_it_takes_an_approval_back() {
     let authority = Authority::new();
     let (mut gate, grant) = gate(&authority, 7);

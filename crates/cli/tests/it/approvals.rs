@@ -27,7 +27,7 @@ fn a_second_person_approves_and_the_same_write_passes_once() {
         scene.json(&["approvals", "list"])["approvals"].as_array().is_some_and(|all| !all.is_empty())
     });
     let waiting = scene.json(&["approvals", "list"])["approvals"][0].clone();
-    assert_eq!((&waiting["subject"], &waiting["change"]), (&"olga".into(), &format!("write 12.5 to {SPEED}").into()));
+    assert_eq!((&waiting["subject"], &waiting["change"]), (&"olga".into(), &format!("write to {SPEED}: 12.5").into()));
     let id = waiting["id"].as_str().unwrap();
     assert!(first.contains(id), "the client was told which: {first}");
     let own = scene.run_with(

@@ -171,7 +171,7 @@ fn described(desk: &Desk<'_>, form: &Form, item: &Item, body: &[u8]) -> (Change,
                 true => format!("{real}{part}"),
                 false => format!("attribute {} of {real}", item.number),
             };
-            let words = format!("write {} to {what}", shown(written.value.as_ref()));
+            let words = format!("write to {what}: {}", shown(written.value.as_ref()));
             let change = change.with_encoded(&real).with(&item.number.to_le_bytes()).with(item.part.as_bytes());
             (change.with_value(&written), words)
         }
@@ -181,10 +181,11 @@ fn described(desk: &Desk<'_>, form: &Form, item: &Item, body: &[u8]) -> (Change,
             let words = format!("call of {} with ({arguments})", named());
             (change.with(&item.written(desk, body, false)), words)
         }
-        _ => (
-            change.with(&item.written(desk, body, false)),
-            format!("{} at {}: {}", form.kind.name(), named(), item.text),
-        ),
+        _ => {
+            let change = change.with(&item.written(desk, body, false));
+            let words = format!("{} at {}: {} (digest {})", form.kind.name(), named(), item.text, change.short());
+            (change, words)
+        }
     }
 }
 

@@ -54,25 +54,27 @@ fn read(cursor: &mut Cursor<'_>) -> Result<Item, Malformed> {
     let place = cursor.at();
     let node = cursor.reader.node_id()?;
     let behind = cursor.at();
+    let mut count = 0;
     let (action, words, values): Update = match kind {
-        ObjectId::UpdateDataDetails_Encoding_DefaultBinary => update(cursor)?,
+        ObjectId::UpdateDataDetails_Encoding_DefaultBinary => update(cursor, &mut count)?,
         ObjectId::DeleteRawModifiedDetails_Encoding_DefaultBinary => {
             let range = cursor.range(|reader| {
                 boolean(reader)?;
                 reader.bytes(16).map(drop)
             })?;
-            (Action::DeleteHistory, "values are deleted", (range, [0; 17].as_slice()))
+            (Action::DeleteHistory, "values of a span of time are deleted", (range, [0; 17].as_slice()))
         }
         ObjectId::DeleteAtTimeDetails_Encoding_DefaultBinary => {
             let range = cursor.range(|reader| {
-                let count = reader.array_len(8)?;
+                count = reader.array_len(8)?;
                 reader.bytes(count.saturating_mul(8)).map(drop)
             })?;
             (Action::DeleteHistory, "values are deleted", (range, [0xff; 4].as_slice()))
         }
         _ => {
             let range = cursor.range(|reader| {
-                for _ in 0..reader.array_len(4)? {
+                count = reader.array_len(4)?;
+                for _ in 0..count {
                     reader.byte_string()?;
                 }
                 Ok(())
@@ -85,18 +87,19 @@ fn read(cursor: &mut Cursor<'_>) -> Result<Item, Malformed> {
     }
     item.touch(node, action, place..behind);
     item.only_real(values.0, values.1);
-    item.text = words.to_owned();
+    item.text = if count > 0 { format!("{count} {words}") } else { words.to_owned() };
     Ok(item)
 }
 
 type Update = (Action, &'static str, (std::ops::Range<usize>, &'static [u8]));
 
 /// What is behind the node in UpdateDataDetails: what to do, and the values.
-fn update(cursor: &mut Cursor<'_>) -> Result<Update, Malformed> {
+fn update(cursor: &mut Cursor<'_>, count: &mut usize) -> Result<Update, Malformed> {
     let mut kind = 0;
     let range = cursor.range(|reader| {
         kind = reader.u32()?;
-        for _ in 0..reader.array_len(1)? {
+        *count = reader.array_len(1)?;
+        for _ in 0..*count {
             data_value(reader, &mut false)?;
         }
         Ok(())

@@ -37,6 +37,12 @@ impl Change {
         self.with_encoded(value.value.as_ref().unwrap_or(&Variant::Empty)).with(&status)
     }
 
+    /// The beginning of its digest, for words that cannot show all of it.
+    pub(crate) fn short(&self) -> String {
+        let digest = self.0.clone().finish();
+        digest.as_ref().iter().take(8).map(|byte| format!("{byte:02x}")).collect()
+    }
+
     fn digest(self) -> [u8; 32] {
         let mut digest = [0; 32];
         digest.iter_mut().zip(self.0.finish().as_ref()).for_each(|(to, from)| *to = *from);
@@ -102,8 +108,7 @@ pub(crate) fn shown(value: Option<&Variant>) -> String {
     if plain && whole.chars().count() <= SHOWN {
         return whole;
     }
-    let digest = Change::by("shown").with_encoded(value).digest();
-    let digest: String = digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+    let digest = Change::by("shown").with_encoded(value).short();
     let beginning: String = whole.chars().take(SHOWN).filter(|c| !c.is_control()).collect();
     format!("{beginning}… (digest {digest})")
 }

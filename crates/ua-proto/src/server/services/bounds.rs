@@ -94,7 +94,7 @@ pub(crate) fn consented_write(
     }
     let id = desk.space.id(node);
     let part = if range.is_empty() { String::new() } else { format!("[{range}]") };
-    let words = format!("write {} to {id}{part}", shown(value.value.as_ref()));
+    let words = format!("write to {id}{part}: {}", shown(value.value.as_ref()));
     let change = Change::by("write").with_encoded(&id).with(&attribute.to_le_bytes()).with(range.as_bytes());
     asked(desk, (change.with_value(value), &words), &terms)
 }

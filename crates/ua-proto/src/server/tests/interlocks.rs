@@ -231,7 +231,7 @@ fn a_write_that_two_persons_are_needed_for_names_its_approval_and_passes_once() 
     let told = response.diagnostic_infos.unwrap().remove(0).additional_info.unwrap().to_string();
     let question = world.server.poll_question().expect("a question for the authority");
     assert!(told.contains(&question.id) && told.contains("`lead`"), "{told}");
-    assert_eq!(question.change, "write 25 to ns=1;s=Setpoint");
+    assert_eq!(question.change, "write to ns=1;s=Setpoint: 25");
     assert!(denials(&world, AuditKind::Write).last().unwrap().1.contains(&question.id), "in the audit");
     assert_eq!(
         one(&mut world, conn, &login, 40.0),
