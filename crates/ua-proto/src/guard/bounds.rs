@@ -72,7 +72,7 @@ fn variable(desk: &Desk<'_>, argument: &ArgumentBounds) -> Option<NodeId> {
     node_id(argument.of.as_deref()?, desk.mapping.table.namespaces())
 }
 
-/// Holds a value that is written to the bounds of its scope. `range`: what is configured for the node itself.
+/// Holds a value that is written to the bounds of its scope, and to `range`: what is configured for the node itself.
 pub(super) fn written(
     desk: &mut Desk<'_>,
     item: &Item,
@@ -80,7 +80,7 @@ pub(super) fn written(
 ) -> Result<(), Broken> {
     let Some(touched) = item.touched.first() else { return Ok(()) };
     let bounds = desk.front.interlocks().bounds(touched.scope);
-    let bounds = Bounds { range: range.or(bounds.range), ..bounds };
+    inside(Bounds { range, ..Bounds::default() }, value)?;
     inside(bounds, value)?;
     let part = item.part.parse().map_err(|_| Broken::unread())?;
     changed(desk, &desk.real(&touched.node), bounds, (value, &part))

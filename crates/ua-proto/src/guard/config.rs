@@ -60,7 +60,7 @@ pub struct GuardConfig {
     pub write_ranges: Vec<WriteRange>,
     /// Whether sessions share sessions upstream.
     pub pool: Sharing,
-    /// What holds for values in each scope: ranges for nodes that have none of their own, and everything else.
+    /// What holds for values in each scope, besides the ranges of single nodes.
     pub interlocks: BTreeMap<ScopeIndex, Interlock>,
     /// Ask upstream for a node that never exists in place of a hidden one, so that the time of an answer tells nothing.
     pub hide_timing: bool,

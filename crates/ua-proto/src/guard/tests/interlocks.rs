@@ -7,6 +7,7 @@ use access_model::{ArgumentBounds, Bounds, Interlock, Outcome, Reason, Rights, S
 use opcua_types::*;
 
 use super::world::*;
+use crate::guard::WriteRange;
 use crate::server::ConnId;
 
 const STEP: Bounds = Bounds { range: Some((0.0, 60.0)), step: Some(5.0), rate: None };
@@ -63,6 +64,22 @@ fn a_step_is_taken_against_what_the_server_has_just_said() {
     });
     let expected = (Reason::StepTooLarge, "30.5 is denied: a step of more than 5 is not allowed: 5.5 away");
     assert!(denied.collect::<Vec<_>>().contains(&expected));
+}
+
+#[test]
+fn the_range_of_a_node_and_that_of_its_scope_both_hold() {
+    let bounds = Bounds { range: Some((0.0, 60.0)), ..Bounds::default() };
+    let mut world = World::with(|config| {
+        config.interlocks.insert(ScopeIndex(1), Interlock { bounds, ..Interlock::default() });
+        let node = "Setpoint".into();
+        config.write_ranges = vec![WriteRange { namespace: PLANT.into(), node, low: 10.0, high: 1_000.0 }];
+    });
+    let client = world.client();
+    for (value, expected) in
+        [(10.0, StatusCode::Good), (60.0, StatusCode::Good), (9.5, OUTSIDE), (60.5, OUTSIDE), (f64::NAN, OUTSIDE)]
+    {
+        assert_eq!(written(&mut world, client, vec![("Setpoint", value.into())]), [expected], "{value}");
+    }
 }
 
 #[test]
