@@ -16,6 +16,8 @@ use crate::{Gate, GateEvent, GrantFacts, GrantId};
 
 /// Most questions of one principal that wait, and of all together.
 const MOST: (usize, usize) = (8, 1_024);
+/// Most tokens that a question remembers; who is revoked loses the latest of them with all others.
+const MOST_TOKENS: usize = 8;
 /// Who tries again is told the same; the authority is asked again after so long, for it may have forgotten.
 const ASK_AGAIN: Duration = Duration::from_secs(10);
 /// Longest description of a change, in bytes.
@@ -86,11 +88,24 @@ impl Who {
     }
 }
 
+impl Pending {
+    fn under(&mut self, token: Option<&String>) {
+        let Some(token) = token else { return };
+        self.tokens.retain(|known| known != token);
+        if self.tokens.len() >= MOST_TOKENS {
+            self.tokens.pop_front();
+        }
+        self.tokens.push_back(token.clone());
+    }
+}
+
 #[derive(Debug)]
 struct Pending {
     who: Who,
     digest: [u8; 32],
     within: Duration,
+    /// Under which tokens it was asked, and the principal was here since, the latest last.
+    tokens: VecDeque<String>,
     /// Until then it waits, or holds.
     until: Mono,
     /// When the authority was asked last.
@@ -129,7 +144,7 @@ impl Gate {
         if !record.authority {
             return Consent::Never("who is not known by its name at the authority may be the second person itself");
         }
-        let who = Who::of(facts);
+        let who = (Who::of(facts), facts.id.clone());
         let (consent, asked) = self.approvals.consent(who, asking, now.mono);
         if asked {
             self.events.push_back(GateEvent::Question);
@@ -140,6 +155,22 @@ impl Gate {
     /// The next question for the authority.
     pub fn poll_question(&mut self) -> Option<Question> {
         self.approvals.questions.pop_front()
+    }
+
+    /// A grant is gone, its token is not: if that is revoked, the questions of its principal still go with it.
+    pub(crate) fn remember_token(&mut self, grant: GrantId) {
+        if self.approvals.pending.is_empty() {
+            return;
+        }
+        let Some((who, token)) = self.claims(grant).map(|facts| (Who::of(facts), facts.id.clone())) else { return };
+        for pending in self.approvals.pending.values_mut().filter(|pending| pending.who == who) {
+            pending.under(token.as_ref());
+        }
+    }
+
+    /// The authority took a token back, whether or not a grant stands on it here.
+    pub(crate) fn forget_questions_under(&mut self, token: &str) {
+        self.approvals.pending.retain(|_, pending| !pending.tokens.iter().any(|known| known == token));
     }
 
     /// Whoever lost a grant starts anew: what was approved for it is not for the next one.
@@ -164,7 +195,7 @@ fn fitting(words: &str, digest: &[u8; 32]) -> String {
 
 impl Approvals {
     /// Gives also whether there is a question to be carried to the authority.
-    fn consent(&mut self, who: Who, asking: &Asking<'_>, now: Mono) -> (Consent, bool) {
+    fn consent(&mut self, (who, token): (Who, Option<String>), asking: &Asking<'_>, now: Mono) -> (Consent, bool) {
         self.pending.retain(|_, pending| now < pending.until);
         let same = |(_, pending): &(&String, &mut Pending)| pending.who == who && pending.digest == asking.digest;
         if let Some((id, pending)) = self.pending.iter_mut().find(same) {
@@ -173,6 +204,7 @@ impl Approvals {
                 self.pending.remove(&id);
                 return (Consent::Given { id, by }, false);
             }
+            pending.under(token.as_ref());
             let again = now.since(pending.asked) >= ASK_AGAIN;
             if again {
                 pending.asked = now;
@@ -189,7 +221,8 @@ impl Approvals {
         let within = asking.terms.iter().map(|terms| terms.within).min().unwrap_or_default();
         let digest = asking.digest;
         self.ask(&id, who.clone(), asking);
-        let pending = Pending { who, digest, within, until: now + within, asked: now, by: None };
+        let tokens = token.into_iter().collect();
+        let pending = Pending { who, digest, within, tokens, until: now + within, asked: now, by: None };
         self.pending.insert(id.clone(), pending);
         (Consent::Waits { id }, true)
     }

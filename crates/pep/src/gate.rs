@@ -243,6 +243,7 @@ impl Gate {
 
     /// Ends a grant whose session is gone. Nothing is reported; a grant that is gone already stays so.
     pub fn release(&mut self, grant: GrantId) {
+        self.remember_token(grant);
         self.forget(grant);
         self.observed.remove(&grant);
         let nothing = Arc::clone(&self.nothing);

@@ -103,6 +103,7 @@ impl Gate {
             Place::Full => self.held(self.by_token.keys().map(String::as_str)),
             _ => self.held(revoked.iter().copied().chain(replaced.keys().copied())),
         };
+        revoked.iter().for_each(|id| self.forget_questions_under(id));
         for (grant, id) in held {
             if revoked.contains(id.as_str()) {
                 self.revoke(grant, now);

@@ -135,6 +135,27 @@ fn words_that_are_too_many_are_cut_where_everybody_sees_it() {
 }
 
 #[test]
+fn a_session_that_closes_before_it_is_revoked_loses_its_approvals_as_well() {
+    let authority = Authority::new();
+    let now = start();
+    for (rule, revoked, stays) in
+        [("nobody", vec![], true), ("asked under it", vec!["a"], false), ("came back under it", vec!["b"], false)]
+    {
+        let (mut gate, grant) = gate(&authority, 7);
+        let id = waits(ask(&mut gate, grant, CHANGE, now));
+        tell(&mut gate, &authority, 2, approved(&id, "bert", now), now);
+        gate.release(grant);
+        let back = gate.present(&authority.token(&claims("b", now)), &binding(), now).unwrap();
+        gate.release(back);
+        let revoked = revoked.into_iter().map(|token| revocation(token, now)).collect();
+        gate.on_update(&authority.seal(&Update { revoked, ..delta(3, now) }), now).unwrap();
+        let fresh = gate.present(&authority.token(&claims("c", now)), &binding(), now).unwrap();
+        let given = Consent::Given { id, by: "bert".into() };
+        assert_eq!(ask(&mut gate, fresh, CHANGE, now) == given, stays, "{rule}");
+    }
+}
+
+#[test]
 fn a_full_list_that_does_not_name_it_takes_an_approval_back() {
     let authority = Authority::new();
     let (mut gate, grant) = gate(&authority, 7);
