@@ -103,6 +103,7 @@ impl Pending {
 struct Pending {
     who: Who,
     digest: [u8; 32],
+    terms: Vec<TwoPersons>,
     within: Duration,
     /// Under which tokens it was asked, and the principal was here since, the latest last.
     tokens: VecDeque<String>,
@@ -197,7 +198,10 @@ impl Approvals {
     /// Gives also whether there is a question to be carried to the authority.
     fn consent(&mut self, (who, token): (Who, Option<String>), asking: &Asking<'_>, now: Mono) -> (Consent, bool) {
         self.pending.retain(|_, pending| now < pending.until);
-        let same = |(_, pending): &(&String, &mut Pending)| pending.who == who && pending.digest == asking.digest;
+        // What somebody approved under other terms is another question: another role may be asked for now.
+        let same = |(_, pending): &(&String, &mut Pending)| {
+            pending.who == who && pending.digest == asking.digest && pending.terms == asking.terms
+        };
         if let Some((id, pending)) = self.pending.iter_mut().find(same) {
             let id = id.clone();
             if let Some(by) = pending.by.take() {
@@ -219,10 +223,10 @@ impl Approvals {
         self.last = self.last.saturating_add(1);
         let id = format!("{}-{}", self.run, self.last);
         let within = asking.terms.iter().map(|terms| terms.within).min().unwrap_or_default();
-        let digest = asking.digest;
+        let (digest, terms) = (asking.digest, asking.terms.to_vec());
         self.ask(&id, who.clone(), asking);
         let tokens = token.into_iter().collect();
-        let pending = Pending { who, digest, within, tokens, until: now + within, asked: now, by: None };
+        let pending = Pending { who, digest, terms, within, tokens, until: now + within, asked: now, by: None };
         self.pending.insert(id.clone(), pending);
         (Consent::Waits { id }, true)
     }

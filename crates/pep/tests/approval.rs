@@ -135,6 +135,18 @@ fn words_that_are_too_many_are_cut_where_everybody_sees_it() {
 }
 
 #[test]
+fn what_was_approved_under_other_terms_is_asked_anew() {
+    let authority = Authority::new();
+    let (mut gate, grant) = gate(&authority, 7);
+    let now = start();
+    let id = waits(ask(&mut gate, grant, CHANGE, now));
+    tell(&mut gate, &authority, 2, approved(&id, "bert", now), now);
+    let stricter = [TwoPersons { role: "administrator".into(), within: seconds(300) }];
+    let asking = Asking { grant, digest: CHANGE, terms: &stricter, change: "write 5 to Speed" };
+    assert_ne!(waits(gate.consent(&asking, now)), id);
+}
+
+#[test]
 fn a_session_that_closes_before_it_is_revoked_loses_its_approvals_as_well() {
     let authority = Authority::new();
     let now = start();

@@ -158,31 +158,35 @@ pub(super) fn consented(desk: &mut Desk<'_>, form: &Form, item: &mut Item, body:
     }
 }
 
-/// What makes the change this one, and its words for the second person.
+/// What makes the change this one, and its words for the second person. Nodes are the ones that names of the session
+/// stand for now, and everything else is the bytes that are sent on.
 fn described(desk: &Desk<'_>, form: &Form, item: &Item, body: &[u8]) -> (Change, String) {
     let bytes = body.get(item.value.clone()).unwrap_or_default();
-    let named = || item.touched.iter().map(|touched| touched.node.to_string()).collect::<Vec<_>>().join(", ");
-    let change = Change::by(form.kind.name());
-    match (form.kind, item.touched.first(), value(bytes)) {
-        (AuditKind::Write, Some(touched), Some(written)) => {
-            let real = desk.real(&touched.node);
+    let nodes: Vec<NodeId> = item.touched.iter().map(|touched| desk.real(&touched.node)).collect();
+    let named = || nodes.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+    let change = nodes.iter().fold(Change::by(form.kind.name()), Change::with_encoded);
+    match (form.kind, nodes.first(), value(bytes)) {
+        (AuditKind::Write, Some(node), Some(written)) => {
             let part = if item.part.is_empty() { String::new() } else { format!("[{}]", item.part) };
             let what = match item.number == AttributeId::Value as u32 {
-                true => format!("{real}{part}"),
-                false => format!("attribute {} of {real}", item.number),
+                true => format!("{node}{part}"),
+                false => format!("attribute {} of {node}", item.number),
             };
             let words = format!("write to {what}: {}", shown(written.value.as_ref()));
-            let change = change.with_encoded(&real).with(&item.number.to_le_bytes()).with(item.part.as_bytes());
-            (change.with_value(&written), words)
+            // Who tries again may state another time.
+            let value = super::walk::parts_of(bytes).map_or(&[][..], |(_, value, _)| value);
+            let status = written.status().bits().to_le_bytes();
+            let change = change.with(&item.number.to_le_bytes()).with(item.part.as_bytes());
+            (change.with(value).with(&status), words)
         }
         (AuditKind::Call, ..) => {
             let arguments = inputs(bytes).into_iter().map(|input| shown(input.as_ref()));
             let arguments = arguments.collect::<Vec<_>>().join(", ");
             let words = format!("call of {} with ({arguments})", named());
-            (change.with(&item.written(desk, body, false)), words)
+            (item.besides(body).fold(change, Change::with), words)
         }
         _ => {
-            let change = change.with(&item.written(desk, body, false));
+            let change = item.besides(body).fold(change, Change::with);
             let words = format!("{} at {}: {} (digest {})", form.kind.name(), named(), item.text, change.short());
             (change, words)
         }

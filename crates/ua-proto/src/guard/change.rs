@@ -180,6 +180,18 @@ impl Item {
         out
     }
 
+    /// What goes upstream of it besides the touched nodes, piece by piece.
+    pub(super) fn besides<'b>(&'b self, body: &'b [u8]) -> impl Iterator<Item = &'b [u8]> {
+        self.pieces.iter().filter_map(move |piece| match piece {
+            Piece::Bytes(range) => body.get(range.clone()),
+            Piece::Value(range, _) => {
+                let replaced = self.replaced.as_deref().filter(|_| *range == self.value);
+                replaced.or_else(|| body.get(range.clone()))
+            }
+            Piece::Node(..) | Piece::Length => None,
+        })
+    }
+
     fn object(&self) -> String {
         self.touched.first().map(|touched| touched.node.to_string()).unwrap_or_default()
     }

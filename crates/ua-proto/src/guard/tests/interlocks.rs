@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use access_model::{ArgumentBounds, Bounds, Interlock, Outcome, Reason, Rights, ScopeIndex};
+use access_model::{ArgumentBounds, Bounds, Interlock, Mode, Outcome, Reason, Rights, ScopeIndex, TwoPersons};
 use opcua_types::*;
 
 use super::world::*;
@@ -181,4 +181,70 @@ fn a_write_whose_answer_is_lost_holds_its_node_until_its_time_is_over() {
     assert_eq!(written(&mut world, other, vec![("Setpoint", 26.0.into())]), [UNKNOWN]);
     world.pass(Duration::from_secs(31));
     assert_eq!(written(&mut world, other, vec![("Setpoint", 26.0.into())]), [StatusCode::Good]);
+}
+
+/// A guard where two persons are needed on the reactor, and a client whom the authority knows.
+fn two_persons() -> (World, ConnId) {
+    let terms = TwoPersons { role: "lead".into(), within: Duration::from_secs(300) };
+    let rule = Interlock { two_persons: Some(terms), ..Interlock::default() };
+    let mut world = World::listening(Mode::Enforce, |config| config.interlocks = [(ScopeIndex(1), rule)].into());
+    let client = world.client_by_roles(&[]);
+    (world, client)
+}
+
+#[test]
+fn a_second_person_is_shown_the_node_and_not_what_a_session_calls_it() {
+    const WAITS: StatusCode = StatusCode::BadRequestNotAllowed;
+    let (mut world, client) = two_persons();
+    let aliases = [("first", "Setpoint"), ("second", "Unit"), ("third", "Reset")].map(|(alias, node)| {
+        let link = world.guard.links.values_mut().next().unwrap();
+        let real = crate::guard::desk::encoded(&id(node));
+        let meant = crate::guard::link::Alias { scope: ScopeIndex(1), real, session: u64::MAX };
+        link.aliases.insert(id(alias), meant);
+        id(alias)
+    });
+    let mut request = write(vec![("Setpoint", 25.0.into())]);
+    request.nodes_to_write.as_mut().unwrap()[0].node_id = aliases[0].clone();
+    let response: WriteResponse = world.ask(client, request).unwrap();
+    assert_eq!(response.results, Some(vec![WAITS]));
+    let question = world.guard.poll_question().expect("a question for the authority");
+    assert_eq!(question.change, "write to ns=1;s=Setpoint: 25");
+    let expires = world.now.unix + Duration::from_secs(300);
+    let approved = token::control::Approved { id: question.id, by: "bert".into(), expires };
+    world.update(2, |update| update.approved.push(approved));
+    assert_eq!(written(&mut world, client, vec![("Setpoint", 25.0.into())]), [StatusCode::Good], "by its own name");
+    let mut request = call("Unit", "Reset");
+    let method = &mut request.methods_to_call.as_mut().unwrap()[0];
+    (method.object_id, method.method_id) = (aliases[1].clone(), aliases[2].clone());
+    let response: CallResponse = world.ask(client, request).unwrap();
+    assert_eq!(response.results.unwrap()[0].status_code, WAITS);
+    let first = world.guard.poll_question().unwrap();
+    assert_eq!(first.change, "call of ns=1;s=Unit, ns=1;s=Reset with (1)");
+    assert_eq!(called(&mut world, client, 1.0), Some(WAITS));
+    assert_eq!(world.guard.poll_question(), None, "by its own name it is the same question");
+}
+
+#[test]
+fn a_second_person_is_told_how_much_of_which_history_is_changed_and_a_digest_of_it() {
+    let (mut world, client) = two_persons();
+    let mut asked = |values: Vec<f64>| {
+        let details = UpdateDataDetails {
+            node_id: id("Setpoint"),
+            perform_insert_replace: PerformUpdateType::Replace,
+            update_values: Some(values.into_iter().map(DataValue::value_only).collect()),
+        };
+        let items = Some(vec![ExtensionObject::from_message(details)]);
+        let request = HistoryUpdateRequest { history_update_details: items, ..HistoryUpdateRequest::default() };
+        let ids = (
+            ObjectId::HistoryUpdateRequest_Encoding_DefaultBinary,
+            ObjectId::HistoryUpdateResponse_Encoding_DefaultBinary,
+        );
+        world.raw(client, ids, body_of(&request)).unwrap();
+        world.guard.poll_question().expect("a question for the authority").change
+    };
+    let (one, other) = (asked(vec![1.0, 2.0]), asked(vec![1.0, 3.0]));
+    for words in [&one, &other] {
+        assert!(words.contains("ns=1;s=Setpoint: 2 values are replaced (digest "), "{words}");
+    }
+    assert_ne!(one, other);
 }

@@ -7,7 +7,8 @@ use std::time::Duration;
 use access_model::{AuditRecord, Epoch, Mode, Mono, Now, Rights, ScopeIndex, ScopeMap, UnixTime};
 use arc_swap::ArcSwap;
 use opcua_types::*;
-use pep::{Gate, GateConfig, LocalGrant, LocalScopes, Who};
+use pep::{Contact, FailMode, Gate, GateConfig, LocalGrant, LocalScopes, Who};
+use token::control::{Update, seal};
 use token::{Algorithm, Claims, RightsClaim, Signer, SystemEntropy, map_digest};
 
 use crate::channel::ChannelConfig;
@@ -129,10 +130,16 @@ pub(super) fn usual() -> Vec<(Rights, &'static str)> {
 }
 
 fn gate(audience: &str, anonymous: Vec<(Rights, LocalScopes)>, now: Now) -> Gate {
-    gate_in(Mode::Enforce, audience, anonymous, now)
+    gate_in(Mode::Enforce, None, audience, anonymous, now)
 }
 
-fn gate_in(mode: Mode, audience: &str, anonymous: Vec<(Rights, LocalScopes)>, now: Now) -> Gate {
+fn gate_in(
+    mode: Mode,
+    contact: Option<Contact>,
+    audience: &str,
+    anonymous: Vec<(Rights, LocalScopes)>,
+    now: Now,
+) -> Gate {
     let mut gate = GateConfig::new(audience, ScopeMap::new(SCOPES).unwrap());
     let issuer = |(name, signer): (&str, &Signer)| token::Issuer {
         name: name.into(),
@@ -143,7 +150,7 @@ fn gate_in(mode: Mode, audience: &str, anonymous: Vec<(Rights, LocalScopes)>, no
     gate.local =
         vec![LocalGrant { who: Who::Anonymous, require_encryption: false, roles: Vec::new(), rights: anonymous }];
     gate.expiry_grace = Duration::from_secs(60);
-    (gate.mode, gate.switchable) = (mode, true);
+    (gate.mode, gate.switchable, gate.contact) = (mode, true, contact);
     Gate::new(gate, now).unwrap()
 }
 
@@ -285,16 +292,49 @@ impl World {
     }
 
     pub(super) fn made_in(mode: Mode, change: impl FnOnce(&mut GuardConfig), audit: AuditConfig) -> Self {
-        Self::fronted(mode, change, server_config(GUARD, audit))
+        Self::fronted((mode, None), change, server_config(GUARD, audit))
     }
 
     /// A guard with these bounds towards its clients.
     pub(super) fn bounded(limits: ServerLimits) -> Self {
         let server = ServerConfig { limits, ..server_config(GUARD, AuditConfig::default()) };
-        Self::fronted(Mode::Enforce, |_| {}, server)
+        Self::fronted((Mode::Enforce, None), |_| {}, server)
     }
 
-    fn fronted(mode: Mode, change: impl FnOnce(&mut GuardConfig), server: ServerConfig) -> Self {
+    /// A guard that listens to an authority, which has ordered this mode.
+    pub(super) fn listening(mode: Mode, change: impl FnOnce(&mut GuardConfig)) -> Self {
+        let timeout = Duration::from_secs(100_000);
+        let contact = Contact { issuer: ISSUERS[0].into(), timeout, fail_mode: FailMode::Closed };
+        let server = server_config(GUARD, AuditConfig::default());
+        let mut world = Self::fronted((mode, Some(contact)), change, server);
+        world.update(1, |update| update.mode = Some(mode));
+        world
+    }
+
+    /// The authority says something: at first everything, then what is new.
+    pub(super) fn update(&mut self, epoch: u64, change: impl FnOnce(&mut Update)) {
+        let mut update = Update {
+            issuer: ISSUERS[0].into(),
+            audience: GUARD.into(),
+            epoch: Epoch(epoch),
+            previous: (epoch > 1).then(|| Epoch(epoch - 1)),
+            issued_at: self.now.unix,
+            revoked: Vec::new(),
+            replaced: Vec::new(),
+            approved: Vec::new(),
+            mode: None,
+        };
+        change(&mut update);
+        let sealed = seal(&update, &SIGNERS[0]).unwrap();
+        self.guard.handle_input(Input::Down(server::Input::ControlUpdate(&sealed)), self.now);
+        self.run();
+    }
+
+    fn fronted(
+        (mode, contact): (Mode, Option<Contact>),
+        change: impl FnOnce(&mut GuardConfig),
+        server: ServerConfig,
+    ) -> Self {
         let now = start();
         let mut upstream = session_config(BARE, "anonymous");
         upstream.keep_alive = Duration::from_secs(5);
@@ -303,7 +343,8 @@ impl World {
         change(&mut config);
         let entropy: (Box<dyn Entropy + Send>, Box<dyn Entropy + Send>) =
             (Box::new(SystemEntropy::new()), Box::new(SystemEntropy::new()));
-        let guard = Guard::new(server, config, gate_in(mode, GUARD, named(usual()), now), entropy, now).unwrap();
+        let guard =
+            Guard::new(server, config, gate_in(mode, contact, GUARD, named(usual()), now), entropy, now).unwrap();
         let mut world = Self {
             guard,
             plant: plain_server(now),
