@@ -363,6 +363,14 @@ impl Asked {
                         *plan = Plan::Status(StatusCode::BadUserAccessDenied);
                         continue;
                     }
+                    // Permitted only because the guard observed, and it does not any more.
+                    let against = permits.iter().flatten().find_map(Permit::against);
+                    if let (Some(reason), false, Some(first)) = (against, desk.observes(), item.touched.first()) {
+                        let text = format!("the guard enforced before the {}", self.form.kind.name());
+                        desk.deny(self.form.kind, reason, (&first.node, first.scope), &text);
+                        *plan = Plan::Status(StatusCode::BadUserAccessDenied);
+                        continue;
+                    }
                     for permit in permits {
                         let _accounted = permit.take().map(Permit::spend);
                     }

@@ -8,13 +8,14 @@ use opcua_types::*;
 
 use super::services::{BATCH, browse, statuses};
 use super::world::*;
-use crate::server::AuditConfig;
+use crate::server::{AuditConfig, Audited};
+
+fn ranges(config: &mut crate::guard::GuardConfig) {
+    let bounds = Bounds { range: Some((0.0, 100.0)), ..Bounds::default() };
+    config.interlocks.insert(ScopeIndex(1), Interlock { bounds, ..Interlock::default() });
+}
 
 fn world(mode: Mode) -> World {
-    let ranges = |config: &mut crate::guard::GuardConfig| {
-        let bounds = Bounds { range: Some((0.0, 100.0)), ..Bounds::default() };
-        config.interlocks.insert(ScopeIndex(1), Interlock { bounds, ..Interlock::default() });
-    };
     World::made_in(mode, ranges, AuditConfig { denials_per_second: 1_000, ..AuditConfig::default() })
 }
 
@@ -106,4 +107,27 @@ fn what_nobody_named_is_seen_while_it_observes_and_hidden_when_it_enforces() {
     };
     assert!(vault(&mut world(Mode::Observe)));
     assert!(!vault(&mut world(Mode::Enforce)));
+}
+
+#[test]
+fn what_was_permitted_only_by_observing_is_not_sent_once_it_enforces() {
+    for (rule, value, switched, expected) in [
+        ("still observes", 500.0, false, StatusCode::Good),
+        ("enforces by then", 500.0, true, StatusCode::BadUserAccessDenied),
+        ("enforces, and nothing is against it", 50.0, true, StatusCode::Good),
+    ] {
+        let mut world = World::listening(Mode::Observe, ranges);
+        let client = world.client();
+        world.ledger = None;
+        let asked = world.send(client, write(vec![("Setpoint", value.into())]));
+        let waiting = world.unacknowledged.pop().expect("it waits for the ledger");
+        if switched {
+            world.update(2, |update| update.mode = Some(Mode::Enforce));
+        }
+        let kept = crate::server::Input::Audited { id: waiting, result: Audited::Kept };
+        world.guard.handle_input(crate::guard::Input::Down(kept), world.now);
+        world.run();
+        let response = WriteResponse::try_from(world.answer(client, asked).unwrap().unwrap()).unwrap();
+        assert_eq!(response.results, Some(vec![expected]), "{rule}");
+    }
 }
