@@ -3,6 +3,7 @@
 //! Elements of the where clause refer to later elements only, so they are evaluated once each from the last to the
 //! first: however they refer to one another, the work grows with their number.
 
+use access_model::Rights;
 use opcua_types::{EventFilterResult, NumericRange, QualifiedName, StatusCode, Variant};
 
 use super::Event;
@@ -17,8 +18,8 @@ pub(crate) trait Viewer {
     /// Whether the viewer may know that the node is there.
     fn sees(&self, node: NodeRef) -> bool;
 
-    /// Whether the viewer may read the node's value.
-    fn reads(&self, node: NodeRef) -> bool;
+    /// Whether the viewer has all these rights on the node.
+    fn holds(&self, node: NodeRef, rights: Rights) -> bool;
 }
 
 /// A filter that was read, and what of it could not be used.

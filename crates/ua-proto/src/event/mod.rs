@@ -11,7 +11,7 @@ mod parse;
 #[cfg(test)]
 mod tests;
 
-use access_model::Now;
+use access_model::{Now, Rights};
 use opcua_types::{ByteString, LocalizedText, QualifiedName, StatusCode, UAString, Variant};
 
 use crate::space::{NodeRef, Space, date_time, ns0};
@@ -60,8 +60,8 @@ pub(crate) struct Field {
     name: QualifiedName,
     /// The value, or what stands in its place.
     value: Result<Variant, StatusCode>,
-    /// The value was this node's: only who may read that may see the field.
-    guard: Option<NodeRef>,
+    /// The value was this node's: only who has these rights on it may see the field.
+    guard: Option<(NodeRef, Rights)>,
 }
 
 /// One event. It never changes; queues share it.
@@ -112,13 +112,13 @@ impl Event {
         self.set_field(QualifiedName::new(0, name), value, None);
     }
 
-    /// Sets a field of namespace 0 that holds a value of `node`.
-    pub(crate) fn set_guarded(&mut self, name: &str, value: Variant, node: NodeRef) {
-        self.set_field(QualifiedName::new(0, name), value, Some(node));
+    /// Sets a field of namespace 0 that holds what takes these rights on a node.
+    pub(crate) fn set_guarded(&mut self, name: &str, value: Variant, guard: (NodeRef, Rights)) {
+        self.set_field(QualifiedName::new(0, name), value, Some(guard));
     }
 
     /// Sets a field, in place of one of that name.
-    pub(crate) fn set_field(&mut self, name: QualifiedName, value: Variant, guard: Option<NodeRef>) {
+    pub(crate) fn set_field(&mut self, name: QualifiedName, value: Variant, guard: Option<(NodeRef, Rights)>) {
         let field = Field { name, value: bounded(value), guard };
         if let Some(held) = self.fields.iter_mut().find(|held| held.name == field.name) {
             *held = field;
@@ -134,7 +134,9 @@ impl Event {
     pub(crate) fn field(&self, name: &QualifiedName, viewer: &dyn Viewer) -> Result<&Variant, StatusCode> {
         match self.fields.iter().find(|field| field.name == *name) {
             None => Ok(&Variant::Empty),
-            Some(Field { guard: Some(node), .. }) if !viewer.reads(*node) => Err(StatusCode::BadUserAccessDenied),
+            Some(Field { guard: Some((node, rights)), .. }) if !viewer.holds(*node, *rights) => {
+                Err(StatusCode::BadUserAccessDenied)
+            }
             Some(field) => field.value.as_ref().map_err(|status| *status),
         }
     }

@@ -5,7 +5,7 @@
 //! Secrets stay out: identity tokens lose their password or token before they come here, and of method arguments only
 //! numbers, truth values, times and names of nodes are told, as in the record itself.
 
-use access_model::{AuditKind, AuditRecord, Now, Outcome, Reason};
+use access_model::{AuditKind, AuditRecord, Now, Outcome, Reason, Rights};
 use opcua_types::{
     ByteString, DataValue, ExtensionObject, IssuedIdentityToken, MessageSecurityMode, NodeId, StatusCode, UAString,
     UserNameIdentityToken, Variant, VariantScalarTypeId,
@@ -344,7 +344,7 @@ fn own(event: &mut Event, told: &Told, space: &Space) {
             event.set("IndexRange", text(&write.range));
             for (name, value) in [("OldValue", &write.old), ("NewValue", &write.new)] {
                 if let Some(node) = write.node.filter(|_| *value != Variant::Empty) {
-                    event.set_guarded(name, value.clone(), node);
+                    event.set_guarded(name, value.clone(), (node, Rights::READ));
                 }
             }
         }

@@ -7,7 +7,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use access_model::Now;
+use access_model::{Now, Rights};
 use opcua_types::MonitoringMode;
 
 use super::items::list;
@@ -127,8 +127,8 @@ impl Viewer for Through<'_> {
         self.0.sees(node)
     }
 
-    fn reads(&self, node: NodeRef) -> bool {
-        self.0.reads(node)
+    fn holds(&self, node: NodeRef, rights: Rights) -> bool {
+        self.0.holds(node, rights)
     }
 }
 

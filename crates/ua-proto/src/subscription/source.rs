@@ -1,5 +1,6 @@
 //! What the subscription machine asks of the server it runs in.
 
+use access_model::Rights;
 use opcua_types::{DataValue, ReadValueId, StatusCode};
 
 use super::NodeRef;
@@ -58,8 +59,8 @@ pub trait ItemSource {
     /// Whether the session may know that a node is there.
     fn sees(&self, node: NodeRef) -> bool;
 
-    /// Whether the session may read a node's value: events hold values of nodes.
-    fn reads(&self, node: NodeRef) -> bool;
+    /// Whether the session has all these rights on a node: events hold values of nodes.
+    fn holds(&self, node: NodeRef, rights: Rights) -> bool;
 
     /// The address space, for the types of events.
     fn space(&self) -> &Space;

@@ -1,5 +1,6 @@
 //! What is read of a filter, what is refused, and what its select clauses tell.
 
+use access_model::Rights;
 use opcua_types::{
     ByteString, ByteStringBody, ContentFilterElement, FilterOperator as F, NodeId, ObjectId, StatusCode,
 };
@@ -93,7 +94,7 @@ fn a_field_that_holds_a_value_of_a_node_needs_the_right_to_read_it() {
     let mut eyes = eyes();
     let pump = source(&eyes);
     let mut event = event(&eyes, 2100, &[]);
-    event.set_guarded("NewValue", Variant::from(42_i32), pump);
+    event.set_guarded("NewValue", Variant::from(42_i32), (pump, Rights::READ));
     let select = vec![simple(2100, &["NewValue"], 13, "")];
     let tells = vec![element(F::Equals, vec![field("NewValue"), literal(42_i32)])];
     let knows = vec![element(F::IsNull, vec![field("NewValue")])];

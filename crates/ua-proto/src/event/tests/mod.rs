@@ -4,7 +4,7 @@ mod filters;
 mod reference;
 mod rules;
 
-use access_model::{Now, ScopeIndex};
+use access_model::{Now, Rights, ScopeIndex};
 use opcua_types::{
     ContentFilter, ContentFilterElement, ElementOperand, ExtensionObject, FilterOperator, LiteralOperand, NodeId,
     NumericRange, QualifiedName, SimpleAttributeOperand, Variant,
@@ -28,7 +28,7 @@ impl Viewer for Eyes {
         Some(node) != self.shut
     }
 
-    fn reads(&self, node: NodeRef) -> bool {
+    fn holds(&self, node: NodeRef, _rights: Rights) -> bool {
         Some(node) != self.shut
     }
 }

@@ -43,8 +43,8 @@ impl Viewer for Eyes<'_> {
         self.rights(node).contains(Rights::BROWSE)
     }
 
-    fn reads(&self, node: NodeRef) -> bool {
-        self.rights(node).contains(Rights::READ)
+    fn holds(&self, node: NodeRef, rights: Rights) -> bool {
+        self.rights(node).contains(rights)
     }
 }
 

@@ -1,5 +1,7 @@
-//! The audit events of changes of history (OPC 10000-11 §5.8). Values in them are for who may read the node.
+//! The audit events of changes of history (OPC 10000-11 §5.8). Values in them are for who may read both
+//! the node and its history.
 
+use access_model::Rights;
 use opcua_types::{DataValue, DateTime, Variant, VariantScalarTypeId};
 
 use super::{Updating, list};
@@ -27,8 +29,9 @@ const DELETE_AT_TIME_DETAILS: u32 = 689;
 /// The fields of the event's own type.
 pub(super) fn own(event: &mut Event, update: &Updating, space: &Space) {
     let (Some(node), Some(change)) = (update.node, &update.change) else { return };
+    let guard = (node, Rights::READ | Rights::READ_HISTORY);
     event.set("UpdatedNode", space.id(node).into());
-    event.set_guarded("OldValues", values(&update.old), node);
+    event.set_guarded("OldValues", values(&update.old), guard);
     let time = |ticks: i64| Variant::DateTime(Box::new(DateTime::from(ticks)));
     let details = match change {
         Change::Write(perform, new) => {
@@ -38,7 +41,7 @@ pub(super) fn own(event: &mut Event, update: &Updating, space: &Space) {
                 Perform::Update => 3,
             };
             event.set("PerformInsertReplace", Variant::Int32(perform));
-            event.set_guarded("NewValues", values(new), node);
+            event.set_guarded("NewValues", values(new), guard);
             UPDATE_DATA_DETAILS
         }
         Change::DeleteRange { start, end } => {

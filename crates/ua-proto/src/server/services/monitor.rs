@@ -103,8 +103,8 @@ impl ItemSource for Desk<'_> {
         self.visible(node)
     }
 
-    fn reads(&self, node: NodeRef) -> bool {
-        self.rights(node).contains(Rights::READ)
+    fn holds(&self, node: NodeRef, rights: Rights) -> bool {
+        self.rights(node).contains(rights)
     }
 
     fn space(&self) -> &Space {

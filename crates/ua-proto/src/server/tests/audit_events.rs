@@ -163,9 +163,13 @@ fn a_write_is_told_with_its_values() {
 
 #[test]
 fn a_change_of_history_is_told_with_the_values_before_and_after() {
-    for (rule, reactor, shown) in
-        [("who may read", SEES, true), ("who may not", Rights::BROWSE | Rights::RECEIVE_EVENTS, false)]
-    {
+    let hears = Rights::BROWSE | Rights::RECEIVE_EVENTS;
+    for (rule, reactor, shown) in [
+        ("who may read the node and its history", SEES | Rights::READ_HISTORY, true),
+        ("who may read the node", SEES, false),
+        ("who may read its history", hears | Rights::READ_HISTORY, false),
+        ("who may read neither", hears, false),
+    ] {
         let mut audit = Audit::with(setup(reactor, Some("vault")));
         let (conn, login) = super::history::begin(&mut audit.world, "dora");
         audit.heard();

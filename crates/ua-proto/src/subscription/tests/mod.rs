@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use access_model::Now;
+use access_model::{Now, Rights};
 use opcua_types::{
     CreateMonitoredItemsRequest, CreateSubscriptionRequest, DataChangeNotification, DataValue, ExtensionObject,
     MonitoredItemCreateRequest, MonitoringMode, MonitoringParameters, NodeId, NotificationMessage, PublishResponse,
@@ -79,7 +79,7 @@ impl ItemSource for Pretend {
         true
     }
 
-    fn reads(&self, node: NodeRef) -> bool {
+    fn holds(&self, node: NodeRef, _rights: Rights) -> bool {
         self.may(node)
     }
 
