@@ -199,9 +199,6 @@ impl Server {
             Admission::Granted(grant) => self.granted(id, grant, proof, now),
             Admission::Ask(request) => self.ask_for(id, request, None, now),
             Admission::Refused(refusal) => {
-                if let Some(grant) = self.gate.admit_observed(identity, identity.name(), &binding) {
-                    return self.granted(id, grant, proof, now);
-                }
                 let away = TurnedAway { status: StatusCode::BadUserAccessDenied, refusal };
                 self.fail_activation(id, &away, now);
             }

@@ -84,12 +84,12 @@ impl Server {
             Ok((grant, fetched.renewal))
         });
         let presented = presented.or_else(|refusal| {
-            // Whom the authority knows and grants nothing has proven who it is, and is only observed. Who says nothing of
-            // itself has nothing to prove.
-            let proven = proof == Proof::Anonymous || refusal.reason == Reason::PolicyNoPermit;
+            // Only whom policies grant nothing is observed: an authority that says anything else, or nothing, has not said
+            // that this client may sign in here.
+            let only_nothing = refusal.reason == Reason::PolicyNoPermit;
             let name = request.identity.name();
             let observed =
-                proven.then(|| self.gate.admit_observed(&request.identity, name, &request.binding)).flatten();
+                only_nothing.then(|| self.gate.admit_observed(&request.identity, name, &request.binding)).flatten();
             observed.map(|grant| (grant, None)).ok_or(refusal)
         });
         match presented {

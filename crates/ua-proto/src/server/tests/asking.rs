@@ -162,6 +162,31 @@ fn a_refusal_is_told_and_recorded_and_an_answer_too_late_changes_nothing() {
     assert!(!world.may_read(&asked));
 }
 
+/// What is granted by observing alone goes to those of whom the authority says that policies grant them nothing.
+#[test]
+fn observing_lets_in_whom_policies_grant_nothing_and_nobody_else() {
+    type Shown = fn(&World, ConnId, &Login) -> ExtensionObject;
+    let carol: Shown = |world, conn, login| world.user(conn, login, "carol", "her password");
+    let anonymous: Shown = |_, _, _| super::ask::anonymous();
+    for (who, shown) in [("carol", carol), ("anonymous", anonymous)] {
+        for (reason, observed) in [
+            (Reason::PolicyNoPermit, true),
+            (Reason::UnknownClient, false),
+            (Reason::UserCredentials, false),
+            (Reason::IdentityNotAccepted, false),
+            (Reason::AuthorityLost, false),
+            (Reason::TokenRevoked, false),
+            (Reason::TooBusy, false),
+        ] {
+            let mut world = Setup { observes: true, ..asking() }.start();
+            let asked = world.ask_for(ENCRYPT, shown);
+            world.fetched(asked.id, Err(Refusal::new(reason, "no")));
+            let answer = world.answered(&asked).expect("an answer");
+            assert_eq!((answer.is_ok(), world.may_read(&asked)), (observed, observed), "{who}: {reason:?}");
+        }
+    }
+}
+
 #[test]
 fn asks_are_bounded_and_nobody_waits_for_another() {
     let mut setup = asking();

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use access_model::{AuditRecord, Mono, Now, Reason, Refusal, Rights, ScopeIndex, ScopeMap, UnixTime};
+use access_model::{AuditRecord, Mode, Mono, Now, Reason, Refusal, Rights, ScopeIndex, ScopeMap, UnixTime};
 use arc_swap::ArcSwap;
 use opcua_types::{Argument, ByteString, DataValue, MessageSecurityMode, NodeId, StatusCode, Variant};
 use pep::{Contact, Gate, GateConfig, GateEvent, GrantRequest, Identity, LocalGrant, LocalScopes, Who};
@@ -78,6 +78,7 @@ pub(super) struct Setup {
     pub(super) local: Vec<LocalGrant>,
     pub(super) ask: bool,
     pub(super) contact: Option<Contact>,
+    pub(super) observes: bool,
 }
 
 impl Default for Setup {
@@ -110,6 +111,7 @@ impl Default for Setup {
             ],
             ask: false,
             contact: None,
+            observes: false,
         }
     }
 }
@@ -135,6 +137,8 @@ impl Setup {
             local: self.local,
             ask: self.ask,
             contact: self.contact,
+            mode: if self.observes { Mode::Observe } else { Mode::Enforce },
+            switchable: self.observes,
             expiry_grace: Duration::from_secs(60),
             ..GateConfig::new(SERVER_URI, map)
         };
