@@ -51,7 +51,7 @@ impl Watch {
                 request_header: Default::default(),
                 subscription_id: subscription.subscription_id,
                 timestamps_to_return: TimestampsToReturn::Source,
-                items_to_create: Some(some.iter().map(|nth| item(*nth)).collect()),
+                items_to_create: Some(some.iter().map(|nth| item(*nth, 2)).collect()),
             };
             let created: CreateMonitoredItemsResponse = link.call(request).await?;
             if let Some(bad) = created.results.unwrap_or_default().iter().find(|item| item.status_code.is_bad()) {
@@ -105,7 +105,8 @@ impl Watch {
     }
 }
 
-fn item(nth: u32) -> MonitoredItemCreateRequest {
+/// The request for an item that reports every change of a value, with room for `queue` of them.
+pub fn item(nth: u32, queue: u32) -> MonitoredItemCreateRequest {
     MonitoredItemCreateRequest {
         item_to_monitor: ReadValueId {
             node_id: NodeId::new(2, fixture::number(nth)),
@@ -117,7 +118,7 @@ fn item(nth: u32) -> MonitoredItemCreateRequest {
             client_handle: nth,
             sampling_interval: 0.0,
             filter: ExtensionObject::null(),
-            queue_size: 2,
+            queue_size: queue,
             discard_oldest: true,
         },
     }

@@ -10,10 +10,8 @@ use std::time::Duration;
 
 use gates::https::{HttpsClient, Target};
 use opcua_types::{
-    AttributeId, CreateMonitoredItemsRequest, CreateMonitoredItemsResponse, CreateSubscriptionRequest,
-    CreateSubscriptionResponse, DataChangeNotification, DataValue, ExtensionObject, MonitoredItemCreateRequest,
-    MonitoringMode, MonitoringParameters, NodeId, PublishRequest, ReadValueId, SubscriptionAcknowledgement,
-    TimestampsToReturn,
+    CreateMonitoredItemsRequest, CreateMonitoredItemsResponse, CreateSubscriptionRequest, CreateSubscriptionResponse,
+    DataChangeNotification, DataValue, PublishRequest, SubscriptionAcknowledgement, TimestampsToReturn,
 };
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, timeout};
@@ -28,6 +26,7 @@ use crate::load::{Link, Security, Way, value_of};
 use crate::random::Random;
 use crate::record::Record;
 use crate::subject::Subject;
+use crate::watch::item;
 
 const NODES: u32 = 100_000;
 /// Revocations.
@@ -269,26 +268,11 @@ async fn subscribe(link: &mut Link) -> Result<(), Failed> {
         priority: 0,
     };
     let subscription: CreateSubscriptionResponse = link.call(request).await?;
-    let item = |nth: u32| MonitoredItemCreateRequest {
-        item_to_monitor: ReadValueId {
-            node_id: NodeId::new(2, fixture::number(nth)),
-            attribute_id: AttributeId::Value as u32,
-            ..ReadValueId::default()
-        },
-        monitoring_mode: MonitoringMode::Reporting,
-        requested_parameters: MonitoringParameters {
-            client_handle: nth,
-            sampling_interval: 0.0,
-            filter: ExtensionObject::null(),
-            queue_size: 10,
-            discard_oldest: true,
-        },
-    };
     let request = CreateMonitoredItemsRequest {
         request_header: Default::default(),
         subscription_id: subscription.subscription_id,
         timestamps_to_return: TimestampsToReturn::Both,
-        items_to_create: Some((0..CHANGING).map(item).collect()),
+        items_to_create: Some((0..CHANGING).map(|nth| item(nth, 10)).collect()),
     };
     let created: CreateMonitoredItemsResponse = link.call(request).await?;
     match created.results.unwrap_or_default().iter().find(|item| item.status_code.is_bad()) {
