@@ -5,20 +5,23 @@
 //! An item about a hidden node takes the same way as one about a node that is not there: it waits for the ledger as
 //! well, and the server is asked about a node that never exists.
 
-use std::collections::BTreeMap;
-use std::ops::Range;
+mod decide;
+mod item;
 
-use access_model::{Action, AuditKind, AuditRecord, Denial, Reason, ScopeIndex};
+use std::collections::BTreeMap;
+
+use access_model::{AuditKind, Denial, Reason};
 use opcua_types::{NodeId, ObjectId, StatusCode};
 use pep::Permit;
 
 use super::batch::{Batch, batches};
-use super::bounds;
 use super::desk::{Desk, Progress, told};
 use super::survey::Limits;
 use super::walk::{end, results};
 use crate::interlock::No;
 use crate::server::front::{Malformed, Reader, Told, operations, write_diagnostics, write_header, write_len};
+use decide::decide;
+pub(super) use item::{Cursor, Item};
 
 /// A way of reading a result: its status, and all of it if it says more.
 pub(super) type Outcome = Result<(StatusCode, Vec<u8>), Malformed>;
@@ -44,157 +47,6 @@ pub(super) struct Form {
     pub(super) unknown: StatusCode,
     /// What clients are told of an item.
     pub(super) told: fn(&Item, &[u8]) -> Told,
-}
-
-/// One item of a request.
-#[derive(Default)]
-pub(super) struct Item {
-    /// The nodes on which it needs rights, the one it is about first.
-    pub(super) touched: Vec<Touched>,
-    pieces: Vec<Piece>,
-    /// Holds an ExtensionObject, whose length the server may see otherwise.
-    pub(super) structures: bool,
-    /// What its record says.
-    pub(super) text: String,
-    /// It cannot be allowed, whatever the rights.
-    pub(super) refused: Option<StatusCode>,
-    /// The part of it that holds what is to be.
-    pub(super) value: Range<usize>,
-    /// What goes upstream in its place.
-    pub(super) replaced: Option<Vec<u8>>,
-    /// A number of the service's own.
-    pub(super) number: u32,
-    /// The part of the node's value that it is about, as an index range.
-    pub(super) part: String,
-}
-
-/// A node and what is to be done with it.
-pub(super) struct Touched {
-    pub(super) node: NodeId,
-    pub(super) action: Action,
-    pub(super) scope: ScopeIndex,
-}
-
-/// How an item is put together again.
-enum Piece {
-    Bytes(Range<usize>),
-    /// One of the touched nodes.
-    Node(usize, Range<usize>),
-    /// What a node that never exists is not asked with, and what stands for it there.
-    Value(Range<usize>, &'static [u8]),
-    /// The length in bytes of all that follows.
-    Length,
-}
-
-/// Reads a body and knows where in it it stands.
-pub(super) struct Cursor<'a> {
-    pub(super) reader: Reader<'a>,
-    length: usize,
-}
-
-impl<'a> Cursor<'a> {
-    pub(super) fn new(body: &'a [u8]) -> Self {
-        Self { reader: Reader::new(body), length: body.len() }
-    }
-
-    pub(super) fn at(&self) -> usize {
-        self.length.saturating_sub(self.reader.rest().len())
-    }
-
-    /// Where the bytes stand that `walk` steps over.
-    pub(super) fn range(
-        &mut self,
-        walk: impl FnOnce(&mut Reader<'a>) -> Result<(), Malformed>,
-    ) -> Result<Range<usize>, Malformed> {
-        let start = self.at();
-        walk(&mut self.reader)?;
-        Ok(start..self.at())
-    }
-}
-
-impl Item {
-    /// Reads a NodeId on which `action` is needed.
-    pub(super) fn node(&mut self, cursor: &mut Cursor<'_>, action: Action) -> Result<(), Malformed> {
-        let start = cursor.at();
-        let node = cursor.reader.node_id()?;
-        self.touch(node, action, start..cursor.at());
-        Ok(())
-    }
-
-    /// Adds a node that was read.
-    pub(super) fn touch(&mut self, node: NodeId, action: Action, bytes: Range<usize>) {
-        self.pieces.push(Piece::Node(self.touched.len(), bytes));
-        self.touched.push(Touched { node, action, scope: ScopeIndex::NOWHERE });
-    }
-
-    /// One more right is needed on a node that was touched already.
-    pub(super) fn also(&mut self, at: usize, action: Action) {
-        if let Some(node) = self.touched.get(at).map(|touched| touched.node.clone()) {
-            self.touched.push(Touched { node, action, scope: ScopeIndex::NOWHERE });
-        }
-    }
-
-    /// Adds bytes that go on as they are.
-    pub(super) fn bytes(&mut self, bytes: Range<usize>) {
-        self.pieces.push(Piece::Bytes(bytes));
-    }
-
-    /// Adds bytes that only a node that exists is asked with.
-    pub(super) fn only_real(&mut self, bytes: Range<usize>, otherwise: &'static [u8]) {
-        self.pieces.push(Piece::Value(bytes, otherwise));
-    }
-
-    /// Adds the length of all that follows.
-    pub(super) fn length(&mut self) {
-        self.pieces.push(Piece::Length);
-    }
-
-    /// The item as it goes upstream; `hidden`: in the name of nodes that never exist.
-    pub(super) fn written(&self, desk: &Desk<'_>, body: &[u8], hidden: bool) -> Vec<u8> {
-        let part = |range: &Range<usize>| body.get(range.clone()).unwrap_or_default();
-        let mut out = Vec::new();
-        let mut length = None;
-        for piece in &self.pieces {
-            match piece {
-                Piece::Bytes(range) => out.extend_from_slice(part(range)),
-                Piece::Value(_, otherwise) if hidden => out.extend_from_slice(otherwise),
-                Piece::Value(range, _) => {
-                    let replaced = self.replaced.as_deref().filter(|_| *range == self.value);
-                    out.extend_from_slice(replaced.unwrap_or_else(|| part(range)));
-                }
-                Piece::Node(at, range) => match self.touched.get(*at) {
-                    Some(touched) if hidden => out.extend_from_slice(&desk.never(&touched.node)),
-                    Some(touched) => out.extend_from_slice(desk.known_as(&touched.node, part(range))),
-                    None => {}
-                },
-                Piece::Length => {
-                    length = Some(out.len());
-                    out.extend_from_slice(&[0; 4]);
-                }
-            }
-        }
-        if let Some(at) = length {
-            let behind = i32::try_from(out.len().saturating_sub(at + 4)).unwrap_or(i32::MAX).to_le_bytes();
-            out.iter_mut().skip(at).zip(behind).for_each(|(byte, new)| *byte = new);
-        }
-        out
-    }
-
-    /// What goes upstream of it besides the touched nodes, piece by piece.
-    pub(super) fn besides<'b>(&'b self, body: &'b [u8]) -> impl Iterator<Item = &'b [u8]> {
-        self.pieces.iter().filter_map(move |piece| match piece {
-            Piece::Bytes(range) => body.get(range.clone()),
-            Piece::Value(range, _) => {
-                let replaced = self.replaced.as_deref().filter(|_| *range == self.value);
-                replaced.or_else(|| body.get(range.clone()))
-            }
-            Piece::Node(..) | Piece::Length => None,
-        })
-    }
-
-    fn object(&self) -> String {
-        self.touched.first().map(|touched| touched.node.to_string()).unwrap_or_default()
-    }
 }
 
 /// A request under way.
@@ -290,63 +142,6 @@ pub(super) fn items(desk: &Desk<'_>, form: &Form, body: &[u8]) -> Vec<Item> {
 /// The nodes of a request.
 pub(super) fn nodes(desk: &Desk<'_>, form: &Form, body: &[u8]) -> Vec<NodeId> {
     items(desk, form, body).into_iter().flat_map(|item| item.touched).map(|touched| touched.node).collect()
-}
-
-/// Every node an item touches is asked about. One that is hidden is hidden also where another one is denied.
-fn decide(
-    desk: &mut Desk<'_>,
-    form: &Form,
-    (at, item): (usize, &mut Item),
-    body: &[u8],
-    (hidden, why): (&mut Unrecorded, &mut BTreeMap<usize, String>),
-) -> Plan {
-    if let Some(status) = item.refused {
-        return Plan::Status(status);
-    }
-    if let Some(bytes) = (form.own)(desk, item, body) {
-        return Plan::Own(bytes);
-    }
-    for touched in &mut item.touched {
-        touched.scope = desk.scope(&touched.node);
-    }
-    let mut permits = Vec::with_capacity(item.touched.len());
-    for only_hidden in [true, false] {
-        for touched in &item.touched {
-            if only_hidden && desk.visible(touched.scope) {
-                continue;
-            }
-            match desk.ask(touched.action, (&touched.node, touched.scope), form.kind) {
-                Ok(permit) if !only_hidden => permits.push(permit),
-                Ok(_) => {}
-                Err(denial) if denial.hides() && desk.config.hide_timing => {
-                    hidden.push((at, touched.node.clone(), denial));
-                    return Plan::Hidden;
-                }
-                Err(denial) => {
-                    let status = desk.turned_away(form.kind, &denial, &touched.node, || (form.told)(&*item, &[]));
-                    return Plan::Status(if denial.hides() { form.unknown } else { status });
-                }
-            }
-        }
-    }
-    if let Err(No { status, told }) = (form.check)(desk, item, body) {
-        why.extend(told.map(|told| (at, told)));
-        return Plan::Status(status);
-    }
-    if let Some(Err(status)) = item.touched.first().map(|touched| desk.audit_open(form.kind, &touched.node)) {
-        return Plan::Status(status);
-    }
-    // Last of all: a consent is used up by asking for it.
-    match bounds::consented(desk, form, item, body) {
-        Ok(()) => match desk.doubt.take() {
-            Some(denial) if !desk.in_spite_of(&mut permits, denial) => Plan::Status(StatusCode::BadUserAccessDenied),
-            _ => Plan::Allowed(permits),
-        },
-        Err(No { status, told }) => {
-            why.extend(told.map(|told| (at, told)));
-            Plan::Status(status)
-        }
-    }
 }
 
 impl Asked {
@@ -486,25 +281,6 @@ impl Asked {
         }
         write_diagnostics(&mut out, (0..self.plan.len()).map(|at| self.told.get(&at).map(String::as_str)));
         Progress::Done(Ok(out))
-    }
-}
-
-impl Item {
-    /// The record of what passes. It stands for the node that the item is about; others that it touches are counted while
-    /// the gate observes, for whoever is to be granted the item needs rights on all of them.
-    fn record(&self, desk: &mut Desk<'_>, kind: AuditKind, permits: &[Option<Permit>]) -> Option<AuditRecord> {
-        let against = permits.iter().flatten().find_map(Permit::against);
-        let Some(first) = self.touched.first() else { return desk.record_of(kind, self.object(), self.text.clone()) };
-        for touched in self.touched.iter().skip(1) {
-            desk.observe(kind, touched.action, (&touched.node, touched.scope));
-        }
-        let node = if desk.observes() { desk.real(&first.node) } else { first.node.clone() };
-        desk.record_of_passing(kind, (&node, first.action, first.scope), (self.text.clone(), against))
-    }
-
-    /// A node on which the right is gone by now.
-    fn missing(&self, desk: &Desk<'_>) -> Option<&Touched> {
-        self.touched.iter().find(|touched| !desk.rights(touched.scope).contains(touched.action.needed()))
     }
 }
 

@@ -1,0 +1,185 @@
+//! One item of a service that changes the plant: the nodes it touches, and how it is put together again for the server.
+
+use std::ops::Range;
+
+use access_model::{Action, AuditKind, AuditRecord, ScopeIndex};
+use opcua_types::{NodeId, StatusCode};
+use pep::Permit;
+
+use crate::guard::desk::Desk;
+use crate::server::front::{Malformed, Reader};
+
+/// One item of a request.
+#[derive(Default)]
+pub(in crate::guard) struct Item {
+    /// The nodes on which it needs rights, the one it is about first.
+    pub(in crate::guard) touched: Vec<Touched>,
+    pieces: Vec<Piece>,
+    /// Holds an ExtensionObject, whose length the server may see otherwise.
+    pub(in crate::guard) structures: bool,
+    /// What its record says.
+    pub(in crate::guard) text: String,
+    /// It cannot be allowed, whatever the rights.
+    pub(in crate::guard) refused: Option<StatusCode>,
+    /// The part of it that holds what is to be.
+    pub(in crate::guard) value: Range<usize>,
+    /// What goes upstream in its place.
+    pub(in crate::guard) replaced: Option<Vec<u8>>,
+    /// A number of the service's own.
+    pub(in crate::guard) number: u32,
+    /// The part of the node's value that it is about, as an index range.
+    pub(in crate::guard) part: String,
+}
+
+/// A node and what is to be done with it.
+pub(in crate::guard) struct Touched {
+    pub(in crate::guard) node: NodeId,
+    pub(in crate::guard) action: Action,
+    pub(in crate::guard) scope: ScopeIndex,
+}
+
+/// How an item is put together again.
+enum Piece {
+    Bytes(Range<usize>),
+    /// One of the touched nodes.
+    Node(usize, Range<usize>),
+    /// What a node that never exists is not asked with, and what stands for it there.
+    Value(Range<usize>, &'static [u8]),
+    /// The length in bytes of all that follows.
+    Length,
+}
+
+/// Reads a body and knows where in it it stands.
+pub(in crate::guard) struct Cursor<'a> {
+    pub(in crate::guard) reader: Reader<'a>,
+    length: usize,
+}
+
+impl<'a> Cursor<'a> {
+    pub(in crate::guard) fn new(body: &'a [u8]) -> Self {
+        Self { reader: Reader::new(body), length: body.len() }
+    }
+
+    pub(in crate::guard) fn at(&self) -> usize {
+        self.length.saturating_sub(self.reader.rest().len())
+    }
+
+    /// Where the bytes stand that `walk` steps over.
+    pub(in crate::guard) fn range(
+        &mut self,
+        walk: impl FnOnce(&mut Reader<'a>) -> Result<(), Malformed>,
+    ) -> Result<Range<usize>, Malformed> {
+        let start = self.at();
+        walk(&mut self.reader)?;
+        Ok(start..self.at())
+    }
+}
+
+impl Item {
+    /// Reads a NodeId on which `action` is needed.
+    pub(in crate::guard) fn node(&mut self, cursor: &mut Cursor<'_>, action: Action) -> Result<(), Malformed> {
+        let start = cursor.at();
+        let node = cursor.reader.node_id()?;
+        self.touch(node, action, start..cursor.at());
+        Ok(())
+    }
+
+    /// Adds a node that was read.
+    pub(in crate::guard) fn touch(&mut self, node: NodeId, action: Action, bytes: Range<usize>) {
+        self.pieces.push(Piece::Node(self.touched.len(), bytes));
+        self.touched.push(Touched { node, action, scope: ScopeIndex::NOWHERE });
+    }
+
+    /// One more right is needed on a node that was touched already.
+    pub(in crate::guard) fn also(&mut self, at: usize, action: Action) {
+        if let Some(node) = self.touched.get(at).map(|touched| touched.node.clone()) {
+            self.touched.push(Touched { node, action, scope: ScopeIndex::NOWHERE });
+        }
+    }
+
+    /// Adds bytes that go on as they are.
+    pub(in crate::guard) fn bytes(&mut self, bytes: Range<usize>) {
+        self.pieces.push(Piece::Bytes(bytes));
+    }
+
+    /// Adds bytes that only a node that exists is asked with.
+    pub(in crate::guard) fn only_real(&mut self, bytes: Range<usize>, otherwise: &'static [u8]) {
+        self.pieces.push(Piece::Value(bytes, otherwise));
+    }
+
+    /// Adds the length of all that follows.
+    pub(in crate::guard) fn length(&mut self) {
+        self.pieces.push(Piece::Length);
+    }
+
+    /// The item as it goes upstream; `hidden`: in the name of nodes that never exist.
+    pub(in crate::guard) fn written(&self, desk: &Desk<'_>, body: &[u8], hidden: bool) -> Vec<u8> {
+        let part = |range: &Range<usize>| body.get(range.clone()).unwrap_or_default();
+        let mut out = Vec::new();
+        let mut length = None;
+        for piece in &self.pieces {
+            match piece {
+                Piece::Bytes(range) => out.extend_from_slice(part(range)),
+                Piece::Value(_, otherwise) if hidden => out.extend_from_slice(otherwise),
+                Piece::Value(range, _) => {
+                    let replaced = self.replaced.as_deref().filter(|_| *range == self.value);
+                    out.extend_from_slice(replaced.unwrap_or_else(|| part(range)));
+                }
+                Piece::Node(at, range) => match self.touched.get(*at) {
+                    Some(touched) if hidden => out.extend_from_slice(&desk.never(&touched.node)),
+                    Some(touched) => out.extend_from_slice(desk.known_as(&touched.node, part(range))),
+                    None => {}
+                },
+                Piece::Length => {
+                    length = Some(out.len());
+                    out.extend_from_slice(&[0; 4]);
+                }
+            }
+        }
+        if let Some(at) = length {
+            let behind = i32::try_from(out.len().saturating_sub(at + 4)).unwrap_or(i32::MAX).to_le_bytes();
+            out.iter_mut().skip(at).zip(behind).for_each(|(byte, new)| *byte = new);
+        }
+        out
+    }
+
+    /// What goes upstream of it besides the touched nodes, piece by piece.
+    pub(in crate::guard) fn besides<'b>(&'b self, body: &'b [u8]) -> impl Iterator<Item = &'b [u8]> {
+        self.pieces.iter().filter_map(move |piece| match piece {
+            Piece::Bytes(range) => body.get(range.clone()),
+            Piece::Value(range, _) => {
+                let replaced = self.replaced.as_deref().filter(|_| *range == self.value);
+                replaced.or_else(|| body.get(range.clone()))
+            }
+            Piece::Node(..) | Piece::Length => None,
+        })
+    }
+
+    pub(in crate::guard) fn object(&self) -> String {
+        self.touched.first().map(|touched| touched.node.to_string()).unwrap_or_default()
+    }
+}
+
+impl Item {
+    /// The record of what passes. It stands for the node that the item is about; others that it touches are counted while
+    /// the gate observes, for whoever is to be granted the item needs rights on all of them.
+    pub(in crate::guard) fn record(
+        &self,
+        desk: &mut Desk<'_>,
+        kind: AuditKind,
+        permits: &[Option<Permit>],
+    ) -> Option<AuditRecord> {
+        let against = permits.iter().flatten().find_map(Permit::against);
+        let Some(first) = self.touched.first() else { return desk.record_of(kind, self.object(), self.text.clone()) };
+        for touched in self.touched.iter().skip(1) {
+            desk.observe(kind, touched.action, (&touched.node, touched.scope));
+        }
+        let node = if desk.observes() { desk.real(&first.node) } else { first.node.clone() };
+        desk.record_of_passing(kind, (&node, first.action, first.scope), (self.text.clone(), against))
+    }
+
+    /// A node on which the right is gone by now.
+    pub(in crate::guard) fn missing(&self, desk: &Desk<'_>) -> Option<&Touched> {
+        self.touched.iter().find(|touched| !desk.rights(touched.scope).contains(touched.action.needed()))
+    }
+}
