@@ -4,19 +4,20 @@
 //! scope, kind and second. Equal denials beyond a rate become one record with a count. No secret, token or value of a
 //! denied write enters a record.
 
+mod tally;
+
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use access_model::{
-    Action, Actor, AuditKind, AuditRecord, Epoch, Mono, Now, Outcome, Place, Reason, ScopeIndex, ScopeMap,
-};
+use access_model::{Actor, AuditKind, AuditRecord, Mono, Now, Outcome, Reason, ScopeIndex, ScopeMap};
 
 use super::config::AuditConfig;
 use super::meters::ServerMeters;
 use super::observed::{Observed, Sight, Telling};
 use super::occasion::{Occasion, Told};
 use super::timers::SessionKey;
+pub(crate) use tally::{Counted, Tallies};
 
 /// The window over which counts are taken.
 const WINDOW: Duration = Duration::from_secs(1);
@@ -30,12 +31,6 @@ const MAX_ENTRY: usize = 256;
 /// Most records that wait for their acknowledgement to be told.
 const MAX_UNKEPT: usize = 10_000;
 
-/// The scope of a record that sums up several; its detail lists them.
-const SEVERAL: &str = "*";
-
-/// Up to this many scopes of one kind have a record each.
-const MAX_SINGLE: usize = 8;
-
 /// Names a record whose acknowledgement is waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct AuditId(pub u64);
@@ -47,94 +42,6 @@ pub enum Audited {
     Kept,
     /// It could not be written.
     Unavailable,
-}
-
-/// Kinds that are counted rather than recorded one by one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Counted {
-    Read,
-    Browse,
-    Notify,
-}
-
-impl Counted {
-    fn action(self) -> Action {
-        match self {
-            Self::Read | Self::Notify => Action::Read,
-            Self::Browse => Action::Browse,
-        }
-    }
-
-    pub(crate) fn kind(self) -> AuditKind {
-        match self {
-            Self::Read => AuditKind::Read,
-            Self::Browse => AuditKind::Browse,
-            Self::Notify => AuditKind::Notify,
-        }
-    }
-}
-
-/// The counts of one session since its last summary: a table with open addressing, at most half full. A session that
-/// reads all over a plant counts in a thousand scopes a second; a sorted list would move half of itself for each.
-#[derive(Debug, Default)]
-pub(crate) struct Tallies {
-    /// A count of 0 is a free slot; the length is a power of two.
-    slots: Vec<(Counted, ScopeIndex, u32)>,
-    used: usize,
-}
-
-impl Tallies {
-    const FREE: (Counted, ScopeIndex, u32) = (Counted::Read, ScopeIndex::PUBLIC, 0);
-    const LEAST: usize = 16;
-
-    /// Counts one; says whether it is the first since the last summary.
-    #[inline]
-    pub(crate) fn count(&mut self, kind: Counted, scope: ScopeIndex) -> bool {
-        let first = self.used == 0;
-        if self.used * 2 >= self.slots.len() {
-            self.grow();
-        }
-        self.add(kind, scope, 1);
-        first
-    }
-
-    #[inline]
-    fn add(&mut self, kind: Counted, scope: ScopeIndex, more: u32) {
-        let last = self.slots.len().wrapping_sub(1);
-        // Neighbouring scopes land far apart (Knuth's multiplicative hashing).
-        let mixed = (scope.0 ^ ((kind as u32) << 30)).wrapping_mul(0x9e37_79b1);
-        let mut at = (mixed >> 8) as usize & last;
-        while let Some((held, place, count)) = self.slots.get_mut(at) {
-            if *count == 0 {
-                (*held, *place) = (kind, scope);
-                self.used += 1;
-            }
-            if (*held, *place) == (kind, scope) {
-                *count = count.saturating_add(more);
-                return;
-            }
-            at = (at + 1) & last;
-        }
-    }
-
-    #[cold]
-    fn grow(&mut self) {
-        let room = (self.slots.len() * 2).max(Self::LEAST);
-        self.used = 0;
-        for (kind, scope, count) in std::mem::replace(&mut self.slots, vec![Self::FREE; room]) {
-            if count > 0 {
-                self.add(kind, scope, count);
-            }
-        }
-    }
-
-    /// The counts in order; none are left.
-    fn take(&mut self) -> Vec<(Counted, ScopeIndex, u32)> {
-        let mut counts = std::mem::take(self).slots;
-        counts.retain(|(_, _, count)| *count > 0);
-        counts.sort_unstable();
-        counts
-    }
 }
 
 /// One denial, ready to be recorded or counted.
@@ -400,80 +307,6 @@ impl AuditLog {
         }
         std::mem::take(&mut self.dirty)
     }
-
-    /// Turns a session's counts into records: one for each scope, or, when there are many, as few as hold
-    /// `scope=count` for every one of them. A client that reads all over the plant must not flood the ledger.
-    pub(crate) fn summarize<'a>(
-        &mut self,
-        tallies: &mut Tallies,
-        actor: &Actor,
-        epoch: Option<Epoch>,
-        now: Now,
-        server: &str,
-        name: impl Fn(ScopeIndex) -> Option<&'a str>,
-    ) {
-        let name = |scope: ScopeIndex| name(scope).map_or_else(|| format!("scope {}", scope.0), str::to_owned);
-        let counts = tallies.take();
-        for same in counts.chunk_by(|one, next| one.0 == next.0) {
-            let Some((kind, ..)) = same.first() else { continue };
-            let place = |scope: &str| Place {
-                server: server.to_owned(),
-                scope: scope.to_owned(),
-                action: kind.action(),
-                steps: String::new(),
-            };
-            let summary = |object: String, count, detail| AuditRecord {
-                count,
-                detail,
-                epoch,
-                place: Some(Box::new(place(if same.len() <= MAX_SINGLE { &object } else { SEVERAL }))),
-                ..event(now, kind.kind(), actor, object, Outcome::Allowed)
-            };
-            if same.len() <= MAX_SINGLE {
-                for (_, scope, count) in same {
-                    self.record(summary(name(*scope), u64::from(*count), String::new()));
-                }
-                continue;
-            }
-            let mut packed = Packed::default();
-            for (_, scope, count) in same {
-                let entry = format!("{}={count}", name(*scope));
-                if !packed.fits(&entry) {
-                    let full = std::mem::take(&mut packed);
-                    self.record(summary(full.object(), full.count, full.text));
-                }
-                packed.add(&entry, u64::from(*count));
-            }
-            self.record(summary(packed.object(), packed.count, packed.text));
-        }
-    }
-}
-
-/// Counts of several scopes in the detail of one record.
-#[derive(Default)]
-struct Packed {
-    text: String,
-    scopes: usize,
-    count: u64,
-}
-
-impl Packed {
-    fn fits(&self, entry: &str) -> bool {
-        self.scopes == 0 || self.text.len() + 1 + entry.len() <= MAX_DETAIL
-    }
-
-    fn add(&mut self, entry: &str, count: u64) {
-        if self.scopes > 0 {
-            self.text.push(' ');
-        }
-        self.text.push_str(entry);
-        self.scopes += 1;
-        self.count += count;
-    }
-
-    fn object(&self) -> String {
-        format!("{} scopes", self.scopes)
-    }
 }
 
 /// A record of one event.
@@ -505,107 +338,4 @@ pub(crate) fn detail(text: impl Into<String>) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use access_model::UnixTime;
-
-    fn at(nanos: u64) -> Now {
-        Now { mono: Mono::from_nanos(nanos), unix: UnixTime::from_seconds(1_000) }
-    }
-
-    fn deny(log: &mut AuditLog, scope: u32) {
-        let denied =
-            Denied { session: None, kind: AuditKind::Write, scope: ScopeIndex(scope), reason: Reason::RightMissing };
-        let outcome = Outcome::Denied(Reason::RightMissing);
-        let record = || event(at(0), AuditKind::Write, &Actor::default(), format!("{scope}"), outcome);
-        log.denied(&denied, at(0), record, || Told::of_request(AuditKind::Write));
-    }
-
-    fn drain(log: &mut AuditLog) -> Vec<(String, u64)> {
-        std::iter::from_fn(|| log.poll()).map(|(_, record)| (record.object, record.count)).collect()
-    }
-
-    #[test]
-    fn equal_denials_beyond_the_rate_collapse_into_a_count() {
-        let mut log = AuditLog::new(AuditConfig { denials_per_second: 2, ..AuditConfig::default() });
-        for _ in 0..1_000 {
-            deny(&mut log, 1);
-        }
-        deny(&mut log, 2);
-        assert_eq!(drain(&mut log), [("1".into(), 1), ("1".into(), 1), ("2".into(), 1)]);
-        log.end_window();
-        assert_eq!(drain(&mut log), [("1".into(), 998)]);
-    }
-
-    #[test]
-    fn kinds_of_denial_are_bounded_and_none_is_lost() {
-        let mut log =
-            AuditLog::new(AuditConfig { denials_per_second: 1, max_denial_kinds: 4, ..AuditConfig::default() });
-        for scope in 0..10_000 {
-            deny(&mut log, scope);
-        }
-        assert!(log.denials.len() <= 5);
-        log.end_window();
-        assert_eq!(drain(&mut log).iter().map(|(_, count)| count).sum::<u64>(), 10_000);
-    }
-
-    #[test]
-    fn reads_are_summed_up_exactly() {
-        let mut log = AuditLog::new(AuditConfig::default());
-        let mut tallies = Tallies::default();
-        assert!(tallies.count(Counted::Read, ScopeIndex(3)));
-        assert!(!tallies.count(Counted::Read, ScopeIndex(3)));
-        assert!(!tallies.count(Counted::Browse, ScopeIndex(3)));
-        assert!(!tallies.count(Counted::Read, ScopeIndex(1)));
-        log.summarize(&mut tallies, &Actor::default(), None, at(0), "urn:s", |_| Some("mixer"));
-        let sums: Vec<_> = std::iter::from_fn(|| log.poll()).map(|(_, record)| (record.kind, record.count)).collect();
-        assert_eq!(sums, [(AuditKind::Read, 1), (AuditKind::Read, 2), (AuditKind::Browse, 1)]);
-        assert!(tallies.count(Counted::Read, ScopeIndex(3)), "a new window");
-    }
-
-    #[test]
-    fn thousands_of_scopes_are_counted_apart() {
-        let mut tallies = Tallies::default();
-        for round in 0..3 {
-            for scope in 0..5_000 {
-                let first = tallies.count(Counted::Read, ScopeIndex(scope));
-                assert_eq!(first, (round, scope) == (0, 0));
-                if scope % 2 == 0 {
-                    tallies.count(Counted::Notify, ScopeIndex(scope));
-                }
-            }
-        }
-        let counts = tallies.take();
-        assert_eq!(counts.len(), 7_500);
-        assert!(counts.is_sorted() && counts.iter().all(|(_, _, count)| *count == 3));
-        assert!(tallies.take().is_empty());
-    }
-
-    #[test]
-    fn many_scopes_share_records_and_every_count_stays_exact() {
-        let mut log = AuditLog::new(AuditConfig::default());
-        let mut tallies = Tallies::default();
-        for scope in 0..1_000 {
-            for _ in 0..=scope % 3 {
-                tallies.count(Counted::Read, ScopeIndex(scope));
-            }
-        }
-        log.summarize(&mut tallies, &Actor::default(), None, at(0), "urn:s", |_| None);
-        let records: Vec<_> = std::iter::from_fn(|| log.poll()).map(|(_, record)| record).collect();
-        assert!(records.len() < 25, "{}", records.len());
-        assert!(records.iter().all(|record| record.detail.len() <= MAX_DETAIL));
-        let details: Vec<_> = records.iter().map(|record| record.detail.as_str()).collect();
-        let told = details.join(" ");
-        for scope in [0, 1, 2, 500, 999] {
-            assert!(told.contains(&format!("scope {scope}={}", scope % 3 + 1)), "{scope}");
-        }
-        let expected: u64 = (0..1_000).map(|scope| scope % 3 + 1).sum();
-        assert_eq!(records.iter().map(|record| record.count).sum::<u64>(), expected);
-    }
-
-    #[test]
-    fn details_are_cut_at_a_character() {
-        let cut = detail("ü".repeat(1_000));
-        assert_eq!(cut.len(), 1_024);
-    }
-}
+mod tests;
