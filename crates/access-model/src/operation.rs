@@ -26,7 +26,7 @@ pub enum Action {
     ReadHistory,
     /// Insert history.
     InsertHistory,
-    /// Replace or remove history.
+    /// Replace history.
     ModifyHistory,
     /// Insert or replace history: needs both rights.
     UpdateHistory,

@@ -49,7 +49,7 @@ impl Rights {
     pub const READ_HISTORY: Self = Self(1 << 7);
     /// Insert into the history.
     pub const INSERT_HISTORY: Self = Self(1 << 8);
-    /// Replace or remove history.
+    /// Replace history.
     pub const MODIFY_HISTORY: Self = Self(1 << 9);
     /// Delete history.
     pub const DELETE_HISTORY: Self = Self(1 << 10);

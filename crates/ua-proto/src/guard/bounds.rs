@@ -72,16 +72,28 @@ fn variable(desk: &Desk<'_>, argument: &ArgumentBounds) -> Option<NodeId> {
     node_id(argument.of.as_deref()?, desk.mapping.table.namespaces())
 }
 
-/// Holds a value that is written to the bounds of its scope, and to `range`: what is configured for the node itself.
-pub(super) fn written(
-    desk: &mut Desk<'_>,
-    item: &Item,
-    (range, value): (Option<(f64, f64)>, Option<&Variant>),
-) -> Result<(), Broken> {
+/// Whether nothing is bounded anywhere.
+pub(super) fn unbounded(desk: &mut Desk<'_>) -> bool {
+    desk.config.write_ranges.is_empty() && desk.front.interlocks().is_empty()
+}
+
+/// Holds a value to the range that is configured for the node itself, by whatever name the session calls it, and to that of
+/// its scope. What is no number is outside.
+pub(super) fn ranged(desk: &mut Desk<'_>, item: &Item, value: Option<&Variant>) -> Result<(), Broken> {
     let Some(touched) = item.touched.first() else { return Ok(()) };
-    let bounds = desk.front.interlocks().bounds(touched.scope);
+    let node = desk.real(&touched.node);
+    let uri = desk.mapping.table.namespaces().get(usize::from(node.namespace)).map_or("", String::as_str);
+    let own = desk.config.write_ranges.iter().find(|range| range.namespace == uri && range.node == node.identifier);
+    let range = own.map(|range| (range.low, range.high));
     inside(Bounds { range, ..Bounds::default() }, value)?;
-    inside(bounds, value)?;
+    inside(desk.front.interlocks().bounds(touched.scope), value)
+}
+
+/// Holds a value that is written to its ranges, and to step and rate.
+pub(super) fn written(desk: &mut Desk<'_>, item: &Item, value: Option<&Variant>) -> Result<(), Broken> {
+    let Some(touched) = item.touched.first() else { return Ok(()) };
+    ranged(desk, item, value)?;
+    let bounds = desk.front.interlocks().bounds(touched.scope);
     let part = item.part.parse().map_err(|_| Broken::unread())?;
     changed(desk, &desk.real(&touched.node), bounds, (value, &part))
 }
@@ -208,12 +220,13 @@ fn inputs(bytes: &[u8]) -> Vec<Option<Variant>> {
 pub(super) fn broke(
     desk: &mut Desk<'_>,
     item: &Item,
+    kind: AuditKind,
     (broken, shown): (&Broken, &str),
     told: impl FnOnce() -> Told,
 ) -> No {
     if let Some(touched) = item.touched.first() {
         let text = format!("{shown} is denied: {}", broken.detail());
-        desk.deny_and_tell(AuditKind::Write, broken.reason, (&touched.node, touched.scope), &text, told);
+        desk.deny_and_tell(kind, broken.reason, (&touched.node, touched.scope), &text, told);
     }
     No { status: broken.status(), told: Some(broken.bound.clone()) }
 }

@@ -1,11 +1,16 @@
 //! History (OPC 10000-4 §5.11.5) through the guard: updates are changes of the plant like others. Each kind of update
 //! takes rights of its own (facts section 8), and its body is read to its end, for its length may lie.
 
-use access_model::{Action, AuditKind};
+use access_model::AuditKind;
 use opcua_types::{ObjectId, StatusCode};
 
-use super::change::{Cursor, Form, Item, Outcome, never_own, unchecked};
-use super::walk::{boolean, data_value, diagnostics, span};
+use super::bounds;
+use super::change::{Cursor, Form, Item, Outcome, never_own};
+use super::desk::Desk;
+use super::walk::{data_value, diagnostics, span};
+use super::write::shown;
+use crate::history::{Details, Update};
+use crate::interlock::No;
 use crate::server::front::{Malformed, Reader, Told};
 
 pub(super) const UPDATE: Form = Form {
@@ -17,7 +22,7 @@ pub(super) const UPDATE: Form = Form {
     least: 3,
     limit: |limits| limits.history_update,
     read,
-    check: unchecked,
+    check,
     own: never_own,
     result,
     bare: &[0xff; 8],
@@ -37,15 +42,8 @@ fn read(cursor: &mut Cursor<'_>) -> Result<Item, Malformed> {
     item.bytes(start..cursor.at());
     let length = usize::try_from(cursor.reader.i32()?).map_err(|_| Malformed::Invalid)?;
     let end = cursor.at().saturating_add(length);
-    let known = [
-        ObjectId::UpdateDataDetails_Encoding_DefaultBinary,
-        ObjectId::DeleteRawModifiedDetails_Encoding_DefaultBinary,
-        ObjectId::DeleteAtTimeDetails_Encoding_DefaultBinary,
-        ObjectId::DeleteEventDetails_Encoding_DefaultBinary,
-    ];
-    let kind = kind.as_object_id().ok().filter(|kind| known.contains(kind));
-    let Some(kind) = kind else {
-        // Structures and events that are written into history hold what nobody here can decide about.
+    let kind = kind.as_u32().filter(|_| kind.namespace == 0).and_then(Details::of);
+    let Some(details) = kind.filter(|details| details.is_decided()) else {
         cursor.reader.bytes(length)?;
         item.refused = Some(StatusCode::BadHistoryOperationUnsupported);
         return Ok(item);
@@ -54,65 +52,53 @@ fn read(cursor: &mut Cursor<'_>) -> Result<Item, Malformed> {
     let place = cursor.at();
     let node = cursor.reader.node_id()?;
     let behind = cursor.at();
-    let mut count = 0;
-    let (action, words, values): Update = match kind {
-        ObjectId::UpdateDataDetails_Encoding_DefaultBinary => update(cursor, &mut count)?,
-        ObjectId::DeleteRawModifiedDetails_Encoding_DefaultBinary => {
-            let range = cursor.range(|reader| {
-                boolean(reader)?;
-                reader.bytes(16).map(drop)
-            })?;
-            (Action::DeleteHistory, "values of a span of time are deleted", (range, [0; 17].as_slice()))
-        }
-        ObjectId::DeleteAtTimeDetails_Encoding_DefaultBinary => {
-            let range = cursor.range(|reader| {
-                count = reader.array_len(8)?;
-                reader.bytes(count.saturating_mul(8)).map(drop)
-            })?;
-            (Action::DeleteHistory, "values are deleted", (range, [0xff; 4].as_slice()))
-        }
-        _ => {
-            let range = cursor.range(|reader| {
-                count = reader.array_len(4)?;
-                for _ in 0..count {
-                    reader.byte_string()?;
-                }
-                Ok(())
-            })?;
-            (Action::DeleteHistory, "events are deleted", (range, [0xff; 4].as_slice()))
-        }
-    };
+    let start = cursor.at();
+    let update =
+        Update::read(details, &mut cursor.reader, |reader| span(reader, |reader| data_value(reader, &mut false)))?;
+    let behind_all = start..cursor.at();
     if cursor.at() != end {
         return Err(Malformed::Invalid);
     }
-    item.touch(node, action, place..behind);
-    item.only_real(values.0, values.1);
-    item.text = if count > 0 { format!("{count} {words}") } else { words.to_owned() };
+    item.touch(node, update.rule.action, place..behind);
+    item.only_real(behind_all.clone(), nothing(details));
+    let words = update.rule.words;
+    item.text = if update.count() > 0 { format!("{} {words}", update.count()) } else { words.to_owned() };
+    if update.rule.puts_values() {
+        item.value = behind_all;
+    }
     Ok(item)
 }
 
-type Update = (Action, &'static str, (std::ops::Range<usize>, &'static [u8]));
+/// What a node that never exists is asked with: nothing to put, nothing to delete.
+fn nothing(details: Details) -> &'static [u8] {
+    match details {
+        Details::Data | Details::Structures | Details::Events => &[3, 0, 0, 0, 0xff, 0xff, 0xff, 0xff],
+        Details::DeleteRaw => &[0; 17],
+        Details::DeleteAtTime | Details::DeleteEvents => &[0xff; 4],
+    }
+}
 
-/// What is behind the node in UpdateDataDetails: what to do, and the values.
-fn update(cursor: &mut Cursor<'_>, count: &mut usize) -> Result<Update, Malformed> {
-    let mut kind = 0;
-    let range = cursor.range(|reader| {
-        kind = reader.u32()?;
-        *count = reader.array_len(1)?;
-        for _ in 0..*count {
-            data_value(reader, &mut false)?;
+/// Holds values that become history to the range of their node and of its scope: the past is read by those who decide
+/// about the present. Step and rate are of changes of the present value, which this is not.
+fn check(desk: &mut Desk<'_>, item: &Item, body: &[u8]) -> Result<(), No> {
+    if bounds::unbounded(desk) {
+        return Ok(());
+    }
+    let mut reader = Reader::new(body.get(item.value.clone()).unwrap_or_default());
+    if reader.u32().is_err() {
+        return Ok(());
+    }
+    let count = reader.array_len(1).map_err(Malformed::status)?;
+    for _ in 0..count {
+        let bytes = span(&mut reader, |reader| data_value(reader, &mut false)).map_err(Malformed::status)?;
+        let value = bounds::value(bytes).and_then(|value| value.value);
+        let Err(broken) = bounds::ranged(desk, item, value.as_ref()) else { continue };
+        if desk.doubts(item, broken.reason) {
+            return Ok(());
         }
-        Ok(())
-    })?;
-    let (action, words) = match kind {
-        1 => (Action::InsertHistory, "values are inserted"),
-        2 => (Action::ModifyHistory, "values are replaced"),
-        3 => (Action::UpdateHistory, "values are inserted or replaced"),
-        // What it takes to delete values takes the right to, whatever service it comes by (OPC 10000-3 §8.55).
-        4 => (Action::DeleteHistory, "values are removed"),
-        _ => return Err(Malformed::Invalid),
-    };
-    Ok((action, words, (range, &[3, 0, 0, 0, 0xff, 0xff, 0xff, 0xff])))
+        return Err(bounds::broke(desk, item, AuditKind::HistoryChanged, (&broken, &shown(bytes)), || Told::Nothing));
+    }
+    Ok(())
 }
 
 /// A HistoryUpdateResult without its diagnostics.

@@ -64,26 +64,18 @@ fn needed(attribute: u32) -> Action {
 /// Keeps written numbers inside the bounds that were configured for the node or its scope, by whatever name the session calls it, as a
 /// whole or in parts. What is no number is outside.
 fn check(desk: &mut Desk<'_>, item: &Item, body: &[u8]) -> Result<(), No> {
-    let config = desk.config;
-    let unbounded = config.write_ranges.is_empty() && desk.front.interlocks().is_empty();
-    if item.number != AttributeId::Value as u32 || unbounded {
+    if item.number != AttributeId::Value as u32 || bounds::unbounded(desk) {
         return Ok(());
     }
-    let Some(touched) = item.touched.first() else { return Ok(()) };
-    let node = desk.real(&touched.node);
-    let namespaces = desk.mapping.table.namespaces();
-    let uri = namespaces.get(usize::from(node.namespace)).map_or("", String::as_str);
-    let range = config.write_ranges.iter().find(|range| range.namespace == uri && range.node == node.identifier);
-    let range = range.map(|range| (range.low, range.high));
     let bytes = body.get(item.value.clone()).unwrap_or_default();
     let value = bounds::value(bytes).and_then(|value| value.value);
-    let held = bounds::written(desk, item, (range, value.as_ref()));
+    let held = bounds::written(desk, item, value.as_ref());
     if let Err(broken) = &held
         && desk.doubts(item, broken.reason)
     {
         return Ok(());
     }
-    held.map_err(|broken| bounds::broke(desk, item, (&broken, &shown(bytes)), || tell(item, &[])))
+    held.map_err(|broken| bounds::broke(desk, item, AuditKind::Write, (&broken, &shown(bytes)), || tell(item, &[])))
 }
 
 /// What is told of a write: no value of a node whose present one nobody here knows.
@@ -100,7 +92,7 @@ pub(super) fn statuses(body: &[u8], expected: usize) -> Result<Vec<StatusCode>, 
 }
 
 /// A value in a record: numbers and truth values as they are, everything else by its kind, for texts may hold secrets.
-fn shown(value: &[u8]) -> String {
+pub(super) fn shown(value: &[u8]) -> String {
     let Some((_, inner, _)) = parts_of(value) else { return "nothing".to_owned() };
     match inner {
         [1, yes] => (*yes != 0).to_string(),

@@ -9,7 +9,9 @@ mod raw;
 mod series;
 #[cfg(test)]
 mod tests;
+mod update;
 
 pub(crate) use aggregate::{Aggregate, Processed, Shape};
 pub(crate) use raw::{Domain, Resume, Room};
 pub(crate) use series::{Change, Perform, Series};
+pub(crate) use update::{Content, Deed, Details, Update};

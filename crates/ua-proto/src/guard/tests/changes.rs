@@ -13,7 +13,7 @@ use crate::guard::{Layout, ScopeRule, WriteRange};
 use crate::server::front::{Reader, Service, write_header, write_len, write_no_diagnostics};
 use crate::server::{Audited, Input};
 
-type Ids = (ObjectId, ObjectId);
+pub(super) type Ids = (ObjectId, ObjectId);
 
 const ADD_NODES: Ids =
     (ObjectId::AddNodesRequest_Encoding_DefaultBinary, ObjectId::AddNodesResponse_Encoding_DefaultBinary);
@@ -25,11 +25,11 @@ const DELETE_REFERENCES: Ids = (
     ObjectId::DeleteReferencesRequest_Encoding_DefaultBinary,
     ObjectId::DeleteReferencesResponse_Encoding_DefaultBinary,
 );
-const HISTORY_UPDATE: Ids =
+pub(super) const HISTORY_UPDATE: Ids =
     (ObjectId::HistoryUpdateRequest_Encoding_DefaultBinary, ObjectId::HistoryUpdateResponse_Encoding_DefaultBinary);
 
 /// A server that does whatever it is asked, item by item.
-fn obliging() -> Script {
+pub(super) fn obliging() -> Script {
     Box::new(|service, body, handle| {
         let (ids, result): (Ids, &[u8]) = match service {
             Service::AddNodes => (ADD_NODES, &[0, 0, 0, 0, 0, 9]),
@@ -49,7 +49,7 @@ fn obliging() -> Script {
 }
 
 /// The first four bytes of each result of this length.
-fn statuses(body: &[u8], length: usize) -> Vec<StatusCode> {
+pub(super) fn statuses(body: &[u8], length: usize) -> Vec<StatusCode> {
     let mut reader = Reader::new(body);
     let count = reader.array_len(1).unwrap();
     (0..count).map(|_| StatusCode::from(Reader::new(reader.bytes(length).unwrap()).u32().unwrap())).collect()

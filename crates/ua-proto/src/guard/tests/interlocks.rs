@@ -248,3 +248,44 @@ fn a_second_person_is_told_how_much_of_which_history_is_changed_and_a_digest_of_
     }
     assert_ne!(one, other);
 }
+
+#[test]
+fn values_that_become_history_are_held_to_the_ranges_of_node_and_scope() {
+    use PerformUpdateType as P;
+    let bounds = Bounds { range: Some((0.0, 60.0)), step: Some(1.0), rate: Some(1.0) };
+    let mut world = World::with(|config| {
+        config.interlocks.insert(ScopeIndex(1), Interlock { bounds, ..Interlock::default() });
+        let node = "Setpoint".into();
+        config.write_ranges = vec![WriteRange { namespace: PLANT.into(), node, low: 10.0, high: 1_000.0 }];
+    });
+    world.script = Some(super::changes::obliging());
+    let held = Rights::BROWSE | Rights::INSERT_HISTORY | Rights::MODIFY_HISTORY | Rights::DELETE_HISTORY;
+    let client = world.client_by_token(vec![(held, 1)], Duration::from_secs(600));
+    for (rule, perform, values, expected) in [
+        ("inside of both", P::Insert, vec![10.0, 60.0], StatusCode::Good),
+        ("inserted outside of the scope's", P::Insert, vec![60.5], OUTSIDE),
+        ("inserted outside of the node's", P::Insert, vec![9.5], OUTSIDE),
+        ("replaced outside", P::Replace, vec![61.0], OUTSIDE),
+        ("updated outside, behind one inside", P::Update, vec![20.0, 61.0], OUTSIDE),
+        ("not a number", P::Insert, vec![f64::NAN], OUTSIDE),
+        ("removed", P::Remove, vec![61.0], StatusCode::Good),
+    ] {
+        let details = UpdateDataDetails {
+            node_id: id("Setpoint"),
+            perform_insert_replace: perform,
+            update_values: Some(values.into_iter().map(DataValue::value_only).collect()),
+        };
+        let items = Some(vec![ExtensionObject::from_message(details)]);
+        let request = HistoryUpdateRequest { history_update_details: items, ..HistoryUpdateRequest::default() };
+        let response = world.raw(client, super::changes::HISTORY_UPDATE, body_of(&request)).unwrap();
+        assert_eq!(super::changes::statuses(&response, 12), [expected], "{rule}");
+    }
+    let asked = world.at_plant(ObjectId::HistoryUpdateRequest_Encoding_DefaultBinary);
+    assert_eq!(asked.len(), 2, "what is outside is not sent on");
+    let denied = world.records.iter().filter_map(|record| match record.outcome {
+        Outcome::Denied(reason) => Some((record.kind.name(), reason, record.detail.as_str())),
+        _ => None,
+    });
+    let expected = ("history_changed", Reason::ValueOutOfRange, "60.5 is denied: only 0 to 60 is allowed");
+    assert!(denied.collect::<Vec<_>>().contains(&expected));
+}

@@ -1,6 +1,6 @@
 //! Interlocks of the resource server: the present value is in the address space.
 
-use access_model::{AuditKind, Interlock, TwoPersons};
+use access_model::{AuditKind, Bounds, Interlock, TwoPersons};
 use opcua_types::{DataValue, NodeId, NumericRange, Variant};
 
 use crate::interlock::{Broken, Change, Holder, Unapproved, consent, inside, node_id, shown};
@@ -14,6 +14,12 @@ pub(crate) fn ranged(desk: &Desk<'_>, node: NodeRef, value: Option<&Variant>) ->
         return Ok(());
     }
     inside(desk.interlocks.bounds(desk.space.scope(node)), value)
+}
+
+/// Holds a value to the range that the server was told for the node, whoever puts it there.
+pub(crate) fn node_range(desk: &Desk<'_>, node: NodeRef, value: Option<&Variant>) -> Result<(), Broken> {
+    let own = desk.config.write_ranges.iter().find(|(ranged, ..)| *ranged == node);
+    inside(Bounds { range: own.map(|(_, low, high)| (*low, *high)), ..Bounds::default() }, value)
 }
 
 /// Holds it to step and rate. `count`: it is written now.

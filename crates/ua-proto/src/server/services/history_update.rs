@@ -2,12 +2,12 @@
 //! recorded, and carried out when the record is kept, if the right is still there then.
 
 use access_model::{Action, AuditKind, AuditRecord, Now, Outcome, Reason};
-use opcua_types::{DataValue, HistoryUpdateResponse, HistoryUpdateResult, NodeId, ObjectId, StatusCode};
+use opcua_types::{HistoryUpdateResponse, HistoryUpdateResult, NodeId, StatusCode};
 use pep::Permit;
 
-use super::write::{audit_open, keep};
+use super::write::{audit_open, keep, shown};
 use super::{bounds, operations};
-use crate::history::{Change, Perform};
+use crate::history::{Change, Content, Deed, Details, Perform, Update};
 use crate::interlock::Unapproved;
 use crate::server::audit::{AuditId, event};
 use crate::server::codec::{Codec, response_header, write_message};
@@ -66,48 +66,33 @@ pub(crate) fn plan(desk: &mut Desk<'_>, mut reader: Reader<'_>) -> Result<Plan, 
 
 /// One of the kinds of HistoryUpdateDetails, read to its end, for its length may lie.
 fn item(codec: &Codec, kind: Option<u32>, body: &[u8]) -> Result<Item, StatusCode> {
-    const UPDATE: u32 = ObjectId::UpdateDataDetails_Encoding_DefaultBinary as u32;
-    const RANGE: u32 = ObjectId::DeleteRawModifiedDetails_Encoding_DefaultBinary as u32;
-    const TIMES: u32 = ObjectId::DeleteAtTimeDetails_Encoding_DefaultBinary as u32;
     let unsupported = StatusCode::BadHistoryOperationUnsupported;
+    let Some(details) = kind.and_then(Details::of).filter(|details| details.is_decided()) else {
+        return Ok(Item { node: None, action: Action::UpdateHistory, change: Err(unsupported) });
+    };
     let mut reader = Reader::new(body);
-    let read = match kind {
-        Some(UPDATE) => update(codec, &mut reader)?,
-        Some(RANGE) => {
-            let node = Some(reader.node_id()?);
-            let modified = reader.u8()? != 0;
-            let change = Change::DeleteRange { start: reader.i64()?, end: reader.i64()? };
-            let change = if modified { Err(unsupported) } else { Ok(change) };
-            Item { node, action: Action::DeleteHistory, change }
-        }
-        Some(TIMES) => {
-            let node = Some(reader.node_id()?);
-            let count = reader.array_len(8)?;
-            let times = (0..count).map(|_| reader.i64()).collect::<Result<_, _>>()?;
-            Item { node, action: Action::DeleteHistory, change: Ok(Change::DeleteAt(times)) }
-        }
-        // Structures and events that are written into history hold what nobody here can decide about.
-        _ => return Ok(Item { node: None, action: Action::UpdateHistory, change: Err(unsupported) }),
-    };
-    if reader.rest().is_empty() { Ok(read) } else { Err(StatusCode::BadDecodingError) }
-}
-
-fn update(codec: &Codec, reader: &mut Reader<'_>) -> Result<Item, StatusCode> {
     let node = Some(reader.node_id()?);
-    let (action, perform) = match reader.u32()? {
-        1 => (Action::InsertHistory, Some(Perform::Insert)),
-        2 => (Action::ModifyHistory, Some(Perform::Replace)),
-        3 => (Action::UpdateHistory, Some(Perform::Update)),
-        // Only structured history knows values that can be removed.
-        4 => (Action::ModifyHistory, None),
-        _ => return Err(StatusCode::BadDecodingError),
+    let Update { rule, content } = Update::read(details, &mut reader, Reader::data_value)?;
+    let change = match content {
+        Content::Values(values) => {
+            let values = values.into_iter().map(|value| codec.decode(value)).collect::<Result<_, _>>()?;
+            match rule.deed {
+                Deed::Insert => Ok(Change::Write(Perform::Insert, values)),
+                Deed::Replace => Ok(Change::Write(Perform::Replace, values)),
+                Deed::Update => Ok(Change::Write(Perform::Update, values)),
+                // Only structured history knows values that can be removed.
+                Deed::Remove | Deed::Delete => Err(unsupported),
+            }
+        }
+        Content::Span { modified: false, start, end } => Ok(Change::DeleteRange { start, end }),
+        Content::Times(times) => Ok(Change::DeleteAt(times)),
+        Content::Span { modified: true, .. } | Content::Events(_) => Err(unsupported),
     };
-    let mut values: Vec<DataValue> = Vec::new();
-    for _ in 0..reader.array_len(1)? {
-        values.push(codec.decode(reader.data_value()?)?);
+    if reader.rest().is_empty() {
+        Ok(Item { node, action: rule.action, change })
+    } else {
+        Err(StatusCode::BadDecodingError)
     }
-    let change = perform.map(|perform| Change::Write(perform, values));
-    Ok(Item { node, action, change: change.ok_or(StatusCode::BadHistoryOperationUnsupported) })
 }
 
 fn decide(
@@ -133,6 +118,7 @@ fn decide(
     {
         return Err(StatusCode::BadNothingToDo);
     }
+    ranged(desk, node, &change)?;
     audit_open(desk, AuditKind::HistoryChanged, node)?;
     // Last of all: a consent is used up by asking for it.
     let note = bounds::consented_history(desk, node, &change).map_err(|Unapproved { detail, no }| {
@@ -143,6 +129,20 @@ fn decide(
     let (record, told) = record(desk, node, &change);
     records.push((AuditRecord { detail: record.detail + &note, ..record }, told));
     Ok(PlannedChange { node, action, change, permit })
+}
+
+/// Holds values that become history to the range of their node and of its scope: the past is read by those who decide
+/// about the present. Step and rate are of changes of the present value, which this is not.
+fn ranged(desk: &mut Desk<'_>, node: NodeRef, change: &Change) -> Result<(), StatusCode> {
+    let Change::Write(_, values) = change else { return Ok(()) };
+    for value in values.iter().map(|value| value.value.as_ref()) {
+        let of_node = bounds::node_range(desk, node, value);
+        if let Err(broken) = of_node.and_then(|()| bounds::ranged(desk, node, value)) {
+            bounds::record(desk, AuditKind::HistoryChanged, node, (&broken, &shown(value)), || at(node));
+            return Err(broken.status());
+        }
+    }
+    Ok(())
 }
 
 /// What is told of a change that was not made: no value, for what was denied is nobody's business.

@@ -251,7 +251,7 @@ fn record(
 }
 
 /// A value in a record: numbers and truth values as they are, everything else by its kind, for texts may hold secrets.
-fn shown(value: Option<&Variant>) -> String {
+pub(super) fn shown(value: Option<&Variant>) -> String {
     match value {
         Some(Variant::Boolean(value)) => value.to_string(),
         Some(value) if value.is_numeric() => value.to_string(),

@@ -294,11 +294,11 @@ fn history_changes_only_where_it_may_and_can() {
         let result = update(&mut world, conn, &login, name, PerformUpdateType::Update, &[(15, 1.0)]);
         assert_eq!(result.status_code, expected, "{rule}");
     }
-    let text = DataValue { value: Some(Variant::from("x")), ..value(15, 0.0) };
+    let other_type = DataValue { value: Some(Variant::from(5_i32)), ..value(15, 0.0) };
     let details = UpdateDataDetails {
         node_id: id("Setpoint"),
         perform_insert_replace: PerformUpdateType::Insert,
-        update_values: Some(vec![text, value(16, 1.0)]),
+        update_values: Some(vec![other_type, value(16, 1.0)]),
     };
     let result = change(&mut world, conn, &login, details);
     assert_eq!(result.operation_results, Some(vec![S::BadTypeMismatch, S::GoodEntryInserted]));

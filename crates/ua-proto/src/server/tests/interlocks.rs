@@ -286,3 +286,36 @@ fn who_has_no_right_asks_nobody() {
     let (conn, login) = world.log_in(ENCRYPT, "alice");
     assert_eq!(one(&mut world, conn, &login, 25.0), StatusCode::BadRequestNotAllowed, "by the server's own grant");
 }
+
+#[test]
+fn values_that_become_history_are_held_to_the_range_and_to_nothing_else() {
+    use PerformUpdateType as P;
+    let rights = super::history::historian();
+    let mut world = Setup { local: vec![grant(pep::Who::User("dora".into()), rights)], ..Setup::default() }.start();
+    let bounds = Bounds { range: Some((0.0, 60.0)), step: Some(1.0), rate: Some(1.0) };
+    world.server.set_interlocks(BTreeMap::from([(ScopeIndex(1), Interlock { bounds, ..Interlock::default() })]));
+    let (conn, login) = super::history::begin(&mut world, "dora");
+    let outside = Err(StatusCode::BadOutOfRange);
+    for (rule, perform, new, expected) in [
+        ("inserted inside", P::Insert, vec![(15, 60.0)], Ok(StatusCode::GoodEntryInserted)),
+        ("further off than a step and the rate", P::Replace, vec![(15, 1.0)], Ok(StatusCode::GoodEntryReplaced)),
+        ("inserted outside", P::Insert, vec![(16, 60.5)], outside),
+        ("replaced outside", P::Replace, vec![(20, -0.5)], outside),
+        ("updated outside", P::Update, vec![(20, 61.0)], outside),
+        ("not a number", P::Insert, vec![(17, f64::NAN)], outside),
+        ("behind one that is inside", P::Insert, vec![(18, 1.0), (19, 61.0)], outside),
+    ] {
+        let result = super::history::update(&mut world, conn, &login, "Setpoint", perform, &new);
+        let seen = match result.status_code {
+            StatusCode::Good => Ok(result.operation_results.unwrap()[0]),
+            bad => Err(bad),
+        };
+        assert_eq!(seen, expected, "{rule}");
+    }
+    let series = world.server.space().history(world.server.space().find(&id("Setpoint")).unwrap()).unwrap();
+    let touched = series.touched(&crate::history::Change::DeleteRange { start: 15, end: 20 });
+    assert_eq!(touched.len(), 1, "nothing of an item that is outside is kept");
+    let denied = denials(&world, AuditKind::HistoryChanged);
+    assert_eq!(denied.len(), 5);
+    assert_eq!(denied[0], (Reason::ValueOutOfRange, "60.5 is denied: only 0 to 60 is allowed".into()));
+}
