@@ -95,6 +95,10 @@ fn guard(role: &Guard) -> Result<(), Fault> {
         let help = format!("a server that calls needs both: add `{missing}`, or take this away");
         return Err(Fault::at(key, format!("there is no `{missing}`"), help).below(&upstream));
     }
+    if role.upstream.listen.is_some() && role.upstream.security == UpstreamSecurity::None {
+        let help = "take this away, so that the server proves its `server_uri`, or let the guard dial";
+        return Err(Fault::at("security", "whoever calls here could say to be the server", help).below(&upstream));
+    }
     if role.upstream.users().any(|user| !user.is_whole()) {
         let help = "write `name` and `password_file`, or `certificate` and `key`";
         return Err(Fault::at("user", "this is neither a user with a password nor one with a certificate", help)
@@ -414,6 +418,13 @@ mod tests {
                 "[[guard]]\nname = \"g\"\nlisten = \"[::1]:1\"\nupstream = { url = \"opc.tcp://a:1\", listen = \"[::1]:2\" }\n",
                 "\"[::1]:2\"",
                 "no `server_uri`",
+            ),
+            (
+                "# [[guard]]\n",
+                "[[guard]]\nname = \"g\"\nlisten = \"[::1]:1\"\nupstream = { url = \"opc.tcp://a:1\", listen = \"[::1]:2\", \
+                 server_uri = \"urn:a\", security = \"none\" }\n",
+                "\"none\"",
+                "could say to be the server",
             ),
             ("danger_without_security", "without_security", "without_security", "there is no key"),
         ] {

@@ -19,9 +19,13 @@ fn a_server_that_calls_its_guard_is_guarded_and_never_dialled() {
     );
     assert!(old.contains("\nreverse_connect"));
     plant.scene.write("old.toml", &old);
-    let dialled = format!("url = \"{}\"", plant.old);
+    // Who calls proves who it is.
+    let dialled = format!("url = \"{}\", security = \"none\"", plant.old);
     let called = |uri: &str| {
-        format!("url = \"opc.tcp://127.0.0.1:{nobody}\", listen = \"127.0.0.1:{calls}\", server_uri = \"{uri}\"")
+        format!(
+            "url = \"opc.tcp://127.0.0.1:{nobody}\", listen = \"127.0.0.1:{calls}\", server_uri = \"{uri}\", \
+             certificate = \"pki/mixer/own/certs/own.der\""
+        )
     };
     let config = plant.scene.read("trapkey.toml");
     assert!(config.contains(&dialled));

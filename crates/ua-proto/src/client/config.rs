@@ -37,6 +37,9 @@ pub struct ClientSessionConfig {
     pub identity: Option<Arc<OwnIdentity>>,
     /// Whom we trust; needed with every policy but None.
     pub trust: Option<SharedTrust>,
+    /// The ApplicationUri that the server's certificate must name; `None` takes the one that its endpoint tells, which
+    /// holds nobody to anything that was configured.
+    pub server_uri: Option<String>,
     /// The host that the server's certificate must name; `None` does not check.
     pub host: Option<String>,
     /// A name for the session.
@@ -68,6 +71,7 @@ impl ClientSessionConfig {
             application,
             identity: None,
             trust: None,
+            server_uri: None,
             host: None,
             session_name: "trapkey".to_owned(),
             session_timeout: Duration::from_secs(60),
@@ -87,7 +91,7 @@ impl ClientSessionConfig {
     }
 
     pub(super) fn channel(&self) -> ClientChannelConfig {
-        let server_uri = self.choice.endpoint.server.application_uri.as_ref();
+        let told = self.choice.endpoint.server.application_uri.as_ref();
         ClientChannelConfig {
             endpoint_url: self.url.clone(),
             policy: self.choice.policy,
@@ -95,12 +99,40 @@ impl ClientSessionConfig {
             identity: self.identity.clone(),
             server_certificate: self.server_certificate(),
             trust: self.trust.clone(),
-            server_uri: (!server_uri.is_empty()).then(|| server_uri.to_owned()),
+            server_uri: self.server_uri.clone().or_else(|| (!told.is_empty()).then(|| told.to_owned())),
             host: self.host.clone(),
             lifetime: self.channel_lifetime,
             open_timeout: self.request_timeout,
             limits: self.limits,
             key_layout: self.key_layout,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_is_held_to_the_configured_name_whatever_its_endpoint_says() {
+        for (rule, configured, told, expected) in [
+            ("nothing is known of it", None, "", None),
+            ("what it says itself", None, "urn:told", Some("urn:told")),
+            ("it says nothing", Some("urn:meant"), "", Some("urn:meant")),
+            ("it says something else", Some("urn:meant"), "urn:told", Some("urn:meant")),
+        ] {
+            let mut choice = EndpointChoice {
+                endpoint: opcua_types::EndpointDescription::default(),
+                policy: crate::crypto::SecurityPolicyId::None,
+                token: opcua_types::UserTokenPolicy::default(),
+                token_security: crate::crypto::SecurityPolicyId::None,
+                issuer: None,
+            };
+            choice.endpoint.server.application_uri = told.into();
+            let application = ClientApplication { uri: String::new(), product_uri: String::new(), name: String::new() };
+            let mut config = ClientSessionConfig::new("opc.tcp://a", choice, application);
+            config.server_uri = configured.map(str::to_owned);
+            assert_eq!(config.channel().server_uri.as_deref(), expected, "{rule}");
         }
     }
 }

@@ -39,6 +39,8 @@ pub(crate) struct Way {
     /// How a connection to it comes about.
     reached: tcp::Way,
     security: UpstreamSecurity,
+    /// The ApplicationUri that it must have, if that is configured.
+    server_uri: Option<String>,
     /// The one certificate that it may have.
     pinned: Option<Arc<Certificate>>,
     trust: SharedTrust,
@@ -57,6 +59,7 @@ impl Way {
             url: upstream.url.as_str().to_owned(),
             reached: tcp::Way::Dial,
             security: upstream.security,
+            server_uri: upstream.server_uri.as_ref().map(|uri| uri.as_str().to_owned()),
             trust: pinned.as_ref().map_or_else(|| Arc::clone(&own.trust), |pinned| only(pinned, own)),
             pinned,
             identity,
@@ -71,16 +74,7 @@ impl Way {
 
     /// Which endpoint of those that it lists each user goes to.
     pub(crate) fn choose(&self, endpoints: &[EndpointDescription]) -> Result<Vec<EndpointChoice>, String> {
-        let shown: Vec<EndpointDescription> = match &self.pinned {
-            Some(pinned) => {
-                let same = |one: &&EndpointDescription| one.server_certificate.as_ref() == pinned.der();
-                endpoints.iter().filter(same).cloned().collect()
-            }
-            None => endpoints.to_vec(),
-        };
-        if shown.is_empty() && !endpoints.is_empty() {
-            return Err("it has another certificate than `upstream.certificate`".to_owned());
-        }
+        let shown = its_own(endpoints, self.server_uri.as_deref(), self.pinned.as_deref())?;
         let choose = |(_, credential): &(Option<String>, Credential)| {
             let wish = EndpointWish { identities: vec![credential.kind()], ..wish(self.security) };
             choose_endpoint(&shown, &wish).map_err(|error| error.to_string())
@@ -98,6 +92,7 @@ impl Way {
             discovered: Some(Arc::new(endpoints.to_vec())),
             identity: Some(self.identity.load_full()),
             trust: Some(Arc::clone(&self.trust)),
+            server_uri: self.server_uri.clone(),
             host: host.clone(),
             session_name: format!("guard {}", self.name),
             ..ClientSessionConfig::new(&self.url, choice.clone(), application.clone())
@@ -110,6 +105,24 @@ impl Way {
         })
         .collect()
     }
+}
+
+/// The endpoints that have what is configured of the server.
+fn its_own(
+    endpoints: &[EndpointDescription],
+    uri: Option<&str>,
+    pinned: Option<&Certificate>,
+) -> Result<Vec<EndpointDescription>, String> {
+    let named = |one: &&EndpointDescription| uri.is_none_or(|uri| one.server.application_uri.as_ref() == uri);
+    let same = |one: &&EndpointDescription| pinned.is_none_or(|pinned| one.server_certificate.as_ref() == pinned.der());
+    if !endpoints.is_empty() && !endpoints.iter().any(|one| named(&one)) {
+        return Err("it has another ApplicationUri than `upstream.server_uri`".to_owned());
+    }
+    let shown: Vec<_> = endpoints.iter().filter(named).filter(same).cloned().collect();
+    if shown.is_empty() && !endpoints.is_empty() {
+        return Err("it has another certificate than `upstream.certificate`".to_owned());
+    }
+    Ok(shown)
 }
 
 /// How connections to the server behind a guard come about: the guard dials, or waits for calls.
@@ -268,6 +281,40 @@ mod tests {
 
     fn put(path: &Path, text: &[u8]) {
         gates::pki::write_private(path, text).unwrap();
+    }
+
+    #[test]
+    fn only_endpoints_of_the_configured_server_are_taken() {
+        let application = gates::pki::make::Application::local("press", "urn:press");
+        let made = gates::pki::make::self_signed(&application, gates::clock::now().unix).unwrap();
+        let pinned = Certificate::from_der(&made.der).unwrap();
+        let endpoint = |uri: &str, certificate: &[u8]| {
+            let mut one = EndpointDescription::default();
+            one.server.application_uri = uri.into();
+            one.server_certificate = certificate.to_vec().into();
+            one
+        };
+        let (press, other) = (endpoint("urn:press", &made.der), endpoint("urn:other", &made.der));
+        let forged = endpoint("urn:press", b"another");
+        let taken = |endpoints: &[&EndpointDescription], uri, pinned| {
+            let endpoints: Vec<EndpointDescription> = endpoints.iter().copied().cloned().collect();
+            its_own(&endpoints, uri, pinned).map(|shown| shown.len())
+        };
+        let uri = Some("urn:press");
+        for (rule, endpoints, uri, pinned, expected) in [
+            ("nothing is configured", &[&press, &other][..], None, None, Ok(2)),
+            ("of the name", &[&press, &other], uri, None, Ok(1)),
+            ("another name", &[&other], uri, None, Err("`upstream.server_uri`")),
+            ("another name with the certificate", &[&other], uri, Some(&pinned), Err("`upstream.server_uri`")),
+            ("the name with another certificate", &[&forged], uri, Some(&pinned), Err("`upstream.certificate`")),
+            ("both", &[&press, &forged, &other], uri, Some(&pinned), Ok(1)),
+        ] {
+            match (taken(endpoints, uri, pinned), expected) {
+                (Ok(taken), Ok(expected)) => assert_eq!(taken, expected, "{rule}"),
+                (Err(said), Err(expected)) => assert!(said.contains(expected), "{rule}: {said}"),
+                (taken, _) => panic!("{rule}: {taken:?}"),
+            }
+        }
     }
 
     #[test]
