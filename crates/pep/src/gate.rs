@@ -411,6 +411,11 @@ impl Gate {
     }
 
     fn expire(&mut self, id: GrantId, since: Mono) {
+        if self.observed.contains(&id) {
+            // No token can make it live again.
+            self.release(id);
+            return self.events.push_back(GateEvent::Ended(id));
+        }
         if self.finish(id, State::Expired, since) {
             self.events.push_back(GateEvent::Expired(id));
         }

@@ -1,10 +1,17 @@
 //! Learn before you lock: a gate that observes lets everything pass for whoever is signed in, and writes on each permit
 //! what enforcement would have said.
 
+use std::time::Duration;
+
 use access_model::{Mode, Now};
 
-use crate::gate::{Examined, FOREVER, Terms};
+use crate::gate::{Examined, Terms};
 use crate::{ChannelBinding, Gate, GateEvent, GrantFacts, GrantId, Identity};
+
+/// How long somebody may stay to whom nothing is granted, before the authority is asked again who that is: an account that
+/// was closed since, or a way to sign in that is not offered any more, is not noticed otherwise, for there is no token to
+/// be taken back. As long as grants live that policies say nothing else of.
+const OBSERVED: Duration = Duration::from_secs(3_600);
 
 impl Gate {
     /// Whether denials hold. What the authority said last counts, else the configuration. A gate that may not be switched
@@ -29,13 +36,24 @@ impl Gate {
         self.events.push_back(GateEvent::Mode(mode));
     }
 
-    /// A grant without any right for somebody who has proven who they are and whom nothing is granted; `name` is what they
-    /// are recorded as. None unless the gate observes, or when there is no room.
-    pub fn admit_observed(&mut self, identity: &Identity, name: &str, binding: &ChannelBinding) -> Option<GrantId> {
+    /// A grant without any right for somebody of whom the authority says that policies grant them nothing; `name` is what
+    /// they are recorded as. None unless the gate observes, or when there is no room.
+    ///
+    /// It lives for an hour and is gone then without a grace ([`GateEvent::Ended`]): whoever comes again signs in again, and
+    /// the authority says anew who that is. A gate that asks nobody lets nobody in like this: it has only its own
+    /// configuration to say who may sign in, and that says no.
+    pub fn admit_observed(
+        &mut self,
+        identity: &Identity,
+        name: &str,
+        binding: &ChannelBinding,
+        now: Now,
+    ) -> Option<GrantId> {
         if self.mode() != Mode::Observe || !self.has_room() {
             return None;
         }
         let subject = if *identity == Identity::Anonymous { name.to_owned() } else { identity.name().to_owned() };
+        let expires = now.unix + OBSERVED;
         let facts = GrantFacts {
             subject,
             issuer: None,
@@ -43,11 +61,11 @@ impl Gate {
             roles: Vec::new(),
             groups: Vec::new(),
             id: None,
-            expires: None,
+            expires: Some(expires),
             epoch: None,
             confirmation: None,
         };
-        let terms = Terms { table: self.nothing(), until: access_model::Mono::NEVER, expires: FOREVER };
+        let terms = Terms { table: self.nothing(), until: now.mono + OBSERVED, expires };
         let grant = self.insert(Examined { facts, authority: false, minted: terms.clone(), now: terms });
         self.observed.insert(grant);
         Some(grant)

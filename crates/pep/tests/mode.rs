@@ -114,7 +114,7 @@ fn grants_that_only_observation_holds_up_end_with_it() {
     let mut gate = guard(&authority, Mode::Observe, None);
     let own = gate.present(&authority.token(&claims("a", now)), &binding(), now).unwrap();
     let olga = Identity::User { name: "olga".into() };
-    let guest = gate.admit_observed(&olga, "olga", &binding()).unwrap();
+    let guest = gate.admit_observed(&olga, "olga", &binding(), now).unwrap();
     assert_eq!(gate.claims(guest).unwrap().subject, "olga");
     assert_eq!(said(&gate, guest, Action::Write, 1, now), Ok(Some(Reason::ScopeNotGranted)));
     let order = authority.seal(&Update { mode: Some(Mode::Enforce), ..delta(2, now) });
@@ -122,7 +122,45 @@ fn grants_that_only_observation_holds_up_end_with_it() {
     assert_eq!(events(&mut gate), [GateEvent::Revoked(guest), GateEvent::Mode(Mode::Enforce)]);
     assert_eq!(said(&gate, guest, Action::Read, 1, now), Err(Reason::GrantRevoked));
     assert_eq!(said(&gate, own, Action::Read, 1, now), Ok(None), "a grant of its own stands");
-    assert_eq!(gate.admit_observed(&olga, "olga", &binding()), None);
+    assert_eq!(gate.admit_observed(&olga, "olga", &binding(), now), None);
+}
+
+/// Nobody takes such a grant back: who was let in only because nothing was denied is asked about again.
+#[test]
+fn who_is_only_observed_signs_in_again_after_an_hour_by_either_clock() {
+    let authority = Authority::new();
+    let start = start();
+    let olga = Identity::User { name: "olga".into() };
+    let ahead = |seconds: u64| Now { unix: start.unix + std::time::Duration::from_secs(seconds), ..start };
+    for (rule, now, lives) in [
+        ("a moment before", start.after(seconds(3_599)), true),
+        ("an hour later", start.after(seconds(3_600)), false),
+        ("an hour later by the wall clock", ahead(3_600), false),
+    ] {
+        let mut gate = guard(&authority, Mode::Observe, None);
+        let guest = gate.admit_observed(&olga, "olga", &binding(), start).unwrap();
+        gate.handle_timeout(now);
+        assert_eq!(said(&gate, guest, Action::Read, 1, now).is_ok(), lives, "{rule}");
+        let ended = events(&mut gate).contains(&GateEvent::Ended(guest));
+        assert_eq!((ended, gate.len()), if lives { (false, 1) } else { (true, 0) }, "{rule}: there is no grace");
+    }
+}
+
+#[test]
+fn a_gate_that_asks_nobody_observes_only_whom_it_grants_something() {
+    let authority = Authority::new();
+    let now = start();
+    let olga = Identity::User { name: "olga".into() };
+    for (asks, turned_away) in [(true, false), (false, true)] {
+        let contact = Some(Contact { issuer: ISSUER.into(), timeout: seconds(10), fail_mode: FailMode::Closed });
+        let config = GateConfig { contact, mode: Mode::Observe, switchable: true, ask: asks, ..authority.config() };
+        let mut gate = Gate::new(config, now).unwrap();
+        gate.on_update(&authority.seal(&Update { mode: None, ..full(1, now) }), now).unwrap();
+        assert_eq!(gate.mode(), Mode::Observe);
+        let admitted = gate.admit(&olga, &binding(), now);
+        assert_eq!(matches!(admitted, pep::Admission::Refused(_)), turned_away, "{asks}: {admitted:?}");
+        assert_eq!(matches!(admitted, pep::Admission::Ask(_)), asks, "{asks}");
+    }
 }
 
 proptest! {

@@ -88,8 +88,9 @@ impl Server {
             // that this client may sign in here.
             let only_nothing = refusal.reason == Reason::PolicyNoPermit;
             let name = request.identity.name();
-            let observed =
-                only_nothing.then(|| self.gate.admit_observed(&request.identity, name, &request.binding)).flatten();
+            let observed = only_nothing
+                .then(|| self.gate.admit_observed(&request.identity, name, &request.binding, now))
+                .flatten();
             observed.map(|grant| (grant, None)).ok_or(refusal)
         });
         match presented {
