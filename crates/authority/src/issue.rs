@@ -271,7 +271,7 @@ impl Authority {
 
     /// A change that came between the first breath of a token and its row in the journal wrote to a row that was not
     /// there: what it decided is written again.
-    async fn catch_up(&self, minted: &LiveToken, id: &str) -> Result<(), Refusal> {
+    pub(crate) async fn catch_up(&self, minted: &LiveToken, id: &str) -> Result<(), Refusal> {
         let now = self.now().unix;
         let db = &self.inner.db;
         let current = self.live().grants.get(id).cloned();
@@ -285,7 +285,8 @@ impl Authority {
                     NewRevocation { token: id.into(), by: "policy".into(), reason: why.into(), at: now, epoch };
                 db.revoke(&revocation).await.map_err(unavailable)?;
                 db.remove_grant(id).await.map_err(unavailable)?;
-                Err(Refusal::new(Reason::PolicyNoPermit, why))
+                // Not that policies grant nothing: a guard that observes lets in whom they grant nothing.
+                Err(Refusal::new(Reason::TokenRevoked, why))
             }
         }
     }

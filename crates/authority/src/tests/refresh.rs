@@ -129,3 +129,14 @@ async fn a_line_ends_however_often_it_is_refreshed() {
     world.seconds.fetch_add(3_600, Ordering::SeqCst);
     assert_eq!(refresh(&body).await.0, StatusCode::BAD_REQUEST);
 }
+
+/// It is not told as if policies granted nothing: a guard that observes would let its bearer in.
+#[tokio::test]
+async fn what_is_withdrawn_while_it_is_issued_is_told_as_revoked() {
+    let underway = Underway::new().await;
+    let authority = &underway.world.authority;
+    let issued = underway.go_on().await.unwrap();
+    let minted = authority.live().grants.remove(&issued.id).unwrap();
+    let refusal = authority.catch_up(&minted, &issued.id).await.unwrap_err();
+    assert_eq!(refusal.reason, Reason::TokenRevoked);
+}
