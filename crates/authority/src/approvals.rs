@@ -51,25 +51,52 @@ pub struct Second {
 }
 
 /// The questions, each with the time until which it waits.
+///
+/// One that was declined is kept for as long as it would have waited, and takes its place in the bounds: asked again in
+/// that time, it is not put to anybody a second time. Its gate asks under the same name until its own time for it is over,
+/// so who was told no cannot have others asked until somebody says yes.
 #[derive(Debug, Default)]
-pub(crate) struct Questions(BTreeMap<String, (Mono, Waiting)>);
+pub(crate) struct Questions(BTreeMap<String, Question>);
+
+#[derive(Debug)]
+struct Question {
+    until: Mono,
+    asked: Waiting,
+    declined: bool,
+}
 
 impl Questions {
     fn add(&mut self, question: Waiting, now: Mono) -> Result<bool, Refusal> {
-        self.0.retain(|_, (until, _)| now < *until);
-        if let Some((_, known)) = self.0.get(&question.id) {
+        self.0.retain(|_, one| now < one.until);
+        if let Some(Question { asked: known, .. }) = self.0.get(&question.id) {
             // Two gates do not call their questions alike; one gate does not change its mind.
             let same = *known == question;
             return if same { Ok(false) } else { Err(Refusal::new(Reason::ProtocolMisbehavior, "the id is taken")) };
         }
-        let of = |fits: &dyn Fn(&Waiting) -> bool| self.0.values().filter(|(_, one)| fits(one)).count();
+        let of = |fits: &dyn Fn(&Waiting) -> bool| self.0.values().filter(|one| fits(&one.asked)).count();
         let own = of(&|one| one.audience == question.audience && one.subject == question.subject);
         let server = of(&|one| one.audience == question.audience);
         if own >= MOST.0 || server >= MOST.1 || self.0.len() >= MOST.2 {
             return Err(Refusal::new(Reason::TooBusy, "too many changes wait for a second person"));
         }
-        self.0.insert(question.id.clone(), (now + question.within, question));
+        let until = now + question.within;
+        self.0.insert(question.id.clone(), Question { until, asked: question, declined: false });
         Ok(true)
+    }
+
+    /// A question that waits.
+    fn open(&self, id: &str) -> Option<&Waiting> {
+        self.0.get(id).filter(|one| !one.declined).map(|one| &one.asked)
+    }
+
+    /// It is answered: of two who answer, one does.
+    fn answer(&mut self, id: &str, yes: bool) -> Option<Waiting> {
+        if yes {
+            return self.0.remove(id).map(|one| one.asked);
+        }
+        let one = self.0.get_mut(id)?;
+        one.declined = true;
+        Some(one.asked.clone())
     }
 }
 
@@ -99,7 +126,7 @@ impl Waiting {
 }
 
 impl Authority {
-    /// Takes a question of the gate of a server. Asked again, it changes nothing.
+    /// Takes a question of the gate of a server. Asked again, it changes nothing, also when it was declined.
     ///
     /// # Errors
     /// Too many wait, it is not in its form, or the audit cannot be written.
@@ -124,8 +151,8 @@ impl Authority {
         let held = self.roles_of_second(second);
         let now = self.now().mono;
         let questions = self.questions();
-        let open = questions.0.values().filter(|(until, one)| now < *until && one.refuses(second, &held).is_none());
-        open.map(|(_, one)| one.clone()).collect()
+        let open = questions.0.values().filter(|one| now < one.until && !one.declined);
+        open.filter(|one| one.asked.refuses(second, &held).is_none()).map(|one| one.asked.clone()).collect()
     }
 
     /// Approves of a change, or declines. Returns when every gate that listens was told; the change, unless no such
@@ -150,12 +177,11 @@ impl Authority {
         let now = self.now();
         let taken = {
             let mut questions = self.questions();
-            questions.0.retain(|_, (until, _)| now.mono < *until);
-            match questions.0.get(id).map(|(_, one)| one.refuses(second, &held)) {
+            questions.0.retain(|_, one| now.mono < one.until);
+            match questions.open(id).map(|one| one.refuses(second, &held)) {
                 None => return Ok(None),
                 Some(Some(why)) => Err(why),
-                // Taken out at once: of two who answer, one does.
-                Some(None) => Ok(questions.0.remove(id).map(|(_, one)| one)),
+                Some(None) => Ok(questions.answer(id, yes)),
             }
         };
         let question = match taken {

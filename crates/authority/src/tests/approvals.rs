@@ -86,6 +86,7 @@ async fn questions_end_by_themselves_and_when_they_are_declined() {
     assert!(world.audited("approval", "denied", "declined g-1").await);
     assert_eq!(world.authority.answer_second("g-1", &ada, true).await.unwrap(), None);
     world.authority.ask_second(question("g-2")).await.unwrap();
+    assert_eq!(world.authority.waiting_for(&ada), [question("g-2")]);
     world.seconds.fetch_add(300, std::sync::atomic::Ordering::SeqCst);
     assert_eq!(world.authority.waiting_for(&ada), []);
     assert_eq!(world.authority.answer_second("g-2", &ada, true).await.unwrap(), None);
@@ -169,4 +170,29 @@ async fn gates_ask_for_their_own_server_and_persons_prove_who_they_are() {
     let (status, _) = as_person(&world, &world.controller, APPROVE, Some(&ada)).await;
     assert_eq!(status, StatusCode::NOT_FOUND);
     assert_eq!(approved(&world).await.len(), 1);
+}
+
+/// A gate asks again while its client tries again: nobody is worn down by it.
+#[tokio::test]
+async fn what_was_declined_is_not_asked_again_until_its_time_is_over() {
+    let world = World::new().await;
+    let (ada, pass) =
+        (person(ADMIN, None), |seconds| world.seconds.fetch_add(seconds, std::sync::atomic::Ordering::SeqCst));
+    world.authority.ask_second(question("g-1")).await.unwrap();
+    world.authority.answer_second("g-1", &ada, false).await.unwrap();
+    for _ in 0..29 {
+        pass(10);
+        world.authority.ask_second(question("g-1")).await.unwrap();
+        assert_eq!(world.authority.waiting_for(&ada), []);
+        assert_eq!(world.authority.answer_second("g-1", &ada, true).await.unwrap(), None, "it was answered");
+    }
+    assert_eq!(approved(&world).await, []);
+    // Declined ones take the places of others of who asks.
+    for number in 0..15 {
+        world.authority.ask_second(question(&format!("h-{number}"))).await.unwrap();
+    }
+    assert_eq!(world.authority.ask_second(question("i-1")).await.unwrap_err().reason, Reason::TooBusy);
+    pass(10);
+    world.authority.ask_second(question("g-1")).await.unwrap();
+    assert!(world.authority.waiting_for(&ada).contains(&question("g-1")), "the time of the first is over");
 }
