@@ -1,8 +1,8 @@
 //! TransferSubscriptions (OPC 10000-4 §5.14.7): whose subscription it is, is decided here, for the upstream server sees
 //! one user. A subscription moves with its books: items, handles, messages that were sent or wait, numbers.
 
-use access_model::{AuditKind, Mono, Now, Reason, ScopeIndex};
-use opcua_types::{NodeId, ObjectId, StatusCode};
+use access_model::{AuditKind, AuditRecord, Mono, Now, Outcome, Reason, ScopeIndex};
+use opcua_types::{ObjectId, StatusCode};
 
 use super::late::Late;
 use super::message::{Message, Told};
@@ -14,7 +14,7 @@ use crate::guard::link::{Job, Link, Stage, Work};
 use crate::guard::links::Owner;
 use crate::guard::walk::{boolean, end, results, span};
 use crate::server::front::{
-    Reader, SessionKey, Taken, Ticket, Told as Heard, write_header, write_len, write_no_diagnostics,
+    Reader, SessionKey, Taken, Ticket, Told as Heard, event, write_header, write_len, write_no_diagnostics,
 };
 
 const IDS: (ObjectId, ObjectId) = (
@@ -174,9 +174,7 @@ impl Guard {
     ) -> Result<(), StatusCode> {
         if !self.front.same_owner(key, found.from) {
             let text = format!("subscription {} belongs to another user or application", found.id);
-            let nowhere = (&NodeId::null(), ScopeIndex::NOWHERE);
-            let (kind, reason) = (AuditKind::Notify, Reason::NoGrant);
-            deny(&mut self.front, key, kind, reason, nowhere, (&text, || Heard::Nothing), now);
+            self.deny_transfer(key, Reason::NoGrant, &text, now);
             return Err(StatusCode::BadUserAccessDenied);
         }
         if found.standing != Standing::Live {
@@ -185,6 +183,8 @@ impl Guard {
         }
         if self.mode_of(key) < self.mode_of(found.from) {
             // What the server asks of channels was asked of that session's.
+            let text = format!("subscription {} belongs to a session whose channel is better protected", found.id);
+            self.deny_transfer(key, Reason::ChannelTooWeak, &text, now);
             return Err(StatusCode::BadSecurityModeInsufficient);
         }
         let limits = &self.front.front_config().limits.subscriptions;
@@ -196,6 +196,23 @@ impl Guard {
             return Err(StatusCode::BadTooManyMonitoredItems);
         }
         Ok(())
+    }
+
+    fn deny_transfer(&mut self, key: SessionKey, reason: Reason, text: &str, now: Now) {
+        let Some(session) = self.front.session(key).map(|session| session.id.clone()) else { return };
+        let told = || Heard::Transferred { session: session.clone() };
+        let place = (&session, ScopeIndex::NOWHERE);
+        deny(&mut self.front, key, AuditKind::Notify, reason, place, (text, told), now);
+    }
+
+    fn record_transfer(&mut self, key: SessionKey, from: SessionKey, id: u32, now: Now) {
+        let (Some(to), Some(from)) = (self.front.session(key), self.front.session(from)) else { return };
+        let record = AuditRecord {
+            detail: format!("subscription {id} was taken over from session {}", from.id),
+            ..event(now, AuditKind::Notify, &to.actor, to.id.to_string(), Outcome::Allowed)
+        };
+        let session = to.id.clone();
+        self.front.audit_log().tell(record, || Heard::Transferred { session });
     }
 
     /// How well the channel of a session is protected: the number of its MessageSecurityMode grows with it.
@@ -287,7 +304,11 @@ impl Guard {
         let gone = StatusCode::BadSubscriptionIdInvalid;
         let found = self.subscription_of(id).filter(|found| found.from == from).ok_or(gone)?;
         self.may_move(key, link, &found, Load::default(), now)?;
-        if self.take_from(from, id, link, now) { Ok(()) } else { Err(gone) }
+        if !self.take_from(from, id, link, now) {
+            return Err(gone);
+        }
+        self.record_transfer(key, from, id, now);
+        Ok(())
     }
 
     /// The server has moved what stays where it is: it is deleted there, and made again for the session that has it.

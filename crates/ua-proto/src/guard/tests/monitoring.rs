@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::Duration;
 
-use access_model::{Rights, ScopeIndex};
+use access_model::{AuditKind, Outcome, Reason, Rights, ScopeIndex};
 use opcua_types::*;
 
 use super::subscriptions::{SECOND, publish, set, subscribe, told};
@@ -172,6 +172,14 @@ fn a_subscription_does_not_move_to_a_channel_that_protects_less() {
         let (subscription, _) = subscribe(&mut world, old, &["Setpoint"]);
         assert_eq!(transfer(&mut world, new, &[subscription]).unwrap()[0].0, expected, "{from:?} {to:?}");
         assert_eq!(seen.borrow().is_empty(), expected.is_bad());
+        let record = world.records.iter().rev().find(|record| record.kind == AuditKind::Notify).unwrap();
+        let (outcome, text) = match expected.is_bad() {
+            true => (Outcome::Denied(Reason::ChannelTooWeak), "belongs to a session whose channel is better protected"),
+            false => (Outcome::Allowed, "was taken over from session"),
+        };
+        assert_eq!(record.outcome, outcome, "{from:?} {to:?}: {record:?}");
+        assert!(record.detail.starts_with(&format!("subscription {subscription} {text}")), "{record:?}");
+        assert!(!record.object.is_empty());
     }
 }
 
