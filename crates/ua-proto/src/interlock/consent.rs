@@ -2,7 +2,7 @@
 
 use access_model::{Now, Reason, TwoPersons};
 use aws_lc_rs::digest::{Context, SHA256};
-use opcua_types::{BinaryEncodable, ContextOwned, DataValue, StatusCode, Variant};
+use opcua_types::{BinaryEncodable, ContextOwned, StatusCode, Variant};
 use pep::{Asking, Consent, Gate, GrantId};
 
 use super::No;
@@ -29,12 +29,6 @@ impl Change {
     /// A part in binary.
     pub(crate) fn with_encoded(self, part: &impl BinaryEncodable) -> Self {
         self.with(&part.encode_to_vec(&ContextOwned::default().context()))
-    }
-
-    /// What is written: value and status. Who tries again may state another time.
-    pub(crate) fn with_value(self, value: &DataValue) -> Self {
-        let status = value.status().bits().to_le_bytes();
-        self.with_encoded(value.value.as_ref().unwrap_or(&Variant::Empty)).with(&status)
     }
 
     /// The beginning of its digest, for words that cannot show all of it.

@@ -87,12 +87,14 @@ fn variable(desk: &Desk<'_>, of: Option<&str>) -> Option<(NodeId, NodeRef)> {
     Some((id, node))
 }
 
-/// Whether a second person approved of a write, where that is needed; gives what its record says of it.
+/// Whether a second person approved of a write, where that is needed; gives what its record says of it. What makes a
+/// change this one are the bytes that it came in: `written` for a write, but for its times, which who tries again may state
+/// anew.
 pub(crate) fn consented_write(
     desk: &mut Desk<'_>,
     node: NodeRef,
     (attribute, range): (u32, &str),
-    value: &DataValue,
+    (value, written): (&DataValue, &[u8]),
 ) -> Result<String, Unapproved> {
     let terms = desk.interlocks.two_persons([desk.space.scope(node)]);
     if terms.is_empty() {
@@ -102,14 +104,15 @@ pub(crate) fn consented_write(
     let part = if range.is_empty() { String::new() } else { format!("[{range}]") };
     let words = format!("write to {id}{part}: {}", shown(value.value.as_ref()));
     let change = Change::by("write").with_encoded(&id).with(&attribute.to_le_bytes()).with(range.as_bytes());
-    asked(desk, (change.with_value(value), &words), &terms)
+    let status = value.status().bits().to_le_bytes();
+    asked(desk, (change.with(written).with(&status), &words), &terms)
 }
 
 /// The same of a call.
 pub(crate) fn consented_call(
     desk: &mut Desk<'_>,
     (object, method): (NodeRef, NodeRef),
-    inputs: &[Variant],
+    (inputs, sent): (&[Variant], &[u8]),
 ) -> Result<String, Unapproved> {
     let terms = desk.interlocks.two_persons([object, method].map(|node| desk.space.scope(node)));
     if terms.is_empty() {
@@ -119,24 +122,23 @@ pub(crate) fn consented_call(
     let arguments: Vec<String> = inputs.iter().map(|input| shown(Some(input))).collect();
     let words = format!("call {method} of {object} with ({})", arguments.join(", "));
     let change = Change::by("call").with_encoded(&object).with_encoded(&method);
-    let change = inputs.iter().fold(change, |change, input| change.with_encoded(input));
-    asked(desk, (change, &words), &terms)
+    asked(desk, (change.with(sent), &words), &terms)
 }
 
 /// The same of a change of history.
 pub(crate) fn consented_history(
     desk: &mut Desk<'_>,
     node: NodeRef,
-    change: &crate::history::Change,
+    (change, (kind, sent)): (&crate::history::Change, (u32, &[u8])),
 ) -> Result<String, Unapproved> {
     let terms = desk.interlocks.two_persons([desk.space.scope(node)]);
     if terms.is_empty() {
         return Ok(String::new());
     }
     let id = desk.space.id(node);
-    let whole = format!("{change:?}");
-    let words = format!("change the history of {id}: {whole}");
-    asked(desk, (Change::by("history").with_encoded(&id).with(whole.as_bytes()), &words), &terms)
+    let words = format!("change the history of {id}: {change:?}");
+    let change = Change::by("history").with_encoded(&id).with(&kind.to_le_bytes()).with(sent);
+    asked(desk, (change, &words), &terms)
 }
 
 fn asked(desk: &mut Desk<'_>, change: (Change, &str), terms: &[TwoPersons]) -> Result<String, Unapproved> {

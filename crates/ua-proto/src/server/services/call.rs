@@ -39,18 +39,21 @@ pub(crate) struct Plan {
     pub(crate) audit: Option<AuditId>,
 }
 
-struct Item {
+struct Item<'a> {
     object: NodeId,
     method: NodeId,
     inputs: Vec<Variant>,
+    /// The bytes of the inputs.
+    sent: &'a [u8],
 }
 
-impl Item {
+impl<'a> Item<'a> {
     const LEAST: usize = 8;
 
-    fn read(codec: &Codec, reader: &mut Reader<'_>) -> Result<Self, StatusCode> {
+    fn read(codec: &Codec, reader: &mut Reader<'a>) -> Result<Self, StatusCode> {
         let object = reader.node_id()?;
         let method = reader.node_id()?;
+        let before = reader.rest();
         let count = reader.array_len(1)?;
         let mut inputs = Vec::with_capacity(count.min(64));
         for _ in 0..count {
@@ -59,7 +62,8 @@ impl Item {
             }
             inputs.push(codec.decode(reader.variant()?)?);
         }
-        Ok(Self { object, method, inputs })
+        let sent = before.get(..before.len().saturating_sub(reader.rest().len())).unwrap_or_default();
+        Ok(Self { object, method, inputs, sent })
     }
 }
 
@@ -76,10 +80,10 @@ pub(crate) fn plan(
     let items = (0..count).map(|_| Item::read(desk.codec, &mut reader)).collect::<Result<Vec<_>, _>>()?;
     let mut records = Vec::new();
     let mut planned = Vec::with_capacity(items.len());
-    for Item { object, method, inputs } in items {
+    for Item { object, method, inputs, sent } in items {
         planned.push(match subscription_methods::answer(desk, subscriptions, (&object, &method), &inputs) {
             Some(result) => Planned::Answered(result),
-            None => match decide(desk, Item { object, method, inputs }, &mut records) {
+            None => match decide(desk, Item { object, method, inputs, sent }, &mut records) {
                 Ok(call) => Planned::Call(Box::new(call)),
                 Err(result) if explain => Planned::Answered(result),
                 Err(result) => Planned::Answered(CallMethodResult { input_argument_diagnostic_infos: None, ..result }),
@@ -124,7 +128,7 @@ fn broke(
 
 fn decide(
     desk: &mut Desk<'_>,
-    item: Item,
+    item: Item<'_>,
     records: &mut Vec<(AuditRecord, Told)>,
 ) -> Result<PlannedCall, CallMethodResult> {
     let object = find(desk, &item.object).map_err(failed)?;
@@ -144,11 +148,13 @@ fn decide(
         .map_err(|broken| broke(desk, (object, method), item.inputs.len(), broken))?;
     audit_open(desk, AuditKind::Call, object).map_err(failed)?;
     // Last of all: a consent is used up by asking for it.
-    let note = bounds::consented_call(desk, (object, method), &item.inputs).map_err(|Unapproved { detail, no }| {
-        let (scope, told) = (desk.space.scope(method), || called_at((Some(object), Some(method))));
-        desk.tell_denial(AuditKind::Call, Unapproved::REASON, scope, method, &detail, told);
-        failed_for(no.status, no.told.as_deref().unwrap_or_default())
-    })?;
+    let note = bounds::consented_call(desk, (object, method), (&item.inputs, item.sent)).map_err(
+        |Unapproved { detail, no }| {
+            let (scope, told) = (desk.space.scope(method), || called_at((Some(object), Some(method))));
+            desk.tell_denial(AuditKind::Call, Unapproved::REASON, scope, method, &detail, told);
+            failed_for(no.status, no.told.as_deref().unwrap_or_default())
+        },
+    )?;
     records.push(record(desk, object, method, (&item.inputs, &note)));
     Ok(PlannedCall { object, method, inputs: item.inputs, permits: [on_object, on_method] })
 }

@@ -46,6 +46,9 @@ struct Item {
     change: Result<Change, StatusCode>,
 }
 
+/// The kind of an item and the bytes that it came in.
+type Sent<'a> = (u32, &'a [u8]);
+
 /// Decides each item and records what is allowed. The whole body is read before the first item is decided.
 pub(crate) fn plan(desk: &mut Desk<'_>, mut reader: Reader<'_>) -> Result<Plan, StatusCode> {
     let count = reader.array_len(3)?;
@@ -53,10 +56,10 @@ pub(crate) fn plan(desk: &mut Desk<'_>, mut reader: Reader<'_>) -> Result<Plan, 
     let mut items = Vec::with_capacity(count);
     for _ in 0..count {
         let (kind, body) = reader.extension_object()?;
-        items.push(item(desk.codec, kind, body)?);
+        items.push((item(desk.codec, kind, body)?, (kind.unwrap_or_default(), body)));
     }
     let mut records = Vec::new();
-    let decide = |item| match decide(desk, item, &mut records) {
+    let decide = |(item, sent)| match decide(desk, item, sent, &mut records) {
         Ok(change) => Planned::Change(Box::new(change)),
         Err(status) => Planned::Refused(status),
     };
@@ -98,6 +101,7 @@ fn item(codec: &Codec, kind: Option<u32>, body: &[u8]) -> Result<Item, StatusCod
 fn decide(
     desk: &mut Desk<'_>,
     item: Item,
+    sent: Sent<'_>,
     records: &mut Vec<(AuditRecord, Told)>,
 ) -> Result<PlannedChange, StatusCode> {
     let Item { node, action, change } = item;
@@ -121,7 +125,7 @@ fn decide(
     ranged(desk, node, &change)?;
     audit_open(desk, AuditKind::HistoryChanged, node)?;
     // Last of all: a consent is used up by asking for it.
-    let note = bounds::consented_history(desk, node, &change).map_err(|Unapproved { detail, no }| {
+    let note = bounds::consented_history(desk, node, (&change, sent)).map_err(|Unapproved { detail, no }| {
         let scope = desk.space.scope(node);
         desk.tell_denial(AuditKind::HistoryChanged, Unapproved::REASON, scope, node, &detail, || at(node));
         no.status

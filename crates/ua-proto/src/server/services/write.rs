@@ -59,6 +59,13 @@ impl<'a> Item<'a> {
         let node = reader.node_id()?;
         Ok(Self { node, attribute: reader.u32()?, range: reader.string()?, value: reader.data_value()? })
     }
+
+    /// The bytes of the value, without status and times; nothing if there is none.
+    fn written(&self) -> &'a [u8] {
+        let mut reader = Reader::new(self.value);
+        let written = reader.u8().ok().filter(|mask| mask & 0x01 != 0).and_then(|_| reader.variant().ok());
+        written.unwrap_or_default()
+    }
 }
 
 /// Decides each item and records what is allowed. The whole body is read before the first item is decided.
@@ -151,7 +158,7 @@ fn decide(
     changed.map_err(|broken| broke(desk, node, item, (&broken, value.value.as_ref())))?;
     audit_open(desk, AuditKind::Write, node)?;
     // Last of all: a consent is used up by asking for it.
-    let note = bounds::consented_write(desk, node, (item.attribute, item.range), &value)
+    let note = bounds::consented_write(desk, node, (item.attribute, item.range), (&value, item.written()))
         .map_err(|unapproved| unapproved_at(desk, node, item, unapproved))?;
     records.push(record(desk, node, item, (&range, &note), &value));
     Ok(PlannedWrite { node, range, value, permit })
