@@ -7,7 +7,7 @@ use access_model::{Mono, Now};
 use opcua_types::{ExtensionObject, NodeId, RequestHeader, StatusCode};
 
 use super::codec::{Codec, date_time};
-use super::message::{Request, Response, Service};
+use super::message::{RawRequest, Request, Response, Service};
 use crate::Job;
 use crate::channel::{ChannelAudit, ChannelEvent, ClientChannel, SendError};
 
@@ -68,11 +68,12 @@ impl Link {
         now: Now,
     ) -> Result<(), SendError> {
         self.handle = self.handle.wrapping_add(1).max(1);
+        let hint = if let Request::Raw(RawRequest { hint: Some(hint), .. }) = &request { *hint } else { timeout };
         request.set_header(RequestHeader {
             authentication_token: session.clone(),
             timestamp: date_time(now),
             request_handle: self.handle,
-            timeout_hint: u32::try_from(timeout.as_millis()).unwrap_or(u32::MAX),
+            timeout_hint: u32::try_from(hint.as_millis()).unwrap_or(u32::MAX),
             additional_header,
             ..RequestHeader::default()
         });

@@ -1,5 +1,7 @@
 //! The services a client calls: requests, their responses, and how a response is read.
 
+use std::time::Duration;
+
 use opcua_types::{
     ActivateSessionRequest, ActivateSessionResponse, BinaryEncodable, BrowseNextRequest, BrowseNextResponse,
     BrowsePathResult, BrowseRequest, BrowseResponse, BrowseResult, ByteString, ByteStringBody, CallMethodResult,
@@ -34,6 +36,8 @@ pub struct RawRequest {
     pub response: u32,
     /// Everything behind the RequestHeader.
     pub body: Vec<u8>,
+    /// What the server is told of how long its client waits; `None` tells the time that the answer is waited for.
+    pub hint: Option<Duration>,
     /// Filled in when it is sent.
     header: RequestHeader,
 }
@@ -42,7 +46,7 @@ impl RawRequest {
     /// A request of this type, with this body.
     #[must_use]
     pub fn new(request: ObjectId, response: ObjectId, body: Vec<u8>) -> Self {
-        Self { request: request as u32, response: response as u32, body, header: RequestHeader::default() }
+        Self { request: request as u32, response: response as u32, body, hint: None, header: RequestHeader::default() }
     }
 }
 

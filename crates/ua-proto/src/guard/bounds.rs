@@ -39,7 +39,10 @@ pub(super) fn present(desk: &mut Desk<'_>, service: Service, body: &[u8]) -> Vec
             }
         }
     }
-    let (holder, until, now) = (desk.holder(), desk.deadline, desk.now);
+    // What the client waits for is sent by the deadline, and has as long again to be answered: whoever says that it waits
+    // for a moment only does not have the node freed before the server has made its change.
+    let until = desk.deadline + desk.config.limits.request_timeout;
+    let (holder, now) = (desk.holder(), desk.now);
     nodes.retain(|node| desk.front.interlocks().hold(node, holder, until, now));
     nodes
 }

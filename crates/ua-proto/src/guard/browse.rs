@@ -6,8 +6,9 @@ use opcua_types::{NodeId, ObjectId, StatusCode};
 
 use super::batch::items;
 use super::desk::{Desk, Progress, Way, told};
-use super::link::Point;
+use super::link::{Point, Unwanted};
 use super::read::taken;
+use super::subs::Late;
 use super::walk::{Expanded, boolean, end, expanded, localized_text, qualified_name, results};
 use crate::server::front::{Counted, Malformed, Reader, write_header, write_len, write_no_diagnostics};
 
@@ -87,7 +88,7 @@ pub(super) fn start(desk: &mut Desk<'_>, body: &[u8], handle: u32) -> Result<(As
     out.extend_from_slice(&max.to_le_bytes());
     write_len(&mut out, asked.sent.len());
     out.extend_from_slice(&spans);
-    desk.send(BROWSE, out, 0)?;
+    desk.send_making(BROWSE, out)?;
     Ok((asked, Progress::Waits))
 }
 
@@ -171,11 +172,11 @@ fn resume(desk: &mut Desk<'_>, id: &[u8], release: bool) -> Node {
 fn give_back(desk: &mut Desk<'_>, point: Option<Vec<u8>>) {
     if let Some(point) = point {
         // Part 1 is nobody's.
-        let _lost_with_the_session = desk.send(NEXT, next_body(true, &[&point]), 1);
+        let _lost_with_the_session = desk.send(NEXT, next_body(true, &[point]), 1);
     }
 }
 
-fn next_body(release: bool, points: &[&Vec<u8>]) -> Vec<u8> {
+fn next_body(release: bool, points: &[Vec<u8>]) -> Vec<u8> {
     let mut out = vec![u8::from(release)];
     write_len(&mut out, points.len());
     for point in points {
@@ -185,7 +186,33 @@ fn next_body(release: bool, points: &[&Vec<u8>]) -> Vec<u8> {
     out
 }
 
+/// Gives back continuation points of the server that nobody has.
+pub(super) fn unwanted(points: Vec<Vec<u8>>) -> Option<Unwanted> {
+    (!points.is_empty()).then(|| (NEXT, next_body(true, &points)))
+}
+
+/// The points in an answer that nobody waits for.
+pub(super) fn came_late(body: &[u8], count: usize) -> Option<Unwanted> {
+    let mut points = Vec::new();
+    let read = results(body, count, |reader| {
+        points.extend(result(reader)?.1.map(<[u8]>::to_vec));
+        Ok(())
+    });
+    read.ok().and_then(|_| unwanted(points))
+}
+
 impl Asked {
+    /// The client does not wait any longer: what is to be done when the answer comes.
+    pub(super) fn late(&self) -> Option<Late> {
+        (!self.sent.is_empty()).then_some(Late::Browse(self.sent.len()))
+    }
+
+    /// The points of the server that it has.
+    pub(super) fn held(&mut self) -> Vec<Vec<u8>> {
+        let point = |node: &mut Node| if let State::Open { point, .. } = &mut node.state { point.take() } else { None };
+        self.nodes.iter_mut().filter_map(point).collect()
+    }
+
     /// The upstream server answered.
     pub(super) fn answered(
         &mut self,
@@ -199,14 +226,20 @@ impl Asked {
         }
         let body = match answer {
             Ok(body) => body,
-            Err(status) => return Progress::Done(Err(told(status))),
+            Err(status) => {
+                desk.link.loose.extend(unwanted(self.held()));
+                return Progress::Done(Err(told(status)));
+            }
         };
         let sent = std::mem::take(&mut self.sent);
         let taken = results(&body, sent.len(), |reader| result(reader).map(drop))
             .and_then(|spans| sent.iter().zip(spans).try_for_each(|(at, span)| self.take(desk, *at, span)));
         match taken {
             Ok(()) => self.go_on(desk, handle),
-            Err(status) => Progress::Done(Err(desk.misbehaved(status, "the answer to Browse does not fit"))),
+            Err(status) => {
+                desk.link.loose.extend(unwanted(self.held()));
+                Progress::Done(Err(desk.misbehaved(status, "the answer to Browse does not fit")))
+            }
         }
     }
 
@@ -249,7 +282,7 @@ impl Asked {
             return self.respond(desk, handle);
         }
         self.rounds += 1;
-        match desk.send(NEXT, next_body(false, &points.iter().collect::<Vec<_>>()), 0) {
+        match desk.send_making(NEXT, next_body(false, &points)) {
             Ok(()) => Progress::Waits,
             Err(status) => Progress::Done(Err(status)),
         }

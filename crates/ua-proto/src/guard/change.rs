@@ -59,7 +59,7 @@ pub(super) struct Asked {
     parts: Vec<Vec<usize>>,
     open: usize,
     /// A part was sent and its answer did not come: nobody knows whether it was carried out.
-    pub(super) unanswered: bool,
+    unanswered: bool,
     /// Why items were turned away, for a client that wants to hear it.
     told: BTreeMap<usize, String>,
     /// The grant was over, or the session given to another user, at some moment since it was sent.
@@ -145,6 +145,11 @@ pub(super) fn nodes(desk: &Desk<'_>, form: &Form, body: &[u8]) -> Vec<NodeId> {
 }
 
 impl Asked {
+    /// Whether the server may still carry it out.
+    pub(super) fn is_sent(&self) -> bool {
+        self.open > 0 || self.unanswered
+    }
+
     /// The record is kept, or none was needed: what is still allowed goes upstream.
     pub(super) fn forward(&mut self, desk: &mut Desk<'_>, handle: u32) -> Progress {
         let mut batch = Vec::new();
@@ -177,7 +182,7 @@ impl Asked {
         }
         for (items, body) in batches(&batch) {
             let part = u32::try_from(self.parts.len()).unwrap_or(u32::MAX);
-            let sent = desk.send(self.form.ids, body, part);
+            let sent = desk.send_changing(self.form.ids, body, part);
             for at in &items {
                 self.settle(*at, sent.map_or_else(Plan::Status, |()| Plan::Sent));
             }

@@ -321,6 +321,16 @@ impl Desk<'_> {
         self.send_for(ids, body, 0, LATE)
     }
 
+    /// The same for what changes the plant: until the answer comes nobody knows whether it still will.
+    pub(super) fn send_changing(
+        &mut self,
+        ids: (ObjectId, ObjectId),
+        body: Vec<u8>,
+        part: u32,
+    ) -> Result<(), StatusCode> {
+        self.send_for(ids, body, part, self.config.limits.request_timeout)
+    }
+
     fn send_for(
         &mut self,
         ids: (ObjectId, ObjectId),
@@ -328,9 +338,10 @@ impl Desk<'_> {
         part: u32,
         longer: Duration,
     ) -> Result<(), StatusCode> {
-        let time = self.deadline.since(self.now.mono).max(Duration::from_millis(1)) + longer;
-        let request = Request::Raw(RawRequest::new(ids.0, ids.1, body));
-        let call = self.link.request(request, Some(time), self.now).map_err(not_sent)?;
+        let time = self.deadline.since(self.now.mono).max(Duration::from_millis(1));
+        let mut request = RawRequest::new(ids.0, ids.1, body);
+        request.hint = Some(time);
+        let call = self.link.request(Request::Raw(request), Some(time + longer), self.now).map_err(not_sent)?;
         self.link.in_flight.insert(call, (self.job, part, self.now.mono));
         Ok(())
     }

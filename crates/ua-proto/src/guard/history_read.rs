@@ -9,17 +9,51 @@ use opcua_types::{NodeId, ObjectId, StatusCode};
 
 use super::batch::items;
 use super::desk::{Desk, Progress, Way, told};
+use super::link::Unwanted;
 use super::read::{refusal, taken};
+use super::subs::Late;
 use super::walk::{boolean, end, extension_object, results, span};
 use crate::server::front::{Counted, Malformed, Reader, Stamps, write_header, write_len, write_no_diagnostics};
 
 const IDS: (ObjectId, ObjectId) =
     (ObjectId::HistoryReadRequest_Encoding_DefaultBinary, ObjectId::HistoryReadResponse_Encoding_DefaultBinary);
 
+/// Longest request, in bytes, that is kept to give one point back.
+const MAX_RELEASE: usize = 4_096;
+
 /// A request under way.
 pub(super) struct Asked {
     plan: Vec<Plan>,
     forwarded: usize,
+    again: Again,
+}
+
+/// What continuation points are given back with: they are told to the server with all that they were asked for with.
+#[derive(Clone, Default)]
+pub(super) struct Again {
+    /// Details, timestamps, and that points are released; empty if none can come.
+    head: Vec<u8>,
+    /// Of each item that was sent: node, index range and encoding.
+    items: Vec<Vec<u8>>,
+}
+
+impl Again {
+    fn release<'a>(&self, points: impl IntoIterator<Item = (usize, &'a [u8])>) -> Option<Unwanted> {
+        let mut spans = Vec::new();
+        let mut count = 0;
+        for (at, point) in points {
+            let Some(item) = self.items.get(at).filter(|_| !point.is_empty() && !self.head.is_empty()) else {
+                continue;
+            };
+            count += 1;
+            spans.extend_from_slice(item);
+            write_bytes(&mut spans, point);
+        }
+        let mut body = self.head.clone();
+        write_len(&mut body, count);
+        body.extend_from_slice(&spans);
+        (count > 0).then_some((IDS, body))
+    }
 }
 
 /// What answers one item.
@@ -38,24 +72,37 @@ enum Plan {
 #[derive(Default)]
 pub(super) struct Points {
     last: u64,
-    points: BTreeMap<u64, (NodeId, Vec<u8>)>,
+    points: BTreeMap<u64, Kept>,
+}
+
+struct Kept {
+    node: NodeId,
+    upstream: Vec<u8>,
+    /// Gives it back. Not kept of a request that is long: such a point ends with the session.
+    release: Option<Unwanted>,
 }
 
 impl Points {
     fn take(&mut self, id: &[u8], node: &NodeId) -> Option<Vec<u8>> {
         let id = u64::from_le_bytes(id.try_into().ok()?);
-        let (of, _) = self.points.get(&id)?;
-        if of == node { self.points.remove(&id).map(|(_, upstream)| upstream) } else { None }
+        let kept = self.points.get(&id)?;
+        if kept.node == *node { self.points.remove(&id).map(|kept| kept.upstream) } else { None }
     }
 
-    /// Keeps a point; the oldest makes room for it, as the server does the like.
-    fn add(&mut self, node: NodeId, upstream: &[u8], most: usize) -> [u8; 8] {
+    /// Keeps a point; the oldest make room for it, as the server does the like. They are to be given back.
+    fn add(&mut self, kept: Kept, most: usize) -> ([u8; 8], Vec<Unwanted>) {
+        let mut unwanted = Vec::new();
         while self.points.len() >= most.max(1) {
-            self.points.pop_first();
+            unwanted.extend(self.points.pop_first().and_then(|(_, kept)| kept.release));
         }
         self.last += 1;
-        self.points.insert(self.last, (node, upstream.to_vec()));
-        self.last.to_le_bytes()
+        self.points.insert(self.last, kept);
+        (self.last.to_le_bytes(), unwanted)
+    }
+
+    /// What gives all of them back; they are void from now on.
+    pub(super) fn take_releases(&mut self) -> Vec<Unwanted> {
+        std::mem::take(&mut self.points).into_values().filter_map(|kept| kept.release).collect()
     }
 
     /// The server has forgotten its points.
@@ -91,14 +138,18 @@ pub(super) fn start(desk: &mut Desk<'_>, body: &[u8], handle: u32) -> Result<(As
     let mut reader = Reader::new(body);
     details(desk, &mut reader)?;
     Stamps::from_wire(reader.i32()?)?;
-    boolean(&mut reader)?;
+    let releases = boolean(&mut reader)?;
     let head = taken(body, &reader)?.to_vec();
     let asked = items(&mut reader, 14, desk.mapping.limits.history_read, Item::read)?;
     end(&reader)?;
     let mut spans = Vec::new();
-    let plan: Vec<Plan> = asked.iter().map(|item| decide(desk, item, &mut spans)).collect();
-    let forwarded = plan.iter().filter(|plan| !matches!(plan, Plan::Status(_))).count();
-    let mut asked = Asked { plan, forwarded };
+    let mut again = Again::default();
+    let plan: Vec<Plan> = asked.iter().map(|item| decide(desk, item, (&mut spans, &mut again.items))).collect();
+    let forwarded = again.items.len();
+    if let (false, Some((_, rest))) = (releases, head.split_last()) {
+        again.head = [rest, &[1]].concat();
+    }
+    let mut asked = Asked { plan, forwarded, again };
     if forwarded == 0 {
         let progress = Progress::Done(Ok(asked.respond(desk, &[], handle)));
         return Ok((asked, progress));
@@ -106,7 +157,7 @@ pub(super) fn start(desk: &mut Desk<'_>, body: &[u8], handle: u32) -> Result<(As
     let mut out = head;
     write_len(&mut out, forwarded);
     out.extend_from_slice(&spans);
-    desk.send(IDS, out, 0)?;
+    desk.send_making(IDS, out)?;
     Ok((asked, Progress::Waits))
 }
 
@@ -151,7 +202,7 @@ fn details(desk: &Desk<'_>, reader: &mut Reader<'_>) -> Result<(), StatusCode> {
     end(&body)
 }
 
-fn decide(desk: &mut Desk<'_>, item: &Item<'_>, spans: &mut Vec<u8>) -> Plan {
+fn decide(desk: &mut Desk<'_>, item: &Item<'_>, (spans, sent): (&mut Vec<u8>, &mut Vec<Vec<u8>>)) -> Plan {
     let scope = desk.scope(&item.node);
     let way = desk.way(Action::ReadHistory, (&item.node, scope), AuditKind::Read, Some(Counted::Read));
     let mut point = Vec::new();
@@ -161,6 +212,7 @@ fn decide(desk: &mut Desk<'_>, item: &Item<'_>, spans: &mut Vec<u8>) -> Plan {
             None => return Plan::Status(StatusCode::BadContinuationPointInvalid),
         }
     }
+    let start = spans.len();
     let plan = match way {
         Way::Refused(status) => return Plan::Status(status),
         Way::Never(node) => {
@@ -173,6 +225,7 @@ fn decide(desk: &mut Desk<'_>, item: &Item<'_>, spans: &mut Vec<u8>) -> Plan {
         }
     };
     spans.extend_from_slice(item.rest);
+    sent.push(spans.get(start..).unwrap_or_default().to_vec());
     write_bytes(spans, &point);
     plan
 }
@@ -194,7 +247,23 @@ fn result<'a>(reader: &mut Reader<'a>) -> Result<(StatusCode, &'a [u8], &'a [u8]
     Ok((status, point, data))
 }
 
+/// The points in an answer that nobody waits for.
+pub(super) fn came_late(again: &Again, body: &[u8]) -> Option<Unwanted> {
+    let mut points = Vec::new();
+    let read = results(body, again.items.len(), |reader| {
+        points.push(result(reader)?.1);
+        Ok(())
+    });
+    read.ok().and_then(|_| again.release(points.into_iter().enumerate()))
+}
+
 impl Asked {
+    /// The client does not wait any longer: what is to be done when the answer comes.
+    pub(super) fn late(&mut self) -> Option<Late> {
+        let again = std::mem::take(&mut self.again);
+        (!again.head.is_empty()).then_some(Late::HistoryRead(again))
+    }
+
     /// The upstream server answered.
     pub(super) fn answered(
         &mut self,
@@ -221,7 +290,7 @@ impl Asked {
         let mut out = Vec::new();
         write_header(&mut out, IDS.1, desk.now, handle, StatusCode::Good);
         write_len(&mut out, self.plan.len());
-        let mut found = found.iter();
+        let mut found = found.iter().enumerate();
         let bare = |out: &mut Vec<u8>, status: StatusCode| {
             out.extend_from_slice(&status.bits().to_le_bytes());
             out.extend_from_slice(&[0xff, 0xff, 0xff, 0xff, 0, 0, 0]);
@@ -239,16 +308,24 @@ impl Asked {
                 }
                 Plan::Ask { node, scope } => (node, scope),
             };
-            let Some((status, point, data)) = found.next() else { continue };
+            let Some((at, (status, point, data))) = found.next() else { continue };
+            let release = self.again.release([(at, *point)]);
             let rights = desk.rights(scope);
             if !rights.contains(Action::ReadHistory.needed()) {
+                desk.link.loose.extend(release);
                 bare(&mut out, refusal(rights));
                 continue;
             }
             out.extend_from_slice(&status.bits().to_le_bytes());
             let most = desk.config.limits.max_continuation_points;
-            let own = (!point.is_empty()).then(|| desk.link.history.add(node, point, most));
-            write_bytes(&mut out, own.as_ref().map_or(&[], |own| own.as_slice()));
+            if point.is_empty() {
+                write_bytes(&mut out, &[]);
+            } else {
+                let release = release.filter(|(_, body)| body.len() <= MAX_RELEASE);
+                let (own, unwanted) = desk.link.history.add(Kept { node, upstream: point.to_vec(), release }, most);
+                desk.link.loose.extend(unwanted);
+                write_bytes(&mut out, &own);
+            }
             out.extend_from_slice(data);
         }
         write_no_diagnostics(&mut out);

@@ -323,10 +323,13 @@ impl Guard {
             Some(Ok(learning)) => Work::Learning(learning),
             Some(Err(Ok(taken))) => Work::Waiting(taken),
             Some(Err(Err(status))) => {
-                self.front.interlocks().release((key.serial, number));
+                self.front.interlocks().release((key.serial, number), now);
                 return self.front.refuse(ticket, status, now);
             }
-            None => return self.front.refuse(ticket, StatusCode::BadServerNotConnected, now),
+            None => {
+                self.front.interlocks().release((key.serial, number), now);
+                return self.front.refuse(ticket, StatusCode::BadServerNotConnected, now);
+            }
         };
         link.jobs.insert(number, Job { ticket, deadline, work });
         self.begin_known(key, link, number, now);
@@ -350,7 +353,7 @@ impl Guard {
         let taken = answer.map_err(told).and_then(|body| learning.take(link, book, (part, &body), now.mono));
         match taken {
             Err(status) => {
-                self.front.interlocks().release(holder);
+                self.front.interlocks().release(holder, now);
                 self.front.refuse(ticket, status, now);
             }
             Ok(()) if learning.open > 0 => {

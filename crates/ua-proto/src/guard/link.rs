@@ -4,17 +4,20 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
-use access_model::{Mono, ScopeIndex};
-use opcua_types::{NodeId, StatusCode};
+use access_model::{Mono, Now, ScopeIndex};
+use opcua_types::{NodeId, ObjectId, StatusCode};
 
 use super::config::UpstreamIdentity;
 use super::io::LinkId;
 use super::pool::{Berth, Shared};
-use super::subs::{self, Own, Subscriptions};
+use super::subs::{self, Late, Own, Subscriptions};
 use super::survey::{Mapping, Moment};
 use super::{browse, change, history_read, learn, read, register, translate};
-use crate::client::{CallId, ClientSession};
+use crate::client::{CallId, ClientSession, RawRequest, Request};
 use crate::server::front::{Reader, Taken, Ticket};
+
+/// A request that gives something back: its type and that of its response, and its body.
+pub(super) type Unwanted = ((ObjectId, ObjectId), Vec<u8>);
 
 /// How far a link has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,9 +85,9 @@ impl Points {
         self.points.remove(&u64::from_le_bytes(id.try_into().ok()?))
     }
 
-    /// The server's ids of them.
-    pub(super) fn all_upstream(&self) -> Vec<&[u8]> {
-        self.points.values().filter_map(|point| point.upstream.as_deref()).collect()
+    /// The server's ids of them, which are void from now on.
+    pub(super) fn take_upstream(&mut self) -> Vec<Vec<u8>> {
+        std::mem::take(&mut self.points).into_values().filter_map(|point| point.upstream).collect()
     }
 
     /// The server has forgotten its points.
@@ -165,6 +168,8 @@ pub(super) struct Link {
     pub(super) aliases: HashMap<NodeId, Alias>,
     pub(super) points: Points,
     pub(super) history: history_read::Points,
+    /// Requests that give back what is kept at the server for nobody.
+    pub(super) loose: Vec<Unwanted>,
     pub(super) facts: learn::Facts,
 }
 
@@ -197,6 +202,7 @@ impl Link {
             aliases: HashMap::new(),
             points: Points::new(points),
             history: history_read::Points::default(),
+            loose: Vec::new(),
             facts: learn::Facts::default(),
         }
     }
@@ -233,19 +239,40 @@ impl Link {
     }
 
     /// A request is given up before the server has answered it. What the server makes of it all the same is deleted when
-    /// the answer comes.
+    /// the answer comes; what it changes is held until then.
     pub(super) fn outlive(&mut self, number: u64, work: &mut Work) {
         let late = match work {
             Work::Subscription(asked) => asked.late(&mut self.subs),
             Work::Transfer(moving) => moving.late(),
-            _ => None,
+            Work::Browse(asked) => {
+                self.loose.extend(browse::unwanted(asked.held()));
+                asked.late()
+            }
+            Work::HistoryRead(asked) => asked.late(),
+            Work::Register(asked) => asked.late(),
+            Work::Change(asked) => asked.is_sent().then_some(Late::Change(number)),
+            Work::Waiting(_) | Work::Learning(_) | Work::Read(_) | Work::Translate(_) => None,
         };
         let Some(late) = late else { return };
-        #[expect(clippy::disallowed_methods, reason = "there is one")]
-        let call = self.in_flight.iter().find(|(_, (of, ..))| *of == number).map(|(call, _)| *call);
-        if let Some(call) = call {
-            self.in_flight.remove(&call);
-            self.own.insert(call, Own::Late(late));
+        // Only changes have more than one part of which something comes.
+        let counts = |part: u32| part == 0 || matches!(late, Late::Change(_));
+        let of_it = self.in_flight.extract_if(|_, (of, part, _)| *of == number && counts(*part));
+        self.own.extend(of_it.map(|(call, _)| (call, Own::Late(late.clone()))));
+    }
+
+    /// Its session is somebody else's: the places where it could go on are given back.
+    pub(super) fn loosen(&mut self) {
+        self.loose.extend(browse::unwanted(self.points.take_upstream()));
+        self.loose.extend(self.history.take_releases());
+    }
+
+    /// What is kept at the server for nobody is given back. Nobody waits for the answer.
+    pub(super) fn give_back(&mut self, now: Now) {
+        if self.loose.is_empty() || !self.is_active() {
+            return;
+        }
+        for ((request, response), body) in std::mem::take(&mut self.loose) {
+            let _kept_no_longer = self.request(Request::Raw(RawRequest::new(request, response, body)), None, now);
         }
     }
 
@@ -263,6 +290,7 @@ impl Link {
     pub(super) fn forget_session(&mut self) {
         self.points.forget();
         self.history.forget();
+        self.loose.clear();
         self.session += 1;
         self.fresh = true;
         self.subs.forget_session();

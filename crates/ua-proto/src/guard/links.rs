@@ -162,6 +162,7 @@ impl Guard {
             let Some(event) = link.poll_event() else { break };
             self.client_event(owner, link, event, now);
         }
+        link.give_back(now);
         if link.client.is_none() && link.stage == Stage::Opening {
             let status = link.trouble.unwrap_or(StatusCode::BadSecurityChecksFailed);
             self.went_down(owner, link, status, now);
@@ -383,8 +384,8 @@ impl Guard {
         if let Some(client) = link.client.as_mut().filter(|_| link.wire.is_some()) {
             client.handle_timeout(now, &mut *self.entropy);
         }
-        self.expire_jobs(&mut link, now);
         if let Owner::Session(key) = owner {
+            self.expire_jobs(key, &mut link, now);
             self.break_silence(key, &mut link, now);
         }
         if let Owner::Closing(_) = owner

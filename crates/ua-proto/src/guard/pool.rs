@@ -12,12 +12,12 @@ use std::time::Duration;
 use access_model::Now;
 use opcua_types::{ObjectId, StatusCode};
 
-use super::Guard;
 use super::desk::not_sent;
 use super::io::LinkId;
 use super::link::{Link, Stage};
 use super::links::Owner;
 use super::subs::{Late, Own, Strangers};
+use super::{Guard, browse, history_read};
 use crate::client::{Activated, CallId, ClientEvent, ClientSession, RawRequest, Request, RequestError, Response};
 use crate::server::front::{Reader, write_len};
 
@@ -27,8 +27,6 @@ const DELETE: (ObjectId, ObjectId) = (
     ObjectId::DeleteSubscriptionsRequest_Encoding_DefaultBinary,
     ObjectId::DeleteSubscriptionsResponse_Encoding_DefaultBinary,
 );
-const NEXT: (ObjectId, ObjectId) =
-    (ObjectId::BrowseNextRequest_Encoding_DefaultBinary, ObjectId::BrowseNextResponse_Encoding_DefaultBinary);
 /// Names the answer to a Publish request of somebody else, with a message for this session. No request has this number.
 pub(super) const UNASKED: CallId = CallId(0);
 /// How long a Publish request may wait at the server.
@@ -201,12 +199,16 @@ impl Guard {
             if let Some((owner, id)) = shared.calls.remove(&call) {
                 self.tell(owner, ClientEvent::Answer(id, answer));
             } else if let (Some(late), Ok(Response::Raw(body))) = (shared.late.remove(&call), answer) {
-                let left = match late {
-                    Late::Subscription => Reader::new(&body).u32().into_iter().collect(),
-                    Late::Moved(moved) => self.moved_away(&moved, &body, now),
-                    Late::Items { .. } => Vec::new(),
-                };
-                delete(link, &left, now);
+                match late {
+                    Late::Subscription => {
+                        let left: Vec<u32> = Reader::new(&body).u32().into_iter().collect();
+                        delete(link, &left, now);
+                    }
+                    Late::Moved(moved) => delete(link, &self.moved_away(&moved, &body, now), now),
+                    Late::Browse(count) => link.loose.extend(browse::came_late(&body, count)),
+                    Late::HistoryRead(again) => link.loose.extend(history_read::came_late(&again, &body)),
+                    Late::Items { .. } | Late::Register(_) | Late::Change(_) => {}
+                }
             }
             return;
         }
@@ -296,16 +298,8 @@ impl Guard {
             shared.publishes.retain(|(of, _)| *of != owner);
         }
         delete(&mut pool, &link.subs.all_upstream(), now);
-        let points = link.points.all_upstream();
-        if !points.is_empty() {
-            let mut body = vec![1];
-            write_len(&mut body, points.len());
-            for point in points {
-                write_len(&mut body, point.len());
-                body.extend_from_slice(point);
-            }
-            send_and_forget(&mut pool, NEXT, body, now);
-        }
+        link.loosen();
+        pool.loose.append(&mut link.loose);
         self.put_back(at, pool, now);
     }
 

@@ -6,9 +6,10 @@ use opcua_types::{NodeId, ObjectId, StatusCode};
 
 use super::batch::items;
 use super::desk::{Desk, Progress, encoded, told};
-use super::link::Alias;
+use super::link::{Alias, Link, Unwanted};
 use super::read::taken;
-use super::walk::{end, span};
+use super::subs::Late;
+use super::walk::end;
 use crate::server::front::{Counted, Reader, write_header, write_len};
 
 const REGISTER: (ObjectId, ObjectId) =
@@ -59,7 +60,7 @@ pub(super) fn register(desk: &mut Desk<'_>, body: &[u8], handle: u32) -> Result<
         return Ok((Asked::Unregister, Progress::Done(Ok(answer))));
     }
     registered.iter().for_each(|(_, _, real)| out.extend_from_slice(real));
-    desk.send(REGISTER, out, 0)?;
+    desk.send_making(REGISTER, out)?;
     Ok((Asked::Register(registered), Progress::Waits))
 }
 
@@ -89,7 +90,42 @@ fn unregistered(desk: &Desk<'_>, handle: u32) -> Vec<u8> {
     out
 }
 
+/// The aliases in an answer that nobody waits for. One that the session has by another request stays.
+pub(super) fn came_late(link: &Link, nodes: &[NodeId], body: &[u8]) -> Option<Unwanted> {
+    let aliases = aliases(nodes.iter(), body).ok()?;
+    let mut unwanted: Vec<NodeId> = aliases.into_iter().flatten().collect();
+    unwanted.retain(|alias| !link.aliases.contains_key(alias));
+    let mut out = Vec::new();
+    write_len(&mut out, unwanted.len());
+    unwanted.iter().for_each(|alias| out.extend_from_slice(&encoded(alias)));
+    (!unwanted.is_empty()).then_some((UNREGISTER, out))
+}
+
+/// What each node is called from now on, if it is not by its own id.
+fn aliases<'a>(
+    nodes: impl ExactSizeIterator<Item = &'a NodeId>,
+    body: &[u8],
+) -> Result<Vec<Option<NodeId>>, StatusCode> {
+    let mut reader = Reader::new(body);
+    if reader.array_len(2)? != nodes.len() {
+        return Err(StatusCode::BadUnknownResponse);
+    }
+    let mut aliases = Vec::with_capacity(nodes.len());
+    for node in nodes {
+        let alias = reader.node_id()?;
+        aliases.push(Some(alias).filter(|alias| alias != node));
+    }
+    end(&reader)?;
+    Ok(aliases)
+}
+
 impl Asked {
+    /// The client does not wait any longer: what is to be done when the answer comes.
+    pub(super) fn late(&mut self) -> Option<Late> {
+        let Self::Register(registered) = self else { return None };
+        Some(Late::Register(registered.drain(..).map(|(node, ..)| node).collect()))
+    }
+
     /// The upstream server answered.
     pub(super) fn answered(
         &mut self,
@@ -119,21 +155,10 @@ impl Asked {
 
 /// Remembers what each alias stands for: in this session the server means that node by it, whatever else has its id.
 fn take(desk: &mut Desk<'_>, registered: &[(NodeId, ScopeIndex, Vec<u8>)], body: &[u8]) -> Result<(), StatusCode> {
-    let mut reader = Reader::new(body);
-    if reader.array_len(2)? != registered.len() {
-        return Err(StatusCode::BadUnknownResponse);
+    let aliases = aliases(registered.iter().map(|(node, ..)| node), body)?;
+    for (alias, (_, scope, real)) in aliases.into_iter().zip(registered) {
+        let meant = Alias { scope: *scope, real: real.clone(), session: desk.link.session };
+        desk.link.aliases.extend(alias.map(|alias| (alias, meant)));
     }
-    let mut aliases = Vec::new();
-    for (node, scope, real) in registered {
-        let before = reader.rest();
-        span(&mut reader, |reader| reader.node_id().map(drop))?;
-        let alias = Reader::new(before).node_id()?;
-        if alias == *node {
-            continue;
-        }
-        aliases.push((alias, Alias { scope: *scope, real: real.clone(), session: desk.link.session }));
-    }
-    end(&reader)?;
-    desk.link.aliases.extend(aliases);
     Ok(())
 }

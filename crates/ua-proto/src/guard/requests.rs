@@ -9,6 +9,7 @@ use std::time::Duration;
 use super::desk::{Desk, Progress};
 use super::link::{Job, Link, Stage, Work};
 use super::links::Owner;
+use super::subs::{Late, Own};
 use super::walk::end;
 use super::{
     Guard, browse, call, change, history, history_read, nodes, read, register, subs, translate, unreachable, write,
@@ -113,7 +114,7 @@ impl Guard {
         let started = self.at_desk(key, link, (number, deadline), now, |desk| start(desk, *taken));
         self.front.audit_log().set_entry("");
         if !matches!(started, Some(Ok((_, Progress::Waits)))) {
-            self.front.interlocks().release((key.serial, number));
+            self.front.interlocks().release((key.serial, number), now);
         }
         match started {
             Some(Ok((work, Progress::Waits))) => {
@@ -151,18 +152,40 @@ impl Guard {
     ) {
         let Some(Job { ticket, deadline, mut work }) = link.jobs.remove(&number) else { return };
         let progress = self.at_desk(key, link, (number, deadline), now, |desk| step(desk, &mut work, ticket.handle));
+        if let Some(Progress::Waits) = progress {
+            link.jobs.insert(number, Job { ticket, deadline, work });
+            return;
+        }
+        self.let_go((key, number), &work, now);
         match progress {
-            Some(Progress::Waits) => {
-                link.jobs.insert(number, Job { ticket, deadline, work });
-            }
-            Some(Progress::Done(result)) => {
-                // What may still be carried out keeps its nodes until its time is over.
-                if !matches!(&work, Work::Change(asked) if asked.unanswered) {
-                    self.front.interlocks().release((key.serial, number));
-                }
-                self.answer(key, ticket, result, now);
-            }
-            None => self.front.refuse(ticket, StatusCode::BadServerNotConnected, now),
+            Some(Progress::Done(result)) => self.answer(key, ticket, result, now),
+            _ => self.front.refuse(ticket, StatusCode::BadServerNotConnected, now),
+        }
+    }
+
+    /// A request is over. What may still be carried out keeps its nodes until the answer comes or its time is over.
+    fn let_go(&mut self, (key, number): (SessionKey, u64), work: &Work, now: Now) {
+        if !matches!(work, Work::Change(asked) if asked.is_sent()) {
+            self.front.interlocks().release((key.serial, number), now);
+        }
+    }
+
+    /// A request is over for its client before the server has answered it.
+    fn abandon(&mut self, (key, number): (SessionKey, u64), link: &mut Link, work: &mut Work, now: Now) {
+        self.let_go((key, number), work, now);
+        link.outlive(number, work);
+    }
+
+    /// A change was answered whose client waited no longer. If that is not all of it, or a part is not heard of any more,
+    /// its nodes are kept on.
+    pub(super) fn changed_late(&mut self, key: SessionKey, link: &mut Link, (number, heard): (u64, bool), now: Now) {
+        let of_it = |own: &Own| matches!(own, Own::Late(Late::Change(of)) if *of == number);
+        #[expect(clippy::disallowed_methods, reason = "whether there is one")]
+        let more = link.own.values().any(of_it);
+        if !heard {
+            link.own.retain(|_, own| !of_it(own));
+        } else if !more {
+            self.front.interlocks().release((key.serial, number), now);
         }
     }
 
@@ -215,8 +238,7 @@ impl Guard {
         self.break_jobs(key, &mut link, why, now);
         self.recheck(key, &mut link, true, now);
         if why == Break::OtherUser {
-            link.points.forget();
-            link.history.forget();
+            link.loosen();
         }
         self.put_back(owner, link, now);
     }
@@ -240,7 +262,9 @@ impl Guard {
         for number in link.jobs.keys().copied().collect::<Vec<_>>() {
             self.go_on(key, link, number, now, |desk, work, handle| match work {
                 Work::Waiting(_) | Work::Learning(_) => Progress::Done(Err(status)),
-                Work::Read(_) | Work::HistoryRead(_) | Work::Browse(_) | Work::Translate(_) | Work::Register(_) => {
+                Work::Read(_) | Work::Translate(_) => Progress::Done(Err(read)),
+                Work::HistoryRead(_) | Work::Browse(_) | Work::Register(_) => {
+                    desk.link.outlive(desk.job, work);
                     Progress::Done(Err(read))
                 }
                 // It says nothing of the plant; only when its answer cannot come any more is it given up.
@@ -277,8 +301,9 @@ impl Guard {
                 job.ticket.handle == handle && !kept
             };
             if link.jobs.get(&number).is_some_and(cancellable)
-                && let Some(job) = link.jobs.remove(&number)
+                && let Some(mut job) = link.jobs.remove(&number)
             {
+                self.abandon((key, number), link, &mut job.work, now);
                 tickets.push(job.ticket);
             }
         }
@@ -295,11 +320,11 @@ impl Guard {
     }
 
     /// The times of requests that have waited too long.
-    pub(super) fn expire_jobs(&mut self, link: &mut Link, now: Now) {
+    pub(super) fn expire_jobs(&mut self, key: SessionKey, link: &mut Link, now: Now) {
         let over = link.jobs.iter().filter(|(_, job)| job.deadline <= now.mono).map(|(number, _)| *number);
         for number in over.collect::<Vec<_>>() {
             if let Some(mut job) = link.jobs.remove(&number) {
-                link.outlive(number, &mut job.work);
+                self.abandon((key, number), link, &mut job.work, now);
                 self.front.refuse(job.ticket, StatusCode::BadTimeout, now);
             }
         }
@@ -313,7 +338,7 @@ impl Guard {
             self.front.refuse(ticket, status, now);
         }
         for (number, mut job) in std::mem::take(&mut link.jobs) {
-            link.outlive(number, &mut job.work);
+            self.abandon((key, number), &mut link, &mut job.work, now);
             self.front.refuse(job.ticket, status, now);
         }
         self.close_link(Owner::Session(key), link, now);

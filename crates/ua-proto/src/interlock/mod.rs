@@ -7,7 +7,7 @@
 //!
 //! The rate is kept by a log of the last second: a change passes if it and all changes of that second add up to no more
 //! than the bound. So no second holds more, wherever it begins. An upstream server that refuses a change has it counted
-//! all the same.
+//! all the same. While its answer is on the way nobody knows when it is made: it counts from when the answer comes.
 
 mod consent;
 mod number;
@@ -118,6 +118,8 @@ struct Held {
     /// A request that is never heard of again holds no longer.
     until: Mono,
     present: Option<DataValue>,
+    /// How many changes were counted for it.
+    counted: usize,
 }
 
 impl Interlocks {
@@ -160,7 +162,7 @@ impl Interlocks {
         if book.held.as_ref().is_some_and(|held| held.by != by && held.until > now.mono) {
             return false;
         }
-        let before = book.held.replace(Held { by, until, present: None });
+        let before = book.held.replace(Held { by, until, present: None, counted: 0 });
         if let Some(Held { by: before, .. }) = before {
             self.let_go(before, node);
         }
@@ -187,13 +189,15 @@ impl Interlocks {
         held.present.as_ref().filter(|_| held.by == by)
     }
 
-    /// What a request holds is free again.
-    pub(crate) fn release(&mut self, by: Holder) {
+    /// What a request holds is free again: it was answered, or will not be made. Changes of it may have been made at any
+    /// moment until now.
+    pub(crate) fn release(&mut self, by: Holder, now: Now) {
         for node in self.holders.remove(&by).unwrap_or_default() {
             if let Some(book) = self.nodes.get_mut(&node)
-                && book.held.as_ref().is_some_and(|held| held.by == by)
+                && let Some(held) = book.held.take_if(|held| held.by == by)
             {
-                book.held = None;
+                let made = book.changes.iter_mut().rev().take(held.counted);
+                made.for_each(|(at, _)| *at = now.mono);
             }
         }
     }
@@ -228,8 +232,12 @@ impl Interlocks {
         }
         if count {
             // A second change in the same request would be taken against what was there before the first.
-            book.held.as_mut().map(|held| held.present.take());
-            if bounds.rate.is_some() && change > 0.0 {
+            let counts = bounds.rate.is_some() && change > 0.0;
+            if let Some(held) = &mut book.held {
+                held.present = None;
+                held.counted += usize::from(counts);
+            }
+            if counts {
                 book.count(change, now.mono);
             }
         }

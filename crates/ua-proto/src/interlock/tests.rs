@@ -155,12 +155,12 @@ fn a_node_is_held_by_one_request_at_a_time() {
     assert_eq!(write(Some((1, 1))), Ok(()));
     assert_eq!(reason(write(Some((2, 1)))), Some(Reason::PresentValueUnknown));
     assert_eq!(reason(write(None)), Some(Reason::PresentValueUnknown));
-    book.release((2, 1));
+    book.release((2, 1), at(3));
     assert!(!book.hold(&node, (2, 1), until, at(3)), "released by one who does not hold it");
-    book.release((1, 1));
+    book.release((1, 1), at(4));
     assert!(book.hold(&node, (2, 1), until, at(4)));
     assert!(book.hold(&node, (3, 1), at(60_000).mono, at(30_000)), "a request that was never heard of again");
-    book.release((2, 1));
+    book.release((2, 1), at(30_001));
     assert!(!book.hold(&node, (1, 1), at(60_000).mono, at(30_001)), "it is the third's by now");
 }
 
@@ -207,5 +207,27 @@ proptest! {
             let sum: f64 = window.map(|(_, change)| change).sum();
             prop_assert!(sum <= RATE + 1e-9, "{sum} from {from} on");
         }
+    }
+}
+
+/// A server that is slow makes the change it was asked for at any moment before it answers.
+#[test]
+fn a_change_that_is_answered_late_counts_from_its_answer() {
+    let (mut book, node) = (Interlocks::default(), NodeId::new(2, 1));
+    let (none, bounds) = (NumericRange::None, rate(5.0));
+    for (at_once, answered, tried, expected) in [
+        ("answered at once", 0, 1_000, None),
+        ("within the second of its answer", 3_000, 3_999, Some(Reason::RateTooHigh)),
+        ("a second after its answer", 13_000, 14_000, None),
+    ] {
+        let sent = answered / 10_000 * 10_000;
+        let by = (1, answered);
+        assert!(book.hold(&node, by, at(sent + 9_999).mono, at(sent)));
+        let mut change = |by, now| book.change((&node, &good(0.0)), (bounds, &5.0.into(), &none), by, true, at(now));
+        assert_eq!(change(Some(by), sent), Ok(()), "{at_once}");
+        book.release(by, at(answered));
+        let mut change = |by, now| book.change((&node, &good(0.0)), (bounds, &5.0.into(), &none), by, false, at(now));
+        assert_eq!(reason(change(None, tried)), expected, "{at_once}");
+        let _later = book.change((&node, &good(0.0)), (bounds, &0.0.into(), &none), None, false, at(answered + 5_000));
     }
 }

@@ -329,7 +329,7 @@ impl Server {
     /// A method came back.
     pub(super) fn answered(&mut self, call: InvokeId, answer: Answer, now: Now) {
         let Some((id, at)) = self.parked.called(call) else { return };
-        self.interlocks.release((id, u64::try_from(at).unwrap_or(u64::MAX)));
+        self.interlocks.release((id, u64::try_from(at).unwrap_or(u64::MAX)), now);
         let Some(Parked { what: What::Calling(calling), session, .. }) = self.parked.get_mut(id) else { return };
         let session = *session;
         if let Some(place) = calling.results.get_mut(at) {

@@ -4,15 +4,15 @@
 use std::collections::BTreeMap;
 
 use access_model::Now;
-use opcua_types::{ObjectId, StatusCode};
+use opcua_types::{NodeId, ObjectId, StatusCode};
 
 use super::publish::Own;
 use super::restore::Step;
 use super::services::{item_result, write_numbers};
-use crate::guard::Guard;
 use crate::guard::link::Link;
 use crate::guard::links::Owner;
 use crate::guard::walk::results;
+use crate::guard::{Guard, browse, history_read, register};
 use crate::server::front::{Reader, SessionKey};
 
 const DELETE_ITEMS: (ObjectId, ObjectId) = (
@@ -31,6 +31,14 @@ pub(in crate::guard) enum Late {
     Items { upstream: u32, count: usize },
     /// Subscriptions that move from other sessions: the guard's id, the server's, and whose they are.
     Moved(Vec<(u32, u32, SessionKey)>),
+    /// So many nodes that were browsed: places to go on from.
+    Browse(usize),
+    /// The same of history.
+    HistoryRead(history_read::Again),
+    /// Aliases of these nodes.
+    Register(Vec<NodeId>),
+    /// The plant is changed, by the request with this number: its nodes are held.
+    Change(u64),
 }
 
 /// Subscriptions that messages came of and that nobody has: left over, or made by a request whose answer is on the way. A
@@ -79,7 +87,9 @@ impl Own {
         match self {
             Self::Restore(Step::Create { .. }) => Some(Late::Subscription),
             // The items of a subscription end with it.
-            Self::Late(late @ (Late::Subscription | Late::Moved(_))) => Some(late),
+            Self::Late(late @ (Late::Subscription | Late::Moved(_) | Late::Browse(_) | Late::HistoryRead(_))) => {
+                Some(late)
+            }
             _ => None,
         }
     }
@@ -113,6 +123,13 @@ impl Guard {
                     self.discard(link, upstream, now);
                 }
             }
+            Late::Browse(count) => link.loose.extend(browse::came_late(body, count)),
+            Late::HistoryRead(again) => link.loose.extend(history_read::came_late(&again, body)),
+            Late::Register(nodes) => {
+                let unwanted = register::came_late(link, &nodes, body);
+                link.loose.extend(unwanted);
+            }
+            Late::Change(_) => {}
         }
     }
 }

@@ -243,6 +243,7 @@ impl Guard {
                 }
             }
             Own::Disabled => {}
+            Own::Late(Late::Change(number)) => self.changed_late(key, link, (number, answer.is_ok()), now),
             Own::Late(late) => {
                 if let Ok(body) = answer {
                     self.came_late(link, late, &body, now);

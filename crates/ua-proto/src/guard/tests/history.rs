@@ -155,3 +155,52 @@ fn history_that_is_on_the_way_when_the_grant_ends_is_not_told() {
     world.release();
     assert!(world.answer(client, call).unwrap().is_err());
 }
+
+/// The server keeps something for each place where history goes on.
+#[test]
+fn places_where_history_goes_on_are_given_back_when_nobody_has_them() {
+    let seconds = Duration::from_secs;
+    for rule in ["come late", "come when the right is gone", "make room", "have another user"] {
+        let mut world = World::new();
+        let seen = historian(&mut world);
+        let client = reader(&mut world);
+        let nodes: [(&str, &[u8]); 3] = [("Setpoint", &[]), ("Secret", &[]), ("Note", &[])];
+        match rule {
+            "make room" => {
+                for _ in 0..17 {
+                    ask(&mut world, client, raw(), &nodes[..1]).unwrap();
+                }
+            }
+            "have another user" => {
+                ask(&mut world, client, raw(), &nodes[..1]).unwrap();
+                let other = world.token("bert", vec![(Rights::BROWSE, 1)], seconds(60));
+                world.reactivate(client, other);
+            }
+            _ => {
+                world.hold = true;
+                let request = crate::client::RawRequest::new(IDS.0, IDS.1, body(raw(), &nodes));
+                let call = world.send_for(client, crate::client::Request::Raw(request), seconds(2));
+                world.pass(seconds(if rule == "come late" { 3 } else { 1 }));
+                if rule == "come when the right is gone" {
+                    let poorer = world.token("alice", vec![(Rights::BROWSE, 1)], seconds(60));
+                    world.reactivate(client, poorer);
+                }
+                world.release();
+                assert!(world.answer(client, call).is_some(), "{rule}");
+            }
+        }
+        let given_back = seen.borrow().iter().filter(|body| body[body.len() - 1] == 0xbb).cloned().collect::<Vec<_>>();
+        let mut count = 0;
+        for body in &given_back {
+            let mut reader = Reader::new(body);
+            reader.extension_object().unwrap();
+            assert_eq!(reader.bytes(5).unwrap()[4], 1, "{rule}: they are released");
+            count += reader.array_len(1).unwrap();
+        }
+        // The server of this test gives one for the node that never exists as well.
+        let expected = [("come late", 3), ("come when the right is gone", 2)];
+        let expected = expected.iter().find(|(of, _)| *of == rule).map_or(1, |(_, count)| *count);
+        assert_eq!(count, expected, "{rule}");
+        assert!(String::from_utf8_lossy(&given_back[0]).contains("Setpoint"), "{rule}: by the node");
+    }
+}

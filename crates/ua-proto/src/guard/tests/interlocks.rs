@@ -180,7 +180,56 @@ fn a_write_whose_answer_is_lost_holds_its_node_until_its_time_is_over() {
     world.pass(Duration::from_secs(2));
     assert_eq!(written(&mut world, other, vec![("Setpoint", 26.0.into())]), [UNKNOWN]);
     world.pass(Duration::from_secs(31));
+    assert_eq!(
+        written(&mut world, other, vec![("Setpoint", 26.0.into())]),
+        [UNKNOWN],
+        "it was sent later than asked for"
+    );
+    world.pass(Duration::from_secs(30));
     assert_eq!(written(&mut world, other, vec![("Setpoint", 26.0.into())]), [StatusCode::Good]);
+}
+
+/// Who says that it waits for a moment only, closes its session or calls its request back does not have the node freed
+/// before the server has made its change.
+#[test]
+fn a_node_is_held_until_the_server_has_answered_whatever_became_of_the_client() {
+    for rule in ["waits no longer", "calls it back", "is gone"] {
+        let mut world = world(STEP);
+        let (one, other) = (world.client(), world.client());
+        world.hold = true;
+        let asked = world.send_for(one, write(vec![("Setpoint", 25.0.into())]), Duration::from_secs(1));
+        // The value that was read comes, and what is written goes; its answer does not come.
+        for (link, bytes) in std::mem::take(&mut world.held) {
+            let event = crate::guard::Upstream::Bytes(&bytes);
+            world.guard.handle_input(crate::guard::Input::Up { link, event }, world.now);
+        }
+        world.run();
+        assert!(world.answer(one, asked).is_none(), "{rule}");
+        match rule {
+            "calls it back" => {
+                let cancel = CancelRequest { request_handle: 1, ..CancelRequest::default() };
+                for request_handle in 1..20 {
+                    world.send(one, CancelRequest { request_handle, ..cancel.clone() });
+                }
+                assert_eq!(world.answer(one, asked).unwrap().err(), Some(StatusCode::BadRequestCancelledByClient));
+            }
+            "is gone" => world.close(one),
+            _ => {
+                world.pass(Duration::from_secs(2));
+                assert_eq!(world.answer(one, asked).unwrap().err(), Some(StatusCode::BadTimeout));
+            }
+        }
+        let refused = world.send(other, write(vec![("Setpoint", 15.0.into())]));
+        let refused = WriteResponse::try_from(world.answer(other, refused).expect(rule).unwrap()).unwrap();
+        assert_eq!(refused.results, Some(vec![UNKNOWN]), "{rule}");
+        world.release();
+        if rule == "is gone" {
+            world.pass(Duration::from_secs(61));
+        }
+        let far = written(&mut world, other, vec![("Setpoint", 15.0.into())]);
+        assert_eq!(far, [OUTSIDE], "{rule}: it is judged by what was written");
+        assert_eq!(written(&mut world, other, vec![("Setpoint", 21.0.into())]), [StatusCode::Good], "{rule}");
+    }
 }
 
 /// A guard where two persons are needed on the reactor, and a client whom the authority knows.

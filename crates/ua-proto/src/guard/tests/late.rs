@@ -2,6 +2,7 @@
 
 use opcua_types::*;
 
+use super::services::browse;
 use super::subscriptions::{SECOND, subscribe};
 use super::world::*;
 use crate::guard::{Input, Sharing, Upstream};
@@ -106,4 +107,85 @@ fn a_server_that_hangs_is_noticed_although_the_client_goes_on_asking() {
     // A keep-alive after 5 s, 10 s for its answer.
     assert!(world.dials > dials, "the connection is made anew");
     assert!(world.answer(client, asked[0]).is_some_and(|answer| answer.is_err()));
+}
+
+/// The points that were given back to the server.
+fn released(world: &mut World) -> Vec<usize> {
+    let next = world.at_plant(ObjectId::BrowseNextRequest_Encoding_DefaultBinary);
+    let released = next.into_iter().filter(|body| body[0] == 1);
+    released.map(|body| field::<ByteString>(&body[1..]).len()).collect()
+}
+
+#[test]
+fn places_to_go_on_browsing_from_that_come_late_are_given_back() {
+    for (rule, sharing) in [("waits no longer", Sharing::Never), ("is gone from a shared session", Sharing::Always)] {
+        let mut world = World::with(|config| config.pool = sharing);
+        let (client, other) = (world.client(), world.client());
+        world.hold = true;
+        let call = world.send_for(client, browse(&["Unit", "Missing", "Unit"], 1), SECOND * 2);
+        if sharing == Sharing::Never {
+            world.pass(SECOND * 3);
+            assert_eq!(world.answer(client, call).unwrap().unwrap_err(), StatusCode::BadTimeout, "{rule}");
+        } else {
+            world.close(client);
+        }
+        world.reached.clear();
+        world.release();
+        assert_eq!(released(&mut world), [2], "{rule}");
+        assert!(world.ask::<ReadResponse>(other, read(&["Setpoint"])).is_ok(), "{rule}");
+    }
+}
+
+/// What the session has of the server goes with its user.
+#[test]
+fn places_to_go_on_browsing_from_are_given_back_when_the_session_is_somebody_elses() {
+    let mut world = World::new();
+    let token = |world: &World, who: &str| world.token(who, vec![(access_model::Rights::ALL, 1)], SECOND * 1_000);
+    let ada = token(&world, "ada");
+    let client = world.client_with(session_config(ENCRYPT, "jwt_None"), ada);
+    let page: BrowseResponse = world.ask(client, browse(&["Unit"], 1)).unwrap();
+    assert!(!page.results.unwrap()[0].continuation_point.is_null_or_empty());
+    world.reached.clear();
+    let bert = token(&world, "bert");
+    world.reactivate(client, bert);
+    assert_eq!(released(&mut world), [1]);
+}
+
+/// The server gives an alias for which its client did not wait.
+#[test]
+fn an_alias_that_comes_late_is_given_back() {
+    let mut world = World::new();
+    let client = world.client();
+    let register = || RegisterNodesRequest {
+        nodes_to_register: Some(vec![id("Setpoint"), id("Pressure")]),
+        ..RegisterNodesRequest::default()
+    };
+    let renamed = |world: &mut World| {
+        for (_, bytes) in &mut world.held {
+            if let Some(at) = bytes.windows(8).position(|part| part == b"Setpoint") {
+                bytes[at..at + 8].copy_from_slice(b"S3tp0int");
+            }
+        }
+    };
+    for (rule, kept) in [("nobody has it", false), ("the session has it by another request", true)] {
+        world.hold = true;
+        let late = world.send_for(client, register(), SECOND * 2);
+        world.pass(SECOND * 3);
+        assert!(world.answer(client, late).unwrap().is_err(), "{rule}");
+        if kept {
+            world.send(client, register());
+        }
+        renamed(&mut world);
+        if kept {
+            world.held.make_contiguous().reverse();
+        }
+        world.reached.clear();
+        for (link, bytes) in std::mem::take(&mut world.held) {
+            world.guard.handle_input(Input::Up { link, event: Upstream::Bytes(&bytes) }, world.now);
+        }
+        world.release();
+        let given_back = world.at_plant(ObjectId::UnregisterNodesRequest_Encoding_DefaultBinary);
+        let given_back: Vec<NodeId> = given_back.iter().flat_map(|body| field::<NodeId>(body)).collect();
+        assert_eq!(given_back, if kept { Vec::new() } else { vec![id("S3tp0int")] }, "{rule}");
+    }
 }

@@ -242,7 +242,7 @@ impl PlannedCall {
             return Err(failed(StatusCode::BadUserAccessDenied));
         }
         bounds::called(desk, self.method, &self.inputs, Some(by)).map_err(|broken| {
-            desk.interlocks.release(by);
+            desk.interlocks.release(by, desk.now);
             let result = broke(desk, (self.object, self.method), self.inputs.len(), broken);
             CallMethodResult { input_argument_diagnostic_infos: None, ..result }
         })
