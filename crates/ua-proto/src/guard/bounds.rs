@@ -195,7 +195,9 @@ fn described(desk: &Desk<'_>, form: &Form, item: &Item, body: &[u8]) -> (Change,
             (change.with(value).with(&status), words)
         }
         (AuditKind::Call, ..) => {
-            let arguments = inputs(bytes).into_iter().map(|input| shown(input.as_ref()));
+            let unread = || "what nobody here can read".to_owned();
+            let arguments =
+                inputs(bytes).into_iter().map(|input| input.map_or_else(unread, |input| shown(Some(&input))));
             let arguments = arguments.collect::<Vec<_>>().join(", ");
             let words = format!("call of {} with ({arguments})", named());
             (item.besides(body).fold(change, Change::with), words)
@@ -208,13 +210,17 @@ fn described(desk: &Desk<'_>, form: &Form, item: &Item, body: &[u8]) -> (Change,
     }
 }
 
-/// The arguments; one that cannot be read is none.
+/// The arguments; one that cannot be read is none. Nor is one behind a structure: whose decoder ends that elsewhere than
+/// its length says takes something else for the argument.
 fn inputs(bytes: &[u8]) -> Vec<Option<Variant>> {
     let mut reader = Reader::new(bytes);
     let count = reader.array_len(1).unwrap_or(0);
+    let mut structures = false;
     let input = |_| {
-        let bytes = super::walk::span(&mut reader, |reader| super::walk::variant(reader, &mut false)).ok()?;
-        Variant::decode(&mut &*bytes, &ContextOwned::default().context()).ok()
+        let behind = structures;
+        let bytes = super::walk::span(&mut reader, |reader| super::walk::variant(reader, &mut structures)).ok()?;
+        let input = Variant::decode(&mut &*bytes, &ContextOwned::default().context()).ok();
+        input.filter(|_| !behind)
     };
     (0..count).map(input).collect()
 }

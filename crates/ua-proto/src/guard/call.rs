@@ -7,7 +7,7 @@ use opcua_types::{ObjectId, StatusCode};
 use super::bounds;
 use super::change::{Cursor, Form, Item, Outcome};
 use super::subs::methods;
-use super::walk::{diagnostics, span, variant};
+use super::walk::{asked_variant, diagnostics, span, variant};
 use crate::server::front::{Calling, Malformed, Reader, Told};
 
 pub(super) const FORM: Form = Form {
@@ -38,7 +38,7 @@ fn read(cursor: &mut Cursor<'_>) -> Result<Item, Malformed> {
             return Err(Malformed::Limit);
         }
         for _ in 0..inputs {
-            variant(reader, &mut structures)?;
+            asked_variant(reader, &mut structures)?;
         }
         Ok(())
     })?;

@@ -7,7 +7,7 @@ use opcua_types::{ObjectId, StatusCode};
 use super::bounds;
 use super::change::{Cursor, Form, Item, Outcome, never_own};
 use super::desk::Desk;
-use super::walk::{data_value, diagnostics, span};
+use super::walk::{asked_data_value, data_value, diagnostics, span};
 use super::write::shown;
 use crate::history::{Details, Update};
 use crate::interlock::No;
@@ -53,8 +53,9 @@ fn read(cursor: &mut Cursor<'_>) -> Result<Item, Malformed> {
     let node = cursor.reader.node_id()?;
     let behind = cursor.at();
     let start = cursor.at();
-    let update =
-        Update::read(details, &mut cursor.reader, |reader| span(reader, |reader| data_value(reader, &mut false)))?;
+    let update = Update::read(details, &mut cursor.reader, |reader| {
+        span(reader, |reader| asked_data_value(reader, &mut false))
+    })?;
     let behind_all = start..cursor.at();
     if cursor.at() != end {
         return Err(Malformed::Invalid);

@@ -5,7 +5,7 @@ use access_model::{Action, AuditKind};
 use opcua_types::{NodeId, ObjectId, StatusCode};
 
 use super::change::{Cursor, Form, Item, Outcome, never_own, status_only, unchecked};
-use super::walk::{boolean, expanded, extension_object, qualified_name, span};
+use super::walk::{asked_extension_object, boolean, expanded, qualified_name, span};
 use crate::server::front::{Malformed, Reader, Told};
 
 pub(super) const ADD_NODES: Form = Form {
@@ -99,7 +99,7 @@ fn new_node(cursor: &mut Cursor<'_>) -> Result<Item, Malformed> {
     item.bytes(name);
     let class = cursor.range(|reader| reader.bytes(4).map(drop))?;
     item.only_real(class, &[0; 4]);
-    let attributes = cursor.range(|reader| extension_object(reader).map(drop))?;
+    let attributes = cursor.range(|reader| asked_extension_object(reader).map(drop))?;
     item.only_real(attributes, &[0; 3]);
     local(&mut item, cursor, Some(Action::Browse), StatusCode::BadTypeDefinitionInvalid)?;
     if chosen {

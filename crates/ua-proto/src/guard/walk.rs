@@ -92,18 +92,87 @@ pub(crate) fn extension_object<'a>(reader: &mut Reader<'a>) -> Result<(NodeId, O
     }
 }
 
+/// An ExtensionObject of a request. A body of no length and one of XML are refused: some decoders go on reading the first
+/// into what is behind it (OPC 10000-6 §5.2.2.15 wants a length where there is a body) and do not step over the second.
+pub(crate) fn asked_extension_object<'a>(reader: &mut Reader<'a>) -> Result<(NodeId, Option<&'a [u8]>), Malformed> {
+    let before = reader.rest();
+    let found = extension_object(reader)?;
+    if is_plain(before, &found) { Ok(found) } else { Err(Malformed::Invalid) }
+}
+
+/// Whether every decoder ends this ExtensionObject, which begins the bytes, where it was ended here, as long as its length
+/// does not lie.
+fn is_plain(bytes: &[u8], (kind, body): &(NodeId, Option<&[u8]>)) -> bool {
+    let mut reader = Reader::new(bytes);
+    let encoding = reader.node_id().and_then(|_| reader.u8());
+    match encoding {
+        Ok(0) => true,
+        Ok(1) => body.is_some() || *kind == NodeId::null(),
+        _ => false,
+    }
+}
+
 /// Steps over a Variant. `structures` becomes true when it holds an ExtensionObject with a body: the length it tells may
 /// not be the one that the server's decoder finds.
 pub(crate) fn variant(reader: &mut Reader<'_>, structures: &mut bool) -> Walked {
-    variant_at(reader, structures, 0)
+    let mut noticed = Noticed::default();
+    let walked = variant_at(reader, &mut noticed, 0);
+    *structures |= noticed.structures;
+    walked
 }
 
 /// As [`variant`], of a DataValue.
 pub(crate) fn data_value(reader: &mut Reader<'_>, structures: &mut bool) -> Walked {
-    data_value_at(reader, structures, 0)
+    let mut noticed = Noticed::default();
+    let walked = data_value_at(reader, &mut noticed, 0);
+    *structures |= noticed.structures;
+    walked
 }
 
-fn variant_at(reader: &mut Reader<'_>, structures: &mut bool, depth: u32) -> Walked {
+/// As [`variant`], in a request: refused when not every decoder reads it alike.
+pub(crate) fn asked_variant(reader: &mut Reader<'_>, structures: &mut bool) -> Walked {
+    let mut noticed = Noticed::default();
+    variant_at(reader, &mut noticed, 0)?;
+    noticed.told(structures)
+}
+
+/// As [`asked_variant`], of a DataValue.
+pub(crate) fn asked_data_value(reader: &mut Reader<'_>, structures: &mut bool) -> Walked {
+    let mut noticed = Noticed::default();
+    data_value_at(reader, &mut noticed, 0)?;
+    noticed.told(structures)
+}
+
+/// What a walk came across.
+#[derive(Default)]
+struct Noticed {
+    /// An ExtensionObject with a body.
+    structures: bool,
+    /// One that not every decoder ends at the same place; a matrix that says another size than it has, for some fill it up;
+    /// a truth value that is neither 0 nor 1.
+    unclear: bool,
+}
+
+impl Noticed {
+    fn told(self, structures: &mut bool) -> Walked {
+        *structures |= self.structures;
+        if self.unclear { Err(Malformed::Invalid) } else { Ok(()) }
+    }
+}
+
+/// The dimensions of a matrix are as many as its elements (OPC 10000-6 §5.2.2.16).
+fn dimensions(reader: &mut Reader<'_>, elements: usize, noticed: &mut Noticed) -> Walked {
+    let count = reader.array_len(4)?;
+    let mut product = Some(1_usize);
+    for _ in 0..count {
+        let length = usize::try_from(reader.i32()?).ok();
+        product = product.zip(length).and_then(|(product, length)| product.checked_mul(length));
+    }
+    noticed.unclear |= count > 0 && product != Some(elements);
+    Ok(())
+}
+
+fn variant_at(reader: &mut Reader<'_>, noticed: &mut Noticed, depth: u32) -> Walked {
     if depth >= MAX_DEPTH {
         return Err(Malformed::Limit);
     }
@@ -113,26 +182,30 @@ fn variant_at(reader: &mut Reader<'_>, structures: &mut bool, depth: u32) -> Wal
         return Err(Malformed::Invalid);
     }
     if mask & 0x80 == 0 {
-        return scalar(reader, kind, structures, depth);
+        return scalar(reader, kind, noticed, depth);
     }
     let count = reader.array_len(1)?;
     if kind == 0 && count > 0 {
         return Err(Malformed::Invalid);
     }
     for _ in 0..count {
-        scalar(reader, kind, structures, depth)?;
+        scalar(reader, kind, noticed, depth)?;
     }
     if mask & 0x40 != 0 {
-        let dimensions = reader.array_len(4)?;
-        reader.bytes(dimensions.saturating_mul(4))?;
+        dimensions(reader, count, noticed)?;
     }
     Ok(())
 }
 
-fn scalar(reader: &mut Reader<'_>, kind: u8, structures: &mut bool, depth: u32) -> Walked {
+fn scalar(reader: &mut Reader<'_>, kind: u8, noticed: &mut Noticed, depth: u32) -> Walked {
     match kind {
         0 => Ok(()),
-        1..=3 => reader.bytes(1).map(drop),
+        // True is what is not 0 (OPC 10000-6 §5.2.2.1), or 1 alone: decoders differ.
+        1 => {
+            noticed.unclear |= reader.u8()? > 1;
+            Ok(())
+        }
+        2 | 3 => reader.bytes(1).map(drop),
         4 | 5 => reader.bytes(2).map(drop),
         6 | 7 | 10 | 19 => reader.bytes(4).map(drop),
         8 | 9 | 11 | 13 => reader.bytes(8).map(drop),
@@ -146,17 +219,20 @@ fn scalar(reader: &mut Reader<'_>, kind: u8, structures: &mut bool, depth: u32) 
         }
         21 => localized_text(reader),
         22 => {
-            *structures |= extension_object(reader)?.1.is_some();
+            let before = reader.rest();
+            let found = extension_object(reader)?;
+            noticed.unclear |= !is_plain(before, &found);
+            noticed.structures |= found.1.is_some();
             Ok(())
         }
-        23 => data_value_at(reader, structures, depth + 1),
-        24 => variant_at(reader, structures, depth + 1),
+        23 => data_value_at(reader, noticed, depth + 1),
+        24 => variant_at(reader, noticed, depth + 1),
         25 => diagnostic(reader, depth + 1),
         _ => Err(Malformed::Invalid),
     }
 }
 
-fn data_value_at(reader: &mut Reader<'_>, structures: &mut bool, depth: u32) -> Walked {
+fn data_value_at(reader: &mut Reader<'_>, noticed: &mut Noticed, depth: u32) -> Walked {
     if depth >= MAX_DEPTH {
         return Err(Malformed::Limit);
     }
@@ -165,7 +241,7 @@ fn data_value_at(reader: &mut Reader<'_>, structures: &mut bool, depth: u32) -> 
         return Err(Malformed::Invalid);
     }
     if mask & 0x01 != 0 {
-        variant_at(reader, structures, depth + 1)?;
+        variant_at(reader, noticed, depth + 1)?;
     }
     for (bit, length) in [(0x02, 4), (0x04, 8), (0x10, 2), (0x08, 8), (0x20, 2)] {
         if mask & bit != 0 {
@@ -267,6 +343,29 @@ mod tests {
             assert_eq!(walk(&bytes), Err(Malformed::Invalid), "{rule}");
         }
         assert_eq!(walk(&[24; 100]), Err(Malformed::Limit));
+    }
+
+    #[test]
+    fn what_decoders_read_otherwise_is_refused_in_requests_only() {
+        for (rule, bytes) in [
+            ("a body of no length", vec![22, 1, 0, 0x76, 3, 1, 0xff, 0xff, 0xff, 0xff]),
+            ("a body of XML", vec![22, 1, 0, 0x76, 3, 2, 1, 0, 0, 0, b'<']),
+            ("fewer elements than dimensions say", vec![0xc3, 1, 0, 0, 0, 7, 1, 0, 0, 0, 2, 0, 0, 0]),
+            ("a dimension of less than nothing", vec![0xc3, 1, 0, 0, 0, 7, 1, 0, 0, 0, 0xff, 0xff, 0xff, 0xff]),
+            ("a truth value of 2", vec![1, 2]),
+            ("one of them deep inside", vec![24, 23, 1, 24, 22, 1, 0, 0x76, 3, 1, 0xff, 0xff, 0xff, 0xff]),
+        ] {
+            assert_eq!(asked_variant(&mut Reader::new(&bytes), &mut false), Err(Malformed::Invalid), "{rule}");
+            assert_eq!(variant(&mut Reader::new(&bytes), &mut false), Ok(()), "{rule}, in an answer");
+        }
+        for (rule, bytes) in [
+            ("no type and no length", vec![22, 0, 0, 1, 0xff, 0xff, 0xff, 0xff]),
+            ("no body", vec![22, 1, 0, 0x76, 3, 0]),
+            ("an empty body", vec![22, 1, 0, 0x76, 3, 1, 0, 0, 0, 0]),
+            ("a matrix", vec![0xc3, 2, 0, 0, 0, 7, 7, 2, 0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0]),
+        ] {
+            assert_eq!(asked_variant(&mut Reader::new(&bytes), &mut false), Ok(()), "{rule}");
+        }
     }
 
     #[test]

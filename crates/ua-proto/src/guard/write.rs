@@ -6,7 +6,7 @@ use opcua_types::{AttributeId, ObjectId, StatusCode};
 use super::bounds;
 use super::change::{Cursor, Form, Item, never_own, status_only};
 use super::desk::Desk;
-use super::walk::{data_value, parts_of, results};
+use super::walk::{asked_data_value, parts_of, results};
 use crate::interlock::No;
 use crate::server::front::{Malformed, Reader, Told, Writing};
 
@@ -40,7 +40,7 @@ fn read(cursor: &mut Cursor<'_>) -> Result<Item, Malformed> {
     let mut structures = false;
     let mut shown_value = String::new();
     let value = cursor.range(|reader| {
-        let bytes = super::walk::span(reader, |reader| data_value(reader, &mut structures))?;
+        let bytes = super::walk::span(reader, |reader| asked_data_value(reader, &mut structures))?;
         shown_value = shown(bytes);
         Ok(())
     })?;

@@ -8,7 +8,7 @@ use opcua_types::{Identifier, NodeId, ObjectId, StatusCode};
 
 use crate::guard::desk::Desk;
 use crate::guard::scopes::ScopeTable;
-use crate::guard::walk::{diagnostics, end, expanded, extension_object, qualified_name, span, variant};
+use crate::guard::walk::{asked_variant, diagnostics, end, expanded, extension_object, qualified_name, span};
 use crate::server::front::{Malformed, Reader, write_len};
 use crate::space::ns0;
 
@@ -137,7 +137,7 @@ fn where_operand(desk: &Desk<'_>, reader: &mut Reader<'_>, visible: &mut bool) -
         Ok(ObjectId::SimpleAttributeOperand_Encoding_DefaultBinary) => operand(desk, &mut body, visible)?,
         Ok(ObjectId::LiteralOperand_Encoding_DefaultBinary) => {
             let mut structures = false;
-            let literal = span(&mut body, |reader| variant(reader, &mut structures))?;
+            let literal = span(&mut body, |reader| asked_variant(reader, &mut structures))?;
             *visible &= !structures && literal_visible(desk, literal);
         }
         // An AttributeOperand walks over nodes, which has no place in an event filter.

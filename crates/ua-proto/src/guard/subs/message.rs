@@ -5,7 +5,7 @@ use opcua_types::{ObjectId, StatusCode};
 
 use super::events::About;
 use crate::guard::read::taken;
-use crate::guard::walk::{data_value, diagnostics, end, extension_object, span, variant};
+use crate::guard::walk::{asked_extension_object, data_value, diagnostics, end, extension_object, span, variant};
 use crate::server::front::{Malformed, Reader, ticks, write_len};
 
 const DATA_CHANGE: ObjectId = ObjectId::DataChangeNotification_Encoding_DefaultBinary;
@@ -212,7 +212,7 @@ impl Filter<'_> {
 /// Reads the filter of a monitored item.
 pub(super) fn filter<'a>(reader: &mut Reader<'a>) -> Result<Filter<'a>, Malformed> {
     let before = reader.rest();
-    let (kind, body) = extension_object(reader)?;
+    let (kind, body) = asked_extension_object(reader)?;
     let whole = taken(before, reader)?;
     Ok(match body {
         None if kind.is_null() => Filter::Data(whole),

@@ -67,6 +67,33 @@ fn a_step_is_taken_against_what_the_server_has_just_said() {
 }
 
 #[test]
+fn an_argument_behind_a_structure_is_held_to_its_bounds_by_being_denied() {
+    let bounds = Bounds { range: Some((0.0, 60.0)), ..Bounds::default() };
+    let rule =
+        Interlock { arguments: BTreeMap::from([(2, ArgumentBounds { bounds, of: None })]), ..Interlock::default() };
+    let mut world = World::with(|config| {
+        config.interlocks = [1, 2, 3].map(|scope| (ScopeIndex(scope), rule.clone())).into();
+    });
+    let client = world.client();
+    let structure = Variant::from(ExtensionObject::from_message(Range { low: 0.0, high: 1.0 }));
+    let mut called = |inputs: Vec<Variant>| {
+        let mut request = call("Unit", "Reset");
+        request.methods_to_call.as_mut().unwrap()[0].input_arguments = Some(inputs);
+        let call = world.send(client, request);
+        let response = CallResponse::try_from(world.answer(client, call).unwrap().unwrap()).unwrap();
+        response.results.unwrap()[0].status_code
+    };
+    let denied = StatusCode::BadInvalidArgument;
+    assert_eq!(
+        called(vec![structure.clone(), 5.0.into()]),
+        denied,
+        "nobody knows where the structure ends for the server"
+    );
+    assert_ne!(called(vec![1.0.into(), 5.0.into(), structure]), denied, "behind it nothing is bounded");
+    assert_eq!(called(vec![1.0.into(), 61.0.into()]), denied, "outside");
+}
+
+#[test]
 fn the_range_of_a_node_and_that_of_its_scope_both_hold() {
     let bounds = Bounds { range: Some((0.0, 60.0)), ..Bounds::default() };
     let mut world = World::with(|config| {
