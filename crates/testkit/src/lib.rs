@@ -11,6 +11,7 @@ pub mod keys;
 pub mod oracle;
 pub mod ports;
 pub mod relay;
+pub mod requests;
 pub mod world;
 
 mod entropy;

@@ -60,7 +60,7 @@ pub(super) fn throw(feed: &mut Feed<'_>, world: &mut World, (conn, token): (Conn
     send(world, conn, &body);
 }
 
-pub(super) fn send(world: &mut World, conn: ConnId, body: &[u8]) {
+pub(crate) fn send(world: &mut World, conn: ConnId, body: &[u8]) {
     let now = world.now();
     if let Some(Peer::Raw(peer)) = world.peers.get_mut(&conn) {
         // A channel that is over takes nothing; the loop ends then.

@@ -22,7 +22,7 @@ use crate::clock::Clock;
 use guarded::open_plant;
 
 pub use ask::request_head;
-pub use asked::{asked_of, scope_of};
+pub use asked::{Asked, asked_in, asked_of, scope_of};
 pub use guarded::{Guarded, scope_rules, upstream_session};
 pub use peer::{Peer, RawPeer, SessionPeer};
 pub use setup::{AUTHORITY_NAME, SCOPES, Setup, URL, VARIABLES, method_id, scope_map, variable_id};
