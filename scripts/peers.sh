@@ -32,6 +32,7 @@ asyncua() {
     "$peers/asyncua/bin/pip" install --quiet --disable-pip-version-check -r "$interop/asyncua/requirements.txt"
     starter asyncua-client "'$peers/asyncua/bin/python'" "'$interop/asyncua/client.py'"
     starter asyncua-server "'$peers/asyncua/bin/python'" "'$interop/asyncua/server.py'"
+    starter asyncua-decoder "'$peers/asyncua/bin/python'" "'$interop/asyncua/decoder.py'"
     echo "$sum" >"$peers/asyncua/.stamp"
 }
 
@@ -70,7 +71,7 @@ open62541() {
     fresh open62541 "$sum" && return
     local here=$peers/open62541
     open62541_library "$here"
-    for program in client server bench; do
+    for program in client server bench decoder; do
         cc -std=c11 -O2 -Wall -D_GNU_SOURCE -I"$here/install/include" "$interop/open62541/$program.c" -o "$here/open62541-$program" \
             -L"$here/install/lib" -lopen62541 -Wl,-rpath,"$here/install/lib"
         starter "open62541-$program" "'$here/open62541-$program'"

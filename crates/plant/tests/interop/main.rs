@@ -6,6 +6,7 @@ mod peers;
 
 mod called;
 mod cut;
+mod decoders;
 mod ecc;
 mod found;
 mod guarded;
