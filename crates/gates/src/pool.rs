@@ -1,4 +1,7 @@
 //! The bounded pool that runs private-key operations and password hashes, away from the cores (DESIGN section 2).
+//!
+//! Its threads are nicer than the threads that serve: when many log in at once, on a machine with one processor, those who
+//! are in already wait for at most what one thread does until the kernel looks again.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
@@ -6,6 +9,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
 type Work = Box<dyn FnOnce() + Send>;
+
+/// How much nicer the threads are than the program. They get a tenth of a processor that is wanted elsewhere: logins go on
+/// beside any load.
+#[cfg(target_os = "linux")]
+const NICER: i32 = 10;
+/// The nicest there is.
+#[cfg(target_os = "linux")]
+const NICEST: i32 = 19;
 
 /// Threads that run queued work, first come first served. Dropping the last clone ends them.
 #[derive(Clone)]
@@ -44,7 +55,20 @@ impl Pool {
     }
 }
 
+/// Makes this thread nicer. On Linux a thread has a niceness of its own; elsewhere it would be that of all.
+fn give_way() {
+    #[cfg(target_os = "linux")]
+    {
+        use rustix::process::{getpriority_process, setpriority_process};
+        let nicer = getpriority_process(None).map(|niceness| (niceness + NICER).min(NICEST));
+        if let Err(error) = nicer.and_then(|niceness| setpriority_process(None, niceness)) {
+            tracing::warn!(%error, "threads that use private keys compete with those that serve");
+        }
+    }
+}
+
 fn run(work: &Mutex<Receiver<Work>>) {
+    give_way();
     loop {
         let next = work.lock().unwrap_or_else(PoisonError::into_inner).recv();
         match next {
@@ -76,5 +100,17 @@ mod tests {
         assert_eq!(pool.run(|| ()), Err(PoolFull));
         release.send(()).unwrap();
         finished.recv().unwrap();
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn who_serves_goes_before_those_who_wait_for_keys() {
+        let niceness = || rustix::process::getpriority_process(None).unwrap();
+        let serving = niceness();
+        let pool = Pool::new(1, 1).unwrap();
+        let (told, working) = channel();
+        pool.run(move || told.send(niceness()).unwrap()).unwrap();
+        assert_eq!(working.recv().unwrap(), (serving + NICER).min(NICEST));
+        assert_eq!(niceness(), serving, "the thread's own, not the program's");
     }
 }
