@@ -96,6 +96,8 @@ limits! {
     unsent: Number<65_536, 1_073_741_824> = 1_048_576,
     /// Bytes waiting for one peer above which it is closed.
     backlog: Number<65_536, 1_073_741_824> = 25_165_824,
+    /// Bytes held for all peers together, unsent or not answered yet; above it, those who hold most are closed.
+    held: Number<1_048_576, 17_179_869_184> = 25_165_824,
     /// How long a peer may take nothing of what waits for it.
     deaf_time: Period<1_000, 3_600_000> = 30_000,
     /// Sessions; one more closes the oldest that nobody logged in to, or is refused.
@@ -182,7 +184,7 @@ limits! {
 
 impl Limits {
     /// Pairs whose first may not be more than the second.
-    pub(crate) fn pairs(&self) -> [(&'static str, u128, &'static str, u128); 4] {
+    pub(crate) fn pairs(&self) -> [(&'static str, u128, &'static str, u128); 5] {
         let millis = |time: std::time::Duration| time.as_millis();
         [
             (
@@ -204,6 +206,7 @@ impl Limits {
                 millis(self.publishing_interval_max.get()),
             ),
             ("unsent", self.unsent.get().into(), "backlog", self.backlog.get().into()),
+            ("message_size", self.message_size.get().into(), "held", self.held.get().into()),
         ]
     }
 }

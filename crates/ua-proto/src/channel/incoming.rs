@@ -8,8 +8,9 @@ use crate::wire::{
     CHUNK_HEADERS, CLEAR_HEADER, ChunkKind, ErrorMessage, Misbehavior, Reader, SEQUENCE_HEADER, SequenceHeader,
 };
 
-/// Capacity above which a body buffer is not kept for the next message.
-const KEEP: usize = 64 * 1024;
+/// Capacity above which a body buffer is not kept for the next message: there are as many as there are channels, and most
+/// wait for something small.
+const KEEP: usize = 1_024;
 
 /// One direction of a security token on the receiving side.
 pub(super) struct ReceiveToken {
@@ -94,6 +95,11 @@ impl Incoming {
     #[cfg(test)]
     pub(super) fn set_sequence(&mut self, sequence: u32) {
         self.sequence = sequence;
+    }
+
+    /// Bytes of a message of which chunks are missing.
+    pub(super) fn assembled(&self) -> usize {
+        self.assembly.as_ref().map_or(0, |assembly| assembly.body.len())
     }
 
     /// Whether a message is incomplete.

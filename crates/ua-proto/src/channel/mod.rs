@@ -12,6 +12,7 @@ mod incoming;
 mod outgoing;
 mod reception;
 mod server;
+mod share;
 mod task;
 #[cfg(test)]
 mod tests;
@@ -32,6 +33,7 @@ use ends::both_ends;
 pub use client::{ClientChannel, ClientChannelConfig};
 pub use reception::{Caller, Expected, Reception, ReceptionLimits, ReceptionOutput};
 pub use server::ServerChannel;
+pub use share::Share;
 
 /// The bounds of one connection. Every buffer that a peer can fill has one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,7 +8,9 @@ use crate::wire::{CHUNK_HEADERS, ChunkKind, ErrorMessage, MessageHeader, Message
 use opcua_types::StatusCode;
 
 /// Capacity above which the buffer for split messages is not kept.
-const KEEP: usize = 64 * 1024;
+const KEEP: usize = 1_024;
+/// Bytes that protection adds to a chunk at most: padding with its size, and a signature.
+const SEAL: usize = 64;
 
 /// One direction of a security token on the sending side.
 pub(super) struct SendToken {
@@ -173,6 +175,7 @@ impl Outgoing {
             let (piece, after) = rest.split_at_checked(capacity).unwrap_or((rest, &[]));
             let kind = if after.is_empty() { ChunkKind::Final } else { ChunkKind::Intermediate };
             let at = out.len();
+            make_room(out, CHUNK_HEADERS + piece.len() + SEAL);
             self.begin(MessageKind::Message, kind, request_id, out);
             out.extend_from_slice(piece);
             self.seal(out, at)?;
@@ -222,6 +225,7 @@ impl Outgoing {
     }
 
     fn seal(&self, out: &mut Vec<u8>, start: usize) -> Result<(), SendError> {
+        make_room(out, SEAL);
         self.token().cipher.seal(out, start).map_err(|_| SendError::Crypto)
     }
 
@@ -237,5 +241,13 @@ impl Outgoing {
         let too_long = self.limits.message != 0 && body > self.limits.message;
         let too_many = self.limits.chunks != 0 && body.div_ceil(capacity.max(1)) > self.limits.chunks;
         if too_long || too_many || capacity == 0 { Err(SendError::TooLarge) } else { Ok(()) }
+    }
+}
+
+/// Room for so many bytes more. What waits for a peer that does not read may be much: it grows by a quarter, not to twice
+/// its size.
+pub(super) fn make_room(out: &mut Vec<u8>, bytes: usize) {
+    if out.capacity() - out.len() < bytes {
+        out.reserve_exact(bytes.max(out.len() / 4));
     }
 }

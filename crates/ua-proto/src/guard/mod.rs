@@ -158,11 +158,13 @@ impl Guard {
                 }
             }
             Input::Up { link, event } => {
+                self.front.relieve(now);
                 self.tend_front(now);
                 self.upstream(link, event, now);
             }
         }
         self.take_over(now);
+        self.front.ease();
     }
 
     /// Does what is due.
@@ -225,6 +227,13 @@ impl Guard {
         let owner = self.wires.get(&link);
         let client = owner.and_then(|owner| self.links.get(owner)).and_then(|link| link.client.as_ref());
         client.is_some_and(ClientSession::wants_input)
+    }
+
+    /// Whether requests of a session go over this connection to the upstream server.
+    #[must_use]
+    pub fn serves(&self, link: LinkId) -> bool {
+        let link = self.wires.get(&link).and_then(|owner| self.links.get(owner));
+        link.is_some_and(|link| link.stage == link::Stage::Ready || link.shared.is_some())
     }
 
     /// As [`Server::poll_question`].

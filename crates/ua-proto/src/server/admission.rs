@@ -126,7 +126,7 @@ impl Server {
         }) else {
             return self.shut_out(conn, peer, now);
         };
-        let channel = ServerChannel::new(channel_id, self.config.channel.clone(), now);
+        let channel = ServerChannel::new(channel_id, self.config.channel.clone(), now).within(self.pressure.share());
         self.channels.insert(channel_id, conn);
         self.connections.insert(conn, Connection::new(channel, peer, now.mono));
         self.admission.came(conn, address);
@@ -152,6 +152,7 @@ impl Server {
             && !self.connections.contains_key(&conn);
         let Some(channel_id) = self.free_channel_id().filter(|_| room) else { return false };
         let channel = ServerChannel::calling(channel_id, self.config.channel.clone(), who, patience, now);
+        let channel = channel.within(self.pressure.share());
         self.channels.insert(channel_id, conn);
         self.connections.insert(conn, Connection::new(channel, peer, now.mono));
         self.admission.came(conn, address);

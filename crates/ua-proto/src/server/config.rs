@@ -205,6 +205,9 @@ pub struct ServerLimits {
     pub max_unsent: usize,
     /// Bytes waiting for one peer above which it is closed: answers to requests taken before may still pile up.
     pub max_backlog: usize,
+    /// Bytes held for all peers together: what waits for them, and what they have sent and is not answered yet. Each may hold
+    /// a share of it; above it, those who hold most are closed.
+    pub max_held: usize,
     /// How long a peer may take nothing of what waits for it before it is closed.
     pub deaf_time: Duration,
     /// Shortest session timeout.
@@ -247,6 +250,7 @@ impl Default for ServerLimits {
             max_parked_per_session: 64,
             max_unsent: 1 << 20,
             max_backlog: 24 << 20,
+            max_held: 24 << 20,
             deaf_time: Duration::from_secs(30),
             min_session_timeout: Duration::from_secs(1),
             max_session_timeout: Duration::from_secs(3_600),

@@ -6,6 +6,7 @@ use opcua_types::{ObjectId, StatusCode};
 use super::audit::{Denied, detail, event};
 use super::codec::write_header;
 use super::occasion::{Opening, Told};
+use super::pressure::Held;
 use super::timers::{SessionKey, Timer};
 use super::{ConnId, Output, Server};
 use crate::channel::{ChannelAudit, ChannelEvent, EncodeError, SendError, ServerChannel};
@@ -27,6 +28,8 @@ pub(crate) struct Connection {
     pub(crate) unactivated: usize,
     /// Sessions whose notifications wait until the peer reads.
     pub(crate) stalled: Vec<SessionKey>,
+    /// What is known to be held for it.
+    pub(super) held: Held,
     listening: Listening,
     /// When it was accepted, and when it said Hello.
     accepted: Mono,
@@ -55,6 +58,7 @@ impl Connection {
             active: 0,
             unactivated: 0,
             stalled: Vec::new(),
+            held: Held::default(),
             listening: Listening { seen: 0, taken: Mono::ZERO, watched: false },
             accepted: now,
             greeted: None,
@@ -72,6 +76,11 @@ impl Connection {
 
     pub(crate) fn wants_input(&self, max_unsent: usize) -> bool {
         self.unsent <= max_unsent && self.channel.wants_input()
+    }
+
+    /// Bytes that are held for it.
+    pub(super) fn burden(&self) -> usize {
+        self.unsent.saturating_add(self.channel.burden())
     }
 
     /// Bytes that the peer has not taken.
@@ -100,6 +109,7 @@ impl Server {
         let Some(connection) = self.connections.get_mut(&conn) else { return };
         connection.unsent = unsent;
         connection.look(now);
+        self.pressure.touch(conn, &mut connection.held);
         let stalled = std::mem::take(&mut connection.stalled);
         if connection.wants_input(self.config.limits.max_unsent) {
             connection.channel.receive(&[], now, &mut *self.entropy);
@@ -144,6 +154,7 @@ impl Server {
     /// Announces bytes, ends peers that do not read, and keeps the channel's deadline.
     pub(super) fn after(&mut self, conn: ConnId, now: Now) {
         let Some(connection) = self.connections.get_mut(&conn) else { return };
+        self.pressure.touch(conn, &mut connection.held);
         if !connection.channel.outgoing().is_empty() && !connection.send_queued {
             connection.send_queued = true;
             self.outputs.push_back(Output::Send { conn });
@@ -159,7 +170,8 @@ impl Server {
             self.timers.set(Timer::Deaf(conn), now.mono + self.config.limits.deaf_time);
         }
         if backlog > self.config.limits.max_backlog {
-            self.cut_off(conn, format!("{backlog} bytes wait for a peer that does not read"), now);
+            let why = format!("{backlog} bytes wait for a peer that does not read");
+            self.cut_off(conn, Reason::PeerNotReading, why, now);
         }
     }
 
@@ -175,16 +187,16 @@ impl Server {
             self.timers.set(Timer::Deaf(conn), deadline);
         } else {
             let seconds = now.mono.since(taken).as_secs();
-            self.cut_off(conn, format!("the peer took nothing of {seen} bytes for {seconds} s"), now);
+            let why = format!("the peer took nothing of {seen} bytes for {seconds} s");
+            self.cut_off(conn, Reason::PeerNotReading, why, now);
         }
     }
 
-    /// Ends the connection of a peer that does not read, so that it costs no more.
-    fn cut_off(&mut self, conn: ConnId, why: String, now: Now) {
+    /// Ends the connection of a peer that costs too much, so that it costs no more.
+    pub(super) fn cut_off(&mut self, conn: ConnId, reason: Reason, why: String, now: Now) {
         let session = self.sessions.iter().find(|session| session.core.conn == conn);
         let key = session.map(|session| session.core.key);
         let actor = session.map_or_else(|| self.channel_actor(conn), |session| session.core.actor.clone());
-        let reason = Reason::PeerNotReading;
         let kind = AuditKind::ChannelClosed;
         let record = AuditRecord { detail: why, ..event(now, kind, &actor, String::new(), Outcome::Denied(reason)) };
         let channel = self.connections.get(&conn).map_or(0, |connection| connection.channel.channel_id());
@@ -226,6 +238,7 @@ impl Server {
         self.calling_over(conn, now);
         self.channels.remove(&connection.channel.channel_id());
         self.admission.gone(conn);
+        self.pressure.gone(conn, connection.held);
         self.timers.clear(Timer::Channel(conn));
         self.timers.clear(Timer::HalfOpen(conn));
         self.timers.clear(Timer::Deaf(conn));

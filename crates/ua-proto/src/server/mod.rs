@@ -40,6 +40,7 @@ mod meters;
 mod observed;
 mod occasion;
 mod parked;
+mod pressure;
 mod profiles;
 mod proof;
 mod publish;
@@ -88,6 +89,7 @@ use connection::Connection;
 use events::EventDesk;
 use jobs::JobDesk;
 use parked::ParkedRequests;
+use pressure::Pressure;
 use session::Sessions;
 use timers::Timers;
 
@@ -102,6 +104,7 @@ pub struct Server {
     channels: BTreeMap<u32, ConnId>,
     last_channel: u32,
     admission: Admission,
+    pressure: Pressure,
     calling: calling::Calling,
     registry: registry::Registry,
     sessions: Sessions,
@@ -148,6 +151,7 @@ impl Server {
             codec: codec::requests_within(&config.limits.operations),
             jobs: JobDesk::new(config.limits.max_jobs, config.limits.max_waiting_jobs),
             audit,
+            pressure: Pressure::new(config.limits.max_held),
             config,
             space,
             gate,
@@ -188,6 +192,7 @@ impl Server {
 
     /// Takes one input.
     pub fn handle_input(&mut self, input: Input<'_>, now: Now) {
+        self.relieve(now);
         self.begin_records(now);
         self.tend_gate(now);
         match input {
@@ -215,6 +220,7 @@ impl Server {
             Input::Drain { seconds } => self.drain(seconds, now),
             Input::Shutdown => self.shutdown(now),
         }
+        self.ease();
         self.gate_events(now);
         self.tell_occasions(now);
         self.arm_audit();
@@ -222,6 +228,7 @@ impl Server {
 
     /// Does what is due.
     pub fn handle_timeout(&mut self, now: Now) {
+        self.relieve(now);
         self.tend_gate(now);
         self.gate_events(now);
         while let Some(timer) = self.timers.pop(now.mono) {
@@ -266,6 +273,12 @@ impl Server {
     #[must_use]
     pub fn holds_input(&self, conn: ConnId) -> bool {
         self.connections.get(&conn).is_some_and(|connection| connection.channel.holds_input())
+    }
+
+    /// Whether somebody has logged in on a connection.
+    #[must_use]
+    pub fn is_logged_in(&self, conn: ConnId) -> bool {
+        self.connections.get(&conn).is_some_and(|connection| connection.active > 0)
     }
 
     /// The address space.

@@ -201,6 +201,7 @@ pub(crate) fn server_limits(limits: &Limits) -> ServerLimits {
         max_parked_per_session: limits.parked_per_session.size(),
         max_unsent: limits.unsent.size(),
         max_backlog: limits.backlog.size(),
+        max_held: limits.held.size(),
         deaf_time: limits.deaf_time.get(),
         min_session_timeout: limits.session_timeout_min.get(),
         max_session_timeout: limits.session_timeout_max.get(),
@@ -270,7 +271,7 @@ mod tests {
         assert_eq!(format!("{gate:?}"), before);
     }
     /// Every key, a number of its own that is in its range, and the bounds of the kernel that must be it.
-    const KEYS: [(&str, &str, &[&str]); 57] = [
+    const KEYS: [(&str, &str, &[&str]); 58] = [
         ("connections", "2001", &["max_connections: 2001,"]),
         ("connections_per_address", "2002", &["max_connections_per_address: 2002,"]),
         ("half_open", "503", &["max_half_open: 503,"]),
@@ -287,6 +288,7 @@ mod tests {
         ("requests_per_connection", "515", &["max_pending: 515,"]),
         ("unsent", "1048577", &["max_outgoing: 1048577,", "max_unsent: 1048577,"]),
         ("backlog", "25165825", &["max_backlog: 25165825,"]),
+        ("held", "25165826", &["max_held: 25165826,"]),
         ("deaf_time", "\"32s\"", &["deaf_time: 32s,"]),
         ("sessions", "1001", &["max_sessions: 1001,"]),
         ("unused_sessions_per_connection", "9", &["max_unactivated_per_connection: 9,"]),

@@ -2,7 +2,7 @@
 
 use access_model::Now;
 
-use super::{MAX_HELLO, PIPELINE, Phase, ServerChannel};
+use super::{MAX_HELLO, PIPELINE, Pending, Phase, ServerChannel};
 use crate::Entropy;
 use crate::channel::ChannelEvent;
 use crate::channel::incoming::Arrived;
@@ -113,10 +113,11 @@ impl ServerChannel {
             open.outgoing.use_newest();
         }
         if let Arrived::Message { request_id, body } = arrived {
-            if open.pending.contains(&request_id) {
+            if open.place_of(request_id).is_some() {
                 return Err(Misbehavior::RequestIdInUse);
             }
-            open.pending.push(request_id);
+            open.pending.push(Pending { request_id, size: body.len() });
+            open.asked = open.asked.saturating_add(body.len());
             self.events.push_back(ChannelEvent::Message { request_id, body });
         }
         Ok(())

@@ -13,7 +13,7 @@ use opcua_types::StatusCode;
 use super::incoming::Incoming;
 use super::outgoing::{Outgoing, PeerLimits};
 use super::task::{Opened, Refused};
-use super::{ChannelAsked, ChannelAudit, ChannelConfig, ChannelEvent, ChannelSecurity, Encode, SendError};
+use super::{ChannelAsked, ChannelAudit, ChannelConfig, ChannelEvent, ChannelSecurity, Encode, SendError, Share};
 use crate::pki::{self, Purpose, TrustList};
 use crate::wire::{ErrorMessage, MAX_URL, MESSAGE_HEADER, Misbehavior, ReverseHello};
 use crate::{Entropy, JobId, JobOutcome};
@@ -23,13 +23,37 @@ const PIPELINE: usize = 8 * 1024;
 /// Bytes of a Hello with the longest URL, and a little more, so that a URL that is too long can be told so.
 const MAX_HELLO: usize = MESSAGE_HEADER + 24 + 2 * MAX_URL;
 
+/// What a request costs until it is answered, in times its size: as it came, as it was understood, as it is asked further
+/// on, and the answer.
+const REQUEST_COST: usize = 4;
+
+/// A request that waits for an answer.
+struct Pending {
+    request_id: u32,
+    size: usize,
+}
+
 /// An open channel.
 struct Open {
     incoming: Incoming,
     outgoing: Outgoing,
     /// Requests that wait for an answer.
-    pending: Vec<u32>,
+    pending: Vec<Pending>,
+    /// Their bytes together.
+    asked: usize,
     security: ChannelSecurity,
+}
+
+impl Open {
+    fn place_of(&self, request_id: u32) -> Option<usize> {
+        self.pending.iter().position(|pending| pending.request_id == request_id)
+    }
+
+    /// Takes the request at `place` from those that wait.
+    fn done(&mut self, place: usize) {
+        let done = self.pending.swap_remove(place);
+        self.asked = self.asked.saturating_sub(done.size);
+    }
 }
 
 enum Phase {
@@ -60,6 +84,8 @@ pub struct ServerChannel {
     tokens: u32,
     asked: Option<ChannelAsked>,
     deadline: Mono,
+    /// What this peer may make the server hold.
+    share: Share,
 }
 
 super::both_ends!(ServerChannel);
@@ -84,7 +110,49 @@ impl ServerChannel {
             tokens: 0,
             asked: None,
             deadline,
+            share: Share::default(),
         }
+    }
+
+    /// The same with a bound for what its peer may make the server hold, besides those of `config`. A peer that holds
+    /// nothing is always served.
+    #[must_use]
+    pub fn within(self, share: Share) -> Self {
+        Self { share, ..self }
+    }
+
+    /// Bytes that are held for this peer: answers that it has not taken, what it has sent and is not worked on yet, and the
+    /// requests that wait for an answer at what they cost.
+    #[must_use]
+    pub fn burden(&self) -> usize {
+        let assembled = match &self.phase {
+            Phase::Open(open) => open.incoming.assembled(),
+            _ => 0,
+        };
+        self.input.len().saturating_add(assembled).saturating_add(self.claim())
+    }
+
+    /// What counts when more is taken from it or not: a message that has begun to come goes on.
+    #[must_use]
+    pub fn claim(&self) -> usize {
+        let asked = match &self.phase {
+            Phase::Open(open) => open.asked.saturating_mul(REQUEST_COST),
+            _ => 0,
+        };
+        asked.saturating_add(self.output.len())
+    }
+
+    /// Whether it holds as much as it may.
+    #[must_use]
+    pub fn holds_its_share(&self) -> bool {
+        let claim = self.claim();
+        claim > 0 && claim >= self.share.get()
+    }
+
+    /// Whether answers pile up.
+    fn piles_up(&self) -> bool {
+        let output = self.output.len();
+        output >= self.config.limits.max_outgoing || (output > 0 && output >= self.share.get())
     }
 
     /// A connection that the server itself has made to a client: it says who calls, then waits for the Hello as long as
@@ -164,7 +232,7 @@ impl ServerChannel {
 
     /// The next event. Requests wait while answers pile up.
     pub fn poll_event(&mut self) -> Option<ChannelEvent> {
-        if self.holds_request() && self.output.len() >= self.config.limits.max_outgoing {
+        if self.holds_request() && self.piles_up() {
             return None;
         }
         self.events.pop_front()
@@ -181,9 +249,9 @@ impl ServerChannel {
     /// Nothing was queued, and the request still waits for its answer.
     pub fn send(&mut self, request_id: u32, encode: Encode<'_>, now: Now) -> Result<(), SendError> {
         let Phase::Open(open) = &mut self.phase else { return Err(SendError::NotOpen) };
-        let place = open.pending.iter().position(|id| *id == request_id).ok_or(SendError::UnknownRequest)?;
+        let place = open.place_of(request_id).ok_or(SendError::UnknownRequest)?;
         open.outgoing.send(request_id, encode, &mut self.output, now.mono)?;
-        open.pending.swap_remove(place);
+        open.done(place);
         Ok(())
     }
 
@@ -193,16 +261,18 @@ impl ServerChannel {
     /// Nothing was queued.
     pub fn abort(&mut self, request_id: u32, status: StatusCode, now: Now) -> Result<(), SendError> {
         let Phase::Open(open) = &mut self.phase else { return Err(SendError::NotOpen) };
-        let place = open.pending.iter().position(|id| *id == request_id).ok_or(SendError::UnknownRequest)?;
+        let place = open.place_of(request_id).ok_or(SendError::UnknownRequest)?;
         open.outgoing.abort(request_id, status, &mut self.output, now.mono)?;
-        open.pending.swap_remove(place);
+        open.done(place);
         Ok(())
     }
 
     /// The request `request_id` will get no answer. Every `Message` ends in `send` or `forget`.
     pub fn forget(&mut self, request_id: u32) {
-        if let Phase::Open(open) = &mut self.phase {
-            open.pending.retain(|id| *id != request_id);
+        if let Phase::Open(open) = &mut self.phase
+            && let Some(place) = open.place_of(request_id)
+        {
+            open.done(place);
         }
     }
 
@@ -245,8 +315,7 @@ impl ServerChannel {
     /// Whether bytes or requests from the peer wait here that could be taken now.
     #[must_use]
     pub fn holds_input(&self) -> bool {
-        let room = self.output.len() < self.config.limits.max_outgoing;
-        (room && self.holds_request()) || (!self.input.is_empty() && self.takes_chunks())
+        (!self.piles_up() && self.holds_request()) || (!self.input.is_empty() && self.takes_chunks())
     }
 
     /// Nothing is under way that later chunks must wait for, and neither requests nor answers pile up.
@@ -257,7 +326,7 @@ impl ServerChannel {
             Phase::Open(open) => open.pending.len() < limits.max_pending,
             _ => true,
         };
-        room && self.job.is_none() && self.output.len() < limits.max_outgoing
+        room && self.job.is_none() && self.output.len() < limits.max_outgoing && !self.holds_its_share()
     }
 
     /// Validates the peer's certificate again, after the trust list changed; closes the channel when it fails.

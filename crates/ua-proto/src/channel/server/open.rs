@@ -186,7 +186,7 @@ impl ServerChannel {
         let outgoing = Outgoing::new(policy, self.channel_id, reply_sequence, send, self.peer);
         let peer = security.peer.as_ref().map_or("without protection", |peer| peer.subject());
         let detail = format!("{} {:?}: {peer}", security.policy, security.mode);
-        self.phase = Phase::Open(Box::new(Open { incoming, outgoing, pending: Vec::new(), security }));
+        self.phase = Phase::Open(Box::new(Open { incoming, outgoing, pending: Vec::new(), asked: 0, security }));
         self.events.push_back(ChannelEvent::Opened);
         self.audit(AuditKind::ChannelOpened, None, StatusCode::Good, detail, None);
     }

@@ -167,8 +167,8 @@ impl ClientSession {
             jobs: 0,
             calls: 0,
             last_words: false,
-            incoming: VecDeque::new(),
-            events: VecDeque::new(),
+            incoming: VecDeque::with_capacity(1),
+            events: VecDeque::with_capacity(1),
         })
     }
 
@@ -247,7 +247,7 @@ impl ClientSession {
 
     /// The next event.
     pub fn poll_event(&mut self) -> Option<ClientEvent> {
-        self.events.pop_front()
+        next(&mut self.events)
     }
 
     /// Bytes for the server; take them from the front. After an orderly end there are some without a connection in use:
@@ -341,7 +341,7 @@ impl ClientSession {
             if let Some(link) = &mut self.link {
                 link.drain(&self.codec, &mut self.incoming);
             }
-            let Some(event) = self.incoming.pop_front() else { return };
+            let Some(event) = next(&mut self.incoming) else { return };
             match event {
                 LinkEvent::Job(job) => self.events.push_back(ClientEvent::Job(job)),
                 LinkEvent::Audit(audit) => self.events.push_back(ClientEvent::Audit(audit)),
@@ -502,4 +502,13 @@ fn status_of(error: SendError) -> StatusCode {
         SendError::Crypto => StatusCode::BadSecurityChecksFailed,
         SendError::NotOpen | SendError::UnknownRequest => StatusCode::BadSecureChannelClosed,
     }
+}
+
+/// Takes the next event. An event is large, most come alone, and a guard has many sessions: room is kept for one.
+fn next<T>(events: &mut VecDeque<T>) -> Option<T> {
+    let event = events.pop_front();
+    if events.is_empty() && events.capacity() > 1 {
+        events.shrink_to(1);
+    }
+    event
 }

@@ -116,7 +116,8 @@ pub(super) struct Subscription {
 /// All subscriptions of a session.
 #[derive(Default)]
 pub(super) struct Subscriptions {
-    subscriptions: BTreeMap<u32, Subscription>,
+    /// In boxes, because a map keeps room for eleven and most sessions have one.
+    subscriptions: BTreeMap<u32, Box<Subscription>>,
     waiting: VecDeque<Waiting>,
     /// Last words of subscriptions that the server has ended.
     farewells: VecDeque<(u32, Message)>,

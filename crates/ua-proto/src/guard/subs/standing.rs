@@ -78,8 +78,11 @@ impl Subscriptions {
 
     /// Nothing has outlived its session.
     pub(in crate::guard) fn vanish(&mut self) {
-        let interrupted = |subscription: &&mut Subscription| subscription.standing == Standing::Interrupted;
-        self.subscriptions.values_mut().filter(interrupted).for_each(Subscription::vanish);
+        for subscription in self.subscriptions.values_mut() {
+            if subscription.standing == Standing::Interrupted {
+                subscription.vanish();
+            }
+        }
     }
 
     /// What the ids mean upstream is not known any more: the client is told that each subscription has ended.
@@ -96,8 +99,9 @@ impl Subscriptions {
 
     /// The ids upstream of all that are known to be there.
     pub(in crate::guard) fn all_upstream(&self) -> Vec<u32> {
-        let there = |subscription: &&Subscription| matches!(subscription.standing, Standing::Live | Standing::Bare);
-        self.subscriptions.values().filter(there).map(|subscription| subscription.upstream).collect()
+        let all = self.subscriptions.values();
+        let there = all.filter(|subscription| matches!(subscription.standing, Standing::Live | Standing::Bare));
+        there.map(|subscription| subscription.upstream).collect()
     }
 
     /// The ids upstream of what may have outlived its session.
@@ -125,7 +129,7 @@ impl Subscriptions {
     /// The server does not have it where it should be; says whether it was thought there.
     pub(super) fn strayed(&mut self, id: u32, upstream: u32) -> bool {
         let subscription = self.subscriptions.get_mut(&id).filter(|known| known.upstream == upstream);
-        subscription.map(Subscription::vanish).is_some()
+        subscription.map(|known| known.vanish()).is_some()
     }
 
     pub(super) fn settle(&mut self, id: u32) {

@@ -78,7 +78,7 @@ impl super::Subscription {
 
 impl super::Subscriptions {
     fn load(&self) -> Load {
-        let all = self.subscriptions.values().map(super::Subscription::load);
+        let all = self.subscriptions.values().map(|subscription| subscription.load());
         all.fold(Load::default(), Load::with)
     }
 }

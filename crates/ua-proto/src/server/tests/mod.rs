@@ -5,6 +5,7 @@ mod activation;
 mod ask;
 mod asking;
 mod audit_events;
+mod budget;
 mod bypass;
 mod calling;
 mod ecc;

@@ -92,7 +92,7 @@ impl Guard {
                     _ => {}
                 }
             }
-            let Subscription { items, retained, ready, .. } = subscription;
+            let Subscription { items, retained, ready, .. } = &mut **subscription;
             if over {
                 ready.clear();
             } else if !silent.is_empty() {
