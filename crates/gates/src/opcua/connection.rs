@@ -20,8 +20,8 @@ use super::server::Running;
 
 /// Size of the read buffer that all connections of a server share.
 const READ_BUFFER: usize = 64 * 1024;
-/// An emptied send buffer larger than this is given back.
-const KEEP: usize = 64 * 1024;
+/// An emptied send buffer larger than this is given back: there are as many as connections, and most stay empty for long.
+const KEEP: usize = 1_024;
 /// How long a client that is called may take to answer; the core waits a little longer.
 const CALL: Duration = Duration::from_secs(10);
 /// How long a peer may take to hear why its connection ends.
@@ -64,6 +64,8 @@ struct Connection {
     unsent: Cell<usize>,
     /// The core does not want to be read to.
     held: Cell<bool>,
+    /// Somebody has logged in on it.
+    known: Cell<bool>,
     /// The last bytes, once the core has closed the connection.
     rest: RefCell<Option<Vec<u8>>>,
     wake: Wake,
@@ -88,10 +90,15 @@ pub(super) fn write(half: &OwnedWriteHalf, bytes: &mut Vec<u8>) {
                 Err(_) => sent = bytes.len(),
             }
         }
-        if sent == bytes.len() {
+        if sent == bytes.len() && bytes.capacity() > KEEP {
+            *bytes = Vec::new();
+        } else if sent == bytes.len() {
             bytes.clear();
         } else {
             bytes.drain(..sent);
+            if bytes.capacity() / 2 > bytes.len().max(KEEP) {
+                bytes.shrink_to_fit();
+            }
         }
     }
 }
@@ -121,9 +128,6 @@ impl Connections {
         let Some(bytes) = core.outgoing(conn) else { return false };
         connection.write(bytes);
         let unsent = bytes.len();
-        if unsent == 0 && bytes.capacity() > KEEP {
-            *bytes = Vec::new();
-        }
         let before = connection.unsent.replace(unsent);
         // Its task is told of what it waits for: room in the peer's window, or leave to read again.
         if (before == 0) != (unsent == 0) || connection.held.get() {
@@ -189,6 +193,7 @@ fn begin<C: Core>(running: &Rc<Running<C>>, stream: TcpStream, said: impl FnOnce
         write,
         unsent: Cell::new(0),
         held: Cell::new(false),
+        known: Cell::new(false),
         rest: RefCell::new(None),
         wake: Wake::default(),
     });
@@ -221,7 +226,7 @@ async fn serve<C: Core>(running: &Rc<Running<C>>, conn: ConnId, connection: &Con
                 }
                 flush(running, conn);
             }
-            taken = receive(running, conn, &mut read), if reading => {
+            taken = receive(running, conn, connection, &mut read), if reading => {
                 if !matches!(taken, Ok(true)) {
                     return;
                 }
@@ -249,18 +254,35 @@ async fn drain(connection: &Connection, mut rest: Vec<u8>) {
     let _late = tokio::time::timeout(LAST_WORDS, last).await;
 }
 
-/// Reads once and hands the bytes to the core; `false` at the end of the stream.
-async fn receive<C: Core>(running: &Rc<Running<C>>, conn: ConnId, read: &mut OwnedReadHalf) -> io::Result<bool> {
-    poll_fn(|context| {
-        let mut buffer = running.connections.buffer.borrow_mut();
-        let mut filled = ReadBuf::new(&mut buffer);
-        ready!(Pin::new(&mut *read).poll_read(context, &mut filled))?;
-        let bytes = filled.filled();
-        if bytes.is_empty() {
-            return Poll::Ready(Ok(false));
-        }
-        running.input(Input::Bytes { conn, bytes });
-        Poll::Ready(Ok(true))
-    })
-    .await
+/// Reads once and hands the bytes to the core; `false` at the end of the stream. Who has no session yet waits for its turn.
+async fn receive<C: Core>(
+    running: &Rc<Running<C>>,
+    conn: ConnId,
+    connection: &Connection,
+    read: &mut OwnedReadHalf,
+) -> io::Result<bool> {
+    if !connection.known.get() {
+        connection.known.set(running.core.borrow().is_logged_in(conn));
+    }
+    if connection.known.get() {
+        return poll_fn(|context| poll_receive(running, conn, read, context)).await;
+    }
+    running.turns.take(read, |read, context| poll_receive(running, conn, read, context)).await
+}
+
+fn poll_receive<C: Core>(
+    running: &Rc<Running<C>>,
+    conn: ConnId,
+    read: &mut OwnedReadHalf,
+    context: &mut Context<'_>,
+) -> Poll<io::Result<bool>> {
+    let mut buffer = running.connections.buffer.borrow_mut();
+    let mut filled = ReadBuf::new(&mut buffer);
+    ready!(Pin::new(read).poll_read(context, &mut filled))?;
+    let bytes = filled.filled();
+    if bytes.is_empty() {
+        return Poll::Ready(Ok(false));
+    }
+    running.input(Input::Bytes { conn, bytes });
+    Poll::Ready(Ok(true))
 }

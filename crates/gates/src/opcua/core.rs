@@ -78,6 +78,7 @@ pub(super) trait Core: Send + 'static {
     fn outgoing(&mut self, conn: ConnId) -> Option<&mut Vec<u8>>;
     fn wants_input(&self, conn: ConnId) -> bool;
     fn holds_input(&self, conn: ConnId) -> bool;
+    fn is_logged_in(&self, conn: ConnId) -> bool;
 
     /// Something happened on a connection to the upstream server.
     fn upstream(&mut self, _link: LinkId, _event: Upstream<'_>, _now: Now) {}
@@ -85,6 +86,11 @@ pub(super) trait Core: Send + 'static {
     /// Bytes for the upstream server.
     fn upstream_outgoing(&mut self, _link: LinkId) -> Option<&mut Vec<u8>> {
         None
+    }
+
+    /// Whether requests of a session go over a connection to the upstream server.
+    fn serves(&self, _link: LinkId) -> bool {
+        false
     }
 
     /// Whether the upstream server should be read.
@@ -125,6 +131,10 @@ impl Core for Server {
     fn holds_input(&self, conn: ConnId) -> bool {
         Self::holds_input(self, conn)
     }
+
+    fn is_logged_in(&self, conn: ConnId) -> bool {
+        Enforcing::front(self).is_logged_in(conn)
+    }
 }
 
 impl Core for Guard {
@@ -160,6 +170,10 @@ impl Core for Guard {
         Self::holds_input(self, conn)
     }
 
+    fn is_logged_in(&self, conn: ConnId) -> bool {
+        Enforcing::front(self).is_logged_in(conn)
+    }
+
     fn upstream(&mut self, link: LinkId, event: Upstream<'_>, now: Now) {
         Self::handle_input(self, Both::Up { link, event }, now);
     }
@@ -170,5 +184,9 @@ impl Core for Guard {
 
     fn wants_upstream(&self, link: LinkId) -> bool {
         Self::wants_upstream(self, link)
+    }
+
+    fn serves(&self, link: LinkId) -> bool {
+        Self::serves(self, link)
     }
 }

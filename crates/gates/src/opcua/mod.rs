@@ -5,6 +5,7 @@ mod connection;
 mod core;
 pub mod guard;
 pub mod server;
+mod turns;
 mod upstream;
 pub mod wiring;
 

@@ -22,6 +22,7 @@ use ua_proto::server::{AuditId, Audited, Input, LoginId, Output, Server};
 use super::client::Way;
 use super::connection::Connections;
 use super::core::{Core, Outside};
+use super::turns::{Turns, look_around};
 use super::upstream::Upstreams;
 use super::wiring::{Application, AuditRequest, AuditSink, Credentials};
 use crate::clock;
@@ -161,6 +162,7 @@ pub(super) struct Running<C> {
     pub(super) core: RefCell<C>,
     pub(super) connections: Connections,
     pub(super) upstreams: Upstreams,
+    pub(super) turns: Turns,
     /// How the upstream server is reached.
     pub(super) way: Way,
     application: Box<dyn Application>,
@@ -190,6 +192,7 @@ async fn run<C: Core>(listener: TcpListener, core: C, (shell, way): (Shell, Way)
         core: RefCell::new(core),
         connections: Connections::default(),
         upstreams: Upstreams::default(),
+        turns: Turns::default(),
         way,
         application: (shell.application)(),
         audit: shell.audit,
@@ -224,7 +227,10 @@ async fn accept<C: Core>(running: &Rc<Running<C>>, listener: tokio::net::TcpList
             }
         };
         match accepted {
-            Ok((stream, peer)) => super::connection::spawn(running, stream, peer),
+            Ok((stream, peer)) => {
+                super::connection::spawn(running, stream, peer);
+                look_around().await;
+            }
             Err(error) => {
                 // Out of descriptors: wait for connections to end instead of spinning.
                 tracing::warn!(%error, "a connection could not be accepted");
@@ -278,6 +284,7 @@ async fn jobs<C: Core>(running: &Rc<Running<C>>, mut outcomes: mpsc::UnboundedRe
                 running.upstreams.wake(link);
             }
         }
+        look_around().await;
     }
 }
 

@@ -6,7 +6,7 @@ use std::future::poll_fn;
 use std::io;
 use std::pin::Pin;
 use std::rc::Rc;
-use std::task::{Poll, ready};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, ReadBuf};
@@ -28,6 +28,8 @@ struct Connection {
     /// The core does not want to be read to.
     held: Cell<bool>,
     closed: Cell<bool>,
+    /// Requests of a session go over it, or did.
+    known: Cell<bool>,
     wake: Wake,
 }
 
@@ -87,6 +89,7 @@ pub(super) fn dial<C: Core>(running: &Rc<Running<C>>, link: LinkId, url: String)
         unsent: Cell::new(false),
         held: Cell::new(false),
         closed: Cell::new(false),
+        known: Cell::new(false),
         wake: Wake::default(),
     });
     running.upstreams.open.borrow_mut().insert(link, Rc::clone(&connection));
@@ -127,7 +130,7 @@ async fn serve<C: Core>(running: &Rc<Running<C>>, link: LinkId, connection: &Con
             () = room(connection), if unsent => {
                 running.upstreams.flush(link, &mut *running.core.borrow_mut());
             }
-            taken = receive(running, link, &mut read), if reading => {
+            taken = receive(running, link, connection, &mut read), if reading => {
                 if !matches!(taken, Ok(true)) {
                     return;
                 }
@@ -140,20 +143,37 @@ async fn serve<C: Core>(running: &Rc<Running<C>>, link: LinkId, connection: &Con
     }
 }
 
-/// Reads once and hands the bytes to the core; `false` at the end of the stream.
-async fn receive<C: Core>(running: &Rc<Running<C>>, link: LinkId, read: &mut OwnedReadHalf) -> io::Result<bool> {
-    poll_fn(|context| {
-        let mut buffer = running.upstreams.buffer.borrow_mut();
-        let mut filled = ReadBuf::new(&mut buffer);
-        ready!(Pin::new(&mut *read).poll_read(context, &mut filled))?;
-        let bytes = filled.filled();
-        if bytes.is_empty() {
-            return Poll::Ready(Ok(false));
-        }
-        running.upstream(link, Upstream::Bytes(bytes));
-        Poll::Ready(Ok(true))
-    })
-    .await
+/// Reads once and hands the bytes to the core; `false` at the end of the stream. What opens a session waits for its turn.
+async fn receive<C: Core>(
+    running: &Rc<Running<C>>,
+    link: LinkId,
+    connection: &Connection,
+    read: &mut OwnedReadHalf,
+) -> io::Result<bool> {
+    if !connection.known.get() {
+        connection.known.set(running.core.borrow().serves(link));
+    }
+    if connection.known.get() {
+        return poll_fn(|context| poll_receive(running, link, read, context)).await;
+    }
+    running.turns.take(read, |read, context| poll_receive(running, link, read, context)).await
+}
+
+fn poll_receive<C: Core>(
+    running: &Rc<Running<C>>,
+    link: LinkId,
+    read: &mut OwnedReadHalf,
+    context: &mut Context<'_>,
+) -> Poll<io::Result<bool>> {
+    let mut buffer = running.upstreams.buffer.borrow_mut();
+    let mut filled = ReadBuf::new(&mut buffer);
+    ready!(Pin::new(read).poll_read(context, &mut filled))?;
+    let bytes = filled.filled();
+    if bytes.is_empty() {
+        return Poll::Ready(Ok(false));
+    }
+    running.upstream(link, Upstream::Bytes(bytes));
+    Poll::Ready(Ok(true))
 }
 
 /// Waits until the server takes more bytes.
