@@ -45,9 +45,11 @@ fn main() -> ExitCode {
         ["serve", words @ ..] => serve::options(words).and_then(|options| serve::run(&options)),
         ["guard", words @ ..] => guard::options(words).and_then(|options| guard::run(&options)),
         ["order"] => real::order(),
-        ["storm", folder, url, count] => {
-            count.parse().map_err(Failed::from).and_then(|count| storm::clients(folder, url, count))
-        }
+        ["storm", folder, url, count, guests] => count
+            .parse()
+            .map_err(Failed::from)
+            .and_then(|count| Ok((count, storm::Guests::named(guests).ok_or("bench storm: token or user")?)))
+            .and_then(|(count, guests)| storm::clients(folder, url, count, guests)),
         ["authority", folder] => authority::run(&PathBuf::from(folder)),
         words => take(words),
     };
