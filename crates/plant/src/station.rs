@@ -11,7 +11,7 @@ use gates::opcua::server::{ServerHandle, Shell};
 use gates::opcua::wiring::{Application, AuditSink, Credentials, Local};
 use gates::pki::PkiStore;
 use gates::pool::Pool;
-use opcua_types::{DataValue, StatusCode, Variant};
+use opcua_types::{DataValue, QualifiedName, StatusCode, Variant};
 use pep::{Gate, GateConfig, GateEvent};
 use tokio::sync::mpsc;
 use ua_proto::event::NewEvent;
@@ -21,6 +21,9 @@ use ua_proto::space::{ImportOptions, NodeRef, ServerFacts, Space, SpaceConfig, n
 use crate::equipment::{self, Station};
 use crate::process::{self, Line, Occurrence, Step};
 use crate::scoping::{self, Uncovered};
+
+/// How many events a station keeps.
+const EVENTS: usize = 1_000;
 
 /// Who may receive events of the scope of this name may receive audit events; a plant file without it lets nobody.
 const AUDIT_SCOPE: &str = "audit";
@@ -132,6 +135,7 @@ pub fn start(setup: Setup<'_>, now: Now) -> Result<Running, Unstarted> {
     uncovered.note(&space, setup.server)?;
     let map = scoping::apply(&mut space, setup.server)?;
     let mut config = setup.config;
+    space.historize_events(ns0::SERVER, EVENTS, false)?;
     config.audit.events.get_or_insert_with(|| AUDIT_SCOPE.to_owned());
     space.set_server_facts(facts(&config, now.unix));
     let points: BTreeMap<&'static str, NodeRef> = setup
@@ -230,7 +234,9 @@ impl Running {
                 if let Some(node) = points.get(source) {
                     let event_type = ns0::BASE_EVENT_TYPE;
                     let (source, message, fields) = (*node, message.to_owned(), Vec::new());
-                    let event = NewEvent { event_type, source, severity, message, fields };
+                    // What was measured is for who may read it.
+                    let values = vec![(QualifiedName::new(1, "Value"), source)];
+                    let event = NewEvent { event_type, source, severity, message, fields, values };
                     server.handle_input(Input::Event(event), now);
                 }
             }

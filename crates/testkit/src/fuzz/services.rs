@@ -118,7 +118,7 @@ fn raise(world: &mut World, which: u8) {
     let source = space.find(&variable_id(u32::from(which % 3) + 1, 0)).unwrap_or(ns0::SERVER);
     let fields = vec![(QualifiedName::new(1, "Value"), Variant::from(which))];
     let event_type = ns0::BASE_EVENT_TYPE;
-    let event = NewEvent { event_type, source, severity: 1, message: "something".into(), fields };
+    let event = NewEvent { event_type, source, severity: 1, message: "something".into(), fields, values: Vec::new() };
     world.input(Input::Event(event));
 }
 

@@ -41,6 +41,8 @@ pub struct NewEvent {
     pub message: String,
     /// Further fields by browse name; at most 64.
     pub fields: Vec<(QualifiedName, Variant)>,
+    /// Further fields that hold the present value of a variable: who may not read that sees a status in its place.
+    pub values: Vec<(QualifiedName, NodeRef)>,
 }
 
 /// What decides who may hear of an event.
@@ -68,6 +70,9 @@ pub(crate) struct Field {
 #[derive(Debug)]
 pub(crate) struct Event {
     about: About,
+    id: [u8; 16],
+    /// In ticks.
+    time: i64,
     /// The nodes whose notifications it is part of.
     notifiers: Vec<NodeRef>,
     fields: Vec<Field>,
@@ -88,13 +93,35 @@ impl Event {
             Field::plain("Message", Variant::from(LocalizedText::new("", cut(message)))),
             Field::plain("Severity", Variant::UInt16(severity.clamp(1, 1_000))),
         ];
-        Self { about, notifiers: notifiers(space, about), fields }
+        let (time, notifiers) = (date_time(now.unix).ticks(), notifiers(space, about));
+        Self { about, id, time, notifiers, fields }
     }
 
     /// Says that an item's queue was too short (OPC 10000-4 §5.13.1.5). Not an event of any source but the server.
     pub(crate) fn overflow(space: &Space, id: [u8; 16], now: Now) -> Self {
         let about = About { event_type: ns0::EVENT_QUEUE_OVERFLOW_EVENT_TYPE, source: ns0::SERVER, audit: false };
         Self::new(space, about, id, 500, "events were lost, for their queue is too short", now)
+    }
+
+    /// Its EventId.
+    pub(crate) fn id(&self) -> [u8; 16] {
+        self.id
+    }
+
+    /// When it happened, in ticks.
+    pub(crate) fn time(&self) -> i64 {
+        self.time
+    }
+
+    /// About how many bytes it takes.
+    pub(crate) fn weight(&self) -> usize {
+        let field = |field: &Field| 64 + field.name.name.as_ref().len() + field.value.as_ref().map_or(0, size);
+        self.fields.iter().map(field).sum::<usize>().saturating_add(128)
+    }
+
+    /// The nodes whose notifications it is part of.
+    pub(crate) fn notifiers(&self) -> &[NodeRef] {
+        &self.notifiers
     }
 
     /// What decides who may hear of it.

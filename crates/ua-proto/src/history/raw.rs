@@ -37,7 +37,11 @@ pub(crate) struct Room {
 impl Room {
     /// Whether another value has a place; it is taken.
     pub(crate) fn take(&mut self, value: &DataValue, first: bool) -> bool {
-        let weight = weight(value);
+        self.take_weight(weight(value), first)
+    }
+
+    /// The same for something of about so many bytes.
+    pub(crate) fn take_weight(&mut self, weight: usize, first: bool) -> bool {
         if !first && (self.values == 0 || self.bytes < weight) {
             return false;
         }
@@ -63,11 +67,29 @@ impl Domain {
         Ok(Self { from, to, reverse, bounds, most })
     }
 
+    pub(super) fn start(&self) -> i64 {
+        self.from
+    }
+
+    pub(super) fn is_reverse(&self) -> bool {
+        self.reverse
+    }
+
+    /// The number that is wanted altogether, where the domain has one end only.
+    pub(super) fn wanted(&self) -> Option<u32> {
+        self.to.is_none().then_some(self.most)
+    }
+
+    /// The most of one response.
+    pub(super) fn most(&self) -> Option<u32> {
+        (self.most > 0).then_some(self.most)
+    }
+
     fn is_instant(&self) -> bool {
         self.to == Some(self.from)
     }
 
-    fn contains(&self, at: i64) -> bool {
+    pub(super) fn contains(&self, at: i64) -> bool {
         match (self.to, self.reverse) {
             _ if self.is_instant() => at == self.from,
             (None, false) => at >= self.from,

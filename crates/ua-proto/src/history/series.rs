@@ -2,8 +2,9 @@
 
 use std::collections::VecDeque;
 
-use opcua_types::{DataValue, StatusCode};
+use opcua_types::{DataValue, HistoryUpdateType, StatusCode};
 
+use super::journal::{Author, Journal};
 use crate::event::size;
 
 /// The most bytes of values one variable keeps, whatever their number.
@@ -25,6 +26,8 @@ pub(crate) struct Series {
     pub(super) entries: VecDeque<Entry>,
     most: usize,
     bytes: usize,
+    /// What clients changed.
+    journal: Journal<DataValue>,
 }
 
 /// How values are written into history: PerformUpdateType.
@@ -44,6 +47,8 @@ pub(crate) enum Change {
     DeleteRange { start: i64, end: i64 },
     /// The values of these instants are deleted.
     DeleteAt(Vec<i64>),
+    /// The events of these ids are deleted: nothing for a variable.
+    DeleteEvents(Vec<Vec<u8>>),
 }
 
 pub(super) fn weight(value: &DataValue) -> usize {
@@ -53,7 +58,7 @@ pub(super) fn weight(value: &DataValue) -> usize {
 impl Series {
     /// An empty ring for this many values.
     pub(crate) fn new(most: usize) -> Self {
-        Self { entries: VecDeque::new(), most: most.max(1), bytes: 0 }
+        Self { entries: VecDeque::new(), most: most.max(1), bytes: 0, journal: Journal::default() }
     }
 
     /// The variable has a new value. One with the timestamp of another takes its place.
@@ -94,10 +99,21 @@ impl Series {
         }
     }
 
-    fn drop_at(&mut self, place: usize) -> bool {
-        let dropped = self.entries.remove(place);
-        self.bytes = self.bytes.saturating_sub(dropped.as_ref().map_or(0, |entry| weight(&entry.value)));
-        dropped.is_some()
+    /// What clients changed here.
+    pub(crate) fn journal(&self) -> &Journal<DataValue> {
+        &self.journal
+    }
+
+    fn drop_at(&mut self, place: usize, author: Author<'_>) -> bool {
+        let Some(dropped) = self.entries.remove(place) else { return false };
+        self.dropped(dropped, author);
+        true
+    }
+
+    fn dropped(&mut self, entry: Entry, author: Author<'_>) {
+        let weight = weight(&entry.value);
+        self.bytes = self.bytes.saturating_sub(weight);
+        self.journal.keep((entry.at, entry.value), weight, HistoryUpdateType::Delete, author);
     }
 
     /// The values that a change would touch, as they are now.
@@ -110,6 +126,7 @@ impl Series {
                 let places = self.places(*start, *end);
                 self.entries.range(places).map(|entry| entry.value.clone()).collect()
             }
+            Change::DeleteEvents(_) => Vec::new(),
         }
     }
 
@@ -120,11 +137,17 @@ impl Series {
     }
 
     /// Carries a change out: the status of the whole, and of each value or instant. `fits` says which values the
-    /// variable can have.
-    pub(crate) fn apply(&mut self, change: Change, fits: impl Fn(&DataValue) -> bool) -> (StatusCode, Vec<StatusCode>) {
+    /// variable can have. What changes is kept with its author.
+    pub(crate) fn apply(
+        &mut self,
+        change: Change,
+        author: Author<'_>,
+        fits: impl Fn(&DataValue) -> bool,
+    ) -> (StatusCode, Vec<StatusCode>) {
         match change {
+            Change::DeleteEvents(_) => (StatusCode::BadHistoryOperationUnsupported, Vec::new()),
             Change::Write(perform, values) => {
-                let results = values.into_iter().map(|value| self.write(perform, value, &fits)).collect();
+                let results = values.into_iter().map(|value| self.write((perform, value), author, &fits)).collect();
                 (StatusCode::Good, results)
             }
             Change::DeleteRange { start, end } if start > end => (StatusCode::BadInvalidArgument, Vec::new()),
@@ -133,13 +156,13 @@ impl Series {
                 if places.is_empty() {
                     return (StatusCode::BadNoData, Vec::new());
                 }
-                let dropped: usize = self.entries.drain(places).map(|entry| weight(&entry.value)).sum();
-                self.bytes = self.bytes.saturating_sub(dropped);
+                let dropped: Vec<Entry> = self.entries.drain(places).collect();
+                dropped.into_iter().for_each(|entry| self.dropped(entry, author));
                 (StatusCode::Good, Vec::new())
             }
             Change::DeleteAt(times) => {
                 let delete = |time: i64| match self.exact(time) {
-                    Some(place) if self.drop_at(place) => StatusCode::Good,
+                    Some(place) if self.drop_at(place, author) => StatusCode::Good,
                     _ => StatusCode::BadNoEntryExists,
                 };
                 (StatusCode::Good, times.into_iter().map(delete).collect())
@@ -147,7 +170,12 @@ impl Series {
         }
     }
 
-    fn write(&mut self, perform: Perform, value: DataValue, fits: &impl Fn(&DataValue) -> bool) -> StatusCode {
+    fn write(
+        &mut self,
+        (perform, value): (Perform, DataValue),
+        author: Author<'_>,
+        fits: &impl Fn(&DataValue) -> bool,
+    ) -> StatusCode {
         let Some(at) = instant(&value) else { return StatusCode::BadInvalidTimestamp };
         if !fits(&value) {
             return StatusCode::BadTypeMismatch;
@@ -162,6 +190,14 @@ impl Series {
         if status == StatusCode::GoodEntryInserted && self.entries.len() >= self.most && self.lower(at) == 0 {
             return StatusCode::BadOutOfRange;
         }
+        let before = self.exact(at).and_then(|place| self.entries.get(place)).map(|entry| entry.value.clone());
+        let (kind, kept) = match (before, perform) {
+            (None, _) => (HistoryUpdateType::Insert, value.clone()),
+            (Some(before), Perform::Update) => (HistoryUpdateType::Update, before),
+            (Some(before), _) => (HistoryUpdateType::Replace, before),
+        };
+        let weight = weight(&kept);
+        self.journal.keep((at, kept), weight, kind, author);
         self.put(at, value);
         status
     }

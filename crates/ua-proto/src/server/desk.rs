@@ -141,6 +141,11 @@ impl Desk<'_> {
         self.check(action, node, Some(Counted::Notify), false)
     }
 
+    /// Asks whether what happened at a node may be told out of history; it is counted.
+    pub(crate) fn check_past(&mut self, node: NodeRef) -> Result<(), Denial> {
+        self.check(Action::ReadHistory, node, Some(Counted::Read), false)
+    }
+
     /// Asks the gate about an action that changes the plant. The permit is spent when it is carried out, and its record is
     /// written by the service. None only in a build that permits everything.
     pub(crate) fn permit(&self, action: Action, node: NodeRef) -> Result<Option<Permit>, Denial> {

@@ -1,9 +1,9 @@
-//! Events on their way to the sessions that listen. While none does, nothing is made of them.
+//! Events on their way to the sessions that listen, and into history. While nobody wants them, nothing is made of them.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use access_model::Now;
+use access_model::{Now, Rights};
 use opcua_types::NodeClass;
 
 use super::Server;
@@ -56,14 +56,14 @@ impl EventDesk {
 impl Server {
     /// The application raises an event.
     pub(super) fn application_event(&mut self, new: NewEvent, now: Now) {
-        let NewEvent { event_type, source, severity, message, fields } = new;
+        let NewEvent { event_type, source, severity, message, fields, values } = new;
         let is_type = self.space.class(event_type) == NodeClass::ObjectType
             && self.space.is_subtype_of(event_type, ns0::BASE_EVENT_TYPE);
         if !is_type || !self.space.contains(source) {
             tracing::warn!(event_type = event_type.0, source = source.0, "the application raised what is no event");
             return;
         }
-        if !self.events.heard() {
+        if !self.events.heard() && !self.space.keeps_events() {
             return;
         }
         let about = About { event_type, source, audit: false };
@@ -71,7 +71,16 @@ impl Server {
         for (name, value) in fields {
             event.set_field(name, value, None);
         }
-        self.raise(event, now);
+        for (name, node) in values.into_iter().filter(|(_, node)| self.space.class(*node) == NodeClass::Variable) {
+            let value = self.space.value(node, now.unix).value.unwrap_or_default();
+            event.set_field(name, value, Some((node, Rights::READ)));
+        }
+        if self.is_guarding() {
+            return self.raise(event, now);
+        }
+        let event = Arc::new(event);
+        self.space.remember_event(&event);
+        self.tell(&event, now);
     }
 
     /// Tells those who listen what was recorded.
@@ -88,9 +97,12 @@ impl Server {
         if self.is_guarding() {
             return self.hand(Handed::Event(Box::new(event)));
         }
-        let event = Arc::new(event);
+        self.tell(&Arc::new(event), now);
+    }
+
+    fn tell(&mut self, event: &Arc<Event>, now: Now) {
         for key in self.events.listeners.clone() {
-            self.at_desk(key, now, |desk, subscriptions| subscriptions.on_event(&event, desk));
+            self.at_desk(key, now, |desk, subscriptions| subscriptions.on_event(event, desk));
             let at = self.sessions.get(key).and_then(|session| session.subscriptions.poll_timeout());
             if let Some(at) = at {
                 self.timers.at_latest(Timer::Subscriptions(key), at);

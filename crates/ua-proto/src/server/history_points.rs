@@ -4,13 +4,16 @@ use std::collections::BTreeMap;
 
 use opcua_types::ByteString;
 
-use crate::history::{Domain, Processed, Resume};
+use crate::history::{Domain, Mark, Processed, Resume};
 use crate::space::NodeRef;
 
 /// A read that can be gone on with.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Going {
     Raw(Domain, Resume),
+    Modified(Domain, Mark),
+    /// Events of a notifier; those that clients changed.
+    Events(Domain, bool, Mark),
     /// The number of the next interval.
     Processed(Processed, i64),
     /// The place of the next instant.

@@ -164,7 +164,10 @@ impl Space {
     #[must_use]
     pub fn event_notifier(&self, node: NodeRef) -> Option<u8> {
         let notifies = matches!(self.class(node), NodeClass::Object | NodeClass::View);
-        notifies.then(|| self.shape(node).map_or_else(|| ns0::access(node), |shape| shape.access.0.to_le_bytes()[0]))
+        // HistoryRead and HistoryWrite.
+        let kept = self.event_history.get(&node).map_or(0, |log| if log.is_writable() { 0b1100 } else { 0b100 });
+        let own = || self.shape(node).map_or_else(|| ns0::access(node), |shape| shape.access.0.to_le_bytes()[0]);
+        notifies.then(|| own() | kept)
     }
 
     /// The node's browse name.

@@ -1,10 +1,14 @@
-//! Variables with a history: each value that the application sets or a client writes is kept, up to a bound.
+//! Variables with a history: each value that the application sets or a client writes is kept, up to a bound. Notifiers
+//! with a history: each event of theirs is kept, up to a bound, but for audit events, which are in the ledger.
+
+use std::sync::Arc;
 
 use access_model::UnixTime;
 use opcua_types::{DataValue, DateTime, NodeClass, StatusCode};
 
 use super::{AccessLevel, NodeRef, Space, SpaceError, date_time, ns0};
-use crate::history::{Change, Series};
+use crate::event::Event;
+use crate::history::{Author, Change, EventLog, Series};
 
 impl Space {
     /// From now on the values of a variable are kept, the last `most` of them; its AccessLevel says that history can be
@@ -52,11 +56,16 @@ impl Space {
     }
 
     /// Changes a variable's history: the status of the whole, and of each value or instant.
-    pub(crate) fn change_history(&mut self, node: NodeRef, change: Change) -> (StatusCode, Vec<StatusCode>) {
+    pub(crate) fn change_history(
+        &mut self,
+        node: NodeRef,
+        change: Change,
+        author: Author<'_>,
+    ) -> (StatusCode, Vec<StatusCode>) {
         let Some(mut series) = self.history.remove(&node) else {
             return (StatusCode::BadHistoryOperationUnsupported, Vec::new());
         };
-        let outcome = series.apply(change, |value| match &value.value {
+        let outcome = series.apply(change, author, |value| match &value.value {
             Some(content) => self.value_fits_node(content, node),
             None => value.status().is_bad(),
         });
@@ -68,6 +77,44 @@ impl Space {
     #[must_use]
     pub fn has_history(&self) -> bool {
         !self.history.is_empty()
+    }
+
+    /// From now on the events of a notifier, which is the Server object or an added one, are kept, the last `most` of them
+    /// and never more than 10,000 or 4 MiB; with `deletable` clients that have the right may delete some.
+    ///
+    /// # Errors
+    /// The node is not an object.
+    pub fn historize_events(&mut self, node: NodeRef, most: usize, deletable: bool) -> Result<(), SpaceError> {
+        if self.event_notifier(node).is_none() {
+            return Err(SpaceError::NoHistory(node));
+        }
+        self.event_history.insert(node, EventLog::new(most, deletable));
+        Ok(())
+    }
+
+    /// Whether any notifier keeps its events.
+    #[must_use]
+    pub fn keeps_events(&self) -> bool {
+        !self.event_history.is_empty()
+    }
+
+    /// The events that a notifier keeps.
+    pub(crate) fn event_log(&self, node: NodeRef) -> Option<&EventLog> {
+        self.event_history.get(&node)
+    }
+
+    /// Deletes an event that a notifier keeps; whether it was there.
+    pub(crate) fn delete_event(&mut self, node: NodeRef, id: &[u8], author: Author<'_>) -> bool {
+        self.event_history.get_mut(&node).is_some_and(|log| log.delete(id, author))
+    }
+
+    /// Keeps an event for each notifier that it is part of and that keeps its own.
+    pub(crate) fn remember_event(&mut self, event: &Arc<Event>) {
+        for notifier in event.notifiers() {
+            if let Some(log) = self.event_history.get_mut(notifier) {
+                log.record(Arc::clone(event));
+            }
+        }
     }
 
     pub(super) fn remember(&mut self, node: NodeRef, value: &DataValue, time: DateTime, now: UnixTime) {

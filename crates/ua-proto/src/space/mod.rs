@@ -36,7 +36,7 @@ pub use values::date_time;
 
 use added::Added;
 
-use crate::history::Series;
+use crate::history::{EventLog, Series};
 
 /// The namespace of the standard itself.
 pub const UA_NAMESPACE: &str = "http://opcfoundation.org/UA/";
@@ -61,6 +61,8 @@ pub struct Space {
     changes: Changes,
     /// The history of the variables that have one.
     history: BTreeMap<NodeRef, Series>,
+    /// The events of the notifiers that keep them.
+    event_history: BTreeMap<NodeRef, EventLog>,
     /// How many nodes were given a number of namespace 1.
     numbered: u32,
     context: ContextOwned,
@@ -101,6 +103,7 @@ impl Space {
             restrictions: restrictions::ByScope::default(),
             changes: Changes::default(),
             history: BTreeMap::new(),
+            event_history: BTreeMap::new(),
             numbered: 0,
             context: ns0::context(),
         };

@@ -7,6 +7,8 @@ use opcua_types::{
 };
 
 use super::grow::structures;
+use crate::history::EventLog;
+
 use super::{Limits, NewVariable, NodeRef, ServerFacts, Space, SpaceError, date_time, ns0};
 
 /// DefaultRolePermissions and DefaultAccessRestrictions of namespace 0.
@@ -73,7 +75,10 @@ impl Space {
             DEFAULT_ACCESS_RESTRICTIONS => Some(Variant::UInt16(0)),
             // HistoryServerCapabilities: values are kept, and can be changed where their variable says so.
             11193 | 11196..=11200 => Some(Variant::Boolean(self.has_history())),
-            11242 | 11275 | 11281..=11283 | 11502 => Some(Variant::Boolean(false)),
+            // Events are kept, and can be deleted where their notifier says so.
+            11242 => Some(Variant::Boolean(self.keeps_events())),
+            11502 => Some(Variant::Boolean(self.event_history.values().any(EventLog::is_writable))),
+            11275 | 11281..=11283 => Some(Variant::Boolean(false)),
             19091 => Some(Variant::Boolean(true)),
             _ => {
                 let facts = self.facts.as_ref()?;
@@ -156,7 +161,7 @@ fn capability(limits: &Limits, id: u32) -> Option<Variant> {
         2736 => Variant::UInt16(0),
         2737 => Variant::UInt16(limits.max_history_continuation_points),
         11273 => Variant::UInt32(limits.max_return_data_values),
-        11274 => Variant::UInt32(0),
+        11274 => Variant::UInt32(limits.max_return_data_values),
         3704 => empty(VariantScalarTypeId::ExtensionObject),
         11702 => Variant::UInt32(limits.max_array_length),
         11703 => Variant::UInt32(limits.max_string_length),

@@ -77,7 +77,8 @@ fn listen(
 fn raise(world: &mut World, source: &str, kind: u32, message: &str) {
     let source = world.plant.space().find(&id(source)).unwrap();
     let event_type = ns0::find_numeric(kind).unwrap();
-    let event = NewEvent { event_type, source, severity: 500, message: message.into(), fields: Vec::new() };
+    let event =
+        NewEvent { event_type, source, severity: 500, message: message.into(), fields: Vec::new(), values: Vec::new() };
     let now = world.now;
     world.plant.handle_input(Input::Event(event), now);
     world.run();

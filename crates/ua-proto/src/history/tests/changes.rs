@@ -50,7 +50,7 @@ fn changes_one_by_one() {
     ];
     for (rule, change, expected, left) in rows {
         let mut series = five();
-        assert_eq!(series.apply(change, |_| true), expected, "{rule}");
+        assert_eq!(series.apply(change, by("dora", 1_000), |_| true), expected, "{rule}");
         assert_eq!(at(&series), left, "{rule}");
     }
 }
@@ -59,7 +59,10 @@ fn changes_one_by_one() {
 fn a_value_that_does_not_fit_is_not_written() {
     let mut series = five();
     let change = Change::Write(Perform::Update, vec![value(15, 1.0)]);
-    assert_eq!(series.apply(change, |_| false), (StatusCode::Good, vec![StatusCode::BadTypeMismatch]));
+    assert_eq!(
+        series.apply(change, by("dora", 1_000), |_| false),
+        (StatusCode::Good, vec![StatusCode::BadTypeMismatch])
+    );
     assert_eq!(at(&series).len(), 5);
 }
 
@@ -84,7 +87,7 @@ fn the_oldest_go_first() {
     assert_eq!(at(&series), [3, 4, 5]);
     let change = Change::Write(Perform::Insert, vec![value(1, 0.0), value(9, 0.0)]);
     let expected = vec![StatusCode::BadOutOfRange, StatusCode::GoodEntryInserted];
-    assert_eq!(series.apply(change, |_| true).1, expected);
+    assert_eq!(series.apply(change, by("dora", 1_000), |_| true).1, expected);
     assert_eq!(at(&series), [4, 5, 9]);
 }
 

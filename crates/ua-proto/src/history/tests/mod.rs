@@ -1,6 +1,7 @@
 //! History from outside: time in ticks that are easy to read, values that are numbers.
 
 mod changes;
+mod journal;
 mod processed;
 mod raw;
 
@@ -27,6 +28,10 @@ fn five() -> Series {
     let mut series = Series::new(100);
     (1..=5).for_each(|at| series.record(value(at * 10, at as f64 * 100.0)));
     series
+}
+
+fn by(name: &str, at: i64) -> Author<'_> {
+    Author { name, at: DateTime::from(at) }
 }
 
 fn room() -> Room {

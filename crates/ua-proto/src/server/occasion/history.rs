@@ -2,7 +2,7 @@
 //! the node and its history.
 
 use access_model::Rights;
-use opcua_types::{DataValue, DateTime, Variant, VariantScalarTypeId};
+use opcua_types::{ByteString, DataValue, DateTime, Variant, VariantScalarTypeId};
 
 use super::{Updating, list};
 use crate::event::Event;
@@ -17,6 +17,7 @@ impl Updating {
             Some(Change::Write(..)) => 3006,
             Some(Change::DeleteRange { .. }) => 3014,
             Some(Change::DeleteAt(_)) => 3019,
+            Some(Change::DeleteEvents(_)) => 3022,
         }
     }
 }
@@ -25,13 +26,17 @@ impl Updating {
 const UPDATE_DATA_DETAILS: u32 = 680;
 const DELETE_RAW_MODIFIED_DETAILS: u32 = 686;
 const DELETE_AT_TIME_DETAILS: u32 = 689;
+const DELETE_EVENT_DETAILS: u32 = 692;
 
 /// The fields of the event's own type.
 pub(super) fn own(event: &mut Event, update: &Updating, space: &Space) {
     let (Some(node), Some(change)) = (update.node, &update.change) else { return };
     let guard = (node, Rights::READ | Rights::READ_HISTORY);
     event.set("UpdatedNode", space.id(node).into());
-    event.set_guarded("OldValues", values(&update.old), guard);
+    // Of events that were deleted nothing is told here: each field of each would take rights of its own.
+    if !matches!(change, Change::DeleteEvents(_)) {
+        event.set_guarded("OldValues", values(&update.old), guard);
+    }
     let time = |ticks: i64| Variant::DateTime(Box::new(DateTime::from(ticks)));
     let details = match change {
         Change::Write(perform, new) => {
@@ -54,6 +59,11 @@ pub(super) fn own(event: &mut Event, update: &Updating, space: &Space) {
             let times = times.iter().map(|at| time(*at)).collect();
             event.set("ReqTimes", list(VariantScalarTypeId::DateTime, times));
             DELETE_AT_TIME_DETAILS
+        }
+        Change::DeleteEvents(ids) => {
+            let id = |id: &Vec<u8>| Variant::ByteString(ByteString::from(id.clone()));
+            event.set("EventIds", list(VariantScalarTypeId::ByteString, ids.iter().map(id).collect()));
+            DELETE_EVENT_DETAILS
         }
     };
     event.set("ParameterDataTypeId", opcua_types::NodeId::new(0, details).into());

@@ -1,46 +1,26 @@
-//! HistoryRead (OPC 10000-4 §5.11.3, OPC 10000-11 §6.5) of values: raw, processed, of given instants. Each node needs the
-//! right to read its history, asked anew for each page. Modified values and events are not kept.
+//! HistoryRead (OPC 10000-4 §5.11.3, OPC 10000-11 §6.5) of values: raw, modified, processed, of given instants; and of
+//! events. Each node needs the right to read its history, asked anew for each page.
+
+mod details;
+mod events;
 
 use access_model::{Action, AuditKind};
 use opcua_types::{
-    ByteString, DataValue, ExtensionObject, HistoryData, HistoryReadResponse, HistoryReadResult, NodeId, ObjectId,
-    StatusCode,
+    ByteString, DataValue, ExtensionObject, HistoryData, HistoryEvent, HistoryEventFieldList, HistoryModifiedData,
+    HistoryModifiedEvent, HistoryReadResponse, HistoryReadResult, ModificationInfo, NodeId, StatusCode,
 };
 
 use super::operations;
 use super::read::{Stamps, check_encoding};
-use crate::history::{Aggregate, Domain, Processed, Resume, Room, Series, Shape};
+use crate::history::{Domain, Fit, Mark, Processed, Resume, Room, Series, page};
 use crate::server::codec::{response_header, write_message};
 use crate::server::desk::Desk;
 use crate::server::history_points::Going;
 use crate::server::reader::{Malformed, Reader};
 use crate::server::values::IndexRange;
 use crate::space::{AccessLevel, NodeRef};
-
-/// Ticks of a millisecond.
-const MILLISECOND: f64 = 10_000.0;
-
-/// The most instants or aggregates of one request.
-const MAX_LIST: usize = 10_000;
-
-/// What is to be read, of every node.
-enum Details {
-    Raw(Domain),
-    /// One aggregate for each node; none where it is not known.
-    Processed {
-        start: i64,
-        end: i64,
-        interval: i64,
-        aggregates: Vec<Option<Aggregate>>,
-        shape: Shape,
-    },
-    AtTime {
-        times: Vec<i64>,
-        simple: bool,
-    },
-    /// A kind that is not served, or values that cannot be: each node that may be read says so.
-    Refused(StatusCode),
-}
+use details::{Details, Events, boolean, details};
+use events::Past;
 
 struct Item<'a> {
     node: NodeId,
@@ -59,10 +39,6 @@ impl<'a> Item<'a> {
     }
 }
 
-fn boolean(reader: &mut Reader<'_>) -> Result<bool, Malformed> {
-    reader.u8().map(|byte| byte != 0)
-}
-
 pub(crate) fn history_read(
     desk: &mut Desk<'_>,
     handle: u32,
@@ -70,14 +46,17 @@ pub(crate) fn history_read(
     out: &mut Vec<u8>,
 ) -> Result<(), StatusCode> {
     let (kind, body) = reader.extension_object()?;
-    let details = details(kind, body)?;
+    let details = details(kind, body, &Past(desk))?;
     let stamps = Stamps::from_wire(reader.i32()?)?;
     if !stamps.source && !stamps.server {
         return Err(StatusCode::BadTimestampsToReturnInvalid);
     }
     let release = boolean(&mut reader)?;
     let count = reader.array_len(Item::LEAST)?;
-    operations(count, desk.config.limits.operations.max_nodes_per_history_read_data)?;
+    let limits = &desk.config.limits.operations;
+    let of_events = matches!(details, Details::Events(_));
+    let (data, events) = (limits.max_nodes_per_history_read_data, limits.max_nodes_per_history_read_events);
+    operations(count, if of_events { events } else { data })?;
     let items = (0..count).map(|_| Item::read(&mut reader)).collect::<Result<Vec<_>, _>>()?;
     if let Details::Processed { aggregates, .. } = &details
         && aggregates.len() != items.len()
@@ -88,9 +67,13 @@ pub(crate) fn history_read(
     let mut room = Room { values: limits.max_history_values, bytes: limits.max_history_bytes };
     let mut results = Vec::with_capacity(count);
     for (nth, item) in items.iter().enumerate() {
-        let result = if release { let_go(desk, item) } else { read_one(desk, nth, item, &details, &mut room) };
+        let result = match &details {
+            _ if release => let_go(desk, item, of_events),
+            Details::Events(asked) => read_events(desk, item, asked.as_ref(), &mut room),
+            _ => read_one(desk, nth, item, &details, &mut room),
+        };
         results.push(match result {
-            Ok((values, point)) => told(values, point, stamps),
+            Ok((found, point)) => told(found, point, stamps),
             Err(status) => bare(status),
         });
     }
@@ -102,62 +85,16 @@ pub(crate) fn history_read(
     write_message(out, &response, &desk.codec.context(0))
 }
 
-/// Reads the details to their end, for their length may lie.
-fn details(kind: Option<u32>, body: &[u8]) -> Result<Details, StatusCode> {
-    const RAW: u32 = ObjectId::ReadRawModifiedDetails_Encoding_DefaultBinary as u32;
-    const PROCESSED: u32 = ObjectId::ReadProcessedDetails_Encoding_DefaultBinary as u32;
-    const AT_TIME: u32 = ObjectId::ReadAtTimeDetails_Encoding_DefaultBinary as u32;
-    let mut reader = Reader::new(body);
-    let details = match kind {
-        None | Some(0) => return Err(StatusCode::BadHistoryOperationInvalid),
-        Some(RAW) => raw(&mut reader)?,
-        Some(PROCESSED) => processed(&mut reader)?,
-        Some(AT_TIME) => {
-            let count = reader.array_len(8)?;
-            if count > MAX_LIST {
-                return Err(StatusCode::BadTooManyOperations);
-            }
-            let times = (0..count).map(|_| reader.i64()).collect::<Result<Vec<_>, _>>()?;
-            Details::AtTime { times, simple: boolean(&mut reader)? }
-        }
-        Some(_) => return Ok(Details::Refused(StatusCode::BadHistoryOperationUnsupported)),
-    };
-    if reader.rest().is_empty() { Ok(details) } else { Err(StatusCode::BadDecodingError) }
+/// What a read found.
+enum Found {
+    Values(Vec<DataValue>),
+    Modified(Vec<DataValue>, Vec<ModificationInfo>),
+    Events(Vec<HistoryEventFieldList>),
+    ModifiedEvents(Vec<HistoryEventFieldList>, Vec<ModificationInfo>),
 }
 
-fn raw(reader: &mut Reader<'_>) -> Result<Details, StatusCode> {
-    let modified = boolean(reader)?;
-    let (start, end, most) = (reader.i64()?, reader.i64()?, reader.u32()?);
-    let bounds = boolean(reader)?;
-    if modified {
-        return Ok(Details::Refused(StatusCode::BadHistoryOperationUnsupported));
-    }
-    Ok(Domain::new(start, end, most, bounds).map_or_else(Details::Refused, Details::Raw))
-}
-
-fn processed(reader: &mut Reader<'_>) -> Result<Details, StatusCode> {
-    let (start, end, interval) = (reader.i64()?, reader.i64()?, reader.f64()?);
-    let count = reader.array_len(2)?;
-    let aggregates = (0..count).map(|_| reader.node_id().map(|id| Aggregate::of(&id))).collect::<Result<_, _>>()?;
-    let defaults = boolean(reader)?;
-    let uncertain_is_bad = boolean(reader)?;
-    let (percent_bad, percent_good) = (reader.u8()?, reader.u8()?);
-    let sloped = boolean(reader)?;
-    let shape = Shape { uncertain_is_bad, percent_bad, percent_good };
-    let possible = percent_bad <= 100 && percent_good <= 100 && percent_bad.saturating_add(percent_good) >= 100;
-    if !defaults && (sloped || !possible) {
-        return Ok(Details::Refused(StatusCode::BadAggregateConfigurationRejected));
-    }
-    let shape = if defaults { Shape::default() } else { shape };
-    let interval = interval * MILLISECOND;
-    if !interval.is_finite() || interval < 0.0 || (interval > 0.0 && interval < 1.0) {
-        return Ok(Details::Refused(StatusCode::BadInvalidArgument));
-    }
-    Ok(Details::Processed { start, end, interval: interval as i64, aggregates, shape })
-}
-
-/// Values, and where the read goes on.
-type Found = (Vec<DataValue>, Option<ByteString>);
+/// What was found, and where the read goes on.
+type Part = (Found, Option<ByteString>);
 
 /// The node of an item, if its history may be read.
 fn readable(desk: &mut Desk<'_>, item: &Item<'_>) -> Result<NodeRef, StatusCode> {
@@ -170,10 +107,10 @@ fn readable(desk: &mut Desk<'_>, item: &Item<'_>) -> Result<NodeRef, StatusCode>
     Ok(node)
 }
 
-fn let_go(desk: &mut Desk<'_>, item: &Item<'_>) -> Result<Found, StatusCode> {
-    let node = readable(desk, item)?;
+fn let_go(desk: &mut Desk<'_>, item: &Item<'_>, of_events: bool) -> Result<Part, StatusCode> {
+    let node = if of_events { notifying(desk, item)? } else { readable(desk, item)? };
     match desk.session.history_points.take(item.point, node) {
-        Some(_) => Ok((Vec::new(), None)),
+        Some(_) => Ok((Found::Values(Vec::new()), None)),
         None => Err(StatusCode::BadContinuationPointInvalid),
     }
 }
@@ -184,7 +121,7 @@ fn read_one(
     item: &Item<'_>,
     details: &Details,
     room: &mut Room,
-) -> Result<Found, StatusCode> {
+) -> Result<Part, StatusCode> {
     let node = readable(desk, item)?;
     check_encoding(item.encoding, opcua_types::AttributeId::Value)?;
     let range = IndexRange::parse(item.range)?;
@@ -198,11 +135,18 @@ fn read_one(
     };
     let series = desk.space.history(node).ok_or(StatusCode::BadHistoryOperationUnsupported)?;
     let sloped = desk.slopes(node);
+    let mut infos = None;
     let (mut values, rest) = match going {
         Going::Raw(domain, resume) => {
             let (values, rest) = series.page(&domain, resume, room);
             (values, rest.map(|resume| Going::Raw(domain, resume)))
         }
+        Going::Modified(domain, mark) => {
+            let (values, told, rest) = modified(series, &domain, mark, room);
+            infos = Some(told);
+            (values, rest.map(|mark| Going::Modified(domain, mark)))
+        }
+        Going::Events(..) => return Err(StatusCode::BadContinuationPointInvalid),
         Going::Processed(asked, first) => {
             let (values, rest) = series.processed(&asked, first, room);
             (values, rest.map(|next| Going::Processed(asked, next)))
@@ -215,15 +159,76 @@ fn read_one(
     if let Some(range) = range {
         values.iter_mut().for_each(|value| cut(value, &range));
     }
+    let point = rest.map(|going| keep(desk, node, going));
+    let found = match infos {
+        Some(infos) => Found::Modified(values, infos),
+        None => Found::Values(values),
+    };
+    Ok((found, point))
+}
+
+fn keep(desk: &mut Desk<'_>, node: NodeRef, going: Going) -> ByteString {
     let most = usize::from(desk.config.limits.operations.max_history_continuation_points);
-    let point = rest.map(|going| desk.session.history_points.add(node, going, most));
-    Ok((values, point))
+    desk.session.history_points.add(node, going, most)
+}
+
+/// What clients changed, by the instant of the value.
+fn modified(
+    series: &Series,
+    domain: &Domain,
+    mark: Mark,
+    room: &mut Room,
+) -> (Vec<DataValue>, Vec<ModificationInfo>, Option<Mark>) {
+    let (mut values, mut infos) = (Vec::new(), Vec::new());
+    let rest = page(series.journal().entries(), domain, mark, |change, has_place| {
+        if !has_place || !room.take_weight(change.weight(), values.is_empty()) {
+            return Fit::Full;
+        }
+        values.push(change.entry.clone());
+        infos.push(change.info());
+        Fit::Taken
+    });
+    (values, infos, rest)
+}
+
+/// The notifier of an item, if what it keeps may be read.
+fn notifying(desk: &mut Desk<'_>, item: &Item<'_>) -> Result<NodeRef, StatusCode> {
+    let node = desk.space.find(&item.node).ok_or(StatusCode::BadNodeIdUnknown)?;
+    events::pass(desk, node)?;
+    if desk.space.event_log(node).is_none() {
+        return Err(StatusCode::BadHistoryOperationUnsupported);
+    }
+    Ok(node)
+}
+
+fn read_events(
+    desk: &mut Desk<'_>,
+    item: &Item<'_>,
+    asked: Result<&Events, &StatusCode>,
+    room: &mut Room,
+) -> Result<Part, StatusCode> {
+    let node = notifying(desk, item)?;
+    let Events { domain, modified, filter } = asked.map_err(|status| *status)?;
+    let modified = *modified;
+    if !item.range.is_empty() {
+        return Err(StatusCode::BadIndexRangeInvalid);
+    }
+    let mark = match (item.point, desk.session.history_points.take(item.point, node)) {
+        ([], _) => Mark::default(),
+        (_, Some(Going::Events(begun, of, mark))) if begun == *domain && of == modified => mark,
+        _ => return Err(StatusCode::BadContinuationPointInvalid),
+    };
+    let events::Page { events, infos, rest } = events::read(desk, node, (domain, modified, mark), filter, room)?;
+    let point = rest.map(|mark| keep(desk, node, Going::Events(*domain, modified, mark)));
+    Ok((if modified { Found::ModifiedEvents(events, infos) } else { Found::Events(events) }, point))
 }
 
 fn begin(desk: &Desk<'_>, node: NodeRef, nth: usize, details: &Details) -> Result<Going, StatusCode> {
     match details {
         Details::Refused(status) => Err(*status),
         Details::Raw(domain) => Ok(Going::Raw(*domain, Resume::Start)),
+        Details::Modified(domain) => Ok(Going::Modified(*domain, Mark::default())),
+        Details::Events(_) => Err(StatusCode::BadHistoryOperationUnsupported),
         Details::AtTime { times, .. } if times.is_empty() => Err(StatusCode::BadNothingToDo),
         Details::AtTime { .. } => Ok(Going::AtTime(0)),
         Details::Processed { start, end, interval, aggregates, shape } => {
@@ -242,6 +247,7 @@ fn begin(desk: &Desk<'_>, node: NodeRef, nth: usize, details: &Details) -> Resul
 fn fits(going: &Going, details: &Details) -> bool {
     match (going, details) {
         (Going::Raw(domain, _), Details::Raw(asked)) => domain == asked,
+        (Going::Modified(domain, _), Details::Modified(asked)) => domain == asked,
         (Going::Processed(known, _), Details::Processed { start, end, interval, .. }) => {
             (known.start, known.end, known.interval) == (*start, *end, *interval)
         }
@@ -279,7 +285,33 @@ fn cut(value: &mut DataValue, range: &IndexRange) {
     }
 }
 
-fn told(mut values: Vec<DataValue>, point: Option<ByteString>, stamps: Stamps) -> HistoryReadResult {
+fn told(found: Found, point: Option<ByteString>, stamps: Stamps) -> HistoryReadResult {
+    let none = match &found {
+        Found::Values(values) | Found::Modified(values, _) => values.is_empty(),
+        Found::Events(events) | Found::ModifiedEvents(events, _) => events.is_empty(),
+    };
+    let history_data = match found {
+        Found::Values(values) => {
+            ExtensionObject::from_message(HistoryData { data_values: Some(stamped(values, stamps)) })
+        }
+        Found::Modified(values, infos) => ExtensionObject::from_message(HistoryModifiedData {
+            data_values: Some(stamped(values, stamps)),
+            modification_infos: Some(infos),
+        }),
+        Found::Events(events) => ExtensionObject::from_message(HistoryEvent { events: Some(events) }),
+        Found::ModifiedEvents(events, infos) => ExtensionObject::from_message(HistoryModifiedEvent {
+            events: Some(events),
+            modification_infos: Some(infos),
+        }),
+    };
+    HistoryReadResult {
+        status_code: if none && point.is_none() { StatusCode::GoodNoData } else { StatusCode::Good },
+        continuation_point: point.unwrap_or_else(ByteString::null),
+        history_data,
+    }
+}
+
+fn stamped(mut values: Vec<DataValue>, stamps: Stamps) -> Vec<DataValue> {
     for value in &mut values {
         if !stamps.source {
             (value.source_timestamp, value.source_picoseconds) = (None, None);
@@ -288,11 +320,7 @@ fn told(mut values: Vec<DataValue>, point: Option<ByteString>, stamps: Stamps) -
             (value.server_timestamp, value.server_picoseconds) = (None, None);
         }
     }
-    HistoryReadResult {
-        status_code: if values.is_empty() { StatusCode::GoodNoData } else { StatusCode::Good },
-        continuation_point: point.unwrap_or_else(ByteString::null),
-        history_data: ExtensionObject::from_message(HistoryData { data_values: Some(values) }),
-    }
+    values
 }
 
 fn bare(status_code: StatusCode) -> HistoryReadResult {

@@ -1,20 +1,21 @@
-//! HistoryUpdate (OPC 10000-4 §5.11.5, OPC 10000-11 §6.9) of values, in two steps as Write: each item is decided and
+//! HistoryUpdate (OPC 10000-4 §5.11.5, OPC 10000-11 §6.9) of values, and deleting events, in two steps as Write: each item is decided and
 //! recorded, and carried out when the record is kept, if the right is still there then.
 
-use access_model::{Action, AuditKind, AuditRecord, Now, Outcome, Reason};
+use access_model::{Action, AuditKind, AuditRecord, Now, Outcome, Reason, Rights};
 use opcua_types::{HistoryUpdateResponse, HistoryUpdateResult, NodeId, StatusCode};
 use pep::Permit;
 
 use super::write::{audit_open, keep, shown};
 use super::{bounds, operations};
-use crate::history::{Change, Content, Deed, Details, Perform, Update};
+use crate::history::{Author, Change, Content, Deed, Details, EventLog, Perform, Update};
 use crate::interlock::Unapproved;
 use crate::server::audit::{AuditId, event};
 use crate::server::codec::{Codec, response_header, write_message};
 use crate::server::desk::Desk;
 use crate::server::occasion::{Told, Updating};
 use crate::server::reader::Reader;
-use crate::space::{AccessLevel, NodeRef};
+use crate::space::{AccessLevel, NodeRef, date_time};
+use crate::subscription::ItemSource as _;
 
 /// One item of a request, decided.
 pub(crate) enum Planned {
@@ -89,7 +90,9 @@ fn item(codec: &Codec, kind: Option<u32>, body: &[u8]) -> Result<Item, StatusCod
         }
         Content::Span { modified: false, start, end } => Ok(Change::DeleteRange { start, end }),
         Content::Times(times) => Ok(Change::DeleteAt(times)),
-        Content::Span { modified: true, .. } | Content::Events(_) => Err(unsupported),
+        Content::Events(ids) => Ok(Change::DeleteEvents(ids.into_iter().map(<[u8]>::to_vec).collect())),
+        // What clients changed stays: it is what tells of them.
+        Content::Span { modified: true, .. } => Err(unsupported),
     };
     if reader.rest().is_empty() {
         Ok(Item { node, action: rule.action, change })
@@ -113,12 +116,16 @@ fn decide(
         .permit(action, node)
         .map_err(|denial| desk.denied_and_told(&denial, node, AuditKind::HistoryChanged, || at(node)))?;
     let change = change?;
-    let known = desk.space.history(node).is_some();
-    if !known || !desk.space.access_level(node).contains(AccessLevel::HISTORY_WRITE) {
+    let known = match &change {
+        Change::DeleteEvents(_) => desk.space.event_log(node).is_some_and(EventLog::is_writable),
+        _ => desk.space.history(node).is_some() && desk.space.access_level(node).contains(AccessLevel::HISTORY_WRITE),
+    };
+    if !known {
         return Err(StatusCode::BadHistoryOperationUnsupported);
     }
     if matches!(&change, Change::Write(_, values) if values.is_empty())
         || matches!(&change, Change::DeleteAt(times) if times.is_empty())
+        || matches!(&change, Change::DeleteEvents(ids) if ids.is_empty())
     {
         return Err(StatusCode::BadNothingToDo);
     }
@@ -157,13 +164,14 @@ fn at(node: NodeRef) -> Told {
 fn record(desk: &Desk<'_>, node: NodeRef, change: &Change) -> (AuditRecord, Told) {
     let object = desk.space.id(node).to_string();
     let record = event(desk.now, AuditKind::HistoryChanged, &desk.session.actor, object, Outcome::Allowed);
-    let (_, count) =
-        (node, |many: usize| if many == 1 { "1 value is".to_owned() } else { format!("{many} values are") });
+    let count = |many: usize| if many == 1 { "1 value is".to_owned() } else { format!("{many} values are") };
     let detail = match change {
         Change::Write(Perform::Insert, values) => format!("{} inserted", count(values.len())),
         Change::Write(Perform::Replace, values) => format!("{} replaced", count(values.len())),
         Change::Write(Perform::Update, values) => format!("{} inserted or replaced", count(values.len())),
         Change::DeleteAt(times) => format!("{} deleted", count(times.len())),
+        Change::DeleteEvents(ids) if ids.len() == 1 => "1 event is deleted".to_owned(),
+        Change::DeleteEvents(ids) => format!("{} events are deleted", ids.len()),
         Change::DeleteRange { .. } => {
             let touched = desk.space.history(node).map_or(0, |series| series.touched(change).len());
             format!("{} deleted", count(touched))
@@ -196,19 +204,49 @@ fn apply_one(desk: &mut Desk<'_>, planned: PlannedChange) -> HistoryUpdateResult
         return bare(StatusCode::BadUserAccessDenied);
     }
     let _accounted = permit.map(Permit::spend);
-    let (status, results) = desk.space.change_history(node, change);
+    let (status, results) = match change {
+        Change::DeleteEvents(ids) => delete_events(desk, node, &ids),
+        change => {
+            let author = Author { name: &desk.session.actor.name, at: date_time(desk.now.unix) };
+            desk.space.change_history(node, change, author)
+        }
+    };
     if status.is_bad() || results.iter().any(StatusCode::is_bad) {
         let failed = results.iter().filter(|status| status.is_bad()).count();
         let code =
             if status.is_bad() { status } else { results.iter().find(|one| one.is_bad()).copied().unwrap_or(status) };
         let object = desk.space.id(node).to_string();
         let record = AuditRecord {
-            detail: format!("{failed} of {} values were not changed", results.len()),
+            detail: format!("{failed} of {} entries were not changed", results.len()),
             ..event(desk.now, AuditKind::HistoryChanged, &desk.session.actor, object, Outcome::Failed(code.bits()))
         };
         desk.audit.tell(record, || at(node));
     }
     HistoryUpdateResult { status_code: status, operation_results: Some(results), diagnostic_infos: None }
+}
+
+/// Deletes events of a notifier. One that the session may not receive is not there for it; of the others the source takes
+/// the right to delete as well, for what happened there is its history.
+fn delete_events(desk: &mut Desk<'_>, node: NodeRef, ids: &[Vec<u8>]) -> (StatusCode, Vec<StatusCode>) {
+    let results: Vec<StatusCode> = ids.iter().map(|id| delete_event(desk, node, id)).collect();
+    let nothing = results.iter().all(|status| *status == StatusCode::BadEventIdUnknown);
+    (if nothing { StatusCode::BadNoData } else { StatusCode::Good }, results)
+}
+
+fn delete_event(desk: &mut Desk<'_>, node: NodeRef, id: &[u8]) -> StatusCode {
+    let about = desk.space.event_log(node).and_then(|log| log.find(id)).map(|event| event.about());
+    let Some(about) = about.filter(|about| desk.may_receive(node, *about)) else {
+        return StatusCode::BadEventIdUnknown;
+    };
+    if !desk.rights(about.source).contains(Rights::DELETE_HISTORY) {
+        let (scope, text) = (desk.space.scope(about.source), "the source of an event takes the right as well");
+        let told = || at(about.source);
+        desk.tell_denial(AuditKind::HistoryChanged, Reason::RightMissing, scope, about.source, text, told);
+        return StatusCode::BadUserAccessDenied;
+    }
+    let author = Author { name: &desk.session.actor.name, at: date_time(desk.now.unix) };
+    desk.space.delete_event(node, id, author);
+    StatusCode::Good
 }
 
 /// The result of each item when none was carried out.

@@ -87,7 +87,7 @@ impl World {
     }
 
     /// Gives the reactor a pump that notifies, with a motor below it that does not, and the vault a door.
-    fn machines(&mut self) -> [NodeRef; 3] {
+    pub(super) fn machines(&mut self) -> [NodeRef; 3] {
         let [reactor, vault] = [1, 3].map(ScopeIndex);
         let space = self.server.space_mut();
         let mut object = |name, scope, event_notifier| {
@@ -102,7 +102,14 @@ impl World {
 
     fn raise(&mut self, source: NodeRef, message: &str) {
         let event_type = ns0::BASE_EVENT_TYPE;
-        let event = NewEvent { event_type, source, severity: 500, message: message.into(), fields: Vec::new() };
+        let event = NewEvent {
+            event_type,
+            source,
+            severity: 500,
+            message: message.into(),
+            fields: Vec::new(),
+            values: Vec::new(),
+        };
         self.input(Input::Event(event));
     }
 
@@ -155,6 +162,7 @@ fn an_event_comes_with_the_fields_that_were_asked_for() {
         severity: 40,
         message: "warm".into(),
         fields: vec![(QualifiedName::new(0, "Own"), Variant::from(7_i32))],
+        values: Vec::new(),
     };
     world.input(Input::Event(event));
     world.pass(TICK);
@@ -428,7 +436,14 @@ fn what_is_no_event_is_not_raised() {
     world.listen(conn, &login, SERVER, &["Message"]);
     let waiting = world.publish(conn, &login);
     for (event_type, source) in [(ns0::BASE_OBJECT_TYPE, pump), (ns0::BASE_EVENT_TYPE, NodeRef(u32::MAX))] {
-        let event = NewEvent { event_type, source, severity: 1, message: "none".into(), fields: Vec::new() };
+        let event = NewEvent {
+            event_type,
+            source,
+            severity: 1,
+            message: "none".into(),
+            fields: Vec::new(),
+            values: Vec::new(),
+        };
         world.input(Input::Event(event));
     }
     world.pass(TICK);

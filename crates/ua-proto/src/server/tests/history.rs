@@ -20,7 +20,7 @@ pub(super) fn historian() -> Vec<(Rights, &'static str)> {
     vec![(reactor, "reactor"), (Rights::BROWSE | Rights::READ, "mixer")]
 }
 
-fn world_with(limits: ServerLimits) -> World {
+pub(super) fn world_with(limits: ServerLimits) -> World {
     let user = |name: &str, rights| grant(Who::User(name.into()), rights);
     let one = |right: Rights| vec![(Rights::BROWSE | right, "reactor")];
     let local = vec![
@@ -66,7 +66,7 @@ fn raw(start: i64, end: i64, most: u32) -> ExtensionObject {
     })
 }
 
-fn at(name: &str, point: &ByteString) -> HistoryReadValueId {
+pub(super) fn at(name: &str, point: &ByteString) -> HistoryReadValueId {
     HistoryReadValueId {
         node_id: id(name),
         index_range: NumericRange::None,
@@ -75,7 +75,7 @@ fn at(name: &str, point: &ByteString) -> HistoryReadValueId {
     }
 }
 
-fn ask(
+pub(super) fn ask(
     world: &mut World,
     (conn, login): (ConnId, &Login),
     details: ExtensionObject,
@@ -116,7 +116,12 @@ fn read(world: &mut World, by: (ConnId, &Login), name: &str) -> Result<Vec<i64>,
     Ok(instants(&result))
 }
 
-fn change<T: DynEncodable>(world: &mut World, conn: ConnId, login: &Login, details: T) -> HistoryUpdateResult {
+pub(super) fn change<T: DynEncodable>(
+    world: &mut World,
+    conn: ConnId,
+    login: &Login,
+    details: T,
+) -> HistoryUpdateResult {
     let request = HistoryUpdateRequest {
         request_header: world.header(&login.token),
         history_update_details: Some(vec![ExtensionObject::from_message(details)]),
@@ -465,6 +470,7 @@ fn what_is_no_read_of_history() {
         is_read_modified: true,
         start_time: DateTime::from(10),
         end_time: DateTime::from(20),
+        return_bounds: true,
         ..Default::default()
     });
     let events = ExtensionObject::from_message(ReadEventDetails::default());
@@ -473,8 +479,8 @@ fn what_is_no_read_of_history() {
         ("no node", raw(10, 20, 0), vec![], Err(S::BadNothingToDo)),
         ("too many nodes", raw(10, 20, 0), vec![one().remove(0); 101], Err(S::BadTooManyOperations)),
         ("neither end nor number", raw(10, 0, 0), one(), Ok(S::BadHistoryOperationInvalid)),
-        ("modified values", modified, one(), Ok(S::BadHistoryOperationUnsupported)),
-        ("events of a variable", events, one(), Ok(S::BadHistoryOperationUnsupported)),
+        ("bounds of what was modified", modified, one(), Ok(S::BadInvalidArgument)),
+        ("events, without the right to receive them", events, one(), Ok(S::BadUserAccessDenied)),
         ("nothing there", raw(1, 9, 0), one(), Ok(S::GoodNoData)),
     ];
     for (rule, details, nodes, expected) in rows {
