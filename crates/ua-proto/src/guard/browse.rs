@@ -7,6 +7,7 @@ use opcua_types::{NodeId, ObjectId, StatusCode};
 use super::batch::items;
 use super::desk::{Desk, Progress, Way, told};
 use super::link::{Point, Unwanted};
+use super::look::Looking;
 use super::read::taken;
 use super::subs::Late;
 use super::walk::{Expanded, boolean, end, expanded, localized_text, qualified_name, results};
@@ -26,11 +27,14 @@ pub(super) struct Asked {
     /// The nodes that the part under way asks about.
     sent: Vec<usize>,
     rounds: u32,
+    looking: Looking,
 }
 
 /// One reference of an answer.
 #[derive(Clone, Debug)]
 pub(super) struct Reference {
+    /// Of this server; none elsewhere, of which nobody here can say anything.
+    node: Option<NodeId>,
     target: ScopeIndex,
     kind: Option<ScopeIndex>,
     bytes: Vec<u8>,
@@ -70,7 +74,8 @@ pub(super) fn start(desk: &mut Desk<'_>, body: &[u8], handle: u32) -> Result<(As
     };
     let items = items(&mut reader, 17, desk.mapping.limits.browse, Item::read)?;
     end(&reader)?;
-    let mut asked = Asked { response: BROWSE.1, nodes: Vec::new(), sent: Vec::new(), rounds: 0 };
+    let mut asked =
+        Asked { response: BROWSE.1, nodes: Vec::new(), sent: Vec::new(), rounds: 0, looking: Looking::default() };
     let mut spans = Vec::new();
     for item in items {
         let state = decide(desk, &item, &mut spans);
@@ -90,6 +95,23 @@ pub(super) fn start(desk: &mut Desk<'_>, body: &[u8], handle: u32) -> Result<(As
     out.extend_from_slice(&spans);
     desk.send_making(BROWSE, out)?;
     Ok((asked, Progress::Waits))
+}
+
+/// The nodes of a BrowseRequest; none of one that cannot be read.
+pub(super) fn nodes(body: &[u8]) -> Vec<NodeId> {
+    let mut reader = Reader::new(body);
+    let head = reader.node_id().and_then(|_| reader.bytes(16).map(drop));
+    let read = head.map_err(Malformed::status).and_then(|()| items(&mut reader, 17, 0, Item::read));
+    read.unwrap_or_default().into_iter().map(|item| item.node).collect()
+}
+
+/// The nodes at which a BrowseNextRequest goes on.
+pub(super) fn nodes_of_points(desk: &Desk<'_>, body: &[u8]) -> Vec<NodeId> {
+    let mut reader = Reader::new(body);
+    let release = boolean(&mut reader).unwrap_or(true);
+    let read = items(&mut reader, 4, 0, |reader| Ok(reader.byte_string()?.unwrap_or_default()));
+    let points = read.unwrap_or_default().into_iter().filter(|_| !release);
+    points.filter_map(|id| desk.link.points.node(id).cloned()).collect()
 }
 
 struct Item<'a> {
@@ -141,12 +163,13 @@ pub(super) fn next(desk: &mut Desk<'_>, body: &[u8], handle: u32) -> Result<(Ask
     let limit = desk.mapping.limits.browse;
     let points = items(&mut reader, 4, limit, |reader| Ok(reader.byte_string()?.unwrap_or_default()))?;
     end(&reader)?;
-    let mut asked = Asked { response: NEXT.1, nodes: Vec::new(), sent: Vec::new(), rounds: 0 };
+    let mut asked =
+        Asked { response: NEXT.1, nodes: Vec::new(), sent: Vec::new(), rounds: 0, looking: Looking::default() };
     for id in points {
         let node = resume(desk, id, release);
         asked.nodes.push(node);
     }
-    let progress = asked.go_on(desk, handle);
+    let progress = asked.look(desk, handle);
     Ok((asked, progress))
 }
 
@@ -221,6 +244,16 @@ impl Asked {
         answer: Result<Vec<u8>, StatusCode>,
         handle: u32,
     ) -> Progress {
+        if Looking::owns(part) {
+            return match self.looking.answered(desk, part, answer) {
+                Ok(true) => self.go_on(desk, handle),
+                Ok(false) => Progress::Waits,
+                Err(status) => {
+                    desk.link.loose.extend(unwanted(self.held()));
+                    Progress::Done(Err(desk.misbehaved(status, "the answer to Read does not fit")))
+                }
+            };
+        }
         if part != 0 {
             return Progress::Waits;
         }
@@ -235,7 +268,7 @@ impl Asked {
         let taken = results(&body, sent.len(), |reader| result(reader).map(drop))
             .and_then(|spans| sent.iter().zip(spans).try_for_each(|(at, span)| self.take(desk, *at, span)));
         match taken {
-            Ok(()) => self.go_on(desk, handle),
+            Ok(()) => self.look(desk, handle),
             Err(status) => {
                 desk.link.loose.extend(unwanted(self.held()));
                 Progress::Done(Err(desk.misbehaved(status, "the answer to Browse does not fit")))
@@ -262,6 +295,24 @@ impl Asked {
             found.push(reference.told(desk));
         }
         Ok(())
+    }
+
+    /// Asks what must be known of the targets that were found, if anything, and goes on.
+    fn look(&mut self, desk: &mut Desk<'_>, handle: u32) -> Progress {
+        let mut targets = Vec::new();
+        for node in &self.nodes {
+            let State::Open { found, .. } = &node.state else { continue };
+            let seen = found.iter().filter(|reference| desk.visible(reference.target));
+            targets.extend(seen.filter_map(|reference| reference.node.clone()));
+        }
+        match self.looking.start(desk, targets) {
+            Ok(true) => Progress::Waits,
+            Ok(false) => self.go_on(desk, handle),
+            Err(status) => {
+                desk.link.loose.extend(unwanted(self.held()));
+                Progress::Done(Err(status))
+            }
+        }
     }
 
     /// Asks for more of those nodes whose page is not full, or answers.
@@ -385,12 +436,15 @@ impl<'a> Described<'a> {
             bytes.truncate(bytes.len().saturating_sub(self.type_definition_bytes));
             bytes.extend_from_slice(&[0, 0]);
         }
-        Reference { target: scope(&self.target), kind, bytes }
+        let node = desk.mapping.scope_of(&self.target).map(|(node, _)| node);
+        Reference { node, target: scope(&self.target), kind, bytes }
     }
 }
 
 impl Reference {
     fn visible(&self, desk: &Desk<'_>) -> bool {
-        desk.visible(self.target) && self.kind.is_none_or(|kind| desk.visible(kind))
+        desk.visible(self.target)
+            && self.kind.is_none_or(|kind| desk.visible(kind))
+            && self.node.as_ref().is_none_or(|node| !desk.restricted_to_browse(node))
     }
 }

@@ -104,7 +104,8 @@ impl Desk<'_> {
     ) -> Result<Option<Permit>, Denial> {
         let browsing = kind == AuditKind::Browse;
         let permit = self.front.permit_in(self.key, Operation { action, scope, node: 0 }, browsing, self.now)?;
-        if !browsing && self.restricted(id) {
+        let too_weak = if browsing { self.restricted_to_browse(id) } else { self.restricted(id) };
+        if too_weak {
             let held = self.rights(scope);
             let denial = Denial { reason: Reason::ChannelTooWeak, action, scope, held };
             return self.front.in_spite_of(permit, denial, self.now);

@@ -19,7 +19,9 @@ use opcua_types::{AttributeId, MessageSecurityMode, NodeId, ObjectId, StatusCode
 use super::desk::{Desk, encoded, told};
 use super::link::{Job, Link, Work};
 use super::walk::{data_value, expanded, parts_of, results, span, status_of};
-use super::{Guard, bounds, call, change, history, history_read, nodes, read, subs, write};
+use super::{
+    Guard, bounds, browse, call, change, history, history_read, nodes, read, register, subs, translate, write,
+};
 use crate::interlock::{Holder, Interlocks};
 use crate::server::front::{Malformed, Reader, Service, SessionKey, Taken, Ticket, write_len};
 
@@ -56,6 +58,19 @@ struct Known {
 impl Facts {
     pub(super) fn forget(&mut self) {
         *self = Self::default();
+    }
+
+    /// What was said of restrictions; of what the session may not know of nothing is kept.
+    fn learn<'a>(&mut self, said_of: impl Iterator<Item = (Question, &'a [u8])>, now: Mono) {
+        for (question, span) in said_of.filter(|(question, _)| question.seen) {
+            match said(span) {
+                Some((lasting, restrictions)) => {
+                    let known = Known { at: lasting.then_some(now), restrictions };
+                    self.restrictions.insert(question.real, known)
+                }
+                None => self.restrictions.remove(&question.real),
+            };
+        }
     }
 }
 
@@ -153,6 +168,10 @@ fn distinct(desk: &Desk<'_>, nodes: Vec<NodeId>, round: u8, known: impl Fn(&Node
 fn touched(desk: &Desk<'_>, service: Service, body: &[u8]) -> Vec<NodeId> {
     let form = match service {
         Service::Read => return read::nodes(body),
+        Service::Browse => return browse::nodes(body),
+        Service::BrowseNext => return browse::nodes_of_points(desk, body),
+        Service::Translate => return translate::nodes(body),
+        Service::RegisterNodes => return register::nodes_of(desk, body),
         Service::HistoryRead => return history_read::nodes(body),
         Service::CreateMonitoredItems => return subs::nodes(body),
         Service::Write => &write::FORM,
@@ -174,24 +193,7 @@ impl Learning {
         let limit = if ranges { desk.mapping.limits.translate } else { desk.mapping.limits.read };
         let most = if limit == 0 { AT_ONCE } else { AT_ONCE.min(limit as usize) };
         for chunk in nodes.chunks(most) {
-            let mut body = Vec::new();
-            if !ranges {
-                // No age, no timestamps.
-                body.extend_from_slice(&[0, 0, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0]);
-            }
-            write_len(&mut body, chunk.len());
-            for Question { real, seen } in chunk {
-                body.extend_from_slice(&if *seen { encoded(real) } else { desk.never(real) });
-                if ranges {
-                    write_len(&mut body, 1);
-                    // HasProperty and its subtypes, forward, to EURange.
-                    body.extend_from_slice(&[0, 46, 0, 1, 0, 0, 7, 0, 0, 0]);
-                    body.extend_from_slice(b"EURange");
-                } else {
-                    body.extend_from_slice(&(attribute as u32).to_le_bytes());
-                    body.extend_from_slice(&[0xff, 0xff, 0xff, 0xff, 0, 0, 0xff, 0xff, 0xff, 0xff]);
-                }
-            }
+            let body = if ranges { paths_to_ranges(desk, chunk) } else { reading(desk, chunk, attribute) };
             let part = u32::try_from(self.parts.len()).unwrap_or(u32::MAX);
             desk.send(if ranges { TRANSLATE } else { READ }, body, part)?;
             self.parts.push((chunk.to_vec(), what));
@@ -232,17 +234,77 @@ impl Learning {
             }
             return Ok(());
         }
-        for (question, span) in nodes.into_iter().zip(spans).filter(|(question, _)| question.seen) {
-            match said(span) {
-                Some((lasting, restrictions)) => {
-                    let known = Known { at: lasting.then_some(now), restrictions };
-                    link.facts.restrictions.insert(question.real, known)
-                }
-                None => link.facts.restrictions.remove(&question.real),
-            };
-        }
+        link.facts.learn(nodes.into_iter().zip(spans), now);
         Ok(())
     }
+}
+
+/// The body of a request for an attribute of these nodes.
+fn reading(desk: &Desk<'_>, chunk: &[Question], attribute: AttributeId) -> Vec<u8> {
+    // No age, no timestamps.
+    let mut body = vec![0, 0, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0];
+    write_len(&mut body, chunk.len());
+    for Question { real, seen } in chunk {
+        body.extend_from_slice(&if *seen { encoded(real) } else { desk.never(real) });
+        body.extend_from_slice(&(attribute as u32).to_le_bytes());
+        body.extend_from_slice(&[0xff, 0xff, 0xff, 0xff, 0, 0, 0xff, 0xff, 0xff, 0xff]);
+    }
+    body
+}
+
+/// The body of a request for the nodes of their EURanges.
+fn paths_to_ranges(desk: &Desk<'_>, chunk: &[Question]) -> Vec<u8> {
+    let mut body = Vec::new();
+    write_len(&mut body, chunk.len());
+    for Question { real, seen } in chunk {
+        body.extend_from_slice(&if *seen { encoded(real) } else { desk.never(real) });
+        write_len(&mut body, 1);
+        // HasProperty and its subtypes, forward, to EURange.
+        body.extend_from_slice(&[0, 46, 0, 1, 0, 0, 7, 0, 0, 0]);
+        body.extend_from_slice(b"EURange");
+    }
+    body
+}
+
+/// Those of these nodes whose restrictions must be asked for, in parts as large as the server takes them; what was known
+/// of them is not any more.
+pub(super) fn unknown(desk: &mut Desk<'_>, nodes: impl IntoIterator<Item = NodeId>) -> Vec<Vec<NodeId>> {
+    if desk.unmet_by_client().is_empty() {
+        return Vec::new();
+    }
+    if desk.link.facts.restrictions.len() > MOST {
+        desk.link.facts.forget();
+    }
+    let (now, facts) = (desk.now.mono, &mut desk.link.facts.restrictions);
+    let fresh = |known: &Known| known.at.is_some_and(|at| now.since(at) < FRESH);
+    let mut seen = std::collections::HashSet::new();
+    let mut unknown: Vec<NodeId> = nodes.into_iter().filter(|node| !facts.get(node).is_some_and(fresh)).collect();
+    unknown.retain(|node| seen.insert(node.clone()));
+    for node in &unknown {
+        facts.remove(node);
+    }
+    let most = match desk.mapping.limits.read {
+        0 => AT_ONCE,
+        limit => AT_ONCE.min(limit as usize),
+    };
+    unknown.chunks(most).map(<[NodeId]>::to_vec).collect()
+}
+
+fn questions(nodes: &[NodeId]) -> Vec<Question> {
+    nodes.iter().map(|real| Question { real: real.clone(), seen: true }).collect()
+}
+
+/// Asks for the restrictions of nodes that the session may know of.
+pub(super) fn ask_restrictions(desk: &mut Desk<'_>, nodes: &[NodeId], part: u32) -> Result<(), StatusCode> {
+    let body = reading(desk, &questions(nodes), AttributeId::AccessRestrictions);
+    desk.send(READ, body, part)
+}
+
+/// Takes what was said of them.
+pub(super) fn take_restrictions(desk: &mut Desk<'_>, nodes: Vec<NodeId>, body: &[u8]) -> Result<(), StatusCode> {
+    let spans = results(body, nodes.len(), |reader| span(reader, |reader| data_value(reader, &mut false)).map(drop))?;
+    desk.link.facts.learn(questions(&nodes).into_iter().zip(spans), desk.now.mono);
+    Ok(())
 }
 
 /// What the value of the attribute says for certain, and whether it holds for longer than this request. A passing trouble,
@@ -300,6 +362,16 @@ impl Desk<'_> {
         }
         let known = self.link.facts.restrictions.get(&self.real(id));
         known.is_none_or(|known| known.restrictions.touches(unmet))
+    }
+
+    /// The same for browsing, which is restricted only where the server says so.
+    pub(super) fn restricted_to_browse(&self, id: &NodeId) -> bool {
+        let unmet = self.unmet_by_client();
+        if unmet.is_empty() {
+            return false;
+        }
+        let known = self.link.facts.restrictions.get(&self.real(id)).map(|known| known.restrictions);
+        known.is_none_or(|known| known.touches(unmet) && known.touches(Restrictions::BROWSE))
     }
 
     /// Whether the session may have what a percent deadband of this node tells.

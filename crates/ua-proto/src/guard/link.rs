@@ -85,6 +85,11 @@ impl Points {
         self.points.remove(&u64::from_le_bytes(id.try_into().ok()?))
     }
 
+    /// The node of a point.
+    pub(super) fn node(&self, id: &[u8]) -> Option<&NodeId> {
+        self.points.get(&u64::from_le_bytes(id.try_into().ok()?)).map(|point| &point.node)
+    }
+
     /// The server's ids of them, which are void from now on.
     pub(super) fn take_upstream(&mut self) -> Vec<Vec<u8>> {
         std::mem::take(&mut self.points).into_values().filter_map(|point| point.upstream).collect()

@@ -38,6 +38,7 @@ mod layout;
 mod learn;
 mod link;
 mod links;
+mod look;
 mod nodes;
 mod pool;
 mod read;

@@ -33,6 +33,11 @@ fn nodes<'a>(desk: &Desk<'_>, body: &'a [u8]) -> Result<Vec<(NodeId, &'a [u8])>,
     Ok(nodes)
 }
 
+/// The nodes of a RegisterNodesRequest; none of one that cannot be read.
+pub(super) fn nodes_of(desk: &Desk<'_>, body: &[u8]) -> Vec<NodeId> {
+    nodes(desk, body).unwrap_or_default().into_iter().map(|(node, _)| node).collect()
+}
+
 /// RegisterNodes. The service has no result for each node: one that is hidden or missing fails the call, both alike.
 pub(super) fn register(desk: &mut Desk<'_>, body: &[u8], handle: u32) -> Result<(Asked, Progress), StatusCode> {
     let mut registered = Vec::new();

@@ -8,6 +8,7 @@ use opcua_types::{NodeId, ObjectId, StatusCode};
 
 use super::batch::items;
 use super::desk::{Desk, Progress, Way, encoded, told};
+use super::look::Looking;
 use super::read::taken;
 use super::walk::{Expanded, boolean, end, expanded, qualified_name, results};
 use crate::server::front::{Counted, Malformed, Reader, write_header, write_len, write_no_diagnostics};
@@ -25,6 +26,7 @@ pub(super) struct Asked {
     /// The paths that each part asks about.
     parts: Vec<Vec<usize>>,
     open: usize,
+    looking: Looking,
 }
 
 struct Path {
@@ -32,7 +34,7 @@ struct Path {
     step: usize,
     /// Where it has led so far, as the server writes it.
     reached: Vec<Vec<u8>>,
-    next: Vec<Vec<u8>>,
+    next: Vec<(NodeId, Vec<u8>)>,
     seen: HashSet<NodeId>,
     hidden: bool,
     done: Option<StatusCode>,
@@ -44,9 +46,16 @@ pub(super) fn start(desk: &mut Desk<'_>, body: &[u8], handle: u32) -> Result<(As
     let items = items(&mut reader, 6, desk.mapping.limits.translate, Item::read)?;
     end(&reader)?;
     let paths = items.iter().map(|item| decide(desk, item)).collect();
-    let mut asked = Asked { paths, parts: Vec::new(), open: 0 };
+    let mut asked = Asked { paths, parts: Vec::new(), open: 0, looking: Looking::default() };
     let progress = asked.step(desk, handle);
     Ok((asked, progress))
+}
+
+/// The nodes where the paths of a request begin; none of one that cannot be read.
+pub(super) fn nodes(body: &[u8]) -> Vec<NodeId> {
+    let mut reader = Reader::new(body);
+    let read = items(&mut reader, 6, 0, Item::read).unwrap_or_default();
+    read.into_iter().map(|item| item.start).collect()
 }
 
 struct Item<'a> {
@@ -157,6 +166,13 @@ impl Asked {
         answer: Result<Vec<u8>, StatusCode>,
         handle: u32,
     ) -> Progress {
+        if Looking::owns(part) {
+            return match self.looking.answered(desk, part, answer) {
+                Ok(true) => self.settle(desk, handle),
+                Ok(false) => Progress::Waits,
+                Err(status) => Progress::Done(Err(desk.misbehaved(status, "the answer to Read does not fit"))),
+            };
+        }
         let sent = self.parts.get_mut(part as usize).map(std::mem::take).unwrap_or_default();
         self.open = self.open.saturating_sub(1);
         let body = match answer {
@@ -171,7 +187,19 @@ impl Asked {
         if self.open > 0 {
             return Progress::Waits;
         }
+        let reached = self.paths.iter().filter(|path| path.done.is_none()).flat_map(|path| &path.next);
+        let reached: Vec<NodeId> = reached.map(|(id, _)| id.clone()).collect();
+        match self.looking.start(desk, reached) {
+            Ok(true) => Progress::Waits,
+            Ok(false) => self.settle(desk, handle),
+            Err(status) => Progress::Done(Err(status)),
+        }
+    }
+
+    /// A step is done, and what it led to is known: a node that asks for a better channel is no match.
+    fn settle(&mut self, desk: &mut Desk<'_>, handle: u32) -> Progress {
         for path in self.paths.iter_mut().filter(|path| path.done.is_none()) {
+            path.next.retain(|(id, _)| !desk.restricted_to_browse(id));
             path.settle(desk.config.limits.max_targets);
         }
         self.step(desk, handle)
@@ -189,7 +217,8 @@ impl Asked {
             let Some((id, scope)) = desk.mapping.scope_of(&target) else { continue };
             if remaining == u32::MAX && desk.visible(scope) && path.seen.insert(id.clone()) {
                 desk.observe(AuditKind::Browse, Action::Browse, (&id, scope));
-                path.next.push(if target.uri.is_some() { encoded(&id) } else { target.plain.to_vec() });
+                let bytes = if target.uri.is_some() { encoded(&id) } else { target.plain.to_vec() };
+                path.next.push((id, bytes));
             }
         }
         Ok(())
@@ -220,7 +249,7 @@ impl Asked {
 impl Path {
     /// All answers of a step are there.
     fn settle(&mut self, most: usize) {
-        self.reached = std::mem::take(&mut self.next);
+        self.reached = std::mem::take(&mut self.next).into_iter().map(|(_, bytes)| bytes).collect();
         self.seen.clear();
         self.step += 1;
         self.done = match self.reached.len() {

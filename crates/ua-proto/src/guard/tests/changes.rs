@@ -15,13 +15,13 @@ use crate::server::{Audited, Input};
 
 pub(super) type Ids = (ObjectId, ObjectId);
 
-const ADD_NODES: Ids =
+pub(super) const ADD_NODES: Ids =
     (ObjectId::AddNodesRequest_Encoding_DefaultBinary, ObjectId::AddNodesResponse_Encoding_DefaultBinary);
-const ADD_REFERENCES: Ids =
+pub(super) const ADD_REFERENCES: Ids =
     (ObjectId::AddReferencesRequest_Encoding_DefaultBinary, ObjectId::AddReferencesResponse_Encoding_DefaultBinary);
-const DELETE_NODES: Ids =
+pub(super) const DELETE_NODES: Ids =
     (ObjectId::DeleteNodesRequest_Encoding_DefaultBinary, ObjectId::DeleteNodesResponse_Encoding_DefaultBinary);
-const DELETE_REFERENCES: Ids = (
+pub(super) const DELETE_REFERENCES: Ids = (
     ObjectId::DeleteReferencesRequest_Encoding_DefaultBinary,
     ObjectId::DeleteReferencesResponse_Encoding_DefaultBinary,
 );
@@ -59,7 +59,7 @@ fn expanded(name: &str) -> ExpandedNodeId {
     ExpandedNodeId::from(id(name))
 }
 
-fn new_node(parent: &str, wanted: ExpandedNodeId) -> AddNodesItem {
+pub(super) fn new_node(parent: &str, wanted: ExpandedNodeId) -> AddNodesItem {
     AddNodesItem {
         parent_node_id: expanded(parent),
         reference_type_id: NodeId::new(0, 35_u32),
@@ -71,7 +71,7 @@ fn new_node(parent: &str, wanted: ExpandedNodeId) -> AddNodesItem {
     }
 }
 
-fn new_reference(source: &str, target: &str) -> AddReferencesItem {
+pub(super) fn new_reference(source: &str, target: &str) -> AddReferencesItem {
     AddReferencesItem {
         source_node_id: id(source),
         reference_type_id: NodeId::new(0, 35_u32),
@@ -82,7 +82,7 @@ fn new_reference(source: &str, target: &str) -> AddReferencesItem {
     }
 }
 
-fn old_reference(source: &str, target: &str) -> DeleteReferencesItem {
+pub(super) fn old_reference(source: &str, target: &str) -> DeleteReferencesItem {
     DeleteReferencesItem {
         source_node_id: id(source),
         reference_type_id: NodeId::new(0, 35_u32),
@@ -372,6 +372,74 @@ fn what_the_server_asks_of_channels_is_asked_of_the_clients() {
     assert_eq!(response.results.unwrap()[0].status(), S::Good);
 }
 
+/// ApplyRestrictionsToBrowse: each service that browses, from and to nodes that ask for a better channel.
+#[test]
+fn browsing_is_held_to_restrictions_where_the_server_says_so() {
+    use StatusCode as S;
+    let weak_status = S::BadSecurityModeInsufficient;
+    let (encryption, signing) = (Restrictions::ENCRYPTION, Restrictions::SIGNING);
+    for (rule, restrictions, client_signs, allowed) in [
+        ("nothing is asked for", Restrictions::NONE, false, true),
+        ("not of browsing", encryption, false, true),
+        ("the bit alone", Restrictions::BROWSE, false, true),
+        ("encryption, of browsing too", encryption | Restrictions::BROWSE, false, false),
+        ("encryption, which signing is not", encryption | Restrictions::BROWSE, true, false),
+        ("signing, of browsing too", signing | Restrictions::BROWSE, false, false),
+        ("signing, which the client does", signing | Restrictions::BROWSE, true, true),
+    ] {
+        let mut world = World::with(|config| {
+            config.upstream[0].session = Arc::new(session_config(ENCRYPT, "anonymous"));
+        });
+        // What a folder leads to is restricted, not the folder of all.
+        world.plant.space_mut().set_restrictions(restrictions, []);
+        let client = match client_signs {
+            true => world.client_with(session_config(SIGN, "anonymous"), Credential::Anonymous),
+            false => world.client(),
+        };
+        let expected = if allowed { S::Good } else { weak_status };
+        for _again in 0..2 {
+            let response: BrowseResponse = world.ask(client, super::services::browse(&["Unit"], 0)).unwrap();
+            let result = &response.results.unwrap()[0];
+            assert_eq!(result.status_code, expected, "{rule}: from it");
+            let mut from_above = super::services::browse(&["Unit"], 0);
+            from_above.nodes_to_browse.as_mut().unwrap()[0].node_id = ObjectId::ObjectsFolder.into();
+            let response: BrowseResponse = world.ask(client, from_above).unwrap();
+            let references = response.results.unwrap().remove(0).references.unwrap_or_default();
+            let there = references.iter().any(|reference| reference.node_id.node_id == id("Unit"));
+            assert_eq!(there, allowed, "{rule}: to it");
+            let server = NodeId::new(0, 2253_u32);
+            assert!(references.iter().any(|reference| reference.node_id.node_id == server), "{rule}");
+            let path = |start: NodeId, name: &str| BrowsePath {
+                starting_node: start,
+                relative_path: RelativePath {
+                    elements: Some(vec![RelativePathElement {
+                        reference_type_id: ReferenceTypeId::HierarchicalReferences.into(),
+                        is_inverse: false,
+                        include_subtypes: true,
+                        target_name: QualifiedName::new(1, name),
+                    }]),
+                },
+            };
+            let request = TranslateBrowsePathsToNodeIdsRequest {
+                browse_paths: Some(vec![path(id("Unit"), "Setpoint"), path(ObjectId::ObjectsFolder.into(), "Unit")]),
+                ..Default::default()
+            };
+            let response: TranslateBrowsePathsToNodeIdsResponse = world.ask(client, request).unwrap();
+            let status: Vec<_> = response.results.unwrap().iter().map(|result| result.status_code).collect();
+            assert_eq!(status, [expected, if allowed { S::Good } else { S::BadNoMatch }], "{rule}: paths");
+            let request = RegisterNodesRequest {
+                nodes_to_register: Some(vec![id("Setpoint")]),
+                ..RegisterNodesRequest::default()
+            };
+            let registered = world.ask::<RegisterNodesResponse>(client, request).err().unwrap_or(S::Good);
+            assert_eq!(registered, expected, "{rule}: an alias");
+        }
+        let strong = world.client_by_token(vec![(Rights::ALL, 1)], Duration::from_secs(600));
+        let response: BrowseResponse = world.ask(strong, super::services::browse(&["Unit"], 0)).unwrap();
+        assert_eq!(response.results.unwrap()[0].status_code, S::Good, "{rule}: over a good channel");
+    }
+}
+
 /// What was asked of a hidden node says nothing of it: when it is seen, it is asked about anew.
 #[test]
 fn of_a_hidden_node_nothing_is_learned() {
@@ -417,7 +485,6 @@ fn what_is_forgotten_while_a_request_waits_is_not_taken_for_free() {
     assert_eq!(status, [insufficient; 2]);
 }
 
-/// What the standard puts on every server and no rule names: diagnostics, configuration, files; and queries.
 /// Whoever asks for so many nodes that the guard forgets what it learned gets nothing for it.
 #[test]
 fn what_is_forgotten_of_restrictions_is_asked_for_again() {
@@ -442,6 +509,7 @@ fn what_is_forgotten_of_restrictions_is_asked_for_again() {
     }
 }
 
+/// What the standard puts on every server and no rule names: diagnostics, configuration, files; and queries.
 #[test]
 fn what_no_rule_names_is_not_there() {
     use StatusCode as S;

@@ -1,5 +1,6 @@
 //! A guard between clients and a server of our own, in memory and under virtual time.
 
+mod building;
 mod changes;
 mod events;
 mod history;
