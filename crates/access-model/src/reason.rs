@@ -57,6 +57,8 @@ reasons! {
     AuthorityLost = "authority_lost",
     /// The audit ledger could not be written and the fail mode is closed.
     AuditUnavailable = "audit_unavailable",
+    /// Another guard stands in front of the server at the moment.
+    StandingBy = "standing_by",
     /// No policy permits.
     PolicyNoPermit = "policy_no_permit",
     /// A policy forbids.

@@ -65,6 +65,13 @@ pub(crate) fn check(config: &Config) -> Result<(), Fault> {
         let way = [Step::Key("guard"), Step::Entry(at)];
         endpoint(&role.endpoint()).and_then(|()| guard(role)).map_err(|fault| fault.below(&way))?;
     }
+    for (at, zone) in config.zone.iter().enumerate() {
+        if config.zone.iter().take(at).any(|before| before.name == zone.name) {
+            let help = "write one `[[zone]]` for each zone of the plant file";
+            let fault = Fault::at("name", "this zone is listed twice", help);
+            return Err(fault.below(&[Step::Key("zone"), Step::Entry(at)]));
+        }
+    }
     crate::ports::check(config)
 }
 
@@ -426,6 +433,13 @@ mod tests {
                 "\"none\"",
                 "could say to be the server",
             ),
+            (
+                "# [[zone]]\n",
+                "[[zone]]\nname = \"a\"\nfail_mode = \"closed\"\n[[zone]]\nname = \"a\"\nfail_mode = \"closed\"\n",
+                "\"a\"",
+                "listed twice",
+            ),
+            ("# [[zone]]\n", "[[zone]]\nname = \"a\"\nfail_mode = \"open\"\n", "\"open\"", "`open` is not known here"),
             ("danger_without_security", "without_security", "without_security", "there is no key"),
         ] {
             let roles = TEMPLATE.find("[[server]]").unwrap();

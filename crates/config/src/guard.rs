@@ -28,9 +28,10 @@ with_endpoint! {
         /// Whether denials hold, until the authority orders otherwise.
         #[serde(default)]
         pub mode: GuardMode,
-        /// What it does when it has lost its authority.
+        /// What it does when it has lost its authority; besides what its zones say, or without the key what they say alone, or
+        /// nothing.
         #[serde(default)]
-        pub fail_mode: FailMode,
+        pub fail_mode: Option<FailMode>,
         /// How long `last_known_good` lasts.
         #[serde(default = "crate::server::default_grace")]
         pub last_known_good_for: Contact,

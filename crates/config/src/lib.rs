@@ -30,6 +30,7 @@ mod read;
 mod sections;
 mod server;
 mod words;
+mod zone;
 
 pub use authority::{Algorithm, Authority, IdentityIssuer, Pace, Paces, Refreshing};
 pub use claim::ClaimName;
@@ -40,12 +41,13 @@ pub use guard::{Guard, GuardMode, Pool, Upstream, UpstreamRole, UpstreamSecurity
 pub use limits::{Key, Limits};
 pub use operation::{Drain, Operation};
 pub use overrides::{Overrides, PREFIX};
-pub use read::{At, Invalid, read};
+pub use read::{At, Invalid, entry, read};
 pub use sections::{Audit, Client, Config, Discovery, Log, OnFailure, PlantFiles, Store, Sync};
 pub use server::{
     AnonymousRights, Contact, FailMode, ForeignIssuer, LocalRights, LocalUser, Server, Simulated, TokenRights,
 };
 pub use words::{ApplicationUri, EndpointUrl, HostName, Number, Period};
+pub use zone::Zone;
 
 /// A commented configuration with every key.
 pub const TEMPLATE: &str = include_str!("trapkey.toml");

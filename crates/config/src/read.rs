@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use toml::Table;
 
-use crate::check::{check, place};
+use crate::check::{Step, check, place};
 use crate::nearest::nearest;
 use crate::{Config, Overrides};
 
@@ -71,6 +71,12 @@ impl Config {
     pub fn to_text(&self) -> Result<String, toml::ser::Error> {
         toml::to_string(self)
     }
+}
+
+/// Where a key of an entry of a list stands in the text, as `entry(text, "zone", 1, "name")` for the second `[[zone]]`.
+#[must_use]
+pub fn entry(text: &str, list: &'static str, at: usize, key: &'static str) -> Range<usize> {
+    within(text, place(text, &[Step::Key(list), Step::Entry(at), Step::Key(key)]))
 }
 
 /// What serde says, and the key that was probably meant.

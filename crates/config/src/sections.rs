@@ -9,6 +9,7 @@ use crate::guard::Guard;
 use crate::operation::Operation;
 use crate::server::Server;
 use crate::words::{EndpointUrl, Number, Period};
+use crate::zone::Zone;
 
 /// Everything.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
@@ -37,6 +38,9 @@ pub struct Config {
     /// The guards that this program is to be.
     #[serde(default)]
     pub guard: Vec<Guard>,
+    /// What holds in zones of the plant while something is lost.
+    #[serde(default)]
+    pub zone: Vec<Zone>,
     /// Where servers and guards are found.
     #[serde(default)]
     pub discovery: Discovery,

@@ -25,9 +25,10 @@ with_endpoint! {
         pub authority: String,
         /// The authority's OPC UA address, where clients get their tokens.
         pub authority_opcua: String,
-        /// What it does when it has lost its authority.
+        /// What it does when it has lost its authority; besides what its zones say, or without the key what they say alone, or
+        /// nothing.
         #[serde(default)]
-        pub fail_mode: FailMode,
+        pub fail_mode: Option<FailMode>,
         /// How long `last_known_good` lasts.
         #[serde(default = "default_grace")]
         pub last_known_good_for: Contact,

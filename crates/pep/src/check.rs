@@ -22,6 +22,12 @@ const CHANGES_NOTHING: Rights = {
     }
 };
 
+/// What is left while something is lost, and what that is.
+struct Left {
+    rights: Rights,
+    reason: Reason,
+}
+
 impl Gate {
     /// Whether this operation may pass now under this grant. No allocation, no lock, no signature: a few comparisons
     /// and two loads.
@@ -72,7 +78,7 @@ impl Gate {
     /// observes still asks who somebody is, and a grant that expired or was revoked is nobody's.
     #[must_use]
     pub fn observes(&self, grant: GrantId, now: Now) -> bool {
-        self.mode() == Mode::Observe && self.slot(grant).is_some_and(|slot| slot.serves(now))
+        self.mode() == Mode::Observe && self.holds_lease(now) && self.slot(grant).is_some_and(|slot| slot.serves(now))
     }
 
     /// Only here does a denial become a permit, and it stays written on it.
@@ -95,7 +101,8 @@ impl Gate {
     /// What the grant holds on a scope at this moment, whether the gate enforces it or not.
     #[must_use]
     pub fn granted(&self, grant: GrantId, scope: ScopeIndex, now: Now) -> Rights {
-        self.served(grant, now).map_or(Rights::NONE, |(slot, mask)| slot.table.rights(scope) & mask)
+        let served = self.served(grant, Some(scope), now);
+        served.map_or(Rights::NONE, |(slot, left)| slot.table.rights(scope) & left.rights)
     }
 
     /// The roles of a grant, each with what the session really may do on the scope: for UserRolePermissions. The
@@ -122,13 +129,17 @@ impl Gate {
             State::Expired => Standing::Expired { since: over },
             State::Revoked => Standing::Revoked { since: over },
             State::Live if !slot.serves(now) => Standing::Expired { since: slot.until.min(now.mono) },
-            State::Live if self.served(grant, now).is_err() && !self.observes(grant, now) => Standing::Suspended,
-            State::Live => Standing::Live { until: slot.until },
+            State::Live if now.mono < self.served_until => Standing::Live { until: slot.until },
+            State::Live => match self.served(grant, None, now) {
+                Err(reason) if !self.observes(grant, now) => Standing::Suspended { reason },
+                _ => Standing::Live { until: slot.until },
+            },
         }
     }
 
-    /// The slot of a grant that is served, and the rights that the fail mode leaves.
-    fn served(&self, grant: GrantId, now: Now) -> Result<(&Slot, Rights), Reason> {
+    /// The slot of a grant that is served, and the rights that are left where something is lost: in this scope, or in the
+    /// one where most is.
+    fn served(&self, grant: GrantId, scope: Option<ScopeIndex>, now: Now) -> Result<(&Slot, Left), Reason> {
         let slot = self.slot(grant).ok_or(Reason::NoGrant)?;
         if slot.state == State::Revoked {
             return Err(Reason::GrantRevoked);
@@ -136,13 +147,22 @@ impl Gate {
         if !slot.serves(now) {
             return Err(Reason::GrantExpired);
         }
-        if !slot.record.as_ref().is_some_and(|record| record.authority) {
-            return Ok((slot, Rights::ALL));
+        let authority = slot.record.as_ref().is_some_and(|record| record.authority);
+        self.left(authority, scope, now).map(|left| (slot, left))
+    }
+
+    fn left(&self, authority: bool, scope: Option<ScopeIndex>, now: Now) -> Result<Left, Reason> {
+        if !self.holds_lease(now) {
+            return Err(Reason::StandingBy);
         }
-        match self.fail_state(now) {
-            FailState::InStep | FailState::LastKnown => Ok((slot, Rights::ALL)),
-            FailState::ReadOnly => Ok((slot, CHANGES_NOTHING)),
-            FailState::Closed => Err(Reason::AuthorityLost),
+        let state = if authority { self.authority_left(scope, now) } else { FailState::InStep };
+        let recorded = self.ledger_left(scope, now);
+        let (state, reason) =
+            if recorded > state { (recorded, Reason::AuditUnavailable) } else { (state, Reason::AuthorityLost) };
+        match state {
+            FailState::InStep | FailState::LastKnown => Ok(Left { rights: Rights::ALL, reason }),
+            FailState::ReadOnly => Ok(Left { rights: CHANGES_NOTHING, reason }),
+            FailState::Closed => Err(reason),
         }
     }
 
@@ -152,11 +172,11 @@ impl Gate {
             let Operation { action, scope, .. } = operation;
             Verdict::Deny(Denial { reason, action, scope, held })
         };
-        match self.served(grant, now) {
+        match self.served(grant, Some(operation.scope), now) {
             Err(reason) => denied(reason, Rights::NONE),
-            Ok((slot, mask)) => match decide(slot.table.rights(operation.scope), grant, operation) {
-                Verdict::Permit(_) if !mask.contains(operation.action.needed()) => {
-                    denied(Reason::AuthorityLost, slot.table.rights(operation.scope) & mask)
+            Ok((slot, left)) => match decide(slot.table.rights(operation.scope), grant, operation) {
+                Verdict::Permit(_) if !left.rights.contains(operation.action.needed()) => {
+                    denied(left.reason, slot.table.rights(operation.scope) & left.rights)
                 }
                 verdict => verdict,
             },

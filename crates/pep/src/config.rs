@@ -17,6 +17,18 @@ pub enum FailMode {
     ReadOnly,
 }
 
+/// Scopes of one zone of the plant, and what holds in them while the authority or the ledger is lost.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Zone {
+    /// Its name in the plant.
+    pub name: String,
+    /// What holds there. Of several the strictest at any time: read only and an hour of what was known last are an hour
+    /// of reading.
+    pub modes: Vec<FailMode>,
+    /// Its scopes, by name; such as the map does not have are left out. A scope of several zones is held to all of them.
+    pub scopes: Vec<String>,
+}
+
 /// The authority whose control stream this gate listens to.
 #[derive(Clone, Debug)]
 pub struct Contact {
@@ -25,7 +37,7 @@ pub struct Contact {
     pub issuer: String,
     /// Contact is lost when nothing was heard for this long.
     pub timeout: Duration,
-    /// What happens then. A gate that has never been in step since its start is closed whatever this says: it cannot
+    /// What happens then in scopes of no [`Zone`]. A gate that has never been in step since its start is closed whatever this says: it cannot
     /// know what was revoked while it was away.
     pub fail_mode: FailMode,
 }
@@ -140,6 +152,10 @@ pub struct GateConfig {
     pub ask: bool,
     /// The authority whose control stream this gate listens to; `None` for a gate that validates tokens alone.
     pub contact: Option<Contact>,
+    /// What holds in some scopes while the authority or the ledger is lost.
+    pub zones: Vec<Zone>,
+    /// Whether it serves only while somebody else has it do so: [`crate::Gate::lease_until`].
+    pub leased: bool,
     /// What it does with denials until the authority says otherwise.
     pub mode: Mode,
     /// Whether the authority may say otherwise. Only a guard learns; a server that validates tokens itself never does.
@@ -164,6 +180,8 @@ impl GateConfig {
             local: Vec::new(),
             ask: false,
             contact: None,
+            zones: Vec::new(),
+            leased: false,
             mode: Mode::Enforce,
             switchable: false,
             danger_without: DangerWithout::Nothing,

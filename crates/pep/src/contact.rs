@@ -44,7 +44,18 @@ pub(crate) struct Standby {
     words: BTreeMap<String, Word>,
     /// Tokens issued until then may have been revoked by words that found no room.
     distrust: Option<UnixTime>,
-    reported: FailState,
+}
+
+impl FailMode {
+    /// What it leaves at `now` of what was lost at `since`.
+    pub(crate) fn after(self, since: Mono, now: Mono) -> FailState {
+        match self {
+            Self::Closed => FailState::Closed,
+            Self::ReadOnly => FailState::ReadOnly,
+            Self::LastKnownGood(span) if now < since + span => FailState::LastKnown,
+            Self::LastKnownGood(_) => FailState::Closed,
+        }
+    }
 }
 
 /// What an update is to this gate.
@@ -70,7 +81,6 @@ impl Standby {
             lost: Some(now.mono),
             words: BTreeMap::new(),
             distrust: None,
-            reported: FailState::Closed,
         }
     }
 
@@ -84,44 +94,38 @@ impl Standby {
         self.lost.or_else(|| (now >= silent).then_some(silent))
     }
 
-    pub(crate) fn state(&self, now: Mono) -> FailState {
+    /// What one mode leaves.
+    pub(crate) fn state(&self, mode: FailMode, now: Mono) -> FailState {
         let Some(since) = self.lost_since(now) else { return FailState::InStep };
-        match self.config.fail_mode {
-            // A gate that has just started cannot know what was revoked while it was away.
-            _ if self.epoch.is_none() => FailState::Closed,
-            FailMode::Closed => FailState::Closed,
-            FailMode::ReadOnly => FailState::ReadOnly,
-            FailMode::LastKnownGood(span) if now < since + span => FailState::LastKnown,
-            FailMode::LastKnownGood(_) => FailState::Closed,
-        }
+        // A gate that has just started cannot know what was revoked while it was away.
+        if self.epoch.is_none() { FailState::Closed } else { mode.after(since, now) }
     }
 
-    /// From when on a check must ask for the state: until then, every grant of the authority is served.
-    pub(crate) fn served_until(&self) -> Mono {
+    /// From when on a check must ask for the state: until then, every grant of the authority is served under this mode.
+    pub(crate) fn served_until(&self, mode: FailMode) -> Mono {
         if self.epoch.is_none() {
             return Mono::ZERO;
         }
         let since = self.lost.unwrap_or(self.heard + self.config.timeout);
-        match self.config.fail_mode {
+        match mode {
             FailMode::LastKnownGood(span) => since + span,
             FailMode::Closed | FailMode::ReadOnly => since,
         }
     }
 
-    /// When the state changes next without anything being heard.
-    pub(crate) fn next_change(&self) -> Option<Mono> {
-        match (self.lost, self.config.fail_mode) {
-            (None, _) => Some(self.heard + self.config.timeout),
-            (Some(since), FailMode::LastKnownGood(span)) if self.reported == FailState::LastKnown => Some(since + span),
-            (Some(_), _) => None,
-        }
+    /// When contact was lost (`true`), or will be if nothing is heard.
+    pub(crate) fn silence(&self) -> (Mono, bool) {
+        (self.lost.unwrap_or(self.heard + self.config.timeout), self.lost.is_some())
     }
 
-    /// Notices silence; gives the state if it is another than was reported last.
-    pub(crate) fn advance(&mut self, now: Mono) -> Option<FailState> {
+    /// What holds in scopes of no zone.
+    pub(crate) const fn fail_mode(&self) -> FailMode {
+        self.config.fail_mode
+    }
+
+    /// Notices silence.
+    pub(crate) fn advance(&mut self, now: Mono) {
         self.lost = self.lost_since(now);
-        let state = self.state(now);
-        (std::mem::replace(&mut self.reported, state) != state).then_some(state)
     }
 
     /// A sign of life. Gives whether the gate must ask for the full list: after silence it cannot know what it missed.

@@ -17,16 +17,16 @@ pub enum Change {
     Renewed,
 }
 
-/// Whether grants of the authority are served.
+/// What is served while something is lost: the authority, for its grants, or the ledger, for all. The later the stricter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum FailState {
-    /// The gate is in step with its authority.
+    /// Nothing is lost: the gate is in step with its authority, the ledger takes records.
     InStep,
-    /// Contact was lost; grants are still served from what was known last.
+    /// Everything is still served: from what was known last, without a record of its own.
     LastKnown,
-    /// Contact was lost; only actions that change nothing are served.
+    /// Only actions that change nothing are served.
     ReadOnly,
-    /// Contact was lost, or never made; nothing is served.
+    /// Nothing is served; also before there was any contact.
     Closed,
 }
 
@@ -47,6 +47,11 @@ pub enum GateEvent {
     NeedFullList,
     /// The gate serves differently from now on: re-check what runs under grants of the authority.
     FailMode(FailState),
+    /// The ledger takes records again, or takes none: what that leaves in the scopes where it leaves least. Re-check
+    /// everything.
+    Ledger(FailState),
+    /// The gate has its lease from now on, or has it no more: re-check everything.
+    Lease(bool),
     /// The gate enforces or observes from now on: re-check everything.
     Mode(Mode),
 }

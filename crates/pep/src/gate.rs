@@ -12,7 +12,8 @@ use crate::clock::Latest;
 use crate::contact::Standby;
 use crate::meter::GateMeter;
 use crate::table::{Table, Tables};
-use crate::{FailState, GateConfig, GateEvent, GrantFacts, GrantId, InvalidGate};
+use crate::zones::{Lease, Recording, Zones};
+use crate::{GateConfig, GateEvent, GrantFacts, GrantId, InvalidGate};
 
 /// Grants, and the question whether an operation may pass under one.
 ///
@@ -34,7 +35,12 @@ pub struct Gate {
     /// Grants of the authority by token id.
     pub(crate) by_token: BTreeMap<String, BTreeSet<GrantId>>,
     pub(crate) standby: Option<Standby>,
-    /// Until then grants of the authority are served; kept beside the standby for the check.
+    /// What is served where while something is lost.
+    pub(crate) zones: Zones,
+    /// Whether anything can be recorded.
+    pub(crate) recording: Recording,
+    pub(crate) lease: Lease,
+    /// Until then every grant is served in every scope; kept beside what it comes from for the check.
     pub(crate) served_until: Mono,
     pub(crate) events: VecDeque<GateEvent>,
     pub(crate) approvals: Approvals,
@@ -113,7 +119,10 @@ impl Gate {
         let nothing = tables.for_local([]).map_err(|_| InvalidGate::NoAudience)?;
         let standby = config.contact.clone().map(|contact| Standby::new(contact, config.max_remembered, now));
         let mut gate = Self {
-            served_until: standby.as_ref().map_or(Mono::NEVER, Standby::served_until),
+            served_until: Mono::ZERO,
+            zones: Zones::new(&config),
+            recording: Recording::default(),
+            lease: Lease::new(config.leased),
             events: standby.iter().map(|_| GateEvent::NeedFullList).collect(),
             approvals: Approvals::default(),
             config,
@@ -136,6 +145,7 @@ impl Gate {
         if gate.standby.is_none() {
             gate.order(None, now);
         }
+        gate.begin_zones(now);
         gate.handle_timeout(now);
         Ok(gate)
     }
@@ -199,6 +209,7 @@ impl Gate {
         let mut tables = Tables::new(digest, config.map.len(), config.danger_without);
         self.nothing = tables.for_local([]).map_err(|_| InvalidGate::NoAudience)?;
         (self.config, self.locals, self.tables) = (config, locals, tables);
+        self.place_zones(now);
         // What indexes nothing indexes no old map either.
         for grant in self.observed.clone() {
             let nothing = self.nothing();
@@ -295,8 +306,7 @@ impl Gate {
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Mono> {
         let due = self.due.first().map(|(due, _)| *due);
-        let change = self.standby.as_ref().and_then(Standby::next_change);
-        due.into_iter().chain(change).min()
+        due.into_iter().chain(self.zones_change()).min()
     }
 
     /// Whether [`Gate::handle_timeout`] would change anything now. Asks both clocks: a wall clock that was set forward ends
@@ -308,18 +318,13 @@ impl Gate {
             || self.minted_ends.first().is_some_and(|(end, _)| *end <= now.unix)
             || self.ends.first().is_some_and(|(end, _)| *end <= now.unix)
             || self.clock.is_ahead(now)
-            || self.standby.as_ref().and_then(Standby::next_change).is_some_and(|change| change <= now.mono)
+            || self.lease.is_over_by_wall_clock(now)
+            || self.zones_change().is_some_and(|change| change <= now.mono)
     }
 
     /// What has happened, in order.
     pub fn poll_event(&mut self) -> Option<GateEvent> {
         self.events.pop_front()
-    }
-
-    /// Whether grants of the authority are served.
-    #[must_use]
-    pub fn fail_state(&self, now: Now) -> FailState {
-        self.standby.as_ref().map_or(FailState::InStep, |standby| standby.state(now.mono))
     }
 
     /// Of the authority's last update that this gate applied; `None` before the first.
@@ -330,14 +335,6 @@ impl Gate {
 
     pub(crate) fn nothing(&self) -> Arc<Table> {
         Arc::clone(&self.nothing)
-    }
-
-    pub(crate) fn note_fail_state(&mut self, now: Now) {
-        if let Some(standby) = &mut self.standby {
-            let change = standby.advance(now.mono);
-            self.served_until = standby.served_until();
-            self.events.extend(change.map(GateEvent::FailMode));
-        }
     }
 
     pub(crate) fn ids(&self) -> impl Iterator<Item = GrantId> + '_ {

@@ -1,6 +1,6 @@
 //! Grants: what a peer may do now.
 
-use access_model::{Epoch, Mono, Thumbprint, UnixTime};
+use access_model::{Epoch, Mono, Reason, Thumbprint, UnixTime};
 
 /// A grant in its gate. Ids of grants that are gone are not used again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -94,8 +94,11 @@ pub enum Standing {
         /// Since when.
         since: Mono,
     },
-    /// The fail mode keeps it from being served.
-    Suspended,
+    /// Something is lost, and the fail mode keeps it from being served.
+    Suspended {
+        /// What.
+        reason: Reason,
+    },
     /// There is no such grant, or no longer.
     Gone,
 }

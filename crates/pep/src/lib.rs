@@ -30,15 +30,17 @@ mod permit;
 mod present;
 mod table;
 mod update;
+mod zones;
 
 pub use access_model::{Denial, Operation, Refusal};
 pub use admit::{Admission, GrantRequest};
 pub use approval::{Asking, Consent, Question};
 pub use config::{
-    Contact, DangerWithout, FailMode, ForeignIssuer, GateConfig, InvalidGate, LocalGrant, LocalScopes, Who,
+    Contact, DangerWithout, FailMode, ForeignIssuer, GateConfig, InvalidGate, LocalGrant, LocalScopes, Who, Zone,
 };
 pub use event::{Change, FailState, GateEvent};
 pub use gate::Gate;
 pub use grant::{ChannelBinding, GrantFacts, GrantId, Identity, Standing};
 pub use meter::GateMeter;
 pub use permit::{Permit, Tally, Verdict};
+pub use zones::{LedgerTrouble, ZoneState};

@@ -120,7 +120,7 @@ impl Gate {
     /// What the authority has said about a token since it was minted.
     fn word_on(&self, claims: &Claims, now: Now) -> Result<Option<Word>, Refusal> {
         let Some(standby) = &self.standby else { return Ok(None) };
-        if standby.state(now.mono) == FailState::Closed {
+        if self.authority_left(None, now) == FailState::Closed {
             return Err(Refusal::new(Reason::AuthorityLost, "the gate is not in step with its authority"));
         }
         match standby.word(&claims.id) {

@@ -357,7 +357,7 @@ fn silence_is_loss_of_contact() {
     assert_eq!(denied(&gate, grant, Action::Read, 1, closed), Some(Reason::AuthorityLost), "before any timer ran");
     gate.handle_timeout(closed);
     assert_eq!(events(&mut gate), [GateEvent::FailMode(FailState::Closed)]);
-    assert_eq!(gate.standing(grant, closed), Standing::Suspended);
+    assert_eq!(gate.standing(grant, closed), Standing::Suspended { reason: Reason::AuthorityLost });
     assert_eq!(denied(&gate, local, Action::Read, 1, closed), None, "a foreign token does not depend on the authority");
     let refusal = gate.present(&authority.token(&claims("b", closed)), &binding(), closed).unwrap_err();
     assert_eq!(refusal.reason, Reason::AuthorityLost);

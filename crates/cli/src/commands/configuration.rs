@@ -8,8 +8,8 @@ use serde_json::json;
 use super::Common;
 use super::policy::Texts;
 use crate::answer::Answer;
-use crate::config::{Config, TEMPLATE, overrides};
-use crate::failure::Failure;
+use crate::config::{Config, Place, TEMPLATE, Zone, overrides};
+use crate::failure::{Failure, SourceFault};
 use crate::files;
 use crate::nearest::nearest;
 
@@ -44,6 +44,7 @@ fn check(common: &Common) -> Result<Answer, Failure> {
     let snapshot = Texts::read(config.plant.clone())?.snapshot()?;
     problems(&config)?;
     known_servers(&config, snapshot.plant())?;
+    known_zones(&config, snapshot.plant(), &common.config)?;
     let overrides = overrides();
     let names: Vec<&str> = overrides.names().collect();
     let mut text = format!("{} is sound: ", common.config.path().display());
@@ -81,6 +82,23 @@ pub(crate) fn known_servers(config: &Config, plant: &pdp::Plant) -> Result<(), F
         }
     }
     Ok(())
+}
+
+/// Every zone of the configuration is one of the plant file.
+pub(crate) fn known_zones(config: &Config, plant: &pdp::Plant, place: &Place) -> Result<(), Failure> {
+    let missing = config.zone.iter().enumerate().find(|(_, zone)| !plant.zones.contains_key(&zone.name));
+    let Some((at, Zone { name, .. })) = missing else { return Ok(()) };
+    let failure = || unknown("zone", name, plant.zones.keys().map(String::as_str));
+    let text = files::text(place.path())?;
+    let span = ::config::entry(&text, "zone", at, "name");
+    if text.get(span.clone()).is_none_or(|written| !written.contains(name.as_str())) {
+        // A variable says so.
+        return Err(failure());
+    }
+    let help = nearest(name, plant.zones.keys().map(String::as_str)).map(|near| format!("did you mean `{near}`?"));
+    let message = format!("the plant file has no zone `{name}`");
+    let (file, span) = (place.path().to_owned(), (span.start, span.end));
+    Err(Failure::in_files("the configuration is not used", vec![SourceFault { file, text, span, message, help }]))
 }
 
 fn known_server<'a>(name: &str, plant: &'a pdp::Plant) -> Result<&'a pdp::plant::Server, Failure> {

@@ -355,7 +355,10 @@ fn a_lost_authority_shows_at_servers_and_guards_as_their_fail_mode_says() {
         };
         let server = without(&server);
         write("one", &server.replacen("\nname = ", &format!("\n{mode}name = "), 1));
-        write("gate", &guard.replacen("\nname = ", &format!("\n{mode}{address}name = "), 1));
+        // The guard does as its zone says, the server as it says itself.
+        let (zoned, rest) = mode.split_once('\n').unwrap();
+        let zone = format!("[[zone]]\nname = \"line-1\"\n{zoned}\n");
+        write("gate", &(zone + &guard.replacen("\nname = ", &format!("\n{rest}{address}name = "), 1)));
         let authority = Up::start_with(scene, "authority.toml", 1);
         let parts = [("one", name.as_str()), ("gate", "gate")].map(|(file, name)| {
             let health = Health::of(scene, &format!("{file}.toml"));
@@ -368,6 +371,14 @@ fn a_lost_authority_shows_at_servers_and_guards_as_their_fail_mode_says() {
         drop(authority);
         for (up, health, name, log) in parts {
             until(&format!("{name} is {state}"), || health.part("authority_link", name)["fail_state"] == state);
+            assert!(health.part("authority_link", name)["since"].is_string(), "{name} {state}");
+            if name == "gate" {
+                let zone = health.part("zone", name);
+                assert_eq!(
+                    (&zone["zone"], &zone["authority"], &zone["ready"]),
+                    (&"line-1".into(), &state.into(), &ready.into())
+                );
+            }
             assert_eq!(health.part("authority_link", name)["ready"], ready, "{name} {state}");
             let figures = health.metrics();
             assert_eq!(figures.get("trapkey_authority_link", &[("listener", name), ("state", state)]), 1.0);

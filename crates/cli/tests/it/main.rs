@@ -14,6 +14,7 @@ mod health;
 mod help;
 mod issuers;
 mod keys;
+mod lost;
 mod nodeset;
 mod orderly;
 mod package;

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::thread::JoinHandle;
 
-use access_model::AuditRecord;
+use access_model::{AuditRecord, UnixTime};
 use tokio::sync::{oneshot, watch};
 
 use super::open;
@@ -42,8 +42,12 @@ pub struct Health {
     pub trouble: Option<Unavailable>,
     /// The last record written.
     pub sequence: u64,
+    /// Since when they are.
+    pub since: Option<UnixTime>,
     /// Records that wait to be written.
     pub waiting: usize,
+    /// Whether there is room for hardly more of them: less than an eighth.
+    pub is_crowded: bool,
     /// Records turned away since the ledger was opened.
     pub refused: u64,
 }
@@ -97,12 +101,15 @@ impl Ledger {
     #[must_use]
     pub fn health(&self) -> Health {
         let (cause, refused) = self.shared.queue.trouble();
+        let (waiting, is_crowded) = self.shared.queue.waiting();
         let closed = self.shared.queue.is_closed().then_some(Unavailable::Closed);
         let trouble = cause.map(Unavailable::Write).or(closed);
         Health {
             trouble,
             sequence: self.shared.queue.written.load(Ordering::Acquire),
-            waiting: self.shared.queue.waiting(),
+            since: self.shared.queue.since(),
+            waiting,
+            is_crowded,
             refused,
         }
     }

@@ -163,6 +163,7 @@ fn writer(
         chain,
         segment,
         pending: Vec::new(),
+        kept: 0,
         open_records: 0,
         checkpoint_due: None,
         failure: None,

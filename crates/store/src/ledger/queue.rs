@@ -3,11 +3,11 @@
 //! Callers lay their frames into one buffer under a short lock; the writer takes the whole buffer. Nobody waits for
 //! room: a full queue is an answer.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use access_model::AuditRecord;
+use access_model::{AuditRecord, UnixTime};
 use tokio::sync::{oneshot, watch};
 
 use super::frame::{self, FrameKind};
@@ -26,6 +26,8 @@ pub(super) struct Queue {
     /// The last record that was written.
     pub(super) written: AtomicU64,
     available: watch::Sender<bool>,
+    /// Records that are kept until writing works again.
+    pub(super) kept: AtomicUsize,
 }
 
 struct State {
@@ -36,6 +38,7 @@ struct State {
     /// The writer is gone.
     closed: bool,
     failed: Option<Arc<str>>,
+    since: Option<UnixTime>,
     refused: u64,
     rest: Rest,
 }
@@ -78,6 +81,7 @@ impl Queue {
                 closing: false,
                 closed: false,
                 failed: None,
+                since: None,
                 refused: 0,
                 rest: Rest::Busy,
             }),
@@ -87,6 +91,7 @@ impl Queue {
             linger: config.linger.min(GROUP_COMMIT),
             written: AtomicU64::new(written),
             available: watch::Sender::new(true),
+            kept: AtomicUsize::new(0),
         }
     }
 
@@ -152,9 +157,22 @@ impl Queue {
         (state.failed.clone(), state.refused)
     }
 
-    /// Records that wait to be written.
-    pub(super) fn waiting(&self) -> usize {
-        self.lock().batch.records
+    /// Since when writing fails.
+    pub(super) fn since(&self) -> Option<UnixTime> {
+        self.lock().since
+    }
+
+    /// Records that wait to be written, and whether there is hardly room for more.
+    pub(super) fn waiting(&self) -> (usize, bool) {
+        let state = self.lock();
+        let waiting = state.batch.records + self.kept.load(Ordering::Acquire);
+        let most = |bound: usize| bound - bound / 8;
+        (waiting, waiting >= most(self.max_records) || state.batch.frames.len() >= most(self.max_bytes))
+    }
+
+    /// How many records may be kept.
+    pub(super) const fn room(&self) -> usize {
+        self.max_records
     }
 
     pub(super) fn is_closed(&self) -> bool {
@@ -175,7 +193,7 @@ impl State {
         if self.closing || self.closed {
             return Err(Unavailable::Closed);
         }
-        let full = self.batch.records >= queue.max_records
+        let full = self.batch.records + queue.kept.load(Ordering::Acquire) >= queue.max_records
             || self.batch.frames.len() + frame::MAX_BODY > queue.max_bytes.max(2 * frame::MAX_BODY);
         if full {
             self.refused += 1;
@@ -232,6 +250,7 @@ impl Queue {
     pub(super) fn fail(&self, cause: &Arc<str>, refused: u64) -> Batch {
         let mut state = self.lock();
         state.failed = Some(cause.clone());
+        state.since.get_or_insert_with(clock::unix);
         state.urgent = false;
         let batch = std::mem::take(&mut state.batch);
         state.refused += refused + batch.waiters.len() as u64;
@@ -242,7 +261,10 @@ impl Queue {
 
     /// Takes awaited records again.
     pub(super) fn mend(&self) {
-        self.lock().failed = None;
+        {
+            let mut state = self.lock();
+            (state.failed, state.since) = (None, None);
+        }
         self.available.send_if_modified(|available| !std::mem::replace(available, true));
     }
 

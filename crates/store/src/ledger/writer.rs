@@ -5,6 +5,7 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use access_model::UnixTime;
@@ -38,6 +39,8 @@ pub(super) struct Writer {
     pub(super) segment: Segment,
     /// Frames to be written before any other: notes, and records kept while writing failed.
     pub(super) pending: Vec<u8>,
+    /// How many of these are records.
+    pub(super) kept: usize,
     /// Records since the last checkpoint.
     pub(super) open_records: u64,
     /// When the next checkpoint is due.
@@ -84,6 +87,7 @@ pub(super) fn run(mut writer: Writer, queue: &Queue) {
             }
         }
         writer.sign(queue, checkpoints, work.closing);
+        queue.kept.store(writer.kept, Ordering::Release);
         if work.closing {
             return;
         }
@@ -132,6 +136,7 @@ impl Writer {
                 self.pending = frames;
             }
             written?;
+            self.kept = 0;
         }
         Ok(())
     }
@@ -286,14 +291,20 @@ impl Writer {
         let why = Unavailable::Write(failure.cause.clone());
         let awaited: Vec<usize> = batch.waiters.iter().map(|(position, _)| *position).collect();
         let (mut position, mut dropped) = (0, 0);
-        let (pending, bound) = (&mut self.pending, self.config.queue_bytes);
+        let (pending, bound, kept) = (&mut self.pending, self.config.queue_bytes, &mut self.kept);
         frame::split_mut(&mut batch.frames, |frame| {
             if awaited.binary_search(&position).is_err() {
-                if pending.len() + frame.len() <= bound { pending.extend_from_slice(frame) } else { dropped += 1 }
+                if pending.len() + frame.len() <= bound && *kept < queue.room() {
+                    pending.extend_from_slice(frame);
+                    *kept += 1;
+                } else {
+                    dropped += 1;
+                }
             }
             position += 1;
         });
         queue.count_refused(dropped);
+        queue.kept.store(self.kept, Ordering::Release);
         for (_, answer) in batch.waiters.drain(..) {
             let _ = answer.send(Err(why.clone()));
         }

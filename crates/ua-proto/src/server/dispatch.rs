@@ -272,7 +272,7 @@ impl Server {
             Standing::Live { .. } => return Ok(key),
             Standing::Expired { .. } => Reason::GrantExpired,
             Standing::Revoked { .. } => Reason::GrantRevoked,
-            Standing::Suspended => Reason::AuthorityLost,
+            Standing::Suspended { reason } => reason,
             Standing::Gone => Reason::NoGrant,
         };
         let record = event(now, service.kind(), &core.actor, String::new(), Outcome::Denied(reason));

@@ -2,9 +2,10 @@
 
 use access_model::{Actor, AuditKind, AuditRecord, Mode, Now, Outcome, Reason};
 use opcua_types::StatusCode;
-use pep::{Change, FailState, GateEvent, GrantId};
+use pep::{Change, FailState, GateEvent, GrantId, LedgerTrouble};
 
 use super::audit::{detail, event};
+use super::config::AuditFailMode;
 use super::observed::Telling;
 use super::occasion::Told;
 use super::timers::SessionKey;
@@ -38,7 +39,10 @@ impl Server {
                 }
             }
             GateEvent::NeedFullList | GateEvent::Question => {}
-            GateEvent::FailMode(state) => self.fail_mode(state, now),
+            GateEvent::FailMode(state) => self.fail_mode("authority", state, Reason::AuthorityLost, now),
+            GateEvent::Ledger(state) => self.fail_mode("ledger", state, Reason::AuditUnavailable, now),
+            GateEvent::Lease(true) => self.fail_mode("lease", FailState::InStep, Reason::StandingBy, now),
+            GateEvent::Lease(false) => self.fail_mode("lease", FailState::Closed, Reason::StandingBy, now),
             GateEvent::Mode(mode) => self.mode_switched(mode, now),
         }
         self.outputs.push_back(Output::Gate(event));
@@ -91,14 +95,21 @@ impl Server {
         self.audit.record(record);
     }
 
-    fn fail_mode(&mut self, state: FailState, now: Now) {
+    /// The ledger takes no records, or takes them again. Where gaps are accepted, no room for them is not more of a trouble.
+    pub(super) fn ledger(&mut self, trouble: Option<LedgerTrouble>, now: Now) {
+        let open = self.config.audit.unavailable == AuditFailMode::Open;
+        let trouble = trouble.map(|trouble| if open { LedgerTrouble::Failing } else { trouble });
+        self.gate.on_ledger(trouble, now);
+    }
+
+    fn fail_mode(&mut self, of: &str, state: FailState, reason: Reason, now: Now) {
         let outcome = match state {
             FailState::InStep => Outcome::Allowed,
-            FailState::LastKnown | FailState::ReadOnly | FailState::Closed => Outcome::Denied(Reason::AuthorityLost),
+            FailState::LastKnown | FailState::ReadOnly | FailState::Closed => Outcome::Denied(reason),
         };
         let record = AuditRecord {
             detail: format!("{state:?}"),
-            ..event(now, AuditKind::FailMode, &Actor::default(), "authority".to_owned(), outcome)
+            ..event(now, AuditKind::FailMode, &Actor::default(), of.to_owned(), outcome)
         };
         self.audit.record(record);
         let all: Vec<SessionKey> = self.sessions.iter().map(|session| session.core.key).collect();

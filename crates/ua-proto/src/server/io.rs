@@ -117,6 +117,12 @@ pub enum Input<'a> {
     ContactFound,
     /// The authority is out of reach.
     ContactLost,
+    /// The ledger takes no records, or takes them again.
+    Ledger(Option<pep::LedgerTrouble>),
+    /// The zones of the scopes are others.
+    Zones(Vec<pep::Zone>),
+    /// The gate's turn lasts until one of the two clocks has passed this, or is over.
+    Lease(Option<access_model::Now>),
     /// Issuers have rotated their keys. A list that the gate cannot use changes nothing.
     Issuers(Vec<token::Issuer>),
     /// A foreign issuer has rotated its keys. One that the gate does not know changes nothing.
@@ -145,6 +151,8 @@ pub enum Input<'a> {
         /// Until it ends.
         seconds: u32,
     },
+    /// Every session ends, every connection is told and closed; new ones may come.
+    TurnOut,
     /// The server ends: every connection is told and closed.
     Shutdown,
 }

@@ -211,6 +211,9 @@ impl Server {
             Input::ControlUpdate(update) => self.control_update(update, now),
             Input::ContactFound => self.gate.on_contact(now),
             Input::ContactLost => self.gate.on_contact_lost(now),
+            Input::Ledger(trouble) => self.ledger(trouble, now),
+            Input::Zones(zones) => self.gate.set_zones(zones, now),
+            Input::Lease(until) => self.gate.lease_until(until, now),
             Input::Issuers(issuers) => drop(self.gate.set_issuers(issuers, now)),
             Input::ForeignKeys { issuer, keys } => drop(self.gate.set_foreign_keys(&issuer, keys)),
             Input::TrustChanged => self.trust_changed(now),
@@ -218,6 +221,7 @@ impl Server {
             Input::SetValue { node, value } => self.set_value(node, value, now),
             Input::Event(event) => self.application_event(event, now),
             Input::Drain { seconds } => self.drain(seconds, now),
+            Input::TurnOut => self.turn_out(now),
             Input::Shutdown => self.shutdown(now),
         }
         self.ease();

@@ -131,16 +131,21 @@ impl Server {
         self.draining
     }
 
-    pub(super) fn shutdown(&mut self, now: Now) {
+    /// Whoever is here goes, and finds the server that serves from now on.
+    pub(super) fn turn_out(&mut self, now: Now) {
         let sessions: Vec<SessionKey> = self.sessions.iter().map(|session| session.core.key).collect();
         for key in sessions {
             self.end_session(key, StatusCode::BadShutdown, "the server ends", now);
         }
-        drop(self.call_nobody());
         let connections: Vec<ConnId> = self.connections.keys().copied().collect();
         for conn in connections {
             self.turn_away(conn, StatusCode::BadServerHalted, now);
         }
+    }
+
+    pub(super) fn shutdown(&mut self, now: Now) {
+        drop(self.call_nobody());
+        self.turn_out(now);
         for denied in self.audit.end_window() {
             self.summarize(denied, now);
         }

@@ -12,8 +12,9 @@ use pep::{Contact, FailMode, FailState, GateConfig, GateEvent};
 use tokio::sync::{Notify, mpsc};
 use ua_proto::server::{Input, IssuedTokens, IssuerEndpoint};
 
+use super::zones::{self, Zoned};
 use super::{Up, endpoint};
-use crate::config::{Endpoint, FailMode as ConfiguredFailMode, Server};
+use crate::config::{Endpoint, FailMode as ConfiguredFailMode, Server, Zone};
 use crate::failure::Failure;
 
 /// Pause between two attempts to reach an authority that is not there yet.
@@ -29,7 +30,8 @@ pub(crate) struct Bond {
     pub(crate) authority: String,
     /// Where clients get their tokens.
     pub(crate) authority_opcua: String,
-    pub(crate) fail_mode: ConfiguredFailMode,
+    /// What it does without its authority, if it says so itself.
+    pub(crate) fail_mode: Option<ConfiguredFailMode>,
     /// How long `last_known_good` lasts.
     pub(crate) grace: Duration,
     /// Contact is lost after this much silence.
@@ -46,6 +48,15 @@ impl Bond {
             grace: role.last_known_good_for.get(),
             timeout: role.contact_timeout.get(),
         }
+    }
+
+    fn own_mode(&self) -> Option<FailMode> {
+        self.fail_mode.map(|mode| zones::mode(mode, self.grace))
+    }
+
+    /// What it holds to with these zones of the configuration.
+    pub(super) fn zoned(&self, zones: &[Zone]) -> Zoned {
+        Zoned { zones: zones.to_vec(), own: self.own_mode() }
     }
 
     pub(super) fn target(&self) -> Result<Target, Failure> {
@@ -77,11 +88,7 @@ impl Bond {
         let contact = Contact {
             issuer: issuer.name.clone(),
             timeout: self.timeout,
-            fail_mode: match self.fail_mode {
-                ConfiguredFailMode::Closed => FailMode::Closed,
-                ConfiguredFailMode::ReadOnly => FailMode::ReadOnly,
-                ConfiguredFailMode::LastKnownGood => FailMode::LastKnownGood(self.grace),
-            },
+            fail_mode: self.own_mode().unwrap_or_default(),
         };
         let mut gate = GateConfig::new(uri, map);
         gate.issuers = vec![issuer.clone()];
@@ -127,6 +134,8 @@ impl Bond {
                     GateEvent::Question => asks.notify_one(),
                     GateEvent::FailMode(FailState::InStep) => tracing::info!(name, "in step with the authority"),
                     GateEvent::FailMode(state) => tracing::warn!(name, ?state, "contact with the authority is lost"),
+                    GateEvent::Ledger(FailState::InStep) => tracing::info!(name, "what passes is recorded again"),
+                    GateEvent::Ledger(state) => tracing::warn!(name, ?state, "nothing can be recorded"),
                     _ => {}
                 }
             }

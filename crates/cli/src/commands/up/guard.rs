@@ -64,7 +64,8 @@ pub(super) async fn start(
         GuardMode::Observe => access_model::Mode::Observe,
     };
     let terms = bond.gate(&side, uri, layout.map.clone(), &issuer);
-    let gate = GateConfig { ask: asks, local, foreign, mode, switchable: true, ..terms };
+    let zones = bond.zoned(&config.zone).of(plant, server);
+    let gate = GateConfig { ask: asks, local, foreign, zones, mode, switchable: true, ..terms };
     let gate = Gate::new(gate, now).map_err(|error| Failure::from_error(&error))?;
     let config = GuardConfig {
         upstream: Vec::new(),

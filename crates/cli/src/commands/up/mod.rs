@@ -19,6 +19,7 @@ pub(crate) mod process;
 mod scopes;
 mod server;
 pub(crate) mod status;
+mod zones;
 
 use std::net::{SocketAddr, TcpListener};
 use std::sync::{Arc, Mutex};
@@ -42,7 +43,7 @@ use self::scopes::Laid;
 use super::policy::Texts;
 use super::{Common, configuration};
 use crate::answer::{Answer, Output, line};
-use crate::config::{Audit, Config};
+use crate::config::{Audit, Config, Place};
 use crate::failure::Failure;
 use crate::roles;
 use crate::stop::{Stop, StopSignal};
@@ -62,7 +63,7 @@ pub(crate) fn run(common: &Common) -> Result<Answer, Failure> {
     log(&config)?;
     process::take_descriptors();
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
-    let done = runtime.block_on(serve(&config, common.output));
+    let done = runtime.block_on(serve(&config, &common.config, common.output));
     runtime.shutdown_timeout(Duration::from_secs(2));
     done.map(|()| Answer::silent())
 }
@@ -73,6 +74,8 @@ fn log(config: &Config) -> Result<(), Failure> {
     })?;
     let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
     let log = log.with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr()));
+    // A log on a disk that is full must not end the thread that writes to it.
+    let log = log.log_internal_errors(false);
     log.try_init().map_err(|error| Failure::unavailable(format!("cannot log: {error}")))
 }
 
@@ -98,7 +101,7 @@ struct RunningAuthority {
     https: JoinHandle<()>,
 }
 
-async fn serve(config: &Config, output: Output) -> Result<(), Failure> {
+async fn serve(config: &Config, place: &Place, output: Output) -> Result<(), Failure> {
     let mut stop = StopSignal::new()?;
     let notify = Arc::new(Notify::from_environment());
     let texts = Texts::read(config.plant.clone())?;
@@ -106,6 +109,7 @@ async fn serve(config: &Config, output: Output) -> Result<(), Failure> {
     let decided = config.authority.as_ref().map(|_| texts.snapshot()).transpose()?;
     let plant = decided.as_ref().map_or_else(|| texts.plant(), |snapshot| Ok(snapshot.plant().clone()))?;
     configuration::known_servers(config, &plant)?;
+    configuration::known_zones(config, &plant, place)?;
     let ledger = open_ledger(config)?;
     process::note(&config.audit.ledger);
     let (audit, way) = roles::audit::sink(ledger.clone());
@@ -159,7 +163,7 @@ async fn start(
     }
     let process: SharedLine = Arc::new(Mutex::new(plant::Line::default()));
     for role in &config.server {
-        let running = server::start(role, &config.audit, read, up, Arc::clone(&process)).await?;
+        let running = server::start(role, config, read, up, Arc::clone(&process)).await?;
         say(output, &role.name, &format!("opc.tcp://{}", running.handle.address()));
         up.board.watch(Watched::Server(role.name.clone(), running.handle.clone()));
         up.stations.push(running);
@@ -175,13 +179,18 @@ async fn start(
     let authority = up.authority.as_ref().map(|running| running.authority.clone());
     let plant = scopes::Source::of(authority.clone(), &config.plant);
     for (role, station) in config.server.iter().zip(&up.stations) {
-        let begun = read.server(&role.name).map(|(_, server)| server.clone());
-        tokio::spawn(scopes::follow(role.name.clone(), plant.clone(), Laid::Station(station.clone()), begun));
+        let zoned = bond::Bond::of(role).zoned(&config.zone);
+        let begun = scopes::begun(read, &role.name, &zoned);
+        let laid = Laid::Station(station.clone());
+        tokio::spawn(scopes::follow((role.name.clone(), zoned), plant.clone(), laid, begun));
+        tokio::spawn(zones::follow_ledger(role.name.clone(), up.ledger.clone(), station.handle.clone()));
     }
     for ((role, guard), own) in config.guard.iter().zip(&up.guards).zip(owns) {
-        let begun = read.server(&role.name).map(|(_, server)| server.clone());
+        let zoned = guard::bond(role, config)?.zoned(&config.zone);
+        let begun = scopes::begun(read, &role.name, &zoned);
         let laid = Laid::Guard(guard.clone(), Box::new(role.clone()), own);
-        tokio::spawn(scopes::follow(role.name.clone(), plant.clone(), laid, begun));
+        tokio::spawn(scopes::follow((role.name.clone(), zoned), plant.clone(), laid, begun));
+        tokio::spawn(zones::follow_ledger(role.name.clone(), up.ledger.clone(), guard.clone()));
     }
     let names = config.server.iter().map(|role| role.name.clone());
     let handles = names.zip(up.stations.iter().map(|station| station.handle.clone())).collect();

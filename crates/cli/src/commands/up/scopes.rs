@@ -4,11 +4,14 @@
 use std::time::Duration;
 
 use authority::Authority;
+use gates::opcua::Enforcing;
 use gates::opcua::guard::GuardHandle;
 use pdp::plant::Server;
 use plant::station::Running;
+use ua_proto::server::Input;
 
 use super::layout;
+use super::zones::Zoned;
 use crate::commands::own::Own;
 use crate::commands::policy::Texts;
 use crate::config::{Guard, PlantFiles};
@@ -33,10 +36,10 @@ impl Source {
         authority.map_or_else(|| Self::Files(files.clone()), Self::Authority)
     }
 
-    /// The scopes of a server; none if the plant file has it no more. Files that say what they said before are not parsed
-    /// again: then there is no answer.
-    fn server(&self, name: &str, known: &mut Option<Texts>) -> Option<Result<Option<Server>, Failure>> {
-        let of = |plant: &pdp::Plant| plant.server(name).map(|(_, server)| server.clone());
+    /// The scopes of a server and the zones that they stand in; none if the plant file has it no more. Files that say what
+    /// they said before are not parsed again: then there is no answer.
+    fn server(&self, name: &str, zoned: &Zoned, known: &mut Option<Texts>) -> Option<Result<Option<Begun>, Failure>> {
+        let of = |plant: &pdp::Plant| begun(plant, name, zoned);
         Some(match self {
             Self::Authority(authority) => Ok(of(authority.snapshot().plant())),
             Self::Files(files) => Texts::read(files.clone())
@@ -61,6 +64,13 @@ impl Source {
     }
 }
 
+/// A server of the plant file and the zones that its scopes stand in.
+pub(super) type Begun = (Server, Vec<pep::Zone>);
+
+pub(super) fn begun(plant: &pdp::Plant, name: &str, zoned: &Zoned) -> Option<Begun> {
+    plant.server(name).map(|(_, server)| (server.clone(), zoned.of(plant, server)))
+}
+
 /// What scopes are laid over.
 pub(super) enum Laid {
     Station(Running),
@@ -73,6 +83,14 @@ impl Laid {
             Self::Station(running) => running.handle.stopped().await,
             Self::Guard(guard, ..) => guard.stopped().await,
         }
+    }
+
+    /// Zones first: a scope that is new must not be in none for a moment.
+    async fn place(&self, zones: Vec<pep::Zone>) {
+        let _stopped = match self {
+            Self::Station(running) => running.handle.with(|core, now| core.tell(Input::Zones(zones), now)).await,
+            Self::Guard(guard, ..) => guard.with(|core, now| core.tell(Input::Zones(zones), now)).await,
+        };
     }
 
     /// Gives whether the map that tokens index is another.
@@ -95,7 +113,7 @@ impl Laid {
 
 /// Lays a changed plant file over a running server until that stops; `begun` is what it was started with. What cannot be
 /// read or does not fit changes nothing and is said once.
-pub(super) async fn follow(name: String, source: Source, running: Laid, begun: Option<Server>) {
+pub(super) async fn follow((name, zoned): (String, Zoned), source: Source, running: Laid, begun: Option<Begun>) {
     let mut seen = Ok(begun);
     let mut known = None;
     loop {
@@ -103,9 +121,9 @@ pub(super) async fn follow(name: String, source: Source, running: Laid, begun: O
             () = running.stopped() => return,
             () = tokio::time::sleep(source.pause()) => {}
         }
-        let (here, asked) = (source.clone(), name.clone());
+        let (here, asked, within) = (source.clone(), name.clone(), zoned.clone());
         // Reading files blocks.
-        let looked = tokio::task::spawn_blocking(move || (here.server(&asked, &mut known), known)).await;
+        let looked = tokio::task::spawn_blocking(move || (here.server(&asked, &within, &mut known), known)).await;
         let Ok((answer, texts)) = looked else { return };
         known = texts;
         let Some(read) = answer.map(|read| read.map_err(|failure| failure.in_short())) else { continue };
@@ -113,14 +131,17 @@ pub(super) async fn follow(name: String, source: Source, running: Laid, begun: O
             continue;
         }
         match &read {
-            Ok(Some(server)) => match running.lay_out(server).await {
-                Ok(another) => tracing::info!(server = name, another, "the scopes of the changed plant file hold"),
-                Err(error) => tracing::error!(
-                    server = name,
-                    error,
-                    "the changed plant file does not fit: the old scopes hold, and new tokens may be refused"
-                ),
-            },
+            Ok(Some((server, zones))) => {
+                running.place(zones.clone()).await;
+                match running.lay_out(server).await {
+                    Ok(another) => tracing::info!(server = name, another, "the scopes of the changed plant file hold"),
+                    Err(error) => tracing::error!(
+                        server = name,
+                        error,
+                        "the changed plant file does not fit: the old scopes hold, and new tokens may be refused"
+                    ),
+                }
+            }
             Ok(None) => tracing::error!(server = name, "the plant file has this server no more; the old scopes hold"),
             Err(error) => tracing::error!(server = name, error, "the plant file cannot be used; the old scopes hold"),
         }

@@ -13,14 +13,14 @@ use super::bond::Bond;
 use super::local::Local;
 use super::{Up, endpoint, foreign, listen};
 use crate::commands::nodeset;
-use crate::config::{Audit, Identity, OnFailure, Server, Simulated};
+use crate::config::{Audit, Config, Identity, OnFailure, Server, Simulated};
 use crate::failure::Failure;
 use crate::files;
 
 /// Starts it, once its authority has given its keys.
 pub(super) async fn start(
     role: &Server,
-    ledger: &Audit,
+    config: &Config,
     plant: &pdp::Plant,
     up: &Up,
     process: SharedLine,
@@ -34,6 +34,7 @@ pub(super) async fn start(
     let (uri, server) = plant.server(&role.name).ok_or_else(missing)?;
     own.is_for(&role.name, uri)?;
     let local = Local::of(role, plant, server)?;
+    let zones = bond.zoned(&config.zone).of(plant, server);
     // Whoever needs no token need not wait for the authority's keys.
     let (foreign, followed) = foreign::issuers(&role.issuer, uri, &own)?;
     let waits = local.is_nobody() && foreign.is_empty() && taken(role, Identity::Token);
@@ -54,7 +55,7 @@ pub(super) async fn start(
         },
         server,
         config: ServerConfig {
-            audit: audit_config(ledger),
+            audit: audit_config(&config.audit),
             identities: Identities {
                 anonymous: taken(role, Identity::Anonymous),
                 user_name: local.by_password(),
@@ -68,6 +69,7 @@ pub(super) async fn start(
         gate: &|map| GateConfig {
             local: grants.clone(),
             foreign: foreign.clone(),
+            zones: zones.clone(),
             ..bond.gate(&side, uri, map, &issuer)
         },
         audit: up.audit.clone(),

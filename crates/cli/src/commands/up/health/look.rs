@@ -4,10 +4,10 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use access_model::Epoch;
+use access_model::{Epoch, UnixTime};
 use gates::opcua::Enforcing;
 use gates::opcua::server::Handle;
-use pep::{FailState, GateMeter};
+use pep::{FailState, GateMeter, ZoneState};
 use store::Health;
 use ua_proto::server::ServerMeters;
 
@@ -47,8 +47,17 @@ pub(super) struct Part {
     pub(super) address: SocketAddr,
     /// `None` when it does not answer.
     pub(super) state: Option<State>,
-    /// Of a guard: why its server is out of reach, if it is.
-    pub(super) upstream: Option<Option<String>>,
+    /// Of a guard: why its server is out of reach, if it is, and since when if that was looked at.
+    pub(super) upstream: Option<Option<(String, Option<UnixTime>)>>,
+}
+
+/// How a listener stands with its authority.
+#[derive(Debug)]
+pub(super) struct Link {
+    pub(super) state: FailState,
+    pub(super) epoch: Option<Epoch>,
+    /// Since when it is lost.
+    pub(super) since: Option<UnixTime>,
 }
 
 /// What a thread says of itself.
@@ -59,7 +68,10 @@ pub(super) struct State {
     pub(super) subscriptions: usize,
     pub(super) grants: usize,
     /// How it stands with its authority; `None` when it has none.
-    pub(super) link: Option<(FailState, Option<Epoch>)>,
+    pub(super) link: Option<Link>,
+    /// What is left while nothing can be recorded.
+    pub(super) ledger: FailState,
+    pub(super) zones: Vec<ZoneState>,
     pub(super) meters: Arc<ServerMeters>,
     pub(super) gate: Arc<GateMeter>,
 }
@@ -107,10 +119,15 @@ impl Part {
             Watched::Guard(_, handle, reach) => {
                 let seen = handle.with(|guard, _| (guard.is_mapped(), guard.upstream_trouble()));
                 let trouble = match tokio::time::timeout(PATIENCE, seen).await {
-                    Ok(Ok((_, Some(trouble)))) => Some(format!("a session upstream ended: {trouble}")),
-                    Ok(Ok((false, None))) => Some(reach.trouble().unwrap_or_else(|| "it is being looked at".into())),
-                    Ok(Ok((true, None))) => reach.trouble(),
-                    _ => Some("the guard does not answer".to_owned()),
+                    Ok(Ok((_, Some(trouble)))) => {
+                        let since = reach.trouble().map(|(_, since)| since);
+                        Some((format!("a session upstream ended: {trouble}"), since))
+                    }
+                    Ok(Ok((mapped, None))) => match reach.trouble() {
+                        Some((trouble, since)) => Some((trouble, Some(since))),
+                        None => (!mapped).then(|| ("it is being looked at".to_owned(), None)),
+                    },
+                    _ => Some(("the guard does not answer".to_owned(), None)),
                 };
                 ("guard", handle.address(), State::of(handle).await, Some(trouble))
             }
@@ -129,11 +146,21 @@ impl State {
                 sessions,
                 subscriptions: core.subscriptions(),
                 grants: gate.len(),
-                link: gate.config().contact.is_some().then(|| (gate.fail_state(now), gate.epoch())),
+                link: gate.config().contact.is_some().then(|| Link {
+                    state: gate.fail_state(now),
+                    epoch: gate.epoch(),
+                    since: gate.lost_since(now).map(|since| ago(now.mono.since(since), now.unix)),
+                }),
+                ledger: gate.ledger_state(now),
+                zones: gate.zone_states(now),
                 meters: Arc::clone(front.meters()),
                 gate: Arc::clone(gate.meter()),
             }
         });
         tokio::time::timeout(PATIENCE, asked).await.ok()?.ok()
     }
+}
+
+fn ago(span: Duration, now: UnixTime) -> UnixTime {
+    UnixTime::from_micros(now.as_micros().saturating_sub(i64::try_from(span.as_micros()).unwrap_or(i64::MAX)))
 }

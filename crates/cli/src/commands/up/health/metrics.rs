@@ -99,13 +99,28 @@ impl View {
 
     fn links(&self, out: &mut DescriptorEncoder<'_>) -> fmt::Result {
         use pep::FailState::{Closed, InStep, LastKnown, ReadOnly};
-        let linked = || self.states().filter_map(|(part, state)| state.link.map(|link| (part, state, link)));
-        let states = linked().flat_map(|(part, _, (now, _))| {
-            [InStep, LastKnown, ReadOnly, Closed]
-                .map(|state| (part.labelled("state", ready::word(state)), u64::from(state == now)))
+        let linked = || self.states().filter_map(|(part, state)| state.link.as_ref().map(|link| (part, state, link)));
+        let all = [InStep, LastKnown, ReadOnly, Closed];
+        let states = linked().flat_map(|(part, _, link)| {
+            all.map(|state| (part.labelled("state", ready::word(state)), u64::from(state == link.state)))
         });
         gauges(out, "trapkey_authority_link", "1 for how a listener stands with its authority", states)?;
-        let epochs = linked().filter_map(|(part, _, (_, epoch))| Some((part.labels(), epoch?.0)));
+        let recorded = self.states().flat_map(|(part, state)| {
+            all.map(|left| (part.labelled("state", ready::word(left)), u64::from(left == state.ledger)))
+        });
+        gauges(out, "trapkey_recording", "1 for what is left while nothing can be recorded", recorded)?;
+        let zones = self.states().flat_map(|(part, state)| {
+            state.zones.iter().flat_map(move |zone| {
+                let left = zone.authority.max(zone.ledger);
+                all.map(|state| {
+                    let labels =
+                        [part.labelled("state", ready::word(state)), vec![("zone", zone.name.clone())]].concat();
+                    (labels, u64::from(state == left))
+                })
+            })
+        });
+        gauges(out, "trapkey_zone", "1 for what is left in a zone while something is lost", zones)?;
+        let epochs = linked().filter_map(|(part, _, link)| Some((part.labels(), link.epoch?.0)));
         gauges(out, "trapkey_epoch", "Epoch of the last update of the authority", epochs)?;
         let lags = linked().map(|(part, state, _)| (part.labels(), &state.gate.lag));
         let help = "From when the authority signed that rights end or change to when they did, by the clocks of both";

@@ -10,6 +10,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use ::authority::Authority;
+use access_model::UnixTime;
 use gates::opcua::guard::GuardHandle;
 use gates::opcua::server::ServerHandle;
 use store::Ledger;
@@ -56,21 +57,23 @@ impl Watched {
 
 const AUTHORITY: &str = "authority";
 
-/// Why the server behind a guard could not be looked at the last time, if so.
+/// Why the server behind a guard could not be looked at the last time, if so, and since when.
 #[derive(Clone, Debug)]
-pub(crate) struct Reach(Arc<Mutex<Option<String>>>);
+pub(crate) struct Reach(Arc<Mutex<Option<(String, UnixTime)>>>);
 
 impl Reach {
     pub(super) fn unknown() -> Self {
-        Self(Arc::new(Mutex::new(Some("it was not looked for yet".to_owned()))))
+        Self(Arc::new(Mutex::new(Some(("it was not looked for yet".to_owned(), gates::clock::now().unix)))))
     }
 
     /// What the last look has shown.
     pub(super) fn set(&self, trouble: Option<String>) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = trouble;
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let since = known.as_ref().map_or_else(|| gates::clock::now().unix, |(_, since)| *since);
+        *known = trouble.map(|trouble| (trouble, since));
     }
 
-    pub(super) fn trouble(&self) -> Option<String> {
+    pub(super) fn trouble(&self) -> Option<(String, UnixTime)> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }

@@ -1,5 +1,6 @@
 //! `/readyz`: each part by name, and whether all of them are ready.
 
+use access_model::UnixTime;
 use pep::FailState;
 use serde_json::{Value, json};
 
@@ -20,7 +21,8 @@ pub(super) const fn word(state: FailState) -> &'static str {
 pub(super) fn report(view: &View) -> (bool, Value) {
     let mut parts = Vec::new();
     let trouble = view.ledger.trouble.as_ref().map(ToString::to_string);
-    parts.push(part("ledger", "ledger", trouble.is_none(), trouble, json!({ "waiting": view.ledger.waiting })));
+    let about = json!({ "waiting": view.ledger.waiting, "crowded": view.ledger.is_crowded });
+    parts.push(part("ledger", "ledger", trouble.is_none(), trouble, since(about, view.ledger.since)));
     if let Some(authority) = &view.authority {
         let (ready, cause) = (authority.trouble.is_none(), authority.trouble.clone());
         parts.push(part("policy", "authority", ready, cause, json!({ "epoch": authority.epoch.0 })));
@@ -41,15 +43,37 @@ fn of_listener(listener: &Part, parts: &mut Vec<Value>) {
         return parts.push(part("listener", name, false, Some(cause), about));
     };
     parts.push(part("listener", name, true, None, about));
-    if let Some((stands, epoch)) = state.link {
-        let ready = matches!(stands, FailState::InStep | FailState::LastKnown);
-        let cause = (stands != FailState::InStep).then(|| "contact with the authority is lost".to_owned());
-        let about = json!({ "fail_state": word(stands), "epoch": epoch.map(|epoch| epoch.0) });
-        parts.push(part("authority_link", name, ready, cause, about));
+    if let Some(link) = &state.link {
+        let cause = (link.state != FailState::InStep).then(|| "contact with the authority is lost".to_owned());
+        let about = json!({ "fail_state": word(link.state), "epoch": link.epoch.map(|epoch| epoch.0) });
+        parts.push(part("authority_link", name, serves(link.state), cause, since(about, link.since)));
+    }
+    for zone in &state.zones {
+        let left = zone.authority.max(zone.ledger);
+        let cause = (left != FailState::InStep).then(|| "its authority or the audit ledger is lost".to_owned());
+        let about = json!({ "zone": zone.name, "authority": word(zone.authority), "ledger": word(zone.ledger) });
+        parts.push(part("zone", name, serves(left), cause, about));
+    }
+    if state.ledger != FailState::InStep {
+        let cause = "nothing can be recorded".to_owned();
+        parts.push(part("recording", name, serves(state.ledger), Some(cause), json!({ "left": word(state.ledger) })));
     }
     if let Some(trouble) = &listener.upstream {
-        parts.push(part("upstream", name, trouble.is_none(), trouble.clone(), json!({})));
+        let (cause, began) = trouble.clone().unzip();
+        parts.push(part("upstream", name, trouble.is_none(), cause, since(json!({}), began.flatten())));
     }
+}
+
+const fn serves(state: FailState) -> bool {
+    matches!(state, FailState::InStep | FailState::LastKnown)
+}
+
+/// With the time at which it began.
+fn since(mut about: Value, began: Option<UnixTime>) -> Value {
+    if let (Some(about), Some(began)) = (about.as_object_mut(), began) {
+        about.insert("since".to_owned(), store::rfc3339(began).to_string().into());
+    }
+    about
 }
 
 fn part(part: &str, name: &str, ready: bool, cause: Option<String>, more: Value) -> Value {
