@@ -131,6 +131,51 @@ pub struct Place {
     pub action: Action,
     /// Where the workflow stood, steps joined by `, `, as far as the gate was told; empty when it was told nothing.
     pub steps: String,
+    /// The roles that the grant named, in the words of [`Place::roles_of`]; empty when it named none.
+    pub roles: String,
+}
+
+impl Place {
+    /// The longest words for roles, in bytes.
+    pub const MAX_ROLES: usize = 512;
+
+    /// Roles in words: sorted, joined by `, `, as many as fit and then `…`. A comma or a percent sign of a name is escaped
+    /// (`%2C`, `%25`), so that no name passes for two.
+    #[must_use]
+    pub fn roles_of(roles: &[String]) -> String {
+        let mut names: Vec<String> = roles.iter().map(|role| escaped(role)).collect();
+        names.sort_unstable();
+        names.dedup();
+        let mut words = String::new();
+        for name in names {
+            let joined = if words.is_empty() { 0 } else { 2 };
+            // Room for the sign that some are left out.
+            if words.len() + joined + name.len() + 5 > Self::MAX_ROLES {
+                return words + if joined == 0 { "…" } else { ", …" };
+            }
+            words.push_str(if joined == 0 { "" } else { ", " });
+            words.push_str(&name);
+        }
+        words
+    }
+
+    /// The roles of such words; those that were left out are not among them.
+    #[must_use]
+    pub fn roles_in(words: &str) -> Vec<String> {
+        let names = words.split(", ").filter(|name| !name.is_empty() && *name != "…");
+        names.map(|name| name.replace("%2C", ",").replace("%25", "%")).collect()
+    }
+}
+
+fn escaped(name: &str) -> String {
+    name.chars()
+        .map(|letter| match letter {
+            '%' => "%25".to_owned(),
+            ',' => "%2C".to_owned(),
+            letter if letter.is_control() => "\u{fffd}".to_owned(),
+            letter => letter.to_string(),
+        })
+        .collect()
 }
 
 /// Who did it, as far as it was proven.
@@ -167,4 +212,28 @@ pub struct AuditRecord {
     pub epoch: Option<Epoch>,
     /// What was decided about, if it was one thing.
     pub place: Option<Box<Place>>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn roles_are_told_in_words_that_are_bounded_and_read_back() {
+        let told = |roles: &[&str]| Place::roles_of(&roles.iter().map(|role| (*role).to_owned()).collect::<Vec<_>>());
+        for (rule, roles, words) in [
+            ("none", vec![], ""),
+            ("sorted, each once", vec!["setter", "observer", "setter"], "observer, setter"),
+            ("a name that looks like two", vec!["a, operator", "50%"], "50%25, a%2C operator"),
+        ] {
+            assert_eq!(told(&roles), words, "{rule}");
+        }
+        assert_eq!(Place::roles_in("50%25, a%2C operator, …"), ["50%", "a, operator"]);
+        assert_eq!(Place::roles_in(&told(&["%2C"])), ["%2C"]);
+        let many: Vec<String> = (0..1_000).map(|number| format!("role {number:04}")).collect();
+        let words = Place::roles_of(&many);
+        assert!(words.len() <= Place::MAX_ROLES && words.ends_with(", …"), "{words}");
+        assert!(many.starts_with(&Place::roles_in(&words)));
+        assert_eq!(Place::roles_of(&["x".repeat(5_000)]), "…");
+    }
 }

@@ -65,6 +65,9 @@ pub struct EntryPlace {
     /// Steps of the workflow, joined by `, `; empty when the gate was told none.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub steps: String,
+    /// Roles of the grant, in the words of [`access_model::Place::roles_of`]; empty when it named none.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub roles: String,
 }
 
 fn time_as_text<S: serde::Serializer>(at: &UnixTime, serializer: S) -> Result<S::Ok, S::Error> {
@@ -104,6 +107,9 @@ pub(super) fn put(out: &mut Vec<u8>, record: &AuditRecord) {
             put_text(out, text);
         }
         put_text(out, place.action.name());
+        if !place.roles.is_empty() {
+            put_text(out, &place.roles);
+        }
     }
 }
 
@@ -143,5 +149,7 @@ fn take(body: &mut Body<'_>, frame: &Frame<'_>) -> Option<Entry> {
 
 fn place(body: &mut Body<'_>) -> Option<EntryPlace> {
     let (server, scope, steps) = (body.text()?, body.text()?, body.text()?);
-    Some(EntryPlace { server, scope, steps, action: body.text()? })
+    let action = body.text()?;
+    let roles = if body.is_over() { String::new() } else { body.text()? };
+    Some(EntryPlace { server, scope, action, steps, roles })
 }

@@ -154,6 +154,7 @@ impl Syslog {
             ("scope", entry.place.as_ref().map(|place| place.scope.clone())),
             ("action", entry.place.as_ref().map(|place| place.action.clone())),
             ("steps", entry.place.as_ref().map(|place| place.steps.clone()).filter(|steps| !steps.is_empty())),
+            ("roles", entry.place.as_ref().map(|place| place.roles.clone()).filter(|roles| !roles.is_empty())),
             ("hash", Some(entry.hash.clone())),
         ];
         for (name, value) in optional {

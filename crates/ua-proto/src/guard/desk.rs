@@ -248,7 +248,7 @@ impl Desk<'_> {
         (node, action, scope): (&NodeId, Action, ScopeIndex),
         (text, against): (String, Option<Reason>),
     ) -> Option<AuditRecord> {
-        let place = self.front.place(scope, action);
+        let place = self.front.place(self.key, scope, action);
         let record = self.record_of(kind, node.to_string(), text)?;
         let outcome = against.map_or(Outcome::Allowed, Outcome::Observed);
         Some(AuditRecord { outcome, place: Some(place), ..record })
@@ -441,7 +441,7 @@ pub(super) fn deny(
     (text, told): (&str, impl FnOnce() -> Told),
     now: Now,
 ) {
-    let place = action_of(kind).map(|action| front.place(scope, action));
+    let place = action_of(kind).map(|action| front.place(key, scope, action));
     let Some(parts) = front.parts(key) else { return };
     let session = &*parts.session;
     let denied = Denied { session: Some(key), kind, scope, reason };

@@ -2,7 +2,7 @@
 //! logins; until the last step nothing of the session changes, so its requests go on under the old grant, and a failed
 //! activation leaves the session as it was.
 
-use access_model::{AuditKind, AuditRecord, Now, Outcome, Reason, Refusal};
+use access_model::{AuditKind, AuditRecord, Now, Outcome, Place, Reason, Refusal};
 use opcua_types::{
     ActivateSessionRequest, ActivateSessionResponse, ByteString, ExtensionObject, MessageSecurityMode, NodeId,
     ResponseHeader, StatusCode,
@@ -261,6 +261,7 @@ impl Server {
             roles: facts
                 .map(|facts| facts.roles.iter().filter_map(|role| role_node(role)).collect())
                 .unwrap_or_default(),
+            role_names: facts.map(|facts| Place::roles_of(&facts.roles)).unwrap_or_default(),
             epoch: facts.and_then(|facts| facts.epoch),
         };
         let token_id = facts.and_then(|facts| facts.id.clone());

@@ -160,10 +160,8 @@ impl Server {
         let (outcome, text) = match presented {
             Ok(secret) => {
                 let facts = self.gate.claims(grant);
-                let (token, epoch) = (facts.and_then(|facts| facts.id.clone()), facts.and_then(|facts| facts.epoch));
-                if let Some(login) = self.sessions.get_mut(key).and_then(|session| session.core.login.as_mut()) {
-                    login.epoch = epoch;
-                }
+                let token = facts.and_then(|facts| facts.id.clone());
+                self.refresh_login(key);
                 self.renew_later(key, request, secret, now);
                 (Outcome::Allowed, format!("on its client's behalf, token {}", token.unwrap_or_default()))
             }

@@ -216,13 +216,15 @@ impl Server {
     }
 
     /// What a record is about, in the words that a policy is asked with.
-    pub(crate) fn place(&self, scope: ScopeIndex, action: Action) -> Box<Place> {
+    pub(crate) fn place(&self, key: SessionKey, scope: ScopeIndex, action: Action) -> Box<Place> {
         let config = self.gate.config();
+        let login = self.sessions.get(key).and_then(|session| session.core.login.as_ref());
         Box::new(Place {
             server: config.audience.clone(),
             scope: config.map.name(scope).unwrap_or_default().to_owned(),
             action,
             steps: self.steps.clone(),
+            roles: login.map(|login| login.role_names.clone()).unwrap_or_default(),
         })
     }
 

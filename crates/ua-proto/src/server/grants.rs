@@ -1,6 +1,6 @@
 //! When grants end or change: running items fall silent or speak again at once, sessions end after the grace.
 
-use access_model::{Actor, AuditKind, AuditRecord, Mode, Now, Outcome, Reason};
+use access_model::{Actor, AuditKind, AuditRecord, Mode, Now, Outcome, Place, Reason};
 use opcua_types::StatusCode;
 use pep::{Change, FailState, GateEvent, GrantId, LedgerTrouble};
 
@@ -74,12 +74,13 @@ impl Server {
     }
 
     /// Looks up again what a login remembers of its grant.
-    fn refresh_login(&mut self, key: SessionKey) {
+    pub(super) fn refresh_login(&mut self, key: SessionKey) {
         let Some(session) = self.sessions.get_mut(key) else { return };
         if let Some(login) = &mut session.core.login
             && let Some(facts) = self.gate.claims(login.grant)
         {
             login.epoch = facts.epoch;
+            login.role_names = Place::roles_of(&facts.roles);
         }
     }
 
@@ -134,8 +135,10 @@ impl Server {
         let Self { sessions, audit, gate, .. } = self;
         let Some(core) = sessions.get_mut(key).map(|session| &mut session.core) else { return };
         let epoch = core.login.as_ref().and_then(|login| login.epoch);
+        let roles = core.login.as_ref().map_or("", |login| &login.role_names);
         let map = &gate.config().map;
-        audit.summarize(&mut core.tallies, &core.actor, epoch, now, &gate.config().audience, |scope| map.name(scope));
+        let at = (gate.config().audience.as_str(), roles);
+        audit.summarize(&mut core.tallies, &core.actor, epoch, now, at, |scope| map.name(scope));
     }
 
     /// The same, and what was observed: at the end of a session, or of what it is counted under.
@@ -154,6 +157,7 @@ impl Server {
             epoch: core.login.as_ref().and_then(|login| login.epoch),
             server: &gate.config().audience,
             steps,
+            roles: core.login.as_ref().map_or("", |login| &login.role_names),
             scope: &|scope| map.name(scope).unwrap_or_default().to_owned(),
         };
         audit.tell_observed(key, &telling, over, now);

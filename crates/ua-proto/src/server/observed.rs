@@ -144,6 +144,7 @@ pub(crate) struct Telling<'a> {
     pub(crate) epoch: Option<Epoch>,
     pub(crate) server: &'a str,
     pub(crate) steps: &'a str,
+    pub(crate) roles: &'a str,
     pub(crate) scope: &'a dyn Fn(ScopeIndex) -> String,
 }
 
@@ -156,6 +157,7 @@ impl Telling<'_> {
             scope: (self.scope)(sight.scope),
             action: sight.action,
             steps: self.steps.to_owned(),
+            roles: self.roles.to_owned(),
         };
         AuditRecord {
             detail: list.text,
@@ -206,8 +208,8 @@ mod tests {
     fn told(observed: &mut Observed, seconds: u64) -> Vec<AuditRecord> {
         let actor = Actor::default();
         let scope = |_| "line".to_owned();
-        observed
-            .tell(&Telling { actor: &actor, epoch: None, server: "urn:s", steps: "fill", scope: &scope }, at(seconds))
+        let (server, steps, roles) = ("urn:s", "fill", "observer");
+        observed.tell(&Telling { actor: &actor, epoch: None, server, steps, roles, scope: &scope }, at(seconds))
     }
 
     #[test]
@@ -219,7 +221,8 @@ mod tests {
         let records = told(&mut observed, 1);
         let seen: Vec<_> = records.iter().map(|record| (record.outcome, record.count)).collect();
         assert_eq!(seen, [(Outcome::Allowed, 3), (Outcome::Observed(Reason::RightMissing), 2)]);
-        assert_eq!(records[0].place.as_ref().unwrap().steps, "fill");
+        let place = records[0].place.as_ref().unwrap();
+        assert_eq!((place.steps.as_str(), place.roles.as_str()), ("fill", "observer"));
         assert!(told(&mut observed, 2).is_empty(), "told once");
     }
 

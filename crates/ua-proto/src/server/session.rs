@@ -62,6 +62,8 @@ pub(crate) struct Login {
     pub(crate) issuer: Option<String>,
     /// Roles of the well-known set, as node numbers of namespace 0.
     pub(crate) roles: Vec<u32>,
+    /// The names of all its roles, as records tell them.
+    pub(crate) role_names: String,
     /// The epoch of the decision behind the grant.
     pub(crate) epoch: Option<Epoch>,
 }

@@ -47,6 +47,23 @@ async fn every_field_of_a_record_comes_back() {
 }
 
 #[tokio::test]
+async fn where_something_was_done_comes_back_with_roles_and_without() {
+    let (keys, folder) = (Keys::new(), tempfile::tempdir().unwrap());
+    let ledger = Ledger::open(folder.path(), quiet(), keys.key()).unwrap();
+    let place = |roles: &str| {
+        let (server, scope, steps) = ("urn:s".into(), "line".into(), "fill".into());
+        Place { server, scope, action: access_model::Action::Write, steps, roles: roles.into() }
+    };
+    for roles in ["", "observer, setter"] {
+        let one = AuditRecord { place: Some(Box::new(place(roles))), ..record(1) };
+        ledger.append(&one).await.unwrap();
+        let found = tail(folder.path(), 1).unwrap().remove(0).place.unwrap();
+        assert_eq!((found.server.as_str(), found.scope.as_str(), found.steps.as_str()), ("urn:s", "line", "fill"));
+        assert_eq!((found.action.as_str(), found.roles.as_str()), ("write", roles));
+    }
+}
+
+#[tokio::test]
 async fn endless_texts_are_cut_between_characters() {
     let (keys, folder) = (Keys::new(), tempfile::tempdir().unwrap());
     let ledger = Ledger::open(folder.path(), quiet(), keys.key()).unwrap();

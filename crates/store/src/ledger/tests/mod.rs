@@ -9,7 +9,7 @@ mod rotation;
 use std::path::Path;
 use std::time::Duration;
 
-use access_model::{Actor, AuditKind, AuditRecord, Epoch, Outcome, Reason, UnixTime};
+use access_model::{Actor, AuditKind, AuditRecord, Epoch, Outcome, Place, Reason, UnixTime};
 
 use super::*;
 

@@ -107,7 +107,7 @@ impl AuditLog {
         actor: &Actor,
         epoch: Option<Epoch>,
         now: Now,
-        server: &str,
+        (server, roles): (&str, &str),
         name: impl Fn(ScopeIndex) -> Option<&'a str>,
     ) {
         let name = |scope: ScopeIndex| name(scope).map_or_else(|| format!("scope {}", scope.0), str::to_owned);
@@ -119,6 +119,7 @@ impl AuditLog {
                 scope: scope.to_owned(),
                 action: kind.action(),
                 steps: String::new(),
+                roles: roles.to_owned(),
             };
             let summary = |object: String, count, detail| AuditRecord {
                 count,

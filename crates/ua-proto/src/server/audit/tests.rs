@@ -50,7 +50,7 @@ fn reads_are_summed_up_exactly() {
     assert!(!tallies.count(Counted::Read, ScopeIndex(3)));
     assert!(!tallies.count(Counted::Browse, ScopeIndex(3)));
     assert!(!tallies.count(Counted::Read, ScopeIndex(1)));
-    log.summarize(&mut tallies, &Actor::default(), None, at(0), "urn:s", |_| Some("mixer"));
+    log.summarize(&mut tallies, &Actor::default(), None, at(0), ("urn:s", ""), |_| Some("mixer"));
     let sums: Vec<_> = std::iter::from_fn(|| log.poll()).map(|(_, record)| (record.kind, record.count)).collect();
     assert_eq!(sums, [(AuditKind::Read, 1), (AuditKind::Read, 2), (AuditKind::Browse, 1)]);
     assert!(tallies.count(Counted::Read, ScopeIndex(3)), "a new window");
@@ -83,7 +83,7 @@ fn many_scopes_share_records_and_every_count_stays_exact() {
             tallies.count(Counted::Read, ScopeIndex(scope));
         }
     }
-    log.summarize(&mut tallies, &Actor::default(), None, at(0), "urn:s", |_| None);
+    log.summarize(&mut tallies, &Actor::default(), None, at(0), ("urn:s", ""), |_| None);
     let records: Vec<_> = std::iter::from_fn(|| log.poll()).map(|(_, record)| record).collect();
     assert!(records.len() < 25, "{}", records.len());
     assert!(records.iter().all(|record| record.detail.len() <= MAX_DETAIL));
