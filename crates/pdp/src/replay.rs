@@ -22,6 +22,8 @@ pub struct Access {
     pub action: Action,
     /// Where the workflow stood, sorted.
     pub steps: Vec<String>,
+    /// The roles that the grant of that time named, sorted; none when the record does not say.
+    pub roles: Vec<String>,
 }
 
 /// What every session may do to what is public, whatever policy says.

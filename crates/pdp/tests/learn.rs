@@ -31,7 +31,7 @@ fn seen(who: &str, scope: &str, node: &str, action: Action, step: &str) -> Seen 
     let steps = if step.is_empty() { Vec::new() } else { vec![step.to_owned()] };
     let (who, scope, server) = (who.to_owned(), scope.to_owned(), MIXER.to_owned());
     Seen {
-        access: Access { who, application: None, server, scope, action, steps },
+        access: Access { who, application: None, server, scope, action, steps, roles: Vec::new() },
         node: node.into(),
         count: 3,
         against: true,
@@ -96,6 +96,50 @@ fn whoever_and_whatever_the_plant_does_not_know_gets_a_role_and_a_scope() {
     assert!(snapshot.plant().persons.contains_key("anonymous@mixer"));
     let nodes: BTreeSet<String> = proposal.scopes.iter().flat_map(|scope| scope.nodes.clone()).collect();
     assert!(nodes.contains("nsu=urn:m;s=Old Pump\"s"), "{nodes:?}");
+}
+
+/// Roles as the record names them: a role that somebody was given since is not what was done by.
+#[test]
+fn a_right_goes_to_a_role_that_was_held_when_it_was_used() {
+    let plant = PLANT.replacen("name = \"olga\"\n", "name = \"olga\"\nroles = [\"novel\"]\n", 1);
+    assert_ne!(plant, PLANT);
+    let plant = format!("{plant}\n[[role]]\nname = \"novel\"\n");
+    let (scopes, _, steps) = names();
+    let with = Sources { plant: &plant, policies: "", workflow: Some(WORKFLOW) };
+    for (rule, held, role) in [
+        ("one that nobody else has", vec![], "novel"),
+        ("one that was held then", vec!["operator"], "operator"),
+        ("one of today, where none of then is left", vec!["gone"], "novel"),
+    ] {
+        let mut one = seen("olga", &scopes[0], "n", Action::Write, &steps[0]);
+        one.access.roles = held.into_iter().map(str::to_owned).collect();
+        let proposal = propose(with, vec![one], &digest, at()).unwrap_or_else(|faults| panic!("{faults}"));
+        assert!(proposal.rules.iter().all(|rule| rule.whose.name() == role), "{rule}: {:?}", proposal.rules);
+        assert_eq!(proposal.uncovered, [], "{rule}");
+    }
+}
+
+#[test]
+fn coverage_is_told_by_role_and_step() {
+    let (scopes, _, steps) = names();
+    let mut nowhere = seen("olga", "", "further nodes", Action::Read, &steps[1]);
+    nowhere.access.roles = vec!["operator".into()];
+    let (proposal, _) = proposed(vec![
+        seen("olga", &scopes[0], "n", Action::Write, &steps[0]),
+        seen("olga", &scopes[0], "n", Action::Read, &steps[0]),
+        seen("olga", &scopes[0], "n", Action::Read, &steps[1]),
+        nowhere,
+        seen("hmi-7", "", "nsu=urn:m;s=A.B", Action::Read, ""),
+    ]);
+    let told = |role: &str, step: &str| {
+        let found = proposal.coverage.get(&(role.to_owned(), step.to_owned())).copied().unwrap_or_default();
+        (found.recorded, found.permitted, found.left_out)
+    };
+    assert_eq!(told("operator", &steps[0]), (6, 6, 0), "{:?}", proposal.coverage);
+    assert_eq!(told("operator", &steps[1]), (3, 3, 3), "{:?}", proposal.coverage);
+    assert_eq!(told("learned-hmi-7", ""), (3, 3, 0), "{:?}", proposal.coverage);
+    let all: u64 = proposal.coverage.values().map(|one| one.recorded + one.left_out).sum();
+    assert_eq!(all, proposal.recorded);
 }
 
 #[test]

@@ -172,7 +172,14 @@ fn report(proposal: &Proposal, recorded: &Recorded) -> String {
         "Of the other {chosen}, decided again, the proposal permits {}.\n",
         chosen.saturating_sub(missed)
     );
-    text += "## Rights\n\n";
+    text += "## Coverage by role and step\n\n";
+    let covered = proposal.coverage.iter().map(|((role, step), one)| {
+        let step = if step.is_empty() { "-".to_owned() } else { step.clone() };
+        let counts = [one.recorded, one.permitted, one.left_out].map(|count| count.to_string());
+        [vec![role.clone(), step], counts.to_vec()].concat()
+    });
+    text += &markdown(&["role", "step", "recorded", "permitted", "cannot be granted"], &covered.collect::<Vec<_>>());
+    text += "\n## Rights\n\n";
     let rows = proposal.rules.iter().map(|rule| {
         let (touched, further) = rule.nodes;
         vec![
@@ -272,6 +279,14 @@ fn as_json(proposal: &Proposal, recorded: &Recorded) -> Value {
         .iter()
         .map(|(one, why)| json!({"who": one.access.who, "node": one.node, "count": one.count, "why": why}))
         .collect();
+    let coverage: Vec<Value> = proposal
+        .coverage
+        .iter()
+        .map(|((role, step), one)| {
+            json!({"role": role, "step": step, "recorded": one.recorded, "permitted": one.permitted,
+                   "not_granted": one.left_out})
+        })
+        .collect();
     json!({
         "policies": proposal.policies,
         "plant": proposal.plant,
@@ -279,6 +294,7 @@ fn as_json(proposal: &Proposal, recorded: &Recorded) -> Value {
         "roles": proposal.roles,
         "scopes": scopes,
         "recorded": proposal.recorded,
+        "coverage": coverage,
         "not_granted": left,
         "not_permitted": proposal.uncovered.len(),
         "complete": proposal.uncovered.is_empty(),

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
-use access_model::Action;
+use access_model::{Action, Place};
 use clap::Args;
 use pdp::{Access, Snapshot};
 use store::{Entry, Selection};
@@ -137,6 +137,7 @@ impl Reader {
             _ => false,
         };
         let steps = if place.steps.is_empty() { self.steps.clone() } else { sorted(&place.steps) };
+        let roles = Place::roles_in(&place.roles);
         let application = entry.application.clone().filter(|uri| self.uris.contains(uri));
         let mut add = |scope: &str, node: &str, count: u64| {
             let (who, server) = (entry.actor.clone(), place.server.clone());
@@ -147,6 +148,7 @@ impl Reader {
                 scope: scope.to_owned(),
                 action,
                 steps: steps.clone(),
+                roles: roles.clone(),
             };
             *rows.entry((access, node.to_owned(), denied, entry.reason.clone(), passed)).or_default() += count;
         };

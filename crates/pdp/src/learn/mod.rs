@@ -78,6 +78,17 @@ pub struct Rule {
     pub count: u64,
 }
 
+/// How much of what was recorded a proposal permits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Coverage {
+    /// So many accesses were recorded and chosen.
+    pub recorded: u64,
+    /// So many of them the proposal permits, decided again.
+    pub permitted: u64,
+    /// So many cannot be granted at all.
+    pub left_out: u64,
+}
+
 /// What is proposed.
 #[derive(Clone, Debug)]
 pub struct Proposal {
@@ -93,6 +104,8 @@ pub struct Proposal {
     pub scopes: Vec<NewScope>,
     /// Accesses that were recorded so often in all.
     pub recorded: u64,
+    /// The same by role (by name, where somebody has none) and by where the workflow stood; empty where no step was told.
+    pub coverage: BTreeMap<(String, String), Coverage>,
     /// What cannot be granted, and why: it is not among what was chosen.
     pub left_out: Vec<(Seen, &'static str)>,
     /// Of what was chosen, what the proposal does not permit: nothing, or it must not be used.
@@ -126,8 +139,32 @@ pub fn propose(
     let with = Sources { plant: changed.as_deref().unwrap_or(sources.plant), policies: &policies, ..sources };
     let snapshot = Snapshot::load(with, digest, access_model::Epoch(0))?;
     let permits = |one: &Seen| one.access.decide(&snapshot, at) == Ok(Effect::Permit);
-    let uncovered = chosen.iter().filter(|one| !permits(one)).cloned().collect();
-    Ok(Proposal { policies, plant: changed, rules, roles: people.added, scopes, recorded, left_out, uncovered })
+    let uncovered: Vec<Seen> = chosen.iter().filter(|one| !permits(one)).cloned().collect();
+    let coverage = coverage(&people.roles_used(&plant, &chosen), &chosen, &left_out, &permits);
+    let roles = people.added;
+    Ok(Proposal { policies, plant: changed, rules, roles, scopes, recorded, coverage, left_out, uncovered })
+}
+
+/// By role and step. `roles` are those of what was chosen, in order.
+fn coverage(
+    roles: &[String],
+    chosen: &[Seen],
+    left_out: &[(Seen, &'static str)],
+    permits: &dyn Fn(&Seen) -> bool,
+) -> BTreeMap<(String, String), Coverage> {
+    let mut all: BTreeMap<(String, String), Coverage> = BTreeMap::new();
+    for (one, role) in chosen.iter().zip(roles) {
+        let covered = all.entry((role.clone(), one.access.steps.join(" and "))).or_default();
+        covered.recorded = covered.recorded.saturating_add(one.count);
+        covered.permitted = covered.permitted.saturating_add(if permits(one) { one.count } else { 0 });
+    }
+    for (one, _) in left_out {
+        let access = &one.access;
+        let whose = if access.roles.is_empty() { access.who.clone() } else { access.roles.join(", ") };
+        let covered = all.entry((whose, access.steps.join(" and "))).or_default();
+        covered.left_out = covered.left_out.saturating_add(one.count);
+    }
+    all
 }
 
 /// Who was there, and by which role each is to be let in.
@@ -172,15 +209,32 @@ impl People {
         plant.servers.get(&access.server).map(|server| access.person(server))
     }
 
-    /// By the role that the fewest have, or by name.
-    fn whose(&self, plant: &Plant, name: &str) -> Option<Whose> {
+    /// By the role that the fewest have, or by name. A role that was given since the record was made is not what it was
+    /// done by, as long as one of those is left that were.
+    fn whose(&self, plant: &Plant, name: &str, held: &[String]) -> Option<Whose> {
         let holders = |role: &String| self.holders.get(role).map_or(0, BTreeSet::len);
-        let role = self.roles.get(name)?.iter().min_by_key(|role| (holders(role), role.as_str()));
+        let roles = self.roles.get(name)?;
+        let fewest = |of_then: bool| {
+            let roles = roles.iter().filter(|role| !of_then || held.contains(role));
+            roles.min_by_key(|role| (holders(role), role.as_str()))
+        };
+        let role = fewest(true).or_else(|| fewest(false));
         Some(match role {
             Some(role) => Whose::Role(role.clone()),
             None if plant.applications.contains_key(name) => Whose::Application(name.to_owned()),
             None => Whose::Person(name.to_owned()),
         })
+    }
+}
+
+impl People {
+    /// For each access the name of the role, or person, that it is granted to.
+    fn roles_used(&self, plant: &Plant, chosen: &[Seen]) -> Vec<String> {
+        let whose = |one: &Seen| {
+            let name = Self::name(plant, &one.access)?;
+            Some(self.whose(plant, &name, &one.access.roles)?.name().to_owned())
+        };
+        chosen.iter().map(|one| whose(one).unwrap_or_else(|| one.access.who.clone())).collect()
     }
 }
 
@@ -201,7 +255,7 @@ fn rules(plant: &Plant, chosen: &[Seen], people: &People, all_steps: &BTreeSet<V
     for one in chosen.iter().filter(|one| one.access.scope != "public") {
         let Some(server) = plant.servers.get(&one.access.server) else { continue };
         let Some(name) = People::name(plant, &one.access) else { continue };
-        let Some(whose) = people.whose(plant, &name) else { continue };
+        let Some(whose) = people.whose(plant, &name, &one.access.roles) else { continue };
         known.entry((server.name.clone(), one.access.scope.clone())).or_default().insert(one.node.clone());
         let place = uses.entry((whose, &server.name, one.access.scope.clone())).or_default();
         // Who does anything somewhere has to know that it is there. History is changed by two rights.
