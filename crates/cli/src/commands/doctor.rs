@@ -156,10 +156,11 @@ async fn network(config: &Config, findings: &mut Findings) {
         port("authority HTTPS", role.https, findings).await;
         opcua_port("authority OPC UA", role.opcua, findings).await;
     }
-    let running = Status::of(&config.audit.ledger, gates::clock::now().unix).unwrap_or_default();
+    let Status { servers: running, guards, .. } =
+        Status::of(&config.audit.ledger, gates::clock::now().unix).unwrap_or_default();
     let snapshot = Texts::read(config.plant.clone()).and_then(|texts| texts.snapshot()).ok();
     for server in &config.server {
-        let running = running.servers.get(&server.name);
+        let running = running.get(&server.name);
         clock_of(server, running, findings);
         if let Some(snapshot) = &snapshot {
             scopes(server, running, snapshot, findings).await;
@@ -173,6 +174,7 @@ async fn network(config: &Config, findings: &mut Findings) {
         .collect();
     for guard in &config.guard {
         port(&format!("{} OPC UA", guard.name), guard.listen, findings).await;
+        guards::mode(guard, guards.get(&guard.name), findings);
         guards::look(guard, findings).await;
     }
     let mut authorities: Vec<(&str, &Path)> =

@@ -379,8 +379,22 @@ async fn what_was_learned_goes_on_when_it_is_locked_and_the_rest_is_denied() {
         records(&plant.scene).iter().any(|one| one["outcome"] == "observed" && one.to_string().contains(what))
     };
     until("the ledger has it", || has("right_missing") || has("scope_not_granted"));
+    let doctor = |standing: &str, words: &str| {
+        let said = plant.scene.json(&["doctor"]);
+        let found =
+            said["findings"].as_array().unwrap().iter().find(|finding| finding["what"] == "mode of gate").cloned();
+        found.is_some_and(|found| found["standing"] == standing && found["detail"].as_str().unwrap().starts_with(words))
+    };
+    until("the doctor sees that it observes", || doctor("warning", "observes: nothing is denied"));
     let proposed = plant.scene.json(&["guard", "propose", "--server", "gate"]);
     assert_eq!(proposed["complete"], true, "{proposed:#}");
+    let covered = proposed["coverage"].as_array().unwrap();
+    let of_operators = covered.iter().find(|one| one["role"] == "operator" && one["step"] == "idle").unwrap();
+    assert_eq!((&of_operators["recorded"], &of_operators["not_granted"]), (&of_operators["permitted"], &0.into()));
+    let roles =
+        |one: &serde_json::Value| one["place"]["roles"].as_str().is_some_and(|roles| roles.contains("operator"));
+    let with_roles = |one: &serde_json::Value| one["kind"] == "write" && roles(one);
+    assert!(records(&plant.scene).iter().any(with_roles), "the record names the roles");
     let what_if = |more: &[&str]| plant.scene.run(&[&["policy", "what-if", "--server", "gate"], more].concat());
     let as_it_is = what_if(&[]);
     assert!(as_it_is.starts_with("exit 0") && as_it_is.contains("0 changes; "), "{as_it_is}");
@@ -400,6 +414,7 @@ async fn what_was_learned_goes_on_when_it_is_locked_and_the_rest_is_denied() {
     let reloaded = plant.scene.run(&["policy", "reload"]);
     assert!(reloaded.starts_with("exit 0"), "{reloaded}");
     assert_eq!(plant.scene.json(&["guard", "mode", "gate", "enforce"])["mode"], "enforce");
+    until("the doctor sees that it was ordered to enforce", || doctor("ok", "enforces, by order of the authority"));
     let client = Client::connect(plant.options("pki/hmi", user("olga", "olgas password"))).await.unwrap();
     becomes("what was learned goes on", &client, 13.5, StatusCode::Good).await;
     let node = speed(&client).await;
@@ -411,4 +426,5 @@ async fn what_was_learned_goes_on_when_it_is_locked_and_the_rest_is_denied() {
     let switched =
         |one: &serde_json::Value| one["kind"] == "configuration_changed" && one.to_string().contains("enforce");
     assert!(records(&plant.scene).iter().any(switched));
+    until("nobody runs", || doctor("warning", "does not run; it is configured to observe"));
 }

@@ -3,24 +3,59 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use access_model::Mode;
 use arc_swap::ArcSwap;
 use client::{Client, ClientApplication, ClientOptions, Login};
 use opcua_types::{EndpointDescription, MessageSecurityMode, UserTokenType};
 use ua_proto::crypto::SecurityPolicyId;
 
 use super::{Findings, PATIENCE, Standing};
+use crate::commands::up::status::GuardStatus;
 use crate::commands::up::{Way, upstream_own};
 use crate::config::{Guard, GuardMode};
 
 /// What closes the way round, whoever the server is.
 const CLOSE: &str = "let only the guard reach that port (firewall, or a network of their own)";
 
-pub(super) async fn look(role: &Guard, findings: &mut Findings) {
-    if role.mode == GuardMode::Observe {
-        let text = "is configured to observe: until the authority orders otherwise nothing is denied, only recorded; \
-                    `trapkey guard mode` shows and switches it";
-        findings.add(Standing::Warning, format!("mode of {}", role.name), text);
+/// What the guard does with denials: by its own word when it runs, else by its configuration.
+pub(super) fn mode(role: &Guard, running: Option<&GuardStatus>, findings: &mut Findings) {
+    let what = format!("mode of {}", role.name);
+    let configured = match role.mode {
+        GuardMode::Enforce => Mode::Enforce,
+        GuardMode::Observe => Mode::Observe,
+    };
+    let told = running.map(|running| Mode::from_name(&running.mode));
+    let ordered = if told == Some(Some(configured)) { "" } else { ", by order of the authority" };
+    match (told, configured) {
+        (Some(Some(Mode::Observe)), _) => findings.add(
+            Standing::Warning,
+            what,
+            format!(
+                "observes{ordered}: nothing is denied, only recorded; `trapkey guard mode {} enforce` locks",
+                role.name
+            ),
+        ),
+        (Some(Some(Mode::Enforce)), _) => {
+            findings.add(Standing::Ok, what, format!("enforces{ordered}"));
+        }
+        // Another release wrote what this one cannot read.
+        (Some(None), _) => findings.add(Standing::Warning, what, "what the running guard says of it cannot be read"),
+        (None, Mode::Observe) => {
+            let text = "does not run; it is configured to observe: until the authority orders otherwise nothing is denied, \
+                        only recorded; `trapkey guard mode` shows and switches it";
+            findings.add(Standing::Warning, what, text);
+        }
+        (None, Mode::Enforce) => {
+            findings.add(
+                Standing::Ok,
+                what,
+                "does not run; it is configured to enforce, unless the authority orders otherwise",
+            );
+        }
     }
+}
+
+pub(super) async fn look(role: &Guard, findings: &mut Findings) {
     let (what, url) = (format!("upstream of {}", role.name), role.upstream.url.as_str());
     let endpoints = match client::endpoints(url, PATIENCE).await {
         Ok(endpoints) => endpoints,

@@ -193,8 +193,9 @@ async fn start(
         tokio::spawn(zones::follow_ledger(role.name.clone(), up.ledger.clone(), guard.clone()));
     }
     let names = config.server.iter().map(|role| role.name.clone());
-    let handles = names.zip(up.stations.iter().map(|station| station.handle.clone())).collect();
-    tokio::spawn(status::keep(config.audit.ledger.clone(), handles));
+    let servers = names.zip(up.stations.iter().map(|station| station.handle.clone())).collect();
+    let guards = config.guard.iter().map(|role| role.name.clone()).zip(up.guards.iter().cloned()).collect();
+    tokio::spawn(status::keep(config.audit.ledger.clone(), status::Running { servers, guards }));
     let (step, steps) = watch::channel(current_step(authority.as_ref()));
     tokio::spawn(plant::station::run(process, up.stations.clone(), steps));
     if let Some(authority) = authority {

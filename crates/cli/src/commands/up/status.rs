@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use access_model::UnixTime;
+use gates::opcua::guard::GuardHandle;
 use gates::opcua::server::ServerHandle;
 use serde::{Deserialize, Serialize};
 
@@ -15,13 +16,29 @@ const WRITE: Duration = Duration::from_secs(2);
 /// A file that is older speaks of nobody who runs.
 const FRESH: i64 = 15;
 
-/// The state of the servers of one program.
+/// The state of the servers and guards of one program.
 #[derive(Debug, Default, Deserialize, Serialize)]
 pub(crate) struct Status {
     /// When it was written, in seconds since 1970.
     pub(crate) at: i64,
     /// The servers, by their short names.
     pub(crate) servers: BTreeMap<String, ServerStatus>,
+    /// The guards, by theirs.
+    #[serde(default)]
+    pub(crate) guards: BTreeMap<String, GuardStatus>,
+}
+
+/// The state of a guard.
+#[derive(Debug, Deserialize, Serialize)]
+pub(crate) struct GuardStatus {
+    /// What it does with denials at this moment: the word of an [`access_model::Mode`].
+    pub(crate) mode: String,
+}
+
+/// What is looked at.
+pub(super) struct Running {
+    pub(super) servers: Vec<(String, ServerHandle)>,
+    pub(super) guards: Vec<(String, GuardHandle)>,
 }
 
 /// The state of a server.
@@ -48,9 +65,9 @@ impl Status {
         ((status.at - now.as_seconds()).abs() <= FRESH).then_some(status)
     }
 
-    async fn look(servers: &[(String, ServerHandle)]) -> Self {
+    async fn look(running: &Running) -> Self {
         let mut status = Self { at: gates::clock::now().unix.as_seconds(), ..Self::default() };
-        for (name, handle) in servers {
+        for (name, handle) in &running.servers {
             let looked = handle.with(|server, now| ServerStatus {
                 map: format!("{:?}", token::map_digest(&server.gate().config().map)),
                 clock_behind: server.gate().clock_behind(now).as_secs(),
@@ -59,18 +76,23 @@ impl Status {
                 status.servers.insert(name.clone(), server);
             }
         }
+        for (name, handle) in &running.guards {
+            if let Ok(mode) = handle.with(|guard, _| guard.front().gate().mode()).await {
+                status.guards.insert(name.clone(), GuardStatus { mode: mode.name().to_owned() });
+            }
+        }
         status
     }
 }
 
-/// Writes the file until all of these servers have stopped; then it is taken away.
-pub(super) async fn keep(ledger: PathBuf, servers: Vec<(String, ServerHandle)>) {
+/// Writes the file until all of these have stopped; then it is taken away.
+pub(super) async fn keep(ledger: PathBuf, running: Running) {
     let path = place(&ledger);
     let mut said = false;
     loop {
-        let status = Status::look(&servers).await;
+        let status = Status::look(&running).await;
         let at = path.clone();
-        if status.servers.is_empty() {
+        if status.servers.is_empty() && status.guards.is_empty() {
             let _gone_already = tokio::task::spawn_blocking(move || files::remove(&at)).await;
             return;
         }
@@ -80,7 +102,7 @@ pub(super) async fn keep(ledger: PathBuf, servers: Vec<(String, ServerHandle)>) 
         if let Ok(Err(error)) = written
             && !std::mem::replace(&mut said, true)
         {
-            tracing::warn!(path = %path.display(), %error, "`trapkey doctor` cannot see how the servers are");
+            tracing::warn!(path = %path.display(), %error, "`trapkey doctor` cannot see how servers and guards are");
         }
         tokio::time::sleep(WRITE).await;
     }
