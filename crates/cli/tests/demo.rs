@@ -46,7 +46,7 @@ fn every_step_and_every_refusal_is_as_expected() {
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(report["failed"], 0);
     assert_eq!(report["audit"]["sound"], true);
-    assert!(report["checks"].as_array().unwrap().len() >= 98, "checks went missing");
+    assert!(report["checks"].as_array().unwrap().len() >= 104, "checks went missing");
 }
 
 /// One protection that is taken away.
@@ -62,7 +62,7 @@ const fn sabotage(gone: &'static str, fails: &'static [&'static str], found: &'s
     Sabotage { gone, fails, found }
 }
 
-const SABOTAGES: [Sabotage; 13] = [
+const SABOTAGES: [Sabotage; 14] = [
     sabotage("expiry", &["one second after its end"], "let in"),
     sabotage("audience", &["olga's token for the mixer, at the filler"], "let in"),
     sabotage("confirmation", &["olga's token, stolen, from the dashboard's computer"], "let in"),
@@ -98,7 +98,12 @@ const SABOTAGES: [Sabotage; 13] = [
         ],
         "allowed",
     ),
-    sabotage("range", &["a set point of 5000"], "allowed"),
+    sabotage("range", &["a set point of 5000", "inlet to 150 %"], "allowed"),
+    sabotage(
+        "approval",
+        &["its outlet to 40 %", "olga approves of it herself", "petra (process engineer) approves", "and once more"],
+        "",
+    ),
     sabotage("revocation", &["the watched value", "victor"], ""),
     sabotage("admission", &["a client that connects amid"], "shut out"),
 ];

@@ -260,8 +260,9 @@ fn texts(without: Option<Without>) -> PolicyTexts {
                 policies = policies.replacen(condition, "true", 1);
             }
         }
-        Some(Without::Range) => {
-            plant = plant.lines().filter(|line| !line.starts_with("range =")).collect::<Vec<_>>().join("\n");
+        Some(gone @ (Without::Range | Without::Approval)) => {
+            let key = if gone == Without::Range { "range =" } else { "approval =" };
+            plant = plant.lines().filter(|line| !line.starts_with(key)).collect::<Vec<_>>().join("\n");
         }
         _ => {}
     }

@@ -6,6 +6,7 @@
 mod actors;
 mod attack;
 mod danger;
+mod interlock;
 mod line;
 mod old;
 mod play;
@@ -67,6 +68,8 @@ pub(crate) enum Without {
     Step,
     /// Values have no range.
     Range,
+    /// Nothing takes two persons.
+    Approval,
     /// Grants outlive their revocation.
     Revocation,
     /// A crowd of idle connections keeps its places.

@@ -54,6 +54,20 @@ name = "speed"
 nodes = ["nsu=urn:trapkey:demo:old;s=Mixer.Setpoints.Speed"]
 labels = ["setpoint"]
 steps = ["charge"]
+
+[[server.scope]]
+name = "inlet"
+nodes = ["nsu=urn:trapkey:demo:old;s=Mixer.Valves.Inlet"]
+labels = ["actuator"]
+steps = ["charge"]
+range = { low = 0.0, high = 100.0 }
+
+[[server.scope]]
+name = "outlet"
+nodes = ["nsu=urn:trapkey:demo:old;s=Mixer.Valves.Outlet"]
+labels = ["actuator"]
+steps = ["charge"]
+approval = { role = "process_engineer", within = "10m" }
 "#;
 
 const SPEED: &str = "nsu=urn:trapkey:demo:old;s=Mixer.Setpoints.Speed";
@@ -155,7 +169,10 @@ impl Place<'_> {
         gate.danger_without = danger::of_gate(self.without);
         gate.contact = Some(contact);
         let now = gates::clock::now();
-        let behind = GuardConfig::new(upstream(url).await?, Credential::Anonymous, layout.rules.clone());
+        let behind = GuardConfig {
+            interlocks: layout.interlocks,
+            ..GuardConfig::new(upstream(url).await?, Credential::Anonymous, layout.rules)
+        };
         let entropy = || -> Box<dyn ua_proto::Entropy + Send> { Box::new(token::SystemEntropy::new()) };
         let gate = Gate::new(gate, now).map_err(|error| failed(&error))?;
         let guard = Guard::new(config, behind, gate, (entropy(), entropy()), now).map_err(|error| failed(&error))?;
@@ -167,11 +184,15 @@ impl Place<'_> {
         let gap = Arc::new(Notify::new());
         let silence = Duration::from_millis(1_500);
         let subscription = Subscription { https, authority: self.https.clone(), audience: GUARD.to_owned(), silence };
-        tokio::spawn(gates::control::follow(subscription, handle.clone(), Arc::clone(&gap)));
+        tokio::spawn(gates::control::follow(subscription.clone(), handle.clone(), Arc::clone(&gap)));
+        let asks = Arc::new(Notify::new());
+        tokio::spawn(gates::questions::carry(subscription, handle.clone(), Arc::clone(&asks)));
         tokio::spawn(async move {
             while let Some(event) = happened.recv().await {
-                if event == GateEvent::NeedFullList {
-                    gap.notify_one();
+                match event {
+                    GateEvent::NeedFullList => gap.notify_one(),
+                    GateEvent::Question => asks.notify_one(),
+                    _ => {}
                 }
             }
         });
@@ -296,6 +317,11 @@ impl Guest {
             if step == Step::Charge { "allowed, audited" } else { "Bad_UserAccessDenied, audited as right_missing" };
         report.check(step.name(), "olga, signed in by name, writes the old mixer's speed", expected, &found);
         Ok(())
+    }
+
+    /// The client that she uses.
+    pub(crate) fn client(&self) -> &Client {
+        &self.0
     }
 
     /// She leaves.

@@ -13,6 +13,7 @@ use ua_proto::space::date_time;
 
 use super::Trouble;
 use super::actors::Actor;
+use super::interlock;
 use super::line::{Line, recipe};
 use super::old::Guest;
 use super::report::Report;
@@ -83,6 +84,9 @@ pub(crate) async fn run(
         report.check(step.name(), &format!("the recipe moves on: {transition}"), "audited", known);
         try_everything(actors, step, &mut before, (report, witness)).await?;
         guest.try_it(step, (report, witness)).await?;
+        if step == Step::Charge {
+            interlock::show(guest.client(), line, (report, witness)).await?;
+        }
     }
     Ok(())
 }
