@@ -19,7 +19,14 @@ async fn raise(plant: &Plant, message: &'static str) {
     let raise = move |server: &mut Server, now| {
         let source = server.space().find(&id("Speed")).unwrap();
         let event_type = ns0::BASE_EVENT_TYPE;
-        let event = NewEvent { event_type, source, severity: 300, message: message.into(), fields: Vec::new(), values: Vec::new() };
+        let event = NewEvent {
+            event_type,
+            source,
+            severity: 300,
+            message: message.into(),
+            fields: Vec::new(),
+            values: Vec::new(),
+        };
         server.handle_input(Input::Event(event), now);
     };
     plant.mixer.with(raise).await.unwrap();

@@ -80,8 +80,11 @@ impl From {
         for ledger in ledgers {
             let mut reader = Reader::new(snapshot);
             let read = store::each(&ledger, &selection, &mut |entry| {
-                let wanted = self.actor.as_ref().is_none_or(|actor| *actor == entry.actor || entry.kind == STEP)
-                    && server.as_ref().is_none_or(|uri| entry.place.as_ref().is_none_or(|place| place.server == *uri));
+                let step = entry.kind == STEP;
+                // Of which server a record without a place is, nobody can say.
+                let there = |uri: &String| entry.place.as_ref().map_or(step, |place| place.server == *uri);
+                let wanted = self.actor.as_ref().is_none_or(|actor| *actor == entry.actor || step)
+                    && server.as_ref().is_none_or(there);
                 if wanted {
                     unread += reader.take(&entry, &mut rows);
                 }
@@ -95,6 +98,8 @@ impl From {
 }
 
 const STEP: &str = "step_changed";
+/// What policies are asked about.
+const ACCESSES: [&str; 7] = ["read", "browse", "notify", "write", "call", "nodes_changed", "history_changed"];
 
 /// Denials that come from policy; others do not change with it.
 const OF_POLICY: [&str; 3] = ["scope_not_granted", "right_missing", "policy_no_permit"];
@@ -128,14 +133,17 @@ impl Reader {
             }
             return 0;
         }
-        let Some(place) = &entry.place else { return 0 };
-        let Some(action) = Action::from_name(&place.action) else { return entry.count };
         let passed = entry.outcome != "denied";
         let denied = match (entry.outcome, entry.reason.as_deref()) {
             ("denied" | "observed", Some(reason)) if OF_POLICY.contains(&reason) => true,
             ("denied", _) => return 0,
             _ => false,
         };
+        let Some(place) = &entry.place else {
+            // Older records do not say what was decided about.
+            return if ACCESSES.contains(&entry.kind.as_str()) { entry.count } else { 0 };
+        };
+        let Some(action) = Action::from_name(&place.action) else { return entry.count };
         let steps = if place.steps.is_empty() { self.steps.clone() } else { sorted(&place.steps) };
         let roles = Place::roles_in(&place.roles);
         let application = entry.application.clone().filter(|uri| self.uris.contains(uri));

@@ -26,6 +26,7 @@ mod scopes;
 mod settings;
 mod token;
 mod up;
+mod whatif;
 
 use std::path::Path;
 use std::process::Command;
