@@ -56,18 +56,19 @@ struct Stage {
 }
 
 impl Stage {
-    fn shell(&self, command: &str) -> Command {
-        let mut shell = Command::new("bash");
-        shell.args(["-c", command]).current_dir(self.folder.path()).env("PATH", &self.path);
+    fn shell(&self, program: &[&str], command: &str) -> Command {
+        let mut shell = Command::new(program[0]);
+        shell.args(&program[1..]).args(["-c", command]).current_dir(self.folder.path()).env("PATH", &self.path);
         for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("TRAPKEY")) {
             shell.env_remove(name);
         }
         shell
     }
 
-    /// Runs to the end; what it says is all there.
+    /// Runs to the end, which is not waited for for ever; what it says is all there.
     fn run(&self, run: &Run) {
-        let done = self.shell(&format!("set -eo pipefail; {{ {}\n}} 2>&1", run.command)).output().unwrap();
+        let patient = ["timeout", "300", "bash"];
+        let done = self.shell(&patient, &format!("set -eo pipefail; {{ {}\n}} 2>&1", run.command)).output().unwrap();
         let said = String::from_utf8_lossy(&done.stdout);
         assert!(done.status.success(), "{}\n{said}", run.command);
         for expected in &run.says {
@@ -78,7 +79,8 @@ impl Stage {
     /// Starts it and waits for the last line that it is to say.
     fn start(&self, run: &Run) -> Apart {
         let command = run.command.split(APART).next().unwrap();
-        let shell = self.shell(&format!("exec {command}")).stdout(Stdio::piped()).stderr(Stdio::null()).spawn();
+        let shell =
+            self.shell(&["bash"], &format!("exec {command}")).stdout(Stdio::piped()).stderr(Stdio::null()).spawn();
         let mut apart = Apart(shell.unwrap());
         let mut lines = BufReader::new(apart.0.stdout.take().unwrap()).lines();
         for expected in &run.says {
