@@ -200,7 +200,7 @@ async fn acts(
         report.say(&format!("{:<9} at opc.tcp://{}", station.station.name(), station.handle.address()));
     }
     report.say(&format!("{:<9} at opc.tcp://{}, in front of an old mixer", "Guard", line.guarded.guard.address()));
-    let mut witness = witness::Witness::begin(workplace)?;
+    let mut witness = witness::Witness::begin(workplace, args.danger_without.is_some())?;
     let guest = old::Guest::enter(line, workplace, (report, &mut witness)).await?;
     let actors = actors::Actor::all(line, workplace).await?;
     let mut view = play::View::begin(&actors).await?;

@@ -14,6 +14,8 @@ use super::workplace::Workplace;
 pub(super) const PATIENCE: Duration = Duration::from_secs(60);
 /// The same, where the check has failed already and the record only says how.
 const FORLORN: Duration = Duration::from_secs(2);
+/// The same, where a record is there and may say all there is to say: another reason than the one that is looked for.
+const DOUBTFUL: Duration = Duration::from_secs(10);
 /// How often something is shown once more when the observer's token was over before a busy computer came to it.
 pub(super) const AGAIN: usize = 5;
 /// Records of equal denials may begin this long before the last that they count: a second, unless the computer stands still.
@@ -24,6 +26,8 @@ const PAUSE: Duration = Duration::from_millis(5);
 pub(crate) struct Witness {
     follower: Follower,
     entries: Vec<Entry>,
+    /// A protection is missing: what is refused may be so for another reason than it should.
+    sabotaged: bool,
 }
 
 /// The record that is looked for.
@@ -63,9 +67,9 @@ impl<'a> Wanted<'a> {
 
 impl Witness {
     /// Begins behind what is in the ledger now.
-    pub(crate) fn begin(workplace: &Workplace) -> Result<Self, Trouble> {
+    pub(crate) fn begin(workplace: &Workplace, sabotaged: bool) -> Result<Self, Trouble> {
         let follower = Follower::from_end(&workplace.ledger()).map_err(|error| Trouble::setup("the ledger", error))?;
-        Ok(Self { follower, entries: Vec::new() })
+        Ok(Self { follower, entries: Vec::new(), sabotaged })
     }
 
     fn look(&mut self) -> Result<(), Trouble> {
@@ -82,13 +86,18 @@ impl Witness {
     }
 
     async fn await_one(&mut self, fits: impl Fn(&Entry) -> bool, patience: Duration) -> Result<Option<Entry>, Trouble> {
+        Ok(self.place(fits, patience).await?.and_then(|at| self.take(at)))
+    }
+
+    /// Where the first record stands that fits.
+    async fn place(&mut self, fits: impl Fn(&Entry) -> bool, patience: Duration) -> Result<Option<usize>, Trouble> {
         let end = Instant::now() + patience;
         loop {
             // Whoever has waited for too long looks once more: it may be the computer that stood still.
             let late = Instant::now() >= end;
             self.look()?;
             if let Some(at) = self.entries.iter().position(&fits) {
-                return Ok(self.take(at));
+                return Ok(Some(at));
             }
             if late {
                 return Ok(None);
@@ -116,7 +125,10 @@ impl Witness {
         expected: &str,
         likely: bool,
     ) -> Result<String, Trouble> {
-        let patience = if likely { PATIENCE } else { FORLORN };
+        let mut patience = if likely { PATIENCE } else { FORLORN };
+        if likely && self.sabotaged && self.place(|entry| wanted.fits(entry), PATIENCE).await?.is_some() {
+            patience = DOUBTFUL;
+        }
         let right = |entry: &Entry| wanted.fits(entry) && entry.reason.as_deref() == Some(expected);
         let found = match self.await_one(right, patience).await? {
             None => self.await_one(|entry| wanted.fits(entry), Duration::ZERO).await?,
