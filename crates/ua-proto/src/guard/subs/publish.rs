@@ -259,7 +259,10 @@ impl Guard {
         let body = match answer {
             Ok(body) => body,
             Err(StatusCode::BadNoSubscription) if !subs.is_empty() => {
-                for id in subs.subscriptions.keys().copied().collect::<Vec<_>>() {
+                // What is on its way to another session is not there any more either, and not gone.
+                let stays = |upstream| !self.links.values().any(|link| link.moves(upstream));
+                let all = subs.subscriptions.iter().filter(|(_, subscription)| stays(subscription.upstream));
+                for id in all.map(|(id, _)| *id).collect::<Vec<_>>() {
                     subs.bid_farewell(id, StatusCode::BadTimeout);
                 }
                 return;

@@ -6,6 +6,7 @@ use opcua_types::{ObjectId, StatusCode};
 
 use super::late::Late;
 use super::message::{Message, Told};
+use super::publish::Own;
 use super::standing::Standing;
 use crate::guard::Guard;
 use crate::guard::batch::items;
@@ -84,6 +85,11 @@ impl super::Subscriptions {
 }
 
 impl Moving {
+    fn moves(&self, subscription: u32) -> bool {
+        let is = |plan: &Plan| matches!(plan, Plan::Move { upstream: Some(upstream), .. } if *upstream == subscription);
+        self.plan.iter().any(is)
+    }
+
     /// What the server may move although nobody waits for it.
     pub(in crate::guard) fn late(&self) -> Option<Late> {
         let moved = self.plan.iter().filter_map(|plan| match plan {
@@ -91,6 +97,21 @@ impl Moving {
             _ => None,
         });
         Some(Late::Moved(moved.collect()))
+    }
+}
+
+impl Link {
+    /// Whether the server was asked to move a subscription of its to this session, and has not answered.
+    pub(super) fn moves(&self, subscription: u32) -> bool {
+        let asked = |work: &Work| match work {
+            Work::Transfer(moving) => moving.moves(subscription),
+            _ => false,
+        };
+        let given_up = |own: &Own| match own {
+            Own::Late(Late::Moved(moved)) => moved.iter().any(|(_, upstream, _)| *upstream == subscription),
+            _ => false,
+        };
+        self.jobs.values().any(|job| asked(&job.work)) || self.own.values().any(given_up)
     }
 }
 

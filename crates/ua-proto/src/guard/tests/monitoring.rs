@@ -9,7 +9,9 @@ use opcua_types::*;
 
 use super::subscriptions::{SECOND, publish, set, subscribe, told};
 use super::world::*;
-use crate::client::Credential;
+use crate::client::{Credential, RawRequest, Request};
+use crate::guard::links::Owner;
+use crate::guard::subs::Own;
 use crate::guard::{ScopeEntry, ScopeRule, Sharing};
 use crate::server::ConnId;
 use crate::server::front::{Reader, Service, write_header, write_len, write_no_diagnostics};
@@ -428,6 +430,70 @@ fn a_subscription_moves_to_the_same_user_and_application_only() {
     set(&mut world, "Setpoint", 30.0);
     world.pass(SECOND * 2);
     assert_eq!(told(&mut world, new, call).unwrap(), (2, vec![(100, "30".to_owned())]), "and no number is missing");
+}
+
+/// The server tells the session that it took a subscription from, before or after it answers the other one.
+#[test]
+fn what_the_server_says_of_a_move_ends_no_subscription() {
+    use StatusCode as S;
+    for early in [true, false] {
+        let mut world = World::new();
+        let _seen = obliging(&mut world);
+        let all = vec![(Rights::ALL, 1)];
+        let (old, new) = (named(&mut world, "alice", all.clone()), named(&mut world, "alice", all));
+        let (subscription, _) = subscribe(&mut world, old, &["Setpoint"]);
+        let first = publish(&mut world, old, &[]);
+        world.pass(SECOND * 2);
+        assert!(told(&mut world, old, first).is_some());
+        let waiting = publish(&mut world, old, &[]);
+        let sessions = world.guard.links.iter().filter_map(|(owner, link)| match owner {
+            Owner::Session(key) => Some((*key, link.subs.all_upstream())),
+            _ => None,
+        });
+        let (key, upstream) = sessions.into_iter().find(|(_, upstream)| !upstream.is_empty()).unwrap();
+        let upstream = upstream[0];
+        // The plant does not really move it, and must have something to say to the new session.
+        subscribe(&mut world, new, &["Secret"]);
+        let body = body_of(&TransferSubscriptionsRequest {
+            subscription_ids: Some(vec![subscription]),
+            send_initial_values: true,
+            ..TransferSubscriptionsRequest::default()
+        });
+        world.hold = early;
+        let call = world.send(new, Request::Raw(RawRequest::new(TRANSFER.0, TRANSFER.1, body)));
+        world.run();
+        let status = StatusChangeNotification {
+            status: S::GoodSubscriptionTransferred,
+            diagnostic_info: DiagnosticInfo::default(),
+        };
+        let message = NotificationMessage {
+            sequence_number: 2,
+            publish_time: DateTime::now(),
+            notification_data: Some(vec![ExtensionObject::from_message(status)]),
+        };
+        let owned = ContextOwned::default();
+        let context = owned.context();
+        let mut body = upstream.to_le_bytes().to_vec();
+        body.extend([0, 0, 0, 0, 0]);
+        body.extend(message.encode_to_vec(&context));
+        body.extend([0; 8]);
+        let mut link = world.guard.links.remove(&Owner::Session(key)).unwrap();
+        world.guard.message_came_unasked(key, &mut link, &body, world.now);
+        // And says to its next request that there is nothing left.
+        let nothing = Err(S::BadNoSubscription);
+        world.guard.own_answered(key, &mut link, Own::Publish, nothing, world.now);
+        world.guard.put_back(Owner::Session(key), link, world.now);
+        world.release();
+        assert!(world.answer(new, call).unwrap().is_ok(), "early: {early}");
+        let response = PublishResponse::try_from(world.answer(old, waiting).unwrap().unwrap()).unwrap();
+        let data = response.notification_message.notification_data.unwrap();
+        let status = data[0].inner_as::<StatusChangeNotification>().unwrap().status;
+        assert_eq!(status, S::GoodSubscriptionTransferred, "early: {early}");
+        let call = publish(&mut world, new, &[]);
+        set(&mut world, "Setpoint", 30.0);
+        world.pass(SECOND * 2);
+        assert_eq!(told(&mut world, new, call).unwrap().1, [(100, "30".to_owned())], "early: {early}");
+    }
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Messages of the server: whose they are, and what of them is kept.
 
 use access_model::Now;
+use opcua_types::StatusCode;
 
 use super::super::events::taken_apart;
 use super::super::message::{Entry, Incoming, Message, Told, overflowed};
@@ -28,9 +29,12 @@ impl Guard {
 
     pub(super) fn message_came(&mut self, key: SessionKey, link: &mut Link, body: &[u8], now: Now) {
         let subs = &mut link.subs;
-        let Ok(incoming) = Incoming::read(body) else {
+        let Ok(mut incoming) = Incoming::read(body) else {
             return self.misfit(key, "the answer to Publish cannot be read", now);
         };
+        if self.has_moved(subs, &incoming) {
+            incoming.status = None;
+        }
         let Some(id) = subs.by_upstream(incoming.subscription) else {
             if self.elsewhere(link, &incoming, now) {
                 return;
@@ -54,6 +58,14 @@ impl Guard {
         }
         subs.acknowledge_upstream(&incoming);
         self.take_in(key, &mut link.subs, id, incoming, now);
+    }
+
+    /// The server tells the session that had a subscription that it is another's now. The guard has moved it or is about
+    /// to, as the answer to that says, and tells its client itself; whoever has it keeps it.
+    fn has_moved(&self, subs: &Subscriptions, incoming: &Incoming<'_>) -> bool {
+        let upstream = incoming.subscription;
+        incoming.status == Some(StatusCode::GoodSubscriptionTransferred)
+            && (subs.by_upstream(upstream).is_none() || self.links.values().any(|link| link.moves(upstream)))
     }
 
     /// A message that was sent before its subscription moved from or to another session.
