@@ -1,5 +1,6 @@
 //! Connections to the upstream server: dialled, opened, checked, lost, dialled again, closed.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,7 +9,7 @@ use opcua_types::StatusCode;
 
 use super::desk::not_sent;
 use super::io::{LinkId, Output, Upstream};
-use super::link::{Link, Stage};
+use super::link::{Job, Link, Stage, Work};
 use super::pool::UNASKED;
 use super::subs::Subscriptions;
 use super::survey::{first_question, namespaces, started};
@@ -337,13 +338,13 @@ impl Guard {
         self.front.audit_log().record(record);
         match owner {
             Owner::Session(key) => {
-                self.lost_upstream(key, link, now);
-                if status == StatusCode::BadTooManySessions
+                if trouble == StatusCode::BadTooManySessions
                     && self.config.pool == Sharing::WhenFull
                     && link.berth.is_none()
                 {
-                    self.take_berth(link, link.place, now);
+                    return self.share(key, link, now);
                 }
+                self.lost_upstream(key, link, now);
             }
             Owner::Pool(pool) => self.pool_down(pool, link, status),
             Owner::Survey => {
@@ -352,6 +353,17 @@ impl Guard {
             }
             Owner::Closing(_) => {}
         }
+    }
+
+    /// A session for which the server has no room shares one: what was not sent yet waits for that.
+    fn share(&mut self, key: SessionKey, link: &mut Link, now: Now) {
+        let jobs = std::mem::take(&mut link.jobs).into_iter();
+        let (waiting, sent): (BTreeMap<u64, Job>, _) = jobs.partition(|(_, job)| matches!(job.work, Work::Waiting(_)));
+        link.jobs = sent;
+        self.lost_upstream(key, link, now);
+        link.jobs.extend(waiting);
+        link.trouble = None;
+        self.take_berth(link, link.place, now);
     }
 
     /// The alarm of a link.

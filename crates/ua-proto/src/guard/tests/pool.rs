@@ -6,7 +6,7 @@ use opcua_types::*;
 
 use super::subscriptions::{publish, set, subscribe, told};
 use super::world::*;
-use crate::client::CallId;
+use crate::client::{CallId, Response};
 use crate::guard::Sharing;
 use crate::server::ConnId;
 
@@ -260,6 +260,28 @@ fn where_the_server_has_no_room_sessions_share_if_that_is_configured() {
         .iter()
         .filter(|record| record.outcome == access_model::Outcome::Failed(StatusCode::BadTooManySessions.bits()));
     assert_eq!(codes.count(), 6, "each that was turned away is in the audit");
+}
+
+/// Nobody hears of the room that the server does not have: not even who asks before that is known.
+#[test]
+fn who_finds_no_room_is_served_from_the_first_request_on() {
+    let mut world = sharing(Sharing::WhenFull);
+    for number in 0..25 {
+        world.hold = true;
+        let client = world.client();
+        let call = world.send(client, read(&["Setpoint"]));
+        world.run();
+        world.hold = false;
+        world.release();
+        world.pass(SECOND);
+        match world.answer(client, call) {
+            Some(Ok(Response::Read(response))) => {
+                assert_eq!(response.results.unwrap()[0].status(), StatusCode::Good, "client {number}");
+            }
+            other => panic!("client {number}: {other:?}"),
+        }
+    }
+    assert_eq!(world.plant.load().1, 20);
 }
 
 #[test]
