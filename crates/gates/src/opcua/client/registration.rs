@@ -42,8 +42,8 @@ pub struct DiscoveryServer {
     pub trust: SharedTrust,
 }
 
-/// Registers a server, or takes it off. The channel is always signed and encrypted; a discovery server that knows no
-/// RegisterServer2 is told with RegisterServer.
+/// Registers a server, or takes it off. The channel is always signed and encrypted; a discovery server that does not take
+/// RegisterServer2 is told with RegisterServer, and its answer to that counts.
 ///
 /// # Errors
 /// The discovery server cannot be reached, is not trusted or refuses.
@@ -63,7 +63,8 @@ pub async fn register(
     let channel = channel(at, endpoint, policy, limit)?;
     let newer = ask(at, channel.clone(), newer(what, online), limit).await;
     match newer {
-        Err(DialError::Fault(StatusCode::BadServiceUnsupported | StatusCode::BadNotImplemented)) => {
+        // What a server says to a service that it does not know differs: some that nobody is logged in.
+        Err(DialError::Fault(_)) => {
             let older = RegisterServerRequest { request_header: Default::default(), server: registered(what, online) };
             ask(at, channel, older.into(), limit).await.map(drop)
         }
