@@ -6,7 +6,7 @@ from datetime import datetime, timedelta, timezone
 
 from asyncua import Client, ua
 from asyncua.crypto import security_policies
-from shared import ADD, LINE, NAMESPACE, SETPOINT, TICKS, client_options, quiet, report
+from shared import ADD, LINE, MANY, NAMESPACE, SETPOINT, TICKS, client_options, quiet, report
 
 POLICIES = {
     "Basic256Sha256": security_policies.SecurityPolicyBasic256Sha256,
@@ -20,6 +20,7 @@ class Changes:
 
     def __init__(self, wanted: int) -> None:
         self.wanted, self.seen, self.last, self.enough = wanted, 0, 0, asyncio.Event()
+        self.restarted = asyncio.Event()
 
     def more(self, wanted: int) -> None:
         """Counts so many from here on."""
@@ -27,6 +28,8 @@ class Changes:
         self.enough.clear()
 
     def datachange_notification(self, _node, value, _data) -> None:
+        if value < self.last:
+            self.restarted.set()
         self.seen, self.last = self.seen + 1, value
         if self.seen >= self.wanted:
             self.enough.set()
@@ -60,6 +63,12 @@ def audit_filter() -> ua.EventFilter:
     wanted.SelectClauses = selected
     wanted.WhereClause = ua.ContentFilter(Elements=[of_type])
     return wanted
+
+
+def thousand(names: list[str], requests: int) -> str:
+    if sorted(names) != [f"Value{number:04}" for number in range(1000)]:
+        raise RuntimeError(f"{len(names)} names in {requests} requests, {len(set(names))} different")
+    return f"1000 in {requests} requests"
 
 
 class Run:
@@ -104,6 +113,27 @@ class Run:
         if ua.NodeId(LINE, self.namespace) not in top:
             raise RuntimeError("Objects does not show Line")
         return ",".join(sorted(names))
+
+    async def many(self) -> str:
+        """The thousand variables, a hundred at a time."""
+        what = ua.BrowseDescription()
+        what.NodeId = self.node(MANY).nodeid
+        what.BrowseDirection = ua.BrowseDirection.Forward
+        what.ReferenceTypeId = ua.NodeId(ua.ObjectIds.HierarchicalReferences)
+        what.IncludeSubtypes = True
+        what.ResultMask = ua.BrowseResultMask.All
+        first = ua.BrowseParameters(RequestedMaxReferencesPerNode=100, NodesToBrowse=[what])
+        [page] = await self.client.uaclient.browse(first)
+        names, requests = [], 1
+        while True:
+            page.StatusCode.check()
+            names += [reference.BrowseName.Name for reference in page.References]
+            if not page.ContinuationPoint:
+                break
+            more = ua.BrowseNextParameters(ReleaseContinuationPoints=False, ContinuationPoints=[page.ContinuationPoint])
+            [page] = await self.client.uaclient.browse_next(more)
+            requests += 1
+        return thousand(names, requests)
 
     async def read(self) -> str:
         value = await self.node(TICKS).read_data_value()
@@ -163,13 +193,24 @@ class Run:
         await self.enough(self.watched)
         return "10 changes"
 
+    async def resume(self) -> str:
+        """The changes go on when Ticks began anew."""
+        try:
+            await asyncio.wait_for(self.watched.restarted.wait(), 90)
+        except TimeoutError:
+            raise RuntimeError("Ticks do not begin anew in 90 s") from None
+        self.watched.more(self.options.changes)
+        await self.enough(self.watched)
+        anew = ", connected anew" if self.lost.is_set() else ""
+        self.lost.clear()
+        return f"{self.options.changes} changes{anew}"
+
     async def recover(self) -> str:
         await asyncio.wait_for(self.lost.wait(), 90)
         self.watched.more(self.options.changes)
         await self.enough(self.watched)
         last = self.watched.last
         now = int(await self.read())
-        await self.write()
         if abs(now - last) > 3000:
             raise RuntimeError(f"the last change told of {last}, Ticks are at {now}")
         return f"{self.options.changes} changes"
@@ -195,6 +236,20 @@ class Run:
         if self.options.user and event.ClientUserId != self.options.user.split(":")[0]:
             raise RuntimeError(f"the event says that {event.ClientUserId} wrote")
         return f"{event.Message.Text} by {event.ClientUserId}"
+
+    async def past(self) -> str:
+        """What Setpoint was made before, the newest first."""
+        setpoint, wanted = self.node(SETPOINT), [1.25, 2.25, 3.25]
+        for value in wanted:
+            now = datetime.now(timezone.utc)
+            await setpoint.write_value(ua.DataValue(ua.Variant(value, ua.VariantType.Double)))
+        late = now + timedelta(hours=1)
+        for _ in range(300):
+            values = [one.Value.Value for one in await setpoint.read_raw_history(late, now - timedelta(hours=1), 3, False)]
+            if values == wanted[::-1]:
+                return ",".join(map(str, values))
+            await asyncio.sleep(0.1)
+        raise RuntimeError(f"the history says {values}")
 
     async def history(self) -> str:
         """The newest values of Ticks, then a value of the past that Setpoint did not have: put in, read, deleted."""

@@ -1,14 +1,19 @@
 """The asyncua server: the fixture of interop/README.md, to be read by our client and by the other stacks."""
 
 import asyncio
+import dataclasses
 import sys
+from datetime import datetime, timezone
 from pathlib import Path
 
 from asyncua import Server, ua, uamethod
+from asyncua.common.utils import ServiceError
 from asyncua.crypto.permission_rules import User, UserRole
+from asyncua.server.history import HistoryDict
+from asyncua.server.uaprocessor import UaProcessor
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
-from shared import ADD, LINE, NAMESPACE, SETPOINT, TICKS, quiet, report, server_options
+from shared import ADD, LINE, MANY, NAMESPACE, SETPOINT, TICKS, quiet, report, server_options
 
 
 class Users:
@@ -27,12 +32,22 @@ class Users:
         return None
 
 
+class Stamped(HistoryDict):
+    """The library's history in memory, which answers no request any more (Bad_InternalError) once it holds a value that
+    a client wrote without a source timestamp: such values get one here."""
+
+    async def save_node_value(self, node_id: ua.NodeId, datavalue: ua.DataValue) -> None:
+        if datavalue.SourceTimestamp is None:
+            datavalue = dataclasses.replace(datavalue, SourceTimestamp=datetime.now(timezone.utc))
+        await super().save_node_value(node_id, datavalue)
+
+
 @uamethod
 def add(_parent, left: float, right: float) -> float:
     return left + right
 
 
-async def build(options) -> tuple[Server, object]:
+async def build(options) -> tuple[Server, object, object]:
     trusted = [Path(path).read_bytes() for path in options.trust.split(",")]
     server = Server(user_manager=Users(options.user, trusted))
     await server.init()
@@ -65,14 +80,36 @@ async def build(options) -> tuple[Server, object]:
     await setpoint.set_writable()
     number = [ua.VariantType.Double]
     await line.add_method(ua.NodeId(ADD, index), ua.QualifiedName("Add", index), add, number * 2, number)
-    return server, ticks
+    if options.many:
+        many = await line.add_folder(ua.NodeId(MANY, index), ua.QualifiedName("Many", index))
+        for number in range(1000):
+            name = ua.QualifiedName(f"Value{number:04}", index)
+            await many.add_variable(ua.NodeId(10_000 + number, index), name, ua.Variant(number, ua.VariantType.UInt32))
+    return server, ticks, setpoint
+
+
+def register_only(status: str) -> None:
+    """Makes it a discovery server from before RegisterServer2, which it answers with this."""
+    known, newer = UaProcessor._process_message, ua.NodeId(ua.ObjectIds.RegisterServer2Request_Encoding_DefaultBinary)
+
+    async def process(self, typeid, *rest):
+        if typeid == newer:
+            raise ServiceError(getattr(ua.StatusCodes, status))
+        return await known(self, typeid, *rest)
+
+    UaProcessor._process_message = process
 
 
 async def main() -> int:
     quiet()
     options = server_options()
-    server, ticks = await build(options)
+    if options.register_only:
+        register_only(options.register_only)
+    server, ticks, setpoint = await build(options)
     async with server:
+        if options.history:
+            server.iserver.history_manager.set_storage(Stamped())
+            await server.historize_node_data_change(setpoint, period=None, count=1000)
         report("listening", True)
         stop = asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)
         count = 0

@@ -5,7 +5,7 @@ import json
 import logging
 
 NAMESPACE = "urn:trapkey:interop"
-LINE, TICKS, SETPOINT, ADD = "Line", "Line.Ticks", "Line.Setpoint", "Line.Add"
+LINE, TICKS, SETPOINT, ADD, MANY = "Line", "Line.Ticks", "Line.Setpoint", "Line.Add", "Line.Many"
 
 
 def quiet() -> None:
@@ -47,4 +47,7 @@ def server_options() -> argparse.Namespace:
     options.add_argument("--key", required=True)
     options.add_argument("--trust", required=True)
     options.add_argument("--user", required=True)
+    options.add_argument("--history", action="store_true")
+    options.add_argument("--many", action="store_true")
+    options.add_argument("--register-only")
     return options.parse_args()

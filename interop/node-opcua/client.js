@@ -61,7 +61,7 @@ const subscribed = () =>
 
 // Counts the changes of Ticks.
 async function watch(subscription) {
-    const changes = { seen: 0, last: 0, fault: undefined, told: () => {} };
+    const changes = { seen: 0, last: 0, restarted: false, fault: undefined, told: () => {} };
     const item = { nodeId: node("Line.Ticks"), attributeId: AttributeIds.Value };
     const monitored = await subscription.monitor(item, { samplingInterval: 20, queueSize: 10, discardOldest: true }, TimestampsToReturn.Both);
     if (monitored.statusCode.value !== 0) {
@@ -73,6 +73,7 @@ async function watch(subscription) {
             changes.fault = fail(value.statusCode, "change");
         } else {
             changes.seen += 1;
+            changes.restarted ||= value.value.value < changes.last;
             changes.last = value.value.value;
         }
         changes.told();
@@ -89,6 +90,11 @@ async function watch(subscription) {
         });
     };
     return changes;
+}
+
+function expectLoss() {
+    watched.gone = false;
+    watched.lost = new Promise((resolve) => client.once("connection_lost", resolve)).then(() => (watched.gone = true));
 }
 
 const steps = {
@@ -135,6 +141,31 @@ const steps = {
             throw new Error("Objects does not show Line");
         }
         return names.sort().join(",");
+    },
+
+    // The thousand variables, a hundred at a time.
+    async many() {
+        session.requestedMaxReferencesPerNode = 100;
+        const what = { nodeId: node("Line.Many"), resultMask: 63, nodeClassMask: 0, includeSubtypes: true, referenceTypeId: "i=33" };
+        let page = await session.browse(what);
+        let requests = 1;
+        const names = [];
+        for (;;) {
+            if (page.statusCode.value !== 0) {
+                throw fail(page.statusCode, "browse");
+            }
+            names.push(...page.references.map((reference) => reference.browseName.name));
+            if (!page.continuationPoint?.length) {
+                break;
+            }
+            page = await session.browseNext(page.continuationPoint, false);
+            requests += 1;
+        }
+        names.sort();
+        if (names.length !== 1000 || names.some((name, at) => name !== `Value${String(at).padStart(4, "0")}`)) {
+            throw new Error(`${names.length} names in ${requests} requests`);
+        }
+        return `1000 in ${requests} requests`;
     },
 
     async read() {
@@ -217,6 +248,56 @@ const steps = {
         return `${event.Message.text} by ${event.ClientUserId}`;
     },
 
+    // What Setpoint was made before, the newest first.
+    async past() {
+        const nodeId = node("Line.Setpoint");
+        for (const value of [1.25, 2.25, 3.25]) {
+            const status = await session.write({ nodeId, attributeId: AttributeIds.Value, value: { value: { dataType: DataType.Double, value } } });
+            if (status.value !== 0) {
+                throw fail(status, "write");
+            }
+        }
+        let values;
+        for (let round = 0; round < 300; round += 1) {
+            const [late, early] = [new Date(Date.now() + 3600_000), new Date(Date.now() - 3600_000)];
+            const result = await session.readHistoryValue(nodeId, late, early, { numValuesPerNode: 3, returnBounds: false });
+            if (result.statusCode.isNotGood()) {
+                throw fail(result.statusCode, "history");
+            }
+            values = result.historyData.dataValues.map((value) => value.value.value).join(",");
+            if (values === "3.25,2.25,1.25") {
+                return values;
+            }
+            await new Promise((resolve) => setTimeout(resolve, 100));
+        }
+        throw new Error(`the history says ${values}`);
+    },
+
+    // A subscription goes to another session of the same user, which hears of the changes from then on.
+    async transfer() {
+        const subscription = await subscribed();
+        await (await watch(subscription)).more(3);
+        const other = await client.createSession(identity());
+        try {
+            const ended = within("the first session is not told", (resolve) => subscription.once("status_changed", resolve));
+            const moved = await other.transferSubscriptions({ subscriptionIds: [subscription.subscriptionId], sendInitialValues: true });
+            if (moved.results[0].statusCode.value !== 0) {
+                throw fail(moved.results[0].statusCode, "transfer");
+            }
+            let seen = 0;
+            while (seen < 10) {
+                const { subscriptionId, notificationMessage } = await other.publish({ subscriptionAcknowledgements: [] });
+                if (subscriptionId !== subscription.subscriptionId) {
+                    throw new Error(`a message of subscription ${subscriptionId}`);
+                }
+                seen += notificationMessage.notificationData.reduce((sum, one) => sum + (one.monitoredItems?.length ?? 0), 0);
+            }
+            return `${seen} changes, the first session heard ${(await ended).name}`;
+        } finally {
+            await other.close();
+        }
+    },
+
     // Values of Ticks as they were, page by page, and how many of them there are as an aggregate.
     async history() {
         const [start, end] = [new Date(Date.now() - 60000), new Date(Date.now() + 60000)];
@@ -263,10 +344,23 @@ const steps = {
     // A subscription that `recover` goes on with, after somebody has cut the connection.
     async watch() {
         const subscription = await subscribed();
-        const lost = new Promise((resolve) => client.once("connection_lost", resolve));
-        watched = { changes: await watch(subscription), lost, id: session.sessionId.toString() };
+        watched = { changes: await watch(subscription), id: session.sessionId.toString() };
+        expectLoss();
         await watched.changes.more(10);
         return `${watched.changes.seen} changes`;
+    },
+
+    // The changes go on when Ticks began anew.
+    async resume() {
+        const { changes } = watched;
+        await within("Ticks do not begin anew", (resolve, reject) => {
+            changes.told = () => (changes.fault ? reject(changes.fault) : changes.restarted && resolve());
+            changes.told();
+        });
+        await changes.more(wanted);
+        const anew = watched.gone ? ", connected anew" : "";
+        expectLoss();
+        return `${wanted} changes${anew}`;
     },
 
     async recover() {
@@ -277,7 +371,6 @@ const steps = {
         }
         await changes.more(wanted);
         const last = Number(await steps.read());
-        await steps.write();
         if (Math.abs(last - changes.last) > 3000) {
             throw new Error(`the last change told of ${changes.last}, Ticks are at ${last}`);
         }

@@ -6,7 +6,7 @@ const { DataType, MessageSecurityMode, SecurityPolicy, StatusCodes, Variant } = 
 const { OPCUAServer } = require("node-opcua-server");
 const { NAMESPACE, options, pem, quiet, report, store } = require("./shared");
 
-const given = options(["port", "cert", "key", "trust", "user", "call", "history"]);
+const given = options(["port", "cert", "key", "trust", "user", "call", "history", "many", "sessions"]);
 const [userName, password] = given.user.split(/:(.*)/s);
 
 function populate(server) {
@@ -33,6 +33,15 @@ function populate(server) {
         const value = inputs[0].value + inputs[1].value;
         callback(null, { statusCode: StatusCodes.Good, outputArguments: [new Variant({ dataType: DataType.Double, value })] });
     });
+    if (given.many) {
+        const many = own.addObject({ componentOf: line, browseName: "Many", nodeId: "s=Line.Many", typeDefinition: "FolderType" });
+        for (let number = 0; number < 1000; number += 1) {
+            own.addVariable({
+                organizedBy: many, browseName: `Value${String(number).padStart(4, "0")}`, nodeId: `i=${10_000 + number}`, dataType: "UInt32",
+                value: { dataType: DataType.UInt32, value: number },
+            });
+        }
+    }
     return ticks;
 }
 
@@ -55,7 +64,7 @@ async function main() {
         disableDiscovery: true,
         // Each connection carries one channel.
         ...(given.call ? { reverseConnect: { connections: Array(4).fill({ endpointUrl: given.call }), reconnectDelay: 200 } } : {}),
-        serverCapabilities: { maxSessions: 50 },
+        serverCapabilities: { maxSessions: Number(given.sessions ?? 50) },
     });
     await server.initialize();
     const ticks = populate(server);

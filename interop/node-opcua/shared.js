@@ -27,7 +27,7 @@ function quiet() {
 
 function options(names) {
     const string = { type: "string" };
-    const flags = ["anonymous", "legacy", "clear", "history"];
+    const flags = ["anonymous", "legacy", "clear", "history", "many"];
     const known = Object.fromEntries(names.map((name) => [name, flags.includes(name) ? { type: "boolean" } : string]));
     return parseArgs({ options: known, strict: true }).values;
 }

@@ -15,8 +15,10 @@ static char **arguments;
 static UA_Client *client;
 static UA_UInt16 namespace_index;
 enum { EVENT_FIELDS = 6 };
-static UA_UInt32 wanted = 60, seen;
+static UA_UInt32 wanted = 60, seen, last;
+static bool restarted, gone;
 static char detail[256];
+static UA_UInt32 reports;
 
 static const char *given(const char *name) { return option(argument_count, arguments, name); }
 
@@ -197,6 +199,111 @@ static UA_StatusCode browse_step(void) {
     return status;
 }
 
+// Ticks off the names "Value0000" to "Value0999"; each must come once.
+static UA_StatusCode tick_off(const UA_BrowseResult *page, bool *found) {
+    for(size_t i = 0; i < page->referencesSize; i++) {
+        char name[16];
+        UA_String told = page->references[i].browseName.name;
+        snprintf(name, sizeof name, "%.*s", (int)told.length, (char *)told.data);
+        unsigned number = strlen(name) == 9 && strncmp(name, "Value", 5) == 0 ? (unsigned)atoi(name + 5) : 1000;
+        if(number >= 1000 || found[number])
+            return wrong("a name that is not expected, or twice");
+        found[number] = true;
+    }
+    return UA_STATUSCODE_GOOD;
+}
+
+// The next page of a browse, in place of the one before.
+static UA_StatusCode turn(UA_BrowseResult *page) {
+    UA_BrowseNextRequest request;
+    UA_BrowseNextRequest_init(&request);
+    request.continuationPoints = &page->continuationPoint;
+    request.continuationPointsSize = 1;
+    UA_BrowseNextResponse response = UA_Client_Service_browseNext(client, request);
+    UA_StatusCode status = response.responseHeader.serviceResult;
+    if(status == UA_STATUSCODE_GOOD && response.resultsSize == 1) {
+        UA_BrowseResult_clear(page);
+        *page = response.results[0];
+        UA_BrowseResult_init(&response.results[0]);
+        status = page->statusCode;
+    }
+    UA_BrowseNextResponse_clear(&response);
+    return status;
+}
+
+// The thousand variables, a hundred at a time.
+static UA_StatusCode many_step(void) {
+    UA_BrowseDescription what;
+    UA_BrowseDescription_init(&what);
+    what.nodeId = node("Line.Many");
+    what.referenceTypeId = UA_NS0ID(HIERARCHICALREFERENCES);
+    what.includeSubtypes = true;
+    what.resultMask = UA_BROWSERESULTMASK_ALL;
+    UA_BrowseRequest request;
+    UA_BrowseRequest_init(&request);
+    request.requestedMaxReferencesPerNode = 100;
+    request.nodesToBrowse = &what;
+    request.nodesToBrowseSize = 1;
+    UA_BrowseResponse response = UA_Client_Service_browse(client, request);
+    UA_StatusCode status = response.responseHeader.serviceResult;
+    if(status == UA_STATUSCODE_GOOD)
+        status = response.resultsSize == 1 ? response.results[0].statusCode : UA_STATUSCODE_BADUNEXPECTEDERROR;
+    bool found[1000] = {false};
+    unsigned requests = 1, all = 0;
+    for(; status == UA_STATUSCODE_GOOD; requests++) {
+        status = tick_off(&response.results[0], found);
+        if(status != UA_STATUSCODE_GOOD || response.results[0].continuationPoint.length == 0)
+            break;
+        status = turn(&response.results[0]);
+    }
+    for(size_t i = 0; i < 1000; i++)
+        all += found[i];
+    if(status == UA_STATUSCODE_GOOD && all != 1000)
+        status = wrong("not all of the thousand");
+    else if(status == UA_STATUSCODE_GOOD)
+        snprintf(detail, sizeof detail, "1000 in %u requests", requests);
+    UA_BrowseResponse_clear(&response);
+    return status;
+}
+
+static UA_StatusCode set(UA_Double setpoint) {
+    UA_Variant value;
+    UA_Variant_setScalar(&value, &setpoint, &UA_TYPES[UA_TYPES_DOUBLE]);
+    return UA_Client_writeValueAttribute(client, node("Line.Setpoint"), &value);
+}
+
+// Keeps the values of one answer as text.
+static UA_Boolean remember(UA_Client *of, const UA_NodeId *id, UA_Boolean more, const UA_ExtensionObject *data, void *context) {
+    (void)of, (void)id, (void)more;
+    char *text = (char *)context;
+    if(data->encoding != UA_EXTENSIONOBJECT_DECODED || data->content.decoded.type != &UA_TYPES[UA_TYPES_HISTORYDATA])
+        return false;
+    const UA_HistoryData *values = (const UA_HistoryData *)data->content.decoded.data;
+    for(size_t i = 0; i < values->dataValuesSize && i < 3; i++)
+        if(UA_Variant_hasScalarType(&values->dataValues[i].value, &UA_TYPES[UA_TYPES_DOUBLE]))
+            sprintf(text + strlen(text), "%.2f ", *(UA_Double *)values->dataValues[i].value.data);
+    return false;
+}
+
+// What Setpoint was made before, the newest first.
+static UA_StatusCode past_step(void) {
+    UA_StatusCode status = UA_STATUSCODE_GOOD;
+    for(UA_Double value = 1.25; value < 4 && status == UA_STATUSCODE_GOOD; value += 1)
+        status = set(value);
+    UA_NodeId setpoint = node("Line.Setpoint");
+    for(int round = 0; round < 300 && status == UA_STATUSCODE_GOOD; round++) {
+        UA_DateTime now = UA_DateTime_now();
+        char values[128] = "";
+        status = UA_Client_HistoryRead_raw(client, &setpoint, remember, now + 3600 * UA_DATETIME_SEC, now - 3600 * UA_DATETIME_SEC,
+                                           UA_STRING_NULL, false, 3, UA_TIMESTAMPSTORETURN_SOURCE, values);
+        snprintf(detail, sizeof detail, "%s", values);
+        if(strcmp(values, "3.25 2.25 1.25 ") == 0)
+            return status;
+        UA_Client_run_iterate(client, 100);
+    }
+    return status == UA_STATUSCODE_GOOD ? UA_STATUSCODE_BADUNEXPECTEDERROR : status;
+}
+
 static UA_StatusCode read_step(void) {
     UA_ReadValueId what;
     UA_ReadValueId_init(&what);
@@ -228,9 +335,7 @@ static UA_StatusCode read_step(void) {
 
 static UA_StatusCode write_step(void) {
     UA_Double setpoint = 43.5;
-    UA_Variant value;
-    UA_Variant_setScalar(&value, &setpoint, &UA_TYPES[UA_TYPES_DOUBLE]);
-    UA_StatusCode status = UA_Client_writeValueAttribute(client, node("Line.Setpoint"), &value);
+    UA_StatusCode status = set(setpoint);
     if(status != UA_STATUSCODE_GOOD)
         return status;
     UA_Variant back;
@@ -264,21 +369,33 @@ static UA_StatusCode call_step(void) {
 
 static void changed(UA_Client *of, UA_UInt32 subscription, void *context, UA_UInt32 item, void *item_context, UA_DataValue *value) {
     (void)of, (void)subscription, (void)context, (void)item, (void)item_context;
-    if(!value->hasStatus || value->status == UA_STATUSCODE_GOOD)
-        seen++;
+    if(value->hasStatus && (value->status & 0xC0000000))
+        return;
+    seen++;
+    if(!UA_Variant_hasScalarType(&value->value, &UA_TYPES[UA_TYPES_UINT32]))
+        return;
+    UA_UInt32 ticks = *(UA_UInt32 *)value->value.data;
+    restarted |= ticks < last;
+    last = ticks;
+}
+
+// A subscription goes with its session; whoever wants to go on makes another.
+static void deleted(UA_Client *of, UA_UInt32 subscription, void *context) {
+    (void)of, (void)subscription, (void)context;
+    gone = true;
 }
 
 static UA_StatusCode create_subscription(UA_UInt32 *subscription) {
     UA_CreateSubscriptionRequest request = UA_CreateSubscriptionRequest_default();
     request.requestedPublishingInterval = 50;
-    UA_CreateSubscriptionResponse created = UA_Client_Subscriptions_create(client, request, NULL, NULL, NULL);
+    UA_CreateSubscriptionResponse created = UA_Client_Subscriptions_create(client, request, NULL, NULL, deleted);
     UA_StatusCode status = created.responseHeader.serviceResult;
     *subscription = created.subscriptionId;
     UA_CreateSubscriptionResponse_clear(&created);
     return status;
 }
 
-static UA_StatusCode watch_ticks(UA_UInt32 *subscription) {
+static UA_StatusCode watch_ticks_as(UA_UInt32 *subscription, UA_UInt32 *monitored) {
     UA_StatusCode status = create_subscription(subscription);
     if(status != UA_STATUSCODE_GOOD)
         return status;
@@ -288,8 +405,14 @@ static UA_StatusCode watch_ticks(UA_UInt32 *subscription) {
     UA_MonitoredItemCreateResult result =
         UA_Client_MonitoredItems_createDataChange(client, *subscription, UA_TIMESTAMPSTORETURN_BOTH, item, NULL, changed, NULL);
     status = result.statusCode;
+    *monitored = result.monitoredItemId;
     UA_MonitoredItemCreateResult_clear(&result);
     return status;
+}
+
+static UA_StatusCode watch_ticks(UA_UInt32 *subscription) {
+    UA_UInt32 monitored;
+    return watch_ticks_as(subscription, &monitored);
 }
 
 // Waits until `*counted` has come to `enough`.
@@ -308,6 +431,44 @@ static UA_StatusCode subscribe_step(void) {
     if(status == UA_STATUSCODE_GOOD)
         status = wait_for(&seen, wanted);
     snprintf(detail, sizeof detail, "%u changes", seen);
+    UA_Client_Subscriptions_deleteSingle(client, subscription);
+    return status;
+}
+
+static void triggered(UA_Client *of, UA_UInt32 subscription, void *context, UA_UInt32 item, void *item_context, UA_DataValue *value) {
+    (void)of, (void)subscription, (void)item, (void)item_context, (void)context, (void)value;
+    reports++;
+}
+
+// Setpoint is only sampled, and reported when Ticks changes.
+static UA_StatusCode trigger_step(void) {
+    UA_UInt32 subscription = 0, ticks = 0;
+    reports = 0;
+    UA_StatusCode status = watch_ticks_as(&subscription, &ticks);
+    if(status != UA_STATUSCODE_GOOD)
+        return status;
+    UA_MonitoredItemCreateRequest item = UA_MonitoredItemCreateRequest_default(node("Line.Setpoint"));
+    item.monitoringMode = UA_MONITORINGMODE_SAMPLING;
+    item.requestedParameters.samplingInterval = 20;
+    UA_MonitoredItemCreateResult linked =
+        UA_Client_MonitoredItems_createDataChange(client, subscription, UA_TIMESTAMPSTORETURN_BOTH, item, NULL, triggered, NULL);
+    status = linked.statusCode;
+    UA_SetTriggeringRequest request;
+    UA_SetTriggeringRequest_init(&request);
+    request.subscriptionId = subscription;
+    request.triggeringItemId = ticks;
+    request.linksToAdd = &linked.monitoredItemId;
+    request.linksToAddSize = 1;
+    if(status == UA_STATUSCODE_GOOD) {
+        UA_SetTriggeringResponse response = UA_Client_MonitoredItems_setTriggering(client, request);
+        status = response.responseHeader.serviceResult;
+        if(status == UA_STATUSCODE_GOOD)
+            status = response.addResultsSize == 1 ? response.addResults[0] : UA_STATUSCODE_BADUNEXPECTEDERROR;
+        UA_SetTriggeringResponse_clear(&response);
+    }
+    if(status == UA_STATUSCODE_GOOD)
+        status = wait_for(&reports, 1);
+    UA_MonitoredItemCreateResult_clear(&linked);
     UA_Client_Subscriptions_deleteSingle(client, subscription);
     return status;
 }
@@ -390,11 +551,8 @@ static UA_StatusCode events_step(void) {
     UA_StatusCode status = create_subscription(&subscription);
     if(status == UA_STATUSCODE_GOOD)
         status = listen_for_writes(subscription);
-    UA_Double setpoint = 43.25;
-    UA_Variant value;
-    UA_Variant_setScalar(&value, &setpoint, &UA_TYPES[UA_TYPES_DOUBLE]);
     if(status == UA_STATUSCODE_GOOD)
-        status = UA_Client_writeValueAttribute(client, node("Line.Setpoint"), &value);
+        status = set(43.25);
     if(status == UA_STATUSCODE_GOOD)
         status = wait_for(&heard, 1);
     if(status == UA_STATUSCODE_GOOD && !told[0])
@@ -416,6 +574,41 @@ static UA_StatusCode watch_step(void) {
     return status;
 }
 
+// The changes go on when Ticks began anew, on the connection that there was.
+static UA_StatusCode resume_step(void) {
+    UA_SecureChannelState channel = UA_SECURECHANNELSTATE_OPEN;
+    UA_StatusCode status = UA_STATUSCODE_GOOD;
+    time_t end = time(NULL) + 90;
+    while(status == UA_STATUSCODE_GOOD && !restarted && time(NULL) < end)
+        status = UA_Client_run_iterate(client, 50);
+    if(!restarted)
+        return wrong("Ticks do not begin anew in 90 s");
+    seen = 0;
+    if(status == UA_STATUSCODE_GOOD)
+        status = wait_for(&seen, wanted);
+    UA_Client_getState(client, &channel, NULL, NULL);
+    if(status == UA_STATUSCODE_GOOD && (gone || channel != UA_SECURECHANNELSTATE_OPEN))
+        return wrong("the connection was lost");
+    snprintf(detail, sizeof detail, "%u changes", wanted);
+    return status;
+}
+
+// The library makes a new session where the old one is gone, but no subscription for it: that is up to whoever uses it.
+static UA_StatusCode subscribe_anew(void) {
+    UA_SessionState session = UA_SESSIONSTATE_CLOSED;
+    time_t end = time(NULL) + 90;
+    UA_UInt32 subscription;
+    while(session != UA_SESSIONSTATE_ACTIVATED && time(NULL) < end) {
+        if(UA_Client_run_iterate(client, 50) != UA_STATUSCODE_GOOD)
+            UA_Client_connectAsync(client, given("--url"));
+        UA_Client_getState(client, NULL, &session, NULL);
+    }
+    if(!gone)
+        return UA_STATUSCODE_GOOD;
+    gone = false;
+    return watch_ticks(&subscription);
+}
+
 static UA_StatusCode recover_step(void) {
     UA_SecureChannelState channel = UA_SECURECHANNELSTATE_OPEN;
     UA_StatusCode status = UA_STATUSCODE_GOOD;
@@ -426,11 +619,11 @@ static UA_StatusCode recover_step(void) {
     }
     if(channel == UA_SECURECHANNELSTATE_OPEN)
         return wrong("the connection is not lost in 90 s");
+    status = subscribe_anew();
     seen = 0;
-    status = wait_for(&seen, wanted);
-    UA_UInt32 changes = seen;
     if(status == UA_STATUSCODE_GOOD)
-        status = write_step();
+        status = wait_for(&seen, wanted);
+    UA_UInt32 changes = seen;
     if(status == UA_STATUSCODE_GOOD)
         snprintf(detail, sizeof detail, "%u changes", changes >= wanted ? wanted : changes);
     return status;
@@ -447,20 +640,20 @@ static UA_StatusCode reconnect_step(void) {
 static const struct {
     const char *name;
     UA_StatusCode (*run)(void);
-} steps[] = {{"connect", connect_step}, {"browse", browse_step},       {"read", read_step},     {"write", write_step},
-             {"call", call_step},       {"subscribe", subscribe_step}, {"events", events_step}, {"reconnect", reconnect_step},
-             {"watch", watch_step},     {"recover", recover_step}};
+} steps[] = {{"connect", connect_step}, {"browse", browse_step},   {"many", many_step},       {"read", read_step},
+             {"write", write_step},     {"past", past_step},       {"call", call_step},       {"subscribe", subscribe_step},
+             {"trigger", trigger_step}, {"events", events_step},   {"reconnect", reconnect_step}, {"watch", watch_step},
+             {"resume", resume_step},   {"recover", recover_step}};
 
 // What is done when --steps is not given.
 static const char usual[] = "connect,browse,read,write,call,subscribe,reconnect";
 
-// Whether a list with commas holds the name.
-static bool selected(const char *list, const char *name) {
-    size_t length = strlen(name);
-    for(const char *at = list; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL)
-        if(strncmp(at, name, length) == 0 && (at[length] == ',' || at[length] == 0))
-            return true;
-    return false;
+// The step that a list with commas begins with.
+static size_t first_of(const char *list) {
+    size_t length = strcspn(list, ","), known = sizeof steps / sizeof *steps, i = 0;
+    while(i < known && (strlen(steps[i].name) != length || strncmp(list, steps[i].name, length) != 0))
+        i++;
+    return i;
 }
 
 int main(int argc, char **argv) {
@@ -468,11 +661,13 @@ int main(int argc, char **argv) {
     arguments = argv;
     if(given("--changes"))
         wanted = (UA_UInt32)atoi(given("--changes"));
-    const char *only = given("--steps") ? given("--steps") : usual;
     bool well = true;
-    for(size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
-        if(!selected(only, steps[i].name))
-            continue;
+    for(const char *at = given("--steps") ? given("--steps") : usual; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL) {
+        size_t i = first_of(at);
+        if(i == sizeof steps / sizeof *steps) {
+            fprintf(stderr, "there is no step `%s`\n", at);
+            return 2;
+        }
         detail[0] = 0;
         UA_StatusCode status = steps[i].run();
         if(status != UA_STATUSCODE_GOOD && !detail[0])

@@ -4,6 +4,9 @@
 #include <open62541/plugin/accesscontrol_default.h>
 #include <open62541/plugin/log_stdout.h>
 #include <open62541/plugin/certificategroup_default.h>
+#include <open62541/plugin/historydata/history_data_backend_memory.h>
+#include <open62541/plugin/historydata/history_data_gathering_default.h>
+#include <open62541/plugin/historydata/history_database_default.h>
 #include <open62541/server.h>
 #include <open62541/server_config_default.h>
 #include <poll.h>
@@ -13,6 +16,7 @@
 
 static UA_UInt32 count;
 static UA_NodeId ticks;
+static UA_HistoryDataGathering gathering;
 
 static void tick(UA_Server *server, void *context) {
     (void)context;
@@ -36,10 +40,40 @@ static UA_StatusCode add(UA_Server *server, const UA_NodeId *session, void *sess
     return UA_Variant_setScalarCopy(output, &sum, &UA_TYPES[UA_TYPES_DOUBLE]);
 }
 
+// A folder of a thousand variables, for clients that browse page by page.
+static void populate_many(UA_Server *server, UA_UInt16 index) {
+    UA_ObjectAttributes folder = UA_ObjectAttributes_default;
+    folder.displayName = UA_LOCALIZEDTEXT("", "Many");
+    UA_NodeId many = UA_NODEID_STRING(index, "Line.Many");
+    UA_Server_addObjectNode(server, many, UA_NODEID_STRING(index, "Line"), UA_NS0ID(HASCOMPONENT), UA_QUALIFIEDNAME(index, "Many"),
+                            UA_NS0ID(FOLDERTYPE), folder, NULL, NULL);
+    for(UA_UInt32 number = 0; number < 1000; number++) {
+        char name[16];
+        snprintf(name, sizeof name, "Value%04u", number);
+        UA_VariableAttributes attributes = UA_VariableAttributes_default;
+        attributes.displayName = UA_LOCALIZEDTEXT("", name);
+        attributes.dataType = UA_TYPES[UA_TYPES_UINT32].typeId;
+        UA_Variant_setScalar(&attributes.value, &number, &UA_TYPES[UA_TYPES_UINT32]);
+        UA_Server_addVariableNode(server, UA_NODEID_NUMERIC(index, 10000 + number), many, UA_NS0ID(ORGANIZES),
+                                  UA_QUALIFIEDNAME(index, name), UA_NS0ID(BASEDATAVARIABLETYPE), attributes, NULL, NULL);
+    }
+}
+
+// The values of a variable are kept in memory as they are written.
+static UA_StatusCode keep_history(UA_Server *server, const UA_NodeId *node) {
+    UA_HistorizingNodeIdSettings settings;
+    memset(&settings, 0, sizeof settings);
+    settings.historizingBackend = UA_HistoryDataBackend_Memory(1, 1000);
+    settings.maxHistoryDataResponseSize = 100;
+    settings.historizingUpdateStrategy = UA_HISTORIZINGUPDATESTRATEGY_VALUESET;
+    return gathering.registerNodeId(server, gathering.context, node, settings);
+}
+
 static UA_NodeId add_variable(UA_Server *server, UA_UInt16 index, char *id, char *name, void *value, size_t type, UA_Byte access) {
     UA_VariableAttributes attributes = UA_VariableAttributes_default;
     attributes.displayName = UA_LOCALIZEDTEXT("", name);
     attributes.accessLevel = access;
+    attributes.historizing = (access & UA_ACCESSLEVELMASK_HISTORYREAD) != 0;
     attributes.minimumSamplingInterval = 10;
     attributes.dataType = UA_TYPES[type].typeId;
     UA_Variant_setScalar(&attributes.value, value, &UA_TYPES[type]);
@@ -49,7 +83,7 @@ static UA_NodeId add_variable(UA_Server *server, UA_UInt16 index, char *id, char
     return node;
 }
 
-static void populate(UA_Server *server) {
+static UA_StatusCode populate(UA_Server *server, bool history, bool many) {
     UA_UInt16 index = UA_Server_addNamespace(server, NAMESPACE);
     UA_ObjectAttributes line = UA_ObjectAttributes_default;
     line.displayName = UA_LOCALIZEDTEXT("", "Line");
@@ -57,8 +91,12 @@ static void populate(UA_Server *server) {
                             UA_QUALIFIEDNAME(index, "Line"), UA_NS0ID(BASEOBJECTTYPE), line, NULL, NULL);
     UA_Double setpoint = 20.0;
     ticks = add_variable(server, index, "Line.Ticks", "Ticks", &count, UA_TYPES_UINT32, UA_ACCESSLEVELMASK_READ);
-    add_variable(server, index, "Line.Setpoint", "Setpoint", &setpoint, UA_TYPES_DOUBLE,
-                 UA_ACCESSLEVELMASK_READ | UA_ACCESSLEVELMASK_WRITE);
+    UA_Byte access = UA_ACCESSLEVELMASK_READ | UA_ACCESSLEVELMASK_WRITE;
+    if(history)
+        access |= UA_ACCESSLEVELMASK_HISTORYREAD | UA_ACCESSLEVELMASK_HISTORYWRITE;
+    UA_NodeId kept = add_variable(server, index, "Line.Setpoint", "Setpoint", &setpoint, UA_TYPES_DOUBLE, access);
+    if(many)
+        populate_many(server, index);
 
     UA_Argument numbers[3];
     char *names[3] = {"left", "right", "sum"};
@@ -75,6 +113,7 @@ static void populate(UA_Server *server) {
     UA_Server_addMethodNode(server, UA_NODEID_STRING(index, "Line.Add"), UA_NODEID_STRING(index, "Line"), UA_NS0ID(HASCOMPONENT),
                             UA_QUALIFIEDNAME(index, "Add"), method, add, 2, numbers, 1, &numbers[2], NULL, NULL);
     UA_Server_addRepeatedCallback(server, tick, NULL, 20.0, NULL);
+    return history ? keep_history(server, &kept) : UA_STATUSCODE_GOOD;
 }
 
 // Adds a policy of elliptic curves with a certificate of its own, in both modes, when its files are given.
@@ -167,6 +206,14 @@ static UA_StatusCode configure(UA_ServerConfig *config, int argc, char **argv) {
     UA_String policy = UA_STRING("http://opcfoundation.org/UA/SecurityPolicy#Basic256Sha256");
     config->accessControl.clear(&config->accessControl);
     config->reverseReconnectInterval = 200;
+    if(option(argc, argv, "--sessions"))
+        config->maxSessions = (UA_UInt16)atoi(option(argc, argv, "--sessions"));
+    if(flag(argc, argv, "--history")) {
+        gathering = UA_HistoryDataGathering_Default(1);
+        config->historyDatabase = UA_HistoryDatabase_default(gathering);
+        config->accessHistoryDataCapability = true;
+        config->insertDataCapability = config->deleteRawCapability = true;
+    }
     if(flag(argc, argv, "--discovery"))
         config->applicationDescription.applicationType = UA_APPLICATIONTYPE_DISCOVERYSERVER;
     return status | UA_AccessControl_default(config, true, &policy, 1, &login);
@@ -178,8 +225,9 @@ int main(int argc, char **argv) {
     UA_StatusCode status = configure(&config, argc, argv);
     UA_Server *server = status == UA_STATUSCODE_GOOD ? UA_Server_newWithConfig(&config) : NULL;
     if(server) {
-        populate(server);
-        status = UA_Server_run_startup(server);
+        status = populate(server, flag(argc, argv, "--history"), flag(argc, argv, "--many"));
+        if(status == UA_STATUSCODE_GOOD)
+            status = UA_Server_run_startup(server);
         if(status == UA_STATUSCODE_GOOD)
             status = call_client(server, option(argc, argv, "--call"), option(argc, argv, "--port"));
         if(status == UA_STATUSCODE_GOOD)

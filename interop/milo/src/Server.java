@@ -3,10 +3,14 @@
 import java.security.KeyPair;
 import java.security.Security;
 import java.security.cert.X509Certificate;
+import java.util.ArrayList;
+import java.util.Collections;
+import java.util.EnumSet;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.Executors;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicLong;
@@ -19,6 +23,7 @@ import org.eclipse.milo.opcua.sdk.server.EndpointConfig;
 import org.eclipse.milo.opcua.sdk.server.ManagedNamespaceWithLifecycle;
 import org.eclipse.milo.opcua.sdk.server.OpcUaServer;
 import org.eclipse.milo.opcua.sdk.server.OpcUaServerConfig;
+import org.eclipse.milo.opcua.sdk.server.OpcUaServerConfigLimits;
 import org.eclipse.milo.opcua.sdk.server.identity.AnonymousIdentityValidator;
 import org.eclipse.milo.opcua.sdk.server.identity.CompositeValidator;
 import org.eclipse.milo.opcua.sdk.server.identity.UsernameIdentityValidator;
@@ -26,11 +31,14 @@ import org.eclipse.milo.opcua.sdk.server.identity.X509IdentityValidator;
 import org.eclipse.milo.opcua.sdk.server.items.DataItem;
 import org.eclipse.milo.opcua.sdk.server.items.MonitoredItem;
 import org.eclipse.milo.opcua.sdk.server.methods.AbstractMethodInvocationHandler;
+import org.eclipse.milo.opcua.sdk.server.nodes.UaFolderNode;
 import org.eclipse.milo.opcua.sdk.server.nodes.UaMethodNode;
 import org.eclipse.milo.opcua.sdk.server.nodes.UaObjectNode;
 import org.eclipse.milo.opcua.sdk.server.nodes.UaVariableNode;
 import org.eclipse.milo.opcua.sdk.server.util.SubscriptionModel;
+import org.eclipse.milo.opcua.stack.core.AttributeId;
 import org.eclipse.milo.opcua.stack.core.NodeIds;
+import org.eclipse.milo.opcua.stack.core.StatusCodes;
 import org.eclipse.milo.opcua.stack.core.security.CertificateFactory;
 import org.eclipse.milo.opcua.stack.core.security.DefaultApplicationGroup;
 import org.eclipse.milo.opcua.stack.core.security.DefaultCertificateManager;
@@ -42,13 +50,21 @@ import org.eclipse.milo.opcua.stack.core.security.TrustListManager;
 import org.eclipse.milo.opcua.stack.core.transport.TransportProfile;
 import org.eclipse.milo.opcua.stack.core.types.builtin.ByteString;
 import org.eclipse.milo.opcua.stack.core.types.builtin.DataValue;
+import org.eclipse.milo.opcua.stack.core.types.builtin.ExtensionObject;
 import org.eclipse.milo.opcua.stack.core.types.builtin.LocalizedText;
 import org.eclipse.milo.opcua.stack.core.types.builtin.NodeId;
+import org.eclipse.milo.opcua.stack.core.types.builtin.StatusCode;
 import org.eclipse.milo.opcua.stack.core.types.builtin.Variant;
 import org.eclipse.milo.opcua.stack.core.types.builtin.unsigned.UInteger;
 import org.eclipse.milo.opcua.stack.core.types.enumerated.MessageSecurityMode;
+import org.eclipse.milo.opcua.stack.core.types.enumerated.TimestampsToReturn;
 import org.eclipse.milo.opcua.stack.core.types.enumerated.UserTokenType;
 import org.eclipse.milo.opcua.stack.core.types.structured.Argument;
+import org.eclipse.milo.opcua.stack.core.types.structured.HistoryData;
+import org.eclipse.milo.opcua.stack.core.types.structured.HistoryReadDetails;
+import org.eclipse.milo.opcua.stack.core.types.structured.HistoryReadResult;
+import org.eclipse.milo.opcua.stack.core.types.structured.HistoryReadValueId;
+import org.eclipse.milo.opcua.stack.core.types.structured.ReadRawModifiedDetails;
 import org.eclipse.milo.opcua.stack.core.types.structured.UserTokenPolicy;
 import org.eclipse.milo.opcua.stack.transport.server.tcp.OpcTcpServerTransport;
 import org.eclipse.milo.opcua.stack.transport.server.tcp.OpcTcpServerTransportConfig;
@@ -59,9 +75,9 @@ public final class Server {
   public static void main(String[] arguments) throws Exception {
     // The JDK has no RSASSA-PSS under the name that Milo asks for.
     Security.addProvider(new BouncyCastleProvider());
-    Map<String, String> given = Shared.options(arguments, List.of());
+    Map<String, String> given = Shared.options(arguments, List.of("history", "many"));
     OpcUaServer server = new OpcUaServer(config(given), profile -> new OpcTcpServerTransport(OpcTcpServerTransportConfig.newBuilder().build()));
-    new Fixture(server).startup();
+    new Fixture(server, given.containsKey("history"), given.containsKey("many")).startup();
     server.startup().get();
     Shared.report("listening", true, "", null);
     while (System.in.read() >= 0) {
@@ -86,6 +102,7 @@ public final class Server {
         .setProductUri(Shared.NAMESPACE)
         .setEndpoints(endpoints(Integer.parseInt(given.get("port")), certificate))
         .setCertificateManager(new DefaultCertificateManager(quarantine, group))
+        .setLimits(new Limits(UInteger.valueOf(given.getOrDefault("sessions", "100"))))
         .setIdentityValidator(
             new CompositeValidator(
                 AnonymousIdentityValidator.INSTANCE,
@@ -117,6 +134,14 @@ public final class Server {
     return endpoints;
   }
 
+  /** How many sessions there may be at once. */
+  private record Limits(UInteger sessions) implements OpcUaServerConfigLimits {
+    @Override
+    public UInteger getMaxSessions() {
+      return sessions;
+    }
+  }
+
   /** Hands out the certificate that the command line named; makes none. */
   private record Given(KeyPair keys, X509Certificate certificate) implements CertificateFactory {
     @Override
@@ -138,9 +163,14 @@ public final class Server {
 
   private static final class Fixture extends ManagedNamespaceWithLifecycle {
     private final SubscriptionModel subscriptions;
+    private final boolean history;
+    private final boolean many;
+    private final List<DataValue> past = new CopyOnWriteArrayList<>();
 
-    Fixture(OpcUaServer server) {
+    Fixture(OpcUaServer server, boolean history, boolean many) {
       super(server, Shared.NAMESPACE);
+      this.history = history;
+      this.many = many;
       subscriptions = new SubscriptionModel(server, this);
       getLifecycleManager().addLifecycle(subscriptions);
       getLifecycleManager().addStartupTask(this::populate);
@@ -160,8 +190,23 @@ public final class Server {
       line.addReference(new Reference(line.getNodeId(), NodeIds.Organizes, NodeIds.ObjectsFolder.expanded(), false));
 
       UaVariableNode ticks = variable(line, "Ticks", NodeIds.UInt32, new Variant(UInteger.valueOf(0)), AccessLevel.READ_ONLY);
-      variable(line, "Setpoint", NodeIds.Double, new Variant(20.0), AccessLevel.READ_WRITE);
+      Set<AccessLevel> access = EnumSet.copyOf(AccessLevel.READ_WRITE);
+      if (history) {
+        access.add(AccessLevel.HistoryRead);
+      }
+      UaVariableNode setpoint = variable(line, "Setpoint", NodeIds.Double, new Variant(20.0), access);
+      if (history) {
+        setpoint.addAttributeObserver(
+            (node, attribute, value) -> {
+              if (attribute == AttributeId.Value) {
+                past.add((DataValue) value);
+              }
+            });
+      }
       method(line);
+      if (many) {
+        populateMany(line);
+      }
 
       AtomicLong count = new AtomicLong();
       Executors.newSingleThreadScheduledExecutor()
@@ -187,6 +232,56 @@ public final class Server {
                       .buildAndAdd());
       parent.addComponent(node);
       return node;
+    }
+
+    /** A folder of a thousand variables, for clients that browse page by page. */
+    private void populateMany(UaObjectNode parent) {
+      UaFolderNode folder =
+          new UaFolderNode(getNodeContext(), newNodeId("Line.Many"), newQualifiedName("Many"), LocalizedText.english("Many"));
+      getNodeManager().addNode(folder);
+      parent.addComponent(folder);
+      for (int number = 0; number < 1000; number++) {
+        String name = String.format("Value%04d", number);
+        Variant value = new Variant(UInteger.valueOf(number));
+        UaVariableNode node =
+            UaVariableNode.build(
+                getNodeContext(),
+                builder ->
+                    builder
+                        .setNodeId(newNodeId(UInteger.valueOf(10_000 + Integer.parseInt(name.substring(5)))))
+                        .setBrowseName(newQualifiedName(name))
+                        .setDisplayName(LocalizedText.english(name))
+                        .setDataType(NodeIds.UInt32)
+                        .setTypeDefinition(NodeIds.BaseDataVariableType)
+                        .setValue(new DataValue(value))
+                        .buildAndAdd());
+        folder.addOrganizes(node);
+      }
+    }
+
+    /** Milo keeps no history; this answers for raw values of Setpoint with what was written. */
+    @Override
+    public List<HistoryReadResult> historyRead(
+        HistoryReadContext context, HistoryReadDetails details, TimestampsToReturn timestamps, List<HistoryReadValueId> asked) {
+      return asked.stream().map(one -> historyOf(one.getNodeId(), details)).toList();
+    }
+
+    private HistoryReadResult historyOf(NodeId node, HistoryReadDetails details) {
+      if (!history || !node.equals(newNodeId("Line.Setpoint")) || !(details instanceof ReadRawModifiedDetails raw) || raw.getIsReadModified()) {
+        return new HistoryReadResult(new StatusCode(StatusCodes.Bad_HistoryOperationUnsupported), null, null);
+      }
+      boolean backward = raw.getStartTime().getUtcTime() > raw.getEndTime().getUtcTime();
+      long from = Math.min(raw.getStartTime().getUtcTime(), raw.getEndTime().getUtcTime());
+      long to = Math.max(raw.getStartTime().getUtcTime(), raw.getEndTime().getUtcTime());
+      List<DataValue> values = new ArrayList<>(past);
+      values.removeIf(value -> value.getSourceTime().getUtcTime() < from || value.getSourceTime().getUtcTime() > to);
+      if (backward) {
+        Collections.reverse(values);
+      }
+      int most = raw.getNumValuesPerNode().intValue();
+      DataValue[] found = (most == 0 ? values.stream() : values.stream().limit(most)).toArray(DataValue[]::new);
+      ExtensionObject encoded = ExtensionObject.encode(getServer().getStaticEncodingContext(), new HistoryData(found));
+      return new HistoryReadResult(StatusCode.GOOD, null, encoded);
     }
 
     private void method(UaObjectNode parent) {
