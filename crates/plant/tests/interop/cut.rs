@@ -15,7 +15,7 @@ fn changes_go_on_after_a_cut(stack: Stack, recovered: &str) {
     for way in ways {
         let relay = Relay::start(&server.url);
         let mut cut = 0;
-        let arguments = [policy, mode, way, ["--steps", "connect,watch,recover"]].concat();
+        let arguments = [policy, mode, way, ["--steps", "connect,watch,recover,write"]].concat();
         let report = run_steps(&program, stack.name(), relay.url(), "trapkey", &arguments, &mut |step| {
             if step.step == "watch" {
                 cut = relay.cut();
@@ -23,7 +23,11 @@ fn changes_go_on_after_a_cut(stack: Stack, recovered: &str) {
         });
         let taken: Vec<(&str, bool)> = report.iter().map(|step| (step.step.as_str(), step.ok)).collect();
         let name = stack.name();
-        assert_eq!(taken, ["connect", "watch", "recover"].map(|step| (step, true)), "{name} {way:?}: {report:#?}");
+        assert_eq!(
+            taken,
+            ["connect", "watch", "recover", "write"].map(|step| (step, true)),
+            "{name} {way:?}: {report:#?}"
+        );
         assert!(cut >= 1, "{name} {way:?}: nothing was cut");
         assert_eq!(report[2].detail, recovered, "{name} {way:?}");
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use gates::opcua::client::{DiscoveryServer, Registration, register};
 
-use crate::our_client::{identity, options};
+use crate::our_client::identity;
 use crate::our_server::example;
 use crate::peers::{PATIENCE, Serving, Stack};
 
@@ -29,10 +29,14 @@ fn own_registration() -> Registration {
 
 /// A server registers; `leaves` when the discovery server takes it off again.
 async fn we_register(stack: Stack, leaves: bool) {
+    we_register_with(stack, if leaves { &["--discovery"] } else { &[] }, leaves).await;
+}
+
+async fn we_register_with(stack: Stack, options: &[&str], leaves: bool) {
     let Some(program) = stack.program("server") else { return };
     let name = format!("{}-server", stack.name());
-    let server = Serving::start(&program, &name, &["trapkey"], if leaves { &["--discovery"] } else { &[] });
-    let trust = options(&server, &name, identity("trapkey")).trust.expect("it trusts the server");
+    let server = Serving::start(&program, &name, &["trapkey"], options);
+    let trust = crate::our_client::options(&server, &name, identity("trapkey")).trust.expect("it trusts the server");
     let at = DiscoveryServer { url: server.url.clone(), identity: Arc::new(identity("trapkey")), trust };
     assert!(!listed(&server.url).await.iter().any(|uri| uri == OWN), "{name}");
     for _ in 0..2 {
@@ -51,6 +55,15 @@ async fn we_register_with_an_open62541_discovery_server() {
 #[tokio::test]
 async fn we_register_with_an_asyncua_server() {
     we_register(Stack::Asyncua, false).await;
+}
+
+/// A discovery server from before RegisterServer2 is told with RegisterServer, whatever it says to the other one: asyncua's
+/// says to what it does not know that nobody is logged in.
+#[tokio::test]
+async fn we_register_with_servers_that_know_only_register_server() {
+    for answer in ["BadServiceUnsupported", "BadUserAccessDenied"] {
+        we_register_with(Stack::Asyncua, &["--register-only", answer], false).await;
+    }
 }
 
 #[tokio::test]

@@ -1,47 +1,22 @@
 //! Our client, through a guard, against servers that know nothing of it: ours and other people's.
 
 use std::net::{SocketAddr, TcpListener};
-use std::path::Path;
-use std::sync::Arc;
 use std::time::Duration;
 
-use access_model::{AuditRecord, Refusal, Rights, ScopeIndex, ScopeMap};
-use arc_swap::ArcSwap;
+use access_model::{AuditRecord, Rights, ScopeIndex};
 use client::{Client, ClientApplication, ClientOptions, Login, Watch, WatchOptions, Way};
-use gates::opcua::guard::{GuardHandle, start_over};
-use gates::opcua::server::Shell;
-use gates::opcua::wiring::{Application, AuditRequest, Credentials, Local, wrong_credentials};
-use gates::pool::Pool;
+use gates::opcua::guard::GuardHandle;
 use opcua_types::{DataValue, EndpointDescription, Identifier, MessageSecurityMode, NodeId, StatusCode, Variant};
-use pep::{Gate, GateConfig, LocalGrant, LocalScopes, Who};
-use token::SystemEntropy;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
-use ua_proto::channel::ChannelConfig;
 use ua_proto::client::{ClientSessionConfig, Credential, EndpointWish, choose_endpoint};
 use ua_proto::crypto::SecurityPolicyId;
-use ua_proto::guard::{Guard, GuardConfig, ScopeEntry, ScopeRule, ScopeRules};
-use ua_proto::pki::TrustList;
-use ua_proto::server::{Answer, AuditConfig, Identities, Invocation, ServerConfig, ServerLimits};
+use ua_proto::guard::{GuardConfig, ScopeEntry, ScopeRule, ScopeRules};
 
-use crate::peers::{PATIENCE, Serving, Stack, certificate};
+use crate::front::Front;
+use crate::peers::{PATIENCE, Serving, Stack};
 
 const NAMESPACE: &str = "urn:trapkey:interop";
-const BARE: (SecurityPolicyId, MessageSecurityMode) = (SecurityPolicyId::None, MessageSecurityMode::None);
-
-/// Methods and values are the upstream server's.
-struct Nothing;
-
-impl Application for Nothing {
-    fn invoke(&self, _: Invocation) -> Local<Answer> {
-        let answer = Answer { status: StatusCode::BadInternalError, input_results: Vec::new(), outputs: Vec::new() };
-        Box::pin(async move { answer })
-    }
-
-    fn authenticate(&self, _: Credentials) -> Local<Result<(), Refusal>> {
-        Box::pin(async { Err(wrong_credentials()) })
-    }
-}
 
 pub(crate) fn upstream(url: &str, endpoints: &[EndpointDescription]) -> ClientSessionConfig {
     let wish = EndpointWish {
@@ -99,55 +74,10 @@ pub(crate) async fn guard_over(
 pub(crate) fn guard_as(
     way: Way,
     listener: TcpListener,
-    mut behind: GuardConfig,
+    behind: GuardConfig,
     setpoint: Rights,
 ) -> (GuardHandle, String, mpsc::UnboundedReceiver<AuditRecord>) {
-    let url = format!("opc.tcp://{}", listener.local_addr().expect("a bound socket has an address"));
-    let own = gates::pki::identity(Path::new(&certificate("trapkey.der")), Path::new(&certificate("trapkey.key.pem")))
-        .expect("a key of interop/certs.sh");
-    let uri = own.certificate.application_uri().expect("an application certificate names one").to_owned();
-    let trust = Arc::new(ArcSwap::from_pointee(TrustList::default()));
-    let config = ServerConfig {
-        application_uri: uri.clone(),
-        product_uri: "urn:trapkey".into(),
-        application_name: "guard".into(),
-        endpoint_urls: vec![url.clone()],
-        channel: Arc::new(ChannelConfig::new(Arc::new(ArcSwap::from_pointee(own)), trust, vec![BARE])),
-        endpoints: vec![BARE],
-        identities: Identities { anonymous: true, ..Identities::default() },
-        limits: ServerLimits::default(),
-        audit: AuditConfig::default(),
-        write_ranges: Vec::new(),
-    };
-    let mut gate = GateConfig::new(&uri, ScopeMap::new(["line", "setpoint"]).expect("two names"));
-    gate.local = vec![LocalGrant {
-        who: Who::Anonymous,
-        require_encryption: false,
-        roles: vec!["operator".into()],
-        rights: vec![
-            (Rights::ALL, LocalScopes::Named(vec!["line".into()])),
-            (setpoint, LocalScopes::Named(vec!["setpoint".into()])),
-        ],
-    }];
-    let now = gates::clock::now();
-    let gate = Gate::new(gate, now).expect("a gate");
-    (behind.limits.connect_timeout, behind.limits.request_timeout) = (PATIENCE, PATIENCE);
-    let entropy: (Box<dyn ua_proto::Entropy + Send>, Box<dyn ua_proto::Entropy + Send>) =
-        (Box::new(SystemEntropy::new()), Box::new(SystemEntropy::new()));
-    let guard = Guard::new(config, behind, gate, entropy, now).expect("a guard");
-    let (audit, mut records) = mpsc::channel::<AuditRequest>(1_024);
-    let (told, heard) = mpsc::unbounded_channel();
-    tokio::spawn(async move {
-        while let Some(request) = records.recv().await {
-            let _nobody_listens = told.send(request.record);
-            if let Some(ack) = request.ack {
-                let _gone = ack.send(Ok(()));
-            }
-        }
-    });
-    let pool = Pool::new(2, 64).expect("a pool");
-    let shell = Shell { pool, audit, application: Box::new(|| Box::new(Nothing)) };
-    (start_over(way, listener, guard, shell).expect("a guard starts"), url, heard)
+    Front::bare(setpoint).guard(way, listener, behind)
 }
 
 pub(crate) fn anonymous(url: &str) -> ClientOptions {
@@ -324,4 +254,14 @@ async fn behind_a_guard_changes_go_on_after_an_open62541_server_and_the_guard_we
 #[tokio::test]
 async fn behind_a_guard_changes_go_on_after_an_asyncua_server_and_the_guard_were_killed() {
     goes_on(Stack::Asyncua).await;
+}
+
+#[tokio::test]
+async fn behind_a_guard_changes_go_on_after_a_node_opcua_server_and_the_guard_were_killed() {
+    goes_on(Stack::NodeOpcua).await;
+}
+
+#[tokio::test]
+async fn behind_a_guard_changes_go_on_after_a_milo_server_and_the_guard_were_killed() {
+    goes_on(Stack::Milo).await;
 }

@@ -1,5 +1,4 @@
-//! History of other people's servers, through a guard: node-opcua's. asyncua answers this request with Bad_InternalError,
-//! and open62541 as it is built here keeps none, nor does Milo.
+//! History of other people's servers, through a guard. `interop/README.md` says what of it is the stack's own.
 
 use access_model::Rights;
 use client::{Client, Request, Response};
@@ -80,6 +79,21 @@ async fn has_guarded_history(stack: Stack) {
         client.close().await;
         few.stop().await;
     }
+}
+
+#[tokio::test]
+async fn asyncua_histories_are_guarded() {
+    has_guarded_history(Stack::Asyncua).await;
+}
+
+#[tokio::test]
+async fn open62541_histories_are_guarded() {
+    has_guarded_history(Stack::Open62541).await;
+}
+
+#[tokio::test]
+async fn milo_histories_are_guarded() {
+    has_guarded_history(Stack::Milo).await;
 }
 
 #[tokio::test]

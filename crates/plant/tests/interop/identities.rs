@@ -15,7 +15,7 @@ use crate::guarded::{anonymous, guard_as, node, rules, upstream};
 use crate::our_client::{identity, options};
 use crate::peers::{PATIENCE, Serving, Stack};
 
-fn named(password: &str) -> Credential {
+pub(crate) fn named(password: &str) -> Credential {
     Credential::UserName { name: "operator".into(), password: Zeroizing::new(password.into()) }
 }
 
@@ -24,7 +24,7 @@ fn certified(name: &str) -> Credential {
 }
 
 /// What a service answered.
-fn status(error: &ClientError) -> Option<StatusCode> {
+pub(crate) fn status(error: &ClientError) -> Option<StatusCode> {
     match error {
         ClientError::Call(error) => error.status(),
         _ => None,
@@ -32,7 +32,7 @@ fn status(error: &ClientError) -> Option<StatusCode> {
 }
 
 /// A guard that is nobody in particular, and this one for sessions with the role `operator`.
-async fn behind(server: &Serving, name: &str, credential: Credential) -> GuardConfig {
+pub(crate) async fn behind(server: &Serving, name: &str, credential: Credential) -> GuardConfig {
     let endpoints = client::endpoints(&server.url, PATIENCE).await.expect("the server answers");
     let wish = EndpointWish {
         policies: vec![SecurityPolicyId::Basic256Sha256],

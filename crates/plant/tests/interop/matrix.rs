@@ -1,0 +1,189 @@
+//! Everybody's client, through a guard, at everybody's server: each step of `interop/README.md`, signing in without a token
+//! by name or certificate; and ours, whose token is renewed while changes come.
+
+use std::net::TcpListener;
+
+use access_model::Rights;
+use client::{Client, Login, WatchOptions, Way};
+use gates::opcua::guard::GuardHandle;
+use opcua_types::{DataValue, StatusCode, Variant};
+use tokio::time::timeout;
+use ua_proto::guard::GuardConfig;
+
+use crate::front::{Front, Tokens};
+use crate::guarded::{anonymous, next, node, overflowed};
+use crate::identities::{behind, named};
+use crate::our_client::identity;
+use crate::peers::{PATIENCE, Serving, Stack, Step, certificate, run_steps};
+
+const CLIENTS: [Stack; 4] = [Stack::Asyncua, Stack::NodeOpcua, Stack::Milo, Stack::Open62541];
+
+/// A guard in front of a server; `None` is our own.
+struct Guarded {
+    server: Serving,
+    stack: Option<Stack>,
+    behind: GuardConfig,
+    tokens: Tokens,
+}
+
+impl Guarded {
+    async fn new(stack: Option<Stack>) -> Option<Self> {
+        let (program, options) = match stack {
+            Some(stack) => (stack.program("server")?, &["--history", "--many"][..]),
+            None => (Stack::Asyncua.program("server").map(|_| crate::our_server::example())?, &[][..]),
+        };
+        let name = stack.map_or("trapkey".to_owned(), |stack| format!("{}-server", stack.name()));
+        let server = Serving::start(&program, &name, &["trapkey"], options);
+        // Somebody there: an anonymous user's subscriptions go to no other session of an open62541 server.
+        let behind = behind(&server, &name, named("secret")).await;
+        Some(Self { server, stack, behind, tokens: Tokens::new() })
+    }
+
+    fn name(&self) -> &'static str {
+        self.stack.map_or("trapkey", Stack::name)
+    }
+
+    fn start(&self, listener: TcpListener) -> (GuardHandle, String) {
+        let (guarding, url, mut records) = Front::secured(&self.tokens).guard(Way::Dial, listener, self.behind.clone());
+        tokio::spawn(async move { while records.recv().await.is_some() {} });
+        (guarding, url)
+    }
+
+    /// What this client does at this server. Nobody but node-opcua transfers subscriptions unless it has to, asyncua's
+    /// client links no items, and its server does neither.
+    fn steps(&self, client: Stack) -> Vec<&'static str> {
+        let mut steps = vec!["connect", "browse", "many", "read", "write", "past", "call", "subscribe"];
+        let able = !matches!(self.stack, Some(Stack::Asyncua));
+        if able && !matches!(client, Stack::Asyncua) {
+            steps.push("trigger");
+        }
+        if able && matches!(client, Stack::NodeOpcua) {
+            steps.push("transfer");
+        }
+        steps.push("reconnect");
+        steps
+    }
+}
+
+/// How a client signs in.
+fn sign_in(client: Stack) -> Vec<String> {
+    let policy = match client {
+        Stack::Asyncua | Stack::Open62541 => "Basic256Sha256",
+        Stack::NodeOpcua => "Aes128_Sha256_RsaOaep",
+        Stack::Milo => "Aes256_Sha256_RsaPss",
+    };
+    let who = if matches!(client, Stack::Asyncua | Stack::Open62541) {
+        ["--user".to_owned(), "operator:secret".to_owned()]
+    } else {
+        ["--x509".to_owned(), format!("{},{}", certificate("user.der"), certificate("user.key.pem"))]
+    };
+    let way = ["--policy", policy, "--mode", "SignAndEncrypt"].map(str::to_owned);
+    way.into_iter().chain(who).collect()
+}
+
+/// Runs a client on a thread of its own.
+async fn run(client: Stack, url: &str, steps: &[&str]) -> Option<Vec<Step>> {
+    let (program, url, steps) = (client.program("client")?, url.to_owned(), steps.join(","));
+    let running = tokio::task::spawn_blocking(move || {
+        let arguments = sign_in(client);
+        let arguments: Vec<&str> = arguments.iter().map(String::as_str).chain(["--steps", &steps]).collect();
+        run_steps(&program, client.name(), &url, "trapkey", &arguments, &mut |_| ())
+    });
+    Some(running.await.expect("the client's thread ends in order"))
+}
+
+fn assert_all(rule: &str, expected: &[&str], report: &[Step]) {
+    let taken: Vec<(&str, bool)> = report.iter().map(|step| (step.step.as_str(), step.ok)).collect();
+    let expected: Vec<(&str, bool)> = expected.iter().map(|step| (*step, true)).collect();
+    assert_eq!(taken, expected, "{rule}: {report:#?}");
+}
+
+/// One after the other, for each reads back what it wrote.
+async fn every_step(guarded: &Guarded, url: &str) {
+    for client in CLIENTS {
+        let steps = guarded.steps(client);
+        let rule = format!("{} at {}", client.name(), guarded.name());
+        if let Some(report) = run(client, url, &steps).await {
+            assert_all(&rule, &steps, &report);
+        }
+    }
+}
+
+/// Our client browses all of it, and its token is renewed twice between sixty changes: each comes, and comes once. A third
+/// token with less in it takes away what it does not give, and nothing else.
+async fn our_client(guarded: &Guarded, url: &str) {
+    let rule = format!("ours at {}", guarded.name());
+    let mut options = anonymous(url);
+    let protected = crate::our_client::options(&guarded.server, "trapkey", identity("user"));
+    (options.identity, options.trust) = (protected.identity, protected.trust);
+    options.application.uri = "urn:trapkey:interop:user".into();
+    options.policies = vec![ua_proto::crypto::SecurityPolicyId::Basic256Sha256];
+    options.modes = vec![opcua_types::MessageSecurityMode::SignAndEncrypt];
+    options.login = Login::ThisToken(guarded.tokens.mint(Rights::ALL));
+    let client = Client::connect(options).await.unwrap_or_else(|error| panic!("{rule}: {error}"));
+    let many = client.browse(&node(&client, "Line.Many").await).await.expect("it can be browsed");
+    assert_eq!(many.iter().filter(|one| one.browse_name.name.as_ref().starts_with("Value")).count(), 1_000, "{rule}");
+
+    let (ticks, setpoint) = (node(&client, "Line.Ticks").await, node(&client, "Line.Setpoint").await);
+    let write = async |value: f64| {
+        let written = client.write(vec![(setpoint.clone(), Variant::Double(value))]).await.expect("it is answered");
+        written.into_iter().next().expect("one status")
+    };
+    assert_eq!(write(1_000.0).await, StatusCode::Good, "{rule}");
+    let watched = [setpoint.clone()];
+    let mut watch = client.watch(&watched, WatchOptions::default()).await.expect("Setpoint can be watched");
+    let mut heard = async || -> DataValue {
+        let change = timeout(PATIENCE, watch.next()).await.unwrap_or_else(|_| panic!("{rule}: a change is lost"));
+        change.expect("the client is open").value
+    };
+    assert_eq!(heard().await.value, Some(Variant::Double(1_000.0)), "{rule}");
+    let mut running = client.watch(&[ticks], WatchOptions::default()).await.expect("Ticks can be watched");
+    for number in 0_u8..60 {
+        if number == 20 || number == 40 {
+            client.present(guarded.tokens.mint(Rights::ALL)).await.unwrap_or_else(|error| panic!("{rule}: {error}"));
+        }
+        assert_eq!(write(number.into()).await, StatusCode::Good, "{rule}");
+        let value = heard().await;
+        assert_eq!((value.status().is_good(), value.value), (true, Some(Variant::Double(number.into()))), "{rule}");
+        assert!(!overflowed(&next(&mut running, &rule).await), "{rule}");
+    }
+    client.present(guarded.tokens.mint(Rights::READ | Rights::BROWSE)).await.expect("a token with less");
+    assert_eq!(write(1.0).await, StatusCode::BadUserAccessDenied, "{rule}");
+    for _ in 0..10 {
+        next(&mut running, &rule).await;
+    }
+    client.close().await;
+}
+
+async fn all_clients(stack: Option<Stack>) {
+    let Some(guarded) = Guarded::new(stack).await else { return };
+    let (guarding, url) = guarded.start(TcpListener::bind(("127.0.0.1", 0)).expect("loopback has a free port"));
+    our_client(&guarded, &url).await;
+    every_step(&guarded, &url).await;
+    guarding.stop().await;
+}
+
+#[tokio::test]
+async fn all_clients_work_at_guarded_asyncua_servers() {
+    all_clients(Some(Stack::Asyncua)).await;
+}
+
+#[tokio::test]
+async fn all_clients_work_at_guarded_node_opcua_servers() {
+    all_clients(Some(Stack::NodeOpcua)).await;
+}
+
+#[tokio::test]
+async fn all_clients_work_at_guarded_milo_servers() {
+    all_clients(Some(Stack::Milo)).await;
+}
+
+#[tokio::test]
+async fn all_clients_work_at_guarded_open62541_servers() {
+    all_clients(Some(Stack::Open62541)).await;
+}
+
+#[tokio::test]
+async fn all_clients_work_at_our_guarded_server() {
+    all_clients(None).await;
+}
