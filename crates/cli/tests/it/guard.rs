@@ -52,7 +52,7 @@ impl Guarded {
         Self { scene, url: format!("opc.tcp://127.0.0.1:{free}"), old }
     }
 
-    fn step(&self) {
+    pub(super) fn step(&self) {
         let next = self.scene.json(&["step"])["enabled"][0].as_str().unwrap().to_owned();
         self.scene.json(&["step", &next]);
     }
@@ -91,7 +91,7 @@ async fn write(client: &Client, value: f64) -> StatusCode {
 }
 
 /// Waits for an outcome that comes a moment after its cause.
-async fn becomes(what: &str, client: &Client, value: f64, expected: StatusCode) {
+pub(super) async fn becomes(what: &str, client: &Client, value: f64, expected: StatusCode) {
     for _ in 0..240 {
         if write(client, value).await == expected {
             return;
@@ -102,7 +102,7 @@ async fn becomes(what: &str, client: &Client, value: f64, expected: StatusCode) 
 }
 
 /// Waits until a write is denied, by itself or with all else that the session may ask for.
-async fn refused(what: &str, client: &Client, node: NodeId) {
+pub(super) async fn refused(what: &str, client: &Client, node: NodeId) {
     let mut last = String::new();
     for _ in 0..240 {
         last = match client.write(vec![(node.clone(), Variant::Double(14.5))]).await {
@@ -117,7 +117,7 @@ async fn refused(what: &str, client: &Client, node: NodeId) {
     panic!("it was never denied: {what}: {last}");
 }
 
-fn records(scene: &Scene) -> Vec<serde_json::Value> {
+pub(super) fn records(scene: &Scene) -> Vec<serde_json::Value> {
     scene.json(&["audit", "tail", "-n", "2000"]).as_array().unwrap().clone()
 }
 

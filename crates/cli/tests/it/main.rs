@@ -3,6 +3,7 @@
 mod accounts;
 mod approvals;
 mod audit;
+mod certified;
 mod certs;
 mod config;
 mod doctor;
