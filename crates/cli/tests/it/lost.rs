@@ -41,7 +41,7 @@ fn plant(mode: &str, on_failure: &str) -> (Guarded, Health) {
 
 async fn olga(plant: &Guarded) -> Client {
     let options = || plant.options("pki/hmi", user("olga", "olgas password"));
-    for _ in 0..240 {
+    for _ in 0..480 {
         if let Ok(client) = Client::connect(options()).await {
             return client;
         }
