@@ -61,6 +61,9 @@ impl Guard {
                 self.answer(key, ticket, result, now);
                 return self.put_back(Owner::Session(key), link, now);
             }
+            Service::TransferSubscriptions if self.stays(key, &mut link, &taken, now) => {
+                return self.put_back(Owner::Session(key), link, now);
+            }
             _ => {}
         }
         let limits = &self.config.limits;

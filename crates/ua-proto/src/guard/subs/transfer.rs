@@ -111,11 +111,22 @@ impl Link {
             Own::Late(Late::Moved(moved)) => moved.iter().any(|(_, upstream, _)| *upstream == subscription),
             _ => false,
         };
-        self.jobs.values().any(|job| asked(&job.work)) || self.own.values().any(given_up)
+        #[expect(clippy::disallowed_methods, reason = "whether there is one")]
+        let late = self.own.values().any(given_up);
+        late || self.jobs.values().any(|job| asked(&job.work))
     }
 }
 
 impl Guard {
+    /// A session that asks for its own subscriptions, as clients do that come back on another channel, is answered by
+    /// the guard's books, whether the server is there or not. `false`: the request has to wait for its turn.
+    pub(in crate::guard) fn stays(&mut self, key: SessionKey, link: &mut Link, taken: &Taken, now: Now) -> bool {
+        let most = self.front.front_config().limits.subscriptions.max_subscriptions;
+        let Some(plan) = own(link, &taken.body, most) else { return false };
+        self.moved(key, link, taken.ticket, plan, Vec::new(), now);
+        true
+    }
+
     /// Starts a request that has waited for its turn.
     pub(in crate::guard) fn begin_transfer(
         &mut self,
@@ -281,6 +292,7 @@ impl Guard {
         now: Now,
     ) {
         let mut statuses = statuses.into_iter();
+        let moves = plan.iter().any(|plan| matches!(plan, Plan::Move { .. }));
         let mut out = Vec::new();
         write_header(&mut out, IDS.1, now, ticket.handle, StatusCode::Good);
         write_len(&mut out, plan.len());
@@ -310,8 +322,10 @@ impl Guard {
         }
         write_no_diagnostics(&mut out);
         self.answer(key, ticket, Ok(out), now);
-        // What the other session could see is not what this one may.
-        self.recheck(key, link, false, now);
+        if moves {
+            // What the other session could see is not what this one may.
+            self.recheck(key, link, false, now);
+        }
     }
 
     /// Moves a subscription if that is still allowed: sessions may be another user's by now, or full.
@@ -386,6 +400,15 @@ impl super::Subscriptions {
     pub(in crate::guard) fn farewells(&self) -> usize {
         self.farewells.len()
     }
+}
+
+/// What the request asks for, if all of it is the session's own.
+fn own(link: &Link, body: &[u8], most: usize) -> Option<Vec<Plan>> {
+    let mut reader = Reader::new(body);
+    let ids = items(&mut reader, 4, 0, |reader| reader.u32()).ok().filter(|ids| ids.len() <= most)?;
+    boolean(&mut reader).ok()?;
+    end(&reader).ok()?;
+    ids.into_iter().map(|id| link.subs.subscriptions.contains_key(&id).then_some(Plan::Own(id))).collect()
 }
 
 /// TransferResults without the numbers of messages, which are the guard's own.

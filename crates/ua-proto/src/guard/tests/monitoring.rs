@@ -107,7 +107,11 @@ fn links_are_between_the_sessions_own_items() {
     assert!(seen.borrow().is_empty(), "none of it reached the server");
 }
 
-fn transfer(world: &mut World, client: ConnId, ids: &[u32]) -> Result<Vec<(StatusCode, Vec<u32>)>, StatusCode> {
+pub(super) fn transfer(
+    world: &mut World,
+    client: ConnId,
+    ids: &[u32],
+) -> Result<Vec<(StatusCode, Vec<u32>)>, StatusCode> {
     let body = body_of(&TransferSubscriptionsRequest {
         subscription_ids: Some(ids.to_vec()),
         send_initial_values: true,

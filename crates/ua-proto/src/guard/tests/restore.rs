@@ -7,6 +7,7 @@ use std::time::Duration;
 use access_model::{Rights, ScopeIndex, UnixTime};
 use opcua_types::*;
 
+use super::monitoring::transfer;
 use super::subscriptions::{publish, set, subscribe};
 use super::world::*;
 use crate::client::CallId;
@@ -183,6 +184,29 @@ fn while_the_server_is_away_the_subscription_says_that_it_is_there() {
     world.unplugged = false;
     world.pass(SECOND * 45);
     assert_eq!(all(&mut world, client, &calls), [(2, vec![(100, "20".into(), OVERFLOW)])]);
+}
+
+/// A client that hears of the server's absence may connect anew, and gives up a subscription that it cannot have back.
+#[test]
+fn while_the_server_is_away_a_session_can_have_its_own_subscriptions_back_and_no_others() {
+    let mut world = World::new();
+    let (client, other) = (world.client(), world.client());
+    let (subscription, calls) = watching(&mut world, client, &["Setpoint"]);
+    world.unplugged = true;
+    world.restart_plant(space(false));
+    world.pass(SECOND);
+    for (rule, who, ids, expected) in [
+        ("its own", client, vec![subscription], Ok(vec![(StatusCode::Good, vec![1])])),
+        ("another's", other, vec![subscription], Err(StatusCode::BadServerNotConnected)),
+        ("another one beside", client, vec![subscription, 99], Err(StatusCode::BadServerNotConnected)),
+        ("none", client, vec![], Err(StatusCode::BadServerNotConnected)),
+    ] {
+        assert_eq!(transfer(&mut world, who, &ids), expected, "{rule}");
+    }
+    world.unplugged = false;
+    world.pass(SECOND * 45);
+    assert_eq!(all(&mut world, client, &calls), [(2, vec![(100, "20".into(), OVERFLOW)])], "its changes go on");
+    assert_eq!(transfer(&mut world, client, &[]), Err(StatusCode::BadNothingToDo));
 }
 
 #[test]
