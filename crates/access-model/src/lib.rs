@@ -15,6 +15,7 @@ mod restriction;
 mod rights;
 mod scope;
 mod time;
+pub mod turn;
 
 pub use audit::{Actor, AuditKind, AuditRecord, Outcome, Place};
 pub use decision::{AccessRequest, Decision, Effect, Epoch, GrantSpec, Obligation, PolicyReason};

@@ -20,6 +20,7 @@ mod http;
 mod identify;
 mod issue;
 mod keys;
+mod leases;
 mod live;
 mod opcua;
 mod pace;

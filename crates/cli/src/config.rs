@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 pub(crate) use ::config::{
     Algorithm, Audit, Authority, Client as ClientSection, Config, Endpoint, EndpointUrl, FailMode, ForeignIssuer,
     Guard, GuardMode, HostName, Identity, KeyBits, Limits, LocalUser, MissingCrl, Mode, OnFailure, Overrides, Pace,
-    PlantFiles, Policy, Pool, Server, Simulated, TEMPLATE, TokenSecret, Upstream, UpstreamSecurity, UpstreamUser, Zone,
+    PlantFiles, Policy, Pool, Server, Simulated, Standby, TEMPLATE, TokenSecret, Upstream, UpstreamSecurity,
+    UpstreamUser, Zone,
 };
 use ::config::{At, read};
 

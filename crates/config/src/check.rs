@@ -96,6 +96,17 @@ fn guard(role: &Guard) -> Result<(), Fault> {
         let help = "a server that shows no security proves no certificate: take one of the two away";
         return Err(Fault::at("certificate", "nothing would hold the server to it", help).below(&upstream));
     }
+    if let Some(standby) = &role.standby {
+        let way = [Step::Key("standby")];
+        if standby.listen == standby.peer {
+            let help = "write where the other guard has its `listen`";
+            return Err(Fault::at("peer", "this guard would ask itself", help).below(&way));
+        }
+        if !role.reverse_connect.is_empty() {
+            let help = "let clients dial both guards, or take `[guard.standby]` away";
+            return Err(Fault::at("reverse_connect", "two guards that take turns call nobody", help));
+        }
+    }
     if role.upstream.listen.is_some() != role.upstream.server_uri.is_some() {
         let (key, missing) =
             if role.upstream.listen.is_some() { ("listen", "server_uri") } else { ("server_uri", "listen") };
@@ -432,6 +443,20 @@ mod tests {
                  server_uri = \"urn:a\", security = \"none\" }\n",
                 "\"none\"",
                 "could say to be the server",
+            ),
+            (
+                "# [[guard]]\n",
+                "[[guard]]\nname = \"g\"\nlisten = \"[::1]:1\"\nupstream = \"opc.tcp://a:1\"\n\
+                 standby = { listen = \"[::1]:2\", peer = \"[::1]:2\" }\n",
+                "\"[::1]:2\"",
+                "ask itself",
+            ),
+            (
+                "# [[guard]]\n",
+                "[[guard]]\nname = \"g\"\nlisten = \"[::1]:1\"\nupstream = \"opc.tcp://a:1\"\n\
+                 reverse_connect = [\"opc.tcp://b:1\"]\nstandby = { listen = \"[::1]:2\", peer = \"[::1]:3\" }\n",
+                "[\"opc.tcp://b:1\"]",
+                "call nobody",
             ),
             (
                 "# [[zone]]\n",

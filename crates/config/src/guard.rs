@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::endpoint::with_endpoint;
 use crate::server::{Contact, FailMode, ForeignIssuer};
-use crate::words::{ApplicationUri, EndpointUrl};
+use crate::words::{ApplicationUri, EndpointUrl, Period};
 
 with_endpoint! {
     /// A guard: clients meet it instead of the server behind it.
@@ -44,10 +44,33 @@ with_endpoint! {
         /// Whether sessions share sessions at the server, one for each user there: small controllers allow few.
         #[serde(default)]
         pub pool: Pool,
+        /// The guard that stands in for it, if there is one.
+        #[serde(default)]
+        pub standby: Option<Standby>,
         /// Issuers beside the authority whose tokens are taken.
         #[serde(default)]
         pub issuer: Vec<ForeignIssuer>,
     }
+}
+
+/// Another guard with the same certificate and server; one of the two serves at a time.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Standby {
+    /// Where the other asks this one.
+    pub listen: SocketAddr,
+    /// Where this one asks the other.
+    pub peer: SocketAddr,
+    /// How long a turn lasts that is not renewed.
+    #[serde(default = "default_turn")]
+    pub turn: Turn,
+}
+
+/// How long a turn lasts.
+pub type Turn = Period<500, 6_000>;
+
+fn default_turn() -> Turn {
+    Period::near(3_000)
 }
 
 /// Whether sessions share sessions at the server behind a guard.

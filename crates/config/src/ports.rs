@@ -44,6 +44,10 @@ fn places(config: &Config) -> Vec<Place> {
     for (at, role) in config.guard.iter().enumerate() {
         let way = [Step::Key("guard"), Step::Entry(at)];
         all.push(of(role.listen, &way, "listen", format!("the guard `{}`", role.name)));
+        if let Some(standby) = &role.standby {
+            let way = [Step::Key("guard"), Step::Entry(at), Step::Key("standby")];
+            all.push(of(standby.listen, &way, "listen", format!("the guard `{}` for its other", role.name)));
+        }
     }
     if let Some(address) = config.operation.listen {
         all.push(of(address, &[Step::Key("operation")], "listen", "what says how it is".to_owned()));

@@ -4,6 +4,7 @@ pub mod clock;
 pub mod control;
 pub mod https;
 pub mod opcua;
+pub mod peer;
 pub mod pki;
 pub mod pool;
 pub mod questions;

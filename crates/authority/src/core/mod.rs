@@ -28,6 +28,7 @@ use crate::files;
 use crate::flood::Flood;
 use crate::http::Budget;
 use crate::keys::KeyRing;
+use crate::leases::Leases;
 use crate::live::Live;
 use crate::opcua::{OpcUaKeys, Pending, Replays};
 use crate::passwords::Passwords;
@@ -73,6 +74,8 @@ pub(crate) struct Inner {
     pub change: tokio::sync::Mutex<()>,
     /// Changes that wait for a second person.
     pub questions: Mutex<Questions>,
+    /// Whose turn it is among guards.
+    pub leases: Mutex<Leases>,
 }
 
 impl std::fmt::Debug for Authority {
@@ -132,6 +135,7 @@ impl Authority {
                 refused: Counter::default(),
                 change: tokio::sync::Mutex::new(()),
                 questions: Mutex::default(),
+                leases: Mutex::new(Leases::new(clock())),
                 passwords,
                 proofs,
                 opcua: OnceLock::new(),

@@ -13,6 +13,9 @@ mod oauth;
 mod serve;
 mod tls;
 
+use std::time::Duration;
+
+use access_model::turn::{Ballot, HolderId, Vote};
 use access_model::{Actor, Reason, Refusal, Thumbprint};
 use axum::extract::{DefaultBodyLimit, Query, Request, State};
 use axum::http::{StatusCode, header};
@@ -59,6 +62,7 @@ pub fn router(authority: Authority) -> Router {
         .route("/control/v1/updates", get(updates))
         .route("/control/v1/map", get(map))
         .route("/guard/v1/grants", post(guests::grant))
+        .route("/control/v1/turn", post(turn))
         .route("/control/v1/questions", post(approvals::question))
         .nest("/approvals/v1", approvals::routes())
         .nest("/admin/v1", admin::routes(authority.clone()))
@@ -107,6 +111,41 @@ async fn is_of(authority: &Authority, peer: &Peer, audience: &str) -> Result<(),
     let none = || Refusal::new(Reason::UnknownClient, "no client certificate was shown");
     let certificate = peer.certificate.ok_or_else(none)?;
     authority.client_by_uri(audience, certificate).await.map(drop)
+}
+
+/// What a guard asks about its turn: [`access_model::turn::Ballot`], or that it gives it back.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Turn {
+    holder: u64,
+    term: u64,
+    span_ms: u64,
+    #[serde(default)]
+    release: bool,
+}
+
+/// Votes on whose turn it is among guards with this ApplicationUri, which show the one certificate that is registered.
+async fn turn(
+    State(authority): State<Authority>,
+    Extension(peer): Extension<Peer>,
+    Query(wanted): Query<Subscription>,
+    Json(asked): Json<Turn>,
+) -> Response {
+    if let Err(refusal) = is_of(&authority, &peer, &wanted.audience).await {
+        return problem(&refusal);
+    }
+    let holder = HolderId(asked.holder);
+    if asked.release {
+        authority.release(&wanted.audience, holder, asked.term);
+        return Json(json!({ "given": false, "term": asked.term })).into_response();
+    }
+    let ballot = Ballot { holder, term: asked.term, span: Duration::from_millis(asked.span_ms) };
+    match authority.vote(&wanted.audience, ballot) {
+        Vote::Given => Json(json!({ "given": true, "term": asked.term })).into_response(),
+        Vote::Refused { to, term } => {
+            Json(json!({ "given": false, "term": term, "to": to.map(|to| to.0) })).into_response()
+        }
+    }
 }
 
 /// The digest of the scope map that tokens for a server index, so that somebody can compare it with the server's; where

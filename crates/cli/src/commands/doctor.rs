@@ -156,7 +156,7 @@ async fn network(config: &Config, findings: &mut Findings) {
         port("authority HTTPS", role.https, findings).await;
         opcua_port("authority OPC UA", role.opcua, findings).await;
     }
-    let Status { servers: running, guards, .. } =
+    let Status { servers: running, guards, turns, .. } =
         Status::of(&config.audit.ledger, gates::clock::now().unix).unwrap_or_default();
     let snapshot = Texts::read(config.plant.clone()).and_then(|texts| texts.snapshot()).ok();
     for server in &config.server {
@@ -173,7 +173,10 @@ async fn network(config: &Config, findings: &mut Findings) {
         .filter_map(|role| config.authority_of(role).map(|(https, opcua)| (https, opcua, role.pki.as_path())))
         .collect();
     for guard in &config.guard {
-        port(&format!("{} OPC UA", guard.name), guard.listen, findings).await;
+        match turns.get(&guard.name) {
+            Some(turn) => guards::turn(&guard.name, turn, findings),
+            None => port(&format!("{} OPC UA", guard.name), guard.listen, findings).await,
+        }
         guards::mode(guard, guards.get(&guard.name), findings);
         guards::look(guard, findings).await;
     }

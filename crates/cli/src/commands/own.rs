@@ -106,6 +106,15 @@ impl Own {
     }
 }
 
+impl Own {
+    /// What it takes to talk with another program that has the same certificate.
+    pub(crate) fn pair(&self) -> Result<gates::peer::Pair, Failure> {
+        let key = private_key(&self.store.root().join("own/private/own.pem"))?;
+        gates::peer::Pair::new(self.identity.certificate.der().to_vec(), key.to_vec())
+            .map_err(|error| Failure::from_error(&error))
+    }
+}
+
 /// Shows a renewed certificate from the next channel on; peers that still hold the one before get in until it ends.
 async fn follow_identity<C: Enforcing>(store: PkiStore, identity: Arc<ArcSwap<OwnIdentity>>, server: Handle<C>) {
     loop {

@@ -26,6 +26,7 @@ mod reference;
 mod scopes;
 mod settings;
 mod token;
+mod turn;
 mod up;
 mod whatif;
 

@@ -35,6 +35,8 @@ type Errand<C> = Box<dyn FnOnce(&mut C, Now) + Send>;
 enum Command<C> {
     /// Run this.
     Run(Errand<C>),
+    /// Listen, or turn everybody out and do not listen until told otherwise.
+    Turn(bool),
     /// Take no more connections, and tell clients that the end comes in so many seconds.
     Drain(u32),
     /// End it. The thread ends although handles are left.
@@ -43,6 +45,9 @@ enum Command<C> {
 
 /// Commands that may wait at once; a sender waits beyond that.
 const COMMANDS: usize = 256;
+
+/// Pause before an address is tried again that somebody else has.
+const LISTEN_AGAIN: Duration = Duration::from_millis(200);
 
 /// How long the last records of a server that ends may take to find room on their way to the ledger.
 const HANDOVER: Duration = Duration::from_secs(5);
@@ -104,6 +109,15 @@ impl<C: 'static> Handle<C> {
         let command = Box::new(move |server: &mut C, now| drop(answer.send(command(server, now))));
         self.commands.send(Command::Run(command)).await.map_err(|_| Stopped)?;
         result.await.map_err(|_| Stopped)
+    }
+
+    /// From now on listens, or turns everybody out and listens no more: another server is in its place. One that drains
+    /// does not listen again.
+    ///
+    /// # Errors
+    /// The server has stopped.
+    pub async fn turn(&self, serve: bool) -> Result<(), Stopped> {
+        self.commands.send(Command::Turn(serve)).await.map_err(|_| Stopped)
     }
 
     /// Takes no more connections and no more sessions, and tells those that are there that the end comes in so many
@@ -175,8 +189,19 @@ pub(super) struct Running<C> {
     last: RefCell<Option<VecDeque<AuditRequest>>>,
     armed: Cell<Mono>,
     rearm: Notify,
-    /// No more connections are taken.
-    shut: Notify,
+    /// Whether connections are taken, and who waits for a change of that.
+    door: Cell<Door>,
+    turned: Notify,
+}
+
+/// Whether connections are taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Door {
+    Open,
+    /// Not at the moment.
+    Away,
+    /// Never again.
+    Shut,
 }
 
 /// A job that is done: whose, and what came of it. Jobs of a connection upstream have ids of their own.
@@ -202,7 +227,8 @@ async fn run<C: Core>(listener: TcpListener, core: C, (shell, way): (Shell, Way)
         last: RefCell::new(None),
         armed: Cell::new(Mono::NEVER),
         rearm: Notify::new(),
-        shut: Notify::new(),
+        door: Cell::new(Door::Open),
+        turned: Notify::new(),
     });
     running.pump();
     tokio::select! {
@@ -217,14 +243,35 @@ async fn run<C: Core>(listener: TcpListener, core: C, (shell, way): (Shell, Way)
 }
 
 async fn accept<C: Core>(running: &Rc<Running<C>>, listener: tokio::net::TcpListener) {
+    let Ok(address) = listener.local_addr() else { return tracing::error!("the listener has no address") };
+    let mut listener = Some(listener);
     loop {
-        let accepted = tokio::select! {
-            accepted = listener.accept() => accepted,
-            () = running.shut.notified() => {
-                // Whoever dials from now on is refused at once, and finds the server that comes next.
-                drop(listener);
+        // Whoever dials a server that does not listen is refused at once, and finds the one that does.
+        let listening = match (running.door.get(), &listener) {
+            (Door::Shut, _) => {
+                listener.take();
                 return std::future::pending().await;
             }
+            (Door::Away, _) => {
+                listener.take();
+                running.turned.notified().await;
+                continue;
+            }
+            (Door::Open, None) => {
+                match tokio::net::TcpListener::bind(address).await {
+                    Ok(bound) => listener = Some(bound),
+                    Err(error) => {
+                        tracing::warn!(%error, %address, "cannot listen again yet");
+                        let _turned = tokio::time::timeout(LISTEN_AGAIN, running.turned.notified()).await;
+                    }
+                }
+                continue;
+            }
+            (Door::Open, Some(listening)) => listening,
+        };
+        let accepted = tokio::select! {
+            accepted = listening.accept() => accepted,
+            () = running.turned.notified() => continue,
         };
         match accepted {
             Ok((stream, peer)) => {
@@ -264,8 +311,19 @@ async fn commands<C: Core>(running: &Rc<Running<C>>, mut queue: mpsc::Receiver<C
                 command(&mut running.core.borrow_mut(), clock::now());
                 running.pump();
             }
+            Command::Turn(serve) => {
+                if running.door.get() != Door::Shut {
+                    running.door.set(if serve { Door::Open } else { Door::Away });
+                    running.turned.notify_one();
+                }
+                if !serve {
+                    running.input(Input::Lease(None));
+                    running.input(Input::TurnOut);
+                }
+            }
             Command::Drain(seconds) => {
-                running.shut.notify_one();
+                running.door.set(Door::Shut);
+                running.turned.notify_one();
                 running.input(Input::Drain { seconds });
             }
             Command::Stop => break,

@@ -10,7 +10,7 @@ use opcua_types::{EndpointDescription, MessageSecurityMode, UserTokenType};
 use ua_proto::crypto::SecurityPolicyId;
 
 use super::{Findings, PATIENCE, Standing};
-use crate::commands::up::status::GuardStatus;
+use crate::commands::up::status::{GuardStatus, TurnStatus};
 use crate::commands::up::{Way, upstream_own};
 use crate::config::{Guard, GuardMode};
 
@@ -80,6 +80,16 @@ pub(super) async fn look(role: &Guard, findings: &mut Findings) {
         Err(cause) => findings.add(Standing::Failed, what, format!("{url}: {cause}")),
     }
     around(role, &endpoints, findings).await;
+}
+
+/// Whose turn it is, as the program that runs says: one that stands by does not listen, and need not.
+pub(super) fn turn(name: &str, turn: &TurnStatus, findings: &mut Findings) {
+    let role = if turn.active { "serves" } else { "stands by" };
+    let since = store::rfc3339(access_model::UnixTime::from_seconds(turn.since));
+    let other = if turn.other { "the other guard answers" } else { "the other guard does not answer" };
+    let standing = if turn.other { Standing::Ok } else { Standing::Warning };
+    let detail = format!("{role} since {since}, last turn {}; {other}", turn.term);
+    findings.add(standing, format!("turn of {name}"), detail);
 }
 
 /// Tries what a stranger would try: a session without security and without a name.

@@ -17,6 +17,11 @@ const LOOK: Duration = Duration::from_millis(100);
 pub(super) async fn wait(up: &Up, limit: Duration, stop: &mut StopSignal) {
     up.board.enter(Phase::Draining);
     up.registrations.leave();
+    for (_, turn) in &up.turns {
+        if turn.hand_over().await {
+            tracing::info!("draining: another guard takes over");
+        }
+    }
     let until = gates::clock::now().mono + limit;
     tracing::info!(seconds = limit.as_secs(), "draining: no more connections are taken, and clients are told");
     let mut told = None;

@@ -19,6 +19,7 @@ use ua_proto::server::{Answer, AskSecret, FetchedGrant, Identities, Invocation, 
 use super::bond::Bond;
 use super::health::Reach;
 use super::server::audit_config;
+use super::turn::Turn;
 use super::{Up, behind, endpoint, foreign, guests, layout, listen};
 use crate::commands::own::Own;
 use crate::config::{Config, Guard, GuardMode, Identity, Pool};
@@ -30,7 +31,7 @@ pub(super) async fn start(
     config: &Config,
     plant: &pdp::Plant,
     up: &Up,
-) -> Result<(GuardHandle, Reach, Own), Failure> {
+) -> Result<(GuardHandle, Watching, Own), Failure> {
     let side = role.endpoint();
     let own = own(role)?;
     let https = own.https()?;
@@ -65,7 +66,8 @@ pub(super) async fn start(
     };
     let terms = bond.gate(&side, uri, layout.map.clone(), &issuer);
     let zones = bond.zoned(&config.zone).of(plant, server);
-    let gate = GateConfig { ask: asks, local, foreign, zones, mode, switchable: true, ..terms };
+    let leased = role.standby.is_some();
+    let gate = GateConfig { ask: asks, local, foreign, zones, leased, mode, switchable: true, ..terms };
     let gate = Gate::new(gate, now).map_err(|error| Failure::from_error(&error))?;
     let config = GuardConfig {
         upstream: Vec::new(),
@@ -82,7 +84,10 @@ pub(super) async fn start(
         limits: GuardLimits { request_timeout: side.limits.request_timeout.get(), ..GuardLimits::default() },
     };
     let entropy = || -> Box<dyn ua_proto::Entropy + Send> { Box::new(token::SystemEntropy::new()) };
-    up.registrations.add(&front, side.discovery_server, &own, &identity);
+    // Of two that take turns neither is said to be there all the time.
+    if role.standby.is_none() {
+        up.registrations.add(&front, side.discovery_server, &own, &identity);
+    }
     let guard = ua_proto::guard::Guard::new(front, config, gate, (entropy(), entropy()), now);
     let mut guard = guard.map_err(|error| Failure::from_error(&error))?;
     if side.discovery_server {
@@ -93,6 +98,13 @@ pub(super) async fn start(
     let shell =
         Shell { pool: up.pool.clone(), audit: up.audit.clone(), application: Box::new(move || Box::new(application)) };
     let handle = gates::opcua::guard::start_over(reached, listener, guard, shell)?;
+    let turn = match &role.standby {
+        Some(standby) => {
+            let way = (https.clone(), target.clone());
+            Some(Turn::start((&role.name, uri), standby, &own, way, &handle).await?)
+        }
+        None => None,
+    };
     endpoint::call_clients(&side, &handle).await;
     own.keep_in_step(Arc::clone(&identity), &handle);
     tokio::spawn(super::mode::follow_steps((https.clone(), target.clone(), uri.to_owned()), handle.clone()));
@@ -104,7 +116,14 @@ pub(super) async fn start(
     let reach = Reach::unknown();
     tokio::spawn(behind::find(way, handle.clone(), first, reach.clone()));
     behind::looked_at(&handle, looked).await;
-    Ok((handle, reach, own))
+    Ok((handle, Watching { reach, turn }, own))
+}
+
+/// What is known of a guard besides what its thread says.
+pub(super) struct Watching {
+    pub(super) reach: Reach,
+    /// Of one that another stands in for.
+    pub(super) turn: Option<Turn>,
 }
 
 /// Its folder of certificates.

@@ -19,6 +19,7 @@ pub(crate) mod process;
 mod scopes;
 mod server;
 pub(crate) mod status;
+mod turn;
 mod zones;
 
 use std::net::{SocketAddr, TcpListener};
@@ -89,6 +90,8 @@ struct Up {
     authority: Option<RunningAuthority>,
     stations: Vec<Running>,
     guards: Vec<GuardHandle>,
+    /// Of guards that others stand in for.
+    turns: Vec<(String, turn::Turn)>,
     registrations: discovery::Registrations,
     /// Without an authority in this process, the line stays in one step for as long as this lives.
     idle: Option<watch::Sender<plant::Step>>,
@@ -124,6 +127,7 @@ async fn serve(config: &Config, place: &Place, output: Output) -> Result<(), Fai
         authority: None,
         stations: Vec::new(),
         guards: Vec::new(),
+        turns: Vec::new(),
         registrations: discovery::Registrations::new(&config.discovery.register_with),
         idle: None,
     };
@@ -170,9 +174,10 @@ async fn start(
     }
     let mut owns = Vec::new();
     for role in &config.guard {
-        let (running, reach, own) = guard::start(role, config, read, up).await?;
+        let (running, watching, own) = guard::start(role, config, read, up).await?;
         say(output, &role.name, &format!("opc.tcp://{}", running.address()));
-        up.board.watch(Watched::Guard(role.name.clone(), running.clone(), reach));
+        up.turns.extend(watching.turn.clone().map(|turn| (role.name.clone(), turn)));
+        up.board.watch(Watched::Guard(role.name.clone(), running.clone(), watching.reach, watching.turn));
         up.guards.push(running);
         owns.push(own);
     }
@@ -195,7 +200,10 @@ async fn start(
     let names = config.server.iter().map(|role| role.name.clone());
     let servers = names.zip(up.stations.iter().map(|station| station.handle.clone())).collect();
     let guards = config.guard.iter().map(|role| role.name.clone()).zip(up.guards.iter().cloned()).collect();
-    tokio::spawn(status::keep(config.audit.ledger.clone(), status::Running { servers, guards }));
+    tokio::spawn(status::keep(
+        config.audit.ledger.clone(),
+        status::Running { servers, guards, turns: up.turns.clone() },
+    ));
     let (step, steps) = watch::channel(current_step(authority.as_ref()));
     tokio::spawn(plant::station::run(process, up.stations.clone(), steps));
     if let Some(authority) = authority {

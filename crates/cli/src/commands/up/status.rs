@@ -9,6 +9,7 @@ use gates::opcua::guard::GuardHandle;
 use gates::opcua::server::ServerHandle;
 use serde::{Deserialize, Serialize};
 
+use super::turn::Turn;
 use crate::files;
 
 /// How often it is written.
@@ -26,6 +27,9 @@ pub(crate) struct Status {
     /// The guards, by theirs.
     #[serde(default)]
     pub(crate) guards: BTreeMap<String, GuardStatus>,
+    /// Whose turn it is among guards that others stand in for, by their short names.
+    #[serde(default)]
+    pub(crate) turns: BTreeMap<String, TurnStatus>,
 }
 
 /// The state of a guard.
@@ -35,10 +39,24 @@ pub(crate) struct GuardStatus {
     pub(crate) mode: String,
 }
 
+/// The turn of a guard.
+#[derive(Debug, Deserialize, Serialize)]
+pub(crate) struct TurnStatus {
+    /// Whether it serves.
+    pub(crate) active: bool,
+    /// Since when, in seconds since 1970.
+    pub(crate) since: i64,
+    /// The number of its latest turn.
+    pub(crate) term: u64,
+    /// Whether the other guard answers.
+    pub(crate) other: bool,
+}
+
 /// What is looked at.
 pub(super) struct Running {
     pub(super) servers: Vec<(String, ServerHandle)>,
     pub(super) guards: Vec<(String, GuardHandle)>,
+    pub(super) turns: Vec<(String, Turn)>,
 }
 
 /// The state of a server.
@@ -80,6 +98,16 @@ impl Status {
             if let Ok(mode) = handle.with(|guard, _| guard.front().gate().mode()).await {
                 status.guards.insert(name.clone(), GuardStatus { mode: mode.name().to_owned() });
             }
+        }
+        for (name, turn) in running.turns.iter().filter(|(_, turn)| !turn.is_over()) {
+            let stands = turn.standing();
+            let turn = TurnStatus {
+                active: stands.active,
+                since: stands.since.as_seconds(),
+                term: stands.term,
+                other: stands.reached.0,
+            };
+            status.turns.insert(name.clone(), turn);
         }
         status
     }

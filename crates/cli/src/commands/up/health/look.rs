@@ -11,6 +11,7 @@ use pep::{FailState, GateMeter, ZoneState};
 use store::Health;
 use ua_proto::server::ServerMeters;
 
+use super::super::turn::{Standing, Turn};
 use super::{Board, Phase, Watched};
 use crate::roles::audit::WayMeters;
 
@@ -49,6 +50,8 @@ pub(super) struct Part {
     pub(super) state: Option<State>,
     /// Of a guard: why its server is out of reach, if it is, and since when if that was looked at.
     pub(super) upstream: Option<Option<(String, Option<UnixTime>)>>,
+    /// Of a guard that another stands in for.
+    pub(super) turn: Option<Standing>,
 }
 
 /// How a listener stands with its authority.
@@ -116,7 +119,7 @@ impl Part {
         let (kind, address, state, upstream) = match watched {
             Watched::Authority(handle) => ("authority", handle.address(), State::of(handle).await, None),
             Watched::Server(_, handle) => ("server", handle.address(), State::of(handle).await, None),
-            Watched::Guard(_, handle, reach) => {
+            Watched::Guard(_, handle, reach, _) => {
                 let seen = handle.with(|guard, _| (guard.is_mapped(), guard.upstream_trouble()));
                 let trouble = match tokio::time::timeout(PATIENCE, seen).await {
                     Ok(Ok((_, Some(trouble)))) => {
@@ -132,7 +135,11 @@ impl Part {
                 ("guard", handle.address(), State::of(handle).await, Some(trouble))
             }
         };
-        Self { name: watched.name().to_owned(), kind, address, state, upstream }
+        let turn = match watched {
+            Watched::Guard(_, _, _, turn) => turn.as_ref().map(Turn::standing),
+            _ => None,
+        };
+        Self { name: watched.name().to_owned(), kind, address, state, upstream, turn }
     }
 }
 

@@ -105,6 +105,15 @@ impl View {
             all.map(|state| (part.labelled("state", ready::word(state)), u64::from(state == link.state)))
         });
         gauges(out, "trapkey_authority_link", "1 for how a listener stands with its authority", states)?;
+        let turns = || self.parts.iter().filter_map(|part| part.turn.map(|turn| (part, turn)));
+        let active = turns().map(|(part, turn)| (part.labels(), u64::from(turn.active)));
+        gauges(out, "trapkey_turn_active", "1 while a guard that another stands in for serves", active)?;
+        let terms = turns().map(|(part, turn)| (part.labels(), turn.term));
+        gauges(out, "trapkey_turn_term", "Number of the latest turn of such a guard", terms)?;
+        let begun = turns().map(|(part, turn)| (part.labels(), turn.turns));
+        counters(out, "trapkey_turns", "Turns that such a guard began", begun)?;
+        let other = turns().map(|(part, turn)| (part.labels(), u64::from(turn.reached.0)));
+        gauges(out, "trapkey_turn_other_up", "1 while the guard that stands in for it answers", other)?;
         let recorded = self.states().flat_map(|(part, state)| {
             all.map(|left| (part.labelled("state", ready::word(left)), u64::from(left == state.ledger)))
         });

@@ -16,6 +16,7 @@ use gates::opcua::server::ServerHandle;
 use store::Ledger;
 use tokio::sync::watch;
 
+use super::turn::Turn;
 use crate::failure::Failure;
 use crate::roles::audit::WayMeters;
 
@@ -43,7 +44,7 @@ pub(super) enum Watched {
     /// The OPC UA side of the authority.
     Authority(ServerHandle),
     Server(String, ServerHandle),
-    Guard(String, GuardHandle, Reach),
+    Guard(String, GuardHandle, Reach, Option<Turn>),
 }
 
 impl Watched {

@@ -58,6 +58,18 @@ fn of_listener(listener: &Part, parts: &mut Vec<Value>) {
         let cause = "nothing can be recorded".to_owned();
         parts.push(part("recording", name, serves(state.ledger), Some(cause), json!({ "left": word(state.ledger) })));
     }
+    if let Some(turn) = &listener.turn {
+        let (other, authority) = turn.reached;
+        let about = json!({
+            "role": if turn.active { "active" } else { "standby" },
+            "since": store::rfc3339(turn.since).to_string(),
+            "term": turn.term,
+            "other": other,
+            "authority": authority,
+        });
+        let cause = (!other && !authority).then(|| "neither the other guard nor the authority answers".to_owned());
+        parts.push(part("turn", name, cause.is_none(), cause, about));
+    }
     if let Some(trouble) = &listener.upstream {
         let (cause, began) = trouble.clone().unzip();
         parts.push(part("upstream", name, trouble.is_none(), cause, since(json!({}), began.flatten())));

@@ -1,0 +1,339 @@
+//! Whose turn it is among two guards that stand in for one another: this one asks the authority, the other and itself for
+//! their votes, serves while it has a majority, and stops before it has none any more. How and why:
+//! `docs/decisions/0010-two-guards-one-turn.md`.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use access_model::turn::{Ballot, Candidate, HolderId, Vote, Voter};
+use access_model::{Now, UnixTime};
+use gates::https::{HttpsClient, Target};
+use gates::opcua::Enforcing;
+use gates::opcua::guard::GuardHandle;
+use gates::peer::Pair;
+use serde::{Deserialize, Serialize};
+use tokio::sync::{Notify, watch};
+use ua_proto::server::Input;
+
+use crate::commands::own::Own;
+use crate::config::Standby;
+use crate::failure::Failure;
+
+/// The voters: the guard itself, the other, the authority.
+const OWN: usize = 0;
+const OTHER: usize = 1;
+const AUTHORITY: usize = 2;
+
+/// What one guard asks another, or the authority, in one line.
+#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+struct Asked {
+    holder: u64,
+    term: u64,
+    span_ms: u64,
+    #[serde(default)]
+    release: bool,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
+struct Answered {
+    given: bool,
+    term: u64,
+    #[serde(default)]
+    to: Option<u64>,
+}
+
+/// How the turn stands, for those who watch.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Standing {
+    /// Whether this guard serves.
+    pub(super) active: bool,
+    pub(super) since: UnixTime,
+    /// The number of the latest turn here.
+    pub(super) term: u64,
+    /// Whether the other guard, and the authority, answered last time.
+    pub(super) reached: (bool, bool),
+    /// How often this guard began to serve.
+    pub(super) turns: u64,
+}
+
+/// The turn of one guard; clones are the same.
+#[derive(Clone)]
+pub(super) struct Turn(Arc<Shared>);
+
+struct Shared {
+    standing: Mutex<Standing>,
+    voter: Mutex<Voter>,
+    /// Something has changed, or is to be done: ask now.
+    wake: Notify,
+    /// The turn is to be given up for good.
+    leave: watch::Sender<bool>,
+    left: watch::Sender<bool>,
+}
+
+struct Asking {
+    turn: Turn,
+    name: String,
+    pair: Pair,
+    standby: Standby,
+    https: HttpsClient,
+    authority: Target,
+    uri: String,
+    guard: GuardHandle,
+}
+
+impl Turn {
+    /// Starts to ask. The guard does not listen until it has its turn.
+    pub(super) async fn start(
+        (name, uri): (&str, &str),
+        standby: &Standby,
+        own: &Own,
+        (https, authority): (HttpsClient, Target),
+        guard: &GuardHandle,
+    ) -> Result<Self, Failure> {
+        let _stopped = guard.turn(false).await;
+        let listener = tokio::net::TcpListener::bind(standby.listen).await.map_err(|error| {
+            Failure::unavailable(format!("cannot listen at {}", standby.listen)).because_of(Some(&error))
+        })?;
+        let now = gates::clock::now();
+        let standing = Standing { active: false, since: now.unix, term: 0, reached: (false, false), turns: 0 };
+        let turn = Self(Arc::new(Shared {
+            standing: Mutex::new(standing),
+            voter: Mutex::new(Voter::new(now)),
+            wake: Notify::new(),
+            leave: watch::Sender::new(false),
+            left: watch::Sender::new(false),
+        }));
+        let asking = Asking {
+            turn: turn.clone(),
+            name: name.to_owned(),
+            pair: own.pair()?,
+            standby: standby.clone(),
+            https,
+            authority,
+            uri: uri.to_owned(),
+            guard: guard.clone(),
+        };
+        let (votes, pair, stopped) = (turn.clone(), asking.pair.clone(), guard.clone());
+        tokio::spawn(async move {
+            tokio::select! {
+                () = stopped.stopped() => {}
+                () = pair.answer(listener, move |line| votes.reply(line)) => {}
+            }
+        });
+        tokio::spawn(asking.run());
+        Ok(turn)
+    }
+
+    pub(super) fn standing(&self) -> Standing {
+        *self.0.standing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn standing_mut(&self) -> MutexGuard<'_, Standing> {
+        self.0.standing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn voter(&self) -> MutexGuard<'_, Voter> {
+        self.0.voter.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether the guard asks for its turn no more.
+    pub(super) fn is_over(&self) -> bool {
+        *self.0.left.borrow()
+    }
+
+    /// Hands the turn over, if the other guard is there to take it, and asks for it no more. Gives whether it did.
+    pub(super) async fn hand_over(&self) -> bool {
+        let standing = self.standing();
+        if standing.active && !standing.reached.0 {
+            return false;
+        }
+        self.0.leave.send_replace(true);
+        self.0.wake.notify_one();
+        let mut left = self.0.left.subscribe();
+        let _ended = left.wait_for(|left| *left).await;
+        standing.active
+    }
+
+    /// What the other guard asks.
+    fn reply(&self, line: &[u8]) -> Vec<u8> {
+        let Ok(asked) = serde_json::from_slice::<Asked>(line) else { return b"{}".to_vec() };
+        let now = gates::clock::now();
+        let answer = if asked.release {
+            if self.voter().release(HolderId(asked.holder), asked.term) {
+                // The other gave its turn back: it is free at once.
+                self.0.wake.notify_one();
+            }
+            Answered { given: false, term: asked.term, to: None }
+        } else {
+            answered(self.voter().ask(asked.ballot(), now), asked.term)
+        };
+        serde_json::to_vec(&answer).unwrap_or_default()
+    }
+}
+
+impl Asked {
+    fn of(ballot: Ballot, release: bool) -> Self {
+        let span_ms = u64::try_from(ballot.span.as_millis()).unwrap_or(u64::MAX);
+        Self { holder: ballot.holder.0, term: ballot.term, span_ms, release }
+    }
+
+    const fn ballot(self) -> Ballot {
+        Ballot { holder: HolderId(self.holder), term: self.term, span: Duration::from_millis(self.span_ms) }
+    }
+
+    fn line(self) -> Vec<u8> {
+        serde_json::to_vec(&self).unwrap_or_default()
+    }
+}
+
+fn answered(vote: Vote, term: u64) -> Answered {
+    match vote {
+        Vote::Given => Answered { given: true, term, to: None },
+        Vote::Refused { to, term } => Answered { given: false, term, to: to.map(|to| to.0) },
+    }
+}
+
+impl Answered {
+    fn vote(self) -> Vote {
+        if self.given { Vote::Given } else { Vote::Refused { to: self.to.map(HolderId), term: self.term } }
+    }
+}
+
+impl Asking {
+    async fn run(self) {
+        let span = self.standby.turn.get();
+        let me = HolderId(random());
+        let mut candidate = Candidate::new(me, span);
+        let leave = self.turn.0.leave.subscribe();
+        loop {
+            if *leave.borrow() {
+                self.leave(&mut candidate).await;
+                break;
+            }
+            self.round(&mut candidate, span / 4).await;
+            let now = gates::clock::now();
+            // Each guard at its own pace, so that two that want their turn do not take the votes from one another for ever.
+            let pause = if candidate.until(now).is_some() { span / 3 } else { span / 8 + span / 8 * jitter() / 255 };
+            let pause = candidate.until(now).map_or(pause, |until| pause.min(until.mono.since(now.mono)));
+            tokio::select! {
+                () = self.guard.stopped() => break,
+                () = self.turn.0.wake.notified() => {}
+                () = tokio::time::sleep(pause) => {}
+            }
+        }
+        self.turn.0.left.send_replace(true);
+    }
+
+    /// Asks all once. The own vote comes last: it alone is of no use, and would keep the other from its turn.
+    async fn round(&self, candidate: &mut Candidate, wait: Duration) {
+        let asked = gates::clock::now();
+        candidate.begin(asked);
+        let ballot = candidate.ballot();
+        let line = Asked::of(ballot, false).line();
+        let (other, authority) = tokio::join!(self.other(&line, wait), self.authority(&line, wait));
+        for (voter, answer) in [(OTHER, &other), (AUTHORITY, &authority)] {
+            if let Ok(answer) = answer {
+                candidate.heard(voter, ballot, answer.vote(), asked);
+            }
+        }
+        let now = gates::clock::now();
+        if candidate.counts_on(OTHER, now) || candidate.counts_on(AUTHORITY, now) {
+            let vote = self.turn.voter().ask(ballot, now);
+            candidate.heard(OWN, ballot, vote, now);
+        }
+        self.turn.standing_mut().reached = (other.is_ok(), authority.is_ok());
+        if let Err(cause) = &other {
+            tracing::debug!(name = self.name, cause, "the other guard does not answer");
+        }
+        match candidate.until(gates::clock::now()) {
+            Some(until) => self.serve(until, ballot.term).await,
+            None => {
+                self.stand_by().await;
+                // Who did not answer may have given its vote all the same.
+                let late = other.is_err() || authority.is_err();
+                let given = [OWN, OTHER, AUTHORITY].iter().any(|voter| candidate.counts_on(*voter, now));
+                let ballot = candidate.give_up();
+                if late || given {
+                    self.release(ballot, wait).await;
+                }
+            }
+        }
+    }
+
+    async fn other(&self, line: &[u8], wait: Duration) -> Result<Answered, String> {
+        let answer = self.pair.ask(self.standby.peer, line, wait).await?;
+        serde_json::from_slice(&answer).map_err(|error| error.to_string())
+    }
+
+    async fn authority(&self, line: &[u8], wait: Duration) -> Result<Answered, String> {
+        let path = format!("/control/v1/turn?audience={}", crate::commands::admin::percent(&self.uri));
+        let json = [("content-type", "application/json")];
+        let exchange = self.https.exchange(&self.authority, "POST", &path, &json, line.to_vec());
+        let answer = tokio::time::timeout(wait, exchange).await.map_err(|_| format!("no answer in {wait:?}"))?;
+        let (status, body) = answer.map_err(|error| error.to_string())?;
+        if !status.is_success() {
+            return Err(format!("it answers {status}"));
+        }
+        serde_json::from_slice(&body).map_err(|error| error.to_string())
+    }
+
+    /// Gives back what was given: also to voters that did not answer, who may have been asked all the same.
+    async fn release(&self, ballot: Ballot, wait: Duration) {
+        self.turn.voter().release(ballot.holder, ballot.term);
+        let line = Asked::of(ballot, true).line();
+        let (_other, _authority) = tokio::join!(self.other(&line, wait), self.authority(&line, wait));
+    }
+
+    async fn serve(&self, until: Now, term: u64) {
+        let _stopped = self.guard.with(move |guard, now| guard.tell(Input::Lease(Some(until)), now)).await;
+        let before = {
+            let mut standing = self.turn.standing_mut();
+            let before = std::mem::replace(&mut standing.active, true);
+            standing.term = term;
+            if !before {
+                (standing.since, standing.turns) = (gates::clock::now().unix, standing.turns + 1);
+            }
+            before
+        };
+        if !before {
+            let _stopped = self.guard.turn(true).await;
+            tracing::warn!(name = self.name, term, "this guard serves from now on");
+        }
+    }
+
+    async fn stand_by(&self) {
+        let before = {
+            let mut standing = self.turn.standing_mut();
+            let before = std::mem::replace(&mut standing.active, false);
+            if before {
+                standing.since = gates::clock::now().unix;
+            }
+            before
+        };
+        if before {
+            let _stopped = self.guard.turn(false).await;
+            tracing::warn!(name = self.name, "this guard stands by from now on");
+        }
+    }
+
+    /// Stops serving, and only then gives the turn back.
+    async fn leave(&self, candidate: &mut Candidate) {
+        self.stand_by().await;
+        // What was asked of the guard before is done when it answers.
+        let _stopped = self.guard.with(|_, _| ()).await;
+        let ballot = candidate.give_up();
+        self.release(ballot, self.standby.turn.get() / 4).await;
+    }
+}
+
+fn random() -> u64 {
+    use token::Entropy as _;
+    let mut bytes = [0; 8];
+    token::SystemEntropy::new().fill(&mut bytes);
+    u64::from_le_bytes(bytes)
+}
+
+fn jitter() -> u32 {
+    u32::try_from(random() % 256).unwrap_or(0)
+}
