@@ -9,6 +9,7 @@ use ua_proto::crypto::SecurityPolicyId;
 
 use super::guard::{Guarded, speed, user};
 use super::health::Health;
+use super::lost::becomes;
 use super::up::{Up, until};
 
 const STATE: u32 = 2259;
@@ -62,6 +63,35 @@ async fn a_program_that_drains_tells_its_clients_and_ends_when_they_have_left() 
     assert_eq!((&report["intact"], &report["unsigned"]), (&true.into(), &0.into()), "{report:#}");
     let none = plant.scene.run(&["drain"]);
     assert!(none.starts_with("exit 3") && none.contains("no program"), "{none}");
+    old.stop();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_guard_that_drains_is_offline_at_the_discovery_server_while_its_clients_go_on() {
+    let (plant, health) = plant("sign_in = [\"user_name\"]", "", "10m");
+    let (known, with) = ("discovery_server = false", "discovery_server = true");
+    plant.scene.write("old.toml", &plant.scene.read("old.toml").replacen(known, with, 1));
+    let with = format!("register_with = [\"{}\"]", plant.old);
+    plant.scene.write("trapkey.toml", &plant.scene.read("trapkey.toml").replacen("register_with = []", &with, 1));
+    let url = plant.old.clone();
+    let listed = async || {
+        let all = client::servers(&url, Duration::from_secs(20)).await.expect("the discovery server answers");
+        all.iter().any(|server| server.application_uri.as_ref() == "urn:trapkey:demo:gate")
+    };
+    let old = Up::start_with(&plant.scene, "old.toml", 1);
+    assert!(!listed().await, "nobody has registered yet");
+    let mut up = Up::start(&plant.scene, 4);
+    health.wait(200);
+    becomes("the guard is listed", &listed).await;
+    let client = Client::connect(plant.options("pki/hmi", user("olga", "olgas password"))).await.unwrap();
+    let node = speed(&client).await;
+    assert!(Command::new("kill").args(["-TERM", &up.0.id().to_string()]).status().unwrap().success());
+    until("it drains", || health.ready().1["state"] == "draining");
+    becomes("it is listed no more", async || !listed().await).await;
+    assert!(client.read(&[node]).await.unwrap()[0].status().is_good(), "who is there goes on");
+    assert!(up.0.try_wait().unwrap().is_none(), "it was taken off before the end");
+    client.close().await;
+    assert!(up.0.wait().unwrap().success());
     old.stop();
 }
 

@@ -70,7 +70,7 @@ async fn write(client: &Client, node: &NodeId, count: usize) -> StatusCode {
     }
 }
 
-async fn becomes(what: &str, mut holds: impl AsyncFnMut() -> bool) {
+pub(super) async fn becomes(what: &str, mut holds: impl AsyncFnMut() -> bool) {
     for _ in 0..480 {
         if holds().await {
             return;
