@@ -162,6 +162,7 @@ pub(super) struct Link {
     pub(super) closing: Option<Mono>,
     pub(super) question: Option<CallId>,
     pub(super) jobs: BTreeMap<u64, Job>,
+    /// Numbers are the session's, not the link's: what is held for one, or waits for the ledger, is no other's.
     pub(super) last_job: u64,
     /// For each the request it is of, which part of it, and when it was sent.
     pub(super) in_flight: HashMap<CallId, (u64, u32, Mono)>,
@@ -220,7 +221,8 @@ impl Link {
             _ => None,
         };
         let client = self.client.as_ref().filter(|_| self.wire.is_some()).and_then(ClientSession::poll_timeout);
-        let jobs = self.jobs.values().map(|job| job.deadline).min();
+        // Nobody waits for the jobs of one that is being closed.
+        let jobs = self.jobs.values().map(|job| job.deadline).min().filter(|_| self.closing.is_none());
         [stage, client, jobs, self.subs.poll_timeout(), self.closing].into_iter().flatten().min()
     }
 

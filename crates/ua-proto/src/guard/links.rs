@@ -46,6 +46,7 @@ impl Guard {
         if self.config.pool != Sharing::Never && self.mapping.is_some() {
             self.open_pool(place, now);
         }
+        let mut last_job = 0;
         if let Some(link) = self.links.get(&owner) {
             if link.place == place {
                 if let Some(mut link) = self.links.remove(&owner) {
@@ -59,12 +60,16 @@ impl Guard {
             for ticket in old.subs.take_waiting() {
                 self.front.refuse(ticket, StatusCode::BadNoSubscription, now);
             }
+            // What was sent is carried out or not; its answer comes to nobody.
+            self.abandon_all(key, &mut old, StatusCode::BadCommunicationError, now);
+            self.forget_records(key);
+            last_job = old.last_job;
             self.close_link(owner, old, now);
         }
         let points = self.config.limits.max_continuation_points;
         let first_handle = self.draw();
         let mut link = Box::new(Link::new(identity, now.mono, points, first_handle));
-        link.place = place;
+        (link.place, link.last_job) = (place, last_job);
         if self.config.pool == Sharing::Always {
             self.take_berth(&mut link, place, now);
         } else if self.mapping.is_some() {

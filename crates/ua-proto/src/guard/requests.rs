@@ -333,17 +333,27 @@ impl Guard {
         }
     }
 
-    fn ended(&mut self, key: SessionKey, status: StatusCode, now: Now) {
+    /// Nothing of what a session waits for is answered by this link any more: its client hears `status` instead.
+    pub(super) fn abandon_all(&mut self, key: SessionKey, link: &mut Link, status: StatusCode, now: Now) {
+        for (number, mut job) in std::mem::take(&mut link.jobs) {
+            self.abandon((key, number), link, &mut job.work, now);
+            self.front.refuse(job.ticket, status, now);
+        }
+    }
+
+    /// No request of the session waits for a record any more.
+    pub(super) fn forget_records(&mut self, key: SessionKey) {
         self.records.retain(|_, (of, _)| *of != key);
+    }
+
+    fn ended(&mut self, key: SessionKey, status: StatusCode, now: Now) {
+        self.forget_records(key);
         let Some(mut link) = self.links.remove(&Owner::Session(key)) else { return };
         self.arm(Owner::Session(key), None);
         for ticket in link.subs.take_waiting() {
             self.front.refuse(ticket, status, now);
         }
-        for (number, mut job) in std::mem::take(&mut link.jobs) {
-            self.abandon((key, number), &mut link, &mut job.work, now);
-            self.front.refuse(job.ticket, status, now);
-        }
+        self.abandon_all(key, &mut link, status, now);
         self.close_link(Owner::Session(key), link, now);
         self.close_idle_pools(now);
     }

@@ -9,6 +9,7 @@ mod late;
 mod layout;
 mod monitoring;
 mod observing;
+mod places;
 mod pool;
 mod reference;
 mod restore;

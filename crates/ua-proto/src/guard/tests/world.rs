@@ -402,13 +402,18 @@ impl World {
 
     /// A client with a token of everything on the reactor and these roles.
     pub(super) fn client_by_roles(&mut self, roles: &[&str]) -> ConnId {
-        let roles = roles.iter().map(|role| (*role).to_owned()).collect();
-        let token = self.token_of("alice", vec![(Rights::ALL, 1)], Duration::from_secs(600), roles);
+        let token = self.token_by_roles("alice", roles);
         self.client_with(session_config(ENCRYPT, "jwt_None"), token)
     }
 
     pub(super) fn token(&self, subject: &str, rights: Vec<(Rights, u32)>, life: Duration) -> Credential {
         self.token_of(subject, rights, life, Vec::new())
+    }
+
+    /// A token of everything on the reactor and these roles.
+    pub(super) fn token_by_roles(&self, subject: &str, roles: &[&str]) -> Credential {
+        let roles = roles.iter().map(|role| (*role).to_owned()).collect();
+        self.token_of(subject, vec![(Rights::ALL, 1)], Duration::from_secs(600), roles)
     }
 
     /// The same of another issuer than the first.
