@@ -48,4 +48,10 @@ impl GateMeter {
     pub(crate) fn is_sample(&self) -> bool {
         self.checks.add(1).is_multiple_of(SAMPLE)
     }
+
+    /// Whether the time of the next check is to be taken.
+    #[inline]
+    pub(crate) fn next_is_sample(&self) -> bool {
+        self.checks.get().is_multiple_of(SAMPLE)
+    }
 }

@@ -216,6 +216,7 @@ impl Outgoing {
         self.seal(out, start)
     }
 
+    #[inline]
     fn begin(&mut self, kind: MessageKind, chunk: ChunkKind, request_id: u32, out: &mut Vec<u8>) {
         self.sequence = self.policy.next_sequence(self.sequence);
         MessageHeader::begin(kind, chunk, out);

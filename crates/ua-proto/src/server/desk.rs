@@ -74,7 +74,7 @@ impl<'a> Sight<'a> {
     /// only where they say so.
     #[inline]
     pub(crate) fn too_weak(&self, scope: ScopeIndex, browsing: bool) -> bool {
-        if self.unmet.is_empty() {
+        if !self.space.restricts() || self.unmet.is_empty() {
             return false;
         }
         let asked = self.space.restrictions(scope);
@@ -101,9 +101,7 @@ impl Desk<'_> {
     }
 
     /// Asks the gate and, for whoever has the right, whether the channel is good enough. In this order: restrictions must
-    /// not tell of nodes that are hidden. None only in a build that permits everything. Inlined, for it is asked for every
-    /// item of every request; what is turned away may take longer.
-    #[inline(always)]
+    /// not tell of nodes that are hidden. None only in a build that permits everything.
     fn ask(&self, action: Action, node: NodeRef, browsing: bool) -> Result<Option<Permit>, Denial> {
         if cfg!(feature = "danger-permit-always") {
             return Ok(None);
@@ -123,16 +121,11 @@ impl Desk<'_> {
     }
 
     /// Asks whether something may be forwarded, which is counted as `kind`.
-    #[inline]
     fn check(&mut self, action: Action, node: NodeRef, kind: Option<Counted>, browsing: bool) -> Result<(), Denial> {
         if let Some(permit) = self.ask(action, node, browsing)? {
             let (_, _tally) = permit.spend();
         }
-        if let Some(kind) = kind
-            && self.session.tallies.count(kind, self.space.scope(node))
-        {
-            self.audit.mark(self.session.key, self.now);
-        }
+        self.count(kind, self.space.scope(node));
         Ok(())
     }
 
@@ -156,8 +149,34 @@ impl Desk<'_> {
     /// here and is counted here, but for deliveries and for the actions that have a record of their own.
     #[inline]
     pub(crate) fn pass(&mut self, action: Action, node: NodeRef, kind: AuditKind) -> Result<(), StatusCode> {
+        if cfg!(feature = "danger-permit-always") {
+            self.count(counted(action), self.space.scope(node));
+            return Ok(());
+        }
+        let scope = self.space.scope(node);
+        if !self.sight().too_weak(scope, kind == AuditKind::Browse)
+            && let operation = (Operation { action, scope, node: u64::from(node.0) })
+            && let Some(permit) = self.gate.permit_at_once(self.grant, operation, self.now)
+        {
+            let (_, _tally) = permit.spend();
+            self.count(counted(action), scope);
+            return Ok(());
+        }
+        self.pass_at_length(action, node, kind)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn pass_at_length(&mut self, action: Action, node: NodeRef, kind: AuditKind) -> Result<(), StatusCode> {
         let browsing = kind == AuditKind::Browse;
         self.check(action, node, counted(action), browsing).map_err(|denial| self.denied(&denial, node, kind))
+    }
+
+    #[inline(always)]
+    fn count(&mut self, kind: Option<Counted>, scope: ScopeIndex) {
+        if kind.is_some_and(|kind| self.session.tallies.count(kind, scope)) {
+            self.audit.mark(self.session.key, self.now);
+        }
     }
 
     /// Records a denial. Hidden nodes answer as if they were not there.

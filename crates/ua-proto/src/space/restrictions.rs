@@ -11,6 +11,8 @@ pub(super) struct ByScope {
     scopes: Box<[Restrictions]>,
     /// Of scopes that do not say.
     pub(super) default: Restrictions,
+    /// Whether any asks for anything.
+    any: bool,
 }
 
 impl Space {
@@ -31,10 +33,17 @@ impl Space {
                 *place = restrictions;
             }
         }
-        self.restrictions = ByScope { scopes: table.into_boxed_slice(), default };
+        let any = !default.is_empty() || table.iter().any(|asked| !asked.is_empty());
+        self.restrictions = ByScope { scopes: table.into_boxed_slice(), default, any };
         for at in self.default_restrictions.iter().copied().filter_map(Self::added_at) {
             self.added.set_value(at, Variant::UInt16(default.bits()));
         }
+    }
+
+    /// Whether any node asks anything of a channel.
+    #[inline]
+    pub(crate) fn restricts(&self) -> bool {
+        self.restrictions.any
     }
 
     /// What the nodes of a scope ask of a channel: their attribute AccessRestrictions.

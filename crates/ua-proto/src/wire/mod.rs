@@ -129,6 +129,7 @@ impl MessageHeader {
     }
 
     /// Appends a header whose size is written later.
+    #[inline]
     pub fn begin(kind: MessageKind, chunk: ChunkKind, out: &mut Vec<u8>) {
         out.extend_from_slice(kind.code());
         out.push(chunk.code());
