@@ -207,9 +207,15 @@ async fn goes_on(stack: Stack) {
     server.start_again();
     // The client's own connection has seen nothing of it: what was missed is told by the guard.
     while !overflowed(&next(&mut watch, &name).await) {}
-    for _ in 0..5 {
-        assert!(!overflowed(&next(&mut watch, &name).await), "{name}");
+    // It is told once; whatever a busy computer misses besides is told too, but not with each value.
+    let mut whole = 0;
+    for _ in 0..1_000 {
+        whole = if overflowed(&next(&mut watch, &name).await) { 0 } else { whole + 1 };
+        if whole == 5 {
+            break;
+        }
     }
+    assert_eq!(whole, 5, "{name}: values are said to be missing for ever");
 
     let address = url.trim_start_matches("opc.tcp://").parse().expect("the guard is at an address");
     guarding.stop().await;

@@ -2,6 +2,7 @@
 //! by name or certificate; and ours, whose token is renewed while changes come.
 
 use std::net::TcpListener;
+use std::time::Duration;
 
 use access_model::Rights;
 use client::{Client, Login, WatchOptions, Way};
@@ -144,8 +145,11 @@ async fn our_client(guarded: &Guarded, url: &str) {
         }
         assert_eq!(write(number.into()).await, StatusCode::Good, "{rule}");
         let value = heard().await;
-        assert_eq!((value.status().is_good(), value.value), (true, Some(Variant::Double(number.into()))), "{rule}");
-        assert!(!overflowed(&next(&mut running, &rule).await), "{rule}");
+        let (good, lost) = (value.status().is_good(), overflowed(&value));
+        assert_eq!((good, lost, value.value), (true, false, Some(Variant::Double(number.into()))), "{rule}");
+        // Those go on too. A busy computer may miss some; none is left to fill the room for them.
+        next(&mut running, &rule).await;
+        while timeout(Duration::ZERO, running.next()).await.is_ok_and(|change| change.is_some()) {}
     }
     client.present(guarded.tokens.mint(Rights::READ | Rights::BROWSE)).await.expect("a token with less");
     assert_eq!(write(1.0).await, StatusCode::BadUserAccessDenied, "{rule}");
