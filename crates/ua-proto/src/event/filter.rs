@@ -1,13 +1,15 @@
 //! The event filter (OPC 10000-4 §7.22.3): which events pass, and which of their fields are told.
 //!
 //! Elements of the where clause refer to later elements only, so they are evaluated once each from the last to the
-//! first: however they refer to one another, the work grows with their number.
+//! first: however they refer to one another, the work grows with their number. What it is for one event is counted, for
+//! patterns and large values make a small filter dear.
 
 use access_model::Rights;
 use opcua_types::{EventFilterResult, NumericRange, QualifiedName, StatusCode, Variant};
 
 use super::Event;
 use super::operator::Element;
+use super::steps::{Exhausted, Steps};
 use crate::space::{NodeRef, Space, read_range};
 
 /// Who looks at an event: the address space, and the rights of one session at this moment.
@@ -47,16 +49,23 @@ pub(super) struct Selected {
 }
 
 impl EventFilter {
-    /// Whether the event passes. What the viewer may not read is null here too, or a clause would tell it bit by bit.
-    pub(crate) fn passes(&self, event: &Event, viewer: &dyn Viewer) -> bool {
+    /// Whether the event passes. What the viewer may not read is null here too, or a clause would tell it bit by bit: also
+    /// the steps that it takes tell nothing of it.
+    ///
+    /// # Errors
+    /// It takes more steps than are left.
+    pub(crate) fn passes(&self, event: &Event, viewer: &dyn Viewer, steps: &mut Steps) -> Result<bool, Exhausted> {
+        if self.clause.is_empty() {
+            return Ok(true);
+        }
         let mut results = vec![Variant::Empty; self.clause.len()];
         for (at, element) in self.clause.iter().enumerate().rev() {
-            let result = element.evaluate(event, viewer, &results);
+            let result = element.evaluate(event, viewer, &results, steps)?;
             if let Some(place) = results.get_mut(at) {
                 *place = result;
             }
         }
-        results.first().is_none_or(|root| super::compare::truth(root) == Some(true))
+        Ok(results.first().is_none_or(|root| super::compare::truth(root) == Some(true)))
     }
 
     /// The fields that the select clauses name, in their order.

@@ -2,7 +2,9 @@
 //! character that means itself.
 //!
 //! A pattern is matched by two positions that go forward and one that remembers the last `%`: at most pattern length ×
-//! text length steps, both bounded, whatever the pattern is.
+//! text length steps, both bounded, whatever the pattern is. That is a million of them: they are counted.
+
+use super::steps::{Exhausted, Steps};
 
 /// The longest pattern, in characters.
 const MAX_PATTERN: usize = 256;
@@ -29,6 +31,14 @@ enum Token {
 }
 
 impl Token {
+    /// What comparing it with a character costs, in steps.
+    fn cost(&self) -> usize {
+        match self {
+            Self::List { ranges, .. } => ranges.len().saturating_add(1),
+            _ => 1,
+        }
+    }
+
     fn takes(&self, character: char) -> bool {
         match self {
             Self::Any => false,
@@ -65,17 +75,19 @@ impl Pattern {
         Some(Self { tokens })
     }
 
-    /// Whether the whole text fits.
-    pub(super) fn matches(&self, text: &str) -> bool {
+    /// Whether the whole text fits, if that can be told within the steps that are left.
+    pub(super) fn matches(&self, text: &str, steps: &mut Steps) -> Result<bool, Exhausted> {
         let text: Vec<char> = text.chars().take(MAX_TEXT + 1).collect();
         if text.len() > MAX_TEXT {
-            return false;
+            return Ok(false);
         }
         let (mut at, mut token) = (0, 0);
         // Behind the last `%`: the token after it, and how much of the text the `%` takes.
         let mut back: Option<(usize, usize)> = None;
         while let Some(character) = text.get(at) {
-            match self.tokens.get(token) {
+            let current = self.tokens.get(token);
+            steps.take(current.map_or(1, Token::cost))?;
+            match current {
                 Some(Token::Any) => {
                     token += 1;
                     back = Some((token, at));
@@ -85,13 +97,13 @@ impl Pattern {
                     token += 1;
                 }
                 _ => {
-                    let Some((after, taken)) = back else { return false };
+                    let Some((after, taken)) = back else { return Ok(false) };
                     back = Some((after, taken + 1));
                     (token, at) = (after, taken + 1);
                 }
             }
         }
-        self.tokens.get(token..).is_some_and(|rest| rest.iter().all(|token| *token == Token::Any))
+        Ok(self.tokens.get(token..).is_some_and(|rest| rest.iter().all(|token| *token == Token::Any)))
     }
 }
 
@@ -131,6 +143,10 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    fn fits(pattern: &Pattern, text: &str) -> bool {
+        pattern.matches(text, &mut Steps::new(usize::MAX)).unwrap()
+    }
+
     #[test]
     fn patterns_of_the_standard_and_their_edges() {
         for (pattern, text, expected) in [
@@ -158,7 +174,7 @@ mod tests {
             ("ü_", "üä", true),
         ] {
             let parsed = Pattern::parse(pattern).unwrap();
-            assert_eq!(parsed.matches(text), expected, "{pattern} {text}");
+            assert_eq!(fits(&parsed, text), expected, "{pattern} {text}");
         }
     }
 
@@ -172,9 +188,26 @@ mod tests {
     #[test]
     fn a_pattern_of_many_wildcards_takes_steps_by_the_product_only() {
         let pattern = Pattern::parse(&"%a".repeat(128)).unwrap();
-        assert!(!pattern.matches(&"aaab".repeat(32)));
-        assert!(!pattern.matches(&"b".repeat(4_096)));
-        assert!(!Pattern::parse("%").unwrap().matches(&"b".repeat(4_097)), "longer than is looked at");
+        assert!(!fits(&pattern, &"aaab".repeat(32)));
+        assert!(!fits(&pattern, &"b".repeat(4_096)));
+        assert!(!fits(&Pattern::parse("%").unwrap(), &"b".repeat(4_097)), "longer than is looked at");
+    }
+
+    #[test]
+    fn the_steps_of_a_pattern_are_counted_and_end() {
+        for (pattern, text, least) in [
+            (format!("%{}b", "a".repeat(254)), "a".repeat(4_096), 900_000),
+            (format!("%[{}]b", "ac".repeat(100)), "b".repeat(4_096), 800_000),
+            ("main%".to_owned(), "main.en".to_owned(), 5),
+        ] {
+            let pattern = Pattern::parse(&pattern).unwrap();
+            let mut steps = Steps::new(1 << 22);
+            let _ = pattern.matches(&text, &mut steps).unwrap();
+            let used = (1 << 22) - steps.left();
+            assert!((least..1 << 21).contains(&used), "{used}");
+            assert_eq!(pattern.matches(&text, &mut Steps::new(used)).err(), None);
+            assert_eq!(pattern.matches(&text, &mut Steps::new(used - 1)).err(), Some(Exhausted));
+        }
     }
 
     /// What the operator means, without a thought for time.
@@ -191,13 +224,13 @@ mod tests {
         fn matching_is_what_the_naive_matcher_says(pattern in "[ab%_]{0,8}|[ab%]{0,3}\\[\\^?[a-c]{1,3}\\][ab%]{0,3}", text in "[abc]{0,9}") {
             let parsed = Pattern::parse(&pattern).unwrap();
             let characters: Vec<char> = text.chars().collect();
-            prop_assert_eq!(parsed.matches(&text), naive(&parsed.tokens, &characters));
+            prop_assert_eq!(fits(&parsed, &text), naive(&parsed.tokens, &characters));
         }
 
         #[test]
         fn no_pattern_panics(pattern in "\\PC{0,40}", text in "\\PC{0,40}") {
             if let Some(parsed) = Pattern::parse(&pattern) {
-                parsed.matches(&text);
+                fits(&parsed, &text);
             }
         }
     }

@@ -8,6 +8,7 @@ mod filter;
 mod like;
 mod operator;
 mod parse;
+mod steps;
 #[cfg(test)]
 mod tests;
 
@@ -18,6 +19,7 @@ use crate::space::{NodeRef, Space, date_time, ns0};
 
 pub(crate) use filter::{EventFilter, Viewer};
 pub(crate) use parse::Unusable;
+pub(crate) use steps::{Exhausted, Steps};
 
 /// The largest field of an event, in bytes of its encoding; a larger one is a status in its place.
 const MAX_FIELD: usize = 1 << 16;

@@ -4,11 +4,18 @@ use std::cmp::Ordering;
 
 use opcua_types::{Variant, VariantScalarTypeId};
 
-use super::Event;
 use super::compare::{bitwise, equal, is_null, order, text, truth};
 use super::filter::{Selected, Viewer};
 use super::like::Pattern;
+use super::steps::{Exhausted, Steps};
+use super::{Event, size};
 use crate::space::NodeRef;
+
+/// What an element costs, and each of its operands, in steps: a field is looked for by its name.
+const ELEMENT: usize = 4;
+const OPERAND: usize = 4;
+/// So many bytes are copied or compared in a step.
+const STEP: usize = 16;
 
 /// One element.
 #[derive(Clone, Debug, PartialEq)]
@@ -62,30 +69,49 @@ impl Operand {
 
 impl Element {
     /// The result; `results` holds those of the elements behind this one.
-    pub(super) fn evaluate(&self, event: &Event, viewer: &dyn Viewer, results: &[Variant]) -> Variant {
+    ///
+    /// # Errors
+    /// It takes more steps than are left.
+    pub(super) fn evaluate(
+        &self,
+        event: &Event,
+        viewer: &dyn Viewer,
+        results: &[Variant],
+        steps: &mut Steps,
+    ) -> Result<Variant, Exhausted> {
+        steps.take(ELEMENT)?;
         if let Operator::OfType(wanted) = self.operator {
-            return Variant::Boolean(viewer.space().is_subtype_of(event.about().event_type, wanted));
+            return Ok(Variant::Boolean(viewer.space().is_subtype_of(event.about().event_type, wanted)));
         }
-        let operands: Vec<Variant> =
-            self.operands.iter().map(|operand| operand.value(event, viewer, results)).collect();
-        self.operator.apply(&operands)
+        let mut operands = Vec::with_capacity(self.operands.len());
+        let mut first = None;
+        for operand in &self.operands {
+            let value = operand.value(event, viewer, results);
+            let bytes = size(&value);
+            // The first is compared with each of the others.
+            let compared = first.map_or(0, |first: usize| first / STEP);
+            first = first.or(Some(bytes));
+            steps.take((OPERAND + bytes / STEP).saturating_add(compared))?;
+            operands.push(value);
+        }
+        self.operator.apply(&operands, steps)
     }
 }
 
 impl Operator {
     /// The result for these operands; too few of them are nulls.
-    pub(super) fn apply(&self, operands: &[Variant]) -> Variant {
+    pub(super) fn apply(&self, operands: &[Variant], steps: &mut Steps) -> Result<Variant, Exhausted> {
         const NULL: Variant = Variant::Empty;
         let nth = |at: usize| operands.get(at).unwrap_or(&NULL);
         let ordered = |fits: fn(Ordering) -> bool| logic(compared(nth(0), nth(1), fits));
-        match self {
+        Ok(match self {
             Self::Equals => logic(equals(nth(0), nth(1))),
             Self::IsNull => Variant::Boolean(is_null(nth(0))),
             Self::GreaterThan => ordered(Ordering::is_gt),
             Self::LessThan => ordered(Ordering::is_lt),
             Self::GreaterThanOrEqual => ordered(Ordering::is_ge),
             Self::LessThanOrEqual => ordered(Ordering::is_le),
-            Self::Like(pattern) => logic(like(nth(0), nth(1), pattern.as_ref())),
+            Self::Like(pattern) => logic(like(nth(0), nth(1), pattern.as_ref(), steps)?),
             Self::Not => logic(truth(nth(0)).map(|truth| !truth)),
             Self::Between => {
                 let low = compared(nth(0), nth(1), Ordering::is_ge);
@@ -105,7 +131,7 @@ impl Operator {
             Self::OfType(_) => NULL,
             Self::BitwiseAnd => bitwise(nth(0), nth(1), |one, other| one & other),
             Self::BitwiseOr => bitwise(nth(0), nth(1), |one, other| one | other),
-        }
+        })
     }
 }
 
@@ -134,14 +160,22 @@ fn compared(one: &Variant, other: &Variant, fits: fn(Ordering) -> bool) -> Optio
     if is_null(one) || is_null(other) { None } else { Some(order(one, other).is_some_and(fits)) }
 }
 
-fn like(value: &Variant, pattern: &Variant, parsed: Option<&Pattern>) -> Option<bool> {
+fn like(
+    value: &Variant,
+    pattern: &Variant,
+    parsed: Option<&Pattern>,
+    steps: &mut Steps,
+) -> Result<Option<bool>, Exhausted> {
     if is_null(value) || is_null(pattern) {
-        return None;
+        return Ok(None);
     }
-    let value = text(value)?;
+    let Some(value) = text(value) else { return Ok(None) };
     match parsed {
-        Some(pattern) => Some(pattern.matches(value)),
-        None => Pattern::parse(text(pattern)?).map(|pattern| pattern.matches(value)),
+        Some(pattern) => pattern.matches(value, steps).map(Some),
+        None => match text(pattern).and_then(Pattern::parse) {
+            Some(pattern) => pattern.matches(value, steps).map(Some),
+            None => Ok(None),
+        },
     }
 }
 

@@ -12,7 +12,7 @@ use opcua_types::MonitoringMode;
 
 use super::items::list;
 use super::{ItemSource, NodeRef, Subscriptions, date_time};
-use crate::event::{Event, EventFilter, Viewer};
+use crate::event::{Event, EventFilter, Exhausted, Steps, Viewer};
 use crate::space::Space;
 
 /// What an item that reports events has.
@@ -53,6 +53,11 @@ impl EventQueue {
         self.fit(capacity, discard_oldest)
     }
 
+    /// An event is lost that the filter would have cost too much for.
+    fn miss(&mut self) {
+        self.overflown = true;
+    }
+
     /// Drops what is too much: the oldest, or the newest but the last. How many of the oldest went.
     pub(super) fn fit(&mut self, capacity: usize, discard_oldest: bool) -> usize {
         let mut lost = 0;
@@ -90,9 +95,11 @@ impl Subscriptions {
     }
 
     /// Something happened: items at a node that it reaches take it, if their filter lets it pass and the session may
-    /// receive it.
+    /// receive it. All the filters of a session together get so many steps: items that none are left for lose the event, and
+    /// tell so as of one that their queue had no place for.
     pub(crate) fn on_event(&mut self, event: &Arc<Event>, source: &mut dyn ItemSource) {
         let about = event.about();
+        let mut steps = Steps::new(Steps::LIVE);
         let mut fired = Vec::new();
         for key in &self.event_items {
             let Some(item) = self.items.get_mut(*key) else { continue };
@@ -102,13 +109,23 @@ impl Subscriptions {
             if item.mode == MonitoringMode::Disabled || !event.reaches(notifier) {
                 continue;
             }
-            if source.may_receive(notifier, about) && events.filter.passes(event, &Through(source)) {
-                let lost = events.push(Arc::clone(event), capacity, discard_oldest);
-                item.released = item.released.saturating_sub(lost);
-                list(&mut self.subscriptions, item, *key);
-                if !item.links.is_empty() {
-                    fired.push(*key);
+            if !source.may_receive(notifier, about) {
+                continue;
+            }
+            match events.filter.passes(event, &Through(source), &mut steps) {
+                Ok(true) => {}
+                Ok(false) => continue,
+                Err(Exhausted) => {
+                    events.miss();
+                    list(&mut self.subscriptions, item, *key);
+                    continue;
                 }
+            }
+            let lost = events.push(Arc::clone(event), capacity, discard_oldest);
+            item.released = item.released.saturating_sub(lost);
+            list(&mut self.subscriptions, item, *key);
+            if !item.links.is_empty() {
+                fired.push(*key);
             }
         }
         fired.into_iter().for_each(|key| self.fire(key));

@@ -101,7 +101,7 @@ fn a_field_that_holds_a_value_of_a_node_needs_the_right_to_read_it() {
     let told = |eyes: &Eyes, elements: &[ContentFilterElement]| {
         let wanted = ExtensionObject::from_message(filter(select.clone(), elements.to_vec()));
         let filter = EventFilter::read(&wanted, eyes).unwrap().filter;
-        (filter.passes(&event, eyes), filter.fields(&event, eyes))
+        (filter.passes(&event, eyes, &mut plenty()).unwrap(), filter.fields(&event, eyes))
     };
     assert_eq!(told(&eyes, &tells), (true, vec![Variant::from(42_i32)]));
     eyes.shut = Some(pump);
@@ -228,7 +228,7 @@ fn elements_that_share_one_another_are_evaluated_once_each() {
         (1..MAX_ELEMENTS as u32).map(|next| element(F::And, vec![later(next), later(next)])).collect();
     elements.push(element(F::Equals, vec![field("Severity"), literal(300_u16)]));
     // Without sharing, this would be two to the power of 63 comparisons.
-    assert!(clause(&eyes, elements).passes(&event(&eyes, 2041, &[]), &eyes));
+    assert!(clause(&eyes, elements).passes(&event(&eyes, 2041, &[]), &eyes, &mut plenty()).unwrap());
 }
 
 proptest::proptest! {
@@ -257,7 +257,7 @@ proptest::proptest! {
         let wanted = ExtensionObject::new(ByteStringBody::new(ByteString::from(bytes), kind));
         if let Ok(outcome) = EventFilter::read(&wanted, &eyes) {
             let event = event(&eyes, 2100, &[("NewValue", Variant::from(vec![1_i32]))]);
-            outcome.filter.passes(&event, &eyes);
+            outcome.filter.passes(&event, &eyes, &mut plenty()).unwrap();
             outcome.filter.fields(&event, &eyes);
         }
     }

@@ -10,7 +10,7 @@ use opcua_types::{
     NumericRange, QualifiedName, SimpleAttributeOperand, Variant,
 };
 
-use super::{About, Event, EventFilter, Viewer};
+use super::{About, Event, EventFilter, Steps, Viewer};
 use crate::space::{NewVariable, NodeRef, Space, SpaceConfig, ns0};
 
 /// Sees all, and reads all but one node.
@@ -40,6 +40,11 @@ pub(super) fn eyes() -> Eyes {
     let public = ScopeIndex::PUBLIC;
     space.add_variable(NewVariable::new(ns0::OBJECTS, source, "Pump", Variant::from(1_i32), public)).unwrap();
     Eyes { space, shut: None }
+}
+
+/// Steps without an end.
+pub(super) fn plenty() -> Steps {
+    Steps::new(usize::MAX)
 }
 
 pub(super) fn source(eyes: &Eyes) -> NodeRef {

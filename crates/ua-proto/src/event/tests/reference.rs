@@ -177,6 +177,6 @@ proptest! {
         let held: Vec<(&str, Variant)> = FIELDS.into_iter().zip(fields.iter().map(variant)).collect();
         let event = event(&eyes, 2041, &held);
         let expected = as_truth(&evaluate(&tree, &fields)) == Some(true);
-        prop_assert_eq!(clause(&eyes, elements).passes(&event, &eyes), expected);
+        prop_assert_eq!(clause(&eyes, elements).passes(&event, &eyes, &mut plenty()).unwrap(), expected);
     }
 }

@@ -10,7 +10,7 @@ use opcua_types::{NodeId, ObjectId, QualifiedName, Variant};
 use super::events::About;
 use super::message::{Entry, Message, Told};
 use super::{Item, REPORTING};
-use crate::event::{Event, EventFilter, Viewer};
+use crate::event::{Event, EventFilter, Steps, Viewer};
 use crate::guard::Guard;
 use crate::guard::desk::{Desk, encoded};
 use crate::guard::links::Owner;
@@ -69,11 +69,13 @@ impl Guard {
             let Some(mut link) = self.links.remove(&owner) else { continue };
             let eyes = Eyes { front: &self.front, key, now };
             let mut told = false;
+            // An item that none are left for hears nothing of it.
+            let mut steps = Steps::new(Steps::LIVE);
             for subscription in link.subs.subscriptions.values_mut() {
                 let mut entries = Vec::new();
                 for (number, item) in &subscription.items {
                     heard |= item.own_events.is_some();
-                    entries.extend(entry(*number, item, event, &eyes));
+                    entries.extend(entry(*number, item, (event, &eyes), &mut steps));
                 }
                 if !entries.is_empty() && subscription.ready.len() < MAX_WAITING {
                     let time = ticks(now.unix);
@@ -94,13 +96,13 @@ impl Guard {
     }
 }
 
-fn entry(number: u32, item: &Item, event: &Event, eyes: &Eyes<'_>) -> Option<Entry> {
+fn entry(number: u32, item: &Item, (event, eyes): (&Event, &Eyes<'_>), steps: &mut Steps) -> Option<Entry> {
     let filter = item.own_events.as_ref().filter(|_| item.mode == REPORTING && !item.denied)?;
     let source = match event.field(&QualifiedName::new(0, "SourceNode"), eyes) {
         Ok(Variant::NodeId(source)) => (**source).clone(),
         _ => return None,
     };
-    if !filter.passes(event, eyes) {
+    if filter.passes(event, eyes, steps) != Ok(true) {
         return None;
     }
     let fields = filter.fields(event, eyes);

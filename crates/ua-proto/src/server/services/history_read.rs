@@ -20,7 +20,7 @@ use crate::server::reader::{Malformed, Reader};
 use crate::server::values::IndexRange;
 use crate::space::{AccessLevel, NodeRef};
 use details::{Details, Events, boolean, details};
-use events::Past;
+use events::{Past, Patience};
 
 struct Item<'a> {
     node: NodeId,
@@ -65,11 +65,12 @@ pub(crate) fn history_read(
     }
     let limits = &desk.config.limits;
     let mut room = Room { values: limits.max_history_values, bytes: limits.max_history_bytes };
+    let mut patience = Patience::default();
     let mut results = Vec::with_capacity(count);
     for (nth, item) in items.iter().enumerate() {
         let result = match &details {
             _ if release => let_go(desk, item, of_events),
-            Details::Events(asked) => read_events(desk, item, asked.as_ref(), &mut room),
+            Details::Events(asked) => read_events(desk, item, asked.as_ref(), (&mut room, &mut patience)),
             _ => read_one(desk, nth, item, &details, &mut room),
         };
         results.push(match result {
@@ -205,7 +206,7 @@ fn read_events(
     desk: &mut Desk<'_>,
     item: &Item<'_>,
     asked: Result<&Events, &StatusCode>,
-    room: &mut Room,
+    bounds: (&mut Room, &mut Patience),
 ) -> Result<Part, StatusCode> {
     let node = notifying(desk, item)?;
     let Events { domain, modified, filter } = asked.map_err(|status| *status)?;
@@ -218,7 +219,7 @@ fn read_events(
         (_, Some(Going::Events(begun, of, mark))) if begun == *domain && of == modified => mark,
         _ => return Err(StatusCode::BadContinuationPointInvalid),
     };
-    let events::Page { events, infos, rest } = events::read(desk, node, (domain, modified, mark), filter, room)?;
+    let events::Page { events, infos, rest } = events::read(desk, node, (domain, modified, mark), filter, bounds)?;
     let point = rest.map(|mark| keep(desk, node, Going::Events(*domain, modified, mark)));
     Ok((if modified { Found::ModifiedEvents(events, infos) } else { Found::Events(events) }, point))
 }

@@ -100,7 +100,7 @@ impl World {
         nodes
     }
 
-    fn raise(&mut self, source: NodeRef, message: &str) {
+    pub(super) fn raise(&mut self, source: NodeRef, message: &str) {
         let event_type = ns0::BASE_EVENT_TYPE;
         let event = NewEvent {
             event_type,
@@ -127,7 +127,7 @@ impl World {
     }
 
     /// The messages of the events that came.
-    fn messages(&mut self, conn: ConnId, request: u32) -> Option<Vec<String>> {
+    pub(super) fn messages(&mut self, conn: ConnId, request: u32) -> Option<Vec<String>> {
         let text = |fields: Vec<Variant>| match fields.into_iter().next() {
             Some(Variant::LocalizedText(text)) => text.text.to_string(),
             other => format!("{other:?}"),

@@ -8,6 +8,7 @@ mod audit_events;
 mod budget;
 mod bypass;
 mod calling;
+mod dear;
 mod ecc;
 mod events;
 mod expiry;

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use access_model::{Action, AuditKind, Denial, Reason, Rights, ScopeIndex};
 use opcua_types::{HistoryEventFieldList, ModificationInfo, StatusCode, Variant};
 
-use crate::event::{Event, EventFilter, Viewer, size};
+use crate::event::{Event, EventFilter, Exhausted, Steps, Viewer, size};
 use crate::history::{Domain, Fit, Mark, Room, page};
 use crate::server::desk::Desk;
 use crate::space::{NodeRef, Space};
@@ -17,6 +17,20 @@ use crate::subscription::ItemSource as _;
 
 /// Events that one response looks at with the filter; what is behind them comes with the next page.
 const MAX_LOOKED_AT: usize = 2_000;
+
+/// What one request may have looked at, whatever its number of nodes.
+pub(super) struct Patience {
+    events: usize,
+    steps: Steps,
+    /// Nothing was looked at yet.
+    fresh: bool,
+}
+
+impl Default for Patience {
+    fn default() -> Self {
+        Self { events: MAX_LOOKED_AT, steps: Steps::new(Steps::PAST), fresh: true }
+    }
+}
 
 /// Lets a filter look at the past through the eyes of a session: values that an event holds are history.
 pub(super) struct Past<'a, 'd>(pub(super) &'a Desk<'d>);
@@ -57,28 +71,38 @@ pub(super) struct Page {
 }
 
 /// Reads a page. What may not be told is passed over without a word, and has no part in where the page ends.
+///
+/// # Errors
+/// Bad_TooManyOperations when the filter takes more steps for one event than a request has.
 pub(super) fn read(
     desk: &mut Desk<'_>,
     notifier: NodeRef,
     (domain, modified, mark): (&Domain, bool, Mark),
     filter: &EventFilter,
-    room: &mut Room,
+    (room, patience): (&mut Room, &mut Patience),
 ) -> Result<Page, StatusCode> {
     let log = desk.space.event_log(notifier).ok_or(StatusCode::BadHistoryOperationUnsupported)?;
     let (mut found, mut infos, mut sources) = (Vec::new(), Vec::new(), Vec::new());
-    let mut left = MAX_LOOKED_AT;
+    let mut too_much = false;
     let mut take = |event: &Event, weight: usize, has_place: bool| {
         let about = event.about();
         let past = desk.rights(about.source).contains(Rights::READ_HISTORY);
         if !past || !desk.may_receive(notifier, about) {
             return Fit::Passed;
         }
-        if left == 0 {
+        if patience.events == 0 {
             return Fit::Full;
         }
-        left -= 1;
-        if !filter.passes(event, &Past(desk)) {
-            return Fit::Passed;
+        patience.events -= 1;
+        let first = std::mem::take(&mut patience.fresh);
+        match filter.passes(event, &Past(desk), &mut patience.steps) {
+            Ok(true) => {}
+            Ok(false) => return Fit::Passed,
+            Err(Exhausted) => {
+                patience.events = 0;
+                too_much = first;
+                return Fit::Full;
+            }
         }
         if !has_place {
             return Fit::Full;
@@ -103,6 +127,9 @@ pub(super) fn read(
     } else {
         page(log.entries(), domain, mark, |event: &Arc<Event>, has_place| take(event, 0, has_place))
     };
+    if too_much {
+        return Err(StatusCode::BadTooManyOperations);
+    }
     for source in sources {
         if let Err(denial) = desk.check_past(source) {
             return Err(desk.denied(&denial, source, AuditKind::Read));
