@@ -92,6 +92,11 @@ impl Admission {
         }
     }
 
+    /// Those that have not logged in, the oldest first.
+    pub(super) fn strangers(&self) -> impl Iterator<Item = ConnId> {
+        self.half_open.iter().map(|(_, conn)| *conn)
+    }
+
     fn len(&self) -> usize {
         self.half_open.len()
     }
@@ -126,7 +131,8 @@ impl Server {
         }) else {
             return self.shut_out(conn, peer, now);
         };
-        let channel = ServerChannel::new(channel_id, self.config.channel.clone(), now).within(self.pressure.share());
+        let mut channel = ServerChannel::new(channel_id, self.config.channel.clone(), now);
+        self.pressure.bind(&mut channel, true);
         self.channels.insert(channel_id, conn);
         self.connections.insert(conn, Connection::new(channel, peer, now.mono));
         self.admission.came(conn, address);
@@ -151,8 +157,8 @@ impl Server {
             && self.admission.count_from(&address) < limits.max_connections_per_address
             && !self.connections.contains_key(&conn);
         let Some(channel_id) = self.free_channel_id().filter(|_| room) else { return false };
-        let channel = ServerChannel::calling(channel_id, self.config.channel.clone(), who, patience, now);
-        let channel = channel.within(self.pressure.share());
+        let mut channel = ServerChannel::calling(channel_id, self.config.channel.clone(), who, patience, now);
+        self.pressure.bind(&mut channel, true);
         self.channels.insert(channel_id, conn);
         self.connections.insert(conn, Connection::new(channel, peer, now.mono));
         self.admission.came(conn, address);
@@ -202,6 +208,7 @@ impl Server {
     /// The connection has an activated session from now on.
     pub(super) fn settle(&mut self, conn: ConnId) {
         self.admission.leave(conn);
+        self.bind_share(conn, false);
         self.timers.clear(Timer::HalfOpen(conn));
     }
 
@@ -209,6 +216,7 @@ impl Server {
     pub(super) fn unsettle(&mut self, conn: ConnId, now: Now) {
         if self.connections.contains_key(&conn) {
             self.admission.enter(conn, now.mono);
+            self.bind_share(conn, true);
             self.timers.set(Timer::HalfOpen(conn), now.mono + self.config.limits.half_open_time);
         }
     }

@@ -206,7 +206,7 @@ pub struct ServerLimits {
     /// Bytes waiting for one peer above which it is closed: answers to requests taken before may still pile up.
     pub max_backlog: usize,
     /// Bytes held for all peers together: what waits for them, and what they have sent and is not answered yet. Each may hold
-    /// a share of it; above it, those who hold most are closed.
+    /// a share of it, and those that have not logged in an eighth together; above it, those who hold most are closed.
     pub max_held: usize,
     /// How long a peer may take nothing of what waits for it before it is closed.
     pub deaf_time: Duration,

@@ -111,7 +111,8 @@ impl Server {
         connection.look(now);
         self.pressure.touch(conn, &mut connection.held);
         let stalled = std::mem::take(&mut connection.stalled);
-        if connection.wants_input(self.config.limits.max_unsent) {
+        // What has come already is worked on also when nothing more is read.
+        if unsent <= self.config.limits.max_unsent && connection.channel.holds_input() {
             connection.channel.receive(&[], now, &mut *self.entropy);
         }
         for key in stalled {

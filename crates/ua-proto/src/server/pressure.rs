@@ -3,6 +3,11 @@
 //! Each connection may hold a share: half of what is free, so that many get little and few get much, and never less than
 //! what a peer needs that asks and listens. Who holds its share is not read from. What has begun to come, and answers that
 //! turn out large, go beyond that: at the bound for all, those who hold most are closed.
+//!
+//! Strangers, on whose connection no session is active, share a small part among themselves, and all that is held for
+//! them counts for it, also what has begun to come. Beyond the part the oldest of them that hold something are closed: who
+//! logs in within the time that others need to fill the part gets through. So it is never for what strangers hold that a
+//! peer is closed that has logged in and keeps to its share.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +15,7 @@ use access_model::{Now, Reason};
 
 use super::connection::Connection;
 use super::{ConnId, Output, Server};
-use crate::channel::Share;
+use crate::channel::{ServerChannel, Share};
 
 /// What is less is not counted: requests that are answered at once come and go.
 const GRAIN: usize = 1_024;
@@ -18,18 +23,25 @@ const GRAIN: usize = 1_024;
 const LEAST: usize = 16 * 1024;
 /// The part of the bound that shares are taken of. The rest is for what was not foreseen.
 const SHARED: usize = 3;
+/// The part of the bound that strangers have together, and the least that it is, as far as the bound allows.
+const STRANGE: usize = 8;
+const LEAST_STRANGE: usize = 4 * LEAST;
 
 /// What is held.
 #[derive(Debug, Default)]
 pub(super) struct Pressure {
     total: usize,
+    /// The part of it that is held for strangers.
+    strange: usize,
     /// Who holds something, by how much.
     by_size: BTreeSet<(usize, ConnId)>,
     /// Who may hold more or less than it is known to.
     touched: Vec<ConnId>,
     /// Who is not read from because it holds its share, by what it claims of it.
     waiting: BTreeSet<(usize, ConnId)>,
+    strangers_waiting: BTreeSet<(usize, ConnId)>,
     share: Share,
+    strangers_share: Share,
 }
 
 /// What is known of one connection.
@@ -37,8 +49,15 @@ pub(super) struct Pressure {
 pub(crate) struct Held {
     bytes: usize,
     touched: bool,
-    /// As it stands in the list of those who wait.
-    waiting: Option<usize>,
+    /// As it was counted.
+    stranger: bool,
+    /// As it stands in the list of those who wait: of strangers or not, and by how much.
+    waiting: Option<(bool, usize)>,
+}
+
+/// What strangers may hold together.
+fn strangers_part(most: usize) -> usize {
+    (most / STRANGE).max(LEAST_STRANGE).min(most)
 }
 
 impl Pressure {
@@ -48,9 +67,10 @@ impl Pressure {
         pressure
     }
 
-    /// What each may hold, for its channel.
-    pub(super) fn share(&self) -> Share {
-        self.share.clone()
+    /// Has a channel go by what its peer may hold.
+    pub(super) fn bind(&self, channel: &mut ServerChannel, stranger: bool) {
+        let share = if stranger { &self.strangers_share } else { &self.share };
+        channel.hold_to(share.clone(), stranger);
     }
 
     /// Bytes held for all.
@@ -70,8 +90,21 @@ impl Pressure {
     /// A connection is gone.
     pub(super) fn gone(&mut self, conn: ConnId, held: Held) {
         self.weigh(conn, held.bytes, 0);
-        if let Some(bytes) = held.waiting {
-            self.waiting.remove(&(bytes, conn));
+        if held.stranger {
+            self.strange = self.strange.saturating_sub(held.bytes);
+        }
+        self.list(conn, held.waiting, None);
+    }
+
+    fn line(&mut self, strangers: bool) -> &mut BTreeSet<(usize, ConnId)> {
+        if strangers { &mut self.strangers_waiting } else { &mut self.waiting }
+    }
+
+    /// Keeps the lists of those who wait.
+    fn list(&mut self, conn: ConnId, before: Option<(bool, usize)>, waits: Option<(bool, usize)>) {
+        if before != waits {
+            before.map(|(stranger, bytes)| self.line(stranger).remove(&(bytes, conn)));
+            waits.map(|(stranger, bytes)| self.line(stranger).insert((bytes, conn)));
         }
     }
 
@@ -88,20 +121,20 @@ impl Pressure {
 
     fn share_out(&self, most: usize) {
         self.share.set(((most / SHARED).saturating_sub(self.total) / 2).max(LEAST));
+        self.strangers_share.set((strangers_part(most).saturating_sub(self.strange) / 2).max(LEAST));
     }
 
     fn look(&mut self, conn: ConnId, connection: &mut Connection) {
         let bytes = connection.burden() / GRAIN * GRAIN;
         let channel = &connection.channel;
-        let waits = channel.holds_its_share().then(|| channel.claim());
-        let held = &mut connection.held;
-        held.touched = false;
-        self.weigh(conn, std::mem::replace(&mut held.bytes, bytes), bytes);
-        let before = std::mem::replace(&mut held.waiting, waits);
-        if before != waits {
-            before.map(|bytes| self.waiting.remove(&(bytes, conn)));
-            waits.map(|bytes| self.waiting.insert((bytes, conn)));
-        }
+        let stranger = connection.active == 0;
+        let waits = channel.holds_its_share().then(|| (stranger, channel.claim()));
+        let before = std::mem::replace(&mut connection.held, Held { bytes, touched: false, stranger, waiting: waits });
+        self.weigh(conn, before.bytes, bytes);
+        let strange = |bytes, stranger| if stranger { bytes } else { 0 };
+        self.strange = self.strange.saturating_sub(strange(before.bytes, before.stranger));
+        self.strange = self.strange.saturating_add(strange(bytes, stranger));
+        self.list(conn, before.waiting, waits);
     }
 }
 
@@ -112,23 +145,71 @@ impl Server {
         self.pressure.total()
     }
 
-    /// Takes account of what was sent and taken since, and closes who holds most while all hold too much. To be called
-    /// before an input, when what was to be sent was offered to the peers.
+    /// Bytes that are held for all connections together on which no session is active.
+    #[must_use]
+    pub fn held_for_strangers(&self) -> usize {
+        self.pressure.strange
+    }
+
+    /// Takes account of what was sent and taken since, and closes who holds too much: strangers while all of them hold more
+    /// than their part, and those who hold most while all do. To be called before an input, when what was to be sent was
+    /// offered to the peers.
     pub(crate) fn relieve(&mut self, now: Now) {
         self.weigh_touched();
-        while self.pressure.total > self.config.limits.max_held {
-            // Whoever was not offered its bytes yet may listen.
-            let offered = |conn: &ConnId| self.connections.get(conn).is_some_and(|connection| !connection.send_queued);
-            let most = self.pressure.by_size.iter().rev().find(|(_, conn)| offered(conn)).copied();
-            let Some((bytes, conn)) = most else { break };
-            let total = self.pressure.total;
-            let unsent = self.connections.get_mut(&conn).map_or(0, Connection::backlog);
-            let reason = if unsent >= bytes / 2 { Reason::PeerNotReading } else { Reason::TooBusy };
-            let why = format!("{bytes} bytes are held for it, the most of {total} for all");
-            self.cut_off(conn, reason, why, now);
+        let most = self.config.limits.max_held;
+        while self.pressure.strange > strangers_part(most) {
+            let Some((bytes, conn)) = self.stranger_to_go() else { break };
+            let strange = self.pressure.strange;
+            let why = format!("{bytes} bytes are held for it, of {strange} for all that have not logged in");
+            self.too_much(conn, bytes, why, now);
         }
-        self.pressure.share_out(self.config.limits.max_held);
+        while self.pressure.total > most {
+            let Some((bytes, conn)) =
+                self.largest(|held| held.stranger && held.bytes > LEAST).or_else(|| self.largest(|_| true))
+            else {
+                break;
+            };
+            let total = self.pressure.total;
+            let why = format!("{bytes} bytes are held for it, the most of {total} for all");
+            self.too_much(conn, bytes, why, now);
+        }
+        self.pressure.share_out(most);
         self.resume();
+    }
+
+    fn too_much(&mut self, conn: ConnId, bytes: usize, why: String, now: Now) {
+        let unsent = self.connections.get_mut(&conn).map_or(0, Connection::backlog);
+        let reason = if unsent >= bytes / 2 { Reason::PeerNotReading } else { Reason::TooBusy };
+        self.cut_off(conn, reason, why, now);
+    }
+
+    /// What a connection holds that may be closed: whoever was not offered its bytes yet may listen.
+    fn offered(&self, conn: ConnId) -> Option<Held> {
+        let connection = self.connections.get(&conn)?;
+        (!connection.send_queued).then_some(connection.held)
+    }
+
+    /// Who holds most of those that fit.
+    fn largest(&self, fits: impl Fn(&Held) -> bool) -> Option<(usize, ConnId)> {
+        let by_size = self.pressure.by_size.iter().rev();
+        by_size.copied().find(|(_, conn)| self.offered(*conn).is_some_and(|held| fits(&held)))
+    }
+
+    /// The oldest stranger that holds something.
+    fn stranger_to_go(&self) -> Option<(usize, ConnId)> {
+        let strangers = self.admission.strangers();
+        let held = |conn| self.offered(conn).filter(|held| held.stranger && held.bytes > 0);
+        let oldest = strangers.filter_map(|conn| held(conn).map(|held| (held.bytes, conn))).next();
+        // A client that was called stands in no line before it has said Hello.
+        oldest.or_else(|| self.largest(|held| held.stranger))
+    }
+
+    /// A connection is a stranger's from now on, or no more.
+    pub(super) fn bind_share(&mut self, conn: ConnId, stranger: bool) {
+        if let Some(connection) = self.connections.get_mut(&conn) {
+            self.pressure.bind(&mut connection.channel, stranger);
+            self.pressure.touch(conn, &mut connection.held);
+        }
     }
 
     fn weigh_touched(&mut self) {
@@ -141,15 +222,20 @@ impl Server {
 
     /// Who was not read from and may hold more by now is read from again, the ones with the least first.
     fn resume(&mut self) {
-        while let Some((bytes, conn)) = self.pressure.waiting.first().copied() {
+        self.resume_line(false);
+        self.resume_line(true);
+    }
+
+    fn resume_line(&mut self, strangers: bool) {
+        while let Some((bytes, conn)) = self.pressure.line(strangers).first().copied() {
             let Some(connection) = self.connections.get_mut(&conn) else {
-                self.pressure.waiting.remove(&(bytes, conn));
+                self.pressure.line(strangers).remove(&(bytes, conn));
                 continue;
             };
             if connection.channel.holds_its_share() {
                 return;
             }
-            self.pressure.waiting.remove(&(bytes, conn));
+            self.pressure.line(strangers).remove(&(bytes, conn));
             connection.held.waiting = None;
             // The shell looks at it and finds that it may be read from, and that it holds input.
             if !connection.send_queued {
@@ -161,7 +247,7 @@ impl Server {
 
     /// After an input: what was held back may go on when others need less.
     pub(crate) fn ease(&mut self) {
-        if !self.pressure.waiting.is_empty() {
+        if !self.pressure.waiting.is_empty() || !self.pressure.strangers_waiting.is_empty() {
             self.weigh_touched();
             self.pressure.share_out(self.config.limits.max_held);
             self.resume();

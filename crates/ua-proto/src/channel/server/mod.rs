@@ -86,6 +86,8 @@ pub struct ServerChannel {
     deadline: Mono,
     /// What this peer may make the server hold.
     share: Share,
+    /// All that is held for it counts for the share, not only what can be held back without harm.
+    whole: bool,
 }
 
 super::both_ends!(ServerChannel);
@@ -111,14 +113,15 @@ impl ServerChannel {
             asked: None,
             deadline,
             share: Share::default(),
+            whole: false,
         }
     }
 
-    /// The same with a bound for what its peer may make the server hold, besides those of `config`. A peer that holds
-    /// nothing is always served.
-    #[must_use]
-    pub fn within(self, share: Share) -> Self {
-        Self { share, ..self }
+    /// From now on it goes by this bound for what its peer may make the server hold, besides those of its configuration. A
+    /// peer that holds nothing is always served. `whole`: all of [`ServerChannel::burden`] counts for it, so that also a message
+    /// that has begun to come stops; else [`ServerChannel::claim`] does.
+    pub fn hold_to(&mut self, share: Share, whole: bool) {
+        (self.share, self.whole) = (share, whole);
     }
 
     /// Bytes that are held for this peer: answers that it has not taken, what it has sent and is not worked on yet, and the
@@ -129,12 +132,17 @@ impl ServerChannel {
             Phase::Open(open) => open.incoming.assembled(),
             _ => 0,
         };
-        self.input.len().saturating_add(assembled).saturating_add(self.claim())
+        self.input.len().saturating_add(assembled).saturating_add(self.owed())
     }
 
-    /// What counts when more is taken from it or not: a message that has begun to come goes on.
+    /// What counts when more is read from it or not: where not all does, a message that has begun to come goes on.
     #[must_use]
     pub fn claim(&self) -> usize {
+        if self.whole { self.burden() } else { self.owed() }
+    }
+
+    /// Answers that the peer has not taken, and requests that wait for one.
+    fn owed(&self) -> usize {
         let asked = match &self.phase {
             Phase::Open(open) => open.asked.saturating_mul(REQUEST_COST),
             _ => 0,
@@ -142,11 +150,14 @@ impl ServerChannel {
         asked.saturating_add(self.output.len())
     }
 
-    /// Whether it holds as much as it may.
+    /// Whether it holds as much as it may: nothing more is read from it.
     #[must_use]
     pub fn holds_its_share(&self) -> bool {
-        let claim = self.claim();
-        claim > 0 && claim >= self.share.get()
+        self.is_share(self.claim())
+    }
+
+    fn is_share(&self, bytes: usize) -> bool {
+        bytes > 0 && bytes >= self.share.get()
     }
 
     /// Whether answers pile up.
@@ -309,7 +320,7 @@ impl ServerChannel {
     /// Whether more bytes from the peer are welcome.
     #[must_use]
     pub fn wants_input(&self) -> bool {
-        self.takes_chunks()
+        self.takes_chunks() && !self.holds_its_share()
     }
 
     /// Whether bytes or requests from the peer wait here that could be taken now.
@@ -326,7 +337,7 @@ impl ServerChannel {
             Phase::Open(open) => open.pending.len() < limits.max_pending,
             _ => true,
         };
-        room && self.job.is_none() && self.output.len() < limits.max_outgoing && !self.holds_its_share()
+        room && self.job.is_none() && self.output.len() < limits.max_outgoing && !self.is_share(self.owed())
     }
 
     /// Validates the peer's certificate again, after the trust list changed; closes the channel when it fails.

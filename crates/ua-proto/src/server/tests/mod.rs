@@ -26,5 +26,6 @@ mod records;
 mod registry;
 mod restrictions;
 mod services;
+mod strangers;
 mod transfer;
 mod world;
