@@ -2,7 +2,7 @@
 //! from further pages of the server, so that their size tells nothing of what was left out.
 
 use access_model::{Action, AuditKind, ScopeIndex};
-use opcua_types::{NodeId, ObjectId, StatusCode};
+use opcua_types::{NodeId, ObjectId, QualifiedName, StatusCode};
 
 use super::batch::items;
 use super::desk::{Desk, Progress, Way, told};
@@ -13,9 +13,9 @@ use super::subs::Late;
 use super::walk::{Expanded, boolean, end, expanded, localized_text, qualified_name, results};
 use crate::server::front::{Counted, Malformed, Reader, write_header, write_len, write_no_diagnostics};
 
-const BROWSE: (ObjectId, ObjectId) =
+pub(super) const BROWSE: (ObjectId, ObjectId) =
     (ObjectId::BrowseRequest_Encoding_DefaultBinary, ObjectId::BrowseResponse_Encoding_DefaultBinary);
-const NEXT: (ObjectId, ObjectId) =
+pub(super) const NEXT: (ObjectId, ObjectId) =
     (ObjectId::BrowseNextRequest_Encoding_DefaultBinary, ObjectId::BrowseNextResponse_Encoding_DefaultBinary);
 /// Pages that are asked for to fill one page; beyond that the page stays short.
 const MAX_ROUNDS: u32 = 64;
@@ -199,7 +199,7 @@ fn give_back(desk: &mut Desk<'_>, point: Option<Vec<u8>>) {
     }
 }
 
-fn next_body(release: bool, points: &[Vec<u8>]) -> Vec<u8> {
+pub(super) fn next_body(release: bool, points: &[Vec<u8>]) -> Vec<u8> {
     let mut out = vec![u8::from(release)];
     write_len(&mut out, points.len());
     for point in points {
@@ -392,7 +392,9 @@ fn write_node(desk: &mut Desk<'_>, node: Node, out: &mut Vec<u8>) {
 
 /// A BrowseResult: status, continuation point if there is one, references.
 #[expect(clippy::type_complexity, reason = "the three fields of one result")]
-fn result<'a>(reader: &mut Reader<'a>) -> Result<(StatusCode, Option<&'a [u8]>, Vec<Described<'a>>), Malformed> {
+pub(super) fn result<'a>(
+    reader: &mut Reader<'a>,
+) -> Result<(StatusCode, Option<&'a [u8]>, Vec<Described<'a>>), Malformed> {
     let status = StatusCode::from(reader.u32()?);
     let point = reader.byte_string()?.filter(|point| !point.is_empty());
     let count = reader.array_len(15)?;
@@ -404,10 +406,11 @@ fn result<'a>(reader: &mut Reader<'a>) -> Result<(StatusCode, Option<&'a [u8]>, 
 }
 
 /// A ReferenceDescription.
-struct Described<'a> {
+pub(super) struct Described<'a> {
     whole: &'a [u8],
     kind: NodeId,
-    target: Expanded<'a>,
+    pub(super) target: Expanded<'a>,
+    pub(super) name: QualifiedName,
     type_definition: Expanded<'a>,
     type_definition_bytes: usize,
 }
@@ -418,13 +421,13 @@ impl<'a> Described<'a> {
         let kind = reader.node_id()?;
         boolean(reader)?;
         let target = expanded(reader)?;
-        qualified_name(reader)?;
+        let name = qualified_name(reader)?;
         localized_text(reader)?;
         reader.i32()?;
         let behind = reader.rest();
         let type_definition = expanded(reader)?;
         let type_definition_bytes = taken(behind, reader)?.len();
-        Ok(Self { whole: taken(before, reader)?, kind, target, type_definition, type_definition_bytes })
+        Ok(Self { whole: taken(before, reader)?, kind, target, name, type_definition, type_definition_bytes })
     }
 
     /// What of it may be kept: the type definition only if it is visible itself.

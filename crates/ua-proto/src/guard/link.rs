@@ -255,10 +255,14 @@ impl Link {
                 self.loose.extend(browse::unwanted(asked.held()));
                 asked.late()
             }
+            Work::Translate(asked) => {
+                self.loose.extend(browse::unwanted(asked.held()));
+                asked.late()
+            }
             Work::HistoryRead(asked) => asked.late(),
             Work::Register(asked) => asked.late(),
             Work::Change(asked) => asked.is_sent().then_some(Late::Change(number)),
-            Work::Waiting(_) | Work::Learning(_) | Work::Read(_) | Work::Translate(_) => None,
+            Work::Waiting(_) | Work::Learning(_) | Work::Read(_) => None,
         };
         let Some(late) = late else { return };
         // Only changes have more than one part of which something comes.

@@ -265,8 +265,8 @@ impl Guard {
         for number in link.jobs.keys().copied().collect::<Vec<_>>() {
             self.go_on(key, link, number, now, |desk, work, handle| match work {
                 Work::Waiting(_) | Work::Learning(_) => Progress::Done(Err(status)),
-                Work::Read(_) | Work::Translate(_) => Progress::Done(Err(read)),
-                Work::HistoryRead(_) | Work::Browse(_) | Work::Register(_) => {
+                Work::Read(_) => Progress::Done(Err(read)),
+                Work::HistoryRead(_) | Work::Browse(_) | Work::Translate(_) | Work::Register(_) => {
                     desk.link.outlive(desk.job, work);
                     Progress::Done(Err(read))
                 }

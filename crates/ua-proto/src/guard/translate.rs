@@ -1,36 +1,110 @@
 //! TranslateBrowsePathsToNodeIds (OPC 10000-4 §5.9.4), one step at a time: the server would walk over hidden nodes, so
 //! each node on the way is looked at here. A hidden step is no match.
+//!
+//! The server is not asked for what a step names, but for all that the node leads to by the step's references, and names
+//! are compared here: it gives the same answer to the same question, whether the name is that of a hidden node or of none,
+//! and the time that it takes to find a name, or not to, tells nothing.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use access_model::{Action, AuditKind};
-use opcua_types::{NodeId, ObjectId, StatusCode};
+use opcua_types::{NodeId, ObjectId, QualifiedName, StatusCode};
 
 use super::batch::items;
+use super::browse::{BROWSE, Described, NEXT, next_body, result, unwanted};
 use super::desk::{Desk, Progress, Way, encoded, told};
 use super::look::Looking;
 use super::read::taken;
-use super::walk::{Expanded, boolean, end, expanded, qualified_name, results};
+use super::subs::Late;
+use super::walk::{boolean, end, qualified_name, results};
 use crate::server::front::{Counted, Malformed, Reader, write_header, write_len, write_no_diagnostics};
 
-const IDS: (ObjectId, ObjectId) = (
-    ObjectId::TranslateBrowsePathsToNodeIdsRequest_Encoding_DefaultBinary,
-    ObjectId::TranslateBrowsePathsToNodeIdsResponse_Encoding_DefaultBinary,
-);
-/// Most paths in one request upstream.
+const RESPONSE: ObjectId = ObjectId::TranslateBrowsePathsToNodeIdsResponse_Encoding_DefaultBinary;
+/// Most nodes in one request upstream.
 const AT_ONCE: usize = 500;
+/// Most paths in one request, where the server has no bound of its own.
+const MOST_PATHS: usize = 10_000;
+/// No view, and as many references as the server gives at once.
+const HEAD: [u8; 18] = [0; 18];
+/// Nodes of every class, told by their names.
+const MASKS: [u8; 8] = [0, 0, 0, 0, 8, 0, 0, 0];
 
 /// A request under way.
 pub(super) struct Asked {
     paths: Vec<Path>,
-    /// The paths that each part asks about.
-    parts: Vec<Vec<usize>>,
-    open: usize,
+    /// What is still to be asked of this step.
+    waiting: Waiting,
+    /// What the part under way asks.
+    sent: Vec<Look>,
     looking: Looking,
 }
 
+/// Looks that are still to be taken, each kind the latest first.
+#[derive(Default)]
+struct Waiting {
+    /// The server goes on: places to go on from are few, so these come first.
+    paged: Vec<Look>,
+    fresh: Vec<Look>,
+    /// The server had no place to go on from for them beside others.
+    alone: Vec<Look>,
+}
+
+/// One node that is looked at, for all paths that go on from it by the same references.
+struct Look {
+    /// As it is asked for.
+    span: Vec<u8>,
+    /// The paths that go on by each name.
+    named: HashMap<QualifiedName, Vec<usize>>,
+    /// Those that go on by any.
+    any: Vec<usize>,
+    /// Where the server goes on.
+    point: Option<Vec<u8>>,
+    /// It is asked by itself.
+    alone: bool,
+}
+
+impl Look {
+    fn new(span: Vec<u8>) -> Self {
+        Self { span, named: HashMap::new(), any: Vec::new(), point: None, alone: false }
+    }
+
+    fn add(&mut self, path: usize, name: &QualifiedName) {
+        match name.is_null() {
+            true => self.any.push(path),
+            false => self.named.entry(name.clone()).or_default().push(path),
+        }
+    }
+
+    /// The paths that go on by this name.
+    fn by(&self, name: &QualifiedName) -> impl Iterator<Item = usize> {
+        self.named.get(name).into_iter().chain([&self.any]).flatten().copied()
+    }
+
+    fn paths(&self) -> impl Iterator<Item = usize> {
+        #[expect(clippy::disallowed_methods, reason = "each by itself")]
+        let named = self.named.values();
+        named.chain([&self.any]).flatten().copied()
+    }
+}
+
+impl Waiting {
+    /// What is asked next, up to so many.
+    fn next(&mut self, most: usize) -> Vec<Look> {
+        let (from, most) = match self {
+            Self { paged, .. } if !paged.is_empty() => (paged, most),
+            Self { fresh, .. } if !fresh.is_empty() => (fresh, most),
+            Self { alone, .. } => (alone, 1),
+        };
+        from.split_off(from.len().saturating_sub(most))
+    }
+
+    fn is_empty(&self) -> bool {
+        self.paged.is_empty() && self.fresh.is_empty() && self.alone.is_empty()
+    }
+}
+
 struct Path {
-    elements: Vec<Vec<u8>>,
+    elements: Vec<Step>,
     step: usize,
     /// Where it has led so far, as the server writes it.
     reached: Vec<Vec<u8>>,
@@ -40,14 +114,24 @@ struct Path {
     done: Option<StatusCode>,
 }
 
+struct Step {
+    /// Direction, reference type and whether its subtypes count, and masks: as they are browsed.
+    browsed: Vec<u8>,
+    name: QualifiedName,
+}
+
 /// Reads and decides a request, and asks for the first step.
 pub(super) fn start(desk: &mut Desk<'_>, body: &[u8], handle: u32) -> Result<(Asked, Progress), StatusCode> {
     let mut reader = Reader::new(body);
     let items = items(&mut reader, 6, desk.mapping.limits.translate, Item::read)?;
     end(&reader)?;
-    let paths = items.iter().map(|item| decide(desk, item)).collect();
-    let mut asked = Asked { paths, parts: Vec::new(), open: 0, looking: Looking::default() };
-    let progress = asked.step(desk, handle);
+    if items.len() > MOST_PATHS {
+        return Err(StatusCode::BadTooManyOperations);
+    }
+    let paths = items.into_iter().map(|item| decide(desk, item)).collect();
+    let mut asked = Asked { paths, waiting: Waiting::default(), sent: Vec::new(), looking: Looking::default() };
+    asked.look();
+    let progress = asked.go_on(desk, handle);
     Ok((asked, progress))
 }
 
@@ -61,13 +145,12 @@ pub(super) fn nodes(body: &[u8]) -> Vec<NodeId> {
 struct Item<'a> {
     start: NodeId,
     start_bytes: &'a [u8],
-    elements: Vec<Element<'a>>,
+    elements: Vec<Element>,
 }
 
-struct Element<'a> {
+struct Element {
     kind: NodeId,
-    named: bool,
-    bytes: &'a [u8],
+    step: Step,
 }
 
 impl<'a> Item<'a> {
@@ -80,20 +163,21 @@ impl<'a> Item<'a> {
         for _ in 0..count {
             let before = reader.rest();
             let kind = reader.node_id()?;
-            boolean(reader)?;
-            boolean(reader)?;
-            let named = !qualified_name(reader)?.is_null();
-            elements.push(Element { kind, named, bytes: taken(before, reader)? });
+            let kind_bytes = taken(before, reader)?;
+            let (inverse, subtypes) = (boolean(reader)?, boolean(reader)?);
+            let direction = i32::from(inverse).to_le_bytes();
+            let browsed = [direction.as_slice(), kind_bytes, &[u8::from(subtypes)], &MASKS].concat();
+            elements.push(Element { kind, step: Step { browsed, name: qualified_name(reader)? } });
         }
         Ok(Self { start, start_bytes, elements })
     }
 }
 
-fn decide(desk: &mut Desk<'_>, item: &Item<'_>) -> Path {
-    let elements = item.elements.iter().map(|element| element.bytes.to_vec()).collect();
+fn decide(desk: &mut Desk<'_>, item: Item<'_>) -> Path {
+    let refusal = refusal(desk, &item);
     let start = desk.known_as(&item.start, item.start_bytes).to_vec();
     let mut path = Path {
-        elements,
+        elements: item.elements.into_iter().map(|element| element.step).collect(),
         step: 0,
         reached: vec![start],
         next: Vec::new(),
@@ -103,7 +187,7 @@ fn decide(desk: &mut Desk<'_>, item: &Item<'_>) -> Path {
     };
     let scope = desk.scope(&item.start);
     match desk.way(Action::Browse, (&item.start, scope), AuditKind::Browse, Some(Counted::Browse)) {
-        Way::Real => path.done = refusal(desk, item),
+        Way::Real => path.done = refusal,
         Way::Never(_) if path.elements.is_empty() => path.done = Some(StatusCode::BadNodeIdUnknown),
         Way::Never(node) => {
             path.elements.truncate(1);
@@ -117,48 +201,77 @@ fn decide(desk: &mut Desk<'_>, item: &Item<'_>) -> Path {
 
 fn refusal(desk: &Desk<'_>, item: &Item<'_>) -> Option<StatusCode> {
     let Some((_, before_last)) = item.elements.split_last() else { return Some(StatusCode::BadNothingToDo) };
-    if before_last.iter().any(|element| !element.named) {
+    if before_last.iter().any(|element| element.step.name.is_null()) {
         return Some(StatusCode::BadBrowseNameInvalid);
     }
     if item.elements.len() > desk.config.limits.max_path {
         return Some(StatusCode::BadTooManyOperations);
     }
-    let hidden = |element: &Element<'_>| !element.kind.is_null() && !desk.visible(desk.scope(&element.kind));
+    let hidden = |element: &Element| !element.kind.is_null() && !desk.visible(desk.scope(&element.kind));
     item.elements.iter().any(hidden).then_some(StatusCode::BadNoMatch)
 }
 
 impl Asked {
-    /// Asks for the next step of every path that is not at its end, or answers.
-    fn step(&mut self, desk: &mut Desk<'_>, handle: u32) -> Progress {
-        let mut spans: Vec<(usize, Vec<u8>)> = Vec::new();
+    /// The client does not wait any longer: what is to be done when the answer comes.
+    pub(super) fn late(&self) -> Option<Late> {
+        (!self.sent.is_empty()).then_some(Late::Browse(self.sent.len()))
+    }
+
+    /// The points of the server that it has.
+    pub(super) fn held(&mut self) -> Vec<Vec<u8>> {
+        self.waiting.paged.iter_mut().filter_map(|look| look.point.take()).collect()
+    }
+
+    /// What has to be looked at for the next step of every path that is not at its end.
+    fn look(&mut self) {
+        let fresh = &mut self.waiting.fresh;
+        let mut known: HashMap<Vec<u8>, usize> = HashMap::new();
         for (at, path) in self.paths.iter().enumerate().filter(|(_, path)| path.done.is_none()) {
-            let Some(element) = path.elements.get(path.step) else { continue };
+            let Some(step) = path.elements.get(path.step) else { continue };
             for node in &path.reached {
-                spans.push((at, [node, [1, 0, 0, 0].as_slice(), element].concat()));
+                let span = [node.as_slice(), &step.browsed].concat();
+                let place = *known.entry(span).or_insert_with_key(|span| {
+                    fresh.push(Look::new(span.clone()));
+                    fresh.len() - 1
+                });
+                if let Some(look) = fresh.get_mut(place) {
+                    look.add(at, &step.name);
+                }
             }
         }
-        if spans.is_empty() {
+    }
+
+    /// Asks for what is still to be asked, or answers.
+    fn go_on(&mut self, desk: &mut Desk<'_>, handle: u32) -> Progress {
+        if self.waiting.is_empty() {
             return self.respond(desk, handle);
         }
-        let most = match desk.mapping.limits.translate {
+        let most = match desk.mapping.limits.browse {
             0 => AT_ONCE,
             limit => AT_ONCE.min(limit as usize),
         };
-        self.parts.clear();
-        for (part, chunk) in (0_u32..).zip(spans.chunks(most)) {
-            let mut body = Vec::new();
-            write_len(&mut body, chunk.len());
-            chunk.iter().for_each(|(_, span)| body.extend_from_slice(span));
-            if let Err(status) = desk.send(IDS, body, part) {
-                return Progress::Done(Err(status));
-            }
-            self.parts.push(chunk.iter().map(|(at, _)| *at).collect());
-            self.open += 1;
+        self.sent = self.waiting.next(most);
+        let points: Vec<Vec<u8>> = self.sent.iter().filter_map(|look| look.point.clone()).collect();
+        let sent = if points.is_empty() {
+            let mut body = HEAD.to_vec();
+            write_len(&mut body, self.sent.len());
+            self.sent.iter().for_each(|look| body.extend_from_slice(&look.span));
+            desk.send_making(BROWSE, body)
+        } else {
+            desk.send_making(NEXT, next_body(false, &points))
+        };
+        match sent {
+            Ok(()) => Progress::Waits,
+            Err(status) => self.fail(desk, status),
         }
-        Progress::Waits
     }
 
-    /// The upstream server answered one part of a step.
+    fn fail(&mut self, desk: &mut Desk<'_>, status: StatusCode) -> Progress {
+        desk.link.loose.extend(unwanted(self.held()));
+        Progress::Done(Err(status))
+    }
+
+    /// The upstream server answered.
     pub(super) fn answered(
         &mut self,
         desk: &mut Desk<'_>,
@@ -173,19 +286,19 @@ impl Asked {
                 Err(status) => Progress::Done(Err(desk.misbehaved(status, "the answer to Read does not fit"))),
             };
         }
-        let sent = self.parts.get_mut(part as usize).map(std::mem::take).unwrap_or_default();
-        self.open = self.open.saturating_sub(1);
         let body = match answer {
             Ok(body) => body,
-            Err(status) => return Progress::Done(Err(told(status))),
+            Err(status) => return self.fail(desk, told(status)),
         };
+        let sent = std::mem::take(&mut self.sent);
         let taken = results(&body, sent.len(), |reader| result(reader).map(drop))
-            .and_then(|spans| sent.iter().zip(spans).try_for_each(|(at, span)| self.take(desk, *at, span)));
+            .and_then(|spans| sent.into_iter().zip(spans).try_for_each(|(look, span)| self.take(desk, look, span)));
         if let Err(status) = taken {
-            return Progress::Done(Err(desk.misbehaved(status, "the answer to TranslateBrowsePaths does not fit")));
+            let status = desk.misbehaved(status, "the answer to Browse does not fit");
+            return self.fail(desk, status);
         }
-        if self.open > 0 {
-            return Progress::Waits;
+        if !self.waiting.is_empty() {
+            return self.go_on(desk, handle);
         }
         let reached = self.paths.iter().filter(|path| path.done.is_none()).flat_map(|path| &path.next);
         let reached: Vec<NodeId> = reached.map(|(id, _)| id.clone()).collect();
@@ -202,31 +315,54 @@ impl Asked {
             path.next.retain(|(id, _)| !desk.restricted_to_browse(id));
             path.settle(desk.config.limits.max_targets);
         }
-        self.step(desk, handle)
+        self.look();
+        self.go_on(desk, handle)
     }
 
-    fn take(&mut self, desk: &mut Desk<'_>, at: usize, span: &[u8]) -> Result<(), StatusCode> {
-        let (status, targets) = result(&mut Reader::new(span))?;
-        let Some(path) = self.paths.get_mut(at).filter(|path| path.done.is_none()) else { return Ok(()) };
-        if path.hidden {
-            path.done = Some(StatusCode::BadNodeIdUnknown);
-        } else if status.is_bad() && path.step == 0 && status != StatusCode::BadNoMatch {
-            path.done = Some(told(status));
+    fn take(&mut self, desk: &mut Desk<'_>, look: Look, span: &[u8]) -> Result<(), StatusCode> {
+        let (status, point, references) = result(&mut Reader::new(span))?;
+        if status == StatusCode::BadNoContinuationPoints && !look.alone && look.point.is_none() {
+            self.waiting.alone.push(Look { alone: true, ..look });
+            return Ok(());
         }
-        for (target, remaining) in targets {
-            let Some((id, scope)) = desk.mapping.scope_of(&target) else { continue };
-            if remaining == u32::MAX && desk.visible(scope) && path.seen.insert(id.clone()) {
-                desk.observe(AuditKind::Browse, Action::Browse, (&id, scope));
-                let bytes = if target.uri.is_some() { encoded(&id) } else { target.plain.to_vec() };
-                path.next.push((id, bytes));
+        for at in look.paths() {
+            if let Some(path) = self.paths.get_mut(at).filter(|path| path.done.is_none()) {
+                path.heard(status);
             }
+        }
+        for reference in references {
+            self.follow(desk, &look, &reference);
+        }
+        if point.is_some() && !status.is_bad() {
+            self.waiting.paged.push(Look { point: point.map(<[u8]>::to_vec), ..look });
         }
         Ok(())
     }
 
+    /// The name of what the session may not know of is not even looked at: whether a path is looking for it tells nothing.
+    fn follow(&mut self, desk: &mut Desk<'_>, look: &Look, reference: &Described<'_>) {
+        let target = &reference.target;
+        let Some((id, scope)) = desk.mapping.scope_of(target) else { return };
+        if !desk.visible(scope) {
+            return;
+        }
+        for at in look.by(&reference.name) {
+            let Some(path) = self.paths.get_mut(at).filter(|path| path.done.is_none()) else { continue };
+            if !path.seen.insert(id.clone()) {
+                continue;
+            }
+            desk.observe(AuditKind::Browse, Action::Browse, (&id, scope));
+            let bytes = if target.uri.is_some() { encoded(&id) } else { target.plain.to_vec() };
+            path.next.push((id.clone(), bytes));
+            if path.next.len() > desk.config.limits.max_targets {
+                path.done = Some(StatusCode::BadTooManyMatches);
+            }
+        }
+    }
+
     fn respond(&mut self, desk: &Desk<'_>, handle: u32) -> Progress {
         let mut out = Vec::new();
-        write_header(&mut out, IDS.1, desk.now, handle, StatusCode::Good);
+        write_header(&mut out, RESPONSE, desk.now, handle, StatusCode::Good);
         write_len(&mut out, self.paths.len());
         for path in &self.paths {
             let status = path.done.unwrap_or(StatusCode::BadInternalError);
@@ -247,6 +383,18 @@ impl Asked {
 }
 
 impl Path {
+    /// What the server says of a node from which it goes on.
+    fn heard(&mut self, status: StatusCode) {
+        if self.hidden {
+            self.done = Some(StatusCode::BadNodeIdUnknown);
+        } else if status.is_bad() && self.step == 0 {
+            self.done = Some(match status {
+                StatusCode::BadReferenceTypeIdInvalid => StatusCode::BadNoMatch,
+                status => told(status),
+            });
+        }
+    }
+
     /// All answers of a step are there.
     fn settle(&mut self, most: usize) {
         self.reached = std::mem::take(&mut self.next).into_iter().map(|(_, bytes)| bytes).collect();
@@ -259,15 +407,4 @@ impl Path {
             _ => None,
         };
     }
-}
-
-/// A BrowsePathResult.
-fn result<'a>(reader: &mut Reader<'a>) -> Result<(StatusCode, Vec<(Expanded<'a>, u32)>), Malformed> {
-    let status = StatusCode::from(reader.u32()?);
-    let count = reader.array_len(6)?;
-    let mut targets = Vec::with_capacity(count.min(1_000));
-    for _ in 0..count {
-        targets.push((expanded(reader)?, reader.u32()?));
-    }
-    Ok((status, targets))
 }

@@ -7,12 +7,12 @@ use opcua_types::*;
 
 use super::world::*;
 use crate::guard::desk::encoded;
-use crate::server::Audited;
+use crate::server::{Audited, ServerLimits};
 
 const READ: ObjectId = ObjectId::ReadRequest_Encoding_DefaultBinary;
 const WRITE: ObjectId = ObjectId::WriteRequest_Encoding_DefaultBinary;
 const CALL: ObjectId = ObjectId::CallRequest_Encoding_DefaultBinary;
-const TRANSLATE: ObjectId = ObjectId::TranslateBrowsePathsToNodeIdsRequest_Encoding_DefaultBinary;
+const LOOKED: ObjectId = ObjectId::BrowseRequest_Encoding_DefaultBinary;
 
 /// The names that a Read brought to the plant.
 fn names_read(world: &mut World) -> Vec<String> {
@@ -358,9 +358,60 @@ fn no_path_leads_over_a_hidden_node() {
         [S::Good, S::BadNoMatch, S::BadNoMatch, S::BadNodeIdUnknown, S::Good, S::BadNoMatch, S::BadNothingToDo];
     assert_eq!(statuses, expected);
     assert_eq!(results[0].targets.as_ref().unwrap()[0].target_id.node_id, id("Setpoint"));
-    for body in world.at_plant(TRANSLATE) {
-        let asked = field::<BrowsePath>(&body);
-        assert!(asked.iter().all(|path| path.starting_node != id("Vault")), "the hidden step is not gone on from");
+    let reached = world.at_plant(LOOKED);
+    assert!(!reached.is_empty());
+    for body in reached {
+        let asked = field::<BrowseDescription>(&body[18..]);
+        assert!(asked.iter().all(|one| one.node_id != id("Vault")), "the hidden step is not gone on from");
+    }
+}
+
+/// The server is asked the same whatever a step is called, so that the time it takes to find a name tells nothing.
+#[test]
+fn the_server_does_not_hear_what_a_path_is_looking_for() {
+    let mut world = World::new();
+    let client = world.client();
+    let mut asked = |names: &[&str]| {
+        let request = TranslateBrowsePathsToNodeIdsRequest {
+            browse_paths: Some(vec![path("Unit", names)]),
+            ..Default::default()
+        };
+        world.reached.clear();
+        let response: TranslateBrowsePathsToNodeIdsResponse = world.ask(client, request).unwrap();
+        let reached = world.reached.len();
+        (world.at_plant(LOOKED), reached, response.results.unwrap()[0].status_code)
+    };
+    let hidden = asked(&["Secret"]);
+    assert_eq!((hidden.0.len(), hidden.1, hidden.2), (1, 1, StatusCode::BadNoMatch));
+    assert_eq!(asked(&["Absent"]), hidden);
+    assert_eq!(asked(&["Vault", "Inner"]), hidden, "a hidden step is the last");
+    assert_eq!(asked(&["Setpoint"]).0, hidden.0);
+}
+
+/// A server that tells little at once, and has few places to go on from.
+#[test]
+fn paths_are_followed_through_all_that_a_node_leads_to() {
+    for points in [1, 2, 100] {
+        let mut world = World::new();
+        world.bound_plant(ServerLimits {
+            max_references: 2,
+            max_continuation_points: points,
+            ..ServerLimits::default()
+        });
+        let client = world.client();
+        let names = ["Setpoint", "Stir", "Secret", "Speed", "Absent"];
+        let mut paths: Vec<BrowsePath> = names.iter().map(|name| path("Unit", &[name])).collect();
+        paths.push(BrowsePath { starting_node: NodeId::new(0, 85_u32), ..path("Unit", &["Unit", "Reset"]) });
+        let request = TranslateBrowsePathsToNodeIdsRequest { browse_paths: Some(paths), ..Default::default() };
+        let response: TranslateBrowsePathsToNodeIdsResponse = world.ask(client, request).unwrap();
+        let found: Vec<Option<NodeId>> = response
+            .results
+            .unwrap()
+            .into_iter()
+            .map(|result| result.targets.unwrap_or_default().pop().map(|target| target.target_id.node_id))
+            .collect();
+        let expected = [Some("Setpoint"), Some("Stir"), None, Some("Speed"), None, Some("Reset")];
+        assert_eq!(found, expected.map(|name| name.map(id)), "{points} places");
     }
 }
 

@@ -198,7 +198,10 @@ pub(super) fn resource_server(now: Now) -> Server {
 }
 
 fn plain_server(now: Now) -> Server {
-    let limits = ServerLimits { max_sessions: 20, ..ServerLimits::default() };
+    bounded_server(ServerLimits { max_sessions: 20, ..ServerLimits::default() }, now)
+}
+
+fn bounded_server(limits: ServerLimits, now: Now) -> Server {
     let config =
         ServerConfig { limits, ..server_config(PLANT, AuditConfig { acknowledge: false, ..Default::default() }) };
     let all = vec![(Rights::ALL, LocalScopes::All)];
@@ -372,6 +375,15 @@ impl World {
     pub(super) fn restart_plant(&mut self, space: Space) {
         let mut plant = plain_server(self.now);
         *plant.space_mut() = space;
+        self.replace_plant(plant);
+    }
+
+    /// The plant has other bounds.
+    pub(super) fn bound_plant(&mut self, limits: ServerLimits) {
+        self.replace_plant(bounded_server(limits, self.now));
+    }
+
+    fn replace_plant(&mut self, plant: Server) {
         self.plant = plant;
         for (_, link) in std::mem::take(&mut self.wires) {
             self.guard.handle_input(Input::Up { link, event: Upstream::Lost }, self.now);
