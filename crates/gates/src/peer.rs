@@ -3,7 +3,7 @@
 //!
 //! Nobody else gets a word in: who has another certificate fails the handshake. Bounded: connections, bytes, time.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,10 +21,10 @@ use crate::https::HttpsError;
 
 /// The longest line, in bytes.
 const LONGEST: u64 = 1_024;
-/// Connections at once; further ones wait.
+/// Connections at once from the address of the other, and as many from all other addresses; further ones are closed.
 const CONNECTIONS: usize = 8;
-/// From a connection to its answer.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// From a connection to its answer. In tests nobody's place is free before somebody else's patience ends.
+const PATIENCE: Duration = if cfg!(test) { Duration::from_secs(600) } else { Duration::from_secs(5) };
 
 /// One of two guards with one certificate.
 #[derive(Clone)]
@@ -77,15 +77,23 @@ impl Pair {
         answer.map_err(|error| error.to_string())
     }
 
-    /// Answers the other for as long as this is polled.
-    pub async fn answer(&self, listener: TcpListener, reply: impl Fn(&[u8]) -> Vec<u8> + Send + Sync + 'static) {
-        let (free, reply) = (Arc::new(Semaphore::new(CONNECTIONS)), Arc::new(reply));
+    /// Answers the other, which usually calls from `address`, for as long as this is polled. Who calls from elsewhere (a
+    /// computer may have several addresses) takes no place from it.
+    pub async fn answer(
+        &self,
+        listener: TcpListener,
+        address: IpAddr,
+        reply: impl Fn(&[u8]) -> Vec<u8> + Send + Sync + 'static,
+    ) {
+        let places = || Arc::new(Semaphore::new(CONNECTIONS));
+        let (other, elsewhere, reply) = (places(), places(), Arc::new(reply));
         loop {
-            let Ok(place) = Arc::clone(&free).acquire_owned().await else { return };
-            let Ok((stream, _)) = listener.accept().await else {
+            let Ok((stream, from)) = listener.accept().await else {
                 tokio::time::sleep(Duration::from_millis(50)).await;
                 continue;
             };
+            let free = if from.ip().to_canonical() == address.to_canonical() { &other } else { &elsewhere };
+            let Ok(place) = Arc::clone(free).try_acquire_owned() else { continue };
             let (acceptor, reply) = (self.acceptor.clone(), Arc::clone(&reply));
             tokio::spawn(async move {
                 let whole = async {
@@ -209,11 +217,29 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let answering = one.clone();
-        tokio::spawn(async move { answering.answer(listener, |line| line.iter().rev().copied().collect()).await });
+        tokio::spawn(async move {
+            answering.answer(listener, address.ip(), |line| line.iter().rev().copied().collect()).await
+        });
         let wait = Duration::from_secs(30);
         assert_eq!(one.ask(address, b"abc", wait).await.unwrap(), b"cba");
         assert!(stranger.ask(address, b"abc", wait).await.is_err(), "each of the two would refuse the other");
         assert!(one.ask(address, &[b'a'; 2_000], wait).await.is_err(), "a long line has no answer");
         assert_eq!(one.ask(address, b"on", wait).await.unwrap(), b"no");
+    }
+
+    #[tokio::test]
+    async fn strangers_who_say_nothing_take_no_place_from_the_other() {
+        let one = pair();
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let answering = one.clone();
+        tokio::spawn(async move { answering.answer(listener, address.ip(), <[u8]>::to_vec).await });
+        let mut strangers = Vec::new();
+        for _ in 0..3 * CONNECTIONS {
+            let socket = tokio::net::TcpSocket::new_v4().unwrap();
+            socket.bind("127.0.0.2:0".parse().unwrap()).unwrap();
+            strangers.push(socket.connect(address).await.unwrap());
+        }
+        assert_eq!(one.ask(address, b"turn?", Duration::from_secs(60)).await.unwrap(), b"turn?");
     }
 }

@@ -115,10 +115,11 @@ impl Turn {
             guard: guard.clone(),
         };
         let (votes, pair, stopped) = (turn.clone(), asking.pair.clone(), guard.clone());
+        let other = standby.peer.ip();
         tokio::spawn(async move {
             tokio::select! {
                 () = stopped.stopped() => {}
-                () = pair.answer(listener, move |line| votes.reply(line)) => {}
+                () = pair.answer(listener, other, move |line| votes.reply(line)) => {}
             }
         });
         tokio::spawn(asking.run());
