@@ -1,6 +1,6 @@
 //! HistoryRead (OPC 10000-4 §5.11.3) of values: decided item by item by the right to read history; bodies come back as
-//! the bytes the server gave. Continuation points are the guard's own, each for one node of one session. History of
-//! events is not read through a guard: each of them would have to be decided by a source that it need not name.
+//! the bytes the server gave. Continuation points are the guard's own, each for one node of one session. Events are read
+//! elsewhere: each of them is decided by itself.
 
 use std::collections::BTreeMap;
 
@@ -9,17 +9,21 @@ use opcua_types::{NodeId, ObjectId, StatusCode};
 
 use super::batch::items;
 use super::desk::{Desk, Progress, Way, told};
+use super::history_events::Reading;
 use super::link::Unwanted;
 use super::read::{refusal, taken};
 use super::subs::Late;
 use super::walk::{boolean, end, extension_object, results, span};
 use crate::server::front::{Counted, Malformed, Reader, Stamps, write_header, write_len, write_no_diagnostics};
 
-const IDS: (ObjectId, ObjectId) =
+pub(super) const IDS: (ObjectId, ObjectId) =
     (ObjectId::HistoryReadRequest_Encoding_DefaultBinary, ObjectId::HistoryReadResponse_Encoding_DefaultBinary);
 
 /// Longest request, in bytes, that is kept to give one point back.
 const MAX_RELEASE: usize = 4_096;
+
+/// Most bytes that all points of one session keep of events.
+const MAX_KEPT: usize = 1 << 20;
 
 /// A request under way.
 pub(super) struct Asked {
@@ -38,6 +42,11 @@ pub(super) struct Again {
 }
 
 impl Again {
+    /// `head` says that points are released.
+    pub(super) fn new(head: Vec<u8>, items: Vec<Vec<u8>>) -> Self {
+        Self { head, items }
+    }
+
     fn release<'a>(&self, points: impl IntoIterator<Item = (usize, &'a [u8])>) -> Option<Unwanted> {
         let mut spans = Vec::new();
         let mut count = 0;
@@ -68,32 +77,61 @@ enum Plan {
     },
 }
 
-/// The continuation points of one session: the guard's name, the node, the server's name.
+/// The continuation points of one session, by the guard's names of them.
 #[derive(Default)]
 pub(super) struct Points {
     last: u64,
     points: BTreeMap<u64, Kept>,
 }
 
-struct Kept {
-    node: NodeId,
-    upstream: Vec<u8>,
+/// One of them.
+pub(super) struct Kept {
+    pub(super) node: NodeId,
+    pub(super) what: What,
     /// Gives it back. Not kept of a request that is long: such a point ends with the session.
-    release: Option<Unwanted>,
+    pub(super) release: Option<Unwanted>,
+}
+
+/// What is read there.
+pub(super) enum What {
+    /// Values: the server's name of the point.
+    Values(Vec<u8>),
+    Events(Box<Reading>),
+}
+
+impl Kept {
+    fn weight(&self) -> usize {
+        match &self.what {
+            What::Values(_) => 0,
+            What::Events(reading) => reading.weight(),
+        }
+    }
+
+    fn released(mut self) -> Option<Unwanted> {
+        match &mut self.what {
+            What::Values(_) => self.release,
+            What::Events(reading) => reading.release(),
+        }
+    }
 }
 
 impl Points {
-    fn take(&mut self, id: &[u8], node: &NodeId) -> Option<Vec<u8>> {
+    /// Takes a point of this node that `fits`; each is good once.
+    pub(super) fn take(&mut self, id: &[u8], node: &NodeId, fits: impl FnOnce(&What) -> bool) -> Option<Kept> {
         let id = u64::from_le_bytes(id.try_into().ok()?);
-        let kept = self.points.get(&id)?;
-        if kept.node == *node { self.points.remove(&id).map(|kept| kept.upstream) } else { None }
+        self.points.get(&id).filter(|kept| kept.node == *node && fits(&kept.what))?;
+        self.points.remove(&id)
     }
 
     /// Keeps a point; the oldest make room for it, as the server does the like. They are to be given back.
-    fn add(&mut self, kept: Kept, most: usize) -> ([u8; 8], Vec<Unwanted>) {
+    pub(super) fn add(&mut self, kept: Kept, most: usize) -> ([u8; 8], Vec<Unwanted>) {
         let mut unwanted = Vec::new();
-        while self.points.len() >= most.max(1) {
-            unwanted.extend(self.points.pop_first().and_then(|(_, kept)| kept.release));
+        let weight = kept.weight();
+        let full = |points: &BTreeMap<u64, Kept>| {
+            points.len() >= most.max(1) || points.values().map(Kept::weight).sum::<usize>() + weight > MAX_KEPT
+        };
+        while !self.points.is_empty() && full(&self.points) {
+            unwanted.extend(self.points.pop_first().and_then(|(_, kept)| kept.released()));
         }
         self.last += 1;
         self.points.insert(self.last, kept);
@@ -102,7 +140,7 @@ impl Points {
 
     /// What gives all of them back; they are void from now on.
     pub(super) fn take_releases(&mut self) -> Vec<Unwanted> {
-        std::mem::take(&mut self.points).into_values().filter_map(|kept| kept.release).collect()
+        std::mem::take(&mut self.points).into_values().filter_map(Kept::released).collect()
     }
 
     /// The server has forgotten its points.
@@ -111,16 +149,16 @@ impl Points {
     }
 }
 
-struct Item<'a> {
-    node: NodeId,
-    node_bytes: &'a [u8],
+pub(super) struct Item<'a> {
+    pub(super) node: NodeId,
+    pub(super) node_bytes: &'a [u8],
     /// Index range and encoding.
-    rest: &'a [u8],
-    point: &'a [u8],
+    pub(super) rest: &'a [u8],
+    pub(super) point: &'a [u8],
 }
 
 impl<'a> Item<'a> {
-    fn read(reader: &mut Reader<'a>) -> Result<Self, Malformed> {
+    pub(super) fn read(reader: &mut Reader<'a>) -> Result<Self, Malformed> {
         let before = reader.rest();
         let node = reader.node_id()?;
         let node_bytes = taken(before, reader)?;
@@ -207,9 +245,9 @@ fn decide(desk: &mut Desk<'_>, item: &Item<'_>, (spans, sent): (&mut Vec<u8>, &m
     let way = desk.way(Action::ReadHistory, (&item.node, scope), AuditKind::Read, Some(Counted::Read));
     let mut point = Vec::new();
     if let (Way::Real, false) = (&way, item.point.is_empty()) {
-        match desk.link.history.take(item.point, &item.node) {
-            Some(upstream) => point = upstream,
-            None => return Plan::Status(StatusCode::BadContinuationPointInvalid),
+        match desk.link.history.take(item.point, &item.node, |what| matches!(what, What::Values(_))) {
+            Some(Kept { what: What::Values(upstream), .. }) => point = upstream,
+            _ => return Plan::Status(StatusCode::BadContinuationPointInvalid),
         }
     }
     let start = spans.len();
@@ -231,7 +269,7 @@ fn decide(desk: &mut Desk<'_>, item: &Item<'_>, (spans, sent): (&mut Vec<u8>, &m
 }
 
 /// A ByteString; null when there is nothing in it.
-fn write_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
+pub(super) fn write_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
     if bytes.is_empty() {
         return out.extend_from_slice(&[0xff; 4]);
     }
@@ -240,11 +278,17 @@ fn write_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
 }
 
 /// A HistoryReadResult: status, continuation point, the data as they came.
-fn result<'a>(reader: &mut Reader<'a>) -> Result<(StatusCode, &'a [u8], &'a [u8]), Malformed> {
+pub(super) fn result<'a>(reader: &mut Reader<'a>) -> Result<(StatusCode, &'a [u8], &'a [u8]), Malformed> {
     let status = StatusCode::from(reader.u32()?);
     let point = reader.byte_string()?.unwrap_or_default();
     let data = span(reader, |reader| extension_object(reader).map(drop))?;
     Ok((status, point, data))
+}
+
+/// A result that says nothing else.
+pub(super) fn bare(out: &mut Vec<u8>, status: StatusCode) {
+    out.extend_from_slice(&status.bits().to_le_bytes());
+    out.extend_from_slice(&[0xff, 0xff, 0xff, 0xff, 0, 0, 0]);
 }
 
 /// The points in an answer that nobody waits for.
@@ -291,10 +335,6 @@ impl Asked {
         write_header(&mut out, IDS.1, desk.now, handle, StatusCode::Good);
         write_len(&mut out, self.plan.len());
         let mut found = found.iter().enumerate();
-        let bare = |out: &mut Vec<u8>, status: StatusCode| {
-            out.extend_from_slice(&status.bits().to_le_bytes());
-            out.extend_from_slice(&[0xff, 0xff, 0xff, 0xff, 0, 0, 0]);
-        };
         for plan in std::mem::take(&mut self.plan) {
             let (node, scope) = match plan {
                 Plan::Status(status) => {
@@ -322,7 +362,8 @@ impl Asked {
                 write_bytes(&mut out, &[]);
             } else {
                 let release = release.filter(|(_, body)| body.len() <= MAX_RELEASE);
-                let (own, unwanted) = desk.link.history.add(Kept { node, upstream: point.to_vec(), release }, most);
+                let what = What::Values(point.to_vec());
+                let (own, unwanted) = desk.link.history.add(Kept { node, what, release }, most);
                 desk.link.loose.extend(unwanted);
                 write_bytes(&mut out, &own);
             }

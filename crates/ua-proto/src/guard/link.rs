@@ -12,7 +12,7 @@ use super::io::LinkId;
 use super::pool::{Berth, Shared};
 use super::subs::{self, Late, Own, Subscriptions};
 use super::survey::{Mapping, Moment};
-use super::{browse, change, history_read, learn, read, register, translate};
+use super::{browse, change, history_events, history_read, learn, read, register, translate};
 use crate::client::{CallId, ClientSession, RawRequest, Request};
 use crate::server::front::{Reader, Taken, Ticket};
 
@@ -116,6 +116,7 @@ pub(super) enum Work {
     Learning(learn::Learning),
     Read(read::Asked),
     HistoryRead(history_read::Asked),
+    HistoryEvents(Box<history_events::Asked>),
     Change(Box<change::Asked>),
     Browse(browse::Asked),
     Translate(translate::Asked),
@@ -260,6 +261,10 @@ impl Link {
                 asked.late()
             }
             Work::HistoryRead(asked) => asked.late(),
+            Work::HistoryEvents(asked) => {
+                self.loose.extend(asked.held());
+                asked.late()
+            }
             Work::Register(asked) => asked.late(),
             Work::Change(asked) => asked.is_sent().then_some(Late::Change(number)),
             Work::Waiting(_) | Work::Learning(_) | Work::Read(_) => None,

@@ -32,6 +32,7 @@ mod change;
 mod config;
 mod desk;
 mod history;
+mod history_events;
 mod history_read;
 mod io;
 mod layout;

@@ -12,7 +12,8 @@ use super::links::Owner;
 use super::subs::{Late, Own};
 use super::walk::end;
 use super::{
-    Guard, browse, call, change, history, history_read, nodes, read, register, subs, translate, unreachable, write,
+    Guard, browse, call, change, history, history_events, history_read, nodes, read, register, subs, translate,
+    unreachable, write,
 };
 use crate::server::front::{Handed, Reader, Service, SessionKey, Taken, write_header};
 use crate::server::{AuditFailMode, AuditId, Audited};
@@ -211,6 +212,7 @@ impl Guard {
             Work::Waiting(_) | Work::Learning(_) | Work::Transfer(_) => Progress::Waits,
             Work::Read(asked) => asked.answered(desk, answer, handle),
             Work::HistoryRead(asked) => asked.answered(desk, answer, handle),
+            Work::HistoryEvents(asked) => asked.answered(desk, answer, handle),
             Work::Change(asked) => asked.answered(desk, part, answer, handle),
             Work::Browse(asked) => asked.answered(desk, part, answer, handle),
             Work::Translate(asked) => asked.answered(desk, part, answer, handle),
@@ -266,7 +268,11 @@ impl Guard {
             self.go_on(key, link, number, now, |desk, work, handle| match work {
                 Work::Waiting(_) | Work::Learning(_) => Progress::Done(Err(status)),
                 Work::Read(_) => Progress::Done(Err(read)),
-                Work::HistoryRead(_) | Work::Browse(_) | Work::Translate(_) | Work::Register(_) => {
+                Work::HistoryRead(_)
+                | Work::HistoryEvents(_)
+                | Work::Browse(_)
+                | Work::Translate(_)
+                | Work::Register(_) => {
                     desk.link.outlive(desk.job, work);
                     Progress::Done(Err(read))
                 }
@@ -300,6 +306,7 @@ impl Guard {
                         | Work::Browse(_)
                         | Work::Register(_)
                         | Work::HistoryRead(_)
+                        | Work::HistoryEvents(_)
                 );
                 job.ticket.handle == handle && !kept
             };
@@ -404,6 +411,8 @@ fn start(desk: &mut Desk<'_>, taken: Taken) -> Result<(Work, Progress), StatusCo
         Service::UnregisterNodes => {
             register::unregister(desk, &body, handle).map(|(asked, progress)| (Work::Register(asked), progress))
         }
+        Service::HistoryRead if history_events::is_asked(&body) => history_events::start(desk, &body, handle)
+            .map(|(asked, progress)| (Work::HistoryEvents(Box::new(asked)), progress)),
         Service::HistoryRead => {
             history_read::start(desk, &body, handle).map(|(asked, progress)| (Work::HistoryRead(asked), progress))
         }

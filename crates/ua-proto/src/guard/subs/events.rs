@@ -29,7 +29,7 @@ pub(in crate::guard) fn withheld() -> impl Iterator<Item = NodeId> {
 
 /// What decides who may hear of an event.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct About {
+pub(in crate::guard) struct About {
     source: NodeId,
     /// None for an audit event of the guard's own, whose types have a scope that is set aside for them.
     kind: Option<NodeId>,
@@ -37,15 +37,15 @@ pub(super) struct About {
 
 impl About {
     /// The scopes in which it takes the right to receive events (OPC 10000-3 §8.55): of its source, and of its type.
-    pub(super) fn scopes(&self, table: &ScopeTable, audit: ScopeIndex) -> [ScopeIndex; 2] {
+    pub(in crate::guard) fn scopes(&self, table: &ScopeTable, audit: ScopeIndex) -> [ScopeIndex; 2] {
         [table.scope(&self.source), self.kind.as_ref().map_or(audit, |kind| type_scope(kind, table))]
     }
 
-    pub(super) fn source(&self) -> &NodeId {
+    pub(in crate::guard) fn source(&self) -> &NodeId {
         &self.source
     }
 
-    pub(super) fn kind(&self) -> Option<&NodeId> {
+    pub(in crate::guard) fn kind(&self) -> Option<&NodeId> {
         self.kind.as_ref()
     }
 
@@ -61,14 +61,25 @@ impl About {
 }
 
 /// A filter that was read: what the server is asked for in its place.
-pub(super) struct EventFilter {
-    pub(super) bytes: Vec<u8>,
+pub(in crate::guard) struct EventFilter {
+    pub(in crate::guard) bytes: Vec<u8>,
     /// How many fields the client selected.
-    pub(super) fields: usize,
+    pub(in crate::guard) fields: usize,
+}
+
+impl EventFilter {
+    /// The same in an ExtensionObject.
+    pub(super) fn wrapped(self) -> Self {
+        let [low, high, ..] = (ObjectId::EventFilter_Encoding_DefaultBinary as u32).to_le_bytes();
+        let mut bytes = vec![1, 0, low, high, 1];
+        write_len(&mut bytes, self.bytes.len());
+        bytes.extend_from_slice(&self.bytes);
+        Self { bytes, ..self }
+    }
 }
 
 /// Reads an EventFilter and adds what the guard needs to know.
-pub(super) fn filter(desk: &Desk<'_>, body: &[u8]) -> Result<EventFilter, StatusCode> {
+pub(in crate::guard) fn filter(desk: &Desk<'_>, body: &[u8]) -> Result<EventFilter, StatusCode> {
     let invalid = StatusCode::BadEventFilterInvalid;
     if body.len() > MAX_FILTER {
         return Err(invalid);
@@ -107,11 +118,7 @@ pub(super) fn filter(desk: &Desk<'_>, body: &[u8]) -> Result<EventFilter, Status
         inner.extend_from_slice(&[0xff; 4]);
     }
     inner.extend_from_slice(elements);
-    let [low, high, ..] = (ObjectId::EventFilter_Encoding_DefaultBinary as u32).to_le_bytes();
-    let mut bytes = vec![1, 0, low, high, 1];
-    write_len(&mut bytes, inner.len());
-    bytes.extend_from_slice(&inner);
-    Ok(EventFilter { bytes, fields })
+    Ok(EventFilter { bytes: inner, fields })
 }
 
 fn bounded(count: usize) -> Result<usize, Malformed> {
@@ -203,7 +210,7 @@ fn stripped(bytes: &[u8], fields: usize) -> Result<Vec<u8>, Malformed> {
 
 /// The fields of one event as the client selected them, and what decides who may have them. `None`: the server has not
 /// said where it comes from, so nobody may.
-pub(super) fn taken_apart(fields: &[&[u8]], selected: usize) -> Option<(Vec<u8>, About)> {
+pub(in crate::guard) fn taken_apart(fields: &[&[u8]], selected: usize) -> Option<(Vec<u8>, About)> {
     let (told, [source, kind]) = fields.split_at_checked(selected)? else { return None };
     let (source, kind) = (node_of(source)?, node_of(kind)?);
     let mut out = Vec::new();

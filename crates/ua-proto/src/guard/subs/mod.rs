@@ -24,13 +24,13 @@ use std::time::Duration;
 use access_model::{Action, Mono, ScopeIndex};
 use opcua_types::{AttributeId, NodeId, StatusCode};
 
-use crate::event::EventFilter;
+use crate::event;
 use crate::server::front::Ticket;
 use links::Links;
 use message::Message;
 use standing::{Place, Standing, Wanted};
 
-pub(super) use events::withheld;
+pub(super) use events::{About, EventFilter, filter, taken_apart, withheld};
 pub(super) use late::{Late, Strangers};
 pub(super) use publish::Own;
 pub(super) use services::{Asked, nodes, percent, start};
@@ -66,7 +66,7 @@ pub(super) struct Item {
     /// Of an item that reports events: how many fields the client selected.
     fields: Option<usize>,
     /// Of an item on the Server object: which of the guard's own events it hears of.
-    own_events: Option<Arc<EventFilter>>,
+    own_events: Option<Arc<event::EventFilter>>,
     /// The mode that the client asked for; upstream it is Disabled while the right is missing.
     mode: u32,
     denied: bool,

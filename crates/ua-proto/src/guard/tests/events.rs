@@ -15,7 +15,7 @@ use crate::space::ns0;
 
 const HANDLE: u32 = 7;
 
-fn field(name: &str) -> SimpleAttributeOperand {
+pub(super) fn field(name: &str) -> SimpleAttributeOperand {
     SimpleAttributeOperand {
         type_definition_id: NodeId::new(0, 2041_u32),
         browse_path: Some(vec![QualifiedName::new(0, name)]),
@@ -24,18 +24,18 @@ fn field(name: &str) -> SimpleAttributeOperand {
     }
 }
 
-fn filter(fields: &[&str], elements: Vec<ContentFilterElement>) -> EventFilter {
+pub(super) fn filter(fields: &[&str], elements: Vec<ContentFilterElement>) -> EventFilter {
     EventFilter {
         select_clauses: Some(fields.iter().map(|name| field(name)).collect()),
         where_clause: ContentFilter { elements: (!elements.is_empty()).then_some(elements) },
     }
 }
 
-fn element(operator: FilterOperator, operands: Vec<ExtensionObject>) -> ContentFilterElement {
+pub(super) fn element(operator: FilterOperator, operands: Vec<ExtensionObject>) -> ContentFilterElement {
     ContentFilterElement { filter_operator: operator, filter_operands: Some(operands) }
 }
 
-fn literal(value: impl Into<Variant>) -> ExtensionObject {
+pub(super) fn literal(value: impl Into<Variant>) -> ExtensionObject {
     ExtensionObject::from_message(LiteralOperand { value: value.into() })
 }
 
@@ -85,7 +85,7 @@ fn raise(world: &mut World, source: &str, kind: u32, message: &str) {
 }
 
 /// A structure that the client leaves closed.
-fn opened<T: BinaryDecodable + Clone + Send + Sync + 'static>(object: &ExtensionObject) -> T {
+pub(super) fn opened<T: BinaryDecodable + Clone + Send + Sync + 'static>(object: &ExtensionObject) -> T {
     match object.inner_as::<ByteStringBody>() {
         Some(closed) => T::decode(&mut closed.raw_body().as_ref(), &ContextOwned::default().context()).unwrap(),
         None => object.inner_as::<T>().expect("such a structure").clone(),
@@ -119,7 +119,7 @@ fn heard(world: &mut World, client: ConnId, call: CallId) -> Option<(u32, Vec<Ve
     Some((message.sequence_number, seen))
 }
 
-fn text(message: &str) -> Variant {
+pub(super) fn text(message: &str) -> Variant {
     Variant::from(LocalizedText { locale: UAString::null(), text: message.into() })
 }
 
@@ -127,7 +127,7 @@ fn listener(world: &mut World) -> ConnId {
     world.client_by_token(vec![(Rights::ALL, 1), (Rights::BROWSE, 2)], Duration::from_secs(60))
 }
 
-const SERVER: NodeId = NodeId { namespace: 0, identifier: Identifier::Numeric(2253) };
+pub(super) const SERVER: NodeId = NodeId { namespace: 0, identifier: Identifier::Numeric(2253) };
 
 #[test]
 fn events_come_by_the_rights_on_their_source_and_type() {

@@ -11,7 +11,7 @@ use super::world::*;
 use crate::server::ConnId;
 use crate::server::front::{Reader, write_header, write_len, write_no_diagnostics};
 
-const IDS: (ObjectId, ObjectId) =
+pub(super) const IDS: (ObjectId, ObjectId) =
     (ObjectId::HistoryReadRequest_Encoding_DefaultBinary, ObjectId::HistoryReadResponse_Encoding_DefaultBinary);
 /// A structure that nobody knows, in an encoding that is longer than needed.
 const DATA: [u8; 16] = [2, 9, 0, 0x39, 0x30, 0, 0, 1, 4, 0, 0, 0, 7, 8, 9, 10];
@@ -114,7 +114,8 @@ fn history_is_read_by_a_right_of_its_own() {
     });
     assert_eq!(ask(&mut world, client, hidden, &nodes[..1]), Err(S::BadAggregateNotSupported), "by a hidden aggregate");
     let unknown = ExtensionObject::from_message(EventFilter::default());
-    assert_eq!(ask(&mut world, client, unknown, &nodes[..1]), Err(S::BadHistoryOperationUnsupported), "of events");
+    let unsupported = S::BadHistoryOperationUnsupported;
+    assert_eq!(ask(&mut world, client, unknown, &nodes[..1]), Err(unsupported), "of a kind that is none");
     let mut lying = body(raw(), &nodes[..1]);
     lying[5] += 1;
     assert_eq!(world.raw(client, IDS, lying), Err(S::BadDecodingError));

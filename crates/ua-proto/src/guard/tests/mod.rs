@@ -9,6 +9,7 @@ mod late;
 mod layout;
 mod monitoring;
 mod observing;
+mod past_events;
 mod places;
 mod pool;
 mod reference;

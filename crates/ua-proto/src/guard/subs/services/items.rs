@@ -72,7 +72,7 @@ impl<'a> Parameters<'a> {
             }
             (Filter::Data(bytes), false) => (bytes.to_vec(), None),
             (Filter::Event(body), true) => {
-                let filter = events::filter(desk, body)?;
+                let filter = events::filter(desk, body)?.wrapped();
                 (filter.bytes, Some(filter.fields))
             }
             (Filter::Data([0, 0, 0]), true) => return Err(StatusCode::BadEventFilterInvalid),
