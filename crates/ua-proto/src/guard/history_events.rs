@@ -7,7 +7,7 @@
 
 mod reading;
 
-use std::rc::Rc;
+use std::sync::Arc;
 
 use access_model::{Action, AuditKind, ScopeIndex};
 use opcua_types::{ObjectId, StatusCode};
@@ -77,7 +77,7 @@ pub(super) fn start(desk: &mut Desk<'_>, body: &[u8], handle: u32) -> Result<(As
     let asked = items(&mut reader, 14, desk.mapping.limits.history_read, Item::read)?;
     end(&reader)?;
     let newer = kind == ObjectId::ReadEventDetails2_Encoding_DefaultBinary;
-    let wanted = wanted(desk, details.ok_or(StatusCode::BadHistoryOperationInvalid)?, (newer, stamps))?.map(Rc::new);
+    let wanted = wanted(desk, details.ok_or(StatusCode::BadHistoryOperationInvalid)?, (newer, stamps))?.map(Arc::new);
     let decide = |item: &Item<'_>| decide(desk, item, wanted.as_ref(), release).unwrap_or_else(Plan::Status);
     let plan = asked.iter().map(decide).collect();
     let mut asked = Asked { plan, turn: 0, room: ROOM };
@@ -116,7 +116,7 @@ fn wanted(
 fn decide(
     desk: &mut Desk<'_>,
     item: &Item<'_>,
-    wanted: Result<&Rc<Wanted>, &StatusCode>,
+    wanted: Result<&Arc<Wanted>, &StatusCode>,
     release: bool,
 ) -> Result<Plan, StatusCode> {
     let scope = desk.scope(&item.node);

@@ -1,7 +1,7 @@
 //! The events of one notifier as they are read: what is asked of the server, what of it is kept, and pages of it.
 
 use std::collections::VecDeque;
-use std::rc::Rc;
+use std::sync::Arc;
 
 use access_model::{Action, AuditKind, Rights, ScopeIndex};
 use opcua_types::{NodeId, ObjectId, StatusCode};
@@ -97,7 +97,7 @@ fn write_kind(out: &mut Vec<u8>, kind: ObjectId) {
 
 /// A read of one notifier.
 pub(in crate::guard) struct Reading {
-    wanted: Rc<Wanted>,
+    wanted: Arc<Wanted>,
     pub(in crate::guard) node: NodeId,
     pub(super) scope: ScopeIndex,
     /// The node as the server knows it.
@@ -118,11 +118,11 @@ pub(in crate::guard) struct Reading {
 }
 
 impl Reading {
-    pub(super) fn new(wanted: &Rc<Wanted>, (item, scope): (&Item<'_>, ScopeIndex), name: Vec<u8>) -> Self {
+    pub(super) fn new(wanted: &Arc<Wanted>, (item, scope): (&Item<'_>, ScopeIndex), name: Vec<u8>) -> Self {
         let one_ended = wanted.start <= 0 || wanted.end <= 0;
         let most = if wanted.most == 0 { PAGE } else { wanted.most };
         Self {
-            wanted: Rc::clone(wanted),
+            wanted: Arc::clone(wanted),
             node: item.node.clone(),
             scope,
             name,
