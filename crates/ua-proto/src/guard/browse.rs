@@ -1,7 +1,7 @@
 //! Browse and BrowseNext (OPC 10000-4 §5.9.2 and §5.9.3). References to hidden nodes are left out; pages are filled up
 //! from further pages of the server, so that their size tells nothing of what was left out.
 
-use access_model::{Action, AuditKind, ScopeIndex};
+use access_model::{Action, AuditKind, Restrictions, ScopeIndex};
 use opcua_types::{NodeId, ObjectId, QualifiedName, StatusCode};
 
 use super::batch::items;
@@ -28,16 +28,30 @@ pub(super) struct Asked {
     sent: Vec<usize>,
     rounds: u32,
     looking: Looking,
+    /// Bytes that it holds.
+    weight: usize,
 }
 
 /// One reference of an answer.
 #[derive(Clone, Debug)]
 pub(super) struct Reference {
+    target: Named,
+    kind: Option<Named>,
+    /// None if it is not told.
+    type_definition: Option<Named>,
+    /// How many of the last bytes name it.
+    type_length: usize,
+    bytes: Vec<u8>,
+    /// It may be told over a channel that does not meet this; none as long as nobody has looked.
+    settled: Option<Restrictions>,
+}
+
+/// A node that a reference names.
+#[derive(Clone, Debug)]
+struct Named {
     /// Of this server; none elsewhere, of which nobody here can say anything.
     node: Option<NodeId>,
-    target: ScopeIndex,
-    kind: Option<ScopeIndex>,
-    bytes: Vec<u8>,
+    scope: ScopeIndex,
 }
 
 struct Node {
@@ -45,6 +59,15 @@ struct Node {
     scope: ScopeIndex,
     max: usize,
     state: State,
+}
+
+impl Node {
+    fn found(&self) -> Option<&[Reference]> {
+        match &self.state {
+            State::Open { found, .. } => Some(found),
+            _ => None,
+        }
+    }
 }
 
 enum State {
@@ -74,8 +97,14 @@ pub(super) fn start(desk: &mut Desk<'_>, body: &[u8], handle: u32) -> Result<(As
     };
     let items = items(&mut reader, 17, desk.mapping.limits.browse, Item::read)?;
     end(&reader)?;
-    let mut asked =
-        Asked { response: BROWSE.1, nodes: Vec::new(), sent: Vec::new(), rounds: 0, looking: Looking::default() };
+    let mut asked = Asked {
+        response: BROWSE.1,
+        nodes: Vec::new(),
+        sent: Vec::new(),
+        rounds: 0,
+        looking: Looking::default(),
+        weight: 0,
+    };
     let mut spans = Vec::new();
     for item in items {
         let state = decide(desk, &item, &mut spans);
@@ -97,12 +126,13 @@ pub(super) fn start(desk: &mut Desk<'_>, body: &[u8], handle: u32) -> Result<(As
     Ok((asked, Progress::Waits))
 }
 
-/// The nodes of a BrowseRequest; none of one that cannot be read.
+/// The nodes of a BrowseRequest, and the reference types it asks for; none of one that cannot be read.
 pub(super) fn nodes(body: &[u8]) -> Vec<NodeId> {
     let mut reader = Reader::new(body);
     let head = reader.node_id().and_then(|_| reader.bytes(16).map(drop));
     let read = head.map_err(Malformed::status).and_then(|()| items(&mut reader, 17, 0, Item::read));
-    read.unwrap_or_default().into_iter().map(|item| item.node).collect()
+    let of = |item: Item<'_>| std::iter::once(item.node).chain((!item.kind.is_null()).then_some(item.kind));
+    read.unwrap_or_default().into_iter().flat_map(of).collect()
 }
 
 /// The nodes at which a BrowseNextRequest goes on.
@@ -148,7 +178,7 @@ fn decide(desk: &mut Desk<'_>, item: &Item<'_>, spans: &mut Vec<u8>) -> State {
         Way::Refused(status) => return State::Refused(status),
     }
     let kind = desk.scope(&item.kind);
-    if !item.kind.is_null() && !desk.visible(kind) {
+    if !item.kind.is_null() && (!desk.visible(kind) || desk.restricted_to_browse(&item.kind)) {
         return State::Refused(StatusCode::BadReferenceTypeIdInvalid);
     }
     spans.extend_from_slice(desk.known_as(&item.node, item.node_bytes));
@@ -163,13 +193,20 @@ pub(super) fn next(desk: &mut Desk<'_>, body: &[u8], handle: u32) -> Result<(Ask
     let limit = desk.mapping.limits.browse;
     let points = items(&mut reader, 4, limit, |reader| Ok(reader.byte_string()?.unwrap_or_default()))?;
     end(&reader)?;
-    let mut asked =
-        Asked { response: NEXT.1, nodes: Vec::new(), sent: Vec::new(), rounds: 0, looking: Looking::default() };
+    let mut asked = Asked {
+        response: NEXT.1,
+        nodes: Vec::new(),
+        sent: Vec::new(),
+        rounds: 0,
+        looking: Looking::default(),
+        weight: 0,
+    };
     for id in points {
         let node = resume(desk, id, release);
         asked.nodes.push(node);
     }
     let progress = asked.look(desk, handle);
+    asked.weigh();
     Ok((asked, progress))
 }
 
@@ -183,7 +220,11 @@ fn resume(desk: &mut Desk<'_>, id: &[u8], release: bool) -> Node {
         return Node { id: node, scope, max, state: State::Released };
     }
     match desk.pass(Action::Browse, (&node, scope), AuditKind::Browse, Some(Counted::Browse)) {
-        Ok(()) => Node { id: node, scope, max, state: State::Open { found: held, point: upstream } },
+        Ok(()) => {
+            // It may have waited for long.
+            let found = held.into_iter().map(|reference| Reference { settled: None, ..reference }).collect();
+            Node { id: node, scope, max, state: State::Open { found, point: upstream } }
+        }
         Err(decision) => {
             give_back(desk, upstream);
             refused(decision.status())
@@ -236,6 +277,16 @@ impl Asked {
         self.nodes.iter_mut().filter_map(point).collect()
     }
 
+    /// Bytes that it holds.
+    pub(super) fn weight(&self) -> usize {
+        self.weight
+    }
+
+    fn weigh(&mut self) {
+        let found: usize = self.nodes.iter().filter_map(Node::found).map(weight).sum();
+        self.weight = found.saturating_add(self.looking.weight());
+    }
+
     /// The upstream server answered.
     pub(super) fn answered(
         &mut self,
@@ -244,14 +295,17 @@ impl Asked {
         answer: Result<Vec<u8>, StatusCode>,
         handle: u32,
     ) -> Progress {
+        let progress = self.step(desk, part, answer, handle);
+        self.weigh();
+        progress
+    }
+
+    fn step(&mut self, desk: &mut Desk<'_>, part: u32, answer: Result<Vec<u8>, StatusCode>, handle: u32) -> Progress {
         if Looking::owns(part) {
             return match self.looking.answered(desk, part, answer) {
                 Ok(true) => self.go_on(desk, handle),
                 Ok(false) => Progress::Waits,
-                Err(status) => {
-                    desk.link.loose.extend(unwanted(self.held()));
-                    Progress::Done(Err(desk.misbehaved(status, "the answer to Read does not fit")))
-                }
+                Err(status) => self.fail(desk, status),
             };
         }
         if part != 0 {
@@ -259,10 +313,7 @@ impl Asked {
         }
         let body = match answer {
             Ok(body) => body,
-            Err(status) => {
-                desk.link.loose.extend(unwanted(self.held()));
-                return Progress::Done(Err(told(status)));
-            }
+            Err(status) => return self.fail(desk, told(status)),
         };
         let sent = std::mem::take(&mut self.sent);
         let taken = results(&body, sent.len(), |reader| result(reader).map(drop))
@@ -270,10 +321,15 @@ impl Asked {
         match taken {
             Ok(()) => self.look(desk, handle),
             Err(status) => {
-                desk.link.loose.extend(unwanted(self.held()));
-                Progress::Done(Err(desk.misbehaved(status, "the answer to Browse does not fit")))
+                let status = desk.misbehaved(status, "the answer to Browse does not fit");
+                self.fail(desk, status)
             }
         }
+    }
+
+    fn fail(&mut self, desk: &mut Desk<'_>, status: StatusCode) -> Progress {
+        desk.link.loose.extend(unwanted(self.held()));
+        Progress::Done(Err(status))
     }
 
     fn take(&mut self, desk: &Desk<'_>, at: usize, span: &[u8]) -> Result<(), StatusCode> {
@@ -297,30 +353,26 @@ impl Asked {
         Ok(())
     }
 
-    /// Asks what must be known of the targets that were found, if anything, and goes on.
+    /// Asks what must be known of what was found since the last look, if anything, and goes on.
     fn look(&mut self, desk: &mut Desk<'_>, handle: u32) -> Progress {
-        let mut targets = Vec::new();
-        for node in &self.nodes {
-            let State::Open { found, .. } = &node.state else { continue };
-            let seen = found.iter().filter(|reference| desk.visible(reference.target));
-            targets.extend(seen.filter_map(|reference| reference.node.clone()));
-        }
-        match self.looking.start(desk, targets) {
+        let unmet = desk.unmet_by_client();
+        let found = self.nodes.iter().filter_map(Node::found).flatten();
+        let new = found.filter(|reference| !reference.is_settled(unmet) && reference.permitted(desk));
+        let named: Vec<NodeId> = new.flat_map(Reference::named).cloned().collect();
+        match self.looking.start(desk, named) {
             Ok(true) => Progress::Waits,
             Ok(false) => self.go_on(desk, handle),
-            Err(status) => {
-                desk.link.loose.extend(unwanted(self.held()));
-                Progress::Done(Err(status))
-            }
+            Err(status) => self.fail(desk, status),
         }
     }
 
     /// Asks for more of those nodes whose page is not full, or answers.
     fn go_on(&mut self, desk: &mut Desk<'_>, handle: u32) -> Progress {
+        let unmet = desk.unmet_by_client();
         let mut points = Vec::new();
         for (at, node) in self.nodes.iter_mut().enumerate() {
             let State::Open { found, point } = &mut node.state else { continue };
-            found.retain(|reference| reference.visible(desk));
+            found.retain_mut(|reference| reference.permitted(desk) && reference.settle(&self.looking, unmet));
             if found.len() < node.max
                 && self.rounds < MAX_ROUNDS
                 && let Some(point) = point.take()
@@ -329,13 +381,17 @@ impl Asked {
                 self.sent.push(at);
             }
         }
+        self.looking = Looking::default();
         if points.is_empty() {
             return self.respond(desk, handle);
         }
         self.rounds += 1;
         match desk.send_making(NEXT, next_body(false, &points)) {
             Ok(()) => Progress::Waits,
-            Err(status) => Progress::Done(Err(status)),
+            Err(status) => {
+                desk.link.loose.extend(unwanted(points));
+                self.fail(desk, status)
+            }
         }
     }
 
@@ -387,7 +443,12 @@ fn write_node(desk: &mut Desk<'_>, node: Node, out: &mut Vec<u8>) {
         None => out.extend_from_slice(&[0xff; 4]),
     }
     write_len(out, found.len());
-    found.iter().for_each(|reference| out.extend_from_slice(&reference.bytes));
+    found.iter().for_each(|reference| reference.write(desk, out));
+}
+
+/// Bytes that references hold.
+pub(super) fn weight(found: &[Reference]) -> usize {
+    found.iter().map(Reference::weight).sum()
 }
 
 /// A BrowseResult: status, continuation point if there is one, references.
@@ -408,7 +469,7 @@ pub(super) fn result<'a>(
 /// A ReferenceDescription.
 pub(super) struct Described<'a> {
     whole: &'a [u8],
-    kind: NodeId,
+    pub(super) kind: NodeId,
     pub(super) target: Expanded<'a>,
     pub(super) name: QualifiedName,
     type_definition: Expanded<'a>,
@@ -430,24 +491,67 @@ impl<'a> Described<'a> {
         Ok(Self { whole: taken(before, reader)?, kind, target, name, type_definition, type_definition_bytes })
     }
 
-    /// What of it may be kept: the type definition only if it is visible itself.
     fn told(&self, desk: &Desk<'_>) -> Reference {
-        let scope = |id: &Expanded<'_>| desk.mapping.scope_of(id).map_or(ScopeIndex::NOWHERE, |(_, scope)| scope);
-        let kind = (!self.kind.is_null()).then(|| desk.scope(&self.kind));
-        let mut bytes = self.whole.to_vec();
-        if !desk.visible(scope(&self.type_definition)) {
-            bytes.truncate(bytes.len().saturating_sub(self.type_definition_bytes));
-            bytes.extend_from_slice(&[0, 0]);
+        let elsewhere = Named { node: None, scope: ScopeIndex::NOWHERE };
+        let named = |id: &Expanded<'_>| match desk.mapping.scope_of(id) {
+            Some((node, scope)) => Named { node: Some(node), scope },
+            None => elsewhere.clone(),
+        };
+        let kind = || Named { node: Some(self.kind.clone()), scope: desk.scope(&self.kind) };
+        Reference {
+            target: named(&self.target),
+            kind: (!self.kind.is_null()).then(kind),
+            type_definition: Some(named(&self.type_definition)).filter(|_| !self.type_definition.id.is_null()),
+            type_length: self.type_definition_bytes,
+            bytes: self.whole.to_vec(),
+            settled: None,
         }
-        let node = desk.mapping.scope_of(&self.target).map(|(node, _)| node);
-        Reference { node, target: scope(&self.target), kind, bytes }
     }
 }
 
 impl Reference {
-    fn visible(&self, desk: &Desk<'_>) -> bool {
-        desk.visible(self.target)
-            && self.kind.is_none_or(|kind| desk.visible(kind))
-            && self.node.as_ref().is_none_or(|node| !desk.restricted_to_browse(node))
+    /// The nodes that it names.
+    fn named(&self) -> impl Iterator<Item = &NodeId> {
+        let all = std::iter::once(&self.target).chain(&self.kind).chain(&self.type_definition);
+        all.filter_map(|named| named.node.as_ref())
+    }
+
+    /// Whether the session may know of it at this moment.
+    fn permitted(&self, desk: &Desk<'_>) -> bool {
+        desk.visible(self.target.scope) && self.kind.as_ref().is_none_or(|kind| desk.visible(kind.scope))
+    }
+
+    fn is_settled(&self, unmet: Restrictions) -> bool {
+        unmet.is_empty() || self.settled == Some(unmet)
+    }
+
+    /// Whether it may be told over a channel that does not meet this, by what was said: once it is settled, that is. A type
+    /// definition that may not be is left out of it.
+    fn settle(&mut self, looking: &Looking, unmet: Restrictions) -> bool {
+        if self.is_settled(unmet) {
+            return true;
+        }
+        let lets = |named: &Named| named.node.as_ref().is_none_or(|node| looking.lets(node, unmet));
+        if !lets(&self.target) || !self.kind.as_ref().is_none_or(lets) {
+            return false;
+        }
+        self.type_definition.take_if(|named| !lets(named));
+        self.settled = Some(unmet);
+        true
+    }
+
+    /// What of it may be told: the type definition only if it is visible itself.
+    fn write(&self, desk: &Desk<'_>, out: &mut Vec<u8>) {
+        if self.type_definition.as_ref().is_some_and(|named| desk.visible(named.scope)) {
+            return out.extend_from_slice(&self.bytes);
+        }
+        let before = self.bytes.len().saturating_sub(self.type_length);
+        out.extend_from_slice(self.bytes.get(..before).unwrap_or_default());
+        out.extend_from_slice(&[0, 0]);
+    }
+
+    /// Bytes that it holds: names that are text are also in what it was read from.
+    fn weight(&self) -> usize {
+        std::mem::size_of::<Self>().saturating_add(self.bytes.len().saturating_mul(2))
     }
 }

@@ -150,6 +150,11 @@ impl Asked {
         self.open > 0 || self.unanswered
     }
 
+    /// Bytes that it holds.
+    pub(super) fn weight(&self) -> usize {
+        self.body.len()
+    }
+
     /// The record is kept, or none was needed: what is still allowed goes upstream.
     pub(super) fn forward(&mut self, desk: &mut Desk<'_>, handle: u32) -> Progress {
         let mut batch = Vec::new();

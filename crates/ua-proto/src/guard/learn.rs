@@ -10,7 +10,7 @@
 //! Of hidden nodes a node that never exists is asked in their place, and nothing is learned. What was not said for certain
 //! is asked again; what is not known when a request is decided counts as restricted.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use access_model::{Mono, Now, Restrictions, Rights};
@@ -34,7 +34,9 @@ const TRANSLATE: (ObjectId, ObjectId) = (
 /// How long what was learned holds.
 const FRESH: Duration = Duration::from_secs(60);
 /// Most nodes of which something is kept.
-const MOST: usize = 10_000;
+const MOST: usize = if cfg!(test) { 1_000 } else { 10_000 };
+/// Bytes that what is known of one node costs.
+const COST: usize = 128;
 /// Most nodes asked about at once.
 const AT_ONCE: usize = 500;
 /// How often is asked for one request.
@@ -58,6 +60,11 @@ struct Known {
 impl Facts {
     pub(super) fn forget(&mut self) {
         *self = Self::default();
+    }
+
+    /// Bytes that it holds.
+    pub(super) fn weight(&self) -> usize {
+        self.restrictions.len().saturating_add(self.ranges.len()).saturating_mul(COST)
     }
 
     /// What was said of restrictions; of what the session may not know of nothing is kept.
@@ -155,7 +162,7 @@ pub(super) fn start(
 
 /// What is asked: each node once. Hidden ones are asked about in the first round only, of which nothing is learned.
 fn distinct(desk: &Desk<'_>, nodes: Vec<NodeId>, round: u8, known: impl Fn(&NodeId) -> bool) -> Vec<Question> {
-    let mut asked = std::collections::HashSet::new();
+    let mut asked = HashSet::new();
     let question = |id: NodeId| Question { real: desk.real(&id), seen: desk.visible(desk.scope(&id)) };
     let wanted = |question: &Question| (question.seen || round == 0) && !known(&question.real);
     let mut questions: Vec<Question> = nodes.into_iter().map(question).filter(wanted).collect();
@@ -187,6 +194,12 @@ fn touched(desk: &Desk<'_>, service: Service, body: &[u8]) -> Vec<NodeId> {
 }
 
 impl Learning {
+    /// Bytes that it holds.
+    pub(super) fn weight(&self) -> usize {
+        let asked: usize = self.parts.iter().map(|(nodes, _)| nodes.len()).sum();
+        self.taken.body.len().saturating_add(asked.saturating_mul(COST))
+    }
+
     fn ask(&mut self, desk: &mut Desk<'_>, nodes: &[Question], what: What) -> Result<(), StatusCode> {
         let ranges = what == What::EuRange;
         let attribute = if what == What::Present { AttributeId::Value } else { AttributeId::AccessRestrictions };
@@ -266,28 +279,26 @@ fn paths_to_ranges(desk: &Desk<'_>, chunk: &[Question]) -> Vec<u8> {
     body
 }
 
-/// Those of these nodes whose restrictions must be asked for, in parts as large as the server takes them; what was known
-/// of them is not any more.
-pub(super) fn unknown(desk: &mut Desk<'_>, nodes: impl IntoIterator<Item = NodeId>) -> Vec<Vec<NodeId>> {
-    if desk.unmet_by_client().is_empty() {
-        return Vec::new();
-    }
-    if desk.link.facts.restrictions.len() > MOST {
+/// What is known of a node, and not old.
+pub(super) fn known(desk: &Desk<'_>, node: &NodeId) -> Option<Restrictions> {
+    let known = desk.link.facts.restrictions.get(node)?;
+    known.at.filter(|at| desk.now.mono.since(*at) < FRESH).map(|_| known.restrictions)
+}
+
+/// These nodes, whose restrictions must be asked for, in parts as large as the server takes them; what was known of them
+/// is not any more.
+pub(super) fn to_ask(desk: &mut Desk<'_>, nodes: Vec<NodeId>) -> Vec<Vec<NodeId>> {
+    if desk.link.facts.restrictions.len() >= MOST {
         desk.link.facts.forget();
     }
-    let (now, facts) = (desk.now.mono, &mut desk.link.facts.restrictions);
-    let fresh = |known: &Known| known.at.is_some_and(|at| now.since(at) < FRESH);
-    let mut seen = std::collections::HashSet::new();
-    let mut unknown: Vec<NodeId> = nodes.into_iter().filter(|node| !facts.get(node).is_some_and(fresh)).collect();
-    unknown.retain(|node| seen.insert(node.clone()));
-    for node in &unknown {
-        facts.remove(node);
+    for node in &nodes {
+        desk.link.facts.restrictions.remove(node);
     }
     let most = match desk.mapping.limits.read {
         0 => AT_ONCE,
         limit => AT_ONCE.min(limit as usize),
     };
-    unknown.chunks(most).map(<[NodeId]>::to_vec).collect()
+    nodes.chunks(most).map(<[NodeId]>::to_vec).collect()
 }
 
 fn questions(nodes: &[NodeId]) -> Vec<Question> {
@@ -300,11 +311,23 @@ pub(super) fn ask_restrictions(desk: &mut Desk<'_>, nodes: &[NodeId], part: u32)
     desk.send(READ, body, part)
 }
 
-/// Takes what was said of them.
-pub(super) fn take_restrictions(desk: &mut Desk<'_>, nodes: Vec<NodeId>, body: &[u8]) -> Result<(), StatusCode> {
+/// What was said of them for certain. Of what lasts as much is kept as there is room for.
+pub(super) fn take_restrictions(
+    desk: &mut Desk<'_>,
+    nodes: Vec<NodeId>,
+    body: &[u8],
+) -> Result<Vec<(NodeId, Restrictions)>, StatusCode> {
     let spans = results(body, nodes.len(), |reader| span(reader, |reader| data_value(reader, &mut false)).map(drop))?;
-    desk.link.facts.learn(questions(&nodes).into_iter().zip(spans), desk.now.mono);
-    Ok(())
+    let (now, facts) = (desk.now.mono, &mut desk.link.facts.restrictions);
+    let mut certain = Vec::with_capacity(nodes.len());
+    for (node, span) in nodes.into_iter().zip(spans) {
+        let Some((lasting, restrictions)) = said(span) else { continue };
+        if lasting && facts.len() < MOST {
+            facts.insert(node.clone(), Known { at: Some(now), restrictions });
+        }
+        certain.push((node, restrictions));
+    }
+    Ok(certain)
 }
 
 /// What the value of the attribute says for certain, and whether it holds for longer than this request. A passing trouble,
@@ -342,7 +365,7 @@ fn range(reader: &mut Reader<'_>) -> Result<Option<Option<NodeId>>, Malformed> {
 
 impl Desk<'_> {
     /// What the client's channel does not meet of what the guard's own to the server does.
-    fn unmet_by_client(&self) -> Restrictions {
+    pub(super) fn unmet_by_client(&self) -> Restrictions {
         let own = self.link.identity.session.choice.endpoint.security_mode;
         let mode = self.front.session(self.key).map_or(MessageSecurityMode::None, |session| session.binding.mode);
         match (mode, own) {

@@ -64,11 +64,13 @@ pub(super) struct Points {
     most: usize,
     last: u64,
     points: BTreeMap<u64, Point>,
+    /// Bytes of the references that did not fit.
+    weight: usize,
 }
 
 impl Points {
     pub(super) fn new(most: usize) -> Self {
-        Self { most, last: 0, points: BTreeMap::new() }
+        Self { most, last: 0, points: BTreeMap::new(), weight: 0 }
     }
 
     /// Keeps a point; gives it back when there are too many.
@@ -77,12 +79,22 @@ impl Points {
             return Err(Box::new(point));
         }
         self.last += 1;
+        self.weight = self.weight.saturating_add(browse::weight(&point.held));
         self.points.insert(self.last, point);
         Ok(self.last.to_le_bytes())
     }
 
     pub(super) fn take(&mut self, id: &[u8]) -> Option<Point> {
-        self.points.remove(&u64::from_le_bytes(id.try_into().ok()?))
+        let point = self.points.remove(&u64::from_le_bytes(id.try_into().ok()?))?;
+        self.weight = self.weight.saturating_sub(browse::weight(&point.held));
+        Some(point)
+    }
+
+    /// Gives up the points at which references are held; gives the server's ids of them, which are void from now on.
+    pub(super) fn unburden(&mut self) -> Vec<Vec<u8>> {
+        self.weight = 0;
+        let heavy = self.points.extract_if(.., |_, point| !point.held.is_empty());
+        heavy.filter_map(|(_, point)| point.upstream).collect()
     }
 
     /// The node of a point.
@@ -92,11 +104,13 @@ impl Points {
 
     /// The server's ids of them, which are void from now on.
     pub(super) fn take_upstream(&mut self) -> Vec<Vec<u8>> {
+        self.weight = 0;
         std::mem::take(&mut self.points).into_values().filter_map(|point| point.upstream).collect()
     }
 
     /// The server has forgotten its points.
     pub(super) fn forget(&mut self) {
+        self.weight = 0;
         self.points.clear();
     }
 }
@@ -126,6 +140,23 @@ pub(super) enum Work {
 }
 
 impl Work {
+    /// Bytes that it holds, beside what is small for all.
+    fn weight(&self) -> usize {
+        match self {
+            Self::Waiting(taken) => taken.body.len(),
+            Self::Learning(learning) => learning.weight(),
+            Self::Change(asked) => asked.weight(),
+            Self::Browse(asked) => asked.weight(),
+            Self::Translate(asked) => asked.weight(),
+            Self::Read(_)
+            | Self::HistoryRead(_)
+            | Self::HistoryEvents(_)
+            | Self::Register(_)
+            | Self::Subscription(_)
+            | Self::Transfer(_) => 0,
+        }
+    }
+
     /// Whether a subscription may come of it.
     pub(super) fn makes_subscription(&self) -> bool {
         matches!(self, Self::Subscription(asked) if asked.makes_subscription())
@@ -178,6 +209,8 @@ pub(super) struct Link {
     /// Requests that give back what is kept at the server for nobody.
     pub(super) loose: Vec<Unwanted>,
     pub(super) facts: learn::Facts,
+    /// Bytes that are counted for it, as long as no session holds them.
+    pub(super) counted: usize,
 }
 
 impl Link {
@@ -211,6 +244,7 @@ impl Link {
             history: history_read::Points::default(),
             loose: Vec::new(),
             facts: learn::Facts::default(),
+            counted: 0,
         }
     }
 
@@ -225,6 +259,14 @@ impl Link {
         // Nobody waits for the jobs of one that is being closed.
         let jobs = self.jobs.values().map(|job| job.deadline).min().filter(|_| self.closing.is_none());
         [stage, client, jobs, self.subs.poll_timeout(), self.closing].into_iter().flatten().min()
+    }
+
+    /// Bytes that are held for its session: what requests have gathered, references that did not fit a page, what was learned,
+    /// and what waits on the connection to the server or has begun to come.
+    pub(super) fn weight(&self) -> usize {
+        let jobs: usize = self.jobs.values().map(|job| job.work.weight()).sum();
+        let client = self.client.as_ref().map_or(0, ClientSession::burden);
+        jobs.saturating_add(self.points.weight).saturating_add(self.facts.weight()).saturating_add(client)
     }
 
     /// From now on it goes by these scopes. Under another NamespaceArray the names that were given out mean something else:

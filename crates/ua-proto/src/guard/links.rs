@@ -85,8 +85,10 @@ impl Guard {
     pub(super) fn put_back(&mut self, owner: Owner, mut link: Box<Link>, now: Now) {
         self.pump(owner, &mut link, now);
         if let (Owner::Closing(_), None, Stage::Down { at: Mono::NEVER }) = (owner, link.wire, link.stage) {
+            self.count(&mut link, 0);
             return self.arm(owner, None);
         }
+        self.weigh(owner, &mut link);
         self.arm(owner, link.poll_timeout());
         if link.berth.is_some() {
             self.stir(owner, &link);
@@ -98,6 +100,27 @@ impl Guard {
         }
         if !self.stirred.is_empty() {
             self.settle_pools(now);
+        }
+    }
+
+    /// Takes account of what a link holds.
+    fn weigh(&mut self, owner: Owner, link: &mut Link) {
+        let Owner::Session(key) = owner else {
+            let held = link.client.as_ref().map_or(0, ClientSession::burden);
+            return self.count(link, held);
+        };
+        self.count(link, 0);
+        if link.jobs.is_empty() && self.front.is_tight() {
+            link.facts.forget();
+        }
+        self.front.hold_behind(key, link.weight());
+    }
+
+    fn count(&mut self, link: &mut Link, held: usize) {
+        if link.counted != held {
+            self.common = self.common.saturating_sub(link.counted).saturating_add(held);
+            link.counted = held;
+            self.front.hold_for_all(self.common);
         }
     }
 

@@ -105,6 +105,8 @@ pub struct Guard {
     stirred: BTreeSet<Owner>,
     settling: bool,
     upstream_trouble: Option<StatusCode>,
+    /// Bytes that links hold which are no session's.
+    common: usize,
     outputs: VecDeque<Output>,
 }
 
@@ -144,6 +146,7 @@ impl Guard {
             stirred: BTreeSet::new(),
             settling: false,
             upstream_trouble: None,
+            common: 0,
             outputs: VecDeque::new(),
         };
         guard.front.set_interlocks(guard.config.interlocks.clone());

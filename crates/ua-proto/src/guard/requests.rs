@@ -372,7 +372,24 @@ impl Guard {
         for ticket in link.subs.take_waiting() {
             self.front.refuse(ticket, StatusCode::BadSecureChannelClosed, now);
         }
+        if self.front.is_alone(key) {
+            self.unburden(key, &mut link, now);
+        }
         self.put_back(owner, link, now);
+    }
+
+    /// The session has no connection for which it could count what is gathered and kept for it: nothing of it is.
+    fn unburden(&mut self, key: SessionKey, link: &mut Link, now: Now) {
+        let gathers = |job: &Job| matches!(job.work, Work::Browse(_) | Work::Translate(_));
+        let gathering = link.jobs.iter().filter(|(_, job)| gathers(job)).map(|(number, _)| *number);
+        for number in gathering.collect::<Vec<_>>() {
+            if let Some(mut job) = link.jobs.remove(&number) {
+                self.abandon((key, number), link, &mut job.work, now);
+            }
+        }
+        let points = link.points.unburden();
+        link.loose.extend(browse::unwanted(points));
+        link.facts.forget();
     }
 
     pub(super) fn answer(

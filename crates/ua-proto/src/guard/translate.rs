@@ -24,10 +24,12 @@ const RESPONSE: ObjectId = ObjectId::TranslateBrowsePathsToNodeIdsResponse_Encod
 const AT_ONCE: usize = 500;
 /// Most paths in one request, where the server has no bound of its own.
 const MOST_PATHS: usize = 10_000;
+/// Bytes that one node, name or step costs while it is held.
+const COST: usize = 128;
 /// No view, and as many references as the server gives at once.
 const HEAD: [u8; 18] = [0; 18];
-/// Nodes of every class, told by their names.
-const MASKS: [u8; 8] = [0, 0, 0, 0, 8, 0, 0, 0];
+/// Nodes of every class, told by their reference types and names.
+const MASKS: [u8; 8] = [0, 0, 0, 0, 9, 0, 0, 0];
 
 /// A request under way.
 pub(super) struct Asked {
@@ -80,6 +82,10 @@ impl Look {
         self.named.get(name).into_iter().chain([&self.any]).flatten().copied()
     }
 
+    fn weight(&self) -> usize {
+        COST.saturating_mul(1 + self.named.len()).saturating_add(self.span.len())
+    }
+
     fn paths(&self) -> impl Iterator<Item = usize> {
         #[expect(clippy::disallowed_methods, reason = "each by itself")]
         let named = self.named.values();
@@ -108,10 +114,19 @@ struct Path {
     step: usize,
     /// Where it has led so far, as the server writes it.
     reached: Vec<Vec<u8>>,
-    next: Vec<(NodeId, Vec<u8>)>,
-    seen: HashSet<NodeId>,
+    next: Vec<Next>,
+    seen: HashSet<(NodeId, NodeId)>,
     hidden: bool,
     done: Option<StatusCode>,
+}
+
+/// Where a step leads, as far as is known.
+struct Next {
+    id: NodeId,
+    /// By which reference type; null if the server does not say.
+    kind: NodeId,
+    /// As the server writes it.
+    bytes: Vec<u8>,
 }
 
 struct Step {
@@ -135,11 +150,15 @@ pub(super) fn start(desk: &mut Desk<'_>, body: &[u8], handle: u32) -> Result<(As
     Ok((asked, progress))
 }
 
-/// The nodes where the paths of a request begin; none of one that cannot be read.
+/// The nodes where the paths of a request begin, and the reference types they go by; none of one that cannot be read.
 pub(super) fn nodes(body: &[u8]) -> Vec<NodeId> {
     let mut reader = Reader::new(body);
     let read = items(&mut reader, 6, 0, Item::read).unwrap_or_default();
-    read.into_iter().map(|item| item.start).collect()
+    let of = |item: Item<'_>| {
+        let kinds = item.elements.into_iter().map(|element| element.kind).filter(|kind| !kind.is_null());
+        std::iter::once(item.start).chain(kinds).collect::<Vec<_>>()
+    };
+    read.into_iter().flat_map(of).collect()
 }
 
 struct Item<'a> {
@@ -207,7 +226,10 @@ fn refusal(desk: &Desk<'_>, item: &Item<'_>) -> Option<StatusCode> {
     if item.elements.len() > desk.config.limits.max_path {
         return Some(StatusCode::BadTooManyOperations);
     }
-    let hidden = |element: &Element| !element.kind.is_null() && !desk.visible(desk.scope(&element.kind));
+    let hidden = |element: &Element| {
+        let kind = &element.kind;
+        !kind.is_null() && (!desk.visible(desk.scope(kind)) || desk.restricted_to_browse(kind))
+    };
     item.elements.iter().any(hidden).then_some(StatusCode::BadNoMatch)
 }
 
@@ -220,6 +242,14 @@ impl Asked {
     /// The points of the server that it has.
     pub(super) fn held(&mut self) -> Vec<Vec<u8>> {
         self.waiting.paged.iter_mut().filter_map(|look| look.point.take()).collect()
+    }
+
+    /// Bytes that it holds.
+    pub(super) fn weight(&self) -> usize {
+        let looks = |looks: &[Look]| looks.iter().map(Look::weight).sum::<usize>();
+        let Waiting { paged, fresh, alone } = &self.waiting;
+        let paths: usize = self.paths.iter().map(Path::weight).sum();
+        [paths, looks(paged), looks(fresh), looks(alone), looks(&self.sent), self.looking.weight()].iter().sum()
     }
 
     /// What has to be looked at for the next step of every path that is not at its end.
@@ -283,7 +313,7 @@ impl Asked {
             return match self.looking.answered(desk, part, answer) {
                 Ok(true) => self.settle(desk, handle),
                 Ok(false) => Progress::Waits,
-                Err(status) => Progress::Done(Err(desk.misbehaved(status, "the answer to Read does not fit"))),
+                Err(status) => self.fail(desk, status),
             };
         }
         let body = match answer {
@@ -301,18 +331,21 @@ impl Asked {
             return self.go_on(desk, handle);
         }
         let reached = self.paths.iter().filter(|path| path.done.is_none()).flat_map(|path| &path.next);
-        let reached: Vec<NodeId> = reached.map(|(id, _)| id.clone()).collect();
+        let reached = reached.flat_map(|next| [&next.id, &next.kind]).filter(|node| !node.is_null()).cloned();
+        let reached: Vec<NodeId> = reached.collect();
         match self.looking.start(desk, reached) {
             Ok(true) => Progress::Waits,
             Ok(false) => self.settle(desk, handle),
-            Err(status) => Progress::Done(Err(status)),
+            Err(status) => self.fail(desk, status),
         }
     }
 
     /// A step is done, and what it led to is known: a node that asks for a better channel is no match.
     fn settle(&mut self, desk: &mut Desk<'_>, handle: u32) -> Progress {
+        let unmet = desk.unmet_by_client();
         for path in self.paths.iter_mut().filter(|path| path.done.is_none()) {
-            path.next.retain(|(id, _)| !desk.restricted_to_browse(id));
+            let lets = |node: &NodeId| node.is_null() || self.looking.lets(node, unmet);
+            path.next.retain(|next| lets(&next.id) && lets(&next.kind));
             path.settle(desk.config.limits.max_targets);
         }
         self.look();
@@ -343,17 +376,18 @@ impl Asked {
     fn follow(&mut self, desk: &mut Desk<'_>, look: &Look, reference: &Described<'_>) {
         let target = &reference.target;
         let Some((id, scope)) = desk.mapping.scope_of(target) else { return };
-        if !desk.visible(scope) {
+        let kind = &reference.kind;
+        if !desk.visible(scope) || !kind.is_null() && !desk.visible(desk.scope(kind)) {
             return;
         }
         for at in look.by(&reference.name) {
             let Some(path) = self.paths.get_mut(at).filter(|path| path.done.is_none()) else { continue };
-            if !path.seen.insert(id.clone()) {
+            if !path.seen.insert((id.clone(), kind.clone())) {
                 continue;
             }
             desk.observe(AuditKind::Browse, Action::Browse, (&id, scope));
             let bytes = if target.uri.is_some() { encoded(&id) } else { target.plain.to_vec() };
-            path.next.push((id.clone(), bytes));
+            path.next.push(Next { id: id.clone(), kind: kind.clone(), bytes });
             if path.next.len() > desk.config.limits.max_targets {
                 path.done = Some(StatusCode::BadTooManyMatches);
             }
@@ -383,6 +417,12 @@ impl Asked {
 }
 
 impl Path {
+    fn weight(&self) -> usize {
+        let parts = self.elements.len() + self.next.len() + self.seen.len();
+        let reached: usize = self.reached.iter().map(|node| COST / 2 + node.len()).sum();
+        COST.saturating_mul(1 + parts).saturating_add(reached)
+    }
+
     /// What the server says of a node from which it goes on.
     fn heard(&mut self, status: StatusCode) {
         if self.hidden {
@@ -397,8 +437,10 @@ impl Path {
 
     /// All answers of a step are there.
     fn settle(&mut self, most: usize) {
-        self.reached = std::mem::take(&mut self.next).into_iter().map(|(_, bytes)| bytes).collect();
         self.seen.clear();
+        let mut once = HashSet::new();
+        let next = std::mem::take(&mut self.next).into_iter();
+        self.reached = next.filter(|next| once.insert(next.id.clone())).map(|next| next.bytes).collect();
         self.step += 1;
         self.done = match self.reached.len() {
             0 => Some(StatusCode::BadNoMatch),

@@ -28,6 +28,8 @@ pub(crate) struct Connection {
     pub(crate) unactivated: usize,
     /// Sessions whose notifications wait until the peer reads.
     pub(crate) stalled: Vec<SessionKey>,
+    /// Bytes that a guard holds for its sessions.
+    pub(super) behind: usize,
     /// What is known to be held for it.
     pub(super) held: Held,
     listening: Listening,
@@ -58,6 +60,7 @@ impl Connection {
             active: 0,
             unactivated: 0,
             stalled: Vec::new(),
+            behind: 0,
             held: Held::default(),
             listening: Listening { seen: 0, taken: Mono::ZERO, watched: false },
             accepted: now,
@@ -80,7 +83,7 @@ impl Connection {
 
     /// Bytes that are held for it.
     pub(super) fn burden(&self) -> usize {
-        self.unsent.saturating_add(self.channel.burden())
+        self.unsent.saturating_add(self.behind).saturating_add(self.channel.burden())
     }
 
     /// Bytes that the peer has not taken.

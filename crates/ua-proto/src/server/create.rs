@@ -277,6 +277,7 @@ impl Server {
         }
         self.hand(front::Handed::Ended { key, status });
         self.account(key, now);
+        self.hold_behind(key, 0);
         let Some(session) = self.sessions.remove(key) else { return };
         self.timers.clear(Timer::Session(key));
         self.timers.clear(Timer::Subscriptions(key));

@@ -14,6 +14,7 @@ use std::collections::BTreeSet;
 use access_model::{Now, Reason};
 
 use super::connection::Connection;
+use super::timers::SessionKey;
 use super::{ConnId, Output, Server};
 use crate::channel::{ServerChannel, Share};
 
@@ -31,6 +32,8 @@ const LEAST_STRANGE: usize = 4 * LEAST;
 #[derive(Debug, Default)]
 pub(super) struct Pressure {
     total: usize,
+    /// Held beside it for nobody in particular: nobody is closed for that.
+    common: usize,
     /// The part of it that is held for strangers.
     strange: usize,
     /// Who holds something, by how much.
@@ -75,7 +78,7 @@ impl Pressure {
 
     /// Bytes held for all.
     pub(super) const fn total(&self) -> usize {
-        self.total
+        self.total.saturating_add(self.common)
     }
 
     /// A connection may hold more or less by now.
@@ -120,7 +123,7 @@ impl Pressure {
     }
 
     fn share_out(&self, most: usize) {
-        self.share.set(((most / SHARED).saturating_sub(self.total) / 2).max(LEAST));
+        self.share.set(((most / SHARED).saturating_sub(self.total()) / 2).max(LEAST));
         self.strangers_share.set((strangers_part(most).saturating_sub(self.strange) / 2).max(LEAST));
     }
 
@@ -149,6 +152,37 @@ impl Server {
     #[must_use]
     pub fn held_for_strangers(&self) -> usize {
         self.pressure.strange
+    }
+
+    /// A guard holds so many bytes for a session: they count for the connection that it is on.
+    pub(crate) fn hold_behind(&mut self, key: SessionKey, bytes: usize) {
+        let Some(core) = self.sessions.get_mut(key).map(|session| &mut session.core) else { return };
+        let now = (bytes, core.conn);
+        if core.behind == now {
+            return;
+        }
+        let (before, at) = std::mem::replace(&mut core.behind, now);
+        for (conn, less, more) in [(at, before, 0), (now.1, 0, bytes)] {
+            if let Some(connection) = self.connections.get_mut(&conn) {
+                connection.behind = connection.behind.saturating_sub(less).saturating_add(more);
+                self.pressure.touch(conn, &mut connection.held);
+            }
+        }
+    }
+
+    /// A guard holds so many bytes for nobody in particular.
+    pub(crate) fn hold_for_all(&mut self, bytes: usize) {
+        self.pressure.common = bytes;
+    }
+
+    /// Whether the part of the bound is gone that shares are taken of: what can be found out again is better forgotten.
+    pub(crate) fn is_tight(&self) -> bool {
+        self.pressure.total() >= self.config.limits.max_held / SHARED
+    }
+
+    /// Whether the connection of a session is gone.
+    pub(crate) fn is_alone(&self, key: SessionKey) -> bool {
+        self.sessions.get(key).is_none_or(|session| !self.connections.contains_key(&session.core.conn))
     }
 
     /// Takes account of what was sent and taken since, and closes who holds too much: strangers while all of them hold more

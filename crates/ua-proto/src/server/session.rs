@@ -102,6 +102,8 @@ pub(crate) struct SessionCore {
     pub(crate) browse_points: BrowsePoints,
     pub(crate) history_points: HistoryPoints,
     pub(crate) tallies: Tallies,
+    /// Bytes that a guard holds for it, and the connection for which they count.
+    pub(super) behind: (usize, ConnId),
     pub(crate) actor: Actor,
     secret: [u8; SECRET],
 }
@@ -166,6 +168,7 @@ impl Sessions {
                 browse_points: BrowsePoints::new(new.max_browse_points),
                 history_points: HistoryPoints::default(),
                 tallies: Tallies::default(),
+                behind: (0, new.conn),
                 actor,
                 secret,
             },

@@ -197,6 +197,16 @@ impl ClientChannel {
         Ok(request_id)
     }
 
+    /// Bytes that are held: what the server has not taken, and of what it has sent that which is no whole message yet.
+    #[must_use]
+    pub fn burden(&self) -> usize {
+        let assembled = match &self.phase {
+            Phase::Open(open) => open.incoming.assembled(),
+            _ => 0,
+        };
+        self.input.len().saturating_add(assembled).saturating_add(self.output.len())
+    }
+
     /// Whether more bytes from the server are welcome.
     #[must_use]
     pub fn wants_input(&self) -> bool {

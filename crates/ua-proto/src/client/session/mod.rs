@@ -265,6 +265,13 @@ impl ClientSession {
         self.link.as_ref().is_some_and(|link| link.channel.wants_input())
     }
 
+    /// Bytes that are held: what the server has not taken, and of what it has sent that which is no whole message yet.
+    #[must_use]
+    pub fn burden(&self) -> usize {
+        let channel = self.link.as_ref().map_or(0, |link| link.channel.burden());
+        self.parting.len().saturating_add(channel)
+    }
+
     /// What was agreed for the channel, once it is open.
     #[must_use]
     pub fn security(&self) -> Option<&ChannelSecurity> {

@@ -14,6 +14,7 @@ mod places;
 mod pool;
 mod reference;
 mod restore;
+mod restricted;
 mod services;
 mod subscriptions;
 mod upstream;

@@ -300,8 +300,12 @@ impl World {
 
     /// A guard with these bounds towards its clients.
     pub(super) fn bounded(limits: ServerLimits) -> Self {
+        Self::bounded_with(limits, |_| {})
+    }
+
+    pub(super) fn bounded_with(limits: ServerLimits, change: impl FnOnce(&mut GuardConfig)) -> Self {
         let server = ServerConfig { limits, ..server_config(GUARD, AuditConfig::default()) };
-        Self::fronted((Mode::Enforce, None), |_| {}, server)
+        Self::fronted((Mode::Enforce, None), change, server)
     }
 
     /// A guard that listens to an authority, which has ordered this mode.
