@@ -150,6 +150,15 @@ impl Asked {
         self.open > 0 || self.unanswered
     }
 
+    /// The client hears this, and nobody will hear what the server has made of it: recorded.
+    pub(super) fn abandoned(&self, desk: &mut Desk<'_>, status: StatusCode) {
+        for at in self.parts.iter().flatten() {
+            let hidden = matches!(self.plan.get(*at), Some(Plan::Hidden));
+            let Some(item) = self.items.get(*at).filter(|_| !hidden) else { continue };
+            desk.record_failed(self.form.kind, item.object(), status, || (self.form.told)(item, &[]));
+        }
+    }
+
     /// Bytes that it holds.
     pub(super) fn weight(&self) -> usize {
         self.body.len()
@@ -232,7 +241,7 @@ impl Asked {
     ) -> Progress {
         let items = self.parts.get_mut(part as usize).map(std::mem::take).unwrap_or_default();
         self.open = self.open.saturating_sub(1);
-        self.unanswered |= answer.is_err();
+        self.unanswered |= answer.as_ref().is_err_and(|status| !proves_nothing_done(*status));
         let found = answer.map_err(told).and_then(|body| {
             self.results(&body, items.len())
                 .map_err(|status| desk.misbehaved(status, "an answer of the server does not fit the request"))
@@ -292,6 +301,20 @@ impl Asked {
         write_diagnostics(&mut out, (0..self.plan.len()).map(|at| self.told.get(&at).map(String::as_str)));
         Progress::Done(Ok(out))
     }
+}
+
+/// Whether a server that answers a whole request with this has looked at none of its items (OPC 10000-4 §7.39.2): any other
+/// fault may come when some of them are carried out. Nobody on the way makes these.
+pub(super) fn proves_nothing_done(fault: StatusCode) -> bool {
+    const BEFORE: [StatusCode; 6] = [
+        StatusCode::BadNothingToDo,
+        StatusCode::BadTooManyOperations,
+        StatusCode::BadSessionIdInvalid,
+        StatusCode::BadSessionNotActivated,
+        StatusCode::BadServiceUnsupported,
+        StatusCode::BadRequestHeaderInvalid,
+    ];
+    BEFORE.contains(&fault)
 }
 
 /// Nothing but a status.

@@ -79,6 +79,8 @@ impl Guard {
             link.trouble = self.links.get(&Owner::Survey).and_then(|survey| survey.trouble);
         }
         self.put_back(owner, link, now);
+        // It may have been the last one where it was.
+        self.close_idle_pools(now);
     }
 
     /// Gives a link back after it was worked on: its bytes are announced, its alarm is set.

@@ -343,6 +343,9 @@ impl Guard {
     /// Nothing of what a session waits for is answered by this link any more: its client hears `status` instead.
     pub(super) fn abandon_all(&mut self, key: SessionKey, link: &mut Link, status: StatusCode, now: Now) {
         for (number, mut job) in std::mem::take(&mut link.jobs) {
+            if let Work::Change(asked) = &job.work {
+                self.at_desk(key, link, (number, job.deadline), now, |desk| asked.abandoned(desk, status));
+            }
             self.abandon((key, number), link, &mut job.work, now);
             self.front.refuse(job.ticket, status, now);
         }

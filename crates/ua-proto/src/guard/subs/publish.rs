@@ -16,6 +16,7 @@ use super::{Item, Subscription, Subscriptions, Waiting};
 use crate::client::{RawRequest, Request};
 use crate::guard::Guard;
 use crate::guard::attributes::adapt;
+use crate::guard::change;
 use crate::guard::desk::deny;
 use crate::guard::link::{Link, Stage};
 use crate::guard::walk::end;
@@ -243,7 +244,10 @@ impl Guard {
                 }
             }
             Own::Disabled => {}
-            Own::Late(Late::Change(number)) => self.changed_late(key, link, (number, answer.is_ok()), now),
+            Own::Late(Late::Change(number)) => {
+                let heard = answer.map_or_else(change::proves_nothing_done, |_| true);
+                self.changed_late(key, link, (number, heard), now);
+            }
             Own::Late(late) => {
                 if let Ok(body) = answer {
                     self.came_late(link, late, &body, now);

@@ -216,6 +216,29 @@ fn a_write_whose_answer_is_lost_holds_its_node_until_its_time_is_over() {
     assert_eq!(written(&mut world, other, vec![("Setpoint", 26.0.into())]), [StatusCode::Good]);
 }
 
+/// A server may answer a whole request with a fault when some of it is done. Some faults say that it looked at nothing.
+#[test]
+fn a_fault_frees_a_node_only_if_it_proves_that_nothing_was_done() {
+    use StatusCode as S;
+    for (fault, free) in [
+        (S::BadTooManyOperations, true),
+        (S::BadNothingToDo, true),
+        (S::BadServiceUnsupported, true),
+        (S::BadInternalError, false),
+        (S::BadTimeout, false),
+        (S::BadUnexpectedError, false),
+        (S::BadResponseTooLarge, false),
+    ] {
+        let mut world = world(STEP);
+        world.script_writes();
+        world.script = Some(Box::new(move |_, _, _| Err(fault)));
+        let (one, other) = (world.client(), world.client());
+        assert_eq!(written(&mut world, one, vec![("Setpoint", 24.0.into())]), [fault], "{fault}");
+        let expected = if free { fault } else { UNKNOWN };
+        assert_eq!(written(&mut world, other, vec![("Setpoint", 24.0.into())]), [expected], "after {fault}");
+    }
+}
+
 /// Who says that it waits for a moment only, closes its session or calls its request back does not have the node freed
 /// before the server has made its change.
 #[test]

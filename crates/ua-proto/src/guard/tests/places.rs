@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use access_model::{Bounds, Interlock, ScopeIndex};
+use access_model::{AuditKind, AuditRecord, Bounds, Interlock, Outcome, ScopeIndex};
 use opcua_types::*;
 
 use super::world::*;
@@ -57,6 +57,9 @@ fn a_request_under_way_when_the_roles_change_is_answered_once_and_holds_nobody_u
         world.reactivate(client, other);
         let answer = world.answer(client, asked).expect(&rule);
         assert_eq!(answer.unwrap_err(), StatusCode::BadCommunicationError, "{rule}");
+        let failed = Outcome::Failed(StatusCode::BadCommunicationError.bits());
+        let unheard = |record: &&AuditRecord| record.kind == AuditKind::Write && record.outcome == failed;
+        assert_eq!(world.records.iter().filter(unheard).count(), 1, "{rule}: that nobody knows is recorded");
         // Beyond its time. That nothing is answered twice is looked after by the world.
         world.pass(SECOND * 3);
         world.release();
@@ -65,8 +68,7 @@ fn a_request_under_way_when_the_roles_change_is_answered_once_and_holds_nobody_u
         assert!(world.answer(client, asked).is_none(), "{rule}");
         assert_eq!(write_statuses(&mut world, client, 26.0), [StatusCode::Good], "{rule}: it goes on as somebody else");
         world.pass(SECOND);
-        let pools = usize::from(sharing == Sharing::Always);
-        assert_eq!(world.guard.links.len(), links + pools, "{rule}: the old one is gone, its pool stays");
+        assert_eq!(world.guard.links.len(), links, "{rule}: the old one is gone, and its pool with the last of it");
     }
 }
 

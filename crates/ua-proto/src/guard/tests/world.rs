@@ -387,6 +387,14 @@ impl World {
         self.replace_plant(bounded_server(limits, self.now));
     }
 
+    /// The plant leaves writes to the script too.
+    pub(super) fn script_writes(&mut self) {
+        let config = server_config(PLANT, AuditConfig { acknowledge: false, ..Default::default() });
+        let all = vec![(Rights::ALL, LocalScopes::All)];
+        let plant = Server::new(config, space(false), gate(PLANT, all, self.now), Box::new(SystemEntropy::new()));
+        self.replace_plant(plant.handing_on(|service| service == Service::Write || scripted(service)));
+    }
+
     fn replace_plant(&mut self, plant: Server) {
         self.plant = plant;
         for (_, link) in std::mem::take(&mut self.wires) {
