@@ -1,28 +1,32 @@
 //! The bounded pool that runs private-key operations and password hashes, away from the cores (DESIGN section 2).
 //!
-//! Its threads are nicer than the threads that serve: when many log in at once, on a machine with one processor, those who
-//! are in already wait for at most what one thread does until the kernel looks again.
+//! Its threads have the processor while nobody else wants it (`SCHED_IDLE`): a thread that serves takes it from them in the
+//! moment it wakes. With a difference of niceness alone the kernel would let them go on until it looks again, for
+//! milliseconds; when many log in at once, on a machine with one processor, those who are in already would wait for that.
+//! Where others take all of the processor, logins must go on all the same. One thread more, nicer than those that serve
+//! but no more than that, steps in when work waits and nothing was begun for a while.
 
+use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
+use std::time::Duration;
 
 type Work = Box<dyn FnOnce() + Send>;
 
-/// How much nicer the threads are than the program. They get a tenth of a processor that is wanted elsewhere: logins go on
-/// beside any load.
+/// How much nicer the thread is that steps in. It gets a tenth of a processor that is wanted elsewhere.
 #[cfg(target_os = "linux")]
 const NICER: i32 = 10;
 /// The nicest there is.
 #[cfg(target_os = "linux")]
 const NICEST: i32 = 19;
+/// How long nothing is begun although work waits, before somebody steps in.
+const PATIENCE: Duration = Duration::from_millis(20);
 
-/// Threads that run queued work, first come first served. Dropping the last clone ends them.
+/// Threads that run queued work, first come first served. Dropping the last clone ends them, once they have done what is
+/// queued.
 #[derive(Clone)]
-pub struct Pool {
-    queue: SyncSender<Work>,
-}
+pub struct Pool(Arc<Owner>);
 
 /// The pool's queue is full: the caller refuses its peer instead of waiting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -30,18 +34,27 @@ pub struct Pool {
 pub struct PoolFull;
 
 impl Pool {
-    /// A pool of `threads` threads with room for `waiting` pieces of work besides those that run.
+    /// A pool of `threads` threads, and of one that steps in for them, with room for `waiting` pieces of work besides those
+    /// that run.
     ///
     /// # Errors
     /// The operating system refuses a thread.
     pub fn new(threads: usize, waiting: usize) -> std::io::Result<Self> {
-        let (queue, work) = sync_channel::<Work>(waiting);
-        let work = Arc::new(Mutex::new(work));
+        let pool = Self::alone(threads, waiting)?;
+        let shared = Arc::clone(&pool.0.0);
+        thread::Builder::new().name("crypto-late".into()).spawn(move || shared.step_in())?;
+        Ok(pool)
+    }
+
+    /// The same without the one that steps in.
+    pub(crate) fn alone(threads: usize, waiting: usize) -> std::io::Result<Self> {
+        let shared = Arc::new(Shared { room: waiting, ..Shared::default() });
+        let pool = Self(Arc::new(Owner(Arc::clone(&shared))));
         for number in 0..threads.max(1) {
-            let work = Arc::clone(&work);
-            thread::Builder::new().name(format!("crypto-{number}")).spawn(move || run(&work))?;
+            let shared = Arc::clone(&shared);
+            thread::Builder::new().name(format!("crypto-{number}")).spawn(move || shared.serve())?;
         }
-        Ok(Self { queue })
+        Ok(pool)
     }
 
     /// Queues one piece of work.
@@ -49,32 +62,136 @@ impl Pool {
     /// # Errors
     /// The queue is full.
     pub fn run(&self, work: impl FnOnce() + Send + 'static) -> Result<(), PoolFull> {
-        self.queue.try_send(Box::new(work)).map_err(|error| match error {
-            TrySendError::Full(_) | TrySendError::Disconnected(_) => PoolFull,
-        })
+        let shared = &self.0.0;
+        let mut line = shared.line();
+        if line.work.len() >= shared.room {
+            return Err(PoolFull);
+        }
+        let watched = !line.work.is_empty();
+        line.work.push_back(Box::new(work));
+        drop(line);
+        shared.work.notify_one();
+        if !watched {
+            shared.late.notify_one();
+        }
+        Ok(())
+    }
+}
+
+/// Ends the threads when the last clone of the pool goes.
+struct Owner(Arc<Shared>);
+
+impl Drop for Owner {
+    fn drop(&mut self) {
+        self.0.line().ended = true;
+        self.0.work.notify_all();
+        self.0.late.notify_all();
+    }
+}
+
+/// What waits.
+#[derive(Default)]
+struct Line {
+    work: VecDeque<Work>,
+    /// How often a thread that gives way began something.
+    begun: u64,
+    ended: bool,
+}
+
+#[derive(Default)]
+struct Shared {
+    line: Mutex<Line>,
+    room: usize,
+    /// There is work, or the end.
+    work: Condvar,
+    /// The same for the one that steps in: it looks at how the others get on.
+    late: Condvar,
+}
+
+impl Shared {
+    fn line(&self) -> MutexGuard<'_, Line> {
+        self.line.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The life of a thread that gives way.
+    fn serve(&self) {
+        give_way();
+        let mut line = self.line();
+        loop {
+            if let Some(work) = line.work.pop_front() {
+                line.begun = line.begun.wrapping_add(1);
+                drop(line);
+                done(work);
+                line = self.line();
+            } else if line.ended {
+                return;
+            } else {
+                line = self.work.wait(line).unwrap_or_else(PoisonError::into_inner);
+            }
+        }
+    }
+
+    /// The life of the thread that steps in.
+    fn step_in(&self) {
+        be_nicer();
+        let mut line = self.line();
+        loop {
+            if line.work.is_empty() {
+                if line.ended {
+                    return;
+                }
+                line = self.late.wait(line).unwrap_or_else(PoisonError::into_inner);
+                continue;
+            }
+            let before = line.begun;
+            line = self.late.wait_timeout(line, PATIENCE).unwrap_or_else(PoisonError::into_inner).0;
+            // As long as the others do not get on.
+            while line.begun == before
+                && let Some(work) = line.work.pop_front()
+            {
+                drop(line);
+                done(work);
+                line = self.line();
+            }
+        }
+    }
+}
+
+/// A thread that ended with its work would be missed by everybody who comes later.
+fn done(work: Work) {
+    drop(catch_unwind(AssertUnwindSafe(work)));
+}
+
+/// From now on this thread has the processor only while nobody else wants it.
+fn give_way() {
+    #[cfg(target_os = "linux")]
+    {
+        use thread_priority::{NormalThreadSchedulePolicy, ThreadPriority, ThreadSchedulePolicy};
+        let idle = ThreadSchedulePolicy::Normal(NormalThreadSchedulePolicy::Idle);
+        let asked = thread_priority::set_thread_priority_and_policy(
+            thread_priority::thread_native_id(),
+            ThreadPriority::Min,
+            idle,
+        );
+        // It also sets the niceness, which means nothing to such a thread, and may fail at that where programs are nicer.
+        if thread_priority::thread_schedule_policy() != Ok(idle) {
+            tracing::debug!(
+                ?asked,
+                "threads that use private keys cannot give way; they are nicer than those that serve"
+            );
+            be_nicer();
+        }
     }
 }
 
 /// Makes this thread nicer. On Linux a thread has a niceness of its own; elsewhere it would be that of all.
-fn give_way() {
+fn be_nicer() {
     #[cfg(target_os = "linux")]
     {
         use rustix::process::{getpriority_process, setpriority_process};
         let nicer = getpriority_process(None).map(|niceness| (niceness + NICER).min(NICEST));
         if let Err(error) = nicer.and_then(|niceness| setpriority_process(None, niceness)) {
             tracing::warn!(%error, "threads that use private keys compete with those that serve");
-        }
-    }
-}
-
-fn run(work: &Mutex<Receiver<Work>>) {
-    give_way();
-    loop {
-        let next = work.lock().unwrap_or_else(PoisonError::into_inner).recv();
-        match next {
-            // A thread that ended with its work would be missed by everybody who comes later.
-            Ok(work) => drop(catch_unwind(AssertUnwindSafe(work))),
-            Err(_) => return,
         }
     }
 }
@@ -86,7 +203,7 @@ mod tests {
 
     #[test]
     fn a_full_queue_refuses_instead_of_waiting() {
-        let pool = Pool::new(1, 1).unwrap();
+        let pool = Pool::alone(1, 1).unwrap();
         let (release, wait) = channel::<()>();
         let (started, running) = channel::<()>();
         pool.run(move || {
@@ -103,14 +220,67 @@ mod tests {
     }
 
     #[test]
+    fn work_goes_on_when_those_that_give_way_do_not() {
+        let pool = Pool::new(1, 8).unwrap();
+        let (release, wait) = channel::<()>();
+        let (started, running) = channel::<()>();
+        pool.run(move || {
+            started.send(()).unwrap();
+            wait.recv().unwrap();
+        })
+        .unwrap();
+        running.recv().unwrap();
+        let (done, finished) = channel();
+        for number in 0..3 {
+            let done = done.clone();
+            pool.run(move || done.send(number).unwrap()).unwrap();
+        }
+        assert_eq!([0, 1, 2].map(|_| finished.recv().unwrap()), [0, 1, 2]);
+        release.send(()).unwrap();
+    }
+
+    #[test]
+    fn what_is_queued_is_done_although_the_pool_is_gone() {
+        let pool = Pool::new(2, 100).unwrap();
+        let (done, finished) = channel();
+        for number in 0..100 {
+            let done = done.clone();
+            pool.run(move || done.send(number).unwrap()).unwrap();
+        }
+        drop((pool, done));
+        assert_eq!(finished.iter().count(), 100);
+    }
+
+    #[test]
     #[cfg(target_os = "linux")]
     fn who_serves_goes_before_those_who_wait_for_keys() {
+        use thread_priority::{NormalThreadSchedulePolicy, ThreadSchedulePolicy, thread_schedule_policy};
+        let policy = || thread_schedule_policy().unwrap();
+        let serving = policy();
+        let pool = Pool::alone(1, 1).unwrap();
+        let (told, working) = channel();
+        pool.run(move || told.send(policy()).unwrap()).unwrap();
+        assert_eq!(working.recv().unwrap(), ThreadSchedulePolicy::Normal(NormalThreadSchedulePolicy::Idle));
+        assert_eq!(policy(), serving, "the thread's own, not the program's");
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn who_steps_in_is_nicer_than_who_serves() {
         let niceness = || rustix::process::getpriority_process(None).unwrap();
         let serving = niceness();
-        let pool = Pool::new(1, 1).unwrap();
+        let pool = Pool::new(1, 8).unwrap();
+        let (release, wait) = channel::<()>();
+        let (started, running) = channel::<()>();
+        pool.run(move || {
+            started.send(()).unwrap();
+            wait.recv().unwrap();
+        })
+        .unwrap();
+        running.recv().unwrap();
         let (told, working) = channel();
         pool.run(move || told.send(niceness()).unwrap()).unwrap();
         assert_eq!(working.recv().unwrap(), (serving + NICER).min(NICEST));
-        assert_eq!(niceness(), serving, "the thread's own, not the program's");
+        release.send(()).unwrap();
     }
 }

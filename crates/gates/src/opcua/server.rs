@@ -540,7 +540,7 @@ mod tests {
 
     #[test]
     fn a_core_hears_of_every_job_also_of_those_that_were_never_done() {
-        let pool = Pool::new(1, 1).unwrap();
+        let pool = Pool::alone(1, 1).unwrap();
         let (done, mut heard) = mpsc::unbounded_channel();
         let (release, wait) = std::sync::mpsc::channel::<()>();
         let (started, running) = std::sync::mpsc::channel::<()>();
