@@ -3,7 +3,7 @@
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use client::{Client, Login};
+use client::{Client, Login, Watch, WatchOptions};
 use opcua_types::{MessageSecurityMode, NodeId, Variant};
 use ua_proto::crypto::SecurityPolicyId;
 
@@ -14,6 +14,8 @@ use super::up::{Up, until};
 
 const STATE: u32 = 2259;
 const SECONDS: u32 = 2992;
+const LEVEL: u32 = 2267;
+const RETURN: u32 = 12_885;
 
 /// A guard with health, and so long to drain.
 fn plant(sign_in: &str, more: &str, drain: &str) -> (Guarded, Health) {
@@ -30,6 +32,12 @@ async fn of_server(client: &Client, id: u32) -> Option<Variant> {
     client.read(&[NodeId::new(0, id)]).await.ok()?.remove(0).value
 }
 
+/// The next value that is told.
+async fn told(watch: &mut Watch) -> Option<Variant> {
+    let next = tokio::time::timeout(Duration::from_secs(60), watch.next()).await;
+    next.expect("something is told").expect("the client is there").value.value
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_program_that_drains_tells_its_clients_and_ends_when_they_have_left() {
     let (plant, health) = plant("sign_in = [\"user_name\"]", "", "10m");
@@ -40,6 +48,8 @@ async fn a_program_that_drains_tells_its_clients_and_ends_when_they_have_left() 
     let client = Client::connect(plant.options("pki/hmi", olga())).await.unwrap();
     let node = speed(&client).await;
     assert_eq!(of_server(&client, STATE).await, Some(Variant::Int32(0)));
+    let mut level = client.watch(&[NodeId::new(0, LEVEL)], WatchOptions::default()).await.unwrap();
+    assert_eq!(told(&mut level).await, Some(Variant::Byte(255)), "all is well");
     let mut drain = Command::new(env!("CARGO_BIN_EXE_trapkey"))
         .arg("drain")
         .current_dir(plant.scene.folder.path())
@@ -52,6 +62,8 @@ async fn a_program_that_drains_tells_its_clients_and_ends_when_they_have_left() 
     assert_eq!(of_server(&client, STATE).await, Some(Variant::Int32(4)), "ServerState Shutdown");
     let Some(Variant::UInt32(seconds)) = of_server(&client, SECONDS).await else { panic!("no SecondsTillShutdown") };
     assert!((1..=600).contains(&seconds), "{seconds}");
+    assert_eq!(told(&mut level).await, Some(Variant::Byte(0)), "who monitors ServiceLevel hears of the maintenance");
+    assert!(matches!(of_server(&client, RETURN).await, Some(Variant::DateTime(_))), "EstimatedReturnTime");
     assert!(client.read(&[node]).await.unwrap()[0].status().is_good(), "who is there goes on");
     assert!(Client::connect(plant.options("pki/hmi", olga())).await.is_err(), "nobody new comes in");
     assert!(drain.try_wait().unwrap().is_none() && up.0.try_wait().unwrap().is_none(), "it waits");

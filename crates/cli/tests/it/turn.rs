@@ -3,6 +3,7 @@
 use std::net::TcpStream;
 
 use client::Client;
+use opcua_types::{NodeId, Variant};
 
 use super::guard::{Guarded, speed, user};
 use super::health::Health;
@@ -106,6 +107,11 @@ async fn a_standby_takes_over_from_a_guard_that_is_killed_and_gives_way_to_none_
     until("it listens", || first.listens());
     assert!(!second.serves() && !second.listens(), "the other does not: whoever dials it is refused");
     let client = reads(&plant, first).await;
+    let [support, uris, level] = [3_709_u32, 11_314, 2_267].map(|number| NodeId::new(0, number));
+    let said = client.read(&[support, uris, level]).await.unwrap();
+    assert_eq!(said[0].value, Some(Variant::Int32(1)), "RedundancySupport Cold: who stands by takes no connection");
+    assert_eq!(said[1].value, Some(Variant::from(vec!["urn:trapkey:demo:gate".to_owned()])), "both have one name");
+    assert_eq!(said[2].value, Some(Variant::Byte(255)), "the one that serves");
     assert_eq!(first.health.metrics().get("trapkey_turn_active", &[("listener", "gate")]), 1.0);
     assert_eq!(second.health.metrics().get("trapkey_turn_active", &[("listener", "gate")]), 0.0);
     until("the doctor sees it", || {

@@ -1,55 +1,27 @@
-//! Values that are not passed on as they are: what the guard answers itself, and attributes that tell what the session
-//! may do, which are the upstream server's AND the grant's.
+//! Values that are not passed on as they are: the guard's own, limits, and attributes that tell what the session may do,
+//! which are the upstream server's AND the grant's.
 
 use std::borrow::Cow;
 
 use access_model::{Rights, UnixTime};
-use opcua_types::{
-    Array, AttributeId, Identifier, NodeId, ObjectId, StatusCode, UAString, Variant, VariantScalarTypeId,
-};
+use opcua_types::{AttributeId, NodeId, ObjectId, StatusCode, Variant};
 
 use super::desk::encoded;
+use super::own::{Face, SERVICE_LEVEL, number_of};
 use super::walk::{extension_object, parts_of, span};
 use crate::server::Server;
 use crate::server::front::{Malformed, Reader, user_access_level, user_write_mask};
 use crate::space::{AccessLevel, ns0};
 
-/// Server_ServerArray.
-const SERVER_ARRAY: u32 = 2254;
-/// ServerStatus with its State, SecondsTillShutdown and ShutdownReason, and ServiceLevel: the guard's own once it is about
-/// to end.
-const DRAINING: [u32; 5] = [2_256, 2_259, 2_992, 2_993, 2_267];
 /// OperationLimits, and other limits that are told as a number of which the smaller holds.
 const LIMITS: [u32; 15] = [
     11_705, 11_707, 11_709, 11_710, 11_711, 11_712, 11_713, 11_714, 12_165, 12_166, 12_167, 12_168, 24_095, 24_096,
     24_097,
 ];
 
-/// Whether the guard answers for a node of namespace 0 itself.
-pub(super) enum Own {
-    Value(Variant),
-    No,
-}
-
-/// The guard's own value of a node of namespace 0.
-pub(super) fn own_value(front: &Server, number: u32) -> Own {
-    if let Some(now) = front.draining().filter(|_| DRAINING.contains(&number)) {
-        let value = ns0::find_numeric(number).and_then(|node| front.space().value(node, now).value);
-        return value.map_or(Own::No, Own::Value);
-    }
-    if number != SERVER_ARRAY {
-        return Own::No;
-    }
-    let uri = UAString::from(front.front_config().application_uri.as_str());
-    match Array::new(VariantScalarTypeId::String, vec![Variant::String(uri)]) {
-        Ok(array) => Own::Value(Variant::Array(Box::new(array))),
-        Err(_) => Own::No,
-    }
-}
-
 /// A value of the upstream server as this session may have it.
 pub(super) fn adapt<'a>(
-    front: &Server,
+    face: Face<'_>,
     node: &NodeId,
     attribute: Option<AttributeId>,
     rights: Rights,
@@ -57,20 +29,19 @@ pub(super) fn adapt<'a>(
 ) -> Result<Cow<'a, [u8]>, StatusCode> {
     let Some((mask, inner, rest)) = parts_of(value) else { return Ok(Cow::Borrowed(value)) };
     let unexpected = |_: Malformed| StatusCode::BadUnexpectedError;
-    let inner = match (attribute, &node.identifier) {
+    let inner = match (attribute, number_of(node)) {
         (Some(AttributeId::UserAccessLevel), _) => user_level(inner, rights).map_err(unexpected)?,
         (Some(AttributeId::UserWriteMask), _) => write_mask(inner, rights).map_err(unexpected)?,
         (Some(AttributeId::UserExecutable), _) => executable(inner, rights).map_err(unexpected)?,
         (Some(AttributeId::UserRolePermissions), _) => role_permissions(inner, rights).map_err(unexpected)?,
-        (Some(AttributeId::Value), Identifier::Numeric(number)) if node.namespace == 0 && LIMITS.contains(number) => {
-            smaller_limit(front, *number, inner)
+        (Some(AttributeId::Value), Some(number)) if LIMITS.contains(&number) => {
+            smaller_limit(face.front, number, inner)
         }
-        (Some(AttributeId::Value), Identifier::Numeric(number)) if node.namespace == 0 => {
-            match own_value(front, *number) {
-                Own::Value(value) => encoded(&value),
-                Own::No => return Ok(Cow::Borrowed(value)),
-            }
-        }
+        (Some(AttributeId::Value), Some(number)) => match face.value(number) {
+            Some(value) => encoded(&value),
+            None if number == SERVICE_LEVEL => face.cut(inner),
+            None => return Ok(Cow::Borrowed(value)),
+        },
         _ => return Ok(Cow::Borrowed(value)),
     };
     let mut adapted = vec![mask];
@@ -164,7 +135,9 @@ pub(super) fn own_limit(front: &Server, number: u32) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use opcua_types::{BinaryEncodable, ContextOwned, ExtensionObject, PermissionType, RolePermissionType};
+    use opcua_types::{
+        Array, BinaryEncodable, ContextOwned, ExtensionObject, PermissionType, RolePermissionType, VariantScalarTypeId,
+    };
 
     #[test]
     fn what_a_session_may_do_is_what_both_allow() {

@@ -64,6 +64,8 @@ pub struct GuardConfig {
     pub interlocks: BTreeMap<ScopeIndex, Interlock>,
     /// Ask upstream for a node that never exists in place of a hidden one, so that the time of an answer tells nothing.
     pub hide_timing: bool,
+    /// Another guard with the same ApplicationUri stands in for it; one of the two serves at a time.
+    pub paired: bool,
     /// Bounds.
     pub limits: GuardLimits,
 }
@@ -81,6 +83,7 @@ impl GuardConfig {
             pool: Sharing::Never,
             interlocks: BTreeMap::new(),
             hide_timing: true,
+            paired: false,
             limits: GuardLimits::default(),
         }
     }

@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use access_model::{Interlock, Now, Restrictions, ScopeIndex, ScopeMap};
 use pep::InvalidGate;
 
-use super::Guard;
 use super::config::UpstreamIdentity;
 use super::link::Link;
 use super::links::Owner;
 use super::scopes::ScopeRules;
+use super::{Guard, own};
 
 /// The scopes of the nodes behind a guard, as one plant file has them.
 #[derive(Clone, Debug)]
@@ -38,7 +38,7 @@ impl Guard {
             Vec::new()
         };
         let another = self.front.lay_out(map, arrange, now)?;
-        self.config.rules = rules;
+        self.config.rules = own::shown(rules, self.config.paired);
         self.front.set_interlocks(interlocks);
         for owner in self.sessions() {
             if let Owner::Session(key) = owner
@@ -66,7 +66,7 @@ impl Guard {
         self.take_over(now);
     }
 
-    fn sessions(&self) -> Vec<Owner> {
+    pub(super) fn sessions(&self) -> Vec<Owner> {
         self.links.keys().copied().filter(|owner| matches!(owner, Owner::Session(_))).collect()
     }
 

@@ -86,6 +86,11 @@ impl Guard {
     /// Gives a link back after it was worked on: its bytes are announced, its alarm is set.
     pub(super) fn put_back(&mut self, owner: Owner, mut link: Box<Link>, now: Now) {
         self.pump(owner, &mut link, now);
+        if let Owner::Session(key) = owner
+            && self.tell_own(key, &mut link, now)
+        {
+            self.pump(owner, &mut link, now);
+        }
         if let (Owner::Closing(_), None, Stage::Down { at: Mono::NEVER }) = (owner, link.wire, link.stage) {
             self.count(&mut link, 0);
             return self.arm(owner, None);

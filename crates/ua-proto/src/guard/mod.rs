@@ -41,6 +41,7 @@ mod link;
 mod links;
 mod look;
 mod nodes;
+mod own;
 mod pool;
 mod read;
 mod register;
@@ -123,6 +124,8 @@ impl Guard {
         (entropy, upstream_entropy): (Box<dyn Entropy + Send>, Box<dyn Entropy + Send>),
         now: Now,
     ) -> Result<Self, SpaceError> {
+        let rules = own::shown(config.rules, config.paired);
+        let config = GuardConfig { rules, ..config };
         let mut space =
             Space::new(SpaceConfig { application_uri: server.application_uri.clone(), namespaces: Vec::new() })?;
         space.set_server_facts(ServerFacts::default());
@@ -162,9 +165,13 @@ impl Guard {
                     server::Input::Audited { id, result } => Some((*id, *result)),
                     _ => None,
                 };
+                let ending = matches!(&input, server::Input::Drain { .. });
                 self.front.handle_input(input, now);
                 if let Some((id, result)) = audited {
                     self.audited(id, result, now);
+                }
+                if ending {
+                    self.show_all(now);
                 }
             }
             Input::Up { link, event } => {

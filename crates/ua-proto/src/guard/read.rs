@@ -2,11 +2,12 @@
 //! server gave, in the order of the request.
 
 use access_model::{Action, AuditKind, Now, Rights, ScopeIndex};
-use opcua_types::{AttributeId, Identifier, NodeId, ObjectId, StatusCode, Variant};
+use opcua_types::{AttributeId, NodeId, ObjectId, StatusCode, Variant};
 
-use super::attributes::{Own, adapt, own_value};
+use super::attributes::adapt;
 use super::batch::items;
 use super::desk::{Desk, Progress, Way, encoded, told};
+use super::own::number_of;
 use super::walk::{data_value, end, results, status_of};
 use crate::server::front::write_no_diagnostics;
 use crate::server::front::{Counted, Malformed, Reader, Stamps, needed, ticks, write_header, write_len};
@@ -119,9 +120,8 @@ fn decide(desk: &mut Desk<'_>, item: &Item<'_>, spans: &mut Vec<u8>) -> Plan {
         }
         Way::Refused(status) => return Plan::Refused(status),
     }
-    if let (0, Identifier::Numeric(number), Some(AttributeId::Value)) =
-        (item.node.namespace, &item.node.identifier, attribute)
-        && let Own::Value(value) = own_value(desk.front, *number)
+    if attribute == Some(AttributeId::Value)
+        && let Some(value) = number_of(&item.node).and_then(|number| desk.face().value(number))
     {
         return Plan::Own(value);
     }
@@ -157,7 +157,7 @@ impl Asked {
         for plan in &self.plan {
             match plan {
                 Plan::Refused(status) => write_status(&mut out, *status, stamps, now),
-                Plan::Own(value) => write_own(&mut out, value, stamps, now),
+                Plan::Own(value) => out.extend_from_slice(&own_data_value(value, stamps, now)),
                 Plan::Hidden => match values.next() {
                     Some(value) if status_of(value) == StatusCode::BadNodeIdUnknown => out.extend_from_slice(value),
                     _ => write_status(&mut out, StatusCode::BadNodeIdUnknown, stamps, now),
@@ -169,7 +169,7 @@ impl Asked {
                         write_status(&mut out, refusal(rights), stamps, now);
                         continue;
                     }
-                    match adapt(desk.front, node, *attribute, rights, value) {
+                    match adapt(desk.face(), node, *attribute, rights, value) {
                         Ok(value) => out.extend_from_slice(&value),
                         Err(status) => write_status(&mut out, status, stamps, now),
                     }
@@ -199,10 +199,13 @@ pub(super) fn write_status(out: &mut Vec<u8>, status: StatusCode, stamps: Stamps
     }
 }
 
-fn write_own(out: &mut Vec<u8>, value: &Variant, stamps: Stamps, now: Now) {
-    out.push(0x01 | if stamps.server { 0x08 } else { 0 });
+/// A DataValue of the guard's own.
+pub(super) fn own_data_value(value: &Variant, stamps: Stamps, now: Now) -> Vec<u8> {
+    let (source, server) = (if stamps.source { 0x04 } else { 0 }, if stamps.server { 0x08 } else { 0 });
+    let mut out = vec![0x01 | source | server];
     out.extend_from_slice(&encoded(value));
-    if stamps.server {
+    for _stamp in 0..u8::from(stamps.source) + u8::from(stamps.server) {
         out.extend_from_slice(&ticks(now.unix).to_le_bytes());
     }
+    out
 }

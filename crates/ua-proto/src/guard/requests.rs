@@ -2,13 +2,14 @@
 //! answers, and end.
 
 use access_model::{Mono, Now};
-use opcua_types::{ObjectId, StatusCode};
+use opcua_types::{NodeId, ObjectId, StatusCode};
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::desk::{Desk, Progress};
 use super::link::{Job, Link, Stage, Work};
 use super::links::Owner;
+use super::own::number_of;
 use super::subs::{Late, Own};
 use super::walk::end;
 use super::{
@@ -79,19 +80,29 @@ impl Guard {
         } else {
             None
         };
-        match refusal {
+        let alone = refusal.is_some() && self.answers_alone(&link, &taken);
+        match refusal.filter(|_| !alone) {
             Some(status) => self.front.refuse(ticket, status, now),
             None => {
                 link.last_job += 1;
                 let number = link.last_job;
                 let work = Work::Waiting(Box::new(taken));
                 link.jobs.insert(number, Job { ticket, deadline: now.mono + time, work });
-                if link.stage == Stage::Ready {
+                if alone {
+                    self.begin_known(key, &mut link, number, now);
+                } else if link.stage == Stage::Ready {
                     self.begin(key, &mut link, number, now);
                 }
             }
         }
         self.put_back(Owner::Session(key), link, now);
+    }
+
+    /// Whether a request asks for nothing but values of the guard's own: they are told while the server behind is away.
+    fn answers_alone(&self, link: &Link, taken: &Taken) -> bool {
+        let own = |node: &NodeId| number_of(node).is_some_and(|number| self.face(link).value(number).is_some());
+        let few = link.jobs.len() < self.config.limits.max_requests;
+        few && taken.service == Service::Read && read::nodes(&taken.body).iter().all(own)
     }
 
     /// The link is ready: what has waited for it starts, in order.

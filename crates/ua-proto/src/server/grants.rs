@@ -113,6 +113,7 @@ impl Server {
             ..event(now, AuditKind::FailMode, &Actor::default(), of.to_owned(), outcome)
         };
         self.audit.record(record);
+        self.set_level(now);
         let all: Vec<SessionKey> = self.sessions.iter().map(|session| session.core.key).collect();
         for key in all {
             self.recheck_session(key, now);

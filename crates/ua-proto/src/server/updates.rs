@@ -2,7 +2,7 @@
 
 use access_model::{Actor, AuditKind, AuditRecord, Mono, Now, Outcome, ScopeMap, UnixTime};
 use opcua_types::{DataValue, ServerState, StatusCode};
-use pep::InvalidGate;
+use pep::{FailState, InvalidGate};
 
 use super::audit::event;
 use super::occasion::Ending;
@@ -11,6 +11,12 @@ use super::timers::{SessionKey, Timer};
 use super::{ConnId, Server};
 use crate::pki::{Certificate, Purpose, validate};
 use crate::space::{NodeRef, Space};
+
+/// ServiceLevel (OPC 10000-4 §6.6.2.4.2): clients are to leave and not to come; some of what is asked for may be refused;
+/// everything is as it should be.
+const MAINTENANCE: u8 = 0;
+const DEGRADED: u8 = 199;
+const HEALTHY: u8 = 255;
 
 impl Server {
     pub(super) fn set_value(&mut self, node: NodeRef, value: DataValue, now: Now) {
@@ -120,9 +126,18 @@ impl Server {
     pub(super) fn drain(&mut self, seconds: u32, now: Now) {
         self.call_clients(Vec::new(), now);
         let Some(facts) = self.space.server_facts_mut() else { return };
-        (facts.state, facts.service_level) = (ServerState::Shutdown, 1);
+        (facts.state, facts.service_level) = (ServerState::Shutdown, MAINTENANCE);
         facts.shutdown = Some((seconds, "the server ends for maintenance".to_owned()));
         self.draining = Some(now.unix);
+    }
+
+    /// How well it serves: worse while it has lost its authority or its ledger, whatever that leaves.
+    pub(super) fn set_level(&mut self, now: Now) {
+        let states = [self.gate.fail_state(now), self.gate.ledger_state(now)];
+        let whole = states == [FailState::InStep; 2];
+        if let Some(facts) = self.space.server_facts_mut().filter(|facts| facts.service_level != MAINTENANCE) {
+            facts.service_level = if whole { HEALTHY } else { DEGRADED };
+        }
     }
 
     /// Whether it is about to end: when that was said last.

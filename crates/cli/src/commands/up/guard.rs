@@ -81,6 +81,7 @@ pub(super) async fn start(
             Pool::Always => Sharing::Always,
         },
         hide_timing: true,
+        paired: role.standby.is_some(),
         limits: GuardLimits { request_timeout: side.limits.request_timeout.get(), ..GuardLimits::default() },
     };
     let entropy = || -> Box<dyn ua_proto::Entropy + Send> { Box::new(token::SystemEntropy::new()) };

@@ -11,6 +11,7 @@ mod late;
 mod links;
 mod message;
 pub(super) mod methods;
+mod own;
 mod publish;
 mod restore;
 mod services;
@@ -25,6 +26,7 @@ use access_model::{Action, Mono, ScopeIndex};
 use opcua_types::{AttributeId, NodeId, StatusCode};
 
 use crate::event;
+use crate::guard::own::Look;
 use crate::server::front::Ticket;
 use links::Links;
 use message::Message;
@@ -131,6 +133,10 @@ pub(super) struct Subscriptions {
     first_handle: u32,
     /// Subscriptions that messages came of and nobody has.
     strangers: Strangers,
+    /// How the guard stands, as it was told last.
+    look: Look,
+    /// The ServiceLevel that the server behind told last.
+    level_behind: Option<u8>,
 }
 
 impl Subscriptions {

@@ -152,7 +152,7 @@ impl Guard {
                     }
                     None if self.delivers(key, item.action, (&item.node, item.scope), now) => {
                         let rights = self.front.rights_of(key, item.scope, now);
-                        let shaped = adapt(&self.front, &item.node, item.attribute, rights, &entry.value);
+                        let shaped = adapt(self.fair_face(), &item.node, item.attribute, rights, &entry.value);
                         let value = shaped.map_or_else(|status| valueless(status, now), Cow::into_owned);
                         entries.push(Entry { client_handle, value, ..entry });
                     }

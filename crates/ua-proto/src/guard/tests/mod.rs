@@ -9,6 +9,7 @@ mod late;
 mod layout;
 mod monitoring;
 mod observing;
+mod own;
 mod past_events;
 mod places;
 mod pool;

@@ -29,7 +29,7 @@ use crate::space::{AccessLevel, NewMethod, NewVariable, ns0};
 use crate::testing::{application, key};
 
 pub(super) const PLANT: &str = "urn:test:plant";
-const GUARD: &str = "urn:test:guard";
+pub(super) const GUARD: &str = "urn:test:guard";
 const URL: &str = "opc.tcp://plant.example:4840";
 pub(super) const SCOPES: [&str; 3] = ["reactor", "mixer", "vault"];
 type Security = (SecurityPolicyId, MessageSecurityMode);

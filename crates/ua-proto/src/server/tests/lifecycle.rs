@@ -278,7 +278,7 @@ fn before_the_end_clients_are_told_and_no_session_begins() {
         world.read(conn, login, vec![node]).unwrap().remove(0).value
     };
     world.input(Input::Drain { seconds: 7 });
-    for (id, said) in [(2259, Variant::Int32(4)), (2992, Variant::UInt32(7)), (2267, Variant::Byte(1))] {
+    for (id, said) in [(2259, Variant::Int32(4)), (2992, Variant::UInt32(7)), (2267, Variant::Byte(0))] {
         assert_eq!(standard(&mut world, &login, id), Some(said), "i={id}");
     }
     assert!(world.read_one(conn, &login, "Setpoint").is_ok(), "who is there goes on");

@@ -5,6 +5,7 @@ use opcua_types::StatusCode;
 
 use super::super::events::taken_apart;
 use super::super::message::{Entry, Incoming, Message, Told, overflowed};
+use super::super::own::level_of;
 use super::super::{Subscription, Subscriptions};
 use crate::guard::Guard;
 use crate::guard::link::Link;
@@ -97,7 +98,7 @@ impl Guard {
         let Some(subscription) = subs.subscriptions.get_mut(&id) else { return };
         subscription.arrived(incoming.sequence, true);
         let mut entries = Vec::new();
-        let (mut unknown, mut unnamed) = (false, false);
+        let (mut unknown, mut unnamed, mut level) = (false, false, None);
         for (handle, value) in incoming.values {
             let Some(number) = subscription.handles.get(&handle).copied() else {
                 // An item that was deleted while its value was on the way, or one that never was.
@@ -106,6 +107,9 @@ impl Guard {
             };
             let mut value = value.to_vec();
             if let Some(item) = subscription.items.get_mut(&number) {
+                if item.tells_level() {
+                    level = level_of(&value).or(level);
+                }
                 if item.denied || item.muted {
                     continue;
                 }
@@ -132,6 +136,7 @@ impl Guard {
             let told = Told::Values(entries);
             subscription.ready.push_back(Message { sequence: 0, time: incoming.time, told });
         }
+        subs.level_behind = level.or(subs.level_behind);
         if let Some(status) = incoming.status {
             subs.bid_farewell(id, status);
         }
