@@ -80,6 +80,32 @@ pub(crate) struct Event {
     fields: Vec<Field>,
 }
 
+/// Why an item lost events since that was told last.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Gap {
+    /// Its queue had no place for them.
+    pub(crate) full: bool,
+    /// No steps were left for its filter.
+    pub(crate) dear: bool,
+}
+
+impl Gap {
+    /// Whether there is none.
+    pub(crate) const fn is_none(self) -> bool {
+        !self.full && !self.dear
+    }
+
+    const fn message(self) -> &'static str {
+        match (self.full, self.dear) {
+            (_, false) => "events were lost, for their queue is too short",
+            (false, true) => "events were lost, for the filters of this session cost too much",
+            (true, true) => {
+                "events were lost, for their queue is too short and the filters of this session cost too much"
+            }
+        }
+    }
+}
+
 impl Event {
     /// An event with the fields of BaseEventType (OPC 10000-5 §6.4.2).
     pub(crate) fn new(space: &Space, about: About, id: [u8; 16], severity: u16, message: &str, now: Now) -> Self {
@@ -99,10 +125,10 @@ impl Event {
         Self { about, id, time, notifiers, fields }
     }
 
-    /// Says that an item's queue was too short (OPC 10000-4 §5.13.1.5). Not an event of any source but the server.
-    pub(crate) fn overflow(space: &Space, id: [u8; 16], now: Now) -> Self {
+    /// Says that an item lost events (OPC 10000-4 §5.13.1.5). Not an event of any source but the server.
+    pub(crate) fn overflow(space: &Space, gap: Gap, id: [u8; 16], now: Now) -> Self {
         let about = About { event_type: ns0::EVENT_QUEUE_OVERFLOW_EVENT_TYPE, source: ns0::SERVER, audit: false };
-        Self::new(space, about, id, 500, "events were lost, for their queue is too short", now)
+        Self::new(space, about, id, 500, gap.message(), now)
     }
 
     /// Its EventId.

@@ -12,34 +12,34 @@ use opcua_types::MonitoringMode;
 
 use super::items::list;
 use super::{ItemSource, NodeRef, Subscriptions, date_time};
-use crate::event::{Event, EventFilter, Exhausted, Steps, Viewer};
+use crate::event::{Event, EventFilter, Exhausted, Gap, Steps, Viewer};
 use crate::space::Space;
 
 /// What an item that reports events has.
 pub(super) struct EventQueue {
     pub(super) filter: Arc<EventFilter>,
     queue: VecDeque<Arc<Event>>,
-    /// Events were dropped since the client heard of it last.
-    overflown: bool,
+    /// What was dropped since the client heard of it last.
+    gap: Gap,
 }
 
 impl EventQueue {
     pub(super) fn new(filter: Arc<EventFilter>) -> Self {
-        Self { filter, queue: VecDeque::new(), overflown: false }
+        Self { filter, queue: VecDeque::new(), gap: Gap::default() }
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.queue.is_empty() && !self.overflown
+        self.queue.is_empty() && self.gap.is_none()
     }
 
     /// What there is to report: the events, and that some are missing.
     pub(super) fn len(&self) -> usize {
-        self.queue.len() + usize::from(self.overflown)
+        self.queue.len() + usize::from(!self.gap.is_none())
     }
 
     pub(super) fn clear(&mut self) {
         self.queue.clear();
-        self.overflown = false;
+        self.gap = Gap::default();
     }
 
     /// Keeps what may still be received.
@@ -55,14 +55,14 @@ impl EventQueue {
 
     /// An event is lost that the filter would have cost too much for.
     fn miss(&mut self) {
-        self.overflown = true;
+        self.gap.dear = true;
     }
 
     /// Drops what is too much: the oldest, or the newest but the last. How many of the oldest went.
     pub(super) fn fit(&mut self, capacity: usize, discard_oldest: bool) -> usize {
         let mut lost = 0;
         while self.queue.len() > capacity {
-            self.overflown = true;
+            self.gap.full = true;
             if discard_oldest || capacity <= 1 {
                 self.queue.pop_front();
                 lost += 1;
@@ -77,11 +77,10 @@ impl EventQueue {
 
     /// The next event: the one that tells of an overflow stands where events are missing, in front of a queue that drops
     /// the oldest and behind one that drops the newest. It takes no place of its own in the queue.
-    pub(super) fn pop(&mut self, discard_oldest: bool, overflow: impl FnOnce() -> Event) -> Option<Arc<Event>> {
+    pub(super) fn pop(&mut self, discard_oldest: bool, overflow: impl FnOnce(Gap) -> Event) -> Option<Arc<Event>> {
         let told_first = discard_oldest || self.queue.is_empty();
-        if self.overflown && told_first {
-            self.overflown = false;
-            return Some(Arc::new(overflow()));
+        if !self.gap.is_none() && told_first {
+            return Some(Arc::new(overflow(std::mem::take(&mut self.gap))));
         }
         self.queue.pop_front()
     }
@@ -96,7 +95,7 @@ impl Subscriptions {
 
     /// Something happened: items at a node that it reaches take it, if their filter lets it pass and the session may
     /// receive it. All the filters of a session together get so many steps: items that none are left for lose the event, and
-    /// tell so as of one that their queue had no place for.
+    /// tell so.
     pub(crate) fn on_event(&mut self, event: &Arc<Event>, source: &mut dyn ItemSource) {
         let about = event.about();
         let mut steps = Steps::new(Steps::LIVE);

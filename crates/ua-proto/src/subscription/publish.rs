@@ -452,9 +452,9 @@ fn next_event(item: &mut Item, count: &mut u64, source: &mut dyn ItemSource, now
     let (notifier, subscription, discard_oldest) = (item.target.node, item.subscription, item.discard_oldest);
     let events = item.events.as_mut()?;
     loop {
-        let mut overflow = || {
+        let mut overflow = |gap| {
             *count += 1;
-            Event::overflow(source.space(), overflow_id(subscription, *count, now), now)
+            Event::overflow(source.space(), gap, overflow_id(subscription, *count, now), now)
         };
         let event = events.pop(discard_oldest, &mut overflow)?;
         if source.deliver_event(notifier, event.about()) {

@@ -95,7 +95,7 @@ fn what_filters_cost_is_bounded_for_a_whole_request() {
 
 #[test]
 fn what_filters_cost_is_bounded_for_one_event_at_one_session() {
-    let lost = "events were lost, for their queue is too short";
+    let lost = "events were lost, for the filters of this session cost too much";
     // What two items need together is there for one of them only.
     for (items, expected) in [
         (vec![0, 0], ["hot", "hot"]),
