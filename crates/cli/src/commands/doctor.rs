@@ -1,6 +1,7 @@
 //! `trapkey doctor`: tries what has to work, and says of each thing whether it does.
 
 mod guards;
+mod zones;
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -89,6 +90,7 @@ fn files_of(config: &Config, findings: &mut Findings) {
         Ok(snapshot) => {
             let detail = format!("{} policies, {} servers", snapshot.policies(), snapshot.plant().servers.len());
             findings.add(Standing::Ok, "plant and policies", detail);
+            zones::look(config, snapshot.plant(), findings);
         }
         Err(failure) => findings.add(Standing::Failed, "plant and policies", failure.in_short()),
     }

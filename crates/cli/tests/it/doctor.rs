@@ -63,6 +63,41 @@ fn at_rest(scene: &Scene, what: &str) -> (String, String) {
 }
 
 #[test]
+fn zones_that_are_not_in_the_plant_file_or_in_which_nothing_stands_are_seen() {
+    let (scene, _) = scene();
+    let said = scene.json(&["doctor"]);
+    let about = |one: &Value| one["what"].as_str().is_some_and(|what| what.starts_with("zone "));
+    assert!(!said["findings"].as_array().unwrap().iter().any(about), "who names no zone means none");
+    let plant = scene.read("plant.toml");
+    let known = "[[zone]]\nname = \"line-1\"";
+    assert!(plant.contains(known));
+    scene.write(
+        "plant.toml",
+        &plant.replacen(known, &format!("[[zone]]\nname = \"yard\"\nsite = \"north\"\n\n{known}"), 1),
+    );
+    let config = scene.read("trapkey.toml");
+    let with = |names: &[&str]| {
+        let zones: String =
+            names.iter().map(|name| format!("[[zone]]\nname = \"{name}\"\nfail_mode = \"closed\"\n")).collect();
+        scene.write("trapkey.toml", &config.replacen("# [[zone]]\n", &zones, 1));
+    };
+    with(&["line-1", "yard", "line-2"]);
+    for (zone, standing, says) in [
+        ("zone line-1", "ok", "holds for what stands in it of filler, mixer, reactor"),
+        ("zone yard", "warning", "nothing that is configured here stands in it"),
+        ("zone line-2", "failed", "the plant file has no such zone; did you mean `line-1`?"),
+    ] {
+        assert_eq!(at_rest(&scene, zone), (standing.to_owned(), says.to_owned()));
+    }
+    with(&["yard"]);
+    let (standing, says) = at_rest(&scene, "zone line-1");
+    assert_eq!(
+        (standing.as_str(), says.as_str()),
+        ("warning", "has no `[[zone]]`: the `fail_mode` of filler, mixer, reactor holds there alone")
+    );
+}
+
+#[test]
 fn an_ended_certificate_a_taken_port_an_absent_authority_and_a_ledger_that_cannot_be_written_are_seen() {
     let (scene, ports) = scene();
     let of = |what: &str| at_rest(&scene, what);

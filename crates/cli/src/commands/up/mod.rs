@@ -41,6 +41,7 @@ pub(crate) use self::guard::{bond as guard_bond, own as upstream_own};
 use self::health::{Board, Phase, Watched};
 use self::notify::Notify;
 use self::scopes::Laid;
+pub(crate) use self::zones::zones_of;
 use super::policy::Texts;
 use super::{Common, configuration};
 use crate::answer::{Answer, Output, line};

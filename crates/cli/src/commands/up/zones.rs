@@ -1,6 +1,7 @@
 //! Zones of the configuration: which scopes of a server or guard stand in them, and what holds there while something is
 //! lost; and the ledger, of which every gate hears when it takes no more records.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use gates::opcua::Enforcing;
@@ -37,6 +38,12 @@ impl Zoned {
         };
         self.zones.iter().filter_map(placed).collect()
     }
+}
+
+/// The zones of the plant file in which something of this server stands.
+pub(crate) fn zones_of<'a>(plant: &'a pdp::Plant, server: &Server) -> BTreeSet<&'a str> {
+    let all = server.scopes.iter().map(|scope| &scope.equipment).chain([&server.equipment]);
+    all.filter_map(|equipment| zone_of(plant, equipment)).collect()
 }
 
 /// A mode of the configuration as a gate knows it.
