@@ -7,6 +7,7 @@ use opcua_types::{NodeId, Variant};
 
 use super::guard::{Guarded, speed, user};
 use super::health::Health;
+use super::lost::becomes;
 use super::up::{Up, until};
 
 const SPEED: &str = "nsu=urn:trapkey:demo:mixer;s=Mixer.Setpoints.Speed";
@@ -71,6 +72,24 @@ fn places(plant: &Guarded) -> [Place; 2] {
     })
 }
 
+/// The guard's addresses, as the discovery server tells them.
+async fn listed(plant: &Guarded) -> Vec<String> {
+    let all =
+        client::servers(&plant.old, std::time::Duration::from_secs(20)).await.expect("the discovery server answers");
+    let guard = all.into_iter().find(|server| server.application_uri.as_ref() == "urn:trapkey:demo:gate");
+    let urls = guard.and_then(|guard| guard.discovery_urls).unwrap_or_default();
+    urls.iter().map(|url| url.as_ref().to_owned()).collect()
+}
+
+/// Waits until the discovery server sends clients to this guard, and to no other.
+async fn is_listed(plant: &Guarded, place: &Place) {
+    becomes("the one that serves is listed", async || {
+        let urls = listed(plant).await;
+        !urls.is_empty() && urls.iter().all(|url| url.ends_with(&format!(":{}", place.port)))
+    })
+    .await;
+}
+
 /// A client that reads through this guard.
 async fn reads(plant: &Guarded, place: &Place) -> Client {
     for _ in 0..480 {
@@ -93,6 +112,10 @@ async fn reads(plant: &Guarded, place: &Place) -> Client {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_standby_takes_over_from_a_guard_that_is_killed_and_gives_way_to_none_that_comes_back() {
     let plant = Guarded::new("sign_in = [\"user_name\"]", "");
+    let (known, with) = ("discovery_server = false", "discovery_server = true");
+    plant.scene.write("old.toml", &plant.scene.read("old.toml").replacen(known, with, 1));
+    let with = format!("register_with = [\"{}\"]", plant.old);
+    plant.scene.write("trapkey.toml", &plant.scene.read("trapkey.toml").replacen("register_with = []", &with, 1));
     let mut places = places(&plant);
     let start = |place: &Place| Up::start_with(&plant.scene, place.config, 2);
     let old = Up::start_with(&plant.scene, "old.toml", 1);
@@ -112,6 +135,7 @@ async fn a_standby_takes_over_from_a_guard_that_is_killed_and_gives_way_to_none_
     assert_eq!(said[0].value, Some(Variant::Int32(1)), "RedundancySupport Cold: who stands by takes no connection");
     assert_eq!(said[1].value, Some(Variant::from(vec!["urn:trapkey:demo:gate".to_owned()])), "both have one name");
     assert_eq!(said[2].value, Some(Variant::Byte(255)), "the one that serves");
+    is_listed(&plant, first).await;
     assert_eq!(first.health.metrics().get("trapkey_turn_active", &[("listener", "gate")]), 1.0);
     assert_eq!(second.health.metrics().get("trapkey_turn_active", &[("listener", "gate")]), 0.0);
     until("the doctor sees it", || {
@@ -129,6 +153,7 @@ async fn a_standby_takes_over_from_a_guard_that_is_killed_and_gives_way_to_none_
     until("the other serves", || second.serves());
     drop(client);
     reads(&plant, second).await.close().await;
+    is_listed(&plant, second).await;
     assert!(second.turn()["term"].as_u64().unwrap() > term, "each turn has a greater number");
     let log = plant.scene.read(&format!("{}.log", second.config));
     assert!(log.contains("this guard serves from now on"), "{log}");
@@ -145,6 +170,7 @@ async fn a_standby_takes_over_from_a_guard_that_is_killed_and_gives_way_to_none_
     until("the first serves again", || first.serves());
     drop(stays);
     reads(&plant, first).await.close().await;
+    is_listed(&plant, first).await;
     let log = plant.scene.read(&format!("{}.log", second.config));
     assert!(log.contains("another guard takes over"), "{log}");
 

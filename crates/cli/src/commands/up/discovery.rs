@@ -32,16 +32,14 @@ impl Registrations {
         Self { with: with.to_vec(), stop: watch::channel(false).0, tasks: Mutex::default() }
     }
 
-    /// Registers a server everywhere from now on.
-    pub(super) fn add(&self, server: &ServerConfig, discovery: bool, own: &Own, identity: &Arc<ArcSwap<OwnIdentity>>) {
-        let capabilities: &[&str] = if discovery { &["DA", "LDS"] } else { &["DA"] };
-        let what = Registration {
-            application_uri: server.application_uri.clone(),
-            product_uri: server.product_uri.clone(),
-            name: server.application_name.clone(),
-            urls: server.endpoint_urls.clone(),
-            capabilities: capabilities.iter().map(|one| (*one).to_owned()).collect(),
-        };
+    /// Registers a server everywhere from now on; one of two that take turns while it serves.
+    pub(super) fn add(
+        &self,
+        what: &Registration,
+        own: &Own,
+        identity: &Arc<ArcSwap<OwnIdentity>>,
+        serving: Option<&watch::Receiver<bool>>,
+    ) {
         let Ok(mut tasks) = self.tasks.lock() else { return };
         for url in &self.with {
             let keep = Keep {
@@ -50,7 +48,8 @@ impl Registrations {
                 identity: Arc::clone(identity),
                 trust: Arc::clone(&own.trust),
             };
-            tasks.spawn(keep.up(self.stop.subscribe()));
+            let always = || watch::channel(true).1;
+            tasks.spawn(keep.up(self.stop.subscribe(), serving.cloned().unwrap_or_else(always)));
         }
     }
 
@@ -67,6 +66,18 @@ impl Registrations {
     }
 }
 
+/// What is said of a server.
+pub(super) fn registration(server: &ServerConfig, discovery: bool) -> Registration {
+    let capabilities: &[&str] = if discovery { &["DA", "LDS"] } else { &["DA"] };
+    Registration {
+        application_uri: server.application_uri.clone(),
+        product_uri: server.product_uri.clone(),
+        name: server.application_name.clone(),
+        urls: server.endpoint_urls.clone(),
+        capabilities: capabilities.iter().map(|one| (*one).to_owned()).collect(),
+    }
+}
+
 /// One server at one discovery server.
 struct Keep {
     url: String,
@@ -76,11 +87,20 @@ struct Keep {
 }
 
 impl Keep {
-    async fn up(self, mut stop: watch::Receiver<bool>) {
+    async fn up(self, mut stop: watch::Receiver<bool>, mut serving: watch::Receiver<bool>) {
         let (mut pause, mut registered, mut said) = (RETRY.0, false, None);
         loop {
+            if !*serving.borrow() {
+                // Whoever serves now has said so under the same name: taking that off would be wrong.
+                registered = false;
+                tokio::select! {
+                    () = becomes(&mut serving, true) => {}
+                    _ = stop.wait_for(|stop| *stop) => break,
+                }
+            }
             let told = tokio::select! {
                 told = self.tell(true, PATIENCE.0) => told,
+                () = becomes(&mut serving, false) => continue,
                 _ = stop.wait_for(|stop| *stop) => break,
             };
             let (server, at) = (&self.what.name, &self.url);
@@ -104,11 +124,16 @@ impl Keep {
             };
             tokio::select! {
                 () = tokio::time::sleep(rest) => {}
+                () = becomes(&mut serving, false) => {}
                 _ = stop.wait_for(|stop| *stop) => break,
             }
         }
         // Who was never there needs not be taken off; who cannot be, is forgotten after ten minutes.
-        if registered && let Err(cause) = self.tell(false, PATIENCE.1).await {
+        let serves = *serving.borrow();
+        if registered
+            && serves
+            && let Err(cause) = self.tell(false, PATIENCE.1).await
+        {
             tracing::warn!(server = self.what.name, at = self.url, cause, "not taken off the discovery server");
         }
     }
@@ -120,5 +145,12 @@ impl Keep {
             trust: Arc::clone(&self.trust),
         };
         register(&at, &self.what, online, limit).await.map_err(|error| error.to_string())
+    }
+}
+
+/// Waits until it is so; for ever where nobody says so any more.
+async fn becomes(serving: &mut watch::Receiver<bool>, so: bool) {
+    if serving.wait_for(|serving| *serving == so).await.is_err() {
+        std::future::pending().await
     }
 }

@@ -16,12 +16,13 @@ const LOOK: Duration = Duration::from_millis(100);
 /// Waits until every session is over, for at most `limit`, or until somebody loses patience.
 pub(super) async fn wait(up: &Up, limit: Duration, stop: &mut StopSignal) {
     up.board.enter(Phase::Draining);
-    up.registrations.leave();
+    // First the turns: a guard that another one replaces is not taken off discovery servers, where both have one name.
     for (_, turn) in &up.turns {
         if turn.hand_over().await {
             tracing::info!("draining: another guard takes over");
         }
     }
+    up.registrations.leave();
     let until = gates::clock::now().mono + limit;
     tracing::info!(seconds = limit.as_secs(), "draining: no more connections are taken, and clients are told");
     let mut told = None;

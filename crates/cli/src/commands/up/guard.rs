@@ -17,6 +17,7 @@ use ua_proto::guard::{GuardConfig, GuardLimits, Sharing};
 use ua_proto::server::{Answer, AskSecret, FetchedGrant, Identities, Invocation, OnBare, ServerConfig};
 
 use super::bond::Bond;
+use super::discovery::registration;
 use super::health::Reach;
 use super::server::audit_config;
 use super::turn::Turn;
@@ -85,10 +86,7 @@ pub(super) async fn start(
         limits: GuardLimits { request_timeout: side.limits.request_timeout.get(), ..GuardLimits::default() },
     };
     let entropy = || -> Box<dyn ua_proto::Entropy + Send> { Box::new(token::SystemEntropy::new()) };
-    // Of two that take turns neither is said to be there all the time.
-    if role.standby.is_none() {
-        up.registrations.add(&front, side.discovery_server, &own, &identity);
-    }
+    let known_as = registration(&front, side.discovery_server);
     let guard = ua_proto::guard::Guard::new(front, config, gate, (entropy(), entropy()), now);
     let mut guard = guard.map_err(|error| Failure::from_error(&error))?;
     if side.discovery_server {
@@ -106,6 +104,9 @@ pub(super) async fn start(
         }
         None => None,
     };
+    // Of two that take turns the one that serves is there.
+    let serving = turn.as_ref().map(Turn::serving);
+    up.registrations.add(&known_as, &own, &identity, serving.as_ref());
     endpoint::call_clients(&side, &handle).await;
     own.keep_in_step(Arc::clone(&identity), &handle);
     tokio::spawn(super::mode::follow_steps((https.clone(), target.clone(), uri.to_owned()), handle.clone()));

@@ -10,6 +10,7 @@ use tokio::sync::mpsc;
 use ua_proto::server::{AuditConfig, AuditFailMode, Identities, ServerConfig};
 
 use super::bond::Bond;
+use super::discovery::registration;
 use super::local::Local;
 use super::{Up, endpoint, foreign, listen};
 use crate::commands::nodeset;
@@ -79,7 +80,7 @@ pub(super) async fn start(
         events,
         pki: Some(own.store.clone()),
     };
-    up.registrations.add(&setup.config, side.discovery_server, &own, &identity);
+    up.registrations.add(&registration(&setup.config, side.discovery_server), &own, &identity, None);
     let running = plant::station::start(setup, gates::clock::now()).map_err(|error| match &error {
         Unstarted::NodeSet(number, fault) => match (role.node_sets.get(*number), node_sets.get(*number)) {
             (Some(file), Some(text)) => nodeset::fault(file.clone(), Arc::clone(text), fault),

@@ -69,6 +69,8 @@ struct Shared {
     /// The turn is to be given up for good.
     leave: watch::Sender<bool>,
     left: watch::Sender<bool>,
+    /// Whether this guard serves.
+    serving: watch::Sender<bool>,
 }
 
 struct Asking {
@@ -103,6 +105,7 @@ impl Turn {
             wake: Notify::new(),
             leave: watch::Sender::new(false),
             left: watch::Sender::new(false),
+            serving: watch::Sender::new(false),
         }));
         let asking = Asking {
             turn: turn.clone(),
@@ -136,6 +139,11 @@ impl Turn {
 
     fn voter(&self) -> MutexGuard<'_, Voter> {
         self.0.voter.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Follows whether this guard serves.
+    pub(super) fn serving(&self) -> watch::Receiver<bool> {
+        self.0.serving.subscribe()
     }
 
     /// Whether the guard asks for its turn no more.
@@ -299,6 +307,7 @@ impl Asking {
         };
         if !before {
             let _stopped = self.guard.turn(true).await;
+            self.turn.0.serving.send_replace(true);
             tracing::warn!(name = self.name, term, "this guard serves from now on");
         }
     }
@@ -313,6 +322,7 @@ impl Asking {
             before
         };
         if before {
+            self.turn.0.serving.send_replace(false);
             let _stopped = self.guard.turn(false).await;
             tracing::warn!(name = self.name, "this guard stands by from now on");
         }
