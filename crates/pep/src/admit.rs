@@ -7,7 +7,7 @@ use access_model::{Mono, Now, Reason, Rights};
 use token::Claims;
 
 use crate::check::ANONYMOUS;
-use crate::gate::{Examined, FOREVER, Terms};
+use crate::lives::{Examined, FOREVER, Terms};
 use crate::table::{Table, Tables};
 use crate::{
     ChannelBinding, Gate, GateConfig, GrantFacts, GrantId, Identity, InvalidGate, LocalGrant, LocalScopes, Refusal, Who,

@@ -2,7 +2,7 @@
 
 use access_model::{Action, Denial, Mode, Now, Operation, Reason, Rights, ScopeIndex};
 
-use crate::gate::{Slot, State};
+use crate::lives::{Slot, State};
 use crate::{FailState, Gate, GrantId, Permit, Standing, Tally, Verdict};
 
 /// The rights that a gate in its read-only fail mode still serves: those of actions that change nothing.

@@ -24,6 +24,7 @@ mod contact;
 mod event;
 mod gate;
 mod grant;
+mod lives;
 mod meter;
 mod mode;
 mod permit;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use access_model::{Mode, Now};
 
-use crate::gate::{Examined, Terms};
+use crate::lives::{Examined, Terms};
 use crate::{ChannelBinding, Gate, GateEvent, GrantFacts, GrantId, Identity};
 
 /// How long somebody may stay to whom nothing is granted, before the authority is asked again who that is: an account that

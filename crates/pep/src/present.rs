@@ -6,7 +6,7 @@ use access_model::{Now, Reason, Refusal};
 use token::{Claims, Expectation};
 
 use crate::contact::Word;
-use crate::gate::{Examined, State, Terms};
+use crate::lives::{Examined, State, Terms};
 use crate::{Change, ChannelBinding, DangerWithout, FailState, Gate, GateEvent, GrantFacts, GrantId};
 
 /// A wall clock that is behind by this much was set back; less is drift.

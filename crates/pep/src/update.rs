@@ -7,7 +7,7 @@ use token::Verified;
 use token::control::{self, Replacement, Update};
 
 use crate::contact::{MAX_UPDATE_AGE, Place, Standby};
-use crate::gate::State;
+use crate::lives::State;
 use crate::{Change, DangerWithout, Gate, GateEvent, GrantId};
 
 impl Gate {
