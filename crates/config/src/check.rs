@@ -1,54 +1,11 @@
 //! What can be read and makes no sense: keys that contradict each other.
 
-use std::ops::Range;
-
-use toml::Spanned;
-use toml::de::{DeTable, DeValue};
-
+use crate::fault::{Fault, Step};
+use crate::issuers::issuers;
 use crate::{
-    At, Authority, Config, Endpoint, ForeignIssuer, Guard, Identity, Invalid, Limits, MAX_REVERSE_CONNECT, Mode,
-    Operation, Policy, Server, TokenSecret, UpstreamSecurity,
+    Authority, Config, Endpoint, Guard, Identity, Limits, MAX_REVERSE_CONNECT, Mode, Operation, Policy, Server,
+    TokenSecret, UpstreamSecurity,
 };
-
-/// Something that makes no sense.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Fault {
-    /// The way to the key.
-    pub(crate) way: Vec<Step>,
-    pub(crate) message: String,
-    pub(crate) help: String,
-}
-
-/// One step of the way to a key.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Step {
-    Key(&'static str),
-    Entry(usize),
-}
-
-impl Fault {
-    pub(crate) fn at(key: &'static str, message: impl Into<String>, help: impl Into<String>) -> Self {
-        Self { way: vec![Step::Key(key)], message: message.into(), help: help.into() }
-    }
-
-    pub(crate) fn below(mut self, way: &[Step]) -> Self {
-        self.way.splice(0..0, way.iter().copied());
-        self
-    }
-
-    pub(crate) fn into_invalid(self, at: At) -> Invalid {
-        Invalid { at, message: self.message, help: Some(self.help) }
-    }
-
-    /// How a variable would name the key: `SERVER__0__MODES`.
-    pub(crate) fn variable(&self) -> String {
-        let step = |step: &Step| match step {
-            Step::Key(key) => key.to_uppercase(),
-            Step::Entry(entry) => entry.to_string(),
-        };
-        self.way.iter().map(step).collect::<Vec<_>>().join("__")
-    }
-}
 
 /// The first fault.
 pub(crate) fn check(config: &Config) -> Result<(), Fault> {
@@ -249,80 +206,6 @@ fn server(role: &Server) -> Result<(), Fault> {
         }
     }
     Ok(())
-}
-
-/// Issuers beside the authority of a server or a guard.
-fn issuers(all: &[ForeignIssuer], authority: &str, tokens: bool) -> Result<(), Fault> {
-    for (at, issuer) in all.iter().enumerate() {
-        let way = [Step::Key("issuer"), Step::Entry(at)];
-        if !tokens {
-            let fault = "`identities` lists no `token`";
-            return Err(Fault::at("identities", fault.to_owned(), "add it: issuers make tokens"));
-        }
-        let name = issuer.name.trim_end_matches('/');
-        let known = all.iter().take(at).any(|before| before.name == issuer.name);
-        if name.is_empty() || known || name == authority.trim_end_matches('/') {
-            let help = "write what stands in `iss` of its tokens; the authority and each issuer once";
-            return Err(Fault::at("name", "this issuer has no name of its own", help).below(&way));
-        }
-        foreign(issuer).map_err(|fault| fault.below(&way))?;
-    }
-    Ok(())
-}
-
-fn foreign(issuer: &ForeignIssuer) -> Result<(), Fault> {
-    let help = "name a file with `jwks`, or an address with `jwks_url`";
-    match (&issuer.jwks, &issuer.jwks_url) {
-        (None, None) => return Err(Fault::at("name", "nothing says which keys it signs with", help)),
-        (Some(_), Some(_)) => return Err(Fault::at("jwks_url", "its keys have two places", help)),
-        (None, Some(url)) if !url.starts_with("https://") => {
-            return Err(Fault::at(
-                "jwks_url",
-                "this is no https URL",
-                "keys that anybody on the way can swap are none",
-            ));
-        }
-        (Some(_), None) if !issuer.ca.is_empty() => {
-            return Err(Fault::at("ca", "nobody is asked over HTTPS", "take it away, or name a `jwks_url`"));
-        }
-        _ => {}
-    }
-    if issuer.audience.as_ref().is_some_and(String::is_empty) {
-        let help = "write what stands in `aud` of its tokens, or leave the key out";
-        return Err(Fault::at("audience", "the audience is empty", help));
-    }
-    for (at, given) in issuer.rights.iter().enumerate() {
-        if given.role.is_some() == given.group.is_some() {
-            let fault = Fault::at("rights", "these rights are for nobody", "name one `role` or one `group`");
-            return Err(fault.below(&[Step::Key("rights"), Step::Entry(at)]));
-        }
-    }
-    if issuer.rights.is_empty() {
-        let help = "say with `[[server.issuer.rights]]` what a role or group of it may do";
-        return Err(Fault::at("name", "none of its tokens would have a right", help));
-    }
-    Ok(())
-}
-
-/// Where the key at the end of a way stands in a text, or the last step of the way that stands there at all.
-pub(crate) fn place(text: &str, way: &[Step]) -> Range<usize> {
-    let Ok(table) = DeTable::parse(text) else { return 0..0 };
-    let mut found = 0..0;
-    let mut tables = Some(table.get_ref());
-    let mut list: Option<&[Spanned<DeValue<'_>>]> = None;
-    for step in way {
-        let value = match step {
-            Step::Key(key) => {
-                tables.and_then(|table| table.iter().find(|(name, _)| name.get_ref() == key)).map(|(_, value)| value)
-            }
-            Step::Entry(at) => list.and_then(|list| list.get(*at)),
-        };
-        let Some(value) = value else { return found };
-        found = value.span();
-        tables = value.get_ref().as_table();
-        list = value.get_ref().as_array().map(|array| &**array);
-    }
-    found
 }
 
 #[cfg(test)]

@@ -28,8 +28,8 @@ with_endpoint! {
         /// Whether denials hold, until the authority orders otherwise.
         #[serde(default)]
         pub mode: GuardMode,
-        /// What it does when it has lost its authority; besides what its zones say, or without the key what they say alone, or
-        /// nothing.
+        /// What it does when it has lost its authority; besides what its zones say, or without the key what they say alone,
+        /// or `closed` where there is none.
         #[serde(default)]
         pub fail_mode: Option<FailMode>,
         /// How long `last_known_good` lasts.

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use crate::Config;
-use crate::check::{Fault, Step};
+use crate::fault::{Fault, Step};
 
 /// Where a role listens, and where the configuration says so.
 struct Place {

@@ -5,7 +5,8 @@ use std::ops::Range;
 
 use toml::Table;
 
-use crate::check::{Step, check, place};
+use crate::check::check;
+use crate::fault::{Step, place};
 use crate::nearest::nearest;
 use crate::{Config, Overrides};
 

@@ -25,8 +25,8 @@ with_endpoint! {
         pub authority: String,
         /// The authority's OPC UA address, where clients get their tokens.
         pub authority_opcua: String,
-        /// What it does when it has lost its authority; besides what its zones say, or without the key what they say alone, or
-        /// nothing.
+        /// What it does when it has lost its authority; besides what its zones say, or without the key what they say alone,
+        /// or `closed` where there is none.
         #[serde(default)]
         pub fail_mode: Option<FailMode>,
         /// How long `last_known_good` lasts.
