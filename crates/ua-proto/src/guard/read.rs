@@ -38,18 +38,19 @@ enum Plan {
     },
 }
 
-struct Item<'a> {
-    node: NodeId,
-    node_bytes: &'a [u8],
-    attribute: u32,
+/// A ReadValueId.
+pub(super) struct Item<'a> {
+    pub(super) node: NodeId,
+    pub(super) node_bytes: &'a [u8],
+    pub(super) attribute: u32,
     /// All behind the NodeId.
-    rest: &'a [u8],
+    pub(super) rest: &'a [u8],
 }
 
 impl<'a> Item<'a> {
     const LEAST: usize = 16;
 
-    fn read(reader: &mut Reader<'a>) -> Result<Self, Malformed> {
+    pub(super) fn read(reader: &mut Reader<'a>) -> Result<Self, Malformed> {
         let before = reader.rest();
         let node = reader.node_id()?;
         let node_bytes = taken(before, reader)?;

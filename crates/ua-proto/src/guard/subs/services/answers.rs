@@ -134,6 +134,14 @@ impl Asked {
         }
     }
 
+    /// What the server said of each item; with an id of those that are made.
+    fn of_items<'a>(&self, body: &'a [u8], id: bool) -> Result<std::vec::IntoIter<&'a [u8]>, StatusCode> {
+        if self.forwarded == 0 {
+            return Ok(Vec::new().into_iter());
+        }
+        results(body, self.forwarded, |reader| item_result(reader, id)).map(Vec::into_iter)
+    }
+
     fn items_created(
         &mut self,
         desk: &mut Desk<'_>,
@@ -141,12 +149,7 @@ impl Asked {
         body: &[u8],
         out: &mut Vec<u8>,
     ) -> Result<(), StatusCode> {
-        let given = if self.forwarded == 0 {
-            Vec::new()
-        } else {
-            results(body, self.forwarded, |reader| item_result(reader, true))?
-        };
-        let mut given = given.into_iter();
+        let mut given = self.of_items(body, true)?;
         write_len(out, self.plan.len());
         for plan in std::mem::take(&mut self.plan) {
             let bare = |out: &mut Vec<u8>, status: StatusCode| {
@@ -199,12 +202,7 @@ impl Asked {
         body: &[u8],
         out: &mut Vec<u8>,
     ) -> Result<(), StatusCode> {
-        let given = if self.forwarded == 0 {
-            Vec::new()
-        } else {
-            results(body, self.forwarded, |reader| item_result(reader, false))?
-        };
-        let mut given = given.into_iter();
+        let mut given = self.of_items(body, false)?;
         write_len(out, self.plan.len());
         for plan in &self.plan {
             let Plan::Modify { item, client_handle, fields, own_events, parameters } = plan else {

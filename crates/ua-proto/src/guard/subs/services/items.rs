@@ -12,16 +12,12 @@ use super::{Asked, CREATE_ITEMS, MODIFY_ITEMS, Plan, What};
 use crate::event::EventFilter;
 use crate::guard::batch::items as items_of;
 use crate::guard::desk::{Desk, Way};
-use crate::guard::read::taken;
+use crate::guard::read::{self, taken};
 use crate::guard::walk::{boolean, end, extension_object};
 use crate::server::front::{Malformed, Reader, Service, Stamps, Told, needed};
 
 struct NewItem<'a> {
-    node: NodeId,
-    node_bytes: &'a [u8],
-    attribute: u32,
-    /// The rest of the ReadValueId.
-    rest: &'a [u8],
+    item: read::Item<'a>,
     timestamps: i32,
     mode: u32,
     parameters: Parameters<'a>,
@@ -29,17 +25,9 @@ struct NewItem<'a> {
 
 impl<'a> NewItem<'a> {
     fn read(reader: &mut Reader<'a>, timestamps: i32) -> Result<Self, Malformed> {
-        let before = reader.rest();
-        let node = reader.node_id()?;
-        let node_bytes = taken(before, reader)?;
-        let before = reader.rest();
-        let attribute = reader.u32()?;
-        reader.string()?;
-        reader.u16()?;
-        reader.string()?;
-        let rest = taken(before, reader)?;
+        let item = read::Item::read(reader)?;
         let mode = reader.u32()?;
-        Ok(Self { node, node_bytes, attribute, rest, timestamps, mode, parameters: Parameters::read(reader)? })
+        Ok(Self { item, timestamps, mode, parameters: Parameters::read(reader)? })
     }
 }
 
@@ -84,14 +72,14 @@ impl<'a> Parameters<'a> {
 
 /// The nodes of a CreateMonitoredItemsRequest.
 pub(in crate::guard) fn nodes(body: &[u8]) -> Vec<NodeId> {
-    new_items(body).into_iter().map(|item| item.node).collect()
+    new_items(body).into_iter().map(|new| new.item.node).collect()
 }
 
 /// The nodes that are to be, or are, monitored with a percent deadband.
 pub(in crate::guard) fn percent(desk: &Desk<'_>, service: Service, body: &[u8]) -> Vec<NodeId> {
     if service == Service::CreateMonitoredItems {
-        let banded = new_items(body).into_iter().filter(|item| item.parameters.filter.is_percent());
-        return banded.map(|item| item.node).collect();
+        let banded = new_items(body).into_iter().filter(|new| new.parameters.filter.is_percent());
+        return banded.map(|new| new.item.node).collect();
     }
     let mut reader = Reader::new(body);
     let Ok(subscription) = reader.u32().map(|id| desk.link.subs.subscriptions.get(&id)) else { return Vec::new() };
@@ -130,13 +118,13 @@ pub(super) fn create_items(desk: &mut Desk<'_>, reader: &mut Reader<'_>) -> Resu
     let (most, most_events) = (limits.max_items, limits.max_event_items);
     let (mut plan, mut spans, mut hidden) = (Vec::with_capacity(new.len()), Vec::new(), 0);
     let mut events = desk.link.subs.event_item_count();
-    for item in &new {
-        let reports = item.attribute == AttributeId::EventNotifier as u32;
+    for one in &new {
+        let reports = one.item.attribute == AttributeId::EventNotifier as u32;
         let full = desk.link.subs.item_count().saturating_add(hidden) >= most || reports && events >= most_events;
         let made = if full {
             Plan::Refused(StatusCode::BadTooManyMonitoredItems)
         } else {
-            make(desk, id, item, &mut spans).unwrap_or_else(Plan::Refused)
+            make(desk, id, one, &mut spans).unwrap_or_else(Plan::Refused)
         };
         hidden += usize::from(matches!(made, Plan::Hidden));
         events += usize::from(reports && matches!(made, Plan::Make(_)));
@@ -146,12 +134,13 @@ pub(super) fn create_items(desk: &mut Desk<'_>, reader: &mut Reader<'_>) -> Resu
 }
 
 fn make(desk: &mut Desk<'_>, id: u32, new: &NewItem<'_>, spans: &mut Vec<u8>) -> Result<Plan, StatusCode> {
-    let scope = desk.scope(&new.node);
-    match desk.way(Action::Browse, (&new.node, scope), AuditKind::Browse, None) {
+    let asked = &new.item;
+    let scope = desk.scope(&asked.node);
+    match desk.way(Action::Browse, (&asked.node, scope), AuditKind::Browse, None) {
         Way::Real => {}
         Way::Never(node) => {
             spans.extend_from_slice(&node);
-            spans.extend_from_slice(new.rest);
+            spans.extend_from_slice(asked.rest);
             [DISABLED, 0].iter().for_each(|number| spans.extend_from_slice(&number.to_le_bytes()));
             // No sampling interval, no filter, a queue of one.
             spans.extend_from_slice(&[0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 1]);
@@ -160,22 +149,22 @@ fn make(desk: &mut Desk<'_>, id: u32, new: &NewItem<'_>, spans: &mut Vec<u8>) ->
         Way::Refused(status) => return Err(status),
     }
     // A session never changes the mode it was made in, so what is too weak now stays so.
-    if let Err(denial) = desk.ask(Action::Browse, (&new.node, scope), AuditKind::Notify) {
-        return Err(desk.turned_away(AuditKind::Notify, &denial, &new.node, || Told::Nothing));
+    if let Err(denial) = desk.ask(Action::Browse, (&asked.node, scope), AuditKind::Notify) {
+        return Err(desk.turned_away(AuditKind::Notify, &denial, &asked.node, || Told::Nothing));
     }
     if new.mode > REPORTING {
         return Err(StatusCode::BadMonitoringModeInvalid);
     }
-    let attribute = AttributeId::from_u32(new.attribute).ok();
+    let attribute = AttributeId::from_u32(asked.attribute).ok();
     let reports = attribute == Some(AttributeId::EventNotifier);
     let action = if reports { Action::ReceiveEvents } else { attribute.map_or(Action::Browse, needed) };
-    let (parameters, fields) = new.parameters.asked(desk, &new.node, reports)?;
-    let own_events = new.parameters.own_events(desk, &new.node);
+    let (parameters, fields) = new.parameters.asked(desk, &asked.node, reports)?;
+    let own_events = new.parameters.own_events(desk, &asked.node);
     let denied = !desk.rights(scope).contains(action.needed());
     let subscription = desk.link.subs.subscriptions.get_mut(&id).ok_or(StatusCode::BadSubscriptionIdInvalid)?;
     let handle = subscription.next_handle();
-    spans.extend_from_slice(desk.known_as(&new.node, new.node_bytes));
-    spans.extend_from_slice(new.rest);
+    spans.extend_from_slice(desk.known_as(&asked.node, asked.node_bytes));
+    spans.extend_from_slice(asked.rest);
     spans.extend_from_slice(&if denied { DISABLED } else { new.mode }.to_le_bytes());
     spans.extend_from_slice(&handle.to_le_bytes());
     spans.extend_from_slice(&parameters);
@@ -183,7 +172,7 @@ fn make(desk: &mut Desk<'_>, id: u32, new: &NewItem<'_>, spans: &mut Vec<u8>) ->
         client_handle: new.parameters.client_handle,
         handle,
         upstream: 0,
-        node: new.node.clone(),
+        node: asked.node.clone(),
         scope,
         attribute,
         action,
@@ -194,7 +183,7 @@ fn make(desk: &mut Desk<'_>, id: u32, new: &NewItem<'_>, spans: &mut Vec<u8>) ->
         denial_waits: denied && new.mode == REPORTING && !reports,
         muted: false,
         wanted: Wanted {
-            item: [desk.lasting(&new.node, new.node_bytes), new.rest].concat().into(),
+            item: [desk.lasting(&asked.node, asked.node_bytes), asked.rest].concat().into(),
             parameters,
             timestamps: new.timestamps,
         },
