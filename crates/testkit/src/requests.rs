@@ -59,14 +59,14 @@ impl Dice {
 /// The requests that the corpus of the fuzz target `services` throws, in its `folder`.
 ///
 /// # Panics
-/// The folder cannot be read.
+/// The folder or a file in it cannot be read.
 #[must_use]
 #[expect(clippy::disallowed_methods, reason = "reads the corpora of this repository")]
 pub fn of_corpus(folder: &Path) -> Vec<Request> {
     let entries = std::fs::read_dir(folder).expect("the corpus is there");
-    let mut files: Vec<_> = entries.filter_map(Result::ok).map(|entry| entry.path()).collect();
+    let mut files: Vec<_> = entries.map(|entry| entry.expect("the corpus is there").path()).collect();
     files.sort();
-    files.iter().flat_map(|file| thrown(&std::fs::read(file).unwrap_or_default())).collect()
+    files.iter().flat_map(|file| thrown(&std::fs::read(file).expect("a file of the corpus"))).collect()
 }
 
 /// The steps of such an input that throw a request at a service.
