@@ -96,7 +96,8 @@ limits! {
     unsent: Number<65_536, 1_073_741_824> = 1_048_576,
     /// Bytes waiting for one peer above which it is closed.
     backlog: Number<65_536, 1_073_741_824> = 25_165_824,
-    /// Bytes held for all peers together, unsent or not answered yet; above it, those who hold most are closed.
+    /// Bytes held for all peers together, an eighth of it for those who have not logged in; above it, those who hold most
+    /// are closed.
     held: Number<1_048_576, 17_179_869_184> = 25_165_824,
     /// How long a peer may take nothing of what waits for it.
     deaf_time: Period<1_000, 3_600_000> = 30_000,

@@ -70,6 +70,8 @@ pub(super) struct State {
     pub(super) sessions: usize,
     pub(super) subscriptions: usize,
     pub(super) grants: usize,
+    /// Bytes held for all clients, and of these for those that have not logged in.
+    pub(super) held: (usize, usize),
     /// How it stands with its authority; `None` when it has none.
     pub(super) link: Option<Link>,
     /// What is left while nothing can be recorded.
@@ -153,6 +155,7 @@ impl State {
                 sessions,
                 subscriptions: core.subscriptions(),
                 grants: gate.len(),
+                held: (front.held(), front.held_for_strangers()),
                 link: gate.config().contact.is_some().then(|| Link {
                     state: gate.fail_state(now),
                     epoch: gate.epoch(),

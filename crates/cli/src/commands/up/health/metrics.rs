@@ -81,6 +81,12 @@ impl View {
             "Grants, those in their grace included",
             self.states().map(each(|state| state.grants)),
         )?;
+        let held = self.states().flat_map(|(part, state)| {
+            let (all, strangers) = state.held;
+            let of = |peers, bytes: usize| (part.labelled("peers", peers), bytes as u64);
+            [of("all", all), of("strangers", strangers)]
+        });
+        gauges(out, "trapkey_held_bytes", "Bytes held for clients: unsent, not answered yet, gathered for them", held)?;
         let stages = self.states().flat_map(|(part, state)| {
             let meters = &state.meters;
             let stages = [
