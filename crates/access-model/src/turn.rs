@@ -11,6 +11,9 @@
 //! With the authority away the guards have a majority between them; with one guard gone, or cut off, the other has one
 //! together with the authority. Whoever reaches neither has none and stops. Two that cannot both be reached stop the third.
 //!
+//! There are two guards and no third: a guard's vote is for itself and for the program that it finds where the other should
+//! be; the authority's is for two that vouch for one another ([`Members`]).
+//!
 //! It leaves out: sockets, and when to ask.
 
 use std::time::Duration;
@@ -47,6 +50,8 @@ pub enum Vote {
         /// The latest term that it knows of.
         term: u64,
     },
+    /// It votes for two others: whoever asks is a third.
+    Third,
 }
 
 /// One that gives its vote to one holder at a time.
@@ -56,13 +61,15 @@ pub struct Voter {
     silent_until: Mono,
     promised: Option<(HolderId, Mono)>,
     term: u64,
+    /// The two that it votes for, if not for everybody.
+    between: Option<(HolderId, Option<HolderId>)>,
 }
 
 impl Voter {
     /// One that has just started.
     #[must_use]
     pub fn new(now: Now) -> Self {
-        Self { silent_until: now.mono + LONGEST_TURN, promised: None, term: 0 }
+        Self { silent_until: now.mono + LONGEST_TURN, promised: None, term: 0, between: None }
     }
 
     /// One that knows it never promised anything, or that nobody gave it a longer while than this.
@@ -71,8 +78,16 @@ impl Voter {
         Self { silent_until: now.mono + longest.min(LONGEST_TURN), ..Self::new(now) }
     }
 
+    /// From now on it votes for its own guard and the one that this knows for the other, and for nobody else.
+    pub fn between(&mut self, own: HolderId, other: Option<HolderId>) {
+        self.between = Some((own, other));
+    }
+
     /// A candidate asks for its vote.
     pub fn ask(&mut self, ballot: Ballot, now: Now) -> Vote {
+        if self.between.is_some_and(|(own, other)| ballot.holder != own && Some(ballot.holder) != other) {
+            return Vote::Third;
+        }
         let promised = self.promised.filter(|(_, until)| now.mono < *until).map(|(holder, _)| holder);
         let refused = Vote::Refused { to: promised, term: self.term };
         if now.mono < self.silent_until || ballot.span > LONGEST_TURN {
@@ -157,6 +172,7 @@ impl Candidate {
             }
             Vote::Given => {}
             Vote::Refused { term, .. } => self.seen = self.seen.max(term),
+            Vote::Third => {}
         }
     }
 
@@ -180,7 +196,108 @@ impl Candidate {
 
     /// Gives the turn up: from now on it is over. The ballot names what is to be released.
     pub fn give_up(&mut self) -> Ballot {
+        let ballot = self.ballot();
         self.votes = [None; VOTERS];
-        self.ballot()
+        // What is answered late is for a turn that is over.
+        self.term = self.term.saturating_add(1);
+        ballot
+    }
+}
+
+/// How long a guard is one of the two that the authority votes for after it was heard last: longer than any turn.
+pub const REMEMBERED: Duration = Duration::from_secs(8);
+/// Most programs remembered that asked and were none of the two.
+const MOST_OUTSIDE: usize = 8;
+
+/// The two guards that the authority votes for. Who is in says who the other is; who is not is let in when neither of the
+/// two was heard for [`REMEMBERED`] and it is clear who that would be, or together with the other, if each vouches for the
+/// other and those who are in do not.
+#[derive(Debug, Default)]
+pub struct Members {
+    inside: Vec<Member>,
+    outside: Vec<Member>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Member {
+    holder: HolderId,
+    other: Option<HolderId>,
+    first: Mono,
+    heard: Mono,
+}
+
+impl Members {
+    /// A guard asks for a vote and says whom it found where the other should be.
+    ///
+    /// # Errors
+    /// It is none of the two; since when it asks.
+    pub fn admit(&mut self, holder: HolderId, other: Option<HolderId>, now: Now) -> Result<(), Mono> {
+        let now = now.mono;
+        for list in [&mut self.inside, &mut self.outside] {
+            list.retain(|member| now.since(member.heard) < REMEMBERED);
+        }
+        let asks = Member { holder, other: other.filter(|other| *other != holder), first: now, heard: now };
+        if self.inside.iter().any(|member| member.holder == holder) {
+            self.take_in(asks);
+            return Ok(());
+        }
+        let known = self.outside.iter().position(|member| member.holder == holder);
+        let first = known.map_or(now, |at| self.outside.remove(at).first);
+        self.outside.push(Member { first, ..asks });
+        if self.outside.len() > MOST_OUTSIDE {
+            self.outside.remove(0);
+        }
+        let alone = self.inside.is_empty() && self.outside.len() <= 2;
+        let pair = vouch(asks, &self.outside) && !self.inside.iter().any(|member| vouch(*member, &self.inside));
+        if alone || pair {
+            self.inside.clear();
+            self.take_in(asks);
+            return Ok(());
+        }
+        Err(first)
+    }
+
+    /// One that is in was heard: it, and whom it vouches for, are the two.
+    fn take_in(&mut self, asks: Member) {
+        let stays = |member: &Member| match asks.other {
+            Some(other) => member.holder == other,
+            None => member.holder != asks.holder,
+        };
+        self.inside.retain(stays);
+        if let Some(other) = asks.other.filter(|_| self.inside.is_empty()) {
+            self.inside.push(Member { holder: other, other: None, ..asks });
+        }
+        self.inside.push(asks);
+        self.outside.retain(|member| self.inside.iter().all(|inside| inside.holder != member.holder));
+    }
+}
+
+/// Whether one of these and this one vouch for each other.
+fn vouch(one: Member, among: &[Member]) -> bool {
+    among.iter().any(|member| Some(member.holder) == one.other && member.other == Some(one.holder))
+}
+
+/// When a guard that does not reach its server leaves the turn to the other.
+#[derive(Debug)]
+pub struct Yielding {
+    patience: Duration,
+    since: Option<Mono>,
+}
+
+impl Yielding {
+    /// After so long.
+    #[must_use]
+    pub const fn new(patience: Duration) -> Self {
+        Self { patience, since: None }
+    }
+
+    /// The other was asked: whether each of the two reaches the server. Says whether this guard gives its turn back and asks
+    /// for none. Giving back is always safe; what the other says of itself gives it nothing but the chance to ask.
+    pub fn look(&mut self, reaches: bool, other_reaches: bool, now: Now) -> bool {
+        if reaches || !other_reaches {
+            self.since = None;
+            return false;
+        }
+        now.mono.since(*self.since.get_or_insert(now.mono)) >= self.patience
     }
 }

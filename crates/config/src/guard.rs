@@ -64,10 +64,20 @@ pub struct Standby {
     /// How long a turn lasts that is not renewed.
     #[serde(default = "default_turn")]
     pub turn: Turn,
+    /// How long a guard that does not reach its server keeps its turn while the other says that it does.
+    #[serde(default = "default_yield")]
+    pub yield_after: Yield,
 }
 
 /// How long a turn lasts.
 pub type Turn = Period<500, 6_000>;
+
+/// How long a guard waits for its server while the other reaches it.
+pub type Yield = Period<1_000, 3_600_000>;
+
+fn default_yield() -> Yield {
+    Period::near(60_000)
+}
 
 fn default_turn() -> Turn {
     Period::near(3_000)

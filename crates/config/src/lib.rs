@@ -39,7 +39,7 @@ pub use claim::ClaimName;
 pub use endpoint::{
     Endpoint, ExpiryGrace, Identity, KeyBits, MAX_REVERSE_CONNECT, MissingCrl, Mode, Policy, TokenSecret,
 };
-pub use guard::{Guard, GuardMode, Pool, Standby, Turn, Upstream, UpstreamRole, UpstreamSecurity, UpstreamUser};
+pub use guard::{Guard, GuardMode, Pool, Standby, Turn, Upstream, UpstreamRole, UpstreamSecurity, UpstreamUser, Yield};
 pub use limits::{Key, Limits};
 pub use operation::{Drain, Operation};
 pub use overrides::{Overrides, PREFIX};

@@ -122,6 +122,9 @@ struct Turn {
     span_ms: u64,
     #[serde(default)]
     release: bool,
+    /// Whom it found where the other should be.
+    #[serde(default)]
+    other: Option<u64>,
 }
 
 /// Votes on whose turn it is among guards with this ApplicationUri, which show the one certificate that is registered.
@@ -136,15 +139,17 @@ async fn turn(
     }
     let holder = HolderId(asked.holder);
     if asked.release {
-        authority.release(&wanted.audience, holder, asked.term);
+        authority.release(&wanted.audience, (holder, asked.other.map(HolderId)), asked.term);
         return Json(json!({ "given": false, "term": asked.term })).into_response();
     }
     let ballot = Ballot { holder, term: asked.term, span: Duration::from_millis(asked.span_ms) };
-    match authority.vote(&wanted.audience, ballot) {
+    let by = Actor { name: wanted.audience.clone(), address: Some(peer.address.clone()), ..Actor::default() };
+    match authority.vote(&by, &wanted.audience, (ballot, asked.other.map(HolderId))) {
         Vote::Given => Json(json!({ "given": true, "term": asked.term })).into_response(),
         Vote::Refused { to, term } => {
             Json(json!({ "given": false, "term": term, "to": to.map(|to| to.0) })).into_response()
         }
+        Vote::Third => Json(json!({ "given": false, "term": asked.term, "third": true })).into_response(),
     }
 }
 

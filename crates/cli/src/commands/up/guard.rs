@@ -97,10 +97,11 @@ pub(super) async fn start(
     let shell =
         Shell { pool: up.pool.clone(), audit: up.audit.clone(), application: Box::new(move || Box::new(application)) };
     let handle = gates::opcua::guard::start_over(reached, listener, guard, shell)?;
+    let reach = Reach::unknown();
     let turn = match &role.standby {
         Some(standby) => {
             let way = (https.clone(), target.clone());
-            Some(Turn::start((&role.name, uri), standby, &own, way, &handle).await?)
+            Some(Turn::start((&role.name, uri), standby, &own, way, (&handle, &reach)).await?)
         }
         None => None,
     };
@@ -115,7 +116,6 @@ pub(super) async fn start(
         tokio::spawn(issuer.follow(handle.clone()));
     }
     let (first, looked) = oneshot::channel();
-    let reach = Reach::unknown();
     tokio::spawn(behind::find(way, handle.clone(), first, reach.clone()));
     behind::looked_at(&handle, looked).await;
     Ok((handle, Watching { reach, turn }, own))

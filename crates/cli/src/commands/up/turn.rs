@@ -5,8 +5,8 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use access_model::turn::{Ballot, Candidate, HolderId, Vote, Voter};
-use access_model::{Now, UnixTime};
+use access_model::turn::{Ballot, Candidate, HolderId, LONGEST_TURN, Vote, Voter, Yielding};
+use access_model::{Mono, Now, UnixTime};
 use gates::https::{HttpsClient, Target};
 use gates::opcua::Enforcing;
 use gates::opcua::guard::GuardHandle;
@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::{Notify, watch};
 use ua_proto::server::Input;
 
+use super::health::Reach;
 use crate::commands::own::Own;
 use crate::config::Standby;
 use crate::failure::Failure;
@@ -33,14 +34,26 @@ struct Asked {
     span_ms: u64,
     #[serde(default)]
     release: bool,
+    /// Whom it found where the other should be, as the authority has to know.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    other: Option<u64>,
 }
 
-#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, Serialize)]
 struct Answered {
     given: bool,
     term: u64,
     #[serde(default)]
     to: Option<u64>,
+    /// It takes turns with another than the one that asks.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    third: bool,
+    /// The guard that answers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    me: Option<u64>,
+    /// Whether that reaches the server, and would serve.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    reaches: bool,
 }
 
 /// How the turn stands, for those who watch.
@@ -55,6 +68,10 @@ pub(super) struct Standing {
     pub(super) reached: (bool, bool),
     /// How often this guard began to serve.
     pub(super) turns: u64,
+    /// The other guard, or the authority, takes turns with another than this one.
+    pub(super) third: bool,
+    /// It leaves the turn to the other, which reaches the server.
+    pub(super) yields: bool,
 }
 
 /// The turn of one guard; clones are the same.
@@ -62,6 +79,9 @@ pub(super) struct Standing {
 pub(super) struct Turn(Arc<Shared>);
 
 struct Shared {
+    me: HolderId,
+    /// What is known of the server.
+    reach: Reach,
     standing: Mutex<Standing>,
     voter: Mutex<Voter>,
     /// Something has changed, or is to be done: ask now.
@@ -71,6 +91,15 @@ struct Shared {
     left: watch::Sender<bool>,
     /// Whether this guard serves.
     serving: watch::Sender<bool>,
+}
+
+/// What a guard remembers from one round to the next.
+struct Rounds {
+    yielding: Yielding,
+    /// Whom it found where the other should be.
+    other: Option<HolderId>,
+    /// Since when it is taken for a third. Whoever has just started may be for a moment.
+    third: Option<Mono>,
 }
 
 struct Asking {
@@ -91,17 +120,30 @@ impl Turn {
         standby: &Standby,
         own: &Own,
         (https, authority): (HttpsClient, Target),
-        guard: &GuardHandle,
+        (guard, reach): (&GuardHandle, &Reach),
     ) -> Result<Self, Failure> {
         let _stopped = guard.turn(false).await;
         let listener = tokio::net::TcpListener::bind(standby.listen).await.map_err(|error| {
             Failure::unavailable(format!("cannot listen at {}", standby.listen)).because_of(Some(&error))
         })?;
         let now = gates::clock::now();
-        let standing = Standing { active: false, since: now.unix, term: 0, reached: (false, false), turns: 0 };
+        let standing = Standing {
+            active: false,
+            since: now.unix,
+            term: 0,
+            reached: (false, false),
+            turns: 0,
+            third: false,
+            yields: false,
+        };
+        let me = HolderId(random());
+        let mut voter = Voter::new(now);
+        voter.between(me, None);
         let turn = Self(Arc::new(Shared {
+            me,
+            reach: reach.clone(),
             standing: Mutex::new(standing),
-            voter: Mutex::new(Voter::new(now)),
+            voter: Mutex::new(voter),
             wake: Notify::new(),
             leave: watch::Sender::new(false),
             left: watch::Sender::new(false),
@@ -164,6 +206,15 @@ impl Turn {
         standing.active
     }
 
+    fn reaches(&self) -> bool {
+        self.0.reach.trouble().is_none()
+    }
+
+    /// Whether this guard reaches the server, and is not on its way out.
+    fn would_serve(&self) -> bool {
+        self.reaches() && !*self.0.leave.borrow() && !self.is_over()
+    }
+
     /// What the other guard asks.
     fn reply(&self, line: &[u8]) -> Vec<u8> {
         let Ok(asked) = serde_json::from_slice::<Asked>(line) else { return b"{}".to_vec() };
@@ -173,10 +224,11 @@ impl Turn {
                 // The other gave its turn back: it is free at once.
                 self.0.wake.notify_one();
             }
-            Answered { given: false, term: asked.term, to: None }
+            Answered { term: asked.term, ..Answered::default() }
         } else {
             answered(self.voter().ask(asked.ballot(), now), asked.term)
         };
+        let answer = Answered { me: Some(self.0.me.0), reaches: self.would_serve(), ..answer };
         serde_json::to_vec(&answer).unwrap_or_default()
     }
 }
@@ -184,7 +236,7 @@ impl Turn {
 impl Asked {
     fn of(ballot: Ballot, release: bool) -> Self {
         let span_ms = u64::try_from(ballot.span.as_millis()).unwrap_or(u64::MAX);
-        Self { holder: ballot.holder.0, term: ballot.term, span_ms, release }
+        Self { holder: ballot.holder.0, term: ballot.term, span_ms, release, other: None }
     }
 
     const fn ballot(self) -> Ballot {
@@ -198,29 +250,38 @@ impl Asked {
 
 fn answered(vote: Vote, term: u64) -> Answered {
     match vote {
-        Vote::Given => Answered { given: true, term, to: None },
-        Vote::Refused { to, term } => Answered { given: false, term, to: to.map(|to| to.0) },
+        Vote::Given => Answered { given: true, term, ..Answered::default() },
+        Vote::Refused { to, term } => Answered { term, to: to.map(|to| to.0), ..Answered::default() },
+        Vote::Third => Answered { term, third: true, ..Answered::default() },
     }
 }
 
 impl Answered {
     fn vote(self) -> Vote {
-        if self.given { Vote::Given } else { Vote::Refused { to: self.to.map(HolderId), term: self.term } }
+        match self {
+            Self { third: true, .. } => Vote::Third,
+            Self { given: true, .. } => Vote::Given,
+            Self { to, term, .. } => Vote::Refused { to: to.map(HolderId), term },
+        }
     }
 }
 
 impl Asking {
     async fn run(self) {
         let span = self.standby.turn.get();
-        let me = HolderId(random());
-        let mut candidate = Candidate::new(me, span);
+        let mut candidate = Candidate::new(self.turn.0.me, span);
+        let mut rounds = Rounds { yielding: Yielding::new(self.standby.yield_after.get()), other: None, third: None };
         let leave = self.turn.0.leave.subscribe();
         loop {
             if *leave.borrow() {
                 self.leave(&mut candidate).await;
                 break;
             }
-            self.round(&mut candidate, span / 4).await;
+            if self.turn.standing().yields {
+                self.look(&mut rounds, candidate.ballot(), span / 4).await;
+            } else {
+                self.round(&mut candidate, &mut rounds, span / 4).await;
+            }
             let now = gates::clock::now();
             // Each guard at its own pace, so that two that want their turn do not take the votes from one another for ever.
             let pause = if candidate.until(now).is_some() { span / 3 } else { span / 8 + span / 8 * jitter() / 255 };
@@ -235,27 +296,27 @@ impl Asking {
     }
 
     /// Asks all once. The own vote comes last: it alone is of no use, and would keep the other from its turn.
-    async fn round(&self, candidate: &mut Candidate, wait: Duration) {
+    async fn round(&self, candidate: &mut Candidate, rounds: &mut Rounds, wait: Duration) {
         let asked = gates::clock::now();
         candidate.begin(asked);
         let ballot = candidate.ballot();
-        let line = Asked::of(ballot, false).line();
-        let (other, authority) = tokio::join!(self.other(&line, wait), self.authority(&line, wait));
+        let question = Asked::of(ballot, false);
+        let told = Asked { other: rounds.other.map(|other| other.0), ..question };
+        let lines = (question.line(), told.line());
+        let (other, authority) = tokio::join!(self.other(&lines.0, wait), self.authority(&lines.1, wait));
         for (voter, answer) in [(OTHER, &other), (AUTHORITY, &authority)] {
             if let Ok(answer) = answer {
                 candidate.heard(voter, ballot, answer.vote(), asked);
             }
         }
+        rounds.other = self.found(&other, rounds.other);
         let now = gates::clock::now();
         if candidate.counts_on(OTHER, now) || candidate.counts_on(AUTHORITY, now) {
             let vote = self.turn.voter().ask(ballot, now);
             candidate.heard(OWN, ballot, vote, now);
         }
-        self.turn.standing_mut().reached = (other.is_ok(), authority.is_ok());
-        if let Err(cause) = &other {
-            tracing::debug!(name = self.name, cause, "the other guard does not answer");
-        }
-        match candidate.until(gates::clock::now()) {
+        self.tell(rounds, &other, &authority);
+        match candidate.until(gates::clock::now()).filter(|_| !self.turn.standing().yields) {
             Some(until) => self.serve(until, ballot.term).await,
             None => {
                 self.stand_by().await;
@@ -268,6 +329,53 @@ impl Asking {
                 }
             }
         }
+    }
+
+    /// Who answers where the other should be is the other, from now on: nobody else gets this guard's vote.
+    fn found(&self, answer: &Result<Answered, String>, before: Option<HolderId>) -> Option<HolderId> {
+        let Ok(answer) = answer else { return before };
+        let other = answer.me.map(HolderId).filter(|other| *other != self.turn.0.me);
+        self.turn.voter().between(self.turn.0.me, other);
+        other
+    }
+
+    /// Takes account of how it stands with the two others.
+    fn tell(&self, rounds: &mut Rounds, other: &Result<Answered, String>, authority: &Result<Answered, String>) {
+        if let Err(cause) = other {
+            tracing::debug!(name = self.name, cause, "the other guard does not answer");
+        }
+        let now = gates::clock::now();
+        let third = [other, authority].iter().any(|answer| answer.as_ref().is_ok_and(|answer| answer.third));
+        let since = if third { *rounds.third.get_or_insert(now.mono) } else { Mono::NEVER };
+        rounds.third = rounds.third.filter(|_| third);
+        let third = third && now.mono.since(since) >= LONGEST_TURN;
+        let other_reaches = other.as_ref().is_ok_and(|answer| answer.reaches);
+        let yields = rounds.yielding.look(self.turn.reaches(), other_reaches, now);
+        let before = {
+            let mut standing = self.turn.standing_mut();
+            let before = *standing;
+            standing.reached = (other.is_ok(), authority.is_ok());
+            (standing.third, standing.yields) = (third, yields);
+            before
+        };
+        if third && !before.third {
+            let why = "two others take turns: a third program with this certificate does not serve beside them";
+            tracing::error!(name = self.name, why);
+        }
+        if yields && !before.yields {
+            tracing::warn!(name = self.name, "the other guard reaches the server and this one does not: it may serve");
+        }
+    }
+
+    /// Asks the other how it is, and for nothing; the authority goes on hearing of this guard.
+    async fn look(&self, rounds: &mut Rounds, ballot: Ballot, wait: Duration) {
+        // What was given back is given back once more, which changes nothing.
+        let question = Asked::of(ballot, true);
+        let told = Asked { other: rounds.other.map(|other| other.0), ..question };
+        let lines = (question.line(), told.line());
+        let (other, authority) = tokio::join!(self.other(&lines.0, wait), self.authority(&lines.1, wait));
+        rounds.other = self.found(&other, rounds.other);
+        self.tell(rounds, &other, &authority);
     }
 
     async fn other(&self, line: &[u8], wait: Duration) -> Result<Answered, String> {

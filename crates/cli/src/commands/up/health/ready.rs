@@ -66,8 +66,11 @@ fn of_listener(listener: &Part, parts: &mut Vec<Value>) {
             "term": turn.term,
             "other": other,
             "authority": authority,
+            "third": turn.third,
+            "yields": turn.yields,
         });
-        let cause = (!other && !authority).then(|| "neither the other guard nor the authority answers".to_owned());
+        let alone = (!other && !authority).then_some("neither the other guard nor the authority answers");
+        let cause = turn.third.then_some("two others take turns, and this is a third").or(alone).map(str::to_owned);
         parts.push(part("turn", name, cause.is_none(), cause, about));
     }
     if let Some(trouble) = &listener.upstream {
