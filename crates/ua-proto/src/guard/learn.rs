@@ -414,20 +414,17 @@ impl Guard {
         (taken, round): (Box<Taken>, u8),
         now: Now,
     ) {
-        let work = match self.at_desk(key, link, (number, deadline), now, |desk| start(desk, taken, round)) {
-            Some(Ok(learning)) => Work::Learning(learning),
-            Some(Err(Ok(taken))) => Work::Waiting(taken),
-            Some(Err(Err(status))) => {
-                self.front.interlocks().release((key.serial, number), now);
-                return self.front.refuse(ticket, status, now);
+        let status = match self.at_desk(key, link, (number, deadline), now, |desk| start(desk, taken, round)) {
+            Some(Ok(learning)) => {
+                link.jobs.insert(number, Job { ticket, deadline, work: Work::Learning(learning) });
+                return;
             }
-            None => {
-                self.front.interlocks().release((key.serial, number), now);
-                return self.front.refuse(ticket, StatusCode::BadServerNotConnected, now);
-            }
+            Some(Err(Ok(taken))) => return self.begin_known(key, link, (number, ticket, deadline), taken, now),
+            Some(Err(Err(status))) => status,
+            None => StatusCode::BadServerNotConnected,
         };
-        link.jobs.insert(number, Job { ticket, deadline, work });
-        self.begin_known(key, link, number, now);
+        self.front.interlocks().release((key.serial, number), now);
+        self.front.refuse(ticket, status, now);
     }
 
     /// A question about nodes was answered; when the last one is, the request starts.

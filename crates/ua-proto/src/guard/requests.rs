@@ -16,7 +16,7 @@ use super::{
     Guard, browse, call, change, history, history_events, history_read, nodes, read, register, subs, translate,
     unreachable, write,
 };
-use crate::server::front::{Handed, Reader, Service, SessionKey, Taken, write_header};
+use crate::server::front::{Handed, Reader, Service, SessionKey, Taken, Ticket, write_header};
 use crate::server::{AuditFailMode, AuditId, Audited};
 
 /// What ends the work that is under way for a session.
@@ -85,13 +85,15 @@ impl Guard {
             Some(status) => self.front.refuse(ticket, status, now),
             None => {
                 link.last_job += 1;
-                let number = link.last_job;
-                let work = Work::Waiting(Box::new(taken));
-                link.jobs.insert(number, Job { ticket, deadline: now.mono + time, work });
+                let at = (link.last_job, ticket, now.mono + time);
+                let taken = Box::new(taken);
                 if alone {
-                    self.begin_known(key, &mut link, number, now);
+                    self.begin_known(key, &mut link, at, taken, now);
                 } else if link.stage == Stage::Ready {
-                    self.begin(key, &mut link, number, now);
+                    self.begin(key, &mut link, at, taken, now);
+                } else {
+                    let job = Job { ticket, deadline: at.2, work: Work::Waiting(taken) };
+                    link.jobs.insert(at.0, job);
                 }
             }
         }
@@ -109,22 +111,28 @@ impl Guard {
     pub(super) fn begin_waiting(&mut self, key: SessionKey, link: &mut Link, now: Now) {
         let waiting = link.jobs.iter().filter(|(_, job)| matches!(job.work, Work::Waiting(_)));
         for number in waiting.map(|(number, _)| *number).collect::<Vec<_>>() {
-            self.begin(key, link, number, now);
+            if let Some(Job { ticket, deadline, work: Work::Waiting(taken) }) = link.jobs.remove(&number) {
+                self.begin(key, link, (number, ticket, deadline), taken, now);
+            }
         }
     }
 
-    fn begin(&mut self, key: SessionKey, link: &mut Link, number: u64, now: Now) {
-        let Some(Job { ticket, deadline, work: Work::Waiting(taken) }) = link.jobs.remove(&number) else { return };
+    fn begin(&mut self, key: SessionKey, link: &mut Link, at: (u64, Ticket, Mono), taken: Box<Taken>, now: Now) {
         if taken.service == Service::TransferSubscriptions {
-            return self.begin_transfer(key, link, (number, deadline), &taken, now);
+            return self.begin_transfer(key, link, (at.0, at.2), &taken, now);
         }
-        self.learn(key, link, (number, ticket, deadline), (taken, 0), now);
+        self.learn(key, link, at, (taken, 0), now);
     }
 
     /// Starts a request about whose nodes all is known that must be.
-    pub(super) fn begin_known(&mut self, key: SessionKey, link: &mut Link, number: u64, now: Now) {
-        let Some(Job { work: Work::Waiting(_), .. }) = link.jobs.get(&number) else { return };
-        let Some(Job { ticket, deadline, work: Work::Waiting(taken) }) = link.jobs.remove(&number) else { return };
+    pub(super) fn begin_known(
+        &mut self,
+        key: SessionKey,
+        link: &mut Link,
+        (number, ticket, deadline): (u64, Ticket, Mono),
+        taken: Box<Taken>,
+        now: Now,
+    ) {
         self.front.audit_log().set_entry(&taken.entry);
         let started = self.at_desk(key, link, (number, deadline), now, |desk| start(desk, *taken));
         self.front.audit_log().set_entry("");
@@ -406,13 +414,7 @@ impl Guard {
         link.facts.forget();
     }
 
-    pub(super) fn answer(
-        &mut self,
-        key: SessionKey,
-        ticket: crate::server::front::Ticket,
-        result: Result<Vec<u8>, StatusCode>,
-        now: Now,
-    ) {
+    pub(super) fn answer(&mut self, key: SessionKey, ticket: Ticket, result: Result<Vec<u8>, StatusCode>, now: Now) {
         let most = self.front.session(key).map_or(0, |session| session.max_response);
         self.front.answer(ticket, most, result, now);
     }
