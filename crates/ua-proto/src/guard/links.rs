@@ -96,7 +96,7 @@ impl Guard {
             return self.arm(owner, None);
         }
         self.weigh(owner, &mut link);
-        self.arm(owner, link.poll_timeout());
+        self.arm_by(owner, link.poll_timeout());
         if link.berth.is_some() {
             self.stir(owner, &link);
         }

@@ -350,7 +350,16 @@ impl Guard {
         }
     }
 
-    /// Sets the alarm of a link to when it next has something to do.
+    /// Sets the alarm of a link so that it rings when the link next has something to do, or before: whoever rings sets it
+    /// anew. With each request and each answer the time is another, mostly a later one.
+    fn arm_by(&mut self, owner: Owner, at: Option<Mono>) {
+        let set = self.armed.get(&owner);
+        if set.is_none_or(|set| at.is_some_and(|at| at < *set)) {
+            self.arm(owner, at);
+        }
+    }
+
+    /// Sets the alarm of a link to this time.
     fn arm(&mut self, owner: Owner, at: Option<Mono>) {
         if self.armed.get(&owner).copied() == at {
             return;

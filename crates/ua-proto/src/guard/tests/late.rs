@@ -5,6 +5,7 @@ use opcua_types::*;
 use super::services::browse;
 use super::subscriptions::{SECOND, subscribe};
 use super::world::*;
+use crate::guard::links::Owner;
 use crate::guard::{Input, Sharing, Upstream};
 
 const DELETE: ObjectId = ObjectId::DeleteSubscriptionsRequest_Encoding_DefaultBinary;
@@ -188,4 +189,28 @@ fn an_alias_that_comes_late_is_given_back() {
         let given_back: Vec<NodeId> = given_back.iter().flat_map(|body| field::<NodeId>(body)).collect();
         assert_eq!(given_back, if kept { Vec::new() } else { vec![id("S3tp0int")] }, "{rule}");
     }
+}
+
+#[test]
+fn the_alarm_of_a_request_that_was_answered_rings_and_is_set_for_the_next() {
+    let mut world = World::new();
+    let client = world.client();
+    let alarm = |world: &World| {
+        let session = world.guard.armed.iter().find(|(owner, _)| matches!(owner, Owner::Session(_)));
+        session.map(|(owner, at)| (*owner, *at)).unwrap()
+    };
+    let start = world.now.mono;
+    let call = world.send_for(client, read(&["Pressure"]), SECOND * 2);
+    assert!(world.answer(client, call).unwrap().is_ok());
+    let (owner, first) = alarm(&world);
+    assert_eq!(first, start + SECOND * 2);
+    world.pass(SECOND);
+    world.hold = true;
+    let call = world.send_for(client, read(&["Pressure"]), SECOND * 2);
+    assert_eq!(alarm(&world), (owner, first), "an alarm that comes before is left as it is");
+    world.pass(SECOND + SECOND / 2);
+    assert_eq!(alarm(&world), (owner, start + SECOND * 3));
+    world.pass(SECOND);
+    assert_eq!(world.answer(client, call).unwrap().unwrap_err(), StatusCode::BadTimeout);
+    assert!(world.guard.links[&owner].jobs.is_empty(), "the guard gave it up");
 }
