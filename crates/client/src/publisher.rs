@@ -325,7 +325,7 @@ impl Publisher {
             Ok(Response::Publish(response)) if sent.session == self.of_session => {
                 (self.pause, self.denied) = (PAUSE.0, None);
                 self.count_denied();
-                self.take(response).await;
+                self.take(*response).await;
             }
             Ok(_) => {}
             Err(CallError::Service(StatusCode::BadTooManyPublishRequests)) => {

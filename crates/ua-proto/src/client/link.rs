@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use access_model::{Mono, Now};
-use opcua_types::{ExtensionObject, NodeId, RequestHeader, StatusCode};
+use opcua_types::{ExtensionObject, NodeId, StatusCode};
 
-use super::codec::{Codec, date_time};
-use super::message::{RawRequest, Request, Response, Service};
+use super::codec::Codec;
+use super::message::{Asker, RawRequest, Request, Response, Service};
 use crate::Job;
 use crate::channel::{ChannelAudit, ChannelEvent, ClientChannel, SendError};
 
@@ -34,7 +34,6 @@ struct Waiting {
 }
 
 /// What a link reports.
-#[expect(clippy::large_enum_variant, reason = "an event is moved once; a box for each answer would cost more")]
 pub(super) enum LinkEvent {
     Job(Job),
     Opened,
@@ -69,15 +68,9 @@ impl Link {
     ) -> Result<(), SendError> {
         self.handle = self.handle.wrapping_add(1).max(1);
         let hint = if let Request::Raw(RawRequest { hint: Some(hint), .. }) = &request { *hint } else { timeout };
-        request.set_header(RequestHeader {
-            authentication_token: session.clone(),
-            timestamp: date_time(now),
-            request_handle: self.handle,
-            timeout_hint: u32::try_from(hint.as_millis()).unwrap_or(u32::MAX),
-            additional_header,
-            ..RequestHeader::default()
-        });
-        let id = self.channel.send(&mut |out| request.encode(codec, out), now)?;
+        let asker = Asker { session, handle: self.handle, timeout: hint, now };
+        request.set_header(&asker, additional_header);
+        let id = self.channel.send(&mut |out| request.encode(&asker, codec, out), now)?;
         let deadline = now.mono + timeout;
         let waiting = Waiting { purpose, service: request.service(), handle: self.handle, deadline };
         self.waiting.insert(id, waiting);

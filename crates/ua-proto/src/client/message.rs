@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
+use access_model::Now;
 use opcua_types::{
     ActivateSessionRequest, ActivateSessionResponse, BinaryEncodable, BrowseNextRequest, BrowseNextResponse,
     BrowsePathResult, BrowseRequest, BrowseResponse, BrowseResult, ByteString, ByteStringBody, CallMethodResult,
-    CallRequest, CallResponse, CancelRequest, CancelResponse, CloseSessionRequest, CloseSessionResponse,
+    CallRequest, CallResponse, CancelRequest, CancelResponse, CloseSessionRequest, CloseSessionResponse, Context,
     CreateMonitoredItemsRequest, CreateMonitoredItemsResponse, CreateSessionRequest, CreateSessionResponse,
     CreateSubscriptionRequest, CreateSubscriptionResponse, DataChangeNotification, DataValue, DateTime,
     DeleteMonitoredItemsRequest, DeleteMonitoredItemsResponse, DeleteSubscriptionsRequest, DeleteSubscriptionsResponse,
@@ -13,8 +14,8 @@ use opcua_types::{
     FindServersOnNetworkResponse, FindServersRequest, FindServersResponse, GetEndpointsRequest, GetEndpointsResponse,
     HistoryData, HistoryReadRequest, HistoryReadResponse, HistoryReadResult, HistoryUpdateRequest,
     HistoryUpdateResponse, HistoryUpdateResult, ModifyMonitoredItemsRequest, ModifyMonitoredItemsResponse,
-    ModifySubscriptionRequest, ModifySubscriptionResponse, MonitoredItemNotification, NotificationMessage, ObjectId,
-    PublishRequest, PublishResponse, ReadRequest, ReadResponse, RegisterNodesRequest, RegisterNodesResponse,
+    ModifySubscriptionRequest, ModifySubscriptionResponse, MonitoredItemNotification, NodeId, NotificationMessage,
+    ObjectId, PublishRequest, PublishResponse, ReadRequest, ReadResponse, RegisterNodesRequest, RegisterNodesResponse,
     RegisterServer2Request, RegisterServer2Response, RegisterServerRequest, RegisterServerResponse, RepublishRequest,
     RepublishResponse, RequestHeader, ResponseHeader, SetMonitoringModeRequest, SetMonitoringModeResponse,
     SetPublishingModeRequest, SetPublishingModeResponse, SetTriggeringRequest, SetTriggeringResponse,
@@ -23,8 +24,8 @@ use opcua_types::{
     UnregisterNodesResponse, Variant, WriteRequest, WriteResponse,
 };
 
-use super::codec::{Codec, head};
-use crate::body::{Reader, write_message};
+use super::codec::{Codec, date_time, head};
+use crate::body::{Reader, ticks, write_message};
 use crate::channel::EncodeError;
 
 /// A request whose body is sent as it is: what a guard forwards.
@@ -38,15 +39,44 @@ pub struct RawRequest {
     pub body: Vec<u8>,
     /// What the server is told of how long its client waits; `None` tells the time that the answer is waited for.
     pub hint: Option<Duration>,
-    /// Filled in when it is sent.
-    header: RequestHeader,
 }
 
 impl RawRequest {
     /// A request of this type, with this body.
     #[must_use]
     pub fn new(request: ObjectId, response: ObjectId, body: Vec<u8>) -> Self {
-        Self { request: request as u32, response: response as u32, body, hint: None, header: RequestHeader::default() }
+        Self { request: request as u32, response: response as u32, body, hint: None }
+    }
+
+    /// Writes it behind a header that says who asks, when, under which handle and how long is waited, and nothing else.
+    fn put(&self, asker: &Asker<'_>, ctx: &Context<'_>, out: &mut Vec<u8>) -> Result<(), EncodeError> {
+        let request = u16::try_from(self.request).map_err(|_| EncodeError(StatusCode::BadEncodingError))?;
+        out.extend_from_slice(&[1, 0]);
+        out.extend_from_slice(&request.to_le_bytes());
+        asker.session.encode(out, ctx)?;
+        out.extend_from_slice(&ticks(asker.now.unix).to_le_bytes());
+        out.extend_from_slice(&asker.handle.to_le_bytes());
+        // No diagnostics are asked for, no entry of an audit is named.
+        out.extend_from_slice(&[0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff]);
+        out.extend_from_slice(&asker.hint().to_le_bytes());
+        out.extend_from_slice(&[0, 0, 0]);
+        out.extend_from_slice(&self.body);
+        Ok(())
+    }
+}
+
+/// What the header of a request says.
+pub(super) struct Asker<'a> {
+    pub(super) session: &'a NodeId,
+    pub(super) handle: u32,
+    /// How long the answer is waited for.
+    pub(super) timeout: Duration,
+    pub(super) now: Now,
+}
+
+impl Asker<'_> {
+    fn hint(&self) -> u32 {
+        u32::try_from(self.timeout.as_millis()).unwrap_or(u32::MAX)
     }
 }
 
@@ -62,10 +92,11 @@ macro_rules! services {
         }
 
         /// The response to a [`Request`]; its header is left empty but for ephemeral keys, the service result is in the `Result` around it.
+        /// Small: it is moved many times on its way.
         #[derive(Clone, Debug)]
         #[expect(missing_docs, reason = "each variant is the service of its name")]
         pub enum Response {
-            $($service($response),)*
+            $($service(Box<$response>),)*
             /// The response to [`Request::Raw`]: the bytes behind its header, as they came.
             Raw(Vec<u8>),
         }
@@ -88,7 +119,7 @@ macro_rules! services {
             type Error = StatusCode;
             fn try_from(response: Response) -> Result<Self, StatusCode> {
                 match response {
-                    Response::$service(response) => Ok(response),
+                    Response::$service(response) => Ok(*response),
                     _ => Err(StatusCode::BadUnknownResponse),
                 }
             }
@@ -102,27 +133,33 @@ macro_rules! services {
                 }
             }
 
-            pub(super) fn set_header(&mut self, mut header: RequestHeader) {
-                // Who changes something wants to hear why not.
-                if matches!(self.service(), Service::Write | Service::Call) {
-                    header.return_diagnostics = DiagnosticBits::OPERATIONAL_LEVEL_ADDITIONAL_INFO;
-                }
+            /// Fills the header in. That of a raw request is made when it is encoded.
+            pub(super) fn set_header(&mut self, asker: &Asker<'_>, additional_header: ExtensionObject) {
+                let service = self.service();
+                let header = || RequestHeader {
+                    authentication_token: asker.session.clone(),
+                    timestamp: date_time(asker.now),
+                    request_handle: asker.handle,
+                    timeout_hint: asker.hint(),
+                    // Who changes something wants to hear why not.
+                    return_diagnostics: match service {
+                        Service::Write | Service::Call => DiagnosticBits::OPERATIONAL_LEVEL_ADDITIONAL_INFO,
+                        _ => DiagnosticBits::empty(),
+                    },
+                    additional_header,
+                    ..RequestHeader::default()
+                };
                 match self {
-                    $(Self::$service(request) => request.request_header = header,)*
-                    Self::Raw(request) => request.header = header,
+                    Self::Raw(_) => {}
+                    $(Self::$service(request) => request.request_header = header(),)*
                 }
             }
 
-            pub(super) fn encode(&self, codec: &Codec, out: &mut Vec<u8>) -> Result<(), EncodeError> {
+            pub(super) fn encode(&self, asker: &Asker<'_>, codec: &Codec, out: &mut Vec<u8>) -> Result<(), EncodeError> {
+                let ctx = codec.context(usize::MAX);
                 match self {
-                    $(Self::$service(request) => write_message(out, request, &codec.context(usize::MAX)).map_err(EncodeError),)*
-                    Self::Raw(request) => {
-                        let ctx = codec.context(usize::MAX);
-                        opcua_types::NodeId::new(0, request.request).encode(out, &ctx)?;
-                        request.header.encode(out, &ctx)?;
-                        out.extend_from_slice(&request.body);
-                        Ok(())
-                    }
+                    $(Self::$service(request) => write_message(out, request, &ctx).map_err(EncodeError),)*
+                    Self::Raw(request) => request.put(asker, &ctx, out),
                 }
             }
         }
@@ -137,7 +174,7 @@ macro_rules! services {
 
             fn read_fields(self, codec: &Codec, reader: &mut Reader<'_>) -> Result<Response, StatusCode> {
                 match self {
-                    $(Self::$service => $read(codec, reader).map(Response::$service),)*
+                    $(Self::$service => $read(codec, reader).map(|response| Response::$service(Box::new(response))),)*
                     Self::Raw(_) => Ok(Response::Raw(reader.rest().to_vec())),
                 }
             }

@@ -44,7 +44,6 @@ pub enum Activated {
 
 /// What a session reports.
 #[derive(Debug)]
-#[expect(clippy::large_enum_variant, reason = "an event is moved once; a box for each answer would cost more")]
 pub enum ClientEvent {
     /// Work to do elsewhere; its outcome comes back through `job_done`.
     Job(Job),
@@ -393,14 +392,14 @@ impl ClientSession {
                 }
             }
             (Purpose::Create, Ok(Response::CreateSession(response))) => {
-                self.created(response, now);
+                self.created(*response, now);
                 if self.last_words {
                     self.close(now, entropy);
                 }
             }
             (Purpose::Create, answer) => self.fail(answer.err().unwrap_or(StatusCode::BadUnknownResponse)),
             (Purpose::Activate, Ok(Response::ActivateSession(response))) => {
-                self.activated(response, now);
+                self.activated(*response, now);
             }
             (Purpose::Activate, Err(status)) => self.activation_failed(status, now, entropy),
             (Purpose::Activate, Ok(_)) => self.fail(StatusCode::BadUnknownResponse),
