@@ -199,3 +199,30 @@ async fn a_revocation_goes_on_when_its_asker_hangs_up() {
     let update = tokio::time::timeout(Duration::from_secs(60), stream.change(&world)).await.expect("gates are told");
     assert_eq!(update.revoked.iter().map(|gone| gone.id.as_str()).collect::<Vec<_>>(), [id.as_str()]);
 }
+
+/// Two guards with one certificate vouch for each other; a clone of one is refused, and recorded when it goes on asking.
+#[tokio::test]
+async fn a_third_guard_gets_no_vote_and_is_recorded() {
+    let world = World::new().await;
+    let path = format!("/control/v1/turn?audience={MIXER}");
+    let ask = async |holder: u64, other: Option<u64>| {
+        let term = 10 + holder;
+        let body = Body::Json(json!({ "holder": holder, "term": term, "span_ms": 3_000, "other": other }));
+        let (status, answer) = world.ask(Some(&world.mixer), "POST", &path, body).await;
+        assert_eq!(status, StatusCode::OK, "{answer}");
+        answer
+    };
+    let detail = "a third program";
+    // The authority was just started, and is silent; it hears who asks.
+    for second in 0..12 {
+        assert_eq!(ask(1, Some(2)).await["third"], json!(null), "{second}");
+        assert_eq!(ask(2, Some(1)).await["third"], json!(null), "{second}");
+        let third = ask(3, Some(1)).await;
+        assert_eq!((&third["third"], &third["given"]), (&json!(true), &json!(false)), "{second}");
+        assert_eq!(world.audited("contact", "denied", detail).await, second >= 6, "{second}");
+        world.seconds.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+    }
+    assert_eq!(ask(1, Some(2)).await["given"], true);
+    let records = world.audit().await;
+    assert_eq!(records.iter().filter(|one| one.detail.contains(detail)).count(), 1, "once");
+}
