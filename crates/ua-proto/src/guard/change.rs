@@ -21,7 +21,7 @@ use super::walk::{end, results};
 use crate::interlock::No;
 use crate::server::front::{Malformed, Reader, Told, operations, write_diagnostics, write_header, write_len};
 use decide::decide;
-pub(super) use item::{Cursor, Item};
+pub(super) use item::{Cursor, Item, Touched};
 
 /// A way of reading a result: its status, and all of it if it says more.
 pub(super) type Outcome = Result<(StatusCode, Vec<u8>), Malformed>;

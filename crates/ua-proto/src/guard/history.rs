@@ -5,8 +5,9 @@ use access_model::AuditKind;
 use opcua_types::{ObjectId, StatusCode};
 
 use super::bounds;
-use super::change::{Cursor, Form, Item, Outcome, never_own};
+use super::change::{Cursor, Form, Item, Outcome};
 use super::desk::Desk;
+use super::history_events::{DELETES, narrow};
 use super::walk::{asked_data_value, data_value, diagnostics, span};
 use super::write::shown;
 use crate::history::{Details, Update};
@@ -23,7 +24,7 @@ pub(super) const UPDATE: Form = Form {
     limit: |limits| limits.history_update,
     read,
     check,
-    own: never_own,
+    own,
     result,
     bare: &[0xff; 8],
     unknown: StatusCode::BadNodeIdUnknown,
@@ -66,8 +67,16 @@ fn read(cursor: &mut Cursor<'_>) -> Result<Item, Malformed> {
     item.text = if update.count() > 0 { format!("{} {words}", update.count()) } else { words.to_owned() };
     if update.rule.puts_values() {
         item.value = behind_all;
+    } else if details == Details::DeleteEvents {
+        (item.value, item.number) = (behind_all, DELETES);
     }
     Ok(item)
+}
+
+/// The guard answers nothing itself, but what is deleted is looked at.
+fn own(desk: &mut Desk<'_>, item: &mut Item, body: &[u8]) -> Option<Vec<u8>> {
+    narrow(desk, item, body);
+    None
 }
 
 /// What a node that never exists is asked with: nothing to put, nothing to delete.
@@ -82,7 +91,7 @@ fn nothing(details: Details) -> &'static [u8] {
 /// Holds values that become history to the range of their node and of its scope: the past is read by those who decide
 /// about the present. Step and rate are of changes of the present value, which this is not.
 fn check(desk: &mut Desk<'_>, item: &Item, body: &[u8]) -> Result<(), No> {
-    if bounds::unbounded(desk) {
+    if bounds::unbounded(desk) || item.number == DELETES {
         return Ok(());
     }
     let mut reader = Reader::new(body.get(item.value.clone()).unwrap_or_default());

@@ -3,8 +3,9 @@
 //! the history of its source. What may not be told leaves no trace: pages are the guard's own, filled up with what may be
 //! told from as many pages of the server as it takes, and a page that is full ends only in front of an event that may be.
 //!
-//! One node is asked about at a time, and of it as much as it takes.
+//! One node is asked about at a time, and of it as much as it takes. What an id stands for is asked for here too.
 
+mod ids;
 mod reading;
 
 use std::sync::Arc;
@@ -20,6 +21,7 @@ use super::read::refusal;
 use super::subs::{EventFilter, Late, filter};
 use super::walk::{boolean, end, extension_object, results};
 use crate::server::front::{Counted, Reader, Stamps, write_header, write_len, write_no_diagnostics};
+pub(super) use ids::{DELETES, Lookup, MOST, found, lookups, narrow};
 pub(super) use reading::Reading;
 use reading::needed;
 

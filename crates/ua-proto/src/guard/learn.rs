@@ -5,12 +5,13 @@
 //!   takes for the client's (OPC 10000-3 §8.56);
 //! - the EURange that a percent deadband is a part of: who may not read it would learn of it by what is told and what is
 //!   not (OPC 10000-8 §7.2);
-//! - the present values that interlocks are taken against: each time, for they are old at once.
+//! - the present values that interlocks are taken against: each time, for they are old at once;
+//! - where events come from that are to be deleted by their ids.
 //!
 //! Of hidden nodes a node that never exists is asked in their place, and nothing is learned. What was not said for certain
 //! is asked again; what is not known when a request is decided counts as restricted.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::Duration;
 
 use access_model::{Mono, Now, Restrictions, Rights};
@@ -20,7 +21,8 @@ use super::desk::{Desk, encoded, told};
 use super::link::{Job, Link, Work};
 use super::walk::{data_value, expanded, parts_of, results, span, status_of};
 use super::{
-    Guard, bounds, browse, call, change, history, history_read, nodes, read, register, subs, translate, write,
+    Guard, bounds, browse, call, change, history, history_events, history_read, nodes, read, register, subs, translate,
+    write,
 };
 use crate::interlock::{Holder, Interlocks};
 use crate::server::front::{Malformed, Reader, Service, SessionKey, Taken, Ticket, write_len};
@@ -48,6 +50,8 @@ pub(super) struct Facts {
     restrictions: HashMap<NodeId, Known>,
     /// The node of the EURange, if there is one.
     ranges: HashMap<NodeId, (Mono, Option<NodeId>)>,
+    /// Where events come from, by their ids.
+    pub(super) events: HashMap<Vec<u8>, subs::About>,
 }
 
 /// The restrictions of one node.
@@ -95,6 +99,8 @@ pub(super) struct Learning {
     round: u8,
     /// The nodes that each part asks about, and for what.
     parts: Vec<(Vec<Question>, What)>,
+    /// How points in the answer to a part are given back.
+    points: BTreeMap<u32, history_read::Again>,
     open: usize,
 }
 
@@ -105,6 +111,7 @@ enum What {
     Restrictions,
     EuRange,
     Present,
+    Events,
 }
 
 /// Asks for what must be known before this request can be decided; gives the request back if all of it is. What was
@@ -129,7 +136,11 @@ pub(super) fn start(
     };
     // Held and read once, in the first round.
     let present = if round == 0 { bounds::present(desk, taken.service, &taken.body) } else { Vec::new() };
-    if restricted.is_empty() && ranged.is_empty() && present.is_empty() {
+    let deleted = match taken.service {
+        Service::HistoryUpdate if round == 0 => history_events::lookups(desk, &taken.body),
+        _ => Vec::new(),
+    };
+    if restricted.is_empty() && ranged.is_empty() && present.is_empty() && deleted.is_empty() {
         return Err(Ok(taken));
     }
     let now = desk.now.mono;
@@ -143,7 +154,7 @@ pub(super) fn start(
         facts.restrictions.get(id).is_some_and(|known| known.at.map_or(round > 0, fresh))
     });
     let ranged = distinct(desk, ranged, round, |id| facts.ranges.get(id).is_some_and(|(at, _)| fresh(*at)));
-    if restricted.is_empty() && ranged.is_empty() && present.is_empty() {
+    if restricted.is_empty() && ranged.is_empty() && present.is_empty() && deleted.is_empty() {
         return Err(Ok(taken));
     }
     // Until it is said anew, nothing of it is known: not for a request that is decided meanwhile either.
@@ -153,10 +164,11 @@ pub(super) fn start(
     for question in &ranged {
         desk.link.facts.ranges.remove(&question.real);
     }
-    let mut learning = Learning { taken, round, parts: Vec::new(), open: 0 };
+    let mut learning = Learning { taken, round, parts: Vec::new(), points: BTreeMap::new(), open: 0 };
     let present = present.into_iter().map(|real| Question { real, seen: true }).collect();
     let all = [(restricted, What::Restrictions), (ranged, What::EuRange), (present, What::Present)];
     let sent = all.iter().try_for_each(|(nodes, what)| learning.ask(desk, nodes, *what));
+    let sent = sent.and_then(|()| learning.look_up(desk, deleted));
     sent.map(|()| learning).map_err(Err)
 }
 
@@ -215,6 +227,22 @@ impl Learning {
         Ok(())
     }
 
+    fn look_up(&mut self, desk: &mut Desk<'_>, lookups: Vec<history_events::Lookup>) -> Result<(), StatusCode> {
+        for (body, again) in lookups {
+            let part = u32::try_from(self.parts.len()).unwrap_or(u32::MAX);
+            desk.send(history_read::IDS, body, part)?;
+            self.parts.push((Vec::new(), What::Events));
+            self.points.insert(part, again);
+            self.open += 1;
+        }
+        Ok(())
+    }
+
+    /// A server that does not say where events come from leaves them unknown.
+    fn is_lookup(&self, part: u32) -> bool {
+        matches!(self.parts.get(part as usize), Some((_, What::Events)))
+    }
+
     fn take(
         &mut self,
         link: &mut Link,
@@ -223,6 +251,14 @@ impl Learning {
         now: Mono,
     ) -> Result<(), StatusCode> {
         let Some((nodes, what)) = self.parts.get_mut(part as usize).map(std::mem::take) else { return Ok(()) };
+        if what == What::Events {
+            let unwanted = self.points.get(&part).and_then(|again| history_read::came_late(again, body));
+            link.loose.extend(unwanted);
+            let found = history_events::found(body)?;
+            let room = history_events::MOST.saturating_sub(link.facts.events.len());
+            link.facts.events.extend(found.into_iter().take(room));
+            return Ok(());
+        }
         if what == What::EuRange {
             let mut found = Vec::with_capacity(nodes.len());
             results(body, nodes.len(), |reader| {
@@ -442,7 +478,10 @@ impl Guard {
         learning.open = learning.open.saturating_sub(1);
         let holder = (key.serial, number);
         let book = (self.front.interlocks(), holder);
-        let taken = answer.map_err(told).and_then(|body| learning.take(link, book, (part, &body), now.mono));
+        let taken = match answer {
+            Err(_) if learning.is_lookup(part) => Ok(()),
+            answer => answer.map_err(told).and_then(|body| learning.take(link, book, (part, &body), now.mono)),
+        };
         match taken {
             Err(status) => {
                 self.front.interlocks().release(holder, now);

@@ -25,8 +25,8 @@ const FIELDS: usize = 66;
 /// The most bytes of events that are kept for the next page; more are read again.
 const MOST_HELD: usize = 1 << 18;
 /// The latest instant, of 9999, and a day of 1601: some servers take a time close to the beginning for none.
-const END_OF_TIME: i64 = 2_650_467_743_990_000_000;
-const BEGIN_OF_TIME: i64 = 864_000_000_000;
+pub(super) const END_OF_TIME: i64 = 2_650_467_743_990_000_000;
+pub(super) const BEGIN_OF_TIME: i64 = 864_000_000_000;
 
 /// Where the server goes on.
 enum Next {
@@ -90,7 +90,7 @@ impl Page {
 }
 
 /// The type of an ExtensionObject with a body.
-fn write_kind(out: &mut Vec<u8>, kind: ObjectId) {
+pub(super) fn write_kind(out: &mut Vec<u8>, kind: ObjectId) {
     let [low, high, ..] = (kind as u32).to_le_bytes();
     out.extend_from_slice(&[1, 0, low, high, 1]);
 }
@@ -334,10 +334,10 @@ fn observe(desk: &mut Desk<'_>, about: &About) {
 }
 
 /// The fields of an event as they came, and who changed it.
-type Found<'a> = (Vec<&'a [u8]>, &'a [u8]);
+pub(super) type Found<'a> = (Vec<&'a [u8]>, &'a [u8]);
 
 /// The events in a HistoryEvent or a HistoryModifiedEvent; nothing at all stands for none.
-fn events(data: &[u8], modified: bool) -> Result<Vec<Found<'_>>, StatusCode> {
+pub(super) fn events(data: &[u8], modified: bool) -> Result<Vec<Found<'_>>, StatusCode> {
     let mut reader = Reader::new(data);
     let (kind, body) = extension_object(&mut reader)?;
     let expected = match modified {

@@ -108,17 +108,21 @@ pub(in crate::guard) fn filter(desk: &Desk<'_>, body: &[u8]) -> Result<EventFilt
     write_len(&mut inner, fields + 2);
     inner.extend_from_slice(clauses);
     for name in ["SourceNode", "EventType"] {
-        // Of BaseEventType.
-        inner.extend_from_slice(&[1, 0, 0xf9, 0x07]);
-        write_len(&mut inner, 1);
-        inner.extend_from_slice(&[0, 0]);
-        write_len(&mut inner, name.len());
-        inner.extend_from_slice(name.as_bytes());
-        inner.extend_from_slice(&13_u32.to_le_bytes());
-        inner.extend_from_slice(&[0xff; 4]);
+        clause(&mut inner, name);
     }
     inner.extend_from_slice(elements);
     Ok(EventFilter { bytes: inner, fields })
+}
+
+/// The value of a field of BaseEventType.
+pub(in crate::guard) fn clause(out: &mut Vec<u8>, name: &str) {
+    out.extend_from_slice(&[1, 0, 0xf9, 0x07]);
+    write_len(out, 1);
+    out.extend_from_slice(&[0, 0]);
+    write_len(out, name.len());
+    out.extend_from_slice(name.as_bytes());
+    out.extend_from_slice(&13_u32.to_le_bytes());
+    out.extend_from_slice(&[0xff; 4]);
 }
 
 fn bounded(count: usize) -> Result<usize, Malformed> {

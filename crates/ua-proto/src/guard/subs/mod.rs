@@ -32,7 +32,7 @@ use links::Links;
 use message::Message;
 use standing::{Place, Standing, Wanted};
 
-pub(super) use events::{About, EventFilter, filter, taken_apart, withheld};
+pub(super) use events::{About, EventFilter, clause, filter, taken_apart, withheld};
 pub(super) use late::{Late, Strangers};
 pub(super) use publish::Own;
 pub(super) use services::{Asked, nodes, percent, start};

@@ -463,3 +463,111 @@ fn what_is_kept_for_the_next_page_of_events_is_bounded() {
     let asked: Vec<_> = log.borrow().iter().map(|asked| (asked.1.len(), asked.2)).collect();
     assert_eq!(asked, [(0, false), (2, true), (0, false), (2, true)], "too much to keep: given back and read again");
 }
+
+const UPDATE: (ObjectId, ObjectId) =
+    (ObjectId::HistoryUpdateRequest_Encoding_DefaultBinary, ObjectId::HistoryUpdateResponse_Encoding_DefaultBinary);
+
+/// A server that keeps events with these ids and sources, and deletes what it is told to: which, in order. `tells`: it says
+/// what it keeps, all of it whatever is asked for.
+fn deleting(world: &mut World, kept: &'static [(&'static str, &'static str)], tells: bool) -> Rc<RefCell<Vec<String>>> {
+    let deleted: Rc<RefCell<Vec<String>>> = Rc::default();
+    let log = Rc::clone(&deleted);
+    world.script = Some(Box::new(move |service, body, handle| {
+        let owned = ContextOwned::default();
+        let mut out = Vec::new();
+        if service == crate::server::front::Service::HistoryRead {
+            if !tells {
+                return Err(StatusCode::BadServiceUnsupported);
+            }
+            let event = |(name, source): &(&str, &str)| {
+                let fields: Vec<Variant> = vec![
+                    ByteString::from(name.as_bytes().to_vec()).into(),
+                    id(source).into(),
+                    NodeId::new(0, 2041_u32).into(),
+                ];
+                HistoryEventFieldList { event_fields: Some(fields) }
+            };
+            let history = HistoryEvent { events: Some(kept.iter().map(event).collect()) };
+            let history_data = ExtensionObject::from_message(history);
+            let result = HistoryReadResult { history_data, ..HistoryReadResult::default() };
+            write_header(&mut out, IDS.1, start(), handle, StatusCode::Good);
+            write_len(&mut out, 1);
+            out.extend_from_slice(&crate::guard::desk::encoded(&result));
+        } else {
+            let mut reader = Reader::new(body);
+            reader.array_len(1)?;
+            let (_, details) = reader.extension_object()?;
+            let details = DeleteEventDetails::decode(&mut &*details, &owned.context()).unwrap();
+            let ids = details.event_ids.unwrap_or_default();
+            let status = |id: &ByteString| match kept.iter().find(|(name, _)| name.as_bytes() == id.as_ref()) {
+                Some((name, _)) => {
+                    log.borrow_mut().push((*name).to_owned());
+                    StatusCode::Good
+                }
+                None => StatusCode::BadEventIdUnknown,
+            };
+            let operation_results = Some(ids.iter().map(status).collect());
+            let result = HistoryUpdateResult { operation_results, ..HistoryUpdateResult::default() };
+            write_header(&mut out, UPDATE.1, start(), handle, StatusCode::Good);
+            write_len(&mut out, 1);
+            out.extend_from_slice(&crate::guard::desk::encoded(&result));
+        }
+        write_no_diagnostics(&mut out);
+        Ok(out)
+    }));
+    deleted
+}
+
+/// The server behind would delete whatever it is told to.
+#[test]
+fn events_are_deleted_through_a_guard_by_right_of_notifier_and_source() {
+    use StatusCode as S;
+    const KEPT: &[(&str, &str)] = &[("one", "Unit"), ("hidden", "Secret"), ("mixed", "Speed"), ("two", "Setpoint")];
+    let (unknown, denied) = (S::BadEventIdUnknown, S::BadUserAccessDenied);
+    let (browse, receive, delete) = (Rights::BROWSE, Rights::RECEIVE_EVENTS, Rights::DELETE_HISTORY);
+    let ids = ["one", "hidden", "nowhere", "mixed", "two"];
+    type Row = (&'static str, Vec<(Rights, u32)>, bool, Result<[S; 5], S>);
+    let rows: [Row; 6] = [
+        ("one's own", vec![(Rights::ALL, 1)], true, Ok([S::Good, unknown, unknown, unknown, S::Good])),
+        (
+            "of two scopes",
+            vec![(Rights::ALL, 1), (browse | receive | delete, 2)],
+            true,
+            Ok([S::Good, unknown, unknown, S::Good, S::Good]),
+        ),
+        (
+            "received, not deleted",
+            vec![(Rights::ALL, 1), (browse | receive, 2)],
+            true,
+            Ok([S::Good, unknown, unknown, unknown, S::Good]),
+        ),
+        ("not received", vec![(browse | delete, 1)], true, Ok([unknown; 5])),
+        ("read only", vec![(browse | receive | Rights::READ_HISTORY, 1)], true, Err(denied)),
+        ("a server that does not say", vec![(Rights::ALL, 1)], false, Ok([unknown; 5])),
+    ];
+    for (rule, rights, tells, expected) in rows {
+        let mut world = World::new();
+        let deleted = deleting(&mut world, KEPT, tells);
+        let client = world.client_by_token(rights, Duration::from_secs(60));
+        let event_ids = Some(ids.map(|id| ByteString::from(id.as_bytes().to_vec())).to_vec());
+        let details = ExtensionObject::from_message(DeleteEventDetails { node_id: id("Unit"), event_ids });
+        let request =
+            HistoryUpdateRequest { history_update_details: Some(vec![details]), ..HistoryUpdateRequest::default() };
+        let answer = world.raw(client, UPDATE, body_of(&request)).unwrap();
+        let result = field::<HistoryUpdateResult>(&answer).remove(0);
+        let told = match result.status_code {
+            S::Good => Ok(result.operation_results.unwrap()),
+            status => Err(status),
+        };
+        let gone: Vec<&str> = match &expected {
+            Ok(expected) => {
+                ids.into_iter().zip(expected).filter(|(_, status)| status.is_good()).map(|one| one.0).collect()
+            }
+            Err(_) => Vec::new(),
+        };
+        assert_eq!(told, expected.map(|expected| expected.to_vec()), "{rule}");
+        assert_eq!(*deleted.borrow(), gone, "{rule}: at the server");
+        let recorded = world.records.iter().any(|record| record.detail == "5 events are deleted");
+        assert_eq!(recorded, told.is_ok(), "{rule}: recorded");
+    }
+}
