@@ -42,19 +42,24 @@ impl Default for EventOptions {
 
 impl EventOptions {
     fn filter(&self) -> Result<ExtensionObject, ClientError> {
-        let select = |text: &String| {
-            let path: Vec<QualifiedName> = nodes::path(text)?.into_iter().map(|step| step.name).collect();
-            Ok::<_, ClientError>(SimpleAttributeOperand {
-                type_definition_id: NodeId::new(0, BASE_EVENT_TYPE),
-                browse_path: Some(path),
-                attribute_id: AttributeId::Value as u32,
-                index_range: NumericRange::None,
-            })
-        };
-        let select_clauses = self.fields.iter().map(select).collect::<Result<Vec<_>, _>>()?;
-        let where_clause = ContentFilter { elements: None };
-        Ok(ExtensionObject::from_message(EventFilter { select_clauses: Some(select_clauses), where_clause }))
+        filter(&self.fields).map(ExtensionObject::from_message)
     }
+}
+
+/// A filter that chooses these fields of every event.
+pub(crate) fn filter(fields: &[String]) -> Result<EventFilter, ClientError> {
+    let select = |text: &String| {
+        let path: Vec<QualifiedName> = nodes::path(text)?.into_iter().map(|step| step.name).collect();
+        Ok::<_, ClientError>(SimpleAttributeOperand {
+            type_definition_id: NodeId::new(0, BASE_EVENT_TYPE),
+            browse_path: Some(path),
+            attribute_id: AttributeId::Value as u32,
+            index_range: NumericRange::None,
+        })
+    };
+    let select_clauses = fields.iter().map(select).collect::<Result<Vec<_>, _>>()?;
+    let where_clause = ContentFilter { elements: None };
+    Ok(EventFilter { select_clauses: Some(select_clauses), where_clause })
 }
 
 /// Running, until it is dropped. It goes on over reconnections; what happened meanwhile is lost.

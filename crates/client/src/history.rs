@@ -1,16 +1,18 @@
-//! History: values of the past, read and changed; each tries once more with a fresh token when it was denied.
+//! History: values and events of the past, read and changed; each tries once more with a fresh token when it was denied.
 
 use gates::opcua::client::CallError;
 use opcua_types::{
-    AggregateConfiguration, ByteString, DataValue, DateTime, DeleteRawModifiedDetails, ExtensionObject, HistoryData,
-    HistoryReadRequest, HistoryReadResponse, HistoryReadResult, HistoryReadValueId, HistoryUpdateRequest,
-    HistoryUpdateResponse, HistoryUpdateResult, NodeId, PerformUpdateType, ReadProcessedDetails,
-    ReadRawModifiedDetails, StatusCode, TimestampsToReturn, UpdateDataDetails,
+    AggregateConfiguration, ByteString, DataValue, DateTime, DeleteEventDetails, DeleteRawModifiedDetails,
+    ExtensionObject, HistoryData, HistoryEvent, HistoryModifiedData, HistoryReadRequest, HistoryReadResponse,
+    HistoryReadResult, HistoryReadValueId, HistoryUpdateRequest, HistoryUpdateResponse, HistoryUpdateResult,
+    ModificationInfo, NodeId, PerformUpdateType, ReadEventDetails, ReadProcessedDetails, ReadRawModifiedDetails,
+    StatusCode, TimestampsToReturn, UpdateDataDetails, Variant,
 };
 use ua_proto::client::Request;
 
 use crate::connection::Client;
 use crate::error::ClientError;
+use crate::events::filter;
 
 impl Client {
     /// The values that a variable had from `start` on up to but without `end`, backward where `end` lies before; at most
@@ -31,7 +33,65 @@ impl Client {
             num_values_per_node: 0,
             return_bounds: false,
         };
-        self.pages(node, &ExtensionObject::from_message(details), most).await
+        self.pages(node, &ExtensionObject::from_message(details), most, values).await
+    }
+
+    /// The values of this span that clients changed, and who changed them, when and how: what was there before, or what was
+    /// inserted (OPC 10000-11 §6.5.3.3); at most `most` of them. A name is empty where the server does not tell it.
+    ///
+    /// # Errors
+    /// As [`Client::history`]; the server does not keep what was changed.
+    pub async fn modified_history(
+        &self,
+        node: &NodeId,
+        (start, end): (DateTime, DateTime),
+        most: usize,
+    ) -> Result<Vec<(DataValue, ModificationInfo)>, ClientError> {
+        let details = ReadRawModifiedDetails {
+            is_read_modified: true,
+            start_time: start,
+            end_time: end,
+            num_values_per_node: 0,
+            return_bounds: false,
+        };
+        let open = |data: ExtensionObject| {
+            let found = data.into_inner_as::<HistoryModifiedData>().map(|found| *found).unwrap_or_default();
+            let values = found.data_values.unwrap_or_default();
+            values.into_iter().zip(found.modification_infos.unwrap_or_default()).collect()
+        };
+        self.pages(node, &ExtensionObject::from_message(details), most, open).await
+    }
+
+    /// The events that a notifier keeps from `start` on up to but without `end`, backward where `end` lies before; at most
+    /// `most` of them. Of each event these fields, as browse paths from its type as in
+    /// [`EventOptions::fields`](crate::EventOptions::fields).
+    ///
+    /// # Errors
+    /// A field is no browse path; the node keeps no events, or they may not be read; the service as a whole fails.
+    pub async fn past_events(
+        &self,
+        notifier: &NodeId,
+        fields: &[String],
+        (start, end): (DateTime, DateTime),
+        most: usize,
+    ) -> Result<Vec<Vec<Variant>>, ClientError> {
+        let filter = filter(fields)?;
+        let details = ReadEventDetails { num_values_per_node: 0, start_time: start, end_time: end, filter };
+        let open = |data: ExtensionObject| {
+            let found = data.into_inner_as::<HistoryEvent>().and_then(|found| found.events).unwrap_or_default();
+            found.into_iter().map(|event| event.event_fields.unwrap_or_default()).collect()
+        };
+        self.pages(notifier, &ExtensionObject::from_message(details), most, open).await
+    }
+
+    /// Deletes events that a notifier keeps, by their ids: one status for each.
+    ///
+    /// # Errors
+    /// None of them is known, or they may not be deleted; the service as a whole fails.
+    pub async fn delete_events(&self, notifier: &NodeId, ids: Vec<ByteString>) -> Result<Vec<StatusCode>, ClientError> {
+        let details = DeleteEventDetails { node_id: notifier.clone(), event_ids: Some(ids) };
+        let result = self.change_history(ExtensionObject::from_message(details)).await?;
+        Ok(result.operation_results.unwrap_or_default())
     }
 
     /// One value for each `interval` (in milliseconds) from `start` on, made by an aggregate of OPC 10000-13, named by
@@ -57,7 +117,7 @@ impl Client {
                 ..AggregateConfiguration::default()
             },
         };
-        self.pages(node, &ExtensionObject::from_message(details), most).await
+        self.pages(node, &ExtensionObject::from_message(details), most, values).await
     }
 
     /// Writes values into the past, each with its source timestamp: one status for each.
@@ -89,21 +149,21 @@ impl Client {
         self.change_history(ExtensionObject::from_message(details)).await.map(drop)
     }
 
-    async fn pages(
+    async fn pages<T: Send>(
         &self,
         node: &NodeId,
         details: &ExtensionObject,
         most: usize,
-    ) -> Result<Vec<DataValue>, ClientError> {
-        let mut values = Vec::new();
+        open: impl Fn(ExtensionObject) -> Vec<T> + Send,
+    ) -> Result<Vec<T>, ClientError> {
+        let mut found = Vec::new();
         let mut point = ByteString::null();
         loop {
             let page = self.whole(|| Box::pin(self.page(node.clone(), details.clone(), point.clone(), false))).await?;
-            let found = page.history_data.into_inner_as::<HistoryData>();
-            let before = values.len();
-            values.extend(found.and_then(|found| found.data_values).unwrap_or_default());
+            let before = found.len();
+            found.extend(open(page.history_data));
             point = page.continuation_point;
-            if values.len() >= most || values.len() == before || point.as_ref().is_empty() {
+            if found.len() >= most || found.len() == before || point.as_ref().is_empty() {
                 break;
             }
         }
@@ -111,8 +171,8 @@ impl Client {
             // A point that is not let go takes one of few places at the server until the session ends.
             let _not_worth_an_error = self.page(node.clone(), details.clone(), point, true).await;
         }
-        values.truncate(most);
-        Ok(values)
+        found.truncate(most);
+        Ok(found)
     }
 
     async fn page(
@@ -149,6 +209,10 @@ impl Client {
         let result = only(response.results)?;
         good(result.status_code).map(|()| result)
     }
+}
+
+fn values(data: ExtensionObject) -> Vec<DataValue> {
+    data.into_inner_as::<HistoryData>().and_then(|found| found.data_values).unwrap_or_default()
 }
 
 fn only<T>(results: Option<Vec<T>>) -> Result<T, ClientError> {

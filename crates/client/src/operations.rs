@@ -242,6 +242,8 @@ mod tests {
             client.translate(&node, "1:A").await?;
             let always = (opcua_types::DateTime::epoch(), opcua_types::DateTime::endtimes());
             client.history(&node, always, 1).await?;
+            client.modified_history(&node, always, 1).await?;
+            client.past_events(&node, &[], always, 1).await?;
             client.update_history(&node, opcua_types::PerformUpdateType::Insert, Vec::new()).await?;
             client.watch(std::slice::from_ref(&node), WatchOptions::default()).await?.next().await;
             client.close().await;

@@ -4,7 +4,7 @@ mod support;
 
 use access_model::Rights;
 use client::{CallError, Client, ClientError, EventOptions, EventWatch, Login};
-use opcua_types::{ObjectId, StatusCode, Variant};
+use opcua_types::{DateTime, ObjectId, StatusCode, Variant};
 use support::{PATIENCE, Plant, id};
 use tokio::time::timeout;
 use ua_proto::event::NewEvent;
@@ -59,6 +59,44 @@ async fn what_happens_is_told_with_the_fields_that_were_asked_for() {
     assert!(matches!(refused, ClientError::BrowsePath(_)), "{refused}");
     let refused = client.watch_events(&id("Speed"), EventOptions::default()).await.err().unwrap();
     assert!(matches!(refused, ClientError::Call(CallError::Service(status)) if status.is_bad()), "{refused}");
+}
+
+#[tokio::test]
+async fn events_of_the_past_are_read_and_deleted() {
+    let all = listener() | Rights::READ_HISTORY | Rights::DELETE_HISTORY;
+    let plant = Plant::start(all, 3_600).await;
+    let keep = |server: &mut Server, _| {
+        server.space_mut().historize_events(ns0::SERVER, 100, true).unwrap();
+    };
+    plant.mixer.with(keep).await.unwrap();
+    for message in ["one", "two", "three"] {
+        raise(&plant, message).await;
+    }
+    let client = Client::connect(plant.options(Login::Token)).await.unwrap();
+    let server = ObjectId::Server.into();
+    let always = (DateTime::from(1), DateTime::endtimes());
+    let fields = ["Message", "Severity", "EventId"].map(str::to_owned);
+    let events = client.past_events(&server, &fields, always, 100).await.unwrap();
+    let messages = |events: &[Vec<Variant>]| {
+        let text = |event: &Vec<Variant>| match &event[0] {
+            Variant::LocalizedText(text) => text.text.to_string(),
+            other => panic!("{other:?}"),
+        };
+        events.iter().map(text).collect::<Vec<_>>()
+    };
+    assert_eq!(messages(&events), ["one", "two", "three"]);
+    assert_eq!(events[0][1], Variant::from(300_u16));
+    let back = client.past_events(&server, &fields, (always.1, always.0), 2).await.unwrap();
+    assert_eq!(messages(&back), ["three", "two"], "backward, and no more than was asked for");
+    let Variant::ByteString(first) = events[0][2].clone() else { panic!("{events:?}") };
+    // What the Server object keeps is public: nobody is granted its deletion.
+    let refused = client.delete_events(&server, vec![first]).await.err().unwrap();
+    assert!(matches!(refused, ClientError::Call(CallError::Service(StatusCode::BadUserAccessDenied))), "{refused}");
+    let wrong = client.past_events(&server, &["2:".to_owned()], always, 1).await.err().unwrap();
+    assert!(matches!(wrong, ClientError::BrowsePath(_)), "{wrong}");
+    let none = client.past_events(&id("Speed"), &fields, always, 1).await.err().unwrap();
+    assert!(matches!(none, ClientError::Call(CallError::Service(status)) if status.is_bad()), "{none}");
+    client.close().await;
 }
 
 #[tokio::test]

@@ -4,7 +4,7 @@ mod support;
 
 use access_model::Rights;
 use client::{CallError, Client, ClientError, Login};
-use opcua_types::{DataValue, DateTime, NodeId, PerformUpdateType, StatusCode, Variant};
+use opcua_types::{DataValue, DateTime, HistoryUpdateType, NodeId, PerformUpdateType, StatusCode, Variant};
 use support::{Plant, id};
 use ua_proto::server::Server;
 
@@ -58,6 +58,14 @@ async fn history_is_read_and_changed() {
     let left = client.history(&speed, between(1, 101), 100).await.unwrap();
     assert_eq!(numbers(&left), [100.0, 1.0, 2.0, 1_000.0]);
     assert_eq!(status(client.delete_history(&speed, between(30, 40)).await), Some(StatusCode::BadNoData));
+    let changed = client.modified_history(&speed, between(1, 31), 100).await.unwrap();
+    let told = changed.iter().map(|(value, info)| {
+        (value.value.as_ref().and_then(Variant::as_f64), info.update_type, info.user_name.to_string())
+    });
+    let by = |number, what| (Some(number), what, "tester".to_owned());
+    use HistoryUpdateType as What;
+    let expected = [by(1.0, What::Insert), by(200.0, What::Update), by(300.0, What::Delete)];
+    assert_eq!(told.collect::<Vec<_>>(), expected);
     client.close().await;
 }
 

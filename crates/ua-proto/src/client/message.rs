@@ -12,16 +12,16 @@ use opcua_types::{
     DeleteMonitoredItemsRequest, DeleteMonitoredItemsResponse, DeleteSubscriptionsRequest, DeleteSubscriptionsResponse,
     DiagnosticBits, DiagnosticInfo, EventNotificationList, ExtensionObject, FindServersOnNetworkRequest,
     FindServersOnNetworkResponse, FindServersRequest, FindServersResponse, GetEndpointsRequest, GetEndpointsResponse,
-    HistoryData, HistoryReadRequest, HistoryReadResponse, HistoryReadResult, HistoryUpdateRequest,
-    HistoryUpdateResponse, HistoryUpdateResult, ModifyMonitoredItemsRequest, ModifyMonitoredItemsResponse,
-    ModifySubscriptionRequest, ModifySubscriptionResponse, MonitoredItemNotification, NodeId, NotificationMessage,
-    ObjectId, PublishRequest, PublishResponse, ReadRequest, ReadResponse, RegisterNodesRequest, RegisterNodesResponse,
-    RegisterServer2Request, RegisterServer2Response, RegisterServerRequest, RegisterServerResponse, RepublishRequest,
-    RepublishResponse, RequestHeader, ResponseHeader, SetMonitoringModeRequest, SetMonitoringModeResponse,
-    SetPublishingModeRequest, SetPublishingModeResponse, SetTriggeringRequest, SetTriggeringResponse,
-    StatusChangeNotification, StatusCode, TransferSubscriptionsRequest, TransferSubscriptionsResponse,
-    TranslateBrowsePathsToNodeIdsRequest, TranslateBrowsePathsToNodeIdsResponse, UnregisterNodesRequest,
-    UnregisterNodesResponse, Variant, WriteRequest, WriteResponse,
+    HistoryData, HistoryEvent, HistoryModifiedData, HistoryModifiedEvent, HistoryReadRequest, HistoryReadResponse,
+    HistoryReadResult, HistoryUpdateRequest, HistoryUpdateResponse, HistoryUpdateResult, ModifyMonitoredItemsRequest,
+    ModifyMonitoredItemsResponse, ModifySubscriptionRequest, ModifySubscriptionResponse, MonitoredItemNotification,
+    NodeId, NotificationMessage, ObjectId, PublishRequest, PublishResponse, ReadRequest, ReadResponse,
+    RegisterNodesRequest, RegisterNodesResponse, RegisterServer2Request, RegisterServer2Response,
+    RegisterServerRequest, RegisterServerResponse, RepublishRequest, RepublishResponse, RequestHeader, ResponseHeader,
+    SetMonitoringModeRequest, SetMonitoringModeResponse, SetPublishingModeRequest, SetPublishingModeResponse,
+    SetTriggeringRequest, SetTriggeringResponse, StatusChangeNotification, StatusCode, TransferSubscriptionsRequest,
+    TransferSubscriptionsResponse, TranslateBrowsePathsToNodeIdsRequest, TranslateBrowsePathsToNodeIdsResponse,
+    UnregisterNodesRequest, UnregisterNodesResponse, Variant, WriteRequest, WriteResponse,
 };
 
 use super::codec::{Codec, date_time, head};
@@ -461,24 +461,47 @@ fn transfer_subscriptions(codec: &Codec, reader: &mut Reader<'_>) -> Read<Transf
     Ok(TransferSubscriptionsResponse { response_header: empty(), results, diagnostic_infos: None })
 }
 
-/// Values are opened; history of another kind is left out.
+/// Values and events are opened, and who changed them; history of another kind is left out.
 fn history_read(codec: &Codec, reader: &mut Reader<'_>) -> Read<HistoryReadResponse> {
-    const VALUES: u32 = ObjectId::HistoryData_Encoding_DefaultBinary as u32;
     let mut results = Vec::new();
     for _ in 0..reader.array_len(11)? {
         let status_code = StatusCode::from(reader.u32()?);
         let continuation_point = codec.field(reader)?;
         let (id, body) = reader.extension_object()?;
-        let history_data = if id == Some(VALUES) {
-            let mut body = Reader::new(body);
-            let values = body.span(|reader| reader.each(1, Reader::skip_data_value))?;
-            ExtensionObject::from_message(HistoryData { data_values: codec.decode(values)? })
-        } else {
-            ExtensionObject::null()
-        };
+        let history_data = history(codec, id, &mut Reader::new(body))?;
         results.push(HistoryReadResult { status_code, continuation_point, history_data });
     }
     Ok(HistoryReadResponse { response_header: empty(), results: Some(results), diagnostic_infos: None })
+}
+
+fn history(codec: &Codec, id: Option<u32>, body: &mut Reader<'_>) -> Read<ExtensionObject> {
+    const VALUES: u32 = ObjectId::HistoryData_Encoding_DefaultBinary as u32;
+    const MODIFIED_VALUES: u32 = ObjectId::HistoryModifiedData_Encoding_DefaultBinary as u32;
+    const EVENTS: u32 = ObjectId::HistoryEvent_Encoding_DefaultBinary as u32;
+    const MODIFIED_EVENTS: u32 = ObjectId::HistoryModifiedEvent_Encoding_DefaultBinary as u32;
+    let values = |body: &mut Reader<'_>| codec.decode(body.span(|reader| reader.each(1, Reader::skip_data_value))?);
+    let events = |body: &mut Reader<'_>| {
+        codec.decode(body.span(|reader| reader.each(4, |reader| reader.each(1, Reader::skip_variant)))?)
+    };
+    let infos =
+        |body: &mut Reader<'_>| {
+            codec.decode(body.span(|reader| {
+                reader.each(16, |reader| reader.bytes(12).and_then(|_| reader.byte_string().map(drop)))
+            })?)
+        };
+    Ok(match id {
+        Some(VALUES) => ExtensionObject::from_message(HistoryData { data_values: values(body)? }),
+        Some(MODIFIED_VALUES) => {
+            let (data_values, modification_infos) = (values(body)?, infos(body)?);
+            ExtensionObject::from_message(HistoryModifiedData { data_values, modification_infos })
+        }
+        Some(EVENTS) => ExtensionObject::from_message(HistoryEvent { events: events(body)? }),
+        Some(MODIFIED_EVENTS) => {
+            let (events, modification_infos) = (events(body)?, infos(body)?);
+            ExtensionObject::from_message(HistoryModifiedEvent { events, modification_infos })
+        }
+        _ => ExtensionObject::null(),
+    })
 }
 
 fn history_update(codec: &Codec, reader: &mut Reader<'_>) -> Read<HistoryUpdateResponse> {
