@@ -381,6 +381,7 @@ public final class Client {
     final OpcUaMonitoredItem item =
         new OpcUaMonitoredItem(new ReadValueId(node("Line.Ticks"), AttributeId.Value.uid(), null, QualifiedName.NULL_VALUE));
     private final BlockingQueue<Long> seen = new LinkedBlockingQueue<>();
+    private long last;
 
     Changes() throws Exception {
       subscription.setSubscriptionListener(
@@ -411,12 +412,12 @@ public final class Client {
     /** Waits for so many more; gives back the last value. */
     long more(int wanted) throws InterruptedException {
       long deadline = System.nanoTime() + TimeUnit.SECONDS.toNanos(90);
-      Long last = 0L;
       for (int got = 0; got < wanted; got++) {
-        last = seen.poll(deadline - System.nanoTime(), TimeUnit.NANOSECONDS);
-        if (last == null) {
+        Long next = seen.poll(deadline - System.nanoTime(), TimeUnit.NANOSECONDS);
+        if (next == null) {
           throw new IllegalStateException(got + " of " + wanted + " changes in 90 s");
         }
+        last = next;
       }
       return last;
     }
@@ -502,7 +503,7 @@ public final class Client {
   /** The changes go on when Ticks began anew. */
   private String resume() throws Exception {
     int wanted = Integer.parseInt(given.getOrDefault("changes", "60"));
-    for (long last = 0, next = watched.more(1); next >= last; next = watched.more(1)) {
+    for (long last = watched.last, next = watched.more(1); next >= last; next = watched.more(1)) {
       last = next;
     }
     watched.more(wanted);

@@ -6,6 +6,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use serde::Deserialize;
+use tempfile::TempDir;
 
 /// Long enough for a computer that many people share.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
@@ -70,6 +71,8 @@ pub(crate) fn certificate(file: &str) -> String {
 pub(crate) struct Serving {
     command: Command,
     child: Child,
+    /// What the program leaves behind when it is killed.
+    _left: TempDir,
     pub(crate) url: String,
 }
 
@@ -86,8 +89,10 @@ impl Serving {
             names.iter().map(|name| certificate(&format!("{name}.{ending}"))).collect::<Vec<_>>().join(",")
         };
         let trusted: Vec<String> = trusted.iter().map(|name| certificate(&format!("{name}.der"))).collect();
+        let left = tempfile::tempdir().expect("a folder for what is left behind");
         let mut command = Command::new(program);
         command
+            .env("TMPDIR", left.path())
             .args(["--port", &port.to_string(), "--user", "operator:secret", "--trust", &trusted.join(",")])
             .args(["--cert", &own("der"), "--key", &own("key.pem")])
             .args(more)
@@ -95,7 +100,7 @@ impl Serving {
             .stdout(Stdio::piped())
             .stderr(Stdio::null());
         let child = listening(&mut command).unwrap_or_else(|said| panic!("{names:?} does not listen: {said}"));
-        Self { command, child, url: format!("opc.tcp://127.0.0.1:{port}") }
+        Self { command, child, _left: left, url: format!("opc.tcp://127.0.0.1:{port}") }
     }
 
     /// Kills the program and starts it anew, at the same address.
