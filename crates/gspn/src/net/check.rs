@@ -1,0 +1,149 @@
+//! The rules that a net keeps: names, arcs, numbers.
+
+use hashbrown::HashMap;
+
+use super::{Arc, Kind, Net, Phase, Place, Rate, Servers, Transition};
+use crate::Refusal;
+
+/// How far the probabilities of a hyperexponential time may be from 1 in sum.
+const SUM: f64 = 1e-9;
+
+/// Checks the parts and puts them together.
+///
+/// # Errors
+/// [`crate::Class::Invalid`], naming the place or transition: an empty or doubled name, an arc to a place that does not exist or of
+/// multiplicity 0, two arcs of a sort to one place, a number that is not finite or out of its range, infinitely many servers without an input.
+pub fn build(name: &str, places: Vec<Place>, transitions: Vec<Transition>) -> Result<Net, Refusal> {
+    names(&places, &transitions)?;
+    for transition in &transitions {
+        for (sort, arcs) in
+            [("in", &transition.inputs), ("out", &transition.outputs), ("inhibit", &transition.inhibitors)]
+        {
+            check_arcs(&transition.name, sort, arcs, &places)?;
+        }
+        check_kind(transition, places.len())?;
+    }
+    Ok(Net { name: name.to_owned(), places, transitions })
+}
+
+fn names(places: &[Place], transitions: &[Transition]) -> Result<(), Refusal> {
+    let mut seen = HashMap::new();
+    let places = places.iter().map(|place| (place.name.as_str(), "place"));
+    let transitions = transitions.iter().map(|transition| (transition.name.as_str(), "transition"));
+    for (name, what) in places.chain(transitions) {
+        if name.is_empty() {
+            return Err(Refusal::invalid("name", format!("a {what} has no name")));
+        }
+        if let Some(other) = seen.insert(name, what) {
+            return Err(Refusal::invalid(name, format!("a {what} has the name of a {other}: give each its own")));
+        }
+    }
+    Ok(())
+}
+
+fn check_arcs(name: &str, sort: &str, arcs: &[Arc], places: &[Place]) -> Result<(), Refusal> {
+    for (index, arc) in arcs.iter().enumerate() {
+        let Some(place) = places.get(arc.place) else {
+            return Err(Refusal::invalid(name, format!("`{sort}` has an arc to a place that does not exist")));
+        };
+        if arc.count == 0 {
+            return Err(Refusal::invalid(
+                name,
+                format!("`{sort}` of `{}` is 0: a multiplicity is at least 1", place.name),
+            ));
+        }
+        if arcs.iter().take(index).any(|other| other.place == arc.place) {
+            return Err(Refusal::invalid(name, format!("`{sort}` names `{}` twice", place.name)));
+        }
+    }
+    Ok(())
+}
+
+fn check_kind(transition: &Transition, places: usize) -> Result<(), Refusal> {
+    let name = &transition.name;
+    match &transition.kind {
+        Kind::Timed { rate, servers } => {
+            check_rate(name, rate, places)?;
+            match servers {
+                Servers::Finite(0) => Err(Refusal::invalid(name, "`servers` is 0: at least 1, or `inf`")),
+                Servers::Infinite if transition.inputs.is_empty() => {
+                    Err(Refusal::invalid(name, "`servers` is `inf` and there is no input arc: nothing bounds its rate"))
+                }
+                _ => Ok(()),
+            }
+        }
+        Kind::Immediate { weight, priority } => {
+            positive(name, "weight", *weight)?;
+            if *priority == 0 { Err(Refusal::invalid(name, "`priority` is 0: at least 1")) } else { Ok(()) }
+        }
+        Kind::Deterministic { delay } => positive(name, "delay", *delay),
+        Kind::Phase(phase) => check_phase(name, phase),
+    }
+}
+
+fn check_rate(name: &str, rate: &Rate, places: usize) -> Result<(), Refusal> {
+    match rate {
+        Rate::Constant(rate) => positive(name, "rate", *rate),
+        Rate::ByTokens { place, rates } => {
+            if *place >= places {
+                return Err(Refusal::invalid(name, "`rate_by_tokens` names a place that does not exist"));
+            }
+            if rates.is_empty() {
+                return Err(Refusal::invalid(name, "`rate_by_tokens` has no rates: at least one"));
+            }
+            match rates.iter().find(|rate| !rate.is_finite() || **rate < 0.0) {
+                Some(bad) => {
+                    Err(Refusal::invalid(name, format!("`rate_by_tokens` holds {bad}: finite and not below 0")))
+                }
+                None => Ok(()),
+            }
+        }
+    }
+}
+
+fn check_phase(name: &str, phase: &Phase) -> Result<(), Refusal> {
+    match phase {
+        Phase::Erlang { stages: 0, .. } => Err(Refusal::invalid(name, "`erlang.k` is 0: at least 1")),
+        Phase::Erlang { rate, .. } => positive(name, "erlang.rate", *rate),
+        Phase::Hyper(branches) => {
+            for (probability, rate) in branches {
+                positive(name, "rate in `hyper`", *rate)?;
+                positive(name, "probability in `hyper`", *probability)?;
+            }
+            let sum: f64 = branches.iter().map(|(probability, _)| probability).sum();
+            if (sum - 1.0).abs() > SUM {
+                return Err(Refusal::invalid(name, format!("the probabilities in `hyper` add up to {sum}, not to 1")));
+            }
+            Ok(())
+        }
+        Phase::Coxian(phases) => {
+            let Some((last, before)) = phases.split_last() else {
+                return Err(Refusal::invalid(name, "`coxian` has no phases: at least one"));
+            };
+            for (rate, onward) in phases {
+                positive(name, "rate in `coxian`", *rate)?;
+                if !(0.0..=1.0).contains(onward) {
+                    return Err(Refusal::invalid(name, format!("`coxian` goes on with probability {onward}: 0 to 1")));
+                }
+            }
+            if last.1 != 0.0 {
+                return Err(Refusal::invalid(name, "the last phase of `coxian` goes on: its probability must be 0"));
+            }
+            if before.iter().any(|(_, onward)| *onward == 0.0) {
+                return Err(Refusal::invalid(
+                    name,
+                    "`coxian` has a phase that is never reached: only the last goes on with 0",
+                ));
+            }
+            Ok(())
+        }
+    }
+}
+
+fn positive(name: &str, member: &str, value: f64) -> Result<(), Refusal> {
+    if value.is_finite() && value > 0.0 {
+        Ok(())
+    } else {
+        Err(Refusal::invalid(name, format!("{member} is {value}: above 0 and finite")))
+    }
+}
