@@ -11,8 +11,12 @@
 )]
 // Indices in this crate come from a net that was compiled here, and a solver that looks each of them up costs a third of its speed.
 
+mod budget;
+pub mod chain;
+mod components;
 pub mod net;
 mod refuse;
 
+pub use budget::{Budget, Limits, Progress};
 pub use net::Net;
 pub use refuse::{Class, Refusal};

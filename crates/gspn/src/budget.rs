@@ -1,0 +1,107 @@
+//! How much may be spent, and who is told how far it has come.
+
+use crate::{Class, Refusal};
+
+/// The most that an answer may cost. What costs more is refused as [`Class::TooLarge`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Markings, tangible and vanishing.
+    pub markings: u64,
+    /// Bytes of markings, edges and vectors.
+    pub bytes: u64,
+}
+
+impl Default for Limits {
+    /// 8 million markings, 2 GiB.
+    fn default() -> Self {
+        Self { markings: 8_000_000, bytes: 2 << 30 }
+    }
+}
+
+/// How far the work has come.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Progress {
+    /// Markings are being explored: tangible ones found and done, vanishing ones found, edges so far.
+    Exploring {
+        /// Found so far.
+        tangible: u64,
+        /// Of these, how many are done.
+        done: u64,
+        /// Found so far.
+        vanishing: u64,
+        /// Between tangible markings.
+        edges: u64,
+    },
+    /// A linear system is being solved: sweeps so far and how far the last answer is off, relatively.
+    Solving {
+        /// So far.
+        sweeps: u64,
+        /// As estimated.
+        error: f64,
+    },
+}
+
+/// The limits, and a clock in somebody else's hands.
+pub struct Budget<'a> {
+    limits: Limits,
+    go_on: &'a mut dyn FnMut(Progress) -> bool,
+}
+
+impl std::fmt::Debug for Budget<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Budget").field("limits", &self.limits).finish_non_exhaustive()
+    }
+}
+
+impl<'a> Budget<'a> {
+    /// `go_on` is called every few milliseconds; when it says no, the work ends as [`Class::TooLarge`] for its time.
+    pub fn new(limits: Limits, go_on: &'a mut dyn FnMut(Progress) -> bool) -> Self {
+        Self { limits, go_on }
+    }
+
+    /// The limits.
+    #[must_use]
+    pub fn limits(&self) -> Limits {
+        self.limits
+    }
+
+    /// # Errors
+    /// When whoever looks at the clock says stop.
+    pub fn look(&mut self, progress: Progress) -> Result<(), Refusal> {
+        if (self.go_on)(progress) {
+            return Ok(());
+        }
+        let at = match progress {
+            Progress::Exploring { tangible, vanishing, .. } => {
+                format!("after {tangible} tangible and {vanishing} vanishing markings")
+            }
+            Progress::Solving { sweeps, .. } => format!("after {sweeps} sweeps over the linear system"),
+        };
+        Err(Refusal::new(Class::TooLarge, "time", format!("the limit of time was reached {at}: allow more time")))
+    }
+
+    /// # Errors
+    /// When there are more markings than the limit.
+    pub fn markings(&self, count: u64) -> Result<(), Refusal> {
+        if count <= self.limits.markings {
+            return Ok(());
+        }
+        let why =
+            format!("more than {} markings can be reached: allow more, or make the net smaller", self.limits.markings);
+        Err(Refusal::new(Class::TooLarge, "markings", why))
+    }
+
+    /// # Errors
+    /// When more bytes are held than the limit.
+    pub fn bytes(&self, bytes: u64) -> Result<(), Refusal> {
+        if bytes <= self.limits.bytes {
+            return Ok(());
+        }
+        let mib = self.limits.bytes >> 20;
+        Err(Refusal::new(
+            Class::TooLarge,
+            "memory",
+            format!("more than {mib} MiB are needed: allow more memory, or make the net smaller"),
+        ))
+    }
+}

@@ -1,0 +1,156 @@
+//! State reduction (Grassmann, Taksar, Heyman) on sparse rows, fewest new edges first.
+//!
+//! A state is taken out by leading what comes in past it: no two numbers are ever subtracted, so each result is right in nearly
+//! all its digits however far the rates are apart.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+/// A part of a chain: edges between its states, and the rate at which each state leaves the part.
+#[derive(Debug, Default)]
+pub(super) struct Part {
+    pub(super) rows: Vec<Vec<(u32, f64)>>,
+    pub(super) leaves: Vec<f64>,
+}
+
+/// A part whose states were taken out one by one.
+#[derive(Debug)]
+pub(super) struct Eliminated {
+    steps: Vec<Step>,
+    /// Where the edges of each step start in `into` and `out`.
+    into: Vec<(u32, f64)>,
+    out: Vec<(u32, f64)>,
+}
+
+/// The state taken out, the rate at which it was left then, and its edges from and to states taken out later.
+#[derive(Debug)]
+struct Step {
+    state: u32,
+    exit: f64,
+    into: (usize, usize),
+    out: (usize, usize),
+}
+
+impl Eliminated {
+    /// Takes out all states. `None` when it would take more than `work` edge operations.
+    #[expect(clippy::cast_possible_truncation, reason = "a part has fewer than `u32::MAX` states")]
+    pub(super) fn new(part: Part, mut work: u64) -> Option<Self> {
+        let Part { mut rows, mut leaves } = part;
+        let count = rows.len();
+        let mut sources: Vec<Vec<u32>> = vec![Vec::new(); count];
+        for (from, row) in rows.iter_mut().enumerate() {
+            row.sort_unstable_by_key(|(to, _)| *to);
+            for (to, _) in row.iter() {
+                sources[*to as usize].push(from as u32);
+            }
+        }
+        let fill = |rows: &[Vec<(u32, f64)>], sources: &[Vec<u32>], state: usize| {
+            rows[state].len() as u64 * sources[state].len() as u64
+        };
+        let mut queue: BinaryHeap<Reverse<(u64, u32)>> =
+            (0..count).map(|state| Reverse((fill(&rows, &sources, state), state as u32))).collect();
+        let mut done = vec![false; count];
+        let mut result = Self { steps: Vec::with_capacity(count), into: Vec::new(), out: Vec::new() };
+        let mut merged = Vec::new();
+        while let Some(Reverse((cost, state))) = queue.pop() {
+            let at = state as usize;
+            if done[at] {
+                continue;
+            }
+            let now = fill(&rows, &sources, at);
+            if now != cost {
+                queue.push(Reverse((now, state)));
+                continue;
+            }
+            done[at] = true;
+            let row = std::mem::take(&mut rows[at]);
+            let exit = leaves[at] + row.iter().map(|(_, rate)| rate).sum::<f64>();
+            let into = result.into.len();
+            for source in std::mem::take(&mut sources[at]) {
+                let from = source as usize;
+                let Ok(position) = rows[from].binary_search_by_key(&state, |(to, _)| *to) else { continue };
+                let (_, rate) = rows[from].remove(position);
+                result.into.push((source, rate));
+                let part = rate / exit;
+                leaves[from] += part * leaves[at];
+                work = work.checked_sub((rows[from].len() + row.len()) as u64)?;
+                merge(&mut rows[from], &row, source, part, &mut merged, |to| sources[to as usize].push(source));
+            }
+            for (to, _) in &row {
+                sources[*to as usize].retain(|from| *from != state);
+            }
+            let out = result.out.len();
+            result.out.extend_from_slice(&row);
+            result.steps.push(Step { state, exit, into: (into, result.into.len()), out: (out, result.out.len()) });
+        }
+        Some(result)
+    }
+
+    /// Time spent in each state when `inflow` comes in from outside: `x exit = inflow + x Q`. For a part that nothing leaves: some
+    /// solution, if `inflow` adds up to 0.
+    pub(super) fn occupancy(&self, mut inflow: Vec<f64>) -> Vec<f64> {
+        for step in &self.steps {
+            let part = inflow[step.state as usize] / step.exit;
+            if part != 0.0 {
+                for (to, rate) in &self.out[step.out.0..step.out.1] {
+                    inflow[*to as usize] += part * rate;
+                }
+            }
+        }
+        let mut time = inflow;
+        for step in self.steps.iter().rev() {
+            let state = step.state as usize;
+            let arriving: f64 =
+                self.into[step.into.0..step.into.1].iter().map(|(from, rate)| time[*from as usize] * rate).sum();
+            time[state] = if step.exit > 0.0 { (time[state] + arriving) / step.exit } else { 0.0 };
+        }
+        time
+    }
+
+    /// The stationary distribution of a part that nothing leaves.
+    pub(super) fn stationary(&self) -> Vec<f64> {
+        let mut weights = vec![0.0; self.steps.len()];
+        let mut steps = self.steps.iter().rev();
+        if let Some(last) = steps.next() {
+            weights[last.state as usize] = 1.0;
+        }
+        for step in steps {
+            let arriving: f64 =
+                self.into[step.into.0..step.into.1].iter().map(|(from, rate)| weights[*from as usize] * rate).sum();
+            let weight = arriving / step.exit;
+            weights[step.state as usize] = weight;
+            if weight > 1e250 {
+                weights.iter_mut().for_each(|weight| *weight *= 1e-250);
+            }
+        }
+        super::solve::normalize(&mut weights);
+        weights
+    }
+}
+
+/// Adds `part` times `other` to `row`, without an edge to `own`; tells `new` each state that `row` did not lead to.
+fn merge(
+    row: &mut Vec<(u32, f64)>,
+    other: &[(u32, f64)],
+    own: u32,
+    part: f64,
+    merged: &mut Vec<(u32, f64)>,
+    mut new: impl FnMut(u32),
+) {
+    merged.clear();
+    let mut old = row.iter().copied().peekable();
+    for (to, rate) in other.iter().filter(|(to, _)| *to != own) {
+        while let Some(entry) = old.next_if(|(at, _)| at < to) {
+            merged.push(entry);
+        }
+        match old.next_if(|(at, _)| at == to) {
+            Some((_, before)) => merged.push((*to, before + part * rate)),
+            None => {
+                merged.push((*to, part * rate));
+                new(*to);
+            }
+        }
+    }
+    merged.extend(old);
+    std::mem::swap(row, merged);
+}

@@ -1,0 +1,155 @@
+//! What a chain does in the long run, from where it starts.
+
+use super::solve::{Component, sum};
+use super::{Chain, Incoming};
+use crate::Budget;
+use crate::components::{self, Components};
+use crate::{Class, Refusal};
+
+/// The long run of a chain.
+#[derive(Debug)]
+pub struct LongRun {
+    /// Share of time spent in each state, in the end. Adds up to 1.
+    pub distribution: Vec<f64>,
+    /// Closed classes of states, single ones included, that can be reached.
+    pub bottoms: usize,
+    /// Mean time spent in each state before such a class is entered.
+    pub spent: Vec<f64>,
+    /// Mean time until such a class is entered.
+    pub time_to_bottom: f64,
+    /// The largest `|sum of flows in - flow out|` of a state over the largest flow out, in the closed classes.
+    pub residual: f64,
+}
+
+/// Follows `initial` (state, probability) into the closed classes.
+///
+/// # Errors
+/// When the equations cannot be solved within the budget, or do not pass their checks.
+pub fn long_run(chain: &Chain, initial: &[(u32, f64)], budget: &mut Budget<'_>) -> Result<LongRun, Refusal> {
+    let components = components::of(chain);
+    let incoming = chain.incoming();
+    let mut flow = vec![0.0; chain.len()];
+    for (state, probability) in initial {
+        flow[*state as usize] += probability;
+    }
+    let mut found = LongRun {
+        distribution: vec![0.0; chain.len()],
+        bottoms: 0,
+        spent: vec![0.0; chain.len()],
+        time_to_bottom: 0.0,
+        residual: 0.0,
+    };
+    for component in (0..components.len()).rev() {
+        let part = Component { chain, incoming: &incoming, nodes: components.nodes(component) };
+        let inflow: Vec<f64> = part.nodes.iter().map(|node| flow[*node as usize]).collect();
+        if is_bottom(chain, &components, component) {
+            found.bottoms += 1;
+            let weight = sum(inflow);
+            if weight == 0.0 {
+                continue;
+            }
+            let weights = part.stationary(budget)?;
+            for (node, share) in part.nodes.iter().zip(weights) {
+                found.distribution[*node as usize] = weight * share;
+            }
+        } else {
+            if inflow.iter().all(|inflow| *inflow == 0.0) {
+                continue;
+            }
+            let spent = part.occupancy(inflow, budget)?;
+            for (node, time) in part.nodes.iter().zip(spent) {
+                found.spent[*node as usize] = time;
+                for (to, rate) in chain.row(*node as usize) {
+                    if components.of[to] as usize != component {
+                        flow[to] += time * rate;
+                    }
+                }
+            }
+        }
+    }
+    found.time_to_bottom = sum(found.spent.iter().copied());
+    check(chain, &incoming, &components, &mut found)?;
+    Ok(found)
+}
+
+/// How `found` changes with a factor on the rates of `part`, whose edges are edges of `chain`: of the distribution, state by
+/// state, and of the time until a closed class is entered.
+///
+/// # Errors
+/// When the equations cannot be solved within the budget.
+pub fn slope(
+    chain: &Chain,
+    found: &LongRun,
+    part: &Chain,
+    budget: &mut Budget<'_>,
+) -> Result<(Vec<f64>, f64), Refusal> {
+    let components = components::of(chain);
+    let incoming = chain.incoming();
+    // More of what the part lets flow comes in here, and goes out there.
+    let mut flow = vec![0.0; chain.len()];
+    for state in 0..chain.len() {
+        let held = found.distribution[state] + found.spent[state];
+        flow[state] -= held * part.exit(state);
+        for (to, rate) in part.row(state) {
+            flow[to] += held * rate;
+        }
+    }
+    let mut slope = vec![0.0; chain.len()];
+    let mut spent = Vec::new();
+    for component in (0..components.len()).rev() {
+        let nodes = components.nodes(component);
+        let solved = Component { chain, incoming: &incoming, nodes };
+        let inflow: Vec<f64> = nodes.iter().map(|node| flow[*node as usize]).collect();
+        if is_bottom(chain, &components, component) {
+            let weight = sum(nodes.iter().map(|node| found.distribution[*node as usize]));
+            if weight == 0.0 {
+                continue;
+            }
+            let gain = sum(inflow.iter().copied());
+            let share = |node: &u32| found.distribution[*node as usize] / weight;
+            // What the class gains as a whole spreads as it ever does; the rest adds up to 0 and moves within.
+            let within = inflow.iter().zip(nodes).map(|(inflow, node)| inflow - gain * share(node)).collect();
+            let moved = solved.occupancy(within, budget)?;
+            let shift = sum(moved.iter().copied());
+            for (node, moved) in nodes.iter().zip(moved) {
+                slope[*node as usize] = gain * share(node) + moved - shift * share(node);
+            }
+        } else {
+            for (node, time) in nodes.iter().zip(solved.occupancy(inflow, budget)?) {
+                spent.push(time);
+                for (to, rate) in chain.row(*node as usize).filter(|(to, _)| components.of[*to] as usize != component) {
+                    flow[to] += time * rate;
+                }
+            }
+        }
+    }
+    Ok((slope, sum(spent)))
+}
+
+pub(super) fn is_bottom(chain: &Chain, components: &Components, component: usize) -> bool {
+    let nodes = components.nodes(component);
+    nodes.iter().all(|node| chain.row(*node as usize).all(|(to, _)| components.of[to] as usize == component))
+}
+
+/// Flows balance in each state, and the probabilities add up.
+fn check(chain: &Chain, incoming: &Incoming, components: &Components, found: &mut LongRun) -> Result<(), Refusal> {
+    let (mut worst, mut largest) = (0.0_f64, 0.0_f64);
+    for state in 0..chain.len() {
+        let out = found.distribution[state] * chain.exit(state);
+        let inside = incoming.column(state).filter(|(from, _)| components.of[*from] == components.of[state]);
+        let into: f64 = inside.map(|(from, rate)| found.distribution[from] * rate).sum();
+        worst = worst.max((into - out).abs());
+        largest = largest.max(out);
+    }
+    found.residual = if largest > 0.0 { worst / largest } else { 0.0 };
+    let total = sum(found.distribution.iter().copied());
+    let sound = found.residual <= 1e-9 && (total - 1.0).abs() < 1e-9 && found.time_to_bottom.is_finite();
+    if !sound {
+        let why = format!(
+            "the solution does not pass its checks: residual {:e}, sum of probabilities {total}",
+            found.residual
+        );
+        return Err(Refusal::new(Class::Unsupported, "", why));
+    }
+    Ok(())
+}

@@ -1,0 +1,132 @@
+//! A continuous-time Markov chain with few edges a state, and what it does in the long run, until something happens, and at a time.
+
+mod elimination;
+mod long_run;
+mod passage;
+mod solve;
+mod sweep;
+mod transient;
+
+pub use self::long_run::{LongRun, long_run, slope};
+pub use self::passage::{Reached, passage, passage_slope, quantile};
+pub(crate) use self::solve::sum;
+pub use self::transient::transient;
+
+use crate::components::Graph;
+
+/// States with numbers from 0, and the rates from each to others. No state leads to itself.
+#[derive(Debug, Clone)]
+pub struct Chain {
+    /// Where the edges of each state start, and at the end their count.
+    rows: Vec<u32>,
+    columns: Vec<u32>,
+    rates: Vec<f64>,
+    /// The rate at which each state is left.
+    exits: Vec<f64>,
+}
+
+impl Chain {
+    /// From rows in compressed form. Rates are above 0 and finite, no edge stays in its state.
+    pub(crate) fn from_rows(rows: Vec<u32>, columns: Vec<u32>, rates: Vec<f64>) -> Self {
+        let exits = rows.windows(2).map(|row| rates[row[0] as usize..row[1] as usize].iter().sum()).collect();
+        Self { rows, columns, rates, exits }
+    }
+
+    /// How many states.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.exits.len()
+    }
+
+    /// Whether there is no state.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.exits.is_empty()
+    }
+
+    /// How many edges.
+    #[must_use]
+    pub fn edges(&self) -> usize {
+        self.columns.len()
+    }
+
+    /// The states that `state` leads to, and the rates.
+    pub fn row(&self, state: usize) -> impl Iterator<Item = (usize, f64)> + '_ {
+        let span = self.rows[state] as usize..self.rows[state + 1] as usize;
+        self.columns[span.clone()].iter().map(|to| *to as usize).zip(self.rates[span].iter().copied())
+    }
+
+    /// The rate at which `state` is left.
+    #[must_use]
+    pub fn exit(&self, state: usize) -> f64 {
+        self.exits[state]
+    }
+
+    /// The same chain, in which the states that `ends` names are never left.
+    #[must_use]
+    pub(crate) fn ending(&self, ends: &[bool]) -> Self {
+        let (mut rows, mut columns, mut rates) = (vec![0], Vec::new(), Vec::new());
+        for (state, ends) in ends.iter().enumerate() {
+            if !ends {
+                let span = self.rows[state] as usize..self.rows[state + 1] as usize;
+                columns.extend_from_slice(&self.columns[span.clone()]);
+                rates.extend_from_slice(&self.rates[span]);
+            }
+            #[expect(clippy::cast_possible_truncation, reason = "no more edges than before")]
+            rows.push(columns.len() as u32);
+        }
+        Self::from_rows(rows, columns, rates)
+    }
+
+    /// The chain turned round: which states lead to each, and the rates.
+    pub(crate) fn incoming(&self) -> Incoming {
+        let mut starts = vec![0_u32; self.len() + 1];
+        for to in &self.columns {
+            starts[*to as usize + 1] += 1;
+        }
+        for state in 0..self.len() {
+            starts[state + 1] += starts[state];
+        }
+        let mut next = starts.clone();
+        let mut sources = vec![0_u32; self.columns.len()];
+        let mut rates = vec![0.0; self.columns.len()];
+        for from in 0..self.len() {
+            for (to, rate) in self.row(from) {
+                let at = next[to] as usize;
+                next[to] += 1;
+                #[expect(clippy::cast_possible_truncation, reason = "states have numbers of 32 bits")]
+                let source = from as u32;
+                sources[at] = source;
+                rates[at] = rate;
+            }
+        }
+        Incoming { starts, sources, rates }
+    }
+}
+
+impl Graph for Chain {
+    fn nodes(&self) -> usize {
+        self.len()
+    }
+
+    fn successor(&self, node: usize, index: usize) -> Option<usize> {
+        let at = self.rows[node] as usize + index;
+        if at < self.rows[node + 1] as usize { Some(self.columns[at] as usize) } else { None }
+    }
+}
+
+/// A chain turned round.
+#[derive(Debug)]
+pub(crate) struct Incoming {
+    starts: Vec<u32>,
+    sources: Vec<u32>,
+    rates: Vec<f64>,
+}
+
+impl Incoming {
+    /// The states that lead to `state`, and the rates.
+    pub(crate) fn column(&self, state: usize) -> impl Iterator<Item = (usize, f64)> + '_ {
+        let span = self.starts[state] as usize..self.starts[state + 1] as usize;
+        self.sources[span.clone()].iter().map(|from| *from as usize).zip(self.rates[span].iter().copied())
+    }
+}

@@ -1,0 +1,143 @@
+//! The time until a chain first enters some states.
+
+use super::long_run::is_bottom;
+use super::solve::{Component, sum};
+use super::{Chain, transient};
+use crate::Budget;
+use crate::components;
+use crate::{Class, Refusal};
+
+/// How a set of states is reached.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Reached {
+    /// The probability that it ever is.
+    pub probability: f64,
+    /// Mean time until it is; meant only if that is certain.
+    pub mean: f64,
+    /// Whether every way leads there.
+    pub certain: bool,
+}
+
+/// The first entry into the states that `goal` names.
+///
+/// # Errors
+/// When the equations cannot be solved within the budget.
+pub fn passage(
+    chain: &Chain,
+    initial: &[(u32, f64)],
+    goal: &[bool],
+    budget: &mut Budget<'_>,
+) -> Result<Reached, Refusal> {
+    let chain = chain.ending(goal);
+    let components = components::of(&chain);
+    let incoming = chain.incoming();
+    let mut flow = vec![0.0; chain.len()];
+    for (state, probability) in initial {
+        flow[*state as usize] += probability;
+    }
+    let (mut times, mut arrived, mut lost) = (Vec::new(), Vec::new(), false);
+    for component in (0..components.len()).rev() {
+        let part = Component { chain: &chain, incoming: &incoming, nodes: components.nodes(component) };
+        let inflow: Vec<f64> = part.nodes.iter().map(|node| flow[*node as usize]).collect();
+        if inflow.iter().all(|inflow| *inflow == 0.0) {
+            continue;
+        }
+        if is_bottom(&chain, &components, component) {
+            if part.nodes.iter().all(|node| goal[*node as usize]) {
+                arrived.extend(inflow)
+            } else {
+                lost = true
+            }
+            continue;
+        }
+        for (node, time) in part.nodes.iter().zip(part.occupancy(inflow, budget)?) {
+            times.push(time);
+            for (to, rate) in chain.row(*node as usize) {
+                if components.of[to] as usize != component {
+                    flow[to] += time * rate;
+                }
+            }
+        }
+    }
+    Ok(Reached { probability: sum(arrived), mean: sum(times), certain: !lost })
+}
+
+/// How the mean of [`passage`] changes with a factor on the rates of `part`, whose edges are edges of `chain`.
+///
+/// # Errors
+/// When it is not certain that the states are reached, or the equations cannot be solved within the budget.
+pub fn passage_slope(
+    chain: &Chain,
+    initial: &[(u32, f64)],
+    goal: &[bool],
+    part: &Chain,
+    budget: &mut Budget<'_>,
+) -> Result<f64, Refusal> {
+    if !passage(chain, initial, goal, budget)?.certain {
+        return Err(Refusal::new(Class::Unsupported, "", "it is not certain to be reached, so there is no mean time"));
+    }
+    // Until then the goal is a closed class of its own.
+    let (chain, part) = (chain.ending(goal), part.ending(goal));
+    let found = super::long_run(&chain, initial, budget)?;
+    Ok(super::slope(&chain, &found, &part, budget)?.1)
+}
+
+/// The time by which the states that `goal` names have been entered with probability `level`, between 0 and 1.
+///
+/// # Errors
+/// When they are entered with less than this probability ever, or it takes more work than the budget allows to say when.
+pub fn quantile(
+    chain: &Chain,
+    initial: &[(u32, f64)],
+    goal: &[bool],
+    level: f64,
+    budget: &mut Budget<'_>,
+) -> Result<f64, Refusal> {
+    let reached = passage(chain, initial, goal, budget)?;
+    if reached.probability <= level && !reached.certain {
+        let why = format!("is ever reached with probability {} only", reached.probability);
+        return Err(Refusal::new(Class::Unsupported, "p", why));
+    }
+    let chain = chain.ending(goal);
+    let mut now = vec![0.0; chain.len()];
+    for (state, probability) in initial {
+        now[*state as usize] += probability;
+    }
+    let inside = |distribution: &[f64]| sum(distribution.iter().zip(goal).filter(|(_, goal)| **goal).map(|(p, _)| *p));
+    if inside(&now) >= level {
+        return Ok(0.0);
+    }
+    // Bracket: go on in steps that double until the level is passed, keeping the last distribution before it.
+    let mut step =
+        if reached.certain { reached.mean / 8.0 } else { 1.0 / chain.exits.iter().copied().fold(0.0, f64::max) };
+    let mut time = 0.0;
+    loop {
+        let next = transient::onward(&chain, &now, step, budget)?;
+        if inside(&next) >= level {
+            break;
+        }
+        now = next;
+        time += step;
+        step *= 2.0;
+    }
+    // Halve, each time from the last distribution before the level.
+    for _ in 0..60 {
+        step /= 2.0;
+        if step < time * 1e-10 || step == 0.0 {
+            break;
+        }
+        let next = transient::onward(&chain, &now, step, budget)?;
+        if inside(&next) < level {
+            now = next;
+            time += step;
+        }
+    }
+    // The rest by the density at this point.
+    let density = sum(now
+        .iter()
+        .enumerate()
+        .filter(|(state, p)| !goal[*state] && **p > 0.0)
+        .flat_map(|(state, p)| chain.row(state).filter(|(to, _)| goal[*to]).map(move |(_, rate)| p * rate)));
+    let rest = if density > 0.0 { ((level - inside(&now)) / density).clamp(0.0, 2.0 * step) } else { step };
+    Ok(time + rest)
+}
