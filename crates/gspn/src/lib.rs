@@ -14,6 +14,7 @@
 mod budget;
 pub mod chain;
 mod components;
+pub mod explore;
 pub mod net;
 mod refuse;
 

@@ -1,0 +1,238 @@
+//! A net made ready to be fired many times.
+//!
+//! A marking has an entry for each place. A transition whose time is not exponential has a clock, which goes through phases.
+
+use crate::net::{Arc, Kind, Net, Phase, Rate, Servers, Tokens};
+
+/// What firing needs of a transition.
+#[derive(Debug)]
+pub(crate) struct Fire {
+    pub(crate) inputs: Vec<Arc>,
+    pub(crate) outputs: Vec<Arc>,
+    pub(crate) inhibitors: Vec<Arc>,
+    /// Positions in [`Compiled::immediates`] of those that its firing may enable, most urgent first.
+    wakes: Vec<usize>,
+}
+
+impl Fire {
+    pub(crate) fn enabled(&self, marking: &[u64]) -> bool {
+        self.inputs.iter().all(|arc| marking[arc.place] >= arc.count)
+            && self.inhibitors.iter().all(|arc| marking[arc.place] < arc.count)
+    }
+
+    /// How often the inputs would allow it at once; without inputs there is no bound.
+    pub(crate) fn degree(&self, marking: &[u64]) -> u64 {
+        if self.inhibitors.iter().any(|arc| marking[arc.place] >= arc.count) {
+            return 0;
+        }
+        self.inputs.iter().map(|arc| marking[arc.place] / arc.count).min().unwrap_or(u64::MAX)
+    }
+
+    /// Takes and puts its tokens. `None` when a place would hold more than a number can say.
+    pub(crate) fn fire(&self, marking: &mut [u64]) -> Option<()> {
+        for arc in &self.inputs {
+            marking[arc.place] -= arc.count;
+        }
+        for arc in &self.outputs {
+            marking[arc.place] = marking[arc.place].checked_add(arc.count)?;
+        }
+        Some(())
+    }
+}
+
+/// An immediate transition.
+#[derive(Debug)]
+pub(crate) struct Immediate {
+    /// Its index in the net.
+    pub(crate) transition: usize,
+    pub(crate) weight: f64,
+    pub(crate) priority: u32,
+}
+
+/// A transition with an exponential time.
+#[derive(Debug)]
+pub(crate) struct Timed {
+    /// Its index in the net.
+    pub(crate) transition: usize,
+    rate: Rate,
+    servers: Servers,
+}
+
+/// A transition with a clock that goes through phases.
+#[derive(Debug)]
+pub(crate) struct Clock {
+    /// Its index in the net.
+    pub(crate) transition: usize,
+    /// Probability that the clock starts in each phase.
+    pub(crate) start: Vec<f64>,
+    /// The rate of each phase and the probability that the next follows; otherwise the transition fires.
+    pub(crate) phases: Vec<(f64, f64)>,
+    /// Whether the phases stand for a fixed time.
+    pub(crate) fixed: bool,
+}
+
+/// A net made ready to be fired many times.
+#[derive(Debug)]
+pub(crate) struct Compiled {
+    pub(crate) places: usize,
+    /// Of the places, then of the transitions.
+    pub(crate) names: Vec<String>,
+    pub(crate) initial: Vec<Tokens>,
+    /// By index in the net.
+    pub(crate) fires: Vec<Fire>,
+    pub(crate) timed: Vec<Timed>,
+    /// The most urgent first, then in the order of the net.
+    pub(crate) immediates: Vec<Immediate>,
+    pub(crate) clocks: Vec<Clock>,
+}
+
+impl Compiled {
+    /// `stages` phases stand for a fixed time.
+    pub(crate) fn new(net: &Net, stages: u32) -> Self {
+        let places = net.places.len();
+        let mut compiled = Self {
+            places,
+            names: net
+                .places
+                .iter()
+                .map(|it| &it.name)
+                .chain(net.transitions.iter().map(|it| &it.name))
+                .cloned()
+                .collect(),
+            initial: net.places.iter().map(|place| place.tokens).collect(),
+            fires: Vec::new(),
+            timed: Vec::new(),
+            immediates: Vec::new(),
+            clocks: Vec::new(),
+        };
+        for (transition, it) in net.transitions.iter().enumerate() {
+            match &it.kind {
+                Kind::Timed { rate, servers } => {
+                    compiled.timed.push(Timed { transition, rate: rate.clone(), servers: *servers });
+                }
+                Kind::Immediate { weight, priority } => {
+                    compiled.immediates.push(Immediate { transition, weight: *weight, priority: *priority });
+                }
+                Kind::Deterministic { delay } => {
+                    let rate = f64::from(stages) / delay;
+                    compiled.clock(transition, &Phase::Erlang { stages, rate }, true);
+                }
+                Kind::Phase(phase) => compiled.clock(transition, phase, false),
+            }
+        }
+        compiled.immediates.sort_by_key(|immediate| std::cmp::Reverse(immediate.priority));
+        for it in &net.transitions {
+            let wakes = compiled.wakes(net, &it.inputs, &it.outputs);
+            let (inputs, outputs, inhibitors) = (it.inputs.clone(), it.outputs.clone(), it.inhibitors.clone());
+            compiled.fires.push(Fire { inputs, outputs, inhibitors, wakes });
+        }
+        compiled
+    }
+
+    fn clock(&mut self, transition: usize, phase: &Phase, fixed: bool) {
+        let (start, phases) = match phase {
+            Phase::Erlang { stages, rate } => {
+                let count = *stages as usize;
+                let mut phases = vec![(*rate, 1.0); count];
+                if let Some(last) = phases.last_mut() {
+                    last.1 = 0.0;
+                }
+                (at_first(count), phases)
+            }
+            Phase::Hyper(branches) => {
+                let sum: f64 = branches.iter().map(|(probability, _)| probability).sum();
+                let start = branches.iter().map(|(probability, _)| probability / sum).collect();
+                (start, branches.iter().map(|(_, rate)| (*rate, 0.0)).collect())
+            }
+            Phase::Coxian(phases) => (at_first(phases.len()), phases.clone()),
+        };
+        self.clocks.push(Clock { transition, start, phases, fixed });
+    }
+
+    /// Which immediates may be enabled by a firing that takes `inputs` and puts `outputs`.
+    fn wakes(&self, net: &Net, inputs: &[Arc], outputs: &[Arc]) -> Vec<usize> {
+        let touches = |arcs: &[Arc], place: usize| arcs.iter().any(|arc| arc.place == place);
+        let woken = |immediate: &Immediate| {
+            let it = &net.transitions[immediate.transition];
+            it.inputs.iter().any(|arc| touches(outputs, arc.place))
+                || it.inhibitors.iter().any(|arc| touches(inputs, arc.place))
+        };
+        let all = self.immediates.iter().enumerate();
+        all.filter(|(_, immediate)| woken(immediate)).map(|(position, _)| position).collect()
+    }
+
+    /// The name of a transition.
+    pub(crate) fn transition(&self, transition: usize) -> &str {
+        &self.names[self.places + transition]
+    }
+
+    /// Whether an immediate is enabled in `marking`.
+    pub(crate) fn vanishing(&self, marking: &[u64]) -> bool {
+        self.immediates.iter().any(|immediate| self.fires[immediate.transition].enabled(marking))
+    }
+
+    /// Whether an immediate is enabled after `transition` fired in a marking without one.
+    pub(crate) fn woken(&self, transition: usize, marking: &[u64]) -> bool {
+        let woken = &self.fires[transition].wakes;
+        woken.iter().any(|position| self.fires[self.immediates[*position].transition].enabled(marking))
+    }
+
+    /// The immediates that may fire in `marking`, as positions: those enabled of the highest priority that any has.
+    pub(crate) fn ready(&self, marking: &[u64], ready: &mut Vec<usize>) {
+        ready.clear();
+        let mut urgent = None;
+        for (position, immediate) in self.immediates.iter().enumerate() {
+            if urgent.is_some_and(|priority| priority != immediate.priority) {
+                return;
+            }
+            if self.fires[immediate.transition].enabled(marking) {
+                urgent = Some(immediate.priority);
+                ready.push(position);
+            }
+        }
+    }
+
+    /// Firings per time unit of a timed transition; 0 where it is not enabled.
+    #[expect(clippy::cast_precision_loss, reason = "a degree beyond 2^53 is meant to 53 bits")]
+    pub(crate) fn rate(&self, timed: &Timed, marking: &[u64]) -> f64 {
+        let degree = self.fires[timed.transition].degree(marking);
+        if degree == 0 {
+            return 0.0;
+        }
+        let rate = match &timed.rate {
+            Rate::Constant(rate) => *rate,
+            Rate::ByTokens { place, rates } => {
+                let last = rates.len() - 1;
+                let entry = usize::try_from(marking[*place]).unwrap_or(last).min(last);
+                rates[entry]
+            }
+        };
+        match timed.servers {
+            Servers::Finite(servers) => rate * servers.min(degree) as f64,
+            Servers::Infinite => rate * degree as f64,
+        }
+    }
+}
+
+fn at_first(count: usize) -> Vec<f64> {
+    let mut start = vec![0.0; count];
+    if let Some(first) = start.first_mut() {
+        *first = 1.0;
+    }
+    start
+}
+
+impl Timed {
+    /// Whether more tokens in the places marked `grown` can never make its rate 0 again, from `marking` on.
+    pub(crate) fn lasts(&self, marking: &[u64], grown: &[bool]) -> bool {
+        match &self.rate {
+            Rate::Constant(_) => true,
+            Rate::ByTokens { place, .. } if !grown[*place] => true,
+            Rate::ByTokens { place, rates } => {
+                let last = rates.len() - 1;
+                let entry = usize::try_from(marking[*place]).unwrap_or(last).min(last);
+                rates[entry..].iter().all(|rate| *rate > 0.0)
+            }
+        }
+    }
+}

@@ -1,0 +1,173 @@
+//! The tangible markings that a net can reach, and the rates between them.
+//!
+//! Vanishing markings are taken out on the way: an edge goes from tangible to tangible marking with the rate of the timed
+//! transition times the probability of the immediates behind it. A transition whose time is not exponential has a clock; then a
+//! *state* is a tangible marking and the phases of the clocks that run. A clock is reset when its transition is not enabled in
+//! the next tangible marking, or fires itself.
+
+mod compiled;
+mod explorer;
+mod proof;
+mod rows;
+mod store;
+mod vanish;
+mod visits;
+mod way;
+
+use self::compiled::Compiled;
+use self::explorer::Explorer;
+use self::store::Store;
+use self::vanish::Markings;
+use crate::chain::Chain;
+use crate::net::Net;
+use crate::{Budget, Class, Refusal};
+
+/// Phases that one fixed time or one time of phase type may have.
+const PHASES: usize = 10_000;
+
+/// What was explored.
+#[derive(Debug)]
+pub struct Space {
+    net: Compiled,
+    markings: Markings,
+    /// With clocks: the number of the marking and the phases. Without: states are markings.
+    states: Option<Store>,
+    /// Distribution at time 0.
+    initial: Vec<(u32, f64)>,
+    chain: Chain,
+    /// For each counted immediate its firings per time unit in each state.
+    fired: Vec<(usize, Vec<f64>)>,
+    watched: Vec<Watched>,
+}
+
+/// What one timed transition has part in.
+#[derive(Debug, Clone)]
+pub struct Watched {
+    /// Its index in the net.
+    pub transition: usize,
+    /// The edges that it makes.
+    pub chain: Chain,
+    /// For each counted immediate (in the order of the question) its firings per time unit in each state that this one leads to.
+    fired: Vec<(usize, Vec<f64>)>,
+}
+
+impl Watched {
+    /// Of the firings per time unit of the counted immediate `transition`, by state, those that the watched one leads to.
+    #[must_use]
+    pub fn fired(&self, transition: usize) -> Option<&[f64]> {
+        self.fired.iter().find(|(counted, _)| *counted == transition).map(|(_, fired)| fired.as_slice())
+    }
+}
+
+impl Space {
+    /// Distinct tangible markings.
+    #[must_use]
+    pub fn tangible(&self) -> usize {
+        self.markings.tangible.len()
+    }
+
+    /// Distinct vanishing markings.
+    #[must_use]
+    pub fn vanishing(&self) -> usize {
+        self.markings.vanishing.len()
+    }
+
+    /// The most tokens that a place holds in any marking.
+    #[must_use]
+    pub fn bound(&self, place: usize) -> u64 {
+        self.markings.highest[place]
+    }
+
+    /// How many places a marking has.
+    #[must_use]
+    pub fn places(&self) -> usize {
+        self.net.places
+    }
+
+    /// The Markov chain over the states.
+    #[must_use]
+    pub fn chain(&self) -> &Chain {
+        &self.chain
+    }
+
+    /// The part of one of the watched transitions.
+    #[must_use]
+    pub fn watched(&self, transition: usize) -> Option<&Watched> {
+        self.watched.iter().find(|watched| watched.transition == transition)
+    }
+
+    /// States at time 0 and their probabilities.
+    #[must_use]
+    pub fn initial(&self) -> &[(u32, f64)] {
+        &self.initial
+    }
+
+    /// The number of the tangible marking of `state`.
+    #[must_use]
+    pub fn marking_of(&self, state: u32) -> u32 {
+        let Some(states) = &self.states else { return state };
+        let mut entries = vec![0; 1 + self.net.clocks.len()];
+        states.load(state, &mut entries);
+        #[expect(clippy::cast_possible_truncation, reason = "the number of a marking was put there")]
+        let marking = entries[0] as u32;
+        marking
+    }
+
+    /// Writes the tokens of the tangible marking `marking` into `tokens`, one entry a place.
+    pub fn load(&self, marking: u32, tokens: &mut [u64]) {
+        self.markings.tangible.load(marking, tokens);
+    }
+
+    /// Firings per time unit of `transition` in each state.
+    #[must_use]
+    pub fn rates(&self, transition: usize) -> Vec<f64> {
+        if let Some((_, fired)) = self.fired.iter().find(|(counted, _)| *counted == transition) {
+            return fired.clone();
+        }
+        let states = self.chain.len();
+        if let Some(timed) = self.net.timed.iter().find(|timed| timed.transition == transition) {
+            let mut tokens = vec![0; self.net.places];
+            return (0..states)
+                .map(|state| {
+                    #[expect(clippy::cast_possible_truncation, reason = "states have numbers of 32 bits")]
+                    self.load(self.marking_of(state as u32), &mut tokens);
+                    self.net.rate(timed, &tokens)
+                })
+                .collect();
+        }
+        let clock = self.net.clocks.iter().enumerate().find(|(_, clock)| clock.transition == transition);
+        let (Some((position, clock)), Some(store)) = (clock, &self.states) else { return vec![0.0; states] };
+        let mut entries = vec![0; 1 + self.net.clocks.len()];
+        (0..states)
+            .map(|state| {
+                #[expect(clippy::cast_possible_truncation, reason = "states have numbers of 32 bits")]
+                store.load(state as u32, &mut entries);
+                match usize::try_from(entries[1 + position]) {
+                    Ok(phase) if phase > 0 => clock.phases[phase - 1].0 * (1.0 - clock.phases[phase - 1].1),
+                    _ => 0.0,
+                }
+            })
+            .collect()
+    }
+}
+
+/// Explores `net`; a fixed time becomes `stages` exponential phases. Firings of the immediates in `counted` (indices) are counted,
+/// and the edges of the timed transitions in `watched` kept by themselves, too.
+///
+/// # Errors
+/// [`Class::Unbounded`] and [`Class::TimelessTrap`] with the way there, [`Class::TooLarge`] with the limit, [`Class::Unsupported`]
+/// when two fixed times run at once.
+pub fn explore(
+    net: &Net,
+    stages: u32,
+    counted: &[usize],
+    watched: &[usize],
+    budget: &mut Budget<'_>,
+) -> Result<Space, Refusal> {
+    let compiled = Compiled::new(net, stages);
+    if let Some(clock) = compiled.clocks.iter().find(|clock| clock.phases.len() > PHASES) {
+        let why = format!("has {} phases: at most {PHASES}", clock.phases.len());
+        return Err(Refusal::new(Class::TooLarge, compiled.transition(clock.transition), why));
+    }
+    Explorer::new(compiled, counted, watched).run(budget)
+}

@@ -1,0 +1,82 @@
+//! Proofs that a net has no end: a way that can be gone for ever.
+
+use super::compiled::Compiled;
+use crate::{Class, Refusal};
+
+/// One firing on a way: the marking it happened in, and the transition.
+#[derive(Debug)]
+pub(crate) struct Step {
+    pub(crate) marking: Vec<u64>,
+    pub(crate) transition: usize,
+}
+
+/// The places that hold more in `later`, if none holds less and one does.
+pub(crate) fn grows(earlier: &[u64], later: &[u64]) -> Option<Vec<bool>> {
+    if earlier.iter().zip(later).any(|(earlier, later)| later < earlier) || earlier == later {
+        return None;
+    }
+    Some(earlier.iter().zip(later).map(|(earlier, later)| later > earlier).collect())
+}
+
+/// Whether the way can be gone again however many tokens are added to the places that grow: no transition on it is stopped by
+/// them, and no immediate that they might enable comes first.
+pub(crate) fn repeats(net: &Compiled, steps: &[&Step], growth: &[bool]) -> bool {
+    steps.iter().all(|step| {
+        let fire = &net.fires[step.transition];
+        if fire.inhibitors.iter().any(|arc| growth[arc.place]) {
+            return false;
+        }
+        let timed = net.timed.iter().find(|timed| timed.transition == step.transition);
+        if timed.is_some_and(|timed| !timed.lasts(&step.marking, growth)) {
+            return false;
+        }
+        let own = net.immediates.iter().find(|immediate| immediate.transition == step.transition);
+        net.immediates.iter().all(|other| {
+            own.is_some_and(|own| other.priority <= own.priority)
+                || stays_off(net, other.transition, &step.marking, growth)
+        })
+    })
+}
+
+/// Whether no number of tokens in the places that grow enables `transition`, which is not enabled in `marking` or not urgent there.
+fn stays_off(net: &Compiled, transition: usize, marking: &[u64], growth: &[bool]) -> bool {
+    let fire = &net.fires[transition];
+    fire.inputs.iter().any(|arc| !growth[arc.place] && marking[arc.place] < arc.count)
+        || fire.inhibitors.iter().any(|arc| marking[arc.place] >= arc.count)
+}
+
+/// Says which place gathers tokens, and by which firings.
+pub(crate) fn refusal(net: &Compiled, growth: &[bool], steps: &[&Step]) -> Refusal {
+    let places: Vec<&str> =
+        growth.iter().zip(&net.names).filter(|(grows, _)| **grows).map(|(_, name)| name.as_str()).collect();
+    let firings: Vec<&str> = steps.iter().map(|step| net.transition(step.transition)).collect();
+    let place = places.first().copied().unwrap_or_default();
+    let why = format!("gathers tokens without end by firing {} again and again", list(&firings));
+    Refusal::new(Class::Unbounded, place, why)
+}
+
+/// Says which immediates fire for ever.
+pub(crate) fn trap(net: &Compiled, transitions: &[usize]) -> Refusal {
+    let names: Vec<&str> = transitions.iter().map(|transition| net.transition(*transition)).collect();
+    let first = names.first().copied().unwrap_or_default();
+    let why = format!(
+        "the immediate transitions {} fire for ever, and no time passes: let one of them lead out",
+        list(&names)
+    );
+    Refusal::new(Class::TimelessTrap, first, why)
+}
+
+/// Says that a loop of vanishing markings could not be solved.
+pub(crate) fn slow(count: usize) -> Refusal {
+    let why = format!("{count} vanishing markings form one loop that is hardly ever left, and its sums did not settle");
+    Refusal::new(Class::Unsupported, "", why)
+}
+
+fn list(names: &[&str]) -> String {
+    const SHOWN: usize = 12;
+    let mut text = names.iter().take(SHOWN).map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
+    if names.len() > SHOWN {
+        text.push_str(&format!(" and {} more", names.len() - SHOWN));
+    }
+    text
+}

@@ -1,0 +1,402 @@
+//! Vanishing markings: where their immediate transitions lead, with which probability, firing what on the way.
+
+use hashbrown::HashMap;
+
+use super::compiled::Compiled;
+use super::proof::{self, Step};
+use super::store::Store;
+use super::visits::{self, Failure};
+use crate::Budget;
+use crate::{Class, Refusal};
+
+/// So many firings in a row without a choice are walked before the markings are looked at as a graph.
+const WALK: usize = 32;
+/// Outcomes that are kept, in entries of 16 bytes.
+const KEPT: usize = 4 << 20;
+const NOT_KEPT: u64 = u64::MAX;
+
+/// Where a marking leads: tangible markings with probabilities that add up to 1, and how often each counted immediate fires on the way.
+#[derive(Debug, Default, Clone)]
+pub(crate) struct Outcome {
+    pub(crate) targets: Vec<(u32, f64)>,
+    pub(crate) fired: Vec<f64>,
+}
+
+impl Outcome {
+    fn clear(&mut self, counted: usize) {
+        self.targets.clear();
+        self.fired.clear();
+        self.fired.resize(counted, 0.0);
+    }
+}
+
+/// Tangible markings, vanishing markings, and the most tokens seen in each place.
+#[derive(Debug)]
+pub(crate) struct Markings {
+    pub(crate) tangible: Store,
+    pub(crate) vanishing: Store,
+    pub(crate) highest: Vec<u64>,
+}
+
+impl Markings {
+    fn rise(highest: &mut [u64], marking: &[u64]) {
+        for (highest, tokens) in highest.iter_mut().zip(marking) {
+            *highest = (*highest).max(*tokens);
+        }
+    }
+
+    pub(crate) fn count(&self) -> u64 {
+        (self.tangible.len() + self.vanishing.len()) as u64
+    }
+
+    pub(crate) fn add_tangible(&mut self, marking: &[u64], budget: &Budget<'_>) -> Result<u32, Refusal> {
+        let (id, new) = self.tangible.insert(marking).map_err(|_| full())?;
+        if new {
+            Self::rise(&mut self.highest, marking);
+            budget.markings(self.count())?;
+        }
+        Ok(id)
+    }
+
+    fn add_vanishing(&mut self, marking: &[u64], budget: &Budget<'_>) -> Result<u32, Refusal> {
+        let (id, new) = self.vanishing.insert(marking).map_err(|_| full())?;
+        if new {
+            Self::rise(&mut self.highest, marking);
+            budget.markings(self.count())?;
+        }
+        Ok(id)
+    }
+}
+
+fn full() -> Refusal {
+    Refusal::new(Class::TooLarge, "markings", "more markings than this program can number")
+}
+
+pub(crate) fn overflow() -> Refusal {
+    Refusal::new(Class::TooLarge, "tokens", "a place would hold more tokens than a 64-bit number can say")
+}
+
+/// What cannot be resolved: why, and the immediates fired up to there.
+pub(crate) struct Stuck {
+    pub(crate) refusal: Refusal,
+    /// Indices of transitions in the net.
+    pub(crate) fired: Vec<usize>,
+}
+
+impl From<Refusal> for Stuck {
+    fn from(refusal: Refusal) -> Self {
+        Self { refusal, fired: Vec::new() }
+    }
+}
+
+/// Resolves vanishing markings, and remembers what came out.
+#[derive(Debug)]
+pub(crate) struct Resolver {
+    /// Indices in the net of the immediates whose firings are counted.
+    counted: Vec<usize>,
+    /// Per vanishing marking: where its outcome starts in `arena` and how long it is, packed.
+    kept: Vec<u64>,
+    arena: Vec<(u32, f64)>,
+    ready: Vec<usize>,
+    marking: Vec<u64>,
+}
+
+impl Resolver {
+    pub(crate) fn new(counted: Vec<usize>) -> Self {
+        Self { counted, kept: Vec::new(), arena: Vec::new(), ready: Vec::new(), marking: Vec::new() }
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        self.kept.capacity() * 8 + self.arena.capacity() * 16
+    }
+
+    fn count(&self, outcome: &mut Outcome, transition: usize, times: f64) {
+        for (fired, counted) in outcome.fired.iter_mut().zip(&self.counted) {
+            if *counted == transition {
+                *fired += times;
+            }
+        }
+    }
+
+    fn recall(&self, id: u32) -> Option<&[(u32, f64)]> {
+        let span = *self.kept.get(id as usize)?;
+        let start = usize::try_from(span >> 24).ok()?;
+        if span == NOT_KEPT { None } else { self.arena.get(start..start + (span & 0xff_ffff) as usize) }
+    }
+
+    fn keep(&mut self, id: u32, outcome: &Outcome) {
+        let length = outcome.targets.len() + outcome.fired.len();
+        if self.arena.len() + length > KEPT {
+            self.kept.clear();
+            self.arena.clear();
+        }
+        if length > 0xff_ffff || length > KEPT {
+            return;
+        }
+        if self.kept.len() <= id as usize {
+            self.kept.resize(id as usize + 1, NOT_KEPT);
+        }
+        self.kept[id as usize] = (self.arena.len() as u64) << 24 | length as u64;
+        self.arena.extend(outcome.fired.iter().map(|times| (0, *times)));
+        self.arena.extend_from_slice(&outcome.targets);
+    }
+
+    fn use_kept(&self, id: u32, outcome: &mut Outcome) -> bool {
+        let Some(kept) = self.recall(id) else { return false };
+        let (fired, targets) = kept.split_at(self.counted.len());
+        for (sum, (_, times)) in outcome.fired.iter_mut().zip(fired) {
+            *sum += times;
+        }
+        outcome.targets.extend_from_slice(targets);
+        true
+    }
+
+    /// Resolves `marking`, which is vanishing, into `outcome`.
+    pub(crate) fn resolve(
+        &mut self,
+        net: &Compiled,
+        marking: &[u64],
+        markings: &mut Markings,
+        budget: &mut Budget<'_>,
+        outcome: &mut Outcome,
+    ) -> Result<(), Stuck> {
+        outcome.clear(self.counted.len());
+        let root = markings.add_vanishing(marking, budget)?;
+        if self.use_kept(root, outcome) {
+            return Ok(());
+        }
+        let mut at = std::mem::take(&mut self.marking);
+        at.clear();
+        at.extend_from_slice(marking);
+        let mut id = root;
+        let mut fired = Vec::new();
+        for _ in 0..WALK {
+            let mut ready = std::mem::take(&mut self.ready);
+            net.ready(&at, &mut ready);
+            let only = if let [only] = ready.as_slice() { Some(net.immediates[*only].transition) } else { None };
+            self.ready = ready;
+            let Some(transition) = only else { break };
+            net.fires[transition].fire(&mut at).ok_or_else(overflow)?;
+            self.count(outcome, transition, 1.0);
+            fired.push(transition);
+            if !net.vanishing(&at) {
+                outcome.targets.push((markings.add_tangible(&at, budget)?, 1.0));
+                self.marking = at;
+                self.keep(root, outcome);
+                return Ok(());
+            }
+            id = markings.add_vanishing(&at, budget)?;
+            if self.use_kept(id, outcome) {
+                self.marking = at;
+                self.keep(root, outcome);
+                return Ok(());
+            }
+        }
+        self.marking = at;
+        let graph = Graph::explore(self, net, id, markings, budget);
+        let solved = graph.and_then(|graph| graph.solve(self, net, outcome));
+        solved.map_err(|mut stuck| {
+            fired.append(&mut stuck.fired);
+            Stuck { fired, ..stuck }
+        })?;
+        self.keep(root, outcome);
+        Ok(())
+    }
+}
+
+/// Where a firing leads to.
+#[derive(Debug, Clone, Copy)]
+enum Target {
+    /// A vanishing marking of this graph.
+    Inside(u32),
+    /// A tangible marking.
+    Tangible(u32),
+    /// A vanishing marking whose outcome is kept.
+    Known(u32),
+}
+
+#[derive(Debug)]
+struct Branch {
+    probability: f64,
+    transition: usize,
+    target: Target,
+}
+
+/// The vanishing markings that can be reached from one without passing a tangible one.
+#[derive(Debug)]
+struct Graph {
+    /// Numbers of the markings in the store.
+    nodes: Vec<u32>,
+    /// The node before and the transition, for the way back; the root's is itself.
+    before: Vec<(u32, usize)>,
+    branches: Vec<Vec<Branch>>,
+}
+
+impl Graph {
+    fn explore(
+        resolver: &mut Resolver,
+        net: &Compiled,
+        root: u32,
+        markings: &mut Markings,
+        budget: &mut Budget<'_>,
+    ) -> Result<Self, Stuck> {
+        let mut graph = Self { nodes: vec![root], before: vec![(0, 0)], branches: Vec::new() };
+        let mut known: HashMap<u32, u32> = HashMap::from_iter([(root, 0)]);
+        let mut from = vec![0; net.places];
+        let mut to = vec![0; net.places];
+        let mut ready = Vec::new();
+        let mut next = 0;
+        while next < graph.nodes.len() {
+            if next % 1024 == 1023 {
+                let vanishing = markings.vanishing.len() as u64;
+                let tangible = markings.tangible.len() as u64;
+                budget.look(crate::Progress::Exploring { tangible, done: 0, vanishing, edges: 0 })?;
+                budget.bytes((markings.vanishing.bytes() + graph.nodes.len() * 128) as u64)?;
+            }
+            markings.vanishing.load(graph.nodes[next], &mut from);
+            graph.bounded(net, next, &from, markings)?;
+            net.ready(&from, &mut ready);
+            let largest = ready.iter().map(|position| net.immediates[*position].weight).fold(0.0, f64::max);
+            let sum: f64 = ready.iter().map(|position| net.immediates[*position].weight / largest).sum();
+            let mut branches = Vec::with_capacity(ready.len());
+            for position in &ready {
+                let immediate = &net.immediates[*position];
+                to.copy_from_slice(&from);
+                net.fires[immediate.transition].fire(&mut to).ok_or_else(overflow)?;
+                let target = if net.vanishing(&to) {
+                    let id = markings.add_vanishing(&to, budget)?;
+                    if resolver.recall(id).is_some() {
+                        Target::Known(id)
+                    } else {
+                        let new = graph.nodes.len();
+                        let new = u32::try_from(new).map_err(|_| full())?;
+                        let node = *known.entry(id).or_insert(new);
+                        if node == new {
+                            graph.nodes.push(id);
+                            #[expect(clippy::cast_possible_truncation, reason = "below `new`, which fits")]
+                            graph.before.push((next as u32, immediate.transition));
+                        }
+                        Target::Inside(node)
+                    }
+                } else {
+                    Target::Tangible(markings.add_tangible(&to, budget)?)
+                };
+                let probability = immediate.weight / largest / sum;
+                branches.push(Branch { probability, transition: immediate.transition, target });
+            }
+            graph.branches.push(branches);
+            next += 1;
+        }
+        Ok(graph)
+    }
+
+    /// Transitions from the root to `node`.
+    fn way(&self, mut node: usize) -> Vec<usize> {
+        let mut way = Vec::new();
+        while node != 0 {
+            let (before, transition) = self.before[node];
+            way.push(transition);
+            node = before as usize;
+        }
+        way.reverse();
+        way
+    }
+
+    /// # Errors
+    /// When the way to `node` can be gone again and again with ever more tokens.
+    fn bounded(&self, net: &Compiled, node: usize, marking: &[u64], markings: &Markings) -> Result<(), Stuck> {
+        if node > 4096 && !node.is_multiple_of(64) {
+            return Ok(());
+        }
+        let mut steps: Vec<Step> = Vec::new();
+        let mut earlier = vec![0; net.places];
+        let mut at = node;
+        while at != 0 {
+            let (before, transition) = self.before[at];
+            at = before as usize;
+            markings.vanishing.load(self.nodes[at], &mut earlier);
+            steps.push(Step { marking: earlier.clone(), transition });
+            if let Some(growth) = proof::grows(&earlier, marking) {
+                let forward: Vec<&Step> = steps.iter().rev().collect();
+                if proof::repeats(net, &forward, &growth) {
+                    let refusal = proof::refusal(net, &growth, &forward);
+                    return Err(Stuck { refusal, fired: self.way(node) });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds up what leaves the graph, starting once at the root.
+    fn solve(&self, resolver: &Resolver, net: &Compiled, outcome: &mut Outcome) -> Result<(), Stuck> {
+        let inside = |node: usize| {
+            self.branches[node].iter().filter_map(|branch| match branch.target {
+                Target::Inside(to) => Some((to, branch.probability)),
+                _ => None,
+            })
+        };
+        let rows: Vec<Vec<(u32, f64)>> = (0..self.nodes.len()).map(|node| inside(node).collect()).collect();
+        let leaves: Vec<f64> = self
+            .branches
+            .iter()
+            .map(|branches| {
+                branches
+                    .iter()
+                    .filter(|branch| !matches!(branch.target, Target::Inside(_)))
+                    .map(|branch| branch.probability)
+                    .sum()
+            })
+            .collect();
+        let visits = visits::from_first(&rows, &leaves).map_err(|failure| match failure {
+            Failure::Trap(trap) => self.trapped(net, &trap),
+            Failure::Slow(count) => proof::slow(count).into(),
+        })?;
+        let mut known = Outcome::default();
+        for (branches, visits) in self.branches.iter().zip(&visits) {
+            for branch in branches {
+                let times = visits * branch.probability;
+                resolver.count(outcome, branch.transition, times);
+                match branch.target {
+                    Target::Inside(_) => {}
+                    Target::Tangible(id) => outcome.targets.push((id, times)),
+                    Target::Known(id) => {
+                        known.clear(resolver.counted.len());
+                        resolver.use_kept(id, &mut known);
+                        outcome.targets.extend(known.targets.iter().map(|(id, part)| (*id, part * times)));
+                        for (sum, fired) in outcome.fired.iter_mut().zip(&known.fired) {
+                            *sum += fired * times;
+                        }
+                    }
+                }
+            }
+        }
+        merge(&mut outcome.targets);
+        Ok(())
+    }
+
+    fn trapped(&self, net: &Compiled, trap: &[u32]) -> Stuck {
+        let mut names: Vec<usize> = Vec::new();
+        for node in trap {
+            names.extend(self.branches[*node as usize].iter().map(|branch| branch.transition));
+        }
+        names.sort_unstable();
+        names.dedup();
+        let first = trap.iter().min().copied().unwrap_or(0) as usize;
+        Stuck { refusal: proof::trap(net, &names), fired: self.way(first) }
+    }
+}
+
+/// One entry a target.
+pub(crate) fn merge(targets: &mut Vec<(u32, f64)>) {
+    if targets.len() < 2 {
+        return;
+    }
+    targets.sort_unstable_by_key(|(id, _)| *id);
+    targets.dedup_by(|later, kept| {
+        let same = later.0 == kept.0;
+        if same {
+            kept.1 += later.1;
+        }
+        same
+    });
+}
