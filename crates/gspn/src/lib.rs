@@ -1,5 +1,9 @@
 //! Generalized stochastic Petri nets: read, explored, solved, and every answer with its checks. Knows nothing of security.
 //!
+//! The path of a question: [`json::read`] makes a [`Net`] and its questions, [`explore`] its tangible markings and
+//! their Markov chain, [`chain`] the distributions over them, [`ask`] the numbers. A net that cannot be answered ends in
+//! one [`Refusal`] with a class and a name; no number leaves that failed its checks.
+//!
 //! What the words mean, where tools differ: among the enabled immediate transitions of the highest priority each fires
 //! with its weight over the sum of all of their weights (one conflict set a priority); a larger priority fires first; timed
 //! transitions race and remember nothing but that they are enabled; the degree of enabling is a whole number; a
@@ -11,10 +15,12 @@
 )]
 // Indices in this crate come from a net that was compiled here, and a solver that looks each of them up costs a third of its speed.
 
+pub mod ask;
 mod budget;
 pub mod chain;
 mod components;
 pub mod explore;
+pub mod json;
 pub mod net;
 mod refuse;
 

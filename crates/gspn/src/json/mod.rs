@@ -1,0 +1,45 @@
+//! A net and its questions as one JSON document: `{ "name", "net": {"places", "transitions"}, "ask", "limit" }`.
+//!
+//! Strict where a slip changes the answer: a key that stands twice, an unknown member inside `net` or `ask`, a number that is not
+//! finite or out of range are refused by name. Unknown members at the top level are passed over.
+
+mod asks;
+mod member;
+mod nets;
+mod tree;
+
+use self::member::Members;
+use self::tree::Tree;
+use crate::ask::Ask;
+use crate::{Net, Refusal};
+
+/// A document that was read.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Document {
+    /// The net.
+    pub net: Net,
+    /// The questions, in the order given; none where the document has none.
+    pub asks: Vec<Ask>,
+    /// The most markings, tangible and vanishing, that may be explored, where the document says so.
+    pub limit: Option<u64>,
+}
+
+/// Reads a document.
+///
+/// # Errors
+/// [`crate::Class::Invalid`], naming the place, transition, question or member.
+pub fn read(text: &[u8]) -> Result<Document, Refusal> {
+    let mut members = Members::of(Tree::read(text)?, "document")?;
+    let name = match members.take("name") {
+        None => String::new(),
+        Some(Tree::Text(name)) => name,
+        Some(other) => return Err(members.wrong(format!("`name` is {}, and a string is wanted", other.sort()))),
+    };
+    let net = nets::read(&name, members.need("net")?)?;
+    let asks = members.take("ask").map(|tree| asks::read(tree, &net)).transpose()?.unwrap_or_default();
+    let limit = members.whole("limit")?;
+    if limit == Some(0) {
+        return Err(Refusal::invalid("limit", "a limit of 0 markings leaves nothing to explore: at least 1"));
+    }
+    Ok(Document { net, asks, limit })
+}
