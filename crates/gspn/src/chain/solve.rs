@@ -9,8 +9,9 @@ use crate::{Class, Refusal};
 const SMALL: usize = 600;
 /// Edge operations that taking out may cost where sweeps did not settle.
 const WORK: u64 = 3_000_000_000;
-/// The same where it is tried first.
+/// The same where it is tried first, and the states up to which it is.
 const FIRST: u64 = 20_000_000;
+const MEDIUM: usize = 5_000;
 
 /// A strongly connected component that is being solved.
 pub(super) struct Component<'a> {
@@ -51,7 +52,11 @@ impl Component<'_> {
     }
 
     fn first(&self) -> u64 {
-        if self.nodes.len() <= SMALL { u64::MAX } else { FIRST }
+        match self.nodes.len() {
+            count if count <= SMALL => u64::MAX,
+            count if count <= MEDIUM => FIRST,
+            _ => 0,
+        }
     }
 
     fn stiff(&self) -> Refusal {
