@@ -59,6 +59,11 @@ impl Answer {
         Self { exit: if yes { Exit::Ok } else { Exit::Negative }, ..Self::ok(text, json) }
     }
 
+    /// It could not be done, and this is why.
+    pub(crate) fn unavailable(text: impl Into<String>, json: Value) -> Self {
+        Self { exit: Exit::Unavailable, ..Self::ok(text, json) }
+    }
+
     /// A command that has printed everything already.
     pub(crate) fn silent() -> Self {
         Self::ok("", Value::Null)

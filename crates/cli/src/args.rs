@@ -8,7 +8,8 @@ use clap::{Parser, Subcommand};
 
 use crate::answer::{Exit, Output};
 use crate::commands::{
-    admin, application, approvals, audit, backup, certs, client, configuration, guard, nodeset, policy, token, user,
+    admin, application, approvals, audit, backup, certs, client, configuration, guard, model, nodeset, policy, token,
+    user,
 };
 use crate::failure::Failure;
 
@@ -104,6 +105,9 @@ pub(crate) enum Command {
     Drain,
     /// Look for what would keep Trapkey from working: configuration, certificates, ports, reachability, clocks
     Doctor,
+    /// Stochastic Petri nets: solve and check them
+    #[command(subcommand)]
+    Model(model::Command),
     /// Information models (NodeSet2): read them, make scopes of the permissions they state
     #[command(subcommand)]
     Nodeset(nodeset::Command),

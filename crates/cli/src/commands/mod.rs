@@ -14,6 +14,7 @@ pub(crate) mod drain;
 mod encoded;
 pub(crate) mod guard;
 mod login;
+pub(crate) mod model;
 pub(crate) mod nodeset;
 pub(crate) mod own;
 pub(crate) mod policy;
@@ -54,6 +55,7 @@ pub(crate) fn run(args: Args) -> Result<Answer, Failure> {
         Command::Demo(args) => crate::demo::run(&args, common.output),
         Command::Drain => drain::run(&common),
         Command::Doctor => doctor::run(&common),
+        Command::Model(command) => model::run(command),
         Command::Nodeset(command) => nodeset::run(command),
         Command::Guard(command) => guard::run(command, &common),
         Command::Policy(command) => policy::run(command, &common),

@@ -3,7 +3,7 @@
 use super::Scene;
 
 /// Every command, with the groups they are in.
-pub(crate) const COMMANDS: [&str; 68] = [
+pub(crate) const COMMANDS: [&str; 71] = [
     "",
     "application",
     "application list",
@@ -44,6 +44,9 @@ pub(crate) const COMMANDS: [&str; 68] = [
     "demo",
     "doctor",
     "drain",
+    "model",
+    "model solve",
+    "model check",
     "nodeset",
     "nodeset check",
     "nodeset scopes",

@@ -16,6 +16,7 @@ mod help;
 mod issuers;
 mod keys;
 mod lost;
+mod model;
 mod nodeset;
 mod orderly;
 mod package;
