@@ -82,7 +82,7 @@ class Run:
     async def connect(self) -> str:
         options = self.options
         recovers = "recover" in options.steps.split(",")
-        self.client = Client(options.url, timeout=60, auto_reconnect=recovers)
+        self.client = Client(options.url, timeout=60, auto_reconnect=recovers, watchdog_intervall=30)
         self.client.application_uri = "urn:trapkey:interop:asyncua"
         if options.policy != "None":
             await self.client.set_security(
@@ -170,9 +170,9 @@ class Run:
 
     async def enough(self, changes: Changes) -> None:
         try:
-            await asyncio.wait_for(changes.enough.wait(), 90)
+            await asyncio.wait_for(changes.enough.wait(), 300)
         except TimeoutError:
-            raise RuntimeError(f"{changes.seen} of {changes.wanted} changes in 90 s") from None
+            raise RuntimeError(f"{changes.seen} of {changes.wanted} changes in 300 s") from None
 
     async def subscribe(self) -> str:
         subscription, changes = await self.changes(self.options.changes)
@@ -196,9 +196,9 @@ class Run:
     async def resume(self) -> str:
         """The changes go on when Ticks began anew."""
         try:
-            await asyncio.wait_for(self.watched.restarted.wait(), 90)
+            await asyncio.wait_for(self.watched.restarted.wait(), 300)
         except TimeoutError:
-            raise RuntimeError("Ticks do not begin anew in 90 s") from None
+            raise RuntimeError("Ticks do not begin anew in 300 s") from None
         self.watched.more(self.options.changes)
         await self.enough(self.watched)
         anew = ", connected anew" if self.lost.is_set() else ""
@@ -206,7 +206,7 @@ class Run:
         return f"{self.options.changes} changes{anew}"
 
     async def recover(self) -> str:
-        await asyncio.wait_for(self.lost.wait(), 90)
+        await asyncio.wait_for(self.lost.wait(), 300)
         self.watched.more(self.options.changes)
         await self.enough(self.watched)
         last = self.watched.last
@@ -223,11 +223,11 @@ class Run:
             await subscription.subscribe_events(ua.ObjectIds.Server, evfilter=audit_filter(), queuesize=100)
             await self.node(SETPOINT).write_value(ua.DataValue(ua.Variant(41.25, ua.VariantType.Double)))
             while True:
-                event = await asyncio.wait_for(events.seen.get(), 90)
+                event = await asyncio.wait_for(events.seen.get(), 300)
                 if event.NewValue == 41.25:
                     break
         except TimeoutError:
-            raise RuntimeError("no audit event of the write in 90 s") from None
+            raise RuntimeError("no audit event of the write in 300 s") from None
         finally:
             await subscription.delete()
         told = (event.EventType.Identifier, event.SourceName, event.Status)

@@ -44,7 +44,7 @@ const node = (name) => `ns=${namespace};s=${name}`;
 function within(what, act) {
     let timer;
     const late = new Promise((_, reject) => {
-        timer = setTimeout(() => reject(new Error(`${what} in 90 s`)), 90_000);
+        timer = setTimeout(() => reject(new Error(`${what} in 300 s`)), 300_000);
     });
     return Promise.race([new Promise(act), late]).finally(() => clearTimeout(timer));
 }

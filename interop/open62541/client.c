@@ -418,7 +418,7 @@ static UA_StatusCode watch_ticks(UA_UInt32 *subscription) {
 // Waits until `*counted` has come to `enough`.
 static UA_StatusCode wait_for(const UA_UInt32 *counted, UA_UInt32 enough) {
     UA_StatusCode status = UA_STATUSCODE_GOOD;
-    time_t end = time(NULL) + 90;
+    time_t end = time(NULL) + 300;
     while(status == UA_STATUSCODE_GOOD && *counted < enough && time(NULL) < end)
         status = UA_Client_run_iterate(client, 50);
     return status == UA_STATUSCODE_GOOD && *counted < enough ? UA_STATUSCODE_BADTIMEOUT : status;
@@ -578,11 +578,11 @@ static UA_StatusCode watch_step(void) {
 static UA_StatusCode resume_step(void) {
     UA_SecureChannelState channel = UA_SECURECHANNELSTATE_OPEN;
     UA_StatusCode status = UA_STATUSCODE_GOOD;
-    time_t end = time(NULL) + 90;
+    time_t end = time(NULL) + 300;
     while(status == UA_STATUSCODE_GOOD && !restarted && time(NULL) < end)
         status = UA_Client_run_iterate(client, 50);
     if(!restarted)
-        return wrong("Ticks do not begin anew in 90 s");
+        return wrong("Ticks do not begin anew in 300 s");
     seen = 0;
     if(status == UA_STATUSCODE_GOOD)
         status = wait_for(&seen, wanted);
@@ -596,7 +596,7 @@ static UA_StatusCode resume_step(void) {
 // The library makes a new session where the old one is gone, but no subscription for it: that is up to whoever uses it.
 static UA_StatusCode subscribe_anew(void) {
     UA_SessionState session = UA_SESSIONSTATE_CLOSED;
-    time_t end = time(NULL) + 90;
+    time_t end = time(NULL) + 300;
     UA_UInt32 subscription;
     while(session != UA_SESSIONSTATE_ACTIVATED && time(NULL) < end) {
         if(UA_Client_run_iterate(client, 50) != UA_STATUSCODE_GOOD)
@@ -612,13 +612,13 @@ static UA_StatusCode subscribe_anew(void) {
 static UA_StatusCode recover_step(void) {
     UA_SecureChannelState channel = UA_SECURECHANNELSTATE_OPEN;
     UA_StatusCode status = UA_STATUSCODE_GOOD;
-    time_t end = time(NULL) + 90;
+    time_t end = time(NULL) + 300;
     while(channel == UA_SECURECHANNELSTATE_OPEN && time(NULL) < end) {
         status = UA_Client_run_iterate(client, 10);
         UA_Client_getState(client, &channel, NULL, NULL);
     }
     if(channel == UA_SECURECHANNELSTATE_OPEN)
-        return wrong("the connection is not lost in 90 s");
+        return wrong("the connection is not lost in 300 s");
     status = subscribe_anew();
     seen = 0;
     if(status == UA_STATUSCODE_GOOD)

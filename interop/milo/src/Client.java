@@ -338,9 +338,9 @@ public final class Client {
     UInteger subscription = changes.subscription.getSubscriptionId().orElseThrow();
     UInteger ticks = changes.item.getMonitoredItemId().orElseThrow();
     check(client.setTriggering(subscription, ticks, List.of(setpoint.getMonitoredItemId().orElseThrow()), List.of()).getAddResults()[0]);
-    Object value = told.poll(90, TimeUnit.SECONDS);
+    Object value = told.poll(300, TimeUnit.SECONDS);
     if (value == null) {
-      throw new IllegalStateException("nothing was triggered in 90 s");
+      throw new IllegalStateException("nothing was triggered in 300 s");
     }
     return String.valueOf(value);
   }
@@ -411,11 +411,11 @@ public final class Client {
 
     /** Waits for so many more; gives back the last value. */
     long more(int wanted) throws InterruptedException {
-      long deadline = System.nanoTime() + TimeUnit.SECONDS.toNanos(90);
+      long deadline = System.nanoTime() + TimeUnit.SECONDS.toNanos(300);
       for (int got = 0; got < wanted; got++) {
         Long next = seen.poll(deadline - System.nanoTime(), TimeUnit.NANOSECONDS);
         if (next == null) {
-          throw new IllegalStateException(got + " of " + wanted + " changes in 90 s");
+          throw new IllegalStateException(got + " of " + wanted + " changes in 300 s");
         }
         last = next;
       }
@@ -515,7 +515,7 @@ public final class Client {
 
   /** The session there is once one was made: the old one may not be known any more. */
   private NodeId session() throws Exception {
-    for (long end = System.nanoTime() + TimeUnit.SECONDS.toNanos(90); ; Thread.sleep(100)) {
+    for (long end = System.nanoTime() + TimeUnit.SECONDS.toNanos(300); ; Thread.sleep(100)) {
       try {
         return client.getSession().getSessionId();
       } catch (UaException failure) {
@@ -527,8 +527,8 @@ public final class Client {
   }
 
   private String recover() throws Exception {
-    if (!lost.await(90, TimeUnit.SECONDS)) {
-      throw new IllegalStateException("the connection is not lost in 90 s");
+    if (!lost.await(300, TimeUnit.SECONDS)) {
+      throw new IllegalStateException("the connection is not lost in 300 s");
     }
     NodeId after = session();
     watched.seen.clear();
