@@ -112,7 +112,7 @@ async def main() -> int:
             await server.historize_node_data_change(setpoint, period=None, count=1000)
         report("listening", True)
         stop = asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)
-        count = 0
+        count = options.ticks
         while not stop.done():
             await asyncio.sleep(0.02)
             count += 1

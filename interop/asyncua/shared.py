@@ -50,4 +50,5 @@ def server_options() -> argparse.Namespace:
     options.add_argument("--history", action="store_true")
     options.add_argument("--many", action="store_true")
     options.add_argument("--register-only")
+    options.add_argument("--ticks", type=int, default=0)
     return options.parse_args()

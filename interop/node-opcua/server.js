@@ -6,7 +6,7 @@ const { DataType, MessageSecurityMode, SecurityPolicy, StatusCodes, Variant } = 
 const { OPCUAServer } = require("node-opcua-server");
 const { NAMESPACE, options, pem, quiet, report, store } = require("./shared");
 
-const given = options(["port", "cert", "key", "trust", "user", "call", "history", "many", "sessions"]);
+const given = options(["port", "cert", "key", "trust", "user", "call", "history", "many", "sessions", "ticks"]);
 const [userName, password] = given.user.split(/:(.*)/s);
 
 function populate(server) {
@@ -70,7 +70,7 @@ async function main() {
     const ticks = populate(server);
     await server.start();
     report("listening", true);
-    let count = 0;
+    let count = Number(given.ticks ?? 0);
     setInterval(() => {
         count += 1;
         ticks.setValueFromSource({ dataType: DataType.UInt32, value: count });

@@ -173,6 +173,7 @@ static UA_StatusCode register_with(UA_Server *server, const char *url, int argc,
 }
 
 static UA_StatusCode configure(UA_ServerConfig *config, int argc, char **argv) {
+    count = option(argc, argv, "--ticks") ? (UA_UInt32)atol(option(argc, argv, "--ticks")) : 0;
     UA_ByteString certificate = read_file(option(argc, argv, "--cert")), key = read_file(option(argc, argv, "--key"));
     UA_ByteString trusted[MAX_TRUSTED];
     size_t count_trusted = read_files(option(argc, argv, "--trust"), trusted);

@@ -51,7 +51,7 @@ static inline size_t read_files(const char *paths, UA_ByteString *into) {
 
 // The value after `--name`, or NULL.
 static inline const char *option(int argc, char **argv, const char *name) {
-    for(int i = 1; i + 1 < argc; i++)
+    for(int i = argc - 2; i > 0; i--)
         if(strcmp(argv[i], name) == 0)
             return argv[i + 1];
     return NULL;

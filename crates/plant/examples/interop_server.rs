@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! interop_server --port PORT --cert CERT.der[,...] --key KEY.pem[,...] --trust CLIENT.der[,...] --user NAME:PASSWORD [--jwt FILE]
-//!     [--call opc.tcp://127.0.0.1:PORT] [--discovery]
+//!     [--call opc.tcp://127.0.0.1:PORT] [--discovery] [--ticks N]
 //! ```
 //!
 //! It offers None, and in both modes each security policy for which it has a certificate; anonymous, user name, user certificates of the trusted
@@ -44,8 +44,9 @@ const AUDIT: &str = "audit";
 const PATIENCE: Duration = Duration::from_secs(120);
 
 fn option(name: &str) -> Option<String> {
-    let mut words = std::env::args().skip_while(|word| word != name);
-    words.next().and_then(|_| words.next())
+    let words: Vec<String> = std::env::args().collect();
+    let at = words.iter().rposition(|word| word == name)?;
+    words.get(at + 1).cloned()
 }
 
 fn needed(name: &str) -> Result<String, String> {
@@ -91,6 +92,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let behind = Behind { user, password };
     let shell = Shell { pool: Pool::new(2, 2_048)?, audit, application: Box::new(move || Box::new(behind)) };
     let handle = gates::opcua::server::start(listener, server, shell)?;
+    let first: u32 = option("--ticks").map_or(Ok(0), |number| number.parse())?;
     println!("{{\"step\": \"listening\", \"ok\": true}}");
     runtime.block_on(async move {
         if let Some(client) = option("--call") {
@@ -111,7 +113,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             end.send(())
         });
         let counting = async {
-            for tick in 0_u32.. {
+            for tick in first.. {
                 tokio::time::sleep(Duration::from_millis(20)).await;
                 let value = DataValue::value_only(tick);
                 if handle

@@ -77,7 +77,7 @@ public final class Server {
     Security.addProvider(new BouncyCastleProvider());
     Map<String, String> given = Shared.options(arguments, List.of("history", "many"));
     OpcUaServer server = new OpcUaServer(config(given), profile -> new OpcTcpServerTransport(OpcTcpServerTransportConfig.newBuilder().build()));
-    new Fixture(server, given.containsKey("history"), given.containsKey("many")).startup();
+    new Fixture(server, given).startup();
     server.startup().get();
     Shared.report("listening", true, "", null);
     while (System.in.read() >= 0) {
@@ -165,12 +165,14 @@ public final class Server {
     private final SubscriptionModel subscriptions;
     private final boolean history;
     private final boolean many;
+    private final long from;
     private final List<DataValue> past = new CopyOnWriteArrayList<>();
 
-    Fixture(OpcUaServer server, boolean history, boolean many) {
+    Fixture(OpcUaServer server, Map<String, String> given) {
       super(server, Shared.NAMESPACE);
-      this.history = history;
-      this.many = many;
+      history = given.containsKey("history");
+      many = given.containsKey("many");
+      from = Long.parseLong(given.getOrDefault("ticks", "0"));
       subscriptions = new SubscriptionModel(server, this);
       getLifecycleManager().addLifecycle(subscriptions);
       getLifecycleManager().addStartupTask(this::populate);
@@ -208,7 +210,7 @@ public final class Server {
         populateMany(line);
       }
 
-      AtomicLong count = new AtomicLong();
+      AtomicLong count = new AtomicLong(from);
       Executors.newSingleThreadScheduledExecutor()
           .scheduleAtFixedRate(
               () -> ticks.setValue(new DataValue(new Variant(UInteger.valueOf(count.incrementAndGet())))), 20, 20, TimeUnit.MILLISECONDS);

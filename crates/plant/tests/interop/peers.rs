@@ -103,9 +103,10 @@ impl Serving {
         Self { command, child, _left: left, url: format!("opc.tcp://127.0.0.1:{port}") }
     }
 
-    /// Kills the program and starts it anew, at the same address.
+    /// Kills the program and starts it anew, at the same address; its Ticks count from nothing.
     pub(crate) fn start_again(&mut self) {
         self.end();
+        self.command.args(["--ticks", "0"]);
         // What the program leaves behind may hold the port for a while.
         for _ in 0..300 {
             match listening(&mut self.command) {
