@@ -242,7 +242,7 @@ pub(crate) fn overflowed(value: &DataValue) -> bool {
 }
 
 /// The address of a server that has just ended.
-async fn again(address: SocketAddr) -> TcpListener {
+pub(crate) async fn again(address: SocketAddr) -> TcpListener {
     for _ in 0..300 {
         match TcpListener::bind(address) {
             Ok(listener) => return listener,

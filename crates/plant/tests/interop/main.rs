@@ -14,6 +14,7 @@ mod full;
 mod guarded;
 mod history;
 mod identities;
+mod killed;
 mod matrix;
 mod our_client;
 mod our_server;

@@ -8,6 +8,7 @@ use access_model::Rights;
 use client::{Client, Login, WatchOptions, Way};
 use gates::opcua::guard::GuardHandle;
 use opcua_types::{DataValue, StatusCode, Variant};
+use tokio::runtime::Builder;
 use tokio::time::timeout;
 use ua_proto::guard::GuardConfig;
 
@@ -17,21 +18,24 @@ use crate::identities::{behind, named};
 use crate::our_client::identity;
 use crate::peers::{PATIENCE, Serving, Stack, Step, certificate, run_steps};
 
-const CLIENTS: [Stack; 4] = [Stack::Asyncua, Stack::NodeOpcua, Stack::Milo, Stack::Open62541];
+/// Ticks of a server that was started anew never come to so many while a test runs.
+const MANY: &str = "1000000";
+
+pub(crate) const CLIENTS: [Stack; 4] = [Stack::Asyncua, Stack::NodeOpcua, Stack::Milo, Stack::Open62541];
 
 /// A guard in front of a server; `None` is our own.
-struct Guarded {
-    server: Serving,
+pub(crate) struct Guarded {
+    pub(crate) server: Serving,
     stack: Option<Stack>,
     behind: GuardConfig,
-    tokens: Tokens,
+    pub(crate) tokens: Tokens,
 }
 
 impl Guarded {
-    async fn new(stack: Option<Stack>) -> Option<Self> {
+    pub(crate) async fn new(stack: Option<Stack>) -> Option<Self> {
         let (program, options) = match stack {
-            Some(stack) => (stack.program("server")?, &["--history", "--many"][..]),
-            None => (Stack::Asyncua.program("server").map(|_| crate::our_server::example())?, &[][..]),
+            Some(stack) => (stack.program("server")?, &["--history", "--many", "--ticks", MANY][..]),
+            None => (Stack::Asyncua.program("server").map(|_| crate::our_server::example())?, &["--ticks", MANY][..]),
         };
         let name = stack.map_or("trapkey".to_owned(), |stack| format!("{}-server", stack.name()));
         let server = Serving::start(&program, &name, &["trapkey"], options);
@@ -40,11 +44,11 @@ impl Guarded {
         Some(Self { server, stack, behind, tokens: Tokens::new() })
     }
 
-    fn name(&self) -> &'static str {
+    pub(crate) fn name(&self) -> &'static str {
         self.stack.map_or("trapkey", Stack::name)
     }
 
-    fn start(&self, listener: TcpListener) -> (GuardHandle, String) {
+    pub(crate) fn start(&self, listener: TcpListener) -> (GuardHandle, String) {
         let (guarding, url, mut records) = Front::secured(&self.tokens).guard(Way::Dial, listener, self.behind.clone());
         tokio::spawn(async move { while records.recv().await.is_some() {} });
         (guarding, url)
@@ -66,29 +70,55 @@ impl Guarded {
     }
 }
 
-/// How a client signs in.
-fn sign_in(client: Stack) -> Vec<String> {
+/// Behind a guard, each server on a thread of its own: most of it is waiting. Gives back what went wrong.
+pub(crate) fn at_each_server<F: Future<Output = Vec<String>>>(
+    what: impl Fn(Guarded, (GuardHandle, String)) -> F + Copy + Send + 'static,
+) -> Vec<String> {
+    let at = move |stack| {
+        let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime");
+        runtime.block_on(async move {
+            let Some(guarded) = Guarded::new(stack).await else { return Vec::new() };
+            let started = guarded.start(TcpListener::bind(("127.0.0.1", 0)).expect("loopback has a free port"));
+            what(guarded, started).await
+        })
+    };
+    let servers = CLIENTS.map(Some).into_iter().chain([None]);
+    let threads: Vec<_> = servers.map(|stack| std::thread::spawn(move || at(stack))).collect();
+    threads.into_iter().flat_map(|thread| thread.join().expect("it ends in order")).collect()
+}
+
+/// How this client protects what it sends.
+pub(crate) fn protection(client: Stack) -> Vec<String> {
     let policy = match client {
         Stack::Asyncua | Stack::Open62541 => "Basic256Sha256",
         Stack::NodeOpcua => "Aes128_Sha256_RsaOaep",
         Stack::Milo => "Aes256_Sha256_RsaPss",
     };
-    let who = if matches!(client, Stack::Asyncua | Stack::Open62541) {
-        ["--user".to_owned(), "operator:secret".to_owned()]
-    } else {
-        ["--x509".to_owned(), format!("{},{}", certificate("user.der"), certificate("user.key.pem"))]
-    };
-    let way = ["--policy", policy, "--mode", "SignAndEncrypt"].map(str::to_owned);
-    way.into_iter().chain(who).collect()
+    ["--policy", policy, "--mode", "SignAndEncrypt"].map(str::to_owned).to_vec()
 }
 
-/// Runs a client on a thread of its own.
-async fn run(client: Stack, url: &str, steps: &[&str]) -> Option<Vec<Step>> {
+/// Half of the clients sign in by name, the others by certificate; or the other way round.
+pub(crate) fn sign_in(client: Stack, round: bool) -> Vec<String> {
+    let who = if matches!(client, Stack::Asyncua | Stack::Open62541) == round {
+        ["--x509".to_owned(), format!("{},{}", certificate("user.der"), certificate("user.key.pem"))]
+    } else {
+        ["--user".to_owned(), "operator:secret".to_owned()]
+    };
+    protection(client).into_iter().chain(who).collect()
+}
+
+/// Runs a client on a thread of its own; `each` hears of its steps.
+pub(crate) async fn run(
+    client: Stack,
+    url: &str,
+    arguments: Vec<String>,
+    steps: &[&str],
+    mut each: impl FnMut(&Step) + Send + 'static,
+) -> Option<Vec<Step>> {
     let (program, url, steps) = (client.program("client")?, url.to_owned(), steps.join(","));
     let running = tokio::task::spawn_blocking(move || {
-        let arguments = sign_in(client);
         let arguments: Vec<&str> = arguments.iter().map(String::as_str).chain(["--steps", &steps]).collect();
-        run_steps(&program, client.name(), &url, "trapkey", &arguments, &mut |_| ())
+        run_steps(&program, client.name(), &url, "trapkey", &arguments, &mut each)
     });
     Some(running.await.expect("the client's thread ends in order"))
 }
@@ -104,7 +134,7 @@ async fn every_step(guarded: &Guarded, url: &str) {
     for client in CLIENTS {
         let steps = guarded.steps(client);
         let rule = format!("{} at {}", client.name(), guarded.name());
-        if let Some(report) = run(client, url, &steps).await {
+        if let Some(report) = run(client, url, sign_in(client, false), &steps, |_| ()).await {
             assert_all(&rule, &steps, &report);
         }
     }
