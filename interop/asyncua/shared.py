@@ -33,6 +33,7 @@ def client_options() -> argparse.Namespace:
     options.add_argument("--user")
     options.add_argument("--x509")
     options.add_argument("--jwt")
+    options.add_argument("--renew")
     options.add_argument("--legacy", action="store_true")
     options.add_argument("--clear", action="store_true")
     options.add_argument("--steps", default="connect,browse,read,write,call,subscribe,reconnect")

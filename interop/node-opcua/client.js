@@ -9,7 +9,7 @@ const { NAMESPACE, options, pem, quiet, report, store } = require("./shared");
 
 const given = options([
     "url", "policy", "mode", "cert", "key", "trust", "anonymous", "user", "x509", "jwt", "legacy", "clear", "steps", "changes",
-    "listen",
+    "listen", "renew",
 ]);
 const wanted = Number(given.changes ?? 60);
 const taken = (given.steps ?? "connect,browse,read,write,call,subscribe,reconnect").split(",");
@@ -375,6 +375,53 @@ const steps = {
             throw new Error(`the last change told of ${changes.last}, Ticks are at ${last}`);
         }
         return session.sessionId.toString() === id ? "the same session" : "a new session";
+    },
+
+    // Signs in anew while changes come: each comes, and comes once, in messages whose numbers go on without a gap.
+    async renew() {
+        const [nodeId, written, heard] = [node("Line.Setpoint"), [], []];
+        let [number, fault, told] = [0, undefined, () => {}];
+        const write = async () => {
+            written.push(500 + written.length);
+            const value = { value: { dataType: DataType.Double, value: written.at(-1) } };
+            const status = await session.write({ nodeId, attributeId: AttributeIds.Value, value });
+            if (status.value !== 0) {
+                throw fail(status, "write");
+            }
+        };
+        await write();
+        const subscription = await subscribed();
+        subscription.on("raw_notification", ({ sequenceNumber, notificationData }) => {
+            number += notificationData?.length ? 1 : 0;
+            if (notificationData?.length && sequenceNumber !== number) {
+                fault = new Error(`message ${sequenceNumber} instead of ${number}`);
+            }
+        });
+        const ticks = await watch(subscription);
+        const setpoint = await subscription.monitor({ nodeId, attributeId: AttributeIds.Value },
+            { samplingInterval: 20, queueSize: 10, discardOldest: true }, TimestampsToReturn.Both);
+        setpoint.on("changed", (value) => {
+            heard.push(value.value.value);
+            told();
+        });
+        const all = () => within(`${written.length} were written, ${heard.length} came`, (resolve, reject) => {
+            told = () => (fault ? reject(fault) : heard.join() === written.join() && resolve());
+            told();
+        });
+        for (let round = 0; round < 3; round += 1) {
+            for (let change = 0; change < 5; change += 1) {
+                await all();
+                await write();
+            }
+            const status = await session.changeUser(identity());
+            if (status.value !== 0) {
+                throw fail(status, "sign in");
+            }
+            await all();
+            await ticks.more(10);
+        }
+        await subscription.terminate();
+        return `${written.length} changes`;
     },
 
     async reconnect() {

@@ -4,7 +4,6 @@
 #include <open62541/client_config_default.h>
 #include <open62541/client_highlevel.h>
 #include <open62541/client_subscriptions.h>
-#include <open62541/plugin/log_stdout.h>
 #include <open62541/plugin/securitypolicy_default.h>
 #include <time.h>
 
@@ -16,7 +15,7 @@ static UA_Client *client;
 static UA_UInt16 namespace_index;
 enum { EVENT_FIELDS = 6 };
 static UA_UInt32 wanted = 60, seen, last;
-static bool restarted, gone;
+static bool restarted, gone, gap;
 static char detail[256];
 static UA_UInt32 reports;
 
@@ -122,10 +121,18 @@ static UA_StatusCode be_called(void) {
     return status == UA_STATUSCODE_GOOD && session != UA_SESSIONSTATE_ACTIVATED ? UA_STATUSCODE_BADTIMEOUT : status;
 }
 
+// The library tells of a gap between messages in its log alone.
+static void listen_for_gaps(void *context, UA_LogLevel level, UA_LogCategory category, const char *message, va_list values) {
+    (void)context, (void)level, (void)category, (void)values;
+    gap |= strstr(message, "Invalid subscription sequence number") != NULL;
+}
+
+static UA_Logger listening_log = {listen_for_gaps, NULL, NULL};
+
 static UA_StatusCode connect_step(void) {
     UA_ClientConfig config;
     memset(&config, 0, sizeof config);
-    config.logging = UA_Log_Stdout_new(UA_LOGLEVEL_FATAL);
+    config.logging = &listening_log;
     UA_StatusCode status;
     if(given("--cert")) {
         UA_ByteString certificate = read_file(given("--cert")), key = read_file(given("--key"));
@@ -574,6 +581,76 @@ static UA_StatusCode watch_step(void) {
     return status;
 }
 
+static UA_Double written[64], heard_values[64];
+static UA_UInt32 writes, hears;
+
+static void setpoint_changed(UA_Client *of, UA_UInt32 subscription, void *context, UA_UInt32 item, void *item_context,
+                             UA_DataValue *value) {
+    (void)of, (void)subscription, (void)context, (void)item, (void)item_context;
+    if(UA_Variant_hasScalarType(&value->value, &UA_TYPES[UA_TYPES_DOUBLE]) && hears < 64)
+        heard_values[hears++] = *(UA_Double *)value->value.data;
+}
+
+static UA_StatusCode write_next(void) {
+    written[writes] = 500 + writes;
+    writes++;
+    return set(written[writes - 1]);
+}
+
+// All that was written has come, and once.
+static UA_StatusCode heard_all(void) {
+    UA_StatusCode status = wait_for(&hears, writes);
+    if(status == UA_STATUSCODE_GOOD && (hears != writes || memcmp(written, heard_values, writes * sizeof *written) != 0))
+        status = wrong("not what was written");
+    return status == UA_STATUSCODE_GOOD && gap ? wrong("there is a gap between the messages") : status;
+}
+
+// Signs in anew with this token, and hears of Ticks.
+static UA_StatusCode present(const char *path) {
+    UA_ClientConfig *config = UA_Client_getConfig(client);
+    UA_ExtensionObject_clear(&config->userIdentityToken);
+    set_issued_token(config, path);
+    UA_StatusCode status = UA_Client_activateCurrentSession(client);
+    if(status == UA_STATUSCODE_GOOD)
+        status = wait_for(&seen, seen + 10);
+    return status == UA_STATUSCODE_GOOD ? heard_all() : status;
+}
+
+// Presents fresh tokens while changes come.
+static UA_StatusCode renew_step(void) {
+    UA_UInt32 subscription = 0;
+    UA_StatusCode status = write_next();
+    if(status == UA_STATUSCODE_GOOD)
+        status = watch_ticks(&subscription);
+    if(status != UA_STATUSCODE_GOOD)
+        return status;
+    UA_MonitoredItemCreateRequest item = UA_MonitoredItemCreateRequest_default(node("Line.Setpoint"));
+    item.requestedParameters.samplingInterval = 20;
+    item.requestedParameters.queueSize = 10;
+    UA_MonitoredItemCreateResult result =
+        UA_Client_MonitoredItems_createDataChange(client, subscription, UA_TIMESTAMPSTORETURN_BOTH, item, NULL, setpoint_changed, NULL);
+    status = result.statusCode;
+    UA_MonitoredItemCreateResult_clear(&result);
+    char *next, *path = strdup(given("--renew") ? given("--renew") : ""), *list = path;
+    for(; status == UA_STATUSCODE_GOOD && *path; path = next) {
+        next = path + strcspn(path, ",");
+        if(*next)
+            *next++ = 0;
+        for(int change = 0; change < 5 && status == UA_STATUSCODE_GOOD; change++) {
+            status = heard_all();
+            if(status == UA_STATUSCODE_GOOD)
+                status = write_next();
+        }
+        if(status == UA_STATUSCODE_GOOD)
+            status = present(path);
+    }
+    free(list);
+    if(status == UA_STATUSCODE_GOOD)
+        snprintf(detail, sizeof detail, "%u changes", hears);
+    UA_Client_Subscriptions_deleteSingle(client, subscription);
+    return status;
+}
+
 // The changes go on when Ticks began anew, on the connection that there was.
 static UA_StatusCode resume_step(void) {
     UA_SecureChannelState channel = UA_SECURECHANNELSTATE_OPEN;
@@ -643,7 +720,7 @@ static const struct {
 } steps[] = {{"connect", connect_step}, {"browse", browse_step},   {"many", many_step},       {"read", read_step},
              {"write", write_step},     {"past", past_step},       {"call", call_step},       {"subscribe", subscribe_step},
              {"trigger", trigger_step}, {"events", events_step},   {"reconnect", reconnect_step}, {"watch", watch_step},
-             {"resume", resume_step},   {"recover", recover_step}};
+             {"resume", resume_step},   {"recover", recover_step}, {"renew", renew_step}};
 
 // What is done when --steps is not given.
 static const char usual[] = "connect,browse,read,write,call,subscribe,reconnect";

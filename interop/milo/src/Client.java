@@ -23,6 +23,7 @@ import java.util.stream.Stream;
 import javax.crypto.Cipher;
 import org.bouncycastle.jce.provider.BouncyCastleProvider;
 import org.eclipse.milo.opcua.sdk.client.OpcUaClient;
+import org.eclipse.milo.opcua.sdk.client.OpcUaSession;
 import org.eclipse.milo.opcua.sdk.client.SessionActivityListener;
 import org.eclipse.milo.opcua.sdk.client.UaSession;
 import org.eclipse.milo.opcua.sdk.client.identity.AnonymousProvider;
@@ -56,6 +57,8 @@ import org.eclipse.milo.opcua.stack.core.types.enumerated.FilterOperator;
 import org.eclipse.milo.opcua.stack.core.types.enumerated.MonitoringMode;
 import org.eclipse.milo.opcua.stack.core.types.enumerated.TimestampsToReturn;
 import org.eclipse.milo.opcua.stack.core.types.enumerated.UserTokenType;
+import org.eclipse.milo.opcua.stack.core.types.structured.ActivateSessionRequest;
+import org.eclipse.milo.opcua.stack.core.types.structured.ActivateSessionResponse;
 import org.eclipse.milo.opcua.stack.core.types.structured.BrowseDescription;
 import org.eclipse.milo.opcua.stack.core.types.structured.BrowseResult;
 import org.eclipse.milo.opcua.stack.core.types.structured.CallMethodRequest;
@@ -78,6 +81,7 @@ import org.eclipse.milo.opcua.stack.core.types.structured.UserTokenPolicy;
 import org.eclipse.milo.opcua.stack.core.types.structured.ViewDescription;
 import org.eclipse.milo.opcua.stack.core.util.CertificateUtil;
 import org.eclipse.milo.opcua.stack.core.util.EndpointUtil;
+import org.eclipse.milo.opcua.stack.core.util.SignatureUtil;
 
 public final class Client {
   private final Map<String, String> given;
@@ -134,6 +138,7 @@ public final class Client {
       case "subscribe" -> subscribe();
       case "events" -> events();
       case "watch" -> watch();
+      case "renew" -> renew();
       case "resume" -> resume();
       case "recover" -> recover();
       case "reconnect" -> {
@@ -202,10 +207,14 @@ public final class Client {
       return new X509IdentityProvider(Shared.certificate(files[0]), Shared.key(files[1]));
     }
     if (given.containsKey("jwt")) {
-      byte[] token = Files.readString(Path.of(given.get("jwt"))).strip().getBytes();
+      byte[] token = token(given.get("jwt"));
       return (endpoint, nonce) -> issued(endpoint, nonce, token);
     }
     return AnonymousProvider.INSTANCE;
+  }
+
+  private static byte[] token(String path) throws Exception {
+    return Files.readString(Path.of(path)).strip().getBytes();
   }
 
   /** An issued token, clear or in the RSA form: length, token, nonce, in as many blocks as it takes. */
@@ -382,10 +391,16 @@ public final class Client {
         new OpcUaMonitoredItem(new ReadValueId(node("Line.Ticks"), AttributeId.Value.uid(), null, QualifiedName.NULL_VALUE));
     private final BlockingQueue<Long> seen = new LinkedBlockingQueue<>();
     private long last;
+    private volatile boolean gap;
 
     Changes() throws Exception {
       subscription.setSubscriptionListener(
           new OpcUaSubscription.SubscriptionListener() {
+            @Override
+            public void onNotificationDataLost(OpcUaSubscription from) {
+              gap = true;
+            }
+
             @Override
             public void onTransferFailed(OpcUaSubscription gone, StatusCode status) {
               new Thread(Changes.this::again).start();
@@ -523,6 +538,70 @@ public final class Client {
           throw failure;
         }
       }
+    }
+  }
+
+  /** Activates the session there is with another token. */
+  private void present(byte[] token) throws Exception {
+    OpcUaSession session = client.getSession();
+    EndpointDescription endpoint = client.getConfig().getEndpoint();
+    SecurityPolicy policy = SecurityPolicy.fromUri(endpoint.getSecurityPolicyUri());
+    var algorithm = policy.getAsymmetricSignatureAlgorithm();
+    byte[] own =
+        SignatureUtil.sign(
+            algorithm,
+            client.getConfig().getKeyPair().orElseThrow().getPrivate(),
+            ByteBuffer.wrap(endpoint.getServerCertificate().bytesOrEmpty()),
+            ByteBuffer.wrap(session.getServerNonce().bytesOrEmpty()));
+    SignedIdentityToken signed = issued(endpoint, session.getServerNonce(), token);
+    var answer =
+        (ActivateSessionResponse)
+            client.sendRequest(
+                new ActivateSessionRequest(
+                    client.newRequestHeader(session.getAuthenticationToken()),
+                    new SignatureData(algorithm.getUri(), ByteString.of(own)),
+                    null,
+                    null,
+                    ExtensionObject.encode(client.getStaticEncodingContext(), signed.getToken()),
+                    signed.getSignature()));
+    session.setServerNonce(answer.getServerNonce());
+  }
+
+  /** Presents fresh tokens while changes come: each comes, and comes once. */
+  private String renew() throws Exception {
+    double next = 500;
+    set(next);
+    Changes changes = new Changes();
+    BlockingQueue<Object> heard = new LinkedBlockingQueue<>();
+    OpcUaMonitoredItem setpoint =
+        new OpcUaMonitoredItem(new ReadValueId(node("Line.Setpoint"), AttributeId.Value.uid(), null, QualifiedName.NULL_VALUE));
+    setpoint.setSamplingInterval(20.0);
+    setpoint.setQueueSize(uint(10));
+    setpoint.setDataValueListener((from, value) -> heard.add(value.getValue().getValue()));
+    add(changes.subscription, setpoint);
+    for (String path : given.get("renew").split(",")) {
+      for (int change = 0; change < 5; change++) {
+        expect(heard, next);
+        set(++next);
+      }
+      present(token(path));
+      expect(heard, next);
+      // It is expected again.
+      heard.add(next);
+      changes.seen.clear();
+      changes.more(10);
+    }
+    earlier = changes.subscription;
+    if (changes.gap || heard.size() != 1) {
+      throw new IllegalStateException(changes.gap ? "there is a gap between the messages" : heard + " came besides");
+    }
+    return Math.round(next - 499) + " changes";
+  }
+
+  private static void expect(BlockingQueue<Object> heard, double value) throws InterruptedException {
+    Object came = heard.poll(300, TimeUnit.SECONDS);
+    if (!Double.valueOf(value).equals(came)) {
+      throw new IllegalStateException(value + " was written, " + came + " came");
     }
   }
 

@@ -18,3 +18,4 @@ mod killed;
 mod matrix;
 mod our_client;
 mod our_server;
+mod renewed;
