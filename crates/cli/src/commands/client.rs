@@ -1,5 +1,7 @@
 //! `trapkey client`: any OPC UA server from the command line.
 
+mod history;
+
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -18,6 +20,17 @@ use crate::failure::Failure;
 /// The Server object.
 const SERVER: u32 = 2253;
 
+/// The fields of an event as text.
+fn fields_text<'a>(names: impl IntoIterator<Item = &'a String>, event: &[Variant]) -> String {
+    let shown = names.into_iter().zip(event).map(|(name, value)| format!("{name} = {}", to_text(value)));
+    shown.collect::<Vec<_>>().join(", ")
+}
+
+/// The same as JSON.
+fn fields_json<'a>(names: impl IntoIterator<Item = &'a String>, event: &[Variant]) -> Value {
+    Value::Object(names.into_iter().zip(event).map(|(name, value)| (name.clone(), to_json(value))).collect())
+}
+
 /// What to do at the server.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
@@ -31,6 +44,8 @@ pub(crate) enum Command {
     Browse(Browse),
     /// Print values whenever they change, or events whenever they happen
     Watch(Watch),
+    /// Print values or events of the past
+    History(history::History),
 }
 
 #[derive(Debug, Args)]
@@ -120,6 +135,10 @@ pub(crate) fn run(command: Command, common: &Common) -> Result<Answer, Failure> 
             Command::Browse(args) => {
                 let client = args.session.connect(common).await?;
                 leave(client, async |client| browse(client, &args).await).await
+            }
+            Command::History(args) => {
+                let client = args.session.connect(common).await?;
+                leave(client, async |client| history::read(client, &args).await).await
             }
             Command::Watch(args) => {
                 let client = args.session.connect(common).await?;
@@ -325,14 +344,9 @@ async fn events(client: &Client, args: &Watch, output: Output) -> Result<Answer,
             _ = tokio::signal::ctrl_c() => None,
         };
         let Some(event) = event else { break };
-        let shown = fields.iter().zip(&event);
         let said = match output {
-            Output::Text => {
-                shown.map(|(name, value)| format!("{name} = {}", to_text(value))).collect::<Vec<_>>().join(", ")
-            }
-            Output::Json => {
-                Value::Object(shown.map(|(name, value)| (name.clone(), to_json(value))).collect()).to_string()
-            }
+            Output::Text => fields_text(&fields, &event),
+            Output::Json => fields_json(&fields, &event).to_string(),
         };
         if !line(&said) {
             break;

@@ -3,7 +3,7 @@
 use super::Scene;
 
 /// Every command, with the groups they are in.
-pub(crate) const COMMANDS: [&str; 71] = [
+pub(crate) const COMMANDS: [&str; 72] = [
     "",
     "application",
     "application list",
@@ -37,6 +37,7 @@ pub(crate) const COMMANDS: [&str; 71] = [
     "client call",
     "client browse",
     "client watch",
+    "client history",
     "config",
     "config check",
     "config show",

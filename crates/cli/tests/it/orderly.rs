@@ -57,6 +57,14 @@ fn events_of_the_plant_are_printed() {
     let event: serde_json::Value = serde_json::from_str(scene.read("json").lines().next().unwrap()).unwrap();
     assert_eq!((&event["SourceName"], &event["Severity"]), (&"Speed".into(), &100.into()), "{event:#}");
     assert!(scene.read("text").lines().any(|line| line == "Message = the agitator turns, Severity = 100"));
+    let past = olga.client("history", &["--events", "--select", "Message", "--count", "100"]);
+    assert!(past.starts_with("exit 0") && past.contains("Message = the agitator turns"), "{past}");
+    let json = olga.client("history", &["--events", "--newest-first", "--count", "1", "--output", "json"]);
+    assert!(json.contains("\"SourceName\"") && json.contains("\"Severity\""), "{json}");
+    let values = olga.client("history", &["/1:Mixer/1:Measurements/1:Level", "--count", "3"]);
+    assert!(values.starts_with("exit 0") && !values.contains("nothing"), "{values}");
+    let changed = olga.client("history", &[NODES[0], "--modified"]);
+    assert!(changed.starts_with("exit 0") && changed.contains("nothing"), "nobody has: {changed}");
     let two = olga.client("watch", &["--events", "i=2253", "i=2253"]);
     assert!(two.starts_with("exit 2"), "{two}");
     up.stop();
