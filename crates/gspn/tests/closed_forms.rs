@@ -281,3 +281,34 @@ fn immediates_without_end_are_a_trap_or_gather_tokens() {
     );
     assert_eq!(refusal.name, "heap");
 }
+
+/// A way of a million markings, and a place that doubles again and again without a way that could be repeated as it is.
+#[test]
+fn long_ways_end_at_the_limit_and_not_in_looking_back() {
+    let refusal = refused(
+        &json!({"limit": 300_000, "net": {
+            "places": [{"name": "left", "tokens": 5_000_000_000_u64}, {"name": "right"}],
+            "transitions": [{"name": "move", "kind": "timed", "rate": 1, "in": {"left": 1}, "out": {"right": 1}}]}}),
+        Class::TooLarge,
+    );
+    assert_eq!(refusal.name, "markings");
+    let refusal = refused(
+        &json!({"limit": 300_000, "net": {
+        "places": [{"name": "a", "tokens": 1}, {"name": "b"}, {"name": "x", "tokens": 1}, {"name": "y"}],
+        "transitions": [
+            {"name": "double", "kind": "timed", "rate": 1, "in": {"a": 1, "x": 1}, "out": {"a": 1, "y": 2}},
+            {"name": "there", "kind": "timed", "rate": 1, "in": {"a": 1}, "out": {"b": 1}, "inhibit": {"x": 1}},
+            {"name": "copy", "kind": "timed", "rate": 1, "in": {"b": 1, "y": 1}, "out": {"b": 1, "x": 1}},
+            {"name": "back", "kind": "timed", "rate": 1, "in": {"b": 1}, "out": {"a": 1}, "inhibit": {"y": 1}},
+        ]}}),
+        Class::TooLarge,
+    );
+    assert_eq!(refusal.name, "markings");
+    let refusal = refused(
+        &json!({"net": {
+            "places": [{"name": "a", "tokens": 1}],
+            "transitions": [{"name": "slow", "kind": "phase", "erlang": {"k": 4_000_000_000_u64, "rate": 1}, "in": {"a": 1}}]}}),
+        Class::TooLarge,
+    );
+    assert_eq!(refusal.name, "slow");
+}

@@ -8,9 +8,10 @@ use super::vanish::{Markings, Outcome, Resolver, merge, overflow};
 use super::{Space, Watched};
 use crate::{Budget, Class, Progress, Refusal};
 
-/// States of which each is compared with those before it, in search of a place that gathers tokens; after them one in [`SELDOM`].
-const COMPARED: usize = 20_000;
-const SELDOM: usize = 1024;
+/// States before one that are compared with it, in search of a place that gathers tokens: so many in all to begin with, and so many more
+/// for each state that was explored. A net with long ways must not spend its time on looking back.
+const COMPARED: u64 = 4_000_000;
+const EACH: u64 = 4;
 /// Of a state at time 0.
 pub(super) const NO_PARENT: u32 = u32::MAX;
 
@@ -20,6 +21,8 @@ pub(super) struct Explorer {
     pub(super) states: Option<Store>,
     /// The state from which each was found first.
     pub(super) parents: Vec<u32>,
+    /// States that were compared with later ones so far.
+    compared: u64,
     resolver: Resolver,
     fired: Vec<(usize, Vec<f64>)>,
     initial: Vec<(u32, f64)>,
@@ -69,6 +72,7 @@ impl Explorer {
             markings,
             states,
             parents: Vec::new(),
+            compared: 0,
             resolver,
             fired,
             initial: Vec::new(),
@@ -354,17 +358,24 @@ impl Explorer {
 
     /// # Errors
     /// When the way to `state` can be gone again and again with ever more tokens.
-    fn bounded(&self, state: u32, marking: &[u64]) -> Result<(), Refusal> {
-        if state as usize > COMPARED && !(state as usize).is_multiple_of(SELDOM) {
+    fn bounded(&mut self, state: u32, marking: &[u64]) -> Result<(), Refusal> {
+        if self.compared > COMPARED + EACH * u64::from(state) {
             return Ok(());
         }
         let mut earlier = vec![0; self.net.places];
+        let allowed = COMPARED + EACH * u64::from(state);
         let mut at = state;
         while let Some(parent) = self.parents.get(at as usize).copied().filter(|parent| *parent != NO_PARENT) {
+            if self.compared > 2 * allowed {
+                break;
+            }
             at = parent;
+            self.compared += 1;
             self.markings.tangible.load(self.marking_of(at), &mut earlier);
             let Some(growth) = proof::grows(&earlier, marking) else { continue };
             let Some(steps) = self.steps(at, state) else { continue };
+            // Finding the firings again is as much work as comparing many states.
+            self.compared += 64 * steps.len() as u64;
             let steps: Vec<&Step> = steps.iter().collect();
             if proof::repeats(&self.net, &steps, &growth) {
                 let mut way = self.way_to(at);

@@ -19,7 +19,7 @@ use self::explorer::Explorer;
 use self::store::Store;
 use self::vanish::Markings;
 use crate::chain::Chain;
-use crate::net::Net;
+use crate::net::{Kind, Net, Phase};
 use crate::{Budget, Class, Refusal};
 
 /// Phases that one fixed time or one time of phase type may have.
@@ -164,10 +164,17 @@ pub fn explore(
     watched: &[usize],
     budget: &mut Budget<'_>,
 ) -> Result<Space, Refusal> {
-    let compiled = Compiled::new(net, stages);
-    if let Some(clock) = compiled.clocks.iter().find(|clock| clock.phases.len() > PHASES) {
-        let why = format!("has {} phases: at most {PHASES}", clock.phases.len());
-        return Err(Refusal::new(Class::TooLarge, compiled.transition(clock.transition), why));
+    for transition in net.transitions() {
+        let phases = match &transition.kind {
+            Kind::Phase(Phase::Erlang { stages, .. }) => *stages as usize,
+            Kind::Phase(Phase::Hyper(phases) | Phase::Coxian(phases)) => phases.len(),
+            _ => 0,
+        };
+        if phases > PHASES {
+            let why = format!("has {phases} phases: at most {PHASES}");
+            return Err(Refusal::new(Class::TooLarge, &transition.name, why));
+        }
     }
+    let compiled = Compiled::new(net, stages);
     Explorer::new(compiled, counted, watched).run(budget)
 }

@@ -13,6 +13,8 @@ use crate::{Class, Refusal};
 const WALK: usize = 32;
 /// Outcomes that are kept, in entries of 16 bytes.
 const KEPT: usize = 4 << 20;
+/// Markings of one graph that are compared with later ones, in search of a place that gathers tokens, besides four for each marking.
+const COMPARED: usize = 1_000_000;
 const NOT_KEPT: u64 = u64::MAX;
 
 /// Where a marking leads: tangible markings with probabilities that add up to 1, and how often each counted immediate fires on the way.
@@ -230,6 +232,8 @@ struct Graph {
     /// The node before and the transition, for the way back; the root's is itself.
     before: Vec<(u32, usize)>,
     branches: Vec<Vec<Branch>>,
+    /// Markings that were compared with later ones so far.
+    compared: usize,
 }
 
 impl Graph {
@@ -240,7 +244,7 @@ impl Graph {
         markings: &mut Markings,
         budget: &mut Budget<'_>,
     ) -> Result<Self, Stuck> {
-        let mut graph = Self { nodes: vec![root], before: vec![(0, 0)], branches: Vec::new() };
+        let mut graph = Self { nodes: vec![root], before: vec![(0, 0)], branches: Vec::new(), compared: 0 };
         let mut known: HashMap<u32, u32> = HashMap::from_iter([(root, 0)]);
         let mut from = vec![0; net.places];
         let mut to = vec![0; net.places];
@@ -304,19 +308,22 @@ impl Graph {
 
     /// # Errors
     /// When the way to `node` can be gone again and again with ever more tokens.
-    fn bounded(&self, net: &Compiled, node: usize, marking: &[u64], markings: &Markings) -> Result<(), Stuck> {
-        if node > 4096 && !node.is_multiple_of(64) {
+    fn bounded(&mut self, net: &Compiled, node: usize, marking: &[u64], markings: &Markings) -> Result<(), Stuck> {
+        let allowed = COMPARED + 4 * node;
+        if self.compared > allowed {
             return Ok(());
         }
         let mut steps: Vec<Step> = Vec::new();
         let mut earlier = vec![0; net.places];
         let mut at = node;
-        while at != 0 {
+        while at != 0 && self.compared <= 2 * allowed {
+            self.compared += 1;
             let (before, transition) = self.before[at];
             at = before as usize;
             markings.vanishing.load(self.nodes[at], &mut earlier);
             steps.push(Step { marking: earlier.clone(), transition });
             if let Some(growth) = proof::grows(&earlier, marking) {
+                self.compared += steps.len();
                 let forward: Vec<&Step> = steps.iter().rev().collect();
                 if proof::repeats(net, &forward, &growth) {
                     let refusal = proof::refusal(net, &growth, &forward);
