@@ -34,6 +34,9 @@ pub fn answer(net: &Net, asks: &[Ask], budget: &mut Budget<'_>) -> Result<Answer
 
 /// Answers with ever more phases for a fixed time, and carries each value on to infinitely many.
 fn stages(net: &Net, asks: &[Ask], budget: &mut Budget<'_>) -> Result<Answer, Refusal> {
+    let is_probability =
+        |ask: &&Ask| matches!(ask.question, Question::Probability { .. } | Question::InitialProbability { .. });
+    let probabilities: Vec<&String> = asks.iter().filter(is_probability).map(|ask| &ask.id).collect();
     let mut stages = STAGES;
     let mut before = Solved::new(net, asks, stages, budget)?.answer(net, asks, budget)?;
     let mut carried: HashMap<String, f64> = HashMap::new();
@@ -50,6 +53,7 @@ fn stages(net: &Net, asks: &[Ask], budget: &mut Budget<'_>) -> Result<Answer, Re
             let (Value::Number(value), Some(Value::Number(other))) = (value, before.values.get(id)) else { continue };
             // The error falls with one over the number of phases.
             let limit = 2.0 * value - other;
+            let limit = if probabilities.contains(&id) { limit.clamp(0.0, 1.0) } else { limit };
             let earlier = carried.get(id).copied().unwrap_or(f64::INFINITY);
             let error = if limit == earlier { 0.0 } else { ((limit - earlier) / limit).abs() };
             worst = worst.max(error);
