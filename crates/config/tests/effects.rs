@@ -154,6 +154,7 @@ const EFFECTS: &[(&str, &str)] = &[
         "guard.standby.peer",
         "cli::a_standby_takes_over_from_a_guard_that_is_killed_and_gives_way_to_none_that_comes_back",
     ),
+    ("guard.standby.yield_after", "cli::a_guard_that_does_not_reach_its_server_leaves_its_turn_to_the_one_that_does"),
     (
         "guard.standby.turn",
         "cli::a_standby_takes_over_from_a_guard_that_is_killed_and_gives_way_to_none_that_comes_back",

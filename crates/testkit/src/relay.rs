@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex};
 pub struct Relay {
     url: String,
     ends: Arc<Mutex<Vec<TcpStream>>>,
+    gone: Arc<AtomicBool>,
     mute: Arc<AtomicBool>,
 }
 
@@ -26,18 +27,25 @@ impl Relay {
         let port = listener.local_addr().expect("a bound socket has an address").port();
         let ends = Arc::new(Mutex::new(Vec::new()));
         let kept = Arc::clone(&ends);
+        let gone = Arc::new(AtomicBool::new(false));
+        let closed = Arc::clone(&gone);
         let mute = Arc::new(AtomicBool::new(false));
         let (muted, never) = (Arc::clone(&mute), Arc::default());
         std::thread::spawn(move || {
             for near in listener.incoming().map_while(Result::ok) {
                 let Ok(far) = TcpStream::connect(&to) else { continue };
                 let both = [&near, &far].map(|end| end.try_clone().expect("a socket can be shared"));
-                kept.lock().expect("nobody panics with the lock").extend(both);
+                let mut kept = kept.lock().expect("nobody panics with the lock");
+                if closed.load(Ordering::Acquire) {
+                    continue;
+                }
+                kept.extend(both);
+                drop(kept);
                 hand_on(&near, &far, &never);
                 hand_on(&far, &near, &muted);
             }
         });
-        Self { url: format!("opc.tcp://127.0.0.1:{port}"), ends, mute }
+        Self { url: format!("opc.tcp://127.0.0.1:{port}"), ends, gone, mute }
     }
 
     /// Where clients connect to.
@@ -49,6 +57,17 @@ impl Relay {
     /// What servers send is lost from now on, until the connections are cut.
     pub fn lose_answers(&self) {
         self.mute.store(true, Ordering::Release);
+    }
+
+    /// Ends every connection under way, and each new one as it comes: what is behind cannot be reached any more.
+    ///
+    /// # Panics
+    /// A thread of the relay has panicked.
+    pub fn close(&self) {
+        let ends = self.ends.lock().expect("nobody panics with the lock");
+        self.gone.store(true, Ordering::Release);
+        drop(ends);
+        let _connections = self.cut();
     }
 
     /// Ends every connection under way without a word of OPC UA; says how many there were.

@@ -196,3 +196,45 @@ async fn a_standby_takes_over_from_a_guard_that_is_killed_and_gives_way_to_none_
     drop(running);
     old.stop();
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_guard_that_does_not_reach_its_server_leaves_its_turn_to_the_one_that_does() {
+    let plant = Guarded::new("sign_in = [\"user_name\"]", "");
+    let places = places(&plant);
+    let way = testkit::relay::Relay::start(&plant.old);
+    for place in &places {
+        let config =
+            plant.scene.read(place.config).replacen("\nturn = \"3s\"", "\nturn = \"3s\"\nyield_after = \"1s\"", 1);
+        plant.scene.write(place.config, &config);
+    }
+    let [first, second] = &places;
+    let direct = plant.scene.read(first.config);
+    let led = direct.replacen(&format!("url = \"{}\"", plant.old), &format!("url = \"{}\"", way.url()), 1);
+    assert_ne!(direct, led, "the first reaches its server by a way of its own");
+    plant.scene.write(first.config, &led);
+    let old = Up::start_with(&plant.scene, "old.toml", 1);
+    let authority = Up::start_with(&plant.scene, "authority.toml", 1);
+    let left = Up::start_with(&plant.scene, first.config, 2);
+    until("it has its turn", || first.serves());
+    let right = Up::start_with(&plant.scene, second.config, 2);
+    until("the other is ready to take over", || second.turn()["other"] == true && second.turn()["ready"] == true);
+    reads(&plant, first).await.close().await;
+
+    way.close();
+    // Without the key nothing happens for a minute.
+    let began = std::time::Instant::now();
+    while !second.serves() {
+        assert!(
+            began.elapsed().as_secs() < 55,
+            "the turn is kept: {}",
+            plant.scene.read(&format!("{}.log", first.config))
+        );
+        std::thread::sleep(std::time::Duration::from_millis(250));
+    }
+    reads(&plant, second).await.close().await;
+    assert_eq!(first.turn()["yields"], true);
+    assert!(!first.serves());
+    for one in [left, right, authority, old] {
+        one.stop();
+    }
+}
