@@ -1,6 +1,7 @@
 //! Load, measurement and records: our server beside its peers, in the same run.
 
 pub mod authority;
+pub mod awake;
 pub mod clock;
 pub mod files;
 pub mod fixture;

@@ -12,6 +12,7 @@ use zeroize::Zeroizing;
 use super::services::accounted;
 use super::{Bench, runtime};
 use crate::Failed;
+use crate::awake::Awake;
 use crate::clock::Stopwatch;
 use crate::fixture::{self, Fixture};
 use crate::load::{self, Link, Security, Way};
@@ -76,7 +77,7 @@ pub fn reads(bench: &mut Bench, security: Security) -> Result<(), Failed> {
     bench.paired(measure, "us", &runs, &bench.peer()?, goal, group)
 }
 
-/// The time that a guard adds to a Read when nothing else goes on.
+/// The time that a guard adds to a Read when nothing else goes on, on processors that are kept awake.
 ///
 /// # Errors
 /// As [`reads`].
@@ -91,6 +92,7 @@ pub fn latencies(bench: &mut Bench) -> Result<(), Failed> {
             let direct = Way::find(&fixture, peer.url(), security, load::user()).await?;
             let mut through = Link::open(&through).await?;
             let mut direct = Link::open(&direct).await?;
+            let _awake = Awake::start()?;
             for run in 0..bench.runs {
                 let (here, there) = turns(&mut through, &mut direct, run as u64).await?;
                 eprintln!("  {} run {}: {here:.4} ms, directly {there:.4} ms", security.name(), run + 1);
