@@ -388,11 +388,6 @@ impl Explorer {
     }
 
     pub(super) fn marking_of(&self, state: u32) -> u32 {
-        let Some(states) = &self.states else { return state };
-        let mut entries = vec![0; 1 + self.net.clocks.len()];
-        states.load(state, &mut entries);
-        #[expect(clippy::cast_possible_truncation, reason = "the number of a marking was put there")]
-        let marking = entries[0] as u32;
-        marking
+        super::marking_of(self.states.as_ref(), state)
     }
 }

@@ -105,12 +105,7 @@ impl Space {
     /// The number of the tangible marking of `state`.
     #[must_use]
     pub fn marking_of(&self, state: u32) -> u32 {
-        let Some(states) = &self.states else { return state };
-        let mut entries = vec![0; 1 + self.net.clocks.len()];
-        states.load(state, &mut entries);
-        #[expect(clippy::cast_possible_truncation, reason = "the number of a marking was put there")]
-        let marking = entries[0] as u32;
-        marking
+        marking_of(self.states.as_ref(), state)
     }
 
     /// Writes the tokens of the tangible marking `marking` into `tokens`, one entry a place.
@@ -149,6 +144,12 @@ impl Space {
             })
             .collect()
     }
+}
+
+/// The number of the tangible marking of `state`: with clocks it is the first entry of a state.
+fn marking_of(states: Option<&Store>, state: u32) -> u32 {
+    #[expect(clippy::cast_possible_truncation, reason = "the number of a marking was put there")]
+    states.map_or(state, |states| states.first(state) as u32)
 }
 
 /// Explores `net`; a fixed time becomes `stages` exponential phases. Firings of the immediates in `counted` (indices) are counted,

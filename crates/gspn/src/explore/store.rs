@@ -74,6 +74,12 @@ impl Store {
         }
     }
 
+    /// The first entry of the marking `id`.
+    pub(crate) fn first(&self, id: u32) -> u64 {
+        let (words, field) = (self.words_of(id), self.fields[0]);
+        (words[field.word] >> field.shift) & field.mask
+    }
+
     /// Forgets how to find markings; they can still be loaded.
     pub(crate) fn close(&mut self) {
         self.index = HashTable::new();
