@@ -88,6 +88,8 @@ pub(super) struct Item {
 pub(super) struct Subscription {
     /// Its id at the server.
     upstream: u32,
+    /// Its place among all that this session made or took over upstream.
+    made: u64,
     standing: Standing,
     /// As it was asked for: a CreateSubscriptionRequest's body.
     order: [u8; ORDER],
@@ -120,6 +122,8 @@ pub(super) struct Subscription {
 pub(super) struct Subscriptions {
     /// In boxes, because a map keeps room for eleven and most sessions have one.
     subscriptions: BTreeMap<u32, Box<Subscription>>,
+    /// How many this session has made or taken over upstream.
+    made: u64,
     waiting: VecDeque<Waiting>,
     /// Last words of subscriptions that the server has ended.
     farewells: VecDeque<(u32, Message)>,
@@ -164,6 +168,13 @@ impl Subscriptions {
         known
             .find(|(_, subscription)| subscription.upstream == upstream && subscription.standing != Standing::Gone)
             .map(|(id, _)| *id)
+    }
+
+    /// A subscription that this session has upstream from now on.
+    fn hold(&mut self, id: u32, mut subscription: Box<Subscription>) {
+        self.made += 1;
+        subscription.made = self.made;
+        self.subscriptions.insert(id, subscription);
     }
 
     fn remove(&mut self, id: u32) {

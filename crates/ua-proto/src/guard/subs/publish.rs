@@ -35,12 +35,10 @@ const PATIENCE: Duration = Duration::from_secs(24 * 3_600);
 
 /// Requests upstream that no request of the client waits for.
 pub(in crate::guard) enum Own {
-    Publish,
+    /// With how many subscriptions had been made when it was sent.
+    Publish(u64),
     /// Items were enabled again.
-    Enabled {
-        subscription: u32,
-        items: Vec<u32>,
-    },
+    Enabled { subscription: u32, items: Vec<u32> },
     /// Items were disabled.
     Disabled,
     /// Something is restored.
@@ -96,7 +94,7 @@ impl Guard {
                 link.subs.acknowledgements = acknowledged;
                 return;
             };
-            link.own.insert(call, Own::Publish);
+            link.own.insert(call, Own::Publish(link.subs.made));
             link.subs.outstanding += 1;
         }
     }
@@ -230,7 +228,7 @@ impl Guard {
         now: Now,
     ) {
         match own {
-            Own::Publish => self.published(key, link, answer, now),
+            Own::Publish(made) => self.published(key, link, answer, made, now),
             Own::Restore(step) => self.step_answered(key, link, step, answer, now),
             // The connection is gone: it is said again on the next.
             Own::Enabled { .. } if !link.is_active() => {}
@@ -257,15 +255,24 @@ impl Guard {
         self.pump_publish(key, link, now);
     }
 
-    fn published(&mut self, key: SessionKey, link: &mut Link, answer: Result<Vec<u8>, StatusCode>, now: Now) {
+    fn published(
+        &mut self,
+        key: SessionKey,
+        link: &mut Link,
+        answer: Result<Vec<u8>, StatusCode>,
+        made: u64,
+        now: Now,
+    ) {
         let subs = &mut link.subs;
         subs.outstanding = subs.outstanding.saturating_sub(1);
         let body = match answer {
             Ok(body) => body,
             Err(StatusCode::BadNoSubscription) if !subs.is_empty() => {
-                // What is on its way to another session is not there any more either, and not gone.
+                // What is on its way to another session is not there any more either, and not gone. Nor does the answer say
+                // anything about what was made after the request was sent: servers answer in any order.
                 let stays = |upstream| !self.links.values().any(|link| link.moves(upstream));
-                let all = subs.subscriptions.iter().filter(|(_, subscription)| stays(subscription.upstream));
+                let gone = |one: &Subscription| one.made <= made && stays(one.upstream);
+                let all = subs.subscriptions.iter().filter(|(_, subscription)| gone(subscription));
                 for id in all.map(|(id, _)| *id).collect::<Vec<_>>() {
                     subs.bid_farewell(id, StatusCode::BadTimeout);
                 }

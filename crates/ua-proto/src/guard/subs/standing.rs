@@ -148,9 +148,11 @@ impl Subscriptions {
         let results = body.and_then(|body| results(body, ids.len(), result).ok()).unwrap_or_default();
         for (place, id) in ids.iter().enumerate() {
             let status = results.get(place).and_then(|span| Reader::new(span).u32().ok()).map(StatusCode::from);
-            if let Some(subscription) = self.subscriptions.get_mut(id)
-                && !status.is_some_and(|status| status.is_good())
-            {
+            let Some(subscription) = self.subscriptions.get_mut(id) else { continue };
+            if status.is_some_and(|status| status.is_good()) {
+                self.made += 1;
+                subscription.made = self.made;
+            } else {
                 subscription.vanish();
             }
         }
@@ -166,7 +168,8 @@ impl Subscriptions {
             return Err(StatusCode::BadUnknownResponse);
         }
         if let Some(subscription) = self.subscriptions.get_mut(&id) {
-            (subscription.upstream, subscription.silence) = (upstream, silence);
+            self.made += 1;
+            (subscription.upstream, subscription.made, subscription.silence) = (upstream, self.made, silence);
             (subscription.standing, subscription.expected) = (Standing::Bare, None);
         }
         Ok(())

@@ -386,7 +386,7 @@ impl Guard {
             }
             other.subs.farewells.push_back((id, Message { sequence: subscription.sequence, time: 0, told }));
             subscription.quiet_at = now.mono + subscription.silence;
-            to.subs.subscriptions.insert(id, subscription);
+            to.subs.hold(id, subscription);
         }
         self.pump_publish(from, &mut other, now);
         self.put_back(owner, other, now);

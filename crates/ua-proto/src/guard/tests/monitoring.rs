@@ -485,7 +485,7 @@ fn what_the_server_says_of_a_move_ends_no_subscription() {
         world.guard.message_came_unasked(key, &mut link, &body, world.now);
         // And says to its next request that there is nothing left.
         let nothing = Err(S::BadNoSubscription);
-        world.guard.own_answered(key, &mut link, Own::Publish, nothing, world.now);
+        world.guard.own_answered(key, &mut link, Own::Publish(u64::MAX), nothing, world.now);
         world.guard.put_back(Owner::Session(key), link, world.now);
         world.release();
         assert!(world.answer(new, call).unwrap().is_ok(), "early: {early}");
@@ -497,6 +497,28 @@ fn what_the_server_says_of_a_move_ends_no_subscription() {
         set(&mut world, "Setpoint", 30.0);
         world.pass(SECOND * 2);
         assert_eq!(told(&mut world, new, call).unwrap().1, [(100, "30".to_owned())], "early: {early}");
+    }
+}
+
+/// A server may answer the requests of before only after it has made another subscription.
+#[test]
+fn a_late_word_that_there_is_no_subscription_says_nothing_about_newer_ones() {
+    use StatusCode as S;
+    for (made, expected) in [(0, None), (1, Some(S::BadTimeout))] {
+        let mut world = World::new();
+        let client = named(&mut world, "alice", vec![(Rights::ALL, 1)]);
+        subscribe(&mut world, client, &["Setpoint"]);
+        let waiting = publish(&mut world, client, &[]);
+        let owner = world.guard.links.keys().find(|owner| matches!(owner, Owner::Session(_))).copied().unwrap();
+        let Owner::Session(key) = owner else { unreachable!() };
+        let mut link = world.guard.links.remove(&owner).unwrap();
+        world.guard.own_answered(key, &mut link, Own::Publish(made), Err(S::BadNoSubscription), world.now);
+        world.guard.put_back(owner, link, world.now);
+        world.pass(SECOND * 2);
+        let response = PublishResponse::try_from(world.answer(client, waiting).unwrap().unwrap()).unwrap();
+        let data = response.notification_message.notification_data.unwrap();
+        let ended = data[0].inner_as::<StatusChangeNotification>().map(|change| change.status);
+        assert_eq!(ended, expected, "sent when {made} had been made");
     }
 }
 

@@ -253,6 +253,7 @@ fn created(desk: &mut Desk<'_>, order: [u8; ORDER], body: &[u8], out: &mut Vec<u
     let id = desk.front.next_subscription();
     let subscription = Subscription {
         upstream,
+        made: 0,
         standing: Standing::Live,
         order,
         expected: None,
@@ -269,7 +270,7 @@ fn created(desk: &mut Desk<'_>, order: [u8; ORDER], body: &[u8], out: &mut Vec<u
         // The client hears of it for the first time when the first interval is over (OPC 10000-4 §5.14.1.1).
         quiet_at: desk.now.mono + first,
     };
-    desk.link.subs.subscriptions.insert(id, Box::new(subscription));
+    desk.link.subs.hold(id, Box::new(subscription));
     out.extend_from_slice(&id.to_le_bytes());
     out.extend_from_slice(rest);
     Ok(())
