@@ -100,16 +100,31 @@ def register_only(status: str) -> None:
     UaProcessor._process_message = process
 
 
+async def past_events(server: Server, *sources) -> None:
+    """Three events of each source, in turns, which the Server object keeps."""
+    generators = []
+    for source in sources:
+        generators.append(await server.get_event_generator(emitting_node=server.nodes.server))
+        generators[-1].event.SourceNode = source.nodeid
+    await server.historize_node_event(server.nodes.server, period=None, count=1000)
+    names = [(await source.read_browse_name()).Name for source in sources]
+    for number in range(3):
+        for generator, name in zip(generators, names, strict=True):
+            await generator.trigger(message=f"{name} {number}")
+
+
 async def main() -> int:
     quiet()
     options = server_options()
     if options.register_only:
         register_only(options.register_only)
     server, ticks, setpoint = await build(options)
+    line = await setpoint.get_parent()
     async with server:
         if options.history:
             server.iserver.history_manager.set_storage(Stamped())
             await server.historize_node_data_change(setpoint, period=None, count=1000)
+            await past_events(server, line, setpoint)
         report("listening", True)
         stop = asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)
         count = options.ticks

@@ -100,3 +100,46 @@ async fn milo_histories_are_guarded() {
 async fn node_opcua_histories_are_guarded() {
     has_guarded_history(Stack::NodeOpcua).await;
 }
+
+/// The messages of the events that the Server object keeps; the newest first where `backward`.
+async fn past_events(client: &Client, backward: bool, most: usize) -> Vec<String> {
+    let hours = |number: i64| DateTime::from(DateTime::now().ticks() + number * 36_000_000_000);
+    let span = if backward { (hours(1), hours(-1)) } else { (hours(-1), hours(1)) };
+    let events = client.past_events(&ObjectId::Server.into(), &["Message".to_owned()], span, most).await;
+    let text = |fields: Vec<Variant>| match fields.as_slice() {
+        [Variant::LocalizedText(text)] => text.text.to_string(),
+        other => panic!("{other:?}"),
+    };
+    events.expect("the events can be read").into_iter().map(text).collect()
+}
+
+/// A server that knows of no filters for the past, and tells everybody everything.
+#[tokio::test]
+async fn asyncua_events_of_the_past_are_guarded() {
+    let Some(program) = Stack::Asyncua.program("server") else { return };
+    let server = Serving::start(&program, "asyncua-server", &["trapkey"], &["--history"]);
+    let both: Vec<String> =
+        (0..3).flat_map(|number| ["Line", "Setpoint"].map(|name| format!("{name} {number}"))).collect();
+    let own: Vec<String> = (0..3).map(|number| format!("Line {number}")).collect();
+    for (rights, expected) in [
+        (Rights::ALL, &both),
+        (Rights::BROWSE | Rights::RECEIVE_EVENTS, &own),
+        (Rights::BROWSE | Rights::READ_HISTORY, &own),
+        (Rights::NONE, &own),
+    ] {
+        let (guarding, url) = guard(&server, rights).await;
+        let client = connected(&url, "asyncua").await;
+        // The server takes a moment to keep what happened.
+        for _ in 0..300 {
+            if past_events(&client, false, 100).await.len() == expected.len() {
+                break;
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+        }
+        assert_eq!(past_events(&client, false, 100).await, *expected, "{rights}");
+        let newest: Vec<String> = expected.iter().rev().take(2).cloned().collect();
+        assert_eq!(past_events(&client, true, 2).await, newest, "{rights}, backward");
+        client.close().await;
+        guarding.stop().await;
+    }
+}
