@@ -11,7 +11,7 @@ pub(crate) struct Fire {
     pub(crate) outputs: Vec<Arc>,
     pub(crate) inhibitors: Vec<Arc>,
     /// Positions in [`Compiled::immediates`] of those that its firing may enable, most urgent first.
-    wakes: Vec<usize>,
+    pub(super) wakes: Vec<usize>,
 }
 
 impl Fire {
@@ -54,8 +54,8 @@ pub(crate) struct Immediate {
 pub(crate) struct Timed {
     /// Its index in the net.
     pub(crate) transition: usize,
-    rate: Rate,
-    servers: Servers,
+    pub(super) rate: Rate,
+    pub(super) servers: Servers,
 }
 
 /// A transition with a clock that goes through phases.
@@ -169,12 +169,6 @@ impl Compiled {
     /// Whether an immediate is enabled in `marking`.
     pub(crate) fn vanishing(&self, marking: &[u64]) -> bool {
         self.immediates.iter().any(|immediate| self.fires[immediate.transition].enabled(marking))
-    }
-
-    /// Whether an immediate is enabled after `transition` fired in a marking without one.
-    pub(crate) fn woken(&self, transition: usize, marking: &[u64]) -> bool {
-        let woken = &self.fires[transition].wakes;
-        woken.iter().any(|position| self.fires[self.immediates[*position].transition].enabled(marking))
     }
 
     /// The immediates that may fire in `marking`, as positions: those enabled of the highest priority that any has.

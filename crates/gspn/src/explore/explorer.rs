@@ -1,29 +1,34 @@
 //! The search: state after state in the order found, each with its row of the chain.
 
+use super::batch::{Batch, Halt};
 use super::compiled::Compiled;
-use super::proof::{self, Step};
+use super::markings::Markings;
+use super::packed::Packed;
 use super::rows::Rows;
-use super::store::Store;
-use super::vanish::{Markings, Outcome, Resolver, merge, overflow};
+use super::tuples::Tuples;
+use super::vanish::{Outcome, Resolver, full, merge, overflow};
 use super::{Space, Watched};
+use crate::net::Tokens;
 use crate::{Budget, Class, Progress, Refusal};
 
-/// States before one that are compared with it, in search of a place that gathers tokens: so many in all to begin with, and so many more
-/// for each state that was explored. A net with long ways must not spend its time on looking back.
-const COMPARED: u64 = 4_000_000;
-const EACH: u64 = 4;
+/// States that are expanded side by side.
+const TOGETHER: u32 = 128;
 /// Of a state at time 0.
 pub(super) const NO_PARENT: u32 = u32::MAX;
 
 pub(super) struct Explorer {
     pub(super) net: Compiled,
     pub(super) markings: Markings,
-    pub(super) states: Option<Store>,
+    pub(super) states: Option<Tuples>,
     /// The state from which each was found first.
     pub(super) parents: Vec<u32>,
     /// States that were compared with later ones so far.
-    compared: u64,
+    pub(super) compared: u64,
+    /// What each place can never exceed, where that is proven.
+    most: Vec<Option<Tokens>>,
+    packed: Packed,
     resolver: Resolver,
+    /// Indices of the immediates whose firings are counted, each with them by state.
     fired: Vec<(usize, Vec<f64>)>,
     initial: Vec<(u32, f64)>,
     rows: Rows,
@@ -39,25 +44,31 @@ struct Watching {
 }
 
 /// What is used again for each state.
-struct Scratch {
+#[derive(Default)]
+pub(super) struct Scratch {
     marking: Vec<u64>,
-    next: Vec<u64>,
-    state: Vec<u64>,
+    pub(super) next: Vec<u64>,
+    pub(super) state: Vec<u64>,
     outcome: Outcome,
-    row: Vec<(u32, f64)>,
+    pub(super) row: Vec<(u32, f64)>,
+    batch: Batch,
+    words: Vec<u64>,
+    /// What came out of the roots of a batch: root, marking, part. Sorted by state.
+    targets: Vec<(usize, u32, f64)>,
+    fired: Vec<(usize, usize, f64)>,
 }
 
 impl Explorer {
-    pub(super) fn new(net: Compiled, counted: &[usize], watched: &[usize]) -> Self {
+    /// `most` holds what each place can never exceed, where that is proven.
+    pub(super) fn new(net: Compiled, most: Vec<Option<Tokens>>, counted: &[usize], watched: &[usize]) -> Self {
         let immediate = |it: &usize| net.immediates.iter().any(|immediate| immediate.transition == *it);
         let counted: Vec<usize> = counted.iter().copied().filter(immediate).collect();
-        let start = &net.initial;
-        let expected: Vec<u64> = start.iter().map(|tokens| (*tokens).max(3)).collect();
-        let markings =
-            Markings { tangible: Store::new(&expected), vanishing: Store::new(&expected), highest: start.to_vec() };
+        let expected = net.initial.iter().zip(&most).map(|(tokens, most)| most.unwrap_or((*tokens).max(3)));
+        let markings = Markings::new(&expected.collect::<Vec<_>>());
+        let packed = Packed::new(&net, markings.layout(), &most);
         let clocks = net.clocks.iter().map(|clock| clock.phases.len() as u64);
         let states =
-            (!net.clocks.is_empty()).then(|| Store::new(&std::iter::once(0xffff).chain(clocks).collect::<Vec<_>>()));
+            (!net.clocks.is_empty()).then(|| Tuples::new(&std::iter::once(0xffff).chain(clocks).collect::<Vec<_>>()));
         let fired = counted.iter().map(|transition| (*transition, Vec::new())).collect();
         let watched = watched
             .iter()
@@ -73,6 +84,8 @@ impl Explorer {
             states,
             parents: Vec::new(),
             compared: 0,
+            most,
+            packed,
             resolver,
             fired,
             initial: Vec::new(),
@@ -86,20 +99,28 @@ impl Explorer {
             marking: vec![0; self.net.places],
             next: vec![0; self.net.places],
             state: vec![0; 1 + self.net.clocks.len()],
-            outcome: Outcome::default(),
-            row: Vec::new(),
+            ..Scratch::default()
         };
         self.start(&mut scratch, budget)?;
-        let mut state = 0_u32;
-        while (state as usize) < self.count() {
-            if state.is_multiple_of(1024) {
+        let (mut state, mut looked) = (0, 0);
+        loop {
+            let count = self.count();
+            if state >= looked {
                 self.look(state, budget)?;
+                looked = state + 1024;
             }
-            self.expand(state, &mut scratch, budget)?;
-            state += 1;
+            if state == count {
+                break;
+            }
+            let end = count.min(state + TOGETHER);
+            // What does not fit is packed in another way, and the batch begun again.
+            while !self.expand(state, end, &mut scratch, budget)? {
+                self.packed = Packed::new(&self.net, self.markings.layout(), &self.most);
+            }
+            state = end;
         }
-        self.markings.tangible.close();
-        self.markings.vanishing.close();
+        self.markings.close();
+        self.parents = Vec::new();
         if let Some(states) = &mut self.states {
             states.close();
         }
@@ -120,13 +141,14 @@ impl Explorer {
         })
     }
 
-    fn count(&self) -> usize {
-        self.states.as_ref().map_or(self.markings.tangible.len(), Store::len)
+    #[expect(clippy::cast_possible_truncation, reason = "states have numbers of 32 bits")]
+    fn count(&self) -> u32 {
+        self.states.as_ref().map_or(self.markings.tangible.len(), Tuples::len) as u32
     }
 
     fn bytes(&self) -> u64 {
-        let states = self.states.as_ref().map_or(0, Store::bytes);
-        let stores = self.markings.tangible.bytes() + self.markings.vanishing.bytes() + states + self.resolver.bytes();
+        let states = self.states.as_ref().map_or(0, Tuples::bytes);
+        let stores = self.markings.bytes() + states + self.resolver.bytes();
         let states = self.rows.ends.len();
         let watched: usize =
             self.watched.iter().map(|it| it.rows.columns.len() * 12 + states * (4 + 8 * it.fired.len())).sum();
@@ -147,242 +169,189 @@ impl Explorer {
 
     fn start(&mut self, scratch: &mut Scratch, budget: &mut Budget<'_>) -> Result<(), Refusal> {
         scratch.next.copy_from_slice(&self.net.initial);
-        self.settle(None, None, scratch, budget)?;
+        if self.net.vanishing(&scratch.next) {
+            self.resolve(None, scratch, budget)?;
+        } else {
+            scratch.outcome.targets.push((self.markings.add_tangible(&scratch.next, budget)?, 1.0));
+        }
+        self.packed = Packed::new(&self.net, self.markings.layout(), &self.most);
         let targets = std::mem::take(&mut scratch.outcome.targets);
         scratch.row.clear();
         for (marking, probability) in &targets {
             self.arrive(None, *marking, *probability, scratch, budget)?;
         }
-        scratch.outcome.targets = targets;
+        self.adopt(NO_PARENT);
         merge(&mut scratch.row);
         self.initial.clone_from(&scratch.row);
         Ok(())
     }
 
-    /// From `scratch.next`, the marking that `transition` led to, into `scratch.outcome`.
-    fn settle(
+    /// From `scratch.next`, a vanishing marking that a firing of a transition in a state led to, into `scratch.outcome`.
+    fn resolve(
         &mut self,
-        from: Option<u32>,
-        transition: Option<usize>,
+        from: Option<(u32, usize)>,
         scratch: &mut Scratch,
         budget: &mut Budget<'_>,
     ) -> Result<(), Refusal> {
-        let vanishing = match transition {
-            Some(transition) => self.net.woken(transition, &scratch.next),
-            None => self.net.vanishing(&scratch.next),
-        };
-        if !vanishing {
-            scratch.outcome.targets.clear();
-            scratch.outcome.fired.clear();
-            scratch.outcome.targets.push((self.markings.add_tangible(&scratch.next, budget)?, 1.0));
-            return Ok(());
-        }
         let Self { resolver, net, markings, .. } = self;
         resolver.resolve(net, &scratch.next, markings, budget, &mut scratch.outcome).map_err(|stuck| {
-            let mut way = from.map(|from| self.way_to(from)).unwrap_or_default();
-            way.extend(transition);
+            let mut way = from.map(|(state, _)| self.way_to(state)).unwrap_or_default();
+            way.extend(from.map(|(_, transition)| transition));
             way.extend(stuck.fired);
             stuck.refusal.along(way.into_iter().map(|step| self.net.transition(step).to_owned()).collect())
         })
     }
 
-    /// Adds to `scratch.row` the states in which `marking` is reached, from the state in `scratch.state` by firing `fired`.
-    fn arrive(
-        &mut self,
-        from: Option<(u32, usize)>,
-        marking: u32,
-        rate: f64,
-        scratch: &mut Scratch,
-        budget: &Budget<'_>,
-    ) -> Result<(), Refusal> {
-        let parent = from.map_or(NO_PARENT, |(state, _)| state);
-        let Some(states) = &mut self.states else {
-            if marking as usize == self.parents.len() {
-                self.parents.push(parent);
-            }
-            scratch.row.push((marking, rate));
-            return Ok(());
-        };
-        self.markings.tangible.load(marking, &mut scratch.next);
-        let mut entries = vec![(vec![u64::from(marking)], rate)];
-        let mut fixed = None;
-        for (position, clock) in self.net.clocks.iter().enumerate() {
-            let enabled = self.net.fires[clock.transition].enabled(&scratch.next);
-            if enabled
-                && clock.fixed
-                && let Some(other) = fixed.replace(clock.transition)
-            {
-                let other = self.net.transition(other);
-                let why = format!("is enabled at once with `{other}`, and both take a fixed time: at most one may");
-                return Err(Refusal::new(Class::Unsupported, self.net.transition(clock.transition), why));
-            }
-            let before = if from.is_some() { scratch.state[1 + position] } else { 0 };
-            let goes_on = before > 0 && from.is_none_or(|(_, fired)| fired != clock.transition);
-            if !enabled || goes_on {
-                let phase = if enabled { before } else { 0 };
-                entries.iter_mut().for_each(|(entry, _)| entry.push(phase));
-                continue;
-            }
-            let starts = clock.start.iter().enumerate().filter(|(_, part)| **part > 0.0);
-            entries = starts
-                .flat_map(|(phase, part)| {
-                    entries.iter().map(move |(entry, rate)| {
-                        let mut entry = entry.clone();
-                        entry.push(phase as u64 + 1);
-                        (entry, rate * part)
-                    })
-                })
-                .collect();
+    /// Expands the states from `from` to `end`. `false` when markings are packed in another way now: it must be begun again.
+    fn expand(&mut self, from: u32, end: u32, scratch: &mut Scratch, budget: &mut Budget<'_>) -> Result<bool, Refusal> {
+        let version = self.markings.version();
+        let mut batch = std::mem::take(&mut scratch.batch);
+        batch.clear(self.markings.layout().words());
+        let mut done = self.fire(from, end, scratch, &mut batch);
+        if done.is_ok() {
+            let counted: Vec<usize> = self.fired.iter().map(|(transition, _)| *transition).collect();
+            done = batch.settle(&self.packed, &mut self.markings, &counted);
         }
-        for (entry, rate) in entries {
-            let (id, new) = states.insert(&entry).map_err(|_| overflow())?;
-            if new {
-                self.parents.push(parent);
-                budget.markings(states.len() as u64)?;
+        let widened = match done {
+            Ok(()) => false,
+            Err(Halt::Full) => return Err(full()),
+            Err(Halt::Cramped(transition)) => {
+                let mut marking = vec![0; self.net.places];
+                self.markings.layout().unpack(batch.words(), &mut marking);
+                self.net.fires[transition].fire(&mut marking).ok_or_else(overflow)?;
+                self.markings.make_room(&marking)?;
+                true
             }
-            scratch.row.push((id, rate));
+        };
+        if !widened {
+            let Self { markings, parents, states, .. } = self;
+            let known = states.is_some();
+            batch
+                .number(markings, |state| {
+                    if !known {
+                        parents.push(state)
+                    }
+                })
+                .map_err(|_| full())?;
+            budget.markings(self.markings.count())?;
+            self.collect(scratch, &batch, budget)?;
+            if self.markings.version() == version {
+                for state in from..end {
+                    self.end(state, scratch, &batch, budget)?;
+                }
+            }
+        }
+        scratch.batch = batch;
+        Ok(self.markings.version() == version)
+    }
+
+    /// Fires what may fire in the states from `from` to `end`.
+    fn fire(&mut self, from: u32, end: u32, scratch: &mut Scratch, batch: &mut Batch) -> Result<(), Halt> {
+        for state in from..end {
+            let marking = self.marking_of(state);
+            scratch.words.clear();
+            scratch.words.extend_from_slice(self.markings.tangible.get(marking));
+            let (packed, words) = (&self.packed, &scratch.words);
+            packed.timed(words, |transition, rate| batch.fire(packed, state, transition, rate, words))?;
+            let Some(states) = &self.states else { continue };
+            states.load(state, &mut scratch.state);
+            for (clock, phase) in self.net.clocks.iter().zip(&scratch.state[1..]) {
+                let phase = usize::try_from(*phase).ok().and_then(|phase| phase.checked_sub(1));
+                if let Some((rate, onward)) = phase.and_then(|phase| clock.phases.get(phase))
+                    && *onward < 1.0
+                {
+                    batch.fire(packed, state, clock.transition, rate * (1.0 - onward), words)?;
+                }
+            }
         }
         Ok(())
     }
 
-    fn load(&self, state: u32, scratch: &mut Scratch) {
-        let marking = match &self.states {
-            None => state,
-            Some(states) => {
-                states.load(state, &mut scratch.state);
-                #[expect(clippy::cast_possible_truncation, reason = "the number of a marking was put there")]
-                let marking = scratch.state[0] as u32;
-                marking
+    /// Sorts what came out of the batch by state, and resolves what was left to be resolved by itself.
+    fn collect(&mut self, scratch: &mut Scratch, batch: &Batch, budget: &mut Budget<'_>) -> Result<(), Refusal> {
+        let (mut targets, mut fired) = (std::mem::take(&mut scratch.targets), std::mem::take(&mut scratch.fired));
+        targets.clear();
+        fired.clear();
+        targets.extend(batch.targets());
+        let counts = batch.fired.iter().filter(|fired| !batch.roots[fired.root as usize].alone);
+        fired.extend(counts.map(|fired| (fired.root as usize, fired.counted, fired.times)));
+        for (index, root) in batch.roots.iter().enumerate() {
+            if !root.rate.is_finite() {
+                let why = "its rate times its servers is more than a number can say";
+                return Err(Refusal::new(Class::TooLarge, self.net.transition(root.transition), why));
             }
-        };
-        self.markings.tangible.load(marking, &mut scratch.marking);
+            if root.alone {
+                self.markings.layout().unpack(batch.first(index), &mut scratch.next);
+                let version = self.markings.version();
+                self.resolve(Some((root.state, root.transition)), scratch, budget)?;
+                self.adopt(root.state);
+                if self.markings.version() != version {
+                    return Ok(());
+                }
+                targets.extend(scratch.outcome.targets.iter().map(|(id, part)| (index, *id, *part)));
+                let counts = scratch.outcome.fired.iter().enumerate().filter(|(_, times)| **times > 0.0);
+                fired.extend(counts.map(|(counted, times)| (index, counted, *times)));
+            }
+        }
+        // Roots stand in the order of their states.
+        targets.sort_by_key(|(root, ..)| *root);
+        fired.sort_by_key(|(root, ..)| *root);
+        (scratch.targets, scratch.fired) = (targets, fired);
+        Ok(())
     }
 
-    fn expand(&mut self, state: u32, scratch: &mut Scratch, budget: &mut Budget<'_>) -> Result<(), Refusal> {
-        self.load(state, scratch);
-        self.bounded(state, &scratch.marking)?;
-        let mut row = std::mem::take(&mut scratch.row);
-        row.clear();
-        scratch.row = row;
+    /// Writes the row of `state`, which is the next.
+    fn end(&mut self, state: u32, scratch: &mut Scratch, batch: &Batch, budget: &Budget<'_>) -> Result<(), Refusal> {
+        if self.most.iter().any(Option::is_none) {
+            let mut marking = std::mem::take(&mut scratch.marking);
+            self.markings.load_tangible(self.marking_of(state), &mut marking);
+            let bounded = self.bounded(state, &marking);
+            scratch.marking = marking;
+            bounded?;
+        }
+        if let Some(states) = &self.states {
+            states.load(state, &mut scratch.state);
+        }
+        scratch.row.clear();
         let watched = self.watched.iter_mut().flat_map(|watching| &mut watching.fired);
         for (_, fired) in self.fired.iter_mut().chain(watched) {
             fired.push(0.0);
         }
-        for index in 0..self.net.timed.len() {
-            let rate = self.net.rate(&self.net.timed[index], &scratch.marking);
-            if rate > 0.0 {
-                self.fire(state, self.net.timed[index].transition, rate, scratch, budget)?;
+        let targets = std::mem::take(&mut scratch.targets);
+        let first = targets.partition_point(|(root, ..)| batch.roots[*root].state < state);
+        for (root, marking, part) in &targets[first..] {
+            let root = &batch.roots[*root];
+            if root.state != state {
+                break;
+            }
+            let from = scratch.row.len();
+            self.arrive(Some((state, root.transition)), *marking, root.rate * part, scratch, budget)?;
+            for watching in self.watched.iter_mut().filter(|watching| watching.transition == root.transition) {
+                watching.row.extend_from_slice(&scratch.row[from..]);
             }
         }
-        for index in 0..self.net.clocks.len() {
-            self.tick(state, index, scratch, budget)?;
+        scratch.targets = targets;
+        let first = scratch.fired.partition_point(|(root, ..)| batch.roots[*root].state < state);
+        for (root, counted, times) in &scratch.fired[first..] {
+            let root = &batch.roots[*root];
+            if root.state != state {
+                break;
+            }
+            let watching = self.watched.iter_mut().filter(|watching| watching.transition == root.transition);
+            let watching = watching.map(|watching| &mut watching.fired);
+            for sums in std::iter::once(&mut self.fired).chain(watching) {
+                if let Some(sum) = sums[*counted].1.last_mut() {
+                    *sum += root.rate * times;
+                }
+            }
         }
+        self.tick(state, scratch, budget)?;
         merge(&mut scratch.row);
         self.rows.end(state, &scratch.row)?;
         for watching in &mut self.watched {
             merge(&mut watching.row);
             watching.rows.end(state, &watching.row)?;
             watching.row.clear();
-        }
-        Ok(())
-    }
-
-    fn fire(
-        &mut self,
-        state: u32,
-        transition: usize,
-        rate: f64,
-        scratch: &mut Scratch,
-        budget: &mut Budget<'_>,
-    ) -> Result<(), Refusal> {
-        if !rate.is_finite() {
-            let why = "its rate times its servers is more than a number can say";
-            return Err(Refusal::new(Class::TooLarge, self.net.transition(transition), why));
-        }
-        let Scratch { marking, next, .. } = scratch;
-        next.copy_from_slice(marking);
-        self.net.fires[transition].fire(next).ok_or_else(overflow)?;
-        self.settle(Some(state), Some(transition), scratch, budget)?;
-        let from = scratch.row.len();
-        let targets = std::mem::take(&mut scratch.outcome.targets);
-        for (marking, probability) in &targets {
-            self.arrive(Some((state, transition)), *marking, rate * probability, scratch, budget)?;
-        }
-        let watching = self.watched.iter_mut().filter(|watching| watching.transition == transition);
-        let mut sums = vec![&mut self.fired];
-        for watching in watching {
-            watching.row.extend_from_slice(&scratch.row[from..]);
-            sums.push(&mut watching.fired);
-        }
-        for ((_, sums), times) in sums.into_iter().flat_map(|sums| sums.iter_mut().zip(&scratch.outcome.fired)) {
-            if let Some(sum) = sums.last_mut() {
-                *sum += rate * times;
-            }
-        }
-        scratch.outcome.targets = targets;
-        Ok(())
-    }
-
-    /// What the clock `index` does in `state`: its next phase, or its transition fires.
-    fn tick(
-        &mut self,
-        state: u32,
-        index: usize,
-        scratch: &mut Scratch,
-        budget: &mut Budget<'_>,
-    ) -> Result<(), Refusal> {
-        let clock = &self.net.clocks[index];
-        let Some(phase) = usize::try_from(scratch.state[1 + index]).ok().filter(|phase| *phase > 0) else {
-            return Ok(());
-        };
-        let (rate, onward) = clock.phases[phase - 1];
-        let transition = clock.transition;
-        if onward > 0.0
-            && let Some(states) = &mut self.states
-        {
-            scratch.state[1 + index] += 1;
-            let inserted = states.insert(&scratch.state);
-            scratch.state[1 + index] -= 1;
-            let (id, new) = inserted.map_err(|_| overflow())?;
-            if new {
-                self.parents.push(state);
-                budget.markings(states.len() as u64)?;
-            }
-            scratch.row.push((id, rate * onward));
-        }
-        if onward < 1.0 {
-            self.fire(state, transition, rate * (1.0 - onward), scratch, budget)?;
-        }
-        Ok(())
-    }
-
-    /// # Errors
-    /// When the way to `state` can be gone again and again with ever more tokens.
-    fn bounded(&mut self, state: u32, marking: &[u64]) -> Result<(), Refusal> {
-        if self.compared > COMPARED + EACH * u64::from(state) {
-            return Ok(());
-        }
-        let mut earlier = vec![0; self.net.places];
-        let allowed = COMPARED + EACH * u64::from(state);
-        let mut at = state;
-        while let Some(parent) = self.parents.get(at as usize).copied().filter(|parent| *parent != NO_PARENT) {
-            if self.compared > 2 * allowed {
-                break;
-            }
-            at = parent;
-            self.compared += 1;
-            self.markings.tangible.load(self.marking_of(at), &mut earlier);
-            let Some(growth) = proof::grows(&earlier, marking) else { continue };
-            let Some(steps) = self.steps(at, state) else { continue };
-            // Finding the firings again is as much work as comparing many states.
-            self.compared += 64 * steps.len() as u64;
-            let steps: Vec<&Step> = steps.iter().collect();
-            if proof::repeats(&self.net, &steps, &growth) {
-                let mut way = self.way_to(at);
-                way.extend(steps.iter().map(|step| step.transition));
-                let trace = way.into_iter().map(|step| self.net.transition(step).to_owned()).collect();
-                return Err(proof::refusal(&self.net, &growth, &steps).along(trace));
-            }
         }
         Ok(())
     }

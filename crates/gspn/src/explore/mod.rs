@@ -5,21 +5,27 @@
 //! *state* is a tangible marking and the phases of the clocks that run. A clock is reset when its transition is not enabled in
 //! the next tangible marking, or fires itself.
 
+mod batch;
 mod compiled;
 mod explorer;
+mod layout;
+mod markings;
+mod packed;
 mod proof;
 mod rows;
+mod states;
 mod store;
+mod tuples;
 mod vanish;
 mod visits;
 mod way;
 
 use self::compiled::Compiled;
 use self::explorer::Explorer;
-use self::store::Store;
-use self::vanish::Markings;
+use self::markings::Markings;
+use self::tuples::Tuples;
 use crate::chain::Chain;
-use crate::net::{Kind, Net, Phase};
+use crate::net::{Kind, Net, Phase, semiflows};
 use crate::{Budget, Class, Refusal};
 
 /// Phases that one fixed time or one time of phase type may have.
@@ -31,7 +37,7 @@ pub struct Space {
     net: Compiled,
     markings: Markings,
     /// With clocks: the number of the marking and the phases. Without: states are markings.
-    states: Option<Store>,
+    states: Option<Tuples>,
     /// Distribution at time 0.
     initial: Vec<(u32, f64)>,
     chain: Chain,
@@ -75,7 +81,7 @@ impl Space {
     /// The most tokens that a place holds in any marking.
     #[must_use]
     pub fn bound(&self, place: usize) -> u64 {
-        self.markings.highest[place]
+        self.markings.most(place)
     }
 
     /// How many places a marking has.
@@ -110,7 +116,7 @@ impl Space {
 
     /// Writes the tokens of the tangible marking `marking` into `tokens`, one entry a place.
     pub fn load(&self, marking: u32, tokens: &mut [u64]) {
-        self.markings.tangible.load(marking, tokens);
+        self.markings.load_tangible(marking, tokens);
     }
 
     /// Firings per time unit of `transition` in each state.
@@ -147,7 +153,7 @@ impl Space {
 }
 
 /// The number of the tangible marking of `state`: with clocks it is the first entry of a state.
-fn marking_of(states: Option<&Store>, state: u32) -> u32 {
+fn marking_of(states: Option<&Tuples>, state: u32) -> u32 {
     #[expect(clippy::cast_possible_truncation, reason = "the number of a marking was put there")]
     states.map_or(state, |states| states.first(state) as u32)
 }
@@ -177,5 +183,5 @@ pub fn explore(
         }
     }
     let compiled = Compiled::new(net, stages);
-    Explorer::new(compiled, counted, watched).run(budget)
+    Explorer::new(compiled, semiflows::bounds(net), counted, watched).run(budget)
 }

@@ -1,157 +1,218 @@
-//! Markings, each once, packed into words and numbered in the order they came.
+//! Packed markings, each once, numbered in the order they came.
+//!
+//! The index is a table of 32-bit slots that are probed one after the other. A slot holds the number of a marking in as many bits
+//! as the table has slots in powers of two, and bits of its hash in the others: few markings are compared in vain. When the table
+//! grows it is made anew from the markings, so that the old one is gone before the new one is there.
 
-use hashbrown::HashTable;
-
-/// Where the tokens of one place stand in a packed marking.
-#[derive(Debug, Clone, Copy)]
-struct Field {
-    word: usize,
-    shift: u32,
-    mask: u64,
-}
-
-impl Field {
-    fn bits(self) -> u32 {
-        self.mask.count_ones()
-    }
-}
-
-/// A set of markings. The number of a marking is how many came before it.
-#[derive(Debug)]
-pub(crate) struct Store {
-    fields: Vec<Field>,
-    words: usize,
-    slab: Vec<u64>,
-    index: HashTable<u32>,
-    packed: Vec<u64>,
-    count: usize,
-}
+use super::layout::Layout;
 
 /// More markings than numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Full;
 
+const EMPTY: u32 = u32::MAX;
+/// Markings that are looked for side by side.
+const TOGETHER: usize = 64;
+/// Powers of two: the smallest table, and the largest.
+const FEWEST: u32 = 6;
+const LARGEST: u32 = 31;
+
+/// A set of markings of the same number of words.
+#[derive(Debug)]
+pub(super) struct Store {
+    words: usize,
+    slab: Vec<u64>,
+    slots: Vec<u32>,
+    /// The table has two to this many slots.
+    bits: u32,
+    count: usize,
+}
+
 impl Store {
-    /// For markings whose entries are expected to stay at or below these. A larger one is taken, too: then all are packed anew.
-    pub(crate) fn new(expected: &[u64]) -> Self {
-        let (fields, words) = lay(expected.iter().map(|most| 64 - most.leading_zeros()));
-        Self { fields, words, slab: Vec::new(), index: HashTable::new(), packed: vec![0; words], count: 0 }
+    pub(super) fn new(words: usize) -> Self {
+        Self { words, slab: Vec::new(), slots: vec![EMPTY; 1 << FEWEST], bits: FEWEST, count: 0 }
     }
 
-    pub(crate) fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         self.count
     }
 
     /// Bytes that it holds.
-    pub(crate) fn bytes(&self) -> usize {
-        self.slab.capacity() * 8 + self.index.allocation_size()
+    pub(super) fn bytes(&self) -> usize {
+        self.slab.len() * 8 + self.slots.len() * 4
     }
 
-    /// The number of `marking`, and whether it is new.
-    pub(crate) fn insert(&mut self, marking: &[u64]) -> Result<(u32, bool), Full> {
-        while !self.pack(marking) {
-            self.widen(marking);
-        }
-        let Self { slab, index, packed, words, count, .. } = self;
-        let words = *words;
-        let hash = mix(packed);
-        let at = |id: u32| &slab[id as usize * words..(id as usize + 1) * words];
-        if let Some(id) = index.find(hash, |id| at(*id) == packed.as_slice()) {
-            return Ok((*id, false));
-        }
-        let id = u32::try_from(*count).ok().filter(|id| *id != u32::MAX).ok_or(Full)?;
-        index.insert_unique(hash, id, |id| mix(at(*id)));
-        slab.extend_from_slice(packed);
-        *count += 1;
-        Ok((id, true))
-    }
-
-    /// Writes the marking `id` into `marking`, which has a place for each entry.
-    pub(crate) fn load(&self, id: u32, marking: &mut [u64]) {
-        let words = self.words_of(id);
-        for (tokens, field) in marking.iter_mut().zip(&self.fields) {
-            *tokens = (words[field.word] >> field.shift) & field.mask;
-        }
-    }
-
-    /// The first entry of the marking `id`.
-    pub(crate) fn first(&self, id: u32) -> u64 {
-        let (words, field) = (self.words_of(id), self.fields[0]);
-        (words[field.word] >> field.shift) & field.mask
-    }
-
-    /// Forgets how to find markings; they can still be loaded.
-    pub(crate) fn close(&mut self) {
-        self.index = HashTable::new();
-        self.slab.shrink_to_fit();
-    }
-
-    fn words_of(&self, id: u32) -> &[u64] {
+    pub(super) fn get(&self, id: u32) -> &[u64] {
         &self.slab[id as usize * self.words..(id as usize + 1) * self.words]
     }
 
-    /// Whether `marking` fits; if so it stands in `packed`.
-    fn pack(&mut self, marking: &[u64]) -> bool {
-        self.packed.fill(0);
-        for (tokens, field) in marking.iter().zip(&self.fields) {
-            if *tokens > field.mask {
-                return false;
-            }
-            self.packed[field.word] |= tokens << field.shift;
-        }
-        true
+    /// Forgets how to find markings; they can still be had.
+    pub(super) fn close(&mut self) {
+        self.slots = Vec::new();
+        self.slab.shrink_to_fit();
     }
 
-    /// Packs everything anew with at least twice the bits for each entry of `marking` that does not fit.
-    fn widen(&mut self, marking: &[u64]) {
-        let wanted = marking.iter().zip(&self.fields).map(|(tokens, field)| {
-            if *tokens <= field.mask {
-                field.bits()
-            } else {
-                (64 - tokens.leading_zeros()).max(2 * field.bits()).min(64)
+    /// The number of a packed marking, and whether it is new.
+    pub(super) fn insert(&mut self, packed: &[u64]) -> Result<(u32, bool), Full> {
+        self.seek(packed, mix(packed))
+    }
+
+    /// The numbers of packed markings that stand one behind the other in `packed`; `new` is told which of them is new.
+    ///
+    /// What is looked at for one does not depend on what was found for another, so that the memory is waited for once, not for each.
+    pub(super) fn insert_all(
+        &mut self,
+        packed: &[u64],
+        ids: &mut Vec<u32>,
+        mut new: impl FnMut(usize),
+    ) -> Result<(), Full> {
+        ids.clear();
+        let mut hashes = [0_u64; TOGETHER];
+        let mut slots = [0_u32; TOGETHER];
+        let mut firsts = [0_u64; TOGETHER];
+        for chunk in packed.chunks(TOGETHER * self.words) {
+            for (hash, marking) in hashes.iter_mut().zip(chunk.chunks(self.words)) {
+                *hash = mix(marking);
             }
-        });
-        let (fields, words) = lay(wanted);
-        let mut wide = Self {
-            fields,
-            words,
-            slab: Vec::with_capacity(self.count * words),
-            index: HashTable::new(),
-            packed: vec![0; words],
-            count: 0,
-        };
-        let mut marking = vec![0; self.fields.len()];
-        for id in 0..self.count {
-            #[expect(clippy::cast_possible_truncation, reason = "numbers are below `u32::MAX`")]
-            self.load(id as u32, &mut marking);
-            let _ = wide.insert(&marking);
+            let count = chunk.len() / self.words;
+            for (slot, hash) in slots[..count].iter_mut().zip(&hashes) {
+                *slot = self.slots[(hash >> (64 - self.bits)) as usize];
+            }
+            let ids_below = (1_u32 << self.bits) - 1;
+            for (first, slot) in firsts[..count].iter_mut().zip(&slots) {
+                *first = self.slab.get((slot & ids_below) as usize * self.words).copied().unwrap_or_default();
+            }
+            for (at, marking) in chunk.chunks(self.words).enumerate() {
+                let id = slots[at] & ids_below;
+                if slots[at] != EMPTY && firsts[at] == marking[0] && (self.words == 1 || same(self.get(id), marking)) {
+                    ids.push(id);
+                    continue;
+                }
+                let (id, is_new) = self.seek(marking, hashes[at])?;
+                if is_new {
+                    new(ids.len());
+                }
+                ids.push(id);
+            }
         }
-        *self = wide;
+        Ok(())
+    }
+
+    fn seek(&mut self, packed: &[u64], hash: u64) -> Result<(u32, bool), Full> {
+        let ids_below = (1_u32 << self.bits) - 1;
+        let mask = self.slots.len() - 1;
+        let tag = tag(hash, ids_below);
+        let mut at = (hash >> (64 - self.bits)) as usize;
+        loop {
+            let slot = self.slots[at];
+            if slot == EMPTY {
+                break;
+            }
+            let id = slot & ids_below;
+            if slot & !ids_below == tag && same(self.get(id), packed) {
+                return Ok((id, false));
+            }
+            at = (at + 1) & mask;
+        }
+        let id = u32::try_from(self.count).map_err(|_| Full)?;
+        self.slots[at] = tag | id;
+        self.slab.extend_from_slice(packed);
+        self.count += 1;
+        if self.count * 4 > self.slots.len() * 3 {
+            self.grow()?;
+        }
+        Ok((id, true))
+    }
+
+    fn grow(&mut self) -> Result<(), Full> {
+        if self.bits == LARGEST {
+            return Err(Full);
+        }
+        self.bits += 1;
+        self.slots = Vec::new();
+        self.slots = vec![EMPTY; 1 << self.bits];
+        let ids_below = (1_u32 << self.bits) - 1;
+        let mask = self.slots.len() - 1;
+        for (id, packed) in self.slab.chunks(self.words).enumerate() {
+            let hash = mix(packed);
+            let mut at = (hash >> (64 - self.bits)) as usize;
+            while self.slots[at] != EMPTY {
+                at = (at + 1) & mask;
+            }
+            #[expect(clippy::cast_possible_truncation, reason = "numbers are below two to `LARGEST`")]
+            let id = id as u32;
+            self.slots[at] = tag(hash, ids_below) | id;
+        }
+        Ok(())
+    }
+
+    /// The same markings in the same order, packed as `to` says.
+    pub(super) fn repacked(&self, from: &Layout, to: &Layout, entries: usize) -> Result<Self, Full> {
+        let mut wide = Self::new(to.words());
+        let mut marking = vec![0; entries];
+        let mut packed = vec![0; to.words()];
+        for words in self.slab.chunks(self.words) {
+            from.unpack(words, &mut marking);
+            to.pack(&marking, &mut packed);
+            wide.insert(&packed)?;
+        }
+        Ok(wide)
+    }
+
+    /// Every marking, packed.
+    pub(super) fn all(&self) -> impl Iterator<Item = &[u64]> {
+        self.slab.chunks(self.words)
     }
 }
 
-/// Gives each entry its bits, at least one, without crossing a word.
-fn lay(bits: impl Iterator<Item = u32>) -> (Vec<Field>, usize) {
-    let mut fields = Vec::new();
-    let (mut word, mut shift) = (0, 0);
-    for bits in bits {
-        let bits = bits.max(1);
-        if shift + bits > 64 {
-            word += 1;
-            shift = 0;
-        }
-        fields.push(Field { word, shift, mask: u64::MAX >> (64 - bits) });
-        shift += bits;
-    }
-    (fields, word + 1)
+/// What of a hash stands in a slot. A number is below three quarters of the slots, so that a taken slot is never [`EMPTY`].
+#[expect(clippy::cast_possible_truncation, reason = "some bits of the hash")]
+fn tag(hash: u64, ids_below: u32) -> u32 {
+    hash as u32 & !ids_below
+}
+
+/// Markings are a word or a few: comparing them is not worth a call.
+fn same(one: &[u64], other: &[u64]) -> bool {
+    one.iter().zip(other).all(|(one, other)| one == other)
 }
 
 fn mix(words: &[u64]) -> u64 {
     let mut hash = 0x9e37_79b9_7f4a_7c15_u64;
     for word in words {
-        hash = (hash ^ word).wrapping_mul(0xff51_afd7_ed55_8ccd);
+        let wide = u128::from(hash ^ word) * 0xff51_afd7_ed55_8ccd_u128;
+        #[expect(clippy::cast_possible_truncation, reason = "both halves are taken")]
+        let folded = (wide as u64) ^ (wide >> 64) as u64;
+        hash = folded.wrapping_mul(0xc4ce_b9fe_1a85_ec53);
         hash ^= hash >> 32;
     }
-    hash = hash.wrapping_mul(0xc4ce_b9fe_1a85_ec53);
-    hash ^ (hash >> 29)
+    hash.wrapping_mul(0x9fb2_1c65_1e98_df25)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn markings_keep_their_numbers_while_the_table_grows() {
+        let mut store = Store::new(2);
+        let marking = |index: u64| [index % 7, index * 3];
+        for index in 0..5_000 {
+            assert_eq!(store.insert(&marking(index)), Ok((index as u32, true)));
+        }
+        let packed: Vec<u64> = (0..6_000).rev().flat_map(marking).collect();
+        let (mut ids, mut new) = (Vec::new(), Vec::new());
+        store.insert_all(&packed, &mut ids, |at| new.push(at)).unwrap();
+        assert_eq!(new, (0..1_000).collect::<Vec<_>>());
+        let wanted: Vec<u32> = (5_000..6_000).chain((0..5_000).rev()).collect();
+        assert_eq!(ids, wanted);
+        assert_eq!(store.get(ids[0]), marking(5_999));
+    }
+
+    #[test]
+    fn a_marking_that_comes_twice_in_one_lot_is_new_once() {
+        let mut store = Store::new(1);
+        let (mut ids, mut new) = (Vec::new(), Vec::new());
+        store.insert_all(&[5, 6, 5, 5, 6], &mut ids, |at| new.push(at)).unwrap();
+        assert_eq!((ids, new), (vec![0, 1, 0, 0, 1], vec![0, 1]));
+    }
 }

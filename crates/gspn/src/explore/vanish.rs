@@ -3,8 +3,8 @@
 use hashbrown::HashMap;
 
 use super::compiled::Compiled;
+use super::markings::Markings;
 use super::proof::{self, Step};
-use super::store::Store;
 use super::visits::{self, Failure};
 use crate::Budget;
 use crate::{Class, Refusal};
@@ -12,10 +12,9 @@ use crate::{Class, Refusal};
 /// So many firings in a row without a choice are walked before the markings are looked at as a graph.
 const WALK: usize = 32;
 /// Outcomes that are kept, in entries of 16 bytes.
-const KEPT: usize = 4 << 20;
+const KEPT: usize = 1 << 20;
 /// Markings of one graph that are compared with later ones, in search of a place that gathers tokens, besides four for each marking.
 const COMPARED: usize = 1_000_000;
-const NOT_KEPT: u64 = u64::MAX;
 
 /// Where a marking leads: tangible markings with probabilities that add up to 1, and how often each counted immediate fires on the way.
 #[derive(Debug, Default, Clone)]
@@ -32,45 +31,7 @@ impl Outcome {
     }
 }
 
-/// Tangible markings, vanishing markings, and the most tokens seen in each place.
-#[derive(Debug)]
-pub(crate) struct Markings {
-    pub(crate) tangible: Store,
-    pub(crate) vanishing: Store,
-    pub(crate) highest: Vec<u64>,
-}
-
-impl Markings {
-    fn rise(highest: &mut [u64], marking: &[u64]) {
-        for (highest, tokens) in highest.iter_mut().zip(marking) {
-            *highest = (*highest).max(*tokens);
-        }
-    }
-
-    pub(crate) fn count(&self) -> u64 {
-        (self.tangible.len() + self.vanishing.len()) as u64
-    }
-
-    pub(crate) fn add_tangible(&mut self, marking: &[u64], budget: &Budget<'_>) -> Result<u32, Refusal> {
-        let (id, new) = self.tangible.insert(marking).map_err(|_| full())?;
-        if new {
-            Self::rise(&mut self.highest, marking);
-            budget.markings(self.count())?;
-        }
-        Ok(id)
-    }
-
-    fn add_vanishing(&mut self, marking: &[u64], budget: &Budget<'_>) -> Result<u32, Refusal> {
-        let (id, new) = self.vanishing.insert(marking).map_err(|_| full())?;
-        if new {
-            Self::rise(&mut self.highest, marking);
-            budget.markings(self.count())?;
-        }
-        Ok(id)
-    }
-}
-
-fn full() -> Refusal {
+pub(super) fn full() -> Refusal {
     Refusal::new(Class::TooLarge, "markings", "more markings than this program can number")
 }
 
@@ -96,8 +57,8 @@ impl From<Refusal> for Stuck {
 pub(crate) struct Resolver {
     /// Indices in the net of the immediates whose firings are counted.
     counted: Vec<usize>,
-    /// Per vanishing marking: where its outcome starts in `arena` and how long it is, packed.
-    kept: Vec<u64>,
+    /// By vanishing marking: where its outcome starts in `arena` and how long it is.
+    kept: HashMap<u32, (usize, usize)>,
     arena: Vec<(u32, f64)>,
     ready: Vec<usize>,
     marking: Vec<u64>,
@@ -105,11 +66,11 @@ pub(crate) struct Resolver {
 
 impl Resolver {
     pub(crate) fn new(counted: Vec<usize>) -> Self {
-        Self { counted, kept: Vec::new(), arena: Vec::new(), ready: Vec::new(), marking: Vec::new() }
+        Self { counted, kept: HashMap::new(), arena: Vec::new(), ready: Vec::new(), marking: Vec::new() }
     }
 
     pub(crate) fn bytes(&self) -> usize {
-        self.kept.capacity() * 8 + self.arena.capacity() * 16
+        self.kept.allocation_size() + self.arena.capacity() * 16
     }
 
     fn count(&self, outcome: &mut Outcome, transition: usize, times: f64) {
@@ -121,9 +82,8 @@ impl Resolver {
     }
 
     fn recall(&self, id: u32) -> Option<&[(u32, f64)]> {
-        let span = *self.kept.get(id as usize)?;
-        let start = usize::try_from(span >> 24).ok()?;
-        if span == NOT_KEPT { None } else { self.arena.get(start..start + (span & 0xff_ffff) as usize) }
+        let (start, length) = *self.kept.get(&id)?;
+        self.arena.get(start..start + length)
     }
 
     fn keep(&mut self, id: u32, outcome: &Outcome) {
@@ -132,13 +92,10 @@ impl Resolver {
             self.kept.clear();
             self.arena.clear();
         }
-        if length > 0xff_ffff || length > KEPT {
+        if length > KEPT {
             return;
         }
-        if self.kept.len() <= id as usize {
-            self.kept.resize(id as usize + 1, NOT_KEPT);
-        }
-        self.kept[id as usize] = (self.arena.len() as u64) << 24 | length as u64;
+        self.kept.insert(id, (self.arena.len(), length));
         self.arena.extend(outcome.fired.iter().map(|times| (0, *times)));
         self.arena.extend_from_slice(&outcome.targets);
     }
@@ -257,7 +214,7 @@ impl Graph {
                 budget.look(crate::Progress::Exploring { tangible, done: 0, vanishing, edges: 0 })?;
                 budget.bytes((markings.vanishing.bytes() + graph.nodes.len() * 128) as u64)?;
             }
-            markings.vanishing.load(graph.nodes[next], &mut from);
+            markings.load_vanishing(graph.nodes[next], &mut from);
             graph.bounded(net, next, &from, markings)?;
             net.ready(&from, &mut ready);
             let largest = ready.iter().map(|position| net.immediates[*position].weight).fold(0.0, f64::max);
@@ -320,7 +277,7 @@ impl Graph {
             self.compared += 1;
             let (before, transition) = self.before[at];
             at = before as usize;
-            markings.vanishing.load(self.nodes[at], &mut earlier);
+            markings.load_vanishing(self.nodes[at], &mut earlier);
             steps.push(Step { marking: earlier.clone(), transition });
             if let Some(growth) = proof::grows(&earlier, marking) {
                 self.compared += steps.len();

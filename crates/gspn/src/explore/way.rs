@@ -3,12 +3,48 @@
 use hashbrown::HashSet;
 
 use super::explorer::{Explorer, NO_PARENT};
-use super::proof::Step;
+use super::proof::{self, Step};
+use crate::Refusal;
 
 /// Vanishing markings that are looked at between two states on the way.
 const SEARCHED: usize = 100_000;
 
+/// States before one that are compared with it, in search of a place that gathers tokens: so many in all to begin with, and so many more
+/// for each state that was explored. A net with long ways must not spend its time on looking back.
+const COMPARED: u64 = 4_000_000;
+const EACH: u64 = 4;
 impl Explorer {
+    /// # Errors
+    /// When the way to `state` can be gone again and again with ever more tokens.
+    pub(super) fn bounded(&mut self, state: u32, marking: &[u64]) -> Result<(), Refusal> {
+        if self.compared > COMPARED + EACH * u64::from(state) {
+            return Ok(());
+        }
+        let mut earlier = vec![0; self.net.places];
+        let allowed = COMPARED + EACH * u64::from(state);
+        let mut at = state;
+        while let Some(parent) = self.parents.get(at as usize).copied().filter(|parent| *parent != NO_PARENT) {
+            if self.compared > 2 * allowed {
+                break;
+            }
+            at = parent;
+            self.compared += 1;
+            self.markings.load_tangible(self.marking_of(at), &mut earlier);
+            let Some(growth) = proof::grows(&earlier, marking) else { continue };
+            let Some(steps) = self.steps(at, state) else { continue };
+            // Finding the firings again is as much work as comparing many states.
+            self.compared += 64 * steps.len() as u64;
+            let steps: Vec<&Step> = steps.iter().collect();
+            if proof::repeats(&self.net, &steps, &growth) {
+                let mut way = self.way_to(at);
+                way.extend(steps.iter().map(|step| step.transition));
+                let trace = way.into_iter().map(|step| self.net.transition(step).to_owned()).collect();
+                return Err(proof::refusal(&self.net, &growth, &steps).along(trace));
+            }
+        }
+        Ok(())
+    }
+
     /// Transitions that lead from the initial marking to `state`.
     pub(super) fn way_to(&self, state: u32) -> Vec<usize> {
         let mut first = state;
@@ -16,7 +52,7 @@ impl Explorer {
             first = parent;
         }
         let mut goal = vec![0; self.net.places];
-        self.markings.tangible.load(self.marking_of(first), &mut goal);
+        self.markings.load_tangible(self.marking_of(first), &mut goal);
         let start = self.net.initial.clone();
         let mut way = Vec::new();
         if start != goal {
@@ -48,8 +84,8 @@ impl Explorer {
     fn hop(&self, before: u32, after: u32) -> Option<Vec<Step>> {
         let mut start = vec![0; self.net.places];
         let mut goal = start.clone();
-        self.markings.tangible.load(before, &mut start);
-        self.markings.tangible.load(after, &mut goal);
+        self.markings.load_tangible(before, &mut start);
+        self.markings.load_tangible(after, &mut goal);
         let timed =
             self.net.timed.iter().filter(|timed| self.net.rate(timed, &start) > 0.0).map(|timed| timed.transition);
         let clocks = self.net.clocks.iter().map(|clock| clock.transition);

@@ -68,7 +68,12 @@ impl Row {
     }
 }
 
-fn combine(left: &[(usize, i128)], by: i128, right: &[(usize, i128)], and: i128) -> Option<Vec<(usize, i128)>> {
+pub(super) fn combine(
+    left: &[(usize, i128)],
+    by: i128,
+    right: &[(usize, i128)],
+    and: i128,
+) -> Option<Vec<(usize, i128)>> {
     let mut sum = Vec::with_capacity(left.len() + right.len());
     let (mut left, mut right) = (left.iter().peekable(), right.iter().peekable());
     loop {
@@ -90,7 +95,7 @@ fn combine(left: &[(usize, i128)], by: i128, right: &[(usize, i128)], and: i128)
     }
 }
 
-fn gcd(one: i128, other: i128) -> i128 {
+pub(super) fn gcd(one: i128, other: i128) -> i128 {
     let (mut one, mut other) = (one.unsigned_abs(), other.unsigned_abs());
     while other != 0 {
         (one, other) = (other, one % other);

@@ -2,6 +2,7 @@
 
 mod check;
 pub(crate) mod invariants;
+pub(crate) mod semiflows;
 
 pub use check::build;
 

@@ -1,0 +1,174 @@
+//! Many states are expanded side by side: their firings, then the immediates behind them step by step, then the numbers of all
+//! markings that came out. The memory is waited for once a step, not once a marking.
+
+use super::markings::Markings;
+use super::packed::{Cramped, Packed};
+use super::store::Full;
+
+/// Steps of immediates that are followed, and markings behind one firing, before they are looked at as a graph.
+const STEPS: usize = 32;
+const BEHIND: u32 = 64;
+
+/// A firing of a timed transition.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Root {
+    pub(super) state: u32,
+    pub(super) transition: usize,
+    pub(super) rate: f64,
+    /// Vanishing markings behind it so far.
+    behind: u32,
+    /// There are too many: it is resolved by itself.
+    pub(super) alone: bool,
+}
+
+/// Markings that firings led to, each with the number of its root and its part of the root's rate.
+#[derive(Debug, Default)]
+pub(super) struct Queue {
+    words: Vec<u64>,
+    roots: Vec<(u32, f64)>,
+}
+
+impl Queue {
+    fn clear(&mut self) {
+        self.words.clear();
+        self.roots.clear();
+    }
+}
+
+/// An immediate that fires behind a root: which, by its position among those that are counted, and how often.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Fired {
+    pub(super) root: u32,
+    pub(super) counted: usize,
+    pub(super) times: f64,
+}
+
+/// Why a batch must be begun again or ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Halt {
+    /// Firing this transition in this marking (in words of the present layout) puts in more tokens than fit.
+    Cramped(usize),
+    Full,
+}
+
+impl From<Full> for Halt {
+    fn from(_: Full) -> Self {
+        Self::Full
+    }
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Batch {
+    width: usize,
+    pub(super) roots: Vec<Root>,
+    /// The markings that a firing led to, of the roots in turn.
+    first: Vec<u64>,
+    found: Queue,
+    vanishing: Queue,
+    next: Queue,
+    pub(super) fired: Vec<Fired>,
+    ids: Vec<u32>,
+    ready: Vec<(usize, f64)>,
+    /// The marking that is being worked on.
+    words: Vec<u64>,
+}
+
+impl Batch {
+    pub(super) fn clear(&mut self, width: usize) {
+        self.width = width;
+        self.roots.clear();
+        self.first.clear();
+        self.fired.clear();
+        self.ids.clear();
+        [&mut self.found, &mut self.vanishing, &mut self.next].into_iter().for_each(Queue::clear);
+        self.words.resize(width, 0);
+    }
+
+    /// The marking in which a firing did not fit.
+    pub(super) fn words(&self) -> &[u64] {
+        &self.words
+    }
+
+    /// The marking that `root` led to.
+    pub(super) fn first(&self, root: usize) -> &[u64] {
+        &self.first[root * self.width..(root + 1) * self.width]
+    }
+
+    /// Notes that `transition` fires in the state `state`, whose marking is `from`.
+    pub(super) fn fire(
+        &mut self,
+        net: &Packed,
+        state: u32,
+        transition: usize,
+        rate: f64,
+        from: &[u64],
+    ) -> Result<(), Halt> {
+        self.words.copy_from_slice(from);
+        net.fire(transition, &mut self.words).map_err(|Cramped| Halt::Cramped(transition))?;
+        #[expect(clippy::cast_possible_truncation, reason = "a batch is small")]
+        let root = self.roots.len() as u32;
+        self.roots.push(Root { state, transition, rate, behind: 0, alone: false });
+        self.first.extend_from_slice(&self.words);
+        let queue = if net.woken(transition, &self.words) { &mut self.vanishing } else { &mut self.found };
+        queue.words.extend_from_slice(&self.words);
+        queue.roots.push((root, 1.0));
+        Ok(())
+    }
+
+    /// Follows the immediates. `counted` holds those whose firings are noted.
+    pub(super) fn settle(&mut self, net: &Packed, markings: &mut Markings, counted: &[usize]) -> Result<(), Halt> {
+        for step in 0.. {
+            if self.vanishing.roots.is_empty() {
+                return Ok(());
+            }
+            markings.vanishing.insert_all(&self.vanishing.words, &mut self.ids, |_| {})?;
+            for entry in 0..self.vanishing.roots.len() {
+                let (root, part) = self.vanishing.roots[entry];
+                let it = &mut self.roots[root as usize];
+                it.behind += 1;
+                it.alone |= it.behind > BEHIND || step > STEPS;
+                if !it.alone {
+                    self.branch(net, entry, root, part, counted)?;
+                }
+            }
+            std::mem::swap(&mut self.vanishing, &mut self.next);
+            self.next.clear();
+        }
+        Ok(())
+    }
+
+    fn branch(&mut self, net: &Packed, entry: usize, root: u32, part: f64, counted: &[usize]) -> Result<(), Halt> {
+        let Self { width, vanishing, next, found, fired, ready, words, .. } = self;
+        let from = &vanishing.words[entry * *width..(entry + 1) * *width];
+        net.ready(from, ready);
+        let largest = ready.iter().map(|(_, weight)| *weight).fold(0.0, f64::max);
+        let sum: f64 = ready.iter().map(|(_, weight)| weight / largest).sum();
+        for (transition, weight) in ready {
+            let part = if sum == 1.0 { part } else { part * (*weight / largest / sum) };
+            words.copy_from_slice(from);
+            if net.fire(*transition, words) == Err(Cramped) {
+                return Err(Halt::Cramped(*transition));
+            }
+            if let Some(counted) = counted.iter().position(|counted| counted == transition) {
+                fired.push(Fired { root, counted, times: part });
+            }
+            let queue = if net.vanishing(words) { &mut *next } else { &mut *found };
+            queue.words.extend_from_slice(words);
+            queue.roots.push((root, part));
+        }
+        Ok(())
+    }
+
+    /// Numbers the tangible markings that came out. `new` is told the state that each new one was found from.
+    pub(super) fn number(&mut self, markings: &mut Markings, mut new: impl FnMut(u32)) -> Result<(), Halt> {
+        let Self { found, roots, ids, .. } = self;
+        markings.tangible.insert_all(&found.words, ids, |at| new(roots[found.roots[at].0 as usize].state))?;
+        Ok(())
+    }
+
+    /// Each tangible marking that came out of a root that is not resolved by itself: root, number of the marking, part.
+    pub(super) fn targets(&self) -> impl Iterator<Item = (usize, u32, f64)> {
+        let all = self.found.roots.iter().zip(&self.ids).map(|((root, part), id)| (*root as usize, *id, *part));
+        all.filter(|(root, ..)| !self.roots[*root].alone)
+    }
+}

@@ -1,0 +1,93 @@
+//! Where the tokens of each place stand in a packed marking.
+
+/// The place of one entry in the packed words.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Field {
+    pub(super) word: usize,
+    pub(super) shift: u32,
+    /// The largest entry that fits.
+    pub(super) most: u64,
+}
+
+impl Field {
+    fn bits(self) -> u32 {
+        self.most.count_ones()
+    }
+
+    /// Its bits within its word.
+    pub(super) fn mask(self) -> u64 {
+        self.most << self.shift
+    }
+
+    pub(super) fn get(self, words: &[u64]) -> u64 {
+        (words[self.word] >> self.shift) & self.most
+    }
+}
+
+/// Bits for each entry, none across two words.
+#[derive(Debug)]
+pub(super) struct Layout {
+    fields: Vec<Field>,
+    words: usize,
+}
+
+impl Layout {
+    /// For entries that are expected to stay at or below these.
+    pub(super) fn new(expected: &[u64]) -> Self {
+        Self::lay(expected.iter().map(|most| 64 - most.leading_zeros()))
+    }
+
+    /// Words of a packed marking, at least one.
+    pub(super) fn words(&self) -> usize {
+        self.words
+    }
+
+    pub(super) fn field(&self, entry: usize) -> Field {
+        self.fields[entry]
+    }
+
+    /// Packs `marking`; `false` when an entry does not fit.
+    pub(super) fn pack(&self, marking: &[u64], packed: &mut [u64]) -> bool {
+        packed.fill(0);
+        for (tokens, field) in marking.iter().zip(&self.fields) {
+            if *tokens > field.most {
+                return false;
+            }
+            packed[field.word] |= tokens << field.shift;
+        }
+        true
+    }
+
+    pub(super) fn unpack(&self, words: &[u64], marking: &mut [u64]) {
+        for (tokens, field) in marking.iter_mut().zip(&self.fields) {
+            *tokens = field.get(words);
+        }
+    }
+
+    /// One with at least twice the bits for each entry of `marking` that does not fit.
+    pub(super) fn wider(&self, marking: &[u64]) -> Self {
+        Self::lay(marking.iter().zip(&self.fields).map(|(tokens, field)| {
+            if *tokens <= field.most {
+                field.bits()
+            } else {
+                (64 - tokens.leading_zeros()).max(2 * field.bits()).min(64)
+            }
+        }))
+    }
+
+    /// Gives each entry its bits, at least one.
+    fn lay(bits: impl Iterator<Item = u32>) -> Self {
+        let mut fields = Vec::new();
+        let (mut word, mut shift) = (0, 0);
+        for bits in bits {
+            let bits = bits.max(1);
+            if shift + bits > 64 {
+                word += 1;
+                shift = 0;
+            }
+            fields.push(Field { word, shift, most: u64::MAX >> (64 - bits) });
+            shift += bits;
+        }
+        Self { fields, words: word + 1 }
+    }
+}

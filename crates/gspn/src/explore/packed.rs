@@ -1,0 +1,201 @@
+//! Firing on packed markings: a test is a mask and a comparison, a firing an addition to each word that changes.
+
+use super::compiled::{Compiled, Timed};
+use super::layout::{Field, Layout};
+use crate::net::{Rate, Servers};
+
+/// The tokens of a place held against a number, both where they stand in their word.
+#[derive(Debug, Clone, Copy)]
+struct Test {
+    word: usize,
+    mask: u64,
+    count: u64,
+}
+
+impl Test {
+    /// `None` when no entry that fits reaches `count`.
+    fn new(field: Field, count: u64) -> Option<Self> {
+        (count <= field.most).then(|| Self { word: field.word, mask: field.mask(), count: count << field.shift })
+    }
+
+    fn reached(self, words: &[u64]) -> bool {
+        words[self.word] & self.mask >= self.count
+    }
+}
+
+/// A transition.
+#[derive(Debug, Default)]
+struct Move {
+    /// An input asks for more than fits.
+    never: bool,
+    inputs: Vec<Test>,
+    inhibitors: Vec<Test>,
+    /// What is added to words, without a carry between entries.
+    delta: Vec<(usize, u64)>,
+    /// Entries that would be too large after the firing.
+    cramped: Vec<Test>,
+    /// Positions of the immediates that its firing may enable.
+    wakes: Vec<usize>,
+}
+
+/// The rate of a timed transition.
+#[derive(Debug)]
+struct Speed {
+    transition: usize,
+    rate: Rate,
+    /// Where the tokens stand that the rate depends on.
+    by: Option<Field>,
+    servers: Servers,
+    /// Tokens of the inputs and how many one firing takes, where more than one server may work.
+    inputs: Vec<(Field, u64)>,
+}
+
+/// A firing would put more tokens into a place than fit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Cramped;
+
+/// The net on packed markings.
+#[derive(Debug)]
+pub(super) struct Packed {
+    moves: Vec<Move>,
+    timed: Vec<Speed>,
+    /// Transition, weight and priority.
+    immediates: Vec<(usize, f64, u32)>,
+}
+
+impl Packed {
+    /// `most` holds what each place can never exceed, where that is proven.
+    pub(super) fn new(net: &Compiled, layout: &Layout, most: &[Option<u64>]) -> Self {
+        let moves = net.fires.iter().map(|fire| {
+            let mut it = Move { wakes: fire.wakes.clone(), ..Move::default() };
+            let mut delta = vec![0_u64; layout.words()];
+            for arc in &fire.inputs {
+                let field = layout.field(arc.place);
+                match Test::new(field, arc.count) {
+                    Some(test) => it.inputs.push(test),
+                    None => it.never = true,
+                }
+                delta[field.word] = delta[field.word].wrapping_sub(arc.count.wrapping_mul(1 << field.shift));
+            }
+            for arc in &fire.outputs {
+                let field = layout.field(arc.place);
+                delta[field.word] = delta[field.word].wrapping_add(arc.count.wrapping_mul(1 << field.shift));
+                let taken = fire.inputs.iter().find(|input| input.place == arc.place).map_or(0, |input| input.count);
+                let proven = most[arc.place].is_some_and(|most| most <= field.most);
+                if arc.count > taken && !proven {
+                    let more = arc.count - taken;
+                    it.cramped.push(if more > field.most {
+                        Test { word: field.word, mask: 0, count: 0 }
+                    } else {
+                        Test { word: field.word, mask: field.mask(), count: (field.most - more + 1) << field.shift }
+                    });
+                }
+            }
+            it.inhibitors =
+                fire.inhibitors.iter().filter_map(|arc| Test::new(layout.field(arc.place), arc.count)).collect();
+            it.delta = delta.into_iter().enumerate().filter(|(_, delta)| *delta != 0).collect();
+            it
+        });
+        let timed = net.timed.iter().map(|timed| Speed::new(timed, net, layout));
+        let immediates = net.immediates.iter().map(|it| (it.transition, it.weight, it.priority));
+        Self { moves: moves.collect(), timed: timed.collect(), immediates: immediates.collect() }
+    }
+
+    /// Whether `transition` may fire.
+    pub(super) fn enabled(&self, transition: usize, words: &[u64]) -> bool {
+        let it = &self.moves[transition];
+        !it.never
+            && it.inputs.iter().all(|test| test.reached(words))
+            && !it.inhibitors.iter().any(|test| test.reached(words))
+    }
+
+    /// Fires `transition` on `words`.
+    pub(super) fn fire(&self, transition: usize, words: &mut [u64]) -> Result<(), Cramped> {
+        let it = &self.moves[transition];
+        if it.cramped.iter().any(|test| test.reached(words)) {
+            return Err(Cramped);
+        }
+        for (word, delta) in &it.delta {
+            words[*word] = words[*word].wrapping_add(*delta);
+        }
+        Ok(())
+    }
+
+    /// Whether an immediate is enabled after `transition` fired in a marking without one.
+    pub(super) fn woken(&self, transition: usize, words: &[u64]) -> bool {
+        self.moves[transition].wakes.iter().any(|position| self.enabled(self.immediates[*position].0, words))
+    }
+
+    /// Whether an immediate is enabled.
+    pub(super) fn vanishing(&self, words: &[u64]) -> bool {
+        self.immediates.iter().any(|(transition, ..)| self.enabled(*transition, words))
+    }
+
+    /// The immediates that may fire (transition and weight): those enabled of the highest priority that any has.
+    pub(super) fn ready(&self, words: &[u64], ready: &mut Vec<(usize, f64)>) {
+        ready.clear();
+        let mut urgent = None;
+        for (transition, weight, priority) in &self.immediates {
+            if urgent.is_some_and(|urgent| urgent != *priority) {
+                return;
+            }
+            if self.enabled(*transition, words) {
+                urgent = Some(*priority);
+                ready.push((*transition, *weight));
+            }
+        }
+    }
+
+    /// Calls `each` with every timed transition that is enabled, and its rate.
+    pub(super) fn timed<E>(&self, words: &[u64], mut each: impl FnMut(usize, f64) -> Result<(), E>) -> Result<(), E> {
+        for speed in &self.timed {
+            if self.enabled(speed.transition, words) {
+                let rate = speed.rate(words);
+                if rate > 0.0 {
+                    each(speed.transition, rate)?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Speed {
+    fn new(timed: &Timed, net: &Compiled, layout: &Layout) -> Self {
+        let by = match &timed.rate {
+            Rate::Constant(_) => None,
+            Rate::ByTokens { place, .. } => Some(layout.field(*place)),
+        };
+        let mut inputs = Vec::new();
+        if timed.servers != Servers::Finite(1) {
+            let arcs = &net.fires[timed.transition].inputs;
+            inputs.extend(arcs.iter().map(|arc| (layout.field(arc.place), arc.count)));
+        }
+        Self { transition: timed.transition, rate: timed.rate.clone(), by, servers: timed.servers, inputs }
+    }
+
+    /// Firings per time unit where it is enabled.
+    #[expect(clippy::cast_precision_loss, reason = "a degree beyond 2^53 is meant to 53 bits")]
+    fn rate(&self, words: &[u64]) -> f64 {
+        let rate = match (&self.rate, self.by) {
+            (Rate::Constant(rate), _) => *rate,
+            (Rate::ByTokens { rates, .. }, by) => {
+                let last = rates.len() - 1;
+                let tokens = by.map_or(0, |field| field.get(words));
+                rates[usize::try_from(tokens).unwrap_or(last).min(last)]
+            }
+        };
+        if self.servers == Servers::Finite(1) {
+            return rate;
+        }
+        let degrees = self.inputs.iter().map(|(field, count)| {
+            let tokens = field.get(words);
+            if *count == 1 { tokens } else { tokens / count }
+        });
+        let degree = degrees.min().unwrap_or(u64::MAX);
+        match self.servers {
+            Servers::Finite(servers) => rate * servers.min(degree) as f64,
+            Servers::Infinite => rate * degree as f64,
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! Bounds of places that hold in every marking, from sums of tokens that no firing changes.
+
+use super::{Net, Tokens};
+
+/// Sums that are kept at once; with more, no bounds are given.
+const ROWS: usize = 600;
+/// Places and transitions up to which they are looked for.
+const LARGEST: usize = 2_000;
+/// Steps of the elimination, each over one row.
+const WORK: usize = 300_000;
+
+/// A sum with weights not below 0: what each transition changes of it, and the weights by place. Both sorted by index.
+struct Row {
+    changes: Vec<(usize, i128)>,
+    weights: Vec<(usize, i128)>,
+}
+
+/// For each place the most tokens that it can hold, where a sum of tokens that never changes says so (Farkas).
+pub(crate) fn bounds(net: &Net) -> Vec<Option<Tokens>> {
+    let mut most = vec![None; net.places.len()];
+    for row in sums(net).unwrap_or_default() {
+        let start = row.weights.iter().try_fold(0_i128, |sum, (place, weight)| {
+            sum.checked_add(weight.checked_mul(i128::from(net.places[*place].tokens))?)
+        });
+        let Some(start) = start else { continue };
+        for (place, weight) in &row.weights {
+            if let Ok(bound) = Tokens::try_from(start / weight) {
+                most[*place] = Some(most[*place].map_or(bound, |known: Tokens| known.min(bound)));
+            }
+        }
+    }
+    most
+}
+
+/// Sums that no transition changes; `None` where there are too many on the way, or numbers grow out of range.
+fn sums(net: &Net) -> Option<Vec<Row>> {
+    if net.places.len() > LARGEST || net.transitions.len() > LARGEST {
+        return None;
+    }
+    let mut rows: Vec<Row> = (0..net.places.len()).map(|place| Row::of(net, place)).collect();
+    let mut left: Vec<usize> = (0..net.transitions.len()).collect();
+    let mut work = 0;
+    while !left.is_empty() {
+        // The transition that makes the fewest new rows goes first.
+        let mut counts = vec![(0_usize, 0_usize); net.transitions.len()];
+        for (transition, change) in rows.iter().flat_map(|row| &row.changes) {
+            let (up, down) = &mut counts[*transition];
+            *(if *change > 0 { up } else { down }) += 1;
+        }
+        let position = (0..left.len()).min_by_key(|position| {
+            let (up, down) = counts[left[*position]];
+            up * down
+        })?;
+        let transition = left.swap_remove(position);
+        let (touched, mut kept): (Vec<Row>, Vec<Row>) = rows.into_iter().partition(|row| row.change(transition) != 0);
+        let (up, down): (Vec<&Row>, Vec<&Row>) = touched.iter().partition(|row| row.change(transition) > 0);
+        for one in &up {
+            for other in &down {
+                work += 1 + kept.len() / 64;
+                let row = one.with(other, transition)?;
+                if !kept.iter().any(|known| known.covers(&row)) {
+                    kept.push(row);
+                }
+                if kept.len() > ROWS || work > WORK {
+                    return None;
+                }
+            }
+        }
+        rows = kept;
+    }
+    Some(rows)
+}
+
+impl Row {
+    fn of(net: &Net, place: usize) -> Self {
+        let count =
+            |arcs: &[super::Arc]| arcs.iter().find(|arc| arc.place == place).map_or(0, |arc| i128::from(arc.count));
+        let changes = net.transitions.iter().enumerate().filter_map(|(index, transition)| {
+            let change = count(&transition.outputs) - count(&transition.inputs);
+            (change != 0).then_some((index, change))
+        });
+        Self { changes: changes.collect(), weights: vec![(place, 1)] }
+    }
+
+    fn change(&self, transition: usize) -> i128 {
+        self.changes.binary_search_by_key(&transition, |(index, _)| *index).map_or(0, |at| self.changes[at].1)
+    }
+
+    /// Whether its places are among those of `other`, which then says nothing more.
+    fn covers(&self, other: &Self) -> bool {
+        let mut there = other.weights.iter();
+        self.weights.iter().all(|(place, _)| there.any(|(other, _)| other == place))
+    }
+
+    /// The sum of both in which `transition`, which raises this one and lowers `other`, changes nothing.
+    fn with(&self, other: &Self, transition: usize) -> Option<Self> {
+        let (by, and) = (-other.change(transition), self.change(transition));
+        let changes = super::invariants::combine(&self.changes, by, &other.changes, and)?;
+        let weights = super::invariants::combine(&self.weights, by, &other.weights, and)?;
+        let all = changes.iter().chain(&weights);
+        let divisor = all.fold(0, |divisor, (_, value)| super::invariants::gcd(divisor, *value)).max(1);
+        let reduce = |row: Vec<(usize, i128)>| row.into_iter().map(|(index, value)| (index, value / divisor)).collect();
+        Some(Self { changes: reduce(changes), weights: reduce(weights) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::net::{Arc, Kind, Place, Rate, Servers, Transition, build};
+
+    type Arcs = &'static [(usize, u64)];
+
+    fn net(tokens: &[u64], transitions: &[(Arcs, Arcs)]) -> Net {
+        let places =
+            tokens.iter().enumerate().map(|(index, tokens)| Place { name: format!("p{index}"), tokens: *tokens });
+        let arcs =
+            |arcs: &[(usize, u64)]| arcs.iter().map(|(place, count)| Arc { place: *place, count: *count }).collect();
+        let transitions = transitions.iter().enumerate().map(|(index, (inputs, outputs))| Transition {
+            name: format!("t{index}"),
+            kind: Kind::Timed { rate: Rate::Constant(1.0), servers: Servers::Finite(1) },
+            inputs: arcs(inputs),
+            outputs: arcs(outputs),
+            inhibitors: Vec::new(),
+        });
+        build("", places.collect(), transitions.collect()).unwrap()
+    }
+
+    #[test]
+    fn a_sum_that_never_changes_bounds_its_places() {
+        // 2 p0 + p1 = 7, and p2 grows.
+        let net = net(&[2, 3, 0], &[(&[(0, 1)], &[(1, 2), (2, 1)]), (&[(1, 2)], &[(0, 1)])]);
+        assert_eq!(bounds(&net), [Some(3), Some(7), None]);
+    }
+
+    #[test]
+    fn two_sums_give_the_smaller_bound() {
+        // p0 + p1 = 5 and p1 + p2 = 1.
+        let net = net(&[5, 0, 1], &[(&[(0, 1), (2, 1)], &[(1, 1)]), (&[(1, 1)], &[(0, 1), (2, 1)])]);
+        assert_eq!(bounds(&net), [Some(5), Some(1), Some(1)]);
+    }
+}

@@ -1,0 +1,96 @@
+//! Markings outgrow the words that they are packed in, and many immediates stand behind one firing: the answers stay right.
+
+use gspn::ask::{self, Answer, Value};
+use gspn::{Budget, Limits, json};
+use serde_json::{Value as Json, json};
+
+fn solve(document: &Json) -> Answer {
+    let document = json::read(document.to_string().as_bytes()).unwrap();
+    let mut go_on = |_| true;
+    ask::answer(&document.net, &document.asks, &mut Budget::new(Limits::default(), &mut go_on)).unwrap()
+}
+
+fn count(answer: &Answer, id: &str) -> u64 {
+    match answer.values[id] {
+        Value::Count(count) => count,
+        Value::Number(_) => panic!("`{id}` is no count"),
+    }
+}
+
+#[track_caller]
+fn close(answer: &Answer, id: &str, wanted: f64) {
+    let Some(Value::Number(value)) = answer.values.get(id) else { panic!("{:?}", answer.unanswered.get(id)) };
+    assert!((value - wanted).abs() <= 1e-9 * wanted, "`{id}` is {value}, and {wanted} is wanted");
+}
+
+/// Only an inhibitor bounds the queue, so that no sum of tokens says beforehand how many bits it takes.
+#[test]
+fn a_queue_grows_past_its_bits() {
+    for (size, lot) in [(300_u64, 1_u64), (40, 5_000_000_000)] {
+        let answer = solve(&json!({"net": {
+        "places": [{"name": "queue"}],
+        "transitions": [
+            {"name": "arrive", "kind": "timed", "rate": 4.0, "out": {"queue": lot}, "inhibit": {"queue": size * lot}},
+            {"name": "serve", "kind": "timed", "rate": 5.0, "in": {"queue": lot}},
+        ]},
+        "ask": [
+            {"id": "states", "kind": "tangible"},
+            {"id": "bound", "kind": "bound", "place": "queue"},
+            {"id": "mean", "kind": "mean_tokens", "place": "queue"},
+            {"id": "soon", "kind": "throughput", "transition": "serve", "at": 0.0},
+            {"id": "slope", "kind": "sensitivity", "of": {"kind": "mean_tokens", "place": "queue"}, "wrt": "arrive"},
+        ]}));
+        let weights: Vec<f64> = (0..=size as i32).map(|n| 0.8_f64.powi(n)).collect();
+        let sum: f64 = weights.iter().sum();
+        let moment =
+            |power: i32| weights.iter().enumerate().map(|(n, w)| (n as f64).powi(power) * w).sum::<f64>() / sum;
+        assert_eq!(count(&answer, "states"), size + 1);
+        assert_eq!(count(&answer, "bound"), size * lot);
+        close(&answer, "mean", moment(1) * lot as f64);
+        // d mean / d ln(rho) is the variance.
+        close(&answer, "slope", (moment(2) - moment(1).powi(2)) / 4.0 * lot as f64);
+    }
+}
+
+/// Eight coins are tossed at once: 8! orders, 3^8 markings, one distribution.
+#[test]
+fn many_immediates_at_once_have_one_outcome() {
+    let mut places = vec![json!({"name": "go", "tokens": 1}), json!({"name": "heads"}), json!({"name": "tails"})];
+    let (mut start, mut transitions) = (serde_json::Map::new(), Vec::new());
+    for coin in 0..8 {
+        let name = format!("coin{coin}");
+        places.push(json!({"name": name}));
+        start.insert(name.clone(), json!(1));
+        for (side, weight) in [("heads", 1), ("tails", 3)] {
+            transitions.push(json!({"name": format!("{side}{coin}"), "kind": "immediate", "weight": weight,
+                "in": {&name: 1}, "out": {side: 1}}));
+        }
+    }
+    transitions.push(json!({"name": "toss", "kind": "timed", "rate": 2.0, "in": {"go": 1}, "out": start}));
+    for heads in 0..9 {
+        let mut take = serde_json::Map::new();
+        for (side, tokens) in [("heads", heads), ("tails", 8 - heads)] {
+            if tokens > 0 {
+                take.insert(side.into(), json!(tokens));
+            }
+        }
+        transitions
+            .push(json!({"name": format!("again{heads}"), "kind": "timed", "rate": 2.0, "in": take, "out": {"go": 1}}));
+    }
+    let answer = solve(&json!({"net": {"places": places, "transitions": transitions}, "ask": [
+        {"id": "tangible", "kind": "tangible"},
+        {"id": "vanishing", "kind": "vanishing"},
+        {"id": "all", "kind": "prob", "where": [["heads", "==", 8]]},
+        {"id": "fired", "kind": "throughput", "transition": "heads3"},
+    ]}));
+    assert_eq!(count(&answer, "tangible"), 10);
+    // What is still in the air, and how many of the others show heads.
+    let vanishing: u64 = (1..=8_u64).map(|air| binomial(8, air) * (9 - air)).sum();
+    assert_eq!(count(&answer, "vanishing"), vanishing);
+    close(&answer, "all", 0.25_f64.powi(8) / 2.0);
+    close(&answer, "fired", 0.25);
+}
+
+fn binomial(n: u64, k: u64) -> u64 {
+    (0..k).fold(1, |product, i| product * (n - i) / (i + 1))
+}
