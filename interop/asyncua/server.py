@@ -33,8 +33,7 @@ class Users:
 
 
 class Stamped(HistoryDict):
-    """The library's history in memory, which answers no request any more (Bad_InternalError) once it holds a value that
-    a client wrote without a source timestamp: such values get one here."""
+    """The library's history in memory; values that a client wrote without a source timestamp get one."""
 
     async def save_node_value(self, node_id: ua.NodeId, datavalue: ua.DataValue) -> None:
         if datavalue.SourceTimestamp is None:

@@ -443,8 +443,8 @@ public final class Client {
   private String subscribe() throws Exception {
     int wanted = Integer.parseInt(given.getOrDefault("changes", "60"));
     Changes changes = new Changes();
-    // Milo 1.1.0 stops publishing when a subscription comes right after the last one went: the answers
-    // Bad_NoSubscription arrive after it, and no new requests follow. So `events` ends this one.
+    // The next subscription comes before this one goes: with the last one Publish requests end (Bad_NoSubscription). `events`
+    // ends this one.
     earlier = changes.subscription;
     changes.more(wanted);
     return wanted + " changes";
