@@ -1,0 +1,180 @@
+//! The basic mechanisms, step by step.
+
+use super::{Basic, Part, Role, Work, priced, private, set};
+use crate::algorithm::{Cipher, Hash, Key};
+use crate::model::Setting;
+
+/// Bytes of a certificate in a message, without its key and signature.
+const CERTIFICATE: u64 = 600;
+/// Bytes of a nonce.
+const NONCE: u64 = 32;
+
+/// Figure 2a: a key pair is made. Done once by everybody who is named in an annotation.
+#[must_use]
+pub fn key_generation(key: Key) -> Vec<Part> {
+    vec![
+        set("setKeyType", Role::Own),
+        set("setKeyLength", Role::Own),
+        // The two keys of a pair come of one computation; the price is that of the pair.
+        priced("generatePKey", Role::Own, format!("generate {key}"), 0),
+        set("generateSKey", Role::Own),
+    ]
+}
+
+/// Figure 2b: the peer, a certification authority, looks at who asks and, if it trusts, signs. `trusted` is 0 to 1.
+#[must_use]
+pub fn certificate(key: Key, authority: Key, hash: Hash, trusted: f64) -> Vec<Part> {
+    let bytes = CERTIFICATE + public_bytes(key);
+    let mut parts = vec![
+        Part::Message { name: "reqCertificate", from: Role::Own, bytes },
+        set("checkEntityInfo", Role::Peer),
+        Part::Check { name: "entity trusted", passes: trusted },
+    ];
+    let signed = super::swapped(signing(authority, hash, bytes));
+    parts.push(Part::Use { mechanism: Basic::SignatureGeneration, parts: signed });
+    parts.push(set("generateCertificate", Role::Peer));
+    let bytes = bytes + signature_bytes(authority);
+    parts.push(Part::Message { name: "sendCertificate", from: Role::Peer, bytes });
+    parts
+}
+
+/// Figure 3: a message of `bytes` is encrypted by its sender for the peer.
+#[must_use]
+pub fn encryption(cipher: &Cipher, setting: &Setting, bytes: u64) -> Vec<Part> {
+    let mut parts = vec![set("setAlgorithmType", Role::Own), set("setKeyLength", Role::Own)];
+    match cipher {
+        Cipher::Asymmetric { key, .. } => {
+            parts.push(set("setPaddingScheme", Role::Own));
+            parts.push(unless_known(Role::Own, *key, setting.reuse, setting));
+            parts.push(blocks("encryptAlgorithm", "encrypt", cipher, bytes));
+        }
+        Cipher::Symmetric { name, bits, .. } => {
+            parts.push(set("setAlgorithmMode", Role::Own));
+            if let Some(key) = setting.exchange {
+                parts.push(Part::Either {
+                    guard: "key is shared",
+                    probability: setting.reuse,
+                    then: Vec::new(),
+                    otherwise: vec![
+                        unless_known(Role::Own, key, setting.known, setting),
+                        unless_known(Role::Peer, key, setting.known, setting),
+                        Part::Use { mechanism: Basic::KeyExchange, parts: key_exchange(key, *bits) },
+                    ],
+                });
+            }
+            parts.push(priced("encryptAlgorithm", Role::Own, format!("encrypt {name}"), bytes));
+        }
+    }
+    parts
+}
+
+/// Decryption, by its receiver, of a message of `bytes`.
+#[must_use]
+pub fn decryption(cipher: &Cipher, bytes: u64) -> Vec<Part> {
+    let extract = [set("extractAlgorithmType", Role::Own), set("extractKeyLength", Role::Own)];
+    let decrypt = match cipher {
+        Cipher::Asymmetric { .. } => blocks("decryptAlgorithm", "decrypt", cipher, bytes),
+        Cipher::Symmetric { name, .. } => priced("decryptAlgorithm", Role::Own, format!("decrypt {name}"), bytes),
+    };
+    extract.into_iter().chain([decrypt]).collect()
+}
+
+/// ISO/IEC 11770-3, three messages, after which both share a key that both had part in: `{S, K_S, n_S}` for R, `{R, K_R, n_S, n_R}`
+/// for S, `n_R` for R.
+#[must_use]
+pub fn key_exchange(key: Key, bits: u32) -> Vec<Part> {
+    let half = u64::from(bits / 8);
+    let mut parts = Vec::new();
+    let sealed = public_bytes(key);
+    for (from, message, bytes) in [
+        (Role::Own, "{S, K_S, n_S}P(R)", 64 + half + NONCE),
+        (Role::Peer, "{R, K_R, n_S, n_R}P(S)", 64 + half + 2 * NONCE),
+    ] {
+        parts.push(set("generateKey", from));
+        parts.push(priced("encryptAlgorithm", from, format!("encrypt {key}"), 0));
+        parts.push(Part::Message { name: message, from, bytes: bytes.max(sealed) });
+        parts.push(private("decryptAlgorithm", from.other(), format!("decrypt {key}"), 0));
+    }
+    parts.push(set("checkNonce", Role::Own));
+    parts.push(Part::Message { name: "n_R", from: Role::Own, bytes: NONCE });
+    parts.push(set("checkNonce", Role::Peer));
+    parts.push(set("combineKeys", Role::Own));
+    parts.push(set("combineKeys", Role::Peer));
+    parts
+}
+
+/// Figure 4a: a signature over `bytes`.
+#[must_use]
+pub fn signing(key: Key, hash: Hash, bytes: u64) -> Vec<Part> {
+    vec![
+        set("setHashFunction", Role::Own),
+        priced("generateDigest", Role::Own, format!("hash {hash}"), bytes),
+        private("encryptAlgorithm", Role::Own, format!("sign {key}"), 0),
+    ]
+}
+
+/// Figure 4b: a signature over `bytes` is looked at; `valid` is the probability that it is right.
+#[must_use]
+pub fn verifying(key: Key, hash: Hash, bytes: u64, valid: f64) -> Vec<Part> {
+    vec![
+        priced("execHashFunc", Role::Own, format!("hash {hash}"), bytes),
+        priced("encryptAlgorithm", Role::Own, format!("verify {key}"), 0),
+        set("verifyDigitSign", Role::Own),
+        Part::Check { name: "signature valid", passes: valid },
+    ]
+}
+
+/// Bytes of a signature.
+#[must_use]
+pub(crate) fn signature_bytes(key: Key) -> u64 {
+    match key {
+        Key::Rsa(bits) => u64::from(bits / 8),
+        Key::Ecdsa(bits) => 2 * u64::from(bits.div_ceil(8)),
+        Key::Ed25519 => 64,
+        Key::Ed448 => 114,
+        Key::Hmac(bits) => u64::from(bits / 8),
+    }
+}
+
+/// Bytes of a public key.
+fn public_bytes(key: Key) -> u64 {
+    match key {
+        Key::Rsa(bits) => u64::from(bits / 8),
+        Key::Ecdsa(bits) => 2 * u64::from(bits.div_ceil(8)) + 1,
+        Key::Ed25519 => 32,
+        Key::Ed448 => 57,
+        Key::Hmac(_) => 0,
+    }
+}
+
+/// `by` gets and checks the certificate of the other, unless it knows it.
+fn unless_known(by: Role, key: Key, known: f64, setting: &Setting) -> Part {
+    let bytes = CERTIFICATE + public_bytes(key) + signature_bytes(key);
+    Part::Either {
+        guard: "certificate is known",
+        probability: known,
+        then: Vec::new(),
+        otherwise: vec![
+            Part::Message { name: "certificate", from: by.other(), bytes },
+            priced("verifyCertificate", by, format!("verify {key}"), 0),
+            Part::Check { name: "certificate trusted", passes: setting.trusted },
+        ],
+    }
+}
+
+/// Asymmetric encryption works block by block.
+fn blocks(name: &'static str, verb: &str, cipher: &Cipher, bytes: u64) -> Part {
+    let (operation, room) = match cipher {
+        Cipher::Asymmetric { key, padding } => {
+            (format!("{verb} {key}"), u64::from((key.bits() / 8).saturating_sub(*padding)))
+        }
+        Cipher::Symmetric { name, .. } => (format!("{verb} {name}"), u64::MAX),
+    };
+    let times = bytes.div_ceil(room.max(1)).max(1);
+    let private = verb == "decrypt";
+    Part::Work {
+        name,
+        by: Role::Own,
+        work: Work { operation: Some(operation), bytes: 0, times, needed: true, private },
+    }
+}

@@ -1,0 +1,120 @@
+//! From a secured model to a stochastic Petri net.
+//!
+//! A request is a token. A step that takes time is a timed transition (a few in a row where its time is not exponential), a step that takes
+//! none an immediate one. A node is a place with a token for each core: the request takes one, keeps it while its steps stay on that node,
+//! and gives it back when it goes elsewhere or waits for a message. Who waits for a core is served in no order. Decisions and steps
+//! without time have priority over taking a core, so that a step that costs nothing changes nothing.
+
+mod builder;
+mod steps;
+
+use gspn::net::Servers;
+use serde::Serialize;
+
+use crate::model::Workload;
+use crate::{Class, Fault, Secured};
+use builder::Builder;
+
+/// Steps that a net may come of.
+pub(crate) const MAX_STEPS: usize = 200_000;
+
+/// A net and what its parts mean.
+#[derive(Debug, Clone)]
+pub struct Laid {
+    /// The net.
+    pub net: gspn::Net,
+    /// Places in which a request spends time, and on what.
+    pub stages: Vec<Stage>,
+    /// For each node the place of its free cores.
+    pub free: Vec<usize>,
+    /// Where a closed workload's clients think, or an open one's room is.
+    pub source: usize,
+    /// Whether requests arrive from outside and may find no room.
+    pub open: bool,
+    /// Where requests wait for a thread, if that is limited.
+    pub queue: Option<usize>,
+    /// The transition of a request that comes.
+    pub begin: usize,
+    /// The transition at the end: its throughput is that of the application.
+    pub end: usize,
+    /// The transition of a request that was aborted, if a check can fail.
+    pub aborted: Option<usize>,
+}
+
+/// A place in which requests spend time.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Stage {
+    /// Index in the net.
+    pub place: usize,
+    /// What is done there.
+    pub what: What,
+    /// The node or line whose time it is, by name; none for a delay.
+    pub on: Option<String>,
+    /// Mean seconds of one visit; 0 for waiting.
+    pub mean: f64,
+}
+
+/// What a request does in a stage.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum What {
+    /// A step of the application, by name.
+    Step(String),
+    /// A mechanism: the annotation's index and the mechanism.
+    Security(usize, crate::mechanism::Basic),
+    /// It waits for a node or line, by name.
+    Waiting(String),
+}
+
+/// Lays the net.
+///
+/// # Errors
+/// [`Class::NoPrice`] when an operation has no price on its platform, [`Class::TooLarge`] for more than 200,000 steps, and what the
+/// solver says of a net that it does not take.
+pub fn lay(secured: &Secured) -> Result<Laid, Fault> {
+    let model = secured.model();
+    let mut builder = Builder::new(model);
+    let source = builder.place("source", u64::from(model.workload.jobs()));
+    let start = builder.place("start", 0);
+    let begin = arrivals(&mut builder, model.workload, source, start);
+    let threads = model.workload.threads().map(|threads| builder.place("threads", u64::from(threads)));
+    let mut at = start;
+    if let Some(threads) = threads {
+        at = builder.place("running", 0);
+        builder.immediate("thread", builder::BEGIN, 1.0, &[start, threads], &[at]);
+    }
+    let abort = builder.place("abort", 0);
+    let mut cursor = steps::Cursor { place: at, holds: None };
+    let Some(main) = model.sequences.first() else {
+        return Err(Fault::new(Class::Missing, "sequence", "there is no sequence: nothing happens"));
+    };
+    let mut layer = steps::Layer { model, builder, abort, aborts: false, laid: 0 };
+    layer.steps(&main.steps, &mut cursor)?;
+    layer.release(&mut cursor);
+    let aborts = layer.aborts;
+    let mut builder = layer.builder;
+    let back: Vec<usize> = [source].into_iter().chain(threads).collect();
+    let end = builder.immediate("end", builder::ROUTE, 1.0, &[cursor.place], &back);
+    let aborted = aborts.then(|| builder.immediate("aborted", builder::ROUTE, 1.0, &[abort], &back));
+    let free = builder.free().to_vec();
+    let open = matches!(model.workload, Workload::Open { .. });
+    let (net, stages) = builder.build(&model.name)?;
+    Ok(Laid { net, stages, free, source, open, queue: threads.map(|_| start), begin, end, aborted })
+}
+
+/// How requests come from `source` to `start`.
+fn arrivals(builder: &mut Builder, workload: Workload, source: usize, start: usize) -> usize {
+    match workload {
+        Workload::Closed { think, .. } if think > 0.0 => {
+            builder.timed("think", 1.0 / think, Servers::Infinite, &[source], &[start])
+        }
+        Workload::Closed { .. } => builder.immediate("begin", builder::ROUTE, 1.0, &[source], &[start]),
+        Workload::Open { rate, .. } => builder.timed("arrive", rate, Servers::Finite(1), &[source], &[start]),
+    }
+}
+
+/// The net as the JSON document that `gspn::json` reads, with the questions that [`crate::solve`] asks.
+#[must_use]
+pub fn document(laid: &Laid, asks: &[gspn::ask::Ask]) -> serde_json::Value {
+    builder::document(&laid.net, asks)
+}

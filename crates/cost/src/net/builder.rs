@@ -1,0 +1,203 @@
+//! Places and transitions with names of their own.
+
+use gspn::ask::{Ask, Question};
+use gspn::net::{Arc, Kind, Net, Place, Rate, Servers, Transition};
+use hashbrown::HashMap;
+use serde_json::{Map, Value, json};
+
+use super::{Stage, What};
+use crate::Fault;
+use crate::model::{Duration, Model};
+
+/// Steps without time and decisions fire first,
+pub(super) const ROUTE: u32 = 3;
+/// then requests get threads,
+pub(super) const BEGIN: u32 = 2;
+/// then cores.
+pub(super) const ACQUIRE: u32 = 1;
+
+/// A variation below this has more stages in a row than a net should.
+const MIN_CV2: f64 = 0.01;
+
+pub(super) struct Builder {
+    places: Vec<Place>,
+    transitions: Vec<Transition>,
+    stages: Vec<Stage>,
+    names: HashMap<String, u32>,
+    free: Vec<usize>,
+    lines: Vec<Option<usize>>,
+}
+
+impl Builder {
+    pub(super) fn new(model: &Model) -> Self {
+        let mut builder = Self {
+            places: Vec::new(),
+            transitions: Vec::new(),
+            stages: Vec::new(),
+            names: HashMap::new(),
+            free: Vec::new(),
+            lines: Vec::new(),
+        };
+        for node in &model.nodes {
+            let place = builder.place(&format!("free {}", node.name), u64::from(node.cores));
+            builder.free.push(place);
+        }
+        for connector in &model.connectors {
+            let line = connector.bytes_a_second.map(|_| builder.place(&format!("line {}", connector.name), 1));
+            builder.lines.push(line);
+        }
+        builder
+    }
+
+    pub(super) fn free(&self) -> &[usize] {
+        &self.free
+    }
+
+    pub(super) fn line(&self, connector: usize) -> Option<usize> {
+        self.lines[connector]
+    }
+
+    pub(super) fn place(&mut self, name: &str, tokens: u64) -> usize {
+        let name = self.unique(name);
+        self.places.push(Place { name, tokens });
+        self.places.len() - 1
+    }
+
+    pub(super) fn immediate(&mut self, name: &str, priority: u32, weight: f64, from: &[usize], to: &[usize]) -> usize {
+        self.transition(name, Kind::Immediate { weight, priority }, from, to)
+    }
+
+    pub(super) fn timed(&mut self, name: &str, rate: f64, servers: Servers, from: &[usize], to: &[usize]) -> usize {
+        self.transition(name, Kind::Timed { rate: Rate::Constant(rate), servers }, from, to)
+    }
+
+    /// A time spent in `from`, after which the request is in the place given back. Several requests may be there at once.
+    pub(super) fn time(&mut self, name: &str, from: usize, time: Duration, what: &What, on: Option<&str>) -> usize {
+        let done = self.place(&format!("{name} done"), 0);
+        let on = on.map(str::to_owned);
+        let stage = |builder: &mut Self, place, to, mean: f64| {
+            builder.stages.push(Stage { place, what: what.clone(), on: on.clone(), mean });
+            builder.timed(name, 1.0 / mean, Servers::Infinite, &[place], &[to]);
+        };
+        if (time.cv2 - 1.0).abs() < 1e-9 {
+            stage(self, from, done, time.mean);
+        } else if time.cv2 > 1.0 {
+            // Two exponential times with balanced means: p/r1 = (1-p)/r2.
+            let share = 0.5 * (1.0 + ((time.cv2 - 1.0) / (time.cv2 + 1.0)).sqrt());
+            for share in [share, 1.0 - share] {
+                let place = self.place(name, 0);
+                self.immediate(name, ROUTE, share, &[from], &[place]);
+                stage(self, place, done, time.mean / (2.0 * share));
+            }
+        } else {
+            // k - 1 stages with probability p, else k, of one rate: both moments fit (Tijms).
+            let cv2 = time.cv2.max(MIN_CV2);
+            let stages = (1.0 / cv2 - 1e-9).ceil().max(2.0);
+            let root = (stages * (1.0 + cv2) - stages * stages * cv2).max(0.0).sqrt();
+            let fewer = ((stages * cv2 - root) / (1.0 + cv2)).clamp(0.0, 1.0);
+            let mean = time.mean / (stages - fewer);
+            let mut at = from;
+            if fewer > 1e-12 {
+                let (long, short) = (self.place(name, 0), self.place(name, 0));
+                self.immediate(name, ROUTE, fewer, &[from], &[short]);
+                self.immediate(name, ROUTE, 1.0 - fewer, &[from], &[long]);
+                stage(self, long, short, mean);
+                at = short;
+            } else {
+                let next = self.place(name, 0);
+                stage(self, at, next, mean);
+                at = next;
+            }
+            let mut left = stages - 1.0;
+            while left > 1.5 {
+                let next = self.place(name, 0);
+                stage(self, at, next, mean);
+                (at, left) = (next, left - 1.0);
+            }
+            stage(self, at, done, mean);
+        }
+        done
+    }
+
+    /// The request in `from` waits for a token of `resource`.
+    pub(super) fn acquire(&mut self, of: &str, from: usize, resource: usize, to: usize) {
+        self.stages.push(Stage { place: from, what: What::Waiting(of.to_owned()), on: None, mean: 0.0 });
+        self.immediate(&format!("take {of}"), ACQUIRE, 1.0, &[from, resource], &[to]);
+    }
+
+    fn transition(&mut self, name: &str, kind: Kind, from: &[usize], to: &[usize]) -> usize {
+        let name = self.unique(name);
+        let arcs = |places: &[usize]| places.iter().map(|place| Arc { place: *place, count: 1 }).collect();
+        self.transitions.push(Transition { name, kind, inputs: arcs(from), outputs: arcs(to), inhibitors: Vec::new() });
+        self.transitions.len() - 1
+    }
+
+    /// The name, numbered where it was given before.
+    fn unique(&mut self, name: &str) -> String {
+        let mut candidate = name.to_owned();
+        loop {
+            let Some(count) = self.names.get_mut(&candidate) else {
+                self.names.insert(candidate.clone(), 1);
+                return candidate;
+            };
+            *count += 1;
+            candidate = format!("{name} #{count}");
+        }
+    }
+
+    pub(super) fn build(self, name: &str) -> Result<(Net, Vec<Stage>), Fault> {
+        Ok((gspn::net::build(name, self.places, self.transitions)?, self.stages))
+    }
+}
+
+/// The net as `gspn::json` reads it.
+pub(super) fn document(net: &Net, asks: &[Ask]) -> Value {
+    let arcs = |arcs: &[Arc]| -> Map<String, Value> {
+        arcs.iter().map(|arc| (net.places()[arc.place].name.clone(), json!(arc.count))).collect()
+    };
+    let places: Vec<Value> = net.places().iter().map(|it| json!({"name": it.name, "tokens": it.tokens})).collect();
+    let transitions: Vec<Value> = net
+        .transitions()
+        .iter()
+        .map(|it| {
+            let mut members = Map::new();
+            members.insert("name".to_owned(), json!(it.name));
+            match &it.kind {
+                Kind::Timed { rate: Rate::Constant(rate), servers } => {
+                    members.insert("kind".to_owned(), json!("timed"));
+                    members.insert("rate".to_owned(), json!(rate));
+                    let servers = match servers {
+                        Servers::Finite(count) => json!(count),
+                        Servers::Infinite => json!("inf"),
+                    };
+                    members.insert("servers".to_owned(), servers);
+                }
+                Kind::Immediate { weight, priority } => {
+                    members.insert("kind".to_owned(), json!("immediate"));
+                    members.insert("weight".to_owned(), json!(weight));
+                    members.insert("priority".to_owned(), json!(priority));
+                }
+                // No other kind is laid.
+                _ => {}
+            }
+            members.insert("in".to_owned(), Value::Object(arcs(&it.inputs)));
+            members.insert("out".to_owned(), Value::Object(arcs(&it.outputs)));
+            Value::Object(members)
+        })
+        .collect();
+    let asks: Vec<Value> = asks.iter().filter_map(|ask| asked(net, ask)).collect();
+    json!({"name": net.name(), "net": {"places": places, "transitions": transitions}, "ask": asks})
+}
+
+fn asked(net: &Net, ask: &Ask) -> Option<Value> {
+    match &ask.question {
+        Question::Tangible => Some(json!({"id": ask.id, "kind": "tangible"})),
+        Question::MeanTokens { place, .. } => {
+            Some(json!({"id": ask.id, "kind": "mean_tokens", "place": net.places()[*place].name}))
+        }
+        Question::Throughput { transition, .. } => {
+            Some(json!({"id": ask.id, "kind": "throughput", "transition": net.transitions()[*transition].name}))
+        }
+        _ => None,
+    }
+}

@@ -1,0 +1,287 @@
+//! The three steps of P4's Figure 1, printed: the annotated and the secured model as Mermaid sequence diagrams, the net as a table.
+//!
+//! What [`annotated`] prints is read back as the same model; so two configurations, or a model before and after, can be compared line by
+//! line.
+
+use std::fmt::Write;
+
+use gspn::net::{Kind, Rate};
+
+use crate::Secured;
+use crate::mechanism::{Part, Role};
+use crate::model::{Annotation, Duration, Model, Protect, Setting, Step, Workload};
+use crate::net::Laid;
+
+/// The annotated model.
+#[must_use]
+pub fn annotated(model: &Model) -> String {
+    Printer::new(model, true).diagram()
+}
+
+/// The secured model: with stars at what annotations are about, and the mechanisms in full.
+#[must_use]
+pub fn secured(secured: &Secured) -> String {
+    Printer::new(secured.model(), false).diagram()
+}
+
+/// The net: one line a transition, with what it takes and puts.
+#[must_use]
+pub fn net(laid: &Laid) -> String {
+    let mut text = String::new();
+    for place in laid.net.places().iter().filter(|place| place.tokens > 0) {
+        let _ = writeln!(text, "place {} holds {}", quoted(&place.name), place.tokens);
+    }
+    for transition in laid.net.transitions() {
+        let names = |arcs: &[gspn::net::Arc]| {
+            let names = arcs.iter().map(|arc| quoted(&laid.net.places()[arc.place].name));
+            names.collect::<Vec<_>>().join(" + ")
+        };
+        let when = match &transition.kind {
+            Kind::Timed { rate: Rate::Constant(rate), .. } => format!("after {} s", shortest(1.0 / rate)),
+            Kind::Immediate { weight, priority } => format!("at once, weight {weight}, priority {priority}"),
+            _ => String::new(),
+        };
+        let (from, to) = (names(&transition.inputs), names(&transition.outputs));
+        let _ = writeln!(text, "{}: {from} -> {to}, {when}", quoted(&transition.name));
+    }
+    text
+}
+
+struct Printer<'a> {
+    model: &'a Model,
+    /// Whether the words that a reader needs are printed.
+    words: bool,
+    text: String,
+}
+
+impl<'a> Printer<'a> {
+    fn new(model: &'a Model, words: bool) -> Self {
+        Self { model, words, text: String::from("sequenceDiagram\n") }
+    }
+
+    fn line(&mut self, depth: usize, line: &str) {
+        let _ = writeln!(self.text, "{}{line}", "  ".repeat(depth + 1));
+    }
+
+    fn say(&mut self, depth: usize, words: &str) {
+        if self.words {
+            self.line(depth, &format!("%% trapkey: {words}"));
+        }
+    }
+
+    fn diagram(mut self) -> String {
+        let model = self.model;
+        for index in 0..model.components.len() {
+            self.line(0, &format!("participant c{index} as {}", model.components[index].name));
+        }
+        self.statics();
+        for sequence in &model.sequences {
+            if model.sequences.len() > 1 {
+                self.line(0, &format!("%% trapkey: sequence {}", quoted(&sequence.name)));
+            } else {
+                self.say(0, &format!("sequence {}", quoted(&sequence.name)));
+            }
+            self.steps(0, &sequence.steps);
+        }
+        self.text
+    }
+
+    fn statics(&mut self) {
+        let model = self.model;
+        self.say(0, &format!("name {}", quoted(&model.name)));
+        let threads = |threads: Option<u32>| threads.map_or_else(String::new, |it| format!(" threads={it}"));
+        let workload = match model.workload {
+            Workload::Closed { clients, think, threads: limit } => {
+                format!("workload clients={clients} think={}{}", seconds(think), threads(limit))
+            }
+            Workload::Open { rate, room, threads: limit } => {
+                format!("workload arrivals=\"{}/s\" room={room}{}", shortest(rate), threads(limit))
+            }
+        };
+        self.say(0, &workload);
+        for node in &model.nodes {
+            let platform = node.platform.as_ref().map_or_else(String::new, |it| format!(" platform={}", quoted(it)));
+            let words =
+                format!("node {} cores={} speed={}{platform}", quoted(&node.name), node.cores, shortest(node.speed));
+            self.say(0, &words);
+        }
+        for component in &model.components {
+            let node = quoted(&model.nodes[component.node].name);
+            self.say(
+                0,
+                &format!(
+                    "component {} node={node} credentials=\"{} B\"",
+                    quoted(&component.name),
+                    component.credentials
+                ),
+            );
+        }
+        for connector in &model.connectors {
+            let (from, to) = (&model.components[connector.from].name, &model.components[connector.to].name);
+            let rate =
+                connector.bytes_a_second.map_or_else(String::new, |it| format!(" rate=\"{} B/s\"", shortest(it)));
+            let (name, from, to) = (quoted(&connector.name), quoted(from), quoted(to));
+            self.say(0, &format!("connector {name} from={from} to={to} latency={}{rate}", seconds(connector.latency)));
+        }
+        for attribute in &model.attributes {
+            let of = quoted(&model.components[attribute.of].name);
+            self.say(0, &format!("attribute {} of={of} size=\"{} B\"", quoted(&attribute.name), attribute.bytes));
+        }
+        for annotation in &model.annotations {
+            let words = secure(model, annotation);
+            self.say(0, &words);
+        }
+        for (platform, prices) in &model.prices {
+            for (operation, price) in prices {
+                let (each, per_kb) = (seconds(price.each), seconds(price.per_byte * 1000.0));
+                let variation = variation(price.cv2);
+                self.say(
+                    0,
+                    &format!("price {} {} each={each} per_kb={per_kb}{variation}", quoted(platform), quoted(operation)),
+                );
+            }
+        }
+    }
+
+    fn steps(&mut self, depth: usize, steps: &[Step]) {
+        for step in steps {
+            self.step(depth, step);
+        }
+    }
+
+    fn step(&mut self, depth: usize, step: &Step) {
+        let model = self.model;
+        let star = |critical: bool| if critical { " *" } else { "" };
+        match step {
+            Step::Operation(it) => {
+                let Duration { mean, cv2 } = it.time;
+                let returns = it.returns.map(|it| format!(" returns={}", quoted(&model.attributes[it].name)));
+                let words = format!("step time={}{}{}", seconds(mean), variation(cv2), returns.unwrap_or_default());
+                self.say(depth, &words);
+                self.line(depth, &format!("c{0}->>c{0}: {1}{2}", it.by, it.name, star(it.critical)));
+            }
+            Step::Send(it) => {
+                let carries: Vec<String> = it.carries.iter().map(|it| quoted(&model.attributes[*it].name)).collect();
+                let carries =
+                    if carries.is_empty() { String::new() } else { format!(" carries={}", carries.join(",")) };
+                let over = quoted(&model.connectors[it.over].name);
+                self.say(depth, &format!("step over={over}{carries} bytes=\"{} B\"", it.bytes));
+                let (from, to) = model.ends(it);
+                self.line(depth, &format!("c{from}->>c{to}: {}{}", it.name, star(it.critical)));
+            }
+            Step::Ref { sequence, times } => {
+                let name = &model.sequences[*sequence].name;
+                self.say(depth, &format!("ref {} times={times}", quoted(name)));
+                let last = model.components.len().saturating_sub(1);
+                self.line(depth, &format!("Note over c0,c{last}: ref {name} ({times} times)"));
+            }
+            Step::Choice(ways) => {
+                for (index, (probability, steps)) in ways.iter().enumerate() {
+                    let word = if index == 0 { "alt" } else { "else" };
+                    self.line(depth, &format!("{word} with probability {}", shortest(*probability)));
+                    self.say(depth + 1, &format!("way weight={}", shortest(*probability)));
+                    self.steps(depth + 1, steps);
+                }
+                self.line(depth, "end");
+            }
+            Step::Protect(protect) => {
+                let annotation = &model.annotations[protect.annotation];
+                let (mechanism, property) = (protect.mechanism.word(), protect.property.word());
+                let about = model.target(annotation);
+                self.line(depth, &format!("Note over c{}: ref {mechanism} for {property} on {about}", protect.own));
+                self.parts(depth, &protect.parts, protect);
+            }
+        }
+    }
+
+    fn parts(&mut self, depth: usize, parts: &[Part], protect: &Protect) {
+        let who = |role: Role| if role == Role::Own { protect.own } else { protect.peer };
+        for part in parts {
+            match part {
+                Part::Work { name, by, work } => {
+                    let of = work.operation.as_deref().filter(|of| of != name).map(|of| format!(" ({of})"));
+                    self.line(depth, &format!("c{0}->>c{0}: {name}{1}", who(*by), of.unwrap_or_default()));
+                }
+                Part::Message { name, from, bytes } => {
+                    let line = format!("c{}->>c{}: {name} ({bytes} B)", who(*from), who(from.other()));
+                    self.line(depth, &line);
+                }
+                Part::Either { guard, probability, then, otherwise } => {
+                    self.line(depth, &format!("alt {guard}, with probability {}", shortest(*probability)));
+                    self.parts(depth + 1, then, protect);
+                    self.line(depth, "else");
+                    self.parts(depth + 1, otherwise, protect);
+                    self.line(depth, "end");
+                }
+                Part::Use { mechanism, parts } => {
+                    self.line(depth, &format!("Note over c{}: ref {}", protect.own, mechanism.word()));
+                    self.parts(depth, parts, protect);
+                }
+                Part::Check { name, passes } => {
+                    if *passes < 1.0 {
+                        let line = format!("break unless {name}, with probability {}", shortest(1.0 - passes));
+                        self.line(depth, &line);
+                        self.line(depth, "end");
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The words of an annotation.
+fn secure(model: &Model, annotation: &Annotation) -> String {
+    let mut text = format!("secure {} on={}", annotation.property.word(), quoted(&model.target(annotation)));
+    let settings: Vec<&Setting> = annotation.alternatives.iter().flatten().collect();
+    let mut list = |key: &str, values: Vec<String>| {
+        let mut unique: Vec<String> = Vec::new();
+        for value in values {
+            if !unique.contains(&value) {
+                unique.push(value);
+            }
+        }
+        if !unique.is_empty() {
+            let _ = write!(text, " {key}={}", unique.join(","));
+        }
+    };
+    list("cipher", settings.iter().filter_map(|it| it.cipher.as_ref().map(ToString::to_string)).collect());
+    list("signature", settings.iter().filter_map(|it| it.signature.map(|it| it.to_string())).collect());
+    let signs = annotation.property.of() != "connector";
+    list("hash", settings.iter().filter(|_| signs).map(|it| it.hash.to_string()).collect());
+    list("exchange", settings.iter().filter_map(|it| it.exchange.map(|it| it.to_string())).collect());
+    list("reuse", settings.iter().map(|it| shortest(it.reuse)).collect());
+    if let Some(first) = settings.first() {
+        list("known", vec![shortest(first.known)]);
+        list("trusted", vec![shortest(first.trusted)]);
+        list("valid", vec![shortest(first.valid)]);
+        list("engine", first.engine.map(|it| quoted(&model.nodes[it].name)).into_iter().collect());
+    }
+    list("in", annotation.configurations.iter().map(|it| quoted(it)).collect());
+    if annotation.alternatives.iter().any(Option::is_none) {
+        list("optional", vec!["true".to_owned()]);
+    }
+    text
+}
+
+fn variation(cv2: f64) -> String {
+    if (cv2 - 1.0).abs() < 1e-12 { String::new() } else { format!(" variation={}", shortest(cv2)) }
+}
+
+fn seconds(seconds: f64) -> String {
+    format!("\"{} s\"", shortest(seconds))
+}
+
+/// The shortest digits that are read back as the same number.
+fn shortest(value: f64) -> String {
+    format!("{value}")
+}
+
+/// In quotes where a word would end in the middle.
+fn quoted(name: &str) -> String {
+    let plain = |letter: char| letter.is_ascii_alphanumeric() || "-_.".contains(letter);
+    if !name.is_empty() && name.chars().all(plain) {
+        name.to_owned()
+    } else {
+        format!("\"{}\"", name.replace('"', "'"))
+    }
+}

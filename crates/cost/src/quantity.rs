@@ -1,0 +1,112 @@
+//! Numbers with their units, in both directions.
+
+/// Seconds of `57 ms`, `0.2us`, `3 s`, `5 min`, `1 h`.
+pub(crate) fn seconds(text: &str) -> Option<f64> {
+    scaled(text, &[("ns", 1e-9), ("us", 1e-6), ("µs", 1e-6), ("ms", 1e-3), ("s", 1.0), ("min", 60.0), ("h", 3600.0)])
+}
+
+/// Bytes of `2 kB`, `300 B`, `4 MiB`.
+pub(crate) fn bytes(text: &str) -> Option<f64> {
+    scaled(text, &[("B", 1.0), ("kB", 1e3), ("MB", 1e6), ("GB", 1e9), ("KiB", 1024.0), ("MiB", 1_048_576.0)])
+}
+
+/// Bytes a second of `100 MB/s`, `54 Mbit/s`.
+pub(crate) fn bytes_a_second(text: &str) -> Option<f64> {
+    let units = [
+        ("B/s", 1.0),
+        ("kB/s", 1e3),
+        ("MB/s", 1e6),
+        ("GB/s", 1e9),
+        ("kbit/s", 125.0),
+        ("Mbit/s", 125e3),
+        ("Gbit/s", 125e6),
+    ];
+    scaled(text, &units)
+}
+
+/// Times a second of `500/s`, `30/min`, `2/h`.
+pub(crate) fn a_second(text: &str) -> Option<f64> {
+    scaled(text, &[("/s", 1.0), ("/min", 1.0 / 60.0), ("/h", 1.0 / 3600.0)])
+}
+
+/// 0 to 1, of `0.97` or `97 %`.
+pub(crate) fn share(text: &str) -> Option<f64> {
+    let share = match text.trim().strip_suffix('%') {
+        Some(percent) => number(percent)? / 100.0,
+        None => number(text)?,
+    };
+    (0.0..=1.0).contains(&share).then_some(share)
+}
+
+/// A finite number, not below 0.
+pub(crate) fn number(text: &str) -> Option<f64> {
+    let text = text.trim();
+    // Rust reads words such as `inf`, which no model means.
+    if !text.starts_with(|first: char| first.is_ascii_digit() || first == '.') {
+        return None;
+    }
+    text.parse::<f64>().ok().filter(|number| number.is_finite() && *number >= 0.0)
+}
+
+/// A number and one of these units. A bare 0 needs none.
+fn scaled(text: &str, units: &[(&str, f64)]) -> Option<f64> {
+    let text = text.trim();
+    if text == "0" {
+        return Some(0.0);
+    }
+    // The longest number in front: an exponent's `e` belongs to it.
+    let split = units.iter().filter_map(|(unit, factor)| Some((text.strip_suffix(unit)?, *factor)));
+    split.filter_map(|(front, factor)| Some(number(front)? * factor)).find(|value| value.is_finite())
+}
+
+/// A number with four digits that count, and no zeros behind them.
+#[must_use]
+pub(crate) fn digits(value: f64) -> String {
+    if value == 0.0 || !value.is_finite() {
+        return format!("{value}");
+    }
+    #[expect(clippy::cast_possible_truncation, reason = "a logarithm of a double is below 400")]
+    let before = value.abs().log10().floor() as i32;
+    let behind = usize::try_from((3 - before).clamp(0, 12)).unwrap_or(0);
+    let text = format!("{value:.behind$}");
+    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn units_are_read_and_wanted() {
+        for (text, wanted) in [
+            ("57 ms", Some(0.057)),
+            ("0.2us", Some(2e-7)),
+            ("1e-3 s", Some(1e-3)),
+            ("5 min", Some(300.0)),
+            ("0", Some(0.0)),
+            ("57", None),
+            ("-1 ms", None),
+            ("inf s", None),
+            ("1e999 s", None),
+            ("ms", None),
+            ("5 furlongs", None),
+        ] {
+            let read = seconds(text);
+            assert!(
+                read.zip(wanted)
+                    .map_or(read.is_none() && wanted.is_none(), |(a, b)| (a - b).abs() <= 1e-15 * b.max(1.0)),
+                "{text}: {read:?}"
+            );
+        }
+        assert_eq!((bytes("2 kB"), bytes("1 KiB"), bytes("3 B")), (Some(2000.0), Some(1024.0), Some(3.0)));
+        assert_eq!((a_second("500/s"), bytes_a_second("8 Mbit/s")), (Some(500.0), Some(1e6)));
+        assert_eq!((share("97 %"), share("1.2"), share("0")), (Some(0.97), None, Some(0.0)));
+    }
+
+    #[test]
+    fn four_digits_count() {
+        for (value, wanted) in [(17.45, "17.45"), (0.057_306, "0.05731"), (12_345.6, "12346"), (3.0, "3"), (0.0, "0")] {
+            assert_eq!(digits(value), wanted);
+        }
+    }
+}

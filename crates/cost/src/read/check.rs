@@ -1,0 +1,322 @@
+//! Names resolved, numbers in range, no sequence inside itself.
+
+use hashbrown::HashMap;
+
+use super::draft::{Draft, Line, Written};
+use super::fields::{Fields, Word};
+use super::secure;
+use crate::model::{
+    Attribute, Component, Connector, Duration, Model, Node, Operation, Price, Prices, Send, Sequence, Step, Workload,
+};
+use crate::{Class, Fault, quantity};
+
+/// Things of one sort that a model may have.
+const MOST: usize = 100_000;
+/// Ways inside ways.
+const MAX_DEPTH: usize = 32;
+
+/// Names of one sort and their indices.
+pub(super) struct Names {
+    sort: &'static str,
+    known: HashMap<String, usize>,
+}
+
+impl Names {
+    fn of<'n>(sort: &'static str, names: impl Iterator<Item = (&'n str, usize)>) -> Result<Self, Fault> {
+        let mut known = HashMap::new();
+        for (index, (name, line)) in names.enumerate() {
+            if index >= MOST {
+                return Err(Fault::new(Class::TooLarge, sort, format!("more than {MOST} of them")).at(line));
+            }
+            if name.trim().is_empty() {
+                return Err(Fault::new(Class::Missing, sort, "it has no name").at(line));
+            }
+            if known.insert(name.to_owned(), index).is_some() {
+                return Err(Fault::new(Class::Doubled, format!("{sort} {name}"), "the name stands twice").at(line));
+            }
+        }
+        Ok(Self { sort, known })
+    }
+
+    pub(super) fn find(&self, of: &Fields, name: &Word) -> Result<usize, Fault> {
+        self.known
+            .get(&name.text)
+            .copied()
+            .ok_or_else(|| of.fault(Class::NoSuchName, name.line, format!("there is no {} `{}`", self.sort, name.text)))
+    }
+}
+
+/// All names of a model.
+pub(super) struct Known {
+    pub(super) nodes: Names,
+    pub(super) components: Names,
+    pub(super) connectors: Names,
+    pub(super) attributes: Names,
+    sequences: Names,
+}
+
+/// Makes the model.
+pub(super) fn check(draft: Draft) -> Result<Model, Fault> {
+    fn lines(list: &[(String, Fields)]) -> impl Iterator<Item = (&str, usize)> {
+        list.iter().map(|(name, fields)| (name.as_str(), fields.line()))
+    }
+    let known = Known {
+        nodes: Names::of("node", lines(&draft.nodes))?,
+        components: Names::of("component", lines(&draft.components))?,
+        connectors: Names::of("connector", lines(&draft.connectors))?,
+        attributes: Names::of("attribute", lines(&draft.attributes))?,
+        sequences: Names::of("sequence", draft.sequences.iter().map(|it| (it.name.as_str(), it.line)))?,
+    };
+    let prices = prices(draft.prices)?;
+    let each = |list: Vec<(String, Fields)>| list.into_iter();
+    let nodes: Vec<Node> = each(draft.nodes).map(|(name, it)| node(name, it, &prices)).collect::<Result<_, _>>()?;
+    let components: Vec<Component> =
+        each(draft.components).map(|(name, it)| component(name, it, &known)).collect::<Result<_, _>>()?;
+    let connectors: Vec<Connector> =
+        each(draft.connectors).map(|(name, it)| connector(name, it, &known)).collect::<Result<_, _>>()?;
+    let attributes =
+        each(draft.attributes).map(|(name, it)| attribute(name, it, &known)).collect::<Result<Vec<_>, _>>()?;
+    if draft.sequences.is_empty() {
+        return Err(Fault::new(Class::Missing, "sequence", "there is no sequence: nothing happens"));
+    }
+    let steps = Steps { known: &known, connectors: &connectors };
+    let lines: Vec<usize> = draft.sequences.iter().map(|it| it.line).collect();
+    let sequences: Vec<Sequence> =
+        draft.sequences.into_iter().map(|it| steps.sequence(it)).collect::<Result<_, _>>()?;
+    no_cycle(&sequences, &lines)?;
+    let annotations =
+        draft.secured.into_iter().map(|it| secure::annotation(it, &known)).collect::<Result<Vec<_>, _>>()?;
+    secure::once(&annotations)?;
+    let workload = workload(draft.workload)?;
+    Ok(Model { name: draft.name, nodes, components, connectors, attributes, sequences, workload, annotations, prices })
+}
+
+fn node(name: String, mut fields: Fields, prices: &Prices) -> Result<Node, Fault> {
+    let cores = fields.count("cores", 1024)?.unwrap_or(1);
+    let read = |text: &str| quantity::number(text).filter(|speed| *speed > 0.0);
+    let speed = fields.value("speed", "a number above 0", read)?.unwrap_or(1.0);
+    let platform = fields.word("platform")?;
+    if let Some(platform) = &platform
+        && !prices.is_empty()
+        && !prices.contains_key(&platform.text)
+    {
+        let known: Vec<&str> = prices.keys().map(String::as_str).collect();
+        let why = format!("there are no prices of the platform `{}`; known: {}", platform.text, known.join(", "));
+        return Err(fields.fault(Class::NoSuchName, platform.line, why));
+    }
+    fields.end()?;
+    Ok(Node { name, cores, speed, platform: platform.map(|it| it.text) })
+}
+
+fn component(name: String, mut fields: Fields, known: &Known) -> Result<Component, Fault> {
+    let node = fields.word("node")?;
+    let Some(node) = node else {
+        let why = "`node` is missing: without it nobody knows where it runs";
+        return Err(fields.fault(Class::MissingAnnotation, 0, why));
+    };
+    let node = known.nodes.find(&fields, &node)?;
+    let credentials = fields.bytes("credentials")?.unwrap_or(0);
+    fields.end()?;
+    Ok(Component { name, node, credentials })
+}
+
+fn connector(name: String, mut fields: Fields, known: &Known) -> Result<Connector, Fault> {
+    let (from, to) = (fields.need("from")?, fields.need("to")?);
+    let (from, to) = (known.components.find(&fields, &from)?, known.components.find(&fields, &to)?);
+    let latency = fields.seconds("latency")?.unwrap_or(0.0);
+    let read = |text: &str| quantity::bytes_a_second(text).filter(|rate| *rate > 0.0);
+    let bytes_a_second = fields.value("rate", "a rate above 0 such as `100 MB/s`", read)?;
+    fields.end()?;
+    Ok(Connector { name, from, to, latency, bytes_a_second })
+}
+
+fn attribute(name: String, mut fields: Fields, known: &Known) -> Result<Attribute, Fault> {
+    let of = fields.need("of")?;
+    let of = known.components.find(&fields, &of)?;
+    let bytes = fields.bytes("size")?.unwrap_or(0);
+    fields.end()?;
+    Ok(Attribute { name, of, bytes })
+}
+
+fn workload(fields: Option<Fields>) -> Result<Workload, Fault> {
+    let Some(mut fields) = fields else {
+        let why = "it is missing: `clients` of a closed workload, or `arrivals` and `room` of an open one";
+        return Err(Fault::new(Class::MissingAnnotation, "workload", why));
+    };
+    let threads = fields.count("threads", 1_000_000)?;
+    let clients = fields.count("clients", 1_000_000)?;
+    let think = fields.seconds("think")?;
+    let read = |text: &str| quantity::a_second(text).filter(|rate| *rate > 0.0);
+    let rate = fields.value("arrivals", "a rate above 0 such as `500/s`", read)?;
+    let room = fields.count("room", 1_000_000)?;
+    let workload = match (clients, rate, room, think) {
+        (Some(clients), None, None, think) => Workload::Closed { clients, think: think.unwrap_or(0.0), threads },
+        (None, Some(rate), Some(room), None) => Workload::Open { rate, room, threads },
+        _ => {
+            let why = "either `clients` (and `think`), or `arrivals` and `room`";
+            return Err(fields.fault(Class::Missing, 0, why));
+        }
+    };
+    fields.end()?;
+    Ok(workload)
+}
+
+fn prices(drafts: Vec<(String, String, Fields)>) -> Result<Prices, Fault> {
+    let mut prices = Prices::new();
+    for (platform, operation, mut fields) in drafts {
+        let each = fields.seconds("each")?;
+        let per_kb = fields.seconds("per_kb")?;
+        if each.is_none() && per_kb.is_none() {
+            return Err(fields.fault(Class::Missing, 0, "neither `each` nor `per_kb`: one of them at least"));
+        }
+        let cv2 = fields.variation()?;
+        let line = fields.line();
+        fields.end()?;
+        let price = Price { each: each.unwrap_or(0.0), per_byte: per_kb.unwrap_or(0.0) / 1000.0, cv2 };
+        if prices.entry(platform).or_default().insert(operation.clone(), price).is_some() {
+            return Err(Fault::new(Class::Doubled, format!("price {operation}"), "it stands twice").at(line));
+        }
+    }
+    Ok(prices)
+}
+
+struct Steps<'a> {
+    known: &'a Known,
+    connectors: &'a [Connector],
+}
+
+impl Steps<'_> {
+    fn sequence(&self, written: Written) -> Result<Sequence, Fault> {
+        Ok(Sequence { steps: self.steps(written.steps, 0)?, name: written.name })
+    }
+
+    fn steps(&self, lines: Vec<Line>, depth: usize) -> Result<Vec<Step>, Fault> {
+        lines.into_iter().map(|line| self.step(line, depth)).collect()
+    }
+
+    fn step(&self, line: Line, depth: usize) -> Result<Step, Fault> {
+        match line {
+            Line::Do(fields) => self.operation(fields),
+            Line::Send(fields) => self.send(fields),
+            Line::Ref(mut fields) => {
+                let name = fields.need("ref")?;
+                let sequence = self.known.sequences.find(&fields, &name)?;
+                let times = fields.count("times", 100_000)?.unwrap_or(1);
+                fields.end()?;
+                Ok(Step::Ref { sequence, times })
+            }
+            Line::Choice(line, _) if depth >= MAX_DEPTH => {
+                Err(Fault::new(Class::TooLarge, "choose", format!("more than {MAX_DEPTH} inside each other")).at(line))
+            }
+            Line::Choice(line, ways) => {
+                let mut weighted = Vec::new();
+                for (mut fields, steps) in ways {
+                    let read = |text: &str| quantity::number(text).filter(|weight| *weight > 0.0);
+                    let weight = fields.value("weight", "a number above 0", read)?;
+                    let weight = weight.ok_or_else(|| {
+                        fields.fault(
+                            Class::MissingAnnotation,
+                            0,
+                            "a way of a choice has no `weight`: how often is it taken?",
+                        )
+                    })?;
+                    fields.end()?;
+                    weighted.push((weight, self.steps(steps, depth + 1)?));
+                }
+                let sum: f64 = weighted.iter().map(|(weight, _)| weight).sum();
+                if weighted.is_empty() || !sum.is_finite() {
+                    return Err(Fault::new(Class::Missing, "choose", "there is no way to choose").at(line));
+                }
+                Ok(Step::Choice(weighted.into_iter().map(|(weight, steps)| (weight / sum, steps)).collect()))
+            }
+        }
+    }
+
+    fn operation(&self, mut fields: Fields) -> Result<Step, Fault> {
+        let name = fields.need("do")?.text;
+        let by = fields.need("by")?;
+        let by = self.known.components.find(&fields, &by)?;
+        let mean = fields.seconds("time")?.ok_or_else(|| {
+            fields.fault(Class::MissingAnnotation, 0, format!("`{name}` has no `time`: write 0 if it takes none"))
+        })?;
+        let time = Duration { mean, cv2: fields.variation()? };
+        let returns = fields.word("returns")?.map(|it| self.known.attributes.find(&fields, &it)).transpose()?;
+        fields.end()?;
+        Ok(Step::Operation(Operation { name, by, time, returns, critical: false }))
+    }
+
+    fn send(&self, mut fields: Fields) -> Result<Step, Fault> {
+        let name = fields.need("send")?.text;
+        let over = fields.need("over")?;
+        let over = self.known.connectors.find(&fields, &over)?;
+        let back = match fields.word("from")? {
+            None => false,
+            Some(from) => {
+                let component = self.known.components.find(&fields, &from)?;
+                let connector = &self.connectors[over];
+                if component != connector.from && component != connector.to {
+                    let why = format!("`{}` is no end of `{}`", from.text, connector.name);
+                    return Err(fields.fault(Class::NoSuchName, from.line, why));
+                }
+                component == connector.to && connector.from != connector.to
+            }
+        };
+        let carries = match fields.list("carries") {
+            None => Vec::new(),
+            Some((names, line)) => {
+                let find = |text| self.known.attributes.find(&fields, &Word { text, line });
+                names.into_iter().map(find).collect::<Result<_, _>>()?
+            }
+        };
+        let bytes = fields.bytes("bytes")?.unwrap_or(0);
+        fields.end()?;
+        Ok(Step::Send(Send { name, over, back, carries, bytes, critical: false }))
+    }
+}
+
+/// No sequence refers to itself, through others either.
+fn no_cycle(sequences: &[Sequence], lines: &[usize]) -> Result<(), Fault> {
+    fn refs(steps: &[Step], found: &mut Vec<usize>) {
+        for step in steps {
+            match step {
+                Step::Ref { sequence, .. } => found.push(*sequence),
+                Step::Choice(ways) => ways.iter().for_each(|(_, steps)| refs(steps, found)),
+                _ => {}
+            }
+        }
+    }
+    let edges: Vec<Vec<usize>> = sequences
+        .iter()
+        .map(|it| {
+            let mut found = Vec::new();
+            refs(&it.steps, &mut found);
+            found
+        })
+        .collect();
+    // 0 new, 1 on the way, 2 done; an explicit stack, as chains may be long.
+    let mut marks = vec![0_u8; sequences.len()];
+    for start in 0..sequences.len() {
+        let mut way = vec![(start, 0)];
+        while let Some((node, next)) = way.last_mut() {
+            let node = *node;
+            marks[node] = marks[node].max(1);
+            let Some(to) = edges[node].get(*next).copied() else {
+                marks[node] = 2;
+                way.pop();
+                continue;
+            };
+            *next += 1;
+            if marks[to] == 1 {
+                let names = way.iter().map(|(node, _)| *node).skip_while(|node| *node != to).chain([to]);
+                let names: Vec<&str> = names.map(|node| sequences[node].name.as_str()).collect();
+                let why = format!("it refers to itself: {}", names.join(" -> "));
+                let name = format!("sequence {}", sequences[to].name);
+                return Err(Fault::new(Class::Cycle, name, why).at(lines[to]));
+            }
+            if marks[to] == 0 {
+                way.push((to, 0));
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,40 @@
+//! A model as it was written: words with their lines, names not yet resolved.
+
+use super::fields::Fields;
+
+/// What a reader found.
+#[derive(Debug, Default)]
+pub(crate) struct Draft {
+    pub(crate) name: String,
+    pub(crate) workload: Option<Fields>,
+    /// Each with its name.
+    pub(crate) nodes: Vec<(String, Fields)>,
+    pub(crate) components: Vec<(String, Fields)>,
+    pub(crate) connectors: Vec<(String, Fields)>,
+    pub(crate) attributes: Vec<(String, Fields)>,
+    pub(crate) sequences: Vec<Written>,
+    pub(crate) secured: Vec<Fields>,
+    /// Platform, operation, price.
+    pub(crate) prices: Vec<(String, String, Fields)>,
+}
+
+/// A sequence as it was written.
+#[derive(Debug)]
+pub(crate) struct Written {
+    pub(crate) name: String,
+    pub(crate) line: usize,
+    pub(crate) steps: Vec<Line>,
+}
+
+/// A step as it was written.
+#[derive(Debug)]
+pub(crate) enum Line {
+    /// `do` = the name, `by`, `time`, `variation`, `returns`.
+    Do(Fields),
+    /// `send` = the name, `over`, `from`, `carries`, `bytes`.
+    Send(Fields),
+    /// `ref` = the sequence, `times`.
+    Ref(Fields),
+    /// Ways with `weight`.
+    Choice(usize, Vec<(Fields, Vec<Line>)>),
+}

@@ -1,0 +1,172 @@
+//! Annotations: what should be secured, with all the ways that lists of values make.
+
+use std::collections::BTreeMap;
+
+use super::check::Known;
+use super::fields::{Fields, Word};
+use crate::algorithm::{Cipher, Hash, Key};
+use crate::model::{Annotation, Property, Setting};
+use crate::{Class, Fault, quantity};
+
+/// Ways that one annotation may have.
+const MAX_WAYS: usize = 100_000;
+
+/// Reads one annotation.
+pub(super) fn annotation(mut fields: Fields, known: &Known) -> Result<Annotation, Fault> {
+    let line = fields.line();
+    let word = fields.need("property")?;
+    let Some(property) = Property::ALL.into_iter().find(|it| it.word() == word.text) else {
+        let all: Vec<&str> = Property::ALL.iter().map(|it| it.word()).collect();
+        let why = format!("`property` is `{}`; known: {}", word.text, all.join(", "));
+        return Err(fields.fault(Class::Unknown, word.line, why));
+    };
+    let on = target(&mut fields, property, known)?;
+    let configurations = fields.list("in").map(|(names, _)| names).unwrap_or_default();
+    let optional = fields.value("optional", "`true` or `false`", |text| text.parse::<bool>().ok())?.unwrap_or(false);
+    let mut alternatives = settings(&mut fields, property, known)?;
+    fields.end()?;
+    if optional {
+        alternatives.push(None);
+    }
+    Ok(Annotation { property, on, alternatives, configurations, line })
+}
+
+/// `on = "connector upload"`.
+fn target(fields: &mut Fields, property: Property, known: &Known) -> Result<usize, Fault> {
+    let on = fields.need("on")?;
+    let wanted = property.of();
+    let Some((sort, name)) = on.text.split_once(' ') else {
+        let why = format!("`on` is `{}`: what and its name, such as `{wanted} x`, are wanted", on.text);
+        return Err(fields.fault(Class::Invalid, on.line, why));
+    };
+    if sort != wanted {
+        let why = format!("{} is for a {wanted}, and this is on a {sort}", property.word());
+        return Err(fields.fault(Class::Invalid, on.line, why));
+    }
+    let names = match property {
+        Property::DataConfidentiality => &known.connectors,
+        Property::DataIntegrity | Property::DataOriginAuthentication => &known.attributes,
+        Property::PeerEntityAuthentication => &known.components,
+    };
+    names.find(fields, &Word { text: name.trim().to_owned(), line: on.line })
+}
+
+/// Every way that the lists make, in the order in which they are written; the first of each list comes first.
+fn settings(fields: &mut Fields, property: Property, known: &Known) -> Result<Vec<Option<Setting>>, Fault> {
+    let encrypts = property == Property::DataConfidentiality;
+    let ciphers =
+        many(fields, "cipher", encrypts, "a cipher such as `aes-256-gcm` or `rsa-2048-oaep-sha256`", Cipher::read)?;
+    let signatures = many(fields, "signature", !encrypts, "a key such as `rsa-2048` or `ecdsa-p256`", Key::read)?;
+    let hashes = many(fields, "hash", !encrypts, "a hash such as `sha-256`", Hash::read)?;
+    let exchanges = many(fields, "exchange", encrypts, "an RSA key such as `rsa-2048`", |text| {
+        Key::read(text).filter(|key| matches!(key, Key::Rsa(_)))
+    })?;
+    let reuses = many(fields, "reuse", true, "a probability", quantity::share)?;
+    let known_certificates = fields.share("known")?.unwrap_or(1.0);
+    let trusted = fields.share("trusted")?.unwrap_or(1.0);
+    let valid = fields.share("valid")?.unwrap_or(1.0);
+    let engine = fields.word("engine")?.map(|it| known.nodes.find(fields, &it)).transpose()?;
+    demands(fields, property, &ciphers, &signatures, &exchanges, &reuses)?;
+
+    let count = [ciphers.len(), signatures.len(), hashes.len(), exchanges.len(), reuses.len()];
+    let count = count.iter().fold(1_usize, |all, list| all.saturating_mul((*list).max(1)));
+    if count > MAX_WAYS {
+        let why = format!("its lists make {count} ways: at most {MAX_WAYS}");
+        return Err(fields.fault(Class::TooLarge, 0, why));
+    }
+    let mut settings = Vec::with_capacity(count);
+    for cipher in maybe(&ciphers) {
+        for signature in maybe(&signatures) {
+            for hash in maybe(&hashes) {
+                for exchange in maybe(&exchanges) {
+                    for reuse in maybe(&reuses) {
+                        settings.push(Some(Setting {
+                            cipher: cipher.cloned(),
+                            signature: signature.copied(),
+                            hash: hash.copied().unwrap_or(Hash::Sha256),
+                            exchange: exchange.copied(),
+                            reuse: reuse.copied().unwrap_or(0.0),
+                            known: known_certificates,
+                            trusted,
+                            valid,
+                            engine,
+                        }));
+                    }
+                }
+            }
+        }
+    }
+    Ok(settings)
+}
+
+/// What a property cannot do without.
+fn demands(
+    fields: &Fields,
+    property: Property,
+    ciphers: &[Cipher],
+    signatures: &[Key],
+    exchanges: &[Key],
+    reuses: &[f64],
+) -> Result<(), Fault> {
+    let missing = |why: &str| Err(fields.fault(Class::MissingAnnotation, 0, why));
+    if property == Property::DataConfidentiality {
+        if ciphers.is_empty() {
+            return missing("`cipher` is missing: with what is it encrypted?");
+        }
+        if reuses.is_empty() {
+            return missing(
+                "`reuse` is missing: how probable is it that the key, or the receiver's certificate, is there already?",
+            );
+        }
+        let symmetric = ciphers.iter().any(|cipher| matches!(cipher, Cipher::Symmetric { .. }));
+        if symmetric && exchanges.is_empty() && reuses.iter().any(|reuse| *reuse < 1.0) {
+            return missing("`exchange` is missing: which key pairs agree on a key when none is shared?");
+        }
+    } else if signatures.is_empty() {
+        return missing("`signature` is missing: with what is it signed?");
+    }
+    Ok(())
+}
+
+fn maybe<T>(list: &[T]) -> Vec<Option<&T>> {
+    if list.is_empty() { vec![None] } else { list.iter().map(Some).collect() }
+}
+
+fn many<T>(
+    fields: &mut Fields,
+    key: &'static str,
+    allowed: bool,
+    wanted: &str,
+    read: impl Fn(&str) -> Option<T>,
+) -> Result<Vec<T>, Fault> {
+    let Some((values, line)) = fields.list(key) else { return Ok(Vec::new()) };
+    if !allowed {
+        return Err(fields.fault(Class::Unknown, line, format!("`{key}` says nothing about this property")));
+    }
+    if values.is_empty() {
+        return Err(fields.fault(Class::Missing, line, format!("`{key}` is an empty list")));
+    }
+    let values = values.iter().map(|text| {
+        read(text).ok_or_else(|| fields.fault(Class::Invalid, line, format!("`{key}` is `{text}`: {wanted} is wanted")))
+    });
+    values.collect()
+}
+
+/// One annotation of a sort for one thing in one configuration.
+pub(super) fn once(annotations: &[Annotation]) -> Result<(), Fault> {
+    let mut seen: BTreeMap<(Property, usize, &str), ()> = BTreeMap::new();
+    for annotation in annotations {
+        let named = annotation.configurations.iter().map(String::as_str);
+        let configurations: Vec<&str> = if annotation.configurations.is_empty() { vec![""] } else { named.collect() };
+        for configuration in configurations {
+            let keys = [configuration, ""];
+            let clash = keys.iter().any(|key| seen.contains_key(&(annotation.property, annotation.on, key)));
+            seen.insert((annotation.property, annotation.on, configuration), ());
+            if clash {
+                let why = "the same property is asked for the same thing twice in one configuration";
+                return Err(Fault::new(Class::Doubled, annotation.property.word(), why).at(annotation.line));
+            }
+        }
+    }
+    Ok(())
+}

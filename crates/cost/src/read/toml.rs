@@ -1,0 +1,183 @@
+//! TOML: tables and lists as the reference describes them, nothing else.
+
+use ::toml::Spanned;
+use ::toml::de::{DeTable, DeValue};
+
+use super::draft::{Draft, Line, Written};
+use super::fields::Fields;
+use crate::{Class, Fault};
+
+type Value<'a> = Spanned<DeValue<'a>>;
+
+/// Reads the words of a model.
+pub(super) fn draft(text: &str) -> Result<Draft, Fault> {
+    let lines = Lines::of(text);
+    let table = DeTable::parse(text).map_err(|error| {
+        let line = error.span().map_or(0, |span| lines.at(span.start));
+        Fault::new(Class::Syntax, "", error.message().to_owned()).at(line)
+    })?;
+    let mut draft = Draft::default();
+    for (key, value) in table.get_ref() {
+        let line = lines.at(key.span().start);
+        match key.get_ref().as_ref() {
+            "name" => draft.name = lines.scalar(value, "name")?,
+            "workload" => draft.workload = Some(lines.fields("workload", line, value)?),
+            "node" => draft.nodes = lines.named("node", value)?,
+            "component" => draft.components = lines.named("component", value)?,
+            "connector" => draft.connectors = lines.named("connector", value)?,
+            "attribute" => draft.attributes = lines.named("attribute", value)?,
+            "sequence" => draft.sequences = lines.sequences(value)?,
+            "secure" => {
+                for item in lines.items("secure", value)? {
+                    draft.secured.push(lines.fields("secure", lines.of_value(item), item)?);
+                }
+            }
+            "price" => {
+                for (platform, operations) in lines.pairs("price", value)? {
+                    for (operation, price) in lines.named(&format!("price of {platform}"), operations)? {
+                        draft.prices.push((platform.clone(), operation, price));
+                    }
+                }
+            }
+            other => {
+                let known = "name, workload, node, component, connector, attribute, sequence, secure, price";
+                return Err(Fault::new(Class::Unknown, "", format!("`{other}` is unknown; known: {known}")).at(line));
+            }
+        }
+    }
+    Ok(draft)
+}
+
+/// Where lines begin.
+struct Lines {
+    starts: Vec<usize>,
+}
+
+impl Lines {
+    fn of(text: &str) -> Self {
+        let ends = text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n').map(|(at, _)| at + 1);
+        Self { starts: [0].into_iter().chain(ends).collect() }
+    }
+
+    /// The line of a byte, from 1.
+    fn at(&self, byte: usize) -> usize {
+        self.starts.partition_point(|start| *start <= byte)
+    }
+
+    fn of_value(&self, value: &Value<'_>) -> usize {
+        self.at(value.span().start)
+    }
+
+    fn wrong(&self, what: &str, value: &Value<'_>, wanted: &str) -> Fault {
+        let why = format!("this is a {}, and {wanted} is wanted", value.get_ref().type_str());
+        Fault::new(Class::Invalid, what, why).at(self.of_value(value))
+    }
+
+    fn scalar(&self, value: &Value<'_>, what: &str) -> Result<String, Fault> {
+        match value.get_ref() {
+            DeValue::String(text) => Ok(text.to_string()),
+            DeValue::Integer(number) => Ok(number.to_string()),
+            DeValue::Float(number) => Ok(number.to_string()),
+            DeValue::Boolean(truth) => Ok(truth.to_string()),
+            _ => Err(self.wrong(what, value, "a string or a number")),
+        }
+    }
+
+    fn items<'v, 't>(&self, what: &str, value: &'v Value<'t>) -> Result<Vec<&'v Value<'t>>, Fault> {
+        match value.get_ref() {
+            DeValue::Array(items) => Ok(items.iter().collect()),
+            _ => Err(self.wrong(what, value, "a list of tables")),
+        }
+    }
+
+    fn pairs<'v, 't>(&self, what: &str, value: &'v Value<'t>) -> Result<Vec<(String, &'v Value<'t>)>, Fault> {
+        match value.get_ref() {
+            DeValue::Table(table) => Ok(table.iter().map(|(key, value)| (key.get_ref().to_string(), value)).collect()),
+            _ => Err(self.wrong(what, value, "a table")),
+        }
+    }
+
+    /// The members of a table in the order in which they are written.
+    fn entries<'v, 't>(&self, what: &str, value: &'v Value<'t>) -> Result<Vec<(String, usize, &'v Value<'t>)>, Fault> {
+        let DeValue::Table(table) = value.get_ref() else { return Err(self.wrong(what, value, "a table")) };
+        let mut entries: Vec<_> = table.iter().map(|(key, value)| (key.span().start, key, value)).collect();
+        entries.sort_by_key(|(start, ..)| *start);
+        Ok(entries.into_iter().map(|(start, key, value)| (key.get_ref().to_string(), self.at(start), value)).collect())
+    }
+
+    fn named(&self, what: &str, value: &Value<'_>) -> Result<Vec<(String, Fields)>, Fault> {
+        let mut named = Vec::new();
+        for (name, line, value) in self.entries(what, value)? {
+            let fields = self.fields(&format!("{what} {name}"), line, value)?;
+            named.push((name, fields));
+        }
+        Ok(named)
+    }
+
+    fn fields(&self, what: &str, line: usize, value: &Value<'_>) -> Result<Fields, Fault> {
+        let mut fields = Fields::new(what, line);
+        for (key, line, value) in self.entries(what, value)? {
+            let values = match value.get_ref() {
+                DeValue::Array(items) => items.iter().map(|item| self.scalar(item, what)).collect::<Result<_, _>>()?,
+                _ => vec![self.scalar(value, what)?],
+            };
+            fields.put(&key, values, line)?;
+        }
+        Ok(fields)
+    }
+
+    fn sequences(&self, value: &Value<'_>) -> Result<Vec<Written>, Fault> {
+        let mut sequences = Vec::new();
+        for (name, line, value) in self.entries("sequence", value)? {
+            let what = format!("sequence {name}");
+            let steps = self.items(&what, value)?.into_iter().map(|step| self.step(&what, step));
+            sequences.push(Written { steps: steps.collect::<Result<_, _>>()?, name, line });
+        }
+        Ok(sequences)
+    }
+
+    fn step(&self, what: &str, value: &Value<'_>) -> Result<Line, Fault> {
+        let entries = self.entries(what, value)?;
+        let line = entries.first().map_or_else(|| self.of_value(value), |(_, line, _)| *line);
+        let has = |key: &str| entries.iter().find(|(name, ..)| name == key);
+        if let Some((_, line, ways)) = has("choose") {
+            if let Some((other, at, _)) = entries.iter().find(|(name, ..)| name != "choose") {
+                let why = format!("`{other}` stands beside `choose`, whose ways have all that is said");
+                return Err(Fault::new(Class::Unknown, what, why).at(*at));
+            }
+            let ways = self.items(what, ways)?.into_iter().map(|way| self.way(what, way)).collect::<Result<_, _>>()?;
+            return Ok(Line::Choice(*line, ways));
+        }
+        let make: fn(Fields) -> Line = match (has("do"), has("send"), has("ref")) {
+            (Some(_), None, None) => Line::Do,
+            (None, Some(_), None) => Line::Send,
+            (None, None, Some(_)) => Line::Ref,
+            _ => {
+                let why = "a step has exactly one of `do`, `send`, `ref`, `choose`";
+                return Err(Fault::new(Class::Missing, what, why).at(line));
+            }
+        };
+        Ok(make(self.fields(what, line, value)?))
+    }
+
+    /// `{ weight = 0.3, ref = "miss" }`; without `ref` nothing happens.
+    fn way(&self, what: &str, value: &Value<'_>) -> Result<(Fields, Vec<Line>), Fault> {
+        let line = self.of_value(value);
+        let (mut way, mut step) = (Fields::new(what, line), Fields::new(what, line));
+        let mut refers = false;
+        for (key, line, value) in self.entries(what, value)? {
+            let text = vec![self.scalar(value, what)?];
+            if key == "weight" {
+                way.put(&key, text, line)?;
+            } else {
+                refers |= key == "ref";
+                step.put(&key, text, line)?;
+            }
+        }
+        if !refers {
+            step.end()?;
+            return Ok((way, Vec::new()));
+        }
+        Ok((way, vec![Line::Ref(step)]))
+    }
+}

@@ -1,0 +1,144 @@
+//! The long run of a secured model, in the words of the application.
+
+use std::collections::BTreeMap;
+
+use gspn::Budget;
+use gspn::ask::{self, Ask, Checks, Question, Value};
+use serde::Serialize;
+
+use crate::model::{Model, Workload};
+use crate::net::{self, Laid, What};
+use crate::{Class, Fault, Secured};
+
+/// What a model does in the long run. Times are seconds, rates are per second.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Solution {
+    /// Requests that come to their end.
+    pub throughput: f64,
+    /// Requests that a check aborted.
+    pub aborted: f64,
+    /// Requests that found no room; an open workload only.
+    pub turned_away: f64,
+    /// Requests that are there, mean.
+    pub inside: f64,
+    /// Mean time from coming to the end, waiting included.
+    pub response: f64,
+    /// For each node its share of busy cores.
+    pub nodes: Vec<Busy>,
+    /// What the mean time of a request is spent on, the longest first.
+    pub spent: Vec<Spent>,
+    /// Markings that the net can reach and stays in.
+    pub states: u64,
+    /// What the solver checked.
+    pub checks: Checks,
+}
+
+/// How busy a node is.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Busy {
+    /// Its name.
+    pub node: String,
+    /// Share of its cores, 0 to 1.
+    pub utilisation: f64,
+}
+
+/// A part of the time of a request.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Spent {
+    /// On what.
+    pub on: String,
+    /// The annotation that asked for it: its property and what it is about.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub annotation: Option<String>,
+    /// Seconds, mean over all requests.
+    pub seconds: f64,
+}
+
+/// Lays the net of a model and solves it.
+///
+/// # Errors
+/// As [`net::lay`], and when the solver has no answer: too many markings, a model in which nothing takes time.
+pub fn solve(secured: &Secured, budget: &mut Budget<'_>) -> Result<Solution, Fault> {
+    of(secured.model(), &net::lay(secured)?, budget)
+}
+
+/// The questions that [`solve`] asks about a net.
+#[must_use]
+pub fn questions(laid: &Laid) -> Vec<Ask> {
+    let mut asks = vec![
+        Ask { id: "states".to_owned(), question: Question::Tangible },
+        Ask { id: "throughput".to_owned(), question: Question::Throughput { transition: laid.end, at: None } },
+        mean("source", laid.source),
+    ];
+    let aborted = laid.aborted.map(|transition| Question::Throughput { transition, at: None });
+    asks.extend(aborted.map(|question| Ask { id: "aborted".to_owned(), question }));
+    asks.extend(laid.free.iter().enumerate().map(|(node, place)| mean(&format!("free {node}"), *place)));
+    asks.extend(laid.stages.iter().enumerate().map(|(stage, it)| mean(&format!("stage {stage}"), it.place)));
+    asks.extend(laid.queue.map(|place| mean("queue", place)));
+    if laid.open {
+        let condition = ask::Condition { terms: vec![(laid.source, ask::Compare::Equal, 0)] };
+        asks.push(Ask { id: "full".to_owned(), question: Question::Probability { condition, at: None } });
+    }
+    asks
+}
+
+fn mean(id: &str, place: usize) -> Ask {
+    Ask { id: id.to_owned(), question: Question::MeanTokens { place, at: None } }
+}
+
+/// Solves a net that was laid of `model`.
+pub(crate) fn of(model: &Model, laid: &Laid, budget: &mut Budget<'_>) -> Result<Solution, Fault> {
+    let answer = ask::answer(&laid.net, &questions(laid), budget)?;
+    if let Some((id, refusal)) = answer.unanswered.iter().next() {
+        return Err(Fault::new(Class::Unanswered, id.clone(), refusal.why.clone()));
+    }
+    let number = |id: &str| match answer.values.get(id) {
+        Some(Value::Number(number)) => *number,
+        #[expect(clippy::cast_precision_loss, reason = "a count of markings")]
+        Some(Value::Count(count)) => *count as f64,
+        None => 0.0,
+    };
+    let (throughput, aborted) = (number("throughput"), number("aborted"));
+    let done = throughput + aborted;
+    let inside = match model.workload {
+        Workload::Closed { think, .. } if think <= 0.0 => f64::from(model.workload.jobs()),
+        _ => f64::from(model.workload.jobs()) - number("source"),
+    };
+    let turned_away = match model.workload {
+        Workload::Open { rate, .. } => rate * number("full"),
+        Workload::Closed { .. } => 0.0,
+    };
+    let per_request = |tokens: f64| if done > 0.0 { tokens / done } else { 0.0 };
+    let nodes = model.nodes.iter().enumerate().map(|(node, it)| {
+        let free = number(&format!("free {node}"));
+        Busy { node: it.name.clone(), utilisation: (1.0 - free / f64::from(it.cores)).clamp(0.0, 1.0) }
+    });
+    let mut spent: BTreeMap<(String, Option<String>), f64> = BTreeMap::new();
+    for (stage, it) in laid.stages.iter().enumerate() {
+        *spent.entry(words(model, &it.what)).or_default() += per_request(number(&format!("stage {stage}")));
+    }
+    if laid.queue.is_some() {
+        *spent.entry(("waiting for a thread".to_owned(), None)).or_default() += per_request(number("queue"));
+    }
+    let spent = spent.into_iter().map(|((on, annotation), seconds)| Spent { on, annotation, seconds });
+    let mut spent: Vec<Spent> = spent.filter(|it| it.seconds > 0.0).collect();
+    spent.sort_by(|one, other| other.seconds.total_cmp(&one.seconds));
+    let states = match answer.values.get("states") {
+        Some(Value::Count(count)) => *count,
+        _ => 0,
+    };
+    let (nodes, response) = (nodes.collect(), per_request(inside));
+    Ok(Solution { throughput, aborted, turned_away, inside, response, nodes, spent, states, checks: answer.checks })
+}
+
+fn words(model: &Model, what: &What) -> (String, Option<String>) {
+    match what {
+        What::Step(name) => (name.clone(), None),
+        What::Waiting(name) => (format!("waiting for {name}"), None),
+        What::Security(annotation, mechanism) => {
+            let annotation = &model.annotations[*annotation];
+            let about = format!("{} on {}", annotation.property.word(), model.target(annotation));
+            (mechanism.word().to_owned(), Some(about))
+        }
+    }
+}

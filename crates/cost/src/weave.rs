@@ -1,0 +1,209 @@
+//! Enabling security: annotations become mechanisms of the library, put around the steps that they are about (P4, section 4.2).
+//!
+//! | annotation | where | what |
+//! |---|---|---|
+//! | data confidentiality on a connector | each message over it | encryption before, by its sender; decryption after, by its receiver |
+//! | data integrity on an attribute | the operation that returns it; each message that carries it | signature generation after; verification after, by its receiver |
+//! | data origin authentication on an attribute | the operation that returns it | signature generation after |
+//! | peer entity authentication on a component | each message from or to it | it signs its credentials and the other verifies, before |
+//!
+//! A signature travels with its attribute and makes the message longer.
+
+use serde::Serialize;
+
+use crate::mechanism::{self, Basic, Part};
+use crate::model::{Annotation, Model, Operation, Property, Protect, Send, Setting, Step};
+
+/// A model in which the mechanisms stand where annotations asked for them. Made by [`weave`] only.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(transparent)]
+pub struct Secured {
+    model: Model,
+}
+
+impl Secured {
+    /// The model, with [`Step::Protect`] in its sequences.
+    #[must_use]
+    pub const fn model(&self) -> &Model {
+        &self.model
+    }
+}
+
+/// Puts the mechanisms in. Each annotation is done in the first of its ways.
+#[must_use]
+pub fn weave(model: &Model) -> Secured {
+    let weaver = Weaver::new(model);
+    let mut woven = model.clone();
+    for sequence in &mut woven.sequences {
+        sequence.steps = weaver.steps(std::mem::take(&mut sequence.steps));
+    }
+    Secured { model: woven }
+}
+
+/// One annotation and how it is done.
+type Asked<'a> = (usize, &'a Annotation, &'a Setting);
+
+struct Weaver<'a> {
+    model: &'a Model,
+    connectors: Vec<Vec<Asked<'a>>>,
+    attributes: Vec<Vec<Asked<'a>>>,
+    components: Vec<Vec<Asked<'a>>>,
+}
+
+impl<'a> Weaver<'a> {
+    fn new(model: &'a Model) -> Self {
+        let mut weaver = Self {
+            model,
+            connectors: vec![Vec::new(); model.connectors.len()],
+            attributes: vec![Vec::new(); model.attributes.len()],
+            components: vec![Vec::new(); model.components.len()],
+        };
+        for (index, annotation) in model.annotations.iter().enumerate() {
+            let Some(Some(setting)) = annotation.alternatives.first() else { continue };
+            let list = match annotation.property {
+                Property::DataConfidentiality => &mut weaver.connectors,
+                Property::DataIntegrity | Property::DataOriginAuthentication => &mut weaver.attributes,
+                Property::PeerEntityAuthentication => &mut weaver.components,
+            };
+            list[annotation.on].push((index, annotation, setting));
+        }
+        weaver
+    }
+
+    fn steps(&self, steps: Vec<Step>) -> Vec<Step> {
+        let mut woven = Vec::with_capacity(steps.len());
+        for step in steps {
+            match step {
+                Step::Operation(operation) => self.operation(operation, &mut woven),
+                Step::Send(send) => self.send(send, &mut woven),
+                Step::Choice(ways) => {
+                    let ways = ways.into_iter().map(|(probability, steps)| (probability, self.steps(steps)));
+                    woven.push(Step::Choice(ways.collect()));
+                }
+                other @ (Step::Ref { .. } | Step::Protect(_)) => woven.push(other),
+            }
+        }
+        woven
+    }
+
+    fn operation(&self, mut operation: Operation, woven: &mut Vec<Step>) {
+        let by = operation.by;
+        let asked = operation.returns.map_or(&[][..], |attribute| &self.attributes[attribute]);
+        operation.critical |= !asked.is_empty();
+        let returns = operation.returns;
+        woven.push(Step::Operation(operation));
+        for (index, annotation, setting) in asked {
+            let bytes = returns.map_or(0, |attribute| self.model.attributes[attribute].bytes);
+            if let Some(key) = setting.signature {
+                let parts = mechanism::signing(key, setting.hash, bytes);
+                let own = Sides { own: by, peer: by, over: None };
+                woven.push(own.protect(Basic::SignatureGeneration, *index, annotation, setting, parts));
+            }
+        }
+    }
+
+    fn send(&self, mut send: Send, woven: &mut Vec<Step>) {
+        let (from, to) = self.model.ends(&send);
+        let signatures = send.carries.iter().flat_map(|attribute| &self.attributes[*attribute]);
+        let added = signatures.filter_map(|(_, _, setting)| setting.signature).map(mechanism::signature_bytes);
+        send.bytes = added.fold(send.bytes, u64::saturating_add);
+        let bytes = self.model.size(&send);
+        let there = Sides { own: from, peer: to, over: Some((send.over, send.back)) };
+        let back = Sides { own: to, peer: from, over: Some((send.over, !send.back)) };
+
+        for (component, sides) in [(from, there), (to, back)] {
+            for (index, annotation, setting) in &self.components[component] {
+                send.critical = true;
+                self.authenticate(sides, *index, annotation, setting, woven);
+            }
+        }
+        let ciphers = self.connectors[send.over].iter().filter_map(|asked| Some((asked, asked.2.cipher.as_ref()?)));
+        let ciphers: Vec<_> = ciphers.collect();
+        for ((index, annotation, setting), cipher) in &ciphers {
+            send.critical = true;
+            let parts = mechanism::encryption(cipher, setting, bytes);
+            woven.push(there.protect(Basic::Encryption, *index, annotation, setting, parts));
+        }
+        let carried = send.carries.clone();
+        woven.push(Step::Send(send));
+        // What was encrypted last is decrypted first.
+        for ((index, annotation, setting), cipher) in ciphers.iter().rev() {
+            woven.push(back.protect(
+                Basic::Decryption,
+                *index,
+                annotation,
+                setting,
+                mechanism::decryption(cipher, bytes),
+            ));
+        }
+        for attribute in carried {
+            for (index, annotation, setting) in &self.attributes[attribute] {
+                let (Property::DataIntegrity, Some(key)) = (annotation.property, setting.signature) else { continue };
+                let bytes = self.model.attributes[attribute].bytes;
+                let parts = mechanism::verifying(key, setting.hash, bytes, setting.valid);
+                woven.push(back.protect(Basic::SignatureVerification, *index, annotation, setting, parts));
+            }
+        }
+    }
+
+    /// The component at the own side signs its credentials and the peer verifies, unless it has done so before.
+    fn authenticate(
+        &self,
+        sides: Sides,
+        index: usize,
+        annotation: &Annotation,
+        setting: &Setting,
+        woven: &mut Vec<Step>,
+    ) {
+        let Some(key) = setting.signature else { return };
+        let bytes = self.model.components[sides.own].credentials;
+        let message = Part::Message {
+            name: "credentials",
+            from: mechanism::Role::Own,
+            bytes: bytes + mechanism::signature_bytes(key),
+        };
+        let signing = mechanism::signing(key, setting.hash, bytes).into_iter().chain([message]).collect();
+        let verifying = mechanism::verifying(key, setting.hash, bytes, setting.valid);
+        let generation = sides.protect(Basic::SignatureGeneration, index, annotation, setting, signing);
+        let verification = sides.turned().protect(Basic::SignatureVerification, index, annotation, setting, verifying);
+        let both = vec![generation, verification];
+        woven.extend(match setting.reuse {
+            reuse if reuse <= 0.0 => both,
+            reuse => vec![Step::Choice(vec![(reuse, Vec::new()), (1.0 - reuse, both)])],
+        });
+    }
+}
+
+/// Who runs a mechanism, with whom, over what.
+#[derive(Clone, Copy)]
+struct Sides {
+    own: usize,
+    peer: usize,
+    over: Option<(usize, bool)>,
+}
+
+impl Sides {
+    fn turned(self) -> Self {
+        Self { own: self.peer, peer: self.own, over: self.over.map(|(connector, back)| (connector, !back)) }
+    }
+
+    fn protect(
+        self,
+        mechanism: Basic,
+        index: usize,
+        annotation: &Annotation,
+        setting: &Setting,
+        parts: Vec<Part>,
+    ) -> Step {
+        Step::Protect(Protect {
+            mechanism,
+            property: annotation.property,
+            annotation: index,
+            own: self.own,
+            peer: self.peer,
+            over: self.over,
+            engine: setting.engine,
+            parts,
+        })
+    }
+}

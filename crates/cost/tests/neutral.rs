@@ -1,0 +1,195 @@
+//! A mechanism that costs nothing changes nothing, wherever it is put; one that costs something changes what it should.
+
+use std::fmt::Write;
+
+use cost::read::{Language, read};
+use cost::solve::{Solution, solve};
+use cost::{Model, weave};
+use gspn::{Budget, Limits};
+use proptest::prelude::*;
+
+fn model(text: &str) -> Model {
+    read(text, Language::Toml).unwrap_or_else(|fault| panic!("{fault}\n{text}"))
+}
+
+fn solved(model: &Model) -> Solution {
+    let mut go_on = |_| true;
+    solve(&weave(model), &mut Budget::new(Limits::default(), &mut go_on)).unwrap()
+}
+
+/// What was drawn by chance.
+#[derive(Debug, Clone)]
+struct Drawn {
+    steps: Vec<(bool, u8, u8)>,
+    cores: (u8, u8),
+    workload: u8,
+    jobs: u8,
+    latency: u8,
+    line: bool,
+    fork: bool,
+    secured: Vec<u8>,
+    reuse: u8,
+}
+
+fn drawn() -> impl Strategy<Value = Drawn> {
+    (
+        prop::collection::vec((any::<bool>(), 0_u8..3, 0_u8..4), 1..5),
+        (1_u8..3, 1_u8..3),
+        0_u8..4,
+        1_u8..4,
+        0_u8..2,
+        any::<bool>(),
+        any::<bool>(),
+        prop::collection::vec(0_u8..6, 1..6),
+        0_u8..3,
+    )
+        .prop_map(|(steps, cores, workload, jobs, latency, line, fork, secured, reuse)| Drawn {
+            steps,
+            cores,
+            workload,
+            jobs,
+            latency,
+            line,
+            fork,
+            secured,
+            reuse,
+        })
+}
+
+/// The model, with a price of `each` for everything that mechanisms do.
+fn written(drawn: &Drawn, each: &str) -> String {
+    let workload = match drawn.workload {
+        0 => format!("clients = {}", drawn.jobs),
+        1 => format!("clients = {}\nthink = \"20 ms\"", drawn.jobs),
+        2 => format!("arrivals = \"40/s\"\nroom = {}", drawn.jobs),
+        _ => format!("arrivals = \"40/s\"\nroom = {}\nthreads = 1", drawn.jobs + 1),
+    };
+    let line = if drawn.line { "rate = \"1 MB/s\"" } else { "" };
+    let mut text = format!(
+        "[workload]\n{workload}\n[node.a]\ncores = {}\nplatform = \"p\"\n[node.b]\ncores = {}\nplatform = \"p\"\n\
+         [component.x]\nnode = \"a\"\ncredentials = \"1 kB\"\n[component.y]\nnode = \"b\"\n\
+         [connector.c]\nfrom = \"x\"\nto = \"y\"\nlatency = \"{} ms\"\n{line}\n\
+         [attribute.v]\nof = \"x\"\nsize = \"2 kB\"\n[attribute.w]\nof = \"y\"\nsize = \"300 B\"\n",
+        drawn.cores.0, drawn.cores.1, drawn.latency
+    );
+    // Something takes time, whatever was drawn.
+    text.push_str("[[sequence.main]]\ndo = \"first\"\nby = \"x\"\ntime = \"9 ms\"\nreturns = \"v\"\n");
+    if drawn.fork {
+        text.push_str("[[sequence.main]]\nchoose = [{ weight = 1, ref = \"side\" }, { weight = 3 }]\n");
+    }
+    for (index, (sends, who, time)) in drawn.steps.iter().enumerate() {
+        let (by, value) = if who % 2 == 0 { ("x", "v") } else { ("y", "w") };
+        let step = if *sends {
+            format!("send = \"s{index}\"\nover = \"c\"\nfrom = \"{by}\"\ncarries = \"{value}\"")
+        } else {
+            format!("do = \"d{index}\"\nby = \"{by}\"\ntime = \"{} ms\"\nreturns = \"{value}\"", u32::from(*time) * 4)
+        };
+        let _ = write!(text, "[[sequence.main]]\n{step}\n");
+    }
+    text.push_str("[[sequence.side]]\nsend = \"aside\"\nover = \"c\"\n[[sequence.side]]\ndo = \"there\"\nby = \"y\"\ntime = \"3 ms\"\n");
+    let mut wanted = drawn.secured.clone();
+    wanted.sort_unstable();
+    wanted.dedup();
+    let reuse = ["0", "0.5", "1"][usize::from(drawn.reuse)];
+    for kind in wanted {
+        let annotation = match kind {
+            0 => format!(
+                "property = \"data-confidentiality\"\non = \"connector c\"\ncipher = \"aes-256-cbc\"\nexchange = \"rsa-2048\"\nknown = 0.5\nreuse = {reuse}"
+            ),
+            1 => "property = \"data-integrity\"\non = \"attribute v\"\nsignature = \"rsa-2048\"".to_owned(),
+            2 => "property = \"data-integrity\"\non = \"attribute w\"\nsignature = \"rsa-2048\"".to_owned(),
+            3 => format!(
+                "property = \"peer-entity-authentication\"\non = \"component x\"\nsignature = \"rsa-2048\"\nreuse = {reuse}"
+            ),
+            4 => format!(
+                "property = \"peer-entity-authentication\"\non = \"component y\"\nsignature = \"rsa-2048\"\nreuse = {reuse}"
+            ),
+            _ => "property = \"data-origin-authentication\"\non = \"attribute v\"\nsignature = \"rsa-2048\"".to_owned(),
+        };
+        let _ = write!(text, "[[secure]]\n{annotation}\n");
+    }
+    for operation in [
+        "sign rsa-2048",
+        "verify rsa-2048",
+        "encrypt rsa-2048",
+        "decrypt rsa-2048",
+        "hash sha-256",
+        "encrypt aes-256-cbc",
+        "decrypt aes-256-cbc",
+    ] {
+        let _ = write!(text, "[price.p.\"{operation}\"]\neach = \"{each}\"\n");
+    }
+    text
+}
+
+fn same(one: f64, other: f64) -> bool {
+    (one - other).abs() <= 1e-12 * one.abs().max(other.abs()).max(1e-300)
+}
+
+/// Messages that a mechanism sends of its own take time on the connector: they are a delay and a demand of the mechanism, too. So
+/// the connector is free of both wherever a mechanism may use it.
+fn without_messages(mut drawn: Drawn) -> Drawn {
+    let talks = |kind: &u8| matches!(kind, 0 | 3 | 4);
+    // A signature makes its message longer, which counts on a line.
+    if drawn.secured.iter().any(talks) {
+        drawn.latency = 0;
+    }
+    drawn.line = false;
+    drawn
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
+    #[test]
+    fn a_mechanism_that_costs_nothing_leaves_every_measure_as_it_was(drawn in drawn()) {
+        let model = model(&written(&without_messages(drawn), "0"));
+        let (with, without) = (solved(&model), solved(&model.plain()));
+        prop_assert!(same(with.throughput, without.throughput), "{} {}", with.throughput, without.throughput);
+        prop_assert!(same(with.response, without.response));
+        prop_assert!(same(with.inside, without.inside));
+        prop_assert!(same(with.turned_away, without.turned_away));
+        prop_assert_eq!(with.states, without.states);
+        for (one, other) in with.nodes.iter().zip(&without.nodes) {
+            // The share of busy cores is 1 less what was counted as free.
+            prop_assert!((one.utilisation - other.utilisation).abs() <= 1e-12);
+        }
+        for (one, other) in with.spent.iter().zip(&without.spent) {
+            prop_assert!((one.seconds - other.seconds).abs() <= 1e-12 * with.response, "{:?} {:?}", one, other);
+        }
+        prop_assert_eq!(with.spent.len(), without.spent.len());
+    }
+
+    #[test]
+    fn a_mechanism_that_costs_something_never_gains_anything_for_one_client(drawn in drawn()) {
+        let drawn = Drawn { workload: 0, jobs: 1, ..drawn };
+        let model = model(&written(&drawn, "2 ms"));
+        let (with, without) = (solved(&model), solved(&model.plain()));
+        prop_assert!(with.throughput <= without.throughput * (1.0 + 1e-12));
+        // One client waits for nobody: the mean time is the sum of what it is spent on.
+        let sum: f64 = with.spent.iter().map(|it| it.seconds).sum();
+        prop_assert!((sum * with.throughput - 1.0).abs() < 1e-9);
+    }
+}
+
+#[test]
+fn what_goes_to_nothing_changes_less_and_less() {
+    let drawn = Drawn {
+        steps: vec![(true, 0, 0), (false, 1, 2)],
+        cores: (1, 1),
+        workload: 0,
+        jobs: 1,
+        latency: 0,
+        line: false,
+        fork: true,
+        secured: vec![0, 1, 3, 5],
+        reuse: 1,
+    };
+    let plain = solved(&model(&written(&drawn, "0")).plain()).throughput;
+    let mut last = f64::MAX;
+    for each in ["1 ms", "1e-3 ms", "1e-6 ms", "1e-9 ms", "1e-12 ms"] {
+        let off = (solved(&model(&written(&drawn, each))).throughput / plain - 1.0).abs();
+        assert!(off < last, "{each}: {off}");
+        last = off;
+    }
+    assert!(last < 1e-12, "{last}");
+}

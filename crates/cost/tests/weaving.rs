@@ -1,0 +1,229 @@
+//! Where mechanisms are put, what the net of them is, and how weaving scales.
+
+use std::fmt::Write;
+
+use cost::model::{Property, Step};
+use cost::net::lay;
+use cost::read::{Language, read};
+use cost::solve::solve;
+use cost::{Class, Model, weave};
+use gspn::{Budget, Limits};
+
+const CUSPIS: &str = include_str!("../models/cuspis.toml");
+
+fn model(text: &str) -> Model {
+    read(text, Language::Toml).unwrap_or_else(|fault| panic!("{fault}\n{text}"))
+}
+
+/// The steps of the first sequence in words.
+fn words(model: &Model) -> Vec<String> {
+    let steps = weave(model).model().sequences[0].steps.clone();
+    let word = |step: Step| match step {
+        Step::Operation(it) => format!("{}{}", it.name, if it.critical { "*" } else { "" }),
+        Step::Send(it) => format!("{}{}", it.name, if it.critical { "*" } else { "" }),
+        Step::Protect(it) => format!("ref {} at {}", it.mechanism.word(), model.components[it.own].name),
+        other => format!("{other:?}"),
+    };
+    steps.into_iter().map(word).collect()
+}
+
+/// Figure 6 of the paper, both halves.
+#[test]
+fn the_two_configurations_of_the_paper_are_woven_as_it_draws_them() {
+    let cuspis = model(CUSPIS);
+    assert_eq!(words(&cuspis.plain()), ["genGDinfo", "send", "storeGDinfo"]);
+    assert_eq!(
+        words(&cuspis.configuration("SC1").unwrap()),
+        ["genGDinfo*", "ref signature-generation at producer", "send", "storeGDinfo"]
+    );
+    assert_eq!(
+        words(&cuspis.configuration("SC2").unwrap()),
+        [
+            "genGDinfo*",
+            "ref signature-generation at producer",
+            "ref encryption at producer",
+            "send*",
+            "ref decryption at store",
+            "storeGDinfo"
+        ]
+    );
+    assert_eq!(cuspis.configuration("SC3").unwrap_err().class, Class::NoSuchName);
+}
+
+/// Table 1 of the paper, row by row: what weaving puts in is what the row says.
+#[test]
+fn every_composed_mechanism_is_made_of_its_row() {
+    for property in Property::ALL {
+        let (on, setting) = match property.of() {
+            "connector" => ("connector c", "cipher = \"aes-128-gcm\"\nreuse = 1"),
+            "attribute" => ("attribute v", "signature = \"ecdsa-p256\""),
+            _ => ("component x", "signature = \"ecdsa-p256\""),
+        };
+        let text = format!("{SMALL}\n[[secure]]\nproperty = \"{}\"\non = \"{on}\"\n{setting}\n", property.word());
+        let woven = weave(&model(&text));
+        let used: Vec<_> = woven.model().sequences[0]
+            .steps
+            .iter()
+            .filter_map(|step| match step {
+                Step::Protect(it) => Some(it.mechanism),
+                _ => None,
+            })
+            .collect();
+        assert_eq!(used, property.made_of(), "{}", property.word());
+    }
+}
+
+const SMALL: &str = r#"
+[workload]
+clients = 1
+[node.a]
+platform = "p"
+[node.b]
+platform = "p"
+[component.x]
+node = "a"
+[component.y]
+node = "b"
+[connector.c]
+from = "x"
+to = "y"
+[attribute.v]
+of = "x"
+size = "1 kB"
+[[sequence.main]]
+do = "make"
+by = "x"
+time = "4 ms"
+returns = "v"
+[[sequence.main]]
+send = "give"
+over = "c"
+carries = "v"
+"#;
+
+fn throughput(text: &str) -> f64 {
+    let mut go_on = |_| true;
+    solve(&weave(&model(text)), &mut Budget::new(Limits::default(), &mut go_on)).unwrap().throughput
+}
+
+/// One client: the times add up, by hand.
+#[test]
+fn prices_of_each_step_are_added() {
+    let prices = |list: &[(&str, &str, &str)]| {
+        let mut text = String::new();
+        for (operation, each, per_kb) in list {
+            let _ = write!(text, "[price.p.\"{operation}\"]\neach = \"{each}\"\nper_kb = \"{per_kb}\"\n");
+        }
+        text
+    };
+    let secure = |lines: &str| format!("{SMALL}\n[[secure]]\n{lines}\n");
+    let integrity = secure("property = \"data-integrity\"\non = \"attribute v\"\nsignature = \"rsa-2048\"")
+        + &prices(&[
+            ("hash sha-256", "1 ms", "2 ms"),
+            ("sign rsa-2048", "10 ms", "0"),
+            ("verify rsa-2048", "1 ms", "0"),
+        ]);
+    // 4 + (1 + 2) + 10 + (1 + 2) + 1
+    assert!((throughput(&integrity) - 1000.0 / 21.0).abs() < 1e-9);
+
+    // A kilobyte in blocks of 256 - 66 = 190 bytes is six blocks, each encrypted and decrypted; half the time a certificate is verified.
+    let asymmetric = secure(
+        "property = \"data-confidentiality\"\non = \"connector c\"\ncipher = \"rsa-2048-oaep-sha256\"\nreuse = 0.5",
+    ) + &prices(&[
+        ("encrypt rsa-2048", "1 ms", "0"),
+        ("decrypt rsa-2048", "10 ms", "0"),
+        ("verify rsa-2048", "2 ms", "0"),
+    ]);
+    assert!((throughput(&asymmetric) - 1000.0 / (4.0 + 6.0 + 60.0 + 1.0)).abs() < 1e-9);
+
+    // ISO/IEC 11770-3: two messages are encrypted and decrypted, in one request of four.
+    let symmetric = secure(
+        "property = \"data-confidentiality\"\non = \"connector c\"\ncipher = \"aes-256-cbc\"\nexchange = \"rsa-2048\"\nreuse = \"75 %\"",
+    ) + &prices(&[
+        ("encrypt rsa-2048", "1 ms", "0"),
+        ("decrypt rsa-2048", "10 ms", "0"),
+        ("verify rsa-2048", "2 ms", "0"),
+        ("encrypt aes-256-cbc", "0", "3 ms"),
+        ("decrypt aes-256-cbc", "0", "5 ms"),
+    ]);
+    assert!((throughput(&symmetric) - 1000.0 / (4.0 + 22.0 / 4.0 + 3.0 + 5.0)).abs() < 1e-9);
+
+    // Aborted requests end early: the signature of one in five is wrong.
+    let wrong = integrity.replace("signature = \"rsa-2048\"", "signature = \"rsa-2048\"\nvalid = 0.8");
+    assert!((throughput(&wrong) - 0.8 * 1000.0 / 21.0).abs() < 1e-9);
+}
+
+/// A time that is not exponential has the mean and variation that it was given: M/G/1 in its closed form.
+#[test]
+fn variation_counts_where_requests_wait() {
+    for variation in [0.05, 0.25, 0.4, 0.5, 1.0, 2.0, 9.0] {
+        let text = format!(
+            "[workload]\narrivals = \"60/s\"\nroom = 150\n[node.a]\n[component.x]\nnode = \"a\"\n[[sequence.main]]\ndo = \"work\"\nby = \"x\"\ntime = \"10 ms\"\nvariation = {variation}\n"
+        );
+        let mut go_on = |_| true;
+        let solution = solve(&weave(&model(&text)), &mut Budget::new(Limits::default(), &mut go_on)).unwrap();
+        // Pollaczek and Khinchine; the room is large enough not to matter to six digits where the variation is small.
+        let wanted = 0.010 + 0.6 * 0.010 * (1.0 + variation) / 2.0 / 0.4;
+        let digits = if variation > 2.0 { 2e-2 } else { 1e-6 };
+        assert!((solution.response / wanted - 1.0).abs() < digits, "{variation}: {} for {wanted}", solution.response);
+    }
+}
+
+#[test]
+fn an_operation_without_a_price_is_named() {
+    let text = format!(
+        "{SMALL}\n[[secure]]\nproperty = \"data-integrity\"\non = \"attribute v\"\nsignature = \"rsa-2048\"\n[price.p.\"hash sha-256\"]\neach = \"0\"\n"
+    );
+    let fault = lay(&weave(&model(&text))).unwrap_err();
+    assert_eq!((fault.class, fault.name.as_str()), (Class::NoPrice, "sign rsa-2048"));
+    assert!(fault.why.contains("[price.p.\"sign rsa-2048\"]"), "{fault}");
+}
+
+/// 100 components and 1,000 annotations are woven and laid; no clock looks on, only the count of what came out.
+#[test]
+fn a_thousand_annotations_are_woven() {
+    let mut text = String::from("[workload]\nclients = 1\n[node.n]\nplatform = \"p\"\n");
+    for component in 0..100 {
+        let _ = write!(text, "[component.c{component}]\nnode = \"n\"\n");
+        let next = (component + 1) % 100;
+        let _ = write!(text, "[connector.k{component}]\nfrom = \"c{component}\"\nto = \"c{next}\"\n");
+        for attribute in 0..9 {
+            let _ = write!(text, "[attribute.v{component}-{attribute}]\nof = \"c{component}\"\nsize = \"1 kB\"\n");
+        }
+    }
+    for component in 0..100 {
+        for attribute in 0..9 {
+            let name = format!("v{component}-{attribute}");
+            let _ = write!(
+                text,
+                "[[sequence.main]]\ndo = \"make {name}\"\nby = \"c{component}\"\ntime = \"1 ms\"\nreturns = \"{name}\"\n"
+            );
+            let _ = write!(
+                text,
+                "[[secure]]\nproperty = \"data-integrity\"\non = \"attribute {name}\"\nsignature = \"rsa-2048\"\n"
+            );
+        }
+        let carried: Vec<String> = (0..9).map(|attribute| format!("\"v{component}-{attribute}\"")).collect();
+        let _ = write!(
+            text,
+            "[[sequence.main]]\nsend = \"send {component}\"\nover = \"k{component}\"\ncarries = [{}]\n",
+            carried.join(", ")
+        );
+        let _ = write!(
+            text,
+            "[[secure]]\nproperty = \"data-confidentiality\"\non = \"connector k{component}\"\ncipher = \"aes-256-gcm\"\nreuse = 1\n"
+        );
+    }
+    for operation in ["sign rsa-2048", "verify rsa-2048", "hash sha-256", "encrypt aes-256-gcm", "decrypt aes-256-gcm"]
+    {
+        let _ = write!(text, "[price.p.\"{operation}\"]\neach = \"1 ms\"\n");
+    }
+    let model = model(&text);
+    assert_eq!((model.components.len(), model.annotations.len()), (100, 1000));
+    let woven = weave(&model);
+    let protected = woven.model().sequences[0].steps.iter().filter(|step| matches!(step, Step::Protect(_)));
+    assert_eq!(protected.count(), 900 + 900 + 200);
+    let laid = lay(&woven).unwrap();
+    // 900 signatures and verifications of two priced steps each, 100 encryptions and decryptions, 900 operations.
+    assert_eq!(laid.stages.iter().filter(|stage| stage.mean > 0.0).count(), 900 * 4 + 200 + 900);
+}
