@@ -8,8 +8,8 @@ use clap::{Parser, Subcommand};
 
 use crate::answer::{Exit, Output};
 use crate::commands::{
-    admin, application, approvals, audit, backup, certs, client, configuration, guard, model, nodeset, policy, token,
-    user,
+    admin, application, approvals, audit, backup, certs, client, configuration, cost, guard, model, nodeset, policy,
+    reproduce, token, user,
 };
 use crate::failure::Failure;
 
@@ -99,6 +99,9 @@ pub(crate) enum Command {
     /// The configuration file
     #[command(subcommand)]
     Config(configuration::Command),
+    /// What a security setting costs: weave mechanisms into a model of an application, and solve it
+    #[command(subcommand)]
+    Cost(cost::Command),
     /// A batch line on this computer alone, in which rights come and go with the recipe
     Demo(crate::demo::DemoArgs),
     /// Let the program of this configuration end: clients are told and may leave first
@@ -117,6 +120,9 @@ pub(crate) enum Command {
     /// Policies: check them, test them, ask them
     #[command(subcommand)]
     Policy(policy::Command),
+    /// Results of papers again, from their own data
+    #[command(subcommand)]
+    Reproduce(reproduce::Command),
     /// Show where the workflow stands, or fire a transition (as an administrator)
     Step(admin::Step),
     /// Access tokens: list, issue, inspect, verify, revoke

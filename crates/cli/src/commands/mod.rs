@@ -9,6 +9,7 @@ pub(crate) mod backup;
 pub(crate) mod certs;
 pub(crate) mod client;
 pub(crate) mod configuration;
+pub(crate) mod cost;
 pub(crate) mod doctor;
 pub(crate) mod drain;
 mod encoded;
@@ -19,6 +20,7 @@ pub(crate) mod nodeset;
 pub(crate) mod own;
 pub(crate) mod policy;
 mod recorded;
+pub(crate) mod reproduce;
 pub(crate) mod token;
 pub(crate) mod up;
 pub(crate) mod user;
@@ -52,6 +54,7 @@ pub(crate) fn run(args: Args) -> Result<Answer, Failure> {
         Command::Certs(command) => certs::run(command, &common),
         Command::Client(command) => client::run(command, &common),
         Command::Config(command) => configuration::run(command, &common),
+        Command::Cost(command) => cost::run(command),
         Command::Demo(args) => crate::demo::run(&args, common.output),
         Command::Drain => drain::run(&common),
         Command::Doctor => doctor::run(&common),
@@ -59,6 +62,7 @@ pub(crate) fn run(args: Args) -> Result<Answer, Failure> {
         Command::Nodeset(command) => nodeset::run(command),
         Command::Guard(command) => guard::run(command, &common),
         Command::Policy(command) => policy::run(command, &common),
+        Command::Reproduce(command) => reproduce::run(command),
         Command::Step(args) => admin::step(&args, &common),
         Command::Token(command) => token::run(command, &common),
         Command::Up => up::run(&common),

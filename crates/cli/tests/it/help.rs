@@ -3,7 +3,7 @@
 use super::Scene;
 
 /// Every command, with the groups they are in.
-pub(crate) const COMMANDS: [&str; 72] = [
+pub(crate) const COMMANDS: [&str; 77] = [
     "",
     "application",
     "application list",
@@ -42,6 +42,9 @@ pub(crate) const COMMANDS: [&str; 72] = [
     "config check",
     "config show",
     "config init",
+    "cost",
+    "cost weave",
+    "cost solve",
     "demo",
     "doctor",
     "drain",
@@ -60,6 +63,8 @@ pub(crate) const COMMANDS: [&str; 72] = [
     "policy explain",
     "policy what-if",
     "policy reload",
+    "reproduce",
+    "reproduce p4",
     "step",
     "token",
     "token list",

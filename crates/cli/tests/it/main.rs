@@ -6,6 +6,7 @@ mod audit;
 mod certified;
 mod certs;
 mod config;
+mod cost;
 mod doctor;
 mod drain;
 mod foreign;

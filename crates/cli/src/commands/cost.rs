@@ -1,0 +1,194 @@
+//! `trapkey cost`: models of applications, secured, laid as nets and solved.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand, ValueEnum};
+use cost::read::{Language, read};
+use cost::solve::{Solution, questions, solve};
+use cost::{Fault, Model, net, print, weave};
+use gspn::{Budget, Limits, Progress};
+use serde_json::json;
+
+use crate::answer::{Answer, table};
+use crate::failure::{Failure, SourceFault};
+use crate::files;
+
+/// What to do with models of applications.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Put the mechanisms that annotations ask for into a model, and print it at one of three steps
+    Weave(Weave),
+    /// Throughput, response time, busy nodes and what the time is spent on, in the long run
+    Solve(Solve),
+}
+
+/// The step that is printed.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Step {
+    /// As it was written, as a Mermaid diagram.
+    Annotated,
+    /// With the mechanisms in it, as a Mermaid diagram.
+    Secured,
+    /// As a stochastic Petri net; its JSON is what `trapkey model solve` reads.
+    Net,
+}
+
+/// A model and which of its annotations count.
+#[derive(Debug, Args)]
+struct Source {
+    /// The model: TOML
+    #[arg(value_name = "MODEL")]
+    model: PathBuf,
+
+    /// The configuration whose annotations count (without it all do; `none`: no annotation)
+    #[arg(long, value_name = "NAME")]
+    configuration: Option<String>,
+}
+
+/// A model, and what to print of it.
+#[derive(Debug, Args)]
+pub(crate) struct Weave {
+    #[command(flatten)]
+    source: Source,
+
+    /// What to print
+    #[arg(long = "as", value_enum, default_value = "secured", value_name = "STEP")]
+    step: Step,
+}
+
+/// A model, and what its solution may cost.
+#[derive(Debug, Args)]
+pub(crate) struct Solve {
+    #[command(flatten)]
+    source: Source,
+
+    #[command(flatten)]
+    spend: Spend,
+}
+
+/// What a solution may cost.
+#[derive(Clone, Copy, Debug, Args)]
+pub(crate) struct Spend {
+    /// The most markings that a net may reach
+    #[arg(long, default_value_t = Limits::default().markings, value_name = "COUNT")]
+    markings: u64,
+
+    /// The most time
+    #[arg(long, default_value_t = 30.0, value_name = "SECONDS")]
+    time: f64,
+}
+
+impl Spend {
+    /// Does `work` within the limits.
+    pub(crate) fn within<T>(self, work: impl FnOnce(&mut Budget<'_>) -> Result<T, Fault>) -> Result<T, Failure> {
+        if self.time.is_nan() || self.time <= 0.0 {
+            return Err(Failure::bad_input(format!("`--time {}`: above 0", self.time)));
+        }
+        let started = gates::clock::now();
+        let mut go_on = |_: Progress| gates::clock::now().mono.since(started.mono).as_secs_f64() < self.time;
+        let limits = Limits { markings: self.markings, ..Limits::default() };
+        work(&mut Budget::new(limits, &mut go_on)).map_err(|fault| {
+            let message = format!("{}: {fault}", fault.class.word());
+            if fault.class == cost::Class::Unanswered {
+                Failure::unavailable(message)
+            } else {
+                Failure::bad_input(message)
+            }
+        })
+    }
+}
+
+pub(crate) fn run(command: Command) -> Result<Answer, Failure> {
+    match command {
+        Command::Weave(args) => woven(&args),
+        Command::Solve(args) => {
+            let model = args.source.read()?;
+            let solution = args.spend.within(|budget| solve(&weave(&model), budget))?;
+            Ok(Answer::ok(shown(&solution), json!(solution)))
+        }
+    }
+}
+
+fn woven(args: &Weave) -> Result<Answer, Failure> {
+    let model = args.source.read()?;
+    let secured = weave(&model);
+    match args.step {
+        Step::Annotated => Ok(Answer::ok(print::annotated(&model), json!(model))),
+        Step::Secured => Ok(Answer::ok(print::secured(&secured), json!(secured))),
+        Step::Net => {
+            let laid =
+                net::lay(&secured).map_err(|fault| Failure::bad_input(format!("{}: {fault}", fault.class.word())))?;
+            Ok(Answer::ok(print::net(&laid), net::document(&laid, &questions(&laid))))
+        }
+    }
+}
+
+impl Source {
+    fn read(&self) -> Result<Model, Failure> {
+        let Some(language) = self.model.to_str().and_then(Language::of) else {
+            let message = format!("`{}`: a model ends in `.toml`", self.model.display());
+            return Err(Failure::bad_input(message));
+        };
+        let text = files::text(&self.model)?;
+        let failure = |fault: Fault| {
+            let message = format!("`{}` is no model that can be used", self.model.display());
+            let what = Fault { line: None, ..fault.clone() };
+            let what = format!("{}: {what}", fault.class.word());
+            match fault.line {
+                None => Failure::bad_input(format!("{message}: {what}")),
+                Some(line) => {
+                    let starts = text.match_indices('\n').map(|(at, _)| at + 1);
+                    let start = [0].into_iter().chain(starts).nth(line - 1).unwrap_or(0);
+                    let end = text[start..].find('\n').map_or(text.len(), |length| start + length);
+                    let fault = SourceFault {
+                        file: self.model.clone(),
+                        text: text.clone(),
+                        span: (start, end),
+                        message: what,
+                        help: None,
+                    };
+                    Failure::in_files(message, vec![fault])
+                }
+            }
+        };
+        let model = read(&text, language).map_err(failure)?;
+        match self.configuration.as_deref() {
+            None => Ok(model),
+            Some("none") => Ok(model.plain()),
+            Some(name) => model.configuration(name).map_err(failure),
+        }
+    }
+}
+
+fn shown(solution: &Solution) -> String {
+    let mut text = format!(
+        "throughput     {:.6}/s\nresponse time  {} (mean)\nrequests there {:.4} (mean)\n",
+        solution.throughput,
+        seconds(solution.response),
+        solution.inside
+    );
+    for (name, rate) in [("aborted", solution.aborted), ("turned away", solution.turned_away)] {
+        if rate > 0.0 {
+            text.push_str(&format!("{name:<14} {rate:.6}/s\n"));
+        }
+    }
+    text.push('\n');
+    let busy = solution.nodes.iter().map(|it| vec![it.node.clone(), format!("{:.2} %", it.utilisation * 100.0)]);
+    text.push_str(&table(&["node", "busy"], &busy.collect::<Vec<_>>()));
+    text.push('\n');
+    let spent = solution.spent.iter().map(|it| {
+        let share = if solution.response > 0.0 { it.seconds / solution.response * 100.0 } else { 0.0 };
+        vec![it.on.clone(), seconds(it.seconds), format!("{share:.1} %"), it.annotation.clone().unwrap_or_default()]
+    });
+    text.push_str(&table(&["the time goes to", "a request", "share", "asked for by"], &spent.collect::<Vec<_>>()));
+    text
+}
+
+/// Three digits that count, and the unit.
+pub(crate) fn seconds(seconds: f64) -> String {
+    match seconds {
+        it if it < 1e-3 => format!("{:.3} us", it * 1e6),
+        it if it < 1.0 => format!("{:.3} ms", it * 1e3),
+        it => format!("{it:.3} s"),
+    }
+}

@@ -1,0 +1,94 @@
+//! `trapkey cost` and `trapkey reproduce`: models in, nets and numbers out.
+
+use serde_json::{Value, json};
+
+use super::Scene;
+
+const MODEL: &str = r#"
+[workload]
+clients = 1
+[node.plant-pc]
+platform = "pc"
+[component.client]
+node = "plant-pc"
+[component.server]
+node = "plant-pc"
+[connector.wire]
+from = "client"
+to = "server"
+[attribute.order]
+of = "client"
+size = "1 kB"
+[[sequence.main]]
+do = "prepare"
+by = "client"
+time = "8 ms"
+returns = "order"
+[[sequence.main]]
+send = "deliver"
+over = "wire"
+carries = "order"
+[[secure]]
+property = "data-integrity"
+on = "attribute order"
+signature = "rsa-2048"
+in = ["signed"]
+[price.pc."hash sha-256"]
+per_kb = "1 ms"
+[price.pc."sign rsa-2048"]
+each = "9 ms"
+[price.pc."verify rsa-2048"]
+each = "1 ms"
+"#;
+
+fn json_of(said: &str) -> Value {
+    let json = said.split_once("--- stdout\n").unwrap().1.split("--- stderr").next().unwrap();
+    serde_json::from_str(json).unwrap()
+}
+
+#[test]
+fn a_model_is_woven_in_three_steps_and_its_net_is_one_that_model_solve_takes() {
+    let scene = Scene::empty();
+    scene.write("model.toml", MODEL);
+    let annotated = scene.run(&["cost", "weave", "model.toml", "--as", "annotated"]);
+    assert!(annotated.contains("%% trapkey: secure data-integrity on=\"attribute order\""), "{annotated}");
+    let secured = scene.run(&["cost", "weave", "model.toml"]);
+    assert!(secured.contains("ref signature-verification for data-integrity on attribute order"), "{secured}");
+    assert!(secured.contains("prepare *"), "{secured}");
+
+    let net = json_of(&scene.run(&["cost", "weave", "model.toml", "--as", "net", "--output", "json"]));
+    scene.write("net.json", &net.to_string());
+    let solved = json_of(&scene.run(&["model", "solve", "net.json", "--output", "json"]));
+    let own = json_of(&scene.run(&["cost", "solve", "model.toml", "--output", "json"]));
+    assert_eq!(solved["values"]["throughput"], own["throughput"]);
+    // 8 + (1 + 9) + (1 + 1) ms
+    assert!((own["throughput"].as_f64().unwrap() - 50.0).abs() < 1e-9, "{own}");
+    let plain = json_of(&scene.run(&["cost", "solve", "model.toml", "--configuration", "none", "--output", "json"]));
+    assert!((plain["throughput"].as_f64().unwrap() - 125.0).abs() < 1e-9, "{plain}");
+}
+
+#[test]
+fn a_wrong_model_is_refused_by_class_line_and_name() {
+    let scene = Scene::empty();
+    scene.write("model.toml", &MODEL.replace("over = \"wire\"", "over = \"wir\""));
+    let said = scene.run(&["cost", "solve", "model.toml"]);
+    assert!(said.starts_with("exit 2"), "{said}");
+    assert!(said.contains("no-such-name") && said.contains("there is no connector `wir`"), "{said}");
+    assert!(said.contains("model.toml:23"), "{said}");
+    scene.write("model.toml", &MODEL.replace("[price.pc.\"sign rsa-2048\"]", "[price.pc.\"sign rsa-3072\"]"));
+    let said = scene.run(&["cost", "solve", "model.toml"]);
+    assert!(said.starts_with("exit 2") && said.contains("no-price"), "{said}");
+}
+
+#[test]
+fn the_paper_is_reproduced_with_its_page_and_picture() {
+    let scene = Scene::empty();
+    let said = scene.run(&["reproduce", "p4", "--output", "json", "--svg", "figure.svg", "--html", "page.html"]);
+    assert!(said.starts_with("exit 0"), "{said}");
+    let found = json_of(&said);
+    assert_eq!(found["count"], json!({"fitted": 8, "predicted": 4}));
+    assert!(found["worst"].as_f64().unwrap() <= 0.3, "{found}");
+    assert!(found["worst_degradation"].as_f64().unwrap() <= 0.02, "{found}");
+    assert!(scene.read("figure.svg").starts_with("<svg"));
+    assert!(scene.read("page.html").contains("<polyline"));
+}
