@@ -26,7 +26,7 @@ pub(crate) use ephemeral::EphemeralKey;
 pub(crate) use key::KeyKind;
 #[cfg(test)]
 pub(crate) use key::tally;
-pub use key::{InvalidKey, KeyUses, PrivateKey, PublicKey};
+pub use key::{InvalidKey, KeyUses, PrivateKey, PublicKey, pause_before_key_use};
 pub use secret::{
     InvalidSecret, MAX_LEGACY_BLOCKS, RsaSecret, RsaSecretEnvelope, SecretForm, danger_decrypt_for_any_nonce,
     decrypt_legacy_secret, encrypt_legacy_secret, legacy_secret_blocks, open_rsa_secret, seal_rsa_secret,

@@ -112,6 +112,30 @@ fn bodies_fill_chunks_to_the_last_byte() {
     }
 }
 
+thread_local! {
+    static PAUSES: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
+}
+
+#[test]
+fn there_is_a_pause_before_each_use_of_a_private_key() {
+    super::pause_before_key_use(|| PAUSES.set(PAUSES.get() + 1));
+    for policy in RSA {
+        let policy = policy.algorithms();
+        let (own, peer) = (identity("one", 2048, 1), identity("two", 2048, 2));
+        let mut chunk = b"OPNF\0\0\0\0\x01\0\0\0".to_vec();
+        let from = chunk.len();
+        chunk.extend([7; 300]);
+        policy.seal_open(&mut chunk, from, Some(&own.key), Some(peer.certificate.key())).unwrap();
+        let before = PAUSES.get();
+        policy.open_open(&mut chunk, from, Some(own.certificate.key()), Some(&peer.key)).unwrap();
+        assert_eq!(PAUSES.get() - before, peer.key.uses().decryptions, "{:?}", policy.id());
+        assert!(PAUSES.get() - before > 1, "one for each block");
+        let before = PAUSES.get();
+        policy.sign(&own.key, b"message").unwrap();
+        assert_eq!(PAUSES.get() - before, 1, "{:?}", policy.id());
+    }
+}
+
 #[test]
 fn signatures_verify_with_their_own_policy_and_key_only() {
     let (one, two) = (identity("one", 2048, 1), identity("two", 2048, 2));
