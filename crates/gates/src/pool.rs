@@ -3,9 +3,14 @@
 //! Its threads have the processor while nobody else wants it (`SCHED_IDLE`): a thread that serves takes it from them in the
 //! moment it wakes. With a difference of niceness alone the kernel would let them go on until it looks again, for
 //! milliseconds; when many log in at once, on a machine with one processor, those who are in already would wait for that.
+//! The kernel misses some of these moments: it owes even such a thread a few microseconds now and then, gives them to it, and
+//! looks again four milliseconds later. So they offer the processor themselves before each use of a key.
+//!
 //! Where others take all of the processor, logins must go on all the same. One thread more, nicer than those that serve
-//! but no more than that, steps in when work waits and nothing was begun for a while.
+//! but no more than that, steps in when work waits and nothing was begun for a while. It interrupts nobody (`SCHED_BATCH`):
+//! after an interruption the kernel may find that it is the turn of one of those that give way.
 
+use std::cell::Cell;
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -22,6 +27,11 @@ const NICER: i32 = 10;
 const NICEST: i32 = 19;
 /// How long nothing is begun although work waits, before somebody steps in.
 const PATIENCE: Duration = Duration::from_millis(20);
+
+thread_local! {
+    /// Whether this thread gives way to others.
+    static GIVES_WAY: Cell<bool> = const { Cell::new(false) };
+}
 
 /// Threads that run queued work, first come first served. Dropping the last clone ends them, once they have done what is
 /// queued.
@@ -50,6 +60,7 @@ impl Pool {
     pub(crate) fn alone(threads: usize, waiting: usize) -> std::io::Result<Self> {
         let shared = Arc::new(Shared { room: waiting, ..Shared::default() });
         let pool = Self(Arc::new(Owner(Arc::clone(&shared))));
+        ua_proto::crypto::pause_before_key_use(let_others_go);
         for number in 0..threads.max(1) {
             let shared = Arc::clone(&shared);
             thread::Builder::new().name(format!("crypto-{number}")).spawn(move || shared.serve())?;
@@ -67,7 +78,7 @@ impl Pool {
         if line.work.len() >= shared.room {
             return Err(PoolFull);
         }
-        let watched = !line.work.is_empty();
+        let watched = line.watched;
         line.work.push_back(Box::new(work));
         drop(line);
         shared.work.notify_one();
@@ -95,6 +106,8 @@ struct Line {
     work: VecDeque<Work>,
     /// How often a thread that gives way began something.
     begun: u64,
+    /// The one that steps in looks at it again by itself.
+    watched: bool,
     ended: bool,
 }
 
@@ -140,10 +153,12 @@ impl Shared {
                 if line.ended {
                     return;
                 }
+                line.watched = false;
                 line = self.late.wait(line).unwrap_or_else(PoisonError::into_inner);
                 continue;
             }
             let before = line.begun;
+            line.watched = true;
             line = self.late.wait_timeout(line, PATIENCE).unwrap_or_else(PoisonError::into_inner).0;
             // As long as the others do not get on.
             while line.begun == before
@@ -162,8 +177,16 @@ fn done(work: Work) {
     drop(catch_unwind(AssertUnwindSafe(work)));
 }
 
+/// Before a key is used by a thread that gives way: a fraction of a millisecond in which the kernel may not look.
+fn let_others_go() {
+    if GIVES_WAY.get() {
+        thread::yield_now();
+    }
+}
+
 /// From now on this thread has the processor only while nobody else wants it.
 fn give_way() {
+    GIVES_WAY.set(true);
     #[cfg(target_os = "linux")]
     {
         use thread_priority::{NormalThreadSchedulePolicy, ThreadPriority, ThreadSchedulePolicy};
@@ -184,12 +207,21 @@ fn give_way() {
     }
 }
 
-/// Makes this thread nicer. On Linux a thread has a niceness of its own; elsewhere it would be that of all.
+/// Makes this thread nicer, and one that interrupts nobody who serves when it wakes. On Linux a thread has a niceness of its
+/// own; elsewhere it would be that of all.
 fn be_nicer() {
     #[cfg(target_os = "linux")]
     {
         use rustix::process::{getpriority_process, setpriority_process};
+        use thread_priority::{NormalThreadSchedulePolicy, ThreadPriority, ThreadSchedulePolicy};
         let nicer = getpriority_process(None).map(|niceness| (niceness + NICER).min(NICEST));
+        // It also asks for a niceness that is refused to most; ours comes below.
+        let batch = ThreadSchedulePolicy::Normal(NormalThreadSchedulePolicy::Batch);
+        let _asked = thread_priority::set_thread_priority_and_policy(
+            thread_priority::thread_native_id(),
+            ThreadPriority::Max,
+            batch,
+        );
         if let Err(error) = nicer.and_then(|niceness| setpriority_process(None, niceness)) {
             tracing::warn!(%error, "threads that use private keys compete with those that serve");
         }
@@ -252,6 +284,55 @@ mod tests {
     }
 
     #[test]
+    fn work_that_waits_is_looked_at_again_after_a_time_without_any() {
+        let pool = Pool::new(1, 8).unwrap();
+        for round in 0..3 {
+            let (release, wait) = channel::<()>();
+            let (started, running) = channel::<()>();
+            pool.run(move || {
+                started.send(()).unwrap();
+                wait.recv().unwrap();
+            })
+            .unwrap();
+            running.recv().unwrap();
+            let (done, finished) = channel();
+            pool.run(move || done.send(round).unwrap()).unwrap();
+            assert_eq!(finished.recv().unwrap(), round, "by the one that steps in");
+            release.send(()).unwrap();
+            let watched = || pool.0.0.line().watched;
+            while watched() {
+                thread::yield_now();
+            }
+        }
+    }
+
+    /// What `look` sees on the thread that gives way and on the one that steps in.
+    fn on_both<T: Send + 'static>(look: fn() -> T) -> (T, T) {
+        let pool = Pool::new(1, 8).unwrap();
+        let (told, heard) = channel();
+        // Whichever of them takes one of the two cannot take the other.
+        let both = Arc::new(std::sync::Barrier::new(2));
+        for _ in 0..2 {
+            let (told, both) = (told.clone(), Arc::clone(&both));
+            pool.run(move || {
+                both.wait();
+                told.send((thread::current().name() == Some("crypto-late"), look())).unwrap();
+            })
+            .unwrap();
+        }
+        let mut seen = [heard.recv().unwrap(), heard.recv().unwrap()];
+        seen.sort_by_key(|(late, _)| *late);
+        let [(false, gives_way), (true, steps_in)] = seen else { panic!("two threads") };
+        (gives_way, steps_in)
+    }
+
+    #[test]
+    fn those_that_give_way_offer_the_processor_and_nobody_else_does() {
+        assert_eq!(on_both(|| GIVES_WAY.get()), (true, false));
+        assert!(!GIVES_WAY.get(), "who serves");
+    }
+
+    #[test]
     #[cfg(target_os = "linux")]
     fn who_serves_goes_before_those_who_wait_for_keys() {
         use thread_priority::{NormalThreadSchedulePolicy, ThreadSchedulePolicy, thread_schedule_policy};
@@ -267,20 +348,10 @@ mod tests {
     #[test]
     #[cfg(target_os = "linux")]
     fn who_steps_in_is_nicer_than_who_serves() {
-        let niceness = || rustix::process::getpriority_process(None).unwrap();
-        let serving = niceness();
-        let pool = Pool::new(1, 8).unwrap();
-        let (release, wait) = channel::<()>();
-        let (started, running) = channel::<()>();
-        pool.run(move || {
-            started.send(()).unwrap();
-            wait.recv().unwrap();
-        })
-        .unwrap();
-        running.recv().unwrap();
-        let (told, working) = channel();
-        pool.run(move || told.send(niceness()).unwrap()).unwrap();
-        assert_eq!(working.recv().unwrap(), (serving + NICER).min(NICEST));
-        release.send(()).unwrap();
+        use thread_priority::{NormalThreadSchedulePolicy, ThreadSchedulePolicy, thread_schedule_policy};
+        let look = || (rustix::process::getpriority_process(None).unwrap(), thread_schedule_policy().unwrap());
+        let (serving, _) = look();
+        let batch = ThreadSchedulePolicy::Normal(NormalThreadSchedulePolicy::Batch);
+        assert_eq!(on_both(look).1, ((serving + NICER).min(NICEST), batch), "nicer, and it interrupts nobody");
     }
 }
