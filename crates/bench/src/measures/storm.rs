@@ -164,6 +164,8 @@ fn p99(times: &mut Vec<f64>) -> f64 {
 /// The server cannot be asked how to connect.
 pub fn clients(folder: &str, url: &str, count: u32, guests: Guests) -> Result<(), Failed> {
     let folder = PathBuf::from(folder);
+    // The kernel does not always interrupt it when somebody else wants the processor.
+    ua_proto::crypto::pause_before_key_use(std::thread::yield_now);
     runtime()?.block_on(LocalSet::new().run_until(async move {
         let way = Way::of(&folder, url, Security::Encrypt, guests.credential(&folder, "storm")?).await?;
         let mut tasks = Vec::new();
