@@ -1,21 +1,33 @@
 //! The member `ask`.
 
+use hashbrown::{HashMap, HashSet};
+
 use super::member::{self, Members};
 use super::tree::Tree;
 use crate::Refusal;
 use crate::ask::{Ask, Compare, Condition, Question};
 use crate::net::{Kind, Net, Rate};
 
+/// Where the names of a net stand.
+struct Names<'a> {
+    net: &'a Net,
+    places: HashMap<&'a str, usize>,
+    transitions: HashMap<&'a str, usize>,
+}
+
 /// Reads the questions of a document.
 pub(super) fn read(tree: Tree, net: &Net) -> Result<Vec<Ask>, Refusal> {
-    let mut asks: Vec<Ask> = Vec::new();
+    let places = net.places().iter().enumerate().map(|(index, place)| (place.name.as_str(), index)).collect();
+    let transitions = net.transitions().iter().enumerate().map(|(index, it)| (it.name.as_str(), index)).collect();
+    let net = &Names { net, places, transitions };
+    let (mut asks, mut ids) = (Vec::new(), HashSet::new());
     for (index, tree) in member::list(tree, "ask", "ask")?.into_iter().enumerate() {
         let mut members = Members::of(tree, &format!("ask[{index}]"))?;
         let id = members.text("id")?;
         members.call(&id);
         let question = question(&mut members, net)?;
         members.end()?;
-        if asks.iter().any(|ask| ask.id == id) {
+        if !ids.insert(id.clone()) {
             return Err(Refusal::invalid(&id, "two questions have this id: give each its own"));
         }
         asks.push(Ask { id, question });
@@ -23,7 +35,7 @@ pub(super) fn read(tree: Tree, net: &Net) -> Result<Vec<Ask>, Refusal> {
     Ok(asks)
 }
 
-fn question(members: &mut Members, net: &Net) -> Result<Question, Refusal> {
+fn question(members: &mut Members, net: &Names<'_>) -> Result<Question, Refusal> {
     let kind = members.text("kind")?;
     Ok(match kind.as_str() {
         "tangible" => Question::Tangible,
@@ -50,29 +62,29 @@ fn question(members: &mut Members, net: &Net) -> Result<Question, Refusal> {
     })
 }
 
-fn sensitivity(members: &mut Members, net: &Net) -> Result<Question, Refusal> {
+fn sensitivity(members: &mut Members, net: &Names<'_>) -> Result<Question, Refusal> {
     let path = members.path().to_owned();
-    let mut inner = Members::of(members.need("of")?, &format!("{path}.of"))?;
+    let mut inner = Members::of(members.need("of")?, &path)?;
     let of = question(&mut inner, net)?;
     inner.end()?;
     if matches!(of, Question::Sensitivity { .. }) {
         return Err(members.wrong("a sensitivity of a sensitivity is not a question here".to_owned()));
     }
     let by = transition(members, "wrt", net)?;
-    match &net.transitions()[by].kind {
+    match &net.net.transitions()[by].kind {
         Kind::Timed { rate: Rate::Constant(_), .. } => Ok(Question::Sensitivity { of: Box::new(of), by }),
         _ => Err(members.wrong("`wrt` names a transition without `rate`".to_owned())),
     }
 }
 
-fn place(members: &mut Members, net: &Net) -> Result<usize, Refusal> {
+fn place(members: &mut Members, net: &Names<'_>) -> Result<usize, Refusal> {
     let name = members.text("place")?;
-    net.place(&name).ok_or_else(|| members.wrong(format!("there is no place `{name}`")))
+    net.places.get(name.as_str()).copied().ok_or_else(|| members.wrong(format!("there is no place `{name}`")))
 }
 
-fn transition(members: &mut Members, key: &str, net: &Net) -> Result<usize, Refusal> {
+fn transition(members: &mut Members, key: &str, net: &Names<'_>) -> Result<usize, Refusal> {
     let name = members.text(key)?;
-    net.transition(&name).ok_or_else(|| members.wrong(format!("there is no transition `{name}`")))
+    net.transitions.get(name.as_str()).copied().ok_or_else(|| members.wrong(format!("there is no transition `{name}`")))
 }
 
 fn at(members: &mut Members) -> Result<Option<f64>, Refusal> {
@@ -82,14 +94,18 @@ fn at(members: &mut Members) -> Result<Option<f64>, Refusal> {
     }
 }
 
-fn condition(members: &mut Members, net: &Net) -> Result<Condition, Refusal> {
+fn condition(members: &mut Members, net: &Names<'_>) -> Result<Condition, Refusal> {
     let mut terms = Vec::new();
     for term in members.list("where")? {
         let parts = member::list(term, "where", members.path())?;
         let [Tree::Text(name), Tree::Text(op), count] = parts.as_slice() else {
             return Err(members.wrong("`where` is a list of [place, operator, number]".to_owned()));
         };
-        let place = net.place(name).ok_or_else(|| members.wrong(format!("there is no place `{name}`")))?;
+        let place = net
+            .places
+            .get(name.as_str())
+            .copied()
+            .ok_or_else(|| members.wrong(format!("there is no place `{name}`")))?;
         let compare = match op.as_str() {
             "==" => Compare::Equal,
             "!=" => Compare::NotEqual,

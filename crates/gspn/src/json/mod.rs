@@ -33,11 +33,13 @@ pub fn read(text: &[u8]) -> Result<Document, Refusal> {
     let name = match members.take("name") {
         None => String::new(),
         Some(Tree::Text(name)) => name,
-        Some(other) => return Err(members.wrong(format!("`name` is {}, and a string is wanted", other.sort()))),
+        Some(other) => {
+            return Err(Refusal::invalid("name", format!("this is {}, and a string is wanted", other.sort())));
+        }
     };
     let net = nets::read(&name, members.need("net")?)?;
     let asks = members.take("ask").map(|tree| asks::read(tree, &net)).transpose()?.unwrap_or_default();
-    let limit = members.whole("limit")?;
+    let limit = members.take("limit").map(|tree| member::whole(&tree, "limit", "limit")).transpose()?;
     if limit == Some(0) {
         return Err(Refusal::invalid("limit", "a limit of 0 markings leaves nothing to explore: at least 1"));
     }

@@ -88,7 +88,7 @@ fn rate(members: &mut Members, places: &HashMap<String, usize>) -> Result<Rate, 
     match (constant, table) {
         (Some(rate), None) => Ok(Rate::Constant(rate)),
         (None, Some(tree)) => {
-            let mut table = Members::of(tree, &format!("{}.rate_by_tokens", members.path()))?;
+            let mut table = Members::of(tree, members.path())?;
             let name = table.text("place")?;
             let place = place_of(&table, "place", &name, places)?;
             let rates = table.list("rates")?;
@@ -117,7 +117,7 @@ fn phase(members: &mut Members) -> Result<Phase, Refusal> {
     let path = members.path().to_owned();
     match (members.take("erlang"), members.take("hyper"), members.take("coxian")) {
         (Some(tree), None, None) => {
-            let mut erlang = Members::of(tree, &format!("{path}.erlang"))?;
+            let mut erlang = Members::of(tree, &path)?;
             let stages = erlang.whole("k")?.ok_or_else(|| erlang.wrong("`k` is missing".to_owned()))?;
             let stages = stage_count(stages, &erlang)?;
             let rate = erlang.need_number("rate")?;

@@ -21,30 +21,47 @@ pub(super) enum Tree {
 impl Tree {
     /// Reads one JSON value.
     pub(super) fn read(text: &[u8]) -> Result<Self, Refusal> {
-        let tree: Self = serde_json::from_slice(text)
-            .map_err(|error| Refusal::invalid("document", format!("this is not the JSON of a net: {error}")))?;
-        tree.once("")?;
+        let read = serde_json::from_slice(text);
+        let read = read.or_else(|error| marked(text).map_or(Err(error), |marked| serde_json::from_slice(&marked)));
+        let tree: Self =
+            read.map_err(|error| Refusal::invalid("document", format!("this is not the JSON of a net: {error}")))?;
+        tree.once("", None)?;
         Ok(tree)
     }
 
-    fn once(&self, path: &str) -> Result<(), Refusal> {
+    /// No key twice; `owner` is the name of the nearest object around that has one.
+    fn once(&self, path: &str, owner: Option<&str>) -> Result<(), Refusal> {
         match self {
             Self::Object(members) => {
+                let owner = self.own_name().or(owner);
                 let mut seen = hashbrown::HashSet::new();
                 for (key, value) in members {
                     let path = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
                     if !seen.insert(key) {
-                        return Err(Refusal::invalid(&path, "this key stands here twice: keep one"));
+                        let why = format!("the key `{path}` stands twice: keep one");
+                        return Err(Refusal::invalid(owner.unwrap_or(&path), why));
                     }
-                    value.once(&path)?;
+                    value.once(&path, owner)?;
                 }
                 Ok(())
             }
             Self::List(items) => {
-                items.iter().enumerate().try_for_each(|(index, item)| item.once(&format!("{path}[{index}]")))
+                items.iter().enumerate().try_for_each(|(index, item)| item.once(&format!("{path}[{index}]"), owner))
             }
             _ => Ok(()),
         }
+    }
+
+    /// What a place, a transition or a question calls itself; a document's own name is not meant.
+    fn own_name(&self) -> Option<&str> {
+        let Self::Object(members) = self else { return None };
+        if members.iter().any(|(key, _)| key == "net") {
+            return None;
+        }
+        members.iter().find_map(|(key, value)| match value {
+            Self::Text(name) if matches!(key.as_str(), "name" | "id") => Some(name.as_str()),
+            _ => None,
+        })
     }
 
     /// What it is, for an error.
@@ -64,6 +81,50 @@ impl<'de> Deserialize<'de> for Tree {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_any(Reader)
     }
+}
+
+/// Stands for a number that is not finite, which JSON has no way to say.
+const NOT_FINITE: &str = "\0not finite";
+
+/// The text with [`NOT_FINITE`] for every number beyond a double, and for `Infinity` and `NaN`, so that the one who wrote it is
+/// told which member it is. `None` where there is none.
+fn marked(text: &[u8]) -> Option<Vec<u8>> {
+    let word = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-' | b'.');
+    let (mut marked, mut found, mut rest) = (Vec::with_capacity(text.len()), false, text);
+    while let Some(first) = rest.first() {
+        let length = match first {
+            b'"' => string(rest),
+            byte if word(byte) => rest.iter().take_while(|byte| word(byte)).count(),
+            _ => 1,
+        };
+        let (token, after) = rest.split_at(length);
+        if not_finite(token) {
+            found = true;
+            marked.extend_from_slice(b"\"\\u0000not finite\"");
+        } else {
+            marked.extend_from_slice(token);
+        }
+        rest = after;
+    }
+    found.then_some(marked)
+}
+
+/// How long the string at the start of `text` is, with its quotes.
+fn string(text: &[u8]) -> usize {
+    let mut escaped = true;
+    let inner = text.iter().take_while(|byte| {
+        let end = **byte == b'"' && !escaped;
+        escaped = !escaped && **byte == b'\\';
+        !end
+    });
+    (inner.count() + 1).min(text.len())
+}
+
+fn not_finite(token: &[u8]) -> bool {
+    let Ok(token) = std::str::from_utf8(token) else { return false };
+    let digits = token.strip_prefix('-').unwrap_or(token);
+    matches!(digits, "Infinity" | "NaN")
+        || digits.starts_with(|first: char| first.is_ascii_digit()) && token.parse().is_ok_and(f64::is_infinite)
 }
 
 struct Reader;
@@ -97,7 +158,7 @@ impl<'de> Visitor<'de> for Reader {
     }
 
     fn visit_str<E>(self, value: &str) -> Result<Tree, E> {
-        Ok(Tree::Text(value.to_owned()))
+        Ok(if value == NOT_FINITE { Tree::Number(f64::INFINITY) } else { Tree::Text(value.to_owned()) })
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Tree, A::Error> {

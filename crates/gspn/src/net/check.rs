@@ -1,6 +1,6 @@
 //! The rules that a net keeps: names, arcs, numbers.
 
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 
 use super::{Arc, Kind, Net, Phase, Place, Rate, Servers, Transition};
 use crate::Refusal;
@@ -42,7 +42,8 @@ fn names(places: &[Place], transitions: &[Transition]) -> Result<(), Refusal> {
 }
 
 fn check_arcs(name: &str, sort: &str, arcs: &[Arc], places: &[Place]) -> Result<(), Refusal> {
-    for (index, arc) in arcs.iter().enumerate() {
+    let mut seen = HashSet::new();
+    for arc in arcs {
         let Some(place) = places.get(arc.place) else {
             return Err(Refusal::invalid(name, format!("`{sort}` has an arc to a place that does not exist")));
         };
@@ -52,7 +53,7 @@ fn check_arcs(name: &str, sort: &str, arcs: &[Arc], places: &[Place]) -> Result<
                 format!("`{sort}` of `{}` is 0: a multiplicity is at least 1", place.name),
             ));
         }
-        if arcs.iter().take(index).any(|other| other.place == arc.place) {
+        if !seen.insert(arc.place) {
             return Err(Refusal::invalid(name, format!("`{sort}` names `{}` twice", place.name)));
         }
     }

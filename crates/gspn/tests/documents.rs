@@ -1,0 +1,69 @@
+//! What is wrong with a document is said by name: the place, transition or question that a person finds in it.
+
+use gspn::{Class, json};
+
+const GOOD: &str = r#"{"name": "net", "net": {
+    "places": [{"name": "a", "tokens": 2}, {"name": "b"}],
+    "transitions": [
+        {"name": "t", "kind": "timed", "rate": 2, "in": {"a": 1}, "out": {"b": 1}},
+        {"name": "now", "kind": "immediate", "weight": 3, "in": {"b": 2}, "out": {"a": 2}}]},
+    "ask": [{"id": "n", "kind": "mean_tokens", "place": "a", "at": 4}], "limit": 100, "remark": {"of": "mine"}}"#;
+
+/// Each row: the text in [`GOOD`], what stands there instead, and who is named.
+const WRONG: &[(&str, &str, &str)] = &[
+    (r#""rate": 2"#, r#""rate": 0"#, "t"),
+    (r#""rate": 2"#, r#""rate": -2"#, "t"),
+    (r#""rate": 2"#, r#""rate": 1e999"#, "t"),
+    (r#""rate": 2"#, r#""rate": -1e999"#, "t"),
+    (r#""rate": 2"#, r#""rate": Infinity"#, "t"),
+    (r#""rate": 2"#, r#""rate": NaN"#, "t"),
+    (r#""rate": 2"#, r#""rate": "2""#, "t"),
+    (r#""rate": 2"#, r#""rate": 2, "rate": 2"#, "t"),
+    (r#""rate": 2"#, r#""rate": 2, "priority": 1"#, "t"),
+    (r#""rate": 2"#, r#""rate": 2, "servers": 0"#, "t"),
+    (r#""rate": 2"#, r#""rate": 2, "servers": 1.5"#, "t"),
+    (r#""rate": 2"#, r#""rate": 2, "speed": 1"#, "t"),
+    (r#""rate": 2"#, r#""rate_by_tokens": {"place": "a", "rates": []}"#, "t"),
+    (r#""rate": 2"#, r#""rate_by_tokens": {"place": "c", "rates": [1]}"#, "t"),
+    (r#""rate": 2"#, r#""rate": 2, "rate_by_tokens": {"place": "a", "rates": [1]}"#, "t"),
+    (r#"{"a": 1}"#, r#"{"a": 0}"#, "t"),
+    (r#"{"a": 1}"#, r#"{"a": 1, "a": 1}"#, "t"),
+    (r#"{"a": 1}"#, r#"{"c": 1}"#, "t"),
+    (r#""rate": 2, "in": {"a": 1}"#, r#""rate": 2, "servers": "inf""#, "t"),
+    (r#""weight": 3"#, r#""weight": 0"#, "now"),
+    (r#""weight": 3"#, r#""priority": 0"#, "now"),
+    (r#""tokens": 2"#, r#""tokens": -1"#, "a"),
+    (r#""tokens": 2"#, r#""tokens": 1e999"#, "a"),
+    (r#"{"name": "b"}"#, r#"{"name": "b"}, {"name": "a"}"#, "a"),
+    (r#"{"name": "b"}"#, r#"{"name": "b"}, {"name": "t"}"#, "t"),
+    (r#"{"name": "b"}"#, r#"{"name": "b"}, {"name": ""}"#, "name"),
+    (r#""at": 4"#, r#""at": -4"#, "n"),
+    (r#""at": 4"#, r#""at": 1e999"#, "n"),
+    (r#""at": 4"#, r#""when": 4"#, "n"),
+    (r#""place": "a""#, r#""place": "c""#, "n"),
+    (r#""mean_tokens""#, r#""mean""#, "n"),
+    (r#""limit": 100"#, r#""limit": 0"#, "limit"),
+    (r#""limit": 100"#, r#""limit": -1"#, "limit"),
+    (r#""limit": 100"#, r#""limit": 100, "limit": 100"#, "limit"),
+    (r#""name": "net","#, r#""name": 7,"#, "name"),
+    (r#""mine"}}"#, r#""mine"}"#, "document"),
+];
+
+#[test]
+fn a_wrong_document_names_what_is_wrong() {
+    let document = json::read(GOOD.as_bytes()).unwrap();
+    assert_eq!((document.net.places().len(), document.asks.len(), document.limit), (2, 1, Some(100)));
+    for (good, wrong, name) in WRONG {
+        assert!(GOOD.contains(good), "{good}");
+        let refusal = json::read(GOOD.replacen(good, wrong, 1).as_bytes()).expect_err(wrong);
+        assert_eq!((refusal.class, refusal.name.as_str()), (Class::Invalid, *name), "{wrong}: {refusal}");
+    }
+}
+
+#[test]
+fn a_word_for_a_number_is_a_word_where_a_string_stands() {
+    let text = GOOD.replace(r#""b""#, r#""1e999 \" NaN \\""#);
+    assert_eq!(json::read(text.as_bytes()).unwrap().net.places()[1].name, r#"1e999 " NaN \"#);
+    let refusal = json::read(text.replace("\"rate\": 2", "\"rate\": 1e999").as_bytes()).unwrap_err();
+    assert_eq!(refusal.name, "t");
+}
