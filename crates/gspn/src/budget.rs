@@ -32,6 +32,11 @@ pub enum Progress {
         /// Between tangible markings.
         edges: u64,
     },
+    /// Runs of a simulation.
+    Simulating {
+        /// Of timed transitions, in all runs so far.
+        firings: u64,
+    },
     /// A linear system is being solved: sweeps so far and how far the last answer is off, relatively.
     Solving {
         /// So far.
@@ -75,6 +80,7 @@ impl<'a> Budget<'a> {
             Progress::Exploring { tangible, vanishing, .. } => {
                 format!("after {tangible} tangible and {vanishing} vanishing markings")
             }
+            Progress::Simulating { firings } => format!("after {firings} simulated firings"),
             Progress::Solving { sweeps, .. } => format!("after {sweeps} sweeps over the linear system"),
         };
         Err(Refusal::new(Class::TooLarge, "time", format!("the limit of time was reached {at}: allow more time")))

@@ -23,6 +23,7 @@ pub mod explore;
 pub mod json;
 pub mod net;
 mod refuse;
+pub mod simulate;
 
 pub use budget::{Budget, Limits, Progress};
 pub use net::Net;

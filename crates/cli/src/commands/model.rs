@@ -101,6 +101,7 @@ fn say(seconds: f64, progress: Progress) {
         Progress::Exploring { tangible, done, vanishing, edges } => {
             format!("exploring: {done} of {tangible} tangible markings so far, {vanishing} vanishing, {edges} edges")
         }
+        Progress::Simulating { firings } => format!("simulating: {firings} firings so far"),
         Progress::Solving { sweeps, error } => format!("solving: {sweeps} sweeps, last change {error:.1e}"),
     };
     // Nobody is left to tell when the pipe is closed.

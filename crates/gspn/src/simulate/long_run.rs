@@ -1,0 +1,218 @@
+//! Long-run means: several runs side by side, each cut into batches of equal time.
+//!
+//! The start is dropped where MSER says that it is over. What is left of each run becomes a few long batches. They are taken for
+//! independent once neighbours are hardly alike; until then the runs go on. Where the runs differ from each other by more than their
+//! batches do, they may have ended in different closed classes: then each run is one sample, and more runs are made.
+
+use super::figures::{alike, half_width, mean, settled, spread};
+use super::machine::{Machine, Watch};
+use super::model::Model;
+use super::{Estimate, Meter};
+use crate::Refusal;
+
+/// Runs side by side at first.
+const RUNS: usize = 16;
+/// Batches that are kept of each run; then pairs of them become one.
+const KEPT: usize = 128;
+/// Batches at the first look.
+const FIRST: usize = 64;
+/// Firings in a batch at first, about.
+const FIRINGS: f64 = 64.0;
+/// Firings from which the length of a batch is guessed.
+const PILOT: u32 = 2_048;
+/// Long batches of each run.
+const GROUPS: usize = 8;
+/// How alike neighbours may be.
+const ALIKE: f64 = 0.1;
+/// Runs that ended alike and show that all do.
+const SAME: usize = 1_024;
+/// The most runs.
+const MOST: usize = 4_096;
+/// Runs that are needed where they end differently.
+const ENDS: usize = 128;
+/// How much more the means of runs may scatter than their batches make them: hardly once in a hundred times, when nothing is wrong.
+const SCATTER: f64 = 2.2;
+
+/// What is measured in the long run.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Measure {
+    /// The mean of a level.
+    Level(usize),
+    /// Firings per time unit of a transition.
+    Fired(usize),
+}
+
+struct Run<'a> {
+    machine: Machine<'a>,
+    /// By measure.
+    batches: Vec<Vec<f64>>,
+}
+
+/// Where the simulation of a net stands.
+struct Runs<'a> {
+    model: &'a Model,
+    watch: &'a Watch,
+    seed: u64,
+    measures: &'a [Measure],
+    runs: Vec<Run<'a>>,
+    /// Of a batch.
+    length: f64,
+    /// Batches of each run.
+    count: usize,
+}
+
+/// A measure after a look.
+struct Look {
+    estimate: Estimate,
+    mixed: bool,
+}
+
+/// Simulates until each half-width is at most `relative` of its mean, or the meter says stop.
+pub(super) fn simulate(
+    model: &Model,
+    watch: &Watch,
+    seed: u64,
+    measures: &[Measure],
+    relative: f64,
+    meter: &mut Meter<'_, '_>,
+) -> Result<Vec<Estimate>, Refusal> {
+    let length = batch(model, watch, seed, meter)?;
+    let mut all = Runs { model, watch, seed, measures, runs: Vec::new(), length, count: FIRST };
+    let mut looks: Vec<Look> = Vec::new();
+    let mut round = 0;
+    all.add(RUNS)?;
+    let run_bytes = 256 * (model.parts.len() + model.initial.len()) + 8 * KEPT * measures.len();
+    let most = (meter.bytes() / run_bytes.max(1)).clamp(RUNS, MOST);
+    loop {
+        let done = all.advance(meter)?;
+        if done || looks.is_empty() {
+            looks = (0..measures.len()).map(|measure| all.look(measure, relative)).collect();
+        }
+        if !done || looks.iter().all(|look| look.estimate.reached) {
+            return Ok(looks.into_iter().map(|look| look.estimate).collect());
+        }
+        let dead = all.dead();
+        round += 1;
+        if dead && all.runs.len() >= most {
+            return Ok(looks.into_iter().map(|look| look.estimate).collect());
+        }
+        if all.runs.len() < most && (dead || round % 3 != 0 && looks.iter().any(|look| look.mixed)) {
+            all.add(all.runs.len().min(most - all.runs.len()))?;
+        } else {
+            all.count += all.count / 2;
+        }
+    }
+}
+
+/// How long a batch is at first.
+fn batch(model: &Model, watch: &Watch, seed: u64, meter: &mut Meter<'_, '_>) -> Result<f64, Refusal> {
+    let mut pilot = Machine::new(model, watch, seed, u64::MAX)?;
+    while pilot.next() < f64::INFINITY && pilot.firings < u64::from(PILOT) {
+        pilot.step()?;
+    }
+    let seen = pilot.firings;
+    meter.spent(seen);
+    #[expect(clippy::cast_precision_loss, reason = "a few thousand")]
+    let length = pilot.now / seen.max(1) as f64 * FIRINGS;
+    Ok(if length > 0.0 && length.is_finite() { length } else { 1.0 })
+}
+
+impl Runs<'_> {
+    fn add(&mut self, count: usize) -> Result<(), Refusal> {
+        for _ in 0..count {
+            let machine = Machine::new(self.model, self.watch, self.seed, self.runs.len() as u64)?;
+            self.runs.push(Run { machine, batches: vec![Vec::new(); self.measures.len()] });
+        }
+        Ok(())
+    }
+
+    /// Brings each run to the number of batches that is wanted. Whether there was enough of everything for it.
+    fn advance(&mut self, meter: &mut Meter<'_, '_>) -> Result<bool, Refusal> {
+        while self.count > KEPT {
+            self.merge();
+        }
+        let wanted = self.count;
+        for run in &mut self.runs {
+            for batch in run.batches.first().map_or(wanted, Vec::len)..wanted {
+                #[expect(clippy::cast_precision_loss, reason = "a small number")]
+                let until = self.length * (batch + 1) as f64;
+                while !run.machine.run(until, meter.slice())? {
+                    if !meter.look(&mut run.machine.firings) {
+                        return Ok(false);
+                    }
+                }
+                for (measure, batches) in self.measures.iter().zip(&mut run.batches) {
+                    #[expect(clippy::cast_precision_loss, reason = "firings of one batch")]
+                    let sum = match measure {
+                        Measure::Level(level) => run.machine.take_level(*level),
+                        Measure::Fired(transition) => run.machine.take_fired(*transition) as f64,
+                    };
+                    batches.push(sum / self.length);
+                }
+            }
+            if !meter.look(&mut run.machine.firings) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Two batches become one.
+    fn merge(&mut self) {
+        for run in &mut self.runs {
+            for batches in &mut run.batches {
+                *batches = batches.chunks_exact(2).map(mean).collect();
+            }
+        }
+        self.length *= 2.0;
+        self.count /= 2;
+    }
+
+    /// Whether every run has come to its end.
+    fn dead(&self) -> bool {
+        self.runs.iter().all(|run| run.machine.next() == f64::INFINITY)
+    }
+
+    fn look(&self, measure: usize, relative: f64) -> Look {
+        if self.dead() {
+            let last = |run: &Run<'_>| match self.measures[measure] {
+                Measure::Level(level) => run.machine.level(level),
+                Measure::Fired(_) => 0.0,
+            };
+            let ends: Vec<f64> = self.runs.iter().map(last).collect();
+            let (middle, half) = (mean(&ends), half_width(&ends));
+            // Nothing fires any more, whichever end it is.
+            let fired = matches!(self.measures[measure], Measure::Fired(_));
+            let sure = fired
+                || if half > 0.0 { half <= relative * middle.abs() && ends.len() >= ENDS } else { ends.len() >= SAME };
+            return Look { estimate: Estimate::around(middle, half, ends.len() as u64, sure), mixed: true };
+        }
+        let count = self.runs.iter().map(|run| run.batches[measure].len()).min().unwrap_or(0);
+        if count < 2 * GROUPS {
+            return Look { estimate: Estimate::unknown(), mixed: true };
+        }
+        let series: Vec<f64> =
+            (0..count).map(|batch| self.runs.iter().map(|run| run.batches[measure][batch]).sum::<f64>()).collect();
+        let size = (count - settled(&series)) / GROUPS;
+        let rows: Vec<Vec<f64>> = self
+            .runs
+            .iter()
+            .map(|run| run.batches[measure][count - size * GROUPS..count].chunks_exact(size).map(mean).collect())
+            .collect();
+        let means: Vec<f64> = rows.iter().map(|row| mean(row)).collect();
+        let middle = mean(&means);
+        let within: f64 = rows.iter().zip(&means).map(|(row, mean)| spread(row, *mean)).sum();
+        #[expect(clippy::cast_precision_loss, reason = "small numbers")]
+        let (groups, runs) = (GROUPS as f64, rows.len() as f64);
+        let within = within / (runs * (groups - 1.0));
+        let between = groups * spread(&means, middle) / (runs - 1.0);
+        // Where nothing ever changed, another run may still see it change.
+        let mixed = between > SCATTER * within || between == 0.0;
+        let alike = alike(&rows, middle) > ALIKE;
+        let half = if mixed || alike { half_width(&means) } else { half_width(&rows.concat()) };
+        let enough = if mixed { means.len() >= ENDS } else { !alike };
+        let sure = half > 0.0 && half <= relative * middle.abs() && enough;
+        let samples = if mixed || alike { means.len() } else { rows.len() * GROUPS };
+        Look { estimate: Estimate::around(middle, half, samples as u64, sure), mixed }
+    }
+}

@@ -1,0 +1,181 @@
+//! What is asked about a time, or about the way to a marking: many runs from the start, each one sample.
+
+use super::figures::{Z, student, wilson};
+use super::machine::{Machine, Watch};
+use super::model::Model;
+use super::{Estimate, Meter};
+use crate::{Class, Refusal};
+
+/// Runs before the first look.
+const FIRST: u64 = 1_000;
+/// Runs in which a value that never differed is taken for constant.
+const CONSTANT: u64 = 100_000;
+/// Samples of a passage that are kept.
+const KEPT: usize = 4_000_000;
+
+/// What is measured at a time.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Measure {
+    /// A level; those of a condition are 0 or 1.
+    Level { index: usize, share: bool },
+    /// Firings per time unit of an exponential transition.
+    Rate(usize),
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Sums {
+    count: f64,
+    mean: f64,
+    spread: f64,
+}
+
+impl Sums {
+    fn add(&mut self, sample: f64) {
+        self.count += 1.0;
+        let off = sample - self.mean;
+        self.mean += off / self.count;
+        self.spread += off * (sample - self.mean);
+    }
+
+    fn estimate(self, share: bool, relative: f64) -> Estimate {
+        let Self { count, mean, spread } = self;
+        if count < 8.0 {
+            return Estimate::unknown();
+        }
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a count")]
+        let samples = count as u64;
+        if share {
+            let (low, high) = wilson(mean * count, count);
+            let half_width = (high - low) / 2.0;
+            let sure = half_width <= relative * mean || (spread == 0.0 && samples >= CONSTANT);
+            return Estimate { mean, half_width, low, high, samples, reached: sure };
+        }
+        let half = student(count - 1.0) * (spread / (count - 1.0) / count).sqrt();
+        let sure = if spread > 0.0 { half <= relative * mean.abs() } else { samples >= CONSTANT };
+        Estimate::around(mean, half, samples, sure)
+    }
+}
+
+/// Measures at `times`, which do not fall; one estimate each.
+pub(super) fn at(
+    model: &Model,
+    watch: &Watch,
+    seed: u64,
+    asked: &[(f64, Measure)],
+    relative: f64,
+    meter: &mut Meter<'_, '_>,
+) -> Result<Vec<Estimate>, Refusal> {
+    let mut sums = vec![Sums::default(); asked.len()];
+    let mut machine = Machine::new(model, watch, seed, 0)?;
+    let (mut run, mut wanted) = (0, FIRST);
+    loop {
+        let mut samples = Vec::with_capacity(asked.len());
+        for (time, measure) in asked {
+            while !machine.run(*time, meter.slice())? {
+                if !meter.look(&mut machine.firings) {
+                    return Ok(sums.iter().zip(asked).map(|(sums, asked)| estimate(*sums, asked.1, 0.0)).collect());
+                }
+            }
+            samples.push(match measure {
+                Measure::Level { index, .. } => machine.level(*index),
+                Measure::Rate(transition) => machine.rate(*transition),
+            });
+        }
+        sums.iter_mut().zip(samples).for_each(|(sums, sample)| sums.add(sample));
+        run += 1;
+        let goes_on = meter.look(&mut machine.firings);
+        if run >= wanted || !goes_on {
+            let estimates: Vec<Estimate> =
+                sums.iter().zip(asked).map(|(sums, asked)| estimate(*sums, asked.1, relative)).collect();
+            if !goes_on || estimates.iter().all(|estimate| estimate.reached) {
+                return Ok(estimates);
+            }
+            wanted += wanted / 2;
+        }
+        machine.restart(seed, run)?;
+    }
+}
+
+fn estimate(sums: Sums, measure: Measure, relative: f64) -> Estimate {
+    sums.estimate(matches!(measure, Measure::Level { share: true, .. }), relative)
+}
+
+/// The time until level `goal`, a condition, holds: the mean, or the time by which it has with probability `quantile`.
+pub(super) fn passage(
+    model: &Model,
+    watch: &Watch,
+    seed: u64,
+    goal: usize,
+    quantile: Option<f64>,
+    relative: f64,
+    meter: &mut Meter<'_, '_>,
+) -> Result<Estimate, Refusal> {
+    let mut samples: Vec<f64> = Vec::new();
+    let mut machine = Machine::new(model, watch, seed, 0)?;
+    let (mut run, mut wanted) = (0, FIRST);
+    loop {
+        let mut goes_on = true;
+        while machine.level(goal) == 0.0 && machine.next() < f64::INFINITY && goes_on {
+            machine.step()?;
+            goes_on = machine.firings < meter.slice() || meter.look(&mut machine.firings);
+        }
+        if goes_on {
+            samples.push(if machine.level(goal) == 0.0 { f64::INFINITY } else { machine.now });
+        }
+        run += 1;
+        goes_on = goes_on && meter.look(&mut machine.firings) && samples.len() < KEPT;
+        if run >= wanted || !goes_on {
+            let found = match quantile {
+                None => middle(&samples, relative)?,
+                Some(quantile) => level(&mut samples.clone(), quantile, relative)?,
+            };
+            if !goes_on || found.reached {
+                return Ok(found);
+            }
+            wanted += wanted / 2;
+        }
+        machine.restart(seed, run)?;
+    }
+}
+
+fn uncertain(samples: &[f64]) -> Refusal {
+    let reached = samples.iter().filter(|sample| sample.is_finite()).count();
+    let why = format!("it was reached in {reached} of {} runs only; the others ended in a deadlock", samples.len());
+    Refusal::new(Class::Unsupported, "", why)
+}
+
+fn middle(samples: &[f64], relative: f64) -> Result<Estimate, Refusal> {
+    let mut sums = Sums::default();
+    for sample in samples {
+        if !sample.is_finite() {
+            return Err(uncertain(samples));
+        }
+        sums.add(*sample);
+    }
+    Ok(sums.estimate(false, relative))
+}
+
+/// The order statistics around `quantile`.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    clippy::cast_precision_loss,
+    reason = "positions in a list of a few million"
+)]
+fn level(samples: &mut [f64], quantile: f64, relative: f64) -> Result<Estimate, Refusal> {
+    let count = samples.len() as f64;
+    let half = Z * (count * quantile * (1.0 - quantile)).sqrt();
+    let (first, last) = (count * quantile - half, count * quantile + half);
+    if first < 1.0 || last + 1.0 > count {
+        return Ok(Estimate::unknown());
+    }
+    samples.sort_unstable_by(f64::total_cmp);
+    let at = |position: f64| samples[position as usize];
+    let (low, mean, high) = (at(first.floor() - 1.0), at((count * quantile).floor()), at(last.floor()));
+    if !high.is_finite() {
+        return Err(uncertain(samples));
+    }
+    let half_width = (high - low) / 2.0;
+    let reached = if high > low { half_width <= relative * mean } else { samples.len() as u64 >= CONSTANT };
+    Ok(Estimate { mean, half_width, low, high, samples: samples.len() as u64, reached })
+}

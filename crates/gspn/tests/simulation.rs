@@ -1,0 +1,202 @@
+//! Simulation against exact answers: over fixed seeds the interval holds the exact value as often as it says.
+
+use std::collections::BTreeMap;
+
+use gspn::ask::{self, Value};
+use gspn::json::{self, Document};
+use gspn::simulate::{Estimates, Plan, simulate};
+use gspn::{Budget, Class, Limits};
+use serde_json::json;
+
+const SEEDS: u64 = 400;
+
+fn read(document: &serde_json::Value) -> Document {
+    json::read(document.to_string().as_bytes()).unwrap()
+}
+
+fn exact(document: &Document) -> BTreeMap<String, f64> {
+    let mut go_on = |_| true;
+    let answer = ask::answer(&document.net, &document.asks, &mut Budget::new(Limits::default(), &mut go_on)).unwrap();
+    assert!(answer.unanswered.is_empty(), "{:?}", answer.unanswered);
+    let number = |value| match value {
+        Value::Number(number) => number,
+        Value::Count(_) => panic!("not asked"),
+    };
+    answer.values.into_iter().map(|(id, value)| (id, number(value))).collect()
+}
+
+fn estimate(document: &Document, seed: u64, relative: f64) -> Estimates {
+    let mut go_on = |_| true;
+    let plan = Plan { seed, relative, firings: 50_000_000 };
+    simulate(&document.net, &document.asks, plan, &mut Budget::new(Limits::default(), &mut go_on)).unwrap()
+}
+
+/// The interval of each question holds the exact value in 92 to 98 of 100 seeds.
+fn covers(document: &serde_json::Value, relative: f64, seeds: u64) {
+    let document = read(document);
+    let exact = exact(&document);
+    let mut inside: BTreeMap<&str, u32> = BTreeMap::new();
+    for seed in 1..=seeds {
+        let found = estimate(&document, seed, relative);
+        assert!(found.unanswered.is_empty(), "{:?}", found.unanswered);
+        for (id, value) in &exact {
+            let found = &found.estimates[id];
+            assert!(found.reached && found.half_width <= relative * found.mean * 1.01, "{id}: {found:?}");
+            *inside.entry(id).or_default() += u32::from(found.low <= *value && *value <= found.high);
+        }
+    }
+    let wrong: Vec<_> =
+        inside.iter().filter(|(_, inside)| !(92 * seeds..=98 * seeds).contains(&(100 * u64::from(**inside)))).collect();
+    assert!(wrong.is_empty(), "of {seeds} intervals: {wrong:?}");
+}
+
+#[test]
+fn a_closed_net_with_choices() {
+    covers(
+        &json!({"net": {"places": [
+            {"name": "think", "tokens": 6}, {"name": "arrived"}, {"name": "cpu"}, {"name": "disk"}],
+        "transitions": [
+            {"name": "submit", "kind": "timed", "rate": 0.5, "servers": "inf", "in": {"think": 1}, "out": {"arrived": 1}},
+            {"name": "light", "kind": "immediate", "weight": 3, "in": {"arrived": 1}, "out": {"cpu": 1}},
+            {"name": "heavy", "kind": "immediate", "weight": 1, "in": {"arrived": 1}, "out": {"disk": 1}},
+            {"name": "compute", "kind": "timed", "rate": 1.5, "servers": 2, "in": {"cpu": 1}, "out": {"think": 1}},
+            {"name": "seek", "kind": "timed", "rate": 1, "in": {"disk": 1}, "out": {"arrived": 1}}]},
+        "ask": [
+            {"id": "at the processors", "kind": "mean_tokens", "place": "cpu"},
+            {"id": "disk idle", "kind": "prob", "where": [["disk", "==", 0]]},
+            {"id": "requests", "kind": "throughput", "transition": "submit"},
+            {"id": "heavy ones", "kind": "throughput", "transition": "heavy"}]}),
+        0.03,
+        SEEDS,
+    );
+}
+
+#[test]
+fn a_queue_with_a_rate_by_tokens_and_an_inhibitor() {
+    covers(
+        &json!({"net": {"places": [{"name": "queue"}, {"name": "up", "tokens": 1}, {"name": "down"}],
+        "transitions": [
+            {"name": "arrive", "kind": "timed", "rate": 1, "out": {"queue": 1}, "inhibit": {"queue": 8}},
+            {"name": "serve", "kind": "timed", "rate_by_tokens": {"place": "queue", "rates": [0, 1.2, 1.6, 1.8]},
+             "in": {"queue": 1, "up": 1}, "out": {"up": 1}},
+            {"name": "fail", "kind": "timed", "rate": 0.1, "in": {"up": 1}, "out": {"down": 1}},
+            {"name": "repair", "kind": "timed", "rate": 0.5, "in": {"down": 1}, "out": {"up": 1}}]},
+        "ask": [
+            {"id": "waiting", "kind": "mean_tokens", "place": "queue"},
+            {"id": "served", "kind": "throughput", "transition": "serve"},
+            {"id": "down", "kind": "mean_tokens", "place": "down"}]}),
+        0.05,
+        SEEDS,
+    );
+}
+
+#[test]
+fn times_that_are_not_exponential() {
+    // Solved with phases, which are exact here.
+    covers(
+        &json!({"net": {"places": [{"name": "room", "tokens": 4}, {"name": "queue"}, {"name": "done"}],
+        "transitions": [
+            {"name": "arrive", "kind": "phase", "hyper": [[0.3, 0.5], [0.7, 3]], "in": {"room": 1}, "out": {"queue": 1}},
+            {"name": "serve", "kind": "phase", "erlang": {"k": 3, "rate": 4}, "in": {"queue": 1}, "out": {"done": 1}},
+            {"name": "tidy", "kind": "phase", "coxian": [[5, 0.4], [2]], "in": {"done": 1}, "out": {"room": 1}}]},
+        "ask": [
+            {"id": "queue", "kind": "mean_tokens", "place": "queue"},
+            {"id": "done", "kind": "throughput", "transition": "tidy"}]}),
+        0.04,
+        SEEDS,
+    );
+}
+
+#[test]
+fn several_ends_by_the_probability_of_each() {
+    covers(
+        &json!({"net": {"places": [{"name": "start", "tokens": 1}, {"name": "left"}, {"name": "right"}, {"name": "far"}],
+        "transitions": [
+            {"name": "go left", "kind": "timed", "rate": 1, "in": {"start": 1}, "out": {"left": 1}},
+            {"name": "go right", "kind": "timed", "rate": 2, "in": {"start": 1}, "out": {"right": 1}},
+            {"name": "out", "kind": "timed", "rate": 1, "in": {"right": 1}, "out": {"far": 1}},
+            {"name": "back", "kind": "timed", "rate": 3, "in": {"far": 1}, "out": {"right": 1}}]},
+        "ask": [
+            {"id": "left", "kind": "prob", "where": [["left", "==", 1]]},
+            {"id": "going", "kind": "throughput", "transition": "out"}]}),
+        0.3,
+        SEEDS / 2,
+    );
+}
+
+#[test]
+fn times_and_ways_by_many_runs() {
+    covers(
+        &json!({"net": {"places": [{"name": "up", "tokens": 3}, {"name": "down"}],
+        "transitions": [
+            {"name": "fail", "kind": "timed", "rate": 0.3, "servers": "inf", "in": {"up": 1}, "out": {"down": 1}},
+            {"name": "repair", "kind": "timed", "rate": 1, "in": {"down": 1}, "out": {"up": 1}}]},
+        "ask": [
+            {"id": "down at 1", "kind": "mean_tokens", "place": "down", "at": 1},
+            {"id": "all up at 2", "kind": "prob", "where": [["up", "==", 3]], "at": 2},
+            {"id": "failures at 2", "kind": "throughput", "transition": "fail", "at": 2},
+            {"id": "all down", "kind": "passage_mean", "where": [["down", "==", 3]]},
+            {"id": "nine of ten", "kind": "passage_quantile", "where": [["down", "==", 3]], "p": 0.9}]}),
+        0.08,
+        SEEDS,
+    );
+}
+
+#[test]
+fn the_same_seed_says_the_same_and_a_name_keeps_its_chances() {
+    let net = |slow: f64, more: serde_json::Value| {
+        let mut transitions = vec![
+            json!({"name": "arrive", "kind": "timed", "rate": 1, "in": {"room": 1}, "out": {"queue": 1}}),
+            json!({"name": "serve", "kind": "timed", "rate": slow, "in": {"queue": 1}, "out": {"room": 1}}),
+        ];
+        transitions.extend(more.as_array().unwrap().iter().cloned());
+        transitions.rotate_left(1);
+        read(
+            &json!({"net": {"places": [{"name": "room", "tokens": 10}, {"name": "queue"}], "transitions": transitions},
+            "ask": [{"id": "served", "kind": "throughput", "transition": "serve"}]}),
+        )
+    };
+    let first = estimate(&net(1.5, json!([])), 3, 0.05);
+    assert_eq!(first, estimate(&net(1.5, json!([])), 3, 0.05));
+    let idle = json!([{"name": "never", "kind": "timed", "rate": 9, "in": {"room": 11}}]);
+    assert_eq!(first.estimates, estimate(&net(1.5, idle), 3, 0.05).estimates);
+    assert_ne!(first.estimates, estimate(&net(1.5, json!([])), 4, 0.05).estimates);
+    // Numbers of this seed as they were when this was written: they hold on every machine.
+    let found = first.estimates["served"];
+    assert_eq!((first.firings, found.mean.to_bits()), (66_899, 4_607_152_775_513_756_825), "{found:?}");
+}
+
+#[test]
+fn what_a_simulation_cannot_know_is_left_open() {
+    let document =
+        read(&json!({"net": {"places": [{"name": "a", "tokens": 1}, {"name": "b"}, {"name": "kept", "tokens": 4}],
+        "transitions": [
+            {"name": "t", "kind": "timed", "rate": 1, "in": {"a": 1, "kept": 2}, "out": {"b": 1, "kept": 2}},
+            {"name": "u", "kind": "timed", "rate": 1e9, "in": {"b": 1}, "out": {"a": 1}},
+            {"name": "rare", "kind": "timed", "rate": 1e-9, "in": {"b": 1}}]},
+        "ask": [
+            {"id": "markings", "kind": "tangible"},
+            {"id": "end", "kind": "mtta"},
+            {"id": "slope", "kind": "sensitivity", "of": {"kind": "mean_tokens", "place": "a"}, "wrt": "t"},
+            {"id": "kept", "kind": "mean_tokens", "place": "kept"},
+            {"id": "gone", "kind": "prob", "where": [["a", "==", 0], ["b", "==", 0]]}]}));
+    let mut go_on = |_| true;
+    let plan = Plan { seed: 1, relative: 0.01, firings: 100_000 };
+    let found = simulate(&document.net, &document.asks, plan, &mut Budget::new(Limits::default(), &mut go_on)).unwrap();
+    assert_eq!(found.estimates.keys().collect::<Vec<_>>(), ["kept"]);
+    assert_eq!((found.estimates["kept"].low, found.estimates["kept"].high), (4.0, 4.0));
+    assert_eq!(found.unanswered.len(), 4);
+    assert!(found.unanswered.values().all(|refusal| refusal.class == Class::Unsupported));
+}
+
+#[test]
+fn immediates_without_end_are_refused() {
+    let document = read(&json!({"net": {"places": [{"name": "a", "tokens": 1}, {"name": "b"}], "transitions": [
+        {"name": "to", "kind": "immediate", "in": {"a": 1}, "out": {"b": 1}},
+        {"name": "fro", "kind": "immediate", "in": {"b": 1}, "out": {"a": 1}}]},
+        "ask": [{"id": "a", "kind": "mean_tokens", "place": "a"}]}));
+    let mut go_on = |_| true;
+    let budget = &mut Budget::new(Limits::default(), &mut go_on);
+    let refusal = simulate(&document.net, &document.asks, Plan::default(), budget).unwrap_err();
+    assert_eq!(refusal.class, Class::TooLarge, "{refusal}");
+}
