@@ -20,6 +20,7 @@ mod budget;
 pub mod chain;
 mod components;
 pub mod explore;
+pub mod formats;
 pub mod json;
 pub mod net;
 mod refuse;

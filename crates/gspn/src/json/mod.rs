@@ -6,7 +6,12 @@
 mod asks;
 mod member;
 mod nets;
+mod rates;
 mod tree;
+mod write;
+
+pub use self::rates::{Timing, read_rates};
+pub use self::write::write;
 
 use self::member::Members;
 use self::tree::Tree;

@@ -64,7 +64,8 @@ fn place_of(members: &Members, key: &str, name: &str, places: &HashMap<String, u
         .ok_or_else(|| members.wrong(format!("`{key}` names the place `{name}`, and there is none")))
 }
 
-fn kind(members: &mut Members, places: &HashMap<String, usize>) -> Result<Kind, Refusal> {
+/// When a transition fires, from its own members.
+pub(super) fn kind(members: &mut Members, places: &HashMap<String, usize>) -> Result<Kind, Refusal> {
     match members.text("kind")?.as_str() {
         "timed" => Ok(Kind::Timed { rate: rate(members, places)?, servers: servers(members)? }),
         "immediate" => {

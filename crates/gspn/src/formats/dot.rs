@@ -1,0 +1,64 @@
+//! Graphviz: circles for places, bars for transitions, a dot at the end of an arc that stops.
+
+use crate::net::{Kind, Net, Phase, Rate, Servers};
+
+/// When a transition fires, in a few words.
+pub(super) fn timing(net: &Net, kind: &Kind) -> String {
+    let servers = |servers: Servers| match servers {
+        Servers::Finite(1) => String::new(),
+        Servers::Finite(servers) => format!(" × {servers}"),
+        Servers::Infinite => " × ∞".to_owned(),
+    };
+    match kind {
+        Kind::Timed { rate: Rate::Constant(rate), servers: count } => format!("{rate}{}", servers(*count)),
+        Kind::Timed { rate: Rate::ByTokens { place, .. }, servers: count } => {
+            let place = net.places().get(*place).map_or("", |place| place.name.as_str());
+            format!("by {place}{}", servers(*count))
+        }
+        Kind::Immediate { weight, priority: 1 } => format!("w {weight}"),
+        Kind::Immediate { weight, priority } => format!("w {weight}, p {priority}"),
+        Kind::Deterministic { delay } => format!("= {delay}"),
+        Kind::Phase(Phase::Erlang { stages, rate }) => format!("Erlang {stages}, {rate}"),
+        Kind::Phase(Phase::Hyper(branches)) => format!("hyper {}", branches.len()),
+        Kind::Phase(Phase::Coxian(phases)) => format!("Coxian {}", phases.len()),
+    }
+}
+
+pub(super) fn write(net: &Net) -> String {
+    let mut out =
+        format!("digraph {} {{\n  rankdir=LR;\n  node [fontname=\"sans-serif\", fontsize=10];\n", quoted(net.name()));
+    for (index, place) in net.places().iter().enumerate() {
+        let tokens = if place.tokens == 0 { String::new() } else { place.tokens.to_string() };
+        out += &format!(
+            "  p{index} [shape=circle, fixedsize=true, width=0.4, label=\"{tokens}\", xlabel={}];\n",
+            quoted(&place.name)
+        );
+    }
+    for (index, transition) in net.transitions().iter().enumerate() {
+        let style = match transition.kind {
+            Kind::Timed { .. } => "style=\"\", width=0.15",
+            Kind::Immediate { .. } => "style=filled, fillcolor=black, width=0.06",
+            Kind::Deterministic { .. } => "style=filled, fillcolor=black, width=0.15",
+            Kind::Phase(_) => "style=filled, fillcolor=gray, width=0.15",
+        };
+        let label = quoted(&format!("{}\n{}", transition.name, timing(net, &transition.kind)));
+        out += &format!("  t{index} [shape=box, fixedsize=true, height=0.45, {style}, label=\"\", xlabel={label}];\n");
+    }
+    for (index, transition) in net.transitions().iter().enumerate() {
+        let label = |count: u64| if count == 1 { String::new() } else { format!("label=\"{count}\"") };
+        for arc in &transition.inputs {
+            out += &format!("  p{} -> t{index} [{}];\n", arc.place, label(arc.count));
+        }
+        for arc in &transition.outputs {
+            out += &format!("  t{index} -> p{} [{}];\n", arc.place, label(arc.count));
+        }
+        for arc in &transition.inhibitors {
+            out += &format!("  p{} -> t{index} [arrowhead=odot {}];\n", arc.place, label(arc.count));
+        }
+    }
+    out + "}\n"
+}
+
+fn quoted(text: &str) -> String {
+    format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n"))
+}

@@ -1,0 +1,127 @@
+//! Extended deterministic and stochastic Petri nets as TimeNET saves them.
+
+use roxmltree::Node;
+
+use super::draft::Draft;
+use super::expression::Constants;
+use super::xml::{self, inside, name};
+use crate::net::{Kind, Net, Rate, Servers};
+use crate::{Class, Refusal};
+
+pub(super) fn read(text: &[u8]) -> Result<Net, Refusal> {
+    let document = xml::parse(xml::read(text)?)?;
+    let root = document.root_element();
+    if !matches!(name(root), "net" | "eDSPNNet" | "EDSPNNet")
+        || root.attribute("netclass").is_some_and(|it| it != "eDSPN")
+    {
+        return Err(Refusal::invalid(
+            name(root),
+            "the outermost element of an eDSPN is `net`, its `netclass` is `eDSPN`",
+        ));
+    }
+    let constants = constants(root)?;
+    let mut draft = Draft::default();
+    for node in inside(root) {
+        self::node(node, &constants, &mut draft)?;
+    }
+    for node in inside(root) {
+        arc(node, &constants, &mut draft)?;
+    }
+    draft.net(root.attribute("id").unwrap_or_default())
+}
+
+fn unsupported(name: &str, why: impl Into<String>) -> Refusal {
+    Refusal::new(Class::Unsupported, name, why)
+}
+
+fn constants(net: Node<'_, '_>) -> Result<Constants, Refusal> {
+    let mut constants = Constants::default();
+    for node in inside(net).filter(|node| name(*node) == "definition") {
+        let called = xml::need(node, "name")?;
+        let value = constants.value(xml::need(node, "expression")?).map_err(|why| Refusal::invalid(called, why))?;
+        if !constants.define(called, value) {
+            return Err(Refusal::invalid(called, "two definitions have this name"));
+        }
+    }
+    Ok(constants)
+}
+
+/// What a node is called: its label, else its id.
+fn called<'a>(node: Node<'a, '_>, id: &'a str) -> &'a str {
+    let label = inside(node).find(|child| name(*child) == "label");
+    label.and_then(|label| label.attribute("text")).filter(|text| !text.is_empty()).unwrap_or(id)
+}
+
+fn node(node: Node<'_, '_>, constants: &Constants, draft: &mut Draft) -> Result<(), Refusal> {
+    let sort = name(node);
+    match sort {
+        "place" => {
+            let id = xml::need(node, "id")?;
+            let called = called(node, id);
+            let tokens = constants.whole(node.attribute("initialMarking").unwrap_or("0"));
+            draft.place(id, called, tokens.map_err(|why| Refusal::invalid(called, why))?)
+        }
+        "exponentialTransition" | "immediateTransition" | "deterministicTransition" => {
+            let id = xml::need(node, "id")?;
+            let called = called(node, id);
+            draft.transition(id, called, kind(node, sort, called, constants)?)
+        }
+        // A measure is a question, and no part of the net.
+        "arc" | "inhibit" | "definition" | "measure" | "comment" | "graphics" => Ok(()),
+        other => {
+            let called = node.attribute("id").unwrap_or(other);
+            Err(unsupported(called, format!("the element `{other}` is not understood")))
+        }
+    }
+}
+
+fn kind(node: Node<'_, '_>, sort: &str, called: &str, constants: &Constants) -> Result<Kind, Refusal> {
+    let invalid = |why: String| Refusal::invalid(called, why);
+    let value = |key: &str, usual: &str| constants.value(node.attribute(key).unwrap_or(usual)).map_err(invalid);
+    let guard = node.attribute("enablingFunction").unwrap_or_default().trim();
+    if !guard.is_empty() {
+        return Err(unsupported(called, format!("its enabling function `{guard}` is not understood")));
+    }
+    if let Some(policy) = node.attribute("preemptionPolicy").filter(|policy| *policy != "PRD") {
+        // What is left of an exponential time is as long as a new one.
+        if sort == "deterministicTransition" || policy != "PRS" {
+            return Err(unsupported(called, format!("its policy `{policy}` is not understood: only PRD is")));
+        }
+    }
+    let many = match node.attribute("serverType").unwrap_or("ExclusiveServer") {
+        "ExclusiveServer" => false,
+        "InfiniteServer" => true,
+        other => return Err(unsupported(called, format!("its `serverType` `{other}` is not understood"))),
+    };
+    match sort {
+        "immediateTransition" => {
+            let priority = constants.whole(node.attribute("priority").unwrap_or("1")).map_err(invalid)?;
+            let priority =
+                u32::try_from(priority).map_err(|_| invalid(format!("`priority` is {priority}: too large")))?;
+            Ok(Kind::Immediate { weight: value("weight", "1.0")?, priority })
+        }
+        // A delay is a mean here.
+        "exponentialTransition" => {
+            let mean = value("delay", "1.0")?;
+            if mean.is_nan() || mean <= 0.0 {
+                return Err(invalid(format!("`delay` is {mean}: above 0")));
+            }
+            let servers = if many { Servers::Infinite } else { Servers::Finite(1) };
+            Ok(Kind::Timed { rate: Rate::Constant(1.0 / mean), servers })
+        }
+        _ if many => Err(unsupported(called, "a fixed time has one server here, and this has infinitely many")),
+        _ => Ok(Kind::Deterministic { delay: value("delay", "1.0")? }),
+    }
+}
+
+fn arc(node: Node<'_, '_>, constants: &Constants, draft: &mut Draft) -> Result<(), Refusal> {
+    let sort = name(node);
+    if !matches!(sort, "arc" | "inhibit") {
+        return Ok(());
+    }
+    let (from, to) = (xml::need(node, "fromNode")?, xml::need(node, "toNode")?);
+    let inscription = inside(node).find(|child| name(*child) == "inscription").and_then(|it| it.attribute("text"));
+    let text = inscription.filter(|text| !text.trim().is_empty()).unwrap_or("1");
+    let count = constants.whole(text).map_err(|why| Refusal::invalid(node.attribute("id").unwrap_or(from), why))?;
+    if sort == "arc" { draft.arc(from, to, count) } else { draft.inhibitor(from, to, count) }
+}

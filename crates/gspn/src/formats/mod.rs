@@ -1,0 +1,117 @@
+//! Nets in the files of other tools.
+//!
+//! What a format cannot say is refused by name when it is written, and what this program does not know is refused by name when it
+//! is read; nothing is dropped but where things stand on the screen. Which element means what is in `docs/reference/model.md`.
+
+mod dot;
+mod draft;
+mod edspn;
+mod expression;
+mod jani;
+mod layout;
+mod pnml;
+mod pnpro;
+mod svg;
+mod xml;
+
+use crate::json::{self, Document, Timing};
+use crate::{Net, Refusal};
+
+/// Bytes that are read at most: a net of a few million nodes.
+const MOST: usize = 64 << 20;
+
+/// A way to write nets down.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Format {
+    /// This program's own; the only one that says everything.
+    Json,
+    /// Projects of the `GreatSPN` editor.
+    Pnpro,
+    /// PNML as PIPE and Storm write it, with rates; and ISO/IEC 15909-2 place/transition nets, which need rates beside them.
+    Pnml,
+    /// Extended deterministic and stochastic nets of `TimeNET`. Read only.
+    Edspn,
+    /// For Storm and other checkers. Written only.
+    Jani,
+    /// For Graphviz. Written only.
+    Dot,
+    /// A drawing. Written only.
+    Svg,
+}
+
+impl Format {
+    /// What the bytes look like.
+    #[must_use]
+    pub fn of(text: &[u8]) -> Option<Self> {
+        match text.iter().find(|byte| !byte.is_ascii_whitespace())? {
+            b'{' => Some(Self::Json),
+            // With or without a mark of the byte order.
+            b'<' | 0xef => match xml::root(text)? {
+                "project" => Some(Self::Pnpro),
+                "pnml" => Some(Self::Pnml),
+                "net" | "eDSPNNet" | "EDSPNNet" => Some(Self::Edspn),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+}
+
+/// Reads a net. `rates` says when transitions fire for which the file does not: those of an ISO PNML net.
+///
+/// # Errors
+/// [`crate::Class::Invalid`] for what breaks the rules of the format, [`crate::Class::Unsupported`] for what a net here cannot say;
+/// with the name of the place, transition or element.
+pub fn read(text: &[u8], format: Format, rates: &[Timing]) -> Result<Document, Refusal> {
+    if text.len() > MOST {
+        return Err(Refusal::new(crate::Class::TooLarge, "document", "more than 64 MiB of text"));
+    }
+    let net = match format {
+        Format::Json => {
+            none_given(rates)?;
+            return json::read(text);
+        }
+        Format::Pnml => pnml::read(text, rates)?,
+        Format::Pnpro => {
+            none_given(rates)?;
+            pnpro::read(text)?
+        }
+        Format::Edspn => {
+            none_given(rates)?;
+            edspn::read(text)?
+        }
+        Format::Jani | Format::Dot | Format::Svg => {
+            return Err(Refusal::new(
+                crate::Class::Unsupported,
+                "",
+                "nets are not read from this format, only written to it",
+            ));
+        }
+    };
+    Ok(Document { net, asks: Vec::new(), limit: None })
+}
+
+fn none_given(rates: &[Timing]) -> Result<(), Refusal> {
+    match rates.first() {
+        None => Ok(()),
+        Some(timing) => Err(Refusal::invalid(&timing.name, "rates are given beside a net that has its own")),
+    }
+}
+
+/// Writes a net.
+///
+/// # Errors
+/// [`crate::Class::Unsupported`], naming the place or transition that the format has no words for.
+pub fn write(net: &Net, format: Format) -> Result<String, Refusal> {
+    match format {
+        Format::Json => Ok(json::write(net)),
+        Format::Pnpro => pnpro::write(net),
+        Format::Pnml => pnml::write(net),
+        Format::Jani => jani::write(net),
+        Format::Dot => Ok(dot::write(net)),
+        Format::Svg => svg::write(net),
+        Format::Edspn => {
+            Err(Refusal::new(crate::Class::Unsupported, "", "nets are not written to this format, only read from it"))
+        }
+    }
+}

@@ -1,0 +1,305 @@
+//! PNML: the dialect of PIPE and Storm, which says rates, and place/transition nets of ISO/IEC 15909-2, which do not.
+
+use hashbrown::{HashMap, HashSet};
+use roxmltree::Node;
+
+use super::draft::Draft;
+use super::xml::{self, escape, holdable, inside, name};
+use crate::json::Timing;
+use crate::net::{Arc, Kind, Net, Rate, Servers, Transition};
+use crate::{Class, Refusal};
+
+/// What only says how a node looks.
+const LOOKS: [&str; 2] = ["graphics", "orientation"];
+
+/// How deep pages may be nested.
+const PAGES: u32 = 50;
+
+struct Reader<'a> {
+    draft: Draft,
+    /// By what a node is called in the file, if all are called something and no two the same.
+    names: HashMap<String, String>,
+    places: HashMap<String, usize>,
+    rates: HashMap<&'a str, &'a Timing>,
+    used: HashSet<&'a str>,
+}
+
+pub(super) fn read(text: &[u8], rates: &[Timing]) -> Result<Net, Refusal> {
+    let document = xml::parse(xml::read(text)?)?;
+    let root = document.root_element();
+    if name(root) != "pnml" {
+        return Err(Refusal::invalid(name(root), "the outermost element of PNML is `pnml`"));
+    }
+    let mut nets = inside(root).filter(|node| name(*node) == "net");
+    let (Some(net), None) = (nets.next(), nets.next()) else {
+        return Err(Refusal::new(
+            Class::Unsupported,
+            "pnml",
+            "one `net` is wanted, and there is none or more than one",
+        ));
+    };
+    let sort = net.attribute("type").unwrap_or_default();
+    let coloured = ["symmetricnet", "highlevelnet", "pt-hlpng"].iter().any(|other| sort.ends_with(other));
+    if coloured {
+        return Err(Refusal::new(Class::Unsupported, "net", format!("nets of type `{sort}` have coloured tokens")));
+    }
+    let mut nodes = Vec::new();
+    gather(net, &mut nodes, 0)?;
+    let rates = rates.iter().map(|timing| (timing.name.as_str(), timing)).collect();
+    let mut reader =
+        Reader { draft: Draft::default(), names: names(&nodes), places: HashMap::new(), rates, used: HashSet::new() };
+    for wanted in ["place", "transition", "arc"] {
+        for node in nodes.iter().filter(|node| name(**node) == wanted) {
+            match wanted {
+                "place" => reader.place(*node)?,
+                "transition" => reader.transition(*node)?,
+                _ => reader.arc(*node)?,
+            }
+        }
+    }
+    if let Some(unused) = reader.rates.keys().find(|rate| !reader.used.contains(**rate)) {
+        return Err(Refusal::invalid(unused, "a rate is given for this transition, and there is none that needs it"));
+    }
+    let called = child(net, "name").and_then(value).unwrap_or_default();
+    reader.draft.net(if called.is_empty() { net.attribute("id").unwrap_or_default() } else { called })
+}
+
+/// The nodes and arcs of a net and its pages.
+fn gather<'a, 'i>(around: Node<'a, 'i>, nodes: &mut Vec<Node<'a, 'i>>, depth: u32) -> Result<(), Refusal> {
+    if depth > PAGES {
+        return Err(Refusal::invalid("page", format!("pages are nested more than {PAGES} deep")));
+    }
+    for node in inside(around) {
+        match name(node) {
+            "page" => gather(node, nodes, depth + 1)?,
+            "place" | "transition" | "arc" => nodes.push(node),
+            "name" | "graphics" | "labels" => {}
+            "token" if node.attribute("id") == Some("Default") => {}
+            "toolspecific" if node.attribute("tool") == Some("nupn") => {}
+            other => return Err(unknown(node, other, "in a net")),
+        }
+    }
+    Ok(())
+}
+
+fn unknown(node: Node<'_, '_>, what: &str, where_: &str) -> Refusal {
+    let owner = node.ancestors().find_map(|around| around.attribute("id")).unwrap_or(what);
+    Refusal::new(Class::Unsupported, owner, format!("the element `{what}` {where_} is not understood"))
+}
+
+fn names(nodes: &[Node<'_, '_>]) -> HashMap<String, String> {
+    let mut seen = HashSet::new();
+    let mut names = HashMap::new();
+    for node in nodes.iter().filter(|node| name(**node) != "arc") {
+        let called = child(*node, "name").and_then(value).unwrap_or_default();
+        if called.is_empty() || !seen.insert(called) {
+            return HashMap::new();
+        }
+        names.insert(node.attribute("id").unwrap_or_default().to_owned(), called.to_owned());
+    }
+    names
+}
+
+fn child<'a, 'i>(node: Node<'a, 'i>, wanted: &str) -> Option<Node<'a, 'i>> {
+    inside(node).find(|child| name(*child) == wanted)
+}
+
+/// The text in `value` (PIPE) or `text` (ISO).
+fn value<'a>(node: Node<'a, '_>) -> Option<&'a str> {
+    let inner = inside(node).find(|child| matches!(name(*child), "value" | "text"))?;
+    Some(inner.text().unwrap_or_default().trim())
+}
+
+/// A whole number; PIPE writes `Default,3` for three tokens of its one colour.
+fn count(node: Node<'_, '_>, owner: &str) -> Result<u64, Refusal> {
+    let text = value(node).unwrap_or_default();
+    let digits = text.strip_prefix("Default,").unwrap_or(text).trim();
+    digits.parse().map_err(|_| {
+        let why = format!("`{}` is `{text}`, and a whole number from 0 is wanted", name(node));
+        if text.contains(',') {
+            Refusal::new(Class::Unsupported, owner, why + ": coloured tokens")
+        } else {
+            Refusal::invalid(owner, why)
+        }
+    })
+}
+
+impl Reader<'_> {
+    fn called<'b>(&'b self, id: &'b str) -> &'b str {
+        self.names.get(id).map_or(id, String::as_str)
+    }
+
+    fn place(&mut self, node: Node<'_, '_>) -> Result<(), Refusal> {
+        let id = xml::need(node, "id")?;
+        let called = self.called(id).to_owned();
+        let mut tokens = 0;
+        for child in inside(node) {
+            match name(child) {
+                "initialMarking" => tokens = count(child, &called)?,
+                "capacity" if count(child, &called)? == 0 => {}
+                "capacity" => {
+                    let why = "its capacity is not understood: an inhibitor arc to each transition that fills it says the same";
+                    return Err(Refusal::new(Class::Unsupported, &called, why));
+                }
+                "name" => {}
+                other if LOOKS.contains(&other) => {}
+                other => return Err(unknown(child, other, "of a place")),
+            }
+        }
+        self.places.insert(called.clone(), self.places.len());
+        self.draft.place(id, &called, tokens)
+    }
+
+    fn transition(&mut self, node: Node<'_, '_>) -> Result<(), Refusal> {
+        let id = xml::need(node, "id")?;
+        let called = self.called(id).to_owned();
+        let (mut rate, mut timed, mut priority, mut infinite) = (None, None, None, false);
+        for child in inside(node) {
+            let text = value(child).unwrap_or_default();
+            match name(child) {
+                "rate" => rate = Some(number(text, &called)?),
+                "timed" => timed = Some(truth(text, "timed", &called)?),
+                "infiniteServer" => infinite = truth(text, "infiniteServer", &called)?,
+                "priority" => priority = Some(count(child, &called)?),
+                "name" => {}
+                other if LOOKS.contains(&other) => {}
+                other => return Err(unknown(child, other, "of a transition")),
+            }
+        }
+        let beside = self.rates.get(called.as_str()).copied();
+        let kind = match (timed, beside) {
+            (None, Some(timing)) if rate.is_none() => {
+                self.used.insert(timing.name.as_str());
+                timing.kind(&self.places)?
+            }
+            (Some(_), Some(_)) | (None, Some(_)) => {
+                return Err(Refusal::invalid(&called, "a rate is given beside the net, which has one for it"));
+            }
+            (None, None) => {
+                let why =
+                    "the net does not say when this transition fires (`timed`, `rate`): give a file of rates beside it";
+                return Err(Refusal::invalid(&called, why));
+            }
+            (Some(true), None) => {
+                let rate = rate.ok_or_else(|| Refusal::invalid(&called, "a timed transition needs `rate`"))?;
+                // PIPE writes a priority everywhere and heeds it among immediates only.
+                let servers = if infinite { Servers::Infinite } else { Servers::Finite(1) };
+                Kind::Timed { rate: Rate::Constant(rate), servers }
+            }
+            (Some(false), None) => {
+                let priority = priority.unwrap_or(1).max(1);
+                let priority = u32::try_from(priority)
+                    .map_err(|_| Refusal::invalid(&called, format!("`priority` is {priority}: too large")))?;
+                Kind::Immediate { weight: rate.unwrap_or(1.0), priority }
+            }
+        };
+        self.draft.transition(id, &called, kind)
+    }
+
+    fn arc(&mut self, node: Node<'_, '_>) -> Result<(), Refusal> {
+        let (from, to) = (xml::need(node, "source")?, xml::need(node, "target")?);
+        let owner = node.attribute("id").unwrap_or(from);
+        let (mut multiplicity, mut sort) = (1, "normal");
+        for child in inside(node) {
+            match name(child) {
+                "inscription" => multiplicity = count(child, owner)?,
+                "type" => sort = child.attribute("value").or_else(|| value(child)).unwrap_or_default(),
+                "tagged" if value(child) != Some("true") => {}
+                "arcpath" | "graphics" | "name" => {}
+                other => return Err(unknown(child, other, "of an arc")),
+            }
+        }
+        match sort {
+            "normal" => self.draft.arc(from, to, multiplicity),
+            "inhibition" | "inhibitor" => self.draft.inhibitor(from, to, multiplicity),
+            "test" | "read" => {
+                self.draft.arc(from, to, multiplicity)?;
+                self.draft.arc(to, from, multiplicity)
+            }
+            other => Err(Refusal::new(Class::Unsupported, owner, format!("arcs of type `{other}` are not understood"))),
+        }
+    }
+}
+
+fn number(text: &str, owner: &str) -> Result<f64, Refusal> {
+    text.parse().map_err(|_| Refusal::invalid(owner, format!("`rate` is `{text}`, and a number is wanted")))
+}
+
+fn truth(text: &str, key: &str, owner: &str) -> Result<bool, Refusal> {
+    match text {
+        "true" => Ok(true),
+        "false" => Ok(false),
+        _ => Err(Refusal::invalid(owner, format!("`{key}` is `{text}`: `true` or `false`"))),
+    }
+}
+
+/// Writes the dialect of PIPE and Storm.
+pub(super) fn write(net: &Net) -> Result<String, Refusal> {
+    let mut out = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<pnml>\n");
+    holdable(net.name())?;
+    out += &format!("  <net id=\"{}\" type=\"P/T net\">\n", escape(net.name()));
+    for place in net.places() {
+        holdable(&place.name)?;
+        out += &format!(
+            "    <place id=\"{}\">\n      <initialMarking><value>Default,{}</value></initialMarking>\n    </place>\n",
+            escape(&place.name),
+            place.tokens
+        );
+    }
+    for transition in net.transitions() {
+        holdable(&transition.name)?;
+        out += &format!(
+            "    <transition id=\"{}\">\n{}    </transition>\n",
+            escape(&transition.name),
+            timing(transition)?
+        );
+    }
+    let mut number = 0;
+    for transition in net.transitions() {
+        for (arcs, inwards, sort) in [
+            (&transition.inputs, true, "normal"),
+            (&transition.outputs, false, "normal"),
+            (&transition.inhibitors, true, "inhibition"),
+        ] {
+            for arc in arcs {
+                out += &edge(net, transition, *arc, inwards, sort, number);
+                number += 1;
+            }
+        }
+    }
+    Ok(out + "  </net>\n</pnml>\n")
+}
+
+fn edge(net: &Net, transition: &Transition, arc: Arc, inwards: bool, sort: &str, number: u32) -> String {
+    let place = net.places().get(arc.place).map_or("", |place| place.name.as_str());
+    let (from, to) = if inwards { (place, transition.name.as_str()) } else { (transition.name.as_str(), place) };
+    format!(
+        "    <arc id=\"arc{number}\" source=\"{}\" target=\"{}\">\n      \
+         <inscription><value>Default,{}</value></inscription>\n      <type value=\"{sort}\"/>\n    </arc>\n",
+        escape(from),
+        escape(to),
+        arc.count
+    )
+}
+
+fn timing(transition: &Transition) -> Result<String, Refusal> {
+    let no =
+        |why: &str| Err(Refusal::new(Class::Unsupported, &transition.name, format!("PNML has no words for {why}")));
+    match &transition.kind {
+        Kind::Timed { rate: Rate::ByTokens { .. }, .. } => no("a rate that depends on tokens"),
+        Kind::Timed { servers: Servers::Finite(servers), .. } if *servers > 1 => {
+            no(&format!("{servers} servers, only for one and for infinitely many"))
+        }
+        Kind::Timed { rate: Rate::Constant(rate), servers } => Ok(format!(
+            "      <rate><value>{rate:?}</value></rate>\n      <timed><value>true</value></timed>\n      \
+             <infiniteServer><value>{}</value></infiniteServer>\n",
+            *servers == Servers::Infinite
+        )),
+        Kind::Immediate { weight, priority } => Ok(format!(
+            "      <rate><value>{weight:?}</value></rate>\n      <timed><value>false</value></timed>\n      \
+             <priority><text>{priority}</text></priority>\n"
+        )),
+        Kind::Deterministic { .. } => no("a fixed time"),
+        Kind::Phase(_) => no("a time of phase type"),
+    }
+}

@@ -1,0 +1,244 @@
+//! PNPRO, the project files of the GreatSPN editor.
+
+use roxmltree::Node;
+
+use super::draft::Draft;
+use super::expression::Constants;
+use super::xml::{self, escape, holdable, inside, name};
+use crate::net::{Arc, Kind, Net, Phase, Rate, Servers, Transition};
+use crate::{Class, Refusal};
+
+/// What only says how a node looks: what ends like this, and these.
+const LOOKS: [&str; 4] = ["x", "y", "rotation", "color"];
+
+pub(super) fn read(text: &[u8]) -> Result<Net, Refusal> {
+    let document = xml::parse(xml::read(text)?)?;
+    let root = document.root_element();
+    if name(root) != "project" {
+        return Err(Refusal::invalid(name(root), "the outermost element of a PNPRO project is `project`"));
+    }
+    let mut nets = inside(root).filter(|node| name(*node) == "gspn");
+    let (Some(gspn), None) = (nets.next(), nets.next()) else {
+        return Err(Refusal::new(
+            Class::Unsupported,
+            "project",
+            "one `gspn` is wanted, and there is none or more than one",
+        ));
+    };
+    let mut draft = Draft::default();
+    let constants = constants(gspn)?;
+    for part in inside(gspn) {
+        match name(part) {
+            "nodes" => inside(part).try_for_each(|node| self::node(node, &constants, &mut draft))?,
+            "edges" => {}
+            other => return Err(unsupported(other, "an element of a net that is not understood")),
+        }
+    }
+    for edges in inside(gspn).filter(|part| name(*part) == "edges") {
+        inside(edges).try_for_each(|arc| self::arc(arc, &constants, &mut draft))?;
+    }
+    draft.net(gspn.attribute("name").unwrap_or_default())
+}
+
+fn unsupported(name: &str, why: impl Into<String>) -> Refusal {
+    Refusal::new(Class::Unsupported, name, why)
+}
+
+fn constants(gspn: Node<'_, '_>) -> Result<Constants, Refusal> {
+    let mut constants = Constants::default();
+    for node in gspn.descendants().filter(Node::is_element) {
+        if !matches!(name(node), "constant" | "template") {
+            continue;
+        }
+        let called = xml::need(node, "name")?;
+        // What a template or an unset constant is has to be said by whoever opens it.
+        let Some(text) = node.attribute("value").filter(|text| !text.is_empty()) else {
+            return Err(unsupported(called, "this constant has no value in the file"));
+        };
+        let value = constants.value(text).map_err(|why| Refusal::invalid(called, why))?;
+        if !constants.define(called, value) {
+            return Err(Refusal::invalid(called, "two constants have this name"));
+        }
+    }
+    Ok(constants)
+}
+
+/// Refuses an attribute that is neither in `known` nor about looks.
+fn only(node: Node<'_, '_>, called: &str, known: &[&str]) -> Result<(), Refusal> {
+    for attribute in node.attributes() {
+        let key = attribute.name();
+        let looks = LOOKS.contains(&key) || key.ends_with("-x") || key.ends_with("-y") || key.starts_with("show-");
+        if !looks && !known.contains(&key) {
+            return Err(unsupported(
+                called,
+                format!("its attribute `{key}` (`{}`) is not understood", attribute.value()),
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn node(node: Node<'_, '_>, constants: &Constants, draft: &mut Draft) -> Result<(), Refusal> {
+    match name(node) {
+        "place" => {
+            let called = xml::need(node, "name")?;
+            if node.attribute("domain").is_some_and(|domain| !domain.is_empty()) {
+                return Err(unsupported(called, "its tokens are coloured (`domain`)"));
+            }
+            only(node, called, &["name", "marking", "domain"])?;
+            let tokens = constants.whole(node.attribute("marking").unwrap_or("0"));
+            draft.place(called, called, tokens.map_err(|why| Refusal::invalid(called, why))?)
+        }
+        "transition" => {
+            let called = xml::need(node, "name")?;
+            only(node, called, &["name", "type", "delay", "weight", "priority", "nservers", "guard"])?;
+            if node.attribute("guard").is_some_and(|guard| !guard.is_empty() && guard != "True") {
+                return Err(unsupported(called, "it has a guard"));
+            }
+            draft.transition(called, called, kind(node, called, constants)?)
+        }
+        "constant" | "text-box" => Ok(()),
+        other => Err(unsupported(
+            node.attribute("name").unwrap_or(other),
+            format!("nodes of kind `{other}` are not understood"),
+        )),
+    }
+}
+
+fn kind(node: Node<'_, '_>, called: &str, constants: &Constants) -> Result<Kind, Refusal> {
+    let invalid = |why: String| Refusal::invalid(called, why);
+    let value = |key: &str, usual: &str| constants.value(node.attribute(key).unwrap_or(usual)).map_err(invalid);
+    match xml::need(node, "type")? {
+        "IMM" => {
+            let priority = constants.whole(node.attribute("priority").unwrap_or("1")).map_err(invalid)?;
+            let priority =
+                u32::try_from(priority).map_err(|_| invalid(format!("`priority` is {priority}: too large")))?;
+            Ok(Kind::Immediate { weight: value("weight", "1.0")?, priority })
+        }
+        // What the editor calls the delay of an exponential transition is its rate.
+        "EXP" => {
+            Ok(Kind::Timed { rate: Rate::Constant(value("delay", "1.0")?), servers: servers(node, called, constants)? })
+        }
+        "GEN" => general(node, called, constants),
+        other => Err(unsupported(called, format!("transitions of type `{other}` are not understood"))),
+    }
+}
+
+fn servers(node: Node<'_, '_>, called: &str, constants: &Constants) -> Result<Servers, Refusal> {
+    match node.attribute("nservers").unwrap_or("Infinite") {
+        "Infinite" | "infinite" | "inf" => Ok(Servers::Infinite),
+        "Single" | "single" => Ok(Servers::Finite(1)),
+        text => Ok(Servers::Finite(constants.whole(text).map_err(|why| Refusal::invalid(called, why))?)),
+    }
+}
+
+/// `I[d]` is a fixed time, and so is a number alone; `Erlang[rate, k]` has phases.
+fn general(node: Node<'_, '_>, called: &str, constants: &Constants) -> Result<Kind, Refusal> {
+    if let Some(servers) = node.attribute("nservers").filter(|servers| !matches!(*servers, "1" | "Single")) {
+        return Err(unsupported(called, format!("`nservers` is `{servers}`: a fixed time has one server here")));
+    }
+    let text = node.attribute("delay").unwrap_or("1.0").trim();
+    let inner = |word: &str| text.strip_prefix(word)?.trim_start().strip_prefix('[')?.trim_end().strip_suffix(']');
+    let value = |text: &str| constants.value(text).map_err(|why| Refusal::invalid(called, why));
+    if let Some(delay) = inner("I") {
+        return Ok(Kind::Deterministic { delay: value(delay)? });
+    }
+    if let Some((rate, stages)) = inner("Erlang").and_then(|inner| inner.split_once(',')) {
+        let stages = constants.whole(stages).map_err(|why| Refusal::invalid(called, why))?;
+        let stages = u32::try_from(stages).map_err(|_| Refusal::invalid(called, "too many phases"))?;
+        return Ok(Kind::Phase(Phase::Erlang { stages, rate: value(rate)? }));
+    }
+    match constants.value(text) {
+        Ok(delay) => Ok(Kind::Deterministic { delay }),
+        Err(_) => Err(unsupported(called, format!("its time `{text}` is not understood"))),
+    }
+}
+
+fn arc(node: Node<'_, '_>, constants: &Constants, draft: &mut Draft) -> Result<(), Refusal> {
+    if name(node) != "arc" {
+        return Err(unsupported(name(node), "an edge that is not an arc"));
+    }
+    let (from, to) = (xml::need(node, "tail")?, xml::need(node, "head")?);
+    only(node, from, &["kind", "tail", "head", "mult", "broken", "mult-k"])?;
+    let count = constants.whole(node.attribute("mult").unwrap_or("1")).map_err(|why| Refusal::invalid(from, why))?;
+    match xml::need(node, "kind")? {
+        "INPUT" | "OUTPUT" => draft.arc(from, to, count),
+        "INHIBITOR" => draft.inhibitor(from, to, count),
+        other => Err(unsupported(from, format!("arcs of kind `{other}` are not understood"))),
+    }
+}
+
+pub(super) fn write(net: &Net) -> Result<String, Refusal> {
+    let layout = super::layout::Layout::of(net);
+    holdable(net.name())?;
+    let called = escape(net.name());
+    let mut out = format!(
+        "<?xml version=\"1.0\" encoding=\"UTF-8\" standalone=\"no\"?>\n<project name=\"{called}\" version=\"121\">\n  \
+         <gspn name=\"{called}\">\n    <nodes>\n"
+    );
+    for (index, place) in net.places().iter().enumerate() {
+        identifier(&place.name)?;
+        let (x, y) = layout.place(index);
+        let name = escape(&place.name);
+        out += &format!(
+            "      <place marking=\"{}\" name=\"{name}\" x=\"{:.1}\" y=\"{:.1}\"/>\n",
+            place.tokens,
+            x / 20.0,
+            y / 20.0
+        );
+    }
+    for (index, transition) in net.transitions().iter().enumerate() {
+        identifier(&transition.name)?;
+        let (x, y) = layout.transition(index);
+        let (name, timing) = (escape(&transition.name), timing(transition)?);
+        out += &format!("      <transition {timing} name=\"{name}\" x=\"{:.1}\" y=\"{:.1}\"/>\n", x / 20.0, y / 20.0);
+    }
+    out += "    </nodes>\n    <edges>\n";
+    for transition in net.transitions() {
+        for (arcs, kind) in
+            [(&transition.inputs, "INPUT"), (&transition.outputs, "OUTPUT"), (&transition.inhibitors, "INHIBITOR")]
+        {
+            arcs.iter().for_each(|arc| out += &edge(net, transition, *arc, kind));
+        }
+    }
+    Ok(out + "    </edges>\n  </gspn>\n</project>\n")
+}
+
+/// The editor wants names of letters, digits and underscores.
+fn identifier(name: &str) -> Result<(), Refusal> {
+    let first = name.chars().next().is_some_and(|first| first.is_ascii_alphabetic() || first == '_');
+    if first && name.chars().all(|next| next.is_ascii_alphanumeric() || next == '_') {
+        return Ok(());
+    }
+    Err(unsupported(name, "PNPRO wants names of letters, digits and `_`, which begin with a letter: rename it"))
+}
+
+fn edge(net: &Net, transition: &Transition, arc: Arc, kind: &str) -> String {
+    let place = net.places().get(arc.place).map_or("", |place| place.name.as_str());
+    let (tail, head) =
+        if kind == "OUTPUT" { (transition.name.as_str(), place) } else { (place, transition.name.as_str()) };
+    let mult = if arc.count == 1 { String::new() } else { format!(" mult=\"{}\"", arc.count) };
+    format!("      <arc head=\"{}\" kind=\"{kind}\"{mult} tail=\"{}\"/>\n", escape(head), escape(tail))
+}
+
+fn timing(transition: &Transition) -> Result<String, Refusal> {
+    let no = |why: &str| Err(unsupported(&transition.name, format!("PNPRO has no words for {why}")));
+    match &transition.kind {
+        Kind::Timed { rate: Rate::Constant(rate), servers } => {
+            let servers = match servers {
+                Servers::Finite(servers) => format!(" nservers=\"{servers}\""),
+                Servers::Infinite => " nservers=\"Infinite\"".to_owned(),
+            };
+            Ok(format!("type=\"EXP\" delay=\"{rate:?}\"{servers}"))
+        }
+        Kind::Timed { .. } => no("a table of rates by tokens"),
+        Kind::Immediate { weight, priority } => {
+            Ok(format!("type=\"IMM\" weight=\"{weight:?}\" priority=\"{priority}\""))
+        }
+        Kind::Deterministic { delay } => Ok(format!("type=\"GEN\" delay=\"I[{delay:?}]\" nservers=\"1\"")),
+        Kind::Phase(Phase::Erlang { stages, rate }) => {
+            Ok(format!("type=\"GEN\" delay=\"Erlang[{rate:?}, {stages}]\" nservers=\"1\""))
+        }
+        Kind::Phase(_) => no("a time of phase type, but for Erlang's"),
+    }
+}

@@ -1,0 +1,148 @@
+//! A drawing of a net: circles with their tokens, bars with their rates, arrows, and small circles where an arc stops.
+
+use super::dot::timing;
+use super::layout::Layout;
+use super::xml::{escape, holdable};
+use crate::net::{Kind, Net};
+use crate::{Class, Refusal};
+
+/// Nodes that a drawing may have: more are no picture.
+const MOST: usize = 5_000;
+/// Half of a place.
+const PLACE: f64 = 16.0;
+/// Half of the height of a transition.
+const BAR: f64 = 18.0;
+
+const HEAD: &str = r##"<defs>
+<marker id="arrow" viewBox="0 0 8 8" refX="8" refY="4" markerWidth="8" markerHeight="8" orient="auto"><path d="M0 0.5 8 4 0 7.5z" fill="#333"/></marker>
+<marker id="stop" viewBox="0 0 8 8" refX="7.5" refY="4" markerWidth="8" markerHeight="8" orient="auto"><circle cx="4" cy="4" r="3" fill="#fff" stroke="#b00020"/></marker>
+</defs>
+<style>text{font:11px sans-serif;text-anchor:middle;fill:#111}.t{fill:#555;font-size:10px}.a{fill:none;stroke:#333;marker-end:url(#arrow)}.s{fill:none;stroke:#b00020;marker-end:url(#stop)}.p{fill:#fff;stroke:#111;stroke-width:1.4}.h{paint-order:stroke;stroke:#fff;stroke-width:3px}</style>
+"##;
+
+pub(super) fn write(net: &Net) -> Result<String, Refusal> {
+    let nodes = net.places().len() + net.transitions().len();
+    if nodes > MOST {
+        let why = format!("{nodes} places and transitions are no picture: at most {MOST}");
+        return Err(Refusal::new(Class::TooLarge, "", why));
+    }
+    let layout = Layout::of(net);
+    let (width, height) = (layout.width, layout.height);
+    let mut out = format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width:.0} {height:.0}\" width=\"{width:.0}\" height=\"{height:.0}\">\n\
+         <title>{}</title>\n{HEAD}<rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n",
+        escape(net.name())
+    );
+    for (index, transition) in net.transitions().iter().enumerate() {
+        let here = Shape::bar(layout.transition(index), &transition.kind);
+        for arc in &transition.inputs {
+            out += &curve(Shape::circle(layout.place(arc.place)), here, arc.count, "a", arc.place % 2 == 0);
+        }
+        for arc in &transition.outputs {
+            out += &curve(here, Shape::circle(layout.place(arc.place)), arc.count, "a", arc.place % 2 == 0);
+        }
+        for arc in &transition.inhibitors {
+            out += &curve(Shape::circle(layout.place(arc.place)), here, arc.count, "s", arc.place % 2 == 1);
+        }
+    }
+    for (index, place) in net.places().iter().enumerate() {
+        holdable(&place.name)?;
+        let (x, y) = layout.place(index);
+        out +=
+            &format!("<circle class=\"p\" cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"{PLACE}\"/>{}", tokens(x, y, place.tokens));
+        out +=
+            &format!("<text class=\"h\" x=\"{x:.1}\" y=\"{:.1}\">{}</text>\n", y + PLACE + 13.0, escape(&place.name));
+    }
+    for (index, transition) in net.transitions().iter().enumerate() {
+        holdable(&transition.name)?;
+        let (x, y) = layout.transition(index);
+        let (half, fill) = bar(&transition.kind);
+        out += &format!(
+            "<rect x=\"{:.1}\" y=\"{:.1}\" width=\"{:.1}\" height=\"{:.1}\" fill=\"{fill}\" stroke=\"#111\" stroke-width=\"1.4\"/>",
+            x - half,
+            y - BAR,
+            2.0 * half,
+            2.0 * BAR
+        );
+        out +=
+            &format!("<text class=\"h\" x=\"{x:.1}\" y=\"{:.1}\">{}</text>", y + BAR + 12.0, escape(&transition.name));
+        let timing = escape(&timing(net, &transition.kind));
+        out += &format!("<text class=\"t h\" x=\"{x:.1}\" y=\"{:.1}\">{timing}</text>\n", y - BAR - 5.0);
+    }
+    Ok(out + "</svg>\n")
+}
+
+/// Half of the width of a transition, and its colour.
+fn bar(kind: &Kind) -> (f64, &'static str) {
+    match kind {
+        Kind::Timed { .. } => (5.0, "#fff"),
+        Kind::Immediate { .. } => (2.0, "#111"),
+        Kind::Deterministic { .. } => (5.0, "#111"),
+        Kind::Phase(_) => (5.0, "#999"),
+    }
+}
+
+fn tokens(x: f64, y: f64, count: u64) -> String {
+    let dots: &[(f64, f64)] = match count {
+        0 => &[],
+        1 => &[(0.0, 0.0)],
+        2 => &[(-5.0, 0.0), (5.0, 0.0)],
+        3 => &[(-5.0, 4.0), (5.0, 4.0), (0.0, -5.0)],
+        _ => return format!("<text x=\"{x:.1}\" y=\"{:.1}\">{count}</text>", y + 4.0),
+    };
+    dots.iter()
+        .map(|(dx, dy)| format!("<circle cx=\"{:.1}\" cy=\"{:.1}\" r=\"3\" fill=\"#111\"/>", x + dx, y + dy))
+        .collect()
+}
+
+/// A node as arcs see it: its middle and half of its sides; a circle has no corners.
+#[derive(Clone, Copy)]
+struct Shape {
+    x: f64,
+    y: f64,
+    half: (f64, f64),
+    round: bool,
+}
+
+impl Shape {
+    fn circle((x, y): (f64, f64)) -> Self {
+        Self { x, y, half: (PLACE, PLACE), round: true }
+    }
+
+    fn bar((x, y): (f64, f64), kind: &Kind) -> Self {
+        Self { x, y, half: (bar(kind).0, BAR), round: false }
+    }
+
+    /// Where the line from the middle towards `to` leaves.
+    fn border(self, to: (f64, f64)) -> (f64, f64) {
+        let (dx, dy) = (to.0 - self.x, to.1 - self.y);
+        let length = dx.hypot(dy).max(1e-9);
+        let part = if self.round {
+            PLACE / length
+        } else {
+            (self.half.0 / dx.abs().max(1e-9)).min(self.half.1 / dy.abs().max(1e-9))
+        };
+        (self.x + dx * part, self.y + dy * part)
+    }
+}
+
+/// An arc; straight to the right, and bent where it goes back or up and down, so that a pair of arcs can be told apart.
+fn curve(from: Shape, to: Shape, count: u64, class: &str, left: bool) -> String {
+    let (dx, dy) = (to.x - from.x, to.y - from.y);
+    let length = dx.hypot(dy).max(1.0);
+    let bend = if dx > 1.0 && class == "a" { 0.0 } else { (0.18 * length).min(70.0) };
+    let bend = if left { bend } else { -bend };
+    let middle = ((from.x + to.x) / 2.0 - dy / length * bend * 2.0, (from.y + to.y) / 2.0 + dx / length * bend * 2.0);
+    let (start, end) = (from.border(middle), to.border(middle));
+    let mut out = format!(
+        "<path class=\"{class}\" d=\"M{:.1} {:.1}Q{:.1} {:.1} {:.1} {:.1}\"/>",
+        start.0, start.1, middle.0, middle.1, end.0, end.1
+    );
+    if count != 1 {
+        let x = (start.0 + 2.0 * middle.0 + end.0) / 4.0;
+        let y = (start.1 + 2.0 * middle.1 + end.1) / 4.0 - 3.0;
+        out += &format!("<text class=\"h\" x=\"{x:.1}\" y=\"{y:.1}\">{count}</text>");
+    }
+    out.push('\n');
+    out
+}

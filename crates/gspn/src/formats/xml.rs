@@ -1,0 +1,85 @@
+//! Elements and attributes, and text that is safe between them.
+
+use roxmltree::{Document, Node};
+
+use crate::Refusal;
+
+/// The text of a document.
+pub(super) fn read(text: &[u8]) -> Result<&str, Refusal> {
+    let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text);
+    let text = std::str::from_utf8(text).map_err(|_| Refusal::invalid("document", "this is not UTF-8 text"))?;
+    Ok(text)
+}
+
+/// Reads a document. One with a document type is refused: entities could make it grow without end.
+pub(super) fn parse(text: &str) -> Result<Document<'_>, Refusal> {
+    Document::parse(text)
+        .map_err(|error| Refusal::invalid("document", format!("this is not XML that can be read: {error}")))
+}
+
+/// The name of the outermost element.
+pub(super) fn root(text: &[u8]) -> Option<&str> {
+    let text = std::str::from_utf8(text).ok()?;
+    let mut rest = text.trim_start_matches('\u{feff}').trim_start();
+    loop {
+        rest = rest.trim_start().strip_prefix('<')?;
+        let end = match rest.as_bytes().first()? {
+            b'?' => "?>",
+            b'!' if rest.starts_with("!--") => "-->",
+            b'!' => ">",
+            _ => break,
+        };
+        rest = rest.split_once(end)?.1;
+    }
+    let name = rest.split(|next: char| next.is_whitespace() || matches!(next, '>' | '/')).next()?;
+    Some(name.rsplit(':').next().unwrap_or(name))
+}
+
+/// The elements inside.
+pub(super) fn inside<'a, 'i>(node: Node<'a, 'i>) -> impl Iterator<Item = Node<'a, 'i>> {
+    node.children().filter(Node::is_element)
+}
+
+pub(super) fn name<'a>(node: Node<'a, '_>) -> &'a str {
+    node.tag_name().name()
+}
+
+/// An attribute that has to be there.
+pub(super) fn need<'a>(node: Node<'a, '_>, key: &str) -> Result<&'a str, Refusal> {
+    node.attribute(key).ok_or_else(|| {
+        let line = node.document().text_pos_at(node.range().start).row;
+        Refusal::invalid(name(node), format!("line {line}: `{key}` is missing"))
+    })
+}
+
+/// Text between quotes or tags.
+pub(super) fn escape(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for next in text.chars() {
+        match next {
+            '&' => escaped.push_str("&amp;"),
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            '"' => escaped.push_str("&quot;"),
+            '\n' | '\r' | '\t' => escaped.push_str(&format!("&#{};", u32::from(next))),
+            _ => escaped.push(next),
+        }
+    }
+    escaped
+}
+
+/// A name that XML can hold.
+///
+/// # Errors
+/// Where it has a character that XML has no way to write.
+pub(super) fn holdable(name: &str) -> Result<(), Refusal> {
+    let allowed = |next: char| matches!(next, '\t' | '\n' | '\r' | ' '..='\u{d7ff}' | '\u{e000}'..='\u{fffd}' | '\u{10000}'..='\u{10ffff}');
+    if name.chars().all(allowed) && name.trim() == name {
+        return Ok(());
+    }
+    Err(Refusal::new(
+        crate::Class::Unsupported,
+        name,
+        "this name has characters that XML cannot hold, or blanks at an end",
+    ))
+}

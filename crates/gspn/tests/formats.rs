@@ -1,0 +1,346 @@
+//! Nets of other tools: what is read means what that tool means, what is written is read back as the same net, and what cannot be
+//! said is refused by name.
+
+use gspn::formats::{Format, read, write};
+use gspn::json;
+use gspn::net::{Arc, Kind, Net, Phase, Place, Rate, Servers, Transition, build};
+use gspn::{Class, Refusal};
+use proptest::prelude::*;
+
+fn net(text: &str) -> Net {
+    json::read(text.as_bytes()).unwrap().net
+}
+
+fn foreign(text: &str) -> Result<Net, Refusal> {
+    let format = Format::of(text.as_bytes()).expect("a known root element");
+    read(text.as_bytes(), format, &[]).map(|document| document.net)
+}
+
+const PNPRO: &str = r#"<?xml version="1.0" encoding="UTF-8" standalone="no"?>
+<!-- This project file has been saved by the New GreatSPN Editor, v.100 --><project name="New Project" version="121">
+  <gspn name="line" show-color-cmd="false" show-fluid-cmd="false">
+    <nodes>
+      <constant consttype="INTEGER" name="N" value="3" x="1.0" y="1.0"/>
+      <constant consttype="REAL" name="mu" value="1/4" x="1.0" y="3.0"/>
+      <place label-y="-2.0" marking="2*N" name="idle" x="4.0" y="5.0"/>
+      <place name="busy" x="14.0" y="5.0"/>
+      <transition name="start" nservers-x="0.5" type="EXP" delay="mu*2" x="9.5" y="4.0"/>
+      <transition name="end" nservers="N" type="EXP" x="9.5" y="7.0" delay-x="1.0" rotation="1.5"/>
+      <transition name="now" priority="2" type="IMM" weight="0.5" x="12.0" y="9.0"/>
+      <transition name="clock" type="GEN" delay="I[mu]" nservers="1" x="3.0" y="9.0"/>
+    </nodes>
+    <edges>
+      <arc head="start" kind="INPUT" mult="2" tail="idle"/>
+      <arc head="busy" kind="OUTPUT" tail="start"><point x="1.0" y="2.0"/></arc>
+      <arc head="end" kind="INPUT" tail="busy"/>
+      <arc head="idle" kind="OUTPUT" mult="2" tail="end"/>
+      <arc head="now" kind="INHIBITOR" mult="N" tail="idle"/>
+      <arc head="now" kind="INPUT" tail="busy"/>
+      <arc head="clock" kind="INPUT" tail="idle"/>
+      <arc head="idle" kind="OUTPUT" tail="clock"/>
+    </edges>
+  </gspn>
+  <measures gspn-name="line" name="Measures" simplified-UI="false"/>
+</project>"#;
+
+#[test]
+fn a_project_of_the_greatspn_editor() {
+    // The delay of an exponential transition is its rate, 1 where none is written; without servers there are infinitely many.
+    let wanted =
+        net(r#"{"name": "line", "net": {"places": [{"name": "idle", "tokens": 6}, {"name": "busy"}], "transitions": [
+        {"name": "start", "kind": "timed", "rate": 0.5, "servers": "inf", "in": {"idle": 2}, "out": {"busy": 1}},
+        {"name": "end", "kind": "timed", "rate": 1, "servers": 3, "in": {"busy": 1}, "out": {"idle": 2}},
+        {"name": "now", "kind": "immediate", "weight": 0.5, "priority": 2, "in": {"busy": 1}, "inhibit": {"idle": 3}},
+        {"name": "clock", "kind": "deterministic", "delay": 0.25, "in": {"idle": 1}, "out": {"idle": 1}}]}}"#);
+    assert_eq!(foreign(PNPRO), Ok(wanted));
+}
+
+const PIPE: &str = r#"<?xml version="1.0" encoding="iso-8859-1"?>
+<pnml><net id="Net-One" type="P/T net">
+<token id="Default" enabled="true" red="0" green="0" blue="0"/>
+<place id="P0"><graphics><position x="150.0" y="105.0"/></graphics><name><value>wait</value><graphics/></name>
+  <initialMarking><value>Default,2</value><graphics><offset x="0.0" y="0.0"/></graphics></initialMarking>
+  <capacity><value>0</value></capacity></place>
+<place id="P1"><name><value>work</value></name><initialMarking><value>0</value></initialMarking></place>
+<transition id="T0"><name><value>go</value></name><orientation><value>0</value></orientation><rate><value>2.5</value></rate>
+  <timed><value>true</value></timed><infiniteServer><value>true</value></infiniteServer><priority><value>1</value></priority></transition>
+<transition id="T1"><name><value>drop</value></name><rate><value>3</value></rate><timed><value>false</value></timed>
+  <priority><text>4</text></priority></transition>
+<arc id="P0 to T0" source="P0" target="T0"><graphics/><inscription><value>Default,1</value><graphics/></inscription>
+  <tagged><value>false</value></tagged><arcpath id="000" x="1" y="2" curvePoint="false"/><type value="normal"/></arc>
+<arc id="T0 to P1" source="T0" target="P1"><inscription><value>Default,2</value></inscription></arc>
+<arc id="P1 to T1" source="P1" target="T1"><inscription><value>1</value></inscription></arc>
+<arc id="stop" source="P0" target="T1"><inscription><value>Default,2</value></inscription><type value="inhibition"/></arc>
+</net></pnml>"#;
+
+#[test]
+fn pnml_as_pipe_and_storm_write_it() {
+    let wanted = net(
+        r#"{"name": "Net-One", "net": {"places": [{"name": "wait", "tokens": 2}, {"name": "work"}], "transitions": [
+        {"name": "go", "kind": "timed", "rate": 2.5, "servers": "inf", "in": {"wait": 1}, "out": {"work": 2}},
+        {"name": "drop", "kind": "immediate", "weight": 3, "priority": 4, "in": {"work": 1}, "inhibit": {"wait": 2}}]}}"#,
+    );
+    assert_eq!(foreign(PIPE), Ok(wanted));
+    // Where two are called the same, all are called by their ids.
+    let ids = foreign(&PIPE.replace("<value>work</value>", "<value>wait</value>")).unwrap();
+    assert_eq!((ids.places()[0].name.as_str(), ids.transitions()[1].name.as_str()), ("P0", "T1"));
+}
+
+const ISO: &str = r#"<?xml version="1.0"?>
+<pnml xmlns="http://www.pnml.org/version-2009/grammar/pnml">
+  <net id="ring" type="http://www.pnml.org/version-2009/grammar/ptnet"><name><text>Ring</text></name><page id="page">
+    <place id="a"><name><text>A</text></name><initialMarking><text>1</text></initialMarking></place>
+    <place id="b"><name><text>B</text></name></place>
+    <page id="inner"><transition id="t"><name><text>T</text></name></transition></page>
+    <transition id="u"><name><text>U</text></name></transition>
+    <arc id="1" source="a" target="t"/><arc id="2" source="t" target="b"/>
+    <arc id="3" source="b" target="u"><inscription><text>1</text></inscription></arc><arc id="4" source="u" target="a"/>
+    <toolspecific tool="nupn" version="1.1"><size places="2" transitions="2" arcs="4"/></toolspecific>
+  </page></net></pnml>"#;
+
+#[test]
+fn pnml_of_the_standard_has_its_rates_beside_it() {
+    let with = |rates: &str| {
+        let rates = json::read_rates(rates.as_bytes()).unwrap();
+        read(ISO.as_bytes(), Format::Pnml, &rates).map(|document| document.net)
+    };
+    let wanted = net(
+        r#"{"name": "Ring", "net": {"places": [{"name": "A", "tokens": 1}, {"name": "B"}], "transitions": [
+        {"name": "T", "kind": "timed", "rate": 2, "in": {"A": 1}, "out": {"B": 1}},
+        {"name": "U", "kind": "timed", "rate_by_tokens": {"place": "B", "rates": [0, 3]}, "in": {"B": 1}, "out": {"A": 1}}]}}"#,
+    );
+    let table = r#"{"kind": "timed", "rate_by_tokens": {"place": "B", "rates": [0, 3]}}"#;
+    assert_eq!(with(&format!(r#"{{"T": 2, "U": {table}}}"#)), Ok(wanted));
+    for (rates, name) in [
+        (r#"{"T": 2}"#, "U"),
+        (r#"{"T": 2, "U": 0}"#, "U"),
+        (r#"{"T": 2, "U": 1, "V": 1}"#, "V"),
+        (r#"{"T": 2, "U": {"rate": 1}}"#, "U"),
+    ] {
+        assert_eq!(
+            with(rates).map_err(|refusal| (refusal.class, refusal.name)),
+            Err((Class::Invalid, name.to_owned())),
+            "{rates}"
+        );
+    }
+}
+
+const EDSPN: &str = r#"<?xml version="1.0" encoding="UTF-8" standalone="no"?>
+<net xmlns="http://pdv.cs.tu-berlin.de/TimeNET/schema/eDSPN" id="0" netclass="eDSPN"
+  xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance" xsi:schemaLocation="http://pdv.cs.tu-berlin.de/TimeNET/schema/eDSPN etc/schemas/eDSPN.xsd">
+  <place id="0.0" initialMarking="K" type="node"><graphics orientation="0" x="100" y="100"/>
+    <label id="0.0.0" text="Free" type="text"><graphics x="-10" y="-40"/></label></place>
+  <place id="0.1" initialMarking="0" type="node"><label id="0.1.0" text="Used" type="text"/></place>
+  <exponentialTransition DTSPNpriority="1" delay="4.0" id="0.2" preemptionPolicy="PRD" serverType="InfiniteServer" type="node">
+    <label id="0.2.0" text="take" type="text"/></exponentialTransition>
+  <deterministicTransition DTSPNpriority="1" delay="2.5" id="0.3" preemptionPolicy="PRD" serverType="ExclusiveServer" type="node">
+    <label id="0.3.0" text="give" type="text"/></deterministicTransition>
+  <immediateTransition enablingFunction="" id="0.4" priority="3" serverType="ExclusiveServer" type="node" weight="2.0">
+    <label id="0.4.0" text="skip" type="text"/></immediateTransition>
+  <arc fromNode="0.0" id="0.5" toNode="0.2" type="connector"><inscription id="0.5.0" text="1" type="inscriptionText"/></arc>
+  <arc fromNode="0.2" id="0.6" toNode="0.1" type="connector"><inscription id="0.6.0" text="2" type="inscriptionText"/></arc>
+  <arc fromNode="0.1" id="0.7" toNode="0.3" type="connector"><inscription id="0.7.0" text="1" type="inscriptionText"/></arc>
+  <arc fromNode="0.1" id="0.8" toNode="0.4" type="connector"/>
+  <inhibit fromNode="0.0" id="0.9" toNode="0.4" type="connector"><inscription id="0.9.0" text="K" type="inscriptionText"/></inhibit>
+  <definition defType="int" expression="2*2" id="0.10" name="K" type="text"/>
+  <measure expression="E{#Free};" id="0.11" name="free" type="text"/>
+</net>"#;
+
+#[test]
+fn an_edspn_of_timenet() {
+    let wanted = net(
+        r#"{"name": "0", "net": {"places": [{"name": "Free", "tokens": 4}, {"name": "Used"}], "transitions": [
+        {"name": "take", "kind": "timed", "rate": 0.25, "servers": "inf", "in": {"Free": 1}, "out": {"Used": 2}},
+        {"name": "give", "kind": "deterministic", "delay": 2.5, "in": {"Used": 1}},
+        {"name": "skip", "kind": "immediate", "weight": 2, "priority": 3, "in": {"Used": 1}, "inhibit": {"Free": 4}}]}}"#,
+    );
+    assert_eq!(foreign(EDSPN), Ok(wanted));
+}
+
+/// Each row: a file, what stands in it, what stands there instead, and who is named.
+const REFUSED: &[(&str, &str, &str, &str)] = &[
+    (PNPRO, r#"name="busy""#, r#"name="busy" domain="Client""#, "busy"),
+    (PNPRO, r#"type="EXP" delay="mu*2""#, r#"type="EXP" guard="x=y" delay="mu*2""#, "start"),
+    (PNPRO, r#"delay="mu*2""#, r#"delay="mu*nu""#, "start"),
+    (PNPRO, r#"delay="I[mu]""#, r#"delay="Uniform[1, 2]""#, "clock"),
+    (PNPRO, r#" name="N" value="3""#, r#" name="N""#, "N"),
+    (PNPRO, r#"kind="INHIBITOR""#, r#"kind="RESET""#, "idle"),
+    (PNPRO, r#"<place name="busy""#, r#"<continuous-place name="busy""#, "busy"),
+    (PNPRO, r#"mult="2" tail="end""#, r#"mult="0" tail="end""#, "end"),
+    (PNPRO, r#"head="idle" kind="OUTPUT" tail="clock""#, r#"head="idol" kind="OUTPUT" tail="clock""#, "idol"),
+    (PIPE, "Default,2</value><g", "red,2</value><g", "wait"),
+    (PIPE, "<capacity><value>0", "<capacity><value>5", "wait"),
+    (PIPE, "<rate><value>2.5", "<rate><value>fast", "go"),
+    (PIPE, r#"<type value="inhibition"/>"#, r#"<type value="reset"/>"#, "stop"),
+    (PIPE, "<timed><value>true</value></timed>", "", "go"),
+    (PIPE, r#"<place id="P1">"#, r#"<place id="P1"><toolspecific tool="x"/>"#, "P1"),
+    (PIPE, r#"source="P1""#, r#"source="P0" target="P1"><value/></arc><arc id="P" source="P1""#, "P1 to T1"),
+    (ISO, "ptnet", "symmetricnet", "net"),
+    (ISO, r#"<place id="b">"#, r#"<referencePlace id="r" ref="b"/><place id="b">"#, "r"),
+    (EDSPN, r#"serverType="InfiniteServer""#, r#"serverType="TripleServer""#, "take"),
+    (EDSPN, r#"enablingFunction="""#, r##"enablingFunction="#Free>2""##, "skip"),
+    (EDSPN, r#"delay="2.5" id="0.3" preemptionPolicy="PRD""#, r#"delay="2.5" id="0.3" preemptionPolicy="PRS""#, "give"),
+    (EDSPN, r#"delay="4.0""#, r#"delay="0.0""#, "take"),
+    (EDSPN, r#"initialMarking="K""#, r##"initialMarking="#Used""##, "Free"),
+    (EDSPN, "<immediateTransition enabling", "<generalTransition enabling", "document"),
+];
+
+#[test]
+fn what_is_not_understood_is_refused_by_name() {
+    for (file, good, bad, name) in REFUSED {
+        assert!(file.contains(good), "{good}");
+        let refusal = foreign(&file.replacen(good, bad, 1)).expect_err(bad);
+        assert_eq!(refusal.name, *name, "{bad}: {refusal}");
+        assert!(matches!(refusal.class, Class::Invalid | Class::Unsupported), "{bad}");
+    }
+    for text in ["<pnml>", "<pnml/>", "<project/>", "<net><place/></net>", "<pnml><net/><net/></pnml>"] {
+        assert!(foreign(text).is_err(), "{text}");
+    }
+    let entities = r#"<!DOCTYPE pnml [<!ENTITY a "aaaa">]><pnml><net id="&a;"/></pnml>"#;
+    assert_eq!(read(entities.as_bytes(), Format::Pnml, &[]).unwrap_err().name, "document");
+    let deep = "<page>".repeat(100_000);
+    let deep = format!("<pnml><net id=\"n\">{deep}{}</net></pnml>", "</page>".repeat(100_000));
+    assert_eq!(foreign(&deep).unwrap_err().name, "page");
+}
+
+#[test]
+fn what_a_format_cannot_say_is_refused_by_name() {
+    let with = |kind: &str| {
+        net(&format!(
+            r#"{{"net": {{"places": [{{"name": "p", "tokens": 1}}], "transitions": [{{"name": "t", {kind}, "in": {{"p": 1}}}}]}}}}"#
+        ))
+    };
+    let table = r#""kind": "timed", "rate_by_tokens": {"place": "p", "rates": [0, 1]}"#;
+    let fixed = r#""kind": "deterministic", "delay": 1"#;
+    let hyper = r#""kind": "phase", "hyper": [[0.5, 1], [0.5, 2]]"#;
+    for (format, kind) in [
+        (Format::Pnml, table),
+        (Format::Pnml, fixed),
+        (Format::Pnml, hyper),
+        (Format::Pnml, r#""kind": "timed", "rate": 1, "servers": 2"#),
+        (Format::Pnpro, table),
+        (Format::Pnpro, hyper),
+        (Format::Jani, fixed),
+        (Format::Jani, hyper),
+    ] {
+        let refusal = write(&with(kind), format).unwrap_err();
+        assert_eq!((refusal.class, refusal.name.as_str()), (Class::Unsupported, "t"), "{format:?} {kind}");
+    }
+    let odd = net(r#"{"net": {"places": [{"name": "two words"}], "transitions": []}}"#);
+    assert_eq!(write(&odd, Format::Pnpro).unwrap_err().name, "two words");
+    assert!(write(&odd, Format::Pnml).is_ok());
+    assert!(write(&odd, Format::Edspn).is_err() && read(b"digraph {}", Format::Dot, &[]).is_err());
+    let unprintable = net(r#"{"net": {"places": [{"name": "a\u0001"}], "transitions": []}}"#);
+    assert!(write(&unprintable, Format::Pnml).is_err() && write(&unprintable, Format::Svg).is_err());
+}
+
+#[test]
+fn drawings_hold_every_node_and_arc() {
+    let net = foreign(PNPRO).unwrap();
+    let svg = write(&net, Format::Svg).unwrap();
+    let drawn = roxmltree::Document::parse(&svg).unwrap();
+    let count = |class: &str| drawn.descendants().filter(|node| node.attribute("class") == Some(class)).count();
+    assert_eq!((count("p"), count("a"), count("s")), (2, 7, 1));
+    for name in ["idle", "busy", "start", "end", "now", "clock"] {
+        assert!(drawn.descendants().any(|node| node.text() == Some(name)), "{name}");
+    }
+    let dot = write(&net, Format::Dot).unwrap();
+    assert_eq!((dot.matches("->").count(), dot.matches("odot").count()), (8, 1));
+    let jani: serde_json::Value = serde_json::from_str(&write(&foreign(PIPE).unwrap(), Format::Jani).unwrap()).unwrap();
+    assert_eq!((&jani["type"], jani["variables"].as_array().unwrap().len()), (&"ma".into(), 2));
+    assert_eq!(jani["automata"][0]["edges"].as_array().unwrap().len(), 2);
+}
+
+fn arcs(places: usize) -> impl Strategy<Value = Vec<Arc>> {
+    prop::collection::btree_map(0..places, 1_u64..5, 0..3)
+        .prop_map(|arcs| arcs.into_iter().map(|(place, count)| Arc { place, count }).collect())
+}
+
+fn positive() -> impl Strategy<Value = f64> {
+    (1_u32..1000).prop_map(|n| f64::from(n) / 64.0)
+}
+
+fn servers(any: bool) -> impl Strategy<Value = Servers> {
+    let most = if any { 9_u64 } else { 1 };
+    prop_oneof![(1..=most).prop_map(Servers::Finite), Just(Servers::Infinite)]
+}
+
+fn kinds(format: Format) -> BoxedStrategy<Kind> {
+    let timed = (positive(), servers(format != Format::Pnml))
+        .prop_map(|(rate, servers)| Kind::Timed { rate: Rate::Constant(rate), servers });
+    let immediate = (positive(), 1_u32..9).prop_map(|(weight, priority)| Kind::Immediate { weight, priority });
+    let fixed = positive().prop_map(|delay| Kind::Deterministic { delay });
+    let erlang = (1_u32..9, positive()).prop_map(|(stages, rate)| Kind::Phase(Phase::Erlang { stages, rate }));
+    let table = (prop::collection::vec(0_u32..9, 1..4), 1_u64..4).prop_map(|(rates, servers)| Kind::Timed {
+        rate: Rate::ByTokens { place: 0, rates: rates.into_iter().map(f64::from).collect() },
+        servers: Servers::Finite(servers),
+    });
+    let coxian =
+        (positive(), positive()).prop_map(|(one, other)| Kind::Phase(Phase::Coxian(vec![(one, 0.25), (other, 0.0)])));
+    let hyper =
+        (positive(), positive()).prop_map(|(one, other)| Kind::Phase(Phase::Hyper(vec![(0.25, one), (0.75, other)])));
+    match format {
+        Format::Pnml => prop_oneof![timed, immediate].boxed(),
+        Format::Pnpro => prop_oneof![timed, immediate, fixed, erlang].boxed(),
+        _ => prop_oneof![timed, immediate, fixed, erlang, table, coxian, hyper].boxed(),
+    }
+}
+
+fn nets(format: Format) -> impl Strategy<Value = Net> {
+    let name = if format == Format::Pnpro {
+        "[A-Za-z_][A-Za-z0-9_]{0,8}"
+    } else {
+        "[A-Za-z<&>\"'é→;,]([ -~é→]{0,8}[!-~])?"
+    };
+    let tokens = prop::collection::vec(prop_oneof![0_u64..9, Just(u64::MAX)], 1..5);
+    tokens.prop_flat_map(move |tokens| {
+        let count = tokens.len();
+        let transition = (kinds(format), arcs(count), arcs(count), arcs(count));
+        let names = prop::collection::btree_set(name, count + 6);
+        (Just(tokens), prop::collection::vec(transition, 0..6), names, Just(count)).prop_map(
+            |(tokens, transitions, names, _)| {
+                let mut names = names.into_iter();
+                let places = tokens.into_iter().map(|tokens| Place { name: names.next().unwrap(), tokens }).collect();
+                let transitions = transitions.into_iter().map(|(mut kind, inputs, outputs, inhibitors)| {
+                    if let Kind::Timed { servers, .. } = &mut kind
+                        && inputs.is_empty()
+                    {
+                        *servers = Servers::Finite(1);
+                    }
+                    Transition { name: names.next().unwrap(), kind, inputs, outputs, inhibitors }
+                });
+                build("a net", places, transitions.collect()).unwrap()
+            },
+        )
+    })
+}
+
+fn returns(net: &Net, format: Format) {
+    let text = write(net, format).unwrap();
+    assert_eq!(Format::of(text.as_bytes()), Some(format));
+    assert_eq!(&read(text.as_bytes(), format, &[]).unwrap().net, net, "{text}");
+}
+
+proptest! {
+    #[test]
+    fn a_net_returns_from_json(net in nets(Format::Json)) {
+        returns(&net, Format::Json);
+    }
+
+    #[test]
+    fn a_net_returns_from_pnml(net in nets(Format::Pnml)) {
+        returns(&net, Format::Pnml);
+    }
+
+    #[test]
+    fn a_net_returns_from_pnpro(net in nets(Format::Pnpro)) {
+        returns(&net, Format::Pnpro);
+    }
+
+    #[test]
+    fn every_net_can_be_drawn(net in nets(Format::Json)) {
+        let svg = write(&net, Format::Svg).unwrap();
+        prop_assert!(roxmltree::Document::parse(&svg).is_ok(), "{}", svg);
+        let _dot = write(&net, Format::Dot).unwrap();
+    }
+}
