@@ -28,13 +28,13 @@ const DOWN: [u32; 4] = [35, 46, 47, 49];
 
 /// Roots of subtrees that no session sees unless the application puts them into a scope: server and session
 /// diagnostics, server configuration, publish-subscribe, user and alias management, optional parts of the Server
-/// object that this server does not serve, history defaults, and its methods.
-const HIDDEN: [u32; 24] = [
-    2275, 2289, 2290, 3706, 12637, 14443, 18155, 24290, 23470, 11492, 12873, 12749, 12886, 11192, 11312, 11313, 11314,
-    14415, 12885, 15004, 17634, 24226, 32637, 32754,
+/// object that this server does not serve, and its methods.
+const HIDDEN: [u32; 23] = [
+    2275, 2289, 2290, 3706, 12637, 14443, 18155, 24290, 23470, 11492, 12873, 12749, 12886, 11312, 11313, 11314, 14415,
+    12885, 15004, 17634, 24226, 32637, 32754,
 ];
 /// Nodes that the code of this crate names: constant and id.
-const KNOWN: [(&str, u32); 34] = [
+const KNOWN: [(&str, u32); 36] = [
     ("REFERENCES_TYPE", 31),
     ("HIERARCHICAL_REFERENCES", 33),
     ("ORGANIZES", 35),
@@ -46,6 +46,8 @@ const KNOWN: [(&str, u32); 34] = [
     ("HAS_EVENT_SOURCE", 36),
     ("HAS_NOTIFIER", 48),
     ("BASE_EVENT_TYPE", 2041),
+    ("AUDIT_EVENT_TYPE", 2052),
+    ("EVENT_FILTER", 725),
     ("EVENT_QUEUE_OVERFLOW_EVENT_TYPE", 3035),
     ("BASE_DATA_TYPE", 24),
     ("STRUCTURE", 22),

@@ -8,6 +8,7 @@ mod filter;
 mod like;
 mod operator;
 mod parse;
+mod past;
 mod steps;
 #[cfg(test)]
 mod tests;
@@ -19,6 +20,7 @@ use crate::space::{NodeRef, Space, date_time, ns0};
 
 pub(crate) use filter::{EventFilter, Viewer};
 pub(crate) use parse::Unusable;
+pub(crate) use past::{NEEDED, Said};
 pub(crate) use steps::{Exhausted, Steps};
 
 /// The largest field of an event, in bytes of its encoding; a larger one is a status in its place.
@@ -134,6 +136,11 @@ impl Event {
     /// Its EventId.
     pub(crate) fn id(&self) -> [u8; 16] {
         self.id
+    }
+
+    /// Whether an event about this would be part of the notifications of this node.
+    pub(crate) fn would_reach(space: &Space, about: About, notifier: NodeRef) -> bool {
+        notifiers(space, about).contains(&notifier)
     }
 
     /// When it happened, in ticks.

@@ -161,7 +161,8 @@ impl Asked {
 
     /// Bytes that it holds.
     pub(super) fn weight(&self) -> usize {
-        self.body.len()
+        let written: usize = self.items.iter().filter_map(|item| item.replaced.as_ref()).map(Vec::len).sum();
+        self.body.len().saturating_add(written)
     }
 
     /// The record is kept, or none was needed: what is still allowed goes upstream.
@@ -247,10 +248,15 @@ impl Asked {
                 .map_err(|status| desk.misbehaved(status, "an answer of the server does not fit the request"))
         });
         for (nth, at) in items.iter().enumerate() {
-            let (status, bytes) = match &found {
-                Ok(found) => found.get(nth).cloned().unwrap_or((StatusCode::BadUnknownResponse, Vec::new())),
-                Err(status) => (*status, Vec::new()),
+            let told = match &found {
+                Ok(found) => found.get(nth).cloned(),
+                Err(status) => Some((*status, Vec::new())),
             };
+            let (status, bytes) =
+                told.zip(self.items.get(*at)).and_then(|(told, item)| item.merged(told)).unwrap_or_else(|| {
+                    let text = "a result of the server is about another number of parts than were sent";
+                    (desk.misbehaved(StatusCode::BadUnknownResponse, text), Vec::new())
+                });
             let hidden = matches!(self.plan.get(*at), Some(Plan::Hidden));
             if status.is_bad()
                 && !hidden

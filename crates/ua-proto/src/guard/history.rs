@@ -7,8 +7,8 @@ use opcua_types::{ObjectId, StatusCode};
 use super::bounds;
 use super::change::{Cursor, Form, Item, Outcome};
 use super::desk::Desk;
-use super::history_events::{DELETES, narrow};
-use super::walk::{asked_data_value, data_value, diagnostics, span};
+use super::history_events::{DELETES, NO_EVENTS, PUTS, narrow, sift, walks};
+use super::walk::{data_value, diagnostics, span};
 use super::write::shown;
 use crate::history::{Details, Update};
 use crate::interlock::No;
@@ -44,9 +44,13 @@ fn read(cursor: &mut Cursor<'_>) -> Result<Item, Malformed> {
     let length = usize::try_from(cursor.reader.i32()?).map_err(|_| Malformed::Invalid)?;
     let end = cursor.at().saturating_add(length);
     let kind = kind.as_u32().filter(|_| kind.namespace == 0).and_then(Details::of);
-    let Some(details) = kind.filter(|details| details.is_decided()) else {
+    let refused = match kind {
+        Some(details) => refused(details, cursor, length),
+        None => Some(StatusCode::BadHistoryOperationUnsupported),
+    };
+    let Some(details) = kind.filter(|_| refused.is_none()) else {
         cursor.reader.bytes(length)?;
-        item.refused = Some(StatusCode::BadHistoryOperationUnsupported);
+        item.refused = refused;
         return Ok(item);
     };
     item.length();
@@ -54,9 +58,7 @@ fn read(cursor: &mut Cursor<'_>) -> Result<Item, Malformed> {
     let node = cursor.reader.node_id()?;
     let behind = cursor.at();
     let start = cursor.at();
-    let update = Update::read(details, &mut cursor.reader, |reader| {
-        span(reader, |reader| asked_data_value(reader, &mut false))
-    })?;
+    let update = Update::read(details, &mut cursor.reader, walks())?;
     let behind_all = start..cursor.at();
     if cursor.at() != end {
         return Err(Malformed::Invalid);
@@ -65,24 +67,39 @@ fn read(cursor: &mut Cursor<'_>) -> Result<Item, Malformed> {
     item.only_real(behind_all.clone(), nothing(details));
     let words = update.rule.words;
     item.text = if update.count() > 0 { format!("{} {words}", update.count()) } else { words.to_owned() };
-    if update.rule.puts_values() {
+    item.number = match details {
+        Details::DeleteEvents => DELETES,
+        Details::Events => PUTS,
+        _ => 0,
+    };
+    if item.number != 0 || update.rule.puts_values() {
         item.value = behind_all;
-    } else if details == Details::DeleteEvents {
-        (item.value, item.number) = (behind_all, DELETES);
     }
     Ok(item)
 }
 
-/// The guard answers nothing itself, but what is deleted is looked at.
+/// What is refused whatever the rights.
+fn refused(details: Details, cursor: &Cursor<'_>, length: usize) -> Option<StatusCode> {
+    let mut body = Reader::new(cursor.reader.rest().get(..length)?);
+    body.node_id().ok()?;
+    details.refused(body.rest())
+}
+
+/// Events that are deleted or written are looked at; where nothing is left of them, the guard answers itself.
 fn own(desk: &mut Desk<'_>, item: &mut Item, body: &[u8]) -> Option<Vec<u8>> {
-    narrow(desk, item, body);
+    match item.number {
+        DELETES => narrow(desk, item, body),
+        PUTS => return sift(desk, item, body),
+        _ => {}
+    }
     None
 }
 
 /// What a node that never exists is asked with: nothing to put, nothing to delete.
 fn nothing(details: Details) -> &'static [u8] {
     match details {
-        Details::Data | Details::Structures | Details::Events => &[3, 0, 0, 0, 0xff, 0xff, 0xff, 0xff],
+        Details::Data | Details::Structures => &[3, 0, 0, 0, 0xff, 0xff, 0xff, 0xff],
+        Details::Events => &NO_EVENTS,
         Details::DeleteRaw => &[0; 17],
         Details::DeleteAtTime | Details::DeleteEvents => &[0xff; 4],
     }
@@ -91,7 +108,7 @@ fn nothing(details: Details) -> &'static [u8] {
 /// Holds values that become history to the range of their node and of its scope: the past is read by those who decide
 /// about the present. Step and rate are of changes of the present value, which this is not.
 fn check(desk: &mut Desk<'_>, item: &Item, body: &[u8]) -> Result<(), No> {
-    if bounds::unbounded(desk) || item.number == DELETES {
+    if bounds::unbounded(desk) || item.number != 0 {
         return Ok(());
     }
     let mut reader = Reader::new(body.get(item.value.clone()).unwrap_or_default());

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use opcua_types::HistoryUpdateType;
+use opcua_types::{HistoryUpdateType, StatusCode};
 
 use super::journal::{Author, Journal};
 use super::places::Place;
@@ -25,19 +25,19 @@ pub(crate) struct EventLog {
     bytes: usize,
     last: u64,
     writable: bool,
-    /// What clients deleted.
+    /// What clients changed.
     journal: Journal<Arc<Event>>,
 }
 
 impl EventLog {
-    /// An empty ring for this many events; `writable`: clients may delete from it.
+    /// An empty ring for this many events; `writable`: clients may change it.
     pub(crate) fn new(most: usize, writable: bool) -> Self {
         let most = most.clamp(1, MOST);
         let (entries, ids, journal) = (BTreeMap::new(), BTreeMap::new(), Journal::default());
         Self { entries, ids, most, bytes: 0, last: 0, writable, journal }
     }
 
-    /// Whether clients with the right may delete from it.
+    /// Whether clients with the right may change it.
     pub(crate) fn is_writable(&self) -> bool {
         self.writable
     }
@@ -47,7 +47,7 @@ impl EventLog {
         &self.entries
     }
 
-    /// What clients deleted.
+    /// What clients changed.
     pub(crate) fn journal(&self) -> &Journal<Arc<Event>> {
         &self.journal
     }
@@ -74,6 +74,32 @@ impl EventLog {
     fn forget(&mut self, event: &Event) {
         self.ids.remove(&event.id());
         self.bytes = self.bytes.saturating_sub(event.weight());
+    }
+
+    /// Puts an event here for this author, in place of the one with its id where there is one; `kind` says what it does.
+    ///
+    /// Bad_OutOfRange when it is older than everything here and there is no place for more: it would be the first to go.
+    pub(crate) fn put(&mut self, event: Event, kind: HistoryUpdateType, author: Author<'_>) -> StatusCode {
+        let place = self.ids.get(&event.id()).copied();
+        let before = place.and_then(|place| self.entries.get(&place)).cloned();
+        let gone = before.as_ref().map_or(0, |before| before.weight());
+        let bytes = self.bytes.saturating_sub(gone).saturating_add(event.weight());
+        let full = before.is_none() && self.entries.len() >= self.most || bytes > MAX_BYTES;
+        let others = self.entries.keys().find(|other| Some(**other) != place);
+        if full && others.is_some_and(|(oldest, _)| event.time() <= *oldest) {
+            return StatusCode::BadOutOfRange;
+        }
+        if let (Some(place), Some(before)) = (place, &before) {
+            self.entries.remove(&place);
+            self.forget(before);
+        }
+        let event = Arc::new(event);
+        let status = if before.is_some() { StatusCode::GoodEntryReplaced } else { StatusCode::GoodEntryInserted };
+        let kept = before.unwrap_or_else(|| Arc::clone(&event));
+        let weight = kept.weight();
+        self.journal.keep((kept.time(), kept), weight, kind, author);
+        self.record(event);
+        status
     }
 
     /// Deletes the event of this id, for this author; whether it was there.

@@ -8,6 +8,7 @@ mod bounds;
 mod events;
 mod journal;
 mod places;
+mod put;
 mod raw;
 mod series;
 #[cfg(test)]
@@ -18,6 +19,7 @@ pub(crate) use aggregate::{Aggregate, Processed, Shape};
 pub(crate) use events::EventLog;
 pub(crate) use journal::Author;
 pub(crate) use places::{Fit, Mark, page};
+pub(crate) use put::{Places, Put, Puts};
 pub(crate) use raw::{Domain, Resume, Room};
 pub(crate) use series::{Change, Perform, Series};
-pub(crate) use update::{Content, Deed, Details, Update};
+pub(crate) use update::{Content, Deed, Details, Update, Walk};

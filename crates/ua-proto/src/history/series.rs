@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use opcua_types::{DataValue, HistoryUpdateType, StatusCode};
 
 use super::journal::{Author, Journal};
+use super::put::Puts;
 use crate::event::size;
 
 /// The most bytes of values one variable keeps, whatever their number.
@@ -49,6 +50,8 @@ pub(crate) enum Change {
     DeleteAt(Vec<i64>),
     /// The events of these ids are deleted: nothing for a variable.
     DeleteEvents(Vec<Vec<u8>>),
+    /// Events are written: nothing for a variable.
+    PutEvents(Perform, Puts),
 }
 
 pub(super) fn weight(value: &DataValue) -> usize {
@@ -126,7 +129,7 @@ impl Series {
                 let places = self.places(*start, *end);
                 self.entries.range(places).map(|entry| entry.value.clone()).collect()
             }
-            Change::DeleteEvents(_) => Vec::new(),
+            Change::DeleteEvents(_) | Change::PutEvents(..) => Vec::new(),
         }
     }
 
@@ -145,7 +148,7 @@ impl Series {
         fits: impl Fn(&DataValue) -> bool,
     ) -> (StatusCode, Vec<StatusCode>) {
         match change {
-            Change::DeleteEvents(_) => (StatusCode::BadHistoryOperationUnsupported, Vec::new()),
+            Change::DeleteEvents(_) | Change::PutEvents(..) => (StatusCode::BadHistoryOperationUnsupported, Vec::new()),
             Change::Write(perform, values) => {
                 let results = values.into_iter().map(|value| self.write((perform, value), author, &fits)).collect();
                 (StatusCode::Good, results)

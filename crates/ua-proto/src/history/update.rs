@@ -5,8 +5,9 @@
 //! takes DeleteHistory: also Remove, which deletes (§6.9.3.6), whatever structure it comes in.
 
 use access_model::Action;
-use opcua_types::ObjectId;
+use opcua_types::{ObjectId, StatusCode};
 
+use super::put::Put;
 use crate::body::{Malformed, Reader};
 
 /// A kind of HistoryUpdateDetails.
@@ -16,7 +17,7 @@ pub(crate) enum Details {
     Data,
     /// Annotations and other structures, of which several can share an instant.
     Structures,
-    /// Events that a client made up.
+    /// Events as a client tells them.
     Events,
     /// What was recorded in a span of time.
     DeleteRaw,
@@ -90,10 +91,18 @@ impl Details {
         })
     }
 
-    /// Whether anybody here can decide about it. Structures and events that are written into history hold what a right
-    /// on one node says nothing of.
-    pub(crate) fn is_decided(self) -> bool {
-        !matches!(self, Self::Structures | Self::Events)
+    /// What is refused whatever the rights, with this behind the node: structures that are written into history hold what
+    /// a right on one node says nothing of, and events are not removed so (§6.9.4.1).
+    pub(crate) fn refused(self, behind: &[u8]) -> Option<StatusCode> {
+        match self {
+            Self::Structures => Some(StatusCode::BadHistoryOperationUnsupported),
+            Self::Events => {
+                let perform = Reader::new(behind).u32().ok()?;
+                let known = perform != 0 && Rule::find(self, perform).is_some();
+                (!known).then_some(StatusCode::BadInvalidArgument)
+            }
+            _ => None,
+        }
     }
 }
 
@@ -135,20 +144,25 @@ pub(crate) enum Content<'a> {
     Times(Vec<i64>),
     /// Ids of events.
     Events(Vec<&'a [u8]>),
+    /// Events as they are to be.
+    Put(Put<'a>),
 }
 
+/// Steps over something and gives its bytes.
+pub(crate) type Walk<'a> = fn(&mut Reader<'a>) -> Result<&'a [u8], Malformed>;
+
 impl<'a> Update<'a> {
-    /// Reads it. `value` steps over a DataValue.
+    /// Reads it. `value` steps over a DataValue, `variant` over a Variant.
     ///
     /// # Errors
     /// Not one of the table, or not to be decided about.
     pub(crate) fn read(
         details: Details,
         reader: &mut Reader<'a>,
-        value: fn(&mut Reader<'a>) -> Result<&'a [u8], Malformed>,
+        (value, variant): (Walk<'a>, Walk<'a>),
     ) -> Result<Self, Malformed> {
         let perform = match details {
-            Details::Data => {
+            Details::Data | Details::Events => {
                 reader.u32().and_then(|perform| if perform == 0 { Err(Malformed::Invalid) } else { Ok(perform) })?
             }
             _ => 0,
@@ -168,7 +182,8 @@ impl<'a> Update<'a> {
                 let id = |reader: &mut Reader<'a>| reader.byte_string().map(Option::unwrap_or_default);
                 Content::Events((0..reader.array_len(4)?).map(|_| id(reader)).collect::<Result<_, _>>()?)
             }
-            Details::Structures | Details::Events => return Err(Malformed::Invalid),
+            Details::Events => Content::Put(Put::read(reader, variant)?),
+            Details::Structures => return Err(Malformed::Invalid),
         };
         Ok(Self { rule, content })
     }
@@ -178,6 +193,7 @@ impl<'a> Update<'a> {
         match &self.content {
             Content::Values(entries) | Content::Events(entries) => entries.len(),
             Content::Times(times) => times.len(),
+            Content::Put(put) => put.events.len(),
             Content::Span { .. } => 0,
         }
     }
@@ -230,6 +246,6 @@ mod tests {
     #[test]
     fn values_are_not_written_without_saying_how() {
         let body = [0_u32.to_le_bytes(), 0_u32.to_le_bytes()].concat();
-        assert!(Update::read(Details::Data, &mut Reader::new(&body), Reader::data_value).is_err());
+        assert!(Update::read(Details::Data, &mut Reader::new(&body), (Reader::data_value, Reader::variant)).is_err());
     }
 }

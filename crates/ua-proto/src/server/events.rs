@@ -51,6 +51,11 @@ impl EventDesk {
         id.iter_mut().zip(parts).for_each(|(to, from)| *to = from);
         id
     }
+
+    /// The ids of this many events.
+    pub(crate) fn next_ids(&mut self, count: usize) -> Vec<[u8; 16]> {
+        (0..count).map(|_| self.next_id()).collect()
+    }
 }
 
 impl Server {

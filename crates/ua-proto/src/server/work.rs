@@ -186,7 +186,8 @@ impl Server {
                 self.values_changed(now);
             }
             What::History(items) => {
-                let results = self.at_desk(parked.session, now, |desk, _| history_update::apply(desk, items));
+                let mut ids = self.events.next_ids(history_update::new_events(&items)).into_iter();
+                let results = self.at_desk(parked.session, now, |desk, _| history_update::apply(desk, items, &mut ids));
                 let Some(results) = results else { return };
                 self.respond(parked.conn, parked.request_id, parked.handle, now, |server, out| {
                     history_update::respond(&server.codec, results, now, parked.handle, out)

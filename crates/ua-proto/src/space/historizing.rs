@@ -4,11 +4,42 @@
 use std::sync::Arc;
 
 use access_model::UnixTime;
-use opcua_types::{DataValue, DateTime, NodeClass, StatusCode};
+use opcua_types::{
+    AttributeId, ContentFilter, ContentFilterElement, DataValue, DateTime, ElementOperand, EventFilter,
+    ExtensionObject, FilterOperator, HistoryUpdateType, LiteralOperand, NodeClass, NodeId, NumericRange, ObjectTypeId,
+    QualifiedName, SimpleAttributeOperand, StatusCode, Variant,
+};
 
-use super::{AccessLevel, NodeRef, Space, SpaceError, date_time, ns0};
+use super::{AccessLevel, NewVariable, NodeRef, Space, SpaceError, date_time, ns0};
 use crate::event::Event;
 use crate::history::{Author, Change, EventLog, Series};
+
+/// The property that tells which events a notifier keeps (OPC 10000-11 §5.4.2).
+const FILTER: &str = "HistoricalEventFilter";
+/// The fields that every event has.
+const FIELDS: [&str; 8] =
+    ["EventId", "EventType", "SourceNode", "SourceName", "Time", "ReceiveTime", "Message", "Severity"];
+
+/// Every event but audit events, with the fields of its type.
+fn kept_events() -> EventFilter {
+    let field = |name: &str| SimpleAttributeOperand {
+        type_definition_id: ObjectTypeId::BaseEventType.into(),
+        browse_path: Some(vec![QualifiedName::new(0, name)]),
+        attribute_id: AttributeId::Value as u32,
+        index_range: NumericRange::None,
+    };
+    let audit: NodeId = ObjectTypeId::AuditEventType.into();
+    let element =
+        |filter_operator, operand| ContentFilterElement { filter_operator, filter_operands: Some(vec![operand]) };
+    let elements = vec![
+        element(FilterOperator::Not, ExtensionObject::from_message(ElementOperand { index: 1 })),
+        element(FilterOperator::OfType, ExtensionObject::from_message(LiteralOperand { value: audit.into() })),
+    ];
+    EventFilter {
+        select_clauses: Some(FIELDS.into_iter().map(field).collect()),
+        where_clause: ContentFilter { elements: Some(elements) },
+    }
+}
 
 impl Space {
     /// From now on the values of a variable are kept, the last `most` of them; its AccessLevel says that history can be
@@ -80,15 +111,21 @@ impl Space {
     }
 
     /// From now on the events of a notifier, which is the Server object or an added one, are kept, the last `most` of them
-    /// and never more than 10,000 or 4 MiB; with `deletable` clients that have the right may delete some.
+    /// and never more than 10,000 or 4 MiB; with `writable` clients that have the right may delete some and write others.
     ///
     /// # Errors
-    /// The node is not an object.
-    pub fn historize_events(&mut self, node: NodeRef, most: usize, deletable: bool) -> Result<(), SpaceError> {
+    /// The node is not an object, or the space is full.
+    pub fn historize_events(&mut self, node: NodeRef, most: usize, writable: bool) -> Result<(), SpaceError> {
         if self.event_notifier(node).is_none() {
             return Err(SpaceError::NoHistory(node));
         }
-        self.event_history.insert(node, EventLog::new(most, deletable));
+        if self.child(node, &QualifiedName::new(0, FILTER)).is_none() {
+            let filter = Variant::ExtensionObject(ExtensionObject::from_message(kept_events()));
+            let new = NewVariable::property(node, None, FILTER, filter, self.scope(node));
+            let data_type = Some(ns0::EVENT_FILTER);
+            self.add_variable(NewVariable { name_namespace: Some(0), data_type, ..new })?;
+        }
+        self.event_history.insert(node, EventLog::new(most, writable));
         Ok(())
     }
 
@@ -106,6 +143,18 @@ impl Space {
     /// Deletes an event that a notifier keeps; whether it was there.
     pub(crate) fn delete_event(&mut self, node: NodeRef, id: &[u8], author: Author<'_>) -> bool {
         self.event_history.get_mut(&node).is_some_and(|log| log.delete(id, author))
+    }
+
+    /// Puts an event into what a notifier keeps, in place of the one with its id where there is one.
+    pub(crate) fn put_event(
+        &mut self,
+        node: NodeRef,
+        event: Event,
+        kind: HistoryUpdateType,
+        author: Author<'_>,
+    ) -> StatusCode {
+        let log = self.event_history.get_mut(&node);
+        log.map_or(StatusCode::BadHistoryOperationUnsupported, |log| log.put(event, kind, author))
     }
 
     /// Keeps an event for each notifier that it is part of and that keeps its own.

@@ -75,10 +75,10 @@ impl Space {
             DEFAULT_ACCESS_RESTRICTIONS => Some(Variant::UInt16(0)),
             // HistoryServerCapabilities: values are kept, and can be changed where their variable says so.
             11193 | 11196..=11200 => Some(Variant::Boolean(self.has_history())),
-            // Events are kept, and can be deleted where their notifier says so.
+            // Events are kept, and can be written and deleted where their notifier says so.
             11242 => Some(Variant::Boolean(self.keeps_events())),
-            11502 => Some(Variant::Boolean(self.event_history.values().any(EventLog::is_writable))),
-            11275 | 11281..=11283 => Some(Variant::Boolean(false)),
+            11281..=11283 | 11502 => Some(Variant::Boolean(self.event_history.values().any(EventLog::is_writable))),
+            11275 => Some(Variant::Boolean(false)),
             19091 => Some(Variant::Boolean(true)),
             _ => {
                 let facts = self.facts.as_ref()?;
@@ -180,8 +180,8 @@ fn capability(limits: &Limits, id: u32) -> Option<Variant> {
         11712 => Variant::UInt32(limits.max_nodes_per_translate),
         12165 => Variant::UInt32(limits.max_nodes_per_history_read_data),
         12166 => Variant::UInt32(limits.max_nodes_per_history_read_events),
-        12167 => Variant::UInt32(limits.max_nodes_per_history_update_data),
-        11713 | 12168 | 24099 | 24100 => Variant::UInt32(0),
+        12167 | 12168 => Variant::UInt32(limits.max_nodes_per_history_update_data),
+        11713 | 24099 | 24100 => Variant::UInt32(0),
         11714 => Variant::UInt32(limits.max_monitored_items_per_call),
         _ => return None,
     })

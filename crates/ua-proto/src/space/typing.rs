@@ -17,7 +17,7 @@ impl Space {
     }
 
     /// As [`Space::value_fits`], and no dimension is longer than ArrayDimensions allows; 0 allows any length.
-    pub(super) fn value_fits_node(&self, value: &Variant, node: NodeRef) -> bool {
+    pub(crate) fn value_fits_node(&self, value: &Variant, node: NodeRef) -> bool {
         let Some(data_type) = self.data_type(node) else { return false };
         if !self.value_fits(value, data_type, self.value_rank(node)) {
             return false;

@@ -7,7 +7,7 @@ use opcua_types::{NodeId, StatusCode};
 use pep::Permit;
 
 use crate::guard::desk::Desk;
-use crate::server::front::{Malformed, Reader};
+use crate::server::front::{Malformed, Reader, write_len};
 
 /// One item of a request.
 #[derive(Default)]
@@ -25,6 +25,8 @@ pub(in crate::guard) struct Item {
     pub(in crate::guard) value: Range<usize>,
     /// What goes upstream in its place.
     pub(in crate::guard) replaced: Option<Vec<u8>>,
+    /// Where it is a list of which not all goes upstream: what the guard itself says of the others.
+    pub(in crate::guard) entries: Vec<Option<StatusCode>>,
     /// A number of the service's own.
     pub(in crate::guard) number: u32,
     /// The part of the node's value that it is about, as an index range.
@@ -153,6 +155,29 @@ impl Item {
             }
             Piece::Node(..) | Piece::Length => None,
         })
+    }
+
+    /// What the server says of it, with what the guard says of the parts that were not sent; `None`: it is not about as
+    /// many parts as were sent. A status and a list of statuses stand in front of everything else.
+    pub(in crate::guard) fn merged(&self, (status, bytes): (StatusCode, Vec<u8>)) -> Option<(StatusCode, Vec<u8>)> {
+        if self.entries.is_empty() || bytes.is_empty() {
+            return Some((status, bytes));
+        }
+        let mut reader = Reader::new(&bytes);
+        reader.u32().ok()?;
+        let count = reader.array_len(4).ok()?;
+        if count == 0 && status.is_bad() {
+            return Some((status, bytes));
+        }
+        let mut out = status.bits().to_le_bytes().to_vec();
+        write_len(&mut out, self.entries.len());
+        for own in &self.entries {
+            let one = own.map_or_else(|| reader.u32().ok(), |own| Some(own.bits()))?;
+            out.extend_from_slice(&one.to_le_bytes());
+        }
+        let sent = self.entries.iter().filter(|own| own.is_none()).count();
+        out.extend_from_slice(reader.rest());
+        (sent == count).then_some((status, out))
     }
 
     pub(in crate::guard) fn object(&self) -> String {

@@ -2,9 +2,10 @@
 //! server is asked for it first. An id of an event that the session may not receive goes on as one that never exists, so
 //! that nobody can tell it from an unknown one, and takes the same way.
 
-use access_model::{Action, AuditKind, Reason, Rights};
-use opcua_types::{NodeId, ObjectId, StatusCode};
+use access_model::{Action, AuditKind, Reason, Rights, ScopeIndex};
+use opcua_types::{ObjectId, StatusCode};
 
+use super::puts::{self, PUTS};
 use super::reading::{BEGIN_OF_TIME, END_OF_TIME, events, write_kind};
 use crate::guard::change::{Item, Touched, items};
 use crate::guard::desk::{Desk, encoded};
@@ -34,14 +35,14 @@ pub(in crate::guard) fn lookups(desk: &mut Desk<'_>, body: &[u8]) -> Vec<Lookup>
     }
     let mut found = Vec::new();
     let mut room = MOST;
-    for item in items(desk, &history::UPDATE, body).iter().filter(|item| item.number == DELETES) {
+    for item in items(desk, &history::UPDATE, body).iter().filter(|item| item.number != 0) {
         let Some(touched) = item.touched.first() else { continue };
-        let needed = Rights::DELETE_HISTORY | Rights::RECEIVE_EVENTS;
+        let needed = touched.action.needed() | Rights::RECEIVE_EVENTS;
         if !desk.rights(desk.scope(&touched.node)).contains(needed) {
             continue;
         }
         let node = encoded(&desk.real(&touched.node));
-        let ids = ids(item, body).unwrap_or_default();
+        let ids = if item.number == PUTS { puts::ids(item, body) } else { ids(item, body).unwrap_or_default() };
         let ids: Vec<&[u8]> = ids.into_iter().filter(|id| id.len() <= LONGEST).take(room).collect();
         room -= ids.len();
         found.extend(ids.chunks(AT_ONCE).map(|ids| lookup(&node, ids)));
@@ -123,7 +124,7 @@ fn ids<'a>(item: &Item, body: &'a [u8]) -> Result<Vec<&'a [u8]>, Malformed> {
 /// Puts ids that never exist in place of those that the session may not delete, and holds the item to the sources of the
 /// others.
 pub(in crate::guard) fn narrow(desk: &mut Desk<'_>, item: &mut Item, body: &[u8]) {
-    if item.number != DELETES || desk.observes() {
+    if desk.observes() {
         return;
     }
     let Some(notifier) = item.touched.first().map(|touched| desk.scope(&touched.node)) else { return };
@@ -140,19 +141,26 @@ pub(in crate::guard) fn narrow(desk: &mut Desk<'_>, item: &mut Item, body: &[u8]
     item.replaced = Some(out);
 }
 
-fn deletable(desk: &mut Desk<'_>, item: &mut Item, notifier: access_model::ScopeIndex, about: &About) -> bool {
+fn deletable(desk: &mut Desk<'_>, item: &mut Item, notifier: ScopeIndex, about: &About) -> bool {
+    receivable(desk, notifier, about) && holds(desk, item, about, Action::DeleteHistory)
+}
+
+/// Whether the session may receive such an event, which it takes to know of it.
+pub(super) fn receivable(desk: &Desk<'_>, notifier: ScopeIndex, about: &About) -> bool {
     let [source, kind] = about.scopes(&desk.mapping.table, desk.front.audit_scope());
-    if [notifier, source, kind].into_iter().any(|scope| !desk.rights(scope).contains(Rights::RECEIVE_EVENTS)) {
-        return false;
-    }
-    if !desk.rights(source).contains(Rights::DELETE_HISTORY) {
+    [notifier, source, kind].into_iter().all(|scope| desk.rights(scope).contains(Rights::RECEIVE_EVENTS))
+}
+
+/// Whether the source of an event takes what is to be done with it; it is asked for again when the record is kept.
+pub(super) fn holds(desk: &mut Desk<'_>, item: &mut Item, about: &About, action: Action) -> bool {
+    let [source, _] = about.scopes(&desk.mapping.table, desk.front.audit_scope());
+    if !desk.rights(source).contains(action.needed()) {
         let text = "the source of an event takes the right as well";
         desk.deny(AuditKind::HistoryChanged, Reason::RightMissing, (about.source(), source), text);
         return false;
     }
-    // Held again when the record is kept.
     if !item.touched.iter().any(|touched| touched.node == *about.source()) {
-        let (node, action): (NodeId, _) = (about.source().clone(), Action::DeleteHistory);
+        let node = about.source().clone();
         item.touched.push(Touched { node, action, scope: source });
     }
     true

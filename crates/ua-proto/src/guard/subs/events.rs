@@ -49,6 +49,11 @@ impl About {
         self.kind.as_ref()
     }
 
+    /// Of an event that a client tells.
+    pub(in crate::guard) fn told(source: NodeId, kind: NodeId) -> Self {
+        Self { source, kind: Some(kind) }
+    }
+
     /// Whether it is an audit event of the guard's own.
     pub(super) fn is_own(&self) -> bool {
         self.kind.is_none()

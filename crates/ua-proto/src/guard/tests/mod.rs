@@ -13,6 +13,7 @@ mod own;
 mod past_events;
 mod places;
 mod pool;
+mod put_events;
 mod reference;
 mod restore;
 mod restricted;

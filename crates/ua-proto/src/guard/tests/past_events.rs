@@ -464,7 +464,7 @@ fn what_is_kept_for_the_next_page_of_events_is_bounded() {
     assert_eq!(asked, [(0, false), (2, true), (0, false), (2, true)], "too much to keep: given back and read again");
 }
 
-const UPDATE: (ObjectId, ObjectId) =
+pub(super) const UPDATE: (ObjectId, ObjectId) =
     (ObjectId::HistoryUpdateRequest_Encoding_DefaultBinary, ObjectId::HistoryUpdateResponse_Encoding_DefaultBinary);
 
 /// A server that keeps events with these ids and sources, and deletes what it is told to: which, in order. `tells`: it says

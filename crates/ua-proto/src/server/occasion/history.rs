@@ -18,6 +18,7 @@ impl Updating {
             Some(Change::DeleteRange { .. }) => 3014,
             Some(Change::DeleteAt(_)) => 3019,
             Some(Change::DeleteEvents(_)) => 3022,
+            Some(Change::PutEvents(..)) => 2999,
         }
     }
 }
@@ -27,27 +28,27 @@ const UPDATE_DATA_DETAILS: u32 = 680;
 const DELETE_RAW_MODIFIED_DETAILS: u32 = 686;
 const DELETE_AT_TIME_DETAILS: u32 = 689;
 const DELETE_EVENT_DETAILS: u32 = 692;
+const UPDATE_EVENT_DETAILS: u32 = 683;
 
 /// The fields of the event's own type.
 pub(super) fn own(event: &mut Event, update: &Updating, space: &Space) {
     let (Some(node), Some(change)) = (update.node, &update.change) else { return };
     let guard = (node, Rights::READ | Rights::READ_HISTORY);
     event.set("UpdatedNode", space.id(node).into());
-    // Of events that were deleted nothing is told here: each field of each would take rights of its own.
-    if !matches!(change, Change::DeleteEvents(_)) {
+    // What events were and are is not told here: each field of each would take rights of its own.
+    if !matches!(change, Change::DeleteEvents(_) | Change::PutEvents(..)) {
         event.set_guarded("OldValues", values(&update.old), guard);
     }
     let time = |ticks: i64| Variant::DateTime(Box::new(DateTime::from(ticks)));
     let details = match change {
         Change::Write(perform, new) => {
-            let perform = match perform {
-                Perform::Insert => 1,
-                Perform::Replace => 2,
-                Perform::Update => 3,
-            };
-            event.set("PerformInsertReplace", Variant::Int32(perform));
+            event.set("PerformInsertReplace", number(*perform));
             event.set_guarded("NewValues", values(new), guard);
             UPDATE_DATA_DETAILS
+        }
+        Change::PutEvents(perform, _) => {
+            event.set("PerformInsertReplace", number(*perform));
+            UPDATE_EVENT_DETAILS
         }
         Change::DeleteRange { start, end } => {
             event.set("IsDeleteModified", Variant::Boolean(false));
@@ -67,6 +68,15 @@ pub(super) fn own(event: &mut Event, update: &Updating, space: &Space) {
         }
     };
     event.set("ParameterDataTypeId", opcua_types::NodeId::new(0, details).into());
+}
+
+/// A PerformUpdateType.
+fn number(perform: Perform) -> Variant {
+    Variant::Int32(match perform {
+        Perform::Insert => 1,
+        Perform::Replace => 2,
+        Perform::Update => 3,
+    })
 }
 
 fn values(values: &[DataValue]) -> Variant {

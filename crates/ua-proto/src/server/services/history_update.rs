@@ -1,13 +1,13 @@
-//! HistoryUpdate (OPC 10000-4 §5.11.5, OPC 10000-11 §6.9) of values, and deleting events, in two steps as Write: each item is decided and
-//! recorded, and carried out when the record is kept, if the right is still there then.
+//! HistoryUpdate (OPC 10000-4 §5.11.5, OPC 10000-11 §6.9) of values and events, in two steps as Write: each item is decided and recorded, and carried out when the record is kept, if the right is still there then.
 
 use access_model::{Action, AuditKind, AuditRecord, Now, Outcome, Reason, Rights};
 use opcua_types::{HistoryUpdateResponse, HistoryUpdateResult, NodeId, StatusCode};
 use pep::Permit;
 
+use super::history_put;
 use super::write::{audit_open, keep, shown};
 use super::{bounds, operations};
-use crate::history::{Author, Change, Content, Deed, Details, EventLog, Perform, Update};
+use crate::history::{Author, Change, Content, Deed, Details, EventLog, Perform, Puts, Update};
 use crate::interlock::Unapproved;
 use crate::server::audit::{AuditId, event};
 use crate::server::codec::{Codec, response_header, write_message};
@@ -71,26 +71,34 @@ pub(crate) fn plan(desk: &mut Desk<'_>, mut reader: Reader<'_>) -> Result<Plan, 
 /// One of the kinds of HistoryUpdateDetails, read to its end, for its length may lie.
 fn item(codec: &Codec, kind: Option<u32>, body: &[u8]) -> Result<Item, StatusCode> {
     let unsupported = StatusCode::BadHistoryOperationUnsupported;
-    let Some(details) = kind.and_then(Details::of).filter(|details| details.is_decided()) else {
-        return Ok(Item { node: None, action: Action::UpdateHistory, change: Err(unsupported) });
-    };
     let mut reader = Reader::new(body);
+    let details = match kind.and_then(Details::of) {
+        Some(details) => details,
+        None => return Ok(Item { node: None, action: Action::UpdateHistory, change: Err(unsupported) }),
+    };
     let node = Some(reader.node_id()?);
-    let Update { rule, content } = Update::read(details, &mut reader, Reader::data_value)?;
+    if let Some(status) = details.refused(reader.rest()) {
+        return Ok(Item { node: None, action: Action::UpdateHistory, change: Err(status) });
+    }
+    let Update { rule, content } = Update::read(details, &mut reader, (Reader::data_value, Reader::variant))?;
+    let perform = match rule.deed {
+        Deed::Insert => Some(Perform::Insert),
+        Deed::Replace => Some(Perform::Replace),
+        Deed::Update => Some(Perform::Update),
+        // Only structured history knows values that can be removed.
+        Deed::Remove | Deed::Delete => None,
+    };
     let change = match content {
         Content::Values(values) => {
             let values = values.into_iter().map(|value| codec.decode(value)).collect::<Result<_, _>>()?;
-            match rule.deed {
-                Deed::Insert => Ok(Change::Write(Perform::Insert, values)),
-                Deed::Replace => Ok(Change::Write(Perform::Replace, values)),
-                Deed::Update => Ok(Change::Write(Perform::Update, values)),
-                // Only structured history knows values that can be removed.
-                Deed::Remove | Deed::Delete => Err(unsupported),
-            }
+            perform.map(|perform| Change::Write(perform, values)).ok_or(unsupported)
         }
         Content::Span { modified: false, start, end } => Ok(Change::DeleteRange { start, end }),
         Content::Times(times) => Ok(Change::DeleteAt(times)),
         Content::Events(ids) => Ok(Change::DeleteEvents(ids.into_iter().map(<[u8]>::to_vec).collect())),
+        Content::Put(put) => perform
+            .ok_or(unsupported)
+            .and_then(|perform| Puts::of(&put, perform, codec).map(|puts| Change::PutEvents(perform, puts))),
         // What clients changed stays: it is what tells of them.
         Content::Span { modified: true, .. } => Err(unsupported),
     };
@@ -117,7 +125,9 @@ fn decide(
         .map_err(|denial| desk.denied_and_told(&denial, node, AuditKind::HistoryChanged, || at(node)))?;
     let change = change?;
     let known = match &change {
-        Change::DeleteEvents(_) => desk.space.event_log(node).is_some_and(EventLog::is_writable),
+        Change::DeleteEvents(_) | Change::PutEvents(..) => {
+            desk.space.event_log(node).is_some_and(EventLog::is_writable)
+        }
         _ => desk.space.history(node).is_some() && desk.space.access_level(node).contains(AccessLevel::HISTORY_WRITE),
     };
     if !known {
@@ -126,6 +136,7 @@ fn decide(
     if matches!(&change, Change::Write(_, values) if values.is_empty())
         || matches!(&change, Change::DeleteAt(times) if times.is_empty())
         || matches!(&change, Change::DeleteEvents(ids) if ids.is_empty())
+        || matches!(&change, Change::PutEvents(_, puts) if puts.events.is_empty())
     {
         return Err(StatusCode::BadNothingToDo);
     }
@@ -157,7 +168,7 @@ fn ranged(desk: &mut Desk<'_>, node: NodeRef, change: &Change) -> Result<(), Sta
 }
 
 /// What is told of a change that was not made: no value, for what was denied is nobody's business.
-fn at(node: NodeRef) -> Told {
+pub(super) fn at(node: NodeRef) -> Told {
     Told::Updated(Box::new(Updating { node: Some(node), ..Updating::default() }))
 }
 
@@ -165,13 +176,17 @@ fn record(desk: &Desk<'_>, node: NodeRef, change: &Change) -> (AuditRecord, Told
     let object = desk.space.id(node).to_string();
     let record = event(desk.now, AuditKind::HistoryChanged, &desk.session.actor, object, Outcome::Allowed);
     let count = |many: usize| if many == 1 { "1 value is".to_owned() } else { format!("{many} values are") };
+    let events = |many: usize| if many == 1 { "1 event is".to_owned() } else { format!("{many} events are") };
+    let put = |perform: &Perform| match perform {
+        Perform::Insert => "inserted",
+        Perform::Replace => "replaced",
+        Perform::Update => "inserted or replaced",
+    };
     let detail = match change {
-        Change::Write(Perform::Insert, values) => format!("{} inserted", count(values.len())),
-        Change::Write(Perform::Replace, values) => format!("{} replaced", count(values.len())),
-        Change::Write(Perform::Update, values) => format!("{} inserted or replaced", count(values.len())),
+        Change::Write(perform, values) => format!("{} {}", count(values.len()), put(perform)),
         Change::DeleteAt(times) => format!("{} deleted", count(times.len())),
-        Change::DeleteEvents(ids) if ids.len() == 1 => "1 event is deleted".to_owned(),
-        Change::DeleteEvents(ids) => format!("{} events are deleted", ids.len()),
+        Change::PutEvents(perform, puts) => format!("{} {}", events(puts.events.len()), put(perform)),
+        Change::DeleteEvents(ids) => format!("{} deleted", events(ids.len())),
         Change::DeleteRange { .. } => {
             let touched = desk.space.history(node).map_or(0, |series| series.touched(change).len());
             format!("{} deleted", count(touched))
@@ -186,16 +201,36 @@ fn record(desk: &Desk<'_>, node: NodeRef, change: &Change) -> (AuditRecord, Told
     (record, Told::Updated(Box::new(Updating { node: Some(node), change: Some(change.clone()), old })))
 }
 
-/// Carries out a plan. An item whose right is gone by now is refused.
-pub(crate) fn apply(desk: &mut Desk<'_>, items: Vec<Planned>) -> Vec<HistoryUpdateResult> {
+/// How many events a plan may add.
+pub(crate) fn new_events(items: &[Planned]) -> usize {
+    let new = |item: &Planned| match item {
+        Planned::Change(planned) => match &planned.change {
+            Change::PutEvents(Perform::Insert | Perform::Update, puts) => puts.events.len(),
+            _ => 0,
+        },
+        Planned::Refused(_) => 0,
+    };
+    items.iter().map(new).sum()
+}
+
+/// Carries out a plan. An item whose right is gone by now is refused. `ids` are for events that are added.
+pub(crate) fn apply(
+    desk: &mut Desk<'_>,
+    items: Vec<Planned>,
+    ids: &mut dyn Iterator<Item = [u8; 16]>,
+) -> Vec<HistoryUpdateResult> {
     let carry_out = |item| match item {
         Planned::Refused(status) => bare(status),
-        Planned::Change(change) => apply_one(desk, *change),
+        Planned::Change(change) => apply_one(desk, *change, ids),
     };
     items.into_iter().map(carry_out).collect()
 }
 
-fn apply_one(desk: &mut Desk<'_>, planned: PlannedChange) -> HistoryUpdateResult {
+fn apply_one(
+    desk: &mut Desk<'_>,
+    planned: PlannedChange,
+    ids: &mut dyn Iterator<Item = [u8; 16]>,
+) -> HistoryUpdateResult {
     let PlannedChange { node, action, change, permit } = planned;
     if permit.is_some() && !desk.rights(node).contains(action.needed()) {
         let scope = desk.space.scope(node);
@@ -206,6 +241,9 @@ fn apply_one(desk: &mut Desk<'_>, planned: PlannedChange) -> HistoryUpdateResult
     let _accounted = permit.map(Permit::spend);
     let (status, results) = match change {
         Change::DeleteEvents(ids) => delete_events(desk, node, &ids),
+        Change::PutEvents(perform, puts) => {
+            (StatusCode::Good, history_put::put(desk, node, (perform, action), puts, ids))
+        }
         change => {
             let author = Author { name: &desk.session.actor.name, at: date_time(desk.now.unix) };
             desk.space.change_history(node, change, author)

@@ -6,6 +6,7 @@ pub(crate) mod bounds;
 pub(super) mod browse;
 pub(super) mod call;
 pub(super) mod discovery;
+mod history_put;
 pub(super) mod history_read;
 pub(super) mod history_update;
 pub(super) mod monitor;

@@ -22,6 +22,7 @@ mod modified;
 mod monitoring;
 mod past_events;
 mod pressure;
+mod put_events;
 mod records;
 mod registry;
 mod restrictions;

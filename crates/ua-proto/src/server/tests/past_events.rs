@@ -13,7 +13,7 @@ use crate::event::NewEvent;
 use crate::server::{ConnId, Input, ServerLimits};
 use crate::space::{NodeRef, ns0};
 
-const SEE: Rights = match Rights::from_bits(Rights::BROWSE.bits() | Rights::RECEIVE_EVENTS.bits()) {
+pub(super) const SEE: Rights = match Rights::from_bits(Rights::BROWSE.bits() | Rights::RECEIVE_EVENTS.bits()) {
     Some(rights) => rights,
     None => Rights::NONE,
 };
@@ -46,7 +46,7 @@ fn world() -> World {
     world_with(ServerLimits::default())
 }
 
-fn raise(world: &mut World, source: NodeRef, message: &str) {
+pub(super) fn raise(world: &mut World, source: NodeRef, message: &str) {
     let setpoint = world.server.space().find(&id("Setpoint")).unwrap();
     let event = NewEvent {
         event_type: ns0::BASE_EVENT_TYPE,
@@ -70,7 +70,7 @@ fn details(start: i64, end: i64, most: u32, elements: Vec<ContentFilterElement>)
     })
 }
 
-fn everything() -> ExtensionObject {
+pub(super) fn everything() -> ExtensionObject {
     details(1, i64::MAX / 2, 0, Vec::new())
 }
 
@@ -78,7 +78,7 @@ fn item(notifier: &NodeId, point: &ByteString) -> HistoryReadValueId {
     HistoryReadValueId { node_id: notifier.clone(), ..at("Pump", point) }
 }
 
-fn fields(result: &HistoryReadResult) -> Vec<Vec<Variant>> {
+pub(super) fn fields(result: &HistoryReadResult) -> Vec<Vec<Variant>> {
     let events = match result.history_data.inner_as::<HistoryEvent>() {
         Some(history) => history.events.clone(),
         None => result.history_data.inner_as::<HistoryModifiedEvent>().and_then(|history| history.events.clone()),
@@ -86,7 +86,7 @@ fn fields(result: &HistoryReadResult) -> Vec<Vec<Variant>> {
     events.into_iter().flatten().map(|event| event.event_fields.unwrap()).collect()
 }
 
-fn messages(result: &HistoryReadResult) -> Vec<String> {
+pub(super) fn messages(result: &HistoryReadResult) -> Vec<String> {
     let text = |fields: Vec<Variant>| match fields.into_iter().next() {
         Some(Variant::LocalizedText(text)) => text.text.to_string(),
         other => format!("{other:?}"),
@@ -94,7 +94,12 @@ fn messages(result: &HistoryReadResult) -> Vec<String> {
     fields(result).into_iter().map(text).collect()
 }
 
-fn read(world: &mut World, by: (ConnId, &Login), details: ExtensionObject, notifier: &NodeId) -> HistoryReadResult {
+pub(super) fn read(
+    world: &mut World,
+    by: (ConnId, &Login),
+    details: ExtensionObject,
+    notifier: &NodeId,
+) -> HistoryReadResult {
     ask(world, by, details, vec![item(notifier, &ByteString::null())], false).unwrap().remove(0)
 }
 
