@@ -3,10 +3,10 @@
 use gates::opcua::client::CallError;
 use opcua_types::{
     AggregateConfiguration, ByteString, DataValue, DateTime, DeleteEventDetails, DeleteRawModifiedDetails,
-    ExtensionObject, HistoryData, HistoryEvent, HistoryModifiedData, HistoryReadRequest, HistoryReadResponse,
-    HistoryReadResult, HistoryReadValueId, HistoryUpdateRequest, HistoryUpdateResponse, HistoryUpdateResult,
-    ModificationInfo, NodeId, PerformUpdateType, ReadEventDetails, ReadProcessedDetails, ReadRawModifiedDetails,
-    StatusCode, TimestampsToReturn, UpdateDataDetails, Variant,
+    ExtensionObject, HistoryData, HistoryEvent, HistoryEventFieldList, HistoryModifiedData, HistoryReadRequest,
+    HistoryReadResponse, HistoryReadResult, HistoryReadValueId, HistoryUpdateRequest, HistoryUpdateResponse,
+    HistoryUpdateResult, ModificationInfo, NodeId, PerformUpdateType, ReadEventDetails, ReadProcessedDetails,
+    ReadRawModifiedDetails, StatusCode, TimestampsToReturn, UpdateDataDetails, UpdateEventDetails, Variant,
 };
 use ua_proto::client::Request;
 
@@ -90,6 +90,31 @@ impl Client {
     /// None of them is known, or they may not be deleted; the service as a whole fails.
     pub async fn delete_events(&self, notifier: &NodeId, ids: Vec<ByteString>) -> Result<Vec<StatusCode>, ClientError> {
         let details = DeleteEventDetails { node_id: notifier.clone(), event_ids: Some(ids) };
+        let result = self.change_history(ExtensionObject::from_message(details)).await?;
+        Ok(result.operation_results.unwrap_or_default())
+    }
+
+    /// Writes events into what a notifier keeps, each with these fields as in [`Client::past_events`]: one status for each.
+    /// A new event takes its source and type, `Time`, `Message` and `Severity`; one that is there is named by its `EventId`.
+    ///
+    /// # Errors
+    /// A field is no browse path, or one is missing; the notifier's events may not be changed so; the service as a whole
+    /// fails.
+    pub async fn update_events(
+        &self,
+        notifier: &NodeId,
+        perform_insert_replace: PerformUpdateType,
+        fields: &[String],
+        events: Vec<Vec<Variant>>,
+    ) -> Result<Vec<StatusCode>, ClientError> {
+        let filter = filter(fields)?;
+        let events = events.into_iter().map(|fields| HistoryEventFieldList { event_fields: Some(fields) });
+        let details = UpdateEventDetails {
+            node_id: notifier.clone(),
+            perform_insert_replace,
+            filter,
+            event_data: Some(events.collect()),
+        };
         let result = self.change_history(ExtensionObject::from_message(details)).await?;
         Ok(result.operation_results.unwrap_or_default())
     }

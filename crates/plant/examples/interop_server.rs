@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! interop_server --port PORT --cert CERT.der[,...] --key KEY.pem[,...] --trust CLIENT.der[,...] --user NAME:PASSWORD [--jwt FILE]
-//!     [--call opc.tcp://127.0.0.1:PORT] [--discovery] [--ticks N]
+//!     [--call opc.tcp://127.0.0.1:PORT] [--discovery] [--history] [--ticks N]
 //! ```
 //!
 //! It offers None, and in both modes each security policy for which it has a certificate; anonymous, user name, user certificates of the trusted
@@ -29,6 +29,7 @@ use token::{Algorithm, Claims, Issuer, RightsClaim, Signer};
 use tokio::sync::mpsc;
 use ua_proto::channel::ChannelConfig;
 use ua_proto::crypto::SecurityPolicyId;
+use ua_proto::event::NewEvent;
 use ua_proto::pki::{OwnIdentity, TrustList};
 use ua_proto::server::{
     Answer, AuditConfig, Identities, Input, Invocation, IssuedTokens, IssuerEndpoint, Server, ServerConfig,
@@ -86,6 +87,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     // Every value has its source timestamp before the first client can come.
     server.handle_input(Input::SetValue { node: ticks, value: DataValue::value_only(0_u32) }, now);
+    if std::env::args().any(|word| word == "--history") {
+        keep_events(&mut server)?;
+    }
     let listener = TcpListener::bind(("127.0.0.1", port))?;
     let (audit, mut records) = mpsc::channel::<AuditRequest>(1_024);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
@@ -187,6 +191,29 @@ fn space(uri: &str) -> Result<(Space, ScopeMap, NodeRef), Box<dyn Error>> {
     }
     space.set_server_facts(ServerFacts { started: clock::now().unix, ..ServerFacts::default() });
     Ok((space, map, ticks))
+}
+
+/// Three events of Line and Setpoint each, in turns, which Line keeps.
+fn keep_events(server: &mut Server) -> Result<(), Box<dyn Error>> {
+    let names = ["Line", "Setpoint"];
+    let nodes = ["Line", "Line.Setpoint"].map(|name| server.space().find(&NodeId::new(2, name.to_owned())));
+    let [Some(line), Some(setpoint)] = nodes else { return Err("the line is not there".into()) };
+    server.space_mut().add_reference(line, ns0::HAS_EVENT_SOURCE, setpoint)?;
+    server.space_mut().historize_events(line, 1_000, true)?;
+    for number in 0..3 {
+        for (name, source) in names.into_iter().zip([line, setpoint]) {
+            let event = NewEvent {
+                event_type: ns0::BASE_EVENT_TYPE,
+                source,
+                severity: 100,
+                message: format!("{name} {number}"),
+                fields: Vec::new(),
+                values: Vec::new(),
+            };
+            server.handle_input(Input::Event(event), clock::now());
+        }
+    }
+    Ok(())
 }
 
 fn argument(name: &str) -> Argument {

@@ -3,9 +3,9 @@
 use access_model::Rights;
 use client::{Client, Request, Response};
 use opcua_types::{
-    BinaryDecodable, BinaryEncodable, ContextOwned, DataValue, DateTime, DiagnosticInfo, ExtensionObject, HistoryData,
-    HistoryReadResult, HistoryReadValueId, NodeId, ObjectId, ReadRawModifiedDetails, StatusCode, TimestampsToReturn,
-    Variant,
+    BinaryDecodable, BinaryEncodable, ByteString, ByteStringBody, ContextOwned, DataValue, DateTime, DiagnosticInfo,
+    EventFilter, ExtensionObject, HistoryData, HistoryReadResult, HistoryReadValueId, LocalizedText, NodeId, ObjectId,
+    ObjectTypeId, PerformUpdateType, ReadRawModifiedDetails, StatusCode, TimestampsToReturn, Variant,
 };
 use ua_proto::client::RawRequest;
 
@@ -101,11 +101,11 @@ async fn node_opcua_histories_are_guarded() {
     has_guarded_history(Stack::NodeOpcua).await;
 }
 
-/// The messages of the events that the Server object keeps; the newest first where `backward`.
-async fn past_events(client: &Client, backward: bool, most: usize) -> Vec<String> {
+/// The messages of the events that a notifier keeps; the newest first where `backward`.
+async fn past_events(client: &Client, notifier: &NodeId, backward: bool, most: usize) -> Vec<String> {
     let hours = |number: i64| DateTime::from(DateTime::now().ticks() + number * 36_000_000_000);
     let span = if backward { (hours(1), hours(-1)) } else { (hours(-1), hours(1)) };
-    let events = client.past_events(&ObjectId::Server.into(), &["Message".to_owned()], span, most).await;
+    let events = client.past_events(notifier, &["Message".to_owned()], span, most).await;
     let text = |fields: Vec<Variant>| match fields.as_slice() {
         [Variant::LocalizedText(text)] => text.text.to_string(),
         other => panic!("{other:?}"),
@@ -121,6 +121,7 @@ async fn asyncua_events_of_the_past_are_guarded() {
     let both: Vec<String> =
         (0..3).flat_map(|number| ["Line", "Setpoint"].map(|name| format!("{name} {number}"))).collect();
     let own: Vec<String> = (0..3).map(|number| format!("Line {number}")).collect();
+    let notifier = ObjectId::Server.into();
     for (rights, expected) in [
         (Rights::ALL, &both),
         (Rights::BROWSE | Rights::RECEIVE_EVENTS, &own),
@@ -131,15 +132,101 @@ async fn asyncua_events_of_the_past_are_guarded() {
         let client = connected(&url, "asyncua").await;
         // The server takes a moment to keep what happened.
         for _ in 0..300 {
-            if past_events(&client, false, 100).await.len() == expected.len() {
+            if past_events(&client, &notifier, false, 100).await.len() == expected.len() {
                 break;
             }
             tokio::time::sleep(std::time::Duration::from_millis(100)).await;
         }
-        assert_eq!(past_events(&client, false, 100).await, *expected, "{rights}");
+        assert_eq!(past_events(&client, &notifier, false, 100).await, *expected, "{rights}");
         let newest: Vec<String> = expected.iter().rev().take(2).cloned().collect();
-        assert_eq!(past_events(&client, true, 2).await, newest, "{rights}, backward");
+        assert_eq!(past_events(&client, &notifier, true, 2).await, newest, "{rights}, backward");
         client.close().await;
         guarding.stop().await;
     }
+}
+
+const FIELDS: [&str; 6] = ["EventId", "EventType", "SourceNode", "Time", "Message", "Severity"];
+
+/// The fields of [`FIELDS`].
+fn event(id: Option<&ByteString>, source: &NodeId, message: &str) -> Vec<Variant> {
+    vec![
+        id.map_or(Variant::Empty, |id| id.clone().into()),
+        NodeId::from(ObjectTypeId::BaseEventType).into(),
+        source.clone().into(),
+        DateTime::from(DateTime::now().ticks() - 10_000_000).into(),
+        LocalizedText::new("", message).into(),
+        Variant::UInt16(200),
+    ]
+}
+
+/// The ids of the events of a notifier by their messages.
+async fn ids(client: &Client, notifier: &NodeId) -> Vec<(String, ByteString)> {
+    let always = (DateTime::from(10_000_000), DateTime::endtimes());
+    let fields = ["Message", "EventId"].map(str::to_owned);
+    let events = client.past_events(notifier, &fields, always, 100).await.expect("the events can be read");
+    let one = |fields: Vec<Variant>| match fields.as_slice() {
+        [Variant::LocalizedText(text), Variant::ByteString(id)] => (text.text.to_string(), id.clone()),
+        other => panic!("{other:?}"),
+    };
+    events.into_iter().map(one).collect()
+}
+
+/// Our server keeps what it has told, and behind a guard clients read, write and delete of it what they may.
+#[tokio::test]
+async fn events_of_the_past_of_our_own_server_are_read_and_changed_through_a_guard() {
+    use PerformUpdateType::{Insert, Replace, Update};
+    use StatusCode as S;
+    if Stack::Asyncua.program("server").is_none() {
+        return;
+    }
+    let server = crate::our_server::serve(&["--history"]);
+    let fields = FIELDS.map(str::to_owned);
+    let (all, url) = guard(&server, Rights::ALL).await;
+    let client = connected(&url, "all").await;
+    let [line, setpoint] = [node(&client, "Line").await, node(&client, "Line.Setpoint").await];
+    let both = ids(&client, &line).await;
+    let messages = |of: &[(String, ByteString)]| of.iter().map(|one| one.0.clone()).collect::<Vec<_>>();
+    assert_eq!(messages(&both), ["Line 0", "Setpoint 0", "Line 1", "Setpoint 1", "Line 2", "Setpoint 2"]);
+    let inside = client.browse(&line).await.expect("it can be browsed");
+    let filter = inside.iter().find(|found| found.browse_name.name.as_ref() == "HistoricalEventFilter");
+    let filter = filter.expect("OPC 10000-11 §5.4.2: whoever keeps events says which").node_id.node_id.clone();
+    let value = client.read(&[filter]).await.expect("it can be read").remove(0);
+    let Some(Variant::ExtensionObject(value)) = &value.value else { panic!("{value:?}") };
+    let closed = value.inner_as::<ByteStringBody>().expect("the client leaves structures closed");
+    let filter = EventFilter::decode(&mut closed.raw_body().as_ref(), &ContextOwned::default().context());
+    assert_eq!(filter.expect("a filter").select_clauses.map(|clauses| clauses.len()), Some(8));
+    client.close().await;
+    all.stop().await;
+
+    // Whoever has nothing on the setpoint: its events are not there.
+    let (few, url) = guard(&server, Rights::NONE).await;
+    let client = connected(&url, "few").await;
+    assert_eq!(messages(&ids(&client, &line).await), ["Line 0", "Line 1", "Line 2"]);
+    let new = vec![event(None, &setpoint, "x"), event(None, &line, "Line 3"), event(Some(&both[1].1), &line, "x")];
+    let told = client.update_events(&line, Insert, &fields, new).await.expect("an answer");
+    assert_eq!(told, [S::BadSourceNodeIdInvalid, S::GoodEntryInserted, S::BadEventIdUnknown]);
+    let changed = vec![event(Some(&both[1].1), &line, "x"), event(Some(&both[0].1), &line, "Line 0, corrected")];
+    let told = client.update_events(&line, Replace, &fields, changed).await.expect("an answer");
+    assert_eq!(told, [S::BadNoEntryExists, S::GoodEntryReplaced]);
+    let told = client.delete_events(&line, vec![both[1].1.clone(), both[2].1.clone()]).await.expect("an answer");
+    assert_eq!(told, [S::BadEventIdUnknown, S::Good]);
+    let nameless = ["Time", "Message", "Severity"].map(str::to_owned);
+    let told = client.update_events(&line, Insert, &nameless, vec![event(None, &line, "x")[3..].to_vec()]).await;
+    let told = told.expect_err("a filter that does not say where its events come from").to_string();
+    assert!(told.contains("BadArgumentsMissing"), "{told}");
+    client.close().await;
+    few.stop().await;
+
+    // Whoever receives the events of the setpoint and may not write them.
+    let (reading, url) = guard(&server, Rights::BROWSE | Rights::RECEIVE_EVENTS | Rights::READ_HISTORY).await;
+    let client = connected(&url, "reading").await;
+    let changed = vec![event(Some(&both[1].1), &setpoint, "x"), event(Some(&both[4].1), &line, "Line 2, updated")];
+    let told = client.update_events(&line, Update, &fields, changed).await.expect("an answer");
+    assert_eq!(told, [S::BadUserAccessDenied, S::GoodEntryReplaced]);
+    let mut left = messages(&ids(&client, &line).await);
+    left.sort();
+    let expected = ["Line 0, corrected", "Line 2, updated", "Line 3", "Setpoint 0", "Setpoint 1", "Setpoint 2"];
+    assert_eq!(left, expected, "nothing that was denied has reached the server");
+    client.close().await;
+    reading.stop().await;
 }
