@@ -220,6 +220,15 @@ impl Asked {
         Progress::Done(Err(status))
     }
 
+    /// Bytes that it holds.
+    pub(super) fn weight(&self) -> usize {
+        let of = |plan: &Plan| match plan {
+            Plan::Read(reading) | Plan::Hidden(reading) => reading.weight(),
+            Plan::Status(_) => 0,
+        };
+        self.plan.iter().map(of).sum()
+    }
+
     /// Gives back what the server keeps for it.
     pub(super) fn held(&mut self) -> Vec<Unwanted> {
         let readings = self.plan.iter_mut().filter_map(|plan| match plan {

@@ -22,8 +22,11 @@ pub(super) const IDS: (ObjectId, ObjectId) =
 /// Longest request, in bytes, that is kept to give one point back.
 const MAX_RELEASE: usize = 4_096;
 
-/// Most bytes that all points of one session keep of events.
+/// Most bytes that all points of one session keep.
 const MAX_KEPT: usize = 1 << 20;
+
+/// About what a point takes beside what is read there.
+const POINT: usize = 128;
 
 /// A request under way.
 pub(super) struct Asked {
@@ -45,6 +48,11 @@ impl Again {
     /// `head` says that points are released.
     pub(super) fn new(head: Vec<u8>, items: Vec<Vec<u8>>) -> Self {
         Self { head, items }
+    }
+
+    /// Bytes that it holds.
+    fn weight(&self) -> usize {
+        self.head.len().saturating_add(self.items.iter().map(Vec::len).sum())
     }
 
     fn release<'a>(&self, points: impl IntoIterator<Item = (usize, &'a [u8])>) -> Option<Unwanted> {
@@ -81,7 +89,10 @@ enum Plan {
 #[derive(Default)]
 pub(super) struct Points {
     last: u64,
-    points: BTreeMap<u64, Kept>,
+    /// With about how many bytes each holds.
+    points: BTreeMap<u64, (Kept, usize)>,
+    /// All of these bytes.
+    weight: usize,
 }
 
 /// One of them.
@@ -101,10 +112,12 @@ pub(super) enum What {
 
 impl Kept {
     fn weight(&self) -> usize {
-        match &self.what {
-            What::Values(_) => 0,
+        let release = self.release.as_ref().map_or(0, |(_, body)| body.len());
+        let what = match &self.what {
+            What::Values(point) => point.len(),
             What::Events(reading) => reading.weight(),
-        }
+        };
+        what.saturating_add(release).saturating_add(POINT)
     }
 
     fn released(mut self) -> Option<Unwanted> {
@@ -119,33 +132,42 @@ impl Points {
     /// Takes a point of this node that `fits`; each is good once.
     pub(super) fn take(&mut self, id: &[u8], node: &NodeId, fits: impl FnOnce(&What) -> bool) -> Option<Kept> {
         let id = u64::from_le_bytes(id.try_into().ok()?);
-        self.points.get(&id).filter(|kept| kept.node == *node && fits(&kept.what))?;
-        self.points.remove(&id)
+        self.points.get(&id).filter(|(kept, _)| kept.node == *node && fits(&kept.what))?;
+        let (kept, weight) = self.points.remove(&id)?;
+        self.weight = self.weight.saturating_sub(weight);
+        Some(kept)
+    }
+
+    /// About how many bytes they hold.
+    pub(super) fn weight(&self) -> usize {
+        self.weight
     }
 
     /// Keeps a point; the oldest make room for it, as the server does the like. They are to be given back.
     pub(super) fn add(&mut self, kept: Kept, most: usize) -> ([u8; 8], Vec<Unwanted>) {
         let mut unwanted = Vec::new();
         let weight = kept.weight();
-        let full = |points: &BTreeMap<u64, Kept>| {
-            points.len() >= most.max(1) || points.values().map(Kept::weight).sum::<usize>() + weight > MAX_KEPT
-        };
-        while !self.points.is_empty() && full(&self.points) {
-            unwanted.extend(self.points.pop_first().and_then(|(_, kept)| kept.released()));
+        while self.points.len() >= most.max(1) || self.weight.saturating_add(weight) > MAX_KEPT {
+            let Some((_, (oldest, gone))) = self.points.pop_first() else { break };
+            self.weight = self.weight.saturating_sub(gone);
+            unwanted.extend(oldest.released());
         }
         self.last += 1;
-        self.points.insert(self.last, kept);
+        self.points.insert(self.last, (kept, weight));
+        self.weight = self.weight.saturating_add(weight);
         (self.last.to_le_bytes(), unwanted)
     }
 
     /// What gives all of them back; they are void from now on.
     pub(super) fn take_releases(&mut self) -> Vec<Unwanted> {
-        std::mem::take(&mut self.points).into_values().filter_map(Kept::released).collect()
+        self.weight = 0;
+        std::mem::take(&mut self.points).into_values().filter_map(|(kept, _)| kept.released()).collect()
     }
 
     /// The server has forgotten its points.
     pub(super) fn forget(&mut self) {
         self.points.clear();
+        self.weight = 0;
     }
 }
 
@@ -302,6 +324,11 @@ pub(super) fn came_late(again: &Again, body: &[u8]) -> Option<Unwanted> {
 }
 
 impl Asked {
+    /// Bytes that it holds.
+    pub(super) fn weight(&self) -> usize {
+        self.again.weight()
+    }
+
     /// The client does not wait any longer: what is to be done when the answer comes.
     pub(super) fn late(&mut self) -> Option<Late> {
         let again = std::mem::take(&mut self.again);

@@ -68,7 +68,8 @@ impl Facts {
 
     /// Bytes that it holds.
     pub(super) fn weight(&self) -> usize {
-        self.restrictions.len().saturating_add(self.ranges.len()).saturating_mul(COST)
+        let known = self.restrictions.len().saturating_add(self.ranges.len()).saturating_add(self.events.len());
+        known.saturating_mul(COST)
     }
 
     /// What was said of restrictions; of what the session may not know of nothing is kept.

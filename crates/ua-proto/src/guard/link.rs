@@ -148,12 +148,9 @@ impl Work {
             Self::Change(asked) => asked.weight(),
             Self::Browse(asked) => asked.weight(),
             Self::Translate(asked) => asked.weight(),
-            Self::Read(_)
-            | Self::HistoryRead(_)
-            | Self::HistoryEvents(_)
-            | Self::Register(_)
-            | Self::Subscription(_)
-            | Self::Transfer(_) => 0,
+            Self::HistoryRead(asked) => asked.weight(),
+            Self::HistoryEvents(asked) => asked.weight(),
+            Self::Read(_) | Self::Register(_) | Self::Subscription(_) | Self::Transfer(_) => 0,
         }
     }
 
@@ -261,12 +258,13 @@ impl Link {
         [stage, client, jobs, self.subs.poll_timeout(), self.closing].into_iter().flatten().min()
     }
 
-    /// Bytes that are held for its session: what requests have gathered, references that did not fit a page, what was learned,
-    /// and what waits on the connection to the server or has begun to come.
+    /// Bytes that are held for its session: what requests have gathered, references and history that did not fit a page, what
+    /// was learned, and what waits on the connection to the server or has begun to come.
     pub(super) fn weight(&self) -> usize {
         let jobs: usize = self.jobs.values().map(|job| job.work.weight()).sum();
         let client = self.client.as_ref().map_or(0, ClientSession::burden);
-        jobs.saturating_add(self.points.weight).saturating_add(self.facts.weight()).saturating_add(client)
+        let points = self.points.weight.saturating_add(self.history.weight());
+        jobs.saturating_add(points).saturating_add(self.facts.weight()).saturating_add(client)
     }
 
     /// From now on it goes by these scopes. Under another NamespaceArray the names that were given out mean something else:

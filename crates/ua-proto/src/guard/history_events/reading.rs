@@ -144,7 +144,9 @@ impl Reading {
 
     /// About how many bytes it keeps.
     pub(in crate::guard) fn weight(&self) -> usize {
-        self.held.iter().map(Event::weight).sum::<usize>().saturating_add(self.wanted.filter.len())
+        let page = self.page.events.len().saturating_add(self.page.infos.len());
+        let held: usize = self.held.iter().map(Event::weight).sum();
+        held.saturating_add(page).saturating_add(self.wanted.filter.len())
     }
 
     /// The details and what follows them. Where the span has one end only the server is given the other one, for the number

@@ -464,6 +464,23 @@ fn what_is_kept_for_the_next_page_of_events_is_bounded() {
     assert_eq!(asked, [(0, false), (2, true), (0, false), (2, true)], "too much to keep: given back and read again");
 }
 
+/// What is kept counts for the connection of its session, as everything that is held for clients.
+#[test]
+fn what_is_kept_of_history_for_the_next_page_counts_as_held() {
+    let mut world = World::new();
+    let long: Vec<Happened> = (0..30).map(|at| ("Unit", 2041, format!("{at} {}", "x".repeat(4_000)))).collect();
+    let _log = historian(&mut world, long, PLAIN);
+    let client = reader(&mut world);
+    let before = world.guard.front.held();
+    let one = Span(Some(-1), Some(1_000), 1);
+    let point = ask(&mut world, client, details(one), &[(id("Unit"), &[])]).unwrap().remove(0).2;
+    let kept = world.guard.front.held() - before;
+    assert!((29 * 4_000..200_000).contains(&kept), "29 events wait: {kept}");
+    let released = world.raw(client, IDS, body(details(one), &[(id("Unit"), &point)], true)).unwrap();
+    assert_eq!(field::<HistoryReadResult>(&released)[0].status_code, StatusCode::Good);
+    assert_eq!(world.guard.front.held(), before, "given back");
+}
+
 pub(super) const UPDATE: (ObjectId, ObjectId) =
     (ObjectId::HistoryUpdateRequest_Encoding_DefaultBinary, ObjectId::HistoryUpdateResponse_Encoding_DefaultBinary);
 
