@@ -65,7 +65,7 @@ fn places(plant: &Guarded) -> [Place; 2] {
             1,
         );
         let standby =
-            format!("\n[guard.standby]\nlisten = \"127.0.0.1:{own}\"\npeer = \"127.0.0.1:{other}\"\nturn = \"3s\"\n");
+            format!("\n[guard.standby]\nlisten = \"127.0.0.1:{own}\"\npeer = \"127.0.0.1:{other}\"\nturn = \"4s\"\n");
         write(name, &(role + &standby));
         let config = if name == "left" { "left.toml" } else { "right.toml" };
         Place { config, port, health: Health::of(scene, config) }
@@ -129,6 +129,7 @@ async fn a_standby_takes_over_from_a_guard_that_is_killed_and_gives_way_to_none_
     let [first, second] = &places;
     until("it listens", || first.listens());
     assert!(!second.serves() && !second.listens(), "the other does not: whoever dials it is refused");
+    assert_eq!([first.turn(), second.turn()].map(|turn| turn["span_seconds"].as_f64()), [Some(4.0); 2]);
     let client = reads(&plant, first).await;
     let [support, uris, level] = [3_709_u32, 11_314, 2_267].map(|number| NodeId::new(0, number));
     let said = client.read(&[support, uris, level]).await.unwrap();
@@ -204,7 +205,7 @@ async fn a_guard_that_does_not_reach_its_server_leaves_its_turn_to_the_one_that_
     let way = testkit::relay::Relay::start(&plant.old);
     for place in &places {
         let config =
-            plant.scene.read(place.config).replacen("\nturn = \"3s\"", "\nturn = \"3s\"\nyield_after = \"1s\"", 1);
+            plant.scene.read(place.config).replacen("\nturn = \"4s\"", "\nturn = \"4s\"\nyield_after = \"1s\"", 1);
         plant.scene.write(place.config, &config);
     }
     let [first, second] = &places;

@@ -62,6 +62,8 @@ pub(super) struct Standing {
     /// Whether this guard serves.
     pub(super) active: bool,
     pub(super) since: UnixTime,
+    /// How long a turn lasts that is not renewed.
+    pub(super) span: Duration,
     /// The number of the latest turn here.
     pub(super) term: u64,
     /// Whether the other guard, and the authority, answered last time.
@@ -130,6 +132,7 @@ impl Turn {
         let standing = Standing {
             active: false,
             since: now.unix,
+            span: standby.turn.get(),
             term: 0,
             reached: (false, false),
             turns: 0,
@@ -268,7 +271,7 @@ impl Answered {
 
 impl Asking {
     async fn run(self) {
-        let span = self.standby.turn.get();
+        let span = self.turn.standing().span;
         let mut candidate = Candidate::new(self.turn.0.me, span);
         let mut rounds = Rounds { yielding: Yielding::new(self.standby.yield_after.get()), other: None, third: None };
         let leave = self.turn.0.leave.subscribe();

@@ -64,6 +64,7 @@ fn of_listener(listener: &Part, parts: &mut Vec<Value>) {
             "role": if turn.active { "active" } else { "standby" },
             "since": store::rfc3339(turn.since).to_string(),
             "term": turn.term,
+            "span_seconds": turn.span.as_secs_f64(),
             "other": other,
             "authority": authority,
             "third": turn.third,
