@@ -3,8 +3,8 @@
 //! Its threads have the processor while nobody else wants it (`SCHED_IDLE`): a thread that serves takes it from them in the
 //! moment it wakes. With a difference of niceness alone the kernel would let them go on until it looks again, for
 //! milliseconds; when many log in at once, on a machine with one processor, those who are in already would wait for that.
-//! The kernel misses some of these moments: it owes even such a thread a few microseconds now and then, gives them to it, and
-//! looks again four milliseconds later. So they offer the processor themselves before each use of a key.
+//! The kernel misses some of these moments: it may find that it is such a thread's turn all the same, and looks again at its
+//! next tick, up to four milliseconds later. So they offer the processor themselves before each use of a key.
 //!
 //! Where others take all of the processor, logins must go on all the same. One thread more, nicer than those that serve
 //! but no more than that, steps in when work waits and nothing was begun for a while. It interrupts nobody (`SCHED_BATCH`):
