@@ -306,6 +306,32 @@ mod tests {
         }
     }
 
+    #[test]
+    fn work_is_done_although_those_that_serve_never_rest() {
+        let serving = Arc::new(std::sync::atomic::AtomicBool::new(true));
+        let mut busy = Vec::new();
+        for _ in 0..thread::available_parallelism().unwrap().get() {
+            let serving = Arc::clone(&serving);
+            busy.push(thread::spawn(move || while serving.load(std::sync::atomic::Ordering::Relaxed) {}));
+        }
+        let pool = Pool::new(2, 100).unwrap();
+        let (done, finished) = channel();
+        for number in 0..20 {
+            let done = done.clone();
+            let work = move || {
+                let_others_go();
+                done.send(number).unwrap();
+            };
+            pool.run(work).unwrap();
+        }
+        drop(done);
+        let mut all: Vec<i32> = finished.iter().collect();
+        serving.store(false, std::sync::atomic::Ordering::Relaxed);
+        all.sort_unstable();
+        assert_eq!(all, (0..20).collect::<Vec<_>>());
+        busy.into_iter().for_each(|busy| busy.join().unwrap());
+    }
+
     /// What `look` sees on the thread that gives way and on the one that steps in.
     fn on_both<T: Send + 'static>(look: fn() -> T) -> (T, T) {
         let pool = Pool::new(1, 8).unwrap();
