@@ -78,9 +78,24 @@ fn guard_server_inputs_return() {
 }
 
 #[test]
+fn net_readers_inputs_return() {
+    replay("net_readers");
+}
+
+#[test]
 fn every_target_is_replayed_and_short_inputs_return() {
-    let names =
-        ["transport", "channel", "services", "tokens", "policy", "config", "nodeset", "guard_client", "guard_server"];
+    let names = [
+        "transport",
+        "channel",
+        "services",
+        "tokens",
+        "policy",
+        "config",
+        "nodeset",
+        "guard_client",
+        "guard_server",
+        "net_readers",
+    ];
     assert_eq!(TARGETS.map(|(name, _)| name), names);
     for (_, target) in TARGETS {
         for first in (0..=u8::MAX).step_by(5) {

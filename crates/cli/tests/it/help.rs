@@ -3,7 +3,7 @@
 use super::Scene;
 
 /// Every command, with the groups they are in.
-pub(crate) const COMMANDS: [&str; 77] = [
+pub(crate) const COMMANDS: [&str; 82] = [
     "",
     "application",
     "application list",
@@ -50,7 +50,12 @@ pub(crate) const COMMANDS: [&str; 77] = [
     "drain",
     "model",
     "model solve",
+    "model simulate",
+    "model transient",
     "model check",
+    "model draw",
+    "model convert",
+    "model schema",
     "nodeset",
     "nodeset check",
     "nodeset scopes",

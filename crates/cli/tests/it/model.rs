@@ -18,13 +18,23 @@ fn queue() -> Value {
     ]})
 }
 
-/// What `model` says about `net`, and its exit code.
+/// What `model solve` says about `net`, and its exit code.
 fn said(net: &Value, args: &[&str]) -> (String, Value) {
     let scene = Scene::empty();
     scene.write("net.json", &net.to_string());
-    let net = scene.path("net.json");
-    let mut all = vec!["model", "solve", net.to_str().unwrap(), "--output", "json"];
-    all.extend(args);
+    of(&scene, &[&["solve", "net.json"], args].concat())
+}
+
+/// What a verb of `model` says, and its exit code. The words that end in `.json` and `.xml` are files of the scene.
+fn of(scene: &Scene, args: &[&str]) -> (String, Value) {
+    let file = |arg: &str| [".json", ".xml", ".csv", ".mtx"].iter().any(|end| arg.ends_with(end));
+    let args: Vec<String> = args
+        .iter()
+        .map(|arg| if file(arg) { scene.path(arg).to_str().unwrap().to_owned() } else { (*arg).to_owned() })
+        .collect();
+    let mut all = vec!["model"];
+    all.extend(args.iter().map(String::as_str));
+    all.extend(["--output", "json"]);
     let text = scene.run(&all);
     let (exit, rest) = text.split_once('\n').unwrap();
     let json = rest.strip_prefix("--- stdout\n").unwrap().split("--- stderr").next().unwrap();
@@ -69,4 +79,72 @@ fn a_file_that_is_not_there_is_the_callers_fault() {
     let said = Scene::empty().run(&["model", "solve", "missing.json"]);
     assert!(said.starts_with("exit 2"), "{said}");
     assert!(said.contains("missing.json"), "{said}");
+}
+
+#[test]
+fn a_simulation_says_how_sure_it_is() {
+    let scene = Scene::empty();
+    scene.write("net.json", &queue().to_string());
+    let (exit, answer) = of(&scene, &["simulate", "net.json", "--relative", "0.02", "--seed", "5"]);
+    assert_eq!(exit, "exit 0");
+    let mean = &answer["estimates"]["mean"];
+    let (low, high) = (mean["low"].as_f64().unwrap(), mean["high"].as_f64().unwrap());
+    assert!(low < 1.55 && high > 1.45 && high - low < 0.07 && mean["reached"] == json!(true), "{answer}");
+    assert_eq!((&answer["seed"], &answer["unanswered"]["states"]["refused"]), (&json!(5), &json!("unsupported")));
+    let (exit, _) = of(&scene, &["solve", "net.json", "--time", "5", "--memory", "64"]);
+    assert_eq!(exit, "exit 0");
+}
+
+#[test]
+fn points_in_time_are_asked_for_on_the_command_line() {
+    let scene = Scene::empty();
+    let mut net = queue();
+    net["ask"] = json!([{"id": "mean", "kind": "mean_tokens", "place": "queue"}]);
+    scene.write("net.json", &net.to_string());
+    let (exit, answer) = of(&scene, &["transient", "net.json", "--at", "0,1000"]);
+    assert_eq!((exit.as_str(), &answer["values"]["mean at 0"]), ("exit 0", &json!(0.0)));
+    let late = answer["values"]["mean at 1000"].as_f64().unwrap();
+    assert!((late - 1.5).abs() < 1e-6, "{answer}");
+}
+
+#[test]
+fn nets_go_from_one_format_to_another_and_nothing_is_lost_on_the_way() {
+    let scene = Scene::empty();
+    scene.write("net.json", &queue().to_string());
+    let (exit, said) = of(&scene, &["convert", "net.json", "--to", "pnpro"]);
+    assert_eq!(exit, "exit 0");
+    scene.write("net.xml", said["text"].as_str().unwrap());
+    let (_, answer) = of(&scene, &["solve", "net.xml"]);
+    assert!((answer["values"]["tokens of queue"].as_f64().unwrap() - 1.5).abs() < 1e-9, "{answer}");
+    scene.write("ask.json", r#"{"ask": [{"id": "n", "kind": "tangible"}]}"#);
+    let (_, answer) = of(&scene, &["solve", "net.xml", "--ask", "ask.json"]);
+    assert_eq!(answer["values"], json!({"n": 4}));
+
+    let mut net = queue();
+    net["net"]["transitions"][0] =
+        json!({"name": "arrive", "kind": "deterministic", "delay": 1, "in": {"room": 1}, "out": {"queue": 1}});
+    scene.write("net.json", &net.to_string());
+    let (exit, said) = of(&scene, &["convert", "net.json", "--to", "pnml"]);
+    assert_eq!((exit.as_str(), &said["refused"], &said["where"]), ("exit 3", &json!("unsupported"), &json!("arrive")));
+    let (exit, said) = of(&scene, &["draw", "net.json"]);
+    assert!(exit == "exit 0" && said["text"].as_str().unwrap().starts_with("<svg"), "{said}");
+    let (_, said) = of(&scene, &["draw", "net.json", "--dot", "--out", "drawn.json"]);
+    assert!(said["written"].is_string() && scene.read("drawn.json").starts_with("digraph"));
+}
+
+#[test]
+fn states_and_generator_are_exported() {
+    let scene = Scene::empty();
+    scene.write("net.json", &queue().to_string());
+    let (exit, _) = of(&scene, &["solve", "net.json", "--states", "states.csv", "--generator", "q.mtx"]);
+    assert_eq!(exit, "exit 0");
+    let states = scene.read("states.csv");
+    assert_eq!(
+        states.lines().collect::<Vec<_>>(),
+        [r#"state,initial,"queue","room""#, "1,1,0,3", "2,0,1,2", "3,0,2,1", "4,0,3,0"]
+    );
+    let matrix = scene.read("q.mtx");
+    let lines: Vec<&str> = matrix.lines().collect();
+    assert_eq!((lines[0], lines[1], lines.len()), ("%%MatrixMarket matrix coordinate real general", "4 4 10", 12));
+    assert!(lines.contains(&"2 2 -2e0") && lines.contains(&"1 2 1e0"), "{matrix}");
 }

@@ -52,3 +52,9 @@ fn the_bounds_are_documented() {
     }
     holds("configuration.md", &page);
 }
+
+#[test]
+fn the_schema_of_nets_is_documented() {
+    let said = Scene::empty().run(&["model", "schema"]);
+    holds("net.schema.json", said.strip_prefix("exit 0\n--- stdout\n").unwrap());
+}

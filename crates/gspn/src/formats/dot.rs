@@ -2,6 +2,12 @@
 
 use crate::net::{Kind, Net, Phase, Rate, Servers};
 
+/// A number as a drawing shows it: to four digits where it has many.
+fn short(number: f64) -> String {
+    let exact = number.to_string();
+    if exact.len() <= 7 { exact } else { format!("{number:.3e}") }
+}
+
 /// When a transition fires, in a few words.
 pub(super) fn timing(net: &Net, kind: &Kind) -> String {
     let servers = |servers: Servers| match servers {
@@ -10,15 +16,15 @@ pub(super) fn timing(net: &Net, kind: &Kind) -> String {
         Servers::Infinite => " × ∞".to_owned(),
     };
     match kind {
-        Kind::Timed { rate: Rate::Constant(rate), servers: count } => format!("{rate}{}", servers(*count)),
+        Kind::Timed { rate: Rate::Constant(rate), servers: count } => format!("{}{}", short(*rate), servers(*count)),
         Kind::Timed { rate: Rate::ByTokens { place, .. }, servers: count } => {
             let place = net.places().get(*place).map_or("", |place| place.name.as_str());
             format!("by {place}{}", servers(*count))
         }
-        Kind::Immediate { weight, priority: 1 } => format!("w {weight}"),
-        Kind::Immediate { weight, priority } => format!("w {weight}, p {priority}"),
-        Kind::Deterministic { delay } => format!("= {delay}"),
-        Kind::Phase(Phase::Erlang { stages, rate }) => format!("Erlang {stages}, {rate}"),
+        Kind::Immediate { weight, priority: 1 } => format!("w {}", short(*weight)),
+        Kind::Immediate { weight, priority } => format!("w {}, p {priority}", short(*weight)),
+        Kind::Deterministic { delay } => format!("= {}", short(*delay)),
+        Kind::Phase(Phase::Erlang { stages, rate }) => format!("Erlang {stages}, {}", short(*rate)),
         Kind::Phase(Phase::Hyper(branches)) => format!("hyper {}", branches.len()),
         Kind::Phase(Phase::Coxian(phases)) => format!("Coxian {}", phases.len()),
     }

@@ -12,7 +12,10 @@ mod layout;
 mod pnml;
 mod pnpro;
 mod svg;
+mod tables;
 mod xml;
+
+pub use self::tables::{exponential, generator, states};
 
 use crate::json::{self, Document, Timing};
 use crate::{Net, Refusal};

@@ -18,6 +18,9 @@ use self::tree::Tree;
 use crate::ask::Ask;
 use crate::{Net, Refusal};
 
+/// The JSON schema of documents and answers.
+pub const SCHEMA: &str = include_str!("schema.json");
+
 /// A document that was read.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Document {
@@ -49,4 +52,16 @@ pub fn read(text: &[u8]) -> Result<Document, Refusal> {
         return Err(Refusal::invalid("limit", "a limit of 0 markings leaves nothing to explore: at least 1"));
     }
     Ok(Document { net, asks, limit })
+}
+
+/// Reads questions that stand beside a net: a list, or an object with `ask`.
+///
+/// # Errors
+/// [`crate::Class::Invalid`], naming the question.
+pub fn read_asks(text: &[u8], net: &Net) -> Result<Vec<Ask>, Refusal> {
+    let tree = match Tree::read(text)? {
+        list @ Tree::List(_) => list,
+        other => Members::of(other, "questions")?.need("ask")?,
+    };
+    asks::read(tree, net)
 }

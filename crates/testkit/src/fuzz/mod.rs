@@ -5,6 +5,7 @@
 mod channel;
 mod config;
 mod guard;
+mod net_readers;
 mod nodeset;
 mod policy;
 pub(crate) mod services;
@@ -14,6 +15,7 @@ mod transport;
 pub use channel::channel;
 pub use config::config;
 pub use guard::{guard_client, guard_server};
+pub use net_readers::net_readers;
 pub use nodeset::nodeset;
 pub use policy::policy;
 pub use services::services;
@@ -24,7 +26,7 @@ pub use transport::transport;
 pub type Target = fn(&[u8]);
 
 /// Every target with the name of its corpus.
-pub const TARGETS: [(&str, Target); 9] = [
+pub const TARGETS: [(&str, Target); 10] = [
     ("transport", transport),
     ("channel", channel),
     ("services", services),
@@ -34,6 +36,7 @@ pub const TARGETS: [(&str, Target); 9] = [
     ("nodeset", nodeset),
     ("guard_client", guard_client),
     ("guard_server", guard_server),
+    ("net_readers", net_readers),
 ];
 
 /// Reads the fuzzer's bytes from the front; past the end everything is zero or empty.

@@ -1,0 +1,94 @@
+//! `trapkey model convert` and `draw`.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use gspn::formats::{self, Format};
+use serde_json::json;
+
+use super::refused;
+use super::source::Source;
+use crate::answer::Answer;
+use crate::failure::Failure;
+
+/// A net, and the format that it is wanted in.
+#[derive(Debug, Args)]
+pub(crate) struct Convert {
+    #[command(flatten)]
+    source: Source,
+
+    /// The format to write
+    #[arg(long, value_enum, value_name = "FORMAT")]
+    to: To,
+
+    /// The file to write, replaced if it is there (without it the standard output)
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+}
+
+/// A net, and how it is drawn.
+#[derive(Debug, Args)]
+pub(crate) struct Draw {
+    #[command(flatten)]
+    source: Source,
+
+    /// A picture (as without any of the two)
+    #[arg(long, conflicts_with = "dot")]
+    svg: bool,
+
+    /// For Graphviz
+    #[arg(long)]
+    dot: bool,
+
+    /// The file to write, replaced if it is there (without it the standard output)
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+}
+
+/// A format that nets are written in.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum To {
+    /// This program's own JSON.
+    Json,
+    /// A project of the GreatSPN editor.
+    Pnpro,
+    /// PNML as PIPE and Storm read it.
+    Pnml,
+    /// For Storm and other checkers.
+    Jani,
+    /// For Graphviz.
+    Dot,
+    /// A picture.
+    Svg,
+}
+
+impl Convert {
+    pub(super) fn answer(&self) -> Result<Answer, Failure> {
+        let format = match self.to {
+            To::Json => Format::Json,
+            To::Pnpro => Format::Pnpro,
+            To::Pnml => Format::Pnml,
+            To::Jani => Format::Jani,
+            To::Dot => Format::Dot,
+            To::Svg => Format::Svg,
+        };
+        written(&self.source, format, self.out.as_ref())
+    }
+}
+
+impl Draw {
+    pub(super) fn answer(&self) -> Result<Answer, Failure> {
+        written(&self.source, if self.dot { Format::Dot } else { Format::Svg }, self.out.as_ref())
+    }
+}
+
+fn written(source: &Source, format: Format, out: Option<&PathBuf>) -> Result<Answer, Failure> {
+    let text = match source.read()?.and_then(|document| formats::write(&document.net, format)) {
+        Ok(text) => text,
+        Err(refusal) => return Ok(refused(&refusal)),
+    };
+    let Some(path) = out else { return Ok(Answer::ok(text.clone(), json!({"text": text}))) };
+    super::export(path, |file| std::io::Write::write_all(file, text.as_bytes()))?;
+    let path = path.display().to_string();
+    Ok(Answer::ok(format!("wrote {path}\n"), json!({"written": path})))
+}

@@ -1,0 +1,101 @@
+//! `trapkey model`: stochastic Petri nets, solved, simulated, checked, drawn and brought from one format to another.
+
+mod convert;
+mod simulate;
+mod solve;
+mod source;
+
+use std::io::{BufWriter, Write};
+use std::path::Path;
+
+use clap::Subcommand;
+use gspn::{Progress, Refusal};
+use serde_json::json;
+
+use crate::answer::Answer;
+use crate::failure::Failure;
+use crate::files;
+
+/// Work that lasts longer says how far it has come, this often.
+const SAY: f64 = 1.0;
+
+/// What to do with nets.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Answer the questions of a net exactly
+    ///
+    /// The answer is one JSON object with `--output json`. Exit codes: 0 answered (single questions may be left open, with
+    /// the reason), 3 refused: the class, a sentence, a name and, where there is one, the firings that lead to the bad marking.
+    Solve(solve::Solve),
+    /// Estimate what is asked by simulation, each with its 95 % interval
+    Simulate(simulate::Simulate),
+    /// Answer the questions of a net exactly, for points in time
+    Transient(solve::Transient),
+    /// Read and explore a net: its markings, deadlocks and classes, or why it has no end
+    Check(solve::Check),
+    /// Draw a net
+    Draw(convert::Draw),
+    /// Write a net in another format; what that has no words for is refused by name
+    Convert(convert::Convert),
+    /// Print the JSON schema of nets and answers
+    Schema,
+}
+
+pub(crate) fn run(command: Command) -> Result<Answer, Failure> {
+    match command {
+        Command::Solve(args) => args.answer(),
+        Command::Simulate(args) => args.answer(),
+        Command::Transient(args) => args.answer(),
+        Command::Check(args) => args.answer(),
+        Command::Draw(args) => args.answer(),
+        Command::Convert(args) => args.answer(),
+        Command::Schema => {
+            let schema = serde_json::from_str(gspn::json::SCHEMA).map_err(|error| Failure::from_error(&error))?;
+            Ok(Answer::ok(gspn::json::SCHEMA, schema))
+        }
+    }
+}
+
+/// Goes on for `time` seconds, and says how far the work has come.
+fn progress(time: f64) -> Result<impl FnMut(Progress) -> bool, Failure> {
+    if time.is_nan() || time <= 0.0 {
+        return Err(Failure::bad_input(format!("`--time {time}`: above 0")));
+    }
+    let started = gates::clock::now();
+    let mut said = SAY;
+    Ok(move |progress: Progress| {
+        let seconds = gates::clock::now().mono.since(started.mono).as_secs_f64();
+        if seconds > said {
+            said = seconds + SAY;
+            say(seconds, progress);
+        }
+        seconds < time
+    })
+}
+
+fn say(seconds: f64, progress: Progress) {
+    let text = match progress {
+        Progress::Exploring { tangible, done, vanishing, edges } => {
+            format!("exploring: {done} of {tangible} tangible markings so far, {vanishing} vanishing, {edges} edges")
+        }
+        Progress::Simulating { firings } => format!("simulating: {firings} firings so far"),
+        Progress::Solving { sweeps, error } => format!("solving: {sweeps} sweeps, last change {error:.1e}"),
+    };
+    // Nobody is left to tell when the pipe is closed.
+    let _said = writeln!(std::io::stderr().lock(), "{seconds:6.1} s  {text}");
+}
+
+fn refused(refusal: &Refusal) -> Answer {
+    let mut text = format!("refused: {refusal}\n");
+    if !refusal.trace.is_empty() {
+        text.push_str(&format!("  reached by firing: {}\n", refusal.trace.join(", ")));
+    }
+    Answer::unavailable(text, json!(refusal))
+}
+
+/// Writes a file.
+fn export(path: &Path, write: impl FnOnce(&mut dyn Write) -> std::io::Result<()>) -> Result<(), Failure> {
+    let mut file = BufWriter::new(files::overwrite(path)?);
+    let done = write(&mut file).and_then(|()| file.flush());
+    done.map_err(|error| Failure::unavailable(format!("cannot write `{}`", path.display())).because_of(Some(&error)))
+}

@@ -1,0 +1,190 @@
+//! `trapkey model solve`, `transient` and `check`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use gspn::ask::{Ask, Question, Value};
+use gspn::json::Document;
+use gspn::{Budget, Limits, Refusal, explore, formats};
+use serde_json::json;
+
+use super::source::{Source, usual};
+use super::{export, progress, refused};
+use crate::answer::{Answer, table};
+use crate::failure::Failure;
+
+/// What a solution may cost.
+#[derive(Debug, Args)]
+struct Cost {
+    /// The most markings, tangible and vanishing (a `limit` in the net counts if it is smaller)
+    #[arg(long, default_value_t = Limits::default().markings, value_name = "COUNT")]
+    markings: u64,
+
+    /// The most memory
+    #[arg(long, default_value_t = Limits::default().bytes >> 20, value_name = "MIB")]
+    memory: u64,
+
+    /// The most time
+    #[arg(long, default_value_t = 30.0, value_name = "SECONDS")]
+    time: f64,
+}
+
+/// A net, and what its solution may cost.
+#[derive(Debug, Args)]
+pub(crate) struct Check {
+    #[command(flatten)]
+    source: Source,
+
+    #[command(flatten)]
+    cost: Cost,
+}
+
+/// A net, what its solution may cost, and files for the states.
+#[derive(Debug, Args)]
+pub(crate) struct Solve {
+    #[command(flatten)]
+    source: Source,
+
+    #[command(flatten)]
+    cost: Cost,
+
+    /// Write the table of states as CSV: number, probability at time 0, the tokens of each place
+    #[arg(long, value_name = "FILE")]
+    states: Option<PathBuf>,
+
+    /// Write the generator of the Markov chain as MatrixMarket
+    #[arg(long, value_name = "FILE")]
+    generator: Option<PathBuf>,
+}
+
+/// A net, and points in time.
+#[derive(Debug, Args)]
+pub(crate) struct Transient {
+    #[command(flatten)]
+    source: Source,
+
+    /// The points in time, from 0: questions about the long run are asked for each of them instead
+    #[arg(long, required = true, value_delimiter = ',', value_name = "TIME")]
+    at: Vec<f64>,
+
+    #[command(flatten)]
+    cost: Cost,
+}
+
+impl Check {
+    pub(super) fn answer(&self) -> Result<Answer, Failure> {
+        self.cost.solve(self.source.read()?.map(|document| {
+            let kinds = [
+                ("tangible", Question::Tangible),
+                ("vanishing", Question::Vanishing),
+                ("deadlocks", Question::Deadlocks),
+                ("classes", Question::BottomComponents),
+            ];
+            let bounds = document.net.places().iter().enumerate();
+            let bounds = bounds.map(|(place, it)| (format!("bound of {}", it.name), Question::Bound { place }));
+            let asks = kinds.into_iter().map(|(id, question)| (id.to_owned(), question)).chain(bounds);
+            let asks = asks.map(|(id, question)| Ask { id, question }).collect();
+            Document { asks, ..document }
+        }))
+    }
+}
+
+impl Transient {
+    pub(super) fn answer(&self) -> Result<Answer, Failure> {
+        if let Some(at) = self.at.iter().find(|at| !at.is_finite() || **at < 0.0) {
+            return Err(Failure::bad_input(format!("`--at {at}`: not below 0, and finite")));
+        }
+        self.cost.solve(self.source.read()?.map(|mut document| {
+            if document.asks.is_empty() {
+                document.asks = usual(&document.net, None);
+            }
+            let asks = std::mem::take(&mut document.asks);
+            document.asks = asks.into_iter().flat_map(|ask| self.timed(ask)).collect();
+            document
+        }))
+    }
+
+    /// A question about the long run, for each point in time; others as they are.
+    fn timed(&self, ask: Ask) -> Vec<Ask> {
+        let one = self.at.len() == 1;
+        let times = self.at.iter().filter_map(|time| {
+            let mut asked = ask.clone();
+            match &mut asked.question {
+                Question::MeanTokens { at, .. }
+                | Question::Probability { at, .. }
+                | Question::Throughput { at, .. } => {
+                    if at.replace(*time).is_some() {
+                        return None;
+                    }
+                }
+                _ => return None,
+            }
+            if !one {
+                asked.id = format!("{} at {time}", ask.id);
+            }
+            Some(asked)
+        });
+        let times: Vec<Ask> = times.collect();
+        if times.is_empty() { vec![ask] } else { times }
+    }
+}
+
+impl Solve {
+    pub(super) fn answer(&self) -> Result<Answer, Failure> {
+        let read = self.source.read()?;
+        if let (Ok(document), true) = (&read, self.states.is_some() || self.generator.is_some()) {
+            let mut go_on = progress(self.cost.time)?;
+            let budget = &mut Budget::new(self.cost.limits(document), &mut go_on);
+            let space = match formats::exponential(&document.net)
+                .and_then(|()| explore::explore(&document.net, 1, &[], &[], budget))
+            {
+                Ok(space) => space,
+                Err(refusal) => return Ok(refused(&refusal)),
+            };
+            if let Some(path) = &self.states {
+                export(path, |file| formats::states(&document.net, &space, file))?;
+            }
+            if let Some(path) = &self.generator {
+                export(path, |file| formats::generator(&space, file))?;
+            }
+        }
+        self.cost.solve(read)
+    }
+}
+
+impl Cost {
+    fn limits(&self, document: &Document) -> Limits {
+        let markings = document.limit.unwrap_or(u64::MAX).min(self.markings);
+        Limits { markings, bytes: self.memory.saturating_mul(1 << 20) }
+    }
+
+    fn solve(&self, read: Result<Document, Refusal>) -> Result<Answer, Failure> {
+        let mut go_on = progress(self.time)?;
+        let answered = read.and_then(|document| {
+            gspn::ask::answer(&document.net, &document.asks, &mut Budget::new(self.limits(&document), &mut go_on))
+        });
+        Ok(match answered {
+            Ok(answer) => shown(&answer),
+            Err(refusal) => refused(&refusal),
+        })
+    }
+}
+
+fn shown(answer: &gspn::ask::Answer) -> Answer {
+    let mut rows: Vec<Vec<String>> = Vec::new();
+    for (id, value) in &answer.values {
+        let number = match value {
+            Value::Count(count) => count.to_string(),
+            Value::Number(number) => format!("{number}"),
+        };
+        let how = answer.method.get(id).map(|method| match answer.error.get(id) {
+            Some(error) => format!("{method}; off by about {error:.1e}"),
+            None => method.clone(),
+        });
+        rows.push(vec![id.clone(), number, how.unwrap_or_default()]);
+    }
+    for (id, refusal) in &answer.unanswered {
+        rows.push(vec![id.clone(), "-".to_owned(), refusal.why.clone()]);
+    }
+    Answer::ok(table(&["question", "value", "remark"], &rows), json!(answer))
+}

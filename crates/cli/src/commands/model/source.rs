@@ -1,0 +1,100 @@
+//! A net that is named on the command line, in whatever format, with its questions.
+
+use std::path::{Path, PathBuf};
+
+use clap::{Args, ValueEnum};
+use gspn::ask::{Ask, Question};
+use gspn::formats::{self, Format};
+use gspn::json::{self, Document};
+use gspn::{Net, Refusal};
+
+use crate::failure::Failure;
+use crate::files;
+
+/// A net and what belongs to it.
+#[derive(Debug, Args)]
+pub(super) struct Source {
+    /// The net; `-` is the standard input
+    #[arg(value_name = "NET")]
+    net: PathBuf,
+
+    /// The format of the net (without it what the file looks like)
+    #[arg(long, value_enum, value_name = "FORMAT")]
+    from: Option<From>,
+
+    /// When the transitions of an ISO PNML net fire: a JSON object with a rate, or the members of a transition, for each name
+    #[arg(long, value_name = "FILE")]
+    rates: Option<PathBuf>,
+
+    /// Questions for a net that has none of its own: a JSON object with `ask`
+    #[arg(long, value_name = "FILE")]
+    ask: Option<PathBuf>,
+}
+
+/// A format that nets are read from.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum From {
+    /// This program's own JSON.
+    Json,
+    /// A project of the GreatSPN editor.
+    Pnpro,
+    /// PNML of PIPE and Storm, or of ISO/IEC 15909-2 with `--rates`.
+    Pnml,
+    /// TimeNET's eDSPN.
+    Edspn,
+}
+
+impl From {
+    fn format(self) -> Format {
+        match self {
+            Self::Json => Format::Json,
+            Self::Pnpro => Format::Pnpro,
+            Self::Pnml => Format::Pnml,
+            Self::Edspn => Format::Edspn,
+        }
+    }
+}
+
+impl Source {
+    /// The net and its questions, or why it is refused.
+    pub(super) fn read(&self) -> Result<Result<Document, Refusal>, Failure> {
+        let text = files::bytes(&self.net)?;
+        let optional = |path: &Option<PathBuf>| path.as_deref().map(|path: &Path| files::bytes(path)).transpose();
+        let (rates, questions) = (optional(&self.rates)?, optional(&self.ask)?);
+        // What looks like nothing that is known is told what is wrong with it as JSON.
+        let format = self.from.map(From::format).or_else(|| Format::of(&text)).unwrap_or(Format::Json);
+        let read = || {
+            let rates = rates.as_deref().map(json::read_rates).transpose()?.unwrap_or_default();
+            let mut document = formats::read(&text, format, &rates)?;
+            if let Some(questions) = &questions {
+                if !document.asks.is_empty() {
+                    return Err(Refusal::invalid(
+                        "ask",
+                        "the net has questions of its own, and others are given beside it",
+                    ));
+                }
+                document.asks = json::read_asks(questions, &document.net)?;
+            }
+            // A net of another tool has no questions; JSON without any means none.
+            if document.asks.is_empty() && questions.is_none() && format != Format::Json {
+                document.asks = usual(&document.net, None);
+            }
+            Ok(document)
+        };
+        Ok(read())
+    }
+}
+
+/// What is asked where nobody asked: the mean tokens of each place, how often each transition fires.
+pub(super) fn usual(net: &Net, at: Option<f64>) -> Vec<Ask> {
+    let places = net
+        .places()
+        .iter()
+        .enumerate()
+        .map(|(place, it)| Ask { id: format!("tokens of {}", it.name), question: Question::MeanTokens { place, at } });
+    let transitions = net.transitions().iter().enumerate().map(|(transition, it)| Ask {
+        id: format!("firings of {}", it.name),
+        question: Question::Throughput { transition, at },
+    });
+    places.chain(transitions).collect()
+}
