@@ -109,7 +109,8 @@ pub fn slope(
             let share = |node: &u32| found.distribution[*node as usize] / weight;
             // What the class gains as a whole spreads as it ever does; the rest adds up to 0 and moves within.
             let within = inflow.iter().zip(nodes).map(|(inflow, node)| inflow - gain * share(node)).collect();
-            let moved = solved.occupancy(within, budget)?;
+            let shares: Vec<f64> = nodes.iter().map(share).collect();
+            let moved = solved.shift(within, &shares, budget)?;
             let shift = sum(moved.iter().copied());
             for (node, moved) in nodes.iter().zip(moved) {
                 slope[*node as usize] = gain * share(node) + moved - shift * share(node);

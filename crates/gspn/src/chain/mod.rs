@@ -1,9 +1,13 @@
 //! A continuous-time Markov chain with few edges a state, and what it does in the long run, until something happens, and at a time.
 
 mod elimination;
+mod level;
 mod long_run;
+mod multilevel;
 mod passage;
 mod solve;
+#[cfg(test)]
+mod stiff;
 mod sweep;
 mod transient;
 

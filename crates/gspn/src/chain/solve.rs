@@ -1,7 +1,8 @@
 //! One component of a chain: its stationary distribution, or the time spent in it before it is left.
 
 use super::elimination::{Eliminated, Part};
-use super::{Chain, Incoming, sweep};
+use super::level::Level;
+use super::{Chain, Incoming, multilevel, sweep};
 use crate::Budget;
 use crate::{Class, Refusal};
 
@@ -12,6 +13,9 @@ const WORK: u64 = 3_000_000_000;
 /// The same where it is tried first, and the states up to which it is.
 const FIRST: u64 = 20_000_000;
 const MEDIUM: usize = 5_000;
+/// How often what is missing of a solution is solved for, and how little that may move in the end.
+const REFINED: usize = 6;
+const STILL: f64 = 1e-9;
 
 /// A strongly connected component that is being solved.
 pub(super) struct Component<'a> {
@@ -29,14 +33,17 @@ impl Component<'_> {
         if let Some(eliminated) = self.eliminate(self.first()) {
             return Ok(eliminated.stationary());
         }
-        if let Some(weights) = sweep::stationary(self, budget)? {
+        let apart = sweep::decoupled(self);
+        if !apart && let Some(weights) = sweep::stationary(self, budget)? {
+            return Ok(weights);
+        }
+        if let Some(weights) = multilevel::stationary(&self.level(), apart, budget)? {
             return Ok(weights);
         }
         self.eliminate(WORK).map(|eliminated| eliminated.stationary()).ok_or_else(|| self.stiff())
     }
 
-    /// Time spent in each state before the component is left, or, where nothing leaves it and `inflow` adds up to 0, some
-    /// solution of the same equations.
+    /// Time spent in each state before the component is left.
     pub(super) fn occupancy(&self, inflow: Vec<f64>, budget: &mut Budget<'_>) -> Result<Vec<f64>, Refusal> {
         if let ([node], [inflow]) = (self.nodes, inflow.as_slice()) {
             let exit = self.chain.exit(*node as usize);
@@ -45,10 +52,101 @@ impl Component<'_> {
         if let Some(eliminated) = self.eliminate(self.first()) {
             return Ok(eliminated.occupancy(inflow));
         }
-        if let Some(time) = sweep::occupancy(self, &inflow, budget)? {
+        let apart = sweep::decoupled(self);
+        let spent = |inflow: &[f64], budget: &mut Budget<'_>| {
+            if !apart && let Some(time) = sweep::occupancy(self, inflow, budget)? {
+                return Ok(Some(time));
+            }
+            multilevel::occupancy(self, inflow, None, apart, budget)
+        };
+        let found = if inflow.iter().all(|inflow| *inflow >= 0.0) {
+            spent(&inflow, budget)?
+        } else {
+            self.refined(&inflow, &vec![0.0; inflow.len()], spent, budget)?
+        };
+        if let Some(time) = found {
             return Ok(time);
         }
         self.eliminate(WORK).map(|eliminated| eliminated.occupancy(inflow)).ok_or_else(|| self.stiff())
+    }
+
+    /// Its edges, where nothing leaves it.
+    pub(super) fn level(&self) -> Level<'_> {
+        let Incoming { starts, sources, rates } = self.incoming;
+        if self.nodes.len() == self.chain.len() {
+            let (starts, sources, rates) = (starts.as_slice(), sources.as_slice(), rates.as_slice());
+            let exits = self.chain.exits.as_slice();
+            return Level { starts: starts.into(), sources: sources.into(), rates: rates.into(), exits: exits.into() };
+        }
+        let (mut starts, mut sources, mut rates) = (vec![0_u32], Vec::new(), Vec::new());
+        #[expect(clippy::cast_possible_truncation, reason = "states have numbers of 32 bits")]
+        for node in self.nodes {
+            let inside = self.incoming.column(*node as usize);
+            for (from, rate) in inside.filter_map(|(from, rate)| Some((self.local(from)?, rate))) {
+                sources.push(from as u32);
+                rates.push(rate);
+            }
+            starts.push(sources.len() as u32);
+        }
+        let exits: Vec<f64> = self.nodes.iter().map(|node| self.chain.exit(*node as usize)).collect();
+        Level { starts: starts.into(), sources: sources.into(), rates: rates.into(), exits: exits.into() }
+    }
+
+    /// Where nothing leaves it: some solution of the equations of [`Self::occupancy`], for an `inflow` that adds up to 0. `share` is
+    /// its stationary distribution.
+    pub(super) fn shift(&self, inflow: Vec<f64>, share: &[f64], budget: &mut Budget<'_>) -> Result<Vec<f64>, Refusal> {
+        if self.nodes.len() == 1 {
+            return Ok(vec![0.0]);
+        }
+        if let Some(eliminated) = self.eliminate(self.first()) {
+            return Ok(eliminated.occupancy(inflow));
+        }
+        // It ends in the state where it mostly is; what comes in everywhere in both parts reaches all states, and cancels.
+        let end = (0..share.len()).max_by(|one, other| share[*one].total_cmp(&share[*other]));
+        let apart = sweep::decoupled(self);
+        let spent = |inflow: &[f64], budget: &mut Budget<'_>| {
+            let everywhere = sum(inflow.iter().copied());
+            let inflow: Vec<f64> =
+                inflow.iter().zip(share).map(|(inflow, share)| inflow + everywhere * share).collect();
+            multilevel::occupancy(self, &inflow, end, apart, budget)
+        };
+        if let Some(time) = self.refined(&inflow, share, spent, budget)? {
+            return Ok(time);
+        }
+        self.eliminate(WORK).map(|eliminated| eliminated.occupancy(inflow)).ok_or_else(|| self.stiff())
+    }
+
+    /// Solves for an `inflow` of both signs, and again for what is missing until that moves nothing: what comes in above and below 0
+    /// may take long and nearly cancel. `share` (all 0 where something leaves) is what a solution may have more or less of.
+    fn refined(
+        &self,
+        inflow: &[f64],
+        share: &[f64],
+        mut spent: impl FnMut(&[f64], &mut Budget<'_>) -> Result<Option<Vec<f64>>, Refusal>,
+        budget: &mut Budget<'_>,
+    ) -> Result<Option<Vec<f64>>, Refusal> {
+        let mut time = vec![0.0; inflow.len()];
+        let mut missing = inflow.to_vec();
+        for _ in 0..REFINED {
+            let Some(mut more) = difference(&missing, &mut spent, budget)? else { return Ok(None) };
+            let all = sum(more.iter().copied());
+            more.iter_mut().zip(share).for_each(|(more, share)| *more -= all * share);
+            time.iter_mut().zip(&more).for_each(|(time, more)| *time += more);
+            let size = |vector: &[f64]| sum(vector.iter().map(|entry| entry.abs()));
+            let (moved, of) = (size(&more), size(&time));
+            if moved <= STILL * of {
+                return Ok(Some(time));
+            }
+            for (local, node) in self.nodes.iter().enumerate() {
+                let inside = self.incoming.column(*node as usize);
+                let arriving = inside.filter_map(|(from, rate)| Some(time[self.local(from)?] * rate));
+                let leaving = -time[local] * self.chain.exit(*node as usize);
+                missing[local] = sum(arriving.chain([inflow[local], leaving]));
+            }
+            let all = sum(missing.iter().copied());
+            missing.iter_mut().zip(share).for_each(|(missing, share)| *missing -= all * share);
+        }
+        Ok(None)
     }
 
     fn first(&self) -> u64 {
@@ -94,6 +192,20 @@ impl Component<'_> {
         }
         Eliminated::new(part, work)
     }
+}
+
+/// What `spent` says of the part of `inflow` above 0, less what it says of the part below.
+fn difference(
+    inflow: &[f64],
+    mut spent: impl FnMut(&[f64], &mut Budget<'_>) -> Result<Option<Vec<f64>>, Refusal>,
+    budget: &mut Budget<'_>,
+) -> Result<Option<Vec<f64>>, Refusal> {
+    let above: Vec<f64> = inflow.iter().map(|inflow| inflow.max(0.0)).collect();
+    let below: Vec<f64> = inflow.iter().map(|inflow| (-inflow).max(0.0)).collect();
+    let Some(mut time) = spent(&above, budget)? else { return Ok(None) };
+    let Some(less) = spent(&below, budget)? else { return Ok(None) };
+    time.iter_mut().zip(less).for_each(|(time, less)| *time -= less);
+    Ok(Some(time))
 }
 
 /// Divides by the sum.

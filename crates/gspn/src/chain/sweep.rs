@@ -12,6 +12,9 @@ const SETTLED: f64 = 1e-13;
 /// The changes must fall at least this much a sweep over the last [`SPAN`].
 const FALLS: f64 = 0.995;
 const SPAN: usize = 10;
+/// Sweeps after which it is asked how many are left, and how many may be.
+const PATIENT: usize = 40;
+const LONGEST: f64 = 400.0;
 /// Edge operations after which they are given up.
 const WORK: u64 = 60_000_000_000;
 /// Rates that are further apart than this, between groups of states, are not left to sweeps.
@@ -60,13 +63,15 @@ impl Course {
         if change < SETTLED && factor < FALLS {
             return Ok(Say::Settled);
         }
-        let slow = count > 4000 && factor > 0.9999;
+        // How many sweeps are left, if they go on as they do.
+        let left = (SETTLED / change).ln() / factor.ln();
+        let slow = count > PATIENT && change >= SETTLED && !(0.0..=LONGEST).contains(&left);
         Ok(if self.work > WORK || slow || (change < SETTLED / 100.0 && count > SPAN) { Say::Hopeless } else { Say::On })
     }
 }
 
 /// Whether some state is left, on the whole, so seldom against its rates inside a group that sweeps would not show it.
-fn decoupled(component: &Component<'_>) -> bool {
+pub(super) fn decoupled(component: &Component<'_>) -> bool {
     // Groups: what is strongly connected by edges that are not rare for the state they leave.
     struct Strong<'a, 'b>(&'a Component<'b>, Vec<Vec<u32>>);
     impl crate::components::Graph for Strong<'_, '_> {
@@ -99,9 +104,6 @@ fn decoupled(component: &Component<'_>) -> bool {
 
 /// The stationary distribution; `None` when the sweeps do not settle.
 pub(super) fn stationary(component: &Component<'_>, budget: &mut Budget<'_>) -> Result<Option<Vec<f64>>, Refusal> {
-    if decoupled(component) {
-        return Ok(None);
-    }
     let count = component.nodes.len();
     #[expect(clippy::cast_precision_loss, reason = "fewer than 2^32")]
     let mut weights = vec![1.0 / count as f64; count];
@@ -127,9 +129,6 @@ pub(super) fn occupancy(
     inflow: &[f64],
     budget: &mut Budget<'_>,
 ) -> Result<Option<Vec<f64>>, Refusal> {
-    if decoupled(component) || inflow.iter().any(|inflow| *inflow < 0.0) {
-        return Ok(None);
-    }
     let mut time = vec![0.0; component.nodes.len()];
     let mut course = Course::new(component);
     loop {

@@ -1,0 +1,204 @@
+//! One level of a hierarchy of chains: a chain by its incoming edges, sweeps over it, and the chain of groups of its states.
+
+use std::borrow::Cow;
+
+use super::elimination::{Eliminated, Part};
+
+/// A pair is made of states of which one gets at least this part of the flow of its strongest neighbour.
+const STRONG: f64 = 0.25;
+/// Pairs are put together when one gets at least this part of its flow from the other.
+const TOGETHER: f64 = 0.05;
+/// States that go with a pair, the pair among them.
+const CROWD: u32 = 8;
+const NONE: u32 = u32::MAX;
+
+/// A chain without an exit: for each state the states that lead to it and the rates, and the rate at which it is left.
+#[derive(Debug)]
+pub(super) struct Level<'a> {
+    pub(super) starts: Cow<'a, [u32]>,
+    pub(super) sources: Cow<'a, [u32]>,
+    pub(super) rates: Cow<'a, [f64]>,
+    pub(super) exits: Cow<'a, [f64]>,
+}
+
+/// Groups of the states of a level.
+#[derive(Debug, Default)]
+pub(super) struct Groups {
+    of: Vec<u32>,
+    /// States, group after group, and where each group starts.
+    members: Vec<u32>,
+    starts: Vec<u32>,
+}
+
+impl Groups {
+    #[expect(clippy::cast_possible_truncation, reason = "fewer groups than states, and these have numbers of 32 bits")]
+    fn new(of: Vec<u32>, count: usize) -> Self {
+        let mut starts = vec![0_u32; count + 1];
+        of.iter().for_each(|group| starts[*group as usize + 1] += 1);
+        (0..count).for_each(|group| starts[group + 1] += starts[group]);
+        let mut next = starts.clone();
+        let mut members = vec![0_u32; of.len()];
+        for (state, group) in of.iter().enumerate() {
+            let at = &mut next[*group as usize];
+            members[*at as usize] = state as u32;
+            *at += 1;
+        }
+        Self { of, members, starts }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.starts.len() - 1
+    }
+
+    fn members(&self, group: usize) -> &[u32] {
+        &self.members[self.starts[group] as usize..self.starts[group + 1] as usize]
+    }
+
+    /// The sum of the weights of each group.
+    pub(super) fn sums(&self, weights: &[f64]) -> Vec<f64> {
+        (0..self.len()).map(|group| self.members(group).iter().map(|state| weights[*state as usize]).sum()).collect()
+    }
+
+    /// Gives each group the weight `now` that it had as `before`.
+    pub(super) fn scale(&self, weights: &mut [f64], before: &[f64], now: &[f64]) {
+        for (weight, group) in weights.iter_mut().zip(&self.of) {
+            let group = *group as usize;
+            if before[group] > 0.0 {
+                *weight *= now[group] / before[group];
+            }
+        }
+    }
+}
+
+impl Level<'_> {
+    pub(super) fn len(&self) -> usize {
+        self.exits.len()
+    }
+
+    fn column(&self, state: usize) -> impl Iterator<Item = (usize, f64)> + '_ {
+        let span = self.starts[state] as usize..self.starts[state + 1] as usize;
+        self.sources[span.clone()].iter().map(|from| *from as usize).zip(self.rates[span].iter().copied())
+    }
+
+    /// Sets each state in turn to what flows into it (Gauss, Seidel); the largest relative change.
+    pub(super) fn sweep(&self, weights: &mut [f64], backward: bool) -> f64 {
+        let mut largest = 0.0_f64;
+        let count = self.len();
+        for at in 0..count {
+            let state = if backward { count - 1 - at } else { at };
+            let arriving: f64 = self.column(state).map(|(from, rate)| weights[from] * rate).sum();
+            let new = arriving / self.exits[state];
+            let change = (new - weights[state]).abs();
+            if change > largest * new {
+                largest = if new > 0.0 { change / new } else { 1.0 };
+            }
+            weights[state] = new;
+        }
+        largest
+    }
+
+    /// Its stationary distribution by state reduction.
+    pub(super) fn eliminate(&self) -> Vec<f64> {
+        let mut part = Part { rows: vec![Vec::new(); self.len()], leaves: vec![0.0; self.len()] };
+        for state in 0..self.len() {
+            for (from, rate) in self.column(state) {
+                #[expect(clippy::cast_possible_truncation, reason = "states have numbers of 32 bits")]
+                part.rows[from].push((state as u32, rate));
+            }
+        }
+        Eliminated::new(part, u64::MAX).map_or_else(Vec::new, |eliminated| eliminated.stationary())
+    }
+
+    /// Groups of up to four states that have much to do with each other, by the flows under `weights`.
+    ///
+    /// Pairs are put together only where what flows between them is not little against what flows within: the weights within a
+    /// group are left to sweeps.
+    pub(super) fn group(&self, weights: &[f64]) -> Groups {
+        let through: Vec<f64> = weights.iter().zip(self.exits.iter()).map(|(weight, exit)| weight * exit).collect();
+        let pairs = self.pair(weights, &through, 0.0);
+        let again = self.coarse(&pairs, weights).pair(&pairs.sums(weights), &pairs.sums(&through), TOGETHER);
+        let of = pairs.of.iter().map(|pair| again.of[*pair as usize]).collect();
+        Groups::new(of, again.len())
+    }
+
+    /// Pairs of states of which one gets at least the part `least` of what goes `through` it from the other; what finds no free
+    /// partner goes with the state that it gets most from, or stays alone.
+    #[expect(clippy::cast_possible_truncation, reason = "states have numbers of 32 bits")]
+    fn pair(&self, weights: &[f64], through: &[f64], least: f64) -> Groups {
+        let mut of = vec![NONE; self.len()];
+        let mut sizes: Vec<u32> = Vec::new();
+        let through = |state: usize| through[state].max(f64::MIN_POSITIVE);
+        for state in 0..self.len() {
+            if of[state] != NONE {
+                continue;
+            }
+            let own = through(state);
+            let (mut strongest, mut best, mut partner) = (0.0_f64, least, None);
+            let (mut most, mut host) = (STRONG, None);
+            for (from, rate) in self.column(state) {
+                let flow = weights[from] * rate;
+                let strength = flow / own + flow / through(from);
+                strongest = strongest.max(strength);
+                if of[from] == NONE && from != state && strength > best {
+                    best = strength;
+                    partner = Some(from);
+                } else if of[from] != NONE && flow > most * own && sizes[of[from] as usize] < CROWD {
+                    most = flow / own;
+                    host = Some(of[from]);
+                }
+            }
+            let partner = partner.filter(|_| best >= STRONG * strongest);
+            if let (None, Some(host)) = (partner, host) {
+                // It lives on a state that has a partner already, and goes with it.
+                of[state] = host;
+                sizes[host as usize] += 1;
+                continue;
+            }
+            of[state] = sizes.len() as u32;
+            sizes.push(1);
+            if let Some(partner) = partner {
+                of[partner] = of[state];
+                sizes[of[state] as usize] = 2;
+            }
+        }
+        Groups::new(of, sizes.len())
+    }
+
+    /// The chain of the groups while the states within each have their part of `weights`.
+    pub(super) fn coarse(&self, groups: &Groups, weights: &[f64]) -> Level<'static> {
+        let count = groups.len();
+        let sums = groups.sums(weights);
+        let (mut starts, mut sources, mut rates) = (vec![0_u32], Vec::new(), Vec::new());
+        let mut exits = vec![0.0; count];
+        let mut at = vec![NONE; count];
+        for group in 0..count {
+            let first = sources.len();
+            for state in groups.members(group) {
+                for (from, rate) in self.column(*state as usize) {
+                    let source = groups.of[from];
+                    let flow = weights[from] * rate;
+                    if source as usize == group || flow == 0.0 {
+                        continue;
+                    }
+                    let entry = at[source as usize];
+                    if entry != NONE && entry as usize >= first {
+                        rates[entry as usize] += flow;
+                    } else {
+                        #[expect(clippy::cast_possible_truncation, reason = "no more edges than before")]
+                        let entry = sources.len() as u32;
+                        at[source as usize] = entry;
+                        sources.push(source);
+                        rates.push(flow);
+                    }
+                }
+            }
+            for (source, rate) in sources[first..].iter().zip(&mut rates[first..]) {
+                *rate /= sums[*source as usize];
+                exits[*source as usize] += *rate;
+            }
+            #[expect(clippy::cast_possible_truncation, reason = "no more edges than before")]
+            starts.push(sources.len() as u32);
+        }
+        Level { starts: starts.into(), sources: sources.into(), rates: rates.into(), exits: exits.into() }
+    }
+}

@@ -1,0 +1,251 @@
+//! Multilevel aggregation (Takahashi; Horton, Leutenegger): what sweeps settle slowly is settled between groups of states, and
+//! groups of groups.
+//!
+//! A group takes part in the chain of groups with the rates that its states have on the whole, and hands its new weight down to
+//! them. Only sums, products and quotients of numbers above 0 occur: rates that are far apart cost no digits, and neither do groups
+//! that hardly know of each other. Whether it settled is seen from the changes; where groups are nearly apart it is solved
+//! from another start, too, and both must agree.
+
+use super::level::{Groups, Level};
+use super::solve::{Component, normalize, sum};
+use crate::Refusal;
+use crate::{Budget, Progress};
+
+/// States that are solved directly.
+const DIRECT: usize = 120;
+/// Estimated relative error of a state at which the cycles end, up to [`MANY`] states and beyond.
+const CLOSE: f64 = 1e-12;
+const MANY: usize = 100_000;
+const CLOSE_ENOUGH: f64 = 1e-10;
+/// Relative change of a state from cycle to cycle that may be rounding: where it falls no more.
+const ROUNDED: f64 = 1e-11;
+/// Cycles.
+const MOST: usize = 400;
+/// Groups are made anew in each of the first cycles and then every so many: with better weights the flows are known better.
+const ANEW: usize = 6;
+/// Cycles from which it is guessed where they lead.
+const WINDOW: usize = 3;
+/// How far two solutions may be apart, relatively and state by state.
+const AGREE: f64 = 1e-9;
+
+/// The stationary distribution; `None` when the cycles do not settle. With `twice` it is solved from two starts.
+pub(super) fn stationary(level: &Level<'_>, twice: bool, budget: &mut Budget<'_>) -> Result<Option<Vec<f64>>, Refusal> {
+    // The chain twice, the chains of groups, and some vectors.
+    budget.bytes((level.sources.len() * 40 + level.len() * 160) as u64)?;
+    #[expect(clippy::cast_precision_loss, reason = "fewer than 2^32")]
+    let Some(found) = from(level, vec![1.0 / level.len() as f64; level.len()], budget)? else { return Ok(None) };
+    if twice {
+        #[expect(clippy::cast_precision_loss, reason = "fewer than 2^32")]
+        let other = (0..level.len()).map(|state| 1.0 / (state + 1) as f64).collect();
+        let Some(other) = from(level, other, budget)? else { return Ok(None) };
+        if found.iter().zip(&other).any(|(one, other)| (one - other).abs() > AGREE * one) {
+            return Ok(None);
+        }
+    }
+    Ok(Some(found))
+}
+
+fn from(level: &Level<'_>, mut weights: Vec<f64>, budget: &mut Budget<'_>) -> Result<Option<Vec<f64>>, Refusal> {
+    let close = if level.len() > MANY { CLOSE_ENOUGH } else { CLOSE };
+    let mut groups = Vec::new();
+    let mut past = Past::default();
+    // The last changes, the latest first, and by what they fell from cycle to cycle.
+    let (mut changes, mut falls) = (Vec::new(), Vec::new());
+    for cycle in 0..MOST {
+        if cycle < ANEW || cycle.is_multiple_of(ANEW) {
+            groups.clear();
+        }
+        let before = weights.clone();
+        descend(level, &mut weights, &mut groups, 0);
+        normalize(&mut weights);
+        let change = weights.iter().zip(&before).fold(0.0_f64, |most, (now, before)| {
+            if *now > 0.0 { most.max((now - before).abs() / now) } else { f64::INFINITY }
+        });
+        if change.is_infinite() && cycle > ANEW {
+            return Ok(None);
+        }
+        if !past.is_empty() {
+            falls.insert(0, change / changes[0]);
+            falls.truncate(3 * WINDOW);
+        }
+        changes.insert(0, change);
+        changes.truncate(2 * WINDOW);
+        // What is left falls as slowly as the changes did.
+        let fall = falls.iter().copied().fold(0.5, f64::max).min(0.999);
+        let error = change * fall / (1.0 - fall);
+        budget.look(Progress::Solving { sweeps: cycle as u64, error })?;
+        let rounded =
+            change < ROUNDED && changes.len() == 2 * WINDOW && changes.iter().all(|earlier| change > 0.7 * earlier);
+        if (falls.len() > WINDOW && error < close) || change == 0.0 || rounded {
+            return Ok(Some(weights));
+        }
+        if let Some(ahead) = past.ahead(&before, &weights) {
+            weights = ahead;
+            normalize(&mut weights);
+        }
+    }
+    Ok(None)
+}
+
+/// Solutions of the last cycles and what each cycle changed, for a guess at where they lead (reduced rank extrapolation).
+#[derive(Debug, Default)]
+struct Past {
+    weights: Vec<Vec<f64>>,
+    changes: Vec<Vec<f64>>,
+}
+
+impl Past {
+    fn is_empty(&self) -> bool {
+        self.changes.is_empty()
+    }
+
+    /// A guess once [`WINDOW`] cycles were seen: the sum of solutions, in parts that add up to 1, whose change is the least.
+    fn ahead(&mut self, before: &[f64], now: &[f64]) -> Option<Vec<f64>> {
+        self.weights.push(now.to_vec());
+        self.changes.push(now.iter().zip(before).map(|(now, before)| now - before).collect());
+        if self.changes.len() < WINDOW {
+            return None;
+        }
+        let Self { weights, changes } = std::mem::take(self);
+        let parts = least(&changes, now)?;
+        let mut ahead = vec![0.0; now.len()];
+        for (part, weights) in parts.iter().zip(&weights) {
+            ahead.iter_mut().zip(weights).for_each(|(sum, weight)| *sum += part * weight);
+        }
+        // A guess that turns a weight round, or nearly, is none.
+        ahead.iter().zip(now).all(|(ahead, now)| *ahead > 0.1 * now && *ahead < 10.0 * now).then_some(ahead)
+    }
+}
+
+/// The parts, which add up to 1, of vectors whose sum is the shortest, where each entry counts by one over its weight.
+fn least(vectors: &[Vec<f64>], weights: &[f64]) -> Option<Vec<f64>> {
+    let count = vectors.len();
+    let mut matrix = vec![vec![0.0; count + 1]; count];
+    for row in 0..count {
+        for column in 0..=row {
+            let pairs = vectors[row].iter().zip(&vectors[column]).zip(weights);
+            let product: f64 = pairs.map(|((one, other), weight)| one * other / weight).sum();
+            matrix[row][column] = product;
+            matrix[column][row] = product;
+        }
+        matrix[row][count] = 1.0;
+    }
+    // The diagonal is raised a little: changes that look alike must not be played off against each other.
+    let largest = (0..count).map(|at| matrix[at][at]).fold(0.0, f64::max);
+    (0..count).for_each(|at| matrix[at][at] += matrix[at][at] * 1e-12 + largest * 1e-300);
+    for pivot in 0..count {
+        let value = matrix[pivot][pivot];
+        if value.is_nan() || value <= 0.0 {
+            return None;
+        }
+        let row = matrix[pivot].clone();
+        for (_, other) in matrix.iter_mut().enumerate().filter(|(at, _)| *at != pivot) {
+            let factor = other[pivot] / value;
+            other.iter_mut().zip(&row).for_each(|(entry, own)| *entry -= factor * own);
+        }
+    }
+    let parts: Vec<f64> = (0..count).map(|at| matrix[at][count] / matrix[at][at]).collect();
+    let sum: f64 = parts.iter().sum();
+    (sum.is_finite() && sum != 0.0).then(|| parts.iter().map(|part| part / sum).collect())
+}
+
+/// One cycle on `level`: sweeps, the groups twice, sweeps. `groups` holds those of each depth, and is filled where it is short.
+fn descend(level: &Level<'_>, weights: &mut Vec<f64>, groups: &mut Vec<Groups>, depth: usize) {
+    if level.len() <= DIRECT {
+        *weights = level.eliminate();
+        return;
+    }
+    level.sweep(weights, false);
+    level.sweep(weights, true);
+    if groups.len() == depth {
+        groups.push(level.group(weights));
+    }
+    let here = std::mem::take(&mut groups[depth]);
+    if here.len() < level.len() {
+        let coarse = level.coarse(&here, weights);
+        let before = here.sums(weights);
+        let mut now = before.clone();
+        descend(&coarse, &mut now, groups, depth + 1);
+        if depth > 0 && coarse.len() > DIRECT && 2 * coarse.len() < level.len() {
+            descend(&coarse, &mut now, groups, depth + 1);
+        }
+        here.scale(weights, &before, &now);
+    }
+    groups[depth] = here;
+    level.sweep(weights, false);
+    level.sweep(weights, true);
+}
+
+/// Time spent in each state of `component` when `inflow`, which is not below 0, comes in from outside and all of it leaves in the
+/// end; `None` when it does not settle.
+///
+/// What leaves comes in again: then the times are the weights of a chain without an exit. Where `end` names a state, it stands for
+/// the outside: what enters it has left.
+pub(super) fn occupancy(
+    component: &Component<'_>,
+    inflow: &[f64],
+    end: Option<usize>,
+    twice: bool,
+    budget: &mut Budget<'_>,
+) -> Result<Option<Vec<f64>>, Refusal> {
+    let count = component.nodes.len();
+    let outside = end.unwrap_or(count);
+    let total = sum(inflow.iter().enumerate().filter(|(state, _)| *state != outside).map(|(_, inflow)| *inflow));
+    if total == 0.0 {
+        return Ok(Some(vec![0.0; count]));
+    }
+    let exits = component.nodes.iter().map(|node| component.chain.exit(*node as usize));
+    #[expect(clippy::cast_precision_loss, reason = "fewer than 2^32")]
+    let again = sum(exits) / count as f64;
+    let level = returning(component, inflow, outside, again / total);
+    let Some(mut weights) = stationary(&level, twice, budget)? else { return Ok(None) };
+    // The outside is left `again` times a time unit, and each time `total` comes in.
+    let unit = total / (weights[outside] * again);
+    weights.iter_mut().for_each(|weight| *weight *= unit);
+    weights.truncate(count);
+    if let Some(end) = end {
+        weights[end] = 0.0;
+    }
+    Ok(Some(weights))
+}
+
+/// The chain of a component in which what leaves, or enters `outside`, comes in again with the rates `inflow` times `factor`.
+fn returning(component: &Component<'_>, inflow: &[f64], outside: usize, factor: f64) -> Level<'static> {
+    let count = component.nodes.len();
+    let (mut starts, mut sources, mut rates) = (vec![0_u32], Vec::new(), Vec::new());
+    let mut exits = Vec::with_capacity(count + 1);
+    #[expect(clippy::cast_possible_truncation, reason = "states have numbers of 32 bits")]
+    for (local, node) in component.nodes.iter().enumerate() {
+        for (from, rate) in component.incoming.column(*node as usize) {
+            if let Some(from) = component.local(from).filter(|from| *from != outside) {
+                sources.push(from as u32);
+                rates.push(rate);
+            }
+        }
+        if local != outside && inflow[local] > 0.0 {
+            sources.push(outside as u32);
+            rates.push(inflow[local] * factor);
+        }
+        starts.push(sources.len() as u32);
+        exits.push(component.chain.exit(*node as usize));
+    }
+    let total =
+        sum(inflow.iter().enumerate().filter(|(state, _)| *state != outside).map(|(_, inflow)| inflow * factor));
+    if outside < count {
+        exits[outside] = total;
+    } else {
+        for (local, node) in component.nodes.iter().enumerate() {
+            let onward = component.chain.row(*node as usize).filter(|(to, _)| component.local(*to).is_none());
+            let leaves: f64 = onward.map(|(_, rate)| rate).sum();
+            if leaves > 0.0 {
+                #[expect(clippy::cast_possible_truncation, reason = "states have numbers of 32 bits")]
+                sources.push(local as u32);
+                rates.push(leaves);
+            }
+        }
+        #[expect(clippy::cast_possible_truncation, reason = "no more edges than states and edges")]
+        starts.push(sources.len() as u32);
+        exits.push(total);
+    }
+    Level { starts: starts.into(), sources: sources.into(), rates: rates.into(), exits: exits.into() }
+}

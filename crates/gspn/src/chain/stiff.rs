@@ -1,0 +1,113 @@
+//! Chains with rates far apart whose stationary distribution is known, because it was there first.
+
+use super::solve::Component;
+use super::{Chain, long_run, multilevel};
+use crate::{Budget, Limits};
+
+/// A linear congruential generator: numbers between 0 and 1.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> f64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 11) as f64 / (1_u64 << 53) as f64
+    }
+
+    /// Between ten to `low` and ten to `high`.
+    fn power(&mut self, low: f64, high: f64) -> f64 {
+        10.0_f64.powf(low + (high - low) * self.next())
+    }
+}
+
+/// A square of `side * side` states in blocks of ten by ten, and their weights. Flows within a block lie between 1e-6 and 1e6, those
+/// between blocks are `coupling` times that; a flow goes there and back, or round a square of four states.
+fn square(side: usize, coupling: f64, seed: u64) -> (Chain, Vec<f64>) {
+    let mut random = Random(seed);
+    let count = side * side;
+    let mut weights: Vec<f64> = (0..count).map(|_| random.power(-6.0, 0.0)).collect();
+    let sum: f64 = weights.iter().sum();
+    weights.iter_mut().for_each(|weight| *weight /= sum);
+    let block = |state: usize| (state / side / 10, state % side / 10);
+    let mut edges: Vec<(usize, usize, f64)> = Vec::new();
+    for state in 0..count {
+        let (right, below) = (state + 1, state + side);
+        let here = state % side + 1 < side;
+        for other in [here.then_some(right), (below < count).then_some(below)].into_iter().flatten() {
+            let flow = random.power(-6.0, 6.0) * if block(state) == block(other) { 1.0 } else { coupling };
+            edges.push((state, other, flow));
+            edges.push((other, state, flow));
+        }
+        if here && below < count {
+            let round = [state, right, below + 1, below];
+            let apart = round.iter().any(|other| block(*other) != block(state));
+            let flow = random.power(-6.0, 0.0) * if apart { coupling } else { 1.0 };
+            edges.extend((0..4).map(|at| (round[at], round[(at + 1) % 4], flow)));
+        }
+    }
+    edges.sort_by_key(|(from, to, _)| (*from, *to));
+    let (mut rows, mut columns, mut rates) = (vec![0_u32; count + 1], Vec::new(), Vec::new());
+    for (from, to, flow) in edges {
+        rows[from + 1] += 1;
+        columns.push(to as u32);
+        rates.push(flow / weights[from]);
+    }
+    (0..count).for_each(|state| rows[state + 1] += rows[state]);
+    (Chain::from_rows(rows, columns, rates), weights)
+}
+
+/// The largest relative error of a state when groups of states are solved.
+fn by_groups(side: usize, coupling: f64, seed: u64) -> Option<f64> {
+    let (chain, wanted) = square(side, coupling, seed);
+    let incoming = chain.incoming();
+    let nodes: Vec<u32> = (0..chain.len() as u32).collect();
+    let component = Component { chain: &chain, incoming: &incoming, nodes: &nodes };
+    let level = component.level();
+    let mut go_on = |_| true;
+    let found = multilevel::stationary(&level, true, &mut Budget::new(Limits::default(), &mut go_on)).unwrap()?;
+    Some(apart(&found, &wanted))
+}
+
+fn apart(found: &[f64], wanted: &[f64]) -> f64 {
+    found.iter().zip(wanted).map(|(found, wanted)| (found - wanted).abs() / wanted).fold(0.0, f64::max)
+}
+
+/// The largest relative error of a state.
+fn error(side: usize, coupling: f64, seed: u64) -> f64 {
+    let (chain, wanted) = square(side, coupling, seed);
+    let mut go_on = |_| true;
+    let found = long_run(&chain, &[(0, 1.0)], &mut Budget::new(Limits::default(), &mut go_on)).unwrap();
+    apart(&found.distribution, &wanted)
+}
+
+#[test]
+fn small_chains_have_nine_digits_in_each_state() {
+    for (seed, coupling) in [(1, 1.0), (2, 1e-9), (3, 1e-12)] {
+        let error = error(24, coupling, seed);
+        assert!(error < 1e-9, "coupling {coupling}: {error:e}");
+    }
+}
+
+#[test]
+fn groups_of_states_settle_whatever_the_coupling() {
+    for (seed, coupling) in [(1, 1.0), (2, 1e-3), (3, 1e-6), (4, 1e-9), (5, 1e-12)] {
+        let error = by_groups(60, coupling, seed);
+        assert!(error.is_some_and(|error| error < 1e-9), "coupling {coupling}: {error:?}");
+    }
+}
+
+#[test]
+fn large_chains_have_seven_digits_in_each_state() {
+    for (seed, coupling) in [(4, 1.0), (5, 1e-3), (6, 1e-6), (7, 1e-9), (8, 1e-12)] {
+        let error = error(90, coupling, seed);
+        assert!(error < 1e-7, "coupling {coupling}: {error:e}");
+    }
+}
+
+#[test]
+#[ignore = "takes a minute"]
+fn the_largest_stiff_chains_have_seven_digits_in_each_state() {
+    for (seed, coupling) in [(9, 1.0), (10, 1e-9)] {
+        let error = error(316, coupling, seed);
+        assert!(error < 1e-7, "coupling {coupling}: {error:e}");
+    }
+}

@@ -1,0 +1,105 @@
+//! Nets of many states whose answers are known: closed networks, by convolution (Buzen).
+
+use gspn::ask::{self, Answer, Value};
+use gspn::{Budget, Limits, json};
+use serde_json::json;
+
+/// Customers go from station 0, which has a server for each, to one of the others and back. `rates` are those of one server.
+fn solve(customers: usize, rates: &[f64], weights: &[f64]) -> Answer {
+    let mut places = vec![json!({"name": "q0", "tokens": customers}), json!({"name": "route"})];
+    let mut transitions = vec![
+        json!({"name": "s0", "kind": "timed", "servers": "inf", "rate": rates[0], "in": {"q0": 1}, "out": {"route": 1}}),
+    ];
+    for (station, rate) in rates.iter().enumerate().skip(1) {
+        let queue = format!("q{station}");
+        places.push(json!({"name": queue}));
+        transitions.push(json!({"name": format!("to{station}"), "kind": "immediate", "weight": weights[station - 1],
+            "in": {"route": 1}, "out": {&queue: 1}}));
+        transitions.push(json!({"name": format!("s{station}"), "kind": "timed", "rate": rate,
+            "in": {queue: 1}, "out": {"q0": 1}}));
+    }
+    let rate = json!({"kind": "throughput", "transition": "s0"});
+    let document = json!({"net": {"places": places, "transitions": transitions}, "ask": [
+        {"id": "states", "kind": "tangible"},
+        {"id": "rate", "kind": "throughput", "transition": "s0"},
+        {"id": "mean", "kind": "mean_tokens", "place": "q1"},
+        {"id": "empty", "kind": "prob", "where": [["q0", "==", 0]]},
+        {"id": "all", "kind": "prob", "where": [["q0", "==", customers]]},
+        {"id": "slope0", "kind": "sensitivity", "of": rate, "wrt": "s0"},
+        {"id": "slope1", "kind": "sensitivity", "of": rate, "wrt": "s1"},
+    ]});
+    let document = json::read(document.to_string().as_bytes()).unwrap();
+    let mut go_on = |_| true;
+    ask::answer(&document.net, &document.asks, &mut Budget::new(Limits::default(), &mut go_on)).unwrap()
+}
+
+/// Sums over all ways to spread the customers of the products of the stations' weights, by customers; without the stations in `left_out`.
+fn sums(customers: usize, rates: &[f64], weights: &[f64], left_out: &[usize]) -> Vec<f64> {
+    let total: f64 = weights.iter().sum();
+    let mut sums = vec![0.0; customers + 1];
+    sums[0] = 1.0;
+    for station in (0..rates.len()).filter(|station| !left_out.contains(station)) {
+        let demand = if station == 0 { 1.0 } else { weights[station - 1] / total } / rates[station];
+        let mut next = vec![0.0; customers + 1];
+        let mut weight = 1.0;
+        for here in 0..=customers {
+            (here..=customers).for_each(|all| next[all] += weight * sums[all - here]);
+            weight *= demand / if station == 0 { (here + 1) as f64 } else { 1.0 };
+        }
+        sums = next;
+    }
+    sums
+}
+
+#[track_caller]
+fn close(answer: &Answer, id: &str, wanted: f64, digits: i32) {
+    let Some(Value::Number(value)) = answer.values.get(id) else { panic!("`{id}`: {:?}", answer.unanswered.get(id)) };
+    let error = (value - wanted).abs() / wanted.abs();
+    assert!(error <= 10.0_f64.powi(-digits), "`{id}` is {value}, and {wanted} is wanted: {error:e}");
+}
+
+fn compare(customers: usize, rates: &[f64], weights: &[f64], digits: i32) {
+    let answer = solve(customers, rates, weights);
+    let all = sums(customers, rates, weights, &[]);
+    let rate = |rates: &[f64]| {
+        let sums = sums(customers, rates, weights, &[]);
+        sums[customers - 1] / sums[customers]
+    };
+    assert!(matches!(answer.values["states"], Value::Count(count) if count > 5_000));
+    close(&answer, "rate", rate(rates), digits);
+    close(&answer, "empty", sums(customers, rates, weights, &[0])[customers] / all[customers], digits);
+    let here = |customers: usize| (1..=customers).map(|n| 1.0 / (n as f64 * rates[0])).product::<f64>();
+    close(&answer, "all", here(customers) / all[customers], digits);
+    let demand = weights[0] / weights.iter().sum::<f64>() / rates[1];
+    let mean: f64 = (1..=customers).map(|n| demand.powi(n as i32) * all[customers - n]).sum();
+    close(&answer, "mean", mean / all[customers], digits);
+    for (station, id) in [(0, "slope0"), (1, "slope1")] {
+        // By a difference of the fourth order.
+        let at = |step: f64| {
+            let mut rates = rates.to_vec();
+            rates[station] *= 1.0 + step;
+            rate(&rates)
+        };
+        let step = 1e-3;
+        let slope =
+            (8.0 * (at(step) - at(-step)) - (at(2.0 * step) - at(-2.0 * step))) / (12.0 * step) / rates[station];
+        close(&answer, id, slope, 6);
+    }
+}
+
+#[test]
+fn a_closed_network_of_many_states() {
+    compare(14, &[0.5, 1.3, 1.6, 1.9, 2.2, 1.0], &[1.0, 2.0, 3.0, 4.0, 5.0], 9);
+}
+
+/// Rates from 1e-6 to 1e6.
+#[test]
+fn a_closed_network_with_rates_far_apart() {
+    compare(12, &[1e-6, 2e-6, 1e-3, 1.0, 1e3, 1e6], &[1.0, 2.0, 3.0, 4.0, 5.0], 7);
+}
+
+/// One station is hardly ever visited, and takes its time.
+#[test]
+fn a_closed_network_with_a_part_that_hardly_takes_part() {
+    compare(12, &[1e3, 1e-6, 1.6e3, 1.9e3, 2.2e3, 1.0e3], &[1e-9, 2.0, 3.0, 4.0, 5.0], 7);
+}
