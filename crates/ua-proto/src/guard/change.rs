@@ -54,6 +54,8 @@ pub(super) struct Asked {
     form: &'static Form,
     body: Vec<u8>,
     items: Vec<Item>,
+    /// Bytes that it holds.
+    weight: usize,
     plan: Vec<Plan>,
     /// The items of each part that was sent.
     parts: Vec<Vec<usize>>,
@@ -116,8 +118,11 @@ pub(super) fn start(
         }
     }
     why.retain(|_, _| explain);
-    let mut asked =
-        Asked { form, body, items, plan, parts: Vec::new(), open: 0, unanswered: false, told: why, over: false };
+    let permits = |plan: &Plan| if let Plan::Allowed(permits) = plan { permits.len() } else { 0 };
+    let permits = plan.iter().map(permits).sum::<usize>().saturating_mul(size_of::<Option<Permit>>());
+    let weight = items.iter().map(Item::weight).fold(body.len().saturating_add(permits), usize::saturating_add);
+    let (parts, told) = (Vec::new(), why);
+    let mut asked = Asked { form, body, items, weight, plan, parts, open: 0, unanswered: false, told, over: false };
     let progress = if desk.keep(records) { Progress::Waits } else { asked.forward(desk, handle) };
     Ok((asked, progress))
 }
@@ -161,8 +166,7 @@ impl Asked {
 
     /// Bytes that it holds.
     pub(super) fn weight(&self) -> usize {
-        let written: usize = self.items.iter().filter_map(|item| item.replaced.as_ref()).map(Vec::len).sum();
-        self.body.len().saturating_add(written)
+        self.weight
     }
 
     /// The record is kept, or none was needed: what is still allowed goes upstream.

@@ -11,6 +11,8 @@ use crate::event::NEEDED;
 
 /// The most select clauses, steps of one path, and elements of a where clause that are looked at.
 const MOST: usize = 64;
+/// The most events of one item.
+pub(crate) const MOST_EVENTS: usize = 1_000;
 /// The Value attribute.
 const VALUE: u32 = 13;
 /// BaseEventType.
@@ -55,7 +57,11 @@ impl<'a> Clause<'a> {
 }
 
 fn bounded(count: usize) -> Result<usize, Malformed> {
-    if count > MOST { Err(Malformed::Limit) } else { Ok(count) }
+    at_most(MOST, count)
+}
+
+fn at_most(most: usize, count: usize) -> Result<usize, Malformed> {
+    if count > most { Err(Malformed::Limit) } else { Ok(count) }
 }
 
 /// Where in each event these fields stand.
@@ -90,8 +96,8 @@ impl<'a> Put<'a> {
             reader.each(3, |reader| reader.extension_object().map(drop))?;
         }
         let filter = start.get(..start.len().saturating_sub(reader.rest().len())).ok_or(Malformed::Truncated)?;
-        let events = reader.array_len(4)?;
-        let fields = |reader: &mut Reader<'a>| (0..reader.array_len(1)?).map(|_| variant(reader)).collect();
+        let events = at_most(MOST_EVENTS, reader.array_len(4)?)?;
+        let fields = |reader: &mut Reader<'a>| (0..bounded(reader.array_len(1)?)?).map(|_| variant(reader)).collect();
         let events = (0..events).map(|_| fields(reader)).collect::<Result<_, _>>()?;
         Ok(Self { clauses, conditional: elements > 0, filter, events })
     }
@@ -179,6 +185,25 @@ mod tests {
         let mut body = filter.encode_to_vec(&ContextOwned::default().context());
         body.extend_from_slice(&[0xff; 4]);
         Put::read(&mut Reader::new(&body), Reader::variant).unwrap().places(replaces)
+    }
+
+    #[test]
+    fn events_and_fields_of_one_item_are_bounded() {
+        for (rule, events, fields, expected) in [
+            ("as many as there may be", MOST_EVENTS, 1, Ok(())),
+            ("one event more", MOST_EVENTS + 1, 1, Err(Malformed::Limit)),
+            ("as many fields as there may be clauses", 1, MOST, Ok(())),
+            ("one field more", 1, MOST + 1, Err(Malformed::Limit)),
+        ] {
+            // No clauses, no where clause.
+            let mut body = vec![0xff; 8];
+            body.extend_from_slice(&u32::try_from(events).unwrap().to_le_bytes());
+            for _ in 0..events {
+                body.extend_from_slice(&u32::try_from(fields).unwrap().to_le_bytes());
+                body.extend(vec![0; fields]);
+            }
+            assert_eq!(Put::read(&mut Reader::new(&body), Reader::variant).map(drop), expected, "{rule}");
+        }
     }
 
     #[test]

@@ -1,9 +1,10 @@
 //! One item of a service that changes the plant: the nodes it touches, and how it is put together again for the server.
 
+use std::collections::HashSet;
 use std::ops::Range;
 
 use access_model::{Action, AuditKind, AuditRecord, ScopeIndex};
-use opcua_types::{NodeId, StatusCode};
+use opcua_types::{Identifier, NodeId, StatusCode};
 use pep::Permit;
 
 use crate::guard::desk::Desk;
@@ -14,6 +15,8 @@ use crate::server::front::{Malformed, Reader, write_len};
 pub(in crate::guard) struct Item {
     /// The nodes on which it needs rights, the one it is about first.
     pub(in crate::guard) touched: Vec<Touched>,
+    /// Those that were added for what it holds, each once.
+    held_to: HashSet<NodeId>,
     pieces: Vec<Piece>,
     /// Holds an ExtensionObject, whose length the server may see otherwise.
     pub(in crate::guard) structures: bool,
@@ -97,6 +100,28 @@ impl Item {
         if let Some(node) = self.touched.get(at).map(|touched| touched.node.clone()) {
             self.touched.push(Touched { node, action, scope: ScopeIndex::NOWHERE });
         }
+    }
+
+    /// It is held to one more node as well, for what is in it.
+    pub(in crate::guard) fn hold_to(&mut self, touched: Touched) {
+        let first = self.touched.first().is_some_and(|first| first.node == touched.node);
+        if !first && self.held_to.insert(touched.node.clone()) {
+            self.touched.push(touched);
+        }
+    }
+
+    /// About how many bytes it keeps besides the request.
+    pub(in crate::guard) fn weight(&self) -> usize {
+        let id = |node: &NodeId| match &node.identifier {
+            Identifier::String(name) => name.as_ref().len(),
+            Identifier::ByteString(bytes) => bytes.value.as_ref().map_or(0, Vec::len),
+            Identifier::Numeric(_) | Identifier::Guid(_) => 0,
+        };
+        let touched: usize = self.touched.iter().map(|touched| id(&touched.node) + size_of::<Touched>()).sum();
+        let twice = if self.held_to.is_empty() { touched } else { touched.saturating_mul(2) };
+        let entries = self.entries.len().saturating_mul(size_of::<Option<StatusCode>>());
+        let written = self.replaced.as_ref().map_or(0, Vec::len);
+        twice.saturating_add(entries).saturating_add(written).saturating_add(self.text.len())
     }
 
     /// Adds bytes that go on as they are.
@@ -206,5 +231,29 @@ impl Item {
     /// A node on which the right is gone by now.
     pub(in crate::guard) fn missing(&self, desk: &Desk<'_>) -> Option<&Touched> {
         self.touched.iter().find(|touched| !desk.rights(touched.scope).contains(touched.action.needed()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_an_item_is_held_to_stands_there_once_and_counts() {
+        let touched =
+            |name: &str| Touched { node: NodeId::new(2, name), action: Action::Write, scope: ScopeIndex::NOWHERE };
+        let mut item = Item::default();
+        item.touch(NodeId::new(2, "first"), Action::Write, 0..0);
+        let before = item.weight();
+        let long = "x".repeat(1_000);
+        for name in ["first", "second", &long, "second", &long, "first"] {
+            item.hold_to(touched(name));
+        }
+        let names: Vec<String> = item.touched.iter().map(|touched| touched.node.identifier.to_string()).collect();
+        assert_eq!(names, ["s=first", "s=second", &format!("s={long}")]);
+        assert!(item.weight() >= before + 2 * 1_000, "twice: in a list and in a set");
+        let before = item.weight();
+        item.entries = vec![None; 1_000];
+        assert!(item.weight() >= before + 4 * 1_000);
     }
 }

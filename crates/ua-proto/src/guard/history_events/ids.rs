@@ -159,9 +159,6 @@ pub(super) fn holds(desk: &mut Desk<'_>, item: &mut Item, about: &About, action:
         desk.deny(AuditKind::HistoryChanged, Reason::RightMissing, (about.source(), source), text);
         return false;
     }
-    if !item.touched.iter().any(|touched| touched.node == *about.source()) {
-        let node = about.source().clone();
-        item.touched.push(Touched { node, action, scope: source });
-    }
+    item.hold_to(Touched { node: about.source().clone(), action, scope: source });
     true
 }

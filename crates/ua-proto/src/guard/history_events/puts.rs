@@ -136,11 +136,9 @@ fn alone(status: StatusCode, entries: &[Option<StatusCode>]) -> Vec<u8> {
 fn observe(desk: &Desk<'_>, item: &mut Item, action: Action, (put, places): (&Put<'_>, Places)) {
     for fields in &put.events {
         let source = places.source.and_then(|place| node(fields.get(place)).ok().flatten());
-        let Some(source) = source.filter(|source| item.touched.iter().all(|touched| touched.node != *source)) else {
-            continue;
-        };
+        let Some(source) = source else { continue };
         let scope = desk.scope(&source);
-        item.touched.push(Touched { node: source, action, scope });
+        item.hold_to(Touched { node: source, action, scope });
     }
 }
 
