@@ -13,7 +13,7 @@ use super::ids::{holds, receivable};
 use crate::guard::change::{Item, Touched};
 use crate::guard::desk::Desk;
 use crate::guard::subs::About;
-use crate::guard::walk::{asked_data_value, asked_variant, span};
+use crate::guard::walk::{asked_data_value, asked_variant, span, variant};
 use crate::history::{Content, Deed, Details, Places, Put, Update, Walk};
 use crate::server::front::{Malformed, Reader, write_len};
 
@@ -83,6 +83,11 @@ fn node(field: Option<&&[u8]>) -> Result<Option<NodeId>, StatusCode> {
     }
 }
 
+fn holds_structure(field: &[u8]) -> bool {
+    let mut structures = false;
+    variant(&mut Reader::new(field), &mut structures).is_err() || structures
+}
+
 /// Takes out of an item what may not be written, and holds it to the sources of the rest. Where nothing is left, its result.
 pub(in crate::guard) fn sift(desk: &mut Desk<'_>, item: &mut Item, body: &[u8]) -> Option<Vec<u8>> {
     let Some((deed, action, put)) = read(item, body) else { return Some(alone(StatusCode::BadDecodingError, &[])) };
@@ -148,6 +153,10 @@ impl Asked<'_> {
         // Which field is which must be beyond doubt.
         if fields.len() != self.put.clauses.len() {
             return Err(StatusCode::BadInvalidArgument);
+        }
+        // A server that does not go by the length of a structure finds other fields behind it, and other events.
+        if fields.iter().any(|field| holds_structure(field)) {
+            return Err(StatusCode::BadNotSupported);
         }
         let field = |place: Option<usize>| place.and_then(|place| fields.get(place));
         let id = field(self.places.id).map_or(Ok(None), |field| id(field))?;

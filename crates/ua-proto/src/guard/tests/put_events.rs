@@ -262,6 +262,34 @@ fn a_filter_of_events_to_be_written_that_leaves_a_doubt_reaches_nobody() {
     }
 }
 
+/// A structure may say another length than the server finds: what follows it would be other fields, of other events.
+#[test]
+fn no_event_with_a_structure_among_its_fields_reaches_the_server() {
+    use StatusCode as S;
+    let structure = || ExtensionObject::from_message(EUInformation::default());
+    let level = filter(&["Level", "EventId", "SourceNode", "EventType", "Message"], Vec::new());
+    for (rule, field, status) in [
+        ("a number", Variant::from(7_u8), S::GoodEntryInserted),
+        ("a structure of nothing", ExtensionObject::null().into(), S::GoodEntryInserted),
+        ("a structure", structure().into(), S::BadNotSupported),
+        ("in a list", Variant::from(vec![ExtensionObject::null(), structure()]), S::BadNotSupported),
+        ("in a value", Variant::Variant(Box::new(structure().into())), S::BadNotSupported),
+        ("in a data value", DataValue::value_only(structure()).into(), S::BadNotSupported),
+    ] {
+        for perform in [PerformUpdateType::Insert, PerformUpdateType::Update] {
+            let mut world = World::new();
+            let written = writing(&mut world, Manner::Good);
+            let client = world.client_by_token(vec![(Rights::ALL, 1)], Duration::from_secs(60));
+            let with = |field: Variant, message: &str| [vec![field], event("", "Unit", 2041, message)].concat();
+            let events = vec![with(field.clone(), "first"), with(Variant::Empty, "second")];
+            let told = put(&mut world, client, vec![details(perform, level.clone(), events)]).remove(0);
+            assert_eq!(told, (S::Good, vec![status, S::GoodEntryInserted]), "{rule}");
+            let reached: &[&str] = if status.is_good() { &["first", "second"] } else { &["second"] };
+            assert_eq!(*written.borrow(), reached, "{rule}");
+        }
+    }
+}
+
 #[test]
 fn results_of_the_guard_and_of_the_server_stand_in_the_order_of_the_request() {
     use PerformUpdateType::Insert;
