@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use crate::algorithm::{Cipher, Hash, Key};
+use crate::choose::Mode;
 use crate::mechanism::{Basic, Part};
 use crate::{Class, Fault};
 
@@ -30,6 +31,19 @@ pub struct Model {
     pub annotations: Vec<Annotation>,
     /// Prices of operations, by platform and operation (`sign rsa-2048`).
     pub prices: Prices,
+    /// What the plant demands of each of its security levels (SL-T of IEC 62443, or its own).
+    pub levels: BTreeMap<u32, Level>,
+}
+
+/// What a security level demands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Level {
+    /// How much of what is annotated must be done.
+    pub mode: Mode,
+    /// Bits of strength.
+    pub strength: Option<u32>,
+    /// Bits of each RSA key.
+    pub rsa: Option<u32>,
 }
 
 /// Prices of operations, by platform and operation.

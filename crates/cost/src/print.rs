@@ -8,6 +8,7 @@ use std::fmt::Write;
 use gspn::net::{Kind, Rate};
 
 use crate::Secured;
+use crate::choose::Mode;
 use crate::mechanism::{Part, Role};
 use crate::model::{Annotation, Duration, Model, Protect, Setting, Step, Workload};
 use crate::net::Laid;
@@ -130,6 +131,16 @@ impl<'a> Printer<'a> {
         for annotation in &model.annotations {
             let words = secure(model, annotation);
             self.say(0, &words);
+        }
+        for (number, level) in &model.levels {
+            let mode = match level.mode {
+                Mode::None => "none",
+                Mode::Sign => "sign",
+                Mode::SignAndEncrypt => "sign-and-encrypt",
+            };
+            let bits = |key: &str, bits: Option<u32>| bits.map_or_else(String::new, |bits| format!(" {key}={bits}"));
+            let (strength, rsa) = (bits("strength", level.strength), bits("rsa", level.rsa));
+            self.say(0, &format!("level {number} mode={mode}{strength}{rsa}"));
         }
         for (platform, prices) in &model.prices {
             for (operation, price) in prices {

@@ -4,8 +4,10 @@
 mod check;
 mod draft;
 mod fields;
+mod mermaid;
 mod secure;
 mod toml;
+mod xmi;
 
 use crate::{Class, Fault, Model};
 
@@ -14,6 +16,10 @@ use crate::{Class, Fault, Model};
 pub enum Language {
     /// The schema of `docs/reference/cost-model.md`.
     Toml,
+    /// A Mermaid sequence diagram with `%% trapkey:` comments.
+    Mermaid,
+    /// UML in XMI, as Papyrus writes it.
+    Xmi,
 }
 
 /// Bytes that a model may have.
@@ -26,6 +32,8 @@ impl Language {
         let end = name.rsplit('.').next()?.to_ascii_lowercase();
         match end.as_str() {
             "toml" => Some(Self::Toml),
+            "mmd" | "mermaid" => Some(Self::Mermaid),
+            "uml" | "xmi" => Some(Self::Xmi),
             _ => None,
         }
     }
@@ -36,11 +44,26 @@ impl Language {
 /// # Errors
 /// The first fault that is found, with its class, line and name.
 pub fn read(text: &str, language: Language) -> Result<Model, Fault> {
+    check::check(draft(text, language)?)
+}
+
+/// Reads a model, and beside its own prices those of a TOML text that has nothing but prices.
+///
+/// # Errors
+/// As [`read`]; [`Class::Doubled`] for a price that both have.
+pub fn read_priced(text: &str, language: Language, prices: &str) -> Result<Model, Fault> {
+    let mut draft = draft(text, language)?;
+    draft.prices.extend(toml::prices(prices)?);
+    check::check(draft)
+}
+
+fn draft(text: &str, language: Language) -> Result<draft::Draft, Fault> {
     if text.len() > MAX_BYTES {
         return Err(Fault::new(Class::TooLarge, "", format!("the model has more than {} MiB", MAX_BYTES >> 20)));
     }
-    let draft = match language {
-        Language::Toml => toml::draft(text)?,
-    };
-    check::check(draft)
+    match language {
+        Language::Toml => toml::draft(text),
+        Language::Mermaid => mermaid::draft(text),
+        Language::Xmi => xmi::draft(text),
+    }
 }

@@ -1,12 +1,16 @@
 //! Names resolved, numbers in range, no sequence inside itself.
 
+use std::collections::BTreeMap;
+
 use hashbrown::HashMap;
 
 use super::draft::{Draft, Line, Written};
 use super::fields::{Fields, Word};
 use super::secure;
+use crate::choose::Mode;
 use crate::model::{
-    Attribute, Component, Connector, Duration, Model, Node, Operation, Price, Prices, Send, Sequence, Step, Workload,
+    Attribute, Component, Connector, Duration, Level, Model, Node, Operation, Price, Prices, Send, Sequence, Step,
+    Workload,
 };
 use crate::{Class, Fault, quantity};
 
@@ -88,7 +92,19 @@ pub(super) fn check(draft: Draft) -> Result<Model, Fault> {
         draft.secured.into_iter().map(|it| secure::annotation(it, &known)).collect::<Result<Vec<_>, _>>()?;
     secure::once(&annotations)?;
     let workload = workload(draft.workload)?;
-    Ok(Model { name: draft.name, nodes, components, connectors, attributes, sequences, workload, annotations, prices })
+    let levels = levels(draft.levels)?;
+    Ok(Model {
+        name: draft.name,
+        nodes,
+        components,
+        connectors,
+        attributes,
+        sequences,
+        workload,
+        annotations,
+        prices,
+        levels,
+    })
 }
 
 fn node(name: String, mut fields: Fields, prices: &Prices) -> Result<Node, Fault> {
@@ -178,6 +194,28 @@ fn prices(drafts: Vec<(String, String, Fields)>) -> Result<Prices, Fault> {
         }
     }
     Ok(prices)
+}
+
+fn levels(drafts: Vec<(String, Fields)>) -> Result<BTreeMap<u32, Level>, Fault> {
+    let mut levels = BTreeMap::new();
+    for (name, mut fields) in drafts {
+        let number = name
+            .parse()
+            .map_err(|_| fields.fault(Class::Invalid, 0, format!("`{name}` is no level: a whole number is wanted")))?;
+        let mode = fields.value("mode", "`none`, `sign` or `sign-and-encrypt`", |text| match text {
+            "none" => Some(Mode::None),
+            "sign" => Some(Mode::Sign),
+            "sign-and-encrypt" => Some(Mode::SignAndEncrypt),
+            _ => None,
+        })?;
+        let (strength, rsa) = (fields.count("strength", 256)?, fields.count("rsa", 16384)?);
+        fields.end()?;
+        let level = Level { mode: mode.unwrap_or_default(), strength, rsa };
+        if levels.insert(number, level).is_some() {
+            return Err(Fault::new(Class::Doubled, format!("level {number}"), "it stands twice"));
+        }
+    }
+    Ok(levels)
 }
 
 struct Steps<'a> {

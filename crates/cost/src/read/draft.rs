@@ -16,6 +16,8 @@ pub(crate) struct Draft {
     pub(crate) secured: Vec<Fields>,
     /// Platform, operation, price.
     pub(crate) prices: Vec<(String, String, Fields)>,
+    /// Number, demands.
+    pub(crate) levels: Vec<(String, Fields)>,
 }
 
 /// A sequence as it was written.

@@ -31,6 +31,13 @@ impl Fields {
         Self { what: what.into(), line, entries: Vec::new(), known: Vec::new() }
     }
 
+    /// The same words, of a text whose lines mean nothing to the reader of a fault.
+    pub(crate) fn without_lines(mut self) -> Self {
+        self.line = 0;
+        self.entries.iter_mut().for_each(|entry| entry.line = 0);
+        self
+    }
+
     pub(crate) fn line(&self) -> usize {
         self.line
     }

@@ -40,7 +40,7 @@ fn target(fields: &mut Fields, property: Property, known: &Known) -> Result<usiz
         return Err(fields.fault(Class::Invalid, on.line, why));
     };
     if sort != wanted {
-        let why = format!("{} is for a {wanted}, and this is on a {sort}", property.word());
+        let why = format!("{} goes with `{wanted} ..`, and this is `{sort} ..`", property.word());
         return Err(fields.fault(Class::Invalid, on.line, why));
     }
     let names = match property {

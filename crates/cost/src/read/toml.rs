@@ -32,6 +32,7 @@ pub(super) fn draft(text: &str) -> Result<Draft, Fault> {
                     draft.secured.push(lines.fields("secure", lines.of_value(item), item)?);
                 }
             }
+            "level" => draft.levels = lines.named("level", value)?,
             "price" => {
                 for (platform, operations) in lines.pairs("price", value)? {
                     for (operation, price) in lines.named(&format!("price of {platform}"), operations)? {
@@ -40,12 +41,30 @@ pub(super) fn draft(text: &str) -> Result<Draft, Fault> {
                 }
             }
             other => {
-                let known = "name, workload, node, component, connector, attribute, sequence, secure, price";
+                let known = "name, workload, node, component, connector, attribute, sequence, secure, price, level";
                 return Err(Fault::new(Class::Unknown, "", format!("`{other}` is unknown; known: {known}")).at(line));
             }
         }
     }
     Ok(draft)
+}
+
+/// Platform, operation, words.
+type Priced = (String, String, Fields);
+
+/// Reads a text that has nothing but prices. Its lines are not those of the model, so faults name no line.
+pub(super) fn prices(text: &str) -> Result<Vec<Priced>, Fault> {
+    let in_prices = |fault: Fault| Fault { line: None, why: format!("in the prices: {}", fault.why), ..fault };
+    if text.len() > super::MAX_BYTES {
+        return Err(Fault::new(Class::TooLarge, "", "the prices have more than 16 MiB"));
+    }
+    let draft = draft(text).map_err(in_prices)?;
+    let others = !draft.nodes.is_empty() || !draft.sequences.is_empty() || !draft.secured.is_empty();
+    if others || draft.workload.is_some() || !draft.components.is_empty() {
+        return Err(Fault::new(Class::Unknown, "", "in the prices: there is more in it than `[price]`"));
+    }
+    let no_line = |(platform, operation, fields): Priced| (platform, operation, fields.without_lines());
+    Ok(draft.prices.into_iter().map(no_line).collect())
 }
 
 /// Where lines begin.

@@ -1,0 +1,169 @@
+//! Security as a partial order: what is protected, how, with how strong a key. Two settings may be such that neither is more secure; no
+//! score is made up to decide between them.
+
+use serde::Serialize;
+
+use crate::algorithm::{Cipher, Key};
+use crate::model::{Model, Property, Setting};
+use crate::{Class, Fault};
+
+/// How much of what is annotated must be done.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Mode {
+    /// Optional annotations may be left out.
+    #[default]
+    None,
+    /// Integrity, origin and peers are protected wherever it is annotated.
+    Sign,
+    /// Confidentiality, too.
+    SignAndEncrypt,
+}
+
+/// The least security.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct Minimum {
+    /// How much of what is annotated must be done.
+    pub mode: Mode,
+    /// Bits of strength (NIST SP 800-57) of everything that is done.
+    pub strength: Option<u32>,
+    /// Bits of each RSA key.
+    pub rsa: Option<u32>,
+    /// A level that the model declares: all its demands, and those of the levels below.
+    pub level: Option<u32>,
+}
+
+/// A constraint that nobody could judge is refused.
+pub(super) fn check(minimum: &Minimum, model: &Model) -> Result<(), Fault> {
+    let Some(level) = minimum.level else { return Ok(()) };
+    if model.levels.contains_key(&level) {
+        return Ok(());
+    }
+    let known: Vec<String> = model.levels.keys().map(ToString::to_string).collect();
+    let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+    let why = format!("the model does not say what level {level} demands: `[level.{level}]`; known: {known}");
+    Err(Fault::new(Class::NoSuchName, "level", why))
+}
+
+/// Why a setting is below the minimum, one sentence each: the constraint, what is wanted, what there is.
+pub(super) fn below(minimum: &Minimum, model: &Model, ways: &[usize]) -> Vec<(&'static str, f64, Option<f64>, String)> {
+    let mut below = Vec::new();
+    demands("min-mode", minimum.mode, minimum.strength, minimum.rsa, model, ways, &mut below);
+    let levels = minimum.level.map(|most| model.levels.range(..=most)).into_iter().flatten();
+    for (_, level) in levels {
+        demands("min-level", level.mode, level.strength, level.rsa, model, ways, &mut below);
+    }
+    below
+}
+
+fn demands(
+    mode_name: &'static str,
+    mode: Mode,
+    strength: Option<u32>,
+    rsa: Option<u32>,
+    model: &Model,
+    ways: &[usize],
+    below: &mut Vec<(&'static str, f64, Option<f64>, String)>,
+) {
+    let level = mode_name == "min-level";
+    for (annotation, way) in model.annotations.iter().zip(ways) {
+        let about = format!("{} on {}", annotation.property.word(), model.target(annotation));
+        let Some(setting) = annotation.alternatives.get(*way).and_then(Option::as_ref) else {
+            let needed = match annotation.property {
+                Property::DataConfidentiality => Mode::SignAndEncrypt,
+                _ => Mode::Sign,
+            };
+            if mode >= needed {
+                below.push((mode_name, 1.0, Some(0.0), format!("{about} is left out")));
+            }
+            continue;
+        };
+        if let Some(wanted) = strength
+            && of(setting) < wanted
+        {
+            let name = if level { mode_name } else { "min-strength" };
+            let why = format!("{about} has a strength of {} bits, and {wanted} are wanted", of(setting));
+            below.push((name, f64::from(wanted), Some(f64::from(of(setting))), why));
+        }
+        for bits in rsa_keys(setting) {
+            if let Some(wanted) = rsa.filter(|wanted| bits < *wanted) {
+                let name = if level { mode_name } else { "min-rsa" };
+                let why = format!("{about} has an RSA key of {bits} bits, and {wanted} are wanted");
+                below.push((name, f64::from(wanted), Some(f64::from(bits)), why));
+            }
+        }
+    }
+}
+
+/// The strength of the weakest part of what is done.
+pub(super) fn strength(model: &Model, ways: &[usize]) -> Option<u32> {
+    let settings = model.annotations.iter().zip(ways).filter_map(|(it, way)| it.alternatives.get(*way)?.as_ref());
+    settings.map(of).min()
+}
+
+fn of(setting: &Setting) -> u32 {
+    let cipher = setting.cipher.as_ref().map(Cipher::strength);
+    // Who never agrees on a key here does so elsewhere.
+    let exchange = setting.exchange.filter(|_| setting.reuse < 1.0).map(Key::strength);
+    // A collision of the hash forges a signature; with a shared key it does not.
+    let hash = setting.signature.filter(|key| !matches!(key, Key::Hmac(_))).map(|_| match setting.hash {
+        crate::algorithm::Hash::Sha1 => 0,
+        hash => hash.bytes() * 4,
+    });
+    let signature = setting.signature.map(Key::strength);
+    [cipher, exchange, hash, signature].into_iter().flatten().min().unwrap_or(0)
+}
+
+fn rsa_keys(setting: &Setting) -> Vec<u32> {
+    let cipher = match &setting.cipher {
+        Some(Cipher::Asymmetric { key, .. }) => Some(*key),
+        _ => None,
+    };
+    let keys = [cipher, setting.exchange, setting.signature].into_iter().flatten();
+    keys.filter(|key| matches!(key, Key::Rsa(_))).map(Key::bits).collect()
+}
+
+/// Whether one setting is at least as secure as another in every annotation.
+pub(super) fn at_least(model: &Model, one: &[usize], other: &[usize]) -> bool {
+    model.annotations.iter().zip(one.iter().zip(other)).all(|(annotation, (one, other))| {
+        if one == other {
+            return true;
+        }
+        match (annotation.alternatives.get(*one), annotation.alternatives.get(*other)) {
+            (_, Some(None)) => true,
+            (Some(Some(one)), Some(Some(other))) => covers(one, other),
+            _ => false,
+        }
+    })
+}
+
+/// As strong, with RSA keys as long, and authenticated if the other is.
+fn covers(one: &Setting, other: &Setting) -> bool {
+    let longest = |it: &Setting| rsa_keys(it).into_iter().min();
+    let keys = match (longest(one), longest(other)) {
+        (Some(one), Some(other)) => one >= other,
+        _ => true,
+    };
+    let authenticated = |it: &Setting| matches!(it.cipher, Some(Cipher::Symmetric { authenticated: true, .. }));
+    of(one) >= of(other) && keys && authenticated(one) >= authenticated(other)
+}
+
+/// What each annotation does, in words; only what differs between its ways.
+pub(super) fn words(model: &Model, ways: &[usize]) -> Vec<String> {
+    let word = |(annotation, way): (&crate::model::Annotation, &usize)| {
+        let about = model.target(annotation);
+        match annotation.alternatives.get(*way).and_then(Option::as_ref) {
+            None => format!("{about}: none"),
+            Some(it) => {
+                let cipher = it.cipher.as_ref().map(ToString::to_string);
+                let signature = it.signature.map(|key| key.to_string());
+                let hash = it.signature.map(|_| it.hash.to_string());
+                let exchange = it.exchange.map(|key| format!("exchange {key}"));
+                let reuse = (it.reuse > 0.0).then(|| format!("reuse {}", it.reuse));
+                let all: Vec<String> = [cipher, signature, hash, exchange, reuse].into_iter().flatten().collect();
+                format!("{about}: {}", all.join(" "))
+            }
+        }
+    };
+    model.annotations.iter().zip(ways).map(word).collect()
+}

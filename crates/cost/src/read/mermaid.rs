@@ -1,0 +1,423 @@
+//! Mermaid sequence diagrams. What the diagram cannot say stands in comments, `%% trapkey: ..`, each about the line after it or about a
+//! name; so every Mermaid tool draws the same file.
+//!
+//! A message from a participant to itself is an operation, one to another a message. `alt`, `opt` and `loop` count; `par`, `critical` and
+//! `break` are refused by name, because a sequence here has one thing going on at a time. Notes, boxes and activations are passed over.
+
+use super::draft::{Draft, Line, Written};
+use super::fields::Fields;
+use crate::{Class, Fault};
+
+/// Blocks inside blocks.
+const MAX_DEPTH: usize = 30;
+/// Arrows, the longest first.
+const ARROWS: [&str; 10] = ["<<-->>", "<<->>", "-->>", "->>", "-->", "--x", "--)", "->", "-x", "-)"];
+const STEP: &str = "step";
+
+/// Reads the words of a model.
+pub(super) fn draft(text: &str) -> Result<Draft, Fault> {
+    let mut reader = Reader::default();
+    let mut begun = false;
+    for (index, line) in text.lines().enumerate() {
+        reader.line = index + 1;
+        let line = line.trim();
+        if line.is_empty() {
+            continue;
+        }
+        if let Some(comment) = line.strip_prefix("%%") {
+            match comment.trim().strip_prefix("trapkey:") {
+                Some(statement) => reader.statement(statement.trim())?,
+                None => continue,
+            }
+        } else if !begun {
+            if line != "sequenceDiagram" {
+                return Err(reader.fault(Class::Syntax, "a Mermaid sequence diagram begins with `sequenceDiagram`"));
+            }
+            begun = true;
+        } else {
+            reader.diagram(line.trim_end_matches(';').trim())?;
+        }
+    }
+    reader.finish()
+}
+
+/// What is open.
+#[derive(Debug)]
+enum Block {
+    /// Has no meaning here: `rect`, `box`.
+    Plain,
+    /// `alt`: its line, the ways that are complete, the words of the present way.
+    Choice(usize, Vec<(Fields, Vec<Line>)>, Fields),
+    /// `opt`.
+    Option(usize, Fields),
+    /// `loop`.
+    Loop(usize, Fields),
+}
+
+#[derive(Default)]
+struct Reader {
+    draft: Draft,
+    line: usize,
+    /// Participants: what the diagram calls them, their name.
+    participants: Vec<(String, String)>,
+    /// Words for the next message.
+    step: Option<Fields>,
+    sequence: Option<(String, usize)>,
+    /// Steps of the sequence and of each open block.
+    steps: Vec<Vec<Line>>,
+    blocks: Vec<Block>,
+    /// Connectors: name, from, to.
+    connectors: Vec<(String, String, String)>,
+}
+
+impl Reader {
+    fn fault(&self, class: Class, why: impl Into<String>) -> Fault {
+        Fault::new(class, "", why).at(self.line)
+    }
+
+    /// `word name key=value ..` of a comment.
+    fn statement(&mut self, text: &str) -> Result<(), Fault> {
+        let (names, fields) = self.words(text)?;
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        match names.as_slice() {
+            ["name", name] => {
+                self.draft.name = (*name).to_owned();
+                fields.end()
+            }
+            ["workload"] if self.draft.workload.is_none() => {
+                self.draft.workload = Some(fields);
+                Ok(())
+            }
+            ["workload"] => Err(self.fault(Class::Doubled, "`workload` stands twice")),
+            ["node", name] => {
+                self.draft.nodes.push(((*name).to_owned(), fields));
+                Ok(())
+            }
+            ["component", name] => {
+                self.draft.components.push(((*name).to_owned(), fields));
+                Ok(())
+            }
+            ["connector", name] => self.connector(name, fields),
+            ["attribute", name] => {
+                self.draft.attributes.push(((*name).to_owned(), fields));
+                Ok(())
+            }
+            ["secure", property] => {
+                let mut fields = fields;
+                fields.put("property", vec![(*property).to_owned()], self.line)?;
+                self.draft.secured.push(fields);
+                Ok(())
+            }
+            ["level", number] => {
+                self.draft.levels.push(((*number).to_owned(), fields));
+                Ok(())
+            }
+            ["price", platform, operation] => {
+                self.draft.prices.push(((*platform).to_owned(), (*operation).to_owned(), fields));
+                Ok(())
+            }
+            ["sequence", name] => {
+                fields.end()?;
+                self.close_sequence()?;
+                self.sequence = Some(((*name).to_owned(), self.line));
+                self.steps = vec![Vec::new()];
+                Ok(())
+            }
+            ["ref", name] => {
+                let mut fields = fields;
+                fields.put("ref", vec![(*name).to_owned()], self.line)?;
+                self.push(Line::Ref(fields));
+                Ok(())
+            }
+            [STEP] if self.step.is_none() => {
+                self.step = Some(fields);
+                Ok(())
+            }
+            [STEP] => Err(self.fault(Class::Doubled, "the `step` before has no message")),
+            ["way"] => match self.blocks.last_mut() {
+                Some(Block::Choice(_, _, way) | Block::Option(_, way)) => {
+                    *way = fields;
+                    Ok(())
+                }
+                _ => Err(self.fault(Class::Syntax, "`way` stands outside of `alt` and `opt`")),
+            },
+            ["loop"] => match self.blocks.last_mut() {
+                Some(Block::Loop(_, times)) => {
+                    *times = fields;
+                    Ok(())
+                }
+                _ => Err(self.fault(Class::Syntax, "`loop` stands outside of a loop")),
+            },
+            _ => {
+                let known = "name, workload, node, component, connector, attribute, secure, price, level, sequence, ref, step, way, loop";
+                Err(self.fault(
+                    Class::Unknown,
+                    format!("`{text}` is no statement with the names that it needs; known: {known}"),
+                ))
+            }
+        }
+    }
+
+    fn connector(&mut self, name: &str, fields: Fields) -> Result<(), Fault> {
+        let mut look = fields.clone();
+        let (from, to) = (look.need("from")?, look.need("to")?);
+        self.connectors.push((name.to_owned(), from.text, to.text));
+        self.draft.connectors.push((name.to_owned(), fields));
+        Ok(())
+    }
+
+    /// Words without `=` first, then `key=value,value`, values in quotes where they have spaces or commas.
+    fn words(&self, text: &str) -> Result<(Vec<String>, Fields), Fault> {
+        let (mut names, mut pairs) = (Vec::new(), Vec::new());
+        let mut rest = text.chars().peekable();
+        loop {
+            while rest.next_if(|letter| letter.is_whitespace()).is_some() {}
+            if rest.peek().is_none() {
+                break;
+            }
+            let word = self.word(&mut rest)?;
+            if rest.next_if_eq(&'=').is_none() {
+                names.push(word);
+                continue;
+            }
+            let mut values = vec![self.word(&mut rest)?];
+            while rest.next_if_eq(&',').is_some() {
+                values.push(self.word(&mut rest)?);
+            }
+            pairs.push((word, values));
+        }
+        let mut fields = Fields::new(names.join(" "), self.line);
+        for (key, values) in pairs {
+            fields.put(&key, values, self.line)?;
+        }
+        Ok((names, fields))
+    }
+
+    fn word(&self, rest: &mut std::iter::Peekable<std::str::Chars<'_>>) -> Result<String, Fault> {
+        let mut word = String::new();
+        if rest.next_if_eq(&'"').is_some() {
+            loop {
+                match rest.next() {
+                    Some('"') => return Ok(word),
+                    Some(letter) => word.push(letter),
+                    None => return Err(self.fault(Class::Syntax, "a quote is open at the end of the line")),
+                }
+            }
+        }
+        while let Some(letter) = rest.next_if(|letter| !letter.is_whitespace() && !"=,\"".contains(*letter)) {
+            word.push(letter);
+        }
+        if word.is_empty() {
+            Err(self.fault(Class::Syntax, "a word is missing before or after `=` or `,`"))
+        } else {
+            Ok(word)
+        }
+    }
+
+    /// A line of the diagram itself.
+    fn diagram(&mut self, line: &str) -> Result<(), Fault> {
+        let (word, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
+        match word {
+            "participant" | "actor" => {
+                self.participant(rest.trim());
+                Ok(())
+            }
+            "create" => {
+                let rest = rest.trim().trim_start_matches("participant").trim_start_matches("actor");
+                self.participant(rest.trim());
+                Ok(())
+            }
+            "autonumber" | "title" | "title:" | "activate" | "deactivate" | "destroy" | "Note" | "note" | "link"
+            | "links" | "accTitle" | "accTitle:" | "accDescr" | "accDescr:" => Ok(()),
+            "rect" | "box" => self.open(Block::Plain),
+            "alt" => self.open(Block::Choice(self.line, Vec::new(), Fields::new("way", self.line))),
+            "opt" => self.open(Block::Option(self.line, Fields::new("opt", self.line))),
+            "loop" => self.open(Block::Loop(self.line, Fields::new("loop", self.line))),
+            "else" => self.other(),
+            "end" => self.close(),
+            "par" | "and" | "critical" | "option" | "break" => {
+                let why = format!("`{word}` cannot be laid: a sequence has one thing going on at a time, to its end");
+                Err(self.fault(Class::Unknown, why))
+            }
+            _ => self.message(line),
+        }
+    }
+
+    fn participant(&mut self, text: &str) {
+        let (id, name) = text.split_once(" as ").unwrap_or((text, text));
+        self.participants.push((id.trim().to_owned(), name.trim().to_owned()));
+    }
+
+    fn message(&mut self, line: &str) -> Result<(), Fault> {
+        let found = ARROWS
+            .iter()
+            .filter_map(|arrow| Some((line.find(arrow)?, *arrow)))
+            .min_by_key(|(at, arrow)| (*at, usize::MAX - arrow.len()));
+        let split = found.and_then(|(_, arrow)| line.split_once(arrow));
+        let Some((from, (to, name))) = split.and_then(|(from, rest)| Some((from, rest.split_once(':')?))) else {
+            return Err(self.fault(Class::Syntax, format!("`{line}` is no line of a sequence diagram")));
+        };
+        let (from, to) = (self.named(from), self.named(to.trim().trim_start_matches(['+', '-'])));
+        let name = name.trim();
+        let mut fields = self.step.take().unwrap_or_else(|| Fields::new(format!("message {name}"), self.line));
+        if from == to {
+            fields.put("do", vec![name.to_owned()], self.line)?;
+            fields.put("by", vec![from], self.line)?;
+            self.push(Line::Do(fields));
+        } else {
+            let mut look = fields.clone();
+            if look.word("over")?.is_none() {
+                let over = self.between(&from, &to)?;
+                fields.put("over", vec![over], self.line)?;
+            }
+            fields.put("send", vec![name.to_owned()], self.line)?;
+            fields.put("from", vec![from], self.line)?;
+            self.push(Line::Send(fields));
+        }
+        Ok(())
+    }
+
+    /// The name of a participant; one that was not announced has the name that the diagram uses.
+    fn named(&mut self, id: &str) -> String {
+        let id = id.trim();
+        if let Some((_, name)) = self.participants.iter().find(|(known, _)| known == id) {
+            return name.clone();
+        }
+        self.participant(id);
+        id.to_owned()
+    }
+
+    /// The one connector between two components.
+    fn between(&self, from: &str, to: &str) -> Result<String, Fault> {
+        let joins =
+            |(_, one, other): &&(String, String, String)| (one == from && other == to) || (one == to && other == from);
+        let mut found = self.connectors.iter().filter(joins);
+        match (found.next(), found.next()) {
+            (Some((name, ..)), None) => Ok(name.clone()),
+            (None, _) => {
+                let why = format!(
+                    "there is no connector between `{from}` and `{to}`: say `%% trapkey: connector NAME from=.. to=..` before"
+                );
+                Err(self.fault(Class::MissingAnnotation, why))
+            }
+            (Some(_), Some(_)) => {
+                let why = format!(
+                    "several connectors join `{from}` and `{to}`: say `%% trapkey: step over=..` before the message"
+                );
+                Err(self.fault(Class::MissingAnnotation, why))
+            }
+        }
+    }
+
+    fn push(&mut self, line: Line) {
+        if self.sequence.is_none() {
+            self.sequence = Some(("main".to_owned(), self.line));
+        }
+        if self.steps.is_empty() {
+            self.steps.push(Vec::new());
+        }
+        if let Some(steps) = self.steps.last_mut() {
+            steps.push(line);
+        }
+    }
+
+    fn open(&mut self, block: Block) -> Result<(), Fault> {
+        if self.blocks.len() >= MAX_DEPTH {
+            return Err(self.fault(Class::TooLarge, format!("more than {MAX_DEPTH} blocks inside each other")));
+        }
+        if self.steps.is_empty() {
+            self.steps.push(Vec::new());
+        }
+        if self.sequence.is_none() {
+            self.sequence = Some(("main".to_owned(), self.line));
+        }
+        self.steps.push(Vec::new());
+        self.blocks.push(block);
+        Ok(())
+    }
+
+    fn other(&mut self) -> Result<(), Fault> {
+        let line = self.line;
+        let steps = self.steps.last_mut().map(std::mem::take).unwrap_or_default();
+        match self.blocks.last_mut() {
+            Some(Block::Choice(_, ways, way)) => {
+                ways.push((std::mem::replace(way, Fields::new("way", line)), steps));
+                Ok(())
+            }
+            _ => Err(self.fault(Class::Syntax, "`else` stands outside of `alt`")),
+        }
+    }
+
+    fn close(&mut self) -> Result<(), Fault> {
+        if self.step.is_some() {
+            return Err(self.fault(Class::Syntax, "the `step` before has no message"));
+        }
+        let (Some(block), Some(steps)) = (self.blocks.pop(), self.steps.pop()) else {
+            return Err(self.fault(Class::Syntax, "`end` closes nothing"));
+        };
+        match block {
+            Block::Plain => steps.into_iter().for_each(|step| self.push(step)),
+            Block::Choice(line, mut ways, way) => {
+                ways.push((way, steps));
+                self.push(Line::Choice(line, ways));
+            }
+            Block::Option(line, mut way) => {
+                let taken = way.clone().share("weight")?;
+                let Some(taken) = taken else {
+                    let why = "an `opt` has no `%% trapkey: way weight=..`: how probable is it?";
+                    return Err(Fault::new(Class::MissingAnnotation, "opt", why).at(line));
+                };
+                if taken >= 1.0 || taken <= 0.0 {
+                    let why = format!("`weight` is {taken}: of an `opt` it is a probability between 0 and 1");
+                    return Err(way.fault(Class::Invalid, line, why));
+                }
+                way.list("weight");
+                way.end()?;
+                let mut with = Fields::new("opt", line);
+                with.put("weight", vec![format!("{taken}")], line)?;
+                let mut without = Fields::new("opt", line);
+                without.put("weight", vec![format!("{}", 1.0 - taken)], line)?;
+                self.push(Line::Choice(line, vec![(with, steps), (without, Vec::new())]));
+            }
+            Block::Loop(line, mut times) => {
+                let mut look = times.clone();
+                if look.word("times")?.is_none() {
+                    let why = "a `loop` has no `%% trapkey: loop times=..`: how often does it go round?";
+                    return Err(Fault::new(Class::MissingAnnotation, "loop", why).at(line));
+                }
+                let name = format!("loop of line {line}");
+                times.put("ref", vec![name.clone()], line)?;
+                self.draft.sequences.push(Written { name, line, steps });
+                self.push(Line::Ref(times));
+            }
+        }
+        Ok(())
+    }
+
+    fn close_sequence(&mut self) -> Result<(), Fault> {
+        if !self.blocks.is_empty() {
+            return Err(self.fault(Class::Syntax, "a block is still open here: `end` is missing"));
+        }
+        if self.step.is_some() {
+            return Err(self.fault(Class::Syntax, "the `step` before has no message"));
+        }
+        if let Some((name, line)) = self.sequence.take() {
+            let steps = self.steps.pop().unwrap_or_default();
+            self.draft.sequences.push(Written { name, line, steps });
+        }
+        Ok(())
+    }
+
+    fn finish(mut self) -> Result<Draft, Fault> {
+        self.close_sequence()?;
+        // Loops became sequences on the way; the first that was begun is the one that requests run through.
+        self.draft.sequences.sort_by_key(|written| (written.name.starts_with("loop of line "), written.line));
+        for (_, name) in &self.participants {
+            if !self.draft.components.iter().any(|(known, _)| known == name) {
+                let fields = Fields::new(format!("component {name}"), 0);
+                self.draft.components.push((name.clone(), fields));
+            }
+        }
+        Ok(self.draft)
+    }
+}

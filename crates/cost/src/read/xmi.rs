@@ -1,0 +1,388 @@
+//! UML as Papyrus writes it (XMI 2.x): components, their properties and connectors, nodes, interactions; MARTE's stereotypes for times,
+//! sizes and load; and four stereotypes of our own for P4's annotations.
+//!
+//! Elements are matched by their local names and types, because namespaces change with each version of the tools. Every applied
+//! stereotype is known here or refused by name: one that was passed over could have said that a step takes an hour.
+
+mod stereotypes;
+mod vsl;
+
+use std::collections::BTreeMap;
+
+use roxmltree::{Document, Node};
+
+use self::stereotypes::Applied;
+use super::draft::{Draft, Line, Written};
+use super::fields::Fields;
+use crate::{Class, Fault};
+
+/// Fragments inside fragments.
+const MAX_DEPTH: usize = 30;
+
+/// Reads the words of a model.
+pub(super) fn draft(text: &str) -> Result<Draft, Fault> {
+    let document = Document::parse(text).map_err(|error| {
+        let row = usize::try_from(error.pos().row).unwrap_or(0);
+        Fault::new(Class::Syntax, "", error.to_string()).at(row)
+    })?;
+    Reader::new(&document)?.draft()
+}
+
+/// An attribute by its local name, whatever its namespace.
+fn attribute<'a>(node: Node<'a, '_>, name: &str) -> Option<&'a str> {
+    node.attributes().find(|it| it.name() == name).map(|it| it.value())
+}
+
+/// `Component` of `xmi:type="uml:Component"`, or the local name of a top-level element.
+fn sort<'a>(node: Node<'a, '_>) -> &'a str {
+    let typed = node.attributes().find(|it| it.name() == "type" && it.value().starts_with("uml:"));
+    typed.map_or("", |it| it.value().trim_start_matches("uml:"))
+}
+
+fn name<'a>(node: Node<'a, '_>) -> &'a str {
+    attribute(node, "name").unwrap_or("")
+}
+
+/// The element's words begin with its kind and name, at its line.
+fn fields(node: Node<'_, '_>, what: &str) -> Fields {
+    let line = node.document().text_pos_at(node.range().start).row;
+    Fields::new(format!("{what} {}", name(node)), usize::try_from(line).unwrap_or(0))
+}
+
+fn line(node: Node<'_, '_>) -> usize {
+    usize::try_from(node.document().text_pos_at(node.range().start).row).unwrap_or(0)
+}
+
+/// Identifiers that an attribute or `xmi:idref` children list.
+fn references(node: Node<'_, '_>, key: &str) -> Vec<String> {
+    let written = attribute(node, key).unwrap_or("").split_whitespace().map(str::to_owned);
+    let children = node.children().filter(|child| child.tag_name().name() == key);
+    let children = children.filter_map(|child| attribute(child, "idref").map(str::to_owned));
+    written.chain(children).collect()
+}
+
+struct Reader<'a> {
+    document: &'a Document<'a>,
+    by_id: BTreeMap<&'a str, Node<'a, 'a>>,
+    applied: Applied,
+}
+
+impl<'a> Reader<'a> {
+    fn new(document: &'a Document<'a>) -> Result<Self, Fault> {
+        let mut by_id = BTreeMap::new();
+        for node in document.descendants().filter(Node::is_element) {
+            if let Some(id) = attribute(node, "id")
+                && by_id.insert(id, node).is_some()
+            {
+                return Err(Fault::new(Class::Doubled, id, "two elements have this `xmi:id`").at(line(node)));
+            }
+        }
+        Ok(Self { document, by_id, applied: Applied::of(document)? })
+    }
+
+    fn all(&self, wanted: &'static str) -> impl Iterator<Item = Node<'a, 'a>> + use<'a> {
+        self.document.descendants().filter(move |node| node.is_element() && sort(*node) == wanted)
+    }
+
+    fn draft(mut self) -> Result<Draft, Fault> {
+        let mut draft = Draft::default();
+        let root = self.document.descendants().find(|node| node.tag_name().name() == "Model");
+        let Some(root) = root else {
+            return Err(Fault::new(Class::Missing, "", "there is no `uml:Model` in it"));
+        };
+        draft.name = name(root).to_owned();
+        self.nodes(&mut draft)?;
+        self.components(&mut draft)?;
+        self.connectors(&mut draft)?;
+        self.sequences(&mut draft)?;
+        draft.workload = self.applied.workload()?;
+        draft.secured = self.secured()?;
+        self.applied.end()?;
+        Ok(draft)
+    }
+
+    /// `uml:Node` and `uml:Device`, and whatever else is a `GaExecHost`.
+    fn nodes(&mut self, draft: &mut Draft) -> Result<(), Fault> {
+        let all: Vec<_> = self.document.descendants().filter(|node| self.is_node(*node)).collect();
+        for node in all {
+            let mut words = fields(node, "node");
+            self.applied.host(attribute(node, "id").unwrap_or(""), &mut words)?;
+            draft.nodes.push((name(node).to_owned(), words));
+        }
+        Ok(())
+    }
+
+    fn is_node(&self, node: Node<'_, '_>) -> bool {
+        let id = attribute(node, "id").unwrap_or("");
+        node.is_element()
+            && (matches!(sort(node), "Node" | "Device" | "ExecutionEnvironment") || self.applied.is_host(id))
+    }
+
+    /// Components that a node, an allocation or a deployment places; one without a place is refused where it is used.
+    fn components(&mut self, draft: &mut Draft) -> Result<(), Fault> {
+        let places = self.places();
+        let parts: Vec<_> = self.all("Component").filter(|node| !self.is_node(*node)).collect();
+        for component in parts {
+            // A component that only holds parts and connectors is the frame of the diagram.
+            let frame = component.children().any(|child| child.tag_name().name() == "ownedConnector");
+            let id = attribute(component, "id").unwrap_or("");
+            if frame && !places.contains_key(id) {
+                continue;
+            }
+            let mut words = fields(component, "component");
+            if let Some(node) = places.get(id) {
+                words.put("node", vec![node.clone()], line(component))?;
+            }
+            self.applied.size(id, "credentials", &mut words)?;
+            draft.components.push((name(component).to_owned(), words));
+            for property in component.children().filter(|child| sort(*child) == "Property") {
+                // A property whose type is a component is a part, not a value.
+                let of = attribute(property, "type").filter(|of| !of.starts_with("uml:"));
+                let of = of.and_then(|id| self.by_id.get(id)).map_or("", |of| sort(*of));
+                if matches!(of, "Component" | "Class" | "Node") {
+                    continue;
+                }
+                let mut words = fields(property, "attribute");
+                words.put("of", vec![name(component).to_owned()], line(property))?;
+                self.applied.size(attribute(property, "id").unwrap_or(""), "size", &mut words)?;
+                draft.attributes.push((name(property).to_owned(), words));
+            }
+        }
+        Ok(())
+    }
+
+    /// Component to the name of its node: `nestedClassifier` of a node, or a dependency (allocation, deployment) from one to the other.
+    fn places(&self) -> BTreeMap<&'a str, String> {
+        let mut places = BTreeMap::new();
+        for component in self.all("Component") {
+            let around = component.ancestors().skip(1).find(|node| self.is_node(*node));
+            if let (Some(id), Some(node)) = (attribute(component, "id"), around) {
+                places.insert(id, name(node).to_owned());
+            }
+        }
+        for sort in ["Abstraction", "Dependency", "Deployment"] {
+            for dependency in self.all(sort) {
+                for client in references(dependency, "client") {
+                    for supplier in references(dependency, "supplier") {
+                        let ends = (self.by_id.get_key_value(client.as_str()), self.by_id.get(supplier.as_str()));
+                        if let (Some((id, _)), Some(node)) = ends
+                            && self.is_node(*node)
+                        {
+                            places.insert(*id, name(*node).to_owned());
+                        }
+                    }
+                }
+            }
+        }
+        places
+    }
+
+    /// The component that a connector's end, a lifeline or a property stands for.
+    fn component(&self, id: &str) -> Option<&'a str> {
+        let node = *self.by_id.get(id)?;
+        if sort(node) == "Component" {
+            return Some(name(node));
+        }
+        let of = node.attributes().find(|it| it.name() == "type" && !it.value().starts_with("uml:"))?;
+        let of = *self.by_id.get(of.value())?;
+        (sort(of) == "Component").then(|| name(of))
+    }
+
+    fn connectors(&mut self, draft: &mut Draft) -> Result<(), Fault> {
+        let all = self.document.descendants().filter(|node| node.tag_name().name() == "ownedConnector");
+        for connector in all.collect::<Vec<_>>() {
+            let mut words = fields(connector, "connector");
+            let ends: Vec<_> = connector.children().filter(|child| child.tag_name().name() == "end").collect();
+            let [from, to] = ends.as_slice() else {
+                return Err(words.fault(Class::Invalid, 0, format!("it has {} ends, and two are wanted", ends.len())));
+            };
+            for (key, end) in [("from", from), ("to", to)] {
+                // A port is on a part, which says which component it is.
+                let role = attribute(*end, "partWithPort").or_else(|| attribute(*end, "role")).unwrap_or("");
+                let Some(component) = self.component(role) else {
+                    let why = format!("its end with the role `{role}` is no part whose type is a component");
+                    return Err(words.fault(Class::NoSuchName, line(*end), why));
+                };
+                words.put(key, vec![component.to_owned()], line(*end))?;
+            }
+            self.applied.line(attribute(connector, "id").unwrap_or(""), &mut words)?;
+            draft.connectors.push((name(connector).to_owned(), words));
+        }
+        Ok(())
+    }
+
+    /// Interactions; the one that is a `GaScenario` comes first, else one that nothing refers to.
+    fn sequences(&mut self, draft: &mut Draft) -> Result<(), Fault> {
+        let all: Vec<_> = self.all("Interaction").collect();
+        let used: Vec<String> = self.all("InteractionUse").flat_map(|node| references(node, "refersTo")).collect();
+        let mut written = Vec::new();
+        for interaction in all {
+            let id = attribute(interaction, "id").unwrap_or("");
+            let scenario = self.applied.is_scenario(id);
+            let rank = (!scenario, used.iter().any(|used| used == id));
+            let steps = self.fragments(interaction, interaction, 0)?;
+            written.push((rank, Written { name: name(interaction).to_owned(), line: line(interaction), steps }));
+        }
+        written.sort_by_key(|(rank, _)| *rank);
+        draft.sequences = written.into_iter().map(|(_, written)| written).collect();
+        Ok(())
+    }
+
+    fn fragments(&mut self, of: Node<'a, 'a>, interaction: Node<'a, 'a>, depth: usize) -> Result<Vec<Line>, Fault> {
+        if depth > MAX_DEPTH {
+            let why = format!("more than {MAX_DEPTH} fragments inside each other");
+            return Err(Fault::new(Class::TooLarge, name(interaction), why).at(line(of)));
+        }
+        let mut steps = Vec::new();
+        for fragment in of.children().filter(|child| child.tag_name().name() == "fragment") {
+            match sort(fragment) {
+                "MessageOccurrenceSpecification" => {
+                    if let Some(step) = self.message(fragment, interaction)? {
+                        steps.push(step);
+                    }
+                }
+                "InteractionUse" => steps.push(self.interaction_use(fragment)?),
+                "CombinedFragment" => steps.push(self.combined(fragment, interaction, depth)?),
+                // What lasts and where it begins is said by the messages.
+                "BehaviorExecutionSpecification"
+                | "ActionExecutionSpecification"
+                | "ExecutionOccurrenceSpecification"
+                | "DestructionOccurrenceSpecification" => {}
+                other => {
+                    let why = format!("a fragment of the type `{other}` cannot be laid");
+                    return Err(Fault::new(Class::Unknown, name(fragment), why).at(line(fragment)));
+                }
+            }
+        }
+        Ok(steps)
+    }
+
+    /// The step of a message, at the fragment of its sending.
+    fn message(&mut self, fragment: Node<'a, 'a>, interaction: Node<'a, 'a>) -> Result<Option<Line>, Fault> {
+        let id = attribute(fragment, "id").unwrap_or("");
+        let of = attribute(fragment, "message").unwrap_or("");
+        let Some(message) = self.by_id.get(of).copied().filter(|it| it.tag_name().name() == "message") else {
+            let why = format!("it belongs to the message `{of}`, and there is none");
+            return Err(Fault::new(Class::NoSuchName, name(fragment), why).at(line(fragment)));
+        };
+        if attribute(message, "sendEvent") != Some(id) {
+            return Ok(None);
+        }
+        let end = |key: &str| -> Result<&'a str, Fault> {
+            let event = attribute(message, key).and_then(|id| self.by_id.get(id));
+            let lifeline = event.and_then(|event| references(*event, "covered").into_iter().next());
+            let represents = lifeline.as_ref().and_then(|id| self.by_id.get(id.as_str()));
+            let represents = represents.and_then(|lifeline| attribute(*lifeline, "represents"));
+            represents.and_then(|id| self.component(id)).ok_or_else(|| {
+                let why =
+                    format!("its `{key}` leads to no lifeline that represents a component, in `{}`", name(interaction));
+                Fault::new(Class::NoSuchName, format!("message {}", name(message)), why).at(line(message))
+            })
+        };
+        let (from, to) = (end("sendEvent")?, end("receiveEvent")?);
+        let mut words = fields(message, "message");
+        let at = line(message);
+        if from == to {
+            words.put("do", vec![name(message).to_owned()], at)?;
+            words.put("by", vec![from.to_owned()], at)?;
+            self.applied.step(of, "time", &mut words)?;
+            self.flow(of, &mut words)?;
+            return Ok(Some(Line::Do(words)));
+        }
+        let connector = attribute(message, "connector").and_then(|id| self.by_id.get(id)).map(|it| name(*it));
+        let Some(over) = connector.map(str::to_owned).or_else(|| self.between(from, to)) else {
+            let why = format!("it has no `connector`, and not exactly one joins `{from}` and `{to}`");
+            return Err(words.fault(Class::MissingAnnotation, at, why));
+        };
+        words.put("send", vec![name(message).to_owned()], at)?;
+        words.put("over", vec![over], at)?;
+        words.put("from", vec![from.to_owned()], at)?;
+        self.applied.step(of, "bytes", &mut words)?;
+        self.flow(of, &mut words)?;
+        Ok(Some(Line::Send(words)))
+    }
+
+    /// Properties by identifier become attributes by name.
+    fn flow(&mut self, of: &str, words: &mut Fields) -> Result<(), Fault> {
+        for (key, ids, at) in self.applied.flow(of) {
+            let mut names = Vec::new();
+            for id in ids {
+                let Some(property) = self.by_id.get(id.as_str()).filter(|it| sort(**it) == "Property") else {
+                    return Err(words.fault(
+                        Class::NoSuchName,
+                        at,
+                        format!("`{key}` names `{id}`, which is no property"),
+                    ));
+                };
+                names.push(name(*property).to_owned());
+            }
+            words.put(key, names, at)?;
+        }
+        Ok(())
+    }
+
+    fn between(&self, from: &str, to: &str) -> Option<String> {
+        let all = self.document.descendants().filter(|node| node.tag_name().name() == "ownedConnector");
+        let mut found = all.filter(|connector| {
+            let ends = connector.children().filter(|child| child.tag_name().name() == "end");
+            let roles = ends.filter_map(|end| attribute(end, "partWithPort").or_else(|| attribute(end, "role")));
+            let ends: Vec<_> = roles.filter_map(|role| self.component(role)).collect();
+            ends == [from, to] || ends == [to, from]
+        });
+        let first = found.next()?;
+        found.next().is_none().then(|| name(first).to_owned())
+    }
+
+    fn interaction_use(&self, fragment: Node<'a, 'a>) -> Result<Line, Fault> {
+        let mut words = fields(fragment, "ref");
+        let refers = references(fragment, "refersTo");
+        let target = refers.first().and_then(|id| self.by_id.get(id.as_str()));
+        let Some(target) = target.filter(|it| sort(**it) == "Interaction") else {
+            return Err(words.fault(Class::NoSuchName, 0, "it refers to no interaction of this file"));
+        };
+        words.put("ref", vec![name(*target).to_owned()], line(fragment))?;
+        Ok(Line::Ref(words))
+    }
+
+    /// `alt` and `opt`, with the probabilities that `GaStep` on their operands says.
+    fn combined(&mut self, fragment: Node<'a, 'a>, interaction: Node<'a, 'a>, depth: usize) -> Result<Line, Fault> {
+        let operator = attribute(fragment, "interactionOperator").unwrap_or("seq");
+        let at = line(fragment);
+        if !matches!(operator, "alt" | "opt") {
+            let why = format!("the operator `{operator}` cannot be laid; `alt` and `opt` can");
+            return Err(Fault::new(Class::Unknown, name(fragment), why).at(at));
+        }
+        let mut ways = Vec::new();
+        let operands = fragment.children().filter(|child| child.tag_name().name() == "operand");
+        let mut taken = 0.0;
+        for operand in operands.collect::<Vec<_>>() {
+            let mut words = fields(operand, "operand");
+            taken += self.applied.probability(attribute(operand, "id").unwrap_or(""), &mut words)?.unwrap_or(0.0);
+            let steps = self.fragments(operand, interaction, depth + 1)?;
+            ways.push((words, steps));
+        }
+        if operator == "opt" && taken < 1.0 {
+            let mut words = fields(fragment, "opt");
+            words.put("weight", vec![format!("{}", 1.0 - taken)], at)?;
+            ways.push((words, Vec::new()));
+        }
+        Ok(Line::Choice(at, ways))
+    }
+
+    /// The four annotations.
+    fn secured(&mut self) -> Result<Vec<Fields>, Fault> {
+        let mut secured = Vec::new();
+        for (base, sort, mut words, at) in self.applied.secured()? {
+            let Some(element) = self.by_id.get(base.as_str()) else {
+                return Err(words.fault(
+                    Class::NoSuchName,
+                    at,
+                    format!("it is applied to `{base}`, and there is none"),
+                ));
+            };
+            words.put("on", vec![format!("{sort} {}", name(*element))], at)?;
+            secured.push(words);
+        }
+        Ok(secured)
+    }
+}

@@ -1,0 +1,255 @@
+//! Applied stereotypes: elements beside the model, each with `base_..` = the element that it is about.
+
+use std::collections::BTreeMap;
+
+use roxmltree::{Document, Node};
+
+use super::super::fields::Fields;
+use super::{attribute, line, vsl};
+use crate::{Class, Fault};
+
+/// One application: what it says, and where.
+#[derive(Debug, Clone)]
+struct Said {
+    stereotype: String,
+    base: String,
+    members: BTreeMap<String, Vec<String>>,
+    line: usize,
+}
+
+/// Our own, and the property and sort of element that each means.
+const OWN: [(&str, &str, &str); 4] = [
+    ("DataConfidentiality", "data-confidentiality", "connector"),
+    ("DataIntegrity", "data-integrity", "attribute"),
+    ("PeerEntityAuthentication", "peer-entity-authentication", "component"),
+    ("DataOriginAuthentication", "data-origin-authentication", "attribute"),
+];
+/// Those of MARTE that are understood.
+const MARTE: [&str; 12] = [
+    "GaScenario",
+    "GaStep",
+    "PaStep",
+    "PaCommStep",
+    "GaCommStep",
+    "GaExecHost",
+    "GaCommHost",
+    "GaWorkloadEvent",
+    "GaAnalysisContext",
+    "Allocate",
+    "Allocated",
+    "PaRunTInstance",
+];
+/// Of ours, beside the four: the size of a property or of a component's credentials; what a message returns or carries, and how much its
+/// time varies; whose prices a node uses.
+const BESIDE: [&str; 3] = ["Sized", "Flow", "Priced"];
+
+/// All that is applied.
+#[derive(Debug, Default)]
+pub(super) struct Applied {
+    said: Vec<Said>,
+}
+
+impl Applied {
+    /// Collects the applications; one that is unknown is refused.
+    pub(super) fn of(document: &Document<'_>) -> Result<Self, Fault> {
+        let mut said = Vec::new();
+        let root = document.root_element();
+        if root.tag_name().name() == "Model" {
+            return Ok(Self { said });
+        }
+        for node in root.children().filter(Node::is_element) {
+            let stereotype = node.tag_name().name();
+            if matches!(stereotype, "Model" | "Documentation") {
+                continue;
+            }
+            let known = MARTE.contains(&stereotype)
+                || BESIDE.contains(&stereotype)
+                || OWN.iter().any(|(own, ..)| *own == stereotype);
+            let at = line(node);
+            if !known {
+                let space = node.tag_name().namespace().unwrap_or("no namespace");
+                let why = format!("the stereotype `{stereotype}` ({space}) is unknown: what it says would be lost");
+                return Err(Fault::new(Class::UnknownStereotype, stereotype, why).at(at));
+            }
+            let base = node.attributes().find(|it| it.name().starts_with("base_"));
+            let Some(base) = base else {
+                let why = "it is applied to nothing: no `base_..`";
+                return Err(Fault::new(Class::Missing, stereotype, why).at(at));
+            };
+            said.push(Said {
+                stereotype: stereotype.to_owned(),
+                base: base.value().to_owned(),
+                members: members(node),
+                line: at,
+            });
+        }
+        Ok(Self { said })
+    }
+
+    fn on<'s>(&'s mut self, base: &'s str, of: &'s [&'s str]) -> impl Iterator<Item = &'s mut Said> {
+        self.said.iter_mut().filter(move |it| it.base == base && of.contains(&it.stereotype.as_str()))
+    }
+
+    pub(super) fn is_host(&self, base: &str) -> bool {
+        self.said.iter().any(|it| it.base == base && it.stereotype == "GaExecHost")
+    }
+
+    pub(super) fn is_scenario(&mut self, base: &str) -> bool {
+        self.on(base, &["GaScenario"]).next().is_some()
+    }
+
+    /// `GaExecHost`: `resMult` are cores, `speedFactor` the speed. `Priced`, ours: the platform.
+    pub(super) fn host(&mut self, base: &str, words: &mut Fields) -> Result<(), Fault> {
+        for said in self.on(base, &["GaExecHost", "Priced"]) {
+            said.hand(words, &[("resMult", "cores"), ("speedFactor", "speed"), ("platform", "platform")])?;
+        }
+        Ok(())
+    }
+
+    /// `GaCommHost`: `blockT` is the latency, `capacity` the rate.
+    pub(super) fn line(&mut self, base: &str, words: &mut Fields) -> Result<(), Fault> {
+        for said in self.on(base, &["GaCommHost"]) {
+            said.hand(words, &[("blockT", "latency"), ("capacity", "rate")])?;
+        }
+        Ok(())
+    }
+
+    /// `GaStep` and its kin on a message; `hostDemand` is the time of an operation, `msgSize` the bytes of a message.
+    pub(super) fn step(&mut self, base: &str, wanted: &str, words: &mut Fields) -> Result<(), Fault> {
+        let value = if wanted == "time" { ("hostDemand", "time") } else { ("msgSize", "bytes") };
+        for said in self.on(base, &["GaStep", "PaStep", "PaCommStep", "GaCommStep"]) {
+            said.hand(words, &[value])?;
+        }
+        for said in self.on(base, &["Flow"]) {
+            said.hand(words, &[("variation", "variation")])?;
+        }
+        Ok(())
+    }
+
+    /// `Flow`, ours: the properties that a message `returns` or `carries`, by `xmi:id`, and the line.
+    pub(super) fn flow(&mut self, base: &str) -> Vec<(&'static str, Vec<String>, usize)> {
+        let mut flow = Vec::new();
+        for said in self.on(base, &["Flow"]) {
+            for key in ["returns", "carries"] {
+                if let Some(values) = said.members.remove(key) {
+                    let ids = values.iter().flat_map(|value| value.split_whitespace()).map(str::to_owned);
+                    flow.push((key, ids.collect(), said.line));
+                }
+            }
+        }
+        flow
+    }
+
+    /// `GaStep` on an operand: its `prob`.
+    pub(super) fn probability(&mut self, base: &str, words: &mut Fields) -> Result<Option<f64>, Fault> {
+        let mut found = None;
+        for said in self.on(base, &["GaStep", "PaStep"]) {
+            said.hand(words, &[("prob", "weight")])?;
+            let mut look = words.clone();
+            found = look.share("weight")?;
+        }
+        Ok(found)
+    }
+
+    /// `Sized`, ours: the bytes of an attribute, or of a component's credentials.
+    pub(super) fn size(&mut self, base: &str, key: &str, words: &mut Fields) -> Result<(), Fault> {
+        for said in self.on(base, &["Sized"]) {
+            said.hand(words, &[("size", key)])?;
+        }
+        Ok(())
+    }
+
+    /// `GaWorkloadEvent`: its `pattern`.
+    pub(super) fn workload(&mut self) -> Result<Option<Fields>, Fault> {
+        let mut found = None;
+        for said in self.said.iter_mut().filter(|it| it.stereotype == "GaWorkloadEvent") {
+            let mut words = Fields::new("workload", said.line);
+            let Some(pattern) = said.members.remove("pattern").and_then(|values| values.into_iter().next()) else {
+                return Err(words.fault(Class::MissingAnnotation, 0, "`GaWorkloadEvent` has no `pattern`"));
+            };
+            let (word, members) = vsl::pattern(&pattern).map_err(|why| words.fault(Class::Invalid, 0, why))?;
+            if !matches!(word.as_str(), "closed" | "open" | "poisson") {
+                let why = format!("the pattern `{word}` is not understood; `closed` and `open` are");
+                return Err(words.fault(Class::Unknown, 0, why));
+            }
+            for (key, value) in members {
+                let key = match key.as_str() {
+                    "population" => "clients",
+                    "extDelay" => "think",
+                    "arrivalRate" | "rate" => "arrivals",
+                    other => other,
+                };
+                words.put(key, vec![value], said.line)?;
+            }
+            if found.replace(words).is_some() {
+                let why = "there are two of them: one scenario is solved at a time";
+                return Err(Fault::new(Class::Doubled, "GaWorkloadEvent", why).at(said.line));
+            }
+        }
+        Ok(found)
+    }
+
+    /// Our four: base, sort of the element, words.
+    pub(super) fn secured(&mut self) -> Result<Vec<(String, &'static str, Fields, usize)>, Fault> {
+        let mut all = Vec::new();
+        for said in &mut self.said {
+            let Some((name, property, sort)) = OWN.iter().find(|(own, ..)| *own == said.stereotype) else { continue };
+            let mut words = Fields::new(*name, said.line);
+            words.put("property", vec![(*property).to_owned()], said.line)?;
+            for (key, values) in std::mem::take(&mut said.members) {
+                let key = if key == "configuration" { "in".to_owned() } else { key };
+                words.put(&key, values, said.line)?;
+            }
+            all.push((said.base.clone(), *sort, words, said.line));
+        }
+        Ok(all)
+    }
+
+    /// What was said and not used would be lost.
+    pub(super) fn end(&self) -> Result<(), Fault> {
+        for said in &self.said {
+            if let Some(member) = said.members.keys().next()
+                && !matches!(
+                    said.stereotype.as_str(),
+                    "GaScenario" | "GaAnalysisContext" | "Allocate" | "Allocated" | "PaRunTInstance"
+                )
+            {
+                let why = format!(
+                    "`{member}` of the stereotype `{}` has no meaning here, where it is applied",
+                    said.stereotype
+                );
+                return Err(Fault::new(Class::Unknown, said.stereotype.clone(), why).at(said.line));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Said {
+    /// Members under our keys; values in our spelling.
+    fn hand(&mut self, words: &mut Fields, keys: &[(&str, &str)]) -> Result<(), Fault> {
+        for (member, key) in keys {
+            let Some(values) = self.members.remove(*member) else { continue };
+            let values = values.iter().map(|value| vsl::value(value)).collect::<Result<Vec<_>, _>>();
+            let values = values.map_err(|why| words.fault(Class::Invalid, self.line, why))?;
+            words.put(key, values, self.line)?;
+        }
+        Ok(())
+    }
+}
+
+/// Attributes, and children with text, which Papyrus writes where a member may have several values.
+fn members(node: Node<'_, '_>) -> BTreeMap<String, Vec<String>> {
+    let mut members: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for it in node.attributes() {
+        let foreign = it.namespace().is_some() || it.name().starts_with("base_") || it.name() == "id";
+        if !foreign {
+            members.insert(it.name().to_owned(), vec![it.value().to_owned()]);
+        }
+    }
+    for child in node.children().filter(Node::is_element) {
+        let text = child.text().or_else(|| attribute(child, "value")).unwrap_or("").trim().to_owned();
+        members.entry(child.tag_name().name().to_owned()).or_default().push(text);
+    }
+    members
+}

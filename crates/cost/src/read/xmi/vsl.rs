@@ -1,0 +1,112 @@
+//! Values as MARTE writes them (its value specification language), the part that is used: `57 ms`, `(57, ms)`, `(value=57, unit=ms)`,
+//! `(expr=57.3, unit=ms, statQ=mean, source=meas)`. The rest is refused by name.
+
+/// A number and its unit in the words that the other readers use: `57.3 ms`.
+///
+/// # Errors
+/// What cannot be read, as a sentence.
+pub(super) fn value(text: &str) -> Result<String, String> {
+    let text = text.trim();
+    let Some(inside) = text.strip_prefix('(').and_then(|rest| rest.strip_suffix(')')) else {
+        return Ok(text.to_owned());
+    };
+    let (mut number, mut unit) = (None, None);
+    for (index, part) in inside.split(',').enumerate() {
+        let (key, word) = match part.split_once('=') {
+            Some((key, word)) => (key.trim(), word.trim()),
+            None => (if index == 0 { "value" } else { "unit" }, part.trim()),
+        };
+        let word = word.trim_matches('\'').trim_matches('"');
+        match key {
+            "value" | "expr" => number = Some(word),
+            "unit" => unit = Some(word),
+            "statQ" if word == "mean" => {}
+            "statQ" => return Err(format!("`statQ={word}`: only the mean can be used")),
+            // Where a value comes from does not change it.
+            "source" | "precision" | "dir" => {}
+            other => return Err(format!("`{other}` in `{text}` is not understood")),
+        }
+    }
+    let Some(number) = number else { return Err(format!("`{text}` has no value")) };
+    if number.parse::<f64>().is_err() {
+        return Err(format!("`{number}` is an expression: only numbers can be used"));
+    }
+    Ok(match unit {
+        None => number.to_owned(),
+        Some(unit) => format!("{number} {}", known(unit)),
+    })
+}
+
+/// MARTE's units in our spelling.
+fn known(unit: &str) -> &str {
+    match unit {
+        "KB" => "kB",
+        "Mb/s" | "Mbps" => "Mbit/s",
+        "Gb/s" | "Gbps" => "Gbit/s",
+        "Kb/s" | "kbps" => "kbit/s",
+        "Hz" => "/s",
+        "GHz" | "MHz" => "",
+        other => other,
+    }
+}
+
+/// `closed(population=64, extDelay=(20,ms))`, `open(arrivalRate=(500,Hz), room=27)`, `poisson(..)`: the word and its members.
+///
+/// # Errors
+/// What cannot be read, as a sentence.
+pub(super) fn pattern(text: &str) -> Result<(String, Vec<(String, String)>), String> {
+    let text = text.trim();
+    // Papyrus writes the choice's name in front or not: `(closed=(..))`.
+    let bare = text.strip_prefix('(').and_then(|rest| rest.strip_suffix(')')).unwrap_or(text);
+    let Some((word, rest)) = bare.split_once('(') else { return Err(format!("`{text}` is no arrival pattern")) };
+    let Some(rest) = rest.strip_suffix(')') else { return Err(format!("`{text}` has an open parenthesis")) };
+    let mut members = Vec::new();
+    for part in split(rest) {
+        let Some((key, value)) = part.split_once('=') else { return Err(format!("`{part}` in `{text}` has no `=`")) };
+        members.push((key.trim().to_owned(), self::value(value)?));
+    }
+    Ok((word.trim().trim_end_matches('=').trim().to_owned(), members))
+}
+
+/// At commas outside of parentheses.
+fn split(text: &str) -> Vec<&str> {
+    let (mut parts, mut depth, mut start) = (Vec::new(), 0_usize, 0);
+    for (at, letter) in text.char_indices() {
+        match letter {
+            '(' => depth += 1,
+            ')' => depth = depth.saturating_sub(1),
+            ',' if depth == 0 => {
+                parts.push(text.get(start..at).unwrap_or(""));
+                start = at + 1;
+            }
+            _ => {}
+        }
+    }
+    parts.push(text.get(start..).unwrap_or(""));
+    parts.into_iter().map(str::trim).filter(|part| !part.is_empty()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_read_or_refused_by_name() {
+        for (text, wanted) in [
+            ("57 ms", Ok("57 ms")),
+            ("(57,ms)", Ok("57 ms")),
+            ("(value=57, unit=ms)", Ok("57 ms")),
+            ("(expr=57.3, unit=ms, statQ=mean, source=meas)", Ok("57.3 ms")),
+            ("(unit=ms)", Err("`(unit=ms)` has no value")),
+            ("(value=57, unit=ms, statQ=max)", Err("`statQ=max`: only the mean can be used")),
+            ("(expr=$n*2, unit=ms)", Err("`$n*2` is an expression: only numbers can be used")),
+            ("(value=1, percentile=3)", Err("`percentile` in `(value=1, percentile=3)` is not understood")),
+        ] {
+            assert_eq!(value(text).as_deref(), wanted.map_err(str::to_owned).as_deref().map_err(|it| it), "{text}");
+        }
+        let (word, members) = pattern("closed(population=64, extDelay=(20,ms))").unwrap();
+        assert_eq!(word, "closed");
+        assert_eq!(members, [("population".to_owned(), "64".to_owned()), ("extDelay".to_owned(), "20 ms".to_owned())]);
+        assert_eq!(pattern("(closed=(population=3))").unwrap().0, "closed");
+    }
+}

@@ -1,0 +1,197 @@
+//! Settings chosen: constraints, the front, and the reduction against whole nets.
+
+use cost::choose::{Choice, Minimum, Mode, Wanted, choose, csv, svg, text, verify};
+use cost::read::{Language, read};
+use cost::{Class, Fault, Model};
+use gspn::{Budget, Limits};
+
+const MODEL: &str = r#"
+[workload]
+arrivals = "30/s"
+room = 12
+threads = 1
+[node.pc]
+platform = "p"
+cores = 2
+[node.server]
+platform = "p"
+speed = 2
+[component.client]
+node = "pc"
+credentials = "1 kB"
+[component.service]
+node = "server"
+[connector.wire]
+from = "client"
+to = "service"
+latency = "1 ms"
+[attribute.order]
+of = "client"
+size = "3 kB"
+[[sequence.main]]
+do = "prepare"
+by = "client"
+time = "3 ms"
+variation = 0.5
+returns = "order"
+[[sequence.main]]
+send = "deliver"
+over = "wire"
+carries = "order"
+[[sequence.main]]
+choose = [{ weight = 0.1, ref = "archive" }, { weight = 0.9 }]
+[[sequence.archive]]
+do = "archive"
+by = "service"
+time = "9 ms"
+[[secure]]
+property = "data-integrity"
+on = "attribute order"
+signature = ["hmac-sha256", "ecdsa-p256", "rsa-2048", "rsa-3072", "rsa-4096"]
+hash = ["sha-256", "sha-512"]
+optional = true
+valid = 0.99
+[[secure]]
+property = "data-confidentiality"
+on = "connector wire"
+cipher = ["aes-128-gcm", "aes-256-gcm", "aes-256-cbc"]
+exchange = ["rsa-2048", "rsa-4096"]
+reuse = ["50 %", "90 %", "99 %"]
+optional = true
+[[secure]]
+property = "peer-entity-authentication"
+on = "component client"
+signature = ["ecdsa-p256", "rsa-2048", "rsa-4096"]
+reuse = ["0", "90 %"]
+optional = true
+[level.1]
+mode = "sign"
+[level.2]
+mode = "sign-and-encrypt"
+strength = 112
+rsa = 3072
+"#;
+
+/// Prices of the sort that a small computer has, milliseconds.
+fn prices() -> String {
+    let mut text = String::new();
+    for (operation, each) in [
+        ("sign hmac-sha256", 0.02),
+        ("verify hmac-sha256", 0.02),
+        ("sign ecdsa-p256", 0.4),
+        ("verify ecdsa-p256", 0.9),
+        ("sign rsa-2048", 4.0),
+        ("verify rsa-2048", 0.2),
+        ("sign rsa-3072", 12.0),
+        ("verify rsa-3072", 0.3),
+        ("sign rsa-4096", 28.0),
+        ("verify rsa-4096", 0.5),
+        ("encrypt rsa-2048", 0.2),
+        ("decrypt rsa-2048", 4.0),
+        ("encrypt rsa-4096", 0.5),
+        ("decrypt rsa-4096", 28.0),
+        ("hash sha-256", 0.05),
+        ("hash sha-512", 0.04),
+        ("encrypt aes-128-gcm", 0.1),
+        ("decrypt aes-128-gcm", 0.1),
+        ("encrypt aes-256-gcm", 0.13),
+        ("decrypt aes-256-gcm", 0.13),
+        ("encrypt aes-256-cbc", 0.2),
+        ("decrypt aes-256-cbc", 0.2),
+    ] {
+        text.push_str(&format!("[price.p.\"{operation}\"]\neach = \"{each} ms\"\nvariation = 0.5\n"));
+    }
+    text
+}
+
+fn model(text: &str) -> Model {
+    read(&format!("{text}\n{}", prices()), Language::Toml).unwrap_or_else(|fault| panic!("{fault}"))
+}
+
+fn chosen(model: &Model, wanted: &Wanted) -> Result<Choice, Fault> {
+    let mut go_on = |_| true;
+    choose(model, wanted, &mut Budget::new(Limits::default(), &mut go_on))
+}
+
+/// Settings spread over all are solved by their whole nets, markings of the queue and all.
+#[test]
+fn the_reduction_agrees_with_whole_nets() {
+    let closed = MODEL.replace("arrivals = \"30/s\"\nroom = 12", "clients = 9\nthink = \"200 ms\"");
+    for text in [MODEL, &closed] {
+        let model = model(text);
+        let choice = chosen(&model, &Wanted::default()).unwrap();
+        assert!(choice.reduced);
+        assert_eq!(choice.settings.len(), 11 * 19 * 7);
+        let mut go_on = |_| true;
+        let mut budget = Budget::new(Limits::default(), &mut go_on);
+        for index in 0..20 {
+            let setting = index * choice.settings.len() / 20 + index % 7;
+            let full = verify(&model, &choice, setting, &mut budget).unwrap();
+            assert!(full.off < 1e-3, "{full:?} for {:?}", choice.settings[setting]);
+        }
+    }
+}
+
+#[test]
+fn constraints_are_met_or_the_one_that_fails_is_named() {
+    let model = model(MODEL);
+    let wanted = Wanted {
+        p99: Some(0.080),
+        rate: Some(30.0),
+        cpu: Some(0.7),
+        minimum: Minimum { level: Some(2), ..Minimum::default() },
+        ..Wanted::default()
+    };
+    let choice = chosen(&model, &wanted).unwrap();
+    assert!(choice.ranked.len() > 1, "{}", text(&choice));
+    for (index, it) in choice.settings.iter().enumerate() {
+        let good = !it.saturated
+            && it.p99.is_some_and(|p99| p99 <= 0.080)
+            && it.cpu.1 <= 0.7
+            && it.strength.is_some_and(|bits| bits >= 112)
+            && it.setting.iter().all(|word| !word.contains("none") && !word.contains("rsa-2048"));
+        assert_eq!(good, choice.ranked.contains(&index), "{it:?}");
+        assert_eq!(good, it.fails.is_empty(), "{it:?}");
+        assert!(it.fails.iter().all(|fail| fail.by.is_none_or(f64::is_finite)), "{it:?}");
+    }
+    let cores: Vec<f64> = choice.ranked.iter().map(|index| choice.settings[*index].cores).collect();
+    assert!(cores.is_sorted());
+    let slow = choice.settings.iter().find(|it| it.saturated).expect("some setting saturates");
+    assert!(slow.fails.iter().any(|fail| fail.why.contains("this saturates at")), "{slow:?}");
+    assert!(text(&choice).contains("runner-up: "));
+    assert_eq!(csv(&choice).lines().count(), choice.settings.len() + 1);
+    assert!(svg(&choice).contains("first choice"));
+}
+
+#[test]
+fn nobody_can_meet_an_impossible_constraint_and_that_is_said() {
+    let choice = chosen(&model(MODEL), &Wanted { p99: Some(1e-6), ..Wanted::default() }).unwrap();
+    assert!(choice.ranked.is_empty());
+    assert!(text(&choice).contains("no setting meets all constraints"));
+    let level = Wanted { minimum: Minimum { level: Some(3), ..Minimum::default() }, ..Wanted::default() };
+    assert_eq!(chosen(&model(MODEL), &level).unwrap_err().class, Class::NoSuchName);
+    let many = MODEL.replace("threads = 1\n", "");
+    let fault = chosen(&model(&many), &Wanted { p99: Some(0.1), ..Wanted::default() }).unwrap_err();
+    assert!(fault.why.contains("threads = 1"), "{fault}");
+}
+
+/// No setting on the front is beaten, and every other is, by one that is as secure, as fast and as cheap.
+#[test]
+fn the_front_is_what_nothing_beats() {
+    let model = model(MODEL);
+    let choice =
+        chosen(&model, &Wanted { minimum: Minimum { mode: Mode::None, ..Minimum::default() }, ..Wanted::default() })
+            .unwrap();
+    assert!(!choice.front.is_empty());
+    for (index, it) in choice.settings.iter().enumerate().filter(|(_, it)| !it.saturated) {
+        assert_eq!(it.on_front, choice.front.contains(&index));
+        if let Some(other) = it.beaten_by {
+            let other = &choice.settings[other];
+            assert!(other.p99.unwrap() <= it.p99.unwrap() && other.cores <= it.cores);
+            assert!(other.strength.unwrap_or(0) >= it.strength.unwrap_or(0), "{it:?} {other:?}");
+        }
+    }
+    // Leaving everything out is the cheapest, and so never beaten.
+    let nothing = choice.settings.iter().position(|it| it.strength.is_none()).unwrap();
+    assert!(choice.front.contains(&nothing));
+}

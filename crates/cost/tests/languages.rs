@@ -1,0 +1,233 @@
+//! The three languages say the same, and what is wrong in each is refused by class, line and name.
+
+use cost::read::{Language, read, read_priced};
+use cost::{Class, Fault, Model, print, weave};
+use serde_json::json;
+
+const UML: &str = include_str!("fixtures/cuspis.uml");
+
+/// What the UML file says, in TOML.
+const SAME: &str = r#"
+name = "CUSPIS"
+[workload]
+clients = 2
+think = "10 ms"
+[node.organisation]
+cores = 2
+platform = "paper"
+[node.database]
+platform = "paper"
+[component.producer]
+node = "organisation"
+[component.store]
+node = "database"
+[connector.upload]
+from = "producer"
+to = "store"
+latency = "2 ms"
+rate = "100 Mbit/s"
+[attribute.gd]
+of = "producer"
+size = "2 kB"
+[[sequence.generation]]
+do = "genGDinfo"
+by = "producer"
+time = "57.3 ms"
+returns = "gd"
+[[sequence.generation]]
+send = "send"
+over = "upload"
+carries = "gd"
+[[sequence.generation]]
+ref = "finish"
+[[sequence.finish]]
+choose = [{ weight = 3, ref = "new" }, { weight = 1 }]
+[[sequence.new]]
+do = "storeGDinfo"
+by = "store"
+time = "3 ms"
+[[secure]]
+property = "data-origin-authentication"
+on = "attribute gd"
+signature = "rsa-2048"
+[[secure]]
+property = "data-confidentiality"
+on = "connector upload"
+cipher = "aes-256-cbc"
+reuse = 1
+in = ["SC2"]
+"#;
+
+const PRICES: &str = r#"
+[price.paper."hash sha-256"]
+per_kb = "5 us"
+[price.paper."sign rsa-2048"]
+each = "2 ms"
+variation = 0.25
+[price.paper."encrypt aes-256-cbc"]
+per_kb = "4 us"
+[price.paper."decrypt aes-256-cbc"]
+per_kb = "4 us"
+"#;
+
+fn priced(text: &str, language: Language) -> Model {
+    read_priced(text, language, PRICES).unwrap_or_else(|fault| panic!("{fault}"))
+}
+
+#[test]
+fn the_same_model_comes_of_uml_and_of_toml() {
+    let (uml, toml) = (priced(UML, Language::Xmi), priced(SAME, Language::Toml));
+    let statics = |model: &Model| {
+        json!([
+            model.name,
+            model.nodes,
+            model.components,
+            model.connectors,
+            model.attributes,
+            model.workload,
+            model.annotations
+        ])
+    };
+    assert_eq!(statics(&uml), statics(&toml));
+    // In UML the ways of a choice are inside, in TOML in a sequence of their own: the net is the same.
+    let net = |model: &Model| print::net(&cost::net::lay(&weave(model)).unwrap());
+    assert_eq!(net(&uml), net(&toml));
+    let sc2 = |model: &Model| net(&model.configuration("SC2").unwrap());
+    assert_eq!(sc2(&uml), sc2(&toml));
+}
+
+#[test]
+fn what_is_printed_is_read_back() {
+    for (text, language) in
+        [(UML, Language::Xmi), (SAME, Language::Toml), (include_str!("../models/cuspis.toml"), Language::Toml)]
+    {
+        let model = if text == UML || text == SAME {
+            priced(text, language)
+        } else {
+            read(&format!("{text}\n[price.paper.\"sign rsa-1024\"]\neach = \"57 ms\""), language).unwrap()
+        };
+        let diagram = print::annotated(&model);
+        let again = read(&diagram, Language::Mermaid).unwrap_or_else(|fault| panic!("{fault}\n{diagram}"));
+        assert_eq!(json!(again), json!(model), "{diagram}");
+        assert_eq!(print::annotated(&again), diagram);
+    }
+}
+
+const MERMAID: &str = r#"sequenceDiagram
+  autonumber
+  %% trapkey: workload clients=1
+  %% trapkey: node pc cores=1 platform=p
+  participant C as client
+  participant S as the server
+  %% trapkey: component client node=pc
+  %% trapkey: component "the server" node=pc
+  %% trapkey: connector wire from=client to="the server"
+  %% trapkey: attribute order of=client size="1 kB"
+  %% trapkey: secure data-integrity on="attribute order" signature=rsa-2048,rsa-3072
+  Note over C: a note
+  %% trapkey: step time="4 ms" returns=order
+  C->>C: prepare
+  %% trapkey: step carries=order
+  C->>+S: order
+  loop three times
+    %% trapkey: loop times=3
+    %% trapkey: step time="1 ms"
+    S->>S: look
+  end
+  opt rarely
+    %% trapkey: way weight=0.25
+    %% trapkey: step time="8 ms"
+    S->>S: archive
+  end
+  S-->>-C: done
+"#;
+
+#[test]
+fn a_diagram_is_a_model() {
+    let model = read(MERMAID, Language::Mermaid).unwrap();
+    assert_eq!(model.annotations[0].alternatives.len(), 2);
+    assert_eq!(model.sequences.iter().map(|it| it.name.as_str()).collect::<Vec<_>>(), ["main", "loop of line 17"]);
+    let mut go_on = |_| true;
+    let mut budget = gspn::Budget::new(gspn::Limits::default(), &mut go_on);
+    let plain = cost::solve::solve(&weave(&model.plain()), &mut budget).unwrap();
+    // 4 + 3 + 8/4 ms
+    assert!((plain.throughput - 1000.0 / 9.0).abs() < 1e-9, "{}", plain.throughput);
+}
+
+#[track_caller]
+fn refused(text: &str, language: Language, class: Class, line: Option<usize>, part: &str) {
+    let fault: Fault = read(text, language).expect_err(part);
+    assert_eq!((fault.class, fault.line), (class, line), "{fault}");
+    assert!(fault.to_string().contains(part), "{fault}");
+}
+
+#[test]
+fn wrong_diagrams_are_refused() {
+    let m = |from: &str, to: &str| MERMAID.replacen(from, to, 1);
+    let check = |text: &str, class, line, part: &str| refused(text, Language::Mermaid, class, line, part);
+    check("graph TD\n", Class::Syntax, Some(1), "sequenceDiagram");
+    check(&m("opt rarely", "par rarely"), Class::Unknown, Some(22), "`par` cannot be laid");
+    check(&m("    %% trapkey: way weight=0.25\n", ""), Class::MissingAnnotation, Some(22), "how probable");
+    check(&m("    %% trapkey: loop times=3\n", ""), Class::MissingAnnotation, Some(17), "how often");
+    check(&m("time=\"4 ms\" ", ""), Class::MissingAnnotation, Some(13), "`prepare` has no `time`");
+    check(&m("time=\"4 ms\"", "time=\"4 furlongs\""), Class::Invalid, Some(13), "4 furlongs");
+    check(&m("time=\"4 ms\"", "tim=\"4 ms\""), Class::MissingAnnotation, Some(13), "`prepare` has no `time`");
+    check(&m("returns=order", "return=order"), Class::Unknown, Some(13), "`return` is unknown");
+    check(&m("%% trapkey: component client node=pc", ""), Class::MissingAnnotation, None, "nobody knows where it runs");
+    check(&m("connector wire from=client", "conector wire from=client"), Class::Unknown, Some(9), "no statement");
+    check(&m("  end\n", ""), Class::Syntax, Some(26), "still open");
+    check(&m("rsa-2048,rsa-3072", "rsa-2048,rsa-77"), Class::Invalid, Some(11), "rsa-77");
+    check(&m("C->>C: prepare", "nonsense"), Class::Syntax, Some(14), "no line of a sequence diagram");
+    check(&m("  S-->>-C: done", "  %% trapkey: ref main"), Class::Cycle, Some(14), "main -> main");
+}
+
+#[test]
+fn wrong_uml_is_refused() {
+    let u = |from: &str, to: &str| {
+        assert!(UML.contains(from), "{from}");
+        UML.replacen(from, to, 1)
+    };
+    let check = |text: &str, class, part: &str| {
+        let fault = read_priced(text, Language::Xmi, PRICES).expect_err(part);
+        assert_eq!(fault.class, class, "{fault}");
+        assert!(fault.to_string().contains(part), "{fault}");
+        assert!(fault.line.is_some(), "{fault}");
+    };
+    check(&u("<GQAM:GaScenario", "<GQAM:GaSomething"), Class::UnknownStereotype, "`GaSomething`");
+    check(&u("<trapkey:DataOriginAuthentication", "<trapkey:Critical"), Class::UnknownStereotype, "Critical");
+    check(&u("hostDemand=\"(3,ms)\"", ""), Class::MissingAnnotation, "`storeGDinfo` has no `time`");
+    check(&u("prob=\"0.25\"", ""), Class::MissingAnnotation, "no `weight`");
+    check(&u("refersTo=\"_finish\"", "refersTo=\"_generation\""), Class::Cycle, "generation -> generation");
+    check(&u("refersTo=\"_finish\"", "refersTo=\"_gone\""), Class::NoSuchName, "no interaction");
+    check(
+        &u("supplier=\"_organisation\"", "supplier=\"_gone\""),
+        Class::MissingAnnotation,
+        "nobody knows where it runs",
+    );
+    check(&u("statQ=mean", "statQ=percent"), Class::Invalid, "statQ=percent");
+    check(&u("interactionOperator=\"alt\"", "interactionOperator=\"par\""), Class::Unknown, "`par`");
+    check(&u("xmi:id=\"_e2\"", "xmi:id=\"_e1\""), Class::Doubled, "xmi:id");
+    check(&u("base_Connector=\"_upload\" capacity", "base_Connector=\"_m1\" capacity"), Class::Unknown, "GaCommHost");
+    check(&u("</uml:Model>", ""), Class::Syntax, "expected");
+}
+
+#[test]
+fn wrong_toml_is_refused() {
+    let t = |from: &str, to: &str| {
+        assert!(SAME.contains(from), "{from}");
+        SAME.replacen(from, to, 1)
+    };
+    let check = |text: &str, class, line, part: &str| refused(text, Language::Toml, class, Some(line), part);
+    check(&t("clients = 2", "clients = 0"), Class::Invalid, 4, "1 to 1000000");
+    check(&t("clients = 2", "cliants = 2"), Class::Missing, 3, "either `clients`");
+    check(&t("cores = 2", "core = 2"), Class::Unknown, 7, "`core` is unknown here; known: cores");
+    check(&t("node = \"database\"", "node = \"databse\""), Class::NoSuchName, 14, "no node `databse`");
+    check(&t("ref = \"new\" }", "ref = \"finish\" }"), Class::Cycle, 34, "finish -> finish");
+    check(&t("on = \"attribute gd\"", "on = \"connector upload\""), Class::Invalid, 42, "goes with `attribute ..`");
+    check(&t("reuse = 1\n", ""), Class::MissingAnnotation, 44, "`reuse` is missing");
+    check(&t("reuse = 1\n", "reuse = 0.5\n"), Class::MissingAnnotation, 44, "`exchange` is missing");
+    check(&t("cipher = \"aes-256-cbc\"", "cipher = \"rot13\""), Class::Invalid, 47, "rot13");
+    check(&t("weight = 3", "weight = 0"), Class::Invalid, 35, "a number above 0");
+    check(&t("[node.database]", "[node.organisation]"), Class::Syntax, 9, "duplicate key");
+    check(&t("[workload]", "[workload"), Class::Syntax, 3, "");
+}
