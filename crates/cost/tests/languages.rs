@@ -174,7 +174,7 @@ fn wrong_diagrams_are_refused() {
     check(&m("time=\"4 ms\"", "tim=\"4 ms\""), Class::MissingAnnotation, Some(13), "`prepare` has no `time`");
     check(&m("returns=order", "return=order"), Class::Unknown, Some(13), "`return` is unknown");
     check(&m("%% trapkey: component client node=pc", ""), Class::MissingAnnotation, None, "nobody knows where it runs");
-    check(&m("connector wire from=client", "conector wire from=client"), Class::Unknown, Some(9), "no statement");
+    check(&m("connector wire from=client", "conn wire from=client"), Class::Unknown, Some(9), "no statement");
     check(&m("  end\n", ""), Class::Syntax, Some(26), "still open");
     check(&m("rsa-2048,rsa-3072", "rsa-2048,rsa-77"), Class::Invalid, Some(11), "rsa-77");
     check(&m("C->>C: prepare", "nonsense"), Class::Syntax, Some(14), "no line of a sequence diagram");

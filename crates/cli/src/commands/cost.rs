@@ -1,9 +1,12 @@
-//! `trapkey cost`: models of applications, secured, laid as nets and solved.
+//! `trapkey cost`: models of applications, secured, laid as nets and solved; settings chosen.
 
-use std::path::PathBuf;
+mod choose;
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand, ValueEnum};
-use cost::read::{Language, read};
+use cost::read::{Language, read, read_priced};
 use cost::solve::{Solution, questions, solve};
 use cost::{Fault, Model, net, print, weave};
 use gspn::{Budget, Limits, Progress};
@@ -20,6 +23,10 @@ pub(crate) enum Command {
     Weave(Weave),
     /// Throughput, response time, busy nodes and what the time is spent on, in the long run
     Solve(Solve),
+    /// Look at every setting that the annotations allow, rank those that meet the constraints, and say what the others fail
+    ///
+    /// Exit codes: 0 a setting can be chosen, 1 none meets all constraints, 2 the model or a constraint is wrong.
+    Choose(choose::Choose),
 }
 
 /// The step that is printed.
@@ -36,9 +43,13 @@ enum Step {
 /// A model and which of its annotations count.
 #[derive(Debug, Args)]
 struct Source {
-    /// The model: TOML
+    /// The model: TOML (`.toml`), a Mermaid sequence diagram (`.mmd`) or UML as Papyrus writes it (`.uml`)
     #[arg(value_name = "MODEL")]
     model: PathBuf,
+
+    /// Prices of operations besides those in the model: TOML with `[price]` only
+    #[arg(long, value_name = "FILE")]
+    prices: Option<PathBuf>,
 
     /// The configuration whose annotations count (without it all do; `none`: no annotation)
     #[arg(long, value_name = "NAME")]
@@ -100,6 +111,7 @@ impl Spend {
 
 pub(crate) fn run(command: Command) -> Result<Answer, Failure> {
     match command {
+        Command::Choose(args) => choose::run(&args),
         Command::Weave(args) => woven(&args),
         Command::Solve(args) => {
             let model = args.source.read()?;
@@ -126,7 +138,7 @@ fn woven(args: &Weave) -> Result<Answer, Failure> {
 impl Source {
     fn read(&self) -> Result<Model, Failure> {
         let Some(language) = self.model.to_str().and_then(Language::of) else {
-            let message = format!("`{}`: a model ends in `.toml`", self.model.display());
+            let message = format!("`{}`: a model ends in `.toml`, `.mmd` or `.uml`", self.model.display());
             return Err(Failure::bad_input(message));
         };
         let text = files::text(&self.model)?;
@@ -151,7 +163,12 @@ impl Source {
                 }
             }
         };
-        let model = read(&text, language).map_err(failure)?;
+        let prices = self.prices.as_deref().map(files::text).transpose()?;
+        let model = match prices {
+            None => read(&text, language),
+            Some(prices) => read_priced(&text, language, &prices),
+        };
+        let model = model.map_err(failure)?;
         match self.configuration.as_deref() {
             None => Ok(model),
             Some("none") => Ok(model.plain()),
@@ -184,8 +201,15 @@ fn shown(solution: &Solution) -> String {
     text
 }
 
+/// Writes a picture or table to a file; replaces one that is there.
+pub(crate) fn write(path: &Path, text: &str) -> Result<(), Failure> {
+    files::overwrite(path)?
+        .write_all(text.as_bytes())
+        .map_err(|error| Failure::unavailable(format!("cannot write `{}`", path.display())).because_of(Some(&error)))
+}
+
 /// Three digits that count, and the unit.
-pub(crate) fn seconds(seconds: f64) -> String {
+fn seconds(seconds: f64) -> String {
     match seconds {
         it if it < 1e-3 => format!("{:.3} us", it * 1e6),
         it if it < 1.0 => format!("{:.3} ms", it * 1e3),

@@ -1,15 +1,13 @@
 //! `trapkey reproduce`: what papers print, computed again from what they allow.
 
-use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 use serde_json::json;
 
-use super::cost::Spend;
+use super::cost::{Spend, write};
 use crate::answer::Answer;
 use crate::failure::Failure;
-use crate::files;
 
 /// The papers.
 #[derive(Debug, Subcommand)]
@@ -45,10 +43,4 @@ pub(crate) fn run(command: Command) -> Result<Answer, Failure> {
         write(path, &cost::reproduce::html(&found))?;
     }
     Ok(Answer::ok(cost::reproduce::text(&found), json!(found)))
-}
-
-fn write(path: &Path, text: &str) -> Result<(), Failure> {
-    files::overwrite(path)?
-        .write_all(text.as_bytes())
-        .map_err(|error| Failure::unavailable(format!("cannot write `{}`", path.display())).because_of(Some(&error)))
 }

@@ -92,3 +92,40 @@ fn the_paper_is_reproduced_with_its_page_and_picture() {
     assert!(scene.read("figure.svg").starts_with("<svg"));
     assert!(scene.read("page.html").contains("<polyline"));
 }
+
+#[test]
+fn a_setting_is_chosen_and_a_diagram_is_a_model() {
+    let scene = Scene::empty();
+    let lists = MODEL.replace("clients = 1", "arrivals = \"20/s\"\nroom = 8\nthreads = 1");
+    let lists = lists.replace("signature = \"rsa-2048\"", "signature = [\"rsa-2048\", \"ed25519\"]\noptional = true");
+    scene.write("model.toml", &lists);
+    scene.write(
+        "prices.toml",
+        "[price.pc.\"sign ed25519\"]\neach = \"0.1 ms\"\n[price.pc.\"verify ed25519\"]\neach = \"0.2 ms\"\n",
+    );
+    let missing = scene.run(&["cost", "choose", "model.toml"]);
+    assert!(missing.starts_with("exit 2") && missing.contains("`sign ed25519` has no price"), "{missing}");
+    let choose = |args: &[&str]| {
+        let fixed = ["cost", "choose", "model.toml", "--prices", "prices.toml", "--output", "json"];
+        let all: Vec<&str> = fixed.into_iter().chain(args.iter().copied()).collect();
+        scene.run(&all)
+    };
+    let said = choose(&["--p99", "60", "--min-mode", "sign", "--check", "3", "--csv", "all.csv", "--svg", "front.svg"]);
+    assert!(said.starts_with("exit 0"), "{said}");
+    let found = json_of(&said);
+    assert_eq!(found["ranked"], json!([1]), "{found}");
+    assert_eq!(found["settings"][2]["fails"][0]["constraint"], "min-mode", "{found}");
+    for checked in found["checked"].as_array().unwrap() {
+        assert!(checked["off"].as_f64().unwrap() < 1e-3, "{found}");
+    }
+    assert_eq!(scene.read("all.csv").lines().count(), 4);
+    assert!(scene.read("front.svg").starts_with("<svg"));
+    let said = choose(&["--rate", "100000"]);
+    assert!(said.starts_with("exit 1") && said.contains("this saturates at"), "{said}");
+
+    scene.write("model.toml", MODEL);
+    let diagram = scene.run(&["cost", "weave", "model.toml", "--as", "annotated"]);
+    scene.write("model.mmd", diagram.split_once("--- stdout\n").unwrap().1.split("--- stderr").next().unwrap());
+    let solved = |file: &str| json_of(&scene.run(&["cost", "solve", file, "--output", "json"]));
+    assert_eq!(solved("model.mmd"), solved("model.toml"));
+}

@@ -3,7 +3,7 @@
 use super::Scene;
 
 /// Every command, with the groups they are in.
-pub(crate) const COMMANDS: [&str; 82] = [
+pub(crate) const COMMANDS: [&str; 83] = [
     "",
     "application",
     "application list",
@@ -45,6 +45,7 @@ pub(crate) const COMMANDS: [&str; 82] = [
     "cost",
     "cost weave",
     "cost solve",
+    "cost choose",
     "demo",
     "doctor",
     "drain",

@@ -102,7 +102,7 @@ mod tests {
             ("(expr=$n*2, unit=ms)", Err("`$n*2` is an expression: only numbers can be used")),
             ("(value=1, percentile=3)", Err("`percentile` in `(value=1, percentile=3)` is not understood")),
         ] {
-            assert_eq!(value(text).as_deref(), wanted.map_err(str::to_owned).as_deref().map_err(|it| it), "{text}");
+            assert_eq!(value(text).as_deref(), wanted.map_err(str::to_owned).as_deref(), "{text}");
         }
         let (word, members) = pattern("closed(population=64, extDelay=(20,ms))").unwrap();
         assert_eq!(word, "closed");
