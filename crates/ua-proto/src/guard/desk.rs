@@ -510,6 +510,15 @@ pub(super) fn encoded<T: BinaryEncodable>(value: &T) -> Vec<u8> {
     value.encode_to_vec(&ContextOwned::default().context())
 }
 
+/// Bytes that a NodeId holds beside itself.
+pub(super) fn text_of(node: &NodeId) -> usize {
+    match &node.identifier {
+        Identifier::String(name) => name.as_ref().len(),
+        Identifier::ByteString(bytes) => bytes.value.as_ref().map_or(0, Vec::len),
+        Identifier::Numeric(_) | Identifier::Guid(_) => 0,
+    }
+}
+
 /// What becomes of a request.
 pub(super) enum Progress {
     /// It waits for the upstream server or for a record.

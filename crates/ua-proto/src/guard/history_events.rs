@@ -6,6 +6,7 @@
 //! One node is asked about at a time, and of it as much as it takes. What an id stands for is asked for here too.
 
 mod ids;
+mod origins;
 mod puts;
 mod reading;
 
@@ -22,7 +23,8 @@ use super::read::refusal;
 use super::subs::{EventFilter, Late, filter};
 use super::walk::{boolean, end, extension_object, results};
 use crate::server::front::{Counted, Reader, Stamps, write_header, write_len, write_no_diagnostics};
-pub(super) use ids::{DELETES, Lookup, MOST, found, lookups, narrow};
+pub(super) use ids::{DELETES, Lookup, found, lookups, narrow};
+pub(super) use origins::Origins;
 pub(super) use puts::{NO_EVENTS, PUTS, sift, walks};
 pub(super) use reading::Reading;
 use reading::needed;

@@ -50,8 +50,8 @@ pub(super) struct Facts {
     restrictions: HashMap<NodeId, Known>,
     /// The node of the EURange, if there is one.
     ranges: HashMap<NodeId, (Mono, Option<NodeId>)>,
-    /// Where events come from, by their ids.
-    pub(super) events: HashMap<Vec<u8>, subs::About>,
+    /// Where events come from.
+    pub(super) events: history_events::Origins,
 }
 
 /// The restrictions of one node.
@@ -66,10 +66,16 @@ impl Facts {
         *self = Self::default();
     }
 
+    /// Forgets what nodes ask for; it is asked for again.
+    fn forget_nodes(&mut self) {
+        self.restrictions.clear();
+        self.ranges.clear();
+    }
+
     /// Bytes that it holds.
     pub(super) fn weight(&self) -> usize {
-        let known = self.restrictions.len().saturating_add(self.ranges.len()).saturating_add(self.events.len());
-        known.saturating_mul(COST)
+        let known = self.restrictions.len().saturating_add(self.ranges.len());
+        known.saturating_mul(COST).saturating_add(self.events.weight())
     }
 
     /// What was said of restrictions; of what the session may not know of nothing is kept.
@@ -147,7 +153,7 @@ pub(super) fn start(
     let now = desk.now.mono;
     // Before anything counts as known: what is forgotten now is asked for again.
     if round == 0 && desk.link.facts.restrictions.len().saturating_add(desk.link.facts.ranges.len()) > MOST {
-        desk.link.facts.forget();
+        desk.link.facts.forget_nodes();
     }
     let facts = &desk.link.facts;
     let fresh = |at: Mono| round > 0 || now.since(at) < FRESH;
@@ -229,10 +235,10 @@ impl Learning {
     }
 
     fn look_up(&mut self, desk: &mut Desk<'_>, lookups: Vec<history_events::Lookup>) -> Result<(), StatusCode> {
-        for (body, again) in lookups {
+        for history_events::Lookup { notifier, body, again } in lookups {
             let part = u32::try_from(self.parts.len()).unwrap_or(u32::MAX);
             desk.send(history_read::IDS, body, part)?;
-            self.parts.push((Vec::new(), What::Events));
+            self.parts.push((vec![Question { real: notifier, seen: true }], What::Events));
             self.points.insert(part, again);
             self.open += 1;
         }
@@ -255,9 +261,9 @@ impl Learning {
         if what == What::Events {
             let unwanted = self.points.get(&part).and_then(|again| history_read::came_late(again, body));
             link.loose.extend(unwanted);
-            let found = history_events::found(body)?;
-            let room = history_events::MOST.saturating_sub(link.facts.events.len());
-            link.facts.events.extend(found.into_iter().take(room));
+            for (id, about) in history_events::found(body)? {
+                nodes.iter().for_each(|Question { real, .. }| link.facts.events.learn(real, &id, about.clone()));
+            }
             return Ok(());
         }
         if what == What::EuRange {
@@ -326,7 +332,7 @@ pub(super) fn known(desk: &Desk<'_>, node: &NodeId) -> Option<Restrictions> {
 /// is not any more.
 pub(super) fn to_ask(desk: &mut Desk<'_>, nodes: Vec<NodeId>) -> Vec<Vec<NodeId>> {
     if desk.link.facts.restrictions.len() >= MOST {
-        desk.link.facts.forget();
+        desk.link.facts.forget_nodes();
     }
     for node in &nodes {
         desk.link.facts.restrictions.remove(node);

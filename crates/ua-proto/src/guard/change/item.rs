@@ -4,10 +4,10 @@ use std::collections::HashSet;
 use std::ops::Range;
 
 use access_model::{Action, AuditKind, AuditRecord, ScopeIndex};
-use opcua_types::{Identifier, NodeId, StatusCode};
+use opcua_types::{NodeId, StatusCode};
 use pep::Permit;
 
-use crate::guard::desk::Desk;
+use crate::guard::desk::{Desk, text_of};
 use crate::server::front::{Malformed, Reader, write_len};
 
 /// One item of a request.
@@ -112,12 +112,7 @@ impl Item {
 
     /// About how many bytes it keeps besides the request.
     pub(in crate::guard) fn weight(&self) -> usize {
-        let id = |node: &NodeId| match &node.identifier {
-            Identifier::String(name) => name.as_ref().len(),
-            Identifier::ByteString(bytes) => bytes.value.as_ref().map_or(0, Vec::len),
-            Identifier::Numeric(_) | Identifier::Guid(_) => 0,
-        };
-        let touched: usize = self.touched.iter().map(|touched| id(&touched.node) + size_of::<Touched>()).sum();
+        let touched: usize = self.touched.iter().map(|touched| text_of(&touched.node) + size_of::<Touched>()).sum();
         let twice = if self.held_to.is_empty() { touched } else { touched.saturating_mul(2) };
         let entries = self.entries.len().saturating_mul(size_of::<Option<StatusCode>>());
         let written = self.replaced.as_ref().map_or(0, Vec::len);

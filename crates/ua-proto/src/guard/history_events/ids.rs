@@ -2,9 +2,12 @@
 //! server is asked for it first. An id of an event that the session may not receive goes on as one that never exists, so
 //! that nobody can tell it from an unknown one, and takes the same way.
 
-use access_model::{Action, AuditKind, Reason, Rights, ScopeIndex};
-use opcua_types::{ObjectId, StatusCode};
+use std::collections::{BTreeMap, BTreeSet};
 
+use access_model::{Action, AuditKind, Reason, Rights, ScopeIndex};
+use opcua_types::{NodeId, ObjectId, StatusCode};
+
+use super::origins::MOST;
 use super::puts::{self, PUTS};
 use super::reading::{BEGIN_OF_TIME, END_OF_TIME, events, write_kind};
 use crate::guard::change::{Item, Touched, items};
@@ -17,23 +20,27 @@ use crate::server::front::{Malformed, Reader, write_len};
 
 /// The most ids that are asked for at once.
 const AT_ONCE: usize = 50;
-/// The most events of which a session's link knows where they come from.
-pub(in crate::guard) const MOST: usize = 1_000;
 /// The longest id.
 const LONGEST: usize = 256;
 
 /// What marks an item that deletes events.
 pub(in crate::guard) const DELETES: u32 = 1;
 
-/// A request for events: its body, and how points in its answer are given back.
-pub(in crate::guard) type Lookup = (Vec<u8>, Again);
+/// A request for events.
+pub(in crate::guard) struct Lookup {
+    /// As the server names it.
+    pub(in crate::guard) notifier: NodeId,
+    pub(in crate::guard) body: Vec<u8>,
+    /// How points in its answer are given back.
+    pub(in crate::guard) again: Again,
+}
 
 /// What the server has to be asked before a request can be decided that changes history.
 pub(in crate::guard) fn lookups(desk: &mut Desk<'_>, body: &[u8]) -> Vec<Lookup> {
     if desk.observes() {
         return Vec::new();
     }
-    let mut found = Vec::new();
+    let mut wanted: BTreeMap<Vec<u8>, (NodeId, BTreeSet<&[u8]>)> = BTreeMap::new();
     let mut room = MOST;
     for item in items(desk, &history::UPDATE, body).iter().filter(|item| item.number != 0) {
         let Some(touched) = item.touched.first() else { continue };
@@ -41,19 +48,29 @@ pub(in crate::guard) fn lookups(desk: &mut Desk<'_>, body: &[u8]) -> Vec<Lookup>
         if !desk.rights(desk.scope(&touched.node)).contains(needed) {
             continue;
         }
-        let node = encoded(&desk.real(&touched.node));
         let ids = if item.number == PUTS { puts::ids(item, body) } else { ids(item, body).unwrap_or_default() };
-        let ids: Vec<&[u8]> = ids.into_iter().filter(|id| id.len() <= LONGEST).take(room).collect();
-        room -= ids.len();
-        found.extend(ids.chunks(AT_ONCE).map(|ids| lookup(&node, ids)));
+        let notifier = desk.real(&touched.node);
+        let (_, of_it) = wanted.entry(encoded(&notifier)).or_insert_with(|| (notifier, BTreeSet::new()));
+        for id in ids.into_iter().filter(|id| id.len() <= LONGEST) {
+            room = room.saturating_sub(usize::from(room > 0 && of_it.insert(id)));
+        }
     }
-    if !found.is_empty() && desk.link.facts.events.len() + (MOST - room) > MOST {
-        desk.link.facts.events.clear();
+    let origins = &mut desk.link.facts.events;
+    origins.make_room(MOST - room);
+    let mut found = Vec::new();
+    for (node, (notifier, ids)) in wanted {
+        ids.iter().for_each(|id| origins.ask(&notifier, id));
+        let ids: Vec<&[u8]> = ids.into_iter().collect();
+        let part = |ids: &[&[u8]]| {
+            let (body, again) = lookup(&node, ids);
+            Lookup { notifier: notifier.clone(), body, again }
+        };
+        found.extend(ids.chunks(AT_ONCE).map(part));
     }
     found
 }
 
-fn lookup(node: &[u8], ids: &[&[u8]]) -> Lookup {
+fn lookup(node: &[u8], ids: &[&[u8]]) -> (Vec<u8>, Again) {
     let mut details = 0_u32.to_le_bytes().to_vec();
     details.extend_from_slice(&BEGIN_OF_TIME.to_le_bytes());
     details.extend_from_slice(&END_OF_TIME.to_le_bytes());
@@ -127,12 +144,13 @@ pub(in crate::guard) fn narrow(desk: &mut Desk<'_>, item: &mut Item, body: &[u8]
     if desk.observes() {
         return;
     }
-    let Some(notifier) = item.touched.first().map(|touched| desk.scope(&touched.node)) else { return };
+    let Some(node) = item.touched.first().map(|touched| touched.node.clone()) else { return };
+    let (notifier, node) = (desk.scope(&node), desk.real(&node));
     let ids = ids(item, body).unwrap_or_default();
     let mut out = Vec::new();
     write_len(&mut out, ids.len());
     for id in ids {
-        let about = desk.link.facts.events.get(id).cloned();
+        let about = desk.link.facts.events.of(&node, id).cloned();
         let kept = about.is_some_and(|about| deletable(desk, item, notifier, &about));
         let id = if kept { id } else { desk.mapping.never.as_slice() };
         write_len(&mut out, id.len());

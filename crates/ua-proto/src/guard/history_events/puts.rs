@@ -38,6 +38,8 @@ pub(in crate::guard) fn walks<'a>() -> (Walk<'a>, Walk<'a>) {
 /// What an item asks for.
 struct Asked<'a> {
     notifier: ScopeIndex,
+    /// As the server names it.
+    node: NodeId,
     deed: Deed,
     action: Action,
     places: Places,
@@ -91,7 +93,8 @@ fn holds_structure(field: &[u8]) -> bool {
 /// Takes out of an item what may not be written, and holds it to the sources of the rest. Where nothing is left, its result.
 pub(in crate::guard) fn sift(desk: &mut Desk<'_>, item: &mut Item, body: &[u8]) -> Option<Vec<u8>> {
     let Some((deed, action, put)) = read(item, body) else { return Some(alone(StatusCode::BadDecodingError, &[])) };
-    let notifier = desk.scope(&item.touched.first()?.node);
+    let node = item.touched.first()?.node.clone();
+    let (notifier, node) = (desk.scope(&node), desk.real(&node));
     let places = put.places(deed == Deed::Replace);
     if desk.observes() {
         observe(desk, item, action, (&put, places.unwrap_or_default()));
@@ -108,7 +111,7 @@ pub(in crate::guard) fn sift(desk: &mut Desk<'_>, item: &mut Item, body: &[u8]) 
         Ok(_) => return Some(alone(StatusCode::BadEventFilterInvalid, &[])),
         Err(status) => return Some(alone(status, &[])),
     };
-    let asked = Asked { notifier, deed, action, places, put };
+    let asked = Asked { notifier, node, deed, action, places, put };
     let entries: Vec<_> = asked.put.events.iter().map(|fields| asked.decide(desk, item, fields).err()).collect();
     let denied = entries.iter().flatten().count();
     if denied == 0 {
@@ -161,12 +164,12 @@ impl Asked<'_> {
         let field = |place: Option<usize>| place.and_then(|place| fields.get(place));
         let id = field(self.places.id).map_or(Ok(None), |field| id(field))?;
         let (source, kind) = (node(field(self.places.source))?, node(field(self.places.kind))?);
-        let known = id.and_then(|id| desk.link.facts.events.get(id)).cloned();
+        let known = id.and_then(|id| desk.link.facts.events.of(&self.node, id)).cloned();
         let known = known.filter(|about| receivable(desk, self.notifier, about));
         let about = match (self.deed, known) {
             (Deed::Replace, None) => return Err(StatusCode::BadNoEntryExists),
             (Deed::Insert, Some(_)) => return Err(StatusCode::BadEntryExists),
-            (_, Some(about)) => kept(about, source.as_ref(), kind.as_ref())?,
+            (_, Some(about)) => kept(about, self.places, (source.as_ref(), kind.as_ref()))?,
             (_, None) if id.is_some() => return Err(StatusCode::BadEventIdUnknown),
             (_, None) => new(desk, source, kind)?,
         };
@@ -183,10 +186,11 @@ impl Asked<'_> {
     }
 }
 
-/// An event keeps its source and its type: it would pass into other hands.
-fn kept(about: About, source: Option<&NodeId>, kind: Option<&NodeId>) -> Result<About, StatusCode> {
-    let keeps =
-        source.is_none_or(|source| source == about.source()) && kind.is_none_or(|kind| Some(kind) == about.kind());
+/// An event keeps its source and its type: it would pass into other hands, or belong to nobody where the filter names them
+/// and the event does not say them.
+fn kept(about: About, places: Places, (source, kind): (Option<&NodeId>, Option<&NodeId>)) -> Result<About, StatusCode> {
+    let same = |place: Option<usize>, told, is| place.is_none() || told == is;
+    let keeps = same(places.source, source, Some(about.source())) && same(places.kind, kind, about.kind());
     if keeps { Ok(about) } else { Err(StatusCode::BadInvalidArgument) }
 }
 

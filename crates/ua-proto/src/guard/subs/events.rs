@@ -6,7 +6,7 @@
 use access_model::ScopeIndex;
 use opcua_types::{Identifier, NodeId, ObjectId, StatusCode};
 
-use crate::guard::desk::Desk;
+use crate::guard::desk::{Desk, text_of};
 use crate::guard::scopes::ScopeTable;
 use crate::guard::walk::{asked_variant, diagnostics, end, expanded, extension_object, qualified_name, span};
 use crate::server::front::{Malformed, Reader, write_len};
@@ -47,6 +47,11 @@ impl About {
 
     pub(in crate::guard) fn kind(&self) -> Option<&NodeId> {
         self.kind.as_ref()
+    }
+
+    /// Bytes of its names that are text.
+    pub(in crate::guard) fn weight(&self) -> usize {
+        text_of(&self.source).saturating_add(self.kind.as_ref().map_or(0, text_of))
     }
 
     /// Of an event that a client tells.

@@ -588,3 +588,64 @@ fn events_are_deleted_through_a_guard_by_right_of_notifier_and_source() {
         assert_eq!(recorded, told.is_ok(), "{rule}: recorded");
     }
 }
+
+/// A server with two notifiers, of which each has an event with the same id; `first`: the client asks this one first.
+#[test]
+fn an_event_is_known_by_its_notifier_and_its_id() {
+    use StatusCode as S;
+    for first in ["Unit", "Speed"] {
+        let mut world = World::new();
+        let asked: Rc<RefCell<Vec<(NodeId, usize)>>> = Rc::default();
+        let log = Rc::clone(&asked);
+        world.script = Some(Box::new(move |service, body, handle| {
+            let owned = ContextOwned::default();
+            let mut out = Vec::new();
+            let mut reader = Reader::new(body);
+            if service == crate::server::front::Service::HistoryRead {
+                reader.extension_object()?;
+                reader.bytes(5 + 4)?;
+                let node = reader.node_id()?;
+                let source = if node == id("Unit") { id("Unit") } else { id("Secret") };
+                let fields = vec![ByteString::from(b"7".to_vec()).into(), source.into(), NodeId::new(0, 2041).into()];
+                let events = Some(vec![HistoryEventFieldList { event_fields: Some(fields) }]);
+                let history_data = ExtensionObject::from_message(HistoryEvent { events });
+                let result = HistoryReadResult { history_data, ..HistoryReadResult::default() };
+                write_header(&mut out, IDS.1, start(), handle, StatusCode::Good);
+                write_len(&mut out, 1);
+                out.extend_from_slice(&crate::guard::desk::encoded(&result));
+            } else {
+                let count = reader.array_len(1)?;
+                write_header(&mut out, UPDATE.1, start(), handle, StatusCode::Good);
+                write_len(&mut out, count);
+                for _ in 0..count {
+                    let (_, details) = reader.extension_object()?;
+                    let details = DeleteEventDetails::decode(&mut &*details, &owned.context()).unwrap();
+                    let ids = details.event_ids.unwrap_or_default();
+                    let known = |id: &ByteString| id.as_ref() == b"7";
+                    log.borrow_mut().push((details.node_id, ids.iter().filter(|id| known(id)).count()));
+                    let status = |id| if known(id) { S::Good } else { S::BadEventIdUnknown };
+                    let operation_results = Some(ids.iter().map(status).collect());
+                    let result = HistoryUpdateResult { operation_results, ..HistoryUpdateResult::default() };
+                    out.extend_from_slice(&crate::guard::desk::encoded(&result));
+                }
+            }
+            write_no_diagnostics(&mut out);
+            Ok(out)
+        }));
+        let client = world.client_by_token(vec![(Rights::ALL, 1), (Rights::ALL, 2)], Duration::from_secs(60));
+        let second = if first == "Unit" { "Speed" } else { "Unit" };
+        let delete = |name: &str| {
+            let event_ids = Some(vec![ByteString::from(b"7".to_vec())]);
+            ExtensionObject::from_message(DeleteEventDetails { node_id: id(name), event_ids })
+        };
+        let history_update_details = Some([first, second, first].map(delete).to_vec());
+        let request = HistoryUpdateRequest { history_update_details, ..HistoryUpdateRequest::default() };
+        let answer = world.raw(client, UPDATE, body_of(&request)).unwrap();
+        let told = |result: HistoryUpdateResult| result.operation_results.unwrap_or_default().remove(0);
+        let told: Vec<S> = field::<HistoryUpdateResult>(&answer).into_iter().map(told).collect();
+        let expected = |name: &str| if name == "Unit" { S::Good } else { S::BadEventIdUnknown };
+        assert_eq!(told, [first, second, first].map(expected), "{first} first");
+        let reached = |name: &str| (id(name), usize::from(name == "Unit"));
+        assert_eq!(*asked.borrow(), [first, second, first].map(reached), "{first} first, at the server");
+    }
+}

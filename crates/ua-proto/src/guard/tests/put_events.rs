@@ -160,19 +160,25 @@ fn events_are_written_through_a_guard_by_right_of_notifier_source_and_type() {
         ]
     };
     let old = vec![
-        event("one", "", 0, "a"),
-        event("hidden", "", 0, "b"),
-        event("nowhere", "", 0, "c"),
-        event("mixed", "", 0, "d"),
-        event("one", "Setpoint", 0, "e"),
-        event("one", "Unit", 2041, "f"),
+        event("one", "Unit", 2041, "a"),
+        event("hidden", "Secret", 2041, "b"),
+        event("nowhere", "Unit", 2041, "c"),
+        event("mixed", "Speed", 2041, "d"),
+        event("one", "Setpoint", 2041, "e"),
+        event("one", "", 2041, "f"),
         event("audit", "Unit", 2041, "g"),
-        event("one", "", 2130, "h"),
+        event("one", "Unit", 2130, "h"),
+        event("one", "Unit", 0, "i"),
     ];
     let gone = S::BadNoEntryExists;
-    let replaced = |fourth: S| vec![good, gone, gone, fourth, unfit, good, gone, unfit];
-    let either =
-        vec![event("one", "Unit", 2041, "a"), event("", "Unit", 2041, "b"), event("hidden", "Unit", 2041, "c")];
+    let replaced = |fourth: S| vec![good, gone, gone, fourth, unfit, unfit, gone, unfit, unfit];
+    let either = vec![
+        event("one", "Unit", 2041, "a"),
+        event("", "Unit", 2041, "b"),
+        event("hidden", "Unit", 2041, "c"),
+        event("one", "", 2041, "d"),
+        event("one", "Unit", 0, "e"),
+    ];
     type Row = (&'static str, Vec<(Rights, u32)>, PerformUpdateType, Vec<Vec<Variant>>, Result<Vec<S>, S>);
     let rows: [Row; 11] = [
         ("one's own", vec![(Rights::ALL, 1)], Insert, new.clone(), Ok(told(no_source))),
@@ -201,7 +207,7 @@ fn events_are_written_through_a_guard_by_right_of_notifier_source_and_type() {
             vec![(browse | receive | insert | modify, 1)],
             Update,
             either.clone(),
-            Ok(vec![good, good, unknown]),
+            Ok(vec![good, good, unknown, unfit, unfit]),
         ),
         ("either takes both", vec![(browse | receive | insert, 1)], Update, either, Err(denied)),
     ];
@@ -260,6 +266,20 @@ fn a_filter_of_events_to_be_written_that_leaves_a_doubt_reaches_nobody() {
     ] {
         assert_eq!(written_with(filter, fields), (status, usize::from(status.is_good())), "{rule}");
     }
+}
+
+/// What does not say source and type cannot take them from an event.
+#[test]
+fn a_known_event_may_be_replaced_without_saying_where_it_comes_from() {
+    let mut world = World::new();
+    let written = writing(&mut world, Manner::Good);
+    let client = world.client_by_token(vec![(Rights::ALL, 1)], Duration::from_secs(60));
+    let short = |kept: &str, message: &str| vec![ByteString::from(kept.as_bytes().to_vec()).into(), text(message)];
+    let events = vec![short("one", "first"), short("hidden", "second")];
+    let filter = filter(&["EventId", "Message"], Vec::new());
+    let told = put(&mut world, client, vec![details(PerformUpdateType::Replace, filter, events)]).remove(0);
+    assert_eq!(told.1, [StatusCode::GoodEntryInserted, StatusCode::BadNoEntryExists]);
+    assert_eq!(*written.borrow(), ["first"]);
 }
 
 /// A structure may say another length than the server finds: what follows it would be other fields, of other events.
