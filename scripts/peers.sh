@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# Installs other people's OPC UA stacks into ./peers (git-ignored) and puts one starter per program into peers/bin: see interop/README.md.
+# Installs other people's OPC UA stacks, and stormpy, a peer of the solver of nets, into ./peers (git-ignored) and puts one starter per
+# program into peers/bin: see interop/README.md.
 # What is there and of the wanted version is kept, so a second run takes a second. A stack that cannot be had prints SKIPPED and is left
 # out; with TRAPKEY_PEERS=required that is a failure.
 #
-#   scripts/peers.sh [asyncua] [node-opcua] [milo] [open62541]      all of them without arguments
+#   scripts/peers.sh [asyncua] [node-opcua] [milo] [open62541] [stormpy]      all of them without arguments
 set -euo pipefail
 
 root=$(cd "$(dirname "$0")/.." && pwd)
@@ -34,6 +35,18 @@ asyncua() {
     starter asyncua-server "'$peers/asyncua/bin/python'" "'$interop/asyncua/server.py'"
     starter asyncua-decoder "'$peers/asyncua/bin/python'" "'$interop/asyncua/decoder.py'"
     echo "$sum" >"$peers/asyncua/.stamp"
+}
+
+# From wheels alone, which ask for glibc 2.34 and a Python that one was made for: nothing is built from source here.
+stormpy() {
+    local sum
+    sum=$(stamp "$interop"/stormpy/*)
+    fresh stormpy "$sum" && return
+    rm -rf "$peers/stormpy"
+    python3 -m venv "$peers/stormpy"
+    "$peers/stormpy/bin/pip" install --quiet --disable-pip-version-check --only-binary :all: -r "$interop/stormpy/requirements.txt"
+    starter stormpy-steady "'$peers/stormpy/bin/python'" "'$interop/stormpy/steady.py'"
+    echo "$sum" >"$peers/stormpy/.stamp"
 }
 
 node-opcua() {
@@ -118,7 +131,7 @@ if [ "${1:-}" = --one ]; then
 fi
 
 missing=0
-[ $# -gt 0 ] || set -- asyncua node-opcua milo open62541
+[ $# -gt 0 ] || set -- asyncua node-opcua milo open62541 stormpy
 for stack in "$@"; do
     if bash "$0" --one "$stack"; then
         echo "peer $stack: ready"

@@ -1,0 +1,138 @@
+"""Long-run probabilities of a JANI model by stormpy, unmodified: see interop/README.md.
+
+Prints one JSON object. Each solver is asked for its own precision of 1e-10, and again for more as long as the residual of what it
+returns, the largest entry of |pi Q| over the largest exit rate, is above 1e-10. The solvers that get there are listed; the figures
+are those of the fastest.
+"""
+
+import argparse
+import json
+import time
+
+import stormpy
+import stormpy.developer
+from stormpy.environments import Environment, EquationSolverType, NativeLinearEquationSolverMethod, SteadyStateDistributionAlgorithm
+
+WANTED = 1e-10
+SOLVERS = {
+    "eigen": (EquationSolverType.EIGEN, None),
+    "gmm++": (EquationSolverType.GMMXX, None),
+    "sor": (EquationSolverType.NATIVE, NativeLinearEquationSolverMethod.SOR),
+    "jacobi": (EquationSolverType.NATIVE, NativeLinearEquationSolverMethod.JACOBI),
+    "gauss-seidel": (EquationSolverType.NATIVE, NativeLinearEquationSolverMethod.GAUSS_SEIDEL),
+}
+ALGORITHMS = {
+    "equations": SteadyStateDistributionAlgorithm.EQUATION_SYSTEM,
+    "visits": SteadyStateDistributionAlgorithm.EXPECTED_VISITING_TIMES,
+}
+
+
+def memory(what):
+    """Bytes: `VmRSS` now, `VmHWM` the most since the last `forget`."""
+    with open("/proc/self/status", encoding="ascii") as status:
+        return next(int(line.split()[1]) * 1024 for line in status if line.startswith(what + ":"))
+
+
+def forget():
+    """Has the most begin anew; false where the system does not allow it."""
+    try:
+        with open("/proc/self/clear_refs", "w", encoding="ascii") as file:
+            file.write("5")
+    except OSError:
+        return False
+    return True
+
+
+def generate(text, conditions):
+    """The chain of the tangible states, and how many vanishing ones there were."""
+    jani, _ = stormpy.parse_jani_model_from_string(text)
+    formulas = ";".join(f"LRA=? [ ({condition}) ]" for condition in conditions)
+    model = stormpy.build_model(jani, stormpy.parse_properties(formulas, jani))
+    if model.model_type == stormpy.models.ModelType.CTMC:
+        return model, 0
+    if not model.is_closed:
+        model.close()
+    tangible, before = sum(1 for _ in model.markovian_states), model.nr_states
+    labels = stormpy.transformations.EliminationLabelBehavior.DELETE_LABELS
+    chain, _ = stormpy.transformations.eliminate_non_markovian_chains(model, [], label_behavior=labels)
+    if chain.model_type != stormpy.models.ModelType.CTMC or chain.nr_states != tangible:
+        raise SystemExit("the vanishing states could not be eliminated: does the net begin in one?")
+    return chain, before - tangible
+
+
+def solve(chain, solver, algorithm, precision):
+    environment = Environment()
+    settings = environment.solver() if callable(environment.solver) else environment.solver
+    kind, method = SOLVERS[solver]
+    settings.set_linear_equation_solver_type(kind)
+    native = settings.native() if callable(settings.native) else settings.native
+    if method is not None:
+        native.method = method
+    native.precision = stormpy.Rational(f"1/{round(1 / precision)}")
+    native.relative_termination_criterion = False
+    native.maximal_number_of_iterations = 100_000
+    checker = environment.modelchecker() if callable(environment.modelchecker) else environment.modelchecker
+    checker.steady_state_distribution_algorithm = ALGORITHMS[algorithm]
+    result = stormpy.analysis.compute_steady_state_distribution(chain, environment=environment)
+    return result.get_value_vector()
+
+
+def residual(chain, shares):
+    rates, matrix = chain.exit_rates, chain.transition_matrix
+    flow = [-share * rate for share, rate in zip(shares, rates)]
+    for state, share in enumerate(shares):
+        for entry in matrix.get_row(state):
+            flow[entry.column] += share * entry.value
+    return max(map(abs, flow)) / max(rates)
+
+
+def attempt(chain, conditions, solver, algorithm):
+    precision = WANTED
+    while precision > 1e-16:
+        forget()
+        began = time.perf_counter()
+        shares = solve(chain, solver, algorithm, precision)
+        members = [chain.labeling.get_states(f"({condition})") for condition in conditions]
+        values = [sum(shares[state] for state in states) for states in members]
+        seconds, peak = time.perf_counter() - began, memory("VmHWM")
+        left = residual(chain, shares)
+        # A comparison with what is no number is false.
+        if left <= WANTED and abs(sum(shares) - 1) <= WANTED:
+            return {"solver": f"{solver}, {algorithm}", "seconds": seconds, "peak": peak, "residual": left, "values": values}
+        precision /= 10
+    return None
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("model")
+    parser.add_argument("--where", action="append", required=True, help="a condition as `queue >= 1`: its long-run probability")
+    parser.add_argument("--solvers", default=",".join(SOLVERS))
+    options = parser.parse_args()
+    stormpy.developer.set_log_level(stormpy.developer.LogLevel.ERR)
+    with open(options.model, encoding="utf-8") as file:
+        text = file.read()
+    before = memory("VmRSS")
+    known = forget()
+    began = time.perf_counter()
+    chain, vanishing = generate(text, options.where)
+    generated, peak = time.perf_counter() - began, memory("VmHWM")
+    pairs = [(solver, algorithm) for solver in options.solvers.split(",") for algorithm in ALGORITHMS]
+    tried = [attempt(chain, options.where, *pair) for pair in pairs]
+    solved = [answer for answer in tried if answer is not None]
+    if not solved:
+        raise SystemExit("no solver came to the residual")
+    best = min(solved, key=lambda answer: answer["seconds"])
+    print(json.dumps({
+        "tangible": chain.nr_states,
+        "vanishing": vanishing,
+        "generate_seconds": generated,
+        "seconds": generated + best["seconds"],
+        "memory_bytes": max(peak, best["peak"]) - before if known else None,
+        "values": best["values"],
+        "solver": best["solver"],
+        "solved": solved,
+    }))
+
+
+main()
