@@ -137,9 +137,13 @@ fn decide(
         desk.pass(Action::ReceiveEvents, node, AuditKind::Read, None).map_err(|decision| decision.status())?;
     }
     let wanted = wanted.map_err(|status| *status)?;
-    // An index range; an encoding is nothing that events have.
-    if Reader::new(item.rest).string().is_ok_and(|range| !range.is_empty()) {
+    // Events have no parts and no other encoding; names of one would be kept with the point.
+    let mut rest = Reader::new(item.rest);
+    if !rest.string()?.is_empty() {
         return Err(StatusCode::BadIndexRangeInvalid);
+    }
+    if (rest.u16()?, rest.string()?) != (0, "") {
+        return Err(StatusCode::BadDataEncodingInvalid);
     }
     if let Some(never) = hidden {
         return Ok(Plan::Hidden(Box::new(Reading::new(wanted, (item, scope), never))));

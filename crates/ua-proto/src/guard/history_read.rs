@@ -25,6 +25,9 @@ const MAX_RELEASE: usize = 4_096;
 /// Most bytes that all points of one session keep.
 const MAX_KEPT: usize = 1 << 20;
 
+/// What a point may hold that is kept while its session has no connection.
+const LIGHT: usize = 1_024;
+
 /// About what a point takes beside what is read there.
 const POINT: usize = 128;
 
@@ -51,7 +54,7 @@ impl Again {
     }
 
     /// Bytes that it holds.
-    fn weight(&self) -> usize {
+    pub(super) fn weight(&self) -> usize {
         self.head.len().saturating_add(self.items.iter().map(Vec::len).sum())
     }
 
@@ -162,6 +165,13 @@ impl Points {
     pub(super) fn take_releases(&mut self) -> Vec<Unwanted> {
         self.weight = 0;
         std::mem::take(&mut self.points).into_values().filter_map(|(kept, _)| kept.released()).collect()
+    }
+
+    /// Where much is kept for the next page it is not any more: what gives it back.
+    pub(super) fn unburden(&mut self) -> Vec<Unwanted> {
+        let heavy: Vec<_> = self.points.extract_if(.., |_, (_, weight)| *weight > LIGHT).collect();
+        self.weight = self.points.values().map(|(_, weight)| *weight).sum();
+        heavy.into_iter().filter_map(|(_, (kept, _))| kept.released()).collect()
     }
 
     /// The server has forgotten its points.

@@ -216,7 +216,8 @@ impl Learning {
     /// Bytes that it holds.
     pub(super) fn weight(&self) -> usize {
         let asked: usize = self.parts.iter().map(|(nodes, _)| nodes.len()).sum();
-        self.taken.body.len().saturating_add(asked.saturating_mul(COST))
+        let points = self.points.values().map(history_read::Again::weight).fold(0, usize::saturating_add);
+        self.taken.body.len().saturating_add(asked.saturating_mul(COST)).saturating_add(points)
     }
 
     fn ask(&mut self, desk: &mut Desk<'_>, nodes: &[Question], what: What) -> Result<(), StatusCode> {

@@ -402,7 +402,9 @@ impl Guard {
 
     /// The session has no connection for which it could count what is gathered and kept for it: nothing of it is.
     fn unburden(&mut self, key: SessionKey, link: &mut Link, now: Now) {
-        let gathers = |job: &Job| matches!(job.work, Work::Browse(_) | Work::Translate(_));
+        let gathers = |job: &Job| {
+            matches!(job.work, Work::Browse(_) | Work::Translate(_) | Work::HistoryRead(_) | Work::HistoryEvents(_))
+        };
         let gathering = link.jobs.iter().filter(|(_, job)| gathers(job)).map(|(number, _)| *number);
         for number in gathering.collect::<Vec<_>>() {
             if let Some(mut job) = link.jobs.remove(&number) {
@@ -411,6 +413,7 @@ impl Guard {
         }
         let points = link.points.unburden();
         link.loose.extend(browse::unwanted(points));
+        link.loose.extend(link.history.unburden());
         link.facts.forget();
     }
 

@@ -7,7 +7,7 @@ use access_model::{Action, AuditKind, Rights, ScopeIndex};
 use opcua_types::{NodeId, ObjectId, StatusCode};
 
 use super::Wanted;
-use crate::guard::desk::Desk;
+use crate::guard::desk::{Desk, text_of};
 use crate::guard::history_read::{IDS, Item, write_bytes};
 use crate::guard::link::Unwanted;
 use crate::guard::subs::{About, taken_apart};
@@ -56,7 +56,8 @@ struct Event {
 
 impl Event {
     fn weight(&self) -> usize {
-        self.fields.len().saturating_add(self.info.len()).saturating_add(32)
+        let bytes = self.fields.len().saturating_add(self.info.len()).saturating_add(self.about.weight());
+        bytes.saturating_add(32)
     }
 }
 
@@ -146,7 +147,8 @@ impl Reading {
     pub(in crate::guard) fn weight(&self) -> usize {
         let page = self.page.events.len().saturating_add(self.page.infos.len());
         let held: usize = self.held.iter().map(Event::weight).sum();
-        held.saturating_add(page).saturating_add(self.wanted.filter.len())
+        let item = self.name.len().saturating_add(self.rest.len()).saturating_add(text_of(&self.node));
+        held.saturating_add(page).saturating_add(self.wanted.filter.len()).saturating_add(item)
     }
 
     /// The details and what follows them. Where the span has one end only the server is given the other one, for the number

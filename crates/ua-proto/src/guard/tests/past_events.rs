@@ -481,6 +481,62 @@ fn what_is_kept_of_history_for_the_next_page_counts_as_held() {
     assert_eq!(world.guard.front.held(), before, "given back");
 }
 
+/// A session without a connection counts for nobody.
+#[test]
+fn nothing_heavy_is_kept_of_history_for_a_session_without_a_connection() {
+    let one = Span(Some(-1), Some(1_000), 1);
+    for (rule, text, under_way, left) in [
+        ("what waits for the next page", "x".repeat(4_000), false, 0),
+        ("a place and little more", String::new(), false, 1),
+        ("a request under way", String::new(), true, 0),
+    ] {
+        let mut world = World::new();
+        let _log = historian(&mut world, (0..3).map(|_| ("Unit", 2041, text.clone())).collect(), PLAIN);
+        let client = reader(&mut world);
+        world.hold = under_way;
+        let request = RawRequest::new(IDS.0, IDS.1, body(details(one), &[(id("Unit"), &[])], false));
+        world.send(client, Request::Raw(request));
+        let link = |world: &World| {
+            let link = world.guard.links.values().next().unwrap();
+            (link.jobs.len(), usize::from(link.history.weight() > 0))
+        };
+        assert_eq!(link(&world), if under_way { (1, 0) } else { (0, 1) }, "{rule}");
+        let gone = crate::server::Input::Disconnected { conn: client };
+        world.guard.handle_input(crate::guard::Input::Down(gone), world.now);
+        assert_eq!(link(&world), (0, left), "{rule}");
+    }
+}
+
+/// It would be kept with the place where reading goes on.
+#[test]
+fn events_have_no_parts_and_no_encoding_of_their_own() {
+    let mut world = World::new();
+    let log = historian(&mut world, happened(&[("Unit", "one")]), PLAIN);
+    let client = reader(&mut world);
+    let name = |namespace: u16, name: &str| QualifiedName::new(namespace, name.to_owned());
+    for (encoding, range, status) in [
+        (QualifiedName::null(), NumericRange::None, StatusCode::Good),
+        (name(0, ""), NumericRange::Index(0), StatusCode::BadIndexRangeInvalid),
+        (name(0, &"x".repeat(100_000)), NumericRange::None, StatusCode::BadDataEncodingInvalid),
+        (name(1, ""), NumericRange::None, StatusCode::BadDataEncodingInvalid),
+    ] {
+        let one = HistoryReadValueId {
+            node_id: id("Unit"),
+            index_range: range,
+            data_encoding: encoding,
+            ..HistoryReadValueId::default()
+        };
+        let request = HistoryReadRequest {
+            history_read_details: details(ALL),
+            nodes_to_read: Some(vec![one]),
+            ..HistoryReadRequest::default()
+        };
+        log.borrow_mut().clear();
+        let told = field::<HistoryReadResult>(&world.raw(client, IDS, body_of(&request)).unwrap()).remove(0);
+        assert_eq!((told.status_code, log.borrow().len()), (status, usize::from(status.is_good())));
+    }
+}
+
 pub(super) const UPDATE: (ObjectId, ObjectId) =
     (ObjectId::HistoryUpdateRequest_Encoding_DefaultBinary, ObjectId::HistoryUpdateResponse_Encoding_DefaultBinary);
 
