@@ -28,6 +28,17 @@ impl Event {
         event.take(space, said, now).map(|ignored| (event, ignored))
     }
 
+    /// This event told anew, with the values of variables that it has; and whether something of what was said of it is not
+    /// kept.
+    ///
+    /// # Errors
+    /// As [`Event::told`].
+    pub(crate) fn retold(&self, space: &Space, said: Vec<Said>, now: Now) -> Result<(Self, bool), StatusCode> {
+        let mut event = Self::new(space, self.about, self.id, 1, "", now);
+        event.fields.extend(self.fields.iter().filter(|field| field.guard.is_some()).cloned());
+        event.take(space, said, now).map(|ignored| (event, ignored))
+    }
+
     /// This event with other fields; and whether something of what was said of them is not kept.
     ///
     /// # Errors

@@ -78,16 +78,15 @@ impl EventLog {
 
     /// Puts an event here for this author, in place of the one with its id where there is one; `kind` says what it does.
     ///
-    /// Bad_OutOfRange when it is older than everything here and there is no place for more: it would be the first to go.
+    /// Bad_ResourceUnavailable when there is no place for more: nothing goes at the word of a client that may not delete it, and
+    /// nobody learns of the times of events that one may not see.
     pub(crate) fn put(&mut self, event: Event, kind: HistoryUpdateType, author: Author<'_>) -> StatusCode {
         let place = self.ids.get(&event.id()).copied();
         let before = place.and_then(|place| self.entries.get(&place)).cloned();
         let gone = before.as_ref().map_or(0, |before| before.weight());
         let bytes = self.bytes.saturating_sub(gone).saturating_add(event.weight());
-        let full = before.is_none() && self.entries.len() >= self.most || bytes > MAX_BYTES;
-        let others = self.entries.keys().find(|other| Some(**other) != place);
-        if full && others.is_some_and(|(oldest, _)| event.time() <= *oldest) {
-            return StatusCode::BadOutOfRange;
+        if before.is_none() && self.entries.len() >= self.most || bytes > MAX_BYTES {
+            return StatusCode::BadResourceUnavailable;
         }
         if let (Some(place), Some(before)) = (place, &before) {
             self.entries.remove(&place);

@@ -1,12 +1,19 @@
 //! Interlocks of the resource server: the present value is in the address space.
 
-use access_model::{AuditKind, Bounds, Interlock, TwoPersons};
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+
+use access_model::{AuditKind, Bounds, Interlock, ScopeIndex, TwoPersons};
 use opcua_types::{DataValue, NodeId, NumericRange, Variant};
 
 use crate::interlock::{Broken, Change, Holder, Unapproved, consent, inside, node_id, shown};
 use crate::server::desk::Desk;
 use crate::server::occasion::Told;
 use crate::space::NodeRef;
+use crate::subscription::ItemSource as _;
+
+/// The most bytes of the words for a change of history: a second person reads them.
+const MOST_WORDS: usize = 2_000;
 
 /// Holds a value that is written to the range of its scope.
 pub(crate) fn ranged(desk: &Desk<'_>, node: NodeRef, value: Option<&Variant>) -> Result<(), Broken> {
@@ -131,14 +138,70 @@ pub(crate) fn consented_history(
     node: NodeRef,
     (change, (kind, sent)): (&crate::history::Change, (u32, &[u8])),
 ) -> Result<String, Unapproved> {
-    let terms = desk.interlocks.two_persons([desk.space.scope(node)]);
+    if desk.interlocks.is_empty() {
+        return Ok(String::new());
+    }
+    let scopes: BTreeSet<ScopeIndex> =
+        sources(desk, node, change).chain([node]).map(|of| desk.space.scope(of)).collect();
+    let terms = desk.interlocks.two_persons(scopes);
     if terms.is_empty() {
         return Ok(String::new());
     }
     let id = desk.space.id(node);
-    let words = format!("change the history of {id}: {change:?}");
+    let mut words = Words(String::new());
+    // Stopped when there are enough of them.
+    let _cut = write!(words, "change the history of {id}: {change:?}");
+    let Words(words) = words;
     let change = Change::by("history").with_encoded(&id).with(&kind.to_le_bytes()).with(sent);
     asked(desk, (change, &words), &terms)
+}
+
+/// Where the events come from that are to be written or deleted, as far as the session may know: as they say, or as it is kept.
+fn sources<'a>(
+    desk: &'a Desk<'_>,
+    notifier: NodeRef,
+    change: &'a crate::history::Change,
+) -> impl Iterator<Item = NodeRef> + 'a {
+    use crate::history::Change as To;
+    let log = desk.space.event_log(notifier);
+    let kept = move |id: &[u8]| {
+        let about = log.and_then(|log| log.find(id))?.about();
+        desk.may_receive(notifier, about).then_some(about.source)
+    };
+    let (ids, put) = match change {
+        To::DeleteEvents(ids) => (ids.as_slice(), None),
+        To::PutEvents(_, puts) => (&[][..], Some(puts)),
+        _ => (&[][..], None),
+    };
+    let said = put.into_iter().flat_map(move |puts| {
+        let at = |fields: &'a [Variant], place: Option<usize>| place.and_then(|place| fields.get(place));
+        puts.events.iter().flat_map(move |fields| {
+            let known = match at(fields, puts.places.id) {
+                Some(Variant::ByteString(id)) => kept(id.as_ref()),
+                _ => None,
+            };
+            let named = match at(fields, puts.places.source) {
+                Some(Variant::NodeId(id)) => desk.space.find(id).filter(|node| desk.visible(*node)),
+                _ => None,
+            };
+            [known, named]
+        })
+    });
+    ids.iter().map(move |id| kept(id)).chain(said).flatten()
+}
+
+/// Words of a bounded length.
+struct Words(String);
+
+impl std::fmt::Write for Words {
+    fn write_str(&mut self, text: &str) -> std::fmt::Result {
+        let room = MOST_WORDS.saturating_sub(self.0.len());
+        if text.len() > room {
+            return Err(std::fmt::Error);
+        }
+        self.0.push_str(text);
+        Ok(())
+    }
 }
 
 fn asked(desk: &mut Desk<'_>, change: (Change, &str), terms: &[TwoPersons]) -> Result<String, Unapproved> {

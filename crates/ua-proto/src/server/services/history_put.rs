@@ -76,8 +76,7 @@ impl Told<'_> {
                     let (event, ignored) = event.corrected(desk.space, self.said(), desk.now)?;
                     (event, ignored, HistoryUpdateType::Replace)
                 } else {
-                    let of = (event.about(), event.id());
-                    let (event, ignored) = Event::told(desk.space, of, self.said(), desk.now)?;
+                    let (event, ignored) = event.retold(desk.space, self.said(), desk.now)?;
                     (event, ignored, HistoryUpdateType::Update)
                 }
             }

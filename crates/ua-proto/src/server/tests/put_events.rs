@@ -1,8 +1,9 @@
 //! Events that clients write into history: by rights on notifier, source and type, field by field.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
-use access_model::{AuditKind, Outcome, Rights};
+use access_model::{AuditKind, Interlock, Outcome, Rights, TwoPersons};
 use opcua_types::*;
 use pep::Who;
 
@@ -27,12 +28,13 @@ fn world() -> World {
         user("modifier", vec![(SEE | Rights::MODIFY_HISTORY, "reactor")]),
         user("blind", vec![(Rights::BROWSE | change, "reactor")]),
         user("reader", vec![(past | Rights::READ, "reactor")]),
+        user("leveller", vec![(past | Rights::READ, "reactor"), (past, "vault")]),
         user("bob", vec![(past | change, "mixer")]),
     ];
     let mut world = Setup { local, ..Setup::default() }.start();
     let [pump, _, door] = world.machines();
     let space = world.server.space_mut();
-    space.historize_events(pump, 3, true).unwrap();
+    space.historize_events(pump, 4, true).unwrap();
     space.historize_events(ns0::SERVER, 100, true).unwrap();
     for (source, message) in [(door, "hidden"), (pump, "one")] {
         raise(&mut world, source, message);
@@ -85,6 +87,13 @@ fn kept(world: &mut World) -> Vec<(String, Vec<u8>)> {
         other => panic!("{other:?}"),
     });
     messages(&result).into_iter().zip(ids).collect()
+}
+
+/// The values of the setpoint in the events at the pump, as somebody sees them who may read it.
+fn levels_of(world: &mut World) -> Vec<Variant> {
+    let (conn, login) = world.log_in(ENCRYPT, "leveller");
+    let result = read(world, (conn, &login), everything(), &id("Pump"));
+    fields(&result).into_iter().map(|mut fields| fields.remove(2)).collect()
 }
 
 fn told(world: &mut World) -> Vec<String> {
@@ -211,16 +220,23 @@ fn what_is_said_of_an_event_of_the_past_is_checked_field_by_field() {
     let fields = [event(&[], &pump, 2041, at, "new"), vec![id("Door").into()]].concat();
     insert("two sources", &twice, fields, Err(S::BadEventFilterInvalid));
     let left: Vec<(String, Vec<u8>)> = kept(&mut world);
-    assert_eq!(left.iter().map(|one| one.0.as_str()).collect::<Vec<_>>(), ["one", "a", "b"], "the oldest went first");
+    assert_eq!(left.iter().map(|one| one.0.as_str()).collect::<Vec<_>>(), ["hidden", "one", "a", "b"]);
     assert!(left.iter().all(|(_, id)| id.len() == 16 && id != &[7; 16]), "ids are the server's");
+    // Older than everything, between two, and newer: what is there stays, and the answer says nothing of its times.
+    for time in [at - 3_600 * SECOND, at - SECOND, at] {
+        let new = event(&[], &pump, 2041, time, "new");
+        let told = put(&mut world, (conn, &login), id("Pump"), PerformUpdateType::Insert, (&ALL, vec![new]));
+        assert_eq!(told, (S::Good, vec![S::BadResourceUnavailable]), "no place is left");
+    }
+    assert_eq!(kept(&mut world), left, "nothing is pushed out");
+    let pump_node = world.server.space().find(&pump).unwrap();
+    raise(&mut world, pump_node, "live");
+    assert_eq!(told(&mut world), ["one", "a", "b", "live"], "what happens has its place");
     let none = put(&mut world, (conn, &login), id("Pump"), PerformUpdateType::Insert, (&ALL, Vec::new()));
     assert_eq!(none.0, S::BadNothingToDo);
     let removed = event(&[], &pump, 2041, at, "new");
     let removed = put(&mut world, (conn, &login), id("Pump"), PerformUpdateType::Remove, (&ALL, vec![removed]));
     assert_eq!(removed.0, S::BadInvalidArgument, "§6.9.4.1");
-    let old = event(&[], &pump, 2041, at - 3_600 * SECOND, "new");
-    let old = put(&mut world, (conn, &login), id("Pump"), PerformUpdateType::Insert, (&ALL, vec![old]));
-    assert_eq!(old.1, [S::BadOutOfRange], "older than everything, and there is no place");
 }
 
 #[test]
@@ -229,13 +245,15 @@ fn events_are_replaced_by_their_id_and_keep_source_and_type() {
     use StatusCode as S;
     let mut world = world();
     let before = kept(&mut world);
+    let levels = levels_of(&mut world);
+    assert!(levels.iter().all(|level| *level != Variant::Empty), "{levels:?}");
     let [(_, hidden), (_, one)] = before.as_slice() else { panic!("{before:?}") };
     let at = now(&world) - 2 * SECOND;
     let text =
         |id: &[u8], message: &str| vec![ByteString::from(id.to_vec()).into(), LocalizedText::new("", message).into()];
     let of = |source: &str, id: &[u8]| vec![ByteString::from(id.to_vec()).into(), super::world::id(source).into()];
     type Row<'a> = (&'static str, &'static str, PerformUpdateType, &'a [&'a str], Vec<Variant>, Result<S, S>);
-    let rows: [Row<'_>; 12] = [
+    let rows: [Row<'_>; 13] = [
         ("with the right", "modifier", Replace, &["EventId", "Message"], text(one, "two"), Ok(S::GoodEntryReplaced)),
         (
             "to insert is not to replace",
@@ -296,6 +314,14 @@ fn events_are_replaced_by_their_id_and_keep_source_and_type() {
             event(one, &id("Pump"), 2041, at, "x"),
             Ok(S::BadEntryExists),
         ),
+        (
+            "a value stays where all is told anew",
+            "owner",
+            Update,
+            &[&ALL[..], &["Level"]].concat(),
+            [event(one, &id("Pump"), 2041, at, "two"), vec![5.0_f64.into()]].concat(),
+            Ok(S::GoodDataIgnored),
+        ),
         ("all of it", "owner", Update, &ALL, event(one, &id("Pump"), 2041, at, "three"), Ok(S::GoodEntryReplaced)),
     ];
     for (rule, user, perform, names, fields, expected) in rows {
@@ -309,6 +335,7 @@ fn events_are_replaced_by_their_id_and_keep_source_and_type() {
         let left = kept(&mut world);
         assert_eq!((left.len(), left.iter().any(|(message, _)| message == "x")), (2, false), "{rule}");
         assert!(left.contains(&before[0]), "{rule}: nobody has changed the door's");
+        assert_eq!(levels_of(&mut world), levels, "{rule}: the variable's");
     }
     assert_eq!(kept(&mut world)[1], ("three".to_owned(), one.clone()), "an event that is replaced keeps its id");
     let (conn, login) = world.log_in(ENCRYPT, "owner");
@@ -334,11 +361,48 @@ fn events_are_replaced_by_their_id_and_keep_source_and_type() {
     let expected = [
         row("four", "owner", HistoryUpdateType::Insert),
         row("one", "modifier", HistoryUpdateType::Replace),
+        row("two", "owner", HistoryUpdateType::Update),
         row("two", "owner", HistoryUpdateType::Replace),
         row("two", "owner", HistoryUpdateType::Replace),
         row("two", "owner", HistoryUpdateType::Update),
     ];
     assert_eq!(found, expected, "what was there before, and who changed it");
+}
+
+/// Where an event comes from is where a second person is asked for; nobody learns by that of events that one may not see.
+#[test]
+fn a_second_person_is_asked_for_the_sources_of_events_as_well() {
+    use PerformUpdateType::{Insert, Replace};
+    use StatusCode as S;
+    let short: &[&str] = &["EventId", "Message"];
+    for (rule, user, perform, (names, of), expected) in [
+        ("one that is said", "owner", Insert, (&ALL[..], "Door"), Err(S::BadRequestNotAllowed)),
+        ("another", "owner", Insert, (&ALL[..], "Pump"), Ok(S::GoodEntryInserted)),
+        ("one that is hidden", "inserter", Insert, (&ALL[..], "Door"), Ok(S::BadSourceNodeIdInvalid)),
+        ("one that is kept", "owner", Replace, (short, "hidden"), Err(S::BadRequestNotAllowed)),
+        ("one that is kept of another", "owner", Replace, (short, "one"), Ok(S::GoodEntryReplaced)),
+        ("one that may not be received", "modifier", Replace, (short, "hidden"), Ok(S::BadNoEntryExists)),
+    ] {
+        let mut world = world();
+        let ids = kept(&mut world);
+        let door = world.server.space().find(&id("Door")).unwrap();
+        let scope = world.server.space().scope(door);
+        let terms = TwoPersons { role: "lead".into(), within: Duration::from_secs(300) };
+        let interlock = Interlock { two_persons: Some(terms), ..Interlock::default() };
+        world.server.set_interlocks(BTreeMap::from([(scope, interlock)]));
+        let (conn, login) = world.log_in(ENCRYPT, user);
+        let kept = ids.iter().find(|(message, _)| message == of).map(|(_, id)| ByteString::from(id.clone()));
+        let fields = match kept {
+            Some(kept) => vec![kept.into(), LocalizedText::new("", "new").into()],
+            None => event(&[], &id(of), 2041, now(&world) - SECOND / 2, "new"),
+        };
+        let told = put(&mut world, (conn, &login), id("Pump"), perform, (names, vec![fields]));
+        let whole = match expected {
+            Ok(one) => (S::Good, vec![one]),
+            Err(status) => (status, Vec::new()),
+        };
+        assert_eq!(told, whole, "{rule}");
+    }
 }
 
 /// OPC 10000-11 §5.4.2.
