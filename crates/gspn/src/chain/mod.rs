@@ -5,6 +5,7 @@ mod level;
 mod long_run;
 mod multilevel;
 mod passage;
+mod quick;
 mod solve;
 #[cfg(test)]
 mod stiff;

@@ -2,7 +2,7 @@
 
 use super::elimination::{Eliminated, Part};
 use super::level::Level;
-use super::{Chain, Incoming, multilevel, sweep};
+use super::{Chain, Incoming, multilevel, quick, sweep};
 use crate::Budget;
 use crate::{Class, Refusal};
 
@@ -12,7 +12,7 @@ const SMALL: usize = 600;
 const WORK: u64 = 3_000_000_000;
 /// The same where it is tried first, and the states up to which it is.
 const FIRST: u64 = 20_000_000;
-const MEDIUM: usize = 5_000;
+const MEDIUM: usize = quick::MOST;
 /// How often what is missing of a solution is solved for, and how little that may move in the end.
 const REFINED: usize = 6;
 const STILL: f64 = 1e-9;
@@ -29,6 +29,9 @@ impl Component<'_> {
     pub(super) fn stationary(&self, budget: &mut Budget<'_>) -> Result<Vec<f64>, Refusal> {
         if self.nodes.len() == 1 {
             return Ok(vec![1.0]);
+        }
+        if let Some(weights) = quick::stationary(self) {
+            return Ok(weights);
         }
         if let Some(eliminated) = self.eliminate(self.first()) {
             return Ok(eliminated.stationary());
@@ -48,6 +51,9 @@ impl Component<'_> {
         if let ([node], [inflow]) = (self.nodes, inflow.as_slice()) {
             let exit = self.chain.exit(*node as usize);
             return Ok(vec![if exit > 0.0 { inflow / exit } else { 0.0 }]);
+        }
+        if let Some(time) = quick::occupancy(self, &inflow) {
+            return Ok(time);
         }
         if let Some(eliminated) = self.eliminate(self.first()) {
             return Ok(eliminated.occupancy(inflow));

@@ -1,7 +1,7 @@
 //! Chains with rates far apart whose stationary distribution is known, because it was there first.
 
 use super::solve::Component;
-use super::{Chain, long_run, multilevel};
+use super::{Chain, long_run, multilevel, quick};
 use crate::{Budget, Limits};
 
 /// A linear congruential generator: numbers between 0 and 1.
@@ -109,5 +109,73 @@ fn the_largest_stiff_chains_have_seven_digits_in_each_state() {
     for (seed, coupling) in [(9, 1.0), (10, 1e-9)] {
         let error = error(316, coupling, seed);
         assert!(error < 1e-7, "coupling {coupling}: {error:e}");
+    }
+}
+
+/// A chain by its `steps`: `(from, to, rate)`.
+fn walk(count: usize, mut steps: Vec<(usize, usize, f64)>) -> Chain {
+    steps.sort_by_key(|(from, to, _)| (*from, *to));
+    let mut rows = vec![0_u32; count + 1];
+    steps.iter().for_each(|(from, _, _)| rows[from + 1] += 1);
+    (0..count).for_each(|state| rows[state + 1] += rows[state]);
+    let columns = steps.iter().map(|(_, to, _)| *to as u32).collect();
+    Chain::from_rows(rows, columns, steps.iter().map(|(_, _, rate)| *rate).collect())
+}
+
+#[test]
+fn quick_sweeps_settle_where_rates_are_close() {
+    let side = 8;
+    let mut steps = Vec::new();
+    for state in 0..side * side {
+        if state % side + 1 < side {
+            steps.extend([(state, state + 1, 1.0), (state + 1, state, 3.0)]);
+        }
+        if state / side + 1 < side {
+            steps.extend([(state, state + side, 1.0), (state + side, state, 2.5)]);
+        }
+    }
+    let chain = walk(side * side, steps);
+    let mut wanted: Vec<f64> = (0..side * side)
+        .map(|state| 3.0_f64.powi(-((state % side) as i32)) * 2.5_f64.powi(-((state / side) as i32)))
+        .collect();
+    super::solve::normalize(&mut wanted);
+    let incoming = chain.incoming();
+    let nodes: Vec<u32> = (0..chain.len() as u32).collect();
+    let component = Component { chain: &chain, incoming: &incoming, nodes: &nodes };
+    let found = quick::stationary(&component).expect("a solution");
+    assert!(apart(&found, &wanted) < 1e-10, "{:e}", apart(&found, &wanted));
+
+    // The same square, left for good from its first state at rate 3: who comes in there spends what detailed balance says.
+    let mut steps: Vec<(usize, usize, f64)> =
+        (0..side * side).flat_map(|from| chain.row(from).map(move |(to, rate)| (from, to, rate))).collect();
+    steps.push((0, side * side, 3.0));
+    let chain = walk(side * side + 1, steps);
+    let incoming = chain.incoming();
+    let component = Component { chain: &chain, incoming: &incoming, nodes: &nodes };
+    let mut inflow = vec![0.0; side * side];
+    inflow[0] = 1.0;
+    let found = quick::occupancy(&component, &inflow).expect("a solution");
+    let first = wanted[0] * 3.0;
+    wanted.iter_mut().for_each(|weight| *weight /= first);
+    assert!(apart(&found, &wanted) < 1e-10, "{:e}", apart(&found, &wanted));
+}
+
+#[test]
+fn wells_that_no_rare_edge_parts_are_told_apart() {
+    // From the middle of the line both ways down: between its ends 2^-100 of what flows, and no rate below a third of an exit.
+    for (count, left) in [(200, 2.0), (201, 2.0), (300, 1.9)] {
+        let down = |state: usize| if state < count / 2 { (1.0, left) } else { (2.0, 1.0) };
+        let steps = (0..count).flat_map(|state| {
+            let (right, left) = down(state);
+            [(state, state + 1, right), (state, state.wrapping_sub(1), left)]
+        });
+        let chain = walk(count, steps.filter(|(_, to, _)| *to < count).collect());
+        let rate = |from: usize, to: usize| chain.row(from).find(|(at, _)| *at == to).map_or(0.0, |(_, rate)| rate);
+        let mut wanted = vec![1.0; count];
+        (1..count).for_each(|at| wanted[at] = wanted[at - 1] * rate(at - 1, at) / rate(at, at - 1));
+        super::solve::normalize(&mut wanted);
+        let mut go_on = |_| true;
+        let found = long_run(&chain, &[(0, 1.0)], &mut Budget::new(Limits::default(), &mut go_on)).unwrap();
+        assert!(apart(&found.distribution, &wanted) < 1e-9, "{count}: {:e}", apart(&found.distribution, &wanted));
     }
 }
