@@ -179,3 +179,26 @@ fn wells_that_no_rare_edge_parts_are_told_apart() {
         assert!(apart(&found.distribution, &wanted) < 1e-9, "{count}: {:e}", apart(&found.distribution, &wanted));
     }
 }
+
+#[test]
+fn crowds_that_hardly_meet_are_not_left_to_their_starts() {
+    // Two crowds, in which each state leads to each, and seven states over a hill between them: no edge is rare, the way over is.
+    let (crowd, hill) = (30, 7);
+    let count = 2 * crowd + hill;
+    let mut steps = Vec::new();
+    for first in [0, crowd + hill] {
+        let all = || first..first + crowd;
+        steps.extend(all().flat_map(|from| all().filter(move |to| from != *to).map(move |to| (from, to, 1.0))));
+    }
+    steps.extend([(crowd - 1, crowd, 0.01), (crowd + hill, crowd + hill - 1, 0.03)]);
+    for at in 0..hill {
+        let (left, right) = if at < hill / 2 { (1.0, 2e-4) } else { (2e-4, 1.0) };
+        let left = if at == hill / 2 { 1.0 } else { left };
+        steps.extend([(crowd + at, crowd + at - 1, left), (crowd + at, crowd + at + 1, right)]);
+    }
+    let chain = walk(count, steps);
+    let mut go_on = |_| true;
+    let found = long_run(&chain, &[(0, 1.0)], &mut Budget::new(Limits::default(), &mut go_on)).unwrap();
+    let ratio = found.distribution[0] / found.distribution[count - 1];
+    assert!((ratio - 3.0).abs() < 1e-9, "{ratio}");
+}
