@@ -126,7 +126,7 @@ impl<'a> Put<'a> {
 }
 
 /// Events as they are to be, decoded.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Puts {
     /// The field that each place holds, where it can be one.
     pub(crate) names: Vec<Option<QualifiedName>>,
@@ -149,7 +149,11 @@ impl Puts {
         if !replaces && !NEEDED.iter().all(has) {
             return Err(StatusCode::BadArgumentsMissing);
         }
-        let decode = |fields: &Vec<&[u8]>| fields.iter().map(|field| codec.decode(field)).collect();
+        // One with another number of fields is none: it is not decoded.
+        let decode = |fields: &Vec<&[u8]>| match fields.len() == names.len() {
+            true => fields.iter().map(|field| codec.decode(field)).collect(),
+            false => Ok(Vec::new()),
+        };
         let events = put.events.iter().map(decode).collect::<Result<_, _>>()?;
         Ok(Self { names, places, events })
     }
@@ -204,6 +208,24 @@ mod tests {
             }
             assert_eq!(Put::read(&mut Reader::new(&body), Reader::variant).map(drop), expected, "{rule}");
         }
+    }
+
+    #[test]
+    fn an_event_with_another_number_of_fields_is_not_decoded() {
+        let codec = Codec::new(|_| None, 1_000);
+        let names = ["EventId", "Message"].map(|name| clause(BASE_EVENT_TYPE, &[(0, name)]));
+        let filter =
+            EventFilter { select_clauses: Some(names.to_vec()), where_clause: ContentFilter { elements: None } };
+        let mut body = filter.encode_to_vec(&ContextOwned::default().context());
+        // One field, two, three: each a Byte.
+        body.extend_from_slice(&3_u32.to_le_bytes());
+        for fields in 1..=3_u8 {
+            body.extend_from_slice(&u32::from(fields).to_le_bytes());
+            (0..fields).for_each(|_| body.extend_from_slice(&[3, 7]));
+        }
+        let put = Put::read(&mut Reader::new(&body), Reader::variant).unwrap();
+        let puts = Puts::of(&put, Perform::Replace, &codec).unwrap();
+        assert_eq!(puts.events, [Vec::new(), vec![Variant::Byte(7); 2], Vec::new()]);
     }
 
     #[test]

@@ -198,7 +198,12 @@ fn record(desk: &Desk<'_>, node: NodeRef, change: &Change) -> (AuditRecord, Told
         return (record, Told::Nothing);
     }
     let old = desk.space.history(node).map(|series| series.touched(change)).unwrap_or_default();
-    (record, Told::Updated(Box::new(Updating { node: Some(node), change: Some(change.clone()), old })))
+    let change = match change {
+        // Nothing of the events themselves is told.
+        Change::PutEvents(perform, _) => Change::PutEvents(*perform, Puts::default()),
+        change => change.clone(),
+    };
+    (record, Told::Updated(Box::new(Updating { node: Some(node), change: Some(change), old })))
 }
 
 /// How many events a plan may add.
