@@ -191,13 +191,15 @@ impl Item {
         }
         let mut out = status.bits().to_le_bytes().to_vec();
         write_len(&mut out, self.entries.len());
+        // A server may say of all of them at once that they are good.
+        let said = |reader: &mut Reader<'_>| if count == 0 { Some(status.bits()) } else { reader.u32().ok() };
         for own in &self.entries {
-            let one = own.map_or_else(|| reader.u32().ok(), |own| Some(own.bits()))?;
+            let one = own.map_or_else(|| said(&mut reader), |own| Some(own.bits()))?;
             out.extend_from_slice(&one.to_le_bytes());
         }
         let sent = self.entries.iter().filter(|own| own.is_none()).count();
         out.extend_from_slice(reader.rest());
-        (sent == count).then_some((status, out))
+        (count == 0 || sent == count).then_some((status, out))
     }
 
     pub(in crate::guard) fn object(&self) -> String {

@@ -209,7 +209,11 @@ fn new(desk: &mut Desk<'_>, source: Option<NodeId>, kind: Option<NodeId>) -> Res
             return Err(status);
         }
     }
-    if desk.real(about.source()) != *about.source() {
+    let own = |node: &NodeId| desk.real(node) != *node;
+    if about.kind().is_some_and(own) {
+        return Err(StatusCode::BadTypeDefinitionInvalid);
+    }
+    if own(about.source()) {
         return Err(StatusCode::BadSourceNodeIdInvalid);
     }
     Ok(about)

@@ -4,13 +4,14 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::Duration;
 
-use access_model::Rights;
+use access_model::{Rights, ScopeIndex};
 use opcua_types::*;
 
 use super::events::{element, filter, text};
 use super::history::IDS;
 use super::past_events::UPDATE;
 use super::world::*;
+use crate::guard::link::Alias;
 use crate::server::ConnId;
 use crate::server::front::{Reader, Service, write_header, write_len, write_no_diagnostics};
 
@@ -26,6 +27,8 @@ enum Manner {
     Good,
     /// None at all.
     Unsupported,
+    /// Good, and nothing of each.
+    Terse,
     /// One result too many.
     Extra,
 }
@@ -76,6 +79,7 @@ fn writing(world: &mut World, manner: Manner) -> Rc<RefCell<Vec<String>>> {
                         let status_code = StatusCode::BadHistoryOperationUnsupported;
                         HistoryUpdateResult { status_code, ..HistoryUpdateResult::default() }
                     }
+                    Manner::Terse => HistoryUpdateResult::default(),
                     _ => HistoryUpdateResult {
                         operation_results: Some(vec![StatusCode::GoodEntryInserted; events.len() + extra]),
                         ..HistoryUpdateResult::default()
@@ -282,6 +286,29 @@ fn a_known_event_may_be_replaced_without_saying_where_it_comes_from() {
     assert_eq!(*written.borrow(), ["first"]);
 }
 
+/// The server knows nothing of names that a guard has given to one session.
+#[test]
+fn a_new_event_says_its_source_and_type_by_names_that_everybody_knows() {
+    use StatusCode as S;
+    for (rule, place, name, status) in [
+        ("the source", 1, id("Unit"), S::BadSourceNodeIdInvalid),
+        ("the type", 2, NodeId::new(0, 2041), S::BadTypeDefinitionInvalid),
+    ] {
+        let mut world = World::new();
+        let client = world.client_by_token(vec![(Rights::ALL, 1)], Duration::from_secs(60));
+        let alias = NodeId::new(3, 7);
+        let link = world.guard.links.values_mut().next().unwrap();
+        let stands_for =
+            Alias { real: crate::guard::desk::encoded(&name), scope: ScopeIndex(1), session: link.session };
+        link.aliases.insert(alias.clone(), stands_for);
+        let written = writing(&mut world, Manner::Good);
+        let mut fields = event("", "Unit", 2041, "new");
+        fields[place] = alias.into();
+        let told = put(&mut world, client, vec![details(PerformUpdateType::Insert, base(), vec![fields])]).remove(0);
+        assert_eq!((told.1, written.borrow().len()), (vec![status], 0), "{rule}");
+    }
+}
+
 /// A structure may say another length than the server finds: what follows it would be other fields, of other events.
 #[test]
 fn no_event_with_a_structure_among_its_fields_reaches_the_server() {
@@ -323,6 +350,12 @@ fn results_of_the_guard_and_of_the_server_stand_in_the_order_of_the_request() {
             "a server that cannot",
             Manner::Unsupported,
             [(S::BadHistoryOperationUnsupported, Vec::new()), (S::Good, vec![gone, gone])],
+            1,
+        ),
+        (
+            "one that says it of all",
+            Manner::Terse,
+            [(S::Good, vec![gone, S::Good, gone]), (S::Good, vec![gone, gone])],
             1,
         ),
         ("one that miscounts", Manner::Extra, [(S::BadUnknownResponse, Vec::new()), (S::Good, vec![gone, gone])], 1),
