@@ -87,12 +87,16 @@ fn refused(details: Details, cursor: &Cursor<'_>, length: usize) -> Option<Statu
 
 /// Events that are deleted or written are looked at; where nothing is left of them, the guard answers itself.
 fn own(desk: &mut Desk<'_>, item: &mut Item, body: &[u8]) -> Option<Vec<u8>> {
-    match item.number {
-        DELETES => narrow(desk, item, body),
-        PUTS => return sift(desk, item, body),
-        _ => {}
-    }
-    None
+    let answer = match item.number {
+        DELETES => {
+            narrow(desk, item, body);
+            None
+        }
+        PUTS => sift(desk, item, body),
+        _ => return None,
+    };
+    item.name_sources();
+    answer
 }
 
 /// What a node that never exists is asked with: nothing to put, nothing to delete.

@@ -10,6 +10,9 @@ use pep::Permit;
 use crate::guard::desk::{Desk, text_of};
 use crate::server::front::{Malformed, Reader, write_len};
 
+/// As many sources does a record name.
+const NAMED: usize = 4;
+
 /// One item of a request.
 #[derive(Default)]
 pub(in crate::guard) struct Item {
@@ -107,6 +110,23 @@ impl Item {
         let first = self.touched.first().is_some_and(|first| first.node == touched.node);
         if !first && self.held_to.insert(touched.node.clone()) {
             self.touched.push(touched);
+        }
+    }
+
+    /// Says in its record what is left of it and where that comes from, the first few by name.
+    pub(in crate::guard) fn name_sources(&mut self) {
+        if !self.entries.is_empty() {
+            let left = self.entries.iter().filter(|denied| denied.is_none()).count();
+            self.text.push_str(&format!(", {left} of them allowed"));
+        }
+        let mut sources = self.touched.iter().skip(1).map(|touched| touched.node.to_string());
+        let named: Vec<String> = sources.by_ref().take(NAMED).collect();
+        if !named.is_empty() {
+            self.text.push_str(&format!(", of {}", named.join(", ")));
+        }
+        let more = sources.count();
+        if more > 0 {
+            self.text.push_str(&format!(" and {more} more"));
         }
     }
 

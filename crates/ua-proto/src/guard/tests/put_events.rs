@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::Duration;
 
-use access_model::{Rights, ScopeIndex};
+use access_model::{AuditRecord, Rights, ScopeIndex};
 use opcua_types::*;
 
 use super::events::{element, filter, text};
@@ -215,6 +215,7 @@ fn events_are_written_through_a_guard_by_right_of_notifier_source_and_type() {
         ),
         ("either takes both", vec![(browse | receive | insert, 1)], Update, either, Err(denied)),
     ];
+    let mut named = false;
     for (rule, rights, perform, events, expected) in rows {
         let mut world = World::new();
         let written = writing(&mut world, Manner::Good);
@@ -232,9 +233,18 @@ fn events_are_written_through_a_guard_by_right_of_notifier_source_and_type() {
             Err(status) => (status, Vec::new()),
         };
         assert_eq!(result, whole, "{rule}");
-        let recorded = world.records.iter().any(|record| record.detail.starts_with(&format!("{count} events are ")));
-        assert_eq!(recorded, result.0.is_good(), "{rule}: recorded");
+        let about = |record: &&AuditRecord| record.detail.starts_with(&format!("{count} events are "));
+        let detail = world.records.iter().find(about).map(|record| record.detail.clone());
+        assert_eq!(detail.is_some(), result.0.is_good(), "{rule}: recorded");
+        let allowed = result.1.iter().filter(|status| status.is_good()).count();
+        let sifted = allowed > 0 && allowed < result.1.len();
+        let told = detail.as_ref().is_some_and(|detail| detail.contains(&format!(", {allowed} of them allowed")));
+        assert_eq!(told, sifted, "{rule}: {detail:?}");
+        let source = detail.as_ref().is_some_and(|detail| detail.contains(", of "));
+        assert!(allowed > 0 || !source, "{rule}: {detail:?}");
+        named |= source;
     }
+    assert!(named, "sources besides the notifier are named");
 }
 
 /// Two servers may read a filter in two ways; what the guard decides by must be beyond doubt.
