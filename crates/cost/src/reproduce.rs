@@ -66,6 +66,17 @@ pub enum Origin {
     Predicted,
 }
 
+impl Origin {
+    /// As it is printed.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Fitted => "fitted",
+            Self::Predicted => "predicted",
+        }
+    }
+}
+
 /// A row of Table 2 or 3. Rates are tags a second.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Row {

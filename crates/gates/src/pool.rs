@@ -231,11 +231,10 @@ fn be_nicer() {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::mpsc::channel;
+    use std::sync::mpsc::{Sender, channel};
 
-    #[test]
-    fn a_full_queue_refuses_instead_of_waiting() {
-        let pool = Pool::alone(1, 1).unwrap();
+    /// A pool whose thread that gives way is at work until it is told.
+    fn occupied(pool: &Pool) -> Sender<()> {
         let (release, wait) = channel::<()>();
         let (started, running) = channel::<()>();
         pool.run(move || {
@@ -244,6 +243,13 @@ mod tests {
         })
         .unwrap();
         running.recv().unwrap();
+        release
+    }
+
+    #[test]
+    fn a_full_queue_refuses_instead_of_waiting() {
+        let pool = Pool::alone(1, 1).unwrap();
+        let release = occupied(&pool);
         let (done, finished) = channel::<()>();
         pool.run(move || done.send(()).unwrap()).unwrap();
         assert_eq!(pool.run(|| ()), Err(PoolFull));
@@ -254,14 +260,7 @@ mod tests {
     #[test]
     fn work_goes_on_when_those_that_give_way_do_not() {
         let pool = Pool::new(1, 8).unwrap();
-        let (release, wait) = channel::<()>();
-        let (started, running) = channel::<()>();
-        pool.run(move || {
-            started.send(()).unwrap();
-            wait.recv().unwrap();
-        })
-        .unwrap();
-        running.recv().unwrap();
+        let release = occupied(&pool);
         let (done, finished) = channel();
         for number in 0..3 {
             let done = done.clone();
@@ -287,14 +286,7 @@ mod tests {
     fn work_that_waits_is_looked_at_again_after_a_time_without_any() {
         let pool = Pool::new(1, 8).unwrap();
         for round in 0..3 {
-            let (release, wait) = channel::<()>();
-            let (started, running) = channel::<()>();
-            pool.run(move || {
-                started.send(()).unwrap();
-                wait.recv().unwrap();
-            })
-            .unwrap();
-            running.recv().unwrap();
+            let release = occupied(&pool);
             let (done, finished) = channel();
             pool.run(move || done.send(round).unwrap()).unwrap();
             assert_eq!(finished.recv().unwrap(), round, "by the one that steps in");

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::{Origin, Reproduction, text::summary};
+use super::{Reproduction, text::summary};
 use crate::draw::escaped;
 
 /// One HTML file with the tables and the figure; it loads nothing.
@@ -19,10 +19,7 @@ pub fn html(it: &Reproduction) -> String {
         let _ = writeln!(page, "<h2>Table {table}: SC{}, tags a second</h2>\n<table>", table - 1);
         page.push_str("<tr><th>platform<th>key<th>printed<th>here<th>off %<th>origin<th>measured<th>error of model %<th>of measurement %</tr>\n");
         for row in it.rows.iter().filter(|row| row.table == table) {
-            let origin = match row.origin {
-                Origin::Fitted => "fitted",
-                Origin::Predicted => "predicted",
-            };
+            let origin = row.origin.name();
             let _ = writeln!(
                 page,
                 "<tr class=\"{origin}\"><td>{}<td>{}<td>{:.2}<td>{:.4}<td>{:+.3}<td>{origin}<td>{:.2}<td>{:.2}<td>{:.2}</tr>",

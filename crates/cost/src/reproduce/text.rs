@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::{Origin, Reproduction};
+use super::Reproduction;
 
 /// The tables as text.
 #[must_use]
@@ -16,10 +16,7 @@ pub fn text(it: &Reproduction) -> String {
             "  platform   key  printed     here    off %             measured  error of model %  of measurement %"
         );
         for row in it.rows.iter().filter(|row| row.table == table) {
-            let origin = match row.origin {
-                Origin::Fitted => "fitted",
-                Origin::Predicted => "predicted",
-            };
+            let origin = row.origin.name();
             let _ = writeln!(
                 text,
                 "  {:>8}  {:>4}  {:>7.2}  {:>7.4}  {:>+7.3}  {origin:<9}  {:>8.2}  {:>16.2}  {:>16.2}",
