@@ -108,6 +108,7 @@ def main():
     parser.add_argument("model")
     parser.add_argument("--where", action="append", required=True, help="a condition as `queue >= 1`: its long-run probability")
     parser.add_argument("--solvers", default=",".join(SOLVERS))
+    parser.add_argument("--generate-only", action="store_true", help="stop at the chain")
     options = parser.parse_args()
     stormpy.developer.set_log_level(stormpy.developer.LogLevel.ERR)
     with open(options.model, encoding="utf-8") as file:
@@ -117,6 +118,11 @@ def main():
     began = time.perf_counter()
     chain, vanishing = generate(text, options.where)
     generated, peak = time.perf_counter() - began, memory("VmHWM")
+    if options.generate_only:
+        memory_bytes = peak - before if known else None
+        told = {"tangible": chain.nr_states, "vanishing": vanishing, "generate_seconds": generated, "memory_bytes": memory_bytes}
+        print(json.dumps(told))
+        return
     pairs = [(solver, algorithm) for solver in options.solvers.split(",") for algorithm in ALGORITHMS]
     tried = [attempt(chain, options.where, *pair) for pair in pairs]
     solved = [answer for answer in tried if answer is not None]

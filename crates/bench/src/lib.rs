@@ -9,6 +9,7 @@ pub mod guard;
 pub mod journal;
 pub mod load;
 pub mod measures;
+pub mod nets;
 pub mod process;
 pub mod random;
 pub mod real;

@@ -10,7 +10,7 @@ use bench::Failed;
 use bench::authority;
 use bench::guard;
 use bench::load::Security;
-use bench::measures::{Bench, bytes, crowd, guarded, instructions, lag, oracle, pdp, services, storm};
+use bench::measures::{Bench, bytes, crowd, guarded, instructions, lag, nets, oracle, pdp, services, storm};
 use bench::real;
 use bench::record::table;
 use bench::serve;
@@ -18,7 +18,7 @@ use bench::serve;
 type Measure = fn(&mut Bench) -> Result<(), Failed>;
 
 /// The measures by the names under which they are asked for.
-const MEASURES: [(&str, Measure); 17] = [
+const MEASURES: [(&str, Measure); 18] = [
     ("read.none", |bench| services::reads(bench, Security::None)),
     ("read.encrypt", |bench| services::reads(bench, Security::Encrypt)),
     ("connect", services::connects),
@@ -36,6 +36,7 @@ const MEASURES: [(&str, Measure); 17] = [
     ("guard.halfopen", crowd::half_open),
     ("guard.lag", lag::guarded),
     ("guard.oracle", oracle::run),
+    ("gspn", nets::run),
 ];
 
 fn main() -> ExitCode {
@@ -50,6 +51,7 @@ fn main() -> ExitCode {
             .map_err(Failed::from)
             .and_then(|count| Ok((count, storm::Guests::named(guests).ok_or("bench storm: token or user")?)))
             .and_then(|(count, guests)| storm::clients(folder, url, count, guests)),
+        ["net", what, file] => bench::nets::run(what, &PathBuf::from(file)),
         ["authority", folder] => authority::run(&PathBuf::from(folder)),
         words => take(words),
     };

@@ -34,6 +34,14 @@ pub fn peak_rss(pid: u32) -> io::Result<u64> {
     kib.map(|kib| kib * 1024).ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "no VmHWM"))
 }
 
+/// Has the peak of this process begin anew.
+///
+/// # Errors
+/// The system does not allow it.
+pub fn forget_peak() -> io::Result<()> {
+    fs::write("/proc/self/clear_refs", "5")
+}
+
 /// Lets a process with all its threads run on one processor only.
 ///
 /// # Errors

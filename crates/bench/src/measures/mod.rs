@@ -5,6 +5,7 @@ pub mod crowd;
 pub mod guarded;
 pub mod instructions;
 pub mod lag;
+pub mod nets;
 pub mod oracle;
 pub mod pdp;
 pub mod services;

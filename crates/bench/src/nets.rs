@@ -1,0 +1,186 @@
+//! `bench net`: one net from the bytes of its file to its values, in a process of its own, as the peer does it.
+
+use std::path::Path;
+
+use gspn::ask::{self, Value};
+use gspn::simulate::{Plan, simulate};
+use gspn::{Budget, Limits, explore, json};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use crate::clock::Stopwatch;
+use crate::{Failed, files, process};
+
+/// The most that the nets of a measure need.
+const LIMITS: Limits = Limits { markings: 100_000_000, bytes: 8 << 30 };
+
+/// What a process says of a net.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Told {
+    /// Tangible markings.
+    pub tangible: u64,
+    /// Edges of the chain; 0 where nobody counts them.
+    #[serde(default)]
+    pub edges: u64,
+    /// From the bytes of the file to the chain.
+    pub generate_seconds: f64,
+    /// From the bytes of the file to all values; the same where only the chain was wanted.
+    #[serde(default)]
+    pub seconds: f64,
+    /// Most memory in use minus what was in use before the file was looked at.
+    pub memory_bytes: Option<u64>,
+    /// The values, where they are numbers.
+    #[serde(default)]
+    pub values: Vec<f64>,
+}
+
+/// Generates the chain of the net in `file`, or answers all that is asked of it (`what`: `generate`, `solve`), and prints [`Told`].
+///
+/// # Errors
+/// The file holds no net, or one that is refused.
+pub fn run(what: &str, file: &Path) -> Result<(), Failed> {
+    let bytes = files::read(file)?;
+    process::forget_peak()?;
+    let before = process::peak_rss(std::process::id())?;
+    let mut go_on = |_| true;
+    let mut budget = Budget::new(LIMITS, &mut go_on);
+    let refused = |refusal: gspn::Refusal| Failed::from(format!("{}: {}", refusal.name, refusal.why));
+    let watch = Stopwatch::start();
+    let document = json::read(&bytes).map_err(refused)?;
+    let told = match what {
+        "generate" => {
+            let space = explore::explore(&document.net, 1, &[], &[], &mut budget).map_err(refused)?;
+            let seconds = watch.seconds();
+            let (tangible, edges) = (space.tangible() as u64, space.chain().edges() as u64);
+            Told { tangible, edges, generate_seconds: seconds, seconds, memory_bytes: None, values: Vec::new() }
+        }
+        "solve" => {
+            let answer = ask::answer(&document.net, &document.asks, &mut budget).map_err(refused)?;
+            let seconds = watch.seconds();
+            let number = |ask: &ask::Ask| match answer.values.get(&ask.id) {
+                Some(Value::Number(value)) => Ok(*value),
+                Some(Value::Count(count)) => Ok(*count as f64),
+                None => Err(Failed::from(format!("`{}` is not answered", ask.id))),
+            };
+            let values = document.asks.iter().map(number).collect::<Result<Vec<_>, _>>()?;
+            Told { tangible: 0, edges: 0, generate_seconds: 0.0, seconds, memory_bytes: None, values }
+        }
+        _ => return Err("bench net: generate or solve".into()),
+    };
+    let memory_bytes = Some(process::peak_rss(std::process::id())?.saturating_sub(before));
+    println!("{}", serde_json::to_string(&Told { memory_bytes, ..told })?);
+    Ok(())
+}
+
+/// Nanoseconds of processor time of this process for one firing of a timed transition, when the net in `bytes` is simulated.
+///
+/// # Errors
+/// As [`run`].
+pub fn firing(bytes: &[u8], firings: u64) -> Result<f64, Failed> {
+    let refused = |refusal: gspn::Refusal| Failed::from(format!("{}: {}", refusal.name, refusal.why));
+    let document = json::read(bytes).map_err(refused)?;
+    let mut go_on = |_| true;
+    let plan = Plan { seed: 1, relative: 1e-9, firings };
+    let watch = Stopwatch::start();
+    let estimates =
+        simulate(&document.net, &document.asks, plan, &mut Budget::new(LIMITS, &mut go_on)).map_err(refused)?;
+    Ok(watch.seconds() * 1e9 / estimates.firings as f64)
+}
+
+/// Stations with one customer each and one server that walks from one to the next: `stations * 2^stations` tangible markings.
+#[must_use]
+pub fn polling(stations: u32) -> serde_json::Value {
+    let (mut places, mut transitions) = (Vec::new(), Vec::new());
+    for own in 0..stations {
+        let next = (own + 1) % stations;
+        let place = |kind: &str, tokens: u32| json!({"name": format!("{kind}{own}"), "tokens": tokens});
+        places.extend([place("idle", 1), place("wait", 0), place("at", u32::from(own == 0)), place("serve", 0)]);
+        let [idle, wait, at, serve] = ["idle", "wait", "at", "serve"].map(|kind| format!("{kind}{own}"));
+        let on = format!("at{next}");
+        transitions.extend([
+            json!({"name": format!("arrive{own}"), "kind": "timed", "rate": 0.1 + 0.01 * f64::from(own), "in": {&idle: 1}, "out": {&wait: 1}}),
+            json!({"name": format!("start{own}"), "kind": "immediate", "in": {&at: 1, &wait: 1}, "out": {&serve: 1}}),
+            json!({"name": format!("finish{own}"), "kind": "timed", "rate": 1, "in": {&serve: 1}, "out": {&idle: 1, &on: 1}}),
+            json!({"name": format!("walk{own}"), "kind": "timed", "rate": 10, "in": {&at: 1}, "out": {&on: 1}}),
+        ]);
+    }
+    json!({"name": format!("polling{stations}"), "net": {"places": places, "transitions": transitions},
+        "ask": [{"id": "p", "kind": "prob", "where": [["wait1", ">=", 1]]}]})
+}
+
+/// Customers that think, are sent to one of five queues at once, and come back.
+#[must_use]
+pub fn closed(customers: u32) -> serde_json::Value {
+    let mut places = vec![json!({"name": "think", "tokens": customers}), json!({"name": "route"})];
+    let mut transitions = vec![
+        json!({"name": "submit", "kind": "timed", "rate": 0.5, "servers": "inf", "in": {"think": 1}, "out": {"route": 1}}),
+    ];
+    for queue in 0..5_u32 {
+        let name = format!("q{queue}");
+        places.push(json!({"name": &name}));
+        let back = if queue == 0 { "route" } else { "think" };
+        transitions.extend([
+            json!({"name": format!("to{queue}"), "kind": "immediate", "weight": queue + 1, "in": {"route": 1}, "out": {&name: 1}}),
+            json!({"name": format!("s{queue}"), "kind": "timed", "rate": 1.0 + 0.3 * f64::from(queue), "in": {&name: 1}, "out": {back: 1}}),
+        ]);
+    }
+    json!({"name": format!("closed{customers}"), "net": {"places": places, "transitions": transitions},
+        "ask": [{"id": "p", "kind": "prob", "where": [["q1", ">=", 1]]}]})
+}
+
+/// The flexible manufacturing system of Ciardo and Trivedi (1993) with so many pallets of each kind.
+#[must_use]
+pub fn manufacturing(pallets: u32) -> serde_json::Value {
+    let empty = [
+        "P1wM1", "P1M1", "P1d", "P1s", "P1wP2", "P2wM2", "P2M2", "P2d", "P2s", "P2wP1", "P12", "P12wM3", "P12M3",
+        "P12s", "P3M2", "P3s",
+    ];
+    let full = [("P1", pallets), ("P2", pallets), ("P3", pallets), ("M1", 3), ("M2", 1), ("M3", 2)];
+    let places: Vec<_> = empty.iter().map(|name| (*name, 0)).chain(full).collect();
+    let places: Vec<_> = places.iter().map(|(name, tokens)| json!({"name": name, "tokens": tokens})).collect();
+    let timed = |name: &str, rate: f64, servers: &str, from: serde_json::Value, to: serde_json::Value| {
+        let servers = if servers == "inf" { json!("inf") } else { json!(1) };
+        json!({"name": name, "kind": "timed", "rate": rate, "servers": servers, "in": from, "out": to})
+    };
+    let at_once = |name: &str, weight: f64, from: serde_json::Value, to: serde_json::Value| json!({"name": name, "kind": "immediate", "weight": weight, "in": from, "out": to});
+    let transitions = json!([
+        timed("tP1", 1.0, "inf", json!({"P1": 1}), json!({"P1wM1": 1})),
+        at_once("tM1", 1.0, json!({"P1wM1": 1, "M1": 1}), json!({"P1M1": 1})),
+        timed("tP1M1", 0.25, "inf", json!({"P1M1": 1}), json!({"P1d": 1, "M1": 1})),
+        at_once("tP1e", 0.8, json!({"P1d": 1}), json!({"P1s": 1})),
+        at_once("tP1j", 0.2, json!({"P1d": 1}), json!({"P1wP2": 1})),
+        timed("tP1s", 1.0 / 60.0, "1", json!({"P1s": pallets}), json!({"P1": pallets})),
+        timed("tP2", 1.0, "inf", json!({"P2": 1}), json!({"P2wM2": 1})),
+        at_once("tM2", 1.0, json!({"P2wM2": 1, "M2": 1}), json!({"P2M2": 1})),
+        timed("tP2M2", 1.0 / 6.0, "inf", json!({"P2M2": 1}), json!({"P2d": 1, "M2": 1})),
+        at_once("tP2e", 0.6, json!({"P2d": 1}), json!({"P2s": 1})),
+        at_once("tP2j", 0.4, json!({"P2d": 1}), json!({"P2wP1": 1})),
+        timed("tP2s", 1.0 / 60.0, "1", json!({"P2s": pallets}), json!({"P2": pallets})),
+        at_once("tx", 1.0, json!({"P1wP2": 1, "P2wP1": 1}), json!({"P12": 1})),
+        timed("tP12", 1.0, "inf", json!({"P12": 1}), json!({"P12wM3": 1})),
+        at_once("tM3", 1.0, json!({"P12wM3": 1, "M3": 1}), json!({"P12M3": 1})),
+        timed("tP12M3", 1.0, "inf", json!({"P12M3": 1}), json!({"P12s": 1, "M3": 1})),
+        timed("tP12s", 1.0 / 60.0, "1", json!({"P12s": pallets}), json!({"P1": pallets, "P2": pallets})),
+        timed("tP3", 1.0, "inf", json!({"P3": 1}), json!({"P3M2": 1})),
+        timed("tP3M2", 0.5, "inf", json!({"P3M2": 1}), json!({"P3s": 1})),
+        timed("tP3s", 1.0 / 60.0, "1", json!({"P3s": pallets}), json!({"P3": pallets})),
+    ]);
+    json!({"name": format!("fms{pallets}"), "net": {"places": places, "transitions": transitions},
+        "ask": [{"id": "p", "kind": "prob", "where": [["P1", ">=", 1]]}]})
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_nets_have_as_many_states_as_they_are_said_to_have() {
+        for (net, expected) in [(polling(6), 384), (closed(7), 792), (manufacturing(2), 810)] {
+            let document = json::read(net.to_string().as_bytes()).unwrap();
+            let mut go_on = |_| true;
+            let mut budget = Budget::new(LIMITS, &mut go_on);
+            let space = explore::explore(&document.net, 1, &[], &[], &mut budget).unwrap();
+            assert_eq!(space.tangible(), expected, "{}", net["name"]);
+        }
+    }
+}
