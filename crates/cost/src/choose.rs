@@ -1,7 +1,7 @@
 //! All settings of a model against what is wanted: ranked, the rest with what they fail, and the front on which nothing is better in all.
 //!
 //! A setting picks one way for each annotation. Each is woven and solved; where requests are served one at a time by a proven reduction
-//! ([`queue`]), else by the whole net. No answer is kept from one run to the next.
+//! (`queue`), else by the whole net. No answer is kept from one run to the next.
 
 mod front;
 mod invert;
