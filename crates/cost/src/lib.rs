@@ -13,6 +13,7 @@
 // Indices in this crate come from a model whose names were resolved by `read`, the only maker of models.
 
 pub mod algorithm;
+pub mod calibration;
 pub mod choose;
 mod draw;
 mod fault;

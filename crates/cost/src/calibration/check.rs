@@ -1,0 +1,160 @@
+//! What a calibration must be.
+
+use hashbrown::HashSet;
+use serde::Deserialize;
+
+use super::{Calibration, Law, MAX_STEPS, MAX_WORD, SCHEMA, Sample, Step};
+use crate::{Class, Fault};
+
+/// The one member that files of all versions have.
+#[derive(Deserialize)]
+struct Version {
+    schema: u32,
+}
+
+/// Another version is refused as such, before its other members are found to be unknown.
+pub(super) fn version(text: &str) -> Result<(), Fault> {
+    let version: Version = serde_json::from_str(text).map_err(|error| of_json(&error))?;
+    if version.schema == SCHEMA {
+        return Ok(());
+    }
+    let why = format!("the file has version {}, this program reads version {SCHEMA}", version.schema);
+    Err(Fault::new(Class::Invalid, "schema", why))
+}
+
+pub(super) fn of_json(error: &serde_json::Error) -> Fault {
+    let class = if error.is_data() { Class::Invalid } else { Class::Syntax };
+    Fault::new(class, "calibration", error.to_string()).at(error.line())
+}
+
+impl Calibration {
+    /// Whether it is one: what [`Calibration::read`] says of a file.
+    ///
+    /// # Errors
+    /// As [`Calibration::read`].
+    pub fn check(&self) -> Result<(), Fault> {
+        if self.schema != SCHEMA {
+            return Err(invalid("schema", format!("is {}, this program knows {SCHEMA}", self.schema)));
+        }
+        for (place, text) in [
+            ("taken", &self.taken),
+            ("machine.cpu", &self.machine.cpu),
+            ("machine.kernel", &self.machine.kernel),
+            ("versions.program", &self.versions.program),
+            ("versions.library", &self.versions.library),
+            ("versions.build", &self.versions.build),
+        ] {
+            word(place, text, false)?;
+        }
+        if self.machine.cores == 0 {
+            return Err(invalid("machine.cores", "is 0"));
+        }
+        for (place, count) in [("steps", self.steps.len()), ("laws", self.laws.len())] {
+            if count > MAX_STEPS {
+                return Err(Fault::new(Class::TooLarge, place, format!("has {count} entries, {MAX_STEPS} are taken")));
+            }
+        }
+        self.steps_are_good()?;
+        self.laws_are_good()
+    }
+
+    fn steps_are_good(&self) -> Result<(), Fault> {
+        let mut seen = HashSet::new();
+        for (index, step) in self.steps.iter().enumerate() {
+            let place = format!("steps[{index}]");
+            step.check(&place)?;
+            if !seen.insert((step.name(), step.bytes)) {
+                let why = format!("`{}` with {} bytes stands twice", step.name(), step.bytes);
+                return Err(Fault::new(Class::Doubled, place, why));
+            }
+        }
+        Ok(())
+    }
+
+    fn laws_are_good(&self) -> Result<(), Fault> {
+        let mut seen = HashSet::new();
+        for (index, law) in self.laws.iter().enumerate() {
+            let place = format!("laws[{index}]");
+            law.check(&place)?;
+            if !seen.insert(law.name()) {
+                return Err(Fault::new(Class::Doubled, place, format!("`{}` stands twice", law.name())));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Step {
+    fn check(&self, place: &str) -> Result<(), Fault> {
+        word(&format!("{place}.operation"), &self.operation, false)?;
+        word(&format!("{place}.algorithm"), &self.algorithm, true)?;
+        if self.batch == 0 {
+            return Err(invalid(&format!("{place}.batch"), "is 0"));
+        }
+        self.cpu.check(&format!("{place}.cpu"))?;
+        self.wall.check(&format!("{place}.wall"))
+    }
+}
+
+impl Sample {
+    fn check(&self, place: &str) -> Result<(), Fault> {
+        if self.n == 0 {
+            return Err(invalid(&format!("{place}.n"), "is 0"));
+        }
+        for (name, value) in [("mean", self.mean), ("sd", self.sd), ("min", self.min)] {
+            not_negative(&format!("{place}.{name}"), value)?;
+        }
+        let rising = [("min", self.min), ("p50", self.p50), ("p95", self.p95), ("p99", self.p99), ("max", self.max)];
+        for pair in rising.windows(2) {
+            if let [(below, low), (above, high)] = pair
+                && (!high.is_finite() || high < low)
+            {
+                return Err(invalid(&format!("{place}.{above}"), format!("is {high}, `{below}` is {low}")));
+            }
+        }
+        // Rounding may put the mean of equal timings beside them.
+        let slack = 1e-9 * self.max;
+        if self.mean < self.min - slack || self.mean > self.max + slack {
+            let why = format!("is {}, outside of {} to {}", self.mean, self.min, self.max);
+            return Err(invalid(&format!("{place}.mean"), why));
+        }
+        Ok(())
+    }
+}
+
+impl Law {
+    fn check(&self, place: &str) -> Result<(), Fault> {
+        word(&format!("{place}.operation"), &self.operation, false)?;
+        word(&format!("{place}.algorithm"), &self.algorithm, true)?;
+        for (name, value) in [("fixed", self.fixed), ("per_byte", self.per_byte), ("residual", self.residual)] {
+            not_negative(&format!("{place}.{name}"), value)?;
+        }
+        if self.from >= self.to {
+            let why = format!("is {}, `from` is {}: a line needs two sizes", self.to, self.from);
+            return Err(invalid(&format!("{place}.to"), why));
+        }
+        Ok(())
+    }
+}
+
+fn not_negative(place: &str, value: f64) -> Result<(), Fault> {
+    if value.is_finite() && value >= 0.0 { Ok(()) } else { Err(invalid(place, format!("is {value}"))) }
+}
+
+/// Words end up in terminals and tables.
+fn word(place: &str, text: &str, may_be_empty: bool) -> Result<(), Fault> {
+    if text.is_empty() && !may_be_empty {
+        return Err(Fault::new(Class::Missing, place, "is empty"));
+    }
+    if text.len() > MAX_WORD {
+        return Err(Fault::new(Class::TooLarge, place, format!("has more than {MAX_WORD} bytes")));
+    }
+    if text.chars().any(char::is_control) {
+        return Err(invalid(place, "has a control character"));
+    }
+    Ok(())
+}
+
+fn invalid(place: &str, why: impl Into<String>) -> Fault {
+    Fault::new(Class::Invalid, place, why)
+}

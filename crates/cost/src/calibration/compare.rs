@@ -1,0 +1,56 @@
+//! Whether a calibration was taken where it is used.
+
+use std::fmt;
+
+use serde::Serialize;
+
+use super::{Calibration, Machine, Versions};
+
+/// A calibration that was taken elsewhere, or of other programs: what it says may not hold here.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Foreign {
+    /// What differs: `processor`, `cores`, `kernel`, `program`, `library`, `build`.
+    pub what: &'static str,
+    /// As the calibration has it.
+    pub taken_with: String,
+    /// As it is here.
+    pub here: String,
+}
+
+impl Foreign {
+    /// Whether it is another machine; otherwise the same with other software.
+    #[must_use]
+    pub fn is_another_machine(&self) -> bool {
+        matches!(self.what, "processor" | "cores")
+    }
+}
+
+impl fmt::Display for Foreign {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { what, taken_with, here } = self;
+        let from =
+            if self.is_another_machine() { "the calibration is from another machine" } else { "the calibration" };
+        write!(f, "{from}: its {what} is `{taken_with}`, here it is `{here}`")
+    }
+}
+
+impl Calibration {
+    /// What differs between where this was taken and a machine with its programs; empty if nothing does. Each is something to warn of,
+    /// the first the one that matters most.
+    #[must_use]
+    pub fn compare(&self, machine: &Machine, versions: &Versions) -> Vec<Foreign> {
+        let (mine, with) = (&self.machine, &self.versions);
+        [
+            ("processor", mine.cpu.clone(), machine.cpu.clone()),
+            ("cores", mine.cores.to_string(), machine.cores.to_string()),
+            ("build", with.build.clone(), versions.build.clone()),
+            ("library", with.library.clone(), versions.library.clone()),
+            ("program", with.program.clone(), versions.program.clone()),
+            ("kernel", mine.kernel.clone(), machine.kernel.clone()),
+        ]
+        .into_iter()
+        .filter(|(_, taken_with, here)| taken_with != here)
+        .map(|(what, taken_with, here)| Foreign { what, taken_with, here })
+        .collect()
+    }
+}

@@ -1,0 +1,156 @@
+//! The record of a calibration: what it says, what is refused, and what comes back.
+
+use cost::Class;
+use cost::calibration::{Calibration, Law, Machine, SCHEMA, Step, Unit, Versions, fit, student, summary};
+use proptest::prelude::*;
+
+fn step(operation: &str, algorithm: &str, bytes: u64, times: &[f64]) -> Step {
+    let sample = summary(times).unwrap();
+    Step {
+        operation: operation.into(),
+        algorithm: algorithm.into(),
+        bits: None,
+        bytes,
+        unit: Unit::Seconds,
+        batch: 8,
+        left_out: 0,
+        cpu: sample,
+        wall: sample,
+    }
+}
+
+fn calibration() -> Calibration {
+    let steps = vec![
+        step("sign", "rsa-2048", 32, &[0.9e-3, 1e-3, 1.1e-3]),
+        step("encrypt", "aes-256-cbc", 1_000, &[2e-6, 2e-6]),
+        step("encrypt", "aes-256-cbc", 11_000, &[12e-6, 12e-6]),
+    ];
+    let law = Law { residual: 0.125, ..fit(&[&steps[1], &steps[2]]).unwrap() };
+    Calibration {
+        schema: SCHEMA,
+        taken: "2026-11-22".into(),
+        machine: Machine { cpu: "Some CPU".into(), cores: 2, kernel: "Linux 6.1".into() },
+        versions: Versions { program: "1.0".into(), library: "aws-lc".into(), build: "release".into() },
+        quick: false,
+        steps,
+        laws: vec![law],
+    }
+}
+
+#[test]
+fn what_is_written_is_read_back() {
+    let calibration = calibration();
+    assert_eq!(Calibration::read(&calibration.write().unwrap()).unwrap(), calibration);
+}
+
+#[test]
+fn what_is_wrong_is_refused_with_its_place() {
+    let good = calibration().write().unwrap();
+    let cases = [
+        ("no JSON", good.replace('{', "("), Class::Syntax, "calibration"),
+        ("cut off", good[..good.len() / 2].to_owned(), Class::Syntax, "calibration"),
+        ("another version", good.replace("\"schema\": 1", "\"schema\": 2"), Class::Invalid, "schema"),
+        ("an unknown member", good.replace("\"taken\"", "\"when\": 1, \"taken\""), Class::Invalid, "calibration"),
+        ("a member twice", good.replace("\"taken\"", "\"schema\": 1, \"taken\""), Class::Invalid, "calibration"),
+        ("no finite number", good.replace("\"mean\": 0.001", "\"mean\": 1e999"), Class::Syntax, "calibration"),
+        ("a mean below 0", good.replace("\"mean\": 0.001", "\"mean\": -1"), Class::Invalid, "steps[0].cpu.mean"),
+        ("a mean above all", good.replace("\"mean\": 0.001", "\"mean\": 7"), Class::Invalid, "steps[0].cpu.mean"),
+        ("no timing", good.replacen("\"n\": 3", "\"n\": 0", 1), Class::Invalid, "steps[0].cpu.n"),
+        (
+            "quantiles that fall",
+            good.replacen("\"p95\": 0.0011", "\"p95\": 0.0001", 1),
+            Class::Invalid,
+            "steps[0].cpu.p95",
+        ),
+        ("another unit", good.replacen("\"unit\": \"s\"", "\"unit\": \"ms\"", 1), Class::Invalid, "calibration"),
+        ("no core", good.replace("\"cores\": 2", "\"cores\": 0"), Class::Invalid, "machine.cores"),
+        ("no name", good.replace("Some CPU", ""), Class::Missing, "machine.cpu"),
+        ("escape codes", good.replace("Some CPU", "\\u001b[2J"), Class::Invalid, "machine.cpu"),
+        ("a long name", good.replace("Some CPU", &"x".repeat(161)), Class::TooLarge, "machine.cpu"),
+        ("a step twice", good.replace("\"bytes\": 11000", "\"bytes\": 1000"), Class::Doubled, "steps[2]"),
+        ("a line through one size", good.replace("\"to\": 11000", "\"to\": 1000"), Class::Invalid, "laws[0].to"),
+    ];
+    for (rule, text, class, place) in cases {
+        assert_ne!(text, good, "{rule}: the case changes nothing");
+        let fault = Calibration::read(&text).expect_err(rule);
+        assert_eq!((fault.class, fault.name.as_str()), (class, place), "{rule}: {fault}");
+    }
+    let large = format!("{good}{}", " ".repeat(4 << 20));
+    assert_eq!(Calibration::read(&large).unwrap_err().class, Class::TooLarge);
+    let mut many = calibration();
+    many.steps = (0..4_097).map(|bytes| step("hash", "sha-256", bytes, &[1e-6])).collect();
+    assert_eq!(many.write().unwrap_err().class, Class::TooLarge);
+}
+
+#[test]
+fn a_calibration_of_another_machine_is_named() {
+    let calibration = calibration();
+    let (mut machine, mut versions) = (calibration.machine.clone(), calibration.versions.clone());
+    assert!(calibration.compare(&machine, &versions).is_empty());
+    versions.library = "other".into();
+    let found = calibration.compare(&machine, &versions);
+    assert!(found.len() == 1 && !found[0].is_another_machine());
+    machine.cpu = "Other CPU".into();
+    let found = calibration.compare(&machine, &versions);
+    assert!(found.len() == 2 && found[0].is_another_machine());
+    assert_eq!(
+        found[0].to_string(),
+        "the calibration is from another machine: its processor is `Some CPU`, here it is `Other CPU`"
+    );
+}
+
+#[test]
+fn prices_are_those_of_the_law_or_of_the_only_size() {
+    let prices = calibration().prices();
+    let (sign, encrypt) = (prices["sign rsa-2048"], prices["encrypt aes-256-cbc"]);
+    assert_eq!(prices.len(), 2);
+    assert!((sign.price.each - 1e-3).abs() < 1e-12 && sign.price.per_byte == 0.0);
+    // Three timings, 10 % apart: 4.3 times 1e-4 over the root of 3.
+    assert!((sign.error - 0.2484).abs() < 1e-3, "{}", sign.error);
+    assert!((sign.price.cv2 - 0.01).abs() < 1e-9);
+    assert!((encrypt.price.each - 1e-6).abs() < 1e-12 && (encrypt.price.per_byte - 1e-9).abs() < 1e-15);
+}
+
+#[test]
+fn student_is_that_of_the_tables() {
+    for (freedom, wanted) in [(1, 12.706), (6, 2.447), (7, 2.3646), (10, 2.2281), (30, 2.0423), (1_000, 1.9623)] {
+        assert!((student(freedom) - wanted).abs() < 2e-3, "{freedom}: {}", student(freedom));
+    }
+}
+
+#[test]
+fn summaries_have_the_order_statistics() {
+    let times: Vec<f64> = (1..=100).rev().map(f64::from).collect();
+    let sample = summary(&times).unwrap();
+    assert_eq!((sample.min, sample.p50, sample.p95, sample.p99, sample.max), (1.0, 50.0, 95.0, 99.0, 100.0));
+    assert!((sample.mean - 50.5).abs() < 1e-12 && (sample.sd - 29.011_491_975_882_016).abs() < 1e-9);
+    for none in [&[][..], &[f64::NAN], &[-1.0], &[f64::INFINITY]] {
+        assert!(summary(none).is_none());
+    }
+}
+
+proptest! {
+    /// A line is found again, whatever its parts.
+    #[test]
+    fn a_line_is_found_again(fixed in 0.0..1e-3_f64, per_byte in 1e-12..1e-6_f64) {
+        let at = |bytes: u64| step("hash", "sha-256", bytes, &[fixed + per_byte * bytes as f64]);
+        let steps = [at(64), at(1_024), at(16_384), at(262_144)];
+        let Law { fixed: found, per_byte: slope, residual, .. } = fit(&steps.each_ref()).unwrap();
+        prop_assert!(residual < 1e-6, "{residual}");
+        prop_assert!((found + slope * 1_024.0 - fixed - per_byte * 1_024.0).abs() <= 1e-6 * (fixed + per_byte * 1_024.0));
+    }
+
+    /// No part is below 0, so no size has a negative price.
+    #[test]
+    fn no_part_of_a_line_is_negative(times in proptest::collection::vec(1e-9..1.0_f64, 2..8)) {
+        let steps: Vec<Step> = (1..).zip(&times).map(|(bytes, time)| step("hash", "sha-256", bytes, &[*time])).collect();
+        let law = fit(&steps.iter().collect::<Vec<_>>()).unwrap();
+        prop_assert!(law.fixed >= 0.0 && law.per_byte >= 0.0);
+    }
+
+    /// Whatever is in a file, reading it ends in a value or a fault.
+    #[test]
+    fn any_text_is_answered(text in ".{0,200}") {
+        let _ = Calibration::read(&text);
+    }
+}
