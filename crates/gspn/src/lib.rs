@@ -23,6 +23,7 @@ pub mod explore;
 pub mod formats;
 pub mod json;
 pub mod net;
+mod product;
 mod refuse;
 pub mod simulate;
 

@@ -7,6 +7,7 @@ use crate::Budget;
 use crate::chain::{self, LongRun};
 use crate::explore::{Space, explore};
 use crate::net::{Kind, Net, Rate, invariants};
+use crate::product::Product;
 use crate::{Class, Refusal};
 
 /// Phases that stand for a fixed time: the first try. Each further try has twice as many.
@@ -18,12 +19,19 @@ const CLOSE: f64 = 1e-3;
 /// What a check may be off.
 const OFF: f64 = 1e-8;
 
-/// Explores `net` and answers `asks`.
+/// Answers `asks` about `net`: by exploring it, or by its product form where it has one and too many markings.
 ///
 /// # Errors
 /// When nothing can be answered, because the net has no end or is larger than the budget. A question that has no answer by
 /// itself stands in [`Answer::unanswered`].
 pub fn answer(net: &Net, asks: &[Ask], budget: &mut Budget<'_>) -> Result<Answer, Refusal> {
+    match Product::of(net) {
+        Some(product) => product.answer(asks, budget, |budget| explored(net, asks, budget)),
+        None => explored(net, asks, budget),
+    }
+}
+
+fn explored(net: &Net, asks: &[Ask], budget: &mut Budget<'_>) -> Result<Answer, Refusal> {
     let fixed = net.transitions().iter().any(|transition| matches!(transition.kind, Kind::Deterministic { .. }));
     if !fixed {
         let found = Solved::new(net, asks, 1, budget)?;

@@ -106,20 +106,28 @@ pub enum Compare {
     GreaterOrEqual,
 }
 
+impl Compare {
+    fn holds(self, tokens: Tokens, count: Tokens) -> bool {
+        match self {
+            Self::Equal => tokens == count,
+            Self::NotEqual => tokens != count,
+            Self::Less => tokens < count,
+            Self::LessOrEqual => tokens <= count,
+            Self::Greater => tokens > count,
+            Self::GreaterOrEqual => tokens >= count,
+        }
+    }
+}
+
 impl Condition {
     /// Whether it holds of a marking.
     #[must_use]
     pub fn holds(&self, tokens: &[Tokens]) -> bool {
-        self.terms.iter().all(|(place, compare, count)| {
-            let (tokens, count) = (tokens[*place], *count);
-            match compare {
-                Compare::Equal => tokens == count,
-                Compare::NotEqual => tokens != count,
-                Compare::Less => tokens < count,
-                Compare::LessOrEqual => tokens <= count,
-                Compare::Greater => tokens > count,
-                Compare::GreaterOrEqual => tokens >= count,
-            }
-        })
+        self.terms.iter().all(|(place, compare, count)| compare.holds(tokens[*place], *count))
+    }
+
+    /// Whether what it says about one place holds there of so many tokens.
+    pub(crate) fn allows(&self, place: usize, tokens: Tokens) -> bool {
+        self.terms.iter().filter(|(at, _, _)| *at == place).all(|(_, compare, count)| compare.holds(tokens, *count))
     }
 }

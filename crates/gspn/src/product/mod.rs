@@ -1,0 +1,211 @@
+//! Nets that are closed networks of queues, however many customers there are: exact answers without exploring markings.
+//!
+//! Each transition takes one token from one place and puts it into one, and looks at nothing else. Then the long run is a product
+//! over the places (Jackson; Gordon and Newell), and what is asked follows from sums over all ways to spread the tokens (Buzen's
+//! convolution; the mean of a place with one server by mean value analysis). Sums only grow, so nothing cancels.
+
+mod network;
+mod station;
+mod sums;
+mod wide;
+
+use self::network::Networks;
+use self::sums::Sums;
+use crate::ask::{Answer, Ask, Checks, Condition, Question, Value};
+use crate::{Budget, Class, Net, Refusal};
+
+/// Markings beyond which a net with product form is not explored when nothing asks for it.
+const WORTH: u64 = 2_000;
+/// What a check may be off.
+const OFF: f64 = 1e-8;
+
+/// A net with product form.
+#[derive(Debug)]
+pub(crate) struct Product {
+    networks: Networks,
+    /// Tangible markings that can be reached at least.
+    markings: u64,
+}
+
+impl Product {
+    /// `None` where the net has no such form.
+    pub(crate) fn of(net: &Net) -> Option<Self> {
+        let networks = network::find(net)?;
+        let markings = networks
+            .networks
+            .iter()
+            .map(|it| ways(it.customers, it.stations.len() as u64))
+            .fold(1, u64::saturating_mul);
+        Some(Self { networks, markings })
+    }
+
+    /// Answers `asks`: by exploring, or by the product where the markings go beyond the limit or many need not be explored.
+    ///
+    /// # Errors
+    /// Those of `explore`, where nothing can be said without it.
+    pub(crate) fn answer(
+        &self,
+        asks: &[Ask],
+        budget: &mut Budget<'_>,
+        explore: impl FnOnce(&mut Budget<'_>) -> Result<Answer, Refusal>,
+    ) -> Result<Answer, Refusal> {
+        let beyond = budget.markings(self.markings).err();
+        let needless = self.markings > WORTH && !asks.is_empty() && asks.iter().all(|ask| self.knows(&ask.question));
+        let explored = match beyond {
+            Some(refusal) => Err(refusal),
+            None if needless => {
+                let answer = self.fill(asks, nothing(asks, &too_large()), budget);
+                if answer.unanswered.is_empty() {
+                    return Ok(answer);
+                }
+                explore(budget)
+            }
+            None => explore(budget),
+        };
+        match explored {
+            Ok(answer) => Ok(self.fill(asks, answer, budget)),
+            Err(refusal) if refusal.class == Class::TooLarge => {
+                let answer = self.fill(asks, nothing(asks, &refusal), budget);
+                if answer.values.is_empty() { Err(refusal) } else { Ok(answer) }
+            }
+            Err(refusal) => Err(refusal),
+        }
+    }
+
+    fn knows(&self, question: &Question) -> bool {
+        match question {
+            Question::MeanTokens { at, .. } | Question::Probability { at, .. } | Question::Throughput { at, .. } => {
+                at.is_none()
+            }
+            Question::BottomComponents => true,
+            Question::Deadlocks => {
+                self.networks.networks.iter().any(|network| network.customers > 0 && network.stations.len() > 1)
+            }
+            Question::Bound { place } => {
+                let network = &self.networks.networks[self.networks.of_place[*place]];
+                network.whole && network.stations.iter().any(|station| station.place == *place)
+            }
+            _ => false,
+        }
+    }
+
+    /// Answers among `asks` what is too large in `known`.
+    fn fill(&self, asks: &[Ask], mut known: Answer, budget: &mut Budget<'_>) -> Answer {
+        let open = |ask: &&Ask| {
+            let refused = known.unanswered.get(&ask.id);
+            self.knows(&ask.question) && refused.is_some_and(|refusal| refusal.class == Class::TooLarge)
+        };
+        let open: Vec<&Ask> = asks.iter().filter(open).collect();
+        if open.is_empty() {
+            return known;
+        }
+        let solved: Result<Vec<Sums<'_>>, Refusal> =
+            self.networks.networks.iter().map(|network| Sums::new(network, budget)).collect();
+        let Ok(solved) = solved else { return known };
+        let invariants = solved.iter().map(Sums::off).fold(0.0, f64::max);
+        let checks = Checks { residual: self.networks.residual, flow_balance: self.networks.residual, invariants };
+        if !(checks.residual <= OFF && checks.invariants <= OFF) {
+            return known;
+        }
+        for ask in open {
+            match self.value(&ask.question, &solved, budget) {
+                Ok(Value::Number(value)) if !value.is_finite() => {}
+                Ok(value) => {
+                    known.unanswered.remove(&ask.id);
+                    known.values.insert(ask.id.clone(), value);
+                }
+                Err(mut refusal) => {
+                    refusal.name.clone_from(&ask.id);
+                    known.unanswered.insert(ask.id.clone(), refusal);
+                }
+            }
+        }
+        let worse = |one: f64, other: f64| if one.is_nan() { one } else { one.max(other) };
+        known.checks = Checks {
+            residual: worse(known.checks.residual, checks.residual),
+            flow_balance: worse(known.checks.flow_balance, checks.flow_balance),
+            invariants: worse(known.checks.invariants, checks.invariants),
+        };
+        known
+    }
+
+    fn value(&self, question: &Question, solved: &[Sums<'_>], budget: &mut Budget<'_>) -> Result<Value, Refusal> {
+        let Networks { networks, of_place, parts, visits, .. } = &self.networks;
+        Ok(match question {
+            Question::MeanTokens { place, .. } => {
+                let side = of_place[*place];
+                let station = networks[side].stations.iter().position(|station| station.place == *place);
+                Value::Number(station.map_or(0.0, |station| solved[side].mean(station)))
+            }
+            Question::Throughput { transition, .. } => {
+                let rate = |(place, part): (usize, f64)| part * visits[place] * solved[of_place[place]].rate();
+                Value::Number(parts[*transition].map_or(0.0, rate))
+            }
+            Question::Probability { condition, .. } => Value::Number(self.probability(condition, solved, budget)?),
+            Question::BottomComponents => Value::Count(1),
+            Question::Deadlocks => Value::Count(0),
+            Question::Bound { place } => Value::Count(networks[of_place[*place]].customers),
+            _ => return Err(too_large()),
+        })
+    }
+
+    fn probability(&self, condition: &Condition, solved: &[Sums<'_>], budget: &mut Budget<'_>) -> Result<f64, Refusal> {
+        let Networks { networks, of_place, .. } = &self.networks;
+        let mut asked: Vec<Vec<usize>> = vec![Vec::new(); networks.len()];
+        for (place, _, _) in &condition.terms {
+            let side = of_place[*place];
+            match networks[side].stations.iter().position(|station| station.place == *place) {
+                Some(station) if !asked[side].contains(&station) => asked[side].push(station),
+                Some(_) => {}
+                // In the end such a place is empty whenever time passes.
+                None if condition.allows(*place, 0) => {}
+                None => return Ok(0.0),
+            }
+        }
+        let mut probability = 1.0;
+        for (solved, stations) in solved.iter().zip(&asked) {
+            if !stations.is_empty() {
+                probability *= solved.probability(stations, condition, budget)?;
+            }
+        }
+        Ok(probability)
+    }
+}
+
+fn nothing(asks: &[Ask], refusal: &Refusal) -> Answer {
+    let unanswered = asks.iter().map(|ask| (ask.id.clone(), refusal.clone())).collect();
+    Answer { unanswered, ..Answer::default() }
+}
+
+fn too_large() -> Refusal {
+    Refusal::new(Class::TooLarge, "markings", "this is not known without exploring the markings")
+}
+
+/// In how many ways customers spread over stations.
+fn ways(customers: u64, stations: u64) -> u64 {
+    let others = stations.saturating_sub(1).min(customers);
+    let sum = u128::from(customers) + u128::from(stations.saturating_sub(1));
+    let mut ways = 1_u128;
+    for step in 0..u128::from(others) {
+        ways = ways.saturating_mul(sum - step) / (step + 1);
+        if ways > u128::from(u64::MAX) {
+            return u64::MAX;
+        }
+    }
+    u64::try_from(ways).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::ways;
+
+    #[test]
+    fn ways_to_spread_are_binomial() {
+        assert_eq!(ways(3, 2), 4);
+        assert_eq!(ways(2, 4), 10);
+        assert_eq!(ways(0, 4), 1);
+        assert_eq!(ways(7, 1), 1);
+        assert_eq!(ways(1_000_000, 3), 500_001_500_001);
+        assert_eq!(ways(1_000_000, 9), u64::MAX);
+    }
+}

@@ -1,0 +1,226 @@
+//! Closed networks of queues: their product form against exploration where both can, and closed forms where only one can.
+
+use gspn::ask::{self, Answer, Ask, Compare, Condition, Question, Value};
+use gspn::net::{Arc, Kind, Net, Place, Rate, Servers, Transition, build};
+use gspn::{Budget, Class, Limits, Refusal, json};
+use proptest::prelude::*;
+use serde_json::json;
+
+fn answer(net: &Net, asks: &[Ask], markings: u64) -> Result<Answer, Refusal> {
+    let mut go_on = |_| true;
+    ask::answer(net, asks, &mut Budget::new(Limits { markings, ..Limits::default() }, &mut go_on))
+}
+
+fn number(answer: &Answer, id: &str) -> f64 {
+    match answer.values.get(id) {
+        Some(Value::Number(value)) => *value,
+        other => panic!("`{id}`: {other:?}, {:?}", answer.unanswered.get(id)),
+    }
+}
+
+#[track_caller]
+fn close(answer: &Answer, id: &str, wanted: f64, off: f64) {
+    let value = number(answer, id);
+    assert!((value - wanted).abs() <= off * wanted.abs(), "`{id}` is {value}, and {wanted} is wanted");
+}
+
+/// How a place serves: at once, or in a time.
+fn kinds() -> impl Strategy<Value = Option<(Vec<u32>, Servers)>> {
+    let servers = prop_oneof![
+        3 => Just(Servers::Finite(1)), 1 => Just(Servers::Finite(2)), 1 => Just(Servers::Finite(9)), 1 => Just(Servers::Infinite)
+    ];
+    let rates = prop_oneof![2 => prop::collection::vec(1_u32..40, 1), 1 => prop::collection::vec(1_u32..40, 2..6)];
+    prop_oneof![1 => Just(None), 3 => (rates, servers).prop_map(Some)]
+}
+
+/// A ring of places, of which the first takes time, with shorter ways across and sometimes a place that is only left.
+fn networks() -> impl Strategy<Value = Net> {
+    let first = kinds().prop_filter("takes time", Option::is_some);
+    let across = prop::collection::vec((0_usize..5, 0_usize..5, 1_u32..9), 0..5);
+    let tokens = prop::collection::vec(0_u64..4, 6);
+    (first, prop::collection::vec(kinds(), 1..5), across, tokens, any::<bool>()).prop_map(
+        |(first, others, across, tokens, entry)| {
+            let kinds: Vec<_> = std::iter::once(first).chain(others).collect();
+            let count = kinds.len();
+            let place = |index: usize| Place { name: format!("p{index}"), tokens: tokens[index] };
+            let mut places: Vec<Place> = (0..count + usize::from(entry)).map(place).collect();
+            places[0].tokens += 1;
+            let mut transitions = Vec::new();
+            let mut add = |from: usize, to: usize, weight: u32| {
+                let kind = match &kinds[from % count] {
+                    None => Kind::Immediate { weight: f64::from(weight), priority: 1 },
+                    Some((rates, servers)) if rates.len() > 1 => {
+                        let rates = rates.iter().map(|rate| f64::from(*rate) / 8.0).collect();
+                        Kind::Timed { rate: Rate::ByTokens { place: from, rates }, servers: *servers }
+                    }
+                    Some((rates, servers)) => {
+                        let rate = Rate::Constant(f64::from(rates[0] * weight) / 8.0);
+                        Kind::Timed { rate, servers: *servers }
+                    }
+                };
+                let name = format!("t{}", transitions.len());
+                let arc = |place| vec![Arc { place, count: 1 }];
+                transitions.push(Transition {
+                    name,
+                    kind,
+                    inputs: arc(from),
+                    outputs: arc(to),
+                    inhibitors: Vec::new(),
+                });
+            };
+            for from in 0..count {
+                add(from, (from + 1) % count, 1);
+            }
+            if entry {
+                add(count, 0, 2);
+            }
+            for (from, to, weight) in across {
+                // A table has one way out: two of them would not share alike.
+                if kinds[from % count].as_ref().is_none_or(|(rates, _)| rates.len() == 1) {
+                    add(from % count, to % count, weight);
+                }
+            }
+            build("", places, transitions).unwrap()
+        },
+    )
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_product_answers_as_exploring_does(net in networks(), counts in prop::collection::vec(0_u64..5, 3)) {
+        let mut asks = Vec::new();
+        let mut ask = |question| asks.push(Ask { id: format!("q{}", asks.len()), question });
+        for transition in 0..net.transitions().len() {
+            ask(Question::Throughput { transition, at: None });
+        }
+        for place in 0..net.places().len() {
+            ask(Question::MeanTokens { place, at: None });
+            let terms = vec![(place, Compare::GreaterOrEqual, counts[0]), (place, Compare::NotEqual, counts[1])];
+            ask(Question::Probability { condition: Condition { terms: terms.clone() }, at: None });
+            let more = [(0, Compare::Less, counts[2]), (net.places().len() - 1, Compare::NotEqual, counts[0])];
+            let terms = terms.into_iter().chain(more).collect();
+            ask(Question::Probability { condition: Condition { terms }, at: None });
+        }
+        // With no marking allowed nothing can be explored: only the product is left.
+        let product = answer(&net, &asks, 0).unwrap();
+        prop_assert!(product.unanswered.is_empty());
+        for (id, question) in [("tangible", Question::Tangible), ("deadlocks", Question::Deadlocks), ("classes", Question::BottomComponents)] {
+            asks.push(Ask { id: id.into(), question });
+        }
+        for place in 0..net.places().len() {
+            asks.push(Ask { id: format!("bound {place}"), question: Question::Bound { place } });
+        }
+        let explored = answer(&net, &asks, Limits::default().markings).unwrap();
+        let counted = answer(&net, &asks, 0).unwrap();
+        prop_assert_eq!(counted.unanswered["tangible"].class, Class::TooLarge);
+        for (id, value) in &counted.values {
+            match (value, &explored.values[id]) {
+                (Value::Number(one), Value::Number(other)) => {
+                    prop_assert!((one - other).abs() <= 1e-9 * other.abs() + 1e-14, "{}: {} and {}", id, one, other);
+                }
+                (one, other) => prop_assert_eq!(one, other, "{}", id),
+            }
+        }
+        prop_assert!(counted.values.len() > product.values.len());
+    }
+}
+
+fn document(document: &serde_json::Value) -> json::Document {
+    json::read(document.to_string().as_bytes()).unwrap()
+}
+
+/// A million customers, each with a time to think, and one server that is almost busy all the time.
+#[test]
+fn a_million_customers_at_one_server() {
+    const CUSTOMERS: u64 = 1_000_000;
+    let (think, serve) = (1.0, 1.0e6);
+    let net = document(&json!({"net": {
+    "places": [{"name": "thinking", "tokens": CUSTOMERS}, {"name": "queue"}],
+    "transitions": [
+        {"name": "ask", "kind": "timed", "servers": "inf", "rate": think, "in": {"thinking": 1}, "out": {"queue": 1}},
+        {"name": "serve", "kind": "timed", "rate": serve, "in": {"queue": 1}, "out": {"thinking": 1}},
+    ]},
+    "ask": [
+        {"id": "rate", "kind": "throughput", "transition": "serve"},
+        {"id": "queue", "kind": "mean_tokens", "place": "queue"},
+        {"id": "thinking", "kind": "mean_tokens", "place": "thinking"},
+        {"id": "idle", "kind": "prob", "where": [["queue", "==", 0]]},
+        {"id": "long", "kind": "prob", "where": [["queue", ">", 1000], ["thinking", ">=", 7]]},
+        {"id": "markings", "kind": "tangible"},
+        {"id": "soon", "kind": "mean_tokens", "place": "queue", "at": 1.0},
+    ]}));
+    // There is one marking more than that.
+    let found = answer(&net.net, &net.asks, CUSTOMERS).unwrap();
+    assert_eq!(found.unanswered["markings"].class, Class::TooLarge);
+    assert_eq!(found.unanswered["soon"].class, Class::TooLarge);
+    // As a chain of births and deaths: with n at the server, the next comes with rate (N - n), one goes with the rate of the server.
+    let mut weights = vec![1.0_f64];
+    for here in 1..20_000_u64 {
+        let last = weights[weights.len() - 1];
+        weights.push(last * (CUSTOMERS - here + 1) as f64 * think / serve);
+    }
+    let sum: f64 = weights.iter().rev().sum();
+    let mean: f64 = weights.iter().enumerate().rev().map(|(here, weight)| here as f64 * weight).sum::<f64>() / sum;
+    close(&found, "idle", 1.0 / sum, 1e-9);
+    close(&found, "queue", mean, 1e-9);
+    close(&found, "thinking", CUSTOMERS as f64 - mean, 1e-9);
+    close(&found, "rate", serve * (1.0 - 1.0 / sum), 1e-9);
+    close(&found, "long", weights[1001..].iter().rev().sum::<f64>() / sum, 1e-9);
+    assert!(found.checks.invariants < 1e-9, "{:?}", found.checks);
+}
+
+/// Two servers of equal speed share a million customers evenly; behind a third, of eight servers, there is hardly a queue.
+#[test]
+fn a_million_customers_in_a_ring() {
+    const CUSTOMERS: u64 = 1_000_000;
+    let net = document(&json!({"net": {
+    "places": [{"name": "a", "tokens": CUSTOMERS}, {"name": "b"}, {"name": "c"}],
+    "transitions": [
+        {"name": "at a", "kind": "timed", "rate": 2.0, "in": {"a": 1}, "out": {"b": 1}},
+        {"name": "at b", "kind": "timed", "rate": 2.0, "in": {"b": 1}, "out": {"c": 1}},
+        {"name": "at c", "kind": "timed", "rate": 1.0, "servers": 8, "in": {"c": 1}, "out": {"a": 1}},
+    ]},
+    "ask": [
+        {"id": "a", "kind": "mean_tokens", "place": "a"},
+        {"id": "b", "kind": "mean_tokens", "place": "b"},
+        {"id": "c", "kind": "mean_tokens", "place": "c"},
+        {"id": "c is empty", "kind": "prob", "where": [["c", "==", 0]]},
+        {"id": "rate", "kind": "throughput", "transition": "at c"},
+        {"id": "most", "kind": "bound", "place": "b"},
+    ]}));
+    let found = answer(&net.net, &net.asks, 8_000_000).unwrap();
+    assert!(found.unanswered.is_empty(), "{:?}", found.unanswered);
+    // Left to itself, `c` is M/M/8 with a load of 2 / 8; with n there, N - n + 1 ways are left to spread the others.
+    let mut weights = vec![1.0_f64];
+    for here in 1..200 {
+        weights.push(weights[here - 1] * 2.0 / (here as f64).min(8.0));
+    }
+    let ways = |power: i32| -> f64 {
+        let terms = weights.iter().enumerate().rev();
+        terms.map(|(here, weight)| weight * (here as f64).powi(power) * (CUSTOMERS as f64 - here as f64 + 1.0)).sum()
+    };
+    let c = ways(1) / ways(0);
+    close(&found, "c", c, 1e-9);
+    close(&found, "a", (CUSTOMERS as f64 - c) / 2.0, 1e-9);
+    close(&found, "b", (CUSTOMERS as f64 - c) / 2.0, 1e-9);
+    close(&found, "c is empty", (CUSTOMERS as f64 + 1.0) / ways(0), 1e-9);
+    let fewer: f64 =
+        weights.iter().enumerate().rev().map(|(here, weight)| weight * (CUSTOMERS as f64 - here as f64)).sum();
+    close(&found, "rate", 2.0 * fewer / ways(0), 1e-9);
+    assert_eq!(found.values["most"], Value::Count(CUSTOMERS));
+}
+
+/// Where a transition looks at a second place there is no product, and the limit of markings is the answer.
+#[test]
+fn a_net_with_a_shared_resource_is_still_too_large() {
+    let net = document(&json!({"net": {
+    "places": [{"name": "a", "tokens": 5000}, {"name": "b"}, {"name": "c"}, {"name": "free", "tokens": 3}],
+    "transitions": [
+        {"name": "ab", "kind": "timed", "rate": 2.0, "in": {"a": 1, "free": 1}, "out": {"b": 1}},
+        {"name": "bc", "kind": "timed", "rate": 2.0, "in": {"b": 1}, "out": {"c": 1, "free": 1}},
+        {"name": "ca", "kind": "timed", "rate": 2.0, "in": {"c": 1}, "out": {"a": 1}},
+    ]}, "ask": [{"id": "c", "kind": "mean_tokens", "place": "c"}]}));
+    assert_eq!(answer(&net.net, &net.asks, 1000).unwrap_err().class, Class::TooLarge);
+}
