@@ -10,7 +10,7 @@ use bench::Failed;
 use bench::authority;
 use bench::guard;
 use bench::load::Security;
-use bench::measures::{Bench, bytes, crowd, guarded, instructions, lag, nets, oracle, pdp, services, storm};
+use bench::measures::{Bench, bytes, choices, crowd, guarded, instructions, lag, nets, oracle, pdp, services, storm};
 use bench::real;
 use bench::record::table;
 use bench::serve;
@@ -18,7 +18,7 @@ use bench::serve;
 type Measure = fn(&mut Bench) -> Result<(), Failed>;
 
 /// The measures by the names under which they are asked for.
-const MEASURES: [(&str, Measure); 18] = [
+const MEASURES: [(&str, Measure); 19] = [
     ("read.none", |bench| services::reads(bench, Security::None)),
     ("read.encrypt", |bench| services::reads(bench, Security::Encrypt)),
     ("connect", services::connects),
@@ -37,6 +37,7 @@ const MEASURES: [(&str, Measure); 18] = [
     ("guard.lag", lag::guarded),
     ("guard.oracle", oracle::run),
     ("gspn", nets::run),
+    ("cost.choose", choices::run),
 ];
 
 fn main() -> ExitCode {

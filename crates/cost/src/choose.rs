@@ -3,10 +3,13 @@
 //! A setting picks one way for each annotation. Each is woven and solved; where requests are served one at a time by a proven reduction
 //! (`queue`), else by the whole net. No answer is kept from one run to the next.
 
+mod effort;
 mod front;
 mod invert;
+mod passage;
 mod queue;
 mod security;
+mod service;
 mod table;
 mod verify;
 
@@ -17,10 +20,11 @@ use crate::model::{Model, Workload};
 use crate::net::{self, What};
 use crate::{Class, Fault, solve, weave};
 
+pub use effort::Effort;
 pub use front::svg;
 pub use security::{Minimum, Mode};
 pub use table::{csv, text};
-pub use verify::{Verified, verify};
+pub use verify::{Verified, check, verify};
 
 /// Settings that are looked at, at most.
 const MAX_SETTINGS: usize = 1_000_000;
@@ -122,7 +126,7 @@ pub struct Choice {
 ///
 /// # Errors
 /// Faults of the model or its prices, too many settings, constraints that cannot be judged for it, and what the solver refuses.
-pub fn choose(model: &Model, wanted: &Wanted, budget: &mut Budget<'_>) -> Result<Choice, Fault> {
+pub fn choose(model: &Model, wanted: &Wanted, effort: &Effort<'_>) -> Result<Choice, Fault> {
     let model = &asked(model, wanted)?;
     security::check(&wanted.minimum, model)?;
     let counts: Vec<usize> = model.annotations.iter().map(|it| it.alternatives.len()).collect();
@@ -131,14 +135,9 @@ pub fn choose(model: &Model, wanted: &Wanted, budget: &mut Budget<'_>) -> Result
         let why = format!("the annotations make {count} settings: at most {MAX_SETTINGS}");
         return Err(Fault::new(Class::TooLarge, "secure", why));
     }
-    let mut settings = Vec::with_capacity(count);
-    let mut reduced = true;
-    for number in 0..count {
-        let ways = ways(number, &counts);
-        let (outcome, by_reduction) = outcome(model, ways, wanted, budget)?;
-        reduced &= by_reduction;
-        settings.push(outcome);
-    }
+    let solved = effort.each(count, |number, budget| outcome(model, ways(number, &counts), wanted, budget))?;
+    let reduced = solved.iter().all(|(_, reduced)| *reduced);
+    let mut settings: Vec<Outcome> = solved.into_iter().map(|(outcome, _)| outcome).collect();
     let mut ranked: Vec<usize> = (0..count).filter(|index| settings[*index].fails.is_empty()).collect();
     let time = |it: &Outcome| it.p99.or(it.mean).unwrap_or(f64::INFINITY);
     ranked.sort_by(|one, other| {
@@ -184,9 +183,8 @@ fn outcome(
     budget: &mut Budget<'_>,
 ) -> Result<(Outcome, bool), Fault> {
     let chosen = model.chosen(&ways);
-    let laid = net::lay(&weave(&chosen))?;
-    let service = queue::service(&chosen, budget)?;
-    let one = queue::one_at_a_time(&chosen, &laid);
+    let (service, alone) = service::service(&chosen, budget)?;
+    let one = queue::one_at_a_time(&chosen, &alone);
     let percentiles = wanted.p50.or(wanted.p95).or(wanted.p99).is_some();
     if percentiles && !one {
         let why = "several requests are served at a time, and percentiles are known here only for one: say `threads = 1`, or ask for `--mean`";
@@ -201,16 +199,18 @@ fn outcome(
     let saturated = matches!(chosen.workload, Workload::Open { rate, .. } if rate >= carried);
     let (rate, mean, turned_away, times) = if one {
         let queue = service.queue(chosen.workload);
-        let quantile = |wanted: bool, level| (wanted && !saturated).then(|| queue.quantile(&service, level));
+        let entered = queue.entered();
+        let quantile =
+            |wanted: bool, level| (wanted && !saturated).then(|| queue.quantile(&service, &entered, level)).transpose();
         let times = [
-            quantile(wanted.p50.is_some(), 0.5),
-            quantile(wanted.p95.is_some(), 0.95),
+            quantile(wanted.p50.is_some(), 0.5)?,
+            quantile(wanted.p95.is_some(), 0.95)?,
             // The front is drawn over it.
-            quantile(true, 0.99),
+            quantile(true, 0.99)?,
         ];
         (queue.rate, queue.response(), queue.turned_away, times)
     } else {
-        let solution = solve::of(&chosen, &laid, budget)?;
+        let solution = solve::of(&chosen, &net::lay(&weave(&chosen))?, budget)?;
         (solution.throughput + solution.aborted, solution.response, solution.turned_away, [None; 3])
     };
     let busy = chosen
@@ -243,7 +243,7 @@ fn outcome(
 }
 
 /// What takes the most time of a request, and what less of it would bring.
-fn bottleneck(model: &Model, service: &queue::Service, one: bool) -> String {
+fn bottleneck(model: &Model, service: &service::Service, one: bool) -> String {
     let Some((what, seconds)) = service.largest() else { return String::new() };
     let name = match &what {
         What::Step(name) | What::Waiting(name) => format!("`{name}`"),

@@ -21,7 +21,7 @@ pub mod mechanism;
 pub mod model;
 pub mod net;
 pub mod print;
-mod quantity;
+pub mod quantity;
 pub mod read;
 pub mod reproduce;
 pub mod solve;

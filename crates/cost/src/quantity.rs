@@ -1,7 +1,8 @@
 //! Numbers with their units, in both directions.
 
-/// Seconds of `57 ms`, `0.2us`, `3 s`, `5 min`, `1 h`.
-pub(crate) fn seconds(text: &str) -> Option<f64> {
+/// Seconds of `57 ms`, `0.2us`, `3 s`, `5 min`, `1 h`; `None` for anything else, numbers without a unit included.
+#[must_use]
+pub fn seconds(text: &str) -> Option<f64> {
     scaled(text, &[("ns", 1e-9), ("us", 1e-6), ("µs", 1e-6), ("ms", 1e-3), ("s", 1.0), ("min", 60.0), ("h", 3600.0)])
 }
 
@@ -24,13 +25,15 @@ pub(crate) fn bytes_a_second(text: &str) -> Option<f64> {
     scaled(text, &units)
 }
 
-/// Times a second of `500/s`, `30/min`, `2/h`.
-pub(crate) fn a_second(text: &str) -> Option<f64> {
+/// Times a second of `500/s`, `30/min`, `2/h`; `None` for anything else, numbers without a unit included.
+#[must_use]
+pub fn a_second(text: &str) -> Option<f64> {
     scaled(text, &[("/s", 1.0), ("/min", 1.0 / 60.0), ("/h", 1.0 / 3600.0)])
 }
 
-/// 0 to 1, of `0.97` or `97 %`.
-pub(crate) fn share(text: &str) -> Option<f64> {
+/// 0 to 1, of `0.97` or `97 %`; `None` for anything else.
+#[must_use]
+pub fn share(text: &str) -> Option<f64> {
     let share = match text.trim().strip_suffix('%') {
         Some(percent) => number(percent)? / 100.0,
         None => number(text)?,
@@ -38,8 +41,9 @@ pub(crate) fn share(text: &str) -> Option<f64> {
     (0.0..=1.0).contains(&share).then_some(share)
 }
 
-/// A finite number, not below 0.
-pub(crate) fn number(text: &str) -> Option<f64> {
+/// A finite number, not below 0; `None` for anything else.
+#[must_use]
+pub fn number(text: &str) -> Option<f64> {
     let text = text.trim();
     // Rust reads words such as `inf`, which no model means.
     if !text.starts_with(|first: char| first.is_ascii_digit() || first == '.') {

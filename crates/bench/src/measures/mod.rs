@@ -1,6 +1,7 @@
 //! The measures, each a function that gives records.
 
 pub mod bytes;
+pub mod choices;
 pub mod crowd;
 pub mod guarded;
 pub mod instructions;

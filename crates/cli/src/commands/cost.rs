@@ -6,6 +6,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand, ValueEnum};
+use cost::choose::Effort;
 use cost::read::{Language, read, read_priced};
 use cost::solve::{Solution, questions, solve};
 use cost::{Fault, Model, net, print, weave};
@@ -92,13 +93,22 @@ pub(crate) struct Spend {
 impl Spend {
     /// Does `work` within the limits.
     pub(crate) fn within<T>(self, work: impl FnOnce(&mut Budget<'_>) -> Result<T, Fault>) -> Result<T, Failure> {
+        self.shared(|effort| {
+            let mut go_on = |progress| (effort.go_on)(progress);
+            work(&mut Budget::new(effort.limits, &mut go_on))
+        })
+    }
+
+    /// Does `work` within the limits, on all processors.
+    pub(crate) fn shared<T>(self, work: impl FnOnce(&Effort<'_>) -> Result<T, Fault>) -> Result<T, Failure> {
         if self.time.is_nan() || self.time <= 0.0 {
             return Err(Failure::bad_input(format!("`--time {}`: above 0", self.time)));
         }
         let started = gates::clock::now();
-        let mut go_on = |_: Progress| gates::clock::now().mono.since(started.mono).as_secs_f64() < self.time;
+        let go_on = |_: Progress| gates::clock::now().mono.since(started.mono).as_secs_f64() < self.time;
         let limits = Limits { markings: self.markings, ..Limits::default() };
-        work(&mut Budget::new(limits, &mut go_on)).map_err(|fault| {
+        let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        work(&Effort { limits, threads, go_on: &go_on }).map_err(|fault| {
             let message = format!("{}: {fault}", fault.class.word());
             if fault.class == cost::Class::Unanswered {
                 Failure::unavailable(message)

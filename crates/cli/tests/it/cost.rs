@@ -120,6 +120,18 @@ fn a_setting_is_chosen_and_a_diagram_is_a_model() {
     }
     assert_eq!(scene.read("all.csv").lines().count(), 4);
     assert!(scene.read("front.svg").starts_with("<svg"));
+    for (option, value, wanted) in [
+        ("--p99", "20 furlongs", "a time above 0 such as `20 ms`"),
+        ("--p99", "0", "a time above 0 such as `20 ms`"),
+        ("--load", "500/fortnight", "a rate above 0 such as `500/s`"),
+        ("--cpu", "-3 %", "percent above 0 such as `70 %`"),
+    ] {
+        let said = choose(&[&format!("{option}={value}")]);
+        assert!(said.starts_with("exit 2") && said.contains(wanted), "{said}");
+    }
+    let ranked = |args: &[&str]| json_of(&choose(args))["wanted"].clone();
+    let plain = ranked(&["--p99", "60", "--rate", "30", "--cpu", "70"]);
+    assert_eq!(ranked(&["--p99", "0.06 s", "--load", "1800/min", "--cpu", "70 %"]), plain);
     let said = choose(&["--rate", "100000"]);
     assert!(said.starts_with("exit 1") && said.contains("this saturates at"), "{said}");
 

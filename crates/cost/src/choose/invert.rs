@@ -1,5 +1,7 @@
 //! From a Laplace transform back to a distribution (Abate and Whitt's Euler algorithm).
 
+use crate::Fault;
+
 /// A complex number.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Complex {
@@ -50,14 +52,14 @@ const WEIGHTS: [f64; 12] = [
 ];
 
 /// The probability that a time is at most `time`, from the transform of its density; right to about 1e-8 where it is smooth.
-pub(super) fn distribution(time: f64, transform: impl Fn(Complex) -> Complex) -> f64 {
+pub(super) fn distribution(time: f64, mut transform: impl FnMut(Complex) -> Complex) -> f64 {
     if time <= 0.0 {
         return 0.0;
     }
     // Discretisation error e^-A.
     let a = 18.4;
     // The transform of the complement, (1 - f(s)) / s, whose inverse is small where it matters.
-    let value = |k: u32| {
+    let mut value = |k: u32| {
         let s = Complex { re: a / (2.0 * time), im: f64::from(k) * std::f64::consts::PI / time };
         let f = transform(s);
         Complex { re: 1.0 - f.re, im: -f.im }.over(s).re
@@ -73,6 +75,42 @@ pub(super) fn distribution(time: f64, transform: impl Fn(Complex) -> Complex) ->
     }
     let complement = (a / 2.0).exp() / time * averaged;
     (1.0 - complement).clamp(0.0, 1.0)
+}
+
+/// The time beyond which a share `1 - level` lies, where `tail` says the share beyond a time; near `guess` if that is known.
+pub(super) fn quantile(level: f64, guess: f64, mut tail: impl FnMut(f64) -> Result<f64, Fault>) -> Result<f64, Fault> {
+    // How far the tail is from the one that is wanted, in logarithms: tails are nearly straight there.
+    let mut off = |time: f64| Ok::<f64, Fault>((tail(time)?.max(1e-300) / (1.0 - level)).ln());
+    let (mut low, mut above) = (0.0, -(1.0 - level).ln());
+    let mut high = guess;
+    let mut below = off(high)?;
+    while below > 0.0 && high < 1e12 {
+        (low, above) = (high, below);
+        high *= 2.0;
+        below = off(high)?;
+    }
+    // Regula falsi with the Illinois correction.
+    let mut side = 0;
+    for _ in 0..60 {
+        if high - low <= 1e-7 * high {
+            break;
+        }
+        let middle = low + (high - low) * (above / (above - below)).clamp(0.01, 0.99);
+        let value = off(middle)?;
+        if value.abs() < 1e-7 {
+            return Ok(middle);
+        }
+        if value > 0.0 {
+            (low, above) = (middle, value);
+            below *= if side > 0 { 0.5 } else { 1.0 };
+            side = 1;
+        } else {
+            (high, below) = (middle, value);
+            above *= if side < 0 { 0.5 } else { 1.0 };
+            side = -1;
+        }
+    }
+    Ok(0.5 * (low + high))
 }
 
 #[cfg(test)]

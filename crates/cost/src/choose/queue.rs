@@ -13,34 +13,11 @@
 //! Morrison). The net of one request is the net that [`crate::net::lay`] lays, explored by the solver: nothing is written twice. Tests solve
 //! the whole net beside it.
 
-use gspn::Budget;
-use gspn::explore::explore;
-
-use super::invert::{Complex, distribution};
+use super::invert::{Complex, distribution, quantile};
+use super::service::Service;
+use crate::Fault;
 use crate::model::{Model, Workload};
-use crate::net::{self, Laid, What};
-use crate::{Class, Fault, weave};
-
-/// The service of one request.
-#[derive(Debug, Clone)]
-pub(super) struct Service {
-    /// Probability of beginning in each phase; phases are in an order in which every way leads forward.
-    begin: Vec<f64>,
-    /// Rate of leaving each phase.
-    exits: Vec<f64>,
-    /// Ways to later phases.
-    ways: Vec<Vec<(usize, f64)>>,
-    /// Rate of each phase at which the request comes to its end, or is aborted.
-    done: Vec<f64>,
-    /// Mean time that a request spends in each phase.
-    spent: Vec<f64>,
-    /// For each phase, the busy cores of each node.
-    busy: Vec<Vec<f64>>,
-    /// For each phase, what is done in it.
-    what: Vec<Option<What>>,
-    /// Share of requests that come to their end.
-    pub(super) finished: f64,
-}
+use crate::net::{Laid, What};
 
 /// Requests that come, and how many may be there.
 #[derive(Debug, Clone, Copy)]
@@ -94,130 +71,7 @@ pub(super) fn one_at_a_time(model: &Model, laid: &Laid) -> bool {
     one && waits == 1 && on.all(|other| other == Some(first))
 }
 
-/// The service of one request of `model`.
-pub(super) fn service(model: &Model, budget: &mut Budget<'_>) -> Result<Service, Fault> {
-    let mut alone = model.clone();
-    alone.workload = Workload::Open { rate: 1.0, room: 1, threads: None };
-    let laid = net::lay(&weave(&alone))?;
-    let counted: Vec<usize> = [laid.end].into_iter().chain(laid.aborted).collect();
-    let space = explore(&laid.net, 1, &counted, &[], budget)?;
-    let (chain, mut tokens) = (space.chain(), vec![0; space.places()]);
-    let states = chain.len();
-    let mut empty = None;
-    let mut busy = vec![vec![0.0; model.nodes.len()]; states];
-    let mut what = vec![None; states];
-    for state in 0..states {
-        space.load(space.marking_of(u32::try_from(state).unwrap_or(u32::MAX)), &mut tokens);
-        if tokens[laid.source] == 1 {
-            empty = Some(state);
-        }
-        for (node, place) in laid.free.iter().enumerate() {
-            #[expect(clippy::cast_precision_loss, reason = "cores")]
-            let used = u64::from(model.nodes[node].cores).saturating_sub(tokens[*place]) as f64;
-            busy[state][node] = used;
-        }
-        what[state] = laid.stages.iter().find(|stage| tokens[stage.place] > 0).map(|stage| stage.what.clone());
-    }
-    let Some(empty) = empty.filter(|_| states > 1) else {
-        return Err(Fault::new(Class::Invalid, "sequence", "nothing in it takes time: there is nothing to choose"));
-    };
-    let order = forward(chain, empty)?;
-    let mut index = vec![usize::MAX; states];
-    for (position, state) in order.iter().enumerate() {
-        index[*state] = position;
-    }
-    let phases = order.len();
-    let mut begin = vec![0.0; phases];
-    let sum = chain.exit(empty);
-    for (to, rate) in chain.row(empty) {
-        begin[index[to]] += rate / sum;
-    }
-    let mut service = Service {
-        begin,
-        exits: order.iter().map(|state| chain.exit(*state)).collect(),
-        ways: Vec::with_capacity(phases),
-        done: vec![0.0; phases],
-        spent: Vec::new(),
-        busy: order.iter().map(|state| busy[*state].clone()).collect(),
-        what: order.iter().map(|state| what[*state].clone()).collect(),
-        finished: 1.0,
-    };
-    for (position, state) in order.iter().enumerate() {
-        let mut ways = Vec::new();
-        for (to, rate) in chain.row(*state) {
-            if to == empty { service.done[position] += rate } else { ways.push((index[to], rate)) }
-        }
-        service.ways.push(ways);
-    }
-    service.spent = service.forward(&service.begin.clone(), 0.0);
-    let ended = |transition: usize| -> f64 {
-        let rates = space.rates(transition);
-        order.iter().zip(&service.spent).map(|(state, spent)| rates[*state] * spent).sum()
-    };
-    let aborted = laid.aborted.map_or(0.0, ended);
-    service.finished = 1.0 - aborted.clamp(0.0, 1.0);
-    Ok(service)
-}
-
-/// The states but `empty` in an order in which every edge leads forward.
-fn forward(chain: &gspn::chain::Chain, empty: usize) -> Result<Vec<usize>, Fault> {
-    let mut before = vec![0_usize; chain.len()];
-    for state in (0..chain.len()).filter(|state| *state != empty) {
-        chain.row(state).filter(|(to, _)| *to != empty).for_each(|(to, _)| before[to] += 1);
-    }
-    let mut ready: Vec<usize> = (0..chain.len()).filter(|state| *state != empty && before[*state] == 0).collect();
-    let mut order = Vec::with_capacity(chain.len() - 1);
-    while let Some(state) = ready.pop() {
-        order.push(state);
-        for (to, _) in chain.row(state).filter(|(to, _)| *to != empty) {
-            before[to] -= 1;
-            if before[to] == 0 {
-                ready.push(to);
-            }
-        }
-    }
-    if order.len() + 1 == chain.len() {
-        return Ok(order);
-    }
-    Err(Fault::new(Class::Unanswered, "service", "its phases lead back to earlier ones"))
-}
-
 impl Service {
-    /// Mean time of one request.
-    pub(super) fn mean(&self) -> f64 {
-        self.spent.iter().sum()
-    }
-
-    /// Core seconds that a request costs each node.
-    pub(super) fn cores(&self, node: usize) -> f64 {
-        self.spent.iter().zip(&self.busy).map(|(spent, busy)| spent * busy[node]).sum()
-    }
-
-    /// What takes the most time, and how much of it, in seconds.
-    pub(super) fn largest(&self) -> Option<(What, f64)> {
-        let mut sums: std::collections::BTreeMap<&What, f64> = std::collections::BTreeMap::new();
-        for (what, spent) in self.what.iter().zip(&self.spent) {
-            if let Some(what) = what {
-                *sums.entry(what).or_default() += spent;
-            }
-        }
-        let most = sums.into_iter().max_by(|one, other| one.1.total_cmp(&other.1));
-        most.map(|(what, seconds)| (what.clone(), seconds))
-    }
-
-    /// `x` with `x (s I - T) = right`.
-    fn forward(&self, right: &[f64], s: f64) -> Vec<f64> {
-        let mut x = right.to_vec();
-        for phase in 0..x.len() {
-            x[phase] /= s + self.exits[phase];
-            let here = x[phase];
-            for (to, rate) in &self.ways[phase] {
-                x[*to] += here * rate;
-            }
-        }
-        x
-    }
-
     /// The queue of requests with this service.
     pub(super) fn queue(&self, workload: Workload) -> Queue {
         let arrivals = match workload {
@@ -263,19 +117,6 @@ impl Service {
         let turned_away = if arrivals.each { 0.0 } else { arrivals.rate * full };
         Queue { arrivals, empty, levels, rate, inside, turned_away }
     }
-
-    /// The transform of the time from each phase to the end, at `s`.
-    fn transform(&self, s: Complex) -> Vec<Complex> {
-        let mut g = vec![Complex::default(); self.exits.len()];
-        for phase in (0..g.len()).rev() {
-            let mut sum = Complex { re: self.done[phase], im: 0.0 };
-            for (to, rate) in &self.ways[phase] {
-                sum = sum.plus(g[*to].times(*rate));
-            }
-            g[phase] = sum.over(s.plus(Complex { re: self.exits[phase], im: 0.0 }));
-        }
-        g
-    }
 }
 
 impl Queue {
@@ -285,47 +126,13 @@ impl Queue {
     }
 
     /// The time by which a request that was let in has left, with probability `level`: first come, first served.
-    pub(super) fn quantile(&self, service: &Service, level: f64) -> f64 {
-        let entered = self.entered();
-        // How far the tail is from the one that is wanted, in logarithms: tails are nearly straight there.
-        let off = |time: f64| {
-            let tail = 1.0 - distribution(time, |s| self.transform(service, &entered, s));
-            (tail.max(1e-300) / (1.0 - level)).ln()
-        };
-        let (mut low, mut above) = (0.0, -(1.0 - level).ln());
-        let mut high = self.response().max(service.mean()) * 2.0;
-        let mut below = off(high);
-        while below > 0.0 && high < 1e12 {
-            (low, above) = (high, below);
-            high *= 2.0;
-            below = off(high);
-        }
-        // Regula falsi with the Illinois correction.
-        let mut side = 0;
-        for _ in 0..60 {
-            if high - low <= 1e-6 * high {
-                break;
-            }
-            let middle = low + (high - low) * (above / (above - below)).clamp(0.01, 0.99);
-            let value = off(middle);
-            if value.abs() < 1e-7 {
-                return middle;
-            }
-            if value > 0.0 {
-                (low, above) = (middle, value);
-                below *= if side > 0 { 0.5 } else { 1.0 };
-                side = 1;
-            } else {
-                (high, below) = (middle, value);
-                above *= if side < 0 { 0.5 } else { 1.0 };
-                side = -1;
-            }
-        }
-        0.5 * (low + high)
+    pub(super) fn quantile(&self, service: &Service, entered: &[Vec<f64>], level: f64) -> Result<f64, Fault> {
+        let guess = self.response().max(service.mean()) * 2.0;
+        quantile(level, guess, |time| Ok(1.0 - distribution(time, |s| transform(service, entered, s))))
     }
 
     /// Where a request comes to that is let in: how many are there before, and the phase of the one in service.
-    fn entered(&self) -> Vec<Vec<f64>> {
+    pub(super) fn entered(&self) -> Vec<Vec<f64>> {
         let mut entered: Vec<Vec<f64>> = vec![vec![self.empty * self.arrivals.at(0)]];
         for (n, level) in self.levels.iter().enumerate() {
             let rate = self.arrivals.at(n + 1);
@@ -341,25 +148,25 @@ impl Queue {
         }
         entered
     }
+}
 
-    /// The transform of the response time at `s`: the rest of the service that runs, the services of those who wait, one's own.
-    fn transform(&self, service: &Service, entered: &[Vec<f64>], s: Complex) -> Complex {
-        let g = service.transform(s);
-        let mut own = Complex::default();
-        for (begin, g) in service.begin.iter().zip(&g) {
-            own = own.plus(g.times(*begin));
-        }
-        let mut sum = Complex::default();
-        // Horner's rule over the number of requests before.
-        for level in entered.iter().skip(1).rev() {
-            let mut rest = Complex::default();
-            for (share, g) in level.iter().zip(&g) {
-                rest = rest.plus(g.times(*share));
-            }
-            sum = sum.by(own).plus(rest);
-        }
-        let alone = entered.first().and_then(|level| level.first()).copied().unwrap_or(0.0);
-        // `sum` lacks one's own service, as `alone` does.
-        sum.plus(Complex { re: alone, im: 0.0 }).by(own)
+/// The transform of the response time at `s`: the rest of the service that runs, the services of those who wait, one's own.
+fn transform(service: &Service, entered: &[Vec<f64>], s: Complex) -> Complex {
+    let g = service.transform(s);
+    let mut own = Complex::default();
+    for (begin, g) in service.begin.iter().zip(&g) {
+        own = own.plus(g.times(*begin));
     }
+    let mut sum = Complex::default();
+    // Horner's rule over the number of requests before.
+    for level in entered.iter().skip(1).rev() {
+        let mut rest = Complex::default();
+        for (share, g) in level.iter().zip(&g) {
+            rest = rest.plus(g.times(*share));
+        }
+        sum = sum.by(own).plus(rest);
+    }
+    let alone = entered.first().and_then(|level| level.first()).copied().unwrap_or(0.0);
+    // `sum` lacks one's own service, as `alone` does.
+    sum.plus(Complex { re: alone, im: 0.0 }).by(own)
 }

@@ -1,13 +1,12 @@
 //! Settings solved once more in full: the markings of the whole net, without the reduction.
 
 use gspn::Budget;
-use gspn::ask::{self, Ask, Compare, Condition, Question, Value};
 use gspn::chain::long_run;
 use gspn::explore::explore;
-use gspn::net::{Arc, Kind, Place, Transition};
 use serde::Serialize;
 
-use super::{Choice, asked};
+use super::passage::Passage;
+use super::{Choice, Effort, asked};
 use crate::model::{Model, Workload};
 use crate::net::{self, Laid};
 use crate::{Class, Fault, solve, weave};
@@ -34,14 +33,20 @@ pub struct Verified {
 pub fn verify(model: &Model, choice: &Choice, setting: usize, budget: &mut Budget<'_>) -> Result<Verified, Fault> {
     let said =
         choice.settings.get(setting).ok_or_else(|| Fault::new(Class::NoSuchName, "setting", "there is no such"))?;
-    let chosen = asked(model, &choice.wanted)?.chosen(&said.ways);
+    let mut chosen = asked(model, &choice.wanted)?.chosen(&said.ways);
+    if let Workload::Closed { think, .. } = &mut chosen.workload
+        && *think <= 0.0
+    {
+        // As the reduction has it: who has an answer asks again at once, or nearly.
+        *think = said.cores.max(said.mean.unwrap_or(0.0)) * 1e-9;
+    }
     let laid = net::lay(&weave(&chosen))?;
     let solution = solve::of(&chosen, &laid, budget)?;
     let mut pairs = vec![(solution.throughput, said.throughput)];
     pairs.extend(said.mean.map(|mean| (solution.response, mean)));
     let mut p99 = None;
-    if let Some(said) = said.p99 {
-        let found = quantile(&chosen, &laid, 0.99, budget)?;
+    if let Some(said) = said.p99.filter(|_| choice.reduced) {
+        let found = quantile(&laid, chosen.workload.jobs(), 0.99, budget)?;
         pairs.push((found, said));
         p99 = Some(found);
     }
@@ -51,52 +56,47 @@ pub fn verify(model: &Model, choice: &Choice, setting: usize, budget: &mut Budge
 
 /// First come, first served: whoever comes has left when all that were there have. So the net runs empty, without arrivals, from the
 /// markings that arriving requests make.
-fn quantile(model: &Model, laid: &Laid, level: f64, budget: &mut Budget<'_>) -> Result<f64, Fault> {
-    let space = explore(&laid.net, 1, &[], &[], budget)?;
+fn quantile(laid: &Laid, jobs: u32, level: f64, budget: &mut Budget<'_>) -> Result<f64, Fault> {
+    let space = explore(&laid.net, 1, &[], &[laid.begin], budget)?;
     let chain = space.chain();
     let run = long_run(chain, space.initial(), budget)?;
-    let mut places: Vec<Place> = laid.net.places().iter().map(|it| Place { tokens: 0, ..it.clone() }).collect();
-    places.push(Place { name: "at first".to_owned(), tokens: 1 });
-    let at_first = places.len() - 1;
-    let mut transitions: Vec<Transition> = laid.net.transitions().to_vec();
-    let Some(begin) = laid.net.transitions().get(laid.begin).cloned() else {
-        return Err(Fault::new(Class::Unanswered, "begin", "the net has no arrivals"));
+    let Some(begins) = space.watched(laid.begin).map(|watched| &watched.chain) else {
+        return Err(Fault::new(Class::Unanswered, "begin", "the net has no arrivals that take time"));
     };
-    transitions.remove(laid.begin);
-    let mut tokens = vec![0; space.places()];
+    let mut initial = vec![0.0; chain.len()];
     for (state, share) in run.distribution.iter().enumerate() {
+        begins.row(state).for_each(|(to, rate)| initial[to] += share * rate);
+    }
+    let most = initial.iter().sum::<f64>() * 1e-14;
+    initial.iter_mut().filter(|share| **share < most).for_each(|share| *share = 0.0);
+    let mut tokens = vec![0; space.places()];
+    let mut empty = |state: usize| {
         space.load(space.marking_of(u32::try_from(state).unwrap_or(u32::MAX)), &mut tokens);
-        #[expect(clippy::cast_precision_loss, reason = "clients")]
-        let weight = match model.workload {
-            Workload::Closed { .. } => share * tokens[laid.source] as f64,
-            Workload::Open { .. } => share * f64::from(u8::from(tokens[laid.source] > 0)),
-        };
-        if weight <= 1e-14 {
-            continue;
-        }
-        for arc in &begin.inputs {
-            tokens[arc.place] -= arc.count;
-        }
-        for arc in &begin.outputs {
-            tokens[arc.place] += arc.count;
-        }
-        let outputs = tokens.iter().enumerate().filter(|(_, count)| **count > 0);
-        let outputs = outputs.map(|(place, count)| Arc { place, count: *count }).collect();
-        transitions.push(Transition {
-            name: format!("at first {state}"),
-            kind: Kind::Immediate { weight, priority: 9 },
-            inputs: vec![Arc { place: at_first, count: 1 }],
-            outputs,
-            inhibitors: Vec::new(),
-        });
+        tokens[laid.source] == u64::from(jobs)
+    };
+    let goal: Vec<bool> = (0..chain.len()).map(&mut empty).collect();
+    // An arrival adds a request, and nothing else does: its edges are nobody else's.
+    let row = |state: usize| {
+        let begun: Vec<usize> = begins.row(state).map(|(to, _)| to).collect();
+        chain.row(state).filter(move |(to, _)| !begun.contains(to))
+    };
+    Passage::new(chain.len(), row, &initial, &goal).quantile(level, budget)
+}
+
+/// Solves so many settings of a choice in full, picked by chance (the same at each call).
+///
+/// # Errors
+/// When the solver refuses one of the nets.
+pub fn check(model: &Model, choice: &Choice, count: usize, effort: &Effort<'_>) -> Result<Vec<Verified>, Fault> {
+    let all = choice.settings.len();
+    let (mut picked, mut state) = (std::collections::BTreeSet::new(), 0_u64);
+    while picked.len() < count.min(all) {
+        // SplitMix64 (Steele, Lea, Flood).
+        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        picked.insert(usize::try_from(mixed >> 33).unwrap_or(0) % all);
     }
-    let net = gspn::net::build("running empty", places, transitions)?;
-    let condition = Condition { terms: vec![(laid.source, Compare::Equal, u64::from(model.workload.jobs()))] };
-    let question = Question::PassageQuantile { condition, level };
-    let answer = ask::answer(&net, &[Ask { id: "quantile".to_owned(), question }], budget)?;
-    match (answer.values.get("quantile"), answer.unanswered.get("quantile")) {
-        (Some(Value::Number(time)), _) => Ok(*time),
-        (_, Some(refusal)) => Err(Fault::new(Class::Unanswered, "quantile", refusal.why.clone())),
-        _ => Err(Fault::new(Class::Unanswered, "quantile", "it has no value")),
-    }
+    let picked: Vec<usize> = picked.into_iter().collect();
+    effort.each(picked.len(), |number, budget| verify(model, choice, picked[number], budget))
 }

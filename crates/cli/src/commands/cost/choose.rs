@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use cost::choose::{Minimum, Mode, Wanted, choose, csv, svg, text, verify};
+use cost::choose::{Minimum, Mode, Wanted, check, choose, csv, svg, text};
+use cost::quantity;
 use serde_json::json;
 
 use super::{Source, Spend, write};
@@ -16,32 +17,32 @@ pub(crate) struct Choose {
     #[command(flatten)]
     source: Source,
 
-    /// Half of the requests within this many milliseconds
-    #[arg(long, value_name = "MS", value_parser = above_zero)]
+    /// Half of the requests within this time (`20 ms`, `50us`; a number alone is milliseconds)
+    #[arg(long, value_name = "TIME", value_parser = time)]
     p50: Option<f64>,
 
-    /// 95 % of the requests within this many milliseconds
-    #[arg(long, value_name = "MS", value_parser = above_zero)]
+    /// 95 % of the requests within this time (`20 ms`, `50us`; a number alone is milliseconds)
+    #[arg(long, value_name = "TIME", value_parser = time)]
     p95: Option<f64>,
 
-    /// 99 % of the requests within this many milliseconds
-    #[arg(long, value_name = "MS", value_parser = above_zero)]
+    /// 99 % of the requests within this time (`20 ms`, `50us`; a number alone is milliseconds)
+    #[arg(long, value_name = "TIME", value_parser = time)]
     p99: Option<f64>,
 
-    /// Mean time of at most this many milliseconds
-    #[arg(long, value_name = "MS", value_parser = above_zero)]
+    /// Mean time of at most this (`20 ms`)
+    #[arg(long, value_name = "TIME", value_parser = time)]
     mean: Option<f64>,
 
-    /// Requests a second that must be carried (the arrivals of an open workload)
-    #[arg(long, value_name = "PER_SECOND", value_parser = above_zero)]
+    /// Requests that must be carried (`500/s`, `30/min`; a number alone is a second): the arrivals of an open workload
+    #[arg(long, visible_alias = "load", value_name = "RATE", value_parser = rate)]
     rate: Option<f64>,
 
-    /// No node busier than this many percent
-    #[arg(long, value_name = "PERCENT", value_parser = above_zero)]
+    /// No node busier than this (`70 %`; a number alone is percent)
+    #[arg(long, value_name = "PERCENT", value_parser = percent)]
     cpu: Option<f64>,
 
-    /// At most this many percent of the requests turned away
-    #[arg(long, value_name = "PERCENT", value_parser = above_zero)]
+    /// At most this share of the requests turned away (`0.1 %`; a number alone is percent)
+    #[arg(long, value_name = "PERCENT", value_parser = percent)]
     loss: Option<f64>,
 
     /// What must be protected wherever it is annotated
@@ -60,7 +61,7 @@ pub(crate) struct Choose {
     #[arg(long, value_name = "LEVEL")]
     min_level: Option<u32>,
 
-    /// Solve this many settings, spread over all, once more by their whole nets, and say how far that is from what was said
+    /// Solve this many settings, picked by chance, once more by their whole nets, and say how far that is from what was said
     #[arg(long, default_value_t = 0, value_name = "COUNT")]
     check: usize,
 
@@ -89,28 +90,24 @@ enum Modes {
 
 pub(super) fn run(args: &Choose) -> Result<Answer, Failure> {
     let model = args.source.read()?;
-    let milliseconds = |value: Option<f64>| value.map(|value| value / 1e3);
-    let percent = |value: Option<f64>| value.map(|value| value / 100.0);
     let mode = match args.min_mode {
         Modes::None => Mode::None,
         Modes::Sign => Mode::Sign,
         Modes::SignAndEncrypt => Mode::SignAndEncrypt,
     };
     let wanted = Wanted {
-        p50: milliseconds(args.p50),
-        p95: milliseconds(args.p95),
-        p99: milliseconds(args.p99),
-        mean: milliseconds(args.mean),
+        p50: args.p50,
+        p95: args.p95,
+        p99: args.p99,
+        mean: args.mean,
         rate: args.rate,
-        cpu: percent(args.cpu),
-        loss: percent(args.loss),
+        cpu: args.cpu,
+        loss: args.loss,
         minimum: Minimum { mode, strength: args.min_strength, rsa: args.min_rsa, level: args.min_level },
     };
-    let (choice, checked) = args.spend.within(|budget| {
-        let choice = choose(&model, &wanted, budget)?;
-        let count = args.check.min(choice.settings.len());
-        let spread = (0..count).map(|index| index * choice.settings.len() / count);
-        let checked = spread.map(|setting| verify(&model, &choice, setting, budget)).collect::<Result<Vec<_>, _>>()?;
+    let (choice, checked) = args.spend.shared(|effort| {
+        let choice = choose(&model, &wanted, effort)?;
+        let checked = check(&model, &choice, args.check, effort)?;
         Ok((choice, checked))
     })?;
     if let Some(path) = &args.csv {
@@ -129,7 +126,24 @@ pub(super) fn run(args: &Choose) -> Result<Answer, Failure> {
     Ok(Answer::verdict(!choice.ranked.is_empty(), said, answer))
 }
 
-fn above_zero(text: &str) -> Result<f64, String> {
-    let number: f64 = text.parse().map_err(|_| format!("`{text}` is no number"))?;
-    if number.is_finite() && number > 0.0 { Ok(number) } else { Err(format!("`{text}`: above 0 is wanted")) }
+/// Seconds.
+fn time(text: &str) -> Result<f64, String> {
+    let seconds = quantity::number(text).map(|number| number / 1e3).or_else(|| quantity::seconds(text));
+    above_zero(text, seconds, "a time above 0 such as `20 ms`, `50us` or `0.5 s`")
+}
+
+/// A second.
+fn rate(text: &str) -> Result<f64, String> {
+    let rate = quantity::number(text).or_else(|| quantity::a_second(text));
+    above_zero(text, rate, "a rate above 0 such as `500/s`, `30/min` or `2/h`")
+}
+
+/// A share.
+fn percent(text: &str) -> Result<f64, String> {
+    let percent = quantity::number(text.trim().trim_end_matches('%'));
+    above_zero(text, percent.map(|percent| percent / 100.0), "percent above 0 such as `70 %`")
+}
+
+fn above_zero(text: &str, value: Option<f64>, wanted: &str) -> Result<f64, String> {
+    value.filter(|value| *value > 0.0).ok_or_else(|| format!("`{text}`: {wanted} is wanted"))
 }

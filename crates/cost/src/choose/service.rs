@@ -1,0 +1,168 @@
+//! The service of one request: a walk through the markings of the net that holds one request.
+
+use gspn::Budget;
+use gspn::explore::explore;
+
+use super::invert::Complex;
+use crate::model::{Model, Workload};
+use crate::net::{self, Laid, What};
+use crate::{Class, Fault, weave};
+
+/// The service of one request.
+#[derive(Debug, Clone)]
+pub(super) struct Service {
+    /// Probability of beginning in each phase; phases are in an order in which every way leads forward.
+    pub(super) begin: Vec<f64>,
+    /// Rate of leaving each phase.
+    exits: Vec<f64>,
+    /// Ways to later phases.
+    ways: Vec<Vec<(usize, f64)>>,
+    /// Rate of each phase at which the request comes to its end, or is aborted.
+    pub(super) done: Vec<f64>,
+    /// Mean time that a request spends in each phase.
+    spent: Vec<f64>,
+    /// For each phase, the busy cores of each node.
+    busy: Vec<Vec<f64>>,
+    /// For each phase, what is done in it.
+    what: Vec<Option<What>>,
+    /// Share of requests that come to their end.
+    pub(super) finished: f64,
+}
+
+/// The service of one request of `model`.
+pub(super) fn service(model: &Model, budget: &mut Budget<'_>) -> Result<(Service, Laid), Fault> {
+    let mut alone = model.clone();
+    alone.workload = Workload::Open { rate: 1.0, room: 1, threads: None };
+    let laid = net::lay(&weave(&alone))?;
+    let counted: Vec<usize> = [laid.end].into_iter().chain(laid.aborted).collect();
+    let space = explore(&laid.net, 1, &counted, &[], budget)?;
+    let (chain, mut tokens) = (space.chain(), vec![0; space.places()]);
+    let states = chain.len();
+    let mut empty = None;
+    let mut busy = vec![vec![0.0; model.nodes.len()]; states];
+    let mut what = vec![None; states];
+    for state in 0..states {
+        space.load(space.marking_of(u32::try_from(state).unwrap_or(u32::MAX)), &mut tokens);
+        if tokens[laid.source] == 1 {
+            empty = Some(state);
+        }
+        for (node, place) in laid.free.iter().enumerate() {
+            #[expect(clippy::cast_precision_loss, reason = "cores")]
+            let used = u64::from(model.nodes[node].cores).saturating_sub(tokens[*place]) as f64;
+            busy[state][node] = used;
+        }
+        what[state] = laid.stages.iter().find(|stage| tokens[stage.place] > 0).map(|stage| stage.what.clone());
+    }
+    let Some(empty) = empty.filter(|_| states > 1) else {
+        return Err(Fault::new(Class::Invalid, "sequence", "nothing in it takes time: there is nothing to choose"));
+    };
+    let order = forward(chain, empty)?;
+    let mut index = vec![usize::MAX; states];
+    for (position, state) in order.iter().enumerate() {
+        index[*state] = position;
+    }
+    let phases = order.len();
+    let mut begin = vec![0.0; phases];
+    let sum = chain.exit(empty);
+    for (to, rate) in chain.row(empty) {
+        begin[index[to]] += rate / sum;
+    }
+    let mut service = Service {
+        begin,
+        exits: order.iter().map(|state| chain.exit(*state)).collect(),
+        ways: Vec::with_capacity(phases),
+        done: vec![0.0; phases],
+        spent: Vec::new(),
+        busy: order.iter().map(|state| busy[*state].clone()).collect(),
+        what: order.iter().map(|state| what[*state].clone()).collect(),
+        finished: 1.0,
+    };
+    for (position, state) in order.iter().enumerate() {
+        let mut ways = Vec::new();
+        for (to, rate) in chain.row(*state) {
+            if to == empty { service.done[position] += rate } else { ways.push((index[to], rate)) }
+        }
+        service.ways.push(ways);
+    }
+    service.spent = service.forward(&service.begin.clone(), 0.0);
+    let ended = |transition: usize| -> f64 {
+        let rates = space.rates(transition);
+        order.iter().zip(&service.spent).map(|(state, spent)| rates[*state] * spent).sum()
+    };
+    let aborted = laid.aborted.map_or(0.0, ended);
+    service.finished = 1.0 - aborted.clamp(0.0, 1.0);
+    Ok((service, laid))
+}
+
+/// The states but `empty` in an order in which every edge leads forward.
+fn forward(chain: &gspn::chain::Chain, empty: usize) -> Result<Vec<usize>, Fault> {
+    let mut before = vec![0_usize; chain.len()];
+    for state in (0..chain.len()).filter(|state| *state != empty) {
+        chain.row(state).filter(|(to, _)| *to != empty).for_each(|(to, _)| before[to] += 1);
+    }
+    let mut ready: Vec<usize> = (0..chain.len()).filter(|state| *state != empty && before[*state] == 0).collect();
+    let mut order = Vec::with_capacity(chain.len() - 1);
+    while let Some(state) = ready.pop() {
+        order.push(state);
+        for (to, _) in chain.row(state).filter(|(to, _)| *to != empty) {
+            before[to] -= 1;
+            if before[to] == 0 {
+                ready.push(to);
+            }
+        }
+    }
+    if order.len() + 1 == chain.len() {
+        return Ok(order);
+    }
+    Err(Fault::new(Class::Unanswered, "service", "its phases lead back to earlier ones"))
+}
+
+impl Service {
+    /// Mean time of one request.
+    pub(super) fn mean(&self) -> f64 {
+        self.spent.iter().sum()
+    }
+
+    /// Core seconds that a request costs each node.
+    pub(super) fn cores(&self, node: usize) -> f64 {
+        self.spent.iter().zip(&self.busy).map(|(spent, busy)| spent * busy[node]).sum()
+    }
+
+    /// What takes the most time, and how much of it, in seconds.
+    pub(super) fn largest(&self) -> Option<(What, f64)> {
+        let mut sums: std::collections::BTreeMap<&What, f64> = std::collections::BTreeMap::new();
+        for (what, spent) in self.what.iter().zip(&self.spent) {
+            if let Some(what) = what {
+                *sums.entry(what).or_default() += spent;
+            }
+        }
+        let most = sums.into_iter().max_by(|one, other| one.1.total_cmp(&other.1));
+        most.map(|(what, seconds)| (what.clone(), seconds))
+    }
+
+    /// `x` with `x (s I - T) = right`.
+    pub(super) fn forward(&self, right: &[f64], s: f64) -> Vec<f64> {
+        let mut x = right.to_vec();
+        for phase in 0..x.len() {
+            x[phase] /= s + self.exits[phase];
+            let here = x[phase];
+            for (to, rate) in &self.ways[phase] {
+                x[*to] += here * rate;
+            }
+        }
+        x
+    }
+
+    /// The transform of the time from each phase to the end, at `s`.
+    pub(super) fn transform(&self, s: Complex) -> Vec<Complex> {
+        let mut g = vec![Complex::default(); self.exits.len()];
+        for phase in (0..g.len()).rev() {
+            let mut sum = Complex { re: self.done[phase], im: 0.0 };
+            for (to, rate) in &self.ways[phase] {
+                sum = sum.plus(g[*to].times(*rate));
+            }
+            g[phase] = sum.over(s.plus(Complex { re: self.exits[phase], im: 0.0 }));
+        }
+        g
+    }
+}
