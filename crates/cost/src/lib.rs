@@ -4,7 +4,7 @@
 //! The path is the one of P4's Figure 1, each step a value that can be printed: [`read`] gives an annotated [`Model`];
 //! [`weave`] puts the mechanisms of the library ([`mechanism`]) where annotations ask for them and gives a [`Secured`] model;
 //! [`net::lay`] makes a stochastic Petri net of it; [`solve::solve`] asks the solver (`gspn`) and gives its answer in the words of the
-//! application. [`reproduce`] does it for the tables of the paper.
+//! application. [`protocol`] composes today's protocols of the same mechanisms. [`reproduce`] does it for the tables of the paper.
 
 #![cfg_attr(
     not(test),
@@ -21,6 +21,7 @@ pub mod mechanism;
 pub mod model;
 pub mod net;
 pub mod print;
+pub mod protocol;
 pub mod quantity;
 pub mod read;
 pub mod reproduce;

@@ -136,6 +136,12 @@ pub(crate) fn signature_bytes(key: Key) -> u64 {
     }
 }
 
+/// Bytes of a certificate with its signature, whose issuer has a key of the same kind.
+#[must_use]
+pub(crate) fn certificate_bytes(key: Key) -> u64 {
+    CERTIFICATE + public_bytes(key) + signature_bytes(key)
+}
+
 /// Bytes of a public key.
 fn public_bytes(key: Key) -> u64 {
     match key {
@@ -149,7 +155,7 @@ fn public_bytes(key: Key) -> u64 {
 
 /// `by` gets and checks the certificate of the other, unless it knows it.
 fn unless_known(by: Role, key: Key, known: f64, setting: &Setting) -> Part {
-    let bytes = CERTIFICATE + public_bytes(key) + signature_bytes(key);
+    let bytes = certificate_bytes(key);
     Part::Either {
         guard: "certificate is known",
         probability: known,

@@ -8,8 +8,8 @@ mod basic;
 
 use serde::Serialize;
 
-pub(crate) use basic::signature_bytes;
 pub use basic::{certificate, decryption, encryption, key_exchange, key_generation, signing, verifying};
+pub(crate) use basic::{certificate_bytes, signature_bytes};
 
 /// A basic mechanism.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]

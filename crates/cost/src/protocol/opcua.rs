@@ -1,0 +1,214 @@
+//! OPC UA: opening and renewing a channel, session, messages. Operations and sizes are those of Trapkey's server and client; where they
+//! do more than the standard asks for it is said.
+
+mod channel;
+mod session;
+
+use serde::Serialize;
+
+use super::tokens::Tokens;
+use super::{Party, Per, Phase};
+use crate::algorithm::{Hash, Key};
+use crate::mechanism::{Part, Role, priced};
+
+pub use channel::Channel;
+use session::activation;
+pub(super) use session::session;
+
+/// A security policy (OPC 10000-7).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub enum Policy {
+    /// Nothing is protected.
+    None,
+    /// RSA, OAEP with SHA-1, AES-256-CBC, HMAC-SHA256.
+    Basic256Sha256,
+    /// RSA, OAEP with SHA-1, AES-128-CBC, HMAC-SHA256.
+    #[serde(rename = "Aes128_Sha256_RsaOaep")]
+    Aes128Sha256RsaOaep,
+    /// RSA, OAEP with SHA-256, AES-256-CBC, HMAC-SHA256.
+    #[serde(rename = "Aes256_Sha256_RsaPss")]
+    Aes256Sha256RsaPss,
+    /// ECDSA and ECDH on P-256, AES-128-CBC, HMAC-SHA256.
+    #[serde(rename = "ECC_nistP256")]
+    EccNistP256,
+    /// Ed25519, X25519, ChaCha20-Poly1305.
+    #[serde(rename = "ECC_curve25519")]
+    EccCurve25519,
+}
+
+impl Policy {
+    /// All of them.
+    pub const ALL: [Self; 6] = [
+        Self::None,
+        Self::Basic256Sha256,
+        Self::Aes128Sha256RsaOaep,
+        Self::Aes256Sha256RsaPss,
+        Self::EccNistP256,
+        Self::EccCurve25519,
+    ];
+
+    /// The name in its URI, as configurations write it.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::None => "None",
+            Self::Basic256Sha256 => "Basic256Sha256",
+            Self::Aes128Sha256RsaOaep => "Aes128_Sha256_RsaOaep",
+            Self::Aes256Sha256RsaPss => "Aes256_Sha256_RsaPss",
+            Self::EccNistP256 => "ECC_nistP256",
+            Self::EccCurve25519 => "ECC_curve25519",
+        }
+    }
+
+    /// Whether certificates of this policy may have such a key.
+    #[must_use]
+    pub const fn takes(self, key: Key) -> bool {
+        match self {
+            Self::None => true,
+            Self::EccNistP256 => matches!(key, Key::Ecdsa(256)),
+            Self::EccCurve25519 => matches!(key, Key::Ed25519),
+            _ => matches!(key, Key::Rsa(2048..=4096)),
+        }
+    }
+
+    /// The name of the exchange of ephemeral keys; none where nonces are the secret.
+    const fn curve(self) -> Option<&'static str> {
+        match self {
+            Self::EccNistP256 => Some("ecdh-p256"),
+            Self::EccCurve25519 => Some("x25519"),
+            _ => None,
+        }
+    }
+
+    /// Bytes of a nonce in an OPN: random, or a public key.
+    const fn nonce(self) -> u64 {
+        match self {
+            Self::None => 0,
+            Self::EccNistP256 => 64,
+            _ => 32,
+        }
+    }
+
+    /// Bytes that OAEP takes of each block.
+    const fn padding(self) -> u64 {
+        if matches!(self, Self::Aes256Sha256RsaPss) { 66 } else { 42 }
+    }
+
+    /// What encrypts messages.
+    const fn cipher(self) -> &'static str {
+        match self {
+            Self::Aes128Sha256RsaOaep | Self::EccNistP256 => "aes-128-cbc",
+            Self::EccCurve25519 => CHACHA,
+            _ => "aes-256-cbc",
+        }
+    }
+
+    /// Bytes of the encrypting key.
+    const fn key_bytes(self) -> u64 {
+        match self {
+            Self::Aes128Sha256RsaOaep | Self::EccNistP256 => 16,
+            _ => 32,
+        }
+    }
+}
+
+const CHACHA: &str = "chacha20-poly1305";
+/// A client's or session's nonce.
+const NONCE: u64 = 32;
+
+/// Who a session is for.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum User {
+    /// Nobody in particular.
+    Anonymous,
+    /// A name with a password of so many bytes, encrypted for the server's key where the policy has one.
+    Password(u64),
+    /// A certificate with such a key.
+    Certificate(Key),
+    /// An access token.
+    Token(Box<Tokens>),
+}
+
+/// A setting of an OPC UA server, as its clients meet it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct OpcUa {
+    /// The channel.
+    pub channel: Channel,
+    /// Who the sessions are for.
+    pub user: User,
+}
+
+/// Client and server.
+const ENDS: (Party, Party) = (Party::Client, Party::Server);
+
+impl OpcUa {
+    /// Once in the life of a client: the session to the authority, if it is kept open.
+    #[must_use]
+    pub fn once(&self) -> Vec<Phase> {
+        match &self.user {
+            User::Token(tokens) if tokens.kept => tokens.connect().into_iter().map(|it| it.per(Per::Life)).collect(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// Whenever a client connects: discovery, transport, channel, its token, CreateSession, ActivateSession.
+    #[must_use]
+    pub fn connect(&self) -> Vec<Phase> {
+        let mut phases = self.channel.open(ENDS);
+        phases.extend(self.fetch().into_iter().map(|phase| phase.per(Per::Connection)));
+        phases.extend(session(&self.channel, &self.user, ENDS));
+        phases
+    }
+
+    /// Whenever the channel's lifetime is three quarters over.
+    #[must_use]
+    pub fn renew(&self) -> Vec<Phase> {
+        self.channel.renew(ENDS)
+    }
+
+    /// Whenever a token's life is four fifths over: a new one, and ActivateSession again.
+    #[must_use]
+    pub fn refresh(&self) -> Vec<Phase> {
+        let mut phases = self.fetch();
+        if !phases.is_empty() {
+            phases.push(Phase { name: "session refreshed", ..activation(&self.channel, &self.user, ENDS) });
+        }
+        phases.into_iter().map(|phase| phase.per(Per::Token)).collect()
+    }
+
+    /// A request and its answer, of so many bytes in their bodies. `changes` says whether it is recorded by itself, as writes and calls
+    /// are.
+    #[must_use]
+    pub fn request(&self, bytes: u64, answer: u64, changes: bool) -> Vec<Phase> {
+        let mut parts = self.channel.message("request", Role::Own, bytes);
+        if matches!(self.user, User::Token(_)) {
+            parts.push(priced("checkRights", Role::Peer, "check rights".to_owned(), 0));
+        }
+        if changes && self.channel.audited {
+            parts.push(record(Role::Peer));
+        }
+        parts.extend(self.channel.message("answer", Role::Peer, answer));
+        let (name, source) = ("request", "OPC 10000-6 6.7.2");
+        vec![Phase { name, source, per: Per::Request, ends: ENDS, parts }]
+    }
+
+    fn fetch(&self) -> Vec<Phase> {
+        let User::Token(tokens) = &self.user else { return Vec::new() };
+        let connect = if tokens.kept { Vec::new() } else { tokens.connect() };
+        connect.into_iter().chain(tokens.fetch()).collect()
+    }
+}
+
+/// What a signature with such a key hashes with.
+pub(super) const fn digest(key: Key) -> Hash {
+    match key {
+        Key::Ed25519 => Hash::Sha512,
+        _ => Hash::Sha256,
+    }
+}
+
+/// An audit record is written.
+pub(super) fn record(by: Role) -> Part {
+    priced("writeRecord", by, "append audit".to_owned(), 0)
+}

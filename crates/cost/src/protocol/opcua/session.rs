@@ -1,0 +1,160 @@
+//! The session: made, activated, and for whom.
+
+use super::{Channel, NONCE, Policy, User, digest, record};
+use crate::mechanism::{self, Basic, Part, Role, certificate_bytes, priced, private, signature_bytes};
+use crate::protocol::{Party, Per, Phase, certificates, free, times, using};
+
+/// Bodies of CreateSession without certificates, signature and endpoints.
+const CREATE: (u64, u64) = (330, 160);
+/// Bodies of ActivateSession without signature and identity.
+const ACTIVATE: (u64, u64) = (110, 90);
+/// SecretForm EccEncryptedSecret beside the secret, keys, certificate and signature (OPC 10000-4 section 7.40.2.5).
+const SECRET: u64 = 120;
+
+/// CreateSession and ActivateSession.
+pub(crate) fn session(channel: &Channel, user: &User, ends: (Party, Party)) -> Vec<Phase> {
+    let (name, source) = ("session created", "OPC 10000-4 5.7.2");
+    let created = Phase { name, source, per: Per::Connection, ends, parts: creation(channel, user) };
+    vec![created, activation(channel, user, ends)]
+}
+
+/// The server proves that it has the key of its certificate: it signs the client's nonce.
+fn creation(channel: &Channel, user: &User) -> Vec<Part> {
+    let (own, peer) = (Role::Own, Role::Peer);
+    let (key, protected) = (channel.key, channel.policy != Policy::None);
+    let certificate = if protected { certificate_bytes(key) } else { 0 };
+    let mut parts = vec![free("nonce", own, "random", NONCE)];
+    parts.extend(channel.message("CreateSession", own, CREATE.0 + certificate));
+    let mut bytes = CREATE.1 + certificate + channel.told();
+    if protected {
+        let signing = mechanism::signing(key, digest(key), certificate + NONCE);
+        parts.push(using(Basic::SignatureGeneration, peer, signing));
+        bytes += signature_bytes(key);
+    }
+    if channel.audited {
+        parts.push(record(peer));
+    }
+    let given = server_key(channel, user);
+    parts.extend(given.0);
+    parts.extend(channel.message("CreateSession answer", peer, bytes));
+    if protected {
+        let verifying = mechanism::verifying(key, digest(key), certificate + NONCE, channel.valid);
+        parts.push(using(Basic::SignatureVerification, own, verifying));
+    }
+    parts.extend(given.1);
+    parts
+}
+
+/// The client proves that it has the key of its certificate, and shows who its user is.
+pub(super) fn activation(channel: &Channel, user: &User, ends: (Party, Party)) -> Phase {
+    let (own, peer) = (Role::Own, Role::Peer);
+    let (key, protected) = (channel.key, channel.policy != Policy::None);
+    let certificate = if protected { certificate_bytes(key) } else { 0 };
+    let mut parts = Vec::new();
+    let mut bytes = ACTIVATE.0;
+    if protected {
+        parts.push(using(Basic::SignatureGeneration, own, mechanism::signing(key, digest(key), certificate + NONCE)));
+        bytes += signature_bytes(key);
+    }
+    let (shown, seen, size) = identity(channel, user);
+    parts.extend(shown);
+    parts.extend(channel.message("ActivateSession", own, bytes + size));
+    if protected {
+        let verifying = mechanism::verifying(key, digest(key), certificate + NONCE, channel.valid);
+        parts.push(using(Basic::SignatureVerification, peer, verifying));
+    }
+    parts.extend(seen);
+    if channel.audited {
+        parts.push(record(peer));
+    }
+    let given = server_key(channel, user);
+    parts.extend(given.0);
+    parts.extend(channel.message("ActivateSession answer", peer, ACTIVATE.1));
+    parts.extend(given.1);
+    Phase { name: "session activated", source: "OPC 10000-4 5.7.3", per: Per::Connection, ends, parts }
+}
+
+/// What the client does to show a user, what the server does to believe it, and its bytes.
+fn identity(channel: &Channel, user: &User) -> (Vec<Part>, Vec<Part>, u64) {
+    match user {
+        User::Anonymous => (Vec::new(), Vec::new(), 10),
+        User::Password(bytes) => {
+            let (seal, mut open, size) = secret(channel, *bytes);
+            open.push(priced("checkPassword", Role::Peer, "check password".to_owned(), 0));
+            (seal, open, size + 20)
+        }
+        User::Certificate(key) => {
+            let bytes = certificate_bytes(channel.key) + NONCE;
+            let signing = mechanism::signing(*key, digest(*key), bytes);
+            let verifying = mechanism::verifying(*key, digest(*key), bytes, channel.valid);
+            let seen = vec![
+                certificates(Role::Peer, *key, channel.certificates),
+                using(Basic::SignatureVerification, Role::Peer, verifying),
+            ];
+            let size = certificate_bytes(*key) + signature_bytes(*key) + 60;
+            (vec![using(Basic::SignatureGeneration, Role::Own, signing)], seen, size)
+        }
+        User::Token(tokens) => {
+            let (seal, mut open, size) =
+                if tokens.encrypted { secret(channel, tokens.bytes) } else { (Vec::new(), Vec::new(), tokens.bytes) };
+            open.extend(tokens.verified(Role::Peer, channel.valid));
+            (seal, open, size + 30)
+        }
+    }
+}
+
+/// A secret in an identity token: RSA block by block with the nonce of the session (OPC 10000-4 section 7.40.2.2), or an
+/// EccEncryptedSecret (section 7.40.2.5). Without a policy it goes as it is.
+fn secret(channel: &Channel, bytes: u64) -> (Vec<Part>, Vec<Part>, u64) {
+    let (key, own, peer) = (channel.key, Role::Own, Role::Peer);
+    if channel.policy == Policy::None {
+        return (Vec::new(), Vec::new(), bytes);
+    }
+    let Some(curve) = channel.policy.curve() else {
+        let block = u64::from(key.bits() / 8);
+        let blocks = (4 + bytes + NONCE).div_ceil(block.saturating_sub(channel.policy.padding()).max(1));
+        let encrypt = times(priced("encryptAlgorithm", own, format!("encrypt {key}"), 0), blocks);
+        let decrypt = times(private("decryptAlgorithm", own, format!("decrypt {key}"), 0), blocks);
+        let seal = vec![using(Basic::Encryption, own, vec![encrypt])];
+        let open = vec![using(Basic::Decryption, peer, vec![decrypt])];
+        return (seal, open, blocks * block);
+    };
+    let plain = 4 + NONCE + 4 + bytes + 18;
+    let sealed = SECRET + certificate_bytes(key) + 2 * channel.policy.nonce() + plain;
+    let exchange = |by: Role| {
+        [
+            priced("agreeOnSecret", by, format!("agree {curve}"), 0),
+            priced("deriveKeys", by, "derive hkdf-sha256".to_owned(), 44),
+        ]
+    };
+    let cipher = channel.policy.cipher();
+    let mut seal = vec![priced("ephemeralKey", own, format!("generate {curve}"), 0)];
+    seal.extend(exchange(own));
+    let encrypt = priced("encryptAlgorithm", own, format!("encrypt {cipher}"), plain);
+    seal.push(using(Basic::Encryption, own, vec![encrypt]));
+    seal.push(using(Basic::SignatureGeneration, own, mechanism::signing(key, digest(key), sealed)));
+    let verifying = mechanism::verifying(key, digest(key), sealed, channel.valid);
+    let mut open = vec![using(Basic::SignatureVerification, peer, verifying)];
+    open.extend(exchange(peer));
+    let decrypt = priced("decryptAlgorithm", own, format!("decrypt {cipher}"), plain);
+    open.push(using(Basic::Decryption, peer, vec![decrypt]));
+    (seal, open, sealed + signature_bytes(key))
+}
+
+/// The ephemeral key that the server gives for the next secret, and what the client does to believe it (OPC 10000-6 section 6.8.2).
+fn server_key(channel: &Channel, user: &User) -> (Vec<Part>, Vec<Part>) {
+    let secret = match user {
+        User::Anonymous | User::Certificate(_) => false,
+        User::Password(_) => true,
+        User::Token(tokens) => tokens.encrypted,
+    };
+    let (Some(curve), true) = (channel.policy.curve(), secret) else { return (Vec::new(), Vec::new()) };
+    let (key, bytes) = (channel.key, channel.policy.nonce());
+    let signing = mechanism::signing(key, digest(key), bytes);
+    let given = vec![
+        priced("ephemeralKey", Role::Peer, format!("generate {curve}"), 0),
+        using(Basic::SignatureGeneration, Role::Peer, signing),
+    ];
+    let verifying = mechanism::verifying(key, digest(key), bytes, channel.valid);
+    (given, vec![using(Basic::SignatureVerification, Role::Own, verifying)])
+}

@@ -1,0 +1,253 @@
+//! TLS 1.3 (RFC 8446): the full handshake, the resumed one, and records.
+
+use serde::Serialize;
+
+use super::{Party, Per, Phase, message, times, using};
+use crate::algorithm::{Hash, Key};
+use crate::mechanism::{self, Basic, Part, Role, priced};
+
+/// Plain bytes of a record at most (RFC 8446 section 5.1).
+const RECORD: u64 = 1 << 14;
+/// Bytes of a record beside its content: header, type of content, tag (section 5.2).
+const AROUND: u64 = 5 + 1 + 16;
+/// Bytes of the hellos without their extensions of varying size.
+const CLIENT_HELLO: u64 = 220;
+const SERVER_HELLO: u64 = 122;
+/// What a pre-shared key and its binder add to a ClientHello, the ticket not counted.
+const BINDER: u64 = 60;
+/// A ticket with its frame.
+const TICKET: u64 = 240;
+/// Extensions that the server encrypts, and its wish for a certificate.
+const EXTENSIONS: u64 = 40;
+/// A Finished message.
+const FINISHED: u64 = 4 + 32;
+/// What a CertificateVerify signs: 64 spaces, a label, and the hash of the handshake (section 4.4.3).
+const VERIFIED: u64 = 64 + 34 + 32;
+/// Secrets, keys and vectors that come of the key schedule on each side (section 7.1): three extractions, eight secrets, two keys of
+/// Finished messages, and key and vector of both directions twice.
+const DERIVED: u64 = 21;
+
+/// A group of the key exchange.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Group {
+    /// X25519.
+    X25519,
+    /// NIST P-256.
+    EcdhP256,
+}
+
+impl Group {
+    /// Its name in price lists: `generate x25519`, `agree x25519`.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::X25519 => "x25519",
+            Self::EcdhP256 => "ecdh-p256",
+        }
+    }
+
+    /// Bytes of a public key.
+    const fn share(self) -> u64 {
+        match self {
+            Self::X25519 => 32,
+            Self::EcdhP256 => 65,
+        }
+    }
+}
+
+/// How TLS is set up.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Tls {
+    /// The key of the server's certificate and of those above it.
+    pub key: Key,
+    /// The key of the client's certificate, if it shows one.
+    pub client: Option<Key>,
+    /// Signatures that are checked on a chain of certificates: 1 where the certificate itself is trusted, 2 with one authority above.
+    pub certificates: u32,
+    /// The group of the key exchange.
+    pub group: Group,
+    /// What encrypts records: `aes-128-gcm`, `aes-256-gcm` or `chacha20-poly1305`.
+    pub cipher: &'static str,
+    /// Probability that a handshake resumes an earlier connection, 0 to 1.
+    pub resumed: f64,
+    /// Whether a resumed handshake exchanges keys again (`psk_dhe_ke`), or not (`psk_ke`).
+    pub fresh_keys: bool,
+}
+
+impl Tls {
+    /// X25519, AES-128-GCM, one certification authority, keys exchanged anew when a connection is resumed.
+    #[must_use]
+    pub const fn new(key: Key) -> Self {
+        Self {
+            key,
+            client: None,
+            certificates: 2,
+            group: Group::X25519,
+            cipher: "aes-128-gcm",
+            resumed: 0.0,
+            fresh_keys: true,
+        }
+    }
+
+    /// The handshake of a client that connects: full, or resumed with its probability.
+    #[must_use]
+    pub fn connect(&self, ends: (Party, Party)) -> Phase {
+        let (name, parts) = match self.resumed {
+            never if never <= 0.0 => ("TLS handshake", self.full()),
+            always if always >= 1.0 => ("TLS handshake resumed", self.resumed()),
+            probability => {
+                let (then, otherwise) = (self.resumed(), self.full());
+                let either = Part::Either { guard: "connection is resumed", probability, then, otherwise };
+                ("TLS handshake", vec![either])
+            }
+        };
+        let source = "RFC 8446 section 2";
+        Phase { name, source, per: Per::Connection, ends, parts }
+    }
+
+    /// The steps of the full handshake, the client first (RFC 8446 section 2).
+    #[must_use]
+    pub fn full(&self) -> Vec<Part> {
+        let (own, peer) = (Role::Own, Role::Peer);
+        let hello = CLIENT_HELLO + self.group.share();
+        let mut parts = vec![self.share(own)];
+        parts.extend(message("ClientHello", own, hello));
+        parts.extend([self.share(peer), self.agree(peer), self.derive(peer)]);
+        let chain = self.chain(self.key);
+        let extensions = EXTENSIONS + if self.client.is_some() { 40 } else { 0 };
+        let flight = extensions + chain + self.verify_bytes(self.key) + FINISHED;
+        parts.push(self.proves(peer, self.key));
+        parts.push(finish(peer));
+        parts.extend(self.record(
+            "ServerHello .. Finished",
+            peer,
+            flight,
+            SERVER_HELLO + self.group.share(),
+            &[self.agree(own), self.derive(own)],
+        ));
+        parts.extend(self.believes(own, self.key));
+        parts.push(finished(own));
+        let mut last = FINISHED;
+        if let Some(key) = self.client {
+            parts.push(self.proves(own, key));
+            last += self.chain(key) + self.verify_bytes(key);
+        }
+        parts.push(finish(own));
+        parts.extend(self.record("Finished", own, last, 0, &[]));
+        if let Some(key) = self.client {
+            parts.extend(self.believes(peer, key));
+        }
+        parts.push(finished(peer));
+        parts.push(transcript(own, hello + flight + last));
+        parts.push(transcript(peer, hello + flight + last));
+        parts.extend(self.ticket());
+        parts
+    }
+
+    /// The steps of a handshake that resumes an earlier connection by its ticket (RFC 8446 section 2.2).
+    #[must_use]
+    pub fn resumed(&self) -> Vec<Part> {
+        let (own, peer) = (Role::Own, Role::Peer);
+        let fresh = |by: Role| if self.fresh_keys { vec![self.share(by)] } else { Vec::new() };
+        let agree = |by: Role| if self.fresh_keys { vec![self.agree(by)] } else { Vec::new() };
+        let share = if self.fresh_keys { self.group.share() } else { 0 };
+        let hello = CLIENT_HELLO + share + TICKET + BINDER;
+        let mut parts = fresh(own);
+        // The binder shows that the client has the key of the ticket.
+        parts.push(finish(own));
+        parts.extend(message("ClientHello", own, hello));
+        let opened = vec![priced("decryptAlgorithm", own, format!("decrypt {}", self.cipher), TICKET)];
+        parts.push(using(Basic::Decryption, peer, opened));
+        parts.push(finished(peer));
+        parts.extend(fresh(peer));
+        parts.extend(agree(peer));
+        parts.extend([self.derive(peer), finish(peer)]);
+        let flight = EXTENSIONS + FINISHED;
+        let derive: Vec<Part> = agree(own).into_iter().chain([self.derive(own)]).collect();
+        parts.extend(self.record("ServerHello .. Finished", peer, flight, SERVER_HELLO + share, &derive));
+        parts.push(finished(own));
+        parts.push(finish(own));
+        parts.extend(self.record("Finished", own, FINISHED, 0, &[]));
+        parts.push(finished(peer));
+        parts.push(transcript(own, hello + flight + FINISHED));
+        parts.push(transcript(peer, hello + flight + FINISHED));
+        parts.extend(self.ticket());
+        parts
+    }
+
+    /// `bytes` go from `from` to the other end in records.
+    #[must_use]
+    pub fn data(&self, name: &'static str, from: Role, bytes: u64) -> Vec<Part> {
+        self.record(name, from, bytes, 0, &[])
+    }
+
+    /// Encrypted bytes behind clear ones; `between` is done by the receiver before it can decrypt.
+    fn record(&self, name: &'static str, from: Role, bytes: u64, clear: u64, between: &[Part]) -> Vec<Part> {
+        let records = bytes.div_ceil(RECORD).max(1);
+        let encrypt = priced("encryptAlgorithm", Role::Own, format!("encrypt {}", self.cipher), bytes + records);
+        let decrypt = priced("decryptAlgorithm", Role::Own, format!("decrypt {}", self.cipher), bytes + records);
+        let mut parts = vec![using(Basic::Encryption, from, vec![times(encrypt, records)])];
+        parts.extend(message(name, from, bytes + records * AROUND + clear));
+        parts.extend_from_slice(between);
+        parts.push(using(Basic::Decryption, from.other(), vec![times(decrypt, records)]));
+        parts
+    }
+
+    /// A new session ticket (section 4.6.1).
+    fn ticket(&self) -> Vec<Part> {
+        let seal = priced("encryptAlgorithm", Role::Own, format!("encrypt {}", self.cipher), TICKET);
+        let mut parts = vec![using(Basic::Encryption, Role::Peer, vec![seal])];
+        parts.extend(self.record("NewSessionTicket", Role::Peer, TICKET, 0, &[]));
+        parts
+    }
+
+    fn share(&self, by: Role) -> Part {
+        priced("keyShare", by, format!("generate {}", self.group.word()), 0)
+    }
+
+    fn agree(&self, by: Role) -> Part {
+        priced("agreeOnSecret", by, format!("agree {}", self.group.word()), 0)
+    }
+
+    fn derive(&self, by: Role) -> Part {
+        times(priced("deriveKeys", by, "derive hkdf-sha256".to_owned(), 32 * DERIVED), DERIVED)
+    }
+
+    /// The CertificateVerify of `by`.
+    fn proves(&self, by: Role, key: Key) -> Part {
+        using(Basic::SignatureGeneration, by, mechanism::signing(key, Hash::Sha256, VERIFIED))
+    }
+
+    /// `by` looks at the chain and the CertificateVerify of the other.
+    fn believes(&self, by: Role, key: Key) -> Vec<Part> {
+        vec![
+            super::certificates(by, key, self.certificates),
+            using(Basic::SignatureVerification, by, mechanism::verifying(key, Hash::Sha256, VERIFIED, 1.0)),
+        ]
+    }
+
+    fn chain(&self, key: Key) -> u64 {
+        mechanism::certificate_bytes(key) * u64::from(self.certificates.saturating_sub(1).max(1))
+    }
+
+    fn verify_bytes(&self, key: Key) -> u64 {
+        8 + mechanism::signature_bytes(key)
+    }
+}
+
+/// A code over the handshake so far, whose digest is at hand.
+fn finish(by: Role) -> Part {
+    let code = priced("encryptAlgorithm", Role::Own, "sign hmac-sha256".to_owned(), 0);
+    using(Basic::SignatureGeneration, by, vec![code])
+}
+
+/// The other end's code is looked at.
+fn finished(by: Role) -> Part {
+    let code = priced("encryptAlgorithm", Role::Own, "verify hmac-sha256".to_owned(), 0);
+    using(Basic::SignatureVerification, by, vec![code])
+}
+
+fn transcript(by: Role, bytes: u64) -> Part {
+    priced("hashHandshake", by, format!("hash {}", Hash::Sha256), bytes)
+}

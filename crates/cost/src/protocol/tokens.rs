@@ -1,0 +1,210 @@
+//! How a client comes to its access token, and how a server believes it: P0's protocol with its two improvements (the session to the
+//! authority is kept open, the token is not encrypted once more), and the ways in which Trapkey's authority is asked.
+
+use serde::Serialize;
+
+use super::opcua::{self, Channel, User, digest, record};
+use super::tls::Tls;
+use super::{Party, Per, Phase, using, with_session_key};
+use crate::algorithm::Key;
+use crate::choose::Mode;
+use crate::mechanism::{self, Basic, Part, Role, priced, private};
+
+/// How the authority is asked.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Flow {
+    /// RequestAccessToken, one call over OPC UA: P0's way, deprecated since.
+    RequestAccessToken(Channel),
+    /// StartRequestToken and FinishRequestToken, two calls over OPC UA.
+    StartFinish(Channel),
+    /// OAuth2 over HTTPS.
+    OAuth2(Tls),
+}
+
+impl Flow {
+    /// As settings write it.
+    #[must_use]
+    pub const fn word(&self) -> &'static str {
+        match self {
+            Self::RequestAccessToken(_) => "request-access-token",
+            Self::StartFinish(_) => "start-finish",
+            Self::OAuth2(_) => "oauth2",
+        }
+    }
+}
+
+/// Who asks for a token.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Asker {
+    /// The application itself, known by its certificate.
+    Application,
+    /// A person, whose password of so many bytes opened the session to the authority; over HTTPS it goes with the question.
+    Session(u64),
+    /// A person, whose password of so many bytes goes into FinishRequestToken, encrypted once more.
+    Explicit(u64),
+}
+
+/// Access tokens and how they are come by.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Tokens {
+    /// How the authority is asked.
+    pub flow: Flow,
+    /// Who asks.
+    pub asker: Asker,
+    /// Bytes of a token.
+    pub bytes: u64,
+    /// The key that signs it: the authority's.
+    pub signature: Key,
+    /// Whether it is encrypted for the server's key before it goes into the encrypted channel (P0 calls it the second encryption).
+    pub encrypted: bool,
+    /// Whether the session or connection to the authority is kept open from one token to the next.
+    pub kept: bool,
+}
+
+/// Client and authority.
+const ENDS: (Party, Party) = (Party::Client, Party::Authority);
+/// Bytes of a question over HTTPS and of what stands around the token in the answer.
+const QUESTION: u64 = 420;
+const AROUND: u64 = 260;
+/// Bodies of a call and of its answer, without what is passed.
+const CALL: (u64, u64) = (120, 70);
+
+impl Tokens {
+    /// Tokens of 1,000 bytes signed with Ed25519 for an application, encrypted once, over a session that is kept.
+    #[must_use]
+    pub const fn new(flow: Flow) -> Self {
+        Self { flow, asker: Asker::Application, bytes: 1_000, signature: Key::Ed25519, encrypted: false, kept: true }
+    }
+
+    /// The way to the authority: a session and what is looked for in it, or a TLS connection.
+    #[must_use]
+    pub fn connect(&self) -> Vec<Phase> {
+        match &self.flow {
+            Flow::OAuth2(tls) => vec![tls.connect(ENDS)],
+            Flow::RequestAccessToken(channel) | Flow::StartFinish(channel) => {
+                let user = match self.asker {
+                    Asker::Session(bytes) => User::Password(bytes),
+                    Asker::Application | Asker::Explicit(_) => User::Anonymous,
+                };
+                let mut phases = channel.open(ENDS);
+                phases.extend(opcua::session(channel, &user, ENDS));
+                phases.push(self.look(channel));
+                phases
+            }
+        }
+    }
+
+    /// The question and the token, over what [`Tokens::connect`] opened.
+    #[must_use]
+    pub fn fetch(&self) -> Vec<Phase> {
+        let phase = |name, source, parts| Phase { name, source, per: Per::Token, ends: ENDS, parts };
+        match &self.flow {
+            Flow::RequestAccessToken(channel) => {
+                let parts = self.call(channel, CALL.0 + 60, self.asked(), self.bytes);
+                vec![phase("RequestAccessToken", "OPC 10000-12 v1.05 9.6.5", parts)]
+            }
+            Flow::StartFinish(channel) => {
+                let data = if matches!(self.asker, Asker::Explicit(_)) { 1_200 } else { 0 };
+                let start = self.call(channel, CALL.0 + 60, vec![self.known()], 20 + data);
+                let (sealed, opened, bytes) = self.explicit(channel);
+                let finish: Vec<Part> = opened.into_iter().chain(self.asked()).collect();
+                let finish = self.call(channel, CALL.0 + 60 + bytes, finish, self.bytes + 80);
+                let finish = sealed.into_iter().chain(finish).collect();
+                vec![
+                    phase("StartRequestToken", "OPC 10000-12 9.6.6", start),
+                    phase("FinishRequestToken", "OPC 10000-12 9.6.7", finish),
+                ]
+            }
+            Flow::OAuth2(tls) => {
+                let mut parts = tls.data("token request", Role::Own, QUESTION);
+                if !matches!(self.asker, Asker::Application) {
+                    parts.push(priced("checkPassword", Role::Peer, "check password".to_owned(), 0));
+                }
+                parts.extend(self.asked());
+                parts.extend(tls.data("access token", Role::Peer, AROUND + self.bytes));
+                vec![phase("token request", "RFC 6749 4.4", parts)]
+            }
+        }
+    }
+
+    /// What `by` does to believe a token: signature, claims, and the rights that come of them.
+    #[must_use]
+    pub fn verified(&self, by: Role, valid: f64) -> Vec<Part> {
+        let verifying = mechanism::verifying(self.signature, digest(self.signature), self.bytes, valid);
+        vec![
+            using(Basic::SignatureVerification, by, verifying),
+            priced("readToken", by, "read token".to_owned(), self.bytes),
+        ]
+    }
+
+    /// A call of a method: protected both ways.
+    fn call(&self, channel: &Channel, bytes: u64, work: Vec<Part>, answer: u64) -> Vec<Part> {
+        let mut parts = channel.message("call", Role::Own, bytes);
+        parts.extend(work);
+        parts.extend(channel.message("answer", Role::Peer, CALL.1 + answer));
+        parts
+    }
+
+    /// The authority looks up who asks.
+    fn known(&self) -> Part {
+        priced("lookUpAccount", Role::Peer, "look up account".to_owned(), 0)
+    }
+
+    /// The authority decides, signs the token, keeps it in its journal, and writes an audit record.
+    fn asked(&self) -> Vec<Part> {
+        let peer = Role::Peer;
+        vec![
+            self.known(),
+            priced("decide", peer, "decide".to_owned(), 0),
+            using(
+                Basic::SignatureGeneration,
+                peer,
+                mechanism::signing(self.signature, digest(self.signature), self.bytes),
+            ),
+            priced("writeJournal", peer, "write journal".to_owned(), 0),
+            record(peer),
+        ]
+    }
+
+    /// A password in FinishRequestToken: an RsaEncryptedSecret for the authority's certificate (OPC 10000-4 section 7.40.2.4). With
+    /// a certificate that only signs it goes in clear inside the channel.
+    fn explicit(&self, channel: &Channel) -> (Vec<Part>, Vec<Part>, u64) {
+        let Asker::Explicit(bytes) = self.asker else { return (Vec::new(), Vec::new(), 0) };
+        let check = priced("checkPassword", Role::Peer, "check password".to_owned(), 0);
+        let (key, own) = (channel.key, Role::Own);
+        if !matches!(key, Key::Rsa(_)) || channel.mode == Mode::None {
+            return (Vec::new(), vec![check], bytes);
+        }
+        let plain = 4 + 32 + 4 + bytes + 18;
+        let size = 110 + u64::from(key.bits() / 8) + plain + 32;
+        let seal = vec![
+            priced("encryptAlgorithm", own, format!("encrypt {key}"), 0),
+            priced("encryptAlgorithm", own, "encrypt aes-256-cbc".to_owned(), plain),
+        ];
+        let code = with_session_key(mechanism::signing(Key::Hmac(256), digest(key), size - 32));
+        let open = vec![
+            private("decryptAlgorithm", own, format!("decrypt {key}"), 0),
+            priced("decryptAlgorithm", own, "decrypt aes-256-cbc".to_owned(), plain),
+        ];
+        let looked = mechanism::verifying(Key::Hmac(256), digest(key), size - 32, channel.valid);
+        let sealed = vec![using(Basic::Encryption, own, seal), using(Basic::SignatureGeneration, own, code)];
+        let opened = vec![
+            using(Basic::SignatureVerification, Role::Peer, looked),
+            using(Basic::Decryption, Role::Peer, open),
+            check,
+        ];
+        (sealed, opened, size)
+    }
+
+    /// After it connected, Trapkey's client reads the namespaces, looks for the service and for its methods.
+    fn look(&self, channel: &Channel) -> Phase {
+        let mut parts = Vec::new();
+        for (name, bytes, answer) in [("Read", 90, 200), ("Browse", 100, 160), ("TranslateBrowsePaths", 420, 240)] {
+            parts.extend(channel.message(name, Role::Own, bytes));
+            parts.extend(channel.message("answer", Role::Peer, answer));
+        }
+        Phase { name: "service found", source: "OPC 10000-12 9.6.3", per: Per::Connection, ends: ENDS, parts }
+    }
+}

@@ -1,0 +1,235 @@
+//! What protocols are made of: counts of operations that follow from the standards and from what Trapkey's ends do.
+
+use cost::algorithm::Key;
+use cost::choose::Mode;
+use cost::protocol::opcua::{Channel, OpcUa, Policy, User};
+use cost::protocol::tls::Tls;
+use cost::protocol::tokens::{Asker, Flow, Tokens};
+use cost::protocol::{Line, Party, Per, Phase, lines, table};
+
+const RSA: [Policy; 3] = [Policy::Basic256Sha256, Policy::Aes128Sha256RsaOaep, Policy::Aes256Sha256RsaPss];
+const ENCRYPT: Mode = Mode::SignAndEncrypt;
+
+fn channel(policy: Policy, mode: Mode, key: Key) -> Channel {
+    Channel::new(policy, mode, key).unwrap()
+}
+
+fn anonymous(channel: Channel) -> OpcUa {
+    OpcUa { channel, user: User::Anonymous }
+}
+
+/// How often `by` does an operation; all that begin like this.
+fn count(phases: &[Phase], by: Party, operation: &str) -> u64 {
+    let own = lines(phases).into_iter().filter(|line| line.by == by && line.operation.starts_with(operation));
+    own.map(|line| line.times).sum()
+}
+
+/// Long-lived private keys: signatures and blocks.
+fn private(phases: &[Phase], by: Party) -> (u64, u64) {
+    let own: Vec<Line> = lines(phases).into_iter().filter(|line| line.by == by && line.private).collect();
+    let of = |verb: &str| own.iter().filter(|line| line.operation.starts_with(verb)).map(|line| line.times).sum();
+    (of("sign"), of("decrypt"))
+}
+
+#[test]
+fn opening_a_channel_is_two_signatures_and_two_encryptions_with_rsa() {
+    for policy in RSA {
+        for bits in [2048, 3072, 4096] {
+            for mode in [Mode::Sign, ENCRYPT] {
+                let opened = channel(policy, mode, Key::Rsa(bits)).renew((Party::Client, Party::Server));
+                let rule = format!("{policy:?} {bits} {mode:?}");
+                // Sequence, body, padding and signature fill two blocks with every size of key and padding.
+                for by in [Party::Client, Party::Server] {
+                    assert_eq!(private(&opened, by), (1, 2), "{rule}: {by:?}");
+                    assert_eq!(count(&opened, by, &format!("encrypt rsa-{bits}")), 2, "{rule}: {by:?}");
+                    assert_eq!(count(&opened, by, "derive p-sha256"), 1, "{rule}: {by:?}");
+                }
+                // The server looks at the client's certificate, too; the client looks at the server's when it connects.
+                assert_eq!(count(&opened, Party::Server, &format!("verify rsa-{bits}")), 2, "{rule}");
+                assert_eq!(count(&opened, Party::Client, &format!("verify rsa-{bits}")), 1, "{rule}");
+            }
+        }
+    }
+}
+
+#[test]
+fn elliptic_curves_sign_and_agree_and_encrypt_nothing() {
+    for (policy, key, curve, server) in [
+        (Policy::EccNistP256, Key::Ecdsa(256), "ecdh-p256", 2),
+        // Trapkey's server derives these keys in two layouts.
+        (Policy::EccCurve25519, Key::Ed25519, "x25519", 4),
+    ] {
+        let opened = channel(policy, ENCRYPT, key).renew((Party::Client, Party::Server));
+        for (by, agreed) in [(Party::Client, 2), (Party::Server, server)] {
+            assert_eq!(private(&opened, by), (1, 0), "{policy:?} {by:?}");
+            assert_eq!(count(&opened, by, &format!("generate {curve}")), 1, "{policy:?} {by:?}");
+            assert_eq!(count(&opened, by, &format!("agree {curve}")), agreed, "{policy:?} {by:?}");
+            assert_eq!(count(&opened, by, "encrypt"), 0, "{policy:?} {by:?}");
+        }
+    }
+}
+
+#[test]
+fn a_session_is_one_signature_of_each_end() {
+    let opcua = anonymous(channel(Policy::Basic256Sha256, Mode::Sign, Key::Rsa(2048)));
+    let (connect, channel) = (opcua.connect(), opcua.channel.open((Party::Client, Party::Server)));
+    for by in [Party::Client, Party::Server] {
+        let (signed, decrypted) = private(&connect, by);
+        let (before, blocks) = private(&channel, by);
+        assert_eq!((signed - before, decrypted - blocks), (1, 0), "{by:?}");
+    }
+    // Three records: channel, session, activation.
+    assert_eq!(count(&connect, Party::Server, "append audit"), 3);
+    let quiet = anonymous(Channel { audited: false, ..opcua.channel });
+    assert_eq!(count(&quiet.connect(), Party::Server, "append audit"), 0);
+}
+
+#[test]
+fn a_policy_takes_its_own_keys_and_modes() {
+    for policy in Policy::ALL {
+        for key in [Key::Rsa(1024), Key::Rsa(2048), Key::Rsa(4096), Key::Ecdsa(256), Key::Ed25519] {
+            let fits = match policy {
+                Policy::None => true,
+                Policy::EccNistP256 => key == Key::Ecdsa(256),
+                Policy::EccCurve25519 => key == Key::Ed25519,
+                _ => matches!(key, Key::Rsa(2048 | 4096)),
+            };
+            for mode in [Mode::None, Mode::Sign, ENCRYPT] {
+                let wanted = fits && (mode == Mode::None) == (policy == Policy::None);
+                assert_eq!(Channel::new(policy, mode, key).is_some(), wanted, "{policy:?} {mode:?} {key}");
+            }
+        }
+    }
+}
+
+/// Without a policy nothing is done that costs anything but sending, records and rights.
+#[test]
+fn no_policy_no_cryptography() {
+    let bare = anonymous(channel(Policy::None, Mode::None, Key::Rsa(2048)));
+    let all = [bare.connect(), bare.renew(), bare.request(100, 100, true)].concat();
+    let needed: Vec<String> = lines(&all).into_iter().filter(|line| line.needed).map(|line| line.operation).collect();
+    assert!(needed.iter().all(|operation| operation == "append audit"), "{needed:?}");
+}
+
+/// Sizes of a chunk by hand (OPC 10000-6 section 6.7.2).
+#[test]
+fn messages_are_as_long_as_on_the_wire() {
+    let rsa = |mode| channel(Policy::Basic256Sha256, mode, Key::Rsa(2048));
+    let curve = |mode| channel(Policy::EccCurve25519, mode, Key::Ed25519);
+    for (channel, body, wire) in [
+        (channel(Policy::None, Mode::None, Key::Rsa(2048)), 100, 12 + 4 + 8 + 100),
+        (rsa(Mode::Sign), 100, 12 + 4 + 8 + 100 + 32),
+        // 8 + 100 + 1 + 32 bytes fill nine blocks of 16.
+        (rsa(ENCRYPT), 100, 12 + 4 + 144),
+        (curve(Mode::Sign), 100, 12 + 4 + 8 + 100 + 16),
+        (curve(ENCRYPT), 100, 12 + 4 + 8 + 100 + 16),
+    ] {
+        assert_eq!(channel.wire(body), wire, "{:?} {:?}", channel.policy, channel.mode);
+    }
+    // Both ends work on what is signed and encrypted.
+    let request = anonymous(rsa(ENCRYPT)).request(100, 100, false);
+    for (by, operation, bytes) in [
+        (Party::Client, "hash sha-256", 16 + 144 - 32),
+        (Party::Client, "encrypt aes-256-cbc", 144),
+        (Party::Server, "decrypt aes-256-cbc", 144),
+        (Party::Server, "hash sha-256", 16 + 144 - 32),
+    ] {
+        let found = lines(&request).into_iter().find(|line| line.by == by && line.operation == operation);
+        assert_eq!(found.map(|line| line.bytes), Some(bytes), "{by:?} {operation}");
+    }
+    // What fits no chunk goes in several, each with its own signature.
+    let large = lines(&anonymous(rsa(Mode::Sign)).request(200_000, 10, false));
+    let signed = large.iter().find(|line| line.operation == "sign hmac-sha256").unwrap();
+    assert_eq!(signed.times, 4);
+}
+
+fn with_tokens(tokens: Tokens) -> OpcUa {
+    let user = User::Token(Box::new(tokens));
+    OpcUa { channel: channel(Policy::Basic256Sha256, ENCRYPT, Key::Rsa(2048)), user }
+}
+
+/// P0: a token that has 1,536 bytes after encryption has six blocks, each of which costs the server an operation with its private
+/// key; its two improvements take the second encryption away, and the connection to the authority.
+#[test]
+fn the_two_improvements_of_the_paper() {
+    let authority = channel(Policy::Basic256Sha256, ENCRYPT, Key::Rsa(2048));
+    let naive =
+        Tokens { bytes: 1_200, encrypted: true, kept: false, ..Tokens::new(Flow::RequestAccessToken(authority)) };
+    let (full, single) = (with_tokens(naive.clone()), with_tokens(Tokens { encrypted: false, ..naive.clone() }));
+    let kept = with_tokens(Tokens { kept: true, ..naive });
+    let (signed, blocks) = private(&full.connect(), Party::Server);
+    assert_eq!((signed, blocks - private(&single.connect(), Party::Server).1), (2, 6));
+    // Channel and session to the authority, each time, or once in a life.
+    assert_eq!(private(&full.connect(), Party::Authority), (3, 2), "channel, session, token");
+    assert_eq!(private(&kept.connect(), Party::Authority), (1, 0), "the token");
+    assert_eq!(private(&kept.once(), Party::Authority), (2, 2), "channel, session");
+    assert!(full.once().is_empty() && kept.once().iter().all(|phase| phase.per == Per::Life));
+    // A refresh asks again and activates again; nothing else is opened at the server.
+    assert_eq!(private(&kept.refresh(), Party::Server), (0, 6));
+    assert!(kept.refresh().iter().all(|phase| phase.per == Per::Token));
+    assert!(anonymous(authority).refresh().is_empty());
+}
+
+#[test]
+fn each_flow_decides_signs_and_records_once() {
+    let authority = channel(Policy::EccNistP256, ENCRYPT, Key::Ecdsa(256));
+    let tls = Tls::new(Key::Ecdsa(256));
+    for (flow, asker, calls, lookups, passwords) in [
+        (Flow::RequestAccessToken(authority), Asker::Application, 1, 1, 0),
+        (Flow::StartFinish(authority), Asker::Application, 2, 2, 0),
+        (Flow::StartFinish(authority), Asker::Explicit(12), 2, 2, 1),
+        (Flow::OAuth2(tls), Asker::Application, 1, 1, 0),
+        (Flow::OAuth2(tls), Asker::Session(12), 1, 1, 1),
+    ] {
+        let tokens = Tokens { asker, ..Tokens::new(flow) };
+        let fetch = tokens.fetch();
+        let at = |operation: &str| count(&fetch, Party::Authority, operation);
+        let rule = format!("{} {asker:?}", flow.word());
+        assert_eq!((at("decide"), at("sign ed25519"), at("append audit"), at("write journal")), (1, 1, 1, 1), "{rule}");
+        assert_eq!((at("message"), at("look up account"), at("check password")), (calls, lookups, passwords), "{rule}");
+        // The server believes it by its signature.
+        let connect = with_tokens(tokens).connect();
+        assert_eq!(count(&connect, Party::Server, "verify ed25519"), 1, "{rule}");
+        assert_eq!(count(&connect, Party::Server, "read token"), 1, "{rule}");
+    }
+}
+
+/// RFC 8446: a full handshake proves the server's key; a resumed one proves a secret of before, and no certificate is looked at.
+#[test]
+fn a_resumed_handshake_has_no_signature() {
+    let tls = Tls { client: Some(Key::Rsa(2048)), ..Tls::new(Key::Ecdsa(256)) };
+    let ends = (Party::Client, Party::Server);
+    let full = [tls.connect(ends)];
+    assert_eq!(private(&full, Party::Server), (1, 0));
+    assert_eq!(private(&full, Party::Client), (1, 0));
+    // One signature of the handshake and two of the chain.
+    assert_eq!(count(&full, Party::Client, "verify ecdsa-p256"), 3);
+    assert_eq!(count(&full, Party::Server, "verify rsa-2048"), 3);
+    let resumed = [Tls { resumed: 1.0, ..tls }.connect(ends)];
+    let taken: Vec<Line> = lines(&resumed).into_iter().filter(|line| line.probability > 0.0).collect();
+    assert!(taken.iter().all(|line| !line.private && !line.operation.contains("p256")), "{taken:?}");
+    let agreed = |lines: &[Line]| lines.iter().filter(|line| line.operation == "agree x25519").count();
+    assert_eq!(agreed(&taken), 2);
+    let quick = [Tls { resumed: 1.0, fresh_keys: false, ..tls }.connect(ends)];
+    let taken: Vec<Line> = lines(&quick).into_iter().filter(|line| line.probability > 0.0).collect();
+    assert_eq!(agreed(&taken), 0);
+}
+
+/// The tables of the reference are what the library has.
+#[test]
+fn the_reference_shows_what_is_done() {
+    let reference = include_str!("../../../docs/reference/cost-model.md");
+    let rsa = channel(Policy::Basic256Sha256, ENCRYPT, Key::Rsa(2048));
+    let user = |user| OpcUa { channel: rsa, user };
+    let tokens = |flow, asker| Tokens { encrypted: true, asker, ..Tokens::new(flow) };
+    let started = user(User::Token(Box::new(tokens(Flow::StartFinish(rsa), Asker::Explicit(12)))));
+    let mut phases = started.once();
+    phases.extend(started.connect().into_iter().filter(|phase| phase.ends.1 == Party::Server));
+    phases.extend([started.renew(), started.refresh(), started.request(100, 120, true)].concat());
+    phases.extend(tokens(Flow::RequestAccessToken(rsa), Asker::Application).fetch());
+    let oauth = tokens(Flow::OAuth2(Tls::new(Key::Ecdsa(256))), Asker::Application);
+    phases.extend([oauth.connect(), oauth.fetch()].concat());
+    phases.push(Tls { resumed: 1.0, ..Tls::new(Key::Ecdsa(256)) }.connect((Party::Client, Party::Server)));
+    let table = table(&phases);
+    assert!(reference.contains(&table), "the table is\n{table}");
+}
