@@ -21,6 +21,23 @@ impl Stopwatch {
     }
 }
 
+/// Processor time that this thread has used, user and system, in seconds.
+#[must_use]
+pub fn thread_cpu() -> f64 {
+    seconds(rustix::time::ClockId::ThreadCPUTime)
+}
+
+/// Processor time that all threads of this process have used, user and system, in seconds.
+#[must_use]
+pub fn process_cpu() -> f64 {
+    seconds(rustix::time::ClockId::ProcessCPUTime)
+}
+
+fn seconds(clock: rustix::time::ClockId) -> f64 {
+    let time = rustix::time::clock_gettime(clock);
+    time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9
+}
+
 /// Today's date in UTC, as `2026-11-21`.
 #[must_use]
 pub fn today() -> String {
@@ -61,5 +78,15 @@ mod tests {
         for (days, expected) in cases {
             assert_eq!(date(days), expected);
         }
+    }
+
+    #[test]
+    fn the_processor_time_of_a_thread_is_part_of_that_of_its_process() {
+        let (thread, process) = (super::thread_cpu(), super::process_cpu());
+        let mut sum = 0_u64;
+        while super::thread_cpu() < thread + 0.01 {
+            sum = std::hint::black_box(sum.wrapping_mul(31).wrapping_add(1));
+        }
+        assert!(super::process_cpu() >= process + 0.009);
     }
 }

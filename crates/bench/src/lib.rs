@@ -16,6 +16,7 @@ pub mod real;
 pub mod record;
 pub mod serve;
 pub mod statistics;
+pub mod steps;
 pub mod subject;
 pub mod watch;
 

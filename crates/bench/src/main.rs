@@ -1,6 +1,7 @@
 //! `bench [--quick] [measure...]`: takes the measures and appends them to `bench-runs/<date>-<machine>/measures.jsonl`.
 //!
 //! `bench serve ...`, `bench guard ...`, `bench storm ...` and `bench authority FOLDER` make it one of the measured processes.
+//! `bench steps [--quick]` measures single steps and prints the calibration; `bench step ...` is one process of it.
 //! `bench order` finds out how `trapkey` is laid out best.
 
 use std::path::PathBuf;
@@ -14,6 +15,7 @@ use bench::measures::{Bench, bytes, choices, crowd, guarded, instructions, lag, 
 use bench::real;
 use bench::record::table;
 use bench::serve;
+use bench::steps;
 
 type Measure = fn(&mut Bench) -> Result<(), Failed>;
 
@@ -52,6 +54,8 @@ fn main() -> ExitCode {
             .map_err(Failed::from)
             .and_then(|count| Ok((count, storm::Guests::named(guests).ok_or("bench storm: token or user")?)))
             .and_then(|(count, guests)| storm::clients(folder, url, count, guests)),
+        ["step", words @ ..] => steps::child(words),
+        ["steps", words @ ..] => measure_steps(words.contains(&"--quick")),
         ["net", what, file] => bench::nets::run(what, &PathBuf::from(file)),
         ["authority", folder] => authority::run(&PathBuf::from(folder)),
         words => take(words),
@@ -63,6 +67,15 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// The calibration of this machine.
+fn measure_steps(quick: bool) -> Result<(), Failed> {
+    let plan = if quick { steps::Plan::QUICK } else { steps::Plan::FULL };
+    let mut told = |told: steps::Told<'_>| eprintln!("{}/{} {}", told.done, told.all, told.step);
+    let calibration = steps::measure(&steps::all(), plan, &steps::Program::own(&["step"]), &mut told)?;
+    print!("{}", calibration.write()?);
+    Ok(())
 }
 
 fn take(words: &[&str]) -> Result<(), Failed> {

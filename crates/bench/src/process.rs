@@ -84,16 +84,30 @@ pub fn load() -> String {
 pub fn machine() -> String {
     let text = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let cores = text.lines().filter(|line| line.starts_with("processor")).count();
-    let model = text
-        .lines()
-        .find_map(|line| line.strip_prefix("model name"))
-        .unwrap_or("unknown")
-        .trim_matches([' ', '\t', ':']);
+    let model = model_in(&text);
     let word: String =
         model.chars().map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' }).collect();
     let mut parts: Vec<&str> = word.split('-').filter(|part| !part.is_empty()).collect();
     parts.truncate(6);
     format!("{}-{cores}cpu", parts.join("-"))
+}
+
+/// The processor's name, as its maker writes it.
+#[must_use]
+pub fn model() -> String {
+    model_in(&fs::read_to_string("/proc/cpuinfo").unwrap_or_default()).to_owned()
+}
+
+fn model_in(text: &str) -> &str {
+    let line = text.lines().find_map(|line| line.strip_prefix("model name"));
+    line.unwrap_or("unknown").trim_matches([' ', '\t', ':'])
+}
+
+/// Name and release of the kernel.
+#[must_use]
+pub fn kernel() -> String {
+    let told = |name| fs::read_to_string(format!("/proc/sys/kernel/{name}")).unwrap_or_default();
+    format!("{} {}", told("ostype").trim(), told("osrelease").trim())
 }
 
 #[cfg(test)]

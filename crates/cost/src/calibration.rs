@@ -25,6 +25,8 @@ pub const MAX_BYTES: usize = 4 << 20;
 pub const MAX_STEPS: usize = 4_096;
 /// Bytes that a name or another word may have.
 pub const MAX_WORD: usize = 160;
+/// Moments that a step may have.
+pub const MAX_MOMENTS: usize = 1_000;
 
 /// What was measured on one machine.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -96,6 +98,10 @@ pub struct Step {
     pub cpu: Sample,
     /// Time on the clock of one use.
     pub wall: Sample,
+    /// The mean processor time in each of the processes that measured it, one after the other. What moves between them (the speed of the
+    /// machine, where the memory lies) does not show in the spread within one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub moments: Vec<f64>,
 }
 
 /// Units of times.
@@ -162,6 +168,14 @@ impl Step {
     #[must_use]
     pub fn name(&self) -> String {
         named(&self.operation, &self.algorithm)
+    }
+
+    /// Half of the 95 % interval around the mean processor time, relative to it: that of the timings or that of the moments, whichever is
+    /// wider.
+    #[must_use]
+    pub fn error(&self) -> f64 {
+        let moments = statistics::summary(&self.moments).filter(|moments| moments.n > 1);
+        moments.map_or(0.0, |moments| moments.error()).max(self.cpu.error())
     }
 }
 
@@ -243,8 +257,8 @@ impl Calibration {
         for step in &self.steps {
             let (name, variation) = (step.name(), spread(&step.cpu));
             let (each, per_byte, error) = match self.law(&name) {
-                Some(law) => (law.fixed, law.per_byte, law.residual.max(step.cpu.error())),
-                None => (step.cpu.mean, 0.0, step.cpu.error()),
+                Some(law) => (law.fixed, law.per_byte, law.residual.max(step.error())),
+                None => (step.cpu.mean, 0.0, step.error()),
             };
             let known = Known { price: Price { each, per_byte, cv2: variation }, error };
             // Of several sizes the least certain counts; without a law the first stands.

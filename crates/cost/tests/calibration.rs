@@ -16,6 +16,7 @@ fn step(operation: &str, algorithm: &str, bytes: u64, times: &[f64]) -> Step {
         left_out: 0,
         cpu: sample,
         wall: sample,
+        moments: Vec::new(),
     }
 }
 
@@ -109,6 +110,14 @@ fn prices_are_those_of_the_law_or_of_the_only_size() {
     assert!((sign.error - 0.2484).abs() < 1e-3, "{}", sign.error);
     assert!((sign.price.cv2 - 0.01).abs() < 1e-9);
     assert!((encrypt.price.each - 1e-6).abs() < 1e-12 && (encrypt.price.per_byte - 1e-9).abs() < 1e-15);
+}
+
+#[test]
+fn what_moves_between_processes_widens_the_interval() {
+    let mut step = step("hash", "sha-256", 64, &[1e-6; 100]);
+    assert_eq!(step.error(), 0.0);
+    step.moments = vec![0.9e-6, 1e-6, 1.1e-6];
+    assert!((step.error() - 0.2484).abs() < 1e-3, "{}", step.error());
 }
 
 #[test]

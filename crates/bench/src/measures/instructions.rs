@@ -87,7 +87,7 @@ fn count(program: &Path, fixture: &Fixture) -> Result<f64, Failed> {
 /// # Errors
 /// A read fails.
 pub fn in_memory(folder: &Path) -> Result<(), Failed> {
-    let mut pair = Pair::new(folder)?;
+    let mut pair = Pair::new(folder, NODES)?;
     pair.until(serve, |event| matches!(event, ClientEvent::Activated(_)))?;
     let mut random = Random::new(1);
     for _ in 0..READS {
@@ -105,18 +105,19 @@ pub fn in_memory(folder: &Path) -> Result<(), Failed> {
 }
 
 /// A client and the server's core.
-struct Pair {
-    server: Server,
-    client: ClientSession,
-    entropy: SystemEntropy,
-    now: Now,
+pub(crate) struct Pair {
+    pub(crate) server: Server,
+    pub(crate) client: ClientSession,
+    pub(crate) entropy: SystemEntropy,
+    pub(crate) now: Now,
     answer: Vec<u8>,
 }
 
 impl Pair {
-    fn new(folder: &Path) -> Result<Self, Failed> {
+    /// The server has so many variables.
+    pub(crate) fn new(folder: &Path, nodes: u32) -> Result<Self, Failed> {
         let now = clock::now();
-        let mut server = serve::server(folder, NODES, 4840, None)?;
+        let mut server = serve::server(folder, nodes, 4840, None)?;
         server.handle_input(Input::Accepted { conn: CONN, peer: "memory".into() }, now);
         let config = config(folder)?;
         let client = ClientSession::new(Arc::new(config), load::user(), now)?;
@@ -124,7 +125,7 @@ impl Pair {
     }
 
     /// Carries bytes to and fro until the client tells what is waited for.
-    fn until(&mut self, serve: Serve, wanted: impl Fn(&ClientEvent) -> bool) -> Result<ClientEvent, Failed> {
+    pub(crate) fn until(&mut self, serve: Serve, wanted: impl Fn(&ClientEvent) -> bool) -> Result<ClientEvent, Failed> {
         for _ in 0..1_000 {
             while let Some(event) = self.client.poll_event() {
                 match event {
@@ -146,7 +147,7 @@ impl Pair {
     }
 }
 
-type Serve = fn(&mut Server, &[u8], &mut Vec<u8>, Now);
+pub(crate) type Serve = fn(&mut Server, &[u8], &mut Vec<u8>, Now);
 
 /// Everything the server does for one Read, under a name that callgrind is told to count.
 #[inline(never)]
@@ -155,7 +156,7 @@ fn serve_one(server: &mut Server, bytes: &[u8], answer: &mut Vec<u8>, now: Now) 
 }
 
 /// Everything the server does for one piece of input.
-fn serve(server: &mut Server, bytes: &[u8], answer: &mut Vec<u8>, now: Now) {
+pub(crate) fn serve(server: &mut Server, bytes: &[u8], answer: &mut Vec<u8>, now: Now) {
     server.handle_input(Input::Bytes { conn: CONN, bytes }, now);
     while let Some(output) = server.poll_output() {
         match output {

@@ -82,14 +82,14 @@ fn plant(entities: u32) -> Plant {
 }
 
 /// A plant under measurement.
-struct Subject {
+pub(crate) struct Subject {
     plant: Plant,
     snapshot: Snapshot,
     random: Random,
 }
 
 impl Subject {
-    fn new(entities: u32) -> Self {
+    pub(crate) fn new(entities: u32) -> Self {
         let plant = plant(entities);
         let sources = Sources { plant: &plant.text, policies: POLICIES, workflow: Some(WORKFLOW) };
         let snapshot =
@@ -112,7 +112,13 @@ impl Subject {
         stopwatch.seconds() * 1e6 / f64::from(DECISIONS)
     }
 
-    fn decide(&mut self, snapshot: &Snapshot, step: u32) {
+    /// The plant as it is at first.
+    pub(crate) fn snapshot(&self) -> Snapshot {
+        self.snapshot.clone()
+    }
+
+    /// One decision about somebody, something and a server drawn at random.
+    pub(crate) fn decide(&mut self, snapshot: &Snapshot, step: u32) {
         let server = self.random.below(self.plant.servers);
         let request = AccessRequest {
             principal: Principal {

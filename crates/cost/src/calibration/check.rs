@@ -3,7 +3,7 @@
 use hashbrown::HashSet;
 use serde::Deserialize;
 
-use super::{Calibration, Law, MAX_STEPS, MAX_WORD, SCHEMA, Sample, Step};
+use super::{Calibration, Law, MAX_MOMENTS, MAX_STEPS, MAX_WORD, SCHEMA, Sample, Step};
 use crate::{Class, Fault};
 
 /// The one member that files of all versions have.
@@ -90,6 +90,13 @@ impl Step {
         word(&format!("{place}.algorithm"), &self.algorithm, true)?;
         if self.batch == 0 {
             return Err(invalid(&format!("{place}.batch"), "is 0"));
+        }
+        if self.moments.len() > MAX_MOMENTS {
+            let why = format!("has {} entries, {MAX_MOMENTS} are taken", self.moments.len());
+            return Err(Fault::new(Class::TooLarge, format!("{place}.moments"), why));
+        }
+        for (index, moment) in self.moments.iter().enumerate() {
+            not_negative(&format!("{place}.moments[{index}]"), *moment)?;
         }
         self.cpu.check(&format!("{place}.cpu"))?;
         self.wall.check(&format!("{place}.wall"))

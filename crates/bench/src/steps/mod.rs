@@ -1,0 +1,148 @@
+//! What single steps of single mechanisms cost on this machine, each in a process of its own, with the functions that the product
+//! itself uses: the material of predictions. Nothing that is composed of steps is measured here.
+//!
+//! An [`Entry`] says how one step is done once; [`timed`] repeats it. [`measure`] starts this program again for each step and round,
+//! in turns, so that a busy moment of the machine meets all of them, and makes a [`Calibration`](cost::calibration::Calibration).
+//! New steps go into [`all`].
+
+mod bed;
+mod channel;
+mod crypto;
+mod decisions;
+mod machine;
+mod run;
+mod socket;
+mod symmetric;
+mod timing;
+mod tls;
+
+use std::time::Duration;
+
+pub use bed::Bed;
+pub use machine::{machine, versions};
+pub use run::{Plan, Program, Told, child, measure};
+pub use timing::{Timings, Whose, timed};
+
+use crate::Failed;
+
+/// One use of a step.
+pub type Once = Box<dyn FnMut() -> Result<(), Failed>>;
+
+type Run = Box<dyn Fn(&Bed, Duration) -> Result<Timings, Failed> + Send + Sync>;
+
+/// A step that can be measured.
+pub struct Entry {
+    /// What is done: `sign`.
+    pub operation: &'static str,
+    /// By what: `rsa-2048`; may be empty.
+    pub algorithm: String,
+    /// Bytes that are worked on.
+    pub bytes: u64,
+    run: Run,
+}
+
+impl std::fmt::Debug for Entry {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.id())
+    }
+}
+
+impl Entry {
+    /// A step whose work is done by the thread that calls it: `prepare` makes ready what is not measured.
+    pub fn new(
+        operation: &'static str,
+        algorithm: impl Into<String>,
+        bytes: u64,
+        prepare: impl Fn(&Bed) -> Result<Once, Failed> + Send + Sync + 'static,
+    ) -> Self {
+        Self::of(operation, algorithm, bytes, Whose::Thread, prepare)
+    }
+
+    /// A step whose work is done by other threads too.
+    pub fn of_process(
+        operation: &'static str,
+        algorithm: impl Into<String>,
+        bytes: u64,
+        prepare: impl Fn(&Bed) -> Result<Once, Failed> + Send + Sync + 'static,
+    ) -> Self {
+        Self::of(operation, algorithm, bytes, Whose::Process, prepare)
+    }
+
+    fn of(
+        operation: &'static str,
+        algorithm: impl Into<String>,
+        bytes: u64,
+        whose: Whose,
+        prepare: impl Fn(&Bed) -> Result<Once, Failed> + Send + Sync + 'static,
+    ) -> Self {
+        Self::with(operation, algorithm, bytes, move |bed, time| timed(time, whose, prepare(bed)?))
+    }
+
+    /// A step that times itself.
+    pub fn with(
+        operation: &'static str,
+        algorithm: impl Into<String>,
+        bytes: u64,
+        run: impl Fn(&Bed, Duration) -> Result<Timings, Failed> + Send + Sync + 'static,
+    ) -> Self {
+        Self { operation, algorithm: algorithm.into(), bytes, run: Box::new(run) }
+    }
+
+    /// Its name among all steps: `sign rsa-2048/32`.
+    #[must_use]
+    pub fn id(&self) -> String {
+        format!("{} {}/{}", self.operation, self.algorithm, self.bytes)
+    }
+
+    /// Measures it in this process for about so long.
+    ///
+    /// # Errors
+    /// It cannot be done.
+    pub fn run(&self, bed: &Bed, time: Duration) -> Result<Timings, Failed> {
+        (self.run)(bed, time)
+    }
+}
+
+/// All steps, in the order in which they are told.
+#[must_use]
+pub fn all() -> Vec<Entry> {
+    let lists = [
+        crypto::entries(),
+        symmetric::entries(),
+        decisions::entries(),
+        channel::entries(),
+        tls::entries(),
+        socket::entries(),
+    ];
+    lists.into_iter().flatten().collect()
+}
+
+/// Looks at a value so that the compiler cannot leave its making out.
+pub(crate) fn used<T>(value: T) {
+    drop(std::hint::black_box(value));
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn each_step_has_a_name_of_its_own() {
+        let entries = all();
+        let names: BTreeSet<String> = entries.iter().map(Entry::id).collect();
+        assert_eq!(names.len(), entries.len());
+    }
+
+    #[test]
+    fn each_step_can_be_done() {
+        let bed = Bed::make().unwrap();
+        for entry in all() {
+            let timings =
+                entry.run(&bed, Duration::from_millis(1)).unwrap_or_else(|error| panic!("{entry:?}: {error}"));
+            assert!(!timings.cpu.is_empty() && timings.cpu.len() == timings.wall.len(), "{entry:?}");
+            assert!(timings.cpu.iter().chain(&timings.wall).all(|time| time.is_finite() && *time >= 0.0), "{entry:?}");
+        }
+    }
+}

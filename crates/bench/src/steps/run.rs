@@ -1,0 +1,192 @@
+//! Each step in a process of its own, in turns.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use cost::algorithm::{Cipher, Key};
+use cost::calibration::{Calibration, SCHEMA, Step, Unit, fit, summary};
+
+use super::{Bed, Entry, Timings, all, machine, versions};
+use crate::record::median;
+use crate::{Failed, clock};
+
+/// A timing this many times further from the median than half of all are was interrupted.
+const FAR: f64 = 12.0;
+/// How far half of all timings are from the median at least, relative: clocks are not better than that.
+const FINE: f64 = 2e-3;
+
+/// How thoroughly steps are measured.
+#[derive(Clone, Copy, Debug)]
+pub struct Plan {
+    /// Processes that measure each step, one after the other.
+    pub rounds: u32,
+    /// How long each measures.
+    pub time: Duration,
+    /// Whether the calibration says that it was quick.
+    pub quick: bool,
+}
+
+impl Plan {
+    /// Somewhat above a minute and a half.
+    pub const FULL: Self = Self { rounds: 5, time: Duration::from_millis(120), quick: false };
+    /// A quarter of it.
+    pub const QUICK: Self = Self { rounds: 3, time: Duration::from_millis(25), quick: true };
+}
+
+/// How this program is started to measure one step: with these words, and behind them what [`child`] takes.
+#[derive(Clone, Debug)]
+pub struct Program {
+    /// Where it is.
+    pub path: PathBuf,
+    /// The words in front.
+    pub words: Vec<String>,
+}
+
+impl Program {
+    /// The program that runs.
+    #[must_use]
+    pub fn own(words: &[&str]) -> Self {
+        Self { path: "/proc/self/exe".into(), words: words.iter().map(|word| (*word).to_owned()).collect() }
+    }
+}
+
+/// How far it is.
+#[derive(Clone, Copy, Debug)]
+pub struct Told<'a> {
+    /// Processes that have ended.
+    pub done: usize,
+    /// Processes in all.
+    pub all: usize,
+    /// The step that is next.
+    pub step: &'a str,
+}
+
+/// Measures these steps.
+///
+/// # Errors
+/// A step cannot be done, or the program not be started.
+pub fn measure(
+    entries: &[Entry],
+    plan: Plan,
+    program: &Program,
+    progress: &mut dyn FnMut(Told<'_>),
+) -> Result<Calibration, Failed> {
+    let bed = Bed::make()?;
+    let mut found: Vec<Vec<Timings>> = entries.iter().map(|_| Vec::new()).collect();
+    let (mut done, all) = (0, entries.len() * plan.rounds as usize);
+    for round in 0..plan.rounds {
+        let mut order: Vec<usize> = (0..entries.len()).collect();
+        if round % 2 == 1 {
+            order.reverse();
+        }
+        for index in order {
+            let id = entries[index].id();
+            progress(Told { done, all, step: &id });
+            found[index].push(one(program, bed.folder(), &id, plan.time)?);
+            done += 1;
+        }
+    }
+    let steps = entries.iter().zip(&found).map(|(entry, found)| step(entry, found)).collect::<Result<Vec<_>, _>>()?;
+    let mut sized: BTreeMap<String, Vec<&Step>> = BTreeMap::new();
+    for step in &steps {
+        sized.entry(step.name()).or_default().push(step);
+    }
+    let laws = sized.values().filter_map(|steps| fit(steps)).collect();
+    let (machine, versions) = (machine(), versions());
+    let (schema, taken, quick) = (SCHEMA, clock::today(), plan.quick);
+    Ok(Calibration { schema, taken, machine, versions, quick, steps, laws })
+}
+
+/// One round of one step.
+fn one(program: &Program, bed: &Path, id: &str, time: Duration) -> Result<Timings, Failed> {
+    let mut command = Command::new(&program.path);
+    command.args(&program.words).arg(bed).arg(id).arg(time.as_micros().to_string());
+    let output = command.stdin(Stdio::null()).stderr(Stdio::piped()).output()?;
+    if !output.status.success() {
+        return Err(format!("{id}: {}", String::from_utf8_lossy(&output.stderr).trim()).into());
+    }
+    serde_json::from_slice(&output.stdout).map_err(|error| format!("{id}: {error}").into())
+}
+
+/// What a process does that [`measure`] has started: measures one step and prints its [`Timings`] as JSON. The words are the folder
+/// of the [`Bed`], [`Entry::id`] and microseconds.
+///
+/// # Errors
+/// There is no such step, or it cannot be done.
+pub fn child(words: &[&str]) -> Result<(), Failed> {
+    let [folder, id, micros] = words else { return Err("a folder, a step and microseconds are needed".into()) };
+    let time = Duration::from_micros(micros.parse()?);
+    let entry = all().into_iter().find(|entry| entry.id() == *id).ok_or_else(|| format!("there is no step `{id}`"))?;
+    let timings = entry.run(&Bed::open(Path::new(folder)), time)?;
+    println!("{}", serde_json::to_string(&timings)?);
+    Ok(())
+}
+
+/// What the rounds of a step say together.
+fn step(entry: &Entry, rounds: &[Timings]) -> Result<Step, Failed> {
+    let none = || Failed::from(format!("{}: there are no timings", entry.id()));
+    let cpu: Vec<f64> = rounds.iter().flat_map(|round| round.cpu.iter().copied()).collect();
+    let wall: Vec<f64> = rounds.iter().flat_map(|round| round.wall.iter().copied()).collect();
+    let limit = limit(&cpu).ok_or_else(none)?;
+    let kept = |times: &[f64]| -> Vec<f64> { times.iter().copied().filter(|time| *time <= limit).collect() };
+    let moments = rounds.iter().filter_map(|round| summary(&kept(&round.cpu))).map(|round| round.mean).collect();
+    let left = kept(&cpu);
+    Ok(Step {
+        operation: entry.operation.into(),
+        algorithm: entry.algorithm.clone(),
+        bits: bits(&entry.algorithm),
+        bytes: entry.bytes,
+        unit: Unit::Seconds,
+        // Rounds choose for themselves; the smallest is the one that averages least.
+        batch: rounds.iter().map(|round| round.batch).min().unwrap_or(1),
+        left_out: (cpu.len() - left.len()) as u64,
+        cpu: summary(&left).ok_or_else(none)?,
+        wall: summary(&wall).ok_or_else(none)?,
+        moments,
+    })
+}
+
+/// What timings above were interrupted.
+fn limit(cpu: &[f64]) -> Option<f64> {
+    let middle = median(cpu)?;
+    let distances: Vec<f64> = cpu.iter().map(|time| (time - middle).abs()).collect();
+    Some(middle + FAR * median(&distances)?.max(FINE * middle))
+}
+
+/// Bits of the key that an algorithm uses, where its name says so.
+fn bits(algorithm: &str) -> Option<u32> {
+    if let Some(key) = Key::read(algorithm.trim_end_matches("-pss")) {
+        return Some(key.bits());
+    }
+    match Cipher::read(algorithm)? {
+        Cipher::Symmetric { bits, .. } => Some(bits),
+        Cipher::Asymmetric { key, .. } => Some(key.bits()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry() -> Entry {
+        Entry::new("sign", "rsa-2048-pss", 32, |_| Err("never done".into()))
+    }
+
+    #[test]
+    fn what_was_interrupted_is_left_out_and_counted() {
+        let round = |cpu: &[f64]| Timings { batch: 4, cpu: cpu.to_vec(), wall: cpu.to_vec() };
+        let step = step(&entry(), &[round(&[1.0, 1.01, 0.99]), round(&[1.02, 0.98, 9.0])]).unwrap();
+        assert_eq!((step.left_out, step.cpu.n, step.wall.n, step.bits), (1, 5, 6, Some(2_048)));
+        assert!((step.cpu.mean - 1.0).abs() < 1e-9 && step.wall.max == 9.0);
+        assert_eq!(step.moments.len(), 2);
+    }
+
+    #[test]
+    fn a_step_without_timings_is_an_error() {
+        assert!(step(&entry(), &[]).is_err());
+        let none = Timings { batch: 1, cpu: vec![f64::NAN], wall: vec![1.0] };
+        assert!(step(&entry(), &[none]).is_err());
+    }
+}

@@ -1,0 +1,99 @@
+//! How one step is timed.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::Failed;
+use crate::clock::{Stopwatch, process_cpu, thread_cpu};
+
+/// Seconds that one timing should take at least: a thousand times what reading the clocks takes.
+const LONG: f64 = 0.5e-3;
+/// The most uses in one timing.
+const MOST: f64 = 1e6;
+/// Share of the time that goes by before the first timing counts.
+const WARM_UP: f64 = 0.2;
+/// Timings are taken until there are so many, whatever time it takes.
+const LEAST: usize = 3;
+
+/// Times of single uses of a step, each the mean of a batch.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Timings {
+    /// Uses in a batch.
+    pub batch: u64,
+    /// Seconds of processor time, user and system.
+    pub cpu: Vec<f64>,
+    /// Seconds on the clock.
+    pub wall: Vec<f64>,
+}
+
+/// Whose processor time counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Whose {
+    /// Of the thread that is asked.
+    Thread,
+    /// Of all threads of the process.
+    Process,
+}
+
+impl Whose {
+    fn cpu(self) -> f64 {
+        match self {
+            Self::Thread => thread_cpu(),
+            Self::Process => process_cpu(),
+        }
+    }
+}
+
+/// Does something again and again for about so long. What comes first is not counted.
+///
+/// # Errors
+/// What it says.
+pub fn timed(time: Duration, whose: Whose, mut once: super::Once) -> Result<Timings, Failed> {
+    let (watch, time) = (Stopwatch::start(), time.as_secs_f64());
+    let mut uses = 0.0;
+    while uses == 0.0 || (watch.seconds() < WARM_UP * time && uses < MOST) {
+        once()?;
+        uses += 1.0;
+    }
+    let batch = (LONG / (watch.seconds() / uses)).clamp(1.0, MOST).ceil() as u64;
+    let mut timings = Timings { batch, cpu: Vec::new(), wall: Vec::new() };
+    while timings.cpu.len() < LEAST || watch.seconds() < time {
+        let (wall, cpu) = (Stopwatch::start(), whose.cpu());
+        for _ in 0..batch {
+            once()?;
+        }
+        let cpu = whose.cpu() - cpu;
+        timings.cpu.push(cpu / batch as f64);
+        timings.wall.push(wall.seconds() / batch as f64);
+    }
+    Ok(timings)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_fails_is_not_timed() {
+        let mut left = 10;
+        let once = Box::new(move || {
+            left -= 1;
+            if left > 0 { Ok(()) } else { Err("over".into()) }
+        });
+        assert!(timed(Duration::from_secs(1), Whose::Thread, once).is_err());
+    }
+
+    #[test]
+    fn a_step_that_waits_uses_no_processor() {
+        let (send, receive) = std::sync::mpsc::channel::<()>();
+        let once = Box::new(move || {
+            let _waited = receive.recv_timeout(Duration::from_millis(5));
+            let _kept = &send;
+            Ok(())
+        });
+        let timings = timed(Duration::from_millis(1), Whose::Thread, once).unwrap();
+        let mean = |times: &[f64]| times.iter().sum::<f64>() / times.len() as f64;
+        assert!(mean(&timings.wall) >= 0.004 && mean(&timings.cpu) < mean(&timings.wall));
+    }
+}
