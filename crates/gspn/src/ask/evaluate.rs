@@ -2,11 +2,12 @@
 
 use hashbrown::HashMap;
 
+use super::derivatives::Known;
 use super::{Answer, Ask, Checks, Question, Value};
 use crate::Budget;
 use crate::chain::{self, LongRun};
 use crate::explore::{Space, explore};
-use crate::net::{Kind, Net, Rate, invariants};
+use crate::net::{Kind, Net, invariants};
 use crate::product::Product;
 use crate::{Class, Refusal};
 
@@ -104,10 +105,12 @@ fn give_up(mut answer: Answer, refusal: &Refusal) -> Answer {
     answer
 }
 
-struct Solved {
-    space: Space,
-    long_run: Option<Result<LongRun, Refusal>>,
+pub(super) struct Solved {
+    pub(super) space: Space,
+    pub(super) long_run: Option<Result<LongRun, Refusal>>,
     at: HashMap<u64, Result<Vec<f64>, Refusal>>,
+    /// The values of the questions, and what the edges count for those, whose derivatives were asked for.
+    pub(super) worth: Vec<Known>,
 }
 
 impl Solved {
@@ -128,7 +131,7 @@ impl Solved {
             indices.dedup();
         }
         let space = explore(net, stages, &counted, &watched, budget)?;
-        Ok(Self { space, long_run: None, at: HashMap::new() })
+        Ok(Self { space, long_run: None, at: HashMap::new(), worth: Vec::new() })
     }
 
     fn answer(mut self, net: &Net, asks: &[Ask], budget: &mut Budget<'_>) -> Result<Answer, Refusal> {
@@ -159,7 +162,7 @@ impl Solved {
         Ok(answer)
     }
 
-    fn value(&mut self, net: &Net, question: &Question, budget: &mut Budget<'_>) -> Result<Value, Refusal> {
+    pub(super) fn value(&mut self, net: &Net, question: &Question, budget: &mut Budget<'_>) -> Result<Value, Refusal> {
         Ok(match question {
             Question::Tangible => Value::Count(self.space.tangible() as u64),
             Question::Vanishing => Value::Count(self.space.vanishing() as u64),
@@ -196,52 +199,13 @@ impl Solved {
         })
     }
 
-    /// The derivative of `of` with respect to the rate of `by`.
-    fn sensitivity(&mut self, net: &Net, of: &Question, by: usize, budget: &mut Budget<'_>) -> Result<f64, Refusal> {
-        let Kind::Timed { rate: Rate::Constant(rate), .. } = net.transitions()[by].kind else {
-            return Err(Refusal::new(Class::Unsupported, "", "the transition has no one rate"));
-        };
-        self.long_run(budget)?;
-        let (Some(Ok(found)), Some(watched)) = (&self.long_run, self.space.watched(by)) else {
-            return Err(Refusal::new(Class::Unsupported, "", "nothing was watched"));
-        };
-        let chain = self.space.chain();
-        match of {
-            Question::MeanTokens { at: None, .. } | Question::Probability { at: None, .. } => {
-                let (slope, _) = chain::slope(chain, found, &watched.chain, budget)?;
-                Ok(dot(&slope, &self.reward(of)) / rate)
-            }
-            Question::Throughput { transition, at: None } => {
-                let (slope, _) = chain::slope(chain, found, &watched.chain, budget)?;
-                let indirect = dot(&slope, &self.reward(of));
-                let direct = if *transition == by {
-                    dot(&found.distribution, &self.reward(of))
-                } else {
-                    watched.fired(*transition).map_or(0.0, |fired| dot(&found.distribution, fired))
-                };
-                Ok((indirect + direct) / rate)
-            }
-            Question::TimeToAbsorption => {
-                let (_, slope) = chain::slope(chain, found, &watched.chain, budget)?;
-                Ok(slope / rate)
-            }
-            Question::PassageMean { condition } => {
-                let goal = self.holds(condition);
-                let slope = chain::passage_slope(chain, self.space.initial(), &goal, &watched.chain, budget)?;
-                Ok(slope / rate)
-            }
-            Question::InitialProbability { .. } => Ok(0.0),
-            _ => Err(Refusal::new(Class::Unsupported, "", "a sensitivity of this question is not known here")),
-        }
-    }
-
-    fn long_run(&mut self, budget: &mut Budget<'_>) -> Result<&LongRun, Refusal> {
+    pub(super) fn long_run(&mut self, budget: &mut Budget<'_>) -> Result<&LongRun, Refusal> {
         let Self { space, long_run, .. } = self;
         let solved = long_run.get_or_insert_with(|| chain::long_run(space.chain(), space.initial(), budget));
         solved.as_ref().map_err(Clone::clone)
     }
 
-    fn distribution(&mut self, at: Option<f64>, budget: &mut Budget<'_>) -> Result<&[f64], Refusal> {
+    pub(super) fn distribution(&mut self, at: Option<f64>, budget: &mut Budget<'_>) -> Result<&[f64], Refusal> {
         let Some(at) = at else { return Ok(&self.long_run(budget)?.distribution) };
         let Self { space, at: known, .. } = self;
         let solved =
@@ -250,7 +214,7 @@ impl Solved {
     }
 
     /// What a question sums up, state by state.
-    fn reward(&self, question: &Question) -> Vec<f64> {
+    pub(super) fn reward(&self, question: &Question) -> Vec<f64> {
         match question {
             #[expect(clippy::cast_precision_loss, reason = "tokens beyond 2^53 are meant to 53 bits")]
             Question::MeanTokens { place, .. } => self.map(|tokens| tokens[*place] as f64),
@@ -262,7 +226,7 @@ impl Solved {
         }
     }
 
-    fn holds(&self, condition: &super::Condition) -> Vec<bool> {
+    pub(super) fn holds(&self, condition: &super::Condition) -> Vec<bool> {
         self.map(|tokens| condition.holds(tokens))
     }
 
@@ -347,6 +311,6 @@ fn invariant_error(net: &Net, means: &[f64]) -> f64 {
     worst
 }
 
-fn dot(distribution: &[f64], reward: &[f64]) -> f64 {
+pub(super) fn dot(distribution: &[f64], reward: &[f64]) -> f64 {
     chain::sum(distribution.iter().zip(reward).map(|(share, reward)| share * reward))
 }

@@ -1,9 +1,11 @@
 //! Questions about a net, and their answers.
 
 mod answer;
+mod derivatives;
 mod evaluate;
 
 pub use self::answer::{Answer, Checks, Value};
+pub use self::derivatives::{Derivatives, derivatives};
 pub use self::evaluate::answer;
 
 use crate::net::Tokens;

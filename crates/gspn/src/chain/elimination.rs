@@ -107,6 +107,27 @@ impl Eliminated {
         time
     }
 
+    /// What each state collects until the part is left, `right` each time unit: `x exit = right + Q x`. For a part that nothing leaves:
+    /// the solution that is 0 in one state, if there is one.
+    pub(super) fn backward(&self, mut right: Vec<f64>) -> Vec<f64> {
+        for step in &self.steps {
+            let each = right[step.state as usize] / step.exit;
+            if each != 0.0 {
+                for (from, rate) in &self.into[step.into.0..step.into.1] {
+                    right[*from as usize] += each * rate;
+                }
+            }
+        }
+        let mut worth = right;
+        for step in self.steps.iter().rev() {
+            let state = step.state as usize;
+            let onward: f64 =
+                self.out[step.out.0..step.out.1].iter().map(|(to, rate)| worth[*to as usize] * rate).sum();
+            worth[state] = if step.exit > 0.0 { (worth[state] + onward) / step.exit } else { 0.0 };
+        }
+        worth
+    }
+
     /// The stationary distribution of a part that nothing leaves.
     pub(super) fn stationary(&self) -> Vec<f64> {
         let mut weights = vec![0.0; self.steps.len()];

@@ -72,61 +72,6 @@ pub fn long_run(chain: &Chain, initial: &[(u32, f64)], budget: &mut Budget<'_>) 
     Ok(found)
 }
 
-/// How `found` changes with a factor on the rates of `part`, whose edges are edges of `chain`: of the distribution, state by
-/// state, and of the time until a closed class is entered.
-///
-/// # Errors
-/// When the equations cannot be solved within the budget.
-pub fn slope(
-    chain: &Chain,
-    found: &LongRun,
-    part: &Chain,
-    budget: &mut Budget<'_>,
-) -> Result<(Vec<f64>, f64), Refusal> {
-    let components = components::of(chain);
-    let incoming = chain.incoming();
-    // More of what the part lets flow comes in here, and goes out there.
-    let mut flow = vec![0.0; chain.len()];
-    for state in 0..chain.len() {
-        let held = found.distribution[state] + found.spent[state];
-        flow[state] -= held * part.exit(state);
-        for (to, rate) in part.row(state) {
-            flow[to] += held * rate;
-        }
-    }
-    let mut slope = vec![0.0; chain.len()];
-    let mut spent = Vec::new();
-    for component in (0..components.len()).rev() {
-        let nodes = components.nodes(component);
-        let solved = Component { chain, incoming: &incoming, nodes };
-        let inflow: Vec<f64> = nodes.iter().map(|node| flow[*node as usize]).collect();
-        if is_bottom(chain, &components, component) {
-            let weight = sum(nodes.iter().map(|node| found.distribution[*node as usize]));
-            if weight == 0.0 {
-                continue;
-            }
-            let gain = sum(inflow.iter().copied());
-            let share = |node: &u32| found.distribution[*node as usize] / weight;
-            // What the class gains as a whole spreads as it ever does; the rest adds up to 0 and moves within.
-            let within = inflow.iter().zip(nodes).map(|(inflow, node)| inflow - gain * share(node)).collect();
-            let shares: Vec<f64> = nodes.iter().map(share).collect();
-            let moved = solved.shift(within, &shares, budget)?;
-            let shift = sum(moved.iter().copied());
-            for (node, moved) in nodes.iter().zip(moved) {
-                slope[*node as usize] = gain * share(node) + moved - shift * share(node);
-            }
-        } else {
-            for (node, time) in nodes.iter().zip(solved.occupancy(inflow, budget)?) {
-                spent.push(time);
-                for (to, rate) in chain.row(*node as usize).filter(|(to, _)| components.of[*to] as usize != component) {
-                    flow[to] += time * rate;
-                }
-            }
-        }
-    }
-    Ok((slope, sum(spent)))
-}
-
 pub(super) fn is_bottom(chain: &Chain, components: &Components, component: usize) -> bool {
     let nodes = components.nodes(component);
     nodes.iter().all(|node| chain.row(*node as usize).all(|(to, _)| components.of[to] as usize == component))

@@ -1,5 +1,6 @@
 //! A continuous-time Markov chain with few edges a state, and what it does in the long run, until something happens, and at a time.
 
+mod adjoint;
 mod elimination;
 mod level;
 mod long_run;
@@ -11,11 +12,15 @@ mod solve;
 mod stiff;
 mod sweep;
 mod transient;
+mod turned;
+mod worth_at;
 
-pub use self::long_run::{LongRun, long_run, slope};
-pub use self::passage::{Reached, passage, passage_slope, quantile};
+pub use self::adjoint::{Worth, worth, worth_of_passage, worth_of_time};
+pub use self::long_run::{LongRun, long_run};
+pub use self::passage::{Reached, passage, quantile};
 pub(crate) use self::solve::sum;
 pub use self::transient::transient;
+pub use self::worth_at::{worth_at, worth_of_quantile};
 
 use crate::components::Graph;
 

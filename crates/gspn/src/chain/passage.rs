@@ -62,26 +62,6 @@ pub fn passage(
     Ok(Reached { probability: sum(arrived), mean: sum(times), certain: !lost })
 }
 
-/// How the mean of [`passage`] changes with a factor on the rates of `part`, whose edges are edges of `chain`.
-///
-/// # Errors
-/// When it is not certain that the states are reached, or the equations cannot be solved within the budget.
-pub fn passage_slope(
-    chain: &Chain,
-    initial: &[(u32, f64)],
-    goal: &[bool],
-    part: &Chain,
-    budget: &mut Budget<'_>,
-) -> Result<f64, Refusal> {
-    if !passage(chain, initial, goal, budget)?.certain {
-        return Err(Refusal::new(Class::Unsupported, "", "it is not certain to be reached, so there is no mean time"));
-    }
-    // Until then the goal is a closed class of its own.
-    let (chain, part) = (chain.ending(goal), part.ending(goal));
-    let found = super::long_run(&chain, initial, budget)?;
-    Ok(super::slope(&chain, &found, &part, budget)?.1)
-}
-
 /// The time by which the states that `goal` names have been entered with probability `level`, between 0 and 1.
 ///
 /// # Errors
@@ -133,11 +113,13 @@ pub fn quantile(
         }
     }
     // The rest by the density at this point.
-    let density = sum(now
-        .iter()
-        .enumerate()
-        .filter(|(state, p)| !goal[*state] && **p > 0.0)
-        .flat_map(|(state, p)| chain.row(state).filter(|(to, _)| goal[*to]).map(move |(_, rate)| p * rate)));
+    let density = density(&chain, &now, goal);
     let rest = if density > 0.0 { ((level - inside(&now)) / density).clamp(0.0, 2.0 * step) } else { step };
     Ok(time + rest)
+}
+
+/// The rate at which the states that `goal` names are entered while the others are as likely as `now` says.
+pub(super) fn density(chain: &Chain, now: &[f64], goal: &[bool]) -> f64 {
+    let outside = now.iter().enumerate().filter(|(state, p)| !goal[*state] && **p > 0.0);
+    sum(outside.flat_map(|(state, p)| chain.row(state).filter(|(to, _)| goal[*to]).map(move |(_, rate)| p * rate)))
 }

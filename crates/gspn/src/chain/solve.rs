@@ -33,7 +33,7 @@ impl Component<'_> {
         if let Some(weights) = quick::stationary(self) {
             return Ok(weights);
         }
-        if let Some(eliminated) = self.eliminate(self.first()) {
+        if let Some(eliminated) = self.eliminate(self.first(), None) {
             return Ok(eliminated.stationary());
         }
         let apart = sweep::decoupled(self);
@@ -43,7 +43,7 @@ impl Component<'_> {
         if let Some(weights) = multilevel::stationary(&self.level(), apart, budget)? {
             return Ok(weights);
         }
-        self.eliminate(WORK).map(|eliminated| eliminated.stationary()).ok_or_else(|| self.stiff())
+        Ok(self.eliminate_at_any_price(None)?.stationary())
     }
 
     /// Time spent in each state before the component is left.
@@ -55,7 +55,7 @@ impl Component<'_> {
         if let Some(time) = quick::occupancy(self, &inflow) {
             return Ok(time);
         }
-        if let Some(eliminated) = self.eliminate(self.first()) {
+        if let Some(eliminated) = self.eliminate(self.first(), None) {
             return Ok(eliminated.occupancy(inflow));
         }
         let apart = sweep::decoupled(self);
@@ -73,7 +73,7 @@ impl Component<'_> {
         if let Some(time) = found {
             return Ok(time);
         }
-        self.eliminate(WORK).map(|eliminated| eliminated.occupancy(inflow)).ok_or_else(|| self.stiff())
+        Ok(self.eliminate_at_any_price(None)?.occupancy(inflow))
     }
 
     /// Its edges, where nothing leaves it.
@@ -104,11 +104,12 @@ impl Component<'_> {
         if self.nodes.len() == 1 {
             return Ok(vec![0.0]);
         }
-        if let Some(eliminated) = self.eliminate(self.first()) {
+        // It ends in the state where it mostly is.
+        let end = likeliest(share);
+        if let Some(eliminated) = self.eliminate(self.first(), end) {
             return Ok(eliminated.occupancy(inflow));
         }
-        // It ends in the state where it mostly is; what comes in everywhere in both parts reaches all states, and cancels.
-        let end = (0..share.len()).max_by(|one, other| share[*one].total_cmp(&share[*other]));
+        // What comes in everywhere in both parts reaches all states, and cancels.
         let apart = sweep::decoupled(self);
         let spent = |inflow: &[f64], budget: &mut Budget<'_>| {
             let everywhere = sum(inflow.iter().copied());
@@ -119,7 +120,7 @@ impl Component<'_> {
         if let Some(time) = self.refined(&inflow, share, spent, budget)? {
             return Ok(time);
         }
-        self.eliminate(WORK).map(|eliminated| eliminated.occupancy(inflow)).ok_or_else(|| self.stiff())
+        Ok(self.eliminate_at_any_price(end)?.occupancy(inflow))
     }
 
     /// Solves for an `inflow` of both signs, and again for what is missing until that moves nothing: what comes in above and below 0
@@ -155,7 +156,13 @@ impl Component<'_> {
         Ok(None)
     }
 
-    fn first(&self) -> u64 {
+    /// Takes out all states where that is not beyond all measure.
+    pub(super) fn eliminate_at_any_price(&self, end: Option<usize>) -> Result<Eliminated, Refusal> {
+        self.eliminate(WORK, end).ok_or_else(|| self.stiff())
+    }
+
+    /// Edge operations that taking out all states may cost where it is tried first.
+    pub(super) fn first(&self) -> u64 {
         match self.nodes.len() {
             count if count <= SMALL => u64::MAX,
             count if count <= MEDIUM => FIRST,
@@ -177,18 +184,19 @@ impl Component<'_> {
         if self.nodes.len() == self.chain.len() { Some(state as usize) } else { self.nodes.binary_search(&state).ok() }
     }
 
-    fn eliminate(&self, work: u64) -> Option<Eliminated> {
+    /// Takes out all states, with at most `work` edge operations; what enters `end` leaves.
+    pub(super) fn eliminate(&self, work: u64, end: Option<usize>) -> Option<Eliminated> {
         let edges: usize = self.nodes.iter().map(|node| self.chain.row(*node as usize).count()).sum();
         if (edges as u64) > work {
             return None;
         }
         let mut part = Part::default();
-        for node in self.nodes {
+        for (local, node) in self.nodes.iter().enumerate() {
             let mut leaves = 0.0;
             let mut row = Vec::new();
-            for (to, rate) in self.chain.row(*node as usize) {
+            for (to, rate) in self.chain.row(*node as usize).filter(|_| end != Some(local)) {
                 #[expect(clippy::cast_possible_truncation, reason = "states have numbers of 32 bits")]
-                match self.local(to) {
+                match self.local(to).filter(|to| end != Some(*to)) {
                     Some(to) => row.push((to as u32, rate)),
                     None => leaves += rate,
                 }
@@ -198,6 +206,11 @@ impl Component<'_> {
         }
         Eliminated::new(part, work)
     }
+}
+
+/// The entry that is the largest.
+pub(super) fn likeliest(share: &[f64]) -> Option<usize> {
+    (0..share.len()).max_by(|one, other| share[*one].total_cmp(&share[*other]))
 }
 
 /// What `spent` says of the part of `inflow` above 0, less what it says of the part below.

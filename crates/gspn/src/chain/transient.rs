@@ -44,17 +44,25 @@ pub(super) fn onward(chain: &Chain, start: &[f64], time: f64, budget: &mut Budge
     if chain.len() <= DENSE && squares < vectors {
         return squared(chain, start, time, budget);
     }
-    if vectors > WORK {
-        let why = format!(
-            "the fastest state would be left {events:.0} times by then: ask for an earlier time, or for the long run"
-        );
-        return Err(Refusal::new(Class::TooLarge, "at", why));
-    }
+    affordable(chain, events, 1.0)?;
     uniformized(chain, start, fastest * 1.02, time, budget)
 }
 
+/// Whether `events` steps of uniformization, each of which takes `times` one product of vector and matrix, are not too many.
+pub(super) fn affordable(chain: &Chain, events: f64, times: f64) -> Result<(), Refusal> {
+    #[expect(clippy::cast_precision_loss, reason = "an estimate of work")]
+    let each = (chain.edges() + chain.len()) as f64 * times;
+    if (events + 12.0 * events.sqrt() + 40.0) * each <= WORK {
+        return Ok(());
+    }
+    let why = format!(
+        "the fastest state would be left {events:.0} times by then: ask for an earlier time, or for the long run"
+    );
+    Err(Refusal::new(Class::TooLarge, "at", why))
+}
+
 /// Poisson weights for the mean `events`: the first index and the weights from there, which add up to 1.
-fn poisson(events: f64) -> (usize, Vec<f64>) {
+pub(super) fn poisson(events: f64) -> (usize, Vec<f64>) {
     // From the mode outwards, so that nothing underflows before it is small; then normalized.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "bounded by the caller")]
     let mode = events.floor() as usize;

@@ -1,0 +1,166 @@
+//! Derivatives with respect to the rates of timed transitions: one solution of equations a question gives all of them.
+
+use super::evaluate::{Solved, dot};
+use super::{Answer, Ask, Question, Value, answer};
+use crate::chain::{self, Worth};
+use crate::net::{Kind, Net, Rate};
+use crate::{Budget, Class, Refusal};
+
+/// What may be rounding of a derivative times its rate, against that and against the value itself.
+const ROUNDING: f64 = 1e-8;
+
+/// A value and how it changes with the rates of a net.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Derivatives {
+    /// What the question's answer is.
+    pub value: f64,
+    /// Index of each timed transition that has one `rate`, in the order of the net, and the derivative of the value with
+    /// respect to that rate; or why there is none.
+    pub by_rate: Vec<(usize, Result<f64, Refusal>)>,
+}
+
+impl Derivatives {
+    /// By how many percent the value changes when the rate of `transition` in `net` grows by one percent, in the first order.
+    /// `None` where the derivative is not known, or the value is 0.
+    #[must_use]
+    pub fn elasticity(&self, net: &Net, transition: usize) -> Option<f64> {
+        let (_, slope) = self.by_rate.iter().find(|(index, _)| *index == transition)?;
+        let elasticity = *slope.as_ref().ok()? * rate(net, transition)? / self.value;
+        elasticity.is_finite().then_some(elasticity)
+    }
+}
+
+/// Explores `net` once and answers each of `questions` (means, probabilities, throughputs, in the long run or at a time, and
+/// passages) together with its derivatives with respect to every `rate`. The derivatives of a question cost about as much as the
+/// question, however many rates there are; with a fixed time in the net, all is solved again with more and more phases.
+///
+/// # Errors
+/// When nothing can be answered; a question that has no answer by itself has a refusal in its place.
+pub fn derivatives(
+    net: &Net,
+    questions: &[Question],
+    budget: &mut Budget<'_>,
+) -> Result<Vec<Result<Derivatives, Refusal>>, Refusal> {
+    let rates: Vec<usize> = (0..net.transitions().len()).filter(|index| rate(net, *index).is_some()).collect();
+    let mut asks = Vec::new();
+    for (index, question) in questions.iter().enumerate() {
+        asks.push(Ask { id: index.to_string(), question: question.clone() });
+        asks.extend(rates.iter().map(|by| Ask {
+            id: format!("{index} {by}"),
+            question: Question::Sensitivity { of: Box::new(question.clone()), by: *by },
+        }));
+    }
+    let answer = answer(net, &asks, budget)?;
+    let found = (0..questions.len()).map(|index| {
+        let value = number(&answer, &index.to_string())?;
+        let by_rate = rates.iter().map(|by| (*by, number(&answer, &format!("{index} {by}")))).collect();
+        Ok(Derivatives { value, by_rate })
+    });
+    Ok(found.collect())
+}
+
+fn number(answer: &Answer, id: &str) -> Result<f64, Refusal> {
+    match answer.values.get(id) {
+        Some(Value::Number(value)) => Ok(*value),
+        #[expect(clippy::cast_precision_loss, reason = "a count of markings")]
+        Some(Value::Count(value)) => Ok(*value as f64),
+        None => {
+            Err(answer.unanswered.get(id).cloned().unwrap_or_else(|| Refusal::new(Class::Unsupported, id, "no value")))
+        }
+    }
+}
+
+fn rate(net: &Net, transition: usize) -> Option<f64> {
+    match net.transitions().get(transition)?.kind {
+        Kind::Timed { rate: Rate::Constant(rate), .. } => Some(rate),
+        _ => None,
+    }
+}
+
+/// The value of a question and what the edges count for it, or why that is not known.
+pub(super) type Known = (Question, Result<(f64, Worth), Refusal>);
+
+impl Solved {
+    /// The derivative of `of` with respect to the rate of `by`.
+    pub(super) fn sensitivity(
+        &mut self,
+        net: &Net,
+        of: &Question,
+        by: usize,
+        budget: &mut Budget<'_>,
+    ) -> Result<f64, Refusal> {
+        let Some(rate) = rate(net, by) else {
+            return Err(Refusal::new(Class::Unsupported, "", "the transition has no one rate"));
+        };
+        if let Question::InitialProbability { .. } = of {
+            return Ok(0.0);
+        }
+        if !self.worth.iter().any(|(question, _)| question == of) {
+            let worth = self.worth_of(net, of, budget);
+            self.worth.push((of.clone(), worth));
+        }
+        let direct = self.direct(of, by, budget)?;
+        let known = self.worth.iter().find(|(question, _)| question == of);
+        let (Some((_, worth)), Some(watched)) = (known, self.space.watched(by)) else {
+            return Err(Refusal::new(Class::Unsupported, "", "nothing was watched"));
+        };
+        let (value, worth) = worth.as_ref().map_err(Clone::clone)?;
+        let (indirect, rounding) = worth.along(&watched.chain);
+        let change = indirect + direct;
+        if rounding > ROUNDING * change.abs().max(value.abs()) {
+            let why = format!("rounding leaves {rounding:.1e} of {change:.1e} unsaid");
+            return Err(Refusal::new(Class::TooLarge, "", why));
+        }
+        Ok(change / rate)
+    }
+
+    /// How the firings that are asked for change by themselves with a factor on the rate of `by`.
+    fn direct(&mut self, of: &Question, by: usize, budget: &mut Budget<'_>) -> Result<f64, Refusal> {
+        let Question::Throughput { transition, at } = of else { return Ok(0.0) };
+        let firings = if *transition == by {
+            self.reward(of)
+        } else {
+            match self.space.watched(by).and_then(|watched| watched.fired(*transition)) {
+                Some(fired) => fired.to_vec(),
+                None => return Ok(0.0),
+            }
+        };
+        Ok(dot(self.distribution(*at, budget)?, &firings))
+    }
+
+    /// The value of `of`, and how much the edges count for it.
+    fn worth_of(&mut self, net: &Net, of: &Question, budget: &mut Budget<'_>) -> Result<(f64, Worth), Refusal> {
+        let Value::Number(value) = self.value(net, of, budget)? else {
+            return Err(Refusal::new(Class::Unsupported, "", "a count of markings does not change with a rate"));
+        };
+        let (chain, initial) = (self.space.chain(), self.space.initial());
+        let found = || match &self.long_run {
+            Some(Ok(found)) => Ok(found),
+            _ => Err(Refusal::new(Class::Unsupported, "", "the long run is not known")),
+        };
+        let worth = match of {
+            Question::MeanTokens { at: None, .. }
+            | Question::Probability { at: None, .. }
+            | Question::Throughput { at: None, .. } => {
+                chain::worth(chain, initial, found()?, &self.reward(of), budget)?
+            }
+            Question::MeanTokens { at: Some(at), .. }
+            | Question::Probability { at: Some(at), .. }
+            | Question::Throughput { at: Some(at), .. } => {
+                chain::worth_at(chain, initial, &self.reward(of), *at, budget)?
+            }
+            Question::TimeToAbsorption => chain::worth_of_time(chain, initial, found()?, budget)?,
+            Question::PassageMean { condition } => {
+                chain::worth_of_passage(chain, initial, &self.holds(condition), budget)?
+            }
+            Question::PassageQuantile { condition, .. } => {
+                chain::worth_of_quantile(chain, initial, &self.holds(condition), value, budget)?
+            }
+            _ => {
+                let why = "a sensitivity of this question is not known here";
+                return Err(Refusal::new(Class::Unsupported, "", why));
+            }
+        };
+        Ok((value, worth))
+    }
+}

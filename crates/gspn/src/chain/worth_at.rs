@@ -1,0 +1,146 @@
+//! How a value at a time, and the time of a quantile, change with every rate at once.
+//!
+//! Uniformization makes the value a sum over steps; what each step's edges count for follows by going through the steps
+//! backward. The distributions met forward are kept at every so many steps, and found again from there.
+
+use super::adjoint::Worth;
+use super::solve::sum;
+use super::transient::{self, poisson};
+use super::{Chain, Incoming, passage};
+use crate::{Budget, Class, Progress, Refusal};
+
+/// How much the edges count for the mean of `rewards`, one for each state, at `time`.
+///
+/// # Errors
+/// When it takes more work or memory than this program spends on it.
+pub fn worth_at(
+    chain: &Chain,
+    initial: &[(u32, f64)],
+    rewards: &[f64],
+    time: f64,
+    budget: &mut Budget<'_>,
+) -> Result<Worth, Refusal> {
+    let fastest = chain.exits.iter().copied().fold(0.0, f64::max) * 1.02;
+    if fastest * time == 0.0 {
+        return Ok(Worth::by_edge(chain.clone(), vec![0.0; chain.edges()]));
+    }
+    transient::affordable(chain, fastest * time, 4.0)?;
+    let mut start = vec![0.0; chain.len()];
+    initial.iter().for_each(|(state, probability)| start[*state as usize] += probability);
+    let changes = Steps::new(chain, fastest, time).changes(start, rewards, budget)?;
+    Ok(Worth::by_edge(chain.clone(), changes))
+}
+
+/// How much the edges count for the time `time` by which the states that `goal` names have been entered with some probability.
+///
+/// # Errors
+/// When that probability does not grow then, or it takes more work than the budget allows.
+pub fn worth_of_quantile(
+    chain: &Chain,
+    initial: &[(u32, f64)],
+    goal: &[bool],
+    time: f64,
+    budget: &mut Budget<'_>,
+) -> Result<Worth, Refusal> {
+    let chain = chain.ending(goal);
+    let rewards: Vec<f64> = goal.iter().map(|goal| if *goal { 1.0 } else { 0.0 }).collect();
+    if time == 0.0 {
+        return worth_at(&chain, initial, &rewards, time, budget);
+    }
+    // The probability stays where it is: what it would gain by the rates it loses by the time.
+    let now = transient::transient(&chain, initial, time, budget)?;
+    let density = passage::density(&chain, &now, goal);
+    if density.is_nan() || density <= 0.0 {
+        return Err(Refusal::new(Class::Unsupported, "p", "the probability does not grow at that time"));
+    }
+    Ok(worth_at(&chain, initial, &rewards, time, budget)?.times(-1.0 / density))
+}
+
+/// Steps of the chain that is left, in every state, at the same rate.
+struct Steps<'a> {
+    chain: &'a Chain,
+    incoming: Incoming,
+    uniform: f64,
+    first: usize,
+    weights: Vec<f64>,
+}
+
+impl<'a> Steps<'a> {
+    fn new(chain: &'a Chain, uniform: f64, time: f64) -> Self {
+        let (first, weights) = poisson(uniform * time);
+        Self { chain, incoming: chain.incoming(), uniform, first, weights }
+    }
+
+    /// The probability of `step` steps.
+    fn weight(&self, step: usize) -> f64 {
+        step.checked_sub(self.first).and_then(|at| self.weights.get(at)).copied().unwrap_or(0.0)
+    }
+
+    fn forward(&self, now: &[f64]) -> Vec<f64> {
+        let next = |state: usize| {
+            let arriving: f64 = self.incoming.column(state).map(|(from, rate)| now[from] * (rate / self.uniform)).sum();
+            now[state] * (1.0 - self.chain.exit(state) / self.uniform) + arriving
+        };
+        (0..now.len()).map(next).collect()
+    }
+
+    /// What the states are worth one step earlier, with `rewards` times `weight` besides.
+    fn backward(&self, worth: &[f64], rewards: &[f64], weight: f64) -> Vec<f64> {
+        let before = |state: usize| {
+            let here = worth[state];
+            let onward: f64 = self.chain.row(state).map(|(to, rate)| rate / self.uniform * (worth[to] - here)).sum();
+            here + onward + weight * rewards[state]
+        };
+        (0..worth.len()).map(before).collect()
+    }
+
+    /// Edge by edge: the change of the mean of `rewards` at the end for a change of the rate.
+    fn changes(&self, start: Vec<f64>, rewards: &[f64], budget: &mut Budget<'_>) -> Result<Vec<f64>, Refusal> {
+        let count = self.chain.len();
+        let last = self.first + self.weights.len() - 1;
+        let block = last.isqrt() + 1;
+        budget.bytes((count * 8 * (last / block + block + 8) + self.chain.edges() * 32) as u64)?;
+        let mut look = |done: usize| {
+            #[expect(clippy::cast_precision_loss, reason = "for a person")]
+            budget.look(Progress::Solving { sweeps: done as u64, error: 1.0 - done as f64 / (2 * last + 1) as f64 })
+        };
+        let mut kept = vec![start];
+        let mut now = kept[0].clone();
+        let mut mean = sum(now.iter().zip(rewards).map(|(now, reward)| now * reward)) * self.weight(0);
+        for step in 1..=last {
+            now = self.forward(&now);
+            mean += sum(now.iter().zip(rewards).map(|(now, reward)| now * reward)) * self.weight(step);
+            if step.is_multiple_of(block) {
+                kept.push(now.clone());
+                look(step)?;
+            }
+        }
+        // Only how far the states differ counts: around the mean, nothing large cancels.
+        let beside: Vec<f64> = rewards.iter().map(|reward| reward - mean).collect();
+        let mut changes = vec![0.0; self.chain.edges()];
+        let mut worth = vec![0.0; count];
+        for (index, start) in kept.into_iter().enumerate().rev() {
+            let from = index * block;
+            let mut block_of = vec![start];
+            for step in from + 1..last.min(from + block) {
+                block_of.push(self.forward(&block_of[step - from - 1]));
+            }
+            for (offset, now) in block_of.iter().enumerate().rev().filter(|(offset, _)| from + offset < last) {
+                worth = self.backward(&worth, &beside, self.weight(from + offset + 1));
+                self.count(now, &worth, &mut changes);
+            }
+            look(2 * last - from)?;
+        }
+        Ok(changes)
+    }
+
+    fn count(&self, now: &[f64], worth: &[f64], changes: &mut [f64]) {
+        for (from, held) in now.iter().enumerate().filter(|(_, held)| **held > 0.0) {
+            let span = self.chain.rows[from] as usize..self.chain.rows[from + 1] as usize;
+            let part = held / self.uniform;
+            for (to, change) in self.chain.columns[span.clone()].iter().zip(&mut changes[span]) {
+                *change += part * (worth[*to as usize] - worth[from]);
+            }
+        }
+    }
+}
