@@ -26,6 +26,7 @@ pub mod quantity;
 pub mod read;
 pub mod reproduce;
 pub mod solve;
+pub mod twin;
 mod weave;
 
 pub use fault::{Class, Fault};
