@@ -4,3 +4,4 @@
 //! Nothing is read from a network here and no clock is looked at: a shell brings texts and times.
 
 pub mod exposition;
+pub mod reading;
