@@ -3,5 +3,9 @@
 //!
 //! Nothing is read from a network here and no clock is looked at: a shell brings texts and times.
 
+pub mod detect;
 pub mod exposition;
 pub mod reading;
+
+#[cfg(test)]
+mod random;

@@ -1,0 +1,200 @@
+//! When a stage has left its band: a cumulative sum on the logarithms of mean times, with a bound on false alarms.
+//!
+//! *What is compared.* Times of a stage come in batches of some uses; `x` is the logarithm of a batch's mean. The reference says where `x`
+//! lies (`centre`) and how it spreads (`spread`, for batches of `uses`). The band is `centre ± edge`, the edge `ln(1 + band)` and three
+//! standard errors of the centre on top, so that what is not known of the reference is inside. How far a batch is beyond an edge, in units
+//! of its spread, is its score; scores are cut at ±4, so that one stall is no shift. Upwards `S = max(0, S + score - 1/2)`, downwards the
+//! same; an alarm is raised when `S` passes `h` (Page, *Continuous inspection schemes*, Biometrika 1954).
+//!
+//! *The bound.* While the true centre is within the band, a score has a mean of at most 0 and a spread of at most 1. The mean number of
+//! batches to a false alarm on one side is then at least `(e^b - b - 1) * 2` with `b = h + 1.166` (Siegmund, *Sequential Analysis*, 1985; for
+//! the allowance of 1/2), and that at the edge itself: in the middle of the band it is far more. `h` is chosen so that over all stages and both sides
+//! false alarms are at least as far apart as asked.
+//!
+//! *What is on the safe side.* The spread is the upper end of its 99 % interval, and larger by what batches that follow each other have in
+//! common; a batch of fewer uses than those of the reference is taken to spread by as much more as single uses would, one of more uses by no less.
+
+/// Scores are cut here.
+const CUT: f64 = 4.0;
+/// What a score must pass to count towards an alarm: half of the smallest shift that is looked for.
+const ALLOWANCE: f64 = 0.5;
+/// What a walk overshoots its threshold by, of a normal walk.
+const OVERSHOOT: f64 = 1.166;
+/// The sum at which an alarm ends: beside 930 batches on the edge of the band.
+const CLEAR: f64 = 5.0;
+/// Batches that a reference has at least.
+pub(super) const LEARN: usize = 20;
+
+/// Where the logarithm of the mean of a batch lies, and how it spreads.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Reference {
+    /// Its centre.
+    pub centre: f64,
+    /// Its standard deviation, as it was seen.
+    pub spread: f64,
+    /// The same on the safe side.
+    safe: f64,
+    /// Batches that it is made of.
+    pub batches: usize,
+    /// Uses in each, mean.
+    pub uses: f64,
+}
+
+impl Reference {
+    /// Of batches in the order in which they came: the logarithm of each one's mean, and its uses. `None` for fewer than three.
+    #[must_use]
+    #[expect(clippy::cast_precision_loss, reason = "batches")]
+    pub fn learned(batches: &[(f64, f64)]) -> Option<Self> {
+        let count = batches.len();
+        if count < 3 {
+            return None;
+        }
+        let mean = |values: &mut dyn Iterator<Item = f64>| values.sum::<f64>() / count as f64;
+        let centre = mean(&mut batches.iter().map(|(x, _)| *x));
+        let uses = mean(&mut batches.iter().map(|(_, uses)| *uses));
+        let squares: f64 = batches.iter().map(|(x, _)| (x - centre).powi(2)).sum();
+        let products: f64 = batches.windows(2).map(|pair| (pair[0].0 - centre) * (pair[1].0 - centre)).sum();
+        // Of few batches little is known about that.
+        let most = 0.8 * (count as f64 / 30.0).min(1.0);
+        let common = if squares > 0.0 { (products / squares).clamp(0.0, most) } else { 0.0 };
+        Some(Self::new(centre, (squares / (count - 1) as f64).sqrt(), count, uses, common))
+    }
+
+    /// As it was written down; `mean` and `deviation` are of the means of batches, not of their logarithms.
+    #[must_use]
+    pub fn recorded(mean: f64, deviation: f64, batches: usize, uses: f64) -> Option<Self> {
+        if batches < 3 || mean <= 0.0 || !mean.is_finite() || !deviation.is_finite() {
+            return None;
+        }
+        let variance = (1.0 + (deviation / mean).powi(2)).ln();
+        Some(Self::new(mean.ln() - variance / 2.0, variance.sqrt(), batches, uses, 0.0))
+    }
+
+    #[expect(clippy::cast_precision_loss, reason = "batches")]
+    fn new(centre: f64, spread: f64, batches: usize, uses: f64, common: f64) -> Self {
+        let freedom = (batches - 1) as f64;
+        let unknown = (freedom / lowest_percent(freedom)).sqrt();
+        // Equal times are no proof that all will be equal.
+        let safe = (spread * unknown * ((1.0 + common) / (1.0 - common)).sqrt()).max(0.01);
+        Self { centre, spread, safe, batches, uses: uses.max(1.0) }
+    }
+
+    /// How far the edges of a band are from the centre.
+    #[must_use]
+    #[expect(clippy::cast_precision_loss, reason = "batches")]
+    pub fn edge(&self, band: f64) -> f64 {
+        band.ln_1p() + 3.0 * self.safe / (self.batches as f64).sqrt()
+    }
+
+    /// A batch's distance from the centre, and its spread. The logarithm of the mean of few is too small by half of its variance.
+    pub(super) fn distance(&self, x: f64, uses: f64) -> (f64, f64) {
+        let fewer = (self.uses / uses.max(1.0)).max(1.0);
+        let bias = (self.spread * self.spread * (fewer - 1.0) / 2.0).min(1.0);
+        (x + bias - self.centre, self.safe * fewer.sqrt())
+    }
+}
+
+/// A distribution of chi squared has 1 % below this; by Wilson and Hilferty, right to 2 % from 5 degrees of freedom on, too small for fewer.
+fn lowest_percent(freedom: f64) -> f64 {
+    let step = 2.0 / (9.0 * freedom);
+    (freedom * (1.0 - step - 2.326_348 * step.sqrt()).powi(3)).max(0.01)
+}
+
+/// The threshold at which false alarms on one side are at least so many batches apart, mean.
+#[must_use]
+pub fn threshold(batches: f64) -> f64 {
+    let run = |b: f64| 2.0 * (b.exp() - b - 1.0);
+    let (mut low, mut high) = (0.0, 60.0);
+    for _ in 0..80 {
+        let middle = f64::midpoint(low, high);
+        if run(middle) < batches { low = middle } else { high = middle }
+    }
+    (high - OVERSHOOT).max(CLEAR)
+}
+
+/// Which way a stage has left its band.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Side {
+    /// It takes longer.
+    Slower,
+    /// It takes less time.
+    Faster,
+}
+
+/// The two sums of a stage.
+#[derive(Debug, Clone, Default)]
+pub struct Sums {
+    up: f64,
+    down: f64,
+    /// While an alarm stands: how far the way back has come.
+    back: f64,
+    alarm: Option<Side>,
+}
+
+/// What a batch has changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Change {
+    /// It has left its band.
+    Left(Side),
+    /// It has come back.
+    Returned(Side),
+}
+
+impl Sums {
+    /// One more batch.
+    pub fn take(&mut self, reference: &Reference, x: f64, uses: f64, band: f64, threshold: f64) -> Option<Change> {
+        let (distance, spread) = reference.distance(x, uses);
+        let edge = reference.edge(band);
+        let score = |beyond: f64| (beyond / spread).clamp(-CUT, CUT) - ALLOWANCE;
+        self.up = (self.up + score(distance - edge)).max(0.0);
+        self.down = (self.down + score(-distance - edge)).max(0.0);
+        match self.alarm {
+            None => {
+                let side = [(self.up, Side::Slower), (self.down, Side::Faster)];
+                let (_, side) = side.into_iter().find(|(sum, _)| *sum > threshold)?;
+                (self.alarm, self.back) = (Some(side), 0.0);
+                Some(Change::Left(side))
+            }
+            Some(side) => {
+                let inside = if side == Side::Slower { edge - distance } else { edge + distance };
+                self.back = (self.back + score(inside)).max(0.0);
+                if self.back <= CLEAR {
+                    return None;
+                }
+                *self = Self::default();
+                Some(Change::Returned(side))
+            }
+        }
+    }
+
+    /// The alarm that stands.
+    #[must_use]
+    pub const fn alarm(&self) -> Option<Side> {
+        self.alarm
+    }
+
+    /// Whether nothing speaks for this side.
+    #[must_use]
+    pub fn is_quiet(&self, side: Side) -> bool {
+        let sum = if side == Side::Slower { self.up } else { self.down };
+        sum <= 0.0
+    }
+}
+
+/// Whether one batch alone is so far beyond an edge that it is an alarm: four spreads, 1 of 30,000 on the edge itself.
+#[must_use]
+pub fn at_once(reference: &Reference, x: f64, uses: f64, band: f64) -> Option<Side> {
+    let (distance, spread) = reference.distance(x, uses);
+    let beyond = reference.edge(band) + CUT * spread;
+    if distance > beyond {
+        Some(Side::Slower)
+    } else if distance < -beyond {
+        Some(Side::Faster)
+    } else {
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests;
