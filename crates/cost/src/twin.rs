@@ -1,11 +1,256 @@
 //! The twin of a running Trapkey: it is told what the program's figures say, keeps what its stages take current, and says which stage has
 //! left its band, since when, and what that does to predictions.
 //!
-//! Nothing is read from a network here and no clock is looked at: a shell brings texts and times.
+//! Nothing is read from a network here and no clock is looked at: a shell brings texts and times. [`exposition`] reads a text strictly,
+//! [`reading`] takes the stages out of it, [`detect`] has the rule for alarms and its bound on false ones.
 
 pub mod detect;
 pub mod exposition;
+mod moving;
+mod predict;
 pub mod reading;
+mod record;
+mod report;
+mod stage;
 
 #[cfg(test)]
 mod random;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+pub use detect::Side;
+pub use moving::Estimate;
+pub use predict::Figures;
+pub use record::OPERATION;
+pub use report::{Outlook, Report, Seen, Way};
+
+use self::reading::{Place, Reading, Thread};
+use self::stage::{Happened, Stage};
+use crate::Fault;
+use crate::calibration::Calibration;
+
+/// How the twin watches.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Settings {
+    /// How far a stage may be from its reference, as a share of it: 0.5 is from two thirds to one and a half.
+    pub band: f64,
+    /// Seconds that false alarms are apart at least, mean, all stages together.
+    pub false_alarms: f64,
+    /// Seconds between two looks.
+    pub interval: f64,
+    /// Seconds that a stage without a reference is learned for, at least.
+    pub learn: f64,
+    /// Seconds after which what was measured counts half.
+    pub half_life: f64,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self { band: 0.5, false_alarms: 30.0 * 86_400.0, interval: 10.0, learn: 300.0, half_life: 300.0 }
+    }
+}
+
+/// What a look has shown.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+pub enum Event {
+    /// A stage has its reference.
+    Learned {
+        /// Which.
+        stage: String,
+        /// What it took.
+        took: Estimate,
+    },
+    /// A stage has left its band.
+    Alarm {
+        /// Which.
+        stage: String,
+        /// Which way.
+        side: Side,
+        /// Seconds ago that it began.
+        since: f64,
+        /// What it took.
+        before: Estimate,
+        /// What it has taken since.
+        now: Estimate,
+        /// So many times as long.
+        factor: f64,
+    },
+    /// A stage is back in its band.
+    Cleared {
+        /// Which.
+        stage: String,
+        /// Which way it had left.
+        side: Side,
+        /// How many seconds it was outside.
+        lasted: f64,
+    },
+    /// The program was started anew: what it had counted is gone, what is known of it stays.
+    Restarted,
+    /// Its figures are out of reach.
+    Gone {
+        /// Why.
+        why: String,
+    },
+    /// They are back.
+    Back {
+        /// Seconds that they were out of reach.
+        after: f64,
+    },
+}
+
+/// What is known of one program.
+#[derive(Debug, Clone)]
+pub struct Twin {
+    settings: Settings,
+    stages: BTreeMap<Place, Stage>,
+    threads: BTreeMap<String, Processor>,
+    sessions: BTreeMap<String, f64>,
+    last: Option<Reading>,
+    /// Since when its figures are out of reach.
+    gone: Option<f64>,
+    looks: u64,
+}
+
+/// Processor time of a listener's thread and what it did with it, half of it forgotten after a half-life.
+#[derive(Debug, Clone, Copy, Default)]
+struct Processor {
+    now: Thread,
+    /// The same while its stages were learned.
+    before: Thread,
+}
+
+impl Processor {
+    /// Seconds of one item; where items are few, the rest of what the thread does counts more than they do.
+    fn each(thread: Thread) -> Option<f64> {
+        (thread.items >= 100.0).then(|| thread.cpu / thread.items)
+    }
+}
+
+impl Twin {
+    /// Of a program of which nothing is known but what a calibration has of its stages.
+    #[must_use]
+    pub fn new(settings: Settings, reference: Option<&Calibration>) -> Self {
+        let steps = reference.map_or(&[][..], |it| it.steps.as_slice());
+        let known = steps.iter().filter_map(record::known);
+        Self {
+            settings,
+            stages: known.map(|(place, known)| (place, Stage::known(known))).collect(),
+            threads: BTreeMap::new(),
+            sessions: BTreeMap::new(),
+            last: None,
+            gone: None,
+            looks: 0,
+        }
+    }
+
+    /// A text of figures that came at `at`, in seconds of a clock that does not step.
+    ///
+    /// # Errors
+    /// It is no text of figures, or not of a Trapkey. Nothing has changed then.
+    pub fn text(&mut self, text: &str, at: f64) -> Result<Vec<Event>, Fault> {
+        Ok(self.look(Reading::of(&exposition::read(text)?, at)?))
+    }
+
+    /// One look.
+    pub fn look(&mut self, reading: Reading) -> Vec<Event> {
+        let mut events = Vec::new();
+        if let Some(since) = self.gone.take() {
+            events.push(Event::Back { after: reading.at - since });
+        }
+        self.looks += 1;
+        self.sessions.clone_from(&reading.sessions);
+        let span = self.last.as_ref().map(|last| reading.since(last));
+        let now = reading.at;
+        self.last = Some(reading);
+        let span = match span {
+            None => return events,
+            Some(None) => {
+                events.push(Event::Restarted);
+                return events;
+            }
+            Some(Some(span)) => span,
+        };
+        let threshold = self.threshold();
+        for (place, sum) in span.stages {
+            let stage = self.stages.entry(place.clone()).or_default();
+            if let Some(happened) = stage.take(span.from, span.to, sum, &self.settings, threshold) {
+                events.extend(event(&place, stage, happened, now));
+            }
+        }
+        self.threads(&span.threads, span.to - span.from);
+        events
+    }
+
+    /// Its figures could not be had. Says so once.
+    pub fn gone(&mut self, at: f64, why: &str) -> Option<Event> {
+        if self.gone.is_some() {
+            return None;
+        }
+        self.gone = Some(at);
+        Some(Event::Gone { why: why.to_owned() })
+    }
+
+    /// Whether its figures are out of reach.
+    #[must_use]
+    pub const fn is_gone(&self) -> bool {
+        self.gone.is_some()
+    }
+
+    /// Whether an alarm stands.
+    #[must_use]
+    pub fn is_alarmed(&self) -> bool {
+        self.stages.values().any(|stage| stage.alarm().is_some())
+    }
+
+    /// Stages whose last batch alone is an alarm: for who looks only once.
+    #[must_use]
+    pub fn at_once(&self) -> Vec<(String, Side)> {
+        let found = self.stages.iter().filter_map(|(place, it)| Some((place.to_string(), it.at_once(&self.settings)?)));
+        found.collect()
+    }
+
+    /// The sum at which an alarm is raised.
+    #[must_use]
+    #[expect(clippy::cast_precision_loss, reason = "stages")]
+    pub fn threshold(&self) -> f64 {
+        let sides = 2.0 * self.stages.len().max(1) as f64;
+        detect::threshold(sides * self.settings.false_alarms / self.settings.interval)
+    }
+
+    fn stages(&self) -> impl Iterator<Item = (&Place, &Stage)> {
+        self.stages.iter()
+    }
+
+    fn threads(&mut self, more: &BTreeMap<String, Thread>, seconds: f64) {
+        let fade = (-seconds.max(0.0) / self.settings.half_life).exp2();
+        for (name, more) in more {
+            let processor = self.threads.entry(name.clone()).or_default();
+            let now = &mut processor.now;
+            *now = Thread { cpu: now.cpu * fade + more.cpu, items: now.items * fade + more.items };
+            let of_it = |(place, _): &(&Place, &Stage)| place.listener == *name;
+            let mut alarms = self.stages.iter().filter(of_it).map(|(_, stage)| stage.alarm());
+            // What it was before is what it is until something happens.
+            if alarms.all(|alarm| alarm.is_none()) {
+                processor.before = *now;
+            }
+        }
+    }
+}
+
+fn event(place: &Place, stage: &Stage, happened: Happened, at: f64) -> Option<Event> {
+    let name = place.to_string();
+    let before = stage.known.map(|known| known.estimate)?;
+    Some(match happened {
+        Happened::Learned => Event::Learned { stage: name, took: before },
+        Happened::Left(side, since) => {
+            let now = stage.now.estimate()?;
+            Event::Alarm { stage: name, side, since: at - since, before, now, factor: now.mean / before.mean }
+        }
+        Happened::Returned(side, since) => Event::Cleared { stage: name, side, lasted: at - since },
+    })
+}

@@ -1,0 +1,84 @@
+//! What the twin knows as a calibration, and back: each stage is a step `stage PLACE`, a timing is the mean of a batch.
+
+use super::Twin;
+use super::detect::Reference;
+use super::moving::Estimate;
+use super::reading::Place;
+use super::stage::{Known, Stage};
+use crate::calibration::{Calibration, MAX_STEPS, MAX_WORD, Sample, Step, Unit};
+
+/// What steps of the twin are called.
+pub const OPERATION: &str = "stage";
+
+/// The reference that a step says, if it is one of a stage.
+pub(super) fn known(step: &Step) -> Option<(Place, Known)> {
+    if step.operation != OPERATION {
+        return None;
+    }
+    let place = Place::of(&step.algorithm)?;
+    let Sample { n, mean, sd, min, max, .. } = step.wall;
+    #[expect(clippy::cast_precision_loss, reason = "counts")]
+    let (batches, uses) = (n as f64, step.batch as f64);
+    let reference = Reference::recorded(mean, sd, usize::try_from(n).ok()?, uses)?;
+    let half = (step.wall.half_width() / mean).min(2.0);
+    let estimate = Estimate {
+        mean,
+        interval: Some((mean * (-half).exp(), mean * half.exp())),
+        // Of single times more is not known than that their means spread so.
+        variation: ((sd / mean).powi(2) * uses).clamp(0.01, 100.0),
+        uses: batches * uses,
+        batches,
+    };
+    Some((place, Known { reference, estimate, range: (min, max) }))
+}
+
+fn step(place: &Place, stage: &Stage) -> Option<Step> {
+    let Known { reference, estimate, range } = stage.worth_keeping()?;
+    let centre = reference.centre.exp();
+    // Of a logarithm that is normal.
+    let sd = estimate.mean * (reference.spread.powi(2).exp() - 1.0).sqrt();
+    let mean = estimate.mean.clamp(range.0, range.1);
+    let centre = centre.clamp(range.0, range.1);
+    let at = |z: f64| (centre * (z * reference.spread).exp()).clamp(centre, range.1);
+    let wall = Sample {
+        n: reference.batches as u64,
+        mean,
+        sd: if sd.is_finite() { sd } else { mean },
+        min: range.0,
+        p50: centre,
+        p95: at(1.645),
+        p99: at(2.326),
+        max: range.1,
+    };
+    let nothing = Sample { n: wall.n, mean: 0.0, sd: 0.0, min: 0.0, p50: 0.0, p95: 0.0, p99: 0.0, max: 0.0 };
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "at least 1")]
+    let batch = reference.uses.round().max(1.0) as u64;
+    Some(Step {
+        operation: OPERATION.to_owned(),
+        algorithm: place.to_string(),
+        bits: None,
+        bytes: 0,
+        unit: Unit::Seconds,
+        batch,
+        left_out: 0,
+        // Latencies of a program that runs: what its processors did meanwhile, they do not say.
+        cpu: nothing,
+        wall,
+    })
+}
+
+impl Twin {
+    /// Puts the references into a calibration, each in the place of the one that was there. Names that are too long for one are left
+    /// out; so is what does not fit.
+    pub fn record(&self, into: &mut Calibration) {
+        for (place, stage) in self.stages() {
+            let Some(step) = step(place, stage).filter(|step| step.algorithm.len() <= MAX_WORD) else { continue };
+            let there = into.steps.iter().position(|known| known.name() == step.name() && known.bytes == 0);
+            match there {
+                Some(index) => into.steps[index] = step,
+                None if into.steps.len() < MAX_STEPS => into.steps.push(step),
+                None => {}
+            }
+        }
+    }
+}

@@ -1,0 +1,183 @@
+//! How a program stands at one moment.
+
+use gspn::{Budget, Limits};
+use serde::Serialize;
+
+use super::detect::Side;
+use super::moving::Estimate;
+use super::predict::{self, Figures};
+use super::reading::{Place, What};
+use super::{Processor, Twin};
+
+/// How a program stands.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Report {
+    /// Looks that gave figures.
+    pub looks: u64,
+    /// Seconds that its figures have been out of reach, if they are.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub gone: Option<f64>,
+    /// Its stages, those outside of their bands first, the farthest before all.
+    pub stages: Vec<Seen>,
+    /// What clients have of it.
+    pub outlook: Vec<Outlook>,
+}
+
+/// How a stage stands.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Seen {
+    /// Listener and stage.
+    pub stage: String,
+    /// The way in which it is outside of its band.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub alarm: Option<Side>,
+    /// Seconds ago that it left.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub since: Option<f64>,
+    /// What it took, as it was learned or read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reference: Option<Estimate>,
+    /// The edges of its band, in seconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub band: Option<(f64, f64)>,
+    /// What it takes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub now: Option<Estimate>,
+    /// Share of what is needed for a reference.
+    pub learned: f64,
+    /// Seconds ago that it was used.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub used: Option<f64>,
+}
+
+/// What clients do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Way {
+    /// Connect, open a channel, make and activate a session.
+    Login,
+    /// One item of a request that changes nothing.
+    Request,
+    /// One item of a request whose record is awaited.
+    Change,
+}
+
+/// What clients have of a listener.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Outlook {
+    /// Its short name.
+    pub listener: String,
+    /// What they do.
+    pub way: Way,
+    /// With the stages as the reference has them.
+    pub before: Figures,
+    /// With the stages as they are.
+    pub now: Figures,
+    /// Sessions there are.
+    pub sessions: u32,
+    /// Items a second at which the listener's thread is full: before and now, where its processor time is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limit: Option<(f64, f64)>,
+}
+
+impl Twin {
+    /// How the program stands at `now`.
+    #[must_use]
+    pub fn report(&self, now: f64) -> Report {
+        let mut stages: Vec<Seen> = self.stages.keys().map(|place| self.seen(place, now)).collect();
+        let far = |seen: &Seen| match (seen.alarm, &seen.reference, &seen.now) {
+            (Some(_), Some(reference), Some(now)) => (now.mean / reference.mean).ln().abs(),
+            _ => 0.0,
+        };
+        stages.sort_by(|one, other| far(other).total_cmp(&far(one)));
+        let listeners: std::collections::BTreeSet<&str> =
+            self.stages.keys().map(|place| place.listener.as_str()).filter(|name| !name.is_empty()).collect();
+        let ways = [Way::Login, Way::Request, Way::Change];
+        let outlook = listeners.into_iter().flat_map(|name| ways.map(|way| self.outlook(name, way)));
+        Report {
+            looks: self.looks,
+            gone: self.gone.map(|since| now - since),
+            stages,
+            outlook: outlook.flatten().collect(),
+        }
+    }
+
+    fn seen(&self, place: &Place, now: f64) -> Seen {
+        let stage = &self.stages[place];
+        let band = stage.known.map(|known| {
+            let (centre, edge) = (known.estimate.mean.ln(), known.reference.edge(self.settings.band));
+            ((centre - edge).exp(), (centre + edge).exp())
+        });
+        Seen {
+            stage: place.to_string(),
+            alarm: stage.alarm(),
+            since: stage.since.map(|since| now - since),
+            reference: stage.known.map(|known| known.estimate),
+            band,
+            now: stage.now.estimate(),
+            learned: stage.learned(),
+            used: stage.used.map(|used| now - used),
+        }
+    }
+
+    /// What a stage takes: as the reference has it, and now.
+    fn taken(&self, listener: &str, what: What) -> Option<(Estimate, Estimate)> {
+        let stage = self.stages.get(&Place { listener: listener.to_owned(), what })?;
+        let before = stage.known?.estimate;
+        Some((before, stage.now.estimate().unwrap_or(before)))
+    }
+
+    fn outlook(&self, listener: &str, way: Way) -> Option<Outlook> {
+        let (mut before, mut now) = (Vec::new(), Vec::new());
+        for (what, listener, times) in self.stages_of(listener, way)? {
+            if let Some((was, is)) = self.taken(listener, what) {
+                before.push((was, times));
+                now.push((is, times));
+            }
+        }
+        let processor = self.threads.get(listener).copied().unwrap_or_default();
+        let each =
+            Processor::each(processor.before).zip(Processor::each(processor.now)).filter(|_| way == Way::Request);
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "cut to what a net takes")]
+        let sessions = self.sessions.get(listener).map_or(1, |it| it.clamp(1.0, 10_000.0) as u32);
+        let mut go_on = |_| true;
+        let budget = &mut Budget::new(Limits { markings: 20_000, ..Limits::default() }, &mut go_on);
+        Some(Outlook {
+            listener: listener.to_owned(),
+            way,
+            before: predict::figures(&before, each.map(|(before, _)| before), sessions, budget)?,
+            now: predict::figures(&now, each.map(|(_, now)| now), sessions, budget)?,
+            sessions,
+            limit: each.map(|(before, now)| (1.0 / before, 1.0 / now)),
+        })
+    }
+
+    /// The stages of a way with the listener that has them and how often they are met. `None` when what makes it that way was never seen.
+    fn stages_of<'a>(&self, listener: &'a str, way: Way) -> Option<Vec<(What, &'a str, f64)>> {
+        let own = |what| (what, listener, 1.0);
+        Some(match way {
+            Way::Login => {
+                self.taken(listener, What::Activate)?;
+                let asks = self.used(listener, What::Authority) / self.used(listener, What::Activate).max(1.0);
+                let authority = (What::Authority, listener, asks.min(1.0));
+                vec![own(What::OpenChannel), own(What::Create), own(What::Activate), authority]
+            }
+            Way::Request => {
+                self.taken(listener, What::Upstream).or_else(|| self.taken(listener, What::Decision))?;
+                vec![own(What::Decision), own(What::Upstream)]
+            }
+            Way::Change => {
+                self.taken("", What::LedgerWrite)?;
+                let mut stages = self.stages_of(listener, Way::Request)?;
+                stages.push((What::LedgerWrite, "", 1.0));
+                stages
+            }
+        })
+    }
+
+    /// How often a stage was used lately.
+    fn used(&self, listener: &str, what: What) -> f64 {
+        let stage = self.stages.get(&Place { listener: listener.to_owned(), what });
+        stage.and_then(|stage| stage.now.estimate()).map_or(0.0, |it| it.uses)
+    }
+}
