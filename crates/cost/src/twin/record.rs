@@ -63,6 +63,7 @@ fn step(place: &Place, stage: &Stage) -> Option<Step> {
         left_out: 0,
         // Latencies of a program that runs: what its processors did meanwhile, they do not say.
         cpu: nothing,
+        moments: Vec::new(),
         wall,
     })
 }
