@@ -5,7 +5,7 @@
 #   make bench   our figures beside those of a peer, appended to bench-runs/
 #   make fuzz    every fuzz target for 20 processor seconds (its own build, some minutes the first time)
 #   make package a Debian package, in target/package
-#   make peers   the other people's OPC UA stacks that the interoperation tests drive, and stormpy (into ./peers)
+#   make peers   the other people's OPC UA stacks that the interoperation tests drive, stormpy and Sirio (into ./peers)
 
 CARGO ?= cargo
 PEERS ?= $(CURDIR)/peers

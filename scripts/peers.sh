@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Installs other people's OPC UA stacks, and stormpy, a peer of the solver of nets, into ./peers (git-ignored) and puts one starter per
-# program into peers/bin: see interop/README.md.
+# Installs other people's OPC UA stacks, and stormpy and Sirio, peers of the solver of nets, into ./peers (git-ignored) and puts one starter
+# per program into peers/bin: see interop/README.md.
 # What is there and of the wanted version is kept, so a second run takes a second. A stack that cannot be had prints SKIPPED and is left
 # out; with TRAPKEY_PEERS=required that is a failure.
 #
-#   scripts/peers.sh [asyncua] [node-opcua] [milo] [open62541] [stormpy]      all of them without arguments
+#   scripts/peers.sh [asyncua] [node-opcua] [milo] [open62541] [stormpy] [sirio]      all of them without arguments
 set -euo pipefail
 
 root=$(cd "$(dirname "$0")/.." && pwd)
@@ -47,6 +47,20 @@ stormpy() {
     "$peers/stormpy/bin/pip" install --quiet --disable-pip-version-check --only-binary :all: -r "$interop/stormpy/requirements.txt"
     starter stormpy-steady "'$peers/stormpy/bin/python'" "'$interop/stormpy/steady.py'"
     echo "$sum" >"$peers/stormpy/.stamp"
+}
+
+# What Maven brings has to be what it was when this was written.
+sirio() {
+    local sum
+    sum=$(stamp "$interop"/sirio/pom.xml "$interop"/sirio/checksums "$interop"/sirio/src/*)
+    fresh sirio "$sum" && return
+    rm -rf "$peers/sirio"
+    mkdir -p "$peers/sirio"
+    mvn --quiet --batch-mode -Dstyle.color=never --file "$interop/sirio/pom.xml" dependency:copy-dependencies -DoutputDirectory="$peers/sirio/lib"
+    (cd "$peers/sirio/lib" && sha256sum -- *.jar | cmp - "$interop/sirio/checksums")
+    javac -nowarn -Xlint:none -d "$peers/sirio/classes" -cp "$peers/sirio/lib/*" "$interop"/sirio/src/*.java
+    starter sirio-steady java -Xmx6g -cp "'$peers/sirio/classes:$peers/sirio/lib/*'" Steady
+    echo "$sum" >"$peers/sirio/.stamp"
 }
 
 node-opcua() {
@@ -131,7 +145,7 @@ if [ "${1:-}" = --one ]; then
 fi
 
 missing=0
-[ $# -gt 0 ] || set -- asyncua node-opcua milo open62541 stormpy
+[ $# -gt 0 ] || set -- asyncua node-opcua milo open62541 stormpy sirio
 for stack in "$@"; do
     if bash "$0" --one "$stack"; then
         echo "peer $stack: ready"

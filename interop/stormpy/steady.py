@@ -103,14 +103,37 @@ def attempt(chain, conditions, solver, algorithm):
     return None
 
 
+def job(line, pairs):
+    """The answer to one line of a file of jobs: what cannot be solved says why."""
+    model, *conditions = line.rstrip("\n").split("\t")
+    with open(model, encoding="utf-8") as file:
+        text = file.read()
+    try:
+        chain, vanishing = generate(text, conditions)
+    except (RuntimeError, SystemExit) as refused:
+        return {"refused": str(refused)}
+    tried = [attempt(chain, conditions, *pair) for pair in pairs]
+    solved = [answer for answer in tried if answer is not None]
+    return {"tangible": chain.nr_states, "vanishing": vanishing, "solved": solved}
+
+
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("model")
-    parser.add_argument("--where", action="append", required=True, help="a condition as `queue >= 1`: its long-run probability")
+    parser.add_argument("model", nargs="?")
+    parser.add_argument("--where", action="append", help="a condition as `queue >= 1`: its long-run probability")
+    parser.add_argument("--jobs", help="a file: a line a model, its conditions after it, with tabs between them")
     parser.add_argument("--solvers", default=",".join(SOLVERS))
     parser.add_argument("--generate-only", action="store_true", help="stop at the chain")
     options = parser.parse_args()
     stormpy.developer.set_log_level(stormpy.developer.LogLevel.ERR)
+    pairs = [(solver, algorithm) for solver in options.solvers.split(",") for algorithm in ALGORITHMS]
+    if options.jobs:
+        with open(options.jobs, encoding="utf-8") as lines:
+            for line in lines:
+                print(json.dumps(job(line, pairs)), flush=True)
+        return
+    if not options.model or not options.where:
+        parser.error("a model and --where are wanted, or --jobs")
     with open(options.model, encoding="utf-8") as file:
         text = file.read()
     before = memory("VmRSS")
@@ -123,7 +146,6 @@ def main():
         told = {"tangible": chain.nr_states, "vanishing": vanishing, "generate_seconds": generated, "memory_bytes": memory_bytes}
         print(json.dumps(told))
         return
-    pairs = [(solver, algorithm) for solver in options.solvers.split(",") for algorithm in ALGORITHMS]
     tried = [attempt(chain, options.where, *pair) for pair in pairs]
     solved = [answer for answer in tried if answer is not None]
     if not solved:
