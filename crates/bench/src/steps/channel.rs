@@ -22,7 +22,7 @@ const HEADERS: usize = 24;
 /// Bytes of it that are in the clear.
 const CLEAR: usize = 16;
 /// Sizes of bodies.
-const BODIES: [usize; 4] = [64, 256, 2_048, 16_384];
+const BODIES: [usize; 3] = [64, 1_024, 16_384];
 
 /// Which end of a channel.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -29,8 +29,8 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Somewhat above a minute and a half.
-    pub const FULL: Self = Self { rounds: 5, time: Duration::from_millis(120), quick: false };
+    /// About a minute and a half.
+    pub const FULL: Self = Self { rounds: 5, time: Duration::from_millis(100), quick: false };
     /// A quarter of it.
     pub const QUICK: Self = Self { rounds: 3, time: Duration::from_millis(25), quick: true };
 }

@@ -9,7 +9,7 @@ use super::{Bed, Entry, Once, used};
 use crate::Failed;
 
 /// Sizes of messages, whole blocks of AES.
-const SIZES: [usize; 4] = [64, 256, 2_048, 16_384];
+const SIZES: [usize; 3] = [64, 1_024, 16_384];
 /// Sizes of keys that are derived.
 const DERIVED: [usize; 2] = [32, 160];
 

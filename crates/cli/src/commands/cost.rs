@@ -1,6 +1,7 @@
-//! `trapkey cost`: models of applications, secured, laid as nets and solved; settings chosen.
+//! `trapkey cost`: models of applications, secured, laid as nets and solved; settings chosen; this machine calibrated.
 
 mod choose;
+mod measure;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -28,6 +29,14 @@ pub(crate) enum Command {
     ///
     /// Exit codes: 0 a setting can be chosen, 1 none meets all constraints, 2 the model or a constraint is wrong.
     Choose(choose::Choose),
+    /// Measure what single steps cost on this machine, and write the calibration
+    ///
+    /// Signatures, encryption, tokens, decisions, audit records, channels, handshakes, sockets: each step in processes of its own, in
+    /// less than two minutes. The machine should have nothing else to do.
+    Measure(measure::Measure),
+    /// One process of `measure`
+    #[command(hide = true)]
+    Step(measure::Step),
 }
 
 /// The step that is printed.
@@ -122,6 +131,8 @@ impl Spend {
 pub(crate) fn run(command: Command) -> Result<Answer, Failure> {
     match command {
         Command::Choose(args) => choose::run(&args),
+        Command::Measure(args) => measure::run(&args),
+        Command::Step(args) => measure::step(&args),
         Command::Weave(args) => woven(&args),
         Command::Solve(args) => {
             let model = args.source.read()?;
@@ -221,6 +232,7 @@ pub(crate) fn write(path: &Path, text: &str) -> Result<(), Failure> {
 /// Three digits that count, and the unit.
 fn seconds(seconds: f64) -> String {
     match seconds {
+        it if it < 1e-6 => format!("{:.1} ns", it * 1e9),
         it if it < 1e-3 => format!("{:.3} us", it * 1e6),
         it if it < 1.0 => format!("{:.3} ms", it * 1e3),
         it => format!("{it:.3} s"),

@@ -141,3 +141,22 @@ fn a_setting_is_chosen_and_a_diagram_is_a_model() {
     let solved = |file: &str| json_of(&scene.run(&["cost", "solve", file, "--output", "json"]));
     assert_eq!(solved("model.mmd"), solved("model.toml"));
 }
+
+#[test]
+fn steps_are_measured_in_processes_of_the_program_and_a_calibration_is_written() {
+    let scene = Scene::empty();
+    let args =
+        ["cost", "measure", "--quick", "--only", "hash sha-256", "--only", "verify ed25519", "--out", "here.json"];
+    let said = scene.run(&args);
+    assert!(said.starts_with("exit 0"), "{said}");
+    for wanted in ["verify ed25519", "hash sha-256", "16384", "PROCESSOR", "PER KB", "  0 %  "] {
+        assert!(said.contains(wanted), "{wanted}: {said}");
+    }
+    let written: Value = serde_json::from_str(&scene.read("here.json")).unwrap();
+    assert_eq!((&written["schema"], &written["quick"]), (&json!(1), &json!(true)));
+    assert_eq!(written["steps"].as_array().unwrap().len(), 4);
+    let none = scene.run(&["cost", "measure", "--only", "juggling"]);
+    assert!(none.starts_with("exit 2") && none.contains("no step begins with `juggling`"), "{none}");
+    let unknown = scene.run(&["cost", "step", ".", "juggling/3", "1000"]);
+    assert!(unknown.starts_with("exit 3") && unknown.contains("there is no step `juggling/3`"), "{unknown}");
+}

@@ -3,7 +3,7 @@
 use super::Scene;
 
 /// Every command, with the groups they are in.
-pub(crate) const COMMANDS: [&str; 83] = [
+pub(crate) const COMMANDS: [&str; 84] = [
     "",
     "application",
     "application list",
@@ -46,6 +46,7 @@ pub(crate) const COMMANDS: [&str; 83] = [
     "cost weave",
     "cost solve",
     "cost choose",
+    "cost measure",
     "demo",
     "doctor",
     "drain",
