@@ -28,6 +28,7 @@ pub mod reproduce;
 pub mod solve;
 pub mod twin;
 mod weave;
+pub mod whatif;
 
 pub use fault::{Class, Fault};
 pub use model::Model;

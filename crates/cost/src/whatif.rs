@@ -1,0 +1,349 @@
+//! What settings of OPC UA cost on a calibrated machine: for each, the load that saturates a server, response times, busy processors, and
+//! how long a crowd that connects at once takes. Made of steps that were measured alone ([`crate::calibration`]) and of the operations
+//! that a protocol asks for ([`crate::protocol`]), put into nets and solved. Nothing is fitted to a run of the whole.
+//!
+//! What is predicted is a server with one thread for its clients and two for private keys, which answers Reads of one value, and a load
+//! generator with one thread: each client sends its next request when it has the answer to the last. That is what `bench` runs.
+
+mod demand;
+mod nets;
+
+use std::collections::BTreeSet;
+
+use gspn::Budget;
+use serde::Serialize;
+
+use crate::algorithm::Key;
+use crate::calibration::Calibration;
+use crate::choose::Mode;
+use crate::protocol::opcua::{Channel, OpcUa, Policy, User};
+use crate::protocol::tls::Tls;
+use crate::protocol::tokens::{Flow, Tokens};
+use crate::{Class, Fault};
+
+pub use demand::{Demand, Piece};
+
+/// The most rows that are predicted at once.
+pub const MAX_ROWS: usize = 2_000;
+/// The most clients of a row.
+pub const MAX_CLIENTS: u32 = 256;
+/// Share of a channel's lifetime after which its keys are renewed, and of a token's (OPC 10000-4 section 5.6.2; Trapkey's client).
+const RENEWED: f64 = 0.75;
+const REFRESHED: f64 = 0.8;
+
+/// How a client comes to its access token.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Way {
+    /// RequestAccessToken: one call over OPC UA.
+    RequestAccessToken,
+    /// StartRequestToken and FinishRequestToken: two calls.
+    StartFinish,
+    /// OAuth2 over HTTPS.
+    Oauth2,
+}
+
+impl Way {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::RequestAccessToken, Self::StartFinish, Self::Oauth2];
+
+    /// As settings write it.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::RequestAccessToken => "request-access-token",
+            Self::StartFinish => "start-finish",
+            Self::Oauth2 => "oauth2",
+        }
+    }
+}
+
+/// Access tokens of a setting.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Token {
+    /// How clients come to it.
+    pub way: Way,
+    /// Whether it is encrypted for the server's key before it goes into the channel.
+    pub encrypted: bool,
+}
+
+/// A setting of a server.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Setting {
+    /// What is done with messages: Basic256Sha256, or nothing.
+    pub mode: Mode,
+    /// Bits of the RSA keys; 0 without protection.
+    pub bits: u32,
+    /// Access tokens, or anonymous users.
+    pub token: Option<Token>,
+    /// Seconds that keys of a channel and access tokens live.
+    pub lifetime: f64,
+}
+
+impl Setting {
+    /// One without protection and without tokens.
+    pub const NONE: Self = Self { mode: Mode::None, bits: 0, token: None, lifetime: 3_600.0 };
+
+    /// What a client and a server do.
+    ///
+    /// # Errors
+    /// [`Class::Invalid`] for what does not go together: tokens without protection, tokens in clear on a channel that only signs, keys of
+    /// another length than 2048 to 4096 bits.
+    pub fn protocol(&self) -> Result<OpcUa, Fault> {
+        let invalid = |why: &str| Fault::new(Class::Invalid, self.name(), why);
+        let (policy, key) = match self.mode {
+            Mode::None => (Policy::None, Key::Rsa(2_048)),
+            _ => (Policy::Basic256Sha256, Key::Rsa(self.bits)),
+        };
+        let channel =
+            Channel::new(policy, self.mode, key).ok_or_else(|| invalid("2048 to 4096 bits, or no protection"))?;
+        let channel = Channel { discovery: false, ..channel };
+        let user = match self.token {
+            None => User::Anonymous,
+            Some(_) if self.mode == Mode::None => {
+                return Err(invalid("a token has no place on a channel without protection"));
+            }
+            Some(token) if self.mode == Mode::Sign && !token.encrypted => {
+                return Err(invalid("a channel that only signs shows a token that is not encrypted"));
+            }
+            Some(token) => {
+                let flow = match token.way {
+                    Way::RequestAccessToken => Flow::RequestAccessToken(channel),
+                    Way::StartFinish => Flow::StartFinish(channel),
+                    Way::Oauth2 => Flow::OAuth2(Tls::new(key)),
+                };
+                User::Token(Box::new(Tokens { encrypted: token.encrypted, ..Tokens::new(flow) }))
+            }
+        };
+        Ok(OpcUa { channel, user })
+    }
+
+    /// For tables: `sign-and-encrypt rsa-2048 start-finish encrypted-twice 3600 s`.
+    #[must_use]
+    pub fn name(&self) -> String {
+        if self.mode == Mode::None {
+            return "none".into();
+        }
+        let token = match self.token {
+            None => "no token".into(),
+            Some(token) => {
+                format!("{} {}", token.way.word(), if token.encrypted { "encrypted twice" } else { "encrypted once" })
+            }
+        };
+        let mode = if self.mode == Mode::Sign { "sign" } else { "sign-and-encrypt" };
+        format!("{mode} rsa-{} {token} {} s", self.bits, self.lifetime)
+    }
+}
+
+/// What is asked.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Grid {
+    /// Modes.
+    pub modes: Vec<Mode>,
+    /// Bits of RSA keys.
+    pub bits: Vec<u32>,
+    /// Tokens, or none.
+    pub tokens: Vec<Option<Token>>,
+    /// Lifetimes in seconds.
+    pub lifetimes: Vec<f64>,
+    /// Numbers of clients.
+    pub clients: Vec<u32>,
+}
+
+impl Default for Grid {
+    fn default() -> Self {
+        let token = |encrypted| Some(Token { way: Way::StartFinish, encrypted });
+        Self {
+            modes: vec![Mode::None, Mode::Sign, Mode::SignAndEncrypt],
+            bits: vec![2_048, 4_096],
+            tokens: vec![None, token(false), token(true)],
+            lifetimes: vec![3_600.0],
+            clients: vec![1, 8, 64],
+        }
+    }
+}
+
+impl Grid {
+    /// Its settings; what does not go together is left out.
+    #[must_use]
+    pub fn settings(&self) -> Vec<Setting> {
+        let mut settings = Vec::new();
+        for &mode in &self.modes {
+            for &bits in &self.bits {
+                for &token in &self.tokens {
+                    for &lifetime in &self.lifetimes {
+                        let setting = match mode {
+                            Mode::None if token.is_none() => Setting::NONE,
+                            _ => Setting { mode, bits, token, lifetime },
+                        };
+                        if setting.protocol().is_ok() && !settings.contains(&setting) {
+                            settings.push(setting);
+                        }
+                    }
+                }
+            }
+        }
+        settings
+    }
+}
+
+/// A number, and half of its 95 % interval relative to it.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Figure {
+    /// The number.
+    pub value: f64,
+    /// 0.01 is 1 %.
+    pub error: f64,
+}
+
+/// What is predicted of a setting with so many clients.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Row {
+    /// The setting.
+    pub setting: Setting,
+    /// Clients that send their next request when they have the answer to the last.
+    pub clients: u32,
+    /// Requests a second.
+    pub throughput: Figure,
+    /// Requests a second that the server's thread can serve at most.
+    pub saturation: Figure,
+    /// Seconds from a request to its answer: the mean, and what 50, 95 and 99 of 100 do not exceed.
+    pub response: Response,
+    /// Share of one processor that the server uses; above 1 where keys are renewed so often that the others help.
+    pub server_busy: Figure,
+    /// Seconds until all clients are connected again that lost their connections at once.
+    pub storm: Figure,
+    /// What limits the throughput: `server`, `client`, or `way` (one request at a time).
+    pub limited_by: &'static str,
+    /// Of what limits it, the step that takes most, and its share.
+    pub largest: (String, f64),
+    /// Throughput against the present setting with as many clients: 0.1 is a tenth more.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub difference: Option<f64>,
+}
+
+/// Seconds from a request to its answer.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Response {
+    /// Its mean.
+    pub mean: Figure,
+    /// What half of all do not exceed.
+    pub p50: f64,
+    /// What 95 of 100 do not exceed.
+    pub p95: f64,
+    /// What 99 of 100 do not exceed.
+    pub p99: f64,
+}
+
+/// What is predicted.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Prediction {
+    /// One for each setting and number of clients.
+    pub rows: Vec<Row>,
+    /// Times that were measured and that the prediction is made of.
+    pub measured: usize,
+    /// Times that were fitted to a run of the whole: none.
+    pub fitted: usize,
+    /// Operations that protocols ask for and that nobody has measured; they cost nothing here.
+    pub unmeasured: BTreeSet<String>,
+}
+
+/// Predicts a grid; `present` is what rows are compared with.
+///
+/// # Errors
+/// [`Class::NoPrice`] for a step that the calibration does not have, [`Class::TooLarge`] for too many rows or clients,
+/// [`Class::Unanswered`] if a net cannot be solved, [`Class::Invalid`] for settings that do not go together.
+pub fn predict(
+    calibration: &Calibration,
+    grid: &Grid,
+    present: Option<&Setting>,
+    budget: &mut Budget<'_>,
+) -> Result<Prediction, Fault> {
+    let settings = grid.settings();
+    let count = settings.len() * grid.clients.len();
+    if count == 0 {
+        return Err(Fault::new(
+            Class::Missing,
+            "settings",
+            "no setting is left: what is asked for does not go together",
+        ));
+    }
+    if count > MAX_ROWS {
+        return Err(Fault::new(Class::TooLarge, "settings", format!("{count} rows, {MAX_ROWS} are taken")));
+    }
+    if let Some(clients) = grid.clients.iter().find(|clients| !(1..=MAX_CLIENTS).contains(*clients)) {
+        return Err(Fault::new(Class::TooLarge, "clients", format!("{clients}: 1 to {MAX_CLIENTS}")));
+    }
+    if let Some(lifetime) = grid.lifetimes.iter().find(|it| !(it.is_finite() && **it >= 1.0)) {
+        return Err(Fault::new(Class::Invalid, "lifetime", format!("{lifetime} s: 1 s at least")));
+    }
+    let mut steps = demand::Steps::new(calibration);
+    let mut rows = Vec::with_capacity(count);
+    for setting in &settings {
+        for &clients in &grid.clients {
+            rows.push(row(&mut steps, setting, clients, budget)?);
+        }
+    }
+    if let Some(present) = present {
+        for &clients in &grid.clients {
+            let now = row(&mut steps, present, clients, budget)?.throughput.value;
+            for row in rows.iter_mut().filter(|row| row.clients == clients) {
+                row.difference = Some(row.throughput.value / now - 1.0);
+            }
+        }
+    }
+    Ok(Prediction { rows, measured: steps.used(), fitted: 0, unmeasured: steps.missing() })
+}
+
+fn row(steps: &mut demand::Steps<'_>, setting: &Setting, clients: u32, budget: &mut Budget<'_>) -> Result<Row, Fault> {
+    let protocol = setting.protocol()?;
+    let work = demand::work(steps, setting, &protocol, clients)?;
+    let (server, client) = (work.server.seconds(), work.client.seconds());
+    let stages = nets::Stages { clients, client, server, way: work.way.seconds(), variation: work.variation };
+    let throughput =
+        figure(&stages, |stages| nets::throughput(stages, budget), (work.server.error(), work.client.error()))?;
+    let limited_by = if clients == 1 {
+        "way"
+    } else if server >= client {
+        "server"
+    } else {
+        "client"
+    };
+    let limit = match limited_by {
+        "way" => work.server.with(&work.client).with(&work.way),
+        "server" => work.server.clone(),
+        _ => work.client.clone(),
+    };
+    let response = nets::response(&stages, throughput.value);
+    let storm = nets::storm(clients, steps.cores(), work.connect.seconds(), work.keys.seconds(), budget)?;
+    Ok(Row {
+        setting: *setting,
+        clients,
+        throughput,
+        saturation: Figure { value: 1.0 / server, error: work.server.error() },
+        response: Response { mean: Figure { error: throughput.error, ..response.mean }, ..response },
+        server_busy: Figure {
+            value: throughput.value * server + work.beside,
+            error: throughput.error.max(work.server.error()),
+        },
+        storm: Figure { value: storm, error: work.connect.with(&work.keys).error() },
+        limited_by,
+        largest: limit.largest(),
+        difference: None,
+    })
+}
+
+/// The throughput as it is, and how far it goes when all times are as long, and as short, as their intervals allow.
+fn figure(
+    stages: &nets::Stages,
+    mut solve: impl FnMut(&nets::Stages) -> Result<f64, Fault>,
+    (server, client): (f64, f64),
+) -> Result<Figure, Fault> {
+    let with = |sign: f64| nets::Stages {
+        server: stages.server * (1.0 + sign * server.min(0.9)),
+        client: stages.client * (1.0 + sign * client.min(0.9)),
+        ..*stages
+    };
+    let (value, low, high) = (solve(stages)?, solve(&with(1.0))?, solve(&with(-1.0))?);
+    Ok(Figure { value, error: (high - low).abs() / 2.0 / value })
+}

@@ -1,0 +1,116 @@
+//! The nets of a prediction.
+
+use gspn::ask::{Value, answer};
+use gspn::{Budget, json};
+use serde_json::{Value as Json, json};
+
+use super::{Figure, Response};
+use crate::{Class, Fault};
+
+/// Threads for private keys, as `bench` starts them.
+const KEY_THREADS: u32 = 2;
+/// Of the standard normal distribution: 95 and 99 of 100 lie below.
+const QUANTILES: (f64, f64) = (1.644_853_626_951_472_2, 2.326_347_874_040_841);
+
+/// Where the time of a request goes.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Stages {
+    pub(super) clients: u32,
+    /// Seconds at the one thread of the clients.
+    pub(super) client: f64,
+    /// Seconds at the one thread of the server.
+    pub(super) server: f64,
+    /// Seconds at neither.
+    pub(super) way: f64,
+    /// Squared coefficient of variation of a request at the slower one.
+    pub(super) variation: f64,
+}
+
+/// Requests a second: clients go from one thread, which takes them one by one, to the other and back. Times at threads have few variations,
+/// so they are stages in a row; with many clients the slower thread never rests, and the shape does not matter.
+pub(super) fn throughput(stages: &Stages, budget: &mut Budget<'_>) -> Result<f64, Fault> {
+    let count: u32 = match stages.clients {
+        1..=8 => 12,
+        9..=16 => 6,
+        _ => 2,
+    };
+    let phase = |mean: f64| json!({"kind": "phase", "erlang": {"k": count, "rate": f64::from(count) / mean}});
+    let way = stages.way.max(1e-12);
+    let mut transitions = vec![
+        with(phase(stages.client), "client works", &[("asked", 1)], &[("sent", 1)], &[]),
+        with(phase(stages.server), "server works", &[("arrived", 1)], &[("asked", 1)], &[]),
+    ];
+    transitions.push(with(
+        json!({"kind": "timed", "rate": 1.0 / way, "servers": "inf"}),
+        "on its way",
+        &[("sent", 1)],
+        &[("arrived", 1)],
+        &[],
+    ));
+    let places = json!([{"name": "asked", "tokens": stages.clients}, {"name": "sent"}, {"name": "arrived"}]);
+    let ask = json!([{"id": "x", "kind": "throughput", "transition": "server works"}]);
+    solve(&json!({"net": {"places": places, "transitions": transitions}, "ask": ask}), budget)
+}
+
+/// Seconds until everybody is connected again: each client has work for the server's thread, then for one of the threads for keys, and all of
+/// them share the processors.
+pub(super) fn storm(clients: u32, cores: u32, thread: f64, keys: f64, budget: &mut Budget<'_>) -> Result<f64, Fault> {
+    let timed = |mean: f64, servers: u32| json!({"kind": "timed", "rate": 1.0 / mean.max(1e-12), "servers": servers});
+    let at_once = json!({"kind": "immediate"});
+    let transitions = vec![
+        with(at_once.clone(), "serve", &[("waiting", 1), ("core", 1)], &[("served", 1)], &[("served", 1)]),
+        with(timed(thread, 1), "thread works", &[("served", 1)], &[("asked", 1), ("core", 1)], &[]),
+        with(at_once, "use", &[("asked", 1), ("core", 1)], &[("used", 1)], &[("used", KEY_THREADS)]),
+        with(timed(keys, KEY_THREADS), "key works", &[("used", 1)], &[("connected", 1), ("core", 1)], &[]),
+    ];
+    let places = json!([
+        {"name": "waiting", "tokens": clients}, {"name": "core", "tokens": cores.max(1)}, {"name": "served"}, {"name": "asked"},
+        {"name": "used"}, {"name": "connected"}
+    ]);
+    let ask = json!([{"id": "x", "kind": "mtta"}]);
+    solve(&json!({"net": {"places": places, "transitions": transitions}, "ask": ask}), budget)
+}
+
+fn with(mut kind: Json, name: &str, from: &[(&str, u32)], to: &[(&str, u32)], unless: &[(&str, u32)]) -> Json {
+    let arcs = |arcs: &[(&str, u32)]| -> Json {
+        arcs.iter().map(|(place, count)| ((*place).to_owned(), json!(count))).collect()
+    };
+    if let Some(members) = kind.as_object_mut() {
+        members.insert("name".into(), json!(name));
+        members.insert("in".into(), arcs(from));
+        members.insert("out".into(), arcs(to));
+        members.insert("inhibit".into(), arcs(unless));
+    }
+    kind
+}
+
+/// The answer to the only question.
+fn solve(document: &Json, budget: &mut Budget<'_>) -> Result<f64, Fault> {
+    let document = json::read(document.to_string().as_bytes())?;
+    let mut answered = answer(&document.net, &document.asks, budget)?;
+    match answered.values.get("x") {
+        Some(Value::Number(value)) => Ok(*value),
+        #[expect(clippy::cast_precision_loss, reason = "no count is asked for")]
+        Some(Value::Count(count)) => Ok(*count as f64),
+        None => Err(answered
+            .unanswered
+            .remove("x")
+            .map_or_else(|| Fault::new(Class::Unanswered, "net", "the net has no answer"), Fault::from)),
+    }
+}
+
+/// From a request to its answer: the mean by Little's law. A client waits for as many turns of the slower thread as there are clients (or
+/// for its own alone), and their sum has their variation; its quantiles are those of a gamma distribution (Wilson and Hilferty).
+pub(super) fn response(stages: &Stages, throughput: f64) -> Response {
+    let mean = f64::from(stages.clients) / throughput;
+    let slower = stages.client.max(stages.server);
+    let variance = f64::from(stages.clients) * stages.variation * slower * slower;
+    let shape = if variance > 0.0 { mean * mean / variance } else { 1e12 };
+    let quantile = |z: f64| mean * (1.0 - 1.0 / (9.0 * shape) + z / (9.0 * shape).sqrt()).max(0.0).powi(3);
+    Response {
+        mean: Figure { value: mean, error: 0.0 },
+        p50: quantile(0.0),
+        p95: quantile(QUANTILES.0),
+        p99: quantile(QUANTILES.1),
+    }
+}
