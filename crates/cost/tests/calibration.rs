@@ -115,7 +115,7 @@ fn prices_are_those_of_the_law_or_of_the_only_size() {
 #[test]
 fn what_moves_between_processes_widens_the_interval() {
     let mut step = step("hash", "sha-256", 64, &[1e-6; 100]);
-    assert_eq!(step.error(), 0.0);
+    assert!(step.error() < 1e-9, "{}", step.error());
     step.moments = vec![0.9e-6, 1e-6, 1.1e-6];
     assert!((step.error() - 0.2484).abs() < 1e-3, "{}", step.error());
 }
