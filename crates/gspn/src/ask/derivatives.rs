@@ -1,6 +1,6 @@
 //! Derivatives with respect to the rates of timed transitions: one solution of equations a question gives all of them.
 
-use super::evaluate::{Solved, dot};
+use super::evaluate::Solved;
 use super::{Answer, Ask, Question, Value, answer};
 use crate::chain::{self, Worth};
 use crate::net::{Kind, Net, Rate};
@@ -108,7 +108,7 @@ impl Solved {
         let (indirect, rounding) = worth.along(&watched.chain);
         let change = indirect + direct;
         if rounding > ROUNDING * change.abs().max(value.abs()) {
-            let why = format!("rounding leaves {rounding:.1e} of {change:.1e} unsaid");
+            let why = format!("{rounding:.1e} of {change:.1e} may be off: rates are too far apart");
             return Err(Refusal::new(Class::TooLarge, "", why));
         }
         Ok(change / rate)
@@ -125,7 +125,7 @@ impl Solved {
                 None => return Ok(0.0),
             }
         };
-        Ok(dot(self.distribution(*at, budget)?, &firings))
+        self.mean(*at, &firings, budget)
     }
 
     /// The value of `of`, and how much the edges count for it.

@@ -5,7 +5,7 @@ use hashbrown::HashMap;
 use super::derivatives::Known;
 use super::{Answer, Ask, Checks, Question, Value};
 use crate::Budget;
-use crate::chain::{self, LongRun};
+use crate::chain::{self, At, LongRun};
 use crate::explore::{Space, explore};
 use crate::net::{Kind, Net, invariants};
 use crate::product::Product;
@@ -80,6 +80,7 @@ fn stages(net: &Net, asks: &[Ask], budget: &mut Budget<'_>) -> Result<Answer, Re
                     );
                 } else {
                     now.values.remove(&id);
+                    now.method.remove(&id);
                     let why = format!("{stages} phases for the fixed time are still {error:.1e} off, relatively");
                     now.unanswered.insert(id, Refusal::new(Class::Unsupported, "", why));
                 }
@@ -108,7 +109,9 @@ fn give_up(mut answer: Answer, refusal: &Refusal) -> Answer {
 pub(super) struct Solved {
     pub(super) space: Space,
     pub(super) long_run: Option<Result<LongRun, Refusal>>,
-    at: HashMap<u64, Result<Vec<f64>, Refusal>>,
+    at: HashMap<u64, Result<At, Refusal>>,
+    /// How the last value was found, where that is worth saying, and how far it may be off, relatively.
+    method: Option<(String, f64)>,
     /// The values of the questions, and what the edges count for those, whose derivatives were asked for.
     pub(super) worth: Vec<Known>,
 }
@@ -131,13 +134,19 @@ impl Solved {
             indices.dedup();
         }
         let space = explore(net, stages, &counted, &watched, budget)?;
-        Ok(Self { space, long_run: None, at: HashMap::new(), worth: Vec::new() })
+        Ok(Self { space, long_run: None, at: HashMap::new(), method: None, worth: Vec::new() })
     }
 
     fn answer(mut self, net: &Net, asks: &[Ask], budget: &mut Budget<'_>) -> Result<Answer, Refusal> {
         let mut answer = Answer::default();
         for ask in asks {
-            match self.value(net, &ask.question, budget) {
+            self.method = None;
+            let value = self.value(net, &ask.question, budget);
+            if let (Ok(_), Some((method, error))) = (&value, self.method.take()) {
+                answer.method.insert(ask.id.clone(), method);
+                answer.error.insert(ask.id.clone(), error);
+            }
+            match value {
                 Ok(Value::Number(value)) if !value.is_finite() => {
                     let why = "the value is more than a number can say";
                     answer.unanswered.insert(ask.id.clone(), Refusal::new(Class::TooLarge, &ask.id, why));
@@ -171,7 +180,7 @@ impl Solved {
             Question::Bound { place } => Value::Count(self.space.bound(*place)),
             Question::MeanTokens { at, .. } | Question::Probability { at, .. } | Question::Throughput { at, .. } => {
                 let reward = self.reward(question);
-                Value::Number(dot(self.distribution(*at, budget)?, &reward))
+                Value::Number(self.mean(*at, &reward, budget)?)
             }
             Question::InitialProbability { condition } => {
                 let holds = self.holds(condition);
@@ -193,7 +202,9 @@ impl Solved {
             }
             Question::PassageQuantile { condition, level } => {
                 let goal = self.holds(condition);
-                Value::Number(chain::quantile(self.space.chain(), self.space.initial(), &goal, *level, budget)?)
+                let found = chain::quantile(self.space.chain(), self.space.initial(), &goal, *level, budget)?;
+                self.method = found.method;
+                Value::Number(found.value)
             }
             Question::Sensitivity { of, by } => Value::Number(self.sensitivity(net, of, *by, budget)?),
         })
@@ -205,12 +216,15 @@ impl Solved {
         solved.as_ref().map_err(Clone::clone)
     }
 
-    pub(super) fn distribution(&mut self, at: Option<f64>, budget: &mut Budget<'_>) -> Result<&[f64], Refusal> {
-        let Some(at) = at else { return Ok(&self.long_run(budget)?.distribution) };
-        let Self { space, at: known, .. } = self;
-        let solved =
-            known.entry(at.to_bits()).or_insert_with(|| chain::transient(space.chain(), space.initial(), at, budget));
-        solved.as_deref().map_err(Clone::clone)
+    /// The mean of `rewards` at a time, or in the long run.
+    pub(super) fn mean(&mut self, at: Option<f64>, rewards: &[f64], budget: &mut Budget<'_>) -> Result<f64, Refusal> {
+        let Some(at) = at else { return Ok(dot(&self.long_run(budget)?.distribution, rewards)) };
+        let Self { space, at: known, method, .. } = self;
+        let (chain, initial) = (space.chain(), space.initial());
+        let solved = known.entry(at.to_bits()).or_insert_with(|| chain::at(chain, initial, at, budget));
+        let mean = solved.as_mut().map_err(|refusal| refusal.clone())?.mean(chain, rewards, budget)?;
+        *method = mean.method;
+        Ok(mean.value)
     }
 
     /// What a question sums up, state by state.

@@ -27,7 +27,8 @@ enum Kind {
     /// By what the states are worth.
     States(States),
     /// Edge by edge of a chain.
-    Edges { chain: Chain, changes: Vec<f64> },
+    /// Where there is another solution: that one too.
+    Edges { chain: Chain, changes: Vec<f64>, other: Option<Vec<f64>> },
 }
 
 /// Time spent in each state before a closed class is entered, and what the end is worth from there; share of time in each
@@ -41,25 +42,36 @@ struct States {
 }
 
 impl Worth {
-    /// The change of the value for a factor on the rates of `part`, whose edges are edges of the chain; and how much of it may be
-    /// rounding.
+    /// The change of the value for a factor on the rates of `part`, whose edges are edges of the chain; and how far
+    /// off it may be.
     #[must_use]
     pub fn along(&self, part: &Chain) -> (f64, f64) {
         match &self.0 {
             Kind::States(states) => states.along(part),
-            Kind::Edges { chain, changes } => edges_along(chain, changes, part),
+            Kind::Edges { chain, changes, other } => {
+                let (change, rounding) = edges_along(chain, changes, part);
+                let other = other.as_ref().map_or(change, |other| edges_along(chain, other, part).0);
+                (change, rounding.max((change - other).abs()))
+            }
         }
     }
 
     /// `changes` by edge of `chain`, in its order.
     pub(super) fn by_edge(chain: Chain, changes: Vec<f64>) -> Self {
-        Self(Kind::Edges { chain, changes })
+        Self(Kind::Edges { chain, changes, other: None })
+    }
+
+    /// The same with another solution, which is less exact: what they are apart is off.
+    pub(super) fn by_edge_and_other(chain: Chain, changes: Vec<f64>, other: Vec<f64>) -> Self {
+        Self(Kind::Edges { chain, changes, other: Some(other) })
     }
 
     /// The worth to `factor` times the value.
     pub(super) fn times(mut self, factor: f64) -> Self {
         match &mut self.0 {
-            Kind::Edges { changes, .. } => changes.iter_mut().for_each(|change| *change *= factor),
+            Kind::Edges { changes, other, .. } => {
+                changes.iter_mut().chain(other.iter_mut().flatten()).for_each(|change| *change *= factor);
+            }
             Kind::States(States { gain, bias, .. }) => {
                 gain.iter_mut().chain(bias).for_each(|worth| *worth *= factor);
             }

@@ -6,35 +6,37 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
+use super::number::Number;
+
 /// A part of a chain: edges between its states, and the rate at which each state leaves the part.
 #[derive(Debug, Default)]
-pub(super) struct Part {
-    pub(super) rows: Vec<Vec<(u32, f64)>>,
-    pub(super) leaves: Vec<f64>,
+pub(super) struct Part<T> {
+    pub(super) rows: Vec<Vec<(u32, T)>>,
+    pub(super) leaves: Vec<T>,
 }
 
 /// A part whose states were taken out one by one.
 #[derive(Debug)]
-pub(super) struct Eliminated {
-    steps: Vec<Step>,
+pub(super) struct Eliminated<T> {
+    steps: Vec<Step<T>>,
     /// Where the edges of each step start in `into` and `out`.
-    into: Vec<(u32, f64)>,
-    out: Vec<(u32, f64)>,
+    into: Vec<(u32, T)>,
+    out: Vec<(u32, T)>,
 }
 
 /// The state taken out, the rate at which it was left then, and its edges from and to states taken out later.
 #[derive(Debug)]
-struct Step {
+struct Step<T> {
     state: u32,
-    exit: f64,
+    exit: T,
     into: (usize, usize),
     out: (usize, usize),
 }
 
-impl Eliminated {
+impl<T: Number> Eliminated<T> {
     /// Takes out all states. `None` when it would take more than `work` edge operations.
     #[expect(clippy::cast_possible_truncation, reason = "a part has fewer than `u32::MAX` states")]
-    pub(super) fn new(part: Part, mut work: u64) -> Option<Self> {
+    pub(super) fn new(part: Part<T>, mut work: u64) -> Option<Self> {
         let Part { mut rows, mut leaves } = part;
         let count = rows.len();
         let mut sources: Vec<Vec<u32>> = vec![Vec::new(); count];
@@ -44,7 +46,7 @@ impl Eliminated {
                 sources[*to as usize].push(from as u32);
             }
         }
-        let fill = |rows: &[Vec<(u32, f64)>], sources: &[Vec<u32>], state: usize| {
+        let fill = |rows: &[Vec<(u32, T)>], sources: &[Vec<u32>], state: usize| {
             rows[state].len() as u64 * sources[state].len() as u64
         };
         let mut queue: BinaryHeap<Reverse<(u64, u32)>> =
@@ -64,7 +66,7 @@ impl Eliminated {
             }
             done[at] = true;
             let row = std::mem::take(&mut rows[at]);
-            let exit = leaves[at] + row.iter().map(|(_, rate)| rate).sum::<f64>();
+            let exit = row.iter().fold(leaves[at], |sum, (_, rate)| sum + *rate);
             let into = result.into.len();
             for source in std::mem::take(&mut sources[at]) {
                 let from = source as usize;
@@ -72,7 +74,8 @@ impl Eliminated {
                 let (_, rate) = rows[from].remove(position);
                 result.into.push((source, rate));
                 let part = rate / exit;
-                leaves[from] += part * leaves[at];
+                let leaving = part * leaves[at];
+                leaves[from] += leaving;
                 work = work.checked_sub((rows[from].len() + row.len()) as u64)?;
                 merge(&mut rows[from], &row, source, part, &mut merged, |to| sources[to as usize].push(source));
             }
@@ -88,46 +91,55 @@ impl Eliminated {
 
     /// Time spent in each state when `inflow` comes in from outside: `x exit = inflow + x Q`. For a part that nothing leaves: some
     /// solution, if `inflow` adds up to 0.
-    pub(super) fn occupancy(&self, mut inflow: Vec<f64>) -> Vec<f64> {
+    pub(super) fn occupancy(&self, mut inflow: Vec<T>) -> Vec<T> {
+        let none = T::default();
         for step in &self.steps {
             let part = inflow[step.state as usize] / step.exit;
-            if part != 0.0 {
+            if part != none {
                 for (to, rate) in &self.out[step.out.0..step.out.1] {
-                    inflow[*to as usize] += part * rate;
+                    inflow[*to as usize] += part * *rate;
                 }
             }
         }
         let mut time = inflow;
         for step in self.steps.iter().rev() {
             let state = step.state as usize;
-            let arriving: f64 =
-                self.into[step.into.0..step.into.1].iter().map(|(from, rate)| time[*from as usize] * rate).sum();
-            time[state] = if step.exit > 0.0 { (time[state] + arriving) / step.exit } else { 0.0 };
+            let into = &self.into[step.into.0..step.into.1];
+            let arriving = into.iter().fold(none, |sum, (from, rate)| sum + time[*from as usize] * *rate);
+            time[state] = if step.exit == none { none } else { (time[state] + arriving) / step.exit };
         }
         time
     }
 
     /// What each state collects until the part is left, `right` each time unit: `x exit = right + Q x`. For a part that nothing leaves:
     /// the solution that is 0 in one state, if there is one.
-    pub(super) fn backward(&self, mut right: Vec<f64>) -> Vec<f64> {
+    pub(super) fn backward(&self, mut right: Vec<T>) -> Vec<T> {
+        let none = T::default();
         for step in &self.steps {
             let each = right[step.state as usize] / step.exit;
-            if each != 0.0 {
+            if each != none {
                 for (from, rate) in &self.into[step.into.0..step.into.1] {
-                    right[*from as usize] += each * rate;
+                    right[*from as usize] += each * *rate;
                 }
             }
         }
         let mut worth = right;
         for step in self.steps.iter().rev() {
             let state = step.state as usize;
-            let onward: f64 =
-                self.out[step.out.0..step.out.1].iter().map(|(to, rate)| worth[*to as usize] * rate).sum();
-            worth[state] = if step.exit > 0.0 { (worth[state] + onward) / step.exit } else { 0.0 };
+            let out = &self.out[step.out.0..step.out.1];
+            let onward = out.iter().fold(none, |sum, (to, rate)| sum + worth[*to as usize] * *rate);
+            worth[state] = if step.exit == none { none } else { (worth[state] + onward) / step.exit };
         }
         worth
     }
 
+    /// How many edges it holds.
+    pub(super) fn entries(&self) -> usize {
+        self.into.len() + self.out.len()
+    }
+}
+
+impl Eliminated<f64> {
     /// The stationary distribution of a part that nothing leaves.
     pub(super) fn stationary(&self) -> Vec<f64> {
         let mut weights = vec![0.0; self.steps.len()];
@@ -150,12 +162,12 @@ impl Eliminated {
 }
 
 /// Adds `part` times `other` to `row`, without an edge to `own`; tells `new` each state that `row` did not lead to.
-fn merge(
-    row: &mut Vec<(u32, f64)>,
-    other: &[(u32, f64)],
+fn merge<T: Number>(
+    row: &mut Vec<(u32, T)>,
+    other: &[(u32, T)],
     own: u32,
-    part: f64,
-    merged: &mut Vec<(u32, f64)>,
+    part: T,
+    merged: &mut Vec<(u32, T)>,
     mut new: impl FnMut(u32),
 ) {
     merged.clear();
@@ -165,9 +177,9 @@ fn merge(
             merged.push(entry);
         }
         match old.next_if(|(at, _)| at == to) {
-            Some((_, before)) => merged.push((*to, before + part * rate)),
+            Some((_, before)) => merged.push((*to, before + part * *rate)),
             None => {
-                merged.push((*to, part * rate));
+                merged.push((*to, part * *rate));
                 new(*to);
             }
         }

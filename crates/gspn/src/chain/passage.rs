@@ -2,6 +2,7 @@
 
 use super::long_run::is_bottom;
 use super::solve::{Component, sum};
+use super::transient::Mean;
 use super::{Chain, transient};
 use crate::Budget;
 use crate::components;
@@ -72,7 +73,7 @@ pub fn quantile(
     goal: &[bool],
     level: f64,
     budget: &mut Budget<'_>,
-) -> Result<f64, Refusal> {
+) -> Result<Mean, Refusal> {
     let reached = passage(chain, initial, goal, budget)?;
     if reached.probability <= level && !reached.certain {
         let why = format!("is ever reached with probability {} only", reached.probability);
@@ -85,14 +86,19 @@ pub fn quantile(
     }
     let inside = |distribution: &[f64]| sum(distribution.iter().zip(goal).filter(|(_, goal)| **goal).map(|(p, _)| *p));
     if inside(&now) >= level {
-        return Ok(0.0);
+        return Ok(Mean { value: 0.0, method: None });
+    }
+    if !transient::cheap(&chain, reached.mean, 8.0)
+        && let Some(time) = stiff_quantile(&chain, initial, goal, level, &reached, budget)?
+    {
+        return Ok(time);
     }
     // Bracket: go on in steps that double until the level is passed, keeping the last distribution before it.
     let mut step =
         if reached.certain { reached.mean / 8.0 } else { 1.0 / chain.exits.iter().copied().fold(0.0, f64::max) };
     let mut time = 0.0;
     loop {
-        let next = transient::onward(&chain, &now, step, budget)?;
+        let next = transient::forward(&chain, &now, step, budget)?;
         if inside(&next) >= level {
             break;
         }
@@ -106,7 +112,7 @@ pub fn quantile(
         if step < time * 1e-10 || step == 0.0 {
             break;
         }
-        let next = transient::onward(&chain, &now, step, budget)?;
+        let next = transient::forward(&chain, &now, step, budget)?;
         if inside(&next) < level {
             now = next;
             time += step;
@@ -115,7 +121,65 @@ pub fn quantile(
     // The rest by the density at this point.
     let density = density(&chain, &now, goal);
     let rest = if density > 0.0 { ((level - inside(&now)) / density).clamp(0.0, 2.0 * step) } else { step };
-    Ok(time + rest)
+    Ok(Mean { value: time + rest, method: None })
+}
+
+/// How often a time is tried, and what it may be off, relatively, with and without what the probability may be off.
+const TRIES: usize = 200;
+const CLOSE: f64 = 1e-11;
+const RIGHT: f64 = 1e-7;
+
+/// [`quantile`] where uniformization takes long, from about when `reached` says; `None` where it is no quicker otherwise.
+fn stiff_quantile(
+    chain: &Chain,
+    initial: &[(u32, f64)],
+    goal: &[bool],
+    level: f64,
+    reached: &Reached,
+    budget: &mut Budget<'_>,
+) -> Result<Option<Mean>, Refusal> {
+    // Whichever is the smaller one: the probability to be there, or not yet.
+    let later = level > 0.5 && reached.certain;
+    let rewards: Vec<f64> = goal.iter().map(|goal| if *goal != later { 1.0 } else { 0.0 }).collect();
+    let wanted = if later { 1.0 - level } else { level };
+    let (mut low, mut high) = (0.0, f64::INFINITY);
+    let mut time = reached.mean;
+    for _ in 0..TRIES {
+        let mut at = transient::at(chain, initial, time, budget)?;
+        if at.steps().is_none() {
+            return Ok(None);
+        }
+        let mean = at.mean(chain, &rewards, budget)?;
+        let density = density(chain, at.likely(), goal);
+        // How far the probability is from the one that is wanted, and when it would be there at this pace.
+        let missing = if later { mean.value - wanted } else { wanted - mean.value };
+        if missing > 0.0 {
+            low = time
+        } else {
+            high = time
+        };
+        let mut next = time + missing / density;
+        let within = next > low && next < high && next < 8.0 * time && next > time / 8.0;
+        if !within {
+            next = if high.is_infinite() {
+                8.0 * time
+            } else if low == 0.0 {
+                time / 8.0
+            } else {
+                (low * high).sqrt()
+            };
+        }
+        if !next.is_normal() {
+            return Ok(None);
+        }
+        if (next - time).abs() <= CLOSE * time || high - low <= CLOSE * low {
+            let Some((method, off)) = mean.method else { return Ok(None) };
+            let off = off * mean.value / (density * next);
+            return Ok((off <= RIGHT).then_some(Mean { value: next, method: Some((method, off)) }));
+        }
+        time = next;
+    }
+    Ok(None)
 }
 
 /// The rate at which the states that `goal` names are entered while the others are as likely as `now` says.

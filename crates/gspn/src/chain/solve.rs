@@ -157,7 +157,7 @@ impl Component<'_> {
     }
 
     /// Takes out all states where that is not beyond all measure.
-    pub(super) fn eliminate_at_any_price(&self, end: Option<usize>) -> Result<Eliminated, Refusal> {
+    pub(super) fn eliminate_at_any_price(&self, end: Option<usize>) -> Result<Eliminated<f64>, Refusal> {
         self.eliminate(WORK, end).ok_or_else(|| self.stiff())
     }
 
@@ -185,7 +185,7 @@ impl Component<'_> {
     }
 
     /// Takes out all states, with at most `work` edge operations; what enters `end` leaves.
-    pub(super) fn eliminate(&self, work: u64, end: Option<usize>) -> Option<Eliminated> {
+    pub(super) fn eliminate(&self, work: u64, end: Option<usize>) -> Option<Eliminated<f64>> {
         let edges: usize = self.nodes.iter().map(|node| self.chain.row(*node as usize).count()).sum();
         if (edges as u64) > work {
             return None;

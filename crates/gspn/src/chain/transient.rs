@@ -1,16 +1,89 @@
-//! Where a chain is at a time: uniformization, and powers of a matrix where rates are far apart and states few.
+//! Where a chain is at a time: uniformization; where it is left too often until then, the inverse of its transform, or powers of a
+//! matrix.
 
 use super::Chain;
+use super::inverse::Found;
 use super::solve::sum;
 use crate::{Budget, Progress};
 use crate::{Class, Refusal};
 
 /// Products of vector and matrix that uniformization may take, in edge operations.
 const WORK: f64 = 4e10;
+/// The same where nothing else is tried before.
+const CHEAP: f64 = 3e8;
 /// States up to which a matrix is multiplied with itself instead.
 const DENSE: usize = 600;
 /// What may be missing of the Poisson weights.
 const LOST: f64 = 1e-14;
+
+/// Where a chain is at a time.
+#[derive(Debug, Clone)]
+pub struct At(Kind);
+
+#[derive(Debug, Clone)]
+enum Kind {
+    Exact(Vec<f64>),
+    Inverse { found: Found, start: Vec<f64>, time: f64 },
+}
+
+/// The mean of rewards at a time, or a time.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Mean {
+    /// What was asked for.
+    pub value: f64,
+    /// Where it is not found by adding up numbers above 0 only: how it is found, and how far it may be off, relatively.
+    pub method: Option<(String, f64)>,
+}
+
+impl At {
+    /// The mean of `rewards`, one for each state and none below 0.
+    ///
+    /// # Errors
+    /// When no method settles within the budget.
+    pub fn mean(&mut self, chain: &Chain, rewards: &[f64], budget: &mut Budget<'_>) -> Result<Mean, Refusal> {
+        if let Kind::Inverse { found, start, time } = &mut self.0 {
+            if let Some((value, off)) = found.mean(chain, rewards, budget)? {
+                let method = format!("inverse Laplace transform along a contour, {} steps", found.steps);
+                return Ok(Mean { value, method: Some((method, off)) });
+            }
+            self.0 = Kind::Exact(forward(chain, start, *time, budget)?);
+        }
+        let value = sum(self.likely().iter().zip(rewards).map(|(p, reward)| p * reward));
+        Ok(Mean { value, method: None })
+    }
+
+    /// The distribution, right to ten digits or so of 1; its small entries may not be right in any of theirs.
+    #[must_use]
+    pub fn likely(&self) -> &[f64] {
+        match &self.0 {
+            Kind::Exact(distribution) => distribution,
+            Kind::Inverse { found, .. } => &found.fine,
+        }
+    }
+
+    /// Steps in which the inverse of the transform settled.
+    pub(super) fn steps(&self) -> Option<u32> {
+        match &self.0 {
+            Kind::Exact(_) => None,
+            Kind::Inverse { found, .. } => Some(found.steps),
+        }
+    }
+}
+
+/// Where `chain` is at `time`, at least 0, from `initial` (state, probability).
+///
+/// # Errors
+/// When it takes more work than this program spends on it.
+pub fn at(chain: &Chain, initial: &[(u32, f64)], time: f64, budget: &mut Budget<'_>) -> Result<At, Refusal> {
+    let mut start = vec![0.0; chain.len()];
+    initial.iter().for_each(|(state, probability)| start[*state as usize] += probability);
+    if !cheap(chain, time, 1.0)
+        && let Some(found) = Found::new(chain, &start, time, budget)?
+    {
+        return Ok(At(Kind::Inverse { found, start, time }));
+    }
+    Ok(At(Kind::Exact(forward(chain, &start, time, budget)?)))
+}
 
 /// The distribution at `time`, at least 0, from `initial` (state, probability).
 ///
@@ -26,33 +99,44 @@ pub fn transient(
     for (state, probability) in initial {
         start[*state as usize] += probability;
     }
-    onward(chain, &start, time, budget)
+    forward(chain, &start, time, budget)
 }
 
-/// The distribution `time` after `start`.
-pub(super) fn onward(chain: &Chain, start: &[f64], time: f64, budget: &mut Budget<'_>) -> Result<Vec<f64>, Refusal> {
-    let fastest = chain.exits.iter().copied().fold(0.0, f64::max);
-    let events = fastest * 1.02 * time;
+/// How often the fastest state would be left until `time`, and a little more.
+fn events(chain: &Chain, time: f64) -> f64 {
+    chain.exits.iter().copied().fold(0.0, f64::max) * 1.02 * time
+}
+
+/// Products of vector and matrix, in edge operations.
+fn work(chain: &Chain, events: f64) -> f64 {
+    #[expect(clippy::cast_precision_loss, reason = "an estimate of work")]
+    let each = (chain.edges() + chain.len()) as f64;
+    (events + 12.0 * events.sqrt() + 40.0) * each
+}
+
+/// Whether uniformization until `time` is a matter of a moment, if each step takes `times` one product of vector and matrix.
+pub(super) fn cheap(chain: &Chain, time: f64, times: f64) -> bool {
+    work(chain, events(chain, time)) * times <= CHEAP
+}
+
+/// The distribution `time` after `start`, by sums of numbers above 0 only.
+pub(super) fn forward(chain: &Chain, start: &[f64], time: f64, budget: &mut Budget<'_>) -> Result<Vec<f64>, Refusal> {
+    let events = events(chain, time);
     if events == 0.0 {
         return Ok(start.to_vec());
     }
     #[expect(clippy::cast_precision_loss, reason = "an estimate of work")]
-    let each = (chain.edges() + chain.len()) as f64;
-    let vectors = (events + 12.0 * events.sqrt() + 40.0) * each;
-    #[expect(clippy::cast_precision_loss, reason = "an estimate of work")]
     let squares = (chain.len() as f64).powi(3) * (events.log2().max(0.0) + 2.0);
-    if chain.len() <= DENSE && squares < vectors {
+    if chain.len() <= DENSE && squares < work(chain, events) {
         return squared(chain, start, time, budget);
     }
     affordable(chain, events, 1.0)?;
-    uniformized(chain, start, fastest * 1.02, time, budget)
+    uniformized(chain, start, events / time, time, budget)
 }
 
 /// Whether `events` steps of uniformization, each of which takes `times` one product of vector and matrix, are not too many.
 pub(super) fn affordable(chain: &Chain, events: f64, times: f64) -> Result<(), Refusal> {
-    #[expect(clippy::cast_precision_loss, reason = "an estimate of work")]
-    let each = (chain.edges() + chain.len()) as f64 * times;
-    if (events + 12.0 * events.sqrt() + 40.0) * each <= WORK {
+    if work(chain, events) * times <= WORK {
         return Ok(());
     }
     let why = format!(

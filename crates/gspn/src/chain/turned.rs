@@ -15,7 +15,7 @@ const LEAST: f64 = 1e-250;
 /// Solves `exit y = right + (rates within) y` for the states of a component.
 pub(super) enum Turned {
     /// Its states were taken out.
-    Direct(Eliminated),
+    Direct(Eliminated<f64>),
     /// The component turned round; with `shares`, nothing leaves it.
     Round { chain: Chain, incoming: Incoming, nodes: Vec<u32>, held: Vec<f64>, closed: bool },
 }

@@ -4,6 +4,7 @@
 //! backward. The distributions met forward are kept at every so many steps, and found again from there.
 
 use super::adjoint::Worth;
+use super::inverse::Step;
 use super::solve::sum;
 use super::transient::{self, poisson};
 use super::{Chain, Incoming, passage};
@@ -24,11 +25,50 @@ pub fn worth_at(
     if fastest * time == 0.0 {
         return Ok(Worth::by_edge(chain.clone(), vec![0.0; chain.edges()]));
     }
-    transient::affordable(chain, fastest * time, 4.0)?;
     let mut start = vec![0.0; chain.len()];
     initial.iter().for_each(|(state, probability)| start[*state as usize] += probability);
+    if !transient::cheap(chain, time, 4.0)
+        && let Some(worth) = by_transform(chain, initial, &start, rewards, time, budget)?
+    {
+        return Ok(worth);
+    }
+    transient::affordable(chain, fastest * time, 4.0)?;
     let changes = Steps::new(chain, fastest, time).changes(start, rewards, budget)?;
     Ok(Worth::by_edge(chain.clone(), changes))
+}
+
+/// [`worth_at`] by the transform, in the steps in which the value settled, and in twice as many; `None` where it does not.
+fn by_transform(
+    chain: &Chain,
+    initial: &[(u32, f64)],
+    start: &[f64],
+    rewards: &[f64],
+    time: f64,
+    budget: &mut Budget<'_>,
+) -> Result<Option<Worth>, Refusal> {
+    let mut at = transient::at(chain, initial, time, budget)?;
+    let mean = at.mean(chain, rewards, budget)?.value;
+    let Some(steps) = at.steps() else { return Ok(None) };
+    let beside: Vec<f64> = rewards.iter().map(|reward| reward - mean).collect();
+    let mut found = Vec::new();
+    for steps in [steps, 2 * steps] {
+        let Some(step) = Step::new(chain, time / f64::from(steps), budget)? else { return Ok(None) };
+        budget.bytes((chain.len() * 16 * steps as usize + chain.edges() * 32) as u64)?;
+        // Where it is before each step, and what the states are worth after the last one, the one before, ..
+        let (mut now, mut then) = (vec![start.to_vec()], vec![beside.clone()]);
+        for done in 1..steps as usize {
+            now.push(step.forward(&now[done - 1]));
+            then.push(step.backward(&then[done - 1]));
+        }
+        let mut changes = vec![0.0; chain.edges()];
+        for (now, then) in now.iter().zip(then.iter().rev()) {
+            budget.look(Progress::Solving { sweeps: u64::from(steps), error: 1.0 })?;
+            step.count(chain, now, then, &mut changes);
+        }
+        found.push(changes);
+    }
+    let (Some(fine), Some(coarse)) = (found.pop(), found.pop()) else { return Ok(None) };
+    Ok(Some(Worth::by_edge_and_other(chain.clone(), fine, coarse)))
 }
 
 /// How much the edges count for the time `time` by which the states that `goal` names have been entered with some probability.
@@ -48,8 +88,8 @@ pub fn worth_of_quantile(
         return worth_at(&chain, initial, &rewards, time, budget);
     }
     // The probability stays where it is: what it would gain by the rates it loses by the time.
-    let now = transient::transient(&chain, initial, time, budget)?;
-    let density = passage::density(&chain, &now, goal);
+    let now = transient::at(&chain, initial, time, budget)?;
+    let density = passage::density(&chain, now.likely(), goal);
     if density.is_nan() || density <= 0.0 {
         return Err(Refusal::new(Class::Unsupported, "p", "the probability does not grow at that time"));
     }

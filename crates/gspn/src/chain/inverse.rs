@@ -1,0 +1,174 @@
+//! Where a chain is at a time, however often it is left until then: the inverse of its Laplace transform along a contour
+//! (Talbot; Trefethen, Weideman and Schmelzer), an implicit method. Each point of the contour takes one system of equations.
+//!
+//! What is found is compared with what two steps of half the time lead to; where these differ, steps are halved.
+
+use super::Chain;
+use super::elimination::{Eliminated, Part};
+use super::number::Complex;
+use super::solve::sum;
+use crate::{Budget, Progress, Refusal};
+
+/// Points on the upper half of the contour: 1e-13 where rates do not make states follow each other in rings.
+const POINTS: u32 = 12;
+/// Edge operations that taking out all states may cost for one point, and states up to which it is tried.
+const WORK: u64 = 100_000_000;
+const STATES: usize = 20_000;
+/// Steps up to which the time is parted.
+const STEPS: u32 = 64;
+/// How far two results may be apart, relatively; what is less than this is nothing.
+const AGREE: f64 = 2e-8;
+const NOTHING: f64 = 1e-280;
+
+/// A chain with its states taken out for each point of the contour of one step.
+pub(super) struct Step {
+    points: Vec<(Complex, Eliminated<Complex>)>,
+}
+
+impl Step {
+    /// A step of `time`. `None` where it would take too much work.
+    ///
+    /// # Errors
+    /// When the budget is spent.
+    pub(super) fn new(chain: &Chain, time: f64, budget: &mut Budget<'_>) -> Result<Option<Self>, Refusal> {
+        if chain.len() > STATES {
+            return Ok(None);
+        }
+        let mut points = Vec::new();
+        let mut entries = 0;
+        for (point, weight) in contour() {
+            budget.look(Progress::Solving { sweeps: points.len() as u64, error: 1.0 })?;
+            let at = Complex { re: point.re / time, im: point.im / time };
+            let rows = (0..chain.len()).map(|state| {
+                #[expect(clippy::cast_possible_truncation, reason = "states have numbers of 32 bits")]
+                chain.row(state).map(|(to, rate)| (to as u32, Complex::from(rate))).collect()
+            });
+            let part = Part { rows: rows.collect(), leaves: vec![at; chain.len()] };
+            let Some(eliminated) = Eliminated::new(part, WORK) else { return Ok(None) };
+            entries += eliminated.entries();
+            budget.bytes((entries * size_of::<(u32, Complex)>()) as u64)?;
+            points.push((weight * Complex::from(1.0 / time), eliminated));
+        }
+        Ok(Some(Self { points }))
+    }
+
+    /// The distribution a step after `now`.
+    pub(super) fn forward(&self, now: &[f64]) -> Vec<f64> {
+        self.all(now, Eliminated::occupancy)
+    }
+
+    /// What each state is worth a step before the states are worth `then`.
+    pub(super) fn backward(&self, then: &[f64]) -> Vec<f64> {
+        self.all(then, Eliminated::backward)
+    }
+
+    fn all(&self, values: &[f64], solve: fn(&Eliminated<Complex>, Vec<Complex>) -> Vec<Complex>) -> Vec<f64> {
+        let mut result = vec![0.0; values.len()];
+        for (weight, eliminated) in &self.points {
+            let found = solve(eliminated, values.iter().map(|value| Complex::from(*value)).collect());
+            result.iter_mut().zip(found).for_each(|(sum, found)| *sum += (*weight * found).re);
+        }
+        result
+    }
+
+    /// Adds to `changes`, edge by edge of `chain`, what a change of its rate changes during a step from `now` in what the states are
+    /// worth after it, which is `then`.
+    pub(super) fn count(&self, chain: &Chain, now: &[f64], then: &[f64], changes: &mut [f64]) {
+        for (weight, eliminated) in &self.points {
+            let held = eliminated.occupancy(now.iter().map(|value| Complex::from(*value)).collect());
+            let worth = eliminated.backward(then.iter().map(|value| Complex::from(*value)).collect());
+            for (from, held) in held.iter().enumerate() {
+                let span = chain.rows[from] as usize..chain.rows[from + 1] as usize;
+                let part = *weight * *held;
+                for (to, change) in chain.columns[span.clone()].iter().zip(&mut changes[span]) {
+                    *change += (part * worth[*to as usize].minus(worth[from])).re;
+                }
+            }
+        }
+    }
+}
+
+/// The points of the contour for the time 1, and the weight of the transform at each; the lower half is the upper one mirrored.
+fn contour() -> impl Iterator<Item = (Complex, Complex)> {
+    let count = f64::from(2 * POINTS);
+    (0..POINTS).map(move |index| {
+        let angle = f64::from(2 * index + 1) * std::f64::consts::PI / count;
+        let inner = 0.6407 * angle;
+        let cotangent = 1.0 / inner.tan();
+        let point = Complex { re: count * (0.5017 * angle * cotangent - 0.6122), im: count * 0.2645 * angle };
+        let along = Complex { re: 0.5017 * cotangent - 0.5017 * inner / inner.sin().powi(2), im: 0.2645 };
+        // 2/count exp(point) d point / d angle / i.
+        let weight = point.exp() * along * Complex { re: 0.0, im: -2.0 };
+        (point, weight)
+    })
+}
+
+/// The distribution at a time, in some number of steps and in twice as many.
+#[derive(Debug, Clone)]
+pub(super) struct Found {
+    start: Vec<f64>,
+    time: f64,
+    /// Steps of `fine`; `coarse` took half as many.
+    pub(super) steps: u32,
+    coarse: Vec<f64>,
+    pub(super) fine: Vec<f64>,
+}
+
+impl Found {
+    /// `None` where it would take too much work.
+    ///
+    /// # Errors
+    /// When the budget is spent.
+    pub(super) fn new(
+        chain: &Chain,
+        start: &[f64],
+        time: f64,
+        budget: &mut Budget<'_>,
+    ) -> Result<Option<Self>, Refusal> {
+        let Some(coarse) = steps(chain, start, time, 1, budget)? else { return Ok(None) };
+        let Some(fine) = steps(chain, start, time, 2, budget)? else { return Ok(None) };
+        Ok(Some(Self { start: start.to_vec(), time, steps: 2, coarse, fine }))
+    }
+
+    /// The mean of `rewards`, of which none is below 0, and how far it may be off, relatively. `None` when no number of steps says
+    /// the same as half of it.
+    ///
+    /// # Errors
+    /// When the budget is spent.
+    pub(super) fn mean(
+        &mut self,
+        chain: &Chain,
+        rewards: &[f64],
+        budget: &mut Budget<'_>,
+    ) -> Result<Option<(f64, f64)>, Refusal> {
+        loop {
+            let mean = |distribution: &[f64]| sum(distribution.iter().zip(rewards).map(|(p, reward)| p * reward));
+            let (coarse, fine) = (mean(&self.coarse), mean(&self.fine));
+            if coarse.abs() < NOTHING && fine.abs() < NOTHING {
+                return Ok(Some((0.0, 0.0)));
+            }
+            let off = ((fine - coarse) / fine).abs();
+            let total = sum(self.fine.iter().copied());
+            if off <= AGREE && fine > 0.0 && (total - 1.0).abs() <= AGREE {
+                return Ok(Some((fine, off)));
+            }
+            if self.steps >= STEPS {
+                return Ok(None);
+            }
+            self.steps *= 2;
+            let Some(finer) = steps(chain, &self.start, self.time, self.steps, budget)? else { return Ok(None) };
+            self.coarse = std::mem::replace(&mut self.fine, finer);
+        }
+    }
+}
+
+fn steps(
+    chain: &Chain,
+    start: &[f64],
+    time: f64,
+    steps: u32,
+    budget: &mut Budget<'_>,
+) -> Result<Option<Vec<f64>>, Refusal> {
+    let Some(step) = Step::new(chain, time / f64::from(steps), budget)? else { return Ok(None) };
+    Ok(Some((0..steps).fold(start.to_vec(), |now, _| step.forward(&now))))
+}
