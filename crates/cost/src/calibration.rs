@@ -260,7 +260,7 @@ impl Calibration {
                 Some(law) => (law.fixed, law.per_byte, law.residual.max(step.error())),
                 None => (step.cpu.mean, 0.0, step.error()),
             };
-            let known = Known { price: Price { each, per_byte, cv2: variation }, error };
+            let known = Known { price: Price { each, per_byte, cv2: variation, error, energy: 0.0 }, error };
             // Of several sizes the least certain counts; without a law the first stands.
             let kept: &mut Known = prices.entry(name).or_insert(known);
             if per_byte > 0.0 {

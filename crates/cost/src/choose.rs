@@ -1,27 +1,37 @@
 //! All settings of a model against what is wanted: ranked, the rest with what they fail, and the front on which nothing is better in all.
 //!
-//! A setting picks one way for each annotation. Each is woven and solved; where requests are served one at a time by a proven reduction
-//! (`queue`), else by the whole net. No answer is kept from one run to the next.
+//! A setting picks one way for each annotation and a number of machines for each node. Each is woven and solved; where requests are served one
+//! at a time by a proven reduction (`queue`), else by the whole net. No answer is kept from one run to the next.
 
+mod available;
+mod bottleneck;
 mod effort;
+mod fails;
+mod figures;
 mod front;
 mod invert;
 mod passage;
+mod picture;
 mod queue;
 mod security;
 mod service;
 mod table;
+mod times;
 mod verify;
+
+use std::collections::BTreeMap;
 
 use gspn::Budget;
 use serde::Serialize;
 
 use crate::model::{Model, Workload};
-use crate::net::{self, What};
-use crate::{Class, Fault, solve, weave};
+use crate::{Class, Fault};
 
+pub use available::Down;
+pub use bottleneck::Bottleneck;
 pub use effort::Effort;
-pub use front::svg;
+pub use fails::Failure;
+pub use picture::svg;
 pub use security::{Minimum, Mode};
 pub use table::{csv, text};
 pub use verify::{Verified, check, verify};
@@ -46,6 +56,14 @@ pub struct Wanted {
     pub cpu: Option<f64>,
     /// Share of requests that may be turned away.
     pub loss: Option<f64>,
+    /// Joules that a request may take.
+    pub energy: Option<f64>,
+    /// Money that an hour may cost.
+    pub money: Option<f64>,
+    /// Share of time in which enough machines of each node must be up.
+    pub availability: Option<f64>,
+    /// Whether what is wanted of times, rate and load must hold, too, while one machine of any node that may fail is down.
+    pub one_down: bool,
     /// The least security.
     pub minimum: Minimum,
 }
@@ -55,6 +73,8 @@ pub struct Wanted {
 pub struct Outcome {
     /// For each annotation the way that is taken.
     pub ways: Vec<usize>,
+    /// For each node how many machines it has.
+    pub machines: Vec<u32>,
     /// The same in words.
     pub setting: Vec<String>,
     /// Requests a second that come to their end.
@@ -73,16 +93,36 @@ pub struct Outcome {
     pub p99: Option<f64>,
     /// The busiest node and its share of busy cores.
     pub cpu: (String, f64),
-    /// Core seconds of a request, all nodes together: what settings are ranked by.
+    /// Core seconds of a request, all nodes together: what settings are ranked by where none has a price in money.
     pub cores: f64,
+    /// Joules of a request, if the model says what power or operations take.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub energy: Option<f64>,
+    /// Money an hour, if the model says what machines or energy cost: what settings are ranked by.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub money: Option<f64>,
+    /// Share of time in which enough machines of each node are up, if any can fail.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub availability: Option<f64>,
+    /// What is left while one machine of a node is down.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub down: Vec<Down>,
     /// Share of requests that are turned away.
     pub loss: f64,
+    /// Half of the 95 % interval of each figure, by its name, because prices are as sure as they say; empty if none says so.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub plus_minus: BTreeMap<&'static str, f64>,
     /// The strength in bits of the weakest annotation that is done, if one is.
     pub strength: Option<u32>,
-    /// What takes the most, in a sentence.
+    /// What saturates first, in a sentence.
     pub bottleneck: String,
+    /// The same in numbers.
+    pub limit: Option<Bottleneck>,
     /// Constraints that it fails; none if it can be chosen.
     pub fails: Vec<Failure>,
+    /// Constraints that it meets, but fails at the far end of an interval.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub unsure: Vec<String>,
     /// Whether it is on the front.
     pub on_front: bool,
     /// The index of a setting that is at least as good in everything and better in something.
@@ -90,21 +130,16 @@ pub struct Outcome {
     pub beaten_by: Option<usize>,
 }
 
-/// A constraint that a setting fails.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Failure {
-    /// Its name as on the command line.
-    pub constraint: String,
-    /// What is wanted.
-    pub wanted: f64,
-    /// What comes out, if there is a number.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub got: Option<f64>,
-    /// By how much, relative to what is wanted.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub by: Option<f64>,
-    /// The same as a sentence.
-    pub why: String,
+impl Outcome {
+    /// What settings are compared in: the 99th percentile, or the mean where there is none; never done where it saturates.
+    fn time(&self) -> f64 {
+        self.p99.or(self.mean).unwrap_or(f64::INFINITY)
+    }
+
+    /// What a request costs, in the order of importance: money, core seconds, energy.
+    fn costs(&self) -> [f64; 3] {
+        [self.money.unwrap_or(0.0), self.cores, self.energy.unwrap_or(0.0)]
+    }
 }
 
 /// The answer.
@@ -112,9 +147,13 @@ pub struct Failure {
 pub struct Choice {
     /// All settings, in the order in which their lists are written.
     pub settings: Vec<Outcome>,
-    /// Those that fail nothing, the best first: fewest core seconds, then the shortest time.
+    /// Those that fail nothing, the best first: least money an hour, fewest core seconds, then the shortest time.
     pub ranked: Vec<usize>,
-    /// Those that no other beats in security, time and core seconds together.
+    /// The others, those that fail least first.
+    pub rejected: Vec<usize>,
+    /// For each constraint that is wanted, the setting that comes closest to it or meets it best, by its name.
+    pub best: BTreeMap<&'static str, usize>,
+    /// Those that no other beats in security, time, core seconds, energy and money together.
     pub front: Vec<usize>,
     /// Whether every setting was solved by the reduction.
     pub reduced: bool,
@@ -129,23 +168,29 @@ pub struct Choice {
 pub fn choose(model: &Model, wanted: &Wanted, effort: &Effort<'_>) -> Result<Choice, Fault> {
     let model = &asked(model, wanted)?;
     security::check(&wanted.minimum, model)?;
-    let counts: Vec<usize> = model.annotations.iter().map(|it| it.alternatives.len()).collect();
+    fails::check(wanted, model)?;
+    let mut counts: Vec<usize> = model.annotations.iter().map(|it| it.alternatives.len()).collect();
+    counts.extend(model.nodes.iter().map(|it| it.machines.counts.len()));
     let count = counts.iter().fold(1_usize, |all, count| all.saturating_mul(*count));
     if count > MAX_SETTINGS {
-        let why = format!("the annotations make {count} settings: at most {MAX_SETTINGS}");
+        let why = format!("the annotations and machines make {count} settings: at most {MAX_SETTINGS}");
         return Err(Fault::new(Class::TooLarge, "secure", why));
     }
-    let solved = effort.each(count, |number, budget| outcome(model, ways(number, &counts), wanted, budget))?;
+    let solved = effort.each(count, |number, budget| outcome(model, &ways(number, &counts), wanted, budget))?;
     let reduced = solved.iter().all(|(_, reduced)| *reduced);
     let mut settings: Vec<Outcome> = solved.into_iter().map(|(outcome, _)| outcome).collect();
-    let mut ranked: Vec<usize> = (0..count).filter(|index| settings[*index].fails.is_empty()).collect();
-    let time = |it: &Outcome| it.p99.or(it.mean).unwrap_or(f64::INFINITY);
+    instead(model, &counts, &mut settings);
+    let (mut ranked, mut rejected): (Vec<usize>, Vec<usize>) =
+        (0..count).partition(|index| settings[*index].fails.is_empty());
     ranked.sort_by(|one, other| {
         let (one, other) = (&settings[*one], &settings[*other]);
-        one.cores.total_cmp(&other.cores).then(time(one).total_cmp(&time(other)))
+        let costs = one.costs().into_iter().zip(other.costs()).map(|(one, other)| one.total_cmp(&other));
+        costs.fold(std::cmp::Ordering::Equal, std::cmp::Ordering::then).then(one.time().total_cmp(&other.time()))
     });
+    rejected.sort_by(|one, other| fails::nearer(&settings[*one], &settings[*other]));
+    let best = fails::best(&settings, wanted);
     let front = front::front(model, &mut settings);
-    Ok(Choice { settings, ranked, front, reduced, wanted: wanted.clone() })
+    Ok(Choice { settings, ranked, rejected, best, front, reduced, wanted: wanted.clone() })
 }
 
 /// The model under the load that is asked for.
@@ -154,13 +199,22 @@ fn asked(model: &Model, wanted: &Wanted) -> Result<Model, Fault> {
     if let (Some(asked), Workload::Open { rate, .. }) = (wanted.rate, &mut model.workload) {
         *rate = asked;
     }
-    if model.annotations.is_empty() {
+    if model.annotations.is_empty() && model.nodes.iter().all(|it| it.machines.counts.len() == 1) {
         return Err(Fault::new(Class::MissingAnnotation, "secure", "there is no annotation: nothing to choose"));
     }
     Ok(model)
 }
 
-/// The way of each annotation in the setting of a number: the last annotation changes fastest.
+/// The model in one setting.
+fn set(model: &Model, ways: &[usize], machines: &[u32]) -> Model {
+    let mut chosen = model.chosen(ways);
+    for (node, count) in chosen.nodes.iter_mut().zip(machines) {
+        node.machines.counts = vec![*count];
+    }
+    chosen
+}
+
+/// The way of each annotation, and of the machines of each node, in the setting of a number: the last changes fastest.
 fn ways(mut number: usize, counts: &[usize]) -> Vec<usize> {
     let mut ways: Vec<usize> = counts
         .iter()
@@ -176,91 +230,121 @@ fn ways(mut number: usize, counts: &[usize]) -> Vec<usize> {
 }
 
 /// One setting, and whether it was solved by the reduction.
-fn outcome(
-    model: &Model,
-    ways: Vec<usize>,
-    wanted: &Wanted,
-    budget: &mut Budget<'_>,
-) -> Result<(Outcome, bool), Fault> {
-    let chosen = model.chosen(&ways);
-    let (service, alone) = service::service(&chosen, budget)?;
-    let one = queue::one_at_a_time(&chosen, &alone);
-    let percentiles = wanted.p50.or(wanted.p95).or(wanted.p99).is_some();
-    if percentiles && !one {
-        let why = "several requests are served at a time, and percentiles are known here only for one: say `threads = 1`, or ask for `--mean`";
-        return Err(Fault::new(Class::Invalid, "percentiles", why));
-    }
-    let cores = |node: usize| service.cores(node);
-    let all_cores: f64 = (0..chosen.nodes.len()).map(cores).sum();
-    let limits = chosen.nodes.iter().enumerate().map(|(node, it)| f64::from(it.cores) / cores(node));
-    let threads = chosen.workload.threads().map(|threads| f64::from(threads) / service.mean());
-    let carried = limits.chain(threads).chain(one.then(|| 1.0 / service.mean())).fold(f64::INFINITY, f64::min);
-    let saturation = carried * service.finished;
-    let saturated = matches!(chosen.workload, Workload::Open { rate, .. } if rate >= carried);
-    let (rate, mean, turned_away, times) = if one {
-        let queue = service.queue(chosen.workload);
-        let entered = queue.entered();
-        let quantile =
-            |wanted: bool, level| (wanted && !saturated).then(|| queue.quantile(&service, &entered, level)).transpose();
-        let times = [
-            quantile(wanted.p50.is_some(), 0.5)?,
-            quantile(wanted.p95.is_some(), 0.95)?,
-            // The front is drawn over it.
-            quantile(true, 0.99)?,
-        ];
-        (queue.rate, queue.response(), queue.turned_away, times)
-    } else {
-        let solution = solve::of(&chosen, &net::lay(&weave(&chosen))?, budget)?;
-        (solution.throughput + solution.aborted, solution.response, solution.turned_away, [None; 3])
-    };
-    let busy = chosen
-        .nodes
-        .iter()
-        .enumerate()
-        .map(|(node, it)| (it.name.clone(), (rate * cores(node) / f64::from(it.cores)).clamp(0.0, 1.0)));
-    let cpu = busy.max_by(|one, other| one.1.total_cmp(&other.1)).unwrap_or_default();
+fn outcome(model: &Model, ways: &[usize], wanted: &Wanted, budget: &mut Budget<'_>) -> Result<(Outcome, bool), Fault> {
+    let (ways, counts) = ways.split_at(model.annotations.len());
+    let machines: Vec<u32> = model.nodes.iter().zip(counts).map(|(it, way)| it.machines.counts[*way]).collect();
+    let chosen = set(model, ways, &machines);
+    let solved = figures::solve(&chosen, wanted, budget)?;
+    let limit = bottleneck::of(&chosen, &solved.service, solved.one, solved.plain.throughput / solved.service.finished);
+    let plain = &solved.plain;
+    let busiest = plain.busiest();
     let mut outcome = Outcome {
-        setting: security::words(model, &ways),
-        strength: security::strength(model, &ways),
-        ways,
-        throughput: rate * service.finished,
-        saturation,
-        saturated,
-        mean: (!saturated).then_some(mean),
-        p50: times[0],
-        p95: times[1],
-        p99: times[2],
-        cpu,
-        cores: all_cores,
-        loss: turned_away / (turned_away + rate),
-        bottleneck: bottleneck(&chosen, &service, one),
+        setting: security::words(model, ways).into_iter().chain(machine_words(model, &machines)).collect(),
+        strength: security::strength(model, ways),
+        ways: ways.to_vec(),
+        throughput: plain.throughput,
+        saturation: plain.saturation,
+        saturated: plain.saturated,
+        mean: (!plain.saturated).then_some(plain.mean),
+        p50: solved.times[0],
+        p95: solved.times[1],
+        p99: solved.times[2],
+        cpu: (
+            chosen.nodes.get(busiest).map(|it| it.name.clone()).unwrap_or_default(),
+            plain.busy.get(busiest).copied().unwrap_or(0.0),
+        ),
+        cores: plain.cores,
+        energy: plain.energy,
+        money: plain.money,
+        availability: available::availability(&chosen, budget)?,
+        down: Vec::new(),
+        loss: plain.loss,
+        plus_minus: figures::intervals(&chosen, &solved, budget)?,
+        bottleneck: String::new(),
+        limit,
         fails: Vec::new(),
+        unsure: Vec::new(),
         on_front: false,
         beaten_by: None,
+        machines,
     };
-    outcome.fails = table::fails(&outcome, wanted, model);
-    Ok((outcome, one))
+    for (node, fewer) in available::one_down(&chosen) {
+        outcome.down.push(down(&chosen, node, fewer, &outcome, wanted, budget)?);
+    }
+    outcome.fails = fails::fails(&outcome, wanted, model);
+    outcome.unsure = fails::unsure(&outcome, wanted);
+    Ok((outcome, solved.one))
 }
 
-/// What takes the most time of a request, and what less of it would bring.
-fn bottleneck(model: &Model, service: &service::Service, one: bool) -> String {
-    let Some((what, seconds)) = service.largest() else { return String::new() };
-    let name = match &what {
-        What::Step(name) | What::Waiting(name) => format!("`{name}`"),
-        What::Security(annotation, mechanism) => {
-            let annotation = &model.annotations[*annotation];
-            format!("{} ({} on {})", mechanism.word(), annotation.property.word(), model.target(annotation))
+/// What is left while one machine of a node is down.
+fn down(
+    chosen: &Model,
+    node: usize,
+    fewer: Option<Model>,
+    whole: &Outcome,
+    wanted: &Wanted,
+    budget: &mut Budget<'_>,
+) -> Result<Down, Fault> {
+    let (name, left) = (chosen.nodes[node].name.clone(), chosen.machines_left(node));
+    let Some(fewer) = fewer else {
+        let why = format!("with one machine of `{name}` down there is nothing that goes on");
+        let fails =
+            vec![Failure { constraint: "one-down".to_owned(), wanted: 1.0, got: Some(0.0), by: Some(1.0), why }];
+        return Ok(Down { node: name, left, stops: true, saturation: 0.0, p99: None, mean: None, fails });
+    };
+    let solved = figures::solve(&fewer, wanted, budget)?;
+    let plain = solved.plain;
+    let then = Outcome {
+        throughput: plain.throughput,
+        saturation: plain.saturation,
+        saturated: plain.saturated,
+        mean: (!plain.saturated).then_some(plain.mean),
+        p50: solved.times[0],
+        p95: solved.times[1],
+        p99: solved.times[2],
+        cpu: (fewer.nodes[plain.busiest()].name.clone(), plain.busy[plain.busiest()]),
+        loss: plain.loss,
+        ..whole.clone()
+    };
+    let mut fails = fails::of_load(&then, wanted, chosen);
+    fails.iter_mut().for_each(|it| it.why = format!("with one machine of `{name}` down {}", it.why));
+    Ok(Down { node: name, left, stops: false, saturation: then.saturation, p99: then.p99, mean: then.mean, fails })
+}
+
+/// How many machines there are, of nodes whose number can be chosen.
+fn machine_words(model: &Model, machines: &[u32]) -> Vec<String> {
+    let several = model.nodes.iter().zip(machines).filter(|(it, _)| it.machines.counts.len() > 1);
+    several
+        .map(|(it, count)| format!("node {}: {count} machines", it.name).replace(" 1 machines", " 1 machine"))
+        .collect()
+}
+
+/// Names for each setting the one that carries most of those that differ only in what takes the most, and are protected as demanded.
+fn instead(model: &Model, counts: &[usize], settings: &mut [Outcome]) {
+    for index in 0..settings.len() {
+        let Some(limit) = &settings[index].limit else { continue };
+        let mut found = None;
+        if let Some(annotation) = limit.annotation {
+            let stride: usize = counts[annotation + 1..].iter().product();
+            let first = index - settings[index].ways[annotation] * stride;
+            let others = (0..counts[annotation]).map(|way| first + way * stride);
+            let as_demanded =
+                others.filter(|other| settings[*other].fails.iter().all(|fail| !fail.constraint.starts_with("min-")));
+            let most =
+                as_demanded.max_by(|one, other| settings[*one].saturation.total_cmp(&settings[*other].saturation));
+            found = most
+                .filter(|other| settings[*other].saturation > settings[index].saturation * 1.01)
+                .map(|other| (annotation, other));
         }
-    };
-    let mean = service.mean();
-    let share = seconds / mean * 100.0;
-    let gain = if one {
-        let (now, half) = (service.finished / mean, service.finished / (mean - 0.5 * seconds));
-        format!("; at half its time {} instead of {} requests a second could be carried", short(half), short(now))
-    } else {
-        String::new()
-    };
-    format!("{share:.0} % of a request's own time is {name}{gain}")
+        let words = found.map(|(annotation, other)| {
+            (security::words(model, &settings[other].ways)[annotation].clone(), settings[other].saturation)
+        });
+        let own = &mut settings[index];
+        if let Some(limit) = &mut own.limit {
+            limit.instead = found.map(|(_, other)| other);
+            own.bottleneck = limit.sentence(own.saturation, words);
+        }
+    }
 }
 
 fn short(value: f64) -> String {

@@ -27,22 +27,16 @@ pub(crate) struct Plot {
     x: String,
     y: String,
     lines: Vec<Line>,
-    dots: Vec<Line>,
     marks: Vec<(f64, f64, String)>,
 }
 
 impl Plot {
     pub(crate) fn new(title: &str, x: &str, y: &str) -> Self {
-        Self { title: title.into(), x: x.into(), y: y.into(), lines: Vec::new(), dots: Vec::new(), marks: Vec::new() }
+        Self { title: title.into(), x: x.into(), y: y.into(), lines: Vec::new(), marks: Vec::new() }
     }
 
     pub(crate) fn line(&mut self, line: Line) {
         self.lines.push(line);
-    }
-
-    /// Points that no line joins.
-    pub(crate) fn dots(&mut self, name: &str, points: Vec<(f64, f64)>, colour: usize) {
-        self.dots.push(Line { name: name.to_owned(), points, colour });
     }
 
     pub(crate) fn mark(&mut self, x: f64, y: f64, label: &str) {
@@ -50,7 +44,7 @@ impl Plot {
     }
 
     pub(crate) fn svg(&self) -> String {
-        let all = || self.lines.iter().chain(&self.dots).flat_map(|line| &line.points).copied();
+        let all = || self.lines.iter().flat_map(|line| &line.points).copied();
         let marked = || self.marks.iter().map(|(x, y, _)| (*x, *y));
         let most = |pick: fn((f64, f64)) -> f64| {
             nice(all().chain(marked()).map(pick).filter(|it| it.is_finite()).fold(1e-300, f64::max))
@@ -112,21 +106,6 @@ impl Plot {
             let _ = writeln!(svg, "<path d=\"M{from} {y}H{to}\" stroke=\"{colour}\" stroke-width=\"1.6\"{dash}/>");
             let _ = writeln!(svg, "<text x=\"{}\" y=\"{}\">{}</text>", to + 6.0, y + 4.0, escaped(&line.name));
         }
-        for (index, dots) in self.dots.iter().enumerate() {
-            let colour = COLOURS[dots.colour % COLOURS.len()];
-            for (x, y) in &dots.points {
-                let (x, y) = (at_x(*x), at_y(*y));
-                let _ = writeln!(
-                    svg,
-                    "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"2.5\" fill=\"{colour}\" fill-opacity=\"0.6\"/>"
-                );
-            }
-            #[expect(clippy::cast_precision_loss, reason = "a few lines")]
-            let y = TOP + 6.0 + 18.0 * (self.lines.len() + index) as f64;
-            let x = WIDTH - RIGHT + 29.0;
-            let _ = writeln!(svg, "<circle cx=\"{x}\" cy=\"{y}\" r=\"4\" fill=\"{colour}\"/>");
-            let _ = writeln!(svg, "<text x=\"{}\" y=\"{}\">{}</text>", x + 21.0, y + 4.0, escaped(&dots.name));
-        }
         for (x, y, label) in &self.marks {
             let (x, y) = (at_x(*x), at_y(*y));
             let _ = writeln!(svg, "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"4\" fill=\"none\" stroke=\"black\"/>");
@@ -143,7 +122,7 @@ impl Plot {
 }
 
 /// The next number of one digit or of the form 1.2, 1.5, 2.5.
-fn nice(value: f64) -> f64 {
+pub(crate) fn nice(value: f64) -> f64 {
     let power = 10_f64.powf(value.log10().floor());
     let steps = [1.0, 1.2, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0];
     let step = steps.into_iter().find(|step| step * power >= value * (1.0 - 1e-12));

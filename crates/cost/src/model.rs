@@ -8,6 +8,7 @@ use serde::Serialize;
 use crate::algorithm::{Cipher, Hash, Key};
 use crate::choose::Mode;
 use crate::mechanism::{Basic, Part};
+use crate::plant::Machines;
 use crate::{Class, Fault};
 
 /// A model whose names are resolved: every index in it points at something. Made by [`crate::read`] only.
@@ -31,6 +32,12 @@ pub struct Model {
     pub annotations: Vec<Annotation>,
     /// Prices of operations, by platform and operation (`sign rsa-2048`).
     pub prices: Prices,
+    /// Money for a MWh.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub energy: Option<f64>,
+    /// The node of each of whose machines the threads of the workload are meant; without it they are all there are.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub threads_on: Option<usize>,
     /// What the plant demands of each of its security levels (SL-T of IEC 62443, or its own).
     pub levels: BTreeMap<u32, Level>,
 }
@@ -60,6 +67,16 @@ pub struct Node {
     pub speed: f64,
     /// Whose prices are used.
     pub platform: Option<String>,
+    /// How many of it there are, and what they take.
+    pub machines: Machines,
+}
+
+impl Node {
+    /// The cores of all its machines.
+    #[must_use]
+    pub fn all_cores(&self) -> u32 {
+        self.cores.saturating_mul(self.machines.count())
+    }
 }
 
 /// A part of the software, on a node.
@@ -300,6 +317,10 @@ pub struct Price {
     pub per_byte: f64,
     /// Variance over the squared mean.
     pub cv2: f64,
+    /// Half of the 95 % interval around it, relative: 0.01 is 1 %; 0 where it is known or nobody says.
+    pub error: f64,
+    /// Joules each time, besides what the power of busy cores says.
+    pub energy: f64,
 }
 
 /// How requests come.
@@ -387,6 +408,18 @@ impl Model {
             annotation.alternatives = annotation.alternatives.drain(choice..=choice).collect();
         }
         model
+    }
+
+    /// Machines of a node that are left when one is down.
+    pub(crate) fn machines_left(&self, node: usize) -> u32 {
+        self.nodes[node].machines.count().saturating_sub(1)
+    }
+
+    /// Requests that are served side by side, on all machines together, where that is limited.
+    #[must_use]
+    pub fn threads(&self) -> Option<u32> {
+        let machines = self.threads_on.map_or(1, |node| self.nodes[node].machines.count());
+        self.workload.threads().map(|threads| threads.saturating_mul(machines))
     }
 
     /// The name of what an annotation is about: `connector upload`.

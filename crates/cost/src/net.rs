@@ -25,6 +25,8 @@ pub struct Laid {
     pub net: gspn::Net,
     /// Places in which a request spends time, and on what.
     pub stages: Vec<Stage>,
+    /// The prices that stages are paid by.
+    pub prices: Vec<Paid>,
     /// For each node the place of its free cores.
     pub free: Vec<usize>,
     /// Where a closed workload's clients think, or an open one's room is.
@@ -52,6 +54,21 @@ pub struct Stage {
     pub on: Option<String>,
     /// Mean seconds of one visit; 0 for waiting.
     pub mean: f64,
+    /// Index in [`Laid::prices`] of the price that says how long it lasts; none of the application's own steps.
+    pub paid: Option<usize>,
+    /// Watts of energy that the price says it takes, besides those of a busy core.
+    pub watts: f64,
+}
+
+/// A price that times of a net are made of.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Paid {
+    /// The platform.
+    pub platform: String,
+    /// The operation.
+    pub operation: String,
+    /// Half of the 95 % interval around it, relative.
+    pub error: f64,
 }
 
 /// What a request does in a stage.
@@ -77,7 +94,7 @@ pub fn lay(secured: &Secured) -> Result<Laid, Fault> {
     let source = builder.place("source", u64::from(model.workload.jobs()));
     let start = builder.place("start", 0);
     let begin = arrivals(&mut builder, model.workload, source, start);
-    let threads = model.workload.threads().map(|threads| builder.place("threads", u64::from(threads)));
+    let threads = model.threads().map(|threads| builder.place("threads", u64::from(threads)));
     let mut at = start;
     if let Some(threads) = threads {
         at = builder.place("running", 0);
@@ -98,8 +115,8 @@ pub fn lay(secured: &Secured) -> Result<Laid, Fault> {
     let aborted = aborts.then(|| builder.immediate("aborted", builder::ROUTE, 1.0, &[abort], &back));
     let free = builder.free().to_vec();
     let open = matches!(model.workload, Workload::Open { .. });
-    let (net, stages) = builder.build(&model.name)?;
-    Ok(Laid { net, stages, free, source, open, queue: threads.map(|_| start), begin, end, aborted })
+    let (net, stages, prices) = builder.build(&model.name)?;
+    Ok(Laid { net, stages, prices, free, source, open, queue: threads.map(|_| start), begin, end, aborted })
 }
 
 /// How requests come from `source` to `start`.

@@ -10,8 +10,9 @@ use gspn::net::{Kind, Rate};
 use crate::Secured;
 use crate::choose::Mode;
 use crate::mechanism::{Part, Role};
-use crate::model::{Annotation, Duration, Model, Protect, Setting, Step, Workload};
+use crate::model::{Annotation, Duration, Model, Node, Price, Protect, Setting, Step, Workload};
 use crate::net::Laid;
+use crate::plant::{Failures, Power};
 
 /// The annotated model.
 #[must_use]
@@ -99,11 +100,21 @@ impl<'a> Printer<'a> {
                 format!("workload arrivals=\"{}/s\" room={room}{}", shortest(rate), threads(limit))
             }
         };
-        self.say(0, &workload);
+        let on =
+            model.threads_on.map_or_else(String::new, |it| format!(" threads_on={}", quoted(&model.nodes[it].name)));
+        self.say(0, &format!("{workload}{on}"));
+        if let Some(energy) = model.energy {
+            self.say(0, &format!("money energy={}", shortest(energy)));
+        }
         for node in &model.nodes {
             let platform = node.platform.as_ref().map_or_else(String::new, |it| format!(" platform={}", quoted(it)));
-            let words =
-                format!("node {} cores={} speed={}{platform}", quoted(&node.name), node.cores, shortest(node.speed));
+            let words = format!(
+                "node {} cores={} speed={}{platform}{}",
+                quoted(&node.name),
+                node.cores,
+                shortest(node.speed),
+                machines(node)
+            );
             self.say(0, &words);
         }
         for component in &model.components {
@@ -148,7 +159,12 @@ impl<'a> Printer<'a> {
                 let variation = variation(price.cv2);
                 self.say(
                     0,
-                    &format!("price {} {} each={each} per_kb={per_kb}{variation}", quoted(platform), quoted(operation)),
+                    &format!(
+                        "price {} {} each={each} per_kb={per_kb}{variation}{}",
+                        quoted(platform),
+                        quoted(operation),
+                        more(price)
+                    ),
                 );
             }
         }
@@ -272,6 +288,35 @@ fn secure(model: &Model, annotation: &Annotation) -> String {
         list("optional", vec!["true".to_owned()]);
     }
     text
+}
+
+/// What is said of the machines of a node.
+fn machines(node: &Node) -> String {
+    let (it, mut text) = (&node.machines, String::new());
+    if it.counts != [1] {
+        let counts: Vec<String> = it.counts.iter().map(ToString::to_string).collect();
+        let _ = write!(text, " machines={}", counts.join(","));
+    }
+    if it.needed != 1 {
+        let _ = write!(text, " needed={}", it.needed);
+    }
+    if let Some(Failures { every, repair, crews }) = it.failures {
+        let _ = write!(text, " fails={} repair={} crews={crews}", seconds(every), seconds(repair));
+    }
+    if let Some(Power { idle, busy }) = it.power {
+        let _ = write!(text, " idle=\"{} W\" busy=\"{} W\"", shortest(idle), shortest(busy));
+    }
+    if let Some(money) = it.money {
+        let _ = write!(text, " money=\"{}/h\"", shortest(money));
+    }
+    text
+}
+
+/// How sure a price is, and its energy.
+fn more(price: &Price) -> String {
+    let error = if price.error > 0.0 { format!(" error={}", shortest(price.error)) } else { String::new() };
+    let energy = if price.energy > 0.0 { format!(" energy=\"{} J\"", shortest(price.energy)) } else { String::new() };
+    format!("{error}{energy}")
 }
 
 fn variation(cv2: f64) -> String {

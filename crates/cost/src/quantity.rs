@@ -31,6 +31,38 @@ pub fn a_second(text: &str) -> Option<f64> {
     scaled(text, &[("/s", 1.0), ("/min", 1.0 / 60.0), ("/h", 1.0 / 3600.0)])
 }
 
+/// Seconds, of longer times too: `2000 h`, `30 d`, `6 month`, `1 year`; `None` for anything else.
+#[must_use]
+pub fn long_seconds(text: &str) -> Option<f64> {
+    seconds(text).or_else(|| scaled(text, &[("d", DAY), ("day", DAY), ("month", YEAR / 12.0), ("year", YEAR)]))
+}
+
+/// Watts of `40 W`, `500 mW`, `1.2 kW`; `None` for anything else, numbers without a unit included.
+#[must_use]
+pub fn watts(text: &str) -> Option<f64> {
+    scaled(text, &[("mW", 1e-3), ("kW", 1e3), ("W", 1.0)])
+}
+
+/// Joules of `3 mJ`, `2 J`, `0.1 Wh`; `None` for anything else, numbers without a unit included.
+#[must_use]
+pub fn joules(text: &str) -> Option<f64> {
+    scaled(text, &[("uJ", 1e-6), ("mJ", 1e-3), ("kJ", 1e3), ("J", 1.0), ("kWh", 3.6e6), ("Wh", 3600.0)])
+}
+
+/// Money an hour, of `0.12/h`, `3/day`, `40/month`, `900/year`; `None` for anything else.
+#[must_use]
+pub fn an_hour(text: &str) -> Option<f64> {
+    let hours = |seconds: f64| 3600.0 / seconds;
+    let units =
+        [("/h", 1.0), ("/d", hours(DAY)), ("/day", hours(DAY)), ("/month", hours(YEAR / 12.0)), ("/year", hours(YEAR))];
+    scaled(text, &units)
+}
+
+/// Seconds.
+const DAY: f64 = 86_400.0;
+/// Seconds of a mean year.
+const YEAR: f64 = 365.25 * DAY;
+
 /// 0 to 1, of `0.97` or `97 %`; `None` for anything else.
 #[must_use]
 pub fn share(text: &str) -> Option<f64> {
@@ -104,6 +136,12 @@ mod tests {
         }
         assert_eq!((bytes("2 kB"), bytes("1 KiB"), bytes("3 B")), (Some(2000.0), Some(1024.0), Some(3.0)));
         assert_eq!((a_second("500/s"), bytes_a_second("8 Mbit/s")), (Some(500.0), Some(1e6)));
+        assert_eq!((joules("3 mJ"), joules("1 Wh"), watts("40 W")), (Some(0.003), Some(3600.0), Some(40.0)));
+        assert_eq!((an_hour("0.12/h"), an_hour("24/day"), an_hour("5")), (Some(0.12), Some(1.0), None));
+        assert_eq!(
+            (long_seconds("2 h"), long_seconds("2 d"), long_seconds("2")),
+            (Some(7200.0), Some(172_800.0), None)
+        );
         assert_eq!((share("97 %"), share("1.2"), share("0")), (Some(0.97), None, Some(0.0)));
     }
 

@@ -5,6 +5,7 @@ mod check;
 mod draft;
 mod fields;
 mod mermaid;
+mod plant;
 mod secure;
 mod toml;
 mod xmi;

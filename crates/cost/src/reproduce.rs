@@ -197,7 +197,7 @@ fn throughput(model: &Model, configuration: &str, sc1: f64, added: f64, budget: 
 /// The model with the only two sums that the paper allows: all of SC1 on the signature, all that SC2 adds on the encryption.
 fn calibrated(model: &Model, sc1: f64, added: f64) -> Model {
     let mut model = model.clone();
-    let price = |each: f64| Price { each, per_byte: 0.0, cv2: 1.0 };
+    let price = |each: f64| Price { each, per_byte: 0.0, cv2: 1.0, error: 0.0, energy: 0.0 };
     let operations =
         [("sign rsa-1024", sc1), ("hash sha-1", 0.0), ("encrypt aes-256-cbc", added), ("decrypt aes-256-cbc", 0.0)];
     let prices = operations.into_iter().map(|(operation, each)| (operation.to_owned(), price(each)));

@@ -111,7 +111,7 @@ pub(crate) fn of(model: &Model, laid: &Laid, budget: &mut Budget<'_>) -> Result<
     let per_request = |tokens: f64| if done > 0.0 { tokens / done } else { 0.0 };
     let nodes = model.nodes.iter().enumerate().map(|(node, it)| {
         let free = number(&format!("free {node}"));
-        Busy { node: it.name.clone(), utilisation: (1.0 - free / f64::from(it.cores)).clamp(0.0, 1.0) }
+        Busy { node: it.name.clone(), utilisation: (1.0 - free / f64::from(it.all_cores())).clamp(0.0, 1.0) }
     });
     let mut spent: BTreeMap<(String, Option<String>), f64> = BTreeMap::new();
     for (stage, it) in laid.stages.iter().enumerate() {

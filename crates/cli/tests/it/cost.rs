@@ -125,6 +125,9 @@ fn a_setting_is_chosen_and_a_diagram_is_a_model() {
         ("--p99", "0", "a time above 0 such as `20 ms`"),
         ("--load", "500/fortnight", "a rate above 0 such as `500/s`"),
         ("--cpu", "-3 %", "percent above 0 such as `70 %`"),
+        ("--energy", "3 W", "an energy above 0 such as `2 J`"),
+        ("--money", "3/parsec", "money above 0 such as `0.3/h`"),
+        ("--availability", "100 %", "a share above 0 and below 1 such as `99.9 %`"),
     ] {
         let said = choose(&[&format!("{option}={value}")]);
         assert!(said.starts_with("exit 2") && said.contains(wanted), "{said}");
@@ -132,8 +135,19 @@ fn a_setting_is_chosen_and_a_diagram_is_a_model() {
     let ranked = |args: &[&str]| json_of(&choose(args))["wanted"].clone();
     let plain = ranked(&["--p99", "60", "--rate", "30", "--cpu", "70"]);
     assert_eq!(ranked(&["--p99", "0.06 s", "--load", "1800/min", "--cpu", "70 %"]), plain);
+    for (option, value) in [("--energy", "2 J"), ("--money", "40/month"), ("--availability", "99.9 %")] {
+        let said = choose(&[option, value]);
+        assert!(said.starts_with("exit 2") && said.contains("the model says of no node"), "{said}");
+    }
     let said = choose(&["--rate", "100000"]);
     assert!(said.starts_with("exit 1") && said.contains("this saturates at"), "{said}");
+    let found = json_of(&said);
+    assert_eq!(
+        (found["ranked"].as_array().unwrap().len(), found["rejected"].as_array().unwrap().len()),
+        (0, 3),
+        "{found}"
+    );
+    assert!(found["best"]["rate"].is_number(), "{found}");
 
     scene.write("model.toml", MODEL);
     let diagram = scene.run(&["cost", "weave", "model.toml", "--as", "annotated"]);

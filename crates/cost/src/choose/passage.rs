@@ -78,15 +78,20 @@ impl Passage {
     /// The time by which the goal is reached with probability `level`.
     pub(super) fn quantile(&mut self, level: f64, budget: &mut Budget<'_>) -> Result<f64, Fault> {
         let mean = if self.mean > 0.0 { self.mean } else { self.mean(budget)? };
-        invert::quantile(level, 2.0 * mean, |time| Ok(1.0 - self.within(time, budget)?))
+        invert::quantile(level, 2.0 * mean, |time| Ok(1.0 - self.within(time, budget, |_, reached| reached)?))
     }
 
-    /// The probability that the goal is reached by `time`.
-    pub(super) fn within(&self, time: f64, budget: &mut Budget<'_>) -> Result<f64, Fault> {
+    /// The probability that the goal is reached by `time`, or something else whose transform `whole` makes of that one.
+    pub(super) fn within(
+        &self,
+        time: f64,
+        budget: &mut Budget<'_>,
+        whole: impl Fn(Complex, Complex) -> Complex,
+    ) -> Result<f64, Fault> {
         let mut g = vec![Complex::default(); self.rows.len()];
         let mut failed = None;
         let value = invert::distribution(time, |s| match self.transform(s, &mut g, budget) {
-            Ok(value) => value,
+            Ok(value) => whole(s, value),
             Err(fault) => {
                 failed = Some(fault);
                 Complex::default()
@@ -200,12 +205,12 @@ mod tests {
                 now = next;
                 weight *= jumps / f64::from(n);
             }
-            let got = passage.within(time, &mut budget).unwrap();
+            let got = passage.within(time, &mut budget, |_, it| it).unwrap();
             assert!((got - wanted).abs() < 1e-7, "{time}: {got} {wanted}");
         }
         let mean = passage.mean(&mut budget).unwrap();
         let p99 = passage.quantile(0.99, &mut budget).unwrap();
-        assert!((passage.within(p99, &mut budget).unwrap() - 0.99).abs() < 1e-7);
+        assert!((passage.within(p99, &mut budget, |_, it| it).unwrap() - 0.99).abs() < 1e-7);
         assert!(mean > 2.0 && mean < p99, "{mean} {p99}");
     }
 }

@@ -13,9 +13,8 @@
 //! Morrison). The net of one request is the net that [`crate::net::lay`] lays, explored by the solver: nothing is written twice. Tests solve
 //! the whole net beside it.
 
-use super::invert::{Complex, distribution, quantile};
+use super::invert::Complex;
 use super::service::Service;
-use crate::Fault;
 use crate::model::{Model, Workload};
 use crate::net::{Laid, What};
 
@@ -58,14 +57,13 @@ pub(super) struct Queue {
 }
 
 /// Whether at most one request can be in service at a time: one thread, or all time on one core of one node.
-#[must_use]
 pub(super) fn one_at_a_time(model: &Model, laid: &Laid) -> bool {
-    if model.workload.threads() == Some(1) || model.workload.jobs() == 1 {
+    if model.threads() == Some(1) || model.workload.jobs() == 1 {
         return true;
     }
     let mut on = laid.stages.iter().filter(|stage| stage.mean > 0.0).map(|stage| stage.on.as_deref());
     let Some(Some(first)) = on.next() else { return false };
-    let one = model.nodes.iter().any(|node| node.name == first && node.cores == 1);
+    let one = model.nodes.iter().any(|node| node.name == first && node.all_cores() == 1);
     // A core that is waited for in one place only is taken once, and kept to the end.
     let waits = laid.stages.iter().filter(|stage| matches!(stage.what, What::Waiting(_))).count();
     one && waits == 1 && on.all(|other| other == Some(first))
@@ -125,12 +123,6 @@ impl Queue {
         if self.rate > 0.0 { self.inside / self.rate } else { 0.0 }
     }
 
-    /// The time by which a request that was let in has left, with probability `level`: first come, first served.
-    pub(super) fn quantile(&self, service: &Service, entered: &[Vec<f64>], level: f64) -> Result<f64, Fault> {
-        let guess = self.response().max(service.mean()) * 2.0;
-        quantile(level, guess, |time| Ok(1.0 - distribution(time, |s| transform(service, entered, s))))
-    }
-
     /// Where a request comes to that is let in: how many are there before, and the phase of the one in service.
     pub(super) fn entered(&self) -> Vec<Vec<f64>> {
         let mut entered: Vec<Vec<f64>> = vec![vec![self.empty * self.arrivals.at(0)]];
@@ -151,7 +143,7 @@ impl Queue {
 }
 
 /// The transform of the response time at `s`: the rest of the service that runs, the services of those who wait, one's own.
-fn transform(service: &Service, entered: &[Vec<f64>], s: Complex) -> Complex {
+pub(super) fn transform(service: &Service, entered: &[Vec<f64>], s: Complex) -> Complex {
     let g = service.transform(s);
     let mut own = Complex::default();
     for (begin, g) in service.begin.iter().zip(&g) {

@@ -5,7 +5,7 @@ use gspn::explore::explore;
 
 use super::invert::Complex;
 use crate::model::{Model, Workload};
-use crate::net::{self, Laid, What};
+use crate::net::{self, Laid, Paid, What};
 use crate::{Class, Fault, weave};
 
 /// The service of one request.
@@ -25,6 +25,12 @@ pub(super) struct Service {
     busy: Vec<Vec<f64>>,
     /// For each phase, what is done in it.
     what: Vec<Option<What>>,
+    /// For each phase, the price that says how long it lasts, by its index.
+    paid: Vec<Option<usize>>,
+    /// For each phase, watts besides those of busy cores.
+    watts: Vec<f64>,
+    /// The prices.
+    pub(super) prices: Vec<Paid>,
     /// Share of requests that come to their end.
     pub(super) finished: f64,
 }
@@ -40,7 +46,7 @@ pub(super) fn service(model: &Model, budget: &mut Budget<'_>) -> Result<(Service
     let states = chain.len();
     let mut empty = None;
     let mut busy = vec![vec![0.0; model.nodes.len()]; states];
-    let mut what = vec![None; states];
+    let (mut what, mut paid, mut watts) = (vec![None; states], vec![None; states], vec![0.0; states]);
     for state in 0..states {
         space.load(space.marking_of(u32::try_from(state).unwrap_or(u32::MAX)), &mut tokens);
         if tokens[laid.source] == 1 {
@@ -48,10 +54,12 @@ pub(super) fn service(model: &Model, budget: &mut Budget<'_>) -> Result<(Service
         }
         for (node, place) in laid.free.iter().enumerate() {
             #[expect(clippy::cast_precision_loss, reason = "cores")]
-            let used = u64::from(model.nodes[node].cores).saturating_sub(tokens[*place]) as f64;
+            let used = u64::from(model.nodes[node].all_cores()).saturating_sub(tokens[*place]) as f64;
             busy[state][node] = used;
         }
-        what[state] = laid.stages.iter().find(|stage| tokens[stage.place] > 0).map(|stage| stage.what.clone());
+        if let Some(stage) = laid.stages.iter().find(|stage| tokens[stage.place] > 0) {
+            (what[state], paid[state], watts[state]) = (Some(stage.what.clone()), stage.paid, stage.watts);
+        }
     }
     let Some(empty) = empty.filter(|_| states > 1) else {
         return Err(Fault::new(Class::Invalid, "sequence", "nothing in it takes time: there is nothing to choose"));
@@ -74,7 +82,10 @@ pub(super) fn service(model: &Model, budget: &mut Budget<'_>) -> Result<(Service
         done: vec![0.0; phases],
         spent: Vec::new(),
         busy: order.iter().map(|state| busy[*state].clone()).collect(),
-        what: order.iter().map(|state| what[*state].clone()).collect(),
+        what: order.iter().map(|state| what[*state].take()).collect(),
+        paid: order.iter().map(|state| paid[*state]).collect(),
+        watts: order.iter().map(|state| watts[*state]).collect(),
+        prices: laid.prices.clone(),
         finished: 1.0,
     };
     for (position, state) in order.iter().enumerate() {
@@ -128,16 +139,39 @@ impl Service {
         self.spent.iter().zip(&self.busy).map(|(spent, busy)| spent * busy[node]).sum()
     }
 
-    /// What takes the most time, and how much of it, in seconds.
-    pub(super) fn largest(&self) -> Option<(What, f64)> {
-        let mut sums: std::collections::BTreeMap<&What, f64> = std::collections::BTreeMap::new();
-        for (what, spent) in self.what.iter().zip(&self.spent) {
-            if let Some(what) = what {
-                *sums.entry(what).or_default() += spent;
-            }
+    /// Joules of a request, besides those of power.
+    pub(super) fn energy(&self) -> f64 {
+        self.spent.iter().zip(&self.watts).map(|(spent, watts)| spent * watts).sum()
+    }
+
+    /// What takes the most of the core seconds of a node (of the time of a request, if none is named): what, its seconds, and its core
+    /// seconds on each node.
+    pub(super) fn largest(&self, node: Option<usize>) -> Option<(&What, f64, Vec<f64>)> {
+        let mut sums: std::collections::BTreeMap<&What, (f64, Vec<f64>)> = std::collections::BTreeMap::new();
+        for ((what, spent), busy) in self.what.iter().zip(&self.spent).zip(&self.busy) {
+            let Some(what) = what else { continue };
+            let (seconds, cores) = sums.entry(what).or_insert_with(|| (0.0, vec![0.0; busy.len()]));
+            *seconds += spent;
+            cores.iter_mut().zip(busy).for_each(|(sum, busy)| *sum += spent * busy);
         }
-        let most = sums.into_iter().max_by(|one, other| one.1.total_cmp(&other.1));
-        most.map(|(what, seconds)| (what.clone(), seconds))
+        let size = |seconds: f64, cores: &[f64]| node.map_or(seconds, |node| cores[node]);
+        let most =
+            sums.into_iter().max_by(|(_, one), (_, other)| size(one.0, &one.1).total_cmp(&size(other.0, &other.1)));
+        most.map(|(what, (seconds, cores))| (what, seconds, cores))
+    }
+
+    /// The same with a factor on the times that are paid by one price.
+    pub(super) fn scaled(&self, price: usize, factor: f64) -> Self {
+        let mut scaled = self.clone();
+        for phase in (0..self.exits.len()).filter(|phase| self.paid[*phase] == Some(price)) {
+            scaled.exits[phase] /= factor;
+            scaled.done[phase] /= factor;
+            scaled.spent[phase] *= factor;
+            scaled.ways[phase].iter_mut().for_each(|(_, rate)| *rate /= factor);
+            // Its energy stays what it is.
+            scaled.watts[phase] /= factor;
+        }
+        scaled
     }
 
     /// `x` with `x (s I - T) = right`.

@@ -2,63 +2,10 @@
 
 use std::fmt::Write;
 
-use super::{Choice, Failure, Outcome, Wanted, security, short};
-use crate::model::{Model, Workload};
+use super::{Choice, Down, Outcome, short};
 
 /// Settings that are named in the text, of those that can be chosen and of those that cannot.
 const NAMED: usize = 10;
-
-/// The constraints that a setting fails.
-pub(super) fn fails(it: &Outcome, wanted: &Wanted, model: &Model) -> Vec<Failure> {
-    let mut fails = Vec::new();
-    let mut push = |constraint: &str, wanted: f64, got: Option<f64>, why: String| {
-        let by = got.map(|got| (got - wanted).abs() / wanted);
-        fails.push(Failure { constraint: constraint.to_owned(), wanted, got, by, why });
-    };
-    if let Some(rate) = wanted.rate {
-        // Of an open workload less is carried where requests are turned away or aborted: that is `loss`, or asked for.
-        let closed = matches!(model.workload, Workload::Closed { .. });
-        if it.saturated || closed && it.saturation < rate {
-            let why = format!("this saturates at {}/s, and {}/s are asked for", short(it.saturation), short(rate));
-            push("rate", rate, Some(it.saturation), why);
-        } else if closed && it.throughput < rate {
-            let why = format!("these clients get {}/s, and {}/s are asked for", short(it.throughput), short(rate));
-            push("rate", rate, Some(it.throughput), why);
-        }
-    }
-    for (name, wanted, got) in [
-        ("p50", wanted.p50, it.p50),
-        ("p95", wanted.p95, it.p95),
-        ("p99", wanted.p99, it.p99),
-        ("mean", wanted.mean, it.mean),
-    ] {
-        let Some(wanted) = wanted else { continue };
-        match got {
-            Some(got) if got <= wanted => {}
-            Some(got) => {
-                let more = (got / wanted - 1.0) * 100.0;
-                let why = format!("{name} is {} ms, {more:.1} % above {} ms", short(got * 1e3), short(wanted * 1e3));
-                push(name, wanted, Some(got), why);
-            }
-            None => {
-                push(name, wanted, None, format!("{name} has no bound: this saturates at {}/s", short(it.saturation)))
-            }
-        }
-    }
-    if let Some(cpu) = wanted.cpu.filter(|cpu| it.cpu.1 > *cpu) {
-        let why =
-            format!("`{}` is {} % busy, and {} % are allowed", it.cpu.0, short(it.cpu.1 * 100.0), short(cpu * 100.0));
-        push("cpu", cpu, Some(it.cpu.1), why);
-    }
-    if let Some(loss) = wanted.loss.filter(|loss| it.loss > *loss) {
-        let why = format!("{} % are turned away, and {} % may be", short(it.loss * 100.0), short(loss * 100.0));
-        push("loss", loss, Some(it.loss), why);
-    }
-    for (constraint, wanted, got, why) in security::below(&wanted.minimum, model, &it.ways) {
-        push(constraint, wanted, got, why);
-    }
-    fails
-}
 
 /// The answer for a terminal.
 #[must_use]
@@ -67,7 +14,12 @@ pub fn text(choice: &Choice) -> String {
     let (all, feasible) = (choice.settings.len(), choice.ranked.len());
     let _ = writeln!(text, "{all} settings, {feasible} can be chosen, {} on the front", choice.front.len());
     let way = if choice.reduced { "by the reduction to a queue" } else { "by their nets" };
-    let _ = writeln!(text, "solved {way}; ranked by core seconds of a request, then time\n");
+    let money = if choice.settings.iter().any(|it| it.money.is_some()) { "money an hour, then " } else { "" };
+    let _ = writeln!(text, "solved {way}; ranked by {money}core seconds of a request, then time");
+    if choice.settings.iter().any(|it| !it.plus_minus.is_empty()) {
+        let _ = writeln!(text, "\u{b1}: half of the 95 % interval that comes of the prices");
+    }
+    text.push('\n');
     for (place, index) in choice.ranked.iter().take(NAMED).enumerate() {
         let it = &choice.settings[*index];
         let title = match place {
@@ -77,79 +29,161 @@ pub fn text(choice: &Choice) -> String {
         };
         let _ = writeln!(text, "{title}: {}", it.setting.join("; "));
         let _ = writeln!(text, "    {}", numbers(it));
+        if !it.unsure.is_empty() {
+            let _ = writeln!(text, "    within its intervals it may fail {}", it.unsure.join(" and "));
+        }
         if place < 2 {
             let _ = writeln!(text, "    {}", it.bottleneck);
+            for down in &it.down {
+                let _ = writeln!(text, "    {}", lost(down));
+            }
         }
     }
     if feasible > NAMED {
         let _ = writeln!(text, "and {} more", feasible - NAMED);
     }
-    let failing: Vec<&Outcome> = choice.settings.iter().filter(|it| !it.fails.is_empty()).collect();
-    if failing.is_empty() {
+    if choice.rejected.is_empty() {
         return text;
     }
     if feasible == 0 {
-        let _ = writeln!(text, "no setting meets all constraints");
+        nobody(choice, &mut text);
     }
     let _ = writeln!(text, "\nrejected, the nearest first:");
-    let worst = |it: &Outcome| it.fails.iter().map(|fail| fail.by.unwrap_or(f64::INFINITY)).fold(0.0, f64::max);
-    let mut nearest = failing.clone();
-    nearest.sort_by(|one, other| one.fails.len().cmp(&other.fails.len()).then(worst(one).total_cmp(&worst(other))));
-    for it in nearest.iter().take(NAMED) {
+    for index in choice.rejected.iter().take(NAMED) {
+        let it = &choice.settings[*index];
         let _ = writeln!(text, "{}", it.setting.join("; "));
         for fail in &it.fails {
             let _ = writeln!(text, "    {}", fail.why);
         }
     }
-    if failing.len() > NAMED {
-        let _ = writeln!(text, "and {} more (all of them with --output json or --csv)", failing.len() - NAMED);
+    if choice.rejected.len() > NAMED {
+        let _ = writeln!(text, "and {} more (all of them with --output json or --csv)", choice.rejected.len() - NAMED);
     }
     text
 }
 
+/// What to say where nobody meets all constraints: how far the nearest is, and what of each could be had.
+fn nobody(choice: &Choice, text: &mut String) {
+    let Some(nearest) = choice.rejected.first().map(|index| &choice.settings[*index]) else { return };
+    let whys: Vec<&str> = nearest.fails.iter().map(|fail| fail.why.as_str()).collect();
+    let _ = writeln!(text, "no setting meets all constraints");
+    let _ = writeln!(text, "the nearest: {}: {}", nearest.setting.join("; "), whys.join("; "));
+    let _ = writeln!(text, "    {}", numbers(nearest));
+    let _ = writeln!(text, "    {}", nearest.bottleneck);
+    for (name, index) in &choice.best {
+        let it = &choice.settings[*index];
+        let got = match *name {
+            "p50" => it.p50.map(milliseconds),
+            "p95" => it.p95.map(milliseconds),
+            "p99" => it.p99.map(milliseconds),
+            "mean" => it.mean.map(milliseconds),
+            "rate" => Some(format!("{}/s", short(it.saturation))),
+            "cpu" => Some(format!("{} %", short(it.cpu.1 * 100.0))),
+            "loss" => Some(format!("{} %", short(it.loss * 100.0))),
+            "energy" => it.energy.map(|it| format!("{} J a request", short(it))),
+            "money" => it.money.map(|it| format!("{} an hour", short(it))),
+            _ => it.availability.map(|it| format!("{} %", it * 100.0)),
+        };
+        let _ = writeln!(text, "the best {name} of all is {}: {}", got.unwrap_or_default(), it.setting.join("; "));
+    }
+}
+
+fn milliseconds(seconds: f64) -> String {
+    format!("{} ms", short(seconds * 1e3))
+}
+
+/// What is left while a machine is down.
+fn lost(down: &Down) -> String {
+    if down.stops {
+        return format!("with one machine of `{}` down nothing goes on", down.node);
+    }
+    let time = match (down.p99, down.mean) {
+        (Some(p99), _) => format!("p99 {}", milliseconds(p99)),
+        (None, Some(mean)) => format!("mean {}", milliseconds(mean)),
+        _ => "more is asked for than it carries".to_owned(),
+    };
+    format!(
+        "with one machine of `{}` down ({} left) it saturates at {}/s, {time}",
+        down.node,
+        down.left,
+        short(down.saturation)
+    )
+}
+
 fn numbers(it: &Outcome) -> String {
+    let half = |name: &str, factor: f64| match it.plus_minus.get(name) {
+        Some(half) if *half > 0.0 => format!(" \u{b1} {}", rounded(half * factor)),
+        _ => String::new(),
+    };
     let mut words = Vec::new();
     for (name, value) in [("mean", it.mean), ("p50", it.p50), ("p95", it.p95), ("p99", it.p99)] {
-        words.extend(value.map(|value| format!("{name} {} ms", short(value * 1e3))));
+        words.extend(value.map(|value| format!("{name} {}{} ms", short(value * 1e3), half(name, 1e3))));
     }
-    words.push(format!("{} ms of cores a request", short(it.cores * 1e3)));
-    words.push(format!("`{}` {} % busy", it.cpu.0, short(it.cpu.1 * 100.0)));
-    words.push(format!("saturates at {}/s", short(it.saturation)));
+    words.push(format!("{}{} ms of cores a request", short(it.cores * 1e3), half("cores", 1e3)));
+    words.extend(it.energy.map(|joules| format!("{}{} J a request", short(joules), half("energy", 1.0))));
+    words.extend(it.money.map(|money| format!("{}{} money an hour", short(money), half("money", 1.0))));
+    words.push(format!("`{}` {}{} % busy", it.cpu.0, short(it.cpu.1 * 100.0), half("cpu", 100.0)));
+    words.push(format!("saturates at {}{}/s", short(it.saturation), half("saturation", 1.0)));
+    words.extend(it.availability.map(|share| format!("enough machines up {:.6} % of the time", share * 100.0)));
     words.extend(it.strength.map(|bits| format!("{bits} bits")));
     words.join(", ")
 }
 
-/// All settings, one a line.
+/// Two digits that count.
+fn rounded(value: f64) -> String {
+    let power = 10_f64.powf(1.0 - value.abs().log10().floor());
+    short((value * power).round() / power)
+}
+
+/// All settings, one a line; behind each figure half of its 95 % interval.
 #[must_use]
 pub fn csv(choice: &Choice) -> String {
-    let mut csv = String::from(
-        "setting,chosen_rank,on_front,beaten_by,strength_bits,throughput,saturation,mean_s,p50_s,p95_s,p99_s,core_s,busiest,busy,loss,fails\n",
-    );
+    const FIGURES: [&str; 10] =
+        ["throughput", "saturation", "mean", "p50", "p95", "p99", "cores", "cpu", "energy", "money"];
+    const HEADS: [&str; 10] = [
+        "throughput",
+        "saturation",
+        "mean_s",
+        "p50_s",
+        "p95_s",
+        "p99_s",
+        "core_s",
+        "busy",
+        "energy_j",
+        "money_per_hour",
+    ];
+    let mut csv = String::from("number,setting,chosen_rank,on_front,beaten_by,beaten_by_setting,strength_bits");
+    for head in HEADS {
+        let _ = write!(csv, ",{head},{head}_plus_minus");
+    }
+    csv.push_str(",busiest,availability,loss,bottleneck,fails,may_fail\n");
     let mut ranks = vec![String::new(); choice.settings.len()];
     for (rank, index) in choice.ranked.iter().enumerate() {
         ranks[*index] = (rank + 1).to_string();
     }
-    for (it, rank) in choice.settings.iter().zip(ranks) {
-        let number = |value: Option<f64>| value.map_or_else(String::new, |value| value.to_string());
+    let number = |value: Option<f64>| value.map_or_else(String::new, |value| value.to_string());
+    for (index, (it, rank)) in choice.settings.iter().zip(ranks).enumerate() {
         let fails: Vec<&str> = it.fails.iter().map(|fail| fail.why.as_str()).collect();
         let beaten = it.beaten_by.map_or_else(String::new, |index| index.to_string());
+        let beaten_by = it.beaten_by.map_or_else(String::new, |index| choice.settings[index].setting.join("; "));
         let strength = it.strength.map_or_else(String::new, |bits| bits.to_string());
+        let setting = quoted(&it.setting.join("; "));
+        let _ = write!(csv, "{index},{setting},{rank},{},{beaten},{},{strength}", it.on_front, quoted(&beaten_by));
+        let (some, cpu) = (Some, it.cpu.1);
+        let values =
+            [some(it.throughput), some(it.saturation), it.mean, it.p50, it.p95, it.p99, some(it.cores), some(cpu)];
+        for (value, name) in values.into_iter().chain([it.energy, it.money]).zip(FIGURES) {
+            let _ = write!(csv, ",{},{}", number(value), number(it.plus_minus.get(name).copied()));
+        }
         let _ = writeln!(
             csv,
-            "{},{rank},{},{beaten},{strength},{},{},{},{},{},{},{},{},{},{},{}",
-            quoted(&it.setting.join("; ")),
-            it.on_front,
-            it.throughput,
-            it.saturation,
-            number(it.mean),
-            number(it.p50),
-            number(it.p95),
-            number(it.p99),
-            it.cores,
+            ",{},{},{},{},{},{}",
             quoted(&it.cpu.0),
-            it.cpu.1,
+            number(it.availability),
             it.loss,
+            quoted(&it.bottleneck),
             quoted(&fails.join("; ")),
+            quoted(&it.unsure.join("; ")),
         );
     }
     csv

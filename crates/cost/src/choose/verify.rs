@@ -6,7 +6,8 @@ use gspn::explore::explore;
 use serde::Serialize;
 
 use super::passage::Passage;
-use super::{Choice, Effort, asked};
+use super::times::without;
+use super::{Choice, Effort, asked, set};
 use crate::model::{Model, Workload};
 use crate::net::{self, Laid};
 use crate::{Class, Fault, solve, weave};
@@ -33,7 +34,8 @@ pub struct Verified {
 pub fn verify(model: &Model, choice: &Choice, setting: usize, budget: &mut Budget<'_>) -> Result<Verified, Fault> {
     let said =
         choice.settings.get(setting).ok_or_else(|| Fault::new(Class::NoSuchName, "setting", "there is no such"))?;
-    let mut chosen = asked(model, &choice.wanted)?.chosen(&said.ways);
+    let asked_model = asked(model, &choice.wanted)?;
+    let mut chosen = set(&asked_model, &said.ways, &said.machines);
     if let Workload::Closed { think, .. } = &mut chosen.workload
         && *think <= 0.0
     {
@@ -75,12 +77,7 @@ fn quantile(laid: &Laid, jobs: u32, level: f64, budget: &mut Budget<'_>) -> Resu
         tokens[laid.source] == u64::from(jobs)
     };
     let goal: Vec<bool> = (0..chain.len()).map(&mut empty).collect();
-    // An arrival adds a request, and nothing else does: its edges are nobody else's.
-    let row = |state: usize| {
-        let begun: Vec<usize> = begins.row(state).map(|(to, _)| to).collect();
-        chain.row(state).filter(move |(to, _)| !begun.contains(to))
-    };
-    Passage::new(chain.len(), row, &initial, &goal).quantile(level, budget)
+    Passage::new(chain.len(), |state| without(chain, begins, state), &initial, &goal).quantile(level, budget)
 }
 
 /// Solves so many settings of a choice in full, picked by chance (the same at each call).

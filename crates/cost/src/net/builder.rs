@@ -5,9 +5,9 @@ use gspn::net::{Arc, Kind, Net, Place, Rate, Servers, Transition};
 use hashbrown::HashMap;
 use serde_json::{Map, Value, json};
 
-use super::{Stage, What};
+use super::{Paid, Stage, What};
 use crate::Fault;
-use crate::model::{Duration, Model};
+use crate::model::{Duration, Model, Price};
 
 /// Steps without time and decisions fire first,
 pub(super) const ROUTE: u32 = 3;
@@ -26,6 +26,9 @@ pub(super) struct Builder {
     names: HashMap<String, u32>,
     free: Vec<usize>,
     lines: Vec<Option<usize>>,
+    /// What is paid for the time that comes next: its index in `prices`, and joules of it.
+    paid: Option<(usize, f64)>,
+    prices: Vec<Paid>,
 }
 
 impl Builder {
@@ -37,9 +40,11 @@ impl Builder {
             names: HashMap::new(),
             free: Vec::new(),
             lines: Vec::new(),
+            paid: None,
+            prices: Vec::new(),
         };
         for node in &model.nodes {
-            let place = builder.place(&format!("free {}", node.name), u64::from(node.cores));
+            let place = builder.place(&format!("free {}", node.name), u64::from(node.all_cores()));
             builder.free.push(place);
         }
         for connector in &model.connectors {
@@ -75,8 +80,9 @@ impl Builder {
     pub(super) fn time(&mut self, name: &str, from: usize, time: Duration, what: &What, on: Option<&str>) -> usize {
         let done = self.place(&format!("{name} done"), 0);
         let on = on.map(str::to_owned);
+        let (paid, watts) = self.paid.map_or((None, 0.0), |(paid, joules)| (Some(paid), joules / time.mean));
         let stage = |builder: &mut Self, place, to, mean: f64| {
-            builder.stages.push(Stage { place, what: what.clone(), on: on.clone(), mean });
+            builder.stages.push(Stage { place, what: what.clone(), on: on.clone(), mean, paid, watts });
             builder.timed(name, 1.0 / mean, Servers::Infinite, &[place], &[to]);
         };
         if (time.cv2 - 1.0).abs() < 1e-9 {
@@ -121,7 +127,14 @@ impl Builder {
 
     /// The request in `from` waits for a token of `resource`.
     pub(super) fn acquire(&mut self, of: &str, from: usize, resource: usize, to: usize) {
-        self.stages.push(Stage { place: from, what: What::Waiting(of.to_owned()), on: None, mean: 0.0 });
+        self.stages.push(Stage {
+            place: from,
+            what: What::Waiting(of.to_owned()),
+            on: None,
+            mean: 0.0,
+            paid: None,
+            watts: 0.0,
+        });
         self.immediate(&format!("take {of}"), ACQUIRE, 1.0, &[from, resource], &[to]);
     }
 
@@ -145,8 +158,21 @@ impl Builder {
         }
     }
 
-    pub(super) fn build(self, name: &str) -> Result<(Net, Vec<Stage>), Fault> {
-        Ok((gspn::net::build(name, self.places, self.transitions)?, self.stages))
+    /// From here on times are paid by the price of an operation on a platform, so many times; or by none.
+    pub(super) fn pay(&mut self, of: Option<(&str, &str, Price)>, times: f64) {
+        self.paid = of.map(|(platform, operation, price)| {
+            let known = self.prices.iter().position(|it| it.platform == platform && it.operation == operation);
+            let index = known.unwrap_or_else(|| {
+                let (platform, operation) = (platform.to_owned(), operation.to_owned());
+                self.prices.push(Paid { platform, operation, error: price.error });
+                self.prices.len() - 1
+            });
+            (index, price.energy * times)
+        });
+    }
+
+    pub(super) fn build(self, name: &str) -> Result<(Net, Vec<Stage>, Vec<Paid>), Fault> {
+        Ok((gspn::net::build(name, self.places, self.transitions)?, self.stages, self.prices))
     }
 }
 

@@ -164,6 +164,7 @@ impl Layer<'_> {
                     let node = self.node(*by, work, protect);
                     let time = self.price(node, work)?;
                     self.compute(name, node, time, &what, at);
+                    self.builder.pay(None, 0.0);
                 }
                 Part::Message { name, bytes, .. } => {
                     // Without a connector both ends are one component, and nothing is sent.
@@ -192,16 +193,18 @@ impl Layer<'_> {
         if work.private && by == Role::Own { protect.engine.unwrap_or(own) } else { own }
     }
 
-    /// How long a step of a mechanism lasts on a node of speed 1.
-    fn price(&self, node: usize, work: &Work) -> Result<Duration, Fault> {
+    /// How long a step of a mechanism lasts on a node of speed 1; it is paid by its price from here on.
+    fn price(&mut self, node: usize, work: &Work) -> Result<Duration, Fault> {
         let nothing = Duration { mean: 0.0, cv2: 1.0 };
         let Some(operation) = &work.operation else { return Ok(nothing) };
-        let node = &self.model.nodes[node];
-        let price = node.platform.as_ref().and_then(|platform| self.model.prices.get(platform)?.get(operation));
+        let model = self.model;
+        let node = &model.nodes[node];
+        let price = node.platform.as_ref().and_then(|platform| model.prices.get(platform)?.get(operation));
         match price {
             #[expect(clippy::cast_precision_loss, reason = "bytes and counts of a message")]
-            Some(Price { each, per_byte, cv2 }) => {
+            Some(price @ Price { each, per_byte, cv2, .. }) => {
                 let times = work.times as f64;
+                self.builder.pay(Some((node.platform.as_deref().unwrap_or(""), operation, *price)), times);
                 let mean = each * times + per_byte * work.bytes as f64;
                 // Independent repetitions vary less than one.
                 Ok(Duration { mean, cv2: cv2 / times.max(1.0) })

@@ -6,11 +6,10 @@ use hashbrown::HashMap;
 
 use super::draft::{Draft, Line, Written};
 use super::fields::{Fields, Word};
-use super::secure;
+use super::{plant, secure};
 use crate::choose::Mode;
 use crate::model::{
-    Attribute, Component, Connector, Duration, Level, Model, Node, Operation, Price, Prices, Send, Sequence, Step,
-    Workload,
+    Attribute, Component, Connector, Duration, Level, Model, Node, Operation, Prices, Send, Sequence, Step, Workload,
 };
 use crate::{Class, Fault, quantity};
 
@@ -91,7 +90,8 @@ pub(super) fn check(draft: Draft) -> Result<Model, Fault> {
     let annotations =
         draft.secured.into_iter().map(|it| secure::annotation(it, &known)).collect::<Result<Vec<_>, _>>()?;
     secure::once(&annotations)?;
-    let workload = workload(draft.workload)?;
+    let (workload, threads_on) = workload(draft.workload, &known)?;
+    let energy = plant::energy(draft.money)?;
     let levels = levels(draft.levels)?;
     Ok(Model {
         name: draft.name,
@@ -103,6 +103,8 @@ pub(super) fn check(draft: Draft) -> Result<Model, Fault> {
         workload,
         annotations,
         prices,
+        energy,
+        threads_on,
         levels,
     })
 }
@@ -120,8 +122,9 @@ fn node(name: String, mut fields: Fields, prices: &Prices) -> Result<Node, Fault
         let why = format!("there are no prices of the platform `{}`; known: {}", platform.text, known.join(", "));
         return Err(fields.fault(Class::NoSuchName, platform.line, why));
     }
+    let machines = plant::machines(&mut fields)?;
     fields.end()?;
-    Ok(Node { name, cores, speed, platform: platform.map(|it| it.text) })
+    Ok(Node { name, cores, speed, platform: platform.map(|it| it.text), machines })
 }
 
 fn component(name: String, mut fields: Fields, known: &Known) -> Result<Component, Fault> {
@@ -154,7 +157,7 @@ fn attribute(name: String, mut fields: Fields, known: &Known) -> Result<Attribut
     Ok(Attribute { name, of, bytes })
 }
 
-fn workload(fields: Option<Fields>) -> Result<Workload, Fault> {
+fn workload(fields: Option<Fields>, known: &Known) -> Result<(Workload, Option<usize>), Fault> {
     let Some(mut fields) = fields else {
         let why = "it is missing: `clients` of a closed workload, or `arrivals` and `room` of an open one";
         return Err(Fault::new(Class::MissingAnnotation, "workload", why));
@@ -173,22 +176,21 @@ fn workload(fields: Option<Fields>) -> Result<Workload, Fault> {
             return Err(fields.fault(Class::Missing, 0, why));
         }
     };
+    let on = fields.word("threads_on")?;
+    if let (Some(on), None) = (&on, threads) {
+        let why = "`threads_on` says of which machines `threads` are meant: how many are there?";
+        return Err(fields.fault(Class::Missing, on.line, why));
+    }
+    let on = on.map(|on| known.nodes.find(&fields, &on)).transpose()?;
     fields.end()?;
-    Ok(workload)
+    Ok((workload, on))
 }
 
 fn prices(drafts: Vec<(String, String, Fields)>) -> Result<Prices, Fault> {
     let mut prices = Prices::new();
-    for (platform, operation, mut fields) in drafts {
-        let each = fields.seconds("each")?;
-        let per_kb = fields.seconds("per_kb")?;
-        if each.is_none() && per_kb.is_none() {
-            return Err(fields.fault(Class::Missing, 0, "neither `each` nor `per_kb`: one of them at least"));
-        }
-        let cv2 = fields.variation()?;
+    for (platform, operation, fields) in drafts {
         let line = fields.line();
-        fields.end()?;
-        let price = Price { each: each.unwrap_or(0.0), per_byte: per_kb.unwrap_or(0.0) / 1000.0, cv2 };
+        let price = plant::price(fields)?;
         if prices.entry(platform).or_default().insert(operation.clone(), price).is_some() {
             return Err(Fault::new(Class::Doubled, format!("price {operation}"), "it stands twice").at(line));
         }

@@ -7,6 +7,7 @@ use super::fields::Fields;
 pub(crate) struct Draft {
     pub(crate) name: String,
     pub(crate) workload: Option<Fields>,
+    pub(crate) money: Option<Fields>,
     /// Each with its name.
     pub(crate) nodes: Vec<(String, Fields)>,
     pub(crate) components: Vec<(String, Fields)>,

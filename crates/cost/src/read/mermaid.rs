@@ -89,6 +89,11 @@ impl Reader {
                 Ok(())
             }
             ["workload"] => Err(self.fault(Class::Doubled, "`workload` stands twice")),
+            ["money"] if self.draft.money.is_none() => {
+                self.draft.money = Some(fields);
+                Ok(())
+            }
+            ["money"] => Err(self.fault(Class::Doubled, "`money` stands twice")),
             ["node", name] => {
                 self.draft.nodes.push(((*name).to_owned(), fields));
                 Ok(())

@@ -22,6 +22,7 @@ pub(super) fn draft(text: &str) -> Result<Draft, Fault> {
         match key.get_ref().as_ref() {
             "name" => draft.name = lines.scalar(value, "name")?,
             "workload" => draft.workload = Some(lines.fields("workload", line, value)?),
+            "money" => draft.money = Some(lines.fields("money", line, value)?),
             "node" => draft.nodes = lines.named("node", value)?,
             "component" => draft.components = lines.named("component", value)?,
             "connector" => draft.connectors = lines.named("connector", value)?,
@@ -41,7 +42,8 @@ pub(super) fn draft(text: &str) -> Result<Draft, Fault> {
                 }
             }
             other => {
-                let known = "name, workload, node, component, connector, attribute, sequence, secure, price, level";
+                let known =
+                    "name, workload, money, node, component, connector, attribute, sequence, secure, price, level";
                 return Err(Fault::new(Class::Unknown, "", format!("`{other}` is unknown; known: {known}")).at(line));
             }
         }

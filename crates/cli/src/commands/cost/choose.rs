@@ -45,6 +45,22 @@ pub(crate) struct Choose {
     #[arg(long, value_name = "PERCENT", value_parser = percent)]
     loss: Option<f64>,
 
+    /// What a request may take of energy (`2 J`, `0.5 Wh`; a number alone is joules)
+    #[arg(long, value_name = "ENERGY", value_parser = energy)]
+    energy: Option<f64>,
+
+    /// What machines and energy may cost (`0.3/h`, `200/month`; a number alone is an hour)
+    #[arg(long, value_name = "MONEY", value_parser = money)]
+    money: Option<f64>,
+
+    /// Share of time in which enough machines of each node must be up (`99.9 %`, `0.999`)
+    #[arg(long, value_name = "SHARE", value_parser = availability)]
+    availability: Option<f64>,
+
+    /// What is wanted of times, rate and load must hold, too, while one machine of any node that can fail is down
+    #[arg(long)]
+    one_down: bool,
+
     /// What must be protected wherever it is annotated
     #[arg(long, value_enum, default_value = "none", value_name = "MODE")]
     min_mode: Modes,
@@ -103,6 +119,10 @@ pub(super) fn run(args: &Choose) -> Result<Answer, Failure> {
         rate: args.rate,
         cpu: args.cpu,
         loss: args.loss,
+        energy: args.energy,
+        money: args.money,
+        availability: args.availability,
+        one_down: args.one_down,
         minimum: Minimum { mode, strength: args.min_strength, rsa: args.min_rsa, level: args.min_level },
     };
     let (choice, checked) = args.spend.shared(|effort| {
@@ -142,6 +162,24 @@ fn rate(text: &str) -> Result<f64, String> {
 fn percent(text: &str) -> Result<f64, String> {
     let percent = quantity::number(text.trim().trim_end_matches('%'));
     above_zero(text, percent.map(|percent| percent / 100.0), "percent above 0 such as `70 %`")
+}
+
+/// Joules.
+fn energy(text: &str) -> Result<f64, String> {
+    let joules = quantity::number(text).or_else(|| quantity::joules(text));
+    above_zero(text, joules, "an energy above 0 such as `2 J`, `300 mJ` or `0.5 Wh`")
+}
+
+/// An hour.
+fn money(text: &str) -> Result<f64, String> {
+    let money = quantity::number(text).or_else(|| quantity::an_hour(text));
+    above_zero(text, money, "money above 0 such as `0.3/h`, `5/day`, `200/month` or `900/year`")
+}
+
+/// A share below 1: nothing is up at all times.
+fn availability(text: &str) -> Result<f64, String> {
+    let share = quantity::share(text).filter(|share| *share < 1.0);
+    above_zero(text, share, "a share above 0 and below 1 such as `99.9 %` or `0.999`")
 }
 
 fn above_zero(text: &str, value: Option<f64>, wanted: &str) -> Result<f64, String> {

@@ -1,0 +1,189 @@
+//! Constraints: which a setting fails, and by how much.
+
+use std::cmp::Ordering;
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use super::{Outcome, Wanted, security, short};
+use crate::model::{Model, Workload};
+use crate::{Class, Fault};
+
+/// A constraint that a setting fails.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Failure {
+    /// Its name as on the command line.
+    pub constraint: String,
+    /// What is wanted.
+    pub wanted: f64,
+    /// What comes out, if there is a number.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub got: Option<f64>,
+    /// By how much, relative to what is wanted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub by: Option<f64>,
+    /// The same as a sentence.
+    pub why: String,
+}
+
+fn failure(constraint: &str, wanted: f64, got: Option<f64>, why: String) -> Failure {
+    let by = got.map(|got| (got - wanted).abs() / wanted);
+    Failure { constraint: constraint.to_owned(), wanted, got, by, why }
+}
+
+/// A constraint that this model says nothing of is refused.
+pub(super) fn check(wanted: &Wanted, model: &Model) -> Result<(), Fault> {
+    let fault = |name: &str, why: &str| Err(Fault::new(Class::Missing, name, why));
+    let machines = || model.nodes.iter().map(|node| &node.machines);
+    let energy = model.prices.values().flat_map(BTreeMap::values).any(|price| price.energy > 0.0);
+    let powered = energy || machines().any(|it| it.power.is_some());
+    if wanted.energy.is_some() && !powered {
+        return fault(
+            "energy",
+            "the model says of no node what power it takes (`idle`, `busy`), and of no price its `energy`",
+        );
+    }
+    if wanted.money.is_some() && machines().all(|it| it.money.is_none()) && !(powered && model.energy.is_some()) {
+        return fault("money", "the model says of no node what it costs (`money`), nor what energy does (`[money]`)");
+    }
+    if wanted.availability.is_some() && machines().all(|it| it.failures.is_none()) {
+        return fault("availability", "the model says of no node how often it fails (`fails`, `repair`)");
+    }
+    let may_lose = machines().any(|it| it.failures.is_some() || it.counts.iter().any(|count| *count > 1));
+    if wanted.one_down && !may_lose {
+        return fault(
+            "one-down",
+            "no node of the model can fail (`fails`, `repair`) or has several machines (`machines`)",
+        );
+    }
+    Ok(())
+}
+
+/// The constraints that a setting fails.
+pub(super) fn fails(it: &Outcome, wanted: &Wanted, model: &Model) -> Vec<Failure> {
+    let mut fails = of_load(it, wanted, model);
+    let mut most = |name: &str, wanted: Option<f64>, got: Option<f64>, unit: &str| {
+        let Some((wanted, got)) = wanted.zip(got).filter(|(wanted, got)| got > wanted) else { return };
+        let more = short((got / wanted - 1.0) * 100.0);
+        let why = format!("{name} is {}{unit}, {more} % above {}{unit}", short(got), short(wanted));
+        fails.push(failure(name, wanted, Some(got), why));
+    };
+    most("energy", wanted.energy, it.energy, " J a request");
+    most("money", wanted.money, it.money, " an hour");
+    if let Some((wanted, got)) = wanted.availability.zip(it.availability).filter(|(wanted, got)| got < wanted) {
+        let why = format!("enough machines are up {} % of the time, and {} % are wanted", share(got), share(wanted));
+        // Nines count: 99 % is ten times as far from always as 99.9 %.
+        let by = ((1.0 - got) / (1.0 - wanted).max(1e-15) - 1.0).abs();
+        fails.push(Failure { constraint: "availability".to_owned(), wanted, got: Some(got), by: Some(by), why });
+    }
+    if wanted.one_down {
+        fails.extend(it.down.iter().flat_map(|down| down.fails.iter().cloned()));
+    }
+    for (constraint, wanted, got, why) in security::below(&wanted.minimum, model, &it.ways) {
+        fails.push(failure(constraint, wanted, got, why));
+    }
+    fails
+}
+
+/// Percent with as many nines as there are.
+fn share(share: f64) -> String {
+    let digits = (-(1.0 - share).max(1e-12).log10()).ceil().max(1.0);
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "1 to 12")]
+    let digits = digits as usize;
+    format!("{:.digits$}", share * 100.0)
+}
+
+/// Constraints that it meets in the middle of its intervals and fails at the far end.
+pub(super) fn unsure(it: &Outcome, wanted: &Wanted) -> Vec<String> {
+    let half = |name: &str| it.plus_minus.get(name).copied().unwrap_or(0.0);
+    let most = [
+        ("p50", wanted.p50, it.p50),
+        ("p95", wanted.p95, it.p95),
+        ("p99", wanted.p99, it.p99),
+        ("mean", wanted.mean, it.mean),
+        ("cpu", wanted.cpu, Some(it.cpu.1)),
+        ("loss", wanted.loss, Some(it.loss)),
+        ("energy", wanted.energy, it.energy),
+        ("money", wanted.money, it.money),
+    ];
+    let most = most.into_iter().filter(|(name, wanted, got)| {
+        wanted.zip(*got).is_some_and(|(wanted, got)| got <= wanted && got + half(name) > wanted)
+    });
+    let rate = wanted.rate.filter(|rate| it.saturation >= *rate && it.saturation - half("saturation") < *rate);
+    most.map(|(name, ..)| name.to_owned()).chain(rate.map(|_| "rate".to_owned())).collect()
+}
+
+/// Fewer constraints failed, then the farthest of them less far.
+pub(super) fn nearer(one: &Outcome, other: &Outcome) -> Ordering {
+    let worst = |it: &Outcome| it.fails.iter().map(|fail| fail.by.unwrap_or(f64::INFINITY)).fold(0.0, f64::max);
+    one.fails.len().cmp(&other.fails.len()).then(worst(one).total_cmp(&worst(other)))
+}
+
+/// For each constraint that is a number, the setting that meets it best.
+pub(super) fn best(settings: &[Outcome], wanted: &Wanted) -> BTreeMap<&'static str, usize> {
+    type Figure = fn(&Outcome) -> Option<f64>;
+    let figures: [(&'static str, bool, Figure); 10] = [
+        ("p50", wanted.p50.is_some(), |it| it.p50),
+        ("p95", wanted.p95.is_some(), |it| it.p95),
+        ("p99", wanted.p99.is_some(), |it| it.p99),
+        ("mean", wanted.mean.is_some(), |it| it.mean),
+        ("rate", wanted.rate.is_some(), |it| Some(-it.saturation)),
+        ("cpu", wanted.cpu.is_some(), |it| Some(it.cpu.1)),
+        ("loss", wanted.loss.is_some(), |it| Some(it.loss)),
+        ("energy", wanted.energy.is_some(), |it| it.energy),
+        ("money", wanted.money.is_some(), |it| it.money),
+        ("availability", wanted.availability.is_some(), |it| it.availability.map(|share| -share)),
+    ];
+    let best = |figure: Figure| {
+        let numbers = settings.iter().enumerate().filter_map(|(index, it)| Some((index, figure(it)?)));
+        numbers.min_by(|one, other| one.1.total_cmp(&other.1)).map(|(index, _)| index)
+    };
+    let asked = figures.into_iter().filter(|(_, asked, _)| *asked);
+    asked.filter_map(|(name, _, figure)| Some((name, best(figure)?))).collect()
+}
+
+/// The constraints of times, rate and load that a setting fails.
+pub(super) fn of_load(it: &Outcome, wanted: &Wanted, model: &Model) -> Vec<Failure> {
+    let mut fails = Vec::new();
+    let mut push = |constraint, wanted, got, why| fails.push(failure(constraint, wanted, got, why));
+    if let Some(rate) = wanted.rate {
+        // Of an open workload less is carried where requests are turned away or aborted: that is `loss`, or asked for.
+        let closed = matches!(model.workload, Workload::Closed { .. });
+        if it.saturated || closed && it.saturation < rate {
+            let why = format!("this saturates at {}/s, and {}/s are asked for", short(it.saturation), short(rate));
+            push("rate", rate, Some(it.saturation), why);
+        } else if closed && it.throughput < rate {
+            let why = format!("these clients get {}/s, and {}/s are asked for", short(it.throughput), short(rate));
+            push("rate", rate, Some(it.throughput), why);
+        }
+    }
+    for (name, wanted, got) in [
+        ("p50", wanted.p50, it.p50),
+        ("p95", wanted.p95, it.p95),
+        ("p99", wanted.p99, it.p99),
+        ("mean", wanted.mean, it.mean),
+    ] {
+        let Some(wanted) = wanted else { continue };
+        match got {
+            Some(got) if got <= wanted => {}
+            Some(got) => {
+                let more = (got / wanted - 1.0) * 100.0;
+                let why = format!("{name} is {} ms, {more:.1} % above {} ms", short(got * 1e3), short(wanted * 1e3));
+                push(name, wanted, Some(got), why);
+            }
+            None => {
+                push(name, wanted, None, format!("{name} has no bound: this saturates at {}/s", short(it.saturation)))
+            }
+        }
+    }
+    if let Some(cpu) = wanted.cpu.filter(|cpu| it.cpu.1 > *cpu) {
+        let why =
+            format!("`{}` is {} % busy, and {} % are allowed", it.cpu.0, short(it.cpu.1 * 100.0), short(cpu * 100.0));
+        push("cpu", cpu, Some(it.cpu.1), why);
+    }
+    if let Some(loss) = wanted.loss.filter(|loss| it.loss > *loss) {
+        let why = format!("{} % are turned away, and {} % may be", short(it.loss * 100.0), short(loss * 100.0));
+        push("loss", loss, Some(it.loss), why);
+    }
+    fails
+}

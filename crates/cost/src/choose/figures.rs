@@ -1,0 +1,198 @@
+//! The figures of one setting, and how far they may be off because prices are.
+//!
+//! *Intervals.* A price may say how sure it is: half of its 95 % interval, `e`. Each figure is followed as one price after the other grows a
+//! little, all else equal; the half of its own interval is the root of the summed squares of (slope times `e`), as errors of different prices
+//! have nothing to do with each other. The slope of a percentile `t` is that of the distribution there over its density: `-(dF/dp)/f(t)`.
+
+use std::collections::BTreeMap;
+
+use gspn::Budget;
+
+use super::service::{self, Service};
+use super::times::{self, Flow, Task, Times};
+use super::{Wanted, bottleneck, queue};
+use crate::model::{Model, Workload};
+use crate::{Class, Fault};
+
+/// How much a price grows to see what follows, relative.
+const STEP: f64 = 1e-4;
+
+/// Numbers that need no distribution.
+#[derive(Debug, Clone)]
+pub(super) struct Plain {
+    /// Requests a second that come to their end.
+    pub(super) throughput: f64,
+    /// Requests a second that can come to their end.
+    pub(super) saturation: f64,
+    /// Whether more come than can be carried.
+    pub(super) saturated: bool,
+    /// Mean time.
+    pub(super) mean: f64,
+    /// Of each node the share of busy cores.
+    pub(super) busy: Vec<f64>,
+    /// Core seconds of a request.
+    pub(super) cores: f64,
+    /// Joules of a request.
+    pub(super) energy: Option<f64>,
+    /// Money an hour.
+    pub(super) money: Option<f64>,
+    /// Share of requests that are turned away.
+    pub(super) loss: f64,
+}
+
+/// One setting, solved.
+pub(super) struct Solved {
+    pub(super) service: Service,
+    pub(super) one: bool,
+    pub(super) plain: Plain,
+    /// p50, p95, p99.
+    pub(super) times: [Option<f64>; 3],
+    distribution: Times,
+}
+
+/// The percentiles.
+pub(super) const LEVELS: [(&str, f64); 3] = [("p50", 0.5), ("p95", 0.95), ("p99", 0.99)];
+
+/// Solves a model in which one way of each annotation is left, and one count of machines.
+pub(super) fn solve(model: &Model, wanted: &Wanted, budget: &mut Budget<'_>) -> Result<Solved, Fault> {
+    let (service, alone) = service::service(model, budget)?;
+    let one = queue::one_at_a_time(model, &alone);
+    let asked = [wanted.p50, wanted.p95, wanted.p99].map(|it| it.is_some());
+    let percentiles = asked.contains(&true);
+    let (flow, distribution) = times::solve(Task { model, one, percentiles }, &service, budget)?;
+    let plain = plain(model, &service, one, flow);
+    // The front is drawn over the last, where it costs little.
+    let asked = [asked[0], asked[1], one || percentiles];
+    let mut times = [None; 3];
+    for ((time, (_, level)), asked) in times.iter_mut().zip(LEVELS).zip(asked) {
+        if asked && !plain.saturated {
+            let guess = flow.mean.max(service.mean()) * 2.0;
+            *time = Some(distribution.quantile(&service, level, guess, budget)?);
+        }
+    }
+    Ok(Solved { service, one, plain, times, distribution })
+}
+
+/// The plain numbers of a service under a flow of requests.
+fn plain(model: &Model, service: &Service, one: bool, flow: Flow) -> Plain {
+    let carried =
+        bottleneck::limits(model, service, one).into_iter().map(|(_, limit)| limit).fold(f64::INFINITY, f64::min);
+    let node_cores: Vec<f64> = (0..model.nodes.len()).map(|node| service.cores(node)).collect();
+    let busy = model.nodes.iter().zip(&node_cores);
+    let busy = busy.map(|(it, cores)| (flow.rate * cores / f64::from(it.all_cores())).clamp(0.0, 1.0)).collect();
+    Plain {
+        throughput: flow.rate * service.finished,
+        saturation: carried * service.finished,
+        saturated: matches!(model.workload, Workload::Open { rate, .. } if rate >= carried),
+        mean: flow.mean,
+        busy,
+        cores: node_cores.iter().sum(),
+        energy: energy(model, service, &node_cores, flow.rate),
+        money: money(model, service, &node_cores, flow.rate),
+        loss: flow.turned_away / (flow.turned_away + flow.rate),
+    }
+}
+
+/// Joules of a request: of machines that are on, of busy cores, and what prices say.
+fn energy(model: &Model, service: &Service, cores: &[f64], rate: f64) -> Option<f64> {
+    let powered = model.nodes.iter().any(|node| node.machines.power.is_some());
+    if !powered && !model.prices.values().flat_map(BTreeMap::values).any(|price| price.energy > 0.0) {
+        return None;
+    }
+    let of = |(node, cores): (&crate::model::Node, &f64)| {
+        let power = node.machines.power?;
+        Some(f64::from(node.machines.count()) * power.idle / rate + cores * power.busy)
+    };
+    Some(service.energy() + model.nodes.iter().zip(cores).filter_map(of).sum::<f64>())
+}
+
+/// Money an hour: of machines, and of energy where that has a price.
+fn money(model: &Model, service: &Service, cores: &[f64], rate: f64) -> Option<f64> {
+    let machines = model.nodes.iter().filter_map(|node| Some(node.machines.money? * f64::from(node.machines.count())));
+    let machines = machines.reduce(|one, other| one + other);
+    // A watt for an hour is a millionth of a MWh.
+    let power =
+        model.energy.zip(energy(model, service, cores, rate)).map(|(price, joules)| price * joules * rate / 1e6);
+    match (machines, power) {
+        (None, None) => None,
+        (machines, power) => Some(machines.unwrap_or(0.0) + power.unwrap_or(0.0)),
+    }
+}
+
+impl Plain {
+    /// The busiest node.
+    pub(super) fn busiest(&self) -> usize {
+        let busiest = self.busy.iter().enumerate().max_by(|one, other| one.1.total_cmp(other.1));
+        busiest.map_or(0, |(node, _)| node)
+    }
+
+    /// What has an interval, by name; times of a saturated setting mean nothing.
+    fn named(&self, busiest: usize) -> [(&'static str, Option<f64>); 8] {
+        [
+            ("throughput", Some(self.throughput)),
+            ("saturation", Some(self.saturation)),
+            ("mean", (!self.saturated).then_some(self.mean)),
+            ("cpu", self.busy.get(busiest).copied()),
+            ("cores", Some(self.cores)),
+            ("energy", self.energy),
+            ("money", self.money),
+            ("loss", Some(self.loss)),
+        ]
+    }
+}
+
+/// Half of the 95 % interval of each figure, by its name; empty where no price says how sure it is.
+pub(super) fn intervals(
+    model: &Model,
+    solved: &Solved,
+    budget: &mut Budget<'_>,
+) -> Result<BTreeMap<&'static str, f64>, Fault> {
+    let mut squares: BTreeMap<&'static str, f64> = BTreeMap::new();
+    let service = &solved.service;
+    let unsure = service.prices.iter().enumerate().filter(|(_, price)| price.error > 0.0);
+    let mut unsure = unsure.peekable();
+    if unsure.peek().is_none() {
+        return Ok(squares);
+    }
+    let mut density = [(0.0, 0.0); 3];
+    for (density, time) in density.iter_mut().zip(solved.times) {
+        let Some(time) = time else { continue };
+        let at = solved.distribution.within(service, time, budget)?;
+        let later = solved.distribution.within(service, time * (1.0 + STEP), budget)?;
+        *density = (at, (later - at) / (time * STEP));
+    }
+    let busiest = solved.plain.busiest();
+    let percentiles = matches!(solved.distribution, Times::Several { .. });
+    for (index, price) in unsure {
+        let dearer_service = service.scaled(index, 1.0 + STEP);
+        let dearer_model = if solved.one { None } else { Some(dearer(model, price)?) };
+        let task = Task { model: dearer_model.as_ref().unwrap_or(model), one: solved.one, percentiles };
+        let (flow, distribution) = times::solve(task, &dearer_service, budget)?;
+        let grown = plain(model, &dearer_service, solved.one, flow);
+        let mut add = |name, slope: f64| *squares.entry(name).or_default() += (slope * price.error).powi(2);
+        for ((name, now), (_, then)) in solved.plain.named(busiest).into_iter().zip(grown.named(busiest)) {
+            if let Some((now, then)) = now.zip(then) {
+                add(name, (then - now) / STEP);
+            }
+        }
+        for (((name, _), time), (at, density)) in LEVELS.into_iter().zip(solved.times).zip(density) {
+            let Some(time) = time.filter(|_| density > 0.0) else { continue };
+            let then = distribution.within(&dearer_service, time, budget)?;
+            add(name, (at - then) / density / STEP);
+        }
+    }
+    squares.values_mut().for_each(|square| *square = square.sqrt());
+    Ok(squares)
+}
+
+/// The model with one price a little higher.
+fn dearer(model: &Model, paid: &crate::net::Paid) -> Result<Model, Fault> {
+    let mut model = model.clone();
+    let price = model.prices.get_mut(&paid.platform).and_then(|prices| prices.get_mut(&paid.operation));
+    let Some(price) = price else {
+        return Err(Fault::new(Class::NoPrice, paid.operation.clone(), "it has no price"));
+    };
+    price.each *= 1.0 + STEP;
+    price.per_byte *= 1.0 + STEP;
+    Ok(model)
+}

@@ -1,0 +1,201 @@
+//! The front as a picture: time against cost, colours for strength, bars for intervals; what is beaten is grey and says by whom.
+
+use std::collections::BTreeSet;
+use std::fmt::Write;
+
+use super::{Choice, Outcome, short};
+use crate::draw::{escaped, nice};
+
+const WIDTH: f64 = 940.0;
+const HEIGHT: f64 = 560.0;
+const LEFT: f64 = 76.0;
+const RIGHT: f64 = 250.0;
+const TOP: f64 = 64.0;
+const BOTTOM: f64 = 62.0;
+/// From weak to strong; people with any kind of colour vision tell them apart.
+const COLOURS: [&str; 6] = ["#cc79a7", "#e69f00", "#56b4e9", "#d55e00", "#009e73", "#0072b2"];
+const GREY: &str = "#b5b5b5";
+/// Grey dots, at most: the picture stays one that a browser shows.
+const MOST: usize = 5000;
+
+/// A point and halves of its intervals.
+type Shown = ((f64, f64), (f64, f64));
+
+struct Frame {
+    width: f64,
+    height: f64,
+}
+
+impl Frame {
+    fn x(&self, milliseconds: f64) -> f64 {
+        LEFT + (milliseconds / self.width).clamp(0.0, 1.0) * (WIDTH - LEFT - RIGHT)
+    }
+
+    fn y(&self, cost: f64) -> f64 {
+        HEIGHT - BOTTOM - (cost / self.height).clamp(0.0, 1.0) * (HEIGHT - TOP - BOTTOM)
+    }
+
+    fn holds(&self, point: (f64, f64)) -> bool {
+        point.0 <= self.width && point.1 <= self.height
+    }
+}
+
+/// What the picture is over.
+struct Axes {
+    money: bool,
+    p99: bool,
+}
+
+impl Axes {
+    fn point(&self, it: &Outcome) -> Option<(f64, f64)> {
+        let time = if self.p99 { it.p99 } else { it.mean };
+        let cost = if self.money { it.money? } else { it.cores * 1e3 };
+        Some((time? * 1e3, cost))
+    }
+
+    fn halves(&self, it: &Outcome) -> (f64, f64) {
+        let half = |name: &str| it.plus_minus.get(name).copied().unwrap_or(0.0);
+        let time = half(if self.p99 { "p99" } else { "mean" }) * 1e3;
+        (time, if self.money { half("money") } else { half("cores") * 1e3 })
+    }
+}
+
+/// Time against cost of all settings.
+#[must_use]
+pub fn svg(choice: &Choice) -> String {
+    let all = &choice.settings;
+    let axes = Axes { money: all.iter().any(|it| it.money.is_some()), p99: all.iter().any(|it| it.p99.is_some()) };
+    let front: Vec<&Outcome> = choice.front.iter().map(|index| &all[*index]).collect();
+    let first = choice.ranked.first().map(|index| &all[*index]);
+    let wanted = if axes.p99 { choice.wanted.p99 } else { choice.wanted.mean }.map(|it| it * 1e3);
+    // What is far from the front and from what is wanted stays outside.
+    let shown = front.iter().copied().chain(first).filter_map(|it| axes.point(it).map(|at| (at, axes.halves(it))));
+    let shown: Vec<Shown> = shown.collect();
+    let most = |of: fn(&Shown) -> f64| shown.iter().map(of).fold(1e-9, f64::max);
+    let right = most(|(at, half)| at.0 + half.0).max(wanted.unwrap_or(0.0) * 1.1);
+    let frame = Frame { width: nice(right * 1.02), height: nice(most(|(at, half)| at.1 + half.1) * 1.05) };
+    let mut svg = String::new();
+    let _ = writeln!(
+        svg,
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" font-family=\"sans-serif\" font-size=\"12\">"
+    );
+    let _ = writeln!(svg, "<rect width=\"{WIDTH}\" height=\"{HEIGHT}\" fill=\"white\"/>");
+    titles(&mut svg, &frame, &axes, choice);
+    let mut outside = 0;
+    let beaten = all.iter().filter(|it| !it.on_front);
+    for (count, it) in beaten.filter(|it| axes.point(it).is_some()).enumerate() {
+        let Some(at) = axes.point(it).filter(|at| frame.holds(*at) && count < MOST) else {
+            outside += 1;
+            continue;
+        };
+        let by = it.beaten_by.map_or_else(String::new, |by| format!("\nbeaten by: {}", all[by].setting.join("; ")));
+        dot(&mut svg, &frame, at, GREY, it, &by);
+    }
+    let strengths: BTreeSet<u32> = front.iter().map(|it| it.strength.unwrap_or(0)).collect();
+    let strengths: Vec<u32> = strengths.into_iter().collect();
+    let colour = |it: &Outcome| {
+        let place = strengths.iter().position(|bits| *bits == it.strength.unwrap_or(0)).unwrap_or(0);
+        COLOURS[(place + COLOURS.len().saturating_sub(strengths.len())) % COLOURS.len()]
+    };
+    if let Some(wanted) = wanted {
+        let (x, bottom) = (frame.x(wanted), frame.y(0.0));
+        let _ = writeln!(svg, "<path d=\"M{x:.1} {TOP}V{bottom:.1}\" stroke=\"#444\" stroke-dasharray=\"6 4\"/>");
+        let _ = writeln!(svg, "<text x=\"{:.1}\" y=\"{:.1}\" fill=\"#444\">wanted</text>", x + 4.0, TOP + 12.0);
+    }
+    for it in &front {
+        let Some(at) = axes.point(it) else { continue };
+        bars(&mut svg, &frame, at, axes.halves(it), colour(it));
+        let fails: Vec<&str> = it.fails.iter().map(|fail| fail.why.as_str()).collect();
+        let fails = if fails.is_empty() { String::new() } else { format!("\nfails: {}", fails.join("; ")) };
+        dot(&mut svg, &frame, at, colour(it), it, &fails);
+    }
+    legend(&mut svg, &strengths, &|bits| {
+        front.iter().find(|it| it.strength.unwrap_or(0) == bits).map_or(GREY, |it| colour(it))
+    });
+    if let Some(at) = first.and_then(|it| axes.point(it)) {
+        let (x, y) = (frame.x(at.0), frame.y(at.1));
+        let _ = writeln!(
+            svg,
+            "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"8\" fill=\"none\" stroke=\"black\" stroke-width=\"1.5\"/>"
+        );
+        let label = (x + 14.0, y - 10.0);
+        let _ =
+            writeln!(svg, "<text x=\"{:.1}\" y=\"{:.1}\" font-weight=\"bold\">first choice</text>", label.0, label.1);
+    }
+    if outside > 0 {
+        let (x, y) = (WIDTH - RIGHT + 16.0, HEIGHT - BOTTOM);
+        let _ = writeln!(svg, "<text x=\"{x}\" y=\"{y}\" fill=\"#777\">{outside} beaten ones are not shown</text>");
+    }
+    svg.push_str("</svg>\n");
+    svg
+}
+
+fn titles(svg: &mut String, frame: &Frame, axes: &Axes, choice: &Choice) {
+    let (all, feasible) = (choice.settings.len(), choice.ranked.len());
+    let _ = writeln!(svg, "<text x=\"{LEFT}\" y=\"26\" font-size=\"16\">What each setting costs</text>");
+    let about = format!("{all} settings, {feasible} can be chosen, {} are beaten by no other", choice.front.len());
+    let _ = writeln!(svg, "<text x=\"{LEFT}\" y=\"46\" fill=\"#555\">{about}</text>");
+    let (right, bottom) = (WIDTH - RIGHT, HEIGHT - BOTTOM);
+    for step in 0..=5 {
+        let share = f64::from(step) / 5.0;
+        let (x, y) = (frame.x(frame.width * share), frame.y(frame.height * share));
+        let _ = writeln!(svg, "<path d=\"M{LEFT} {y:.1}H{right}\" stroke=\"#e4e4e4\"/>");
+        let label = short(frame.height * share);
+        let _ = writeln!(svg, "<text x=\"{}\" y=\"{:.1}\" text-anchor=\"end\">{label}</text>", LEFT - 8.0, y + 4.0);
+        let label = short(frame.width * share);
+        let _ = writeln!(svg, "<text x=\"{x:.1}\" y=\"{}\" text-anchor=\"middle\">{label}</text>", bottom + 18.0);
+    }
+    let x = if axes.p99 { "99 % of the requests are faster, ms" } else { "mean time of a request, ms" };
+    let y = if axes.money { "money an hour" } else { "core milliseconds of a request" };
+    let middle = f64::midpoint(LEFT, right);
+    let _ = writeln!(svg, "<text x=\"{middle}\" y=\"{}\" text-anchor=\"middle\">{x}</text>", HEIGHT - 18.0);
+    let middle = f64::midpoint(TOP, bottom);
+    let _ = writeln!(svg, "<text transform=\"translate(20 {middle}) rotate(-90)\" text-anchor=\"middle\">{y}</text>");
+}
+
+/// A dot that says what it is when it is pointed at.
+fn dot(svg: &mut String, frame: &Frame, at: (f64, f64), colour: &str, it: &Outcome, more: &str) {
+    let (x, y) = (frame.x(at.0), frame.y(at.1));
+    // Hollow is what cannot be chosen.
+    let (fill, radius) = if it.fails.is_empty() { (colour, 3.5) } else { ("white", 3.0) };
+    let said = escaped(&format!("{}{more}", it.setting.join("; ")));
+    let _ = writeln!(
+        svg,
+        "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"{radius}\" fill=\"{fill}\" stroke=\"{colour}\"><title>{said}</title></circle>"
+    );
+}
+
+/// Intervals as bars in both directions.
+fn bars(svg: &mut String, frame: &Frame, at: (f64, f64), half: (f64, f64), colour: &str) {
+    let (x, y) = (frame.x(at.0), frame.y(at.1));
+    if half.0 > 0.0 {
+        let (low, high) = (frame.x(at.0 - half.0), frame.x(at.0 + half.0));
+        let _ = writeln!(
+            svg,
+            "<path d=\"M{low:.1} {y:.1}H{high:.1}\" stroke=\"{colour}\" stroke-width=\"5\" stroke-opacity=\"0.35\"/>"
+        );
+    }
+    if half.1 > 0.0 {
+        let (low, high) = (frame.y(at.1 - half.1), frame.y(at.1 + half.1));
+        let _ = writeln!(
+            svg,
+            "<path d=\"M{x:.1} {low:.1}V{high:.1}\" stroke=\"{colour}\" stroke-width=\"5\" stroke-opacity=\"0.35\"/>"
+        );
+    }
+}
+
+fn legend(svg: &mut String, strengths: &[u32], colour: &dyn Fn(u32) -> &'static str) {
+    let x = WIDTH - RIGHT + 24.0;
+    let mut y = TOP + 6.0;
+    let mut line = |svg: &mut String, fill: &str, stroke: &str, words: &str| {
+        let _ = writeln!(svg, "<circle cx=\"{x}\" cy=\"{y}\" r=\"4\" fill=\"{fill}\" stroke=\"{stroke}\"/>");
+        let _ = writeln!(svg, "<text x=\"{}\" y=\"{}\">{}</text>", x + 12.0, y + 4.0, escaped(words));
+        y += 20.0;
+    };
+    for bits in strengths.iter().rev() {
+        let words = if *bits == 0 { "nothing, or SHA-1".to_owned() } else { format!("{bits} bits at its weakest") };
+        line(svg, colour(*bits), colour(*bits), &words);
+    }
+    line(svg, GREY, GREY, "beaten by another");
+    line(svg, "white", "#777", "hollow: fails a constraint");
+}

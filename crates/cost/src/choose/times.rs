@@ -1,0 +1,177 @@
+//! How long requests take: distributions, by the reduction to a queue where one is served at a time, and by the whole net where several
+//! threads serve side by side and nobody in service waits for anybody.
+//!
+//! *Several threads.* Whoever comes waits until a thread is free, first come, first served, and is then served without waiting for a core or a
+//! line: so what it waits and what its service takes are independent, and the transform of the sum is the product of theirs. It waits
+//! until so many have left that no more are there than threads; who comes later changes nothing. That time is a passage of
+//! the whole net without arrivals, from the markings that arriving requests make.
+
+use gspn::Budget;
+use gspn::chain::long_run;
+use gspn::explore::explore;
+
+use super::invert::{self, distribution};
+use super::passage::Passage;
+use super::queue::{self, Queue};
+use super::service::Service;
+use crate::model::{Model, Workload};
+use crate::net::{self, Laid, What};
+use crate::{Class, Fault, solve, weave};
+
+/// Requests in the long run.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Flow {
+    /// That leave a second, aborted ones included.
+    pub(super) rate: f64,
+    /// Mean time.
+    pub(super) mean: f64,
+    /// That are turned away a second.
+    pub(super) turned_away: f64,
+}
+
+/// The distribution of times.
+#[derive(Debug)]
+pub(super) enum Times {
+    /// Nobody asked.
+    Unknown,
+    /// One request is served at a time: where requests come to that are let in.
+    One(Vec<Vec<f64>>),
+    /// Several are.
+    Several {
+        /// Share of those that wait for a thread.
+        waiting: f64,
+        /// How long they do.
+        wait: Box<Passage>,
+    },
+}
+
+/// What is to be solved.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Task<'a> {
+    /// The model in one setting.
+    pub(super) model: &'a Model,
+    /// Whether at most one request is served at a time.
+    pub(super) one: bool,
+    /// Whether percentiles are wanted of several threads.
+    pub(super) percentiles: bool,
+}
+
+/// The long run of one setting.
+pub(super) fn solve(task: Task<'_>, service: &Service, budget: &mut Budget<'_>) -> Result<(Flow, Times), Fault> {
+    let model = task.model;
+    if task.one {
+        let queue: Queue = service.queue(model.workload);
+        let flow = Flow { rate: queue.rate, mean: queue.response(), turned_away: queue.turned_away };
+        return Ok((flow, Times::One(queue.entered())));
+    }
+    let mut model = std::borrow::Cow::Borrowed(model);
+    if let (Workload::Closed { think, .. }, true) = (task.model.workload, task.percentiles)
+        && think <= 0.0
+    {
+        // So short that nothing changes: who has an answer asks again.
+        if let Workload::Closed { think, .. } = &mut model.to_mut().workload {
+            *think = service.mean() * 1e-9;
+        }
+    }
+    let laid = net::lay(&weave(&model))?;
+    let solution = solve::of(&model, &laid, budget)?;
+    let (rate, mean) = (solution.throughput + solution.aborted, solution.response);
+    let flow = Flow { rate, mean, turned_away: solution.turned_away };
+    if !task.percentiles {
+        return Ok((flow, Times::Unknown));
+    }
+    let threads = unhindered(&model, &laid)?;
+    Ok((flow, several(&model, &laid, threads, budget)?))
+}
+
+/// How many threads there are, if nobody who has one waits for anything.
+fn unhindered(model: &Model, laid: &Laid) -> Result<u32, Fault> {
+    let fault = |why: String| Err(Fault::new(Class::Invalid, "percentiles", why));
+    let Some(threads) = model.threads().map(|threads| threads.min(model.workload.jobs())) else {
+        return fault(
+            "all requests are served side by side and wait for cores in no order; percentiles are known here where `threads` is said: say how many, or ask for `--mean`".to_owned(),
+        );
+    };
+    for stage in &laid.stages {
+        let What::Waiting(name) = &stage.what else { continue };
+        let cores = model.nodes.iter().find(|node| node.name == *name).map(super::super::model::Node::all_cores);
+        match cores {
+            Some(cores) if cores >= threads => {}
+            Some(cores) => {
+                return fault(format!(
+                    "{threads} requests are served at a time, and `{name}` has a core for {cores} of them: how long one takes then depends on the others, and percentiles are not known here; fewer `threads`, more `cores`, or ask for `--mean`"
+                ));
+            }
+            None => {
+                return fault(format!(
+                    "{threads} requests are served at a time and wait for the line `{name}`: percentiles are not known here; ask for `--mean`, or give it only a `latency`"
+                ));
+            }
+        }
+    }
+    Ok(threads)
+}
+
+/// Where arriving requests find more than all threads at work, and how long these take until a thread is free.
+fn several(model: &Model, laid: &Laid, threads: u32, budget: &mut Budget<'_>) -> Result<Times, Fault> {
+    let space = explore(&laid.net, 1, &[], &[laid.begin], budget)?;
+    let chain = space.chain();
+    let run = long_run(chain, space.initial(), budget)?;
+    let Some(begins) = space.watched(laid.begin).map(|watched| &watched.chain) else {
+        return Err(Fault::new(Class::Unanswered, "begin", "the net has no arrivals that take time"));
+    };
+    let mut come = vec![0.0; chain.len()];
+    for (state, share) in run.distribution.iter().enumerate() {
+        begins.row(state).for_each(|(to, rate)| come[to] += share * rate);
+    }
+    let mut tokens = vec![0; space.places()];
+    let mut at_work = |state: usize| {
+        space.load(space.marking_of(u32::try_from(state).unwrap_or(u32::MAX)), &mut tokens);
+        u64::from(model.workload.jobs()).saturating_sub(tokens[laid.source]) <= u64::from(threads)
+    };
+    let goal: Vec<bool> = (0..chain.len()).map(&mut at_work).collect();
+    let all: f64 = come.iter().sum();
+    let waiting: f64 = come.iter().zip(&goal).filter(|(_, goal)| !**goal).map(|(share, _)| share).sum();
+    let least = all * 1e-15;
+    come.iter_mut().filter(|share| **share < least).for_each(|share| *share = 0.0);
+    let wait = Passage::new(chain.len(), |state| without(chain, begins, state), &come, &goal);
+    Ok(Times::Several { waiting: waiting / all, wait: Box::new(wait) })
+}
+
+/// The edges of a state but those of `begins`. An arrival adds a request, and nothing else does: its edges are nobody else's.
+pub(super) fn without<'c>(
+    chain: &'c gspn::chain::Chain,
+    begins: &gspn::chain::Chain,
+    state: usize,
+) -> impl Iterator<Item = (usize, f64)> + 'c {
+    let begun: Vec<usize> = begins.row(state).map(|(to, _)| to).collect();
+    chain.row(state).filter(move |(to, _)| !begun.contains(to))
+}
+
+impl Times {
+    /// The probability that a request takes no longer than `time`.
+    pub(super) fn within(&self, service: &Service, time: f64, budget: &mut Budget<'_>) -> Result<f64, Fault> {
+        match self {
+            Self::Unknown => Err(Fault::new(Class::Unanswered, "percentiles", "nobody asked for them")),
+            Self::One(entered) => Ok(distribution(time, |s| queue::transform(service, entered, s))),
+            Self::Several { waiting, wait } => wait.within(time, budget, |s, waited| {
+                let g = service.transform(s);
+                let own = service.begin.iter().zip(&g).map(|(begin, g)| g.times(*begin));
+                let own = own.fold(invert::Complex::default(), invert::Complex::plus);
+                let waits = waited.times(*waiting).plus(invert::Complex { re: 1.0 - waiting, im: 0.0 });
+                waits.by(own)
+            }),
+        }
+    }
+
+    /// The time by which a share `level` of the requests is done; near `guess`.
+    pub(super) fn quantile(
+        &self,
+        service: &Service,
+        level: f64,
+        guess: f64,
+        budget: &mut Budget<'_>,
+    ) -> Result<f64, Fault> {
+        invert::quantile(level, guess, |time| Ok(1.0 - self.within(service, time, budget)?))
+    }
+}

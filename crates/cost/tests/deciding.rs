@@ -1,0 +1,357 @@
+//! Settings by more than their times: how sure prices are, energy, money, machines that fail, several threads.
+
+use cost::choose::{Choice, Effort, Wanted, check, choose, csv, svg, text};
+use cost::read::{Language, read};
+use cost::{Class, Fault, Model, print};
+use gspn::Limits;
+
+const MODEL: &str = r#"
+[workload]
+arrivals = "40/s"
+room = 40
+threads = 1
+[node.pc]
+platform = "p"
+idle = "30 W"
+busy = "10 W"
+money = "0.05/h"
+[node.server]
+platform = "p"
+speed = 2
+money = "0.2/h"
+[component.client]
+node = "pc"
+[component.service]
+node = "server"
+[connector.wire]
+from = "client"
+to = "service"
+latency = "1 ms"
+[attribute.order]
+of = "client"
+size = "4 kB"
+[[sequence.main]]
+do = "prepare"
+by = "client"
+time = "3 ms"
+returns = "order"
+[[sequence.main]]
+send = "deliver"
+over = "wire"
+carries = "order"
+[[sequence.main]]
+do = "store"
+by = "service"
+time = "4 ms"
+variation = 0.5
+[[secure]]
+property = "data-integrity"
+on = "attribute order"
+signature = ["ed25519", "rsa-2048", "rsa-3072", "rsa-4096"]
+[price.p."hash sha-256"]
+each = "0.1 ms"
+error = "2 %"
+[price.p."sign ed25519"]
+each = "0.3 ms"
+[price.p."verify ed25519"]
+each = "0.4 ms"
+[price.p."sign rsa-2048"]
+each = "4 ms"
+variation = 0.5
+interval = ["3.8 ms", "4.2 ms"]
+[price.p."verify rsa-2048"]
+each = "0.4 ms"
+n = 400
+energy = "3 mJ"
+[price.p."sign rsa-3072"]
+each = "7 ms"
+error = 0.1
+[price.p."verify rsa-3072"]
+each = "0.6 ms"
+[price.p."sign rsa-4096"]
+each = "30 ms"
+error = "10 %"
+[price.p."verify rsa-4096"]
+each = "0.8 ms"
+[money]
+energy = 100
+"#;
+
+fn model(text: &str) -> Model {
+    read(text, Language::Toml).unwrap_or_else(|fault| panic!("{fault}"))
+}
+
+fn effort() -> Effort<'static> {
+    Effort { limits: Limits::default(), threads: 2, go_on: &|_| true }
+}
+
+fn chosen(model: &Model, wanted: &Wanted) -> Result<Choice, Fault> {
+    choose(model, wanted, &effort())
+}
+
+/// Normal deviates (Box, Muller) of a small generator.
+struct Normal(u64);
+
+impl Normal {
+    fn uniform(&mut self) -> f64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        ((self.0 >> 11) as f64 + 0.5) / (1_u64 << 53) as f64
+    }
+
+    fn next(&mut self) -> f64 {
+        (-2.0 * self.uniform().ln()).sqrt() * (std::f64::consts::TAU * self.uniform()).cos()
+    }
+}
+
+/// Drawn prices, each run solved anew, spread as far as the intervals say.
+#[test]
+fn intervals_are_those_of_drawn_prices() {
+    let model = model(MODEL);
+    let wanted = Wanted { p50: Some(1.0), p99: Some(1.0), ..Wanted::default() };
+    let said = chosen(&model, &wanted).unwrap();
+    let mut normal = Normal(7);
+    let mut drawn: Vec<Vec<Vec<f64>>> = vec![vec![Vec::new(); 5]; said.settings.len()];
+    for _ in 0..400 {
+        let mut other = model.clone();
+        for price in other.prices.values_mut().flat_map(|prices| prices.values_mut()) {
+            price.each *= 1.0 + price.error / 1.96 * normal.next();
+            price.error = 0.0;
+        }
+        for (it, drawn) in chosen(&other, &wanted).unwrap().settings.iter().zip(&mut drawn) {
+            assert!(it.plus_minus.is_empty());
+            let all = [it.saturation, it.cores, it.mean.unwrap_or(0.0), it.p50.unwrap_or(0.0), it.p99.unwrap_or(0.0)];
+            drawn.iter_mut().zip(all).for_each(|(list, value)| list.push(value));
+        }
+    }
+    for (it, drawn) in said.settings.iter().zip(&drawn) {
+        for (name, list) in ["saturation", "cores", "mean", "p50", "p99"].into_iter().zip(drawn) {
+            if it.saturated && !["saturation", "cores"].contains(&name) {
+                assert!(!it.plus_minus.contains_key(name), "{it:?}");
+                continue;
+            }
+            let mean = list.iter().sum::<f64>() / list.len() as f64;
+            let sd = (list.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / (list.len() - 1) as f64).sqrt();
+            let half = it.plus_minus[name];
+            // 400 draws know their spread to 7 %; times near saturation bend.
+            assert!((half / (1.96 * sd) - 1.0).abs() < 0.2, "{name} of {:?}: {half} {}", it.setting, 1.96 * sd);
+        }
+    }
+    let words = text(&said);
+    assert!(words.contains(" ± "), "{words}");
+    assert!(svg(&said).contains("stroke-opacity"));
+    assert!(csv(&said).lines().next().unwrap().contains("p99_s,p99_s_plus_minus"));
+}
+
+#[test]
+fn a_constraint_that_an_interval_reaches_over_is_not_sure() {
+    let all = chosen(&model(MODEL), &Wanted { p99: Some(1.0), ..Wanted::default() }).unwrap();
+    let (p99, half) = (all.settings[2].p99.unwrap(), all.settings[2].plus_minus["p99"]);
+    let near = Wanted { p99: Some(p99 + half / 2.0), ..Wanted::default() };
+    let choice = chosen(&model(MODEL), &near).unwrap();
+    assert_eq!((choice.settings[2].fails.len(), choice.settings[2].unsure.as_slice()), (0, &["p99".to_owned()][..]));
+    assert!(text(&choice).contains("within its intervals it may fail p99"));
+    let far = chosen(&model(MODEL), &Wanted { p99: Some(p99 + 2.0 * half), ..Wanted::default() }).unwrap();
+    assert!(far.settings[2].unsure.is_empty());
+}
+
+#[test]
+fn energy_and_money_are_added_up_as_they_are_said() {
+    let choice = chosen(&model(MODEL), &Wanted::default()).unwrap();
+    let it = &choice.settings[1];
+    let rate = it.throughput;
+    let client = 0.003 + 0.0001 + 0.004;
+    // 30 W all the time, 10 W while its core works, and 3 mJ of each verification.
+    let joules = 30.0 / rate + 10.0 * client + 0.003;
+    assert!((it.energy.unwrap() / joules - 1.0).abs() < 1e-9, "{it:?} {joules}");
+    let money = 0.05 + 0.2 + joules * rate * 100.0 / 1e6;
+    assert!((it.money.unwrap() / money - 1.0).abs() < 1e-9, "{it:?} {money}");
+
+    let most = joules * 1.0001;
+    let wanted = Wanted { energy: Some(most), money: Some(1.0), ..Wanted::default() };
+    let choice = chosen(&model(MODEL), &wanted).unwrap();
+    assert_eq!(choice.ranked, [0, 1]);
+    let fail = &choice.settings[2].fails[0];
+    assert!(fail.constraint == "energy" && fail.why.contains("above"), "{fail:?}");
+    let plain = MODEL.replace("idle = \"30 W\"\nbusy = \"10 W\"\nmoney = \"0.05/h\"", "");
+    let plain = plain.replace("money = \"0.2/h\"", "").replace("energy = \"3 mJ\"", "");
+    for wanted in [
+        Wanted { energy: Some(1.0), ..Wanted::default() },
+        Wanted { money: Some(1.0), ..Wanted::default() },
+        Wanted { availability: Some(0.9), ..Wanted::default() },
+        Wanted { one_down: true, ..Wanted::default() },
+    ] {
+        assert_eq!(chosen(&model(&plain), &wanted).unwrap_err().class, Class::Missing, "{wanted:?}");
+    }
+}
+
+/// Machines of the server, each with a thread, against what signatures cost.
+fn several() -> String {
+    let text =
+        MODEL.replace("[node.server]", "[node.server]\nmachines = [1, 2, 3]\nfails = \"1000 h\"\nrepair = \"10 h\"");
+    let text = text.replace("threads = 1", "threads = 1\nthreads_on = \"server\"");
+    text.replace("[node.pc]", "[node.pc]\ncores = 3").replace("room = 40", "room = 15").replace("variation = 0.5\n", "")
+}
+
+#[test]
+fn machines_are_weighed_against_signatures() {
+    let model = model(&several());
+    let wanted = Wanted { p99: Some(0.3), rate: Some(60.0), ..Wanted::default() };
+    let choice = chosen(&model, &wanted).unwrap();
+    assert_eq!(choice.settings.len(), 12);
+    assert!(!choice.reduced);
+    let carried: Vec<f64> = choice.settings.iter().map(|it| it.saturation).collect();
+    assert!((carried[1] / carried[0] - 2.0).abs() < 1e-9 && (carried[2] / carried[0] - 3.0).abs() < 1e-9);
+    // RSA-4096 needs three machines, Ed25519 one, which costs less.
+    let can = |index: usize| choice.settings[index].fails.is_empty();
+    assert_eq!([can(0), can(9), can(10), can(11)], [true, false, false, true], "{}", text(&choice));
+    assert_eq!(choice.ranked[0], 0);
+    assert!(choice.settings[9].fails[0].why.starts_with("this saturates at"), "{:?}", choice.settings[9]);
+    assert_eq!(choice.settings[11].machines, [1, 3]);
+    assert!(choice.settings[11].setting.contains(&"node server: 3 machines".to_owned()));
+    // More machines are dearer and more available, so neither beats the other; of the same number, the dearer signature is beaten.
+    assert!(choice.settings[0].on_front && choice.settings[2].on_front);
+    assert_eq!(choice.settings[11].beaten_by, Some(2));
+
+    // One machine is up 1000 of 1010 hours; of two, one is, but for both being down (one crew).
+    let share = |index: usize| choice.settings[index].availability.unwrap();
+    let ratio = 0.01;
+    assert!((share(0) - 1.0 / (1.0 + ratio)).abs() < 1e-12);
+    assert!((share(1) - (1.0 + 2.0 * ratio) / (1.0 + 2.0 * ratio + 2.0 * ratio * ratio)).abs() < 1e-12);
+    let wanted = Wanted { availability: Some(0.999), ..wanted };
+    let choice = chosen(&model, &wanted).unwrap();
+    assert_eq!(choice.settings[choice.ranked[0]].machines, [1, 2]);
+    assert!(
+        choice.settings[0].fails[0].why.starts_with("enough machines are up 99.0"),
+        "{:?}",
+        choice.settings[0].fails
+    );
+
+    // With RSA-4096 two machines are not enough: losing one of three is a loss.
+    let wanted = Wanted { one_down: true, ..wanted };
+    let choice = chosen(&model, &wanted).unwrap();
+    assert!(
+        choice.settings[11]
+            .fails
+            .iter()
+            .any(|it| it.why.starts_with("with one machine of `server` down this saturates at"))
+    );
+    assert!(choice.settings[0].fails.iter().any(|it| it.why.ends_with("there is nothing that goes on")));
+    assert!(text(&choice).contains("with one machine of `server` down (1 left) it saturates at"), "{}", text(&choice));
+    let down = &choice.settings[11].down[0];
+    assert!((down.left, down.stops) == (2, false) && (down.saturation - carried[10]).abs() < 1e-9);
+}
+
+/// Two machines serve one exponential step: response times of the queue M/M/2.
+#[test]
+fn percentiles_of_two_threads_are_those_of_the_closed_form() {
+    let text = "[workload]\narrivals = \"120/s\"\nroom = 80\nthreads = 2\n[node.n]\ncores = 2\nplatform = \"p\"\n[component.c]\nnode = \"n\"\n[attribute.a]\nof = \"c\"\n\
+        [[sequence.main]]\ndo = \"work\"\nby = \"c\"\ntime = \"10 ms\"\nreturns = \"a\"\n\
+        [[secure]]\nproperty = \"data-origin-authentication\"\non = \"attribute a\"\nsignature = \"ed25519\"\noptional = true\n\
+        [price.p]\n\"hash sha-256\" = { each = \"0.1 ms\" }\n\"sign ed25519\" = { each = \"0.1 ms\", error = 0.1 }\n";
+    let model = model(text);
+    let wanted = Wanted { p50: Some(1.0), p95: Some(1.0), p99: Some(1.0), ..Wanted::default() };
+    let choice = chosen(&model, &wanted).unwrap();
+    let plain = choice.settings.iter().find(|it| it.strength.is_none()).unwrap();
+    let (serve, load) = (100.0_f64, 1.2_f64);
+    let busy = load * load / 2.0 / (1.0 - load / 2.0);
+    let wait = busy / (1.0 + load + busy);
+    let tail = |t: f64| {
+        let rest = 1.0 - load;
+        (-serve * t).exp() * (1.0 + wait * (1.0 - (-serve * t * rest).exp()) / rest)
+    };
+    for (time, wanted) in [(plain.p50, 0.5), (plain.p95, 0.05), (plain.p99, 0.01)] {
+        let off = tail(time.unwrap()) / wanted - 1.0;
+        assert!(off.abs() < 1e-5, "{time:?}: {off}");
+    }
+    let signed = choice.settings.iter().find(|it| it.strength.is_some()).unwrap();
+    assert!(signed.p99 > plain.p99 && signed.plus_minus["p99"] > 0.0, "{signed:?}");
+    // Who waits for a core waits for others: refused by name.
+    let narrow = text.replace("cores = 2", "cores = 1").replace("120/s", "20/s");
+    let narrow =
+        narrow.replace("[[secure]]", "[connector.w]\nfrom = \"c\"\nto = \"c\"\nlatency = \"1 ms\"\n[[secure]]");
+    let narrow =
+        narrow.replace("[[sequence.main]]", "[[sequence.main]]\nsend = \"m\"\nover = \"w\"\n[[sequence.main]]");
+    let narrow = narrow.replace("room = 80", "room = 4");
+    let fault = chosen(&read(&narrow, Language::Toml).unwrap(), &wanted).unwrap_err();
+    assert!(fault.why.contains("`n` has a core for 1 of them"), "{fault}");
+    let mean = chosen(&read(&narrow, Language::Toml).unwrap(), &Wanted { mean: Some(1.0), ..Wanted::default() });
+    assert_eq!(mean.unwrap().ranked.len(), 2);
+}
+
+/// What is said of a limit is what happens: a price that is 1 % smaller, and one that is nothing.
+#[test]
+fn the_bottleneck_says_what_less_of_it_brings() {
+    let model = model(MODEL);
+    let wanted = Wanted { p99: Some(0.06), rate: Some(60.0), ..Wanted::default() };
+    let choice = chosen(&model, &wanted).unwrap();
+    let it = &choice.settings[3];
+    assert!(it.fails[0].why.starts_with("this saturates at") && it.fails[0].why.ends_with("60/s are asked for"));
+    let limit = it.limit.as_ref().unwrap();
+    assert!(limit.what.starts_with("signature-generation") && limit.resource == "threads", "{limit:?}");
+    let with = |factor: f64| {
+        let mut other = model.clone();
+        // The mechanism is the hash and the signature.
+        for (operation, price) in other.prices.get_mut("p").unwrap().iter_mut() {
+            if operation == "sign rsa-4096" {
+                price.each *= factor;
+            }
+        }
+        chosen(&other, &wanted).unwrap().settings[3].saturation
+    };
+    let elasticity = (with(0.99) / it.saturation).ln() / -(0.99_f64.ln());
+    let hash = 0.0001 / 0.0301;
+    assert!((elasticity / (limit.share * (1.0 - hash)) - 1.0).abs() < 0.01, "{elasticity} {limit:?}");
+    assert!(with(1e-9) < limit.bound && with(1e-9) > limit.bound * 0.98, "{limit:?}");
+    assert_eq!(limit.instead, Some(0));
+    assert!(it.bottleneck.contains("with `attribute order: ed25519 sha-256` instead"), "{}", it.bottleneck);
+}
+
+#[test]
+fn who_asks_too_much_hears_what_could_be_had() {
+    let wanted = Wanted { p99: Some(0.001), money: Some(0.3), ..Wanted::default() };
+    let choice = chosen(&model(MODEL), &wanted).unwrap();
+    assert!(choice.ranked.is_empty());
+    assert_eq!(choice.rejected[0], 0);
+    let words = text(&choice);
+    assert!(words.contains("no setting meets all constraints\nthe nearest: attribute order: ed25519"), "{words}");
+    assert!(words.contains("the best p99 of all is "), "{words}");
+    assert_eq!(choice.best["p99"], 0);
+}
+
+#[test]
+fn what_is_said_of_machines_and_prices_is_printed_and_read_back() {
+    let model = model(&several());
+    let printed = print::annotated(&model);
+    let again = read(&printed, Language::Mermaid).unwrap_or_else(|fault| panic!("{fault}\n{printed}"));
+    assert_eq!(again.nodes, model.nodes);
+    assert_eq!((again.energy, again.threads_on), (model.energy, model.threads_on));
+    for (one, other) in model.prices["p"].values().zip(again.prices["p"].values()) {
+        assert!((one.error - other.error).abs() < 1e-15 && (one.energy - other.energy).abs() < 1e-15);
+    }
+    for (from, to, class) in [
+        ("n = 400", "n = 400\nerror = 0.1", Class::Doubled),
+        ("interval = [\"3.8 ms\", \"4.2 ms\"]", "interval = [\"4.1 ms\", \"4.2 ms\"]", Class::Invalid),
+        ("machines = [1, 2, 3]", "machines = [1, 2, 2]", Class::Doubled),
+        ("machines = [1, 2, 3]", "machines = [0]", Class::Invalid),
+        ("machines = [1, 2, 3]", "needed = 2", Class::Invalid),
+        ("repair = \"10 h\"", "crews = 2", Class::Missing),
+        ("threads_on = \"server\"", "threads_on = \"nobody\"", Class::NoSuchName),
+        ("energy = \"3 mJ\"", "energy = \"3\"", Class::Invalid),
+        ("money = \"0.2/h\"", "money = \"0.2\"", Class::Invalid),
+        ("idle = \"30 W\"", "idle = \"30 J\"", Class::Invalid),
+    ] {
+        let text = several();
+        assert!(text.contains(from), "{from}");
+        let fault = read(&text.replace(from, to), Language::Toml).unwrap_err();
+        assert_eq!(fault.class, class, "{to}: {fault}");
+    }
+}
+
+/// Settings of several threads are solved by whole nets; so is the check, which says so.
+#[test]
+fn a_check_of_whole_nets_finds_them_again() {
+    let model = model(&several());
+    let wanted = Wanted { mean: Some(1.0), ..Wanted::default() };
+    let choice = chosen(&model, &wanted).unwrap();
+    assert!(check(&model, &choice, 12, &effort()).unwrap().iter().all(|it| it.off < 1e-9));
+}
