@@ -22,6 +22,7 @@ mod components;
 pub mod explore;
 pub mod formats;
 pub mod json;
+mod lump;
 pub mod net;
 mod product;
 mod refuse;

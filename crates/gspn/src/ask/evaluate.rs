@@ -7,6 +7,7 @@ use super::{Answer, Ask, Checks, Question, Value};
 use crate::Budget;
 use crate::chain::{self, At, LongRun};
 use crate::explore::{Space, explore};
+use crate::lump::Lumped;
 use crate::net::{Kind, Net, invariants};
 use crate::product::Product;
 use crate::{Class, Refusal};
@@ -35,10 +36,17 @@ pub fn answer(net: &Net, asks: &[Ask], budget: &mut Budget<'_>) -> Result<Answer
 fn explored(net: &Net, asks: &[Ask], budget: &mut Budget<'_>) -> Result<Answer, Refusal> {
     let fixed = net.transitions().iter().any(|transition| matches!(transition.kind, Kind::Deterministic { .. }));
     if !fixed {
-        let found = Solved::new(net, asks, 1, budget)?;
-        return found.answer(net, asks, budget);
+        return match Lumped::of(net, asks) {
+            Some(lumped) => lumped.answer(net, asks, budget, |asks, budget| plain(net, asks, budget)),
+            None => plain(net, asks, budget),
+        };
     }
     stages(net, asks, budget)
+}
+
+/// Explores every marking.
+fn plain(net: &Net, asks: &[Ask], budget: &mut Budget<'_>) -> Result<Answer, Refusal> {
+    Solved::new(net, asks, 1, budget)?.answer(net, asks, budget)
 }
 
 /// Answers with ever more phases for a fixed time, and carries each value on to infinitely many.
@@ -307,7 +315,7 @@ impl Solved {
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a check to eight digits")]
-fn invariant_error(net: &Net, means: &[f64]) -> f64 {
+pub(crate) fn invariant_error(net: &Net, means: &[f64]) -> f64 {
     let mut worst = 0.0_f64;
     for weights in invariants::places(net) {
         let (mut sum, mut start, mut size) = (0.0, 0.0, 0.0_f64);

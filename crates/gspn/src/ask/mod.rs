@@ -7,6 +7,7 @@ mod evaluate;
 pub use self::answer::{Answer, Checks, Value};
 pub use self::derivatives::{Derivatives, derivatives};
 pub use self::evaluate::answer;
+pub(crate) use self::evaluate::invariant_error;
 
 use crate::net::Tokens;
 

@@ -162,6 +162,7 @@ impl Batch {
     /// Numbers the tangible markings that came out. `new` is told the state that each new one was found from.
     pub(super) fn number(&mut self, markings: &mut Markings, mut new: impl FnMut(u32)) -> Result<(), Halt> {
         let Self { found, roots, ids, .. } = self;
+        markings.settle(&mut found.words);
         markings.tangible.insert_all(&found.words, ids, |at| new(roots[found.roots[at].0 as usize].state))?;
         Ok(())
     }

@@ -8,6 +8,7 @@ use super::rows::Rows;
 use super::tuples::Tuples;
 use super::vanish::{Outcome, Resolver, full, merge, overflow};
 use super::{Space, Watched};
+use crate::lump::Symmetry;
 use crate::net::Tokens;
 use crate::{Budget, Class, Progress, Refusal};
 
@@ -60,11 +61,17 @@ pub(super) struct Scratch {
 
 impl Explorer {
     /// `most` holds what each place can never exceed, where that is proven.
-    pub(super) fn new(net: Compiled, most: Vec<Option<Tokens>>, counted: &[usize], watched: &[usize]) -> Self {
+    pub(super) fn new(
+        net: Compiled,
+        most: Vec<Option<Tokens>>,
+        counted: &[usize],
+        watched: &[usize],
+        symmetry: Option<Symmetry>,
+    ) -> Self {
         let immediate = |it: &usize| net.immediates.iter().any(|immediate| immediate.transition == *it);
         let counted: Vec<usize> = counted.iter().copied().filter(immediate).collect();
         let expected = net.initial.iter().zip(&most).map(|(tokens, most)| most.unwrap_or((*tokens).max(3)));
-        let markings = Markings::new(&expected.collect::<Vec<_>>());
+        let markings = Markings::new(&expected.collect::<Vec<_>>(), symmetry);
         let packed = Packed::new(&net, markings.layout(), &most);
         let clocks = net.clocks.iter().map(|clock| clock.phases.len() as u64);
         let states =

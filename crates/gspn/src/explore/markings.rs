@@ -3,6 +3,7 @@
 use super::layout::Layout;
 use super::store::{Full, Store};
 use super::vanish::full;
+use crate::lump::Symmetry;
 use crate::{Budget, Refusal};
 
 /// Tangible and vanishing markings, packed alike.
@@ -15,12 +16,14 @@ pub(super) struct Markings {
     pub(super) vanishing: Store,
     packed: Vec<u64>,
     places: usize,
+    /// Of tangible markings that can be exchanged into each other, one is kept.
+    symmetry: Option<Symmetry>,
 }
 
 impl Markings {
     /// For entries that are expected to stay at or below these. A larger one is taken, too: then all are packed anew.
-    pub(super) fn new(expected: &[u64]) -> Self {
-        let layout = Layout::new(expected);
+    pub(super) fn new(expected: &[u64], symmetry: Option<Symmetry>) -> Self {
+        let layout = Layout::new(&alike(symmetry.as_ref(), expected));
         let words = layout.words();
         Self {
             layout,
@@ -29,6 +32,7 @@ impl Markings {
             vanishing: Store::new(words),
             packed: vec![0; words],
             places: expected.len(),
+            symmetry,
         }
     }
 
@@ -50,7 +54,14 @@ impl Markings {
     }
 
     pub(super) fn add_tangible(&mut self, marking: &[u64], budget: &Budget<'_>) -> Result<u32, Refusal> {
-        self.pack(marking)?;
+        match &self.symmetry {
+            None => self.pack(marking)?,
+            Some(symmetry) => {
+                let mut settled = marking.to_vec();
+                symmetry.settle(&mut settled);
+                self.pack(&settled)?;
+            }
+        }
         let (id, new) = self.tangible.insert(&self.packed).map_err(|_| full())?;
         if new {
             budget.markings(self.count())?;
@@ -65,6 +76,43 @@ impl Markings {
             budget.markings(self.count())?;
         }
         Ok(id)
+    }
+
+    /// Makes of each packed marking, one behind the other in `words`, the one that is kept.
+    pub(super) fn settle(&self, words: &mut [u64]) {
+        let Some(symmetry) = &self.symmetry else { return };
+        let mut marking = vec![0; self.places];
+        for words in words.chunks_mut(self.layout.words()) {
+            self.layout.unpack(words, &mut marking);
+            symmetry.settle(&mut marking);
+            // Places that are exchanged have the same number of bits.
+            let fits = self.layout.pack(&marking, words);
+            debug_assert!(fits, "an exchange needs no more bits");
+        }
+    }
+
+    /// How many tangible and how many vanishing markings stand behind those that are kept, `size` of each; `None` beyond what a
+    /// number can say.
+    pub(super) fn stand_for(&self, symmetry: &Symmetry) -> (Option<u64>, Option<u64>) {
+        let mut marking = vec![0; self.places];
+        let mut count = |store: &Store| {
+            store.all().try_fold(0_u64, |sum, words| {
+                self.layout.unpack(words, &mut marking);
+                sum.checked_add(symmetry.size(&marking)?)
+            })
+        };
+        let tangible = count(&self.tangible);
+        // Vanishing ones are kept as they came.
+        let mut settled = Store::new(self.layout.words());
+        let mut words = vec![0; self.layout.words()];
+        for marking in self.vanishing.all() {
+            words.copy_from_slice(marking);
+            self.settle(&mut words);
+            if settled.insert(&words).is_err() {
+                return (tangible, None);
+            }
+        }
+        (tangible, count(&settled))
     }
 
     /// Writes the tangible marking `id` into `marking`, which has a place for each entry.
@@ -103,7 +151,7 @@ impl Markings {
     }
 
     fn widen(&mut self, marking: &[u64]) -> Result<(), Full> {
-        let wider = self.layout.wider(marking);
+        let wider = self.layout.wider(&alike(self.symmetry.as_ref(), marking));
         self.tangible = self.tangible.repacked(&self.layout, &wider, self.places)?;
         self.vanishing = self.vanishing.repacked(&self.layout, &wider, self.places)?;
         self.packed = vec![0; wider.words()];
@@ -111,4 +159,13 @@ impl Markings {
         self.version += 1;
         Ok(())
     }
+}
+
+/// The most tokens of all places that each can be exchanged with, so that they have room for each other's.
+fn alike(symmetry: Option<&Symmetry>, marking: &[u64]) -> Vec<u64> {
+    let most = |place: usize| match symmetry {
+        None => marking[place],
+        Some(symmetry) => symmetry.orbit(place).iter().map(|place| marking[*place]).max().unwrap_or(0),
+    };
+    (0..marking.len()).map(most).collect()
 }

@@ -25,6 +25,7 @@ use self::explorer::Explorer;
 use self::markings::Markings;
 use self::tuples::Tuples;
 use crate::chain::Chain;
+use crate::lump::Symmetry;
 use crate::net::{Kind, Net, Phase, semiflows};
 use crate::{Budget, Class, Refusal};
 
@@ -114,6 +115,16 @@ impl Space {
         marking_of(self.states.as_ref(), state)
     }
 
+    /// How many tangible and vanishing markings stand behind those explored; `None` beyond what a number can say.
+    pub(crate) fn stand_for(&self, symmetry: &Symmetry) -> (Option<u64>, Option<u64>) {
+        self.markings.stand_for(symmetry)
+    }
+
+    /// Whether a timed transition may fire in a tangible marking.
+    pub(crate) fn moves(&self, tokens: &[u64]) -> bool {
+        self.net.timed.iter().any(|timed| self.net.rate(timed, tokens) > 0.0)
+    }
+
     /// Writes the tokens of the tangible marking `marking` into `tokens`, one entry a place.
     pub fn load(&self, marking: u32, tokens: &mut [u64]) {
         self.markings.load_tangible(marking, tokens);
@@ -183,5 +194,16 @@ pub fn explore(
         }
     }
     let compiled = Compiled::new(net, stages);
-    Explorer::new(compiled, semiflows::bounds(net), counted, watched).run(budget)
+    Explorer::new(compiled, semiflows::bounds(net), counted, watched, None).run(budget)
+}
+
+/// Explores one of all tangible markings that `symmetry` exchanges into each other. Every place of `net` has a proven bound, and every
+/// time is exponential.
+pub(crate) fn explore_lumped(
+    net: &Net,
+    counted: &[usize],
+    symmetry: Symmetry,
+    budget: &mut Budget<'_>,
+) -> Result<Space, Refusal> {
+    Explorer::new(Compiled::new(net, 1), semiflows::bounds(net), counted, &[], Some(symmetry)).run(budget)
 }

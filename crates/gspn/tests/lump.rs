@@ -1,0 +1,221 @@
+//! Nets of replicas: one of all markings that differ only in which replica is which gives the answers of all of them.
+
+use gspn::ask::{self, Answer, Ask, Compare, Condition, Question, Value};
+use gspn::net::{Arc, Kind, Net, Place, Rate, Servers, Transition, build};
+use gspn::{Budget, Class, Limits, Refusal};
+use proptest::prelude::*;
+
+fn answer(net: &Net, asks: &[Ask], markings: u64) -> Result<Answer, Refusal> {
+    ask::answer(net, asks, &mut Budget::new(Limits { markings, ..Limits::default() }, &mut |_| true))
+}
+
+/// A transition of one replica. Places below `own` are the replica's, the others everybody's.
+#[derive(Debug, Clone)]
+struct Part {
+    kind: Kind,
+    inputs: Vec<usize>,
+    outputs: Vec<usize>,
+    inhibitor: Option<(usize, u64)>,
+}
+
+/// Replicas of `own` places each and shared places behind them, in the order of `order`, which says where each replica stands.
+fn replicas(own: &[u64], shared: &[u64], parts: &[Part], count: usize) -> Net {
+    let mut places = Vec::new();
+    for replica in 0..count {
+        places.extend(
+            own.iter().enumerate().map(|(at, tokens)| Place { name: format!("p{at} of {replica}"), tokens: *tokens }),
+        );
+    }
+    places.extend(shared.iter().enumerate().map(|(at, tokens)| Place { name: format!("s{at}"), tokens: *tokens }));
+    let mut transitions = Vec::new();
+    // Part after part, every second with the replicas the other way round: the order says nothing.
+    for (index, part) in parts.iter().enumerate() {
+        for step in 0..count {
+            let replica = if index % 2 == 0 { step } else { count - 1 - step };
+            let to = |place: usize| {
+                if place < own.len() { replica * own.len() + place } else { (count - 1) * own.len() + place }
+            };
+            let arcs = |places: &[usize]| {
+                let mut arcs: Vec<Arc> = Vec::new();
+                for place in places {
+                    match arcs.iter_mut().find(|arc| arc.place == to(*place)) {
+                        Some(arc) => arc.count += 1,
+                        None => arcs.push(Arc { place: to(*place), count: 1 }),
+                    }
+                }
+                arcs
+            };
+            let kind = match &part.kind {
+                Kind::Timed { rate: Rate::ByTokens { place, rates }, servers } => {
+                    Kind::Timed { rate: Rate::ByTokens { place: to(*place), rates: rates.clone() }, servers: *servers }
+                }
+                kind => kind.clone(),
+            };
+            let inhibitors = part.inhibitor.map(|(place, count)| Arc { place: to(place), count });
+            transitions.push(Transition {
+                name: format!("t{index} of {replica}"),
+                kind,
+                inputs: arcs(&part.inputs),
+                outputs: arcs(&part.outputs),
+                inhibitors: inhibitors.into_iter().collect(),
+            });
+        }
+    }
+    build("", places, transitions).unwrap()
+}
+
+/// Every part puts as many tokens as it takes, so that all places are bounded.
+fn nets() -> impl Strategy<Value = (Net, usize)> {
+    (1_usize..4, 0_usize..3, 4_usize..6).prop_flat_map(|(own, shared, count)| {
+        let places = own + shared;
+        let kind = prop_oneof![
+            5 => (1_u32..40, prop_oneof![Just(Servers::Finite(1)), Just(Servers::Finite(2)), Just(Servers::Infinite)])
+                .prop_map(|(rate, servers)| Kind::Timed { rate: Rate::Constant(f64::from(rate) / 8.0), servers }),
+            1 => (0..places, prop::collection::vec(0_u32..20, 1..4)).prop_map(|(place, rates)| Kind::Timed {
+                rate: Rate::ByTokens { place, rates: rates.into_iter().map(f64::from).collect() },
+                servers: Servers::Finite(1),
+            }),
+            2 => (1_u32..10, 1_u32..3).prop_map(|(weight, priority)| Kind::Immediate { weight: f64::from(weight), priority }),
+        ];
+        let moved = prop::collection::vec((0..places, 0..places), 1..3);
+        let part = (kind, moved, prop::option::weighted(0.2, (0..places, 1_u64..3)));
+        let parts = prop::collection::vec(part, 1..5);
+        (prop::collection::vec(0_u64..2, own), prop::collection::vec(0_u64..3, shared), parts).prop_map(
+            move |(own, shared, parts)| {
+                let parts: Vec<Part> = parts
+                    .into_iter()
+                    .map(|(kind, moved, inhibitor)| Part {
+                        kind,
+                        inputs: moved.iter().map(|(from, _)| *from).collect(),
+                        outputs: moved.iter().map(|(_, to)| *to).collect(),
+                        inhibitor,
+                    })
+                    .collect();
+                (replicas(&own, &shared, &parts, count), own.len() * count)
+            },
+        )
+    })
+}
+
+fn one(place: usize, compare: Compare, count: u64) -> Condition {
+    Condition { terms: vec![(place, compare, count)] }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
+
+    #[test]
+    fn replicas_exchanged_or_not_have_the_same_answers((net, replicated) in nets(), count in 0_u64..4) {
+        let mut asks = Vec::new();
+        let mut ask = |question| asks.push(Ask { id: format!("q{}", asks.len()), question });
+        for at in [None, Some(0.4)] {
+            for place in 0..net.places().len() {
+                ask(Question::MeanTokens { place, at });
+                ask(Question::Probability { condition: one(place, Compare::LessOrEqual, count), at });
+            }
+            for transition in 0..net.transitions().len() {
+                ask(Question::Throughput { transition, at });
+            }
+        }
+        for place in 0..net.places().len() {
+            ask(Question::Bound { place });
+        }
+        for place in replicated..net.places().len() {
+            ask(Question::PassageMean { condition: one(place, Compare::Less, count) });
+            ask(Question::InitialProbability { condition: one(place, Compare::Less, count) });
+        }
+        for question in [Question::Tangible, Question::Vanishing, Question::Deadlocks, Question::BottomComponents, Question::TimeToAbsorption] {
+            ask(question);
+        }
+        let lumped = answer(&net, &asks, 20_000);
+        // A question about all places at once leaves nothing to exchange.
+        let terms = (0..net.places().len()).map(|place| (place, Compare::GreaterOrEqual, 0)).collect();
+        asks.push(Ask { id: "all".into(), question: Question::Probability { condition: Condition { terms }, at: None } });
+        let plain = answer(&net, &asks, 20_000);
+        let (lumped, plain) = match (lumped, plain) {
+            (Ok(lumped), Ok(plain)) => (lumped, plain),
+            (Err(one), Err(other)) => {
+                prop_assert_eq!(one, other);
+                return Ok(());
+            }
+            // What is too large for one need not be for the other.
+            (Ok(_), Err(other)) if other.class == Class::TooLarge => return Ok(()),
+            (one, other) => return Err(TestCaseError::fail(format!("{one:?} and {other:?}"))),
+        };
+        for (id, other) in &plain.values {
+            match (lumped.values.get(id), other) {
+                (Some(Value::Number(one)), Value::Number(other)) => {
+                    prop_assert!((one - other).abs() <= 1e-7 * other.abs().max(1e-5), "{} is {}, and {} is wanted", id, one, other);
+                }
+                (Some(one), other) => prop_assert_eq!(one, other, "{}", id),
+                (None, _) => prop_assert!(id == "all", "{id} is left open: {:?}", lumped.unanswered.get(id)),
+            }
+        }
+        prop_assert!(lumped.checks.invariants <= 1e-9 && lumped.checks.flow_balance <= 1e-9);
+    }
+}
+
+/// Twelve clients think in two steps and share three servers: millions of markings, of which 300 are explored.
+#[test]
+fn twelve_clients_at_three_servers_are_few_markings() {
+    const CLIENTS: usize = 12;
+    let (think, serve) = (0.7, 2.0);
+    let part = |kind, inputs: &[usize], outputs: &[usize]| Part {
+        kind,
+        inputs: inputs.to_vec(),
+        outputs: outputs.to_vec(),
+        inhibitor: None,
+    };
+    let timed = |rate| Kind::Timed { rate: Rate::Constant(rate), servers: Servers::Finite(1) };
+    let (first, second, waits, served, free) = (0, 1, 2, 3, 4);
+    let net = replicas(
+        &[1, 0, 0, 0],
+        &[3],
+        &[
+            part(timed(2.0 * think), &[first], &[second]),
+            part(timed(2.0 * think), &[second], &[waits]),
+            part(Kind::Immediate { weight: 1.0, priority: 1 }, &[waits, free], &[served]),
+            part(timed(serve), &[served], &[first, free]),
+        ],
+        CLIENTS,
+    );
+    let place = |name: &str| net.place(name).unwrap();
+    let asks = [
+        ("rate", Question::Throughput { transition: net.transition("t3 of 5").unwrap(), at: None }),
+        ("starts", Question::Throughput { transition: net.transition("t2 of 7").unwrap(), at: None }),
+        ("waits", Question::MeanTokens { place: place("p2 of 0"), at: None }),
+        ("one waits", Question::Probability { condition: one(place("p2 of 11"), Compare::Equal, 1), at: None }),
+        ("all free", Question::Probability { condition: one(place("s0"), Compare::Equal, 3), at: None }),
+        ("all busy", Question::PassageMean { condition: one(place("s0"), Compare::Equal, 0) }),
+        ("markings", Question::Tangible),
+    ];
+    let asks: Vec<Ask> = asks.into_iter().map(|(id, question)| Ask { id: id.into(), question }).collect();
+    let found = answer(&net, &asks, 100_000).unwrap();
+    assert_eq!(found.unanswered["markings"].class, Class::TooLarge);
+    // However long a client thinks on average, it is the mean that counts: a chain of births and deaths.
+    let clients = CLIENTS as f64;
+    let mut weights = vec![1.0];
+    for here in 1..=CLIENTS {
+        let next = weights[here - 1] * (clients - here as f64 + 1.0) * think / (serve * (here as f64).min(3.0));
+        weights.push(next);
+    }
+    let sum: f64 = weights.iter().sum();
+    let mean = |value: &dyn Fn(f64) -> f64| {
+        weights.iter().enumerate().map(|(n, weight)| weight / sum * value(n as f64)).sum::<f64>()
+    };
+    let waiting = mean(&|here| (here - 3.0).max(0.0)) / clients;
+    let rate = serve * mean(&|here| here.min(3.0)) / clients;
+    for (id, wanted) in
+        [("rate", rate), ("starts", rate), ("waits", waiting), ("one waits", waiting), ("all free", 1.0 / sum)]
+    {
+        let Value::Number(value) = found.values[id] else { panic!("{id}") };
+        assert!((value - wanted).abs() <= 1e-9 * wanted, "{id} is {value}, and {wanted} is wanted");
+    }
+    assert!(found.values.contains_key("all busy"));
+    // The count is that of all markings: think once or twice, be served, or wait while three others are served.
+    let choose = |from: u64, of: u64| (0..of).fold(1, |ways, step| ways * (from - step) / (step + 1));
+    let served: u64 = (0..=3).map(|served| choose(12, served) * 2_u64.pow(12 - served as u32)).sum();
+    let waiting: u64 = (1..=9).map(|waits| choose(12, 3) * choose(9, waits) * 2_u64.pow(9 - waits as u32)).sum();
+    let counted = answer(&net, &asks, 20_000_000).unwrap();
+    assert_eq!(counted.values["markings"], Value::Count(served + waiting));
+}
