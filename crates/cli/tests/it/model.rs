@@ -62,7 +62,10 @@ fn what_cannot_be_answered_is_refused_by_class_and_name() {
     assert_eq!((exit.as_str(), &answer["refused"], &answer["where"]), ("exit 3", &json!("unbounded"), &json!("room")));
     assert_eq!(answer["trace"], json!(["arrive", "serve"]));
 
-    let (exit, answer) = said(&queue(), &["--markings", "3"]);
+    // Its mean is known without the markings, their number is not.
+    let mut net = queue();
+    net["ask"] = json!([{"id": "states", "kind": "tangible"}]);
+    let (exit, answer) = said(&net, &["--markings", "3"]);
     assert_eq!(
         (exit.as_str(), &answer["refused"], &answer["where"]),
         ("exit 3", &json!("too-large"), &json!("markings"))
