@@ -16,6 +16,7 @@
 // Indices in this crate come from a net that was compiled here, and a solver that looks each of them up costs a third of its speed.
 
 pub mod ask;
+pub mod bounds;
 mod budget;
 pub mod chain;
 mod components;

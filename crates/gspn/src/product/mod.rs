@@ -12,6 +12,7 @@ mod wide;
 use self::network::Networks;
 use self::sums::Sums;
 use crate::ask::{Answer, Ask, Checks, Condition, Question, Value};
+use crate::bounds::Jobs;
 use crate::{Budget, Class, Net, Refusal};
 
 /// Markings beyond which a net with product form is not explored when nothing asks for it.
@@ -70,6 +71,28 @@ impl Product {
             }
             Err(refusal) => Err(refusal),
         }
+    }
+
+    /// Customers and demands of each network in which every place has servers of one rate.
+    pub(crate) fn jobs(&self) -> Vec<Jobs> {
+        let Networks { networks, of_place, parts, visits, .. } = &self.networks;
+        let jobs =
+            networks.iter().enumerate().filter(|(_, network)| network.customers > 0).filter_map(|(side, network)| {
+                let (mut think, mut demands) = (0.0, Vec::new());
+                for station in &network.stations {
+                    match (station.service.delay(), station.service.servers()) {
+                        (Some(delay), _) => think += station.visits * delay,
+                        (None, Some((time, servers))) => demands.push((station.visits * time, servers)),
+                        (None, None) => return None,
+                    }
+                }
+                let firings = parts.iter().enumerate().filter_map(|(transition, part)| {
+                    let (place, part) = (*part)?;
+                    (of_place[place] == side).then_some((transition, part * visits[place]))
+                });
+                Some(Jobs { customers: station::number(network.customers), think, demands, firings: firings.collect() })
+            });
+        jobs.collect()
     }
 
     fn knows(&self, question: &Question) -> bool {

@@ -43,11 +43,11 @@ pub(super) struct Networks {
 /// The networks of a net in which each transition moves one token and looks at no other; `None` of other nets, and where tokens of
 /// one network may end in different places for good.
 pub(super) fn find(net: &Net) -> Option<Networks> {
-    let ways: Vec<Way> = (0..net.places().len()).map(|place| way(net, place)).collect::<Option<_>>()?;
-    let target = |transition: usize| Some(net.transitions()[transition].outputs.first()?.place);
     if !net.transitions().iter().all(moves_one) {
         return None;
     }
+    let ways: Vec<Way> = (0..net.places().len()).map(|place| way(net, place)).collect::<Option<_>>()?;
+    let target = |transition: usize| Some(net.transitions()[transition].outputs.first()?.place);
     let of_place = sides(net, &ways);
     let count = of_place.iter().max()? + 1;
     let mut tokens = vec![0_u64; count];

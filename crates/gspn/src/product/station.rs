@@ -4,6 +4,8 @@ use super::wide::Wide;
 use crate::net::{Rate, Servers};
 use crate::{Budget, Progress, Refusal};
 
+/// Numbers of customers up to which the rates of a station may differ.
+const LONGEST: u64 = 1_000_000;
 /// Additions between two looks at the clock.
 const LOOK: usize = 1 << 20;
 
@@ -40,6 +42,9 @@ impl Service {
             _ => (customers, After::Each(at(last))),
         };
         let same = if matches!(after, After::Same(_)) { servers } else { 1 };
+        if last.max(same).min(customers) > LONGEST {
+            return None;
+        }
         let first: Vec<f64> = (1..last.max(same).min(customers.saturating_add(1)))
             .map(|count| at(count) * number(count.min(servers)))
             .collect();
@@ -63,6 +68,15 @@ impl Service {
             After::Each(rate) if self.first.is_empty() => Some(1.0 / rate),
             _ => None,
         }
+    }
+
+    /// The time of one customer and the number of servers, where all are of one rate.
+    pub(super) fn servers(&self) -> Option<(f64, f64)> {
+        let After::Same(all) = self.after else { return None };
+        let one = *self.first.first().unwrap_or(&all);
+        let alike = self.first.iter().zip(1_u64..).all(|(rate, count)| *rate == one * number(count));
+        let servers = number(self.first.len() as u64 + 1);
+        (alike && all == one * servers).then_some((1.0 / one, servers))
     }
 
     /// The time of one customer, where there is one server.
