@@ -21,6 +21,7 @@ mod budget;
 pub mod chain;
 mod components;
 pub mod explore;
+pub mod fluid;
 pub mod formats;
 pub mod json;
 mod lump;

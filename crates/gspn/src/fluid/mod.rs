@@ -1,0 +1,140 @@
+//! Nets with many tokens as flows: what means come to as populations grow, never printed without what finite ones say of it.
+//!
+//! Tokens become quantities that transitions move at `rate * min(servers, tokens / multiplicity of each input)` (Kurtz; Hillston).
+//! Means of a population of N differ from that by about 1/sqrt(N) of themselves at most. How much is measured: two
+//! smaller populations of the same net are solved exactly or simulated; their distance from their own flows must fall as they
+//! grow, and says how far the whole one is off. It is no value, and answers nothing exactly.
+
+mod course;
+mod finite;
+mod flow;
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use self::course::course;
+use self::finite::{Finite, at, populations};
+use self::flow::{Flow, float};
+use crate::ask::{Ask, Question};
+use crate::{Budget, Class, Net, Refusal};
+
+/// How far the whole population may be off, relatively, for its flow to say anything.
+const VALID: f64 = 0.1;
+/// A relative distance that need not fall further.
+const CLOSE: f64 = 1e-3;
+
+/// What flows say of one question.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Fluid {
+    /// The mean as a flow.
+    pub value: f64,
+    /// How far the mean of the whole population may be from it, relatively, as smaller ones say.
+    pub error: f64,
+    /// The populations that say so.
+    pub checked: Vec<Checked>,
+}
+
+/// A finite population.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Checked {
+    /// All of its tokens.
+    pub tokens: u64,
+    /// Its mean.
+    pub mean: f64,
+    /// Half of the interval of its mean where it was simulated.
+    pub half_width: f64,
+    /// What its flows say.
+    pub fluid: f64,
+    /// `solved` or `simulated`.
+    pub by: &'static str,
+}
+
+/// What flows say of all questions.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Fluids {
+    /// By the question's name.
+    pub fluid: BTreeMap<String, Fluid>,
+    /// By the question's name: why flows say nothing.
+    pub unanswered: BTreeMap<String, Refusal>,
+}
+
+/// What the flows of `net` say to `asks`: mean tokens and throughputs at a time.
+///
+/// # Errors
+/// Where a transition is no flow ([`Class::Unsupported`], by name), the net has too many nodes, or the budget ends.
+pub fn fluid(net: &Net, asks: &[Ask], budget: &mut Budget<'_>) -> Result<Fluids, Refusal> {
+    let flow = Flow::new(net)?;
+    let (timed, others): (Vec<Ask>, Vec<Ask>) = asks.iter().cloned().partition(|ask| at(&ask.question).is_some());
+    let mut found = Fluids::default();
+    for ask in others {
+        let why = "flows tell of mean tokens and throughputs at a time only";
+        found.unanswered.insert(ask.id.clone(), Refusal::new(Class::Unsupported, &ask.id, why));
+    }
+    if timed.is_empty() {
+        return Ok(found);
+    }
+    let times = times(&timed);
+    let markings = course(&flow, &times, budget)?;
+    let populations = populations(net, &timed, budget)?;
+    let all = net.places().iter().fold(0_u64, |all, place| all.saturating_add(place.tokens));
+    for (index, ask) in timed.iter().enumerate() {
+        let value = value(&flow, &times, &markings, &ask.question);
+        match value.map(|value| checked(value, all, index, &populations)) {
+            Some(Ok(fluid)) => drop(found.fluid.insert(ask.id.clone(), fluid)),
+            Some(Err(why)) => {
+                found.unanswered.insert(ask.id.clone(), Refusal::new(Class::Unsupported, &ask.id, why));
+            }
+            None => {}
+        }
+    }
+    Ok(found)
+}
+
+fn times(asks: &[Ask]) -> Vec<f64> {
+    let mut times: Vec<f64> = asks.iter().filter_map(|ask| at(&ask.question)).collect();
+    times.sort_by(f64::total_cmp);
+    times.dedup();
+    times
+}
+
+fn value(flow: &Flow, times: &[f64], markings: &[Vec<f64>], question: &Question) -> Option<f64> {
+    let time = at(question)?;
+    let marking = markings.get(times.iter().position(|other| *other == time)?)?;
+    match question {
+        Question::MeanTokens { place, .. } => Some(marking[*place].max(0.0)),
+        Question::Throughput { transition, .. } => Some(flow.throughput(*transition, marking)),
+        _ => None,
+    }
+}
+
+/// The value with its error, or why it says nothing.
+fn checked(value: f64, all: u64, question: usize, populations: &[Finite]) -> Result<Fluid, String> {
+    let mut checked = Vec::new();
+    let mut errors: Vec<f64> = Vec::new();
+    let mut error = 0.0_f64;
+    for finite in populations {
+        let Some((mean, half_width, fluid)) = finite.values.get(question).copied().flatten() else {
+            return Err(format!("a population of {} tokens was neither solved nor simulated", finite.tokens));
+        };
+        let distance = (mean - fluid).abs() + half_width;
+        let relative = if distance == 0.0 { 0.0 } else { distance / mean.abs().max(fluid.abs()) };
+        errors.push(relative);
+        // It falls with one over the root of the tokens, or faster.
+        error = error.max(relative * (float(finite.tokens.max(1)) / float(all.max(1))).sqrt());
+        let by = if finite.exact { "solved" } else { "simulated" };
+        checked.push(Checked { tokens: finite.tokens, mean, half_width, fluid, by });
+    }
+    if let [small, large] = errors.as_slice()
+        && *large > (0.8 * small).max(CLOSE)
+    {
+        return Err(format!(
+            "the flow is not where populations tend to: of {} tokens it is {small:.1e} off, of {} still {large:.1e}",
+            checked[0].tokens, checked[1].tokens
+        ));
+    }
+    if error.is_nan() || error > VALID {
+        return Err(format!("{all} tokens are too few for a flow: it may be {error:.1e} off, relatively"));
+    }
+    Ok(Fluid { value, error, checked })
+}

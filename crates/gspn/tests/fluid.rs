@@ -1,0 +1,101 @@
+//! Flows: what is linear is exact, what saturates is close and says how close, and what flows do not tell is not printed.
+
+use gspn::ask::{self, Value};
+use gspn::fluid::{Fluids, fluid};
+use gspn::{Budget, Class, Limits, Refusal, json};
+use serde_json::json;
+
+fn of(document: &serde_json::Value) -> Result<Fluids, Refusal> {
+    let document = json::read(document.to_string().as_bytes()).unwrap();
+    fluid(&document.net, &document.asks, &mut Budget::new(Limits::default(), &mut |_| true))
+}
+
+fn clients(count: u64, servers: u64, rate: f64, ask: &serde_json::Value) -> serde_json::Value {
+    json!({"net": {
+    "places": [{"name": "thinking", "tokens": count}, {"name": "arrived"}, {"name": "queue"}],
+    "transitions": [
+        {"name": "ask", "kind": "timed", "servers": "inf", "rate": 0.5, "in": {"thinking": 1}, "out": {"arrived": 1}},
+        {"name": "again", "kind": "immediate", "weight": 1, "in": {"arrived": 1}, "out": {"thinking": 1}},
+        {"name": "enter", "kind": "immediate", "weight": 3, "in": {"arrived": 1}, "out": {"queue": 1}},
+        {"name": "serve", "kind": "timed", "servers": servers, "rate": rate, "in": {"queue": 1}, "out": {"thinking": 1}},
+    ]}, "ask": ask})
+}
+
+/// With a server for everybody the means are those of a linear equation, whatever the number of tokens.
+#[test]
+fn tokens_that_do_not_meet_flow_as_their_means() {
+    let ask = json!([
+        {"id": "queue", "kind": "mean_tokens", "place": "queue", "at": 0.9},
+        {"id": "enters", "kind": "throughput", "transition": "enter", "at": 0.9},
+        {"id": "stays", "kind": "throughput", "transition": "again", "at": 0.9},
+        {"id": "later", "kind": "mean_tokens", "place": "queue"},
+    ]);
+    let found = of(&clients(4000, 4000, 2.0, &ask)).unwrap();
+    let (come, go) = (0.5 * 0.75, 2.0);
+    let queue = 4000.0 * come / (come + go) * (1.0 - (-(come + go) * 0.9_f64).exp());
+    for (id, wanted) in
+        [("queue", queue), ("enters", come * (4000.0 - queue)), ("stays", come / 3.0 * (4000.0 - queue))]
+    {
+        let fluid = &found.fluid[id];
+        assert!((fluid.value - wanted).abs() <= 1e-5 * wanted, "{id}: {fluid:?}, and {wanted} is wanted");
+        assert!(fluid.error <= 1e-4, "{id}: {fluid:?}");
+        assert_eq!(fluid.checked.iter().map(|checked| checked.by).collect::<Vec<_>>(), ["solved", "solved"]);
+    }
+    assert_eq!(found.unanswered["later"].class, Class::Unsupported);
+}
+
+/// Servers that saturate: the exact mean of the whole population lies within what smaller ones promise.
+#[test]
+fn the_error_of_a_flow_is_what_smaller_populations_say() {
+    let ask = json!([
+        {"id": "soon", "kind": "mean_tokens", "place": "queue", "at": 1.0},
+        {"id": "later", "kind": "mean_tokens", "place": "queue", "at": 6.0},
+        {"id": "served", "kind": "throughput", "transition": "serve", "at": 6.0},
+    ]);
+    let document = clients(1600, 200, 1.5, &ask);
+    let found = of(&document).unwrap();
+    let document = json::read(document.to_string().as_bytes()).unwrap();
+    let exact = ask::answer(&document.net, &document.asks, &mut Budget::new(Limits::default(), &mut |_| true)).unwrap();
+    for id in ["soon", "later", "served"] {
+        let Value::Number(exact) = exact.values[id] else { panic!("{id}") };
+        let fluid = &found.fluid[id];
+        assert!(
+            (fluid.value - exact).abs() <= fluid.error * exact + 1e-5 * exact,
+            "{id}: {fluid:?}, and {exact} is exact"
+        );
+        assert!(fluid.error <= 0.1, "{id}: {fluid:?}");
+    }
+}
+
+/// A single server that is busy half of its time: its queue is made by chance alone, of which a flow has none.
+#[test]
+fn a_queue_that_only_chance_makes_is_not_printed() {
+    let ask = json!([{"id": "queue", "kind": "mean_tokens", "place": "queue", "at": 200.0}]);
+    let found = of(&clients(64, 1, 48.0, &ask)).unwrap();
+    assert!(found.fluid.is_empty(), "{found:?}");
+    assert_eq!(found.unanswered["queue"].class, Class::Unsupported);
+}
+
+/// Rates a million apart are no reason for small steps.
+#[test]
+fn stiff_flows_come_to_rest() {
+    let document = json!({"net": {
+    "places": [{"name": "a", "tokens": 64}, {"name": "b"}, {"name": "c"}],
+    "transitions": [
+        {"name": "forth", "kind": "timed", "servers": "inf", "rate": 1e5, "in": {"a": 1}, "out": {"b": 1}},
+        {"name": "back", "kind": "timed", "servers": "inf", "rate": 3e5, "in": {"b": 1}, "out": {"a": 1}},
+        {"name": "bc", "kind": "timed", "servers": "inf", "rate": 0.4, "in": {"b": 1}, "out": {"c": 1}},
+        {"name": "cb", "kind": "timed", "servers": "inf", "rate": 0.1, "in": {"c": 1}, "out": {"b": 1}},
+    ]}, "ask": [{"id": "c", "kind": "mean_tokens", "place": "c", "at": 1000.0}]});
+    let found = of(&document).unwrap();
+    let fluid = found.fluid.get("c").unwrap_or_else(|| panic!("{found:?}"));
+    assert!((fluid.value - 32.0).abs() < 1e-3, "{fluid:?}");
+}
+
+#[test]
+fn what_is_no_flow_is_refused_by_name() {
+    let mut document = clients(10, 1, 1.0, &json!([{"id": "q", "kind": "mean_tokens", "place": "queue", "at": 1.0}]));
+    document["net"]["transitions"][3]["inhibit"] = json!({"thinking": 9});
+    let refused = of(&document).unwrap_err();
+    assert_eq!((refused.class, refused.name.as_str()), (Class::Unsupported, "serve"));
+}
