@@ -3,7 +3,7 @@
 use super::Scene;
 
 /// Every command, with the groups they are in.
-pub(crate) const COMMANDS: [&str; 84] = [
+pub(crate) const COMMANDS: [&str; 86] = [
     "",
     "application",
     "application list",
@@ -55,6 +55,8 @@ pub(crate) const COMMANDS: [&str; 84] = [
     "model simulate",
     "model transient",
     "model check",
+    "model bounds",
+    "model fluid",
     "model draw",
     "model convert",
     "model schema",

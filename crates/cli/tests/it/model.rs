@@ -111,6 +111,40 @@ fn points_in_time_are_asked_for_on_the_command_line() {
 }
 
 #[test]
+fn bounds_hold_the_exact_values_between_them() {
+    let scene = Scene::empty();
+    let mut net = queue();
+    net["ask"] =
+        json!([{"id": "served", "kind": "throughput", "transition": "serve"}, {"id": "states", "kind": "tangible"}]);
+    scene.write("net.json", &net.to_string());
+    let (exit, answer) = of(&scene, &["bounds", "net.json"]);
+    assert_eq!(exit, "exit 0");
+    let bound = &answer["bounds"]["served"];
+    let (low, high) = (bound["low"].as_f64().unwrap(), bound["high"].as_f64().unwrap());
+    assert!(low <= 0.75 && 0.75 <= high && high <= 1.0, "{answer}");
+    assert_eq!(answer["unanswered"]["states"]["refused"], "unsupported");
+    assert_eq!(answer.get("values"), None);
+}
+
+#[test]
+fn flows_are_printed_with_the_populations_that_check_them() {
+    let scene = Scene::empty();
+    let mut net = queue();
+    net["net"]["places"][1]["tokens"] = json!(400);
+    net["net"]["transitions"][0]["servers"] = json!("inf");
+    net["net"]["transitions"][1]["servers"] = json!(100);
+    net["ask"] = json!([{"id": "mean", "kind": "mean_tokens", "place": "queue"}, {"id": "states", "kind": "tangible"}]);
+    scene.write("net.json", &net.to_string());
+    let (exit, answer) = of(&scene, &["fluid", "net.json", "--at", "3"]);
+    assert_eq!(exit, "exit 0");
+    let fluid = &answer["fluid"]["mean"];
+    assert_eq!(fluid["checked"].as_array().unwrap().len(), 2, "{answer}");
+    assert!(fluid["error"].as_f64().unwrap() < 0.1, "{answer}");
+    assert_eq!(answer["unanswered"]["states"]["refused"], "unsupported");
+    assert_eq!(answer.get("values"), None);
+}
+
+#[test]
 fn nets_go_from_one_format_to_another_and_nothing_is_lost_on_the_way() {
     let scene = Scene::empty();
     scene.write("net.json", &queue().to_string());

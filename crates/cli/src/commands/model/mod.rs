@@ -1,6 +1,8 @@
 //! `trapkey model`: stochastic Petri nets, solved, simulated, checked, drawn and brought from one format to another.
 
+mod bounds;
 mod convert;
+mod fluid;
 mod simulate;
 mod solve;
 mod source;
@@ -33,6 +35,10 @@ pub(crate) enum Command {
     Transient(solve::Transient),
     /// Read and explore a net: its markings, deadlocks and classes, or why it has no end
     Check(solve::Check),
+    /// Bound what is asked of the long run without exploring: for nets of any size, and as a check of other answers
+    Bounds(bounds::Bounds),
+    /// Estimate means of many tokens as flows, each with the smaller populations that say how far it is off
+    Fluid(fluid::Fluid),
     /// Draw a net
     Draw(convert::Draw),
     /// Write a net in another format; what that has no words for is refused by name
@@ -47,6 +53,8 @@ pub(crate) fn run(command: Command) -> Result<Answer, Failure> {
         Command::Simulate(args) => args.answer(),
         Command::Transient(args) => args.answer(),
         Command::Check(args) => args.answer(),
+        Command::Bounds(args) => args.answer(),
+        Command::Fluid(args) => args.answer(),
         Command::Draw(args) => args.answer(),
         Command::Convert(args) => args.answer(),
         Command::Schema => {

@@ -91,42 +91,45 @@ impl Check {
 
 impl Transient {
     pub(super) fn answer(&self) -> Result<Answer, Failure> {
-        if let Some(at) = self.at.iter().find(|at| !at.is_finite() || **at < 0.0) {
-            return Err(Failure::bad_input(format!("`--at {at}`: not below 0, and finite")));
-        }
-        self.cost.solve(self.source.read()?.map(|mut document| {
-            if document.asks.is_empty() {
-                document.asks = usual(&document.net, None);
-            }
-            let asks = std::mem::take(&mut document.asks);
-            document.asks = asks.into_iter().flat_map(|ask| self.timed(ask)).collect();
-            document
-        }))
+        let timed = at_times(&self.at)?;
+        self.cost.solve(self.source.read()?.map(timed))
     }
+}
 
-    /// A question about the long run, for each point in time; others as they are.
-    fn timed(&self, ask: Ask) -> Vec<Ask> {
-        let one = self.at.len() == 1;
-        let times = self.at.iter().filter_map(|time| {
-            let mut asked = ask.clone();
-            match &mut asked.question {
-                Question::MeanTokens { at, .. }
-                | Question::Probability { at, .. }
-                | Question::Throughput { at, .. } => {
-                    if at.replace(*time).is_some() {
-                        return None;
-                    }
-                }
-                _ => return None,
-            }
-            if !one {
-                asked.id = format!("{} at {time}", ask.id);
-            }
-            Some(asked)
-        });
-        let times: Vec<Ask> = times.collect();
-        if times.is_empty() { vec![ask] } else { times }
+/// Asks a document's questions about the long run (or the usual ones) for points in time instead.
+pub(super) fn at_times(times: &[f64]) -> Result<impl FnOnce(Document) -> Document, Failure> {
+    if let Some(at) = times.iter().find(|at| !at.is_finite() || **at < 0.0) {
+        return Err(Failure::bad_input(format!("`--at {at}`: not below 0, and finite")));
     }
+    Ok(move |mut document: Document| {
+        if document.asks.is_empty() {
+            document.asks = usual(&document.net, None);
+        }
+        let asks = std::mem::take(&mut document.asks);
+        document.asks = asks.into_iter().flat_map(|ask| timed(ask, times)).collect();
+        document
+    })
+}
+
+/// A question about the long run, for each point in time; others as they are.
+fn timed(ask: Ask, times: &[f64]) -> Vec<Ask> {
+    let asked = times.iter().filter_map(|time| {
+        let mut asked = ask.clone();
+        match &mut asked.question {
+            Question::MeanTokens { at, .. } | Question::Probability { at, .. } | Question::Throughput { at, .. } => {
+                if at.replace(*time).is_some() {
+                    return None;
+                }
+            }
+            _ => return None,
+        }
+        if times.len() > 1 {
+            asked.id = format!("{} at {time}", ask.id);
+        }
+        Some(asked)
+    });
+    let asked: Vec<Ask> = asked.collect();
+    if asked.is_empty() { vec![ask] } else { asked }
 }
 
 impl Solve {

@@ -1,0 +1,55 @@
+//! `trapkey model fluid`.
+
+use clap::Args;
+use gspn::fluid::{Fluids, fluid};
+use gspn::{Budget, Limits};
+use serde_json::json;
+
+use super::solve::at_times;
+use super::source::Source;
+use super::{progress, refused};
+use crate::answer::{Answer, table};
+use crate::failure::Failure;
+
+/// A net, and points in time.
+#[derive(Debug, Args)]
+pub(crate) struct Fluid {
+    #[command(flatten)]
+    source: Source,
+
+    /// The points in time, from 0: questions about the long run are asked for each of them instead
+    #[arg(long, required = true, value_delimiter = ',', value_name = "TIME")]
+    at: Vec<f64>,
+
+    /// The most time
+    #[arg(long, default_value_t = 30.0, value_name = "SECONDS")]
+    time: f64,
+}
+
+impl Fluid {
+    pub(super) fn answer(&self) -> Result<Answer, Failure> {
+        let timed = at_times(&self.at)?;
+        let mut go_on = progress(self.time)?;
+        let answered =
+            self.source.read()?.map(timed).and_then(|document| {
+                fluid(&document.net, &document.asks, &mut Budget::new(Limits::default(), &mut go_on))
+            });
+        Ok(match answered {
+            Ok(found) => shown(&found),
+            Err(refusal) => refused(&refusal),
+        })
+    }
+}
+
+fn shown(found: &Fluids) -> Answer {
+    let mut rows: Vec<Vec<String>> = Vec::new();
+    for (id, fluid) in &found.fluid {
+        let by = fluid.checked.iter().map(|checked| format!("{} tokens {}", checked.tokens, checked.by));
+        let by: Vec<String> = by.collect();
+        rows.push(vec![id.clone(), format!("{:.6}", fluid.value), format!("± {:.1e}", fluid.error), by.join(", ")]);
+    }
+    for (id, refusal) in &found.unanswered {
+        rows.push(vec![id.clone(), "-".to_owned(), String::new(), refusal.why.clone()]);
+    }
+    Answer::ok(table(&["question", "flow", "off by about", "checked"], &rows), json!(found))
+}
