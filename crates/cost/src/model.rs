@@ -1,15 +1,18 @@
 //! The application: its static side (nodes, components, connectors, attributes), its dynamic side (sequences), the work that arrives,
 //! what operations of security cost on its platforms, and the annotations that ask for security.
 
+mod setting;
+
 use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use crate::algorithm::{Cipher, Hash, Key};
 use crate::choose::Mode;
 use crate::mechanism::{Basic, Part};
 use crate::plant::Machines;
 use crate::{Class, Fault};
+
+pub use setting::{Agreed, Certified, Setting};
 
 /// A model whose names are resolved: every index in it points at something. Made by [`crate::read`] only.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -204,11 +207,17 @@ pub struct Protect {
     pub over: Option<(usize, bool)>,
     /// Where private keys are used, if not on the node of their owner.
     pub engine: Option<usize>,
+    /// Where those of the other end are used, if not on its node.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub peer_engine: Option<usize>,
+    /// The phase of a protocol.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub phase: Option<&'static str>,
     /// Its steps.
     pub parts: Vec<Part>,
 }
 
-/// What security adds up to: the composed mechanisms of P4's Table 1.
+/// What security adds up to: the composed mechanisms of P4's Table 1, keys, and channels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Property {
@@ -220,15 +229,21 @@ pub enum Property {
     PeerEntityAuthentication,
     /// Where an *attribute* comes from can be proven, then or later.
     DataOriginAuthentication,
+    /// A *component* has a key pair, and a certificate for it, both made once in the life of the key.
+    CertifiedKey,
+    /// Messages over a *connector* go through a channel of a protocol of today.
+    SecureChannel,
 }
 
 impl Property {
     /// All of them.
-    pub const ALL: [Self; 4] = [
+    pub const ALL: [Self; 6] = [
         Self::DataConfidentiality,
         Self::DataIntegrity,
         Self::PeerEntityAuthentication,
         Self::DataOriginAuthentication,
+        Self::CertifiedKey,
+        Self::SecureChannel,
     ];
 
     /// As models write it.
@@ -239,6 +254,8 @@ impl Property {
             Self::DataIntegrity => "data-integrity",
             Self::PeerEntityAuthentication => "peer-entity-authentication",
             Self::DataOriginAuthentication => "data-origin-authentication",
+            Self::CertifiedKey => "certified-key",
+            Self::SecureChannel => "secure-channel",
         }
     }
 
@@ -246,13 +263,13 @@ impl Property {
     #[must_use]
     pub const fn of(self) -> &'static str {
         match self {
-            Self::DataConfidentiality => "connector",
+            Self::DataConfidentiality | Self::SecureChannel => "connector",
             Self::DataIntegrity | Self::DataOriginAuthentication => "attribute",
-            Self::PeerEntityAuthentication => "component",
+            Self::PeerEntityAuthentication | Self::CertifiedKey => "component",
         }
     }
 
-    /// The basic mechanisms that it is made of, a row of Table 1.
+    /// The mechanisms that it is made of: of the first four a row of Table 1.
     #[must_use]
     pub const fn made_of(self) -> &'static [Basic] {
         match self {
@@ -261,6 +278,8 @@ impl Property {
                 &[Basic::SignatureGeneration, Basic::SignatureVerification]
             }
             Self::DataOriginAuthentication => &[Basic::SignatureGeneration],
+            Self::CertifiedKey => &[Basic::KeyGeneration, Basic::Certificate],
+            Self::SecureChannel => &[Basic::Protocol],
         }
     }
 }
@@ -279,33 +298,6 @@ pub struct Annotation {
     /// Line of the model.
     #[serde(skip)]
     pub line: usize,
-}
-
-/// The parameters of a mechanism.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Setting {
-    /// What encrypts.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub cipher: Option<Cipher>,
-    /// What signs.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub signature: Option<Key>,
-    /// What is signed is a digest by this.
-    pub hash: Hash,
-    /// The key pairs of a key exchange.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub exchange: Option<Key>,
-    /// Probability that what was agreed before is used again: a shared key, a receiver's certificate, a proof of who a peer is.
-    pub reuse: f64,
-    /// Probability that the certificate of a peer is known when a key is agreed on.
-    pub known: f64,
-    /// Probability that a certificate that is looked at can be trusted; otherwise the request is aborted.
-    pub trusted: f64,
-    /// Probability that a signature turns out right; otherwise the request is aborted.
-    pub valid: f64,
-    /// Node on which private keys are used.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub engine: Option<usize>,
 }
 
 /// What one operation costs.
@@ -426,9 +418,9 @@ impl Model {
     #[must_use]
     pub fn target(&self, annotation: &Annotation) -> String {
         let name = match annotation.property {
-            Property::DataConfidentiality => &self.connectors[annotation.on].name,
+            Property::DataConfidentiality | Property::SecureChannel => &self.connectors[annotation.on].name,
             Property::DataIntegrity | Property::DataOriginAuthentication => &self.attributes[annotation.on].name,
-            Property::PeerEntityAuthentication => &self.components[annotation.on].name,
+            Property::PeerEntityAuthentication | Property::CertifiedKey => &self.components[annotation.on].name,
         };
         format!("{} {name}", annotation.property.of())
     }

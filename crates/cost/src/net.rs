@@ -79,6 +79,8 @@ pub enum What {
     Step(String),
     /// A mechanism: the annotation's index and the mechanism.
     Security(usize, crate::mechanism::Basic),
+    /// A phase of a protocol: the annotation's index and the phase.
+    Phase(usize, &'static str),
     /// It waits for a node or line, by name.
     Waiting(String),
 }

@@ -3,6 +3,7 @@
 //! What [`annotated`] prints is read back as the same model; so two configurations, or a model before and after, can be compared line by
 //! line.
 
+use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use gspn::net::{Kind, Rate};
@@ -10,7 +11,7 @@ use gspn::net::{Kind, Rate};
 use crate::Secured;
 use crate::choose::Mode;
 use crate::mechanism::{Part, Role};
-use crate::model::{Annotation, Duration, Model, Node, Price, Protect, Setting, Step, Workload};
+use crate::model::{Annotation, Duration, Model, Node, Price, Property, Protect, Setting, Step, Workload};
 use crate::net::Laid;
 use crate::plant::{Failures, Power};
 
@@ -213,7 +214,8 @@ impl<'a> Printer<'a> {
             }
             Step::Protect(protect) => {
                 let annotation = &model.annotations[protect.annotation];
-                let (mechanism, property) = (protect.mechanism.word(), protect.property.word());
+                let (mechanism, property) =
+                    (protect.phase.unwrap_or(protect.mechanism.word()), protect.property.word());
                 let about = model.target(annotation);
                 self.line(depth, &format!("Note over c{}: ref {mechanism} for {property} on {about}", protect.own));
                 self.parts(depth, &protect.parts, protect);
@@ -276,8 +278,42 @@ fn secure(model: &Model, annotation: &Annotation) -> String {
     let signs = annotation.property.of() != "connector";
     list("hash", settings.iter().filter(|_| signs).map(|it| it.hash.to_string()).collect());
     list("exchange", settings.iter().filter_map(|it| it.exchange.map(|it| it.to_string())).collect());
-    list("reuse", settings.iter().map(|it| shortest(it.reuse)).collect());
-    if let Some(first) = settings.first() {
+    let agreed: Vec<_> = settings.iter().filter_map(|it| it.agreed.as_deref()).collect();
+    list("protocol", agreed.iter().map(|it| it.protocol.word().to_owned()).collect());
+    let keys: BTreeSet<&str> = agreed.iter().flat_map(|it| it.words.iter().map(|(key, _)| *key)).collect();
+    for key in keys {
+        let values = agreed.iter().flat_map(|it| it.words.iter().filter(|(name, _)| *name == key));
+        list(key, values.map(|(_, value)| quoted(value)).collect());
+    }
+    if let Some(first) = agreed.first() {
+        list("renewed", vec![shortest(first.renewed)]);
+        list("refreshed", vec![shortest(first.refreshed)]);
+        list("life", first.life.map(shortest).into_iter().collect());
+        list("login", first.login.map(|it| quoted(&model.connectors[it].name)).into_iter().collect());
+    }
+    if let Some(certified) = settings.first().and_then(|first| first.certified) {
+        list("issuer", certified.issuer.iter().map(ToString::to_string).collect());
+        list("life", vec![shortest(certified.life)]);
+        list("through", vec![quoted(&model.connectors[certified.through].name)]);
+    }
+    let (channel, certified) =
+        (annotation.property == Property::SecureChannel, annotation.property == Property::CertifiedKey);
+    if certified {
+        list("trusted", settings.first().map(|it| shortest(it.trusted)).into_iter().collect());
+    }
+    if channel {
+        list("valid", settings.first().map(|it| shortest(it.valid)).into_iter().collect());
+    }
+    if channel || certified {
+        list(
+            "engine",
+            settings.first().and_then(|it| it.engine).map(|it| quoted(&model.nodes[it].name)).into_iter().collect(),
+        );
+    }
+    if !certified {
+        list("reuse", settings.iter().map(|it| shortest(it.reuse)).collect());
+    }
+    if let Some(first) = settings.first().filter(|_| !channel && !certified) {
         list("known", vec![shortest(first.known)]);
         list("trusted", vec![shortest(first.trusted)]);
         list("valid", vec![shortest(first.valid)]);

@@ -26,6 +26,7 @@ use std::fmt::Write;
 use serde::Serialize;
 
 use crate::algorithm::{Hash, Key};
+use crate::choose::Mode;
 use crate::mechanism::{self, Basic, Part, Role, Work, priced};
 use crate::quantity::digits;
 
@@ -111,6 +112,113 @@ impl Phase {
         match role {
             Role::Own => self.ends.0,
             Role::Peer => self.ends.1,
+        }
+    }
+}
+
+/// A protocol with its parameters.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Protocol {
+    /// A channel and session of OPC UA.
+    OpcUa(opcua::OpcUa),
+    /// A connection of TLS 1.3.
+    Tls(tls::Tls),
+}
+
+/// Client and server.
+pub(crate) const ENDS: (Party, Party) = (Party::Client, Party::Server);
+
+impl Protocol {
+    /// As models write it.
+    #[must_use]
+    pub const fn word(&self) -> &'static str {
+        match self {
+            Self::OpcUa(_) => "opc-ua",
+            Self::Tls(_) => "tls-1.3",
+        }
+    }
+
+    /// What is done once in the life of a client.
+    #[must_use]
+    pub fn once(&self) -> Vec<Phase> {
+        match self {
+            Self::OpcUa(it) => it.once(),
+            Self::Tls(_) => Vec::new(),
+        }
+    }
+
+    /// What is done whenever a client connects.
+    #[must_use]
+    pub fn connect(&self) -> Vec<Phase> {
+        match self {
+            Self::OpcUa(it) => it.connect(),
+            Self::Tls(it) => vec![it.connect(ENDS)],
+        }
+    }
+
+    /// What is done whenever keys are renewed.
+    #[must_use]
+    pub fn renew(&self) -> Vec<Phase> {
+        match self {
+            Self::OpcUa(it) => it.renew(),
+            Self::Tls(it) => vec![it.renew(ENDS)],
+        }
+    }
+
+    /// What is done whenever an access token is renewed.
+    #[must_use]
+    pub fn refresh(&self) -> Vec<Phase> {
+        match self {
+            Self::OpcUa(it) => it.refresh(),
+            Self::Tls(_) => Vec::new(),
+        }
+    }
+
+    /// What the sender of a message of `bytes` does before it sends, and the receiver after.
+    #[must_use]
+    pub fn around(&self, from: Role, bytes: u64) -> (Vec<Part>, Vec<Part>) {
+        match self {
+            Self::OpcUa(it) => it.around(from, bytes),
+            Self::Tls(it) => it.around(from, bytes),
+        }
+    }
+
+    /// Bytes on the wire of a message of `bytes`.
+    #[must_use]
+    pub fn wire(&self, bytes: u64) -> u64 {
+        match self {
+            Self::OpcUa(it) => it.channel.wire(bytes),
+            Self::Tls(it) => it.wire(bytes),
+        }
+    }
+
+    /// How messages are protected.
+    #[must_use]
+    pub fn mode(&self) -> Mode {
+        match self {
+            Self::OpcUa(it) => it.channel.mode,
+            Self::Tls(_) => Mode::SignAndEncrypt,
+        }
+    }
+
+    /// Symmetric strength in bits of the weakest part; 0 where nothing is protected.
+    #[must_use]
+    pub fn strength(&self) -> u32 {
+        let keys = self.keys().into_iter().map(Key::strength).min();
+        let cipher = match self {
+            Self::OpcUa(it) => it.channel.strength(),
+            Self::Tls(it) => it.strength(),
+        };
+        keys.map_or(cipher, |keys| keys.min(cipher))
+    }
+
+    /// Long-lived keys that it rests on.
+    #[must_use]
+    pub fn keys(&self) -> Vec<Key> {
+        match self {
+            Self::OpcUa(it) => it.keys(),
+            Self::Tls(it) => [it.key].into_iter().chain(it.client).collect(),
         }
     }
 }

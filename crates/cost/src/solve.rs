@@ -135,10 +135,13 @@ fn words(model: &Model, what: &What) -> (String, Option<String>) {
     match what {
         What::Step(name) => (name.clone(), None),
         What::Waiting(name) => (format!("waiting for {name}"), None),
-        What::Security(annotation, mechanism) => {
-            let annotation = &model.annotations[*annotation];
-            let about = format!("{} on {}", annotation.property.word(), model.target(annotation));
-            (mechanism.word().to_owned(), Some(about))
-        }
+        What::Security(annotation, mechanism) => (mechanism.word().to_owned(), Some(about(model, *annotation))),
+        What::Phase(annotation, phase) => ((*phase).to_owned(), Some(about(model, *annotation))),
     }
+}
+
+/// What an annotation asks for, and of what.
+pub(crate) fn about(model: &Model, annotation: usize) -> String {
+    let annotation = &model.annotations[annotation];
+    format!("{} on {}", annotation.property.word(), model.target(annotation))
 }

@@ -6,13 +6,18 @@
 //! | data integrity on an attribute | the operation that returns it; each message that carries it | signature generation after; verification after, by its receiver |
 //! | data origin authentication on an attribute | the operation that returns it | signature generation after |
 //! | peer entity authentication on a component | each message from or to it | it signs its credentials and the other verifies, before |
+//! | certified key on a component | the first step of a request in which it takes part | key generation and certificate, once in the life of the key |
+//! | secure channel on a connector | the first step of a request that may use it; each message over it | the protocol's connection and renewals, when they are due; protection before and after |
 //!
-//! A signature travels with its attribute and makes the message longer.
+//! A signature travels with its attribute and makes the message longer, and so does what a channel puts around a message.
+
+mod first;
 
 use serde::Serialize;
 
-use crate::mechanism::{self, Basic, Part};
-use crate::model::{Annotation, Model, Operation, Property, Protect, Send, Setting, Step};
+use crate::mechanism::{self, Basic, Part, Role};
+use crate::model::{Annotation, Model, Operation, Property, Send, Setting, Step};
+use first::{First, Sides};
 
 /// A model in which the mechanisms stand where annotations asked for them. Made by [`weave`] only.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -34,8 +39,17 @@ impl Secured {
 pub fn weave(model: &Model) -> Secured {
     let weaver = Weaver::new(model);
     let mut woven = model.clone();
-    for sequence in &mut woven.sequences {
-        sequence.steps = weaver.steps(std::mem::take(&mut sequence.steps));
+    let mut first = First::new(model);
+    for (index, sequence) in woven.sequences.iter_mut().enumerate() {
+        let steps = std::mem::take(&mut sequence.steps);
+        if index > 0 {
+            sequence.steps = weaver.steps(steps);
+            continue;
+        }
+        for step in steps {
+            sequence.steps.extend(first.before(&step));
+            sequence.steps.extend(weaver.steps(vec![step]));
+        }
     }
     Secured { model: woven }
 }
@@ -46,6 +60,7 @@ type Asked<'a> = (usize, &'a Annotation, &'a Setting);
 struct Weaver<'a> {
     model: &'a Model,
     connectors: Vec<Vec<Asked<'a>>>,
+    channels: Vec<Vec<Asked<'a>>>,
     attributes: Vec<Vec<Asked<'a>>>,
     components: Vec<Vec<Asked<'a>>>,
 }
@@ -55,6 +70,7 @@ impl<'a> Weaver<'a> {
         let mut weaver = Self {
             model,
             connectors: vec![Vec::new(); model.connectors.len()],
+            channels: vec![Vec::new(); model.connectors.len()],
             attributes: vec![Vec::new(); model.attributes.len()],
             components: vec![Vec::new(); model.components.len()],
         };
@@ -64,6 +80,8 @@ impl<'a> Weaver<'a> {
                 Property::DataConfidentiality => &mut weaver.connectors,
                 Property::DataIntegrity | Property::DataOriginAuthentication => &mut weaver.attributes,
                 Property::PeerEntityAuthentication => &mut weaver.components,
+                Property::SecureChannel => &mut weaver.channels,
+                Property::CertifiedKey => continue,
             };
             list[annotation.on].push((index, annotation, setting));
         }
@@ -96,7 +114,7 @@ impl<'a> Weaver<'a> {
             let bytes = returns.map_or(0, |attribute| self.model.attributes[attribute].bytes);
             if let Some(key) = setting.signature {
                 let parts = mechanism::signing(key, setting.hash, bytes);
-                let own = Sides { own: by, peer: by, over: None };
+                let own = Sides { own: by, peer: by, over: None, phase: None };
                 woven.push(own.protect(Basic::SignatureGeneration, *index, annotation, setting, parts));
             }
         }
@@ -108,8 +126,8 @@ impl<'a> Weaver<'a> {
         let added = signatures.filter_map(|(_, _, setting)| setting.signature).map(mechanism::signature_bytes);
         send.bytes = added.fold(send.bytes, u64::saturating_add);
         let bytes = self.model.size(&send);
-        let there = Sides { own: from, peer: to, over: Some((send.over, send.back)) };
-        let back = Sides { own: to, peer: from, over: Some((send.over, !send.back)) };
+        let there = Sides { own: from, peer: to, over: Some((send.over, send.back)), phase: None };
+        let back = there.turned();
 
         for (component, sides) in [(from, there), (to, back)] {
             for (index, annotation, setting) in &self.components[component] {
@@ -125,7 +143,9 @@ impl<'a> Weaver<'a> {
             woven.push(there.protect(Basic::Encryption, *index, annotation, setting, parts));
         }
         let carried = send.carries.clone();
+        let after = self.channel(&mut send, bytes, woven);
         woven.push(Step::Send(send));
+        woven.extend(after);
         // What was encrypted last is decrypted first.
         for ((index, annotation, setting), cipher) in ciphers.iter().rev() {
             woven.push(back.protect(
@@ -144,6 +164,26 @@ impl<'a> Weaver<'a> {
                 woven.push(back.protect(Basic::SignatureVerification, *index, annotation, setting, parts));
             }
         }
+    }
+
+    /// What a channel does with a message before it is sent; given back is what it does after.
+    fn channel(&self, send: &mut Send, bytes: u64, woven: &mut Vec<Step>) -> Vec<Step> {
+        let (over, mut after) = (send.over, Vec::new());
+        let connector = &self.model.connectors[over];
+        for (index, annotation, setting) in &self.channels[over] {
+            let Some(agreed) = &setting.agreed else { continue };
+            let from = if send.back { Role::Peer } else { Role::Own };
+            let (before, behind) = agreed.protocol.around(from, bytes);
+            let phase = Some(("messages", false, true));
+            let sides = Sides { own: connector.from, peer: connector.to, over: Some((over, false)), phase };
+            let put = |parts: Vec<Part>| sides.protect(Basic::Protocol, *index, annotation, setting, parts);
+            let some = |parts: &Vec<Part>| !parts.is_empty();
+            woven.extend(Some(before).filter(some).map(put));
+            after.extend(Some(behind).filter(some).map(put));
+            send.critical = true;
+            send.bytes = send.bytes.saturating_add(agreed.protocol.wire(bytes).saturating_sub(bytes));
+        }
+        after
     }
 
     /// The component at the own side signs its credentials and the peer verifies, unless it has done so before.
@@ -171,39 +211,5 @@ impl<'a> Weaver<'a> {
             reuse if reuse <= 0.0 => both,
             reuse => vec![Step::Choice(vec![(reuse, Vec::new()), (1.0 - reuse, both)])],
         });
-    }
-}
-
-/// Who runs a mechanism, with whom, over what.
-#[derive(Clone, Copy)]
-struct Sides {
-    own: usize,
-    peer: usize,
-    over: Option<(usize, bool)>,
-}
-
-impl Sides {
-    fn turned(self) -> Self {
-        Self { own: self.peer, peer: self.own, over: self.over.map(|(connector, back)| (connector, !back)) }
-    }
-
-    fn protect(
-        self,
-        mechanism: Basic,
-        index: usize,
-        annotation: &Annotation,
-        setting: &Setting,
-        parts: Vec<Part>,
-    ) -> Step {
-        Step::Protect(Protect {
-            mechanism,
-            property: annotation.property,
-            annotation: index,
-            own: self.own,
-            peer: self.peer,
-            over: self.over,
-            engine: setting.engine,
-            parts,
-        })
     }
 }

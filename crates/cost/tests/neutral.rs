@@ -17,6 +17,16 @@ fn solved(model: &Model) -> Solution {
     solve(&weave(model), &mut Budget::new(Limits::default(), &mut go_on)).unwrap()
 }
 
+/// Kinds of annotations that are drawn: six of Table 1, a key with its certificate, and channels.
+const KINDS: u8 = 7 + CHANNELS.len() as u8;
+/// Channels; `login` leads to an authority.
+const CHANNELS: [&str; 4] = [
+    "protocol = \"opc-ua\"\npolicy = \"Basic256Sha256\"\nmode = \"sign\"\nkey = \"rsa-2048\"\nuser = \"password\"\nvalid = 1",
+    "protocol = \"opc-ua\"\npolicy = \"ECC_curve25519\"\nuser = \"explicit\"\ntoken_encryption = \"twice\"\nlogin = \"l\"\nrefreshed = 0.1\nlife = 9",
+    "protocol = \"opc-ua\"\npolicy = \"ECC_nistP256\"\nuser = \"oauth2\"\nauthority_session = \"each-time\"\nlogin = \"l\"",
+    "protocol = \"tls-1.3\"\nkey = \"rsa-2048\"\nclient_key = \"ecdsa-p256\"\nresumed = 0.4",
+];
+
 /// What was drawn by chance.
 #[derive(Debug, Clone)]
 struct Drawn {
@@ -40,7 +50,7 @@ fn drawn() -> impl Strategy<Value = Drawn> {
         0_u8..2,
         any::<bool>(),
         any::<bool>(),
-        prop::collection::vec(0_u8..6, 1..6),
+        prop::collection::vec(0_u8..KINDS, 1..6),
         0_u8..3,
     )
         .prop_map(|(steps, cores, workload, jobs, latency, line, fork, secured, reuse)| Drawn {
@@ -69,6 +79,7 @@ fn written(drawn: &Drawn, each: &str) -> String {
         "[workload]\n{workload}\n[node.a]\ncores = {}\nplatform = \"p\"\n[node.b]\ncores = {}\nplatform = \"p\"\n\
          [component.x]\nnode = \"a\"\ncredentials = \"1 kB\"\n[component.y]\nnode = \"b\"\n\
          [connector.c]\nfrom = \"x\"\nto = \"y\"\nlatency = \"{} ms\"\n{line}\n\
+         [node.d]\nplatform = \"p\"\n[component.z]\nnode = \"d\"\n[connector.l]\nfrom = \"x\"\nto = \"z\"\n\
          [attribute.v]\nof = \"x\"\nsize = \"2 kB\"\n[attribute.w]\nof = \"y\"\nsize = \"300 B\"\n",
         drawn.cores.0, drawn.cores.1, drawn.latency
     );
@@ -91,6 +102,7 @@ fn written(drawn: &Drawn, each: &str) -> String {
     wanted.sort_unstable();
     wanted.dedup();
     let reuse = ["0", "0.5", "1"][usize::from(drawn.reuse)];
+    let mut channel = false;
     for kind in wanted {
         let annotation = match kind {
             0 => format!(
@@ -104,22 +116,59 @@ fn written(drawn: &Drawn, each: &str) -> String {
             4 => format!(
                 "property = \"peer-entity-authentication\"\non = \"component y\"\nsignature = \"rsa-2048\"\nreuse = {reuse}"
             ),
+            6 => "property = \"certified-key\"\non = \"component x\"\nsignature = \"rsa-2048\"\nlife = 5\nthrough = \"l\"".to_owned(),
+            7.. if channel => continue,
+            7.. => {
+                channel = true;
+                let protocol = CHANNELS[usize::from(kind - 7)];
+                format!("property = \"secure-channel\"\non = \"connector c\"\nreuse = {reuse}\nrenewed = 0.2\n{protocol}")
+            }
             _ => "property = \"data-origin-authentication\"\non = \"attribute v\"\nsignature = \"rsa-2048\"".to_owned(),
         };
         let _ = write!(text, "[[secure]]\n{annotation}\n");
     }
-    for operation in [
-        "sign rsa-2048",
-        "verify rsa-2048",
-        "encrypt rsa-2048",
-        "decrypt rsa-2048",
-        "hash sha-256",
-        "encrypt aes-256-cbc",
-        "decrypt aes-256-cbc",
-    ] {
+    for operation in operations() {
         let _ = write!(text, "[price.p.\"{operation}\"]\neach = \"{each}\"\n");
     }
     text
+}
+
+/// Everything that may need a price, or have one.
+fn operations() -> impl Iterator<Item = String> {
+    let verbs = ["generate", "agree", "sign", "verify", "encrypt", "decrypt", "derive", "hash"];
+    let algorithms = [
+        "rsa-2048",
+        "ecdsa-p256",
+        "ed25519",
+        "hmac-sha256",
+        "ecdh-p256",
+        "x25519",
+        "p-sha256",
+        "hkdf-sha256",
+        "sha-256",
+        "sha-512",
+        "aes-256-cbc",
+        "aes-128-cbc",
+        "aes-128-gcm",
+        "aes-256-gcm",
+        "chacha20-poly1305",
+    ];
+    let others = [
+        "append audit",
+        "check rights",
+        "check password",
+        "read token",
+        "look up account",
+        "decide",
+        "write journal",
+        "send message",
+        "receive message",
+        "random",
+        "setKeyLength",
+        "checkNonce",
+    ];
+    let crypto = verbs.into_iter().flat_map(move |verb| algorithms.into_iter().map(move |it| format!("{verb} {it}")));
+    crypto.chain(others.into_iter().map(str::to_owned))
 }
 
 fn same(one: f64, other: f64) -> bool {
@@ -129,7 +178,7 @@ fn same(one: f64, other: f64) -> bool {
 /// Messages that a mechanism sends of its own take time on the connector: they are a delay and a demand of the mechanism, too. So
 /// the connector is free of both wherever a mechanism may use it.
 fn without_messages(mut drawn: Drawn) -> Drawn {
-    let talks = |kind: &u8| matches!(kind, 0 | 3 | 4);
+    let talks = |kind: &u8| matches!(kind, 0 | 3 | 4 | 6..);
     // A signature makes its message longer, which counts on a line.
     if drawn.secured.iter().any(talks) {
         drawn.latency = 0;

@@ -80,8 +80,10 @@ pub(super) fn of(model: &Model, service: &Service, one: bool, rate: f64) -> Opti
     let (what, annotation) = match what {
         What::Step(name) | What::Waiting(name) => (format!("`{name}`"), None),
         What::Security(annotation, mechanism) => {
-            let of = &model.annotations[*annotation];
-            (format!("{} ({} on {})", mechanism.word(), of.property.word(), model.target(of)), Some(*annotation))
+            (format!("{} ({})", mechanism.word(), crate::solve::about(model, *annotation)), Some(*annotation))
+        }
+        What::Phase(annotation, phase) => {
+            (format!("{phase} ({})", crate::solve::about(model, *annotation)), Some(*annotation))
         }
     };
     Some(Bottleneck {

@@ -78,6 +78,11 @@ fn demands(
             }
             continue;
         };
+        if let Some(agreed) = &setting.agreed
+            && agreed.protocol.mode() < mode
+        {
+            below.push((mode_name, 1.0, Some(0.0), format!("{about} protects less: {}", agreed.protocol.word())));
+        }
         if let Some(wanted) = strength
             && of(setting) < wanted
         {
@@ -102,6 +107,9 @@ pub(super) fn strength(model: &Model, ways: &[usize]) -> Option<u32> {
 }
 
 fn of(setting: &Setting) -> u32 {
+    if let Some(agreed) = &setting.agreed {
+        return agreed.protocol.strength();
+    }
     let cipher = setting.cipher.as_ref().map(Cipher::strength);
     // Who never agrees on a key here does so elsewhere.
     let exchange = setting.exchange.filter(|_| setting.reuse < 1.0).map(Key::strength);
@@ -119,7 +127,9 @@ fn rsa_keys(setting: &Setting) -> Vec<u32> {
         Some(Cipher::Asymmetric { key, .. }) => Some(*key),
         _ => None,
     };
-    let keys = [cipher, setting.exchange, setting.signature].into_iter().flatten();
+    let agreed = setting.agreed.iter().flat_map(|agreed| agreed.protocol.keys());
+    let certified = setting.certified.and_then(|certified| certified.issuer);
+    let keys = [cipher, setting.exchange, setting.signature, certified].into_iter().flatten().chain(agreed);
     keys.filter(|key| matches!(key, Key::Rsa(_))).map(Key::bits).collect()
 }
 
@@ -145,7 +155,8 @@ fn covers(one: &Setting, other: &Setting) -> bool {
         _ => true,
     };
     let authenticated = |it: &Setting| matches!(it.cipher, Some(Cipher::Symmetric { authenticated: true, .. }));
-    of(one) >= of(other) && keys && authenticated(one) >= authenticated(other)
+    let mode = |it: &Setting| it.agreed.as_ref().map(|agreed| agreed.protocol.mode());
+    of(one) >= of(other) && keys && mode(one) >= mode(other) && authenticated(one) >= authenticated(other)
 }
 
 /// What each annotation does, in words; only what differs between its ways.
@@ -160,7 +171,9 @@ pub(super) fn words(model: &Model, ways: &[usize]) -> Vec<String> {
                 let hash = it.signature.map(|_| it.hash.to_string());
                 let exchange = it.exchange.map(|key| format!("exchange {key}"));
                 let reuse = (it.reuse > 0.0).then(|| format!("reuse {}", it.reuse));
-                let all: Vec<String> = [cipher, signature, hash, exchange, reuse].into_iter().flatten().collect();
+                let agreed = it.agreed.as_ref().map(|agreed| agreed.to_string());
+                let all: Vec<String> =
+                    [agreed, cipher, signature, hash, exchange, reuse].into_iter().flatten().collect();
                 format!("{about}: {}", all.join(" "))
             }
         }

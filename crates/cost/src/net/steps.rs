@@ -156,7 +156,10 @@ impl Layer<'_> {
     }
 
     fn parts(&mut self, parts: &[Part], protect: &Protect, at: &mut Cursor) -> Result<(), Fault> {
-        let what = What::Security(protect.annotation, protect.mechanism);
+        let what = match protect.phase {
+            Some(phase) => What::Phase(protect.annotation, phase),
+            None => What::Security(protect.annotation, protect.mechanism),
+        };
         for part in parts {
             self.count()?;
             match part {
@@ -185,12 +188,12 @@ impl Layer<'_> {
 
     /// Whose core a step needs.
     fn node(&self, by: Role, work: &Work, protect: &Protect) -> usize {
-        let component = match by {
-            Role::Own => protect.own,
-            Role::Peer => protect.peer,
+        let (component, engine) = match by {
+            Role::Own => (protect.own, protect.engine),
+            Role::Peer => (protect.peer, protect.peer_engine),
         };
         let own = self.model.components[component].node;
-        if work.private && by == Role::Own { protect.engine.unwrap_or(own) } else { own }
+        if work.private { engine.unwrap_or(own) } else { own }
     }
 
     /// How long a step of a mechanism lasts on a node of speed 1; it is paid by its price from here on.

@@ -7,7 +7,7 @@ mod session;
 use serde::Serialize;
 
 use super::tokens::Tokens;
-use super::{Party, Per, Phase};
+use super::{ENDS, Per, Phase, message};
 use crate::algorithm::{Hash, Key};
 use crate::mechanism::{Part, Role, priced};
 
@@ -68,6 +68,17 @@ impl Policy {
             Self::EccNistP256 => matches!(key, Key::Ecdsa(256)),
             Self::EccCurve25519 => matches!(key, Key::Ed25519),
             _ => matches!(key, Key::Rsa(2048..=4096)),
+        }
+    }
+
+    /// The key that its certificates have, where there is but one kind.
+    #[must_use]
+    pub const fn usual(self) -> Option<Key> {
+        match self {
+            Self::None => Some(Key::Rsa(2048)),
+            Self::EccNistP256 => Some(Key::Ecdsa(256)),
+            Self::EccCurve25519 => Some(Key::Ed25519),
+            _ => None,
         }
     }
 
@@ -139,9 +150,6 @@ pub struct OpcUa {
     pub user: User,
 }
 
-/// Client and server.
-const ENDS: (Party, Party) = (Party::Client, Party::Server);
-
 impl OpcUa {
     /// Once in the life of a client: the session to the authority, if it is kept open.
     #[must_use]
@@ -181,16 +189,38 @@ impl OpcUa {
     /// are.
     #[must_use]
     pub fn request(&self, bytes: u64, answer: u64, changes: bool) -> Vec<Phase> {
-        let mut parts = self.channel.message("request", Role::Own, bytes);
-        if matches!(self.user, User::Token(_)) {
-            parts.push(priced("checkRights", Role::Peer, "check rights".to_owned(), 0));
-        }
+        let (mut parts, after) = self.around(Role::Own, bytes);
+        parts.extend(message("request", Role::Own, self.channel.wire(bytes)));
+        parts.extend(after);
         if changes && self.channel.audited {
             parts.push(record(Role::Peer));
         }
         parts.extend(self.channel.message("answer", Role::Peer, answer));
         let (name, source) = ("request", "OPC 10000-6 6.7.2");
         vec![Phase { name, source, per: Per::Request, ends: ENDS, parts }]
+    }
+
+    /// What the sender of a message does before it sends, and the receiver after; the server looks at the rights of each request.
+    pub(super) fn around(&self, from: Role, bytes: u64) -> (Vec<Part>, Vec<Part>) {
+        let (before, mut after) = self.channel.around(from, bytes);
+        if from == Role::Own && matches!(self.user, User::Token(_)) {
+            after.push(priced("checkRights", Role::Peer, "check rights".to_owned(), 0));
+        }
+        (before, after)
+    }
+
+    /// Long-lived keys: of the certificates, of the user, of tokens and of the way to the authority.
+    pub(super) fn keys(&self) -> Vec<Key> {
+        let mut keys = Vec::new();
+        if self.channel.policy != Policy::None {
+            keys.push(self.channel.key);
+        }
+        match &self.user {
+            User::Anonymous | User::Password(_) => {}
+            User::Certificate(key) => keys.push(*key),
+            User::Token(tokens) => keys.extend(tokens.keys()),
+        }
+        keys
     }
 
     fn fetch(&self) -> Vec<Phase> {

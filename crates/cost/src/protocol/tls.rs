@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::{Party, Per, Phase, message, times, using};
-use crate::algorithm::{Hash, Key};
+use crate::algorithm::{Cipher, Hash, Key};
 use crate::mechanism::{self, Basic, Part, Role, priced};
 
 /// Plain bytes of a record at most (RFC 8446 section 5.1).
@@ -106,6 +106,46 @@ impl Tls {
         Phase { name, source, per: Per::Connection, ends, parts }
     }
 
+    /// Keys of both directions are renewed (RFC 8446 section 4.6.3).
+    #[must_use]
+    pub fn renew(&self, ends: (Party, Party)) -> Phase {
+        let mut parts = Vec::new();
+        for from in [Role::Own, Role::Peer] {
+            parts.extend(self.data("KeyUpdate", from, 5));
+            // The next secret, its key and its vector, on both sides.
+            for by in [Role::Own, Role::Peer] {
+                parts.push(times(priced("deriveKeys", by, "derive hkdf-sha256".to_owned(), 3 * 32), 3));
+            }
+        }
+        Phase { name: "TLS keys updated", source: "RFC 8446 section 4.6.3", per: Per::Renewal, ends, parts }
+    }
+
+    /// What the sender of a message does before it sends, and the receiver after.
+    #[must_use]
+    pub fn around(&self, from: Role, bytes: u64) -> (Vec<Part>, Vec<Part>) {
+        let records = bytes.div_ceil(RECORD).max(1);
+        let work = |name, verb: &str| {
+            times(priced(name, Role::Own, format!("{verb} {}", self.cipher), bytes + records), records)
+        };
+        let before = using(Basic::Encryption, from, vec![work("encryptAlgorithm", "encrypt")]);
+        let after = using(Basic::Decryption, from.other(), vec![work("decryptAlgorithm", "decrypt")]);
+        (vec![before], vec![after])
+    }
+
+    /// Bytes on the wire of a message.
+    #[must_use]
+    pub const fn wire(&self, bytes: u64) -> u64 {
+        let records = bytes.div_ceil(RECORD);
+        bytes + AROUND * if records == 0 { 1 } else { records }
+    }
+
+    /// Symmetric strength of the cipher and the group.
+    pub(super) fn strength(&self) -> u32 {
+        let cipher = Cipher::read(self.cipher).map_or(0, |cipher| cipher.strength());
+        // Both groups have 128 bits (NIST SP 800-57 part 1, table 2).
+        cipher.min(128)
+    }
+
     /// The steps of the full handshake, the client first (RFC 8446 section 2).
     #[must_use]
     pub fn full(&self) -> Vec<Part> {
@@ -184,13 +224,10 @@ impl Tls {
 
     /// Encrypted bytes behind clear ones; `between` is done by the receiver before it can decrypt.
     fn record(&self, name: &'static str, from: Role, bytes: u64, clear: u64, between: &[Part]) -> Vec<Part> {
-        let records = bytes.div_ceil(RECORD).max(1);
-        let encrypt = priced("encryptAlgorithm", Role::Own, format!("encrypt {}", self.cipher), bytes + records);
-        let decrypt = priced("decryptAlgorithm", Role::Own, format!("decrypt {}", self.cipher), bytes + records);
-        let mut parts = vec![using(Basic::Encryption, from, vec![times(encrypt, records)])];
-        parts.extend(message(name, from, bytes + records * AROUND + clear));
+        let (mut parts, after) = self.around(from, bytes);
+        parts.extend(message(name, from, self.wire(bytes) + clear));
         parts.extend_from_slice(between);
-        parts.push(using(Basic::Decryption, from.other(), vec![times(decrypt, records)]));
+        parts.extend(after);
         parts
     }
 

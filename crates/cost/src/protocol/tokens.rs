@@ -96,6 +96,15 @@ impl Tokens {
         }
     }
 
+    /// Long-lived keys: of the tokens, and of the way to the authority.
+    pub(super) fn keys(&self) -> Vec<Key> {
+        let way = match &self.flow {
+            Flow::RequestAccessToken(channel) | Flow::StartFinish(channel) => channel.key,
+            Flow::OAuth2(tls) => tls.key,
+        };
+        vec![self.signature, way]
+    }
+
     /// The question and the token, over what [`Tokens::connect`] opened.
     #[must_use]
     pub fn fetch(&self) -> Vec<Phase> {

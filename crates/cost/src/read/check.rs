@@ -87,8 +87,11 @@ pub(super) fn check(draft: Draft) -> Result<Model, Fault> {
     let sequences: Vec<Sequence> =
         draft.sequences.into_iter().map(|it| steps.sequence(it)).collect::<Result<_, _>>()?;
     no_cycle(&sequences, &lines)?;
-    let annotations =
-        draft.secured.into_iter().map(|it| secure::annotation(it, &known)).collect::<Result<Vec<_>, _>>()?;
+    let annotations = draft
+        .secured
+        .into_iter()
+        .map(|it| secure::annotation(it, &known, &connectors))
+        .collect::<Result<Vec<_>, _>>()?;
     secure::once(&annotations)?;
     let (workload, threads_on) = workload(draft.workload, &known)?;
     let energy = plant::energy(draft.money)?;

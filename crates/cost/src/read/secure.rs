@@ -2,17 +2,18 @@
 
 use std::collections::BTreeMap;
 
+use super::channel;
 use super::check::Known;
 use super::fields::{Fields, Word};
 use crate::algorithm::{Cipher, Hash, Key};
-use crate::model::{Annotation, Property, Setting};
+use crate::model::{Annotation, Certified, Connector, Property, Setting};
 use crate::{Class, Fault, quantity};
 
 /// Ways that one annotation may have.
 const MAX_WAYS: usize = 100_000;
 
 /// Reads one annotation.
-pub(super) fn annotation(mut fields: Fields, known: &Known) -> Result<Annotation, Fault> {
+pub(super) fn annotation(mut fields: Fields, known: &Known, connectors: &[Connector]) -> Result<Annotation, Fault> {
     let line = fields.line();
     let word = fields.need("property")?;
     let Some(property) = Property::ALL.into_iter().find(|it| it.word() == word.text) else {
@@ -23,7 +24,11 @@ pub(super) fn annotation(mut fields: Fields, known: &Known) -> Result<Annotation
     let on = target(&mut fields, property, known)?;
     let configurations = fields.list("in").map(|(names, _)| names).unwrap_or_default();
     let optional = fields.value("optional", "`true` or `false`", |text| text.parse::<bool>().ok())?.unwrap_or(false);
-    let mut alternatives = settings(&mut fields, property, known)?;
+    let mut alternatives = match property {
+        Property::SecureChannel => channel::settings(&mut fields, known, connectors, on)?,
+        Property::CertifiedKey => certified(&mut fields, known, connectors, on)?,
+        _ => settings(&mut fields, property, known)?,
+    };
     fields.end()?;
     if optional {
         alternatives.push(None);
@@ -44,9 +49,9 @@ fn target(fields: &mut Fields, property: Property, known: &Known) -> Result<usiz
         return Err(fields.fault(Class::Invalid, on.line, why));
     }
     let names = match property {
-        Property::DataConfidentiality => &known.connectors,
+        Property::DataConfidentiality | Property::SecureChannel => &known.connectors,
         Property::DataIntegrity | Property::DataOriginAuthentication => &known.attributes,
-        Property::PeerEntityAuthentication => &known.components,
+        Property::PeerEntityAuthentication | Property::CertifiedKey => &known.components,
     };
     names.find(fields, &Word { text: name.trim().to_owned(), line: on.line })
 }
@@ -90,6 +95,7 @@ fn settings(fields: &mut Fields, property: Property, known: &Known) -> Result<Ve
                             trusted,
                             valid,
                             engine,
+                            ..Setting::NOTHING
                         }));
                     }
                 }
@@ -97,6 +103,49 @@ fn settings(fields: &mut Fields, property: Property, known: &Known) -> Result<Ve
         }
     }
     Ok(settings)
+}
+
+/// A key pair and its certificate: every way that the lists of keys make.
+fn certified(
+    fields: &mut Fields,
+    known: &Known,
+    connectors: &[Connector],
+    on: usize,
+) -> Result<Vec<Option<Setting>>, Fault> {
+    let wanted = "a key pair such as `rsa-2048` or `ecdsa-p256`";
+    let pair = |text: &str| Key::read(text).filter(|key| !matches!(key, Key::Hmac(_)));
+    let keys = many(fields, "signature", true, wanted, pair)?;
+    let hash = fields.value("hash", "a hash such as `sha-256`", Hash::read)?.unwrap_or(Hash::Sha256);
+    let issuer = fields.value("issuer", wanted, pair)?;
+    let trusted = fields.share("trusted")?.unwrap_or(1.0);
+    let life = fields.value("life", LIFE, life)?;
+    let engine = fields.word("engine")?.map(|it| known.nodes.find(fields, &it)).transpose()?;
+    let through = fields.need("through")?;
+    let line = through.line;
+    let through = known.connectors.find(fields, &through)?;
+    let connector = &connectors[through];
+    let missing = |why: &str| Err(fields.fault(Class::MissingAnnotation, 0, why));
+    let Some(life) = life else { return missing("`life` is missing: how many requests does a key live?") };
+    if keys.is_empty() {
+        return missing("`signature` is missing: what key pair is made?");
+    }
+    if connector.from != on && connector.to != on {
+        let why =
+            format!("`{}` does not end at the component: who certifies its key is at the other end", connector.name);
+        return Err(fields.fault(Class::NoSuchName, line, why));
+    }
+    let way = |key: Key| {
+        let certified = Some(Certified { life, through, issuer });
+        Some(Setting { signature: Some(key), hash, trusted, engine, certified, ..Setting::NOTHING })
+    };
+    Ok(keys.into_iter().map(way).collect())
+}
+
+pub(super) const LIFE: &str = "a number of requests, at least 1,";
+
+/// Requests in a life.
+pub(super) fn life(text: &str) -> Option<f64> {
+    quantity::number(text).filter(|life| *life >= 1.0)
 }
 
 /// What a property cannot do without.
@@ -132,7 +181,7 @@ fn maybe<T>(list: &[T]) -> Vec<Option<&T>> {
     if list.is_empty() { vec![None] } else { list.iter().map(Some).collect() }
 }
 
-fn many<T>(
+pub(super) fn many<T>(
     fields: &mut Fields,
     key: &'static str,
     allowed: bool,

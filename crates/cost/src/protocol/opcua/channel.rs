@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::{CHACHA, NONCE, Policy, digest, record};
-use crate::algorithm::{Hash, Key};
+use crate::algorithm::{Cipher, Hash, Key};
 use crate::choose::Mode;
 use crate::mechanism::{self, Basic, Part, Role, certificate_bytes, priced, private, signature_bytes};
 use crate::protocol::{Party, Per, Phase, certificates, free, message, times, using, with_session_key};
@@ -91,8 +91,17 @@ impl Channel {
     /// A message of `body` bytes, protected as the mode asks (OPC 10000-6 section 6.7.2).
     #[must_use]
     pub fn message(&self, name: &'static str, from: Role, body: u64) -> Vec<Part> {
+        let (mut parts, after) = self.around(from, body);
+        parts.extend(message(name, from, self.wire(body)));
+        parts.extend(after);
+        parts
+    }
+
+    /// What the sender of such a message does before it sends, and the receiver after.
+    #[must_use]
+    pub fn around(&self, from: Role, body: u64) -> (Vec<Part>, Vec<Part>) {
         let chunks = self.chunks(body);
-        let (encrypted, signed, sent) = self.sizes(body);
+        let (encrypted, signed, _) = self.sizes(body);
         let sum = |bytes: u64| bytes + (chunks - 1) * (CLEAR + SEQUENCE);
         let (own, aead) = (Role::Own, self.policy == Policy::EccCurve25519);
         let work = |name, operation: String, bytes| vec![times(priced(name, own, operation, bytes), chunks)];
@@ -120,9 +129,17 @@ impl Channel {
             let decrypt = work("decryptAlgorithm", format!("decrypt {cipher}"), sum(encrypted));
             after.insert(0, using(Basic::Decryption, reader, decrypt));
         }
-        parts.extend(message(name, from, sent + (chunks - 1) * (sent - body.min(sent))));
-        parts.extend(after);
-        parts
+        (parts, after)
+    }
+
+    /// Symmetric strength in bits of what protects messages; 0 without a policy.
+    pub(in crate::protocol) fn strength(&self) -> u32 {
+        let signs = if self.policy == Policy::EccCurve25519 { 256 } else { 128 };
+        match self.mode {
+            Mode::None => 0,
+            Mode::Sign => signs,
+            Mode::SignAndEncrypt => Cipher::read(self.policy.cipher()).map_or(0, |cipher| cipher.strength().min(signs)),
+        }
     }
 
     /// Bytes on the wire of a message of `body` bytes.

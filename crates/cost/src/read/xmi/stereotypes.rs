@@ -18,11 +18,13 @@ struct Said {
 }
 
 /// Our own, and the property and sort of element that each means.
-const OWN: [(&str, &str, &str); 4] = [
+const OWN: [(&str, &str, &str); 6] = [
     ("DataConfidentiality", "data-confidentiality", "connector"),
     ("DataIntegrity", "data-integrity", "attribute"),
     ("PeerEntityAuthentication", "peer-entity-authentication", "component"),
     ("DataOriginAuthentication", "data-origin-authentication", "attribute"),
+    ("CertifiedKey", "certified-key", "component"),
+    ("SecureChannel", "secure-channel", "connector"),
 ];
 /// Those of MARTE that are understood.
 const MARTE: [&str; 12] = [
@@ -39,7 +41,7 @@ const MARTE: [&str; 12] = [
     "Allocated",
     "PaRunTInstance",
 ];
-/// Of ours, beside the four: the size of a property or of a component's credentials; what a message returns or carries, and how much its
+/// Of ours, beside those: the size of a property or of a component's credentials; what a message returns or carries, and how much its
 /// time varies; whose prices a node uses.
 const BESIDE: [&str; 3] = ["Sized", "Flow", "Priced"];
 
@@ -189,7 +191,7 @@ impl Applied {
         Ok(found)
     }
 
-    /// Our four: base, sort of the element, words.
+    /// Our own: base, sort of the element, words.
     pub(super) fn secured(&mut self) -> Result<Vec<(String, &'static str, Fields, usize)>, Fault> {
         let mut all = Vec::new();
         for said in &mut self.said {
