@@ -174,6 +174,8 @@ fn a_race_has_the_derivatives_of_its_closed_form_at_any_time() {
             Question::PassageQuantile { condition: over, level: 0.5 },
             Question::PassageQuantile { condition: holds(1), level: 0.25 },
             Question::Probability { condition: holds(1), at: None },
+            Question::Tangible,
+            Question::BottomComponents,
         ],
     )
     .unwrap();
@@ -193,4 +195,5 @@ fn a_race_has_the_derivatives_of_its_closed_form_at_any_time() {
     close(slope(3, 1), -time / all + 0.25 / left / inner / all, 1e-8);
     close(slope(4, 0), right / all.powi(2), 1e-9);
     close(slope(4, 1), -left / all.powi(2), 1e-9);
+    assert_eq!([slope(5, 0), slope(6, 1)], [0.0, 0.0]);
 }

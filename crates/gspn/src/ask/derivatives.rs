@@ -77,6 +77,19 @@ fn rate(net: &Net, transition: usize) -> Option<f64> {
     }
 }
 
+/// Whether no rate has a part in the answer.
+fn structural(question: &Question) -> bool {
+    matches!(
+        question,
+        Question::Tangible
+            | Question::Vanishing
+            | Question::Deadlocks
+            | Question::BottomComponents
+            | Question::Bound { .. }
+            | Question::InitialProbability { .. }
+    )
+}
+
 /// The value of a question and what the edges count for it, or why that is not known.
 pub(super) type Known = (Question, Result<(f64, Worth), Refusal>);
 
@@ -92,7 +105,7 @@ impl Solved {
         let Some(rate) = rate(net, by) else {
             return Err(Refusal::new(Class::Unsupported, "", "the transition has no one rate"));
         };
-        if let Question::InitialProbability { .. } = of {
+        if structural(of) {
             return Ok(0.0);
         }
         if !self.worth.iter().any(|(question, _)| question == of) {

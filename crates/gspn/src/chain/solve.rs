@@ -2,6 +2,7 @@
 
 use super::elimination::{Eliminated, Part};
 use super::level::Level;
+use super::sweep::Outcome;
 use super::{Chain, Incoming, multilevel, quick, sweep};
 use crate::Budget;
 use crate::{Class, Refusal};
@@ -36,9 +37,13 @@ impl Component<'_> {
         if let Some(eliminated) = self.eliminate(self.first(), None) {
             return Ok(eliminated.stationary());
         }
-        let apart = sweep::decoupled(self);
-        if !apart && let Some(weights) = sweep::stationary(self, budget)? {
-            return Ok(weights);
+        let mut apart = sweep::decoupled(self);
+        if !apart {
+            match sweep::stationary(self, budget)? {
+                Outcome::Settled(weights) => return Ok(weights),
+                Outcome::Slow => {}
+                Outcome::Stuck => apart = true,
+            }
         }
         if let Some(weights) = multilevel::stationary(&self.level(), apart, budget)? {
             return Ok(weights);

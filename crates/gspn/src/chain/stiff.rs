@@ -202,3 +202,93 @@ fn crowds_that_hardly_meet_are_not_left_to_their_starts() {
     let ratio = found.distribution[0] / found.distribution[count - 1];
     assert!((ratio - 3.0).abs() < 1e-9, "{ratio}");
 }
+
+/// `groups` crowds of `crowd` states, in which each leads to four others and back, in a row with hills of `hill` states between
+/// them; from each state of a hill it is `steep` times as likely to go down as up. Numbered in turn, or crowd after crowd.
+/// The chain, and its distribution by detailed balance.
+fn hills(groups: usize, crowd: usize, (hill, steep): (usize, f64), in_turn: bool, seed: u64) -> (Chain, Vec<f64>) {
+    let mut random = Random(seed);
+    let mut pick = |below: usize| (random.next() * below as f64) as usize;
+    let stride = crowd + hill;
+    let count = groups * stride - hill;
+    let mut flows: Vec<(usize, usize)> = Vec::new();
+    let mut weights = vec![0.0; count];
+    let mut level = 1.0;
+    let (mut climbs, mut rates) = (Vec::new(), Vec::new());
+    for group in 0..groups {
+        let first = group * stride;
+        weights[first..first + crowd].fill(level);
+        for state in 0..crowd {
+            // A ring, so that all are reached, and steps anywhere.
+            flows.push((first + state, first + (state + 1) % crowd));
+            flows.push((first + state, first + (state + 1 + pick(crowd - 2)) % crowd));
+        }
+        if group + 1 == groups {
+            continue;
+        }
+        // Over the hill: the weights fall to its top, and rise to another level.
+        let mut weight = level;
+        for at in 0..=hill {
+            let (from, to) = (first + crowd - 1 + at, first + crowd + at);
+            let next =
+                if at < hill.div_ceil(2) { weight / steep } else { weight * steep * (1.0 + 0.5 / (at + group) as f64) };
+            climbs.push((from, to));
+            rates.push(weight.min(next));
+            weight = next;
+            if to < first + stride {
+                weights[to] = weight;
+            }
+        }
+        level = weight;
+    }
+    let number = |state: usize| {
+        let (group, offset) = (state / stride, state % stride);
+        if !in_turn || offset >= crowd { state } else { offset * groups + group }
+    };
+    // In turn the crowds come first, then the hills.
+    let mut order: Vec<usize> = (0..count).collect();
+    if in_turn {
+        order.sort_by_key(|state| if state % stride < crowd { (0, number(*state)) } else { (1, *state) });
+    }
+    let mut place = vec![0; count];
+    order.iter().enumerate().for_each(|(at, state)| place[*state] = at);
+    let mut steps: Vec<(usize, usize, f64)> = Vec::new();
+    for ((from, to), flow) in flows.iter().map(|pair| (*pair, weights[pair.0])).chain(climbs.into_iter().zip(rates)) {
+        steps.push((place[from], place[to], flow / weights[from]));
+        steps.push((place[to], place[from], flow / weights[to]));
+    }
+    let mut wanted = vec![0.0; count];
+    (0..count).for_each(|state| wanted[place[state]] = weights[state]);
+    super::solve::normalize(&mut wanted);
+    steps.sort_by_key(|(from, to, _)| (*from, *to));
+    steps.dedup_by(|later, kept| {
+        let same = (later.0, later.1) == (kept.0, kept.1);
+        if same {
+            kept.2 += later.2;
+        }
+        same
+    });
+    (walk(count, steps), wanted)
+}
+
+#[test]
+fn large_crowds_that_hardly_meet_are_not_left_to_their_start() {
+    // The way over the hill is taken from 1e-7 to 1e-18 of the time, and no edge is rare.
+    let mut answered = 0;
+    for (seed, (groups, steep)) in [(2, 2e2), (2, 2e3), (2, 2e4), (3, 5e3), (2, 8e4), (4, 2e4)].into_iter().enumerate()
+    {
+        for in_turn in [false, true] {
+            let (chain, wanted) = hills(groups, 6_000 / groups, (7, steep), in_turn, seed as u64 + 3);
+            let mut go_on = |_| true;
+            match long_run(&chain, &[(0, 1.0)], &mut Budget::new(Limits::default(), &mut go_on)) {
+                Ok(found) => {
+                    let error = apart(&found.distribution, &wanted);
+                    assert!(error < 1e-7, "{groups} crowds, {steep}, {in_turn}: {error:e}");
+                    answered += 1;
+                }
+                Err(refusal) => assert_eq!(refusal.class, crate::Class::TooLarge, "{refusal:?}"),
+            }
+        }
+    }
+    assert!(answered >= 10, "{answered}");
+}

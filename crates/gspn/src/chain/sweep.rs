@@ -1,9 +1,10 @@
 //! Gauss-Seidel sweeps over a component, in the order in which its states were found.
 //!
 //! A sweep that changes little says nothing by itself: where two groups of states hardly know of each other, it changes
-//! little for ever. So the sweeps end only when the changes, state by state and relative, have fallen steadily to rounding.
+//! little for ever. So the sweeps end only when the changes, state by state and relative, have fallen steadily to rounding; and
+//! they go from two starts side by side, because groups that know of each other less than rounding each keep what their start gave them.
 
-use super::solve::{Component, normalize};
+use super::solve::{Component, normalize, sum};
 use crate::Refusal;
 use crate::{Budget, Progress};
 
@@ -17,6 +18,9 @@ const PATIENT: usize = 40;
 const LONGEST: f64 = 400.0;
 /// Edge operations after which they are given up.
 const WORK: u64 = 60_000_000_000;
+/// A change at which sweeps that settle no more stand still, and what solutions from two starts may be apart, state by state.
+const STUCK: f64 = 1e-5;
+const AGREE: f64 = 1e-9;
 /// Rates that are further apart than this, between groups of states, are not left to sweeps.
 const COUPLED: f64 = 1e-6;
 
@@ -102,25 +106,48 @@ pub(super) fn decoupled(component: &Component<'_>) -> bool {
     }
 }
 
-/// The stationary distribution; `None` when the sweeps do not settle.
-pub(super) fn stationary(component: &Component<'_>, budget: &mut Budget<'_>) -> Result<Option<Vec<f64>>, Refusal> {
+/// What sweeps came to.
+pub(super) enum Outcome {
+    /// Both starts led to this.
+    Settled(Vec<f64>),
+    /// They would take long.
+    Slow,
+    /// They stand still, or nearly, before the two starts led to the same.
+    Stuck,
+}
+
+/// The stationary distribution.
+pub(super) fn stationary(component: &Component<'_>, budget: &mut Budget<'_>) -> Result<Outcome, Refusal> {
     let count = component.nodes.len();
+    budget.bytes((component.chain.edges() * 24 + component.chain.len() * 56) as u64)?;
     #[expect(clippy::cast_precision_loss, reason = "fewer than 2^32")]
-    let mut weights = vec![1.0 / count as f64; count];
+    let mut pairs: Vec<[f64; 2]> = (0..count).map(|state| [1.0 / count as f64, 1.0 / (state + 1) as f64]).collect();
     let mut course = Course::new(component);
     loop {
-        let change = pass(component, None, &mut weights);
+        let change = pass(component, None, &mut pairs);
         if course.sweeps % 8 == 7 {
-            normalize(&mut weights);
+            unite(&mut pairs);
         }
         match course.note(change, budget)? {
             Say::On => {}
             Say::Settled => break,
-            Say::Hopeless => return Ok(None),
+            Say::Hopeless if change < STUCK => return Ok(Outcome::Stuck),
+            Say::Hopeless => return Ok(Outcome::Slow),
         }
     }
+    unite(&mut pairs);
+    if pairs.iter().any(|[one, other]| (one - other).abs() > AGREE * one) {
+        return Ok(Outcome::Stuck);
+    }
+    let mut weights = pairs.into_iter().map(|[one, _]| one).collect::<Vec<f64>>();
     normalize(&mut weights);
-    Ok(Some(weights))
+    Ok(Outcome::Settled(weights))
+}
+
+/// Divides each of two solutions by its sum.
+fn unite(pairs: &mut [[f64; 2]]) {
+    let [one, other] = [0, 1].map(|lane| sum(pairs.iter().map(|pair| pair[lane])));
+    pairs.iter_mut().for_each(|pair| *pair = [pair[0] / one, pair[1] / other]);
 }
 
 /// Time spent in each state; `None` when the sweeps do not settle.
@@ -129,35 +156,46 @@ pub(super) fn occupancy(
     inflow: &[f64],
     budget: &mut Budget<'_>,
 ) -> Result<Option<Vec<f64>>, Refusal> {
-    let mut time = vec![0.0; component.nodes.len()];
+    let mut time = vec![[0.0]; component.nodes.len()];
     let mut course = Course::new(component);
     loop {
         let change = pass(component, Some(inflow), &mut time);
         match course.note(change, budget)? {
             Say::On => {}
-            Say::Settled => return Ok(Some(time)),
+            Say::Settled => return Ok(Some(time.into_iter().map(|[time]| time).collect())),
             Say::Hopeless => return Ok(None),
         }
     }
 }
 
-/// One sweep; the largest relative change of a state.
-fn pass(component: &Component<'_>, inflow: Option<&[f64]>, values: &mut [f64]) -> f64 {
+/// One sweep over solutions side by side; the largest relative change of a state in one of them.
+fn pass<const LANES: usize>(component: &Component<'_>, inflow: Option<&[f64]>, values: &mut [[f64; LANES]]) -> f64 {
     let whole = component.nodes.len() == component.chain.len();
     let mut largest = 0.0_f64;
     for (local, node) in component.nodes.iter().enumerate() {
         let column = component.incoming.column(*node as usize);
-        let arriving: f64 = if whole {
-            column.map(|(from, rate)| values[from] * rate).sum()
-        } else {
-            column.filter_map(|(from, rate)| component.local(from).map(|from| values[from] * rate)).sum()
+        let mut new = [inflow.map_or(0.0, |inflow| inflow[local]); LANES];
+        let mut add = |from: usize, rate: f64| {
+            new.iter_mut().zip(&values[from]).for_each(|(sum, value)| *sum += value * rate);
         };
-        let new = (inflow.map_or(0.0, |inflow| inflow[local]) + arriving) / component.chain.exit(*node as usize);
-        let change = (new - values[local]).abs();
-        if change > largest * new {
-            largest = if new > 0.0 { change / new } else { 1.0 };
+        if whole {
+            column.for_each(|(from, rate)| add(from, rate));
+        } else {
+            column.for_each(|(from, rate)| {
+                if let Some(from) = component.local(from) {
+                    add(from, rate);
+                }
+            });
         }
-        values[local] = new;
+        let exit = component.chain.exit(*node as usize);
+        for (new, old) in new.iter_mut().zip(&mut values[local]) {
+            *new /= exit;
+            let change = (*new - *old).abs();
+            if change > largest * *new {
+                largest = if *new > 0.0 { change / *new } else { 1.0 };
+            }
+            *old = *new;
+        }
     }
     largest
 }
