@@ -63,6 +63,14 @@ impl Fixture {
     /// # Errors
     /// They cannot be made or written.
     pub fn make() -> Result<Self, Failed> {
+        Self::of(2_048)
+    }
+
+    /// The same with RSA keys of so many bits for the server and the client.
+    ///
+    /// # Errors
+    /// As [`Fixture::make`]; 2048, 3072 and 4096 bits can be made.
+    pub fn of(bits: u16) -> Result<Self, Failed> {
         let fixture = Self { folder: tempfile::tempdir()? };
         let names = [
             ("server", SERVER_URI),
@@ -73,7 +81,8 @@ impl Fixture {
             ("admin", "urn:trapkey:bench:admin"),
         ];
         for (name, uri) in names {
-            let made = self_signed(&Application::local(name, uri), clock::now().unix)?;
+            let key_bits = if matches!(name, "server" | "client") { bits } else { 2_048 };
+            let made = self_signed(&Application { key_bits, ..Application::local(name, uri) }, clock::now().unix)?;
             files::write(&fixture.path(&format!("{name}.der")), &made.der)?;
             files::write(&fixture.path(&format!("{name}.key.pem")), made.key_pem.as_bytes())?;
             files::write(&fixture.path(&format!("{name}.key.der")), &made.key_der)?;

@@ -18,6 +18,7 @@ pub mod serve;
 pub mod statistics;
 pub mod steps;
 pub mod subject;
+pub mod verify;
 pub mod watch;
 
 /// Why a measure could not be taken: for whoever started it to read.

@@ -101,9 +101,21 @@ impl Way {
         url: &str,
         security: Security,
         credential: Credential,
+        own: (Arc<OwnIdentity>, SharedTrust),
+    ) -> Result<Self, Failed> {
+        Self::over(url, security.parts(), credential, own).await
+    }
+
+    /// The same with any policy and mode.
+    ///
+    /// # Errors
+    /// As [`Way::find`].
+    pub async fn over(
+        url: &str,
+        (policy, mode): (SecurityPolicyId, MessageSecurityMode),
+        credential: Credential,
         (identity, trust): (Arc<OwnIdentity>, SharedTrust),
     ) -> Result<Self, Failed> {
-        let (policy, mode) = security.parts();
         let wish = EndpointWish {
             policies: vec![policy],
             modes: vec![mode],

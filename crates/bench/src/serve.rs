@@ -54,6 +54,8 @@ pub struct Options {
     pub authority: Option<String>,
     /// How many variables, the first ones, get another value how often.
     pub changing: Option<(u32, Duration)>,
+    /// Offer Basic256Sha256 in mode Sign, too.
+    pub sign: bool,
 }
 
 /// The words behind `bench serve`.
@@ -62,12 +64,18 @@ pub struct Options {
 /// They are not such words.
 pub fn options(words: &[&str]) -> Result<Options, Failed> {
     let [folder, nodes, more @ ..] = words else {
-        return Err("bench serve FOLDER NODES [authority=URL] [changing=COUNT/MILLISECONDS]".into());
+        return Err("bench serve FOLDER NODES [authority=URL] [changing=COUNT/MILLISECONDS] [sign=too]".into());
     };
-    let mut options =
-        Options { folder: Path::new(folder).to_owned(), nodes: nodes.parse()?, authority: None, changing: None };
+    let mut options = Options {
+        folder: Path::new(folder).to_owned(),
+        nodes: nodes.parse()?,
+        authority: None,
+        changing: None,
+        sign: false,
+    };
     for word in more {
         match word.split_once('=') {
+            Some(("sign", "too")) => options.sign = true,
             Some(("authority", url)) => options.authority = Some(url.to_owned()),
             Some(("changing", words)) => {
                 let (count, period) = words.split_once('/').ok_or("changing=COUNT/MILLISECONDS")?;
@@ -88,7 +96,10 @@ pub fn run(options: &Options) -> Result<(), Failed> {
     runtime.block_on(async {
         let listener = std::net::TcpListener::bind(("127.0.0.1", 0))?;
         let port = listener.local_addr()?.port();
-        let server = server(&options.folder, options.nodes, port, options.authority.as_deref())?;
+        let mut endpoints = endpoints();
+        endpoints.extend(options.sign.then_some((SecurityPolicyId::Basic256Sha256, MessageSecurityMode::Sign)));
+        let config = config_of(&options.folder, "server", port, endpoints)?;
+        let server = server_of(config, &options.folder, options.nodes, options.authority.as_deref())?;
         let (count, period) = options.changing.unwrap_or_default();
         let changing: Vec<NodeRef> =
             (0..count).filter_map(|nth| server.space().find(&NodeId::new(2, fixture::number(nth)))).collect();
@@ -173,16 +184,33 @@ async fn change(handle: ServerHandle, nodes: Vec<NodeRef>, period: Duration) {
 /// # Errors
 /// The fixture cannot be read.
 pub fn server(folder: &Path, nodes: u32, port: u16, authority: Option<&str>) -> Result<Server, Failed> {
+    server_of(config(folder, "server", port)?, folder, nodes, authority)
+}
+
+fn server_of(config: ServerConfig, folder: &Path, nodes: u32, authority: Option<&str>) -> Result<Server, Failed> {
     let gate = Gate::new(gate(folder, authority)?, clock::now())?;
-    Ok(Server::new(config(folder, "server", port)?, space(nodes)?, gate, Box::new(token::SystemEntropy::new())))
+    Ok(Server::new(config, space(nodes)?, gate, Box::new(token::SystemEntropy::new())))
+}
+
+/// What is offered unless more is asked for.
+fn endpoints() -> Vec<(SecurityPolicyId, MessageSecurityMode)> {
+    vec![
+        (SecurityPolicyId::Basic256Sha256, MessageSecurityMode::SignAndEncrypt),
+        (SecurityPolicyId::None, MessageSecurityMode::None),
+    ]
 }
 
 /// What clients meet, with this certificate.
 pub(crate) fn config(folder: &Path, certificate: &str, port: u16) -> Result<ServerConfig, Failed> {
-    let endpoints = vec![
-        (SecurityPolicyId::Basic256Sha256, MessageSecurityMode::SignAndEncrypt),
-        (SecurityPolicyId::None, MessageSecurityMode::None),
-    ];
+    config_of(folder, certificate, port, endpoints())
+}
+
+fn config_of(
+    folder: &Path,
+    certificate: &str,
+    port: u16,
+    endpoints: Vec<(SecurityPolicyId, MessageSecurityMode)>,
+) -> Result<ServerConfig, Failed> {
     let identity = Arc::new(ArcSwap::new(fixture::identity(folder, certificate)?));
     let channel = ChannelConfig::new(identity, fixture::trust(folder, &["client", "guard"])?, endpoints.clone());
     Ok(ServerConfig {

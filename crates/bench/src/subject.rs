@@ -33,6 +33,16 @@ impl Subject {
         Self::this("opc.tcp://127.0.0.1", &["serve".as_ref(), fixture.folder().as_os_str(), nodes.to_string().as_ref()])
     }
 
+    /// Starts ours in a program that has other words in front of those of `bench serve`, and behind them.
+    ///
+    /// # Errors
+    /// It does not come up.
+    pub fn ours_by(words: &[String], fixture: &Fixture, nodes: u32, more: &[&str]) -> Result<Self, Failed> {
+        let mut command = Command::new("/proc/self/exe");
+        command.args(words).arg(fixture.folder()).arg(nodes.to_string()).args(more);
+        Self::telling(command, LISTENING, |line| Ok(format!("opc.tcp://127.0.0.1:{}", line["port"])))
+    }
+
     /// Starts ours with variables that change, each once in the period.
     ///
     /// # Errors

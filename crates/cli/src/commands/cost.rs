@@ -2,6 +2,7 @@
 
 mod choose;
 mod measure;
+mod whatif;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -34,6 +35,14 @@ pub(crate) enum Command {
     /// Signatures, encryption, tokens, decisions, audit records, channels, handshakes, sockets: each step in processes of its own, in
     /// less than two minutes. The machine should have nothing else to do.
     Measure(measure::Measure),
+    /// Predict what settings of OPC UA cost on a calibrated machine: throughput, response times, crowds that connect
+    ///
+    /// From steps that were measured alone; nothing is fitted. `--verify` runs every row and prints the error; an error above the goal is a
+    /// row, no failure.
+    WhatIf(Box<whatif::WhatIf>),
+    /// A server of `what-if --verify`
+    #[command(hide = true)]
+    Serve(whatif::Serve),
     /// One process of `measure`
     #[command(hide = true)]
     Step(measure::Step),
@@ -133,6 +142,8 @@ pub(crate) fn run(command: Command) -> Result<Answer, Failure> {
         Command::Choose(args) => choose::run(&args),
         Command::Measure(args) => measure::run(&args),
         Command::Step(args) => measure::step(&args),
+        Command::WhatIf(args) => whatif::run(&args),
+        Command::Serve(args) => whatif::serve(&args),
         Command::Weave(args) => woven(&args),
         Command::Solve(args) => {
             let model = args.source.read()?;

@@ -174,3 +174,41 @@ fn steps_are_measured_in_processes_of_the_program_and_a_calibration_is_written()
     let unknown = scene.run(&["cost", "step", ".", "juggling/3", "1000"]);
     assert!(unknown.starts_with("exit 3") && unknown.contains("there is no step `juggling/3`"), "{unknown}");
 }
+
+#[test]
+fn settings_are_predicted_from_a_calibration_and_held_against_runs() {
+    let scene = Scene::empty();
+    let measured =
+        scene.run(&["cost", "measure", "--quick", "--only", "read", "--only", "exchange", "--out", "here.json"]);
+    assert!(measured.starts_with("exit 0"), "{measured}");
+    let from = ["cost", "what-if", "--calibration", "here.json", "--mode", "none"];
+    let run =
+        [&from[..], &["--clients", "1,2", "--verify", "--runs", "2", "--run-time", "50 ms", "--out", "told.json"]]
+            .concat();
+    let said = scene.run(&[&run[..], &["--output", "json"]].concat());
+    assert!(said.starts_with("exit 0"), "{said}");
+    assert!(said.contains("warning: the calibration is a quick one"), "{said}");
+    let found = json_of(&said);
+    let hash = found["sha256"].as_str().unwrap();
+    assert_eq!(bench::verify::fingerprint(&scene.read("told.json")), hash, "the file is what was told");
+    assert!(said.contains(&format!("predicted, before anything is run: sha256 {hash}")), "{said}");
+    assert_eq!(found["prediction"]["fitted"], json!(0));
+    let rows = found["verified"]["rows"].as_array().unwrap();
+    assert_eq!(rows.len(), 2);
+    for row in rows {
+        assert!(row["predicted"].as_f64().unwrap() > 0.0 && row["measured"].as_f64().unwrap() > 0.0, "{row}");
+    }
+    let text = scene.run(&from);
+    assert!(text.contains("measured steps, 0 fitted") && text.contains("SERVER'S LIMIT"), "{text}");
+
+    let unmeasured = scene.run(&["cost", "what-if", "--calibration", "here.json", "--mode", "sign"]);
+    assert!(unmeasured.starts_with("exit 2") && unmeasured.contains("no-price"), "{unmeasured}");
+    let nobody = scene.run(&[&from[..], &["--present", "rot13"]].concat());
+    assert!(nobody.starts_with("exit 2") && nobody.contains("there are: none"), "{nobody}");
+    scene.write("other.json", &scene.read("here.json").replace("\"cores\": ", "\"cores\": 7"));
+    let foreign = scene.run(&["cost", "what-if", "--calibration", "other.json", "--mode", "none", "--clients", "1"]);
+    assert!(foreign.contains("the calibration is from another machine: its cores is"), "{foreign}");
+    scene.write("broken.json", "{}");
+    let broken = scene.run(&["cost", "what-if", "--calibration", "broken.json"]);
+    assert!(broken.starts_with("exit 2") && broken.contains("is no calibration"), "{broken}");
+}

@@ -3,7 +3,7 @@
 use super::Scene;
 
 /// Every command, with the groups they are in.
-pub(crate) const COMMANDS: [&str; 86] = [
+pub(crate) const COMMANDS: [&str; 87] = [
     "",
     "application",
     "application list",
@@ -47,6 +47,7 @@ pub(crate) const COMMANDS: [&str; 86] = [
     "cost solve",
     "cost choose",
     "cost measure",
+    "cost what-if",
     "demo",
     "doctor",
     "drain",

@@ -1,0 +1,297 @@
+//! `trapkey cost what-if`: settings of OPC UA on this machine, predicted, and held against runs.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use bench::steps::{Plan, Program, all, machine, measure, versions};
+use bench::verify::{self, Verdict, fingerprint};
+use clap::{Args, ValueEnum};
+use cost::calibration::Calibration;
+use cost::choose::Mode;
+use cost::quantity;
+use cost::whatif::{Figure, Grid, Prediction, Row, Setting, Token, Way, predict};
+use serde_json::json;
+
+use super::{Spend, seconds, write};
+use crate::answer::{Answer, table};
+use crate::failure::Failure;
+use crate::files;
+
+/// Settings, and what they are predicted from.
+#[derive(Debug, Args)]
+pub(crate) struct WhatIf {
+    /// The calibration that `cost measure` wrote (without it this machine is measured first)
+    #[arg(long, value_name = "FILE")]
+    calibration: Option<PathBuf>,
+
+    /// Modes of the channel: Basic256Sha256, or nothing
+    #[arg(long, value_enum, value_delimiter = ',', default_values = ["none", "sign", "sign-and-encrypt"])]
+    mode: Vec<Protection>,
+
+    /// Bits of the RSA keys
+    #[arg(long, value_delimiter = ',', value_name = "BITS", default_values = ["2048", "4096"])]
+    key: Vec<u32>,
+
+    /// How clients come to access tokens
+    #[arg(long, value_enum, value_delimiter = ',', default_values = ["off", "start-finish"])]
+    token: Vec<Tokens>,
+
+    /// How often a token is encrypted: by the channel alone, or for the server's key, too
+    #[arg(long, value_enum, value_delimiter = ',', default_values = ["once", "twice"])]
+    encrypted: Vec<Encrypted>,
+
+    /// How long keys of channels and access tokens live (`1 h`, `60 s`; a number alone is seconds)
+    #[arg(long, value_delimiter = ',', value_name = "TIME", default_values = ["1 h"], value_parser = lifetime)]
+    lifetime: Vec<f64>,
+
+    /// Clients, each of which asks again when it has its answer
+    #[arg(long, value_delimiter = ',', value_name = "COUNT", default_values = ["1", "8", "64"])]
+    clients: Vec<u32>,
+
+    /// The present setting, by its name in the table, that the others are compared with (without it the first)
+    #[arg(long, value_name = "NAME")]
+    present: Option<String>,
+
+    /// Write the prediction to this file; its SHA-256 is told before anything is run
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+
+    /// Run every row here with our server and a load generator, and print predicted, measured and error
+    #[arg(long)]
+    verify: bool,
+
+    /// Repetitions of each row of `--verify`
+    #[arg(long, value_name = "COUNT", default_value_t = 10, value_parser = clap::value_parser!(u32).range(2..=100))]
+    runs: u32,
+
+    /// How long each of them takes (`400 ms`)
+    #[arg(long, value_name = "TIME", default_value = "400 ms", value_parser = lifetime)]
+    run_time: f64,
+
+    #[command(flatten)]
+    spend: Spend,
+}
+
+/// A mode as it is asked for.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Protection {
+    None,
+    Sign,
+    SignAndEncrypt,
+}
+
+/// A flow as it is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Tokens {
+    /// No tokens.
+    Off,
+    /// RequestAccessToken, one call over OPC UA.
+    RequestAccessToken,
+    /// StartRequestToken and FinishRequestToken.
+    StartFinish,
+    /// OAuth2 over HTTPS.
+    Oauth2,
+}
+
+/// How often a token is encrypted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Encrypted {
+    Once,
+    Twice,
+}
+
+/// Where servers of `--verify` are.
+#[derive(Debug, Args)]
+pub(crate) struct Serve {
+    /// What `bench serve` takes
+    #[arg(num_args = 2.., required = true)]
+    words: Vec<String>,
+}
+
+pub(crate) fn serve(args: &Serve) -> Result<Answer, Failure> {
+    let words: Vec<&str> = args.words.iter().map(String::as_str).collect();
+    let served = bench::serve::options(&words).and_then(|options| bench::serve::run(&options));
+    served.map_err(|error| Failure::unavailable(error.to_string()))?;
+    Ok(Answer::silent())
+}
+
+pub(crate) fn run(args: &WhatIf) -> Result<Answer, Failure> {
+    if args.run_time > 60.0 {
+        return Err(Failure::bad_input("`--run-time`: a minute at most"));
+    }
+    let calibration = args.calibration()?;
+    let foreign = calibration.compare(&machine(), &versions());
+    let mut warnings: Vec<String> = foreign.iter().map(ToString::to_string).collect();
+    if calibration.quick {
+        warnings.push("the calibration is a quick one".into());
+    }
+    warnings.iter().for_each(|warning| eprintln!("warning: {warning}"));
+    let grid = args.grid();
+    let present = args.present(&grid)?;
+    let prediction = args.spend.within(|budget| predict(&calibration, &grid, present.as_ref(), budget))?;
+    let text = format!("{:#}\n", json!(prediction));
+    let hash = fingerprint(&text);
+    if let Some(path) = &args.out {
+        write(path, &text)?;
+    }
+    let mut answer = json!({ "prediction": prediction, "sha256": hash, "warnings": warnings });
+    let mut shown = shown(&prediction, &hash);
+    if args.verify {
+        let verdict = args.hold(&prediction, &hash)?;
+        shown.push_str(&held(&verdict));
+        answer["verified"] = json!(verdict);
+    }
+    Ok(Answer::ok(shown, answer))
+}
+
+impl WhatIf {
+    fn calibration(&self) -> Result<Calibration, Failure> {
+        if let Some(path) = &self.calibration {
+            let read = Calibration::read(&files::text(path)?);
+            return read.map_err(|fault| {
+                Failure::bad_input(format!("`{}` is no calibration: {}: {fault}", path.display(), fault.class.word()))
+            });
+        }
+        eprintln!("this machine is measured first: `cost measure --out FILE` keeps what is found");
+        let measured = measure(&all(), Plan::FULL, &Program::own(&["cost", "step"]), &mut |_| ());
+        measured.map_err(|error| Failure::unavailable(format!("a step cannot be measured: {error}")))
+    }
+
+    fn grid(&self) -> Grid {
+        let mut tokens = Vec::new();
+        for token in &self.token {
+            let way = match token {
+                Tokens::Off => {
+                    tokens.push(None);
+                    continue;
+                }
+                Tokens::RequestAccessToken => Way::RequestAccessToken,
+                Tokens::StartFinish => Way::StartFinish,
+                Tokens::Oauth2 => Way::Oauth2,
+            };
+            tokens.extend(self.encrypted.iter().map(|it| Some(Token { way, encrypted: *it == Encrypted::Twice })));
+        }
+        let mode = |mode: &Protection| match mode {
+            Protection::None => Mode::None,
+            Protection::Sign => Mode::Sign,
+            Protection::SignAndEncrypt => Mode::SignAndEncrypt,
+        };
+        Grid {
+            modes: self.mode.iter().map(mode).collect(),
+            bits: self.key.clone(),
+            tokens,
+            lifetimes: self.lifetime.clone(),
+            clients: self.clients.clone(),
+        }
+    }
+
+    fn present(&self, grid: &Grid) -> Result<Option<Setting>, Failure> {
+        let settings = grid.settings();
+        let Some(name) = &self.present else { return Ok(settings.first().copied()) };
+        let found = settings.iter().find(|setting| setting.name() == *name);
+        found.copied().map(Some).ok_or_else(|| {
+            let names: Vec<String> = settings.iter().map(Setting::name).collect();
+            Failure::bad_input(format!("no setting here has the name `{name}`; there are: {}", names.join(", ")))
+        })
+    }
+
+    fn hold(&self, prediction: &Prediction, hash: &str) -> Result<Verdict, Failure> {
+        eprintln!("predicted, before anything is run: sha256 {hash}");
+        let time = Duration::from_secs_f64(self.run_time);
+        let plan = verify::Plan { runs: self.runs, time, warm_up: time.max(Duration::from_millis(300)) };
+        let words = ["cost", "serve"].map(str::to_owned);
+        let mut progress = |row: &Row| eprintln!("{}, {} clients", row.setting.name(), row.clients);
+        verify::verify(prediction, plan, &words, &mut progress)
+            .map_err(|error| Failure::unavailable(format!("a row cannot be run: {error}")))
+    }
+}
+
+fn shown(prediction: &Prediction, hash: &str) -> String {
+    let rows = prediction.rows.iter().map(|row| {
+        vec![
+            row.setting.name(),
+            row.clients.to_string(),
+            figure(&row.throughput, |value| format!("{value:.0}/s")),
+            figure(&row.saturation, |value| format!("{value:.0}/s")),
+            row.difference.map_or_else(String::new, |it| format!("{:+.1} %", it * 100.0)),
+            seconds(row.response.p50),
+            seconds(row.response.p95),
+            seconds(row.response.p99),
+            format!("{:.0} %", row.server_busy.value * 100.0),
+            figure(&row.storm, seconds),
+            format!("{} ({:.0} % of the {})", row.largest.0, row.largest.1 * 100.0, row.limited_by),
+        ]
+    });
+    let head = [
+        "setting",
+        "clients",
+        "requests",
+        "server's limit",
+        "change",
+        "p50",
+        "p95",
+        "p99",
+        "server",
+        "all connect in",
+        "largest part",
+    ];
+    let mut text = table(&head, &rows.collect::<Vec<_>>());
+    text.push_str(&format!(
+        "\npredicted from {} measured steps, {} fitted; sha256 {hash}\n",
+        prediction.measured, prediction.fitted
+    ));
+    if !prediction.unmeasured.is_empty() {
+        let names: Vec<&str> = prediction.unmeasured.iter().map(String::as_str).collect();
+        text.push_str(&format!("not measured, and left out of connecting and renewing: {}\n", names.join(", ")));
+    }
+    text
+}
+
+fn figure(figure: &Figure, shown: impl Fn(f64) -> String) -> String {
+    format!("{} +- {:.1} %", shown(figure.value), figure.error * 100.0)
+}
+
+fn held(verdict: &Verdict) -> String {
+    let rows = verdict.rows.iter().map(|row| {
+        let error = if row.measurable { format!("{:+.2} %", row.error * 100.0) } else { "not measurable".into() };
+        vec![
+            row.setting.name(),
+            row.clients.to_string(),
+            format!("{:.0}/s", row.predicted),
+            format!("{:.0}/s +- {:.1} %", row.measured, row.half_width * 100.0),
+            error,
+            format!("{} | {}", seconds(row.p95.0), seconds(row.p95.1)),
+            format!("{} | {}", seconds(row.cpu.0), seconds(row.cpu.1)),
+        ]
+    });
+    let head = [
+        "setting",
+        "clients",
+        "predicted",
+        "measured",
+        "error",
+        "p95 predicted | measured",
+        "cpu predicted | measured",
+    ];
+    let mut text = format!("\n{}", table(&head, &rows.collect::<Vec<_>>()));
+    let percent = |value: Option<f64>| value.map_or_else(|| "none".into(), |it| format!("{:.2} %", it * 100.0));
+    text.push_str(&format!(
+        "\n{} of {} rows count; worst error {}, median {}, bias {}; goal (worst {:.0} %, median {:.0} %) {}\n",
+        verdict.measurable,
+        verdict.rows.len(),
+        percent(verdict.worst),
+        percent(verdict.median),
+        percent(verdict.bias),
+        verify::WORST * 100.0,
+        verify::MEDIAN * 100.0,
+        if verdict.met { "met" } else { "missed" }
+    ));
+    text
+}
+
+/// Seconds.
+fn lifetime(text: &str) -> Result<f64, String> {
+    let seconds = quantity::number(text).or_else(|| quantity::seconds(text));
+    let given = seconds.filter(|seconds| *seconds > 0.0 && seconds.is_finite());
+    given.ok_or_else(|| format!("`{text}` is no time above 0 such as `1 h`, `60 s` or `400 ms`"))
+}
