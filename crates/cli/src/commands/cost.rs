@@ -29,7 +29,7 @@ pub(crate) enum Command {
     /// Look at every setting that the annotations allow, rank those that meet the constraints, and say what the others fail
     ///
     /// Exit codes: 0 a setting can be chosen, 1 none meets all constraints, 2 the model or a constraint is wrong.
-    Choose(choose::Choose),
+    Choose(Box<choose::Choose>),
     /// Measure what single steps cost on this machine, and write the calibration
     ///
     /// Signatures, encryption, tokens, decisions, audit records, channels, handshakes, sockets: each step in processes of its own, in
