@@ -6,6 +6,7 @@
 //! the annotated model, not of the formula.
 
 mod figure;
+pub mod here;
 mod html;
 mod printed;
 mod text;

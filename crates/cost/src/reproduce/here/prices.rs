@@ -1,0 +1,145 @@
+//! Which measured step stands where in the model.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::Setting;
+use crate::calibration::{Calibration, Sample};
+use crate::model::{Duration, Price};
+use crate::{Class, Fault};
+
+/// Bytes that encryption adds: the initialisation vector, and what fills the last block (half a block on average is not true of one length).
+const VECTOR: u64 = 16;
+/// Bytes of a block.
+const BLOCK: u64 = 16;
+
+/// Measured steps, and which of them were used.
+pub(super) struct Steps<'a> {
+    calibration: &'a Calibration,
+    setting: &'a Setting,
+    used: BTreeSet<String>,
+}
+
+impl<'a> Steps<'a> {
+    pub(super) fn new(calibration: &'a Calibration, setting: &'a Setting) -> Self {
+        Self { calibration, setting, used: BTreeSet::new() }
+    }
+
+    /// Names of the steps that were asked for.
+    pub(super) fn used(self) -> Vec<String> {
+        self.used.into_iter().collect()
+    }
+
+    /// Seconds of a step on so many bytes: as they were measured, or on the line through other sizes, or of the only size.
+    pub(super) fn time(&mut self, name: &str, bytes: u64) -> Result<Duration, Fault> {
+        let exact = self.calibration.step(name, bytes).map(|step| step.wall);
+        let sample = exact.map_or_else(|| self.sample(name), Ok)?;
+        self.used.insert(name.to_owned());
+        let law = self.calibration.law(name).filter(|_| exact.is_none());
+        let mean = law.map_or(sample.mean, |law| law.at(bytes));
+        let cv2 = if sample.mean > 0.0 { (sample.sd / sample.mean).powi(2) } else { 0.0 };
+        Ok(Duration { mean, cv2 })
+    }
+
+    fn sample(&mut self, name: &str) -> Result<Sample, Fault> {
+        let step = self.calibration.steps.iter().find(|step| step.name() == name);
+        let step = step.ok_or_else(|| Fault::new(Class::NoPrice, name, "this step was not measured"))?;
+        self.used.insert(name.to_owned());
+        Ok(step.wall)
+    }
+
+    /// Bytes of a signature, where tags are signed.
+    fn signature(&self) -> u64 {
+        if self.setting.configuration == "SC0" { 0 } else { u64::from(self.setting.key / 8) }
+    }
+
+    /// Bytes of what is encrypted.
+    pub(super) fn clear(&self) -> u64 {
+        self.setting.tag + self.signature()
+    }
+
+    /// Bytes of a message.
+    pub(super) fn message(&self) -> u64 {
+        if self.setting.configuration == "SC2" { (self.clear() / BLOCK + 1) * BLOCK + VECTOR } else { self.clear() }
+    }
+
+    /// An operation of the model.
+    pub(super) fn operation(&mut self, name: &str) -> Result<Duration, Fault> {
+        let (message, clear) = (self.message(), self.clear());
+        match name {
+            "genGDinfo" => self.time("generate tag", 0),
+            "storeGDinfo" => self.time(&format!("store {}", self.setting.database), clear),
+            other => self.time(other, message),
+        }
+    }
+
+    /// Seconds of the store that pass while it waits for the medium: processor time that is not used.
+    pub(super) fn store_waits(&mut self) -> Result<f64, Fault> {
+        let name = format!("store {}", self.setting.database);
+        let any = || self.calibration.steps.iter().find(|step| step.name() == name);
+        let step = self.calibration.step(&name, self.clear()).or_else(any);
+        let step = step.ok_or_else(|| Fault::new(Class::NoPrice, name, "this step was not measured"))?;
+        Ok(step.wall.mean - step.cpu.mean)
+    }
+
+    /// Seconds from the end of a write until the other side, which slept, begins to read.
+    pub(super) fn wake(&mut self) -> Result<f64, Fault> {
+        let bytes = self.message();
+        let mut parts = 0.0;
+        for part in ["write message", "read message", "write answer", "read answer"] {
+            parts += self.time(part, bytes)?.mean;
+        }
+        Ok(((self.time("exchange message", bytes)?.mean - parts) / 2.0).max(0.0))
+    }
+
+    /// Processor seconds that going to sleep and waking up costs, of the organisation and of the store.
+    pub(super) fn sleeps(&mut self) -> Result<(f64, f64), Fault> {
+        let bytes = self.message();
+        let mut beyond = |all: &str, parts: [&str; 2]| {
+            let mut rest = self.time(all, bytes)?.mean;
+            for part in parts {
+                rest -= self.time(part, bytes)?.mean;
+            }
+            Ok::<f64, Fault>(rest.max(0.0))
+        };
+        let organisation = beyond("exchange organisation", ["write message", "read answer"])?;
+        Ok((organisation, beyond("exchange store", ["read message", "write answer"])?))
+    }
+
+    /// The share of a processor that others take.
+    pub(super) fn lost(&mut self) -> Result<f64, Fault> {
+        Ok(self.sample("lose processor")?.p50.clamp(0.0, 0.9))
+    }
+
+    /// The price list of the operations that mechanisms consist of, as far as this setting needs them.
+    pub(super) fn prices(&mut self) -> Result<BTreeMap<String, Price>, Fault> {
+        let mut prices = BTreeMap::new();
+        let mut put = |name: &str, time: Duration| {
+            prices.insert(
+                name.to_owned(),
+                Price { each: time.mean, per_byte: 0.0, cv2: time.cv2, error: 0.0, energy: 0.0 },
+            );
+        };
+        if self.setting.configuration == "SC0" {
+            return Ok(prices);
+        }
+        let (key, tag, clear) = (self.setting.key, self.setting.tag, self.clear());
+        put("hash sha-256", self.time("hash sha-256", tag)?);
+        put(&format!("sign rsa-{key}"), self.time(&format!("sign rsa-{key}"), 0)?);
+        if self.setting.configuration == "SC1" {
+            return Ok(prices);
+        }
+        put("encrypt aes-256-cbc", self.time("encrypt aes-256-cbc", clear)?);
+        put("decrypt aes-256-cbc", self.time("decrypt aes-256-cbc", clear)?);
+        if self.setting.period > 0 {
+            let exchanged = u64::from(key / 8);
+            put(&format!("encrypt rsa-{key}"), self.time(&format!("encrypt rsa-{key}"), 0)?);
+            put(&format!("decrypt rsa-{key}"), self.time(&format!("decrypt rsa-{key}"), 0)?);
+            put("combineKeys", self.time("combineKeys", 0)?);
+            // The library counts no processor time of a message; here each is written and read by somebody.
+            let (made, write) = (self.time("generateKey", 0)?, self.time("write message", exchanged)?);
+            put("generateKey", Duration { mean: made.mean + write.mean, cv2: write.cv2 });
+            put("checkNonce", self.time("read message", exchanged)?);
+        }
+        Ok(prices)
+    }
+}

@@ -1,0 +1,133 @@
+//! Predictions for the machine at hand: what holds of them whatever was measured.
+
+use cost::Class;
+use cost::calibration::{Calibration, Machine, Step, Unit, Versions, fit, summary};
+use cost::reproduce::here::{Prediction, Setting, by_net, predict};
+use gspn::{Budget, Limits};
+
+const MICRO: f64 = 1e-6;
+
+/// Steps with these microseconds, none of which varies.
+fn calibration(steps: &[(&str, u64, f64)]) -> Calibration {
+    let steps: Vec<Step> = steps
+        .iter()
+        .map(|(name, bytes, time)| {
+            let (operation, algorithm) = name.split_once(' ').unwrap_or((name, ""));
+            let sample = summary(&[time * MICRO, time * MICRO]).unwrap();
+            let (operation, algorithm) = (operation.to_owned(), algorithm.to_owned());
+            let (bytes, unit, cpu, wall) = (*bytes, Unit::Seconds, sample, sample);
+            Step {
+                operation,
+                algorithm,
+                bits: None,
+                bytes,
+                unit,
+                batch: 1,
+                left_out: 0,
+                cpu,
+                wall,
+                moments: Vec::new(),
+            }
+        })
+        .collect();
+    let law = |name: &str| fit(&steps.iter().filter(|step| step.name() == name).collect::<Vec<_>>());
+    let laws = ["encrypt aes-256-cbc", "decrypt aes-256-cbc"].into_iter().filter_map(law).collect();
+    let machine = Machine { cpu: "made up".into(), cores: 2, kernel: "none".into() };
+    let versions = Versions { program: "0".into(), library: "none".into(), build: "debug".into() };
+    let it = Calibration { schema: 1, taken: "2026-11-22".into(), machine, versions, quick: true, steps, laws };
+    it.check().unwrap();
+    it
+}
+
+fn usual() -> Vec<(&'static str, u64, f64)> {
+    vec![
+        ("generate tag", 1500, 60.0),
+        ("hash sha-256", 1500, 2.0),
+        ("sign rsa-2048", 0, 300.0),
+        ("encrypt aes-256-cbc", 1000, 1.0),
+        ("encrypt aes-256-cbc", 2000, 2.0),
+        ("decrypt aes-256-cbc", 1000, 1.0),
+        ("decrypt aes-256-cbc", 2000, 1.5),
+        ("encrypt rsa-2048", 0, 20.0),
+        ("decrypt rsa-2048", 0, 280.0),
+        ("generateKey", 0, 1.0),
+        ("combineKeys", 0, 1.0),
+        ("write message", 1500, 10.0),
+        ("read message", 1500, 3.0),
+        ("write answer", 1500, 8.0),
+        ("read answer", 1500, 2.0),
+        ("exchange message", 1500, 33.0),
+        ("exchange organisation", 1500, 15.0),
+        ("exchange store", 1500, 13.0),
+        ("store sqlite", 1500, 100.0),
+        ("lose processor", 0, 0.0),
+    ]
+}
+
+fn setting(configuration: &str, clients: u32, period: u64) -> Setting {
+    let (configuration, database) = (configuration.to_owned(), "sqlite".to_owned());
+    Setting { configuration, key: 2048, database, clients, period, tag: 1500 }
+}
+
+fn predicted(steps: &[(&str, u64, f64)], setting: &Setting) -> Prediction {
+    let mut go_on = |_| true;
+    predict(&calibration(steps), setting, &mut Budget::new(Limits::default(), &mut go_on)).unwrap()
+}
+
+fn net(setting: &Setting) -> f64 {
+    let mut go_on = |_| true;
+    by_net(&calibration(&usual()), setting, &mut Budget::new(Limits::default(), &mut go_on)).unwrap()
+}
+
+fn near(here: f64, wanted: f64, relative: f64, what: &str) {
+    assert!((here / wanted - 1.0).abs() <= relative, "{what}: {here} instead of {wanted}");
+}
+
+#[test]
+fn one_client_waits_for_the_sum_of_all_steps() {
+    // 60 + 10 + 3 + 100 + 8 + 2 and twice 5 until somebody is awake; signed 302 more; encrypted 1.758 and 1.379 more on 1756 bytes.
+    for (configuration, micros) in [("SC0", 193.0), ("SC1", 495.0), ("SC2", 498.134)] {
+        let it = predicted(&usual(), &setting(configuration, 1, 0));
+        near(it.throughput, 1e6 / micros, 1e-4, configuration);
+        near(net(&setting(configuration, 1, 0)), it.throughput, 1e-9, "the net");
+        near(it.p95, micros * MICRO, 1e-4, "p95");
+        // 3 and 2 for going to sleep and waking up, and nobody computes in the 10 until they are awake.
+        near(it.processor, (micros - 10.0 + 5.0) * MICRO, 1e-4, "processor");
+    }
+}
+
+#[test]
+fn many_clients_are_served_as_fast_as_the_busier_node_allows_and_wait_for_all_before_them() {
+    for (configuration, busiest) in [("SC0", 111.0), ("SC1", 374.0)] {
+        for clients in [8, 64] {
+            let it = predicted(&usual(), &setting(configuration, clients, 0));
+            near(it.throughput, 1e6 / busiest, 0.002, configuration);
+            near(net(&setting(configuration, clients, 0)), it.throughput, 0.01, "the net");
+            near(it.p95, busiest * MICRO * f64::from(clients), 0.01, "p95");
+        }
+    }
+}
+
+#[test]
+fn an_exchange_of_keys_costs_its_share_and_is_what_the_slowest_wait_for() {
+    let (none, tenth) = (predicted(&usual(), &setting("SC2", 1, 0)), predicted(&usual(), &setting("SC2", 1, 10)));
+    let added = 1e6 / tenth.throughput - 1e6 / none.throughput;
+    // A tenth of two wraps, two unwraps, two halves, two combined keys, two writes and reads; and of the ways, three in the net.
+    near(added, 0.1 * (40.0 + 560.0 + 2.0 + 2.0 + 20.0 + 6.0 + 15.0), 0.01, "an exchange");
+    assert!(tenth.p95 > none.p95 + 500.0 * MICRO, "one in ten is slower: {} {}", none.p95, tenth.p95);
+}
+
+#[test]
+fn what_was_not_measured_is_named_and_only_what_is_needed_is_counted() {
+    let signed = predicted(&usual(), &setting("SC1", 8, 0));
+    assert!(signed.parameters.iter().any(|name| name == "sign rsa-2048"));
+    assert!(signed.parameters.iter().all(|name| !name.contains("aes")), "{:?}", signed.parameters);
+    let without: Vec<_> = usual().into_iter().filter(|(name, ..)| *name != "sign rsa-2048").collect();
+    let mut go_on = |_| true;
+    let mut budget = Budget::new(Limits::default(), &mut go_on);
+    let fault = predict(&calibration(&without), &setting("SC1", 1, 0), &mut budget).unwrap_err();
+    assert_eq!((fault.class, fault.name.as_str()), (Class::NoPrice, "sign rsa-2048"));
+    let fault = predict(&calibration(&usual()), &setting("SC9", 1, 0), &mut budget).unwrap_err();
+    assert_eq!(fault.class, Class::NoSuchName);
+    predict(&calibration(&without), &setting("SC0", 1, 0), &mut budget).unwrap();
+}
