@@ -52,3 +52,25 @@ pub fn point(link: &Path, target: &Path) -> io::Result<()> {
 pub fn copy(from: &Path, to: &Path) -> io::Result<()> {
     fs::copy(from, to).map(drop)
 }
+
+/// Removes the files of a folder whose names begin like this.
+///
+/// # Errors
+/// One cannot be removed.
+pub fn remove_all(folder: &Path, begin: &str) -> io::Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        if entry.file_name().to_string_lossy().starts_with(begin) {
+            fs::remove_file(entry.path())?;
+        }
+    }
+    Ok(())
+}
+
+/// Makes a folder and those above it, where they are not there.
+///
+/// # Errors
+/// It cannot be made.
+pub fn folder(path: &Path) -> io::Result<()> {
+    fs::create_dir_all(path)
+}

@@ -5,6 +5,7 @@ pub mod awake;
 pub mod clock;
 pub mod files;
 pub mod fixture;
+pub mod gd;
 pub mod guard;
 pub mod journal;
 pub mod load;

@@ -79,6 +79,16 @@ pub fn load() -> String {
     fs::read_to_string("/proc/loadavg").unwrap_or_default().trim().to_owned()
 }
 
+/// Ticks that the host of this virtual machine gave to others, and all ticks, of all processors together.
+#[must_use]
+pub fn stolen() -> Option<(f64, f64)> {
+    let text = fs::read_to_string("/proc/stat").ok()?;
+    let line = text.lines().next()?.strip_prefix("cpu ")?;
+    let ticks: Vec<f64> = line.split_whitespace().filter_map(|word| word.parse().ok()).collect();
+    // user nice system idle iowait irq softirq steal; what guests take is within user (proc_stat(5)).
+    Some((*ticks.get(7)?, ticks.iter().take(8).sum()))
+}
+
 /// Name of the machine for the records: processor model and number of processors.
 #[must_use]
 pub fn machine() -> String {

@@ -1,0 +1,58 @@
+//! Processor time as the kernel counts it, in nanoseconds.
+#![expect(clippy::disallowed_methods, reason = "reads the kernel's accounts of processes")]
+
+use std::fs;
+
+use rustix::time::{ClockId, clock_gettime};
+
+use crate::Failed;
+
+/// Seconds of processor time that this process has used, all its threads, user and system.
+#[must_use]
+pub fn own() -> f64 {
+    let time = clock_gettime(ClockId::ProcessCPUTime);
+    time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9
+}
+
+/// The same of another process. Exact for one that is asleep; one that runs is told as of its last tick.
+///
+/// # Errors
+/// It is gone, or this kernel keeps no such accounts.
+pub fn of(process: u32) -> Result<f64, Failed> {
+    let mut sum = 0_u64;
+    for thread in fs::read_dir(format!("/proc/{process}/task"))? {
+        let text = fs::read_to_string(thread?.path().join("schedstat"))?;
+        let spent = text.split_whitespace().next().and_then(|word| word.parse::<u64>().ok());
+        sum += spent.ok_or("no schedstat")?;
+    }
+    Ok(sum as f64 * 1e-9)
+}
+
+/// Two processors that this program may use; none where it may use only one.
+#[must_use]
+pub fn processors() -> Option<(usize, usize)> {
+    let text = fs::read_to_string("/proc/self/status").ok()?;
+    let list = text.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"))?;
+    let mut found = list.trim().split(',').flat_map(|range| {
+        let (first, last) = range.split_once('-').unwrap_or((range, range));
+        let (first, last) = (first.parse().unwrap_or(0_usize), last.parse().unwrap_or(0_usize));
+        first..=last
+    });
+    Some((found.next()?, found.next()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn work_shows_in_the_accounts() {
+        let before = own();
+        let mut sum = 0_u64;
+        while own() < before + 0.01 {
+            sum = std::hint::black_box(sum.wrapping_mul(31).wrapping_add(1));
+        }
+        assert!(of(std::process::id()).unwrap() >= 0.0);
+        assert!(of(u32::MAX).is_err());
+    }
+}

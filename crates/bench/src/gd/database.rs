@@ -1,0 +1,104 @@
+//! The store's one connection to its database: SQLite in a file, or PostgreSQL over its socket. A tag is stored when its transaction is
+//! committed as both do it by default for what must not be lost: the log is handed to the medium before the answer.
+
+use std::path::Path;
+
+use sqlx::postgres::{PgConnectOptions, PgSslMode};
+use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqliteSynchronous};
+use sqlx::{ConnectOptions, PgConnection, SqliteConnection};
+
+use super::Kind;
+use crate::Failed;
+
+/// The user and the database of the PostgreSQL server that [`super::postgres`] starts.
+pub(super) const USER: &str = "gd";
+
+/// A connection.
+#[derive(Debug)]
+pub enum Database {
+    /// SQLite.
+    Sqlite(SqliteConnection),
+    /// PostgreSQL, and the process that serves this connection.
+    Postgres(PgConnection, u32),
+}
+
+impl Database {
+    /// Opens the database with an empty table. `folder` is where SQLite's file goes, or where PostgreSQL's socket is.
+    ///
+    /// # Errors
+    /// It cannot be opened.
+    pub async fn open(kind: Kind, folder: &Path) -> Result<Self, Failed> {
+        match kind {
+            Kind::Sqlite => {
+                let options = SqliteConnectOptions::new()
+                    .filename(folder.join("gd.db"))
+                    .create_if_missing(true)
+                    .journal_mode(SqliteJournalMode::Wal)
+                    .synchronous(SqliteSynchronous::Full);
+                let mut connection = options.connect().await?;
+                sqlx::query("DROP TABLE IF EXISTS gd").execute(&mut connection).await?;
+                let table = "CREATE TABLE gd (id INTEGER PRIMARY KEY, client INTEGER NOT NULL, number INTEGER NOT NULL, content BLOB NOT NULL)";
+                sqlx::query(table).execute(&mut connection).await?;
+                Ok(Self::Sqlite(connection))
+            }
+            Kind::Postgres => {
+                let options = PgConnectOptions::new_without_pgpass()
+                    .socket(folder)
+                    .username(USER)
+                    .database("postgres")
+                    .ssl_mode(PgSslMode::Disable);
+                let mut connection = options.connect().await?;
+                sqlx::query("DROP TABLE IF EXISTS gd").execute(&mut connection).await?;
+                let table = "CREATE TABLE gd (id BIGSERIAL PRIMARY KEY, client BIGINT NOT NULL, number BIGINT NOT NULL, content BYTEA NOT NULL)";
+                sqlx::query(table).execute(&mut connection).await?;
+                // Content stays in its row, as it is: encrypted data does not become smaller.
+                sqlx::query("ALTER TABLE gd ALTER COLUMN content SET STORAGE EXTERNAL")
+                    .execute(&mut connection)
+                    .await?;
+                sqlx::query("ALTER TABLE gd SET (toast_tuple_target = 8160)").execute(&mut connection).await?;
+                sqlx::query("CHECKPOINT").execute(&mut connection).await?;
+                let backend: i32 = sqlx::query_scalar("SELECT pg_backend_pid()").fetch_one(&mut connection).await?;
+                Ok(Self::Postgres(connection, u32::try_from(backend)?))
+            }
+        }
+    }
+
+    /// Stores a tag; it is committed when this comes back.
+    ///
+    /// # Errors
+    /// The database refuses.
+    pub async fn put(&mut self, client: i64, number: i64, content: &[u8]) -> Result<(), Failed> {
+        match self {
+            Self::Sqlite(connection) => {
+                let query = sqlx::query("INSERT INTO gd (client, number, content) VALUES (?1, ?2, ?3)");
+                query.bind(client).bind(number).bind(content).execute(connection).await?;
+            }
+            Self::Postgres(connection, _) => {
+                let query = sqlx::query("INSERT INTO gd (client, number, content) VALUES ($1, $2, $3)");
+                query.bind(client).bind(number).bind(content).execute(connection).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// How many tags are stored.
+    ///
+    /// # Errors
+    /// The database refuses.
+    pub async fn count(&mut self) -> Result<i64, Failed> {
+        let query = "SELECT count(*) FROM gd";
+        Ok(match self {
+            Self::Sqlite(connection) => sqlx::query_scalar(query).fetch_one(connection).await?,
+            Self::Postgres(connection, _) => sqlx::query_scalar(query).fetch_one(connection).await?,
+        })
+    }
+
+    /// The process that serves this connection, where it is another one.
+    #[must_use]
+    pub const fn backend(&self) -> Option<u32> {
+        match self {
+            Self::Sqlite(_) => None,
+            Self::Postgres(_, process) => Some(*process),
+        }
+    }
+}

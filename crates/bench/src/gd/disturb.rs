@@ -1,0 +1,61 @@
+//! Work that is no step of the scenario. It stands between two timings of a step, so that the step finds caches and branch predictors as it
+//! finds them among the other steps, and not as it left them itself.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::hint::black_box;
+
+use aws_lc_rs::digest::{SHA512, digest};
+
+use crate::clock::Stopwatch;
+use crate::random::Random;
+
+/// Larger than the first cache for values of any processor that is around.
+const BYTES: usize = 128 << 10;
+
+/// The work, with what it works on.
+#[derive(Debug)]
+pub struct Disturb {
+    bytes: Vec<u8>,
+    numbers: Vec<u64>,
+    text: String,
+    random: Random,
+}
+
+impl Disturb {
+    /// Gets ready.
+    #[must_use]
+    pub fn new() -> Self {
+        Self { bytes: vec![1; BYTES], numbers: vec![0; 96], text: String::new(), random: Random::new(99) }
+    }
+
+    /// Works for at least so many seconds; gives how many.
+    pub fn run(&mut self, least: f64) -> f64 {
+        let watch = Stopwatch::start();
+        loop {
+            for at in self.bytes.iter_mut().step_by(64) {
+                *at = at.wrapping_add(1);
+            }
+            for number in &mut self.numbers {
+                *number = self.random.draw();
+            }
+            self.numbers.sort_unstable();
+            let map: BTreeMap<u64, usize> = self.numbers.iter().copied().zip(0..).take(24).collect();
+            self.text.clear();
+            for (number, place) in &map {
+                let _ = write!(self.text, "{number:x} {place} ");
+            }
+            black_box(digest(&SHA512, self.text.as_bytes()));
+            let seconds = watch.seconds();
+            if seconds >= least {
+                return seconds;
+            }
+        }
+    }
+}
+
+impl Default for Disturb {
+    fn default() -> Self {
+        Self::new()
+    }
+}

@@ -1,0 +1,96 @@
+//! The programs of the scenario are this program again, each kept to one processor.
+
+use std::io::{BufRead, BufReader};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::{Child, ChildStdout, Command, Stdio};
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::store::Ready;
+use crate::Failed;
+
+/// How it is started: a program, and the words that make it call [`super::part::run`] with the rest.
+#[derive(Debug, Clone)]
+pub struct Launch {
+    program: PathBuf,
+    words: Vec<String>,
+}
+
+impl Launch {
+    /// With these words in front of the name of the part and what it is told.
+    #[must_use]
+    pub fn new(program: PathBuf, words: &[&str]) -> Self {
+        Self { program, words: words.iter().map(|word| (*word).to_owned()).collect() }
+    }
+
+    fn command(&self, processor: usize, part: &str, told: &impl Serialize) -> Result<Command, Failed> {
+        let mut command = Command::new("taskset");
+        command.arg("-c").arg(processor.to_string()).arg(&self.program).args(&self.words).arg(part);
+        command.arg(serde_json::to_string(told)?);
+        Ok(command)
+    }
+
+    /// Runs a part to its end, and gives what it says in its last line.
+    ///
+    /// # Errors
+    /// It fails, or says something else.
+    pub fn ask<T: DeserializeOwned>(&self, processor: usize, part: &str, told: &impl Serialize) -> Result<T, Failed> {
+        let output = self.command(processor, part, told)?.stdin(Stdio::null()).output()?;
+        let said = String::from_utf8_lossy(&output.stdout);
+        let line = said.lines().last().filter(|_| output.status.success());
+        let line = line.ok_or_else(|| format!("{part}: {}", String::from_utf8_lossy(&output.stderr).trim()))?;
+        Ok(serde_json::from_str(line)?)
+    }
+
+    /// Starts a part that listens.
+    ///
+    /// # Errors
+    /// It does not come up.
+    pub fn start(&self, processor: usize, part: &str, told: &impl Serialize) -> Result<Listening, Failed> {
+        let mut command = self.command(processor, part, told)?;
+        let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn()?;
+        let out = child.stdout.take().ok_or("no output")?;
+        let mut listening = Listening { child, out: BufReader::new(out), at: SocketAddr::from(([127, 0, 0, 1], 0)) };
+        let mut line = String::new();
+        listening.out.read_line(&mut line)?;
+        let ready: Ready = serde_json::from_str(&line).map_err(|_| format!("{part} does not come up"))?;
+        listening.at.set_port(ready.port);
+        Ok(listening)
+    }
+}
+
+/// A part that listens; it ends with this.
+#[derive(Debug)]
+pub struct Listening {
+    child: Child,
+    out: BufReader<ChildStdout>,
+    at: SocketAddr,
+}
+
+impl Listening {
+    /// Where.
+    #[must_use]
+    pub const fn at(&self) -> SocketAddr {
+        self.at
+    }
+
+    /// Waits until it has ended.
+    ///
+    /// # Errors
+    /// It failed.
+    pub fn end(mut self) -> Result<(), Failed> {
+        let status = self.child.wait()?;
+        status.success().then_some(()).ok_or_else(|| format!("a part ended: {status}").into())
+    }
+}
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        if matches!(self.child.try_wait(), Ok(None)) {
+            let _ended = self.child.kill();
+            let _waited = self.child.wait();
+        }
+    }
+}

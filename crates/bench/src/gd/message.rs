@@ -1,0 +1,179 @@
+//! The step "a message is sent and answered", apart from everything else: two processes on the two processors, each of which does other
+//! work ([`super::disturb`]) where the scenario would do its own.
+//!
+//! What a write costs depends on whether the other side sleeps and must be woken, what a read costs on whether one sleeps oneself. So there
+//! are three ways to take turns: both sleep; only the store has its next message waiting; only the organisation has.
+
+use std::io::Write;
+use std::net::{SocketAddr, TcpListener};
+
+use serde::{Deserialize, Serialize};
+
+use super::accounts;
+use super::disturb::Disturb;
+use super::store::Ready;
+use super::wire::{Line, What};
+use crate::Failed;
+use crate::clock::Stopwatch;
+
+/// Batches of which processor times are told.
+const BATCHES: u32 = 5;
+
+/// How the two take turns; times are seconds of other work.
+#[derive(Debug, Clone, Copy)]
+struct Way {
+    /// Before a message is sent.
+    before: f64,
+    /// Between sending it and looking for the answer.
+    after: f64,
+    /// Of the other side, between message and answer.
+    between: f64,
+    /// Of the other side, between answer and looking for the next message.
+    then: f64,
+}
+
+const BOTH_SLEEP: Way = Way { before: 150e-6, after: 0.0, between: 80e-6, then: 0.0 };
+const STORE_BUSY: Way = Way { before: 20e-6, after: 0.0, between: 30e-6, then: 120e-6 };
+const ORGANISATION_BUSY: Way = Way { before: 20e-6, after: 150e-6, between: 30e-6, then: 0.0 };
+
+/// What the other side tells with each answer, seconds.
+#[derive(Debug, Clone, Copy, Default)]
+struct Told {
+    /// Of other work between message and answer.
+    between: f64,
+    /// The read of this message.
+    read: f64,
+    /// The write of the answer before.
+    write: f64,
+}
+
+/// Samples of one size of message, seconds.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct Found {
+    /// Write of a message; the store sleeps.
+    pub write: Vec<f64>,
+    /// Read of a message that is there.
+    pub read: Vec<f64>,
+    /// Write of an answer; the organisation sleeps.
+    pub answer_write: Vec<f64>,
+    /// Read of an answer that is there.
+    pub answer_read: Vec<f64>,
+    /// From before the write of the message until after the read of the answer, without what the store did between; both slept.
+    pub round: Vec<f64>,
+    /// Processor seconds of a write and a read of the organisation that slept between them, one value for each batch.
+    pub organisation: Vec<f64>,
+    /// The same of the store.
+    pub store: Vec<f64>,
+}
+
+/// Exchanges messages of so many bytes with [`echo`], for about so many seconds.
+///
+/// # Errors
+/// The other side is not there.
+pub fn exchange(with: SocketAddr, bytes: usize, seconds: f64) -> Result<Found, Failed> {
+    let (line, disturb) = (Line::connect(with)?, Disturb::new());
+    let mut this = Exchange { line, disturb, worked: 0.0, body: vec![7; bytes.max(16)] };
+    let mut found = Found::default();
+    // The first messages are slower than all others.
+    this.each(BOTH_SLEEP, 0.1 * seconds, |_, _, _, _| ())?;
+    for _ in 0..BATCHES {
+        let theirs = this.accounts()?;
+        let (own, worked) = (accounts::own(), this.worked);
+        let mut count = 0_u32;
+        this.each(BOTH_SLEEP, 0.6 * seconds / f64::from(BATCHES), |write, _, round, told| {
+            count += 1;
+            found.write.push(write);
+            found.answer_write.push(told.write);
+            found.round.push(round - told.between);
+        })?;
+        let spent = accounts::own() - own - (this.worked - worked);
+        let end = this.accounts()?;
+        found.organisation.push((spent / f64::from(count)).max(0.0));
+        // The answer to the question for the accounts is one more.
+        found.store.push(((end - theirs) / f64::from(count + 1)).max(0.0));
+    }
+    this.each(STORE_BUSY, 0.15 * seconds, |_, _, _, told| found.read.push(told.read))?;
+    this.each(ORGANISATION_BUSY, 0.15 * seconds, |_, read, _, _| found.answer_read.push(read))?;
+    // The other side tells of a write with its next answer, and the first read of a way is that of the way before.
+    for samples in [&mut found.answer_write, &mut found.read] {
+        samples.drain(..1.min(samples.len()));
+    }
+    Ok(found)
+}
+
+struct Exchange {
+    line: Line,
+    disturb: Disturb,
+    /// Seconds of other work so far.
+    worked: f64,
+    body: Vec<u8>,
+}
+
+impl Exchange {
+    /// Exchanges messages for so long, at least ten; for each the write, the read, both with all between, and what the other side told.
+    fn each(&mut self, way: Way, seconds: f64, mut seen: impl FnMut(f64, f64, f64, Told)) -> Result<(), Failed> {
+        if let Some(head) = self.body.first_chunk_mut::<16>() {
+            head[..8].copy_from_slice(&way.between.to_le_bytes());
+            head[8..].copy_from_slice(&way.then.to_le_bytes());
+        }
+        let (all, mut count) = (Stopwatch::start(), 0);
+        while count < 10 || all.seconds() < seconds {
+            count += 1;
+            self.worked += self.disturb.run(way.before);
+            let watch = Stopwatch::start();
+            self.line.send(What::Tag, &[&self.body])?;
+            let written = watch.seconds();
+            if way.after > 0.0 {
+                self.worked += self.disturb.run(way.after);
+            }
+            let from = watch.seconds();
+            let answer = self.line.expect(What::Stored)?;
+            let read = watch.seconds();
+            let told = Told { between: number(answer, 0)?, read: number(answer, 1)?, write: number(answer, 2)? };
+            seen(written, read - from, read, told);
+        }
+        Ok(())
+    }
+
+    /// Processor seconds of the other side without its other work.
+    fn accounts(&mut self) -> Result<f64, Failed> {
+        self.line.send(What::Accounts, &[])?;
+        number(self.line.expect(What::Accounts)?, 0)
+    }
+}
+
+fn number(bytes: &[u8], index: usize) -> Result<f64, Failed> {
+    let eight = bytes.get(8 * index..8 * index + 8).ok_or("a message that is too short")?;
+    Ok(f64::from_le_bytes(eight.try_into()?))
+}
+
+/// The other side: answers until whoever asks has gone.
+///
+/// # Errors
+/// Anything that is not as it should be.
+pub fn echo() -> Result<(), Failed> {
+    let listener = TcpListener::bind("127.0.0.1:0")?;
+    println!("{}", serde_json::to_string(&Ready { port: listener.local_addr()?.port() })?);
+    std::io::stdout().flush()?;
+    let (mut line, mut disturb) = (Line::accept(&listener)?, Disturb::new());
+    let (mut worked, mut write) = (0.0, 0.0_f64);
+    loop {
+        let watch = Stopwatch::start();
+        let Some((what, body)) = line.receive()? else { return Ok(()) };
+        let read = watch.seconds();
+        if what == What::Accounts {
+            let spent = accounts::own() - worked;
+            line.send(What::Accounts, &[&spent.to_le_bytes()])?;
+            continue;
+        }
+        let (between, then) = (number(body, 0)?, number(body, 1)?);
+        let between = disturb.run(between);
+        let watch = Stopwatch::start();
+        line.send(What::Stored, &[&between.to_le_bytes(), &read.to_le_bytes(), &write.to_le_bytes()])?;
+        write = watch.seconds();
+        worked += between;
+        if then > 0.0 {
+            worked += disturb.run(then);
+        }
+    }
+}

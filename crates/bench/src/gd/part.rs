@@ -1,0 +1,25 @@
+//! The parts that run as processes of their own.
+
+use super::{message, organisation, steps, store};
+use crate::Failed;
+
+/// Runs a part with what it is told, as JSON; prints what it has to say.
+///
+/// # Errors
+/// What it finds wrong.
+pub fn run(part: &str, told: &str) -> Result<(), Failed> {
+    match part {
+        "organisation" => {
+            let outcome = organisation::run(&serde_json::from_str(told)?)?;
+            println!("{}", serde_json::to_string(&outcome)?);
+        }
+        "store" => store::run(&serde_json::from_str(told)?)?,
+        "step" => {
+            let found = steps::take(&serde_json::from_str(told)?)?;
+            println!("{}", serde_json::to_string(&found)?);
+        }
+        "echo" => message::echo()?,
+        _ => return Err(format!("there is no part `{part}`").into()),
+    }
+    Ok(())
+}

@@ -1,0 +1,410 @@
+//! Predicted beside measured: the median of the rounds with the interval that holds it in 95 of 100 cases, the error over the measurement, and
+//! whether the goals are met. Intervals that overlap say nothing by themselves.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write;
+use std::path::Path;
+
+use serde::Serialize;
+
+use super::Scenario;
+use super::launch::Launch;
+use super::run::{Plan, Series, Single, measure};
+use crate::random::Random;
+use crate::record::median;
+use crate::{Failed, files};
+
+/// The largest half of an interval, %, of what counts as measurable.
+const MEASURABLE: f64 = 2.0;
+/// Goals: the worst error, the median error, and the worst of the 95th percentile, %.
+const GOALS: (f64, f64, f64) = (2.0, 1.0, 10.0);
+/// Most rows that may not be measurable: one in five.
+const UNMEASURABLE: f64 = 0.2;
+/// Runs that a row needs.
+const RUNS: usize = 10;
+/// Samples of the bootstrap.
+const SAMPLES: u32 = 2_000;
+
+/// A figure of a row.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Cell {
+    /// Median over the rounds.
+    pub predicted: f64,
+    /// Median over the rounds.
+    pub measured: f64,
+    /// Half of the 95 % interval of the measured median, % of it.
+    pub half_width: f64,
+    /// Predicted over measured, less one, %: above 0 where the model promises more.
+    pub error: f64,
+    /// Whether the interval is narrow enough.
+    pub measurable: bool,
+}
+
+/// A row of the table.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Row {
+    /// What was run.
+    pub scenario: Scenario,
+    /// As it is printed.
+    pub name: String,
+    /// Runs.
+    pub runs: usize,
+    /// Tags a second.
+    pub throughput: Cell,
+    /// Processor seconds a tag.
+    pub processor: Cell,
+    /// The 95th percentile of the time from tag to tag of a client, seconds.
+    pub p95: Cell,
+    /// Of its predictions, in the register.
+    pub predictions: Vec<String>,
+    /// Of its runs, in the register.
+    pub run_ids: Vec<String>,
+}
+
+/// What all rows say of one figure.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Verdict {
+    /// Rows whose measurement is good enough to tell.
+    pub measurable: usize,
+    /// The others.
+    pub not_measurable: usize,
+    /// Largest error without its sign, %; none where nothing is measurable.
+    pub worst: Option<f64>,
+    /// Median of the errors without their signs, %.
+    pub median: Option<f64>,
+    /// Mean of the errors with their signs, %.
+    pub bias: Option<f64>,
+    /// Whether the goals are met.
+    pub met: bool,
+}
+
+/// The report.
+#[derive(Debug, Clone, Serialize)]
+pub struct Report {
+    /// The rows, in the order of the paper.
+    pub rows: Vec<Row>,
+    /// Of tags a second.
+    pub throughput: Verdict,
+    /// Of processor seconds a tag.
+    pub processor: Verdict,
+    /// Of the 95th percentile.
+    pub p95: Verdict,
+    /// Measured steps that the predictions were made of; nothing else was, and none was fitted.
+    pub parameters: Vec<String>,
+    /// How many.
+    pub parameter_count: usize,
+    /// Predictions and runs that came to no end, in all series of the folder.
+    pub abandoned: Vec<String>,
+    /// Everything that was found.
+    pub series: Series,
+}
+
+/// Compares.
+#[must_use]
+pub fn of(series: Series) -> Report {
+    let mut by_row: BTreeMap<Order, Vec<&Single>> = BTreeMap::new();
+    for single in &series.singles {
+        let row = single.scenario;
+        by_row.entry((row.database, row.clients, row.configuration, row.key)).or_default().push(single);
+    }
+    let rows: Vec<Row> = by_row.values().filter_map(|singles| row(singles)).collect();
+    let parameters: BTreeSet<&String> = series.singles.iter().flat_map(|it| &it.prediction.parameters).collect();
+    let parameters: Vec<String> = parameters.into_iter().cloned().collect();
+    let verdict = |cell: fn(&Row) -> &Cell, goals| verdict(&rows, cell, goals);
+    let (throughput, processor) =
+        (verdict(|row| &row.throughput, (GOALS.0, GOALS.1)), verdict(|row| &row.processor, (GOALS.0, GOALS.1)));
+    let p95 = verdict(|row| &row.p95, (GOALS.2, GOALS.2));
+    let abandoned = abandoned(&series);
+    let parameter_count = parameters.len();
+    Report { rows, throughput, processor, p95, parameters, parameter_count, abandoned, series }
+}
+
+/// Measures, compares, and writes `report.json`, `report.html` and `report.svg` beside the register; progress goes to standard error.
+///
+/// # Errors
+/// As [`measure`]; the folder cannot be written.
+pub fn take(launch: &Launch, plan: &Plan, folder: &Path) -> Result<Report, Failed> {
+    let report = of(measure(launch, plan, folder, &mut |line| eprintln!("{line}"))?);
+    files::write(&folder.join("report.json"), serde_json::to_string_pretty(&report)?)?;
+    files::write(&folder.join("report.html"), html(&report))?;
+    files::write(&folder.join("report.svg"), svg(&report))?;
+    eprint!("{}", text(&report));
+    Ok(report)
+}
+
+type Order = (super::Kind, u32, super::Configuration, u32);
+
+/// Ids of predictions without a run and of runs without an end.
+fn abandoned(series: &Series) -> Vec<String> {
+    let run: BTreeSet<&str> = series.register.iter().filter_map(|it| it.id.strip_prefix('r')).collect();
+    let left = series.register.iter().filter(|it| match it.id.split_at_checked(1) {
+        Some(("p", number)) => !run.contains(number),
+        Some(("r", _)) => it.state != "ended",
+        _ => false,
+    });
+    left.map(|it| format!("{} ({}, {})", it.id, it.of, it.state)).collect()
+}
+
+fn row(singles: &[&Single]) -> Option<Row> {
+    let scenario = singles.first()?.scenario;
+    let cell = |predicted: fn(&Single) -> f64, measured: fn(&Single) -> f64, limit: f64| {
+        let values = |of: fn(&Single) -> f64| singles.iter().map(|single| of(single)).collect::<Vec<_>>();
+        cell(&values(predicted), &values(measured), limit)
+    };
+    Some(Row {
+        scenario,
+        name: scenario.name(),
+        runs: singles.len(),
+        throughput: cell(|it| it.prediction.throughput, |it| it.outcome.tags as f64 / it.outcome.seconds, MEASURABLE)?,
+        processor: cell(|it| it.prediction.processor, |it| it.outcome.processor / it.outcome.tags as f64, MEASURABLE)?,
+        p95: cell(|it| it.prediction.p95, |it| it.outcome.p95, MEASURABLE)?,
+        predictions: singles.iter().map(|it| it.prediction_id.clone()).collect(),
+        run_ids: singles.iter().map(|it| it.run_id.clone()).collect(),
+    })
+}
+
+fn cell(predicted: &[f64], measured: &[f64], limit: f64) -> Option<Cell> {
+    let (predicted, middle) = (median(predicted)?, median(measured)?);
+    let half_width = if measured.len() < 3 { f64::MAX } else { half(measured)? / middle * 100.0 };
+    let error = (predicted / middle - 1.0) * 100.0;
+    let measurable = measured.len() >= RUNS && half_width <= limit;
+    Some(Cell { predicted, measured: middle, half_width, error, measurable })
+}
+
+/// Half of the interval between the quantiles 2.5 and 97.5 of the medians of samples drawn from the values.
+fn half(values: &[f64]) -> Option<f64> {
+    let mut random = Random::new(3);
+    let count = u32::try_from(values.len()).ok()?;
+    let mut medians = Vec::new();
+    for _ in 0..SAMPLES {
+        let sample: Vec<f64> = (0..count).map(|_| values[random.below(count) as usize]).collect();
+        medians.push(median(&sample)?);
+    }
+    medians.sort_by(f64::total_cmp);
+    let at = |share: f64| medians.get((share * f64::from(SAMPLES)) as usize).copied();
+    Some((at(0.975)? - at(0.025)?) / 2.0)
+}
+
+fn verdict(rows: &[Row], cell: fn(&Row) -> &Cell, (worst_goal, median_goal): (f64, f64)) -> Verdict {
+    let errors: Vec<f64> = rows.iter().map(cell).filter(|cell| cell.measurable).map(|cell| cell.error).collect();
+    let sizes: Vec<f64> = errors.iter().map(|error| error.abs()).collect();
+    let worst = sizes.iter().copied().reduce(f64::max);
+    let middle = median(&sizes);
+    let bias = (!errors.is_empty()).then(|| errors.iter().sum::<f64>() / errors.len() as f64);
+    let (measurable, not_measurable) = (errors.len(), rows.len() - errors.len());
+    let met = worst.is_some_and(|worst| worst <= worst_goal)
+        && middle.is_some_and(|middle| middle <= median_goal)
+        && not_measurable as f64 <= UNMEASURABLE * rows.len() as f64;
+    Verdict { measurable, not_measurable, worst, median: middle, bias, met }
+}
+
+/// The report for a terminal.
+#[must_use]
+pub fn text(it: &Report) -> String {
+    let mut text = String::from("GD generation on this machine: predicted from single steps, then measured\n\n");
+    for (title, unit, scale, cell) in tables() {
+        let _ = writeln!(text, "{title}, {unit}");
+        let _ = writeln!(text, "  {:<26}  predicted   measured  +- %  error %", "row");
+        for row in &it.rows {
+            let cell = cell(row);
+            let verdict = if cell.measurable { "" } else { "  not measurable" };
+            let half = cell.half_width.min(999.0);
+            let _ = writeln!(
+                text,
+                "  {:<26}  {:>9.3}  {:>9.3}  {half:>4.1}  {:>+7.2}{verdict}",
+                row.name,
+                cell.predicted * scale,
+                cell.measured * scale,
+                cell.error
+            );
+        }
+        text.push('\n');
+    }
+    for line in conclusions(it) {
+        let _ = writeln!(text, "{line}");
+    }
+    text
+}
+
+type Table = (&'static str, &'static str, f64, fn(&Row) -> &Cell);
+
+fn tables() -> [Table; 3] {
+    [
+        ("Throughput", "tags a second", 1.0, |row| &row.throughput),
+        ("Processor time of a tag", "microseconds", 1e6, |row| &row.processor),
+        ("95th percentile of the time from tag to tag of a client", "milliseconds", 1e3, |row| &row.p95),
+    ]
+}
+
+/// What may be concluded, a line each.
+#[must_use]
+pub fn conclusions(it: &Report) -> Vec<String> {
+    let mut lines: Vec<String> = it.series.unmeasured.iter().map(|why| format!("not measured: {why}")).collect();
+    for (name, verdict, goal) in [
+        ("tags a second", &it.throughput, "worst <= 2 %, median <= 1 %"),
+        ("processor time", &it.processor, "worst <= 2 %, median <= 1 %"),
+        ("95th percentile", &it.p95, "worst <= 10 %"),
+    ] {
+        let number = |value: Option<f64>| value.map_or_else(|| "none".to_owned(), |value| format!("{value:.2} %"));
+        lines.push(format!(
+            "{name}: worst error {}, median {}, bias {}; {} rows measurable, {} not (at most one in five may be); goal {goal}: {}",
+            number(verdict.worst),
+            number(verdict.median),
+            number(verdict.bias),
+            verdict.measurable,
+            verdict.not_measurable,
+            if verdict.met { "met" } else { "missed" }
+        ));
+    }
+    lines.push(format!(
+        "{} parameters, each a step timed by itself: {}; none is fitted",
+        it.parameter_count,
+        it.parameters.join(", ")
+    ));
+    let series = &it.series;
+    let count = |letter: char| series.register.iter().filter(|entry| entry.id.starts_with(letter)).count();
+    lines.push(format!(
+        "register: {} predictions, {} runs; without an end: {}",
+        count('p'),
+        count('r'),
+        if it.abandoned.is_empty() { "none".to_owned() } else { it.abandoned.join(", ") }
+    ));
+    lines.push(format!(
+        "{}, {:.0} s in all; the host took {:.1} % of the processors meanwhile",
+        series.machine,
+        series.seconds,
+        series.stolen * 100.0
+    ));
+    lines
+}
+
+/// The report as one page that loads nothing.
+#[must_use]
+pub fn html(it: &Report) -> String {
+    let mut page = String::from(
+        "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>GD generation, predicted and measured</title>\n\
+         <style>body{font-family:sans-serif;max-width:70em;margin:2em auto}table{border-collapse:collapse;margin:1em 0}\
+         td,th{border:1px solid #ccc;padding:.2em .6em;text-align:right}td:first-child{text-align:left}\
+         .no{color:#888}</style></head><body>\n<h1>GD generation on this machine</h1>\n<ul>\n",
+    );
+    for line in conclusions(it) {
+        let _ = writeln!(page, "<li>{}", escaped(&line));
+    }
+    let _ = writeln!(page, "</ul>\n{}", svg(it));
+    for (title, unit, scale, cell) in tables() {
+        let _ = writeln!(page, "<h2>{title}, {unit}</h2>\n<table>");
+        page.push_str(
+            "<tr><th>row<th>predicted<th>measured<th>+- %<th>error %<th>runs<th>first prediction<th>last run</tr>\n",
+        );
+        for row in &it.rows {
+            let (cell, none) = (cell(row), String::new());
+            let class = if cell.measurable { "" } else { " class=\"no\"" };
+            let _ = writeln!(
+                page,
+                "<tr{class}><td>{}<td>{:.3}<td>{:.3}<td>{:.2}<td>{}<td>{}<td>{}<td>{}</tr>",
+                escaped(&row.name),
+                cell.predicted * scale,
+                cell.measured * scale,
+                cell.half_width.min(999.0),
+                if cell.measurable { format!("{:+.2}", cell.error) } else { "not measurable".to_owned() },
+                row.runs,
+                row.predictions.first().unwrap_or(&none),
+                row.run_ids.last().unwrap_or(&none)
+            );
+        }
+        page.push_str("</table>\n");
+    }
+    page.push_str("<h2>Register</h2>\n<table><tr><th>id<th>of<th>state<th>records<th>SHA-256</tr>\n");
+    for entry in &it.series.register {
+        let records: Vec<String> = entry.records.iter().map(u64::to_string).collect();
+        let (id, of, state) = (escaped(&entry.id), escaped(&entry.of), escaped(&entry.state));
+        let _ = writeln!(page, "<tr><td>{id}<td>{of}<td>{state}<td>{}<td>{}</tr>", records.join(" "), entry.hash);
+    }
+    page.push_str("</table></body></html>\n");
+    page
+}
+
+/// Errors of all rows with the interval of their measurement, beside the goal.
+#[must_use]
+pub fn svg(it: &Report) -> String {
+    const STEP: f64 = 16.0;
+    let height = STEP * it.rows.len() as f64 + 50.0;
+    // 10 % to each side; what is further off stands at the edge.
+    let x = |error: f64| 460.0 + error.clamp(-10.0, 10.0) * 24.0;
+    let mut svg = format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"720\" height=\"{height}\" font-family=\"sans-serif\" font-size=\"11\">\n\
+         <text x=\"10\" y=\"14\">Error of predicted tags a second, % of the measured; grey: not measurable; band: goal</text>\n"
+    );
+    let bottom = height - 24.0;
+    let _ = writeln!(
+        svg,
+        "<rect x=\"{}\" y=\"24\" width=\"{}\" height=\"{}\" fill=\"#e4f2e4\"/>",
+        x(-GOALS.0),
+        x(GOALS.0) - x(-GOALS.0),
+        bottom - 24.0
+    );
+    for error in [-10.0, -5.0, -2.0, 0.0, 2.0, 5.0, 10.0] {
+        let at = x(error);
+        let _ = writeln!(svg, "<line x1=\"{at}\" x2=\"{at}\" y1=\"24\" y2=\"{bottom}\" stroke=\"#ccc\"/>");
+        let _ = writeln!(svg, "<text x=\"{at}\" y=\"{}\" text-anchor=\"middle\">{error}</text>", bottom + 14.0);
+    }
+    for (index, row) in it.rows.iter().enumerate() {
+        let (y, cell) = (36.0 + STEP * index as f64, &row.throughput);
+        let colour = if cell.measurable { "#1f5fa8" } else { "#999" };
+        let (left, right) = (x(cell.error - cell.half_width), x(cell.error + cell.half_width));
+        let _ = writeln!(svg, "<text x=\"10\" y=\"{}\">{}</text>", y + 4.0, escaped(&row.name));
+        let _ = writeln!(svg, "<line x1=\"{left}\" x2=\"{right}\" y1=\"{y}\" y2=\"{y}\" stroke=\"{colour}\"/>");
+        let _ = writeln!(svg, "<circle cx=\"{}\" cy=\"{y}\" r=\"3.5\" fill=\"{colour}\"/>", x(cell.error));
+    }
+    svg.push_str("</svg>\n");
+    svg
+}
+
+fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(error: f64, half_width: f64) -> Row {
+        let cell = Cell { predicted: 1.0, measured: 1.0, half_width, error, measurable: half_width <= MEASURABLE };
+        let scenario = Scenario::all(&[super::super::Kind::Sqlite], &[2048], &[1])[0];
+        let (throughput, processor, p95) = (cell.clone(), cell.clone(), cell);
+        let (name, predictions, run_ids) = (scenario.name(), Vec::new(), Vec::new());
+        Row { scenario, name, runs: 10, throughput, processor, p95, predictions, run_ids }
+    }
+
+    #[test]
+    fn goals_hold_for_the_rows_that_can_be_measured_and_only_if_those_are_enough() {
+        for (rule, rows, met, worst) in [
+            ("all within", vec![row(1.0, 0.5), row(-0.5, 0.5), row(0.9, 1.0)], true, Some(1.0)),
+            ("the worst is too far off", vec![row(2.1, 0.5), row(0.1, 0.5), row(0.1, 0.5)], false, Some(2.1)),
+            ("the median is too far off", vec![row(1.5, 0.5), row(1.2, 0.5), row(0.1, 0.5)], false, Some(1.5)),
+            (
+                "one in five cannot be measured",
+                vec![row(0.1, 0.5); 4].into_iter().chain([row(9.0, 3.0)]).collect(),
+                true,
+                Some(0.1),
+            ),
+            ("one in four cannot", vec![row(0.1, 0.5), row(0.1, 0.5), row(0.1, 0.5), row(9.0, 3.0)], false, Some(0.1)),
+            ("a wide interval that overlaps does not pass", vec![row(1.0, 5.0)], false, None),
+            ("nothing was measured", vec![], false, None),
+        ] {
+            let verdict = verdict(&rows, |row| &row.throughput, (2.0, 1.0));
+            assert_eq!((verdict.met, verdict.worst), (met, worst), "{rule}");
+        }
+    }
+
+    #[test]
+    fn intervals_are_those_of_the_median_and_few_runs_are_not_enough() {
+        let spread: Vec<f64> = (0..10).map(|number| 100.0 + f64::from(number)).collect();
+        let wide = cell(&[104.5], &spread, 2.0).unwrap();
+        assert!((wide.measured - 104.5).abs() < 1e-9 && wide.error.abs() < 1e-9);
+        assert!((1.5..4.5).contains(&wide.half_width), "{}", wide.half_width);
+        let narrow = cell(&[101.0], &[100.0; 10], 2.0).unwrap();
+        assert!(narrow.half_width < 1e-9 && narrow.measurable && (narrow.error - 1.0).abs() < 1e-9);
+        assert!(!cell(&[101.0], &[100.0; 9], 2.0).unwrap().measurable, "nine runs");
+    }
+}

@@ -1,0 +1,272 @@
+//! Rounds: in each every step is timed anew, every row is predicted from that and written into the register, and only then every row is run
+//! once, in an order that changes. So the last of the rounds is no further from its steps than the first, whatever the machine does meanwhile.
+
+use std::path::{Path, PathBuf};
+
+use cost::reproduce::here::Prediction;
+use serde::Serialize;
+use serde_json::json;
+
+use super::launch::Launch;
+use super::organisation::{self, Outcome};
+use super::predict::{self, Bench};
+use super::register::{Entry, Event, Register};
+use super::{Kind, Scenario, accounts, crypt, postgres, store};
+use crate::awake::Awake;
+use crate::clock::Stopwatch;
+use crate::random::Random;
+use crate::{Failed, files, process};
+
+/// What is done.
+#[derive(Debug, Clone, Serialize)]
+pub struct Plan {
+    /// Rounds.
+    pub rounds: u32,
+    /// Seconds of one run.
+    pub seconds: f64,
+    /// Seconds of timing one step.
+    pub step_seconds: f64,
+    /// No round begins that would not end within so many seconds.
+    pub limit: f64,
+    /// Sizes of RSA keys.
+    pub keys: Vec<u32>,
+    /// Numbers of clients.
+    pub clients: Vec<u32>,
+    /// Share of messages for which no new key is agreed on.
+    pub reuse: f64,
+    /// Databases that are asked for.
+    pub databases: Vec<Kind>,
+    /// Where databases are; whatever it is, its part is in the steps.
+    pub medium: PathBuf,
+    /// Shorter than it should be.
+    pub quick: bool,
+}
+
+impl Plan {
+    /// About ten minutes, or up to five.
+    #[must_use]
+    pub fn new(quick: bool) -> Self {
+        let (seconds, step_seconds, limit) = if quick { (0.3, 0.05, 280.0) } else { (0.8, 0.15, 1_800.0) };
+        Self {
+            rounds: 10,
+            seconds,
+            step_seconds,
+            limit,
+            keys: super::KEYS.to_vec(),
+            clients: super::CLIENTS.to_vec(),
+            reuse: 0.9,
+            databases: vec![Kind::Sqlite, Kind::Postgres],
+            medium: memory(),
+            quick,
+        }
+    }
+}
+
+/// A folder in memory where there is one: how long a disk takes to sync is its own affair, and differs from one second to the next.
+fn memory() -> PathBuf {
+    let memory = Path::new("/dev/shm");
+    if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() }
+}
+
+/// One row in one round.
+#[derive(Debug, Clone, Serialize)]
+pub struct Single {
+    /// Of the round, from 1.
+    pub round: u32,
+    /// The row.
+    pub scenario: Scenario,
+    /// In the register.
+    pub prediction_id: String,
+    /// What was predicted.
+    pub prediction: Prediction,
+    /// In the register.
+    pub run_id: String,
+    /// What came of it.
+    pub outcome: Outcome,
+}
+
+/// Everything that was found.
+#[derive(Debug, Clone, Serialize)]
+pub struct Series {
+    /// In the register.
+    pub id: String,
+    /// What was done.
+    pub plan: Plan,
+    /// Model of the processor.
+    pub machine: String,
+    /// All rows of all rounds.
+    pub singles: Vec<Single>,
+    /// What could not be measured, and why.
+    pub unmeasured: Vec<String>,
+    /// Share of the processors' time that the host gave to others meanwhile, as far as it tells.
+    pub stolen: f64,
+    /// Every prediction and run of this folder, earlier series included.
+    pub register: Vec<Entry>,
+    /// Seconds for all of it.
+    pub seconds: f64,
+}
+
+struct Place<'a> {
+    launch: &'a Launch,
+    plan: &'a Plan,
+    processors: (usize, usize),
+    keys: PathBuf,
+    databases: Vec<(Kind, PathBuf)>,
+}
+
+/// Does it, with the register in `folder`; `say` hears how far it is.
+///
+/// # Errors
+/// Something that every row needs is missing, or the register cannot be written.
+pub fn measure(launch: &Launch, plan: &Plan, folder: &Path, say: &mut dyn FnMut(&str)) -> Result<Series, Failed> {
+    let watch = Stopwatch::start();
+    let mut register = Register::open(folder)?;
+    let id = format!("s{}", register.number());
+    register.write(Event::Series, &id, "series", plan)?;
+    let mut series = Series {
+        id,
+        plan: plan.clone(),
+        machine: process::machine(),
+        singles: Vec::new(),
+        unmeasured: Vec::new(),
+        stolen: 0.0,
+        register: Vec::new(),
+        seconds: 0.0,
+    };
+    let before = process::stolen();
+    match accounts::processors() {
+        None => {
+            series.unmeasured.push("every row: this program may use only one processor, the scenario has two".into())
+        }
+        Some(processors) => {
+            let scratch = tempfile::Builder::new().prefix("gd").tempdir_in(&plan.medium)?;
+            let server = server(plan, processors.1, &mut series.unmeasured);
+            let mut place = Place { launch, plan, processors, keys: scratch.path().to_owned(), databases: Vec::new() };
+            if plan.databases.contains(&Kind::Sqlite) {
+                place.databases.push((Kind::Sqlite, scratch.path().to_owned()));
+            }
+            if let Some(server) = &server {
+                place.databases.push((Kind::Postgres, server.folder().to_owned()));
+            }
+            crypt::make_keys(&place.keys, &plan.keys)?;
+            // Both processors are kept from halting, so that waking up costs what it costs and not what the host likes.
+            let _awake = Awake::start().inspect_err(|error| {
+                series.unmeasured.push(format!("waking up without the host's part: {error}"));
+            });
+            place.rounds(&mut register, &mut series, &watch, say)?;
+        }
+    }
+    let after = process::stolen();
+    series.stolen =
+        before.zip(after).map_or(0.0, |(before, after)| (after.0 - before.0) / (after.1 - before.1).max(1.0));
+    series.register = register.entries()?;
+    series.seconds = watch.seconds();
+    Ok(series)
+}
+
+fn server(plan: &Plan, processor: usize, unmeasured: &mut Vec<String>) -> Option<postgres::Server> {
+    if !plan.databases.contains(&Kind::Postgres) {
+        return None;
+    }
+    let started = postgres::find()
+        .ok_or_else(|| {
+            Failed::from("it is not installed (initdb and postgres, in /usr/lib/postgresql or where pg_config says)")
+        })
+        .and_then(|programs| postgres::Server::start(&programs, &plan.medium, processor));
+    started.inspect_err(|why| unmeasured.push(format!("rows with PostgreSQL: {why}"))).ok()
+}
+
+impl Place<'_> {
+    fn rounds(
+        &self,
+        register: &mut Register,
+        series: &mut Series,
+        watch: &Stopwatch,
+        say: &mut dyn FnMut(&str),
+    ) -> Result<(), Failed> {
+        let kinds: Vec<Kind> = self.databases.iter().map(|(kind, _)| *kind).collect();
+        let mut rows = Scenario::all(&kinds, &self.plan.keys, &self.plan.clients);
+        let (mut random, mut longest) = (Random::new(1), 0.0_f64);
+        for round in 1..=self.plan.rounds {
+            let begun = watch.seconds();
+            if begun + longest > self.plan.limit {
+                say(&format!("round {round} would take longer than there is time"));
+                break;
+            }
+            shuffle(&mut rows, &mut random);
+            say(&format!("round {round} of {}", self.plan.rounds));
+            self.round(round, &rows, register, series, say)?;
+            longest = longest.max(watch.seconds() - begun);
+        }
+        Ok(())
+    }
+
+    fn round(
+        &self,
+        round: u32,
+        rows: &[Scenario],
+        register: &mut Register,
+        series: &mut Series,
+        say: &mut dyn FnMut(&str),
+    ) -> Result<(), Failed> {
+        let bench = Bench {
+            launch: self.launch,
+            processors: self.processors,
+            keys: &self.keys,
+            databases: &self.databases,
+            seconds: self.plan.step_seconds,
+            quick: self.plan.quick,
+        };
+        let calibration = bench.calibrate(rows)?;
+        let steps = format!("c{}", register.number());
+        register.write(Event::Calibrated, &steps, "steps", &calibration)?;
+        let mut predicted = Vec::new();
+        for row in rows {
+            let prediction = predict::of(&calibration, row, self.plan.reuse)?;
+            let id = format!("p{}", register.number());
+            let more = json!({"round": round, "steps": steps, "prediction": prediction});
+            let hash = register.write(Event::Predicted, &id, &row.name(), &more)?;
+            predicted.push((*row, id, hash, prediction));
+        }
+        for (row, prediction_id, hash, prediction) in predicted {
+            let run_id = format!("r{}", prediction_id.trim_start_matches('p'));
+            let more = json!({"prediction": prediction_id, "sha256": hash});
+            register.write(Event::Begun, &run_id, &row.name(), &more)?;
+            match self.run(&row) {
+                Ok(outcome) => {
+                    register.write(Event::Ended, &run_id, &row.name(), &outcome)?;
+                    series.singles.push(Single { round, scenario: row, prediction_id, prediction, run_id, outcome });
+                }
+                Err(error) => {
+                    say(&format!("{}: {error}", row.name()));
+                    register.write(Event::Abandoned, &run_id, &row.name(), &json!({"why": error.to_string()}))?;
+                }
+            }
+        }
+        register.sign()
+    }
+
+    /// Runs a row once.
+    fn run(&self, row: &Scenario) -> Result<Outcome, Failed> {
+        let at = self.databases.iter().find(|(kind, _)| *kind == row.database);
+        let database = at.map(|(_, folder)| folder.clone()).ok_or("this database is not there")?;
+        if row.database == Kind::Sqlite {
+            files::remove_all(&database, "gd.db")?;
+        }
+        let keys = self.keys.clone();
+        let told = store::Spec { scenario: *row, keys: keys.clone(), database };
+        let store = self.launch.start(self.processors.1, "store", &told)?;
+        let (reuse, seconds, at) = (self.plan.reuse, self.plan.seconds, store.at());
+        let told = organisation::Spec { scenario: *row, reuse, seconds, keys, store: at };
+        let outcome = self.launch.ask(self.processors.0, "organisation", &told)?;
+        store.end()?;
+        Ok(outcome)
+    }
+}
+
+fn shuffle(rows: &mut [Scenario], random: &mut Random) {
+    for place in (1..rows.len()).rev() {
+        let other = random.below(u32::try_from(place).unwrap_or(u32::MAX - 1) + 1) as usize;
+        rows.swap(place, other);
+    }
+}

@@ -1,0 +1,244 @@
+//! Micro-benchmarks: one step of one mechanism each, in a process of its own, with other work before each timing ([`super::disturb`]).
+//! Nothing here runs two steps of the scenario one after the other.
+
+use std::hint::black_box;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use aws_lc_rs::digest::{SHA256, digest};
+use cost::calibration::{Step, Unit, summary};
+use serde::{Deserialize, Serialize};
+
+use super::crypt::{self, Keys, Shared, Side};
+use super::database::Database;
+use super::disturb::Disturb;
+use super::{Kind, accounts, message, tag};
+use crate::Failed;
+use crate::clock::Stopwatch;
+
+/// Other work before a timing, seconds.
+const BEFORE: f64 = 25e-6;
+/// Timings so many times as long as the median were interrupted by something that is no part of the step. How much of a processor such
+/// things take is a step of its own.
+const INTERRUPTED: f64 = 3.0;
+/// A gap in a loop that does nothing but look at the clock, from which on somebody else had the processor.
+const GAP: f64 = 1.5e-6;
+
+/// What is timed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum What {
+    /// genGDinfo.
+    Generate,
+    /// generateDigest.
+    Hash,
+    /// encryptAlgorithm(digest), with RSA keys of so many bits.
+    Sign(u32),
+    /// encryptAlgorithm(message).
+    Encrypt,
+    /// decryptAlgorithm.
+    Decrypt,
+    /// A message of the key exchange is encrypted.
+    Wrap(u32),
+    /// It is decrypted.
+    Unwrap(u32),
+    /// A half key and a nonce.
+    GenerateKey,
+    /// The key of two halves.
+    CombineKeys,
+    /// A message and its answer.
+    Message(SocketAddr),
+    /// storeGDinfo.
+    Insert(Kind),
+    /// What others take of a processor.
+    Lost,
+}
+
+/// What the process is told.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Spec {
+    /// What is timed.
+    pub what: What,
+    /// On so many bytes.
+    pub bytes: u64,
+    /// For about so long.
+    pub seconds: f64,
+    /// Where the keys are.
+    pub keys: PathBuf,
+    /// Where the database is.
+    pub database: PathBuf,
+}
+
+/// Times it.
+///
+/// # Errors
+/// Something that it needs is not there.
+pub fn take(spec: &Spec) -> Result<Vec<Step>, Failed> {
+    let content = vec![0x5a; usize::try_from(spec.bytes)?];
+    let keys = |bits| Keys::read(&spec.keys, Side::Organisation, bits);
+    let step = |operation: &str, algorithm: &str, op: &mut dyn FnMut() -> Result<(), Failed>| {
+        Ok(vec![step(operation, algorithm, spec.bytes, &timings(spec.seconds, op)?)?])
+    };
+    match spec.what {
+        What::Generate => {
+            let (mut text, mut number) = (String::new(), 0);
+            step("generate", "tag", &mut || {
+                number += 1;
+                tag::generate(1, number, &mut text);
+                Ok(())
+            })
+        }
+        What::Hash => step("hash", "sha-256", &mut || {
+            black_box(digest(&SHA256, &content));
+            Ok(())
+        }),
+        What::Sign(bits) => {
+            let (keys, digest, mut signature) = (keys(bits)?, digest(&SHA256, &content), Vec::new());
+            step("sign", &format!("rsa-{bits}"), &mut || keys.sign_digest(&digest, &mut signature))
+        }
+        What::Encrypt => {
+            let (shared, mut message) = (Shared::of(b"one", b"other")?, Vec::with_capacity(2 * content.len()));
+            step("encrypt", "aes-256-cbc", &mut || {
+                message.clear();
+                message.extend_from_slice(&content);
+                shared.seal(&mut message)
+            })
+        }
+        What::Decrypt => {
+            let (shared, mut sealed) = (Shared::of(b"one", b"other")?, content);
+            shared.seal(&mut sealed)?;
+            let mut message = sealed.clone();
+            step("decrypt", "aes-256-cbc", &mut || {
+                message.copy_from_slice(&sealed);
+                shared.open(&mut message).map(drop)
+            })
+        }
+        What::Wrap(bits) => {
+            let (keys, half) = (keys(bits)?, crypt::half()?);
+            step("encrypt", &format!("rsa-{bits}"), &mut || keys.wrap(&half).map(drop))
+        }
+        What::Unwrap(bits) => {
+            let sealed = Keys::read(&spec.keys, Side::Store, bits)?.wrap(&crypt::half()?)?;
+            let keys = keys(bits)?;
+            step("decrypt", &format!("rsa-{bits}"), &mut || keys.unwrap(&sealed).map(drop))
+        }
+        What::GenerateKey => step("generateKey", "", &mut || crypt::half().map(drop)),
+        What::CombineKeys => step("combineKeys", "", &mut || Shared::of(&[1; 32], &[2; 32]).map(drop)),
+        What::Message(with) => messages(spec, with),
+        What::Insert(kind) => Ok(vec![inserts(spec, kind, &content)?]),
+        What::Lost => Ok(vec![lost(spec.seconds)?]),
+    }
+}
+
+/// Times an operation: each time alone, after other work.
+fn timings(seconds: f64, op: &mut dyn FnMut() -> Result<(), Failed>) -> Result<Vec<f64>, Failed> {
+    let (mut disturb, mut times) = (Disturb::new(), Vec::new());
+    for _ in 0..3 {
+        op()?;
+    }
+    let all = Stopwatch::start();
+    while times.len() < 10 || all.seconds() < seconds {
+        disturb.run(BEFORE);
+        let watch = Stopwatch::start();
+        op()?;
+        times.push((watch.seconds() - overhead()).max(0.0));
+    }
+    Ok(times)
+}
+
+/// Seconds between two looks at the clock, which every timing has too many.
+fn overhead() -> f64 {
+    static ONCE: std::sync::OnceLock<f64> = std::sync::OnceLock::new();
+    *ONCE.get_or_init(|| {
+        let once = |_| Stopwatch::start().seconds();
+        (0..1_000).map(once).fold(f64::INFINITY, f64::min)
+    })
+}
+
+/// A step of timings, without those that were interrupted.
+fn step(operation: &str, algorithm: &str, bytes: u64, times: &[f64]) -> Result<Step, Failed> {
+    let all = summary(times).ok_or("a step without a time")?;
+    let kept: Vec<f64> = times.iter().copied().filter(|time| *time <= INTERRUPTED * all.p50).collect();
+    let sample = summary(&kept).ok_or("a step without a time")?;
+    Ok(Step {
+        operation: operation.into(),
+        algorithm: algorithm.into(),
+        bits: None,
+        bytes,
+        unit: Unit::Seconds,
+        batch: 1,
+        left_out: (times.len() - kept.len()) as u64,
+        cpu: sample,
+        wall: sample,
+        moments: Vec::new(),
+    })
+}
+
+fn messages(spec: &Spec, with: SocketAddr) -> Result<Vec<Step>, Failed> {
+    let found = message::exchange(with, usize::try_from(spec.bytes)?, spec.seconds)?;
+    let bytes = spec.bytes;
+    let write = step("write", "message", bytes, &found.write)?;
+    let read = step("read", "message", bytes, &found.read)?;
+    let answer_write = step("write", "answer", bytes, &found.answer_write)?;
+    let answer_read = step("read", "answer", bytes, &found.answer_read)?;
+    let round = step("exchange", "message", bytes, &found.round)?;
+    let organisation = step("exchange", "organisation", bytes, &found.organisation)?;
+    let store = step("exchange", "store", bytes, &found.store)?;
+    Ok(vec![write, read, answer_write, answer_read, round, organisation, store])
+}
+
+/// Inserts: checkpoints and the like come now and then and belong to them, so that nothing is left out.
+fn inserts(spec: &Spec, kind: Kind, content: &[u8]) -> Result<Step, Failed> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let mut database = runtime.block_on(Database::open(kind, &spec.database))?;
+    let (mut disturb, mut times, mut processor, mut number) = (Disturb::new(), Vec::new(), Vec::new(), 0);
+    for _ in 0..20 {
+        number += 1;
+        runtime.block_on(database.put(0, number, content))?;
+    }
+    let of_backend = |database: &Database| database.backend().map_or(Ok(0.0), accounts::of);
+    for _ in 0..BATCHES {
+        let all = Stopwatch::start();
+        let before = accounts::own() + of_backend(&database)?;
+        let (mut worked, mut count) = (0.0, 0);
+        while count < 10 || all.seconds() < spec.seconds / f64::from(BATCHES) {
+            number += 1;
+            count += 1;
+            worked += disturb.run(BEFORE);
+            let watch = Stopwatch::start();
+            runtime.block_on(database.put(0, number, content))?;
+            times.push(watch.seconds() - overhead());
+        }
+        let spent = accounts::own() + of_backend(&database)? - before - worked;
+        processor.push((spent / f64::from(count)).max(0.0));
+    }
+    let mut step = step("store", kind.word(), spec.bytes, &times)?;
+    step.left_out = 0;
+    step.wall = summary(&times).ok_or("no insert")?;
+    step.cpu = summary(&processor).ok_or("no insert")?;
+    Ok(step)
+}
+
+/// Batches of which processor times are told.
+const BATCHES: u32 = 5;
+
+/// The share of a processor that others take from whoever computes without a break: seconds lost of each second.
+fn lost(seconds: f64) -> Result<Step, Failed> {
+    let mut shares = Vec::new();
+    for _ in 0..BATCHES {
+        let all = Stopwatch::start();
+        let (mut last, mut gone) = (0.0, 0.0);
+        while last < seconds / f64::from(BATCHES) {
+            let now = all.seconds();
+            if now - last > GAP {
+                gone += now - last;
+            }
+            last = now;
+        }
+        shares.push(gone / last);
+    }
+    let mut step = step("lose", "processor", 0, &shares)?;
+    step.wall = summary(&shares).ok_or("no time was measured")?;
+    step.cpu = step.wall;
+    Ok(step)
+}

@@ -1,0 +1,85 @@
+//! GD generation end to end, as small as it gets: real processes, a real database, and the register.
+
+use std::path::{Path, PathBuf};
+
+use bench::gd::launch::Launch;
+use bench::gd::run::{Plan, measure};
+use bench::gd::{Kind, postgres, report};
+
+fn plan(medium: &Path, databases: &[Kind]) -> Plan {
+    Plan {
+        rounds: 1,
+        seconds: 0.02,
+        step_seconds: 0.005,
+        limit: 600.0,
+        keys: vec![2048],
+        clients: vec![1, 3],
+        reuse: 0.5,
+        databases: databases.to_vec(),
+        medium: medium.to_owned(),
+        quick: true,
+    }
+}
+
+#[test]
+fn every_row_is_predicted_in_the_ledger_before_it_is_run() {
+    let folder = tempfile::tempdir().unwrap();
+    // PostgreSQL, which may run as somebody else, must get into it.
+    let medium =
+        tempfile::Builder::new().permissions(std::os::unix::fs::PermissionsExt::from_mode(0o711)).tempdir().unwrap();
+    let launch = Launch::new(PathBuf::from(env!("CARGO_BIN_EXE_bench")), &["gd"]);
+    let plan = plan(medium.path(), &[Kind::Sqlite, Kind::Postgres]);
+    let mut said = Vec::new();
+    let series = measure(&launch, &plan, folder.path(), &mut |line| said.push(line.to_owned())).unwrap();
+    let unmeasured = series.unmeasured.join("; ");
+    if unmeasured.contains("one processor") {
+        println!("SKIPPED: {unmeasured}");
+        return;
+    }
+    if postgres::find().is_none() {
+        println!("SKIPPED rows with PostgreSQL: {unmeasured}");
+        assert!(unmeasured.contains("rows with PostgreSQL: it is not installed"));
+    }
+    // SC0, SC1 and SC2 for each number of clients and database.
+    let databases = if postgres::find().is_some() { 2 } else { 1 };
+    assert_eq!(series.singles.len(), 6 * databases, "{said:?} {unmeasured}");
+    for single in &series.singles {
+        let entry = |id: &str| series.register.iter().find(|entry| entry.id == id).unwrap();
+        let (prediction, run) = (entry(&single.prediction_id), entry(&single.run_id));
+        assert_eq!((prediction.state.as_str(), run.state.as_str()), ("predicted", "ended"));
+        assert!(prediction.records[0] < run.records[0], "predicted first");
+        assert_eq!(prediction.of, single.scenario.name());
+        let (predicted, outcome) = (&single.prediction, &single.outcome);
+        assert!(predicted.throughput > 0.0 && predicted.processor > 0.0 && predicted.p95 > 0.0, "{predicted:?}");
+        assert!(outcome.tags >= 2 * u64::from(single.scenario.clients) && outcome.processor > 0.0, "{outcome:?}");
+        assert!(outcome.p50 <= outcome.p95);
+    }
+    // What anybody can check with the ledger's own means.
+    let ledger = store::verify(&folder.path().join("ledger"), None).unwrap();
+    assert!(ledger.is_intact(), "{ledger:?}");
+
+    let report = report::of(series);
+    assert_eq!(report.rows.len(), 6 * databases);
+    assert!(report.rows.iter().all(|row| !row.throughput.measurable), "one run says nothing");
+    assert!(!report.throughput.met && report.abandoned.is_empty());
+    assert!(report.parameters.iter().any(|name| name == "sign rsa-2048"));
+    let (text, page) = (report::text(&report), report::html(&report));
+    assert!(text.contains("SC2 rsa-2048 sqlite 3") && text.contains("not measurable"), "{text}");
+    assert!(page.contains("<svg") && page.contains(&report.series.singles[0].prediction_id));
+}
+
+#[test]
+fn a_series_that_was_broken_off_stays_in_the_register() {
+    let folder = tempfile::tempdir().unwrap();
+    let medium = tempfile::tempdir().unwrap();
+    // A program that is none of the parts: no step can be timed.
+    let launch = Launch::new(PathBuf::from("false"), &[]);
+    let mut plan = plan(medium.path(), &[Kind::Sqlite]);
+    assert!(
+        measure(&launch, &plan, folder.path(), &mut |_| ()).is_err() || bench::gd::accounts::processors().is_none()
+    );
+    plan.rounds = 0;
+    let series = measure(&launch, &plan, folder.path(), &mut |_| ()).unwrap();
+    let begun: Vec<&str> = series.register.iter().map(|entry| entry.id.as_str()).collect();
+    assert_eq!(begun, ["s1", "s2"]);
+}
