@@ -3,7 +3,7 @@
 //! The steps get their places in the annotated model (`models/here.toml`), the library adds those of the mechanisms, and the net that comes
 //! of it is solved exactly for one client: how many tags are stored a second, and what a tag demands of the two nodes. Several clients wait
 //! for each other; the net serves them in no order, the program in turn. So what they get is found by going through the same steps in the
-//! order of the program ([`in_order`]), and [`by_net`] says what the net has for it. Nothing is fitted.
+//! order of the program (`in_order`), and [`by_net`] says what the net has for it. Nothing is fitted.
 
 mod in_order;
 mod prices;
