@@ -83,6 +83,16 @@ impl Histogram {
         self.nanos.add(nanos);
     }
 
+    /// Counts a duration; of any number of writers.
+    pub fn observe_shared(&self, took: Duration) {
+        let nanos = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
+        let at = self.bounds.partition_point(|bound| *bound < nanos);
+        if let Some(count) = self.counts.get(at) {
+            count.add_shared(1);
+        }
+        self.nanos.add_shared(nanos);
+    }
+
     /// For each bound in nanoseconds, and for none, how many durations are within it and above the one before.
     pub fn buckets(&self) -> impl Iterator<Item = (Option<u64>, u64)> + '_ {
         let bounds = self.bounds.iter().map(|bound| Some(*bound)).chain([None]);
@@ -124,13 +134,15 @@ mod tests {
 
     #[test]
     fn whoever_reads_sees_what_was_written() {
-        let (one, many) = (Counter::default(), Counter::default());
+        let (one, many, times) = (Counter::default(), Counter::default(), Histogram::new(&[10, 100]));
         std::thread::scope(|scope| {
             scope.spawn(|| (0..1_000).for_each(|_| _ = one.add(2)));
             for _ in 0..4 {
                 scope.spawn(|| (0..1_000).for_each(|_| many.add_shared(1)));
+                scope.spawn(|| (0..1_000).for_each(|_| times.observe_shared(Duration::from_nanos(20))));
             }
         });
+        assert_eq!((times.count(), times.sum()), (4_000, Duration::from_nanos(80_000)));
         assert_eq!((one.get(), many.get()), (2_000, 4_000));
     }
 }

@@ -140,8 +140,10 @@ impl Authority {
     pub async fn issue(&self, request: &TokenRequest) -> Result<Issued, Refusal> {
         let kind = if request.flow == Flow::Refresh { AuditKind::TokenRefreshed } else { AuditKind::TokenIssued };
         let by = request.actor();
+        let begun = self.now().mono;
         match self.try_issue(request).await {
             Ok(issued) => {
+                self.inner.issuing.observe_shared(self.now().mono.since(begun));
                 let detail =
                     format!("token {} by {} until {}", issued.id, request.flow.word(), issued.expires.as_seconds());
                 self.loud(request, &issued.id).await?;

@@ -108,7 +108,7 @@ impl Gate {
         &self.meter
     }
 
-    /// From now on the time of some checks is taken by this monotonic clock.
+    /// From now on the time of some checks and of every token is taken by this monotonic clock.
     pub fn time_checks(&mut self, stopwatch: fn() -> Mono) {
         self.stopwatch = Some(stopwatch);
     }

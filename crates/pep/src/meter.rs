@@ -14,6 +14,8 @@ pub struct GateMeter {
     denials: Counter,
     /// How long checks took, those that were looked at.
     pub decisions: Histogram,
+    /// How long tokens took to be verified and their rights to be compiled, those that were refused too.
+    pub tokens: Histogram,
     /// How old news of the authority were that revoke or replace something when they were applied, by the wall clocks of
     /// both.
     pub lag: Histogram,
@@ -25,6 +27,7 @@ impl Default for GateMeter {
             checks: Counter::default(),
             denials: Counter::default(),
             decisions: Histogram::new(SHORT),
+            tokens: Histogram::new(LONG),
             lag: Histogram::new(LONG),
         }
     }

@@ -57,6 +57,14 @@ impl Gate {
     }
 
     fn examine(&mut self, token: &[u8], binding: &ChannelBinding, now: Now) -> Result<Examined, Refusal> {
+        let Some(time) = self.stopwatch else { return self.examine_now(token, binding, now) };
+        let begun = time();
+        let examined = self.examine_now(token, binding, now);
+        self.meter.tokens.observe(time().since(begun));
+        examined
+    }
+
+    fn examine_now(&mut self, token: &[u8], binding: &ChannelBinding, now: Now) -> Result<Examined, Refusal> {
         let behind = self.clock.behind(now);
         // A wall clock that was set back does not make a token of yesterday one of today.
         let now = self.clock.look(now);

@@ -10,7 +10,7 @@ mod revoke;
 
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use access_model::meter::Counter;
+use access_model::meter::{Counter, Histogram, LONG};
 use access_model::{Actor, AuditKind, Epoch, Now, Outcome};
 use arc_swap::ArcSwap;
 use pdp::Snapshot;
@@ -70,6 +70,8 @@ pub(crate) struct Inner {
     /// Tokens that were issued, and asks for one that were refused.
     pub issued: Counter,
     pub refused: Counter,
+    /// How long a token took to be decided, made and signed; of those that were issued, without their records.
+    pub issuing: Histogram,
     /// One change at a time: epochs reach the gates in their order.
     pub change: tokio::sync::Mutex<()>,
     /// Changes that wait for a second person.
@@ -133,6 +135,7 @@ impl Authority {
                 rotated: watch::Sender::new(()),
                 issued: Counter::default(),
                 refused: Counter::default(),
+                issuing: Histogram::new(LONG),
                 change: tokio::sync::Mutex::new(()),
                 questions: Mutex::default(),
                 leases: Mutex::new(Leases::new(clock())),
@@ -170,6 +173,12 @@ impl Authority {
     #[must_use]
     pub fn tokens(&self) -> (u64, u64) {
         (self.inner.issued.get(), self.inner.refused.get())
+    }
+
+    /// How long tokens took to be decided, made and signed.
+    #[must_use]
+    pub fn issuing(&self) -> &Histogram {
+        &self.inner.issuing
     }
 
     /// Whether the journal answers.

@@ -240,13 +240,16 @@ fn each_part_has_its_line_and_each_figure_moves_when_the_thing_happens() {
     let moved = |name: &str, labels: &[(&str, &str)]| {
         until(&format!("{name} {labels:?} moves"), || health.metrics().get(name, labels) > before.get(name, labels));
     };
-    for stage in ["hello", "open_channel", "create", "activate"] {
+    for stage in ["hello", "open_channel", "create", "activate", "activate_here"] {
         moved("trapkey_session_setup_seconds_count", &[mixer, ("stage", stage)]);
     }
     moved("trapkey_decisions_total", &[mixer]);
     moved("trapkey_permits_total", &[mixer]);
     moved("trapkey_decision_seconds_count", &[]);
     moved("trapkey_denials_total", &[mixer, ("reason", "right_missing")]);
+    moved("trapkey_token_seconds_count", &[mixer]);
+    moved("trapkey_listener_cpu_seconds_total", &[mixer]);
+    moved("trapkey_authority_issue_seconds_count", &[]);
     moved("trapkey_authority_tokens_total", &[("outcome", "issued")]);
     moved("trapkey_ledger_write_seconds_count", &[]);
     moved("trapkey_ledger_sequence", &[]);

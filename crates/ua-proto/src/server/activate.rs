@@ -2,6 +2,8 @@
 //! logins; until the last step nothing of the session changes, so its requests go on under the old grant, and a failed
 //! activation leaves the session as it was.
 
+use std::time::Duration;
+
 use access_model::{AuditKind, AuditRecord, Now, Outcome, Place, Reason, Refusal};
 use opcua_types::{
     ActivateSessionRequest, ActivateSessionResponse, ByteString, ExtensionObject, MessageSecurityMode, NodeId,
@@ -36,6 +38,8 @@ pub(crate) struct Activation {
     shown: Shown,
     /// The ephemeral key for the next activation.
     given: Given,
+    /// How long the authority was asked.
+    elsewhere: Duration,
 }
 
 /// The identity without its secret and the ClientAuditEntryId; empty while nobody listens.
@@ -49,6 +53,11 @@ impl Activation {
     /// What the client presents.
     pub(super) const fn presented(&self) -> &Presented {
         &self.presented
+    }
+
+    /// The authority was asked for so long.
+    pub(super) fn was_elsewhere(&mut self, time: Duration) {
+        self.elsewhere += time;
     }
 }
 
@@ -131,7 +140,8 @@ impl Server {
         let wanted = Asked::read(&asked.request_header.additional_header, binding.policy, &mut *self.entropy);
         let keys = Keys { own, nonce: core.nonce, ephemeral: core.ephemeral.clone(), wanted };
         let work = Work::new(identities, &binding, keys, asked.client_signature, &presented, policy, now)?;
-        Ok((Activation { conn, binding, presented, moved, shown: Shown::default(), given: Given::Nothing }, work))
+        let (shown, given, elsewhere) = (Shown::default(), Given::Nothing, Duration::ZERO);
+        Ok((Activation { conn, binding, presented, moved, shown, given, elsewhere }, work))
     }
 
     /// The job is done: signatures are right and the secret is open, or not.
@@ -387,7 +397,11 @@ impl Server {
 
     fn respond_activated(&mut self, parked: &Parked, given: &Given, now: Now) {
         if let Some(session) = self.sessions.get(parked.session) {
-            self.audit.meters().activate.observe(now.mono.since(session.core.asked));
+            let took = now.mono.since(session.core.asked);
+            self.audit.meters().activate.observe(took);
+            if let What::Activate(activation) = &parked.what {
+                self.audit.meters().activate_here.observe(took.saturating_sub(activation.elsewhere));
+            }
         }
         self.respond(parked.conn, parked.request_id, parked.handle, now, |server, out| {
             let session = server.sessions.get(parked.session).ok_or(StatusCode::BadSessionClosed)?;

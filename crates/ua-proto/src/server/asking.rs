@@ -59,7 +59,11 @@ impl Server {
     pub(super) fn fetched(&mut self, id: AskId, result: Result<FetchedGrant, Refusal>, now: Now) {
         let asked = self.asking.remove(&id.0);
         if let Some(asked) = &asked {
-            self.audit.meters().authority.observe(now.mono.since(asked.since));
+            let took = now.mono.since(asked.since);
+            self.audit.meters().authority.observe(took);
+            if let Some(What::Activate(activation)) = self.parked.get_mut(id.0).map(|parked| &mut parked.what) {
+                activation.was_elsewhere(took);
+            }
         }
         match asked {
             Some(Asked { request, renewing: None, .. }) => self.first_fetched(id.0, request, result, now),

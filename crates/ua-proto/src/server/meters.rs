@@ -16,6 +16,8 @@ pub struct ServerMeters {
     pub create: Histogram,
     /// From ActivateSession to the answer that it succeeded.
     pub activate: Histogram,
+    /// The same without what the authority was asked meanwhile.
+    pub activate_here: Histogram,
     /// From an ask for a grant to what the authority says.
     pub authority: Histogram,
     /// Of a guard: from a request to its server to the answer.
@@ -31,6 +33,7 @@ impl Default for ServerMeters {
             open: long(),
             create: long(),
             activate: long(),
+            activate_here: long(),
             authority: long(),
             upstream: long(),
         }

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use ::authority::Authority;
 use access_model::{Epoch, UnixTime};
 use gates::opcua::Enforcing;
 use gates::opcua::server::Handle;
@@ -38,6 +39,7 @@ pub(super) struct Issuing {
     pub(super) trouble: Option<String>,
     pub(super) issued: u64,
     pub(super) refused: u64,
+    pub(super) whole: Authority,
 }
 
 /// One listener.
@@ -66,6 +68,8 @@ pub(super) struct Link {
 /// What a thread says of itself.
 #[derive(Debug)]
 pub(super) struct State {
+    /// Processor time that its thread has had.
+    pub(super) cpu: Duration,
     pub(super) connections: usize,
     pub(super) sessions: usize,
     pub(super) subscriptions: usize,
@@ -92,7 +96,8 @@ impl View {
                     Err(_) => Some("the journal does not answer".to_owned()),
                 };
                 let (issued, refused) = authority.tokens();
-                Some(Issuing { epoch: authority.snapshot().epoch(), trouble, issued, refused })
+                let epoch = authority.snapshot().epoch();
+                Some(Issuing { epoch, trouble, issued, refused, whole: authority.clone() })
             }
         };
         let mut parts = Vec::new();
@@ -151,6 +156,7 @@ impl State {
             let (front, gate) = (core.front(), core.gate());
             let (connections, sessions) = front.load();
             Self {
+                cpu: processor_time(),
                 connections,
                 sessions,
                 subscriptions: core.subscriptions(),
@@ -169,6 +175,12 @@ impl State {
         });
         tokio::time::timeout(PATIENCE, asked).await.ok()?.ok()
     }
+}
+
+/// Of the thread that asks: each listener has one.
+fn processor_time() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    Duration::new(u64::try_from(time.tv_sec).unwrap_or(0), u32::try_from(time.tv_nsec).unwrap_or(0))
 }
 
 fn ago(span: Duration, now: UnixTime) -> UnixTime {

@@ -63,6 +63,8 @@ impl View {
         let tokens = [("issued", authority.issued), ("refused", authority.refused)];
         let tokens = tokens.map(|(outcome, count)| (vec![("outcome", outcome.to_owned())], count));
         counters(out, "trapkey_authority_tokens", "Tokens that the authority issued, or refused to", tokens)?;
+        let help = "How long tokens took to be decided, made and signed";
+        histograms(out, "trapkey_authority_issue", help, [(Labels::new(), authority.whole.issuing())])?;
         let epoch = [(Labels::new(), authority.epoch.0)];
         gauges(out, "trapkey_authority_policy_epoch", "Number of the policy snapshot in force", epoch)
     }
@@ -70,6 +72,16 @@ impl View {
     fn listeners(&self, out: &mut DescriptorEncoder<'_>) -> fmt::Result {
         let up = self.parts.iter().map(|part| (part.labels(), u64::from(part.state.is_some())));
         gauges(out, "trapkey_listener_up", "1 while the thread of a listener answers", up)?;
+        let cpu = self.states().map(|(part, state)| (part.labels(), state.cpu.as_secs_f64()));
+        let mut family = out.encode_descriptor(
+            "trapkey_listener_cpu",
+            "Processor time of the thread of a listener",
+            Some(&Unit::Seconds),
+            MetricType::Counter,
+        )?;
+        for (labels, seconds) in cpu {
+            family.encode_family(&labels)?.encode_counter::<[(&str, &str); 0], _, f64>(&seconds, None)?;
+        }
         let each = |get: fn(&State) -> usize| move |(part, state): (&Part, &State)| (part.labels(), get(state) as u64);
         let connections = self.states().map(each(|state| state.connections));
         gauges(out, "trapkey_connections", "Connections of clients", connections)?;
@@ -94,12 +106,13 @@ impl View {
                 ("open_channel", &meters.open),
                 ("create", &meters.create),
                 ("activate", &meters.activate),
+                ("activate_here", &meters.activate_here),
                 ("authority", &meters.authority),
             ];
             stages.map(|(stage, histogram)| (part.labelled("stage", stage), histogram))
         });
         let help = "Stages of setting a session up: to Hello, to the open channel, each request to its answer, and of \
-                    these what the authority was asked for";
+                    these what the authority was asked for and what is left without it";
         histograms(out, "trapkey_session_setup", help, stages)
     }
 
@@ -158,7 +171,9 @@ impl View {
         let help = "Requests, items and connections that were turned away, as in the audit";
         counters(out, "trapkey_denials", help, denials)?;
         let times = self.states().map(|(part, state)| (part.labels(), &state.gate.decisions));
-        histograms(out, "trapkey_decision", "How long decisions took, of one in 64", times)
+        histograms(out, "trapkey_decision", "How long decisions took, of one in 64", times)?;
+        let times = self.states().map(|(part, state)| (part.labels(), &state.gate.tokens));
+        histograms(out, "trapkey_token", "How long tokens took to be verified and their rights to be compiled", times)
     }
 
     fn states(&self) -> impl Iterator<Item = (&Part, &State)> {
