@@ -1,11 +1,16 @@
 //! A relay between a client and a server on real sockets: a network whose connections a test can cut.
 
-#![expect(clippy::disallowed_types, reason = "tests block a thread of their own for each way of a connection")]
+#![expect(
+    clippy::disallowed_types,
+    clippy::disallowed_methods,
+    reason = "tests block a thread of their own for each way of a connection"
+)]
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 /// Hands on what comes, both ways, until the connections are cut; takes new ones afterwards.
 pub struct Relay {
@@ -13,6 +18,8 @@ pub struct Relay {
     ends: Arc<Mutex<Vec<TcpStream>>>,
     gone: Arc<AtomicBool>,
     mute: Arc<AtomicBool>,
+    /// Milliseconds by which what servers send is late.
+    late: Arc<AtomicU64>,
 }
 
 impl Relay {
@@ -31,6 +38,8 @@ impl Relay {
         let closed = Arc::clone(&gone);
         let mute = Arc::new(AtomicBool::new(false));
         let (muted, never) = (Arc::clone(&mute), Arc::default());
+        let late = Arc::new(AtomicU64::new(0));
+        let (delayed, at_once) = (Arc::clone(&late), Arc::default());
         std::thread::spawn(move || {
             for near in listener.incoming().map_while(Result::ok) {
                 let Ok(far) = TcpStream::connect(&to) else { continue };
@@ -41,11 +50,11 @@ impl Relay {
                 }
                 kept.extend(both);
                 drop(kept);
-                hand_on(&near, &far, &never);
-                hand_on(&far, &near, &muted);
+                hand_on(&near, &far, &never, &at_once);
+                hand_on(&far, &near, &muted, &delayed);
             }
         });
-        Self { url: format!("opc.tcp://127.0.0.1:{port}"), ends, gone, mute }
+        Self { url: format!("opc.tcp://127.0.0.1:{port}"), ends, gone, mute, late }
     }
 
     /// Where clients connect to.
@@ -57,6 +66,11 @@ impl Relay {
     /// What servers send is lost from now on, until the connections are cut.
     pub fn lose_answers(&self) {
         self.mute.store(true, Ordering::Release);
+    }
+
+    /// What servers send comes so much later from now on.
+    pub fn delay(&self, time: Duration) {
+        self.late.store(u64::try_from(time.as_millis()).unwrap_or(u64::MAX), Ordering::Release);
     }
 
     /// Ends every connection under way, and each new one as it comes: what is behind cannot be reached any more.
@@ -88,13 +102,17 @@ impl Relay {
     }
 }
 
-fn hand_on(from: &TcpStream, to: &TcpStream, lost: &Arc<AtomicBool>) {
+fn hand_on(from: &TcpStream, to: &TcpStream, lost: &Arc<AtomicBool>, late: &Arc<AtomicU64>) {
     let mut from = from.try_clone().expect("a socket can be shared");
     let mut to = to.try_clone().expect("a socket can be shared");
-    let lost = Arc::clone(lost);
+    let (lost, late) = (Arc::clone(lost), Arc::clone(late));
     std::thread::spawn(move || {
         let mut bytes = [0; 16_384];
         while let Ok(count @ 1..) = from.read(&mut bytes) {
+            let wait = late.load(Ordering::Acquire);
+            if wait > 0 {
+                std::thread::sleep(Duration::from_millis(wait));
+            }
             let sent = lost.load(Ordering::Acquire) || to.write_all(&bytes[..count]).is_ok();
             if !sent {
                 break;
