@@ -2,6 +2,7 @@
 
 mod choose;
 mod measure;
+mod watch;
 mod whatif;
 
 use std::io::Write;
@@ -15,6 +16,7 @@ use cost::{Fault, Model, net, print, weave};
 use gspn::{Budget, Limits, Progress};
 use serde_json::json;
 
+use super::Common;
 use crate::answer::{Answer, table};
 use crate::failure::{Failure, SourceFault};
 use crate::files;
@@ -46,6 +48,11 @@ pub(crate) enum Command {
     /// One process of `measure`
     #[command(hide = true)]
     Step(measure::Step),
+    /// Watch a running Trapkey: which of its stages takes longer than it did, since when, and what that does to its clients
+    ///
+    /// Ends with `--once`, after `--for`, or by SIGINT. Exit codes: 0 every stage is in its band, 1 one is not, 2 wrong arguments or files,
+    /// 3 figures are out of reach.
+    Watch(watch::Watch),
 }
 
 /// The step that is printed.
@@ -137,13 +144,14 @@ impl Spend {
     }
 }
 
-pub(crate) fn run(command: Command) -> Result<Answer, Failure> {
+pub(crate) fn run(command: Command, common: &Common) -> Result<Answer, Failure> {
     match command {
         Command::Choose(args) => choose::run(&args),
         Command::Measure(args) => measure::run(&args),
         Command::Step(args) => measure::step(&args),
         Command::WhatIf(args) => whatif::run(&args),
         Command::Serve(args) => whatif::serve(&args),
+        Command::Watch(args) => watch::run(&args, common),
         Command::Weave(args) => woven(&args),
         Command::Solve(args) => {
             let model = args.source.read()?;

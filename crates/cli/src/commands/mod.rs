@@ -54,7 +54,7 @@ pub(crate) fn run(args: Args) -> Result<Answer, Failure> {
         Command::Certs(command) => certs::run(command, &common),
         Command::Client(command) => client::run(command, &common),
         Command::Config(command) => configuration::run(command, &common),
-        Command::Cost(command) => cost::run(command),
+        Command::Cost(command) => cost::run(command, &common),
         Command::Demo(args) => crate::demo::run(&args, common.output),
         Command::Drain => drain::run(&common),
         Command::Doctor => doctor::run(&common),

@@ -3,7 +3,7 @@
 use super::Scene;
 
 /// Every command, with the groups they are in.
-pub(crate) const COMMANDS: [&str; 87] = [
+pub(crate) const COMMANDS: [&str; 88] = [
     "",
     "application",
     "application list",
@@ -48,6 +48,7 @@ pub(crate) const COMMANDS: [&str; 87] = [
     "cost choose",
     "cost measure",
     "cost what-if",
+    "cost watch",
     "demo",
     "doctor",
     "drain",

@@ -30,6 +30,7 @@ mod settings;
 mod token;
 mod turn;
 mod up;
+mod watch;
 mod whatif;
 
 use std::path::Path;

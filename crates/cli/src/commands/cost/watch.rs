@@ -1,0 +1,286 @@
+//! `trapkey cost watch`: looks at the figures of running programs, keeps what their stages take current, and says which one moved.
+
+mod scrape;
+mod show;
+
+use std::io::IsTerminal;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use access_model::UnixTime;
+use clap::Args;
+use cost::calibration::{Calibration, SCHEMA};
+use cost::twin::{Event, Settings, Twin};
+use serde_json::{Value, json};
+
+use self::scrape::Address;
+use super::super::{Common, block_on};
+use super::write;
+use crate::answer::{Answer, Output, line};
+use crate::commands::audit::shown;
+use crate::failure::Failure;
+use crate::files;
+use crate::stop::StopSignal;
+
+/// Which programs, and how.
+#[derive(Debug, Args)]
+pub(crate) struct Watch {
+    /// Where programs tell of themselves, `http://HOST:PORT` (without one: `listen` in `[operation]` of the configuration)
+    #[arg(value_name = "URL")]
+    programs: Vec<String>,
+
+    /// What the stages took, as an earlier watch has written it with `--out`; stages that are not in it are learned
+    #[arg(long, value_name = "FILE")]
+    calibration: Option<PathBuf>,
+
+    /// Learn a stage without a reference for so long at least, and for twenty batches of eight uses
+    #[arg(long, default_value = "5m", value_name = "TIME", value_parser = span)]
+    learn: Duration,
+
+    /// Time between two looks
+    #[arg(long, default_value = "10s", value_name = "TIME", value_parser = span)]
+    interval: Duration,
+
+    /// How far a stage may be from its reference, in percent: 50 is from two thirds of it to one and a half
+    #[arg(long, default_value_t = 50.0, value_name = "PERCENT", value_parser = percent)]
+    band: f64,
+
+    /// False alarms are at least so far apart, mean, over all stages of a program
+    #[arg(long, default_value = "30d", value_name = "TIME", value_parser = span)]
+    false_alarms: Duration,
+
+    /// End after this time
+    #[arg(long = "for", value_name = "TIME", value_parser = span, conflicts_with = "once")]
+    time: Option<Duration>,
+
+    /// Look twice, one interval apart, hold what happened between against the reference, and end
+    #[arg(long, requires = "calibration")]
+    once: bool,
+
+    /// Write the references to this file, with all else that `--calibration` has
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+}
+
+/// A program that is watched.
+struct Program {
+    address: Address,
+    twin: Twin,
+    /// Whether its figures were ever had.
+    met: bool,
+}
+
+pub(super) fn run(args: &Watch, common: &Common) -> Result<Answer, Failure> {
+    let addresses = match &*args.programs {
+        [] => vec![configured(common)?],
+        given => given.iter().map(|url| Address::of(url)).collect::<Result<Vec<_>, _>>()?,
+    };
+    let calibration = args.calibration.as_deref().map(read).transpose()?;
+    if args.once && !calibration.iter().flat_map(|it| &it.steps).any(|step| step.operation == cost::twin::OPERATION) {
+        let message = "the calibration has nothing of a watch: there is no reference for one look";
+        return Err(Failure::bad_input(message).help("let `trapkey cost watch --for 10m --out FILE` write one"));
+    }
+    warn_of(calibration.as_ref());
+    let settings = Settings {
+        band: args.band / 100.0,
+        false_alarms: args.false_alarms.as_secs_f64(),
+        interval: args.interval.as_secs_f64(),
+        learn: args.learn.as_secs_f64(),
+        ..Settings::default()
+    };
+    let made = |address| Program { address, twin: Twin::new(settings, calibration.as_ref()), met: false };
+    let mut programs: Vec<Program> = addresses.into_iter().map(made).collect();
+    block_on(watch(args, &mut programs, common.output))?;
+    if let Some(path) = &args.out {
+        let mut file = calibration.unwrap_or_else(fresh);
+        programs.iter().for_each(|program| program.twin.record(&mut file));
+        write(path, &file.write().map_err(|fault| Failure::unavailable(fault.to_string()))?)?;
+    }
+    verdict(args, &programs, common.output)
+}
+
+/// The address of the configuration.
+fn configured(common: &Common) -> Result<Address, Failure> {
+    let config = common.config.load()?;
+    match config.operation.listen {
+        Some(address) => Address::of(&format!("http://{address}")),
+        None => {
+            let message = "the configuration has no `listen` in `[operation]`: the program shows no figures";
+            Err(Failure::bad_input(message).help("add it, or name where the program tells of itself"))
+        }
+    }
+}
+
+fn read(path: &Path) -> Result<Calibration, Failure> {
+    let text = files::text(path)?;
+    Calibration::read(&text)
+        .map_err(|fault| Failure::bad_input(format!("`{}`: {}: {fault}", path.display(), fault.class.word())))
+}
+
+/// References hold for the machine that they were taken on.
+fn warn_of(calibration: Option<&Calibration>) {
+    for difference in calibration.iter().flat_map(|it| it.compare(&bench::steps::machine(), &bench::steps::versions()))
+    {
+        eprintln!("warning: {difference}");
+    }
+}
+
+/// A calibration of this machine with nothing in it.
+fn fresh() -> Calibration {
+    Calibration {
+        schema: SCHEMA,
+        taken: shown(gates::clock::now().unix).chars().take(19).collect::<String>() + "Z",
+        machine: bench::steps::machine(),
+        versions: bench::steps::versions(),
+        quick: false,
+        steps: Vec::new(),
+        laws: Vec::new(),
+    }
+}
+
+async fn watch(args: &Watch, programs: &mut [Program], output: Output) -> Result<(), Failure> {
+    let mut stop = StopSignal::new()?;
+    let mut ticks = tokio::time::interval(args.interval);
+    // After a sleep of the machine one look is enough.
+    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    let deadline = args.time.and_then(|time| gates::clock::instant(gates::clock::mono() + time));
+    let screen = output == Output::Text && std::io::stdout().is_terminal();
+    let mut looks = 0;
+    loop {
+        tokio::select! {
+            _ = ticks.tick() => {}
+            () = passed(deadline) => return Ok(()),
+            _ = stop.heard() => return Ok(()),
+        }
+        for program in &mut *programs {
+            let events = tokio::select! {
+                events = program.look(args.interval) => events,
+                _ = stop.heard() => return Ok(()),
+            };
+            let more = program.say(&events, output, screen);
+            if !more {
+                return Ok(());
+            }
+        }
+        if screen {
+            let all = programs.iter().map(Program::page);
+            print!("\x1b[H\x1b[J{}", all.collect::<Vec<_>>().join("\n"));
+            let _nobody_looks = std::io::Write::flush(&mut std::io::stdout());
+        }
+        looks += 1;
+        if args.once && looks == 2 {
+            return Ok(());
+        }
+    }
+}
+
+async fn passed(deadline: Option<tokio::time::Instant>) {
+    match deadline {
+        Some(deadline) => tokio::time::sleep_until(deadline).await,
+        None => std::future::pending().await,
+    }
+}
+
+fn seconds_now() -> f64 {
+    gates::clock::mono().since(access_model::Mono::ZERO).as_secs_f64()
+}
+
+impl Program {
+    async fn look(&mut self, interval: Duration) -> Vec<Event> {
+        let text = self.address.figures(interval.max(Duration::from_secs(10))).await;
+        let at = seconds_now();
+        let looked = text.and_then(|text| self.twin.text(&text, at).map_err(|fault| fault.to_string()));
+        match looked {
+            Ok(events) => {
+                self.met = true;
+                events
+            }
+            Err(why) => self.twin.gone(at, &why).into_iter().collect(),
+        }
+    }
+
+    /// Prints what has happened; whether somebody reads it.
+    fn say(&self, events: &[Event], output: Output, screen: bool) -> bool {
+        let now = gates::clock::now().unix;
+        match output {
+            Output::Json => {
+                let report = self.twin.report(seconds_now());
+                let (at, program) = (shown(now), self.address.to_string());
+                line(&json!({ "at": at, "program": program, "events": events, "report": report }).to_string())
+            }
+            Output::Text if screen => true,
+            Output::Text => events.iter().all(|event| {
+                let name = self.address.to_string();
+                line(&format!("{} {name} {}", shown(now), show::event(event, |ago| shown(before(now, ago)))))
+            }),
+        }
+    }
+
+    fn page(&self) -> String {
+        let now = gates::clock::now().unix;
+        let report = self.twin.report(seconds_now());
+        show::page(&self.address.to_string(), &report, &shown(now), |ago| shown(before(now, ago)))
+    }
+}
+
+/// So many seconds ago, by the wall clock as it is now: steps that it made meanwhile do not count.
+fn before(now: UnixTime, ago: f64) -> UnixTime {
+    #[expect(clippy::cast_possible_truncation, reason = "cut to what the type has")]
+    UnixTime::from_micros(now.as_micros().saturating_sub((ago * 1e6) as i64))
+}
+
+/// 1 with an alarm, 3 when figures are out of reach, else 0.
+fn verdict(args: &Watch, programs: &[Program], output: Output) -> Result<Answer, Failure> {
+    let at_once = |program: &Program| if args.once { program.twin.at_once() } else { Vec::new() };
+    let found: Vec<Value> = programs
+        .iter()
+        .flat_map(|program| {
+            let name = program.address.to_string();
+            at_once(program)
+                .into_iter()
+                .map(move |(stage, side)| json!({ "program": name, "stage": stage, "side": side }))
+        })
+        .collect();
+    if let Some(lost) = programs.iter().find(|program| !program.met || program.twin.is_gone()) {
+        return Err(Failure::unavailable(format!("the figures of `{}` are out of reach", lost.address)));
+    }
+    let quiet = found.is_empty() && !programs.iter().any(|program| program.twin.is_alarmed());
+    let mut text: String = programs.iter().map(Program::page).collect::<Vec<_>>().join("\n");
+    for one in &found {
+        let (stage, side) = (one["stage"].as_str().unwrap_or_default(), one["side"].as_str().unwrap_or_default());
+        text.push_str(&format!("\n{stage} is {side} than its band allows\n"));
+    }
+    let answer = match (output, args.once) {
+        // The looks were said line by line; one look has an answer of its own.
+        (Output::Json, false) => Value::Null,
+        _ => json!({ "alarms": found, "quiet": quiet }),
+    };
+    Ok(Answer::verdict(quiet, text, answer))
+}
+
+/// `90s`, `5m`, `2h`, `30d`, `250ms`.
+fn span(text: &str) -> Result<Duration, String> {
+    let wanted = || format!("`{text}`: a number and `ms`, `s`, `m`, `h` or `d`");
+    let split = text.find(|letter: char| !letter.is_ascii_digit() && letter != '.').ok_or_else(wanted)?;
+    let (number, unit) = text.split_at(split);
+    let number: f64 = number.parse().map_err(|_| wanted())?;
+    let factor = match unit.trim() {
+        "ms" => 1e-3,
+        "s" => 1.0,
+        "m" | "min" => 60.0,
+        "h" => 3_600.0,
+        "d" => 86_400.0,
+        _ => return Err(wanted()),
+    };
+    let seconds = number * factor;
+    if (0.1..=1e9).contains(&seconds) {
+        Ok(Duration::from_secs_f64(seconds))
+    } else {
+        Err(format!("`{text}`: 100 ms to 30 years"))
+    }
+}
+
+fn percent(text: &str) -> Result<f64, String> {
+    let number: f64 = text.trim_end_matches('%').trim().parse().map_err(|_| format!("`{text}` is no number"))?;
+    if (5.0..=100_000.0).contains(&number) { Ok(number) } else { Err(format!("`{text}`: 5 to 100000")) }
+}
