@@ -16,6 +16,7 @@ mod queue;
 mod security;
 mod service;
 mod table;
+mod tagged;
 mod times;
 mod verify;
 

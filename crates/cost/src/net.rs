@@ -15,6 +15,8 @@ use crate::model::Workload;
 use crate::{Class, Fault, Secured};
 use builder::Builder;
 
+/// The priority of decisions and steps without time.
+pub(crate) const FIRST: u32 = builder::ROUTE;
 /// Steps that a net may come of.
 pub(crate) const MAX_STEPS: usize = 200_000;
 
@@ -29,6 +31,8 @@ pub struct Laid {
     pub prices: Vec<Paid>,
     /// For each node the place of its free cores.
     pub free: Vec<usize>,
+    /// The places of all that requests wait for: cores, lines, threads.
+    pub resources: Vec<usize>,
     /// Where a closed workload's clients think, or an open one's room is.
     pub source: usize,
     /// Whether requests arrive from outside and may find no room.
@@ -116,9 +120,10 @@ pub fn lay(secured: &Secured) -> Result<Laid, Fault> {
     let end = builder.immediate("end", builder::ROUTE, 1.0, &[cursor.place], &back);
     let aborted = aborts.then(|| builder.immediate("aborted", builder::ROUTE, 1.0, &[abort], &back));
     let free = builder.free().to_vec();
+    let resources = free.iter().copied().chain(builder.lines()).chain(threads).collect();
     let open = matches!(model.workload, Workload::Open { .. });
     let (net, stages, prices) = builder.build(&model.name)?;
-    Ok(Laid { net, stages, prices, free, source, open, queue: threads.map(|_| start), begin, end, aborted })
+    Ok(Laid { net, stages, prices, free, resources, source, open, queue: threads.map(|_| start), begin, end, aborted })
 }
 
 /// How requests come from `source` to `start`.

@@ -189,9 +189,6 @@ fn nobody_can_meet_an_impossible_constraint_and_that_is_said() {
     assert!(text(&choice).contains("no setting meets all constraints"));
     let level = Wanted { minimum: Minimum { level: Some(3), ..Minimum::default() }, ..Wanted::default() };
     assert_eq!(chosen(&model(MODEL), &level).unwrap_err().class, Class::NoSuchName);
-    let many = MODEL.replace("threads = 1\n", "").replace("room = 12", "room = 2");
-    let fault = chosen(&model(&many), &Wanted { p99: Some(0.1), ..Wanted::default() }).unwrap_err();
-    assert!(fault.why.contains("percentiles are known here where `threads` is said"), "{fault}");
 }
 
 /// No setting on the front is beaten, and every other is, by one that is as secure, as fast and as cheap.

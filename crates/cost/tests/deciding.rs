@@ -265,17 +265,103 @@ fn percentiles_of_two_threads_are_those_of_the_closed_form() {
     }
     let signed = choice.settings.iter().find(|it| it.strength.is_some()).unwrap();
     assert!(signed.p99 > plain.p99 && signed.plus_minus["p99"] > 0.0, "{signed:?}");
-    // Who waits for a core waits for others: refused by name.
-    let narrow = text.replace("cores = 2", "cores = 1").replace("120/s", "20/s");
-    let narrow =
-        narrow.replace("[[secure]]", "[connector.w]\nfrom = \"c\"\nto = \"c\"\nlatency = \"1 ms\"\n[[secure]]");
-    let narrow =
-        narrow.replace("[[sequence.main]]", "[[sequence.main]]\nsend = \"m\"\nover = \"w\"\n[[sequence.main]]");
-    let narrow = narrow.replace("room = 80", "room = 4");
-    let fault = chosen(&read(&narrow, Language::Toml).unwrap(), &wanted).unwrap_err();
-    assert!(fault.why.contains("`n` has a core for 1 of them"), "{fault}");
-    let mean = chosen(&read(&narrow, Language::Toml).unwrap(), &Wanted { mean: Some(1.0), ..Wanted::default() });
-    assert_eq!(mean.unwrap().ranked.len(), 2);
+}
+
+/// Two stations of one core each, on which requests wait in no order: percentiles against a simulation of just that.
+#[test]
+fn percentiles_of_requests_that_wait_for_each_other_are_those_of_a_simulation() {
+    let text = |workload: &str| {
+        format!(
+            "[workload]\n{workload}\n[node.n]\nplatform = \"p\"\n[node.m]\n[component.c]\nnode = \"n\"\n[component.d]\nnode = \"m\"\n\
+            [attribute.a]\nof = \"c\"\n[[sequence.main]]\ndo = \"work\"\nby = \"c\"\ntime = \"10 ms\"\nreturns = \"a\"\n\
+            [[sequence.main]]\ndo = \"store\"\nby = \"d\"\ntime = \"8 ms\"\n[[secure]]\nproperty = \"data-origin-authentication\"\n\
+            on = \"attribute a\"\nsignature = \"ed25519\"\noptional = true\n\
+            [price.p]\n\"hash sha-256\" = {{ each = \"0.1 ms\" }}\n\"sign ed25519\" = {{ each = \"0.1 ms\", error = 0.1 }}\n"
+        )
+    };
+    let wanted = Wanted { p50: Some(1.0), p99: Some(1.0), ..Wanted::default() };
+    for (workload, clients, arrivals, room, threads) in [
+        ("clients = 6\nthink = \"20 ms\"", 6, None, 6, 6),
+        ("clients = 6\nthink = \"20 ms\"\nthreads = 3", 6, None, 6, 3),
+        ("arrivals = \"70/s\"\nroom = 8", 0, Some(70.0), 8, 8),
+        ("arrivals = \"70/s\"\nroom = 8\nthreads = 2", 0, Some(70.0), 8, 2),
+    ] {
+        let choice = chosen(&model(&text(workload)), &wanted).unwrap();
+        let plain = choice.settings.iter().find(|it| it.strength.is_none()).unwrap();
+        let mut times = simulated(clients, arrivals, room, threads);
+        times.sort_by(f64::total_cmp);
+        for (name, got, level) in [("p50", plain.p50, 0.5), ("p99", plain.p99, 0.99)] {
+            let seen = times[(times.len() as f64 * level) as usize];
+            let off = got.unwrap() / seen - 1.0;
+            assert!(off.abs() < 0.015, "{name} of {workload}: {got:?}, {seen} in {} requests", times.len());
+        }
+        let signed = choice.settings.iter().find(|it| it.strength.is_some()).unwrap();
+        assert!(signed.p99 > plain.p99 && signed.plus_minus["p99"] > 0.0, "{signed:?}");
+    }
+}
+
+/// Requests that wait for threads as they came, then for the core of each of two stations in no order (10 and 8 ms).
+fn simulated(clients: usize, arrivals: Option<f64>, room: usize, threads: usize) -> Vec<f64> {
+    let mut random = Normal(11);
+    let mut exponential = |mean: f64| -mean * random.uniform().ln();
+    let mut pick = Normal(12);
+    // Events: when, and who; stations hold who is served and who waits.
+    let mut now = 0.0;
+    let mut thinks: Vec<f64> = (0..clients).map(|_| exponential(0.02)).collect();
+    let mut next_arrival = arrivals.map(|rate| exponential(1.0 / rate));
+    let (mut gate, mut inside) = (std::collections::VecDeque::new(), 0);
+    let mut served: [Option<(f64, f64)>; 2] = [None; 2];
+    let mut waits: [Vec<f64>; 2] = [Vec::new(), Vec::new()];
+    let mut times = Vec::new();
+    while times.len() < 300_000 {
+        let think = thinks.iter().copied().fold(f64::INFINITY, f64::min);
+        let ends = served.map(|it| it.map_or(f64::INFINITY, |(end, _)| end));
+        let arrival = next_arrival.unwrap_or(f64::INFINITY);
+        now = think.min(ends[0]).min(ends[1]).min(arrival).max(now);
+        let mut came = false;
+        if ends[0] <= now || ends[1] <= now {
+            let station = usize::from(ends[0] > now);
+            let (_, since) = served[station].take().unwrap();
+            if station == 0 {
+                waits[1].push(since);
+            } else {
+                times.push(now - since);
+                inside -= 1;
+                if clients > 0 {
+                    thinks.push(now + exponential(0.02));
+                }
+            }
+        } else if think <= now {
+            thinks.retain(|it| *it > now);
+            came = true;
+        } else {
+            next_arrival = arrivals.map(|rate| now + exponential(1.0 / rate));
+            came = gate.len() + inside < room;
+        }
+        if came {
+            gate.push_back(now);
+        }
+        while inside < threads && !gate.is_empty() {
+            waits[0].extend(gate.pop_front());
+            inside += 1;
+        }
+        for (station, mean) in [0.01, 0.008].into_iter().enumerate() {
+            if served[station].is_none() && !waits[station].is_empty() {
+                let who = (pick.uniform() * waits[station].len() as f64) as usize;
+                let since = waits[station].swap_remove(who);
+                served[station] = Some((now + exponential(mean), since));
+            }
+        }
+    }
+    times.split_off(1000)
+}
+
+#[test]
+fn too_many_that_wait_in_no_order_are_refused_by_name() {
+    let many = MODEL.replace("threads = 1\n", "").replace("room = 40", "room = 9000");
+    let fault = chosen(&model(&many), &Wanted { p99: Some(1.0), ..Wanted::default() }).unwrap_err();
+    assert_eq!(fault.class, Class::TooLarge);
+    assert!(fault.why.contains("9000 requests may wait for cores or lines"), "{fault}");
 }
 
 /// What is said of a limit is what happens: a price that is 1 % smaller, and one that is nothing.

@@ -162,7 +162,7 @@ pub(super) fn intervals(
         *density = (at, (later - at) / (time * STEP));
     }
     let busiest = solved.plain.busiest();
-    let percentiles = matches!(solved.distribution, Times::Several { .. });
+    let percentiles = matches!(solved.distribution, Times::Several { .. } | Times::Followed(_));
     for (index, price) in unsure {
         let dearer_service = service.scaled(index, 1.0 + STEP);
         let dearer_model = if solved.one { None } else { Some(dearer(model, price)?) };

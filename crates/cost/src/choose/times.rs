@@ -1,5 +1,5 @@
-//! How long requests take: distributions, by the reduction to a queue where one is served at a time, and by the whole net where several
-//! threads serve side by side and nobody in service waits for anybody.
+//! How long requests take: distributions, by the reduction to a queue where one is served at a time, by the whole net where several
+//! threads serve side by side and nobody in service waits for anybody, and else by following one request (`tagged`).
 //!
 //! *Several threads.* Whoever comes waits until a thread is free, first come, first served, and is then served without waiting for a core or a
 //! line: so what it waits and what its service takes are independent, and the transform of the sum is the product of theirs. It waits
@@ -14,6 +14,7 @@ use super::invert::{self, distribution};
 use super::passage::Passage;
 use super::queue::{self, Queue};
 use super::service::Service;
+use super::tagged;
 use crate::model::{Model, Workload};
 use crate::net::{self, Laid, What};
 use crate::{Class, Fault, solve, weave};
@@ -43,6 +44,8 @@ pub(super) enum Times {
         /// How long they do.
         wait: Box<Passage>,
     },
+    /// Several are, and wait for each other: how long one takes that is followed.
+    Followed(Box<Passage>),
 }
 
 /// What is to be solved.
@@ -74,42 +77,31 @@ pub(super) fn solve(task: Task<'_>, service: &Service, budget: &mut Budget<'_>) 
         }
     }
     let laid = net::lay(&weave(&model))?;
+    let unhindered = unhindered(&model, &laid);
+    if task.percentiles && unhindered.is_none() {
+        tagged::check(&laid, model.workload.jobs())?;
+    }
     let solution = solve::of(&model, &laid, budget)?;
     let (rate, mean) = (solution.throughput + solution.aborted, solution.response);
     let flow = Flow { rate, mean, turned_away: solution.turned_away };
     if !task.percentiles {
         return Ok((flow, Times::Unknown));
     }
-    let threads = unhindered(&model, &laid)?;
-    Ok((flow, several(&model, &laid, threads, budget)?))
+    let times = match unhindered {
+        Some(threads) => several(&model, &laid, threads, budget)?,
+        None => Times::Followed(Box::new(tagged::response(&laid, model.workload.jobs(), mean, budget)?)),
+    };
+    Ok((flow, times))
 }
 
 /// How many threads there are, if nobody who has one waits for anything.
-fn unhindered(model: &Model, laid: &Laid) -> Result<u32, Fault> {
-    let fault = |why: String| Err(Fault::new(Class::Invalid, "percentiles", why));
-    let Some(threads) = model.threads().map(|threads| threads.min(model.workload.jobs())) else {
-        return fault(
-            "all requests are served side by side and wait for cores in no order; percentiles are known here where `threads` is said: say how many, or ask for `--mean`".to_owned(),
-        );
-    };
-    for stage in &laid.stages {
-        let What::Waiting(name) = &stage.what else { continue };
-        let cores = model.nodes.iter().find(|node| node.name == *name).map(super::super::model::Node::all_cores);
-        match cores {
-            Some(cores) if cores >= threads => {}
-            Some(cores) => {
-                return fault(format!(
-                    "{threads} requests are served at a time, and `{name}` has a core for {cores} of them: how long one takes then depends on the others, and percentiles are not known here; fewer `threads`, more `cores`, or ask for `--mean`"
-                ));
-            }
-            None => {
-                return fault(format!(
-                    "{threads} requests are served at a time and wait for the line `{name}`: percentiles are not known here; ask for `--mean`, or give it only a `latency`"
-                ));
-            }
-        }
-    }
-    Ok(threads)
+fn unhindered(model: &Model, laid: &Laid) -> Option<u32> {
+    let threads = model.threads()?.min(model.workload.jobs());
+    let enough = laid.stages.iter().all(|stage| match &stage.what {
+        What::Waiting(name) => model.nodes.iter().any(|node| node.name == *name && node.all_cores() >= threads),
+        _ => true,
+    });
+    enough.then_some(threads)
 }
 
 /// Where arriving requests find more than all threads at work, and how long these take until a thread is free.
@@ -153,6 +145,7 @@ impl Times {
     pub(super) fn within(&self, service: &Service, time: f64, budget: &mut Budget<'_>) -> Result<f64, Fault> {
         match self {
             Self::Unknown => Err(Fault::new(Class::Unanswered, "percentiles", "nobody asked for them")),
+            Self::Followed(passage) => passage.within(time, budget, |_, it| it),
             Self::One(entered) => Ok(distribution(time, |s| queue::transform(service, entered, s))),
             Self::Several { waiting, wait } => wait.within(time, budget, |s, waited| {
                 let g = service.transform(s);

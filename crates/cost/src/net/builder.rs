@@ -58,6 +58,10 @@ impl Builder {
         &self.free
     }
 
+    pub(super) fn lines(&self) -> Vec<usize> {
+        self.lines.iter().flatten().copied().collect()
+    }
+
     pub(super) fn line(&self, connector: usize) -> Option<usize> {
         self.lines[connector]
     }

@@ -1,0 +1,226 @@
+//! One request followed through the whole net, where those in service wait for each other: how long it takes is a passage.
+//!
+//! Each place of requests gets a second one for the request that is followed, each transition a second one that moves it, over the same cores,
+//! lines and threads. Who waits for a core in the place of the followed one is served in no order: with `n` others there, the followed one is
+//! next with the weight `1/(n+1)`, one of them with `n/(n+1)`, so that the weight of the place stays 1. Who waits for a thread is served
+//! as he came: who comes after the followed one waits behind him.
+//!
+//! A closed workload follows one of its clients for ever; of an open one, an arriving request is followed where nobody is. Where it comes to is
+//! what arriving requests find in the long run of the net as it was. The mean of the passage must be what Little's law says of that
+//! net, or there is no answer.
+
+use gspn::Budget;
+use gspn::chain::long_run;
+use gspn::explore::explore;
+use gspn::net::{Arc, Kind, Net, Place, Transition};
+use hashbrown::HashMap;
+
+use super::passage::Passage;
+use crate::net::Laid;
+use crate::{Class, Fault};
+
+/// Immediate transitions that waiting in no order may take.
+const MAX_WEIGHTS: u64 = 5000;
+
+/// The net with somebody who is followed.
+struct Followed {
+    net: Net,
+    /// The followed one is not there.
+    away: usize,
+    /// The transition with which it comes.
+    comes: usize,
+}
+
+/// What nobody can follow a request through is refused before anything is solved.
+pub(super) fn check(laid: &Laid, jobs: u32) -> Result<(), Fault> {
+    follow(laid, jobs).map(|_| ())
+}
+
+/// How long a request takes of a net that was laid for so many jobs; `mean` is what is known of it.
+pub(super) fn response(laid: &Laid, jobs: u32, mean: f64, budget: &mut Budget<'_>) -> Result<Passage, Fault> {
+    let followed = follow(laid, jobs)?;
+    let space = explore(&followed.net, 1, &[], &[followed.comes], budget)?;
+    let chain = space.chain();
+    let Some(comes) = space.watched(followed.comes).map(|watched| &watched.chain) else {
+        return Err(Fault::new(Class::Unanswered, "percentiles", "the net has no arrivals that take time"));
+    };
+    let mut tokens = vec![0; space.places()];
+    let mut come = vec![0.0; chain.len()];
+    let mut goal = vec![false; chain.len()];
+    let mut away: HashMap<Vec<u64>, usize> = HashMap::new();
+    for (state, goal) in goal.iter_mut().enumerate() {
+        space.load(space.marking_of(u32::try_from(state).unwrap_or(u32::MAX)), &mut tokens);
+        *goal = tokens[followed.away] > 0;
+        if *goal && laid.open {
+            let own = tokens.get(..laid.net.places().len()).unwrap_or(&tokens);
+            away.insert(own.to_vec(), state);
+        }
+    }
+    let mut arrive = |state: usize, share: f64| {
+        comes.row(state).for_each(|(to, rate)| come[to] += share * rate);
+    };
+    if laid.open {
+        let plain = explore(&laid.net, 1, &[], &[], budget)?;
+        let run = long_run(plain.chain(), plain.initial(), budget)?;
+        let mut tokens = vec![0; plain.places()];
+        for (state, share) in run.distribution.iter().enumerate() {
+            plain.load(plain.marking_of(u32::try_from(state).unwrap_or(u32::MAX)), &mut tokens);
+            if let Some(state) = away.get(&tokens) {
+                arrive(*state, *share);
+            }
+        }
+    } else {
+        let run = long_run(chain, space.initial(), budget)?;
+        run.distribution.iter().enumerate().for_each(|(state, share)| arrive(state, *share));
+    }
+    let least = come.iter().sum::<f64>() * 1e-15;
+    come.iter_mut().filter(|share| **share < least).for_each(|share| *share = 0.0);
+    let mut passage = Passage::new(chain.len(), |state| chain.row(state), &come, &goal);
+    let found = passage.mean(budget)?;
+    if (found / mean - 1.0).abs() < 1e-6 {
+        return Ok(passage);
+    }
+    let why = format!("the mean time of a request that is followed is {found} s, that of all is {mean} s");
+    Err(Fault::new(Class::Unanswered, "percentiles", why))
+}
+
+/// The second places and transitions.
+fn follow(laid: &Laid, jobs: u32) -> Result<Followed, Fault> {
+    let own = laid.net.places().len();
+    let mut resource = vec![false; own];
+    laid.resources.iter().for_each(|place| resource[*place] = true);
+    let mut places: Vec<Place> = laid.net.places().to_vec();
+    // The second place of place p is the own + p-th; those of resources stay empty.
+    let second = |place: usize| if resource[place] { place } else { own + place };
+    places.extend((0..own).map(|place| Place { name: format!("\u{25b8} {place}"), tokens: 0 }));
+    let away = own + laid.source;
+    places[away].tokens = 1;
+    if !laid.open {
+        places[laid.source].tokens = places[laid.source].tokens.saturating_sub(1);
+    }
+    let gate = laid.queue.map(|start| {
+        let more = |name: &str, tokens| Place { name: name.to_owned(), tokens };
+        places.extend([more("\u{25b8} behind", 0), more("\u{25b8} not at the gate", 1)]);
+        Gate { start, second: second(start), behind: 2 * own, clear: 2 * own + 1 }
+    });
+    let waiting = laid.net.transitions().iter().filter(|it| takes(it, &resource)).count() as u64;
+    if waiting.saturating_mul(u64::from(jobs)) > MAX_WEIGHTS {
+        let why = format!(
+            "{jobs} requests may wait for cores or lines in {waiting} places, in no order: too much for percentiles; say `threads` and give each a core, or ask for `--mean`"
+        );
+        return Err(Fault::new(Class::TooLarge, "percentiles", why));
+    }
+    let mut net = Second { transitions: Vec::new(), resource: &resource };
+    let mut comes = 0;
+    for (index, it) in laid.net.transitions().iter().enumerate() {
+        let moved = |arcs: &[Arc]| arcs.iter().map(|arc| Arc { place: second(arc.place), ..*arc }).collect::<Vec<_>>();
+        let (mut inputs, mut outputs) = (moved(&it.inputs), moved(&it.outputs));
+        if index == laid.begin {
+            comes = net.transitions.len();
+            if laid.open {
+                inputs.push(arc(laid.source));
+            }
+            if let Some(gate) = gate {
+                inputs.push(arc(gate.clear));
+            }
+            net.put(it, inputs, outputs, Vec::new());
+            net.begin(it, gate);
+            continue;
+        }
+        if laid.open && (index == laid.end || Some(index) == laid.aborted) {
+            outputs.push(arc(laid.source));
+        }
+        match gate {
+            Some(gate) if it.inputs.iter().any(|arc| arc.place == gate.start) => {
+                outputs.push(arc(gate.clear));
+                net.put(it, inputs, outputs, vec![arc(gate.start)]);
+                net.put(it, it.inputs.clone(), it.outputs.clone(), Vec::new());
+            }
+            _ if takes(it, &resource) => net.no_order(it, &inputs, &outputs, second, u64::from(jobs)),
+            _ => {
+                net.put(it, inputs, outputs, Vec::new());
+                net.put(it, it.inputs.clone(), it.outputs.clone(), Vec::new());
+            }
+        }
+    }
+    if let Some(gate) = gate {
+        let kind = Kind::Immediate { weight: 1.0, priority: crate::net::FIRST };
+        let (inputs, outputs) = (vec![arc(gate.behind)], vec![arc(gate.start)]);
+        let name = "\u{25b8} moves up".to_owned();
+        net.transitions.push(Transition { name, kind, inputs, outputs, inhibitors: vec![arc(gate.second)] });
+    }
+    Ok(Followed { net: gspn::net::build("followed", places, net.transitions)?, away, comes })
+}
+
+/// Where requests wait for threads.
+#[derive(Clone, Copy)]
+struct Gate {
+    start: usize,
+    /// The followed one waits.
+    second: usize,
+    /// Others that came after.
+    behind: usize,
+    /// The followed one does not wait.
+    clear: usize,
+}
+
+const fn arc(place: usize) -> Arc {
+    Arc { place, count: 1 }
+}
+
+/// Whether it waits for something.
+fn takes(it: &Transition, resource: &[bool]) -> bool {
+    matches!(it.kind, Kind::Immediate { .. }) && it.inputs.iter().any(|arc| resource[arc.place])
+}
+
+struct Second<'a> {
+    transitions: Vec<Transition>,
+    resource: &'a [bool],
+}
+
+impl Second<'_> {
+    fn put(&mut self, like: &Transition, inputs: Vec<Arc>, outputs: Vec<Arc>, inhibitors: Vec<Arc>) {
+        let name = format!("\u{25b8} {} {}", self.transitions.len(), like.name);
+        self.transitions.push(Transition { name, kind: like.kind.clone(), inputs, outputs, inhibitors });
+    }
+
+    /// The others come: behind the followed one while it waits for a thread.
+    fn begin(&mut self, it: &Transition, gate: Option<Gate>) {
+        let Some(gate) = gate else { return self.put(it, it.inputs.clone(), it.outputs.clone(), Vec::new()) };
+        self.put(it, it.inputs.clone(), it.outputs.clone(), vec![arc(gate.second)]);
+        self.put(it, it.inputs.clone(), vec![arc(gate.behind)], vec![arc(gate.clear)]);
+    }
+
+    /// Who waits in one place is served in no order.
+    fn no_order(
+        &mut self,
+        it: &Transition,
+        inputs: &[Arc],
+        outputs: &[Arc],
+        second: impl Fn(usize) -> usize,
+        jobs: u64,
+    ) {
+        let Some(from) = it.inputs.iter().map(|arc| arc.place).find(|place| !self.resource[*place]) else { return };
+        let mut weighted = |weight: f64, inputs: Vec<Arc>, outputs: Vec<Arc>, inhibitors| {
+            self.put(it, inputs, outputs, inhibitors);
+            if let Some(Kind::Immediate { weight: own, .. }) = self.transitions.last_mut().map(|last| &mut last.kind) {
+                *own = weight;
+            }
+        };
+        // Without the followed one as ever.
+        weighted(1.0, it.inputs.clone(), it.outputs.clone(), vec![arc(second(from))]);
+        weighted(1.0, inputs.to_vec(), outputs.to_vec(), vec![arc(from)]);
+        for others in 1..jobs {
+            let exactly = Arc { place: from, count: others };
+            let more = vec![Arc { place: from, count: others + 1 }];
+            #[expect(clippy::cast_precision_loss, reason = "requests")]
+            let next = 1.0 / (others + 1) as f64;
+            let with = |arcs: &[Arc], more: &[Arc]| arcs.iter().chain(more).copied().collect::<Vec<_>>();
+            weighted(next, with(inputs, &[exactly]), with(outputs, &[exactly]), more.clone());
+            let resources: Vec<Arc> = it.inputs.iter().copied().filter(|arc| arc.place != from).collect();
+            let left = (others > 1).then_some(Arc { place: from, count: others - 1 });
+            let kept: Vec<Arc> = left.into_iter().chain([arc(second(from))]).collect();
+            weighted(1.0 - next, with(&resources, &[exactly, arc(second(from))]), with(&it.outputs, &kept), more);
+        }
+    }
+}
