@@ -73,7 +73,11 @@ pub fn svg(choice: &Choice) -> String {
     let shown: Vec<Shown> = shown.collect();
     let most = |of: fn(&Shown) -> f64| shown.iter().map(of).fold(1e-9, f64::max);
     let right = most(|(at, half)| at.0 + half.0).max(wanted.unwrap_or(0.0) * 1.1);
-    let frame = Frame { width: nice(right * 1.02), height: nice(most(|(at, half)| at.1 + half.1) * 1.05) };
+    let width = nice(right * 1.02);
+    let high = most(|(at, half)| at.1 + half.1);
+    // Beaten ones that are as quick are shown, too, unless they cost many times as much.
+    let beaten = all.iter().filter_map(|it| axes.point(it)).filter(|at| at.0 <= width).map(|at| at.1);
+    let frame = Frame { width, height: nice(beaten.fold(high, f64::max).min(high * 4.0) * 1.05) };
     let mut svg = String::new();
     let _ = writeln!(
         svg,
