@@ -18,6 +18,7 @@ pub mod record;
 pub mod serve;
 pub mod statistics;
 pub mod steps;
+pub mod stiff;
 pub mod subject;
 pub mod verify;
 pub mod watch;
