@@ -27,6 +27,9 @@ pub struct Journal {
 pub struct Run<'a> {
     /// The measure.
     pub measure: &'a str,
+    /// Of what, where one run is of several things.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub of: Option<&'a str>,
     /// Our figure.
     pub here: f64,
     /// The peer's.
@@ -62,10 +65,17 @@ impl Journal {
     /// They cannot be written.
     pub fn runs(&self, measure: &str, runs: &[(f64, Option<f64>)]) -> Result<(), Failed> {
         for (here, peer) in runs {
-            let line = serde_json::to_string(&Run { measure, here: *here, peer: *peer })?;
-            files::append_line(&self.folder.join("runs.jsonl"), &line)?;
+            self.run(&Run { measure, of: None, here: *here, peer: *peer })?;
         }
         Ok(())
+    }
+
+    /// Keeps a single run, or what it is made of.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn run(&self, run: &Run<'_>) -> Result<(), Failed> {
+        Ok(files::append_line(&self.folder.join("runs.jsonl"), &serde_json::to_string(run)?)?)
     }
 }
 

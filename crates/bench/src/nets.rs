@@ -12,13 +12,16 @@ use crate::clock::Stopwatch;
 use crate::{Failed, files, process};
 
 /// The most that the nets of a measure need.
-const LIMITS: Limits = Limits { markings: 100_000_000, bytes: 8 << 30 };
+pub(crate) const LIMITS: Limits = Limits { markings: 100_000_000, bytes: 8 << 30 };
 
 /// What a process says of a net.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Told {
     /// Tangible markings.
     pub tangible: u64,
+    /// The peer gave up; the time is that after which it did, and nothing else is known.
+    #[serde(default)]
+    pub capped: bool,
     /// Edges of the chain; 0 where nobody counts them.
     #[serde(default)]
     pub edges: u64,
@@ -52,7 +55,7 @@ pub fn run(what: &str, file: &Path) -> Result<(), Failed> {
             let space = explore::explore(&document.net, 1, &[], &[], &mut budget).map_err(refused)?;
             let seconds = watch.seconds();
             let (tangible, edges) = (space.tangible() as u64, space.chain().edges() as u64);
-            Told { tangible, edges, generate_seconds: seconds, seconds, memory_bytes: None, values: Vec::new() }
+            Told { tangible, edges, generate_seconds: seconds, seconds, ..Told::default() }
         }
         "solve" => {
             let answer = ask::answer(&document.net, &document.asks, &mut budget).map_err(refused)?;
@@ -63,7 +66,7 @@ pub fn run(what: &str, file: &Path) -> Result<(), Failed> {
                 None => Err(Failed::from(format!("`{}` is not answered", ask.id))),
             };
             let values = document.asks.iter().map(number).collect::<Result<Vec<_>, _>>()?;
-            Told { tangible: 0, edges: 0, generate_seconds: 0.0, seconds, memory_bytes: None, values }
+            Told { seconds, values, ..Told::default() }
         }
         _ => return Err("bench net: generate or solve".into()),
     };
@@ -128,6 +131,34 @@ pub fn closed(customers: u32) -> serde_json::Value {
         "ask": [{"id": "p", "kind": "prob", "where": [["q1", ">=", 1]]}]})
 }
 
+/// A line of four cells that pull (Ciardo and Tilgner, 1996), each with so many cards; the second and the third work side by side.
+#[must_use]
+pub fn kanban(cards: u32) -> serde_json::Value {
+    let (mut places, mut transitions) = (Vec::new(), Vec::new());
+    for cell in 1..=4 {
+        let place = |kind: &str, tokens: u32| json!({"name": format!("{kind}{cell}"), "tokens": tokens});
+        places.extend([place("card", cards), place("made", 0), place("again", 0), place("done", 0)]);
+    }
+    let mut timed = |name: String, rate: f64, from: &[String], to: &[String]| {
+        let arcs =
+            |places: &[String]| places.iter().map(|place| (place.clone(), json!(1))).collect::<serde_json::Map<_, _>>();
+        transitions.push(json!({"name": name, "kind": "timed", "rate": rate, "in": arcs(from), "out": arcs(to)}));
+    };
+    let at = |kind: &str, cell: u32| format!("{kind}{cell}");
+    for (cell, redo, good) in [(1, 0.36, 0.84), (2, 0.42, 0.98), (3, 0.39, 0.91), (4, 0.33, 0.77)] {
+        timed(at("redo", cell), redo, &[at("made", cell)], &[at("again", cell)]);
+        timed(at("good", cell), good, &[at("made", cell)], &[at("done", cell)]);
+        timed(at("back", cell), 0.3, &[at("again", cell)], &[at("made", cell)]);
+    }
+    let (enter, leave) = (|cell| at("card", cell), |cell| at("done", cell));
+    timed("enter".into(), 1.0, &[enter(1)], &[at("made", 1)]);
+    timed("split".into(), 0.4, &[leave(1), enter(2), enter(3)], &[enter(1), at("made", 2), at("made", 3)]);
+    timed("join".into(), 0.5, &[leave(2), leave(3), enter(4)], &[enter(2), enter(3), at("made", 4)]);
+    timed("leave".into(), 0.9, &[leave(4)], &[enter(4)]);
+    json!({"name": format!("kanban{cards}"), "net": {"places": places, "transitions": transitions},
+        "ask": [{"id": "p", "kind": "prob", "where": [["done1", ">=", 1]]}]})
+}
+
 /// The flexible manufacturing system of Ciardo and Trivedi (1993) with so many pallets of each kind.
 #[must_use]
 pub fn manufacturing(pallets: u32) -> serde_json::Value {
@@ -175,12 +206,26 @@ mod tests {
 
     #[test]
     fn the_nets_have_as_many_states_as_they_are_said_to_have() {
-        for (net, expected) in [(polling(6), 384), (closed(7), 792), (manufacturing(2), 810)] {
+        let nets = [(polling(6), 384), (closed(7), 792), (manufacturing(2), 810), (kanban(1), 160), (kanban(2), 4_600)];
+        for (net, expected) in nets {
             let document = json::read(net.to_string().as_bytes()).unwrap();
             let mut go_on = |_| true;
             let mut budget = Budget::new(LIMITS, &mut go_on);
             let space = explore::explore(&document.net, 1, &[], &[], &mut budget).unwrap();
             assert_eq!(space.tangible(), expected, "{}", net["name"]);
         }
+    }
+
+    /// Lines as the peers print them: one of stormpy, one of Sirio, and one of Sirio when it gave up.
+    #[test]
+    fn what_peers_say_is_understood() {
+        let stormpy = r#"{"tangible": 384, "vanishing": 192, "generate_seconds": 0.5, "memory_bytes": 1024}"#;
+        let told: Told = serde_json::from_str(stormpy).unwrap();
+        assert_eq!((told.tangible, told.memory_bytes, told.capped), (384, Some(1024), false));
+        let told: Told = serde_json::from_str(r#"{"tangible": 58400, "generate_seconds": 105.683921}"#).unwrap();
+        assert_eq!((told.tangible, told.memory_bytes, told.capped), (58_400, None, false));
+        let capped = r#"{"capped": true, "tangible": 0, "generate_seconds": 120}"#;
+        let told: Told = serde_json::from_str(capped).unwrap();
+        assert_eq!((told.generate_seconds, told.capped), (120.0, true));
     }
 }

@@ -14,7 +14,7 @@ pub mod storm;
 
 use std::time::Duration;
 
-use crate::journal::Journal;
+use crate::journal::{Journal, Run};
 use crate::record::{Peer, Record};
 use crate::{Failed, subject};
 
@@ -75,6 +75,17 @@ impl Bench {
         let record = Record::alone(measure, unit, runs, goal, &self.command(group));
         let runs: Vec<_> = runs.iter().map(|here| (*here, None)).collect();
         self.keep(record, &runs)
+    }
+
+    /// Prints a row of one run, that of one net or the like, and keeps it beside the runs.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn row(&mut self, run: &Run<'_>, words: &str) -> Result<(), Failed> {
+        let of = run.of.unwrap_or_default();
+        let peer = run.peer.map_or_else(String::new, |peer| format!("{peer:>14.4} {:>9.5}", run.here / peer));
+        println!("{:<24} {of:<30} {:>12.4} {peer:<24} {words}", run.measure, run.here);
+        self.journal.run(run)
     }
 
     /// Keeps a record made elsewhere, with the runs behind it.
