@@ -14,6 +14,7 @@ use crate::mechanism::{Part, Role};
 use crate::model::{Annotation, Duration, Model, Node, Price, Property, Protect, Setting, Step, Workload};
 use crate::net::Laid;
 use crate::plant::{Failures, Power};
+use crate::read::escape::{for_line, for_quotes};
 
 /// The annotated model.
 #[must_use]
@@ -75,7 +76,7 @@ impl<'a> Printer<'a> {
     fn diagram(mut self) -> String {
         let model = self.model;
         for index in 0..model.components.len() {
-            self.line(0, &format!("participant c{index} as {}", model.components[index].name));
+            self.line(0, &format!("participant c{index} as {}", for_line(&model.components[index].name)));
         }
         self.statics();
         for sequence in &model.sequences {
@@ -186,7 +187,7 @@ impl<'a> Printer<'a> {
                 let returns = it.returns.map(|it| format!(" returns={}", quoted(&model.attributes[it].name)));
                 let words = format!("step time={}{}{}", seconds(mean), variation(cv2), returns.unwrap_or_default());
                 self.say(depth, &words);
-                self.line(depth, &format!("c{0}->>c{0}: {1}{2}", it.by, it.name, star(it.critical)));
+                self.line(depth, &format!("c{0}->>c{0}: {1}{2}", it.by, for_line(&it.name), star(it.critical)));
             }
             Step::Send(it) => {
                 let carries: Vec<String> = it.carries.iter().map(|it| quoted(&model.attributes[*it].name)).collect();
@@ -195,13 +196,13 @@ impl<'a> Printer<'a> {
                 let over = quoted(&model.connectors[it.over].name);
                 self.say(depth, &format!("step over={over}{carries} bytes=\"{} B\"", it.bytes));
                 let (from, to) = model.ends(it);
-                self.line(depth, &format!("c{from}->>c{to}: {}{}", it.name, star(it.critical)));
+                self.line(depth, &format!("c{from}->>c{to}: {}{}", for_line(&it.name), star(it.critical)));
             }
             Step::Ref { sequence, times } => {
                 let name = &model.sequences[*sequence].name;
                 self.say(depth, &format!("ref {} times={times}", quoted(name)));
                 let last = model.components.len().saturating_sub(1);
-                self.line(depth, &format!("Note over c0,c{last}: ref {name} ({times} times)"));
+                self.line(depth, &format!("Note over c0,c{last}: ref {} ({times} times)", for_line(name)));
             }
             Step::Choice(ways) => {
                 for (index, (probability, steps)) in ways.iter().enumerate() {
@@ -216,7 +217,7 @@ impl<'a> Printer<'a> {
                 let annotation = &model.annotations[protect.annotation];
                 let (mechanism, property) =
                     (protect.phase.unwrap_or(protect.mechanism.word()), protect.property.word());
-                let about = model.target(annotation);
+                let about = for_line(&model.target(annotation));
                 self.line(depth, &format!("Note over c{}: ref {mechanism} for {property} on {about}", protect.own));
                 self.parts(depth, &protect.parts, protect);
             }
@@ -371,9 +372,5 @@ fn shortest(value: f64) -> String {
 /// In quotes where a word would end in the middle.
 fn quoted(name: &str) -> String {
     let plain = |letter: char| letter.is_ascii_alphanumeric() || "-_.".contains(letter);
-    if !name.is_empty() && name.chars().all(plain) {
-        name.to_owned()
-    } else {
-        format!("\"{}\"", name.replace('"', "'"))
-    }
+    if !name.is_empty() && name.chars().all(plain) { name.to_owned() } else { format!("\"{}\"", for_quotes(name)) }
 }

@@ -4,6 +4,7 @@
 mod channel;
 mod check;
 mod draft;
+pub(crate) mod escape;
 mod fields;
 mod mermaid;
 mod plant;

@@ -113,6 +113,78 @@ fn what_is_printed_is_read_back() {
     }
 }
 
+/// Names that would end a line, a word or a quote, or lose a letter, if they were printed as they are.
+#[test]
+fn any_name_is_read_back_as_it_was() {
+    let names = [
+        "ends;",
+        "two;;",
+        "a; b",
+        "a#59;",
+        "#35;59;",
+        "##59",
+        "#9999999;",
+        "#",
+        " before",
+        "after ",
+        "\u{a0}wide\u{a0}",
+        "a\nb",
+        "a\r",
+        "\tx",
+        "a \"quoted\" word",
+        "it's",
+        "loop of line 3",
+        "x as y",
+        "a: b",
+        "+plus",
+        "end",
+        "%% trapkey: x",
+        "*",
+        "a, b=c",
+    ];
+    for name in names {
+        let toml = json!(name).to_string();
+        let text = SAME
+            .replace("\"CUSPIS\"", &toml)
+            .replace("node.database", &format!("node.{toml}"))
+            .replace("node = \"database\"", &format!("node = {toml}"))
+            .replace("component.store", &format!("component.{toml}"))
+            .replace("= \"store\"", &format!("= {toml}"))
+            .replace("connector.upload", &format!("connector.{toml}"))
+            .replace("\"upload\"", &toml)
+            .replace("\"connector upload\"", &json!(format!("connector {name}")).to_string())
+            .replace("sequence.generation", &format!("sequence.{toml}"))
+            .replace("\"genGDinfo\"", &toml)
+            .replace("\"send\"", &toml)
+            .replace("\"SC2\"", &toml);
+        let model = priced(&text, Language::Toml);
+        let diagram = print::annotated(&model);
+        let again = read(&diagram, Language::Mermaid).unwrap_or_else(|fault| panic!("{name:?}: {fault}\n{diagram}"));
+        assert_eq!(json!(again), json!(model), "{name:?}: {diagram}");
+    }
+}
+
+#[test]
+fn semicolons_end_a_line_and_numbers_are_letters() {
+    let with = |name: &str| {
+        let text = MERMAID.replace("C->>C: prepare", &format!("C->>C: {name}")).replace("as client", "as client ;");
+        let model = read(&text, Language::Mermaid).unwrap_or_else(|fault| panic!("{name}: {fault}"));
+        let cost::model::Step::Operation(first) = &model.sequences[0].steps[0] else { panic!("{:?}", model.sequences) };
+        first.name.clone()
+    };
+    for (written, name) in [
+        ("prepare;", "prepare"),
+        ("prepare ; ;", "prepare"),
+        ("prepare#59;", "prepare;"),
+        ("prepare#59;;", "prepare;"),
+        ("#945;#946; 1", "\u{3b1}\u{3b2} 1"),
+        // No letters: a word, more than there are, half of a pair.
+        ("#x; #1114112; #55296; 5", "#x; #1114112; #55296; 5"),
+    ] {
+        assert_eq!(with(written), name, "{written}");
+    }
+}
+
 const MERMAID: &str = r#"sequenceDiagram
   autonumber
   %% trapkey: workload clients=1

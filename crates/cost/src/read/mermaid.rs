@@ -3,8 +3,11 @@
 //!
 //! A message from a participant to itself is an operation, one to another a message. `alt`, `opt` and `loop` count; `par`, `critical` and
 //! `break` are refused by name, because a sequence here has one thing going on at a time. Notes, boxes and activations are passed over.
+//!
+//! A letter that would end a line, a name or a word is written `#59;`, by its number, as Mermaid itself has it.
 
 use super::draft::{Draft, Line, Written};
+use super::escape;
 use super::fields::Fields;
 use crate::{Class, Fault};
 
@@ -35,7 +38,7 @@ pub(super) fn draft(text: &str) -> Result<Draft, Fault> {
             }
             begun = true;
         } else {
-            reader.diagram(line.trim_end_matches(';').trim())?;
+            reader.diagram(escape::statement(line))?;
         }
     }
     reader.finish()
@@ -66,6 +69,8 @@ struct Reader {
     /// Steps of the sequence and of each open block.
     steps: Vec<Vec<Line>>,
     blocks: Vec<Block>,
+    /// The bodies of loops, which are sequences that are referred to so many times.
+    loops: Vec<Written>,
     /// Connectors: name, from, to.
     connectors: Vec<(String, String, String)>,
 }
@@ -203,7 +208,7 @@ impl Reader {
         if rest.next_if_eq(&'"').is_some() {
             loop {
                 match rest.next() {
-                    Some('"') => return Ok(word),
+                    Some('"') => return Ok(escape::read(&word)),
                     Some(letter) => word.push(letter),
                     None => return Err(self.fault(Class::Syntax, "a quote is open at the end of the line")),
                 }
@@ -215,7 +220,7 @@ impl Reader {
         if word.is_empty() {
             Err(self.fault(Class::Syntax, "a word is missing before or after `=` or `,`"))
         } else {
-            Ok(word)
+            Ok(escape::read(&word))
         }
     }
 
@@ -250,7 +255,7 @@ impl Reader {
 
     fn participant(&mut self, text: &str) {
         let (id, name) = text.split_once(" as ").unwrap_or((text, text));
-        self.participants.push((id.trim().to_owned(), name.trim().to_owned()));
+        self.participants.push((id.trim().to_owned(), escape::read(name.trim())));
     }
 
     fn message(&mut self, line: &str) -> Result<(), Fault> {
@@ -263,10 +268,10 @@ impl Reader {
             return Err(self.fault(Class::Syntax, format!("`{line}` is no line of a sequence diagram")));
         };
         let (from, to) = (self.named(from), self.named(to.trim().trim_start_matches(['+', '-'])));
-        let name = name.trim();
+        let name = escape::read(name.trim());
         let mut fields = self.step.take().unwrap_or_else(|| Fields::new(format!("message {name}"), self.line));
         if from == to {
-            fields.put("do", vec![name.to_owned()], self.line)?;
+            fields.put("do", vec![name], self.line)?;
             fields.put("by", vec![from], self.line)?;
             self.push(Line::Do(fields));
         } else {
@@ -275,7 +280,7 @@ impl Reader {
                 let over = self.between(&from, &to)?;
                 fields.put("over", vec![over], self.line)?;
             }
-            fields.put("send", vec![name.to_owned()], self.line)?;
+            fields.put("send", vec![name], self.line)?;
             fields.put("from", vec![from], self.line)?;
             self.push(Line::Send(fields));
         }
@@ -289,7 +294,7 @@ impl Reader {
             return name.clone();
         }
         self.participant(id);
-        id.to_owned()
+        escape::read(id)
     }
 
     /// The one connector between two components.
@@ -392,7 +397,7 @@ impl Reader {
                 }
                 let name = format!("loop of line {line}");
                 times.put("ref", vec![name.clone()], line)?;
-                self.draft.sequences.push(Written { name, line, steps });
+                self.loops.push(Written { name, line, steps });
                 self.push(Line::Ref(times));
             }
         }
@@ -415,8 +420,9 @@ impl Reader {
 
     fn finish(mut self) -> Result<Draft, Fault> {
         self.close_sequence()?;
-        // Loops became sequences on the way; the first that was begun is the one that requests run through.
-        self.draft.sequences.sort_by_key(|written| (written.name.starts_with("loop of line "), written.line));
+        // Behind the sequences that were written: the first of those is the one that requests run through.
+        self.loops.sort_by_key(|written| written.line);
+        self.draft.sequences.append(&mut self.loops);
         for (_, name) in &self.participants {
             if !self.draft.components.iter().any(|(known, _)| known == name) {
                 let fields = Fields::new(format!("component {name}"), 0);

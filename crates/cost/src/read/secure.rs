@@ -53,7 +53,9 @@ fn target(fields: &mut Fields, property: Property, known: &Known) -> Result<usiz
         Property::DataIntegrity | Property::DataOriginAuthentication => &known.attributes,
         Property::PeerEntityAuthentication | Property::CertifiedKey => &known.components,
     };
-    names.find(fields, &Word { text: name.trim().to_owned(), line: on.line })
+    // As it is, for a name that has a space at an end.
+    let exact = names.find(fields, &Word { text: name.to_owned(), line: on.line });
+    exact.or_else(|_| names.find(fields, &Word { text: name.trim().to_owned(), line: on.line }))
 }
 
 /// Every way that the lists make, in the order in which they are written; the first of each list comes first.
