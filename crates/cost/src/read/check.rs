@@ -145,6 +145,10 @@ fn component(name: String, mut fields: Fields, known: &Known) -> Result<Componen
 fn connector(name: String, mut fields: Fields, known: &Known) -> Result<Connector, Fault> {
     let (from, to) = (fields.need("from")?, fields.need("to")?);
     let (from, to) = (known.components.find(&fields, &from)?, known.components.find(&fields, &to)?);
+    if from == to {
+        let why = "it joins a component with itself: what a component does by itself is an operation, and no message";
+        return Err(fields.fault(Class::Invalid, 0, why));
+    }
     let latency = fields.seconds("latency")?.unwrap_or(0.0);
     let read = |text: &str| quantity::bytes_a_second(text).filter(|rate| *rate > 0.0);
     let bytes_a_second = fields.value("rate", "a rate above 0 such as `100 MB/s`", read)?;
@@ -301,9 +305,18 @@ impl Steps<'_> {
                     let why = format!("`{}` is no end of `{}`", from.text, connector.name);
                     return Err(fields.fault(Class::NoSuchName, from.line, why));
                 }
-                component == connector.to && connector.from != connector.to
+                component == connector.to
             }
         };
+        // Where a diagram says who receives, it is the other end.
+        if let Some(to) = fields.word("to")? {
+            let connector = &self.connectors[over];
+            let end = if back { connector.from } else { connector.to };
+            if self.known.components.find(&fields, &to)? != end {
+                let why = format!("`{}` does not lead to `{}`", connector.name, to.text);
+                return Err(fields.fault(Class::NoSuchName, to.line, why));
+            }
+        }
         let carries = match fields.list("carries") {
             None => Vec::new(),
             Some((names, line)) => {

@@ -34,7 +34,7 @@ pub(crate) struct Written {
 pub(crate) enum Line {
     /// `do` = the name, `by`, `time`, `variation`, `returns`.
     Do(Fields),
-    /// `send` = the name, `over`, `from`, `carries`, `bytes`.
+    /// `send` = the name, `over`, `from`, `to`, `carries`, `bytes`.
     Send(Fields),
     /// `ref` = the sequence, `times`.
     Ref(Fields),

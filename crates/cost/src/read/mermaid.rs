@@ -282,6 +282,7 @@ impl Reader {
             }
             fields.put("send", vec![name], self.line)?;
             fields.put("from", vec![from], self.line)?;
+            fields.put("to", vec![to], self.line)?;
             self.push(Line::Send(fields));
         }
         Ok(())

@@ -61,10 +61,22 @@ fn references(node: Node<'_, '_>, key: &str) -> Vec<String> {
     written.chain(children).collect()
 }
 
+/// `minint` and `maxint` of an operand's guard; a literal without a value is 0.
+fn bounds<'a>(operand: Node<'a, '_>) -> (Option<&'a str>, Option<&'a str>) {
+    let guard = operand.children().find(|child| child.tag_name().name() == "guard");
+    let bound = |key: &str| {
+        let literal = guard?.children().find(|child| child.tag_name().name() == key)?;
+        Some(attribute(literal, "value").unwrap_or("0"))
+    };
+    (bound("minint"), bound("maxint"))
+}
+
 struct Reader<'a> {
     document: &'a Document<'a>,
     by_id: BTreeMap<&'a str, Node<'a, 'a>>,
     applied: Applied,
+    /// The bodies of loops, which are sequences that are referred to so many times.
+    bodies: Vec<Written>,
 }
 
 impl<'a> Reader<'a> {
@@ -77,7 +89,7 @@ impl<'a> Reader<'a> {
                 return Err(Fault::new(Class::Doubled, id, "two elements have this `xmi:id`").at(line(node)));
             }
         }
-        Ok(Self { document, by_id, applied: Applied::of(document)? })
+        Ok(Self { document, by_id, applied: Applied::of(document)?, bodies: Vec::new() })
     }
 
     fn all(&self, wanted: &'static str) -> impl Iterator<Item = Node<'a, 'a>> + use<'a> {
@@ -224,7 +236,7 @@ impl<'a> Reader<'a> {
             written.push((rank, Written { name: name(interaction).to_owned(), line: line(interaction), steps }));
         }
         written.sort_by_key(|(rank, _)| *rank);
-        draft.sequences = written.into_iter().map(|(_, written)| written).collect();
+        draft.sequences = written.into_iter().map(|(_, written)| written).chain(self.bodies.drain(..)).collect();
         Ok(())
     }
 
@@ -243,11 +255,11 @@ impl<'a> Reader<'a> {
                 }
                 "InteractionUse" => steps.push(self.interaction_use(fragment)?),
                 "CombinedFragment" => steps.push(self.combined(fragment, interaction, depth)?),
-                // What lasts and where it begins is said by the messages.
-                "BehaviorExecutionSpecification"
-                | "ActionExecutionSpecification"
-                | "ExecutionOccurrenceSpecification"
-                | "DestructionOccurrenceSpecification" => {}
+                // One with a step's stereotype is work; else what lasts and where it begins is said by the messages.
+                "BehaviorExecutionSpecification" | "ActionExecutionSpecification" => {
+                    steps.extend(self.execution(fragment, interaction)?);
+                }
+                "ExecutionOccurrenceSpecification" | "DestructionOccurrenceSpecification" => {}
                 other => {
                     let why = format!("a fragment of the type `{other}` cannot be laid");
                     return Err(Fault::new(Class::Unknown, name(fragment), why).at(line(fragment)));
@@ -255,6 +267,27 @@ impl<'a> Reader<'a> {
             }
         }
         Ok(steps)
+    }
+
+    /// The step of an execution that a `GaStep` is applied to, done by the component of its lifeline.
+    fn execution(&mut self, fragment: Node<'a, 'a>, interaction: Node<'a, 'a>) -> Result<Option<Line>, Fault> {
+        let id = attribute(fragment, "id").unwrap_or("");
+        if !self.applied.is_step(id) {
+            return Ok(None);
+        }
+        let mut words = fields(fragment, "execution");
+        let by = references(fragment, "covered").into_iter().next();
+        let lifeline = by.as_ref().and_then(|id| self.by_id.get(id.as_str()));
+        let represents = lifeline.and_then(|lifeline| attribute(*lifeline, "represents"));
+        let Some(by) = represents.and_then(|id| self.component(id)) else {
+            let why = format!("it is on no lifeline that represents a component, in `{}`", name(interaction));
+            return Err(words.fault(Class::NoSuchName, 0, why));
+        };
+        words.put("do", vec![name(fragment).to_owned()], line(fragment))?;
+        words.put("by", vec![by.to_owned()], line(fragment))?;
+        self.applied.step(id, "time", &mut words)?;
+        self.flow(id, &mut words)?;
+        Ok(Some(Line::Do(words)))
     }
 
     /// The step of a message, at the fragment of its sending.
@@ -297,6 +330,7 @@ impl<'a> Reader<'a> {
         words.put("send", vec![name(message).to_owned()], at)?;
         words.put("over", vec![over], at)?;
         words.put("from", vec![from.to_owned()], at)?;
+        words.put("to", vec![to.to_owned()], at)?;
         self.applied.step(of, "bytes", &mut words)?;
         self.flow(of, &mut words)?;
         Ok(Some(Line::Send(words)))
@@ -333,7 +367,7 @@ impl<'a> Reader<'a> {
         found.next().is_none().then(|| name(first).to_owned())
     }
 
-    fn interaction_use(&self, fragment: Node<'a, 'a>) -> Result<Line, Fault> {
+    fn interaction_use(&mut self, fragment: Node<'a, 'a>) -> Result<Line, Fault> {
         let mut words = fields(fragment, "ref");
         let refers = references(fragment, "refersTo");
         let target = refers.first().and_then(|id| self.by_id.get(id.as_str()));
@@ -341,6 +375,7 @@ impl<'a> Reader<'a> {
             return Err(words.fault(Class::NoSuchName, 0, "it refers to no interaction of this file"));
         };
         words.put("ref", vec![name(*target).to_owned()], line(fragment))?;
+        self.applied.repeats(attribute(fragment, "id").unwrap_or(""), &mut words)?;
         Ok(Line::Ref(words))
     }
 
@@ -348,8 +383,11 @@ impl<'a> Reader<'a> {
     fn combined(&mut self, fragment: Node<'a, 'a>, interaction: Node<'a, 'a>, depth: usize) -> Result<Line, Fault> {
         let operator = attribute(fragment, "interactionOperator").unwrap_or("seq");
         let at = line(fragment);
+        if operator == "loop" {
+            return self.repeated(fragment, interaction, depth);
+        }
         if !matches!(operator, "alt" | "opt") {
-            let why = format!("the operator `{operator}` cannot be laid; `alt` and `opt` can");
+            let why = format!("the operator `{operator}` cannot be laid; `alt`, `opt` and `loop` can");
             return Err(Fault::new(Class::Unknown, name(fragment), why).at(at));
         }
         let mut ways = Vec::new();
@@ -367,6 +405,39 @@ impl<'a> Reader<'a> {
             ways.push((words, Vec::new()));
         }
         Ok(Line::Choice(at, ways))
+    }
+
+    /// A `loop`: how often is said by `rep` of a `GaStep` on the fragment or its operand, or by a guard with the same `minint` and
+    /// `maxint`. Its body becomes a sequence.
+    fn repeated(&mut self, fragment: Node<'a, 'a>, interaction: Node<'a, 'a>, depth: usize) -> Result<Line, Fault> {
+        let mut words = fields(fragment, "loop");
+        let at = line(fragment);
+        let operands: Vec<_> = fragment.children().filter(|child| child.tag_name().name() == "operand").collect();
+        let [operand] = operands.as_slice() else {
+            return Err(words.fault(
+                Class::Invalid,
+                0,
+                format!("it has {} operands, and one is wanted", operands.len()),
+            ));
+        };
+        let mut said = 0;
+        for node in [fragment, *operand] {
+            said += usize::from(self.applied.repeats(attribute(node, "id").unwrap_or(""), &mut words)?);
+        }
+        let times = bounds(*operand);
+        match times {
+            _ if said > 0 => {}
+            (Some(least), Some(most)) if least == most => words.put("times", vec![most.to_owned()], at)?,
+            _ => {
+                let why = "how often does it go round? Say `rep` of a `GaStep` on it, or the same `minint` and `maxint` in its guard";
+                return Err(words.fault(Class::MissingAnnotation, 0, why));
+            }
+        }
+        let called = format!("loop of line {at}");
+        let steps = self.fragments(*operand, interaction, depth + 1)?;
+        words.put("ref", vec![called.clone()], at)?;
+        self.bodies.push(Written { name: called, line: at, steps });
+        Ok(Line::Ref(words))
     }
 
     /// The four annotations.

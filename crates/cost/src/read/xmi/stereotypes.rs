@@ -108,6 +108,21 @@ impl Applied {
         Ok(())
     }
 
+    /// Whether a `GaStep` or its kin is applied.
+    pub(super) fn is_step(&mut self, base: &str) -> bool {
+        self.on(base, &["GaStep", "PaStep"]).next().is_some()
+    }
+
+    /// `rep` of a `GaStep`: how often; whether it was said.
+    pub(super) fn repeats(&mut self, base: &str, words: &mut Fields) -> Result<bool, Fault> {
+        let mut said_so = false;
+        for said in self.on(base, &["GaStep", "PaStep"]) {
+            said_so |= said.members.contains_key("rep");
+            said.hand(words, &[("rep", "times")])?;
+        }
+        Ok(said_so)
+    }
+
     /// `GaCommHost`: `blockT` is the latency, `capacity` the rate.
     pub(super) fn line(&mut self, base: &str, words: &mut Fields) -> Result<(), Fault> {
         for said in self.on(base, &["GaCommHost"]) {
@@ -211,10 +226,7 @@ impl Applied {
     pub(super) fn end(&self) -> Result<(), Fault> {
         for said in &self.said {
             if let Some(member) = said.members.keys().next()
-                && !matches!(
-                    said.stereotype.as_str(),
-                    "GaScenario" | "GaAnalysisContext" | "Allocate" | "Allocated" | "PaRunTInstance"
-                )
+                && !matches!(said.stereotype.as_str(), "GaScenario" | "GaAnalysisContext" | "Allocate" | "Allocated")
             {
                 let why = format!(
                     "`{member}` of the stereotype `{}` has no meaning here, where it is applied",
