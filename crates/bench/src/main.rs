@@ -2,8 +2,7 @@
 //!
 //! `bench serve ...`, `bench guard ...`, `bench storm ...` and `bench authority FOLDER` make it one of the measured processes.
 //! `bench steps [--quick]` measures single steps and prints the calibration; `bench step ...` is one process of it.
-//! `bench p4 FOLDER [--quick]` predicts the scenario of P4 from single steps, runs it and prints the report as JSON; ledger and pages go to
-//! the folder.
+//! `bench gd ...` is one process of the scenario of P4, which `trapkey reproduce p4 --measure` runs.
 //! `bench order` finds out how `trapkey` is laid out best.
 
 use std::path::PathBuf;
@@ -59,8 +58,6 @@ fn main() -> ExitCode {
         ["step", words @ ..] => steps::child(words),
         ["steps", words @ ..] => measure_steps(words.contains(&"--quick")),
         ["net", what, file] => bench::nets::run(what, &PathBuf::from(file)),
-        ["p4", folder] => p4(folder, false),
-        ["p4", folder, "--quick"] => p4(folder, true),
         ["gd", part, told] => bench::gd::part::run(part, told),
         ["gd", part] => bench::gd::part::run(part, "null"),
         ["authority", folder] => authority::run(&PathBuf::from(folder)),
@@ -81,13 +78,6 @@ fn measure_steps(quick: bool) -> Result<(), Failed> {
     let mut told = |told: steps::Told<'_>| eprintln!("{}/{} {}", told.done, told.all, told.step);
     let calibration = steps::measure(&steps::all(), plan, &steps::Program::own(&["step"]), &mut told)?;
     print!("{}", calibration.write()?);
-    Ok(())
-}
-
-fn p4(folder: &str, quick: bool) -> Result<(), Failed> {
-    let launch = bench::gd::launch::Launch::new(std::env::current_exe()?, &["gd"]);
-    let report = bench::gd::report::take(&launch, &bench::gd::run::Plan::new(quick), &PathBuf::from(folder))?;
-    println!("{}", serde_json::to_string(&report)?);
     Ok(())
 }
 

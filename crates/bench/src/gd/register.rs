@@ -13,7 +13,7 @@ use store::{CheckpointKey, KeyKind, Ledger, LedgerConfig};
 use crate::{Failed, files};
 
 /// Who stands in its records.
-const ACTOR: &str = "bench p4";
+const ACTOR: &str = "reproduce p4";
 
 /// An open register.
 #[derive(Debug)]

@@ -128,7 +128,6 @@ pub fn take(launch: &Launch, plan: &Plan, folder: &Path) -> Result<Report, Faile
     files::write(&folder.join("report.json"), serde_json::to_string_pretty(&report)?)?;
     files::write(&folder.join("report.html"), html(&report))?;
     files::write(&folder.join("report.svg"), svg(&report))?;
-    eprint!("{}", text(&report));
     Ok(report)
 }
 

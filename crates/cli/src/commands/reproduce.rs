@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use bench::gd;
+use bench::gd::launch::Launch;
 use clap::{Args, Subcommand};
 use serde_json::json;
 
@@ -16,9 +18,20 @@ pub(crate) enum Command {
     ///
     /// Says which numbers are fitted to printed ones and which are predicted.
     P4(P4),
+    /// One process of `p4 --measure`
+    #[command(hide = true)]
+    Part(Part),
 }
 
-/// Where pictures go.
+/// A part of the scenario and what it is told.
+#[derive(Debug, Args)]
+pub(crate) struct Part {
+    /// Name and JSON
+    #[arg(num_args = 2, required = true)]
+    words: Vec<String>,
+}
+
+/// Where pictures go, and what is done.
 #[derive(Debug, Args)]
 pub(crate) struct P4 {
     /// Write Figure 7 to this file, as a family over the queue size that the paper does not print
@@ -29,12 +42,48 @@ pub(crate) struct P4 {
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
 
+    /// Run the scenario on this machine instead: predict it from single steps, write that into a ledger, then measure
+    ///
+    /// About a quarter of an hour on a machine that has nothing else to do. A goal that is missed is a row, not a failure.
+    #[arg(long)]
+    measure: bool,
+
+    /// With `--measure`: shorter runs, at most five minutes
+    #[arg(long, requires = "measure")]
+    quick: bool,
+
+    /// With `--measure`: ledger, report and pictures go to this folder; what it lists of earlier series stays
+    #[arg(long, requires = "measure", default_value = "p4-measured", value_name = "FOLDER")]
+    keep: PathBuf,
+
+    /// With `--measure`: the databases are in a folder below this one [default: in memory]
+    #[arg(long, requires = "measure", value_name = "FOLDER")]
+    medium: Option<PathBuf>,
+
+    /// With `--measure`: share of messages for which no new key is agreed on, 0 to 1
+    #[arg(long, requires = "measure", default_value_t = 0.9, value_name = "SHARE")]
+    reuse: f64,
+
+    /// With `--measure`: at most so many rounds; fewer than ten say nothing
+    #[arg(long, requires = "measure", default_value_t = 10, value_name = "COUNT",
+        value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    rounds: u32,
+
+    /// With `--measure`: numbers of clients
+    #[arg(long, requires = "measure", value_delimiter = ',', default_values_t = gd::CLIENTS, value_name = "COUNT",
+        value_parser = clap::value_parser!(u32).range(1..=64))]
+    clients: Vec<u32>,
+
     #[command(flatten)]
     spend: Spend,
 }
 
 pub(crate) fn run(command: Command) -> Result<Answer, Failure> {
-    let Command::P4(args) = command;
+    let args = match command {
+        Command::P4(args) if args.measure => return measure(&args),
+        Command::P4(args) => args,
+        Command::Part(part) => return self::part(&part),
+    };
     let found = args.spend.within(cost::reproduce::p4)?;
     if let Some(path) = &args.svg {
         write(path, &found.figure.svg())?;
@@ -43,4 +92,36 @@ pub(crate) fn run(command: Command) -> Result<Answer, Failure> {
         write(path, &cost::reproduce::html(&found))?;
     }
     Ok(Answer::ok(cost::reproduce::text(&found), json!(found)))
+}
+
+fn part(part: &Part) -> Result<Answer, Failure> {
+    let [name, told] = part.words.as_slice() else {
+        return Err(Failure::bad_input("a part has a name and is told something"));
+    };
+    gd::part::run(name, told).map_err(|error| Failure::unavailable(error.to_string()))?;
+    Ok(Answer::silent())
+}
+
+fn measure(args: &P4) -> Result<Answer, Failure> {
+    if !(0.0..=1.0).contains(&args.reuse) {
+        return Err(Failure::bad_input(format!("`--reuse {}`: 0 to 1", args.reuse)));
+    }
+    let broken = |error: &dyn std::fmt::Display| Failure::unavailable(format!("it cannot be measured: {error}"));
+    let program = std::env::current_exe().map_err(|error| broken(&error))?;
+    let launch = Launch::new(program, &["reproduce", "part"]);
+    let mut plan = gd::run::Plan::new(args.quick);
+    plan.reuse = args.reuse;
+    plan.rounds = args.rounds;
+    plan.clients.clone_from(&args.clients);
+    if let Some(medium) = &args.medium {
+        plan.medium.clone_from(medium);
+    }
+    let report = gd::report::take(&launch, &plan, &args.keep).map_err(|error| broken(&error))?;
+    if let Some(path) = &args.html {
+        write(path, &gd::report::html(&report))?;
+    }
+    if let Some(path) = &args.svg {
+        write(path, &gd::report::svg(&report))?;
+    }
+    Ok(Answer::ok(gd::report::text(&report), json!(report)))
 }

@@ -94,6 +94,29 @@ fn the_paper_is_reproduced_with_its_page_and_picture() {
 }
 
 #[test]
+fn the_paper_is_measured_here_and_the_ledger_has_what_was_predicted() {
+    let scene = Scene::empty();
+    let said = scene.run(&["reproduce", "p4", "--measure", "--reuse", "1.5"]);
+    assert!(said.starts_with("exit 2") && said.contains("`--reuse 1.5`: 0 to 1"), "{said}");
+    let words = ["reproduce", "p4", "--measure", "--quick", "--rounds", "1", "--clients", "2", "--output", "json"];
+    let said = scene.run(&words);
+    assert!(said.starts_with("exit 0"), "{said}");
+    let found = json_of(&said);
+    let unmeasured = found["series"]["unmeasured"].to_string();
+    if unmeasured.contains("one processor") {
+        println!("SKIPPED: {unmeasured}");
+        return;
+    }
+    // SC0, and SC1 and SC2 with three sizes of keys, for each database; one run has no interval.
+    let rows = found["rows"].as_array().unwrap();
+    assert!(rows.len() == 7 || rows.len() == 14, "{said}");
+    assert!(rows.iter().all(|row| row["throughput"]["measurable"] == json!(false)), "{said}");
+    assert!(scene.read("p4-measured/report.html").contains("<svg"), "{said}");
+    let said = scene.run(&["audit", "verify", "--ledger", "p4-measured/ledger"]);
+    assert!(said.starts_with("exit 0"), "{said}");
+}
+
+#[test]
 fn a_setting_is_chosen_and_a_diagram_is_a_model() {
     let scene = Scene::empty();
     let lists = MODEL.replace("clients = 1", "arrivals = \"20/s\"\nroom = 8\nthreads = 1");
