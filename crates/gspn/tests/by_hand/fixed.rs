@@ -91,8 +91,9 @@ fn round(net: &Net, found: &Naive, settled: &[Vec<f64>]) -> Round {
     round
 }
 
-/// The long-run values of `mean p0`, `rate t0`, ..; no two fixed times run at once, and no vanishing markings are never left.
-pub(crate) fn long_run(net: &Net, found: &Naive) -> HashMap<String, f64> {
+/// The long-run values of `mean p0`, `rate t0`, ..; no two fixed times run at once, and no vanishing markings are never left. `None`
+/// where some nodes are left so rarely that a matrix of such numbers does not know it.
+pub(crate) fn long_run(net: &Net, found: &Naive) -> Option<HashMap<String, f64>> {
     let count = found.markings.len();
     let (settled, on_the_way) = found.settle(net.transitions().len());
     let Round { step, time, ends } = round(net, found, &settled);
@@ -102,7 +103,11 @@ pub(crate) fn long_run(net: &Net, found: &Naive) -> HashMap<String, f64> {
         entries.iter_mut().for_each(|entry| *entry /= 2.0);
         entries[row] += 0.5;
     }
-    let ever = for_ever(lazy, 50);
+    let late = for_ever(lazy, 36);
+    let ever = for_ever(late.clone(), 10);
+    if late.iter().flatten().zip(ever.iter().flatten()).any(|(late, ever)| (late - ever).abs() > 1e-9) {
+        return None;
+    }
     let end = product(&[found.starts(&settled)], &ever).remove(0);
     // How long a round takes in the closed class that each node leads to.
     let lengths: Vec<f64> = time.iter().map(|row| row.iter().sum()).collect();
@@ -129,5 +134,5 @@ pub(crate) fn long_run(net: &Net, found: &Naive) -> HashMap<String, f64> {
         }
         values.insert(format!("rate t{transition}"), rate);
     }
-    values
+    Some(values)
 }
