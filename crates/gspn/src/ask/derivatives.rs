@@ -114,7 +114,7 @@ impl Solved {
         }
         let direct = self.direct(of, by, budget)?;
         let known = self.worth.iter().find(|(question, _)| question == of);
-        let (Some((_, worth)), Some(watched)) = (known, self.space.watched(by)) else {
+        let (Some((_, worth)), Some(watched)) = (known, self.solution.space.watched(by)) else {
             return Err(Refusal::new(Class::Unsupported, "", "nothing was watched"));
         };
         let (value, worth) = worth.as_ref().map_err(Clone::clone)?;
@@ -133,12 +133,12 @@ impl Solved {
         let firings = if *transition == by {
             self.reward(of)
         } else {
-            match self.space.watched(by).and_then(|watched| watched.fired(*transition)) {
+            match self.solution.space.watched(by).and_then(|watched| watched.fired(*transition)) {
                 Some(fired) => fired.to_vec(),
                 None => return Ok(0.0),
             }
         };
-        self.mean(*at, &firings, budget)
+        self.solution.mean(*at, &firings, budget)
     }
 
     /// The value of `of`, and how much the edges count for it.
@@ -146,8 +146,8 @@ impl Solved {
         let Value::Number(value) = self.value(net, of, budget)? else {
             return Err(Refusal::new(Class::Unsupported, "", "a count of markings does not change with a rate"));
         };
-        let (chain, initial) = (self.space.chain(), self.space.initial());
-        let found = || match &self.long_run {
+        let (chain, initial) = (self.solution.space.chain(), self.solution.space.initial());
+        let found = || match &self.solution.known {
             Some(Ok(found)) => Ok(found),
             _ => Err(Refusal::new(Class::Unsupported, "", "the long run is not known")),
         };
@@ -164,10 +164,10 @@ impl Solved {
             }
             Question::TimeToAbsorption => chain::worth_of_time(chain, initial, found()?, budget)?,
             Question::PassageMean { condition } => {
-                chain::worth_of_passage(chain, initial, &self.holds(condition), budget)?
+                chain::worth_of_passage(chain, initial, &self.solution.holds(condition), budget)?
             }
             Question::PassageQuantile { condition, .. } => {
-                chain::worth_of_quantile(chain, initial, &self.holds(condition), value, budget)?
+                chain::worth_of_quantile(chain, initial, &self.solution.holds(condition), value, budget)?
             }
             _ => {
                 let why = "a sensitivity of this question is not known here";

@@ -3,10 +3,10 @@
 use hashbrown::HashMap;
 
 use super::derivatives::Known;
-use super::{Answer, Ask, Checks, Question, Value};
+use super::solution::{Solution, float};
+use super::{Answer, Ask, Question, Value};
 use crate::Budget;
-use crate::chain::{self, At, LongRun};
-use crate::explore::{Space, explore};
+use crate::explore::explore;
 use crate::lump::Lumped;
 use crate::net::{Kind, Net, invariants};
 use crate::product::Product;
@@ -18,8 +18,6 @@ const STAGES: u32 = 8;
 const MOST_STAGES: u32 = 512;
 /// How far two tries in a row may differ, relatively.
 const CLOSE: f64 = 1e-3;
-/// What a check may be off.
-const OFF: f64 = 1e-8;
 
 /// Answers `asks` about `net`: by exploring it, or by its product form where it has one and too many markings.
 ///
@@ -115,11 +113,7 @@ fn give_up(mut answer: Answer, refusal: &Refusal) -> Answer {
 }
 
 pub(super) struct Solved {
-    pub(super) space: Space,
-    pub(super) long_run: Option<Result<LongRun, Refusal>>,
-    at: HashMap<u64, Result<At, Refusal>>,
-    /// How the last value was found, where that is worth saying, and how far it may be off, relatively.
-    method: Option<(String, f64)>,
+    pub(super) solution: Solution,
     /// The values of the questions, and what the edges count for those, whose derivatives were asked for.
     pub(super) worth: Vec<Known>,
 }
@@ -142,63 +136,41 @@ impl Solved {
             indices.dedup();
         }
         let space = explore(net, stages, &counted, &watched, budget)?;
-        Ok(Self { space, long_run: None, at: HashMap::new(), method: None, worth: Vec::new() })
+        Ok(Self { solution: Solution::new(space), worth: Vec::new() })
     }
 
     fn answer(mut self, net: &Net, asks: &[Ask], budget: &mut Budget<'_>) -> Result<Answer, Refusal> {
         let mut answer = Answer::default();
         for ask in asks {
-            self.method = None;
             let value = self.value(net, &ask.question, budget);
-            if let (Ok(_), Some((method, error))) = (&value, self.method.take()) {
-                answer.method.insert(ask.id.clone(), method);
-                answer.error.insert(ask.id.clone(), error);
-            }
-            match value {
-                Ok(Value::Number(value)) if !value.is_finite() => {
-                    let why = "the value is more than a number can say";
-                    answer.unanswered.insert(ask.id.clone(), Refusal::new(Class::TooLarge, &ask.id, why));
-                }
-                Ok(value) => drop(answer.values.insert(ask.id.clone(), value)),
-                Err(mut refusal) => {
-                    refusal.name.clone_from(&ask.id);
-                    answer.unanswered.insert(ask.id.clone(), refusal);
-                }
-            }
+            self.solution.put(&mut answer, ask, value);
         }
-        if let Some(Ok(long_run)) = &self.long_run {
-            answer.checks = self.checks(net, long_run);
-            let Checks { residual, flow_balance, invariants } = answer.checks;
-            if [residual, flow_balance, invariants].iter().any(|off| off.is_nan() || *off > OFF) {
-                let why = format!(
-                    "the solution does not pass its checks: residual {residual:e}, flow balance {flow_balance:e}, invariants {invariants:e}"
-                );
-                return Ok(give_up(answer, &Refusal::new(Class::Unsupported, "", why)));
-            }
+        let tokens = |tokens: &[u64], means: &mut [f64]| {
+            means.iter_mut().zip(tokens).for_each(|(mean, tokens)| *mean = float(*tokens));
+        };
+        match self.solution.check(net, tokens) {
+            Ok(checks) => answer.checks = checks,
+            Err(refusal) => return Ok(give_up(answer, &refusal)),
         }
         Ok(answer)
     }
 
     pub(super) fn value(&mut self, net: &Net, question: &Question, budget: &mut Budget<'_>) -> Result<Value, Refusal> {
+        let Self { solution, .. } = self;
         Ok(match question {
-            Question::Tangible => Value::Count(self.space.tangible() as u64),
-            Question::Vanishing => Value::Count(self.space.vanishing() as u64),
+            Question::Tangible => Value::Count(solution.space.tangible() as u64),
+            Question::Vanishing => Value::Count(solution.space.vanishing() as u64),
             Question::Deadlocks => Value::Count(self.deadlocks()),
-            Question::BottomComponents => Value::Count(self.long_run(budget)?.bottoms as u64),
-            Question::Bound { place } => Value::Count(self.space.bound(*place)),
+            Question::BottomComponents => Value::Count(solution.long_run(budget)?.bottoms as u64),
+            Question::Bound { place } => Value::Count(solution.space.bound(*place)),
             Question::MeanTokens { at, .. } | Question::Probability { at, .. } | Question::Throughput { at, .. } => {
                 let reward = self.reward(question);
-                Value::Number(self.mean(*at, &reward, budget)?)
+                Value::Number(self.solution.mean(*at, &reward, budget)?)
             }
-            Question::InitialProbability { condition } => {
-                let holds = self.holds(condition);
-                let initial = self.space.initial().iter().filter(|(state, _)| holds[*state as usize]);
-                Value::Number(initial.map(|(_, probability)| probability).sum())
-            }
-            Question::TimeToAbsorption => Value::Number(self.long_run(budget)?.time_to_bottom),
+            Question::InitialProbability { condition } => Value::Number(solution.initially(condition)),
+            Question::TimeToAbsorption => Value::Number(solution.long_run(budget)?.time_to_bottom),
             Question::PassageMean { condition } => {
-                let goal = self.holds(condition);
-                let reached = chain::passage(self.space.chain(), self.space.initial(), &goal, budget)?;
+                let reached = solution.passage(condition, budget)?;
                 if !reached.certain {
                     let why = format!(
                         "it is ever reached with probability {} only, so there is no mean time",
@@ -209,108 +181,39 @@ impl Solved {
                 Value::Number(reached.mean)
             }
             Question::PassageQuantile { condition, level } => {
-                let goal = self.holds(condition);
-                let found = chain::quantile(self.space.chain(), self.space.initial(), &goal, *level, budget)?;
-                self.method = found.method;
-                Value::Number(found.value)
+                Value::Number(solution.quantile(condition, *level, budget)?)
             }
             Question::Sensitivity { of, by } => Value::Number(self.sensitivity(net, of, *by, budget)?),
         })
     }
 
-    pub(super) fn long_run(&mut self, budget: &mut Budget<'_>) -> Result<&LongRun, Refusal> {
-        let Self { space, long_run, .. } = self;
-        let solved = long_run.get_or_insert_with(|| chain::long_run(space.chain(), space.initial(), budget));
-        solved.as_ref().map_err(Clone::clone)
-    }
-
-    /// The mean of `rewards` at a time, or in the long run.
-    pub(super) fn mean(&mut self, at: Option<f64>, rewards: &[f64], budget: &mut Budget<'_>) -> Result<f64, Refusal> {
-        let Some(at) = at else { return Ok(dot(&self.long_run(budget)?.distribution, rewards)) };
-        let Self { space, at: known, method, .. } = self;
-        let (chain, initial) = (space.chain(), space.initial());
-        let solved = known.entry(at.to_bits()).or_insert_with(|| chain::at(chain, initial, at, budget));
-        let mean = solved.as_mut().map_err(|refusal| refusal.clone())?.mean(chain, rewards, budget)?;
-        *method = mean.method;
-        Ok(mean.value)
-    }
-
     /// What a question sums up, state by state.
     pub(super) fn reward(&self, question: &Question) -> Vec<f64> {
+        let Self { solution, .. } = self;
         match question {
-            #[expect(clippy::cast_precision_loss, reason = "tokens beyond 2^53 are meant to 53 bits")]
-            Question::MeanTokens { place, .. } => self.map(|tokens| tokens[*place] as f64),
+            Question::MeanTokens { place, .. } => solution.map(|tokens| float(tokens[*place])),
             Question::Probability { condition, .. } => {
-                self.map(|tokens| if condition.holds(tokens) { 1.0 } else { 0.0 })
+                solution.map(|tokens| if condition.holds(tokens) { 1.0 } else { 0.0 })
             }
-            Question::Throughput { transition, .. } => self.space.rates(*transition),
-            _ => vec![0.0; self.space.chain().len()],
+            Question::Throughput { transition, .. } => solution.space.rates(*transition),
+            _ => vec![0.0; solution.space.chain().len()],
         }
-    }
-
-    pub(super) fn holds(&self, condition: &super::Condition) -> Vec<bool> {
-        self.map(|tokens| condition.holds(tokens))
-    }
-
-    fn map<T>(&self, mut value: impl FnMut(&[u64]) -> T) -> Vec<T> {
-        let mut tokens = vec![0; self.space.places()];
-        let states = self.space.chain().len();
-        (0..states)
-            .map(|state| {
-                #[expect(clippy::cast_possible_truncation, reason = "states have numbers of 32 bits")]
-                self.space.load(self.space.marking_of(state as u32), &mut tokens);
-                value(&tokens)
-            })
-            .collect()
     }
 
     /// Markings that are never left for another marking.
     fn deadlocks(&self) -> u64 {
-        let chain = self.space.chain();
-        let mut left = vec![false; self.space.tangible()];
+        let space = &self.solution.space;
+        let chain = space.chain();
+        let mut left = vec![false; space.tangible()];
         for state in 0..chain.len() {
             #[expect(clippy::cast_possible_truncation, reason = "states have numbers of 32 bits")]
-            let marking = |state: usize| self.space.marking_of(state as u32);
+            let marking = |state: usize| space.marking_of(state as u32);
             let own = marking(state);
             if chain.row(state).any(|(to, _)| marking(to) != own) {
                 left[own as usize] = true;
             }
         }
         left.iter().filter(|left| !**left).count() as u64
-    }
-
-    fn checks(&self, net: &Net, long_run: &LongRun) -> Checks {
-        let chain = self.space.chain();
-        let places = self.space.places();
-        // What flows into each state less what flows out; times the tokens there it says what a place gains.
-        let mut gains: Vec<f64> =
-            (0..chain.len()).map(|state| -long_run.distribution[state] * chain.exit(state)).collect();
-        for state in 0..chain.len() {
-            for (to, rate) in chain.row(state) {
-                gains[to] += long_run.distribution[state] * rate;
-            }
-        }
-        let (mut net_gain, mut gross, mut means) = (vec![0.0; places], vec![0.0_f64; places], vec![0.0; places]);
-        let mut tokens = vec![0; places];
-        for (state, gain) in gains.iter().enumerate() {
-            #[expect(clippy::cast_possible_truncation, reason = "states have numbers of 32 bits")]
-            self.space.load(self.space.marking_of(state as u32), &mut tokens);
-            let share = long_run.distribution[state];
-            for (place, tokens) in tokens.iter().enumerate() {
-                #[expect(clippy::cast_precision_loss, reason = "a check to eight digits")]
-                let tokens = *tokens as f64;
-                net_gain[place] += tokens * gain;
-                gross[place] += tokens * share * chain.exit(state);
-                means[place] += tokens * share;
-            }
-        }
-        let balance =
-            net_gain.iter().zip(&gross).filter(|(_, gross)| **gross > 0.0).map(|(gain, gross)| (gain / gross).abs());
-        Checks {
-            residual: long_run.residual,
-            flow_balance: balance.fold(0.0, f64::max),
-            invariants: invariant_error(net, &means),
-        }
     }
 }
 
@@ -331,8 +234,4 @@ pub(crate) fn invariant_error(net: &Net, means: &[f64]) -> f64 {
         }
     }
     worst
-}
-
-pub(super) fn dot(distribution: &[f64], reward: &[f64]) -> f64 {
-    chain::sum(distribution.iter().zip(reward).map(|(share, reward)| share * reward))
 }

@@ -3,11 +3,13 @@
 mod answer;
 mod derivatives;
 mod evaluate;
+mod solution;
 
 pub use self::answer::{Answer, Checks, Value};
 pub use self::derivatives::{Derivatives, derivatives};
 pub use self::evaluate::answer;
 pub(crate) use self::evaluate::invariant_error;
+pub(crate) use self::solution::{Solution, float};
 
 use crate::net::Tokens;
 

@@ -5,18 +5,14 @@
 
 mod symmetry;
 
-use hashbrown::{HashMap, HashSet};
+use hashbrown::HashSet;
 
 pub(crate) use self::symmetry::Symmetry;
-use crate::ask::{Answer, Ask, Checks, Condition, Question, Value, invariant_error};
-use crate::chain::{self, At, LongRun};
+use crate::ask::{Answer, Ask, Checks, Condition, Question, Solution, Value, float};
 use crate::components;
-use crate::explore::{Space, explore_lumped};
+use crate::explore::explore_lumped;
 use crate::net::{Kind, Net, semiflows};
 use crate::{Budget, Class, Refusal};
-
-/// What a check may be off.
-const OFF: f64 = 1e-8;
 
 /// A net of replicas, and what of it must stay where it is for the questions about it.
 #[derive(Debug)]
@@ -111,50 +107,28 @@ impl Lumped {
         let (tangible, vanishing) = space.stand_for(&self.symmetry);
         let all = tangible.zip(vanishing).and_then(|(tangible, vanishing)| tangible.checked_add(vanishing));
         let beyond = budget.markings(all.unwrap_or(u64::MAX)).err();
-        let mut solved = Solved {
-            lumped: self,
-            space,
-            long_run: None,
-            at: HashMap::new(),
-            method: None,
-            tangible,
-            vanishing,
-            beyond,
-        };
+        let mut solved = Solved { lumped: self, solution: Solution::new(space), tangible, vanishing, beyond };
         let mut answer = Answer::default();
         for ask in asks {
-            solved.method = None;
             let value = solved.value(&ask.question, budget);
-            if let (Ok(_), Some((method, error))) = (&value, solved.method.take()) {
-                answer.method.insert(ask.id.clone(), method);
-                answer.error.insert(ask.id.clone(), error);
-            }
-            match value {
-                Ok(Value::Number(value)) if !value.is_finite() => {
-                    let why = "the value is more than a number can say";
-                    answer.unanswered.insert(ask.id.clone(), Refusal::new(Class::TooLarge, &ask.id, why));
-                }
-                Ok(value) => drop(answer.values.insert(ask.id.clone(), value)),
-                Err(mut refusal) => {
-                    refusal.name.clone_from(&ask.id);
-                    answer.unanswered.insert(ask.id.clone(), refusal);
-                }
-            }
+            solved.solution.put(&mut answer, ask, value);
         }
-        if let Some(Ok(long_run)) = &solved.long_run {
-            answer.checks = solved.checks(net, long_run);
-            let Checks { residual, flow_balance, invariants } = answer.checks;
-            if [residual, flow_balance, invariants].iter().any(|off| off.is_nan() || *off > OFF) {
-                let why = "the solution over replicas does not pass its checks";
-                return Err(Refusal::new(Class::Unsupported, "", why));
-            }
-        }
+        let tokens = |tokens: &[u64], means: &mut [f64]| {
+            means.iter_mut().enumerate().for_each(|(place, mean)| *mean = self.orbit_mean(place, tokens, float));
+        };
+        answer.checks = solved.solution.check(net, tokens)?;
         if asks.is_empty()
             && let Some(refusal) = solved.beyond
         {
             return Err(refusal);
         }
         Ok(answer)
+    }
+
+    /// The mean of what `value` says of the tokens of each place that `place` can be exchanged with.
+    fn orbit_mean(&self, place: usize, tokens: &[u64], value: impl Fn(u64) -> f64) -> f64 {
+        let orbit = self.symmetry.orbit(place);
+        orbit.iter().map(|place| value(tokens[*place])).sum::<f64>() / float(orbit.len() as u64)
     }
 }
 
@@ -172,11 +146,7 @@ fn worse(one: &Checks, other: &Checks) -> Checks {
 
 struct Solved<'a> {
     lumped: &'a Lumped,
-    space: Space,
-    long_run: Option<Result<LongRun, Refusal>>,
-    at: HashMap<u64, Result<At, Refusal>>,
-    /// How the last value was found, where that is worth saying, and how far it may be off, relatively.
-    method: Option<(String, f64)>,
+    solution: Solution,
     tangible: Option<u64>,
     vanishing: Option<u64>,
     /// All markings are more than the limit.
@@ -203,114 +173,63 @@ impl Solved<'_> {
             Question::BottomComponents => Value::Count(self.bottoms()?),
             Question::Bound { place } => {
                 let orbit = self.lumped.symmetry.orbit(*place).iter();
-                Value::Count(orbit.map(|place| self.space.bound(*place)).max().unwrap_or(0))
+                Value::Count(orbit.map(|place| self.solution.space.bound(*place)).max().unwrap_or(0))
             }
             Question::MeanTokens { at, .. } | Question::Probability { at, .. } | Question::Throughput { at, .. } => {
                 let reward = self.reward(question);
-                Value::Number(self.mean(*at, &reward, budget)?)
+                Value::Number(self.solution.mean(*at, &reward, budget)?)
             }
-            Question::InitialProbability { condition } => {
-                let holds = self.holds(condition);
-                let initial = self.space.initial().iter().filter(|(state, _)| holds[*state as usize]);
-                Value::Number(initial.map(|(_, probability)| probability).sum())
-            }
-            Question::TimeToAbsorption => Value::Number(self.long_run(budget)?.time_to_bottom),
+            Question::InitialProbability { condition } => Value::Number(self.solution.initially(condition)),
+            Question::TimeToAbsorption => Value::Number(self.solution.long_run(budget)?.time_to_bottom),
             Question::PassageMean { condition } => {
-                let goal = self.holds(condition);
-                let reached = chain::passage(self.space.chain(), self.space.initial(), &goal, budget)?;
+                let reached = self.solution.passage(condition, budget)?;
                 if !reached.certain {
                     return Err(unknown());
                 }
                 Value::Number(reached.mean)
             }
             Question::PassageQuantile { condition, level } => {
-                let goal = self.holds(condition);
-                let found = chain::quantile(self.space.chain(), self.space.initial(), &goal, *level, budget)?;
-                self.method = found.method;
-                Value::Number(found.value)
+                Value::Number(self.solution.quantile(condition, *level, budget)?)
             }
             Question::Sensitivity { .. } => return Err(unknown()),
         })
     }
 
-    fn long_run(&mut self, budget: &mut Budget<'_>) -> Result<&LongRun, Refusal> {
-        let Self { space, long_run, .. } = self;
-        let solved = long_run.get_or_insert_with(|| chain::long_run(space.chain(), space.initial(), budget));
-        solved.as_ref().map_err(Clone::clone)
-    }
-
-    /// The mean of `rewards` at a time, or in the long run.
-    fn mean(&mut self, at: Option<f64>, rewards: &[f64], budget: &mut Budget<'_>) -> Result<f64, Refusal> {
-        let Some(at) = at else {
-            let distribution = &self.long_run(budget)?.distribution;
-            return Ok(chain::sum(distribution.iter().zip(rewards).map(|(share, reward)| share * reward)));
-        };
-        let Self { space, at: known, method, .. } = self;
-        let (chain, initial) = (space.chain(), space.initial());
-        let solved = known.entry(at.to_bits()).or_insert_with(|| chain::at(chain, initial, at, budget));
-        let mean = solved.as_mut().map_err(|refusal| refusal.clone())?.mean(chain, rewards, budget)?;
-        *method = mean.method;
-        Ok(mean.value)
-    }
-
     /// What a question sums up, state by state, as the mean over what is exchanged.
     fn reward(&self, question: &Question) -> Vec<f64> {
+        let Self { lumped, solution, .. } = self;
         match question {
-            Question::MeanTokens { place, .. } => self.orbit_mean(*place, float),
+            Question::MeanTokens { place, .. } => solution.map(|tokens| lumped.orbit_mean(*place, tokens, float)),
             Question::Probability { condition, .. } => match condition.terms.first() {
                 Some((place, _, _)) if one_place(condition) => {
-                    self.orbit_mean(*place, |tokens| f64::from(u8::from(condition.allows(*place, tokens))))
+                    let allows = |tokens| f64::from(u8::from(condition.allows(*place, tokens)));
+                    solution.map(|tokens| lumped.orbit_mean(*place, tokens, allows))
                 }
-                _ => self.holds(condition).into_iter().map(|holds| f64::from(u8::from(holds))).collect(),
+                _ => solution.holds(condition).into_iter().map(|holds| f64::from(u8::from(holds))).collect(),
             },
             Question::Throughput { transition, .. } => {
-                let alike = &self.lumped.transitions[*transition];
-                let mut sum = vec![0.0; self.space.chain().len()];
+                let alike = &lumped.transitions[*transition];
+                let mut sum = vec![0.0; solution.space.chain().len()];
                 for transition in alike {
-                    sum.iter_mut().zip(self.space.rates(*transition)).for_each(|(sum, rate)| *sum += rate);
+                    sum.iter_mut().zip(solution.space.rates(*transition)).for_each(|(sum, rate)| *sum += rate);
                 }
                 sum.iter_mut().for_each(|sum| *sum /= float(alike.len() as u64));
                 sum
             }
-            _ => vec![0.0; self.space.chain().len()],
+            _ => vec![0.0; solution.space.chain().len()],
         }
-    }
-
-    fn orbit_mean(&self, place: usize, value: impl Fn(u64) -> f64) -> Vec<f64> {
-        let orbit = self.lumped.symmetry.orbit(place);
-        let count = float(orbit.len() as u64);
-        self.map(|tokens| orbit.iter().map(|place| value(tokens[*place])).sum::<f64>() / count)
-    }
-
-    fn holds(&self, condition: &Condition) -> Vec<bool> {
-        self.map(|tokens| condition.holds(tokens))
-    }
-
-    fn map<T>(&self, mut value: impl FnMut(&[u64]) -> T) -> Vec<T> {
-        let mut tokens = vec![0; self.space.places()];
-        (0..self.space.chain().len())
-            .map(|state| {
-                self.load(state, &mut tokens);
-                value(&tokens)
-            })
-            .collect()
-    }
-
-    fn load(&self, state: usize, tokens: &mut [u64]) {
-        #[expect(clippy::cast_possible_truncation, reason = "states have numbers of 32 bits")]
-        self.space.load(self.space.marking_of(state as u32), tokens);
     }
 
     /// How many markings `state` stands for, and whether each of them is one that nothing leaves: `None` where they may lead to
     /// each other.
     fn ends(&self, state: usize) -> (Option<u64>, Option<bool>) {
-        let mut tokens = vec![0; self.space.places()];
-        self.load(state, &mut tokens);
+        let mut tokens = vec![0; self.solution.space.places()];
+        self.solution.load(state, &mut tokens);
         let size = self.lumped.symmetry.size(&tokens);
-        let ends = match self.space.chain().row(state).next() {
+        let ends = match self.solution.space.chain().row(state).next() {
             Some(_) => Some(false),
             // With nothing to be exchanged with, whatever fires leads back.
-            None if size == Some(1) || !self.space.moves(&tokens) => Some(true),
+            None if size == Some(1) || !self.solution.space.moves(&tokens) => Some(true),
             None => None,
         };
         (size, ends)
@@ -318,7 +237,7 @@ impl Solved<'_> {
 
     fn deadlocks(&self) -> Result<u64, Refusal> {
         let mut count = 0_u64;
-        for state in 0..self.space.chain().len() {
+        for state in 0..self.solution.space.chain().len() {
             match self.ends(state) {
                 (Some(size), Some(true)) => count = count.checked_add(size).ok_or_else(unknown)?,
                 (_, Some(false)) => {}
@@ -331,7 +250,7 @@ impl Solved<'_> {
     /// Closed classes: one with a marking that exchanges leave as it is stands for itself, a deadlock for all that it can be
     /// exchanged into; of others it is not known.
     fn bottoms(&self) -> Result<u64, Refusal> {
-        let chain = self.space.chain();
+        let chain = self.solution.space.chain();
         let components = components::of(chain);
         let mut count = 0_u64;
         for component in 0..components.len() {
@@ -353,36 +272,6 @@ impl Solved<'_> {
         }
         Ok(count)
     }
-
-    fn checks(&self, net: &Net, long_run: &LongRun) -> Checks {
-        let chain = self.space.chain();
-        let mut gains: Vec<f64> =
-            (0..chain.len()).map(|state| -long_run.distribution[state] * chain.exit(state)).collect();
-        for state in 0..chain.len() {
-            for (to, rate) in chain.row(state) {
-                gains[to] += long_run.distribution[state] * rate;
-            }
-        }
-        let (mut balance, mut means) = (0.0_f64, vec![0.0; self.space.places()]);
-        for (place, mean) in means.iter_mut().enumerate() {
-            let tokens = self.orbit_mean(place, float);
-            let (mut gain, mut gross) = (0.0, 0.0);
-            for (state, tokens) in tokens.iter().enumerate() {
-                gain += tokens * gains[state];
-                gross += tokens * long_run.distribution[state] * chain.exit(state);
-                *mean += tokens * long_run.distribution[state];
-            }
-            if gross > 0.0 {
-                balance = balance.max((gain / gross).abs());
-            }
-        }
-        Checks { residual: long_run.residual, flow_balance: balance, invariants: invariant_error(net, &means) }
-    }
-}
-
-#[expect(clippy::cast_precision_loss, reason = "tokens beyond 2^53 are meant to 53 bits")]
-fn float(count: u64) -> f64 {
-    count as f64
 }
 
 fn unknown() -> Refusal {

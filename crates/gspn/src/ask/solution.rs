@@ -1,0 +1,168 @@
+//! An explored chain and what is known of it so far. Here alone conditions are looked at state by state, whether a state is one marking
+//! or stands for replicas that were exchanged.
+
+use hashbrown::HashMap;
+
+use super::{Answer, Ask, Checks, Condition, Value, invariant_error};
+use crate::chain::{self, At, LongRun, Reached};
+use crate::explore::Space;
+use crate::net::Net;
+use crate::{Budget, Class, Refusal};
+
+/// What a check may be off.
+const OFF: f64 = 1e-8;
+
+pub(crate) struct Solution {
+    pub(crate) space: Space,
+    /// Once it was asked for.
+    pub(crate) known: Option<Result<LongRun, Refusal>>,
+    at: HashMap<u64, Result<At, Refusal>>,
+    /// How the last value was found, where that is worth saying, and how far it may be off, relatively.
+    method: Option<(String, f64)>,
+}
+
+impl Solution {
+    pub(crate) fn new(space: Space) -> Self {
+        Self { space, known: None, at: HashMap::new(), method: None }
+    }
+
+    /// Puts the value that was just found, or why there is none, into `answer`.
+    pub(crate) fn put(&mut self, answer: &mut Answer, ask: &Ask, value: Result<Value, Refusal>) {
+        if let (Some((method, error)), Ok(_)) = (self.method.take(), &value) {
+            answer.method.insert(ask.id.clone(), method);
+            answer.error.insert(ask.id.clone(), error);
+        }
+        match value {
+            Ok(Value::Number(value)) if !value.is_finite() => {
+                let why = "the value is more than a number can say";
+                answer.unanswered.insert(ask.id.clone(), Refusal::new(Class::TooLarge, &ask.id, why));
+            }
+            Ok(value) => drop(answer.values.insert(ask.id.clone(), value)),
+            Err(mut refusal) => {
+                refusal.name.clone_from(&ask.id);
+                answer.unanswered.insert(ask.id.clone(), refusal);
+            }
+        }
+    }
+
+    pub(crate) fn long_run(&mut self, budget: &mut Budget<'_>) -> Result<&LongRun, Refusal> {
+        let Self { space, known, .. } = self;
+        let solved = known.get_or_insert_with(|| chain::long_run(space.chain(), space.initial(), budget));
+        solved.as_ref().map_err(Clone::clone)
+    }
+
+    /// The mean of `rewards` at a time, or in the long run.
+    pub(crate) fn mean(&mut self, at: Option<f64>, rewards: &[f64], budget: &mut Budget<'_>) -> Result<f64, Refusal> {
+        let Some(at) = at else { return Ok(dot(&self.long_run(budget)?.distribution, rewards)) };
+        let Self { space, at: known, method, .. } = self;
+        let (chain, initial) = (space.chain(), space.initial());
+        let solved = known.entry(at.to_bits()).or_insert_with(|| chain::at(chain, initial, at, budget));
+        let mean = solved.as_mut().map_err(|refusal| refusal.clone())?.mean(chain, rewards, budget)?;
+        *method = mean.method;
+        Ok(mean.value)
+    }
+
+    /// The probability that a condition holds at the start.
+    pub(crate) fn initially(&self, condition: &Condition) -> f64 {
+        let holds = self.holds(condition);
+        let initial = self.space.initial().iter().filter(|(state, _)| holds[*state as usize]);
+        initial.map(|(_, probability)| probability).sum()
+    }
+
+    /// The mean time until a condition holds.
+    pub(crate) fn passage(&self, condition: &Condition, budget: &mut Budget<'_>) -> Result<Reached, Refusal> {
+        chain::passage(self.space.chain(), self.space.initial(), &self.holds(condition), budget)
+    }
+
+    /// The time by which a condition has held with probability `level`.
+    pub(crate) fn quantile(
+        &mut self,
+        condition: &Condition,
+        level: f64,
+        budget: &mut Budget<'_>,
+    ) -> Result<f64, Refusal> {
+        let goal = self.holds(condition);
+        let found = chain::quantile(self.space.chain(), self.space.initial(), &goal, level, budget)?;
+        self.method = found.method;
+        Ok(found.value)
+    }
+
+    pub(crate) fn holds(&self, condition: &Condition) -> Vec<bool> {
+        self.map(|tokens| condition.holds(tokens))
+    }
+
+    /// What `value` says of the marking of each state.
+    pub(crate) fn map<T>(&self, mut value: impl FnMut(&[u64]) -> T) -> Vec<T> {
+        let mut tokens = vec![0; self.space.places()];
+        (0..self.space.chain().len())
+            .map(|state| {
+                self.load(state, &mut tokens);
+                value(&tokens)
+            })
+            .collect()
+    }
+
+    pub(crate) fn load(&self, state: usize, tokens: &mut [u64]) {
+        #[expect(clippy::cast_possible_truncation, reason = "states have numbers of 32 bits")]
+        self.space.load(self.space.marking_of(state as u32), tokens);
+    }
+
+    /// Checks what is known of the long run, if it was asked for; `mean` says what each place holds on the average of those that a
+    /// marking stands for.
+    ///
+    /// # Errors
+    /// It does not pass.
+    pub(crate) fn check(&self, net: &Net, mean: impl FnMut(&[u64], &mut [f64])) -> Result<Checks, Refusal> {
+        let Some(Ok(long_run)) = &self.known else { return Ok(Checks::default()) };
+        let checks = self.checks(net, long_run, mean);
+        let Checks { residual, flow_balance, invariants } = checks;
+        if [residual, flow_balance, invariants].iter().any(|off| off.is_nan() || *off > OFF) {
+            let why = format!(
+                "the solution does not pass its checks: residual {residual:e}, flow balance {flow_balance:e}, invariants {invariants:e}"
+            );
+            return Err(Refusal::new(Class::Unsupported, "", why));
+        }
+        Ok(checks)
+    }
+
+    fn checks(&self, net: &Net, long_run: &LongRun, mut mean: impl FnMut(&[u64], &mut [f64])) -> Checks {
+        let chain = self.space.chain();
+        let places = self.space.places();
+        // What flows into each state less what flows out; times the tokens there it says what a place gains.
+        let mut gains: Vec<f64> =
+            (0..chain.len()).map(|state| -long_run.distribution[state] * chain.exit(state)).collect();
+        for state in 0..chain.len() {
+            for (to, rate) in chain.row(state) {
+                gains[to] += long_run.distribution[state] * rate;
+            }
+        }
+        let (mut net_gain, mut gross, mut means) = (vec![0.0; places], vec![0.0_f64; places], vec![0.0; places]);
+        let (mut tokens, mut here) = (vec![0; places], vec![0.0; places]);
+        for (state, gain) in gains.iter().enumerate() {
+            self.load(state, &mut tokens);
+            mean(&tokens, &mut here);
+            let share = long_run.distribution[state];
+            for (place, tokens) in here.iter().enumerate() {
+                net_gain[place] += tokens * gain;
+                gross[place] += tokens * share * chain.exit(state);
+                means[place] += tokens * share;
+            }
+        }
+        let balance =
+            net_gain.iter().zip(&gross).filter(|(_, gross)| **gross > 0.0).map(|(gain, gross)| (gain / gross).abs());
+        Checks {
+            residual: long_run.residual,
+            flow_balance: balance.fold(0.0, f64::max),
+            invariants: invariant_error(net, &means),
+        }
+    }
+}
+
+fn dot(distribution: &[f64], reward: &[f64]) -> f64 {
+    chain::sum(distribution.iter().zip(reward).map(|(share, reward)| share * reward))
+}
+
+#[expect(clippy::cast_precision_loss, reason = "tokens beyond 2^53 are meant to 53 bits")]
+pub(crate) fn float(count: u64) -> f64 {
+    count as f64
+}
