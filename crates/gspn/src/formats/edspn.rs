@@ -8,6 +8,9 @@ use super::xml::{self, inside, name};
 use crate::net::{Kind, Net, Rate, Servers};
 use crate::{Class, Refusal};
 
+/// How long a chain of definitions, each of which stands before what it needs, may be. Every one takes a look at all that are left.
+const ROUNDS: usize = 32;
+
 pub(super) fn read(text: &[u8]) -> Result<Net, Refusal> {
     let document = xml::parse(xml::read(text)?)?;
     let root = document.root_element();
@@ -36,11 +39,34 @@ fn unsupported(name: &str, why: impl Into<String>) -> Refusal {
 
 fn constants(net: Node<'_, '_>) -> Result<Constants, Refusal> {
     let mut constants = Constants::default();
-    for node in inside(net).filter(|node| name(*node) == "definition") {
-        let called = xml::need(node, "name")?;
-        let value = constants.value(xml::need(node, "expression")?).map_err(|why| Refusal::invalid(called, why))?;
-        if !constants.define(called, value) {
-            return Err(Refusal::invalid(called, "two definitions have this name"));
+    let mut left: Vec<_> = inside(net).filter(|node| name(*node) == "definition").collect();
+    // They stand in any order.
+    for round in 1.. {
+        let before = left.len();
+        let mut first = None;
+        let mut open = Vec::new();
+        for node in left {
+            let called = xml::need(node, "name")?;
+            let value = match constants.value(xml::need(node, "expression")?) {
+                Ok(value) => value,
+                Err(why) => {
+                    first.get_or_insert_with(|| Refusal::invalid(called, why));
+                    open.push(node);
+                    continue;
+                }
+            };
+            // Whether it is cut or rounded is not said in the file.
+            if node.attribute("defType").unwrap_or("int") == "int" && value.fract() != 0.0 {
+                return Err(unsupported(called, format!("it is defined as an `int`, and its value is {value}")));
+            }
+            if !constants.define(called, value) {
+                return Err(Refusal::invalid(called, "two definitions have this name"));
+            }
+        }
+        match first {
+            None => break,
+            Some(refusal) if open.len() == before || round == ROUNDS => return Err(refusal),
+            Some(_) => left = open,
         }
     }
     Ok(constants)

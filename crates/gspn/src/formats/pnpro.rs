@@ -8,8 +8,23 @@ use super::xml::{self, escape, holdable, inside, name};
 use crate::net::{Arc, Kind, Net, Phase, Rate, Servers, Transition};
 use crate::{Class, Refusal};
 
-/// What only says how a node looks: what ends like this, and these.
-const LOOKS: [&str; 4] = ["x", "y", "rotation", "color"];
+/// What only says how a node or an arc looks, or what it is called on a drawing.
+const LOOKS: [&str; 12] = [
+    "x",
+    "y",
+    "width",
+    "height",
+    "rotation",
+    "color",
+    "magnets",
+    "head-magnet",
+    "tail-magnet",
+    "text-size",
+    "alt-name-fn",
+    "shown-as",
+];
+/// What matters only when nets are joined (`superposition-tags`), or for the order of variables in a decision diagram (`partition`).
+const ELSEWHERE: [&str; 2] = ["superposition-tags", "partition"];
 
 pub(super) fn read(text: &[u8]) -> Result<Net, Refusal> {
     let document = xml::parse(xml::read(text)?)?;
@@ -17,14 +32,18 @@ pub(super) fn read(text: &[u8]) -> Result<Net, Refusal> {
     if name(root) != "project" {
         return Err(Refusal::invalid(name(root), "the outermost element of a PNPRO project is `project`"));
     }
-    let mut nets = inside(root).filter(|node| name(*node) == "gspn");
-    let (Some(gspn), None) = (nets.next(), nets.next()) else {
-        return Err(Refusal::new(
-            Class::Unsupported,
-            "project",
-            "one `gspn` is wanted, and there is none or more than one",
-        ));
+    let nets: Vec<_> = inside(root).filter(|node| name(*node) == "gspn").collect();
+    let [gspn] = nets.as_slice() else {
+        let names: Vec<_> = nets.iter().map(|net| format!("`{}`", net.attribute("name").unwrap_or_default())).collect();
+        let why = match names.len() {
+            0 => "there is no `gspn`, and one is wanted".to_owned(),
+            count => {
+                format!("there are {count} nets ({}), and one is wanted: leave one in the project", names.join(", "))
+            }
+        };
+        return Err(unsupported("project", why));
     };
+    let gspn = *gspn;
     let mut draft = Draft::default();
     let constants = constants(gspn)?;
     for part in inside(gspn) {
@@ -68,7 +87,7 @@ fn only(node: Node<'_, '_>, called: &str, known: &[&str]) -> Result<(), Refusal>
     for attribute in node.attributes() {
         let key = attribute.name();
         let looks = LOOKS.contains(&key) || key.ends_with("-x") || key.ends_with("-y") || key.starts_with("show-");
-        if !looks && !known.contains(&key) {
+        if !looks && !ELSEWHERE.contains(&key) && !known.contains(&key) {
             return Err(unsupported(
                 called,
                 format!("its attribute `{key}` (`{}`) is not understood", attribute.value()),
@@ -86,7 +105,8 @@ fn node(node: Node<'_, '_>, constants: &Constants, draft: &mut Draft) -> Result<
                 return Err(unsupported(called, "its tokens are coloured (`domain`)"));
             }
             only(node, called, &["name", "marking", "domain"])?;
-            let tokens = constants.whole(node.attribute("marking").unwrap_or("0"));
+            let marking = node.attribute("marking").filter(|marking| !marking.is_empty());
+            let tokens = constants.whole(marking.unwrap_or("0"));
             draft.place(called, called, tokens.map_err(|why| Refusal::invalid(called, why))?)
         }
         "transition" => {
@@ -107,6 +127,11 @@ fn node(node: Node<'_, '_>, constants: &Constants, draft: &mut Draft) -> Result<
 
 fn kind(node: Node<'_, '_>, called: &str, constants: &Constants) -> Result<Kind, Refusal> {
     let invalid = |why: String| Refusal::invalid(called, why);
+    for key in ["delay", "weight", "priority", "nservers"] {
+        if let Some(text) = node.attribute(key).filter(|text| text.contains('#')) {
+            return Err(unsupported(called, format!("its `{key}` `{text}` depends on the marking")));
+        }
+    }
     let value = |key: &str, usual: &str| constants.value(node.attribute(key).unwrap_or(usual)).map_err(invalid);
     match xml::need(node, "type")? {
         "IMM" => {
@@ -159,9 +184,13 @@ fn arc(node: Node<'_, '_>, constants: &Constants, draft: &mut Draft) -> Result<(
         return Err(unsupported(name(node), "an edge that is not an arc"));
     }
     let (from, to) = (xml::need(node, "tail")?, xml::need(node, "head")?);
-    only(node, from, &["kind", "tail", "head", "mult", "broken", "mult-k"])?;
-    let count = constants.whole(node.attribute("mult").unwrap_or("1")).map_err(|why| Refusal::invalid(from, why))?;
-    match xml::need(node, "kind")? {
+    only(node, from, &["kind", "type", "tail", "head", "mult", "multiplicity", "broken", "mult-k", "multiplicity-k"])?;
+    // Old versions of the editor had other words.
+    let either = |new: &str, old: &str| node.attribute(new).or(node.attribute(old));
+    let count = constants.whole(either("mult", "multiplicity").unwrap_or("1"));
+    let count = count.map_err(|why| Refusal::invalid(from, why))?;
+    let kind = either("kind", "type").ok_or_else(|| Refusal::invalid(from, "an arc has no `kind`"))?;
+    match kind {
         "INPUT" | "OUTPUT" => draft.arc(from, to, count),
         "INHIBITOR" => draft.inhibitor(from, to, count),
         other => Err(unsupported(from, format!("arcs of kind `{other}` are not understood"))),

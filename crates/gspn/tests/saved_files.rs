@@ -1,0 +1,135 @@
+//! Forms that the editors of GreatSPN and TimeNET save and that are seen rarely: they are read as they are meant, or refused by name.
+
+use gspn::formats::{Format, read};
+use gspn::net::{Arc, Kind, Net, Rate, Servers};
+use gspn::{Class, Refusal};
+
+fn pnpro(text: &str) -> Result<Net, Refusal> {
+    Ok(read(text.as_bytes(), Format::Pnpro, &[])?.net)
+}
+
+/// What stands around an element does not matter: how it looks, the tags by which nets are joined, the order for decision diagrams.
+#[test]
+fn a_pnpro_project_with_all_that_is_drawn() {
+    let net = pnpro(
+        r##"<?xml version="1.0" encoding="UTF-8" standalone="no"?>
+<project name="p" version="121">
+  <gspn name="g" show-color-cmd="false" view-rates="false" zoom="50">
+    <nodes>
+      <place alt-name-fn="NONE" label-x="1.0" label-y="2.0" magnets="TWO_PER_SIDE" marking="3" name="ready" partition="A" partition-x="1.0" shown-as="r_1" superposition-tags="a|b" superpos-x="1.0" text-size="3.0" x="1.0" y="1.0"/>
+      <place marking="" name="done" x="5.0" y="1.0"/>
+      <transition delay="2.0" height="1.0" magnets="ONE_PER_SIDE" name="work" nservers-x="1.0" rotation="1.5" superposition-tags="" type="EXP" width="0.3" x="3.0" y="1.0"/>
+      <transition guard="True" name="again" type="IMM" x="3.0" y="3.0"/>
+      <text-box bold="true" name="a word" shape="ROUND" x="1.0" y="1.0"/>
+    </nodes>
+    <edges>
+      <arc broken="true" head="work" head-magnet="2" kind="INPUT" mult="2" mult-k="0.5" mult-x="0.1" mult-y="0.2" tail="ready"><point x="1.0" y="2.0"/></arc>
+      <arc head="done" kind="OUTPUT" tail="work" tail-magnet="1" text-size="2.0"/>
+      <arc head="again" kind="INPUT" tail="done"/>
+      <arc head="ready" kind="OUTPUT" mult="2" tail="again"/>
+    </edges>
+  </gspn>
+  <measures gspn-name="g" name="m"/>
+</project>"##,
+    )
+    .unwrap();
+    assert_eq!(net.places().iter().map(|place| place.tokens).collect::<Vec<_>>(), [3, 0]);
+    let [work, again] = net.transitions() else { panic!("{:?}", net.transitions()) };
+    assert_eq!(work.kind, Kind::Timed { rate: Rate::Constant(2.0), servers: Servers::Infinite });
+    assert_eq!(work.inputs, [Arc { place: 0, count: 2 }]);
+    assert_eq!(again.kind, Kind::Immediate { weight: 1.0, priority: 1 });
+}
+
+/// The first versions of the editor wrote `type` and `multiplicity` where the later ones write `kind` and `mult`.
+#[test]
+fn arcs_of_old_pnpro_files() {
+    let with = |arcs: &str| {
+        pnpro(&format!(
+            r#"<project name="p" version="100"><gspn name="g"><nodes>
+            <place marking="4" name="a" x="1.0" y="1.0"/><place name="b" x="2.0" y="1.0"/>
+            <transition delay="1.0" name="t" nservers="1" type="EXP" x="1.0" y="2.0"/></nodes><edges>{arcs}</edges></gspn></project>"#
+        ))
+    };
+    let old = with(
+        r#"<arc head="t" multiplicity="3" multiplicity-k="0.1" multiplicity-x="1.0" multiplicity-y="0.0" tail="a" type="INPUT"/>
+           <arc head="b" multiplicity="2" tail="t" type="OUTPUT"/><arc head="t" multiplicity="5" tail="b" type="INHIBITOR"/>"#,
+    );
+    let new = with(
+        r#"<arc head="t" kind="INPUT" mult="3" tail="a"/><arc head="b" kind="OUTPUT" mult="2" tail="t"/>
+           <arc head="t" kind="INHIBITOR" mult="5" tail="b"/>"#,
+    );
+    assert_eq!(old.unwrap().transitions(), new.unwrap().transitions());
+    let neither = with(r#"<arc head="t" mult="3" tail="a"/>"#).unwrap_err();
+    assert_eq!((neither.class, neither.name.as_str()), (Class::Invalid, "a"));
+}
+
+#[test]
+fn what_a_pnpro_project_has_beyond_a_net_is_refused_by_name() {
+    let with = |nodes: &str| {
+        let place = r#"<place name="a" marking="1" x="1.0" y="1.0"/>"#;
+        format!(
+            r#"<project name="p" version="121"><gspn name="g"><nodes>{place}{nodes}</nodes><edges/></gspn></project>"#
+        )
+    };
+    for (rule, node, name) in [
+        ("a fluid place", r#"<place name="f" type="CONTINUOUS" marking="1.0"/>"#, "f"),
+        ("a coloured place", r#"<place name="c" domain="C"/>"#, "c"),
+        ("a rate by tokens", r##"<transition name="t" type="EXP" delay="2*#a"/>"##, "t"),
+        ("a weight by tokens", r##"<transition name="t" type="IMM" weight="#a"/>"##, "t"),
+        ("another distribution", r#"<transition name="t" type="GEN" delay="Uniform[1, 2]"/>"#, "t"),
+        ("a fluid transition", r#"<transition name="t" type="CONT"/>"#, "t"),
+        ("a class of colours", r#"<color-class name="C" definition="c{1..3}"/>"#, "C"),
+        ("a number that is not said", r#"<template name="N" type="INTEGER"/>"#, "N"),
+    ] {
+        let refusal = pnpro(&with(node)).unwrap_err();
+        assert_eq!((refusal.class, refusal.name.as_str()), (Class::Unsupported, name), "{rule}: {refusal}");
+    }
+    let two = r#"<project name="p"><gspn name="one"/><gspn name="two"/></project>"#;
+    let refusal = pnpro(two).unwrap_err();
+    assert!(refusal.class == Class::Unsupported && refusal.why.contains("2 nets (`one`, `two`)"), "{refusal}");
+}
+
+fn edspn(definitions: &str, marking: &str) -> Result<Net, Refusal> {
+    let text = format!(
+        r#"<net id="0" netclass="eDSPN" xmlns="http://timenet.tu-ilmenau.de/schema/eDSPN">
+        <place id="0.0" initialMarking="{marking}" type="node"><label id="0.0.0" text="p" type="text"/></place>
+        <exponentialTransition delay="d" id="0.1" preemptionPolicy="PRD" serverType="ExclusiveServer" type="node"><label id="0.1.0" text="t" type="text"/></exponentialTransition>
+        <arc fromNode="0.0" id="0.2" toNode="0.1" type="connector"><inscription id="0.2.0" text="1" type="inscriptionText"/></arc>
+        {definitions}</net>"#
+    );
+    Ok(read(text.as_bytes(), Format::Edspn, &[])?.net)
+}
+
+fn define(kind: &str, name: &str, expression: &str) -> String {
+    format!(r#"<definition defType="{kind}" expression="{expression}" id="0.{name}" name="{name}" type="text"/>"#)
+}
+
+/// TimeNET saves definitions in the order in which they were drawn.
+#[test]
+fn definitions_of_timenet_stand_in_any_order() {
+    let all = define("real", "d", "1/(N*mu)")
+        + &define("int", "N", "M+1")
+        + &define("real", "mu", "0.5")
+        + &define("int", "M", "3");
+    let net = edspn(&all, "N").unwrap();
+    assert_eq!(net.places()[0].tokens, 4);
+    assert_eq!(net.transitions()[0].kind, Kind::Timed { rate: Rate::Constant(2.0), servers: Servers::Finite(1) });
+
+    let round = define("real", "d", "e") + &define("real", "e", "d");
+    let refusal = edspn(&round, "1").unwrap_err();
+    assert_eq!((refusal.class, refusal.name.as_str()), (Class::Invalid, "d"), "{refusal}");
+    let twice = define("real", "d", "1") + &define("real", "d", "2");
+    assert!(edspn(&twice, "1").unwrap_err().why.contains("two definitions"));
+    // Ten thousand, each before the one that it needs, are given up soon.
+    let chain: String = (0..10_000).map(|at| define("real", &format!("d{at}"), &format!("d{}", at + 1))).collect();
+    assert_eq!(edspn(&chain, "1").unwrap_err().class, Class::Invalid);
+}
+
+/// Whether TimeNET cuts or rounds it is not in the file.
+#[test]
+fn an_int_of_timenet_is_whole_or_refused() {
+    let good = define("int", "d", "6/2");
+    assert_eq!(edspn(&good, "d").unwrap().places()[0].tokens, 3);
+    let refusal = edspn(&define("int", "d", "7/2"), "1").unwrap_err();
+    assert_eq!((refusal.class, refusal.name.as_str()), (Class::Unsupported, "d"), "{refusal}");
+}
