@@ -1,4 +1,7 @@
 //! From a Laplace transform back to a distribution (Abate and Whitt's Euler algorithm).
+//!
+//! `gspn::chain` inverts transforms too, along a contour whose points mostly lie left of 0; there it takes states out one by one. Here
+//! every point lies right of 0, where the sweeps of [`super::passage`] over large chains always settle. Neither does for the other.
 
 use crate::Fault;
 
