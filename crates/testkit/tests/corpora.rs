@@ -83,6 +83,16 @@ fn net_readers_inputs_return() {
 }
 
 #[test]
+fn model_readers_inputs_return() {
+    replay("model_readers");
+}
+
+#[test]
+fn figures_inputs_return() {
+    replay("figures");
+}
+
+#[test]
 fn every_target_is_replayed_and_short_inputs_return() {
     let names = [
         "transport",
@@ -95,6 +105,8 @@ fn every_target_is_replayed_and_short_inputs_return() {
         "guard_client",
         "guard_server",
         "net_readers",
+        "model_readers",
+        "figures",
     ];
     assert_eq!(TARGETS.map(|(name, _)| name), names);
     for (_, target) in TARGETS {

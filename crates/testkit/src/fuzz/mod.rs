@@ -4,7 +4,9 @@
 
 mod channel;
 mod config;
+mod figures;
 mod guard;
+mod model_readers;
 mod net_readers;
 mod nodeset;
 mod policy;
@@ -14,7 +16,9 @@ mod transport;
 
 pub use channel::channel;
 pub use config::config;
+pub use figures::figures;
 pub use guard::{guard_client, guard_server};
+pub use model_readers::model_readers;
 pub use net_readers::net_readers;
 pub use nodeset::nodeset;
 pub use policy::policy;
@@ -26,7 +30,7 @@ pub use transport::transport;
 pub type Target = fn(&[u8]);
 
 /// Every target with the name of its corpus.
-pub const TARGETS: [(&str, Target); 10] = [
+pub const TARGETS: [(&str, Target); 12] = [
     ("transport", transport),
     ("channel", channel),
     ("services", services),
@@ -37,6 +41,8 @@ pub const TARGETS: [(&str, Target); 10] = [
     ("guard_client", guard_client),
     ("guard_server", guard_server),
     ("net_readers", net_readers),
+    ("model_readers", model_readers),
+    ("figures", figures),
 ];
 
 /// Reads the fuzzer's bytes from the front; past the end everything is zero or empty.
