@@ -32,6 +32,7 @@ pub use available::Down;
 pub use bottleneck::Bottleneck;
 pub use effort::Effort;
 pub use fails::Failure;
+use figures::Solved;
 pub use picture::svg;
 pub use security::{Minimum, Mode};
 pub use table::{csv, text};
@@ -137,6 +138,25 @@ impl Outcome {
         self.p99.or(self.mean).unwrap_or(f64::INFINITY)
     }
 
+    /// With what a model does under its load.
+    fn under_load(self, model: &Model, solved: &Solved) -> Self {
+        let plain = &solved.plain;
+        let busiest = plain.busiest();
+        let busy = plain.busy.get(busiest).copied().unwrap_or(0.0);
+        Self {
+            throughput: plain.throughput,
+            saturation: plain.saturation,
+            saturated: plain.saturated,
+            mean: (!plain.saturated).then_some(plain.mean),
+            p50: solved.times[0],
+            p95: solved.times[1],
+            p99: solved.times[2],
+            cpu: (model.nodes.get(busiest).map(|it| it.name.clone()).unwrap_or_default(), busy),
+            loss: plain.loss,
+            ..self
+        }
+    }
+
     /// What a request costs, in the order of importance: money, core seconds, energy.
     fn costs(&self) -> [f64; 3] {
         [self.money.unwrap_or(0.0), self.cores, self.energy.unwrap_or(0.0)]
@@ -238,28 +258,24 @@ fn outcome(model: &Model, ways: &[usize], wanted: &Wanted, budget: &mut Budget<'
     let solved = figures::solve(&chosen, wanted, budget)?;
     let limit = bottleneck::of(&chosen, &solved.service, solved.one, solved.plain.throughput / solved.service.finished);
     let plain = &solved.plain;
-    let busiest = plain.busiest();
-    let mut outcome = Outcome {
+    let outcome = Outcome {
         setting: security::words(model, ways).into_iter().chain(machine_words(model, &machines)).collect(),
         strength: security::strength(model, ways),
         ways: ways.to_vec(),
-        throughput: plain.throughput,
-        saturation: plain.saturation,
-        saturated: plain.saturated,
-        mean: (!plain.saturated).then_some(plain.mean),
-        p50: solved.times[0],
-        p95: solved.times[1],
-        p99: solved.times[2],
-        cpu: (
-            chosen.nodes.get(busiest).map(|it| it.name.clone()).unwrap_or_default(),
-            plain.busy.get(busiest).copied().unwrap_or(0.0),
-        ),
+        throughput: 0.0,
+        saturation: 0.0,
+        saturated: false,
+        mean: None,
+        p50: None,
+        p95: None,
+        p99: None,
+        cpu: (String::new(), 0.0),
         cores: plain.cores,
         energy: plain.energy,
         money: plain.money,
         availability: available::availability(&chosen, budget)?,
         down: Vec::new(),
-        loss: plain.loss,
+        loss: 0.0,
         plus_minus: figures::intervals(&chosen, &solved, budget)?,
         bottleneck: String::new(),
         limit,
@@ -269,6 +285,7 @@ fn outcome(model: &Model, ways: &[usize], wanted: &Wanted, budget: &mut Budget<'
         beaten_by: None,
         machines,
     };
+    let mut outcome = outcome.under_load(&chosen, &solved);
     for (node, fewer) in available::one_down(&chosen) {
         outcome.down.push(down(&chosen, node, fewer, &outcome, wanted, budget)?);
     }
@@ -294,19 +311,7 @@ fn down(
         return Ok(Down { node: name, left, stops: true, saturation: 0.0, p99: None, mean: None, fails });
     };
     let solved = figures::solve(&fewer, wanted, budget)?;
-    let plain = solved.plain;
-    let then = Outcome {
-        throughput: plain.throughput,
-        saturation: plain.saturation,
-        saturated: plain.saturated,
-        mean: (!plain.saturated).then_some(plain.mean),
-        p50: solved.times[0],
-        p95: solved.times[1],
-        p99: solved.times[2],
-        cpu: (fewer.nodes[plain.busiest()].name.clone(), plain.busy[plain.busiest()]),
-        loss: plain.loss,
-        ..whole.clone()
-    };
+    let then = whole.clone().under_load(&fewer, &solved);
     let mut fails = fails::of_load(&then, wanted, chosen);
     fails.iter_mut().for_each(|it| it.why = format!("with one machine of `{name}` down {}", it.why));
     Ok(Down { node: name, left, stops: false, saturation: then.saturation, p99: then.p99, mean: then.mean, fails })

@@ -40,26 +40,16 @@ const PROTOCOLS: [(&str, &[&str]); 2] = [
     ("tls-1.3", &["key", "client_key", "certificates", "group", "cipher", "resumed"]),
 ];
 
-/// Every key, so that each is taken once.
-const KEYS: [&str; 17] = [
-    "policy",
-    "mode",
-    "key",
-    "user",
-    "certificates",
-    "discovery",
-    "endpoints",
-    "token",
-    "token_key",
-    "token_encryption",
-    "authority_policy",
-    "authority_key",
-    "authority_session",
-    "client_key",
-    "group",
-    "cipher",
-    "resumed",
-];
+/// Every key of every protocol once, in the order in which ways are made of their lists.
+fn keys() -> Vec<&'static str> {
+    let mut keys: Vec<&'static str> = Vec::new();
+    for key in PROTOCOLS.iter().flat_map(|(_, keys)| *keys) {
+        if !keys.contains(key) {
+            keys.push(key);
+        }
+    }
+    keys
+}
 
 /// Values of a key, and its line.
 struct Said {
@@ -88,8 +78,10 @@ pub(super) fn settings(
     let life = fields.value("life", LIFE, life)?;
     let engine = fields.word("engine")?.map(|it| known.nodes.find(fields, &it)).transpose()?;
     let login = fields.word("login")?.map(|it| login(fields, &it, known, connectors, on)).transpose()?;
-    let said: Vec<Said> =
-        KEYS.into_iter().filter_map(|key| fields.list(key).map(|(values, line)| Said { key, values, line })).collect();
+    let said: Vec<Said> = keys()
+        .into_iter()
+        .filter_map(|key| fields.list(key).map(|(values, line)| Said { key, values, line }))
+        .collect();
     let mut ways = Vec::new();
     for protocol in &protocols {
         let Some((name, keys)) = PROTOCOLS.iter().find(|(name, _)| name == protocol) else {
