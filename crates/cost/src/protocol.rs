@@ -1,5 +1,5 @@
 //! Today's protocols, composed of the basic mechanisms: OPC UA channels and sessions, the flows by which a client of Trapkey comes to
-//! its access token, TLS 1.3.
+//! its access token, TLS 1.3, capabilities of devices that speak MQTT, tunnels of WireGuard and `IPsec`.
 //!
 //! A protocol is data: a list of [`Phase`]s, each a small mechanism with one entry and one exit between two parties. [`lines`] gives the
 //! same as a flat list, one line a step: who does what operation on how many bytes, how many times, and how often in the life of a
@@ -17,18 +17,22 @@
 //! assert_eq!(decrypted, 2, "the request to open a channel has two blocks");
 //! ```
 
+pub mod capability;
+pub mod ipsec;
+mod lines;
 pub mod opcua;
+mod packets;
 pub mod tls;
 pub mod tokens;
-
-use std::fmt::Write;
+pub mod wireguard;
 
 use serde::Serialize;
+
+pub use lines::{Line, lines, table};
 
 use crate::algorithm::{Hash, Key};
 use crate::choose::Mode;
 use crate::mechanism::{self, Basic, Part, Role, Work, priced};
-use crate::quantity::digits;
 
 /// Who takes part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -124,6 +128,12 @@ pub enum Protocol {
     OpcUa(opcua::OpcUa),
     /// A connection of TLS 1.3.
     Tls(tls::Tls),
+    /// A device with a capability, at a guard of MQTT.
+    Capability(capability::Capability),
+    /// A tunnel of WireGuard.
+    WireGuard(wireguard::WireGuard),
+    /// A tunnel of `IPsec`.
+    Ipsec(ipsec::Ipsec),
 }
 
 /// Client and server.
@@ -136,6 +146,9 @@ impl Protocol {
         match self {
             Self::OpcUa(_) => "opc-ua",
             Self::Tls(_) => "tls-1.3",
+            Self::Capability(_) => "capability",
+            Self::WireGuard(_) => "wireguard",
+            Self::Ipsec(_) => "ipsec",
         }
     }
 
@@ -144,7 +157,8 @@ impl Protocol {
     pub fn once(&self) -> Vec<Phase> {
         match self {
             Self::OpcUa(it) => it.once(),
-            Self::Tls(_) => Vec::new(),
+            Self::Capability(it) => it.once(ENDS),
+            Self::Tls(_) | Self::WireGuard(_) | Self::Ipsec(_) => Vec::new(),
         }
     }
 
@@ -154,6 +168,9 @@ impl Protocol {
         match self {
             Self::OpcUa(it) => it.connect(),
             Self::Tls(it) => vec![it.connect(ENDS)],
+            Self::Capability(it) => vec![it.connect(ENDS)],
+            Self::WireGuard(it) => it.connect(ENDS),
+            Self::Ipsec(it) => it.connect(ENDS),
         }
     }
 
@@ -163,6 +180,9 @@ impl Protocol {
         match self {
             Self::OpcUa(it) => it.renew(),
             Self::Tls(it) => vec![it.renew(ENDS)],
+            Self::Capability(it) => it.renew(ENDS),
+            Self::WireGuard(it) => vec![it.renew(ENDS)],
+            Self::Ipsec(it) => it.renew(ENDS),
         }
     }
 
@@ -171,7 +191,7 @@ impl Protocol {
     pub fn refresh(&self) -> Vec<Phase> {
         match self {
             Self::OpcUa(it) => it.refresh(),
-            Self::Tls(_) => Vec::new(),
+            _ => Vec::new(),
         }
     }
 
@@ -181,24 +201,31 @@ impl Protocol {
         match self {
             Self::OpcUa(it) => it.around(from, bytes),
             Self::Tls(it) => it.around(from, bytes),
+            Self::Capability(it) => it.around(from, bytes),
+            Self::WireGuard(it) => it.around(from, bytes),
+            Self::Ipsec(it) => it.around(from, bytes),
         }
     }
 
-    /// Bytes on the wire of a message of `bytes`.
+    /// Bytes on the wire of a message of `bytes` that `from` sends.
     #[must_use]
-    pub fn wire(&self, bytes: u64) -> u64 {
+    pub fn wire(&self, from: Role, bytes: u64) -> u64 {
         match self {
             Self::OpcUa(it) => it.channel.wire(bytes),
             Self::Tls(it) => it.wire(bytes),
+            Self::Capability(it) => it.wire(from, bytes),
+            Self::WireGuard(it) => it.wire(bytes),
+            Self::Ipsec(it) => it.wire(bytes),
         }
     }
 
-    /// How messages are protected.
+    /// How messages are protected, in the direction that is protected least.
     #[must_use]
     pub fn mode(&self) -> Mode {
         match self {
             Self::OpcUa(it) => it.channel.mode,
-            Self::Tls(_) => Mode::SignAndEncrypt,
+            Self::Capability(it) => it.mode(),
+            Self::Tls(_) | Self::WireGuard(_) | Self::Ipsec(_) => Mode::SignAndEncrypt,
         }
     }
 
@@ -209,143 +236,24 @@ impl Protocol {
         let cipher = match self {
             Self::OpcUa(it) => it.channel.strength(),
             Self::Tls(it) => it.strength(),
+            Self::Capability(it) => it.strength(),
+            Self::WireGuard(_) => wireguard::STRENGTH,
+            Self::Ipsec(it) => it.strength(),
         };
         keys.map_or(cipher, |keys| keys.min(cipher))
     }
 
-    /// Long-lived keys that it rests on.
+    /// Long-lived keys of signatures and of asymmetric encryption that it rests on.
     #[must_use]
     pub fn keys(&self) -> Vec<Key> {
         match self {
             Self::OpcUa(it) => it.keys(),
             Self::Tls(it) => [it.key].into_iter().chain(it.client).collect(),
+            Self::Capability(it) => it.signature.into_iter().collect(),
+            Self::WireGuard(_) => Vec::new(),
+            Self::Ipsec(it) => it.keys(),
         }
     }
-}
-
-/// One step of a protocol.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Line {
-    /// The phase that it belongs to.
-    pub phase: &'static str,
-    /// The clause that asks for it.
-    pub source: &'static str,
-    /// How often the phase is done.
-    pub per: Per,
-    /// Who does it; of a message who sends it.
-    pub by: Party,
-    /// Its name.
-    pub name: &'static str,
-    /// The basic mechanism that it is a step of; none for what belongs to the protocol itself.
-    pub mechanism: Option<Basic>,
-    /// The operation in a price list; `message` for a message.
-    pub operation: String,
-    /// Bytes that are worked on, or sent.
-    pub bytes: u64,
-    /// How many times in one run of the phase.
-    pub times: u64,
-    /// Whether a price list must have the operation.
-    pub needed: bool,
-    /// Whether it uses a long-lived private key.
-    pub private: bool,
-    /// To whom, of a message.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub to: Option<Party>,
-    /// How probable it is, 0 to 1: the other ways of a choice are taken otherwise.
-    pub probability: f64,
-}
-
-/// The steps of phases, in order. Steps that only set parameters are left out; checks are not steps.
-#[must_use]
-pub fn lines(phases: &[Phase]) -> Vec<Line> {
-    let mut lines = Vec::new();
-    for phase in phases {
-        flatten(phase, &phase.parts, None, 1.0, &mut lines);
-    }
-    lines
-}
-
-fn flatten(phase: &Phase, parts: &[Part], mechanism: Option<Basic>, probability: f64, lines: &mut Vec<Line>) {
-    let Phase { name: of, source, per, .. } = *phase;
-    for part in parts {
-        match part {
-            Part::Work { name, by, work } => {
-                let by = phase.party(*by);
-                let Work { operation: Some(operation), bytes, times, needed, private } = work.clone() else { continue };
-                if !needed && operation == *name {
-                    continue;
-                }
-                let line = Line {
-                    phase: of,
-                    source,
-                    per,
-                    by,
-                    name,
-                    mechanism,
-                    operation,
-                    bytes,
-                    times,
-                    needed,
-                    private,
-                    to: None,
-                    probability,
-                };
-                lines.push(line);
-            }
-            Part::Message { name, from, bytes } => lines.push(Line {
-                phase: of,
-                source,
-                per,
-                by: phase.party(*from),
-                name,
-                mechanism,
-                operation: "message".to_owned(),
-                bytes: *bytes,
-                times: 1,
-                needed: false,
-                private: false,
-                to: Some(phase.party(from.other())),
-                probability,
-            }),
-            Part::Either { probability: share, then, otherwise, .. } => {
-                flatten(phase, then, mechanism, probability * share, lines);
-                flatten(phase, otherwise, mechanism, probability * (1.0 - share), lines);
-            }
-            Part::Use { mechanism, parts } => flatten(phase, parts, Some(*mechanism), probability, lines),
-            Part::Check { .. } => {}
-        }
-    }
-}
-
-/// The steps of phases as the rows of a Markdown table, without its head: phase, how often, who, what it does in order, clause. Messages
-/// stand at who sends them; steps that need no price are left out.
-#[must_use]
-pub fn table(phases: &[Phase]) -> String {
-    let mut text = String::new();
-    for phase in phases {
-        for by in [phase.ends.0, phase.ends.1] {
-            let own = lines(std::slice::from_ref(phase)).into_iter().filter(|line| line.by == by);
-            let words: Vec<String> =
-                own.filter(|line| line.needed || line.to.is_some()).map(|line| word(&line)).collect();
-            if !words.is_empty() {
-                let (often, who) = (phase.per.word(), by.word());
-                let _ =
-                    writeln!(text, "| {} | {often} | {who} | {} | {} |", phase.name, words.join("; "), phase.source);
-            }
-        }
-    }
-    text
-}
-
-fn word(line: &Line) -> String {
-    let probability =
-        if line.probability < 1.0 { format!(" ({} of runs)", digits(line.probability)) } else { String::new() };
-    if line.to.is_some() {
-        return format!("sends {} ({} B){probability}", line.name, line.bytes);
-    }
-    let times = if line.times == 1 { String::new() } else { format!("{} × ", line.times) };
-    let bytes = if line.bytes == 0 { String::new() } else { format!(" ({} B)", line.bytes) };
-    format!("{times}`{}`{bytes}{probability}", line.operation)
 }
 
 /// A message, and what its ends do besides cryptography: an operation of its own, free where no price list has it.
@@ -369,6 +277,14 @@ pub(crate) fn times(part: Part, count: u64) -> Part {
         Part::Work { name, by, work } => Part::Work { name, by, work: Work { times: work.times * count, ..work } },
         other => other,
     }
+}
+
+/// Steps that are done with a probability above 0.
+pub(crate) fn either(guard: &'static str, probability: f64, then: Vec<Part>) -> Vec<Part> {
+    if probability >= 1.0 {
+        return then;
+    }
+    vec![Part::Either { guard, probability, then, otherwise: Vec::new() }]
 }
 
 /// The same steps with keys of a channel or session, which live with the program that uses them and not in an engine.

@@ -181,7 +181,7 @@ impl<'a> Weaver<'a> {
             woven.extend(Some(before).filter(some).map(put));
             after.extend(Some(behind).filter(some).map(put));
             send.critical = true;
-            send.bytes = send.bytes.saturating_add(agreed.protocol.wire(bytes).saturating_sub(bytes));
+            send.bytes = send.bytes.saturating_add(agreed.protocol.wire(from, bytes).saturating_sub(bytes));
         }
         after
     }
