@@ -194,6 +194,44 @@ fn each_flow_decides_signs_and_records_once() {
     }
 }
 
+/// A refresh token is looked up and used up, then the authority does what it did for the first; nobody shows a password again.
+#[test]
+fn a_refresh_token_saves_a_call_and_the_password() {
+    let authority = channel(Policy::Basic256Sha256, ENCRYPT, Key::Rsa(2048));
+    let again = Tokens { asker: Asker::Explicit(12), ..Tokens::new(Flow::StartFinish(authority)) };
+    let refreshed = Tokens { refresh_token: true, ..again.clone() };
+    assert_eq!(refreshed.fetch(), again.fetch(), "the first token is asked for as ever");
+    let at = |tokens: &Tokens, operation: &str| count(&tokens.fetch_again(), Party::Authority, operation);
+    for (operation, before, after) in [
+        ("message", 2, 1),
+        ("check password", 1, 0),
+        ("decrypt rsa", 1, 0),
+        ("look up account", 2, 1),
+        ("decide", 1, 1),
+        ("sign ed25519", 1, 1),
+        // The old token is used up, the new one kept.
+        ("write journal", 1, 2),
+        ("append audit", 1, 1),
+    ] {
+        assert_eq!((at(&again, operation), at(&refreshed, operation)), (before, after), "{operation}");
+    }
+    let opcua = with_tokens(refreshed.clone());
+    let names: Vec<&str> = opcua.refresh().iter().map(|phase| phase.name).collect();
+    assert_eq!(names, ["RefreshToken", "session refreshed"]);
+    assert!(opcua.connect().iter().all(|phase| phase.name != "RefreshToken"));
+    // Who gets none asks again.
+    let none = [
+        Tokens { flow: Flow::RequestAccessToken(authority), ..refreshed.clone() },
+        Tokens { flow: Flow::OAuth2(Tls::new(Key::Ecdsa(256))), asker: Asker::Application, ..refreshed.clone() },
+    ];
+    for tokens in none {
+        assert!(tokens.misfit().is_some());
+        assert_eq!(tokens.fetch_again(), tokens.fetch());
+    }
+    let person = Tokens { flow: Flow::OAuth2(Tls::new(Key::Ecdsa(256))), asker: Asker::Session(12), ..refreshed };
+    assert_eq!((person.misfit(), at(&person, "check password"), at(&person, "write journal")), (None, 0, 2));
+}
+
 /// RFC 8446: a full handshake proves the server's key; a resumed one proves a secret of before, and no certificate is looked at.
 #[test]
 fn a_resumed_handshake_has_no_signature() {
@@ -227,6 +265,8 @@ fn the_reference_shows_what_is_done() {
     phases.extend(started.connect().into_iter().filter(|phase| phase.ends.1 == Party::Server));
     phases.extend([started.renew(), started.refresh(), started.request(100, 120, true)].concat());
     phases.extend(tokens(Flow::RequestAccessToken(rsa), Asker::Application).fetch());
+    let refreshed = Tokens { refresh_token: true, ..tokens(Flow::StartFinish(rsa), Asker::Explicit(12)) };
+    phases.extend(refreshed.fetch_again());
     let oauth = tokens(Flow::OAuth2(Tls::new(Key::Ecdsa(256))), Asker::Application);
     phases.extend([oauth.connect(), oauth.fetch()].concat());
     phases.push(Tls { resumed: 1.0, ..Tls::new(Key::Ecdsa(256)) }.connect((Party::Client, Party::Server)));

@@ -164,7 +164,7 @@ impl OpcUa {
     #[must_use]
     pub fn connect(&self) -> Vec<Phase> {
         let mut phases = self.channel.open(ENDS);
-        phases.extend(self.fetch().into_iter().map(|phase| phase.per(Per::Connection)));
+        phases.extend(self.fetch_by(Tokens::fetch).into_iter().map(|phase| phase.per(Per::Connection)));
         phases.extend(session(&self.channel, &self.user, ENDS));
         phases
     }
@@ -178,7 +178,7 @@ impl OpcUa {
     /// Whenever a token's life is four fifths over: a new one, and ActivateSession again.
     #[must_use]
     pub fn refresh(&self) -> Vec<Phase> {
-        let mut phases = self.fetch();
+        let mut phases = self.fetch_by(Tokens::fetch_again);
         if !phases.is_empty() {
             phases.push(Phase { name: "session refreshed", ..activation(&self.channel, &self.user, ENDS) });
         }
@@ -223,10 +223,10 @@ impl OpcUa {
         keys
     }
 
-    fn fetch(&self) -> Vec<Phase> {
+    fn fetch_by(&self, fetch: fn(&Tokens) -> Vec<Phase>) -> Vec<Phase> {
         let User::Token(tokens) = &self.user else { return Vec::new() };
         let connect = if tokens.kept { Vec::new() } else { tokens.connect() };
-        connect.into_iter().chain(tokens.fetch()).collect()
+        connect.into_iter().chain(fetch(tokens)).collect()
     }
 }
 

@@ -6,7 +6,7 @@ use serde::Serialize;
 use super::opcua::{self, Channel, User, digest, record};
 use super::tls::Tls;
 use super::{Party, Per, Phase, using, with_session_key};
-use crate::algorithm::Key;
+use crate::algorithm::{Hash, Key};
 use crate::choose::Mode;
 use crate::mechanism::{self, Basic, Part, Role, priced, private};
 
@@ -61,6 +61,8 @@ pub struct Tokens {
     pub encrypted: bool,
     /// Whether the session or connection to the authority is kept open from one token to the next.
     pub kept: bool,
+    /// Whether tokens after the first are asked for with a refresh token; see [`Tokens::misfit`].
+    pub refresh_token: bool,
 }
 
 /// Client and authority.
@@ -68,6 +70,8 @@ const ENDS: (Party, Party) = (Party::Client, Party::Authority);
 /// Bytes of a question over HTTPS and of what stands around the token in the answer.
 const QUESTION: u64 = 420;
 const AROUND: u64 = 260;
+/// Bytes of a refresh token: the name of its line and 32 random ones, as text.
+const REFRESH: u64 = 66;
 /// Bodies of a call and of its answer, without what is passed.
 const CALL: (u64, u64) = (120, 70);
 
@@ -75,7 +79,22 @@ impl Tokens {
     /// Tokens of 1,000 bytes signed with Ed25519 for an application, encrypted once, over a session that is kept.
     #[must_use]
     pub const fn new(flow: Flow) -> Self {
-        Self { flow, asker: Asker::Application, bytes: 1_000, signature: Key::Ed25519, encrypted: false, kept: true }
+        let asker = Asker::Application;
+        Self { flow, asker, bytes: 1_000, signature: Key::Ed25519, encrypted: false, kept: true, refresh_token: false }
+    }
+
+    /// Why its parts do not fit together, if they do not.
+    #[must_use]
+    pub const fn misfit(&self) -> Option<&'static str> {
+        match (self.refresh_token, &self.flow, self.asker) {
+            (true, Flow::RequestAccessToken(_), _) => {
+                Some("RequestAccessToken gives no refresh token: `token_refresh` cannot be `refresh-token`")
+            }
+            (true, Flow::OAuth2(_), Asker::Application) => {
+                Some("an application gets no refresh token over OAuth2: `token_refresh` cannot be `refresh-token`")
+            }
+            _ => None,
+        }
     }
 
     /// The way to the authority: a session and what is looked for in it, or a TLS connection.
@@ -136,6 +155,34 @@ impl Tokens {
                 vec![phase("token request", "RFC 6749 4.4", parts)]
             }
         }
+    }
+
+    /// A token after the first: asked for as the first was, or with the refresh token that came with the last one, which works
+    /// once. The authority finds it by its hash, takes it, looks at the account and decides anew; no password is needed.
+    #[must_use]
+    pub fn fetch_again(&self) -> Vec<Phase> {
+        if !self.refresh_token || self.misfit().is_some() {
+            return self.fetch();
+        }
+        let peer = Role::Peer;
+        let mut work = vec![
+            priced("hashSecret", peer, format!("hash {}", Hash::Sha256), REFRESH),
+            priced("takeToken", peer, "write journal".to_owned(), 0),
+        ];
+        work.extend(self.asked());
+        let (name, source, parts) = match &self.flow {
+            Flow::OAuth2(tls) => {
+                let mut parts = tls.data("token request", Role::Own, QUESTION);
+                parts.extend(work);
+                parts.extend(tls.data("access token", peer, AROUND + self.bytes + REFRESH));
+                ("token request, refreshed", "RFC 6749 6", parts)
+            }
+            Flow::RequestAccessToken(channel) | Flow::StartFinish(channel) => {
+                let parts = self.call(channel, CALL.0 + 60 + REFRESH, work, self.bytes + 80 + REFRESH);
+                ("RefreshToken", "OPC 10000-12 9.6.8", parts)
+            }
+        };
+        vec![Phase { name, source, per: Per::Token, ends: ENDS, parts }]
     }
 
     /// What `by` does to believe a token: signature, claims, and the rights that come of them.
