@@ -20,11 +20,16 @@ fn solved(model: &Model) -> Solution {
 /// Kinds of annotations that are drawn: six of Table 1, a key with its certificate, and channels.
 const KINDS: u8 = 7 + CHANNELS.len() as u8;
 /// Channels; `login` leads to an authority.
-const CHANNELS: [&str; 4] = [
+const CHANNELS: [&str; 9] = [
     "protocol = \"opc-ua\"\npolicy = \"Basic256Sha256\"\nmode = \"sign\"\nkey = \"rsa-2048\"\nuser = \"password\"\nvalid = 1",
     "protocol = \"opc-ua\"\npolicy = \"ECC_curve25519\"\nuser = \"explicit\"\ntoken_encryption = \"twice\"\nlogin = \"l\"\nrefreshed = 0.1\nlife = 9",
     "protocol = \"opc-ua\"\npolicy = \"ECC_nistP256\"\nuser = \"oauth2\"\nauthority_session = \"each-time\"\nlogin = \"l\"",
     "protocol = \"tls-1.3\"\nkey = \"rsa-2048\"\nclient_key = \"ecdsa-p256\"\nresumed = 0.4",
+    "protocol = \"capability\"\npath = \"challenge\"\nfresh_keys = true\ncached = 0.5\ncaveats = 2\nlife = 5",
+    "protocol = \"capability\"\npath = \"stateless\"\nidentity = 3\ncached = 0.3\ndata_signature = \"ed25519\"",
+    "protocol = \"wireguard\"\ncookie = 0.3\nstatic_secret = \"each-time\"",
+    "protocol = \"ipsec\"\nkey = \"rsa-2048\"\nclient_key = \"ecdsa-p256\"\ncipher = \"aes-128-cbc\"\ngroup = \"modp-2048\"\ncookie = 0.2",
+    "protocol = \"ipsec\"\nauth = \"shared-key\"\nprf = \"hmac-sha384\"\nike_renewed = 1\ntranslated = true",
 ];
 
 /// What was drawn by chance.
@@ -152,12 +157,23 @@ fn operations() -> impl Iterator<Item = String> {
         "aes-128-gcm",
         "aes-256-gcm",
         "chacha20-poly1305",
+        "xchacha20-poly1305",
+        "blake2s",
+        "blake2s-mac",
+        "hkdf-blake2s",
+        "modp-2048",
+        "prf-hmac-sha256",
+        "prf-hmac-sha384",
+        "sha-1",
     ];
     let others = [
         "append audit",
         "check rights",
         "check password",
         "read token",
+        "read capability",
+        "judge caveat",
+        "keep counter",
         "look up account",
         "decide",
         "write journal",
