@@ -10,6 +10,8 @@ use serde_json::json;
 const READINGS: &str = include_str!("fixtures/readings.uml");
 /// Loops by a guard and by `rep`, one inside the other.
 const RECIPE: &str = include_str!("fixtures/recipe.uml");
+/// Roles of a collaboration, two lifelines of one component, fragments inside each other, uses, a channel, a certified key.
+const PLC: &str = include_str!("fixtures/reading-plc.uml");
 
 fn model(text: &str) -> Model {
     read(text, Language::Xmi).unwrap_or_else(|fault| panic!("{fault}"))
@@ -47,9 +49,54 @@ fn loops_go_round_as_often_as_they_say() {
     assert!((found.throughput - 1.0 / 0.072).abs() < 1e-9, "{found:?}");
 }
 
+/// 10 ms of thought, 2 ms to show; two pages, and in half of the runs an alarm of 5 ms (one in five) or a page more. A page is 0.25 ms at
+/// half the speed, and two messages of 0.2 ms.
+#[test]
+fn fragments_stand_in_fragments_and_uses_in_both() {
+    let model = model(PLC);
+    let (pages, alarms) = (2.0 + 0.5 * 0.8, 0.5 * 0.2);
+    let time = 10.0 + 2.0 + pages * (0.5 + 2.0 * 0.2) + alarms * 5.0;
+    let found = solved(&model.plain());
+    assert!((1000.0 / found.throughput - time).abs() < 1e-9, "{found:?}");
+    // A message between two lifelines of one component is its work.
+    let busy = |node: &str| found.nodes.iter().find(|it| it.node == node).unwrap().utilisation * time;
+    assert!(
+        (busy("panel") - (2.0 + alarms * 5.0)).abs() < 1e-9 && (busy("plc") - pages * 0.5).abs() < 1e-9,
+        "{found:?}"
+    );
+}
+
+/// Stereotypes with lists are the annotations that TOML writes with lists.
+#[test]
+fn channels_and_keys_are_annotations_like_others() {
+    let toml = "[workload]\nclients = 1\n[node.a]\n[node.b]\n[node.c]\n[component.p]\nnode = \"a\"\n[component.s]\nnode = \"b\"\n\
+        [component.r]\nnode = \"c\"\n[connector.wire]\nfrom = \"p\"\nto = \"s\"\n[connector.enrolment]\nfrom = \"s\"\nto = \"r\"\n\
+        [[sequence.main]]\nsend = \"x\"\nover = \"wire\"\n\
+        [[secure]]\nproperty = \"secure-channel\"\non = \"connector wire\"\nprotocol = \"opc-ua\"\npolicy = [\"Basic256Sha256\", \"ECC_nistP256\"]\n\
+        mode = [\"sign-and-encrypt\", \"sign\"]\nkey = [\"rsa-2048\", \"ecdsa-p256\"]\nreuse = 0.75\nrenewed = 0.125\ndiscovery = false\n\
+        [[secure]]\nproperty = \"certified-key\"\non = \"component s\"\nsignature = \"rsa-2048\"\nlife = 1000\nthrough = \"enrolment\"\n\
+        issuer = \"rsa-4096\"\nin = [\"SC1\"]\n";
+    let (drawn, written) = (model(PLC), read(toml, Language::Toml).unwrap());
+    assert_eq!(drawn.annotations.len(), 2);
+    for (one, other) in drawn.annotations.iter().zip(&written.annotations) {
+        assert_eq!((one.property, &one.alternatives), (other.property, &other.alternatives));
+        assert_eq!(one.configurations, other.configurations);
+    }
+    let ways: Vec<usize> = drawn.annotations.iter().map(|it| it.alternatives.len()).collect();
+    assert_eq!(ways, [4, 1]);
+    assert_eq!(drawn.target(&drawn.annotations[0]), "connector wire");
+    assert_eq!(drawn.target(&drawn.annotations[1]), "component PlcServer");
+    // They are woven: the channel is opened once for the pages that follow each other.
+    let woven = weave(&drawn);
+    let secured = print::annotated(woven.model());
+    for phase in ["channel opened", "session activated", "channel renewed", "messages", "certificate"] {
+        assert!(secured.contains(phase), "{phase}:\n{secured}");
+    }
+}
+
 #[test]
 fn what_is_printed_of_them_is_read_back() {
-    for text in [READINGS, RECIPE] {
+    for text in [READINGS, RECIPE, PLC] {
         let model = model(text);
         let diagram = print::annotated(&model);
         let again = read(&diagram, Language::Mermaid).unwrap_or_else(|fault| panic!("{fault}\n{diagram}"));
@@ -77,6 +124,25 @@ fn what_real_models_hold_besides_is_refused_by_name() {
     let represents = READINGS.split("represents=\"").nth(1).and_then(|rest| rest.split('"').next()).unwrap();
     let gone = format!("represents=\"{represents}\" ");
     check(READINGS, (&gone, ""), Class::NoSuchName, "no lifeline that represents a component");
+    check(
+        PLC,
+        ("base_Connector=\"_wire4LEfGxu2\" protocol", "base_Connector=\"_roleP4LEfGxu2\" protocol"),
+        Class::NoSuchName,
+        "panel",
+    );
+    check(PLC, ("protocol=\"opc-ua\"", "protocol=\"opc-da\""), Class::Unknown, "opc-da");
+    check(PLC, (" renewed=\"0.125\"", " renewal=\"0.125\""), Class::Unknown, "`renewal`");
+    check(PLC, ("through=\"enrolment\"", "through=\"wires\""), Class::NoSuchName, "wires");
+    check(PLC, (" life=\"1000\"", ""), Class::MissingAnnotation, "life");
+    check(PLC, ("refersTo=\"_reading4LEfGxu2\"", "refersTo=\"_main4LEfGxu2\""), Class::Cycle, "Looking");
+    check(
+        PLC,
+        ("interactionOperator=\"alt\"", "interactionOperator=\"strict\""),
+        Class::Unknown,
+        "`strict` cannot be laid",
+    );
+    check(PLC, ("unit='us'", "unit='tick'"), Class::Invalid, "tick");
+    check(PLC, ("(200,us)", "(200,us,meas)"), Class::Invalid, "(200,us,meas)");
     check(RECIPE, ("\"loop\"", "\"par\""), Class::Unknown, "`par` cannot be laid");
     check(RECIPE, (" value=\"5\"", ""), Class::MissingAnnotation, "how often does it go round");
     check(RECIPE, ("rep=\"2\"", "rep=\"2.5\""), Class::Invalid, "2.5");

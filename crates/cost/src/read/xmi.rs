@@ -5,6 +5,7 @@
 //! stereotype is known here or refused by name: one that was passed over could have said that a step takes an hour.
 
 mod stereotypes;
+mod structure;
 mod vsl;
 
 use std::collections::BTreeMap;
@@ -111,116 +112,6 @@ impl<'a> Reader<'a> {
         draft.secured = self.secured()?;
         self.applied.end()?;
         Ok(draft)
-    }
-
-    /// `uml:Node` and `uml:Device`, and whatever else is a `GaExecHost`.
-    fn nodes(&mut self, draft: &mut Draft) -> Result<(), Fault> {
-        let all: Vec<_> = self.document.descendants().filter(|node| self.is_node(*node)).collect();
-        for node in all {
-            let mut words = fields(node, "node");
-            self.applied.host(attribute(node, "id").unwrap_or(""), &mut words)?;
-            draft.nodes.push((name(node).to_owned(), words));
-        }
-        Ok(())
-    }
-
-    fn is_node(&self, node: Node<'_, '_>) -> bool {
-        let id = attribute(node, "id").unwrap_or("");
-        node.is_element()
-            && (matches!(sort(node), "Node" | "Device" | "ExecutionEnvironment") || self.applied.is_host(id))
-    }
-
-    /// Components that a node, an allocation or a deployment places; one without a place is refused where it is used.
-    fn components(&mut self, draft: &mut Draft) -> Result<(), Fault> {
-        let places = self.places();
-        let parts: Vec<_> = self.all("Component").filter(|node| !self.is_node(*node)).collect();
-        for component in parts {
-            // A component that only holds parts and connectors is the frame of the diagram.
-            let frame = component.children().any(|child| child.tag_name().name() == "ownedConnector");
-            let id = attribute(component, "id").unwrap_or("");
-            if frame && !places.contains_key(id) {
-                continue;
-            }
-            let mut words = fields(component, "component");
-            if let Some(node) = places.get(id) {
-                words.put("node", vec![node.clone()], line(component))?;
-            }
-            self.applied.size(id, "credentials", &mut words)?;
-            draft.components.push((name(component).to_owned(), words));
-            for property in component.children().filter(|child| sort(*child) == "Property") {
-                // A property whose type is a component is a part, not a value.
-                let of = attribute(property, "type").filter(|of| !of.starts_with("uml:"));
-                let of = of.and_then(|id| self.by_id.get(id)).map_or("", |of| sort(*of));
-                if matches!(of, "Component" | "Class" | "Node") {
-                    continue;
-                }
-                let mut words = fields(property, "attribute");
-                words.put("of", vec![name(component).to_owned()], line(property))?;
-                self.applied.size(attribute(property, "id").unwrap_or(""), "size", &mut words)?;
-                draft.attributes.push((name(property).to_owned(), words));
-            }
-        }
-        Ok(())
-    }
-
-    /// Component to the name of its node: `nestedClassifier` of a node, or a dependency (allocation, deployment) from one to the other.
-    fn places(&self) -> BTreeMap<&'a str, String> {
-        let mut places = BTreeMap::new();
-        for component in self.all("Component") {
-            let around = component.ancestors().skip(1).find(|node| self.is_node(*node));
-            if let (Some(id), Some(node)) = (attribute(component, "id"), around) {
-                places.insert(id, name(node).to_owned());
-            }
-        }
-        for sort in ["Abstraction", "Dependency", "Deployment"] {
-            for dependency in self.all(sort) {
-                for client in references(dependency, "client") {
-                    for supplier in references(dependency, "supplier") {
-                        let ends = (self.by_id.get_key_value(client.as_str()), self.by_id.get(supplier.as_str()));
-                        if let (Some((id, _)), Some(node)) = ends
-                            && self.is_node(*node)
-                        {
-                            places.insert(*id, name(*node).to_owned());
-                        }
-                    }
-                }
-            }
-        }
-        places
-    }
-
-    /// The component that a connector's end, a lifeline or a property stands for.
-    fn component(&self, id: &str) -> Option<&'a str> {
-        let node = *self.by_id.get(id)?;
-        if sort(node) == "Component" {
-            return Some(name(node));
-        }
-        let of = node.attributes().find(|it| it.name() == "type" && !it.value().starts_with("uml:"))?;
-        let of = *self.by_id.get(of.value())?;
-        (sort(of) == "Component").then(|| name(of))
-    }
-
-    fn connectors(&mut self, draft: &mut Draft) -> Result<(), Fault> {
-        let all = self.document.descendants().filter(|node| node.tag_name().name() == "ownedConnector");
-        for connector in all.collect::<Vec<_>>() {
-            let mut words = fields(connector, "connector");
-            let ends: Vec<_> = connector.children().filter(|child| child.tag_name().name() == "end").collect();
-            let [from, to] = ends.as_slice() else {
-                return Err(words.fault(Class::Invalid, 0, format!("it has {} ends, and two are wanted", ends.len())));
-            };
-            for (key, end) in [("from", from), ("to", to)] {
-                // A port is on a part, which says which component it is.
-                let role = attribute(*end, "partWithPort").or_else(|| attribute(*end, "role")).unwrap_or("");
-                let Some(component) = self.component(role) else {
-                    let why = format!("its end with the role `{role}` is no part whose type is a component");
-                    return Err(words.fault(Class::NoSuchName, line(*end), why));
-                };
-                words.put(key, vec![component.to_owned()], line(*end))?;
-            }
-            self.applied.line(attribute(connector, "id").unwrap_or(""), &mut words)?;
-            draft.connectors.push((name(connector).to_owned(), words));
-        }
-        Ok(())
     }
 
     /// Interactions; the one that is a `GaScenario` comes first, else one that nothing refers to.
@@ -353,18 +244,6 @@ impl<'a> Reader<'a> {
             words.put(key, names, at)?;
         }
         Ok(())
-    }
-
-    fn between(&self, from: &str, to: &str) -> Option<String> {
-        let all = self.document.descendants().filter(|node| node.tag_name().name() == "ownedConnector");
-        let mut found = all.filter(|connector| {
-            let ends = connector.children().filter(|child| child.tag_name().name() == "end");
-            let roles = ends.filter_map(|end| attribute(end, "partWithPort").or_else(|| attribute(end, "role")));
-            let ends: Vec<_> = roles.filter_map(|role| self.component(role)).collect();
-            ends == [from, to] || ends == [to, from]
-        });
-        let first = found.next()?;
-        found.next().is_none().then(|| name(first).to_owned())
     }
 
     fn interaction_use(&mut self, fragment: Node<'a, 'a>) -> Result<Line, Fault> {

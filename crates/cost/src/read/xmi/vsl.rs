@@ -14,7 +14,8 @@ pub(super) fn value(text: &str) -> Result<String, String> {
     for (index, part) in inside.split(',').enumerate() {
         let (key, word) = match part.split_once('=') {
             Some((key, word)) => (key.trim(), word.trim()),
-            None => (if index == 0 { "value" } else { "unit" }, part.trim()),
+            None if index < 2 => (if index == 0 { "value" } else { "unit" }, part.trim()),
+            None => return Err(format!("`{}` in `{text}` has no name", part.trim())),
         };
         let word = word.trim_matches('\'').trim_matches('"');
         match key {
@@ -97,6 +98,7 @@ mod tests {
             ("(57,ms)", Ok("57 ms")),
             ("(value=57, unit=ms)", Ok("57 ms")),
             ("(expr=57.3, unit=ms, statQ=mean, source=meas)", Ok("57.3 ms")),
+            ("(57, ms, meas)", Err("`meas` in `(57, ms, meas)` has no name")),
             ("(unit=ms)", Err("`(unit=ms)` has no value")),
             ("(value=57, unit=ms, statQ=max)", Err("`statQ=max`: only the mean can be used")),
             ("(expr=$n*2, unit=ms)", Err("`$n*2` is an expression: only numbers can be used")),
