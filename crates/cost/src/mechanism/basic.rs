@@ -4,8 +4,9 @@ use super::{Basic, Part, Role, Work, priced, private, set};
 use crate::algorithm::{Cipher, Hash, Key};
 use crate::model::Setting;
 
-/// Bytes of a certificate in a message, without its key and signature.
-const CERTIFICATE: u64 = 600;
+/// Bytes of a certificate in a message, without its key and signature: names, extensions and frames of DER, as Trapkey makes them
+/// for an application with one host name.
+const CERTIFICATE: u64 = 340;
 /// Bytes of a nonce.
 const NONCE: u64 = 32;
 

@@ -100,6 +100,20 @@ impl Policy {
         }
     }
 
+    /// Bytes of its URI.
+    const fn uri(self) -> u64 {
+        43 + self.word().len() as u64
+    }
+
+    /// Bytes of the URIs of algorithms that stand beside a signature and beside an encrypted secret; with elliptic curves there are none.
+    const fn algorithms(self) -> (u64, u64) {
+        match self {
+            Self::None | Self::EccNistP256 | Self::EccCurve25519 => (0, 0),
+            Self::Basic256Sha256 | Self::Aes128Sha256RsaOaep => (49, 41),
+            Self::Aes256Sha256RsaPss => (53, 54),
+        }
+    }
+
     /// Bytes that OAEP takes of each block.
     const fn padding(self) -> u64 {
         if matches!(self, Self::Aes256Sha256RsaPss) { 66 } else { 42 }

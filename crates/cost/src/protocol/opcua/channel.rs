@@ -17,8 +17,9 @@ const TAG: u64 = 16;
 const CHUNK: u64 = 65_535;
 /// Bodies of an OpenSecureChannelRequest and its response, without their nonces.
 const OPEN: (u64, u64) = (53, 56);
-/// An endpoint in an answer, without its certificate.
-const ENDPOINT: u64 = 700;
+/// An endpoint in an answer, without its certificate, that takes every kind of user; what it adds where the channel encrypts, for tokens
+/// may go as they are, too.
+const ENDPOINT: (u64, u64) = (760, 290);
 
 /// A channel between a client and a server.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
@@ -175,14 +176,15 @@ impl Channel {
         parts.extend(message("Hello", Role::Own, 72));
         parts.extend(message("Acknowledge", Role::Peer, 28));
         parts.extend(bare.opening());
-        parts.extend(bare.message("GetEndpoints", Role::Own, 110));
+        parts.extend(bare.message("GetEndpoints", Role::Own, 70));
         parts.extend(bare.message("endpoints", Role::Peer, self.told()));
         parts
     }
 
     /// Bytes in which the server tells its endpoints.
     pub(super) fn told(&self) -> u64 {
-        60 + u64::from(self.endpoints) * (ENDPOINT + certificate_bytes(self.key))
+        let plain = if self.mode == Mode::SignAndEncrypt { ENDPOINT.1 } else { 0 };
+        60 + u64::from(self.endpoints) * (ENDPOINT.0 + plain + certificate_bytes(self.key))
     }
 
     /// OpenSecureChannel: request and answer, both signed by who sends them and encrypted for who gets them.
@@ -204,8 +206,7 @@ impl Channel {
     /// Blocks of RSA, bytes that are signed, bytes that are sent of an OPN.
     fn open_sizes(&self, body: u64) -> (u64, u64, u64) {
         let chain = certificate_bytes(self.key) * u64::from(self.certificates.saturating_sub(1).max(1));
-        let uri = 43 + self.policy.word().len() as u64;
-        let header = 12 + 4 + uri + 4 + 4;
+        let header = 12 + 4 + self.policy.uri() + 4 + 4;
         let signature = signature_bytes(self.key);
         match self.policy {
             Policy::None => (0, 0, header + SEQUENCE + body),

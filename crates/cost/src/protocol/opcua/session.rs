@@ -5,9 +5,11 @@ use crate::mechanism::{self, Basic, Part, Role, certificate_bytes, priced, priva
 use crate::protocol::{Party, Per, Phase, certificates, free, times, using};
 
 /// Bodies of CreateSession without certificates, signature and endpoints.
-const CREATE: (u64, u64) = (330, 160);
+const CREATE: (u64, u64) = (190, 160);
 /// Bodies of ActivateSession without signature and identity.
-const ACTIVATE: (u64, u64) = (110, 90);
+const ACTIVATE: (u64, u64) = (110, 72);
+/// An additional header that names a policy, without its URI; what a key and its signature add to it.
+const KEY: (u64, u64) = (34, 31);
 /// SecretForm EccEncryptedSecret beside the secret, keys, certificate and signature (OPC 10000-4 section 7.40.2.5).
 const SECRET: u64 = 120;
 
@@ -23,25 +25,25 @@ fn creation(channel: &Channel, user: &User) -> Vec<Part> {
     let (own, peer) = (Role::Own, Role::Peer);
     let (key, protected) = (channel.key, channel.policy != Policy::None);
     let certificate = if protected { certificate_bytes(key) } else { 0 };
+    let next = server_key(channel, user);
     let mut parts = vec![free("nonce", own, "random", NONCE)];
-    parts.extend(channel.message("CreateSession", own, CREATE.0 + certificate));
+    parts.extend(channel.message("CreateSession", own, CREATE.0 + certificate + next.asked));
     let mut bytes = CREATE.1 + certificate + channel.told();
     if protected {
         let signing = mechanism::signing(key, digest(key), certificate + NONCE);
         parts.push(using(Basic::SignatureGeneration, peer, signing));
-        bytes += signature_bytes(key);
+        bytes += signature_bytes(key) + channel.policy.algorithms().0;
     }
     if channel.audited {
         parts.push(record(peer));
     }
-    let given = server_key(channel, user);
-    parts.extend(given.0);
-    parts.extend(channel.message("CreateSession answer", peer, bytes));
+    parts.extend(next.given);
+    parts.extend(channel.message("CreateSession answer", peer, bytes + next.told));
     if protected {
         let verifying = mechanism::verifying(key, digest(key), certificate + NONCE, channel.valid);
         parts.push(using(Basic::SignatureVerification, own, verifying));
     }
-    parts.extend(given.1);
+    parts.extend(next.believed);
     parts
 }
 
@@ -50,11 +52,12 @@ pub(super) fn activation(channel: &Channel, user: &User, ends: (Party, Party)) -
     let (own, peer) = (Role::Own, Role::Peer);
     let (key, protected) = (channel.key, channel.policy != Policy::None);
     let certificate = if protected { certificate_bytes(key) } else { 0 };
+    let next = server_key(channel, user);
     let mut parts = Vec::new();
-    let mut bytes = ACTIVATE.0;
+    let mut bytes = ACTIVATE.0 + next.asked;
     if protected {
         parts.push(using(Basic::SignatureGeneration, own, mechanism::signing(key, digest(key), certificate + NONCE)));
-        bytes += signature_bytes(key);
+        bytes += signature_bytes(key) + channel.policy.algorithms().0;
     }
     let (shown, seen, size) = identity(channel, user);
     parts.extend(shown);
@@ -67,10 +70,9 @@ pub(super) fn activation(channel: &Channel, user: &User, ends: (Party, Party)) -
     if channel.audited {
         parts.push(record(peer));
     }
-    let given = server_key(channel, user);
-    parts.extend(given.0);
-    parts.extend(channel.message("ActivateSession answer", peer, ACTIVATE.1));
-    parts.extend(given.1);
+    parts.extend(next.given);
+    parts.extend(channel.message("ActivateSession answer", peer, ACTIVATE.1 + next.told));
+    parts.extend(next.believed);
     Phase { name: "session activated", source: "OPC 10000-4 5.7.3", per: Per::Connection, ends, parts }
 }
 
@@ -91,7 +93,7 @@ fn identity(channel: &Channel, user: &User) -> (Vec<Part>, Vec<Part>, u64) {
                 certificates(Role::Peer, *key, channel.certificates),
                 using(Basic::SignatureVerification, Role::Peer, verifying),
             ];
-            let size = certificate_bytes(*key) + signature_bytes(*key) + 60;
+            let size = certificate_bytes(*key) + signature_bytes(*key) + channel.policy.algorithms().0 + 30;
             (vec![using(Basic::SignatureGeneration, Role::Own, signing)], seen, size)
         }
         User::Token(tokens) => {
@@ -117,7 +119,7 @@ fn secret(channel: &Channel, bytes: u64) -> (Vec<Part>, Vec<Part>, u64) {
         let decrypt = times(private("decryptAlgorithm", own, format!("decrypt {key}"), 0), blocks);
         let seal = vec![using(Basic::Encryption, own, vec![encrypt])];
         let open = vec![using(Basic::Decryption, peer, vec![decrypt])];
-        return (seal, open, blocks * block);
+        return (seal, open, blocks * block + channel.policy.algorithms().1);
     };
     let plain = 4 + NONCE + 4 + bytes + 18;
     let sealed = SECRET + certificate_bytes(key) + 2 * channel.policy.nonce() + plain;
@@ -141,14 +143,27 @@ fn secret(channel: &Channel, bytes: u64) -> (Vec<Part>, Vec<Part>, u64) {
     (seal, open, sealed + signature_bytes(key))
 }
 
-/// The ephemeral key that the server gives for the next secret, and what the client does to believe it (OPC 10000-6 section 6.8.2).
-fn server_key(channel: &Channel, user: &User) -> (Vec<Part>, Vec<Part>) {
+/// The ephemeral key that the server gives for the next secret (OPC 10000-6 section 6.8.2).
+#[derive(Default)]
+struct ServerKey {
+    /// Bytes in which the client asks for it.
+    asked: u64,
+    /// What the server does to give it.
+    given: Vec<Part>,
+    /// Bytes in which it comes.
+    told: u64,
+    /// What the client does to believe it.
+    believed: Vec<Part>,
+}
+
+/// Each request of a session that shows a secret asks for the key of the next one.
+fn server_key(channel: &Channel, user: &User) -> ServerKey {
     let secret = match user {
         User::Anonymous | User::Certificate(_) => false,
         User::Password(_) => true,
         User::Token(tokens) => tokens.encrypted,
     };
-    let (Some(curve), true) = (channel.policy.curve(), secret) else { return (Vec::new(), Vec::new()) };
+    let (Some(curve), true) = (channel.policy.curve(), secret) else { return ServerKey::default() };
     let (key, bytes) = (channel.key, channel.policy.nonce());
     let signing = mechanism::signing(key, digest(key), bytes);
     let given = vec![
@@ -156,5 +171,11 @@ fn server_key(channel: &Channel, user: &User) -> (Vec<Part>, Vec<Part>) {
         using(Basic::SignatureGeneration, Role::Peer, signing),
     ];
     let verifying = mechanism::verifying(key, digest(key), bytes, channel.valid);
-    (given, vec![using(Basic::SignatureVerification, Role::Own, verifying)])
+    let asked = KEY.0 + channel.policy.uri();
+    ServerKey {
+        asked,
+        given,
+        told: asked + KEY.1 + bytes + signature_bytes(key),
+        believed: vec![using(Basic::SignatureVerification, Role::Own, verifying)],
+    }
 }
