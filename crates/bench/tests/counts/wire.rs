@@ -168,11 +168,17 @@ impl People {
     }
 }
 
-/// The kinds of chunks in what a client sent at once.
-fn chunks(mut bytes: &[u8], into: &mut Vec<[u8; 3]>) {
+/// What went over one connection, each way: kinds and sizes of chunks.
+#[derive(Debug, Default)]
+pub(crate) struct Sent {
+    pub(crate) client: Vec<(String, u64)>,
+    pub(crate) server: Vec<(String, u64)>,
+}
+
+fn chunks(mut bytes: &[u8], into: &mut Vec<(String, u64)>) {
     while let Some((head, _)) = bytes.split_at_checked(8) {
         let size = u32::from_le_bytes(head[4..].try_into().unwrap());
-        into.push([head[0], head[1], head[2]]);
+        into.push((String::from_utf8_lossy(&head[..3]).into_owned(), u64::from(size)));
         bytes = &bytes[size as usize..];
     }
     assert!(bytes.is_empty(), "a part of a chunk was sent");
@@ -185,8 +191,7 @@ pub(crate) struct Wire {
     now: Now,
     conn: ConnId,
     entropy: SystemEntropy,
-    /// Kinds of the chunks that the client sent over its connection.
-    pub(crate) sent: Vec<[u8; 3]>,
+    pub(crate) sent: Sent,
     pub(crate) activated: u32,
 }
 
@@ -198,24 +203,24 @@ impl Wire {
             now: start(),
             conn: ConnId(0),
             entropy: SystemEntropy::new(),
-            sent: Vec::new(),
+            sent: Sent::default(),
             activated: 0,
         }
     }
 
     fn accept(&mut self) {
         self.conn = ConnId(self.conn.0 + 1);
-        self.sent.clear();
+        self.sent = Sent::default();
         self.server.handle_input(Input::Accepted { conn: self.conn, peer: "10.0.0.1".into() }, self.now);
     }
 
     /// Asks for the endpoints over a connection of its own.
-    fn discover(&mut self) -> Vec<EndpointDescription> {
+    pub(crate) fn discover(&mut self) -> Vec<EndpointDescription> {
         let mut asking = Discovery::new(URL, Question::Endpoints, Duration::from_secs(5), self.now).unwrap();
         self.accept();
         loop {
             let bytes = std::mem::take(asking.outgoing());
-            chunks(&bytes, &mut self.sent);
+            chunks(&bytes, &mut self.sent.client);
             self.server.handle_input(Input::Bytes { conn: self.conn, bytes: &bytes }, self.now);
             let answer = self.serve();
             asking.receive(&answer, self.now, &mut self.entropy);
@@ -296,6 +301,7 @@ impl Wire {
                 _ => {}
             }
         }
+        chunks(&sent, &mut self.sent.server);
         sent
     }
 
@@ -324,7 +330,7 @@ impl Wire {
             }
             let bytes = client.outgoing().map(std::mem::take).unwrap_or_default();
             if !bytes.is_empty() {
-                chunks(&bytes, &mut self.sent);
+                chunks(&bytes, &mut self.sent.client);
                 self.server.handle_input(Input::Bytes { conn: self.conn, bytes: &bytes }, now);
                 moved = true;
             }
