@@ -24,7 +24,10 @@ impl Awake {
         for _ in 0..std::thread::available_parallelism()?.get() {
             let mut busy = Command::new("chrt");
             busy.args(["--idle", "0", "sh", "-c", &format!("ulimit -t {MOST}; while :; do :; done")]);
-            awake.0.push(busy.stdin(Stdio::null()).spawn()?);
+            let started = busy.stdin(Stdio::null()).spawn();
+            awake
+                .0
+                .push(started.map_err(|error| format!("processors cannot be kept awake: chrt (util-linux): {error}"))?);
         }
         Ok(awake)
     }

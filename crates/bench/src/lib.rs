@@ -11,6 +11,7 @@ pub mod journal;
 pub mod load;
 pub mod measures;
 pub mod nets;
+pub mod place;
 pub mod process;
 pub mod random;
 pub mod real;

@@ -30,8 +30,8 @@ use ua_proto::server::{
 };
 use ua_proto::space::{NewVariable, NodeRef, ServerFacts, Space, SpaceConfig, ns0};
 
-use crate::Failed;
 use crate::fixture::{self, ISSUER, NAMESPACE, PASSWORD, PER_FOLDER, SERVER_URI, USER};
+use crate::{Failed, place};
 
 /// How often values change, each time a part of those that do.
 const TICK: Duration = Duration::from_millis(10);
@@ -56,6 +56,8 @@ pub struct Options {
     pub changing: Option<(u32, Duration)>,
     /// Offer Basic256Sha256 in mode Sign, too.
     pub sign: bool,
+    /// Keep to this processor.
+    pub processor: Option<usize>,
 }
 
 /// The words behind `bench serve`.
@@ -64,7 +66,10 @@ pub struct Options {
 /// They are not such words.
 pub fn options(words: &[&str]) -> Result<Options, Failed> {
     let [folder, nodes, more @ ..] = words else {
-        return Err("bench serve FOLDER NODES [authority=URL] [changing=COUNT/MILLISECONDS] [sign=too]".into());
+        return Err(
+            "bench serve FOLDER NODES [authority=URL] [changing=COUNT/MILLISECONDS] [sign=too] [processor=NUMBER]"
+                .into(),
+        );
     };
     let mut options = Options {
         folder: Path::new(folder).to_owned(),
@@ -72,10 +77,12 @@ pub fn options(words: &[&str]) -> Result<Options, Failed> {
         authority: None,
         changing: None,
         sign: false,
+        processor: None,
     };
     for word in more {
         match word.split_once('=') {
             Some(("sign", "too")) => options.sign = true,
+            Some(("processor", number)) => options.processor = Some(number.parse()?),
             Some(("authority", url)) => options.authority = Some(url.to_owned()),
             Some(("changing", words)) => {
                 let (count, period) = words.split_once('/').ok_or("changing=COUNT/MILLISECONDS")?;
@@ -92,6 +99,7 @@ pub fn options(words: &[&str]) -> Result<Options, Failed> {
 /// # Errors
 /// The server cannot be started.
 pub fn run(options: &Options) -> Result<(), Failed> {
+    options.processor.map_or(Ok(()), place::keep_to)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         let listener = std::net::TcpListener::bind(("127.0.0.1", 0))?;
@@ -131,7 +139,7 @@ pub(crate) fn shell(folder: &Path, gap: &Arc<Notify>) -> Result<Shell, Failed> {
     let ledger = Ledger::open(&folder, LedgerConfig::default(), ledger)?;
     let (audit, records) = mpsc::channel(AUDIT_QUEUE);
     tokio::spawn(keep(records, ledger));
-    let application = NoMethods { gap: Arc::clone(gap) };
+    let application = NoMethods::new(gap);
     Ok(Shell { pool: Pool::new(2, 1_024)?, audit, application: Box::new(|| Box::new(application)) })
 }
 
@@ -316,9 +324,16 @@ async fn keep(mut records: mpsc::Receiver<AuditRequest>, ledger: Ledger) {
 }
 
 /// A server without methods and with one user.
-struct NoMethods {
+pub(crate) struct NoMethods {
     /// Asks for the full list of updates.
     gap: Arc<Notify>,
+}
+
+impl NoMethods {
+    /// Who hears of it tells `gap` that the full list of updates is needed.
+    pub(crate) fn new(gap: &Arc<Notify>) -> Self {
+        Self { gap: Arc::clone(gap) }
+    }
 }
 
 impl Application for NoMethods {

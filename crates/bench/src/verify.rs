@@ -1,5 +1,6 @@
 //! Predictions of settings held against runs: our server as a process of its own, the load generator in this one, each client in a closed
-//! loop. A run has no authority; a token is shown once, when a session is made.
+//! loop. Each of the two keeps to a processor, and neither processor halts: see [`Awake`]. A run has no authority; a token is shown once,
+//! when a session is made.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -17,13 +18,14 @@ use ua_proto::client::Credential;
 use ua_proto::crypto::SecurityPolicyId;
 use zeroize::Zeroizing;
 
+use crate::awake::Awake;
 use crate::clock::Stopwatch;
 use crate::fixture::{self, Fixture};
 use crate::load::{self, Link, Way};
 use crate::measures::runtime;
 use crate::random::Random;
 use crate::subject::Subject;
-use crate::{Failed, record};
+use crate::{Failed, place, record};
 
 /// Variables of the server, as many as where a Read is measured alone.
 const NODES: u32 = 10_000;
@@ -103,6 +105,11 @@ pub fn verify(
     words: &[String],
     progress: &mut dyn FnMut(&Row),
 ) -> Result<Verdict, Failed> {
+    let _awake = Awake::start()?;
+    let processors = place::pair();
+    let mut more = vec!["sign=too".to_owned()];
+    more.extend(processors.map(|it| format!("processor={}", it.1)));
+    let more: Vec<&str> = more.iter().map(String::as_str).collect();
     let mut rows = Vec::new();
     let mut kept: Option<(u32, Fixture, Subject)> = None;
     for row in &prediction.rows {
@@ -112,13 +119,26 @@ pub fn verify(
             Some(there) if there.0 == bits => kept.insert(there),
             _ => {
                 let fixture = Fixture::of(u16::try_from(bits)?)?;
-                let subject = Subject::ours_by(words, &fixture, NODES, &["sign=too"])?;
+                let subject = Subject::ours_by(words, &fixture, NODES, &more)?;
                 kept.insert((bits, fixture, subject))
             }
         };
-        rows.push(held(row, fixture, subject, plan)?);
+        rows.push(std::thread::scope(|scope| {
+            // The thread keeps to its processor for good, so it is one of its own.
+            let held = scope.spawn(|| {
+                processors
+                    .map_or(Ok(()), |it| place::keep_to(it.0))
+                    .and_then(|()| held(row, fixture, subject, plan))
+                    .map_err(told)
+            });
+            held.join().map_err(|_| "the load generator has ended".to_owned()).flatten()
+        })?);
     }
     Ok(judged(rows))
+}
+
+fn told(error: Failed) -> String {
+    error.to_string()
 }
 
 fn held(row: &Row, fixture: &Fixture, subject: &Subject, plan: Plan) -> Result<Held, Failed> {

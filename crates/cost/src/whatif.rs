@@ -298,10 +298,11 @@ pub fn predict(
 fn row(steps: &mut demand::Steps<'_>, setting: &Setting, clients: u32, budget: &mut Budget<'_>) -> Result<Row, Fault> {
     let protocol = setting.protocol()?;
     let work = demand::work(steps, setting, &protocol, clients)?;
-    let (server, client) = (work.server.seconds(), work.client.seconds());
+    let (at_server, at_client) = &work.path;
+    let (server, client) = (at_server.seconds(), at_client.seconds());
     let stages = nets::Stages { clients, client, server, way: work.way.seconds(), variation: work.variation };
-    let throughput =
-        figure(&stages, |stages| nets::throughput(stages, budget), (work.server.error(), work.client.error()))?;
+    let errors = (at_server.error(), at_client.error(), work.way.error());
+    let throughput = figure(&stages, |stages| nets::throughput(stages, budget), errors)?;
     let limited_by = if clients == 1 {
         "way"
     } else if server >= client {
@@ -310,9 +311,9 @@ fn row(steps: &mut demand::Steps<'_>, setting: &Setting, clients: u32, budget: &
         "client"
     };
     let limit = match limited_by {
-        "way" => work.server.with(&work.client).with(&work.way),
-        "server" => work.server.clone(),
-        _ => work.client.clone(),
+        "way" => at_server.with(at_client).with(&work.way),
+        "server" => at_server.clone(),
+        _ => at_client.clone(),
     };
     let response = nets::response(&stages, throughput.value);
     let storm = nets::storm(clients, steps.cores(), work.connect.seconds(), work.keys.seconds(), budget)?;
@@ -320,10 +321,10 @@ fn row(steps: &mut demand::Steps<'_>, setting: &Setting, clients: u32, budget: &
         setting: *setting,
         clients,
         throughput,
-        saturation: Figure { value: 1.0 / server, error: work.server.error() },
+        saturation: Figure { value: 1.0 / work.server.seconds(), error: work.server.error() },
         response: Response { mean: Figure { error: throughput.error, ..response.mean }, ..response },
         server_busy: Figure {
-            value: throughput.value * server + work.beside,
+            value: throughput.value * work.server.seconds() + work.beside,
             error: throughput.error.max(work.server.error()),
         },
         storm: Figure { value: storm, error: work.connect.with(&work.keys).error() },
@@ -337,11 +338,12 @@ fn row(steps: &mut demand::Steps<'_>, setting: &Setting, clients: u32, budget: &
 fn figure(
     stages: &nets::Stages,
     mut solve: impl FnMut(&nets::Stages) -> Result<f64, Fault>,
-    (server, client): (f64, f64),
+    (server, client, way): (f64, f64, f64),
 ) -> Result<Figure, Fault> {
     let with = |sign: f64| nets::Stages {
         server: stages.server * (1.0 + sign * server.min(0.9)),
         client: stages.client * (1.0 + sign * client.min(0.9)),
+        way: stages.way * (1.0 + sign * way.min(0.9)),
         ..*stages
     };
     let (value, low, high) = (solve(stages)?, solve(&with(1.0))?, solve(&with(-1.0))?);

@@ -33,7 +33,8 @@ fn calibration(spread: f64) -> Calibration {
     ];
     for clients in CLIENTS {
         for (end, bytes) in [("server", 128), ("client", 128), ("server", 4_096), ("client", 4_096)] {
-            steps.push(step("exchange", &format!("{end}-of-{clients}"), bytes, &micros(4.0), 30e-6));
+            let wall = if clients == 1 { 30e-6 } else { 4e-6 };
+            steps.push(step("exchange", &format!("{end}-of-{clients}"), bytes, &micros(4.0), wall));
         }
     }
     for (mode, fixed) in [("sign", 1.0), ("sign-and-encrypt", 2.0)] {
@@ -113,6 +114,23 @@ fn many_clients_saturate_the_thread_that_has_more_to_do() {
             found.rows.iter().filter(|row| row.clients == clients).map(|row| row.throughput.value).collect();
         assert!(of.len() == 3 && of.is_sorted_by(|before, after| before > after), "security costs: {of:?}");
     }
+}
+
+#[test]
+fn ends_that_rest_at_times_lengthen_each_turn_of_the_slower_one() {
+    let mut rests = calibration(0.0);
+    for step in rests.steps.iter_mut().filter(|step| step.name() == "exchange client-of-8") {
+        step.wall = summary(&[5e-6, 5e-6]).unwrap();
+    }
+    let of = |calibration: &Calibration, clients: u32| {
+        let found = predicted(calibration, &grid(), None);
+        found.rows.into_iter().find(|row| row.clients == clients && row.setting == Setting::NONE).unwrap()
+    };
+    let (busy, rested) = (of(&calibration(0.0), 8), of(&rests, 8));
+    let added = 1.0 / rested.throughput.value - 1.0 / busy.throughput.value;
+    assert!((0.8e-6..=1.0e-6).contains(&added), "{added}");
+    close(rested.server_busy.value / rested.throughput.value, 10e-6, 1e-6);
+    assert_eq!(of(&rests, 64), of(&calibration(0.0), 64));
 }
 
 #[test]

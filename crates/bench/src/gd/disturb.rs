@@ -12,6 +12,10 @@ use crate::random::Random;
 
 /// Larger than the first cache for values of any processor that is around.
 const BYTES: usize = 128 << 10;
+/// As much as a server has to do with for one message: a part of the first cache.
+const SMALL: usize = 4 << 10;
+/// Numbers that are sorted.
+const NUMBERS: usize = 96;
 
 /// The work, with what it works on.
 #[derive(Debug)]
@@ -26,7 +30,17 @@ impl Disturb {
     /// Gets ready.
     #[must_use]
     pub fn new() -> Self {
-        Self { bytes: vec![1; BYTES], numbers: vec![0; 96], text: String::new(), random: Random::new(99) }
+        Self::of(BYTES, NUMBERS)
+    }
+
+    /// Work that leaves a part of the caches to others.
+    #[must_use]
+    pub fn small() -> Self {
+        Self::of(SMALL, NUMBERS / 8)
+    }
+
+    fn of(bytes: usize, numbers: usize) -> Self {
+        Self { bytes: vec![1; bytes], numbers: vec![0; numbers], text: String::new(), random: Random::new(99) }
     }
 
     /// Works for at least so many seconds; gives how many.
@@ -40,7 +54,8 @@ impl Disturb {
                 *number = self.random.draw();
             }
             self.numbers.sort_unstable();
-            let map: BTreeMap<u64, usize> = self.numbers.iter().copied().zip(0..).take(24).collect();
+            let map: BTreeMap<u64, usize> =
+                self.numbers.iter().copied().zip(0..).take(self.numbers.len() / 4).collect();
             self.text.clear();
             for (number, place) in &map {
                 let _ = write!(self.text, "{number:x} {place} ");

@@ -7,16 +7,20 @@ use token::SystemEntropy;
 use ua_proto::client::{ClientEvent, Response};
 use ua_proto::crypto::{ChannelKeys, KeyLayout, Role, SecurityPolicyId};
 
+use super::timing::OTHER;
 use super::{Bed, Entry, Once, Timings, used};
-use crate::clock::{Stopwatch, thread_cpu};
+use crate::clock::{Stopwatch, looking};
+use crate::gd::disturb::Disturb;
 use crate::measures::instructions::{Pair, serve};
 use crate::random::Random;
 use crate::{Failed, fixture, load};
 
 /// Variables of the server.
 pub(super) const NODES: u32 = 10_000;
-/// Requests that are made, served and understood one behind the other.
-const BATCH: u64 = 64;
+/// Reads at least.
+const LEAST: usize = 32;
+/// Share of the time that goes by before the first Read counts.
+const WARM_UP: f64 = 0.2;
 /// Bytes in front of the body of a chunk: header of the message, ids of channel and token, sequence header.
 const HEADERS: usize = 24;
 /// Bytes of it that are in the clear.
@@ -44,58 +48,45 @@ pub(super) fn entries() -> Vec<Entry> {
         for (encrypt, mode) in [(false, "sign"), (true, "sign-and-encrypt")] {
             for size in BODIES {
                 let name = format!("{name}-{mode}");
-                entries.push(Entry::new("seal", &name, size as u64, move |_| sealing(policy, encrypt, size)));
-                entries.push(Entry::new("open", &name, size as u64, move |_| opening(policy, encrypt, size)));
+                entries.push(Entry::among_others("seal", &name, size as u64, move |_| sealing(policy, encrypt, size)));
+                entries.push(Entry::among_others("open", &name, size as u64, move |_| opening(policy, encrypt, size)));
             }
         }
     }
     entries
 }
 
-/// Each end works through a whole batch before the other has its turn, so that the clock is read seldom.
+/// One Read after the other with other work between what the ends do, each of which is timed alone.
 fn reads(bed: &Bed, time: Duration, end: End) -> Result<Timings, Failed> {
     let mut pair = Pair::new(bed.folder(), NODES)?;
     pair.until(serve, |event| matches!(event, ClientEvent::Activated(_)))?;
-    let (mut random, watch) = (Random::new(1), Stopwatch::start());
-    let mut timings = Timings { batch: BATCH, cpu: Vec::new(), wall: Vec::new() };
-    // The first rounds warm caches up.
-    let mut left_out = 3;
-    while timings.cpu.len() < 3 || watch.seconds() < time.as_secs_f64() {
-        let ask = Lap::start();
-        let requests = (0..BATCH).map(|_| ask_for(&mut pair, random.below(NODES))).collect::<Result<Vec<_>, _>>()?;
-        let ask = ask.stop();
-        let served = Lap::start();
-        let answers: Vec<Vec<u8>> = requests.iter().map(|request| answer(&mut pair, request)).collect();
-        let served = served.stop();
-        let understood = Lap::start();
-        answers.iter().try_for_each(|answer| understand(&mut pair, answer))?;
-        let understood = understood.stop();
-        pair.now.mono = pair.now.mono + Duration::from_millis(2);
-        if left_out > 0 {
-            left_out -= 1;
-            continue;
+    let (mut random, mut disturb, watch) = (Random::new(1), Disturb::small(), Stopwatch::start());
+    let mut timings = Timings { batch: 1, cpu: Vec::new(), wall: Vec::new() };
+    while timings.cpu.len() < LEAST || watch.seconds() < time.as_secs_f64() {
+        let warm = watch.seconds() > WARM_UP * time.as_secs_f64();
+        disturb.run(OTHER);
+        let (request, asked) = lap(|| ask_for(&mut pair, random.below(NODES)));
+        let request = request?;
+        disturb.run(OTHER);
+        let (answer, served) = lap(|| answer(&mut pair, &request));
+        disturb.run(OTHER);
+        let (told, understood) = lap(|| understand(&mut pair, &answer));
+        told?;
+        pair.now.mono = pair.now.mono + Duration::from_micros(50);
+        if warm {
+            let seconds = if end == End::Server { served } else { asked + understood };
+            timings.cpu.push(seconds);
+            timings.wall.push(seconds);
         }
-        let (cpu, wall) = match end {
-            End::Server => served,
-            End::Client => (ask.0 + understood.0, ask.1 + understood.1),
-        };
-        timings.cpu.push(cpu / BATCH as f64);
-        timings.wall.push(wall / BATCH as f64);
     }
     Ok(timings)
 }
 
-/// Processor time and time on the clock since a moment.
-struct Lap(f64, Stopwatch);
-
-impl Lap {
-    fn start() -> Self {
-        Self(thread_cpu(), Stopwatch::start())
-    }
-
-    fn stop(self) -> (f64, f64) {
-        (thread_cpu() - self.0, self.1.seconds())
-    }
+/// What something gives, and how many seconds it took.
+fn lap<T>(once: impl FnOnce() -> T) -> (T, f64) {
+    let watch = Stopwatch::start();
+    let given = once();
+    (given, (watch.seconds() - looking()).max(0.0))
 }
 
 fn ask_for(pair: &mut Pair, variable: u32) -> Result<Vec<u8>, Failed> {

@@ -21,7 +21,7 @@ use std::time::Duration;
 pub use bed::Bed;
 pub use machine::{machine, versions};
 pub use run::{Plan, Program, Told, child, measure};
-pub use timing::{Timings, Whose, timed};
+pub use timing::{Timings, Whose, timed, timed_among_others};
 
 use crate::Failed;
 
@@ -56,6 +56,16 @@ impl Entry {
         prepare: impl Fn(&Bed) -> Result<Once, Failed> + Send + Sync + 'static,
     ) -> Self {
         Self::of(operation, algorithm, bytes, Whose::Thread, prepare)
+    }
+
+    /// A step that takes microseconds and is done among others.
+    pub fn among_others(
+        operation: &'static str,
+        algorithm: impl Into<String>,
+        bytes: u64,
+        prepare: impl Fn(&Bed) -> Result<Once, Failed> + Send + Sync + 'static,
+    ) -> Self {
+        Self::with(operation, algorithm, bytes, move |bed, time| timed_among_others(time, prepare(bed)?))
     }
 
     /// A step whose work is done by other threads too.

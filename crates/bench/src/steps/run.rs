@@ -9,6 +9,7 @@ use cost::algorithm::{Cipher, Key};
 use cost::calibration::{Calibration, SCHEMA, Step, Unit, fit, summary};
 
 use super::{Bed, Entry, Timings, all, machine, versions};
+use crate::awake::Awake;
 use crate::record::median;
 use crate::{Failed, clock};
 
@@ -74,6 +75,8 @@ pub fn measure(
     progress: &mut dyn FnMut(Told<'_>),
 ) -> Result<Calibration, Failed> {
     let bed = Bed::make()?;
+    // As in the runs that predictions are held against.
+    let _awake = Awake::start()?;
     let mut found: Vec<Vec<Timings>> = entries.iter().map(|_| Vec::new()).collect();
     let (mut done, all) = (0, entries.len() * plan.rounds as usize);
     for round in 0..plan.rounds {

@@ -1,20 +1,32 @@
-//! Messages over TCP on the loopback interface, between two threads set up as our server and the load generator are: one task a
-//! connection, each waiting for its answer. Nothing is done with the bytes. The more connections there are, the more messages
-//! are there each time a thread wakes, and the less each of them costs.
+//! Messages over TCP on the loopback interface: our server's shell, whose core only sends back what it gets, and sessions of the load
+//! generator without their protocol, each end on one thread and, where there are two, on a processor of its own. Between two messages
+//! each end does other work, which is not counted, as a server and a client do; so a thread finds its caches used by others, and as many
+//! messages wait when it looks again as where work is done. The more connections there are, the more messages that is.
 
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
+use access_model::{Mono, Now};
 use gates::clock;
+use gates::opcua::client::Way;
+use gates::opcua::server::{Handle, Shell, start_core};
+use gates::opcua::{Core, Outside};
+use gates::pool::Pool;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpStream;
+use tokio::sync::{Notify, mpsc};
 use tokio::task::LocalSet;
+use ua_proto::server::{ConnId, Input, Output};
 
+use super::timing::OTHER;
 use super::{Entry, Timings, used};
-use crate::Failed;
 use crate::clock::{Stopwatch, thread_cpu};
+use crate::gd::disturb::Disturb;
 use crate::measures::runtime;
+use crate::{Failed, place, serve};
 
 /// Connections at once.
 pub(super) const CONNECTIONS: [u32; 3] = [1, 8, 64];
@@ -22,7 +34,7 @@ pub(super) const CONNECTIONS: [u32; 3] = [1, 8, 64];
 const SIZES: [usize; 2] = [128, 4_096];
 /// Messages in a timing.
 const BATCH: u64 = 128;
-/// Size of the buffer that they are read into, as at our server.
+/// Size of the buffer that they are read into, as at our load generator.
 const BUFFER: usize = 64 * 1024;
 
 pub(super) fn entries() -> Vec<Entry> {
@@ -43,88 +55,153 @@ pub(super) fn entries() -> Vec<Entry> {
 /// What one end has counted.
 #[derive(Debug)]
 struct Meter {
+    disturb: Disturb,
     count: u64,
     cpu: f64,
     watch: Stopwatch,
+    /// Seconds of other work since the last timing.
+    worked: f64,
+    /// The same of each timing, for each message.
+    others: Vec<f64>,
     timings: Timings,
 }
 
 impl Meter {
-    fn new() -> Rc<RefCell<Self>> {
+    fn new() -> Self {
         let timings = Timings { batch: BATCH, cpu: Vec::new(), wall: Vec::new() };
-        Rc::new(RefCell::new(Self { count: 0, cpu: thread_cpu(), watch: Stopwatch::start(), timings }))
+        let disturb = Disturb::small();
+        let (cpu, watch) = (thread_cpu(), Stopwatch::start());
+        Self { disturb, count: 0, cpu, watch, worked: 0.0, others: Vec::new(), timings }
     }
 
-    /// One message more.
+    /// One message more: other work, and a timing if it is full.
     fn count(&mut self) {
+        self.worked += self.disturb.run(OTHER);
         self.count += 1;
         if self.count.is_multiple_of(BATCH) {
-            let cpu = thread_cpu();
-            self.timings.cpu.push((cpu - self.cpu) / BATCH as f64);
-            self.timings.wall.push(self.watch.seconds() / BATCH as f64);
-            (self.cpu, self.watch) = (thread_cpu(), Stopwatch::start());
+            let each = |seconds: f64| seconds / BATCH as f64;
+            self.timings.cpu.push(each(thread_cpu() - self.cpu - self.worked).max(0.0));
+            self.timings.wall.push(each(self.watch.seconds()));
+            self.others.push(each(self.worked));
+            (self.cpu, self.watch, self.worked) = (thread_cpu(), Stopwatch::start(), 0.0);
         }
     }
 
-    /// What was counted while all connections were busy and warm.
-    fn timings(&self) -> Timings {
+    /// What was counted while all connections were busy and warm, and the mean of the other work meanwhile.
+    fn found(&self) -> Result<(Timings, f64), Failed> {
         let Timings { batch, cpu, wall } = &self.timings;
         let from = (cpu.len() / 5).max(1);
         let middle = |times: &[f64]| times.get(from..times.len().saturating_sub(1)).unwrap_or_default().to_vec();
-        Timings { batch: *batch, cpu: middle(cpu), wall: middle(wall) }
+        let others = middle(&self.others);
+        if others.is_empty() {
+            return Err("too few messages".into());
+        }
+        let other = others.iter().sum::<f64>() / others.len() as f64;
+        Ok((Timings { batch: *batch, cpu: middle(cpu), wall: middle(wall) }, other))
     }
 }
 
 fn exchange(connections: u32, size: usize, of_server: bool, time: Duration) -> Result<Timings, Failed> {
-    let listener = std::net::TcpListener::bind(("127.0.0.1", 0))?;
-    listener.set_nonblocking(true)?;
-    let address = listener.local_addr()?;
-    let server = std::thread::spawn(move || server(listener, connections));
-    let at_client = runtime()?.block_on(LocalSet::new().run_until(client(address, connections, size, time)))?;
-    let at_server = server.join().map_err(|_| "the server's thread has ended")??;
-    let timings = if of_server { at_server } else { at_client };
-    if timings.cpu.is_empty() { Err("too few messages".into()) } else { Ok(timings) }
-}
-
-/// Sends everything back until all connections are closed.
-fn server(listener: std::net::TcpListener, connections: u32) -> Result<Timings, Failed> {
-    runtime()?.block_on(LocalSet::new().run_until(async {
-        let (listener, meter) = (TcpListener::from_std(listener)?, Meter::new());
-        let buffer = Rc::new(RefCell::new(vec![0; BUFFER]));
-        let mut tasks = Vec::new();
-        for _ in 0..connections {
-            let (stream, _) = listener.accept().await?;
-            stream.set_nodelay(true)?;
-            tasks.push(tokio::task::spawn_local(echo(stream, Rc::clone(&meter), Rc::clone(&buffer))));
-        }
-        for task in tasks {
-            task.await??;
-        }
-        let timings = meter.borrow().timings();
-        Ok(timings)
-    }))
-}
-
-async fn echo(stream: TcpStream, meter: Rc<RefCell<Meter>>, buffer: Rc<RefCell<Vec<u8>>>) -> Result<(), Failed> {
-    let (read, write) = stream.into_split();
-    loop {
-        read.readable().await?;
-        let mut buffer = buffer.borrow_mut();
-        let mut rest = match read.try_read(&mut buffer) {
-            Ok(0) => return Ok(()),
-            Ok(count) => buffer.get(..count).unwrap_or_default(),
-            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => continue,
-            Err(error) => return Err(error.into()),
+    let processors = place::pair();
+    let (handle, records) = std::thread::spawn(move || server(processors.map(|it| it.1)))
+        .join()
+        .map_err(|_| "the server's thread has ended")??;
+    let address = handle.address();
+    let client = std::thread::spawn(move || -> Result<_, String> {
+        let run = || -> Result<_, Failed> {
+            processors.map_or(Ok(()), |it| place::keep_to(it.0))?;
+            runtime()?.block_on(LocalSet::new().run_until(client(address, connections, size, time)))
         };
-        used(clock::now());
-        while !rest.is_empty() {
-            match write.try_write(rest) {
-                Ok(sent) => rest = rest.get(sent..).unwrap_or_default(),
-                // There is one message on the way at most, which the peer's window has room for.
-                Err(error) => return Err(error.into()),
+        run().map_err(|error| error.to_string())
+    });
+    let (mut at_client, at_server) = runtime()?.block_on(async {
+        let client = tokio::task::spawn_blocking(move || client.join()).await?;
+        let client = client.map_err(|_| "the client's thread has ended")??;
+        let server = handle.with(|core: &mut Echo, _| core.meter.found().map_err(|error| error.to_string())).await?;
+        handle.stop().await;
+        drop(records);
+        Ok::<_, Failed>((client, server?))
+    })?;
+    if of_server {
+        return Ok(at_server.0);
+    }
+    // The clock is for what is beyond other work: one message at a time waits for that of both ends, many for that of the busier one.
+    let other = if connections == 1 { at_client.1 + at_server.1 } else { at_client.1.max(at_server.1) };
+    for wall in &mut at_client.0.wall {
+        *wall = (*wall - other).max(0.0);
+    }
+    Ok(at_client.0)
+}
+
+/// Our shell with a core that sends everything back.
+fn server(
+    processor: Option<usize>,
+) -> Result<(Handle<Echo>, mpsc::Receiver<gates::opcua::wiring::AuditRequest>), String> {
+    let start = || -> Result<_, Failed> {
+        // The thread of the shell stays where it is started.
+        processor.map_or(Ok(()), place::keep_to)?;
+        let (audit, records) = mpsc::channel(16);
+        let pool = Pool::new(1, 16)?;
+        let application = serve::NoMethods::new(&Arc::new(Notify::new()));
+        let shell = Shell { pool, audit, application: Box::new(|| Box::new(application)) };
+        let listener = std::net::TcpListener::bind(("127.0.0.1", 0))?;
+        Ok((start_core(listener, Echo::new(), shell, Way::Dial)?, records))
+    };
+    start().map_err(|error| error.to_string())
+}
+
+/// A core without a protocol.
+struct Echo {
+    meter: Meter,
+    answers: BTreeMap<ConnId, Vec<u8>>,
+    next: Option<ConnId>,
+}
+
+impl Echo {
+    fn new() -> Self {
+        Self { meter: Meter::new(), answers: BTreeMap::new(), next: None }
+    }
+}
+
+impl Core for Echo {
+    fn handle_input(&mut self, input: Input<'_>, _now: Now) {
+        match input {
+            Input::Bytes { conn, bytes } => {
+                self.answers.entry(conn).or_default().extend_from_slice(bytes);
+                self.meter.count();
+                self.next = Some(conn);
             }
+            Input::Disconnected { conn } => drop(self.answers.remove(&conn)),
+            _ => {}
         }
-        meter.borrow_mut().count();
+    }
+
+    fn handle_timeout(&mut self, _now: Now) {}
+
+    fn time_checks(&mut self, _stopwatch: fn() -> Mono) {}
+
+    fn poll_timeout(&self) -> Option<Mono> {
+        None
+    }
+
+    fn poll_output(&mut self) -> Option<Outside> {
+        self.next.take().map(|conn| Outside::Down(Output::Send { conn }))
+    }
+
+    fn outgoing(&mut self, conn: ConnId) -> Option<&mut Vec<u8>> {
+        self.answers.get_mut(&conn)
+    }
+
+    fn wants_input(&self, _conn: ConnId) -> bool {
+        true
+    }
+
+    fn holds_input(&self, _conn: ConnId) -> bool {
+        false
+    }
+
+    fn is_logged_in(&self, _conn: ConnId) -> bool {
+        true
     }
 }
 
@@ -133,14 +210,14 @@ async fn client(
     connections: u32,
     size: usize,
     time: Duration,
-) -> Result<Timings, Failed> {
+) -> Result<(Timings, f64), Failed> {
     let mut streams = Vec::new();
     for _ in 0..connections {
         let stream = TcpStream::connect(address).await?;
         stream.set_nodelay(true)?;
         streams.push(stream);
     }
-    let (meter, watch) = (Meter::new(), Stopwatch::start());
+    let (meter, watch) = (Rc::new(RefCell::new(Meter::new())), Stopwatch::start());
     let least = 10 * BATCH;
     let mut tasks = Vec::new();
     for mut stream in streams {
@@ -166,6 +243,6 @@ async fn client(
     for task in tasks {
         task.await??;
     }
-    let timings = meter.borrow().timings();
-    Ok(timings)
+    let found = meter.borrow().found();
+    found
 }

@@ -5,7 +5,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::Failed;
-use crate::clock::{Stopwatch, process_cpu, thread_cpu};
+use crate::clock::{Stopwatch, looking, process_cpu, thread_cpu};
+use crate::gd::disturb::Disturb;
 
 /// Seconds that one timing should take at least: a thousand times what reading the clocks takes.
 const LONG: f64 = 0.5e-3;
@@ -43,6 +44,31 @@ impl Whose {
             Self::Process => process_cpu(),
         }
     }
+}
+
+/// Seconds of other work between two uses that are timed one by one.
+pub(super) const OTHER: f64 = 1.5e-6;
+
+/// The same, where each use is timed alone and finds caches and branch predictors as other work has left them; for what takes microseconds.
+///
+/// # Errors
+/// What it says.
+pub fn timed_among_others(time: Duration, mut once: super::Once) -> Result<Timings, Failed> {
+    let (watch, time, mut disturb) = (Stopwatch::start(), time.as_secs_f64(), Disturb::small());
+    while watch.seconds() < WARM_UP * time {
+        disturb.run(OTHER);
+        once()?;
+    }
+    let mut timings = Timings { batch: 1, cpu: Vec::new(), wall: Vec::new() };
+    while timings.cpu.len() < LEAST || watch.seconds() < time {
+        disturb.run(OTHER);
+        let wall = Stopwatch::start();
+        once()?;
+        let seconds = (wall.seconds() - looking()).max(0.0);
+        timings.cpu.push(seconds);
+        timings.wall.push(seconds);
+    }
+    Ok(timings)
 }
 
 /// Does something again and again for about so long. What comes first is not counted.

@@ -147,15 +147,28 @@ impl<'a> Steps<'a> {
         })
     }
 
-    /// What a single message and its answer take on the clock beyond what both ends compute: until a thread that sleeps runs again.
-    fn waking(&mut self, bytes: u64) -> Result<Piece, Fault> {
-        let computed = self.exchange("server", 1, bytes)?.seconds + self.exchange("client", 1, bytes)?.seconds;
+    /// A message and its answer on the clock, with nobody else about: what both ends compute and the time until a thread that sleeps runs
+    /// again. An end goes to sleep while the other works already, so it is less than the processor time of both.
+    fn alone(&mut self, bytes: u64) -> Result<Piece, Fault> {
+        let at_client = self.exchange("client", 1, bytes)?;
         let name = "exchange client-of-1";
         let measured = self.calibration.steps.iter().filter(|step| step.name() == name);
         let step = measured.min_by_key(|step| step.bytes.abs_diff(bytes));
         let (wall, half) = step.map_or((0.0, 0.0), |step| (step.wall.mean, step.wall.half_width()));
         let half = if half.is_finite() { half } else { wall };
-        Ok(Piece { name: "waking".into(), seconds: (wall - computed).max(0.0), half, variance: 0.0 })
+        Ok(Piece { name: "exchange".into(), seconds: wall, half, variance: at_client.variance })
+    }
+
+    /// What each of so many messages, at least 2, adds to the clock because the end that has more to do rests at times: nothing is there.
+    fn resting(&mut self, clients: u32, bytes: u64) -> Result<Piece, Fault> {
+        let computed =
+            self.exchange("server", clients, bytes)?.seconds.max(self.exchange("client", clients, bytes)?.seconds);
+        let start = "exchange client-of-";
+        let of_step = |step: &crate::calibration::Step| step.name().strip_prefix(start)?.parse::<u32>().ok();
+        let many = self.calibration.steps.iter().filter(|step| of_step(step).is_some_and(|count| count > 1));
+        let near = many.min_by_key(|step| (of_step(step).unwrap_or(0).abs_diff(clients), step.bytes.abs_diff(bytes)));
+        let seconds = near.map_or(0.0, |step| (step.wall.mean - computed).max(0.0));
+        Ok(Piece { name: "resting".into(), seconds, half: 0.0, variance: 0.0 })
     }
 
     /// The cryptography, records and decisions of phases at one end: with private keys, and without.
@@ -201,9 +214,9 @@ fn named(line: &Line) -> String {
 pub(super) struct Work {
     /// Of one request at the server's thread; renewals take their part of it.
     pub(super) server: Demand,
-    /// Of one request at the load generator's thread.
-    pub(super) client: Demand,
-    /// Of one request at neither.
+    /// Of one request on the clock while a thread of the server, and of the load generator, has it.
+    pub(super) path: (Demand, Demand),
+    /// Of one request on the clock beside that.
     pub(super) way: Demand,
     /// Squared coefficient of variation of a request at the end that has more to do.
     pub(super) variation: f64,
@@ -229,12 +242,24 @@ pub(super) fn work(steps: &mut Steps<'_>, setting: &Setting, protocol: &OpcUa, c
         client.0.extend([steps.need(&seal, READ.0)?, steps.need(&open, READ.1)?]);
         server.0.extend([steps.need(&open, READ.0)?, steps.need(&seal, READ.1)?]);
     }
-    let way = Demand(vec![steps.waking(wire)?]);
+    let without = |demand: &Demand| {
+        Demand(demand.0.iter().filter(|piece| !piece.name.starts_with("exchange ")).cloned().collect())
+    };
+    let (mut path, way) = if clients == 1 {
+        ((without(&server), without(&client)), Demand(vec![steps.alone(wire)?]))
+    } else {
+        ((server.clone(), client.clone()), Demand::default())
+    };
+    if clients > 1 {
+        let slower = if path.0.seconds() >= path.1.seconds() { &mut path.0 } else { &mut path.1 };
+        slower.0.push(steps.resting(clients, wire)?);
+    }
     let (beside, load) = renewals(steps, setting, protocol, clients, &server)?;
     let (keys, connect) = steps.cryptography(&protocol.connect(), Party::Server);
     let connect = connect.with(&steps.messages(&own(protocol.connect()))?);
     let variation = server.variation().max(client.variation());
-    Ok(Work { server: server.scaled(load), client, way, variation, beside, connect, keys })
+    path.0 = path.0.scaled(load);
+    Ok(Work { server: server.scaled(load), path, way, variation, beside, connect, keys })
 }
 
 /// The share of a processor that renewals take, and by how much that makes each request longer.

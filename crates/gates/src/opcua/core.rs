@@ -2,7 +2,7 @@
 
 use access_model::{Mono, Now};
 use pep::{Gate, Question};
-pub(super) use ua_proto::guard::Output as Outside;
+pub use ua_proto::guard::Output as Outside;
 use ua_proto::guard::{Guard, Input as Both, LinkId, Upstream};
 use ua_proto::server::{ConnId, Input, Server};
 
@@ -68,16 +68,33 @@ impl Enforcing for Guard {
     }
 }
 
-/// A core that listens for clients.
-pub(super) trait Core: Send + 'static {
+/// A core that listens for clients: a server, a guard, or what somebody puts there to measure the shell alone.
+pub trait Core: Send + 'static {
+    /// Takes an input.
     fn handle_input(&mut self, input: Input<'_>, now: Now);
+
+    /// The moment of [`Core::poll_timeout`] has come.
     fn handle_timeout(&mut self, now: Now);
+
+    /// From now on it times its checks with this clock.
     fn time_checks(&mut self, stopwatch: fn() -> Mono);
+
+    /// When it wants to be woken.
     fn poll_timeout(&self) -> Option<Mono>;
+
+    /// What is to be done next.
     fn poll_output(&mut self) -> Option<Outside>;
+
+    /// Bytes for a client; who takes some removes them.
     fn outgoing(&mut self, conn: ConnId) -> Option<&mut Vec<u8>>;
+
+    /// Whether a client should be read.
     fn wants_input(&self, conn: ConnId) -> bool;
+
+    /// Whether it has put input off.
     fn holds_input(&self, conn: ConnId) -> bool;
+
+    /// Whether somebody has a session there.
     fn is_logged_in(&self, conn: ConnId) -> bool;
 
     /// Something happened on a connection to the upstream server.

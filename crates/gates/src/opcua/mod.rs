@@ -9,4 +9,4 @@ mod turns;
 mod upstream;
 pub mod wiring;
 
-pub use self::core::Enforcing;
+pub use self::core::{Core, Enforcing, Outside};

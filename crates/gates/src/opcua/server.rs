@@ -153,7 +153,10 @@ pub fn start(listener: TcpListener, server: Server, shell: Shell) -> io::Result<
 }
 
 /// Starts a core on its own thread.
-pub(super) fn start_core<C: Core>(listener: TcpListener, mut core: C, shell: Shell, way: Way) -> io::Result<Handle<C>> {
+///
+/// # Errors
+/// As [`start`].
+pub fn start_core<C: Core>(listener: TcpListener, mut core: C, shell: Shell, way: Way) -> io::Result<Handle<C>> {
     listener.set_nonblocking(true)?;
     core.time_checks(clock::mono);
     let address = listener.local_addr()?;
