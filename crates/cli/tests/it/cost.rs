@@ -234,4 +234,5 @@ fn settings_are_predicted_from_a_calibration_and_held_against_runs() {
     scene.write("broken.json", "{}");
     let broken = scene.run(&["cost", "what-if", "--calibration", "broken.json"]);
     assert!(broken.starts_with("exit 2") && broken.contains("is no calibration"), "{broken}");
+    assert!(broken.contains("cost measure --out FILE") && broken.matches("line 1").count() == 1, "{broken}");
 }

@@ -24,7 +24,10 @@ pub(super) fn version(text: &str) -> Result<(), Fault> {
 
 pub(super) fn of_json(error: &serde_json::Error) -> Fault {
     let class = if error.is_data() { Class::Invalid } else { Class::Syntax };
-    Fault::new(class, "calibration", error.to_string()).at(error.line())
+    let (told, place) = (error.to_string(), format!(" at line {} column {}", error.line(), error.column()));
+    // The fault says the line.
+    let why = told.strip_suffix(&place).unwrap_or(&told);
+    Fault::new(class, "calibration", why).at(error.line())
 }
 
 impl Calibration {

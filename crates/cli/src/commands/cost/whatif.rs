@@ -149,7 +149,8 @@ impl WhatIf {
         if let Some(path) = &self.calibration {
             let read = Calibration::read(&files::text(path)?);
             return read.map_err(|fault| {
-                Failure::bad_input(format!("`{}` is no calibration: {}: {fault}", path.display(), fault.class.word()))
+                let why = format!("`{}` is no calibration: {}: {fault}", path.display(), fault.class.word());
+                Failure::bad_input(why).help("`trapkey cost measure --out FILE` makes one")
             });
         }
         eprintln!("this machine is measured first: `cost measure --out FILE` keeps what is found");
