@@ -53,14 +53,17 @@ fn usual() -> Vec<(&'static str, u64, f64)> {
         ("generateKey", 0, 1.0),
         ("combineKeys", 0, 1.0),
         ("write message", 1500, 10.0),
+        ("write message-awake", 1500, 6.0),
         ("read message", 1500, 3.0),
         ("write answer", 1500, 8.0),
+        ("write answer-awake", 1500, 5.0),
         ("read answer", 1500, 2.0),
         ("exchange message", 1500, 33.0),
         ("exchange organisation", 1500, 15.0),
         ("exchange store", 1500, 13.0),
         ("store sqlite", 1500, 100.0),
         ("lose processor", 0, 0.0),
+        ("lose neighbour", 0, 0.0),
     ]
 }
 
@@ -106,6 +109,25 @@ fn many_clients_are_served_as_fast_as_the_busier_node_allows_and_wait_for_all_be
             near(it.p95, busiest * MICRO * f64::from(clients), 0.01, "p95");
         }
     }
+}
+
+#[test]
+fn two_ends_that_are_as_fast_keep_each_other_awake_and_sending_costs_less() {
+    let with = |wake: f64| -> Vec<_> {
+        let change = |(name, bytes, time)| match name {
+            "generate tag" => (name, bytes, 95.0),
+            "store sqlite" => (name, bytes, 97.0),
+            "exchange message" => (name, bytes, 23.0 + 2.0 * wake),
+            _ => (name, bytes, time),
+        };
+        usual().into_iter().map(change).collect()
+    };
+    let every = |wake| 1e6 / predicted(&with(wake), &setting("SC0", 8, 0)).throughput;
+    // The store takes 108 for a tag if it has to wake the organisation, 105 otherwise; the organisation 103 when nobody sleeps.
+    assert!((every(2.0) - 108.0).abs() < 0.1, "it sleeps whenever it waits: {}", every(2.0));
+    assert!((105.0..107.0).contains(&every(40.0)), "while it wakes up, the next answers come: {}", every(40.0));
+    let processor = |wake| predicted(&with(wake), &setting("SC0", 8, 0)).processor;
+    assert!(processor(40.0) < processor(2.0), "{} {}", processor(40.0), processor(2.0));
 }
 
 #[test]

@@ -58,6 +58,10 @@ pub struct Found {
     pub answer_write: Vec<f64>,
     /// Read of an answer that is there.
     pub answer_read: Vec<f64>,
+    /// Write of a message; the store is at work.
+    pub write_awake: Vec<f64>,
+    /// Write of an answer; the organisation is at work.
+    pub answer_write_awake: Vec<f64>,
     /// From before the write of the message until after the read of the answer, without what the store did between; both slept.
     pub round: Vec<f64>,
     /// Processor seconds of a write and a read of the organisation that slept between them, one value for each batch.
@@ -92,12 +96,19 @@ pub fn exchange(with: SocketAddr, bytes: usize, seconds: f64) -> Result<Found, F
         // The answer to the question for the accounts is one more.
         found.store.push(((end - theirs) / f64::from(count + 1)).max(0.0));
     }
-    this.each(STORE_BUSY, 0.15 * seconds, |_, _, _, told| found.read.push(told.read))?;
-    this.each(ORGANISATION_BUSY, 0.15 * seconds, |_, read, _, _| found.answer_read.push(read))?;
-    // The other side tells of a write with its next answer, and the first read of a way is that of the way before.
-    for samples in [&mut found.answer_write, &mut found.read] {
+    this.each(STORE_BUSY, 0.15 * seconds, |write, _, _, told| {
+        found.write_awake.push(write);
+        found.read.push(told.read);
+    })?;
+    this.each(ORGANISATION_BUSY, 0.15 * seconds, |_, read, _, told| {
+        found.answer_read.push(read);
+        found.answer_write_awake.push(told.write);
+    })?;
+    // The other side tells of a write with its next answer, and the first of a way finds the other side as the way before left it.
+    for samples in [&mut found.answer_write, &mut found.read, &mut found.write_awake] {
         samples.drain(..1.min(samples.len()));
     }
+    found.answer_write_awake.drain(..2.min(found.answer_write_awake.len()));
     Ok(found)
 }
 

@@ -10,6 +10,7 @@ pub mod crypt;
 pub mod database;
 pub mod disturb;
 pub mod launch;
+mod lost;
 pub mod message;
 pub mod organisation;
 pub mod part;

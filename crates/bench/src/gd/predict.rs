@@ -19,10 +19,12 @@ const OF_INSERTS: f64 = 3.0;
 /// A message takes turns in three ways.
 const OF_MESSAGES: f64 = 5.0;
 /// Steps whose times grow with the bytes along a line.
-const LINES: [&str; 7] = [
+const LINES: [&str; 9] = [
     "write message",
+    "write message-awake",
     "read message",
     "write answer",
+    "write answer-awake",
     "read answer",
     "exchange message",
     "exchange organisation",
@@ -68,6 +70,7 @@ impl Bench<'_> {
         };
         let nowhere = Path::new("");
         take(organisation, What::Lost, 0, 1.0, nowhere)?;
+        take(organisation, What::Neighbour(store, sizes.first().copied()), tag, OF_MESSAGES, nowhere)?;
         take(organisation, What::Generate, tag, 1.0, nowhere)?;
         if !sizes.is_empty() {
             take(organisation, What::Hash, tag, 1.0, nowhere)?;

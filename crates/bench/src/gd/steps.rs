@@ -12,17 +12,15 @@ use serde::{Deserialize, Serialize};
 use super::crypt::{self, Keys, Shared, Side};
 use super::database::Database;
 use super::disturb::Disturb;
-use super::{Kind, accounts, message, tag};
+use super::{Kind, accounts, lost, message, tag};
 use crate::Failed;
-use crate::clock::Stopwatch;
+use crate::clock::{Stopwatch, looking};
 
 /// Other work before a timing, seconds.
-const BEFORE: f64 = 25e-6;
+pub(super) const BEFORE: f64 = 25e-6;
 /// Timings so many times as long as the median were interrupted by something that is no part of the step. How much of a processor such
 /// things take is a step of its own.
 const INTERRUPTED: f64 = 3.0;
-/// A gap in a loop that does nothing but look at the clock, from which on somebody else had the processor.
-const GAP: f64 = 1.5e-6;
 
 /// What is timed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -52,6 +50,8 @@ pub enum What {
     Insert(Kind),
     /// What others take of a processor.
     Lost,
+    /// What work on this other processor takes of it; signatures with keys of so many bits are timed, or other work without keys.
+    Neighbour(usize, Option<u32>),
 }
 
 /// What the process is told.
@@ -126,7 +126,19 @@ pub fn take(spec: &Spec) -> Result<Vec<Step>, Failed> {
         What::CombineKeys => step("combineKeys", "", &mut || Shared::of(&[1; 32], &[2; 32]).map(drop)),
         What::Message(with) => messages(spec, with),
         What::Insert(kind) => Ok(vec![inserts(spec, kind, &content)?]),
-        What::Lost => Ok(vec![lost(spec.seconds)?]),
+        What::Lost => Ok(vec![lost::processor(spec.seconds)?]),
+        What::Neighbour(processor, bits) => {
+            let mut signature = Vec::new();
+            let (keys, digest) = (bits.map(keys).transpose()?, digest(&SHA256, &content));
+            let mut own = Disturb::new();
+            lost::neighbour(spec.seconds, processor, &mut || match &keys {
+                Some(keys) => keys.sign_digest(&digest, &mut signature),
+                None => {
+                    own.run(100e-6);
+                    Ok(())
+                }
+            })
+        }
     }
 }
 
@@ -141,22 +153,13 @@ fn timings(seconds: f64, op: &mut dyn FnMut() -> Result<(), Failed>) -> Result<V
         disturb.run(BEFORE);
         let watch = Stopwatch::start();
         op()?;
-        times.push((watch.seconds() - overhead()).max(0.0));
+        times.push((watch.seconds() - looking()).max(0.0));
     }
     Ok(times)
 }
 
-/// Seconds between two looks at the clock, which every timing has too many.
-fn overhead() -> f64 {
-    static ONCE: std::sync::OnceLock<f64> = std::sync::OnceLock::new();
-    *ONCE.get_or_init(|| {
-        let once = |_| Stopwatch::start().seconds();
-        (0..1_000).map(once).fold(f64::INFINITY, f64::min)
-    })
-}
-
 /// A step of timings, without those that were interrupted.
-fn step(operation: &str, algorithm: &str, bytes: u64, times: &[f64]) -> Result<Step, Failed> {
+pub(super) fn step(operation: &str, algorithm: &str, bytes: u64, times: &[f64]) -> Result<Step, Failed> {
     let all = summary(times).ok_or("a step without a time")?;
     let kept: Vec<f64> = times.iter().copied().filter(|time| *time <= INTERRUPTED * all.p50).collect();
     let sample = summary(&kept).ok_or("a step without a time")?;
@@ -181,10 +184,12 @@ fn messages(spec: &Spec, with: SocketAddr) -> Result<Vec<Step>, Failed> {
     let read = step("read", "message", bytes, &found.read)?;
     let answer_write = step("write", "answer", bytes, &found.answer_write)?;
     let answer_read = step("read", "answer", bytes, &found.answer_read)?;
+    let write_awake = step("write", "message-awake", bytes, &found.write_awake)?;
+    let answer_awake = step("write", "answer-awake", bytes, &found.answer_write_awake)?;
     let round = step("exchange", "message", bytes, &found.round)?;
     let organisation = step("exchange", "organisation", bytes, &found.organisation)?;
     let store = step("exchange", "store", bytes, &found.store)?;
-    Ok(vec![write, read, answer_write, answer_read, round, organisation, store])
+    Ok(vec![write, read, answer_write, answer_read, write_awake, answer_awake, round, organisation, store])
 }
 
 /// Inserts: checkpoints and the like come now and then and belong to them, so that nothing is left out.
@@ -207,7 +212,7 @@ fn inserts(spec: &Spec, kind: Kind, content: &[u8]) -> Result<Step, Failed> {
             worked += disturb.run(BEFORE);
             let watch = Stopwatch::start();
             runtime.block_on(database.put(0, number, content))?;
-            times.push(watch.seconds() - overhead());
+            times.push(watch.seconds() - looking());
         }
         let spent = accounts::own() + of_backend(&database)? - before - worked;
         processor.push((spent / f64::from(count)).max(0.0));
@@ -220,25 +225,4 @@ fn inserts(spec: &Spec, kind: Kind, content: &[u8]) -> Result<Step, Failed> {
 }
 
 /// Batches of which processor times are told.
-const BATCHES: u32 = 5;
-
-/// The share of a processor that others take from whoever computes without a break: seconds lost of each second.
-fn lost(seconds: f64) -> Result<Step, Failed> {
-    let mut shares = Vec::new();
-    for _ in 0..BATCHES {
-        let all = Stopwatch::start();
-        let (mut last, mut gone) = (0.0, 0.0);
-        while last < seconds / f64::from(BATCHES) {
-            let now = all.seconds();
-            if now - last > GAP {
-                gone += now - last;
-            }
-            last = now;
-        }
-        shares.push(gone / last);
-    }
-    let mut step = step("lose", "processor", 0, &shares)?;
-    step.wall = summary(&shares).ok_or("no time was measured")?;
-    step.cpu = step.wall;
-    Ok(step)
-}
+pub(super) const BATCHES: u32 = 5;

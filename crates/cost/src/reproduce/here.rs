@@ -7,6 +7,7 @@
 
 mod in_order;
 mod prices;
+mod spread;
 
 use gspn::Budget;
 use gspn::ask::{Ask, Question};
@@ -80,13 +81,13 @@ pub fn predict(calibration: &Calibration, setting: &Setting, budget: &mut Budget
         return Err(Fault::new(Class::Invalid, "node", "the model has two nodes"));
     };
     let order = in_order::run(&in_order::Work::of(&mut steps, setting)?, setting);
-    let throughput = if setting.clients == 1 { solution.throughput } else { order.throughput };
-    // A node that is held by whoever waits for the medium does not compute; one that slept pays for waking up.
-    let speed = 1.0 - steps.lost()?;
-    let held = (organisation + store) * speed;
-    let waits = steps.store_waits()?;
+    let alone = setting.clients == 1;
+    let throughput = if alone { solution.throughput } else { order.throughput };
+    let (organisation, store) = if alone { (organisation, store) } else { order.worked };
+    // Who waits for the medium, or has lost the processor, does not compute; one that slept pays for waking up.
+    let held = (organisation + store) * (1.0 - steps.lost()?) - steps.store_waits()?;
     let (sleep_organisation, sleep_store) = steps.sleeps()?;
-    let processor = held - waits + order.slept.0 * sleep_organisation + order.slept.1 * sleep_store;
+    let processor = held + order.slept.0 * sleep_organisation + order.slept.1 * sleep_store;
     let (p95, parameters) = (order.p95, steps.used());
     let (organisation, store) = (organisation * throughput, store * throughput);
     Ok(Prediction { throughput, processor, p95, organisation, store, parameters })

@@ -1,31 +1,52 @@
 //! The steps of the scenario in the order in which the program takes its clients: the organisation and the store each take one message of
 //! each client in turn, so that nobody overtakes anybody.
 
+use super::Setting;
 use super::prices::Steps;
-use super::{Duration, Setting};
+use super::spread::Spread;
 use crate::Fault;
 
 /// Rounds through all clients at least, and tags.
-const LEAST: (u64, u64) = (60, 4_000);
+const LEAST: (u64, u64) = (60, 20_000);
+
+/// What one end does from the message that it got until it has sent its own.
+#[derive(Debug, Clone)]
+struct Visit {
+    /// All but the sending, step by step.
+    work: Vec<Spread>,
+    /// Sending to an end that sleeps, which has to be woken.
+    to_asleep: Spread,
+    /// Sending to one that is at work.
+    to_awake: Spread,
+}
 
 /// A message: what the organisation does from the answer before it until it is sent, and what the store does with it.
-#[derive(Debug, Clone, Copy)]
-struct Visit {
-    organisation: Duration,
-    store: Duration,
+type Visits = [Visit; 2];
+
+/// How far a tag is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    /// A tag with a key that is shared, or that needs none.
+    Usual,
+    /// One for which a key is agreed on: its first message.
+    Begins,
+    /// Its second.
+    Ends,
 }
 
 /// What a tag takes.
 #[derive(Debug, Clone)]
 pub(super) struct Work {
-    /// A tag with a key that is shared, or that needs none.
-    usual: Visit,
-    /// The two messages of one for which a key is agreed on.
-    exchange: Option<[Visit; 2]>,
+    /// By [`Stage`].
+    visits: [Visits; 3],
+    /// Whether keys are agreed on.
+    exchange: bool,
     /// Until somebody who sleeps is awake.
     wake: f64,
     /// Part of the processors that the programs have.
     speed: f64,
+    /// Part of a processor that is lost while the other end works.
+    beside: f64,
 }
 
 /// What comes of it.
@@ -35,6 +56,8 @@ pub(super) struct Found {
     pub(super) p95: f64,
     /// How often for each tag the organisation and the store fell asleep.
     pub(super) slept: (f64, f64),
+    /// Seconds for each tag that the organisation and the store worked.
+    pub(super) worked: (f64, f64),
 }
 
 impl Work {
@@ -43,16 +66,12 @@ impl Work {
         let exchanged = u64::from(key / 8);
         let secured = setting.configuration != "SC0";
         let encrypted = setting.configuration == "SC2";
-        let mut sum = |names: &[(&str, u64, bool)]| {
-            let (mut mean, mut variance) = (0.0, 0.0);
-            for (name, bytes, counts) in names {
-                if *counts {
-                    let time = steps.time(name, *bytes)?;
-                    mean += time.mean;
-                    variance += time.cv2 * time.mean * time.mean;
-                }
-            }
-            Ok::<_, Fault>(Duration { mean, cv2: if mean > 0.0 { variance / (mean * mean) } else { 0.0 } })
+        let mut visit = |work: &[(&str, u64, bool)], sends: &str, bytes: u64| {
+            let awake = format!("{sends}-awake");
+            let (to_asleep, to_awake) = (steps.spread(sends, bytes)?, steps.spread(&awake, bytes)?);
+            let steps = work.iter().filter(|(.., counts)| *counts).map(|(name, bytes, _)| steps.spread(name, *bytes));
+            let work = steps.collect::<Result<_, Fault>>()?;
+            Ok::<_, Fault>(Visit { work, to_asleep, to_awake })
         };
         let (sign, store) = (format!("sign rsa-{key}"), format!("store {}", setting.database));
         let made = [
@@ -61,92 +80,190 @@ impl Work {
             ("hash sha-256", setting.tag, secured),
             (sign.as_str(), 0, secured),
         ];
-        let sealed = [("encrypt aes-256-cbc", clear, encrypted), ("write message", message, true)];
-        let kept = [
-            ("read message", message, true),
-            ("decrypt aes-256-cbc", clear, encrypted),
-            (store.as_str(), clear, true),
-            ("write answer", message, true),
-        ];
-        let usual = Visit { organisation: sum(&[&made[..], &sealed[..]].concat())?, store: sum(&kept)? };
-        let exchange = if encrypted && setting.period > 0 {
+        let sealed = [("encrypt aes-256-cbc", clear, encrypted)];
+        let kept =
+            [("read message", message, true), ("decrypt aes-256-cbc", clear, encrypted), (store.as_str(), clear, true)];
+        let (asks, answers) = ("write message", "write answer");
+        let usual = [visit(&[&made[..], &sealed[..]].concat(), asks, message)?, visit(&kept, answers, message)?];
+        let exchange = encrypted && setting.period > 0;
+        let visits = if exchange {
             let (wrap, unwrap) = (format!("encrypt rsa-{key}"), format!("decrypt rsa-{key}"));
             let (wrap, unwrap) = ((wrap.as_str(), 0, true), (unwrap.as_str(), 0, true));
-            let write = ("write message", exchanged, true);
-            let begin = [&made[..], &[("generateKey", 0, true), wrap, write]].concat();
-            let answer = [("read message", exchanged, true), unwrap, ("generateKey", 0, true), wrap, write];
+            let begin = [&made[..], &[("generateKey", 0, true), wrap]].concat();
+            let answer = [("read message", exchanged, true), unwrap, ("generateKey", 0, true), wrap];
             let combine = ("combineKeys", 0, true);
             let finish = [&[("read message", exchanged, true), unwrap, combine], &sealed[..]].concat();
-            let first = Visit { organisation: sum(&begin)?, store: sum(&answer)? };
-            let end = [&[combine], &kept[..]].concat();
-            Some([first, Visit { organisation: sum(&finish)?, store: sum(&end)? }])
+            let first = [visit(&begin, asks, exchanged)?, visit(&answer, asks, exchanged)?];
+            let last = [&[combine], &kept[..]].concat();
+            [usual, first, [visit(&finish, asks, message)?, visit(&last, answers, message)?]]
         } else {
-            None
+            [usual.clone(), usual.clone(), usual]
         };
-        Ok(Self { usual, exchange, wake: steps.wake()?, speed: 1.0 - steps.lost()? })
+        let beside = if setting.clients > 1 { steps.beside()? } else { 0.0 };
+        Ok(Self { visits, exchange, wake: steps.wake()?, speed: 1.0 - steps.lost()?, beside })
     }
 }
 
-/// A client: when its answer is there, which tag it makes, how far it is, and when its last tag was stored.
+/// One end of the connections: the organisation, or the store.
+#[derive(Debug, Clone, Copy, Default)]
+struct End {
+    /// Until when it is done with what it did.
+    free: f64,
+    /// Whose message it takes next.
+    client: usize,
+    /// Since when it works on a message and when it will have done all but the sending, if it has one; without one it sleeps.
+    sends: Option<(f64, f64)>,
+    /// Seconds of work, and of those while the other end worked, too.
+    worked: f64,
+    both: f64,
+}
+
+/// A client: which tag it makes, how far it is, and when its last tag was stored.
 #[derive(Debug, Clone, Copy)]
 struct Client {
-    ready: f64,
     number: u64,
-    exchanging: bool,
+    stage: Stage,
     last: Option<f64>,
+    /// When what the organisation waits for is there, and what the store waits for.
+    there: [Option<f64>; 2],
 }
 
-/// Goes through it. The same steps give the same numbers.
-#[expect(clippy::cast_precision_loss, reason = "counts of tags")]
+/// Goes through it: once to see how much of its work each end does while the other works, and once with what that costs. The same steps
+/// give the same numbers.
 pub(super) fn run(work: &Work, setting: &Setting) -> Found {
-    let mut chance = Chance(7);
-    let mut clients: Vec<Client> = (0..u64::from(setting.clients))
-        .map(|client| Client { ready: 0.0, number: client, exchanging: false, last: None })
+    let (first, ends) = through(work, setting, [work.speed; 2]);
+    if work.beside == 0.0 {
+        return first;
+    }
+    let speed =
+        |end: End| work.speed * (1.0 - work.beside * if end.worked > 0.0 { end.both / end.worked } else { 0.0 });
+    through(work, setting, ends.map(speed)).0
+}
+
+fn through(work: &Work, setting: &Setting, speeds: [f64; 2]) -> (Found, [End; 2]) {
+    let clients = (0..u64::from(setting.clients.max(1)))
+        .map(|number| Client { number, stage: Stage::Usual, last: None, there: [Some(0.0), None] })
         .collect();
     let rounds = LEAST.0.max(LEAST.1 / u64::from(setting.clients.max(1)));
-    let (mut organisation, mut store) = (0.0_f64, 0.0_f64);
-    let (mut times, mut slept, mut begun) = (Vec::new(), (0_u64, 0_u64), 0.0);
+    let mut run = Run {
+        work,
+        speeds,
+        period: setting.period.max(1),
+        chance: Chance(7),
+        clients,
+        ends: [End::default(); 2],
+        counts: false,
+        begun: 0.0,
+        times: Vec::new(),
+        slept: [0; 2],
+    };
+    run.take(0);
     for round in 0..rounds {
         // The first quarter only fills the queues.
-        let counts = round >= rounds / 4;
         if round == rounds / 4 {
-            begun = organisation;
+            (run.counts, run.begun) = (true, run.ends[ORGANISATION].free);
+            for end in &mut run.ends {
+                (end.worked, end.both) = (0.0, 0.0);
+            }
         }
-        for client in &mut clients {
-            let sleeps = client.ready > organisation;
-            let at = if sleeps { client.ready + work.wake } else { organisation };
-            if !client.exchanging
-                && let Some(last) = client.last.replace(at).filter(|_| counts)
-            {
-                times.push(at - last);
+        run.round();
+    }
+    let ends = run.ends;
+    (run.found(), ends)
+}
+
+const ORGANISATION: usize = 0;
+
+struct Run<'a> {
+    work: &'a Work,
+    speeds: [f64; 2],
+    period: u64,
+    chance: Chance,
+    clients: Vec<Client>,
+    ends: [End; 2],
+    counts: bool,
+    begun: f64,
+    times: Vec<f64>,
+    slept: [u64; 2],
+}
+
+impl Run<'_> {
+    /// Until the organisation has sent a message of each client.
+    fn round(&mut self) {
+        let mut left = self.clients.len();
+        while left > 0 {
+            // Whoever sends first: at that moment it is known whether the other is at work.
+            let [organisation, store] = self.ends.map(|end| end.sends.map_or(f64::INFINITY, |(_, at)| at));
+            let end = usize::from(store < organisation);
+            if organisation.min(store) == f64::INFINITY {
+                return;
             }
-            let visit = match work.exchange {
-                Some([_, second]) if client.exchanging => {
-                    client.exchanging = false;
-                    second
-                }
-                Some([first, _]) if client.number % setting.period.max(1) == 0 => {
-                    client.exchanging = true;
-                    first
-                }
-                _ => work.usual,
-            };
-            client.number += u64::from(!client.exchanging);
-            organisation = at + chance.around(visit.organisation) / work.speed;
-            let dozes = organisation > store;
-            let from = if dozes { organisation + work.wake } else { store };
-            store = from + chance.around(visit.store) / work.speed;
-            client.ready = store;
-            if counts {
-                slept = (slept.0 + u64::from(sleeps), slept.1 + u64::from(dozes));
-            }
+            left -= usize::from(end == ORGANISATION);
+            self.send(end);
         }
     }
-    times.sort_by(f64::total_cmp);
-    let tags = times.len().max(1) as f64;
-    let p95 = times.get((times.len() * 95).div_ceil(100).max(1) - 1).copied().unwrap_or(0.0);
-    let slept = (slept.0 as f64 / tags, slept.1 as f64 / tags);
-    Found { throughput: tags / (organisation - begun), p95, slept }
+
+    /// An end sends what it has worked on, and takes the next message.
+    fn send(&mut self, end: usize) {
+        let other = 1 - end;
+        let End { client, sends: Some((since, at)), .. } = self.ends[end] else { return };
+        let visit = &self.work.visits[self.clients[client].stage as usize][end];
+        let asleep = self.ends[other].sends.is_none();
+        let way = if asleep { visit.to_asleep } else { visit.to_awake };
+        let sent = at + way.time(self.chance.share()) / self.speeds[end];
+        let both = self.ends[other].sends.map_or(0.0, |(from, _)| (sent - from.max(since)).max(0.0));
+        self.clients[client].there[other] = Some(sent);
+        self.ends[other].both += both;
+        let this = &mut self.ends[end];
+        (this.free, this.client, this.sends) = (sent, (client + 1) % self.clients.len(), None);
+        this.both += both;
+        this.worked += sent - since;
+        if asleep {
+            self.take(other);
+        }
+        self.take(end);
+    }
+
+    /// An end looks for its next message, and sleeps if it is not there.
+    fn take(&mut self, end: usize) {
+        let End { free, client: index, .. } = self.ends[end];
+        let Some(there) = self.clients[index].there[end].take() else { return };
+        let slept = there > free;
+        let at = if slept { there + self.work.wake } else { free };
+        self.slept[end] += u64::from(slept && self.counts);
+        if end == ORGANISATION {
+            self.begin(index, at);
+        }
+        let work = &self.work.visits[self.clients[index].stage as usize][end].work;
+        let seconds: f64 = work.iter().map(|step| step.time(self.chance.share())).sum();
+        self.ends[end].sends = Some((at, at + seconds / self.speeds[end]));
+    }
+
+    /// The organisation has what it waited for: the tag before is stored, or the second message of an exchange is there.
+    fn begin(&mut self, index: usize, at: f64) {
+        let client = &mut self.clients[index];
+        if client.stage == Stage::Begins {
+            client.stage = Stage::Ends;
+        } else {
+            if let Some(last) = client.last.replace(at).filter(|_| self.counts) {
+                self.times.push(at - last);
+            }
+            let due = self.work.exchange && client.number % self.period == 0;
+            client.stage = if due { Stage::Begins } else { Stage::Usual };
+        }
+        client.number += u64::from(client.stage != Stage::Begins);
+    }
+
+    #[expect(clippy::cast_precision_loss, reason = "counts of tags")]
+    fn found(mut self) -> Found {
+        self.times.sort_by(f64::total_cmp);
+        let tags = self.times.len().max(1) as f64;
+        let p95 = self.times.get((self.times.len() * 95).div_ceil(100).max(1) - 1).copied().unwrap_or(0.0);
+        let slept = (self.slept[0] as f64 / tags, self.slept[1] as f64 / tags);
+        let throughput = tags / (self.ends[ORGANISATION].free - self.begun);
+        let worked = (self.ends[0].worked / tags, self.ends[1].worked / tags);
+        Found { throughput, p95, slept, worked }
+    }
 }
 
 /// Repeatable chance: SplitMix64.
@@ -161,12 +278,5 @@ impl Chance {
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         ((mixed ^ (mixed >> 31)) >> 11) as f64 / (1_u64 << 53) as f64
-    }
-
-    /// A time with this mean and spread: normal, cut off at a quarter of the mean.
-    fn around(&mut self, time: Duration) -> f64 {
-        let (one, other) = (self.share().max(1e-300), self.share());
-        let normal = (-2.0 * one.ln()).sqrt() * (std::f64::consts::TAU * other).cos();
-        (time.mean * (1.0 + normal * time.cv2.sqrt())).max(time.mean / 4.0)
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::Setting;
+use super::spread::Spread;
 use crate::calibration::{Calibration, Sample};
 use crate::model::{Duration, Price};
 use crate::{Class, Fault};
@@ -38,6 +39,14 @@ impl<'a> Steps<'a> {
         let mean = law.map_or(sample.mean, |law| law.at(bytes));
         let cv2 = if sample.mean > 0.0 { (sample.sd / sample.mean).powi(2) } else { 0.0 };
         Ok(Duration { mean, cv2 })
+    }
+
+    /// How the times of a step on so many bytes are spread.
+    pub(super) fn spread(&mut self, name: &str, bytes: u64) -> Result<Spread, Fault> {
+        let mean = self.time(name, bytes)?.mean;
+        let exact = self.calibration.step(name, bytes).map(|step| step.wall);
+        let sample = exact.map_or_else(|| self.sample(name), Ok)?;
+        Ok(Spread::of(&sample, mean))
     }
 
     fn sample(&mut self, name: &str) -> Result<Sample, Fault> {
@@ -107,7 +116,12 @@ impl<'a> Steps<'a> {
 
     /// The share of a processor that others take.
     pub(super) fn lost(&mut self) -> Result<f64, Fault> {
-        Ok(self.sample("lose processor")?.p50.clamp(0.0, 0.9))
+        Ok(self.sample("lose processor")?.mean.clamp(0.0, 0.9))
+    }
+
+    /// The share of a processor that is lost while the other one is at work.
+    pub(super) fn beside(&mut self) -> Result<f64, Fault> {
+        Ok(self.sample("lose neighbour")?.mean.clamp(0.0, 0.9))
     }
 
     /// The price list of the operations that mechanisms consist of, as far as this setting needs them.

@@ -1,0 +1,88 @@
+//! What one end loses of its processor without having a part in it: to others on it, and to the other end beside it.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use cost::calibration::{Step, summary};
+
+use super::disturb::Disturb;
+use super::steps::{BATCHES, BEFORE, step};
+use crate::clock::Stopwatch;
+use crate::{Failed, place, record};
+
+/// A gap in a loop that does nothing but look at the clock, from which on somebody else had the processor.
+const GAP: f64 = 1.5e-6;
+/// Seconds until the other processor does what it is told to.
+const SETTLES: f64 = 1e-3;
+
+/// Times an operation with the other processor at work and without, in turns, and gives the share of speed that is lost meanwhile.
+pub(super) fn neighbour(
+    seconds: f64,
+    processor: usize,
+    op: &mut dyn FnMut() -> Result<(), Failed>,
+) -> Result<Vec<Step>, Failed> {
+    let (works, ends) = (AtomicBool::new(false), AtomicBool::new(false));
+    let shares = std::thread::scope(|scope| {
+        let other = scope.spawn(|| {
+            let kept = place::keep_to(processor).map_err(|error| error.to_string());
+            let mut disturb = Disturb::new();
+            while kept.is_ok() && !ends.load(Ordering::Relaxed) {
+                if works.load(Ordering::Relaxed) {
+                    disturb.run(BEFORE);
+                } else {
+                    std::thread::park_timeout(Duration::from_micros(200));
+                }
+            }
+            kept
+        });
+        let mut shares = Vec::new();
+        let found = (0..2 * BATCHES).try_for_each(|_| {
+            let mut rate = |busy: bool| {
+                works.store(busy, Ordering::Relaxed);
+                let settles = Stopwatch::start();
+                while settles.seconds() < SETTLES {
+                    op()?;
+                }
+                let (all, mut count) = (Stopwatch::start(), 0.0);
+                while count < 3.0 || all.seconds() < seconds / f64::from(4 * BATCHES) {
+                    op()?;
+                    count += 1.0;
+                }
+                Ok::<f64, Failed>(count / all.seconds())
+            };
+            let (alone, beside) = (rate(false)?, rate(true)?);
+            shares.push(1.0 - beside / alone);
+            Ok::<(), Failed>(())
+        });
+        ends.store(true, Ordering::Relaxed);
+        other.join().map_err(|_| "the other processor's thread has ended")??;
+        found.map(|()| shares)
+    })?;
+    // Each was interrupted as often as the other on the whole, not one by one.
+    let middle = record::median(&shares).ok_or("no time was measured")?.max(0.0);
+    let mut step = step("lose", "neighbour", 0, &[middle, middle])?;
+    step.wall = summary(&[middle, middle]).ok_or("no time was measured")?;
+    step.cpu = step.wall;
+    Ok(vec![step])
+}
+
+/// The share of a processor that others take from whoever computes without a break: seconds lost of each second.
+pub(super) fn processor(seconds: f64) -> Result<Step, Failed> {
+    let mut shares = Vec::new();
+    for _ in 0..BATCHES {
+        let all = Stopwatch::start();
+        let (mut last, mut gone) = (0.0, 0.0);
+        while last < seconds / f64::from(BATCHES) {
+            let now = all.seconds();
+            if now - last > GAP {
+                gone += now - last;
+            }
+            last = now;
+        }
+        shares.push(gone / last);
+    }
+    let mut step = step("lose", "processor", 0, &shares)?;
+    step.wall = summary(&shares).ok_or("no time was measured")?;
+    step.cpu = step.wall;
+    Ok(step)
+}
