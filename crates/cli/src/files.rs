@@ -100,6 +100,31 @@ fn put(path: &Path, new: &Path, bytes: &[u8], mode: u32) -> Result<(), Failure> 
     write().map_err(|error| Failure::unavailable(format!("cannot write `{}`", path.display())).because_of(Some(&error)))
 }
 
+/// Writes an export, whole or not at all: it is made beside the file and then moved there, so whoever reads it has all of one of them,
+/// and what is killed on the way leaves what was there. A link stays one; what is no file, such as a pipe, is written to as it is.
+pub(crate) fn export(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
+    let failed =
+        |error: &io::Error| Failure::unavailable(format!("cannot write `{}`", path.display())).because_of(Some(error));
+    let there = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    let known = fs::metadata(&there).ok();
+    if known.as_ref().is_some_and(|known| !known.is_file()) {
+        return overwrite(path)?.write_all(bytes).map_err(|error| failed(&error));
+    }
+    let folder = there.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let write = || -> io::Result<()> {
+        let mut new = tempfile::Builder::new().prefix(".trapkey-").suffix(".new").tempfile_in(folder)?;
+        // By its file: an error by its name would name what nobody knows.
+        new.as_file_mut().write_all(bytes)?;
+        if let Some(known) = known {
+            new.as_file().set_permissions(known.permissions())?;
+        }
+        new.as_file().sync_all()?;
+        new.persist(&there)?;
+        Ok(())
+    };
+    write().map_err(|error| failed(&error))
+}
+
 /// Puts new content in the place of a file, whole, and does not wait for the disk: for what is soon written again.
 pub(crate) fn note(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let new = path.with_extension("new");

@@ -214,6 +214,12 @@ impl Twin {
         found.collect()
     }
 
+    /// How many stages a look could say something of: they have a reference and were used often enough since.
+    #[must_use]
+    pub fn judged(&self) -> usize {
+        self.stages.values().filter(|stage| stage.is_judged()).count()
+    }
+
     /// The sum at which an alarm is raised.
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "stages")]

@@ -5,7 +5,6 @@ mod measure;
 mod watch;
 mod whatif;
 
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand, ValueEnum};
@@ -241,11 +240,9 @@ fn shown(solution: &Solution) -> String {
     text
 }
 
-/// Writes a picture or table to a file; replaces one that is there.
+/// Writes a picture or table to a file, whole; replaces one that is there.
 pub(crate) fn write(path: &Path, text: &str) -> Result<(), Failure> {
-    files::overwrite(path)?
-        .write_all(text.as_bytes())
-        .map_err(|error| Failure::unavailable(format!("cannot write `{}`", path.display())).because_of(Some(&error)))
+    files::export(path, text.as_bytes())
 }
 
 /// Three digits that count, and the unit.

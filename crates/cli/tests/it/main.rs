@@ -19,6 +19,7 @@ mod keys;
 mod lost;
 mod model;
 mod nodeset;
+mod once;
 mod orderly;
 mod package;
 mod policy;

@@ -1,4 +1,6 @@
-//! One stage: learned, then held against what was learned.
+//! One stage: learned, then held against what was learned; what it takes while it is in its band is the reference of later watches.
+
+use std::collections::VecDeque;
 
 use super::Settings;
 use super::detect::{self, Change, LEARN, Reference, Side, Sums};
@@ -46,6 +48,8 @@ pub(super) struct Stage {
     pub(super) used: Option<f64>,
     /// The last batch, for one look alone.
     last: Option<Batch>,
+    /// The latest batches of those that nothing spoke against: a reference that drifts within the band.
+    pub(super) recent: VecDeque<Batch>,
 }
 
 impl Stage {
@@ -84,6 +88,7 @@ impl Stage {
             return None;
         }
         self.known = known(batches);
+        self.recent = std::mem::take(batches).into();
         self.learning = None;
         self.known.map(|_| Happened::Learned)
     }
@@ -99,6 +104,9 @@ impl Stage {
             } else {
                 run.get_or_insert_with(|| (batch.from, Moving::default())).1.take(batch, f64::INFINITY);
             }
+        }
+        if self.sums.alarm().is_none() && self.runs.iter().all(Option::is_none) {
+            self.drift(*batch, reference.batches, with);
         }
         match change? {
             Change::Left(side) => {
@@ -119,6 +127,20 @@ impl Stage {
         }
     }
 
+    /// One more batch that is in the band. As many are kept as the reference is made of, and those of the time that one is learned for.
+    fn drift(&mut self, batch: Batch, batches: usize, with: &Settings) {
+        self.recent.push_back(batch);
+        let enough = batches.clamp(LEARN, MAX_LEARNED);
+        while self.recent.len() > enough
+            && self
+                .recent
+                .front()
+                .is_some_and(|old| self.recent.len() > MAX_LEARNED || batch.to - old.from > with.learn)
+        {
+            self.recent.pop_front();
+        }
+    }
+
     /// The alarm that stands.
     pub(super) const fn alarm(&self) -> Option<Side> {
         self.sums.alarm()
@@ -130,6 +152,11 @@ impl Stage {
         detect::at_once(&known.reference, batch.logarithm(), batch.sum.count, with.band)
     }
 
+    /// Whether a batch was held against a reference.
+    pub(super) const fn is_judged(&self) -> bool {
+        self.known.is_some() && self.last.is_some()
+    }
+
     /// Batches that were learned of those that are needed.
     #[expect(clippy::cast_precision_loss, reason = "batches")]
     pub(super) fn learned(&self) -> f64 {
@@ -137,9 +164,16 @@ impl Stage {
         if self.known.is_some() { 1.0 } else { (batches as f64 / LEARN as f64).min(1.0) }
     }
 
-    /// What was learned so far, if that is a reference already.
+    /// What a later watch may hold it against: what it takes within its band, of no fewer batches than the reference; else the
+    /// reference, or what was learned so far if that is one already. An alarm is held against the reference itself: else what drifts
+    /// slowly enough could go anywhere.
     pub(super) fn worth_keeping(&self) -> Option<Known> {
-        self.known.or_else(|| self.learning.as_ref().filter(|(_, it)| it.len() >= LEARN).and_then(|(_, it)| known(it)))
+        let Some(reference) = self.known else {
+            return self.learning.as_ref().filter(|(_, it)| it.len() >= LEARN).and_then(|(_, it)| known(it));
+        };
+        let enough = reference.reference.batches.clamp(LEARN, MAX_LEARNED);
+        let recent: Vec<Batch> = self.recent.iter().copied().collect();
+        Some(known(&recent).filter(|_| recent.len() >= enough).unwrap_or(reference))
     }
 }
 

@@ -189,9 +189,9 @@ fn what_was_learned_is_written_down_and_is_the_reference_of_the_next_watch() {
     assert_eq!(alarms(&watch(&mut next, &mut program, "", 1.0, 60)), [""; 0]);
     let events = watch(&mut next, &mut program, "authority", 8.0, 40);
     assert_eq!(alarms(&events), ["gate authority"], "nothing is learned first");
-    let before = twin.report(program.at).stages.into_iter().find(|seen| seen.stage == "gate create").unwrap();
+    let before = read.steps.iter().find(|step| step.algorithm == "gate create").unwrap().wall.mean;
     let after = next.report(program.at).stages.into_iter().find(|seen| seen.stage == "gate create").unwrap();
-    let (before, after) = (before.reference.unwrap().mean, after.reference.unwrap().mean);
+    let after = after.reference.unwrap().mean;
     assert!((before / after - 1.0).abs() < 0.02, "{before} {after}");
 }
 
@@ -202,4 +202,70 @@ fn one_look_alone_finds_what_is_far_outside() {
     assert_eq!(twin.at_once(), []);
     watch(&mut twin, &mut program, "create", 50.0, 1);
     assert_eq!(twin.at_once(), [("gate create".to_owned(), Side::Slower)]);
+}
+
+/// What a file says of a stage: the mean, in seconds.
+fn told(twin: &Twin, stage: &str) -> f64 {
+    let mut file = calibration();
+    twin.record(&mut file);
+    let read = Calibration::read(&file.write().unwrap()).unwrap();
+    read.steps.iter().find(|step| step.algorithm == stage).unwrap().wall.mean
+}
+
+#[test]
+fn a_slow_drift_within_the_band_is_no_alarm_and_is_written_down_while_a_jump_is_one_and_is_not() {
+    for seed in 1..=10 {
+        let (mut twin, mut program) = (Twin::new(settings(), None), Program::new(seed));
+        watch(&mut twin, &mut program, "", 1.0, 60);
+        let first = told(&twin, "gate create");
+        assert!((0.0022..0.0038).contains(&first), "{first}");
+        // To 1.3 times of what it was, in two hours; the band ends at 1.5.
+        for step in 0..=60 {
+            let events = watch(&mut twin, &mut program, "create", 1.0 + 0.3 * f64::from(step) / 60.0, 12);
+            assert_eq!(alarms(&events), [""; 0], "seed {seed}");
+        }
+        watch(&mut twin, &mut program, "create", 1.3, 60);
+        let drifted = told(&twin, "gate create");
+        assert!((1.15..1.45).contains(&(drifted / 0.003)), "seed {seed}: {drifted}");
+        assert!((told(&twin, "gate authority") / 0.010 - 1.0).abs() < 0.2, "others are as they were");
+        let reference = |twin: &Twin| {
+            let stages = twin.report(0.0).stages;
+            stages.into_iter().find(|seen| seen.stage == "gate create").unwrap().reference.unwrap().mean
+        };
+        assert!((reference(&twin) / first - 1.0).abs() < 0.25, "this watch is held against what it has learned");
+
+        // A jump: the alarm is told, and what it takes since is no reference, however long it lasts.
+        let events = watch(&mut twin, &mut program, "create", 8.0, 200);
+        assert_eq!(alarms(&events), ["gate create"], "seed {seed}");
+        let after = told(&twin, "gate create");
+        assert!((after / drifted - 1.0).abs() < 0.25, "seed {seed}: {drifted} {after}");
+
+        // The next watch goes on from the drifted one.
+        let mut file = calibration();
+        twin.record(&mut file);
+        let mut next = Twin::new(settings(), Some(&file));
+        let events = watch(&mut next, &mut program, "create", 1.3, 200);
+        assert_eq!(alarms(&events), [""; 0], "seed {seed}");
+        assert!((reference(&next) / drifted - 1.0).abs() < 0.25, "seed {seed}");
+    }
+}
+
+#[test]
+fn what_is_written_down_is_never_made_of_less_than_the_reference() {
+    let (mut twin, mut program) = (Twin::new(Settings { learn: 2_000.0, ..settings() }, None), Program::new(3));
+    watch(&mut twin, &mut program, "", 1.0, 220);
+    let batches = |twin: &Twin| {
+        let mut file = calibration();
+        twin.record(&mut file);
+        (file.steps.iter().find(|step| step.algorithm == "gate create").unwrap().wall.n, file)
+    };
+    let (learned, file) = batches(&twin);
+    assert!(learned >= 150, "{learned}");
+    // The next learns for a shorter time: until it has seen as much, the file stays as it was.
+    let mut next = Twin::new(settings(), Some(&file));
+    for spans in [60, 60, 200] {
+        watch(&mut next, &mut program, "", 1.0, spans);
+        assert!(batches(&next).0 >= learned, "{spans}: {} {learned}", batches(&next).0);
+    }
+    assert!(next.stages().all(|(_, stage)| stage.recent.len() <= 4_096));
 }

@@ -57,7 +57,7 @@ pub(crate) struct Watch {
     #[arg(long, requires = "calibration")]
     once: bool,
 
-    /// Write the references to this file, with all else that `--calibration` has
+    /// Keep the references in this file as the stages are now, with all else that `--calibration` has: written after each look, whole
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
 }
@@ -68,6 +68,18 @@ struct Program {
     twin: Twin,
     /// Whether its figures were ever had.
     met: bool,
+    /// Why they could not be had at the last look.
+    why: String,
+}
+
+/// The file of `--out`.
+struct Kept<'a> {
+    path: &'a Path,
+    calibration: Calibration,
+    /// What it has.
+    written: String,
+    /// What went wrong at the last attempt: it is said once.
+    trouble: Option<String>,
 }
 
 pub(super) fn run(args: &Watch, common: &Common) -> Result<Answer, Failure> {
@@ -88,15 +100,45 @@ pub(super) fn run(args: &Watch, common: &Common) -> Result<Answer, Failure> {
         learn: args.learn.as_secs_f64(),
         ..Settings::default()
     };
-    let made = |address| Program { address, twin: Twin::new(settings, calibration.as_ref()), met: false };
-    let mut programs: Vec<Program> = addresses.into_iter().map(made).collect();
-    block_on(watch(args, &mut programs, common.output))?;
-    if let Some(path) = &args.out {
-        let mut file = calibration.unwrap_or_else(fresh);
-        programs.iter().for_each(|program| program.twin.record(&mut file));
-        write(path, &file.write().map_err(|fault| Failure::unavailable(fault.to_string()))?)?;
+    let new = |address| Program {
+        address,
+        twin: Twin::new(settings, calibration.as_ref()),
+        met: false,
+        why: "nobody has looked".to_owned(),
+    };
+    let mut programs: Vec<Program> = addresses.into_iter().map(new).collect();
+    let mut kept = args.out.as_deref().map(|path| Kept {
+        path,
+        calibration: calibration.unwrap_or_else(fresh),
+        written: String::new(),
+        trouble: None,
+    });
+    block_on(watch(args, &mut programs, kept.as_mut(), common.output))?;
+    if let Some(kept) = &mut kept {
+        kept.keep(&programs)?;
     }
     verdict(args, &programs, common.output)
+}
+
+impl Kept<'_> {
+    /// Writes what is known of the programs, if that is not what the file has.
+    fn keep(&mut self, programs: &[Program]) -> Result<(), Failure> {
+        programs.iter().for_each(|program| program.twin.record(&mut self.calibration));
+        let text = self.calibration.write().map_err(|fault| Failure::unavailable(fault.to_string()))?;
+        if text != self.written {
+            write(self.path, &text)?;
+            self.written = text;
+        }
+        Ok(())
+    }
+
+    fn try_to_keep(&mut self, programs: &[Program]) {
+        let trouble = self.keep(programs).err().map(|failure| failure.in_short());
+        if let Some(trouble) = trouble.as_ref().filter(|trouble| self.trouble.as_ref() != Some(trouble)) {
+            eprintln!("warning: {trouble}; the next look tries again");
+        }
+        self.trouble = trouble;
+    }
 }
 
 /// The address of the configuration.
@@ -138,7 +180,12 @@ fn fresh() -> Calibration {
     }
 }
 
-async fn watch(args: &Watch, programs: &mut [Program], output: Output) -> Result<(), Failure> {
+async fn watch(
+    args: &Watch,
+    programs: &mut [Program],
+    mut kept: Option<&mut Kept<'_>>,
+    output: Output,
+) -> Result<(), Failure> {
     let mut stop = StopSignal::new()?;
     let mut ticks = tokio::time::interval(args.interval);
     // After a sleep of the machine one look is enough.
@@ -166,6 +213,10 @@ async fn watch(args: &Watch, programs: &mut [Program], output: Output) -> Result
             let all = programs.iter().map(Program::page);
             print!("\x1b[H\x1b[J{}", all.collect::<Vec<_>>().join("\n"));
             let _nobody_looks = std::io::Write::flush(&mut std::io::stdout());
+        }
+        // A disk that is full now may have room again at the next look; at the end it is an error.
+        if let Some(kept) = &mut kept {
+            kept.try_to_keep(programs);
         }
         looks += 1;
         if args.once && looks == 2 {
@@ -195,7 +246,11 @@ impl Program {
                 self.met = true;
                 events
             }
-            Err(why) => self.twin.gone(at, &why).into_iter().collect(),
+            Err(why) => {
+                let event = self.twin.gone(at, &why);
+                self.why = why;
+                event.into_iter().collect()
+            }
         }
     }
 
@@ -242,10 +297,17 @@ fn verdict(args: &Watch, programs: &[Program], output: Output) -> Result<Answer,
         })
         .collect();
     if let Some(lost) = programs.iter().find(|program| !program.met || program.twin.is_gone()) {
-        return Err(Failure::unavailable(format!("the figures of `{}` are out of reach", lost.address)));
+        let message = format!("the figures of `{}` are out of reach: {}", lost.address, lost.why);
+        return Err(Failure::unavailable(message));
     }
     let quiet = found.is_empty() && !programs.iter().any(|program| program.twin.is_alarmed());
     let mut text: String = programs.iter().map(Program::page).collect::<Vec<_>>().join("\n");
+    let judged: usize = programs.iter().map(|program| program.twin.judged()).sum();
+    if args.once && judged == 0 {
+        text.push_str(
+            "\nno stage was used eight times between the two looks: nothing is judged; take a longer --interval\n",
+        );
+    }
     for one in &found {
         let (stage, side) = (one["stage"].as_str().unwrap_or_default(), one["side"].as_str().unwrap_or_default());
         text.push_str(&format!("\n{stage} is {side} than its band allows\n"));
@@ -253,7 +315,7 @@ fn verdict(args: &Watch, programs: &[Program], output: Output) -> Result<Answer,
     let answer = match (output, args.once) {
         // The looks were said line by line; one look has an answer of its own.
         (Output::Json, false) => Value::Null,
-        _ => json!({ "alarms": found, "quiet": quiet }),
+        _ => json!({ "alarms": found, "judged": judged, "quiet": quiet }),
     };
     Ok(Answer::verdict(quiet, text, answer))
 }
