@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs what the build and the peers need and the machine lacks: a C compiler, CMake, OpenSSL's headers, a JDK with Maven, Node and
-# Python. Does nothing where everything is there; needs root and apt only where something is missing.
+# Installs what the build and the peers need and the machine lacks: a C compiler, CMake, OpenSSL's headers, a JDK with Maven, Node,
+# Python and strace. Does nothing where everything is there; needs root and apt only where something is missing.
 set -euo pipefail
 
 missing=()
@@ -16,6 +16,7 @@ need node nodejs
 need npm npm
 need javac default-jdk-headless
 need mvn maven
+need strace strace
 [ -e /usr/include/openssl/ssl.h ] || missing+=(libssl-dev)
 python3 -c 'import ensurepip, venv' 2>/dev/null || missing+=(python3-venv)
 

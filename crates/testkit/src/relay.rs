@@ -20,6 +20,8 @@ pub struct Relay {
     mute: Arc<AtomicBool>,
     /// Milliseconds by which what servers send is late.
     late: Arc<AtomicU64>,
+    /// Milliseconds by which the first words of a client are late.
+    first: Arc<AtomicU64>,
 }
 
 impl Relay {
@@ -39,7 +41,8 @@ impl Relay {
         let mute = Arc::new(AtomicBool::new(false));
         let (muted, never) = (Arc::clone(&mute), Arc::default());
         let late = Arc::new(AtomicU64::new(0));
-        let (delayed, at_once) = (Arc::clone(&late), Arc::default());
+        let first = Arc::new(AtomicU64::new(0));
+        let (delayed, looked_at) = (Arc::clone(&late), Arc::clone(&first));
         std::thread::spawn(move || {
             for near in listener.incoming().map_while(Result::ok) {
                 let Ok(far) = TcpStream::connect(&to) else { continue };
@@ -50,11 +53,11 @@ impl Relay {
                 }
                 kept.extend(both);
                 drop(kept);
-                hand_on(&near, &far, &never, &at_once);
-                hand_on(&far, &near, &muted, &delayed);
+                hand_on(&near, &far, &never, &looked_at, 1);
+                hand_on(&far, &near, &muted, &delayed, usize::MAX);
             }
         });
-        Self { url: format!("opc.tcp://127.0.0.1:{port}"), ends, gone, mute, late }
+        Self { url: format!("opc.tcp://127.0.0.1:{port}"), ends, gone, mute, late, first }
     }
 
     /// Where clients connect to.
@@ -71,6 +74,11 @@ impl Relay {
     /// What servers send comes so much later from now on.
     pub fn delay(&self, time: Duration) {
         self.late.store(u64::try_from(time.as_millis()).unwrap_or(u64::MAX), Ordering::Release);
+    }
+
+    /// The first that each new client sends comes so much later from now on, as behind a firewall that looks at who begins to talk.
+    pub fn delay_first(&self, time: Duration) {
+        self.first.store(u64::try_from(time.as_millis()).unwrap_or(u64::MAX), Ordering::Release);
     }
 
     /// Ends every connection under way, and each new one as it comes: what is behind cannot be reached any more.
@@ -102,7 +110,8 @@ impl Relay {
     }
 }
 
-fn hand_on(from: &TcpStream, to: &TcpStream, lost: &Arc<AtomicBool>, late: &Arc<AtomicU64>) {
+/// So many of the first reads may be late.
+fn hand_on(from: &TcpStream, to: &TcpStream, lost: &Arc<AtomicBool>, late: &Arc<AtomicU64>, mut reads: usize) {
     let mut from = from.try_clone().expect("a socket can be shared");
     let mut to = to.try_clone().expect("a socket can be shared");
     let (lost, late) = (Arc::clone(lost), Arc::clone(late));
@@ -110,9 +119,10 @@ fn hand_on(from: &TcpStream, to: &TcpStream, lost: &Arc<AtomicBool>, late: &Arc<
         let mut bytes = [0; 16_384];
         while let Ok(count @ 1..) = from.read(&mut bytes) {
             let wait = late.load(Ordering::Acquire);
-            if wait > 0 {
+            if wait > 0 && reads > 0 {
                 std::thread::sleep(Duration::from_millis(wait));
             }
+            reads = reads.saturating_sub(1);
             let sent = lost.load(Ordering::Acquire) || to.write_all(&bytes[..count]).is_ok();
             if !sent {
                 break;

@@ -28,6 +28,7 @@ mod reached;
 mod reference;
 mod scopes;
 mod settings;
+mod slower;
 mod token;
 mod turn;
 mod up;

@@ -15,10 +15,10 @@ use super::health::Health;
 use super::up::Up;
 
 /// A watch that runs, and what it says.
-struct Watching(Child, BufReader<ChildStdout>);
+pub(super) struct Watching(Child, BufReader<ChildStdout>);
 
 impl Watching {
-    fn start(scene: &Scene, args: &[&str]) -> Self {
+    pub(super) fn start(scene: &Scene, args: &[&str]) -> Self {
         let mut child = Command::new(env!("CARGO_BIN_EXE_trapkey"))
             .args(["cost", "watch", "--interval", "250ms", "--output", "json"])
             .args(args)
@@ -31,7 +31,7 @@ impl Watching {
     }
 
     /// What one look has said.
-    fn look(&mut self) -> Value {
+    pub(super) fn look(&mut self) -> Value {
         let mut line = String::new();
         self.1.read_line(&mut line).unwrap();
         assert!(!line.is_empty(), "the watch has ended");
@@ -39,7 +39,7 @@ impl Watching {
     }
 
     /// Looks until one holds, for two minutes at most; gives all alarms on the way, and that look.
-    fn until(&mut self, what: &str, holds: impl Fn(&Value) -> bool) -> (Vec<String>, Value) {
+    pub(super) fn until(&mut self, what: &str, holds: impl Fn(&Value) -> bool) -> (Vec<String>, Value) {
         let mut alarms = Vec::new();
         for _ in 0..480 {
             let look = self.look();
@@ -52,7 +52,7 @@ impl Watching {
     }
 
     /// Ends it as a person does; its exit code.
-    fn end(mut self) -> i32 {
+    pub(super) fn end(mut self) -> i32 {
         assert!(Command::new("kill").args(["-INT", &self.0.id().to_string()]).status().unwrap().success());
         self.0.wait().unwrap().code().unwrap()
     }
@@ -66,7 +66,7 @@ impl Drop for Watching {
 }
 
 /// The stages of events of a kind.
-fn events(look: &Value, kind: &str) -> Vec<String> {
+pub(super) fn events(look: &Value, kind: &str) -> Vec<String> {
     let all = look["events"].as_array().unwrap().iter().filter(|event| event["event"] == kind);
     all.map(|event| event["stage"].as_str().unwrap_or_default().to_owned()).collect()
 }

@@ -1,0 +1,346 @@
+//! `trapkey cost watch` beside real programs of which one stage becomes slower, by what happens in plants: that stage is named, and no
+//! other. `upstream` is in `watch`; stages that nothing slows by itself are listed in `docs/guides/watch-the-cost.md`.
+
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use client::{Client, ClientOptions, Login};
+use gates::pki::PkiStore;
+use opcua_types::Variant;
+use testkit::relay::Relay;
+use ua_proto::pki::TrustSettings;
+
+use super::guard::{Guarded, speed, user};
+use super::health::Health;
+use super::processes::apart;
+use super::up::{Up, scene, until};
+use super::watch::{Watching, events};
+
+/// A band of seven times: computers of tests are shared, and their load is no stage. What follows is slower by far more.
+const BAND: [&str; 6] = ["--learn", "3s", "--band", "600", "--false-alarms", "1h"];
+
+/// Clients that go on until the test is over.
+struct Clients {
+    over: Arc<AtomicBool>,
+    tasks: Vec<tokio::task::JoinHandle<()>>,
+}
+
+impl Clients {
+    fn new() -> Self {
+        Self { over: Arc::default(), tasks: Vec::new() }
+    }
+
+    /// So many who log in, leave, and come back after a pause.
+    fn log_in(&mut self, count: usize, pause: u64, options: &ClientOptions) {
+        for _ in 0..count {
+            let (over, options) = (Arc::clone(&self.over), options.clone());
+            self.tasks.push(tokio::spawn(async move {
+                while !over.load(Ordering::Acquire) {
+                    if let Ok(client) = Client::connect(options.clone()).await {
+                        client.close().await;
+                    }
+                    tokio::time::sleep(Duration::from_millis(pause)).await;
+                }
+            }));
+        }
+    }
+
+    /// Somebody who stays, reads the speed often, and changes it.
+    async fn work(&mut self, options: &ClientOptions) {
+        let mut client = Client::connect(options.clone()).await;
+        for _ in 0..240 {
+            match client {
+                Ok(_) => break,
+                Err(_) => tokio::time::sleep(Duration::from_millis(125)).await,
+            }
+            client = Client::connect(options.clone()).await;
+        }
+        let client = client.unwrap();
+        let (over, node) = (Arc::clone(&self.over), speed(&client).await);
+        self.tasks.push(tokio::spawn(async move {
+            // One decision in 64 is timed.
+            let many = vec![node.clone(); 128];
+            while !over.load(Ordering::Acquire) {
+                let _read = client.read(&many).await;
+                let _written = client.write(vec![(node.clone(), Variant::Double(12.5))]).await;
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+            client.close().await;
+        }));
+    }
+
+    async fn end(self) {
+        self.over.store(true, Ordering::Release);
+        for task in self.tasks {
+            task.await.unwrap();
+        }
+    }
+}
+
+/// Waits until all of these have a reference; nothing has changed until then.
+fn learned(watching: &mut Watching, stages: &[&str]) {
+    let mut known = Vec::new();
+    while !stages.iter().all(|stage| known.iter().any(|it| it == stage)) {
+        let (alarms, look) = watching.until(&format!("{stages:?} are learned, not only {known:?}"), |look| {
+            assert_eq!(events(look, "alarm"), [""; 0], "nothing has changed: {look:#}");
+            !events(look, "learned").is_empty()
+        });
+        assert_eq!(alarms, [""; 0]);
+        known.extend(events(&look, "learned"));
+    }
+}
+
+/// Something has become slow: this stage is named, and after it no other.
+fn names(watching: &mut Watching, stage: &str) {
+    let (alarms, look) = watching.until(&format!("{stage} is slower"), |look| !events(look, "alarm").is_empty());
+    assert_eq!(alarms, [stage], "{look:#}");
+    let told = look["events"].as_array().unwrap().iter().find(|event| event["event"] == "alarm").unwrap();
+    assert_eq!(told["side"], "slower", "{told:#}");
+    for _ in 0..8 {
+        let look = watching.look();
+        assert_eq!(events(&look, "alarm"), [""; 0], "besides {stage}: {look:#}");
+    }
+}
+
+/// It is quick again.
+fn clears(watching: &mut Watching, stage: &str) {
+    let (alarms, _) = watching.until(&format!("{stage} is quick again"), |look| events(look, "cleared") == [stage]);
+    assert_eq!(alarms, [""; 0]);
+}
+
+/// A guard, its server and the authority as programs of their own, with networks between them that can be late.
+struct Line {
+    plant: Guarded,
+    /// Clients, the guard.
+    near: Relay,
+    /// The guard, the authority.
+    behind: Relay,
+    gate: Up,
+    _others: [Up; 2],
+}
+
+impl Line {
+    fn start() -> Self {
+        let mut plant = Guarded::new("sign_in = [\"x509\"]", "");
+        let near = Relay::start(&plant.url);
+        plant.url = near.url().to_owned();
+        plant.scene.json(&["certs", "add", "olga", "urn:olga"]);
+        plant.scene.json(&["user", "certify", "olga", "pki/olga/own/certs/own.der"]);
+        let whole = plant.scene.read("trapkey.toml");
+        let https = whole.lines().find_map(|line| line.strip_prefix("https = \"")).unwrap().trim_end_matches('"');
+        let behind = Relay::start(https);
+        let port = |address: &str| address.rsplit_once(':').unwrap().1.to_owned();
+        let told = format!("https://localhost:{}", port(https));
+        let whole = whole.replace(&told, &format!("https://localhost:{}", port(behind.url())));
+        let (rest, guard) = whole.split_at(whole.find("\n[[guard]]\nname = \"gate\"").unwrap());
+        let (common, roles) = rest.split_once("\n[authority]").unwrap();
+        let (authority, server) = roles.split_at(roles.find("\n[[server]]").unwrap());
+        let value = |key: &str| server.lines().find(|line| line.starts_with(key)).unwrap().to_owned();
+        let address =
+            format!("\ncontact_timeout = \"10m\"\n{}\n{}\nname = ", value("authority = "), value("authority_opcua = "));
+        for (name, role) in
+            [("authority", format!("\n[authority]{authority}")), ("gate", guard.replacen("\nname = ", &address, 1))]
+        {
+            let common = common.replace("var/ledger", &format!("var/{name}-ledger"));
+            plant
+                .scene
+                .write(&format!("{name}.toml"), &(common.replace("var/audit.pem", &format!("var/{name}.pem")) + &role));
+        }
+        plant.scene.write("trapkey.toml", &whole);
+        let health = Health::of(&plant.scene, "gate.toml");
+        let _authority = Health::of(&plant.scene, "authority.toml");
+        let others = [("authority.toml", 2), ("old.toml", 1)];
+        let others = others.map(|(config, roles)| Up::start_with(&plant.scene, config, roles));
+        let gate = Up::start_with(&plant.scene, "gate.toml", 2);
+        health.wait(200);
+        plant.step();
+        Self { plant, near, behind, gate, _others: others }
+    }
+
+    /// Olga with her certificate: no password is hashed.
+    fn olga(&self) -> ClientOptions {
+        let own = PkiStore::new(self.plant.scene.path("pki/olga"), TrustSettings::default()).identity().unwrap();
+        self.plant.options("pki/hmi", Login::Certificate(Arc::new(own)))
+    }
+
+    fn watch(&self) -> Watching {
+        Watching::start(&self.plant.scene, &[&["--config", "gate.toml"][..], &BAND].concat())
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_late_network_is_named_by_whose_way_it_is_on() {
+    let line = Line::start();
+    let mut clients = Clients::new();
+    // Many who come seldom: the more of them wait, the sooner it shows.
+    clients.log_in(40, 1_500, &line.olga());
+    clients.work(&line.olga()).await;
+    let mut watching = line.watch();
+    let stages = ["hello", "open_channel", "create", "activate", "authority", "token", "decision", "upstream"];
+    learned(&mut watching, &stages.map(|stage| format!("gate {stage}")).each_ref().map(String::as_str));
+
+    // A firewall that looks at who begins to talk.
+    line.near.delay_first(Duration::from_millis(700));
+    names(&mut watching, "gate hello");
+    line.near.delay_first(Duration::ZERO);
+    clears(&mut watching, "gate hello");
+
+    // The way to the clients.
+    line.near.delay(Duration::from_millis(1_200));
+    names(&mut watching, "gate open_channel");
+    line.near.delay(Duration::ZERO);
+    clears(&mut watching, "gate open_channel");
+
+    // The way to the authority.
+    line.behind.delay(Duration::from_secs(4));
+    names(&mut watching, "gate authority");
+    line.behind.delay(Duration::ZERO);
+    clears(&mut watching, "gate authority");
+    assert_eq!(watching.end(), 0);
+    clients.end().await;
+}
+
+/// A disk that takes long for each write: the thread that writes the ledger waits at its system calls.
+struct SlowDisk(Child);
+
+impl SlowDisk {
+    /// `None`, with a line that says so, where nobody may do that to a program.
+    fn of(program: &Up) -> Option<Self> {
+        let tasks = std::fs::read_dir(format!("/proc/{}/task", program.0.id())).unwrap();
+        let named =
+            |path: &std::path::Path| std::fs::read_to_string(path.join("comm")).is_ok_and(|it| it == "audit-ledger\n");
+        let task = tasks.map(|task| task.unwrap().path()).find(|path| named(path)).expect("a thread writes the ledger");
+        let calls = "pwrite64,fdatasync,fsync";
+        let strace = Command::new("strace")
+            .args(["-qq", "-o", "/dev/null", "-p", &task.file_name().unwrap().to_string_lossy()])
+            .args(["-e", &format!("trace={calls}"), "-e", &format!("inject={calls}:delay_enter=150000")])
+            .stderr(Stdio::null())
+            .spawn();
+        let Ok(strace) = strace else {
+            println!("SKIPPED: there is no strace");
+            return None;
+        };
+        let mut disk = Self(strace);
+        let held = || std::fs::read_to_string(task.join("status")).is_ok_and(|it| !it.contains("TracerPid:\t0\n"));
+        let mut ended = false;
+        until("strace holds the thread, or may not", || {
+            ended = disk.0.try_wait().unwrap().is_some();
+            ended || held()
+        });
+        if ended {
+            println!("SKIPPED: strace may not look at the program");
+            return None;
+        }
+        Some(disk)
+    }
+}
+
+impl Drop for SlowDisk {
+    fn drop(&mut self) {
+        // It lets the thread go by itself, which it could not if it were killed.
+        let _ = Command::new("kill").args(["-TERM", &self.0.id().to_string()]).status();
+        let _ = self.0.wait();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_disk_that_becomes_slow_is_the_ledger_that_moved() {
+    let line = Line::start();
+    let mut clients = Clients::new();
+    clients.log_in(16, 600, &line.olga());
+    for _ in 0..2 {
+        clients.work(&line.olga()).await;
+    }
+    let mut watching = line.watch();
+    let stages = ["ledger_write", "gate upstream", "gate decision", "gate create", "gate activate", "gate authority"];
+    learned(&mut watching, &stages);
+    let Some(disk) = SlowDisk::of(&line.gate) else { return clients.end().await };
+    names(&mut watching, "ledger_write");
+    drop(disk);
+    clears(&mut watching, "ledger_write");
+    assert_eq!(watching.end(), 0);
+    clients.end().await;
+}
+
+/// As the plant keeps it, with this many passes over this much memory in KiB.
+fn hash(password: &str, memory: u32, passes: u32) -> String {
+    use argon2::password_hash::{PasswordHasher, SaltString};
+    let params = argon2::Params::new(memory, passes, 1, None).unwrap();
+    let argon2 = argon2::Argon2::new(argon2::Algorithm::Argon2id, argon2::Version::V0x13, params);
+    let salt = SaltString::encode_b64(b"salt of a test..").unwrap();
+    argon2.hash_password(password.as_bytes(), &salt).unwrap().to_string()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn passwords_that_are_kept_with_more_work_are_the_activation_that_moved() {
+    let (scene, ports) = scene();
+    apart(&scene);
+    let person = |name: &str, hash: &str| format!("\n[[server.user]]\nname = \"{name}\"\npassword = \"{hash}\"\n");
+    let local = "\n[[server.local]]\nrole = \"vendor\"\nrights = [\"browse\", \"read\"]\n";
+    let mixer = scene.read("mixer.toml")
+        + &person("victor", &hash("secret words", 64, 1))
+        + &person("vera", &hash("secret words", 19_456, 10));
+    scene.write("mixer.toml", &(mixer + local));
+    scene.write("plant.toml", &(scene.read("plant.toml") + "\n[[person]]\nname = \"vera\"\nroles = [\"vendor\"]\n"));
+    let health = Health::of(&scene, "mixer.toml");
+    let _mixer = Up::start_with(&scene, "mixer.toml", 2);
+    until("it answers", || health.ask("GET /livez").0 == 200);
+    let plant = Guarded { scene, url: format!("opc.tcp://127.0.0.1:{}", ports[2]), old: String::new() };
+    let options = |name: &str| plant.options("pki/hmi", user(name, "secret words"));
+
+    let mut clients = Clients::new();
+    clients.log_in(4, 50, &options("victor"));
+    let mut watching = Watching::start(&plant.scene, &[&["--config", "mixer.toml"][..], &BAND].concat());
+    learned(
+        &mut watching,
+        &["hello", "open_channel", "create", "activate"]
+            .map(|stage| format!("mixer {stage}"))
+            .each_ref()
+            .map(String::as_str),
+    );
+    // The persons of the next shift have passwords that are kept as one does today.
+    clients.end().await;
+    let mut clients = Clients::new();
+    clients.log_in(3, 50, &options("vera"));
+    names(&mut watching, "mixer activate");
+    clients.end().await;
+    assert_eq!(watching.end(), 1, "an alarm stands");
+}
+
+/// Policies that nobody needs, and that each decision looks at.
+fn policies(count: usize) -> String {
+    let one = |nth: usize| {
+        format!(
+            "@id(\"extra-{nth}\")\npermit (principal in Role::\"operator\", action in Action::\"view\", resource in Zone::\"line-1\") \
+             when {{ resource.labels.contains(\"extra-{nth}\") }};\n"
+        )
+    };
+    (0..count).map(one).collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn policies_that_become_hundreds_of_times_as_many_are_the_issuing_of_tokens_that_moved() {
+    let line = Line::start();
+    let scene = &line.plant.scene;
+    let mut clients = Clients::new();
+    clients.log_in(2, 100, &line.olga());
+    // Who only comes and goes at the authority itself notices nothing.
+    let url = scene.read("authority.toml").lines().find_map(|line| line.strip_prefix("opcua = \"").map(str::to_owned));
+    let mut options = line.plant.options("pki/hmi", Login::Anonymous);
+    options.url = format!("opc.tcp://{}", url.unwrap().trim_end_matches('"'));
+    clients.log_in(2, 100, &options);
+    let mut watching = Watching::start(scene, &[&["--config", "authority.toml"][..], &BAND].concat());
+    let stages = ["issue", "authority hello", "authority open_channel", "authority create", "authority activate"];
+    learned(&mut watching, &stages);
+    let few = scene.read("policies.cedar");
+    scene.write("policies.cedar", &(few.clone() + &policies(3_000)));
+    scene.json(&["policy", "reload"]);
+    names(&mut watching, "issue");
+    scene.write("policies.cedar", &few);
+    scene.json(&["policy", "reload"]);
+    clears(&mut watching, "issue");
+    assert_eq!(watching.end(), 0);
+    clients.end().await;
+}
