@@ -1,5 +1,8 @@
 //! `trapkey cost watch` beside real programs of which one stage becomes slower, by what happens in plants: that stage is named, and no
 //! other. `upstream` is in `watch`; stages that nothing slows by itself are listed in `docs/guides/watch-the-cost.md`.
+//!
+//! They take the machine for themselves, for what else runs on it makes stages slower, too:
+//! `cargo test -p trapkey --test it -- --ignored --test-threads 1 slower::`
 
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
@@ -34,9 +37,12 @@ impl Clients {
 
     /// So many who log in, leave, and come back after a pause.
     fn log_in(&mut self, count: usize, pause: u64, options: &ClientOptions) {
-        for _ in 0..count {
+        for nth in 0..count {
+            let first = Duration::from_millis(pause * nth as u64 / count as u64);
             let (over, options) = (Arc::clone(&self.over), options.clone());
             self.tasks.push(tokio::spawn(async move {
+                // Not all at once, or they stay together.
+                tokio::time::sleep(first).await;
                 while !over.load(Ordering::Acquire) {
                     if let Ok(client) = Client::connect(options.clone()).await {
                         client.close().await;
@@ -171,6 +177,7 @@ impl Line {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "takes the machine for itself"]
 async fn a_late_network_is_named_by_whose_way_it_is_on() {
     let line = Line::start();
     let mut clients = Clients::new();
@@ -182,7 +189,7 @@ async fn a_late_network_is_named_by_whose_way_it_is_on() {
     learned(&mut watching, &stages.map(|stage| format!("gate {stage}")).each_ref().map(String::as_str));
 
     // A firewall that looks at who begins to talk.
-    line.near.delay_first(Duration::from_millis(700));
+    line.near.delay_first(Duration::from_secs(3));
     names(&mut watching, "gate hello");
     line.near.delay_first(Duration::ZERO);
     clears(&mut watching, "gate hello");
@@ -246,6 +253,7 @@ impl Drop for SlowDisk {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "takes the machine for itself"]
 async fn a_disk_that_becomes_slow_is_the_ledger_that_moved() {
     let line = Line::start();
     let mut clients = Clients::new();
@@ -274,6 +282,7 @@ fn hash(password: &str, memory: u32, passes: u32) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "takes the machine for itself"]
 async fn passwords_that_are_kept_with_more_work_are_the_activation_that_moved() {
     let (scene, ports) = scene();
     apart(&scene);
@@ -321,6 +330,7 @@ fn policies(count: usize) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "takes the machine for itself"]
 async fn policies_that_become_hundreds_of_times_as_many_are_the_issuing_of_tokens_that_moved() {
     let line = Line::start();
     let scene = &line.plant.scene;
