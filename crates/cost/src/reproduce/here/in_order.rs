@@ -248,7 +248,7 @@ impl Run<'_> {
             if let Some(last) = client.last.replace(at).filter(|_| self.counts) {
                 self.times.push(at - last);
             }
-            let due = self.work.exchange && client.number % self.period == 0;
+            let due = self.work.exchange && client.number.is_multiple_of(self.period);
             client.stage = if due { Stage::Begins } else { Stage::Usual };
         }
         client.number += u64::from(client.stage != Stage::Begins);
