@@ -61,17 +61,25 @@ proptest! {
             prop_assert_eq!(Ok(found.value), solve(&net, question));
             for (by, slope) in &found.by_rate {
                 let Kind::Timed { rate: Rate::Constant(rate), .. } = net.transitions()[*by].kind else { unreachable!() };
-                // Central differences, of the fourth order.
-                let at = |step: f64| solve(&with(&net, *by, 1.0 + step), question);
-                let step = 2e-3;
-                let (Ok(a), Ok(b), Ok(c), Ok(d)) = (at(step), at(-step), at(2.0 * step), at(-2.0 * step)) else { continue };
-                let wanted = (8.0 * (a - b) - (c - d)) / (12.0 * step) / rate;
                 let slope = match slope {
                     Ok(slope) => *slope,
                     Err(refusal) => return Err(TestCaseError::fail(format!("{question:?} by t{by}: {refusal}"))),
                 };
-                let size = wanted.abs().max(found.value.abs() * 1e-2 / rate);
-                prop_assert!((slope - wanted).abs() <= 1e-5 * size + 1e-12, "{:?} by t{}: {} and {} is wanted", question, by, slope, wanted);
+                // Central differences, of the fourth order. A long step may pass over a bend, a short one is lost in rounding: a slope
+                // that is wrong agrees with neither.
+                let at = |step: f64| solve(&with(&net, *by, 1.0 + step), question);
+                let mut seen = Vec::new();
+                for step in [2e-3, 4e-4] {
+                    let (Ok(a), Ok(b), Ok(c), Ok(d)) = (at(step), at(-step), at(2.0 * step), at(-2.0 * step)) else { break };
+                    let wanted = (8.0 * (a - b) - (c - d)) / (12.0 * step) / rate;
+                    let size = wanted.abs().max(found.value.abs() * 1e-2 / rate);
+                    seen.push((wanted, (slope - wanted).abs() <= 1e-5 * size + 1e-12));
+                    if seen.iter().any(|(_, agrees)| *agrees) {
+                        break;
+                    }
+                }
+                let agrees = seen.is_empty() || seen.iter().any(|(_, agrees)| *agrees);
+                prop_assert!(agrees, "{:?} by t{}: {} and one of {:?} is wanted", question, by, slope, seen);
             }
         }
     }
