@@ -243,6 +243,5 @@ async fn client(
     for task in tasks {
         task.await??;
     }
-    let found = meter.borrow().found();
-    found
+    meter.borrow().found()
 }
