@@ -110,7 +110,8 @@ fn one_look_ends_with_a_code_for_each_thing_that_can_be() {
     shown.uses.store(2, Ordering::Release);
     let idle = shown.once(&scene, &[]);
     assert!(idle.starts_with("exit 0") && idle.contains("nothing is judged"), "{idle}");
-    (shown.uses.store(10, Ordering::Release), shown.takes.store(1_000, Ordering::Release));
+    shown.uses.store(10, Ordering::Release);
+    shown.takes.store(1_000, Ordering::Release);
 
     for (instead, why) in [
         ("<html>login</html>\n", "out of reach"),
