@@ -2,6 +2,7 @@
 #![expect(clippy::disallowed_methods, reason = "reads the kernel's accounts of processes")]
 
 use std::fs;
+use std::io::ErrorKind;
 
 use rustix::time::{ClockId, clock_gettime};
 
@@ -14,14 +15,18 @@ pub fn own() -> f64 {
     time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9
 }
 
-/// The same of another process. Exact for one that is asleep; one that runs is told as of its last tick.
+/// The same of the threads that another process has. Exact for one that is asleep; one that runs is told as of its last tick.
 ///
 /// # Errors
 /// It is gone, or this kernel keeps no such accounts.
 pub fn of(process: u32) -> Result<f64, Failed> {
     let mut sum = 0_u64;
     for thread in fs::read_dir(format!("/proc/{process}/task"))? {
-        let text = fs::read_to_string(thread?.path().join("schedstat"))?;
+        let text = match fs::read_to_string(thread?.path().join("schedstat")) {
+            // This thread has ended meanwhile.
+            Err(error) if error.kind() == ErrorKind::NotFound => continue,
+            text => text?,
+        };
         let spent = text.split_whitespace().next().and_then(|word| word.parse::<u64>().ok());
         sum += spent.ok_or("no schedstat")?;
     }
