@@ -8,6 +8,9 @@ use rustix::time::{ClockId, clock_gettime};
 
 use crate::Failed;
 
+/// What a file of a thread says that ends while it is read (ESRCH).
+const NO_SUCH_PROCESS: i32 = 3;
+
 /// Seconds of processor time that this process has used, all its threads, user and system.
 #[must_use]
 pub fn own() -> f64 {
@@ -20,17 +23,19 @@ pub fn own() -> f64 {
 /// # Errors
 /// It is gone, or this kernel keeps no such accounts.
 pub fn of(process: u32) -> Result<f64, Failed> {
-    let mut sum = 0_u64;
+    let mut sum = None;
     for thread in fs::read_dir(format!("/proc/{process}/task"))? {
         let text = match fs::read_to_string(thread?.path().join("schedstat")) {
             // This thread has ended meanwhile.
-            Err(error) if error.kind() == ErrorKind::NotFound => continue,
+            Err(error) if error.kind() == ErrorKind::NotFound || error.raw_os_error() == Some(NO_SUCH_PROCESS) => {
+                continue;
+            }
             text => text?,
         };
         let spent = text.split_whitespace().next().and_then(|word| word.parse::<u64>().ok());
-        sum += spent.ok_or("no schedstat")?;
+        sum = Some(sum.unwrap_or(0) + spent.ok_or("no schedstat")?);
     }
-    Ok(sum as f64 * 1e-9)
+    Ok(sum.ok_or("no schedstat")? as f64 * 1e-9)
 }
 
 /// Two processors that this program may use; none where it may use only one.
