@@ -67,7 +67,8 @@ const YEAR: f64 = 365.25 * DAY;
 #[must_use]
 pub fn share(text: &str) -> Option<f64> {
     let share = match text.trim().strip_suffix('%') {
-        Some(percent) => number(percent)? / 100.0,
+        // Read with its exponent, `99.9 %` is 0.999 to the last digit, which a division misses.
+        Some(percent) => number(&format!("{}e-2", percent.trim())).or_else(|| Some(number(percent)? / 100.0))?,
         None => number(text)?,
     };
     (0.0..=1.0).contains(&share).then_some(share)
@@ -143,6 +144,7 @@ mod tests {
             (Some(7200.0), Some(172_800.0), None)
         );
         assert_eq!((share("97 %"), share("1.2"), share("0")), (Some(0.97), None, Some(0.0)));
+        assert_eq!((share("99.9 %"), share("1e1%"), share("%"), share("- 3 %")), (Some(0.999), Some(0.1), None, None));
     }
 
     #[test]
