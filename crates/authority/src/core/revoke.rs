@@ -15,7 +15,7 @@ impl Authority {
     /// Revokes a token, and what was refreshed from it or before it. Returns when every gate that listens was told; whether there was something to revoke.
     ///
     /// # Errors
-    /// The journal cannot be used.
+    /// The journal cannot be used. What it did take is in force all the same, and asking again completes the rest.
     pub async fn revoke(&self, id: &str, by: &Actor, reason: &str) -> Result<Option<bool>, AuthorityError> {
         let (authority, id, by, reason) = (self.clone(), id.to_owned(), by.clone(), reason.to_owned());
         to_the_end(async move { authority.revoke_now(&id, &by, &reason).await }).await
@@ -31,21 +31,31 @@ impl Authority {
         if first == Revoked::Unknown {
             return Ok(None);
         }
-        // What the token was refreshed from would give the next one; one that is being made finds its line gone.
-        self.inner.db.remove_refresh_family(family(id)).await?;
         let mut gone: Vec<store::Revocation> = first.revocation().into_iter().collect();
         let now_revoked = !gone.is_empty();
-        for later in self.live_line(id) {
-            gone.extend(self.inner.db.revoke(&NewRevocation { token: later, ..new.clone() }).await?.revocation());
-        }
+        let rest = self.revoke_line(&new, &mut gone).await;
+        // What the journal holds as revoked no gate may go on serving, whatever became of the rest.
         self.publish_gone(&gone, epoch)?;
         drop(one);
         for one in &gone {
-            self.inner.db.remove_grant(&one.token).await?;
             let detail = format!("token {} for {}: {reason}", one.token, one.audience);
             self.record(AuditKind::TokenRevoked, by, &one.token, Outcome::Allowed, &detail).await?;
         }
+        rest?;
+        for one in &gone {
+            self.inner.db.remove_grant(&one.token).await?;
+        }
         Ok(Some(now_revoked))
+    }
+
+    /// The rest of the line of a token that was just revoked; what the journal took is added to `gone`.
+    async fn revoke_line(&self, new: &NewRevocation, gone: &mut Vec<store::Revocation>) -> Result<(), AuthorityError> {
+        // What the token was refreshed from would give the next one; one that is being made finds its line gone.
+        self.inner.db.remove_refresh_family(family(&new.token)).await?;
+        for later in self.live_line(&new.token) {
+            gone.extend(self.inner.db.revoke(&NewRevocation { token: later, ..new.clone() }).await?.revocation());
+        }
+        Ok(())
     }
 
     /// Tells the gates which tokens are over.

@@ -200,6 +200,27 @@ async fn a_revocation_goes_on_when_its_asker_hangs_up() {
     assert_eq!(update.revoked.iter().map(|gone| gone.id.as_str()).collect::<Vec<_>>(), [id.as_str()]);
 }
 
+#[tokio::test]
+async fn gates_hear_of_a_revocation_whose_line_could_not_be_cut_and_a_second_try_completes_it() {
+    let world = World::new().await;
+    let token = world.olga().await.1;
+    let id = world.verify(&token["access_token"], MIXER).await.unwrap().id.clone();
+    let mut stream = Stream::open(&world, Some(&world.mixer), MIXER).await.unwrap();
+    stream.frame(&world).await;
+    let journal = sqlx::SqlitePool::connect_lazy_with(
+        sqlx::sqlite::SqliteConnectOptions::new().filename(world.folder.path().join("journal.db")),
+    );
+    sqlx::query("ALTER TABLE refresh_lines RENAME TO elsewhere").execute(&journal).await.unwrap();
+    let failed = world.authority.revoke(&id, &by(), "lost").await;
+    assert!(matches!(failed, Err(crate::AuthorityError::Store(_))), "{failed:?}");
+    let update = tokio::time::timeout(Duration::from_secs(60), stream.change(&world)).await.expect("gates are told");
+    assert_eq!(update.revoked.iter().map(|gone| gone.id.as_str()).collect::<Vec<_>>(), [id.as_str()]);
+    let mut late = Stream::open(&world, Some(&world.mixer), MIXER).await.unwrap();
+    assert_eq!(late.frame(&world).await.revoked.len(), 1, "also those that come later");
+    sqlx::query("ALTER TABLE elsewhere RENAME TO refresh_lines").execute(&journal).await.unwrap();
+    assert_eq!(world.authority.revoke(&id, &by(), "lost").await.unwrap(), Some(false));
+}
+
 /// Two guards with one certificate vouch for each other; a clone of one is refused, and recorded when it goes on asking.
 #[tokio::test]
 async fn a_third_guard_gets_no_vote_and_is_recorded() {
