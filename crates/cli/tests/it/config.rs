@@ -20,7 +20,7 @@ fn an_unknown_key_is_shown_in_its_place_with_the_nearest_known_one() {
     let scene = Scene::plant();
     scene.write("trapkey.toml", &scene.read("trapkey.toml").replace("rotate_mib", "rotate_mb"));
     insta::assert_snapshot!(scene.run(&["config", "check"]));
-    let error = &scene.json(&["config", "check"])["error"];
+    let error = &scene.json_or_error(&["config", "check"])["error"];
     assert_eq!(error["kind"], "bad_input");
     assert_eq!(error["faults"][0]["help"], "did you mean `rotate_mib`?");
     assert!(error["faults"][0]["line"].as_u64().unwrap() > 10);

@@ -93,7 +93,15 @@ impl Scene {
         text.replace(&self.folder.path().display().to_string(), "[folder]")
     }
 
+    /// What a command answers. A command that could not do its work ends the test there: the rest would show something else.
     fn json(&self, args: &[&str]) -> serde_json::Value {
+        let said = self.json_or_error(args);
+        assert!(said["error"]["kind"].is_null(), "{args:?}: {said:#}");
+        said
+    }
+
+    /// The same, also of what could not be done.
+    fn json_or_error(&self, args: &[&str]) -> serde_json::Value {
         let args = [args, &["--output", "json"]].concat();
         let said = self.run(&args);
         let (_, json) = said.split_once("--- stdout\n").unwrap_or_else(|| panic!("{said}"));
