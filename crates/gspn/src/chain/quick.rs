@@ -13,15 +13,15 @@ pub(super) const MOST: usize = 5_000;
 const EDGES: usize = 200_000;
 /// No edge has less than this part of the rate at which its state is left.
 const RARE: f64 = 1e-4;
-/// Sweeps in all, and from one look at the changes to the next.
+/// Sweeps in all, and those of a round that are looked at; one more goes before them.
 const SWEEPS: usize = 200;
-const LOOK: usize = 5;
+const WINDOW: usize = 4;
 /// Estimated relative error of each state at the end, and what the two solutions may be apart.
 const CLOSE: f64 = 1e-12;
 const AGREE: f64 = 1e-10;
-/// By what the changes fall at least, from sweep to sweep, and from where they fall evenly.
+/// By what the changes fall at least, from sweep to sweep, or else are rounding.
 const FALLS: f64 = 0.95;
-const EVENLY: f64 = 0.02;
+const ROUNDED: f64 = 4e-15;
 
 /// The edges into each state, with the part of the target's exit rate that each is.
 struct Scaled {
@@ -63,20 +63,6 @@ fn agree(one: &[f64], other: &[f64]) -> bool {
     one.iter().zip(other).all(|(one, other)| (one - other).abs() <= AGREE * one)
 }
 
-/// Goes as far as changes lead that fall by `fall` from sweep to sweep, unless that turns a number round, or nearly.
-fn ahead(pairs: &mut [[f64; 2]], before: &[[f64; 2]], fall: f64) -> bool {
-    let far = fall / (1.0 - fall);
-    let led = |now: f64, before: f64| now + (now - before) * far;
-    let pairs_of = || pairs.iter().zip(before).flat_map(|(now, before)| now.iter().zip(before));
-    let sound = fall < 1.0 && pairs_of().all(|(now, before)| led(*now, *before) > 0.1 * now);
-    if sound {
-        for (now, before) in pairs.iter_mut().zip(before) {
-            *now = [led(now[0], before[0]), led(now[1], before[1])];
-        }
-    }
-    sound
-}
-
 impl Scaled {
     /// `None` where the component is too small or too large for it, or has rare edges.
     fn new(component: &Component<'_>, inflow: Option<&[f64]>) -> Option<Self> {
@@ -105,47 +91,127 @@ impl Scaled {
         Some(Self { starts: level.starts.into_owned(), edges, inflow })
     }
 
-    /// Sweeps until both solutions stand still. Where the changes fall evenly it is known where they lead, and the next sweeps
-    /// start from there.
+    /// Sweeps until both solutions stand still. The next round of sweeps starts from where the last one leads.
     fn settle(&self, pairs: &mut [[f64; 2]]) -> Option<()> {
-        let (mut before, mut fell) = (0.0, 0.0);
-        let mut earlier = pairs.to_vec();
-        for _ in 0..SWEEPS / LOOK {
-            for _ in 1..LOOK {
-                self.sweep::<false>(pairs);
+        let mut past = vec![[[0.0; 2]; WINDOW + 1]; pairs.len()];
+        let mut slowest = 1.0_f64;
+        for _ in 0..SWEEPS / (WINDOW + 1) {
+            for step in 0..=WINDOW {
+                self.sweep(pairs);
+                past.iter_mut().zip(&*pairs).for_each(|(past, now)| past[step] = *now);
             }
-            earlier.copy_from_slice(pairs);
-            let change = self.sweep::<true>(pairs);
+            let round = Round::of(&past);
             #[expect(clippy::cast_precision_loss, reason = "a few")]
-            let fall = (change / before).powf(1.0 / LOOK as f64);
-            if change == 0.0 || (fall < FALLS && change * fall / (1.0 - fall) < CLOSE) {
+            let fall = (round.last / round.first).powf(1.0 / (WINDOW - 1) as f64);
+            // What is left after a guess falls fast at first.
+            let fall = (std::mem::replace(&mut slowest, fall), fall);
+            let fall = if fall.0 < FALLS { fall.0.max(fall.1) } else { fall.1 };
+            let rounding = round.first.max(round.last) < ROUNDED;
+            if rounding || (fall < FALLS && round.last * fall / (1.0 - fall) < CLOSE) {
                 return Some(());
             }
-            (before, fell) =
-                if (fall - fell).abs() < EVENLY && ahead(pairs, &earlier, fall) { (0.0, 0.0) } else { (change, fall) };
+            round.ahead(&past, pairs);
         }
         None
     }
 
-    /// One sweep; with `LOOKS`, the largest relative change of a state in one of the two.
-    fn sweep<const LOOKS: bool>(&self, pairs: &mut [[f64; 2]]) -> f64 {
-        let mut largest = 0.0_f64;
+    /// One sweep.
+    fn sweep(&self, pairs: &mut [[f64; 2]]) {
         for (state, span) in self.starts.windows(2).enumerate() {
-            let mut new = [self.inflow[state]; 2];
-            for (from, part) in &self.edges[span[0] as usize..span[1] as usize] {
-                let from = pairs[*from as usize];
-                new = [new[0] + from[0] * part, new[1] + from[1] * part];
-            }
-            if LOOKS {
-                for (new, old) in new.iter().zip(pairs[state]) {
-                    let change = (new - old).abs();
-                    if change > largest * new {
-                        largest = if *new > 0.0 { change / new } else { 1.0 };
-                    }
+            let (twos, rest) = self.edges[span[0] as usize..span[1] as usize].as_chunks::<2>();
+            // Two sums side by side: neither waits for the other.
+            let mut sums = [[self.inflow[state]; 2], [0.0; 2]];
+            for two in twos {
+                for (sum, (from, part)) in sums.iter_mut().zip(two) {
+                    let from = pairs[*from as usize];
+                    *sum = [sum[0] + from[0] * part, sum[1] + from[1] * part];
                 }
             }
-            pairs[state] = new;
+            for (from, part) in rest {
+                let from = pairs[*from as usize];
+                sums[0] = [sums[0][0] + from[0] * part, sums[0][1] + from[1] * part];
+            }
+            pairs[state] = [sums[0][0] + sums[1][0], sums[0][1] + sums[1][1]];
         }
-        largest
+    }
+}
+
+/// Two solutions of a state after each of the sweeps of a round.
+type Past = [[f64; 2]; WINDOW + 1];
+
+/// What the sweeps of a round changed.
+struct Round {
+    /// The largest relative change of a state in one of the two, in the first and the last sweep that are looked at.
+    first: f64,
+    last: f64,
+    /// For each solution the products of the changes, each state by one over its size.
+    products: [[[f64; 2]; WINDOW]; WINDOW],
+}
+
+impl Round {
+    fn of(past: &[Past]) -> Self {
+        let (mut first, mut last) = ([0.0_f64; 2], [0.0_f64; 2]);
+        let mut products = [[[0.0; 2]; WINDOW]; WINDOW];
+        for past in past {
+            let now = past[WINDOW];
+            let mut changes = [[0.0; 2]; WINDOW];
+            for (step, change) in changes.iter_mut().enumerate() {
+                *change = [past[step + 1][0] - past[step][0], past[step + 1][1] - past[step][1]];
+            }
+            let each = [1.0 / now[0], 1.0 / now[1]];
+            for (row, products) in products.iter_mut().enumerate() {
+                let scaled = [changes[row][0] * each[0], changes[row][1] * each[1]];
+                for (product, change) in products.iter_mut().zip(&changes[..=row]) {
+                    *product = [product[0] + scaled[0] * change[0], product[1] + scaled[1] * change[1]];
+                }
+            }
+            for lane in 0..2 {
+                let change = [changes[0], changes[WINDOW - 1]].map(|change| (change[lane] * each[lane]).abs());
+                first[lane] = if change[0] > first[lane] { change[0] } else { first[lane] };
+                last[lane] = if change[1] > last[lane] { change[1] } else { last[lane] };
+            }
+        }
+        Self { first: first[0].max(first[1]), last: last[0].max(last[1]), products }
+    }
+
+    /// Goes where the sweeps lead (reduced rank extrapolation): to the sum of what they came to, in parts that add up to 1, whose
+    /// change is the least. Unless that turns a number round, or nearly.
+    fn ahead(&self, past: &[Past], pairs: &mut [[f64; 2]]) {
+        let [Some(one), Some(other)] = [0, 1].map(|lane| self.parts(lane)) else { return };
+        let led = |past: &Past| {
+            let steps = one.iter().zip(&other).zip(&past[1..]);
+            steps.fold([0.0; 2], |sum, ((one, other), now)| [sum[0] + one * now[0], sum[1] + other * now[1]])
+        };
+        let sound = |past: &Past| {
+            let (led, now) = (led(past), past[WINDOW]);
+            led.iter().zip(&now).all(|(led, now)| *led > 0.1 * now && *led < 10.0 * now)
+        };
+        if past.iter().all(sound) {
+            pairs.iter_mut().zip(past).for_each(|(pair, past)| *pair = led(past));
+        }
+    }
+
+    /// The parts for one of the solutions.
+    fn parts(&self, lane: usize) -> Option<[f64; WINDOW]> {
+        let product = |row: usize, column: usize| self.products[row.max(column)][row.min(column)][lane];
+        let mut matrix: [[f64; WINDOW + 1]; WINDOW] = std::array::from_fn(|row| {
+            std::array::from_fn(|column| if column < WINDOW { product(row, column) } else { 1.0 })
+        });
+        // The diagonal is raised a little: changes that look alike must not be played off against each other.
+        (0..WINDOW).for_each(|at| matrix[at][at] *= 1.0 + 1e-12);
+        for pivot in 0..WINDOW {
+            let value = matrix[pivot][pivot];
+            if value.is_nan() || value <= 0.0 {
+                return None;
+            }
+            let row = matrix[pivot];
+            for (_, other) in matrix.iter_mut().enumerate().filter(|(at, _)| *at != pivot) {
+                let factor = other[pivot] / value;
+                other.iter_mut().zip(&row).for_each(|(entry, own)| *entry -= factor * own);
+            }
+        }
+        let parts: [f64; WINDOW] = std::array::from_fn(|at| matrix[at][WINDOW] / matrix[at][at]);
+        let sum: f64 = parts.iter().sum();
+        (sum.is_finite() && sum != 0.0).then(|| parts.map(|part| part / sum))
     }
 }
