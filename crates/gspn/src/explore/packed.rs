@@ -1,8 +1,11 @@
 //! Firing on packed markings: a test is a mask and a comparison, a firing an addition to each word that changes.
 
-use super::compiled::{Compiled, Timed};
+use super::compiled::{Compiled, Fire, Timed};
 use super::layout::{Field, Layout};
 use crate::net::{Rate, Servers};
+
+/// Immediates that each other one is compared with, in search of one that is enabled wherever that one is.
+const COMPARED: usize = 16;
 
 /// The tokens of a place held against a number, both where they stand in their word.
 #[derive(Debug, Clone, Copy)]
@@ -21,20 +24,56 @@ impl Test {
     fn reached(self, words: &[u64]) -> bool {
         words[self.word] & self.mask >= self.count
     }
+
+    /// Whether `self` is reached wherever `other` is.
+    fn within(self, other: Self) -> bool {
+        (self.word, self.mask) == (other.word, other.mask) && self.count <= other.count
+    }
+}
+
+/// Reached by every marking, and by none.
+const ALWAYS: Test = Test { word: 0, mask: 0, count: 0 };
+const NEVER: Test = Test { word: 0, mask: 0, count: 1 };
+
+/// What a transition needs so that it may fire. Most have one input: it stands where it is looked at first.
+#[derive(Debug)]
+struct Gate {
+    first: Test,
+    more: Vec<Test>,
+    inhibitors: Vec<Test>,
+}
+
+impl Gate {
+    fn new(fire: &Fire, layout: &Layout) -> Self {
+        let mut inputs = fire.inputs.iter().map(|arc| Test::new(layout.field(arc.place), arc.count).unwrap_or(NEVER));
+        let first = inputs.next().unwrap_or(ALWAYS);
+        let more = inputs.collect();
+        let inhibitors = fire.inhibitors.iter().filter_map(|arc| Test::new(layout.field(arc.place), arc.count));
+        Self { first, more, inhibitors: inhibitors.collect() }
+    }
+
+    fn open(&self, words: &[u64]) -> bool {
+        self.first.reached(words)
+            && self.more.iter().all(|test| test.reached(words))
+            && !self.inhibitors.iter().any(|test| test.reached(words))
+    }
+
+    /// Whether it is open wherever `other` is.
+    fn within(&self, other: &Self) -> bool {
+        let inputs = || other.more.iter().chain([&other.first]);
+        self.more.iter().chain([&self.first]).all(|test| inputs().any(|other| test.within(*other)))
+            && self.inhibitors.iter().all(|test| other.inhibitors.iter().any(|other| other.within(*test)))
+    }
 }
 
 /// A transition.
 #[derive(Debug, Default)]
 struct Move {
-    /// An input asks for more than fits.
-    never: bool,
-    inputs: Vec<Test>,
-    inhibitors: Vec<Test>,
     /// What is added to words, without a carry between entries.
     delta: Vec<(usize, u64)>,
     /// Entries that would be too large after the firing.
     cramped: Vec<Test>,
-    /// Positions of the immediates that its firing may enable.
+    /// Positions of the immediates that its firing may enable, without those that need what another of them needs.
     wakes: Vec<usize>,
 }
 
@@ -42,6 +81,7 @@ struct Move {
 #[derive(Debug)]
 struct Speed {
     transition: usize,
+    gate: Gate,
     rate: Rate,
     /// Where the tokens stand that the rate depends on.
     by: Option<Field>,
@@ -59,22 +99,37 @@ pub(super) struct Cramped;
 pub(super) struct Packed {
     moves: Vec<Move>,
     timed: Vec<Speed>,
-    /// Transition, weight and priority.
-    immediates: Vec<(usize, f64, u32)>,
+    immediates: Vec<AtOnce>,
+    /// Positions of immediates of which one is enabled where any is.
+    first: Vec<usize>,
+}
+
+/// An immediate transition.
+#[derive(Debug)]
+struct AtOnce {
+    transition: usize,
+    gate: Gate,
+    weight: f64,
+    priority: u32,
 }
 
 impl Packed {
     /// `most` holds what each place can never exceed, where that is proven.
     pub(super) fn new(net: &Compiled, layout: &Layout, most: &[Option<u64>]) -> Self {
+        let immediates: Vec<AtOnce> = net
+            .immediates
+            .iter()
+            .map(|it| {
+                let gate = Gate::new(&net.fires[it.transition], layout);
+                AtOnce { transition: it.transition, gate, weight: it.weight, priority: it.priority }
+            })
+            .collect();
+        let mut delta = vec![0_u64; layout.words()];
         let moves = net.fires.iter().map(|fire| {
-            let mut it = Move { wakes: fire.wakes.clone(), ..Move::default() };
-            let mut delta = vec![0_u64; layout.words()];
+            let mut it = Move { wakes: least(&immediates, fire.wakes.iter().copied()), ..Move::default() };
+            delta.fill(0);
             for arc in &fire.inputs {
                 let field = layout.field(arc.place);
-                match Test::new(field, arc.count) {
-                    Some(test) => it.inputs.push(test),
-                    None => it.never = true,
-                }
                 delta[field.word] = delta[field.word].wrapping_sub(arc.count.wrapping_mul(1 << field.shift));
             }
             for arc in &fire.outputs {
@@ -91,22 +146,13 @@ impl Packed {
                     });
                 }
             }
-            it.inhibitors =
-                fire.inhibitors.iter().filter_map(|arc| Test::new(layout.field(arc.place), arc.count)).collect();
-            it.delta = delta.into_iter().enumerate().filter(|(_, delta)| *delta != 0).collect();
+            it.delta = delta.iter().copied().enumerate().filter(|(_, delta)| *delta != 0).collect();
             it
         });
-        let timed = net.timed.iter().map(|timed| Speed::new(timed, net, layout));
-        let immediates = net.immediates.iter().map(|it| (it.transition, it.weight, it.priority));
-        Self { moves: moves.collect(), timed: timed.collect(), immediates: immediates.collect() }
-    }
-
-    /// Whether `transition` may fire.
-    pub(super) fn enabled(&self, transition: usize, words: &[u64]) -> bool {
-        let it = &self.moves[transition];
-        !it.never
-            && it.inputs.iter().all(|test| test.reached(words))
-            && !it.inhibitors.iter().any(|test| test.reached(words))
+        let moves = moves.collect();
+        let timed = net.timed.iter().map(|timed| Speed::new(timed, net, layout)).collect();
+        let first = least(&immediates, 0..immediates.len());
+        Self { moves, timed, immediates, first }
     }
 
     /// Fires `transition` on `words`.
@@ -123,25 +169,25 @@ impl Packed {
 
     /// Whether an immediate is enabled after `transition` fired in a marking without one.
     pub(super) fn woken(&self, transition: usize, words: &[u64]) -> bool {
-        self.moves[transition].wakes.iter().any(|position| self.enabled(self.immediates[*position].0, words))
+        self.moves[transition].wakes.iter().any(|position| self.immediates[*position].gate.open(words))
     }
 
     /// Whether an immediate is enabled.
     pub(super) fn vanishing(&self, words: &[u64]) -> bool {
-        self.immediates.iter().any(|(transition, ..)| self.enabled(*transition, words))
+        self.first.iter().any(|position| self.immediates[*position].gate.open(words))
     }
 
     /// The immediates that may fire (transition and weight): those enabled of the highest priority that any has.
     pub(super) fn ready(&self, words: &[u64], ready: &mut Vec<(usize, f64)>) {
         ready.clear();
         let mut urgent = None;
-        for (transition, weight, priority) in &self.immediates {
-            if urgent.is_some_and(|urgent| urgent != *priority) {
+        for it in &self.immediates {
+            if urgent.is_some_and(|urgent| urgent != it.priority) {
                 return;
             }
-            if self.enabled(*transition, words) {
-                urgent = Some(*priority);
-                ready.push((*transition, *weight));
+            if it.gate.open(words) {
+                urgent = Some(it.priority);
+                ready.push((it.transition, it.weight));
             }
         }
     }
@@ -149,7 +195,7 @@ impl Packed {
     /// Calls `each` with every timed transition that is enabled, and its rate.
     pub(super) fn timed<E>(&self, words: &[u64], mut each: impl FnMut(usize, f64) -> Result<(), E>) -> Result<(), E> {
         for speed in &self.timed {
-            if self.enabled(speed.transition, words) {
+            if speed.gate.open(words) {
                 let rate = speed.rate(words);
                 if rate > 0.0 {
                     each(speed.transition, rate)?;
@@ -158,6 +204,18 @@ impl Packed {
         }
         Ok(())
     }
+}
+
+/// Positions among `positions` of immediates of which one is enabled where any of them is.
+fn least(immediates: &[AtOnce], positions: impl Iterator<Item = usize>) -> Vec<usize> {
+    let mut least: Vec<usize> = Vec::new();
+    for position in positions {
+        let gate = &immediates[position].gate;
+        if !least.iter().take(COMPARED).any(|kept| immediates[*kept].gate.within(gate)) {
+            least.push(position);
+        }
+    }
+    least
 }
 
 impl Speed {
@@ -171,7 +229,8 @@ impl Speed {
             let arcs = &net.fires[timed.transition].inputs;
             inputs.extend(arcs.iter().map(|arc| (layout.field(arc.place), arc.count)));
         }
-        Self { transition: timed.transition, rate: timed.rate.clone(), by, servers: timed.servers, inputs }
+        let gate = Gate::new(&net.fires[timed.transition], layout);
+        Self { transition: timed.transition, gate, rate: timed.rate.clone(), by, servers: timed.servers, inputs }
     }
 
     /// Firings per time unit where it is enabled.
