@@ -3,7 +3,7 @@
 
 use super::markings::Markings;
 use super::packed::{Cramped, Packed};
-use super::store::Full;
+use super::store::{Full, append, copy};
 
 /// Steps of immediates that are followed, and markings behind one firing, before they are looked at as a graph.
 const STEPS: usize = 32;
@@ -61,8 +61,6 @@ impl From<Full> for Halt {
 pub(super) struct Batch {
     width: usize,
     pub(super) roots: Vec<Root>,
-    /// The markings that a firing led to, of the roots in turn.
-    first: Vec<u64>,
     found: Queue,
     vanishing: Queue,
     next: Queue,
@@ -77,7 +75,6 @@ impl Batch {
     pub(super) fn clear(&mut self, width: usize) {
         self.width = width;
         self.roots.clear();
-        self.first.clear();
         self.fired.clear();
         self.ids.clear();
         [&mut self.found, &mut self.vanishing, &mut self.next].into_iter().for_each(Queue::clear);
@@ -89,11 +86,6 @@ impl Batch {
         &self.words
     }
 
-    /// The marking that `root` led to.
-    pub(super) fn first(&self, root: usize) -> &[u64] {
-        &self.first[root * self.width..(root + 1) * self.width]
-    }
-
     /// Notes that `transition` fires in the state `state`, whose marking is `from`.
     pub(super) fn fire(
         &mut self,
@@ -103,14 +95,13 @@ impl Batch {
         rate: f64,
         from: &[u64],
     ) -> Result<(), Halt> {
-        self.words.copy_from_slice(from);
+        copy(&mut self.words, from);
         net.fire(transition, &mut self.words).map_err(|Cramped| Halt::Cramped(transition))?;
         #[expect(clippy::cast_possible_truncation, reason = "a batch is small")]
         let root = self.roots.len() as u32;
         self.roots.push(Root { state, transition, rate, behind: 0, alone: false });
-        self.first.extend_from_slice(&self.words);
         let queue = if net.woken(transition, &self.words) { &mut self.vanishing } else { &mut self.found };
-        queue.words.extend_from_slice(&self.words);
+        append(&mut queue.words, &self.words);
         queue.roots.push((root, 1.0));
         Ok(())
     }
@@ -145,7 +136,7 @@ impl Batch {
         let sum: f64 = ready.iter().map(|(_, weight)| weight / largest).sum();
         for (transition, weight) in ready {
             let part = if sum == 1.0 { part } else { part * (*weight / largest / sum) };
-            words.copy_from_slice(from);
+            copy(words, from);
             if net.fire(*transition, words) == Err(Cramped) {
                 return Err(Halt::Cramped(*transition));
             }
@@ -153,7 +144,7 @@ impl Batch {
                 fired.push(Fired { root, counted, times: part });
             }
             let queue = if net.vanishing(words) { &mut *next } else { &mut *found };
-            queue.words.extend_from_slice(words);
+            append(&mut queue.words, words);
             queue.roots.push((root, part));
         }
         Ok(())
@@ -168,8 +159,32 @@ impl Batch {
     }
 
     /// Each tangible marking that came out of a root that is not resolved by itself: root, number of the marking, part.
-    pub(super) fn targets(&self) -> impl Iterator<Item = (usize, u32, f64)> {
-        let all = self.found.roots.iter().zip(&self.ids).map(|((root, part), id)| (*root as usize, *id, *part));
-        all.filter(|(root, ..)| !self.roots[*root].alone)
+    pub(super) fn targets(&self) -> impl Iterator<Item = (u32, u32, f64)> {
+        let all = self.found.roots.iter().zip(&self.ids).map(|((root, part), id)| (*root, *id, *part));
+        all.filter(|(root, ..)| !self.roots[*root as usize].alone)
+    }
+}
+
+/// Puts targets in the order of their `roots`; those of one root stay as they are.
+pub(super) fn sort(
+    targets: &[(u32, u32, f64)],
+    roots: usize,
+    sorted: &mut Vec<(u32, u32, f64)>,
+    starts: &mut Vec<u32>,
+) {
+    starts.clear();
+    starts.resize(roots + 2, 0);
+    for (root, ..) in targets {
+        starts[*root as usize + 2] += 1;
+    }
+    for root in 0..roots {
+        starts[root + 2] += starts[root + 1];
+    }
+    sorted.clear();
+    sorted.resize(targets.len(), (0, 0, 0.0));
+    for target in targets {
+        let next = &mut starts[target.0 as usize + 1];
+        sorted[*next as usize] = *target;
+        *next += 1;
     }
 }

@@ -1,6 +1,8 @@
 //! The search: state after state in the order found, each with its row of the chain.
 
-use super::batch::{Batch, Halt};
+use std::ops::Range;
+
+use super::batch::{Batch, Halt, sort};
 use super::compiled::Compiled;
 use super::markings::Markings;
 use super::packed::Packed;
@@ -25,8 +27,9 @@ pub(super) struct Explorer {
     pub(super) parents: Vec<u32>,
     /// States that were compared with later ones so far.
     pub(super) compared: u64,
-    /// What each place can never exceed, where that is proven.
+    /// What each place can never exceed, where that is proven, and whether it is not for some place.
     most: Vec<Option<Tokens>>,
+    open: bool,
     packed: Packed,
     resolver: Resolver,
     /// Indices of the immediates whose firings are counted, each with them by state.
@@ -53,9 +56,12 @@ pub(super) struct Scratch {
     outcome: Outcome,
     pub(super) row: Vec<(u32, f64)>,
     batch: Batch,
-    words: Vec<u64>,
-    /// What came out of the roots of a batch: root, marking, part. Sorted by state.
-    targets: Vec<(usize, u32, f64)>,
+    /// What came out of the roots of a batch: root, marking, part. Sorted by root.
+    targets: Vec<(u32, u32, f64)>,
+    /// The same as it came.
+    came: Vec<(u32, u32, f64)>,
+    /// Where the targets of each root start, and at the end their count.
+    starts: Vec<u32>,
     fired: Vec<(usize, usize, f64)>,
 }
 
@@ -91,6 +97,7 @@ impl Explorer {
             states,
             parents: Vec::new(),
             compared: 0,
+            open: most.iter().any(Option::is_none),
             most,
             packed,
             resolver,
@@ -156,7 +163,7 @@ impl Explorer {
     fn bytes(&self) -> u64 {
         let states = self.states.as_ref().map_or(0, Tuples::bytes);
         let stores = self.markings.bytes() + states + self.resolver.bytes();
-        let states = self.rows.ends.len();
+        let states = self.rows.len();
         let watched: usize =
             self.watched.iter().map(|it| it.rows.columns.len() * 12 + states * (4 + 8 * it.fired.len())).sum();
         let vectors = self.parents.len() * 4 + states * (4 + 8 * self.fired.len()) + watched;
@@ -243,8 +250,11 @@ impl Explorer {
             budget.markings(self.markings.count())?;
             self.collect(scratch, &batch, budget)?;
             if self.markings.version() == version {
+                let mut roots = 0..0;
                 for state in from..end {
-                    self.end(state, scratch, &batch, budget)?;
+                    let own = batch.roots[roots.end..].iter().take_while(|root| root.state == state);
+                    roots = roots.end..roots.end + own.count();
+                    self.end(state, roots.clone(), scratch, &batch, budget)?;
                 }
             }
         }
@@ -255,10 +265,7 @@ impl Explorer {
     /// Fires what may fire in the states from `from` to `end`.
     fn fire(&mut self, from: u32, end: u32, scratch: &mut Scratch, batch: &mut Batch) -> Result<(), Halt> {
         for state in from..end {
-            let marking = self.marking_of(state);
-            scratch.words.clear();
-            scratch.words.extend_from_slice(self.markings.tangible.get(marking));
-            let (packed, words) = (&self.packed, &scratch.words);
+            let (packed, words) = (&self.packed, self.markings.tangible.get(self.marking_of(state)));
             packed.timed(words, |transition, rate| batch.fire(packed, state, transition, rate, words))?;
             let Some(states) = &self.states else { continue };
             states.load(state, &mut scratch.state);
@@ -274,12 +281,12 @@ impl Explorer {
         Ok(())
     }
 
-    /// Sorts what came out of the batch by state, and resolves what was left to be resolved by itself.
+    /// Sorts what came out of the batch by root, and resolves what was left to be resolved by itself.
     fn collect(&mut self, scratch: &mut Scratch, batch: &Batch, budget: &mut Budget<'_>) -> Result<(), Refusal> {
-        let (mut targets, mut fired) = (std::mem::take(&mut scratch.targets), std::mem::take(&mut scratch.fired));
-        targets.clear();
+        let (mut came, mut fired) = (std::mem::take(&mut scratch.came), std::mem::take(&mut scratch.fired));
+        came.clear();
         fired.clear();
-        targets.extend(batch.targets());
+        came.extend(batch.targets());
         let counts = batch.fired.iter().filter(|fired| !batch.roots[fired.root as usize].alone);
         fired.extend(counts.map(|fired| (fired.root as usize, fired.counted, fired.times)));
         for (index, root) in batch.roots.iter().enumerate() {
@@ -288,28 +295,38 @@ impl Explorer {
                 return Err(Refusal::new(Class::TooLarge, self.net.transition(root.transition), why));
             }
             if root.alone {
-                self.markings.layout().unpack(batch.first(index), &mut scratch.next);
+                self.markings.load_tangible(self.marking_of(root.state), &mut scratch.next);
+                self.net.fires[root.transition].fire(&mut scratch.next).ok_or_else(overflow)?;
                 let version = self.markings.version();
                 self.resolve(Some((root.state, root.transition)), scratch, budget)?;
                 self.adopt(root.state);
                 if self.markings.version() != version {
                     return Ok(());
                 }
-                targets.extend(scratch.outcome.targets.iter().map(|(id, part)| (index, *id, *part)));
+                #[expect(clippy::cast_possible_truncation, reason = "a batch is small")]
+                came.extend(scratch.outcome.targets.iter().map(|(id, part)| (index as u32, *id, *part)));
                 let counts = scratch.outcome.fired.iter().enumerate().filter(|(_, times)| **times > 0.0);
                 fired.extend(counts.map(|(counted, times)| (index, counted, *times)));
             }
         }
         // Roots stand in the order of their states.
-        targets.sort_by_key(|(root, ..)| *root);
+        let Scratch { targets, starts, .. } = scratch;
+        sort(&came, batch.roots.len(), targets, starts);
         fired.sort_by_key(|(root, ..)| *root);
-        (scratch.targets, scratch.fired) = (targets, fired);
+        (scratch.came, scratch.fired) = (came, fired);
         Ok(())
     }
 
     /// Writes the row of `state`, which is the next.
-    fn end(&mut self, state: u32, scratch: &mut Scratch, batch: &Batch, budget: &Budget<'_>) -> Result<(), Refusal> {
-        if self.most.iter().any(Option::is_none) {
+    fn end(
+        &mut self,
+        state: u32,
+        roots: Range<usize>,
+        scratch: &mut Scratch,
+        batch: &Batch,
+        budget: &Budget<'_>,
+    ) -> Result<(), Refusal> {
+        if self.open {
             let mut marking = std::mem::take(&mut scratch.marking);
             self.markings.load_tangible(self.marking_of(state), &mut marking);
             let bounded = self.bounded(state, &marking);
@@ -324,12 +341,14 @@ impl Explorer {
         for (_, fired) in self.fired.iter_mut().chain(watched) {
             fired.push(0.0);
         }
+        let span = scratch.starts[roots.start] as usize..scratch.starts[roots.end] as usize;
+        let plain = self.states.is_none() && self.watched.is_empty();
         let targets = std::mem::take(&mut scratch.targets);
-        let first = targets.partition_point(|(root, ..)| batch.roots[*root].state < state);
-        for (root, marking, part) in &targets[first..] {
-            let root = &batch.roots[*root];
-            if root.state != state {
-                break;
+        for (root, marking, part) in &targets[span] {
+            let root = &batch.roots[*root as usize];
+            if plain {
+                scratch.row.push((*marking, root.rate * part));
+                continue;
             }
             let from = scratch.row.len();
             self.arrive(Some((state, root.transition)), *marking, root.rate * part, scratch, budget)?;
@@ -338,12 +357,12 @@ impl Explorer {
             }
         }
         scratch.targets = targets;
-        let first = scratch.fired.partition_point(|(root, ..)| batch.roots[*root].state < state);
+        let first = scratch.fired.partition_point(|(root, ..)| *root < roots.start);
         for (root, counted, times) in &scratch.fired[first..] {
-            let root = &batch.roots[*root];
-            if root.state != state {
+            if *root >= roots.end {
                 break;
             }
+            let root = &batch.roots[*root];
             let watching = self.watched.iter_mut().filter(|watching| watching.transition == root.transition);
             let watching = watching.map(|watching| &mut watching.fired);
             for sums in std::iter::once(&mut self.fired).chain(watching) {
@@ -354,10 +373,10 @@ impl Explorer {
         }
         self.tick(state, scratch, budget)?;
         merge(&mut scratch.row);
-        self.rows.end(state, &scratch.row)?;
+        self.rows.end(state, &mut scratch.row)?;
         for watching in &mut self.watched {
             merge(&mut watching.row);
-            watching.rows.end(state, &watching.row)?;
+            watching.rows.end(state, &mut watching.row)?;
             watching.row.clear();
         }
         Ok(())

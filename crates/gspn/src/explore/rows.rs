@@ -7,33 +7,43 @@ use crate::{Class, Refusal};
 const EDGES: usize = u32::MAX as usize;
 
 /// A chain that is being written row by row.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Rows {
-    pub(super) ends: Vec<u32>,
+    /// Where the edges of each state start, and at the end their count.
+    starts: Vec<u32>,
     pub(super) columns: Vec<u32>,
     rates: Vec<f64>,
 }
 
+/// Edges that there is room for at first.
+const FIRST: usize = 1 << 10;
+
+impl Default for Rows {
+    fn default() -> Self {
+        Self { starts: vec![0], columns: Vec::with_capacity(FIRST), rates: Vec::with_capacity(FIRST) }
+    }
+}
+
 impl Rows {
-    /// Ends the row of `state`: `row` has one entry a target. What stays in its state is left out.
-    pub(super) fn end(&mut self, state: u32, row: &[(u32, f64)]) -> Result<(), Refusal> {
-        for (to, rate) in row {
-            if *to != state && *rate > 0.0 {
-                self.columns.push(*to);
-                self.rates.push(*rate);
-            }
-        }
+    /// Rows that were ended.
+    pub(super) fn len(&self) -> usize {
+        self.starts.len() - 1
+    }
+
+    /// Ends the row of `state`: `row` has one entry a target. What stays in its state is left out, of `row`, too.
+    pub(super) fn end(&mut self, state: u32, row: &mut Vec<(u32, f64)>) -> Result<(), Refusal> {
+        row.retain(|(to, rate)| *to != state && *rate > 0.0);
+        self.columns.extend(row.iter().map(|(to, _)| *to));
+        self.rates.extend(row.iter().map(|(_, rate)| *rate));
         if self.columns.len() >= EDGES {
             return Err(Refusal::new(Class::TooLarge, "edges", "more edges than this program can number"));
         }
         #[expect(clippy::cast_possible_truncation, reason = "compared with `EDGES` just above")]
-        self.ends.push(self.columns.len() as u32);
+        self.starts.push(self.columns.len() as u32);
         Ok(())
     }
 
     pub(super) fn chain(self) -> Chain {
-        let mut rows = self.ends;
-        rows.insert(0, 0);
-        Chain::from_rows(rows, self.columns, self.rates)
+        Chain::from_rows(self.starts, self.columns, self.rates)
     }
 }

@@ -14,7 +14,7 @@ const EMPTY: u32 = u32::MAX;
 /// Markings that are looked for side by side.
 const TOGETHER: usize = 64;
 /// Powers of two: the smallest table, and the largest.
-const FEWEST: u32 = 6;
+const FEWEST: u32 = 9;
 const LARGEST: u32 = 31;
 
 /// A set of markings of the same number of words.
@@ -64,27 +64,44 @@ impl Store {
         &mut self,
         packed: &[u64],
         ids: &mut Vec<u32>,
+        new: impl FnMut(usize),
+    ) -> Result<(), Full> {
+        // Most markings are one word: it costs less when the loops know that.
+        if self.words == 1 {
+            self.insert_each(1, packed, ids, new)
+        } else {
+            self.insert_each(self.words, packed, ids, new)
+        }
+    }
+
+    #[inline(always)]
+    fn insert_each(
+        &mut self,
+        width: usize,
+        packed: &[u64],
+        ids: &mut Vec<u32>,
         mut new: impl FnMut(usize),
     ) -> Result<(), Full> {
         ids.clear();
+        ids.reserve(packed.len() / width);
         let mut hashes = [0_u64; TOGETHER];
         let mut slots = [0_u32; TOGETHER];
         let mut firsts = [0_u64; TOGETHER];
-        for chunk in packed.chunks(TOGETHER * self.words) {
-            for (hash, marking) in hashes.iter_mut().zip(chunk.chunks(self.words)) {
+        for chunk in packed.chunks(TOGETHER * width) {
+            for (hash, marking) in hashes.iter_mut().zip(chunk.chunks_exact(width)) {
                 *hash = mix(marking);
             }
-            let count = chunk.len() / self.words;
+            let count = chunk.len() / width;
             for (slot, hash) in slots[..count].iter_mut().zip(&hashes) {
                 *slot = self.slots[(hash >> (64 - self.bits)) as usize];
             }
             let ids_below = (1_u32 << self.bits) - 1;
             for (first, slot) in firsts[..count].iter_mut().zip(&slots) {
-                *first = self.slab.get((slot & ids_below) as usize * self.words).copied().unwrap_or_default();
+                *first = self.slab.get((slot & ids_below) as usize * width).copied().unwrap_or_default();
             }
-            for (at, marking) in chunk.chunks(self.words).enumerate() {
+            for (at, marking) in chunk.chunks_exact(width).enumerate() {
                 let id = slots[at] & ids_below;
-                if slots[at] != EMPTY && firsts[at] == marking[0] && (self.words == 1 || same(self.get(id), marking)) {
+                if slots[at] != EMPTY && firsts[at] == marking[0] && (width == 1 || same(self.get(id), marking)) {
                     ids.push(id);
                     continue;
                 }
@@ -116,7 +133,7 @@ impl Store {
         }
         let id = u32::try_from(self.count).map_err(|_| Full)?;
         self.slots[at] = tag | id;
-        self.slab.extend_from_slice(packed);
+        append(&mut self.slab, packed);
         self.count += 1;
         if self.count * 4 > self.slots.len() * 3 {
             self.grow()?;
@@ -169,6 +186,16 @@ impl Store {
 #[expect(clippy::cast_possible_truncation, reason = "some bits of the hash")]
 fn tag(hash: u64, ids_below: u32) -> u32 {
     hash as u32 & !ids_below
+}
+
+/// Most markings are one word: copying that is not worth a call.
+pub(super) fn append(to: &mut Vec<u64>, words: &[u64]) {
+    if let [word] = words { to.push(*word) } else { to.extend_from_slice(words) }
+}
+
+/// As [`append`], over what is there.
+pub(super) fn copy(to: &mut [u64], words: &[u64]) {
+    if let ([to], [word]) = (&mut *to, words) { *to = *word } else { to.copy_from_slice(words) }
 }
 
 /// Markings are a word or a few: comparing them is not worth a call.
