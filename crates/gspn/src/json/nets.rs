@@ -52,7 +52,12 @@ fn arcs(members: &mut Members, key: &str, places: &HashMap<String, usize>) -> Re
     let mut arcs = Vec::new();
     for (name, tree) in members.pairs(key)? {
         let place = place_of(members, key, &name, places)?;
-        arcs.push(Arc { place, count: member::whole(&tree, &format!("{key}.{name}"), members.path())? });
+        let count = match tree {
+            Tree::Whole(count) => count,
+            // Named only where it may be wrong.
+            other => member::whole(&other, &format!("{key}.{name}"), members.path())?,
+        };
+        arcs.push(Arc { place, count });
     }
     Ok(arcs)
 }

@@ -25,29 +25,37 @@ impl Tree {
         let read = read.or_else(|error| marked(text).map_or(Err(error), |marked| serde_json::from_slice(&marked)));
         let tree: Self =
             read.map_err(|error| Refusal::invalid("document", format!("this is not the JSON of a net: {error}")))?;
-        tree.once("", None)?;
+        tree.once(None, None)?;
         Ok(tree)
     }
 
     /// No key twice; `owner` is the name of the nearest object around that has one.
-    fn once(&self, path: &str, owner: Option<&str>) -> Result<(), Refusal> {
+    fn once(&self, before: Option<&Way<'_>>, owner: Option<&str>) -> Result<(), Refusal> {
         match self {
             Self::Object(members) => {
                 let owner = self.own_name().or(owner);
                 let mut seen = hashbrown::HashSet::new();
-                for (key, value) in members {
-                    let path = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
-                    if !seen.insert(key) {
+                for (index, (key, value)) in members.iter().enumerate() {
+                    let way = Way { before, step: Step::Member(key) };
+                    // A few are looked through faster than they are hashed.
+                    let twice = if members.len() <= FEW {
+                        members[..index].iter().any(|(other, _)| other == key)
+                    } else {
+                        !seen.insert(key)
+                    };
+                    if twice {
+                        let path = way.path();
                         let why = format!("the key `{path}` stands twice: keep one");
                         return Err(Refusal::invalid(owner.unwrap_or(&path), why));
                     }
-                    value.once(&path, owner)?;
+                    value.once(Some(&way), owner)?;
                 }
                 Ok(())
             }
-            Self::List(items) => {
-                items.iter().enumerate().try_for_each(|(index, item)| item.once(&format!("{path}[{index}]"), owner))
-            }
+            Self::List(items) => items
+                .iter()
+                .enumerate()
+                .try_for_each(|(index, item)| item.once(Some(&Way { before, step: Step::Item(index) }), owner)),
             _ => Ok(()),
         }
     }
@@ -73,6 +81,31 @@ impl Tree {
             Self::Text(_) => "a string",
             Self::List(_) => "a list",
             Self::Object(_) => "an object",
+        }
+    }
+}
+
+/// Members up to which each is compared with those before it.
+const FEW: usize = 8;
+
+/// The way to a value, which is put into words only for an error.
+struct Way<'a> {
+    before: Option<&'a Way<'a>>,
+    step: Step<'a>,
+}
+
+enum Step<'a> {
+    Member(&'a str),
+    Item(usize),
+}
+
+impl Way<'_> {
+    fn path(&self) -> String {
+        let before = self.before.map(Self::path).unwrap_or_default();
+        match self.step {
+            Step::Member(key) if before.is_empty() => key.to_owned(),
+            Step::Member(key) => format!("{before}.{key}"),
+            Step::Item(index) => format!("{before}[{index}]"),
         }
     }
 }
