@@ -14,7 +14,8 @@ pub(crate) fn places(net: &Net) -> Vec<Weights> {
         return Vec::new();
     }
     // One row a place: its changes by transition, then which places went into the row.
-    let mut rows: Vec<Row> = (0..net.places.len()).map(|place| Row::of(net, place)).collect();
+    let rows = changes(net).into_iter().enumerate();
+    let mut rows: Vec<Row> = rows.map(|(place, changes)| Row { changes, weights: vec![(place, 1)] }).collect();
     let mut basis = Vec::new();
     for transition in 0..net.transitions.len() {
         let Some(pivot) = rows.iter().position(|row| row.change(transition) != 0) else { continue };
@@ -29,6 +30,25 @@ pub(crate) fn places(net: &Net) -> Vec<Weights> {
     basis
 }
 
+/// For each place what each transition changes there, where that is not 0, by transition.
+pub(super) fn changes(net: &Net) -> Vec<Vec<(usize, i128)>> {
+    let mut rows: Vec<Vec<(usize, i128)>> = vec![Vec::new(); net.places.len()];
+    for (index, transition) in net.transitions.iter().enumerate() {
+        for arc in &transition.outputs {
+            rows[arc.place].push((index, i128::from(arc.count)));
+        }
+        for arc in &transition.inputs {
+            let row = &mut rows[arc.place];
+            let put = row.pop_if(|(last, _)| *last == index).map_or(0, |(_, put)| put);
+            let change = put - i128::from(arc.count);
+            if change != 0 {
+                row.push((index, change));
+            }
+        }
+    }
+    rows
+}
+
 /// Two sparse vectors, sorted by index.
 struct Row {
     changes: Vec<(usize, i128)>,
@@ -36,19 +56,6 @@ struct Row {
 }
 
 impl Row {
-    fn of(net: &Net, place: usize) -> Self {
-        let mut changes = Vec::new();
-        for (index, transition) in net.transitions.iter().enumerate() {
-            let count =
-                |arcs: &[super::Arc]| arcs.iter().find(|arc| arc.place == place).map_or(0, |arc| i128::from(arc.count));
-            let change = count(&transition.outputs) - count(&transition.inputs);
-            if change != 0 {
-                changes.push((index, change));
-            }
-        }
-        Self { changes, weights: vec![(place, 1)] }
-    }
-
     fn change(&self, transition: usize) -> i128 {
         self.changes.binary_search_by_key(&transition, |(index, _)| *index).map_or(0, |at| self.changes[at].1)
     }
@@ -62,9 +69,8 @@ impl Row {
         let other = pivot.change(transition);
         let changes = combine(&self.changes, other, &pivot.changes, -own)?;
         let weights = combine(&self.weights, other, &pivot.weights, -own)?;
-        let divisor = changes.iter().chain(&weights).fold(0, |divisor, (_, value)| gcd(divisor, *value)).max(1);
-        let reduce = |row: Vec<(usize, i128)>| row.into_iter().map(|(index, value)| (index, value / divisor)).collect();
-        Some(Self { changes: reduce(changes), weights: reduce(weights) })
+        let (changes, weights) = reduced(changes, weights);
+        Some(Self { changes, weights })
     }
 }
 
@@ -84,10 +90,10 @@ pub(super) fn combine(
         };
         let mut value = 0_i128;
         if let Some((_, part)) = left.next_if(|(at, _)| *at == index) {
-            value = part.checked_mul(by)?;
+            value = times(*part, by)?;
         }
         if let Some((_, part)) = right.next_if(|(at, _)| *at == index) {
-            value = value.checked_add(part.checked_mul(and)?)?;
+            value = value.checked_add(times(*part, and)?)?;
         }
         if value != 0 {
             sum.push((index, value));
@@ -95,10 +101,39 @@ pub(super) fn combine(
     }
 }
 
-pub(super) fn gcd(one: i128, other: i128) -> i128 {
+/// Most factors are 1 or -1, and a product of 128 bits is a call.
+fn times(part: i128, by: i128) -> Option<i128> {
+    match by {
+        1 => Some(part),
+        -1 => part.checked_neg(),
+        _ => part.checked_mul(by),
+    }
+}
+
+/// Both rows divided by what divides all of their values.
+pub(super) fn reduced(mut changes: Weights, mut weights: Weights) -> (Weights, Weights) {
+    let mut divisor = 0;
+    for (_, value) in changes.iter().chain(&weights) {
+        divisor = gcd(divisor, *value);
+        if divisor == 1 {
+            return (changes, weights);
+        }
+    }
+    let divisor = divisor.max(1);
+    changes.iter_mut().chain(&mut weights).for_each(|(_, value)| *value /= divisor);
+    (changes, weights)
+}
+
+fn gcd(one: i128, other: i128) -> i128 {
     let (mut one, mut other) = (one.unsigned_abs(), other.unsigned_abs());
+    if one == 0 {
+        (one, other) = (other, 0);
+    }
     while other != 0 {
         (one, other) = (other, one % other);
+        if other == 1 {
+            return 1;
+        }
     }
     i128::try_from(one).unwrap_or(1)
 }

@@ -37,7 +37,8 @@ fn sums(net: &Net) -> Option<Vec<Row>> {
     if net.places.len() > LARGEST || net.transitions.len() > LARGEST {
         return None;
     }
-    let mut rows: Vec<Row> = (0..net.places.len()).map(|place| Row::of(net, place)).collect();
+    let rows = super::invariants::changes(net).into_iter().enumerate();
+    let mut rows: Vec<Row> = rows.map(|(place, changes)| Row { changes, weights: vec![(place, 1)] }).collect();
     let mut left: Vec<usize> = (0..net.transitions.len()).collect();
     let mut work = 0;
     while !left.is_empty() {
@@ -72,16 +73,6 @@ fn sums(net: &Net) -> Option<Vec<Row>> {
 }
 
 impl Row {
-    fn of(net: &Net, place: usize) -> Self {
-        let count =
-            |arcs: &[super::Arc]| arcs.iter().find(|arc| arc.place == place).map_or(0, |arc| i128::from(arc.count));
-        let changes = net.transitions.iter().enumerate().filter_map(|(index, transition)| {
-            let change = count(&transition.outputs) - count(&transition.inputs);
-            (change != 0).then_some((index, change))
-        });
-        Self { changes: changes.collect(), weights: vec![(place, 1)] }
-    }
-
     fn change(&self, transition: usize) -> i128 {
         self.changes.binary_search_by_key(&transition, |(index, _)| *index).map_or(0, |at| self.changes[at].1)
     }
@@ -97,10 +88,8 @@ impl Row {
         let (by, and) = (-other.change(transition), self.change(transition));
         let changes = super::invariants::combine(&self.changes, by, &other.changes, and)?;
         let weights = super::invariants::combine(&self.weights, by, &other.weights, and)?;
-        let all = changes.iter().chain(&weights);
-        let divisor = all.fold(0, |divisor, (_, value)| super::invariants::gcd(divisor, *value)).max(1);
-        let reduce = |row: Vec<(usize, i128)>| row.into_iter().map(|(index, value)| (index, value / divisor)).collect();
-        Some(Self { changes: reduce(changes), weights: reduce(weights) })
+        let (changes, weights) = super::invariants::reduced(changes, weights);
+        Some(Self { changes, weights })
     }
 }
 
