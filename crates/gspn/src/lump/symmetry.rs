@@ -35,7 +35,14 @@ impl Symmetry {
         }
         let graph = Graph::new(net);
         let mut work = 0;
-        let base = graph.refine(graph.start(net, fixed), &mut work);
+        let base = graph.refine(graph.start(net, fixed), &mut work, |colours| {
+            // Places that are told apart stay so: with too few alike there is nothing to be found.
+            let mut alike = vec![0; count];
+            colours[..net.places().len()].iter().any(|colour| {
+                alike[*colour as usize] += 1;
+                alike[*colour as usize] >= FEWEST
+            })
+        })?;
         let mut families: Vec<Family> = Vec::new();
         let mut done: HashSet<usize> = HashSet::new();
         let keys = keys(net, &HashMap::new());
@@ -253,31 +260,37 @@ impl Graph {
             vec![7, place.tokens, own]
         });
         let all: Vec<Vec<u64>> = places.chain(net.transitions().iter().map(|it| sort(&it.kind))).collect();
-        number(all)
+        number(all.iter().map(Vec::as_slice))
     }
 
-    /// Tells nodes apart by the colours of their neighbours, until that tells no more.
-    fn refine(&self, mut colours: Vec<u32>, work: &mut usize) -> Vec<u32> {
+    /// Tells nodes apart by the colours of their neighbours, until that tells no more; `None` as soon as `go_on` says no of them.
+    fn refine(&self, mut colours: Vec<u32>, work: &mut usize, go_on: impl Fn(&[u32]) -> bool) -> Option<Vec<u32>> {
         let mut count = colours.iter().max().map_or(0, |most| *most as usize + 1);
-        loop {
+        // What each node sees, one behind the other, and where that ends.
+        let (mut seen, mut ends) = (Vec::new(), Vec::with_capacity(self.arcs.len()));
+        while go_on(&colours) {
             *work += colours.len();
-            let looks = self.arcs.iter().enumerate().map(|(node, arcs)| {
-                let mut seen: Vec<u64> = arcs
-                    .iter()
-                    .map(|(label, to)| label.wrapping_mul(1 << 32).wrapping_add(u64::from(colours[*to])))
-                    .collect();
-                seen.sort_unstable();
+            seen.clear();
+            ends.clear();
+            for (node, arcs) in self.arcs.iter().enumerate() {
+                let start = seen.len();
+                let look =
+                    |(label, to): &(u64, usize)| label.wrapping_mul(1 << 32).wrapping_add(u64::from(colours[*to]));
+                seen.extend(arcs.iter().map(look));
+                seen[start..].sort_unstable();
                 seen.push(u64::from(colours[node]));
-                seen
-            });
-            let next = number(looks.collect());
+                ends.push(seen.len());
+            }
+            let starts = std::iter::once(0).chain(ends.iter().copied());
+            let next = number(starts.zip(&ends).map(|(start, end)| &seen[start..*end]));
             let now = next.iter().max().map_or(0, |most| *most as usize + 1);
             colours = next;
             if now == count {
-                return colours;
+                return Some(colours);
             }
             count = now;
         }
+        None
     }
 
     /// For each place of a cell what is told apart when it is: the replicas, if they share nothing and are of one shape.
@@ -294,7 +307,7 @@ impl Graph {
             }
             let mut colours = base.to_vec();
             colours[*place] = u32::try_from(base.len()).ok()?;
-            let apart = self.refine(colours, work);
+            let apart = self.refine(colours, work, |_| true)?;
             let mut block: Vec<usize> = cells(&apart)
                 .into_iter()
                 .filter_map(|cell| if let [node] = cell.as_slice() { Some(*node) } else { None })
@@ -313,13 +326,12 @@ impl Graph {
 }
 
 /// The same number for the same, from 0 in the order in which they come.
-fn number(all: Vec<Vec<u64>>) -> Vec<u32> {
-    let mut numbers: HashMap<Vec<u64>, u32> = HashMap::new();
-    all.into_iter()
-        .map(|it| {
-            #[expect(clippy::cast_possible_truncation, reason = "no more than nodes")]
-            let next = numbers.len() as u32;
-            *numbers.entry(it).or_insert(next)
-        })
-        .collect()
+fn number<'a>(all: impl Iterator<Item = &'a [u64]>) -> Vec<u32> {
+    let mut numbers: HashMap<&[u64], u32> = HashMap::new();
+    all.map(|it| {
+        #[expect(clippy::cast_possible_truncation, reason = "no more than nodes")]
+        let next = numbers.len() as u32;
+        *numbers.entry(it).or_insert(next)
+    })
+    .collect()
 }
