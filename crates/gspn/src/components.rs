@@ -74,6 +74,9 @@ pub(crate) fn of(graph: &impl Graph) -> Components {
                         break;
                     }
                 }
+                if components.nodes.len() - start == count {
+                    components.nodes = (0..count as u32).collect();
+                }
                 components.nodes[start..].sort_unstable();
                 components.starts.push(components.nodes.len() as u32);
             }

@@ -193,7 +193,7 @@ impl Solved {
         match question {
             Question::MeanTokens { place, .. } => solution.map(|tokens| float(tokens[*place])),
             Question::Probability { condition, .. } => {
-                solution.map(|tokens| if condition.holds(tokens) { 1.0 } else { 0.0 })
+                solution.holds(condition).into_iter().map(|holds| if holds { 1.0 } else { 0.0 }).collect()
             }
             Question::Throughput { transition, .. } => solution.space.rates(*transition),
             _ => vec![0.0; solution.space.chain().len()],

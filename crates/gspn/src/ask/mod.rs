@@ -128,7 +128,12 @@ impl Condition {
     /// Whether it holds of a marking.
     #[must_use]
     pub fn holds(&self, tokens: &[Tokens]) -> bool {
-        self.terms.iter().all(|(place, compare, count)| compare.holds(tokens[*place], *count))
+        self.holds_by(|place| tokens[place])
+    }
+
+    /// Whether it holds of a marking with so many `tokens` in each place that it looks at.
+    pub(crate) fn holds_by(&self, tokens: impl Fn(usize) -> Tokens) -> bool {
+        self.terms.iter().all(|(place, compare, count)| compare.holds(tokens(*place), *count))
     }
 
     /// Whether what it says about one place holds there of so many tokens.

@@ -88,7 +88,10 @@ impl Solution {
     }
 
     pub(crate) fn holds(&self, condition: &Condition) -> Vec<bool> {
-        self.map(|tokens| condition.holds(tokens))
+        #[expect(clippy::cast_possible_truncation, reason = "states have numbers of 32 bits")]
+        let marking = |state: usize| self.space.marking_of(state as u32);
+        let states = 0..self.space.chain().len();
+        states.map(|state| condition.holds_by(|place| self.space.tokens(marking(state), place))).collect()
     }
 
     /// What `value` says of the marking of each state.
@@ -142,10 +145,15 @@ impl Solution {
             self.load(state, &mut tokens);
             mean(&tokens, &mut here);
             let share = long_run.distribution[state];
-            for (place, tokens) in here.iter().enumerate() {
-                net_gain[place] += tokens * gain;
-                gross[place] += tokens * share * chain.exit(state);
-                means[place] += tokens * share;
+            let exit = chain.exit(state);
+            let sums = net_gain.iter_mut().zip(&mut gross).zip(&mut means);
+            for (tokens, ((net_gain, gross), mean)) in here.iter().zip(sums) {
+                // Most places are empty.
+                if *tokens > 0.0 {
+                    *net_gain += tokens * gain;
+                    *gross += tokens * share * exit;
+                    *mean += tokens * share;
+                }
             }
         }
         let balance =

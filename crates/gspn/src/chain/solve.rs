@@ -14,6 +14,8 @@ const WORK: u64 = 3_000_000_000;
 /// The same where it is tried first, and the states up to which it is.
 const FIRST: u64 = 20_000_000;
 const MEDIUM: usize = quick::MOST;
+/// A component of at least one in so many states finds its states by a table.
+const LARGE_PART: usize = 8;
 /// How often what is missing of a solution is solved for, and how little that may move in the end.
 const REFINED: usize = 6;
 const STILL: f64 = 1e-9;
@@ -90,14 +92,25 @@ impl Component<'_> {
             return Level { starts: starts.into(), sources: sources.into(), rates: rates.into(), exits: exits.into() };
         }
         let (mut starts, mut sources, mut rates) = (vec![0_u32], Vec::new(), Vec::new());
-        #[expect(clippy::cast_possible_truncation, reason = "states have numbers of 32 bits")]
-        for node in self.nodes {
-            let inside = self.incoming.column(*node as usize);
-            for (from, rate) in inside.filter_map(|(from, rate)| Some((self.local(from)?, rate))) {
-                sources.push(from as u32);
-                rates.push(rate);
+        let mut add = |inside: &dyn Fn(usize) -> Option<u32>| {
+            for node in self.nodes {
+                for (from, rate) in self.incoming.column(*node as usize) {
+                    if let Some(from) = inside(from) {
+                        sources.push(from);
+                        rates.push(rate);
+                    }
+                }
+                #[expect(clippy::cast_possible_truncation, reason = "edges were counted before")]
+                starts.push(sources.len() as u32);
             }
-            starts.push(sources.len() as u32);
+        };
+        if self.nodes.len() * LARGE_PART >= self.chain.len() {
+            let mut at = vec![u32::MAX; self.chain.len()];
+            self.nodes.iter().zip(0..).for_each(|(node, local)| at[*node as usize] = local);
+            add(&|from| Some(at[from]).filter(|at| *at != u32::MAX));
+        } else {
+            #[expect(clippy::cast_possible_truncation, reason = "states have numbers of 32 bits")]
+            add(&|from| self.local(from).map(|from| from as u32));
         }
         let exits: Vec<f64> = self.nodes.iter().map(|node| self.chain.exit(*node as usize)).collect();
         Level { starts: starts.into(), sources: sources.into(), rates: rates.into(), exits: exits.into() }

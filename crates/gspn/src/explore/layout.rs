@@ -59,6 +59,12 @@ impl Layout {
     }
 
     pub(super) fn unpack(&self, words: &[u64], marking: &mut [u64]) {
+        if let [word] = words {
+            for (tokens, field) in marking.iter_mut().zip(&self.fields) {
+                *tokens = (word >> field.shift) & field.most;
+            }
+            return;
+        }
         for (tokens, field) in marking.iter_mut().zip(&self.fields) {
             *tokens = field.get(words);
         }

@@ -120,6 +120,11 @@ impl Markings {
         self.layout.unpack(self.tangible.get(id), marking);
     }
 
+    /// The tokens of `place` in the tangible marking `id`.
+    pub(super) fn tokens(&self, id: u32, place: usize) -> u64 {
+        self.layout.field(place).get(self.tangible.get(id))
+    }
+
     /// Writes the vanishing marking `id` into `marking`.
     pub(super) fn load_vanishing(&self, id: u32, marking: &mut [u64]) {
         self.layout.unpack(self.vanishing.get(id), marking);

@@ -130,6 +130,11 @@ impl Space {
         self.markings.load_tangible(marking, tokens);
     }
 
+    /// The tokens of one place in the tangible marking `marking`.
+    pub(crate) fn tokens(&self, marking: u32, place: usize) -> u64 {
+        self.markings.tokens(marking, place)
+    }
+
     /// Firings per time unit of `transition` in each state.
     #[must_use]
     pub fn rates(&self, transition: usize) -> Vec<f64> {
