@@ -13,12 +13,19 @@ const BEHIND: u32 = 64;
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Root {
     pub(super) state: u32,
-    pub(super) transition: usize,
+    transition: u32,
     pub(super) rate: f64,
     /// Vanishing markings behind it so far.
     behind: u32,
     /// There are too many: it is resolved by itself.
     pub(super) alone: bool,
+}
+
+impl Root {
+    /// The index in the net of what fires.
+    pub(super) fn transition(&self) -> usize {
+        self.transition as usize
+    }
 }
 
 /// Markings that firings led to, each with the number of its root and its part of the root's rate.
@@ -97,9 +104,9 @@ impl Batch {
     ) -> Result<(), Halt> {
         copy(&mut self.words, from);
         net.fire(transition, &mut self.words).map_err(|Cramped| Halt::Cramped(transition))?;
-        #[expect(clippy::cast_possible_truncation, reason = "a batch is small")]
-        let root = self.roots.len() as u32;
-        self.roots.push(Root { state, transition, rate, behind: 0, alone: false });
+        #[expect(clippy::cast_possible_truncation, reason = "a batch is small, and so is a net against 2^32")]
+        let (root, named) = (self.roots.len() as u32, transition as u32);
+        self.roots.push(Root { state, transition: named, rate, behind: 0, alone: false });
         let queue = if net.woken(transition, &self.words) { &mut self.vanishing } else { &mut self.found };
         append(&mut queue.words, &self.words);
         queue.roots.push((root, 1.0));
@@ -159,32 +166,37 @@ impl Batch {
     }
 
     /// Each tangible marking that came out of a root that is not resolved by itself: root, number of the marking, part.
-    pub(super) fn targets(&self) -> impl Iterator<Item = (u32, u32, f64)> {
+    pub(super) fn targets(&self) -> impl Iterator<Item = (u32, u32, f64)> + Clone {
         let all = self.found.roots.iter().zip(&self.ids).map(|((root, part), id)| (*root, *id, *part));
         all.filter(|(root, ..)| !self.roots[*root as usize].alone)
     }
 }
 
-/// Puts targets in the order of their `roots`; those of one root stay as they are.
+/// Puts `targets` (root, marking, part) in the order of their `roots`; those of one root stay as they are. `starts` then says where
+/// those of each root start, and behind them their count.
 pub(super) fn sort(
-    targets: &[(u32, u32, f64)],
+    targets: impl Iterator<Item = (u32, u32, f64)> + Clone,
     roots: usize,
     sorted: &mut Vec<(u32, u32, f64)>,
     starts: &mut Vec<u32>,
 ) {
     starts.clear();
     starts.resize(roots + 2, 0);
-    for (root, ..) in targets {
-        starts[*root as usize + 2] += 1;
+    let mut count = 0;
+    for (root, ..) in targets.clone() {
+        starts[root as usize + 2] += 1;
+        count += 1;
     }
     for root in 0..roots {
         starts[root + 2] += starts[root + 1];
     }
-    sorted.clear();
-    sorted.resize(targets.len(), (0, 0, 0.0));
+    // What was there before is written over, or stands behind the last.
+    if sorted.len() < count {
+        sorted.resize(count, (0, 0, 0.0));
+    }
     for target in targets {
         let next = &mut starts[target.0 as usize + 1];
-        sorted[*next as usize] = *target;
+        sorted[*next as usize] = target;
         *next += 1;
     }
 }

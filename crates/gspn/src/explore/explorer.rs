@@ -58,8 +58,8 @@ pub(super) struct Scratch {
     batch: Batch,
     /// What came out of the roots of a batch: root, marking, part. Sorted by root.
     targets: Vec<(u32, u32, f64)>,
-    /// The same as it came.
-    came: Vec<(u32, u32, f64)>,
+    /// Of these, what came out of roots that were resolved by themselves.
+    alone: Vec<(u32, u32, f64)>,
     /// Where the targets of each root start, and at the end their count.
     starts: Vec<u32>,
     fired: Vec<(usize, usize, f64)>,
@@ -283,37 +283,36 @@ impl Explorer {
 
     /// Sorts what came out of the batch by root, and resolves what was left to be resolved by itself.
     fn collect(&mut self, scratch: &mut Scratch, batch: &Batch, budget: &mut Budget<'_>) -> Result<(), Refusal> {
-        let (mut came, mut fired) = (std::mem::take(&mut scratch.came), std::mem::take(&mut scratch.fired));
-        came.clear();
+        let (mut alone, mut fired) = (std::mem::take(&mut scratch.alone), std::mem::take(&mut scratch.fired));
+        alone.clear();
         fired.clear();
-        came.extend(batch.targets());
         let counts = batch.fired.iter().filter(|fired| !batch.roots[fired.root as usize].alone);
         fired.extend(counts.map(|fired| (fired.root as usize, fired.counted, fired.times)));
         for (index, root) in batch.roots.iter().enumerate() {
             if !root.rate.is_finite() {
                 let why = "its rate times its servers is more than a number can say";
-                return Err(Refusal::new(Class::TooLarge, self.net.transition(root.transition), why));
+                return Err(Refusal::new(Class::TooLarge, self.net.transition(root.transition()), why));
             }
             if root.alone {
                 self.markings.load_tangible(self.marking_of(root.state), &mut scratch.next);
-                self.net.fires[root.transition].fire(&mut scratch.next).ok_or_else(overflow)?;
+                self.net.fires[root.transition()].fire(&mut scratch.next).ok_or_else(overflow)?;
                 let version = self.markings.version();
-                self.resolve(Some((root.state, root.transition)), scratch, budget)?;
+                self.resolve(Some((root.state, root.transition())), scratch, budget)?;
                 self.adopt(root.state);
                 if self.markings.version() != version {
                     return Ok(());
                 }
                 #[expect(clippy::cast_possible_truncation, reason = "a batch is small")]
-                came.extend(scratch.outcome.targets.iter().map(|(id, part)| (index as u32, *id, *part)));
+                alone.extend(scratch.outcome.targets.iter().map(|(id, part)| (index as u32, *id, *part)));
                 let counts = scratch.outcome.fired.iter().enumerate().filter(|(_, times)| **times > 0.0);
                 fired.extend(counts.map(|(counted, times)| (index, counted, *times)));
             }
         }
         // Roots stand in the order of their states.
         let Scratch { targets, starts, .. } = scratch;
-        sort(&came, batch.roots.len(), targets, starts);
+        sort(batch.targets().chain(alone.iter().copied()), batch.roots.len(), targets, starts);
         fired.sort_by_key(|(root, ..)| *root);
-        (scratch.came, scratch.fired) = (came, fired);
+        (scratch.alone, scratch.fired) = (alone, fired);
         Ok(())
     }
 
@@ -342,18 +341,20 @@ impl Explorer {
             fired.push(0.0);
         }
         let span = scratch.starts[roots.start] as usize..scratch.starts[roots.end] as usize;
-        let plain = self.states.is_none() && self.watched.is_empty();
         let targets = std::mem::take(&mut scratch.targets);
-        for (root, marking, part) in &targets[span] {
-            let root = &batch.roots[*root as usize];
-            if plain {
-                scratch.row.push((*marking, root.rate * part));
-                continue;
-            }
-            let from = scratch.row.len();
-            self.arrive(Some((state, root.transition)), *marking, root.rate * part, scratch, budget)?;
-            for watching in self.watched.iter_mut().filter(|watching| watching.transition == root.transition) {
-                watching.row.extend_from_slice(&scratch.row[from..]);
+        let (own, plain) = (&targets[span], self.states.is_none() && self.watched.is_empty());
+        if plain {
+            // States are markings, and no transition's edges are kept by themselves.
+            let rate = |root: u32| batch.roots[root as usize].rate;
+            scratch.row.extend(own.iter().map(|(root, marking, part)| (*marking, rate(*root) * part)));
+        } else {
+            for (root, marking, part) in own {
+                let root = &batch.roots[*root as usize];
+                let from = scratch.row.len();
+                self.arrive(Some((state, root.transition())), *marking, root.rate * part, scratch, budget)?;
+                for watching in self.watched.iter_mut().filter(|watching| watching.transition == root.transition()) {
+                    watching.row.extend_from_slice(&scratch.row[from..]);
+                }
             }
         }
         scratch.targets = targets;
@@ -363,7 +364,7 @@ impl Explorer {
                 break;
             }
             let root = &batch.roots[*root];
-            let watching = self.watched.iter_mut().filter(|watching| watching.transition == root.transition);
+            let watching = self.watched.iter_mut().filter(|watching| watching.transition == root.transition());
             let watching = watching.map(|watching| &mut watching.fired);
             for sums in std::iter::once(&mut self.fired).chain(watching) {
                 if let Some(sum) = sums[*counted].1.last_mut() {
