@@ -74,7 +74,8 @@ pub fn long_run(chain: &Chain, initial: &[(u32, f64)], budget: &mut Budget<'_>) 
 
 pub(super) fn is_bottom(chain: &Chain, components: &Components, component: usize) -> bool {
     let nodes = components.nodes(component);
-    nodes.iter().all(|node| chain.row(*node as usize).all(|(to, _)| components.of[to] as usize == component))
+    components.len() == 1
+        || nodes.iter().all(|node| chain.row(*node as usize).all(|(to, _)| components.of[to] as usize == component))
 }
 
 /// Flows balance in each state, and the probabilities add up.

@@ -4,6 +4,8 @@
 //! in some tens of sweeps. That they did is believed only when two solutions with different starts fell steadily to the same:
 //! where groups of states hardly know of each other, each keeps what its start gave it.
 
+use std::borrow::Cow;
+
 use super::solve::{Component, normalize, sum};
 
 /// States from which it is worth a try, and up to which: more are left to sweeps that may take longer.
@@ -24,20 +26,20 @@ const FALLS: f64 = 0.95;
 const ROUNDED: f64 = 4e-15;
 
 /// The edges into each state, with the part of the target's exit rate that each is.
-struct Scaled {
-    starts: Vec<u32>,
-    edges: Vec<(u32, f64)>,
+struct Scaled<'a> {
+    starts: Cow<'a, [u32]>,
+    sources: Cow<'a, [u32]>,
+    parts: Vec<f64>,
     inflow: Vec<f64>,
 }
 
 /// The stationary distribution of a component that nothing leaves; `None` when it does not settle soon.
 pub(super) fn stationary(component: &Component<'_>) -> Option<Vec<f64>> {
-    let mut pairs: Vec<[f64; 2]> = {
-        let count = component.nodes.len();
-        #[expect(clippy::cast_precision_loss, reason = "fewer than 2^32")]
-        (0..count).map(|state| [1.0 / count as f64, 1.0 / (state + 1) as f64]).collect()
-    };
-    Scaled::new(component, None)?.settle(&mut pairs)?;
+    let scaled = Scaled::new(component, None)?;
+    #[expect(clippy::cast_precision_loss, reason = "fewer than 2^32")]
+    let pair = |(state, weight): (usize, f64)| [weight, weight / (state + 1) as f64];
+    let mut pairs: Vec<[f64; 2]> = scaled.first_guess().into_iter().enumerate().map(pair).collect();
+    scaled.settle(&mut pairs)?;
     let [mut one, mut other] = [0, 1].map(|lane| pairs.iter().map(|pair| pair[lane]).collect::<Vec<f64>>());
     normalize(&mut one);
     normalize(&mut other);
@@ -63,9 +65,9 @@ fn agree(one: &[f64], other: &[f64]) -> bool {
     one.iter().zip(other).all(|(one, other)| (one - other).abs() <= AGREE * one)
 }
 
-impl Scaled {
+impl<'a> Scaled<'a> {
     /// `None` where the component is too small or too large for it, or has rare edges.
-    fn new(component: &Component<'_>, inflow: Option<&[f64]>) -> Option<Self> {
+    fn new(component: &Component<'a>, inflow: Option<&[f64]>) -> Option<Self> {
         let count = component.nodes.len();
         if !(LEAST..=MOST).contains(&count) {
             return None;
@@ -74,21 +76,37 @@ impl Scaled {
         if level.sources.len() > EDGES {
             return None;
         }
-        let mut edges = Vec::with_capacity(level.sources.len());
+        let mut parts = Vec::with_capacity(level.sources.len());
         for (state, span) in level.starts.windows(2).enumerate() {
             let span = span[0] as usize..span[1] as usize;
             for (from, rate) in level.sources[span.clone()].iter().zip(&level.rates[span]) {
                 if *rate < RARE * level.exits[*from as usize] {
                     return None;
                 }
-                edges.push((*from, rate / level.exits[state]));
+                parts.push(rate / level.exits[state]);
             }
         }
         let inflow = match inflow {
             Some(inflow) => inflow.iter().zip(level.exits.iter()).map(|(inflow, exit)| inflow / exit).collect(),
             None => vec![0.0; count],
         };
-        Some(Self { starts: level.starts.into_owned(), edges, inflow })
+        Some(Self { starts: level.starts, sources: level.sources, parts, inflow })
+    }
+
+    /// Each state gets what states before it bring there: the right order of size for most, which sweeps need many rounds to find.
+    fn first_guess(&self) -> Vec<f64> {
+        let mut weights: Vec<f64> = Vec::with_capacity(self.inflow.len());
+        for span in self.starts.windows(2) {
+            let span = span[0] as usize..span[1] as usize;
+            let edges = self.sources[span.clone()].iter().zip(&self.parts[span]);
+            let weight: f64 = edges.map(|(from, part)| weights.get(*from as usize).map_or(0.0, |it| it * part)).sum();
+            weights.push(if weight > 0.0 { weight } else { 1.0 });
+        }
+        if !weights.iter().sum::<f64>().is_finite() {
+            weights.fill(1.0);
+        }
+        normalize(&mut weights);
+        weights
     }
 
     /// Sweeps until both solutions stand still. The next round of sweeps starts from where the last one leads.
@@ -97,8 +115,7 @@ impl Scaled {
         let mut slowest = 1.0_f64;
         for _ in 0..SWEEPS / (WINDOW + 1) {
             for step in 0..=WINDOW {
-                self.sweep(pairs);
-                past.iter_mut().zip(&*pairs).for_each(|(past, now)| past[step] = *now);
+                self.sweep(pairs, &mut past, step);
             }
             let round = Round::of(&past);
             #[expect(clippy::cast_precision_loss, reason = "a few")]
@@ -106,32 +123,42 @@ impl Scaled {
             // What is left after a guess falls fast at first.
             let fall = (std::mem::replace(&mut slowest, fall), fall);
             let fall = if fall.0 < FALLS { fall.0.max(fall.1) } else { fall.1 };
-            let rounding = round.first.max(round.last) < ROUNDED;
-            if rounding || (fall < FALLS && round.last * fall / (1.0 - fall) < CLOSE) {
+            if round.first.max(round.last) < ROUNDED {
                 return Some(());
             }
             round.ahead(&past, pairs);
+            if fall < FALLS && round.last * fall / (1.0 - fall) < CLOSE {
+                // The guess takes away most of what was left, and a sweep what it rounded.
+                self.sweep(pairs, &mut past, 0);
+                return Some(());
+            }
         }
         None
     }
 
-    /// One sweep.
-    fn sweep(&self, pairs: &mut [[f64; 2]]) {
-        for (state, span) in self.starts.windows(2).enumerate() {
-            let (twos, rest) = self.edges[span[0] as usize..span[1] as usize].as_chunks::<2>();
+    /// One sweep, the `step`-th of a round.
+    fn sweep(&self, pairs: &mut [[f64; 2]], past: &mut [Past], step: usize) {
+        let states = self.starts.windows(2).zip(&self.inflow).zip(past);
+        for (state, ((span, inflow), past)) in states.enumerate() {
+            let span = span[0] as usize..span[1] as usize;
+            let (sources, source) = self.sources[span.clone()].as_chunks::<2>();
+            let (parts, part) = self.parts[span].as_chunks::<2>();
             // Two sums side by side: neither waits for the other.
-            let mut sums = [[self.inflow[state]; 2], [0.0; 2]];
-            for two in twos {
-                for (sum, (from, part)) in sums.iter_mut().zip(two) {
-                    let from = pairs[*from as usize];
-                    *sum = [sum[0] + from[0] * part, sum[1] + from[1] * part];
-                }
+            let (mut one, mut other) = ([*inflow; 2], [0.0; 2]);
+            let add = |sum: &mut [f64; 2], from: u32, part: f64| {
+                let from = pairs[from as usize];
+                *sum = [sum[0] + from[0] * part, sum[1] + from[1] * part];
+            };
+            for (from, part) in sources.iter().zip(parts) {
+                add(&mut one, from[0], part[0]);
+                add(&mut other, from[1], part[1]);
             }
-            for (from, part) in rest {
-                let from = pairs[*from as usize];
-                sums[0] = [sums[0][0] + from[0] * part, sums[0][1] + from[1] * part];
+            if let ([from], [part]) = (source, part) {
+                add(&mut one, *from, *part);
             }
-            pairs[state] = [sums[0][0] + sums[1][0], sums[0][1] + sums[1][1]];
+            let now = [one[0] + other[0], one[1] + other[1]];
+            past[step] = now;
+            pairs[state] = now;
         }
     }
 }

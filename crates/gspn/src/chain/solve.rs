@@ -27,7 +27,7 @@ pub(super) struct Component<'a> {
     pub(super) nodes: &'a [u32],
 }
 
-impl Component<'_> {
+impl<'a> Component<'a> {
     /// Its stationary distribution; nothing leaves it.
     pub(super) fn stationary(&self, budget: &mut Budget<'_>) -> Result<Vec<f64>, Refusal> {
         if self.nodes.len() == 1 {
@@ -84,7 +84,7 @@ impl Component<'_> {
     }
 
     /// Its edges, where nothing leaves it.
-    pub(super) fn level(&self) -> Level<'_> {
+    pub(super) fn level(&self) -> Level<'a> {
         let Incoming { starts, sources, rates } = self.incoming;
         if self.nodes.len() == self.chain.len() {
             let (starts, sources, rates) = (starts.as_slice(), sources.as_slice(), rates.as_slice());
