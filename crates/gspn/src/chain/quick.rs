@@ -113,7 +113,7 @@ impl<'a> Scaled<'a> {
     fn settle(&self, pairs: &mut [[f64; 2]]) -> Option<()> {
         let mut past = vec![[[0.0; 2]; WINDOW + 1]; pairs.len()];
         let mut slowest = 1.0_f64;
-        for _ in 0..SWEEPS / (WINDOW + 1) {
+        for _ in 0..(SWEEPS - 1) / (WINDOW + 1) {
             for step in 0..=WINDOW {
                 self.sweep(pairs, &mut past, step);
             }
