@@ -9,6 +9,9 @@ use super::store::{Full, append, copy};
 const STEPS: usize = 32;
 const BEHIND: u32 = 64;
 
+/// Firings that there is room for at first.
+const FIRST: usize = 1 << 11;
+
 /// A firing of a timed transition.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Root {
@@ -80,6 +83,14 @@ pub(super) struct Batch {
 
 impl Batch {
     pub(super) fn clear(&mut self, width: usize) {
+        if self.roots.capacity() == 0 {
+            // Lists that grow leave behind what they outgrew.
+            self.roots.reserve(FIRST);
+            for queue in [&mut self.found, &mut self.vanishing, &mut self.next] {
+                queue.words.reserve(FIRST * width);
+                queue.roots.reserve(FIRST);
+            }
+        }
         self.width = width;
         self.roots.clear();
         self.fired.clear();

@@ -15,8 +15,8 @@ pub(super) struct Rows {
     rates: Vec<f64>,
 }
 
-/// Edges that there is room for at first.
-const FIRST: usize = 1 << 10;
+/// Edges that there is room for at first: a small net's rows are never moved, and room that is not used is never touched.
+const FIRST: usize = 1 << 13;
 
 impl Default for Rows {
     fn default() -> Self {
