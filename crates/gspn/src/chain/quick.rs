@@ -20,7 +20,7 @@ const SWEEPS: usize = 200;
 const WINDOW: usize = 4;
 /// Estimated relative error of each state at the end, and what the two solutions may be apart.
 const CLOSE: f64 = 1e-12;
-const AGREE: f64 = 1e-10;
+const AGREE: f64 = 1e-12;
 /// By what the changes fall at least, from sweep to sweep, or else are rounding.
 const FALLS: f64 = 0.95;
 const ROUNDED: f64 = 4e-15;
@@ -31,6 +31,8 @@ struct Scaled<'a> {
     sources: Cow<'a, [u32]>,
     parts: Vec<f64>,
     inflow: Vec<f64>,
+    /// Nothing comes in: solutions have no size of their own.
+    closed: bool,
 }
 
 /// The stationary distribution of a component that nothing leaves; `None` when it does not settle soon.
@@ -40,10 +42,9 @@ pub(super) fn stationary(component: &Component<'_>) -> Option<Vec<f64>> {
     let pair = |(state, weight): (usize, f64)| [weight, weight / (state + 1) as f64];
     let mut pairs: Vec<[f64; 2]> = scaled.first_guess().into_iter().enumerate().map(pair).collect();
     scaled.settle(&mut pairs)?;
-    let [mut one, mut other] = [0, 1].map(|lane| pairs.iter().map(|pair| pair[lane]).collect::<Vec<f64>>());
-    normalize(&mut one);
-    normalize(&mut other);
-    agree(&one, &other).then_some(one)
+    let mut weights: Vec<f64> = pairs.into_iter().map(|[one, _]| one).collect();
+    normalize(&mut weights);
+    Some(weights)
 }
 
 /// Time spent in each state before the component is left, for an `inflow` of which nothing is below 0; `None` when it does not
@@ -57,12 +58,7 @@ pub(super) fn occupancy(component: &Component<'_>, inflow: &[f64]) -> Option<Vec
     let mut pairs: Vec<[f64; 2]> =
         component.nodes.iter().map(|node| [0.0, total / component.chain.exit(*node as usize)]).collect();
     scaled.settle(&mut pairs)?;
-    let [one, other] = [0, 1].map(|lane| pairs.iter().map(|pair| pair[lane]).collect::<Vec<f64>>());
-    agree(&one, &other).then_some(one)
-}
-
-fn agree(one: &[f64], other: &[f64]) -> bool {
-    one.iter().zip(other).all(|(one, other)| (one - other).abs() <= AGREE * one)
+    Some(pairs.into_iter().map(|[time, _]| time).collect())
 }
 
 impl<'a> Scaled<'a> {
@@ -86,11 +82,12 @@ impl<'a> Scaled<'a> {
                 parts.push(rate / level.exits[state]);
             }
         }
+        let closed = inflow.is_none();
         let inflow = match inflow {
             Some(inflow) => inflow.iter().zip(level.exits.iter()).map(|(inflow, exit)| inflow / exit).collect(),
             None => vec![0.0; count],
         };
-        Some(Self { starts: level.starts, sources: level.sources, parts, inflow })
+        Some(Self { starts: level.starts, sources: level.sources, parts, inflow, closed })
     }
 
     /// Each state gets what states before it bring there: the right order of size for most, which sweeps need many rounds to find.
@@ -109,11 +106,13 @@ impl<'a> Scaled<'a> {
         weights
     }
 
-    /// Sweeps until both solutions stand still. The next round of sweeps starts from where the last one leads.
+    /// Sweeps until both solutions stand still at the same. The next round of sweeps starts from where the last one leads.
     fn settle(&self, pairs: &mut [[f64; 2]]) -> Option<()> {
         let mut past = vec![[[0.0; 2]; WINDOW + 1]; pairs.len()];
         let mut slowest = 1.0_f64;
-        for _ in 0..(SWEEPS - 1) / (WINDOW + 1) {
+        let mut sweeps = 0;
+        while sweeps + WINDOW + 2 <= SWEEPS {
+            sweeps += WINDOW + 1;
             for step in 0..=WINDOW {
                 self.sweep(pairs, &mut past, step);
             }
@@ -124,16 +123,27 @@ impl<'a> Scaled<'a> {
             let fall = (std::mem::replace(&mut slowest, fall), fall);
             let fall = if fall.0 < FALLS { fall.0.max(fall.1) } else { fall.1 };
             if round.first.max(round.last) < ROUNDED {
-                return Some(());
+                return self.agree(pairs).then_some(());
             }
             round.ahead(&past, pairs);
             if fall < FALLS && round.last * fall / (1.0 - fall) < CLOSE {
                 // The guess takes away most of what was left, and a sweep what it rounded.
                 self.sweep(pairs, &mut past, 0);
-                return Some(());
+                sweeps += 1;
+                // Guesses hide what falls slowly, but not for both in the same way.
+                if self.agree(pairs) {
+                    return Some(());
+                }
             }
         }
         None
+    }
+
+    /// Whether both solutions are the same.
+    fn agree(&self, pairs: &[[f64; 2]]) -> bool {
+        let [one, other] = [0, 1].map(|lane| sum(pairs.iter().map(|pair| pair[lane])));
+        let scale = if self.closed { one / other } else { 1.0 };
+        pairs.iter().all(|[one, other]| (one - other * scale).abs() <= AGREE * one)
     }
 
     /// One sweep, the `step`-th of a round.
