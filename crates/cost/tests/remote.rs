@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use cost::algorithm::Key;
 use cost::choose::{Effort, Minimum, Wanted, choose};
 use cost::net::lay;
 use cost::print::annotated;
@@ -149,6 +150,73 @@ fn every_parameter_is_printed_and_read_back() {
     }
 }
 
+/// What says nothing about a way is not among its words, and makes no further ways.
+#[test]
+fn a_way_names_only_what_counts_in_it() {
+    let ways = |lines: &str| {
+        let model = model(&channel(lines));
+        let ways = model.annotations[0].alternatives.iter().flatten();
+        ways.map(|way| way.agreed.as_ref().unwrap().to_string()).collect::<Vec<_>>()
+    };
+    for (rule, lines, want) in [
+        (
+            "a shared key has no certificate",
+            "protocol = \"ipsec\"\nreuse = 1\nauth = [\"signature\", \"shared-key\"]\nkey = [\"rsa-2048\", \"ed25519\"]\ncertificates = [1, 2]",
+            &[
+                "ipsec key=rsa-2048 certificates=1 auth=signature",
+                "ipsec key=rsa-2048 certificates=2 auth=signature",
+                "ipsec key=ed25519 certificates=1 auth=signature",
+                "ipsec key=ed25519 certificates=2 auth=signature",
+                "ipsec auth=shared-key",
+            ][..],
+        ),
+        (
+            "neither has a channel without a policy",
+            "protocol = \"opc-ua\"\nreuse = 1\npolicy = [\"None\", \"Basic256Sha256\"]\nkey = [\"rsa-2048\", \"rsa-3072\"]\ncertificates = [1, 2]",
+            &[
+                "opc-ua policy=None",
+                "opc-ua policy=Basic256Sha256 key=rsa-2048 certificates=1",
+                "opc-ua policy=Basic256Sha256 key=rsa-2048 certificates=2",
+                "opc-ua policy=Basic256Sha256 key=rsa-3072 certificates=1",
+                "opc-ua policy=Basic256Sha256 key=rsa-3072 certificates=2",
+            ],
+        ),
+        (
+            "nobody in particular has no token",
+            "protocol = \"opc-ua\"\nreuse = 1\npolicy = \"ECC_nistP256\"\nuser = [\"anonymous\", \"oauth2\"]\nlogin = \"wire\"\ntoken_key = [\"ed25519\", \"rsa-2048\"]",
+            &[
+                "opc-ua policy=ECC_nistP256 user=anonymous",
+                "opc-ua policy=ECC_nistP256 user=oauth2 token_key=ed25519",
+                "opc-ua policy=ECC_nistP256 user=oauth2 token_key=rsa-2048",
+            ],
+        ),
+    ] {
+        let mut found = ways(lines);
+        found.sort();
+        let mut want: Vec<&str> = want.to_vec();
+        want.sort_unstable();
+        assert_eq!(found, want, "{rule}");
+    }
+}
+
+/// Where every key is shared before, or the receiver's own encrypts, none is agreed on: its pairs make no ways.
+#[test]
+fn a_key_exchange_that_never_happens_is_none() {
+    let ways = |lines: &str| {
+        let text = format!(
+            "{SMALL}[[secure]]\nproperty = \"data-confidentiality\"\non = \"connector wire\"\n\
+             exchange = [\"rsa-2048\", \"rsa-4096\"]\n{lines}\n"
+        );
+        let model = model(&text);
+        let ways = model.annotations[0].alternatives.iter().flatten();
+        ways.map(|way| (way.reuse, way.exchange)).collect::<Vec<_>>()
+    };
+    let (short, long) = (Some(Key::Rsa(2048)), Some(Key::Rsa(4096)));
+    assert_eq!(ways("cipher = \"aes-256-gcm\"\nreuse = 1"), [(1.0, None)]);
+    assert_eq!(ways("cipher = \"aes-256-gcm\"\nreuse = [0.5, 1]"), [(0.5, short), (1.0, None), (0.5, long)]);
+    assert_eq!(ways("cipher = \"rsa-2048-oaep-sha256\"\nreuse = 0.5"), [(0.5, None)]);
+}
+
 #[test]
 fn what_cannot_be_is_named() {
     let ipsec = "protocol = \"ipsec\"\nreuse = 1\n";
@@ -192,6 +260,11 @@ fn the_examples_are_solved_in_every_setting() {
     let remote = include_str!("../../../examples/cost/remote-access.toml");
     // WireGuard, and three ways to prove with two groups and two ciphers; 112 bits are too few for level 3.
     assert_eq!((left(remote, None), left(remote, Some(2)), left(remote, Some(3))), (13, 13, 5));
+    let choice = choose(&model(remote), &Wanted::default(), &effort).unwrap_or_else(|fault| panic!("{fault}"));
+    let shared = choice.settings.iter().flat_map(|it| &it.setting).filter(|words| words.contains("auth=shared-key"));
+    let shared: Vec<&String> = shared.collect();
+    assert_eq!(shared.len(), 4);
+    assert!(shared.iter().all(|words| !words.contains("rsa")), "{shared:?}");
     let edge = include_str!("../../../examples/cost/edge-sensor.toml");
     // Two paths with two seals, each with new keys or not; `stateless`; TLS. What is not encrypted is not enough for level 2.
     assert_eq!((left(edge, None), left(edge, Some(1)), left(edge, Some(2))), (10, 9, 5));

@@ -4,6 +4,9 @@ mod edge;
 mod opcua;
 mod tunnel;
 
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+
 use super::check::Known;
 use super::fields::{Fields, Word};
 use super::secure::{LIFE, life, many};
@@ -79,7 +82,7 @@ pub(super) fn settings(
             tunnel::contradiction(fields, &lists)?;
         }
         for words in product(fields, &lists)? {
-            let read = Words { fields, words: &words, valid };
+            let read = Words { fields, words: &words, valid, asked: RefCell::default() };
             let protocol = match read.protocol(name)? {
                 Ok(protocol) => protocol,
                 Err(why) => {
@@ -91,7 +94,10 @@ pub(super) fn settings(
                 let why = "`login` is missing: over which connector is the authority asked for tokens?";
                 return Err(fields.fault(Class::MissingAnnotation, 0, why));
             }
-            let words = words.iter().map(|(key, value, _)| (*key, (*value).to_owned())).collect();
+            // What was not asked for says nothing here, as keys of certificates beside a shared key.
+            let asked = read.asked.into_inner();
+            let told = words.iter().filter(|(key, ..)| asked.contains(key));
+            let words = told.map(|(key, value, _)| (*key, (*value).to_owned())).collect();
             let agreed = Agreed { protocol, renewed, refreshed, life, login, words };
             // Ways that differ in what does not matter to them are one.
             if !ways.iter().any(|other: &Agreed| other.protocol == agreed.protocol) {
@@ -150,16 +156,19 @@ fn product<'s>(fields: &Fields, lists: &[&'s Said]) -> Result<Vec<Vec<Chosen<'s>
     Ok(all)
 }
 
-/// One value for each key.
+/// One value for each key. A protocol asks for those only that say something about it.
 struct Words<'w> {
     fields: &'w Fields,
     words: &'w [Chosen<'w>],
     valid: f64,
+    /// Keys whose values had a part in the protocol.
+    asked: RefCell<BTreeSet<&'static str>>,
 }
 
 impl Words<'_> {
     fn value<T>(&self, key: &str, wanted: &str, read: impl FnOnce(&str) -> Option<T>) -> Result<Option<T>, Fault> {
-        let Some((_, text, line)) = self.words.iter().find(|(name, ..)| *name == key) else { return Ok(None) };
+        let Some((name, text, line)) = self.words.iter().find(|(name, ..)| *name == key) else { return Ok(None) };
+        self.asked.borrow_mut().insert(name);
         let why = || format!("`{key}` is `{text}`: {wanted} is wanted");
         read(text).map(Some).ok_or_else(|| self.fields.fault(Class::Invalid, *line, why()))
     }

@@ -85,8 +85,13 @@ fn settings(fields: &mut Fields, property: Property, known: &Known) -> Result<Ve
     for cipher in maybe(&ciphers) {
         for signature in maybe(&signatures) {
             for hash in maybe(&hashes) {
-                for exchange in maybe(&exchanges) {
+                for (nth, exchange) in maybe(&exchanges).into_iter().enumerate() {
                     for reuse in maybe(&reuses) {
+                        let exchange = exchange.filter(|_| agrees(cipher, reuse));
+                        // Ways that differ in an exchange that never happens are one.
+                        if exchange.is_none() && nth > 0 {
+                            continue;
+                        }
                         settings.push(Some(Setting {
                             cipher: cipher.cloned(),
                             signature: signature.copied(),
@@ -105,6 +110,11 @@ fn settings(fields: &mut Fields, property: Property, known: &Known) -> Result<Ve
         }
     }
     Ok(settings)
+}
+
+/// Whether a key is ever agreed on: not where all are shared before, nor where the receiver's own key encrypts.
+fn agrees(cipher: Option<&Cipher>, reuse: Option<&f64>) -> bool {
+    matches!(cipher, Some(Cipher::Symmetric { .. })) && reuse.is_some_and(|reuse| *reuse < 1.0)
 }
 
 /// A key pair and its certificate: every way that the lists of keys make.

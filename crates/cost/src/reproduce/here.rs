@@ -121,7 +121,8 @@ fn model(steps: &mut Steps<'_>, setting: &Setting) -> Result<Model, Fault> {
     for annotation in &mut model.annotations {
         for ways in annotation.alternatives.iter_mut().flatten() {
             ways.signature = ways.signature.map(|_| Key::Rsa(setting.key));
-            ways.exchange = ways.exchange.map(|_| Key::Rsa(setting.key)).filter(|_| setting.period > 0);
+            let encrypts = ways.cipher.is_some() && setting.period > 0;
+            ways.exchange = encrypts.then_some(Key::Rsa(setting.key));
             ways.reuse = 1.0 - fresh(setting);
         }
     }

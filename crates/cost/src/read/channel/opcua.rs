@@ -37,12 +37,12 @@ impl Words<'_> {
         let asked = self.need("policy", &policies, policy)?;
         let mode = self.value("mode", "`none`, `sign` or `sign-and-encrypt`", mode)?;
         let mode = mode.unwrap_or(if asked == Policy::None { Mode::None } else { Mode::SignAndEncrypt });
-        let Some(key) = self.pair("key")?.or_else(|| asked.usual()) else {
+        // Without a policy no key counts; ways that differ in it are one.
+        let said = if asked == Policy::None { None } else { self.pair("key")? };
+        let Some(key) = said.or_else(|| asked.usual()) else {
             let why = "`key` is missing: how long are the keys of the certificates?";
             return Err(self.fields.fault(Class::MissingAnnotation, 0, why));
         };
-        // Without a policy no key counts; ways that differ in it are one.
-        let key = if asked == Policy::None { Key::Rsa(2048) } else { key };
         let Some(channel) = Channel::new(asked, mode, key) else { return Ok(Err(MISFIT)) };
         let channel = self.channel(channel)?;
         Ok(match self.user(&channel)? {
@@ -53,8 +53,12 @@ impl Words<'_> {
     }
 
     fn channel(&self, channel: Channel) -> Result<Channel, Fault> {
+        // Without a policy only certificates of users are looked at, and those on the way to the authority.
+        let shown = |user: &str| Some(!matches!(user, "anonymous" | "password"));
+        let counted = channel.policy != Policy::None || self.value("user", "a user", shown)?.unwrap_or(false);
+        let certificates = if counted { self.count("certificates")? } else { None };
         Ok(Channel {
-            certificates: self.count("certificates")?.unwrap_or(channel.certificates),
+            certificates: certificates.unwrap_or(channel.certificates),
             endpoints: self.count("endpoints")?.unwrap_or(channel.endpoints),
             discovery: self.truth("discovery")?.unwrap_or(channel.discovery),
             valid: self.valid,
@@ -76,7 +80,11 @@ impl Words<'_> {
             "anonymous" => return Ok(Some(User::Anonymous)),
             "password" => return Ok(Some(User::Password(PASSWORD))),
             "certificate" => return Ok(Some(User::Certificate(channel.key))),
-            "oauth2" => Flow::OAuth2(Tls::new(self.pair("authority_key")?.unwrap_or(channel.key))),
+            // The client proves there that it has the key of its certificate (RFC 8705).
+            "oauth2" => {
+                let tls = Tls::new(self.pair("authority_key")?.unwrap_or(channel.key));
+                Flow::OAuth2(Tls { client: Some(channel.key), certificates: channel.certificates, ..tls })
+            }
             _ => {
                 let Some(authority) = self.authority(channel)? else { return Ok(None) };
                 if word == "request-access-token" {

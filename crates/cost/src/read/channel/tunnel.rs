@@ -71,15 +71,7 @@ impl Words<'_> {
     pub(super) fn ipsec(&self) -> Result<Ipsec, Fault> {
         let auth = |text: &str| Some(text == "shared-key").filter(|shared| *shared || text == "signature");
         let shared = self.value("auth", "`signature` or `shared-key`", auth)?.unwrap_or(false);
-        let (responder, initiator) = (self.signer("key")?, self.signer("client_key")?);
-        let auth = match (shared, responder) {
-            (true, _) => Auth::Shared,
-            (false, Some(responder)) => Auth::Signature(responder, initiator.unwrap_or(responder)),
-            (false, None) => {
-                let why = "`key` is missing: what key does the responder's certificate have?";
-                return Err(self.fields.fault(Class::MissingAnnotation, 0, why));
-            }
-        };
+        let auth = if shared { Auth::Shared } else { self.signatures()? };
         let usual = Ipsec::new(auth);
         let groups = ipsec::Group::ALL.map(ipsec::Group::word).join(", ");
         let group = |text: &str| ipsec::Group::ALL.into_iter().find(|group| group.word() == text);
@@ -93,7 +85,7 @@ impl Words<'_> {
         };
         let ciphers = "`aes-128-gcm`, `aes-256-gcm`, `chacha20-poly1305`, `aes-128-cbc` or `aes-256-cbc`";
         // Without certificates none is checked: ways that differ in that are one.
-        let certificates = self.count("certificates")?.filter(|_| !shared);
+        let certificates = if shared { None } else { self.count("certificates")? };
         Ok(Ipsec {
             certificates: certificates.unwrap_or(usual.certificates),
             group: self.value("group", &groups, group)?.unwrap_or(usual.group),
@@ -107,6 +99,15 @@ impl Words<'_> {
             valid: self.valid,
             ..usual
         })
+    }
+
+    fn signatures(&self) -> Result<Auth, Fault> {
+        let (responder, initiator) = (self.signer("key")?, self.signer("client_key")?);
+        let Some(responder) = responder else {
+            let why = "`key` is missing: what key does the responder's certificate have?";
+            return Err(self.fields.fault(Class::MissingAnnotation, 0, why));
+        };
+        Ok(Auth::Signature(responder, initiator.unwrap_or(responder)))
     }
 
     /// A key that IKE signs with: Ed448 hashes with SHAKE256, which has no price.
