@@ -306,7 +306,7 @@ pub(crate) fn using(mechanism: Basic, by: Role, parts: Vec<Part>) -> Part {
 pub(crate) fn certificates(by: Role, key: Key, signatures: u32) -> Part {
     let mut parts = Vec::new();
     for _ in 0..signatures {
-        let bytes = mechanism::certificate_bytes(key) - mechanism::signature_bytes(key);
+        let bytes = mechanism::to_be_signed(key, key);
         parts.push(priced("execHashFunc", Role::Own, format!("hash {}", Hash::Sha256), bytes));
         parts.push(priced("verifyCertificate", Role::Own, format!("verify {key}"), 0));
     }

@@ -53,7 +53,11 @@ fn a_handshake_of_wireguard_is_three_secrets_with_one_new_key_on_each_side() {
             assert_eq!(count(&phases, by, "sign blake2s-mac"), 1, "{by:?}");
             assert_eq!(count(&phases, by, "verify blake2s-mac"), 1, "{by:?}");
         }
-        let sent = [("handshake initiation", CLIENT, 148), ("handshake response", SERVER, 92)];
+        // Type, own index; new key; sealed static key, sealed timestamp; two codes. Both indices and nothing sealed in the response.
+        let initiation = 4 + 4 + 32 + (32 + 16) + (12 + 16) + 2 * 16;
+        let response = 4 + 2 * 4 + 32 + 16 + 2 * 16;
+        assert_eq!((initiation, response), (148, 92));
+        let sent = [("handshake initiation", CLIENT, initiation), ("handshake response", SERVER, response)];
         assert_eq!(messages(&phases), sent);
         // New keys are a new handshake, done by all the same steps.
         let (again, first): (Vec<Line>, Vec<Line>) =
@@ -72,6 +76,8 @@ fn a_cookie_keeps_secrets_from_strangers() {
     assert_eq!(count(cookie, SERVER, "agree"), 0);
     assert_eq!(count(cookie, SERVER, "encrypt xchacha20-poly1305"), 1);
     assert_eq!(count(cookie, CLIENT, "agree"), 1, "the initiation that was in vain");
+    // Type, index, nonce, sealed cookie.
+    assert_eq!(4 + 4 + 24 + (16 + 16), 64);
     assert_eq!(messages(cookie), [("handshake initiation", CLIENT, 148), ("cookie reply", SERVER, 64)]);
     assert!(lines(cookie).iter().all(|line| (line.probability - 0.25).abs() < 1e-12));
     assert_eq!(rest.len(), 1);
@@ -193,7 +199,26 @@ fn messages_of_ike_are_as_long_as_their_payloads() {
     // Certificates go both ways, each with the signature of an authority; where none is above it, they are as long.
     let certified = messages(&Ipsec { certificates: 1, ..signed(Key::Rsa(2048)) }.connect(ENDS));
     assert_eq!(certified, messages(&signed(Key::Rsa(2048)).connect(ENDS)));
-    assert!(certified[2].2 > sealed(auth) + 856 + 256, "{certified:?}");
+    // ID; CERT; AUTH with the name of its algorithm and how long that is (RFC 7427); SA; two TS. The initiator's wish for a certificate
+    // goes here, the responder's with IKE_SA_INIT (CERTREQ); both tell their hashes there.
+    for (key, certificate, algorithm, signature) in
+        [(Key::Rsa(2048), 869, 15, 256), (Key::Ecdsa(256), 473, 12, 71), (Key::Ed25519, 409, 7, 64)]
+    {
+        let (wish, hashes) = (5 + 20, 8 + 6);
+        let init = 28 + (4 + 8 + 12 + 8 + 8) + (8 + 32) + (4 + 32) + 2 * 28 + hashes;
+        let proof = (5 + certificate) + (8 + 1 + algorithm + signature);
+        let auth = (8 + 24) + proof + (4 + 8 + 4 + 12 + 8) + 2 * 24;
+        assert_eq!(
+            messages(&signed(key).connect(ENDS)),
+            [
+                ("IKE_SA_INIT", CLIENT, init),
+                ("IKE_SA_INIT answer", SERVER, init + wish),
+                ("IKE_AUTH", CLIENT, sealed(auth + wish)),
+                ("IKE_AUTH answer", SERVER, sealed(auth)),
+            ],
+            "{key}"
+        );
+    }
     // In UDP for ESP's sake a marker stands in front, once the port has changed.
     let translated = messages(&Ipsec { translated: true, ..shared }.connect(ENDS));
     assert_eq!((translated[1].2, translated[3].2), (init, sealed(auth) + 4));
@@ -215,6 +240,29 @@ fn renewals_are_exchanges_without_signatures() {
     }
     let sometimes = lines(&Ipsec { ike_renewed: 0.25, ..usual }.renew(ENDS)[1..]);
     assert!(sometimes.iter().all(|line| (line.probability - 0.25).abs() < 1e-12));
+}
+
+/// Payloads of sections 3.3 to 3.13 and 1.3.3: REKEY_SA, SA with the group, nonce, KE, two TS; the answer names nothing that it replaces.
+/// What was replaced is deleted by its SPI, which IKE's own has not.
+#[test]
+fn messages_of_renewals_are_as_long_as_their_payloads() {
+    let sealed = |content: u64| 28 + 4 + 8 + content + 1 + 16;
+    let esp = (4 + 8 + 4 + 12 + 8 + 8) + (4 + 32) + (8 + 32) + 2 * 24;
+    let ike = (4 + 8 + 8 + 12 + 8 + 8) + (4 + 32) + (8 + 32);
+    let phases = Ipsec { ike_renewed: 1.0, ..signed(Key::Rsa(2048)) }.renew(ENDS);
+    assert_eq!(
+        messages(&phases),
+        [
+            ("CREATE_CHILD_SA", CLIENT, sealed(8 + 4 + esp)),
+            ("CREATE_CHILD_SA answer", SERVER, sealed(esp)),
+            ("INFORMATIONAL", CLIENT, sealed(8 + 4)),
+            ("INFORMATIONAL answer", SERVER, sealed(8 + 4)),
+            ("CREATE_CHILD_SA", CLIENT, sealed(ike)),
+            ("CREATE_CHILD_SA answer", SERVER, sealed(ike)),
+            ("INFORMATIONAL", CLIENT, sealed(8)),
+            ("INFORMATIONAL answer", SERVER, sealed(0)),
+        ]
+    );
 }
 
 /// The weakest of keys, group and cipher decides; packets are encrypted and authenticated with every cipher.

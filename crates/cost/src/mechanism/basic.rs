@@ -1,12 +1,10 @@
 //! The basic mechanisms, step by step.
 
+use super::x509::{certificate_bytes, issued_bytes, to_be_signed};
 use super::{Basic, Part, Role, Work, priced, private, set};
 use crate::algorithm::{Cipher, Hash, Key};
 use crate::model::Setting;
 
-/// Bytes of a certificate in a message, without its key and signature: names, extensions and frames of DER, as Trapkey makes them
-/// for an application with one host name.
-const CERTIFICATE: u64 = 340;
 /// Bytes of a nonce.
 const NONCE: u64 = 32;
 
@@ -25,7 +23,7 @@ pub fn key_generation(key: Key) -> Vec<Part> {
 /// Figure 2b: the peer, a certification authority, looks at who asks and, if it trusts, signs. `trusted` is 0 to 1.
 #[must_use]
 pub fn certificate(key: Key, authority: Key, hash: Hash, trusted: f64) -> Vec<Part> {
-    let bytes = CERTIFICATE + public_bytes(key);
+    let bytes = to_be_signed(key, authority);
     let mut parts = vec![
         Part::Message { name: "reqCertificate", from: Role::Own, bytes },
         set("checkEntityInfo", Role::Peer),
@@ -34,7 +32,7 @@ pub fn certificate(key: Key, authority: Key, hash: Hash, trusted: f64) -> Vec<Pa
     let signed = super::swapped(signing(authority, hash, bytes));
     parts.push(Part::Use { mechanism: Basic::SignatureGeneration, parts: signed });
     parts.push(set("generateCertificate", Role::Peer));
-    let bytes = bytes + signature_bytes(authority);
+    let bytes = issued_bytes(key, authority);
     parts.push(Part::Message { name: "sendCertificate", from: Role::Peer, bytes });
     parts
 }
@@ -86,7 +84,7 @@ pub fn decryption(cipher: &Cipher, bytes: u64) -> Vec<Part> {
 pub fn key_exchange(key: Key, bits: u32) -> Vec<Part> {
     let half = u64::from(bits / 8);
     let mut parts = Vec::new();
-    let sealed = public_bytes(key);
+    let sealed = u64::from(key.bits() / 8);
     for (from, message, bytes) in [
         (Role::Own, "{S, K_S, n_S}P(R)", 64 + half + NONCE),
         (Role::Peer, "{R, K_R, n_S, n_R}P(S)", 64 + half + 2 * NONCE),
@@ -123,35 +121,6 @@ pub fn verifying(key: Key, hash: Hash, bytes: u64, valid: f64) -> Vec<Part> {
         set("verifyDigitSign", Role::Own),
         Part::Check { name: "signature valid", passes: valid },
     ]
-}
-
-/// Bytes of a signature.
-#[must_use]
-pub(crate) fn signature_bytes(key: Key) -> u64 {
-    match key {
-        Key::Rsa(bits) => u64::from(bits / 8),
-        Key::Ecdsa(bits) => 2 * u64::from(bits.div_ceil(8)),
-        Key::Ed25519 => 64,
-        Key::Ed448 => 114,
-        Key::Hmac(bits) => u64::from(bits / 8),
-    }
-}
-
-/// Bytes of a certificate with its signature, whose issuer has a key of the same kind.
-#[must_use]
-pub(crate) fn certificate_bytes(key: Key) -> u64 {
-    CERTIFICATE + public_bytes(key) + signature_bytes(key)
-}
-
-/// Bytes of a public key.
-fn public_bytes(key: Key) -> u64 {
-    match key {
-        Key::Rsa(bits) => u64::from(bits / 8),
-        Key::Ecdsa(bits) => 2 * u64::from(bits.div_ceil(8)) + 1,
-        Key::Ed25519 => 32,
-        Key::Ed448 => 57,
-        Key::Hmac(_) => 0,
-    }
 }
 
 /// `by` gets and checks the certificate of the other, unless it knows it.

@@ -5,11 +5,13 @@
 //! another mechanism a part with one entry and one exit; a check that fails leads to the abort place.
 
 mod basic;
+mod x509;
 
 use serde::Serialize;
 
 pub use basic::{certificate, decryption, encryption, key_exchange, key_generation, signing, verifying};
-pub(crate) use basic::{certificate_bytes, signature_bytes};
+pub use x509::certificate_bytes;
+pub(crate) use x509::{algorithm, signature_bytes, signature_value, to_be_signed};
 
 /// A basic mechanism.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]

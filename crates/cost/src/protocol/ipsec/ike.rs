@@ -3,7 +3,7 @@
 
 use super::{Auth, Group, Ipsec, TAG};
 use crate::algorithm::{Hash, Key};
-use crate::mechanism::{self, Basic, Part, Role, certificate_bytes, priced, signature_bytes};
+use crate::mechanism::{self, Basic, Part, Role, algorithm, certificate_bytes, priced, signature_value};
 use crate::protocol::{certificates, free, message, times, using};
 
 /// The header of a message and of a payload (RFC 7296 sections 3.1, 3.2).
@@ -31,9 +31,8 @@ const ESP_SPI: u64 = 4;
 /// Both NAT_DETECTION notifications (section 2.23): a SHA-1 each over SPIs, address and port.
 const DETECTION: u64 = 2 * (NOTIFY + 20);
 const DETECTED: u64 = 2 * IKE_SPI + 4 + 2;
-/// SIGNATURE_HASH_ALGORITHMS with three of them, and the algorithm in front of a signature (RFC 7427 sections 4, 3).
+/// SIGNATURE_HASH_ALGORITHMS with three of them (RFC 7427 section 4).
 const HASHES: u64 = NOTIFY + 2 * 3;
-const ALGORITHM: u64 = 1 + 15;
 /// A COOKIE notification with a hash and the version of its secret (section 2.6).
 const COOKIE: u64 = NOTIFY + 4 + 32;
 /// Marks IKE where ESP goes over UDP too (RFC 3948 section 2.2).
@@ -225,7 +224,8 @@ impl Ipsec {
             Some(key) => {
                 let chain = u64::from(self.certificates.saturating_sub(1).max(1)) * (CERT + certificate_bytes(key));
                 let wish = if from == Role::Own { CERTREQ } else { 0 };
-                chain + wish + AUTH + ALGORITHM + signature_bytes(key)
+                // In front of a signature stands its algorithm, and how long that is (RFC 7427 section 3).
+                chain + wish + AUTH + 1 + algorithm(key) + signature_value(key)
             }
         };
         ID + proof + self.esp_proposal() + TS
