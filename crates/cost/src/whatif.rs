@@ -21,7 +21,7 @@ use crate::protocol::tls::Tls;
 use crate::protocol::tokens::{Flow, Tokens};
 use crate::{Class, Fault};
 
-pub use demand::{Demand, Piece};
+pub use demand::{Demand, Piece, READ};
 
 /// The most rows that are predicted at once.
 pub const MAX_ROWS: usize = 2_000;
@@ -110,7 +110,7 @@ impl Setting {
                 let flow = match token.way {
                     Way::RequestAccessToken => Flow::RequestAccessToken(channel),
                     Way::StartFinish => Flow::StartFinish(channel),
-                    Way::Oauth2 => Flow::OAuth2(Tls::new(key)),
+                    Way::Oauth2 => Flow::OAuth2(Tls { client: Some(key), ..Tls::new(key) }),
                 };
                 User::Token(Box::new(Tokens { encrypted: token.encrypted, ..Tokens::new(flow) }))
             }

@@ -232,6 +232,24 @@ fn a_refresh_token_saves_a_call_and_the_password() {
     assert_eq!((person.misfit(), at(&person, "check password"), at(&person, "write journal")), (None, 0, 2));
 }
 
+/// Over HTTPS each token has a connection of its own; what is kept resumes it. Over OPC UA the session stays open.
+#[test]
+fn a_kept_way_to_the_authority_is_not_proven_again() {
+    let tls = Tls { client: Some(Key::Rsa(2048)), ..Tls::new(Key::Ecdsa(256)) };
+    for (kept, signed) in [(true, 0), (false, 1)] {
+        let opcua = with_tokens(Tokens { kept, ..Tokens::new(Flow::OAuth2(tls)) });
+        for phases in [opcua.connect(), opcua.refresh()] {
+            assert_eq!(count(&phases, Party::Authority, "sign ecdsa-p256"), signed, "{kept}");
+            // The client's key has its part in the session at the server, too.
+            let asked: Vec<Phase> = phases.into_iter().filter(|phase| phase.ends.1 == Party::Authority).collect();
+            let mut taken = lines(&asked).into_iter().filter(|line| line.probability > 0.0);
+            assert!(taken.any(|line| line.name == "ClientHello"), "{kept}");
+            assert_eq!(private(&asked, Party::Client).0, signed, "{kept}");
+        }
+        assert_eq!(opcua.once().len(), usize::from(kept), "the first one has nothing to resume");
+    }
+}
+
 /// RFC 8446: a full handshake proves the server's key; a resumed one proves a secret of before, and no certificate is looked at.
 #[test]
 fn a_resumed_handshake_has_no_signature() {
@@ -267,7 +285,8 @@ fn the_reference_shows_what_is_done() {
     phases.extend(tokens(Flow::RequestAccessToken(rsa), Asker::Application).fetch());
     let refreshed = Tokens { refresh_token: true, ..tokens(Flow::StartFinish(rsa), Asker::Explicit(12)) };
     phases.extend(refreshed.fetch_again());
-    let oauth = tokens(Flow::OAuth2(Tls::new(Key::Ecdsa(256))), Asker::Application);
+    let tls = Tls { client: Some(Key::Ecdsa(256)), ..Tls::new(Key::Ecdsa(256)) };
+    let oauth = tokens(Flow::OAuth2(tls), Asker::Application);
     phases.extend([oauth.connect(), oauth.fetch()].concat());
     phases.push(Tls { resumed: 1.0, ..Tls::new(Key::Ecdsa(256)) }.connect((Party::Client, Party::Server)));
     let table = table(&phases);

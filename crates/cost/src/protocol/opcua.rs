@@ -165,7 +165,7 @@ pub struct OpcUa {
 }
 
 impl OpcUa {
-    /// Once in the life of a client: the session to the authority, if it is kept open.
+    /// Once in the life of a client: the session to the authority, or that of TLS, if it is kept.
     #[must_use]
     pub fn once(&self) -> Vec<Phase> {
         match &self.user {
@@ -239,7 +239,7 @@ impl OpcUa {
 
     fn fetch_by(&self, fetch: fn(&Tokens) -> Vec<Phase>) -> Vec<Phase> {
         let User::Token(tokens) = &self.user else { return Vec::new() };
-        let connect = if tokens.kept { Vec::new() } else { tokens.connect() };
+        let connect = if tokens.kept { tokens.connect_again() } else { tokens.connect() };
         connect.into_iter().chain(fetch(tokens)).collect()
     }
 }

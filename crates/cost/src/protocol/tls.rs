@@ -10,17 +10,31 @@ use crate::mechanism::{self, Basic, Part, Role, priced};
 const RECORD: u64 = 1 << 14;
 /// Bytes of a record beside its content: header, type of content, tag (section 5.2).
 const AROUND: u64 = 5 + 1 + 16;
-/// Bytes of the hellos without their extensions of varying size.
-const CLIENT_HELLO: u64 = 220;
-const SERVER_HELLO: u64 = 122;
-/// What a pre-shared key and its binder add to a ClientHello, the ticket not counted.
-const BINDER: u64 = 60;
-/// A ticket with its frame.
-const TICKET: u64 = 240;
-/// Extensions that the server encrypts, and its wish for a certificate.
-const EXTENSIONS: u64 = 40;
-/// A Finished message.
-const FINISHED: u64 = 4 + 32;
+/// A ClientHello with its record: what a client of ours offers to a host whose name has nine letters, without its share of the key
+/// exchange.
+const CLIENT_HELLO: u64 = 212;
+/// A ServerHello with its record (section 4.1.3), without its share and what stands in front of that; a ChangeCipherSpec, which both
+/// ends send for middleboxes (appendix D.4).
+const SERVER_HELLO: u64 = 5 + 4 + 2 + 32 + 33 + 2 + 1 + 2 + 6;
+const SHARE: u64 = 8;
+const CHANGE: u64 = 5 + 1;
+/// A ticket: servers of ours keep the session and give its number, 32 bytes (section 4.6.1).
+const TICKET: u64 = 32;
+/// What a pre-shared key adds to a ClientHello beside ticket and binder, and to a ServerHello (section 4.2.11).
+const OFFERED: u64 = 4 + 2 + 2 + 4 + 2 + 1;
+const PICKED: u64 = 4 + 2;
+/// NewSessionTicket: lifetime, number to hide its age, nonce, ticket, no extension. Two are sent at once.
+const NEW_TICKET: u64 = 4 + 4 + 4 + 1 + 32 + 2 + TICKET + 2;
+const TICKETS: u64 = 2;
+/// EncryptedExtensions without any.
+const EXTENSIONS: u64 = 4 + 2;
+/// A CertificateRequest with the signatures that are taken. Servers of ours always ask; who has no certificate sends an empty list.
+const REQUEST: u64 = 42;
+/// A Certificate without any, and what each adds beside itself (section 4.4.2).
+const CHAIN: u64 = 4 + 1 + 3;
+const LINK: u64 = 3 + 2;
+/// A CertificateVerify without its signature (section 4.4.3).
+const VERIFY: u64 = 4 + 2 + 2;
 /// What a CertificateVerify signs: 64 spaces, a label, and the hash of the handshake (section 4.4.3).
 const VERIFIED: u64 = 64 + 34 + 32;
 /// Secrets, keys and vectors that come of the key schedule on each side (section 7.1): three extractions, eight secrets, two keys of
@@ -150,37 +164,35 @@ impl Tls {
     #[must_use]
     pub fn full(&self) -> Vec<Part> {
         let (own, peer) = (Role::Own, Role::Peer);
-        let hello = CLIENT_HELLO + self.group.share();
+        let (hello, share) = (CLIENT_HELLO + self.group.share(), SHARE + self.group.share());
         let mut parts = vec![self.share(own)];
         parts.extend(message("ClientHello", own, hello));
         parts.extend([self.share(peer), self.agree(peer), self.derive(peer)]);
-        let chain = self.chain(self.key);
-        let extensions = EXTENSIONS + if self.client.is_some() { 40 } else { 0 };
-        let flight = extensions + chain + self.verify_bytes(self.key) + FINISHED;
+        let flight = EXTENSIONS + REQUEST + self.chain(self.key) + Self::verify_bytes(self.key) + self.finished_bytes();
         parts.push(self.proves(peer, self.key));
         parts.push(finish(peer));
         parts.extend(self.record(
             "ServerHello .. Finished",
             peer,
             flight,
-            SERVER_HELLO + self.group.share(),
+            SERVER_HELLO + share + CHANGE,
             &[self.agree(own), self.derive(own)],
         ));
         parts.extend(self.believes(own, self.key));
         parts.push(finished(own));
-        let mut last = FINISHED;
+        let mut last = CHAIN + self.finished_bytes();
         if let Some(key) = self.client {
             parts.push(self.proves(own, key));
-            last += self.chain(key) + self.verify_bytes(key);
+            last = self.chain(key) + Self::verify_bytes(key) + self.finished_bytes();
         }
         parts.push(finish(own));
-        parts.extend(self.record("Finished", own, last, 0, &[]));
+        parts.extend(self.record("Finished", own, last, CHANGE, &[]));
         if let Some(key) = self.client {
             parts.extend(self.believes(peer, key));
         }
         parts.push(finished(peer));
-        parts.push(transcript(own, hello + flight + last));
-        parts.push(transcript(peer, hello + flight + last));
+        let all = hello + SERVER_HELLO + share - 2 * 5 + flight + last;
+        parts.extend([transcript(own, all), transcript(peer, all)]);
         parts.extend(self.ticket());
         parts
     }
@@ -191,27 +203,27 @@ impl Tls {
         let (own, peer) = (Role::Own, Role::Peer);
         let fresh = |by: Role| if self.fresh_keys { vec![self.share(by)] } else { Vec::new() };
         let agree = |by: Role| if self.fresh_keys { vec![self.agree(by)] } else { Vec::new() };
-        let share = if self.fresh_keys { self.group.share() } else { 0 };
-        let hello = CLIENT_HELLO + share + TICKET + BINDER;
+        let share = |beside: u64| if self.fresh_keys { beside + self.group.share() } else { 0 };
+        let hello = CLIENT_HELLO + share(0) + OFFERED + TICKET + self.hash_bytes();
+        let answer = SERVER_HELLO + PICKED + share(SHARE);
         let mut parts = fresh(own);
         // The binder shows that the client has the key of the ticket.
         parts.push(finish(own));
         parts.extend(message("ClientHello", own, hello));
-        let opened = vec![priced("decryptAlgorithm", own, format!("decrypt {}", self.cipher), TICKET)];
-        parts.push(using(Basic::Decryption, peer, opened));
         parts.push(finished(peer));
         parts.extend(fresh(peer));
         parts.extend(agree(peer));
         parts.extend([self.derive(peer), finish(peer)]);
-        let flight = EXTENSIONS + FINISHED;
+        let flight = EXTENSIONS + self.finished_bytes();
         let derive: Vec<Part> = agree(own).into_iter().chain([self.derive(own)]).collect();
-        parts.extend(self.record("ServerHello .. Finished", peer, flight, SERVER_HELLO + share, &derive));
+        parts.extend(self.record("ServerHello .. Finished", peer, flight, answer + CHANGE, &derive));
         parts.push(finished(own));
         parts.push(finish(own));
-        parts.extend(self.record("Finished", own, FINISHED, 0, &[]));
+        let last = self.finished_bytes();
+        parts.extend(self.record("Finished", own, last, CHANGE, &[]));
         parts.push(finished(peer));
-        parts.push(transcript(own, hello + flight + FINISHED));
-        parts.push(transcript(peer, hello + flight + FINISHED));
+        let all = hello + answer - 2 * 5 + flight + last;
+        parts.extend([transcript(own, all), transcript(peer, all)]);
         parts.extend(self.ticket());
         parts
     }
@@ -231,12 +243,9 @@ impl Tls {
         parts
     }
 
-    /// A new session ticket (section 4.6.1).
+    /// What a later connection is resumed with (section 4.6.1).
     fn ticket(&self) -> Vec<Part> {
-        let seal = priced("encryptAlgorithm", Role::Own, format!("encrypt {}", self.cipher), TICKET);
-        let mut parts = vec![using(Basic::Encryption, Role::Peer, vec![seal])];
-        parts.extend(self.record("NewSessionTicket", Role::Peer, TICKET, 0, &[]));
-        parts
+        self.record("NewSessionTicket", Role::Peer, TICKETS * NEW_TICKET, 0, &[])
     }
 
     fn share(&self, by: Role) -> Part {
@@ -265,11 +274,20 @@ impl Tls {
     }
 
     fn chain(&self, key: Key) -> u64 {
-        mechanism::certificate_bytes(key) * u64::from(self.certificates.saturating_sub(1).max(1))
+        CHAIN + (LINK + mechanism::certificate_bytes(key)) * u64::from(self.certificates.saturating_sub(1).max(1))
     }
 
-    fn verify_bytes(&self, key: Key) -> u64 {
-        8 + mechanism::signature_bytes(key)
+    fn verify_bytes(key: Key) -> u64 {
+        VERIFY + mechanism::signature_value(key)
+    }
+
+    /// Bytes of what the suite of the cipher hashes to (appendix B.4).
+    fn hash_bytes(&self) -> u64 {
+        if self.cipher == "aes-256-gcm" { 48 } else { 32 }
+    }
+
+    fn finished_bytes(&self) -> u64 {
+        4 + self.hash_bytes()
     }
 }
 

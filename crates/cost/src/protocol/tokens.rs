@@ -8,7 +8,7 @@ use super::tls::Tls;
 use super::{Party, Per, Phase, using, with_session_key};
 use crate::algorithm::{Hash, Key};
 use crate::choose::Mode;
-use crate::mechanism::{self, Basic, Part, Role, priced, private};
+use crate::mechanism::{self, Basic, Part, Role, certificate_bytes, priced, private};
 
 /// How the authority is asked.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
@@ -59,7 +59,8 @@ pub struct Tokens {
     pub signature: Key,
     /// Whether it is encrypted for the server's key before it goes into the encrypted channel (P0 calls it the second encryption).
     pub encrypted: bool,
-    /// Whether the session or connection to the authority is kept open from one token to the next.
+    /// Whether the session to the authority is kept open from one token to the next. Over HTTPS each token has a connection of its own,
+    /// as with Trapkey's client; kept is what resumes the one before.
     pub kept: bool,
     /// Whether tokens after the first are asked for with a refresh token; see [`Tokens::misfit`].
     pub refresh_token: bool,
@@ -67,13 +68,29 @@ pub struct Tokens {
 
 /// Client and authority.
 const ENDS: (Party, Party) = (Party::Client, Party::Authority);
-/// Bytes of a question over HTTPS and of what stands around the token in the answer.
-const QUESTION: u64 = 420;
-const AROUND: u64 = 260;
+/// Bytes of a question over HTTPS, of what a person's name and kind of grant add to it beside the password, and of what stands around
+/// the token in the answer.
+const QUESTION: u64 = 290;
+const PERSON: u64 = 130;
+const AROUND: u64 = 236;
 /// Bytes of a refresh token: the name of its line and 32 random ones, as text.
 const REFRESH: u64 = 66;
+/// Its name and its end in an answer over HTTPS; what an exchange (RFC 8693) says besides of what it gave.
+const GIVEN: u64 = 45;
+const EXCHANGED: u64 = 74;
 /// Bodies of a call and of its answer, without what is passed.
-const CALL: (u64, u64) = (120, 70);
+const CALL: (u64, u64) = (96, 52);
+/// Bytes of the name of a server, as calls pass it.
+const RESOURCE: u64 = 5 + 20;
+/// What is passed beside that, secrets and tokens: a RequestorData and a policy's name that are empty; where the session says who asks,
+/// an empty identity, and the number of the request, roles and a signature of none.
+const START: u64 = 2 * 5;
+const FINISH: u64 = 17 + 5 + 4 + 18;
+/// A name beside its password, its policy and its frame.
+const IDENTITY: u64 = 35;
+/// What comes back beside the token: number of the request and data of the service; a refresh token, and when both end.
+const STARTED: u64 = 5 + 17;
+const FINISHED: u64 = 2 * 5 + 2 * 9 + REFRESH;
 
 impl Tokens {
     /// Tokens of 1,000 bytes signed with Ed25519 for an application, encrypted once, over a session that is kept.
@@ -115,13 +132,22 @@ impl Tokens {
         }
     }
 
+    /// The way to the authority for one more token, where the session is kept.
+    #[must_use]
+    pub fn connect_again(&self) -> Vec<Phase> {
+        match &self.flow {
+            Flow::OAuth2(tls) => vec![Tls { resumed: 1.0, ..*tls }.connect(ENDS)],
+            Flow::RequestAccessToken(_) | Flow::StartFinish(_) => Vec::new(),
+        }
+    }
+
     /// Long-lived keys: of the tokens, and of the way to the authority.
     pub(super) fn keys(&self) -> Vec<Key> {
-        let way = match &self.flow {
-            Flow::RequestAccessToken(channel) | Flow::StartFinish(channel) => channel.key,
-            Flow::OAuth2(tls) => tls.key,
+        let (way, own) = match &self.flow {
+            Flow::RequestAccessToken(channel) | Flow::StartFinish(channel) => (channel.key, None),
+            Flow::OAuth2(tls) => (tls.key, tls.client),
         };
-        vec![self.signature, way]
+        [self.signature, way].into_iter().chain(own).collect()
     }
 
     /// The question and the token, over what [`Tokens::connect`] opened.
@@ -130,15 +156,15 @@ impl Tokens {
         let phase = |name, source, parts| Phase { name, source, per: Per::Token, ends: ENDS, parts };
         match &self.flow {
             Flow::RequestAccessToken(channel) => {
-                let parts = self.call(channel, CALL.0 + 60, self.asked(), self.bytes);
+                // An empty identity asks for that of the session.
+                let parts = self.call(channel, 4 + RESOURCE, self.asked(), 5 + self.bytes);
                 vec![phase("RequestAccessToken", "OPC 10000-12 v1.05 9.6.5", parts)]
             }
             Flow::StartFinish(channel) => {
-                let data = if matches!(self.asker, Asker::Explicit(_)) { 1_200 } else { 0 };
-                let start = self.call(channel, CALL.0 + 60, vec![self.known()], 20 + data);
+                let start = self.call(channel, RESOURCE + START, vec![self.known()], STARTED + self.data(channel));
                 let (sealed, opened, bytes) = self.explicit(channel);
                 let finish: Vec<Part> = opened.into_iter().chain(self.asked()).collect();
-                let finish = self.call(channel, CALL.0 + 60 + bytes, finish, self.bytes + 80);
+                let finish = self.call(channel, FINISH + bytes, finish, FINISHED + self.bytes);
                 let finish = sealed.into_iter().chain(finish).collect();
                 vec![
                     phase("StartRequestToken", "OPC 10000-12 9.6.6", start),
@@ -146,12 +172,16 @@ impl Tokens {
                 ]
             }
             Flow::OAuth2(tls) => {
-                let mut parts = tls.data("token request", Role::Own, QUESTION);
+                let (asked, given) = match self.asker {
+                    Asker::Application => (0, 0),
+                    Asker::Session(bytes) | Asker::Explicit(bytes) => (PERSON + bytes, EXCHANGED + GIVEN + REFRESH),
+                };
+                let mut parts = tls.data("token request", Role::Own, QUESTION + asked);
                 if !matches!(self.asker, Asker::Application) {
                     parts.push(priced("checkPassword", Role::Peer, "check password".to_owned(), 0));
                 }
                 parts.extend(self.asked());
-                parts.extend(tls.data("access token", Role::Peer, AROUND + self.bytes));
+                parts.extend(tls.data("access token", Role::Peer, AROUND + self.bytes + given));
                 vec![phase("token request", "RFC 6749 4.4", parts)]
             }
         }
@@ -172,13 +202,13 @@ impl Tokens {
         work.extend(self.asked());
         let (name, source, parts) = match &self.flow {
             Flow::OAuth2(tls) => {
-                let mut parts = tls.data("token request", Role::Own, QUESTION);
+                let mut parts = tls.data("token request", Role::Own, QUESTION + REFRESH);
                 parts.extend(work);
-                parts.extend(tls.data("access token", peer, AROUND + self.bytes + REFRESH));
+                parts.extend(tls.data("access token", peer, AROUND + self.bytes + GIVEN + REFRESH));
                 ("token request, refreshed", "RFC 6749 6", parts)
             }
             Flow::RequestAccessToken(channel) | Flow::StartFinish(channel) => {
-                let parts = self.call(channel, CALL.0 + 60 + REFRESH, work, self.bytes + 80 + REFRESH);
+                let parts = self.call(channel, RESOURCE + 5 + REFRESH, work, FINISHED + self.bytes);
                 ("RefreshToken", "OPC 10000-12 9.6.8", parts)
             }
         };
@@ -197,7 +227,7 @@ impl Tokens {
 
     /// A call of a method: protected both ways.
     fn call(&self, channel: &Channel, bytes: u64, work: Vec<Part>, answer: u64) -> Vec<Part> {
-        let mut parts = channel.message("call", Role::Own, bytes);
+        let mut parts = channel.message("call", Role::Own, CALL.0 + bytes);
         parts.extend(work);
         parts.extend(channel.message("answer", Role::Peer, CALL.1 + answer));
         parts
@@ -224,14 +254,22 @@ impl Tokens {
         ]
     }
 
+    /// What StartRequestToken gives of the service: the certificate that a password is encrypted for.
+    fn data(&self, channel: &Channel) -> u64 {
+        match self.asker {
+            Asker::Explicit(_) if seals(channel) => certificate_bytes(channel.key),
+            _ => 0,
+        }
+    }
+
     /// A password in FinishRequestToken: an RsaEncryptedSecret for the authority's certificate (OPC 10000-4 section 7.40.2.4). With
     /// a certificate that only signs it goes in clear inside the channel.
     fn explicit(&self, channel: &Channel) -> (Vec<Part>, Vec<Part>, u64) {
         let Asker::Explicit(bytes) = self.asker else { return (Vec::new(), Vec::new(), 0) };
         let check = priced("checkPassword", Role::Peer, "check password".to_owned(), 0);
         let (key, own) = (channel.key, Role::Own);
-        if !matches!(key, Key::Rsa(_)) || channel.mode == Mode::None {
-            return (Vec::new(), vec![check], bytes);
+        if !seals(channel) {
+            return (Vec::new(), vec![check], IDENTITY + bytes);
         }
         let plain = 4 + 32 + 4 + bytes + 18;
         let size = 110 + u64::from(key.bits() / 8) + plain + 32;
@@ -251,16 +289,26 @@ impl Tokens {
             using(Basic::Decryption, Role::Peer, open),
             check,
         ];
-        (sealed, opened, size)
+        (sealed, opened, IDENTITY + size)
     }
 
-    /// After it connected, Trapkey's client reads the namespaces, looks for the service and for its methods.
+    /// After it connected, Trapkey's client reads the namespaces and looks for the methods of the service, whose node the server told.
     fn look(&self, channel: &Channel) -> Phase {
         let mut parts = Vec::new();
-        for (name, bytes, answer) in [("Read", 90, 200), ("Browse", 100, 160), ("TranslateBrowsePaths", 420, 240)] {
+        let mut asked = vec![("Read", 108, 128), ("TranslateBrowsePaths", 265, 128)];
+        if matches!(self.asker, Asker::Explicit(_)) {
+            // Its certificate, and how it takes identities (OPC 10000-12 section 9.6.4).
+            asked.push(("GetServiceDescription", CALL.0, 1_067 + certificate_bytes(channel.key)));
+        }
+        for (name, bytes, answer) in asked {
             parts.extend(channel.message(name, Role::Own, bytes));
             parts.extend(channel.message("answer", Role::Peer, answer));
         }
         Phase { name: "service found", source: "OPC 10000-12 9.6.3", per: Per::Connection, ends: ENDS, parts }
     }
+}
+
+/// Whether a password is encrypted once more: for the authority's certificate, if that encrypts.
+const fn seals(channel: &Channel) -> bool {
+    matches!(channel.key, Key::Rsa(_)) && !matches!(channel.mode, Mode::None)
 }

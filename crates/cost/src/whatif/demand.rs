@@ -10,7 +10,7 @@ use crate::protocol::{Line, Party, Phase, lines};
 use crate::{Class, Fault};
 
 /// Bodies of a Read of one value and of its answer, as Trapkey's client and server write them.
-pub(super) const READ: (u64, u64) = (105, 62);
+pub const READ: (u64, u64) = (108, 54);
 
 /// One step and what it adds.
 #[derive(Debug, Clone, PartialEq)]

@@ -17,9 +17,10 @@ const TAG: u64 = 16;
 const CHUNK: u64 = 65_535;
 /// Bodies of an OpenSecureChannelRequest and its response, without their nonces.
 const OPEN: (u64, u64) = (53, 56);
-/// An endpoint in an answer, without its certificate, that takes every kind of user; what it adds where the channel encrypts, for tokens
-/// may go as they are, too.
-const ENDPOINT: (u64, u64) = (760, 290);
+/// An endpoint in an answer, without its certificate and its policy's URI, that takes every kind of user; what it adds where the channel
+/// encrypts, for tokens may go as they are, too. The URI stands there with each kind of user and by itself.
+const ENDPOINT: (u64, u64) = (373, 293);
+const URIS: u64 = 7;
 
 /// A channel between a client and a server.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
@@ -184,7 +185,8 @@ impl Channel {
     /// Bytes in which the server tells its endpoints.
     pub(super) fn told(&self) -> u64 {
         let plain = if self.mode == Mode::SignAndEncrypt { ENDPOINT.1 } else { 0 };
-        60 + u64::from(self.endpoints) * (ENDPOINT.0 + plain + certificate_bytes(self.key))
+        let one = ENDPOINT.0 + plain + URIS * self.policy.uri() + certificate_bytes(self.key);
+        60 + u64::from(self.endpoints) * one
     }
 
     /// OpenSecureChannel: request and answer, both signed by who sends them and encrypted for who gets them.

@@ -5,7 +5,7 @@ use crate::mechanism::{self, Basic, Part, Role, certificate_bytes, priced, priva
 use crate::protocol::{Party, Per, Phase, certificates, free, times, using};
 
 /// Bodies of CreateSession without certificates, signature and endpoints.
-const CREATE: (u64, u64) = (190, 160);
+const CREATE: (u64, u64) = (185, 130);
 /// Bodies of ActivateSession without signature and identity.
 const ACTIVATE: (u64, u64) = (110, 72);
 /// An additional header that names a policy, without its URI; what a key and its signature add to it.
