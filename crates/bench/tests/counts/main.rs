@@ -1,7 +1,16 @@
-//! What the cost model says that a connection does, held against what our own client and server do: how often each end uses its
-//! private keys, and how long each message is. A difference is a fault of one of them.
+//! What the cost model says that a connection does, held against what our own ends do: how often each uses its private keys (here), and
+//! how long each message is. A difference is a fault of one of them.
 
+mod lengths;
+mod service;
+#[path = "../../../client/tests/support/mod.rs"]
+#[allow(dead_code, reason = "the pretend authority is for tests of the client")]
+mod support;
+mod tls;
 mod wire;
+#[path = "../../../client/tests/support/world.rs"]
+#[allow(dead_code, reason = "some people are for tests of the client")]
+mod world;
 
 use cost::algorithm::Key;
 use cost::choose::Mode;
@@ -122,53 +131,4 @@ fn keys_are_used_as_often_as_the_model_says() {
             }
         }
     }
-}
-
-/// Names, senders and bytes that the model gives to messages.
-fn messages(lines: &[Line], by: Party) -> Vec<(&'static str, u64)> {
-    lines.iter().filter(|line| line.to.is_some() && line.by == by).map(|line| (line.name, line.bytes)).collect()
-}
-
-/// A message may be longer or shorter than the model has it by so much: names and addresses differ from plant to plant, and a
-/// certificate is as long as its names. A forgotten key, signature or URI of a short message is more.
-fn near(model: u64, real: u64) -> bool {
-    model.abs_diff(real) <= 40.max(real / 10)
-}
-
-fn compare(rule: &str, model: &[(&'static str, u64)], real: &[(String, u64)], far: &mut Vec<String>) {
-    assert!(real.len() >= model.len(), "{rule}: {model:?} {real:?}");
-    for ((name, model), (kind, real)) in model.iter().zip(real) {
-        if !near(*model, *real) {
-            far.push(format!("{rule}: {name} has {model} B in the model, as {kind} {real} B"));
-        }
-    }
-}
-
-/// Discovery, Hello, OpenSecureChannel, CreateSession and ActivateSession, both ways.
-#[test]
-fn messages_are_about_as_long_as_the_model_says() {
-    let mut far = Vec::new();
-    for row in rows() {
-        let people = People::new(row.kind);
-        for (real, mode) in MODES {
-            for (name, user, credential, twice) in users(&people, &row, mode) {
-                let rule = format!("{} {} {mode:?} {name}", row.policy.word(), row.key);
-                let channel = Channel { endpoints: 1, ..Channel::new(row.policy, mode, row.key).unwrap() };
-                let opcua = OpcUa { channel, user };
-                let (asked, opened): (Vec<Phase>, Vec<Phase>) =
-                    opcua.connect().into_iter().partition(|phase| phase.name == "discovery");
-                let (asked, opened) = (at_server(asked), at_server(opened));
-                let mut wire = Wire::new(&people, vec![(row.real, real)]);
-                wire.discover();
-                for (by, sent) in [(Party::Client, &wire.sent.client), (Party::Server, &wire.sent.server)] {
-                    compare(&format!("{rule}, discovery"), &messages(&asked, by), sent, &mut far);
-                }
-                wire.connect(&people, (row.real, real), credential, twice);
-                for (by, sent) in [(Party::Client, &wire.sent.client), (Party::Server, &wire.sent.server)] {
-                    compare(&rule, &messages(&opened, by), sent, &mut far);
-                }
-            }
-        }
-    }
-    assert!(far.is_empty(), "{} messages:\n{}", far.len(), far.join("\n"));
 }

@@ -3,16 +3,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use access_model::{Epoch, Mono, Now, Reason, Refusal, Rights, ScopeMap, UnixTime};
+use access_model::{Epoch, Mono, Now, Reason, Refusal, Rights, ScopeIndex, ScopeMap, UnixTime};
 use arc_swap::ArcSwap;
 use gates::pki::make::{Application, Curve, self_signed, self_signed_on};
-use opcua_types::{EndpointDescription, MessageSecurityMode, UserTokenType};
+use opcua_types::{ByteString, EndpointDescription, MessageSecurityMode, NodeId, UserTokenType, Variant};
 use pep::{Gate, GateConfig, Identity, LocalGrant, LocalScopes, Who};
 use token::{Algorithm, Claims, Issuer, RightsClaim, Signer, SystemEntropy, map_digest};
 use ua_proto::channel::ChannelConfig;
 use ua_proto::client::{
     ClientApplication, ClientEvent, ClientSession, ClientSessionConfig, Credential, Discovery, EndpointWish, Question,
-    Response, choose_endpoint,
+    Request, Response, choose_endpoint,
 };
 use ua_proto::crypto::{KeyUses, PrivateKey, SecurityPolicyId};
 use ua_proto::pki::{Certificate, OwnIdentity, SharedTrust, TrustList};
@@ -20,7 +20,7 @@ use ua_proto::server::{
     AuditConfig, Audited, ConnId, Identities, Input, IssuedTokens, IssuerEndpoint, Output, Server, ServerConfig,
     ServerLimits, TokenForm,
 };
-use ua_proto::space::{Space, SpaceConfig};
+use ua_proto::space::{AccessLevel, NewVariable, Space, SpaceConfig, ns0};
 
 const URL: &str = "opc.tcp://server:4840";
 const SERVER_URI: &str = "urn:test:server";
@@ -28,6 +28,11 @@ const CLIENT_URI: &str = "urn:test:client";
 /// The shortest lifetime of a channel's keys that servers grant.
 pub(crate) const LIFETIME: Duration = Duration::from_secs(60);
 pub(crate) const PASSWORD: &str = "sixteen letters!";
+/// A number, and a value that goes in several chunks: their numbers in namespace 2.
+pub(crate) const SPEED: u32 = 2;
+pub(crate) const LOG: u32 = 3;
+/// Bytes of the latter.
+const LONG: usize = 150_000;
 
 /// The kind of key of a certificate.
 #[derive(Clone, Copy)]
@@ -124,8 +129,19 @@ impl People {
         (Credential::Issued(bytes.into()), length)
     }
 
+    /// Bytes of the certificates of server and client.
+    pub(crate) fn certificates(&self) -> [usize; 2] {
+        [&self.server, &self.client].map(|one| one.certificate.der().len())
+    }
+
     fn server(&self, offered: Vec<(SecurityPolicyId, MessageSecurityMode)>) -> Server {
-        let space = Space::new(SpaceConfig { application_uri: SERVER_URI.into(), namespaces: Vec::new() }).unwrap();
+        let namespaces = vec!["urn:test:values".into()];
+        let mut space = Space::new(SpaceConfig { application_uri: SERVER_URI.into(), namespaces }).unwrap();
+        for (number, value) in [(SPEED, Variant::from(7.5_f64)), (LOG, ByteString::from(vec![7_u8; LONG]).into())] {
+            let (id, name) = (NodeId::new(2, number), format!("value {number}"));
+            let new = NewVariable::new(ns0::OBJECTS, Some(id), &name, value, ScopeIndex(1));
+            space.add_variable(new.access(AccessLevel::READ_WRITE)).unwrap();
+        }
         let all = |who| LocalGrant {
             who,
             require_encryption: false,
@@ -175,7 +191,7 @@ pub(crate) struct Sent {
     pub(crate) server: Vec<(String, u64)>,
 }
 
-fn chunks(mut bytes: &[u8], into: &mut Vec<(String, u64)>) {
+pub(crate) fn chunks(mut bytes: &[u8], into: &mut Vec<(String, u64)>) {
     while let Some((head, _)) = bytes.split_at_checked(8) {
         let size = u32::from_le_bytes(head[4..].try_into().unwrap());
         into.push((String::from_utf8_lossy(&head[..3]).into_owned(), u64::from(size)));
@@ -265,6 +281,18 @@ impl Wire {
         self.accept();
         self.activated = 0;
         self.client = Some(ClientSession::new(Arc::new(config), credential, self.now).unwrap());
+        self.run();
+    }
+
+    /// What was sent since this was asked last.
+    pub(crate) fn take_sent(&mut self) -> Sent {
+        std::mem::take(&mut self.sent)
+    }
+
+    /// Sends a request; its answer is there when this returns, unless the server waits with it.
+    pub(crate) fn request(&mut self, request: Request) {
+        let now = self.now;
+        self.client.as_mut().unwrap().request(request, None, now).unwrap();
         self.run();
     }
 

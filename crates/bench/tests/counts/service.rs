@@ -1,0 +1,217 @@
+//! The calls to the authority: our client and our authority over real sockets, and between them a tap that keeps what it hands on.
+
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+
+use access_model::ScopeIndex;
+use client::{AuthorityProfile, Client, ClientOptions, Login, TokenIssuer};
+use cost::algorithm::Key;
+use cost::choose::Mode;
+use cost::protocol::opcua::{Channel, Policy};
+use cost::protocol::tls::Tls;
+use cost::protocol::tokens::{Asker, Flow, Tokens};
+use cost::protocol::{Party, Phase, lines};
+use gates::https::Target;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+
+use ua_proto::space::{Space, SpaceConfig, gds};
+
+use super::lengths::{compare, messages, near};
+use super::support::AUTHORITY;
+use super::wire::chunks;
+use super::world::{SECRET, World, password};
+
+/// What went over one connection: from the client, to the client.
+type Ways = [Vec<u8>; 2];
+
+/// Hands on what comes for somebody else.
+struct Tap {
+    address: SocketAddr,
+    seen: Arc<Mutex<Vec<Ways>>>,
+}
+
+impl Tap {
+    async fn start(to: SocketAddr) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let kept = Arc::clone(&seen);
+        tokio::spawn(async move {
+            while let Ok((near, _)) = listener.accept().await {
+                let far = TcpStream::connect(to).await.unwrap();
+                let at = {
+                    let mut all = kept.lock().unwrap();
+                    all.push(Ways::default());
+                    all.len() - 1
+                };
+                let ((up, answer), (down, ask)) = (near.into_split(), far.into_split());
+                tokio::spawn(hand_on(up, ask, Arc::clone(&kept), (at, 0)));
+                tokio::spawn(hand_on(down, answer, Arc::clone(&kept), (at, 1)));
+            }
+        });
+        Self { address, seen }
+    }
+
+    /// What went over each connection since this was asked last.
+    fn take(&self) -> Vec<Ways> {
+        self.seen.lock().unwrap().iter_mut().map(std::mem::take).collect()
+    }
+}
+
+/// Kept before it is handed on: who got an answer finds it here.
+async fn hand_on(
+    mut from: impl AsyncRead + Unpin,
+    mut to: impl AsyncWrite + Unpin,
+    seen: Arc<Mutex<Vec<Ways>>>,
+    (at, way): (usize, usize),
+) {
+    let mut bytes = vec![0; 65_536];
+    while let Ok(count @ 1..) = from.read(&mut bytes).await {
+        seen.lock().unwrap()[at][way].extend_from_slice(&bytes[..count]);
+        if to.write_all(&bytes[..count]).await.is_err() {
+            break;
+        }
+    }
+    let _gone = to.shutdown().await;
+}
+
+/// The node of the service, as `trapkey up` tells it to clients.
+fn service(world: &World) -> String {
+    let mut space = Space::new(SpaceConfig { application_uri: AUTHORITY.into(), namespaces: Vec::new() }).unwrap();
+    let nodes = gds::add(&mut space, &world.authority.opcua_service("trapkey", ScopeIndex(1))).unwrap();
+    let id = space.id(nodes.service);
+    format!("nsu={};{}", space.namespaces()[usize::from(id.namespace)], id.identifier)
+}
+
+/// Bytes of a token that the authority gives for such a question.
+async fn token_bytes(world: &World, question: &str) -> u64 {
+    let (at, https) = &world.https;
+    let target = Target::parse(&format!("https://{at}/oauth2/token")).unwrap();
+    let headers = [("content-type", "application/x-www-form-urlencoded")];
+    let (status, answer) = https.exchange(&target, "POST", "", &headers, question.as_bytes().to_vec()).await.unwrap();
+    let answer: serde_json::Value = serde_json::from_slice(&answer).unwrap();
+    assert!(status.is_success(), "{answer}");
+    answer["access_token"].as_str().unwrap().len() as u64
+}
+
+/// Requests and answers over the newest connection that was used; those before it asked for endpoints.
+fn calls(seen: &[Ways]) -> [Vec<(String, u64)>; 2] {
+    let used = seen.iter().rev().find(|[up, _]| !up.is_empty()).expect("something was sent");
+    [0, 1].map(|way| {
+        let mut all = Vec::new();
+        chunks(&used[way], &mut all);
+        all.into_iter().filter(|(kind, _)| kind == "MSG").collect()
+    })
+}
+
+fn compare_calls(rule: &str, phases: &[Phase], real: &[Vec<(String, u64)>; 2], skip: usize, far: &mut Vec<String>) {
+    let model = lines(phases);
+    for (by, sent) in [Party::Client, Party::Authority].into_iter().zip(real) {
+        let model = messages(&model, by);
+        assert_eq!(model.len(), sent.len() - skip, "{rule}: {model:?} {sent:?}");
+        compare(rule, &model, &sent[skip..], far);
+    }
+}
+
+/// A first token and the next, for everybody who may ask.
+#[tokio::test]
+async fn calls_over_opc_ua_are_about_as_long_as_the_model_says() {
+    let world = World::new().await;
+    let tap = Tap::start(world.opcua.address()).await;
+    let channel = Channel::new(Policy::Basic256Sha256, Mode::SignAndEncrypt, Key::Rsa(2048)).unwrap();
+    let typed = SECRET.len() as u64;
+    let mut far = Vec::new();
+    for (rule, login, asker) in [
+        ("an application", Login::Anonymous, Asker::Application),
+        ("a session with a password", password(), Asker::Session(typed)),
+        ("a password in the method", password(), Asker::Explicit(typed)),
+    ] {
+        let explicit = matches!(asker, Asker::Explicit(_));
+        let mut options: ClientOptions = world.options(login);
+        options.issuer = Some(TokenIssuer {
+            authority_url: format!("opc.tcp://{}", tap.address),
+            token_endpoint: Some(service(&world)),
+            ..world.issuer(AuthorityProfile::OpcUa, explicit)
+        });
+        tap.take();
+        let client = Client::connect(options).await.unwrap();
+        let asked = calls(&tap.take());
+        let bytes = world.token.load(std::sync::atomic::Ordering::Relaxed);
+        let tokens = Tokens { asker, bytes, refresh_token: explicit, ..Tokens::new(Flow::StartFinish(channel)) };
+        let found = tokens.connect().into_iter().filter(|phase| phase.name == "service found");
+        let phases: Vec<Phase> = found.chain(tokens.fetch()).collect();
+        // CreateSession and ActivateSession stand in front.
+        compare_calls(rule, &phases, &asked, 2, &mut far);
+        tokio::time::sleep(std::time::Duration::from_millis(300)).await;
+        client.renew().await.unwrap();
+        compare_calls(&format!("{rule}, again"), &tokens.fetch_again(), &calls(&tap.take()), 0, &mut far);
+        client.close().await;
+    }
+    assert!(far.is_empty(), "{} messages:\n{}", far.len(), far.join("\n"));
+}
+
+/// Each token comes over a connection of its own, the later ones over resumed ones; all bytes of it are compared, each way.
+#[tokio::test]
+async fn tokens_over_https_are_about_as_long_as_the_model_says() {
+    let world = World::new().await;
+    let tap = Tap::start(world.https.0).await;
+    let mut far = Vec::new();
+    let typed = SECRET.len() as u64;
+    let to = "resource=urn%3Atest%3Amixer&client_id=urn%3Atest%3Aclient";
+    let (whole, exchange) =
+        ("grant_type=client_credentials", "grant_type=urn:ietf:params:oauth:grant-type:token-exchange");
+    let olga = format!(
+        "{exchange}&subject_token_type=urn:trapkey:token-type:password&username=olga&subject_token={}",
+        SECRET.replace(' ', "%20")
+    );
+    for (nth, (rule, login, asker, question)) in [
+        ("an application", Login::Anonymous, Asker::Application, format!("{whole}&{to}")),
+        ("a person", password(), Asker::Session(typed), format!("{olga}&{to}")),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let person = asker != Asker::Application;
+        let mut options = world.https(login);
+        options.issuer = Some(TokenIssuer {
+            authority_url: format!("https://{}", tap.address),
+            token_endpoint: Some("/oauth2/token".into()),
+            ..world.issuer(AuthorityProfile::OAuth2, false)
+        });
+        tap.take();
+        let client = Client::connect(options).await.unwrap();
+        let asked = tap.take();
+        tokio::time::sleep(std::time::Duration::from_millis(300)).await;
+        client.renew().await.unwrap();
+        let again = tap.take();
+        client.close().await;
+        let bytes = token_bytes(&world, &question).await;
+        let own = Key::Rsa(2048);
+        let full = Tls { client: Some(own), certificates: 1, cipher: "aes-256-gcm", ..Tls::new(own) };
+        let tokens = |resumed| Tokens {
+            asker,
+            bytes,
+            refresh_token: person,
+            ..Tokens::new(Flow::OAuth2(Tls { resumed, ..full }))
+        };
+        // The sessions of TLS are those of the program, whoever asks.
+        let first = tokens(if nth == 0 { 0.0 } else { 1.0 });
+        let next = tokens(1.0);
+        for (rule, phases, seen) in [
+            (rule.to_owned(), [first.connect(), first.fetch()].concat(), asked),
+            (format!("{rule}, again"), [next.connect(), next.fetch_again()].concat(), again),
+        ] {
+            let used: Vec<&Ways> = seen.iter().filter(|[up, _]| !up.is_empty()).collect();
+            assert_eq!(used.len(), 1, "{rule}: a connection for each token");
+            let model = lines(&phases);
+            for (by, sent) in [Party::Client, Party::Authority].into_iter().zip(used[0]) {
+                let model: u64 = messages(&model, by).iter().map(|(_, bytes)| bytes).sum();
+                if !near(model, sent.len() as u64) {
+                    far.push(format!("{rule}: {} sends {model} B in the model, and {} B", by.word(), sent.len()));
+                }
+            }
+        }
+    }
+    assert!(far.is_empty(), "{} connections:\n{}", far.len(), far.join("\n"));
+}
