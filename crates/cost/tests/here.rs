@@ -112,6 +112,27 @@ fn many_clients_are_served_as_fast_as_the_busier_node_allows_and_wait_for_all_be
 }
 
 #[test]
+fn a_step_takes_as_long_as_after_the_time_that_lies_between_two_of_it() {
+    let mut steps = usual();
+    steps.extend([("store sqlite-after-250us", 1500, 120.0), ("store sqlite-after-1500us", 1500, 140.0)]);
+    // 20 more at 250 after the last, which is at 350 from begin to begin; none at 25; and 40 at 1500.
+    for (configuration, micros) in [("SC0", 199.634), ("SC1", 517.683)] {
+        let one = setting(configuration, 1, 0);
+        let it = predicted(&steps, &one);
+        near(it.throughput, 1e6 / micros, 1e-4, configuration);
+        near(it.p95, micros * MICRO, 1e-4, "p95");
+        assert!(it.parameters.iter().any(|name| name == "store sqlite-after-250us"), "{:?}", it.parameters);
+    }
+    // The store of 64 clients does nothing else: 111 for each, of which 11 without it.
+    near(predicted(&steps, &setting("SC0", 64, 0)).throughput, 1e6 / 111.0, 0.002, "one after the other");
+    let mut steps = usual();
+    steps.push(("write message-after-1500us", 1500, 12.5));
+    near(predicted(&steps, &setting("SC0", 1, 0)).throughput, 1e6 / 193.0, 1e-4, "messages are timed with pauses");
+    let more = 2.5 * (495.0 - 10.0 - 250.0) / (1250.0 - 2.5);
+    near(predicted(&steps, &setting("SC1", 1, 0)).throughput, 1e6 / (495.0 + more), 1e-3, "and longer ones");
+}
+
+#[test]
 fn two_ends_that_are_as_fast_keep_each_other_awake_and_sending_costs_less() {
     let with = |wake: f64| -> Vec<_> {
         let change = |(name, bytes, time)| match name {

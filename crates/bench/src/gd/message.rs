@@ -36,6 +36,18 @@ const BOTH_SLEEP: Way = Way { before: 150e-6, after: 0.0, between: 80e-6, then: 
 const STORE_BUSY: Way = Way { before: 20e-6, after: 0.0, between: 30e-6, then: 120e-6 };
 const ORGANISATION_BUSY: Way = Way { before: 20e-6, after: 150e-6, between: 30e-6, then: 0.0 };
 
+impl Way {
+    /// The same with another pause between two messages: a shorter one shortens all parts, a longer one is of whoever waits least.
+    fn after(self, pause: Option<f64>) -> Self {
+        let longest = self.before.max(self.after).max(self.then);
+        let Some(pause) = pause else { return self };
+        let shorter = (pause / longest).min(1.0);
+        let part = |part: f64| if part == longest { pause } else { part * shorter };
+        let Self { before, after, between, then } = self;
+        Self { before: part(before), after: part(after), between: between * shorter, then: part(then) }
+    }
+}
+
 /// What the other side tells with each answer, seconds.
 #[derive(Debug, Clone, Copy, Default)]
 struct Told {
@@ -70,21 +82,23 @@ pub struct Found {
     pub store: Vec<f64>,
 }
 
-/// Exchanges messages of so many bytes with [`echo`], for about so many seconds.
+/// Exchanges messages of so many bytes with [`echo`], for about so many seconds; with longer pauses between two of them, if so.
 ///
 /// # Errors
 /// The other side is not there.
-pub fn exchange(with: SocketAddr, bytes: usize, seconds: f64) -> Result<Found, Failed> {
+pub fn exchange(with: SocketAddr, bytes: usize, seconds: f64, after: Option<f64>) -> Result<Found, Failed> {
+    let [both_sleep, store_busy, organisation_busy] =
+        [BOTH_SLEEP, STORE_BUSY, ORGANISATION_BUSY].map(|way| way.after(after));
     let (line, disturb) = (Line::connect(with)?, Disturb::new());
     let mut this = Exchange { line, disturb, worked: 0.0, body: vec![7; bytes.max(16)] };
     let mut found = Found::default();
     // The first messages are slower than all others.
-    this.each(BOTH_SLEEP, 0.1 * seconds, |_, _, _, _| ())?;
+    this.each(both_sleep, 0.1 * seconds, |_, _, _, _| ())?;
     for _ in 0..BATCHES {
         let theirs = this.accounts()?;
         let (own, worked) = (accounts::own(), this.worked);
         let mut count = 0_u32;
-        this.each(BOTH_SLEEP, 0.6 * seconds / f64::from(BATCHES), |write, _, round, told| {
+        this.each(both_sleep, 0.6 * seconds / f64::from(BATCHES), |write, _, round, told| {
             count += 1;
             found.write.push(write);
             found.answer_write.push(told.write);
@@ -96,11 +110,11 @@ pub fn exchange(with: SocketAddr, bytes: usize, seconds: f64) -> Result<Found, F
         // The answer to the question for the accounts is one more.
         found.store.push(((end - theirs) / f64::from(count + 1)).max(0.0));
     }
-    this.each(STORE_BUSY, 0.15 * seconds, |write, _, _, told| {
+    this.each(store_busy, 0.15 * seconds, |write, _, _, told| {
         found.write_awake.push(write);
         found.read.push(told.read);
     })?;
-    this.each(ORGANISATION_BUSY, 0.15 * seconds, |_, read, _, told| {
+    this.each(organisation_busy, 0.15 * seconds, |_, read, _, told| {
         found.answer_read.push(read);
         found.answer_write_awake.push(told.write);
     })?;

@@ -18,6 +18,12 @@ const PATIENCE: f64 = 30.0;
 const OF_INSERTS: f64 = 3.0;
 /// A message takes turns in three ways.
 const OF_MESSAGES: f64 = 5.0;
+/// Microseconds without a step, after which it is timed once more.
+const AFTER: [u32; 2] = [250, 1_500];
+/// The same of those that a tag without security is most of.
+const SOON: u32 = 5;
+/// The same of messages.
+const AFTER_MESSAGES: [u32; 2] = [50, 1_500];
 /// Steps whose times grow with the bytes along a line.
 const LINES: [&str; 9] = [
     "write message",
@@ -61,13 +67,15 @@ impl Bench<'_> {
         let any = |configuration| rows.iter().any(|row| row.configuration == configuration);
         let (organisation, store) = self.processors;
         let mut steps = Vec::new();
-        let mut take = |processor, what, bytes, times: f64, database: &Path| {
+        let mut take_after = |after, processor, what, bytes, times: f64, database: &Path| {
             let (keys, database) = (self.keys.to_owned(), database.to_owned());
-            let spec = Spec { what, bytes, seconds: self.seconds * times, keys, database };
+            let spec = Spec { what, bytes, seconds: self.seconds * times, after, keys, database };
             let found: Vec<Step> = self.launch.ask(processor, "step", &spec)?;
             steps.extend(found);
             Ok::<(), Failed>(())
         };
+        let mut take =
+            |processor, what, bytes, times, database: &Path| take_after(None, processor, what, bytes, times, database);
         let nowhere = Path::new("");
         take(organisation, What::Lost, 0, 1.0, nowhere)?;
         take(organisation, What::Neighbour(store, sizes.first().copied()), tag, OF_MESSAGES, nowhere)?;
@@ -99,6 +107,30 @@ impl Bench<'_> {
             for bytes in [0].iter().chain(&sizes).map(|bits| tag + u64::from(bits / 8)) {
                 take(store, What::Insert(*kind), bytes, OF_INSERTS, folder)?;
             }
+        }
+        // What is short and done once for each tag takes longer the longer ago it was done.
+        let signed = tag + sizes.first().map_or(0, |bits| u64::from(bits / 8));
+        take_after(Some(SOON), organisation, What::Generate, tag, 1.0, nowhere)?;
+        for (kind, folder) in self.databases {
+            take_after(Some(SOON), store, What::Insert(*kind), signed, OF_INSERTS, folder)?;
+        }
+        for after in AFTER.map(Some) {
+            take_after(after, organisation, What::Generate, tag, 1.0, nowhere)?;
+            if !sizes.is_empty() {
+                take_after(after, organisation, What::Hash, tag, 1.0, nowhere)?;
+            }
+            if any(Configuration::Sc2) {
+                take_after(after, organisation, What::Encrypt, signed, 1.0, nowhere)?;
+                take_after(after, store, What::Decrypt, signed, 1.0, nowhere)?;
+            }
+            for (kind, folder) in self.databases {
+                take_after(after, store, What::Insert(*kind), signed, OF_INSERTS, folder)?;
+            }
+        }
+        for after in AFTER_MESSAGES.map(Some) {
+            let echo = self.launch.start(store, "echo", &())?;
+            take_after(after, organisation, What::Message(echo.at()), tag, OF_MESSAGES, nowhere)?;
+            echo.end()?;
         }
         let law = |name: &&str| fit(&steps.iter().filter(|step| step.name() == **name).collect::<Vec<_>>());
         let laws = LINES.iter().filter_map(law).collect();

@@ -46,7 +46,7 @@ impl Plan {
     /// About ten minutes, or up to five.
     #[must_use]
     pub fn new(quick: bool) -> Self {
-        let (seconds, step_seconds, limit) = if quick { (0.3, 0.05, 280.0) } else { (0.8, 0.15, 1_800.0) };
+        let (seconds, step_seconds, limit) = if quick { (0.28, 0.05, 292.0) } else { (0.8, 0.15, 1_800.0) };
         Self {
             rounds: 10,
             seconds,

@@ -4,6 +4,7 @@
 use std::hint::black_box;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use aws_lc_rs::digest::{SHA256, digest};
 use cost::calibration::{Step, Unit, summary};
@@ -63,6 +64,8 @@ pub struct Spec {
     pub bytes: u64,
     /// For about so long.
     pub seconds: f64,
+    /// Microseconds without the step before each timing, where they are not as few as usual.
+    pub after: Option<u32>,
     /// Where the keys are.
     pub keys: PathBuf,
     /// Where the database is.
@@ -77,7 +80,8 @@ pub fn take(spec: &Spec) -> Result<Vec<Step>, Failed> {
     let content = vec![0x5a; usize::try_from(spec.bytes)?];
     let keys = |bits| Keys::read(&spec.keys, Side::Organisation, bits);
     let step = |operation: &str, algorithm: &str, op: &mut dyn FnMut() -> Result<(), Failed>| {
-        Ok(vec![step(operation, algorithm, spec.bytes, &timings(spec.seconds, op)?)?])
+        let named = format!("{algorithm}{}", spec.ending());
+        Ok(vec![step(operation, &named, spec.bytes, &timings(spec, op)?)?])
     };
     match spec.what {
         What::Generate => {
@@ -142,15 +146,44 @@ pub fn take(spec: &Spec) -> Result<Vec<Step>, Failed> {
     }
 }
 
+impl Spec {
+    /// What the names of steps end with that are timed after a longer pause.
+    fn ending(&self) -> String {
+        self.after.map(|micros| format!("-after-{micros}us")).unwrap_or_default()
+    }
+
+    /// Other work, which leaves a part of the caches to the step where there is little time between two of it.
+    fn disturb(&self) -> Disturb {
+        match self.after {
+            Some(micros) if f64::from(micros) * 1e-6 < BEFORE => Disturb::small(),
+            _ => Disturb::new(),
+        }
+    }
+
+    /// Lets time pass before a timing; gives how many seconds of it were work. The organisation has work of its own between two of a step;
+    /// the store waits, and sleeps.
+    fn pause(&self, disturb: &mut Disturb) -> f64 {
+        match (self.after, self.what) {
+            (None, _) => disturb.run(BEFORE),
+            (Some(micros), What::Decrypt | What::Insert(_)) if f64::from(micros) * 1e-6 > BEFORE => {
+                #[expect(clippy::disallowed_methods, reason = "what is timed is how a step goes after so much time")]
+                std::thread::sleep(Duration::from_micros(micros.into()));
+                0.0
+            }
+            (Some(micros), _) => disturb.run(f64::from(micros) * 1e-6),
+        }
+    }
+}
+
 /// Times an operation: each time alone, after other work.
-fn timings(seconds: f64, op: &mut dyn FnMut() -> Result<(), Failed>) -> Result<Vec<f64>, Failed> {
-    let (mut disturb, mut times) = (Disturb::new(), Vec::new());
+fn timings(spec: &Spec, op: &mut dyn FnMut() -> Result<(), Failed>) -> Result<Vec<f64>, Failed> {
+    let (mut disturb, mut times) = (spec.disturb(), Vec::new());
     for _ in 0..3 {
         op()?;
     }
     let all = Stopwatch::start();
-    while times.len() < 10 || all.seconds() < seconds {
-        disturb.run(BEFORE);
+    while times.len() < 10 || all.seconds() < spec.seconds {
+        spec.pause(&mut disturb);
         let watch = Stopwatch::start();
         op()?;
         times.push((watch.seconds() - looking()).max(0.0));
@@ -178,8 +211,12 @@ pub(super) fn step(operation: &str, algorithm: &str, bytes: u64, times: &[f64]) 
 }
 
 fn messages(spec: &Spec, with: SocketAddr) -> Result<Vec<Step>, Failed> {
-    let found = message::exchange(with, usize::try_from(spec.bytes)?, spec.seconds)?;
+    let after = spec.after.map(|micros| f64::from(micros) * 1e-6);
+    let found = message::exchange(with, usize::try_from(spec.bytes)?, spec.seconds, after)?;
     let bytes = spec.bytes;
+    let step = |operation: &str, algorithm: &str, bytes, times: &[f64]| {
+        step(operation, &format!("{algorithm}{}", spec.ending()), bytes, times)
+    };
     let write = step("write", "message", bytes, &found.write)?;
     let read = step("read", "message", bytes, &found.read)?;
     let answer_write = step("write", "answer", bytes, &found.answer_write)?;
@@ -196,7 +233,7 @@ fn messages(spec: &Spec, with: SocketAddr) -> Result<Vec<Step>, Failed> {
 fn inserts(spec: &Spec, kind: Kind, content: &[u8]) -> Result<Step, Failed> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let mut database = runtime.block_on(Database::open(kind, &spec.database))?;
-    let (mut disturb, mut times, mut processor, mut number) = (Disturb::new(), Vec::new(), Vec::new(), 0);
+    let (mut disturb, mut times, mut processor, mut number) = (spec.disturb(), Vec::new(), Vec::new(), 0);
     for _ in 0..20 {
         number += 1;
         runtime.block_on(database.put(0, number, content))?;
@@ -209,7 +246,7 @@ fn inserts(spec: &Spec, kind: Kind, content: &[u8]) -> Result<Step, Failed> {
         while count < 10 || all.seconds() < spec.seconds / f64::from(BATCHES) {
             number += 1;
             count += 1;
-            worked += disturb.run(BEFORE);
+            worked += spec.pause(&mut disturb);
             let watch = Stopwatch::start();
             runtime.block_on(database.put(0, number, content))?;
             times.push(watch.seconds() - looking());
@@ -217,7 +254,7 @@ fn inserts(spec: &Spec, kind: Kind, content: &[u8]) -> Result<Step, Failed> {
         let spent = accounts::own() + of_backend(&database)? - before - worked;
         processor.push((spent / f64::from(count)).max(0.0));
     }
-    let mut step = step("store", kind.word(), spec.bytes, &times)?;
+    let mut step = step("store", &format!("{}{}", kind.word(), spec.ending()), spec.bytes, &times)?;
     step.left_out = 0;
     step.wall = summary(&times).ok_or("no insert")?;
     step.cpu = summary(&processor).ok_or("no insert")?;

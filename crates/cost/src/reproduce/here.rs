@@ -32,6 +32,9 @@ const RELATIVE: f64 = 0.002;
 /// The most firings in a simulation.
 const FIRINGS: u64 = 6_000_000;
 
+/// How often it is gone through to see how much time lies between two of each step.
+const LOOKS: u32 = 4;
+
 /// What is predicted.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Setting {
@@ -71,7 +74,7 @@ pub struct Prediction {
 /// # Errors
 /// [`Class::NoPrice`] for a step that was not measured, [`Class::NoSuchName`] for an unknown configuration, and what the solver says.
 pub fn predict(calibration: &Calibration, setting: &Setting, budget: &mut Budget<'_>) -> Result<Prediction, Fault> {
-    let mut steps = Steps::new(calibration, setting);
+    let mut steps = settled(calibration, setting)?;
     // What a tag demands of a node does not depend on how many clients there are; alone, it is found exactly.
     let alone = Setting { clients: 1, ..setting.clone() };
     let model = model(&mut steps, &alone)?;
@@ -99,8 +102,21 @@ pub fn predict(calibration: &Calibration, setting: &Setting, budget: &mut Budget
 /// # Errors
 /// As [`predict`].
 pub fn by_net(calibration: &Calibration, setting: &Setting, budget: &mut Budget<'_>) -> Result<f64, Fault> {
-    let model = model(&mut Steps::new(calibration, setting), setting)?;
+    let model = model(&mut settled(calibration, setting)?, setting)?;
     if setting.clients == 1 { Ok(solve::solve(&weave(&model), budget)?.throughput) } else { simulated(&model, budget) }
+}
+
+/// The steps, each as long as it takes where it is done once for each tag: what was done long ago takes longer, and then more time lies
+/// between two of it.
+fn settled<'a>(calibration: &'a Calibration, setting: &'a Setting) -> Result<Steps<'a>, Fault> {
+    let mut steps = Steps::new(calibration, setting);
+    for _ in 0..LOOKS {
+        let found = in_order::run(&in_order::Work::of(&mut steps, setting)?, setting);
+        if found.throughput > 0.0 {
+            steps.every(1.0 / found.throughput);
+        }
+    }
+    Ok(steps)
 }
 
 /// The model with measured times and this setting.

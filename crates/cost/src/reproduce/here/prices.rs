@@ -13,16 +13,32 @@ const VECTOR: u64 = 16;
 /// Bytes of a block.
 const BLOCK: u64 = 16;
 
+/// Names of steps that were timed once more end like this where they were timed after so many seconds without one: by then, others have
+/// taken a part of the caches.
+const AFTER: [(&str, f64); 4] =
+    [("-after-5us", 5e-6), ("-after-50us", 50e-6), ("-after-250us", 250e-6), ("-after-1500us", 1.5e-3)];
+/// Seconds between two of a step without such an ending.
+const USUAL: f64 = 25e-6;
+/// The same of messages, by how their steps begin: they take turns with an answer.
+const USUAL_MESSAGES: ([&str; 3], f64) = (["write ", "read ", "exchange "], 250e-6);
+
 /// Measured steps, and which of them were used.
 pub(super) struct Steps<'a> {
     calibration: &'a Calibration,
     setting: &'a Setting,
+    /// Seconds from one of each step to the next.
+    interval: f64,
     used: BTreeSet<String>,
 }
 
 impl<'a> Steps<'a> {
     pub(super) fn new(calibration: &'a Calibration, setting: &'a Setting) -> Self {
-        Self { calibration, setting, used: BTreeSet::new() }
+        Self { calibration, setting, interval: 0.0, used: BTreeSet::new() }
+    }
+
+    /// From now on each step is done so many seconds after it was done the last time.
+    pub(super) const fn every(&mut self, interval: f64) {
+        self.interval = interval;
     }
 
     /// Names of the steps that were asked for.
@@ -36,17 +52,41 @@ impl<'a> Steps<'a> {
         let sample = exact.map_or_else(|| self.sample(name), Ok)?;
         self.used.insert(name.to_owned());
         let law = self.calibration.law(name).filter(|_| exact.is_none());
-        let mean = law.map_or(sample.mean, |law| law.at(bytes));
+        let mean = (law.map_or(sample.mean, |law| law.at(bytes)) + self.longer(name)).max(0.0);
         let cv2 = if sample.mean > 0.0 { (sample.sd / sample.mean).powi(2) } else { 0.0 };
         Ok(Duration { mean, cv2 })
     }
 
     /// How the times of a step on so many bytes are spread.
     pub(super) fn spread(&mut self, name: &str, bytes: u64) -> Result<Spread, Fault> {
-        let mean = self.time(name, bytes)?.mean;
+        let (mean, longer) = (self.time(name, bytes)?.mean, self.longer(name));
         let exact = self.calibration.step(name, bytes).map(|step| step.wall);
         let sample = exact.map_or_else(|| self.sample(name), Ok)?;
-        Ok(Spread::of(&sample, mean))
+        Ok(Spread::of(&sample, (mean - longer).max(0.0)).longer(longer))
+    }
+
+    /// Seconds that a step takes longer (or less) than without an ending, because so much time lies between two of it. Middles are compared:
+    /// what a step takes once in a hundred times says nothing of the caches.
+    fn longer(&mut self, name: &str) -> f64 {
+        let (beginnings, apart) = USUAL_MESSAGES;
+        let usual = if beginnings.iter().any(|it| name.starts_with(it)) { apart } else { USUAL };
+        let mut points = vec![(usual, 0.0)];
+        let mut since = self.interval;
+        for (ending, pause) in AFTER {
+            let other = format!("{name}{ending}");
+            let later = self.calibration.steps.iter().find(|step| step.name() == other);
+            let pair = later.and_then(|later| Some((later, self.calibration.step(name, later.bytes)?)));
+            let Some((later, step)) = pair else { continue };
+            self.used.insert(other);
+            since = self.interval - step.wall.p50;
+            points.push((pause, later.wall.p50 - step.wall.p50));
+        }
+        points.sort_by(|one, other| one.0.total_cmp(&other.0));
+        let next = points.iter().position(|point| since <= point.0).unwrap_or(points.len());
+        match (next.checked_sub(1).and_then(|before| points.get(before)), points.get(next)) {
+            (Some(from), Some(to)) => from.1 + (to.1 - from.1) * (since - from.0) / (to.0 - from.0),
+            (one, other) => one.or(other).map_or(0.0, |point| point.1),
+        }
     }
 
     fn sample(&mut self, name: &str) -> Result<Sample, Fault> {

@@ -28,6 +28,12 @@ impl Spread {
         Self { at: at.map(|time| time * factor), most: most * factor }
     }
 
+    /// The same with so many seconds more each time; none takes less than no time.
+    pub(super) fn longer(&self, seconds: f64) -> Self {
+        let more = |time: f64| (time + seconds).max(0.0);
+        Self { at: self.at.map(more), most: more(self.most) }
+    }
+
     /// Seconds that a share of all, 0 to 1, does not exceed.
     pub(super) fn time(&self, share: f64) -> f64 {
         let next = (1..4).find(|next| share < SHARES[*next]);
