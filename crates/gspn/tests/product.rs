@@ -224,3 +224,22 @@ fn a_net_with_a_shared_resource_is_still_too_large() {
     ]}, "ask": [{"id": "c", "kind": "mean_tokens", "place": "c"}]}));
     assert_eq!(answer(&net.net, &net.asks, 1000).unwrap_err().class, Class::TooLarge);
 }
+
+/// The last token in `entry` never leaves: the table says 0 for one alone.
+#[test]
+fn tokens_that_stay_on_their_way_are_not_where_the_others_end() {
+    let net = document(&json!({"net": {
+    "places": [{"name": "entry", "tokens": 3}, {"name": "a", "tokens": 100}, {"name": "b"}, {"name": "c"}],
+    "transitions": [
+        {"name": "enter", "kind": "timed", "rate_by_tokens": {"place": "entry", "rates": [0, 0, 1]}, "in": {"entry": 1}, "out": {"a": 1}},
+        {"name": "ab", "kind": "timed", "rate": 1.0, "in": {"a": 1}, "out": {"b": 1}},
+        {"name": "bc", "kind": "timed", "rate": 1.0, "in": {"b": 1}, "out": {"c": 1}},
+        {"name": "ca", "kind": "timed", "rate": 1.0, "in": {"c": 1}, "out": {"a": 1}},
+    ]}, "ask": [
+        {"id": "entry", "kind": "mean_tokens", "place": "entry"},
+        {"id": "a", "kind": "mean_tokens", "place": "a"},
+    ]}));
+    let found = answer(&net.net, &net.asks, 8_000_000).unwrap();
+    close(&found, "entry", 1.0, 1e-9);
+    close(&found, "a", 34.0, 1e-9);
+}

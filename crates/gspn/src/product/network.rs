@@ -54,6 +54,12 @@ pub(super) fn find(net: &Net) -> Option<Networks> {
     for (place, side) in of_place.iter().enumerate() {
         tokens[*side] = tokens[*side].checked_add(net.places()[place].tokens)?;
     }
+    // Where a table stands still with some tokens, these may stay on their way to where the others end.
+    for (way, side) in ways.iter().zip(&of_place) {
+        if let Some((rate, servers)) = &way.served {
+            Service::of(rate, *servers, tokens[*side])?;
+        }
+    }
     let (mut rows, mut columns, mut rates) = (vec![0], Vec::new(), Vec::new());
     for (place, way) in ways.iter().enumerate() {
         let mut row: Vec<(usize, f64)> = Vec::new();
@@ -66,6 +72,10 @@ pub(super) fn find(net: &Net) -> Option<Networks> {
             }
         }
         for (to, part) in row {
+            // Less than a number can say.
+            if part == 0.0 {
+                return None;
+            }
             columns.push(u32::try_from(to).ok()?);
             rates.push(part);
         }
