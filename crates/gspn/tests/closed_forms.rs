@@ -94,6 +94,86 @@ fn a_loop_of_immediates_ends_with_the_right_probabilities() {
     close(&answer, "tangible", 2.0);
 }
 
+/// A choice that is hardly ever taken: its weight adds nothing to the sum of all.
+#[test]
+fn a_weight_of_next_to_nothing_takes_next_to_nothing() {
+    let net = |rare: f64| {
+        json!({"net": {
+        "places": [{"name": "start", "tokens": 1}, {"name": "left"}, {"name": "right"}],
+        "transitions": [
+            {"name": "go_left", "kind": "immediate", "in": {"start": 1}, "out": {"left": 1}},
+            {"name": "go_right", "kind": "immediate", "weight": rare, "in": {"start": 1}, "out": {"right": 1}},
+            {"name": "from_left", "kind": "timed", "rate": 1, "in": {"left": 1}, "out": {"start": 1}},
+            {"name": "from_right", "kind": "timed", "rate": 2, "in": {"right": 1}, "out": {"start": 1}},
+        ]},
+        "ask": [
+            {"id": "left", "kind": "prob", "where": [["left", "==", 1]]},
+            {"id": "right", "kind": "prob", "where": [["right", "==", 1]]},
+            {"id": "taken", "kind": "throughput", "transition": "go_right"},
+        ]})
+    };
+    for rare in [1e-3, 1e-15, 1e-17, 1e-100] {
+        let answer = solve(&net(rare)).unwrap();
+        // A round takes `rare` times 1/2 and 1 times 1.
+        let round = 1.0 + rare / 2.0;
+        close(&answer, "left", 1.0 / round);
+        close(&answer, "right", rare / 2.0 / round);
+        close(&answer, "taken", rare / round);
+    }
+}
+
+/// Ways whose rate or probability no number can say are not left out in silence, and nobody calls them a trap.
+#[test]
+fn what_is_less_than_a_number_can_say_is_refused() {
+    let net = |rate: f64, rare: f64, back: &str| {
+        json!({"net": {
+        "places": [{"name": "start", "tokens": 1}, {"name": "left"}, {"name": "right"}],
+        "transitions": [
+            {"name": "go_left", "kind": "immediate", "weight": 1e300, "in": {"start": 1}, "out": {"left": 1}},
+            {"name": "go_right", "kind": "immediate", "weight": rare, "in": {"start": 1}, "out": {"right": 1}},
+            {"name": "from_left", "kind": back, (if back == "timed" { "rate" } else { "weight" }): rate, "in": {"left": 1}, "out": {"start": 1}},
+        ]},
+        "ask": [{"id": "classes", "kind": "bsccs"}]})
+    };
+    for (rate, rare, back) in
+        [(1e-10, 1e-20, "timed"), (1.0, 1e-30, "timed"), (1.0, 1e-20, "immediate"), (1.0, 1e-30, "immediate")]
+    {
+        let refusal = solve(&net(rate, rare, back)).unwrap_err();
+        assert_eq!(refusal.class, Class::Unsupported, "{refusal:?}");
+        assert!(refusal.why.contains("too far apart"), "{refusal:?}");
+    }
+}
+
+/// Each rate is a number, and what leaves the state is none: nothing may be said of how long it is there.
+#[test]
+fn rates_that_add_up_to_no_number_are_refused() {
+    let refusal = solve(&json!({"net": {
+    "places": [{"name": "p", "tokens": 1}, {"name": "q"}],
+    "transitions": [
+        {"name": "one", "kind": "timed", "rate": 1e308, "in": {"p": 1}, "out": {"q": 1}},
+        {"name": "two", "kind": "timed", "rate": 1e308, "in": {"p": 1}, "out": {"q": 1}},
+        {"name": "back", "kind": "timed", "rate": 1.0, "in": {"q": 1}, "out": {"p": 1}},
+    ]}, "ask": [{"id": "x", "kind": "throughput", "transition": "one"}]}))
+    .unwrap_err();
+    assert_eq!(refusal.class, Class::TooLarge, "{refusal:?}");
+}
+
+/// The time by which an exponential time is over, almost surely: what is left of 1 has all of its digits, too.
+#[test]
+fn late_percentiles_have_their_digits() {
+    for gap in [1e-6, 1e-12, 2.0_f64.powi(-50)] {
+        let level = 1.0 - gap;
+        let answer = solve(&json!({"net": {
+        "places": [{"name": "p", "tokens": 1}, {"name": "q"}],
+        "transitions": [{"name": "go", "kind": "timed", "rate": 3.0, "in": {"p": 1}, "out": {"q": 1}}]},
+        "ask": [{"id": "late", "kind": "passage_quantile", "where": [["q", "==", 1]], "p": level}]}))
+        .unwrap();
+        let late = number(&answer, "late");
+        let wanted = -(1.0 - level).ln() / 3.0;
+        assert!((late - wanted).abs() <= 1e-7 * wanted, "{gap}: {late}, and {wanted} is wanted");
+    }
+}
+
 /// An M/D/1/2 queue against its closed form.
 #[test]
 fn a_fixed_service_time_is_right_to_one_percent_and_says_how() {

@@ -230,7 +230,8 @@ pub(crate) fn invariant_error(net: &Net, means: &[f64]) -> f64 {
             size += weight.abs() * means[place].max(tokens);
         }
         if size > 0.0 {
-            worst = worst.max((sum - start).abs() / size);
+            let off = (sum - start).abs() / size;
+            worst = if off.is_nan() { f64::INFINITY } else { worst.max(off) };
         }
     }
     worst

@@ -85,7 +85,9 @@ fn check(chain: &Chain, incoming: &Incoming, components: &Components, found: &mu
         let out = found.distribution[state] * chain.exit(state);
         let inside = incoming.column(state).filter(|(from, _)| components.of[*from] == components.of[state]);
         let into: f64 = inside.map(|(from, rate)| found.distribution[from] * rate).sum();
-        worst = worst.max((into - out).abs());
+        let off = (into - out).abs();
+        // What is no number is no balance either.
+        worst = if off.is_nan() { f64::INFINITY } else { worst.max(off) };
         largest = largest.max(out);
     }
     found.residual = if largest > 0.0 { worst / largest } else { 0.0 };

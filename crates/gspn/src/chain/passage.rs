@@ -85,7 +85,11 @@ pub fn quantile(
         now[*state as usize] += probability;
     }
     let inside = |distribution: &[f64]| sum(distribution.iter().zip(goal).filter(|(_, goal)| **goal).map(|(p, _)| *p));
-    if inside(&now) >= level {
+    // How much is missing, by whichever is the smaller one: near 1 what is inside has no digits for what is left.
+    let later = level > 0.5 && reached.certain;
+    let outside = |now: &[f64]| sum(now.iter().zip(goal).filter(|(_, goal)| !**goal).map(|(p, _)| *p));
+    let missing = |now: &[f64]| if later { outside(now) - (1.0 - level) } else { level - inside(now) };
+    if missing(&now) <= 0.0 {
         return Ok(Mean { value: 0.0, method: None });
     }
     if !transient::cheap(&chain, reached.mean, 8.0)
@@ -99,7 +103,7 @@ pub fn quantile(
     let mut time = 0.0;
     loop {
         let next = transient::forward(&chain, &now, step, budget)?;
-        if inside(&next) >= level {
+        if missing(&next) <= 0.0 {
             break;
         }
         now = next;
@@ -113,14 +117,14 @@ pub fn quantile(
             break;
         }
         let next = transient::forward(&chain, &now, step, budget)?;
-        if inside(&next) < level {
+        if missing(&next) > 0.0 {
             now = next;
             time += step;
         }
     }
     // The rest by the density at this point.
     let density = density(&chain, &now, goal);
-    let rest = if density > 0.0 { ((level - inside(&now)) / density).clamp(0.0, 2.0 * step) } else { step };
+    let rest = if density > 0.0 { (missing(&now) / density).clamp(0.0, 2.0 * step) } else { step };
     Ok(Mean { value: time + rest, method: None })
 }
 

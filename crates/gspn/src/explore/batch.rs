@@ -152,8 +152,10 @@ impl Batch {
         net.ready(from, ready);
         let largest = ready.iter().map(|(_, weight)| *weight).fold(0.0, f64::max);
         let sum: f64 = ready.iter().map(|(_, weight)| weight / largest).sum();
+        // Not by the sum: to that a weight of 1e-17 beside one of 1 adds nothing.
+        let alone = ready.len() == 1;
         for (transition, weight) in ready {
-            let part = if sum == 1.0 { part } else { part * (*weight / largest / sum) };
+            let part = if alone { part } else { part * (*weight / largest / sum) };
             copy(words, from);
             if net.fire(*transition, words) == Err(Cramped) {
                 return Err(Halt::Cramped(*transition));

@@ -1,5 +1,6 @@
 //! A chain that is being written.
 
+use super::vanish::too_far_apart;
 use crate::chain::Chain;
 use crate::{Class, Refusal};
 
@@ -32,7 +33,20 @@ impl Rows {
 
     /// Ends the row of `state`: `row` has one entry a target. What stays in its state is left out, of `row`, too.
     pub(super) fn end(&mut self, state: u32, row: &mut Vec<(u32, f64)>) -> Result<(), Refusal> {
-        row.retain(|(to, rate)| *to != state && *rate > 0.0);
+        let (mut sum, mut least) = (0.0, f64::INFINITY);
+        for (_, rate) in row.iter() {
+            sum += *rate;
+            least = least.min(*rate);
+        }
+        if !f64::is_finite(sum) {
+            let why = "the rates of a marking add up to more than a number can say";
+            return Err(Refusal::new(Class::TooLarge, "", why));
+        }
+        // Left out it would not be missed by any check, and with it whatever it leads to.
+        if least == 0.0 {
+            return Err(too_far_apart());
+        }
+        row.retain(|(to, _)| *to != state);
         self.columns.extend(row.iter().map(|(to, _)| *to));
         self.rates.extend(row.iter().map(|(_, rate)| *rate));
         if self.columns.len() >= EDGES {

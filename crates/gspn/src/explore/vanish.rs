@@ -39,6 +39,12 @@ pub(crate) fn overflow() -> Refusal {
     Refusal::new(Class::TooLarge, "tokens", "a place would hold more tokens than a 64-bit number can say")
 }
 
+/// A way that is there, and whose rate or probability would be 0.
+pub(super) fn too_far_apart() -> Refusal {
+    let why = "rates and weights are too far apart: one times another is less than a number can say";
+    Refusal::new(Class::Unsupported, "", why)
+}
+
 /// What cannot be resolved: why, and the immediates fired up to there.
 pub(crate) struct Stuck {
     pub(crate) refusal: Refusal,
@@ -243,6 +249,9 @@ impl Graph {
                     Target::Tangible(markings.add_tangible(&to, budget)?)
                 };
                 let probability = immediate.weight / largest / sum;
+                if probability == 0.0 {
+                    return Err(too_far_apart().into());
+                }
                 branches.push(Branch { probability, transition: immediate.transition, target });
             }
             graph.branches.push(branches);
@@ -315,6 +324,9 @@ impl Graph {
             Failure::Trap(trap) => self.trapped(net, &trap),
             Failure::Slow(count) => proof::slow(count).into(),
         })?;
+        if visits.iter().any(|visits| !visits.is_finite()) {
+            return Err(too_far_apart().into());
+        }
         let mut known = Outcome::default();
         for (branches, visits) in self.branches.iter().zip(&visits) {
             for branch in branches {
