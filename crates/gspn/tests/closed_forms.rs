@@ -257,6 +257,48 @@ fn absorption_into_two_ends() {
     assert!(answer.unanswered["never"].why.contains("0.4"), "{:?}", answer.unanswered);
 }
 
+/// What jumps at a fixed time is right or left open, at the jump and next to it, too.
+#[test]
+fn what_happens_at_a_fixed_time_is_right_or_left_open() {
+    let net = |asks: serde_json::Value| {
+        json!({"net": {
+        "places": [{"name": "a", "tokens": 1}, {"name": "b"}],
+        "transitions": [
+            {"name": "fixed", "kind": "deterministic", "delay": 1, "in": {"a": 1}, "out": {"b": 1}},
+            {"name": "back", "kind": "timed", "rate": 1, "in": {"b": 1}, "out": {"a": 1}},
+        ]}, "ask": asks})
+    };
+    // It ends at 1; back after an exponential time, and again 1.
+    let exact = |time: f64| match time {
+        _ if time < 1.0 => 0.0,
+        _ if time < 2.0 => (1.0 - time).exp(),
+        _ => (1.0 - time).exp() + (time - 2.0) * (2.0 - time).exp(),
+    };
+    let times = [0.3, 0.9, 0.98, 0.999, 0.9997, 1.0, 1.0003, 1.001, 1.02, 1.1, 1.5, 1.9, 2.0, 2.1, 2.25, 2.5, 2.9];
+    let asks =
+        times.iter().map(|time| json!({"id": time.to_string(), "kind": "prob", "at": time, "where": [["b", "==", 1]]}));
+    let answer = solve(&net(asks.collect())).unwrap();
+    for time in times {
+        if let Some(Value::Number(found)) = answer.values.get(&time.to_string()) {
+            assert!(
+                (found - exact(time)).abs() <= 0.01 * exact(time),
+                "{time}: {found}, and {} is wanted",
+                exact(time)
+            );
+        }
+    }
+    assert!(answer.values.len() >= 5, "{:?}", answer.values);
+    let levels = [0.1, 0.3, 0.5, 0.6, 0.7, 0.75, 0.8, 0.9];
+    let asks = levels
+        .iter()
+        .map(|p| json!({"id": p.to_string(), "kind": "passage_quantile", "p": p, "where": [["b", "==", 1]]}));
+    let answer = solve(&net(asks.collect())).unwrap();
+    for (level, value) in &answer.values {
+        assert!(matches!(value, Value::Number(value) if (value - 1.0).abs() <= 0.01), "{level}: {value:?}");
+    }
+    assert!(answer.values.contains_key("0.5"), "{answer:?}");
+}
+
 /// A chain of groups that hardly know of each other: rates from 1e-9 to 1e6, product form.
 #[test]
 fn rates_far_apart_lose_no_digit() {

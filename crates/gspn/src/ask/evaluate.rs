@@ -3,6 +3,7 @@
 use hashbrown::HashMap;
 
 use super::derivatives::Known;
+use super::phases;
 use super::solution::{Solution, float};
 use super::{Answer, Ask, Question, Value};
 use crate::Budget;
@@ -49,12 +50,19 @@ fn plain(net: &Net, asks: &[Ask], budget: &mut Budget<'_>) -> Result<Answer, Ref
 
 /// Answers with ever more phases for a fixed time, and carries each value on to infinitely many.
 fn stages(net: &Net, asks: &[Ask], budget: &mut Budget<'_>) -> Result<Answer, Refusal> {
-    let is_probability =
-        |ask: &&Ask| matches!(ask.question, Question::Probability { .. } | Question::InitialProbability { .. });
-    let probabilities: Vec<&String> = asks.iter().filter(is_probability).map(|ask| &ask.id).collect();
     let mut stages = STAGES;
-    let mut before = Solved::new(net, asks, stages, budget)?.answer(net, asks, budget)?;
-    let mut carried: HashMap<String, f64> = HashMap::new();
+    let first = Solved::new(net, asks, stages, budget)?;
+    let jumps = phases::jumps(net, &first.solution);
+    let mut before = first.answer(net, asks, budget)?;
+    let mut tried: HashMap<String, Vec<f64>> = HashMap::new();
+    let note = |tried: &mut HashMap<String, Vec<f64>>, answer: &Answer| {
+        for (id, value) in &answer.values {
+            if let Value::Number(value) = value {
+                tried.entry(id.clone()).or_default().push(*value);
+            }
+        }
+    };
+    note(&mut tried, &before);
     loop {
         stages *= 2;
         let solved = Solved::new(net, asks, stages, budget).and_then(|solved| solved.answer(net, asks, budget));
@@ -62,40 +70,38 @@ fn stages(net: &Net, asks: &[Ask], budget: &mut Budget<'_>) -> Result<Answer, Re
             Ok(now) => now,
             Err(refusal) => return Ok(give_up(before, &refusal)),
         };
-        let mut worst = 0.0_f64;
-        let mut next = HashMap::new();
-        for (id, value) in &now.values {
-            let (Value::Number(value), Some(Value::Number(other))) = (value, before.values.get(id)) else { continue };
-            // The error falls with one over the number of phases.
-            let limit = 2.0 * value - other;
-            let limit = if probabilities.contains(&id) { limit.clamp(0.0, 1.0) } else { limit };
-            let earlier = carried.get(id).copied().unwrap_or(f64::INFINITY);
-            let error = if limit == earlier { 0.0 } else { ((limit - earlier) / limit).abs() };
-            worst = worst.max(error);
-            next.insert(id.clone(), limit);
-            now.error.insert(id.clone(), error);
-        }
+        note(&mut tried, &now);
+        let carried = |ask: &Ask| {
+            let values = tried.get(&ask.id).filter(|_| matches!(now.values.get(&ask.id), Some(Value::Number(_))))?;
+            Some((ask.id.clone(), phases::carried(&ask.question, values, stages, &jumps)))
+        };
+        let all: Vec<(String, (f64, f64))> = asks.iter().filter_map(carried).collect();
+        let worst = all.iter().map(|(_, (_, error))| *error).fold(0.0, f64::max);
         if worst <= CLOSE || stages >= MOST_STAGES {
-            for (id, limit) in next {
-                let error = now.error.get(&id).copied().unwrap_or(f64::INFINITY);
+            for (id, (limit, error)) in all {
+                now.error.remove(&id);
+                now.method.remove(&id);
                 if error <= 10.0 * CLOSE {
                     now.values.insert(id.clone(), Value::Number(limit));
-                    now.method.insert(
-                        id,
-                        format!("{} and {stages} exponential phases, carried on to infinitely many", stages / 2),
-                    );
+                    now.error.insert(id.clone(), error);
+                    let how = format!("{} and {stages} exponential phases, carried on to infinitely many", stages / 2);
+                    now.method.insert(id, how);
                 } else {
                     now.values.remove(&id);
-                    now.method.remove(&id);
-                    let why = format!("{stages} phases for the fixed time are still {error:.1e} off, relatively");
-                    now.unanswered.insert(id, Refusal::new(Class::Unsupported, "", why));
+                    let why = if error.is_finite() {
+                        format!("{stages} phases for the fixed time are still {error:.1e} off, relatively")
+                    } else {
+                        format!(
+                            "{stages} phases for the fixed time do not settle: it jumps near this time, or may do so"
+                        )
+                    };
+                    now.unanswered.insert(id.clone(), Refusal::new(Class::Unsupported, &id, why));
                 }
             }
             let known = &now.method;
             now.error.retain(|id, _| known.contains_key(id));
             return Ok(now);
         }
-        carried = next;
         before = now;
     }
 }

@@ -3,6 +3,7 @@
 mod answer;
 mod derivatives;
 mod evaluate;
+mod phases;
 mod solution;
 
 pub use self::answer::{Answer, Checks, Value};

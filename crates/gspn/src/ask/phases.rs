@@ -1,0 +1,124 @@
+//! A fixed time stands for ever more exponential phases: what their values say of infinitely many, and how far that may be off.
+//!
+//! Where a value is a smooth function of the fixed time, the error falls with one over the number of phases, so twice a value less the one of
+//! half as many phases is far closer. That does not hold near a time at which something happens with certainty or with some
+//! probability: there values of few phases agree with each other and with nothing else. So what is asked about a time has to be seen falling
+//! in this way, and is not answered next to a time at which a fixed time that began at 0 may end.
+
+use super::Question;
+use super::solution::Solution;
+use crate::net::{Kind, Net, Transition};
+
+/// What one step to twice as many phases leaves of the step before, where the error falls with one over their number: a half, about.
+const HALF: std::ops::RangeInclusive<f64> = 0.35..=0.65;
+/// Steps that are nothing beside the value.
+const NOTHING: f64 = 1e-7;
+/// Fixed times in a row that are followed, and jumps that are kept.
+const IN_A_ROW: u32 = 64;
+const JUMPS: usize = 4_096;
+/// How close a time may be to a jump, in standard deviations of so many phases: nearer by, values of different numbers of phases are alike.
+const NEAR: f64 = 0.25;
+
+/// A time at which something may happen with some probability, and how many fixed times add up to its variance: the sum of their squares.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Jump {
+    time: f64,
+    squares: f64,
+}
+
+/// Times at which fixed times end that begin at time 0, and others behind them.
+pub(super) fn jumps(net: &Net, solution: &Solution) -> Vec<Jump> {
+    let delay = |it: &Transition| if let Kind::Deterministic { delay } = it.kind { Some(delay) } else { None };
+    let all: Vec<f64> = net.transitions().iter().filter_map(delay).collect();
+    let mut tokens = vec![0; solution.space.places()];
+    let mut now: Vec<Jump> = Vec::new();
+    for (state, _) in solution.space.initial() {
+        solution.load(*state as usize, &mut tokens);
+        let enabled = |it: &&Transition| {
+            it.inputs.iter().all(|arc| tokens[arc.place] >= arc.count)
+                && it.inhibitors.iter().all(|arc| tokens[arc.place] < arc.count)
+        };
+        let begun = net.transitions().iter().filter(enabled).filter_map(delay);
+        now.extend(begun.map(|delay| Jump { time: delay, squares: delay * delay }));
+    }
+    let mut jumps: Vec<Jump> = Vec::new();
+    for _ in 0..IN_A_ROW {
+        now.sort_by(|one, other| one.time.total_cmp(&other.time));
+        now.dedup_by(|later, kept| (later.time - kept.time).abs() <= 1e-12 * kept.time);
+        jumps.extend(&now);
+        if jumps.len() > JUMPS || now.is_empty() {
+            break;
+        }
+        let next = now.iter().flat_map(|jump| {
+            all.iter().map(|delay| Jump { time: jump.time + delay, squares: jump.squares + delay * delay })
+        });
+        now = next.take(JUMPS).collect();
+    }
+    jumps.truncate(JUMPS);
+    jumps
+}
+
+/// What a value is with infinitely many phases, and how far that may be off, relatively; `values` are those of ever twice as many
+/// phases, `stages` the last number of them.
+pub(super) fn carried(question: &Question, values: &[f64], stages: u32, jumps: &[Jump]) -> (f64, f64) {
+    let [.., before, last] = values else { return (f64::NAN, f64::INFINITY) };
+    let limit = |before: f64, last: f64| {
+        let limit = 2.0 * last - before;
+        let share = matches!(question, Question::Probability { .. } | Question::InitialProbability { .. });
+        if share { limit.clamp(0.0, 1.0) } else { limit }
+    };
+    let found = limit(*before, *last);
+    let [.., earlier, _, _] = values else { return (found, f64::INFINITY) };
+    let earlier = limit(*earlier, *before);
+    let error = if found == earlier { 0.0 } else { ((found - earlier) / found).abs() };
+    let factor = match asked(question) {
+        When::Ever => 1.0,
+        When::At(time) => {
+            let near = |jump: &Jump| (time - jump.time).abs() <= NEAR * (jump.squares / f64::from(stages)).sqrt();
+            if time > 0.0 && jumps.iter().any(near) || !falls(values) { f64::INFINITY } else { 1.0 }
+        }
+        When::Sought => slow(values),
+    };
+    (found, if error == 0.0 && factor.is_finite() { 0.0 } else { error.max(f64::MIN_POSITIVE) * factor })
+}
+
+/// What a question has to do with time.
+enum When {
+    Ever,
+    At(f64),
+    /// A time is asked for.
+    Sought,
+}
+
+fn asked(question: &Question) -> When {
+    match question {
+        Question::MeanTokens { at: Some(at), .. }
+        | Question::Probability { at: Some(at), .. }
+        | Question::Throughput { at: Some(at), .. } => When::At(*at),
+        Question::PassageQuantile { .. } => When::Sought,
+        Question::Sensitivity { of, .. } => asked(of),
+        _ => When::Ever,
+    }
+}
+
+/// Steps from value to value, the last three.
+fn steps(values: &[f64]) -> Option<[f64; 3]> {
+    let [.., a, b, c, d] = values else { return None };
+    Some([b - a, c - b, d - c])
+}
+
+/// Whether the last steps fall as the error of one over the number of phases does, or there are none.
+fn falls(values: &[f64]) -> bool {
+    let Some(steps) = steps(values) else { return false };
+    let size = values.last().map_or(0.0, |last| last.abs());
+    steps.iter().all(|step| step.abs() <= NOTHING * size.max(NOTHING))
+        || steps.windows(2).all(|pair| HALF.contains(&(pair[1] / pair[0])))
+}
+
+/// How much further than its last step a value still goes, where steps fall more slowly than by a half: with the root of the number of
+/// phases at a time that is fixed.
+fn slow(values: &[f64]) -> f64 {
+    let Some([_, before, last]) = steps(values) else { return f64::INFINITY };
+    let part = if last == 0.0 { 0.0 } else { (last / before).abs() };
+    if part < 0.9 { (part / (1.0 - part)).max(1.0) } else { f64::INFINITY }
+}
