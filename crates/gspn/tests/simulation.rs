@@ -200,3 +200,37 @@ fn immediates_without_end_are_refused() {
     let refusal = simulate(&document.net, &document.asks, Plan::default(), budget).unwrap_err();
     assert_eq!(refusal.class, Class::TooLarge, "{refusal}");
 }
+
+/// Weights whose sum is more than a number can say are still weights.
+#[test]
+fn huge_weights_are_drawn_by_their_parts() {
+    let found = estimate(
+        &read(&json!({"net": {"places": [{"name": "start", "tokens": 1}, {"name": "left"}, {"name": "right"}],
+        "transitions": [
+            {"name": "go_left", "kind": "immediate", "weight": 1.5e308, "in": {"start": 1}, "out": {"left": 1}},
+            {"name": "go_right", "kind": "immediate", "weight": 0.5e308, "in": {"start": 1}, "out": {"right": 1}},
+            {"name": "from_left", "kind": "timed", "rate": 1, "in": {"left": 1}, "out": {"start": 1}},
+            {"name": "from_right", "kind": "timed", "rate": 1, "in": {"right": 1}, "out": {"start": 1}},
+        ]}, "ask": [{"id": "left", "kind": "mean_tokens", "place": "left"}]})),
+        1,
+        0.01,
+    );
+    let left = &found.estimates["left"];
+    assert!((left.mean - 0.75).abs() < 0.02, "{left:?}");
+}
+
+/// Without chance all runs are one and the same: their number is no reason to be sure.
+#[test]
+fn runs_without_chance_count_once() {
+    let found = estimate(
+        &read(&json!({"net": {"places": [{"name": "p", "tokens": 1}, {"name": "q", "tokens": 1}],
+        "transitions": [
+            {"name": "one", "kind": "deterministic", "delay": 1, "in": {"p": 1}, "out": {"p": 1}},
+            {"name": "two", "kind": "deterministic", "delay": 2, "in": {"q": 1}, "out": {"q": 1}},
+        ]}, "ask": [{"id": "one", "kind": "throughput", "transition": "one"}]})),
+        1,
+        0.01,
+    );
+    let one = &found.estimates["one"];
+    assert!(one.low <= 1.0 && 1.0 <= one.high, "{one:?}");
+}

@@ -32,6 +32,8 @@ const MOST: usize = 4_096;
 const ENDS: usize = 128;
 /// How much more the means of runs may scatter than their batches make them: hardly once in a hundred times, when nothing is wrong.
 const SCATTER: f64 = 2.2;
+/// How much less than their batches runs may scatter where there is chance.
+const SAME_RUN: f64 = 1e-9;
 
 /// What is measured in the long run.
 #[derive(Debug, Clone, Copy)]
@@ -208,11 +210,23 @@ impl Runs<'_> {
         let between = groups * spread(&means, middle) / (runs - 1.0);
         // Where nothing ever changed, another run may still see it change.
         let mixed = between > SCATTER * within || between == 0.0;
+        // Without chance every run is the same one, and however many there are, they say no more than one.
+        let one = between > 0.0 && between <= SAME_RUN * within;
         let alike = alike(&rows, middle) > ALIKE;
-        let half = if mixed || alike { half_width(&means) } else { half_width(&rows.concat()) };
-        let enough = if mixed { means.len() >= ENDS } else { !alike };
+        let half = match rows.first() {
+            Some(row) if one => half_width(row),
+            _ if mixed || alike => half_width(&means),
+            _ => half_width(&rows.concat()),
+        };
+        let enough = if mixed { means.len() >= ENDS } else { one || !alike };
         let sure = half > 0.0 && half <= relative * middle.abs() && enough;
-        let samples = if mixed || alike { means.len() } else { rows.len() * GROUPS };
+        let samples = if one {
+            GROUPS
+        } else if mixed || alike {
+            means.len()
+        } else {
+            rows.len() * GROUPS
+        };
         Look { estimate: Estimate::around(middle, half, samples as u64, sure), mixed }
     }
 }

@@ -276,14 +276,16 @@ impl<'a> Machine<'a> {
         }
         let highest = self.candidates.iter().map(|index| share(index).0).max()?;
         let mut ready = self.candidates.iter().filter(|index| share(index).0 == highest);
-        let total: f64 = ready.clone().map(|index| share(index).1).sum();
+        // Over the largest: weights may add up to more than a number can say.
+        let largest = ready.clone().map(|index| share(index).1).fold(0.0, f64::max);
+        let total: f64 = ready.clone().map(|index| share(index).1 / largest).sum();
         if ready.clone().nth(1).is_none() {
             return ready.next().copied();
         }
         let mut left = self.choice.uniform() * total;
         let last = ready.clone().next_back().copied();
         let chosen = ready.find(|index| {
-            left -= share(index).1;
+            left -= share(index).1 / largest;
             left < 0.0
         });
         chosen.copied().or(last)
