@@ -31,6 +31,8 @@ pub struct Laid {
     pub prices: Vec<Paid>,
     /// For each node the place of its free cores.
     pub free: Vec<usize>,
+    /// For each connector whose bytes take time the place of its free line.
+    pub lines: Vec<usize>,
     /// The places of all that requests wait for: cores, lines, threads.
     pub resources: Vec<usize>,
     /// Where a closed workload's clients think, or an open one's room is.
@@ -111,7 +113,7 @@ pub fn lay(secured: &Secured) -> Result<Laid, Fault> {
     let Some(main) = model.sequences.first() else {
         return Err(Fault::new(Class::Missing, "sequence", "there is no sequence: nothing happens"));
     };
-    let mut layer = steps::Layer { model, builder, abort, aborts: false, laid: 0 };
+    let mut layer = steps::Layer { model, builder, abort, aborts: false, laid: 0, deep: 0 };
     layer.steps(&main.steps, &mut cursor)?;
     layer.release(&mut cursor);
     let aborts = layer.aborts;
@@ -120,10 +122,24 @@ pub fn lay(secured: &Secured) -> Result<Laid, Fault> {
     let end = builder.immediate("end", builder::ROUTE, 1.0, &[cursor.place], &back);
     let aborted = aborts.then(|| builder.immediate("aborted", builder::ROUTE, 1.0, &[abort], &back));
     let free = builder.free().to_vec();
-    let resources = free.iter().copied().chain(builder.lines()).chain(threads).collect();
+    let lines = builder.lines();
+    let resources = free.iter().chain(&lines).copied().chain(threads).collect();
     let open = matches!(model.workload, Workload::Open { .. });
     let (net, stages, prices) = builder.build(&model.name)?;
-    Ok(Laid { net, stages, prices, free, resources, source, open, queue: threads.map(|_| start), begin, end, aborted })
+    Ok(Laid {
+        net,
+        stages,
+        prices,
+        free,
+        lines,
+        resources,
+        source,
+        open,
+        queue: threads.map(|_| start),
+        begin,
+        end,
+        aborted,
+    })
 }
 
 /// How requests come from `source` to `start`.

@@ -211,3 +211,46 @@ fn the_front_is_what_nothing_beats() {
     let nothing = choice.settings.iter().position(|it| it.strength.is_none()).unwrap();
     assert!(choice.front.contains(&nothing));
 }
+
+/// Room for a million, most of whom wait: the clock is looked at on the way, and the first levels do not go through the memory again
+/// and again.
+#[test]
+fn a_queue_of_a_million_ends_when_its_time_is_over() {
+    let text = MODEL.replace("room = 12", "room = 1000000").replace("30/s", "3000/s");
+    let model = model(&text);
+    let looks = std::sync::atomic::AtomicU32::new(0);
+    let go_on = |_| looks.fetch_add(1, std::sync::atomic::Ordering::Relaxed) < 60;
+    let effort = Effort { limits: Limits::default(), threads: 1, go_on: &go_on };
+    let wanted = Wanted { mean: Some(1.0), ..Wanted::default() };
+    let fault = choose(&model, &wanted, &effort).unwrap_err();
+    assert_eq!(fault.class, Class::Unanswered, "{fault}");
+    assert!(fault.why.contains("limit of time"), "{fault}");
+}
+
+/// Twice as many as can be carried, in a room where the weights of levels go far beyond a number.
+#[test]
+fn far_above_saturation_the_room_is_full() {
+    let text = MODEL.replace("room = 12", "room = 5000").replace("30/s", "3000/s");
+    let mut model = model(&text);
+    model.annotations.drain(..2);
+    let choice = chosen(&model, &Wanted { mean: Some(1.0), ..Wanted::default() }).unwrap();
+    for setting in &choice.settings {
+        assert!(setting.saturated);
+        assert!((setting.throughput / setting.saturation - 1.0).abs() < 1e-9, "{setting:?}");
+        assert!((setting.loss - (1.0 - setting.throughput / 3000.0)).abs() < 1e-9, "{setting:?}");
+    }
+}
+
+/// The line carries ten messages a second, however many cores and threads there are.
+#[test]
+fn a_line_saturates_too() {
+    let text = MODEL.replace("latency = \"1 ms\"", "rate = \"30 kB/s\"").replace("threads = 1", "threads = 3");
+    let mut model = model(&text);
+    model.annotations.drain(..2);
+    let choice = chosen(&model, &Wanted { rate: Some(20.0), ..Wanted::default() }).unwrap();
+    let plain = choice.settings.last().unwrap();
+    assert!((plain.saturation - 10.0).abs() < 1e-9, "{plain:?}");
+    assert!(plain.saturated && plain.fails.iter().any(|it| it.constraint == "rate"), "{plain:?}");
+    assert_eq!(plain.limit.as_ref().unwrap().resource, "wire");
+    assert!(plain.throughput <= 10.0 && plain.throughput > 9.0, "{plain:?}");
+}

@@ -10,7 +10,7 @@ use crate::net::What;
 /// What a setting saturates first.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Bottleneck {
-    /// The node whose cores are all busy first, or `threads`.
+    /// The node whose cores are all busy first, the connector whose line is, or `threads`.
     pub resource: String,
     /// How busy it is under the load, 0 to 1.
     pub utilisation: f64,
@@ -30,18 +30,34 @@ pub struct Bottleneck {
     pub instead: Option<usize>,
 }
 
-/// What is used up by requests: a node by its index, or the threads.
+/// What is used up by requests: a node by its index, the line of a connector by its index among those that take time, or the threads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Resource {
     Node(usize),
+    Line(usize),
     Threads,
+}
+
+/// Connectors whose bytes take time.
+fn lines(model: &Model) -> impl Iterator<Item = &str> {
+    model.connectors.iter().filter(|it| it.bytes_a_second.is_some()).map(|it| it.name.as_str())
 }
 
 impl Resource {
     fn name(self, model: &Model) -> String {
         match self {
             Self::Node(node) => model.nodes[node].name.clone(),
+            Self::Line(line) => lines(model).nth(line).unwrap_or_default().to_owned(),
             Self::Threads => "threads".to_owned(),
+        }
+    }
+
+    /// Where a service says what of it a request takes.
+    fn index(self, model: &Model) -> Option<usize> {
+        match self {
+            Self::Node(node) => Some(node),
+            Self::Line(line) => Some(model.nodes.len() + line),
+            Self::Threads => None,
         }
     }
 }
@@ -49,10 +65,11 @@ impl Resource {
 /// How many requests each resource can carry, aborted ones included.
 pub(super) fn limits(model: &Model, service: &Service, one: bool) -> Vec<(Resource, f64)> {
     let nodes = model.nodes.iter().enumerate();
-    let mut limits: Vec<_> = nodes
-        .map(|(node, it)| (Resource::Node(node), f64::from(it.all_cores()) / service.cores(node)))
-        .filter(|(_, limit)| limit.is_finite())
-        .collect();
+    let mut limits: Vec<_> =
+        nodes.map(|(node, it)| (Resource::Node(node), f64::from(it.all_cores()) / service.cores(node))).collect();
+    let nodes = model.nodes.len();
+    limits.extend(lines(model).enumerate().map(|(line, _)| (Resource::Line(line), 1.0 / service.cores(nodes + line))));
+    limits.retain(|(_, limit)| limit.is_finite());
     let threads = if one { Some(1) } else { model.threads() };
     limits.extend(threads.map(|threads| (Resource::Threads, f64::from(threads) / service.mean())));
     limits
@@ -62,7 +79,7 @@ pub(super) fn limits(model: &Model, service: &Service, one: bool) -> Vec<(Resour
 pub(super) fn of(model: &Model, service: &Service, one: bool, rate: f64) -> Option<Bottleneck> {
     let limits = limits(model, service, one);
     let (resource, carried) = limits.iter().copied().min_by(|one, other| one.1.total_cmp(&other.1))?;
-    let node = if let Resource::Node(node) = resource { Some(node) } else { None };
+    let node = resource.index(model);
     let (what, seconds, cores) = service.largest(node)?;
     let share = match node {
         Some(node) => cores[node] / service.cores(node),
@@ -70,9 +87,9 @@ pub(super) fn of(model: &Model, service: &Service, one: bool, rate: f64) -> Opti
     };
     // Without it each resource has less to do.
     let without = limits.iter().map(|(resource, limit)| {
-        let left = match resource {
-            Resource::Node(node) => 1.0 - cores[*node] / service.cores(*node),
-            Resource::Threads => 1.0 - seconds / service.mean(),
+        let left = match resource.index(model) {
+            Some(node) => 1.0 - cores[node] / service.cores(node),
+            None => 1.0 - seconds / service.mean(),
         };
         (*resource, limit / left.max(1e-12))
     });

@@ -97,7 +97,7 @@ impl Passage {
                 Complex::default()
             }
         });
-        failed.map_or(Ok(value), Err)
+        failed.map_or(value, Err)
     }
 
     fn transform(&self, s: Complex, g: &mut [Complex], budget: &mut Budget<'_>) -> Result<Complex, Fault> {

@@ -13,10 +13,18 @@
 //! Morrison). The net of one request is the net that [`crate::net::lay`] lays, explored by the solver: nothing is written twice. Tests solve
 //! the whole net beside it.
 
+use gspn::{Budget, Progress};
+
 use super::invert::Complex;
 use super::service::Service;
+use crate::Fault;
 use crate::model::{Model, Workload};
 use crate::net::{Laid, What};
+
+/// What the phases of one level add up to at most; far above saturation the first levels vanish beside the last.
+const LARGEST: f64 = 1e200;
+/// Phases between two looks at the clock.
+const LOOK: usize = 1 << 18;
 
 /// Requests that come, and how many may be there.
 #[derive(Debug, Clone, Copy)]
@@ -71,7 +79,10 @@ pub(super) fn one_at_a_time(model: &Model, laid: &Laid) -> bool {
 
 impl Service {
     /// The queue of requests with this service.
-    pub(super) fn queue(&self, workload: Workload) -> Queue {
+    ///
+    /// # Errors
+    /// [`crate::Class::Unanswered`] where so many may be there that it takes more memory or time than the budget.
+    pub(super) fn queue(&self, workload: Workload, budget: &mut Budget<'_>) -> Result<Queue, Fault> {
         let arrivals = match workload {
             Workload::Open { rate, room, .. } => Arrivals { rate, each: false, room: room as usize },
             Workload::Closed { clients, think, .. } => {
@@ -80,9 +91,20 @@ impl Service {
                 Arrivals { rate: 1.0 / think, each: true, room: clients as usize }
             }
         };
-        let mut levels: Vec<Vec<f64>> = Vec::with_capacity(arrivals.room);
+        let phases = self.begin.len();
+        budget
+            .bytes((arrivals.room as u64).saturating_mul((phases * size_of::<f64>() + size_of::<Vec<f64>>()) as u64))?;
+        let mut levels: Vec<Vec<f64>> = Vec::new();
         let mut empty = 1.0;
+        // Levels up to which all was made smaller, and by how much.
+        let mut smaller: Vec<(usize, f64)> = Vec::new();
+        let mut work = 0;
         for there in 1..=arrivals.room {
+            work += phases;
+            if work >= LOOK {
+                work = 0;
+                budget.look(Progress::Solving { sweeps: there as u64, error: 0.0 })?;
+            }
             let (rate, before) = (arrivals.at(there), arrivals.at(there - 1));
             let right: Vec<f64> = match levels.last() {
                 None => self.begin.iter().map(|share| share * before * empty).collect(),
@@ -98,13 +120,22 @@ impl Service {
                 level.iter_mut().zip(&z).for_each(|(x, z)| *x += factor * z);
             }
             levels.push(level);
-            // Far above saturation the first levels vanish beside the last.
-            let top = levels.last().map_or(0.0, |level| level.iter().sum::<f64>());
-            if top > 1e200 {
-                empty /= top;
-                levels.iter_mut().flatten().for_each(|share| *share /= top);
+            let Some(level) = levels.last_mut() else { continue };
+            let top = level.iter().sum::<f64>();
+            if top > LARGEST {
+                level.iter_mut().for_each(|share| *share /= top);
+                smaller.push((there - 1, top));
             }
         }
+        // Each of them is made smaller once, whatever came after it.
+        let mut by = 1.0;
+        for (there, level) in levels.iter_mut().enumerate().rev() {
+            if smaller.last().is_some_and(|(first, _)| there < *first) {
+                by /= smaller.pop().map_or(1.0, |(_, top)| top);
+            }
+            level.iter_mut().for_each(|share| *share *= by);
+        }
+        empty *= smaller.iter().fold(by, |by, (_, top)| by / top);
         let sum = empty + levels.iter().flatten().sum::<f64>();
         empty /= sum;
         levels.iter_mut().flatten().for_each(|share| *share /= sum);
@@ -113,7 +144,7 @@ impl Service {
         let inside = levels.iter().enumerate().map(|(n, level)| (n + 1) as f64 * level.iter().sum::<f64>()).sum();
         let full = levels.last().map_or(0.0, |level| level.iter().sum::<f64>());
         let turned_away = if arrivals.each { 0.0 } else { arrivals.rate * full };
-        Queue { arrivals, empty, levels, rate, inside, turned_away }
+        Ok(Queue { arrivals, empty, levels, rate, inside, turned_away })
     }
 }
 

@@ -21,7 +21,7 @@ pub(super) struct Service {
     pub(super) done: Vec<f64>,
     /// Mean time that a request spends in each phase.
     spent: Vec<f64>,
-    /// For each phase, the busy cores of each node.
+    /// For each phase, the busy cores of each node, and behind them whether each line that takes time is.
     busy: Vec<Vec<f64>>,
     /// For each phase, what is done in it.
     what: Vec<Option<What>>,
@@ -45,7 +45,7 @@ pub(super) fn service(model: &Model, budget: &mut Budget<'_>) -> Result<(Service
     let (chain, mut tokens) = (space.chain(), vec![0; space.places()]);
     let states = chain.len();
     let mut empty = None;
-    let mut busy = vec![vec![0.0; model.nodes.len()]; states];
+    let mut busy = vec![vec![0.0; model.nodes.len() + laid.lines.len()]; states];
     let (mut what, mut paid, mut watts) = (vec![None; states], vec![None; states], vec![0.0; states]);
     for state in 0..states {
         space.load(space.marking_of(u32::try_from(state).unwrap_or(u32::MAX)), &mut tokens);
@@ -56,6 +56,9 @@ pub(super) fn service(model: &Model, budget: &mut Budget<'_>) -> Result<(Service
             #[expect(clippy::cast_precision_loss, reason = "cores")]
             let used = u64::from(model.nodes[node].all_cores()).saturating_sub(tokens[*place]) as f64;
             busy[state][node] = used;
+        }
+        for (line, place) in laid.lines.iter().enumerate() {
+            busy[state][model.nodes.len() + line] = if tokens[*place] == 0 { 1.0 } else { 0.0 };
         }
         if let Some(stage) = laid.stages.iter().find(|stage| tokens[stage.place] > 0) {
             (what[state], paid[state], watts[state]) = (Some(stage.what.clone()), stage.paid, stage.watts);
@@ -134,7 +137,7 @@ impl Service {
         self.spent.iter().sum()
     }
 
-    /// Core seconds that a request costs each node.
+    /// Core seconds that a request costs a node; behind the nodes the seconds that it holds a line.
     pub(super) fn cores(&self, node: usize) -> f64 {
         self.spent.iter().zip(&self.busy).map(|(spent, busy)| spent * busy[node]).sum()
     }

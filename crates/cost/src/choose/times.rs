@@ -6,9 +6,9 @@
 //! until so many have left that no more are there than threads; who comes later changes nothing. That time is a passage of
 //! the whole net without arrivals, from the markings that arriving requests make.
 
-use gspn::Budget;
 use gspn::chain::long_run;
 use gspn::explore::explore;
+use gspn::{Budget, Progress};
 
 use super::invert::{self, distribution};
 use super::passage::Passage;
@@ -63,7 +63,7 @@ pub(super) struct Task<'a> {
 pub(super) fn solve(task: Task<'_>, service: &Service, budget: &mut Budget<'_>) -> Result<(Flow, Times), Fault> {
     let model = task.model;
     if task.one {
-        let queue: Queue = service.queue(model.workload);
+        let queue: Queue = service.queue(model.workload, budget)?;
         let flow = Flow { rate: queue.rate, mean: queue.response(), turned_away: queue.turned_away };
         return Ok((flow, Times::One(queue.entered())));
     }
@@ -146,7 +146,10 @@ impl Times {
         match self {
             Self::Unknown => Err(Fault::new(Class::Unanswered, "percentiles", "nobody asked for them")),
             Self::Followed(passage) => passage.within(time, budget, |_, it| it),
-            Self::One(entered) => Ok(distribution(time, |s| queue::transform(service, entered, s))),
+            Self::One(entered) => {
+                budget.look(Progress::Solving { sweeps: 0, error: 0.0 })?;
+                distribution(time, |s| queue::transform(service, entered, s))
+            }
             Self::Several { waiting, wait } => wait.within(time, budget, |s, waited| {
                 let g = service.transform(s);
                 let own = service.begin.iter().zip(&g).map(|(begin, g)| g.times(*begin));

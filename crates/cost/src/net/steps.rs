@@ -6,6 +6,9 @@ use crate::mechanism::{Part, Role, Work};
 use crate::model::{Duration, Model, Price, Protect, Send, Step};
 use crate::{Class, Fault};
 
+/// Sequences and ways inside each other: each takes its part of the stack.
+const MAX_DEEP: usize = 500;
+
 /// Where a request is, and the node of which it holds a core.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Cursor {
@@ -20,10 +23,17 @@ pub(super) struct Layer<'a> {
     pub(super) abort: usize,
     pub(super) aborts: bool,
     pub(super) laid: usize,
+    /// Sequences and ways that are inside each other here.
+    pub(super) deep: usize,
 }
 
 impl Layer<'_> {
     pub(super) fn steps(&mut self, steps: &[Step], at: &mut Cursor) -> Result<(), Fault> {
+        self.deep += 1;
+        if self.deep > MAX_DEEP {
+            let why = format!("sequences refer to each other more than {MAX_DEEP} deep: put some of them into one");
+            return Err(Fault::new(Class::TooLarge, "sequence", why));
+        }
         for step in steps {
             self.count()?;
             match step {
@@ -48,6 +58,7 @@ impl Layer<'_> {
                 Step::Protect(protect) => self.parts(&protect.parts, protect, at)?,
             }
         }
+        self.deep -= 1;
         Ok(())
     }
 
