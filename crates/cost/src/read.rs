@@ -6,6 +6,7 @@ mod check;
 mod draft;
 pub(crate) mod escape;
 mod fields;
+mod lines;
 mod mermaid;
 mod plant;
 mod secure;

@@ -269,6 +269,7 @@ fn wrong_uml_is_refused() {
     check(&u("<trapkey:DataOriginAuthentication", "<trapkey:Critical"), Class::UnknownStereotype, "Critical");
     check(&u("hostDemand=\"(3,ms)\"", ""), Class::MissingAnnotation, "`storeGDinfo` has no `time`");
     check(&u("prob=\"0.25\"", ""), Class::MissingAnnotation, "no `weight`");
+    check(&u("prob=\"0.25\"", "prob=\"0.15\""), Class::Invalid, "add up to 0.9");
     check(&u("refersTo=\"_finish\"", "refersTo=\"_generation\""), Class::Cycle, "generation -> generation");
     check(&u("refersTo=\"_finish\"", "refersTo=\"_gone\""), Class::NoSuchName, "no interaction");
     check(
@@ -302,4 +303,37 @@ fn wrong_toml_is_refused() {
     check(&t("weight = 3", "weight = 0"), Class::Invalid, 35, "a number above 0");
     check(&t("[node.database]", "[node.organisation]"), Class::Syntax, 9, "duplicate key");
     check(&t("[workload]", "[workload"), Class::Syntax, 3, "");
+}
+
+/// A chain of references is walked with the stack: one that is too long for it is refused, one that is not is laid.
+#[test]
+fn a_long_chain_of_references_is_refused_and_takes_no_stack() {
+    let chain = |length: usize| {
+        let mut text = String::from(
+            "[workload]\nclients = 1\n[node.n]\n[component.a]\nnode = \"n\"\n[[sequence.s0]]\nref = \"s1\"\n",
+        );
+        for index in 1..length {
+            text.push_str(&format!("[[sequence.s{index}]]\nref = \"s{}\"\n", index + 1));
+        }
+        text.push_str(&format!("[[sequence.s{length}]]\ndo = \"x\"\nby = \"a\"\ntime = \"1 ms\"\n"));
+        cost::net::lay(&weave(&read(&text, Language::Toml).unwrap()))
+    };
+    assert!(chain(400).is_ok());
+    let fault = chain(60_000).unwrap_err();
+    assert_eq!(fault.class, Class::TooLarge, "{fault}");
+}
+
+/// What makes many elements makes them once: the time of a reader grows with its text, not with its square.
+#[test]
+fn many_elements_are_read_one_by_one() {
+    let many = 30_000;
+    let mut uml = String::from("<xmi:XMI xmlns:xmi=\"x\" xmlns:uml=\"u\"><uml:Model xmi:id=\"m\" name=\"M\">\n");
+    let mut diagram = String::from("sequenceDiagram\n");
+    for index in 0..many {
+        uml.push_str(&format!("<packagedElement xmi:type=\"uml:Component\" xmi:id=\"c{index}\" name=\"c{index}\"/>\n"));
+        diagram.push_str(&format!("a{index}->>a{index}: x\n"));
+    }
+    uml.push_str("</uml:Model></xmi:XMI>");
+    assert_eq!(read(&uml, Language::Xmi).unwrap_err().class, Class::MissingAnnotation);
+    assert_eq!(read(&diagram, Language::Mermaid).unwrap_err().class, Class::MissingAnnotation);
 }

@@ -6,6 +6,8 @@
 //!
 //! A letter that would end a line, a name or a word is written `#59;`, by its number, as Mermaid itself has it.
 
+use hashbrown::{HashMap, HashSet};
+
 use super::draft::{Draft, Line, Written};
 use super::escape;
 use super::fields::Fields;
@@ -63,6 +65,8 @@ struct Reader {
     line: usize,
     /// Participants: what the diagram calls them, their name.
     participants: Vec<(String, String)>,
+    /// Where the first of each call stands there.
+    called: HashMap<String, usize>,
     /// Words for the next message.
     step: Option<Fields>,
     sequence: Option<(String, usize)>,
@@ -71,8 +75,8 @@ struct Reader {
     blocks: Vec<Block>,
     /// The bodies of loops, which are sequences that are referred to so many times.
     loops: Vec<Written>,
-    /// Connectors: name, from, to.
-    connectors: Vec<(String, String, String)>,
+    /// Of the connectors between two components, whose names stand in order: the first, and whether it is the only one.
+    connectors: HashMap<[String; 2], (String, bool)>,
 }
 
 impl Reader {
@@ -171,7 +175,8 @@ impl Reader {
     fn connector(&mut self, name: &str, fields: Fields) -> Result<(), Fault> {
         let mut look = fields.clone();
         let (from, to) = (look.need("from")?, look.need("to")?);
-        self.connectors.push((name.to_owned(), from.text, to.text));
+        let between = self.connectors.entry(pair(&from.text, &to.text));
+        between.and_modify(|(_, only)| *only = false).or_insert((name.to_owned(), true));
         self.draft.connectors.push((name.to_owned(), fields));
         Ok(())
     }
@@ -255,6 +260,7 @@ impl Reader {
 
     fn participant(&mut self, text: &str) {
         let (id, name) = text.split_once(" as ").unwrap_or((text, text));
+        self.called.entry(id.trim().to_owned()).or_insert(self.participants.len());
         self.participants.push((id.trim().to_owned(), escape::read(name.trim())));
     }
 
@@ -291,7 +297,7 @@ impl Reader {
     /// The name of a participant; one that was not announced has the name that the diagram uses.
     fn named(&mut self, id: &str) -> String {
         let id = id.trim();
-        if let Some((_, name)) = self.participants.iter().find(|(known, _)| known == id) {
+        if let Some((_, name)) = self.called.get(id).and_then(|at| self.participants.get(*at)) {
             return name.clone();
         }
         self.participant(id);
@@ -300,18 +306,15 @@ impl Reader {
 
     /// The one connector between two components.
     fn between(&self, from: &str, to: &str) -> Result<String, Fault> {
-        let joins =
-            |(_, one, other): &&(String, String, String)| (one == from && other == to) || (one == to && other == from);
-        let mut found = self.connectors.iter().filter(joins);
-        match (found.next(), found.next()) {
-            (Some((name, ..)), None) => Ok(name.clone()),
-            (None, _) => {
+        match self.connectors.get(&pair(from, to)) {
+            Some((name, true)) => Ok(name.clone()),
+            None => {
                 let why = format!(
                     "there is no connector between `{from}` and `{to}`: say `%% trapkey: connector NAME from=.. to=..` before"
                 );
                 Err(self.fault(Class::MissingAnnotation, why))
             }
-            (Some(_), Some(_)) => {
+            Some((_, false)) => {
                 let why = format!(
                     "several connectors join `{from}` and `{to}`: say `%% trapkey: step over=..` before the message"
                 );
@@ -424,12 +427,18 @@ impl Reader {
         // Behind the sequences that were written: the first of those is the one that requests run through.
         self.loops.sort_by_key(|written| written.line);
         self.draft.sequences.append(&mut self.loops);
+        let mut known: HashSet<String> = self.draft.components.iter().map(|(name, _)| name.clone()).collect();
         for (_, name) in &self.participants {
-            if !self.draft.components.iter().any(|(known, _)| known == name) {
+            if known.insert(name.clone()) {
                 let fields = Fields::new(format!("component {name}"), 0);
                 self.draft.components.push((name.clone(), fields));
             }
         }
         Ok(self.draft)
     }
+}
+
+fn pair(from: &str, to: &str) -> [String; 2] {
+    let (from, to) = (from.to_owned(), to.to_owned());
+    if from <= to { [from, to] } else { [to, from] }
 }

@@ -5,6 +5,7 @@ use ::toml::de::{DeTable, DeValue};
 
 use super::draft::{Draft, Line, Written};
 use super::fields::Fields;
+use super::lines::Lines;
 use crate::{Class, Fault};
 
 type Value<'a> = Spanned<DeValue<'a>>;
@@ -69,22 +70,7 @@ pub(super) fn prices(text: &str) -> Result<Vec<Priced>, Fault> {
     Ok(draft.prices.into_iter().map(no_line).collect())
 }
 
-/// Where lines begin.
-struct Lines {
-    starts: Vec<usize>,
-}
-
 impl Lines {
-    fn of(text: &str) -> Self {
-        let ends = text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n').map(|(at, _)| at + 1);
-        Self { starts: [0].into_iter().chain(ends).collect() }
-    }
-
-    /// The line of a byte, from 1.
-    fn at(&self, byte: usize) -> usize {
-        self.starts.partition_point(|start| *start <= byte)
-    }
-
     fn of_value(&self, value: &Value<'_>) -> usize {
         self.at(value.span().start)
     }

@@ -15,6 +15,7 @@ use roxmltree::{Document, Node};
 use self::stereotypes::Applied;
 use super::draft::{Draft, Line, Written};
 use super::fields::Fields;
+use super::lines::Lines;
 use crate::{Class, Fault};
 
 /// Fragments inside fragments.
@@ -44,14 +45,16 @@ fn name<'a>(node: Node<'a, '_>) -> &'a str {
     attribute(node, "name").unwrap_or("")
 }
 
-/// The element's words begin with its kind and name, at its line.
-fn fields(node: Node<'_, '_>, what: &str) -> Fields {
-    let line = node.document().text_pos_at(node.range().start).row;
-    Fields::new(format!("{what} {}", name(node)), usize::try_from(line).unwrap_or(0))
-}
+impl Lines {
+    /// The line of an element, from 1.
+    fn line(&self, node: Node<'_, '_>) -> usize {
+        self.at(node.range().start)
+    }
 
-fn line(node: Node<'_, '_>) -> usize {
-    usize::try_from(node.document().text_pos_at(node.range().start).row).unwrap_or(0)
+    /// The element's words begin with its kind and name, at its line.
+    fn words(&self, node: Node<'_, '_>, what: &str) -> Fields {
+        Fields::new(format!("{what} {}", name(node)), self.line(node))
+    }
 }
 
 /// Identifiers that an attribute or `xmi:idref` children list.
@@ -76,21 +79,26 @@ struct Reader<'a> {
     document: &'a Document<'a>,
     by_id: BTreeMap<&'a str, Node<'a, 'a>>,
     applied: Applied,
+    lines: Lines,
+    /// Of the connectors between two components, in the order of their names: the first, and whether it is the only one.
+    joins: BTreeMap<[&'a str; 2], (&'a str, bool)>,
     /// The bodies of loops, which are sequences that are referred to so many times.
     bodies: Vec<Written>,
 }
 
 impl<'a> Reader<'a> {
     fn new(document: &'a Document<'a>) -> Result<Self, Fault> {
+        let lines = Lines::of(document.input_text());
         let mut by_id = BTreeMap::new();
         for node in document.descendants().filter(Node::is_element) {
             if let Some(id) = attribute(node, "id")
                 && by_id.insert(id, node).is_some()
             {
-                return Err(Fault::new(Class::Doubled, id, "two elements have this `xmi:id`").at(line(node)));
+                return Err(Fault::new(Class::Doubled, id, "two elements have this `xmi:id`").at(lines.line(node)));
             }
         }
-        Ok(Self { document, by_id, applied: Applied::of(document)?, bodies: Vec::new() })
+        let applied = Applied::of(document, &lines)?;
+        Ok(Self { document, by_id, applied, lines, joins: BTreeMap::new(), bodies: Vec::new() })
     }
 
     fn all(&self, wanted: &'static str) -> impl Iterator<Item = Node<'a, 'a>> + use<'a> {
@@ -124,7 +132,10 @@ impl<'a> Reader<'a> {
             let scenario = self.applied.is_scenario(id);
             let rank = (!scenario, used.iter().any(|used| used == id));
             let steps = self.fragments(interaction, interaction, 0)?;
-            written.push((rank, Written { name: name(interaction).to_owned(), line: line(interaction), steps }));
+            written.push((
+                rank,
+                Written { name: name(interaction).to_owned(), line: self.lines.line(interaction), steps },
+            ));
         }
         written.sort_by_key(|(rank, _)| *rank);
         draft.sequences = written.into_iter().map(|(_, written)| written).chain(self.bodies.drain(..)).collect();
@@ -134,7 +145,7 @@ impl<'a> Reader<'a> {
     fn fragments(&mut self, of: Node<'a, 'a>, interaction: Node<'a, 'a>, depth: usize) -> Result<Vec<Line>, Fault> {
         if depth > MAX_DEPTH {
             let why = format!("more than {MAX_DEPTH} fragments inside each other");
-            return Err(Fault::new(Class::TooLarge, name(interaction), why).at(line(of)));
+            return Err(Fault::new(Class::TooLarge, name(interaction), why).at(self.lines.line(of)));
         }
         let mut steps = Vec::new();
         for fragment in of.children().filter(|child| child.tag_name().name() == "fragment") {
@@ -153,7 +164,7 @@ impl<'a> Reader<'a> {
                 "ExecutionOccurrenceSpecification" | "DestructionOccurrenceSpecification" => {}
                 other => {
                     let why = format!("a fragment of the type `{other}` cannot be laid");
-                    return Err(Fault::new(Class::Unknown, name(fragment), why).at(line(fragment)));
+                    return Err(Fault::new(Class::Unknown, name(fragment), why).at(self.lines.line(fragment)));
                 }
             }
         }
@@ -166,7 +177,7 @@ impl<'a> Reader<'a> {
         if !self.applied.is_step(id) {
             return Ok(None);
         }
-        let mut words = fields(fragment, "execution");
+        let mut words = self.lines.words(fragment, "execution");
         let by = references(fragment, "covered").into_iter().next();
         let lifeline = by.as_ref().and_then(|id| self.by_id.get(id.as_str()));
         let represents = lifeline.and_then(|lifeline| attribute(*lifeline, "represents"));
@@ -174,8 +185,8 @@ impl<'a> Reader<'a> {
             let why = format!("it is on no lifeline that represents a component, in `{}`", name(interaction));
             return Err(words.fault(Class::NoSuchName, 0, why));
         };
-        words.put("do", vec![name(fragment).to_owned()], line(fragment))?;
-        words.put("by", vec![by.to_owned()], line(fragment))?;
+        words.put("do", vec![name(fragment).to_owned()], self.lines.line(fragment))?;
+        words.put("by", vec![by.to_owned()], self.lines.line(fragment))?;
         self.applied.step(id, "time", &mut words)?;
         self.flow(id, &mut words)?;
         Ok(Some(Line::Do(words)))
@@ -187,7 +198,7 @@ impl<'a> Reader<'a> {
         let of = attribute(fragment, "message").unwrap_or("");
         let Some(message) = self.by_id.get(of).copied().filter(|it| it.tag_name().name() == "message") else {
             let why = format!("it belongs to the message `{of}`, and there is none");
-            return Err(Fault::new(Class::NoSuchName, name(fragment), why).at(line(fragment)));
+            return Err(Fault::new(Class::NoSuchName, name(fragment), why).at(self.lines.line(fragment)));
         };
         if attribute(message, "sendEvent") != Some(id) {
             return Ok(None);
@@ -200,12 +211,12 @@ impl<'a> Reader<'a> {
             represents.and_then(|id| self.component(id)).ok_or_else(|| {
                 let why =
                     format!("its `{key}` leads to no lifeline that represents a component, in `{}`", name(interaction));
-                Fault::new(Class::NoSuchName, format!("message {}", name(message)), why).at(line(message))
+                Fault::new(Class::NoSuchName, format!("message {}", name(message)), why).at(self.lines.line(message))
             })
         };
         let (from, to) = (end("sendEvent")?, end("receiveEvent")?);
-        let mut words = fields(message, "message");
-        let at = line(message);
+        let mut words = self.lines.words(message, "message");
+        let at = self.lines.line(message);
         if from == to {
             words.put("do", vec![name(message).to_owned()], at)?;
             words.put("by", vec![from.to_owned()], at)?;
@@ -247,13 +258,13 @@ impl<'a> Reader<'a> {
     }
 
     fn interaction_use(&mut self, fragment: Node<'a, 'a>) -> Result<Line, Fault> {
-        let mut words = fields(fragment, "ref");
+        let mut words = self.lines.words(fragment, "ref");
         let refers = references(fragment, "refersTo");
         let target = refers.first().and_then(|id| self.by_id.get(id.as_str()));
         let Some(target) = target.filter(|it| sort(**it) == "Interaction") else {
             return Err(words.fault(Class::NoSuchName, 0, "it refers to no interaction of this file"));
         };
-        words.put("ref", vec![name(*target).to_owned()], line(fragment))?;
+        words.put("ref", vec![name(*target).to_owned()], self.lines.line(fragment))?;
         self.applied.repeats(attribute(fragment, "id").unwrap_or(""), &mut words)?;
         Ok(Line::Ref(words))
     }
@@ -261,7 +272,7 @@ impl<'a> Reader<'a> {
     /// `alt` and `opt`, with the probabilities that `GaStep` on their operands says.
     fn combined(&mut self, fragment: Node<'a, 'a>, interaction: Node<'a, 'a>, depth: usize) -> Result<Line, Fault> {
         let operator = attribute(fragment, "interactionOperator").unwrap_or("seq");
-        let at = line(fragment);
+        let at = self.lines.line(fragment);
         if operator == "loop" {
             return self.repeated(fragment, interaction, depth);
         }
@@ -271,15 +282,22 @@ impl<'a> Reader<'a> {
         }
         let mut ways = Vec::new();
         let operands = fragment.children().filter(|child| child.tag_name().name() == "operand");
-        let mut taken = 0.0;
+        let (mut taken, mut all) = (0.0, true);
         for operand in operands.collect::<Vec<_>>() {
-            let mut words = fields(operand, "operand");
-            taken += self.applied.probability(attribute(operand, "id").unwrap_or(""), &mut words)?.unwrap_or(0.0);
+            let mut words = self.lines.words(operand, "operand");
+            let said = self.applied.probability(attribute(operand, "id").unwrap_or(""), &mut words)?;
+            all &= said.is_some();
+            taken += said.unwrap_or(0.0);
             let steps = self.fragments(operand, interaction, depth + 1)?;
             ways.push((words, steps));
         }
+        // Weights would be taken for probabilities of another sum, and what is done when no operand is would be lost.
+        if operator == "alt" && all && (taken - 1.0).abs() > 1e-6 {
+            let why = format!("the probabilities of its operands add up to {taken}, not to 1: what is done otherwise?");
+            return Err(Fault::new(Class::Invalid, format!("alt {}", name(fragment)), why).at(at));
+        }
         if operator == "opt" && taken < 1.0 {
-            let mut words = fields(fragment, "opt");
+            let mut words = self.lines.words(fragment, "opt");
             words.put("weight", vec![format!("{}", 1.0 - taken)], at)?;
             ways.push((words, Vec::new()));
         }
@@ -289,8 +307,8 @@ impl<'a> Reader<'a> {
     /// A `loop`: how often is said by `rep` of a `GaStep` on the fragment or its operand, or by a guard with the same `minint` and
     /// `maxint`. Its body becomes a sequence.
     fn repeated(&mut self, fragment: Node<'a, 'a>, interaction: Node<'a, 'a>, depth: usize) -> Result<Line, Fault> {
-        let mut words = fields(fragment, "loop");
-        let at = line(fragment);
+        let mut words = self.lines.words(fragment, "loop");
+        let at = self.lines.line(fragment);
         let operands: Vec<_> = fragment.children().filter(|child| child.tag_name().name() == "operand").collect();
         let [operand] = operands.as_slice() else {
             return Err(words.fault(

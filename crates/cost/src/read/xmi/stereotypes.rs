@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use roxmltree::{Document, Node};
 
 use super::super::fields::Fields;
-use super::{attribute, line, vsl};
+use super::super::lines::Lines;
+use super::{attribute, vsl};
 use crate::{Class, Fault};
 
 /// One application: what it says, and where.
@@ -15,6 +16,8 @@ struct Said {
     base: String,
     members: BTreeMap<String, Vec<String>>,
     line: usize,
+    /// Its place among all that are applied.
+    order: usize,
 }
 
 /// Our own, and the property and sort of element that each means.
@@ -48,12 +51,13 @@ const BESIDE: [&str; 3] = ["Sized", "Flow", "Priced"];
 /// All that is applied.
 #[derive(Debug, Default)]
 pub(super) struct Applied {
+    /// Sorted by what they are applied to.
     said: Vec<Said>,
 }
 
 impl Applied {
     /// Collects the applications; one that is unknown is refused.
-    pub(super) fn of(document: &Document<'_>) -> Result<Self, Fault> {
+    pub(super) fn of(document: &Document<'_>, lines: &Lines) -> Result<Self, Fault> {
         let mut said = Vec::new();
         let root = document.root_element();
         if root.tag_name().name() == "Model" {
@@ -67,7 +71,7 @@ impl Applied {
             let known = MARTE.contains(&stereotype)
                 || BESIDE.contains(&stereotype)
                 || OWN.iter().any(|(own, ..)| *own == stereotype);
-            let at = line(node);
+            let at = lines.line(node);
             if !known {
                 let space = node.tag_name().namespace().unwrap_or("no namespace");
                 let why = format!("the stereotype `{stereotype}` ({space}) is unknown: what it says would be lost");
@@ -83,17 +87,27 @@ impl Applied {
                 base: base.value().to_owned(),
                 members: members(node),
                 line: at,
+                order: said.len(),
             });
         }
+        said.sort_by(|one, other| one.base.cmp(&other.base));
         Ok(Self { said })
     }
 
     fn on<'s>(&'s mut self, base: &'s str, of: &'s [&'s str]) -> impl Iterator<Item = &'s mut Said> {
-        self.said.iter_mut().filter(move |it| it.base == base && of.contains(&it.stereotype.as_str()))
+        let all = self.about(base);
+        self.said.get_mut(all).unwrap_or_default().iter_mut().filter(move |it| of.contains(&it.stereotype.as_str()))
+    }
+
+    /// Where those stand that are applied to an element.
+    fn about(&self, base: &str) -> std::ops::Range<usize> {
+        let before = |it: &Said| it.base.as_str() < base;
+        let first = self.said.partition_point(before);
+        first..first + self.said.get(first..).unwrap_or_default().partition_point(|it| it.base == base)
     }
 
     pub(super) fn is_host(&self, base: &str) -> bool {
-        self.said.iter().any(|it| it.base == base && it.stereotype == "GaExecHost")
+        self.said.get(self.about(base)).unwrap_or_default().iter().any(|it| it.stereotype == "GaExecHost")
     }
 
     pub(super) fn is_scenario(&mut self, base: &str) -> bool {
@@ -209,7 +223,9 @@ impl Applied {
     /// Our own: base, sort of the element, words.
     pub(super) fn secured(&mut self) -> Result<Vec<(String, &'static str, Fields, usize)>, Fault> {
         let mut all = Vec::new();
-        for said in &mut self.said {
+        let mut written: Vec<&mut Said> = self.said.iter_mut().collect();
+        written.sort_by_key(|said| said.order);
+        for said in written {
             let Some((name, property, sort)) = OWN.iter().find(|(own, ..)| *own == said.stereotype) else { continue };
             let mut words = Fields::new(*name, said.line);
             words.put("property", vec![(*property).to_owned()], said.line)?;
@@ -224,7 +240,9 @@ impl Applied {
 
     /// What was said and not used would be lost.
     pub(super) fn end(&self) -> Result<(), Fault> {
-        for said in &self.said {
+        let mut written: Vec<&Said> = self.said.iter().collect();
+        written.sort_by_key(|said| said.order);
+        for said in written {
             if let Some(member) = said.members.keys().next()
                 && !matches!(said.stereotype.as_str(), "GaScenario" | "GaAnalysisContext" | "Allocate" | "Allocated")
             {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use roxmltree::Node;
 
-use super::{Reader, attribute, fields, line, name, references, sort};
+use super::{Reader, attribute, name, references, sort};
 use crate::read::draft::Draft;
 use crate::{Class, Fault};
 
@@ -13,7 +13,7 @@ impl<'a> Reader<'a> {
     pub(super) fn nodes(&mut self, draft: &mut Draft) -> Result<(), Fault> {
         let all: Vec<_> = self.document.descendants().filter(|node| self.is_node(*node)).collect();
         for node in all {
-            let mut words = fields(node, "node");
+            let mut words = self.lines.words(node, "node");
             self.applied.host(attribute(node, "id").unwrap_or(""), &mut words)?;
             draft.nodes.push((name(node).to_owned(), words));
         }
@@ -37,9 +37,9 @@ impl<'a> Reader<'a> {
             if frame && !places.contains_key(id) {
                 continue;
             }
-            let mut words = fields(component, "component");
+            let mut words = self.lines.words(component, "component");
             if let Some(node) = places.get(id) {
-                words.put("node", vec![node.clone()], line(component))?;
+                words.put("node", vec![node.clone()], self.lines.line(component))?;
             }
             self.applied.size(id, "credentials", &mut words)?;
             draft.components.push((name(component).to_owned(), words));
@@ -50,8 +50,8 @@ impl<'a> Reader<'a> {
                 if matches!(of, "Component" | "Class" | "Node") {
                     continue;
                 }
-                let mut words = fields(property, "attribute");
-                words.put("of", vec![name(component).to_owned()], line(property))?;
+                let mut words = self.lines.words(property, "attribute");
+                words.put("of", vec![name(component).to_owned()], self.lines.line(property))?;
                 self.applied.size(attribute(property, "id").unwrap_or(""), "size", &mut words)?;
                 draft.attributes.push((name(property).to_owned(), words));
             }
@@ -102,20 +102,24 @@ impl<'a> Reader<'a> {
     pub(super) fn connectors(&mut self, draft: &mut Draft) -> Result<(), Fault> {
         let all = self.document.descendants().filter(|node| node.tag_name().name() == "ownedConnector");
         for connector in all.collect::<Vec<_>>() {
-            let mut words = fields(connector, "connector");
+            let mut words = self.lines.words(connector, "connector");
             let ends: Vec<_> = connector.children().filter(|child| child.tag_name().name() == "end").collect();
             let [from, to] = ends.as_slice() else {
                 return Err(words.fault(Class::Invalid, 0, format!("it has {} ends, and two are wanted", ends.len())));
             };
-            for (key, end) in [("from", from), ("to", to)] {
+            let mut joined = [""; 2];
+            for ((key, end), joined) in [("from", from), ("to", to)].into_iter().zip(&mut joined) {
                 // A port is on a part, which says which component it is.
                 let role = attribute(*end, "partWithPort").or_else(|| attribute(*end, "role")).unwrap_or("");
                 let Some(component) = self.component(role) else {
                     let why = format!("its end with the role `{role}` is no part whose type is a component");
-                    return Err(words.fault(Class::NoSuchName, line(*end), why));
+                    return Err(words.fault(Class::NoSuchName, self.lines.line(*end), why));
                 };
-                words.put(key, vec![component.to_owned()], line(*end))?;
+                words.put(key, vec![component.to_owned()], self.lines.line(*end))?;
+                *joined = component;
             }
+            let found = self.joins.entry(pair(joined[0], joined[1]));
+            found.and_modify(|(_, only)| *only = false).or_insert((name(connector), true));
             self.applied.line(attribute(connector, "id").unwrap_or(""), &mut words)?;
             draft.connectors.push((name(connector).to_owned(), words));
         }
@@ -124,14 +128,11 @@ impl<'a> Reader<'a> {
 
     /// The only connector that joins two components.
     pub(super) fn between(&self, from: &str, to: &str) -> Option<String> {
-        let all = self.document.descendants().filter(|node| node.tag_name().name() == "ownedConnector");
-        let mut found = all.filter(|connector| {
-            let ends = connector.children().filter(|child| child.tag_name().name() == "end");
-            let roles = ends.filter_map(|end| attribute(end, "partWithPort").or_else(|| attribute(end, "role")));
-            let ends: Vec<_> = roles.filter_map(|role| self.component(role)).collect();
-            ends == [from, to] || ends == [to, from]
-        });
-        let first = found.next()?;
-        found.next().is_none().then(|| name(first).to_owned())
+        let (name, only) = self.joins.get(&pair(from, to))?;
+        only.then(|| (*name).to_owned())
     }
+}
+
+fn pair<'n>(from: &'n str, to: &'n str) -> [&'n str; 2] {
+    if from <= to { [from, to] } else { [to, from] }
 }
