@@ -1,24 +1,14 @@
 //! Capabilities of devices: counts that follow from the chain (one HMAC a frame), sizes that follow from MQTT 5.
 
+mod counted;
+
 use cost::algorithm::Key;
 use cost::choose::Mode;
 use cost::mechanism::Role;
 use cost::protocol::capability::{Capability, Path};
-use cost::protocol::{Party, Per, Phase, Protocol, lines, table};
+use cost::protocol::{Per, Phase, Protocol, lines, table};
 
-const CLIENT: Party = Party::Client;
-const SERVER: Party = Party::Server;
-const ENDS: (Party, Party) = (CLIENT, SERVER);
-
-fn count(phases: &[Phase], by: Party, operation: &str) -> u64 {
-    let own = lines(phases).into_iter().filter(|line| line.by == by && line.operation.starts_with(operation));
-    own.map(|line| line.times).sum()
-}
-
-fn messages(phases: &[Phase]) -> Vec<(&'static str, Party, u64)> {
-    let sent = lines(phases).into_iter().filter(|line| line.to.is_some());
-    sent.map(|line| (line.name, line.by, line.bytes)).collect()
-}
+use counted::{CLIENT, ENDS, SERVER, count, messages};
 
 /// One message from a side, with all that is done for it.
 fn sent(capability: &Capability, from: Role, bytes: u64) -> [Phase; 1] {

@@ -1,5 +1,7 @@
 //! Channels of today's protocols, and keys with their certificates, woven into models.
 
+mod made;
+
 use std::fmt::Write;
 
 use cost::choose::{Effort, Minimum, Mode, Wanted, choose};
@@ -11,9 +13,7 @@ use cost::solve::{Solution, solve};
 use cost::{Class, Model, weave};
 use gspn::{Budget, Limits};
 
-fn model(text: &str) -> Model {
-    read(text, Language::Toml).unwrap_or_else(|fault| panic!("{fault}\n{text}"))
-}
+use made::{model, priced};
 
 fn solved(text: &str) -> Solution {
     let mut go_on = |_| true;
@@ -63,19 +63,6 @@ bytes = "100 B"
 
 fn secured(lines: &str) -> String {
     format!("{SMALL}[[secure]]\n{lines}\n")
-}
-
-/// A price for everything that the net asks for: those named, and nothing for the rest.
-fn priced(text: &str, prices: &[(&str, &str)]) -> String {
-    let mut text = text.to_owned();
-    for (operation, each) in prices {
-        let _ = write!(text, "[price.p.\"{operation}\"]\neach = \"{each}\"\n");
-    }
-    while let Err(fault) = lay(&weave(&model(&text))) {
-        assert_eq!(fault.class, Class::NoPrice, "{fault}");
-        let _ = write!(text, "[price.p.\"{}\"]\neach = \"0\"\n", fault.name);
-    }
-    text
 }
 
 fn words(model: &Model, steps: &[Step]) -> Vec<String> {

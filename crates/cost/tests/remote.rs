@@ -1,19 +1,16 @@
 //! Capabilities and tunnels as annotations: read, printed, read back, woven, priced, chosen from, refused.
 
-use std::fmt::Write;
+mod made;
 
 use cost::algorithm::Key;
 use cost::choose::{Effort, Minimum, Wanted, choose};
-use cost::net::lay;
 use cost::print::annotated;
 use cost::read::{Language, read};
 use cost::solve::solve;
-use cost::{Class, Model, weave};
+use cost::{Class, weave};
 use gspn::{Budget, Limits};
 
-fn model(text: &str) -> Model {
-    read(text, Language::Toml).unwrap_or_else(|fault| panic!("{fault}\n{text}"))
-}
+use made::{model, priced};
 
 const SMALL: &str = r#"
 [workload]
@@ -48,19 +45,6 @@ bytes = "100 B"
 
 fn channel(lines: &str) -> String {
     format!("{SMALL}[[secure]]\nproperty = \"secure-channel\"\non = \"connector wire\"\n{lines}\n")
-}
-
-/// A price for everything that the net asks for: those named, and nothing for the rest.
-fn priced(text: &str, prices: &[(&str, &str)]) -> String {
-    let mut text = text.to_owned();
-    for (operation, each) in prices {
-        let _ = write!(text, "[price.p.\"{operation}\"]\neach = \"{each}\"\n");
-    }
-    while let Err(fault) = lay(&weave(&model(&text))) {
-        assert_eq!(fault.class, Class::NoPrice, "{fault}");
-        let _ = write!(text, "[price.p.\"{}\"]\neach = \"0\"\n", fault.name);
-    }
-    text
 }
 
 /// Milliseconds of a request, and of that on the engine.

@@ -1,5 +1,7 @@
 //! Tunnels: counts and sizes that follow from the white paper of WireGuard, from RFC 7296 and from RFC 4303, worked out by hand.
 
+mod counted;
+
 use cost::algorithm::Key;
 use cost::choose::Mode;
 use cost::mechanism::Role;
@@ -7,24 +9,10 @@ use cost::protocol::ipsec::{Auth, Group, Ipsec, Prf};
 use cost::protocol::wireguard::WireGuard;
 use cost::protocol::{Line, Party, Per, Phase, Protocol, lines, table};
 
-const CLIENT: Party = Party::Client;
-const SERVER: Party = Party::Server;
-const ENDS: (Party, Party) = (CLIENT, SERVER);
-
-/// How often `by` does an operation; all that begin like this.
-fn count(phases: &[Phase], by: Party, operation: &str) -> u64 {
-    let own = lines(phases).into_iter().filter(|line| line.by == by && line.operation.starts_with(operation));
-    own.map(|line| line.times).sum()
-}
+use counted::{CLIENT, ENDS, SERVER, count, messages};
 
 fn private(phases: &[Phase], by: Party) -> u64 {
     lines(phases).iter().filter(|line| line.by == by && line.private).map(|line| line.times).sum()
-}
-
-/// Name, sender and bytes of the messages.
-fn messages(phases: &[Phase]) -> Vec<(&'static str, Party, u64)> {
-    let sent = lines(phases).into_iter().filter(|line| line.to.is_some());
-    sent.map(|line| (line.name, line.by, line.bytes)).collect()
 }
 
 fn signed(key: Key) -> Ipsec {
