@@ -79,7 +79,8 @@ impl<'a> Steps<'a> {
             let Some((later, step)) = pair else { continue };
             self.used.insert(other);
             since = self.interval - step.wall.p50;
-            points.push((pause, later.wall.p50 - step.wall.p50));
+            // No pause makes a step faster than it ever was.
+            points.push((pause, later.wall.p50.max(step.wall.min) - step.wall.p50));
         }
         points.sort_by(|one, other| one.0.total_cmp(&other.0));
         let next = points.iter().position(|point| since <= point.0).unwrap_or(points.len());
@@ -126,8 +127,9 @@ impl<'a> Steps<'a> {
         let name = format!("store {}", self.setting.database);
         let any = || self.calibration.steps.iter().find(|step| step.name() == name);
         let step = self.calibration.step(&name, self.clear()).or_else(any);
-        let step = step.ok_or_else(|| Fault::new(Class::NoPrice, name, "this step was not measured"))?;
-        Ok(step.wall.mean - step.cpu.mean)
+        let step = step.ok_or_else(|| Fault::new(Class::NoPrice, name.as_str(), "this step was not measured"))?;
+        let waits = if step.wall.mean > 0.0 { 1.0 - step.cpu.mean / step.wall.mean } else { 0.0 };
+        Ok(waits * self.time(&name, self.clear())?.mean)
     }
 
     /// Seconds from the end of a write until the other side, which slept, begins to read.
