@@ -46,22 +46,25 @@ impl Whose {
     }
 }
 
-/// Seconds of other work between two uses that are timed one by one.
+/// Seconds of other work between two steps of a message.
 pub(super) const OTHER: f64 = 1.5e-6;
+/// Seconds of other work between two uses that are timed one by one: about as many as a message takes, so long is it since the last one
+/// was protected.
+const APART: f64 = 25e-6;
 
 /// The same, where each use is timed alone and finds caches and branch predictors as other work has left them; for what takes microseconds.
 ///
 /// # Errors
 /// What it says.
 pub fn timed_among_others(time: Duration, mut once: super::Once) -> Result<Timings, Failed> {
-    let (watch, time, mut disturb) = (Stopwatch::start(), time.as_secs_f64(), Disturb::small());
+    let (watch, time, mut disturb) = (Stopwatch::start(), time.as_secs_f64(), Disturb::new());
     while watch.seconds() < WARM_UP * time {
-        disturb.run(OTHER);
+        disturb.run(APART);
         once()?;
     }
     let mut timings = Timings { batch: 1, cpu: Vec::new(), wall: Vec::new() };
     while timings.cpu.len() < LEAST || watch.seconds() < time {
-        disturb.run(OTHER);
+        disturb.run(APART);
         let wall = Stopwatch::start();
         once()?;
         let seconds = (wall.seconds() - looking()).max(0.0);
