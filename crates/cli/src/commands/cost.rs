@@ -2,6 +2,7 @@
 
 mod choose;
 mod measure;
+mod priced;
 mod watch;
 mod whatif;
 
@@ -15,6 +16,7 @@ use cost::{Fault, Model, net, print, weave};
 use gspn::{Budget, Limits, Progress};
 use serde_json::json;
 
+use self::priced::Prices;
 use super::Common;
 use crate::answer::{Answer, table};
 use crate::failure::{Failure, SourceFault};
@@ -72,9 +74,10 @@ struct Source {
     #[arg(value_name = "MODEL")]
     model: PathBuf,
 
-    /// Prices of operations besides those in the model: TOML with `[price]` only
+    /// Prices of operations: TOML with `[price]` only, besides those in the model; or a calibration (`.json`) of `cost measure`, in place of
+    /// those in the model. `PLATFORM=FILE.json` where nodes are of several platforms, given once for each
     #[arg(long, value_name = "FILE")]
-    prices: Option<PathBuf>,
+    prices: Vec<String>,
 
     /// The configuration whose annotations count (without it all do; `none`: no annotation)
     #[arg(long, value_name = "NAME")]
@@ -202,12 +205,17 @@ impl Source {
                 }
             }
         };
-        let prices = self.prices.as_deref().map(files::text).transpose()?;
-        let model = match prices {
-            None => read(&text, language),
-            Some(prices) => read_priced(&text, language, &prices),
+        let prices = self.prices.iter().map(|given| Prices::read(given)).collect::<Result<Vec<_>, _>>()?;
+        let mut lists = prices.iter().filter_map(|it| if let Prices::List(list) = it { Some(list) } else { None });
+        let model = match (lists.next(), lists.next()) {
+            (None, _) => read(&text, language),
+            (Some(list), None) => read_priced(&text, language, list),
+            _ => return Err(Failure::bad_input("`--prices`: one price list, and calibrations besides")),
         };
-        let model = model.map_err(failure)?;
+        let mut model = model.map_err(failure)?;
+        for prices in &prices {
+            prices.lay(&mut model)?;
+        }
         match self.configuration.as_deref() {
             None => Ok(model),
             Some("none") => Ok(model.plain()),

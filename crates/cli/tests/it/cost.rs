@@ -116,6 +116,72 @@ fn the_paper_is_measured_here_and_the_ledger_has_what_was_predicted() {
     assert!(said.starts_with("exit 0"), "{said}");
 }
 
+/// What was measured of an operation, as a file.
+fn calibration(scene: &Scene, steps: &[(&str, f64)]) {
+    use cost::calibration::{Calibration, Machine, SCHEMA, Sample, Step, Unit, Versions};
+    let step = |(name, seconds): &(&str, f64)| {
+        let (operation, algorithm) = name.split_once(' ').unwrap();
+        let (n, mean, sd) = (100, *seconds, seconds / 10.0);
+        let sample = Sample { n, mean, sd, min: mean / 2.0, p50: mean, p95: mean, p99: mean, max: mean * 2.0 };
+        Step {
+            operation: operation.into(),
+            algorithm: algorithm.into(),
+            bits: None,
+            bytes: 32,
+            unit: Unit::Seconds,
+            batch: 1,
+            left_out: 0,
+            cpu: sample,
+            wall: sample,
+            moments: Vec::new(),
+        }
+    };
+    let measured = Calibration {
+        schema: SCHEMA,
+        taken: "2026-11-22T12:00:00Z".into(),
+        machine: Machine { cpu: "a processor".into(), cores: 2, kernel: "a kernel".into() },
+        versions: Versions { program: "1".into(), library: "2".into(), build: "release".into() },
+        quick: false,
+        steps: steps.iter().map(step).collect(),
+        laws: Vec::new(),
+    };
+    scene.write("here.json", &measured.write().unwrap());
+}
+
+#[test]
+fn what_was_measured_here_stands_in_the_place_of_a_models_prices() {
+    let scene = Scene::empty();
+    let lists = MODEL.replace("signature = \"rsa-2048\"", "signature = [\"rsa-2048\", \"ed25519\"]");
+    scene.write("model.toml", &lists);
+    calibration(&scene, &[("sign ed25519", 1e-4), ("verify ed25519", 2e-4), ("sign rsa-2048", 9.0)]);
+    let choose = |prices: &str| scene.run(&["cost", "choose", "model.toml", "--prices", prices, "--output", "json"]);
+    for given in ["here.json", "pc=here.json"] {
+        let said = choose(given);
+        assert!(said.starts_with("exit 0"), "{said}");
+        assert!(said.contains("as measured on a processor") && said.contains("1 of 3"), "{said}");
+        let found = json_of(&said);
+        let of = |index: usize| &found["settings"][found["ranked"][index].as_u64().unwrap() as usize];
+        assert!(of(0)["setting"].to_string().contains("ed25519"), "{found:#}");
+        // Nine seconds are nobody's guess.
+        assert!(of(1)["cores"].as_f64().unwrap() > 9.0, "{found:#}");
+    }
+    for (given, wanted) in [
+        ("mac=here.json", "no node of the model is of the platform `mac`; there are `pc`"),
+        ("none.json", "none.json"),
+        ("model.json", "model.json"),
+    ] {
+        scene.write("model.json", &lists);
+        let said = choose(given);
+        assert!(said.starts_with("exit 2") && said.contains(wanted), "{given}: {said}");
+    }
+    scene.write(
+        "two.toml",
+        &format!("{lists}\n[node.other]\nplatform = \"mac\"\n[price.mac.\"sign ed25519\"]\neach = \"1 ms\"\n"),
+    );
+    let said = scene.run(&["cost", "choose", "two.toml", "--prices", "here.json"]);
+    assert!(said.starts_with("exit 2") && said.contains("`--prices mac=here.json`"), "{said}");
+}
+
 #[test]
 fn a_setting_is_chosen_and_a_diagram_is_a_model() {
     let scene = Scene::empty();

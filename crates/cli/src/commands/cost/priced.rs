@@ -1,0 +1,77 @@
+//! `--prices`: a price list, or what `trapkey cost measure` has measured on a machine.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use cost::Model;
+use cost::calibration::Calibration;
+use cost::model::Price;
+
+use crate::failure::Failure;
+use crate::files;
+
+/// One `--prices`.
+#[derive(Debug)]
+pub(super) enum Prices {
+    /// A text with `[price]` only.
+    List(std::sync::Arc<str>),
+    /// A calibration, and the platform that is such a machine, if it was said.
+    Measured(Option<String>, PathBuf, Box<Calibration>),
+}
+
+impl Prices {
+    /// `FILE`, or `PLATFORM=FILE.json`.
+    pub(super) fn read(given: &str) -> Result<Self, Failure> {
+        if Path::new(given).extension().is_none_or(|end| end != "json") {
+            return Ok(Self::List(files::text(Path::new(given))?));
+        }
+        let (platform, file) = match given.split_once('=') {
+            Some((platform, file)) if !platform.is_empty() && !platform.contains('/') => (Some(platform), file),
+            _ => (None, given),
+        };
+        let text = files::text(Path::new(file))?;
+        let calibration = Calibration::read(&text)
+            .map_err(|fault| Failure::bad_input(format!("`{file}`: {}: {fault}", fault.class.word())))?;
+        Ok(Self::Measured(platform.map(str::to_owned), file.into(), Box::new(calibration)))
+    }
+
+    /// Puts what was measured in the place of the model's prices of the same names, and says so.
+    pub(super) fn lay(&self, model: &mut Model) -> Result<(), Failure> {
+        let Self::Measured(platform, file, calibration) = self else { return Ok(()) };
+        let platforms: BTreeSet<&String> = model.nodes.iter().filter_map(|node| node.platform.as_ref()).collect();
+        let names = platforms.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
+        let file = file.display();
+        let platform = match (platform, platforms.first()) {
+            (Some(platform), _) if platforms.contains(platform) => platform.clone(),
+            (Some(platform), _) => {
+                let message = format!("no node of the model is of the platform `{platform}`; there are {names}");
+                return Err(Failure::bad_input(message));
+            }
+            (None, Some(platform)) if platforms.len() == 1 => (*platform).clone(),
+            (None, Some(platform)) => {
+                let message = format!("which of the platforms {names} was `{file}` measured on?");
+                return Err(Failure::bad_input(message).help(format!("say it: `--prices {platform}={file}`")));
+            }
+            (None, None) => {
+                return Err(Failure::bad_input("no node of the model has a platform that prices could be of"));
+            }
+        };
+        let prices = model.prices.entry(platform.clone()).or_default();
+        let before = prices.len();
+        let measured = calibration.prices();
+        let replaced = measured.keys().filter(|name| prices.contains_key(*name)).count();
+        // A single timing says nothing of its error.
+        let sure = |error: f64| if error.is_finite() { error } else { 1.0 };
+        for (name, known) in measured {
+            let error = sure(known.error);
+            // What an operation takes of energy, nobody has measured.
+            let energy = prices.get(&name).map_or(0.0, |price| price.energy);
+            prices.insert(name, Price { error, energy, ..known.price });
+        }
+        eprintln!(
+            "note: prices of `{platform}` as measured on {} ({}): {replaced} of {before} that the model has are replaced",
+            calibration.machine.cpu, calibration.taken
+        );
+        Ok(())
+    }
+}
