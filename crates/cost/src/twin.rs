@@ -4,6 +4,7 @@
 //! Nothing is read from a network here and no clock is looked at: a shell brings texts and times. [`exposition`] reads a text strictly,
 //! [`reading`] takes the stages out of it, [`detect`] has the rule for alarms and its bound on false ones.
 
+mod cause;
 pub mod detect;
 pub mod exposition;
 mod moving;
@@ -22,13 +23,14 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+pub use cause::Suspect;
 pub use detect::Side;
 pub use moving::Estimate;
 pub use predict::Figures;
 pub use record::OPERATION;
 pub use report::{Outlook, Report, Seen, Way};
 
-use self::reading::{Place, Reading, Thread};
+use self::reading::{Place, Reading, Span, Thread};
 use self::stage::{Happened, Stage};
 use crate::Fault;
 use crate::calibration::Calibration;
@@ -79,6 +81,9 @@ pub enum Event {
         now: Estimate,
         /// So many times as long.
         factor: f64,
+        /// The stage that is waited for within this one and explains it.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        within: Option<String>,
     },
     /// A stage is back in its band.
     Cleared {
@@ -91,6 +96,12 @@ pub enum Event {
     },
     /// The program was started anew: what it had counted is gone, what is known of it stays.
     Restarted,
+    /// Two programs answer in turn where one was expected, as behind a load balancer. Each is held against what it said itself; the stages of
+    /// both are taken together.
+    Swapped {
+        /// How many have answered.
+        programs: usize,
+    },
     /// Its figures are out of reach.
     Gone {
         /// Why.
@@ -103,6 +114,9 @@ pub enum Event {
     },
 }
 
+/// Programs behind one address that are told apart.
+const MAX_PROGRAMS: usize = 8;
+
 /// What is known of one program.
 #[derive(Debug, Clone)]
 pub struct Twin {
@@ -110,7 +124,10 @@ pub struct Twin {
     stages: BTreeMap<Place, Stage>,
     threads: BTreeMap<String, Processor>,
     sessions: BTreeMap<String, f64>,
-    last: Option<Reading>,
+    /// The last look at each program that has answered, the latest at the end.
+    last: Vec<Reading>,
+    /// Whether they answer in turn.
+    swapped: bool,
     /// Since when its figures are out of reach.
     gone: Option<f64>,
     looks: u64,
@@ -142,7 +159,8 @@ impl Twin {
             stages: known.map(|(place, known)| (place, Stage::known(known))).collect(),
             threads: BTreeMap::new(),
             sessions: BTreeMap::new(),
-            last: None,
+            last: Vec::new(),
+            swapped: false,
             gone: None,
             looks: 0,
         }
@@ -164,26 +182,46 @@ impl Twin {
         }
         self.looks += 1;
         self.sessions.clone_from(&reading.sessions);
-        let span = self.last.as_ref().map(|last| reading.since(last));
         let now = reading.at;
-        self.last = Some(reading);
-        let span = match span {
+        let span = match self.compared(reading, &mut events) {
+            Some(span) => span,
             None => return events,
-            Some(None) => {
-                events.push(Event::Restarted);
-                return events;
-            }
-            Some(Some(span)) => span,
         };
         let threshold = self.threshold();
         for (place, sum) in span.stages {
+            // A program that always has other listeners does not make its watcher grow.
+            if self.stages.len() >= reading::MAX_STAGES && !self.stages.contains_key(&place) {
+                continue;
+            }
             let stage = self.stages.entry(place.clone()).or_default();
             if let Some(happened) = stage.take(span.from, span.to, sum, &self.settings, threshold) {
                 events.extend(event(&place, stage, happened, now));
             }
         }
+        self.explain(&mut events);
         self.threads(&span.threads, span.to - span.from);
         events
+    }
+
+    /// What happened since the last look at the same program, which is kept.
+    fn compared(&mut self, reading: Reading, events: &mut Vec<Event>) -> Option<Span> {
+        let known = self.last.iter().position(|last| last.started == reading.started);
+        let before = known.map(|index| self.last.remove(index));
+        // It had answered, and then another.
+        let returned = before.is_some() && known != Some(self.last.len());
+        let span = before.as_ref().and_then(|before| reading.since(before));
+        let first = self.last.is_empty() && before.is_none();
+        if self.last.len() >= MAX_PROGRAMS {
+            self.last.remove(0);
+        }
+        self.last.push(reading);
+        if returned && !self.swapped {
+            self.swapped = true;
+            events.push(Event::Swapped { programs: self.last.len() });
+        } else if span.is_none() && !first && !self.swapped {
+            events.push(Event::Restarted);
+        }
+        span
     }
 
     /// Its figures could not be had. Says so once.
@@ -220,6 +258,11 @@ impl Twin {
         self.stages.values().filter(|stage| stage.is_judged()).count()
     }
 
+    /// The names of its stages.
+    pub fn names(&self) -> impl Iterator<Item = String> {
+        self.stages.keys().map(Place::to_string)
+    }
+
     /// The sum at which an alarm is raised.
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "stages")]
@@ -233,6 +276,7 @@ impl Twin {
     }
 
     fn threads(&mut self, more: &BTreeMap<String, Thread>, seconds: f64) {
+        self.threads.retain(|name, _| more.contains_key(name));
         let fade = (-seconds.max(0.0) / self.settings.half_life).exp2();
         for (name, more) in more {
             let processor = self.threads.entry(name.clone()).or_default();
@@ -255,7 +299,15 @@ fn event(place: &Place, stage: &Stage, happened: Happened, at: f64) -> Option<Ev
         Happened::Learned => Event::Learned { stage: name, took: before },
         Happened::Left(side, since) => {
             let now = stage.now.estimate()?;
-            Event::Alarm { stage: name, side, since: at - since, before, now, factor: now.mean / before.mean }
+            Event::Alarm {
+                stage: name,
+                side,
+                since: at - since,
+                before,
+                now,
+                factor: now.mean / before.mean,
+                within: None,
+            }
         }
         Happened::Returned(side, since) => Event::Cleared { stage: name, side, lasted: at - since },
     })

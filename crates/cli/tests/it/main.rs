@@ -16,6 +16,7 @@ mod health;
 mod help;
 mod issuers;
 mod keys;
+mod liars;
 mod lost;
 mod model;
 mod nodeset;

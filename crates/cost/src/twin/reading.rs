@@ -8,8 +8,10 @@ use serde::Serialize;
 use super::exposition::{Exposition, Histogram, Labels, Sample};
 use crate::{Class, Fault};
 
-/// The most stages of one program.
-const MAX_STAGES: usize = 1_024;
+/// The most stages of one program, and the most listeners.
+pub(super) const MAX_STAGES: usize = 1_024;
+/// The longest name of a listener, in bytes.
+const MAX_NAME: usize = 256;
 
 /// Where time goes. Each is measured by itself: none holds another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -66,6 +68,42 @@ impl What {
             Self::Upstream => "upstream",
             Self::LedgerWrite => "ledger_write",
             Self::Issue => "issue",
+        }
+    }
+}
+
+impl What {
+    /// From what to what it is measured.
+    #[must_use]
+    pub const fn span(self) -> &'static str {
+        match self {
+            Self::Hello => "from the connection of a client to its Hello",
+            Self::OpenChannel => "from the Hello of a client to its open channel",
+            Self::Create => "from CreateSession to its answer",
+            Self::Activate => "from ActivateSession to its answer, without what the authority is asked meanwhile",
+            Self::Authority => "what the authority is asked for a client",
+            Self::Token => "one token is verified, and its rights are read",
+            Self::Decision => "one item of a request is decided by the table of the grant",
+            Self::Upstream => "from the guard's request to the answer of the server behind it",
+            Self::LedgerWrite => "from a record that somebody awaits until it is kept",
+            Self::Issue => "the authority decides, makes and signs a token",
+        }
+    }
+
+    /// What to look at when it takes longer.
+    #[must_use]
+    pub const fn look_at(self) -> &'static str {
+        match self {
+            Self::Hello => "the clients, and the network or firewall between",
+            Self::OpenChannel => "the way to the clients, the length of keys, who else uses the processor",
+            Self::Create => "the length of the server's key, who else uses the processor",
+            Self::Activate => "how passwords are kept, the length of keys, who else uses the processor",
+            Self::Authority => "the authority (its own watch says which stage), and the way to it",
+            Self::Token => "how long tokens have become (groups, roles, rights), who else uses the processor",
+            Self::Decision => "`/readyz` for zones that are read-only, who else uses the processor",
+            Self::Upstream => "the server behind the guard, and the way to it",
+            Self::LedgerWrite => "the disk of the audit ledger",
+            Self::Issue => "the number of policies, and the database of the authority",
         }
     }
 }
@@ -145,6 +183,8 @@ pub struct Thread {
 pub struct Reading {
     /// When, by a clock that does not step. Seconds.
     pub at: f64,
+    /// When the program says that it was started, by its own clock: another time is another program. Seconds of UNIX time.
+    pub(super) started: Option<f64>,
     /// Since it started.
     stages: BTreeMap<Place, Sum>,
     threads: BTreeMap<String, Thread>,
@@ -169,7 +209,8 @@ impl Reading {
     /// What is read of a program at a moment.
     ///
     /// # Errors
-    /// It is not a Trapkey, or it has more stages than are taken.
+    /// It is not a Trapkey, has more stages or listeners than are taken, the same one twice, a name that no configuration has, or a
+    /// figure without end.
     pub fn of(exposition: &Exposition, at: f64) -> Result<Self, Fault> {
         if exposition.family("trapkey_build").is_none() {
             return Err(Fault::new(
@@ -192,36 +233,44 @@ impl Reading {
             let histograms = family.histograms().map_err(|why| Fault::new(Class::Invalid, name, why))?;
             for (labels, histogram) in &histograms {
                 let Some(what) = what.or_else(|| staged(labels)) else { continue };
-                let listener = labels.get("listener").cloned().unwrap_or_default();
-                reading.stages.insert(Place { listener, what }, sum(histogram));
+                let sum = sum(histogram).ok_or_else(|| Fault::new(Class::Invalid, name, "counts without end"))?;
+                let place = Place { listener: listener(labels, name)?, what };
+                if reading.stages.insert(place, sum).is_some() {
+                    return Err(Fault::new(Class::Doubled, name, "two listeners have the same name"));
+                }
             }
-        }
-        if reading.stages.len() > MAX_STAGES {
-            return Err(Fault::new(Class::TooLarge, "metrics", format!("more than {MAX_STAGES} stages")));
         }
         let samples = |name: &str| exposition.family(name).map_or(&[][..], |family| family.samples.as_slice());
+        let started = samples("trapkey_start_time_seconds").first().map(|sample| sample.value);
+        reading.started = started.filter(|seconds| seconds.is_finite());
         for sample in samples("trapkey_listener_cpu_seconds").iter().filter(|sample| counts(sample)) {
-            reading.thread(sample).cpu = sample.value;
+            reading.thread(sample)?.cpu = sample.value;
         }
         for sample in samples("trapkey_decisions").iter().filter(|sample| counts(sample)) {
-            reading.thread(sample).items = sample.value;
+            reading.thread(sample)?.items = sample.value;
         }
         for sample in samples("trapkey_sessions").iter().filter(|sample| sample.value.is_finite()) {
-            if let Some(listener) = sample.labels.get("listener") {
-                reading.sessions.insert(listener.clone(), sample.value);
-            }
+            reading.sessions.insert(listener(&sample.labels, "trapkey_sessions")?, sample.value);
+        }
+        if [reading.stages.len(), reading.threads.len(), reading.sessions.len()].iter().any(|count| *count > MAX_STAGES)
+        {
+            let why = format!("more than {MAX_STAGES} stages or listeners");
+            return Err(Fault::new(Class::TooLarge, "metrics", why));
         }
         Ok(reading)
     }
 
-    fn thread(&mut self, sample: &Sample) -> &mut Thread {
-        self.threads.entry(sample.labels.get("listener").cloned().unwrap_or_default()).or_default()
+    fn thread(&mut self, sample: &Sample) -> Result<&mut Thread, Fault> {
+        Ok(self.threads.entry(listener(&sample.labels, "trapkey_decisions")?).or_default())
     }
 
-    /// What happened since an earlier look. `None` when the program was started anew meanwhile: some figure is smaller than it was, or
-    /// gone.
+    /// What happened since an earlier look. `None` when the program was started anew meanwhile: it says so, or some figure is smaller
+    /// than it was, or gone.
     #[must_use]
     pub fn since(&self, before: &Self) -> Option<Span> {
+        if self.started != before.started {
+            return None;
+        }
         let mut stages = BTreeMap::new();
         for (place, old) in &before.stages {
             let new = self.stages.get(place).copied().unwrap_or_default();
@@ -252,6 +301,17 @@ impl Reading {
     }
 }
 
+/// The name of a listener. It will be shown: what could move the cursor of a terminal, or turn the direction of a line, is no name.
+fn listener(labels: &Labels, family: &str) -> Result<String, Fault> {
+    let name = labels.get("listener").map_or("", String::as_str);
+    let turns = |letter: char| matches!(letter, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    if name.len() > MAX_NAME || name.chars().any(|letter| letter.is_control() || turns(letter)) {
+        let why = "a listener has a name that no configuration has: with control characters, or too long";
+        return Err(Fault::new(Class::Invalid, family, why));
+    }
+    Ok(name.to_owned())
+}
+
 fn counts(sample: &Sample) -> bool {
     sample.suffix == "_total" && sample.value.is_finite()
 }
@@ -268,8 +328,9 @@ fn staged(labels: &Labels) -> Option<What> {
     }
 }
 
-/// A time within a bucket is taken to be in its middle, on a scale of ratios; above all bounds, at twice the last one.
-fn sum(histogram: &Histogram) -> Sum {
+/// A time within a bucket is taken to be in its middle, on a scale of ratios; above all bounds, at twice the last one. `None` of what
+/// has no end.
+fn sum(histogram: &Histogram) -> Option<Sum> {
     let (mut below, mut before, mut squares, mut middles) = (0.0_f64, 0.0, 0.0, 0.0);
     for (bound, count) in &histogram.buckets {
         let here = count - before;
@@ -286,68 +347,9 @@ fn sum(histogram: &Histogram) -> Sum {
     let count = histogram.count.unwrap_or(before);
     // The sum is exact: what the middles are off, their squares are off twice.
     let scale = if middles > 0.0 && seconds > 0.0 { (seconds / middles).powi(2) } else { 1.0 };
-    let finite = |value: f64| if value.is_finite() { value } else { 0.0 };
-    Sum { count: finite(count), seconds: finite(seconds), squares: finite(squares * scale) }
+    let squares = squares * scale;
+    [count, seconds, squares].iter().all(|value| value.is_finite()).then_some(Sum { count, seconds, squares })
 }
 
 #[cfg(test)]
-mod tests {
-    use super::super::exposition::read;
-    use super::*;
-
-    fn text(activations: u64, seconds: f64, cpu: f64) -> String {
-        format!(
-            "# TYPE trapkey_build info\ntrapkey_build_info{{version=\"1\"}} 1\n\
-             # TYPE trapkey_session_setup_seconds histogram\n# UNIT trapkey_session_setup_seconds seconds\n\
-             trapkey_session_setup_seconds_sum{{listener=\"m\",kind=\"server\",stage=\"activate_here\"}} {seconds}\n\
-             trapkey_session_setup_seconds_count{{listener=\"m\",kind=\"server\",stage=\"activate_here\"}} {activations}\n\
-             trapkey_session_setup_seconds_bucket{{le=\"0.1\",listener=\"m\",kind=\"server\",stage=\"activate_here\"}} {activations}\n\
-             trapkey_session_setup_seconds_bucket{{le=\"+Inf\",listener=\"m\",kind=\"server\",stage=\"activate_here\"}} {activations}\n\
-             # TYPE trapkey_decisions counter\ntrapkey_decisions_total{{listener=\"m\",kind=\"server\"}} 10\n\
-             # TYPE trapkey_listener_cpu_seconds counter\n# UNIT trapkey_listener_cpu_seconds seconds\n\
-             trapkey_listener_cpu_seconds_total{{listener=\"m\",kind=\"server\"}} {cpu}\n# EOF\n"
-        )
-    }
-
-    fn reading(activations: u64, seconds: f64, cpu: f64, at: f64) -> Reading {
-        Reading::of(&read(&text(activations, seconds, cpu)).unwrap(), at).unwrap()
-    }
-
-    #[test]
-    fn what_happened_between_two_looks_is_their_difference() {
-        let (one, two) = (reading(10, 0.5, 1.0, 100.0), reading(14, 0.9, 1.5, 110.0));
-        let span = two.since(&one).unwrap();
-        let sum = span.stages[&Place { listener: "m".into(), what: What::Activate }];
-        assert_eq!((span.from, span.to, sum.count), (100.0, 110.0, 4.0));
-        assert!((sum.seconds - 0.4).abs() < 1e-12 && (sum.variation() - 0.01).abs() < 1e-9, "{sum:?}");
-        assert_eq!(span.threads["m"], Thread { cpu: 0.5, items: 0.0 });
-    }
-
-    #[test]
-    fn a_program_that_was_started_anew_is_no_difference() {
-        let one = reading(10, 0.5, 1.0, 0.0);
-        for (rule, two) in [
-            ("fewer were counted", reading(9, 0.6, 1.5, 1.0)),
-            ("they took less", reading(10, 0.4, 1.5, 1.0)),
-            ("the thread is new", reading(10, 0.5, 0.5, 1.0)),
-        ] {
-            assert_eq!(two.since(&one), None, "{rule}");
-        }
-        let gone = Reading { stages: BTreeMap::new(), ..reading(10, 0.5, 1.0, 1.0) };
-        assert_eq!(gone.since(&one), None);
-        assert!(reading(10, 0.5, 1.0, 1.0).since(&one).is_some(), "no traffic is no restart");
-    }
-
-    #[test]
-    fn other_programs_are_refused_and_places_have_names() {
-        let other = read("# TYPE a gauge\na 1\n# EOF\n").unwrap();
-        assert_eq!(Reading::of(&other, 0.0).unwrap_err().class, Class::Missing);
-        for what in What::ALL {
-            for listener in ["", "mixer", "two words"] {
-                let place = Place { listener: listener.into(), what };
-                assert_eq!(Place::of(&place.to_string()), Some(place));
-            }
-        }
-        assert_eq!(Place::of("mixer nothing"), None);
-    }
-}
+mod tests;

@@ -3,11 +3,15 @@
 use gspn::{Budget, Limits};
 use serde::Serialize;
 
+use super::cause::Suspect;
 use super::detect::Side;
 use super::moving::Estimate;
 use super::predict::{self, Figures};
 use super::reading::{Place, What};
 use super::{Processor, Twin};
+
+/// Listeners whose nets are solved at a look.
+const MAX_OUTLOOKS: usize = 32;
 
 /// How a program stands.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -19,7 +23,13 @@ pub struct Report {
     pub gone: Option<f64>,
     /// Its stages, those outside of their bands first, the farthest before all.
     pub stages: Vec<Seen>,
-    /// What clients have of it.
+    /// What stages that are slower together have in common.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub suspect: Option<Suspect>,
+    /// Programs that answer in turn, where it is not one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub programs: Option<usize>,
+    /// What clients have of it, of 32 listeners at most.
     pub outlook: Vec<Outlook>,
 }
 
@@ -34,6 +44,9 @@ pub struct Seen {
     /// Seconds ago that it left.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub since: Option<f64>,
+    /// The stage that is waited for within this one and explains the alarm.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub within: Option<String>,
     /// What it took, as it was learned or read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reference: Option<Estimate>,
@@ -60,6 +73,19 @@ pub enum Way {
     Request,
     /// One item of a request whose record is awaited.
     Change,
+}
+
+impl Way {
+    /// Whether who does this waits for such a stage.
+    #[must_use]
+    pub const fn meets(self, what: What) -> bool {
+        use What::{Activate, Authority, Create, Decision, Issue, LedgerWrite, OpenChannel, Upstream};
+        match self {
+            Self::Login => matches!(what, OpenChannel | Create | Activate | Authority | Issue),
+            Self::Request => matches!(what, Decision | Upstream),
+            Self::Change => matches!(what, Decision | Upstream | LedgerWrite),
+        }
+    }
 }
 
 /// What clients have of a listener.
@@ -93,11 +119,13 @@ impl Twin {
         let listeners: std::collections::BTreeSet<&str> =
             self.stages.keys().map(|place| place.listener.as_str()).filter(|name| !name.is_empty()).collect();
         let ways = [Way::Login, Way::Request, Way::Change];
-        let outlook = listeners.into_iter().flat_map(|name| ways.map(|way| self.outlook(name, way)));
+        let outlook = listeners.into_iter().take(MAX_OUTLOOKS).flat_map(|name| ways.map(|way| self.outlook(name, way)));
         Report {
             looks: self.looks,
             gone: self.gone.map(|since| now - since),
             stages,
+            suspect: self.suspect(),
+            programs: self.swapped.then_some(self.last.len()),
             outlook: outlook.flatten().collect(),
         }
     }
@@ -112,6 +140,7 @@ impl Twin {
             stage: place.to_string(),
             alarm: stage.alarm(),
             since: stage.since.map(|since| now - since),
+            within: self.within(place),
             reference: stage.known.map(|known| known.estimate),
             band,
             now: stage.now.estimate(),

@@ -11,10 +11,13 @@ struct Program {
     random: Random,
     totals: BTreeMap<(&'static str, &'static str), (u64, f64)>,
     at: f64,
+    /// When it says that it was started.
+    started: Option<f64>,
 }
 
 /// Family, label `stage`, mean, uses in a span.
-const STAGES: [(&str, &str, f64, u64); 5] = [
+const STAGES: [(&str, &str, f64, u64); 6] = [
+    ("trapkey_session_setup_seconds", "open_channel", 0.004, 9),
     ("trapkey_session_setup_seconds", "create", 0.003, 9),
     ("trapkey_session_setup_seconds", "activate_here", 0.002, 9),
     ("trapkey_session_setup_seconds", "authority", 0.010, 9),
@@ -24,14 +27,19 @@ const STAGES: [(&str, &str, f64, u64); 5] = [
 
 impl Program {
     fn new(seed: u64) -> Self {
-        Self { random: Random::new(seed), totals: BTreeMap::new(), at: 1_000.0 }
+        Self { random: Random::new(seed), totals: BTreeMap::new(), at: 1_000.0, started: None }
     }
 
     /// A span of ten seconds in which `slow` takes `factor` times as long; then its figures.
     fn span(&mut self, slow: &str, factor: f64, traffic: bool) -> String {
+        self.spans(&[slow], factor, traffic)
+    }
+
+    /// The same with several of them.
+    fn spans(&mut self, slow: &[&str], factor: f64, traffic: bool) -> String {
         self.at += 10.0;
         for (family, stage, mean, uses) in STAGES {
-            let mean = if slow == stage || slow == family { mean * factor } else { mean };
+            let mean = if slow.contains(&stage) || slow.contains(&family) { mean * factor } else { mean };
             let total = self.totals.entry((family, stage)).or_default();
             for _ in 0..if traffic { uses } else { 0 } {
                 total.0 += 1;
@@ -43,6 +51,10 @@ impl Program {
 
     fn text(&self) -> String {
         let mut text = String::from("# TYPE trapkey_build info\ntrapkey_build_info{version=\"1\"} 1\n");
+        if let Some(started) = self.started {
+            let gauge = "# TYPE trapkey_start_time_seconds gauge\ntrapkey_start_time_seconds";
+            text.push_str(&format!("{gauge} {started:?}\n"));
+        }
         let mut last = "";
         for ((family, stage), (count, sum)) in &self.totals {
             if *family != last {
@@ -92,7 +104,7 @@ fn the_stage_that_is_slower_is_named_and_no_other_and_its_end_is_told() {
         let (mut twin, mut program) = (Twin::new(settings(), None), Program::new(seed));
         let learned = watch(&mut twin, &mut program, "", 1.0, 60);
         let count = learned.iter().filter(|(_, event)| matches!(event, Event::Learned { .. })).count();
-        assert_eq!((count, alarms(&learned).len()), (5, 0), "{learned:?}");
+        assert_eq!((count, alarms(&learned).len()), (6, 0), "{learned:?}");
         let begun = program.at;
         let events = watch(&mut twin, &mut program, slow, 8.0, 40);
         assert_eq!(alarms(&events), [name]);
@@ -152,6 +164,130 @@ fn nothing_that_happens_to_the_program_or_to_the_network_is_an_alarm() {
 }
 
 #[test]
+fn two_programs_behind_one_address_are_told_apart_and_watched_together() {
+    let (mut twin, mut one, mut other) = (Twin::new(settings(), None), Program::new(21), Program::new(22));
+    (one.started, other.started) = (Some(1.0), Some(2.0));
+    // The other has run for long, and slowly, when it first answers: nothing of that is between two looks.
+    for _ in 0..100 {
+        other.span("create", 20.0, true);
+    }
+    let mut events = Vec::new();
+    for nth in 0..120 {
+        let program = if nth % 2 == 0 { &mut one } else { &mut other };
+        program.at = 2_000.0 + 10.0 * f64::from(nth) - 10.0;
+        let text = program.span("", 1.0, true);
+        events.extend(twin.text(&text, program.at).unwrap().into_iter().map(|event| (program.at, event)));
+    }
+    let count = |kind: fn(&Event) -> bool| events.iter().filter(|(_, event)| kind(event)).count();
+    assert_eq!(alarms(&events), [""; 0]);
+    assert_eq!(count(|event| matches!(event, Event::Learned { .. })), 6);
+    assert_eq!(count(|event| matches!(event, Event::Restarted)), 1, "who is new may be the same, started anew");
+    assert_eq!(count(|event| matches!(event, Event::Swapped { programs: 2 })), 1, "it is said once");
+    assert_eq!(twin.report(one.at).programs, Some(2));
+    // One that was started anew, with more counted than the one before: only its start tells.
+    let (mut twin, mut program) = (Twin::new(settings(), None), Program::new(23));
+    program.started = Some(1.0);
+    watch(&mut twin, &mut program, "", 1.0, 60);
+    program.totals.values_mut().for_each(|total| *total = (total.0 + 8, total.1 + 800.0));
+    program.started = Some(2.0);
+    program.at += 10.0;
+    assert_eq!(twin.text(&program.text(), program.at).unwrap(), [Event::Restarted]);
+    assert_eq!(alarms(&watch(&mut twin, &mut program, "", 1.0, 60)), [""; 0]);
+    assert_eq!(twin.report(program.at).programs, None);
+}
+
+#[test]
+fn a_program_that_always_has_other_listeners_does_not_make_its_watcher_grow() {
+    let mut twin = Twin::new(settings(), None);
+    for look in 0..8 {
+        let lines: String = (0..500)
+            .map(|nth| {
+                let labels = format!("listener=\"{look} {nth}\"");
+                format!("trapkey_token_seconds_count{{{labels}}} 0\ntrapkey_token_seconds_bucket{{{labels},le=\"+Inf\"}} 0\n")
+            })
+            .collect();
+        let items: String =
+            (0..500).map(|nth| format!("trapkey_decisions_total{{listener=\"{look} {nth}\"}} 1000\n")).collect();
+        let text = format!(
+            "# TYPE trapkey_build info\ntrapkey_build_info{{version=\"1\"}} 1\n# TYPE trapkey_token_seconds histogram\n{lines}\
+             # TYPE trapkey_decisions counter\n{items}# EOF\n"
+        );
+        twin.text(&text, 10.0 * f64::from(look)).unwrap();
+    }
+    assert_eq!((twin.stages.len(), twin.threads.len()), (reading::MAX_STAGES, 500));
+}
+
+/// Stages of the whole program and of a gate within it, each with what it takes, in a text.
+fn together(rounds: u32, issue: f64, write: f64, authority: f64) -> String {
+    let mut text = String::from("# TYPE trapkey_build info\ntrapkey_build_info{version=\"1\"} 1\n");
+    for (family, labels, each) in [
+        ("trapkey_authority_issue_seconds", "", issue),
+        ("trapkey_ledger_write_seconds", "", write),
+        ("trapkey_session_setup_seconds", "listener=\"gate\",stage=\"authority\"", authority),
+    ] {
+        let (count, sum) = (10 * rounds, each);
+        let more = if labels.is_empty() { String::new() } else { format!("{labels},") };
+        text.push_str(&format!(
+            "# TYPE {family} histogram\n{family}_sum{{{labels}}} {sum:?}\n{family}_count{{{labels}}} {count}\n\
+             {family}_bucket{{{more}le=\"+Inf\"}} {count}\n"
+        ));
+    }
+    text + "# EOF\n"
+}
+
+#[test]
+fn a_stage_that_holds_the_one_that_moved_says_so_unless_it_moved_by_more() {
+    // Seconds of issue, write and authority: what moves, and what is said of the authority.
+    for (now, within) in [
+        ([0.100, 0.001, 0.110], Some("issue")),
+        ([0.001, 0.200, 0.215], Some("ledger_write")),
+        ([0.010, 0.001, 0.500], None),
+        ([0.001, 0.001, 0.500], None),
+    ] {
+        let mut twin = Twin::new(settings(), None);
+        let (mut sums, mut events) = ([0.0; 3], Vec::new());
+        for round in 1..=60_u32 {
+            let each = if round <= 30 { [0.001, 0.001, 0.010] } else { now };
+            sums.iter_mut().zip(each).for_each(|(sum, each)| *sum += 10.0 * each);
+            let text = together(round, sums[0], sums[1], sums[2]);
+            events.extend(twin.text(&text, 10.0 * f64::from(round)).unwrap());
+        }
+        let told = events.iter().find_map(|event| match event {
+            Event::Alarm { stage, within, .. } if stage == "gate authority" => Some(within.clone()),
+            _ => None,
+        });
+        assert_eq!(told, Some(within.map(str::to_owned)), "{events:?}");
+        let seen = twin.report(600.0).stages.into_iter().find(|seen| seen.stage == "gate authority").unwrap();
+        assert_eq!(seen.within.as_deref(), within);
+        let all = ["issue", "ledger_write", "gate authority"].into_iter().zip(now).zip([0.001, 0.001, 0.010]);
+        let moved: Vec<&str> =
+            all.filter(|((_, now), before)| *now > 1.5 * before).map(|((name, _), _)| name).collect();
+        let mut told: Vec<String> =
+            twin.report(600.0).stages.into_iter().filter(|seen| seen.alarm.is_some()).map(|it| it.stage).collect();
+        told.sort_unstable_by_key(|name| ["issue", "ledger_write", "gate authority"].iter().position(|it| it == name));
+        assert_eq!(told, moved, "no alarm hides another");
+    }
+}
+
+#[test]
+fn what_stages_that_moved_together_have_in_common_is_said() {
+    for (slow, suspect) in [
+        (&["create", "activate_here", "trapkey_decision_seconds"][..], Some(Suspect::Processor)),
+        (&["create", "open_channel"], Some(Suspect::Keys)),
+        (&["create"], None),
+        (&["authority", "trapkey_upstream_latency_seconds"], None),
+    ] {
+        let (mut twin, mut program) = (Twin::new(settings(), None), Program::new(31));
+        watch(&mut twin, &mut program, "", 1.0, 60);
+        for _ in 0..60 {
+            let text = program.spans(slow, 8.0, true);
+            twin.text(&text, program.at).unwrap();
+        }
+        assert_eq!(twin.report(program.at).suspect, suspect, "{slow:?}");
+    }
+}
+
+#[test]
 fn over_many_programs_without_a_change_there_are_fewer_false_alarms_than_promised() {
     // A false alarm in 3,000 spans is allowed; 60 programs are watched for 500 each: at most ten, all stages together.
     let with = Settings { false_alarms: 30_000.0, band: 0.1, ..settings() };
@@ -181,9 +317,9 @@ fn what_was_learned_is_written_down_and_is_the_reference_of_the_next_watch() {
     watch(&mut twin, &mut program, "", 1.0, 60);
     let mut file = calibration();
     twin.record(&mut file);
-    assert_eq!(file.steps.len(), 5);
+    assert_eq!(file.steps.len(), 6);
     twin.record(&mut file);
-    assert_eq!(file.steps.len(), 5, "each in the place of the one that was there");
+    assert_eq!(file.steps.len(), 6, "each in the place of the one that was there");
     let read = Calibration::read(&file.write().unwrap()).unwrap();
     let mut next = Twin::new(settings(), Some(&read));
     assert_eq!(alarms(&watch(&mut next, &mut program, "", 1.0, 60)), [""; 0]);
@@ -226,7 +362,8 @@ fn a_slow_drift_within_the_band_is_no_alarm_and_is_written_down_while_a_jump_is_
         }
         watch(&mut twin, &mut program, "create", 1.3, 60);
         let drifted = told(&twin, "gate create");
-        assert!((1.15..1.45).contains(&(drifted / 0.003)), "seed {seed}: {drifted}");
+        // Of some hundred uses whose times are exponential: three standard errors are 13 %.
+        assert!((1.13..1.47).contains(&(drifted / 0.003)), "seed {seed}: {drifted}");
         assert!((told(&twin, "gate authority") / 0.010 - 1.0).abs() < 0.2, "others are as they were");
         let reference = |twin: &Twin| {
             let stages = twin.report(0.0).stages;

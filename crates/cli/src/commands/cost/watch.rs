@@ -1,21 +1,25 @@
 //! `trapkey cost watch`: looks at the figures of running programs, keeps what their stages take current, and says which one moved.
 
+mod kept;
 mod scrape;
 mod show;
 
+use std::collections::VecDeque;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use access_model::UnixTime;
 use clap::Args;
-use cost::calibration::{Calibration, SCHEMA};
+use cost::calibration::Calibration;
 use cost::twin::{Event, Settings, Twin};
 use serde_json::{Value, json};
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
 
+use self::kept::Kept;
 use self::scrape::Address;
 use super::super::{Common, block_on};
-use super::write;
 use crate::answer::{Answer, Output, line};
 use crate::commands::audit::shown;
 use crate::failure::Failure;
@@ -70,17 +74,16 @@ struct Program {
     met: bool,
     /// Why they could not be had at the last look.
     why: String,
+    /// How often it was looked at.
+    looks: u64,
+    /// What has happened lately, for the page.
+    lately: VecDeque<String>,
 }
 
-/// The file of `--out`.
-struct Kept<'a> {
-    path: &'a Path,
-    calibration: Calibration,
-    /// What it has.
-    written: String,
-    /// What went wrong at the last attempt: it is said once.
-    trouble: Option<String>,
-}
+/// How long an answer is waited for, where looks are closer to each other.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Events that stand below the page.
+const LATELY: usize = 8;
 
 pub(super) fn run(args: &Watch, common: &Common) -> Result<Answer, Failure> {
     let addresses = match &*args.programs {
@@ -104,41 +107,17 @@ pub(super) fn run(args: &Watch, common: &Common) -> Result<Answer, Failure> {
         address,
         twin: Twin::new(settings, calibration.as_ref()),
         met: false,
-        why: "nobody has looked".to_owned(),
+        why: "there was no answer yet".to_owned(),
+        looks: 0,
+        lately: VecDeque::new(),
     };
     let mut programs: Vec<Program> = addresses.into_iter().map(new).collect();
-    let mut kept = args.out.as_deref().map(|path| Kept {
-        path,
-        calibration: calibration.unwrap_or_else(fresh),
-        written: String::new(),
-        trouble: None,
-    });
+    let mut kept = args.out.as_deref().map(|path| Kept::new(path, calibration));
     block_on(watch(args, &mut programs, kept.as_mut(), common.output))?;
     if let Some(kept) = &mut kept {
         kept.keep(&programs)?;
     }
     verdict(args, &programs, common.output)
-}
-
-impl Kept<'_> {
-    /// Writes what is known of the programs, if that is not what the file has.
-    fn keep(&mut self, programs: &[Program]) -> Result<(), Failure> {
-        programs.iter().for_each(|program| program.twin.record(&mut self.calibration));
-        let text = self.calibration.write().map_err(|fault| Failure::unavailable(fault.to_string()))?;
-        if text != self.written {
-            write(self.path, &text)?;
-            self.written = text;
-        }
-        Ok(())
-    }
-
-    fn try_to_keep(&mut self, programs: &[Program]) {
-        let trouble = self.keep(programs).err().map(|failure| failure.in_short());
-        if let Some(trouble) = trouble.as_ref().filter(|trouble| self.trouble.as_ref() != Some(trouble)) {
-            eprintln!("warning: {trouble}; the next look tries again");
-        }
-        self.trouble = trouble;
-    }
 }
 
 /// The address of the configuration.
@@ -167,19 +146,6 @@ fn warn_of(calibration: Option<&Calibration>) {
     }
 }
 
-/// A calibration of this machine with nothing in it.
-fn fresh() -> Calibration {
-    Calibration {
-        schema: SCHEMA,
-        taken: shown(gates::clock::now().unix).chars().take(19).collect::<String>() + "Z",
-        machine: bench::steps::machine(),
-        versions: bench::steps::versions(),
-        quick: false,
-        steps: Vec::new(),
-        laws: Vec::new(),
-    }
-}
-
 async fn watch(
     args: &Watch,
     programs: &mut [Program],
@@ -187,30 +153,27 @@ async fn watch(
     output: Output,
 ) -> Result<(), Failure> {
     let mut stop = StopSignal::new()?;
-    let mut ticks = tokio::time::interval(args.interval);
-    // After a sleep of the machine one look is enough.
-    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     let deadline = args.time.and_then(|time| gates::clock::instant(gates::clock::mono() + time));
     let screen = output == Output::Text && std::io::stdout().is_terminal();
-    let mut looks = 0;
+    // Each is looked at by itself: one that is silent does not keep the others waiting.
+    let (said, mut heard) = mpsc::channel(programs.len());
+    let mut looking = JoinSet::new();
+    for (index, program) in programs.iter().enumerate() {
+        looking.spawn(look(index, program.address.clone(), args.interval, said.clone()));
+    }
     loop {
-        tokio::select! {
-            _ = ticks.tick() => {}
+        let (index, text, at) = tokio::select! {
+            Some(look) = heard.recv() => look,
             () = passed(deadline) => return Ok(()),
             _ = stop.heard() => return Ok(()),
-        }
-        for program in &mut *programs {
-            let events = tokio::select! {
-                events = program.look(args.interval) => events,
-                _ = stop.heard() => return Ok(()),
-            };
-            let more = program.say(&events, output, screen);
-            if !more {
-                return Ok(());
-            }
+        };
+        let Some(program) = programs.get_mut(index) else { continue };
+        let events = program.look(text, at);
+        if !program.say(&events, output, screen) {
+            return Ok(());
         }
         if screen {
-            let all = programs.iter().map(Program::page);
+            let all = programs.iter().map(|program| program.page() + &program.lately());
             print!("\x1b[H\x1b[J{}", all.collect::<Vec<_>>().join("\n"));
             let _nobody_looks = std::io::Write::flush(&mut std::io::stdout());
         }
@@ -218,9 +181,25 @@ async fn watch(
         if let Some(kept) = &mut kept {
             kept.try_to_keep(programs);
         }
-        looks += 1;
-        if args.once && looks == 2 {
+        if args.once && programs.iter().all(|program| program.looks >= 2) {
             return Ok(());
+        }
+    }
+}
+
+/// Which program, its figures or why they cannot be had, and when that was known.
+type Look = (usize, Result<String, String>, f64);
+
+/// Looks at one program for ever.
+async fn look(index: usize, address: Address, interval: Duration, said: mpsc::Sender<Look>) {
+    let mut ticks = tokio::time::interval(interval);
+    // After a sleep of the machine one look is enough.
+    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        ticks.tick().await;
+        let text = address.figures(interval.max(PATIENCE)).await;
+        if said.send((index, text, seconds_now())).await.is_err() {
+            return;
         }
     }
 }
@@ -237,9 +216,8 @@ fn seconds_now() -> f64 {
 }
 
 impl Program {
-    async fn look(&mut self, interval: Duration) -> Vec<Event> {
-        let text = self.address.figures(interval.max(Duration::from_secs(10))).await;
-        let at = seconds_now();
+    fn look(&mut self, text: Result<String, String>, at: f64) -> Vec<Event> {
+        self.looks += 1;
         let looked = text.and_then(|text| self.twin.text(&text, at).map_err(|fault| fault.to_string()));
         match looked {
             Ok(events) => {
@@ -255,26 +233,36 @@ impl Program {
     }
 
     /// Prints what has happened; whether somebody reads it.
-    fn say(&self, events: &[Event], output: Output, screen: bool) -> bool {
+    fn say(&mut self, events: &[Event], output: Output, screen: bool) -> bool {
         let now = gates::clock::now().unix;
+        let said = |event| show::event(event, |ago| shown(before(now, ago)));
         match output {
             Output::Json => {
                 let report = self.twin.report(seconds_now());
                 let (at, program) = (shown(now), self.address.to_string());
                 line(&json!({ "at": at, "program": program, "events": events, "report": report }).to_string())
             }
-            Output::Text if screen => true,
-            Output::Text => events.iter().all(|event| {
-                let name = self.address.to_string();
-                line(&format!("{} {name} {}", shown(now), show::event(event, |ago| shown(before(now, ago)))))
-            }),
+            Output::Text if screen => {
+                self.lately.extend(events.iter().map(|event| format!("{} {}", shown(now), said(event))));
+                self.lately.drain(..self.lately.len().saturating_sub(LATELY));
+                true
+            }
+            Output::Text => {
+                events.iter().all(|event| line(&format!("{} {} {}", shown(now), self.address, said(event))))
+            }
         }
+    }
+
+    /// What has happened, the last below.
+    fn lately(&self) -> String {
+        let lines = self.lately.iter().map(|event| format!("{event}\n"));
+        if self.lately.is_empty() { String::new() } else { format!("\nlately:\n{}", lines.collect::<String>()) }
     }
 
     fn page(&self) -> String {
         let now = gates::clock::now().unix;
         let report = self.twin.report(seconds_now());
-        show::page(&self.address.to_string(), &report, &shown(now), |ago| shown(before(now, ago)))
+        show::page(&self.address.to_string(), &report, &shown(now), &self.why, |ago| shown(before(now, ago)))
     }
 }
 
@@ -297,7 +285,7 @@ fn verdict(args: &Watch, programs: &[Program], output: Output) -> Result<Answer,
         })
         .collect();
     if let Some(lost) = programs.iter().find(|program| !program.met || program.twin.is_gone()) {
-        let message = format!("the figures of `{}` are out of reach: {}", lost.address, lost.why);
+        let message = format!("the figures of `{}` are out of reach: {}", lost.address, show::plain(&lost.why));
         return Err(Failure::unavailable(message));
     }
     let quiet = found.is_empty() && !programs.iter().any(|program| program.twin.is_alarmed());

@@ -15,7 +15,7 @@ use tokio::net::TcpStream;
 use crate::failure::Failure;
 
 /// Where a program tells of itself.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Address {
     /// Host and port.
     authority: String,

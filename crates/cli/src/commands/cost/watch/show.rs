@@ -1,26 +1,31 @@
-//! What a watch says to people.
+//! What a watch says to people: what moved, by how much, since when, and where to look.
 
-use cost::twin::{Estimate, Event, Outlook, Report, Seen, Side, Way};
+use cost::twin::reading::Place;
+use cost::twin::{Estimate, Event, Outlook, Report, Seen, Side, Suspect, Way};
 
 use super::super::seconds;
 use crate::answer::table;
+
+/// The longest sentence of somebody else's that is shown.
+const MAX_SENTENCE: usize = 300;
 
 /// An event in a sentence; `at` writes a moment so many seconds ago.
 pub(super) fn event(event: &Event, at: impl Fn(f64) -> String) -> String {
     match event {
         Event::Learned { stage, took } => format!("{stage}: learned, {}", estimate(took)),
-        Event::Alarm { stage, side, since, before, now, factor } => {
+        Event::Alarm { stage, side, since, before, now, factor, within } => {
             let (since, word) = (at(*since), word(*side));
-            format!(
-                "ALARM {stage} is {word} since {since}: {} instead of {} (x {factor:.2})",
-                estimate(now),
-                estimate(before)
-            )
+            let (now, before) = (estimate(now), estimate(before));
+            let next = next(stage, *side, within.as_deref()).map_or_else(String::new, |next| format!("; {next}"));
+            format!("ALARM {stage} is {word} since {since}: {now} instead of {before} (x {factor:.2}){next}")
         }
-        Event::Cleared { stage, lasted, .. } => format!("{stage} is back in its band after {}", seconds(*lasted)),
-        Event::Restarted => "was started anew: what it had counted is gone".to_owned(),
-        Event::Gone { why } => format!("figures are out of reach: {why}"),
-        Event::Back { after } => format!("figures are back after {}", seconds(*after)),
+        Event::Cleared { stage, lasted, .. } => format!("{stage} is back in its band after {}", time(*lasted)),
+        Event::Restarted => "was started anew: what it had counted is gone, the references stay".to_owned(),
+        Event::Swapped { programs } => {
+            format!("{programs} programs answer here in turn: watch each at an address of its own")
+        }
+        Event::Gone { why } => format!("figures are out of reach: {}", plain(why)),
+        Event::Back { after } => format!("figures are back after {}", time(*after)),
     }
 }
 
@@ -31,15 +36,51 @@ const fn word(side: Side) -> &'static str {
     }
 }
 
-/// Everything that is known of a program.
-pub(super) fn page(name: &str, report: &Report, now: &str, at: impl Fn(f64) -> String) -> String {
-    let mut text = format!("{name} at {now}, {} looks\n", report.looks);
+/// What to do about it.
+fn next(stage: &str, side: Side, within: Option<&str>) -> Option<String> {
+    let what = Place::of(stage)?.what;
+    Some(match (side, within) {
+        (Side::Slower, Some(inner)) => format!("it waits for `{inner}`, which moved as well: begin there"),
+        (Side::Slower, None) => format!("look at {}", what.look_at()),
+        (Side::Faster, _) => "if what changed is meant to stay, learn anew: begin without `--calibration`".to_owned(),
+    })
+}
+
+/// A sentence without what moves the cursor of a terminal, and not longer than a page is wide a few times.
+pub(super) fn plain(text: &str) -> String {
+    let mut plain: String = text.chars().take(MAX_SENTENCE).map(|it| if it.is_control() { '?' } else { it }).collect();
+    if text.chars().nth(MAX_SENTENCE).is_some() {
+        plain.push_str(" ..");
+    }
+    plain
+}
+
+/// Everything that is known of a program; `why` its figures cannot be had, if they cannot.
+pub(super) fn page(name: &str, report: &Report, now: &str, why: &str, at: impl Fn(f64) -> String) -> String {
+    let mut text = format!("{name} at {now}, {} looks\n{}\n", report.looks, state(report));
     if let Some(gone) = report.gone {
-        text.push_str(&format!("out of reach since {}\n", at(gone)));
+        text.push_str(&format!("OUT OF REACH since {} ({}): {}\n", at(gone), time(gone), plain(why)));
+    }
+    if let Some(programs) = report.programs {
+        text.push_str(&format!("{programs} programs answer here in turn: watch each at an address of its own\n"));
+    }
+    for seen in &report.stages {
+        text.push_str(&moved(seen, report, &at));
+    }
+    match report.suspect {
+        Some(Suspect::Processor) => text.push_str(
+            "\nmost of what computes is slower at once: look at the processor first (another program, a lower clock, a\n\
+             smaller machine)\n",
+        ),
+        Some(Suspect::Keys) => text.push_str(
+            "\nwhat signs with the key of the server is slower, and other computing is not: look at the length of its key,\n\
+             and at how many connect at once\n",
+        ),
+        None => {}
     }
     text.push('\n');
-    let rows: Vec<Vec<String>> = report.stages.iter().map(|seen| row(seen, &at)).collect();
-    text.push_str(&table(&["stage", "now", "reference", "band", "used", "state"], &rows));
+    let rows: Vec<Vec<String>> = report.stages.iter().map(row).collect();
+    text.push_str(&table(&["stage", "state", "now", "band", "used"], &rows));
     let ways: Vec<Vec<String>> = report.outlook.iter().map(way).collect();
     if !ways.is_empty() {
         let head = ["clients", "p99", "one alone", "all sessions", "full at"];
@@ -48,21 +89,68 @@ pub(super) fn page(name: &str, report: &Report, now: &str, at: impl Fn(f64) -> S
     text
 }
 
-fn row(seen: &Seen, at: &impl Fn(f64) -> String) -> Vec<String> {
+/// In one line.
+fn state(report: &Report) -> String {
+    let stages = report.stages.len();
+    let known = report.stages.iter().filter(|seen| seen.reference.is_some()).count();
+    let out = report.stages.iter().filter(|seen| seen.alarm.is_some()).count();
+    let learned = if known < stages { format!("; {known} of {stages} have a reference") } else { String::new() };
+    match out {
+        0 if stages == 0 => "nothing was seen yet".to_owned(),
+        0 if known == 0 => "learning: no stage has a reference yet".to_owned(),
+        0 => format!("no stage is outside of its band{learned}"),
+        1 => format!("1 STAGE IS OUTSIDE OF ITS BAND{learned}"),
+        _ => format!("{out} STAGES ARE OUTSIDE OF THEIR BANDS{learned}"),
+    }
+}
+
+/// A stage that moved: by how much, since when, what it is, what it does to clients, and what to do.
+fn moved(seen: &Seen, report: &Report, at: &impl Fn(f64) -> String) -> String {
+    let (Some(side), Some(since), Some(before), Some(now)) = (seen.alarm, seen.since, &seen.reference, &seen.now)
+    else {
+        return String::new();
+    };
+    let (stage, factor) = (&seen.stage, now.mean / before.mean);
+    let times = if factor >= 1.0 {
+        format!("{} times as long", figure(factor))
+    } else {
+        format!("{} times as fast", figure(1.0 / factor))
+    };
+    let mut text = format!(
+        "\n{stage} is {} since {} ({})\n  {} instead of {}, {times}\n",
+        word(side),
+        at(since),
+        time(since),
+        seconds(now.mean),
+        seconds(before.mean)
+    );
+    let Some(place) = Place::of(stage) else { return text };
+    text.push_str(&format!("  it is the time {}\n", place.what.span()));
+    let listener = |it: &&Outlook| place.listener.is_empty() || it.listener == place.listener;
+    for it in report.outlook.iter().filter(listener).filter(|it| it.way.meets(place.what)) {
+        let (before, now) = (seconds(it.before.p99), seconds(it.now.p99));
+        text.push_str(&format!("  99 of 100 {}s at `{}`: {before} -> {now}\n", way_word(it.way), it.listener));
+    }
+    if let Some(next) = next(stage, side, seen.within.as_deref()) {
+        text.push_str(&format!("  {next}\n"));
+    }
+    text
+}
+
+fn row(seen: &Seen) -> Vec<String> {
     let or_nothing = |it: Option<String>| it.unwrap_or_else(|| "-".to_owned());
     let band = seen.band.map(|(low, high)| format!("{} .. {}", seconds(low), seconds(high)));
-    let state = match (seen.alarm, seen.since) {
-        (Some(side), Some(since)) => format!("ALARM: {} since {}", word(side), at(since)),
-        _ if seen.reference.is_none() => format!("learning, {:.0} %", seen.learned * 100.0),
-        _ => "in its band".to_owned(),
+    let state = match seen.alarm {
+        Some(side) => word(side).to_uppercase(),
+        None if seen.reference.is_none() => format!("learning, {:.0} %", seen.learned * 100.0),
+        None => "in its band".to_owned(),
     };
     vec![
         seen.stage.clone(),
-        or_nothing(seen.now.as_ref().map(estimate)),
-        or_nothing(seen.reference.as_ref().map(estimate)),
-        or_nothing(band),
-        or_nothing(seen.used.map(|used| format!("{used:.0} s ago"))),
         state,
+        or_nothing(seen.now.as_ref().map(around)),
+        or_nothing(band),
+        or_nothing(seen.used.map(|used| format!("{} ago", time(used)))),
     ]
 }
 
@@ -73,24 +161,62 @@ fn estimate(it: &Estimate) -> String {
     }
 }
 
-fn way(it: &Outlook) -> Vec<String> {
-    let what = match it.way {
+/// With half of its interval as a share.
+fn around(it: &Estimate) -> String {
+    match it.interval {
+        Some((low, high)) if it.mean > 0.0 => {
+            format!("{} ± {:.0} %", seconds(it.mean), (high - low) / 2.0 / it.mean * 100.0)
+        }
+        _ => seconds(it.mean),
+    }
+}
+
+/// Two digits that count.
+fn figure(number: f64) -> String {
+    if number < 10.0 { format!("{number:.1}") } else { format!("{number:.0}") }
+}
+
+/// A span as people say it.
+fn time(span: f64) -> String {
+    match span {
+        it if it < 120.0 => format!("{it:.0} s"),
+        it if it < 7_200.0 => format!("{:.0} min", it / 60.0),
+        it if it < 172_800.0 => format!("{:.0} h", it / 3_600.0),
+        it => format!("{:.0} days", it / 86_400.0),
+    }
+}
+
+const fn way_word(way: Way) -> &'static str {
+    match way {
         Way::Login => "login",
         Way::Request => "request",
         Way::Change => "change",
-    };
-    let rate = |before: f64, now: f64| pair(format!("{before:.4}/s"), format!("{now:.4}/s"));
+    }
+}
+
+fn way(it: &Outlook) -> Vec<String> {
+    let rate = |before: f64, now: f64| pair(format!("{}/s", digits(before)), format!("{}/s", digits(now)));
     let together = it.before.together.zip(it.now.together).map(|(before, now)| {
         let sessions = it.sessions;
         format!("{} ({sessions})", rate(before, now))
     });
     vec![
-        format!("{} {what}", it.listener),
+        format!("{} {}", it.listener, way_word(it.way)),
         pair(seconds(it.before.p99), seconds(it.now.p99)),
         rate(it.before.alone, it.now.alone),
         together.unwrap_or_else(|| "-".to_owned()),
         it.limit.map_or_else(|| "-".to_owned(), |(before, now)| rate(before, now)),
     ]
+}
+
+/// A rate with three digits that count, at most.
+fn digits(rate: f64) -> String {
+    match rate {
+        it if it >= 100.0 => format!("{it:.0}"),
+        it if it >= 10.0 => format!("{it:.1}"),
+        it if it >= 1.0 => format!("{it:.2}"),
+        it => format!("{it:.4}"),
+    }
 }
 
 /// Before and now, where they differ.

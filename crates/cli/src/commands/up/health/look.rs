@@ -23,6 +23,8 @@ const PATIENCE: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub(super) struct View {
     pub(super) phase: Phase,
+    /// When the program was started.
+    pub(super) started: UnixTime,
     pub(super) ledger: Health,
     pub(super) way: Arc<WayMeters>,
     pub(super) authority: Option<Issuing>,
@@ -107,6 +109,7 @@ impl View {
         let here = |name: &&String| !parts.iter().any(|part| part.name == **name);
         Self {
             phase: board.phase(),
+            started: board.0.started,
             ledger: board.0.ledger.health(),
             way: Arc::clone(&board.0.meters),
             authority,

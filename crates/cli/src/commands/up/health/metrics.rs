@@ -26,11 +26,17 @@ pub(super) fn text(view: View) -> Result<String, fmt::Error> {
 }
 
 impl Collector for View {
+    #[expect(clippy::cast_precision_loss, reason = "microseconds of the present fit for two centuries")]
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
         let out = &mut encoder;
         let build = [vec![("version", env!("CARGO_PKG_VERSION").to_owned())]];
         let mut info = out.encode_descriptor("trapkey_build", "The program", None, MetricType::Info)?;
         info.encode_info(&build[0])?;
+        let started = self.started.as_micros() as f64 / 1e6;
+        let help = "When the program was started, of UNIX time: another time is another program";
+        let unit = Some(&Unit::Seconds);
+        let mut family = out.encode_descriptor("trapkey_start_time", help, unit, MetricType::Gauge)?;
+        family.encode_gauge(&started)?;
         let phases = [Phase::Starting, Phase::Running, Phase::Draining];
         let phases = phases.map(|phase| (vec![("state", phase.word().to_owned())], u64::from(phase == self.phase)));
         gauges(out, "trapkey_state", "1 for how far the program has come", phases)?;

@@ -84,6 +84,7 @@ impl Reach {
 pub(super) struct Board(Arc<Shared>);
 
 struct Shared {
+    started: UnixTime,
     phase: watch::Sender<Phase>,
     ledger: Ledger,
     meters: Arc<WayMeters>,
@@ -101,7 +102,8 @@ struct Running {
 impl Board {
     pub(super) fn new(ledger: Ledger, meters: Arc<WayMeters>, expected: Vec<String>) -> Self {
         let running = Mutex::default();
-        Self(Arc::new(Shared { phase: watch::Sender::new(Phase::Starting), ledger, meters, running, expected }))
+        let (started, phase) = (gates::clock::now().unix, watch::Sender::new(Phase::Starting));
+        Self(Arc::new(Shared { started, phase, ledger, meters, running, expected }))
     }
 
     /// The names of what a configuration has listening.

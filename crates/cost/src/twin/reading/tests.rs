@@ -1,0 +1,103 @@
+//! What is taken out of a text, what is between two, and what no Trapkey says.
+
+use super::super::exposition::read;
+use super::*;
+
+fn text(activations: u64, seconds: f64, cpu: f64) -> String {
+    format!(
+        "# TYPE trapkey_build info\ntrapkey_build_info{{version=\"1\"}} 1\n\
+         # TYPE trapkey_session_setup_seconds histogram\n# UNIT trapkey_session_setup_seconds seconds\n\
+         trapkey_session_setup_seconds_sum{{listener=\"m\",kind=\"server\",stage=\"activate_here\"}} {seconds}\n\
+         trapkey_session_setup_seconds_count{{listener=\"m\",kind=\"server\",stage=\"activate_here\"}} {activations}\n\
+         trapkey_session_setup_seconds_bucket{{le=\"0.1\",listener=\"m\",kind=\"server\",stage=\"activate_here\"}} {activations}\n\
+         trapkey_session_setup_seconds_bucket{{le=\"+Inf\",listener=\"m\",kind=\"server\",stage=\"activate_here\"}} {activations}\n\
+         # TYPE trapkey_decisions counter\ntrapkey_decisions_total{{listener=\"m\",kind=\"server\"}} 10\n\
+         # TYPE trapkey_listener_cpu_seconds counter\n# UNIT trapkey_listener_cpu_seconds seconds\n\
+         trapkey_listener_cpu_seconds_total{{listener=\"m\",kind=\"server\"}} {cpu}\n# EOF\n"
+    )
+}
+
+fn reading(activations: u64, seconds: f64, cpu: f64, at: f64) -> Reading {
+    Reading::of(&read(&text(activations, seconds, cpu)).unwrap(), at).unwrap()
+}
+
+#[test]
+fn what_happened_between_two_looks_is_their_difference() {
+    let (one, two) = (reading(10, 0.5, 1.0, 100.0), reading(14, 0.9, 1.5, 110.0));
+    let span = two.since(&one).unwrap();
+    let sum = span.stages[&Place { listener: "m".into(), what: What::Activate }];
+    assert_eq!((span.from, span.to, sum.count), (100.0, 110.0, 4.0));
+    assert!((sum.seconds - 0.4).abs() < 1e-12 && (sum.variation() - 0.01).abs() < 1e-9, "{sum:?}");
+    assert_eq!(span.threads["m"], Thread { cpu: 0.5, items: 0.0 });
+}
+
+#[test]
+fn a_program_that_was_started_anew_is_no_difference() {
+    let one = reading(10, 0.5, 1.0, 0.0);
+    for (rule, two) in [
+        ("fewer were counted", reading(9, 0.6, 1.5, 1.0)),
+        ("they took less", reading(10, 0.4, 1.5, 1.0)),
+        ("the thread is new", reading(10, 0.5, 0.5, 1.0)),
+    ] {
+        assert_eq!(two.since(&one), None, "{rule}");
+    }
+    let gone = Reading { stages: BTreeMap::new(), ..reading(10, 0.5, 1.0, 1.0) };
+    assert_eq!(gone.since(&one), None);
+    assert!(reading(10, 0.5, 1.0, 1.0).since(&one).is_some(), "no traffic is no restart");
+}
+
+#[test]
+fn what_says_that_it_was_started_at_another_time_is_another_program() {
+    let at = |seconds: &str| {
+        let gauge = "# TYPE trapkey_start_time_seconds gauge\ntrapkey_start_time_seconds ";
+        let text = text(10, 0.5, 1.0).replace("# EOF", &format!("{gauge}{seconds}\n# EOF"));
+        Reading::of(&read(&text).unwrap(), 1.0).unwrap()
+    };
+    let one = at("1700000000.125");
+    assert!(at("1700000000.125").since(&one).is_some());
+    assert_eq!(at("1700000000.126").since(&one), None, "nothing is smaller, and it is another");
+    assert_eq!(reading(10, 0.5, 1.0, 2.0).since(&one), None, "one that does not say it is another than one that does");
+    assert_eq!(at("NaN").started, None);
+}
+
+#[test]
+fn what_no_trapkey_says_is_refused() {
+    let whole = text(10, 0.5, 1.0);
+    for (rule, from, to, class) in [
+        ("a name that clears the screen", "listener=\"m\"", "listener=\"\u{1b}[2J\"", Class::Invalid),
+        ("a name of two lines", "listener=\"m\"", "listener=\"m\\nALARM\"", Class::Invalid),
+        ("a name that runs backwards", "listener=\"m\"", "listener=\"m\u{202e}\"", Class::Invalid),
+        ("a time without end", "stage=\"activate_here\"} 0.5", "stage=\"activate_here\"} +Inf", Class::Invalid),
+        ("counts without end", "} 10\n", "} +Inf\n", Class::Invalid),
+    ] {
+        let lie = whole.replace(from, to);
+        assert_ne!(lie, whole, "{rule}");
+        let fault = Reading::of(&read(&lie).unwrap(), 0.0).unwrap_err();
+        assert_eq!(fault.class, class, "{rule}: {fault}");
+    }
+    let long = whole.replace("listener=\"m\"", &format!("listener=\"{}\"", "m".repeat(MAX_NAME + 1)));
+    assert_eq!(Reading::of(&read(&long).unwrap(), 0.0).unwrap_err().class, Class::Invalid);
+    let block = |kind: &str| {
+        let labels = format!("listener=\"m\",kind=\"{kind}\"");
+        format!("trapkey_token_seconds_count{{{labels}}} 1\ntrapkey_token_seconds_bucket{{{labels},le=\"+Inf\"}} 1\n")
+    };
+    let two = format!("# TYPE trapkey_token_seconds histogram\n{}{}# EOF", block("guard"), block("server"));
+    let two = whole.replace("# EOF", &two);
+    assert_eq!(Reading::of(&read(&two).unwrap(), 0.0).unwrap_err().class, Class::Doubled);
+    let many: String = (0..=MAX_STAGES).map(|n| format!("trapkey_sessions{{listener=\"{n}\"}} 1\n")).collect();
+    let many = whole.replace("# EOF", &format!("# TYPE trapkey_sessions gauge\n{many}# EOF"));
+    assert_eq!(Reading::of(&read(&many).unwrap(), 0.0).unwrap_err().class, Class::TooLarge);
+}
+
+#[test]
+fn other_programs_are_refused_and_places_have_names() {
+    let other = read("# TYPE a gauge\na 1\n# EOF\n").unwrap();
+    assert_eq!(Reading::of(&other, 0.0).unwrap_err().class, Class::Missing);
+    for what in What::ALL {
+        for listener in ["", "mixer", "two words"] {
+            let place = Place { listener: listener.into(), what };
+            assert_eq!(Place::of(&place.to_string()), Some(place));
+        }
+    }
+    assert_eq!(Place::of("mixer nothing"), None);
+}
