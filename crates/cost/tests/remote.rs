@@ -261,3 +261,11 @@ fn the_examples_are_solved_in_every_setting() {
     let fails = &choice.settings[*choice.rejected.iter().find(|at| tls(at)).unwrap()].fails;
     assert_eq!(fails.iter().map(|it| it.constraint.as_str()).collect::<Vec<_>>(), ["p99"]);
 }
+
+/// Nine settings by their nets take seconds; that each has its prices is known when its net is laid.
+#[test]
+fn the_example_of_machines_that_fail_has_its_prices() {
+    let model = model(include_str!("../../../examples/cost/servers-that-fail.toml"));
+    let laid = cost::net::lay(&cost::weave(&model)).unwrap_or_else(|fault| panic!("{fault}"));
+    assert!(!laid.prices.is_empty());
+}

@@ -124,18 +124,19 @@ impl Bottleneck {
         };
         let percent = |share: f64| short((share * 1000.0).round() / 10.0);
         let mut text = format!(
-            "{} {} % busy; saturates at {}/s. {} % of that time is {}: 1 % less of it carries {} % more, none of it {}/s, when {} would be full",
+            "full first: {}, {} % busy now, at {}/s; {} % of what {} is {}: 1 % less of it carries {} % more, and without it {} would be full at {}/s",
             named(&self.resource),
             percent(self.utilisation),
             short(saturation),
             percent(self.share),
+            if self.resource == "threads" { "they do" } else { "it does" },
             self.what,
             short(self.share),
-            short(self.bound),
             named(&self.then),
+            short(self.bound),
         );
         if let Some((words, carried)) = instead {
-            text.push_str(&format!("; with `{words}` instead {}/s", short(carried)));
+            text.push_str(&format!("; with `{words}` instead it would be {}/s", short(carried)));
         }
         text
     }

@@ -81,7 +81,18 @@ fn demands(
         if let Some(agreed) = &setting.agreed
             && agreed.protocol.mode() < mode
         {
-            below.push((mode_name, 1.0, Some(0.0), format!("{about} protects less: {}", agreed.protocol.word())));
+            let does = match agreed.protocol.mode() {
+                Mode::None => "protects nothing",
+                Mode::Sign => "only signs",
+                Mode::SignAndEncrypt => "signs and encrypts",
+            };
+            let wanted = if mode == Mode::Sign { "signing" } else { "encryption" };
+            below.push((
+                mode_name,
+                1.0,
+                Some(0.0),
+                format!("{about} {does} with this setting, and {wanted} is wanted"),
+            ));
         }
         if let Some(wanted) = strength
             && of(setting) < wanted
