@@ -83,7 +83,7 @@ struct Program {
 /// How long an answer is waited for, where looks are closer to each other.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Events that stand below the page.
-const LATELY: usize = 8;
+const LATELY: usize = 6;
 
 pub(super) fn run(args: &Watch, common: &Common) -> Result<Answer, Failure> {
     let addresses = match &*args.programs {
@@ -243,7 +243,9 @@ impl Program {
                 line(&json!({ "at": at, "program": program, "events": events, "report": report }).to_string())
             }
             Output::Text if screen => {
-                self.lately.extend(events.iter().map(|event| format!("{} {}", shown(now), said(event))));
+                // How far learning has come stands in the page.
+                let told = events.iter().filter(|event| !matches!(event, Event::Learned { .. }));
+                self.lately.extend(told.map(|event| format!("{} {}", in_seconds(now), show::briefly(event))));
                 self.lately.drain(..self.lately.len().saturating_sub(LATELY));
                 true
             }
@@ -262,8 +264,13 @@ impl Program {
     fn page(&self) -> String {
         let now = gates::clock::now().unix;
         let report = self.twin.report(seconds_now());
-        show::page(&self.address.to_string(), &report, &shown(now), &self.why, |ago| shown(before(now, ago)))
+        show::page(&self.address.to_string(), &report, &in_seconds(now), &self.why, |ago| in_seconds(before(now, ago)))
     }
+}
+
+/// A moment as a page says it.
+fn in_seconds(at: UnixTime) -> String {
+    shown(at).chars().take(19).collect::<String>() + "Z"
 }
 
 /// So many seconds ago, by the wall clock as it is now: steps that it made meanwhile do not count.

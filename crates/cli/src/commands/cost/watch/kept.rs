@@ -6,8 +6,7 @@ use std::path::Path;
 use cost::calibration::{Calibration, SCHEMA};
 
 use super::super::write;
-use super::Program;
-use crate::commands::audit::shown;
+use super::{Program, in_seconds};
 use crate::failure::Failure;
 
 /// The file of `--out`.
@@ -76,7 +75,7 @@ fn shared(programs: &[Program]) -> Option<(String, String)> {
 fn fresh() -> Calibration {
     Calibration {
         schema: SCHEMA,
-        taken: shown(gates::clock::now().unix).chars().take(19).collect::<String>() + "Z",
+        taken: in_seconds(gates::clock::now().unix),
         machine: bench::steps::machine(),
         versions: bench::steps::versions(),
         quick: false,

@@ -3,7 +3,6 @@
 use cost::twin::reading::Place;
 use cost::twin::{Estimate, Event, Outlook, Report, Seen, Side, Suspect, Way};
 
-use super::super::seconds;
 use crate::answer::table;
 
 /// The longest sentence of somebody else's that is shown.
@@ -26,6 +25,16 @@ pub(super) fn event(event: &Event, at: impl Fn(f64) -> String) -> String {
         }
         Event::Gone { why } => format!("figures are out of reach: {}", plain(why)),
         Event::Back { after } => format!("figures are back after {}", time(*after)),
+    }
+}
+
+/// The same below a page, which says the rest.
+pub(super) fn briefly(event: &Event) -> String {
+    match event {
+        Event::Alarm { stage, side, before, now, .. } => {
+            format!("ALARM {stage} is {}: {} instead of {}", word(*side), seconds(now.mean), seconds(before.mean))
+        }
+        other => self::event(other, |_| String::new()),
     }
 }
 
@@ -69,12 +78,12 @@ pub(super) fn page(name: &str, report: &Report, now: &str, why: &str, at: impl F
     }
     match report.suspect {
         Some(Suspect::Processor) => text.push_str(
-            "\nmost of what computes is slower at once: look at the processor first (another program, a lower clock, a\n\
-             smaller machine)\n",
+            "\nmost of what computes is slower at once: look at the processor first\n\
+             (another program, a lower clock, a smaller machine)\n",
         ),
         Some(Suspect::Keys) => text.push_str(
-            "\nwhat signs with the key of the server is slower, and other computing is not: look at the length of its key,\n\
-             and at how many connect at once\n",
+            "\nwhat uses the key of the server is slower, and other computing is not:\n\
+             look at the length of that key, and at how many connect at once\n",
         ),
         None => {}
     }
@@ -125,11 +134,11 @@ fn moved(seen: &Seen, report: &Report, at: &impl Fn(f64) -> String) -> String {
         seconds(before.mean)
     );
     let Some(place) = Place::of(stage) else { return text };
-    text.push_str(&format!("  it is the time {}\n", place.what.span()));
+    text.push_str(&format!("  ({})\n", place.what.span()));
     let listener = |it: &&Outlook| place.listener.is_empty() || it.listener == place.listener;
     for it in report.outlook.iter().filter(listener).filter(|it| it.way.meets(place.what)) {
-        let (before, now) = (seconds(it.before.p99), seconds(it.now.p99));
-        text.push_str(&format!("  99 of 100 {}s at `{}`: {before} -> {now}\n", way_word(it.way), it.listener));
+        let p99 = pair(it.before.p99, it.now.p99, seconds);
+        text.push_str(&format!("  99 of 100 {}s at `{}` are faster than: {p99}\n", way_word(it.way), it.listener));
     }
     if let Some(next) = next(stage, side, seen.within.as_deref()) {
         text.push_str(&format!("  {next}\n"));
@@ -195,23 +204,35 @@ const fn way_word(way: Way) -> &'static str {
 }
 
 fn way(it: &Outlook) -> Vec<String> {
-    let rate = |before: f64, now: f64| pair(format!("{}/s", digits(before)), format!("{}/s", digits(now)));
-    let together = it.before.together.zip(it.now.together).map(|(before, now)| {
-        let sessions = it.sessions;
-        format!("{} ({sessions})", rate(before, now))
-    });
+    let together = it.before.together.zip(it.now.together);
+    let together = together.map(|(before, now)| format!("{} ({})", pair(before, now, rate), it.sessions));
     vec![
         format!("{} {}", it.listener, way_word(it.way)),
-        pair(seconds(it.before.p99), seconds(it.now.p99)),
-        rate(it.before.alone, it.now.alone),
+        pair(it.before.p99, it.now.p99, seconds),
+        pair(it.before.alone, it.now.alone, rate),
         together.unwrap_or_else(|| "-".to_owned()),
-        it.limit.map_or_else(|| "-".to_owned(), |(before, now)| rate(before, now)),
+        it.limit.map_or_else(|| "-".to_owned(), |(before, now)| pair(before, now, rate)),
     ]
 }
 
-/// A rate with three digits that count, at most.
-fn digits(rate: f64) -> String {
-    match rate {
+/// A time with three digits that count.
+fn seconds(seconds: f64) -> String {
+    let (number, unit) = match seconds {
+        it if it < 1e-6 => (it * 1e9, "ns"),
+        it if it < 1e-3 => (it * 1e6, "us"),
+        it if it < 1.0 => (it * 1e3, "ms"),
+        it => (it, "s"),
+    };
+    format!("{} {unit}", digits(number))
+}
+
+fn rate(rate: f64) -> String {
+    format!("{}/s", digits(rate))
+}
+
+/// Three digits that count, where there are not more before the point.
+fn digits(number: f64) -> String {
+    match number {
         it if it >= 100.0 => format!("{it:.0}"),
         it if it >= 10.0 => format!("{it:.1}"),
         it if it >= 1.0 => format!("{it:.2}"),
@@ -219,7 +240,7 @@ fn digits(rate: f64) -> String {
     }
 }
 
-/// Before and now, where they differ.
-fn pair(before: String, now: String) -> String {
-    if before == now { now } else { format!("{before} -> {now}") }
+/// Before and now, where they differ by more than what stages always differ by.
+fn pair(before: f64, now: f64, words: fn(f64) -> String) -> String {
+    if (now / before).ln().abs() > 0.1 { format!("{} -> {}", words(before), words(now)) } else { words(now) }
 }
