@@ -14,6 +14,7 @@ mod guard;
 mod guides;
 mod health;
 mod help;
+mod inside;
 mod issuers;
 mod keys;
 mod liars;

@@ -22,21 +22,21 @@ use super::up::{Up, scene, until};
 use super::watch::{Watching, events};
 
 /// A band of seven times: computers of tests are shared, and their load is no stage. What follows is slower by far more.
-const BAND: [&str; 6] = ["--learn", "3s", "--band", "600", "--false-alarms", "1h"];
+pub(super) const BAND: [&str; 6] = ["--learn", "3s", "--band", "600", "--false-alarms", "1h"];
 
 /// Clients that go on until the test is over.
-struct Clients {
+pub(super) struct Clients {
     over: Arc<AtomicBool>,
     tasks: Vec<tokio::task::JoinHandle<()>>,
 }
 
 impl Clients {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         Self { over: Arc::default(), tasks: Vec::new() }
     }
 
     /// So many who log in, leave, and come back after a pause.
-    fn log_in(&mut self, count: usize, pause: u64, options: &ClientOptions) {
+    pub(super) fn log_in(&mut self, count: usize, pause: u64, options: &ClientOptions) {
         for nth in 0..count {
             let first = Duration::from_millis(pause * nth as u64 / count as u64);
             let (over, options) = (Arc::clone(&self.over), options.clone());
@@ -54,7 +54,7 @@ impl Clients {
     }
 
     /// Somebody who stays, reads the speed often, and changes it.
-    async fn work(&mut self, options: &ClientOptions) {
+    pub(super) async fn work(&mut self, options: &ClientOptions) {
         let mut client = Client::connect(options.clone()).await;
         for _ in 0..240 {
             match client {
@@ -77,7 +77,7 @@ impl Clients {
         }));
     }
 
-    async fn end(self) {
+    pub(super) async fn end(self) {
         self.over.store(true, Ordering::Release);
         for task in self.tasks {
             task.await.unwrap();
@@ -86,7 +86,7 @@ impl Clients {
 }
 
 /// Waits until all of these have a reference; nothing has changed until then.
-fn learned(watching: &mut Watching, stages: &[&str]) {
+pub(super) fn learned(watching: &mut Watching, stages: &[&str]) {
     let mut known = Vec::new();
     while !stages.iter().all(|stage| known.iter().any(|it| it == stage)) {
         let (alarms, look) = watching.until(&format!("{stages:?} are learned, not only {known:?}"), |look| {
@@ -99,7 +99,7 @@ fn learned(watching: &mut Watching, stages: &[&str]) {
 }
 
 /// Something has become slow: this stage is named, and after it no other.
-fn names(watching: &mut Watching, stage: &str) {
+pub(super) fn names(watching: &mut Watching, stage: &str) {
     let (alarms, look) = watching.until(&format!("{stage} is slower"), |look| !events(look, "alarm").is_empty());
     assert_eq!(alarms, [stage], "{look:#}");
     let told = look["events"].as_array().unwrap().iter().find(|event| event["event"] == "alarm").unwrap();
@@ -111,25 +111,32 @@ fn names(watching: &mut Watching, stage: &str) {
 }
 
 /// It is quick again.
-fn clears(watching: &mut Watching, stage: &str) {
+pub(super) fn clears(watching: &mut Watching, stage: &str) {
     let (alarms, _) = watching.until(&format!("{stage} is quick again"), |look| events(look, "cleared") == [stage]);
     assert_eq!(alarms, [""; 0]);
 }
 
 /// A guard, its server and the authority as programs of their own, with networks between them that can be late.
-struct Line {
-    plant: Guarded,
+pub(super) struct Line {
+    pub(super) plant: Guarded,
     /// Clients, the guard.
     near: Relay,
     /// The guard, the authority.
     behind: Relay,
-    gate: Up,
-    _others: [Up; 2],
+    pub(super) gate: Up,
+    pub(super) authority: Option<Up>,
+    _old: Up,
 }
 
 impl Line {
-    fn start() -> Self {
+    pub(super) fn start() -> Self {
+        Self::changed("10m", |_| {})
+    }
+
+    /// The same with something changed in the plant's files before they are cut apart; the guard takes its authority for lost after so long.
+    pub(super) fn changed(contact: &str, change: impl FnOnce(&super::Scene)) -> Self {
         let mut plant = Guarded::new("sign_in = [\"x509\"]", "");
+        change(&plant.scene);
         let near = Relay::start(&plant.url);
         plant.url = near.url().to_owned();
         plant.scene.json(&["certs", "add", "olga", "urn:olga"]);
@@ -144,8 +151,11 @@ impl Line {
         let (common, roles) = rest.split_once("\n[authority]").unwrap();
         let (authority, server) = roles.split_at(roles.find("\n[[server]]").unwrap());
         let value = |key: &str| server.lines().find(|line| line.starts_with(key)).unwrap().to_owned();
-        let address =
-            format!("\ncontact_timeout = \"10m\"\n{}\n{}\nname = ", value("authority = "), value("authority_opcua = "));
+        let address = format!(
+            "\ncontact_timeout = \"{contact}\"\n{}\n{}\nname = ",
+            value("authority = "),
+            value("authority_opcua = ")
+        );
         for (name, role) in
             [("authority", format!("\n[authority]{authority}")), ("gate", guard.replacen("\nname = ", &address, 1))]
         {
@@ -157,21 +167,21 @@ impl Line {
         plant.scene.write("trapkey.toml", &whole);
         let health = Health::of(&plant.scene, "gate.toml");
         let _authority = Health::of(&plant.scene, "authority.toml");
-        let others = [("authority.toml", 2), ("old.toml", 1)];
-        let others = others.map(|(config, roles)| Up::start_with(&plant.scene, config, roles));
+        let authority = Up::start_with(&plant.scene, "authority.toml", 2);
+        let old = Up::start_with(&plant.scene, "old.toml", 1);
         let gate = Up::start_with(&plant.scene, "gate.toml", 2);
         health.wait(200);
         plant.step();
-        Self { plant, near, behind, gate, _others: others }
+        Self { plant, near, behind, gate, authority: Some(authority), _old: old }
     }
 
     /// Olga with her certificate: no password is hashed.
-    fn olga(&self) -> ClientOptions {
+    pub(super) fn olga(&self) -> ClientOptions {
         let own = PkiStore::new(self.plant.scene.path("pki/olga"), TrustSettings::default()).identity().unwrap();
         self.plant.options("pki/hmi", Login::Certificate(Arc::new(own)))
     }
 
-    fn watch(&self) -> Watching {
+    pub(super) fn watch(&self) -> Watching {
         Watching::start(&self.plant.scene, &[&["--config", "gate.toml"][..], &BAND].concat())
     }
 }
@@ -209,44 +219,49 @@ async fn a_late_network_is_named_by_whose_way_it_is_on() {
     clients.end().await;
 }
 
-/// A disk that takes long for each write: the thread that writes the ledger waits at its system calls.
-struct SlowDisk(Child);
+/// System calls of some threads of a program that take longer than they did.
+pub(super) struct Held(Child);
 
-impl SlowDisk {
-    /// `None`, with a line that says so, where nobody may do that to a program.
-    fn of(program: &Up) -> Option<Self> {
+impl Held {
+    /// The threads whose names begin so, held for 150 ms at each of these calls. `None`, with a line that says so, where nobody may do that
+    /// to a program.
+    pub(super) fn at(program: &Up, thread: &str, calls: &str) -> Option<Self> {
         let tasks = std::fs::read_dir(format!("/proc/{}/task", program.0.id())).unwrap();
-        let named =
-            |path: &std::path::Path| std::fs::read_to_string(path.join("comm")).is_ok_and(|it| it == "audit-ledger\n");
-        let task = tasks.map(|task| task.unwrap().path()).find(|path| named(path)).expect("a thread writes the ledger");
-        let calls = "pwrite64,fdatasync,fsync";
-        let strace = Command::new("strace")
-            .args(["-qq", "-o", "/dev/null", "-p", &task.file_name().unwrap().to_string_lossy()])
-            .args(["-e", &format!("trace={calls}"), "-e", &format!("inject={calls}:delay_enter=150000")])
-            .stderr(Stdio::null())
-            .spawn();
-        let Ok(strace) = strace else {
+        let named = |path: &std::path::Path| {
+            std::fs::read_to_string(path.join("comm")).is_ok_and(|name| name.starts_with(thread))
+        };
+        let tasks: Vec<_> = tasks.map(|task| task.unwrap().path()).filter(|path| named(path)).collect();
+        assert!(!tasks.is_empty(), "a thread of this name: {thread}");
+        let mut strace = Command::new("strace");
+        strace.args(["-qq", "-o", "/dev/null", "-e", &format!("trace={calls}")]);
+        strace.args(["-e", &format!("inject={calls}:delay_enter=150000")]);
+        for task in &tasks {
+            strace.args(["-p", &task.file_name().unwrap().to_string_lossy()]);
+        }
+        let Ok(strace) = strace.stderr(Stdio::null()).spawn() else {
             println!("SKIPPED: there is no strace");
             return None;
         };
-        let mut disk = Self(strace);
-        let held = || std::fs::read_to_string(task.join("status")).is_ok_and(|it| !it.contains("TracerPid:\t0\n"));
+        let mut held = Self(strace);
+        let traced = |task: &std::path::PathBuf| {
+            std::fs::read_to_string(task.join("status")).is_ok_and(|it| !it.contains("TracerPid:\t0\n"))
+        };
         let mut ended = false;
-        until("strace holds the thread, or may not", || {
-            ended = disk.0.try_wait().unwrap().is_some();
-            ended || held()
+        until("strace holds the threads, or may not", || {
+            ended = held.0.try_wait().unwrap().is_some();
+            ended || tasks.iter().all(traced)
         });
         if ended {
             println!("SKIPPED: strace may not look at the program");
             return None;
         }
-        Some(disk)
+        Some(held)
     }
 }
 
-impl Drop for SlowDisk {
+impl Drop for Held {
     fn drop(&mut self) {
-        // It lets the thread go by itself, which it could not if it were killed.
+        // It lets the threads go by itself, which it could not if it were killed.
         let _ = Command::new("kill").args(["-TERM", &self.0.id().to_string()]).status();
         let _ = self.0.wait();
     }
@@ -264,7 +279,10 @@ async fn a_disk_that_becomes_slow_is_the_ledger_that_moved() {
     let mut watching = line.watch();
     let stages = ["ledger_write", "gate upstream", "gate decision", "gate create", "gate activate", "gate authority"];
     learned(&mut watching, &stages);
-    let Some(disk) = SlowDisk::of(&line.gate) else { return clients.end().await };
+    // A disk that takes long for each write: the thread that writes the ledger waits at its system calls.
+    let Some(disk) = Held::at(&line.gate, "audit-ledger", "pwrite64,fdatasync,fsync") else {
+        return clients.end().await;
+    };
     names(&mut watching, "ledger_write");
     drop(disk);
     clears(&mut watching, "ledger_write");
