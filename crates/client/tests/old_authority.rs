@@ -1,5 +1,5 @@
 //! An authority that knows nothing but RequestAccessToken, the method of P0 (OPC 10000-12 v1.05 §9.6.5): the client finds
-//! that and asks by it. Its nodes are made here by hand, as an old authority has them.
+//! that and asks by it. Its nodes are made by hand, as an old authority has them.
 
 #[allow(dead_code, reason = "the newer authority is for other files")]
 mod support;
@@ -7,16 +7,16 @@ mod support;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use access_model::{Epoch, Refusal, Rights, ScopeIndex, ScopeMap};
+use access_model::{Epoch, Refusal, Rights, ScopeMap};
 use client::{AuthorityProfile, Client, ClientError, ClientOptions, Login, TokenError, TokenIssuer};
 use gates::clock;
 use gates::opcua::server::ServerHandle;
 use gates::opcua::wiring::{Application, Credentials, Local, wrong_credentials};
-use opcua_types::{Argument, LocalizedText, NodeId, StatusCode, Variant};
-use support::{AUTHORITY, CLIENT, Hears, MIXER, People, id, listen, start_mixer, start_space};
+use opcua_types::{StatusCode, Variant};
+use support::{AUTHORITY, CLIENT, Hears, MIXER, People, id, listen, old_service, start_mixer, start_space};
 use token::{Algorithm, Claims, Issuer, RightsClaim, Signer, SystemEntropy};
 use ua_proto::server::{Answer, Invocation};
-use ua_proto::space::{NewMethod, NewNode, NodeRef, Space, SpaceConfig, gds, ns0};
+use ua_proto::space::NodeRef;
 
 /// What the authority was asked, in order: by which user of a session, and whether another identity was passed.
 type Asked = Arc<Mutex<Vec<(Option<String>, String, bool)>>>;
@@ -82,40 +82,6 @@ fn failed(status: StatusCode) -> Answer {
     Answer { status, input_results: Vec::new(), outputs: Vec::new() }
 }
 
-fn argument(name: &str, data_type: u32) -> Argument {
-    Argument {
-        name: name.into(),
-        data_type: NodeId::new(0, data_type),
-        value_rank: -1,
-        array_dimensions: Some(Vec::new()),
-        description: LocalizedText::null(),
-    }
-}
-
-/// The folder of services where the standard has it, one service in it, and its one method if it has that.
-fn space(method: bool) -> (Space, NodeRef) {
-    let mut space = Space::new(SpaceConfig { application_uri: AUTHORITY.into(), namespaces: Vec::new() }).unwrap();
-    let gds = space.add_namespace(gds::GDS_NAMESPACE).unwrap();
-    let scope = ScopeIndex(1);
-    let below = |space: &mut Space, parent, id, name| {
-        let object = NewNode::object(parent, id, name, scope);
-        space.add_node(NewNode { reference: ns0::ORGANIZES, ..object }).unwrap()
-    };
-    let folder = below(&mut space, ns0::OBJECTS, Some(NodeId::new(gds, 959_u32)), "AuthorizationServices");
-    let service = below(&mut space, folder, None, "tokens");
-    if !method {
-        return (space, service);
-    }
-    let method = NewMethod {
-        name_namespace: Some(gds),
-        inputs: vec![argument("IdentityToken", 316), argument("ResourceId", 12)],
-        outputs: vec![argument("AccessToken", 12)],
-        ..NewMethod::new(service, None, "RequestAccessToken", scope)
-    };
-    let method = space.add_method(method).unwrap();
-    (space, method)
-}
-
 struct World {
     people: People,
     authority: ServerHandle,
@@ -129,9 +95,9 @@ impl World {
         let people = People::new().await;
         let signer = Arc::new(Signer::generate(Algorithm::Es256).unwrap());
         let (asked, refuse) = (Asked::default(), Arc::default());
-        let (space, request) = space(method);
+        let (space, service, request) = old_service(method);
         let old = Old {
-            request,
+            request: request.unwrap_or(service),
             signer: Arc::clone(&signer),
             client: people.client.certificate.thumbprint(),
             asked: Arc::clone(&asked),

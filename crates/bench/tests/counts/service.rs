@@ -3,24 +3,28 @@
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 
-use access_model::ScopeIndex;
 use client::{AuthorityProfile, Client, ClientOptions, Login, TokenIssuer};
 use cost::algorithm::Key;
 use cost::choose::Mode;
-use cost::protocol::opcua::{Channel, Policy};
+use cost::protocol::opcua::Channel;
 use cost::protocol::tls::Tls;
 use cost::protocol::tokens::{Asker, Flow, Tokens};
 use cost::protocol::{Party, Phase, lines};
 use gates::https::Target;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
-
-use ua_proto::space::{Space, SpaceConfig, gds};
+use tokio::task::JoinSet;
+use ua_proto::crypto::{KeyUses, SecurityPolicyId};
+use ua_proto::space::{NodeRef, Space, SpaceConfig, gds};
 
 use super::lengths::{compare, messages, near};
-use super::support::AUTHORITY;
+use super::support::{AUTHORITY, People, old_service};
 use super::wire::chunks;
-use super::world::{SECRET, World, password};
+use super::world::{SECRET, World, password, service};
+use super::{private, rows};
+
+/// A key that no certificate here has.
+const TOKENS: Key = Key::Ed448;
 
 /// What went over one connection: from the client, to the client.
 type Ways = [Vec<u8>; 2];
@@ -76,12 +80,18 @@ async fn hand_on(
     let _gone = to.shutdown().await;
 }
 
-/// The node of the service, as `trapkey up` tells it to clients.
-fn service(world: &World) -> String {
-    let mut space = Space::new(SpaceConfig { application_uri: AUTHORITY.into(), namespaces: Vec::new() }).unwrap();
-    let nodes = gds::add(&mut space, &world.authority.opcua_service("trapkey", ScopeIndex(1))).unwrap();
-    let id = space.id(nodes.service);
+/// A node, as `trapkey up` tells clients that of its service.
+fn told(space: &Space, service: NodeRef) -> String {
+    let id = space.id(service);
     format!("nsu={};{}", space.namespaces()[usize::from(id.namespace)], id.identifier)
+}
+
+/// The nodes of the service that has StartRequestToken, and of that which has RequestAccessToken alone.
+fn services(world: &World) -> [String; 2] {
+    let mut space = Space::new(SpaceConfig { application_uri: AUTHORITY.into(), namespaces: Vec::new() }).unwrap();
+    let nodes = gds::add(&mut space, &service(&world.authority)).unwrap();
+    let (old, object, _) = old_service(true);
+    [told(&space, nodes.service), told(&old, object)]
 }
 
 /// Bytes of a token that the authority gives for such a question.
@@ -114,41 +124,88 @@ fn compare_calls(rule: &str, phases: &[Phase], real: &[Vec<(String, u64)>; 2], s
     }
 }
 
-/// A first token and the next, for everybody who may ask.
+/// Every policy once, its RSA keys the shortest: they take their time to make.
+fn policies() -> Vec<(SecurityPolicyId, Channel)> {
+    let mut all: Vec<(SecurityPolicyId, Channel)> = Vec::new();
+    for row in rows() {
+        let key = if let Key::Rsa(_) = row.key { Key::Rsa(2048) } else { row.key };
+        if all.iter().all(|(real, _)| *real != row.real) {
+            all.push((row.real, Channel::new(row.policy, Mode::SignAndEncrypt, key).unwrap()));
+        }
+    }
+    all
+}
+
+/// A first token and the next, for everybody who may ask, over every policy.
 #[tokio::test]
 async fn calls_over_opc_ua_are_about_as_long_as_the_model_says() {
-    let world = World::new().await;
-    let tap = Tap::start(world.opcua.address()).await;
-    let channel = Channel::new(Policy::Basic256Sha256, Mode::SignAndEncrypt, Key::Rsa(2048)).unwrap();
+    let mut all = JoinSet::new();
+    for (policy, channel) in policies() {
+        all.spawn(calls_with(policy, channel));
+    }
+    let far = all.join_all().await.concat();
+    assert!(far.is_empty(), "{} messages:\n{}", far.len(), far.join("\n"));
+}
+
+/// What is too long or too short; how often the authority uses its key is held exactly.
+async fn calls_with(policy: SecurityPolicyId, channel: Channel) -> Vec<String> {
+    let world = World::of(People::of(policy).await).await;
+    let old = world.start_old();
+    let taps = [Tap::start(world.opcua.address()).await, Tap::start(old.address()).await];
+    let services = services(&world);
     let typed = SECRET.len() as u64;
+    let (two, one): (fn(Channel) -> Flow, fn(Channel) -> Flow) = (Flow::StartFinish, Flow::RequestAccessToken);
     let mut far = Vec::new();
-    for (rule, login, asker) in [
-        ("an application", Login::Anonymous, Asker::Application),
-        ("a session with a password", password(), Asker::Session(typed)),
-        ("a password in the method", password(), Asker::Explicit(typed)),
+    for (rule, flow, login, asker) in [
+        ("an application", two, Login::Anonymous, Asker::Application),
+        ("a session with a password", two, password(), Asker::Session(typed)),
+        ("a password in the method", two, password(), Asker::Explicit(typed)),
+        ("an application, one call", one, Login::Anonymous, Asker::Application),
+        ("a session with a password, one call", one, password(), Asker::Session(typed)),
     ] {
+        let rule = format!("{} {rule}", channel.policy.word());
         let explicit = matches!(asker, Asker::Explicit(_));
+        let flow = flow(channel);
+        let at = usize::from(matches!(flow, Flow::RequestAccessToken(_)));
         let mut options: ClientOptions = world.options(login);
         options.issuer = Some(TokenIssuer {
-            authority_url: format!("opc.tcp://{}", tap.address),
-            token_endpoint: Some(service(&world)),
+            authority_url: format!("opc.tcp://{}", taps[at].address),
+            token_endpoint: Some(services[at].clone()),
             ..world.issuer(AuthorityProfile::OpcUa, explicit)
         });
-        tap.take();
+        taps[at].take();
+        let before = world.people.authority.key.uses();
         let client = Client::connect(options).await.unwrap();
-        let asked = calls(&tap.take());
+        let asked = calls(&taps[at].take());
         let bytes = world.token.load(std::sync::atomic::Ordering::Relaxed);
-        let tokens = Tokens { asker, bytes, refresh_token: explicit, ..Tokens::new(Flow::StartFinish(channel)) };
+        let tokens = Tokens { asker, bytes, signature: TOKENS, refresh_token: explicit, ..Tokens::new(flow) };
+        let opened = uses(&world, before);
+        assert_eq!(opened, at_authority(&[tokens.connect(), tokens.fetch()].concat()), "{rule}");
         let found = tokens.connect().into_iter().filter(|phase| phase.name == "service found");
         let phases: Vec<Phase> = found.chain(tokens.fetch()).collect();
         // CreateSession and ActivateSession stand in front.
-        compare_calls(rule, &phases, &asked, 2, &mut far);
+        compare_calls(&rule, &phases, &asked, 2, &mut far);
         tokio::time::sleep(std::time::Duration::from_millis(300)).await;
+        let before = world.people.authority.key.uses();
         client.renew().await.unwrap();
-        compare_calls(&format!("{rule}, again"), &tokens.fetch_again(), &calls(&tap.take()), 0, &mut far);
+        let rule = format!("{rule}, again");
+        assert_eq!(uses(&world, before), at_authority(&tokens.fetch_again()), "{rule}");
+        compare_calls(&rule, &tokens.fetch_again(), &calls(&taps[at].take()), 0, &mut far);
         client.close().await;
     }
-    assert!(far.is_empty(), "{} messages:\n{}", far.len(), far.join("\n"));
+    far
+}
+
+/// Signatures and decryptions with the key of the authority's certificate since then.
+fn uses(world: &World, before: KeyUses) -> (u64, u64) {
+    let now = world.people.authority.key.uses();
+    (now.signatures - before.signatures, now.decryptions - before.decryptions)
+}
+
+/// The same in the model. Tokens have a key of their own.
+fn at_authority(phases: &[Phase]) -> (u64, u64) {
+    let all = lines(phases).into_iter().filter(|line| line.operation != format!("sign {TOKENS}"));
+    private(&all.collect::<Vec<_>>(), Party::Authority)
 }
 
 /// Each token comes over a connection of its own, the later ones over resumed ones; all bytes of it are compared, each way.

@@ -11,9 +11,11 @@ use client::{ClientApplication, ClientOptions, Login};
 use gates::clock;
 use gates::opcua::server::{ServerHandle, Shell, start};
 use gates::opcua::wiring::{Application, AuditRequest, Credentials, Local, wrong_credentials};
-use gates::pki::make::{self, self_signed};
+use gates::pki::make::{self, Curve, self_signed, self_signed_on};
 use gates::pool::Pool;
-use opcua_types::{ByteString, DataValue, Guid, MessageSecurityMode, NodeId, StatusCode, UAString, Variant};
+use opcua_types::{
+    Argument, ByteString, DataValue, Guid, LocalizedText, MessageSecurityMode, NodeId, StatusCode, UAString, Variant,
+};
 use pep::{Contact, FailMode, Gate, GateConfig, LocalGrant, LocalScopes, Who};
 use token::control::{Replacement, Revocation, Update};
 use token::{Algorithm, Claims, Issuer, RightsClaim, Signer, SystemEntropy};
@@ -26,8 +28,8 @@ use ua_proto::server::{
     ServerLimits, TokenForm,
 };
 use ua_proto::space::{
-    AccessLevel, AuthorizationNodes, AuthorizationService, NewVariable, NodeRef, ServerFacts, Space, SpaceConfig,
-    date_time, gds, ns0,
+    AccessLevel, AuthorizationNodes, AuthorizationService, NewMethod, NewNode, NewVariable, NodeRef, ServerFacts,
+    Space, SpaceConfig, date_time, gds, ns0,
 };
 
 pub(crate) const MIXER: &str = "urn:test:mixer";
@@ -37,8 +39,15 @@ pub(crate) const CLIENT: &str = "urn:test:client";
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 const POLICY: SecurityPolicyId = SecurityPolicyId::Basic256Sha256;
 
-fn identity(name: &str, uri: &str) -> (Arc<OwnIdentity>, Vec<u8>) {
-    let made = self_signed(&make::Application::local(name, uri), clock::now().unix).unwrap();
+/// With a key as certificates of this policy have it.
+fn identity(policy: SecurityPolicyId, name: &str, uri: &str) -> (Arc<OwnIdentity>, Vec<u8>) {
+    let (application, now) = (make::Application::local(name, uri), clock::now().unix);
+    let made = match policy {
+        SecurityPolicyId::EccNistP256 => self_signed_on(Curve::P256, &application, now),
+        SecurityPolicyId::EccCurve25519 => self_signed_on(Curve::Ed25519, &application, now),
+        _ => self_signed(&application, now),
+    };
+    let made = made.unwrap();
     let certificate = Certificate::from_der(&made.der).unwrap();
     let own = OwnIdentity::new(certificate, PrivateKey::from_der(&made.key_der).unwrap()).unwrap();
     (Arc::new(own), made.key_der.to_vec())
@@ -80,6 +89,8 @@ pub(crate) struct People {
     /// The client's key, PKCS#8.
     #[allow(dead_code, reason = "not every test file needs it")]
     pub(crate) client_key: Vec<u8>,
+    /// The only one that they take.
+    policy: SecurityPolicyId,
 }
 
 pub(crate) fn listen() -> TcpListener {
@@ -100,13 +111,18 @@ async fn listen_again(at: SocketAddr) -> TcpListener {
 
 impl People {
     pub(crate) async fn new() -> Self {
-        let people = tokio::task::spawn_blocking(|| {
-            let (client, client_key) = identity("client", CLIENT);
+        Self::of(POLICY).await
+    }
+
+    pub(crate) async fn of(policy: SecurityPolicyId) -> Self {
+        let people = tokio::task::spawn_blocking(move || {
+            let (client, client_key) = identity(policy, "client", CLIENT);
             Self {
-                mixer: identity("mixer", MIXER).0,
-                authority: identity("authority", AUTHORITY).0,
+                mixer: identity(policy, "mixer", MIXER).0,
+                authority: identity(policy, "authority", AUTHORITY).0,
                 client,
                 client_key,
+                policy,
             }
         });
         people.await.unwrap()
@@ -117,7 +133,7 @@ impl People {
         let mut options = ClientOptions::new(format!("opc.tcp://{mixer}"), application);
         options.identity = Some(Arc::clone(&self.client));
         options.trust = Some(trust(&[&self.mixer, &self.authority]));
-        options.policies = vec![POLICY];
+        options.policies = vec![self.policy];
         options.login = login;
         options.request_timeout = PATIENCE;
         options
@@ -273,7 +289,7 @@ pub(crate) fn start_mixer(
         user_name: true,
         ..Identities::default()
     };
-    let config = config(&people.mixer, &people.client, MIXER, listener.local_addr().unwrap(), identities);
+    let config = config(people, &people.mixer, MIXER, listener.local_addr().unwrap(), identities);
     let gate = Gate::new(gate, clock::now()).unwrap();
     let server = Server::new(config, space, gate, Box::new(SystemEntropy::new()));
     start(listener, server, shell(|| Box::new(Nothing))).unwrap()
@@ -323,10 +339,45 @@ pub(crate) fn start_space(
     }];
     gate.local.push(LocalGrant { who: Who::Authenticated, ..gate.local[0].clone() });
     let identities = Identities { anonymous: true, user_name: true, ..Identities::default() };
-    let config = config(&people.authority, &people.client, AUTHORITY, listener.local_addr().unwrap(), identities);
+    let config = config(people, &people.authority, AUTHORITY, listener.local_addr().unwrap(), identities);
     let gate = Gate::new(gate, clock::now()).unwrap();
     let server = Server::new(config, space, gate, Box::new(SystemEntropy::new()));
     start(listener, server, shell(behind)).unwrap()
+}
+
+/// What an old authority has: the folder of services where the standard has it, one service in it, and its one method
+/// (OPC 10000-12 v1.05 §9.6.5) if it has that. Given back are the service and its method.
+#[allow(dead_code, reason = "not every test file needs it")]
+pub(crate) fn old_service(method: bool) -> (Space, NodeRef, Option<NodeRef>) {
+    let mut space = Space::new(SpaceConfig { application_uri: AUTHORITY.into(), namespaces: Vec::new() }).unwrap();
+    let gds = space.add_namespace(gds::GDS_NAMESPACE).unwrap();
+    let scope = ScopeIndex(1);
+    let below = |space: &mut Space, parent, id, name| {
+        let object = NewNode::object(parent, id, name, scope);
+        space.add_node(NewNode { reference: ns0::ORGANIZES, ..object }).unwrap()
+    };
+    let folder = below(&mut space, ns0::OBJECTS, Some(NodeId::new(gds, 959_u32)), "AuthorizationServices");
+    let service = below(&mut space, folder, None, "tokens");
+    let method = method.then(|| {
+        let method = NewMethod {
+            name_namespace: Some(gds),
+            inputs: vec![argument("IdentityToken", 316), argument("ResourceId", 12)],
+            outputs: vec![argument("AccessToken", 12)],
+            ..NewMethod::new(service, None, "RequestAccessToken", scope)
+        };
+        space.add_method(method).unwrap()
+    });
+    (space, service, method)
+}
+
+fn argument(name: &str, data_type: u32) -> Argument {
+    Argument {
+        name: name.into(),
+        data_type: NodeId::new(0, data_type),
+        value_rank: -1,
+        array_dimensions: Some(Vec::new()),
+        description: LocalizedText::null(),
+    }
 }
 
 fn map() -> ScopeMap {
@@ -334,20 +385,20 @@ fn map() -> ScopeMap {
 }
 
 fn config(
+    people: &People,
     own: &Arc<OwnIdentity>,
-    client: &Arc<OwnIdentity>,
     uri: &str,
     address: SocketAddr,
     identities: Identities,
 ) -> ServerConfig {
-    let endpoints = vec![(POLICY, MessageSecurityMode::SignAndEncrypt)];
+    let endpoints = vec![(people.policy, MessageSecurityMode::SignAndEncrypt)];
     let own = Arc::new(ArcSwap::new(Arc::clone(own)));
     ServerConfig {
         application_uri: uri.into(),
         product_uri: "urn:test".into(),
         application_name: uri.into(),
         endpoint_urls: vec![format!("opc.tcp://{address}")],
-        channel: Arc::new(ChannelConfig::new(own, trust(&[client]), endpoints.clone())),
+        channel: Arc::new(ChannelConfig::new(own, trust(&[&people.client]), endpoints.clone())),
         endpoints,
         identities,
         limits: ServerLimits::default(),

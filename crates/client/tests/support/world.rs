@@ -23,9 +23,11 @@ use tokio::sync::watch;
 use ua_proto::crypto::PrivateKey;
 use ua_proto::pki::{Certificate, OwnIdentity};
 use ua_proto::server::{Answer, Invocation};
-use ua_proto::space::AuthorizationNodes;
+use ua_proto::space::{AuthorizationNodes, AuthorizationService};
 
-use crate::support::{AUTHORITY, CLIENT, Hears, MIXER, PATIENCE, People, listen, start_mixer, start_service};
+use crate::support::{
+    AUTHORITY, CLIENT, Hears, MIXER, PATIENCE, People, listen, old_service, start_mixer, start_service, start_space,
+};
 
 pub(crate) const SECRET: &str = "correct horse battery staple";
 const PLANT: &str = r#"
@@ -80,8 +82,11 @@ pub(crate) struct World {
 
 impl World {
     pub(crate) async fn new() -> Self {
+        Self::of(People::new().await).await
+    }
+
+    pub(crate) async fn of(people: People) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let people = People::new().await;
         let provider = Signer::generate(Algorithm::Es256).unwrap();
         let idp = Issuer { name: "https://idp".into(), keys: vec![provider.public()], require_confirmation: false };
         let key = CheckpointKey::generate(KeyKind::Ed25519).unwrap();
@@ -89,7 +94,11 @@ impl World {
         let db = Db::in_memory().await.unwrap();
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let at = listener.local_addr().unwrap();
-        let config = AuthorityConfig { identity_issuers: vec![idp], ..AuthorityConfig::new(format!("https://{at}")) };
+        let config = AuthorityConfig {
+            identity_issuers: vec![idp],
+            request_access_token: true,
+            ..AuthorityConfig::new(format!("https://{at}"))
+        };
         let texts = PolicyTexts { plant: PLANT.into(), policies: POLICIES.into(), workflow: None };
         let authority = Authority::open(config, PolicySource::Texts(texts), db, ledger, system_clock()).await.unwrap();
         let olga = Arc::new(own(&made("olga", "urn:test:olga").await));
@@ -100,7 +109,7 @@ impl World {
         let (passwords, token) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU64::new(0)));
         let opcua = {
             let (authority, passwords, token) = (authority.clone(), Arc::clone(&passwords), Arc::clone(&token));
-            let service = authority.opcua_service("trapkey", ScopeIndex(1));
+            let service = service(&authority);
             let behind = authority.clone();
             start_service(&people, &service, listen(), move |nodes| {
                 Box::new(Behind { authority: behind, nodes, passwords, token }) as Box<dyn Application>
@@ -120,6 +129,27 @@ impl World {
             folder,
             _stop: stop,
         }
+    }
+
+    /// The same authority behind the nodes that there were before StartRequestToken.
+    pub(crate) fn start_old(&self) -> ServerHandle {
+        let (space, object, method) = old_service(true);
+        let (authority, passwords, token) =
+            (self.authority.clone(), Arc::clone(&self.passwords), Arc::clone(&self.token));
+        // Nobody calls an object.
+        let nodes = AuthorizationNodes {
+            namespace: 0,
+            folder: object,
+            service: object,
+            service_certificate: object,
+            get_service_description: object,
+            start_request_token: object,
+            finish_request_token: object,
+            refresh_token: object,
+            request_access_token: method,
+        };
+        let behind = Behind { authority, nodes, passwords, token };
+        start_space(&self.people, space, listen(), move || Box::new(behind) as Box<dyn Application>)
     }
 
     pub(crate) fn options(&self, login: Login) -> ClientOptions {
@@ -190,6 +220,11 @@ impl World {
         let olga = self.authority.db().user("olga").await.unwrap().unwrap();
         self.authority.db().put_user(&store::User { password_hash: None, ..olga }).await.unwrap();
     }
+}
+
+/// The service as it is without RequestAccessToken, which is offered only where somebody wants it.
+pub(crate) fn service(authority: &Authority) -> AuthorizationService<'_> {
+    AuthorizationService { request_access_token: false, ..authority.opcua_service("trapkey", ScopeIndex(1)) }
 }
 
 pub(crate) fn password() -> Login {

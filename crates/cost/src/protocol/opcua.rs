@@ -101,7 +101,7 @@ impl Policy {
     }
 
     /// Bytes of its URI.
-    const fn uri(self) -> u64 {
+    pub(super) const fn uri(self) -> u64 {
         43 + self.word().len() as u64
     }
 
@@ -120,7 +120,7 @@ impl Policy {
     }
 
     /// What encrypts messages.
-    const fn cipher(self) -> &'static str {
+    pub(super) const fn cipher(self) -> &'static str {
         match self {
             Self::Aes128Sha256RsaOaep | Self::EccNistP256 => "aes-128-cbc",
             Self::EccCurve25519 => CHACHA,

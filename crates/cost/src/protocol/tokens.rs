@@ -88,6 +88,14 @@ const START: u64 = 2 * 5;
 const FINISH: u64 = 17 + 5 + 4 + 18;
 /// A name beside its password, its policy and its frame.
 const IDENTITY: u64 = 35;
+/// An RsaEncryptedSecret beside its policy's URI, keys, content and code (OPC 10000-4 section 7.40.2.3): type, length, thumbprint, time.
+const SEALED: u64 = 5 + 4 + 4 + 24 + 8 + 2;
+/// Bytes of a block of what encrypts its content, and of its code.
+const BLOCK: u64 = 16;
+const CODE: u64 = 32;
+/// What comes back of five methods that were looked for, and of each that was found.
+const LOOKED: u64 = 76;
+const FOUND: u64 = 13;
 /// What comes back beside the token: number of the request and data of the service; a refresh token, and when both end.
 const STARTED: u64 = 5 + 17;
 const FINISHED: u64 = 2 * 5 + 2 * 9 + REFRESH;
@@ -271,18 +279,20 @@ impl Tokens {
         if !seals(channel) {
             return (Vec::new(), vec![check], IDENTITY + bytes);
         }
-        let plain = 4 + 32 + 4 + bytes + 18;
-        let size = 110 + u64::from(key.bits() / 8) + plain + 32;
+        // Nonce, password and how much was added to fill the last block.
+        let plain = (4 + 32 + 4 + bytes + 2).next_multiple_of(BLOCK);
+        let size = SEALED + channel.policy.uri() + u64::from(key.bits() / 8) + plain + CODE;
+        let cipher = channel.policy.cipher();
         let seal = vec![
             priced("encryptAlgorithm", own, format!("encrypt {key}"), 0),
-            priced("encryptAlgorithm", own, "encrypt aes-256-cbc".to_owned(), plain),
+            priced("encryptAlgorithm", own, format!("encrypt {cipher}"), plain),
         ];
-        let code = with_session_key(mechanism::signing(Key::Hmac(256), digest(key), size - 32));
+        let code = with_session_key(mechanism::signing(Key::Hmac(256), digest(key), size - CODE));
         let open = vec![
             private("decryptAlgorithm", own, format!("decrypt {key}"), 0),
-            priced("decryptAlgorithm", own, "decrypt aes-256-cbc".to_owned(), plain),
+            priced("decryptAlgorithm", own, format!("decrypt {cipher}"), plain),
         ];
-        let looked = mechanism::verifying(Key::Hmac(256), digest(key), size - 32, channel.valid);
+        let looked = mechanism::verifying(Key::Hmac(256), digest(key), size - CODE, channel.valid);
         let sealed = vec![using(Basic::Encryption, own, seal), using(Basic::SignatureGeneration, own, code)];
         let opened = vec![
             using(Basic::SignatureVerification, Role::Peer, looked),
@@ -295,7 +305,9 @@ impl Tokens {
     /// After it connected, Trapkey's client reads the namespaces and looks for the methods of the service, whose node the server told.
     fn look(&self, channel: &Channel) -> Phase {
         let mut parts = Vec::new();
-        let mut asked = vec![("Read", 108, 128), ("TranslateBrowsePaths", 265, 128)];
+        // Five methods are looked for; an authority that has RequestAccessToken alone is asked by that.
+        let found = if matches!(self.flow, Flow::RequestAccessToken(_)) { 1 } else { 4 };
+        let mut asked = vec![("Read", 108, 128), ("TranslateBrowsePaths", 265, LOOKED + found * FOUND)];
         if matches!(self.asker, Asker::Explicit(_)) {
             // Its certificate, and how it takes identities (OPC 10000-12 section 9.6.4).
             asked.push(("GetServiceDescription", CALL.0, 1_067 + certificate_bytes(channel.key)));
