@@ -302,12 +302,22 @@ pub(crate) fn using(mechanism: Basic, by: Role, parts: Vec<Part>) -> Part {
     Part::Use { mechanism, parts }
 }
 
+/// What a signature with such a key hashes with: as long as the key is strong (RFC 5480 section 4, RFC 7518 section 3.4), what Edwards
+/// curves have by themselves (RFC 8032), SHA-256 with RSA. Ed448 has another, which no setting of a protocol takes.
+pub(crate) const fn digest(key: Key) -> Hash {
+    match key {
+        Key::Ed25519 | Key::Ecdsa(521) => Hash::Sha512,
+        Key::Ecdsa(384) => Hash::Sha384,
+        _ => Hash::Sha256,
+    }
+}
+
 /// `by` verifies so many signatures on the other end's chain of certificates, all of one kind of key.
 pub(crate) fn certificates(by: Role, key: Key, signatures: u32) -> Part {
     let mut parts = Vec::new();
     for _ in 0..signatures {
         let bytes = mechanism::to_be_signed(key, key);
-        parts.push(priced("execHashFunc", Role::Own, format!("hash {}", Hash::Sha256), bytes));
+        parts.push(priced("execHashFunc", Role::Own, format!("hash {}", digest(key)), bytes));
         parts.push(priced("verifyCertificate", Role::Own, format!("verify {key}"), 0));
     }
     using(Basic::SignatureVerification, by, parts)

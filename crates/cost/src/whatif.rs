@@ -110,7 +110,7 @@ impl Setting {
                 let flow = match token.way {
                     Way::RequestAccessToken => Flow::RequestAccessToken(channel),
                     Way::StartFinish => Flow::StartFinish(channel),
-                    Way::Oauth2 => Flow::OAuth2(Tls { client: Some(key), ..Tls::new(key) }),
+                    Way::Oauth2 => Flow::OAuth2(Tls { client: Some(key), ..Tls::ours(key) }),
                 };
                 User::Token(Box::new(Tokens { encrypted: token.encrypted, ..Tokens::new(flow) }))
             }

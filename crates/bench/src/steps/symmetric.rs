@@ -1,8 +1,9 @@
 //! Shared keys, digests and the derivation of keys, over several sizes each.
 
 use aws_lc_rs::aead::{AES_128_GCM, AES_256_GCM, Aad, CHACHA20_POLY1305, LessSafeKey, Nonce, UnboundKey};
-use aws_lc_rs::digest::{Algorithm, SHA256, SHA512, digest};
-use aws_lc_rs::hkdf::{HKDF_SHA256, KeyType, Salt};
+use aws_lc_rs::digest::{Algorithm, SHA256, SHA384, SHA512, digest};
+use aws_lc_rs::hkdf::{self, HKDF_SHA256, HKDF_SHA384, KeyType, Salt};
+use aws_lc_rs::hmac;
 use ua_proto::crypto::{CbcHmac, p_sha256};
 
 use super::{Bed, Entry, Once, used};
@@ -16,11 +17,14 @@ const DERIVED: [usize; 2] = [32, 160];
 type Prepare = fn(usize) -> Result<Once, Failed>;
 
 pub(super) fn entries() -> Vec<Entry> {
-    let sized: [(&str, &str, &[usize], Prepare); 17] = [
+    let sized: [(&str, &str, &[usize], Prepare); 21] = [
         ("hash", "sha-256", &SIZES, |size| hash(&SHA256, size)),
+        ("hash", "sha-384", &SIZES, |size| hash(&SHA384, size)),
         ("hash", "sha-512", &SIZES, |size| hash(&SHA512, size)),
         ("sign", "hmac-sha256", &SIZES, |size| mac(size, true)),
         ("verify", "hmac-sha256", &SIZES, |size| mac(size, false)),
+        ("sign", "hmac-sha384", &SIZES, |size| longer_mac(size, true)),
+        ("verify", "hmac-sha384", &SIZES, |size| longer_mac(size, false)),
         ("encrypt", "aes-128-cbc", &SIZES, |size| cbc(16, size, true)),
         ("decrypt", "aes-128-cbc", &SIZES, |size| cbc(16, size, false)),
         ("encrypt", "aes-256-cbc", &SIZES, |size| cbc(32, size, true)),
@@ -32,7 +36,8 @@ pub(super) fn entries() -> Vec<Entry> {
         ("encrypt", "chacha20-poly1305", &SIZES, |size| aead(&CHACHA20_POLY1305, size, true)),
         ("decrypt", "chacha20-poly1305", &SIZES, |size| aead(&CHACHA20_POLY1305, size, false)),
         ("derive", "p-sha256", &DERIVED, derive),
-        ("derive", "hkdf-sha256", &DERIVED, extract),
+        ("derive", "hkdf-sha256", &DERIVED, |size| expand(HKDF_SHA256, size)),
+        ("derive", "hkdf-sha384", &DERIVED, |size| expand(HKDF_SHA384, size)),
         ("copy", "", &SIZES, copy),
     ];
     let entry = |(operation, algorithm, sizes, prepare): (&'static str, &'static str, &'static [usize], Prepare)| {
@@ -59,6 +64,20 @@ fn mac(size: usize, sign: bool) -> Result<Once, Failed> {
             return Ok(());
         }
         Ok(keys.verify(&[message], &signature)?)
+    }))
+}
+
+/// The code of TLS with AES-256-GCM.
+fn longer_mac(size: usize, sign: bool) -> Result<Once, Failed> {
+    let (key, message) = (hmac::Key::new(hmac::HMAC_SHA384, &[1; 48]), vec![7; size]);
+    let signature = hmac::sign(&key, &message);
+    Ok(Box::new(move || {
+        let message = std::hint::black_box(&message);
+        if sign {
+            used(hmac::sign(&key, message));
+            return Ok(());
+        }
+        hmac::verify(&key, message, signature.as_ref()).map_err(|_| Failed::from("the code is wrong"))
     }))
 }
 
@@ -115,8 +134,8 @@ impl KeyType for Bytes {
 }
 
 /// One expansion of a secret that is there already.
-fn extract(size: usize) -> Result<Once, Failed> {
-    let secret = Salt::new(HKDF_SHA256, &[1; 32]).extract(&[2; 32]);
+fn expand(algorithm: hkdf::Algorithm, size: usize) -> Result<Once, Failed> {
+    let secret = Salt::new(algorithm, &[1; 32]).extract(&[2; 32]);
     let mut out = vec![0; size];
     Ok(Box::new(move || {
         let failed = |_| Failed::from("nothing was derived");

@@ -16,7 +16,7 @@ use ua_proto::client::{Credential, Request};
 use ua_proto::crypto::SecurityPolicyId;
 
 use super::wire::{Kind, LIFETIME, LOG, People, SPEED, Sent, Wire};
-use super::{MODES, at_server, rows, users};
+use super::{at_server, modes, rows, users};
 
 /// Names, senders and bytes that the model gives to messages.
 pub(crate) fn messages(lines: &[Line], by: Party) -> Vec<(&'static str, u64)> {
@@ -44,7 +44,7 @@ fn messages_are_about_as_long_as_the_model_says() {
     let mut far = Vec::new();
     for row in rows() {
         let people = People::new(row.kind);
-        for (real, mode) in MODES {
+        for (real, mode) in modes(&row) {
             for (name, user, credential, twice) in users(&people, &row, mode) {
                 let rule = format!("{} {} {mode:?} {name}", row.policy.word(), row.key);
                 let channel = Channel { endpoints: 1, ..Channel::new(row.policy, mode, row.key).unwrap() };
@@ -85,7 +85,7 @@ fn certificates_are_as_long_as_the_model_says() {
 fn renewals_are_as_long_as_the_model_says() {
     for row in rows() {
         let people = People::new(row.kind);
-        for (real, mode) in MODES {
+        for (real, mode) in modes(&row) {
             let rule = format!("{} {} {mode:?} renewed", row.policy.word(), row.key);
             let channel = Channel::new(row.policy, mode, row.key).unwrap();
             let renewed = at_server(OpcUa { channel, user: User::Anonymous }.renew());
@@ -204,7 +204,7 @@ fn requests_and_answers_are_as_long_as_the_model_says() {
     }
     for row in rows {
         let people = People::new(row.kind);
-        for (real, mode) in MODES {
+        for (real, mode) in modes(&row) {
             let channel = Channel::new(row.policy, mode, row.key).unwrap();
             let mut chunks = Vec::new();
             let sent = asked(&people, (row.real, real), &mut chunks);

@@ -121,7 +121,7 @@ fn handshakes_are_about_as_long_as_the_model_says() {
         for shown in [None, Some(Key::Rsa(2048)), Some(Key::Ecdsa(256))] {
             let identity = shown.map(|key| own(&made(key)));
             let client = ClientConfig::clone(&client_config([server.der.clone()], identity).unwrap());
-            let tls = Tls { client: shown, certificates: 1, cipher: "aes-256-gcm", ..Tls::new(key) };
+            let tls = Tls { client: shown, ..Tls::ours(key) };
             held(&format!("{key}, the client {shown:?}"), tls, &Ends::new(&server, client), &mut far);
         }
     }

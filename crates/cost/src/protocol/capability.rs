@@ -6,7 +6,7 @@
 
 use serde::Serialize;
 
-use super::{Party, Per, Phase, free, message, times, using, with_session_key};
+use super::{Party, Per, Phase, digest, free, message, times, using, with_session_key};
 use crate::algorithm::{Hash, Key};
 use crate::choose::Mode;
 use crate::mechanism::{self, Basic, Part, Role, priced, private, signature_bytes};
@@ -379,8 +379,4 @@ const fn length(bytes: u64) -> u64 {
         128..16_384 => 2,
         _ => 3,
     }
-}
-
-fn digest(key: Key) -> Hash {
-    super::opcua::digest(key)
 }

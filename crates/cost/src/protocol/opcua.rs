@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::tokens::Tokens;
 use super::{ENDS, Per, Phase, message};
-use crate::algorithm::{Hash, Key};
+use crate::algorithm::Key;
 use crate::mechanism::{Part, Role, priced};
 
 pub use channel::Channel;
@@ -147,7 +147,7 @@ const NONCE: u64 = 32;
 pub enum User {
     /// Nobody in particular.
     Anonymous,
-    /// A name with a password of so many bytes, encrypted for the server's key where the policy has one.
+    /// A name with a password of so many bytes, encrypted for the server's key: without a policy by Basic256Sha256.
     Password(u64),
     /// A certificate with such a key.
     Certificate(Key),
@@ -226,7 +226,8 @@ impl OpcUa {
     /// Long-lived keys: of the certificates, of the user, of tokens and of the way to the authority.
     pub(super) fn keys(&self) -> Vec<Key> {
         let mut keys = Vec::new();
-        if self.channel.policy != Policy::None {
+        // Without a policy it encrypts passwords all the same.
+        if self.channel.policy != Policy::None || matches!(self.user, User::Password(_)) {
             keys.push(self.channel.key);
         }
         match &self.user {
@@ -241,14 +242,6 @@ impl OpcUa {
         let User::Token(tokens) = &self.user else { return Vec::new() };
         let connect = if tokens.kept { tokens.connect_again() } else { tokens.connect() };
         connect.into_iter().chain(fetch(tokens)).collect()
-    }
-}
-
-/// What a signature with such a key hashes with.
-pub(super) const fn digest(key: Key) -> Hash {
-    match key {
-        Key::Ed25519 => Hash::Sha512,
-        _ => Hash::Sha256,
     }
 }
 

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::{Party, Per, Phase, message, times, using};
+use super::{Party, Per, Phase, digest, message, times, using};
 use crate::algorithm::{Cipher, Hash, Key};
 use crate::mechanism::{self, Basic, Part, Role, priced};
 
@@ -35,11 +35,13 @@ const CHAIN: u64 = 4 + 1 + 3;
 const LINK: u64 = 3 + 2;
 /// A CertificateVerify without its signature (section 4.4.3).
 const VERIFY: u64 = 4 + 2 + 2;
-/// What a CertificateVerify signs: 64 spaces, a label, and the hash of the handshake (section 4.4.3).
-const VERIFIED: u64 = 64 + 34 + 32;
+/// What a CertificateVerify signs beside the hash of the handshake: 64 spaces and a label (section 4.4.3).
+const VERIFIED: u64 = 64 + 34;
 /// Secrets, keys and vectors that come of the key schedule on each side (section 7.1): three extractions, eight secrets, two keys of
 /// Finished messages, and key and vector of both directions twice.
 const DERIVED: u64 = 21;
+
+const AES_256: &str = "aes-256-gcm";
 
 /// A group of the key exchange.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -104,6 +106,12 @@ impl Tls {
         }
     }
 
+    /// What ends of ours agree on where nobody says otherwise: X25519 and AES-256-GCM; certificates are trusted themselves.
+    #[must_use]
+    pub const fn ours(key: Key) -> Self {
+        Self { certificates: 1, cipher: AES_256, ..Self::new(key) }
+    }
+
     /// The handshake of a client that connects: full, or resumed with its probability.
     #[must_use]
     pub fn connect(&self, ends: (Party, Party)) -> Phase {
@@ -128,7 +136,7 @@ impl Tls {
             parts.extend(self.data("KeyUpdate", from, 5));
             // The next secret, its key and its vector, on both sides.
             for by in [Role::Own, Role::Peer] {
-                parts.push(times(priced("deriveKeys", by, "derive hkdf-sha256".to_owned(), 3 * 32), 3));
+                parts.push(self.derive(by, 3));
             }
         }
         Phase { name: "TLS keys updated", source: "RFC 8446 section 4.6.3", per: Per::Renewal, ends, parts }
@@ -167,32 +175,32 @@ impl Tls {
         let (hello, share) = (CLIENT_HELLO + self.group.share(), SHARE + self.group.share());
         let mut parts = vec![self.share(own)];
         parts.extend(message("ClientHello", own, hello));
-        parts.extend([self.share(peer), self.agree(peer), self.derive(peer)]);
+        parts.extend([self.share(peer), self.agree(peer), self.derive(peer, DERIVED)]);
         let flight = EXTENSIONS + REQUEST + self.chain(self.key) + Self::verify_bytes(self.key) + self.finished_bytes();
         parts.push(self.proves(peer, self.key));
-        parts.push(finish(peer));
+        parts.push(self.finish(peer));
         parts.extend(self.record(
             "ServerHello .. Finished",
             peer,
             flight,
             SERVER_HELLO + share + CHANGE,
-            &[self.agree(own), self.derive(own)],
+            &[self.agree(own), self.derive(own, DERIVED)],
         ));
         parts.extend(self.believes(own, self.key));
-        parts.push(finished(own));
+        parts.push(self.finished(own));
         let mut last = CHAIN + self.finished_bytes();
         if let Some(key) = self.client {
             parts.push(self.proves(own, key));
             last = self.chain(key) + Self::verify_bytes(key) + self.finished_bytes();
         }
-        parts.push(finish(own));
+        parts.push(self.finish(own));
         parts.extend(self.record("Finished", own, last, CHANGE, &[]));
         if let Some(key) = self.client {
             parts.extend(self.believes(peer, key));
         }
-        parts.push(finished(peer));
+        parts.push(self.finished(peer));
         let all = hello + SERVER_HELLO + share - 2 * 5 + flight + last;
-        parts.extend([transcript(own, all), transcript(peer, all)]);
+        parts.extend([self.transcript(own, all), self.transcript(peer, all)]);
         parts.extend(self.ticket());
         parts
     }
@@ -208,22 +216,22 @@ impl Tls {
         let answer = SERVER_HELLO + PICKED + share(SHARE);
         let mut parts = fresh(own);
         // The binder shows that the client has the key of the ticket.
-        parts.push(finish(own));
+        parts.push(self.finish(own));
         parts.extend(message("ClientHello", own, hello));
-        parts.push(finished(peer));
+        parts.push(self.finished(peer));
         parts.extend(fresh(peer));
         parts.extend(agree(peer));
-        parts.extend([self.derive(peer), finish(peer)]);
+        parts.extend([self.derive(peer, DERIVED), self.finish(peer)]);
         let flight = EXTENSIONS + self.finished_bytes();
-        let derive: Vec<Part> = agree(own).into_iter().chain([self.derive(own)]).collect();
+        let derive: Vec<Part> = agree(own).into_iter().chain([self.derive(own, DERIVED)]).collect();
         parts.extend(self.record("ServerHello .. Finished", peer, flight, answer + CHANGE, &derive));
-        parts.push(finished(own));
-        parts.push(finish(own));
+        parts.push(self.finished(own));
+        parts.push(self.finish(own));
         let last = self.finished_bytes();
         parts.extend(self.record("Finished", own, last, CHANGE, &[]));
-        parts.push(finished(peer));
+        parts.push(self.finished(peer));
         let all = hello + answer - 2 * 5 + flight + last;
-        parts.extend([transcript(own, all), transcript(peer, all)]);
+        parts.extend([self.transcript(own, all), self.transcript(peer, all)]);
         parts.extend(self.ticket());
         parts
     }
@@ -256,20 +264,26 @@ impl Tls {
         priced("agreeOnSecret", by, format!("agree {}", self.group.word()), 0)
     }
 
-    fn derive(&self, by: Role) -> Part {
-        times(priced("deriveKeys", by, "derive hkdf-sha256".to_owned(), 32 * DERIVED), DERIVED)
+    /// So many secrets, keys and vectors, each counted as long as a secret.
+    fn derive(&self, by: Role, count: u64) -> Part {
+        let operation = format!("derive hkdf-sha{}", 8 * self.hash_bytes());
+        times(priced("deriveKeys", by, operation, self.hash_bytes() * count), count)
     }
 
     /// The CertificateVerify of `by`.
     fn proves(&self, by: Role, key: Key) -> Part {
-        using(Basic::SignatureGeneration, by, mechanism::signing(key, Hash::Sha256, VERIFIED))
+        using(Basic::SignatureGeneration, by, mechanism::signing(key, scheme(key), VERIFIED + self.hash_bytes()))
     }
 
     /// `by` looks at the chain and the CertificateVerify of the other.
     fn believes(&self, by: Role, key: Key) -> Vec<Part> {
         vec![
             super::certificates(by, key, self.certificates),
-            using(Basic::SignatureVerification, by, mechanism::verifying(key, Hash::Sha256, VERIFIED, 1.0)),
+            using(
+                Basic::SignatureVerification,
+                by,
+                mechanism::verifying(key, scheme(key), VERIFIED + self.hash_bytes(), 1.0),
+            ),
         ]
     }
 
@@ -281,28 +295,43 @@ impl Tls {
         VERIFY + mechanism::signature_value(key)
     }
 
-    /// Bytes of what the suite of the cipher hashes to (appendix B.4).
+    /// What the suite of the cipher hashes with, and derives keys (appendix B.4).
+    fn hash(&self) -> Hash {
+        if self.cipher == AES_256 { Hash::Sha384 } else { Hash::Sha256 }
+    }
+
     fn hash_bytes(&self) -> u64 {
-        if self.cipher == "aes-256-gcm" { 48 } else { 32 }
+        u64::from(self.hash().bytes())
     }
 
     fn finished_bytes(&self) -> u64 {
         4 + self.hash_bytes()
     }
+
+    /// A code over the handshake so far, whose digest is at hand.
+    fn finish(&self, by: Role) -> Part {
+        using(Basic::SignatureGeneration, by, vec![self.code("sign")])
+    }
+
+    /// The other end's code is looked at.
+    fn finished(&self, by: Role) -> Part {
+        using(Basic::SignatureVerification, by, vec![self.code("verify")])
+    }
+
+    fn code(&self, verb: &str) -> Part {
+        priced("encryptAlgorithm", Role::Own, format!("{verb} {}", Key::Hmac(self.hash().bytes() * 8)), 0)
+    }
+
+    fn transcript(&self, by: Role, bytes: u64) -> Part {
+        priced("hashHandshake", by, format!("hash {}", self.hash()), bytes)
+    }
 }
 
-/// A code over the handshake so far, whose digest is at hand.
-fn finish(by: Role) -> Part {
-    let code = priced("encryptAlgorithm", Role::Own, "sign hmac-sha256".to_owned(), 0);
-    using(Basic::SignatureGeneration, by, vec![code])
-}
-
-/// The other end's code is looked at.
-fn finished(by: Role) -> Part {
-    let code = priced("encryptAlgorithm", Role::Own, "verify hmac-sha256".to_owned(), 0);
-    using(Basic::SignatureVerification, by, vec![code])
-}
-
-fn transcript(by: Role, bytes: u64) -> Part {
-    priced("hashHandshake", by, format!("hash {}", Hash::Sha256), bytes)
+/// What a CertificateVerify with such a key hashes with: with RSA the longest that both ends take, which is what ends of ours pick
+/// (section 4.2.3).
+const fn scheme(key: Key) -> Hash {
+    match key {
+        Key::Rsa(_) => Hash::Sha512,
+        other => digest(other),
+    }
 }

@@ -3,9 +3,9 @@
 
 use serde::Serialize;
 
-use super::opcua::{self, Channel, User, digest, record};
+use super::opcua::{self, Channel, User, record};
 use super::tls::Tls;
-use super::{Party, Per, Phase, using, with_session_key};
+use super::{Party, Per, Phase, digest, using, with_session_key};
 use crate::algorithm::{Hash, Key};
 use crate::choose::Mode;
 use crate::mechanism::{self, Basic, Part, Role, certificate_bytes, priced, private};

@@ -178,10 +178,10 @@ impl Words<'_> {
         self.value(key, wanted, read)?.ok_or_else(missing)
     }
 
-    /// The key of one end's certificate.
+    /// A key that a protocol signs with. Ed448 hashes with SHAKE256, which has no price.
     fn pair(&self, key: &str) -> Result<Option<Key>, Fault> {
-        let read = |text: &str| Key::read(text).filter(|key| !matches!(key, Key::Hmac(_)));
-        self.value(key, "a key pair such as `rsa-2048` or `ecdsa-p256`", read)
+        let read = |text: &str| Key::read(text).filter(|key| !matches!(key, Key::Hmac(_) | Key::Ed448));
+        self.value(key, "a key pair such as `rsa-2048`, `ecdsa-p256` or `ed25519`", read)
     }
 
     fn count(&self, key: &str) -> Result<Option<u32>, Fault> {

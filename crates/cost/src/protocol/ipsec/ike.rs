@@ -4,7 +4,7 @@
 use super::{Auth, Group, Ipsec, TAG};
 use crate::algorithm::{Hash, Key};
 use crate::mechanism::{self, Basic, Part, Role, algorithm, certificate_bytes, priced, signature_value};
-use crate::protocol::{certificates, free, message, times, using};
+use crate::protocol::{certificates, digest, free, message, times, using};
 
 /// The header of a message and of a payload (RFC 7296 sections 3.1, 3.2).
 const HEADER: u64 = 28;
@@ -251,13 +251,4 @@ impl Ipsec {
 /// Two hashes of SHA-1 over addresses: to tell, or to compare with what the other told. Few measure them.
 fn detection(by: Role) -> Vec<Part> {
     vec![times(free("detectTranslation", by, "hash sha-1", 2 * DETECTED), 2)]
-}
-
-/// What a signature with such a key hashes with (RFC 7427; RFC 8420 for Edwards curves).
-fn digest(key: Key) -> Hash {
-    match key {
-        Key::Ed25519 | Key::Ecdsa(521) => Hash::Sha512,
-        Key::Ecdsa(384) => Hash::Sha384,
-        _ => Hash::Sha256,
-    }
 }

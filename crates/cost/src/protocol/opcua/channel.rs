@@ -2,11 +2,11 @@
 
 use serde::Serialize;
 
-use super::{CHACHA, NONCE, Policy, digest, record};
+use super::{CHACHA, NONCE, Policy, record};
 use crate::algorithm::{Cipher, Hash, Key};
 use crate::choose::Mode;
 use crate::mechanism::{self, Basic, Part, Role, certificate_bytes, priced, private, signature_bytes};
-use crate::protocol::{Party, Per, Phase, certificates, free, message, times, using, with_session_key};
+use crate::protocol::{Party, Per, Phase, certificates, digest, free, message, times, using, with_session_key};
 
 /// Header of a chunk of a message, and the part of it that is encrypted with the body (OPC 10000-6 section 6.7.2).
 const CLEAR: u64 = 16;
@@ -21,6 +21,8 @@ const OPEN: (u64, u64) = (53, 56);
 /// encrypts, for tokens may go as they are, too. The URI stands there with each kind of user and by itself.
 const ENDPOINT: (u64, u64) = (373, 293);
 const URIS: u64 = 7;
+/// One without a policy, where tokens are not taken and Basic256Sha256 protects passwords and signatures of users.
+const BARE: u64 = 449;
 
 /// A channel between a client and a server.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
@@ -184,9 +186,17 @@ impl Channel {
 
     /// Bytes in which the server tells its endpoints.
     pub(super) fn told(&self) -> u64 {
-        let plain = if self.mode == Mode::SignAndEncrypt { ENDPOINT.1 } else { 0 };
-        let one = ENDPOINT.0 + plain + URIS * self.policy.uri() + certificate_bytes(self.key);
-        60 + u64::from(self.endpoints) * one
+        let around = match self.mode {
+            Mode::None => BARE,
+            Mode::Sign => ENDPOINT.0 + URIS * self.policy.uri(),
+            Mode::SignAndEncrypt => ENDPOINT.0 + ENDPOINT.1 + URIS * self.policy.uri(),
+        };
+        60 + u64::from(self.endpoints) * (around + certificate_bytes(self.key))
+    }
+
+    /// The policy that protects secrets and signatures of users: where the channel has none, servers of ours ask for one of RSA.
+    pub(super) const fn users(&self) -> Policy {
+        if matches!(self.policy, Policy::None) { Policy::Basic256Sha256 } else { self.policy }
     }
 
     /// OpenSecureChannel: request and answer, both signed by who sends them and encrypted for who gets them.

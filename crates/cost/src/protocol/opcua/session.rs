@@ -1,8 +1,8 @@
 //! The session: made, activated, and for whom.
 
-use super::{Channel, NONCE, Policy, User, digest, record};
+use super::{Channel, NONCE, Policy, User, record};
 use crate::mechanism::{self, Basic, Part, Role, certificate_bytes, priced, private, signature_bytes};
-use crate::protocol::{Party, Per, Phase, certificates, free, times, using};
+use crate::protocol::{Party, Per, Phase, certificates, digest, free, times, using};
 
 /// Bodies of CreateSession without certificates, signature and endpoints.
 const CREATE: (u64, u64) = (185, 130);
@@ -93,7 +93,7 @@ fn identity(channel: &Channel, user: &User) -> (Vec<Part>, Vec<Part>, u64) {
                 certificates(Role::Peer, *key, channel.certificates),
                 using(Basic::SignatureVerification, Role::Peer, verifying),
             ];
-            let size = certificate_bytes(*key) + signature_bytes(*key) + channel.policy.algorithms().0 + 30;
+            let size = certificate_bytes(*key) + signature_bytes(*key) + channel.users().algorithms().0 + 30;
             (vec![using(Basic::SignatureGeneration, Role::Own, signing)], seen, size)
         }
         User::Token(tokens) => {
@@ -106,20 +106,17 @@ fn identity(channel: &Channel, user: &User) -> (Vec<Part>, Vec<Part>, u64) {
 }
 
 /// A secret in an identity token: RSA block by block with the nonce of the session (OPC 10000-4 section 7.40.2.2), or an
-/// EccEncryptedSecret (section 7.40.2.5). Without a policy it goes as it is.
+/// EccEncryptedSecret (section 7.40.2.5).
 fn secret(channel: &Channel, bytes: u64) -> (Vec<Part>, Vec<Part>, u64) {
     let (key, own, peer) = (channel.key, Role::Own, Role::Peer);
-    if channel.policy == Policy::None {
-        return (Vec::new(), Vec::new(), bytes);
-    }
     let Some(curve) = channel.policy.curve() else {
         let block = u64::from(key.bits() / 8);
-        let blocks = (4 + bytes + NONCE).div_ceil(block.saturating_sub(channel.policy.padding()).max(1));
+        let blocks = (4 + bytes + NONCE).div_ceil(block.saturating_sub(channel.users().padding()).max(1));
         let encrypt = times(priced("encryptAlgorithm", own, format!("encrypt {key}"), 0), blocks);
         let decrypt = times(private("decryptAlgorithm", own, format!("decrypt {key}"), 0), blocks);
         let seal = vec![using(Basic::Encryption, own, vec![encrypt])];
         let open = vec![using(Basic::Decryption, peer, vec![decrypt])];
-        return (seal, open, blocks * block + channel.policy.algorithms().1);
+        return (seal, open, blocks * block + channel.users().algorithms().1);
     };
     let plain = 4 + NONCE + 4 + bytes + 18;
     let sealed = SECRET + certificate_bytes(key) + 2 * channel.policy.nonce() + plain;

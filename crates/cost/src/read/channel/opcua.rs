@@ -26,6 +26,8 @@ pub(super) const KEYS: &[&str] = &[
 ];
 pub(super) const MISFIT: &str = "no policy fits its mode and its kind of key: without a policy the mode is `none`, with one it is \
                                  not; RSA of 2048 to 4096 bits, `ecdsa-p256` for ECC_nistP256, `ed25519` for ECC_curve25519";
+const BARE: &str = "a token has no place on a channel without a policy: the server could not tell who shows it";
+const READABLE: &str = "a channel that only signs shows a token to everybody: `token_encryption` is `twice` there";
 /// Bytes of a password.
 const PASSWORD: u64 = 16;
 
@@ -37,16 +39,22 @@ impl Words<'_> {
         let asked = self.need("policy", &policies, policy)?;
         let mode = self.value("mode", "`none`, `sign` or `sign-and-encrypt`", mode)?;
         let mode = mode.unwrap_or(if asked == Policy::None { Mode::None } else { Mode::SignAndEncrypt });
-        // Without a policy no key counts; ways that differ in it are one.
-        let said = if asked == Policy::None { None } else { self.pair("key")? };
+        // Without a policy no key counts but for what users prove; ways that differ in it are one.
+        let named = self.value("user", "a user", |user| Some(user != "anonymous"))?.unwrap_or(false);
+        let said = if asked != Policy::None || named { self.pair("key")? } else { None };
         let Some(key) = said.or_else(|| asked.usual()) else {
             let why = "`key` is missing: how long are the keys of the certificates?";
             return Err(self.fields.fault(Class::MissingAnnotation, 0, why));
         };
-        let Some(channel) = Channel::new(asked, mode, key) else { return Ok(Err(MISFIT)) };
+        let rsa = matches!(key, Key::Rsa(2_048..=4_096));
+        let Some(channel) = Channel::new(asked, mode, key).filter(|_| rsa || asked != Policy::None) else {
+            return Ok(Err(MISFIT));
+        };
         let channel = self.channel(channel)?;
         Ok(match self.user(&channel)? {
             None => Err(MISFIT),
+            Some(User::Token(_)) if channel.policy == Policy::None => Err(BARE),
+            Some(User::Token(tokens)) if channel.mode == Mode::Sign && !tokens.encrypted => Err(READABLE),
             Some(User::Token(tokens)) if tokens.misfit().is_some() => Err(tokens.misfit().unwrap_or(MISFIT)),
             Some(user) => Ok(OpcUa { channel, user }),
         })
@@ -82,7 +90,7 @@ impl Words<'_> {
             "certificate" => return Ok(Some(User::Certificate(channel.key))),
             // The client proves there that it has the key of its certificate (RFC 8705).
             "oauth2" => {
-                let tls = Tls::new(self.pair("authority_key")?.unwrap_or(channel.key));
+                let tls = Tls::ours(self.pair("authority_key")?.unwrap_or(channel.key));
                 Flow::OAuth2(Tls { client: Some(channel.key), certificates: channel.certificates, ..tls })
             }
             _ => {

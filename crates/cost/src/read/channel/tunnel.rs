@@ -1,7 +1,7 @@
 //! What is said of TLS, of tunnels of WireGuard and of `IPsec`.
 
 use super::{Said, Words};
-use crate::algorithm::{Cipher, Key};
+use crate::algorithm::Cipher;
 use crate::protocol::ipsec::{self, Auth, Ipsec, Prf};
 use crate::protocol::tls::{Group, Tls};
 use crate::protocol::wireguard::WireGuard;
@@ -102,18 +102,12 @@ impl Words<'_> {
     }
 
     fn signatures(&self) -> Result<Auth, Fault> {
-        let (responder, initiator) = (self.signer("key")?, self.signer("client_key")?);
+        let (responder, initiator) = (self.pair("key")?, self.pair("client_key")?);
         let Some(responder) = responder else {
             let why = "`key` is missing: what key does the responder's certificate have?";
             return Err(self.fields.fault(Class::MissingAnnotation, 0, why));
         };
         Ok(Auth::Signature(responder, initiator.unwrap_or(responder)))
-    }
-
-    /// A key that IKE signs with: Ed448 hashes with SHAKE256, which has no price.
-    fn signer(&self, key: &str) -> Result<Option<Key>, Fault> {
-        let read = |text: &str| Key::read(text).filter(|key| !matches!(key, Key::Hmac(_) | Key::Ed448));
-        self.value(key, "a key pair such as `rsa-2048`, `ecdsa-p256` or `ed25519`", read)
     }
 
     fn packet(&self) -> Result<Option<u32>, Fault> {
