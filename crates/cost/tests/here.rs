@@ -132,6 +132,25 @@ fn a_step_takes_as_long_as_after_the_time_that_lies_between_two_of_it() {
     near(predicted(&steps, &setting("SC1", 1, 0)).throughput, 1e6 / (495.0 + more), 1e-3, "and longer ones");
 }
 
+/// One that is misspelt would be no price, and nobody would know.
+#[test]
+fn a_step_after_a_pause_that_nothing_looks_for_is_refused() {
+    for (name, bytes, class, part) in [
+        ("store sqlite-after-25us", 1500, Class::Unknown, "known: -after-5us"),
+        ("store sqlite-after-250", 1500, Class::Unknown, "`-after-250`"),
+        ("store sqlit-after-250us", 1500, Class::NoPrice, "`store sqlit` on 1500 bytes"),
+        ("store sqlite-after-250us", 1600, Class::NoPrice, "on 1600 bytes"),
+    ] {
+        let mut steps = usual();
+        steps.push((name, bytes, 120.0));
+        let mut go_on = |_| true;
+        let mut budget = Budget::new(Limits::default(), &mut go_on);
+        let fault = predict(&calibration(&steps), &setting("SC0", 1, 0), &mut budget).expect_err(name);
+        assert_eq!((fault.class, fault.name.as_str()), (class, name));
+        assert!(fault.to_string().contains(part), "{fault}");
+    }
+}
+
 #[test]
 fn two_ends_that_are_as_fast_keep_each_other_awake_and_sending_costs_less() {
     let with = |wake: f64| -> Vec<_> {

@@ -4,9 +4,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use cost::calibration::{Step, summary};
+use cost::reproduce::here::Pause;
 
 use super::disturb::Disturb;
-use super::steps::{BATCHES, BEFORE, step};
+use super::steps::{BATCHES, step};
 use crate::clock::Stopwatch;
 use crate::{Failed, place, record};
 
@@ -28,7 +29,7 @@ pub(super) fn neighbour(
             let mut disturb = Disturb::new();
             while kept.is_ok() && !ends.load(Ordering::Relaxed) {
                 if works.load(Ordering::Relaxed) {
-                    disturb.run(BEFORE);
+                    disturb.run(Pause::USUAL);
                 } else {
                     std::thread::park_timeout(Duration::from_micros(200));
                 }

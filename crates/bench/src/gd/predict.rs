@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use cost::calibration::{Calibration, Machine, SCHEMA, Step, Versions, fit};
-use cost::reproduce::here::{Prediction, Setting, predict};
+use cost::reproduce::here::{Pause, Prediction, Setting, predict};
 use gspn::{Budget, Limits};
 
 use super::launch::Launch;
@@ -18,12 +18,9 @@ const PATIENCE: f64 = 30.0;
 const OF_INSERTS: f64 = 3.0;
 /// A message takes turns in three ways.
 const OF_MESSAGES: f64 = 5.0;
-/// Microseconds without a step, after which it is timed once more.
-const AFTER: [u32; 2] = [250, 1_500];
-/// The same of those that a tag without security is most of.
-const SOON: u32 = 5;
-/// The same of messages.
-const AFTER_MESSAGES: [u32; 2] = [50, 1_500];
+/// Times without a step, after which it is timed once more; those of messages.
+const AFTER: [Pause; 2] = [Pause::LONG, Pause::LONGEST];
+const AFTER_MESSAGES: [Pause; 2] = [Pause::SHORT, Pause::LONGEST];
 /// Steps whose times grow with the bytes along a line.
 const LINES: [&str; 9] = [
     "write message",
@@ -110,9 +107,9 @@ impl Bench<'_> {
         }
         // What is short and done once for each tag takes longer the longer ago it was done.
         let signed = tag + sizes.first().map_or(0, |bits| u64::from(bits / 8));
-        take_after(Some(SOON), organisation, What::Generate, tag, 1.0, nowhere)?;
+        take_after(Some(Pause::SOON), organisation, What::Generate, tag, 1.0, nowhere)?;
         for (kind, folder) in self.databases {
-            take_after(Some(SOON), store, What::Insert(*kind), signed, OF_INSERTS, folder)?;
+            take_after(Some(Pause::SOON), store, What::Insert(*kind), signed, OF_INSERTS, folder)?;
         }
         for after in AFTER.map(Some) {
             take_after(after, organisation, What::Generate, tag, 1.0, nowhere)?;

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use aws_lc_rs::digest::{SHA256, digest};
 use cost::calibration::{Step, Unit, summary};
+use cost::reproduce::here::Pause;
 use serde::{Deserialize, Serialize};
 
 use super::crypt::{self, Keys, Shared, Side};
@@ -17,8 +18,6 @@ use super::{Kind, accounts, lost, message, tag};
 use crate::Failed;
 use crate::clock::{Stopwatch, looking};
 
-/// Other work before a timing, seconds.
-pub(super) const BEFORE: f64 = 25e-6;
 /// Timings so many times as long as the median were interrupted by something that is no part of the step. How much of a processor such
 /// things take is a step of its own.
 const INTERRUPTED: f64 = 3.0;
@@ -64,8 +63,8 @@ pub struct Spec {
     pub bytes: u64,
     /// For about so long.
     pub seconds: f64,
-    /// Microseconds without the step before each timing, where they are not as few as usual.
-    pub after: Option<u32>,
+    /// The time without the step before each timing, where it is not as short as usual.
+    pub after: Option<Pause>,
     /// Where the keys are.
     pub keys: PathBuf,
     /// Where the database is.
@@ -149,13 +148,13 @@ pub fn take(spec: &Spec) -> Result<Vec<Step>, Failed> {
 impl Spec {
     /// What the names of steps end with that are timed after a longer pause.
     fn ending(&self) -> String {
-        self.after.map(|micros| format!("-after-{micros}us")).unwrap_or_default()
+        self.after.map(Pause::ending).unwrap_or_default()
     }
 
     /// Other work, which leaves a part of the caches to the step where there is little time between two of it.
     fn disturb(&self) -> Disturb {
         match self.after {
-            Some(micros) if f64::from(micros) * 1e-6 < BEFORE => Disturb::small(),
+            Some(pause) if pause.seconds() < Pause::USUAL => Disturb::small(),
             _ => Disturb::new(),
         }
     }
@@ -164,13 +163,13 @@ impl Spec {
     /// the store waits, and sleeps.
     fn pause(&self, disturb: &mut Disturb) -> f64 {
         match (self.after, self.what) {
-            (None, _) => disturb.run(BEFORE),
-            (Some(micros), What::Decrypt | What::Insert(_)) if f64::from(micros) * 1e-6 > BEFORE => {
+            (None, _) => disturb.run(Pause::USUAL),
+            (Some(pause), What::Decrypt | What::Insert(_)) if pause.seconds() > Pause::USUAL => {
                 #[expect(clippy::disallowed_methods, reason = "what is timed is how a step goes after so much time")]
-                std::thread::sleep(Duration::from_micros(micros.into()));
+                std::thread::sleep(Duration::from_micros(pause.micros().into()));
                 0.0
             }
-            (Some(micros), _) => disturb.run(f64::from(micros) * 1e-6),
+            (Some(pause), _) => disturb.run(pause.seconds()),
         }
     }
 }
@@ -211,7 +210,7 @@ pub(super) fn step(operation: &str, algorithm: &str, bytes: u64, times: &[f64]) 
 }
 
 fn messages(spec: &Spec, with: SocketAddr) -> Result<Vec<Step>, Failed> {
-    let after = spec.after.map(|micros| f64::from(micros) * 1e-6);
+    let after = spec.after.map(Pause::seconds);
     let found = message::exchange(with, usize::try_from(spec.bytes)?, spec.seconds, after)?;
     let bytes = spec.bytes;
     let step = |operation: &str, algorithm: &str, bytes, times: &[f64]| {

@@ -131,7 +131,9 @@ fn policies() -> Vec<(SecurityPolicyId, Channel)> {
         let key = if let Key::Rsa(_) = row.key { Key::Rsa(2048) } else { row.key };
         // Calls to the authority are encrypted: without a policy there are none.
         let channel = Channel::new(row.policy, Mode::SignAndEncrypt, key);
-        all.extend(channel.filter(|_| all.iter().all(|(real, _)| *real != row.real)).map(|channel| (row.real, channel)));
+        all.extend(
+            channel.filter(|_| all.iter().all(|(real, _)| *real != row.real)).map(|channel| (row.real, channel)),
+        );
     }
     all
 }

@@ -6,6 +6,7 @@
 //! order of the program (`in_order`), and [`by_net`] says what the net has for it. Nothing is fitted.
 
 mod in_order;
+mod pause;
 mod prices;
 mod spread;
 
@@ -20,6 +21,7 @@ use crate::model::{Duration, Model, Step, Workload};
 use crate::read::{Language, read};
 use crate::{Class, Fault, net, solve, weave};
 
+pub use pause::Pause;
 use prices::Steps;
 
 /// The annotated model.
@@ -72,7 +74,8 @@ pub struct Prediction {
 /// Predicts a setting from steps, whose names `docs/reference/cost-model.md` lists.
 ///
 /// # Errors
-/// [`Class::NoPrice`] for a step that was not measured, [`Class::NoSuchName`] for an unknown configuration, and what the solver says.
+/// [`Class::NoPrice`] for a step that was not measured, [`Class::Unknown`] for one that was measured after a pause that nothing looks for,
+/// [`Class::NoSuchName`] for an unknown configuration, and what the solver says.
 pub fn predict(calibration: &Calibration, setting: &Setting, budget: &mut Budget<'_>) -> Result<Prediction, Fault> {
     let mut steps = settled(calibration, setting)?;
     // What a tag demands of a node does not depend on how many clients there are; alone, it is found exactly.
@@ -109,6 +112,7 @@ pub fn by_net(calibration: &Calibration, setting: &Setting, budget: &mut Budget<
 /// The steps, each as long as it takes where it is done once for each tag: what was done long ago takes longer, and then more time lies
 /// between two of it.
 fn settled<'a>(calibration: &'a Calibration, setting: &'a Setting) -> Result<Steps<'a>, Fault> {
+    pause::check(calibration)?;
     let mut steps = Steps::new(calibration, setting);
     for _ in 0..LOOKS {
         let found = in_order::run(&in_order::Work::of(&mut steps, setting)?, setting);

@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::Setting;
 use super::spread::Spread;
+use super::{Pause, Setting};
 use crate::calibration::{Calibration, Sample};
 use crate::model::{Duration, Price};
 use crate::{Class, Fault};
@@ -13,13 +13,8 @@ const VECTOR: u64 = 16;
 /// Bytes of a block.
 const BLOCK: u64 = 16;
 
-/// Names of steps that were timed once more end like this where they were timed after so many seconds without one: by then, others have
-/// taken a part of the caches.
-const AFTER: [(&str, f64); 4] =
-    [("-after-5us", 5e-6), ("-after-50us", 50e-6), ("-after-250us", 250e-6), ("-after-1500us", 1.5e-3)];
-/// Seconds between two of a step without such an ending.
-const USUAL: f64 = 25e-6;
-/// The same of messages, by how their steps begin: they take turns with an answer.
+/// Seconds between two messages where the name of the step says nothing of a pause, by how such steps begin: they take turns with an
+/// answer.
 const USUAL_MESSAGES: ([&str; 3], f64) = (["write ", "read ", "exchange "], 250e-6);
 
 /// Measured steps, and which of them were used.
@@ -65,22 +60,22 @@ impl<'a> Steps<'a> {
         Ok(Spread::of(&sample, (mean - longer).max(0.0)).longer(longer))
     }
 
-    /// Seconds that a step takes longer (or less) than without an ending, because so much time lies between two of it. Middles are compared:
-    /// what a step takes once in a hundred times says nothing of the caches.
+    /// Seconds that a step takes longer (or less) than without a [`Pause`], because so much time lies between two of it: others have taken a
+    /// part of the caches by then. Middles are compared: what a step takes once in a hundred times says nothing of the caches.
     fn longer(&mut self, name: &str) -> f64 {
         let (beginnings, apart) = USUAL_MESSAGES;
-        let usual = if beginnings.iter().any(|it| name.starts_with(it)) { apart } else { USUAL };
+        let usual = if beginnings.iter().any(|it| name.starts_with(it)) { apart } else { Pause::USUAL };
         let mut points = vec![(usual, 0.0)];
         let mut since = self.interval;
-        for (ending, pause) in AFTER {
-            let other = format!("{name}{ending}");
+        for pause in Pause::ALL {
+            let other = format!("{name}{}", pause.ending());
             let later = self.calibration.steps.iter().find(|step| step.name() == other);
             let pair = later.and_then(|later| Some((later, self.calibration.step(name, later.bytes)?)));
             let Some((later, step)) = pair else { continue };
             self.used.insert(other);
             since = self.interval - step.wall.p50;
             // No pause makes a step faster than it ever was.
-            points.push((pause, later.wall.p50.max(step.wall.min) - step.wall.p50));
+            points.push((pause.seconds(), later.wall.p50.max(step.wall.min) - step.wall.p50));
         }
         points.sort_by(|one, other| one.0.total_cmp(&other.0));
         let next = points.iter().position(|point| since <= point.0).unwrap_or(points.len());
