@@ -24,6 +24,8 @@ pub enum Class {
     Doubled,
     /// A value that cannot be read, or lies out of its range.
     Invalid,
+    /// Something that changes nothing where it stands.
+    NoEffect,
     /// A sequence that refers to itself, directly or through others.
     Cycle,
     /// An operation whose price is not known on the platform that runs it.
@@ -47,6 +49,7 @@ impl Class {
             Self::NoSuchName => "no-such-name",
             Self::Doubled => "doubled",
             Self::Invalid => "invalid",
+            Self::NoEffect => "no-effect",
             Self::Cycle => "cycle",
             Self::NoPrice => "no-price",
             Self::TooLarge => "too-large",

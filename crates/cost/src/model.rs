@@ -259,6 +259,19 @@ impl Property {
         }
     }
 
+    /// Whether a probability counts with it: that something is there already (`reuse`), that a certificate is known (`known`) or trusted
+    /// (`trusted`), that a signature is right (`valid`).
+    pub(crate) fn heeds(self, key: &str) -> bool {
+        match self {
+            Self::DataConfidentiality => matches!(key, "reuse" | "known" | "trusted"),
+            Self::DataIntegrity => key == "valid",
+            Self::PeerEntityAuthentication => matches!(key, "reuse" | "valid"),
+            Self::DataOriginAuthentication => false,
+            Self::CertifiedKey => key == "trusted",
+            Self::SecureChannel => matches!(key, "reuse" | "valid"),
+        }
+    }
+
     /// What can be annotated with it.
     #[must_use]
     pub const fn of(self) -> &'static str {

@@ -11,7 +11,7 @@ use gspn::net::{Kind, Rate};
 use crate::Secured;
 use crate::choose::Mode;
 use crate::mechanism::{Part, Role};
-use crate::model::{Annotation, Duration, Model, Node, Price, Property, Protect, Setting, Step, Workload};
+use crate::model::{Annotation, Duration, Model, Node, Price, Protect, Setting, Step, Workload};
 use crate::net::Laid;
 use crate::plant::{Failures, Power};
 use crate::read::escape::{for_line, for_quotes};
@@ -297,27 +297,12 @@ fn secure(model: &Model, annotation: &Annotation) -> String {
         list("life", vec![shortest(certified.life)]);
         list("through", vec![quoted(&model.connectors[certified.through].name)]);
     }
-    let (channel, certified) =
-        (annotation.property == Property::SecureChannel, annotation.property == Property::CertifiedKey);
-    if certified {
-        list("trusted", settings.first().map(|it| shortest(it.trusted)).into_iter().collect());
-    }
-    if channel {
-        list("valid", settings.first().map(|it| shortest(it.valid)).into_iter().collect());
-    }
-    if channel || certified {
-        list(
-            "engine",
-            settings.first().and_then(|it| it.engine).map(|it| quoted(&model.nodes[it].name)).into_iter().collect(),
-        );
-    }
-    if !certified {
-        list("reuse", settings.iter().map(|it| shortest(it.reuse)).collect());
-    }
-    if let Some(first) = settings.first().filter(|_| !channel && !certified) {
-        list("known", vec![shortest(first.known)]);
-        list("trusted", vec![shortest(first.trusted)]);
-        list("valid", vec![shortest(first.valid)]);
+    let heeds = |key: &str| annotation.property.heeds(key);
+    list("reuse", settings.iter().filter(|_| heeds("reuse")).map(|it| shortest(it.reuse)).collect());
+    if let Some(first) = settings.first() {
+        for (key, share) in [("known", first.known), ("trusted", first.trusted), ("valid", first.valid)] {
+            list(key, heeds(key).then(|| shortest(share)).into_iter().collect());
+        }
         list("engine", first.engine.map(|it| quoted(&model.nodes[it].name)).into_iter().collect());
     }
     list("in", annotation.configurations.iter().map(|it| quoted(it)).collect());

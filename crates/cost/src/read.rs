@@ -4,6 +4,7 @@
 mod channel;
 mod check;
 mod draft;
+mod effect;
 pub(crate) mod escape;
 mod fields;
 mod lines;

@@ -21,15 +21,15 @@ fn solved(model: &Model) -> Solution {
 const KINDS: u8 = 7 + CHANNELS.len() as u8;
 /// Channels; `login` leads to an authority.
 const CHANNELS: [&str; 9] = [
-    "protocol = \"opc-ua\"\npolicy = \"Basic256Sha256\"\nmode = \"sign\"\nkey = \"rsa-2048\"\nuser = \"password\"\nvalid = 1",
-    "protocol = \"opc-ua\"\npolicy = \"ECC_curve25519\"\nuser = \"explicit\"\ntoken_encryption = \"twice\"\nlogin = \"l\"\nrefreshed = 0.1\nlife = 9",
-    "protocol = \"opc-ua\"\npolicy = \"ECC_nistP256\"\nuser = \"oauth2\"\nauthority_session = \"each-time\"\nlogin = \"l\"",
-    "protocol = \"tls-1.3\"\nkey = \"rsa-2048\"\nclient_key = \"ecdsa-p256\"\nresumed = 0.4",
-    "protocol = \"capability\"\npath = \"challenge\"\nfresh_keys = true\ncached = 0.5\ncaveats = 2\nlife = 5",
+    "protocol = \"opc-ua\"\npolicy = \"Basic256Sha256\"\nmode = \"sign\"\nkey = \"rsa-2048\"\nuser = \"password\"\nvalid = 1\nrenewed = 0.2",
+    "protocol = \"opc-ua\"\npolicy = \"ECC_curve25519\"\nuser = \"explicit\"\ntoken_encryption = \"twice\"\nlogin = \"l\"\nrefreshed = 0.1\nlife = 9\nrenewed = 0.2",
+    "protocol = \"opc-ua\"\npolicy = \"ECC_nistP256\"\nuser = \"oauth2\"\nauthority_session = \"each-time\"\nlogin = \"l\"\nrenewed = 0.2",
+    "protocol = \"tls-1.3\"\nkey = \"rsa-2048\"\nclient_key = \"ecdsa-p256\"\nresumed = 0.4\nrenewed = 0.2",
+    "protocol = \"capability\"\npath = \"challenge\"\nfresh_keys = true\ncached = 0.5\ncaveats = 2\nlife = 5\nrenewed = 0.2",
     "protocol = \"capability\"\npath = \"stateless\"\nidentity = 3\ncached = 0.3\ndata_signature = \"ed25519\"",
-    "protocol = \"wireguard\"\ncookie = 0.3\nstatic_secret = \"each-time\"",
-    "protocol = \"ipsec\"\nkey = \"rsa-2048\"\nclient_key = \"ecdsa-p256\"\ncipher = \"aes-128-cbc\"\ngroup = \"modp-2048\"\ncookie = 0.2",
-    "protocol = \"ipsec\"\nauth = \"shared-key\"\nprf = \"hmac-sha384\"\nike_renewed = 1\ntranslated = true",
+    "protocol = \"wireguard\"\ncookie = 0.3\nstatic_secret = \"each-time\"\nrenewed = 0.2",
+    "protocol = \"ipsec\"\nkey = \"rsa-2048\"\nclient_key = \"ecdsa-p256\"\ncipher = \"aes-128-cbc\"\ngroup = \"modp-2048\"\ncookie = 0.2\nrenewed = 0.2",
+    "protocol = \"ipsec\"\nauth = \"shared-key\"\nprf = \"hmac-sha384\"\nike_renewed = 1\ntranslated = true\nrenewed = 0.2",
 ];
 
 /// What was drawn by chance.
@@ -102,7 +102,12 @@ fn written(drawn: &Drawn, each: &str) -> String {
         };
         let _ = write!(text, "[[sequence.main]]\n{step}\n");
     }
-    text.push_str("[[sequence.side]]\nsend = \"aside\"\nover = \"c\"\n[[sequence.side]]\ndo = \"there\"\nby = \"y\"\ntime = \"3 ms\"\n");
+    if drawn.fork {
+        text.push_str("[[sequence.side]]\nsend = \"aside\"\nover = \"c\"\n[[sequence.side]]\ndo = \"there\"\nby = \"y\"\ntime = \"3 ms\"\n");
+    }
+    // Annotations on what no step uses are refused.
+    let talks = drawn.fork || drawn.steps.iter().any(|(sends, ..)| *sends);
+    let has_w = drawn.steps.iter().any(|(_, who, _)| who % 2 == 1);
     let mut wanted = drawn.secured.clone();
     wanted.sort_unstable();
     wanted.dedup();
@@ -110,6 +115,8 @@ fn written(drawn: &Drawn, each: &str) -> String {
     let mut channel = false;
     for kind in wanted {
         let annotation = match kind {
+            0 | 3 | 4 | 7.. if !talks => continue,
+            2 if !has_w => continue,
             0 => format!(
                 "property = \"data-confidentiality\"\non = \"connector c\"\ncipher = \"aes-256-cbc\"\nexchange = \"rsa-2048\"\nknown = 0.5\nreuse = {reuse}"
             ),
@@ -126,7 +133,7 @@ fn written(drawn: &Drawn, each: &str) -> String {
             7.. => {
                 channel = true;
                 let protocol = CHANNELS[usize::from(kind - 7)];
-                format!("property = \"secure-channel\"\non = \"connector c\"\nreuse = {reuse}\nrenewed = 0.2\n{protocol}")
+                format!("property = \"secure-channel\"\non = \"connector c\"\nreuse = {reuse}\n{protocol}")
             }
             _ => "property = \"data-origin-authentication\"\non = \"attribute v\"\nsignature = \"rsa-2048\"".to_owned(),
         };
@@ -150,7 +157,10 @@ fn operations() -> impl Iterator<Item = String> {
         "x25519",
         "p-sha256",
         "hkdf-sha256",
+        "hkdf-sha384",
+        "hmac-sha384",
         "sha-256",
+        "sha-384",
         "sha-512",
         "aes-256-cbc",
         "aes-128-cbc",

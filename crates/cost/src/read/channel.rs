@@ -12,8 +12,8 @@ use super::fields::{Fields, Word};
 use super::secure::{LIFE, life, many};
 use crate::algorithm::Key;
 use crate::model::{Agreed, Connector, Setting};
-use crate::protocol::Protocol;
 use crate::protocol::opcua::{OpcUa, User};
+use crate::protocol::{Phase, Protocol};
 use crate::{Class, Fault, quantity};
 
 /// Ways that one annotation may have.
@@ -70,7 +70,7 @@ pub(super) fn settings(
         .into_iter()
         .filter_map(|key| fields.list(key).map(|(values, line)| Said { key, values, line }))
         .collect();
-    let (mut ways, mut misfit) = (Vec::new(), None);
+    let (mut ways, mut misfit, mut heard) = (Vec::new(), None, BTreeSet::new());
     for protocol in &protocols {
         let Some((name, keys)) = PROTOCOLS.iter().find(|(name, _)| name == protocol) else {
             let known = PROTOCOLS.map(|(name, _)| name).join(", ");
@@ -83,7 +83,9 @@ pub(super) fn settings(
         }
         for words in product(fields, &lists)? {
             let read = Words { fields, words: &words, valid, asked: RefCell::default() };
-            let protocol = match read.protocol(name)? {
+            let protocol = read.protocol(name)?;
+            heard.extend(read.asked.borrow().iter().copied());
+            let protocol = match protocol {
                 Ok(protocol) => protocol,
                 Err(why) => {
                     misfit.get_or_insert(why);
@@ -113,6 +115,23 @@ pub(super) fn settings(
     }
     if let (true, Some(why)) = (ways.is_empty(), misfit) {
         return Err(fields.fault(Class::Invalid, 0, why));
+    }
+    if let Some(said) = said.iter().find(|said| !heard.contains(said.key)) {
+        let why = format!("`{}` says nothing beside what else is said here", said.key);
+        return Err(fields.fault(Class::NoEffect, said.line, why));
+    }
+    let some = |phases: fn(&Protocol) -> Vec<Phase>| ways.iter().any(|way: &Agreed| !phases(&way.protocol).is_empty());
+    for (key, counts) in [
+        ("renewed", renewed <= 0.0 || some(Protocol::renew)),
+        ("refreshed", refreshed <= 0.0 || some(Protocol::refresh)),
+        ("life", life.is_none() || some(Protocol::once)),
+        ("login", login.is_none() || ways.iter().any(|way| asks_authority(&way.protocol))),
+    ] {
+        if !counts {
+            let why =
+                format!("`{key}` says nothing beside what else is said here: there is nothing that it would be about");
+            return Err(fields.fault(Class::NoEffect, 0, why));
+        }
     }
     let setting = |agreed: &Agreed, reuse: f64| {
         Some(Setting { reuse, valid, engine, agreed: Some(Box::new(agreed.clone())), ..Setting::NOTHING })

@@ -6,7 +6,7 @@ use hashbrown::HashMap;
 
 use super::draft::{Draft, Line, Written};
 use super::fields::{Fields, Word};
-use super::{plant, secure};
+use super::{effect, plant, secure};
 use crate::choose::Mode;
 use crate::model::{
     Attribute, Component, Connector, Duration, Level, Model, Node, Operation, Prices, Send, Sequence, Step, Workload,
@@ -96,7 +96,7 @@ pub(super) fn check(draft: Draft) -> Result<Model, Fault> {
     let (workload, threads_on) = workload(draft.workload, &known)?;
     let energy = plant::energy(draft.money)?;
     let levels = levels(draft.levels)?;
-    Ok(Model {
+    let mut model = Model {
         name: draft.name,
         nodes,
         components,
@@ -109,7 +109,9 @@ pub(super) fn check(draft: Draft) -> Result<Model, Fault> {
         energy,
         threads_on,
         levels,
-    })
+    };
+    effect::only(&mut model, &lines, draft.scenarios)?;
+    Ok(model)
 }
 
 fn node(name: String, mut fields: Fields, prices: &Prices) -> Result<Node, Fault> {
@@ -274,6 +276,13 @@ impl Steps<'_> {
                 if weighted.is_empty() || !sum.is_finite() {
                     return Err(Fault::new(Class::Missing, "choose", "there is no way to choose").at(line));
                 }
+                if let [(weight, _)] = weighted.as_slice()
+                    && (weight - 1.0).abs() > 1e-12
+                {
+                    let why =
+                        format!("its only way is always taken, though its weight is {weight}: what is done otherwise?");
+                    return Err(Fault::new(Class::NoEffect, "choose", why).at(line));
+                }
                 Ok(Step::Choice(weighted.into_iter().map(|(weight, steps)| (weight / sum, steps)).collect()))
             }
         }
@@ -320,8 +329,14 @@ impl Steps<'_> {
         let carries = match fields.list("carries") {
             None => Vec::new(),
             Some((names, line)) => {
-                let find = |text| self.known.attributes.find(&fields, &Word { text, line });
-                names.into_iter().map(find).collect::<Result<_, _>>()?
+                let find = |text: &String| self.known.attributes.find(&fields, &Word { text: text.clone(), line });
+                let carried = names.iter().map(find).collect::<Result<Vec<_>, _>>()?;
+                let twice = (1..carried.len()).find(|at| carried[..*at].contains(&carried[*at]));
+                if let Some(twice) = twice {
+                    let why = format!("`carries` names `{}` twice", names[twice]);
+                    return Err(fields.fault(Class::Doubled, line, why));
+                }
+                carried
             }
         };
         let bytes = fields.bytes("bytes")?.unwrap_or(0);
@@ -332,20 +347,11 @@ impl Steps<'_> {
 
 /// No sequence refers to itself, through others either.
 fn no_cycle(sequences: &[Sequence], lines: &[usize]) -> Result<(), Fault> {
-    fn refs(steps: &[Step], found: &mut Vec<usize>) {
-        for step in steps {
-            match step {
-                Step::Ref { sequence, .. } => found.push(*sequence),
-                Step::Choice(ways) => ways.iter().for_each(|(_, steps)| refs(steps, found)),
-                _ => {}
-            }
-        }
-    }
     let edges: Vec<Vec<usize>> = sequences
         .iter()
         .map(|it| {
             let mut found = Vec::new();
-            refs(&it.steps, &mut found);
+            effect::refs(&it.steps, &mut found);
             found
         })
         .collect();

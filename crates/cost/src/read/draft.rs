@@ -14,6 +14,8 @@ pub(crate) struct Draft {
     pub(crate) connectors: Vec<(String, Fields)>,
     pub(crate) attributes: Vec<(String, Fields)>,
     pub(crate) sequences: Vec<Written>,
+    /// Whether sequences that the first does not refer to are other scenarios.
+    pub(crate) scenarios: bool,
     pub(crate) secured: Vec<Fields>,
     /// Platform, operation, price.
     pub(crate) prices: Vec<(String, String, Fields)>,

@@ -42,6 +42,11 @@ impl Fields {
         self.line
     }
 
+    /// Whether nothing is said.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
     pub(crate) fn put(&mut self, key: &str, values: Vec<String>, line: usize) -> Result<(), Fault> {
         if self.entries.iter().any(|entry| entry.key == key) {
             return Err(self.fault(Class::Doubled, line, format!("`{key}` stands twice")));

@@ -15,8 +15,10 @@ use crate::{Class, Fault};
 
 /// Blocks inside blocks.
 const MAX_DEPTH: usize = 30;
+/// Arrows that are two messages, one each way.
+const BOTH: [&str; 2] = ["<<-->>", "<<->>"];
 /// Arrows, the longest first.
-const ARROWS: [&str; 10] = ["<<-->>", "<<->>", "-->>", "->>", "-->", "--x", "--)", "->", "-x", "-)"];
+const ARROWS: [&str; 10] = [BOTH[0], BOTH[1], "-->>", "->>", "-->", "--x", "--)", "->", "-x", "-)"];
 const STEP: &str = "step";
 
 /// Reads the words of a model.
@@ -32,7 +34,7 @@ pub(super) fn draft(text: &str) -> Result<Draft, Fault> {
         if let Some(comment) = line.strip_prefix("%%") {
             match comment.trim().strip_prefix("trapkey:") {
                 Some(statement) => reader.statement(statement.trim())?,
-                None => continue,
+                None => reader.comment(comment.trim())?,
             }
         } else if !begun {
             if line != "sequenceDiagram" {
@@ -77,6 +79,8 @@ struct Reader {
     loops: Vec<Written>,
     /// Of the connectors between two components, whose names stand in order: the first, and whether it is the only one.
     connectors: HashMap<[String; 2], (String, bool)>,
+    /// Ends and lines of messages that did not say over which.
+    guessed: Vec<([String; 2], usize)>,
 }
 
 impl Reader {
@@ -84,11 +88,29 @@ impl Reader {
         Fault::new(class, "", why).at(self.line)
     }
 
+    /// A comment for people. One that looks like ours would have been passed over.
+    fn comment(&self, text: &str) -> Result<(), Fault> {
+        let word = text.split(|letter: char| !letter.is_alphanumeric()).next().unwrap_or("");
+        if !word.eq_ignore_ascii_case("trapkey") {
+            return Ok(());
+        }
+        Err(self.fault(Class::Syntax, format!("`{text}` is no statement: ours begin with `trapkey:`")))
+    }
+
+    /// Words that wait for a message would go to another one.
+    fn no_step(&self) -> Result<(), Fault> {
+        match self.step {
+            Some(_) => Err(self.fault(Class::Syntax, "the `step` before has no message")),
+            None => Ok(()),
+        }
+    }
+
     /// `word name key=value ..` of a comment.
     fn statement(&mut self, text: &str) -> Result<(), Fault> {
         let (names, fields) = self.words(text)?;
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         match names.as_slice() {
+            ["name", _] if !self.draft.name.is_empty() => Err(self.fault(Class::Doubled, "`name` stands twice")),
             ["name", name] => {
                 self.draft.name = (*name).to_owned();
                 fields.end()
@@ -138,6 +160,7 @@ impl Reader {
                 Ok(())
             }
             ["ref", name] => {
+                self.no_step()?;
                 let mut fields = fields;
                 fields.put("ref", vec![(*name).to_owned()], self.line)?;
                 self.push(Line::Ref(fields));
@@ -149,17 +172,19 @@ impl Reader {
             }
             [STEP] => Err(self.fault(Class::Doubled, "the `step` before has no message")),
             ["way"] => match self.blocks.last_mut() {
-                Some(Block::Choice(_, _, way) | Block::Option(_, way)) => {
+                Some(Block::Choice(_, _, way) | Block::Option(_, way)) if way.is_empty() => {
                     *way = fields;
                     Ok(())
                 }
+                Some(Block::Choice(..) | Block::Option(..)) => Err(self.fault(Class::Doubled, "`way` stands twice")),
                 _ => Err(self.fault(Class::Syntax, "`way` stands outside of `alt` and `opt`")),
             },
             ["loop"] => match self.blocks.last_mut() {
-                Some(Block::Loop(_, times)) => {
+                Some(Block::Loop(_, times)) if times.is_empty() => {
                     *times = fields;
                     Ok(())
                 }
+                Some(Block::Loop(..)) => Err(self.fault(Class::Doubled, "`loop` stands twice")),
                 _ => Err(self.fault(Class::Syntax, "`loop` stands outside of a loop")),
             },
             _ => {
@@ -269,6 +294,10 @@ impl Reader {
             .iter()
             .filter_map(|arrow| Some((line.find(arrow)?, *arrow)))
             .min_by_key(|(at, arrow)| (*at, usize::MAX - arrow.len()));
+        if let Some((_, arrow)) = found.filter(|(_, arrow)| BOTH.contains(arrow)) {
+            let why = format!("`{arrow}` is two messages: write one for each way");
+            return Err(self.fault(Class::Unknown, why));
+        }
         let split = found.and_then(|(_, arrow)| line.split_once(arrow));
         let Some((from, (to, name))) = split.and_then(|(from, rest)| Some((from, rest.split_once(':')?))) else {
             return Err(self.fault(Class::Syntax, format!("`{line}` is no line of a sequence diagram")));
@@ -305,21 +334,19 @@ impl Reader {
     }
 
     /// The one connector between two components.
-    fn between(&self, from: &str, to: &str) -> Result<String, Fault> {
+    fn between(&mut self, from: &str, to: &str) -> Result<String, Fault> {
         match self.connectors.get(&pair(from, to)) {
-            Some((name, true)) => Ok(name.clone()),
+            Some((name, true)) => {
+                self.guessed.push((pair(from, to), self.line));
+                Ok(name.clone())
+            }
             None => {
                 let why = format!(
                     "there is no connector between `{from}` and `{to}`: say `%% trapkey: connector NAME from=.. to=..` before"
                 );
                 Err(self.fault(Class::MissingAnnotation, why))
             }
-            Some((_, false)) => {
-                let why = format!(
-                    "several connectors join `{from}` and `{to}`: say `%% trapkey: step over=..` before the message"
-                );
-                Err(self.fault(Class::MissingAnnotation, why))
-            }
+            Some((_, false)) => Err(several(&pair(from, to), self.line)),
         }
     }
 
@@ -336,6 +363,7 @@ impl Reader {
     }
 
     fn open(&mut self, block: Block) -> Result<(), Fault> {
+        self.no_step()?;
         if self.blocks.len() >= MAX_DEPTH {
             return Err(self.fault(Class::TooLarge, format!("more than {MAX_DEPTH} blocks inside each other")));
         }
@@ -351,6 +379,7 @@ impl Reader {
     }
 
     fn other(&mut self) -> Result<(), Fault> {
+        self.no_step()?;
         let line = self.line;
         let steps = self.steps.last_mut().map(std::mem::take).unwrap_or_default();
         match self.blocks.last_mut() {
@@ -363,9 +392,7 @@ impl Reader {
     }
 
     fn close(&mut self) -> Result<(), Fault> {
-        if self.step.is_some() {
-            return Err(self.fault(Class::Syntax, "the `step` before has no message"));
-        }
+        self.no_step()?;
         let (Some(block), Some(steps)) = (self.blocks.pop(), self.steps.pop()) else {
             return Err(self.fault(Class::Syntax, "`end` closes nothing"));
         };
@@ -412,9 +439,7 @@ impl Reader {
         if !self.blocks.is_empty() {
             return Err(self.fault(Class::Syntax, "a block is still open here: `end` is missing"));
         }
-        if self.step.is_some() {
-            return Err(self.fault(Class::Syntax, "the `step` before has no message"));
-        }
+        self.no_step()?;
         if let Some((name, line)) = self.sequence.take() {
             let steps = self.steps.pop().unwrap_or_default();
             self.draft.sequences.push(Written { name, line, steps });
@@ -424,6 +449,11 @@ impl Reader {
 
     fn finish(mut self) -> Result<Draft, Fault> {
         self.close_sequence()?;
+        // Another connector may stand behind the message.
+        let only = |ends: &[String; 2]| self.connectors.get(ends).is_some_and(|(_, only)| *only);
+        if let Some((ends, line)) = self.guessed.iter().find(|(ends, _)| !only(ends)) {
+            return Err(several(ends, *line));
+        }
         // Behind the sequences that were written: the first of those is the one that requests run through.
         self.loops.sort_by_key(|written| written.line);
         self.draft.sequences.append(&mut self.loops);
@@ -436,6 +466,11 @@ impl Reader {
         }
         Ok(self.draft)
     }
+}
+
+fn several([from, to]: &[String; 2], line: usize) -> Fault {
+    let why = format!("several connectors join `{from}` and `{to}`: say `%% trapkey: step over=..` before the message");
+    Fault::new(Class::MissingAnnotation, "", why).at(line)
 }
 
 fn pair(from: &str, to: &str) -> [String; 2] {

@@ -22,7 +22,13 @@ pub(super) fn annotation(mut fields: Fields, known: &Known, connectors: &[Connec
         return Err(fields.fault(Class::Unknown, word.line, why));
     };
     let on = target(&mut fields, property, known)?;
-    let configurations = fields.list("in").map(|(names, _)| names).unwrap_or_default();
+    let configurations = match fields.list("in") {
+        Some((names, line)) if names.is_empty() => {
+            let why = "`in` is an empty list: without it the annotation belongs to all configurations";
+            return Err(fields.fault(Class::Missing, line, why));
+        }
+        named => named.map(|(names, _)| names).unwrap_or_default(),
+    };
     let optional = fields.value("optional", "`true` or `false`", |text| text.parse::<bool>().ok())?.unwrap_or(false);
     let mut alternatives = match property {
         Property::SecureChannel => channel::settings(&mut fields, known, connectors, on)?,
@@ -68,10 +74,12 @@ fn settings(fields: &mut Fields, property: Property, known: &Known) -> Result<Ve
     let exchanges = many(fields, "exchange", encrypts, "an RSA key such as `rsa-2048`", |text| {
         Key::read(text).filter(|key| matches!(key, Key::Rsa(_)))
     })?;
-    let reuses = many(fields, "reuse", true, "a probability", quantity::share)?;
-    let known_certificates = fields.share("known")?.unwrap_or(1.0);
-    let trusted = fields.share("trusted")?.unwrap_or(1.0);
-    let valid = fields.share("valid")?.unwrap_or(1.0);
+    let reuses = many(fields, "reuse", property.heeds("reuse"), "a probability", quantity::share)?;
+    let mut heeded = |key: &'static str| match (fields.share(key)?, property.heeds(key)) {
+        (Some(_), false) => Err(fields.fault(Class::Unknown, 0, format!("`{key}` says nothing about this property"))),
+        (share, _) => Ok(share.unwrap_or(1.0)),
+    };
+    let (known_certificates, trusted, valid) = (heeded("known")?, heeded("trusted")?, heeded("valid")?);
     let engine = fields.word("engine")?.map(|it| known.nodes.find(fields, &it)).transpose()?;
     demands(fields, property, &ciphers, &signatures, &exchanges, &reuses)?;
 

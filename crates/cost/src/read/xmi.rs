@@ -8,7 +8,7 @@ mod stereotypes;
 mod structure;
 mod vsl;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use roxmltree::{Document, Node};
 
@@ -84,6 +84,8 @@ struct Reader<'a> {
     joins: BTreeMap<[&'a str; 2], (&'a str, bool)>,
     /// The bodies of loops, which are sequences that are referred to so many times.
     bodies: Vec<Written>,
+    /// Messages whose sending stands in a fragment.
+    laid: BTreeSet<&'a str>,
 }
 
 impl<'a> Reader<'a> {
@@ -98,7 +100,7 @@ impl<'a> Reader<'a> {
             }
         }
         let applied = Applied::of(document, &lines)?;
-        Ok(Self { document, by_id, applied, lines, joins: BTreeMap::new(), bodies: Vec::new() })
+        Ok(Self { document, by_id, applied, lines, joins: BTreeMap::new(), bodies: Vec::new(), laid: BTreeSet::new() })
     }
 
     fn all(&self, wanted: &'static str) -> impl Iterator<Item = Node<'a, 'a>> + use<'a> {
@@ -122,16 +124,26 @@ impl<'a> Reader<'a> {
         Ok(draft)
     }
 
-    /// Interactions; the one that is a `GaScenario` comes first, else one that nothing refers to.
+    /// Interactions; the one that is a `GaScenario` comes first, and those that it does not refer to are other scenarios; else one that
+    /// nothing refers to.
     fn sequences(&mut self, draft: &mut Draft) -> Result<(), Fault> {
         let all: Vec<_> = self.all("Interaction").collect();
+        let scenario = self.applied.scenario()?.map(|(base, line)| (base.to_owned(), line));
+        if let Some((base, line)) = &scenario
+            && all.iter().all(|interaction| attribute(*interaction, "id") != Some(base.as_str()))
+        {
+            let why = format!("it is applied to `{base}`, which is no interaction");
+            return Err(Fault::new(Class::NoSuchName, "GaScenario", why).at(*line));
+        }
+        draft.scenarios = scenario.is_some();
         let used: Vec<String> = self.all("InteractionUse").flat_map(|node| references(node, "refersTo")).collect();
         let mut written = Vec::new();
         for interaction in all {
             let id = attribute(interaction, "id").unwrap_or("");
-            let scenario = self.applied.is_scenario(id);
-            let rank = (!scenario, used.iter().any(|used| used == id));
+            let first = scenario.as_ref().is_some_and(|(base, _)| base == id);
+            let rank = (!first, used.iter().any(|used| used == id));
             let steps = self.fragments(interaction, interaction, 0)?;
+            self.all_laid(interaction)?;
             written.push((
                 rank,
                 Written { name: name(interaction).to_owned(), line: self.lines.line(interaction), steps },
@@ -140,6 +152,18 @@ impl<'a> Reader<'a> {
         written.sort_by_key(|(rank, _)| *rank);
         draft.sequences = written.into_iter().map(|(_, written)| written).chain(self.bodies.drain(..)).collect();
         Ok(())
+    }
+
+    /// A message whose sending no fragment stands for would be lost.
+    fn all_laid(&self, interaction: Node<'a, 'a>) -> Result<(), Fault> {
+        let mut messages = interaction.children().filter(|child| child.tag_name().name() == "message");
+        match messages.find(|it| !self.laid.contains(attribute(*it, "id").unwrap_or(""))) {
+            None => Ok(()),
+            Some(lost) => {
+                let why = "it would be lost: its `sendEvent` is no fragment of the interaction";
+                Err(Fault::new(Class::Invalid, format!("message {}", name(lost)), why).at(self.lines.line(lost)))
+            }
+        }
     }
 
     fn fragments(&mut self, of: Node<'a, 'a>, interaction: Node<'a, 'a>, depth: usize) -> Result<Vec<Line>, Fault> {
@@ -203,6 +227,7 @@ impl<'a> Reader<'a> {
         if attribute(message, "sendEvent") != Some(id) {
             return Ok(None);
         }
+        self.laid.extend(attribute(message, "id"));
         let end = |key: &str| -> Result<&'a str, Fault> {
             let event = attribute(message, key).and_then(|id| self.by_id.get(id));
             let lifeline = event.and_then(|event| references(*event, "covered").into_iter().next());
@@ -290,6 +315,10 @@ impl<'a> Reader<'a> {
             taken += said.unwrap_or(0.0);
             let steps = self.fragments(operand, interaction, depth + 1)?;
             ways.push((words, steps));
+        }
+        if operator == "opt" && ways.len() != 1 {
+            let why = format!("it has {} operands, and one is wanted", ways.len());
+            return Err(Fault::new(Class::Invalid, format!("opt {}", name(fragment)), why).at(at));
         }
         // Weights would be taken for probabilities of another sum, and what is done when no operand is would be lost.
         if operator == "alt" && all && (taken - 1.0).abs() > 1e-6 {

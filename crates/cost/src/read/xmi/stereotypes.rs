@@ -110,8 +110,17 @@ impl Applied {
         self.said.get(self.about(base)).unwrap_or_default().iter().any(|it| it.stereotype == "GaExecHost")
     }
 
-    pub(super) fn is_scenario(&mut self, base: &str) -> bool {
-        self.on(base, &["GaScenario"]).next().is_some()
+    /// What the one `GaScenario` is applied to, and its line.
+    pub(super) fn scenario(&self) -> Result<Option<(&str, usize)>, Fault> {
+        let mut all: Vec<&Said> = self.said.iter().filter(|it| it.stereotype == "GaScenario").collect();
+        all.sort_by_key(|said| said.order);
+        match all.as_slice() {
+            [_, second, ..] => {
+                let why = "there are two of them: one scenario is solved at a time";
+                Err(Fault::new(Class::Doubled, "GaScenario", why).at(second.line))
+            }
+            all => Ok(all.first().map(|said| (said.base.as_str(), said.line))),
+        }
     }
 
     /// `GaExecHost`: `resMult` are cores, `speedFactor` the speed. `Priced`, ours: the platform.

@@ -28,7 +28,7 @@ impl<'a> Reader<'a> {
 
     /// Components that a node, an allocation or a deployment places; one without a place is refused where it is used.
     pub(super) fn components(&mut self, draft: &mut Draft) -> Result<(), Fault> {
-        let places = self.places();
+        let places = self.places()?;
         let parts: Vec<_> = self.all("Component").filter(|node| !self.is_node(*node)).collect();
         for component in parts {
             // A component that only holds parts and connectors is the frame of the diagram.
@@ -60,32 +60,44 @@ impl<'a> Reader<'a> {
     }
 
     /// Component to the name of its node: `nestedClassifier` of a node, or a dependency (allocation, deployment) from one to the other.
-    fn places(&self) -> BTreeMap<&'a str, String> {
-        let mut places = BTreeMap::new();
+    fn places(&self) -> Result<BTreeMap<&'a str, String>, Fault> {
+        let mut places: BTreeMap<&'a str, String> = BTreeMap::new();
+        let mut place = |id: &'a str, component: Node<'a, 'a>, node: Node<'a, 'a>| {
+            let here = name(node).to_owned();
+            match places.insert(id, here.clone()) {
+                Some(before) if before != here => {
+                    let why = format!("it is placed on `{before}` and on `{here}`: where does it run?");
+                    let what = format!("component {}", name(component));
+                    Err(Fault::new(Class::Doubled, what, why).at(self.lines.line(component)))
+                }
+                _ => Ok(()),
+            }
+        };
         for component in self.all("Component") {
             let around = component.ancestors().skip(1).find(|node| self.is_node(*node));
             if let (Some(id), Some(node)) = (attribute(component, "id"), around) {
-                places.insert(id, name(node).to_owned());
+                place(id, component, node)?;
             }
         }
-        for sort in ["Abstraction", "Dependency", "Deployment"] {
-            for dependency in self.all(sort) {
+        for kind in ["Abstraction", "Dependency", "Deployment"] {
+            for dependency in self.all(kind) {
                 for client in references(dependency, "client") {
                     for supplier in references(dependency, "supplier") {
                         // Of a deployment the node is the client (UML 2.5 section 19.5.2), of the others it is the supplier.
-                        for (part, place) in [(&client, &supplier), (&supplier, &client)] {
-                            let ends = (self.by_id.get_key_value(part.as_str()), self.by_id.get(place.as_str()));
-                            if let (Some((id, _)), Some(node)) = ends
+                        for (part, host) in [(&client, &supplier), (&supplier, &client)] {
+                            let ends = (self.by_id.get_key_value(part.as_str()), self.by_id.get(host.as_str()));
+                            if let (Some((id, component)), Some(node)) = ends
                                 && self.is_node(*node)
+                                && sort(*component) == "Component"
                             {
-                                places.insert(*id, name(*node).to_owned());
+                                place(*id, *component, *node)?;
                             }
                         }
                     }
                 }
             }
         }
-        places
+        Ok(places)
     }
 
     /// The component that a connector's end, a lifeline or a property stands for.

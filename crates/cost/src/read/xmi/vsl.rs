@@ -46,7 +46,6 @@ fn known(unit: &str) -> &str {
         "Gb/s" | "Gbps" => "Gbit/s",
         "Kb/s" | "kbps" => "kbit/s",
         "Hz" => "/s",
-        "GHz" | "MHz" => "",
         other => other,
     }
 }

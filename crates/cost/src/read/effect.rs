@@ -1,0 +1,141 @@
+//! What would be read and change nothing: a sequence that no request runs through, an annotation on what no step uses. Both are refused,
+//! for who wrote them meant something; of a model with several scenarios, what belongs to the others is left out.
+
+use crate::model::{Annotation, Connector, Model, Property, Sequence, Step};
+use crate::{Class, Fault};
+
+/// Sequences that these steps refer to.
+pub(super) fn refs(steps: &[Step], found: &mut Vec<usize>) {
+    for step in steps {
+        match step {
+            Step::Ref { sequence, .. } => found.push(*sequence),
+            Step::Choice(ways) => ways.iter().for_each(|(_, steps)| refs(steps, found)),
+            _ => {}
+        }
+    }
+}
+
+/// Leaves what a request runs through. `lines` are those of the sequences; `scenarios` says that the others are other scenarios.
+pub(super) fn only(model: &mut Model, lines: &[usize], scenarios: bool) -> Result<(), Fault> {
+    let reached = reached(&model.sequences);
+    if !scenarios && let Some(lost) = reached.iter().position(|reached| !reached) {
+        let (first, name) = (&model.sequences[0].name, &model.sequences[lost].name);
+        let why = format!("no request runs through it: they begin with `{first}`, from which no `ref` leads here");
+        return Err(Fault::new(Class::NoEffect, format!("sequence {name}"), why).at(lines[lost]));
+    }
+    let all = Used::of(model, &model.sequences);
+    keep(&mut model.sequences, &reached);
+    let used = Used::of(model, &model.sequences);
+    if let Some(lost) = model.annotations.iter().find(|annotation| !all.has(annotation)) {
+        let why = format!("it has no effect on `{}`: {}", model.target(lost), missing(lost.property));
+        return Err(Fault::new(Class::NoEffect, lost.property.word(), why).at(lost.line));
+    }
+    model.annotations.retain(|annotation| used.has(annotation));
+    Ok(())
+}
+
+/// What is run through from the first. Chains of references may be long, so the way stands in a list.
+fn reached(sequences: &[Sequence]) -> Vec<bool> {
+    let mut reached = vec![false; sequences.len()];
+    let mut next = vec![0];
+    while let Some(at) = next.pop() {
+        if !std::mem::replace(&mut reached[at], true) {
+            refs(&sequences[at].steps, &mut next);
+        }
+    }
+    reached
+}
+
+/// Leaves those, and numbers the references anew.
+fn keep(sequences: &mut Vec<Sequence>, reached: &[bool]) {
+    let mut places = Vec::with_capacity(reached.len());
+    let mut count = 0;
+    for reached in reached {
+        places.push(count);
+        count += usize::from(*reached);
+    }
+    if count == sequences.len() {
+        return;
+    }
+    let mut kept = reached.iter();
+    sequences.retain(|_| kept.next().is_some_and(|kept| *kept));
+    sequences.iter_mut().for_each(|sequence| moved(&mut sequence.steps, &places));
+}
+
+fn moved(steps: &mut [Step], places: &[usize]) {
+    for step in steps {
+        match step {
+            Step::Ref { sequence, .. } => *sequence = places[*sequence],
+            Step::Choice(ways) => ways.iter_mut().for_each(|(_, steps)| moved(steps, places)),
+            _ => {}
+        }
+    }
+}
+
+/// What an annotation waits for in vain.
+const fn missing(property: Property) -> &'static str {
+    match property {
+        Property::DataConfidentiality | Property::SecureChannel => "no message goes over it",
+        Property::DataIntegrity => "no step returns it and no message carries it",
+        Property::DataOriginAuthentication => "no step returns it",
+        Property::PeerEntityAuthentication => "no message goes from or to it",
+        Property::CertifiedKey => "it takes part in no step",
+    }
+}
+
+/// What steps use: connectors that carry messages, attributes that are returned and carried, components that send or receive, and compute.
+struct Used {
+    connectors: Vec<bool>,
+    returned: Vec<bool>,
+    carried: Vec<bool>,
+    talking: Vec<bool>,
+    computing: Vec<bool>,
+}
+
+impl Used {
+    fn of(model: &Model, sequences: &[Sequence]) -> Self {
+        let none = |count: usize| vec![false; count];
+        let (attributes, components) = (model.attributes.len(), model.components.len());
+        let mut used = Self {
+            connectors: none(model.connectors.len()),
+            returned: none(attributes),
+            carried: none(attributes),
+            talking: none(components),
+            computing: none(components),
+        };
+        sequences.iter().for_each(|sequence| used.steps(&sequence.steps, &model.connectors));
+        used
+    }
+
+    fn steps(&mut self, steps: &[Step], connectors: &[Connector]) {
+        for step in steps {
+            match step {
+                Step::Operation(it) => {
+                    self.computing[it.by] = true;
+                    if let Some(returned) = it.returns {
+                        self.returned[returned] = true;
+                    }
+                }
+                Step::Send(it) => {
+                    self.connectors[it.over] = true;
+                    let ends = &connectors[it.over];
+                    (self.talking[ends.from], self.talking[ends.to]) = (true, true);
+                    it.carries.iter().for_each(|carried| self.carried[*carried] = true);
+                }
+                Step::Choice(ways) => ways.iter().for_each(|(_, steps)| self.steps(steps, connectors)),
+                Step::Ref { .. } | Step::Protect(_) => {}
+            }
+        }
+    }
+
+    fn has(&self, annotation: &Annotation) -> bool {
+        let on = annotation.on;
+        match annotation.property {
+            Property::DataConfidentiality | Property::SecureChannel => self.connectors[on],
+            Property::DataIntegrity => self.returned[on] || self.carried[on],
+            Property::DataOriginAuthentication => self.returned[on],
+            Property::PeerEntityAuthentication => self.talking[on],
+            Property::CertifiedKey => self.talking[on] || self.computing[on],
+        }
+    }
+}

@@ -1,0 +1,235 @@
+//! What would be read and change nothing, or is said twice and not alike, is refused by name, in each language.
+
+use cost::read::{Language, read};
+use cost::{Class, print};
+
+const UML: &str = include_str!("fixtures/cuspis.uml");
+
+const TOML: &str = r#"
+[workload]
+clients = 1
+[node.n]
+[component.a]
+node = "n"
+[component.b]
+node = "n"
+[component.c]
+node = "n"
+[connector.wire]
+from = "a"
+to = "b"
+[connector.spare]
+from = "a"
+to = "c"
+[attribute.v]
+of = "a"
+[attribute.w]
+of = "a"
+[[sequence.main]]
+do = "make"
+by = "a"
+time = "1 ms"
+returns = "v"
+[[sequence.main]]
+send = "give"
+over = "wire"
+carries = "v"
+"#;
+
+const MERMAID: &str = "sequenceDiagram
+  %% trapkey: name one
+  %% trapkey: workload clients=1
+  %% trapkey: node n
+  %% trapkey: component a node=n
+  %% trapkey: component b node=n
+  %% trapkey: connector wire from=a to=b
+  %% trapkey: step bytes=\"1 kB\"
+  a->>b: ask
+  alt mostly
+    %% trapkey: way weight=0.7
+    b->>a: answer
+  else rarely
+    %% trapkey: way weight=0.3
+    loop three times
+      %% trapkey: loop times=3
+      b->>a: part
+    end
+  end
+";
+
+#[track_caller]
+fn refused(text: &str, language: Language, class: Class, part: &str) {
+    let fault = read(text, language).expect_err(part);
+    assert_eq!(fault.class, class, "{fault}");
+    assert!(fault.to_string().contains(part), "{fault}");
+}
+
+#[test]
+fn what_changes_nothing_is_refused() {
+    read(TOML, Language::Toml).unwrap();
+    let check = |more: &str, class, part: &str| refused(&format!("{TOML}{more}\n"), Language::Toml, class, part);
+    let none = Class::NoEffect;
+    check(
+        "[[sequence.lost]]\ndo = \"x\"\nby = \"a\"\ntime = \"1 ms\"",
+        none,
+        "sequence lost: no request runs through it",
+    );
+    for (property, on, words, part) in [
+        ("data-confidentiality", "connector spare", "cipher = \"aes-256-gcm\"\nreuse = 1", "no message goes over it"),
+        (
+            "secure-channel",
+            "connector spare",
+            "protocol = \"tls-1.3\"\nkey = \"rsa-2048\"\nreuse = 1",
+            "no message goes over",
+        ),
+        ("data-integrity", "attribute w", "signature = \"ed25519\"", "no step returns it and no message carries it"),
+        ("data-origin-authentication", "attribute w", "signature = \"ed25519\"", "no step returns it"),
+        ("peer-entity-authentication", "component c", "signature = \"ed25519\"", "no message goes from or to it"),
+        (
+            "certified-key",
+            "component c",
+            "signature = \"ed25519\"\nlife = 9\nthrough = \"spare\"",
+            "takes part in no step",
+        ),
+    ] {
+        let annotation = format!("[[secure]]\nproperty = \"{property}\"\non = \"{on}\"\n{words}");
+        check(&annotation, none, part);
+        // The same on what is used is read, and read again from what is printed of it.
+        let used = annotation
+            .replace("spare", "wire")
+            .replace("attribute w", "attribute v")
+            .replace("component c", "component b");
+        let model = read(&format!("{TOML}{used}\n"), Language::Toml).unwrap_or_else(|fault| panic!("{fault}\n{used}"));
+        let printed = print::annotated(&model);
+        let again = read(&printed, Language::Mermaid).unwrap_or_else(|fault| panic!("{fault}\n{printed}"));
+        assert_eq!(print::annotated(&again), printed);
+    }
+    for (property, on, words, key) in [
+        ("data-confidentiality", "connector wire", "cipher = \"aes-256-gcm\"\nreuse = 1\nvalid = 0.9", "valid"),
+        ("data-integrity", "attribute v", "signature = \"ed25519\"\nreuse = 0.5", "reuse"),
+        ("data-integrity", "attribute v", "signature = \"ed25519\"\nknown = 0.5", "known"),
+        ("data-origin-authentication", "attribute v", "signature = \"ed25519\"\nvalid = 0.5", "valid"),
+        ("peer-entity-authentication", "component b", "signature = \"ed25519\"\ntrusted = 0.5", "trusted"),
+    ] {
+        let annotation = format!("[[secure]]\nproperty = \"{property}\"\non = \"{on}\"\n{words}");
+        check(&annotation, Class::Unknown, &format!("`{key}` says nothing about this property"));
+    }
+    let signed = "[[secure]]\nproperty = \"data-integrity\"\non = \"attribute v\"\nsignature = \"ed25519\"\nin = []";
+    check(signed, Class::Missing, "`in` is an empty list");
+    check("[[sequence.main]]\nchoose = [{ weight = 0.3 }]", none, "its only way is always taken");
+    let twice = TOML.replace("carries = \"v\"", "carries = [\"v\", \"w\", \"v\"]");
+    refused(&twice, Language::Toml, Class::Doubled, "`carries` names `v` twice");
+}
+
+#[test]
+fn what_a_protocol_does_not_heed_is_refused() {
+    let check = |words: &str, class, part: &str| {
+        let text =
+            format!("{TOML}[[secure]]\nproperty = \"secure-channel\"\non = \"connector wire\"\nreuse = 0.5\n{words}\n");
+        refused(&text, Language::Toml, class, part);
+    };
+    let (none, opcua) = (Class::NoEffect, "protocol = \"opc-ua\"\npolicy = \"ECC_nistP256\"\n");
+    let bare = "protocol = \"opc-ua\"\npolicy = \"None\"\n";
+    check(&format!("{opcua}token_key = \"ed25519\""), none, "`token_key` says nothing beside");
+    check(&format!("{opcua}user = \"password\"\nauthority_policy = \"frog\""), none, "`authority_policy`");
+    check(&format!("{bare}key = \"rsa-4096\""), none, "`key`");
+    check(&format!("{opcua}login = \"spare\""), none, "`login`");
+    check(&format!("{opcua}refreshed = 0.1"), none, "`refreshed`");
+    check(&format!("{opcua}life = 100"), none, "`life`");
+    check("protocol = \"capability\"\npath = \"stateless\"\nrenewed = 0.1", none, "`renewed`");
+    // Users prove themselves without a policy, too, with a key of RSA; a token has no place there, nor in clear where nothing encrypts.
+    let users = format!("{bare}user = \"password\"\nkey = \"ecdsa-p256\"");
+    check(&users, Class::Invalid, "no policy fits");
+    check(&format!("{bare}user = \"start-finish\"\nlogin = \"spare\""), Class::Invalid, "a token has no place");
+    let signs = format!("{opcua}mode = \"sign\"\nuser = \"start-finish\"\nlogin = \"spare\"");
+    check(&signs, Class::Invalid, "shows a token to everybody");
+    check("protocol = \"tls-1.3\"\nkey = \"ed448\"", Class::Invalid, "ed448");
+}
+
+#[test]
+fn what_a_diagram_says_twice_or_to_nobody_is_refused() {
+    let model = read(MERMAID, Language::Mermaid).unwrap();
+    assert_eq!(model.sequences.len(), 2);
+    let check = |(from, to): (&str, &str), class, part: &str| {
+        assert!(MERMAID.contains(from), "{from}");
+        refused(&MERMAID.replacen(from, to, 1), Language::Mermaid, class, part);
+    };
+    let way = "    %% trapkey: way weight=0.3\n";
+    check((way, &way.repeat(2)), Class::Doubled, "`way` stands twice");
+    check(("loop times=3\n", "loop times=3\n%% trapkey: loop times=4\n"), Class::Doubled, "`loop` stands twice");
+    check(("name one\n", "name one\n%% trapkey: name other\n"), Class::Doubled, "`name` stands twice");
+    for between in ["  alt mostly", "  else rarely", "    loop three times", "    end"] {
+        let step = format!("  %% trapkey: step bytes=\"9 kB\"\n{between}");
+        check((between, &step), Class::Syntax, "the `step` before has no message");
+    }
+    check(("trapkey: step", "trapkey step"), Class::Syntax, "ours begin with `trapkey:`");
+    check(("trapkey: step", "Trapkey: step"), Class::Syntax, "ours begin with `trapkey:`");
+    check(("a->>b", "a<<->>b"), Class::Unknown, "`<<->>` is two messages");
+    let behind = "    end\n  %% trapkey: connector other from=b to=a\n";
+    check(("    end\n", behind), Class::MissingAnnotation, "several connectors join `a` and `b`");
+    let alone = MERMAID.split("  else").next().unwrap().to_owned() + "  end\n";
+    refused(&alone, Language::Mermaid, Class::NoEffect, "its only way is always taken");
+}
+
+#[test]
+fn what_uml_says_twice_or_to_nobody_is_refused() {
+    let with = |more: &str| UML.replace("</xmi:XMI>", &format!("{more}\n</xmi:XMI>"));
+    let check = |more: &str, class, part: &str| refused(&with(more), Language::Xmi, class, part);
+    let scenario = |on: &str| format!("<GQAM:GaScenario xmi:id=\"_more\" base_NamedElement=\"{on}\"/>");
+    check(&scenario("_generation"), Class::Doubled, "GaScenario: there are two of them");
+    check(&scenario("_finish"), Class::Doubled, "GaScenario: there are two of them");
+    for (element, member, key) in [("_m3", "hostDemand=\"(4,ms)\"", "time"), ("_o1", "prob=\"0.5\"", "weight")] {
+        let more = format!("<PAM:PaStep xmi:id=\"_more\" base_NamedElement=\"{element}\" {member}/>");
+        check(&more, Class::Doubled, &format!("`{key}` stands twice"));
+    }
+    let host = "<GQAM:GaExecHost xmi:id=\"_more\" base_Classifier=\"_organisation\" resMult=\"3\"/>";
+    check(host, Class::Doubled, "`cores` stands twice");
+    let hertz = "<GQAM:GaExecHost xmi:id=\"_more\" base_Classifier=\"_database\" speedFactor=\"(2,GHz)\"/>";
+    check(hertz, Class::Invalid, "2 GHz");
+    let check = |(from, to): (&str, &str), class, part: &str| {
+        assert!(UML.contains(from), "{from}");
+        refused(&UML.replacen(from, to, 1), Language::Xmi, class, part);
+    };
+    check(
+        ("base_NamedElement=\"_generation\"/>", "base_NamedElement=\"_producer\"/>"),
+        Class::NoSuchName,
+        "no interaction",
+    );
+    let both = "supplier=\"_organisation\"/><packagedElement xmi:type=\"uml:Abstraction\" xmi:id=\"_a3\" client=\"_producer\" supplier=\"_database\"/>";
+    check(("supplier=\"_organisation\"/>", both), Class::Doubled, "placed on `organisation` and on `database`");
+    check(("sendEvent=\"_s2\"", "sendEvent=\"_gate\""), Class::Invalid, "message send: it would be lost");
+    check(("interactionOperator=\"alt\"", "interactionOperator=\"opt\""), Class::Invalid, "2 operands");
+}
+
+/// Another scenario stands beside the one that is meant: it is left out, with what is annotated for it alone. Without a `GaScenario` nobody
+/// knows which is meant.
+#[test]
+fn of_several_scenarios_one_is_meant() {
+    let other = "<packagedElement xmi:type=\"uml:Interaction\" xmi:id=\"_other\" name=\"other\">
+      <lifeline xmi:type=\"uml:Lifeline\" xmi:id=\"_l9\" name=\"producer\" represents=\"_p1\"/>
+      <fragment xmi:type=\"uml:MessageOccurrenceSpecification\" xmi:id=\"_s9\" name=\"s9\" covered=\"_l9\" message=\"_m9\"/>
+      <fragment xmi:type=\"uml:MessageOccurrenceSpecification\" xmi:id=\"_r9\" name=\"r9\" covered=\"_l9\" message=\"_m9\"/>
+      <fragment xmi:type=\"uml:InteractionUse\" xmi:id=\"_use9\" name=\"finish\" refersTo=\"_finish\"/>
+      <message xmi:type=\"uml:Message\" xmi:id=\"_m9\" name=\"archive\" sendEvent=\"_s9\" receiveEvent=\"_r9\"/>
+    </packagedElement>
+    <packagedElement xmi:type=\"uml:Interaction\" xmi:id=\"_finish\"";
+    let archive = "<ownedAttribute xmi:type=\"uml:Property\" xmi:id=\"_gd\" name=\"gd\"/>
+      <ownedAttribute xmi:type=\"uml:Property\" xmi:id=\"_box\" name=\"box\"/>";
+    let annotated = "<GQAM:GaStep xmi:id=\"_st91\" base_NamedElement=\"_m9\" hostDemand=\"(8,ms)\"/>
+  <trapkey:Flow xmi:id=\"_st92\" base_Message=\"_m9\" returns=\"_box\"/>
+  <trapkey:DataOriginAuthentication xmi:id=\"_st93\" base_Property=\"_box\" signature=\"rsa-2048\"/>\n</xmi:XMI>";
+    let text = UML
+        .replace("<packagedElement xmi:type=\"uml:Interaction\" xmi:id=\"_finish\"", other)
+        .replace("<ownedAttribute xmi:type=\"uml:Property\" xmi:id=\"_gd\" name=\"gd\"/>", archive)
+        .replace("</xmi:XMI>", annotated);
+    let (one, both) = (read(UML, Language::Xmi).unwrap(), read(&text, Language::Xmi).unwrap());
+    let names = |model: &cost::Model| model.sequences.iter().map(|it| it.name.clone()).collect::<Vec<_>>();
+    assert_eq!(names(&both), names(&one));
+    assert_eq!(both.annotations.len(), one.annotations.len());
+    assert_eq!(both.sequences, one.sequences, "references lead where they led");
+    let meant = "  <GQAM:GaScenario xmi:id=\"_st2\" base_NamedElement=\"_generation\"/>\n";
+    refused(&text.replace(meant, ""), Language::Xmi, Class::NoEffect, "no request runs through it");
+    // What no scenario uses is nobody's.
+    let unused = text.replace("  <trapkey:Flow xmi:id=\"_st92\" base_Message=\"_m9\" returns=\"_box\"/>\n", "");
+    refused(&unused, Language::Xmi, Class::NoEffect, "it has no effect on `attribute box`");
+}
