@@ -7,14 +7,14 @@ mod support;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use access_model::{Epoch, Refusal, Rights, ScopeMap};
+use access_model::{Refusal, Rights};
 use client::{AuthorityProfile, Client, ClientError, ClientOptions, Login, TokenError, TokenIssuer};
 use gates::clock;
 use gates::opcua::server::ServerHandle;
 use gates::opcua::wiring::{Application, Credentials, Local, wrong_credentials};
 use opcua_types::{StatusCode, Variant};
-use support::{AUTHORITY, CLIENT, Hears, MIXER, People, id, listen, old_service, start_mixer, start_space};
-use token::{Algorithm, Claims, Issuer, RightsClaim, Signer, SystemEntropy};
+use support::{AUTHORITY, Hears, MIXER, People, claims, id, listen, old_service, start_mixer, start_space};
+use token::{Algorithm, Issuer, Signer};
 use ua_proto::server::{Answer, Invocation};
 use ua_proto::space::NodeRef;
 
@@ -56,24 +56,8 @@ impl Old {
     }
 
     fn token(&self) -> String {
-        let now = clock::now().unix;
-        let digest = token::map_digest(&ScopeMap::new(["all"]).unwrap());
-        let claims = Claims {
-            issuer: AUTHORITY.into(),
-            subject: "tester".into(),
-            audience: MIXER.into(),
-            expires: now + Duration::from_secs(3_600),
-            not_before: now,
-            issued_at: now,
-            id: token::new_id(&mut SystemEntropy::new()),
-            client: Some(CLIENT.into()),
-            confirmation: Some(self.client),
-            roles: Vec::new(),
-            groups: Vec::new(),
-            rights: Some(RightsClaim::new(digest, [(Rights::BROWSE | Rights::READ, vec![1_u32])])),
-            epoch: Epoch(1),
-            padding: 0,
-        };
+        let rights = Rights::BROWSE | Rights::READ;
+        let claims = claims(clock::now().unix, Duration::from_secs(3_600), self.client, rights);
         token::mint(&claims, &self.signer).unwrap().as_str().to_owned()
     }
 }

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use access_model::{Epoch, Mono, Now, Reason, Refusal, Rights, ScopeIndex, ScopeMap, UnixTime};
+use access_model::{Mono, Now, Reason, Refusal, Rights, ScopeIndex, ScopeMap, UnixTime};
 use arc_swap::ArcSwap;
 use gates::pki::make::{Application, Curve, self_signed, self_signed_on};
 use opcua_types::{ByteString, EndpointDescription, MessageSecurityMode, NodeId, UserTokenType, Variant};
 use pep::{Gate, GateConfig, Identity, LocalGrant, LocalScopes, Who};
-use token::{Algorithm, Claims, Issuer, RightsClaim, Signer, SystemEntropy, map_digest};
+use token::{Algorithm, Claims, Issuer, Signer, SystemEntropy};
 use ua_proto::channel::ChannelConfig;
 use ua_proto::client::{
     ClientApplication, ClientEvent, ClientSession, ClientSessionConfig, Credential, Discovery, EndpointWish, Question,
@@ -21,6 +21,8 @@ use ua_proto::server::{
     ServerLimits, TokenForm,
 };
 use ua_proto::space::{AccessLevel, NewVariable, Space, SpaceConfig, ns0};
+
+use super::support::claims;
 
 const URL: &str = "opc.tcp://server:4840";
 const SERVER_URI: &str = "urn:test:server";
@@ -106,22 +108,13 @@ impl People {
 
     /// A token, with its length.
     pub(crate) fn token(&self) -> (Credential, u64) {
-        let now = start().unix;
+        let client = self.client.certificate.thumbprint();
         let claims = Claims {
             issuer: "authority".into(),
-            subject: "tester".into(),
             audience: SERVER_URI.into(),
-            expires: now + Duration::from_secs(3_600),
-            not_before: now,
-            issued_at: now,
-            id: token::new_id(&mut SystemEntropy::new()),
             client: None,
-            confirmation: Some(self.client.certificate.thumbprint()),
             roles: vec!["Operator".into()],
-            groups: Vec::new(),
-            rights: Some(RightsClaim::new(map_digest(&map()), [(Rights::ALL, vec![1_u32])])),
-            epoch: Epoch(1),
-            padding: 0,
+            ..claims(start().unix, Duration::from_secs(3_600), client, Rights::ALL)
         };
         let sealed = token::mint(&claims, &self.issuer).unwrap();
         let bytes = sealed.as_bytes().to_vec();

@@ -477,20 +477,16 @@ impl Authority {
     }
 }
 
-fn mint(policy: &Policy, signer: &Signer, client: access_model::Thumbprint) -> (String, UnixTime) {
-    let now = clock::now().unix;
-    let expires = now + Duration::from_secs(policy.life.load(Ordering::Relaxed));
-    let rights = *policy.rights.lock().unwrap();
-    let id = token::new_id(&mut SystemEntropy::new());
-    policy.newest.lock().unwrap().clone_from(&id);
-    let claims = Claims {
+/// What a token of the authority for the mixer says; its id is its own.
+pub(crate) fn claims(now: UnixTime, life: Duration, client: access_model::Thumbprint, rights: Rights) -> Claims {
+    Claims {
         issuer: AUTHORITY.into(),
         subject: "tester".into(),
-        audience: policy.audience.lock().unwrap().clone(),
-        expires,
+        audience: MIXER.into(),
+        expires: now + life,
         not_before: now,
         issued_at: now,
-        id: id.clone(),
+        id: token::new_id(&mut SystemEntropy::new()),
         client: Some(CLIENT.into()),
         confirmation: Some(client),
         roles: Vec::new(),
@@ -498,7 +494,16 @@ fn mint(policy: &Policy, signer: &Signer, client: access_model::Thumbprint) -> (
         rights: Some(RightsClaim::new(token::map_digest(&map()), [(rights, vec![1_u32])])),
         epoch: Epoch(1),
         padding: 0,
-    };
+    }
+}
+
+fn mint(policy: &Policy, signer: &Signer, client: access_model::Thumbprint) -> (String, UnixTime) {
+    let now = clock::now().unix;
+    let rights = *policy.rights.lock().unwrap();
+    let life = Duration::from_secs(policy.life.load(Ordering::Relaxed));
+    let claims = Claims { audience: policy.audience.lock().unwrap().clone(), ..claims(now, life, client, rights) };
+    policy.newest.lock().unwrap().clone_from(&claims.id);
+    let expires = claims.expires;
     policy.issued.fetch_add(1, Ordering::Relaxed);
     (token::mint(&claims, signer).unwrap().as_str().to_owned(), expires)
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
-use access_model::{Refusal, ScopeIndex};
+use access_model::{Refusal, Rights, ScopeIndex};
 use arc_swap::ArcSwap;
 use authority::{Authority, AuthorityConfig, OpcUaKeys, PolicySource, PolicyTexts, hash_secret, system_clock};
 use client::{AuthorityProfile, ClientOptions, KnownAuthority, Login, TokenIssuer};
@@ -26,7 +26,8 @@ use ua_proto::server::{Answer, Invocation};
 use ua_proto::space::{AuthorizationNodes, AuthorizationService};
 
 use crate::support::{
-    AUTHORITY, CLIENT, Hears, MIXER, PATIENCE, People, listen, old_service, start_mixer, start_service, start_space,
+    AUTHORITY, CLIENT, Hears, MIXER, PATIENCE, People, claims, listen, old_service, start_mixer, start_service,
+    start_space,
 };
 
 pub(crate) const SECRET: &str = "correct horse battery staple";
@@ -188,22 +189,16 @@ impl World {
 
     /// A token of the identity provider.
     pub(crate) fn vouched(&self) -> Login {
-        let now = clock::now().unix;
+        let life = Duration::from_secs(600);
+        let nobody = self.people.client.certificate.thumbprint();
         let claims = Claims {
             issuer: "https://idp".into(),
             subject: "olga".into(),
             audience: self.authority.config().issuer.clone(),
-            expires: now + Duration::from_secs(600),
-            not_before: now,
-            issued_at: now,
-            id: "x".into(),
             client: None,
             confirmation: None,
-            roles: vec![],
-            groups: vec![],
             rights: None,
-            epoch: access_model::Epoch(0),
-            padding: 0,
+            ..claims(clock::now().unix, life, nobody, Rights::ALL)
         };
         Login::ThisToken(mint(&claims, &self.provider).unwrap().as_bytes().to_vec().into())
     }
