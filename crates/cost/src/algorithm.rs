@@ -127,6 +127,27 @@ impl Cipher {
         (matches!(key, Key::Rsa(bits) if bits / 8 > padding)).then_some(Self::Asymmetric { key, padding })
     }
 
+    /// Blocks that a message of `bytes` is encrypted in; a shared key does it in one go.
+    pub(crate) fn blocks(&self, bytes: u64) -> u64 {
+        match self {
+            Self::Symmetric { .. } => 1,
+            Self::Asymmetric { key, padding } => {
+                bytes.div_ceil(u64::from((key.bits() / 8).saturating_sub(*padding)).max(1)).max(1)
+            }
+        }
+    }
+
+    /// Bytes that such a message has when it is encrypted: with its vector (NIST SP 800-38A), filled up to whole blocks (RFC 5652 section
+    /// 6.3), or with nonce and tag (RFC 5116 section 5, RFC 8439 section 2.8); of RSA so many blocks.
+    pub(crate) fn sealed(&self, bytes: u64) -> u64 {
+        match self {
+            Self::Symmetric { authenticated: true, .. } => bytes.saturating_add(12 + 16),
+            Self::Symmetric { name, .. } if name.ends_with("cbc") => (bytes / 16).saturating_add(2).saturating_mul(16),
+            Self::Symmetric { .. } => bytes.saturating_add(16),
+            Self::Asymmetric { key, .. } => self.blocks(bytes).saturating_mul(u64::from(key.bits() / 8)),
+        }
+    }
+
     /// Symmetric strength in bits.
     #[must_use]
     pub fn strength(&self) -> u32 {
@@ -230,6 +251,22 @@ mod tests {
         }
         for name in ["rsa-12", "rsa-", "ecdsa-p255", "des"] {
             assert_eq!((Key::read(name), Cipher::read(name), Hash::read(name)), (None, None, None), "{name}");
+        }
+    }
+
+    #[test]
+    fn what_is_encrypted_is_longer() {
+        for (name, bytes, sealed) in [
+            ("aes-256-cbc", 15, 16 + 16),
+            ("aes-256-cbc", 16, 16 + 32),
+            ("aes-128-ctr", 100, 116),
+            ("aes-256-gcm", 100, 128),
+            ("chacha20-poly1305", 0, 28),
+            ("rsa-2048-oaep-sha256", 190, 256),
+            ("rsa-2048-oaep-sha256", 191, 512),
+            ("rsa-3072-pkcs1", 0, 384),
+        ] {
+            assert_eq!(Cipher::read(name).unwrap().sealed(bytes), sealed, "{name} {bytes}");
         }
     }
 

@@ -9,7 +9,7 @@
 //! | certified key on a component | the first step of a request in which it takes part | key generation and certificate, once in the life of the key |
 //! | secure channel on a connector | the first step of a request that may use it; each message over it | the protocol's connection and renewals, when they are due; protection before and after |
 //!
-//! A signature travels with its attribute and makes the message longer, and so does what a channel puts around a message.
+//! A signature travels with its attribute and makes the message longer, and so do encryption and what a channel puts around a message.
 
 mod first;
 
@@ -143,7 +143,9 @@ impl<'a> Weaver<'a> {
             woven.push(there.protect(Basic::Encryption, *index, annotation, setting, parts));
         }
         let carried = send.carries.clone();
-        let after = self.channel(&mut send, bytes, woven);
+        let sealed = ciphers.iter().fold(bytes, |bytes, (_, cipher)| cipher.sealed(bytes));
+        send.bytes = send.bytes.saturating_add(sealed.saturating_sub(bytes));
+        let after = self.channel(&mut send, sealed, woven);
         woven.push(Step::Send(send));
         woven.extend(after);
         // What was encrypted last is decrypted first.

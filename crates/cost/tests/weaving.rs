@@ -143,6 +143,10 @@ fn prices_of_each_step_are_added() {
     ]);
     assert!((throughput(&asymmetric) - 1000.0 / (4.0 + 6.0 + 60.0 + 1.0)).abs() < 1e-9);
 
+    // On a line the six blocks are 1,536 bytes.
+    let slow = asymmetric.replace("to = \"y\"", "to = \"y\"\nrate = \"1 MB/s\"").replace("reuse = 0.5", "reuse = 1");
+    assert!((throughput(&slow) - 1000.0 / (4.0 + 6.0 + 60.0 + 1.536)).abs() < 1e-9);
+
     // ISO/IEC 11770-3: two messages are encrypted and decrypted, in one request of four.
     let symmetric = secure(
         "property = \"data-confidentiality\"\non = \"connector c\"\ncipher = \"aes-256-cbc\"\nexchange = \"rsa-2048\"\nreuse = \"75 %\"",

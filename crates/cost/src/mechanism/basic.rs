@@ -140,13 +140,11 @@ fn unless_known(by: Role, key: Key, known: f64, setting: &Setting) -> Part {
 
 /// Asymmetric encryption works block by block.
 fn blocks(name: &'static str, verb: &str, cipher: &Cipher, bytes: u64) -> Part {
-    let (operation, room) = match cipher {
-        Cipher::Asymmetric { key, padding } => {
-            (format!("{verb} {key}"), u64::from((key.bits() / 8).saturating_sub(*padding)))
-        }
-        Cipher::Symmetric { name, .. } => (format!("{verb} {name}"), u64::MAX),
+    let operation = match cipher {
+        Cipher::Asymmetric { key, .. } => format!("{verb} {key}"),
+        Cipher::Symmetric { name, .. } => format!("{verb} {name}"),
     };
-    let times = bytes.div_ceil(room.max(1)).max(1);
+    let times = cipher.blocks(bytes);
     let private = verb == "decrypt";
     Part::Work {
         name,
