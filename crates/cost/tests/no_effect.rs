@@ -1,6 +1,6 @@
 //! What would be read and change nothing, or is said twice and not alike, is refused by name, in each language.
 
-use cost::read::{Language, read};
+use cost::read::{Language, read, read_priced};
 use cost::{Class, print};
 
 const UML: &str = include_str!("fixtures/cuspis.uml");
@@ -117,6 +117,16 @@ fn what_changes_nothing_is_refused() {
     let signed = "[[secure]]\nproperty = \"data-integrity\"\non = \"attribute v\"\nsignature = \"ed25519\"\nin = []";
     check(signed, Class::Missing, "`in` is an empty list");
     check("[[sequence.main]]\nchoose = [{ weight = 0.3 }]", none, "its only way is always taken");
+    for more in ["[level.1]\nmode = \"sign\"", "[money]\nenergy = 100", "[attribute.z]\nof = \"a\""] {
+        let fault = read_priced(TOML, Language::Toml, more).expect_err(more);
+        assert!(fault.to_string().contains("more in it than `[price]`"), "{fault}");
+    }
+    refused(
+        &TOML.replace("[node.n]", "[node.n]\nmachines = []"),
+        Language::Toml,
+        Class::Missing,
+        "`machines` is an empty",
+    );
     let twice = TOML.replace("carries = \"v\"", "carries = [\"v\", \"w\", \"v\"]");
     refused(&twice, Language::Toml, Class::Doubled, "`carries` names `v` twice");
 }
@@ -195,6 +205,10 @@ fn what_uml_says_twice_or_to_nobody_is_refused() {
         Class::NoSuchName,
         "no interaction",
     );
+    // A connector has the same name.
+    let named = UML.replace("name=\"gd\"", "name=\"upload\"");
+    let elsewhere = named.replace("base_Connector=\"_upload\" cipher", "base_Property=\"_gd\" cipher");
+    refused(&elsewhere, Language::Xmi, Class::NoSuchName, "applied to `upload`, which is no connector");
     let both = "supplier=\"_organisation\"/><packagedElement xmi:type=\"uml:Abstraction\" xmi:id=\"_a3\" client=\"_producer\" supplier=\"_database\"/>";
     check(("supplier=\"_organisation\"/>", both), Class::Doubled, "placed on `organisation` and on `database`");
     check(("sendEvent=\"_s2\"", "sendEvent=\"_gate\""), Class::Invalid, "message send: it would be lost");

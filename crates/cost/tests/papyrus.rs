@@ -42,6 +42,9 @@ fn loops_go_round_as_often_as_they_say() {
     let found = solved(&model(RECIPE));
     // 10 ms of thought, 20 ms, and five times two strokes of 3 ms.
     assert!((found.throughput - 1.0 / 0.060).abs() < 1e-9, "{found:?}");
+    // The same in one line.
+    let found = solved(&model(&RECIPE.replace('\n', " ")));
+    assert!((found.throughput - 1.0 / 0.060).abs() < 1e-9, "{found:?}");
     // A `rep` on the outer operand goes before its guard.
     let id = RECIPE.split("InteractionOperand\" xmi:id=\"").nth(1).and_then(|rest| rest.split('"').next()).unwrap();
     let more = format!("<GQAM:GaStep xmi:id=\"_more\" base_NamedElement=\"{id}\" rep=\"(value=7)\"/>\n</xmi:XMI>");

@@ -11,6 +11,9 @@ const MOST: u32 = 1000;
 pub(super) fn machines(fields: &mut Fields) -> Result<Machines, Fault> {
     let mut counts = Vec::new();
     if let Some((words, line)) = fields.list("machines") {
+        if words.is_empty() {
+            return Err(fields.fault(Class::Missing, line, "`machines` is an empty list"));
+        }
         for word in words {
             let count = word.trim().parse().ok().filter(|count| (1..=MOST).contains(count));
             let why = format!("`machines` is `{word}`: whole numbers from 1 to {MOST} are wanted");

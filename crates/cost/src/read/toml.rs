@@ -62,8 +62,10 @@ pub(super) fn prices(text: &str) -> Result<Vec<Priced>, Fault> {
         return Err(Fault::new(Class::TooLarge, "", "the prices have more than 16 MiB"));
     }
     let draft = draft(text).map_err(in_prices)?;
-    let others = !draft.nodes.is_empty() || !draft.sequences.is_empty() || !draft.secured.is_empty();
-    if others || draft.workload.is_some() || !draft.components.is_empty() {
+    let named = [&draft.nodes, &draft.components, &draft.connectors, &draft.attributes, &draft.levels];
+    let others =
+        !draft.sequences.is_empty() || !draft.secured.is_empty() || named.iter().any(|named| !named.is_empty());
+    if others || draft.workload.is_some() || draft.money.is_some() {
         return Err(Fault::new(Class::Unknown, "", "in the prices: there is more in it than `[price]`"));
     }
     let no_line = |(platform, operation, fields): Priced| (platform, operation, fields.without_lines());

@@ -84,6 +84,8 @@ struct Reader<'a> {
     joins: BTreeMap<[&'a str; 2], (&'a str, bool)>,
     /// The bodies of loops, which are sequences that are referred to so many times.
     bodies: Vec<Written>,
+    /// How many loops begin in a line.
+    loops: BTreeMap<usize, usize>,
     /// Messages whose sending stands in a fragment.
     laid: BTreeSet<&'a str>,
 }
@@ -100,7 +102,16 @@ impl<'a> Reader<'a> {
             }
         }
         let applied = Applied::of(document, &lines)?;
-        Ok(Self { document, by_id, applied, lines, joins: BTreeMap::new(), bodies: Vec::new(), laid: BTreeSet::new() })
+        Ok(Self {
+            document,
+            by_id,
+            applied,
+            lines,
+            joins: BTreeMap::new(),
+            bodies: Vec::new(),
+            loops: BTreeMap::new(),
+            laid: BTreeSet::new(),
+        })
     }
 
     fn all(&self, wanted: &'static str) -> impl Iterator<Item = Node<'a, 'a>> + use<'a> {
@@ -359,7 +370,9 @@ impl<'a> Reader<'a> {
                 return Err(words.fault(Class::MissingAnnotation, 0, why));
             }
         }
-        let called = format!("loop of line {at}");
+        // A file may be all in one line.
+        let same = self.loops.entry(at).and_modify(|same| *same += 1).or_insert(1);
+        let called = if *same == 1 { format!("loop of line {at}") } else { format!("loop {same} of line {at}") };
         let steps = self.fragments(*operand, interaction, depth + 1)?;
         words.put("ref", vec![called.clone()], at)?;
         self.bodies.push(Written { name: called, line: at, steps });
@@ -377,6 +390,16 @@ impl<'a> Reader<'a> {
                     format!("it is applied to `{base}`, and there is none"),
                 ));
             };
+            // Something else of that name is not meant.
+            let is = match sort {
+                "connector" => element.tag_name().name() == "ownedConnector",
+                "attribute" => self::sort(*element) == "Property",
+                _ => self::sort(*element) == "Component",
+            };
+            if !is {
+                let why = format!("it is applied to `{}`, which is no {sort}", name(*element));
+                return Err(words.fault(Class::NoSuchName, at, why));
+            }
             words.put("on", vec![format!("{sort} {}", name(*element))], at)?;
             secured.push(words);
         }

@@ -1,7 +1,6 @@
 //! What is said of a device's capability.
 
 use super::Words;
-use crate::algorithm::Key;
 use crate::protocol::capability::{Capability, MAX_CAVEATS, MAX_FRAMES, Path};
 use crate::{Fault, quantity};
 
@@ -20,7 +19,6 @@ impl Words<'_> {
         let seals = ["hmac-sha256", "chacha20-poly1305", "aes-128-gcm"];
         let seal = |text: &str| seals.into_iter().find(|seal| *seal == text);
         let size = |text: &str| quantity::bytes(text).filter(|bytes| bytes.fract() == 0.0 && *bytes <= 65_535.0);
-        let signer = |text: &str| Key::read(text).filter(|key| !matches!(key, Key::Hmac(_) | Key::Ed448));
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "looked at just before")]
         let sent = self.value("sent", "a whole size up to 65535 B", size)?.map(|bytes| bytes as u64);
         Ok(Capability {
@@ -31,7 +29,7 @@ impl Words<'_> {
             seal: self.value("seal", &seals.join(", "), seal)?.unwrap_or(usual.seal),
             fresh_keys: self.truth("fresh_keys")?.unwrap_or(usual.fresh_keys),
             cached: self.share("cached")?.unwrap_or(usual.cached),
-            signature: self.value("data_signature", "a key pair such as `ed25519` or `ecdsa-p256`", signer)?,
+            signature: self.pair("data_signature")?,
             valid: self.valid,
             ..usual
         })
