@@ -285,7 +285,7 @@ fn the_reference_shows_what_is_done() {
     phases.extend(tokens(Flow::RequestAccessToken(rsa), Asker::Application).fetch());
     let refreshed = Tokens { refresh_token: true, ..tokens(Flow::StartFinish(rsa), Asker::Explicit(12)) };
     phases.extend(refreshed.fetch_again());
-    let tls = Tls { client: Some(Key::Ecdsa(256)), ..Tls::new(Key::Ecdsa(256)) };
+    let tls = Tls { client: Some(Key::Ecdsa(256)), ..Tls::ours(Key::Ecdsa(256)) };
     let oauth = tokens(Flow::OAuth2(tls), Asker::Application);
     phases.extend([oauth.connect(), oauth.fetch()].concat());
     phases.push(Tls { resumed: 1.0, ..Tls::new(Key::Ecdsa(256)) }.connect((Party::Client, Party::Server)));
