@@ -136,7 +136,55 @@ pub(crate) fn used<T>(value: T) {
 mod tests {
     use std::collections::BTreeSet;
 
+    use cost::algorithm::Key;
+    use cost::choose::Mode;
+    use cost::protocol::opcua::{Channel, OpcUa, Policy, User};
+    use cost::protocol::tls::{Group, Tls};
+    use cost::protocol::tokens::{Asker, Flow, Tokens};
+    use cost::protocol::{Party, Phase, lines};
+
     use super::*;
+
+    /// What our own ends do over OPC UA and TLS, with every policy, mode, key, kind of user and suite.
+    fn protocols() -> Vec<Phase> {
+        let keys = [Key::Rsa(2_048), Key::Rsa(3_072), Key::Rsa(4_096), Key::Ecdsa(256), Key::Ed25519];
+        let (ends, mut phases) = ((Party::Client, Party::Server), Vec::new());
+        for key in keys {
+            for cipher in ["aes-128-gcm", "aes-256-gcm", "chacha20-poly1305"] {
+                for group in [Group::X25519, Group::EcdhP256] {
+                    let tls = Tls { client: Some(key), cipher, group, resumed: 0.5, ..Tls::new(key) };
+                    phases.extend([tls.connect(ends), tls.renew(ends)]);
+                }
+            }
+            for (policy, mode) in Policy::ALL
+                .into_iter()
+                .flat_map(|policy| [Mode::None, Mode::Sign, Mode::SignAndEncrypt].map(|mode| (policy, mode)))
+            {
+                let Some(channel) = Channel::new(policy, mode, key) else { continue };
+                let tokens =
+                    Tokens { encrypted: true, asker: Asker::Explicit(9), ..Tokens::new(Flow::StartFinish(channel)) };
+                let users = [User::Anonymous, User::Certificate(key), User::Token(Box::new(tokens))];
+                for user in users.into_iter().take(if mode == Mode::None { 1 } else { 3 }) {
+                    let opcua = OpcUa { channel, user };
+                    phases.extend([opcua.once(), opcua.connect(), opcua.renew(), opcua.refresh()].concat());
+                    phases.extend(opcua.request(100, 100, true));
+                }
+            }
+        }
+        phases
+    }
+
+    /// A price that nobody can measure would be missing from every prediction.
+    #[test]
+    fn the_cryptography_of_our_protocols_is_measured() {
+        let measured: BTreeSet<String> =
+            all().iter().map(|entry| format!("{} {}", entry.operation, entry.algorithm)).collect();
+        let verbs = ["hash", "sign", "verify", "encrypt", "decrypt", "derive", "generate", "agree"];
+        let asked: BTreeSet<String> = lines(&protocols()).into_iter().map(|line| line.operation).collect();
+        let asked = asked.iter().filter(|it| it.split_once(' ').is_some_and(|(verb, _)| verbs.contains(&verb)));
+        let missing: Vec<&String> = asked.filter(|operation| !measured.contains(*operation)).collect();
+        assert!(missing.is_empty(), "{missing:?}");
+    }
 
     #[test]
     fn each_step_has_a_name_of_its_own() {

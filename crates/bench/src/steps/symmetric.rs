@@ -17,7 +17,7 @@ const DERIVED: [usize; 2] = [32, 160];
 type Prepare = fn(usize) -> Result<Once, Failed>;
 
 pub(super) fn entries() -> Vec<Entry> {
-    let sized: [(&str, &str, &[usize], Prepare); 21] = [
+    let sized: [(&str, &str, &[usize], Prepare); 23] = [
         ("hash", "sha-256", &SIZES, |size| hash(&SHA256, size)),
         ("hash", "sha-384", &SIZES, |size| hash(&SHA384, size)),
         ("hash", "sha-512", &SIZES, |size| hash(&SHA512, size)),
@@ -35,6 +35,8 @@ pub(super) fn entries() -> Vec<Entry> {
         ("decrypt", "aes-256-gcm", &SIZES, |size| aead(&AES_256_GCM, size, false)),
         ("encrypt", "chacha20-poly1305", &SIZES, |size| aead(&CHACHA20_POLY1305, size, true)),
         ("decrypt", "chacha20-poly1305", &SIZES, |size| aead(&CHACHA20_POLY1305, size, false)),
+        ("sign", "chacha20-poly1305", &SIZES, |size| tag(size, true)),
+        ("verify", "chacha20-poly1305", &SIZES, |size| tag(size, false)),
         ("derive", "p-sha256", &DERIVED, derive),
         ("derive", "hkdf-sha256", &DERIVED, |size| expand(HKDF_SHA256, size)),
         ("derive", "hkdf-sha384", &DERIVED, |size| expand(HKDF_SHA384, size)),
@@ -113,6 +115,25 @@ fn aead(algorithm: &'static aws_lc_rs::aead::Algorithm, size: usize, seal: bool)
     Ok(Box::new(move || {
         opened.copy_from_slice(&message);
         used(key.open_in_place(nonce(), Aad::empty(), std::hint::black_box(&mut opened)).map_err(failed)?);
+        Ok(())
+    }))
+}
+
+/// The tag alone over a message in the clear: what a channel of ECC_curve25519 has that only signs. Looking at it copies the message.
+fn tag(size: usize, sign: bool) -> Result<Once, Failed> {
+    let failed = |_| Failed::from("the key cannot be used");
+    let key = LessSafeKey::new(UnboundKey::new(&CHACHA20_POLY1305, &[1; 32]).map_err(failed)?);
+    let nonce = || Nonce::assume_unique_for_key([2; 12]);
+    let message = vec![7_u8; size];
+    let tag = key.seal_in_place_separate_tag(nonce(), Aad::from(&message), &mut []).map_err(failed)?;
+    Ok(Box::new(move || {
+        let message = std::hint::black_box(&message);
+        if sign {
+            used(key.seal_in_place_separate_tag(nonce(), Aad::from(message), &mut []).map_err(failed)?);
+            return Ok(());
+        }
+        let (signed, mut tag) = (message.clone(), tag.as_ref().to_vec());
+        used(key.open_in_place(nonce(), Aad::from(&signed), &mut tag).map_err(failed)?.len());
         Ok(())
     }))
 }

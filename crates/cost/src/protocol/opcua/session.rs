@@ -28,7 +28,8 @@ fn creation(channel: &Channel, user: &User) -> Vec<Part> {
     let next = server_key(channel, user);
     let mut parts = vec![free("nonce", own, "random", NONCE)];
     parts.extend(channel.message("CreateSession", own, CREATE.0 + certificate + next.asked));
-    let mut bytes = CREATE.1 + certificate + channel.told();
+    // The server shows its certificate without a policy, too.
+    let mut bytes = CREATE.1 + certificate_bytes(key) + channel.told();
     if protected {
         let signing = mechanism::signing(key, digest(key), certificate + NONCE);
         parts.push(using(Basic::SignatureGeneration, peer, signing));
