@@ -398,6 +398,27 @@ impl Model {
         Ok(model)
     }
 
+    /// That no two annotations ask for the same property of the same thing: those of different configurations may, and woven together they
+    /// would be done one after the other.
+    ///
+    /// # Errors
+    /// [`Class::Doubled`] at the second of the first two that do.
+    pub fn undivided(&self) -> Result<(), Fault> {
+        let mut seen = BTreeMap::new();
+        for annotation in &self.annotations {
+            let Some(first) = seen.insert((annotation.property, annotation.on), annotation) else { continue };
+            let names = |it: &Annotation| it.configurations.join(", ");
+            let why = format!(
+                "`{}` is secured in one way in {} and in another in {}: which configuration is meant?",
+                self.target(annotation),
+                names(first),
+                names(annotation)
+            );
+            return Err(Fault::new(Class::Doubled, annotation.property.word(), why).at(annotation.line));
+        }
+        Ok(())
+    }
+
     /// The model without annotations: P4's SC0.
     #[must_use]
     pub fn plain(&self) -> Self {

@@ -164,21 +164,37 @@ pub(crate) fn run(command: Command, common: &Common) -> Result<Answer, Failure> 
 }
 
 fn woven(args: &Weave) -> Result<Answer, Failure> {
-    let model = args.source.read()?;
-    let secured = weave(&model);
+    let woven = || Ok::<_, Failure>(weave(&args.source.read()?));
     match args.step {
-        Step::Annotated => Ok(Answer::ok(print::annotated(&model), json!(model))),
-        Step::Secured => Ok(Answer::ok(print::secured(&secured), json!(secured))),
+        Step::Annotated => {
+            let model = args.source.whole()?;
+            Ok(Answer::ok(print::annotated(&model), json!(model)))
+        }
+        Step::Secured => {
+            let secured = woven()?;
+            Ok(Answer::ok(print::secured(&secured), json!(secured)))
+        }
         Step::Net => {
             let laid =
-                net::lay(&secured).map_err(|fault| Failure::bad_input(format!("{}: {fault}", fault.class.word())))?;
+                net::lay(&woven()?).map_err(|fault| Failure::bad_input(format!("{}: {fault}", fault.class.word())))?;
             Ok(Answer::ok(print::net(&laid), net::document(&laid, &questions(&laid))))
         }
     }
 }
 
 impl Source {
+    /// A model in which nothing is secured in two ways at once.
     fn read(&self) -> Result<Model, Failure> {
+        let model = self.whole()?;
+        match model.undivided() {
+            Ok(()) => Ok(model),
+            Err(fault) => {
+                Err(Failure::bad_input(format!("{}: {fault}; say it with `--configuration`", fault.class.word())))
+            }
+        }
+    }
+
+    fn whole(&self) -> Result<Model, Failure> {
         let Some(language) = self.model.to_str().and_then(Language::of) else {
             let message = format!("`{}`: a model ends in `.toml`, `.mmd` or `.uml`", self.model.display());
             return Err(Failure::bad_input(message));

@@ -81,6 +81,27 @@ fn a_wrong_model_is_refused_by_class_line_and_name() {
 }
 
 #[test]
+fn what_configurations_secure_each_in_its_own_way_is_not_secured_twice() {
+    let scene = Scene::empty();
+    let other = "[[secure]]\nproperty = \"data-integrity\"\non = \"attribute order\"\nsignature = \"ed25519\"\nin = [\"quick\"]\n";
+    scene.write(
+        "model.toml",
+        &MODEL.replace("[price.pc.\"hash sha-256\"]", &format!("{other}[price.pc.\"hash sha-256\"]")),
+    );
+    for words in
+        [&["cost", "solve", "model.toml"][..], &["cost", "weave", "model.toml"], &["cost", "choose", "model.toml"]]
+    {
+        let said = scene.run(words);
+        assert!(said.starts_with("exit 2") && said.contains("in one way in signed and in another in quick"), "{said}");
+        assert!(said.contains("`--configuration`"), "{said}");
+    }
+    let annotated = scene.run(&["cost", "weave", "model.toml", "--as", "annotated"]);
+    assert!(annotated.starts_with("exit 0") && annotated.contains("in=quick"), "{annotated}");
+    let signed = json_of(&scene.run(&["cost", "solve", "model.toml", "--configuration", "signed", "--output", "json"]));
+    assert!((signed["throughput"].as_f64().unwrap() - 50.0).abs() < 1e-9, "{signed}");
+}
+
+#[test]
 fn the_paper_is_reproduced_with_its_page_and_picture() {
     let scene = Scene::empty();
     let said = scene.run(&["reproduce", "p4", "--output", "json", "--svg", "figure.svg", "--html", "page.html"]);
