@@ -93,6 +93,8 @@ const SEALED: u64 = 5 + 4 + 4 + 24 + 8 + 2;
 /// Bytes of a block of what encrypts its content, and of its code.
 const BLOCK: u64 = 16;
 const CODE: u64 = 32;
+/// What a service tells of itself beside a certificate.
+const DESCRIBED: u64 = 1_461;
 /// What comes back of five methods that were looked for, and of each that was found.
 const LOOKED: u64 = 76;
 const FOUND: u64 = 13;
@@ -309,8 +311,8 @@ impl Tokens {
         let found = if matches!(self.flow, Flow::RequestAccessToken(_)) { 1 } else { 4 };
         let mut asked = vec![("Read", 108, 128), ("TranslateBrowsePaths", 265, LOOKED + found * FOUND)];
         if matches!(self.asker, Asker::Explicit(_)) {
-            // Its certificate, and how it takes identities (OPC 10000-12 section 9.6.4).
-            asked.push(("GetServiceDescription", CALL.0, 1_067 + certificate_bytes(channel.key)));
+            // The certificate of the key that signs tokens, and how it takes identities (OPC 10000-12 section 9.6.4).
+            asked.push(("GetServiceDescription", CALL.0, DESCRIBED + certificate_bytes(self.signature)));
         }
         for (name, bytes, answer) in asked {
             parts.extend(channel.message(name, Role::Own, bytes));

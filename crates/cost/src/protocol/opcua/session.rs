@@ -24,12 +24,12 @@ pub(crate) fn session(channel: &Channel, user: &User, ends: (Party, Party)) -> V
 fn creation(channel: &Channel, user: &User) -> Vec<Part> {
     let (own, peer) = (Role::Own, Role::Peer);
     let (key, protected) = (channel.key, channel.policy != Policy::None);
-    let certificate = if protected { certificate_bytes(key) } else { 0 };
+    // Both show their certificates without a policy, too.
+    let certificate = certificate_bytes(key);
     let next = server_key(channel, user);
     let mut parts = vec![free("nonce", own, "random", NONCE)];
     parts.extend(channel.message("CreateSession", own, CREATE.0 + certificate + next.asked));
-    // The server shows its certificate without a policy, too.
-    let mut bytes = CREATE.1 + certificate_bytes(key) + channel.told();
+    let mut bytes = CREATE.1 + certificate + channel.told();
     if protected {
         let signing = mechanism::signing(key, digest(key), certificate + NONCE);
         parts.push(using(Basic::SignatureGeneration, peer, signing));
