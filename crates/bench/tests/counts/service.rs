@@ -157,7 +157,8 @@ async fn calls_with(policy: SecurityPolicyId, channel: Channel) -> Vec<String> {
     let taps = [Tap::start(world.opcua.address()).await, Tap::start(old.address()).await];
     let services = services(&world);
     let typed = SECRET.len() as u64;
-    let (two, one): (fn(Channel) -> Flow, fn(Channel) -> Flow) = (Flow::StartFinish, Flow::RequestAccessToken);
+    let two: fn(Channel) -> Flow = Flow::StartFinish;
+    let one: fn(Channel) -> Flow = Flow::RequestAccessToken;
     let mut far = Vec::new();
     for (rule, flow, login, asker) in [
         ("an application", two, Login::Anonymous, Asker::Application),

@@ -283,6 +283,10 @@ impl Steps<'_> {
                         format!("its only way is always taken, though its weight is {weight}: what is done otherwise?");
                     return Err(Fault::new(Class::NoEffect, "choose", why).at(line));
                 }
+                if weighted.iter().any(|(weight, _)| weight / sum <= 0.0) {
+                    let why = "a way is never taken: its weight is too small beside the others";
+                    return Err(Fault::new(Class::NoEffect, "choose", why).at(line));
+                }
                 Ok(Step::Choice(weighted.into_iter().map(|(weight, steps)| (weight / sum, steps)).collect()))
             }
         }

@@ -90,7 +90,7 @@ impl<'a> Reader<'a> {
                                 && self.is_node(*node)
                                 && sort(*component) == "Component"
                             {
-                                place(*id, *component, *node)?;
+                                place(id, *component, *node)?;
                             }
                         }
                     }
