@@ -81,14 +81,16 @@ fn stages(net: &Net, asks: &[Ask], budget: &mut Budget<'_>) -> Result<Answer, Re
             for (id, (limit, error)) in all {
                 now.error.remove(&id);
                 now.method.remove(&id);
-                if error <= 10.0 * CLOSE {
+                if error <= 10.0 * CLOSE && limit.is_finite() {
                     now.values.insert(id.clone(), Value::Number(limit));
                     now.error.insert(id.clone(), error);
                     let how = format!("{} and {stages} exponential phases, carried on to infinitely many", stages / 2);
                     now.method.insert(id, how);
                 } else {
                     now.values.remove(&id);
-                    let why = if error.is_finite() {
+                    let why = if !limit.is_finite() {
+                        "the value is more than a number can say".to_owned()
+                    } else if error.is_finite() {
                         format!("{stages} phases for the fixed time are still {error:.1e} off, relatively")
                     } else {
                         format!(

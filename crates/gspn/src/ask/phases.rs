@@ -62,16 +62,21 @@ pub(super) fn jumps(net: &Net, solution: &Solution) -> Vec<Jump> {
 /// phases, `stages` the last number of them.
 pub(super) fn carried(question: &Question, values: &[f64], stages: u32, jumps: &[Jump]) -> (f64, f64) {
     let [.., before, last] = values else { return (f64::NAN, f64::INFINITY) };
-    let limit = |before: f64, last: f64| {
-        let limit = 2.0 * last - before;
-        let share = matches!(question, Question::Probability { .. } | Question::InitialProbability { .. });
-        if share { limit.clamp(0.0, 1.0) } else { limit }
-    };
+    let when = asked(question);
+    if matches!(when, When::At(_)) && vanishes(*before, *last) {
+        return (0.0, 0.0);
+    }
+    // Not twice the last less the one before: that may be more than a number can say.
+    let limit = |before: f64, last: f64| last + (last - before);
     let found = limit(*before, *last);
     let [.., earlier, _, _] = values else { return (found, f64::INFINITY) };
     let earlier = limit(*earlier, *before);
     let error = if found == earlier { 0.0 } else { ((found - earlier) / found).abs() };
-    let factor = match asked(question) {
+    let share = matches!(question, Question::Probability { .. } | Question::InitialProbability { .. });
+    // Values that fall towards 0 too fast for this lead below it, and what they say of each other is nothing.
+    let astray = found < 0.0 && !matches!(question, Question::Sensitivity { .. });
+    let factor = match when {
+        _ if astray => f64::INFINITY,
         When::Ever => 1.0,
         When::At(time) => {
             let near = |jump: &Jump| (time - jump.time).abs() <= NEAR * (jump.squares / f64::from(stages)).sqrt();
@@ -79,7 +84,13 @@ pub(super) fn carried(question: &Question, values: &[f64], stages: u32, jumps: &
         }
         When::Sought => slow(values),
     };
-    (found, if error == 0.0 && factor.is_finite() { 0.0 } else { error.max(f64::MIN_POSITIVE) * factor })
+    let error = if error == 0.0 && factor.is_finite() { 0.0 } else { error.max(f64::MIN_POSITIVE) * factor };
+    (if share { found.clamp(0.0, 1.0) } else { found }, error)
+}
+
+/// Whether what cannot be yet at some time is left: with twice as many phases it is the square, about.
+fn vanishes(before: f64, last: f64) -> bool {
+    (0.0..1e-30).contains(&last) && last <= before.powf(1.7)
 }
 
 /// What a question has to do with time.

@@ -27,8 +27,8 @@ enum Kind {
     /// By what the states are worth.
     States(States),
     /// Edge by edge of a chain.
-    /// Where there is another solution: that one too.
-    Edges { chain: Chain, changes: Vec<f64>, other: Option<Vec<f64>> },
+    /// Where there is another solution: that one too, and what rounding may be of each.
+    Edges { chain: Chain, changes: Vec<f64>, other: Option<(Vec<f64>, Vec<f64>)> },
 }
 
 /// Time spent in each state before a closed class is entered, and what the end is worth from there; share of time in each
@@ -50,8 +50,9 @@ impl Worth {
             Kind::States(states) => states.along(part),
             Kind::Edges { chain, changes, other } => {
                 let (change, rounding) = edges_along(chain, changes, part);
-                let other = other.as_ref().map_or(change, |other| edges_along(chain, other, part).0);
-                (change, rounding.max((change - other).abs()))
+                let Some((other, rounded)) = other else { return (change, rounding) };
+                let apart = (change - edges_along(chain, other, part).0).abs();
+                (change, rounding.max(apart) + edges_along(chain, rounded, part).0)
             }
         }
     }
@@ -61,16 +62,20 @@ impl Worth {
         Self(Kind::Edges { chain, changes, other: None })
     }
 
-    /// The same with another solution, which is less exact: what they are apart is off.
-    pub(super) fn by_edge_and_other(chain: Chain, changes: Vec<f64>, other: Vec<f64>) -> Self {
-        Self(Kind::Edges { chain, changes, other: Some(other) })
+    /// The same with another solution, which is less exact: what they are apart is off, and `rounding` besides.
+    pub(super) fn by_edge_and_other(chain: Chain, changes: Vec<f64>, other: Vec<f64>, rounding: Vec<f64>) -> Self {
+        Self(Kind::Edges { chain, changes, other: Some((other, rounding)) })
     }
 
     /// The worth to `factor` times the value.
     pub(super) fn times(mut self, factor: f64) -> Self {
         match &mut self.0 {
             Kind::Edges { changes, other, .. } => {
-                changes.iter_mut().chain(other.iter_mut().flatten()).for_each(|change| *change *= factor);
+                changes.iter_mut().for_each(|change| *change *= factor);
+                if let Some((other, rounding)) = other {
+                    other.iter_mut().for_each(|change| *change *= factor);
+                    rounding.iter_mut().for_each(|rounding| *rounding *= factor.abs());
+                }
             }
             Kind::States(States { gain, bias, .. }) => {
                 gain.iter_mut().chain(bias).for_each(|worth| *worth *= factor);

@@ -72,16 +72,18 @@ impl Step {
     }
 
     /// Adds to `changes`, edge by edge of `chain`, what a change of its rate changes during a step from `now` in what the states are
-    /// worth after it, which is `then`.
-    pub(super) fn count(&self, chain: &Chain, now: &[f64], then: &[f64], changes: &mut [f64]) {
+    /// worth after it, which is `then`; and what rounding may be of that, where all states are worth much and nearly the same.
+    pub(super) fn count(&self, chain: &Chain, now: &[f64], then: &[f64], changes: &mut [[f64; 2]]) {
         for (weight, eliminated) in &self.points {
             let held = eliminated.occupancy(now.iter().map(|value| Complex::from(*value)).collect());
             let worth = eliminated.backward(then.iter().map(|value| Complex::from(*value)).collect());
             for (from, held) in held.iter().enumerate() {
                 let span = chain.rows[from] as usize..chain.rows[from + 1] as usize;
                 let part = *weight * *held;
-                for (to, change) in chain.columns[span.clone()].iter().zip(&mut changes[span]) {
-                    *change += (part * worth[*to as usize].minus(worth[from])).re;
+                for (to, [change, rounding]) in chain.columns[span.clone()].iter().zip(&mut changes[span]) {
+                    let there = worth[*to as usize];
+                    *change += (part * there.minus(worth[from])).re;
+                    *rounding += part.size() * (there.size() + worth[from].size()) * f64::EPSILON;
                 }
             }
         }

@@ -21,7 +21,7 @@ pub use self::adjoint::{Worth, worth, worth_of_passage, worth_of_time};
 pub use self::long_run::{LongRun, long_run};
 pub use self::passage::{Reached, passage, quantile};
 pub(crate) use self::solve::sum;
-pub use self::transient::{At, Mean, at, transient};
+pub use self::transient::{At, Mean, at};
 pub use self::worth_at::{worth_at, worth_of_quantile};
 
 use crate::components::Graph;

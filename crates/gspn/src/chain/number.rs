@@ -29,6 +29,10 @@ impl Complex {
         Self { re: self.re - other.re, im: self.im - other.im }
     }
 
+    pub(super) fn size(self) -> f64 {
+        self.re.hypot(self.im)
+    }
+
     pub(super) fn exp(self) -> Self {
         let size = self.re.exp();
         Self { re: size * self.im.cos(), im: size * self.im.sin() }

@@ -2,7 +2,7 @@
 
 use super::long_run::is_bottom;
 use super::solve::{Component, sum};
-use super::transient::Mean;
+use super::transient::{Mean, Tail};
 use super::{Chain, transient};
 use crate::Budget;
 use crate::components;
@@ -85,6 +85,12 @@ pub fn quantile(
         now[*state as usize] += probability;
     }
     let inside = |distribution: &[f64]| sum(distribution.iter().zip(goal).filter(|(_, goal)| **goal).map(|(p, _)| *p));
+    let small = level.min(1.0 - level);
+    if small < LEAST {
+        let why = format!("a probability below {LEAST:e} is too small for a time by which it is there");
+        return Err(Refusal::new(Class::Unsupported, "p", why));
+    }
+    let tail = if small < SMALL { Tail::Long } else { Tail::Short };
     // How much is missing, by whichever is the smaller one: near 1 what is inside has no digits for what is left.
     let later = level > 0.5 && reached.certain;
     let outside = |now: &[f64]| sum(now.iter().zip(goal).filter(|(_, goal)| !**goal).map(|(p, _)| *p));
@@ -98,11 +104,11 @@ pub fn quantile(
         return Ok(time);
     }
     // Bracket: go on in steps that double until the level is passed, keeping the last distribution before it.
-    let mut step =
-        if reached.certain { reached.mean / 8.0 } else { 1.0 / chain.exits.iter().copied().fold(0.0, f64::max) };
+    let fastest = chain.exits.iter().copied().fold(0.0, f64::max);
+    let mut step = if reached.certain { reached.mean / 8.0 } else { 1.0 / fastest };
     let mut time = 0.0;
     loop {
-        let next = transient::forward(&chain, &now, step, budget)?;
+        let next = transient::forward(&chain, &now, step, tail, budget)?.shares;
         if missing(&next) <= 0.0 {
             break;
         }
@@ -110,24 +116,38 @@ pub fn quantile(
         time += step;
         step *= 2.0;
     }
-    // Halve, each time from the last distribution before the level.
-    for _ in 0..60 {
+    // Halve, each time from the last distribution before the level, until the density hardly changes any more: at the very start
+    // that is soon.
+    let mut grows = density(&chain, &now, goal);
+    for _ in 0..HALVINGS {
         step /= 2.0;
-        if step < time * 1e-10 || step == 0.0 {
+        if step < time * 1e-10 || step == 0.0 || (time == 0.0 && grows > 0.0 && step * fastest < 1e-10) {
             break;
         }
-        let next = transient::forward(&chain, &now, step, budget)?;
+        let next = transient::forward(&chain, &now, step, tail, budget)?.shares;
         if missing(&next) > 0.0 {
             now = next;
             time += step;
+            grows = density(&chain, &now, goal);
         }
     }
     // The rest by the density at this point.
-    let density = density(&chain, &now, goal);
-    let rest = if density > 0.0 { (missing(&now) / density).clamp(0.0, 2.0 * step) } else { step };
-    Ok(Mean { value: time + rest, method: None })
+    let rest = if grows > 0.0 { (missing(&now) / grows).clamp(0.0, 2.0 * step) } else { step };
+    let value = time + rest;
+    let rounding = ROUNDED * if later { 1.0 - level } else { level };
+    if grows > 0.0 && rounding > RIGHT * grows * value {
+        let why = format!("the probability {level} is reached so slowly that its time is not known to seven digits");
+        return Err(Refusal::new(Class::Unsupported, "p", why));
+    }
+    Ok(Mean { value, method: None })
 }
 
+/// Probabilities for which rare ways count, and those that are none.
+const SMALL: f64 = 1e-9;
+const LEAST: f64 = 1e-270;
+/// How often a step is halved, and what rounding may do to a probability, relatively.
+const HALVINGS: u32 = 1_100;
+const ROUNDED: f64 = 1e-15;
 /// How often a time is tried, and what it may be off, relatively, with and without what the probability may be off.
 const TRIES: usize = 200;
 const CLOSE: f64 = 1e-11;
@@ -178,7 +198,12 @@ fn stiff_quantile(
         }
         if (next - time).abs() <= CLOSE * time || high - low <= CLOSE * low {
             let Some((method, off)) = mean.method else { return Ok(None) };
-            let off = off * mean.value / (density * next);
+            // The entries that it was summed up from may be too small to be right.
+            let exact = at.mean(chain, &entering(chain, goal), budget)?.value;
+            if (density - exact).abs() > 0.1 * exact {
+                return Ok(None);
+            }
+            let off = off * mean.value / (exact * next);
             return Ok((off <= RIGHT).then_some(Mean { value: next, method: Some((method, off)) }));
         }
         time = next;
@@ -186,8 +211,14 @@ fn stiff_quantile(
     Ok(None)
 }
 
+/// The rate at which the states that `goal` names are entered from each of the others.
+pub(super) fn entering(chain: &Chain, goal: &[bool]) -> Vec<f64> {
+    let rate = |state: usize| sum(chain.row(state).filter(|(to, _)| goal[*to]).map(|(_, rate)| rate));
+    (0..chain.len()).map(|state| if goal[state] { 0.0 } else { rate(state) }).collect()
+}
+
 /// The rate at which the states that `goal` names are entered while the others are as likely as `now` says.
-pub(super) fn density(chain: &Chain, now: &[f64], goal: &[bool]) -> f64 {
+fn density(chain: &Chain, now: &[f64], goal: &[bool]) -> f64 {
     let outside = now.iter().enumerate().filter(|(state, p)| !goal[*state] && **p > 0.0);
     sum(outside.flat_map(|(state, p)| chain.row(state).filter(|(to, _)| goal[*to]).map(move |(_, rate)| p * rate)))
 }

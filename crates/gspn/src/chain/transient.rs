@@ -13,8 +13,40 @@ const WORK: f64 = 4e10;
 const CHEAP: f64 = 3e8;
 /// States up to which a matrix is multiplied with itself instead.
 const DENSE: usize = 600;
-/// What may be missing of the Poisson weights.
-const LOST: f64 = 1e-14;
+/// How often a time is halved at most.
+const HALVINGS: u32 = 800;
+/// What may be missing of a value, relatively.
+const MISSING: f64 = 1e-9;
+
+/// Poisson weights less than this part of the largest are left out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Tail {
+    /// 1e-20: enough for values that are no smaller than 1e-10 of what they could be.
+    Short,
+    /// 1e-290: what many steps, or very few, lead to is there, too.
+    Long,
+}
+
+impl Tail {
+    pub(super) fn cut(self) -> f64 {
+        match self {
+            Self::Short => 1e-20,
+            Self::Long => 1e-290,
+        }
+    }
+}
+
+/// A distribution, and what may be missing of each of its entries.
+#[derive(Debug, Clone)]
+pub(super) struct Shares {
+    pub(super) shares: Vec<f64>,
+    pub(super) lost: f64,
+}
+
+/// Whether a sum of which `lost` may be missing, times what it adds up (at most `most`), is known well enough.
+pub(super) fn known(value: f64, lost: f64, most: f64) -> bool {
+    lost * most <= MISSING * value
+}
 
 /// Where a chain is at a time.
 #[derive(Debug, Clone)]
@@ -22,7 +54,7 @@ pub struct At(Kind);
 
 #[derive(Debug, Clone)]
 enum Kind {
-    Exact(Vec<f64>),
+    Exact { found: Shares, start: Vec<f64>, time: f64 },
     Inverse { found: Found, start: Vec<f64>, time: f64 },
 }
 
@@ -46,9 +78,22 @@ impl At {
                 let method = format!("inverse Laplace transform along a contour, {} steps", found.steps);
                 return Ok(Mean { value, method: Some((method, off)) });
             }
-            self.0 = Kind::Exact(forward(chain, start, *time, budget)?);
+            let found = forward(chain, start, *time, Tail::Short, budget)?;
+            self.0 = Kind::Exact { found, start: std::mem::take(start), time: *time };
         }
-        let value = sum(self.likely().iter().zip(rewards).map(|(p, reward)| p * reward));
+        let most = rewards.iter().copied().fold(0.0, f64::max);
+        let mean = |shares: &[f64]| sum(shares.iter().zip(rewards).map(|(share, reward)| share * reward));
+        let mut value = mean(self.likely());
+        if let Kind::Exact { found, start, time } = &mut self.0
+            && !known(value, found.lost, most)
+        {
+            *found = forward(chain, start, *time, Tail::Long, budget)?;
+            value = mean(&found.shares);
+            if !known(value, found.lost, most) {
+                let method = format!("{:.0e} at most, said as 0", value + found.lost * most);
+                return Ok(Mean { value: 0.0, method: Some((method, 1.0)) });
+            }
+        }
         Ok(Mean { value, method: None })
     }
 
@@ -56,7 +101,7 @@ impl At {
     #[must_use]
     pub fn likely(&self) -> &[f64] {
         match &self.0 {
-            Kind::Exact(distribution) => distribution,
+            Kind::Exact { found, .. } => &found.shares,
             Kind::Inverse { found, .. } => &found.fine,
         }
     }
@@ -64,7 +109,7 @@ impl At {
     /// Steps in which the inverse of the transform settled.
     pub(super) fn steps(&self) -> Option<u32> {
         match &self.0 {
-            Kind::Exact(_) => None,
+            Kind::Exact { .. } => None,
             Kind::Inverse { found, .. } => Some(found.steps),
         }
     }
@@ -82,24 +127,8 @@ pub fn at(chain: &Chain, initial: &[(u32, f64)], time: f64, budget: &mut Budget<
     {
         return Ok(At(Kind::Inverse { found, start, time }));
     }
-    Ok(At(Kind::Exact(forward(chain, &start, time, budget)?)))
-}
-
-/// The distribution at `time`, at least 0, from `initial` (state, probability).
-///
-/// # Errors
-/// When it takes more work than this program spends on it.
-pub fn transient(
-    chain: &Chain,
-    initial: &[(u32, f64)],
-    time: f64,
-    budget: &mut Budget<'_>,
-) -> Result<Vec<f64>, Refusal> {
-    let mut start = vec![0.0; chain.len()];
-    for (state, probability) in initial {
-        start[*state as usize] += probability;
-    }
-    forward(chain, &start, time, budget)
+    let found = forward(chain, &start, time, Tail::Short, budget)?;
+    Ok(At(Kind::Exact { found, start, time }))
 }
 
 /// How often the fastest state would be left until `time`, and a little more.
@@ -120,18 +149,24 @@ pub(super) fn cheap(chain: &Chain, time: f64, times: f64) -> bool {
 }
 
 /// The distribution `time` after `start`, by sums of numbers above 0 only.
-pub(super) fn forward(chain: &Chain, start: &[f64], time: f64, budget: &mut Budget<'_>) -> Result<Vec<f64>, Refusal> {
+pub(super) fn forward(
+    chain: &Chain,
+    start: &[f64],
+    time: f64,
+    tail: Tail,
+    budget: &mut Budget<'_>,
+) -> Result<Shares, Refusal> {
     let events = events(chain, time);
     if events == 0.0 {
-        return Ok(start.to_vec());
+        return Ok(Shares { shares: start.to_vec(), lost: 0.0 });
     }
     #[expect(clippy::cast_precision_loss, reason = "an estimate of work")]
     let squares = (chain.len() as f64).powi(3) * (events.log2().max(0.0) + 2.0);
     if chain.len() <= DENSE && squares < work(chain, events) {
-        return squared(chain, start, time, budget);
+        return squared(chain, start, time, tail, budget);
     }
     affordable(chain, events, 1.0)?;
-    uniformized(chain, start, events / time, time, budget)
+    uniformized(chain, start, events / time, time, tail, budget)
 }
 
 /// Whether `events` steps of uniformization, each of which takes `times` one product of vector and matrix, are not too many.
@@ -145,32 +180,50 @@ pub(super) fn affordable(chain: &Chain, events: f64, times: f64) -> Result<(), R
     Err(Refusal::new(Class::TooLarge, "at", why))
 }
 
-/// Poisson weights for the mean `events`: the first index and the weights from there, which add up to 1.
-pub(super) fn poisson(events: f64) -> (usize, Vec<f64>) {
+/// Poisson's probabilities of numbers of steps, those from `first` on; they add up to 1.
+#[derive(Debug)]
+pub(super) struct Poisson {
+    pub(super) first: usize,
+    pub(super) weights: Vec<f64>,
+    /// What those that are left out add up to.
+    pub(super) lost: f64,
+}
+
+/// Those of the mean `events`, down to `cut` times the largest.
+pub(super) fn poisson(events: f64, cut: f64) -> Poisson {
     // From the mode outwards, so that nothing underflows before it is small; then normalized.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "bounded by the caller")]
     let mode = events.floor() as usize;
-    let mut right = vec![1.0];
+    let (mut weights, mut lost) = (vec![1.0], 0.0);
+    let mut first = mode;
+    while first > 0 {
+        #[expect(clippy::cast_precision_loss, reason = "bounded by the caller")]
+        let falls = first as f64 / events;
+        let next = weights[weights.len() - 1] * falls;
+        if next < cut {
+            // The further out, the faster they fall.
+            lost += next / (1.0 - falls);
+            break;
+        }
+        first -= 1;
+        weights.push(next);
+    }
+    weights.reverse();
     let (mut weight, mut index) = (1.0, mode);
-    while weight > LOST * 1e-6 {
+    loop {
         index += 1;
         #[expect(clippy::cast_precision_loss, reason = "bounded by the caller")]
-        let next = weight * events / index as f64;
-        weight = next;
-        right.push(weight);
+        let falls = events / index as f64;
+        weight *= falls;
+        if weight < cut {
+            lost += weight / (1.0 - falls);
+            break;
+        }
+        weights.push(weight);
     }
-    let mut left = Vec::new();
-    let (mut weight, mut index) = (1.0, mode);
-    while index > 0 && weight > LOST * 1e-6 {
-        #[expect(clippy::cast_precision_loss, reason = "bounded by the caller")]
-        let next = weight * index as f64 / events;
-        weight = next;
-        index -= 1;
-        left.push(weight);
-    }
-    let mut weights: Vec<f64> = left.into_iter().rev().chain(right).collect();
+    lost /= sum(weights.iter().copied());
     super::solve::normalize(&mut weights);
-    (index, weights)
+    Poisson { first, weights, lost }
 }
 
 fn uniformized(
@@ -178,9 +231,10 @@ fn uniformized(
     start: &[f64],
     uniform: f64,
     time: f64,
+    tail: Tail,
     budget: &mut Budget<'_>,
-) -> Result<Vec<f64>, Refusal> {
-    let (first, weights) = poisson(uniform * time);
+) -> Result<Shares, Refusal> {
+    let Poisson { first, weights, lost } = poisson(uniform * time, tail.cut());
     let incoming = chain.incoming();
     let mut now = start.to_vec();
     let mut next = vec![0.0; now.len()];
@@ -216,17 +270,22 @@ fn uniformized(
             break;
         }
     }
-    checked(result)
+    checked(result, lost)
 }
 
 /// `exp(Q time)` by halving the time until few events happen, and squaring back. All entries stay above 0: nothing cancels.
-fn squared(chain: &Chain, start: &[f64], time: f64, budget: &mut Budget<'_>) -> Result<Vec<f64>, Refusal> {
+fn squared(chain: &Chain, start: &[f64], time: f64, tail: Tail, budget: &mut Budget<'_>) -> Result<Shares, Refusal> {
     let count = chain.len();
     let fastest = chain.exits.iter().copied().fold(0.0, f64::max) * 1.02;
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a logarithm, at least 0")]
     let halvings = (fastest * time).log2().ceil().max(0.0) as u32;
-    let short = time / f64::from(halvings).exp2();
-    let (first, weights) = poisson(fastest * short);
+    if halvings > HALVINGS {
+        return Err(Refusal::new(Class::TooLarge, "at", "the time is too long for the rates: ask for the long run"));
+    }
+    let parts = f64::from(halvings).exp2();
+    let short = time / parts;
+    // What is left out is left out of each part.
+    let Poisson { first, weights, lost } = poisson(fastest * short, (tail.cut() / parts).max(1e-300));
     let mut step = vec![0.0; count * count];
     for from in 0..count {
         step[from * count + from] = 1.0 - chain.exit(from) / fastest;
@@ -238,6 +297,7 @@ fn squared(chain: &Chain, start: &[f64], time: f64, budget: &mut Budget<'_>) -> 
     (0..count).for_each(|state| power[state * count + state] = 1.0);
     let mut matrix = vec![0.0; count * count];
     for index in 0..first + weights.len() {
+        budget.look(Progress::Solving { sweeps: index as u64, error: 1.0 })?;
         if index >= first {
             let weight = weights[index - first];
             matrix.iter_mut().zip(&power).for_each(|(sum, entry)| *sum += weight * entry);
@@ -260,7 +320,7 @@ fn squared(chain: &Chain, start: &[f64], time: f64, budget: &mut Budget<'_>) -> 
             .zip(&matrix[from * count..(from + 1) * count])
             .for_each(|(sum, entry)| *sum += probability * entry);
     }
-    checked(result)
+    checked(result, lost * parts)
 }
 
 fn product(left: &[f64], right: &[f64], count: usize) -> Vec<f64> {
@@ -275,10 +335,10 @@ fn product(left: &[f64], right: &[f64], count: usize) -> Vec<f64> {
     product
 }
 
-fn checked(distribution: Vec<f64>) -> Result<Vec<f64>, Refusal> {
-    let total = sum(distribution.iter().copied());
+fn checked(shares: Vec<f64>, lost: f64) -> Result<Shares, Refusal> {
+    let total = sum(shares.iter().copied());
     if (total - 1.0).abs() < 1e-9 {
-        return Ok(distribution);
+        return Ok(Shares { shares, lost });
     }
     let why = format!("the solution at a time does not pass its check: its probabilities add up to {total}");
     Err(Refusal::new(Class::Unsupported, "at", why))

@@ -6,7 +6,7 @@
 use super::adjoint::Worth;
 use super::inverse::Step;
 use super::solve::sum;
-use super::transient::{self, poisson};
+use super::transient::{self, Poisson, Tail, poisson};
 use super::{Chain, Incoming, passage};
 use crate::{Budget, Class, Progress, Refusal};
 
@@ -33,8 +33,15 @@ pub fn worth_at(
         return Ok(worth);
     }
     transient::affordable(chain, fastest * time, 4.0)?;
-    let changes = Steps::new(chain, fastest, time).changes(start, rewards, budget)?;
-    Ok(Worth::by_edge(chain.clone(), changes))
+    let most = rewards.iter().copied().fold(0.0, f64::max);
+    for tail in [Tail::Short, Tail::Long] {
+        let steps = Steps::new(chain, fastest, time, tail);
+        let (mean, changes) = steps.changes(start.clone(), rewards, budget)?;
+        if transient::known(mean, steps.lost(), most) {
+            return Ok(Worth::by_edge(chain.clone(), changes));
+        }
+    }
+    Err(Refusal::new(Class::Unsupported, "", "the value is as good as 0, and how it changes is not known"))
 }
 
 /// [`worth_at`] by the transform, in the steps in which the value settled, and in twice as many; `None` where it does not.
@@ -60,7 +67,7 @@ fn by_transform(
             now.push(step.forward(&now[done - 1]));
             then.push(step.backward(&then[done - 1]));
         }
-        let mut changes = vec![0.0; chain.edges()];
+        let mut changes = vec![[0.0; 2]; chain.edges()];
         for (now, then) in now.iter().zip(then.iter().rev()) {
             budget.look(Progress::Solving { sweeps: u64::from(steps), error: 1.0 })?;
             step.count(chain, now, then, &mut changes);
@@ -68,7 +75,9 @@ fn by_transform(
         found.push(changes);
     }
     let (Some(fine), Some(coarse)) = (found.pop(), found.pop()) else { return Ok(None) };
-    Ok(Some(Worth::by_edge_and_other(chain.clone(), fine, coarse)))
+    let changes = |found: &[[f64; 2]]| found.iter().map(|[change, _]| *change).collect();
+    let rounding = fine.iter().map(|[_, rounding]| *rounding).collect();
+    Ok(Some(Worth::by_edge_and_other(chain.clone(), changes(&fine), changes(&coarse), rounding)))
 }
 
 /// How much the edges count for the time `time` by which the states that `goal` names have been entered with some probability.
@@ -88,8 +97,8 @@ pub fn worth_of_quantile(
         return worth_at(&chain, initial, &rewards, time, budget);
     }
     // The probability stays where it is: what it would gain by the rates it loses by the time.
-    let now = transient::at(&chain, initial, time, budget)?;
-    let density = passage::density(&chain, now.likely(), goal);
+    let entering = passage::entering(&chain, goal);
+    let density = transient::at(&chain, initial, time, budget)?.mean(&chain, &entering, budget)?.value;
     if density.is_nan() || density <= 0.0 {
         return Err(Refusal::new(Class::Unsupported, "p", "the probability does not grow at that time"));
     }
@@ -101,19 +110,30 @@ struct Steps<'a> {
     chain: &'a Chain,
     incoming: Incoming,
     uniform: f64,
-    first: usize,
-    weights: Vec<f64>,
+    poisson: Poisson,
 }
 
 impl<'a> Steps<'a> {
-    fn new(chain: &'a Chain, uniform: f64, time: f64) -> Self {
-        let (first, weights) = poisson(uniform * time);
-        Self { chain, incoming: chain.incoming(), uniform, first, weights }
+    fn new(chain: &'a Chain, uniform: f64, time: f64, tail: Tail) -> Self {
+        let poisson = poisson(uniform * time, tail.cut());
+        Self { chain, incoming: chain.incoming(), uniform, poisson }
+    }
+
+    /// The last step that counts.
+    fn last(&self) -> usize {
+        self.poisson.first + self.poisson.weights.len() - 1
+    }
+
+    /// What the steps that are left out may change: each of their edges may be the one that is changed.
+    fn lost(&self) -> f64 {
+        #[expect(clippy::cast_precision_loss, reason = "an estimate")]
+        let steps = 2.0 * (self.last() + 1) as f64;
+        self.poisson.lost * steps
     }
 
     /// The probability of `step` steps.
     fn weight(&self, step: usize) -> f64 {
-        step.checked_sub(self.first).and_then(|at| self.weights.get(at)).copied().unwrap_or(0.0)
+        step.checked_sub(self.poisson.first).and_then(|at| self.poisson.weights.get(at)).copied().unwrap_or(0.0)
     }
 
     fn forward(&self, now: &[f64]) -> Vec<f64> {
@@ -134,10 +154,10 @@ impl<'a> Steps<'a> {
         (0..worth.len()).map(before).collect()
     }
 
-    /// Edge by edge: the change of the mean of `rewards` at the end for a change of the rate.
-    fn changes(&self, start: Vec<f64>, rewards: &[f64], budget: &mut Budget<'_>) -> Result<Vec<f64>, Refusal> {
+    /// The mean of `rewards` at the end, and edge by edge how it changes with the rate.
+    fn changes(&self, start: Vec<f64>, rewards: &[f64], budget: &mut Budget<'_>) -> Result<(f64, Vec<f64>), Refusal> {
         let count = self.chain.len();
-        let last = self.first + self.weights.len() - 1;
+        let last = self.last();
         let block = last.isqrt() + 1;
         budget.bytes((count * 8 * (last / block + block + 8) + self.chain.edges() * 32) as u64)?;
         let mut look = |done: usize| {
@@ -171,7 +191,7 @@ impl<'a> Steps<'a> {
             }
             look(2 * last - from)?;
         }
-        Ok(changes)
+        Ok((mean, changes))
     }
 
     fn count(&self, now: &[f64], worth: &[f64], changes: &mut [f64]) {

@@ -1,0 +1,170 @@
+//! Values that are small beside what they could be, next to 0 and late: right in their digits, or said not to be known.
+
+use gspn::ask::{self, Answer, Value};
+use gspn::{Budget, Class, Limits, json};
+use serde_json::json;
+
+fn solve(document: &serde_json::Value) -> Answer {
+    let document = json::read(document.to_string().as_bytes()).unwrap();
+    let mut go_on = |_| true;
+    ask::answer(&document.net, &document.asks, &mut Budget::new(Limits::default(), &mut go_on)).unwrap()
+}
+
+#[track_caller]
+fn close(answer: &Answer, id: &str, wanted: f64) {
+    let Some(Value::Number(value)) = answer.values.get(id) else { panic!("`{id}`: {:?}", answer.unanswered.get(id)) };
+    assert!((value - wanted).abs() <= 1e-7 * wanted.abs(), "`{id}` is {value:e}, and {wanted:e} is wanted");
+}
+
+/// A token that goes on at rate 1 from place 0 to the last; what is asked about `time`.
+fn ladder(steps: u32, time: f64, asks: &[serde_json::Value]) -> Answer {
+    let places: Vec<_> = (0..=steps).map(|at| json!({"name": format!("p{at}"), "tokens": u8::from(at == 0)})).collect();
+    let transitions: Vec<_> = (0..steps)
+        .map(|at| {
+            json!({"name": format!("t{at}"), "kind": "timed", "rate": 1,
+            "in": {format!("p{at}"): 1}, "out": {format!("p{}", at + 1): 1}})
+        })
+        .collect();
+    let last = json!([[format!("p{steps}"), "==", 1]]);
+    let end = json!({"kind": "prob", "where": last, "at": time});
+    let mut all = vec![
+        json!({"id": "first", "kind": "prob", "where": [["p0", "==", 1]], "at": time}),
+        json!({"id": "end", "kind": "prob", "where": last, "at": time}),
+        json!({"id": "into", "kind": "throughput", "transition": format!("t{}", steps - 1), "at": time}),
+        json!({"id": "slope", "kind": "sensitivity", "of": end, "wrt": "t0"}),
+    ];
+    all.extend(asks.iter().cloned());
+    solve(&json!({"net": {"places": places, "transitions": transitions}, "ask": all}))
+}
+
+/// Poisson's probability of `count`.
+fn poisson(mean: f64, count: u32) -> f64 {
+    (1..=count).fold((-mean).exp(), |weight, step| weight * mean / f64::from(step))
+}
+
+/// Of at least `count`.
+fn tail(mean: f64, count: u32) -> f64 {
+    let below: f64 = (0..count).map(|count| poisson(mean, count)).sum();
+    if below < 0.9 { 1.0 - below } else { (count..count + 400).map(|count| poisson(mean, count)).sum() }
+}
+
+#[test]
+fn a_token_that_cannot_have_come_far_yet_or_is_hardly_still_there() {
+    for (steps, time) in [
+        (3_u32, 1e-3),
+        (5, 1e-3),
+        (8, 1e-3),
+        (30, 1e-3),
+        (60, 1e-3),
+        (20, 0.5),
+        (40, 2.0),
+        (3, 100.0),
+        (12, 100.0),
+        (12, 230.0),
+    ] {
+        let answer = ladder(steps, time, &[]);
+        close(&answer, "first", poisson(time, 0));
+        close(&answer, "into", poisson(time, steps - 1));
+        close(&answer, "end", tail(time, steps));
+        // One more step of rate 1 is what a faster first step saves.
+        let slope = poisson(time, steps);
+        let Some(Value::Number(value)) = answer.values.get("slope") else { panic!("{:?}", answer.unanswered) };
+        assert!(
+            (value - slope).abs() <= 1e-7 * slope.max(tail(time, steps)),
+            "{steps} {time}: {value:e} for {slope:e}"
+        );
+        if time < 1.0 {
+            close(&answer, "slope", slope);
+        }
+    }
+}
+
+#[test]
+fn what_no_number_can_say_is_said_to_be_less() {
+    let answer = ladder(12, 2_000.0, &[]);
+    assert_eq!(answer.values["first"], Value::Number(0.0));
+    assert!(answer.method["first"].contains("at most") && answer.error["first"] == 1.0, "{answer:?}");
+    close(&answer, "end", 1.0);
+}
+
+#[test]
+fn times_by_which_hardly_anything_has_happened() {
+    for (steps, level) in [(1, 1e-12), (1, 1e-100), (2, 1e-60), (8, 1e-30), (8, 1e-12), (30, 1e-30), (3, 1e-200)] {
+        let last = json!([[format!("p{steps}"), "==", 1]]);
+        let asks = [
+            json!({"id": "by", "kind": "passage_quantile", "where": last, "p": level}),
+            json!({"id": "faster", "kind": "sensitivity", "wrt": "t0",
+                "of": {"kind": "passage_quantile", "where": last, "p": level}}),
+        ];
+        let answer = ladder(steps, 1.0, &asks);
+        let Some(Value::Number(time)) = answer.values.get("by") else {
+            panic!("{steps} {level}: {:?}", answer.unanswered)
+        };
+        let off = tail(*time, steps) / level - 1.0;
+        assert!(off.abs() < 1e-6, "{steps}, {level:e}: {time:e} is {off:e} off");
+        // All of its ways take all rates alike.
+        close(&answer, "faster", -poisson(*time, steps) / poisson(*time, steps - 1));
+    }
+    let asks = [json!({"id": "by", "kind": "passage_quantile", "where": [["p1", "==", 1]], "p": 1e-300})];
+    assert_eq!(ladder(1, 1.0, &asks).unanswered["by"].class, Class::Unsupported);
+}
+
+/// Where a machine that fails and is repaired is, after ever longer times.
+#[test]
+fn slopes_at_late_times_are_right_or_left_open() {
+    let mut answered = 0;
+    for exponent in [2, 6, 9, 12, 15, 20, 25, 50, 100, 155, 200, 300, 308] {
+        let time = 10.0_f64.powi(exponent);
+        let of = json!({"kind": "prob", "where": [["down", "==", 1]], "at": time});
+        let answer = solve(&json!({"net": {"places": [{"name": "up", "tokens": 1}, {"name": "down"}], "transitions": [
+            {"name": "fail", "kind": "timed", "rate": 1, "in": {"up": 1}, "out": {"down": 1}},
+            {"name": "repair", "kind": "timed", "rate": 2, "in": {"down": 1}, "out": {"up": 1}}]},
+            "ask": [{"id": "slope", "kind": "sensitivity", "of": of, "wrt": "fail"}]}));
+        if let Some(Value::Number(value)) = answer.values.get("slope") {
+            assert!((value - 2.0 / 9.0).abs() < 1e-7, "1e{exponent}: {value}");
+            answered += 1;
+        }
+    }
+    assert!(answered >= 5, "{answered}");
+}
+
+/// A fixed time against a row of phases that nearly always ends first.
+#[test]
+fn a_fixed_time_that_hardly_ever_wins_is_not_said_to_never_win() {
+    for (stages, rate) in [(10_u32, 50.0), (40, 60.0), (6, 20.0), (2, 20.0), (1, 12.0)] {
+        let answer = solve(
+            &json!({"net": {"places": [{"name": "s", "tokens": 1}, {"name": "fixed"}, {"name": "phases"}],
+            "transitions": [
+                {"name": "d", "kind": "deterministic", "delay": 1, "in": {"s": 1}, "out": {"fixed": 1}},
+                {"name": "e", "kind": "phase", "erlang": {"k": stages, "rate": rate}, "in": {"s": 1}, "out": {"phases": 1}}]},
+            "ask": [{"id": "prob", "kind": "prob", "where": [["fixed", "==", 1]]},
+                {"id": "mean", "kind": "mean_tokens", "place": "fixed"}]}),
+        );
+        let wanted: f64 = (0..stages).map(|count| poisson(rate, count)).sum();
+        for id in ["prob", "mean"] {
+            if let Some(Value::Number(value)) = answer.values.get(id) {
+                assert!((value - wanted).abs() <= 1e-2 * wanted, "{stages} of {rate}: {value:e}, {wanted:e} is wanted");
+            }
+        }
+    }
+}
+
+/// What cannot have happened yet is 0, and the longest fixed time that can be written down has a mean.
+#[test]
+fn fixed_times_of_any_length() {
+    let answer = solve(&json!({"net": {"places": [{"name": "a", "tokens": 1}, {"name": "b"}], "transitions": [
+        {"name": "d", "kind": "deterministic", "delay": 1e308, "in": {"a": 1}, "out": {"b": 1}},
+        {"name": "u", "kind": "timed", "rate": 2, "in": {"b": 1}, "out": {"a": 1}}]},
+        "ask": [{"id": "there", "kind": "passage_mean", "where": [["b", ">", 0]]},
+            {"id": "soon", "kind": "prob", "where": [["b", ">", 0]], "at": 5e307},
+            {"id": "half", "kind": "passage_quantile", "where": [["b", ">", 0]], "p": 0.5}]}));
+    assert!(
+        answer.values.values().all(|value| !matches!(value, Value::Number(value) if !value.is_finite())),
+        "{answer:?}"
+    );
+    close(&answer, "there", 1e308);
+    assert!(answer.values.len() + answer.unanswered.len() == 3);
+    if let Some(value) = answer.values.get("soon") {
+        assert_eq!(*value, Value::Number(0.0));
+    }
+}
