@@ -234,3 +234,55 @@ fn runs_without_chance_count_once() {
     let one = &found.estimates["one"];
     assert!(one.low <= 1.0 && 1.0 <= one.high, "{one:?}");
 }
+
+/// What is asked of the net's long run after so many firings at most.
+fn soon(net: &serde_json::Value, firings: u64) -> Estimates {
+    let document = read(net);
+    let plan = Plan { firings, relative: 0.01, seed: 3 };
+    simulate(&document.net, &document.asks, plan, &mut Budget::new(Limits::default(), &mut |_| true)).unwrap()
+}
+
+#[test]
+fn a_net_that_comes_to_its_end_late_has_no_long_run_before() {
+    for (tokens, servers) in [(100_000_u64, json!(1)), (1_000_000_000, json!(2)), (u64::MAX, json!("inf"))] {
+        let found = soon(
+            &json!({"net": {"places": [{"name": "left", "tokens": tokens}, {"name": "done"}], "transitions": [
+                {"name": "do", "kind": "timed", "rate": 1, "servers": servers, "in": {"left": 1}, "out": {"done": 1}}]},
+                "ask": [{"id": "left", "kind": "mean_tokens", "place": "left"},
+                    {"id": "some", "kind": "prob", "where": [["left", ">", 0]]},
+                    {"id": "done per time", "kind": "throughput", "transition": "do"}]}),
+            300_000,
+        );
+        assert!(found.estimates.is_empty(), "{tokens}: {:?}", found.estimates);
+        assert!(found.unanswered.values().all(|refusal| refusal.class == Class::TooLarge), "{:?}", found.unanswered);
+        assert!(found.unanswered["done per time"].why.contains("`left` loses tokens"), "{:?}", found.unanswered);
+    }
+    // It ends after all: then the long run is its end.
+    let found = soon(
+        &json!({"net": {"places": [{"name": "left", "tokens": 3000}], "transitions": [
+            {"name": "do", "kind": "timed", "rate": 1, "in": {"left": 1}}]},
+            "ask": [{"id": "done per time", "kind": "throughput", "transition": "do"}]}),
+        10_000_000,
+    );
+    assert_eq!((found.estimates["done per time"].mean, found.estimates["done per time"].reached), (0.0, true));
+}
+
+#[test]
+fn a_queue_that_grows_for_ever_has_no_mean_and_a_busy_server() {
+    let queue = |come: f64| {
+        json!({"net": {"places": [{"name": "queue"}, {"name": "served"}], "transitions": [
+            {"name": "come", "kind": "timed", "rate": come, "out": {"queue": 1}},
+            {"name": "serve", "kind": "timed", "rate": 1, "in": {"queue": 1}, "out": {"served": 1}}]},
+            "ask": [{"id": "queue", "kind": "mean_tokens", "place": "queue"},
+                {"id": "served", "kind": "throughput", "transition": "serve"}]})
+    };
+    let found = soon(&queue(1.3), 20_000_000);
+    assert!(found.unanswered["queue"].why.contains("`queue` gathers tokens"), "{found:?}");
+    let served = found.estimates["served"];
+    assert!(served.low <= 1.0 && 1.0 <= served.high && served.reached, "{found:?}");
+    // Nobody reads how many were served: that they grow in number says nothing of the rest.
+    let found = soon(&queue(0.5), 50_000_000);
+    let (queue, served) = (found.estimates["queue"], found.estimates["served"]);
+    assert!(queue.reached && queue.low <= 1.0 && 1.0 <= queue.high, "{found:?}");
+    assert!(served.reached && served.low <= 0.5 && 0.5 <= served.high, "{found:?}");
+}

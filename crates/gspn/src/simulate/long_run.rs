@@ -4,8 +4,9 @@
 //! independent once neighbours are hardly alike; until then the runs go on. Where the runs differ from each other by more than their
 //! batches do, they may have ended in different closed classes: then each run is one sample, and more runs are made.
 
+use super::balance::{self, Drift, Moment};
 use super::figures::{alike, half_width, mean, settled, spread};
-use super::machine::{Machine, Watch};
+use super::machine::{Level, Machine, Watch};
 use super::model::Model;
 use super::{Estimate, Meter};
 use crate::Refusal;
@@ -48,6 +49,10 @@ struct Run<'a> {
     machine: Machine<'a>,
     /// By measure.
     batches: Vec<Vec<f64>>,
+    /// Firings that are in a batch already, by measure.
+    counted: Vec<u64>,
+    /// When the latest batches began, the last half of all at most.
+    since: Moment,
 }
 
 /// Where the simulation of a net stands.
@@ -61,6 +66,8 @@ struct Runs<'a> {
     length: f64,
     /// Batches of each run.
     count: usize,
+    /// Places that had no balance in the latest batches.
+    drifts: Vec<Drift>,
 }
 
 /// A measure after a look.
@@ -77,27 +84,34 @@ pub(super) fn simulate(
     measures: &[Measure],
     relative: f64,
     meter: &mut Meter<'_, '_>,
-) -> Result<Vec<Estimate>, Refusal> {
+) -> Result<Vec<Result<Estimate, Refusal>>, Refusal> {
     let length = batch(model, watch, seed, meter)?;
-    let mut all = Runs { model, watch, seed, measures, runs: Vec::new(), length, count: FIRST };
+    let mut all = Runs { model, watch, seed, measures, runs: Vec::new(), length, count: FIRST, drifts: Vec::new() };
     let mut looks: Vec<Look> = Vec::new();
     let mut round = 0;
     all.add(RUNS)?;
-    let run_bytes = 256 * (model.parts.len() + model.initial.len()) + 8 * KEPT * measures.len();
+    let run_bytes = 272 * (model.parts.len() + model.initial.len()) + 8 * KEPT * measures.len();
     let most = (meter.bytes() / run_bytes.max(1)).clamp(RUNS, MOST);
     loop {
         let done = all.advance(meter)?;
-        if done || looks.is_empty() {
+        let first = looks.is_empty();
+        if done || first {
             looks = (0..measures.len()).map(|measure| all.look(measure, relative)).collect();
-        }
-        if !done || looks.iter().all(|look| look.estimate.reached) {
-            return Ok(looks.into_iter().map(|look| look.estimate).collect());
+            all.drifts = all.drifting(relative);
         }
         let dead = all.dead();
-        round += 1;
-        if dead && all.runs.len() >= most {
-            return Ok(looks.into_iter().map(|look| look.estimate).collect());
+        let hidden = |measure: usize| all.drifts.iter().find(|drift| drift.hides(all.level(measure)));
+        let reached = looks.iter().enumerate().all(|(at, look)| look.estimate.reached && hidden(at).is_none());
+        if !done || reached || (dead && all.runs.len() >= most) {
+            let estimate = |(measure, look): (usize, &Look)| match hidden(measure) {
+                // A start that is not over drifts, too.
+                Some(_) if first && !done => Ok(Estimate { reached: false, ..look.estimate }),
+                Some(drift) => Err(drift.refusal(model)),
+                None => Ok(look.estimate),
+            };
+            return Ok(looks.iter().enumerate().map(estimate).collect());
         }
+        round += 1;
         if all.runs.len() < most && (dead || round % 3 != 0 && looks.iter().any(|look| look.mixed)) {
             all.add(all.runs.len().min(most - all.runs.len()))?;
         } else {
@@ -123,7 +137,9 @@ impl Runs<'_> {
     fn add(&mut self, count: usize) -> Result<(), Refusal> {
         for _ in 0..count {
             let machine = Machine::new(self.model, self.watch, self.seed, self.runs.len() as u64)?;
-            self.runs.push(Run { machine, batches: vec![Vec::new(); self.measures.len()] });
+            let (batches, counted) = (vec![Vec::new(); self.measures.len()], vec![0; self.measures.len()]);
+            let since = Moment::of(&machine);
+            self.runs.push(Run { machine, batches, counted, since });
         }
         Ok(())
     }
@@ -135,7 +151,11 @@ impl Runs<'_> {
         }
         let wanted = self.count;
         for run in &mut self.runs {
-            for batch in run.batches.first().map_or(wanted, Vec::len)..wanted {
+            let first = run.batches.first().map_or(wanted, Vec::len);
+            for batch in first..wanted {
+                if batch == first.max(wanted / 2) {
+                    run.since = Moment::of(&run.machine);
+                }
                 #[expect(clippy::cast_precision_loss, reason = "a small number")]
                 let until = self.length * (batch + 1) as f64;
                 while !run.machine.run(until, meter.slice())? {
@@ -143,11 +163,16 @@ impl Runs<'_> {
                         return Ok(false);
                     }
                 }
-                for (measure, batches) in self.measures.iter().zip(&mut run.batches) {
-                    #[expect(clippy::cast_precision_loss, reason = "firings of one batch")]
+                let each = self.measures.iter().zip(run.batches.iter_mut().zip(&mut run.counted));
+                for (measure, (batches, counted)) in each {
                     let sum = match measure {
                         Measure::Level(level) => run.machine.take_level(*level),
-                        Measure::Fired(transition) => run.machine.take_fired(*transition) as f64,
+                        Measure::Fired(transition) => {
+                            let all = run.machine.fired()[*transition];
+                            #[expect(clippy::cast_precision_loss, reason = "firings of one batch")]
+                            let new = (all - std::mem::replace(counted, all)) as f64;
+                            new
+                        }
                     };
                     batches.push(sum / self.length);
                 }
@@ -173,6 +198,21 @@ impl Runs<'_> {
     /// Whether every run has come to its end.
     fn dead(&self) -> bool {
         self.runs.iter().all(|run| run.machine.next() == f64::INFINITY)
+    }
+
+    /// Places that gather or lose tokens; none where nothing happens any more.
+    fn drifting(&self, relative: f64) -> Vec<Drift> {
+        if self.dead() {
+            return Vec::new();
+        }
+        balance::drifts(self.model, self.runs.iter().map(|run| (&run.since, &run.machine)), relative)
+    }
+
+    fn level(&self, measure: usize) -> Option<&Level> {
+        match self.measures[measure] {
+            Measure::Level(level) => Some(self.watch.level(level)),
+            Measure::Fired(_) => None,
+        }
     }
 
     fn look(&self, measure: usize, relative: f64) -> Look {

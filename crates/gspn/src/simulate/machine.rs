@@ -63,6 +63,10 @@ impl Watch {
         }
         Self { levels, by_place: by_place.into_iter().map(Into::into).collect() }
     }
+
+    pub(super) fn level(&self, index: usize) -> &Level {
+        &self.levels[index]
+    }
 }
 
 /// One run.
@@ -74,7 +78,7 @@ pub(super) struct Machine<'a> {
     pub(super) now: f64,
     /// Of timed transitions.
     pub(super) firings: u64,
-    /// By index in the net, since the last [`Machine::take`].
+    /// By index in the net, since the start.
     fired: Vec<u64>,
     signals: Vec<Signal>,
     stale: Vec<u32>,
@@ -349,9 +353,9 @@ impl<'a> Machine<'a> {
         sum
     }
 
-    /// The firings of a transition since they were last taken.
-    pub(super) fn take_fired(&mut self, transition: usize) -> u64 {
-        std::mem::take(&mut self.fired[transition])
+    /// The firings of each transition since the start.
+    pub(super) fn fired(&self) -> &[u64] {
+        &self.fired
     }
 }
 

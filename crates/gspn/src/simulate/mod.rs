@@ -4,6 +4,7 @@
 //! same numbers on every machine. Each transition has random numbers of its own, found by its name: two nets that differ in one
 //! setting see the same chances otherwise, so their difference is known better than each of them.
 
+mod balance;
 mod figures;
 mod long_run;
 mod machine;
@@ -161,7 +162,10 @@ pub fn simulate(net: &Net, asks: &[Ask], plan: Plan, budget: &mut Budget<'_>) ->
         let measures: Vec<_> = long.iter().map(|(_, measure)| *measure).collect();
         let estimates = long_run::simulate(&model, &watch, plan.seed, &measures, plan.relative, &mut meter)?;
         for ((ask, _), estimate) in long.iter().zip(estimates) {
-            found.put(ask, estimate);
+            match estimate {
+                Ok(estimate) => found.put(ask, estimate),
+                Err(refusal) => found.leave(ask, refusal),
+            }
         }
     }
     if !timed.is_empty() {

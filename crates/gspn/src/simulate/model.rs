@@ -26,8 +26,8 @@ pub(super) enum Time {
 /// A transition.
 #[derive(Debug)]
 pub(super) struct Part {
-    inputs: Box<[Arc]>,
-    inhibitors: Box<[Arc]>,
+    pub(super) inputs: Box<[Arc]>,
+    pub(super) inhibitors: Box<[Arc]>,
     pub(super) changes: Box<[Change]>,
     /// Slots of the timed transitions whose enabling or rate this one's firing may change.
     pub(super) dependants: Box<[u32]>,
@@ -46,6 +46,8 @@ pub(super) struct Model {
     pub(super) parts: Vec<Part>,
     /// The index in the net of each slot.
     pub(super) timed: Vec<u32>,
+    /// Names of the places.
+    pub(super) places: Vec<String>,
     /// Of the transitions.
     pub(super) names: Vec<String>,
     /// [`named`] of the transition in each slot.
@@ -123,6 +125,7 @@ impl Model {
         Self {
             initial: net.places.iter().map(|place| place.tokens).collect(),
             parts,
+            places: net.places.iter().map(|it| it.name.clone()).collect(),
             streams: timed.iter().map(|index| named(&net.transitions[*index].name)).collect(),
             timed: timed.into_iter().map(number).collect(),
             names: net.transitions.iter().map(|it| it.name.clone()).collect(),
