@@ -5,8 +5,9 @@ mod made;
 
 use std::cell::Cell;
 
+use by_hand::questions::{Generator, holds};
 use by_hand::{Naive, fixed, naive};
-use gspn::ask::{self, Answer, Ask, Question, Value};
+use gspn::ask::{self, Answer, Ask, Compare, Condition, Question, Value};
 use gspn::net::{Kind, Net};
 use gspn::{Budget, Class, Limits, Refusal};
 use proptest::prelude::*;
@@ -126,4 +127,96 @@ fn random_nets_with_fixed_times_have_one_answer() {
     });
     outcome.unwrap_or_else(|error| panic!("{error}"));
     assert!(answered.get() > 20 * open.get() && answered.get() > 1000, "{answered:?} and {open:?} without an answer");
+}
+
+const LEVELS: [f64; 3] = [0.05, 0.5, 0.97];
+
+/// Counts, classes, bounds, starts and passages to `condition`.
+fn every_question(net: &Net, condition: &Condition) -> Result<(), TestCaseError> {
+    let ask = |id: &str, question| Ask { id: id.into(), question };
+    let where_ = || condition.clone();
+    let mut asks = vec![
+        ask("deadlocks", Question::Deadlocks),
+        ask("classes", Question::BottomComponents),
+        ask("at first", Question::InitialProbability { condition: where_() }),
+        ask("absorbed", Question::TimeToAbsorption),
+        ask("passage", Question::PassageMean { condition: where_() }),
+    ];
+    asks.extend((0..net.places().len()).map(|place| ask(&format!("most {place}"), Question::Bound { place })));
+    asks.extend(
+        LEVELS.map(|level| ask(&format!("by {level}"), Question::PassageQuantile { condition: where_(), level })),
+    );
+    let found = Naive::of(net);
+    if found.markings.len() > 60 || found.trapped() {
+        return Ok(());
+    }
+    let answer = solve(net, &asks).unwrap();
+    let by_hand = Generator::of(net, &found);
+    let number = |id: &str| match answer.values.get(id) {
+        Some(Value::Number(value)) => Ok(*value),
+        _ => Err(TestCaseError::fail(format!("{id}: {:?}", answer.unanswered.get(id)))),
+    };
+    let close = |id: &str, wanted: f64| {
+        let value = number(id)?;
+        let off = (value - wanted).abs();
+        prop_assert!(off <= 1e-8 * wanted.abs() + 1e-13, "{} is {}, and {} is wanted", id, value, wanted);
+        Ok(())
+    };
+    prop_assert_eq!(answer.values["deadlocks"], Value::Count(by_hand.deadlocks()));
+    let (closed, classes) = by_hand.closed();
+    prop_assert_eq!(answer.values["classes"], Value::Count(classes));
+    for place in 0..net.places().len() {
+        prop_assert_eq!(answer.values[&format!("most {place}")], Value::Count(by_hand.bound(place)));
+    }
+    close("absorbed", by_hand.time_to(&closed).unwrap())?;
+    let goal = by_hand.goal(|marking| holds(condition, marking));
+    close("at first", by_hand.initially(&goal))?;
+    match by_hand.time_to(&goal) {
+        Some(mean) => close("passage", mean)?,
+        None => prop_assert_eq!(answer.unanswered["passage"].class, Class::Unsupported),
+    }
+    for level in LEVELS {
+        let id = format!("by {level}");
+        let Some(Value::Number(time)) = answer.values.get(&id) else {
+            // It is never that likely: not even long after what would be the time of most.
+            prop_assert_eq!(answer.unanswered[&id].class, Class::Unsupported);
+            prop_assert!(by_hand.by(&goal, 20.0).is_none_or(|share| share <= level + 1e-9));
+            continue;
+        };
+        let (Some(before), Some(after)) =
+            (by_hand.by(&goal, time * (1.0 - 1e-7)), by_hand.by(&goal, time * (1.0 + 1e-7)))
+        else {
+            continue;
+        };
+        prop_assert!(before <= level + 1e-12 || *time == 0.0, "{} at {}: {} before", id, time, before);
+        prop_assert!(after >= level - 1e-12, "{} at {}: {} after", id, time, after);
+    }
+    Ok(())
+}
+
+fn conditions() -> impl Strategy<Value = Condition> {
+    let compare = prop_oneof![
+        Just(Compare::Equal),
+        Just(Compare::NotEqual),
+        Just(Compare::Less),
+        Just(Compare::LessOrEqual),
+        Just(Compare::Greater),
+        Just(Compare::GreaterOrEqual)
+    ];
+    // Places that every net has.
+    prop::collection::vec((0_usize..2, compare, 0_u64..3), 1..3).prop_map(|terms| Condition { terms })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 500, ..ProptestConfig::default() })]
+
+    #[test]
+    fn random_nets_have_one_answer_to_every_question(
+        net in made::nets(made::Parts { tables: true, phases: true, ..Default::default() }),
+        back in made::nets(made::Parts { tables: true, phases: true, back: true, ..Default::default() }),
+        condition in conditions(),
+    ) {
+        every_question(&net, &condition)?;
+        every_question(&back, &condition)?;
+    }
 }

@@ -7,6 +7,7 @@
 #![allow(dead_code)]
 
 pub(crate) mod fixed;
+pub(crate) mod questions;
 
 use std::collections::{HashMap, HashSet};
 
