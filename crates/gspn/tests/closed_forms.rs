@@ -393,7 +393,7 @@ fn immediates_without_end_are_a_trap_or_gather_tokens() {
         ]}}),
         Class::TimelessTrap,
     );
-    assert_eq!(refusal.trace[0], "begin");
+    assert_eq!(refusal.trace, ["begin"]);
     assert!(refusal.why.contains("`back`") && refusal.why.contains("`there`"), "{refusal}");
     let refusal = refused(
         &json!({"net": {
@@ -401,7 +401,7 @@ fn immediates_without_end_are_a_trap_or_gather_tokens() {
             "transitions": [{"name": "more", "kind": "immediate", "in": {"a": 1}, "out": {"a": 1, "heap": 1}}]}}),
         Class::Unbounded,
     );
-    assert_eq!(refusal.name, "heap");
+    assert_eq!((refusal.name.as_str(), refusal.trace), ("heap", vec!["more".to_owned()]));
 }
 
 /// A way of a million markings, and a place that doubles again and again without a way that could be repeated as it is.

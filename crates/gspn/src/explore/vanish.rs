@@ -159,11 +159,15 @@ impl Resolver {
         }
         self.marking = at;
         let graph = Graph::explore(self, net, id, markings, budget);
-        let solved = graph.and_then(|graph| graph.solve(self, net, outcome));
-        solved.map_err(|mut stuck| {
+        if let Err(mut stuck) = graph.and_then(|graph| graph.solve(self, net, outcome)) {
+            // The walk may have gone round many times: from where it began, the way is the shortest.
+            if matches!(stuck.refusal.class, Class::TimelessTrap | Class::Unbounded) {
+                let graph = Graph::explore(self, net, root, markings, budget);
+                graph.and_then(|graph| graph.solve(self, net, outcome))?;
+            }
             fired.append(&mut stuck.fired);
-            Stuck { fired, ..stuck }
-        })?;
+            return Err(Stuck { fired, ..stuck });
+        }
         self.keep(root, outcome);
         Ok(())
     }
