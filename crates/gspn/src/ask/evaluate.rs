@@ -156,7 +156,7 @@ impl Solved {
         let tokens = |tokens: &[u64], means: &mut [f64]| {
             means.iter_mut().zip(tokens).for_each(|(mean, tokens)| *mean = float(*tokens));
         };
-        match self.solution.check(net, tokens) {
+        match self.solution.check(net, tokens, budget) {
             Ok(checks) => answer.checks = checks,
             Err(refusal) => return Ok(give_up(answer, &refusal)),
         }
@@ -226,9 +226,9 @@ impl Solved {
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a check to eight digits")]
-pub(crate) fn invariant_error(net: &Net, means: &[f64]) -> f64 {
+pub(crate) fn invariant_error(net: &Net, means: &[f64], budget: &mut Budget<'_>) -> Result<f64, Refusal> {
     let mut worst = 0.0_f64;
-    for weights in invariants::places(net) {
+    for weights in invariants::places(net, budget)? {
         let (mut sum, mut start, mut size) = (0.0, 0.0, 0.0_f64);
         for (place, weight) in weights {
             let weight = weight as f64;
@@ -242,5 +242,5 @@ pub(crate) fn invariant_error(net: &Net, means: &[f64]) -> f64 {
             worst = if off.is_nan() { f64::INFINITY } else { worst.max(off) };
         }
     }
-    worst
+    Ok(worst)
 }

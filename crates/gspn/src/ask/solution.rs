@@ -114,10 +114,15 @@ impl Solution {
     /// marking stands for.
     ///
     /// # Errors
-    /// It does not pass.
-    pub(crate) fn check(&self, net: &Net, mean: impl FnMut(&[u64], &mut [f64])) -> Result<Checks, Refusal> {
+    /// It does not pass, or time is over.
+    pub(crate) fn check(
+        &self,
+        net: &Net,
+        mean: impl FnMut(&[u64], &mut [f64]),
+        budget: &mut Budget<'_>,
+    ) -> Result<Checks, Refusal> {
         let Some(Ok(long_run)) = &self.known else { return Ok(Checks::default()) };
-        let checks = self.checks(net, long_run, mean);
+        let checks = self.checks(net, long_run, mean, budget)?;
         let Checks { residual, flow_balance, invariants } = checks;
         if [residual, flow_balance, invariants].iter().any(|off| off.is_nan() || *off > OFF) {
             let why = format!(
@@ -128,7 +133,13 @@ impl Solution {
         Ok(checks)
     }
 
-    fn checks(&self, net: &Net, long_run: &LongRun, mut mean: impl FnMut(&[u64], &mut [f64])) -> Checks {
+    fn checks(
+        &self,
+        net: &Net,
+        long_run: &LongRun,
+        mut mean: impl FnMut(&[u64], &mut [f64]),
+        budget: &mut Budget<'_>,
+    ) -> Result<Checks, Refusal> {
         let chain = self.space.chain();
         let places = self.space.places();
         // What flows into each state less what flows out; times the tokens there it says what a place gains.
@@ -158,11 +169,11 @@ impl Solution {
         }
         let balance =
             net_gain.iter().zip(&gross).filter(|(_, gross)| **gross > 0.0).map(|(gain, gross)| (gain / gross).abs());
-        Checks {
+        Ok(Checks {
             residual: long_run.residual,
             flow_balance: balance.fold(0.0, f64::max),
-            invariants: invariant_error(net, &means),
-        }
+            invariants: invariant_error(net, &means, budget)?,
+        })
     }
 }
 

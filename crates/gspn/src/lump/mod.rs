@@ -116,7 +116,7 @@ impl Lumped {
         let tokens = |tokens: &[u64], means: &mut [f64]| {
             means.iter_mut().enumerate().for_each(|(place, mean)| *mean = self.orbit_mean(place, tokens, float));
         };
-        answer.checks = solved.solution.check(net, tokens)?;
+        answer.checks = solved.solution.check(net, tokens, budget)?;
         if asks.is_empty()
             && let Some(refusal) = solved.beyond
         {

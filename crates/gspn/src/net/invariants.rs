@@ -1,6 +1,7 @@
 //! Place invariants: weights under which no firing changes the sum of tokens.
 
 use super::Net;
+use crate::{Budget, Progress, Refusal};
 
 /// Weights by place, of either sign.
 pub(crate) type Weights = Vec<(usize, i128)>;
@@ -9,9 +10,12 @@ pub(crate) type Weights = Vec<(usize, i128)>;
 const LARGEST: usize = 2_000;
 
 /// A basis of all place invariants, by elimination on whole numbers. Fewer, or none, where the numbers grow out of range.
-pub(crate) fn places(net: &Net) -> Vec<Weights> {
+///
+/// # Errors
+/// When the time of the budget is over.
+pub(crate) fn places(net: &Net, budget: &mut Budget<'_>) -> Result<Vec<Weights>, Refusal> {
     if net.places.len() > LARGEST || net.transitions.len() > LARGEST {
-        return Vec::new();
+        return Ok(Vec::new());
     }
     // One row a place: its changes by transition, then which places went into the row.
     let rows = changes(net).into_iter().enumerate();
@@ -20,14 +24,22 @@ pub(crate) fn places(net: &Net) -> Vec<Weights> {
     for transition in 0..net.transitions.len() {
         let Some(pivot) = rows.iter().position(|row| row.change(transition) != 0) else { continue };
         let pivot = rows.swap_remove(pivot);
-        rows = rows.into_iter().filter_map(|row| row.without(transition, &pivot)).collect();
+        let mut left = Vec::with_capacity(rows.len());
+        for (index, row) in rows.into_iter().enumerate() {
+            // Rows may become as long as the net is large.
+            if index % 256 == 0 {
+                budget.look(Progress::Solving { sweeps: transition as u64, error: 0.0 })?;
+            }
+            left.extend(row.without(transition, &pivot));
+        }
+        rows = left;
     }
     for row in rows {
         if row.changes.is_empty() {
             basis.push(row.weights);
         }
     }
-    basis
+    Ok(basis)
 }
 
 /// For each place what each transition changes there, where that is not 0, by transition.
