@@ -71,6 +71,16 @@ fn what_gathers_tokens_has_no_bounds() {
         {"name": "go", "kind": "timed", "rate": 2.0, "in": {"queue": 1}},
     ]}, "ask": [{"id": "q", "kind": "mean_tokens", "place": "queue"}]}))
     .unwrap_err();
+    assert_eq!((refused.class, refused.name.as_str()), (Class::Unbounded, "queue"));
+    assert_eq!(refused.trace, ["come"]);
+    // The inhibitor ends what the arcs do not: nothing is proven, and nothing bounds it.
+    let refused = of(&json!({"net": {
+    "places": [{"name": "queue"}],
+    "transitions": [
+        {"name": "come", "kind": "timed", "rate": 1.0, "out": {"queue": 1}, "inhibit": {"queue": 9}},
+        {"name": "go", "kind": "timed", "rate": 2.0, "in": {"queue": 1}},
+    ]}, "ask": [{"id": "q", "kind": "mean_tokens", "place": "queue"}]}))
+    .unwrap_err();
     assert_eq!((refused.class, refused.name.as_str()), (Class::Unsupported, "queue"));
 }
 

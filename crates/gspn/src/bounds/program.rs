@@ -4,11 +4,14 @@
 use hashbrown::HashMap;
 use microlp::{ComparisonOp, Error, OptimizationDirection, Problem, Variable};
 
+use crate::explore::explore;
 use crate::net::{Arc, Kind, Net, Phase, Rate, Servers, Transition, semiflows};
-use crate::{Budget, Class, Progress, Refusal};
+use crate::{Budget, Class, Limits, Progress, Refusal};
 
 /// Places and transitions up to which a program is made.
 const LARGEST: usize = 1_000;
+/// Markings that are looked at for a proof that there is no end of them.
+const FIRST: u64 = 20_000;
 /// How far apart rates may be.
 const APART: f64 = 1e6;
 /// What an optimum may be off, in part of itself and of the largest rate.
@@ -125,7 +128,7 @@ impl Program {
             return Ok((most * (1.0 + SLACK.0) + SLACK.1).floor());
         }
         let why = "its arcs alone do not bound its tokens, so neither are means bounded";
-        Err(Refusal::new(Class::Unsupported, &net.places()[place].name, why))
+        Err(endless(net, budget).unwrap_or_else(|| Refusal::new(Class::Unsupported, &net.places()[place].name, why)))
     }
 
     /// How fast and how slow one transition fires for its mean tokens.
@@ -215,6 +218,14 @@ impl Program {
             }
         }
     }
+}
+
+/// The proof that some place gathers tokens without end, where the first markings show it.
+fn endless(net: &Net, budget: &mut Budget<'_>) -> Option<Refusal> {
+    let limits = Limits { markings: FIRST.min(budget.limits().markings), bytes: budget.limits().bytes };
+    let mut go_on = |progress| budget.look(progress).is_ok();
+    let refusal = explore(net, 1, &[], &[], &mut Budget::new(limits, &mut go_on)).err()?;
+    (refusal.class == Class::Unbounded).then_some(refusal)
 }
 
 fn sorted(arcs: &[Arc]) -> Vec<(usize, u64)> {
