@@ -1,5 +1,6 @@
 //! What is wrong with a document is said by name: the place, transition or question that a person finds in it.
 
+use gspn::formats::Format;
 use gspn::{Class, json};
 
 const GOOD: &str = r#"{"name": "net", "net": {
@@ -66,4 +67,32 @@ fn a_word_for_a_number_is_a_word_where_a_string_stands() {
     assert_eq!(json::read(text.as_bytes()).unwrap().net.places()[1].name, r#"1e999 " NaN \"#);
     let refusal = json::read(text.replace("\"rate\": 2", "\"rate\": 1e999").as_bytes()).unwrap_err();
     assert_eq!(refusal.name, "t");
+}
+
+#[test]
+fn a_mark_of_the_byte_order_is_passed_over_or_named() {
+    let marked = format!("\u{feff}{GOOD}");
+    assert_eq!(json::read(marked.as_bytes()), json::read(GOOD.as_bytes()));
+    assert_eq!(Format::of(marked.as_bytes()), Some(Format::Json));
+    for wide in [&[0xff, 0xfe][..], &[0xfe, 0xff]] {
+        let text: Vec<u8> = wide.iter().copied().chain([b'{', 0, b'}', 0]).collect();
+        for refusal in [json::read(&text).unwrap_err(), Format::recognized(&text).unwrap_err()] {
+            assert!(refusal.class == Class::Invalid && refusal.why.contains("UTF-16"), "{refusal}");
+        }
+    }
+}
+
+#[test]
+fn what_is_no_net_is_told_which_nets_are_read() {
+    for (text, looks) in [
+        ("# Trapkey\n", "neither"),
+        ("", "nothing in it"),
+        (" \n", "nothing in it"),
+        ("<html><body/></html>", "`html`"),
+        ("\u{0}", "neither"),
+    ] {
+        let refusal = Format::recognized(text.as_bytes()).unwrap_err();
+        assert_eq!((refusal.class, refusal.name.as_str()), (Class::Invalid, "document"), "{text:?}");
+        assert!(refusal.why.contains(looks) && refusal.why.contains("JSON, PNPRO, PNML and eDSPN"), "{refusal}");
+    }
 }

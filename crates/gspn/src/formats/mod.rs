@@ -44,12 +44,33 @@ pub enum Format {
 
 impl Format {
     /// What the bytes look like.
+    ///
+    /// # Errors
+    /// [`crate::Class::Invalid`] for what looks like no net, with the formats that are read.
+    pub fn recognized(text: &[u8]) -> Result<Self, Refusal> {
+        if let Some(format) = Self::of(text) {
+            return Ok(format);
+        }
+        let first = text.iter().find(|byte| !byte.is_ascii_whitespace());
+        let looks = match (first, xml::root(text)) {
+            (None, _) => "there is nothing in it".to_owned(),
+            (Some(0xff | 0xfe), _) => "it begins like UTF-16: save it as UTF-8".to_owned(),
+            (_, Some(root)) => format!("its outermost element is `{}`", root.chars().take(40).collect::<String>()),
+            _ => "it begins neither with `{` nor with an element".to_owned(),
+        };
+        let why = format!("this is no net: {looks}; nets are read from JSON, PNPRO, PNML and eDSPN");
+        Err(Refusal::invalid("document", why))
+    }
+
+    /// What the bytes look like, if they look like a net.
     #[must_use]
     pub fn of(text: &[u8]) -> Option<Self> {
+        // With or without a mark of the byte order.
+        let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text);
         match text.iter().find(|byte| !byte.is_ascii_whitespace())? {
-            b'{' => Some(Self::Json),
-            // With or without a mark of the byte order.
-            b'<' | 0xef => match xml::root(text)? {
+            // A list is no net either, and the reader says what is wanted.
+            b'{' | b'[' => Some(Self::Json),
+            b'<' => match xml::root(text)? {
                 "project" => Some(Self::Pnpro),
                 "pnml" => Some(Self::Pnml),
                 "net" | "eDSPNNet" | "EDSPNNet" => Some(Self::Edspn),

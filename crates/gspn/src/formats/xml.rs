@@ -7,7 +7,8 @@ use crate::Refusal;
 /// The text of a document.
 pub(super) fn read(text: &[u8]) -> Result<&str, Refusal> {
     let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text);
-    let text = std::str::from_utf8(text).map_err(|_| Refusal::invalid("document", "this is not UTF-8 text"))?;
+    let text = std::str::from_utf8(text)
+        .map_err(|_| Refusal::invalid("document", "this is not UTF-8 text: save it as UTF-8"))?;
     Ok(text)
 }
 

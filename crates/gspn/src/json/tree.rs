@@ -21,6 +21,12 @@ pub(super) enum Tree {
 impl Tree {
     /// Reads one JSON value.
     pub(super) fn read(text: &[u8]) -> Result<Self, Refusal> {
+        // Editors put a mark of the byte order before UTF-8, where it says nothing.
+        let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text);
+        if text.starts_with(b"\xff\xfe") || text.starts_with(b"\xfe\xff") {
+            let why = "this begins with the byte order mark of UTF-16: save it as UTF-8";
+            return Err(Refusal::invalid("document", why));
+        }
         let read = serde_json::from_slice(text);
         let read = read.or_else(|error| marked(text).map_or(Err(error), |marked| serde_json::from_slice(&marked)));
         let tree: Self =
