@@ -98,6 +98,19 @@ impl<'a> Budget<'a> {
     }
 
     /// # Errors
+    /// When there are more states, markings with the phases of their clocks, than the limit of markings or, if that is more, the
+    /// usual one: a few markings may have many phases.
+    pub(crate) fn states(&self, count: u64) -> Result<(), Refusal> {
+        let most = self.limits.markings.max(Limits::default().markings);
+        if count <= most {
+            return Ok(());
+        }
+        let why =
+            format!("the markings have more than {most} states with the phases of their clocks: take fewer phases");
+        Err(Refusal::new(Class::TooLarge, "markings", why))
+    }
+
+    /// # Errors
     /// When more bytes are held than the limit.
     pub fn bytes(&self, bytes: u64) -> Result<(), Refusal> {
         if bytes <= self.limits.bytes {

@@ -404,6 +404,21 @@ fn immediates_without_end_are_a_trap_or_gather_tokens() {
     assert_eq!((refusal.name.as_str(), refusal.trace), ("heap", vec!["more".to_owned()]));
 }
 
+/// A limit is one of markings: the phases of a clock are none.
+#[test]
+fn phases_do_not_count_as_markings() {
+    let net = |limit: u64| {
+        json!({"limit": limit, "net": {"places": [{"name": "a", "tokens": 1}, {"name": "b"}], "transitions": [
+            {"name": "there", "kind": "phase", "erlang": {"k": 40, "rate": 20}, "in": {"a": 1}, "out": {"b": 1}},
+            {"name": "back", "kind": "timed", "rate": 1, "in": {"b": 1}, "out": {"a": 1}}]},
+            "ask": [{"id": "n", "kind": "tangible"}, {"id": "b", "kind": "mean_tokens", "place": "b"}]})
+    };
+    let answer = solve(&net(2)).unwrap();
+    close(&answer, "n", 2.0);
+    close(&answer, "b", 1.0 / 3.0);
+    assert_eq!(refused(&net(1), Class::TooLarge).name, "markings");
+}
+
 /// A way of a million markings, and a place that doubles again and again without a way that could be repeated as it is.
 #[test]
 fn long_ways_end_at_the_limit_and_not_in_looking_back() {

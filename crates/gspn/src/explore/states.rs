@@ -61,7 +61,7 @@ impl Explorer {
             let (id, new) = states.insert(&entry).map_err(|_| overflow())?;
             if new {
                 self.parents.push(parent);
-                budget.markings(states.len() as u64)?;
+                budget.states(states.len() as u64)?;
             }
             scratch.row.push((id, rate));
         }
@@ -81,7 +81,7 @@ impl Explorer {
                 let (id, new) = inserted.map_err(|_| overflow())?;
                 if new {
                     self.parents.push(state);
-                    budget.markings(states.len() as u64)?;
+                    budget.states(states.len() as u64)?;
                 }
                 scratch.row.push((id, rate * onward));
             }
