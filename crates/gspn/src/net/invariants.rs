@@ -149,3 +149,35 @@ fn gcd(one: i128, other: i128) -> i128 {
     }
     i128::try_from(one).unwrap_or(1)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::net::{Arc, Kind, Place, Rate, Servers, Transition, build};
+    use crate::{Class, Limits};
+
+    #[test]
+    fn the_limit_of_time_ends_the_search() {
+        let place = |index: usize| Place { name: format!("p{index}"), tokens: 0 };
+        let arc = |place| vec![Arc { place, count: 1 }];
+        let move_on = |index: usize| Transition {
+            name: format!("t{index}"),
+            kind: Kind::Timed { rate: Rate::Constant(1.0), servers: Servers::Finite(1) },
+            inputs: arc(index),
+            outputs: arc((index + 1) % 50),
+            inhibitors: Vec::new(),
+        };
+        let net = build("", (0..50).map(place).collect(), (0..50).map(move_on).collect()).unwrap();
+        let mut left = 60;
+        let mut go_on = |_| {
+            left -= 1;
+            left > 0
+        };
+        let mut budget = Budget::new(Limits::default(), &mut go_on);
+        let found = places(&net, &mut budget).unwrap();
+        let [weights] = found.as_slice() else { panic!("{found:?}") };
+        assert!(weights.len() == 50 && weights.iter().all(|(_, weight)| *weight == weights[0].1), "{weights:?}");
+        let refusal = places(&net, &mut budget).unwrap_err();
+        assert_eq!((refusal.class, refusal.name.as_str()), (Class::TooLarge, "time"));
+    }
+}
