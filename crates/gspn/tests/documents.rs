@@ -1,6 +1,6 @@
 //! What is wrong with a document is said by name: the place, transition or question that a person finds in it.
 
-use gspn::formats::Format;
+use gspn::formats::{Format, read};
 use gspn::{Class, json};
 
 const GOOD: &str = r#"{"name": "net", "net": {
@@ -76,7 +76,7 @@ fn a_mark_of_the_byte_order_is_passed_over_or_named() {
     assert_eq!(Format::of(marked.as_bytes()), Some(Format::Json));
     for wide in [&[0xff, 0xfe][..], &[0xfe, 0xff]] {
         let text: Vec<u8> = wide.iter().copied().chain([b'{', 0, b'}', 0]).collect();
-        for refusal in [json::read(&text).unwrap_err(), Format::recognized(&text).unwrap_err()] {
+        for refusal in [json::read(&text).unwrap_err(), read(&text, Format::Json, &[]).unwrap_err()] {
             assert!(refusal.class == Class::Invalid && refusal.why.contains("UTF-16"), "{refusal}");
         }
     }
@@ -91,7 +91,7 @@ fn what_is_no_net_is_told_which_nets_are_read() {
         ("<html><body/></html>", "`html`"),
         ("\u{0}", "neither"),
     ] {
-        let refusal = Format::recognized(text.as_bytes()).unwrap_err();
+        let refusal = read(text.as_bytes(), Format::Json, &[]).unwrap_err();
         assert_eq!((refusal.class, refusal.name.as_str()), (Class::Invalid, "document"), "{text:?}");
         assert!(refusal.why.contains(looks) && refusal.why.contains("JSON, PNPRO, PNML and eDSPN"), "{refusal}");
     }

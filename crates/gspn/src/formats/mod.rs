@@ -43,11 +43,8 @@ pub enum Format {
 }
 
 impl Format {
-    /// What the bytes look like.
-    ///
-    /// # Errors
-    /// [`crate::Class::Invalid`] for what looks like no net, with the formats that are read.
-    pub fn recognized(text: &[u8]) -> Result<Self, Refusal> {
+    /// What the bytes look like; for what looks like no net, which formats are read.
+    fn recognized(text: &[u8]) -> Result<Self, Refusal> {
         if let Some(format) = Self::of(text) {
             return Ok(format);
         }
@@ -93,6 +90,8 @@ pub fn read(text: &[u8], format: Format, rates: &[Timing]) -> Result<Document, R
     let net = match format {
         Format::Json => {
             none_given(rates)?;
+            // What looks like nothing that is known may have been meant as something else.
+            Format::recognized(text)?;
             return json::read(text);
         }
         Format::Pnml => pnml::read(text, rates)?,
