@@ -5,14 +5,17 @@ use crate::calibration::Sample;
 /// Shares of all times at which [`Sample`] says how long they are.
 const SHARES: [f64; 4] = [0.0, 0.5, 0.95, 0.99];
 
-/// Straight lines between the measured quantiles, and behind the last of them a tail that keeps the measured mean: a step that now and then
-/// takes a hundred times as long is not one that always varies.
+/// Straight lines between the measured quantiles, and behind the last of them a tail that ends at the longest time and keeps the measured
+/// mean, `a + (b - a) u^k` for `u` from 0 to 1: a step that once in a thousand times takes a hundred times as long is not one that does so
+/// a little in each hundred.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Spread {
     /// At [`SHARES`].
     at: [f64; 4],
     /// The longest.
     most: f64,
+    /// How late the tail rises: 1 is a straight line.
+    bend: f64,
 }
 
 impl Spread {
@@ -22,26 +25,29 @@ impl Spread {
         let below: f64 =
             (1..4).map(|next| (SHARES[next] - SHARES[next - 1]) * f64::midpoint(at[next], at[next - 1])).sum();
         let beyond = 1.0 - SHARES[3];
-        let most = (2.0 * (sample.mean - below) / beyond - at[3]).max(at[3]);
-        let all = below + beyond * f64::midpoint(at[3], most);
+        // What the tail adds to the last quantile, in the mean and at most; a line where it would have to rise early.
+        let (above, longest) = ((sample.mean - below) / beyond - at[3], sample.max - at[3]);
+        let bend = if above > 0.0 { (longest / above - 1.0).max(1.0) } else { 1.0 };
+        let most = at[3] + (above * (bend + 1.0)).max(0.0);
+        let all = below + beyond * (at[3] + (most - at[3]) / (bend + 1.0));
         let factor = if all > 0.0 { mean / all } else { 0.0 };
-        Self { at: at.map(|time| time * factor), most: most * factor }
+        Self { at: at.map(|time| time * factor), most: most * factor, bend }
     }
 
     /// The same with so many seconds more each time; none takes less than no time.
     pub(super) fn longer(&self, seconds: f64) -> Self {
         let more = |time: f64| (time + seconds).max(0.0);
-        Self { at: self.at.map(more), most: more(self.most) }
+        Self { at: self.at.map(more), most: more(self.most), bend: self.bend }
     }
 
     /// Seconds that a share of all, 0 to 1, does not exceed.
     pub(super) fn time(&self, share: f64) -> f64 {
         let next = (1..4).find(|next| share < SHARES[*next]);
-        let (from, low, to, high) = match next {
-            Some(next) => (SHARES[next - 1], self.at[next - 1], SHARES[next], self.at[next]),
-            None => (SHARES[3], self.at[3], 1.0, self.most),
+        let (from, low, to, high, bend) = match next {
+            Some(next) => (SHARES[next - 1], self.at[next - 1], SHARES[next], self.at[next], 1.0),
+            None => (SHARES[3], self.at[3], 1.0, self.most, self.bend),
         };
-        low + (high - low) * (share - from) / (to - from)
+        low + (high - low) * ((share - from) / (to - from)).powf(bend)
     }
 }
 
@@ -64,6 +70,17 @@ mod tests {
         assert!((spread.time(0.5) - 10.0).abs() < 1e-9 && spread.time(1.0) > 100.0, "{spread:?}");
         let twice = Spread::of(&sample, 2.0 * sample.mean);
         assert!((mean(&twice) / sample.mean - 2.0).abs() < 1e-4);
+    }
+
+    #[test]
+    fn a_rare_long_time_stays_rare_and_long() {
+        // One in a thousand takes 4,000, the others about 15: in a hundred times of eight each, five see none of them.
+        let times: Vec<f64> =
+            (0..10_000).map(|nth| if nth % 1_000 == 0 { 4_000.0 } else { 14.0 + f64::from(nth % 20) / 10.0 }).collect();
+        let sample = summary(&times).unwrap();
+        let spread = Spread::of(&sample, sample.mean);
+        assert!((mean(&spread) / sample.mean - 1.0).abs() < 1e-3, "{} {}", mean(&spread), sample.mean);
+        assert!((spread.time(1.0) - 4_000.0).abs() < 1.0 && spread.time(0.995) < 60.0, "{spread:?}");
     }
 
     #[test]
