@@ -1,6 +1,8 @@
 //! The steps of the scenario in the order in which the program takes its clients: the organisation and the store each take one message of
 //! each client in turn, so that nobody overtakes anybody.
 
+use std::collections::BTreeMap;
+
 use super::Setting;
 use super::prices::Steps;
 use super::spread::Spread;
@@ -149,7 +151,7 @@ fn through(work: &Work, setting: &Setting, speeds: [f64; 2]) -> (Found, [End; 2]
         work,
         speeds,
         period: setting.period.max(1),
-        chance: Chance(7),
+        shares: BTreeMap::new(),
         clients,
         ends: [End::default(); 2],
         counts: false,
@@ -178,7 +180,8 @@ struct Run<'a> {
     work: &'a Work,
     speeds: [f64; 2],
     period: u64,
-    chance: Chance,
+    /// Of each step: by stage, end, and its place among those of the end.
+    shares: BTreeMap<(usize, usize, usize), Shares>,
     clients: Vec<Client>,
     ends: [End; 2],
     counts: bool,
@@ -207,10 +210,12 @@ impl Run<'_> {
     fn send(&mut self, end: usize) {
         let other = 1 - end;
         let End { client, sends: Some((since, at)), .. } = self.ends[end] else { return };
-        let visit = &self.work.visits[self.clients[client].stage as usize][end];
+        let stage = self.clients[client].stage as usize;
+        let visit = &self.work.visits[stage][end];
         let asleep = self.ends[other].sends.is_none();
         let way = if asleep { visit.to_asleep } else { visit.to_awake };
-        let sent = at + way.time(self.chance.share()) / self.speeds[end];
+        let place = visit.work.len() + usize::from(asleep);
+        let sent = at + way.time(share(&mut self.shares, (stage, end, place))) / self.speeds[end];
         let both = self.ends[other].sends.map_or(0.0, |(from, _)| (sent - from.max(since)).max(0.0));
         self.clients[client].there[other] = Some(sent);
         self.ends[other].both += both;
@@ -234,8 +239,10 @@ impl Run<'_> {
         if end == ORGANISATION {
             self.begin(index, at);
         }
-        let work = &self.work.visits[self.clients[index].stage as usize][end].work;
-        let seconds: f64 = work.iter().map(|step| step.time(self.chance.share())).sum();
+        let stage = self.clients[index].stage as usize;
+        let work = &self.work.visits[stage][end].work;
+        let mut time = |(place, step): (usize, &Spread)| step.time(share(&mut self.shares, (stage, end, place)));
+        let seconds: f64 = work.iter().enumerate().map(&mut time).sum();
         self.ends[end].sends = Some((at, at + seconds / self.speeds[end]));
     }
 
@@ -266,6 +273,32 @@ impl Run<'_> {
     }
 }
 
+fn share(shares: &mut BTreeMap<(usize, usize, usize), Shares>, step: (usize, usize, usize)) -> f64 {
+    let seed = (step.0 * 2 + step.1) * 16 + step.2;
+    shares.entry(step).or_insert_with(|| Shares { left: Vec::new(), chance: Chance(seed as u64 + 7) }).next()
+}
+
+/// Shares from 0 to 1 in which as many of each size come as there should: what takes a hundred times as long, once in a thousand times, comes
+/// neither never nor twice as often.
+struct Shares {
+    left: Vec<u16>,
+    chance: Chance,
+}
+
+/// Sizes of shares that are told apart.
+const SIZES: u16 = 4_096;
+
+impl Shares {
+    fn next(&mut self) -> f64 {
+        if self.left.is_empty() {
+            self.left = (0..SIZES).collect();
+        }
+        let drawn = (self.chance.share() * self.left.len() as f64) as usize;
+        let size = self.left.swap_remove(drawn.min(self.left.len() - 1));
+        (f64::from(size) + self.chance.share()) / f64::from(SIZES)
+    }
+}
+
 /// Repeatable chance: SplitMix64.
 struct Chance(u64);
 
@@ -278,5 +311,25 @@ impl Chance {
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         ((mixed ^ (mixed >> 31)) >> 11) as f64 / (1_u64 << 53) as f64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_of_each_size_come_as_often_as_they_should() {
+        let mut shares = Shares { left: Vec::new(), chance: Chance(7) };
+        let drawn: Vec<f64> = (0..2 * SIZES).map(|_| shares.next()).collect();
+        for tenth in 0..10 {
+            let size = |share: &&f64| (**share * 10.0) as u16 == tenth;
+            let count = drawn.iter().filter(size).count();
+            assert!(count.abs_diff(usize::from(SIZES) / 5) <= 4, "{tenth}: {count}");
+        }
+        // Their order says nothing.
+        let middle = |pair: &[f64]| (pair[0] - 0.5) * (pair[1] - 0.5) * 12.0;
+        let correlation = drawn.windows(2).map(middle).sum::<f64>() / f64::from(2 * SIZES);
+        assert!(correlation.abs() < 0.05, "{correlation}");
     }
 }
