@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use crate::Failed;
 
 /// Processor seconds after which each of them ends by itself.
-const MOST: u32 = 900;
+const MOST: u32 = 2_400;
 
 /// A busy process for each processor, in the class that anything else interrupts at once. They end with it.
 #[derive(Debug)]

@@ -44,11 +44,11 @@ pub(crate) struct P4 {
 
     /// Run the scenario on this machine instead: predict it from single steps, write that into a ledger, then measure
     ///
-    /// About a quarter of an hour on a machine that has nothing else to do. A goal that is missed is a row, not a failure.
+    /// Sixty rounds in about half an hour, on a machine that has nothing else to do. A goal that is missed is a row, not a failure.
     #[arg(long)]
     measure: bool,
 
-    /// With `--measure`: shorter runs, at most five minutes
+    /// With `--measure`: ten rounds in at most five minutes
     #[arg(long, requires = "measure")]
     quick: bool,
 
