@@ -56,6 +56,10 @@ pub struct Options {
     pub changing: Option<(u32, Duration)>,
     /// Offer Basic256Sha256 in mode Sign, too.
     pub sign: bool,
+    /// Take anonymous sessions, too, with the rights of the user.
+    pub anonymous: bool,
+    /// Forms of tokens that are offered; none for all of them.
+    pub tokens: Option<TokenForm>,
     /// Keep to this processor.
     pub processor: Option<usize>,
 }
@@ -67,7 +71,8 @@ pub struct Options {
 pub fn options(words: &[&str]) -> Result<Options, Failed> {
     let [folder, nodes, more @ ..] = words else {
         return Err(
-            "bench serve FOLDER NODES [authority=URL] [changing=COUNT/MILLISECONDS] [sign=too] [processor=NUMBER]"
+            "bench serve FOLDER NODES [authority=URL] [changing=COUNT/MILLISECONDS] [sign=too] [anonymous=too] \
+             [tokens=clear|encrypted] [processor=NUMBER]"
                 .into(),
         );
     };
@@ -77,11 +82,16 @@ pub fn options(words: &[&str]) -> Result<Options, Failed> {
         authority: None,
         changing: None,
         sign: false,
+        anonymous: false,
+        tokens: None,
         processor: None,
     };
     for word in more {
         match word.split_once('=') {
             Some(("sign", "too")) => options.sign = true,
+            Some(("anonymous", "too")) => options.anonymous = true,
+            Some(("tokens", "clear")) => options.tokens = Some(TokenForm::Clear),
+            Some(("tokens", "encrypted")) => options.tokens = Some(TokenForm::LegacyRsa),
             Some(("processor", number)) => options.processor = Some(number.parse()?),
             Some(("authority", url)) => options.authority = Some(url.to_owned()),
             Some(("changing", words)) => {
@@ -106,8 +116,16 @@ pub fn run(options: &Options) -> Result<(), Failed> {
         let port = listener.local_addr()?.port();
         let mut endpoints = endpoints();
         endpoints.extend(options.sign.then_some((SecurityPolicyId::Basic256Sha256, MessageSecurityMode::Sign)));
-        let config = config_of(&options.folder, "server", port, endpoints)?;
-        let server = server_of(config, &options.folder, options.nodes, options.authority.as_deref())?;
+        let mut config = config_of(&options.folder, "server", port, endpoints)?;
+        let mut gate = gate(&options.folder, options.authority.as_deref())?;
+        config.identities.anonymous = options.anonymous;
+        if options.anonymous {
+            gate.local.extend(gate.local.first().cloned().map(|user| LocalGrant { who: Who::Anonymous, ..user }));
+        }
+        if let (Some(form), Some(issued)) = (options.tokens, &mut config.identities.issued) {
+            issued.forms = vec![form];
+        }
+        let server = server_of(config, gate, options.nodes)?;
         let (count, period) = options.changing.unwrap_or_default();
         let changing: Vec<NodeRef> =
             (0..count).filter_map(|nth| server.space().find(&NodeId::new(2, fixture::number(nth)))).collect();
@@ -192,11 +210,11 @@ async fn change(handle: ServerHandle, nodes: Vec<NodeRef>, period: Duration) {
 /// # Errors
 /// The fixture cannot be read.
 pub fn server(folder: &Path, nodes: u32, port: u16, authority: Option<&str>) -> Result<Server, Failed> {
-    server_of(config(folder, "server", port)?, folder, nodes, authority)
+    server_of(config(folder, "server", port)?, gate(folder, authority)?, nodes)
 }
 
-fn server_of(config: ServerConfig, folder: &Path, nodes: u32, authority: Option<&str>) -> Result<Server, Failed> {
-    let gate = Gate::new(gate(folder, authority)?, clock::now())?;
+fn server_of(config: ServerConfig, gate: GateConfig, nodes: u32) -> Result<Server, Failed> {
+    let gate = Gate::new(gate, clock::now())?;
     Ok(Server::new(config, space(nodes)?, gate, Box::new(token::SystemEntropy::new())))
 }
 

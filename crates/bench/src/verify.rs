@@ -1,6 +1,6 @@
 //! Predictions of settings held against runs: our server as a process of its own, the load generator in this one, each client in a closed
 //! loop. Each of the two keeps to a processor, and neither processor halts: see [`Awake`]. A run has no authority; a token is shown once,
-//! when a session is made.
+//! when a session is made. Before they read, all clients connect at once, some times.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -21,7 +21,7 @@ use zeroize::Zeroizing;
 use crate::awake::Awake;
 use crate::clock::Stopwatch;
 use crate::fixture::{self, Fixture};
-use crate::load::{self, Link, Way};
+use crate::load::{Link, Way};
 use crate::measures::runtime;
 use crate::random::Random;
 use crate::subject::Subject;
@@ -68,6 +68,8 @@ pub struct Held {
     pub p95: (f64, f64),
     /// Seconds of processor time of the server a request, as predicted and as measured.
     pub cpu: (f64, f64),
+    /// Seconds until all clients are connected that begin at once, as predicted and as measured: the median of a few times.
+    pub storm: (f64, f64),
     /// Repetitions.
     pub runs: u64,
 }
@@ -107,20 +109,22 @@ pub fn verify(
 ) -> Result<Verdict, Failed> {
     let _awake = Awake::start()?;
     let processors = place::pair();
-    let mut more = vec!["sign=too".to_owned()];
-    more.extend(processors.map(|it| format!("processor={}", it.1)));
-    let more: Vec<&str> = more.iter().map(String::as_str).collect();
     let mut rows = Vec::new();
-    let mut kept: Option<(u32, Fixture, Subject)> = None;
+    let mut kept: Option<((u32, &str), Fixture, Subject)> = None;
     for row in &prediction.rows {
         progress(row);
         let bits = if row.setting.bits == 0 { 2_048 } else { row.setting.bits };
+        // One policy each way: a client takes the first that is offered.
+        let tokens =
+            if row.setting.token.is_some_and(|token| token.encrypted) { "tokens=encrypted" } else { "tokens=clear" };
         let (_, fixture, subject) = match kept.take() {
-            Some(there) if there.0 == bits => kept.insert(there),
+            Some(there) if there.0 == (bits, tokens) => kept.insert(there),
             _ => {
                 let fixture = Fixture::of(u16::try_from(bits)?)?;
-                let subject = Subject::ours_by(words, &fixture, NODES, &more)?;
-                kept.insert((bits, fixture, subject))
+                let processor = processors.map(|it| format!("processor={}", it.1));
+                let more = ["sign=too", "anonymous=too", tokens].into_iter().chain(processor.as_deref());
+                let subject = Subject::ours_by(words, &fixture, NODES, &more.collect::<Vec<_>>())?;
+                kept.insert(((bits, tokens), fixture, subject))
             }
         };
         rows.push(std::thread::scope(|scope| {
@@ -162,6 +166,7 @@ fn held(row: &Row, fixture: &Fixture, subject: &Subject, plan: Plan) -> Result<H
         measurable: half_width <= MEASURABLE,
         p95: (row.response.p95, p95),
         cpu: (row.server_busy.value / row.throughput.value, found.cpu),
+        storm: (row.storm_here.value, record::median(&found.storms).ok_or_else(few)?),
         runs: rate.n,
     })
 }
@@ -173,7 +178,7 @@ async fn way(setting: &Setting, fixture: &Fixture, subject: &Subject) -> Result<
         Mode::SignAndEncrypt => (SecurityPolicyId::Basic256Sha256, MessageSecurityMode::SignAndEncrypt),
     };
     let credential = match setting.token {
-        None => load::user(),
+        None => Credential::Anonymous,
         Some(_) => Credential::Issued(Zeroizing::new(fixture.token("verify")?.as_bytes().to_vec())),
     };
     let own = (fixture::identity(fixture.folder(), "client")?, fixture::trust(fixture.folder(), &["server"])?);
@@ -187,6 +192,36 @@ struct Found {
     /// Seconds of processor time of the server a request, over all repetitions.
     cpu: f64,
     waits: Vec<f64>,
+    /// Seconds until all were connected.
+    storms: Vec<f64>,
+}
+
+/// All connect at once this many times at most, and no more once it took so many seconds.
+const STORMS: (usize, f64) = (10, 2.0);
+
+/// Clients that connect at once, again and again; those of the last time stay.
+async fn storms(way: &Way, clients: u32, found: &mut Found) -> Result<Vec<Link>, Failed> {
+    let all = Stopwatch::start();
+    loop {
+        let watch = Stopwatch::start();
+        let opening: Vec<_> = (0..clients)
+            .map(|_| {
+                let way = way.clone();
+                tokio::task::spawn_local(async move { Link::open(&way).await })
+            })
+            .collect();
+        let mut links = Vec::new();
+        for link in opening {
+            links.push(link.await??);
+        }
+        found.storms.push(watch.seconds());
+        if found.storms.len() >= STORMS.0 || (found.storms.len() >= 3 && all.seconds() > STORMS.1) {
+            return Ok(links);
+        }
+        for link in links {
+            link.close().await?;
+        }
+    }
 }
 
 /// Answers beyond this are not kept one by one.
@@ -195,13 +230,12 @@ const MOST_WAITS: usize = 1_000_000;
 async fn run(subject: &Subject, way: &Way, clients: u32, plan: Plan) -> Result<Found, Failed> {
     let (ended, counted) = (Rc::new(Cell::new(false)), Rc::new(Cell::new(false)));
     let (done, waits) = (Rc::new(Cell::new(0_u64)), Rc::new(RefCell::new(Vec::new())));
-    let mut tasks = Vec::new();
-    for client in 0..clients {
-        let mut link = Link::open(way).await?;
+    let (mut tasks, mut found) = (Vec::new(), Found::default());
+    for (client, mut link) in (0_u64..).zip(storms(way, clients, &mut found).await?) {
         let (ended, counted) = (Rc::clone(&ended), Rc::clone(&counted));
         let (done, waits) = (Rc::clone(&done), Rc::clone(&waits));
         tasks.push(tokio::task::spawn_local(async move {
-            let mut random = Random::new(u64::from(client) + 1);
+            let mut random = Random::new(client + 1);
             while !ended.get() {
                 let watch = Stopwatch::start();
                 link.read(fixture::number(random.below(NODES))).await?;
@@ -215,7 +249,6 @@ async fn run(subject: &Subject, way: &Way, clients: u32, plan: Plan) -> Result<F
     }
     sleep(plan.warm_up).await;
     counted.set(true);
-    let mut found = Found::default();
     let (cpu, first) = (subject.cpu()?, done.get());
     for _ in 0..plan.runs.max(2) {
         let (watch, before) = (Stopwatch::start(), done.get());
@@ -262,6 +295,7 @@ mod tests {
             measurable: half_width <= MEASURABLE,
             p95: (1.0, 1.0),
             cpu: (1.0, 1.0),
+            storm: (1.0, 1.0),
             runs: 10,
         }
     }

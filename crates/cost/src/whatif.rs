@@ -213,6 +213,8 @@ pub struct Row {
     pub server_busy: Figure,
     /// Seconds until all clients are connected again that lost their connections at once.
     pub storm: Figure,
+    /// The same where all clients are one thread on one processor and the server has one: a run of `bench`.
+    pub storm_here: Figure,
     /// What limits the throughput: `server`, `client`, or `way` (one request at a time).
     pub limited_by: &'static str,
     /// Of what limits it, the step that takes most, and its share.
@@ -317,6 +319,13 @@ fn row(steps: &mut demand::Steps<'_>, setting: &Setting, clients: u32, budget: &
     };
     let response = nets::response(&stages, throughput.value);
     let storm = nets::storm(clients, steps.cores(), work.connect.seconds(), work.keys.seconds(), budget)?;
+    let exchanges: Vec<(f64, f64)> =
+        work.exchanges.iter().map(|(asks, answers)| (asks.seconds(), answers.seconds())).collect();
+    let ends = |end: fn(&(Demand, Demand)) -> &Demand| {
+        work.exchanges.iter().fold(Demand::default(), |all, it| all.with(end(it)))
+    };
+    let (asks, answers) = (ends(|it| &it.0), ends(|it| &it.1));
+    let busier = if asks.seconds() > answers.seconds() { asks } else { answers };
     Ok(Row {
         setting: *setting,
         clients,
@@ -328,6 +337,7 @@ fn row(steps: &mut demand::Steps<'_>, setting: &Setting, clients: u32, budget: &
             error: throughput.error.max(work.server.error()),
         },
         storm: Figure { value: storm, error: work.connect.with(&work.keys).error() },
+        storm_here: Figure { value: nets::together(clients, &exchanges), error: busier.error() },
         limited_by,
         largest: limit.largest(),
         difference: None,

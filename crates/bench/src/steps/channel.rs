@@ -7,7 +7,7 @@ use token::SystemEntropy;
 use ua_proto::client::{ClientEvent, Response};
 use ua_proto::crypto::{ChannelKeys, KeyLayout, Role, SecurityPolicyId};
 
-use super::timing::OTHER;
+use super::timing::{APART, OTHER};
 use super::{Bed, Entry, Once, Timings, used};
 use crate::clock::{Stopwatch, looking};
 use crate::gd::disturb::Disturb;
@@ -37,8 +37,10 @@ enum End {
 
 pub(super) fn entries() -> Vec<Entry> {
     let mut entries = vec![
-        Entry::with("read", "server", 0, |bed, time| reads(bed, time, End::Server)),
-        Entry::with("read", "client", 0, |bed, time| reads(bed, time, End::Client)),
+        Entry::with("read", "server", 0, |bed, time| reads(bed, time, End::Server, OTHER)),
+        Entry::with("read", "client", 0, |bed, time| reads(bed, time, End::Client, OTHER)),
+        Entry::with("read", "server-alone", 0, |bed, time| reads(bed, time, End::Server, APART)),
+        Entry::with("read", "client-alone", 0, |bed, time| reads(bed, time, End::Client, APART)),
     ];
     for (policy, name) in [
         (SecurityPolicyId::Basic256Sha256, "basic256sha256"),
@@ -56,20 +58,20 @@ pub(super) fn entries() -> Vec<Entry> {
     entries
 }
 
-/// One Read after the other with other work between what the ends do, each of which is timed alone.
-fn reads(bed: &Bed, time: Duration, end: End) -> Result<Timings, Failed> {
+/// One Read after the other with so many seconds of other work between what the ends do, each of which is timed alone.
+fn reads(bed: &Bed, time: Duration, end: End, other: f64) -> Result<Timings, Failed> {
     let mut pair = Pair::new(bed.folder(), NODES)?;
     pair.until(serve, |event| matches!(event, ClientEvent::Activated(_)))?;
     let (mut random, mut disturb, watch) = (Random::new(1), Disturb::small(), Stopwatch::start());
     let mut timings = Timings { batch: 1, cpu: Vec::new(), wall: Vec::new() };
     while timings.cpu.len() < LEAST || watch.seconds() < time.as_secs_f64() {
         let warm = watch.seconds() > WARM_UP * time.as_secs_f64();
-        disturb.run(OTHER);
+        disturb.run(other);
         let (request, asked) = lap(|| ask_for(&mut pair, random.below(NODES)));
         let request = request?;
-        disturb.run(OTHER);
+        disturb.run(other);
         let (answer, served) = lap(|| answer(&mut pair, &request));
-        disturb.run(OTHER);
+        disturb.run(other);
         let (told, understood) = lap(|| understand(&mut pair, &answer));
         told?;
         pair.now.mono = pair.now.mono + Duration::from_micros(50);

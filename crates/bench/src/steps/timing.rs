@@ -50,7 +50,7 @@ impl Whose {
 pub(super) const OTHER: f64 = 1.5e-6;
 /// Seconds of other work between two uses that are timed one by one: about as many as a message takes, so long is it since the last one
 /// was protected.
-const APART: f64 = 25e-6;
+pub(super) const APART: f64 = 25e-6;
 
 /// The same, where each use is timed alone and finds caches and branch predictors as other work has left them; for what takes microseconds.
 ///

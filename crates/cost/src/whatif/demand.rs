@@ -125,6 +125,11 @@ impl<'a> Steps<'a> {
         })
     }
 
+    /// What an end does with a Read: the next one follows at once, or, with one client, when the other end has done its part.
+    fn read(&mut self, end: &str, clients: u32) -> Result<Piece, Fault> {
+        self.need(&format!("read {end}{}", if clients == 1 { "-alone" } else { "" }), 0)
+    }
+
     /// A message and its answer over a socket, at one end of so many connections; between the numbers that were measured, by the logarithm.
     fn exchange(&mut self, end: &str, clients: u32, bytes: u64) -> Result<Piece, Fault> {
         let start = format!("exchange {end}-of-");
@@ -175,19 +180,53 @@ impl<'a> Steps<'a> {
     fn cryptography(&mut self, phases: &[Phase], by: Party) -> (Demand, Demand) {
         let (mut private, mut other) = (Demand::default(), Demand::default());
         for line in lines(phases).into_iter().filter(|line| line.by == by) {
-            if matches!(line.operation.as_str(), "message" | "send message" | "receive message" | "check rights") {
-                continue;
-            }
-            #[expect(clippy::cast_precision_loss, reason = "times")]
-            let times = line.times as f64 * line.probability;
-            match self.find(&named(&line), line.bytes, times) {
-                Some(piece) if line.private => private.0.push(piece),
-                Some(piece) => other.0.push(piece),
-                None if times > 0.0 => drop(self.missing.insert(line.operation.clone())),
-                None => {}
+            if let Some(piece) = self.priced(&line) {
+                (if line.private { &mut private } else { &mut other }).0.push(piece);
             }
         }
         (private, other)
+    }
+
+    /// A step that is no message, if somebody has measured it; the check of rights is a part of a Read.
+    fn priced(&mut self, line: &Line) -> Option<Piece> {
+        if matches!(line.operation.as_str(), "message" | "send message" | "receive message" | "check rights") {
+            return None;
+        }
+        #[expect(clippy::cast_precision_loss, reason = "times")]
+        let times = line.times as f64 * line.probability;
+        let piece = self.find(&line.operation, line.bytes, times);
+        if piece.is_none() && times > 0.0 {
+            self.missing.insert(line.operation.clone());
+        }
+        piece
+    }
+
+    /// What client and server do when a client connects, one exchange of messages after the other: what the client does until it has sent
+    /// its message (with what it did with the answer before), and what the server does until it has answered.
+    fn exchanges(&mut self, phases: &[Phase], clients: u32) -> Result<Vec<(Demand, Demand)>, Fault> {
+        let mut exchanges = vec![(Demand::default(), Demand::default())];
+        for line in lines(phases) {
+            let (asks, answers) = (line.operation == "message", line.to == Some(Party::Client));
+            if asks && !answers {
+                let mut at =
+                    |end: &str, wire| Ok::<_, Fault>([self.exchange(end, clients, wire)?, self.read(end, clients)?]);
+                let (client, server) = (at("client", line.bytes)?, at("server", line.bytes)?);
+                let last = exchanges.last_mut().filter(|last| last.1.0.is_empty());
+                match last {
+                    Some(last) => {
+                        last.0.0.extend(client);
+                        last.1.0.extend(server);
+                    }
+                    None => exchanges.push((Demand(client.into()), Demand(server.into()))),
+                }
+            } else if asks {
+                exchanges.push(Default::default());
+            } else if let (Some(piece), Some(last)) = (self.priced(&line), exchanges.last_mut()) {
+                let end = if line.by == Party::Client { &mut last.0 } else { &mut last.1 };
+                end.0.push(piece);
+            }
+        }
+        Ok(exchanges)
     }
 
     /// What the messages of phases cost at the server beside that: their way through sockets, and decoding, serving and encoding them, each
@@ -202,11 +241,6 @@ impl<'a> Steps<'a> {
         }
         Ok(demand)
     }
-}
-
-/// Reading the claims of a token is in the step that checks all of it.
-fn named(line: &Line) -> String {
-    line.operation.clone()
 }
 
 /// What a row is made of.
@@ -226,12 +260,15 @@ pub(super) struct Work {
     pub(super) connect: Demand,
     /// Of one client that connects, at the server's threads for keys.
     pub(super) keys: Demand,
+    /// Of one client that connects, exchange by exchange: at its end, and at the server's, threads for keys included.
+    pub(super) exchanges: Vec<(Demand, Demand)>,
 }
 
 pub(super) fn work(steps: &mut Steps<'_>, setting: &Setting, protocol: &OpcUa, clients: u32) -> Result<Work, Fault> {
     let wire = u64::midpoint(protocol.channel.wire(READ.0), protocol.channel.wire(READ.1));
-    let mut server = Demand(vec![steps.exchange("server", clients, wire)?, steps.need("read server", 0)?]);
-    let mut client = Demand(vec![steps.exchange("client", clients, wire)?, steps.need("read client", 0)?]);
+    let mut end =
+        |name: &str| Ok::<_, Fault>(Demand(vec![steps.exchange(name, clients, wire)?, steps.read(name, clients)?]));
+    let (mut server, mut client) = (end("server")?, end("client")?);
     let protection = match setting.mode {
         Mode::None => None,
         Mode::Sign => Some("basic256sha256-sign"),
@@ -257,9 +294,10 @@ pub(super) fn work(steps: &mut Steps<'_>, setting: &Setting, protocol: &OpcUa, c
     let (beside, load) = renewals(steps, setting, protocol, clients, &server)?;
     let (keys, connect) = steps.cryptography(&protocol.connect(), Party::Server);
     let connect = connect.with(&steps.messages(&own(protocol.connect()))?);
+    let exchanges = steps.exchanges(&own(protocol.connect()), clients)?;
     let variation = server.variation().max(client.variation());
     path.0 = path.0.scaled(load);
-    Ok(Work { server: server.scaled(load), path, way, variation, beside, connect, keys })
+    Ok(Work { server: server.scaled(load), path, way, variation, beside, connect, keys, exchanges })
 }
 
 /// The share of a processor that renewals take, and by how much that makes each request longer.

@@ -1,5 +1,7 @@
 //! The nets of a prediction.
 
+use std::collections::VecDeque;
+
 use gspn::ask::{Value, answer};
 use gspn::{Budget, json};
 use serde_json::{Value as Json, json};
@@ -71,6 +73,29 @@ pub(super) fn storm(clients: u32, cores: u32, thread: f64, keys: f64, budget: &m
     solve(&json!({"net": {"places": places, "transitions": transitions}, "ask": ask}), budget)
 }
 
+/// Seconds until clients that begin at once are connected, where one thread does the work of all of them and one processor that of the server,
+/// each first come, first served; of each exchange what the client and what the server does.
+pub(super) fn together(clients: u32, exchanges: &[(f64, f64)]) -> f64 {
+    // Clients that wait for each end, in order: since when, who, and in which exchange.
+    let mut waiting = [VecDeque::new(), VecDeque::new()];
+    waiting[0].extend((0..clients).map(|client| (0.0_f64, client, 0)));
+    let (mut free, mut last) = ([0.0_f64; 2], 0.0_f64);
+    loop {
+        let begins = |end: usize| waiting[end].front().map(|(since, ..)| since.max(free[end]));
+        let end = match (begins(0), begins(1)) {
+            (Some(client), Some(server)) => usize::from(server < client),
+            (Some(_), None) => 0,
+            (None, Some(_)) => 1,
+            (None, None) => return last,
+        };
+        let Some((since, client, exchange)) = waiting[end].pop_front() else { return last };
+        let Some(&(asks, answers)) = exchanges.get(exchange) else { continue };
+        free[end] = free[end].max(since) + if end == 0 { asks } else { answers };
+        last = last.max(free[end]);
+        waiting[1 - end].push_back((free[end], client, exchange + end));
+    }
+}
+
 fn with(mut kind: Json, name: &str, from: &[(&str, u32)], to: &[(&str, u32)], unless: &[(&str, u32)]) -> Json {
     let arcs = |arcs: &[(&str, u32)]| -> Json {
         arcs.iter().map(|(place, count)| ((*place).to_owned(), json!(count))).collect()
@@ -112,5 +137,41 @@ pub(super) fn response(stages: &Stages, throughput: f64) -> Response {
         p50: quantile(0.0),
         p95: quantile(QUANTILES.0),
         p99: quantile(QUANTILES.1),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn close(value: f64, wanted: f64) {
+        assert!((value / wanted - 1.0).abs() < 1e-9, "{value}, not {wanted}");
+    }
+
+    #[test]
+    fn one_client_does_all_exchanges_one_after_the_other() {
+        close(together(1, &[(1.0, 2.0), (3.0, 4.0), (0.5, 0.0)]), 10.5);
+        assert!(together(1, &[]) == 0.0 && together(0, &[(1.0, 1.0)]) == 0.0);
+    }
+
+    #[test]
+    fn of_one_exchange_the_busier_end_never_rests_but_for_the_first_and_the_last() {
+        close(together(8, &[(3.0, 2.0)]), 8.0 * 3.0 + 2.0);
+        close(together(8, &[(2.0, 3.0)]), 2.0 + 8.0 * 3.0);
+        // While one asks, the other is answered; then they change places.
+        close(together(2, &[(1.0, 1.0), (1.0, 1.0)]), 5.0);
+    }
+
+    #[test]
+    fn all_are_there_no_sooner_than_the_busier_end_is_done_and_no_later_than_both_in_turn() {
+        let exchanges = [(0.3, 0.1), (1.0, 4.0), (2.0, 0.7), (0.2, 0.0)];
+        let (asks, answers) = exchanges.iter().fold((0.0, 0.0), |all, it| (all.0 + it.0, all.1 + it.1));
+        for clients in [1, 2, 7, 64, 256] {
+            let (count, found) = (f64::from(clients), together(clients, &exchanges));
+            assert!(
+                found >= count * f64::max(asks, answers) && found <= count * (asks + answers),
+                "{clients}: {found}"
+            );
+        }
     }
 }

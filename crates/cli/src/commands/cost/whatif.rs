@@ -261,8 +261,9 @@ fn held(verdict: &Verdict) -> String {
             format!("{:.0}/s", row.predicted),
             format!("{:.0}/s +- {:.1} %", row.measured, row.half_width * 100.0),
             error,
-            format!("{} | {}", seconds(row.p95.0), seconds(row.p95.1)),
-            format!("{} | {}", seconds(row.cpu.0), seconds(row.cpu.1)),
+            both(row.p95),
+            both(row.cpu),
+            both(row.storm),
         ]
     });
     let head = [
@@ -273,6 +274,7 @@ fn held(verdict: &Verdict) -> String {
         "error",
         "p95 predicted | measured",
         "cpu predicted | measured",
+        "all connect, predicted | measured",
     ];
     let mut text = format!("\n{}", table(&head, &rows.collect::<Vec<_>>()));
     let percent = |value: Option<f64>| value.map_or_else(|| "none".into(), |it| format!("{:.2} %", it * 100.0));
@@ -288,6 +290,11 @@ fn held(verdict: &Verdict) -> String {
         if verdict.met { "met" } else { "missed" }
     ));
     text
+}
+
+/// Seconds as predicted and as measured, with the error.
+fn both((predicted, measured): (f64, f64)) -> String {
+    format!("{} | {} ({:+.0} %)", seconds(predicted), seconds(measured), (predicted / measured - 1.0) * 100.0)
 }
 
 /// Seconds.
