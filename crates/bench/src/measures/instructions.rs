@@ -4,6 +4,7 @@
 //! check. The program (`examples/in_memory.rs`) is built twice, the second time with `danger-permit-always`; both are
 //! counted inside `serve_one` alone.
 
+use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
@@ -28,7 +29,6 @@ use crate::{files, journal, serve};
 
 const NODES: u32 = 100_000;
 const READS: u32 = 5_000;
-const CONN: ConnId = ConnId(1);
 
 /// Builds both programs, counts both and keeps the ratio.
 ///
@@ -104,10 +104,13 @@ pub fn in_memory(folder: &Path) -> Result<(), Failed> {
     Ok(())
 }
 
-/// A client and the server's core.
+/// A client, others that wait for their turn, and the server's core.
 pub(crate) struct Pair {
     pub(crate) server: Server,
+    pub(crate) conn: ConnId,
     pub(crate) client: ClientSession,
+    others: VecDeque<(ConnId, ClientSession)>,
+    config: Arc<ClientSessionConfig>,
     pub(crate) entropy: SystemEntropy,
     pub(crate) now: Now,
     answer: Vec<u8>,
@@ -117,11 +120,29 @@ impl Pair {
     /// The server has so many variables.
     pub(crate) fn new(folder: &Path, nodes: u32) -> Result<Self, Failed> {
         let now = clock::now();
-        let mut server = serve::server(folder, nodes, 4840, None)?;
-        server.handle_input(Input::Accepted { conn: CONN, peer: "memory".into() }, now);
-        let config = config(folder)?;
-        let client = ClientSession::new(Arc::new(config), load::user(), now)?;
-        Ok(Self { server, client, entropy: SystemEntropy::new(), now, answer: Vec::new() })
+        let (mut server, conn) = (serve::server(folder, nodes, 4840, None)?, ConnId(1));
+        server.handle_input(Input::Accepted { conn, peer: "memory".into() }, now);
+        let config = Arc::new(config(folder)?);
+        let client = ClientSession::new(Arc::clone(&config), load::user(), now)?;
+        let (others, entropy, answer) = (VecDeque::new(), SystemEntropy::new(), Vec::new());
+        Ok(Self { server, conn, client, others, config, entropy, now, answer })
+    }
+
+    /// One more client on a connection of its own, whose turn it is now.
+    pub(crate) fn another(&mut self) -> Result<(), Failed> {
+        let conn = ConnId(self.others.len() as u64 + 2);
+        self.server.handle_input(Input::Accepted { conn, peer: "memory".into() }, self.now);
+        self.others.push_front((conn, ClientSession::new(Arc::clone(&self.config), load::user(), self.now)?));
+        self.turn();
+        Ok(())
+    }
+
+    /// It is the next client's turn.
+    pub(crate) fn turn(&mut self) {
+        if let Some((conn, client)) = self.others.pop_front() {
+            let before = (std::mem::replace(&mut self.conn, conn), std::mem::replace(&mut self.client, client));
+            self.others.push_back(before);
+        }
     }
 
     /// Carries bytes to and fro until the client tells what is waited for.
@@ -139,7 +160,7 @@ impl Pair {
             }
             let sent = self.client.outgoing().map(std::mem::take).unwrap_or_default();
             self.now.mono = self.now.mono + Duration::from_micros(50);
-            serve(&mut self.server, &sent, &mut self.answer, self.now);
+            serve(&mut self.server, self.conn, &sent, &mut self.answer, self.now);
             self.client.receive(&self.answer, self.now, &mut self.entropy);
             self.answer.clear();
         }
@@ -147,17 +168,17 @@ impl Pair {
     }
 }
 
-pub(crate) type Serve = fn(&mut Server, &[u8], &mut Vec<u8>, Now);
+pub(crate) type Serve = fn(&mut Server, ConnId, &[u8], &mut Vec<u8>, Now);
 
 /// Everything the server does for one Read, under a name that callgrind is told to count.
 #[inline(never)]
-fn serve_one(server: &mut Server, bytes: &[u8], answer: &mut Vec<u8>, now: Now) {
-    serve(server, bytes, answer, now);
+fn serve_one(server: &mut Server, conn: ConnId, bytes: &[u8], answer: &mut Vec<u8>, now: Now) {
+    serve(server, conn, bytes, answer, now);
 }
 
 /// Everything the server does for one piece of input.
-pub(crate) fn serve(server: &mut Server, bytes: &[u8], answer: &mut Vec<u8>, now: Now) {
-    server.handle_input(Input::Bytes { conn: CONN, bytes }, now);
+pub(crate) fn serve(server: &mut Server, conn: ConnId, bytes: &[u8], answer: &mut Vec<u8>, now: Now) {
+    server.handle_input(Input::Bytes { conn, bytes }, now);
     while let Some(output) = server.poll_output() {
         match output {
             Output::Send { conn } => {

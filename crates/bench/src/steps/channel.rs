@@ -7,6 +7,7 @@ use token::SystemEntropy;
 use ua_proto::client::{ClientEvent, Response};
 use ua_proto::crypto::{ChannelKeys, KeyLayout, Role, SecurityPolicyId};
 
+use super::socket::CONNECTIONS;
 use super::timing::{APART, OTHER};
 use super::{Bed, Entry, Once, Timings, used};
 use crate::clock::{Stopwatch, looking};
@@ -36,12 +37,13 @@ enum End {
 }
 
 pub(super) fn entries() -> Vec<Entry> {
-    let mut entries = vec![
-        Entry::with("read", "server", 0, |bed, time| reads(bed, time, End::Server, OTHER)),
-        Entry::with("read", "client", 0, |bed, time| reads(bed, time, End::Client, OTHER)),
-        Entry::with("read", "server-alone", 0, |bed, time| reads(bed, time, End::Server, APART)),
-        Entry::with("read", "client-alone", 0, |bed, time| reads(bed, time, End::Client, APART)),
-    ];
+    let mut entries = Vec::new();
+    for sessions in CONNECTIONS {
+        for (end, name) in [(End::Server, "server"), (End::Client, "client")] {
+            let name = format!("{name}-of-{sessions}");
+            entries.push(Entry::with("read", name, 0, move |bed, time| reads(bed, time, end, sessions)));
+        }
+    }
     for (policy, name) in [
         (SecurityPolicyId::Basic256Sha256, "basic256sha256"),
         (SecurityPolicyId::Aes128Sha256RsaOaep, "aes128-sha256-rsaoaep"),
@@ -58,14 +60,22 @@ pub(super) fn entries() -> Vec<Entry> {
     entries
 }
 
-/// One Read after the other with so many seconds of other work between what the ends do, each of which is timed alone.
-fn reads(bed: &Bed, time: Duration, end: End, other: f64) -> Result<Timings, Failed> {
-    let mut pair = Pair::new(bed.folder(), NODES)?;
-    pair.until(serve, |event| matches!(event, ClientEvent::Activated(_)))?;
+/// One Read after the other, each of another of so many sessions, with other work between what the ends do, each of which is timed alone. A
+/// single client sends its next Read when the other end has done its part.
+fn reads(bed: &Bed, time: Duration, end: End, sessions: u32) -> Result<Timings, Failed> {
+    let (mut pair, activated) =
+        (Pair::new(bed.folder(), NODES)?, |event: &ClientEvent| matches!(event, ClientEvent::Activated(_)));
+    pair.until(serve, activated)?;
+    for _ in 1..sessions {
+        pair.another()?;
+        pair.until(serve, activated)?;
+    }
+    let other = if sessions == 1 { APART } else { OTHER };
     let (mut random, mut disturb, watch) = (Random::new(1), Disturb::small(), Stopwatch::start());
     let mut timings = Timings { batch: 1, cpu: Vec::new(), wall: Vec::new() };
     while timings.cpu.len() < LEAST || watch.seconds() < time.as_secs_f64() {
         let warm = watch.seconds() > WARM_UP * time.as_secs_f64();
+        pair.turn();
         disturb.run(other);
         let (request, asked) = lap(|| ask_for(&mut pair, random.below(NODES)));
         let request = request?;
@@ -98,7 +108,7 @@ fn ask_for(pair: &mut Pair, variable: u32) -> Result<Vec<u8>, Failed> {
 
 fn answer(pair: &mut Pair, request: &[u8]) -> Vec<u8> {
     let mut answer = Vec::new();
-    serve(&mut pair.server, request, &mut answer, pair.now);
+    serve(&mut pair.server, pair.conn, request, &mut answer, pair.now);
     answer
 }
 

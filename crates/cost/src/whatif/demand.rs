@@ -125,14 +125,19 @@ impl<'a> Steps<'a> {
         })
     }
 
-    /// What an end does with a Read: the next one follows at once, or, with one client, when the other end has done its part.
+    /// What an end does with a Read of one of so many clients.
     fn read(&mut self, end: &str, clients: u32) -> Result<Piece, Fault> {
-        self.need(&format!("read {end}{}", if clients == 1 { "-alone" } else { "" }), 0)
+        self.between(&format!("read {end}"), clients, 0)
     }
 
-    /// A message and its answer over a socket, at one end of so many connections; between the numbers that were measured, by the logarithm.
+    /// A message and its answer over a socket, at one end of so many connections.
     fn exchange(&mut self, end: &str, clients: u32, bytes: u64) -> Result<Piece, Fault> {
-        let start = format!("exchange {end}-of-");
+        self.between(&format!("exchange {end}"), clients, bytes)
+    }
+
+    /// A step that was measured with several numbers of clients; between them by the logarithm.
+    fn between(&mut self, step: &str, clients: u32, bytes: u64) -> Result<Piece, Fault> {
+        let start = format!("{step}-of-");
         let steps = self.calibration.steps.iter().map(crate::calibration::Step::name);
         let mut known: Vec<u32> = steps.filter_map(|name| name.strip_prefix(&start)?.parse().ok()).collect();
         known.sort_unstable();
@@ -145,7 +150,7 @@ impl<'a> Steps<'a> {
         let share = share.clamp(0.0, 1.0);
         let between = |of: fn(&Piece) -> f64| of(&low) + share * (of(&high) - of(&low));
         Ok(Piece {
-            name: format!("exchange {end}"),
+            name: step.to_owned(),
             seconds: between(|it| it.seconds),
             half: between(|it| it.half),
             variance: between(|it| it.variance),
@@ -236,7 +241,7 @@ impl<'a> Steps<'a> {
         for line in lines(phases) {
             if line.operation == "message" && line.to == Some(Party::Server) {
                 demand.0.push(self.exchange("server", 1, line.bytes)?);
-                demand.0.push(self.need("read server", 0)?);
+                demand.0.push(self.read("server", 1)?);
             }
         }
         Ok(demand)

@@ -156,15 +156,13 @@ impl Solution {
             self.load(state, &mut tokens);
             mean(&tokens, &mut here);
             let share = long_run.distribution[state];
-            let exit = chain.exit(state);
+            let flow = share * chain.exit(state);
             let sums = net_gain.iter_mut().zip(&mut gross).zip(&mut means);
+            // Most places are empty, but to ask whether costs more than to add nothing.
             for (tokens, ((net_gain, gross), mean)) in here.iter().zip(sums) {
-                // Most places are empty.
-                if *tokens > 0.0 {
-                    *net_gain += tokens * gain;
-                    *gross += tokens * share * exit;
-                    *mean += tokens * share;
-                }
+                *net_gain += tokens * gain;
+                *gross += tokens * flow;
+                *mean += tokens * share;
             }
         }
         let balance =
