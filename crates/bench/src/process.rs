@@ -84,9 +84,47 @@ pub fn load() -> String {
 pub fn stolen() -> Option<(f64, f64)> {
     let text = fs::read_to_string("/proc/stat").ok()?;
     let line = text.lines().next()?.strip_prefix("cpu ")?;
-    let ticks: Vec<f64> = line.split_whitespace().filter_map(|word| word.parse().ok()).collect();
+    let ticks = numbers(line);
     // user nice system idle iowait irq softirq steal; what guests take is within user (proc_stat(5)).
     Some((*ticks.get(7)?, ticks.iter().take(8).sum()))
+}
+
+/// What the processors have done so far, in ticks.
+#[derive(Clone, Copy, Debug)]
+pub struct Ticks {
+    /// For programs and their kernel.
+    busy: f64,
+    /// For this program and for those of its children that it has waited for.
+    own: f64,
+    /// In all.
+    all: f64,
+}
+
+impl Ticks {
+    /// The share of the processors that other programs had from `before` until now, 0 to 1.
+    #[must_use]
+    pub fn since(&self, before: &Self) -> f64 {
+        let others = (self.busy - before.busy) - (self.own - before.own);
+        (others / (self.all - before.all).max(1.0)).clamp(0.0, 1.0)
+    }
+}
+
+/// What the processors have done for whom; none where the kernel does not tell.
+#[must_use]
+pub fn others() -> Option<Ticks> {
+    let told = fs::read_to_string("/proc/stat").ok()?;
+    let ticks = numbers(told.lines().next()?.strip_prefix("cpu ")?);
+    // user nice system idle iowait irq softirq steal; interrupts belong to nobody (proc_stat(5)).
+    let busy = ticks.get(..3)?.iter().sum();
+    let told = fs::read_to_string("/proc/self/stat").ok()?;
+    // Behind the name, which may have spaces, and the state, a letter: the fourth is first, utime stime cutime cstime are 14 to 17
+    // (proc_pid_stat(5)).
+    let own = numbers(told.rsplit_once(')')?.1);
+    Some(Ticks { busy, own: own.get(10..14)?.iter().sum(), all: ticks.iter().take(8).sum() })
+}
+
+fn numbers(text: &str) -> Vec<f64> {
+    text.split_whitespace().filter_map(|word| word.parse().ok()).collect()
 }
 
 /// Name of the machine for the records: processor model and number of processors.
@@ -123,6 +161,17 @@ pub fn kernel() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_this_program_does_is_not_what_others_do() {
+        let before = Ticks { busy: 1_000.0, own: 100.0, all: 5_000.0 };
+        let share = |busy: f64, own: f64| Ticks { busy: 1_000.0 + busy, own: 100.0 + own, all: 5_200.0 }.since(&before);
+        assert!((share(150.0, 150.0), share(150.0, 100.0), share(200.0, 0.0)) == (0.0, 0.25, 1.0));
+        // Ticks of a child that ended before it was looked at.
+        assert!(share(10.0, 20.0) == 0.0 && before.since(&before) == 0.0);
+        let now = others().expect("a kernel that tells");
+        assert!(now.own > 0.0 && now.own <= now.busy && now.busy <= now.all, "{now:?}");
+    }
 
     #[test]
     fn this_process_has_used_time_and_memory() {

@@ -43,6 +43,9 @@ pub struct Calibration {
     /// Shorter than it should be: fewer and shorter timings.
     #[serde(default)]
     pub quick: bool,
+    /// Share of all processors that other programs had meanwhile, 0 to 1; 0 where nobody has looked.
+    #[serde(default)]
+    pub others: f64,
     /// Each name (operation, algorithm, bytes) once.
     pub steps: Vec<Step>,
     /// How times grow with the bytes, where several sizes were measured; each operation and algorithm once.

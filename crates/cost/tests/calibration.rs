@@ -33,6 +33,7 @@ fn calibration() -> Calibration {
         machine: Machine { cpu: "Some CPU".into(), cores: 2, kernel: "Linux 6.1".into() },
         versions: Versions { program: "1.0".into(), library: "aws-lc".into(), build: "release".into() },
         quick: false,
+        others: 0.0,
         steps,
         laws: vec![law],
     }
@@ -81,6 +82,22 @@ fn what_is_wrong_is_refused_with_its_place() {
     let mut many = calibration();
     many.steps = (0..4_097).map(|bytes| step("hash", "sha-256", bytes, &[1e-6])).collect();
     assert_eq!(many.write().unwrap_err().class, Class::TooLarge);
+}
+
+#[test]
+fn what_is_doubtful_about_a_calibration_is_said() {
+    let mut calibration = calibration();
+    calibration.others = 0.05;
+    assert!(calibration.doubts().is_empty());
+    (calibration.quick, calibration.others) = (true, 0.3);
+    let doubts = calibration.doubts();
+    assert!(doubts.len() == 2 && doubts[0].contains("quick") && doubts[1].contains("30 %"), "{doubts:?}");
+    let read = Calibration::read(&calibration.write().unwrap()).unwrap();
+    assert_eq!(read.doubts(), doubts);
+    for wrong in [-0.1, 1.1, f64::NAN] {
+        calibration.others = wrong;
+        assert_eq!(calibration.check().unwrap_err().name, "others");
+    }
 }
 
 #[test]

@@ -34,7 +34,8 @@ fn calibration(steps: &[(&str, u64, f64)]) -> Calibration {
     let laws = ["encrypt aes-256-cbc", "decrypt aes-256-cbc"].into_iter().filter_map(law).collect();
     let machine = Machine { cpu: "made up".into(), cores: 2, kernel: "none".into() };
     let versions = Versions { program: "0".into(), library: "none".into(), build: "debug".into() };
-    let it = Calibration { schema: 1, taken: "2026-11-22".into(), machine, versions, quick: true, steps, laws };
+    let it =
+        Calibration { schema: 1, taken: "2026-11-22".into(), machine, versions, quick: true, others: 0.0, steps, laws };
     it.check().unwrap();
     it
 }

@@ -65,6 +65,7 @@ fn calibration(spread: f64) -> Calibration {
         machine: Machine { cpu: "Some CPU".into(), cores: 2, kernel: "Linux".into() },
         versions: Versions { program: "1".into(), library: "aws-lc".into(), build: "release".into() },
         quick: false,
+        others: 0.0,
         steps,
         laws,
     };

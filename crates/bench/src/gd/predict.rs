@@ -142,6 +142,7 @@ impl Bench<'_> {
                 build: if cfg!(debug_assertions) { "debug" } else { "release" }.into(),
             },
             quick: self.quick,
+            others: 0.0,
             steps,
             laws,
         };

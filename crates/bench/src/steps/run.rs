@@ -11,7 +11,7 @@ use cost::calibration::{Calibration, SCHEMA, Step, Unit, fit, summary};
 use super::{Bed, Entry, Timings, all, machine, versions};
 use crate::awake::Awake;
 use crate::record::median;
-use crate::{Failed, clock};
+use crate::{Failed, clock, process};
 
 /// A timing this many times further from the median than half of all are was interrupted.
 const FAR: f64 = 12.0;
@@ -75,8 +75,9 @@ pub fn measure(
     progress: &mut dyn FnMut(Told<'_>),
 ) -> Result<Calibration, Failed> {
     let bed = Bed::make()?;
+    let before = process::others();
     // As in the runs that predictions are held against.
-    let _awake = Awake::start()?;
+    let awake = Awake::start()?;
     let mut found: Vec<Vec<Timings>> = entries.iter().map(|_| Vec::new()).collect();
     let (mut done, all) = (0, entries.len() * plan.rounds as usize);
     for round in 0..plan.rounds {
@@ -98,8 +99,11 @@ pub fn measure(
     }
     let laws = sized.values().filter_map(|steps| fit(steps)).collect();
     let (machine, versions) = (machine(), versions());
+    // They have to have ended: their time is that of this process only then.
+    drop(awake);
+    let others = before.zip(process::others()).map_or(0.0, |(before, after)| after.since(&before));
     let (schema, taken, quick) = (SCHEMA, clock::today(), plan.quick);
-    Ok(Calibration { schema, taken, machine, versions, quick, steps, laws })
+    Ok(Calibration { schema, taken, machine, versions, quick, others, steps, laws })
 }
 
 /// One round of one step.

@@ -163,6 +163,7 @@ fn calibration(scene: &Scene, steps: &[(&str, f64)]) {
         machine: Machine { cpu: "a processor".into(), cores: 2, kernel: "a kernel".into() },
         versions: Versions { program: "1".into(), library: "2".into(), build: "release".into() },
         quick: false,
+        others: 0.0,
         steps: steps.iter().map(step).collect(),
         laws: Vec::new(),
     };

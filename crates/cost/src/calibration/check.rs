@@ -52,6 +52,9 @@ impl Calibration {
         if self.machine.cores == 0 {
             return Err(invalid("machine.cores", "is 0"));
         }
+        if !(0.0..=1.0).contains(&self.others) {
+            return Err(invalid("others", format!("is {}, a share is 0 to 1", self.others)));
+        }
         for (place, count) in [("steps", self.steps.len()), ("laws", self.laws.len())] {
             if count > MAX_STEPS {
                 return Err(Fault::new(Class::TooLarge, place, format!("has {count} entries, {MAX_STEPS} are taken")));

@@ -34,7 +34,27 @@ impl fmt::Display for Foreign {
     }
 }
 
+/// Share of all processors above which other programs have disturbed a measurement.
+const DISTURBED: f64 = 0.05;
+
 impl Calibration {
+    /// What is doubtful about it wherever it is used, a sentence each.
+    #[must_use]
+    pub fn doubts(&self) -> Vec<String> {
+        let mut doubts = Vec::new();
+        if self.quick {
+            doubts.push("the calibration is a quick one".to_owned());
+        }
+        if self.others > DISTURBED {
+            doubts.push(format!(
+                "other programs had {:.0} % of the processors while the calibration was measured, and what it says may be far off: \
+                 measure again when this machine has nothing else to do",
+                self.others * 100.0
+            ));
+        }
+        doubts
+    }
+
     /// What differs between where this was taken and a machine with its programs; empty if nothing does. Each is something to warn of,
     /// the first the one that matters most.
     #[must_use]

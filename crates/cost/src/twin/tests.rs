@@ -306,6 +306,7 @@ fn calibration() -> Calibration {
         machine: Machine { cpu: "a".into(), cores: 2, kernel: "b".into() },
         versions: Versions { program: "1".into(), library: "2".into(), build: "debug".into() },
         quick: false,
+        others: 0.0,
         steps: Vec::new(),
         laws: Vec::new(),
     }

@@ -52,6 +52,7 @@ pub(crate) fn run(args: &Measure) -> Result<Answer, Failure> {
     };
     let measured = measure(&entries, plan, &Program::own(&["cost", "step"]), &mut progress);
     let calibration = measured.map_err(|error| Failure::unavailable(format!("a step cannot be measured: {error}")))?;
+    calibration.doubts().iter().for_each(|doubt| eprintln!("warning: {doubt}"));
     let text = calibration.write().map_err(|fault| Failure::unavailable(fault.to_string()))?;
     if let Some(path) = &args.out {
         write(path, &text)?;

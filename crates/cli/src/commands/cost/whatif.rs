@@ -122,9 +122,7 @@ pub(crate) fn run(args: &WhatIf) -> Result<Answer, Failure> {
     let calibration = args.calibration()?;
     let foreign = calibration.compare(&machine(), &versions());
     let mut warnings: Vec<String> = foreign.iter().map(ToString::to_string).collect();
-    if calibration.quick {
-        warnings.push("the calibration is a quick one".into());
-    }
+    warnings.extend(calibration.doubts());
     warnings.iter().for_each(|warning| eprintln!("warning: {warning}"));
     let grid = args.grid();
     let present = args.present(&grid)?;

@@ -79,6 +79,7 @@ fn fresh() -> Calibration {
         machine: bench::steps::machine(),
         versions: bench::steps::versions(),
         quick: false,
+        others: 0.0,
         steps: Vec::new(),
         laws: Vec::new(),
     }
