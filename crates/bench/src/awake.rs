@@ -5,7 +5,7 @@
 
 use std::process::{Child, Command, Stdio};
 
-use crate::Failed;
+use crate::{Failed, process};
 
 /// Processor seconds after which each of them ends by itself.
 const MOST: u32 = 2_400;
@@ -22,14 +22,32 @@ impl Awake {
     pub fn start() -> Result<Self, Failed> {
         let mut awake = Self(Vec::new());
         for _ in 0..std::thread::available_parallelism()?.get() {
-            let mut busy = Command::new("chrt");
-            busy.args(["--idle", "0", "sh", "-c", &format!("ulimit -t {MOST}; while :; do :; done")]);
-            let started = busy.stdin(Stdio::null()).spawn();
-            awake
-                .0
-                .push(started.map_err(|error| format!("processors cannot be kept awake: chrt (util-linux): {error}"))?);
+            awake.one()?;
         }
         Ok(awake)
+    }
+
+    /// The same for these processors, from a thread that may keep to one of them: what it starts would keep to that one, too.
+    ///
+    /// # Errors
+    /// When `chrt` or `taskset` (util-linux) is missing, or there is no such processor.
+    pub fn on(processors: impl IntoIterator<Item = usize>) -> Result<Self, Failed> {
+        let mut awake = Self(Vec::new());
+        for processor in processors {
+            process::pin(awake.one()?, processor)?;
+        }
+        Ok(awake)
+    }
+
+    /// One more; gives its process.
+    fn one(&mut self) -> Result<u32, Failed> {
+        let mut busy = Command::new("chrt");
+        busy.args(["--idle", "0", "sh", "-c", &format!("ulimit -t {MOST}; while :; do :; done")]);
+        let started = busy.stdin(Stdio::null()).spawn();
+        let busy = started.map_err(|error| format!("processors cannot be kept awake: chrt (util-linux): {error}"))?;
+        let number = busy.id();
+        self.0.push(busy);
+        Ok(number)
     }
 }
 

@@ -131,7 +131,7 @@ pub fn verify(
             let held = scope.spawn(|| {
                 processors
                     .map_or(Ok(()), |it| place::keep_to(it.0))
-                    .and_then(|()| held(row, fixture, subject, plan))
+                    .and_then(|()| held(row, fixture, subject, plan, processors))
                     .map_err(told)
             });
             held.join().map_err(|_| "the load generator has ended".to_owned()).flatten()
@@ -144,10 +144,16 @@ fn told(error: Failed) -> String {
     error.to_string()
 }
 
-fn held(row: &Row, fixture: &Fixture, subject: &Subject, plan: Plan) -> Result<Held, Failed> {
+fn held(
+    row: &Row,
+    fixture: &Fixture,
+    subject: &Subject,
+    plan: Plan,
+    processors: Option<(usize, usize)>,
+) -> Result<Held, Failed> {
     let found = runtime()?.block_on(async {
         let way = way(&row.setting, fixture, subject).await?;
-        LocalSet::new().run_until(run(subject, &way, row.clients, plan)).await
+        LocalSet::new().run_until(run(subject, &way, row.clients, plan, processors)).await
     })?;
     let few = || Failed::from("too few repetitions");
     let rate: Sample = summary(&found.rates).ok_or_else(few)?;
@@ -226,7 +232,13 @@ async fn storms(way: &Way, clients: u32, found: &mut Found) -> Result<Vec<Link>,
 /// Answers beyond this are not kept one by one.
 const MOST_WAITS: usize = 1_000_000;
 
-async fn run(subject: &Subject, way: &Way, clients: u32, plan: Plan) -> Result<Found, Failed> {
+async fn run(
+    subject: &Subject,
+    way: &Way,
+    clients: u32,
+    plan: Plan,
+    processors: Option<(usize, usize)>,
+) -> Result<Found, Failed> {
     let (ended, counted) = (Rc::new(Cell::new(false)), Rc::new(Cell::new(false)));
     let (done, waits) = (Rc::new(Cell::new(0_u64)), Rc::new(RefCell::new(Vec::new())));
     let (mut tasks, mut found) = (Vec::new(), Found::default());
@@ -247,7 +259,7 @@ async fn run(subject: &Subject, way: &Way, clients: u32, plan: Plan) -> Result<F
         }));
     }
     // Not while all connect: the server's threads for keys give way to whoever wants the processor, and would share it with those.
-    let _awake = Awake::start()?;
+    let _awake = processors.map_or_else(Awake::start, |(one, other)| Awake::on([one, other]))?;
     sleep(plan.warm_up).await;
     counted.set(true);
     let (cpu, first) = (subject.cpu()?, done.get());

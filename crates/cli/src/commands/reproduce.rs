@@ -64,10 +64,9 @@ pub(crate) struct P4 {
     #[arg(long, requires = "measure", default_value_t = 0.9, value_name = "SHARE")]
     reuse: f64,
 
-    /// With `--measure`: at most so many rounds; fewer than ten say nothing
-    #[arg(long, requires = "measure", default_value_t = 10, value_name = "COUNT",
-        value_parser = clap::value_parser!(u32).range(1..=1_000))]
-    rounds: u32,
+    /// With `--measure`: at most so many rounds; fewer than ten say nothing [default: 60, with `--quick` 10]
+    #[arg(long, requires = "measure", value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    rounds: Option<u32>,
 
     /// With `--measure`: numbers of clients
     #[arg(long, requires = "measure", value_delimiter = ',', default_values_t = gd::CLIENTS, value_name = "COUNT",
@@ -111,7 +110,7 @@ fn measure(args: &P4) -> Result<Answer, Failure> {
     let launch = Launch::new(program, &["reproduce", "part"]);
     let mut plan = gd::run::Plan::new(args.quick);
     plan.reuse = args.reuse;
-    plan.rounds = args.rounds;
+    plan.rounds = args.rounds.unwrap_or(plan.rounds);
     plan.clients.clone_from(&args.clients);
     if let Some(medium) = &args.medium {
         plan.medium.clone_from(medium);
