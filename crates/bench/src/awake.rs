@@ -10,6 +10,9 @@ use crate::{Failed, process};
 /// Processor seconds after which each of them ends by itself.
 const MOST: u32 = 2_400;
 
+/// Works as long as the one that has started it is there: one that is killed ends nobody.
+const WHILE_WANTED: &str = "while kill -0 $PPID; do i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done; done";
+
 /// A busy process for each processor, in the class that anything else interrupts at once. They end with it.
 #[derive(Debug)]
 pub struct Awake(Vec<Child>);
@@ -42,8 +45,8 @@ impl Awake {
     /// One more; gives its process.
     fn one(&mut self) -> Result<u32, Failed> {
         let mut busy = Command::new("chrt");
-        busy.args(["--idle", "0", "sh", "-c", &format!("ulimit -t {MOST}; while :; do :; done")]);
-        let started = busy.stdin(Stdio::null()).spawn();
+        busy.args(["--idle", "0", "sh", "-c", &format!("ulimit -t {MOST}; {WHILE_WANTED}")]);
+        let started = busy.stdin(Stdio::null()).stderr(Stdio::null()).spawn();
         let busy = started.map_err(|error| format!("processors cannot be kept awake: chrt (util-linux): {error}"))?;
         let number = busy.id();
         self.0.push(busy);
