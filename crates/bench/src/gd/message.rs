@@ -7,7 +7,6 @@
 use std::io::Write;
 use std::net::{SocketAddr, TcpListener};
 
-use cost::reproduce::here::Pause;
 use serde::{Deserialize, Serialize};
 
 use super::accounts;
@@ -90,7 +89,7 @@ pub struct Found {
 pub fn exchange(with: SocketAddr, bytes: usize, seconds: f64, after: Option<f64>) -> Result<Found, Failed> {
     let [both_sleep, store_busy, organisation_busy] =
         [BOTH_SLEEP, STORE_BUSY, ORGANISATION_BUSY].map(|way| way.after(after));
-    let (line, disturb) = (Line::connect(with)?, others(after.unwrap_or(f64::INFINITY)));
+    let (line, disturb) = (Line::connect(with)?, Disturb::new());
     let mut this = Exchange { line, disturb, worked: 0.0, body: vec![7; bytes.max(16)] };
     let mut found = Found::default();
     // The first messages are slower than all others.
@@ -125,11 +124,6 @@ pub fn exchange(with: SocketAddr, bytes: usize, seconds: f64, after: Option<f64>
     }
     found.answer_write_awake.drain(..2.min(found.answer_write_awake.len()));
     Ok(found)
-}
-
-/// Other work of so many seconds between two messages: little leaves a part of the caches to them.
-fn others(pause: f64) -> Disturb {
-    if pause < Pause::USUAL { Disturb::small() } else { Disturb::new() }
 }
 
 struct Exchange {
@@ -186,7 +180,7 @@ pub fn echo() -> Result<(), Failed> {
     let listener = TcpListener::bind("127.0.0.1:0")?;
     println!("{}", serde_json::to_string(&Ready { port: listener.local_addr()?.port() })?);
     std::io::stdout().flush()?;
-    let (mut line, mut disturb, mut little) = (Line::accept(&listener)?, Disturb::new(), Disturb::small());
+    let (mut line, mut disturb) = (Line::accept(&listener)?, Disturb::new());
     let (mut worked, mut write) = (0.0, 0.0_f64);
     loop {
         let watch = Stopwatch::start();
@@ -198,14 +192,13 @@ pub fn echo() -> Result<(), Failed> {
             continue;
         }
         let (between, then) = (number(body, 0)?, number(body, 1)?);
-        let others = if between.max(then) < Pause::USUAL { &mut little } else { &mut disturb };
-        let between = others.run(between);
+        let between = disturb.run(between);
         let watch = Stopwatch::start();
         line.send(What::Stored, &[&between.to_le_bytes(), &read.to_le_bytes(), &write.to_le_bytes()])?;
         write = watch.seconds();
         worked += between;
         if then > 0.0 {
-            worked += others.run(then);
+            worked += disturb.run(then);
         }
     }
 }

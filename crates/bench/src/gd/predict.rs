@@ -20,7 +20,7 @@ const OF_INSERTS: f64 = 3.0;
 const OF_MESSAGES: f64 = 5.0;
 /// Times without a step, after which it is timed once more; those of messages.
 const AFTER: [Pause; 2] = [Pause::LONG, Pause::LONGEST];
-const AFTER_MESSAGES: [Pause; 3] = [Pause::SOON, Pause::SHORT, Pause::LONGEST];
+const AFTER_MESSAGES: [Pause; 2] = [Pause::SHORT, Pause::LONGEST];
 /// Steps whose times grow with the bytes along a line.
 const LINES: [&str; 9] = [
     "write message",
