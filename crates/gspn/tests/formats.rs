@@ -98,6 +98,33 @@ const ISO: &str = r#"<?xml version="1.0"?>
     <toolspecific tool="nupn" version="1.1"><size places="2" transitions="2" arcs="4"/></toolspecific>
   </page></net></pnml>"#;
 
+/// Only which of two is larger counts.
+#[test]
+fn priorities_of_pnml_may_begin_at_0() {
+    let with = |priorities: [&str; 2]| {
+        let [one, other] = priorities.map(|priority| {
+            let priority = if priority.is_empty() {
+                String::new()
+            } else {
+                format!("<priority><value>{priority}</value></priority>")
+            };
+            format!("<timed><value>false</value></timed>{priority}")
+        });
+        let text = format!(
+            r#"<pnml><net id="n"><place id="p"/><transition id="t">{one}</transition><transition id="u">{other}</transition></net></pnml>"#
+        );
+        let priority = |it: &Transition| match it.kind {
+            Kind::Immediate { priority, .. } => priority,
+            _ => panic!("{it:?}"),
+        };
+        foreign(&text).unwrap().transitions().iter().map(priority).collect::<Vec<_>>()
+    };
+    assert_eq!(with(["0", "1"]), [1, 2]);
+    assert_eq!(with(["0", ""]), [1, 2]);
+    assert_eq!(with(["0", "0"]), [1, 1]);
+    assert_eq!(with(["1", "3"]), [1, 3]);
+}
+
 #[test]
 fn pnml_of_the_standard_has_its_rates_beside_it() {
     let with = |rates: &str| {
@@ -154,7 +181,16 @@ fn an_edspn_of_timenet() {
         {"name": "give", "kind": "deterministic", "delay": 2.5, "in": {"Used": 1}},
         {"name": "skip", "kind": "immediate", "weight": 2, "priority": 3, "in": {"Used": 1}, "inhibit": {"Free": 4}}]}}"#,
     );
-    assert_eq!(foreign(EDSPN), Ok(wanted));
+    assert_eq!(foreign(EDSPN).as_ref(), Ok(&wanted));
+    // What other versions save besides, and what says nothing.
+    let more = EDSPN
+        .replace(
+            r#"initialMarking="0""#,
+            r#"capacity="0" initialMarking="0" queue="Random" watch="false" tokentype="""#,
+        )
+        .replace(r#"delay="2.5""#, r#"delay="2.5" specType="Automatic" takeFirst="false""#);
+    assert_ne!(more, EDSPN);
+    assert_eq!(foreign(&more), Ok(wanted));
 }
 
 /// Each row: a file, what stands in it, what stands there instead, and who is named.
@@ -177,12 +213,24 @@ const REFUSED: &[(&str, &str, &str, &str)] = &[
     (PIPE, r#"source="P1""#, r#"source="P0" target="P1"><value/></arc><arc id="P" source="P1""#, "P1 to T1"),
     (ISO, "ptnet", "symmetricnet", "net"),
     (ISO, r#"<place id="b">"#, r#"<referencePlace id="r" ref="b"/><place id="b">"#, "r"),
+    (PIPE, r#"<place id="P1">"#, r#"<place id="P1" initialMarking="3">"#, "P1"),
+    (PIPE, r#"source="P1""#, r#"type="inhibitor" source="P1""#, "P1 to T1"),
+    (EDSPN, r#"initialMarking="0" type"#, r#"initialMarking="0" capacity="5" type"#, "Used"),
+    (EDSPN, r#"initialMarking="0" type"#, r#"initialMarking="0" tokentype="Client" type"#, "Used"),
+    (EDSPN, r#"delay="4.0""#, r#"delay="4.0" timeGuard="N&gt;2""#, "take"),
+    (EDSPN, r#"delay="4.0""#, r##"delay="4.0*#Free""##, "take"),
+    (EDSPN, r#"delay="4.0""#, r##"delay="IF #Free&gt;2 : 4.0 ELSE 2.0""##, "take"),
+    (EDSPN, r#"weight="2.0""#, r##"weight="#Used""##, "skip"),
+    (EDSPN, r#"text="2" type"#, r##"text="#Used" type"##, "0.6"),
+    (EDSPN, r#"id="0.8""#, r#"id="0.8" kind="reset""#, "0.8"),
+    (EDSPN, r#"text="Used" type="text"/>"#, r#"text="Used" type="text"/><guard/>"#, "Used"),
     (EDSPN, r#"serverType="InfiniteServer""#, r#"serverType="TripleServer""#, "take"),
     (EDSPN, r#"enablingFunction="""#, r##"enablingFunction="#Free>2""##, "skip"),
     (EDSPN, r#"delay="2.5" id="0.3" preemptionPolicy="PRD""#, r#"delay="2.5" id="0.3" preemptionPolicy="PRS""#, "give"),
     (EDSPN, r#"delay="4.0""#, r#"delay="0.0""#, "take"),
     (EDSPN, r#"initialMarking="K""#, r##"initialMarking="#Used""##, "Free"),
     (EDSPN, "<immediateTransition enabling", "<generalTransition enabling", "document"),
+    (EDSPN, "<measure ", r#"<generalTransition delay="UNIFORM(0.0,1.0);" id="0.12"/><measure "#, "0.12"),
 ];
 
 #[test]

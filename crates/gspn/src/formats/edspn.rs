@@ -8,6 +8,10 @@ use super::xml::{self, inside, name};
 use crate::net::{Kind, Net, Rate, Servers};
 use crate::{Class, Refusal};
 
+/// What a node or an arc is called in the file, and what changes no net of plain tokens: the priority in discrete time, by what a time is
+/// specified, who is taken first from a queue, and what is drawn while a net runs.
+const HARMLESS: [&str; 7] = ["id", "type", "DTSPNpriority", "specType", "takeFirst", "queue", "watch"];
+
 /// How long a chain of definitions, each of which stands before what it needs, may be. Every one takes a look at all that are left.
 const ROUNDS: usize = 32;
 
@@ -35,6 +39,37 @@ pub(super) fn read(text: &[u8]) -> Result<Net, Refusal> {
 
 fn unsupported(name: &str, why: impl Into<String>) -> Refusal {
     Refusal::new(Class::Unsupported, name, why)
+}
+
+/// Refuses an attribute that says something and is neither in `known` nor harmless, and an element that is not in `children`.
+fn only(node: Node<'_, '_>, called: &str, known: &[&str], children: &[&str]) -> Result<(), Refusal> {
+    for attribute in node.attributes().filter(|attribute| attribute.namespace().is_none()) {
+        let (key, text) = (attribute.name(), attribute.value().trim());
+        // Nobody is kept out where a capacity is 0: so it is saved where there is none.
+        let silent = text.is_empty() || (key == "capacity" && text == "0");
+        if key == "capacity" && !silent {
+            let why = format!(
+                "its capacity `{text}` is not understood: an inhibitor arc to each transition that fills it says the same"
+            );
+            return Err(unsupported(called, why));
+        }
+        if !silent && !HARMLESS.contains(&key) && !known.contains(&key) {
+            return Err(unsupported(called, format!("its attribute `{key}` (`{text}`) is not understood")));
+        }
+    }
+    match inside(node).map(name).find(|child| *child != "graphics" && !children.contains(child)) {
+        Some(child) => Err(unsupported(called, format!("the element `{child}` in it is not understood"))),
+        None => Ok(()),
+    }
+}
+
+/// Refuses a number that another marking would change.
+fn fixed(called: &str, key: &str, text: &str) -> Result<(), Refusal> {
+    let choice = text.split_whitespace().next().is_some_and(|word| word.eq_ignore_ascii_case("if"));
+    if text.contains('#') || choice {
+        return Err(unsupported(called, format!("its `{key}` `{text}` depends on the marking")));
+    }
+    Ok(())
 }
 
 fn constants(net: Node<'_, '_>) -> Result<Constants, Refusal> {
@@ -84,13 +119,26 @@ fn node(node: Node<'_, '_>, constants: &Constants, draft: &mut Draft) -> Result<
         "place" => {
             let id = xml::need(node, "id")?;
             let called = called(node, id);
-            let tokens = constants.whole(node.attribute("initialMarking").unwrap_or("0"));
+            only(node, called, &["initialMarking"], &["label"])?;
+            let text = node.attribute("initialMarking").unwrap_or("0");
+            fixed(called, "initialMarking", text)?;
+            let tokens = constants.whole(text);
             draft.place(id, called, tokens.map_err(|why| Refusal::invalid(called, why))?)
         }
         "exponentialTransition" | "immediateTransition" | "deterministicTransition" => {
             let id = xml::need(node, "id")?;
             let called = called(node, id);
+            let known = match sort {
+                "immediateTransition" => ["priority", "weight", "enablingFunction", "serverType"].as_slice(),
+                _ => &["delay", "serverType", "preemptionPolicy", "enablingFunction"],
+            };
+            only(node, called, known, &["label"])?;
             draft.transition(id, called, kind(node, sort, called, constants)?)
+        }
+        "generalTransition" => {
+            let id = xml::need(node, "id")?;
+            let delay = node.attribute("delay").unwrap_or("UNIFORM(0.0,1.0);");
+            Err(unsupported(called(node, id), format!("its time `{delay}` is not understood")))
         }
         // A measure is a question, and no part of the net.
         "arc" | "inhibit" | "definition" | "measure" | "comment" | "graphics" => Ok(()),
@@ -107,6 +155,9 @@ fn kind(node: Node<'_, '_>, sort: &str, called: &str, constants: &Constants) -> 
     let guard = node.attribute("enablingFunction").unwrap_or_default().trim();
     if !guard.is_empty() {
         return Err(unsupported(called, format!("its enabling function `{guard}` is not understood")));
+    }
+    for key in ["delay", "weight", "priority"] {
+        fixed(called, key, node.attribute(key).unwrap_or_default())?;
     }
     if let Some(policy) = node.attribute("preemptionPolicy").filter(|policy| *policy != "PRD") {
         // What is left of an exponential time is as long as a new one.
@@ -146,8 +197,11 @@ fn arc(node: Node<'_, '_>, constants: &Constants, draft: &mut Draft) -> Result<(
         return Ok(());
     }
     let (from, to) = (xml::need(node, "fromNode")?, xml::need(node, "toNode")?);
+    let called = node.attribute("id").unwrap_or(from);
+    only(node, called, &["fromNode", "toNode"], &["inscription", "handle"])?;
     let inscription = inside(node).find(|child| name(*child) == "inscription").and_then(|it| it.attribute("text"));
     let text = inscription.filter(|text| !text.trim().is_empty()).unwrap_or("1");
-    let count = constants.whole(text).map_err(|why| Refusal::invalid(node.attribute("id").unwrap_or(from), why))?;
+    fixed(called, "inscription", text)?;
+    let count = constants.whole(text).map_err(|why| Refusal::invalid(called, why))?;
     if sort == "arc" { draft.arc(from, to, count) } else { draft.inhibitor(from, to, count) }
 }

@@ -12,6 +12,9 @@ use crate::{Class, Refusal};
 /// What only says how a node looks.
 const LOOKS: [&str; 2] = ["graphics", "orientation"];
 
+/// What the tools that write this dialect say of a node or an arc besides elements.
+const ATTRIBUTES: [&str; 3] = ["id", "source", "target"];
+
 /// How deep pages may be nested.
 const PAGES: u32 = 50;
 
@@ -22,6 +25,8 @@ struct Reader<'a> {
     places: HashMap<String, usize>,
     rates: HashMap<&'a str, &'a Timing>,
     used: HashSet<&'a str>,
+    /// What is added to priorities: they begin at 1 here, and at 0 in some files.
+    lift: u64,
 }
 
 pub(super) fn read(text: &[u8], rates: &[Timing]) -> Result<Net, Refusal> {
@@ -46,8 +51,18 @@ pub(super) fn read(text: &[u8], rates: &[Timing]) -> Result<Net, Refusal> {
     let mut nodes = Vec::new();
     gather(net, &mut nodes, 0)?;
     let rates = rates.iter().map(|timing| (timing.name.as_str(), timing)).collect();
-    let mut reader =
-        Reader { draft: Draft::default(), names: names(&nodes), places: HashMap::new(), rates, used: HashSet::new() };
+    let lowest = |node: &Node<'_, '_>| {
+        let text = |key| child(*node, key).and_then(value);
+        text("timed") == Some("false") && text("priority").is_some_and(|text| text.parse() == Ok(0))
+    };
+    let mut reader = Reader {
+        draft: Draft::default(),
+        names: names(&nodes),
+        places: HashMap::new(),
+        rates,
+        used: HashSet::new(),
+        lift: u64::from(nodes.iter().any(lowest)),
+    };
     for wanted in ["place", "transition", "arc"] {
         for node in nodes.iter().filter(|node| name(**node) == wanted) {
             match wanted {
@@ -72,7 +87,10 @@ fn gather<'a, 'i>(around: Node<'a, 'i>, nodes: &mut Vec<Node<'a, 'i>>, depth: u3
     for node in inside(around) {
         match name(node) {
             "page" => gather(node, nodes, depth + 1)?,
-            "place" | "transition" | "arc" => nodes.push(node),
+            "place" | "transition" | "arc" => {
+                plain(node)?;
+                nodes.push(node);
+            }
             "name" | "graphics" | "labels" => {}
             "token" if node.attribute("id") == Some("Default") => {}
             "toolspecific" if node.attribute("tool") == Some("nupn") => {}
@@ -85,6 +103,19 @@ fn gather<'a, 'i>(around: Node<'a, 'i>, nodes: &mut Vec<Node<'a, 'i>>, depth: u3
 fn unknown(node: Node<'_, '_>, what: &str, where_: &str) -> Refusal {
     let owner = node.ancestors().find_map(|around| around.attribute("id")).unwrap_or(what);
     Refusal::new(Class::Unsupported, owner, format!("the element `{what}` {where_} is not understood"))
+}
+
+/// Other dialects say how many tokens there are, or what an arc does, by an attribute.
+fn plain(node: Node<'_, '_>) -> Result<(), Refusal> {
+    let mut attributes = node.attributes().filter(|attribute| attribute.namespace().is_none());
+    match attributes.find(|attribute| !ATTRIBUTES.contains(&attribute.name())) {
+        None => Ok(()),
+        Some(attribute) => {
+            let owner = node.attribute("id").unwrap_or_else(|| name(node));
+            let why = format!("its attribute `{}` (`{}`) is not understood", attribute.name(), attribute.value());
+            Err(Refusal::new(Class::Unsupported, owner, why))
+        }
+    }
 }
 
 fn names(nodes: &[Node<'_, '_>]) -> HashMap<String, String> {
@@ -187,7 +218,7 @@ impl Reader<'_> {
                 Kind::Timed { rate: Rate::Constant(rate), servers }
             }
             (Some(false), None) => {
-                let priority = priority.unwrap_or(1).max(1);
+                let priority = priority.unwrap_or(1).saturating_add(self.lift);
                 let priority = u32::try_from(priority)
                     .map_err(|_| Refusal::invalid(&called, format!("`priority` is {priority}: too large")))?;
                 Kind::Immediate { weight: rate.unwrap_or(1.0), priority }
