@@ -1,26 +1,33 @@
-//! Chains of few states whose rates are not far apart: sweeps over two solutions side by side.
+//! Chains whose rates are not far apart: sweeps over two solutions side by side.
 //!
-//! Taking out states one by one is right whatever the rates, but costs up to the cube of their number. Most small chains settle
+//! Taking out states one by one is right whatever the rates, but costs up to the cube of their number. Most chains settle
 //! in some tens of sweeps. That they did is believed only when two solutions with different starts fell steadily to the same:
 //! where groups of states hardly know of each other, each keeps what its start gave it.
 
 use std::borrow::Cow;
 
 use super::solve::{Component, normalize, sum};
+use crate::{Budget, Progress, Refusal};
 
-/// States from which it is worth a try, and up to which: more are left to sweeps that may take longer.
+/// States from which it is worth a try.
 const LEAST: usize = 48;
-pub(super) const MOST: usize = 5_000;
-/// Edges up to which it is: all sweeps together take a fraction of a second.
-const EDGES: usize = 200_000;
 /// No edge has less than this part of the rate at which its state is left.
 const RARE: f64 = 1e-4;
-/// Sweeps in all, and those of a round that are looked at; one more goes before them.
-const SWEEPS: usize = 200;
-const WINDOW: usize = 4;
+/// Sweeps in all, and those of a round: of the first only what it came to is looked at, of the others what they changed, too. Longer
+/// rounds lead further with fewer sweeps, but what is done between them costs by their square: that pays where there are many states.
+const SWEEPS: usize = 400;
+const ROUND: usize = 5;
+const LONG_ROUND: usize = 7;
+const MANY: usize = 100_000;
 /// Estimated relative error of each state at the end, and what the two solutions may be apart.
 const CLOSE: f64 = 1e-12;
 const AGREE: f64 = 1e-12;
+/// Bytes of an edge and of a state besides those of the chain itself.
+const EDGE: usize = 20;
+const STATE: usize = 32 + size_of::<Past<LONG_ROUND>>();
+/// After so many sweeps the changes have to be this little, or others may try.
+const HALFWAY: usize = 200;
+const NEAR: f64 = 1e-6;
 /// By what the changes fall at least, from sweep to sweep, or else are rounding.
 const FALLS: f64 = 0.95;
 const ROUNDED: f64 = 4e-15;
@@ -36,42 +43,46 @@ struct Scaled<'a> {
 }
 
 /// The stationary distribution of a component that nothing leaves; `None` when it does not settle soon.
-pub(super) fn stationary(component: &Component<'_>) -> Option<Vec<f64>> {
-    let scaled = Scaled::new(component, None)?;
+pub(super) fn stationary(component: &Component<'_>, budget: &mut Budget<'_>) -> Result<Option<Vec<f64>>, Refusal> {
+    let Some(scaled) = Scaled::new(component, None, budget) else { return Ok(None) };
     #[expect(clippy::cast_precision_loss, reason = "fewer than 2^32")]
     let pair = |(state, weight): (usize, f64)| [weight, weight / (state + 1) as f64];
     let mut pairs: Vec<[f64; 2]> = scaled.first_guess().into_iter().enumerate().map(pair).collect();
-    scaled.settle(&mut pairs)?;
+    if !scaled.settle(&mut pairs, budget)? {
+        return Ok(None);
+    }
     let mut weights: Vec<f64> = pairs.into_iter().map(|[one, _]| one).collect();
     normalize(&mut weights);
-    Some(weights)
+    Ok(Some(weights))
 }
 
 /// Time spent in each state before the component is left, for an `inflow` of which nothing is below 0; `None` when it does not
 /// settle soon.
-pub(super) fn occupancy(component: &Component<'_>, inflow: &[f64]) -> Option<Vec<f64>> {
+pub(super) fn occupancy(
+    component: &Component<'_>,
+    inflow: &[f64],
+    budget: &mut Budget<'_>,
+) -> Result<Option<Vec<f64>>, Refusal> {
     let total = sum(inflow.iter().copied());
     if total.is_nan() || total <= 0.0 || inflow.iter().any(|inflow| *inflow < 0.0) {
-        return None;
+        return Ok(None);
     }
-    let scaled = Scaled::new(component, Some(inflow))?;
+    let Some(scaled) = Scaled::new(component, Some(inflow), budget) else { return Ok(None) };
     let mut pairs: Vec<[f64; 2]> =
         component.nodes.iter().map(|node| [0.0, total / component.chain.exit(*node as usize)]).collect();
-    scaled.settle(&mut pairs)?;
-    Some(pairs.into_iter().map(|[time, _]| time).collect())
+    let settled = scaled.settle(&mut pairs, budget)?;
+    Ok(settled.then(|| pairs.into_iter().map(|[time, _]| time).collect()))
 }
 
 impl<'a> Scaled<'a> {
-    /// `None` where the component is too small or too large for it, or has rare edges.
-    fn new(component: &Component<'a>, inflow: Option<&[f64]>) -> Option<Self> {
-        let count = component.nodes.len();
-        if !(LEAST..=MOST).contains(&count) {
+    /// `None` where the component is too small for it or takes too much memory, or has rare edges.
+    fn new(component: &Component<'a>, inflow: Option<&[f64]>, budget: &Budget<'_>) -> Option<Self> {
+        let (count, edges) = (component.nodes.len(), component.chain.edges());
+        let bytes = edges * (24 + EDGE) + component.chain.len() * (24 + STATE);
+        if count < LEAST || budget.bytes(bytes as u64).is_err() {
             return None;
         }
         let level = component.level();
-        if level.sources.len() > EDGES {
-            return None;
-        }
         let mut parts = Vec::with_capacity(level.sources.len());
         for (state, span) in level.starts.windows(2).enumerate() {
             let span = span[0] as usize..span[1] as usize;
@@ -106,24 +117,33 @@ impl<'a> Scaled<'a> {
         weights
     }
 
-    /// Sweeps until both solutions stand still at the same. The next round of sweeps starts from where the last one leads.
-    fn settle(&self, pairs: &mut [[f64; 2]]) -> Option<()> {
-        let mut past = vec![[[0.0; 2]; WINDOW + 1]; pairs.len()];
+    /// Sweeps until both solutions stand still at the same, and says whether they do. The next round of sweeps starts from where the
+    /// last one leads.
+    fn settle(&self, pairs: &mut [[f64; 2]], budget: &mut Budget<'_>) -> Result<bool, Refusal> {
+        if pairs.len() < MANY { self.rounds::<ROUND>(pairs, budget) } else { self.rounds::<LONG_ROUND>(pairs, budget) }
+    }
+
+    fn rounds<const N: usize>(&self, pairs: &mut [[f64; 2]], budget: &mut Budget<'_>) -> Result<bool, Refusal> {
+        let mut past = vec![[[0.0; 2]; N]; pairs.len()];
         let mut slowest = 1.0_f64;
         let mut sweeps = 0;
-        while sweeps + WINDOW + 2 <= SWEEPS {
-            sweeps += WINDOW + 1;
-            for step in 0..=WINDOW {
+        while sweeps + N < SWEEPS {
+            sweeps += N;
+            for step in 0..N {
                 self.sweep(pairs, &mut past, step);
             }
             let round = Round::of(&past);
             #[expect(clippy::cast_precision_loss, reason = "a few")]
-            let fall = (round.last / round.first).powf(1.0 / (WINDOW - 1) as f64);
+            let fall = (round.last / round.first).powf(1.0 / (N - 2) as f64);
             // What is left after a guess falls fast at first.
             let fall = (std::mem::replace(&mut slowest, fall), fall);
             let fall = if fall.0 < FALLS { fall.0.max(fall.1) } else { fall.1 };
+            budget.look(Progress::Solving { sweeps: sweeps as u64, error: round.last })?;
             if round.first.max(round.last) < ROUNDED {
-                return self.agree(pairs).then_some(());
+                return Ok(self.agree(pairs));
+            }
+            if sweeps >= HALFWAY && round.last > NEAR {
+                return Ok(false);
             }
             round.ahead(&past, pairs);
             if fall < FALLS && round.last * fall / (1.0 - fall) < CLOSE {
@@ -132,11 +152,11 @@ impl<'a> Scaled<'a> {
                 sweeps += 1;
                 // Guesses hide what falls slowly, but not for both in the same way.
                 if self.agree(pairs) {
-                    return Some(());
+                    return Ok(true);
                 }
             }
         }
-        None
+        Ok(false)
     }
 
     /// Whether both solutions are the same.
@@ -147,7 +167,7 @@ impl<'a> Scaled<'a> {
     }
 
     /// One sweep, the `step`-th of a round.
-    fn sweep(&self, pairs: &mut [[f64; 2]], past: &mut [Past], step: usize) {
+    fn sweep<const N: usize>(&self, pairs: &mut [[f64; 2]], past: &mut [Past<N>], step: usize) {
         let states = self.starts.windows(2).zip(&self.inflow).zip(past);
         for (state, ((span, inflow), past)) in states.enumerate() {
             let span = span[0] as usize..span[1] as usize;
@@ -174,36 +194,36 @@ impl<'a> Scaled<'a> {
 }
 
 /// Two solutions of a state after each of the sweeps of a round.
-type Past = [[f64; 2]; WINDOW + 1];
+type Past<const N: usize> = [[f64; 2]; N];
 
 /// What the sweeps of a round changed.
-struct Round {
+struct Round<const N: usize> {
     /// The largest relative change of a state in one of the two, in the first and the last sweep that are looked at.
     first: f64,
     last: f64,
-    /// For each solution the products of the changes, each state by one over its size.
-    products: [[[f64; 2]; WINDOW]; WINDOW],
+    /// For each solution the products of the changes, each state by one over its size; the last row and column are not used.
+    products: [[[f64; 2]; N]; N],
 }
 
-impl Round {
-    fn of(past: &[Past]) -> Self {
+impl<const N: usize> Round<N> {
+    fn of(past: &[Past<N>]) -> Self {
         let (mut first, mut last) = ([0.0_f64; 2], [0.0_f64; 2]);
-        let mut products = [[[0.0; 2]; WINDOW]; WINDOW];
+        let mut products = [[[0.0; 2]; N]; N];
         for past in past {
-            let now = past[WINDOW];
-            let mut changes = [[0.0; 2]; WINDOW];
-            for (step, change) in changes.iter_mut().enumerate() {
+            let now = past[N - 1];
+            let mut changes = [[0.0; 2]; N];
+            for (step, change) in changes[..N - 1].iter_mut().enumerate() {
                 *change = [past[step + 1][0] - past[step][0], past[step + 1][1] - past[step][1]];
             }
             let each = [1.0 / now[0], 1.0 / now[1]];
-            for (row, products) in products.iter_mut().enumerate() {
+            for (row, products) in products[..N - 1].iter_mut().enumerate() {
                 let scaled = [changes[row][0] * each[0], changes[row][1] * each[1]];
                 for (product, change) in products.iter_mut().zip(&changes[..=row]) {
                     *product = [product[0] + scaled[0] * change[0], product[1] + scaled[1] * change[1]];
                 }
             }
             for lane in 0..2 {
-                let change = [changes[0], changes[WINDOW - 1]].map(|change| (change[lane] * each[lane]).abs());
+                let change = [changes[0], changes[N - 2]].map(|change| (change[lane] * each[lane]).abs());
                 first[lane] = if change[0] > first[lane] { change[0] } else { first[lane] };
                 last[lane] = if change[1] > last[lane] { change[1] } else { last[lane] };
             }
@@ -213,14 +233,14 @@ impl Round {
 
     /// Goes where the sweeps lead (reduced rank extrapolation): to the sum of what they came to, in parts that add up to 1, whose
     /// change is the least. Unless that turns a number round, or nearly.
-    fn ahead(&self, past: &[Past], pairs: &mut [[f64; 2]]) {
+    fn ahead(&self, past: &[Past<N>], pairs: &mut [[f64; 2]]) {
         let [Some(one), Some(other)] = [0, 1].map(|lane| self.parts(lane)) else { return };
-        let led = |past: &Past| {
+        let led = |past: &Past<N>| {
             let steps = one.iter().zip(&other).zip(&past[1..]);
             steps.fold([0.0; 2], |sum, ((one, other), now)| [sum[0] + one * now[0], sum[1] + other * now[1]])
         };
-        let sound = |past: &Past| {
-            let (led, now) = (led(past), past[WINDOW]);
+        let sound = |past: &Past<N>| {
+            let (led, now) = (led(past), past[N - 1]);
             led.iter().zip(&now).all(|(led, now)| *led > 0.1 * now && *led < 10.0 * now)
         };
         if past.iter().all(sound) {
@@ -229,25 +249,27 @@ impl Round {
     }
 
     /// The parts for one of the solutions.
-    fn parts(&self, lane: usize) -> Option<[f64; WINDOW]> {
+    fn parts(&self, lane: usize) -> Option<[f64; N]> {
+        let count = N - 1;
         let product = |row: usize, column: usize| self.products[row.max(column)][row.min(column)][lane];
-        let mut matrix: [[f64; WINDOW + 1]; WINDOW] = std::array::from_fn(|row| {
-            std::array::from_fn(|column| if column < WINDOW { product(row, column) } else { 1.0 })
+        let mut matrix: [[f64; N]; N] = std::array::from_fn(|row| {
+            std::array::from_fn(|column| if column < count { product(row, column) } else { 1.0 })
         });
         // The diagonal is raised a little: changes that look alike must not be played off against each other.
-        (0..WINDOW).for_each(|at| matrix[at][at] *= 1.0 + 1e-12);
-        for pivot in 0..WINDOW {
+        (0..count).for_each(|at| matrix[at][at] *= 1.0 + 1e-12);
+        for pivot in 0..count {
             let value = matrix[pivot][pivot];
             if value.is_nan() || value <= 0.0 {
                 return None;
             }
             let row = matrix[pivot];
-            for (_, other) in matrix.iter_mut().enumerate().filter(|(at, _)| *at != pivot) {
+            for (_, other) in matrix[..count].iter_mut().enumerate().filter(|(at, _)| *at != pivot) {
                 let factor = other[pivot] / value;
                 other.iter_mut().zip(&row).for_each(|(entry, own)| *entry -= factor * own);
             }
         }
-        let parts: [f64; WINDOW] = std::array::from_fn(|at| matrix[at][WINDOW] / matrix[at][at]);
+        let parts: [f64; N] =
+            std::array::from_fn(|at| if at < count { matrix[at][count] / matrix[at][at] } else { 0.0 });
         let sum: f64 = parts.iter().sum();
         (sum.is_finite() && sum != 0.0).then(|| parts.map(|part| part / sum))
     }

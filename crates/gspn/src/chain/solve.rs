@@ -13,7 +13,7 @@ const SMALL: usize = 600;
 const WORK: u64 = 3_000_000_000;
 /// The same where it is tried first, and the states up to which it is.
 const FIRST: u64 = 20_000_000;
-const MEDIUM: usize = quick::MOST;
+const MEDIUM: usize = 5_000;
 /// A component of at least one in so many states finds its states by a table.
 const LARGE_PART: usize = 8;
 /// How often what is missing of a solution is solved for, and how little that may move in the end.
@@ -33,7 +33,7 @@ impl<'a> Component<'a> {
         if self.nodes.len() == 1 {
             return Ok(vec![1.0]);
         }
-        if let Some(weights) = quick::stationary(self) {
+        if let Some(weights) = quick::stationary(self, budget)? {
             return Ok(weights);
         }
         if let Some(eliminated) = self.eliminate(self.first(), None) {
@@ -59,7 +59,7 @@ impl<'a> Component<'a> {
             let exit = self.chain.exit(*node as usize);
             return Ok(vec![if exit > 0.0 { inflow / exit } else { 0.0 }]);
         }
-        if let Some(time) = quick::occupancy(self, &inflow) {
+        if let Some(time) = quick::occupancy(self, &inflow, budget)? {
             return Ok(time);
         }
         if let Some(eliminated) = self.eliminate(self.first(), None) {

@@ -135,6 +135,8 @@ fn quick_sweeps_settle_where_rates_are_close() {
         }
     }
     let chain = walk(side * side, steps);
+    let mut go_on = |_| true;
+    let mut budget = Budget::new(Limits::default(), &mut go_on);
     let mut wanted: Vec<f64> = (0..side * side)
         .map(|state| 3.0_f64.powi(-((state % side) as i32)) * 2.5_f64.powi(-((state / side) as i32)))
         .collect();
@@ -142,7 +144,7 @@ fn quick_sweeps_settle_where_rates_are_close() {
     let incoming = chain.incoming();
     let nodes: Vec<u32> = (0..chain.len() as u32).collect();
     let component = Component { chain: &chain, incoming: &incoming, nodes: &nodes };
-    let found = quick::stationary(&component).expect("a solution");
+    let found = quick::stationary(&component, &mut budget).unwrap().expect("a solution");
     assert!(apart(&found, &wanted) < 1e-10, "{:e}", apart(&found, &wanted));
 
     // The same square, left for good from its first state at rate 3: who comes in there spends what detailed balance says.
@@ -154,7 +156,7 @@ fn quick_sweeps_settle_where_rates_are_close() {
     let component = Component { chain: &chain, incoming: &incoming, nodes: &nodes };
     let mut inflow = vec![0.0; side * side];
     inflow[0] = 1.0;
-    let found = quick::occupancy(&component, &inflow).expect("a solution");
+    let found = quick::occupancy(&component, &inflow, &mut budget).unwrap().expect("a solution");
     let first = wanted[0] * 3.0;
     wanted.iter_mut().for_each(|weight| *weight /= first);
     assert!(apart(&found, &wanted) < 1e-10, "{:e}", apart(&found, &wanted));

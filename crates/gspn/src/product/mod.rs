@@ -16,7 +16,7 @@ use crate::bounds::Jobs;
 use crate::{Budget, Class, Net, Refusal};
 
 /// Markings beyond which a net with product form is not explored when nothing asks for it.
-const WORTH: u64 = 2_000;
+const WORTH: u64 = 300;
 /// What a check may be off.
 const OFF: f64 = 1e-8;
 
