@@ -6,7 +6,8 @@ use std::time::Duration;
 use access_model::{Epoch, Mono, Now, UnixTime};
 use token::control::{Replacement, Update};
 
-use crate::{Contact, FailMode, FailState};
+use crate::together::Together;
+use crate::{Contact, FailState};
 
 /// What the authority said about one token.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,18 +47,6 @@ pub(crate) struct Standby {
     distrust: Option<UnixTime>,
 }
 
-impl FailMode {
-    /// What it leaves at `now` of what was lost at `since`.
-    pub(crate) fn after(self, since: Mono, now: Mono) -> FailState {
-        match self {
-            Self::Closed => FailState::Closed,
-            Self::ReadOnly => FailState::ReadOnly,
-            Self::LastKnownGood(span) if now < since + span => FailState::LastKnown,
-            Self::LastKnownGood(_) => FailState::Closed,
-        }
-    }
-}
-
 /// What an update is to this gate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
@@ -94,23 +83,19 @@ impl Standby {
         self.lost.or_else(|| (now >= silent).then_some(silent))
     }
 
-    /// What one mode leaves.
-    pub(crate) fn state(&self, mode: FailMode, now: Mono) -> FailState {
+    /// What these modes leave, of which there is one at least.
+    pub(crate) fn state(&self, modes: Together, now: Mono) -> FailState {
         let Some(since) = self.lost_since(now) else { return FailState::InStep };
         // A gate that has just started cannot know what was revoked while it was away.
-        if self.epoch.is_none() { FailState::Closed } else { mode.after(since, now) }
+        if self.epoch.is_none() { FailState::Closed } else { modes.after(since, now) }
     }
 
-    /// From when on a check must ask for the state: until then, every grant of the authority is served under this mode.
-    pub(crate) fn served_until(&self, mode: FailMode) -> Mono {
+    /// From when on a check must ask for the state: until then, every grant of the authority is served under these modes.
+    pub(crate) fn served_until(&self, modes: Together) -> Mono {
         if self.epoch.is_none() {
             return Mono::ZERO;
         }
-        let since = self.lost.unwrap_or(self.heard + self.config.timeout);
-        match mode {
-            FailMode::LastKnownGood(span) => since + span,
-            FailMode::Closed | FailMode::ReadOnly => since,
-        }
+        modes.whole_until(self.silence().0)
     }
 
     /// When contact was lost (`true`), or will be if nothing is heard.
@@ -118,9 +103,9 @@ impl Standby {
         (self.lost.unwrap_or(self.heard + self.config.timeout), self.lost.is_some())
     }
 
-    /// What holds in scopes of no zone.
-    pub(crate) const fn fail_mode(&self) -> FailMode {
-        self.config.fail_mode
+    /// These modes, or what holds in scopes of no zone where there are none.
+    pub(crate) fn instead(&self, modes: Together) -> Together {
+        if modes.is_nothing() { Together::of(&[self.config.fail_mode]) } else { modes }
     }
 
     /// Notices silence.

@@ -30,6 +30,7 @@ mod mode;
 mod permit;
 mod present;
 mod table;
+mod together;
 mod update;
 mod zones;
 

@@ -1,11 +1,10 @@
 //! What is left while something is lost: the authority or the ledger, zone by zone, or the gate's turn to serve at all.
 
-use std::collections::BTreeSet;
-
 use access_model::{Mono, Now, ScopeIndex, ScopeMap, UnixTime};
 
 use crate::contact::Standby;
-use crate::{FailMode, FailState, Gate, GateConfig, GateEvent, Zone};
+use crate::together::{Scopes, Together};
+use crate::{FailState, Gate, GateConfig, GateEvent, Zone};
 
 /// Why the ledger takes no record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,20 +26,10 @@ pub struct ZoneState {
     pub ledger: FailState,
 }
 
-/// A zone with the scopes that it has in the present map.
-#[derive(Debug)]
-struct Placed {
-    name: String,
-    modes: Vec<FailMode>,
-    scopes: BTreeSet<ScopeIndex>,
-}
-
 /// The zones of a gate.
 #[derive(Debug)]
 pub(crate) struct Zones {
-    placed: Vec<Placed>,
-    /// Whether some scope is in none of them.
-    open: bool,
+    placed: Placed,
     reported: (FailState, FailState, bool),
     /// What was left in each, as it was reported.
     states: Vec<(FailState, FailState)>,
@@ -50,35 +39,38 @@ pub(crate) struct Zones {
 
 impl Zones {
     pub(crate) fn new(config: &GateConfig) -> Self {
-        let (placed, open) = place(&config.zones, &config.map);
         let reported = (FailState::InStep, FailState::InStep, !config.leased);
-        Self { placed, open, reported, states: Vec::new(), advanced: Mono::ZERO }
+        Self { placed: place(&config.zones, &config.map), reported, states: Vec::new(), advanced: Mono::ZERO }
     }
 
     /// Modes of each zone with scopes here, and last none where scopes are in no zone.
-    fn parts(&self) -> impl Iterator<Item = &[FailMode]> {
-        let placed = self.placed.iter().filter(|zone| !zone.scopes.is_empty()).map(|zone| zone.modes.as_slice());
-        placed.chain(self.open.then_some(&[] as &[FailMode]))
-    }
-
-    /// Modes that hold in a scope.
-    fn of(&self, scope: ScopeIndex) -> impl Iterator<Item = FailMode> {
-        let around = self.placed.iter().filter(move |zone| zone.scopes.contains(&scope));
-        around.flat_map(|zone| zone.modes.iter().copied())
+    fn parts(&self) -> impl Iterator<Item = Together> {
+        let placed = self.placed.zones.iter().map(|(_, modes)| *modes);
+        placed.chain(self.placed.open.then_some(Together::default()))
     }
 }
 
-fn place(zones: &[Zone], map: &ScopeMap) -> (Vec<Placed>, bool) {
-    let placed: Vec<Placed> = zones
-        .iter()
-        .map(|zone| {
-            let names: BTreeSet<&str> = zone.scopes.iter().map(String::as_str).collect();
-            let scopes = map.iter().filter(|(_, name)| names.contains(name)).map(|(scope, _)| scope).collect();
-            Placed { name: zone.name.clone(), modes: zone.modes.clone(), scopes }
-        })
-        .collect();
-    let open = map.iter().any(|(scope, _)| !placed.iter().any(|zone| zone.scopes.contains(&scope)));
-    (placed, open)
+/// Zones with scopes in the present map.
+#[derive(Debug)]
+struct Placed {
+    /// Their names, and what holds there.
+    zones: Vec<(String, Together)>,
+    /// Whether some scope is in none of them.
+    open: bool,
+    /// What holds in each zone, and nothing where scopes are in none; each once.
+    distinct: Vec<Together>,
+    scopes: Scopes,
+}
+
+fn place(zones: &[Zone], map: &ScopeMap) -> Placed {
+    let (scopes, open, here) = Scopes::new(zones, map);
+    let zones = zones.iter().zip(here).filter(|(_, here)| *here);
+    let zones: Vec<_> = zones.map(|(zone, _)| (zone.name.clone(), Together::of(&zone.modes))).collect();
+    let mut distinct: Vec<Together> = zones.iter().map(|(_, modes)| *modes).collect();
+    distinct.extend(open.then_some(Together::default()));
+    distinct.sort_unstable();
+    distinct.dedup();
+    Placed { zones, open, distinct, scopes }
 }
 
 /// Whether anything can be recorded.
@@ -89,32 +81,20 @@ pub(crate) struct Recording {
 }
 
 impl Recording {
-    fn left(&self, modes: impl Iterator<Item = FailMode>, now: Mono) -> FailState {
+    fn left(&self, modes: Together, now: Mono) -> FailState {
         match self.trouble {
             None => FailState::InStep,
             Some((LedgerTrouble::Full, _)) => FailState::Closed,
             // In scopes of no zone only what awaits a record is refused, and not here.
-            Some((LedgerTrouble::Failing, since)) => strictest(modes.map(|mode| mode.after(since, now))),
+            Some((LedgerTrouble::Failing, since)) => modes.after(since, now),
         }
     }
 
-    fn served_until(&self, modes: &[FailMode]) -> Mono {
+    fn served_until(&self, modes: Together) -> Mono {
         match self.trouble {
             None => Mono::NEVER,
             Some((LedgerTrouble::Full, _)) => Mono::ZERO,
-            Some((LedgerTrouble::Failing, since)) => {
-                modes.iter().map(|mode| mode.ends(since).unwrap_or(Mono::ZERO)).min().unwrap_or(Mono::NEVER)
-            }
-        }
-    }
-}
-
-impl FailMode {
-    /// When last-known-good is over.
-    fn ends(self, since: Mono) -> Option<Mono> {
-        match self {
-            Self::LastKnownGood(span) => Some(since + span),
-            Self::Closed | Self::ReadOnly => None,
+            Some((LedgerTrouble::Failing, since)) => modes.whole_until(since),
         }
     }
 }
@@ -178,18 +158,18 @@ impl Gate {
     /// What is left of all grants while nothing can be recorded, in the scopes where the least is.
     #[must_use]
     pub fn ledger_state(&self, now: Now) -> FailState {
-        strictest(self.zones.parts().map(|modes| self.recording.left(modes.iter().copied(), now.mono)))
+        strictest(self.zones.parts().map(|modes| self.recording.left(modes, now.mono)))
     }
 
     /// How each of its zones stands.
     #[must_use]
     pub fn zone_states(&self, now: Now) -> Vec<ZoneState> {
-        let stands = |zone: &Placed| ZoneState {
-            name: zone.name.clone(),
-            authority: self.authority_under(&zone.modes, now),
-            ledger: self.recording.left(zone.modes.iter().copied(), now.mono),
+        let stands = |(name, modes): &(String, Together)| ZoneState {
+            name: name.clone(),
+            authority: self.authority_under(*modes, now),
+            ledger: self.recording.left(*modes, now.mono),
         };
-        self.zones.placed.iter().filter(|zone| !zone.scopes.is_empty()).map(stands).collect()
+        self.zones.placed.zones.iter().map(stands).collect()
     }
 
     /// Whether it is the gate's turn to serve; it always is for one that needs no lease.
@@ -222,7 +202,7 @@ impl Gate {
     }
 
     pub(crate) fn place_zones(&mut self, now: Now) {
-        (self.zones.placed, self.zones.open) = place(&self.config.zones, &self.config.map);
+        self.zones.placed = place(&self.config.zones, &self.config.map);
         self.note_fail_state(now);
     }
 
@@ -235,39 +215,27 @@ impl Gate {
 
     /// What is left of the authority's grants in this scope, or in the scopes where the most is.
     pub(crate) fn authority_left(&self, scope: Option<ScopeIndex>, now: Now) -> FailState {
-        match scope {
-            Some(scope) => {
-                let modes: Vec<FailMode> = self.zones.of(scope).collect();
-                self.authority_under(&modes, now)
-            }
-            None => {
-                let all = self.zones.parts().map(|modes| self.authority_under(modes, now));
-                all.min().unwrap_or(FailState::InStep)
-            }
-        }
+        self.left_in(scope, |modes| self.authority_under(modes, now))
     }
 
     /// What is left of all grants while nothing can be recorded.
     pub(crate) fn ledger_left(&self, scope: Option<ScopeIndex>, now: Now) -> FailState {
+        self.left_in(scope, |modes| self.recording.left(modes, now.mono))
+    }
+
+    /// Asked for each item that is denied, and for each request while something is lost: no zone is gone through.
+    fn left_in(&self, scope: Option<ScopeIndex>, left: impl Fn(Together) -> FailState) -> FailState {
+        let placed = &self.zones.placed;
         match scope {
-            Some(scope) => self.recording.left(self.zones.of(scope), now.mono),
-            None => {
-                let all = self.zones.parts().map(|modes| self.recording.left(modes.iter().copied(), now.mono));
-                all.min().unwrap_or(FailState::InStep)
-            }
+            Some(scope) => left(placed.scopes.of(scope)),
+            None => placed.distinct.iter().map(|modes| left(*modes)).min().unwrap_or(FailState::InStep),
         }
     }
 
     /// Under these modes, or where there are none under the gate's own.
-    fn authority_under(&self, modes: &[FailMode], now: Now) -> FailState {
+    fn authority_under(&self, modes: Together, now: Now) -> FailState {
         let Some(standby) = &self.standby else { return FailState::InStep };
-        let own = [standby.fail_mode()];
-        let modes = if modes.is_empty() { &own } else { modes };
-        strictest(modes.iter().map(|mode| standby.state(*mode, now.mono)))
-    }
-
-    fn modes(standby: &Standby, modes: &[FailMode]) -> Vec<FailMode> {
-        if modes.is_empty() { vec![standby.fail_mode()] } else { modes.to_vec() }
+        standby.state(standby.instead(modes), now.mono)
     }
 
     /// When time alone changes what is served next.
@@ -284,12 +252,10 @@ impl Gate {
         }
         for modes in self.zones.parts() {
             if let (Some(standby), Some((since, true))) = (&self.standby, lost) {
-                let ends = Self::modes(standby, modes).into_iter().filter_map(|mode| mode.ends(since)).filter(later);
-                next = next.into_iter().chain(ends).min();
+                next = next.into_iter().chain(standby.instead(modes).ends(since).filter(later)).min();
             }
             if let Some(since) = ledger {
-                let ends = modes.iter().filter_map(|mode| mode.ends(since)).filter(later);
-                next = next.into_iter().chain(ends).min();
+                next = next.into_iter().chain(modes.ends(since).filter(later)).min();
             }
         }
         next
@@ -305,9 +271,8 @@ impl Gate {
         self.zones.advanced = now.mono;
         self.served_until = self.served_by_all();
         let parts = self.zones.parts();
-        let states: Vec<(FailState, FailState)> = parts
-            .map(|modes| (self.authority_under(modes, now), self.recording.left(modes.iter().copied(), now.mono)))
-            .collect();
+        let states: Vec<(FailState, FailState)> =
+            parts.map(|modes| (self.authority_under(modes, now), self.recording.left(modes, now.mono))).collect();
         let holds = self.lease.holds(now);
         let (authority, ledger) =
             (strictest(states.iter().map(|state| state.0)), strictest(states.iter().map(|state| state.1)));
@@ -331,10 +296,8 @@ impl Gate {
 
     fn served_by_all(&self) -> Mono {
         let served = self.zones.parts().map(|modes| {
-            let authority = self.standby.as_ref().map_or(Mono::NEVER, |standby| {
-                let all = Self::modes(standby, modes).into_iter().map(|mode| standby.served_until(mode));
-                all.min().unwrap_or(Mono::NEVER)
-            });
+            let authority =
+                self.standby.as_ref().map_or(Mono::NEVER, |standby| standby.served_until(standby.instead(modes)));
             authority.min(self.recording.served_until(modes))
         });
         served.min().unwrap_or(Mono::NEVER).min(self.lease.until())

@@ -100,7 +100,7 @@ impl What {
             Self::Activate => "how passwords are kept, the length of keys, who else uses the processor",
             Self::Authority => "the authority (its own watch says which stage), and the way to it",
             Self::Token => "how long tokens have become (groups, roles, rights), who else uses the processor",
-            Self::Decision => "`/readyz` for zones that are read-only, who else uses the processor",
+            Self::Decision => "who else uses the processor, and which build of Trapkey it is",
             Self::Upstream => "the server behind the guard, and the way to it",
             Self::LedgerWrite => "the disk of the audit ledger",
             Self::Issue => "the number of policies, and the database of the authority",
