@@ -1,55 +1,18 @@
-//! `trapkey cost watch` beside real programs in which computing becomes slower, by what happens in plants: more zones to look at while the
-//! authority is away, tokens that have grown. What waits for others is in `watch` and `slower`.
+//! `trapkey cost watch` beside real programs in which computing becomes slower, by what happens in plants: tokens that have grown, a key
+//! that is slow. What waits for others is in `watch` and `slower`.
 
 use client::{Client, ClientOptions, Login};
-use serde_json::Value;
 use token::{Algorithm, Claims, Signer, jwks, mint};
 
-use super::Scene;
 use super::guard::Guarded;
 use super::health::Health;
 use super::issuers::maria;
 use super::lost::becomes;
 use super::processes::apart;
 use super::settings::give;
-use super::slower::{BAND, Clients, Held, Line, clears, learned, names};
+use super::slower::{BAND, Clients, Held, Line, clears, learned, names, slower};
 use super::up::{Up, scene, until};
 use super::watch::Watching;
-
-/// So many zones with something of the guard in each, of which nothing is left but reading while the authority is away.
-fn zones(scene: &Scene, count: usize) {
-    let (mut config, mut plant, mut scopes) = (String::new(), String::new(), String::new());
-    for nth in 0..count {
-        config += &format!("[[zone]]\nname = \"hall-{nth}\"\nfail_mode = \"read_only\"\n");
-        plant += &format!(
-            "[[zone]]\nname = \"hall-{nth}\"\nsite = \"north\"\n[[equipment]]\nname = \"tank-{nth}\"\nzone = \"hall-{nth}\"\n"
-        );
-        scopes += &format!("[[server.scope]]\nname = \"tank-{nth}\"\nequipment = \"tank-{nth}\"\n");
-    }
-    let line = "[[zone]]\nname = \"line-1\"\nfail_mode = \"read_only\"\n";
-    let trapkey = scene.read("trapkey.toml");
-    scene.write("trapkey.toml", &trapkey.replacen("# [[zone]]\n", &(line.to_owned() + &config), 1));
-    let known = scene.read("plant.toml");
-    let (before, gate) = known.split_at(known.find("\n[[server]]\nname = \"gate\"").unwrap());
-    let (server, person) = gate.split_at(gate.find("[[person]]").unwrap());
-    scene.write("plant.toml", &format!("{before}\n{plant}{server}{scopes}{person}"));
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "takes the machine for itself"]
-async fn an_authority_that_is_away_is_the_decisions_that_moved_where_zones_are_many() {
-    let mut line = Line::changed("20s", |scene| zones(scene, 300));
-    let mut clients = Clients::new();
-    clients.work(&line.olga()).await;
-    let mut watching = line.watch();
-    learned(&mut watching, &["gate decision", "gate upstream"]);
-    drop(line.authority.take());
-    names(&mut watching, "gate decision");
-    line.authority = Some(Up::start_with(&line.plant.scene, "authority.toml", 2));
-    clears(&mut watching, "gate decision");
-    assert_eq!(watching.end(), 0);
-    clients.end().await;
-}
 
 /// Persons of an identity provider that puts all of their groups into what they carry.
 fn carried(plant: &Guarded, signer: &Signer, groups: usize) -> ClientOptions {
@@ -101,32 +64,26 @@ async fn tokens_that_have_grown_are_their_verification_that_moved() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "takes the machine for itself"]
+#[ignore = "how often it passes on a busy machine is not known yet"]
 async fn a_key_that_becomes_slow_is_what_opens_channels_and_makes_sessions() {
     let line = Line::start();
     let mut clients = Clients::new();
-    clients.log_in(3, 200, &line.olga());
+    clients.log_in(6, 200, &line.olga());
     clients.work(&line.olga()).await;
     let mut watching = line.watch();
-    let stages = ["gate hello", "gate open_channel", "gate create", "gate activate", "gate decision", "gate upstream"];
-    learned(&mut watching, &stages);
+    learned(
+        &mut watching,
+        &["hello", "open_channel", "create", "activate"].map(|it| format!("gate {it}")).each_ref().map(String::as_str),
+    );
     // They offer the processor before each use of a key, and get it back late.
     let Some(keys) = Held::at(&line.gate, "crypto-", "sched_yield") else { return clients.end().await };
     let both = ["gate create", "gate open_channel"];
-    let alarmed = |look: &Value| {
-        let stages = look["report"]["stages"].as_array().unwrap().iter().filter(|seen| !seen["alarm"].is_null());
-        let mut names: Vec<String> = stages.map(|seen| seen["stage"].as_str().unwrap().to_owned()).collect();
-        names.sort_unstable();
-        names
-    };
-    let (_, look) = watching.until("both are slower", |look| {
-        let named = alarmed(look);
-        assert!(named.iter().all(|stage| both.contains(&stage.as_str())), "{look:#}");
-        named == both
+    watching.until("both are slower, more than all others, and the key is what they have in common", |look| {
+        let mut first: Vec<String> = slower(look).into_iter().take(2).map(|(name, _)| name).collect();
+        first.sort_unstable();
+        first == both && look["report"]["suspect"] == "keys"
     });
-    assert_eq!(look["report"]["suspect"], "keys", "{look:#}");
     drop(keys);
-    watching.until("both are quick again", |look| alarmed(look).is_empty());
-    assert_eq!(watching.end(), 0);
+    both.iter().for_each(|stage| clears(&mut watching, stage));
     clients.end().await;
 }

@@ -40,15 +40,16 @@ impl Watching {
 
     /// Looks until one holds, for two minutes at most; gives all alarms on the way, and that look.
     pub(super) fn until(&mut self, what: &str, holds: impl Fn(&Value) -> bool) -> (Vec<String>, Value) {
-        let mut alarms = Vec::new();
+        let (mut alarms, mut last) = (Vec::new(), Value::Null);
         for _ in 0..480 {
             let look = self.look();
             alarms.extend(events(&look, "alarm"));
             if holds(&look) {
                 return (alarms, look);
             }
+            last = look;
         }
-        panic!("it never happened: {what}; alarms: {alarms:?}");
+        panic!("it never happened: {what}; alarms: {alarms:?}; at last: {last}");
     }
 
     /// Ends it as a person does; its exit code.
