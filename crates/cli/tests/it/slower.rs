@@ -23,8 +23,8 @@ use super::processes::apart;
 use super::up::{Up, scene, until};
 use super::watch::Watching;
 
-/// A band of seven times: computers of tests are shared, and their load is no stage. What follows is slower by far more.
-pub(super) const BAND: [&str; 6] = ["--learn", "3s", "--band", "600", "--false-alarms", "1h"];
+/// A band of three times: computers of tests are shared, and their load is no stage. What follows is slower by far more.
+pub(super) const BAND: [&str; 6] = ["--learn", "3s", "--band", "200", "--false-alarms", "1h"];
 
 /// Clients that go on until the test is over.
 pub(super) struct Clients {
@@ -188,7 +188,7 @@ impl Line {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "how often it passes on a busy machine is not known yet"]
+#[ignore = "takes the machine for itself: beside compilers too few clients come to tell in time"]
 async fn a_late_network_is_named_by_whose_way_it_is_on() {
     let line = Line::start();
     let mut clients = Clients::new();
@@ -267,7 +267,6 @@ impl Drop for Held {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "how often it passes on a busy machine is not known yet"]
 async fn a_disk_that_becomes_slow_is_the_ledger_that_moved() {
     let line = Line::start();
     let mut clients = Clients::new();
@@ -299,7 +298,7 @@ fn hash(password: &str, memory: u32, passes: u32) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "how often it passes on a busy machine is not known yet"]
+#[ignore = "takes the machine for itself: beside compilers too few clients come to tell in time"]
 async fn passwords_that_are_kept_with_more_work_are_the_activation_that_moved() {
     let (scene, ports) = scene();
     apart(&scene);
@@ -307,7 +306,7 @@ async fn passwords_that_are_kept_with_more_work_are_the_activation_that_moved() 
     let local = "\n[[server.local]]\nrole = \"vendor\"\nrights = [\"browse\", \"read\"]\n";
     let mixer = scene.read("mixer.toml")
         + &person("victor", &hash("secret words", 64, 1))
-        + &person("vera", &hash("secret words", 19_456, 40));
+        + &person("vera", &hash("secret words", 19_456, 60));
     scene.write("mixer.toml", &(mixer + local));
     scene.write("plant.toml", &(scene.read("plant.toml") + "\n[[person]]\nname = \"vera\"\nroles = [\"vendor\"]\n"));
     let health = Health::of(&scene, "mixer.toml");
@@ -329,7 +328,7 @@ async fn passwords_that_are_kept_with_more_work_are_the_activation_that_moved() 
     // The persons of the next shift have passwords that are kept as one does today.
     clients.end().await;
     let mut clients = Clients::new();
-    clients.log_in(2, 50, &options("vera"));
+    clients.log_in(3, 50, &options("vera"));
     names(&mut watching, "mixer activate");
     clients.end().await;
     assert_eq!(watching.end(), 1, "an alarm stands");
@@ -347,8 +346,8 @@ fn policies(count: usize) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "how often it passes on a busy machine is not known yet"]
-async fn policies_that_become_hundreds_of_times_as_many_are_the_issuing_of_tokens_that_moved() {
+#[ignore = "takes the machine for itself"]
+async fn policies_that_become_many_times_as_many_are_the_issuing_of_tokens_that_moved() {
     let line = Line::start();
     let scene = &line.plant.scene;
     let mut clients = Clients::new();
@@ -362,7 +361,7 @@ async fn policies_that_become_hundreds_of_times_as_many_are_the_issuing_of_token
     let stages = ["issue", "authority hello", "authority open_channel", "authority create", "authority activate"];
     learned(&mut watching, &stages);
     let few = scene.read("policies.cedar");
-    scene.write("policies.cedar", &(few + &policies(1_500)));
+    scene.write("policies.cedar", &(few + &policies(500)));
     // On a busy machine it takes longer than one waits for the answer: that they are in force shows below.
     scene.json_or_error(&["policy", "reload"]);
     names(&mut watching, "issue");
