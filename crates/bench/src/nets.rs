@@ -22,6 +22,15 @@ pub struct Told {
     /// The peer gave up; the time is that after which it did, and nothing else is known.
     #[serde(default)]
     pub capped: bool,
+    /// Which of the peer's solvers was the fastest.
+    #[serde(default)]
+    pub solver: String,
+    /// Those that were stopped: at the cap, or because another had been faster already.
+    #[serde(default)]
+    pub stopped: Vec<String>,
+    /// Those whose solution did not come near enough.
+    #[serde(default)]
+    pub missed: Vec<String>,
     /// Edges of the chain; 0 where nobody counts them.
     #[serde(default)]
     pub edges: u64,
@@ -197,7 +206,7 @@ pub fn manufacturing(pallets: u32) -> serde_json::Value {
         timed("tP3s", 1.0 / 60.0, "1", json!({"P3s": pallets}), json!({"P3": pallets})),
     ]);
     json!({"name": format!("fms{pallets}"), "net": {"places": places, "transitions": transitions},
-        "ask": [{"id": "p", "kind": "prob", "where": [["P1", ">=", 1]]}]})
+        "ask": [{"id": "p", "kind": "prob", "where": [["P1s", ">=", 1]]}]})
 }
 
 #[cfg(test)]
