@@ -7,6 +7,7 @@
 
 mod demand;
 mod nets;
+mod steps;
 
 use std::collections::BTreeSet;
 
@@ -279,7 +280,7 @@ pub fn predict(
     if let Some(lifetime) = grid.lifetimes.iter().find(|it| !(it.is_finite() && **it >= 1.0)) {
         return Err(Fault::new(Class::Invalid, "lifetime", format!("{lifetime} s: 1 s at least")));
     }
-    let mut steps = demand::Steps::new(calibration);
+    let mut steps = steps::Steps::new(calibration);
     let mut rows = Vec::with_capacity(count);
     for setting in &settings {
         for &clients in &grid.clients {
@@ -297,7 +298,7 @@ pub fn predict(
     Ok(Prediction { rows, measured: steps.used(), fitted: 0, unmeasured: steps.missing() })
 }
 
-fn row(steps: &mut demand::Steps<'_>, setting: &Setting, clients: u32, budget: &mut Budget<'_>) -> Result<Row, Fault> {
+fn row(steps: &mut steps::Steps<'_>, setting: &Setting, clients: u32, budget: &mut Budget<'_>) -> Result<Row, Fault> {
     let protocol = setting.protocol()?;
     let work = demand::work(steps, setting, &protocol, clients)?;
     let (at_server, at_client) = &work.path;

@@ -1,12 +1,12 @@
-//! What each end computes, from steps that were measured alone.
+//! What each end computes for a request and for a client that connects.
 
 use std::collections::BTreeSet;
 
+use super::steps::Steps;
 use super::{REFRESHED, RENEWED, Setting};
-use crate::calibration::Calibration;
 use crate::choose::Mode;
 use crate::protocol::opcua::OpcUa;
-use crate::protocol::{Line, Party, Phase, lines};
+use crate::protocol::{Party, Phase};
 use crate::{Class, Fault};
 
 /// Bodies of a Read of one value and of its answer, as Trapkey's client and server write them.
@@ -73,178 +73,6 @@ impl Demand {
             piece.variance *= factor * factor;
         }
         self
-    }
-}
-
-/// A calibration, and which of its steps were used.
-#[derive(Debug)]
-pub(super) struct Steps<'a> {
-    calibration: &'a Calibration,
-    used: BTreeSet<String>,
-    missing: BTreeSet<String>,
-}
-
-impl<'a> Steps<'a> {
-    pub(super) fn new(calibration: &'a Calibration) -> Self {
-        Self { calibration, used: BTreeSet::new(), missing: BTreeSet::new() }
-    }
-
-    pub(super) fn used(&self) -> usize {
-        self.used.len()
-    }
-
-    pub(super) fn missing(&self) -> BTreeSet<String> {
-        self.missing.clone()
-    }
-
-    pub(super) fn cores(&self) -> u32 {
-        self.calibration.machine.cores
-    }
-
-    /// A step on so many bytes, so many times.
-    #[expect(clippy::cast_precision_loss, reason = "bytes, times and batches")]
-    fn find(&mut self, name: &str, bytes: u64, times: f64) -> Option<Piece> {
-        let of_name = self.calibration.steps.iter().filter(|step| step.name() == name);
-        let step = of_name.min_by_key(|step| step.bytes.abs_diff(bytes))?;
-        let (each, error) = match self.calibration.law(name) {
-            Some(law) => (law.at(bytes), law.residual.max(step.error())),
-            None => (step.cpu.mean, step.error()),
-        };
-        self.used.insert(name.to_owned());
-        // Timings of batches spread less than single uses.
-        let cv2 = if step.cpu.mean > 0.0 { (step.cpu.sd / step.cpu.mean).powi(2) * step.batch as f64 } else { 0.0 };
-        let seconds = each * times;
-        let half = seconds * if error.is_finite() { error } else { 1.0 };
-        Some(Piece { name: name.to_owned(), seconds, half, variance: cv2.min(1.0) * each * each * times })
-    }
-
-    fn need(&mut self, name: &str, bytes: u64) -> Result<Piece, Fault> {
-        self.find(name, bytes, 1.0).ok_or_else(|| {
-            let why = "the calibration does not have this step: `trapkey cost measure` without `--only` measures all";
-            Fault::new(Class::NoPrice, name, why)
-        })
-    }
-
-    /// What an end does with a Read of one of so many clients.
-    fn read(&mut self, end: &str, clients: u32) -> Result<Piece, Fault> {
-        self.between(&format!("read {end}"), clients, 0)
-    }
-
-    /// A message and its answer over a socket, at one end of so many connections.
-    fn exchange(&mut self, end: &str, clients: u32, bytes: u64) -> Result<Piece, Fault> {
-        self.between(&format!("exchange {end}"), clients, bytes)
-    }
-
-    /// A step that was measured with several numbers of clients; between them by the logarithm.
-    fn between(&mut self, step: &str, clients: u32, bytes: u64) -> Result<Piece, Fault> {
-        let start = format!("{step}-of-");
-        let steps = self.calibration.steps.iter().map(crate::calibration::Step::name);
-        let mut known: Vec<u32> = steps.filter_map(|name| name.strip_prefix(&start)?.parse().ok()).collect();
-        known.sort_unstable();
-        let below = known.iter().copied().rfind(|count| *count <= clients).or(known.first().copied()).unwrap_or(1);
-        let above = known.iter().copied().find(|count| *count >= clients).or(known.last().copied()).unwrap_or(1);
-        let (low, high) =
-            (self.need(&format!("{start}{below}"), bytes)?, self.need(&format!("{start}{above}"), bytes)?);
-        let ratio = |over: u32| f64::from(over.max(1)).ln();
-        let share = if above > below { (ratio(clients) - ratio(below)) / (ratio(above) - ratio(below)) } else { 0.0 };
-        let share = share.clamp(0.0, 1.0);
-        let between = |of: fn(&Piece) -> f64| of(&low) + share * (of(&high) - of(&low));
-        Ok(Piece {
-            name: step.to_owned(),
-            seconds: between(|it| it.seconds),
-            half: between(|it| it.half),
-            variance: between(|it| it.variance),
-        })
-    }
-
-    /// A message and its answer on the clock, with nobody else about: what both ends compute and the time until a thread that sleeps runs
-    /// again. An end goes to sleep while the other works already, so it is less than the processor time of both.
-    fn alone(&mut self, bytes: u64) -> Result<Piece, Fault> {
-        let at_client = self.exchange("client", 1, bytes)?;
-        let name = "exchange client-of-1";
-        let measured = self.calibration.steps.iter().filter(|step| step.name() == name);
-        let step = measured.min_by_key(|step| step.bytes.abs_diff(bytes));
-        let (wall, half) = step.map_or((0.0, 0.0), |step| (step.wall.mean, step.wall.half_width()));
-        let half = if half.is_finite() { half } else { wall };
-        Ok(Piece { name: "exchange".into(), seconds: wall, half, variance: at_client.variance })
-    }
-
-    /// What each of so many messages, at least 2, adds to the clock because the end that has more to do rests at times: nothing is there.
-    fn resting(&mut self, clients: u32, bytes: u64) -> Result<Piece, Fault> {
-        let computed =
-            self.exchange("server", clients, bytes)?.seconds.max(self.exchange("client", clients, bytes)?.seconds);
-        let start = "exchange client-of-";
-        let of_step = |step: &crate::calibration::Step| step.name().strip_prefix(start)?.parse::<u32>().ok();
-        let many = self.calibration.steps.iter().filter(|step| of_step(step).is_some_and(|count| count > 1));
-        let near = many.min_by_key(|step| (of_step(step).unwrap_or(0).abs_diff(clients), step.bytes.abs_diff(bytes)));
-        let seconds = near.map_or(0.0, |step| (step.wall.mean - computed).max(0.0));
-        Ok(Piece { name: "resting".into(), seconds, half: 0.0, variance: 0.0 })
-    }
-
-    /// The cryptography, records and decisions of phases at one end: with private keys, and without.
-    fn cryptography(&mut self, phases: &[Phase], by: Party) -> (Demand, Demand) {
-        let (mut private, mut other) = (Demand::default(), Demand::default());
-        for line in lines(phases).into_iter().filter(|line| line.by == by) {
-            if let Some(piece) = self.priced(&line) {
-                (if line.private { &mut private } else { &mut other }).0.push(piece);
-            }
-        }
-        (private, other)
-    }
-
-    /// A step that is no message, if somebody has measured it; the check of rights is a part of a Read.
-    fn priced(&mut self, line: &Line) -> Option<Piece> {
-        if matches!(line.operation.as_str(), "message" | "send message" | "receive message" | "check rights") {
-            return None;
-        }
-        #[expect(clippy::cast_precision_loss, reason = "times")]
-        let times = line.times as f64 * line.probability;
-        let piece = self.find(&line.operation, line.bytes, times);
-        if piece.is_none() && times > 0.0 {
-            self.missing.insert(line.operation.clone());
-        }
-        piece
-    }
-
-    /// What client and server do when a client connects, one exchange of messages after the other: what the client does until it has sent
-    /// its message (with what it did with the answer before), and what the server does until it has answered.
-    fn exchanges(&mut self, phases: &[Phase], clients: u32) -> Result<Vec<(Demand, Demand)>, Fault> {
-        let mut exchanges = vec![(Demand::default(), Demand::default())];
-        for line in lines(phases) {
-            let (asks, answers) = (line.operation == "message", line.to == Some(Party::Client));
-            if asks && !answers {
-                let mut at =
-                    |end: &str, wire| Ok::<_, Fault>([self.exchange(end, clients, wire)?, self.read(end, clients)?]);
-                let (client, server) = (at("client", line.bytes)?, at("server", line.bytes)?);
-                let last = exchanges.last_mut().filter(|last| last.1.0.is_empty());
-                match last {
-                    Some(last) => {
-                        last.0.0.extend(client);
-                        last.1.0.extend(server);
-                    }
-                    None => exchanges.push((Demand(client.into()), Demand(server.into()))),
-                }
-            } else if asks {
-                exchanges.push(Default::default());
-            } else if let (Some(piece), Some(last)) = (self.priced(&line), exchanges.last_mut()) {
-                let end = if line.by == Party::Client { &mut last.0 } else { &mut last.1 };
-                end.0.push(piece);
-            }
-        }
-        Ok(exchanges)
-    }
-
-    /// What the messages of phases cost at the server beside that: their way through sockets, and decoding, serving and encoding them, each
-    /// as much as a Read.
-    fn messages(&mut self, phases: &[Phase]) -> Result<Demand, Fault> {
-        let mut demand = Demand::default();
-        for line in lines(phases) {
-            if line.operation == "message" && line.to == Some(Party::Server) {
-                demand.0.push(self.exchange("server", 1, line.bytes)?);
-                demand.0.push(self.read("server", 1)?);
-            }
-        }
-        Ok(demand)
     }
 }
 
