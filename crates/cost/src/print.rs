@@ -300,7 +300,9 @@ fn secure(model: &Model, annotation: &Annotation) -> String {
     let heeds = |key: &str| annotation.property.heeds(key);
     list("reuse", settings.iter().filter(|_| heeds("reuse")).map(|it| shortest(it.reuse)).collect());
     if let Some(first) = settings.first() {
-        for (key, share) in [("known", first.known), ("trusted", first.trusted), ("valid", first.valid)] {
+        // 1 in a way that agrees on no key.
+        let known = settings.iter().map(|it| it.known).fold(1.0, f64::min);
+        for (key, share) in [("known", known), ("trusted", first.trusted), ("valid", first.valid)] {
             list(key, heeds(key).then(|| shortest(share)).into_iter().collect());
         }
         list("engine", first.engine.map(|it| quoted(&model.nodes[it].name)).into_iter().collect());

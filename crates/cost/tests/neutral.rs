@@ -112,13 +112,14 @@ fn written(drawn: &Drawn, each: &str) -> String {
     wanted.sort_unstable();
     wanted.dedup();
     let reuse = ["0", "0.5", "1"][usize::from(drawn.reuse)];
+    let known = if reuse == "1" { "1" } else { "0.5" };
     let mut channel = false;
     for kind in wanted {
         let annotation = match kind {
             0 | 3 | 4 | 7.. if !talks => continue,
             2 if !has_w => continue,
             0 => format!(
-                "property = \"data-confidentiality\"\non = \"connector c\"\ncipher = \"aes-256-cbc\"\nexchange = \"rsa-2048\"\nknown = 0.5\nreuse = {reuse}"
+                "property = \"data-confidentiality\"\non = \"connector c\"\ncipher = \"aes-256-cbc\"\nexchange = \"rsa-2048\"\nknown = {known}\nreuse = {reuse}"
             ),
             1 => "property = \"data-integrity\"\non = \"attribute v\"\nsignature = \"rsa-2048\"".to_owned(),
             2 => "property = \"data-integrity\"\non = \"attribute w\"\nsignature = \"rsa-2048\"".to_owned(),

@@ -82,6 +82,13 @@ fn settings(fields: &mut Fields, property: Property, known: &Known) -> Result<Ve
     let (known_certificates, trusted, valid) = (heeded("known")?, heeded("trusted")?, heeded("valid")?);
     let engine = fields.word("engine")?.map(|it| known.nodes.find(fields, &it)).transpose()?;
     demands(fields, property, &ciphers, &signatures, &exchanges, &reuses)?;
+    let mut ways =
+        maybe(&ciphers).into_iter().flat_map(|cipher| maybe(&reuses).into_iter().map(move |it| (cipher, it)));
+    if known_certificates < 1.0 && !ways.any(|(cipher, reuse)| agrees(cipher, reuse)) {
+        let why =
+            "`known` has no effect: no key is ever agreed on, for `reuse` is 1 or the receiver's own key encrypts";
+        return Err(fields.fault(Class::NoEffect, 0, why));
+    }
 
     let count = [ciphers.len(), signatures.len(), hashes.len(), exchanges.len(), reuses.len()];
     let count = count.iter().fold(1_usize, |all, list| all.saturating_mul((*list).max(1)));
@@ -106,7 +113,7 @@ fn settings(fields: &mut Fields, property: Property, known: &Known) -> Result<Ve
                             hash: hash.copied().unwrap_or(Hash::Sha256),
                             exchange: exchange.copied(),
                             reuse: reuse.copied().unwrap_or(0.0),
-                            known: known_certificates,
+                            known: if exchange.is_some() { known_certificates } else { 1.0 },
                             trusted,
                             valid,
                             engine,
