@@ -212,7 +212,9 @@ impl Run<'_> {
         let End { client, sends: Some((since, at)), .. } = self.ends[end] else { return };
         let stage = self.clients[client].stage as usize;
         let visit = &self.work.visits[stage][end];
-        let asleep = self.ends[other].sends.is_none();
+        // One that has nothing to work on, and is not still sending what it did.
+        let waits = self.ends[other].sends.is_none();
+        let asleep = waits && self.ends[other].free <= at;
         let way = if asleep { visit.to_asleep } else { visit.to_awake };
         let place = visit.work.len() + usize::from(asleep);
         let sent = at + way.time(share(&mut self.shares, (stage, end, place))) / self.speeds[end];
@@ -223,7 +225,7 @@ impl Run<'_> {
         (this.free, this.client, this.sends) = (sent, (client + 1) % self.clients.len(), None);
         this.both += both;
         this.worked += sent - since;
-        if asleep {
+        if waits {
             self.take(other);
         }
         self.take(end);
@@ -317,6 +319,35 @@ impl Chance {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::calibration::summary;
+
+    /// A step that always takes so many microseconds.
+    fn always(micros: f64) -> Spread {
+        let sample = summary(&[micros * 1e-6; 4]).unwrap();
+        Spread::of(&sample, sample.mean)
+    }
+
+    /// Tags a second of so many clients whose organisation and store have so many microseconds of work for each; waking somebody takes ten.
+    fn tags(organisation: f64, store: f64, clients: u32) -> f64 {
+        let visit = |work| Visit { work: vec![always(work)], to_asleep: always(13.0), to_awake: always(3.0) };
+        let usual = [visit(organisation), visit(store)];
+        let visits = [usual.clone(), usual.clone(), usual];
+        let work = Work { visits, exchange: false, wake: 7e-6, speed: 1.0, beside: 0.0 };
+        let (configuration, database) = ("SC0".to_owned(), "sqlite".to_owned());
+        run(&work, &Setting { configuration, key: 0, database, clients, period: 0, tag: 0 }).throughput
+    }
+
+    #[test]
+    fn who_still_sends_is_not_asleep_and_who_sleeps_has_to_be_woken() {
+        // The store has ended its work and sends, when the organisation, a little slower, begins to send: nobody has to be woken.
+        for clients in [8, 64] {
+            assert!((tags(17.0, 16.0, clients) * 20e-6 - 1.0).abs() < 0.02, "{}", tags(17.0, 16.0, clients));
+        }
+        // One that has done long ago what it had sleeps each time.
+        assert!((tags(40.0, 1.0, 8) * 53e-6 - 1.0).abs() < 1e-6, "{}", tags(40.0, 1.0, 8));
+        // Alone, each waits for the other: two works, two wakings.
+        assert!((tags(40.0, 10.0, 1) * 90e-6 - 1.0).abs() < 1e-6, "{}", tags(40.0, 10.0, 1));
+    }
 
     #[test]
     fn shares_of_each_size_come_as_often_as_they_should() {
