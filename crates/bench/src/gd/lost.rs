@@ -6,6 +6,7 @@ use std::time::Duration;
 use cost::calibration::{Step, summary};
 use cost::reproduce::here::Pause;
 
+use super::accounts;
 use super::disturb::Disturb;
 use super::steps::{BATCHES, step};
 use crate::clock::Stopwatch;
@@ -67,11 +68,12 @@ pub(super) fn neighbour(
     Ok(vec![step])
 }
 
-/// The share of a processor that others take from whoever computes without a break: seconds lost of each second.
+/// The share of a processor that is taken from whoever computes without a break, seconds lost of each second; and as processor time the part
+/// of it that the kernel's accounts do not have, either: what interrupts take it counts as work of whoever they interrupt.
 pub(super) fn processor(seconds: f64) -> Result<Step, Failed> {
-    let mut shares = Vec::new();
+    let (mut shares, mut uncounted) = (Vec::new(), Vec::new());
     for _ in 0..BATCHES {
-        let all = Stopwatch::start();
+        let (all, before) = (Stopwatch::start(), accounts::own());
         let (mut last, mut gone) = (0.0, 0.0);
         while last < seconds / f64::from(BATCHES) {
             let now = all.seconds();
@@ -81,9 +83,10 @@ pub(super) fn processor(seconds: f64) -> Result<Step, Failed> {
             last = now;
         }
         shares.push(gone / last);
+        uncounted.push((1.0 - (accounts::own() - before) / all.seconds()).max(0.0));
     }
     let mut step = step("lose", "processor", 0, &shares)?;
     step.wall = summary(&shares).ok_or("no time was measured")?;
-    step.cpu = step.wall;
+    step.cpu = summary(&uncounted).ok_or("no time was measured")?;
     Ok(step)
 }

@@ -50,13 +50,29 @@ impl Way {
 
 /// What the other side tells with each answer, seconds.
 #[derive(Debug, Clone, Copy, Default)]
-struct Told {
+pub(super) struct Told {
     /// Of other work between message and answer.
-    between: f64,
+    pub(super) between: f64,
     /// The read of this message.
-    read: f64,
+    pub(super) read: f64,
     /// The write of the answer before.
-    write: f64,
+    pub(super) write: f64,
+}
+
+impl Told {
+    /// What stands in an answer.
+    pub(super) fn of(answer: &[u8]) -> Result<Self, Failed> {
+        Ok(Self { between: number(answer, 0)?, read: number(answer, 1)?, write: number(answer, 2)? })
+    }
+}
+
+/// Writes into a message how many seconds of other work the other side shall have before its answer and after it.
+pub(super) fn ask(body: &mut Vec<u8>, between: f64, then: f64) {
+    body.resize(body.len().max(16), 0);
+    if let Some(head) = body.first_chunk_mut::<16>() {
+        head[..8].copy_from_slice(&between.to_le_bytes());
+        head[8..].copy_from_slice(&then.to_le_bytes());
+    }
 }
 
 /// Samples of one size of message, seconds.
@@ -90,7 +106,7 @@ pub fn exchange(with: SocketAddr, bytes: usize, seconds: f64, after: Option<f64>
     let [both_sleep, store_busy, organisation_busy] =
         [BOTH_SLEEP, STORE_BUSY, ORGANISATION_BUSY].map(|way| way.after(after));
     let (line, disturb) = (Line::connect(with)?, Disturb::new());
-    let mut this = Exchange { line, disturb, worked: 0.0, body: vec![7; bytes.max(16)] };
+    let mut this = Exchange { line, disturb, worked: 0.0, body: vec![7; bytes] };
     let mut found = Found::default();
     // The first messages are slower than all others.
     this.each(both_sleep, 0.1 * seconds, |_, _, _, _| ())?;
@@ -137,10 +153,7 @@ struct Exchange {
 impl Exchange {
     /// Exchanges messages for so long, at least ten; for each the write, the read, both with all between, and what the other side told.
     fn each(&mut self, way: Way, seconds: f64, mut seen: impl FnMut(f64, f64, f64, Told)) -> Result<(), Failed> {
-        if let Some(head) = self.body.first_chunk_mut::<16>() {
-            head[..8].copy_from_slice(&way.between.to_le_bytes());
-            head[8..].copy_from_slice(&way.then.to_le_bytes());
-        }
+        ask(&mut self.body, way.between, way.then);
         let (all, mut count) = (Stopwatch::start(), 0);
         while count < 10 || all.seconds() < seconds {
             count += 1;
@@ -154,7 +167,7 @@ impl Exchange {
             let from = watch.seconds();
             let answer = self.line.expect(What::Stored)?;
             let read = watch.seconds();
-            let told = Told { between: number(answer, 0)?, read: number(answer, 1)?, write: number(answer, 2)? };
+            let told = Told::of(answer)?;
             seen(written, read - from, read, told);
         }
         Ok(())
@@ -172,33 +185,37 @@ fn number(bytes: &[u8], index: usize) -> Result<f64, Failed> {
     Ok(f64::from_le_bytes(eight.try_into()?))
 }
 
-/// The other side: answers until whoever asks has gone.
+/// The other side, with so many lines: answers on each in turn until whoever asks has gone. With several it has as little to do between two
+/// messages as a store that has the next one waiting.
 ///
 /// # Errors
 /// Anything that is not as it should be.
-pub fn echo() -> Result<(), Failed> {
+pub fn echo(lines: u32) -> Result<(), Failed> {
     let listener = TcpListener::bind("127.0.0.1:0")?;
     println!("{}", serde_json::to_string(&Ready { port: listener.local_addr()?.port() })?);
     std::io::stdout().flush()?;
-    let (mut line, mut disturb) = (Line::accept(&listener)?, Disturb::new());
+    let mut disturb = if lines > 1 { Disturb::small() } else { Disturb::new() };
+    let mut lines = (0..lines).map(|_| Line::accept(&listener)).collect::<Result<Vec<_>, _>>()?;
     let (mut worked, mut write) = (0.0, 0.0_f64);
     loop {
-        let watch = Stopwatch::start();
-        let Some((what, body)) = line.receive()? else { return Ok(()) };
-        let read = watch.seconds();
-        if what == What::Accounts {
-            let spent = accounts::own() - worked;
-            line.send(What::Accounts, &[&spent.to_le_bytes()])?;
-            continue;
-        }
-        let (between, then) = (number(body, 0)?, number(body, 1)?);
-        let between = disturb.run(between);
-        let watch = Stopwatch::start();
-        line.send(What::Stored, &[&between.to_le_bytes(), &read.to_le_bytes(), &write.to_le_bytes()])?;
-        write = watch.seconds();
-        worked += between;
-        if then > 0.0 {
-            worked += disturb.run(then);
+        for line in &mut lines {
+            let watch = Stopwatch::start();
+            let Some((what, body)) = line.receive()? else { return Ok(()) };
+            let read = watch.seconds();
+            if what == What::Accounts {
+                let spent = accounts::own() - worked;
+                line.send(What::Accounts, &[&spent.to_le_bytes()])?;
+                continue;
+            }
+            let (between, then) = (number(body, 0)?, number(body, 1)?);
+            let between = disturb.run(between);
+            let watch = Stopwatch::start();
+            line.send(What::Stored, &[&between.to_le_bytes(), &read.to_le_bytes(), &write.to_le_bytes()])?;
+            write = watch.seconds();
+            worked += between;
+            if then > 0.0 {
+                worked += disturb.run(then);
+            }
         }
     }
 }

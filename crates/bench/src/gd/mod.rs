@@ -16,6 +16,7 @@ pub mod organisation;
 pub mod part;
 pub mod postgres;
 pub mod predict;
+pub mod queue;
 pub mod register;
 pub mod report;
 pub mod run;

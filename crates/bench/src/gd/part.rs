@@ -18,7 +18,7 @@ pub fn run(part: &str, told: &str) -> Result<(), Failed> {
             let found = steps::take(&serde_json::from_str(told)?)?;
             println!("{}", serde_json::to_string(&found)?);
         }
-        "echo" => message::echo()?,
+        "echo" => message::echo(serde_json::from_str(told)?)?,
         _ => return Err(format!("there is no part `{part}`").into()),
     }
     Ok(())

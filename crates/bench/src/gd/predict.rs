@@ -8,7 +8,7 @@ use gspn::{Budget, Limits};
 
 use super::launch::Launch;
 use super::steps::{Spec, What};
-use super::{Configuration, Kind, Scenario, period, tag};
+use super::{Configuration, Kind, Scenario, period, queue, tag};
 use crate::clock::Stopwatch;
 use crate::{Failed, clock, process};
 
@@ -96,7 +96,7 @@ impl Bench<'_> {
         }
         let longest = tag + sizes.iter().max().map_or(256, |bits| u64::from(bits / 8) + 32);
         for bytes in [tag, longest] {
-            let echo = self.launch.start(store, "echo", &())?;
+            let echo = self.launch.start(store, "echo", &1)?;
             take(organisation, What::Message(echo.at()), bytes, OF_MESSAGES, nowhere)?;
             echo.end()?;
         }
@@ -109,8 +109,13 @@ impl Bench<'_> {
         let signed = tag + sizes.first().map_or(0, |bits| u64::from(bits / 8));
         take_after(Some(Pause::SOON), organisation, What::Generate, tag, 1.0, nowhere)?;
         for (kind, folder) in self.databases {
-            take_after(Some(Pause::SOON), store, What::Insert(*kind), signed, OF_INSERTS, folder)?;
+            for after in [Pause::SOON, Pause::SHORT].map(Some) {
+                take_after(after, store, What::Insert(*kind), tag, OF_INSERTS, folder)?;
+            }
         }
+        let echo = self.launch.start(store, "echo", &queue::LINES)?;
+        take_after(Some(Pause::QUEUED), organisation, What::Message(echo.at()), tag, OF_MESSAGES, nowhere)?;
+        echo.end()?;
         for after in AFTER.map(Some) {
             take_after(after, organisation, What::Generate, tag, 1.0, nowhere)?;
             if !sizes.is_empty() {
@@ -124,8 +129,16 @@ impl Bench<'_> {
                 take_after(after, store, What::Insert(*kind), signed, OF_INSERTS, folder)?;
             }
         }
+        // Keys are agreed on once in several tags.
+        if any(Configuration::Sc2) {
+            for bits in &sizes {
+                for what in [What::Wrap(*bits), What::Unwrap(*bits)] {
+                    take_after(Some(Pause::LONGEST), organisation, what, 64, 1.0, nowhere)?;
+                }
+            }
+        }
         for after in AFTER_MESSAGES.map(Some) {
-            let echo = self.launch.start(store, "echo", &())?;
+            let echo = self.launch.start(store, "echo", &1)?;
             take_after(after, organisation, What::Message(echo.at()), tag, OF_MESSAGES, nowhere)?;
             echo.end()?;
         }

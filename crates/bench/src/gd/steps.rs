@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use super::crypt::{self, Keys, Shared, Side};
 use super::database::Database;
 use super::disturb::Disturb;
-use super::{Kind, accounts, lost, message, tag};
+use super::{Kind, accounts, lost, message, queue, tag};
 use crate::Failed;
 use crate::clock::{Stopwatch, looking};
 
@@ -127,6 +127,7 @@ pub fn take(spec: &Spec) -> Result<Vec<Step>, Failed> {
         }
         What::GenerateKey => step("generateKey", "", &mut || crypt::half().map(drop)),
         What::CombineKeys => step("combineKeys", "", &mut || Shared::of(&[1; 32], &[2; 32]).map(drop)),
+        What::Message(with) if spec.after == Some(Pause::QUEUED) => queued(spec, with),
         What::Message(with) => messages(spec, with),
         What::Insert(kind) => Ok(vec![inserts(spec, kind, &content)?]),
         What::Lost => Ok(vec![lost::processor(spec.seconds)?]),
@@ -226,6 +227,20 @@ fn messages(spec: &Spec, with: SocketAddr) -> Result<Vec<Step>, Failed> {
     let organisation = step("exchange", "organisation", bytes, &found.organisation)?;
     let store = step("exchange", "store", bytes, &found.store)?;
     Ok(vec![write, read, answer_write, answer_read, write_awake, answer_awake, round, organisation, store])
+}
+
+/// The short parts of messages where the next one waits already.
+fn queued(spec: &Spec, with: SocketAddr) -> Result<Vec<Step>, Failed> {
+    let found = queue::exchange(with, usize::try_from(spec.bytes)?, spec.seconds, Pause::QUEUED.seconds())?;
+    let step = |operation: &str, algorithm: &str, times: &[f64]| {
+        step(operation, &format!("{algorithm}{}", spec.ending()), spec.bytes, times)
+    };
+    Ok(vec![
+        step("write", "message-awake", &found.write)?,
+        step("read", "message", &found.read)?,
+        step("write", "answer-awake", &found.answer_write)?,
+        step("read", "answer", &found.answer_read)?,
+    ])
 }
 
 /// Inserts: checkpoints and the like come now and then and belong to them, so that nothing is left out.

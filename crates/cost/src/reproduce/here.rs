@@ -90,8 +90,8 @@ pub fn predict(calibration: &Calibration, setting: &Setting, budget: &mut Budget
     let alone = setting.clients == 1;
     let throughput = if alone { solution.throughput } else { order.throughput };
     let (organisation, store) = if alone { (organisation, store) } else { order.worked };
-    // Who waits for the medium, or has lost the processor, does not compute; one that slept pays for waking up.
-    let held = (organisation + store) * (1.0 - steps.lost()?) - steps.store_waits()?;
+    // Who waits for the medium, or has lost the processor to another process, does not compute; one that slept pays for waking up.
+    let held = (organisation + store) * (1.0 - steps.uncounted()?) - steps.store_waits()?;
     let (sleep_organisation, sleep_store) = steps.sleeps()?;
     let processor = held + order.slept.0 * sleep_organisation + order.slept.1 * sleep_store;
     let (p95, parameters) = (order.p95, steps.used());

@@ -16,14 +16,16 @@ pub struct Pause(u32);
 impl Pause {
     /// Of what a tag without security is most of, where tags come one after the other: 5 µs.
     pub const SOON: Self = Self(5);
-    /// Of messages: 50 µs.
+    /// Of messages that wait for each other: 15 µs.
+    pub const QUEUED: Self = Self(15);
+    /// 50 µs.
     pub const SHORT: Self = Self(50);
     /// 250 µs.
     pub const LONG: Self = Self(250);
     /// 1.5 ms.
     pub const LONGEST: Self = Self(1_500);
     /// All that predictions look for.
-    pub const ALL: [Self; 4] = [Self::SOON, Self::SHORT, Self::LONG, Self::LONGEST];
+    pub const ALL: [Self; 5] = [Self::SOON, Self::QUEUED, Self::SHORT, Self::LONG, Self::LONGEST];
     /// Seconds before each timing of a step whose name says nothing of a pause.
     pub const USUAL: f64 = 25e-6;
 

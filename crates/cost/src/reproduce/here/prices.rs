@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::spread::Spread;
+use super::spread::{Spread, body};
 use super::{Pause, Setting};
 use crate::calibration::{Calibration, Sample};
 use crate::model::{Duration, Price};
@@ -17,11 +17,16 @@ const BLOCK: u64 = 16;
 /// answer.
 const USUAL_MESSAGES: ([&str; 3], f64) = (["write ", "read ", "exchange "], 250e-6);
 
+const LOST: &str = "lose processor";
+
+/// Steps of an exchange of keys, by how their names begin: as often as that, and not once for each tag.
+const OF_EXCHANGES: [&str; 2] = ["encrypt rsa-", "decrypt rsa-"];
+
 /// Measured steps, and which of them were used.
 pub(super) struct Steps<'a> {
     calibration: &'a Calibration,
     setting: &'a Setting,
-    /// Seconds from one of each step to the next.
+    /// Seconds from one tag to the next.
     interval: f64,
     used: BTreeSet<String>,
 }
@@ -31,7 +36,7 @@ impl<'a> Steps<'a> {
         Self { calibration, setting, interval: 0.0, used: BTreeSet::new() }
     }
 
-    /// From now on each step is done so many seconds after it was done the last time.
+    /// From now on a tag comes so many seconds after the one before.
     pub(super) const fn every(&mut self, interval: f64) {
         self.interval = interval;
     }
@@ -61,21 +66,22 @@ impl<'a> Steps<'a> {
     }
 
     /// Seconds that a step takes longer (or less) than without a [`Pause`], because so much time lies between two of it: others have taken a
-    /// part of the caches by then. Middles are compared: what a step takes once in a hundred times says nothing of the caches.
+    /// part of the caches by then. What a step takes once in a hundred times says nothing of the caches, and is left out.
     fn longer(&mut self, name: &str) -> f64 {
         let (beginnings, apart) = USUAL_MESSAGES;
         let usual = if beginnings.iter().any(|it| name.starts_with(it)) { apart } else { Pause::USUAL };
         let mut points = vec![(usual, 0.0)];
-        let mut since = self.interval;
+        let interval = self.interval(name);
+        let mut since = interval;
         for pause in Pause::ALL {
             let other = format!("{name}{}", pause.ending());
             let later = self.calibration.steps.iter().find(|step| step.name() == other);
             let pair = later.and_then(|later| Some((later, self.calibration.step(name, later.bytes)?)));
             let Some((later, step)) = pair else { continue };
             self.used.insert(other);
-            since = self.interval - step.wall.p50;
+            since = interval - step.wall.p50;
             // No pause makes a step faster than it ever was.
-            points.push((pause.seconds(), later.wall.p50.max(step.wall.min) - step.wall.p50));
+            points.push((pause.seconds(), body(&later.wall).max(step.wall.min) - body(&step.wall)));
         }
         points.sort_by(|one, other| one.0.total_cmp(&other.0));
         let next = points.iter().position(|point| since <= point.0).unwrap_or(points.len());
@@ -83,6 +89,13 @@ impl<'a> Steps<'a> {
             (Some(from), Some(to)) => from.1 + (to.1 - from.1) * (since - from.0) / (to.0 - from.0),
             (one, other) => one.or(other).map_or(0.0, |point| point.1),
         }
+    }
+
+    /// Seconds from one of a step to the next.
+    #[expect(clippy::cast_precision_loss, reason = "a small number of messages")]
+    fn interval(&self, name: &str) -> f64 {
+        let rare = OF_EXCHANGES.iter().any(|it| name.starts_with(it));
+        self.interval * if rare { self.setting.period.max(1) as f64 } else { 1.0 }
     }
 
     fn sample(&mut self, name: &str) -> Result<Sample, Fault> {
@@ -123,7 +136,7 @@ impl<'a> Steps<'a> {
         let any = || self.calibration.steps.iter().find(|step| step.name() == name);
         let step = self.calibration.step(&name, self.clear()).or_else(any);
         let step = step.ok_or_else(|| Fault::new(Class::NoPrice, name.as_str(), "this step was not measured"))?;
-        let waits = if step.wall.mean > 0.0 { 1.0 - step.cpu.mean / step.wall.mean } else { 0.0 };
+        let waits = if step.wall.mean > 0.0 { (1.0 - step.cpu.mean / step.wall.mean).max(0.0) } else { 0.0 };
         Ok(waits * self.time(&name, self.clear())?.mean)
     }
 
@@ -151,9 +164,17 @@ impl<'a> Steps<'a> {
         Ok((organisation, beyond("exchange store", ["read message", "write answer"])?))
     }
 
-    /// The share of a processor that others take.
+    /// The share of a processor that is taken from whoever computes, by others and by the kernel.
     pub(super) fn lost(&mut self) -> Result<f64, Fault> {
-        Ok(self.sample("lose processor")?.mean.clamp(0.0, 0.9))
+        Ok(self.sample(LOST)?.mean.clamp(0.0, 0.9))
+    }
+
+    /// The part of that which the kernel does not count as processor time of whoever lost it: what interrupts take, it does.
+    pub(super) fn uncounted(&mut self) -> Result<f64, Fault> {
+        let step = self.calibration.steps.iter().find(|step| step.name() == LOST);
+        let step = step.ok_or_else(|| Fault::new(Class::NoPrice, LOST, "this step was not measured"))?;
+        // All that is uncounted is lost.
+        Ok(step.cpu.mean.clamp(0.0, self.lost()?))
     }
 
     /// The share of a processor that is lost while the other one is at work.

@@ -22,8 +22,7 @@ impl Spread {
     /// The times of a sample, made longer or shorter so that they take `mean`.
     pub(super) fn of(sample: &Sample, mean: f64) -> Self {
         let at = [sample.min, sample.p50, sample.p95, sample.p99];
-        let below: f64 =
-            (1..4).map(|next| (SHARES[next] - SHARES[next - 1]) * f64::midpoint(at[next], at[next - 1])).sum();
+        let below = SHARES[3] * body(sample);
         let beyond = 1.0 - SHARES[3];
         // What the tail adds to the last quantile, in the mean and at most; a line where it would have to rise early.
         let (above, longest) = ((sample.mean - below) / beyond - at[3], sample.max - at[3]);
@@ -49,6 +48,13 @@ impl Spread {
         };
         low + (high - low) * ((share - from) / (to - from)).powf(bend)
     }
+}
+
+/// The mean of a sample without its longest times: of those that 99 of 100 do not exceed.
+pub(super) fn body(sample: &Sample) -> f64 {
+    let at = [sample.min, sample.p50, sample.p95, sample.p99];
+    let part = |next: usize| (SHARES[next] - SHARES[next - 1]) * f64::midpoint(at[next], at[next - 1]);
+    (1..4).map(part).sum::<f64>() / SHARES[3]
 }
 
 #[cfg(test)]
