@@ -9,13 +9,14 @@
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 /// Hands on what comes, both ways, until the connections are cut; takes new ones afterwards.
 pub struct Relay {
     url: String,
-    ends: Arc<Mutex<Vec<TcpStream>>>,
+    /// Both ends of each connection, while it lasts.
+    ends: Arc<Mutex<Vec<Weak<TcpStream>>>>,
     gone: Arc<AtomicBool>,
     mute: Arc<AtomicBool>,
     /// Milliseconds by which what servers send is late.
@@ -34,7 +35,7 @@ impl Relay {
         let to = to.trim_start_matches("opc.tcp://").to_owned();
         let listener = TcpListener::bind(("127.0.0.1", 0)).expect("loopback has a free port");
         let port = listener.local_addr().expect("a bound socket has an address").port();
-        let ends = Arc::new(Mutex::new(Vec::new()));
+        let ends: Arc<Mutex<Vec<Weak<TcpStream>>>> = Arc::default();
         let kept = Arc::clone(&ends);
         let gone = Arc::new(AtomicBool::new(false));
         let closed = Arc::clone(&gone);
@@ -46,12 +47,14 @@ impl Relay {
         std::thread::spawn(move || {
             for near in listener.incoming().map_while(Result::ok) {
                 let Ok(far) = TcpStream::connect(&to) else { continue };
-                let both = [&near, &far].map(|end| end.try_clone().expect("a socket can be shared"));
+                let (near, far) = (Arc::new(near), Arc::new(far));
                 let mut kept = kept.lock().expect("nobody panics with the lock");
                 if closed.load(Ordering::Acquire) {
                     continue;
                 }
-                kept.extend(both);
+                // Tests make thousands of connections, of which few are there at a time.
+                kept.retain(|end| end.strong_count() > 0);
+                kept.extend([Arc::downgrade(&near), Arc::downgrade(&far)]);
                 drop(kept);
                 hand_on(&near, &far, &never, &looked_at, 1);
                 hand_on(&far, &near, &muted, &delayed, usize::MAX);
@@ -99,7 +102,7 @@ impl Relay {
     #[must_use]
     pub fn cut(&self) -> usize {
         let ends = std::mem::take(&mut *self.ends.lock().expect("nobody panics with the lock"));
-        let cut = ends.iter().filter(|end| match end.shutdown(Shutdown::Both) {
+        let cut = ends.iter().filter_map(Weak::upgrade).filter(|end| match end.shutdown(Shutdown::Both) {
             Ok(()) => true,
             Err(error) => error.kind() != ErrorKind::NotConnected,
         });
@@ -111,19 +114,24 @@ impl Relay {
 }
 
 /// So many of the first reads may be late.
-fn hand_on(from: &TcpStream, to: &TcpStream, lost: &Arc<AtomicBool>, late: &Arc<AtomicU64>, mut reads: usize) {
-    let mut from = from.try_clone().expect("a socket can be shared");
-    let mut to = to.try_clone().expect("a socket can be shared");
+fn hand_on(
+    from: &Arc<TcpStream>,
+    to: &Arc<TcpStream>,
+    lost: &Arc<AtomicBool>,
+    late: &Arc<AtomicU64>,
+    mut reads: usize,
+) {
+    let (from, to) = (Arc::clone(from), Arc::clone(to));
     let (lost, late) = (Arc::clone(lost), Arc::clone(late));
     std::thread::spawn(move || {
         let mut bytes = [0; 16_384];
-        while let Ok(count @ 1..) = from.read(&mut bytes) {
+        while let Ok(count @ 1..) = (&*from).read(&mut bytes) {
             let wait = late.load(Ordering::Acquire);
             if wait > 0 && reads > 0 {
                 std::thread::sleep(Duration::from_millis(wait));
             }
             reads = reads.saturating_sub(1);
-            let sent = lost.load(Ordering::Acquire) || to.write_all(&bytes[..count]).is_ok();
+            let sent = lost.load(Ordering::Acquire) || (&*to).write_all(&bytes[..count]).is_ok();
             if !sent {
                 break;
             }
