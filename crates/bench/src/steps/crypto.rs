@@ -2,14 +2,20 @@
 //! use them.
 
 use aws_lc_rs::agreement::{self, ECDH_P256, UnparsedPublicKey, X25519};
+use aws_lc_rs::rsa::{KeyPair, KeySize};
 use token::SystemEntropy;
 use ua_proto::crypto::{KeyLayout, SecurityPolicyId};
 
-use super::{Bed, Entry, Once, used};
+use super::{Bed, Entry, Once, timed_so_often, used};
 use crate::Failed;
 
 /// What is signed: as much as a digest has. Longer messages cost `hash` besides.
 const SIGNED: [u8; 32] = [7; 32];
+
+/// Key pairs of RSA, and how many of each a process makes: they take a tenth of a second to several, and the next may take ten times as long
+/// as the last, so that more would say hardly more and be most of all that is measured.
+const PAIRS: [(u32, KeySize, usize); 3] =
+    [(2_048, KeySize::Rsa2048, 4), (3_072, KeySize::Rsa3072, 2), (4_096, KeySize::Rsa4096, 1)];
 
 pub(super) fn entries() -> Vec<Entry> {
     let mut entries = Vec::new();
@@ -23,6 +29,17 @@ pub(super) fn entries() -> Vec<Entry> {
             let block = bits / 8 - padding;
             entries.extend(encrypting(policy, &key, &format!("{key}{encryption}"), block as usize));
         }
+    }
+    for (bits, size, count) in PAIRS {
+        entries.push(Entry::with("generate", format!("rsa-{bits}"), 0, move |_, _| {
+            timed_so_often(
+                count,
+                Box::new(move || {
+                    used(KeyPair::generate(size).map_err(|_| Failed::from("the keys cannot be made"))?);
+                    Ok(())
+                }),
+            )
+        }));
     }
     entries.extend(signing(SecurityPolicyId::EccNistP256, "p256", "ecdsa-p256"));
     entries.extend(signing(SecurityPolicyId::EccCurve25519, "ed25519", "ed25519"));

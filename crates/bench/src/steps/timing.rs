@@ -99,9 +99,36 @@ pub fn timed(time: Duration, whose: Whose, mut once: super::Once) -> Result<Timi
     Ok(timings)
 }
 
+/// Does something so often, each time by itself, and the first counts: for what takes so long that nothing need be warm for it.
+///
+/// # Errors
+/// What it says.
+pub fn timed_so_often(count: usize, mut once: super::Once) -> Result<Timings, Failed> {
+    let mut timings = Timings { batch: 1, cpu: Vec::new(), wall: Vec::new() };
+    for _ in 0..count {
+        let (wall, cpu) = (Stopwatch::start(), thread_cpu());
+        once()?;
+        timings.cpu.push(thread_cpu() - cpu);
+        timings.wall.push(wall.seconds());
+    }
+    Ok(timings)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_takes_long_is_timed_as_often_as_asked_and_no_more() {
+        let count = std::rc::Rc::new(std::cell::Cell::new(0));
+        let done = std::rc::Rc::clone(&count);
+        let once = Box::new(move || {
+            done.set(done.get() + 1);
+            Ok(())
+        });
+        let timings = timed_so_often(3, once).unwrap();
+        assert_eq!((count.get(), timings.batch, timings.cpu.len(), timings.wall.len()), (3, 1, 3, 3));
+    }
 
     #[test]
     fn what_fails_is_not_timed() {
