@@ -24,7 +24,7 @@ const CLOSE: f64 = 1e-12;
 const AGREE: f64 = 1e-12;
 /// Bytes of an edge and of a state besides those of the chain itself.
 const EDGE: usize = 20;
-const STATE: usize = 32 + size_of::<Past<LONG_ROUND>>();
+const STATE: usize = 16 * (LONG_ROUND + 2);
 /// After so many sweeps the changes have to be this little, or others may try.
 const HALFWAY: usize = 200;
 const NEAR: f64 = 1e-6;
@@ -124,14 +124,14 @@ impl<'a> Scaled<'a> {
     }
 
     fn rounds<const N: usize>(&self, pairs: &mut [[f64; 2]], budget: &mut Budget<'_>) -> Result<bool, Refusal> {
-        let mut past = vec![[[0.0; 2]; N]; pairs.len()];
+        let count = pairs.len();
+        let mut kept = vec![[0.0; 2]; N * count];
         let mut slowest = 1.0_f64;
         let mut sweeps = 0;
         while sweeps + N < SWEEPS {
             sweeps += N;
-            for step in 0..N {
-                self.sweep(pairs, &mut past, step);
-            }
+            kept.chunks_exact_mut(count).for_each(|past| self.sweep(pairs, past));
+            let past = Past::<N>(std::array::from_fn(|step| &kept[step * count..(step + 1) * count]));
             let round = Round::of(&past);
             #[expect(clippy::cast_precision_loss, reason = "a few")]
             let fall = (round.last / round.first).powf(1.0 / (N - 2) as f64);
@@ -148,7 +148,7 @@ impl<'a> Scaled<'a> {
             round.ahead(&past, pairs);
             if fall < FALLS && round.last * fall / (1.0 - fall) < CLOSE {
                 // The guess takes away most of what was left, and a sweep what it rounded.
-                self.sweep(pairs, &mut past, 0);
+                self.sweep(pairs, &mut kept[..count]);
                 sweeps += 1;
                 // Guesses hide what falls slowly, but not for both in the same way.
                 if self.agree(pairs) {
@@ -166,8 +166,8 @@ impl<'a> Scaled<'a> {
         pairs.iter().all(|[one, other]| (one - other * scale).abs() <= AGREE * one)
     }
 
-    /// One sweep, the `step`-th of a round.
-    fn sweep<const N: usize>(&self, pairs: &mut [[f64; 2]], past: &mut [Past<N>], step: usize) {
+    /// One sweep; `past` gets what it came to, too.
+    fn sweep(&self, pairs: &mut [[f64; 2]], past: &mut [[f64; 2]]) {
         let states = self.starts.windows(2).zip(&self.inflow).zip(past);
         for (state, ((span, inflow), past)) in states.enumerate() {
             let span = span[0] as usize..span[1] as usize;
@@ -187,14 +187,21 @@ impl<'a> Scaled<'a> {
                 add(&mut one, *from, *part);
             }
             let now = [one[0] + other[0], one[1] + other[1]];
-            past[step] = now;
+            *past = now;
             pairs[state] = now;
         }
     }
 }
 
-/// Two solutions of a state after each of the sweeps of a round.
-type Past<const N: usize> = [[f64; 2]; N];
+/// Two solutions after each of the sweeps of a round.
+struct Past<'a, const N: usize>([&'a [[f64; 2]]; N]);
+
+impl<const N: usize> Past<'_, N> {
+    /// Those of one state.
+    fn of(&self, state: usize) -> [[f64; 2]; N] {
+        std::array::from_fn(|step| self.0[step][state])
+    }
+}
 
 /// What the sweeps of a round changed.
 struct Round<const N: usize> {
@@ -206,10 +213,11 @@ struct Round<const N: usize> {
 }
 
 impl<const N: usize> Round<N> {
-    fn of(past: &[Past<N>]) -> Self {
+    fn of(past: &Past<'_, N>) -> Self {
         let (mut first, mut last) = ([0.0_f64; 2], [0.0_f64; 2]);
         let mut products = [[[0.0; 2]; N]; N];
-        for past in past {
+        for state in 0..past.0[0].len() {
+            let past = past.of(state);
             let now = past[N - 1];
             let mut changes = [[0.0; 2]; N];
             for (step, change) in changes[..N - 1].iter_mut().enumerate() {
@@ -233,18 +241,18 @@ impl<const N: usize> Round<N> {
 
     /// Goes where the sweeps lead (reduced rank extrapolation): to the sum of what they came to, in parts that add up to 1, whose
     /// change is the least. Unless that turns a number round, or nearly.
-    fn ahead(&self, past: &[Past<N>], pairs: &mut [[f64; 2]]) {
+    fn ahead(&self, past: &Past<'_, N>, pairs: &mut [[f64; 2]]) {
         let [Some(one), Some(other)] = [0, 1].map(|lane| self.parts(lane)) else { return };
-        let led = |past: &Past<N>| {
+        let mut sound = true;
+        for (state, pair) in pairs.iter_mut().enumerate() {
+            let past = past.of(state);
             let steps = one.iter().zip(&other).zip(&past[1..]);
-            steps.fold([0.0; 2], |sum, ((one, other), now)| [sum[0] + one * now[0], sum[1] + other * now[1]])
-        };
-        let sound = |past: &Past<N>| {
-            let (led, now) = (led(past), past[N - 1]);
-            led.iter().zip(&now).all(|(led, now)| *led > 0.1 * now && *led < 10.0 * now)
-        };
-        if past.iter().all(sound) {
-            pairs.iter_mut().zip(past).for_each(|(pair, past)| *pair = led(past));
+            let led = steps.fold([0.0; 2], |sum, ((one, other), now)| [sum[0] + one * now[0], sum[1] + other * now[1]]);
+            sound &= led.iter().zip(&past[N - 1]).all(|(led, now)| *led > 0.1 * now && *led < 10.0 * now);
+            *pair = led;
+        }
+        if !sound {
+            pairs.copy_from_slice(past.0[N - 1]);
         }
     }
 
