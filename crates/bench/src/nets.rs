@@ -223,7 +223,15 @@ mod tests {
 
     #[test]
     fn the_nets_have_as_many_states_as_they_are_said_to_have() {
-        let nets = [(polling(6), 384), (closed(7), 792), (manufacturing(1), 54), (manufacturing(2), 810), (manufacturing(3), 6_520), (kanban(1), 160), (kanban(2), 4_600)];
+        let nets = [
+            (polling(6), 384),
+            (closed(7), 792),
+            (manufacturing(1), 54),
+            (manufacturing(2), 810),
+            (manufacturing(3), 6_520),
+            (kanban(1), 160),
+            (kanban(2), 4_600),
+        ];
         for (net, expected) in nets {
             let document = json::read(net.to_string().as_bytes()).unwrap();
             let mut go_on = |_| true;

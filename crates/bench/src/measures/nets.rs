@@ -268,8 +268,7 @@ fn solutions(bench: &mut Bench, folder: &Path, times: &mut Vec<Pair>) -> Result<
 
 /// The nets beside stormpy, what is asked of each, and what the peer said of it before.
 fn nets_of(stations: u32, customers: u32, pallets: u32) -> [(serde_json::Value, &'static str, Option<Told>); 3] {
-    let nets =
-        [(polling(stations), "wait1 >= 1"), (closed(customers), "q1 >= 1"), (manufacturing(pallets), "P1 >= 1")];
+    let nets = [(polling(stations), "wait1 >= 1"), (closed(customers), "q1 >= 1"), (manufacturing(pallets), "P1 >= 1")];
     nets.map(|(net, condition)| (net, condition, None))
 }
 
