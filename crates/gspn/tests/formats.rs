@@ -81,6 +81,8 @@ fn pnml_as_pipe_and_storm_write_it() {
         {"name": "drop", "kind": "immediate", "weight": 3, "priority": 4, "in": {"work": 1}, "inhibit": {"wait": 2}}]}}"#,
     );
     assert_eq!(foreign(PIPE), Ok(wanted));
+    let said = PIPE.replace(r#"source="P1""#, r#"type="normal" source="P1""#);
+    assert_eq!(foreign(&said), foreign(PIPE), "an arc of which it is said that it is one like others");
     // Where two are called the same, all are called by their ids.
     let ids = foreign(&PIPE.replace("<value>work</value>", "<value>wait</value>")).unwrap();
     assert_eq!((ids.places()[0].name.as_str(), ids.transitions()[1].name.as_str()), ("P0", "T1"));

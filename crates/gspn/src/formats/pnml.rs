@@ -108,7 +108,11 @@ fn unknown(node: Node<'_, '_>, what: &str, where_: &str) -> Refusal {
 /// Other dialects say how many tokens there are, or what an arc does, by an attribute.
 fn plain(node: Node<'_, '_>) -> Result<(), Refusal> {
     let mut attributes = node.attributes().filter(|attribute| attribute.namespace().is_none());
-    match attributes.find(|attribute| !ATTRIBUTES.contains(&attribute.name())) {
+    // That an arc is one like others says nothing more.
+    let usual = |key: &str, text: &str| key == "type" && text.eq_ignore_ascii_case("normal");
+    match attributes
+        .find(|attribute| !ATTRIBUTES.contains(&attribute.name()) && !usual(attribute.name(), attribute.value()))
+    {
         None => Ok(()),
         Some(attribute) => {
             let owner = node.attribute("id").unwrap_or_else(|| name(node));
