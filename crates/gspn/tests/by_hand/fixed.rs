@@ -91,12 +91,33 @@ fn round(net: &Net, found: &Naive, settled: &[Vec<f64>]) -> Round {
     round
 }
 
+/// Whether some step is so rare that rounding hides it, and leads to where only such steps lead back from: in the long run everything ends
+/// there, and sums of larger numbers know nothing of it.
+fn is_left_for_good_and_hardly_ever(step: &[Vec<f64>]) -> bool {
+    const SEEN: f64 = 1e-12;
+    let leads_back = |from: usize, to: usize| {
+        let (mut known, mut open) = (vec![false; step.len()], vec![from]);
+        while let Some(node) = open.pop() {
+            if !std::mem::replace(&mut known[node], true) {
+                open.extend((0..step.len()).filter(|next| step[node][*next] >= SEEN && !known[*next]));
+            }
+        }
+        known[to]
+    };
+    let nodes = 0..step.len();
+    let mut pairs = nodes.clone().flat_map(|from| nodes.clone().map(move |to| (from, to)));
+    pairs.any(|(from, to)| step[from][to] != 0.0 && step[from][to] < SEEN && !leads_back(to, from))
+}
+
 /// The long-run values of `mean p0`, `rate t0`, ..; no two fixed times run at once, and no vanishing markings are never left. `None`
 /// where some nodes are left so rarely that a matrix of such numbers does not know it.
 pub(crate) fn long_run(net: &Net, found: &Naive) -> Option<HashMap<String, f64>> {
     let count = found.markings.len();
     let (settled, on_the_way) = found.settle(net.transitions().len());
     let Round { step, time, ends } = round(net, found, &settled);
+    if is_left_for_good_and_hardly_ever(&step) {
+        return None;
+    }
     // Half of it stays, so that nothing goes round in step.
     let mut lazy = step;
     for (row, entries) in lazy.iter_mut().enumerate() {
