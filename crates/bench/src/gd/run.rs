@@ -47,10 +47,10 @@ impl Plan {
     /// by a few long ones: between two of them it has become another.
     #[must_use]
     pub fn new(quick: bool) -> Self {
-        let (rounds, limit) = if quick { (10, 292.0) } else { (60, 1_700.0) };
+        let (rounds, seconds, limit) = if quick { (10, 0.22, 292.0) } else { (60, 0.28, 1_860.0) };
         Self {
             rounds,
-            seconds: 0.28,
+            seconds,
             step_seconds: 0.05,
             limit,
             keys: super::KEYS.to_vec(),
