@@ -8,13 +8,17 @@ use gspn::net::{Kind, Net};
 
 use super::{Naive, for_ever, product};
 
-/// exp(A) by its series, and squared back.
+/// exp(A) by its series, and squared back; entries off the diagonal are not negative. The diagonal is lifted to at least 0 first, so that
+/// only what is not negative is added and multiplied: an entry of 1e-30 is known as well as one of 0.5.
 fn exponential(mut matrix: Vec<Vec<f64>>) -> Vec<Vec<f64>> {
-    let size = matrix.iter().map(|row| row.iter().map(|entry| entry.abs()).sum::<f64>()).fold(0.0, f64::max);
-    let halvings = (size.max(1e-9).log2().ceil() as i32 + 4).max(0);
-    matrix.iter_mut().flatten().for_each(|entry| *entry *= 0.5_f64.powi(halvings));
-    let identity = |row: usize, to: usize| if row == to { 1.0 } else { 0.0 };
     let count = matrix.len();
+    let lift = (0..count).map(|row| -matrix[row][row]).fold(0.0, f64::max);
+    (0..count).for_each(|row| matrix[row][row] += lift);
+    let size = matrix.iter().map(|row| row.iter().sum::<f64>()).fold(0.0, f64::max);
+    let halvings = (size.max(1e-9).log2().ceil() as i32 + 4).max(0);
+    let scale = 0.5_f64.powi(halvings);
+    matrix.iter_mut().flatten().for_each(|entry| *entry *= scale);
+    let identity = |row: usize, to: usize| if row == to { 1.0 } else { 0.0 };
     let mut term: Vec<Vec<f64>> = (0..count).map(|row| (0..count).map(|to| identity(row, to)).collect()).collect();
     let mut sum = term.clone();
     for order in 1..14 {
@@ -22,6 +26,7 @@ fn exponential(mut matrix: Vec<Vec<f64>>) -> Vec<Vec<f64>> {
         term.iter_mut().flatten().for_each(|entry| *entry /= f64::from(order));
         sum.iter_mut().flatten().zip(term.iter().flatten()).for_each(|(sum, term)| *sum += term);
     }
+    sum.iter_mut().flatten().for_each(|entry| *entry *= (-lift * scale).exp());
     (0..halvings).fold(sum, |power, _| product(&power, &power))
 }
 
@@ -91,44 +96,19 @@ fn round(net: &Net, found: &Naive, settled: &[Vec<f64>]) -> Round {
     round
 }
 
-/// Whether some step is so rare that rounding hides it, and leads to where only such steps lead back from: in the long run everything ends
-/// there, and sums of larger numbers know nothing of it.
-fn is_left_for_good_and_hardly_ever(step: &[Vec<f64>]) -> bool {
-    const SEEN: f64 = 1e-12;
-    let leads_back = |from: usize, to: usize| {
-        let (mut known, mut open) = (vec![false; step.len()], vec![from]);
-        while let Some(node) = open.pop() {
-            if !std::mem::replace(&mut known[node], true) {
-                open.extend((0..step.len()).filter(|next| step[node][*next] >= SEEN && !known[*next]));
-            }
-        }
-        known[to]
-    };
-    let nodes = 0..step.len();
-    let mut pairs = nodes.clone().flat_map(|from| nodes.clone().map(move |to| (from, to)));
-    pairs.any(|(from, to)| step[from][to] != 0.0 && step[from][to] < SEEN && !leads_back(to, from))
-}
-
 /// The long-run values of `mean p0`, `rate t0`, ..; no two fixed times run at once, and no vanishing markings are never left. `None`
-/// where some nodes are left so rarely that a matrix of such numbers does not know it.
+/// where something happens too rarely for that, see [`for_ever`].
 pub(crate) fn long_run(net: &Net, found: &Naive) -> Option<HashMap<String, f64>> {
     let count = found.markings.len();
     let (settled, on_the_way) = found.settle(net.transitions().len());
     let Round { step, time, ends } = round(net, found, &settled);
-    if is_left_for_good_and_hardly_ever(&step) {
-        return None;
-    }
     // Half of it stays, so that nothing goes round in step.
     let mut lazy = step;
     for (row, entries) in lazy.iter_mut().enumerate() {
         entries.iter_mut().for_each(|entry| *entry /= 2.0);
         entries[row] += 0.5;
     }
-    let late = for_ever(lazy, 36);
-    let ever = for_ever(late.clone(), 10);
-    if late.iter().flatten().zip(ever.iter().flatten()).any(|(late, ever)| (late - ever).abs() > 1e-9) {
-        return None;
-    }
+    let ever = for_ever(lazy)?;
     let end = product(&[found.starts(&settled)], &ever).remove(0);
     // How long a round takes in the closed class that each node leads to.
     let lengths: Vec<f64> = time.iter().map(|row| row.iter().sum()).collect();

@@ -271,8 +271,8 @@ pub(crate) fn product(left: &[Vec<f64>], right: &[Vec<f64>]) -> Vec<Vec<f64>> {
         .collect()
 }
 
-/// A step matrix multiplied with itself so often that nothing moves any more; rows stay distributions.
-pub(crate) fn for_ever(mut step: Vec<Vec<f64>>, times: u32) -> Vec<Vec<f64>> {
+/// A step matrix multiplied with itself `times` times; rows stay distributions.
+fn doubled(mut step: Vec<Vec<f64>>, times: u32) -> Vec<Vec<f64>> {
     for _ in 0..times {
         step = product(&step, &step);
         for row in &mut step {
@@ -281,6 +281,21 @@ pub(crate) fn for_ever(mut step: Vec<Vec<f64>>, times: u32) -> Vec<Vec<f64>> {
         }
     }
     step
+}
+
+/// A step matrix multiplied with itself until not one entry moves any more, in its own size: what is left once in 1e30 steps is left in
+/// the end, and nothing is ever subtracted that would hide it. Nothing in it may go round in step. `None` where 1e60 steps are too few.
+pub(crate) fn for_ever(mut step: Vec<Vec<f64>>) -> Option<Vec<Vec<f64>>> {
+    let moves = |now: &f64, then: &f64| (now - then).abs() > 1e-11 * now.max(*then);
+    for _ in 0..200 {
+        let later = doubled(step.clone(), 1);
+        let ends = !later.iter().flatten().zip(step.iter().flatten()).any(|(now, then)| moves(now, then));
+        step = later;
+        if ends {
+            return Some(step);
+        }
+    }
+    None
 }
 
 /// The value of each question by powers of the uniformized matrix: `mean p0`, `rate t0`, .. in the long run, `mean@ p0`, `rate@ t0`, ..
@@ -307,7 +322,7 @@ pub(crate) fn naive(net: &Net, at: f64) -> Option<(Naive, HashMap<String, f64>)>
             }
         }
     }
-    let ever = for_ever(step.clone(), 50);
+    let ever = for_ever(step.clone()).expect("no rate is that small");
     // exp(Q at) by its series over a short time, squared back.
     let (halvings, scale) = (20, uniform * at / f64::from(1 << 20));
     let mut power = step.clone();
@@ -319,7 +334,7 @@ pub(crate) fn naive(net: &Net, at: f64) -> Option<(Naive, HashMap<String, f64>)>
         exp.iter_mut().flatten().zip(power.iter().flatten()).for_each(|(sum, entry)| *sum += weight * entry);
         power = product(&power, &step);
     }
-    let exp = for_ever(exp, halvings);
+    let exp = doubled(exp, halvings);
     let start = [found.starts(&settled)];
     let (soon, end) = (product(&start, &exp).remove(0), product(&start, &ever).remove(0));
     let mut values = HashMap::new();

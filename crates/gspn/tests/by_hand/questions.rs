@@ -1,4 +1,4 @@
-//! Every question about markings, classes and passages, by closures and by Gauss's elimination on the dense generator.
+//! Every question about markings, classes and passages, by closures and by taking one node after the other out of the dense generator.
 
 use gspn::ask::{Compare, Condition};
 use gspn::net::Net;
@@ -105,26 +105,24 @@ impl<'a> Generator<'a> {
         if nodes.iter().any(|node| !(0..count).any(|to| goal[to] && reaches[*node][to])) {
             return None;
         }
-        // exit m - (rates) m = 1, with the right side as the last column.
-        let mut rows: Vec<Vec<f64>> = nodes
-            .iter()
-            .map(|from| {
-                let exit: f64 = self.rates[*from].iter().sum();
-                let entry = |to: &usize| if to == from { exit } else { -self.rates[*from][*to] };
-                nodes.iter().map(entry).chain([1.0]).collect()
-            })
-            .collect();
-        for column in 0..nodes.len() {
-            let largest = |one: &usize, other: &usize| rows[*one][column].abs().total_cmp(&rows[*other][column].abs());
-            let pivot = (column..nodes.len()).max_by(largest)?;
-            rows.swap(column, pivot);
-            let pivot = rows[column].clone();
-            for (_, row) in rows.iter_mut().enumerate().filter(|(at, _)| *at != column) {
-                let factor = row[column] / pivot[column];
-                row.iter_mut().zip(&pivot).for_each(|(entry, own)| *entry -= factor * own);
+        // One row more, which leads to where it starts; last in each row the goal, and beside it the time spent: 1 in the unit of the
+        // rates. A node is taken out by leading to where it leads, and what it stays adds up; nothing is subtracted, so that a mean
+        // of 1e20 is as good as one of 1.
+        let row = |leads: &[f64], stays: f64| -> Vec<f64> {
+            let ends = (0..count).filter(|to| goal[*to]).map(|to| leads[to]).sum();
+            nodes.iter().map(|to| leads[*to]).chain([ends, stays]).collect()
+        };
+        let mut rows: Vec<Vec<f64>> = nodes.iter().map(|from| row(&self.rates[*from], 1.0)).collect();
+        rows.push(row(&self.start, 0.0));
+        for taken in 0..nodes.len() {
+            let own = rows[taken].clone();
+            let leaves: f64 = own[taken + 1..=nodes.len()].iter().sum();
+            for row in &mut rows[taken + 1..] {
+                let factor = row[taken] / leaves;
+                row.iter_mut().zip(&own).skip(taken + 1).for_each(|(entry, own)| *entry += factor * own);
             }
         }
-        Some(nodes.iter().enumerate().map(|(at, node)| self.start[*node] * rows[at][nodes.len()] / rows[at][at]).sum())
+        Some(rows[nodes.len()][nodes.len() + 1])
     }
 
     /// The probability that a node of `goal` was entered by a time: a sum over steps. `None` where those are too many.
