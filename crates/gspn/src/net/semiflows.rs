@@ -1,6 +1,6 @@
-//! Bounds of places that hold in every marking, from sums of tokens that no firing changes.
+//! Bounds of places that hold in every marking: from sums of tokens that no firing changes, and of places that are emptied at once.
 
-use super::{Net, Tokens};
+use super::{Arc, Kind, Net, Tokens};
 
 /// Sums that are kept at once; with more, no bounds are given.
 const ROWS: usize = 600;
@@ -15,7 +15,8 @@ struct Row {
     weights: Vec<(usize, i128)>,
 }
 
-/// For each place the most tokens that it can hold, where a sum of tokens that never changes says so (Farkas).
+/// For each place the most tokens that it can hold, where a sum of tokens that never changes says so (Farkas), or else an immediate
+/// transition that waits for nothing but its tokens.
 pub(crate) fn bounds(net: &Net) -> Vec<Option<Tokens>> {
     let mut most = vec![None; net.places.len()];
     for row in sums(net).unwrap_or_default() {
@@ -29,7 +30,31 @@ pub(crate) fn bounds(net: &Net) -> Vec<Option<Tokens>> {
             }
         }
     }
+    for (place, most) in most.iter_mut().enumerate().filter(|(_, most)| most.is_none()) {
+        *most = emptied(net, place);
+    }
     most
+}
+
+/// The most tokens in a place that immediates only take from, one of them whenever there are enough: time passes only while there are
+/// fewer, and one timed firing adds to those.
+fn emptied(net: &Net, place: usize) -> Option<Tokens> {
+    let (mut left, mut added) = (None, 0);
+    for it in net.transitions() {
+        let count = |arcs: &[Arc]| arcs.iter().find(|arc| arc.place == place).map_or(0, |arc| arc.count);
+        let (takes, puts) = (count(&it.inputs), count(&it.outputs));
+        if !matches!(it.kind, Kind::Immediate { .. }) {
+            added = added.max(puts.saturating_sub(takes));
+            continue;
+        }
+        if puts > takes {
+            return None;
+        }
+        if let ([arc], true) = (it.inputs.as_slice(), it.inhibitors.is_empty() && takes > 0) {
+            left = Some(left.map_or(arc.count - 1, |left: Tokens| left.min(arc.count - 1)));
+        }
+    }
+    Some(net.places[place].tokens.max(left?.checked_add(added)?))
 }
 
 /// Sums that no transition changes; `None` where there are too many on the way, or numbers grow out of range.
@@ -127,5 +152,21 @@ mod tests {
         // p0 + p1 = 5 and p1 + p2 = 1.
         let net = net(&[5, 0, 1], &[(&[(0, 1), (2, 1)], &[(1, 1)]), (&[(1, 1)], &[(0, 1), (2, 1)])]);
         assert_eq!(bounds(&net), [Some(5), Some(1), Some(1)]);
+    }
+
+    #[test]
+    fn a_place_that_an_immediate_empties_at_once_holds_what_one_firing_brings() {
+        // p0 and p1 change places, and each firing puts three into p2, of which two at a time leave at once.
+        let timed: [(Arcs, Arcs); 2] = [(&[(0, 1)], &[(1, 1), (2, 3)]), (&[(1, 1)], &[(0, 1)])];
+        let with = |inputs: Arcs, outputs: Arcs, tokens: u64| {
+            let mut net = net(&[1, 0, tokens], &[timed[0], timed[1], (inputs, outputs)]);
+            net.transitions[2].kind = Kind::Immediate { weight: 1.0, priority: 1 };
+            bounds(&net)[2]
+        };
+        assert_eq!(with(&[(2, 2)], &[], 0), Some(4));
+        assert_eq!(with(&[(2, 2)], &[], 9), Some(9), "it may begin with more");
+        assert_eq!(with(&[(0, 1), (2, 2)], &[(0, 1)], 0), None, "it waits for another place");
+        assert_eq!(with(&[(2, 2)], &[(2, 2)], 0), Some(4), "a trap is no way to gather more");
+        assert_eq!(with(&[(2, 2)], &[(2, 3)], 0), None, "it brings more than it takes");
     }
 }
