@@ -80,6 +80,28 @@ impl fmt::Display for Key {
     }
 }
 
+/// What signs: a key, and with RSA its padding, for each is a step of its own in calibrations and price lists.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Scheme {
+    /// The key.
+    pub key: Key,
+    /// With RSA: PSS (RFC 8017 section 8.1), not PKCS #1 v1.5 (section 8.2).
+    pub pss: bool,
+}
+
+impl From<Key> for Scheme {
+    fn from(key: Key) -> Self {
+        Self { key, pss: false }
+    }
+}
+
+impl fmt::Display for Scheme {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let padding = if self.pss && matches!(self.key, Key::Rsa(_)) { "-pss" } else { "" };
+        write!(f, "{}{padding}", self.key)
+    }
+}
+
 /// What encrypts a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Cipher {
@@ -131,9 +153,15 @@ impl Cipher {
     pub(crate) fn blocks(&self, bytes: u64) -> u64 {
         match self {
             Self::Symmetric { .. } => 1,
-            Self::Asymmetric { key, padding } => {
-                bytes.div_ceil(u64::from((key.bits() / 8).saturating_sub(*padding)).max(1)).max(1)
-            }
+            Self::Asymmetric { .. } => bytes.div_ceil(self.room()).max(1),
+        }
+    }
+
+    /// Bytes of a message that one block of RSA holds; a shared key has no blocks.
+    pub(crate) fn room(&self) -> u64 {
+        match self {
+            Self::Symmetric { .. } => u64::MAX,
+            Self::Asymmetric { key, padding } => u64::from((key.bits() / 8).saturating_sub(*padding)).max(1),
         }
     }
 
@@ -145,6 +173,14 @@ impl Cipher {
             Self::Symmetric { name, .. } if name.ends_with("cbc") => (bytes / 16).saturating_add(2).saturating_mul(16),
             Self::Symmetric { .. } => bytes.saturating_add(16),
             Self::Asymmetric { key, .. } => self.blocks(bytes).saturating_mul(u64::from(key.bits() / 8)),
+        }
+    }
+
+    /// What it is called in calibrations and price lists, behind `encrypt` and `decrypt`: there `rsa-2048` is OAEP with SHA-1.
+    pub(crate) fn step(&self) -> String {
+        match self {
+            Self::Asymmetric { key, padding: 42 } => key.to_string(),
+            other => other.to_string(),
         }
     }
 
@@ -267,6 +303,25 @@ mod tests {
             ("rsa-3072-pkcs1", 0, 384),
         ] {
             assert_eq!(Cipher::read(name).unwrap().sealed(bytes), sealed, "{name} {bytes}");
+        }
+    }
+
+    #[test]
+    fn each_padding_of_rsa_is_a_step() {
+        for (cipher, step) in [
+            ("aes-128-gcm", "aes-128-gcm"),
+            ("rsa-2048-oaep-sha1", "rsa-2048"),
+            ("rsa-3072-oaep-sha256", "rsa-3072-oaep-sha256"),
+            ("rsa-4096-pkcs1", "rsa-4096-pkcs1"),
+        ] {
+            assert_eq!(Cipher::read(cipher).unwrap().step(), step);
+        }
+        for (key, pss, step) in [
+            (Key::Rsa(2048), false, "rsa-2048"),
+            (Key::Rsa(2048), true, "rsa-2048-pss"),
+            (Key::Ed25519, true, "ed25519"),
+        ] {
+            assert_eq!(Scheme { key, pss }.to_string(), step);
         }
     }
 

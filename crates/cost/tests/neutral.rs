@@ -151,6 +151,8 @@ fn operations() -> impl Iterator<Item = String> {
     let verbs = ["generate", "agree", "sign", "verify", "encrypt", "decrypt", "derive", "hash"];
     let algorithms = [
         "rsa-2048",
+        "rsa-2048-pss",
+        "rsa-2048-oaep-sha256",
         "ecdsa-p256",
         "ed25519",
         "hmac-sha256",

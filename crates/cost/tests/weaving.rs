@@ -137,8 +137,8 @@ fn prices_of_each_step_are_added() {
     let asymmetric = secure(
         "property = \"data-confidentiality\"\non = \"connector c\"\ncipher = \"rsa-2048-oaep-sha256\"\nreuse = 0.5",
     ) + &prices(&[
-        ("encrypt rsa-2048", "1 ms", "0"),
-        ("decrypt rsa-2048", "10 ms", "0"),
+        ("encrypt rsa-2048-oaep-sha256", "1 ms", "0"),
+        ("decrypt rsa-2048-oaep-sha256", "10 ms", "0"),
         ("verify rsa-2048", "2 ms", "0"),
     ]);
     assert!((throughput(&asymmetric) - 1000.0 / (4.0 + 6.0 + 60.0 + 1.0)).abs() < 1e-9);

@@ -2,7 +2,7 @@
 
 use super::x509::{certificate_bytes, issued_bytes, to_be_signed};
 use super::{Basic, Part, Role, Work, priced, private, set};
-use crate::algorithm::{Cipher, Hash, Key};
+use crate::algorithm::{Cipher, Hash, Key, Scheme};
 use crate::model::Setting;
 
 /// Bytes of a nonce.
@@ -102,22 +102,24 @@ pub fn key_exchange(key: Key, bits: u32) -> Vec<Part> {
     parts
 }
 
-/// Figure 4a: a signature over `bytes`.
+/// Figure 4a: a signature over `bytes`; a key alone is RSA with PKCS #1 v1.5.
 #[must_use]
-pub fn signing(key: Key, hash: Hash, bytes: u64) -> Vec<Part> {
+pub fn signing(scheme: impl Into<Scheme>, hash: Hash, bytes: u64) -> Vec<Part> {
+    let scheme = scheme.into();
     vec![
         set("setHashFunction", Role::Own),
         priced("generateDigest", Role::Own, format!("hash {hash}"), bytes),
-        private("encryptAlgorithm", Role::Own, format!("sign {key}"), 0),
+        private("encryptAlgorithm", Role::Own, format!("sign {scheme}"), 0),
     ]
 }
 
 /// Figure 4b: a signature over `bytes` is looked at; `valid` is the probability that it is right.
 #[must_use]
-pub fn verifying(key: Key, hash: Hash, bytes: u64, valid: f64) -> Vec<Part> {
+pub fn verifying(scheme: impl Into<Scheme>, hash: Hash, bytes: u64, valid: f64) -> Vec<Part> {
+    let scheme = scheme.into();
     vec![
         priced("execHashFunc", Role::Own, format!("hash {hash}"), bytes),
-        priced("encryptAlgorithm", Role::Own, format!("verify {key}"), 0),
+        priced("encryptAlgorithm", Role::Own, format!("verify {scheme}"), 0),
         set("verifyDigitSign", Role::Own),
         Part::Check { name: "signature valid", passes: valid },
     ]
@@ -140,10 +142,7 @@ fn unless_known(by: Role, key: Key, known: f64, setting: &Setting) -> Part {
 
 /// Asymmetric encryption works block by block.
 fn blocks(name: &'static str, verb: &str, cipher: &Cipher, bytes: u64) -> Part {
-    let operation = match cipher {
-        Cipher::Asymmetric { key, .. } => format!("{verb} {key}"),
-        Cipher::Symmetric { name, .. } => format!("{verb} {name}"),
-    };
+    let operation = format!("{verb} {}", cipher.step());
     let times = cipher.blocks(bytes);
     let private = verb == "decrypt";
     Part::Work {

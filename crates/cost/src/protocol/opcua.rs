@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::tokens::Tokens;
 use super::{ENDS, Per, Phase, message};
-use crate::algorithm::Key;
+use crate::algorithm::{Cipher, Key, Scheme};
 use crate::mechanism::{Part, Role, priced};
 
 pub use channel::Channel;
@@ -20,12 +20,12 @@ pub(super) use session::session;
 pub enum Policy {
     /// Nothing is protected.
     None,
-    /// RSA, OAEP with SHA-1, AES-256-CBC, HMAC-SHA256.
+    /// RSA with PKCS #1 v1.5 and OAEP with SHA-1, AES-256-CBC, HMAC-SHA256.
     Basic256Sha256,
-    /// RSA, OAEP with SHA-1, AES-128-CBC, HMAC-SHA256.
+    /// RSA with PKCS #1 v1.5 and OAEP with SHA-1, AES-128-CBC, HMAC-SHA256.
     #[serde(rename = "Aes128_Sha256_RsaOaep")]
     Aes128Sha256RsaOaep,
-    /// RSA, OAEP with SHA-256, AES-256-CBC, HMAC-SHA256.
+    /// RSA with PSS and OAEP with SHA-256, AES-256-CBC, HMAC-SHA256.
     #[serde(rename = "Aes256_Sha256_RsaPss")]
     Aes256Sha256RsaPss,
     /// ECDSA and ECDH on P-256, AES-128-CBC, HMAC-SHA256.
@@ -114,9 +114,16 @@ impl Policy {
         }
     }
 
-    /// Bytes that OAEP takes of each block.
-    const fn padding(self) -> u64 {
-        if matches!(self, Self::Aes256Sha256RsaPss) { 66 } else { 42 }
+    /// How its keys sign: AsymmetricSignatureAlgorithm. Certificates are signed with PKCS #1 v1.5 all the same
+    /// (CertificateSignatureAlgorithm).
+    pub(super) const fn scheme(self, key: Key) -> Scheme {
+        Scheme { key, pss: matches!(self, Self::Aes256Sha256RsaPss) }
+    }
+
+    /// What encrypts for a key of RSA: AsymmetricEncryptionAlgorithm.
+    pub(super) const fn sealing(self, key: Key) -> Cipher {
+        let padding = if matches!(self, Self::Aes256Sha256RsaPss) { 66 } else { 42 };
+        Cipher::Asymmetric { key, padding }
     }
 
     /// What encrypts messages.

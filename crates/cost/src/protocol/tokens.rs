@@ -284,14 +284,14 @@ impl Tokens {
         // Nonce, password and how much was added to fill the last block.
         let plain = (4 + 32 + 4 + bytes + 2).next_multiple_of(BLOCK);
         let size = SEALED + channel.policy.uri() + u64::from(key.bits() / 8) + plain + CODE;
-        let cipher = channel.policy.cipher();
+        let (cipher, step) = (channel.policy.cipher(), channel.policy.sealing(key).step());
         let seal = vec![
-            priced("encryptAlgorithm", own, format!("encrypt {key}"), 0),
+            priced("encryptAlgorithm", own, format!("encrypt {step}"), 0),
             priced("encryptAlgorithm", own, format!("encrypt {cipher}"), plain),
         ];
         let code = with_session_key(mechanism::signing(Key::Hmac(256), digest(key), size - CODE));
         let open = vec![
-            private("decryptAlgorithm", own, format!("decrypt {key}"), 0),
+            private("decryptAlgorithm", own, format!("decrypt {step}"), 0),
             priced("decryptAlgorithm", own, format!("decrypt {cipher}"), plain),
         ];
         let looked = mechanism::verifying(Key::Hmac(256), digest(key), size - CODE, channel.valid);

@@ -229,8 +229,8 @@ impl Channel {
             _ => {
                 let block = u64::from(self.key.bits() / 8);
                 let padding = if block > 256 { 2 } else { 1 };
-                let room = block.saturating_sub(self.policy.padding()).max(1);
-                let blocks = (SEQUENCE + body + padding + signature).div_ceil(room);
+                let cipher = self.policy.sealing(self.key);
+                let (room, blocks) = (cipher.room(), cipher.blocks(SEQUENCE + body + padding + signature));
                 let before = header + chain + 20;
                 (blocks, before + blocks * room - signature, before + blocks * block)
             }
@@ -244,18 +244,19 @@ impl Channel {
             return message(name, from, sent).to_vec();
         }
         let (key, own) = (self.key, Role::Own);
-        let signing = mechanism::signing(key, digest(key), signed);
+        let (scheme, cipher) = (self.policy.scheme(key), self.policy.sealing(key).step());
+        let signing = mechanism::signing(scheme, digest(key), signed);
         let mut parts = vec![using(Basic::SignatureGeneration, from, signing)];
         if blocks > 0 {
-            let encrypt = times(priced("encryptAlgorithm", own, format!("encrypt {key}"), 0), blocks);
+            let encrypt = times(priced("encryptAlgorithm", own, format!("encrypt {cipher}"), 0), blocks);
             parts.push(using(Basic::Encryption, from, vec![encrypt]));
         }
         parts.extend(message(name, from, sent));
         if blocks > 0 {
-            let decrypt = times(private("decryptAlgorithm", own, format!("decrypt {key}"), 0), blocks);
+            let decrypt = times(private("decryptAlgorithm", own, format!("decrypt {cipher}"), 0), blocks);
             parts.push(using(Basic::Decryption, from.other(), vec![decrypt]));
         }
-        let verifying = mechanism::verifying(key, digest(key), signed, self.valid);
+        let verifying = mechanism::verifying(scheme, digest(key), signed, self.valid);
         parts.push(using(Basic::SignatureVerification, from.other(), verifying));
         parts
     }

@@ -24,6 +24,7 @@ pub(crate) fn session(channel: &Channel, user: &User, ends: (Party, Party)) -> V
 fn creation(channel: &Channel, user: &User) -> Vec<Part> {
     let (own, peer) = (Role::Own, Role::Peer);
     let (key, protected) = (channel.key, channel.policy != Policy::None);
+    let scheme = channel.policy.scheme(key);
     // Both show their certificates without a policy, too.
     let certificate = certificate_bytes(key);
     let next = server_key(channel, user);
@@ -31,7 +32,7 @@ fn creation(channel: &Channel, user: &User) -> Vec<Part> {
     parts.extend(channel.message("CreateSession", own, CREATE.0 + certificate + next.asked));
     let mut bytes = CREATE.1 + certificate + channel.told();
     if protected {
-        let signing = mechanism::signing(key, digest(key), certificate + NONCE);
+        let signing = mechanism::signing(scheme, digest(key), certificate + NONCE);
         parts.push(using(Basic::SignatureGeneration, peer, signing));
         bytes += signature_bytes(key) + channel.policy.algorithms().0;
     }
@@ -41,7 +42,7 @@ fn creation(channel: &Channel, user: &User) -> Vec<Part> {
     parts.extend(next.given);
     parts.extend(channel.message("CreateSession answer", peer, bytes + next.told));
     if protected {
-        let verifying = mechanism::verifying(key, digest(key), certificate + NONCE, channel.valid);
+        let verifying = mechanism::verifying(scheme, digest(key), certificate + NONCE, channel.valid);
         parts.push(using(Basic::SignatureVerification, own, verifying));
     }
     parts.extend(next.believed);
@@ -52,19 +53,24 @@ fn creation(channel: &Channel, user: &User) -> Vec<Part> {
 pub(super) fn activation(channel: &Channel, user: &User, ends: (Party, Party)) -> Phase {
     let (own, peer) = (Role::Own, Role::Peer);
     let (key, protected) = (channel.key, channel.policy != Policy::None);
+    let scheme = channel.policy.scheme(key);
     let certificate = if protected { certificate_bytes(key) } else { 0 };
     let next = server_key(channel, user);
     let mut parts = Vec::new();
     let mut bytes = ACTIVATE.0 + next.asked;
     if protected {
-        parts.push(using(Basic::SignatureGeneration, own, mechanism::signing(key, digest(key), certificate + NONCE)));
+        parts.push(using(
+            Basic::SignatureGeneration,
+            own,
+            mechanism::signing(scheme, digest(key), certificate + NONCE),
+        ));
         bytes += signature_bytes(key) + channel.policy.algorithms().0;
     }
     let (shown, seen, size) = identity(channel, user);
     parts.extend(shown);
     parts.extend(channel.message("ActivateSession", own, bytes + size));
     if protected {
-        let verifying = mechanism::verifying(key, digest(key), certificate + NONCE, channel.valid);
+        let verifying = mechanism::verifying(scheme, digest(key), certificate + NONCE, channel.valid);
         parts.push(using(Basic::SignatureVerification, peer, verifying));
     }
     parts.extend(seen);
@@ -88,8 +94,9 @@ fn identity(channel: &Channel, user: &User) -> (Vec<Part>, Vec<Part>, u64) {
         }
         User::Certificate(key) => {
             let bytes = certificate_bytes(channel.key) + NONCE;
-            let signing = mechanism::signing(*key, digest(*key), bytes);
-            let verifying = mechanism::verifying(*key, digest(*key), bytes, channel.valid);
+            let scheme = channel.users().scheme(*key);
+            let signing = mechanism::signing(scheme, digest(*key), bytes);
+            let verifying = mechanism::verifying(scheme, digest(*key), bytes, channel.valid);
             let seen = vec![
                 certificates(Role::Peer, *key, channel.certificates),
                 using(Basic::SignatureVerification, Role::Peer, verifying),
@@ -111,13 +118,13 @@ fn identity(channel: &Channel, user: &User) -> (Vec<Part>, Vec<Part>, u64) {
 fn secret(channel: &Channel, bytes: u64) -> (Vec<Part>, Vec<Part>, u64) {
     let (key, own, peer) = (channel.key, Role::Own, Role::Peer);
     let Some(curve) = channel.policy.curve() else {
-        let block = u64::from(key.bits() / 8);
-        let blocks = (4 + bytes + NONCE).div_ceil(block.saturating_sub(channel.users().padding()).max(1));
-        let encrypt = times(priced("encryptAlgorithm", own, format!("encrypt {key}"), 0), blocks);
-        let decrypt = times(private("decryptAlgorithm", own, format!("decrypt {key}"), 0), blocks);
+        let cipher = channel.users().sealing(key);
+        let (blocks, step) = (cipher.blocks(4 + bytes + NONCE), cipher.step());
+        let encrypt = times(priced("encryptAlgorithm", own, format!("encrypt {step}"), 0), blocks);
+        let decrypt = times(private("decryptAlgorithm", own, format!("decrypt {step}"), 0), blocks);
         let seal = vec![using(Basic::Encryption, own, vec![encrypt])];
         let open = vec![using(Basic::Decryption, peer, vec![decrypt])];
-        return (seal, open, blocks * block + channel.users().algorithms().1);
+        return (seal, open, cipher.sealed(4 + bytes + NONCE) + channel.users().algorithms().1);
     };
     let plain = 4 + NONCE + 4 + bytes + 18;
     let sealed = SECRET + certificate_bytes(key) + 2 * channel.policy.nonce() + plain;
