@@ -7,8 +7,9 @@ use cost::algorithm::Key;
 use cost::choose::Mode;
 use cost::net::lay;
 use cost::protocol::opcua::{Channel, OpcUa, Policy, User};
+use cost::protocol::tls::Tls;
 use cost::protocol::tokens::{Asker, Flow, Tokens};
-use cost::protocol::{Phase, lines};
+use cost::protocol::{Party, Phase, lines};
 use cost::weave;
 
 mod made;
@@ -65,6 +66,15 @@ fn every_policy_asks_for_the_steps_that_it_uses() {
         opcua(User::Certificate(Key::Rsa(2048))),
         ["sign rsa-2048", "verify rsa-2048"].map(str::to_owned).into()
     );
+}
+
+/// TLS 1.3 has no other padding in its handshake (RFC 8446 section 4.2.3); certificates may be signed with PKCS #1 v1.5, and ours are.
+#[test]
+fn a_handshake_of_tls_is_signed_with_pss() {
+    let tls = Tls { client: Some(Key::Ecdsa(256)), ..Tls::new(Key::Rsa(3072)) };
+    let wanted =
+        ["sign ecdsa-p256", "sign rsa-3072-pss", "verify ecdsa-p256", "verify rsa-3072", "verify rsa-3072-pss"];
+    assert_eq!(steps(&[tls.connect((Party::Client, Party::Server))]), wanted.map(str::to_owned).into());
 }
 
 const MODEL: &str = r#"

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::{Party, Per, Phase, digest, message, times, using};
-use crate::algorithm::{Cipher, Hash, Key};
+use crate::algorithm::{Cipher, Hash, Key, Scheme};
 use crate::mechanism::{self, Basic, Part, Role, priced};
 
 /// Plain bytes of a record at most (RFC 8446 section 5.1).
@@ -272,7 +272,7 @@ impl Tls {
 
     /// The CertificateVerify of `by`.
     fn proves(&self, by: Role, key: Key) -> Part {
-        using(Basic::SignatureGeneration, by, mechanism::signing(key, scheme(key), VERIFIED + self.hash_bytes()))
+        using(Basic::SignatureGeneration, by, mechanism::signing(proof(key), scheme(key), VERIFIED + self.hash_bytes()))
     }
 
     /// `by` looks at the chain and the CertificateVerify of the other.
@@ -282,7 +282,7 @@ impl Tls {
             using(
                 Basic::SignatureVerification,
                 by,
-                mechanism::verifying(key, scheme(key), VERIFIED + self.hash_bytes(), 1.0),
+                mechanism::verifying(proof(key), scheme(key), VERIFIED + self.hash_bytes(), 1.0),
             ),
         ]
     }
@@ -325,6 +325,11 @@ impl Tls {
     fn transcript(&self, by: Role, bytes: u64) -> Part {
         priced("hashHandshake", by, format!("hash {}", self.hash()), bytes)
     }
+}
+
+/// How a CertificateVerify is signed: with RSA by PSS, for a handshake takes no other padding (section 4.2.3).
+const fn proof(key: Key) -> Scheme {
+    Scheme { key, pss: true }
 }
 
 /// What a CertificateVerify with such a key hashes with: with RSA the longest that both ends take, which is what ends of ours pick
