@@ -299,13 +299,16 @@ fn secure(model: &Model, annotation: &Annotation) -> String {
     }
     let heeds = |key: &str| annotation.property.heeds(key);
     list("reuse", settings.iter().filter(|_| heeds("reuse")).map(|it| shortest(it.reuse)).collect());
-    if let Some(first) = settings.first() {
-        // 1 in a way that agrees on no key.
-        let known = settings.iter().map(|it| it.known).fold(1.0, f64::min);
-        for (key, share) in [("known", known), ("trusted", first.trusted), ("valid", first.valid)] {
+    if !settings.is_empty() {
+        // 1 and none in a way that heeds them not.
+        let least = |of: fn(&Setting) -> f64| settings.iter().map(|it| of(it)).fold(1.0, f64::min);
+        for (key, share) in
+            [("known", least(|it| it.known)), ("trusted", least(|it| it.trusted)), ("valid", least(|it| it.valid))]
+        {
             list(key, heeds(key).then(|| shortest(share)).into_iter().collect());
         }
-        list("engine", first.engine.map(|it| quoted(&model.nodes[it].name)).into_iter().collect());
+        let engine = settings.iter().find_map(|it| it.engine);
+        list("engine", engine.map(|it| quoted(&model.nodes[it].name)).into_iter().collect());
     }
     list("in", annotation.configurations.iter().map(|it| quoted(it)).collect());
     if annotation.alternatives.iter().any(Option::is_none) {

@@ -7,6 +7,7 @@ mod draft;
 mod effect;
 pub(crate) mod escape;
 mod fields;
+mod heeded;
 mod lines;
 mod mermaid;
 mod plant;

@@ -112,14 +112,16 @@ fn written(drawn: &Drawn, each: &str) -> String {
     wanted.sort_unstable();
     wanted.dedup();
     let reuse = ["0", "0.5", "1"][usize::from(drawn.reuse)];
-    let known = if reuse == "1" { "1" } else { "0.5" };
+    // What changes nothing is not said: a key exchange that never happens, and of channels what is done when they connect.
+    let exchange = if reuse == "1" { "" } else { "exchange = \"rsa-2048\"\nknown = 0.5\ntrusted = 1\n" };
+    let opened = if reuse == "1" { "0.99" } else { reuse };
     let mut channel = false;
     for kind in wanted {
         let annotation = match kind {
             0 | 3 | 4 | 7.. if !talks => continue,
             2 if !has_w => continue,
             0 => format!(
-                "property = \"data-confidentiality\"\non = \"connector c\"\ncipher = \"aes-256-cbc\"\nexchange = \"rsa-2048\"\nknown = {known}\nreuse = {reuse}"
+                "property = \"data-confidentiality\"\non = \"connector c\"\ncipher = \"aes-256-cbc\"\n{exchange}reuse = {reuse}"
             ),
             1 => "property = \"data-integrity\"\non = \"attribute v\"\nsignature = \"rsa-2048\"".to_owned(),
             2 => "property = \"data-integrity\"\non = \"attribute w\"\nsignature = \"rsa-2048\"".to_owned(),
@@ -134,7 +136,7 @@ fn written(drawn: &Drawn, each: &str) -> String {
             7.. => {
                 channel = true;
                 let protocol = CHANNELS[usize::from(kind - 7)];
-                format!("property = \"secure-channel\"\non = \"connector c\"\nreuse = {reuse}\n{protocol}")
+                format!("property = \"secure-channel\"\non = \"connector c\"\nreuse = {opened}\n{protocol}")
             }
             _ => "property = \"data-origin-authentication\"\non = \"attribute v\"\nsignature = \"rsa-2048\"".to_owned(),
         };

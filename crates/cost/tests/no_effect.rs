@@ -114,22 +114,6 @@ fn what_changes_nothing_is_refused() {
         let annotation = format!("[[secure]]\nproperty = \"{property}\"\non = \"{on}\"\n{words}");
         check(&annotation, Class::Unknown, &format!("`{key}` says nothing about this property"));
     }
-    for (words, effect) in [
-        ("cipher = \"aes-256-gcm\"\nreuse = 1\nknown = 0.5", false),
-        ("cipher = \"aes-256-gcm\"\nexchange = \"rsa-2048\"\nreuse = 1\nknown = 0.5", false),
-        ("cipher = \"rsa-2048-oaep-sha256\"\nreuse = 0.5\nknown = 0.5", false),
-        ("cipher = \"aes-256-gcm\"\nreuse = 1\nknown = 1", true),
-        ("cipher = \"aes-256-gcm\"\nexchange = \"rsa-2048\"\nreuse = [1, 0.5]\nknown = 0.5", true),
-    ] {
-        let annotation = format!("[[secure]]\nproperty = \"data-confidentiality\"\non = \"connector wire\"\n{words}");
-        if effect {
-            let printed = print::annotated(&read(&format!("{TOML}{annotation}\n"), Language::Toml).expect(words));
-            let again = read(&printed, Language::Mermaid).unwrap_or_else(|fault| panic!("{fault}\n{printed}"));
-            assert_eq!(print::annotated(&again), printed);
-        } else {
-            check(&annotation, none, "`known` has no effect: no key is ever agreed on");
-        }
-    }
     let signed = "[[secure]]\nproperty = \"data-integrity\"\non = \"attribute v\"\nsignature = \"ed25519\"\nin = []";
     check(signed, Class::Missing, "`in` is an empty list");
     check("[[sequence.main]]\nchoose = [{ weight = 0.3 }]", none, "its only way is always taken");

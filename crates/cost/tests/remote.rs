@@ -145,7 +145,7 @@ fn a_way_names_only_what_counts_in_it() {
     for (rule, lines, want) in [
         (
             "a shared key has no certificate",
-            "protocol = \"ipsec\"\nreuse = 1\nauth = [\"signature\", \"shared-key\"]\nkey = [\"rsa-2048\", \"ed25519\"]\ncertificates = [1, 2]",
+            "protocol = \"ipsec\"\nreuse = 0.9\nauth = [\"signature\", \"shared-key\"]\nkey = [\"rsa-2048\", \"ed25519\"]\ncertificates = [1, 2]",
             &[
                 "ipsec key=rsa-2048 certificates=1 auth=signature",
                 "ipsec key=rsa-2048 certificates=2 auth=signature",
@@ -156,7 +156,7 @@ fn a_way_names_only_what_counts_in_it() {
         ),
         (
             "neither has a channel without a policy",
-            "protocol = \"opc-ua\"\nreuse = 1\npolicy = [\"None\", \"Basic256Sha256\"]\nkey = [\"rsa-2048\", \"rsa-3072\"]\ncertificates = [1, 2]",
+            "protocol = \"opc-ua\"\nreuse = 0.9\npolicy = [\"None\", \"Basic256Sha256\"]\nkey = [\"rsa-2048\", \"rsa-3072\"]\ncertificates = [1, 2]",
             &[
                 "opc-ua policy=None",
                 "opc-ua policy=Basic256Sha256 key=rsa-2048 certificates=1",
@@ -167,7 +167,7 @@ fn a_way_names_only_what_counts_in_it() {
         ),
         (
             "nobody in particular has no token",
-            "protocol = \"opc-ua\"\nreuse = 1\npolicy = \"ECC_nistP256\"\nuser = [\"anonymous\", \"oauth2\"]\nlogin = \"wire\"\ntoken_key = [\"ed25519\", \"rsa-2048\"]",
+            "protocol = \"opc-ua\"\nreuse = 0.9\npolicy = \"ECC_nistP256\"\nuser = [\"anonymous\", \"oauth2\"]\nlogin = \"wire\"\ntoken_key = [\"ed25519\", \"rsa-2048\"]",
             &[
                 "opc-ua policy=ECC_nistP256 user=anonymous",
                 "opc-ua policy=ECC_nistP256 user=oauth2 token_key=ed25519",
@@ -196,9 +196,9 @@ fn a_key_exchange_that_never_happens_is_none() {
         ways.map(|way| (way.reuse, way.exchange)).collect::<Vec<_>>()
     };
     let (short, long) = (Some(Key::Rsa(2048)), Some(Key::Rsa(4096)));
-    assert_eq!(ways("cipher = \"aes-256-gcm\"\nreuse = 1"), [(1.0, None)]);
     assert_eq!(ways("cipher = \"aes-256-gcm\"\nreuse = [0.5, 1]"), [(0.5, short), (1.0, None), (0.5, long)]);
-    assert_eq!(ways("cipher = \"rsa-2048-oaep-sha256\"\nreuse = 0.5"), [(0.5, None)]);
+    let mixed = ways("cipher = [\"rsa-2048-oaep-sha256\", \"aes-256-gcm\"]\nreuse = 0.5");
+    assert_eq!(mixed, [(0.5, None), (0.5, short), (0.5, long)]);
 }
 
 #[test]

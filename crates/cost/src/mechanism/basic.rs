@@ -14,8 +14,8 @@ pub fn key_generation(key: Key) -> Vec<Part> {
     vec![
         set("setKeyType", Role::Own),
         set("setKeyLength", Role::Own),
-        // The two keys of a pair come of one computation; the price is that of the pair.
-        priced("generatePKey", Role::Own, format!("generate {key}"), 0),
+        // The two keys of a pair come of one computation; the price is that of the pair. It is made where its private key stays.
+        private("generatePKey", Role::Own, format!("generate {key}"), 0),
         set("generateSKey", Role::Own),
     ]
 }

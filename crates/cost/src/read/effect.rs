@@ -1,7 +1,7 @@
 //! What would be read and change nothing: a sequence that no request runs through, an annotation on what no step uses. Both are refused,
 //! for who wrote them meant something; of a model with several scenarios, what belongs to the others is left out.
 
-use crate::model::{Annotation, Connector, Model, Property, Sequence, Step};
+use crate::model::{Annotation, Connector, Model, Property, Sequence, Setting, Step};
 use crate::{Class, Fault};
 
 /// Sequences that these steps refer to.
@@ -26,11 +26,18 @@ pub(super) fn only(model: &mut Model, lines: &[usize], scenarios: bool) -> Resul
     let all = Used::of(model, &model.sequences);
     keep(&mut model.sequences, &reached);
     let used = Used::of(model, &model.sequences);
+    for annotation in &model.annotations {
+        if let Some((key, why)) = all.in_vain(annotation) {
+            let why = format!("`{key}` has no effect on `{}`: {why}", model.target(annotation));
+            return Err(Fault::new(Class::NoEffect, annotation.property.word(), why).at(annotation.line));
+        }
+    }
     if let Some(lost) = model.annotations.iter().find(|annotation| !all.has(annotation)) {
         let why = format!("it has no effect on `{}`: {}", model.target(lost), missing(lost.property));
         return Err(Fault::new(Class::NoEffect, lost.property.word(), why).at(lost.line));
     }
     model.annotations.retain(|annotation| used.has(annotation));
+    model.annotations.iter_mut().for_each(|annotation| used.only(annotation));
     Ok(())
 }
 
@@ -124,6 +131,32 @@ impl Used {
                 }
                 Step::Choice(ways) => ways.iter().for_each(|(_, steps)| self.steps(steps, connectors)),
                 Step::Ref { .. } | Step::Protect(_) => {}
+            }
+        }
+    }
+
+    /// A parameter that nothing depends on which steps do with the attribute, and why.
+    fn in_vain(&self, annotation: &Annotation) -> Option<(&'static str, &'static str)> {
+        if annotation.property != Property::DataIntegrity {
+            return None;
+        }
+        let some = |said: fn(&Setting) -> bool| annotation.alternatives.iter().flatten().any(said);
+        if !self.carried[annotation.on] && some(|way| way.valid < 1.0) {
+            return Some(("valid", "no message carries it, and so nobody looks at its signature"));
+        }
+        let unsigned = !self.returned[annotation.on] && some(|way| way.engine.is_some());
+        unsigned.then_some(("engine", "no step returns it, and so nobody signs it"))
+    }
+
+    /// Leaves of an annotation what counts without the other scenarios.
+    fn only(&self, annotation: &mut Annotation) {
+        while let Some((key, _)) = self.in_vain(annotation) {
+            for way in annotation.alternatives.iter_mut().flatten() {
+                if key == "valid" {
+                    way.valid = 1.0;
+                } else {
+                    way.engine = None;
+                }
             }
         }
     }

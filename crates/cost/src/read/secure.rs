@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use super::channel;
 use super::check::Known;
 use super::fields::{Fields, Word};
+use super::heeded::{Heeded, Told};
 use crate::algorithm::{Cipher, Hash, Key};
 use crate::model::{Annotation, Certified, Connector, Property, Setting};
 use crate::{Class, Fault, quantity};
@@ -82,12 +83,13 @@ fn settings(fields: &mut Fields, property: Property, known: &Known) -> Result<Ve
     let (known_certificates, trusted, valid) = (heeded("known")?, heeded("trusted")?, heeded("valid")?);
     let engine = fields.word("engine")?.map(|it| known.nodes.find(fields, &it)).transpose()?;
     demands(fields, property, &ciphers, &signatures, &exchanges, &reuses)?;
-    let mut ways =
-        maybe(&ciphers).into_iter().flat_map(|cipher| maybe(&reuses).into_iter().map(move |it| (cipher, it)));
-    if known_certificates < 1.0 && !ways.any(|(cipher, reuse)| agrees(cipher, reuse)) {
-        let why =
-            "`known` has no effect: no key is ever agreed on, for `reuse` is 1 or the receiver's own key encrypts";
-        return Err(fields.fault(Class::NoEffect, 0, why));
+    let heeds = |cipher: Option<&Cipher>, reuse: Option<&f64>| Heeded::of(property, cipher, reuse, known_certificates);
+    let of = |cipher| maybe(&reuses).into_iter().map(move |reuse| heeds(cipher, reuse));
+    let ways: Vec<Heeded> = maybe(&ciphers).into_iter().flat_map(of).collect();
+    let (exchange, hashed) = (!exchanges.is_empty(), hashes.as_slice());
+    let told = Told { exchange, known: known_certificates, trusted, valid, hashes: hashed, engine: engine.is_some() };
+    if let Some((key, why)) = told.in_vain(&ways) {
+        return Err(fields.fault(Class::NoEffect, 0, format!("`{key}` has no effect: {why}")));
     }
 
     let count = [ciphers.len(), signatures.len(), hashes.len(), exchanges.len(), reuses.len()];
@@ -99,24 +101,25 @@ fn settings(fields: &mut Fields, property: Property, known: &Known) -> Result<Ve
     let mut settings = Vec::with_capacity(count);
     for cipher in maybe(&ciphers) {
         for signature in maybe(&signatures) {
-            for hash in maybe(&hashes) {
+            for (first, hash) in maybe(&hashes).into_iter().enumerate() {
                 for (nth, exchange) in maybe(&exchanges).into_iter().enumerate() {
                     for reuse in maybe(&reuses) {
-                        let exchange = exchange.filter(|_| agrees(cipher, reuse));
-                        // Ways that differ in an exchange that never happens are one.
-                        if exchange.is_none() && nth > 0 {
+                        let heeded = heeds(cipher, reuse);
+                        // Ways that differ in what never happens are one.
+                        if (!heeded.exchange && nth > 0) || (!heeded.hash && first > 0) {
                             continue;
                         }
+                        let share = |heeded: bool, share: f64| if heeded { share } else { 1.0 };
                         settings.push(Some(Setting {
                             cipher: cipher.cloned(),
                             signature: signature.copied(),
                             hash: hash.copied().unwrap_or(Hash::Sha256),
-                            exchange: exchange.copied(),
+                            exchange: exchange.copied().filter(|_| heeded.exchange),
                             reuse: reuse.copied().unwrap_or(0.0),
-                            known: if exchange.is_some() { known_certificates } else { 1.0 },
-                            trusted,
-                            valid,
-                            engine,
+                            known: share(heeded.known, known_certificates),
+                            trusted: share(heeded.trusted, trusted),
+                            valid: share(heeded.valid, valid),
+                            engine: engine.filter(|_| heeded.engine),
                             ..Setting::NOTHING
                         }));
                     }
@@ -125,11 +128,6 @@ fn settings(fields: &mut Fields, property: Property, known: &Known) -> Result<Ve
         }
     }
     Ok(settings)
-}
-
-/// Whether a key is ever agreed on: not where all are shared before, nor where the receiver's own key encrypts.
-fn agrees(cipher: Option<&Cipher>, reuse: Option<&f64>) -> bool {
-    matches!(cipher, Some(Cipher::Symmetric { .. })) && reuse.is_some_and(|reuse| *reuse < 1.0)
 }
 
 /// A key pair and its certificate: every way that the lists of keys make.
