@@ -153,14 +153,86 @@ fn parameters_of_mechanisms() {
     }
 }
 
+#[test]
+fn parameters_of_channels() {
+    let opcua = "protocol = \"opc-ua\"\npolicy = \"Basic256Sha256\"\nkey = \"rsa-2048\"";
+    let bare = "protocol = \"opc-ua\"\npolicy = \"None\"";
+    let token = &format!("{opcua}\nuser = \"start-finish\"\nlogin = \"login\"");
+    let tls = "protocol = \"tls-1.3\"\nkey = \"rsa-2048\"";
+    let device = "protocol = \"capability\"\npath = \"challenge\"";
+    let guard = "protocol = \"wireguard\"";
+    let ipsec = "protocol = \"ipsec\"\nkey = \"rsa-2048\"";
+    let shared = "protocol = \"ipsec\"\nauth = \"shared-key\"";
+    for (words, parameter, connecting, kept) in [
+        (opcua, "mode = \"sign\"", true, true),
+        (opcua, "user = \"password\"", true, false),
+        (opcua, "certificates = 2", true, false),
+        (opcua, "discovery = false", true, false),
+        (opcua, "endpoints = 9", true, false),
+        (opcua, "valid = 0.5", true, true),
+        (bare, "valid = 0.5", false, false),
+        (opcua, "engine = \"hsm\"", true, false),
+        (bare, "engine = \"hsm\"", false, false),
+        (token, "token = \"9 kB\"", true, false),
+        (token, "token_encryption = \"twice\"", true, false),
+        (token, "authority_session = \"each-time\"", true, false),
+        (token, "token_refresh = \"refresh-token\"", false, false),
+        (token, "authority_policy = \"Aes128_Sha256_RsaOaep\"", true, false),
+        // Messages to the authority are the same, and the session there is kept.
+        (token, "authority_policy = \"Aes256_Sha256_RsaPss\"", false, false),
+        (tls, "group = \"ecdh-p256\"", true, false),
+        (tls, "cipher = \"chacha20-poly1305\"", true, true),
+        (tls, "certificates = 3", true, false),
+        (tls, "resumed = 0.5", true, false),
+        (tls, "valid = 0.5", false, false),
+        (tls, "engine = \"hsm\"", true, false),
+        (device, "frames = 5", true, false),
+        (device, "caveats = 2", true, false),
+        (device, "identity = 2", true, false),
+        (device, "fresh_keys = true", true, false),
+        (device, "cached = 0.5", true, false),
+        (device, "seal = \"aes-128-gcm\"", true, true),
+        (device, "data_signature = \"ed25519\"", true, true),
+        (guard, "cookie = 0.5", true, false),
+        (guard, "static_secret = \"each-time\"", true, false),
+        (guard, "valid = 0.5", false, false),
+        (ipsec, "group = \"ecdh-p384\"", true, false),
+        (ipsec, "prf = \"hmac-sha384\"", true, false),
+        (ipsec, "cipher = \"aes-128-cbc\"", true, true),
+        (ipsec, "fresh_keys = false", false, false),
+        (ipsec, "ike_renewed = 0.5", false, false),
+        (ipsec, "certificates = 3", true, false),
+        (shared, "engine = \"hsm\"", false, false),
+    ] {
+        for (reuse, counts) in [("0.5", connecting), ("1", kept)] {
+            let annotation =
+                format!("property = \"secure-channel\"\non = \"connector wire\"\nreuse = {reuse}\n{words}");
+            check(&annotation, parameter, counts);
+        }
+    }
+    // What only renewals heed counts where there are some.
+    for (words, parameter) in [
+        (format!("{token}\nrefreshed = 0.5"), "token_refresh = \"refresh-token\""),
+        (format!("{ipsec}\nrenewed = 0.5"), "fresh_keys = false"),
+        (format!("{ipsec}\nrenewed = 0.5"), "ike_renewed = 0.5"),
+        (format!("{ipsec}\nrenewed = 0.5"), "group = \"ecdh-p384\""),
+        (format!("{opcua}\nrenewed = 0.5"), "engine = \"hsm\""),
+    ] {
+        check(&format!("property = \"secure-channel\"\non = \"connector wire\"\nreuse = 1\n{words}"), parameter, true);
+    }
+}
+
 /// What stands there anyway may be said, too, and what counts in one way of several.
 #[test]
 fn what_is_usual_may_be_said() {
     let secret = "property = \"data-confidentiality\"\non = \"connector wire\"\ncipher = \"aes-256-gcm\"\n";
+    let channel = "property = \"secure-channel\"\non = \"connector wire\"\nreuse = 1\n";
     for annotation in [
         format!("{secret}reuse = 1\nknown = 1\ntrusted = 1"),
         format!("{secret}exchange = \"rsa-2048\"\nreuse = [1, 0.5]\nknown = 0.5\ntrusted = 0.5\nengine = \"hsm\""),
         "property = \"peer-entity-authentication\"\non = \"component a\"\nsignature = \"ed25519\"\nhash = [\"sha-256\", \"sha-384\"]\nvalid = 0.5\nreuse = [1, 0]".to_owned(),
+        format!("{channel}protocol = \"tls-1.3\"\nkey = \"rsa-2048\"\ngroup = \"x25519\"\nresumed = 0\nvalid = 1"),
+        format!("{channel}protocol = [\"ipsec\", \"opc-ua\"]\npolicy = \"None\"\nkey = \"rsa-2048\"\ncipher = [\"aes-128-cbc\", \"aes-128-gcm\"]\nvalid = 0.5"),
     ] {
         let model = read(&secured(&annotation), Language::Toml).unwrap_or_else(|fault| panic!("{fault}\n{annotation}"));
         let printed = print::annotated(&model);

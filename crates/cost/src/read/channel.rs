@@ -1,6 +1,7 @@
 //! A secure channel: its protocol and parameters, with all the ways that lists of values make.
 
 mod edge;
+mod effect;
 mod opcua;
 mod tunnel;
 
@@ -15,6 +16,7 @@ use crate::model::{Agreed, Connector, Setting};
 use crate::protocol::opcua::{OpcUa, User};
 use crate::protocol::{Phase, Protocol};
 use crate::{Class, Fault, quantity};
+use effect::{Effects, When};
 
 /// Ways that one annotation may have.
 const MAX_WAYS: usize = 100_000;
@@ -70,7 +72,9 @@ pub(super) fn settings(
         .into_iter()
         .filter_map(|key| fields.list(key).map(|(values, line)| Said { key, values, line }))
         .collect();
-    let (mut ways, mut misfit, mut heard) = (Vec::new(), None, BTreeSet::new());
+    let (connects, refreshes) = (reuses.iter().any(|reuse| *reuse < 1.0), refreshed > 0.0);
+    let when = When { connects, renews: renewed > 0.0, refreshes, lives: life.is_some() };
+    let (mut ways, mut misfit, mut heard, mut effects) = (Vec::new(), None, BTreeSet::new(), Effects::default());
     for protocol in &protocols {
         let Some((name, keys)) = PROTOCOLS.iter().find(|(name, _)| name == protocol) else {
             let known = PROTOCOLS.map(|(name, _)| name).join(", ");
@@ -97,7 +101,8 @@ pub(super) fn settings(
                 return Err(fields.fault(Class::MissingAnnotation, 0, why));
             }
             // What was not asked for says nothing here, as keys of certificates beside a shared key.
-            let asked = read.asked.into_inner();
+            let asked = read.asked.take();
+            effects.look(&read, &asked, &protocol, (when, engine.is_some()));
             let told = words.iter().filter(|(key, ..)| asked.contains(key));
             let words = told.map(|(key, value, _)| (*key, (*value).to_owned())).collect();
             let agreed = Agreed { protocol, renewed, refreshed, life, login, words };
@@ -132,6 +137,11 @@ pub(super) fn settings(
                 format!("`{key}` says nothing beside what else is said here: there is nothing that it would be about");
             return Err(fields.fault(Class::NoEffect, 0, why));
         }
+    }
+    if let Some(key) = effects.in_vain().next() {
+        let line = said.iter().find(|said| said.key == key).map_or(0, |said| said.line);
+        let why = format!("`{key}` has no effect: nothing that requests meet here, as often as is said, depends on it");
+        return Err(fields.fault(Class::NoEffect, line, why));
     }
     let setting = |agreed: &Agreed, reuse: f64| {
         Some(Setting { reuse, valid, engine, agreed: Some(Box::new(agreed.clone())), ..Setting::NOTHING })
@@ -214,6 +224,12 @@ impl Words<'_> {
 
     fn share(&self, key: &str) -> Result<Option<f64>, Fault> {
         self.value(key, "a probability", quantity::share)
+    }
+
+    /// The protocol when only these words are said of it; none where something is missing then, or does not fit.
+    fn without(&self, words: &[Chosen<'_>], name: &str) -> Option<Protocol> {
+        let read = Words { fields: self.fields, words, valid: self.valid, asked: RefCell::default() };
+        read.protocol(name).ok()?.ok()
     }
 
     /// Why not, where what is said does not fit together.
