@@ -16,6 +16,8 @@ const TOGETHER: usize = 64;
 /// Powers of two: the smallest table, and the largest.
 const FEWEST: u32 = 9;
 const LARGEST: u32 = 31;
+/// The smallest that is filled to three quarters, where others are to a half: what is looked for in it is found with fewer steps.
+const SPARSE: u32 = 15;
 
 /// A set of markings of the same number of words.
 #[derive(Debug)]
@@ -135,7 +137,9 @@ impl Store {
         self.slots[at] = tag | id;
         append(&mut self.slab, packed);
         self.count += 1;
-        if self.count * 4 > self.slots.len() * 3 {
+        // A small table may be half empty.
+        let full = if self.bits < SPARSE { 2 } else { 3 };
+        if self.count * 4 > self.slots.len() * full {
             self.grow()?;
         }
         Ok((id, true))
