@@ -373,10 +373,8 @@ impl Explorer {
             }
         }
         self.tick(state, scratch, budget)?;
-        merge(&mut scratch.row);
         self.rows.end(state, &mut scratch.row)?;
         for watching in &mut self.watched {
-            merge(&mut watching.row);
             watching.rows.end(state, &mut watching.row)?;
             watching.row.clear();
         }

@@ -31,14 +31,25 @@ impl Rows {
         self.starts.len() - 1
     }
 
-    /// Ends the row of `state`: `row` has one entry a target. What stays in its state is left out, of `row`, too.
-    pub(super) fn end(&mut self, state: u32, row: &mut Vec<(u32, f64)>) -> Result<(), Refusal> {
-        let (mut sum, mut least) = (0.0, f64::INFINITY);
-        for (_, rate) in row.iter() {
-            sum += *rate;
-            least = least.min(*rate);
+    /// Ends the row of `state`: an edge for each target in `row`, which is brought in order. What stays in its state is left out.
+    pub(super) fn end(&mut self, state: u32, row: &mut [(u32, f64)]) -> Result<(), Refusal> {
+        row.sort_unstable_by_key(|(to, _)| *to);
+        self.columns.reserve(row.len());
+        self.rates.reserve(row.len());
+        let (mut all, mut least) = (0.0, f64::INFINITY);
+        let mut entries = row.iter().copied().peekable();
+        while let Some((to, mut rate)) = entries.next() {
+            while let Some((_, more)) = entries.next_if(|(next, _)| *next == to) {
+                rate += more;
+            }
+            all += rate;
+            least = least.min(rate);
+            if to != state {
+                self.columns.push(to);
+                self.rates.push(rate);
+            }
         }
-        if !f64::is_finite(sum) {
+        if !f64::is_finite(all) {
             let why = "the rates of a marking add up to more than a number can say";
             return Err(Refusal::new(Class::TooLarge, "", why));
         }
@@ -46,9 +57,6 @@ impl Rows {
         if least == 0.0 {
             return Err(too_far_apart());
         }
-        row.retain(|(to, _)| *to != state);
-        self.columns.extend(row.iter().map(|(to, _)| *to));
-        self.rates.extend(row.iter().map(|(_, rate)| *rate));
         if self.columns.len() >= EDGES {
             return Err(Refusal::new(Class::TooLarge, "edges", "more edges than this program can number"));
         }
