@@ -77,6 +77,30 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
 
     #[test]
+    fn hundreds_of_immediates_that_never_fire_change_nothing(net in made::nets(made::Parts::default())) {
+        let (mut places, mut transitions) = (net.places().to_vec(), net.transitions().to_vec());
+        for index in 0..200 {
+            let inputs = vec![Arc { place: places.len(), count: 1 }];
+            places.push(Place { name: format!("never{index}"), tokens: 0 });
+            let (name, kind) = (format!("at once{index}"), Kind::Immediate { weight: 1.0, priority: 1 + index % 3 });
+            transitions.push(Transition { name, kind, inputs, outputs: Vec::new(), inhibitors: Vec::new() });
+        }
+        let more = build("", places, transitions).unwrap();
+        let asks = questions(&net, &[("", None)]);
+        match (solve(&net, &asks), solve(&more, &asks)) {
+            (Ok(one), Ok(other)) => for (id, value) in one.values {
+                match (value, &other.values[&id]) {
+                    (Value::Number(one), Value::Number(other)) => {
+                        prop_assert!((one - other).abs() <= 1e-9 * one.abs().max(1e-6), "{}: {} and {}", id, one, other);
+                    }
+                    (one, other) => prop_assert_eq!(&one, other),
+                }
+            },
+            (one, other) => prop_assert_eq!(one.map(drop).map_err(|it| it.class), other.map(drop).map_err(|it| it.class)),
+        }
+    }
+
+    #[test]
     fn random_nets_with_phases_have_one_answer(
         net in made::nets(made::Parts { tables: true, phases: true, ..Default::default() })
     ) {

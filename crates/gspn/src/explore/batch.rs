@@ -2,7 +2,7 @@
 //! markings that came out. The memory is waited for once a step, not once a marking.
 
 use super::markings::Markings;
-use super::packed::{Cramped, Packed};
+use super::packed::{Cramped, Enabled, Packed};
 use super::store::{Full, append, copy};
 
 /// Steps of immediates that are followed, and markings behind one firing, before they are looked at as a graph.
@@ -35,13 +35,21 @@ impl Root {
 #[derive(Debug, Default)]
 pub(super) struct Queue {
     words: Vec<u64>,
+    /// Of vanishing markings the immediates that are enabled.
+    enabled: Vec<Enabled>,
     roots: Vec<(u32, f64)>,
 }
 
 impl Queue {
     fn clear(&mut self) {
         self.words.clear();
+        self.enabled.clear();
         self.roots.clear();
+    }
+
+    fn push(&mut self, words: &[u64], root: u32, part: f64) {
+        append(&mut self.words, words);
+        self.roots.push((root, part));
     }
 }
 
@@ -70,6 +78,8 @@ impl From<Full> for Halt {
 #[derive(Debug, Default)]
 pub(super) struct Batch {
     width: usize,
+    /// No immediate was enabled behind any root.
+    plain: bool,
     pub(super) roots: Vec<Root>,
     found: Queue,
     vanishing: Queue,
@@ -92,6 +102,7 @@ impl Batch {
             }
         }
         self.width = width;
+        self.plain = true;
         self.roots.clear();
         self.fired.clear();
         self.ids.clear();
@@ -105,6 +116,7 @@ impl Batch {
     }
 
     /// Notes that `transition` fires in the state `state`, whose marking is `from`.
+    #[inline(always)]
     pub(super) fn fire(
         &mut self,
         net: &Packed,
@@ -118,9 +130,14 @@ impl Batch {
         #[expect(clippy::cast_possible_truncation, reason = "a batch is small, and so is a net against 2^32")]
         let (root, named) = (self.roots.len() as u32, transition as u32);
         self.roots.push(Root { state, transition: named, rate, behind: 0, alone: false });
-        let queue = if net.woken(transition, &self.words) { &mut self.vanishing } else { &mut self.found };
-        append(&mut queue.words, &self.words);
-        queue.roots.push((root, 1.0));
+        match net.look(transition, &self.words, 0) {
+            0 => self.found.push(&self.words, root, 1.0),
+            enabled => {
+                self.plain = false;
+                self.vanishing.enabled.push(enabled);
+                self.vanishing.push(&self.words, root, 1.0);
+            }
+        }
         Ok(())
     }
 
@@ -148,8 +165,8 @@ impl Batch {
 
     fn branch(&mut self, net: &Packed, entry: usize, root: u32, part: f64, counted: &[usize]) -> Result<(), Halt> {
         let Self { width, vanishing, next, found, fired, ready, words, .. } = self;
-        let from = &vanishing.words[entry * *width..(entry + 1) * *width];
-        net.ready(from, ready);
+        let (from, before) = (&vanishing.words[entry * *width..(entry + 1) * *width], vanishing.enabled[entry]);
+        net.ready(from, before, ready);
         let largest = ready.iter().map(|(_, weight)| *weight).fold(0.0, f64::max);
         let sum: f64 = ready.iter().map(|(_, weight)| weight / largest).sum();
         // Not by the sum: to that a weight of 1e-17 beside one of 1 adds nothing.
@@ -163,9 +180,13 @@ impl Batch {
             if let Some(counted) = counted.iter().position(|counted| counted == transition) {
                 fired.push(Fired { root, counted, times: part });
             }
-            let queue = if net.vanishing(words) { &mut *next } else { &mut *found };
-            append(&mut queue.words, words);
-            queue.roots.push((root, part));
+            match net.look(*transition, words, before) {
+                0 => found.push(words, root, part),
+                enabled => {
+                    next.enabled.push(enabled);
+                    next.push(words, root, part);
+                }
+            }
         }
         Ok(())
     }
@@ -176,6 +197,11 @@ impl Batch {
         markings.settle(&mut found.words);
         markings.tangible.insert_all(&found.words, ids, |at| new(roots[found.roots[at].0 as usize].state))?;
         Ok(())
+    }
+
+    /// The numbers of the markings that the roots led to, where each led to a tangible one.
+    pub(super) fn plain(&self) -> Option<&[u32]> {
+        self.plain.then_some(&self.ids)
     }
 
     /// Each tangible marking that came out of a root that is not resolved by itself: root, number of the marking, part.

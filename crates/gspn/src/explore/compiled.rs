@@ -10,8 +10,8 @@ pub(crate) struct Fire {
     pub(crate) inputs: Vec<Arc>,
     pub(crate) outputs: Vec<Arc>,
     pub(crate) inhibitors: Vec<Arc>,
-    /// Positions in [`Compiled::immediates`] of those that its firing may enable, most urgent first.
-    pub(super) wakes: Vec<usize>,
+    /// Positions in [`Compiled::immediates`] of those that its firing may enable or, if it is an immediate itself, disable; some twice.
+    pub(super) touches: Vec<usize>,
 }
 
 impl Fire {
@@ -122,9 +122,13 @@ impl Compiled {
         }
         compiled.immediates.sort_by_key(|immediate| std::cmp::Reverse(immediate.priority));
         for it in &net.transitions {
-            let wakes = compiled.wakes(net, &it.inputs, &it.outputs);
+            let mut touches = compiled.touched(net, &it.inputs, &it.outputs);
+            // Where time passes no immediate is enabled, so that a timed transition disables none.
+            if matches!(it.kind, Kind::Immediate { .. }) {
+                touches.extend(compiled.touched(net, &it.outputs, &it.inputs));
+            }
             let (inputs, outputs, inhibitors) = (it.inputs.clone(), it.outputs.clone(), it.inhibitors.clone());
-            compiled.fires.push(Fire { inputs, outputs, inhibitors, wakes });
+            compiled.fires.push(Fire { inputs, outputs, inhibitors, touches });
         }
         compiled
     }
@@ -149,16 +153,18 @@ impl Compiled {
         self.clocks.push(Clock { transition, start, phases, fixed });
     }
 
-    /// Which immediates may be enabled by a firing that takes `inputs` and puts `outputs`.
-    fn wakes(&self, net: &Net, inputs: &[Arc], outputs: &[Arc]) -> Vec<usize> {
-        let touches = |arcs: &[Arc], place: usize| arcs.iter().any(|arc| arc.place == place);
-        let woken = |immediate: &Immediate| {
+    /// Which immediates may be enabled by a firing that takes tokens from the places of `less` and puts some into those of `more`; the
+    /// other way round, which may be disabled.
+    fn touched(&self, net: &Net, less: &[Arc], more: &[Arc]) -> Vec<usize> {
+        let count = |arcs: &[Arc], place: usize| arcs.iter().find(|arc| arc.place == place).map_or(0, |arc| arc.count);
+        let grows = |less: &[Arc], more: &[Arc], place: usize| count(more, place) > count(less, place);
+        let touches = |immediate: &Immediate| {
             let it = &net.transitions[immediate.transition];
-            it.inputs.iter().any(|arc| touches(outputs, arc.place))
-                || it.inhibitors.iter().any(|arc| touches(inputs, arc.place))
+            it.inputs.iter().any(|arc| grows(less, more, arc.place))
+                || it.inhibitors.iter().any(|arc| grows(more, less, arc.place))
         };
         let all = self.immediates.iter().enumerate();
-        all.filter(|(_, immediate)| woken(immediate)).map(|(position, _)| position).collect()
+        all.filter(|(_, immediate)| touches(immediate)).map(|(position, _)| position).collect()
     }
 
     /// The name of a transition.

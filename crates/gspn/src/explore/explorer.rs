@@ -310,7 +310,15 @@ impl Explorer {
         }
         // Roots stand in the order of their states.
         let Scratch { targets, starts, .. } = scratch;
-        sort(batch.targets().chain(alone.iter().copied()), batch.roots.len(), targets, starts);
+        if let Some(ids) = batch.plain() {
+            // They stand in this order already.
+            targets.clear();
+            targets.extend(ids.iter().zip(0..).map(|(id, root)| (root, *id, 1.0)));
+            starts.clear();
+            starts.extend((0..).take(ids.len() + 1));
+        } else {
+            sort(batch.targets().chain(alone.iter().copied()), batch.roots.len(), targets, starts);
+        }
         fired.sort_by_key(|(root, ..)| *root);
         (scratch.alone, scratch.fired) = (alone, fired);
         Ok(())

@@ -4,11 +4,11 @@ use super::compiled::{Compiled, Fire, Timed};
 use super::layout::{Field, Layout};
 use crate::net::{Rate, Servers};
 
-/// Immediates that each other one is compared with, in search of one that is enabled wherever that one is.
+/// Immediates that each other one is compared with, in search of one that needs the same.
 const COMPARED: usize = 16;
 
 /// The tokens of a place held against a number, both where they stand in their word.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Test {
     word: usize,
     mask: u64,
@@ -24,11 +24,6 @@ impl Test {
     fn reached(self, words: &[u64]) -> bool {
         words[self.word] & self.mask >= self.count
     }
-
-    /// Whether `self` is reached wherever `other` is.
-    fn within(self, other: Self) -> bool {
-        (self.word, self.mask) == (other.word, other.mask) && self.count <= other.count
-    }
 }
 
 /// Reached by every marking, and by none.
@@ -36,7 +31,7 @@ const ALWAYS: Test = Test { word: 0, mask: 0, count: 0 };
 const NEVER: Test = Test { word: 0, mask: 0, count: 1 };
 
 /// What a transition needs so that it may fire. Most have one input: it stands where it is looked at first.
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq)]
 struct Gate {
     first: Test,
     more: Vec<Test>,
@@ -57,13 +52,6 @@ impl Gate {
             && self.more.iter().all(|test| test.reached(words))
             && !self.inhibitors.iter().any(|test| test.reached(words))
     }
-
-    /// Whether it is open wherever `other` is.
-    fn within(&self, other: &Self) -> bool {
-        let inputs = || other.more.iter().chain([&other.first]);
-        self.more.iter().chain([&self.first]).all(|test| inputs().any(|other| test.within(*other)))
-            && self.inhibitors.iter().all(|test| other.inhibitors.iter().any(|other| other.within(*test)))
-    }
 }
 
 /// A transition.
@@ -73,8 +61,10 @@ struct Move {
     delta: Vec<(usize, u64)>,
     /// Entries that would be too large after the firing.
     cramped: Vec<Test>,
-    /// Positions of the immediates that its firing may enable, without those that need what another of them needs.
-    wakes: Vec<usize>,
+    /// The bits of [`Enabled`] for what its firing may enable or, if it is an immediate itself, disable.
+    looks: Vec<u32>,
+    /// All others: of those its firing says nothing new.
+    keeps: u64,
 }
 
 /// The rate of a timed transition.
@@ -94,39 +84,55 @@ struct Speed {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Cramped;
 
+/// Which immediates are enabled in a marking: a bit for so many [`AtOnce`] in a row as are needed for all to have one, set when one of
+/// them is enabled.
+pub(super) type Enabled = u64;
+
 /// The net on packed markings.
 #[derive(Debug)]
 pub(super) struct Packed {
     moves: Vec<Move>,
     timed: Vec<Speed>,
+    /// The most urgent first.
     immediates: Vec<AtOnce>,
-    /// Positions of immediates of which one is enabled where any is.
-    first: Vec<usize>,
+    /// How many of them share a bit of [`Enabled`].
+    each: usize,
 }
 
-/// An immediate transition.
+/// Immediate transitions of one priority that need the same.
 #[derive(Debug)]
 struct AtOnce {
-    transition: usize,
     gate: Gate,
-    weight: f64,
     priority: u32,
+    /// Each with its weight.
+    transitions: Vec<(usize, f64)>,
 }
 
 impl Packed {
     /// `most` holds what each place can never exceed, where that is proven.
     pub(super) fn new(net: &Compiled, layout: &Layout, most: &[Option<u64>]) -> Self {
-        let immediates: Vec<AtOnce> = net
-            .immediates
-            .iter()
-            .map(|it| {
-                let gate = Gate::new(&net.fires[it.transition], layout);
-                AtOnce { transition: it.transition, gate, weight: it.weight, priority: it.priority }
-            })
-            .collect();
+        let (mut immediates, mut of): (Vec<AtOnce>, Vec<usize>) = (Vec::new(), Vec::new());
+        for it in &net.immediates {
+            let gate = Gate::new(&net.fires[it.transition], layout);
+            // Only among the last ones: a net of thousands must not be compared pair by pair.
+            let same = immediates.iter().rev().take(COMPARED);
+            let same = same.take_while(|other| other.priority == it.priority).position(|other| other.gate == gate);
+            let at = same.map_or(immediates.len(), |back| immediates.len() - 1 - back);
+            if at == immediates.len() {
+                immediates.push(AtOnce { gate, priority: it.priority, transitions: Vec::new() });
+            }
+            immediates[at].transitions.push((it.transition, it.weight));
+            of.push(at);
+        }
+        let each = immediates.len().div_ceil(Enabled::BITS as usize).max(1);
         let mut delta = vec![0_u64; layout.words()];
         let moves = net.fires.iter().map(|fire| {
-            let mut it = Move { wakes: least(&immediates, fire.wakes.iter().copied()), ..Move::default() };
+            #[expect(clippy::cast_possible_truncation, reason = "at most 64 bits")]
+            let mut looks: Vec<u32> = fire.touches.iter().map(|position| (of[*position] / each) as u32).collect();
+            looks.sort_unstable();
+            looks.dedup();
+            let keeps = !looks.iter().fold(0, |bits, bit| bits | 1 << bit);
+            let mut it = Move { looks, keeps, ..Move::default() };
             delta.fill(0);
             for arc in &fire.inputs {
                 let field = layout.field(arc.place);
@@ -151,11 +157,11 @@ impl Packed {
         });
         let moves = moves.collect();
         let timed = net.timed.iter().map(|timed| Speed::new(timed, net, layout)).collect();
-        let first = least(&immediates, 0..immediates.len());
-        Self { moves, timed, immediates, first }
+        Self { moves, timed, immediates, each }
     }
 
     /// Fires `transition` on `words`.
+    #[inline(always)]
     pub(super) fn fire(&self, transition: usize, words: &mut [u64]) -> Result<(), Cramped> {
         let it = &self.moves[transition];
         if it.cramped.iter().any(|test| test.reached(words)) {
@@ -167,28 +173,41 @@ impl Packed {
         Ok(())
     }
 
-    /// Whether an immediate is enabled after `transition` fired in a marking without one.
-    pub(super) fn woken(&self, transition: usize, words: &[u64]) -> bool {
-        self.moves[transition].wakes.iter().any(|position| self.immediates[*position].gate.open(words))
+    /// What is enabled in `words`, where `transition` led to from where `before` was.
+    #[inline(always)]
+    pub(super) fn look(&self, transition: usize, words: &[u64], before: Enabled) -> Enabled {
+        let it = &self.moves[transition];
+        let mut enabled = before & it.keeps;
+        for bit in &it.looks {
+            if self.sharing(*bit).iter().any(|it| it.gate.open(words)) {
+                enabled |= 1 << bit;
+            }
+        }
+        enabled
     }
 
-    /// Whether an immediate is enabled.
-    pub(super) fn vanishing(&self, words: &[u64]) -> bool {
-        self.first.iter().any(|position| self.immediates[*position].gate.open(words))
+    /// Those that share a bit.
+    fn sharing(&self, bit: u32) -> &[AtOnce] {
+        let first = bit as usize * self.each;
+        &self.immediates[first..self.immediates.len().min(first + self.each)]
     }
 
-    /// The immediates that may fire (transition and weight): those enabled of the highest priority that any has.
-    pub(super) fn ready(&self, words: &[u64], ready: &mut Vec<(usize, f64)>) {
+    /// Of the immediates in `enabled`, which is right for `words`, those that may fire (transition and weight): they are of the highest
+    /// priority that any has.
+    pub(super) fn ready(&self, words: &[u64], mut enabled: Enabled, ready: &mut Vec<(usize, f64)>) {
         ready.clear();
         let mut urgent = None;
-        for it in &self.immediates {
-            if urgent.is_some_and(|urgent| urgent != it.priority) {
-                return;
+        while enabled != 0 {
+            for it in self.sharing(enabled.trailing_zeros()) {
+                if urgent.is_some_and(|urgent| urgent != it.priority) {
+                    return;
+                }
+                if self.each == 1 || it.gate.open(words) {
+                    urgent = Some(it.priority);
+                    ready.extend_from_slice(&it.transitions);
+                }
             }
-            if it.gate.open(words) {
-                urgent = Some(it.priority);
-                ready.push((it.transition, it.weight));
-            }
+            enabled &= enabled - 1;
         }
     }
 
@@ -204,18 +223,6 @@ impl Packed {
         }
         Ok(())
     }
-}
-
-/// Positions among `positions` of immediates of which one is enabled where any of them is.
-fn least(immediates: &[AtOnce], positions: impl Iterator<Item = usize>) -> Vec<usize> {
-    let mut least: Vec<usize> = Vec::new();
-    for position in positions {
-        let gate = &immediates[position].gate;
-        if !least.iter().take(COMPARED).any(|kept| immediates[*kept].gate.within(gate)) {
-            least.push(position);
-        }
-    }
-    least
 }
 
 impl Speed {
