@@ -168,11 +168,16 @@ impl<'a> Scaled<'a> {
 
     /// One sweep; `past` gets what it came to, too.
     fn sweep(&self, pairs: &mut [[f64; 2]], past: &mut [[f64; 2]]) {
+        let (mut sources, mut parts) = (&*self.sources, self.parts.as_slice());
         let states = self.starts.windows(2).zip(&self.inflow).zip(past);
         for (state, ((span, inflow), past)) in states.enumerate() {
-            let span = span[0] as usize..span[1] as usize;
-            let (sources, source) = self.sources[span.clone()].as_chunks::<2>();
-            let (parts, part) = self.parts[span].as_chunks::<2>();
+            // The edges of one state stand behind those of the state before.
+            let count = (span[1] - span[0]) as usize;
+            let (own, own_parts);
+            (own, sources) = sources.split_at(count);
+            (own_parts, parts) = parts.split_at(count);
+            let (sources, source) = own.as_chunks::<2>();
+            let (parts, part) = own_parts.as_chunks::<2>();
             // Two sums side by side: neither waits for the other.
             let (mut one, mut other) = ([*inflow; 2], [0.0; 2]);
             let add = |sum: &mut [f64; 2], from: u32, part: f64| {
