@@ -1,24 +1,10 @@
 //! Points in time until which the fastest state is left millions of times and more.
 
-use gspn::ask::{self, Answer, Value};
-use gspn::{Budget, Limits, json};
+mod asked;
+
+use asked::{close, solve};
+use gspn::ask::{Answer, Value};
 use serde_json::json;
-
-fn solve(document: &serde_json::Value) -> Answer {
-    let document = json::read(document.to_string().as_bytes()).unwrap();
-    let mut go_on = |_| true;
-    ask::answer(&document.net, &document.asks, &mut Budget::new(Limits::default(), &mut go_on)).unwrap()
-}
-
-#[track_caller]
-fn close(answer: &Answer, id: &str, wanted: f64) {
-    let Some(Value::Number(value)) = answer.values.get(id) else { panic!("`{id}`: {:?}", answer.unanswered.get(id)) };
-    assert!(
-        (value - wanted).abs() <= 1e-7 * wanted.abs(),
-        "`{id}` is {value}, and {wanted} is wanted: {:?}",
-        answer.method.get(id)
-    );
-}
 
 /// Machines that fail and are repaired each by itself.
 fn machines(count: u32, fail: f64, repair: f64, asks: &[serde_json::Value]) -> Answer {

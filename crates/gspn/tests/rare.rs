@@ -1,20 +1,11 @@
 //! Values that are small beside what they could be, next to 0 and late: right in their digits, or said not to be known.
 
-use gspn::ask::{self, Answer, Value};
-use gspn::{Budget, Class, Limits, json};
+mod asked;
+
+use asked::{close, solve};
+use gspn::Class;
+use gspn::ask::{Answer, Value};
 use serde_json::json;
-
-fn solve(document: &serde_json::Value) -> Answer {
-    let document = json::read(document.to_string().as_bytes()).unwrap();
-    let mut go_on = |_| true;
-    ask::answer(&document.net, &document.asks, &mut Budget::new(Limits::default(), &mut go_on)).unwrap()
-}
-
-#[track_caller]
-fn close(answer: &Answer, id: &str, wanted: f64) {
-    let Some(Value::Number(value)) = answer.values.get(id) else { panic!("`{id}`: {:?}", answer.unanswered.get(id)) };
-    assert!((value - wanted).abs() <= 1e-7 * wanted.abs(), "`{id}` is {value:e}, and {wanted:e} is wanted");
-}
 
 /// A token that goes on at rate 1 from place 0 to the last; what is asked about `time`.
 fn ladder(steps: u32, time: f64, asks: &[serde_json::Value]) -> Answer {
