@@ -1,42 +1,24 @@
 //! The record of a calibration: what it says, what is refused, and what comes back.
 
+mod measured;
+
 use cost::Class;
-use cost::calibration::{Calibration, Law, Machine, SCHEMA, Step, Unit, Versions, fit, student, summary};
+use cost::calibration::{Calibration, Law, Step, fit, student, summary};
 use proptest::prelude::*;
 
-fn step(operation: &str, algorithm: &str, bytes: u64, times: &[f64]) -> Step {
-    let sample = summary(times).unwrap();
-    Step {
-        operation: operation.into(),
-        algorithm: algorithm.into(),
-        bits: None,
-        bytes,
-        unit: Unit::Seconds,
-        batch: 8,
-        left_out: 0,
-        cpu: sample,
-        wall: sample,
-        moments: Vec::new(),
-    }
+/// Both times are the same.
+fn step(name: &str, bytes: u64, times: &[f64]) -> Step {
+    measured::step(name, bytes, times, times)
 }
 
 fn calibration() -> Calibration {
     let steps = vec![
-        step("sign", "rsa-2048", 32, &[0.9e-3, 1e-3, 1.1e-3]),
-        step("encrypt", "aes-256-cbc", 1_000, &[2e-6, 2e-6]),
-        step("encrypt", "aes-256-cbc", 11_000, &[12e-6, 12e-6]),
+        step("sign rsa-2048", 32, &[0.9e-3, 1e-3, 1.1e-3]),
+        step("encrypt aes-256-cbc", 1_000, &[2e-6, 2e-6]),
+        step("encrypt aes-256-cbc", 11_000, &[12e-6, 12e-6]),
     ];
     let law = Law { residual: 0.125, ..fit(&[&steps[1], &steps[2]]).unwrap() };
-    Calibration {
-        schema: SCHEMA,
-        taken: "2026-11-22".into(),
-        machine: Machine { cpu: "Some CPU".into(), cores: 2, kernel: "Linux 6.1".into() },
-        versions: Versions { program: "1.0".into(), library: "aws-lc".into(), build: "release".into() },
-        quick: false,
-        others: 0.0,
-        steps,
-        laws: vec![law],
-    }
+    measured::calibration(steps, vec![law])
 }
 
 #[test]
@@ -80,7 +62,7 @@ fn what_is_wrong_is_refused_with_its_place() {
     let large = format!("{good}{}", " ".repeat(4 << 20));
     assert_eq!(Calibration::read(&large).unwrap_err().class, Class::TooLarge);
     let mut many = calibration();
-    many.steps = (0..4_097).map(|bytes| step("hash", "sha-256", bytes, &[1e-6])).collect();
+    many.steps = (0..4_097).map(|bytes| step("hash sha-256", bytes, &[1e-6])).collect();
     assert_eq!(many.write().unwrap_err().class, Class::TooLarge);
 }
 
@@ -131,7 +113,7 @@ fn prices_are_those_of_the_law_or_of_the_only_size() {
 
 #[test]
 fn what_moves_between_processes_widens_the_interval() {
-    let mut step = step("hash", "sha-256", 64, &[1e-6; 100]);
+    let mut step = step("hash sha-256", 64, &[1e-6; 100]);
     assert!(step.error() < 1e-9, "{}", step.error());
     step.moments = vec![0.9e-6, 1e-6, 1.1e-6];
     assert!((step.error() - 0.2484).abs() < 1e-3, "{}", step.error());
@@ -159,7 +141,7 @@ proptest! {
     /// A line is found again, whatever its parts.
     #[test]
     fn a_line_is_found_again(fixed in 0.0..1e-3_f64, per_byte in 1e-12..1e-6_f64) {
-        let at = |bytes: u64| step("hash", "sha-256", bytes, &[fixed + per_byte * bytes as f64]);
+        let at = |bytes: u64| step("hash sha-256", bytes, &[fixed + per_byte * bytes as f64]);
         let steps = [at(64), at(1_024), at(16_384), at(262_144)];
         let Law { fixed: found, per_byte: slope, residual, .. } = fit(&steps.each_ref()).unwrap();
         prop_assert!(residual < 1e-6, "{residual}");
@@ -169,7 +151,7 @@ proptest! {
     /// No part is below 0, so no size has a negative price.
     #[test]
     fn no_part_of_a_line_is_negative(times in proptest::collection::vec(1e-9..1.0_f64, 2..8)) {
-        let steps: Vec<Step> = (1..).zip(&times).map(|(bytes, time)| step("hash", "sha-256", bytes, &[*time])).collect();
+        let steps: Vec<Step> = (1..).zip(&times).map(|(bytes, time)| step("hash sha-256", bytes, &[*time])).collect();
         let law = fit(&steps.iter().collect::<Vec<_>>()).unwrap();
         prop_assert!(law.fixed >= 0.0 && law.per_byte >= 0.0);
     }

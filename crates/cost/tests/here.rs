@@ -1,7 +1,9 @@
 //! Predictions for the machine at hand: what holds of them whatever was measured.
 
+mod measured;
+
 use cost::Class;
-use cost::calibration::{Calibration, Machine, Step, Unit, Versions, fit, summary};
+use cost::calibration::{Calibration, Step, fit};
 use cost::reproduce::here::{Prediction, Setting, by_net, predict};
 use gspn::{Budget, Limits};
 
@@ -9,35 +11,14 @@ const MICRO: f64 = 1e-6;
 
 /// Steps with these microseconds, none of which varies.
 fn calibration(steps: &[(&str, u64, f64)]) -> Calibration {
-    let steps: Vec<Step> = steps
-        .iter()
-        .map(|(name, bytes, time)| {
-            let (operation, algorithm) = name.split_once(' ').unwrap_or((name, ""));
-            let sample = summary(&[time * MICRO, time * MICRO]).unwrap();
-            let (operation, algorithm) = (operation.to_owned(), algorithm.to_owned());
-            let (bytes, unit, cpu, wall) = (*bytes, Unit::Seconds, sample, sample);
-            Step {
-                operation,
-                algorithm,
-                bits: None,
-                bytes,
-                unit,
-                batch: 1,
-                left_out: 0,
-                cpu,
-                wall,
-                moments: Vec::new(),
-            }
-        })
-        .collect();
+    let each = |(name, bytes, time): &(&str, u64, f64)| {
+        let times = [time * MICRO, time * MICRO];
+        measured::step(name, *bytes, &times, &times)
+    };
+    let steps: Vec<Step> = steps.iter().map(each).collect();
     let law = |name: &str| fit(&steps.iter().filter(|step| step.name() == name).collect::<Vec<_>>());
     let laws = ["encrypt aes-256-cbc", "decrypt aes-256-cbc"].into_iter().filter_map(law).collect();
-    let machine = Machine { cpu: "made up".into(), cores: 2, kernel: "none".into() };
-    let versions = Versions { program: "0".into(), library: "none".into(), build: "debug".into() };
-    let it =
-        Calibration { schema: 1, taken: "2026-11-22".into(), machine, versions, quick: true, others: 0.0, steps, laws };
-    it.check().unwrap();
-    it
+    measured::calibration(steps, laws)
 }
 
 fn usual() -> Vec<(&'static str, u64, f64)> {

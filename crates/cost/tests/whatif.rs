@@ -1,53 +1,41 @@
 //! Predictions of settings of OPC UA, from calibrations whose steps are known.
 
+mod measured;
+
 use cost::Class;
-use cost::calibration::{Calibration, Machine, SCHEMA, Step, Unit, Versions, fit, summary};
+use cost::calibration::{Calibration, fit, summary};
 use cost::choose::Mode;
 use cost::whatif::{Grid, Prediction, Setting, Token, Way, predict};
 use gspn::{Budget, Limits};
 
 const CLIENTS: [u32; 3] = [1, 8, 64];
 
-fn step(operation: &str, algorithm: &str, bytes: u64, times: &[f64], wall: f64) -> Step {
-    Step {
-        operation: operation.into(),
-        algorithm: algorithm.into(),
-        bits: None,
-        bytes,
-        unit: Unit::Seconds,
-        batch: 1,
-        left_out: 0,
-        cpu: summary(times).unwrap(),
-        wall: summary(&[wall, wall]).unwrap(),
-        moments: Vec::new(),
-    }
-}
-
 /// In microseconds: an exchange takes 4 at each end and 30 on the clock, a Read 6 and 5 (of one client alone 8 and 7), protection 1 and 2 beside 1 a kB.
 fn calibration(spread: f64) -> Calibration {
     let micros = |time: f64| [time * (1.0 - spread) * 1e-6, time * 1e-6, time * (1.0 + spread) * 1e-6];
-    let mut steps = vec![step("append", "audit", 0, &micros(20.0), 1e-3)];
+    let step = |name: &str, bytes, cpu: &[f64], wall| measured::step(name, bytes, cpu, &[wall, wall]);
+    let mut steps = vec![step("append audit", 0, &micros(20.0), 1e-3)];
     for clients in CLIENTS {
         for (end, time, alone) in [("server", 6.0, 8.0), ("client", 5.0, 7.0)] {
             let time = if clients == 1 { alone } else { time };
-            steps.push(step("read", &format!("{end}-of-{clients}"), 0, &micros(time), time * 1e-6));
+            steps.push(step(&format!("read {end}-of-{clients}"), 0, &micros(time), time * 1e-6));
         }
         for (end, bytes) in [("server", 128), ("client", 128), ("server", 4_096), ("client", 4_096)] {
             let wall = if clients == 1 { 30e-6 } else { 4e-6 };
-            steps.push(step("exchange", &format!("{end}-of-{clients}"), bytes, &micros(4.0), wall));
+            steps.push(step(&format!("exchange {end}-of-{clients}"), bytes, &micros(4.0), wall));
         }
     }
     for (mode, fixed) in [("sign", 1.0), ("sign-and-encrypt", 2.0)] {
         for operation in ["seal", "open"] {
             for bytes in [0, 1_000] {
                 let time = fixed + bytes as f64 / 1_000.0;
-                steps.push(step(operation, &format!("basic256sha256-{mode}"), bytes, &micros(time), 1e-6));
+                steps.push(step(&format!("{operation} basic256sha256-{mode}"), bytes, &micros(time), 1e-6));
             }
         }
     }
     for (bits, time) in [(2_048, 900.0), (3_072, 2_500.0), (4_096, 5_500.0)] {
         for (operation, part) in [("sign", 1.0), ("decrypt", 1.0), ("verify", 0.03), ("encrypt", 0.03)] {
-            steps.push(step(operation, &format!("rsa-{bits}"), 32, &micros(time * part), 1e-3));
+            steps.push(step(&format!("{operation} rsa-{bits}"), 32, &micros(time * part), 1e-3));
         }
     }
     let laws = steps
@@ -59,18 +47,7 @@ fn calibration(spread: f64) -> Calibration {
             }
             laws
         });
-    let calibration = Calibration {
-        schema: SCHEMA,
-        taken: "2026-11-22".into(),
-        machine: Machine { cpu: "Some CPU".into(), cores: 2, kernel: "Linux".into() },
-        versions: Versions { program: "1".into(), library: "aws-lc".into(), build: "release".into() },
-        quick: false,
-        others: 0.0,
-        steps,
-        laws,
-    };
-    calibration.check().unwrap();
-    calibration
+    measured::calibration(steps, laws)
 }
 
 fn grid() -> Grid {
