@@ -42,6 +42,8 @@ pub struct Outcome {
     pub seconds: f64,
     /// Processor seconds of both processes, the database's included.
     pub processor: f64,
+    /// Of these, the store's and the database's.
+    pub at_store: f64,
     /// Seconds from one stored tag of a client to its next: mean.
     pub mean: f64,
     /// Median.
@@ -101,6 +103,7 @@ pub fn run(spec: &Spec) -> Result<Outcome, Failed> {
     let (tags, seconds, mut times) = organisation.phase(spec.seconds, LEAST)?;
     let processor = accounts::own() - own;
     let end = organisation.accounts(&[1])?;
+    let at_store = end.seconds - store.seconds;
     if end.tags != i64::try_from(before + tags)? {
         return Err(format!("{} tags were made, {} are stored", before + tags, end.tags).into());
     }
@@ -110,7 +113,8 @@ pub fn run(spec: &Spec) -> Result<Outcome, Failed> {
     Ok(Outcome {
         tags,
         seconds,
-        processor: processor + end.seconds - store.seconds,
+        processor: processor + at_store,
+        at_store,
         mean: times.iter().sum::<f64>() / times.len() as f64,
         p50: at(0.5).ok_or(none)?,
         p95: at(0.95).ok_or(none)?,

@@ -61,6 +61,8 @@ pub struct Prediction {
     pub throughput: f64,
     /// Processor seconds of one tag: both programs and the database's.
     pub processor: f64,
+    /// Of these, the store's and the database's.
+    pub at_store: f64,
     /// Seconds from one stored tag of a client to its next, which 95 of 100 do not exceed.
     pub p95: f64,
     /// Share of the time that the organisation works.
@@ -91,12 +93,12 @@ pub fn predict(calibration: &Calibration, setting: &Setting, budget: &mut Budget
     let throughput = if alone { solution.throughput } else { order.throughput };
     let (organisation, store) = if alone { (organisation, store) } else { order.worked };
     // Who waits for the medium, or has lost the processor to another process, does not compute; one that slept pays for waking up.
-    let held = (organisation + store) * (1.0 - steps.uncounted()?) - steps.store_waits()?;
-    let (sleep_organisation, sleep_store) = steps.sleeps()?;
-    let processor = held + order.slept.0 * sleep_organisation + order.slept.1 * sleep_store;
+    let (counted, (sleep_organisation, sleep_store)) = (1.0 - steps.uncounted()?, steps.sleeps()?);
+    let at_store = store * counted - steps.store_waits()? + order.slept.1 * sleep_store;
+    let processor = organisation * counted + order.slept.0 * sleep_organisation + at_store;
     let (p95, parameters) = (order.p95, steps.used());
     let (organisation, store) = (organisation * throughput, store * throughput);
-    Ok(Prediction { throughput, processor, p95, organisation, store, parameters })
+    Ok(Prediction { throughput, processor, at_store, p95, organisation, store, parameters })
 }
 
 /// Tags a second by the net, simulated where there are several clients: what [`predict`] says but for the order of service. It takes a second
