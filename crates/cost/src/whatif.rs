@@ -23,6 +23,7 @@ use crate::protocol::tokens::{Flow, Tokens};
 use crate::{Class, Fault};
 
 pub use demand::{Demand, Piece, READ};
+pub use steps::{AHEAD, SLOWER};
 
 /// The most rows that are predicted at once.
 pub const MAX_ROWS: usize = 2_000;

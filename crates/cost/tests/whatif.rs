@@ -5,7 +5,7 @@ mod measured;
 use cost::Class;
 use cost::calibration::{Calibration, fit, summary};
 use cost::choose::Mode;
-use cost::whatif::{Grid, Prediction, Setting, Token, Way, predict};
+use cost::whatif::{Grid, Prediction, SLOWER, Setting, Token, Way, predict};
 use gspn::{Budget, Limits};
 
 const CLIENTS: [u32; 3] = [1, 8, 64];
@@ -109,6 +109,43 @@ fn ends_that_rest_at_times_lengthen_each_turn_of_the_slower_one() {
     assert!((0.8e-6..=1.0e-6).contains(&added), "{added}");
     close(rested.server_busy.value / rested.throughput.value, 10e-6, 1e-6);
     assert_eq!(of(&rests, 64), of(&calibration(0.0), 64));
+}
+
+#[test]
+fn the_end_that_has_more_to_do_pays_for_the_other_that_waits() {
+    let mut uneven = calibration(0.0);
+    for clients in [8, 64] {
+        for (end, time) in [("server", 4.5), ("client", 7.0)] {
+            let name = format!("{end}-of-{clients}{}", SLOWER.1);
+            uneven.steps.push(step("exchange", &name, 128, &[time * 1e-6; 3], 4e-6));
+        }
+    }
+    let of = |calibration: &Calibration, clients: u32| {
+        let grid = Grid { modes: vec![Mode::None], clients: vec![clients], ..grid() };
+        let found = predicted(calibration, &grid, None);
+        let row = found.rows.into_iter().next().unwrap();
+        (row.server_busy.value / row.throughput.value, row, found.unmeasured)
+    };
+    // The server has 6 us of a Read and the client 5: one that was measured, with 0.5 us more.
+    let (server, row, unmeasured) = of(&uneven, 64);
+    close(server, 10.5e-6, 1e-6);
+    assert!(!unmeasured.iter().any(|name| name.contains("slower")), "{unmeasured:?}");
+    // The client has 3 us more, which makes it the one that everybody waits for.
+    assert_eq!(row.limited_by, "client");
+    close(row.throughput.value, 1.0 / 12e-6, 0.01);
+    assert_eq!(of(&uneven, 1).1, of(&calibration(0.0), 1).1);
+    assert!(of(&calibration(0.0), 8).2.contains("exchange server-of-8-slower-server"));
+    // Twice as far apart costs twice as much, and beyond four times no more.
+    let apart = |more: f64| {
+        let mut calibration = uneven.clone();
+        for step in calibration.steps.iter_mut().filter(|step| step.name() == "read server-of-64") {
+            step.cpu = summary(&[(6.0 + more) * 1e-6; 3]).unwrap();
+        }
+        of(&calibration, 64).0 * 1e6 - 10.0 - more
+    };
+    for (more, costs) in [(0.0, 0.5), (1.0, 1.0), (3.0, 2.0), (30.0, 2.0)] {
+        assert!((apart(more) - costs).abs() < 1e-6, "{more}: {}", apart(more));
+    }
 }
 
 #[test]

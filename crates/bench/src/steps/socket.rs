@@ -1,7 +1,8 @@
 //! Messages over TCP on the loopback interface: our server's shell, whose core only sends back what it gets, and sessions of the load
 //! generator without their protocol, each end on one thread and, where there are two, on a processor of its own. Between two messages
 //! each end does other work, which is not counted, as a server and a client do; so a thread finds its caches used by others, and as many
-//! messages wait when it looks again as where work is done. The more connections there are, the more messages that is.
+//! messages wait when it looks again as where work is done. The more connections there are, the more messages that is; and where one end
+//! has more to do than the other ([`Slower`]), the other waits for it, looks more often, and has to be woken.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -10,6 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use access_model::{Mono, Now};
+use cost::whatif::{AHEAD, SLOWER};
 use gates::clock;
 use gates::opcua::client::Way;
 use gates::opcua::server::{Handle, Shell, start_core};
@@ -32,19 +34,56 @@ use crate::{Failed, place, serve};
 pub(super) const CONNECTIONS: [u32; 3] = [1, 8, 64];
 /// Sizes of a message; its answer is as large.
 const SIZES: [usize; 2] = [128, 4_096];
+/// Of which one end has more other work for each message, where there are several connections.
+const SLOWER_SIZE: usize = 128;
+/// The timeout of the server's core, which is never reached: a server always waits for something, too.
+const TIMEOUT: Duration = Duration::from_secs(60);
 /// Messages in a timing.
 const BATCH: u64 = 128;
 /// Size of the buffer that they are read into, as at our load generator.
 const BUFFER: usize = 64 * 1024;
 
+/// Which end has more other work for a message, by [`cost::whatif::AHEAD`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Slower {
+    Neither,
+    Client,
+    Server,
+}
+
+impl Slower {
+    /// Seconds of other work of the server or the client for a message.
+    fn other(self, server: bool) -> f64 {
+        match self {
+            Self::Server if server => OTHER + AHEAD,
+            Self::Client if !server => OTHER + AHEAD,
+            _ => OTHER,
+        }
+    }
+
+    /// As names of steps end.
+    const fn ending(self) -> &'static str {
+        match self {
+            Self::Neither => "",
+            Self::Client => SLOWER.0,
+            Self::Server => SLOWER.1,
+        }
+    }
+}
+
 pub(super) fn entries() -> Vec<Entry> {
     let mut entries = Vec::new();
     for connections in CONNECTIONS {
-        for size in SIZES {
+        for (size, slower) in SIZES
+            .map(|size| (size, Slower::Neither))
+            .into_iter()
+            .chain([(SLOWER_SIZE, Slower::Client), (SLOWER_SIZE, Slower::Server)])
+            .filter(|(_, slower)| connections > 1 || *slower == Slower::Neither)
+        {
             for (server, end) in [(true, "server"), (false, "client")] {
-                let name = format!("{end}-of-{connections}");
+                let name = format!("{end}-of-{connections}{}", slower.ending());
                 entries.push(Entry::with("exchange", name, size as u64, move |_, time| {
-                    exchange(connections, size, server, time)
+                    exchange(connections, size, slower, server, time)
                 }));
             }
         }
@@ -56,6 +95,8 @@ pub(super) fn entries() -> Vec<Entry> {
 #[derive(Debug)]
 struct Meter {
     disturb: Disturb,
+    /// Seconds of other work for a message.
+    other: f64,
     count: u64,
     cpu: f64,
     watch: Stopwatch,
@@ -67,16 +108,16 @@ struct Meter {
 }
 
 impl Meter {
-    fn new() -> Self {
+    fn new(other: f64) -> Self {
         let timings = Timings { batch: BATCH, cpu: Vec::new(), wall: Vec::new() };
         let disturb = Disturb::small();
         let (cpu, watch) = (thread_cpu(), Stopwatch::start());
-        Self { disturb, count: 0, cpu, watch, worked: 0.0, others: Vec::new(), timings }
+        Self { disturb, other, count: 0, cpu, watch, worked: 0.0, others: Vec::new(), timings }
     }
 
     /// One message more: other work, and a timing if it is full.
     fn count(&mut self) {
-        self.worked += self.disturb.run(OTHER);
+        self.worked += self.disturb.run(self.other);
         self.count += 1;
         if self.count.is_multiple_of(BATCH) {
             let each = |seconds: f64| seconds / BATCH as f64;
@@ -101,16 +142,22 @@ impl Meter {
     }
 }
 
-fn exchange(connections: u32, size: usize, of_server: bool, time: Duration) -> Result<Timings, Failed> {
+fn exchange(connections: u32, size: usize, slower: Slower, of_server: bool, time: Duration) -> Result<Timings, Failed> {
     let processors = place::pair();
-    let (handle, records) = std::thread::spawn(move || server(processors.map(|it| it.1)))
+    let (handle, records) = std::thread::spawn(move || server(processors.map(|it| it.1), slower.other(true)))
         .join()
         .map_err(|_| "the server's thread has ended")??;
     let address = handle.address();
     let client = std::thread::spawn(move || -> Result<_, String> {
         let run = || -> Result<_, Failed> {
             processors.map_or(Ok(()), |it| place::keep_to(it.0))?;
-            runtime()?.block_on(LocalSet::new().run_until(client(address, connections, size, time)))
+            runtime()?.block_on(LocalSet::new().run_until(client(
+                address,
+                connections,
+                size,
+                slower.other(false),
+                time,
+            )))
         };
         run().map_err(|error| error.to_string())
     });
@@ -136,6 +183,7 @@ fn exchange(connections: u32, size: usize, of_server: bool, time: Duration) -> R
 /// Our shell with a core that sends everything back.
 fn server(
     processor: Option<usize>,
+    other: f64,
 ) -> Result<(Handle<Echo>, mpsc::Receiver<gates::opcua::wiring::AuditRequest>), String> {
     let start = || -> Result<_, Failed> {
         // The thread of the shell stays where it is started.
@@ -145,7 +193,7 @@ fn server(
         let application = serve::NoMethods::new(&Arc::new(Notify::new()));
         let shell = Shell { pool, audit, application: Box::new(|| Box::new(application)) };
         let listener = std::net::TcpListener::bind(("127.0.0.1", 0))?;
-        Ok((start_core(listener, Echo::new(), shell, Way::Dial)?, records))
+        Ok((start_core(listener, Echo::new(other), shell, Way::Dial)?, records))
     };
     start().map_err(|error| error.to_string())
 }
@@ -155,16 +203,18 @@ struct Echo {
     meter: Meter,
     answers: BTreeMap<ConnId, Vec<u8>>,
     next: Option<ConnId>,
+    timeout: Option<Mono>,
 }
 
 impl Echo {
-    fn new() -> Self {
-        Self { meter: Meter::new(), answers: BTreeMap::new(), next: None }
+    fn new(other: f64) -> Self {
+        Self { meter: Meter::new(other), answers: BTreeMap::new(), next: None, timeout: None }
     }
 }
 
 impl Core for Echo {
-    fn handle_input(&mut self, input: Input<'_>, _now: Now) {
+    fn handle_input(&mut self, input: Input<'_>, now: Now) {
+        self.timeout.get_or_insert(now.mono + TIMEOUT);
         match input {
             Input::Bytes { conn, bytes } => {
                 self.answers.entry(conn).or_default().extend_from_slice(bytes);
@@ -176,12 +226,14 @@ impl Core for Echo {
         }
     }
 
-    fn handle_timeout(&mut self, _now: Now) {}
+    fn handle_timeout(&mut self, now: Now) {
+        self.timeout = Some(now.mono + TIMEOUT);
+    }
 
     fn time_checks(&mut self, _stopwatch: fn() -> Mono) {}
 
     fn poll_timeout(&self) -> Option<Mono> {
-        None
+        self.timeout
     }
 
     fn poll_output(&mut self) -> Option<Outside> {
@@ -209,6 +261,7 @@ async fn client(
     address: std::net::SocketAddr,
     connections: u32,
     size: usize,
+    other: f64,
     time: Duration,
 ) -> Result<(Timings, f64), Failed> {
     let mut streams = Vec::new();
@@ -217,7 +270,7 @@ async fn client(
         stream.set_nodelay(true)?;
         streams.push(stream);
     }
-    let (meter, watch) = (Rc::new(RefCell::new(Meter::new())), Stopwatch::start());
+    let (meter, watch) = (Rc::new(RefCell::new(Meter::new(other))), Stopwatch::start());
     let least = 10 * BATCH;
     let mut tasks = Vec::new();
     for mut stream in streams {

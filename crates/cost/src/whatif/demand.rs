@@ -112,11 +112,12 @@ pub(super) fn work(steps: &mut Steps<'_>, setting: &Setting, protocol: &OpcUa, c
         client.0.extend([steps.need(&seal, READ.0)?, steps.need(&open, READ.1)?]);
         server.0.extend([steps.need(&open, READ.0)?, steps.need(&seal, READ.1)?]);
     }
-    let without = |demand: &Demand| {
-        Demand(demand.0.iter().filter(|piece| !piece.name.starts_with("exchange ")).cloned().collect())
-    };
+    let more = without_exchange(&client).seconds() - without_exchange(&server).seconds();
+    for (end, demand) in [("server", &mut server), ("client", &mut client)] {
+        demand.0.extend(steps.ahead(end, clients, more)?);
+    }
     let (mut path, way) = if clients == 1 {
-        ((without(&server), without(&client)), Demand(vec![steps.alone(wire)?]))
+        ((without_exchange(&server), without_exchange(&client)), Demand(vec![steps.alone(wire)?]))
     } else {
         ((server.clone(), client.clone()), Demand::default())
     };
@@ -131,6 +132,11 @@ pub(super) fn work(steps: &mut Steps<'_>, setting: &Setting, protocol: &OpcUa, c
     let variation = server.variation().max(client.variation());
     path.0 = path.0.scaled(load);
     Ok(Work { server: server.scaled(load), path, way, variation, beside, connect, keys, exchanges })
+}
+
+/// All but the way through sockets.
+fn without_exchange(demand: &Demand) -> Demand {
+    Demand(demand.0.iter().filter(|piece| !piece.name.starts_with("exchange ")).cloned().collect())
 }
 
 /// The share of a processor that renewals take, and by how much that makes each request longer.

@@ -7,6 +7,13 @@ use crate::calibration::{Calibration, Step};
 use crate::protocol::{Line, Party, Phase, lines};
 use crate::{Class, Fault};
 
+/// Seconds by which one end has more other work for a message than the other in the steps whose names end with [`SLOWER`].
+pub const AHEAD: f64 = 1e-6;
+/// How steps of exchanges end where the client has more other work, and where the server has.
+pub const SLOWER: (&str, &str) = ("-slower-client", "-slower-server");
+/// Beyond so many times [`AHEAD`] the other end sleeps for each message, and nothing more is lost.
+const MOST_AHEAD: f64 = 4.0;
+
 /// A calibration, and which of its steps were used.
 #[derive(Debug)]
 pub(super) struct Steps<'a> {
@@ -66,16 +73,42 @@ impl<'a> Steps<'a> {
         self.between(&format!("exchange {end}"), clients, bytes)
     }
 
+    /// What it takes more where one end has more to do beside it, so that the other waits, looks more often, and has to be woken: with
+    /// seconds by which the client has more, or the server (below 0). It is a part of the same step; one client waits in any case.
+    pub(super) fn ahead(&mut self, end: &str, clients: u32, more: f64) -> Result<Option<Piece>, Fault> {
+        let (step, ending) = (format!("exchange {end}"), if more > 0.0 { SLOWER.0 } else { SLOWER.1 });
+        let measured =
+            self.calibration.steps.iter().find(|it| it.operation == "exchange" && it.name().ends_with(ending));
+        let Some(bytes) = measured.map(|it| it.bytes).filter(|_| clients > 1) else {
+            if clients > 1 {
+                self.missing.insert(format!("{step}-of-{clients}{ending}"));
+            }
+            return Ok(None);
+        };
+        let (uneven, even) = (self.ending(&step, ending, clients, bytes)?, self.between(&step, clients, bytes)?);
+        let times = (more.abs() / AHEAD).min(MOST_AHEAD);
+        let (seconds, half) = ((uneven.seconds - even.seconds).max(0.0), uneven.half.hypot(even.half));
+        Ok(Some(Piece { name: step, seconds: seconds * times, half: half * times, variance: 0.0 }))
+    }
+
     /// A step that was measured with several numbers of clients; between them by the logarithm.
     fn between(&mut self, step: &str, clients: u32, bytes: u64) -> Result<Piece, Fault> {
+        self.ending(step, "", clients, bytes)
+    }
+
+    /// The same of a step whose name goes on after that number.
+    fn ending(&mut self, step: &str, ending: &str, clients: u32, bytes: u64) -> Result<Piece, Fault> {
         let start = format!("{step}-of-");
         let steps = self.calibration.steps.iter().map(Step::name);
-        let mut known: Vec<u32> = steps.filter_map(|name| name.strip_prefix(&start)?.parse().ok()).collect();
+        let number = |name: String| name.strip_prefix(&start)?.strip_suffix(ending)?.parse::<u32>().ok();
+        let mut known: Vec<u32> = steps.filter_map(number).collect();
         known.sort_unstable();
         let below = known.iter().copied().rfind(|count| *count <= clients).or(known.first().copied()).unwrap_or(1);
         let above = known.iter().copied().find(|count| *count >= clients).or(known.last().copied()).unwrap_or(1);
-        let (low, high) =
-            (self.need(&format!("{start}{below}"), bytes)?, self.need(&format!("{start}{above}"), bytes)?);
+        let (low, high) = (
+            self.need(&format!("{start}{below}{ending}"), bytes)?,
+            self.need(&format!("{start}{above}{ending}"), bytes)?,
+        );
         let ratio = |over: u32| f64::from(over.max(1)).ln();
         let share = if above > below { (ratio(clients) - ratio(below)) / (ratio(above) - ratio(below)) } else { 0.0 };
         let share = share.clamp(0.0, 1.0);
@@ -108,7 +141,8 @@ impl<'a> Steps<'a> {
         let of_step = |step: &Step| step.name().strip_prefix(start)?.parse::<u32>().ok();
         let many = self.calibration.steps.iter().filter(|step| of_step(step).is_some_and(|count| count > 1));
         let near = many.min_by_key(|step| (of_step(step).unwrap_or(0).abs_diff(clients), step.bytes.abs_diff(bytes)));
-        let seconds = near.map_or(0.0, |step| (step.wall.mean - computed).max(0.0));
+        // Who was interrupted now and then by others has not rested.
+        let seconds = near.map_or(0.0, |step| (step.wall.p50 - computed).max(0.0));
         Ok(Piece { name: "resting".into(), seconds, half: 0.0, variance: 0.0 })
     }
 
