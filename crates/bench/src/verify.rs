@@ -1,6 +1,6 @@
 //! Predictions of settings held against runs: our server as a process of its own, the load generator in this one, each client in a closed
 //! loop. Each of the two keeps to a processor, and neither processor halts: see [`Awake`]. A run has no authority; a token is shown once,
-//! when a session is made. Before they read, all clients connect at once, some times.
+//! when a session is made. For each repetition all clients connect at once, before they read.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -43,7 +43,7 @@ pub struct Plan {
     pub runs: u32,
     /// How long each takes.
     pub time: Duration,
-    /// How long clients are at work before the first.
+    /// How long clients are at work before each.
     pub warm_up: Duration,
 }
 
@@ -68,7 +68,8 @@ pub struct Held {
     pub p95: (f64, f64),
     /// Seconds of processor time of the server a request, as predicted and as measured.
     pub cpu: (f64, f64),
-    /// Seconds until all clients are connected that begin at once, as predicted and as measured: the median of a few times.
+    /// Seconds until all clients are connected that begin at once, as predicted and as measured: the median of
+    /// the repetitions.
     pub storm: (f64, f64),
     /// Repetitions.
     pub runs: u64,
@@ -194,44 +195,35 @@ async fn way(setting: &Setting, fixture: &Fixture, subject: &Subject) -> Result<
 #[derive(Debug, Default)]
 struct Found {
     rates: Vec<f64>,
-    /// Seconds of processor time of the server a request, over all repetitions.
+    /// Seconds of processor time of the server, over all repetitions, and in the end for a request.
     cpu: f64,
     waits: Vec<f64>,
     /// Seconds until all were connected.
     storms: Vec<f64>,
 }
 
-/// All connect at once this many times at most, and no more once it took so many seconds.
-const STORMS: (usize, f64) = (10, 2.0);
-
-/// Clients that connect at once, again and again; those of the last time stay.
-async fn storms(way: &Way, clients: u32, found: &mut Found) -> Result<Vec<Link>, Failed> {
-    let all = Stopwatch::start();
-    loop {
-        let watch = Stopwatch::start();
-        let opening: Vec<_> = (0..clients)
-            .map(|_| {
-                let way = way.clone();
-                tokio::task::spawn_local(async move { Link::open(&way).await })
-            })
-            .collect();
-        let mut links = Vec::new();
-        for link in opening {
-            links.push(link.await??);
-        }
-        found.storms.push(watch.seconds());
-        if found.storms.len() >= STORMS.0 || (found.storms.len() >= 3 && all.seconds() > STORMS.1) {
-            return Ok(links);
-        }
-        for link in links {
-            link.close().await?;
-        }
+/// Clients that connect at once.
+async fn storm(way: &Way, clients: u32, found: &mut Found) -> Result<Vec<Link>, Failed> {
+    let watch = Stopwatch::start();
+    let opening: Vec<_> = (0..clients)
+        .map(|_| {
+            let way = way.clone();
+            tokio::task::spawn_local(async move { Link::open(&way).await })
+        })
+        .collect();
+    let mut links = Vec::new();
+    for link in opening {
+        links.push(link.await??);
     }
+    found.storms.push(watch.seconds());
+    Ok(links)
 }
 
 /// Answers beyond this are not kept one by one.
 const MOST_WAITS: usize = 1_000_000;
 
+/// Repetitions, each with connections of its own: how messages of few clients meet each other stays for as long as their connections do, and
+/// is another way with others.
 async fn run(
     subject: &Subject,
     way: &Way,
@@ -239,10 +231,30 @@ async fn run(
     plan: Plan,
     processors: Option<(usize, usize)>,
 ) -> Result<Found, Failed> {
+    let (mut found, mut all) = (Found::default(), 0);
+    for _ in 0..plan.runs.max(2) {
+        all += once(subject, way, clients, plan, processors, &mut found).await?;
+    }
+    if all == 0 {
+        return Err("nothing was answered in the time".into());
+    }
+    found.cpu /= all as f64;
+    Ok(found)
+}
+
+/// One repetition; gives how many requests were answered while it counted.
+async fn once(
+    subject: &Subject,
+    way: &Way,
+    clients: u32,
+    plan: Plan,
+    processors: Option<(usize, usize)>,
+    found: &mut Found,
+) -> Result<u64, Failed> {
     let (ended, counted) = (Rc::new(Cell::new(false)), Rc::new(Cell::new(false)));
-    let (done, waits) = (Rc::new(Cell::new(0_u64)), Rc::new(RefCell::new(Vec::new())));
-    let (mut tasks, mut found) = (Vec::new(), Found::default());
-    for (client, mut link) in (0_u64..).zip(storms(way, clients, &mut found).await?) {
+    let (done, waits) = (Rc::new(Cell::new(0_u64)), Rc::new(RefCell::new(std::mem::take(&mut found.waits))));
+    let mut tasks = Vec::new();
+    for (client, mut link) in (0_u64..).zip(storm(way, clients, found).await?) {
         let (ended, counted) = (Rc::clone(&ended), Rc::clone(&counted));
         let (done, waits) = (Rc::clone(&done), Rc::clone(&waits));
         tasks.push(tokio::task::spawn_local(async move {
@@ -262,23 +274,17 @@ async fn run(
     let _awake = processors.map_or_else(Awake::start, |(one, other)| Awake::on([one, other]))?;
     sleep(plan.warm_up).await;
     counted.set(true);
-    let (cpu, first) = (subject.cpu()?, done.get());
-    for _ in 0..plan.runs.max(2) {
-        let (watch, before) = (Stopwatch::start(), done.get());
-        sleep(plan.time).await;
-        found.rates.push((done.get() - before) as f64 / watch.seconds());
-    }
-    let all = done.get() - first;
-    found.cpu = (subject.cpu()? - cpu) / all.max(1) as f64;
+    let (watch, cpu, first) = (Stopwatch::start(), subject.cpu()?, done.get());
+    sleep(plan.time).await;
+    let answered = done.get() - first;
+    found.rates.push(answered as f64 / watch.seconds());
+    found.cpu += subject.cpu()? - cpu;
     ended.set(true);
     for task in tasks {
         task.await??;
     }
-    if all == 0 {
-        return Err("nothing was answered in the time".into());
-    }
     found.waits = waits.take();
-    Ok(found)
+    Ok(answered)
 }
 
 /// What rows say together.

@@ -197,7 +197,7 @@ impl WhatIf {
     fn hold(&self, prediction: &Prediction, hash: &str) -> Result<Verdict, Failure> {
         eprintln!("predicted, before anything is run: sha256 {hash}");
         let time = Duration::from_secs_f64(self.run_time);
-        let plan = verify::Plan { runs: self.runs, time, warm_up: time.max(Duration::from_millis(300)) };
+        let plan = verify::Plan { runs: self.runs, time, warm_up: (time / 4).max(Duration::from_millis(50)) };
         let words = ["cost", "serve"].map(str::to_owned);
         let mut progress = |row: &Row| eprintln!("{}, {} clients", row.setting.name(), row.clients);
         verify::verify(prediction, plan, &words, &mut progress)
