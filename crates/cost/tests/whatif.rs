@@ -116,8 +116,8 @@ fn the_end_that_has_more_to_do_pays_for_the_other_that_waits() {
     let mut uneven = calibration(0.0);
     for clients in [8, 64] {
         for (end, time) in [("server", 4.5), ("client", 7.0)] {
-            let name = format!("{end}-of-{clients}{}", SLOWER.1);
-            uneven.steps.push(step("exchange", &name, 128, &[time * 1e-6; 3], 4e-6));
+            let name = format!("exchange {end}-of-{clients}{}", SLOWER.1);
+            uneven.steps.push(measured::step(&name, 128, &[time * 1e-6; 3], &[4e-6; 2]));
         }
     }
     let of = |calibration: &Calibration, clients: u32| {
