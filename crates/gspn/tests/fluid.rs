@@ -99,3 +99,52 @@ fn what_is_no_flow_is_refused_by_name() {
     let refused = of(&document).unwrap_err();
     assert_eq!((refused.class, refused.name.as_str()), (Class::Unsupported, "serve"));
 }
+
+fn queue(asks: &serde_json::Value, others: &[serde_json::Value]) -> serde_json::Value {
+    let mut transitions = vec![
+        json!({"name": "go", "kind": "timed", "rate": 2.0, "in": {"queue": 1}, "out": {"left": 1}}),
+        json!({"name": "forget", "kind": "timed", "servers": "inf", "rate": 1.0, "in": {"left": 1}}),
+    ];
+    transitions.extend(others.iter().cloned());
+    json!({"net": {"places": [{"name": "queue", "tokens": 400}, {"name": "left"}], "transitions": transitions}, "ask": asks})
+}
+
+/// Who comes from nowhere comes for ever: a flow for that has no population behind it that ends.
+#[test]
+fn what_gathers_tokens_is_no_flow() {
+    let asks = json!([{"id": "q", "kind": "mean_tokens", "place": "queue", "at": 1.0}]);
+    let comes = json!({"name": "come", "kind": "timed", "rate": 1.0, "out": {"queue": 1}});
+    let refused = of(&queue(&asks, &[comes])).unwrap_err();
+    assert_eq!((refused.class, refused.name.as_str()), (Class::Unbounded, "queue"));
+    assert_eq!(refused.trace, ["come"]);
+    // Two come back for one that left: it takes three firings to see.
+    let doubles = json!({"name": "double", "kind": "timed", "servers": "inf", "rate": 0.1, "in": {"left": 1}, "out": {"queue": 2}});
+    let refused = of(&queue(&asks, &[doubles])).unwrap_err();
+    assert_eq!(refused.class, Class::Unbounded);
+    assert!(refused.trace.contains(&"double".to_owned()), "{:?}", refused.trace);
+}
+
+/// Tokens that only become fewer, which no sum that stays the same tells.
+#[test]
+fn what_only_leaves_is_a_flow() {
+    let asks = json!([{"id": "left", "kind": "mean_tokens", "place": "left", "at": 0.5}]);
+    let mut document = queue(&asks, &[]);
+    document["net"]["transitions"][0]["servers"] = json!("inf");
+    let fluid = &of(&document).unwrap().fluid["left"];
+    // Each by itself: served at rate 2, forgotten at rate 1.
+    let wanted = 400.0 * 2.0 * ((-0.5_f64).exp() - (-1.0_f64).exp());
+    assert!((fluid.value - wanted).abs() <= 1e-5 * wanted, "{fluid:?}, and {wanted} is wanted");
+}
+
+/// No weights say so, and the first markings do not: whether tokens end is left open, and no number is printed.
+#[test]
+fn what_is_not_known_to_end_is_refused() {
+    let document = json!({"net": {
+    "places": [{"name": "a", "tokens": 40_000}, {"name": "b"}, {"name": "c"}],
+    "transitions": [
+        {"name": "ab", "kind": "timed", "servers": "inf", "rate": 1.0, "in": {"a": 1}, "out": {"b": 1}},
+        {"name": "grow", "kind": "timed", "rate": 1.0, "in": {"b": 50_000}, "out": {"b": 50_000, "c": 1}},
+    ]}, "ask": [{"id": "c", "kind": "mean_tokens", "place": "c", "at": 1.0}]});
+    let refused = of(&document).unwrap_err();
+    assert_eq!((refused.class, refused.name.as_str()), (Class::Unsupported, "c"));
+}

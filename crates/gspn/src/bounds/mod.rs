@@ -76,3 +76,4 @@ pub fn bounds(net: &Net, asks: &[Ask], budget: &mut Budget<'_>) -> Result<Bounds
 }
 
 pub(crate) use self::jobs::Jobs;
+pub(crate) use self::program::endless;

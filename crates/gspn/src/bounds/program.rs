@@ -221,7 +221,7 @@ impl Program {
 }
 
 /// The proof that some place gathers tokens without end, where the first markings show it.
-fn endless(net: &Net, budget: &mut Budget<'_>) -> Option<Refusal> {
+pub(crate) fn endless(net: &Net, budget: &mut Budget<'_>) -> Option<Refusal> {
     let limits = Limits { markings: FIRST.min(budget.limits().markings), bytes: budget.limits().bytes };
     let mut go_on = |progress| budget.look(progress).is_ok();
     let refusal = explore(net, 1, &[], &[], &mut Budget::new(limits, &mut go_on)).err()?;

@@ -6,6 +6,7 @@
 //! grow, and says how far the whole one is off. It is no value, and answers nothing exactly.
 
 mod course;
+mod ends;
 mod finite;
 mod flow;
 
@@ -62,9 +63,11 @@ pub struct Fluids {
 /// What the flows of `net` say to `asks`: mean tokens and throughputs at a time.
 ///
 /// # Errors
-/// Where a transition is no flow ([`Class::Unsupported`], by name), the net has too many nodes, or the budget ends.
+/// Where a transition is no flow ([`Class::Unsupported`], by name), the net gathers tokens without end ([`Class::Unbounded`], with the
+/// firings) or is not known not to ([`Class::Unsupported`], with a place), it has too many nodes, or the budget ends.
 pub fn fluid(net: &Net, asks: &[Ask], budget: &mut Budget<'_>) -> Result<Fluids, Refusal> {
     let flow = Flow::new(net)?;
+    ends::check(net, budget)?;
     let (timed, others): (Vec<Ask>, Vec<Ask>) = asks.iter().cloned().partition(|ask| at(&ask.question).is_some());
     let mut found = Fluids::default();
     for ask in others {
