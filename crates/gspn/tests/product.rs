@@ -127,6 +127,154 @@ proptest! {
     }
 }
 
+/// The same net in which some places have their servers as tokens: who waits, who is served, and who is free; and some transitions
+/// borrow tokens that they give back.
+fn held(net: &Net, servers: &[u64], lent: &[u64]) -> Net {
+    let (mut places, mut transitions) = (net.places().to_vec(), net.transitions().to_vec());
+    let arc = |place| Arc { place, count: 1 };
+    for (queue, count) in servers.iter().enumerate().take(net.places().len()) {
+        let served = |it: &Transition| it.inputs[0].place == queue && matches!(it.kind, Kind::Timed { .. });
+        if *count == 0 || !transitions.iter().any(served) {
+            continue;
+        }
+        let (busy, free) = (places.len(), places.len() + 1);
+        // Some begin while they are served.
+        let begun = places[queue].tokens.min(count / 2);
+        places[queue].tokens -= begun;
+        places.push(Place { name: format!("busy {queue}"), tokens: begun });
+        places.push(Place { name: format!("free {queue}"), tokens: count - begun });
+        for it in transitions.iter_mut().filter(|it| served(it)) {
+            it.inputs = vec![arc(busy)];
+            it.outputs.push(arc(free));
+            if let Kind::Timed { rate: Rate::ByTokens { place, .. }, .. } = &mut it.kind {
+                *place = busy;
+            }
+        }
+        transitions.push(Transition {
+            name: format!("take {queue}"),
+            kind: Kind::Immediate { weight: 3.0, priority: 2 },
+            inputs: vec![arc(free), arc(queue)],
+            outputs: vec![arc(busy)],
+            inhibitors: Vec::new(),
+        });
+    }
+    for (index, count) in lent.iter().enumerate().take(net.transitions().len()) {
+        // Only where nothing else leaves the place: others would not share alike.
+        let from = transitions[index].inputs[0].place;
+        let alone = transitions.iter().filter(|it| it.inputs[0].place == from).count() == 1;
+        if *count == 0 || !alone || !matches!(transitions[index].kind, Kind::Timed { .. }) {
+            continue;
+        }
+        let place = places.len();
+        places.push(Place { name: format!("lent {index}"), tokens: 2 * count + 1 });
+        transitions[index].inputs.push(Arc { place, count: 2 });
+        transitions[index].outputs.push(Arc { place, count: 2 });
+    }
+    build("", places, transitions).unwrap()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
+
+    #[test]
+    fn servers_that_are_tokens_are_those_of_a_station(
+        plain in networks(),
+        servers in prop::collection::vec(0_u64..4, 6),
+        lent in prop::collection::vec(0_u64..3, 6),
+        counts in prop::collection::vec(0_u64..4, 3),
+    ) {
+        let net = held(&plain, &servers, &lent);
+        let mut asks = Vec::new();
+        let mut ask = |question| asks.push(Ask { id: format!("q{}", asks.len()), question });
+        let last = net.places().len() - 1;
+        for transition in 0..net.transitions().len() {
+            ask(Question::Throughput { transition, at: None });
+        }
+        for place in 0..net.places().len() {
+            ask(Question::MeanTokens { place, at: None });
+            let terms = vec![(place, Compare::GreaterOrEqual, counts[0]), (last, Compare::NotEqual, counts[1])];
+            ask(Question::Probability { condition: Condition { terms: terms.clone() }, at: None });
+            let more = [(last.saturating_sub(1), Compare::Less, counts[2]), (0, Compare::LessOrEqual, counts[0])];
+            let terms = terms.into_iter().chain(more).collect();
+            ask(Question::Probability { condition: Condition { terms }, at: None });
+        }
+        let product = answer(&net, &asks, 0).unwrap();
+        prop_assert!(product.unanswered.is_empty(), "{:?}", product.unanswered);
+        for (id, question) in [("tangible", Question::Tangible), ("deadlocks", Question::Deadlocks), ("classes", Question::BottomComponents)] {
+            asks.push(Ask { id: id.into(), question });
+        }
+        for place in 0..net.places().len() {
+            asks.push(Ask { id: format!("bound {place}"), question: Question::Bound { place } });
+        }
+        let explored = answer(&net, &asks, Limits::default().markings).unwrap();
+        let counted = answer(&net, &asks, 0).unwrap();
+        for (id, value) in &counted.values {
+            match (value, &explored.values[id]) {
+                (Value::Number(one), Value::Number(other)) => {
+                    prop_assert!((one - other).abs() <= 1e-9 * other.abs() + 1e-14, "{}: {} and {}", id, one, other);
+                }
+                (one, other) => prop_assert_eq!(one, other, "{}", id),
+            }
+        }
+    }
+}
+
+/// Two queues for the same servers: who is next is a matter of weights, whoever waits longer. That has no product form: what each queue would
+/// hold if all customers were one class is not what it holds.
+#[test]
+fn queues_that_share_servers_are_explored() {
+    let shared = |customers: u64, weight: f64| {
+        document(&json!({"net": {
+        "places": [{"name": "a", "tokens": customers}, {"name": "b", "tokens": customers}, {"name": "qa"}, {"name": "qb"},
+            {"name": "sa"}, {"name": "sb"}, {"name": "free", "tokens": 1}],
+        "transitions": [
+            {"name": "ask a", "kind": "timed", "servers": "inf", "rate": 1.0, "in": {"a": 1}, "out": {"qa": 1}},
+            {"name": "ask b", "kind": "timed", "servers": "inf", "rate": 0.2, "in": {"b": 1}, "out": {"qb": 1}},
+            {"name": "take a", "kind": "immediate", "weight": weight, "in": {"qa": 1, "free": 1}, "out": {"sa": 1}},
+            {"name": "take b", "kind": "immediate", "in": {"qb": 1, "free": 1}, "out": {"sb": 1}},
+            {"name": "serve a", "kind": "timed", "rate": 2.0, "in": {"sa": 1}, "out": {"a": 1, "free": 1}},
+            {"name": "serve b", "kind": "timed", "rate": 2.0, "in": {"sb": 1}, "out": {"b": 1, "free": 1}},
+        ]}, "ask": [{"id": "rate", "kind": "throughput", "transition": "serve a"}]}))
+    };
+    let of = |weight: f64| {
+        let net = shared(4, weight);
+        number(&answer(&net.net, &net.asks, 8_000_000).unwrap(), "rate")
+    };
+    // The same places, times and servers: no sum over their products could tell these apart.
+    assert!(of(5.0) - of(0.2) > 1e-2, "{} {}", of(5.0), of(0.2));
+    let net = shared(5000, 1.0);
+    assert_eq!(answer(&net.net, &net.asks, 1000).unwrap_err().class, Class::TooLarge);
+}
+
+/// What looks like servers and is not: somebody keeps one, brings another, or looks at who is free.
+#[test]
+fn servers_that_get_lost_are_explored() {
+    let of = |change: &dyn Fn(&mut serde_json::Value)| {
+        let mut net = json!({"net": {
+        "places": [{"name": "a", "tokens": 5000}, {"name": "q"}, {"name": "s"}, {"name": "free", "tokens": 3}],
+        "transitions": [
+            {"name": "ask", "kind": "timed", "servers": "inf", "rate": 1.0, "in": {"a": 1}, "out": {"q": 1}},
+            {"name": "take", "kind": "immediate", "in": {"q": 1, "free": 1}, "out": {"s": 1}},
+            {"name": "serve", "kind": "timed", "servers": "inf", "rate": 2000.0, "in": {"s": 1}, "out": {"a": 1, "free": 1}},
+        ]}, "ask": [{"id": "rate", "kind": "throughput", "transition": "serve"}]});
+        change(&mut net);
+        let net = document(&net);
+        answer(&net.net, &net.asks, 1000)
+    };
+    let found = of(&|_| {}).unwrap();
+    assert!(number(&found, "rate") < 5000.0 && number(&found, "rate") > 3000.0, "{found:?}");
+    let changes: [&dyn Fn(&mut serde_json::Value); 4] = [
+        &|net| drop(net["net"]["transitions"][2]["out"].as_object_mut().unwrap().remove("free")),
+        &|net| net["net"]["transitions"][0]["out"]["free"] = json!(1),
+        &|net| net["net"]["transitions"][0]["inhibit"] = json!({"q": 4000}),
+        &|net| net["net"]["transitions"][2]["out"]["free"] = json!(2),
+    ];
+    for (at, change) in changes.into_iter().enumerate() {
+        let class = of(change).map(|found| found.values).map_err(|refusal| refusal.class);
+        assert!(!matches!(&class, Ok(values) if values.contains_key("rate")), "{at}: {class:?}");
+    }
+}
+
 fn document(document: &serde_json::Value) -> json::Document {
     json::read(document.to_string().as_bytes()).unwrap()
 }

@@ -113,7 +113,7 @@ pub enum Compare {
 }
 
 impl Compare {
-    fn holds(self, tokens: Tokens, count: Tokens) -> bool {
+    pub(crate) fn holds(self, tokens: Tokens, count: Tokens) -> bool {
         match self {
             Self::Equal => tokens == count,
             Self::NotEqual => tokens != count,

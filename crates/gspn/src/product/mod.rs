@@ -1,14 +1,17 @@
 //! Nets that are closed networks of queues, however many customers there are: exact answers without exploring markings.
 //!
-//! Each transition takes one token from one place and puts it into one, and looks at nothing else. Then the long run is a product
+//! Each transition takes one token from one place and puts it into one, and looks at nothing else; servers that are tokens themselves are
+//! taken out before ([`held`]). Then the long run is a product
 //! over the places (Jackson; Gordon and Newell), and what is asked follows from sums over all ways to spread the tokens (Buzen's
 //! convolution; the mean of a place with one server by mean value analysis). Sums only grow, so nothing cancels.
 
+mod held;
 mod network;
 mod station;
 mod sums;
 mod wide;
 
+use self::held::Held;
 use self::network::Networks;
 use self::sums::Sums;
 use crate::ask::{Answer, Ask, Checks, Condition, Question, Value};
@@ -24,6 +27,8 @@ const OFF: f64 = 1e-8;
 #[derive(Debug)]
 pub(crate) struct Product {
     networks: Networks,
+    /// For each place, whether it belongs to a station with tokens as servers.
+    held: Vec<Option<Held>>,
     /// Tangible markings that can be reached at least.
     markings: u64,
 }
@@ -31,13 +36,14 @@ pub(crate) struct Product {
 impl Product {
     /// `None` where the net has no such form.
     pub(crate) fn of(net: &Net) -> Option<Self> {
-        let networks = network::find(net)?;
+        let (net, held) = held::without(net)?;
+        let networks = network::find(&net)?;
         let markings = networks
             .networks
             .iter()
             .map(|it| ways(it.customers, it.stations.len() as u64))
             .fold(1, u64::saturating_mul);
-        Some(Self { networks, markings })
+        Some(Self { networks, held, markings })
     }
 
     /// Answers `asks`: by exploring, or by the product where the markings go beyond the limit or many need not be explored.
@@ -106,7 +112,9 @@ impl Product {
             }
             Question::Bound { place } => {
                 let network = &self.networks.networks[self.networks.of_place[*place]];
-                network.whole && network.stations.iter().any(|station| station.place == *place)
+                self.held[*place].is_none()
+                    && network.whole
+                    && network.stations.iter().any(|station| station.place == *place)
             }
             _ => false,
         }
@@ -155,6 +163,14 @@ impl Product {
     fn value(&self, question: &Question, solved: &[Sums<'_>], budget: &mut Budget<'_>) -> Result<Value, Refusal> {
         let Networks { networks, of_place, parts, visits, .. } = &self.networks;
         Ok(match question {
+            Question::MeanTokens { place, .. } if let Some(held) = self.held[*place] => {
+                let side = of_place[held.station];
+                let station = networks[side].stations.iter().position(|station| station.place == held.station);
+                Value::Number(match station {
+                    Some(station) => solved[side].expect(station, |customers| held.tokens(customers), budget)?,
+                    None => station::number(held.tokens(0)),
+                })
+            }
             Question::MeanTokens { place, .. } => {
                 let side = of_place[*place];
                 let station = networks[side].stations.iter().position(|station| station.place == *place);
@@ -175,20 +191,33 @@ impl Product {
     fn probability(&self, condition: &Condition, solved: &[Sums<'_>], budget: &mut Budget<'_>) -> Result<f64, Refusal> {
         let Networks { networks, of_place, .. } = &self.networks;
         let mut asked: Vec<Vec<usize>> = vec![Vec::new(); networks.len()];
-        for (place, _, _) in &condition.terms {
-            let side = of_place[*place];
-            match networks[side].stations.iter().position(|station| station.place == *place) {
+        for (place, compare, count) in &condition.terms {
+            let held = self.held[*place];
+            let place = held.map_or(*place, |held| held.station);
+            let side = of_place[place];
+            match networks[side].stations.iter().position(|station| station.place == place) {
                 Some(station) if !asked[side].contains(&station) => asked[side].push(station),
                 Some(_) => {}
-                // In the end such a place is empty whenever time passes.
-                None if condition.allows(*place, 0) => {}
+                // In the end nobody is at such a place whenever time passes.
+                None if compare.holds(held.map_or(0, |held| held.tokens(0)), *count) => {}
                 None => return Ok(0.0),
             }
         }
         let mut probability = 1.0;
         for (solved, stations) in solved.iter().zip(&asked) {
             if !stations.is_empty() {
-                probability *= solved.probability(stations, condition, budget)?;
+                let allows = |station: usize, customers: u64| {
+                    let at = |place: usize| match self.held[place] {
+                        Some(held) if held.station == station => Some(held.tokens(customers)),
+                        None if place == station => Some(customers),
+                        _ => None,
+                    };
+                    condition
+                        .terms
+                        .iter()
+                        .all(|(place, compare, count)| at(*place).is_none_or(|tokens| compare.holds(tokens, *count)))
+                };
+                probability *= solved.probability(stations, allows, budget)?;
             }
         }
         Ok(probability)

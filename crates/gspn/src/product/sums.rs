@@ -3,7 +3,6 @@
 use super::network::Network;
 use super::station::{Station, delays, number};
 use super::wide::Wide;
-use crate::ask::Condition;
 use crate::{Budget, Class, Progress, Refusal};
 
 /// Products that one question about several places may take.
@@ -109,16 +108,32 @@ impl<'a> Sums<'a> {
         Ok(())
     }
 
-    /// The probability that each of these stations holds what the condition says of its place.
+    /// The mean of `value` of the customers at a station.
+    pub(super) fn expect(
+        &self,
+        station: usize,
+        value: impl Fn(u64) -> u64,
+        budget: &mut Budget<'_>,
+    ) -> Result<f64, Refusal> {
+        let others = self.without(&[station], budget)?;
+        let weights = self.network.stations[station].weights(self.customers);
+        let sum =
+            weights.iter().zip(others.iter().rev()).enumerate().fold(Wide::ZERO, |sum, (count, (one, rest))| {
+                sum + Wide::of(number(value(count as u64))) * *one * *rest
+            });
+        Ok(sum.over(self.all[self.customers]))
+    }
+
+    /// The probability that each of these stations has as many customers as `allows` says of its place.
     pub(super) fn probability(
         &self,
         stations: &[usize],
-        condition: &Condition,
+        allows: impl Fn(usize, u64) -> bool,
         budget: &mut Budget<'_>,
     ) -> Result<f64, Refusal> {
         let mut sums = self.without(stations, budget)?;
         let mut masked: Vec<Vec<(usize, Wide)>> =
-            stations.iter().map(|at| self.masked(&self.network.stations[*at], condition)).collect();
+            stations.iter().map(|at| self.masked(&self.network.stations[*at], &allows)).collect();
         masked.sort_by_key(Vec::len);
         let Some(last) = masked.pop() else { return Ok(1.0) };
         if stations.len() == self.network.stations.len()
@@ -146,10 +161,10 @@ impl<'a> Sums<'a> {
         Ok(sum.over(self.all[self.customers]).min(1.0))
     }
 
-    /// The weights of the numbers of customers that the condition allows at a station.
-    fn masked(&self, station: &Station, condition: &Condition) -> Vec<(usize, Wide)> {
+    /// The weights of the numbers of customers that are allowed at a station.
+    fn masked(&self, station: &Station, allows: &impl Fn(usize, u64) -> bool) -> Vec<(usize, Wide)> {
         let weights = station.weights(self.customers).into_iter().enumerate();
-        weights.filter(|(count, _)| condition.allows(station.place, *count as u64)).collect()
+        weights.filter(|(count, _)| allows(station.place, *count as u64)).collect()
     }
 }
 
