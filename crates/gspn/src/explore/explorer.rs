@@ -209,7 +209,8 @@ impl Explorer {
     ) -> Result<(), Refusal> {
         let Self { resolver, net, markings, .. } = self;
         resolver.resolve(net, &scratch.next, markings, budget, &mut scratch.outcome).map_err(|stuck| {
-            let mut way = from.map(|(state, _)| self.way_to(state)).unwrap_or_default();
+            let way = from.map_or_else(|| Some(Vec::new()), |(state, _)| self.way_to(state));
+            let Some(mut way) = way else { return stuck.refusal };
             way.extend(from.map(|(_, transition)| transition));
             way.extend(stuck.fired);
             stuck.refusal.along(way.into_iter().map(|step| self.net.transition(step).to_owned()).collect())

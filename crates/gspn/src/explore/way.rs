@@ -6,13 +6,33 @@ use super::explorer::{Explorer, NO_PARENT};
 use super::proof::{self, Step};
 use crate::Refusal;
 
-/// Vanishing markings that are looked at between two states on the way.
-const SEARCHED: usize = 100_000;
+/// Vanishing markings that are looked at in search of one way to a marking; behind that a refusal has no trace.
+const SEARCHED: u64 = 1_000_000;
+
+/// Comparisons that take as long as looking at one vanishing marking, and as noting one firing.
+const NODE: u64 = 8;
+const FIRING: u64 = 64;
 
 /// States before one that are compared with it, in search of a place that gathers tokens: so many in all to begin with, and so many more
 /// for each state that was explored. A net with long ways must not spend its time on looking back.
 const COMPARED: u64 = 4_000_000;
 const EACH: u64 = 4;
+
+/// How many vanishing markings may still be looked at.
+struct Search {
+    left: u64,
+}
+
+impl Search {
+    /// # Returns
+    /// Nothing when there is none left.
+    fn take(&mut self, count: u64) -> Option<()> {
+        let left = self.left.checked_sub(count);
+        self.left = left.unwrap_or(0);
+        left.map(drop)
+    }
+}
+
 impl Explorer {
     /// # Errors
     /// When the way to `state` can be gone again and again with ever more tokens.
@@ -24,29 +44,28 @@ impl Explorer {
         let allowed = COMPARED + EACH * u64::from(state);
         let mut at = state;
         while let Some(parent) = self.parents.get(at as usize).copied().filter(|parent| *parent != NO_PARENT) {
-            if self.compared > 2 * allowed {
-                break;
-            }
+            let Some(left) = (2 * allowed).checked_sub(self.compared) else { break };
             at = parent;
             self.compared += 1;
             self.markings.load_tangible(self.marking_of(at), &mut earlier);
             let Some(growth) = proof::grows(&earlier, marking) else { continue };
-            let Some(steps) = self.steps(at, state) else { continue };
-            // Finding the firings again is as much work as comparing many states.
-            self.compared += 64 * steps.len() as u64;
+            // Finding the firings again is as much work as comparing many states, and no less where they are not found.
+            let mut search = Search { left: left / NODE };
+            let steps = self.steps(at, state, &mut search);
+            self.compared += left / NODE * NODE - search.left * NODE;
+            let Some(steps) = steps else { continue };
             let steps: Vec<&Step> = steps.iter().collect();
             if proof::repeats(&self.net, &steps, &growth) {
-                let mut way = self.way_to(at);
-                way.extend(steps.iter().map(|step| step.transition));
-                let trace = way.into_iter().map(|step| self.net.transition(step).to_owned()).collect();
+                let way = self.way_to(at).map(|way| way.into_iter().chain(steps.iter().map(|step| step.transition)));
+                let trace = way.into_iter().flatten().map(|step| self.net.transition(step).to_owned()).collect();
                 return Err(proof::refusal(&self.net, &growth, &steps).along(trace));
             }
         }
         Ok(())
     }
 
-    /// Transitions that lead from the initial marking to `state`.
-    pub(super) fn way_to(&self, state: u32) -> Vec<usize> {
+    /// Transitions that lead from the initial marking to `state`; none where finding them takes too long.
+    pub(super) fn way_to(&self, state: u32) -> Option<Vec<usize>> {
         let mut first = state;
         while let Some(parent) = self.parents.get(first as usize).copied().filter(|parent| *parent != NO_PARENT) {
             first = parent;
@@ -54,16 +73,17 @@ impl Explorer {
         let mut goal = vec![0; self.net.places];
         self.markings.load_tangible(self.marking_of(first), &mut goal);
         let start = self.net.initial.clone();
-        let mut way = Vec::new();
-        if start != goal {
-            way = self.through(start, Vec::new(), &goal).unwrap_or_default();
-        }
-        way.extend(self.steps(first, state).unwrap_or_default());
-        way.into_iter().map(|step| step.transition).collect()
+        let mut search = Search { left: SEARCHED };
+        let begun = if start == goal { Some(Vec::new()) } else { self.through(start, Vec::new(), &goal, &mut search) };
+        let way = begun.and_then(|mut way| {
+            way.extend(self.steps(first, state, &mut search)?);
+            Some(way)
+        });
+        way.map(|way| way.into_iter().map(|step| step.transition).collect())
     }
 
     /// The firings from `from` to `to`, where `from` is among those that `to` was found from.
-    pub(super) fn steps(&self, from: u32, to: u32) -> Option<Vec<Step>> {
+    fn steps(&self, from: u32, to: u32, search: &mut Search) -> Option<Vec<Step>> {
         let mut states = vec![to];
         let mut at = to;
         while at != from {
@@ -75,13 +95,14 @@ impl Explorer {
         for pair in states.windows(2) {
             let (before, after) = (self.marking_of(pair[0]), self.marking_of(pair[1]));
             if before != after || self.states.is_none() {
-                steps.extend(self.hop(before, after)?);
+                steps.extend(self.hop(before, after, search)?);
             }
         }
         Some(steps)
     }
 
-    fn hop(&self, before: u32, after: u32) -> Option<Vec<Step>> {
+    fn hop(&self, before: u32, after: u32, search: &mut Search) -> Option<Vec<Step>> {
+        search.take(FIRING / NODE)?;
         let mut start = vec![0; self.net.places];
         let mut goal = start.clone();
         self.markings.load_tangible(before, &mut start);
@@ -93,18 +114,19 @@ impl Explorer {
         timed.chain(clocks).find_map(|transition| {
             let mut next = start.clone();
             self.net.fires[transition].fire(&mut next)?;
-            self.through(next, vec![Step { marking: start.clone(), transition }], &goal)
+            self.through(next, vec![Step { marking: start.clone(), transition }], &goal, search)
         })
     }
 
     /// The immediates from `start` to `goal`, behind `steps`.
-    fn through(&self, start: Vec<u64>, steps: Vec<Step>, goal: &[u64]) -> Option<Vec<Step>> {
+    fn through(&self, start: Vec<u64>, steps: Vec<Step>, goal: &[u64], search: &mut Search) -> Option<Vec<Step>> {
         let mut seen: HashSet<Vec<u64>> = HashSet::new();
         seen.insert(start.clone());
         let mut nodes = vec![(start, usize::MAX, usize::MAX)];
         let mut ready = Vec::new();
         let mut next = 0;
-        while next < nodes.len() && nodes.len() < SEARCHED {
+        while next < nodes.len() {
+            search.take(1)?;
             let at = nodes[next].0.clone();
             if at == goal {
                 return Some(back(&nodes, next, steps));

@@ -115,7 +115,8 @@ pub(super) fn whole(tree: &Tree, key: &str, path: &str) -> Result<Tokens, Refusa
         Tree::Whole(whole) => Ok(*whole),
         Tree::Number(number) if *number >= 0.0 && *number < EXACT && number.fract() == 0.0 => Ok(*number as Tokens),
         Tree::Number(number) => {
-            Err(Refusal::invalid(path, format!("`{key}` is {number}, and a whole number from 0 is wanted")))
+            let most = if *number >= EXACT { format!(" to {}", Tokens::MAX) } else { String::new() };
+            Err(Refusal::invalid(path, format!("`{key}` is {number}, and a whole number from 0{most} is wanted")))
         }
         other => Err(Refusal::invalid(path, format!("`{key}` is {}, and a whole number is wanted", other.sort()))),
     }

@@ -1,0 +1,48 @@
+//! Nets that are refused behind many firings: in time, and with firings that lead there or none.
+
+use gspn::{Budget, Class, Limits, Refusal, ask, json};
+use serde_json::{Value, json};
+
+fn refuse(document: &Value, markings: u64) -> Refusal {
+    let document = json::read(document.to_string().as_bytes()).unwrap();
+    let mut go_on = |_| true;
+    let limits = Limits { markings, ..Limits::default() };
+    ask::answer(&document.net, &document.asks, &mut Budget::new(limits, &mut go_on)).unwrap_err()
+}
+
+/// Two hundred thousand immediate firings, then time passes, and then immediates fire for ever.
+fn trap_behind(tokens: u64) -> Value {
+    json!({"net": {"places": [{"name": "left", "tokens": tokens}, {"name": "done"}, {"name": "off"}, {"name": "end"}],
+        "transitions": [
+            {"name": "move", "kind": "immediate", "in": {"left": 1}, "out": {"done": 1}},
+            {"name": "wait", "kind": "timed", "rate": 1, "in": {"done": tokens}, "out": {"off": 1}},
+            {"name": "turn", "kind": "immediate", "in": {"off": 1}, "out": {"end": 1}},
+            {"name": "back", "kind": "immediate", "in": {"end": 1}, "out": {"off": 1}}]}})
+}
+
+#[test]
+fn a_trace_leads_from_the_initial_marking_or_is_not_there() {
+    const FAR: u64 = 200_000;
+    let refusal = refuse(&trap_behind(FAR), 8_000_000);
+    assert_eq!(refusal.class, Class::TimelessTrap, "{refusal}");
+    let moves = refusal.trace.iter().take_while(|step| *step == "move").count();
+    assert_eq!((moves as u64, refusal.trace[moves..].join(" ").as_str()), (FAR, "wait"));
+    // Beyond what is searched there is no part of a trace either.
+    let refusal = refuse(&trap_behind(1_100_000), 8_000_000);
+    assert_eq!((refusal.class, refusal.trace.as_slice()), (Class::TimelessTrap, &[][..]), "{refusal}");
+}
+
+/// Tokens are moved all at once and doubled, then go back one by one. No way repeats itself, since each waits for a place to be empty;
+/// and between two states there are soon more immediate firings than any search for a way should follow again and again.
+#[test]
+fn a_way_that_is_not_found_costs_as_much_as_one_that_is() {
+    let document = json!({"net": {
+        "places": [{"name": "p", "tokens": 1}, {"name": "q"}, {"name": "up", "tokens": 1}, {"name": "down"}],
+        "transitions": [
+            {"name": "double", "kind": "immediate", "priority": 2, "in": {"up": 1, "p": 1}, "out": {"up": 1, "q": 2}},
+            {"name": "turn", "kind": "immediate", "in": {"up": 1}, "out": {"down": 1}},
+            {"name": "back", "kind": "timed", "rate": 1, "in": {"down": 1, "q": 1}, "out": {"down": 1, "p": 1}},
+            {"name": "again", "kind": "timed", "rate": 1, "in": {"down": 1}, "out": {"up": 1}, "inhibit": {"q": 1}}]}});
+    let refusal = refuse(&document, 3_000_000);
+    assert_eq!((refusal.class, refusal.name.as_str()), (Class::TooLarge, "markings"), "{refusal}");
+}
