@@ -1,11 +1,13 @@
 //! Where a chain is at a time, however often it is left until then: the inverse of its Laplace transform along a contour
 //! (Talbot; Trefethen, Weideman and Schmelzer), an implicit method. Each point of the contour takes one system of equations.
 //!
-//! What is found is compared with what two steps of half the time lead to; where these differ, steps are halved.
+//! What is found is compared with what two steps of half the time lead to; where these differ, steps are halved. Chains of many states
+//! go by [`super::rational`] instead, and what two shifts lead to is compared.
 
 use super::Chain;
 use super::elimination::{Eliminated, Part};
 use super::number::Complex;
+use super::rational;
 use super::solve::sum;
 use crate::{Budget, Progress, Refusal};
 
@@ -13,11 +15,15 @@ use crate::{Budget, Progress, Refusal};
 const POINTS: u32 = 12;
 /// Edge operations that taking out all states may cost for one point, and states up to which it is tried.
 const WORK: u64 = 100_000_000;
-const STATES: usize = 20_000;
+pub(super) const STATES: usize = 20_000;
+/// Two shifts for one step.
+const SHIFTS: [f64; 2] = [13.0, 19.0];
 /// Steps up to which the time is parted.
 const STEPS: u32 = 64;
-/// How far two results may be apart, relatively; what is less than this is nothing.
+/// How far two results may be apart, relatively, up to [`MANY`] states and beyond; what is less than this is nothing.
 const AGREE: f64 = 2e-8;
+const AGREE_OF_MANY: f64 = 2e-7;
+const MANY: usize = 100_000;
 const NOTHING: f64 = 1e-280;
 
 /// A chain with its states taken out for each point of the contour of one step.
@@ -91,7 +97,7 @@ impl Step {
 }
 
 /// The points of the contour for the time 1, and the weight of the transform at each; the lower half is the upper one mirrored.
-fn contour() -> impl Iterator<Item = (Complex, Complex)> {
+pub(super) fn contour() -> impl Iterator<Item = (Complex, Complex)> {
     let count = f64::from(2 * POINTS);
     (0..POINTS).map(move |index| {
         let angle = f64::from(2 * index + 1) * std::f64::consts::PI / count;
@@ -105,12 +111,12 @@ fn contour() -> impl Iterator<Item = (Complex, Complex)> {
     })
 }
 
-/// The distribution at a time, in some number of steps and in twice as many.
+/// The distribution at a time, found in two ways.
 #[derive(Debug, Clone)]
 pub(super) struct Found {
     start: Vec<f64>,
     time: f64,
-    /// Steps of `fine`; `coarse` took half as many.
+    /// Steps of `fine`. `coarse` took half as many; of a chain of many states it took as many with another shift.
     pub(super) steps: u32,
     coarse: Vec<f64>,
     pub(super) fine: Vec<f64>,
@@ -127,13 +133,60 @@ impl Found {
         time: f64,
         budget: &mut Budget<'_>,
     ) -> Result<Option<Self>, Refusal> {
-        let Some(coarse) = steps(chain, start, time, 1, budget)? else { return Ok(None) };
-        let Some(fine) = steps(chain, start, time, 2, budget)? else { return Ok(None) };
-        Ok(Some(Self { start: start.to_vec(), time, steps: 2, coarse, fine }))
+        let mut found = Self { start: start.to_vec(), time, steps: 0, coarse: Vec::new(), fine: Vec::new() };
+        Ok(found.finer(chain, budget)?.then_some(found))
     }
 
-    /// The mean of `rewards`, of which none is below 0, and how far it may be off, relatively. `None` when no number of steps says
-    /// the same as half of it.
+    /// Both anew, in twice as many steps as before; whether there is such a number.
+    fn finer(&mut self, chain: &Chain, budget: &mut Budget<'_>) -> Result<bool, Refusal> {
+        if chain.len() > STATES {
+            while self.steps < STEPS {
+                self.steps = (2 * self.steps).max(1);
+                if let [Some(coarse), Some(fine)] = self.by_shifts(chain, budget)? {
+                    (self.coarse, self.fine) = (coarse, fine);
+                    return Ok(true);
+                }
+            }
+            return Ok(false);
+        }
+        if self.steps >= STEPS {
+            return Ok(false);
+        }
+        if self.steps == 0 {
+            let Some(coarse) = steps(chain, &self.start, self.time, 1, budget)? else { return Ok(false) };
+            (self.steps, self.fine) = (1, coarse);
+        }
+        self.steps *= 2;
+        let Some(finer) = steps(chain, &self.start, self.time, self.steps, budget)? else { return Ok(false) };
+        self.coarse = std::mem::replace(&mut self.fine, finer);
+        Ok(true)
+    }
+
+    fn by_shifts(&self, chain: &Chain, budget: &mut Budget<'_>) -> Result<[Option<Vec<f64>>; 2], Refusal> {
+        let mut both = [None, None];
+        for (found, shifts) in both.iter_mut().zip(SHIFTS) {
+            let step = rational::Steps::new(chain, self.time / f64::from(self.steps), shifts);
+            let mut now = self.start.clone();
+            for _ in 0..self.steps {
+                let Some(next) = step.forward(&now, budget)? else { return Ok([None, None]) };
+                now = next;
+            }
+            *found = Some(now);
+        }
+        Ok(both)
+    }
+
+    /// How it was found.
+    pub(super) fn method(&self, chain: &Chain) -> String {
+        let steps = self.steps;
+        if chain.len() > STATES {
+            return format!("rational Krylov spaces of two shifts, {steps} steps");
+        }
+        format!("inverse Laplace transform along a contour, {steps} steps")
+    }
+
+    /// The mean of `rewards`, of which none is below 0, and how far it may be off, relatively. `None` when the two ways do not say
+    /// the same in any number of steps.
     ///
     /// # Errors
     /// When the budget is spent.
@@ -143,6 +196,7 @@ impl Found {
         rewards: &[f64],
         budget: &mut Budget<'_>,
     ) -> Result<Option<(f64, f64)>, Refusal> {
+        let agree = if chain.len() > MANY { AGREE_OF_MANY } else { AGREE };
         loop {
             let mean = |distribution: &[f64]| sum(distribution.iter().zip(rewards).map(|(p, reward)| p * reward));
             let (coarse, fine) = (mean(&self.coarse), mean(&self.fine));
@@ -151,15 +205,12 @@ impl Found {
             }
             let off = ((fine - coarse) / fine).abs();
             let total = sum(self.fine.iter().copied());
-            if off <= AGREE && fine > 0.0 && (total - 1.0).abs() <= AGREE {
+            if off <= agree && fine > 0.0 && (total - 1.0).abs() <= agree {
                 return Ok(Some((fine, off)));
             }
-            if self.steps >= STEPS {
+            if !self.finer(chain, budget)? {
                 return Ok(None);
             }
-            self.steps *= 2;
-            let Some(finer) = steps(chain, &self.start, self.time, self.steps, budget)? else { return Ok(None) };
-            self.coarse = std::mem::replace(&mut self.fine, finer);
         }
     }
 }

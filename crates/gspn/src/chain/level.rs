@@ -59,6 +59,19 @@ impl Groups {
         (0..self.len()).map(|group| self.members(group).iter().map(|state| weights[*state as usize]).sum()).collect()
     }
 
+    /// Adds to each value its part of that of its group.
+    pub(super) fn spread(&self, values: &mut [f64], parts: &[f64], of_groups: &[f64]) {
+        for ((value, part), group) in values.iter_mut().zip(parts).zip(&self.of) {
+            *value += part * of_groups[*group as usize];
+        }
+    }
+
+    /// The part that each state has in the weight of its group.
+    pub(super) fn parts(&self, weights: &[f64]) -> Vec<f64> {
+        let sums = self.sums(weights);
+        self.of.iter().zip(weights).map(|(group, weight)| weight / sums[*group as usize]).collect()
+    }
+
     /// Gives each group the weight `now` that it had as `before`.
     pub(super) fn scale(&self, weights: &mut [f64], before: &[f64], now: &[f64]) {
         for (weight, group) in weights.iter_mut().zip(&self.of) {
@@ -97,16 +110,54 @@ impl Level<'_> {
         largest
     }
 
+    /// Sets each state in turn to what flows into it, and `right` besides.
+    pub(super) fn relax(&self, values: &mut [f64], right: &[f64], backward: bool) {
+        let count = self.len();
+        for at in 0..count {
+            let state = if backward { count - 1 - at } else { at };
+            let arriving: f64 = self.column(state).map(|(from, rate)| values[from] * rate).sum();
+            values[state] = (right[state] + arriving) / self.exits[state];
+        }
+    }
+
+    /// What flows into each state, and `right` besides, less what flows out, and `shift` times its value. Each flow counts for both its
+    /// ends as the same number, and sums keep what they round off: over a group of states, what flows within it is exactly nothing,
+    /// however much that is against what leaves it.
+    pub(super) fn missing(&self, values: &[f64], right: &[f64], shift: f64) -> Vec<f64> {
+        let mut sums: Vec<[f64; 2]> =
+            values.iter().zip(right).map(|(value, right)| added([*right, 0.0], -shift * value)).collect();
+        for state in 0..self.len() {
+            let mut sum = sums[state];
+            for (from, rate) in self.column(state) {
+                let flow = values[from] * rate;
+                sum = added(sum, flow);
+                sums[from] = added(sums[from], -flow);
+            }
+            sums[state] = sum;
+        }
+        sums.into_iter().map(|[sum, lost]| sum + lost).collect()
+    }
+
+    /// Its states taken out, if that takes at most `work` edge operations.
+    pub(super) fn eliminated(&self, leaves: f64, work: u64) -> Option<Eliminated<f64>> {
+        Eliminated::new(self.part(leaves), work)
+    }
+
     /// Its stationary distribution by state reduction.
     pub(super) fn eliminate(&self) -> Vec<f64> {
-        let mut part = Part { rows: vec![Vec::new(); self.len()], leaves: vec![0.0; self.len()] };
+        self.eliminated(0.0, u64::MAX).map_or_else(Vec::new, |eliminated| eliminated.stationary())
+    }
+
+    /// Its edges by where they start, with `leaves` besides from each state.
+    fn part(&self, leaves: f64) -> Part<f64> {
+        let mut part = Part { rows: vec![Vec::new(); self.len()], leaves: vec![leaves; self.len()] };
         for state in 0..self.len() {
             for (from, rate) in self.column(state) {
                 #[expect(clippy::cast_possible_truncation, reason = "states have numbers of 32 bits")]
                 part.rows[from].push((state as u32, rate));
             }
         }
-        Eliminated::new(part, u64::MAX).map_or_else(Vec::new, |eliminated| eliminated.stationary())
+        part
     }
 
     /// Groups of up to four states that have much to do with each other, by the flows under `weights`.
@@ -201,4 +252,11 @@ impl Level<'_> {
         }
         Level { starts: starts.into(), sources: sources.into(), rates: rates.into(), exits: exits.into() }
     }
+}
+
+/// A sum and what it rounded off, with one more number.
+fn added([sum, lost]: [f64; 2], more: f64) -> [f64; 2] {
+    let next = sum + more;
+    let took = next - sum;
+    [next, lost + ((sum - (next - took)) + (more - took))]
 }

@@ -3,12 +3,16 @@
 mod adjoint;
 mod elimination;
 mod inverse;
+#[cfg(test)]
+mod late;
 mod level;
 mod long_run;
 mod multilevel;
 mod number;
 mod passage;
 mod quick;
+mod rational;
+mod shifted;
 mod solve;
 #[cfg(test)]
 mod stiff;

@@ -150,7 +150,7 @@ fn least(vectors: &[Vec<f64>], weights: &[f64]) -> Option<Vec<f64>> {
 }
 
 /// One cycle on `level`: sweeps, the groups twice, sweeps. `groups` holds those of each depth, and is filled where it is short.
-fn descend(level: &Level<'_>, weights: &mut Vec<f64>, groups: &mut Vec<Groups>, depth: usize) {
+pub(super) fn descend(level: &Level<'_>, weights: &mut Vec<f64>, groups: &mut Vec<Groups>, depth: usize) {
     if level.len() <= DIRECT {
         *weights = level.eliminate();
         return;

@@ -21,7 +21,7 @@ impl Random {
 
 /// A square of `side * side` states in blocks of ten by ten, and their weights. Flows within a block lie between 1e-6 and 1e6, those
 /// between blocks are `coupling` times that; a flow goes there and back, or round a square of four states.
-fn square(side: usize, coupling: f64, seed: u64) -> (Chain, Vec<f64>) {
+pub(super) fn square(side: usize, coupling: f64, seed: u64) -> (Chain, Vec<f64>) {
     let mut random = Random(seed);
     let count = side * side;
     let mut weights: Vec<f64> = (0..count).map(|_| random.power(-6.0, 0.0)).collect();

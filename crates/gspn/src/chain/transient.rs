@@ -2,7 +2,7 @@
 //! matrix.
 
 use super::Chain;
-use super::inverse::Found;
+use super::inverse::{Found, STATES};
 use super::solve::sum;
 use crate::{Budget, Progress};
 use crate::{Class, Refusal};
@@ -11,6 +11,7 @@ use crate::{Class, Refusal};
 const WORK: f64 = 4e10;
 /// The same where nothing else is tried before.
 const CHEAP: f64 = 3e8;
+const CHEAP_OF_MANY: f64 = 4e9;
 /// States up to which a matrix is multiplied with itself instead.
 const DENSE: usize = 600;
 /// How often a time is halved at most.
@@ -75,8 +76,7 @@ impl At {
     pub fn mean(&mut self, chain: &Chain, rewards: &[f64], budget: &mut Budget<'_>) -> Result<Mean, Refusal> {
         if let Kind::Inverse { found, start, time } = &mut self.0 {
             if let Some((value, off)) = found.mean(chain, rewards, budget)? {
-                let method = format!("inverse Laplace transform along a contour, {} steps", found.steps);
-                return Ok(Mean { value, method: Some((method, off)) });
+                return Ok(Mean { value, method: Some((found.method(chain), off)) });
             }
             let found = forward(chain, start, *time, Tail::Short, budget)?;
             self.0 = Kind::Exact { found, start: std::mem::take(start), time: *time };
@@ -145,7 +145,9 @@ fn work(chain: &Chain, events: f64) -> f64 {
 
 /// Whether uniformization until `time` is a matter of a moment, if each step takes `times` one product of vector and matrix.
 pub(super) fn cheap(chain: &Chain, time: f64, times: f64) -> bool {
-    work(chain, events(chain, time)) * times <= CHEAP
+    // Nothing else is quick for many states.
+    let most = if chain.len() > STATES { CHEAP_OF_MANY } else { CHEAP };
+    work(chain, events(chain, time)) * times <= most
 }
 
 /// The distribution `time` after `start`, by sums of numbers above 0 only.

@@ -4,7 +4,7 @@
 //! backward. The distributions met forward are kept at every so many steps, and found again from there.
 
 use super::adjoint::Worth;
-use super::inverse::Step;
+use super::inverse::{STATES, Step};
 use super::solve::sum;
 use super::transient::{self, Poisson, Tail, poisson};
 use super::{Chain, Incoming, passage};
@@ -27,7 +27,8 @@ pub fn worth_at(
     }
     let mut start = vec![0.0; chain.len()];
     initial.iter().for_each(|(state, probability)| start[*state as usize] += probability);
-    if !transient::cheap(chain, time, 4.0)
+    if chain.len() <= STATES
+        && !transient::cheap(chain, time, 4.0)
         && let Some(worth) = by_transform(chain, initial, &start, rewards, time, budget)?
     {
         return Ok(worth);

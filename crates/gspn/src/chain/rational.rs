@@ -1,0 +1,158 @@
+//! Where a chain of many states is at a time, however often it is left until then: the best guess in the space that
+//! `(1 - Q/shift)^-1` makes of the start (shift and invert: van den Eshof and Hochbruck), an implicit method.
+//!
+//! One shift, a real number above 0, serves every point of time and every rate: each system of equations is that of somebody who leaves
+//! at the rate of the shift wherever he is. How many of them are needed grows neither with the rates nor with the time, but where
+//! states follow each other in rings, time has to be parted. One guess says little of how far it is off: who calls compares
+//! guesses of different shifts.
+
+use super::inverse::contour;
+use super::number::Complex;
+use super::shifted::{Shifted, combined, norm, orthogonal};
+use super::{Chain, Incoming};
+use crate::{Budget, Progress, Refusal};
+
+/// Systems of equations until the time has to be parted.
+const MOST: usize = 48;
+/// Changes by the last two systems at the end, and what the equations are solved to as long as all counts.
+const CLOSE: f64 = 1e-11;
+const EXACT: f64 = 1e-14;
+const LOOSE: f64 = 1e-5;
+/// The parts that the time is in while the small matrix is looked at: from two to the first power to two to the second.
+const PARTS: (u32, u32) = (2, 8);
+const SAME: f64 = 1e-11;
+
+/// Steps of the same length.
+pub(super) struct Steps<'a> {
+    chain: &'a Chain,
+    incoming: Incoming,
+    time: f64,
+    /// What leaves in the length of a step, if it may.
+    shifts: f64,
+}
+
+impl<'a> Steps<'a> {
+    pub(super) fn new(chain: &'a Chain, time: f64, shifts: f64) -> Self {
+        Self { chain, incoming: chain.incoming(), time, shifts }
+    }
+
+    /// The distribution a step after `now`; `None` where it does not settle.
+    ///
+    /// # Errors
+    /// When the budget is spent.
+    pub(super) fn forward(&self, now: &[f64], budget: &mut Budget<'_>) -> Result<Option<Vec<f64>>, Refusal> {
+        let shift = self.shifts / self.time;
+        // Rounding may have left a little below 0.
+        let start: Vec<f64> = now.iter().map(|value| value.max(0.0)).collect();
+        let solver = Shifted::new(&self.incoming, &self.chain.exits, shift, &start, MOST + 8, budget)?;
+        let over: Vec<f64> = now.iter().zip(&solver.roots).map(|(value, root)| value * shift / root).collect();
+        let Some(mut first) = solver.solve(&over, EXACT, budget)? else { return Ok(None) };
+        let size = norm(&first);
+        first.iter_mut().for_each(|value| *value /= size);
+        let mut basis = vec![first];
+        let mut columns: Vec<Vec<f64>> = Vec::new();
+        let (mut before, mut settled, mut close): (Vec<f64>, u32, f64) = (Vec::new(), 0, EXACT);
+        while columns.len() < MOST {
+            let step = columns.len();
+            let right: Vec<f64> = basis[step].iter().map(|value| value * shift).collect();
+            let Some(mut next) = solver.solve(&right, close, budget)? else { return Ok(None) };
+            let mut column = orthogonal(&mut next, &basis);
+            let length = norm(&next);
+            column.push(length);
+            columns.push(column);
+            let ended = length <= EXACT;
+            if step >= 3 || ended {
+                let Some(parts) = at_end(&columns, self.shifts) else { return Ok(None) };
+                let apart = before.iter().chain(std::iter::repeat(&0.0)).zip(&parts).map(|(one, other)| one - other);
+                let off = norm(&apart.collect::<Vec<f64>>()) / norm(&parts);
+                budget.look(Progress::Solving { sweeps: step as u64, error: off })?;
+                settled = if off <= CLOSE { settled + 1 } else { 0 };
+                if ended || settled >= 2 {
+                    return Ok(Some(self.distribution(&solver, &basis, &parts, size)));
+                }
+                // What is left to say is little: it needs no more digits than that.
+                let part = parts[step].abs() / norm(&parts);
+                close = if part > 0.0 { (0.01 * CLOSE / part).clamp(EXACT, LOOSE) } else { EXACT };
+                before = parts;
+            }
+            next.iter_mut().for_each(|value| *value /= length);
+            basis.push(next);
+        }
+        Ok(None)
+    }
+
+    fn distribution(&self, solver: &Shifted<'_>, basis: &[Vec<f64>], parts: &[f64], size: f64) -> Vec<f64> {
+        let mut found = combined(basis, parts);
+        found.iter_mut().zip(&solver.roots).for_each(|(value, root)| *value *= size * root);
+        found
+    }
+}
+
+/// What the small matrix with these columns makes of the first unit vector, for a time in which `shifts` would leave: `exp(time
+/// (1 - 1/matrix)) / matrix`, by the contour for parts of the time. `None` where no number of parts says the same as half of it.
+fn at_end(columns: &[Vec<f64>], shifts: f64) -> Option<Vec<f64>> {
+    let mut before: Option<Vec<f64>> = None;
+    for halvings in PARTS.0..=PARTS.1 {
+        let now = in_parts(columns, shifts, halvings)?;
+        if let Some(before) = &before {
+            let apart: Vec<f64> = now.iter().zip(before).map(|(one, other)| one - other).collect();
+            if norm(&apart) <= SAME * norm(&now) {
+                return Some(now);
+            }
+        }
+        before = Some(now);
+    }
+    None
+}
+
+fn in_parts(columns: &[Vec<f64>], shifts: f64, halvings: u32) -> Option<Vec<f64>> {
+    let count = columns.len();
+    let entry = |row: usize, column: usize| columns[column].get(row).copied().unwrap_or(0.0);
+    let each = f64::from(halvings).exp2() / shifts;
+    let mut step = vec![vec![0.0; count]; count];
+    for (point, weight) in contour() {
+        let by = Complex { re: point.re * each - 1.0, im: point.im * each };
+        let rows = (0..count).map(|row| {
+            let one = |column: usize| if row == column { 1.0 } else { 0.0 };
+            (0..count).map(|column| by * Complex::from(entry(row, column)) + Complex::from(one(column))).collect()
+        });
+        let inverse = inverse(rows.collect())?;
+        for (sums, row) in step.iter_mut().zip(inverse) {
+            sums.iter_mut().zip(row).for_each(|(sum, value)| *sum += (weight * Complex::from(each) * value).re);
+        }
+    }
+    // The first part starts from what is one inverse further than the start: no matrix is left over there.
+    let mut now: Vec<f64> = step.iter().map(|row| row[0]).collect();
+    for _ in 1..1_u32 << halvings {
+        let turned: Vec<f64> =
+            (0..count).map(|row| (0..count).map(|column| entry(row, column) * now[column]).sum()).collect();
+        now = step.iter().map(|row| row.iter().zip(&turned).map(|(one, other)| one * other).sum()).collect();
+    }
+    now.iter().all(|value| value.is_finite()).then_some(now)
+}
+
+/// By elimination with the largest pivots.
+fn inverse(mut rows: Vec<Vec<Complex>>) -> Option<Vec<Vec<Complex>>> {
+    let count = rows.len();
+    for (at, row) in rows.iter_mut().enumerate() {
+        row.resize(2 * count, Complex::default());
+        row[count + at] = Complex::from(1.0);
+    }
+    for at in 0..count {
+        let best = (at..count).max_by(|one, other| rows[*one][at].size().total_cmp(&rows[*other][at].size()))?;
+        rows.swap(at, best);
+        let pivot = rows[at][at];
+        if pivot.size() == 0.0 || !pivot.size().is_finite() {
+            return None;
+        }
+        rows[at][at..].iter_mut().for_each(|value| *value = *value / pivot);
+        let own = rows[at].clone();
+        for (_, row) in rows.iter_mut().enumerate().filter(|(other, _)| *other != at) {
+            let factor = row[at];
+            if factor != Complex::default() {
+                row[at..].iter_mut().zip(&own[at..]).for_each(|(value, own)| *value = value.minus(factor * *own));
+            }
+        }
+    }
+    Some(rows.into_iter().map(|mut row| row.split_off(count)).collect())
+}
