@@ -4,10 +4,12 @@
 //! What is found is compared with what two steps of half the time lead to; where these differ, steps are halved. Chains of many states
 //! go by [`super::rational`] instead, and what two shifts lead to is compared.
 
+use std::sync::Arc;
+
 use super::Chain;
 use super::elimination::{Eliminated, Part};
 use super::number::Complex;
-use super::rational;
+use super::rational::{self, Space};
 use super::solve::sum;
 use crate::{Budget, Progress, Refusal};
 
@@ -120,6 +122,8 @@ pub(super) struct Found {
     pub(super) steps: u32,
     coarse: Vec<f64>,
     pub(super) fine: Vec<f64>,
+    /// What one step of a chain of many states was found in: other times are known there, too.
+    spaces: Option<Arc<[Space; 2]>>,
 }
 
 impl Found {
@@ -133,8 +137,16 @@ impl Found {
         time: f64,
         budget: &mut Budget<'_>,
     ) -> Result<Option<Self>, Refusal> {
-        let mut found = Self { start: start.to_vec(), time, steps: 0, coarse: Vec::new(), fine: Vec::new() };
+        let (coarse, fine, spaces) = (Vec::new(), Vec::new(), None);
+        let mut found = Self { start: start.to_vec(), time, steps: 0, coarse, fine, spaces };
         Ok(found.finer(chain, budget)?.then_some(found))
+    }
+
+    /// The same at another time, where that takes no systems of equations.
+    pub(super) fn again(&self, time: f64) -> Option<Self> {
+        let spaces = self.spaces.clone()?;
+        let (coarse, fine) = (spaces[0].at(time)?, spaces[1].at(time)?);
+        Some(Self { start: self.start.clone(), time, steps: 1, coarse, fine, spaces: Some(spaces) })
     }
 
     /// Both anew, in twice as many steps as before; whether there is such a number.
@@ -162,17 +174,21 @@ impl Found {
         Ok(true)
     }
 
-    fn by_shifts(&self, chain: &Chain, budget: &mut Budget<'_>) -> Result<[Option<Vec<f64>>; 2], Refusal> {
-        let mut both = [None, None];
+    fn by_shifts(&mut self, chain: &Chain, budget: &mut Budget<'_>) -> Result<[Option<Vec<f64>>; 2], Refusal> {
+        let (mut both, mut spaces) = ([None, None], Vec::new());
         for (found, shifts) in both.iter_mut().zip(SHIFTS) {
             let step = rational::Steps::new(chain, self.time / f64::from(self.steps), shifts);
             let mut now = self.start.clone();
             for _ in 0..self.steps {
-                let Some(next) = step.forward(&now, budget)? else { return Ok([None, None]) };
-                now = next;
+                let Some(space) = step.space(&now, budget)? else { return Ok([None, None]) };
+                now = space.end();
+                if self.steps == 1 {
+                    spaces.push(space);
+                }
             }
             *found = Some(now);
         }
+        self.spaces = <[Space; 2]>::try_from(spaces).ok().map(Arc::new);
         Ok(both)
     }
 

@@ -9,7 +9,19 @@ fn forward(chain: &super::Chain, time: f64, shifts: f64) -> Option<Vec<f64>> {
     let mut start = vec![0.0; chain.len()];
     start[0] = 1.0;
     let mut go_on = |_| true;
-    rational::Steps::new(chain, time, shifts).forward(&start, &mut Budget::new(Limits::default(), &mut go_on)).unwrap()
+    let space = rational::Steps::new(chain, time, shifts)
+        .space(&start, &mut Budget::new(Limits::default(), &mut go_on))
+        .unwrap()?;
+    // What the space says of other times, it says as one of them would.
+    for other in [0.4 * time, 0.8 * time, 1.5 * time, 3.0 * time] {
+        let mut budget = Budget::new(Limits::default(), &mut go_on);
+        if let Some(found) = space.at(other) {
+            let own = rational::Steps::new(chain, other, shifts).space(&start, &mut budget).unwrap()?;
+            let off = apart(&found, &own.end());
+            assert!(off < 1e-8, "{time:e} {other:e}: {off:e}");
+        }
+    }
+    Some(space.end())
 }
 
 /// The largest relative difference of a state that is not rare.

@@ -2,7 +2,7 @@
 
 use super::long_run::is_bottom;
 use super::solve::{Component, sum};
-use super::transient::{Mean, Tail};
+use super::transient::{At, Mean, Tail};
 use super::{Chain, transient};
 use crate::Budget;
 use crate::components;
@@ -168,8 +168,12 @@ fn stiff_quantile(
     let wanted = if later { 1.0 - level } else { level };
     let (mut low, mut high) = (0.0, f64::INFINITY);
     let mut time = reached.mean;
+    let mut last: Option<At> = None;
     for _ in 0..TRIES {
-        let mut at = transient::at(chain, initial, time, budget)?;
+        let mut at = match last.take().and_then(|last| last.again(time)) {
+            Some(at) => at,
+            None => transient::at(chain, initial, time, budget)?,
+        };
         if at.steps().is_none() {
             return Ok(None);
         }
@@ -207,6 +211,7 @@ fn stiff_quantile(
             return Ok((off <= RIGHT).then_some(Mean { value: next, method: Some((method, off)) }));
         }
         time = next;
+        last = Some(at);
     }
     Ok(None)
 }

@@ -36,15 +36,16 @@ impl<'a> Steps<'a> {
         Self { chain, incoming: chain.incoming(), time, shifts }
     }
 
-    /// The distribution a step after `now`; `None` where it does not settle.
+    /// The space of a step from `now`; `None` where it does not settle.
     ///
     /// # Errors
     /// When the budget is spent.
-    pub(super) fn forward(&self, now: &[f64], budget: &mut Budget<'_>) -> Result<Option<Vec<f64>>, Refusal> {
+    pub(super) fn space(&self, now: &[f64], budget: &mut Budget<'_>) -> Result<Option<Space>, Refusal> {
         let shift = self.shifts / self.time;
         // Rounding may have left a little below 0.
         let start: Vec<f64> = now.iter().map(|value| value.max(0.0)).collect();
-        let solver = Shifted::new(&self.incoming, &self.chain.exits, shift, &start, MOST + 8, budget)?;
+        let (incoming, exits) = (&self.incoming, &self.chain.exits);
+        let Some(solver) = Shifted::new(incoming, exits, shift, &start, MOST + 8, budget)? else { return Ok(None) };
         let over: Vec<f64> = now.iter().zip(&solver.roots).map(|(value, root)| value * shift / root).collect();
         let Some(mut first) = solver.solve(&over, EXACT, budget)? else { return Ok(None) };
         let size = norm(&first);
@@ -52,6 +53,7 @@ impl<'a> Steps<'a> {
         let mut basis = vec![first];
         let mut columns: Vec<Vec<f64>> = Vec::new();
         let (mut before, mut settled, mut close): (Vec<f64>, u32, f64) = (Vec::new(), 0, EXACT);
+        let mut closes = Vec::new();
         while columns.len() < MOST {
             let step = columns.len();
             let right: Vec<f64> = basis[step].iter().map(|value| value * shift).collect();
@@ -60,6 +62,7 @@ impl<'a> Steps<'a> {
             let length = norm(&next);
             column.push(length);
             columns.push(column);
+            closes.push(close);
             let ended = length <= EXACT;
             if step >= 3 || ended {
                 let Some(parts) = at_end(&columns, self.shifts) else { return Ok(None) };
@@ -68,7 +71,9 @@ impl<'a> Steps<'a> {
                 budget.look(Progress::Solving { sweeps: step as u64, error: off })?;
                 settled = if off <= CLOSE { settled + 1 } else { 0 };
                 if ended || settled >= 2 {
-                    return Ok(Some(self.distribution(&solver, &basis, &parts, size)));
+                    let Self { time, shifts, .. } = *self;
+                    let roots = solver.roots;
+                    return Ok(Some(Space { basis, columns, closes, parts, size, roots, time, shifts }));
                 }
                 // What is left to say is little: it needs no more digits than that.
                 let part = parts[step].abs() / norm(&parts);
@@ -80,10 +85,44 @@ impl<'a> Steps<'a> {
         }
         Ok(None)
     }
+}
 
-    fn distribution(&self, solver: &Shifted<'_>, basis: &[Vec<f64>], parts: &[f64], size: f64) -> Vec<f64> {
-        let mut found = combined(basis, parts);
-        found.iter_mut().zip(&solver.roots).for_each(|(value, root)| *value *= size * root);
+/// What a step was found in.
+#[derive(Debug, Clone)]
+pub(super) struct Space {
+    basis: Vec<Vec<f64>>,
+    columns: Vec<Vec<f64>>,
+    /// What the systems were solved to.
+    closes: Vec<f64>,
+    /// Of the vectors of the basis in the distribution at the end of the step.
+    parts: Vec<f64>,
+    size: f64,
+    roots: Vec<f64>,
+    time: f64,
+    shifts: f64,
+}
+
+impl Space {
+    /// The distribution at the end of the step.
+    pub(super) fn end(&self) -> Vec<f64> {
+        self.distribution(&self.parts)
+    }
+
+    /// The distribution at another time; `None` where the space does not know it as well as that at the end of the step.
+    pub(super) fn at(&self, time: f64) -> Option<Vec<f64>> {
+        let shifts = self.shifts * (time / self.time);
+        let parts = at_end(&self.columns, shifts)?;
+        let before = at_end(&self.columns[..self.columns.len() - 1], shifts)?;
+        let apart = before.iter().chain(std::iter::repeat(&0.0)).zip(&parts).map(|(one, other)| one - other);
+        let size = norm(&parts);
+        let inexact: f64 = parts.iter().zip(&self.closes).map(|(part, close)| part.abs() * close).sum();
+        let known = norm(&apart.collect::<Vec<f64>>()) <= CLOSE * size && inexact <= CLOSE * size;
+        known.then(|| self.distribution(&parts))
+    }
+
+    fn distribution(&self, parts: &[f64]) -> Vec<f64> {
+        let mut found = combined(&self.basis, parts);
+        found.iter_mut().zip(&self.roots).for_each(|(value, root)| *value *= self.size * root);
         found
     }
 }

@@ -25,6 +25,9 @@ const SEEN: f64 = 1e-20;
 const LEAST: f64 = 1e-14;
 /// Groups are worth it while there are this many less of them than states.
 const FEWER: f64 = 0.9;
+/// States of the last level, and what all levels but the first may have of its edges.
+const GROUND: usize = 20_000;
+const MORE: usize = 2;
 /// Steps until it starts again from what was found, and how often it may.
 const STEPS: usize = 60;
 const STARTS: usize = 12;
@@ -53,6 +56,7 @@ pub(super) struct Shifted<'a> {
 
 impl<'a> Shifted<'a> {
     /// `start`, nowhere below 0, is where most that is asked for comes in; who asks holds so many vectors besides.
+    /// `None` where groups of states lead to more and more others.
     ///
     /// # Errors
     /// When the budget is spent.
@@ -63,10 +67,10 @@ impl<'a> Shifted<'a> {
         start: &[f64],
         held: usize,
         budget: &mut Budget<'_>,
-    ) -> Result<Self, Refusal> {
+    ) -> Result<Option<Self>, Refusal> {
         let (count, edges) = (exits.len(), incoming.sources.len());
         budget.bytes((edges * 64 + count * (300 + 8 * (STEPS + held))) as u64)?;
-        let mut level = Level {
+        let level = || Level {
             starts: Cow::Borrowed(&incoming.starts),
             sources: Cow::Borrowed(&incoming.sources),
             rates: Cow::Borrowed(&incoming.rates),
@@ -74,30 +78,20 @@ impl<'a> Shifted<'a> {
         };
         // Where hardly anybody comes, states are held against each other as if some had begun everywhere.
         #[expect(clippy::cast_precision_loss, reason = "fewer than 2^32")]
-        let mut weights = rough(&level, shift, &vec![1.0 / count as f64; count], budget)?;
-        let here = rough(&level, shift, start, budget)?;
+        let even = vec![1.0 / count as f64; count];
+        if floors(level(), even.clone(), shift, budget)?.is_none() {
+            return Ok(None);
+        }
+        let mut weights = rough(&level(), shift, &even, budget)?;
+        let here = rough(&level(), shift, start, budget)?;
         let sound = here.iter().all(|weight| weight.is_finite());
         for (weight, here) in weights.iter_mut().zip(here).filter(|_| sound) {
             *weight = here + LEAST * *weight;
         }
         let roots = weights.iter().map(|weight| weight.sqrt()).collect();
-        let mut floors = Vec::new();
-        while level.len() > DIRECT {
-            budget.look(Progress::Solving { sweeps: 0, error: 1.0 })?;
-            let groups = level.group(&weights);
-            #[expect(clippy::cast_precision_loss, reason = "fewer than 2^32")]
-            let few = groups.len() as f64 <= FEWER * level.len() as f64;
-            if !few {
-                break;
-            }
-            let mut coarse = level.coarse(&groups, &weights);
-            coarse.exits.to_mut().iter_mut().for_each(|exit| *exit += shift);
-            let parts = groups.parts(&weights);
-            weights = groups.sums(&weights);
-            floors.push(Floor { level: std::mem::replace(&mut level, coarse), groups, parts });
-        }
+        let Some((floors, level)) = floors(level(), weights, shift, budget)? else { return Ok(None) };
         let direct = level.eliminated(shift, WORK);
-        Ok(Self { floors, ground: level, direct, roots, shift })
+        Ok(Some(Self { floors, ground: level, direct, roots, shift }))
     }
 
     /// The solution for `right`, both over the roots of the weights, to the part `close` of its size; `None` where it does not settle.
@@ -218,6 +212,35 @@ impl<'a> Shifted<'a> {
         [false, true].iter().for_each(|back| floor.level.relax(&mut values, right, *back));
         values
     }
+}
+
+/// The levels above the last one, and that; `None` where they have too many edges in all, or the last too many states.
+#[expect(clippy::cast_precision_loss, reason = "fewer than 2^32")]
+fn floors<'a>(
+    mut level: Level<'a>,
+    mut weights: Vec<f64>,
+    shift: f64,
+    budget: &mut Budget<'_>,
+) -> Result<Option<(Vec<Floor<'a>>, Level<'a>)>, Refusal> {
+    let most = MORE * (level.sources.len() + level.len());
+    let (mut floors, mut all) = (Vec::new(), 0);
+    while level.len() > DIRECT {
+        budget.look(Progress::Solving { sweeps: 0, error: 1.0 })?;
+        let groups = level.group(&weights);
+        if groups.len() as f64 > FEWER * level.len() as f64 {
+            break;
+        }
+        let mut coarse = level.coarse(&groups, &weights);
+        coarse.exits.to_mut().iter_mut().for_each(|exit| *exit += shift);
+        all += coarse.sources.len() + coarse.len();
+        if all > most {
+            return Ok(None);
+        }
+        let parts = groups.parts(&weights);
+        weights = groups.sums(&weights);
+        floors.push(Floor { level: std::mem::replace(&mut level, coarse), groups, parts });
+    }
+    Ok((level.len() <= GROUND).then_some((floors, level)))
 }
 
 /// About the solution for `start`, as the weights of a chain in which who leaves comes in again.

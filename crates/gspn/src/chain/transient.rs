@@ -106,6 +106,12 @@ impl At {
         }
     }
 
+    /// The same at another time, where that is at hand.
+    pub(super) fn again(&self, time: f64) -> Option<Self> {
+        let Kind::Inverse { found, start, .. } = &self.0 else { return None };
+        Some(Self(Kind::Inverse { found: found.again(time)?, start: start.clone(), time }))
+    }
+
     /// Steps in which the inverse of the transform settled.
     pub(super) fn steps(&self) -> Option<u32> {
         match &self.0 {
