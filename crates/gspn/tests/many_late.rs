@@ -1,9 +1,10 @@
 //! More than 20,000 states at points in time until which the fastest is left many millions of times.
 
 mod asked;
+mod machines;
 
 use asked::{close, solve};
-use gspn::ask::{Answer, Value};
+use gspn::ask::Value;
 use serde_json::json;
 
 /// How often each machine fails and is repaired: rates from 1e-6 to 1e6.
@@ -26,26 +27,12 @@ const MACHINES: [(f64, f64); 15] = [
 ];
 
 fn down(machine: usize, time: f64) -> f64 {
-    let (fail, repair) = MACHINES[machine];
-    fail / (fail + repair) * -(-(fail + repair) * time).exp_m1()
+    machines::down(MACHINES[machine], time)
 }
 
 fn up(machine: usize, time: f64) -> f64 {
     let (fail, repair) = MACHINES[machine];
     (repair + fail * (-(fail + repair) * time).exp()) / (fail + repair)
-}
-
-/// Each by itself, and beside them the `others`.
-fn machines(others: &serde_json::Value, asks: &[serde_json::Value], count: usize) -> Answer {
-    let mut places = others["places"].as_array().unwrap().clone();
-    let mut transitions = others["transitions"].as_array().unwrap().clone();
-    for (at, (fail, repair)) in MACHINES.iter().enumerate().take(count) {
-        let (up, down) = (format!("up{at}"), format!("down{at}"));
-        places.extend([json!({"name": up, "tokens": 1}), json!({"name": down})]);
-        let timed = |name: &str, rate: f64, from: &str, to: &str| json!({"name": format!("{name}{at}"), "kind": "timed", "rate": rate, "in": {from: 1}, "out": {to: 1}});
-        transitions.extend([timed("fail", *fail, &up, &down), timed("repair", *repair, &down, &up)]);
-    }
-    solve(&json!({"net": {"places": places, "transitions": transitions}, "ask": asks}))
 }
 
 #[test]
@@ -65,7 +52,7 @@ fn machines_that_know_nothing_of_each_other() {
         }
         asks.push(json!({"id": "up14", "kind": "prob", "where": [["up14", "==", 1]], "at": time}));
         asks.push(json!({"id": "repairs", "kind": "throughput", "transition": "repair13", "at": time}));
-        let answer = machines(&none, &asks, MACHINES.len());
+        let answer = solve(&machines::beside(&MACHINES, &none, &asks));
         assert_eq!(answer.values["states"], Value::Count(32_768));
         (0..MACHINES.len()).for_each(|at| close(&answer, &format!("down{at}"), down(at, time)));
         for (id, of) in several.iter().enumerate() {
@@ -93,7 +80,7 @@ fn a_ring_beside_machines() {
         .map(|at| json!({"id": format!("p{at}"), "kind": "prob", "where": [[format!("p{at}"), "==", 1], ["down2", "==", 1]], "at": time}))
         .into();
     asks.push(json!({"id": "states", "kind": "tangible"}));
-    let answer = machines(&ring, &asks, 11);
+    let answer = solve(&machines::beside(&MACHINES[..11], &ring, &asks));
     assert_eq!(answer.values["states"], Value::Count(12 << 11));
     for at in [0_usize, 5, 9] {
         let mean: f64 = rate * time;

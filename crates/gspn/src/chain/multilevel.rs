@@ -23,6 +23,8 @@ const ROUNDED: f64 = 1e-11;
 const MOST: usize = 400;
 /// Groups are made anew in each of the first cycles and then every so many: with better weights the flows are known better.
 const ANEW: usize = 6;
+/// What all levels but the first may have of its edges and states: groups may lead to ever more others.
+const MORE: usize = 2;
 /// Cycles from which it is guessed where they lead.
 const WINDOW: usize = 3;
 /// How far two solutions may be apart, relatively and state by state.
@@ -31,7 +33,7 @@ const AGREE: f64 = 1e-9;
 /// The stationary distribution; `None` when the cycles do not settle. With `twice` it is solved from two starts.
 pub(super) fn stationary(level: &Level<'_>, twice: bool, budget: &mut Budget<'_>) -> Result<Option<Vec<f64>>, Refusal> {
     // The chain twice, the chains of groups, and some vectors.
-    budget.bytes((level.sources.len() * 40 + level.len() * 160) as u64)?;
+    budget.bytes((level.sources.len() * 50 + level.len() * 200) as u64)?;
     #[expect(clippy::cast_precision_loss, reason = "fewer than 2^32")]
     let Some(found) = from(level, vec![1.0 / level.len() as f64; level.len()], budget)? else { return Ok(None) };
     if twice {
@@ -56,7 +58,7 @@ fn from(level: &Level<'_>, mut weights: Vec<f64>, budget: &mut Budget<'_>) -> Re
             groups.clear();
         }
         let before = weights.clone();
-        descend(level, &mut weights, &mut groups, 0);
+        cycle_over(level, &mut weights, &mut groups);
         normalize(&mut weights);
         let change = weights.iter().zip(&before).fold(0.0_f64, |most, (now, before)| {
             if *now > 0.0 { most.max((now - before).abs() / now) } else { f64::INFINITY }
@@ -150,7 +152,12 @@ fn least(vectors: &[Vec<f64>], weights: &[f64]) -> Option<Vec<f64>> {
 }
 
 /// One cycle on `level`: sweeps, the groups twice, sweeps. `groups` holds those of each depth, and is filled where it is short.
-pub(super) fn descend(level: &Level<'_>, weights: &mut Vec<f64>, groups: &mut Vec<Groups>, depth: usize) {
+pub(super) fn cycle_over(level: &Level<'_>, weights: &mut Vec<f64>, groups: &mut Vec<Groups>) {
+    descend(level, weights, groups, 0, MORE * (level.sources.len() + level.len()));
+}
+
+/// The same at a depth, where the levels below may have so many edges and states: what is beyond is left to sweeps.
+fn descend(level: &Level<'_>, weights: &mut Vec<f64>, groups: &mut Vec<Groups>, depth: usize, room: usize) {
     if level.len() <= DIRECT {
         *weights = level.eliminate();
         return;
@@ -163,13 +170,15 @@ pub(super) fn descend(level: &Level<'_>, weights: &mut Vec<f64>, groups: &mut Ve
     let here = std::mem::take(&mut groups[depth]);
     if here.len() < level.len() {
         let coarse = level.coarse(&here, weights);
-        let before = here.sums(weights);
-        let mut now = before.clone();
-        descend(&coarse, &mut now, groups, depth + 1);
-        if depth > 0 && coarse.len() > DIRECT && 2 * coarse.len() < level.len() {
-            descend(&coarse, &mut now, groups, depth + 1);
+        if let Some(room) = room.checked_sub(coarse.sources.len() + coarse.len()) {
+            let before = here.sums(weights);
+            let mut now = before.clone();
+            descend(&coarse, &mut now, groups, depth + 1, room);
+            if depth > 0 && coarse.len() > DIRECT && 2 * coarse.len() < level.len() {
+                descend(&coarse, &mut now, groups, depth + 1, room);
+            }
+            here.scale(weights, &before, &now);
         }
-        here.scale(weights, &before, &now);
     }
     groups[depth] = here;
     level.sweep(weights, false);

@@ -10,7 +10,7 @@ use std::borrow::Cow;
 use super::Incoming;
 use super::elimination::Eliminated;
 use super::level::{Groups, Level};
-use super::multilevel::descend;
+use super::multilevel::cycle_over;
 use super::solve::normalize;
 use crate::{Budget, Progress, Refusal};
 
@@ -269,7 +269,7 @@ fn rough(level: &Level<'_>, shift: f64, start: &[f64], budget: &mut Budget<'_>) 
     let mut weights = vec![1.0 / count as f64; count + 1];
     for cycle in 0..ROUGH {
         let before = weights.clone();
-        descend(&again, &mut weights, &mut Vec::new(), 0);
+        cycle_over(&again, &mut weights, &mut Vec::new());
         normalize(&mut weights);
         let change = weights.iter().zip(&before).filter(|(now, _)| **now > SEEN);
         let change = change.fold(0.0_f64, |most, (now, before)| most.max((now - before).abs() / now));
