@@ -89,10 +89,33 @@ fn what_is_no_net_is_told_which_nets_are_read() {
         ("", "nothing in it"),
         (" \n", "nothing in it"),
         ("<html><body/></html>", "`html`"),
+        ("<!DOCTYPE pnml [<!ENTITY a \"a\">]><pnml/>", "no outermost element"),
         ("\u{0}", "neither"),
     ] {
         let refusal = read(text.as_bytes(), Format::Json, &[]).unwrap_err();
         assert_eq!((refusal.class, refusal.name.as_str()), (Class::Invalid, "document"), "{text:?}");
         assert!(refusal.why.contains(looks) && refusal.why.contains("JSON, PNPRO, PNML and eDSPN"), "{refusal}");
+    }
+    let latin = b"<pnml><net id=\"\xe9\"/></pnml>";
+    let refusal = read(latin, Format::Json, &[]).unwrap_err();
+    assert!(refusal.class == Class::Invalid && refusal.why.contains("save it as UTF-8"), "{refusal}");
+}
+
+#[test]
+fn a_file_of_pipe_says_itself_that_it_is_no_utf_8() {
+    let of = |encoding: &str| {
+        let (before, after) =
+            (format!("<?xml version=\"1.0\"{encoding}?><pnml><net id=\"net\"><place id=\"d"), "but\"/></net></pnml>");
+        [before.as_bytes(), b"\xe9", after.as_bytes()].concat()
+    };
+    for encoding in [" encoding=\"ISO-8859-1\"", " encoding = 'iso-8859-1' standalone=\"no\""] {
+        let text = of(encoding);
+        assert_eq!(Format::of(&text), Some(Format::Pnml));
+        let document = read(&text, Format::Pnml, &[]).unwrap();
+        assert_eq!(document.net.places()[0].name, "d\u{e9}but");
+    }
+    for encoding in ["", " encoding=\"UTF-8\"", " encoding=\"windows-1250\"", " encoding=", " encoding=\"ISO-8859-1"] {
+        let refusal = read(&of(encoding), Format::Pnml, &[]).unwrap_err();
+        assert!(refusal.class == Class::Invalid && refusal.why.contains("save it as UTF-8"), "{refusal}");
     }
 }

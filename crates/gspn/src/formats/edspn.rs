@@ -16,7 +16,8 @@ const HARMLESS: [&str; 7] = ["id", "type", "DTSPNpriority", "specType", "takeFir
 const ROUNDS: usize = 32;
 
 pub(super) fn read(text: &[u8]) -> Result<Net, Refusal> {
-    let document = xml::parse(xml::read(text)?)?;
+    let text = xml::read(text)?;
+    let document = xml::parse(&text)?;
     let root = document.root_element();
     if !matches!(name(root), "net" | "eDSPNNet" | "EDSPNNet")
         || root.attribute("netclass").is_some_and(|it| it != "eDSPN")

@@ -52,7 +52,9 @@ impl Format {
         let looks = match (first, xml::root(text)) {
             (None, _) => "there is nothing in it".to_owned(),
             (Some(0xff | 0xfe), _) => "it begins like UTF-16: save it as UTF-8".to_owned(),
+            _ if std::str::from_utf8(text).is_err() => "it is not UTF-8 text: save it as UTF-8".to_owned(),
             (_, Some(root)) => format!("its outermost element is `{}`", root.chars().take(40).collect::<String>()),
+            (Some(b'<'), None) => "no outermost element is found behind what it begins with".to_owned(),
             _ => "it begins neither with `{` nor with an element".to_owned(),
         };
         let why = format!("this is no net: {looks}; nets are read from JSON, PNPRO, PNML and eDSPN");
@@ -67,7 +69,7 @@ impl Format {
         match text.iter().find(|byte| !byte.is_ascii_whitespace())? {
             // A list is no net either, and the reader says what is wanted.
             b'{' | b'[' => Some(Self::Json),
-            b'<' => match xml::root(text)? {
+            b'<' => match xml::root(text)?.as_str() {
                 "project" => Some(Self::Pnpro),
                 "pnml" => Some(Self::Pnml),
                 "net" | "eDSPNNet" | "EDSPNNet" => Some(Self::Edspn),

@@ -30,7 +30,8 @@ struct Reader<'a> {
 }
 
 pub(super) fn read(text: &[u8], rates: &[Timing]) -> Result<Net, Refusal> {
-    let document = xml::parse(xml::read(text)?)?;
+    let text = xml::read(text)?;
+    let document = xml::parse(&text)?;
     let root = document.root_element();
     if name(root) != "pnml" {
         return Err(Refusal::invalid(name(root), "the outermost element of PNML is `pnml`"));

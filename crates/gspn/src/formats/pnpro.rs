@@ -27,7 +27,8 @@ const LOOKS: [&str; 12] = [
 const ELSEWHERE: [&str; 2] = ["superposition-tags", "partition"];
 
 pub(super) fn read(text: &[u8]) -> Result<Net, Refusal> {
-    let document = xml::parse(xml::read(text)?)?;
+    let text = xml::read(text)?;
+    let document = xml::parse(&text)?;
     let root = document.root_element();
     if name(root) != "project" {
         return Err(Refusal::invalid(name(root), "the outermost element of a PNPRO project is `project`"));
