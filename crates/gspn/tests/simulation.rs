@@ -190,6 +190,26 @@ fn what_a_simulation_cannot_know_is_left_open() {
 }
 
 #[test]
+fn what_no_run_has_shown_is_not_said_to_be_nothing() {
+    let net = |time: serde_json::Value| {
+        let mut fails = json!({"name": "fails", "in": {"up": 1}, "out": {"down": 1}});
+        fails.as_object_mut().unwrap().extend(time.as_object().unwrap().clone());
+        let places = [json!({"name": "up", "tokens": 1}), json!({"name": "down"})];
+        let asks = json!([{"id": "mean", "kind": "mean_tokens", "place": "down", "at": 1.0},
+            {"id": "share", "kind": "prob", "where": [["down", "==", 1]], "at": 1.0}]);
+        json!({"net": {"places": places, "transitions": [fails]}, "ask": asks})
+    };
+    let rare = estimate(&read(&net(json!({"kind": "timed", "rate": 1e-12}))), 1, 0.05);
+    assert!(rare.unanswered["mean"].why.contains("too rarely to be seen"), "{rare:?}");
+    let share = &rare.estimates["share"];
+    assert!(!share.reached && share.low == 0.0 && share.high > 1e-6, "{share:?}");
+    let fixed = estimate(&read(&net(json!({"kind": "deterministic", "delay": 2.0}))), 1, 0.05);
+    let mean = &fixed.estimates["mean"];
+    assert!(mean.reached && mean.low == 0.0 && mean.high == 0.0, "{mean:?}");
+    assert!(fixed.estimates["share"].reached);
+}
+
+#[test]
 fn immediates_without_end_are_refused() {
     let document = read(&json!({"net": {"places": [{"name": "a", "tokens": 1}, {"name": "b"}], "transitions": [
         {"name": "to", "kind": "immediate", "in": {"a": 1}, "out": {"b": 1}},

@@ -99,6 +99,20 @@ fn servers(servers: Servers) -> u64 {
 }
 
 impl Model {
+    /// Whether runs may differ: a time is drawn, or one of several immediates.
+    pub(super) fn chance(&self) -> bool {
+        let mut priorities = Vec::new();
+        self.parts.iter().any(|part| match part.time {
+            Time::Fixed(_) => false,
+            Time::Immediate { priority, .. } => {
+                let twice = priorities.contains(&priority);
+                priorities.push(priority);
+                twice
+            }
+            _ => true,
+        })
+    }
+
     pub(super) fn new(net: &Net) -> Self {
         let immediate = |index: usize| matches!(net.transitions[index].kind, Kind::Immediate { .. });
         let all = 0..net.transitions.len();

@@ -8,8 +8,8 @@ use crate::{Class, Refusal};
 
 /// Runs before the first look.
 const FIRST: u64 = 1_000;
-/// Runs in which a value that never differed is taken for constant.
-const CONSTANT: u64 = 100_000;
+/// Runs after which a value that never differed is not looked at any longer: it is constant, or changes too rarely to be seen.
+const CONSTANT: f64 = 100_000.0;
 /// Samples of a passage that are kept.
 const KEPT: usize = 4_000_000;
 
@@ -37,7 +37,13 @@ impl Sums {
         self.spread += off * (sample - self.mean);
     }
 
-    fn estimate(self, share: bool, relative: f64) -> Estimate {
+    /// Whether no run differed from the others, and there were enough.
+    fn same(&self) -> bool {
+        self.spread == 0.0 && self.count >= CONSTANT
+    }
+
+    /// Of a value that never differs without chance.
+    fn estimate(self, share: bool, relative: f64, chance: bool) -> Estimate {
         let Self { count, mean, spread } = self;
         if count < 8.0 {
             return Estimate::unknown();
@@ -47,11 +53,11 @@ impl Sums {
         if share {
             let (low, high) = wilson(mean * count, count);
             let half_width = (high - low) / 2.0;
-            let sure = half_width <= relative * mean || (spread == 0.0 && samples >= CONSTANT);
+            let sure = half_width <= relative * mean || (self.same() && !chance);
             return Estimate { mean, half_width, low, high, samples, reached: sure };
         }
         let half = student(count - 1.0) * (spread / (count - 1.0) / count).sqrt();
-        let sure = if spread > 0.0 { half <= relative * mean.abs() } else { samples >= CONSTANT };
+        let sure = if spread > 0.0 { half <= relative * mean.abs() } else { self.same() && !chance };
         Estimate::around(mean, half, samples, sure)
     }
 }
@@ -65,6 +71,7 @@ pub(super) fn at(
     relative: f64,
     meter: &mut Meter<'_, '_>,
 ) -> Result<Vec<Estimate>, Refusal> {
+    let chance = model.chance();
     let mut sums = vec![Sums::default(); asked.len()];
     let mut machine = Machine::new(model, watch, seed, 0)?;
     let (mut run, mut wanted) = (0, FIRST);
@@ -73,7 +80,8 @@ pub(super) fn at(
         for (time, measure) in asked {
             while !machine.run(*time, meter.slice())? {
                 if !meter.look(&mut machine.firings) {
-                    return Ok(sums.iter().zip(asked).map(|(sums, asked)| estimate(*sums, asked.1, 0.0)).collect());
+                    let estimates = sums.iter().zip(asked).map(|(sums, asked)| estimate(*sums, asked.1, 0.0, chance));
+                    return Ok(estimates.collect());
                 }
             }
             samples.push(match measure {
@@ -86,8 +94,8 @@ pub(super) fn at(
         let goes_on = meter.look(&mut machine.firings);
         if run >= wanted || !goes_on {
             let estimates: Vec<Estimate> =
-                sums.iter().zip(asked).map(|(sums, asked)| estimate(*sums, asked.1, relative)).collect();
-            if !goes_on || estimates.iter().all(|estimate| estimate.reached) {
+                sums.iter().zip(asked).map(|(sums, asked)| estimate(*sums, asked.1, relative, chance)).collect();
+            if !goes_on || estimates.iter().zip(&sums).all(|(estimate, sums)| estimate.reached || sums.same()) {
                 return Ok(estimates);
             }
             wanted += wanted / 2;
@@ -96,8 +104,8 @@ pub(super) fn at(
     }
 }
 
-fn estimate(sums: Sums, measure: Measure, relative: f64) -> Estimate {
-    sums.estimate(matches!(measure, Measure::Level { share: true, .. }), relative)
+fn estimate(sums: Sums, measure: Measure, relative: f64, chance: bool) -> Estimate {
+    sums.estimate(matches!(measure, Measure::Level { share: true, .. }), relative, chance)
 }
 
 /// The time until level `goal`, a condition, holds: the mean, or the time by which it has with probability `quantile`.
@@ -152,7 +160,8 @@ fn middle(samples: &[f64], relative: f64) -> Result<Estimate, Refusal> {
         }
         sums.add(*sample);
     }
-    Ok(sums.estimate(false, relative))
+    // A way that always takes as long is one of fixed times.
+    Ok(sums.estimate(false, relative, false))
 }
 
 /// The order statistics around `quantile`.
@@ -176,6 +185,6 @@ fn level(samples: &mut [f64], quantile: f64, relative: f64) -> Result<Estimate, 
         return Err(uncertain(samples));
     }
     let half_width = (high - low) / 2.0;
-    let reached = if high > low { half_width <= relative * mean } else { samples.len() as u64 >= CONSTANT };
+    let reached = if high > low { half_width <= relative * mean } else { count >= CONSTANT };
     Ok(Estimate { mean, half_width, low, high, samples: samples.len() as u64, reached })
 }
