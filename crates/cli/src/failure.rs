@@ -2,6 +2,7 @@
 
 use std::error::Error;
 use std::fmt;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -36,6 +37,11 @@ pub(crate) struct SourceFault {
 }
 
 impl Failure {
+    /// What failed and why, in one line, for somebody who says where.
+    pub(crate) fn why(self) -> String {
+        [vec![self.message], self.causes].concat().join(": ")
+    }
+
     /// The caller gave something wrong.
     pub(crate) fn bad_input(message: impl Into<String>) -> Self {
         Self { exit: Exit::BadInput, message: message.into(), causes: Vec::new(), help: None, faults: Vec::new() }
@@ -145,7 +151,9 @@ impl From<std::io::Error> for Failure {
 /// A file that cannot be read, named as it was given.
 pub(crate) fn unreadable(path: &Path, error: &std::io::Error) -> Failure {
     let failure = Failure::bad_input(format!("cannot read `{}`", path.display())).because_of(Some(error));
-    if error.kind() == std::io::ErrorKind::NotFound { failure } else { Failure { exit: Exit::Unavailable, ..failure } }
+    // What another name or another file would cure.
+    let named = matches!(error.kind(), ErrorKind::NotFound | ErrorKind::IsADirectory | ErrorKind::FileTooLarge);
+    if named { failure } else { Failure { exit: Exit::Unavailable, ..failure } }
 }
 
 impl SourceFault {

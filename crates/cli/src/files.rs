@@ -2,7 +2,7 @@
 #![expect(clippy::disallowed_methods, reason = "the program reads the files its user names")]
 
 use std::fs;
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::Arc;
@@ -23,16 +23,23 @@ pub(crate) fn text(path: &Path) -> Result<Arc<str>, Failure> {
 
 /// The bytes of a file, or of the standard input for `-`.
 pub(crate) fn bytes(path: &Path) -> Result<Vec<u8>, Failure> {
-    let read = || -> io::Result<Vec<u8>> {
-        let mut bytes = Vec::new();
-        if path == Path::new("-") {
-            io::Read::read_to_end(&mut io::Read::take(io::stdin().lock(), MAX_TEXT), &mut bytes)?;
-            return Ok(bytes);
-        }
-        if fs::metadata(path)?.len() > MAX_TEXT {
+    // What a pipe or a device holds is known when it was read.
+    let take = |from: &mut dyn Read, expected: u64| -> io::Result<Vec<u8>> {
+        // With room for all of it no copy of a secret is left behind.
+        let mut bytes = Vec::with_capacity(usize::try_from(expected.min(MAX_TEXT)).unwrap_or(0) + 1);
+        from.take(MAX_TEXT + 1).read_to_end(&mut bytes)?;
+        if bytes.len() as u64 > MAX_TEXT {
             return Err(io::Error::new(io::ErrorKind::FileTooLarge, "it has more than 64 MiB"));
         }
-        fs::read(path)
+        Ok(bytes)
+    };
+    let read = || {
+        if path == Path::new("-") {
+            return take(&mut io::stdin().lock(), 0);
+        }
+        let mut file = fs::File::open(path)?;
+        let expected = file.metadata()?.len();
+        take(&mut file, expected)
     };
     read().map_err(|error| unreadable(path, &error))
 }

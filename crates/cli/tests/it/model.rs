@@ -108,6 +108,16 @@ fn points_in_time_are_asked_for_on_the_command_line() {
     assert_eq!((exit.as_str(), &answer["values"]["mean at 0"]), ("exit 0", &json!(0.0)));
     let late = answer["values"]["mean at 1000"].as_f64().unwrap();
     assert!((late - 1.5).abs() < 1e-6, "{answer}");
+
+    // A derivative is one of the long run, too, until it is asked for at a time: at 0 no rate matters yet.
+    net["ask"] = json!([{"id": "slope", "kind": "sensitivity", "wrt": "serve",
+        "of": {"kind": "mean_tokens", "place": "queue"}}]);
+    scene.write("net.json", &net.to_string());
+    let (_, long_run) = of(&scene, &["solve", "net.json"]);
+    let (_, answer) = of(&scene, &["transient", "net.json", "--at", "0,1000"]);
+    let late = answer["values"]["slope at 1000"].as_f64().unwrap();
+    assert!((late - long_run["values"]["slope"].as_f64().unwrap()).abs() < 1e-6, "{answer}");
+    assert_eq!(answer["values"]["slope at 0"], json!(0.0));
 }
 
 #[test]
@@ -184,4 +194,17 @@ fn states_and_generator_are_exported() {
     let lines: Vec<&str> = matrix.lines().collect();
     assert_eq!((lines[0], lines[1], lines.len()), ("%%MatrixMarket matrix coordinate real general", "4 4 10", 12));
     assert!(lines.contains(&"2 2 -2e0") && lines.contains(&"1 2 1e0"), "{matrix}");
+}
+
+#[test]
+fn what_is_no_file_of_a_net_is_refused_before_it_is_read_for_ever() {
+    let scene = Scene::empty();
+    for (net, why) in [("/", "Is a directory"), ("/dev/zero", "it has more than 64 MiB"), ("none.json", "No such file")]
+    {
+        let said = scene.run(&["model", "solve", net]);
+        assert!(said.starts_with("exit 2") && said.contains(why) && said.contains(net), "{said}");
+    }
+    scene.write("net.json", r#"{"net": {"places": [], "transitions": []}}"#);
+    let said = scene.run(&["model", "solve", "net.json", "--markings", "0"]);
+    assert!(said.starts_with("exit 2") && said.contains("--markings"), "{said}");
 }

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{Args, value_parser};
 use gspn::ask::{Ask, Question, Value};
 use gspn::json::Document;
 use gspn::{Budget, Limits, Refusal, explore, formats};
@@ -17,7 +17,7 @@ use crate::failure::Failure;
 #[derive(Debug, Args)]
 struct Cost {
     /// The most markings, tangible and vanishing (a `limit` in the net counts if it is smaller)
-    #[arg(long, default_value_t = Limits::default().markings, value_name = "COUNT")]
+    #[arg(long, default_value_t = Limits::default().markings, value_name = "COUNT", value_parser = value_parser!(u64).range(1..))]
     markings: u64,
 
     /// The most memory
@@ -111,11 +111,15 @@ pub(super) fn at_times(times: &[f64]) -> Result<impl FnOnce(Document) -> Documen
     })
 }
 
-/// A question about the long run, for each point in time; others as they are.
+/// A question about the long run, or of its derivative, for each point in time; others as they are.
 fn timed(ask: Ask, times: &[f64]) -> Vec<Ask> {
     let asked = times.iter().filter_map(|time| {
         let mut asked = ask.clone();
-        match &mut asked.question {
+        let mut question = &mut asked.question;
+        while let Question::Sensitivity { of, .. } = question {
+            question = of.as_mut();
+        }
+        match question {
             Question::MeanTokens { at, .. } | Question::Probability { at, .. } | Question::Throughput { at, .. } => {
                 if at.replace(*time).is_some() {
                     return None;
