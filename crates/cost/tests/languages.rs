@@ -25,10 +25,10 @@ node = "database"
 from = "producer"
 to = "store"
 latency = "2 ms"
-rate = "100 Mbit/s"
+rate = "13107200 B/s"
 [attribute.gd]
 of = "producer"
-size = "2 kB"
+size = "2 KiB"
 [[sequence.generation]]
 do = "genGDinfo"
 by = "producer"

@@ -28,25 +28,31 @@ pub(super) fn value(text: &str) -> Result<String, String> {
             other => return Err(format!("`{other}` in `{text}` is not understood")),
         }
     }
-    let Some(number) = number else { return Err(format!("`{text}` has no value")) };
-    if number.parse::<f64>().is_err() {
-        return Err(format!("`{number}` is an expression: only numbers can be used"));
-    }
-    Ok(match unit {
-        None => number.to_owned(),
-        Some(unit) => format!("{number} {}", known(unit)),
+    let Some(written) = number else { return Err(format!("`{text}` has no value")) };
+    let Ok(number) = written.parse::<f64>() else {
+        return Err(format!("`{written}` is an expression: only numbers can be used"));
+    };
+    Ok(match unit.map(known) {
+        None => written.to_owned(),
+        Some((1.0, unit)) => format!("{written} {unit}"),
+        Some((factor, unit)) => format!("{} {unit}", number * factor),
     })
 }
 
-/// MARTE's units in our spelling.
-fn known(unit: &str) -> &str {
+/// MARTE's units as so many of ours. Its library counts data by 1024 (`KB`, `Kb/s` and above); other spellings are decimal.
+fn known(unit: &str) -> (f64, &str) {
     match unit {
-        "KB" => "kB",
-        "Mb/s" | "Mbps" => "Mbit/s",
-        "Gb/s" | "Gbps" => "Gbit/s",
-        "Kb/s" | "kbps" => "kbit/s",
-        "Hz" => "/s",
-        other => other,
+        "Byte" => (1.0, "B"),
+        "KB" => (1.0, "KiB"),
+        "MB" => (1.0, "MiB"),
+        "GB" => (1024.0, "MiB"),
+        "Kb/s" => (128.0, "B/s"),
+        "Mb/s" => (131_072.0, "B/s"),
+        "Mbps" => (1.0, "Mbit/s"),
+        "Gb/s" | "Gbps" => (1.0, "Gbit/s"),
+        "kbps" => (1.0, "kbit/s"),
+        "Hz" => (1.0, "/s"),
+        other => (1.0, other),
     }
 }
 
@@ -97,6 +103,11 @@ mod tests {
             ("(57,ms)", Ok("57 ms")),
             ("(value=57, unit=ms)", Ok("57 ms")),
             ("(expr=57.3, unit=ms, statQ=mean, source=meas)", Ok("57.3 ms")),
+            ("(3,KB)", Ok("3 KiB")),
+            ("(2,Kb/s)", Ok("256 B/s")),
+            ("(100,Mb/s)", Ok("13107200 B/s")),
+            ("(100,Mbps)", Ok("100 Mbit/s")),
+            ("(300,Byte)", Ok("300 B")),
             ("(57, ms, meas)", Err("`meas` in `(57, ms, meas)` has no name")),
             ("(unit=ms)", Err("`(unit=ms)` has no value")),
             ("(value=57, unit=ms, statQ=max)", Err("`statQ=max`: only the mean can be used")),
