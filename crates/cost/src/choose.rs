@@ -81,7 +81,7 @@ pub struct Outcome {
     pub setting: Vec<String>,
     /// Requests a second that come to their end.
     pub throughput: f64,
-    /// Requests a second that can come to their end at most (an upper bound where more than one is served at a time).
+    /// Requests a second that can come to their end at most: where the threads are limited, as many as do while all are at work at all times.
     pub saturation: f64,
     /// Whether more is asked for than can be carried; then times grow until requests are turned away, and none is given.
     pub saturated: bool,
@@ -194,6 +194,7 @@ pub fn choose(model: &Model, wanted: &Wanted, effort: &Effort<'_>) -> Result<Cho
     counts.extend(model.nodes.iter().map(|it| it.machines.counts.len()));
     let count = counts.iter().fold(1_usize, |all, count| all.saturating_mul(*count));
     if count > MAX_SETTINGS {
+        let count = if count == usize::MAX { "uncountable".to_owned() } else { count.to_string() };
         let why = format!("the annotations and machines make {count} settings: at most {MAX_SETTINGS}");
         return Err(Fault::new(Class::TooLarge, "secure", why));
     }
@@ -256,7 +257,7 @@ fn outcome(model: &Model, ways: &[usize], wanted: &Wanted, budget: &mut Budget<'
     let machines: Vec<u32> = model.nodes.iter().zip(counts).map(|(it, way)| it.machines.counts[*way]).collect();
     let chosen = set(model, ways, &machines);
     let solved = figures::solve(&chosen, wanted, budget)?;
-    let limit = bottleneck::of(&chosen, &solved.service, solved.one, solved.plain.throughput / solved.service.finished);
+    let limit = bottleneck::of(&chosen, &solved, budget)?;
     let plain = &solved.plain;
     let outcome = Outcome {
         setting: security::words(model, ways).into_iter().chain(machine_words(model, &machines)).collect(),

@@ -56,8 +56,8 @@ pub struct Stage {
     pub place: usize,
     /// What is done there.
     pub what: What,
-    /// The node or line whose time it is, by name; none for a delay.
-    pub on: Option<String>,
+    /// The place of the cores or of the line whose time it is (a node and a connector may have one name); none for a delay.
+    pub on: Option<usize>,
     /// Mean seconds of one visit; 0 for waiting.
     pub mean: f64,
     /// Index in [`Laid::prices`] of the price that says how long it lasts; none of the application's own steps.
@@ -109,17 +109,17 @@ pub fn lay(secured: &Secured) -> Result<Laid, Fault> {
         builder.immediate("thread", builder::BEGIN, 1.0, &[start, threads], &[at]);
     }
     let abort = builder.place("abort", 0);
-    let mut cursor = steps::Cursor { place: at, holds: None };
+    let mut front = vec![steps::Cursor { place: at, holds: None }];
     let Some(main) = model.sequences.first() else {
         return Err(Fault::new(Class::Missing, "sequence", "there is no sequence: nothing happens"));
     };
     let mut layer = steps::Layer { model, builder, abort, aborts: false, laid: 0, deep: 0 };
-    layer.steps(&main.steps, &mut cursor)?;
-    layer.release(&mut cursor);
+    layer.steps(&main.steps, &mut front)?;
+    let last = layer.release(&mut front);
     let aborts = layer.aborts;
     let mut builder = layer.builder;
     let back: Vec<usize> = [source].into_iter().chain(threads).collect();
-    let end = builder.immediate("end", builder::ROUTE, 1.0, &[cursor.place], &back);
+    let end = builder.immediate("end", builder::ROUTE, 1.0, &[last], &back);
     let aborted = aborts.then(|| builder.immediate("aborted", builder::ROUTE, 1.0, &[abort], &back));
     let free = builder.free().to_vec();
     let lines = builder.lines();

@@ -23,6 +23,9 @@ pub struct Solution {
     pub inside: f64,
     /// Mean time from coming to the end, waiting included.
     pub response: f64,
+    /// The part of it without a thread.
+    #[serde(skip)]
+    pub queued: f64,
     /// For each node its share of busy cores.
     pub nodes: Vec<Busy>,
     /// What the mean time of a request is spent on, the longest first.
@@ -100,25 +103,27 @@ pub(crate) fn of(model: &Model, laid: &Laid, budget: &mut Budget<'_>) -> Result<
     };
     let (throughput, aborted) = (number("throughput"), number("aborted"));
     let done = throughput + aborted;
-    let inside = match model.workload {
-        Workload::Closed { think, .. } if think <= 0.0 => f64::from(model.workload.jobs()),
-        _ => f64::from(model.workload.jobs()) - number("source"),
-    };
+    // What is there is added up, not what is missing taken off: of a thousand places that are nearly all free little would be left.
+    let stages = laid.stages.iter().enumerate().map(|(stage, it)| (it, number(&format!("stage {stage}"))));
+    let stages: Vec<_> = stages.collect();
+    let inside = number("queue") + stages.iter().map(|(_, tokens)| tokens).sum::<f64>();
     let turned_away = match model.workload {
         Workload::Open { rate, .. } => rate * number("full"),
         Workload::Closed { .. } => 0.0,
     };
     let per_request = |tokens: f64| if done > 0.0 { tokens / done } else { 0.0 };
     let nodes = model.nodes.iter().enumerate().map(|(node, it)| {
-        let free = number(&format!("free {node}"));
-        Busy { node: it.name.clone(), utilisation: (1.0 - free / f64::from(it.all_cores())).clamp(0.0, 1.0) }
+        let busy: f64 =
+            stages.iter().filter(|(stage, _)| stage.on == Some(laid.free[node])).map(|(_, tokens)| tokens).sum();
+        Busy { node: it.name.clone(), utilisation: (busy / f64::from(it.all_cores())).clamp(0.0, 1.0) }
     });
     let mut spent: BTreeMap<(String, Option<String>), f64> = BTreeMap::new();
-    for (stage, it) in laid.stages.iter().enumerate() {
-        *spent.entry(words(model, &it.what)).or_default() += per_request(number(&format!("stage {stage}")));
+    for (it, tokens) in &stages {
+        *spent.entry(words(model, &it.what)).or_default() += per_request(*tokens);
     }
+    let queued = per_request(number("queue"));
     if laid.queue.is_some() {
-        *spent.entry(("waiting for a thread".to_owned(), None)).or_default() += per_request(number("queue"));
+        *spent.entry(("waiting for a thread".to_owned(), None)).or_default() += queued;
     }
     let spent = spent.into_iter().map(|((on, annotation), seconds)| Spent { on, annotation, seconds });
     let mut spent: Vec<Spent> = spent.filter(|it| it.seconds > 0.0).collect();
@@ -128,7 +133,8 @@ pub(crate) fn of(model: &Model, laid: &Laid, budget: &mut Budget<'_>) -> Result<
         _ => 0,
     };
     let (nodes, response) = (nodes.collect(), per_request(inside));
-    Ok(Solution { throughput, aborted, turned_away, inside, response, nodes, spent, states, checks: answer.checks })
+    let checks = answer.checks;
+    Ok(Solution { throughput, aborted, turned_away, inside, response, queued, nodes, spent, states, checks })
 }
 
 fn words(model: &Model, what: &What) -> (String, Option<String>) {

@@ -191,6 +191,29 @@ fn nobody_can_meet_an_impossible_constraint_and_that_is_said() {
     assert_eq!(chosen(&model(MODEL), &level).unwrap_err().class, Class::NoSuchName);
 }
 
+/// Level 1 wants signatures, and so does level 2: leaving one out is one failure, however many levels it fails.
+#[test]
+fn what_two_levels_demand_counts_once() {
+    let wanted = Wanted { minimum: Minimum { level: Some(2), ..Minimum::default() }, ..Wanted::default() };
+    let choice = chosen(&model(MODEL), &wanted).unwrap();
+    let nothing = choice.settings.iter().find(|it| it.strength.is_none()).unwrap();
+    let mut said: Vec<&str> = nothing.fails.iter().map(|fail| fail.why.as_str()).collect();
+    assert_eq!(said.len(), 3, "{said:?}");
+    said.sort_unstable();
+    said.dedup();
+    assert_eq!(said.len(), 3, "{said:?}");
+}
+
+#[test]
+fn more_settings_than_a_number_holds_are_not_given_a_number() {
+    let mut model = model(MODEL);
+    let one = model.annotations[0].clone();
+    model.annotations.extend(std::iter::repeat_n(one, 60));
+    let fault = chosen(&model, &Wanted::default()).unwrap_err();
+    assert_eq!(fault.class, Class::TooLarge);
+    assert!(fault.why.contains("make uncountable settings"), "{fault}");
+}
+
 /// No setting on the front is beaten, and every other is, by one that is as secure, as fast and as cheap.
 #[test]
 fn the_front_is_what_nothing_beats() {
@@ -241,7 +264,7 @@ fn far_above_saturation_the_room_is_full() {
     }
 }
 
-/// The line carries ten messages a second, however many cores and threads there are.
+/// The line carries ten messages a second, however many cores there are.
 #[test]
 fn a_line_saturates_too() {
     let text = MODEL.replace("latency = \"1 ms\"", "rate = \"30 kB/s\"").replace("threads = 1", "threads = 3");
@@ -249,7 +272,8 @@ fn a_line_saturates_too() {
     model.annotations.drain(..2);
     let choice = chosen(&model, &Wanted { rate: Some(20.0), ..Wanted::default() }).unwrap();
     let plain = choice.settings.last().unwrap();
-    assert!((plain.saturation - 10.0).abs() < 1e-9, "{plain:?}");
+    // Three threads hardly ever leave it idle.
+    assert!(plain.saturation < 10.0 && plain.saturation > 9.999, "{plain:?}");
     assert!(plain.saturated && plain.fails.iter().any(|it| it.constraint == "rate"), "{plain:?}");
     assert_eq!(plain.limit.as_ref().unwrap().resource, "wire");
     assert!(plain.throughput <= 10.0 && plain.throughput > 9.0, "{plain:?}");

@@ -1,11 +1,21 @@
 //! What limits a setting, what of it takes the most, and what less of that would bring.
 
+use std::collections::BTreeMap;
+
+use gspn::Budget;
+use gspn::ask::{Question, derivatives};
+use gspn::net::{Kind, Transition};
 use serde::Serialize;
 
+use super::figures::Solved;
 use super::service::Service;
-use super::short;
-use crate::model::Model;
-use crate::net::What;
+use super::{short, times};
+use crate::model::{Model, Workload};
+use crate::net::{self, Laid, What};
+use crate::{Fault, solve, weave};
+
+/// Where threads that are all at work carry so much of what the scarcest resource could, that is what is full.
+const NEARLY: f64 = 0.999;
 
 /// What a setting saturates first.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -22,6 +32,10 @@ pub struct Bottleneck {
     pub bound: f64,
     /// What would saturate then.
     pub then: String,
+    /// Whether nothing else is full when all threads are at work: those that have one wait for each other. `share` is the elasticity alone
+    /// then, and `bound` an upper bound.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub waits: bool,
     /// The annotation that asks for it, by its number.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub annotation: Option<usize>,
@@ -75,17 +89,63 @@ pub(super) fn limits(model: &Model, service: &Service, one: bool) -> Vec<(Resour
     limits
 }
 
-/// What limits a setting of which `rate` requests leave a second.
-pub(super) fn of(model: &Model, service: &Service, one: bool, rate: f64) -> Option<Bottleneck> {
+/// The net in which all threads are at work at all times, where there are several and those that have one wait for each other.
+fn crowded(model: &Model, one: bool) -> Result<Option<(Model, Laid)>, Fault> {
+    let threads = model.threads().filter(|threads| !one && *threads <= model.workload.jobs());
+    let Some(threads) = threads else { return Ok(None) };
+    let mut model = model.clone();
+    model.workload = Workload::Closed { clients: threads, think: 0.0, threads: None };
+    let laid = net::lay(&weave(&model))?;
+    Ok(times::hindered(&model, &laid, threads).then_some((model, laid)))
+}
+
+/// How many requests can be carried, aborted ones included: what the scarcest resource can, or less where the threads wait for each other.
+pub(super) fn carried(model: &Model, service: &Service, one: bool, budget: &mut Budget<'_>) -> Result<f64, Fault> {
+    let least = limits(model, service, one).into_iter().map(|(_, limit)| limit).fold(f64::INFINITY, f64::min);
+    let Some((model, laid)) = crowded(model, one)? else { return Ok(least) };
+    let all_at_work = solve::of(&model, &laid, budget)?;
+    Ok(least.min(all_at_work.throughput + all_at_work.aborted))
+}
+
+/// What all threads at work would carry more, in %, if something took 1 % less: that of which it is most.
+fn most_felt(model: &Model, budget: &mut Budget<'_>) -> Result<Option<(What, f64)>, Fault> {
+    let Some((_, laid)) = crowded(model, false)? else { return Ok(None) };
+    let ended = Question::Throughput { transition: laid.end, at: None };
+    let found = derivatives(&laid.net, &[ended], budget)?.swap_remove(0)?;
+    let mut felt: BTreeMap<&What, f64> = BTreeMap::new();
+    for stage in laid.stages.iter().filter(|stage| stage.mean > 0.0) {
+        let leads_on = |it: &Transition| matches!(it.kind, Kind::Timed { .. }) && it.inputs[0].place == stage.place;
+        let transition = laid.net.transitions().iter().position(leads_on);
+        let elasticity = transition.and_then(|transition| found.elasticity(&laid.net, transition));
+        *felt.entry(&stage.what).or_default() += elasticity.unwrap_or(0.0);
+    }
+    let most = felt.into_iter().max_by(|one, other| one.1.total_cmp(&other.1));
+    Ok(most.map(|(what, elasticity)| (what.clone(), elasticity)))
+}
+
+/// What limits a setting.
+pub(super) fn of(model: &Model, solved: &Solved, budget: &mut Budget<'_>) -> Result<Option<Bottleneck>, Fault> {
+    let (service, one, plain) = (&solved.service, solved.one, &solved.plain);
+    let rate = plain.throughput / service.finished;
     let limits = limits(model, service, one);
-    let (resource, carried) = limits.iter().copied().min_by(|one, other| one.1.total_cmp(&other.1))?;
-    let node = resource.index(model);
-    let (what, seconds, cores) = service.largest(node)?;
-    let share = match node {
-        Some(node) => cores[node] / service.cores(node),
-        None => seconds / service.mean(),
+    let least = limits.iter().copied().min_by(|one, other| one.1.total_cmp(&other.1));
+    let Some((resource, limit)) = least else { return Ok(None) };
+    // The scarcest is full when all threads are at work, or these wait for each other and none is.
+    let felt = if plain.carried < limit * NEARLY { most_felt(model, budget)? } else { None };
+    let (resource, utilisation, what, share) = if let Some((what, share)) = felt {
+        let threads = f64::from(model.threads().unwrap_or(1));
+        (Resource::Threads, rate * plain.served / threads, what, share)
+    } else {
+        let node = resource.index(model);
+        let Some((what, seconds, cores)) = service.largest(node) else { return Ok(None) };
+        let share = match node {
+            Some(node) => cores[node] / service.cores(node),
+            None => seconds / service.mean(),
+        };
+        (resource, rate / limit, what.clone(), share)
     };
     // Without it each resource has less to do.
+    let Some((_, seconds, cores)) = service.sums().find(|(other, ..)| **other == what) else { return Ok(None) };
     let without = limits.iter().map(|(resource, limit)| {
         let left = match resource.index(model) {
             Some(node) => 1.0 - cores[node] / service.cores(node),
@@ -93,26 +153,27 @@ pub(super) fn of(model: &Model, service: &Service, one: bool, rate: f64) -> Opti
         };
         (*resource, limit / left.max(1e-12))
     });
-    let (then, bound) = without.min_by(|one, other| one.1.total_cmp(&other.1))?;
-    let (what, annotation) = match what {
+    let Some((then, bound)) = without.min_by(|one, other| one.1.total_cmp(&other.1)) else { return Ok(None) };
+    let (what, annotation) = match &what {
         What::Step(name) | What::Waiting(name) => (format!("`{name}`"), None),
         What::Security(annotation, mechanism) => {
-            (format!("{} ({})", mechanism.word(), crate::solve::about(model, *annotation)), Some(*annotation))
+            (format!("{} ({})", mechanism.word(), solve::about(model, *annotation)), Some(*annotation))
         }
         What::Phase(annotation, phase) => {
-            (format!("{phase} ({})", crate::solve::about(model, *annotation)), Some(*annotation))
+            (format!("{phase} ({})", solve::about(model, *annotation)), Some(*annotation))
         }
     };
-    Some(Bottleneck {
+    Ok(Some(Bottleneck {
         resource: resource.name(model),
-        utilisation: (rate / carried).clamp(0.0, 1.0),
+        utilisation: utilisation.clamp(0.0, 1.0),
         what,
         share,
         bound: bound * service.finished,
         then: then.name(model),
+        waits: plain.carried < limit * NEARLY,
         annotation,
         instead: None,
-    })
+    }))
 }
 
 impl Bottleneck {
@@ -123,6 +184,19 @@ impl Bottleneck {
             node => format!("`{node}`"),
         };
         let percent = |share: f64| short((share * 1000.0).round() / 10.0);
+        let other = |words: &str, carried: f64| format!("; with `{words}` instead it would be {}/s", short(carried));
+        if self.waits {
+            return format!(
+                "full first: the threads, {} % busy now, at {}/s, for those at work wait for each other's cores and lines; what counts most is {}: 1 % less of it carries {} % more, and without it {} would be full at {}/s at most{}",
+                percent(self.utilisation),
+                short(saturation),
+                self.what,
+                short(self.share),
+                named(&self.then),
+                short(self.bound),
+                instead.map(|(words, carried)| other(&words, carried)).unwrap_or_default(),
+            );
+        }
         let mut text = format!(
             "full first: {}, {} % busy now, at {}/s; {} % of what {} is {}: 1 % less of it carries {} % more, and without it {} would be full at {}/s",
             named(&self.resource),
@@ -136,7 +210,7 @@ impl Bottleneck {
             short(self.bound),
         );
         if let Some((words, carried)) = instead {
-            text.push_str(&format!("; with `{words}` instead it would be {}/s", short(carried)));
+            text.push_str(&other(&words, carried));
         }
         text
     }

@@ -1,7 +1,7 @@
 //! Constraints: which a setting fails, and by how much.
 
 use std::cmp::Ordering;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
@@ -80,7 +80,10 @@ pub(super) fn fails(it: &Outcome, wanted: &Wanted, model: &Model) -> Vec<Failure
         fails.extend(it.down.iter().flat_map(|down| down.fails.iter().cloned()));
     }
     for (constraint, wanted, got, why) in security::below(&wanted.minimum, model, &it.ways) {
-        fails.push(failure(constraint, wanted, got, why));
+        // What two levels demand is said once, and counts once.
+        if fails.iter().all(|known| known.constraint != constraint || known.why != why) {
+            fails.push(failure(constraint, wanted, got, why));
+        }
     }
     fails
 }
@@ -113,10 +116,11 @@ pub(super) fn unsure(it: &Outcome, wanted: &Wanted) -> Vec<String> {
     most.map(|(name, ..)| name.to_owned()).chain(rate.map(|_| "rate".to_owned())).collect()
 }
 
-/// Fewer constraints failed, then the farthest of them less far.
+/// Fewer constraints failed, each counted once although it fails with a machine down, too; then the farthest of them less far.
 pub(super) fn nearer(one: &Outcome, other: &Outcome) -> Ordering {
+    let failed = |it: &Outcome| it.fails.iter().map(|fail| fail.constraint.as_str()).collect::<BTreeSet<_>>().len();
     let worst = |it: &Outcome| it.fails.iter().map(|fail| fail.by.unwrap_or(f64::INFINITY)).fold(0.0, f64::max);
-    one.fails.len().cmp(&other.fails.len()).then(worst(one).total_cmp(&worst(other)))
+    failed(one).cmp(&failed(other)).then(worst(one).total_cmp(&worst(other)))
 }
 
 /// For each constraint that is a number, the setting that meets it best.

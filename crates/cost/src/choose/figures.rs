@@ -22,12 +22,16 @@ const STEP: f64 = 1e-4;
 pub(super) struct Plain {
     /// Requests a second that come to their end.
     pub(super) throughput: f64,
-    /// Requests a second that can come to their end.
+    /// Requests a second that can be carried, aborted ones included.
+    pub(super) carried: f64,
+    /// Those of them that come to their end.
     pub(super) saturation: f64,
     /// Whether more come than can be carried.
     pub(super) saturated: bool,
     /// Mean time.
     pub(super) mean: f64,
+    /// The part of it after a thread was there.
+    pub(super) served: f64,
     /// Of each node the share of busy cores.
     pub(super) busy: Vec<f64>,
     /// Core seconds of a request.
@@ -60,7 +64,7 @@ pub(super) fn solve(model: &Model, wanted: &Wanted, budget: &mut Budget<'_>) -> 
     let asked = [wanted.p50, wanted.p95, wanted.p99].map(|it| it.is_some());
     let percentiles = asked.contains(&true);
     let (flow, distribution) = times::solve(Task { model, one, percentiles }, &service, budget)?;
-    let plain = plain(model, &service, one, flow);
+    let plain = plain(model, &service, bottleneck::carried(model, &service, one, budget)?, flow);
     // The front is drawn over the last, where it costs little.
     let asked = [asked[0], asked[1], one || percentiles];
     let mut times = [None; 3];
@@ -73,18 +77,18 @@ pub(super) fn solve(model: &Model, wanted: &Wanted, budget: &mut Budget<'_>) -> 
     Ok(Solved { service, one, plain, times, distribution })
 }
 
-/// The plain numbers of a service under a flow of requests.
-fn plain(model: &Model, service: &Service, one: bool, flow: Flow) -> Plain {
-    let carried =
-        bottleneck::limits(model, service, one).into_iter().map(|(_, limit)| limit).fold(f64::INFINITY, f64::min);
+/// The plain numbers of a service under a flow of requests, of which so many could be carried.
+fn plain(model: &Model, service: &Service, carried: f64, flow: Flow) -> Plain {
     let node_cores: Vec<f64> = (0..model.nodes.len()).map(|node| service.cores(node)).collect();
     let busy = model.nodes.iter().zip(&node_cores);
     let busy = busy.map(|(it, cores)| (flow.rate * cores / f64::from(it.all_cores())).clamp(0.0, 1.0)).collect();
     Plain {
         throughput: flow.rate * service.finished,
+        carried,
         saturation: carried * service.finished,
         saturated: matches!(model.workload, Workload::Open { rate, .. } if rate >= carried),
         mean: flow.mean,
+        served: flow.served,
         busy,
         cores: node_cores.iter().sum(),
         energy: energy(model, service, &node_cores, flow.rate),
@@ -168,7 +172,8 @@ pub(super) fn intervals(
         let dearer_model = if solved.one { None } else { Some(dearer(model, price)?) };
         let task = Task { model: dearer_model.as_ref().unwrap_or(model), one: solved.one, percentiles };
         let (flow, distribution) = times::solve(task, &dearer_service, budget)?;
-        let grown = plain(model, &dearer_service, solved.one, flow);
+        let carried = bottleneck::carried(task.model, &dearer_service, solved.one, budget)?;
+        let grown = plain(model, &dearer_service, carried, flow);
         let mut add = |name, slope: f64| *squares.entry(name).or_default() += (slope * price.error).powi(2);
         for ((name, now), (_, then)) in solved.plain.named(busiest).into_iter().zip(grown.named(busiest)) {
             if let Some((now, then)) = now.zip(then) {

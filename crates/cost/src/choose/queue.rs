@@ -69,9 +69,9 @@ pub(super) fn one_at_a_time(model: &Model, laid: &Laid) -> bool {
     if model.threads() == Some(1) || model.workload.jobs() == 1 {
         return true;
     }
-    let mut on = laid.stages.iter().filter(|stage| stage.mean > 0.0).map(|stage| stage.on.as_deref());
+    let mut on = laid.stages.iter().filter(|stage| stage.mean > 0.0).map(|stage| stage.on);
     let Some(Some(first)) = on.next() else { return false };
-    let one = model.nodes.iter().any(|node| node.name == first && node.all_cores() == 1);
+    let one = laid.free.iter().zip(&model.nodes).any(|(free, node)| *free == first && node.all_cores() == 1);
     // A core that is waited for in one place only is taken once, and kept to the end.
     let waits = laid.stages.iter().filter(|stage| matches!(stage.what, What::Waiting(_))).count();
     one && waits == 1 && on.all(|other| other == Some(first))

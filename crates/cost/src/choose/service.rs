@@ -150,6 +150,12 @@ impl Service {
     /// What takes the most of the core seconds of a node (of the time of a request, if none is named): what, its seconds, and its core
     /// seconds on each node.
     pub(super) fn largest(&self, node: Option<usize>) -> Option<(&What, f64, Vec<f64>)> {
+        let size = |seconds: f64, cores: &[f64]| node.map_or(seconds, |node| cores[node]);
+        self.sums().max_by(|one, other| size(one.1, &one.2).total_cmp(&size(other.1, &other.2)))
+    }
+
+    /// Everything that is done: its seconds, and its core seconds on each node.
+    pub(super) fn sums(&self) -> impl Iterator<Item = (&What, f64, Vec<f64>)> {
         let mut sums: std::collections::BTreeMap<&What, (f64, Vec<f64>)> = std::collections::BTreeMap::new();
         for ((what, spent), busy) in self.what.iter().zip(&self.spent).zip(&self.busy) {
             let Some(what) = what else { continue };
@@ -157,10 +163,7 @@ impl Service {
             *seconds += spent;
             cores.iter_mut().zip(busy).for_each(|(sum, busy)| *sum += spent * busy);
         }
-        let size = |seconds: f64, cores: &[f64]| node.map_or(seconds, |node| cores[node]);
-        let most =
-            sums.into_iter().max_by(|(_, one), (_, other)| size(one.0, &one.1).total_cmp(&size(other.0, &other.1)));
-        most.map(|(what, (seconds, cores))| (what, seconds, cores))
+        sums.into_iter().map(|(what, (seconds, cores))| (what, seconds, cores))
     }
 
     /// The same with a factor on the times that are paid by one price.

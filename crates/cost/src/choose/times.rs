@@ -26,6 +26,8 @@ pub(super) struct Flow {
     pub(super) rate: f64,
     /// Mean time.
     pub(super) mean: f64,
+    /// The part of it after a thread was there.
+    pub(super) served: f64,
     /// That are turned away a second.
     pub(super) turned_away: f64,
 }
@@ -64,7 +66,8 @@ pub(super) fn solve(task: Task<'_>, service: &Service, budget: &mut Budget<'_>) 
     let model = task.model;
     if task.one {
         let queue: Queue = service.queue(model.workload, budget)?;
-        let flow = Flow { rate: queue.rate, mean: queue.response(), turned_away: queue.turned_away };
+        let (mean, served) = (queue.response(), service.mean());
+        let flow = Flow { rate: queue.rate, mean, served, turned_away: queue.turned_away };
         return Ok((flow, Times::One(queue.entered())));
     }
     let mut model = std::borrow::Cow::Borrowed(model);
@@ -83,7 +86,7 @@ pub(super) fn solve(task: Task<'_>, service: &Service, budget: &mut Budget<'_>) 
     }
     let solution = solve::of(&model, &laid, budget)?;
     let (rate, mean) = (solution.throughput + solution.aborted, solution.response);
-    let flow = Flow { rate, mean, turned_away: solution.turned_away };
+    let flow = Flow { rate, mean, served: mean - solution.queued, turned_away: solution.turned_away };
     if !task.percentiles {
         return Ok((flow, Times::Unknown));
     }
@@ -97,11 +100,19 @@ pub(super) fn solve(task: Task<'_>, service: &Service, budget: &mut Budget<'_>) 
 /// How many threads there are, if nobody who has one waits for anything.
 fn unhindered(model: &Model, laid: &Laid) -> Option<u32> {
     let threads = model.threads()?.min(model.workload.jobs());
-    let enough = laid.stages.iter().all(|stage| match &stage.what {
+    (!hindered(model, laid, threads)).then_some(threads)
+}
+
+/// Whether some of so many requests may wait for a core or a line that others have.
+pub(super) fn hindered(model: &Model, laid: &Laid, threads: u32) -> bool {
+    // Who waits for a line waits for one message at a time. A line may have the name of a node, so its place tells, not its name.
+    if laid.net.transitions().iter().any(|it| it.inputs.iter().any(|arc| laid.lines.contains(&arc.place))) {
+        return true;
+    }
+    !laid.stages.iter().all(|stage| match &stage.what {
         What::Waiting(name) => model.nodes.iter().any(|node| node.name == *name && node.all_cores() >= threads),
         _ => true,
-    });
-    enough.then_some(threads)
+    })
 }
 
 /// Where arriving requests find more than all threads at work, and how long these take until a thread is free.

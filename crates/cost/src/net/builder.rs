@@ -81,12 +81,11 @@ impl Builder {
     }
 
     /// A time spent in `from`, after which the request is in the place given back. Several requests may be there at once.
-    pub(super) fn time(&mut self, name: &str, from: usize, time: Duration, what: &What, on: Option<&str>) -> usize {
+    pub(super) fn time(&mut self, name: &str, from: usize, time: Duration, what: &What, on: Option<usize>) -> usize {
         let done = self.place(&format!("{name} done"), 0);
-        let on = on.map(str::to_owned);
         let (paid, watts) = self.paid.map_or((None, 0.0), |(paid, joules)| (Some(paid), joules / time.mean));
         let stage = |builder: &mut Self, place, to, mean: f64| {
-            builder.stages.push(Stage { place, what: what.clone(), on: on.clone(), mean, paid, watts });
+            builder.stages.push(Stage { place, what: what.clone(), on, mean, paid, watts });
             builder.timed(name, 1.0 / mean, Servers::Infinite, &[place], &[to]);
         };
         if (time.cv2 - 1.0).abs() < 1e-9 {

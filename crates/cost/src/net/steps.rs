@@ -16,6 +16,10 @@ pub(super) struct Cursor {
     pub(super) holds: Option<usize>,
 }
 
+/// Where a request may be between two steps: one place for each node of which it may hold a core, and one for none. It is one place but
+/// after a choice whose ways end on different nodes.
+pub(super) type Front = Vec<Cursor>;
+
 pub(super) struct Layer<'a> {
     pub(super) model: &'a Model,
     pub(super) builder: Builder,
@@ -28,7 +32,7 @@ pub(super) struct Layer<'a> {
 }
 
 impl Layer<'_> {
-    pub(super) fn steps(&mut self, steps: &[Step], at: &mut Cursor) -> Result<(), Fault> {
+    pub(super) fn steps(&mut self, steps: &[Step], at: &mut Front) -> Result<(), Fault> {
         self.deep += 1;
         if self.deep > MAX_DEEP {
             let why = format!("sequences refer to each other more than {MAX_DEEP} deep: put some of them into one");
@@ -72,101 +76,136 @@ impl Layer<'_> {
     }
 
     /// Work on a node: with the core that is held, or after one was waited for.
-    fn compute(&mut self, name: &str, node: usize, time: Duration, what: &What, at: &mut Cursor) {
+    fn compute(&mut self, name: &str, node: usize, time: Duration, what: &What, at: &mut Front) {
         let model = self.model;
         let node_of = &model.nodes[node];
         if time.mean <= 0.0 {
-            let next = self.builder.place(&format!("{name} done"), 0);
-            self.builder.immediate(name, builder::ROUTE, 1.0, &[at.place], &[next]);
-            at.place = next;
+            self.at_once(name, at);
             return;
         }
-        if at.holds != Some(node) {
-            self.release(at);
-            let runs = self.builder.place(&format!("{name} runs"), 0);
-            let free = self.builder.free()[node];
-            self.builder.acquire(&node_of.name, at.place, free, runs);
-            *at = Cursor { place: runs, holds: Some(node) };
-        }
-        let time = Duration { mean: time.mean / node_of.speed, ..time };
-        at.place = self.builder.time(name, at.place, time, what, Some(&node_of.name));
-    }
-
-    /// Gives back the core that is held.
-    pub(super) fn release(&mut self, at: &mut Cursor) {
-        let Some(node) = at.holds.take() else { return };
         let free = self.builder.free()[node];
-        let next = self.builder.place("left", 0);
-        self.builder.immediate("leave", builder::ROUTE, 1.0, &[at.place], &[next, free]);
-        at.place = next;
+        let held = at.iter().position(|it| it.holds == Some(node)).map(|held| at.swap_remove(held).place);
+        let mut place = held;
+        if !at.is_empty() {
+            let waits = self.release(at);
+            let runs = self.builder.place(&format!("{name} runs"), 0);
+            self.builder.acquire(&node_of.name, waits, free, runs);
+            if let Some(held) = held {
+                self.builder.immediate("keep", builder::ROUTE, 1.0, &[held], &[runs]);
+            }
+            place = Some(runs);
+        }
+        let Some(place) = place else { return };
+        let time = Duration { mean: time.mean / node_of.speed, ..time };
+        let place = self.builder.time(name, place, time, what, Some(free));
+        *at = vec![Cursor { place, holds: Some(node) }];
     }
 
-    fn send(&mut self, send: &Send, at: &mut Cursor) {
+    /// A step without time, wherever the request is.
+    fn at_once(&mut self, name: &str, at: &mut Front) {
+        for it in at {
+            let next = self.builder.place(&format!("{name} done"), 0);
+            self.builder.immediate(name, builder::ROUTE, 1.0, &[it.place], &[next]);
+            it.place = next;
+        }
+    }
+
+    /// Gives back the core that is held: the one place in which the request is then.
+    pub(super) fn release(&mut self, at: &mut Front) -> usize {
+        for it in at.iter_mut() {
+            let Some(node) = it.holds.take() else { continue };
+            let free = self.builder.free()[node];
+            let next = self.builder.place("left", 0);
+            self.builder.immediate("leave", builder::ROUTE, 1.0, &[it.place], &[next, free]);
+            it.place = next;
+        }
+        let ends = std::mem::take(at);
+        let [one] = ends[..] else {
+            let place = self.join(&ends);
+            at.push(Cursor { place, holds: None });
+            return place;
+        };
+        at.push(one);
+        one.place
+    }
+
+    /// One place for several.
+    fn join(&mut self, ends: &[Cursor]) -> usize {
+        let place = self.builder.place("joined", 0);
+        for end in ends {
+            self.builder.immediate("join", builder::ROUTE, 1.0, &[end.place], &[place]);
+        }
+        place
+    }
+
+    fn send(&mut self, send: &Send, at: &mut Front) {
         let bytes = self.model.size(send);
         self.message(&send.name, send.over, bytes, &What::Step(send.name.clone()), at);
     }
 
     /// A message: the line for its bytes, where it has a rate, then the latency. What takes no time keeps the core.
-    fn message(&mut self, name: &str, over: usize, bytes: u64, what: &What, at: &mut Cursor) {
+    fn message(&mut self, name: &str, over: usize, bytes: u64, what: &What, at: &mut Front) {
         let model = self.model;
         let connector = &model.connectors[over];
         #[expect(clippy::cast_precision_loss, reason = "bytes of a message")]
         let on_line = connector.bytes_a_second.map_or(0.0, |rate| bytes as f64 / rate);
         if on_line <= 0.0 && connector.latency <= 0.0 {
-            let next = self.builder.place(&format!("{name} done"), 0);
-            self.builder.immediate(name, builder::ROUTE, 1.0, &[at.place], &[next]);
-            at.place = next;
+            self.at_once(name, at);
             return;
         }
-        self.release(at);
+        let mut place = self.release(at);
         if let (Some(line), true) = (self.builder.line(over), on_line > 0.0) {
             let runs = self.builder.place(&format!("{name} on line"), 0);
-            self.builder.acquire(&connector.name, at.place, line, runs);
+            self.builder.acquire(&connector.name, place, line, runs);
             let time = Duration { mean: on_line, cv2: 1.0 };
-            let sent = self.builder.time(name, runs, time, what, Some(&connector.name));
+            let sent = self.builder.time(name, runs, time, what, Some(line));
             let next = self.builder.place("left", 0);
             self.builder.immediate("leave", builder::ROUTE, 1.0, &[sent], &[next, line]);
-            at.place = next;
+            place = next;
         }
         if connector.latency > 0.0 {
             let time = Duration { mean: connector.latency, cv2: 1.0 };
-            at.place = self.builder.time(name, at.place, time, what, None);
+            place = self.builder.time(name, place, time, what, None);
         }
+        *at = vec![Cursor { place, holds: None }];
     }
 
-    /// One of several ways. Where they end holding different nodes, they all end holding none.
+    /// One of several ways. Where they end on different nodes, each keeps what it holds until something is done that takes time.
     fn fork<'b, T: ?Sized + 'b>(
         &mut self,
         ways: impl Iterator<Item = (f64, &'b T)>,
-        at: &mut Cursor,
-        mut lay: impl FnMut(&mut Self, &'b T, &mut Cursor) -> Result<(), Fault>,
+        at: &mut Front,
+        mut lay: impl FnMut(&mut Self, &'b T, &mut Front) -> Result<(), Fault>,
     ) -> Result<(), Fault> {
-        let from = *at;
-        let mut ends = Vec::new();
+        let from = std::mem::take(at);
+        let mut ends: Front = Vec::new();
         for (probability, way) in ways {
             if probability <= 0.0 {
                 continue;
             }
-            let entry = self.builder.place("way", 0);
-            self.builder.immediate("choose", builder::ROUTE, probability, &[from.place], &[entry]);
-            let mut end = Cursor { place: entry, ..from };
-            lay(self, way, &mut end)?;
-            ends.push(end);
-        }
-        let Some(first) = ends.first() else { return Ok(()) };
-        let holds = if ends.iter().all(|end| end.holds == first.holds) { first.holds } else { None };
-        let exit = self.builder.place("joined", 0);
-        for mut end in ends {
-            if end.holds != holds {
-                self.release(&mut end);
+            let mut end = Vec::with_capacity(from.len());
+            for it in &from {
+                let place = self.builder.place("way", 0);
+                self.builder.immediate("choose", builder::ROUTE, probability, &[it.place], &[place]);
+                end.push(Cursor { place, holds: it.holds });
             }
-            self.builder.immediate("join", builder::ROUTE, 1.0, &[end.place], &[exit]);
+            lay(self, way, &mut end)?;
+            ends.append(&mut end);
         }
-        *at = Cursor { place: exit, holds };
+        if ends.is_empty() {
+            *at = from;
+            return Ok(());
+        }
+        while let Some(first) = ends.first().map(|it| it.holds) {
+            let (same, others): (Front, Front) = ends.into_iter().partition(|it| it.holds == first);
+            let place = self.join(&same);
+            at.push(Cursor { place, holds: first });
+            ends = others;
+        }
         Ok(())
     }
 
-    fn parts(&mut self, parts: &[Part], protect: &Protect, at: &mut Cursor) -> Result<(), Fault> {
+    fn parts(&mut self, parts: &[Part], protect: &Protect, at: &mut Front) -> Result<(), Fault> {
         let what = match protect.phase {
             Some(phase) => What::Phase(protect.annotation, phase),
             None => What::Security(protect.annotation, protect.mechanism),
@@ -239,22 +278,22 @@ impl Layer<'_> {
     }
 
     /// The request is aborted unless a check passes.
-    fn check(&mut self, name: &str, passes: f64, at: &mut Cursor) {
+    fn check(&mut self, name: &str, passes: f64, at: &mut Front) {
         if passes >= 1.0 {
             return;
         }
         self.aborts = true;
-        let mut lost = Cursor { place: self.builder.place(&format!("{name}: no"), 0), holds: at.holds };
-        self.builder.immediate(&format!("{name}: no"), builder::ROUTE, 1.0 - passes, &[at.place], &[lost.place]);
-        self.release(&mut lost);
-        self.builder.immediate("abort", builder::ROUTE, 1.0, &[lost.place], &[self.abort]);
-        if passes > 0.0 {
+        for it in at {
+            let lost = self.builder.place(&format!("{name}: no"), 0);
+            self.builder.immediate(&format!("{name}: no"), builder::ROUTE, 1.0 - passes, &[it.place], &[lost]);
+            let lost = self.release(&mut vec![Cursor { place: lost, holds: it.holds }]);
+            self.builder.immediate("abort", builder::ROUTE, 1.0, &[lost], &[self.abort]);
+            // Where nothing goes on from here, what follows has a place that is never reached.
             let next = self.builder.place(name, 0);
-            self.builder.immediate(name, builder::ROUTE, passes, &[at.place], &[next]);
-            at.place = next;
-        } else {
-            // Nothing goes on from here: what follows has a place that is never reached.
-            at.place = self.builder.place(name, 0);
+            if passes > 0.0 {
+                self.builder.immediate(name, builder::ROUTE, passes, &[it.place], &[next]);
+            }
+            it.place = next;
         }
     }
 }
