@@ -240,6 +240,19 @@ impl Calibration {
         Ok(text + "\n")
     }
 
+    /// The same with the steps that the other one has, as that one has them, and laws of what there is then; when and where stays.
+    #[must_use]
+    pub fn renewed(&self, other: &Self) -> Self {
+        let has = |step: &&Step| other.step(&step.name(), step.bytes).is_none();
+        let steps: Vec<Step> = self.steps.iter().filter(has).chain(&other.steps).cloned().collect();
+        let mut sized: BTreeMap<String, Vec<&Step>> = BTreeMap::new();
+        for step in &steps {
+            sized.entry(step.name()).or_default().push(step);
+        }
+        let laws = sized.values().filter_map(|steps| fit(steps)).collect();
+        Self { steps, laws, ..self.clone() }
+    }
+
     /// The step of this name on so many bytes.
     #[must_use]
     pub fn step(&self, name: &str, bytes: u64) -> Option<&Step> {
@@ -252,19 +265,26 @@ impl Calibration {
         self.laws.iter().find(|law| law.name() == name)
     }
 
-    /// What models need: the price of each operation by its name, from its law where there is one, else from its only size. The
+    /// What models need: the price of each operation by its name, from its law where there is one, else from the line through its sizes,
+    /// or from its only one. The
     /// variation is that of the timings, at least 0.01 and at most 100; where a timing holds many uses, that of one use is larger.
     #[must_use]
     pub fn prices(&self) -> BTreeMap<String, Known> {
         let mut prices = BTreeMap::new();
+        let mut sized: BTreeMap<String, Vec<&Step>> = BTreeMap::new();
+        for step in &self.steps {
+            sized.entry(step.name()).or_default().push(step);
+        }
+        let lines: BTreeMap<&String, Law> =
+            sized.iter().filter_map(|(name, steps)| Some((name, fit(steps)?))).collect();
         for step in &self.steps {
             let (name, variation) = (step.name(), spread(&step.cpu));
-            let (each, per_byte, error) = match self.law(&name) {
+            let (each, per_byte, error) = match self.law(&name).or_else(|| lines.get(&name)) {
                 Some(law) => (law.fixed, law.per_byte, law.residual.max(step.error())),
                 None => (step.cpu.mean, 0.0, step.error()),
             };
             let known = Known { price: Price { each, per_byte, cv2: variation, error, energy: 0.0 }, error };
-            // Of several sizes the least certain counts; without a law the first stands.
+            // Of several sizes the least certain counts.
             let kept: &mut Known = prices.entry(name).or_insert(known);
             if per_byte > 0.0 {
                 kept.error = kept.error.max(error);

@@ -111,6 +111,20 @@ fn prices_are_those_of_the_law_or_of_the_only_size() {
     assert!((encrypt.price.each - 1e-6).abs() < 1e-12 && (encrypt.price.per_byte - 1e-9).abs() < 1e-15);
 }
 
+/// Without its law an operation of several sizes is priced by the line through them, in whatever order they stand.
+#[test]
+fn several_sizes_without_a_law_are_priced_by_their_line() {
+    let mut lawless = calibration();
+    lawless.laws.clear();
+    lawless.steps = vec![step("hash sha-256", 1024, &[5e-6; 40]), step("hash sha-256", 64, &[1e-6; 40])];
+    for _ in 0..2 {
+        let hash = lawless.prices()["hash sha-256"].price;
+        assert!((hash.per_byte - 4e-6 / 960.0).abs() < 1e-15, "{hash:?}");
+        assert!((hash.each + 64.0 * hash.per_byte - 1e-6).abs() < 1e-12, "{hash:?}");
+        lawless.steps.reverse();
+    }
+}
+
 #[test]
 fn what_moves_between_processes_widens_the_interval() {
     let mut step = step("hash sha-256", 64, &[1e-6; 100]);

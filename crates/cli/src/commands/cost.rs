@@ -8,7 +8,7 @@ mod whatif;
 
 use std::path::{Path, PathBuf};
 
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, Subcommand, ValueEnum, value_parser};
 use cost::choose::Effort;
 use cost::read::{Language, read, read_priced};
 use cost::solve::{Solution, questions, solve};
@@ -109,7 +109,7 @@ pub(crate) struct Solve {
 #[derive(Clone, Copy, Debug, Args)]
 pub(crate) struct Spend {
     /// The most markings that a net may reach
-    #[arg(long, default_value_t = Limits::default().markings, value_name = "COUNT")]
+    #[arg(long, default_value_t = Limits::default().markings, value_name = "COUNT", value_parser = value_parser!(u64).range(1..))]
     markings: u64,
 
     /// The most time

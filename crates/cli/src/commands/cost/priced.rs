@@ -68,6 +68,9 @@ impl Prices {
             let energy = prices.get(&name).map_or(0.0, |price| price.energy);
             prices.insert(name, Price { error, energy, ..known.price });
         }
+        let foreign = calibration.compare(&bench::steps::machine(), &bench::steps::versions());
+        let warnings = foreign.iter().map(ToString::to_string).chain(calibration.doubts());
+        warnings.for_each(|warning| eprintln!("warning: `{file}`: {warning}"));
         eprintln!(
             "note: prices of `{platform}` as measured on {} ({}): {replaced} of {before} that the model has are replaced",
             calibration.machine.cpu, calibration.taken
