@@ -45,13 +45,15 @@ pub(super) enum LinkEvent {
 /// A channel with its requests.
 pub(super) struct Link {
     pub(super) channel: ClientChannel,
+    /// How often its keys were renewed.
+    pub(super) renewals: u32,
     waiting: BTreeMap<u32, Waiting>,
     handle: u32,
 }
 
 impl Link {
     pub(super) fn new(channel: ClientChannel) -> Self {
-        Self { channel, waiting: BTreeMap::new(), handle: 0 }
+        Self { channel, renewals: 0, waiting: BTreeMap::new(), handle: 0 }
     }
 
     pub(super) fn in_flight(&self) -> usize {
@@ -83,7 +85,7 @@ impl Link {
             match event {
                 ChannelEvent::Job(job) => events.push_back(LinkEvent::Job(job)),
                 ChannelEvent::Opened => events.push_back(LinkEvent::Opened),
-                ChannelEvent::Renewed => {}
+                ChannelEvent::Renewed => self.renewals = self.renewals.saturating_add(1),
                 ChannelEvent::Message { request_id, body } => {
                     if let Some(waiting) = self.waiting.remove(&request_id) {
                         let answer = waiting.service.read(codec, waiting.handle, &body);

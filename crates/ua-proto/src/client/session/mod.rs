@@ -277,6 +277,12 @@ impl ClientSession {
         self.link.as_ref().and_then(|link| link.channel.security())
     }
 
+    /// How often keys of the channel were renewed on this connection.
+    #[must_use]
+    pub fn renewals(&self) -> u32 {
+        self.link.as_ref().map_or(0, |link| link.renewals)
+    }
+
     /// The id of the session, once there is one.
     #[must_use]
     pub fn session_id(&self) -> Option<&NodeId> {

@@ -72,6 +72,17 @@ fn a_quiet_session_is_kept_alive() {
 }
 
 #[test]
+fn keys_are_renewed_while_a_session_lives() {
+    let mut wire = Wire::new();
+    wire.connect(ENCRYPT, user("secret"));
+    assert_eq!(wire.client().renewals(), 0);
+    wire.pass(3 * HOUR);
+    assert_eq!((wire.client().renewals(), wire.happened()), (4, vec!["Fresh".to_owned()]));
+    wire.reconnect();
+    assert_eq!(wire.client().renewals(), 0, "a new connection has new keys");
+}
+
+#[test]
 fn no_more_requests_are_under_way_than_allowed() {
     let mut wire = Wire::new();
     let credential = user("secret");
