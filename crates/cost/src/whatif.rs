@@ -29,9 +29,10 @@ pub use steps::{AHEAD, SLOWER};
 pub const MAX_ROWS: usize = 2_000;
 /// The most clients of a row.
 pub const MAX_CLIENTS: u32 = 256;
-/// Share of a channel's lifetime after which its keys are renewed, and of a token's (OPC 10000-4 section 5.6.2; Trapkey's client).
+/// Share of a channel's lifetime after which its keys are renewed (OPC 10000-4 section 5.6.2).
 const RENEWED: f64 = 0.75;
-const REFRESHED: f64 = 0.8;
+/// Share of a token's lifetime after which a client shows another (Trapkey's client).
+pub const REFRESHED: f64 = 0.8;
 
 /// How a client comes to its access token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -246,6 +247,8 @@ pub struct Prediction {
     pub rows: Vec<Row>,
     /// Times that were measured and that the prediction is made of.
     pub measured: usize,
+    /// Their names, each of all its sizes.
+    pub steps: BTreeSet<String>,
     /// Times that were fitted to a run of the whole: none.
     pub fitted: usize,
     /// Operations that protocols ask for and that nobody has measured; they cost nothing here.
@@ -296,7 +299,8 @@ pub fn predict(
             }
         }
     }
-    Ok(Prediction { rows, measured: steps.used(), fitted: 0, unmeasured: steps.missing() })
+    let used = steps.used();
+    Ok(Prediction { rows, measured: used.len(), steps: used, fitted: 0, unmeasured: steps.missing() })
 }
 
 fn row(steps: &mut steps::Steps<'_>, setting: &Setting, clients: u32, budget: &mut Budget<'_>) -> Result<Row, Fault> {

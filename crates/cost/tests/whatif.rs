@@ -76,6 +76,51 @@ fn a_single_client_goes_through_all_steps_one_after_the_other() {
     assert!(found.measured >= 8, "{}", found.measured);
 }
 
+/// Steps after which a thread has slept, as a newer calibration has them.
+fn cold() -> Calibration {
+    let mut steps = Vec::new();
+    for operation in ["seal", "open"] {
+        for bytes in [54, 108] {
+            let name = format!("{operation} basic256sha256-sign-of-1");
+            steps.push(measured::step(&name, bytes, &[9e-6; 3], &[9e-6; 2]));
+        }
+    }
+    measured::calibration(steps, Vec::new())
+}
+
+#[test]
+fn a_single_client_and_its_server_have_slept_before_they_protect_a_message() {
+    let (warm, cold) = (calibration(0.0), calibration(0.0).renewed(&cold()));
+    let (before, after) = (predicted(&warm, &grid(), None), predicted(&cold, &grid(), None));
+    for (before, after) in before.rows.iter().zip(&after.rows) {
+        match (before.setting.mode, before.clients) {
+            // Two messages, each sealed and opened.
+            (Mode::Sign, 1) => close(1.0 / after.throughput.value, 81e-6, 1e-6),
+            _ => assert_eq!(before.throughput, after.throughput, "{}", before.setting.name()),
+        }
+    }
+    assert!(
+        after.steps.contains("seal basic256sha256-sign-of-1")
+            && !before.steps.contains("seal basic256sha256-sign-of-1")
+    );
+    assert_eq!(after.measured, after.steps.len());
+}
+
+#[test]
+fn newer_steps_take_the_place_of_the_old_ones_and_laws_follow_them() {
+    let old = calibration(0.0);
+    let name = "seal basic256sha256-sign";
+    let newer = measured::step(name, 1_000, &[5e-6; 3], &[5e-6; 2]);
+    let renewed = old.renewed(&measured::calibration(vec![newer], Vec::new()));
+    assert_eq!((renewed.steps.len(), renewed.laws.len()), (old.steps.len(), old.laws.len()));
+    close(renewed.step(name, 1_000).unwrap().cpu.mean, 5e-6, 1e-9);
+    assert_eq!(renewed.step(name, 0), old.step(name, 0));
+    // 1 at nothing, now 5 at a kB.
+    close(renewed.law(name).unwrap().at(500), 3e-6, 1e-6);
+    assert_eq!(renewed.law("open basic256sha256-sign"), old.law("open basic256sha256-sign"));
+    assert_eq!((&renewed.taken, &renewed.machine), (&old.taken, &old.machine));
+}
+
 #[test]
 fn many_clients_saturate_the_thread_that_has_more_to_do() {
     let found = predicted(&calibration(0.0), &grid(), None);

@@ -108,7 +108,8 @@ pub(super) fn work(steps: &mut Steps<'_>, setting: &Setting, protocol: &OpcUa, c
         Mode::SignAndEncrypt => Some("basic256sha256-sign-and-encrypt"),
     };
     if let Some(protection) = protection {
-        let (seal, open) = (format!("seal {protection}"), format!("open {protection}"));
+        let named = |operation: &str| steps.of(&format!("{operation} {protection}"), clients);
+        let (seal, open) = (named("seal"), named("open"));
         client.0.extend([steps.need(&seal, READ.0)?, steps.need(&open, READ.1)?]);
         server.0.extend([steps.need(&open, READ.0)?, steps.need(&seal, READ.1)?]);
     }
@@ -125,12 +126,20 @@ pub(super) fn work(steps: &mut Steps<'_>, setting: &Setting, protocol: &OpcUa, c
         let slower = if path.0.seconds() >= path.1.seconds() { &mut path.0 } else { &mut path.1 };
         slower.0.push(steps.resting(clients, wire)?);
     }
-    let (beside, load) = renewals(steps, setting, protocol, clients, &server)?;
+    if server.seconds() <= 0.0 {
+        return Err(Fault::new(
+            Class::Invalid,
+            setting.name(),
+            "the calibration says that a request takes no time at the server",
+        ));
+    }
+    let [beside, at_client] = renewals(steps, setting, protocol, clients)?;
+    let load = 1.0 / (1.0 - beside);
     let (keys, connect) = steps.cryptography(&protocol.connect(), Party::Server);
     let connect = connect.with(&steps.messages(&own(protocol.connect()))?);
     let exchanges = steps.exchanges(&own(protocol.connect()), clients)?;
     let variation = server.variation().max(client.variation());
-    path.0 = path.0.scaled(load);
+    path = (path.0.scaled(load), path.1.scaled(1.0 / (1.0 - at_client)));
     Ok(Work { server: server.scaled(load), path, way, variation, beside, connect, keys, exchanges })
 }
 
@@ -139,26 +148,24 @@ fn without_exchange(demand: &Demand) -> Demand {
     Demand(demand.0.iter().filter(|piece| !piece.name.starts_with("exchange ")).cloned().collect())
 }
 
-/// The share of a processor that renewals take, and by how much that makes each request longer.
-fn renewals(
-    steps: &mut Steps<'_>,
-    setting: &Setting,
-    protocol: &OpcUa,
-    clients: u32,
-    server: &Demand,
-) -> Result<(f64, f64), Fault> {
-    let mut each = |phases: Vec<Phase>| {
-        let (keys, other) = steps.cryptography(&phases, Party::Server);
-        keys.with(&other).seconds()
-    };
-    let channel = if setting.mode == Mode::None { 0.0 } else { each(protocol.renew()) / (RENEWED * setting.lifetime) };
-    let token = each(own(protocol.refresh())) / (REFRESHED * setting.lifetime);
-    let beside = f64::from(clients) * (channel + token);
-    if beside >= 1.0 || server.seconds() <= 0.0 {
-        let why = format!("renewing keys and tokens of {clients} clients alone keeps the server busy");
-        return Err(Fault::new(Class::Invalid, setting.name(), why));
+/// The share of a processor that renewals take at the server and at the load generator: each request there takes longer by that.
+fn renewals(steps: &mut Steps<'_>, setting: &Setting, protocol: &OpcUa, clients: u32) -> Result<[f64; 2], Fault> {
+    let mut shares = [0.0; 2];
+    for (share, (party, end)) in shares.iter_mut().zip([(Party::Server, "server"), (Party::Client, "load generator")]) {
+        let mut each = |phases: Vec<Phase>| {
+            let (keys, other) = steps.cryptography(&phases, party);
+            keys.with(&other).seconds()
+        };
+        let channel =
+            if setting.mode == Mode::None { 0.0 } else { each(protocol.renew()) / (RENEWED * setting.lifetime) };
+        let token = each(own(protocol.refresh())) / (REFRESHED * setting.lifetime);
+        *share = f64::from(clients) * (channel + token);
+        if *share >= 1.0 {
+            let why = format!("renewing keys and tokens of {clients} clients alone keeps the {end} busy");
+            return Err(Fault::new(Class::Invalid, setting.name(), why));
+        }
     }
-    Ok((beside, 1.0 / (1.0 - beside)))
+    Ok(shares)
 }
 
 /// The phases between client and server: the authority is another computer.

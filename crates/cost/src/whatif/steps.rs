@@ -27,8 +27,8 @@ impl<'a> Steps<'a> {
         Self { calibration, used: BTreeSet::new(), missing: BTreeSet::new() }
     }
 
-    pub(super) fn used(&self) -> usize {
-        self.used.len()
+    pub(super) fn used(&self) -> BTreeSet<String> {
+        self.used.clone()
     }
 
     pub(super) fn missing(&self) -> BTreeSet<String> {
@@ -61,6 +61,14 @@ impl<'a> Steps<'a> {
             let why = "the calibration does not have this step: `trapkey cost measure` without `--only` measures all";
             Fault::new(Class::NoPrice, name, why)
         })
+    }
+
+    /// The step as so many clients need it: a single one sleeps until the answer is there, and its server until it asks, which some steps
+    /// were measured with.
+    pub(super) fn of(&self, step: &str, clients: u32) -> String {
+        let alone = format!("{step}-of-1");
+        let measured = clients == 1 && self.calibration.steps.iter().any(|it| it.name() == alone);
+        if measured { alone } else { step.to_owned() }
     }
 
     /// What an end does with a Read of one of so many clients.
