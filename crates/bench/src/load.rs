@@ -131,6 +131,19 @@ impl Way {
         config.session_timeout = Duration::from_secs(600);
         Ok(Self { config: Arc::new(config), credential })
     }
+
+    /// The same with keys of the channel that live so long.
+    #[must_use]
+    pub fn living(mut self, lifetime: Duration) -> Self {
+        Arc::make_mut(&mut self.config).channel_lifetime = lifetime;
+        self
+    }
+
+    /// The same with another credential.
+    #[must_use]
+    pub fn showing(&self, credential: Credential) -> Self {
+        Self { config: Arc::clone(&self.config), credential }
+    }
 }
 
 /// The fixture's user.
@@ -175,6 +188,36 @@ impl Link {
     /// Activates the session with another credential; an event tells how it came out.
     pub fn reactivate(&mut self, credential: Credential) {
         self.session.reactivate(credential, clock::now());
+    }
+
+    /// Activates the session with another credential, and waits until the server has taken it.
+    ///
+    /// # Errors
+    /// It refuses, or the connection ends.
+    pub async fn refresh(&mut self, credential: Credential) -> Result<(), Failed> {
+        self.reactivate(credential);
+        loop {
+            match self.next().await? {
+                ClientEvent::Activated(_) => return Ok(()),
+                ClientEvent::Refused(status) => return Err(format!("refused: {status}").into()),
+                ClientEvent::Disconnected(status) => return Err(format!("disconnected: {status}").into()),
+                _ => {}
+            }
+        }
+    }
+
+    /// Begins what is due by the clock: keys of the channel are renewed with the next request.
+    pub fn keep_time(&mut self) {
+        let now = clock::now();
+        if self.session.poll_timeout().is_some_and(|due| due <= now.mono) {
+            self.session.handle_timeout(now, &mut self.entropy);
+        }
+    }
+
+    /// How often keys of the channel were renewed.
+    #[must_use]
+    pub fn renewals(&self) -> u32 {
+        self.session.renewals()
     }
 
     /// Asks and waits for the answer.

@@ -2,6 +2,8 @@
 
 use serde::Serialize;
 
+use crate::random::Random;
+
 /// A measured figure with its peer's figure from the same run. Lower is better in every unit used.
 #[derive(Clone, Debug, Serialize)]
 pub struct Record {
@@ -44,6 +46,25 @@ pub fn median(values: &[f64]) -> Option<f64> {
     sorted.sort_by(f64::total_cmp);
     let middle = sorted.len() / 2;
     if sorted.len() % 2 == 1 { Some(sorted[middle]) } else { Some(f64::midpoint(sorted[middle - 1], sorted[middle])) }
+}
+
+/// Samples of the bootstrap.
+const SAMPLES: u32 = 2_000;
+
+/// Half of the interval between the quantiles 2.5 and 97.5 of the medians of samples drawn from the values (bootstrap). `None` for no value
+/// or one that is not a number.
+#[must_use]
+pub fn half(values: &[f64]) -> Option<f64> {
+    let mut random = Random::new(3);
+    let count = u32::try_from(values.len()).ok()?;
+    let mut medians = Vec::new();
+    for _ in 0..SAMPLES {
+        let sample: Vec<f64> = (0..count).map(|_| values[random.below(count) as usize]).collect();
+        medians.push(median(&sample)?);
+    }
+    medians.sort_by(f64::total_cmp);
+    let at = |share: f64| medians.get((share * f64::from(SAMPLES)) as usize).copied();
+    Some((at(0.975)? - at(0.025)?) / 2.0)
 }
 
 /// The peer of a measure.

@@ -40,6 +40,8 @@ const SILENCE: Duration = Duration::from_secs(3);
 
 /// Audit records on their way to the ledger.
 const AUDIT_QUEUE: usize = 65_536;
+/// How briefly keys of a channel may live where that is told.
+const BRIEFEST: Duration = Duration::from_secs(1);
 /// A value that changed is the number of the round by this, and the number of the variable.
 pub const ROUND: f64 = 1_000_000.0;
 
@@ -62,6 +64,8 @@ pub struct Options {
     pub tokens: Option<TokenForm>,
     /// Keep to this processor.
     pub processor: Option<usize>,
+    /// Keys of a channel may live as briefly as [`BRIEFEST`], instead of a minute at least.
+    pub brief: bool,
 }
 
 /// The words behind `bench serve`.
@@ -72,7 +76,7 @@ pub fn options(words: &[&str]) -> Result<Options, Failed> {
     let [folder, nodes, more @ ..] = words else {
         return Err(
             "bench serve FOLDER NODES [authority=URL] [changing=COUNT/MILLISECONDS] [sign=too] [anonymous=too] \
-             [tokens=clear|encrypted] [processor=NUMBER]"
+             [tokens=clear|encrypted] [processor=NUMBER] [lifetimes=brief]"
                 .into(),
         );
     };
@@ -85,6 +89,7 @@ pub fn options(words: &[&str]) -> Result<Options, Failed> {
         anonymous: false,
         tokens: None,
         processor: None,
+        brief: false,
     };
     for word in more {
         match word.split_once('=') {
@@ -93,6 +98,7 @@ pub fn options(words: &[&str]) -> Result<Options, Failed> {
             Some(("tokens", "clear")) => options.tokens = Some(TokenForm::Clear),
             Some(("tokens", "encrypted")) => options.tokens = Some(TokenForm::LegacyRsa),
             Some(("processor", number)) => options.processor = Some(number.parse()?),
+            Some(("lifetimes", "brief")) => options.brief = true,
             Some(("authority", url)) => options.authority = Some(url.to_owned()),
             Some(("changing", words)) => {
                 let (count, period) = words.split_once('/').ok_or("changing=COUNT/MILLISECONDS")?;
@@ -116,7 +122,7 @@ pub fn run(options: &Options) -> Result<(), Failed> {
         let port = listener.local_addr()?.port();
         let mut endpoints = endpoints();
         endpoints.extend(options.sign.then_some((SecurityPolicyId::Basic256Sha256, MessageSecurityMode::Sign)));
-        let mut config = config_of(&options.folder, "server", port, endpoints)?;
+        let mut config = config_of(&options.folder, "server", port, endpoints, options.brief)?;
         let mut gate = gate(&options.folder, options.authority.as_deref())?;
         config.identities.anonymous = options.anonymous;
         if options.anonymous {
@@ -228,7 +234,7 @@ fn endpoints() -> Vec<(SecurityPolicyId, MessageSecurityMode)> {
 
 /// What clients meet, with this certificate.
 pub(crate) fn config(folder: &Path, certificate: &str, port: u16) -> Result<ServerConfig, Failed> {
-    config_of(folder, certificate, port, endpoints())
+    config_of(folder, certificate, port, endpoints(), false)
 }
 
 fn config_of(
@@ -236,9 +242,13 @@ fn config_of(
     certificate: &str,
     port: u16,
     endpoints: Vec<(SecurityPolicyId, MessageSecurityMode)>,
+    brief: bool,
 ) -> Result<ServerConfig, Failed> {
     let identity = Arc::new(ArcSwap::new(fixture::identity(folder, certificate)?));
-    let channel = ChannelConfig::new(identity, fixture::trust(folder, &["client", "guard"])?, endpoints.clone());
+    let mut channel = ChannelConfig::new(identity, fixture::trust(folder, &["client", "guard"])?, endpoints.clone());
+    if brief {
+        channel.lifetime_min = BRIEFEST;
+    }
     Ok(ServerConfig {
         application_uri: SERVER_URI.into(),
         product_uri: "urn:trapkey".into(),

@@ -1,15 +1,20 @@
 //! Predictions of settings held against runs: our server as a process of its own, the load generator in this one, each client in a closed
-//! loop. Each of the two keeps to a processor, and neither processor halts: see [`Awake`]. A run has no authority; a token is shown once,
-//! when a session is made. For each repetition all clients connect at once, before they read.
+//! loop. Each of the two keeps to a processor, and neither processor halts: see [`Awake`]. A run has no authority, which is another
+//! computer: tokens are made before it. For each run all clients connect at once, before they read; where keys and tokens live briefly,
+//! they are renewed during it.
+//!
+//! This goes in rounds. A machine is faster in one minute than in the next, and where the memory of a process lies makes a difference as
+//! long as it lives; so each round predicts anew, from steps measured in that moment, and then runs each row once, with servers of its own.
 
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::rc::Rc;
 use std::time::Duration;
 
 use aws_lc_rs::digest::{SHA256, digest};
-use cost::calibration::{Sample, summary};
 use cost::choose::Mode;
-use cost::whatif::{Prediction, Row, Setting};
+use cost::whatif::{Prediction, REFRESHED, Row, Setting};
 use opcua_types::MessageSecurityMode;
 use serde::Serialize;
 use tokio::task::LocalSet;
@@ -24,8 +29,9 @@ use crate::fixture::{self, Fixture};
 use crate::load::{Link, Way};
 use crate::measures::runtime;
 use crate::random::Random;
+use crate::record::{half, median};
 use crate::subject::Subject;
-use crate::{Failed, place, record};
+use crate::{Failed, place};
 
 /// Variables of the server, as many as where a Read is measured alone.
 const NODES: u32 = 10_000;
@@ -36,16 +42,31 @@ pub const WORST: f64 = 0.02;
 /// The goal of the median.
 pub const MEDIAN: f64 = 0.01;
 
+/// Seconds up to which a lifetime is short enough for runs in which keys and tokens are renewed, and lifetimes that such a run takes: four
+/// times keys are renewed, and three or four times a token is.
+const BRIEF: f64 = 20.0;
+const LIFETIMES: f64 = 3.0;
+
+/// Rounds with fewer runs of a row say nothing of how far they are apart.
+const LEAST: usize = 10;
+
+/// How often a run is begun that does not come to its end. Where keys live for a second, a client that the machine makes wait for half of
+/// that is sent away, and rightly so; that is no reason to lose all the other rows.
+const TRIES: u32 = 3;
+
 /// How thoroughly a prediction is held against runs.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
-    /// Repetitions of each row, at least 2.
-    pub runs: u32,
-    /// How long each takes.
+    /// Rounds, in each of which each row is predicted and run, at least 2; rows of fewer than 10 do not count.
+    pub rounds: u32,
+    /// How long a run takes.
     pub time: Duration,
-    /// How long clients are at work before each.
+    /// How long clients are at work before it.
     pub warm_up: Duration,
 }
+
+/// Predicts the same rows once more, from steps as they are now, and keeps what it predicts where nobody can change it afterwards.
+pub type Again<'a> = dyn FnMut(u32) -> Result<Prediction, Failed> + 'a;
 
 /// A row and what was measured.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -54,25 +75,37 @@ pub struct Held {
     pub setting: Setting,
     /// Clients.
     pub clients: u32,
-    /// Requests a second as predicted.
+    /// Requests a second as predicted: the median of the rounds.
     pub predicted: f64,
-    /// As measured: the mean of the repetitions.
+    /// As measured: the median of the rounds.
     pub measured: f64,
-    /// Half of the 95 % interval of the mean, relative.
+    /// Half of the 95 % interval of that median (bootstrap), relative.
     pub half_width: f64,
     /// Predicted over measured, minus 1: above 0 the prediction is too good.
     pub error: f64,
+    /// What the rounds predict over what was predicted before them, minus 1: how far the machine is from the one of the calibration.
+    pub moved: f64,
     /// Whether it was measured well enough to count.
     pub measurable: bool,
-    /// What 95 of 100 answers took at most, in seconds, as predicted and as measured.
+    /// What 95 of 100 answers took at most, in seconds, as predicted and as measured: medians of the rounds.
     pub p95: (f64, f64),
     /// Seconds of processor time of the server a request, as predicted and as measured.
     pub cpu: (f64, f64),
-    /// Seconds until all clients are connected that begin at once, as predicted and as measured: the median of
-    /// the repetitions.
+    /// Seconds until all clients are connected that begin at once, as predicted and as measured.
     pub storm: (f64, f64),
-    /// Repetitions.
+    /// What was renewed in a run.
+    pub renewed: Renewed,
+    /// Runs.
     pub runs: u64,
+}
+
+/// How often all clients together did so in a run: the mean of the runs.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+pub struct Renewed {
+    /// Keys of a channel.
+    pub keys: f64,
+    /// Another token was shown.
+    pub tokens: f64,
 }
 
 /// All rows.
@@ -88,8 +121,32 @@ pub struct Verdict {
     pub median: Option<f64>,
     /// The mean of the errors with their signs.
     pub bias: Option<f64>,
+    /// Runs that did not come to their end, and were begun again.
+    pub abandoned: Vec<Abandoned>,
     /// Whether at least four rows in five count, and the goals are met.
     pub met: bool,
+}
+
+/// A run that did not come to its end: nothing of it counts.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Abandoned {
+    /// Of which round, from 1.
+    pub round: u32,
+    /// The setting.
+    pub setting: Setting,
+    /// Clients.
+    pub clients: u32,
+    /// Why it ended.
+    pub why: String,
+}
+
+/// What a verification is at.
+#[derive(Debug, Clone, Copy)]
+pub enum Told<'a> {
+    /// A row is run.
+    Runs(&'a Row),
+    /// A run has not come to its end.
+    Abandoned(&'a Abandoned),
 }
 
 /// SHA-256 of what was predicted, in hexadecimal: told before the first run, so that nobody can predict what is known already.
@@ -98,168 +155,304 @@ pub fn fingerprint(text: &str) -> String {
     digest(&SHA256, text.as_bytes()).as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Runs all rows of a prediction. `words` start this program as a server: see [`Subject::ours_by`].
+/// Runs all rows of a prediction in rounds; before each, `again` predicts them anew. `words` start this program as a server: see
+/// [`Subject::ours_by`].
 ///
 /// # Errors
-/// A server does not come up, or a client is refused.
+/// A server does not come up, a run does not come to its end in three tries, or `again` fails or predicts other rows.
 pub fn verify(
     prediction: &Prediction,
     plan: Plan,
     words: &[String],
-    progress: &mut dyn FnMut(&Row),
+    again: &mut Again<'_>,
+    progress: &mut dyn FnMut(Told<'_>),
 ) -> Result<Verdict, Failed> {
     let processors = place::pair();
-    let mut rows = Vec::new();
-    let mut kept: Option<((u32, &str), Fixture, Subject)> = None;
-    for row in &prediction.rows {
-        progress(row);
-        let bits = if row.setting.bits == 0 { 2_048 } else { row.setting.bits };
-        // One policy each way: a client takes the first that is offered.
-        let tokens =
-            if row.setting.token.is_some_and(|token| token.encrypted) { "tokens=encrypted" } else { "tokens=clear" };
-        let (_, fixture, subject) = match kept.take() {
-            Some(there) if there.0 == (bits, tokens) => kept.insert(there),
-            _ => {
-                let fixture = Fixture::of(u16::try_from(bits)?)?;
-                let processor = processors.map(|it| format!("processor={}", it.1));
-                let more = ["sign=too", "anonymous=too", tokens].into_iter().chain(processor.as_deref());
-                let subject = Subject::ours_by(words, &fixture, NODES, &more.collect::<Vec<_>>())?;
-                kept.insert(((bits, tokens), fixture, subject))
-            }
-        };
-        rows.push(std::thread::scope(|scope| {
-            // The thread keeps to its processor for good, so it is one of its own.
-            let held = scope.spawn(|| {
-                processors
-                    .map_or(Ok(()), |it| place::keep_to(it.0))
-                    .and_then(|()| held(row, fixture, subject, plan, processors))
-                    .map_err(told)
-            });
-            held.join().map_err(|_| "the load generator has ended".to_owned()).flatten()
-        })?);
+    let mut fixtures: BTreeMap<u32, Fixture> = BTreeMap::new();
+    let mut all: Vec<Rounds> = prediction.rows.iter().map(|_| Rounds::default()).collect();
+    let mut abandoned = Vec::new();
+    for round in 0..plan.rounds.max(2) {
+        let now = again(round)?;
+        if !now.rows.iter().map(of).eq(prediction.rows.iter().map(of)) {
+            return Err("other rows are predicted than before".into());
+        }
+        let mut order: Vec<usize> = (0..all.len()).collect();
+        if round % 2 == 1 {
+            order.reverse();
+        }
+        let mut kept = None;
+        for index in order {
+            let row = &now.rows[index];
+            progress(Told::Runs(row));
+            let run = || -> Result<Found, Failed> {
+                let server = server(row, &mut fixtures, kept.take(), words, processors)?;
+                let fixture = fixtures.get(&server.bits).ok_or("no keys")?;
+                let found = apart(row, fixture, &server.subject, plan, processors)?;
+                kept = Some(server);
+                Ok(found)
+            };
+            let found = to_its_end(run, |why| {
+                let (setting, clients) = of(row);
+                let it = Abandoned { round: round + 1, setting, clients, why: why.to_string() };
+                progress(Told::Abandoned(&it));
+                abandoned.push(it);
+            })?;
+            all[index].add(row, found)?;
+        }
     }
-    Ok(judged(rows))
+    let rows = prediction.rows.iter().zip(&all).map(|(row, rounds)| rounds.held(row)).collect::<Option<Vec<_>>>();
+    Ok(judged(rows.ok_or("a figure is no number")?, abandoned))
 }
 
-fn told(error: Failed) -> String {
-    error.to_string()
+/// Begins a run anew until one comes to its end, [`TRIES`] times at most; `ended` hears why each of the others did not.
+fn to_its_end<T>(mut run: impl FnMut() -> Result<T, Failed>, mut ended: impl FnMut(&Failed)) -> Result<T, Failed> {
+    for _ in 1..TRIES {
+        match run() {
+            Ok(found) => return Ok(found),
+            Err(why) => ended(&why),
+        }
+    }
+    run()
 }
 
-fn held(
+/// A server that runs, and for what it was started.
+struct Server {
+    bits: u32,
+    tokens: &'static str,
+    subject: Subject,
+}
+
+/// The one of a row: `kept` where it is of this kind.
+fn server(
+    row: &Row,
+    fixtures: &mut BTreeMap<u32, Fixture>,
+    kept: Option<Server>,
+    words: &[String],
+    processors: Option<(usize, usize)>,
+) -> Result<Server, Failed> {
+    let bits = if row.setting.bits == 0 { 2_048 } else { row.setting.bits };
+    // One policy each way: a client takes the first that is offered.
+    let encrypted = row.setting.token.is_some_and(|token| token.encrypted);
+    let tokens = if encrypted { "tokens=encrypted" } else { "tokens=clear" };
+    if let Some(kept) = kept.filter(|it| (it.bits, it.tokens) == (bits, tokens)) {
+        return Ok(kept);
+    }
+    let fixture = match fixtures.entry(bits) {
+        Entry::Occupied(there) => there.into_mut(),
+        Entry::Vacant(free) => free.insert(Fixture::of(u16::try_from(bits)?)?),
+    };
+    let processor = processors.map(|it| format!("processor={}", it.1));
+    let more = ["sign=too", "anonymous=too", "lifetimes=brief", tokens].into_iter().chain(processor.as_deref());
+    let subject = Subject::ours_by(words, fixture, NODES, &more.collect::<Vec<_>>())?;
+    Ok(Server { bits, tokens, subject })
+}
+
+/// What a row is about.
+fn of(row: &Row) -> (Setting, u32) {
+    (row.setting, row.clients)
+}
+
+/// A run, from a thread of its own: it keeps to its processor for good.
+fn apart(
     row: &Row,
     fixture: &Fixture,
     subject: &Subject,
     plan: Plan,
     processors: Option<(usize, usize)>,
-) -> Result<Held, Failed> {
-    let found = runtime()?.block_on(async {
-        let way = way(&row.setting, fixture, subject).await?;
-        LocalSet::new().run_until(run(subject, &way, row.clients, plan, processors)).await
-    })?;
-    let few = || Failed::from("too few repetitions");
-    let rate: Sample = summary(&found.rates).ok_or_else(few)?;
-    let (measured, half_width) = (rate.mean, rate.error());
-    let mut waits = found.waits;
-    waits.sort_by(f64::total_cmp);
-    let p95 = waits.get((waits.len() * 95).div_ceil(100).max(1) - 1).copied().ok_or_else(few)?;
-    Ok(Held {
-        setting: row.setting,
-        clients: row.clients,
-        predicted: row.throughput.value,
-        measured,
-        half_width,
-        error: row.throughput.value / measured - 1.0,
-        measurable: half_width <= MEASURABLE,
-        p95: (row.response.p95, p95),
-        cpu: (row.server_busy.value / row.throughput.value, found.cpu),
-        storm: (row.storm_here.value, record::median(&found.storms).ok_or_else(few)?),
-        runs: rate.n,
-    })
+) -> Result<Found, Failed> {
+    let run = || -> Result<Found, Failed> {
+        processors.map_or(Ok(()), |it| place::keep_to(it.0))?;
+        runtime()?.block_on(async {
+            let way = way(&row.setting, subject, fixture).await?;
+            let plan = Plan { time: lasting(&row.setting, plan), ..plan };
+            let renewing = renewing(&row.setting, fixture, row.clients, plan)?;
+            LocalSet::new().run_until(once(subject, &way, renewing, plan, processors)).await
+        })
+    };
+    let ended = std::thread::scope(|scope| scope.spawn(|| run().map_err(|error| error.to_string())).join());
+    Ok(ended.map_err(|_| "the load generator has ended")??)
 }
 
-async fn way(setting: &Setting, fixture: &Fixture, subject: &Subject) -> Result<Way, Failed> {
+/// What the rounds say of a row.
+#[derive(Debug, Default)]
+struct Rounds {
+    /// Requests a second, as predicted and as measured.
+    rates: [Vec<f64>; 2],
+    /// The other figures of [`Held`] in the same way.
+    p95: [Vec<f64>; 2],
+    cpu: [Vec<f64>; 2],
+    storm: [Vec<f64>; 2],
+    /// Sums of the runs.
+    renewed: Renewed,
+}
+
+impl Rounds {
+    fn add(&mut self, row: &Row, mut found: Found) -> Result<(), Failed> {
+        if found.answered == 0 {
+            return Err("nothing was answered in the time".into());
+        }
+        let both = |[predicted, measured]: &mut [Vec<f64>; 2], values: (f64, f64)| {
+            predicted.push(values.0);
+            measured.push(values.1);
+        };
+        let (rate, answered) = (row.throughput.value, found.answered as f64);
+        both(&mut self.rates, (rate, answered / found.seconds));
+        both(&mut self.cpu, (row.server_busy.value / rate, found.cpu / answered));
+        both(&mut self.storm, (row.storm_here.value, found.storm));
+        self.renewed.keys += found.renewed.keys;
+        self.renewed.tokens += found.renewed.tokens;
+        found.waits.sort_by(f64::total_cmp);
+        let (waits, at) = (&found.waits, (found.waits.len() * 95).div_ceil(100).max(1) - 1);
+        both(&mut self.p95, (row.response.p95, *waits.get(at).ok_or("nobody waited for an answer")?));
+        Ok(())
+    }
+
+    fn held(&self, row: &Row) -> Option<Held> {
+        let middle = |[predicted, measured]: &[Vec<f64>; 2]| Some((median(predicted)?, median(measured)?));
+        let (predicted, measured) = middle(&self.rates)?;
+        let half_width = half(&self.rates[1])? / measured;
+        let runs = self.rates[1].len() as f64;
+        Some(Held {
+            setting: row.setting,
+            clients: row.clients,
+            predicted,
+            measured,
+            half_width,
+            error: predicted / measured - 1.0,
+            moved: predicted / row.throughput.value - 1.0,
+            measurable: self.rates[1].len() >= LEAST && half_width <= MEASURABLE,
+            p95: middle(&self.p95)?,
+            cpu: middle(&self.cpu)?,
+            storm: middle(&self.storm)?,
+            renewed: Renewed { keys: self.renewed.keys / runs, tokens: self.renewed.tokens / runs },
+            runs: self.rates[1].len() as u64,
+        })
+    }
+}
+
+async fn way(setting: &Setting, subject: &Subject, fixture: &Fixture) -> Result<Way, Failed> {
     let parts = match setting.mode {
         Mode::None => (SecurityPolicyId::None, MessageSecurityMode::None),
         Mode::Sign => (SecurityPolicyId::Basic256Sha256, MessageSecurityMode::Sign),
         Mode::SignAndEncrypt => (SecurityPolicyId::Basic256Sha256, MessageSecurityMode::SignAndEncrypt),
     };
-    let credential = match setting.token {
-        None => Credential::Anonymous,
-        Some(_) => Credential::Issued(Zeroizing::new(fixture.token("verify")?.as_bytes().to_vec())),
-    };
+    let credential = if setting.token.is_some() { token(fixture, "first")? } else { Credential::Anonymous };
     let own = (fixture::identity(fixture.folder(), "client")?, fixture::trust(fixture.folder(), &["server"])?);
-    Way::over(subject.url(), parts, credential, own).await
+    let way = Way::over(subject.url(), parts, credential, own).await?;
+    Ok(way.living(Duration::from_secs_f64(setting.lifetime)))
 }
 
-/// What repetitions gave.
+fn token(fixture: &Fixture, id: &str) -> Result<Credential, Failed> {
+    Ok(Credential::Issued(Zeroizing::new(fixture.token(id)?.as_bytes().to_vec())))
+}
+
+/// How long a run takes: some lifetimes where keys and tokens live briefly.
+#[must_use]
+pub fn lasting(setting: &Setting, plan: Plan) -> Duration {
+    if brief(setting) { plan.time.max(Duration::from_secs_f64(LIFETIMES * setting.lifetime)) } else { plan.time }
+}
+
+/// Whether keys and tokens live so briefly that they are renewed in a run.
+#[must_use]
+pub fn brief(setting: &Setting) -> bool {
+    setting.mode != Mode::None && setting.lifetime <= BRIEF
+}
+
+/// What one client does by the clock during a run.
+struct Renewing {
+    /// Whether that is anything.
+    brief: bool,
+    /// What it shows, the last one first.
+    tokens: Vec<Credential>,
+    /// Seconds after which the next is shown.
+    every: f64,
+}
+
+/// One for each client, with tokens for the whole run.
+fn renewing(setting: &Setting, fixture: &Fixture, clients: u32, plan: Plan) -> Result<Vec<Renewing>, Failed> {
+    let (brief, every) = (brief(setting), REFRESHED * setting.lifetime);
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a few")]
+    let later = if brief { ((plan.warm_up + plan.time).as_secs_f64() / every).ceil() as usize + 1 } else { 0 };
+    let count = if setting.token.is_some() { 1 + later } else { 0 };
+    let of =
+        |client: u32| (0..count).map(|nth| token(fixture, &format!("{client}-{nth}"))).collect::<Result<_, Failed>>();
+    (0..clients).map(|client| Ok(Renewing { brief, tokens: of(client)?, every })).collect()
+}
+
+impl Renewing {
+    /// How the client connects.
+    fn first(&mut self, way: &Way) -> Way {
+        self.tokens.pop().map_or_else(|| way.clone(), |credential| way.showing(credential))
+    }
+
+    /// Renews what it is time for; `watch` tells since when the token is shown. Whether another is shown now.
+    async fn keep_time(&mut self, link: &mut Link, watch: &mut Stopwatch) -> Result<bool, Failed> {
+        if !self.brief {
+            return Ok(false);
+        }
+        link.keep_time();
+        if watch.seconds() < self.every {
+            return Ok(false);
+        }
+        let Some(token) = self.tokens.pop() else { return Ok(false) };
+        *watch = Stopwatch::start();
+        link.refresh(token).await?;
+        Ok(true)
+    }
+}
+
+/// What a run gave.
 #[derive(Debug, Default)]
 struct Found {
-    rates: Vec<f64>,
-    /// Seconds of processor time of the server, over all repetitions, and in the end for a request.
+    /// Requests that were answered while it counted, and for how many seconds it did.
+    answered: u64,
+    seconds: f64,
+    /// Seconds of processor time of the server meanwhile.
     cpu: f64,
+    /// Seconds from a request to its answer.
     waits: Vec<f64>,
     /// Seconds until all were connected.
-    storms: Vec<f64>,
+    storm: f64,
+    renewed: Renewed,
 }
 
 /// Clients that connect at once.
-async fn storm(way: &Way, clients: u32, found: &mut Found) -> Result<Vec<Link>, Failed> {
+async fn storm(ways: Vec<Way>) -> Result<(Vec<Link>, f64), Failed> {
     let watch = Stopwatch::start();
-    let opening: Vec<_> = (0..clients)
-        .map(|_| {
-            let way = way.clone();
-            tokio::task::spawn_local(async move { Link::open(&way).await })
-        })
-        .collect();
+    let opening: Vec<_> =
+        ways.into_iter().map(|way| tokio::task::spawn_local(async move { Link::open(&way).await })).collect();
     let mut links = Vec::new();
     for link in opening {
         links.push(link.await??);
     }
-    found.storms.push(watch.seconds());
-    Ok(links)
+    Ok((links, watch.seconds()))
 }
 
 /// Answers beyond this are not kept one by one.
-const MOST_WAITS: usize = 1_000_000;
+const MOST_WAITS: usize = 200_000;
 
-/// Repetitions, each with connections of its own: how messages of few clients meet each other stays for as long as their connections do, and
-/// is another way with others.
-async fn run(
-    subject: &Subject,
-    way: &Way,
-    clients: u32,
-    plan: Plan,
-    processors: Option<(usize, usize)>,
-) -> Result<Found, Failed> {
-    let (mut found, mut all) = (Found::default(), 0);
-    for _ in 0..plan.runs.max(2) {
-        all += once(subject, way, clients, plan, processors, &mut found).await?;
-    }
-    if all == 0 {
-        return Err("nothing was answered in the time".into());
-    }
-    found.cpu /= all as f64;
-    Ok(found)
-}
-
-/// One repetition; gives how many requests were answered while it counted.
+/// One run, with connections of its own: how messages of few clients meet each other stays for as long as their connections do, and is
+/// another way with others.
 async fn once(
     subject: &Subject,
     way: &Way,
-    clients: u32,
+    mut renewing: Vec<Renewing>,
     plan: Plan,
     processors: Option<(usize, usize)>,
-    found: &mut Found,
-) -> Result<u64, Failed> {
+) -> Result<Found, Failed> {
     let (ended, counted) = (Rc::new(Cell::new(false)), Rc::new(Cell::new(false)));
-    let (done, waits) = (Rc::new(Cell::new(0_u64)), Rc::new(RefCell::new(std::mem::take(&mut found.waits))));
+    let mut renewed = Renewed::default();
+    let (done, waits) = (Rc::new(Cell::new(0_u64)), Rc::new(RefCell::new(Vec::new())));
+    let (links, storm) = storm(renewing.iter_mut().map(|it| it.first(way)).collect()).await?;
     let mut tasks = Vec::new();
-    for (client, mut link) in (0_u64..).zip(storm(way, clients, found).await?) {
+    for (client, (mut link, mut renewing)) in (0_u64..).zip(links.into_iter().zip(renewing)) {
         let (ended, counted) = (Rc::clone(&ended), Rc::clone(&counted));
         let (done, waits) = (Rc::clone(&done), Rc::clone(&waits));
         tasks.push(tokio::task::spawn_local(async move {
             let mut random = Random::new(client + 1);
+            let (mut since, mut tokens) = (Stopwatch::start(), 0_u32);
             while !ended.get() {
+                tokens += u32::from(renewing.keep_time(&mut link, &mut since).await?);
                 let watch = Stopwatch::start();
                 link.read(fixture::number(random.below(NODES))).await?;
                 done.set(done.get() + 1);
@@ -267,7 +460,9 @@ async fn once(
                     waits.borrow_mut().push(watch.seconds());
                 }
             }
-            link.close().await
+            let keys = link.renewals();
+            link.close().await?;
+            Ok::<_, Failed>((keys, tokens))
         }));
     }
     // Not while all connect: the server's threads for keys give way to whoever wants the processor, and would share it with those.
@@ -276,32 +471,36 @@ async fn once(
     counted.set(true);
     let (watch, cpu, first) = (Stopwatch::start(), subject.cpu()?, done.get());
     sleep(plan.time).await;
-    let answered = done.get() - first;
-    found.rates.push(answered as f64 / watch.seconds());
-    found.cpu += subject.cpu()? - cpu;
+    let (answered, seconds, cpu) = (done.get() - first, watch.seconds(), subject.cpu()? - cpu);
     ended.set(true);
     for task in tasks {
-        task.await??;
+        let (keys, tokens) = task.await??;
+        renewed.keys += f64::from(keys);
+        renewed.tokens += f64::from(tokens);
     }
-    found.waits = waits.take();
-    Ok(answered)
+    Ok(Found { answered, seconds, cpu, waits: waits.take(), storm, renewed })
 }
 
 /// What rows say together.
-fn judged(rows: Vec<Held>) -> Verdict {
+fn judged(rows: Vec<Held>, abandoned: Vec<Abandoned>) -> Verdict {
     let errors: Vec<f64> = rows.iter().filter(|row| row.measurable).map(|row| row.error).collect();
     let sizes: Vec<f64> = errors.iter().map(|error| error.abs()).collect();
     let worst = sizes.iter().copied().reduce(f64::max);
-    let median = record::median(&sizes);
+    let median = median(&sizes);
     let bias = (!errors.is_empty()).then(|| errors.iter().sum::<f64>() / errors.len() as f64);
     let enough = errors.len() * 5 >= rows.len() * 4;
     let met = enough && worst.is_some_and(|it| it <= WORST) && median.is_some_and(|it| it <= MEDIAN);
-    Verdict { measurable: errors.len(), rows, worst, median, bias, met }
+    Verdict { measurable: errors.len(), rows, worst, median, bias, abandoned, met }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::judged as judge;
     use super::*;
+
+    fn judged(rows: Vec<Held>) -> Verdict {
+        judge(rows, Vec::new())
+    }
 
     fn row(error: f64, half_width: f64) -> Held {
         Held {
@@ -311,10 +510,12 @@ mod tests {
             measured: 100.0,
             half_width,
             error,
+            moved: 0.0,
             measurable: half_width <= MEASURABLE,
             p95: (1.0, 1.0),
             cpu: (1.0, 1.0),
             storm: (1.0, 1.0),
+            renewed: Renewed::default(),
             runs: 10,
         }
     }
@@ -331,6 +532,23 @@ mod tests {
         assert!(!none.met && none.worst.is_none() && none.bias.is_none());
         let signs = judged(vec![row(0.01, 0.0), row(-0.01, 0.0)]);
         assert!(signs.bias.is_some_and(|bias| bias.abs() < 1e-12) && signs.worst == Some(0.01));
+    }
+
+    #[test]
+    fn runs_that_do_not_come_to_their_end_are_begun_again_and_listed() {
+        let tried = |good: usize| {
+            let (mut count, mut list) = (0, Vec::new());
+            let run = || {
+                count += 1;
+                if count < good { Err(format!("run {count} was cut off").into()) } else { Ok(count) }
+            };
+            let found = to_its_end(run, |why| list.push(why.to_string()));
+            (found.map_err(|why| why.to_string()), list)
+        };
+        assert_eq!(tried(1), (Ok(1), vec![]));
+        let cut = |count: usize| (1..=count).map(|it| format!("run {it} was cut off")).collect::<Vec<_>>();
+        assert_eq!(tried(3), (Ok(3), cut(2)));
+        assert_eq!(tried(4), (Err("run 3 was cut off".into()), cut(2)), "it ends");
     }
 
     #[test]

@@ -13,8 +13,7 @@ pub use self::show::{conclusions, html, svg, text};
 use super::Scenario;
 use super::launch::Launch;
 use super::run::{Plan, Series, Single, measure};
-use crate::random::Random;
-use crate::record::median;
+use crate::record::{half, median};
 use crate::{Failed, files};
 
 /// The largest half of an interval, %, of what counts as measurable.
@@ -25,8 +24,6 @@ const GOALS: (f64, f64, f64) = (2.0, 1.0, 10.0);
 const UNMEASURABLE: f64 = 0.2;
 /// Runs that a row needs.
 const RUNS: usize = 10;
-/// Samples of the bootstrap.
-const SAMPLES: u32 = 2_000;
 
 /// A figure of a row.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -171,20 +168,6 @@ fn cell(predicted: &[f64], measured: &[f64], limit: f64) -> Option<Cell> {
     let error = (predicted / middle - 1.0) * 100.0;
     let measurable = measured.len() >= RUNS && half_width <= limit;
     Some(Cell { predicted, measured: middle, half_width, error, measurable })
-}
-
-/// Half of the interval between the quantiles 2.5 and 97.5 of the medians of samples drawn from the values.
-fn half(values: &[f64]) -> Option<f64> {
-    let mut random = Random::new(3);
-    let count = u32::try_from(values.len()).ok()?;
-    let mut medians = Vec::new();
-    for _ in 0..SAMPLES {
-        let sample: Vec<f64> = (0..count).map(|_| values[random.below(count) as usize]).collect();
-        medians.push(median(&sample)?);
-    }
-    medians.sort_by(f64::total_cmp);
-    let at = |share: f64| medians.get((share * f64::from(SAMPLES)) as usize).copied();
-    Some((at(0.975)? - at(0.025)?) / 2.0)
 }
 
 fn verdict(rows: &[Row], cell: fn(&Row) -> &Cell, (worst_goal, median_goal): (f64, f64)) -> Verdict {

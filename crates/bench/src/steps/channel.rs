@@ -1,7 +1,6 @@
 //! OPC UA without sockets: what the core of our server and the machine of our client do for one Read on a channel without protection
 //! (decode, dispatch, check the right, encode), and what it takes to protect one message and to open it again.
 
-use std::net::UdpSocket;
 use std::time::Duration;
 
 use cost::whatif::READ;
@@ -9,11 +8,10 @@ use token::SystemEntropy;
 use ua_proto::client::{ClientEvent, Response};
 use ua_proto::crypto::{ChannelKeys, KeyLayout, Role, SecurityPolicyId};
 
+use super::between::Between;
 use super::socket::CONNECTIONS;
-use super::timing::{APART, OTHER};
 use super::{Bed, Entry, Once, Timings, used};
 use crate::clock::{Stopwatch, looking};
-use crate::gd::disturb::Disturb;
 use crate::measures::instructions::{Pair, serve};
 use crate::random::Random;
 use crate::{Failed, fixture, load};
@@ -52,43 +50,46 @@ pub(super) fn entries() -> Vec<Entry> {
         (SecurityPolicyId::EccCurve25519, "ecc-curve25519"),
     ] {
         for (encrypt, mode) in [(false, "sign"), (true, "sign-and-encrypt")] {
+            let name = format!("{name}-{mode}");
             for size in BODIES {
-                let name = format!("{name}-{mode}");
                 entries.push(Entry::among_others("seal", &name, size as u64, move |_| sealing(policy, encrypt, size)));
                 entries.push(Entry::among_others("open", &name, size as u64, move |_| opening(policy, encrypt, size)));
             }
         }
     }
+    // What a single client and its server do with a Read, each asleep before.
+    for (encrypt, mode) in [(false, "sign"), (true, "sign-and-encrypt")] {
+        for size in [READ.0, READ.1] {
+            let name = format!("basic256sha256-{mode}-of-1");
+            let once = move |time, seal: bool| {
+                let (policy, size) = (SecurityPolicyId::Basic256Sha256, size as usize);
+                asleep(time, if seal { sealing(policy, encrypt, size) } else { opening(policy, encrypt, size) }?)
+            };
+            entries.push(Entry::with("seal", &name, size, move |_, time| once(time, true)));
+            entries.push(Entry::with("open", &name, size, move |_, time| once(time, false)));
+        }
+    }
     entries
 }
 
-/// What lies between two steps of an end: other work, and the kernel's way through its network, which leaves little of the first caches.
-struct Between {
-    disturb: Disturb,
-    socket: UdpSocket,
-    seconds: f64,
-}
-
-impl Between {
-    fn new(seconds: f64) -> Result<Self, Failed> {
-        let socket = UdpSocket::bind(("127.0.0.1", 0))?;
-        socket.connect(socket.local_addr()?)?;
-        // A lost datagram is not waited for.
-        socket.set_read_timeout(Some(Duration::from_millis(100)))?;
-        Ok(Self { disturb: Disturb::small(), socket, seconds })
+/// Something that takes microseconds, each time after the thread has slept.
+fn asleep(time: Duration, mut once: Once) -> Result<Timings, Failed> {
+    let (mut between, watch) = (Between::asleep()?, Stopwatch::start());
+    let mut timings = Timings { batch: 1, cpu: Vec::new(), wall: Vec::new() };
+    while timings.cpu.len() < LEAST || watch.seconds() < time.as_secs_f64() {
+        between.pass()?;
+        let (done, seconds) = lap(&mut once);
+        done?;
+        if watch.seconds() > WARM_UP * time.as_secs_f64() {
+            timings.cpu.push(seconds);
+            timings.wall.push(seconds);
+        }
     }
-
-    fn pass(&mut self) -> Result<(), Failed> {
-        let mut datagram = [7; READ.0 as usize];
-        self.disturb.run(self.seconds);
-        self.socket.send(&datagram)?;
-        used(self.socket.recv(&mut datagram)?);
-        Ok(())
-    }
+    Ok(timings)
 }
 
 /// One Read after the other, each of another of so many sessions, with other work between what the ends do, each of which is timed alone. A
-/// single client sends its next Read when the other end has done its part.
+/// single client sends its next Read when the other end has done its part, and each end sleeps meanwhile.
 fn reads(bed: &Bed, time: Duration, end: End, sessions: u32) -> Result<Timings, Failed> {
     let (mut pair, activated) =
         (Pair::new(bed.folder(), NODES)?, |event: &ClientEvent| matches!(event, ClientEvent::Activated(_)));
@@ -97,7 +98,7 @@ fn reads(bed: &Bed, time: Duration, end: End, sessions: u32) -> Result<Timings, 
         pair.another()?;
         pair.until(serve, activated)?;
     }
-    let mut between = Between::new(if sessions == 1 { APART } else { OTHER })?;
+    let mut between = if sessions == 1 { Between::asleep()? } else { Between::awake()? };
     let (mut random, watch) = (Random::new(1), Stopwatch::start());
     let mut timings = Timings { batch: 1, cpu: Vec::new(), wall: Vec::new() };
     while timings.cpu.len() < LEAST || watch.seconds() < time.as_secs_f64() {

@@ -6,6 +6,7 @@
 //! New steps go into [`all`].
 
 mod bed;
+mod between;
 mod channel;
 mod crypto;
 mod decisions;
@@ -96,6 +97,12 @@ impl Entry {
         run: impl Fn(&Bed, Duration) -> Result<Timings, Failed> + Send + Sync + 'static,
     ) -> Self {
         Self { operation, algorithm: algorithm.into(), bytes, run: Box::new(run) }
+    }
+
+    /// `sign rsa-2048`, as [`cost::calibration::Step::name`] of what is measured.
+    #[must_use]
+    pub fn name(&self) -> String {
+        format!("{} {}", self.operation, self.algorithm).trim_end().to_owned()
     }
 
     /// Its name among all steps: `sign rsa-2048/32`.
@@ -197,8 +204,10 @@ mod tests {
     fn each_step_can_be_done() {
         let bed = Bed::make().unwrap();
         for entry in all() {
-            let timings =
-                entry.run(&bed, Duration::from_millis(1)).unwrap_or_else(|error| panic!("{entry:?}: {error}"));
+            // Some keep the thread that runs them to a processor.
+            let run = || entry.run(&bed, Duration::from_millis(1)).map_err(|error| error.to_string());
+            let timings = std::thread::scope(|scope| scope.spawn(run).join().unwrap());
+            let timings = timings.unwrap_or_else(|error| panic!("{entry:?}: {error}"));
             assert!(!timings.cpu.is_empty() && timings.cpu.len() == timings.wall.len(), "{entry:?}");
             assert!(timings.cpu.iter().chain(&timings.wall).all(|time| time.is_finite() && *time >= 0.0), "{entry:?}");
         }

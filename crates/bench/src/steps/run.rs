@@ -32,7 +32,9 @@ pub struct Plan {
 impl Plan {
     /// About a minute and a half.
     pub const FULL: Self = Self { rounds: 5, time: Duration::from_millis(100), quick: false };
-    /// A quarter of it.
+    /// Each step once, for as long as in [`Self::FULL`]: what they are in this minute.
+    pub const MOMENT: Self = Self { rounds: 1, time: Duration::from_millis(100), quick: true };
+    /// A quarter of [`Self::FULL`].
     pub const QUICK: Self = Self { rounds: 3, time: Duration::from_millis(25), quick: true };
 }
 

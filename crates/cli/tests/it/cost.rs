@@ -181,6 +181,8 @@ fn what_was_measured_here_stands_in_the_place_of_a_models_prices() {
         let said = choose(given);
         assert!(said.starts_with("exit 0"), "{said}");
         assert!(said.contains("as measured on a processor") && said.contains("1 of 3"), "{said}");
+        // It is another machine's, and whoever uses it hears so.
+        assert!(said.contains("warning: `here.json`: ") && said.contains("a processor"), "{said}");
         let found = json_of(&said);
         let of = |index: usize| &found["settings"][found["ranked"][index].as_u64().unwrap() as usize];
         assert!(of(0)["setting"].to_string().contains("ed25519"), "{found:#}");
@@ -294,7 +296,7 @@ fn settings_are_predicted_from_a_calibration_and_held_against_runs() {
     assert!(measured.starts_with("exit 0"), "{measured}");
     let from = ["cost", "what-if", "--calibration", "here.json", "--mode", "none"];
     let run =
-        [&from[..], &["--clients", "1,2", "--verify", "--runs", "2", "--run-time", "50 ms", "--out", "told.json"]]
+        [&from[..], &["--clients", "1,2", "--verify", "--rounds", "2", "--run-time", "50 ms", "--out", "told.json"]]
             .concat();
     let said = scene.run(&[&run[..], &["--output", "json"]].concat());
     assert!(said.starts_with("exit 0"), "{said}");
@@ -304,10 +306,20 @@ fn settings_are_predicted_from_a_calibration_and_held_against_runs() {
     assert_eq!(bench::verify::fingerprint(&scene.read("told.json")), hash, "the file is what was told");
     assert!(said.contains(&format!("predicted, before anything is run: sha256 {hash}")), "{said}");
     assert_eq!(found["prediction"]["fitted"], json!(0));
+    let rounds = found["verified"]["sha256"].as_array().unwrap();
+    for (round, hash) in (1..).zip(rounds) {
+        let hash = hash.as_str().unwrap();
+        assert_eq!(bench::verify::fingerprint(&scene.read(&format!("told.round-{round}.json"))), hash);
+        let (told, run) =
+            (said.find(&format!("predicted, sha256 {hash}")), said.find(&format!("round {} of", round + 1)));
+        assert!(told.is_some() && (round == 2 || told < run), "{said}");
+    }
+    assert!(rounds.len() == 2 && rounds[0] != rounds[1], "each round measures and predicts anew");
     let rows = found["verified"]["rows"].as_array().unwrap();
     assert_eq!(rows.len(), 2);
     for row in rows {
         assert!(row["predicted"].as_f64().unwrap() > 0.0 && row["measured"].as_f64().unwrap() > 0.0, "{row}");
+        assert!(row["runs"] == 2 && row["measurable"] == false, "two runs are too few: {row}");
     }
     let text = scene.run(&from);
     assert!(text.contains("measured steps, 0 fitted") && text.contains("SERVER'S LIMIT"), "{text}");
@@ -323,4 +335,24 @@ fn settings_are_predicted_from_a_calibration_and_held_against_runs() {
     let broken = scene.run(&["cost", "what-if", "--calibration", "broken.json"]);
     assert!(broken.starts_with("exit 2") && broken.contains("is no calibration"), "{broken}");
     assert!(broken.contains("cost measure --out FILE") && broken.matches("line 1").count() == 1, "{broken}");
+}
+
+/// Who did not renew keys would be disconnected: a server takes none that are older than they may be.
+#[test]
+fn keys_and_tokens_that_live_briefly_are_renewed_in_runs() {
+    let scene = Scene::empty();
+    let steps = ["read", "exchange", "seal", "open", "sign rsa-2048", "decrypt rsa-2048"];
+    let only: Vec<&str> = steps.iter().flat_map(|step| ["--only", step]).collect();
+    let measured = scene.run(&[&["cost", "measure", "--quick", "--out", "here.json"], &only[..]].concat());
+    assert!(measured.starts_with("exit 0"), "{measured}");
+    let from = ["cost", "what-if", "--calibration", "here.json", "--mode", "sign-and-encrypt", "--key", "2048"];
+    let tokens = ["--token", "start-finish", "--encrypted", "once", "--clients", "2"];
+    let run = ["--verify", "--rounds", "2", "--run-time", "50 ms", "--output", "json"];
+    let said = scene.run(&[&from[..], &tokens[..], &["--lifetime", "2 s"], &run].concat());
+    assert!(said.starts_with("exit 0") && said.contains("keys and tokens are renewed: 6 s"), "{said}");
+    let row = &json_of(&said)["verified"]["rows"][0];
+    assert!(row["measured"].as_f64().unwrap() > 0.0 && row["runs"] == 2, "{row}");
+    let [keys, shown] = ["keys", "tokens"].map(|it| row["renewed"][it].as_f64().unwrap());
+    // Of each of two clients, every 1.5 and every 1.6 s.
+    assert!((6.0..=10.0).contains(&keys) && (6.0..=8.0).contains(&shown), "{row}");
 }

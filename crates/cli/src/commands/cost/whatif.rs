@@ -3,13 +3,13 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use bench::steps::{Plan, Program, all, machine, measure, versions};
-use bench::verify::{self, Verdict, fingerprint};
+use bench::steps::{Entry, Plan, Program, all, machine, measure, versions};
+use bench::verify::{self, Told, Verdict, fingerprint};
 use clap::{Args, ValueEnum};
 use cost::calibration::Calibration;
 use cost::choose::Mode;
 use cost::quantity;
-use cost::whatif::{Figure, Grid, Prediction, Row, Setting, Token, Way, predict};
+use cost::whatif::{Figure, Grid, Prediction, Setting, Token, Way, predict};
 use serde_json::json;
 
 use super::{Spend, seconds, write};
@@ -52,7 +52,7 @@ pub(crate) struct WhatIf {
     #[arg(long, value_name = "NAME")]
     present: Option<String>,
 
-    /// Write the prediction to this file; its SHA-256 is told before anything is run
+    /// Write the prediction to this file; its SHA-256 is told before anything is run (those of rounds go to `FILE` with `.round-1.json` behind its stem, and so on)
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
 
@@ -60,11 +60,11 @@ pub(crate) struct WhatIf {
     #[arg(long)]
     verify: bool,
 
-    /// Repetitions of each row of `--verify`
+    /// Rounds of `--verify`: each measures the steps again, predicts from them and runs each row once (rows of fewer than 10 do not count)
     #[arg(long, value_name = "COUNT", default_value_t = 10, value_parser = clap::value_parser!(u32).range(2..=100))]
-    runs: u32,
+    rounds: u32,
 
-    /// How long each of them takes (`400 ms`)
+    /// How long each run takes (`400 ms`)
     #[arg(long, value_name = "TIME", default_value = "400 ms", value_parser = lifetime)]
     run_time: f64,
 
@@ -135,9 +135,10 @@ pub(crate) fn run(args: &WhatIf) -> Result<Answer, Failure> {
     let mut answer = json!({ "prediction": prediction, "sha256": hash, "warnings": warnings });
     let mut shown = shown(&prediction, &hash);
     if args.verify {
-        let verdict = args.hold(&prediction, &hash)?;
+        let (verdict, hashes) = args.hold(&prediction, &calibration, &hash)?;
         shown.push_str(&held(&verdict));
         answer["verified"] = json!(verdict);
+        answer["verified"]["sha256"] = json!(hashes);
     }
     Ok(Answer::ok(shown, answer))
 }
@@ -194,14 +195,46 @@ impl WhatIf {
         })
     }
 
-    fn hold(&self, prediction: &Prediction, hash: &str) -> Result<Verdict, Failure> {
+    /// The verdict, and the SHA-256 of what each round predicted, told before it ran.
+    fn hold(
+        &self,
+        prediction: &Prediction,
+        calibration: &Calibration,
+        hash: &str,
+    ) -> Result<(Verdict, Vec<String>), Failure> {
         eprintln!("predicted, before anything is run: sha256 {hash}");
         let time = Duration::from_secs_f64(self.run_time);
-        let plan = verify::Plan { runs: self.runs, time, warm_up: (time / 4).max(Duration::from_millis(50)) };
+        let plan = verify::Plan { rounds: self.rounds, time, warm_up: (time / 4).max(Duration::from_millis(50)) };
         let words = ["cost", "serve"].map(str::to_owned);
-        let mut progress = |row: &Row| eprintln!("{}, {} clients", row.setting.name(), row.clients);
-        verify::verify(prediction, plan, &words, &mut progress)
-            .map_err(|error| Failure::unavailable(format!("a row cannot be run: {error}")))
+        let entries: Vec<Entry> = all().into_iter().filter(|it| prediction.steps.contains(&it.name())).collect();
+        let (grid, mut hashes) = (self.grid(), Vec::new());
+        let mut again = |round: u32| {
+            eprintln!("round {} of {}: {} steps are measured", round + 1, self.rounds, entries.len());
+            let newer = measure(&entries, Plan::MOMENT, &Program::own(&["cost", "step"]), &mut |_| ())?;
+            let now = self.spend.within(|budget| predict(&calibration.renewed(&newer), &grid, None, budget));
+            let now = now.map_err(Failure::why)?;
+            let text = format!("{:#}\n", json!(now));
+            if let Some(path) = &self.out {
+                let path = path.with_extension(format!("round-{}.json", round + 1));
+                write(&path, &text).map_err(Failure::why)?;
+            }
+            let hash = fingerprint(&text);
+            eprintln!("round {} of {}: predicted, sha256 {hash}; {} runs", round + 1, self.rounds, now.rows.len());
+            hashes.push(hash);
+            Ok(now)
+        };
+        let mut progress = |told: Told<'_>| match told {
+            Told::Runs(row) if verify::brief(&row.setting) => {
+                let seconds = verify::lasting(&row.setting, plan).as_secs_f64();
+                let name = row.setting.name();
+                eprintln!("{name}, {} clients; keys and tokens are renewed: {seconds:.0} s", row.clients);
+            }
+            Told::Runs(_) => {}
+            Told::Abandoned(it) => eprintln!("{}, {} clients: begun again: {}", it.setting.name(), it.clients, it.why),
+        };
+        let verdict = verify::verify(prediction, plan, &words, &mut again, &mut progress)
+            .map_err(|error| Failure::unavailable(format!("a row cannot be run: {error}")))?;
+        Ok((verdict, hashes))
     }
 }
 
@@ -259,6 +292,7 @@ fn held(verdict: &Verdict) -> String {
             format!("{:.0}/s", row.predicted),
             format!("{:.0}/s +- {:.1} %", row.measured, row.half_width * 100.0),
             error,
+            format!("{:+.1} %", row.moved * 100.0),
             both(row.p95),
             both(row.cpu),
             both(row.storm),
@@ -270,6 +304,7 @@ fn held(verdict: &Verdict) -> String {
         "predicted",
         "measured",
         "error",
+        "moved",
         "p95 predicted | measured",
         "cpu predicted | measured",
         "all connect, predicted | measured",
@@ -287,6 +322,9 @@ fn held(verdict: &Verdict) -> String {
         verify::MEDIAN * 100.0,
         if verdict.met { "met" } else { "missed" }
     ));
+    if let Some(first) = verdict.abandoned.first() {
+        text.push_str(&format!("runs begun again: {}, the first because {}\n", verdict.abandoned.len(), first.why));
+    }
     text
 }
 
