@@ -168,7 +168,7 @@ impl Outcome {
 pub struct Choice {
     /// All settings, in the order in which their lists are written.
     pub settings: Vec<Outcome>,
-    /// Those that fail nothing, the best first: least money an hour, fewest core seconds, then the shortest time.
+    /// Those that fail nothing, the best first: least money an hour, fewest core seconds, least energy, then the shortest time; of equals the more secure.
     pub ranked: Vec<usize>,
     /// The others, those that fail least first.
     pub rejected: Vec<usize>,
@@ -204,10 +204,14 @@ pub fn choose(model: &Model, wanted: &Wanted, effort: &Effort<'_>) -> Result<Cho
     instead(model, &counts, &mut settings);
     let (mut ranked, mut rejected): (Vec<usize>, Vec<usize>) =
         (0..count).partition(|index| settings[*index].fails.is_empty());
+    let covered = security::covered(model);
+    let covers = |it: &Outcome| covered.iter().zip(&it.ways).map(|(of, way)| of[*way]).sum::<usize>();
     ranked.sort_by(|one, other| {
         let (one, other) = (&settings[*one], &settings[*other]);
         let costs = one.costs().into_iter().zip(other.costs()).map(|(one, other)| one.total_cmp(&other));
-        costs.fold(std::cmp::Ordering::Equal, std::cmp::Ordering::then).then(one.time().total_cmp(&other.time()))
+        let costs = costs.fold(std::cmp::Ordering::Equal, std::cmp::Ordering::then);
+        // What is the same in all of this stands behind what is more secure.
+        costs.then(one.time().total_cmp(&other.time())).then_with(|| covers(other).cmp(&covers(one)))
     });
     rejected.sort_by(|one, other| fails::nearer(&settings[*one], &settings[*other]));
     let best = fails::best(&settings, wanted);

@@ -147,6 +147,46 @@ fn any_number_of_threads_gives_the_same_bits() {
     assert_eq!(choose(&unpriced, &wanted, &with(4)).unwrap_err(), fault);
 }
 
+#[test]
+fn whoever_asks_for_strength_alone_is_told_what_is_left_out() {
+    let model = model(MODEL);
+    let strong = Minimum { strength: Some(128), ..Minimum::default() };
+    let first = text(&chosen(&model, &Wanted { minimum: strong, ..Wanted::default() }).unwrap());
+    assert!(
+        first.contains("note: the first choice leaves out the protection of") && first.contains("--min-mode"),
+        "{first}"
+    );
+    let done = Minimum { mode: Mode::SignAndEncrypt, ..strong };
+    let first = text(&chosen(&model, &Wanted { minimum: done, ..Wanted::default() }).unwrap());
+    assert!(!first.contains("note:"), "{first}");
+}
+
+/// With prices that are the same for several ways, whatever the order in which those are written.
+#[test]
+fn whoever_beats_another_is_ranked_before_it() {
+    let same = |text: &str| text.replace("aes-128-gcm\"]\neach = \"0.1 ms", "aes-128-gcm\"]\neach = \"0.13 ms");
+    // A key exchange would be the weaker part of both.
+    let kept =
+        MODEL.replace("exchange = [\"rsa-2048\", \"rsa-4096\"]\nreuse = [\"50 %\", \"90 %\", \"99 %\"]", "reuse = 1");
+    let text = format!("{kept}\n{}", same(&prices()));
+    let model = read(&text, Language::Toml).unwrap_or_else(|fault| panic!("{fault}"));
+    let choice = chosen(&model, &Wanted::default()).unwrap();
+    let rank = |index: usize| choice.ranked.iter().position(|it| *it == index);
+    let mut equals = 0;
+    for (index, it) in choice.settings.iter().enumerate().filter(|(_, it)| it.setting[1].contains("aes-128-gcm")) {
+        let words: Vec<String> = it.setting.iter().map(|word| word.replace("aes-128-gcm", "aes-256-gcm")).collect();
+        let other = choice.settings.iter().position(|it| it.setting == words).unwrap();
+        assert!(rank(other) < rank(index), "{:?} after its equal", choice.settings[other].setting);
+        assert_eq!(it.cores.to_bits(), choice.settings[other].cores.to_bits());
+        equals += 1;
+    }
+    assert_eq!(equals, 11 * 7, "each of the other ways");
+    for (index, it) in choice.settings.iter().enumerate() {
+        let Some(by) = it.beaten_by.filter(|by| rank(*by).is_some()) else { continue };
+        assert!(rank(by) < rank(index), "{:?} before {:?}", it.setting, choice.settings[by].setting);
+    }
+}
+
 fn json(choice: &Choice) -> String {
     serde_json::to_string(choice).unwrap()
 }

@@ -4,7 +4,7 @@
 use serde::Serialize;
 
 use crate::algorithm::{Cipher, Key};
-use crate::model::{Model, Property, Setting};
+use crate::model::{Annotation, Model, Property, Setting};
 use crate::{Class, Fault};
 
 /// How much of what is annotated must be done.
@@ -147,15 +147,28 @@ fn rsa_keys(setting: &Setting) -> Vec<u32> {
 /// Whether one setting is at least as secure as another in every annotation.
 pub(super) fn at_least(model: &Model, one: &[usize], other: &[usize]) -> bool {
     model.annotations.iter().zip(one.iter().zip(other)).all(|(annotation, (one, other))| {
-        if one == other {
-            return true;
-        }
-        match (annotation.alternatives.get(*one), annotation.alternatives.get(*other)) {
-            (_, Some(None)) => true,
-            (Some(Some(one)), Some(Some(other))) => covers(one, other),
-            _ => false,
-        }
+        let ways = (annotation.alternatives.get(*one), annotation.alternatives.get(*other));
+        one == other || matches!(ways, (Some(one), Some(other)) if way_covers(one, other))
     })
+}
+
+/// For each annotation and each of its ways, of how many of them it is at least as secure. Where one setting is more secure than another,
+/// the sum over its ways is larger; of two of which neither is, the sum says nothing.
+pub(super) fn covered(model: &Model) -> Vec<Vec<usize>> {
+    let counts = |annotation: &Annotation| {
+        let ways = &annotation.alternatives;
+        let count = |one| ways.iter().filter(|other| way_covers(one, other)).count();
+        ways.iter().map(count).collect()
+    };
+    model.annotations.iter().map(counts).collect()
+}
+
+fn way_covers(one: &Option<Setting>, other: &Option<Setting>) -> bool {
+    match (one, other) {
+        (_, None) => true,
+        (Some(one), Some(other)) => covers(one, other),
+        (None, Some(_)) => false,
+    }
 }
 
 /// As strong, with RSA keys as long, and authenticated if the other is.
