@@ -117,6 +117,8 @@ fn what_changes_nothing_is_refused() {
     let signed = "[[secure]]\nproperty = \"data-integrity\"\non = \"attribute v\"\nsignature = \"ed25519\"\nin = []";
     check(signed, Class::Missing, "`in` is an empty list");
     check("[[sequence.main]]\nchoose = [{ weight = 0.3 }]", none, "its only way is always taken");
+    let large = "[[sequence.main]]\nchoose = [{ weight = 1e308 }, { weight = 1e308 }]";
+    check(large, Class::Invalid, "add up to more than numbers can be");
     check("[[sequence.main]]\nchoose = [{ weight = 1e300 }, { weight = 1e-300 }]", none, "a way is never taken");
     for more in ["[level.1]\nmode = \"sign\"", "[money]\nenergy = 100", "[attribute.z]\nof = \"a\""] {
         let fault = read_priced(TOML, Language::Toml, more).expect_err(more);

@@ -275,6 +275,7 @@ fn seconds(seconds: f64) -> String {
         it if it < 1e-6 => format!("{:.1} ns", it * 1e9),
         it if it < 1e-3 => format!("{:.3} us", it * 1e6),
         it if it < 1.0 => format!("{:.3} ms", it * 1e3),
-        it => format!("{it:.3} s"),
+        it if it < 1e9 => format!("{it:.3} s"),
+        it => format!("{it:.3e} s"),
     }
 }

@@ -2,12 +2,14 @@
 
 use hashbrown::HashSet;
 use serde::Deserialize;
+use toml::value::{Datetime, Offset};
 
 use super::{Calibration, Law, MAX_MOMENTS, MAX_STEPS, MAX_WORD, SCHEMA, Sample, Step};
 use crate::{Class, Fault};
 
 /// The one member that files of all versions have.
 #[derive(Deserialize)]
+#[serde(expecting = "the object of a calibration")]
 struct Version {
     schema: u32,
 }
@@ -48,6 +50,11 @@ impl Calibration {
             ("versions.build", &self.versions.build),
         ] {
             word(place, text, false)?;
+        }
+        let date = self.taken.parse::<Datetime>().ok().filter(|it| it.date.is_some());
+        if date.is_none_or(|it| it.time.is_some() && it.offset != Some(Offset::Z)) {
+            let why = format!("is `{}`, and is to be a day or a moment in UTC, as `2026-11-22T11:40:00Z`", self.taken);
+            return Err(invalid("taken", why));
         }
         if self.machine.cores == 0 {
             return Err(invalid("machine.cores", "is 0"));

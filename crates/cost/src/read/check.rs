@@ -273,14 +273,20 @@ impl Steps<'_> {
                     weighted.push((weight, self.steps(steps, depth + 1)?));
                 }
                 let sum: f64 = weighted.iter().map(|(weight, _)| weight).sum();
-                if weighted.is_empty() || !sum.is_finite() {
+                if weighted.is_empty() {
                     return Err(Fault::new(Class::Missing, "choose", "there is no way to choose").at(line));
+                }
+                if !sum.is_finite() {
+                    let why =
+                        "the weights add up to more than numbers can be: only how they stand to each other counts";
+                    return Err(Fault::new(Class::Invalid, "choose", why).at(line));
                 }
                 if let [(weight, _)] = weighted.as_slice()
                     && (weight - 1.0).abs() > 1e-12
                 {
-                    let why =
-                        format!("its only way is always taken, though its weight is {weight}: what is done otherwise?");
+                    let why = format!(
+                        "its only way is always taken, though its weight is {weight:?}: what is done otherwise?"
+                    );
                     return Err(Fault::new(Class::NoEffect, "choose", why).at(line));
                 }
                 if weighted.iter().any(|(weight, _)| weight / sum <= 0.0) {
