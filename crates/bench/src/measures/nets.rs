@@ -15,6 +15,7 @@ use crate::{Failed, files, subject};
 
 const TIME: &str = "gspn.generate.stormpy";
 const MEMORY: &str = "gspn.memory.stormpy";
+const SMALL: [&str; 2] = ["gspn.small", "gspn.small.again"];
 const SOLVE: &str = "gspn.solve.stormpy";
 /// The group under which they are asked for.
 const GROUP: &str = "gspn";
@@ -88,22 +89,27 @@ fn theirs(more: &[&str], file: &Path, condition: &str) -> Result<Told, Failed> {
     told(Command::new(subject::peers().join("bin/stormpy-steady")).arg(file).args(["--where", condition]).args(more))
 }
 
-/// The slowest net under a thousand states, in milliseconds from the bytes to the values.
+/// The slowest net under a thousand states, in milliseconds from the bytes to the values: where nothing was solved before in its process,
+/// and where it was.
 fn small(bench: &mut Bench, folder: &Path) -> Result<(), Failed> {
     let nets = [polling(6), closed(7), manufacturing(2)];
     let nets = nets.iter().map(|net| files(folder, net, Format::Jani)).collect::<Result<Vec<_>, _>>()?;
-    let mut runs = Vec::new();
+    let mut runs = [Vec::new(), Vec::new()];
     for _ in 0..bench.runs {
-        let mut worst = 0.0_f64;
+        let mut worst = [0.0_f64; 2];
         for (own, _) in &nets {
-            let here = ours("solve", own)?.seconds * 1e3;
+            let told = ours("solve", own)?;
+            let again = told.again_seconds.ok_or("a small net took long")?;
             let name = own.file_stem().unwrap_or_default().to_string_lossy();
-            bench.row(&Run { measure: "gspn.small", of: Some(&name), here, peer: None }, "ms")?;
-            worst = worst.max(here);
+            for ((measure, seconds), worst) in SMALL.into_iter().zip([told.seconds, again]).zip(&mut worst) {
+                let here = seconds * 1e3;
+                bench.row(&Run { measure, of: Some(&name), here, peer: None }, "ms")?;
+                *worst = worst.max(here);
+            }
         }
-        runs.push(worst);
+        runs.iter_mut().zip(worst).for_each(|(runs, worst)| runs.push(worst));
     }
-    bench.alone("gspn.small", "ms", &runs, 1.0, GROUP)
+    SMALL.into_iter().zip(&runs).try_for_each(|(measure, runs)| bench.alone(measure, "ms", runs, 1.0, GROUP))
 }
 
 /// Nanoseconds a firing: 8 million a second are 125.
