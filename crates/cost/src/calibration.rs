@@ -266,7 +266,7 @@ impl Calibration {
     }
 
     /// What models need: the price of each operation by its name, from its law where there is one, else from the line through its sizes,
-    /// or from its only one. The
+    /// or from its only one; where no line goes through them, from the dearest. The
     /// variation is that of the timings, at least 0.01 and at most 100; where a timing holds many uses, that of one use is larger.
     #[must_use]
     pub fn prices(&self) -> BTreeMap<String, Known> {
@@ -284,11 +284,12 @@ impl Calibration {
                 None => (step.cpu.mean, 0.0, step.error()),
             };
             let known = Known { price: Price { each, per_byte, cv2: variation, error, energy: 0.0 }, error };
-            // Of several sizes the least certain counts.
+            // Of several sizes the least certain counts, the one that varies most, and the dearest.
             let kept: &mut Known = prices.entry(name).or_insert(known);
-            if per_byte > 0.0 {
-                kept.error = kept.error.max(error);
-            }
+            kept.error = kept.error.max(error);
+            kept.price.error = kept.error;
+            kept.price.cv2 = kept.price.cv2.max(variation);
+            kept.price.each = kept.price.each.max(each);
         }
         prices
     }

@@ -83,6 +83,9 @@ pub struct Outcome {
     pub throughput: f64,
     /// Requests a second that can come to their end at most: where the threads are limited, as many as do while all are at work at all times.
     pub saturation: f64,
+    /// The same with those that are aborted.
+    #[serde(skip)]
+    pub carried: f64,
     /// Whether more is asked for than can be carried; then times grow until requests are turned away, and none is given.
     pub saturated: bool,
     /// Mean time.
@@ -133,9 +136,9 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// What settings are compared in: the 99th percentile, or the mean where there is none; never done where it saturates.
-    fn time(&self) -> f64 {
-        self.p99.or(self.mean).unwrap_or(f64::INFINITY)
+    /// What settings are compared in: the 99th percentile, or the mean where not all have one; never done where it saturates.
+    fn time(&self, p99: bool) -> f64 {
+        if p99 { self.p99 } else { self.mean }.unwrap_or(f64::INFINITY)
     }
 
     /// With what a model does under its load.
@@ -146,6 +149,7 @@ impl Outcome {
         Self {
             throughput: plain.throughput,
             saturation: plain.saturation,
+            carried: plain.carried,
             saturated: plain.saturated,
             mean: (!plain.saturated).then_some(plain.mean),
             p50: solved.times[0],
@@ -168,7 +172,7 @@ impl Outcome {
 pub struct Choice {
     /// All settings, in the order in which their lists are written.
     pub settings: Vec<Outcome>,
-    /// Those that fail nothing, the best first: least money an hour, fewest core seconds, least energy, then the shortest time; of equals the more secure.
+    /// Those that fail nothing, the best first: least money an hour, fewest core seconds, least energy, then the shortest time; of equals what is up more, then the more secure.
     pub ranked: Vec<usize>,
     /// The others, those that fail least first.
     pub rejected: Vec<usize>,
@@ -204,18 +208,23 @@ pub fn choose(model: &Model, wanted: &Wanted, effort: &Effort<'_>) -> Result<Cho
     instead(model, &counts, &mut settings);
     let (mut ranked, mut rejected): (Vec<usize>, Vec<usize>) =
         (0..count).partition(|index| settings[*index].fails.is_empty());
-    let covered = security::covered(model);
-    let covers = |it: &Outcome| covered.iter().zip(&it.ways).map(|(of, way)| of[*way]).sum::<usize>();
+    let order = security::Order::of(model);
+    // Percentiles of some settings are not compared with means of others.
+    let p99 = settings.iter().all(|it| it.saturated || it.p99.is_some());
     ranked.sort_by(|one, other| {
         let (one, other) = (&settings[*one], &settings[*other]);
         let costs = one.costs().into_iter().zip(other.costs()).map(|(one, other)| one.total_cmp(&other));
         let costs = costs.fold(std::cmp::Ordering::Equal, std::cmp::Ordering::then);
+        let times = one.time(p99).total_cmp(&other.time(p99));
+        let up = |it: &Outcome| it.availability.unwrap_or(0.0);
         // What is the same in all of this stands behind what is more secure.
-        costs.then(one.time().total_cmp(&other.time())).then_with(|| covers(other).cmp(&covers(one)))
+        let covered = |it: &Outcome| order.covered(&it.ways);
+        costs.then(times).then(up(other).total_cmp(&up(one))).then_with(|| covered(other).cmp(&covered(one)))
     });
     rejected.sort_by(|one, other| fails::nearer(&settings[*one], &settings[*other]));
     let best = fails::best(&settings, wanted);
-    let front = front::front(model, &mut settings);
+    let mut go_on = |progress| (effort.go_on)(progress);
+    let front = front::front(&order, &mut settings, p99, &mut Budget::new(effort.limits, &mut go_on))?;
     Ok(Choice { settings, ranked, rejected, best, front, reduced, wanted: wanted.clone() })
 }
 
@@ -269,6 +278,7 @@ fn outcome(model: &Model, ways: &[usize], wanted: &Wanted, budget: &mut Budget<'
         ways: ways.to_vec(),
         throughput: 0.0,
         saturation: 0.0,
+        carried: 0.0,
         saturated: false,
         mean: None,
         p50: None,
@@ -291,11 +301,11 @@ fn outcome(model: &Model, ways: &[usize], wanted: &Wanted, budget: &mut Budget<'
         machines,
     };
     let mut outcome = outcome.under_load(&chosen, &solved);
-    for (node, fewer) in available::one_down(&chosen) {
+    for (node, fewer) in available::one_down(&chosen, model) {
         outcome.down.push(down(&chosen, node, fewer, &outcome, wanted, budget)?);
     }
     outcome.fails = fails::fails(&outcome, wanted, model);
-    outcome.unsure = fails::unsure(&outcome, wanted);
+    outcome.unsure = fails::unsure(&outcome, wanted, model);
     Ok((outcome, solved.one))
 }
 

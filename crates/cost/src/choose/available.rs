@@ -69,12 +69,14 @@ pub(super) fn availability(model: &Model, budget: &mut Budget<'_>) -> Result<Opt
     }
 }
 
-/// For each node that may lose one: its index, and the model with one machine fewer, if enough are left.
-pub(super) fn one_down(model: &Model) -> Vec<(usize, Option<Model>)> {
+/// For each node that may lose one, for it fails or may have several machines: its index, and the `model` of one setting with one machine
+/// fewer, if enough are left. `whole` has all settings.
+pub(super) fn one_down(model: &Model, whole: &Model) -> Vec<(usize, Option<Model>)> {
     let may_fail = |it: &crate::plant::Machines| it.failures.is_some() || it.counts.iter().any(|count| *count > 1);
-    let nodes = model.nodes.iter().enumerate().filter(|(_, node)| may_fail(&node.machines));
+    let nodes = model.nodes.iter().zip(&whole.nodes).enumerate();
     nodes
-        .map(|(index, node)| {
+        .filter(|(_, (_, whole))| may_fail(&whole.machines))
+        .map(|(index, (node, _))| {
             let left = node.machines.count() - 1;
             let fewer = (left >= node.machines.needed).then(|| {
                 let mut fewer = model.clone();

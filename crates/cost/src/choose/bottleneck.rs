@@ -126,7 +126,7 @@ fn most_felt(model: &Model, budget: &mut Budget<'_>) -> Result<Option<(What, f64
 /// What limits a setting.
 pub(super) fn of(model: &Model, solved: &Solved, budget: &mut Budget<'_>) -> Result<Option<Bottleneck>, Fault> {
     let (service, one, plain) = (&solved.service, solved.one, &solved.plain);
-    let rate = plain.throughput / service.finished;
+    let rate = plain.rate;
     let limits = limits(model, service, one);
     let least = limits.iter().copied().min_by(|one, other| one.1.total_cmp(&other.1));
     let Some((resource, limit)) = least else { return Ok(None) };

@@ -97,8 +97,14 @@ fn share(share: f64) -> String {
 }
 
 /// Constraints that it meets in the middle of its intervals and fails at the far end.
-pub(super) fn unsure(it: &Outcome, wanted: &Wanted) -> Vec<String> {
+pub(super) fn unsure(it: &Outcome, wanted: &Wanted, model: &Model) -> Vec<String> {
     let half = |name: &str| it.plus_minus.get(name).copied().unwrap_or(0.0);
+    // What is carried at the far end, aborted ones included.
+    let relative = if it.saturation > 0.0 { half("saturation") / it.saturation } else { 0.0 };
+    let carried = it.carried * (1.0 - relative);
+    let may_saturate =
+        matches!(model.workload, Workload::Open { rate, .. } if relative > 0.0 && !it.saturated && carried <= rate);
+    let is_time = |name: &str| matches!(name, "p50" | "p95" | "p99" | "mean");
     let most = [
         ("p50", wanted.p50, it.p50),
         ("p95", wanted.p95, it.p95),
@@ -110,9 +116,19 @@ pub(super) fn unsure(it: &Outcome, wanted: &Wanted) -> Vec<String> {
         ("money", wanted.money, it.money),
     ];
     let most = most.into_iter().filter(|(name, wanted, got)| {
-        wanted.zip(*got).is_some_and(|(wanted, got)| got <= wanted && got + half(name) > wanted)
+        let far = |got: f64, wanted: f64| got + half(name) > wanted || may_saturate && is_time(name);
+        wanted.zip(*got).is_some_and(|(wanted, got)| got <= wanted && far(got, wanted))
     });
-    let rate = wanted.rate.filter(|rate| it.saturation >= *rate && it.saturation - half("saturation") < *rate);
+    let closed = matches!(model.workload, Workload::Closed { .. });
+    let rate = wanted.rate.filter(|rate| {
+        let far = if closed {
+            let less = |name: &str, got: f64| got >= *rate && got - half(name) < *rate;
+            less("saturation", it.saturation) || less("throughput", it.throughput)
+        } else {
+            may_saturate
+        };
+        far && it.fails.iter().all(|fail| fail.constraint != "rate")
+    });
     most.map(|(name, ..)| name.to_owned()).chain(rate.map(|_| "rate".to_owned())).collect()
 }
 

@@ -22,6 +22,8 @@ const STEP: f64 = 1e-4;
 pub(super) struct Plain {
     /// Requests a second that come to their end.
     pub(super) throughput: f64,
+    /// Requests a second that leave, aborted ones included.
+    pub(super) rate: f64,
     /// Requests a second that can be carried, aborted ones included.
     pub(super) carried: f64,
     /// Those of them that come to their end.
@@ -60,7 +62,8 @@ pub(super) const LEVELS: [(&str, f64); 3] = [("p50", 0.5), ("p95", 0.95), ("p99"
 /// Solves a model in which one way of each annotation is left, and one count of machines.
 pub(super) fn solve(model: &Model, wanted: &Wanted, budget: &mut Budget<'_>) -> Result<Solved, Fault> {
     let (service, alone) = service::service(model, budget)?;
-    let one = queue::one_at_a_time(model, &alone);
+    // Whoever takes no time is no turn of the queue.
+    let one = queue::one_at_a_time(model, &alone) && service.always_takes_time();
     let asked = [wanted.p50, wanted.p95, wanted.p99].map(|it| it.is_some());
     let percentiles = asked.contains(&true);
     let (flow, distribution) = times::solve(Task { model, one, percentiles }, &service, budget)?;
@@ -84,6 +87,7 @@ fn plain(model: &Model, service: &Service, carried: f64, flow: Flow) -> Plain {
     let busy = busy.map(|(it, cores)| (flow.rate * cores / f64::from(it.all_cores())).clamp(0.0, 1.0)).collect();
     Plain {
         throughput: flow.rate * service.finished,
+        rate: flow.rate,
         carried,
         saturation: carried * service.finished,
         saturated: matches!(model.workload, Workload::Open { rate, .. } if rate >= carried),
@@ -168,36 +172,45 @@ pub(super) fn intervals(
     let busiest = solved.plain.busiest();
     let percentiles = matches!(solved.distribution, Times::Several { .. } | Times::Followed(_));
     for (index, price) in unsure {
-        let dearer_service = service.scaled(index, 1.0 + STEP);
-        let dearer_model = if solved.one { None } else { Some(dearer(model, price)?) };
-        let task = Task { model: dearer_model.as_ref().unwrap_or(model), one: solved.one, percentiles };
-        let (flow, distribution) = times::solve(task, &dearer_service, budget)?;
-        let carried = bottleneck::carried(task.model, &dearer_service, solved.one, budget)?;
-        let grown = plain(model, &dearer_service, carried, flow);
+        let mut at = |step: f64| {
+            let service = service.scaled(index, 1.0 + step);
+            let other = if solved.one { None } else { Some(dearer(model, price, 1.0 + step)?) };
+            let task = Task { model: other.as_ref().unwrap_or(model), one: solved.one, percentiles };
+            let (flow, distribution) = times::solve(task, &service, budget)?;
+            let carried = bottleneck::carried(task.model, &service, solved.one, budget)?;
+            let plain = plain(model, &service, carried, flow);
+            Ok::<_, Fault>((step, service, distribution, plain))
+        };
+        let mut grown = at(STEP)?;
+        // So near to what can be carried the slope is that of a price that falls.
+        if grown.3.saturated && !solved.plain.saturated {
+            grown = at(-STEP)?;
+        }
+        let (step, dearer_service, distribution, grown) = grown;
         let mut add = |name, slope: f64| *squares.entry(name).or_default() += (slope * price.error).powi(2);
         for ((name, now), (_, then)) in solved.plain.named(busiest).into_iter().zip(grown.named(busiest)) {
             if let Some((now, then)) = now.zip(then) {
-                add(name, (then - now) / STEP);
+                add(name, (then - now) / step);
             }
         }
         for (((name, _), time), (at, density)) in LEVELS.into_iter().zip(solved.times).zip(density) {
             let Some(time) = time.filter(|_| density > 0.0) else { continue };
             let then = distribution.within(&dearer_service, time, budget)?;
-            add(name, (at - then) / density / STEP);
+            add(name, (at - then) / density / step);
         }
     }
     squares.values_mut().for_each(|square| *square = square.sqrt());
     Ok(squares)
 }
 
-/// The model with one price a little higher.
-fn dearer(model: &Model, paid: &crate::net::Paid) -> Result<Model, Fault> {
+/// The model with a factor on one price.
+fn dearer(model: &Model, paid: &crate::net::Paid, factor: f64) -> Result<Model, Fault> {
     let mut model = model.clone();
     let price = model.prices.get_mut(&paid.platform).and_then(|prices| prices.get_mut(&paid.operation));
     let Some(price) = price else {
         return Err(Fault::new(Class::NoPrice, paid.operation.clone(), "it has no price"));
     };
-    price.each *= 1.0 + STEP;
-    price.per_byte *= 1.0 + STEP;
+    price.each *= factor;
+    price.per_byte *= factor;
     Ok(model)
 }

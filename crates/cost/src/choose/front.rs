@@ -1,15 +1,38 @@
 //! The front: settings that no other beats in security, time, core seconds, energy, money and availability together.
 
-use super::{Outcome, security};
-use crate::model::Model;
+use gspn::{Budget, Progress};
 
-/// Marks the settings, and says which are on the front.
-pub(super) fn front(model: &Model, settings: &mut [Outcome]) -> Vec<usize> {
+use super::Outcome;
+use super::security::Order;
+use crate::Fault;
+
+/// Comparisons between two looks at the clock.
+const LOOK: usize = 1 << 16;
+
+/// Marks the settings, and says which are on the front; `p99` as [`Outcome::time`] takes it.
+///
+/// # Errors
+/// The budget is used up: many settings of which none beats another are compared with each other.
+pub(super) fn front(
+    security: &Order,
+    settings: &mut [Outcome],
+    p99: bool,
+    budget: &mut Budget<'_>,
+) -> Result<Vec<usize>, Fault> {
+    let mut compared = 0;
+    let mut look = |more: usize| {
+        compared += more + 1;
+        if compared < LOOK {
+            return Ok(());
+        }
+        compared = 0;
+        budget.look(Progress::Solving { sweeps: 0, error: 0.0 })
+    };
     let cheap = |one: &Outcome, other: &Outcome| {
         one.availability >= other.availability
             && one.costs().into_iter().zip(other.costs()).all(|(one, other)| one <= other)
     };
-    let time = Outcome::time;
+    let time = |it: &Outcome| it.time(p99);
     let mut order: Vec<usize> = (0..settings.len()).filter(|index| !settings[*index].saturated).collect();
     order.sort_by(|one, other| {
         let (a, b) = (&settings[*one], &settings[*other]);
@@ -19,12 +42,13 @@ pub(super) fn front(model: &Model, settings: &mut [Outcome]) -> Vec<usize> {
     });
     let mut front: Vec<usize> = Vec::new();
     for index in order {
+        look(front.len())?;
         let own = &settings[index];
         // Whoever comes before is as fast; equals in everything stand side by side.
         let beats = |other: &&usize| {
             let other = &settings[**other];
-            let as_secure = security::at_least(model, &other.ways, &own.ways);
-            let more_secure = as_secure && !security::at_least(model, &own.ways, &other.ways);
+            let as_secure = security.at_least(&other.ways, &own.ways);
+            let more_secure = as_secure && !security.at_least(&own.ways, &other.ways);
             as_secure && cheap(other, own) && (more_secure || !cheap(own, other) || time(other) < time(own))
         };
         let beaten = front.iter().find(beats).copied();
@@ -40,11 +64,12 @@ pub(super) fn front(model: &Model, settings: &mut [Outcome]) -> Vec<usize> {
             let other = &settings[*other];
             time(other) <= time(own)
                 && cheap(other, own)
-                && security::at_least(model, &other.ways, &own.ways)
-                && !security::at_least(model, &own.ways, &other.ways)
+                && security.at_least(&other.ways, &own.ways)
+                && (!security.at_least(&own.ways, &other.ways) || other.availability > own.availability)
         })
     };
-    let beaten: Vec<Option<usize>> = front.iter().map(beaten).collect();
+    let beaten = front.iter().map(|index| look(front.len()).map(|()| beaten(index)));
+    let beaten = beaten.collect::<Result<Vec<Option<usize>>, _>>()?;
     let mut kept = Vec::new();
     for (index, by) in front.into_iter().zip(beaten) {
         settings[index].beaten_by = by;
@@ -53,5 +78,5 @@ pub(super) fn front(model: &Model, settings: &mut [Outcome]) -> Vec<usize> {
             kept.push(index);
         }
     }
-    kept
+    Ok(kept)
 }

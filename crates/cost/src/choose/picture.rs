@@ -64,7 +64,10 @@ impl Axes {
 #[must_use]
 pub fn svg(choice: &Choice) -> String {
     let all = &choice.settings;
-    let axes = Axes { money: all.iter().any(|it| it.money.is_some()), p99: all.iter().any(|it| it.p99.is_some()) };
+    let axes = Axes {
+        money: all.iter().any(|it| it.money.is_some()),
+        p99: all.iter().all(|it| it.saturated || it.p99.is_some()),
+    };
     let front: Vec<&Outcome> = choice.front.iter().map(|index| &all[*index]).collect();
     let first = choice.ranked.first().map(|index| &all[*index]);
     let wanted = if axes.p99 { choice.wanted.p99 } else { choice.wanted.mean }.map(|it| it * 1e3);

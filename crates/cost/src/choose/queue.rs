@@ -17,12 +17,14 @@ use gspn::{Budget, Progress};
 
 use super::invert::Complex;
 use super::service::Service;
-use crate::Fault;
 use crate::model::{Model, Workload};
 use crate::net::{Laid, What};
+use crate::{Class, Fault};
 
 /// What the phases of one level add up to at most; far above saturation the first levels vanish beside the last.
 const LARGEST: f64 = 1e200;
+/// Where less than this leaves before the next one comes, fewer are never there.
+const NEVER: f64 = 1e-100;
 /// Phases between two looks at the clock.
 const LOOK: usize = 1 << 18;
 
@@ -99,6 +101,8 @@ impl Service {
         // Levels up to which all was made smaller, and by how much.
         let mut smaller: Vec<(usize, f64)> = Vec::new();
         let mut work = 0;
+        // Levels that are never seen.
+        let mut gone = 0;
         for there in 1..=arrivals.room {
             work += phases;
             if work >= LOOK {
@@ -116,8 +120,17 @@ impl Service {
                 // before the next arrival, summed without subtraction: z t.
                 let z = self.forward(&self.begin, rate);
                 let left: f64 = z.iter().zip(&self.done).map(|(z, done)| z * done).sum();
-                let factor = rate * level.iter().sum::<f64>() / left;
-                level.iter_mut().zip(&z).for_each(|(x, z)| *x += factor * z);
+                if left < NEVER {
+                    empty = 0.0;
+                    levels[gone..].iter_mut().flatten().for_each(|share| *share = 0.0);
+                    gone = levels.len();
+                    smaller.clear();
+                    let all: f64 = z.iter().sum();
+                    level = z.into_iter().map(|z| z / all).collect();
+                } else {
+                    let factor = rate * level.iter().sum::<f64>() / left;
+                    level.iter_mut().zip(&z).for_each(|(x, z)| *x += factor * z);
+                }
             }
             levels.push(level);
             let Some(level) = levels.last_mut() else { continue };
@@ -139,7 +152,13 @@ impl Service {
         let sum = empty + levels.iter().flatten().sum::<f64>();
         empty /= sum;
         levels.iter_mut().flatten().for_each(|share| *share /= sum);
-        let rate = levels.iter().flat_map(|level| level.iter().zip(&self.done)).map(|(share, done)| share * done).sum();
+        let left = |level: &Vec<f64>| level.iter().zip(&self.done).map(|(share, done)| share * done).sum::<f64>();
+        let rate: f64 = levels.iter().map(left).sum();
+        if !rate.is_finite() {
+            let why =
+                "the probabilities of its queue are farther apart than numbers can be: fewer arrivals, or less room";
+            return Err(Fault::new(Class::Unanswered, "queue", why));
+        }
         #[expect(clippy::cast_precision_loss, reason = "requests there")]
         let inside = levels.iter().enumerate().map(|(n, level)| (n + 1) as f64 * level.iter().sum::<f64>()).sum();
         let full = levels.last().map_or(0.0, |level| level.iter().sum::<f64>());

@@ -1,6 +1,8 @@
 //! Security as a partial order: what is protected, how, with how strong a key. Two settings may be such that neither is more secure; no
 //! score is made up to decide between them.
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 
 use crate::algorithm::{Cipher, Key};
@@ -144,43 +146,82 @@ fn rsa_keys(setting: &Setting) -> Vec<u32> {
     keys.filter(|key| matches!(key, Key::Rsa(_))).map(Key::bits).collect()
 }
 
-/// Whether one setting is at least as secure as another in every annotation.
-pub(super) fn at_least(model: &Model, one: &[usize], other: &[usize]) -> bool {
-    model.annotations.iter().zip(one.iter().zip(other)).all(|(annotation, (one, other))| {
-        let ways = (annotation.alternatives.get(*one), annotation.alternatives.get(*other));
-        one == other || matches!(ways, (Some(one), Some(other)) if way_covers(one, other))
-    })
+/// What of a way counts beside other ways of its annotation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Rank {
+    strength: u32,
+    /// The shortest RSA key; without one nothing is short.
+    rsa: u32,
+    mode: Option<Mode>,
+    authenticated: bool,
 }
 
-/// For each annotation and each of its ways, of how many of them it is at least as secure. Where one setting is more secure than another,
-/// the sum over its ways is larger; of two of which neither is, the sum says nothing.
-pub(super) fn covered(model: &Model) -> Vec<Vec<usize>> {
-    let counts = |annotation: &Annotation| {
-        let ways = &annotation.alternatives;
-        let count = |one| ways.iter().filter(|other| way_covers(one, other)).count();
-        ways.iter().map(count).collect()
-    };
-    model.annotations.iter().map(counts).collect()
-}
+impl Rank {
+    fn of(setting: &Setting) -> Self {
+        Self {
+            strength: of(setting),
+            rsa: rsa_keys(setting).into_iter().min().unwrap_or(u32::MAX),
+            mode: setting.agreed.as_ref().map(|agreed| agreed.protocol.mode()),
+            authenticated: matches!(setting.cipher, Some(Cipher::Symmetric { authenticated: true, .. })),
+        }
+    }
 
-fn way_covers(one: &Option<Setting>, other: &Option<Setting>) -> bool {
-    match (one, other) {
-        (_, None) => true,
-        (Some(one), Some(other)) => covers(one, other),
-        (None, Some(_)) => false,
+    /// As strong, with RSA keys as long, and authenticated if the other is.
+    fn covers(self, other: Self) -> bool {
+        self.strength >= other.strength
+            && self.rsa >= other.rsa
+            && self.mode >= other.mode
+            && self.authenticated >= other.authenticated
     }
 }
 
-/// As strong, with RSA keys as long, and authenticated if the other is.
-fn covers(one: &Setting, other: &Setting) -> bool {
-    let longest = |it: &Setting| rsa_keys(it).into_iter().min();
-    let keys = match (longest(one), longest(other)) {
-        (Some(one), Some(other)) => one >= other,
-        _ => true,
-    };
-    let authenticated = |it: &Setting| matches!(it.cipher, Some(Cipher::Symmetric { authenticated: true, .. }));
-    let mode = |it: &Setting| it.agreed.as_ref().map(|agreed| agreed.protocol.mode());
-    of(one) >= of(other) && keys && mode(one) >= mode(other) && authenticated(one) >= authenticated(other)
+/// The partial order of the settings of a model.
+pub(super) struct Order {
+    /// Of each annotation and each of its ways; none where it is left out.
+    ranks: Vec<Vec<Option<Rank>>>,
+    /// In the same way, of how many ways it is at least as secure.
+    covered: Vec<Vec<usize>>,
+}
+
+impl Order {
+    pub(super) fn of(model: &Model) -> Self {
+        let ranks = |it: &Annotation| it.alternatives.iter().map(|way| way.as_ref().map(Rank::of)).collect();
+        let ranks: Vec<Vec<Option<Rank>>> = model.annotations.iter().map(ranks).collect();
+        let covered = |ranks: &Vec<Option<Rank>>| {
+            // There are few sorts of ways, however many ways there are.
+            let mut sorts: BTreeMap<Option<Rank>, usize> = BTreeMap::new();
+            ranks.iter().for_each(|rank| *sorts.entry(*rank).or_default() += 1);
+            let count = |one: Option<Rank>| -> usize {
+                sorts.iter().filter(|(other, _)| way_covers(one, **other)).map(|(_, count)| count).sum()
+            };
+            let counts: BTreeMap<Option<Rank>, usize> = sorts.keys().map(|rank| (*rank, count(*rank))).collect();
+            ranks.iter().map(|rank| counts.get(rank).copied().unwrap_or(0)).collect()
+        };
+        let covered = ranks.iter().map(covered).collect();
+        Self { ranks, covered }
+    }
+
+    /// Whether one setting is at least as secure as another in every annotation.
+    pub(super) fn at_least(&self, one: &[usize], other: &[usize]) -> bool {
+        self.ranks.iter().zip(one.iter().zip(other)).all(|(ranks, (one, other))| {
+            let ways = (ranks.get(*one), ranks.get(*other));
+            one == other || matches!(ways, (Some(one), Some(other)) if way_covers(*one, *other))
+        })
+    }
+
+    /// Of how many ways those of a setting are at least as secure, all annotations together. Where one setting is more secure than another
+    /// it is more; of two of which neither is, it says nothing.
+    pub(super) fn covered(&self, ways: &[usize]) -> usize {
+        self.covered.iter().zip(ways).filter_map(|(of, way)| of.get(*way)).sum()
+    }
+}
+
+fn way_covers(one: Option<Rank>, other: Option<Rank>) -> bool {
+    match (one, other) {
+        (_, None) => true,
+        (Some(one), Some(other)) => one.covers(other),
+        (None, Some(_)) => false,
+    }
 }
 
 /// What each annotation does, in words; only what differs between its ways.

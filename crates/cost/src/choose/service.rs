@@ -11,7 +11,8 @@ use crate::{Class, Fault, weave};
 /// The service of one request.
 #[derive(Debug, Clone)]
 pub(super) struct Service {
-    /// Probability of beginning in each phase; phases are in an order in which every way leads forward.
+    /// Probability of beginning in each phase; phases are in an order in which every way leads forward. What is missing to 1 is the share
+    /// of requests that take no time at all.
     pub(super) begin: Vec<f64>,
     /// Rate of leaving each phase.
     exits: Vec<f64>,
@@ -74,9 +75,9 @@ pub(super) fn service(model: &Model, budget: &mut Budget<'_>) -> Result<(Service
     }
     let phases = order.len();
     let mut begin = vec![0.0; phases];
-    let sum = chain.exit(empty);
+    // One comes a second. Those that are gone in the same moment are no edge.
     for (to, rate) in chain.row(empty) {
-        begin[index[to]] += rate / sum;
+        begin[index[to]] += rate;
     }
     let mut service = Service {
         begin,
@@ -101,7 +102,8 @@ pub(super) fn service(model: &Model, budget: &mut Budget<'_>) -> Result<(Service
     service.spent = service.forward(&service.begin.clone(), 0.0);
     let ended = |transition: usize| -> f64 {
         let rates = space.rates(transition);
-        order.iter().zip(&service.spent).map(|(state, spent)| rates[*state] * spent).sum()
+        let later: f64 = order.iter().zip(&service.spent).map(|(state, spent)| rates[*state] * spent).sum();
+        later + rates[empty]
     };
     let aborted = laid.aborted.map_or(0.0, ended);
     service.finished = 1.0 - aborted.clamp(0.0, 1.0);
@@ -132,6 +134,16 @@ fn forward(chain: &gspn::chain::Chain, empty: usize) -> Result<Vec<usize>, Fault
 }
 
 impl Service {
+    /// The share of requests that take time.
+    pub(super) fn takes_time(&self) -> f64 {
+        self.begin.iter().sum::<f64>().min(1.0)
+    }
+
+    /// Whether all of them do.
+    pub(super) fn always_takes_time(&self) -> bool {
+        self.takes_time() > 1.0 - 1e-12
+    }
+
     /// Mean time of one request.
     pub(super) fn mean(&self) -> f64 {
         self.spent.iter().sum()

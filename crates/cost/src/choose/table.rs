@@ -138,6 +138,7 @@ fn numbers(it: &Outcome) -> String {
     words.extend(it.money.map(|money| format!("{}{} money an hour", short(money), half("money", 1.0))));
     words.push(format!("`{}` {}{} % busy", it.cpu.0, short(it.cpu.1 * 100.0), half("cpu", 100.0)));
     words.push(format!("saturates at {}{}/s", short(it.saturation), half("saturation", 1.0)));
+    words.extend(it.saturated.then(|| "which is less than comes".to_owned()));
     words.extend(it.availability.map(|share| format!("enough machines up {:.6} % of the time", share * 100.0)));
     words.extend(it.strength.map(|bits| format!("{bits} bits")));
     words.join(", ")

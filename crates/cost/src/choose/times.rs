@@ -82,6 +82,11 @@ pub(super) fn solve(task: Task<'_>, service: &Service, budget: &mut Budget<'_>) 
     let laid = net::lay(&weave(&model))?;
     let unhindered = unhindered(&model, &laid);
     if task.percentiles && unhindered.is_none() {
+        if !service.always_takes_time() {
+            let why = "some requests take no time at all, and where requests wait for each other a request is followed \
+                       from its first step on: give each way of a choice a step that takes time, or ask for the mean";
+            return Err(Fault::new(Class::Unanswered, "percentiles", why));
+        }
         tagged::check(&laid, model.workload.jobs())?;
     }
     let solution = solve::of(&model, &laid, budget)?;
@@ -91,7 +96,7 @@ pub(super) fn solve(task: Task<'_>, service: &Service, budget: &mut Budget<'_>) 
         return Ok((flow, Times::Unknown));
     }
     let times = match unhindered {
-        Some(threads) => several(&model, &laid, threads, budget)?,
+        Some(threads) => several(&model, &laid, threads, service.takes_time(), budget)?,
         None => Times::Followed(Box::new(tagged::response(&laid, model.workload.jobs(), mean, budget)?)),
     };
     Ok((flow, times))
@@ -115,8 +120,9 @@ pub(super) fn hindered(model: &Model, laid: &Laid, threads: u32) -> bool {
     })
 }
 
-/// Where arriving requests find more than all threads at work, and how long these take until a thread is free.
-fn several(model: &Model, laid: &Laid, threads: u32, budget: &mut Budget<'_>) -> Result<Times, Fault> {
+/// Where arriving requests find more than all threads at work, and how long these take until a thread is free. A share `taking` of the
+/// requests takes time: the others are gone in the moment in which they find a thread, and are no edges.
+fn several(model: &Model, laid: &Laid, threads: u32, taking: f64, budget: &mut Budget<'_>) -> Result<Times, Fault> {
     let space = explore(&laid.net, 1, &[], &[laid.begin], budget)?;
     let chain = space.chain();
     let run = long_run(chain, space.initial(), budget)?;
@@ -133,8 +139,8 @@ fn several(model: &Model, laid: &Laid, threads: u32, budget: &mut Budget<'_>) ->
         u64::from(model.workload.jobs()).saturating_sub(tokens[laid.source]) <= u64::from(threads)
     };
     let goal: Vec<bool> = (0..chain.len()).map(&mut at_work).collect();
-    let all: f64 = come.iter().sum();
     let waiting: f64 = come.iter().zip(&goal).filter(|(_, goal)| !**goal).map(|(share, _)| share).sum();
+    let all = waiting + (come.iter().sum::<f64>() - waiting) / taking;
     let least = all * 1e-15;
     come.iter_mut().filter(|share| **share < least).for_each(|share| *share = 0.0);
     let wait = Passage::new(chain.len(), |state| without(chain, begins, state), &come, &goal);
@@ -158,13 +164,22 @@ impl Times {
             Self::Unknown => Err(Fault::new(Class::Unanswered, "percentiles", "nobody asked for them")),
             Self::Followed(passage) => passage.within(time, budget, |_, it| it),
             Self::One(entered) => {
-                budget.look(Progress::Solving { sweeps: 0, error: 0.0 })?;
-                distribution(time, |s| queue::transform(service, entered, s))
+                let mut stopped = budget.look(Progress::Solving { sweeps: 0, error: 0.0 });
+                let found = distribution(time, |s| {
+                    if stopped.is_ok() {
+                        stopped = budget.look(Progress::Solving { sweeps: 0, error: 0.0 });
+                    }
+                    // Of what is given up any number will do.
+                    if stopped.is_ok() { queue::transform(service, entered, s) } else { s }
+                });
+                stopped?;
+                found
             }
             Self::Several { waiting, wait } => wait.within(time, budget, |s, waited| {
                 let g = service.transform(s);
                 let own = service.begin.iter().zip(&g).map(|(begin, g)| g.times(*begin));
-                let own = own.fold(invert::Complex::default(), invert::Complex::plus);
+                let at_once = invert::Complex { re: 1.0 - service.takes_time(), im: 0.0 };
+                let own = own.fold(at_once, invert::Complex::plus);
                 let waits = waited.times(*waiting).plus(invert::Complex { re: 1.0 - waiting, im: 0.0 });
                 waits.by(own)
             }),
@@ -179,6 +194,11 @@ impl Times {
         guess: f64,
         budget: &mut Budget<'_>,
     ) -> Result<f64, Fault> {
+        if let Self::Several { waiting, .. } = self
+            && (1.0 - waiting) * (1.0 - service.takes_time()) >= level
+        {
+            return Ok(0.0);
+        }
         invert::quantile(level, guess, |time| Ok(1.0 - self.within(service, time, budget)?))
     }
 }

@@ -150,14 +150,18 @@ impl Builder {
 
     /// The name, numbered where it was given before.
     fn unique(&mut self, name: &str) -> String {
-        let mut candidate = name.to_owned();
+        let Some(mut count) = self.names.get(name).copied() else {
+            self.names.insert(name.to_owned(), 1);
+            return name.to_owned();
+        };
         loop {
-            let Some(count) = self.names.get_mut(&candidate) else {
+            count += 1;
+            let candidate = format!("{name} #{count}");
+            if !self.names.contains_key(&candidate) {
+                self.names.insert(name.to_owned(), count);
                 self.names.insert(candidate.clone(), 1);
                 return candidate;
-            };
-            *count += 1;
-            candidate = format!("{name} #{count}");
+            }
         }
     }
 

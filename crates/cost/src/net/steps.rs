@@ -39,7 +39,7 @@ impl Layer<'_> {
             return Err(Fault::new(Class::TooLarge, "sequence", why));
         }
         for step in steps {
-            self.count()?;
+            self.count(at.len())?;
             match step {
                 Step::Operation(it) => {
                     let node = self.model.components[it.by].node;
@@ -66,12 +66,15 @@ impl Layer<'_> {
         Ok(())
     }
 
-    fn count(&mut self) -> Result<(), Fault> {
-        self.laid += 1;
+    /// A step more, laid once for each place of the front.
+    fn count(&mut self, front: usize) -> Result<(), Fault> {
+        self.laid += front.max(1);
         if self.laid <= MAX_STEPS {
             return Ok(());
         }
-        let why = format!("more than {MAX_STEPS} steps in all, repetitions included: repeat less");
+        let why = format!(
+            "more than {MAX_STEPS} steps in all, repetitions included, and ways that end on many nodes: repeat less"
+        );
         Err(Fault::new(Class::TooLarge, "sequence", why))
     }
 
@@ -183,6 +186,7 @@ impl Layer<'_> {
             if probability <= 0.0 {
                 continue;
             }
+            self.count(from.len())?;
             let mut end = Vec::with_capacity(from.len());
             for it in &from {
                 let place = self.builder.place("way", 0);
@@ -211,7 +215,7 @@ impl Layer<'_> {
             None => What::Security(protect.annotation, protect.mechanism),
         };
         for part in parts {
-            self.count()?;
+            self.count(at.len())?;
             match part {
                 Part::Work { name, by, work } => {
                     let node = self.node(*by, work, protect);
@@ -259,6 +263,10 @@ impl Layer<'_> {
                 let times = work.times as f64;
                 self.builder.pay(Some((node.platform.as_deref().unwrap_or(""), operation, *price)), times);
                 let mean = each * times + per_byte * work.bytes as f64;
+                if mean <= 0.0 && price.energy * times > 0.0 {
+                    let why = "it takes energy and no time here: give its price an `each`";
+                    return Err(Fault::new(Class::Invalid, operation.clone(), why));
+                }
                 // Independent repetitions vary less than one.
                 Ok(Duration { mean, cv2: cv2 / times.max(1.0) })
             }

@@ -60,8 +60,8 @@ impl Prices {
         let before = prices.len();
         let measured = calibration.prices();
         let replaced = measured.keys().filter(|name| prices.contains_key(*name)).count();
-        // A single timing says nothing of its error.
-        let sure = |error: f64| if error.is_finite() { error } else { 1.0 };
+        // A single timing says nothing of its error, and two say little.
+        let sure = |error: f64| if error.is_finite() { error.min(1.0) } else { 1.0 };
         for (name, known) in measured {
             let error = sure(known.error);
             // What an operation takes of energy, nobody has measured.

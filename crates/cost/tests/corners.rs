@@ -1,0 +1,252 @@
+//! Settings chosen where a reduction, an order or an interval is easily wrong.
+
+use cost::choose::{Choice, Effort, Outcome, Wanted, check, choose, text};
+use cost::read::{Language, read};
+use cost::{Class, Fault, Model};
+use gspn::Limits;
+
+/// One component on one node; `[workload]` comes first, the sequence last.
+const SIGNED: &str = r#"
+[component.c]
+node = "n"
+[attribute.a]
+of = "c"
+[[secure]]
+property = "data-origin-authentication"
+on = "attribute a"
+signature = "ed25519"
+optional = true
+[price.p]
+"hash sha-256" = { each = "1 us" }
+"sign ed25519" = { each = "1 us" }
+"#;
+/// Half of the requests have nothing to do.
+const HALF: &str = r#"
+[[sequence.main]]
+choose = [{ weight = 0.5, ref = "work" }, { weight = 0.5 }]
+[[sequence.work]]
+do = "work"
+by = "c"
+time = "10 ms"
+returns = "a"
+"#;
+
+fn model(text: &str) -> Model {
+    read(text, Language::Toml).unwrap_or_else(|fault| panic!("{fault}\n{text}"))
+}
+
+fn effort() -> Effort<'static> {
+    Effort { limits: Limits::default(), threads: 1, go_on: &|_| true }
+}
+
+fn chosen(text: &str, wanted: &Wanted) -> Result<Choice, Fault> {
+    choose(&model(text), wanted, &effort())
+}
+
+fn the<'a>(choice: &'a Choice, words: &str) -> &'a Outcome {
+    choice.settings.iter().find(|it| it.setting.join("; ").contains(words)).unwrap()
+}
+
+fn near(got: f64, wanted: f64) {
+    assert!((got / wanted - 1.0).abs() < 1e-6, "{got}, not {wanted}");
+}
+
+/// An M/G/1 queue of which half of the services take no time: the mean by Pollaczek and Khinchine.
+#[test]
+fn requests_that_take_no_time_are_requests() {
+    let workload = "[workload]\narrivals = \"100/s\"\nroom = 200\nthreads = 1\n[node.n]\nplatform = \"p\"\n";
+    let text = format!("{workload}{SIGNED}{HALF}");
+    let choice = chosen(&text, &Wanted::default()).unwrap();
+    let none = the(&choice, "none");
+    near(none.cores, 5e-3);
+    near(none.saturation, 200.0);
+    near(none.cpu.1, 0.5);
+    // The second moment of a service is half of that of an exponential time: 1e-4.
+    near(none.mean.unwrap(), 5e-3 + 100.0 * 1e-4 / (2.0 * 0.5));
+    for checked in check(&model(&text), &choice, 2, &effort()).unwrap() {
+        assert!(checked.off < 1e-6, "{checked:?}");
+    }
+}
+
+/// Two threads that hardly ever are both at work: half of the requests are done at once, the other times are exponential.
+#[test]
+fn percentiles_know_of_requests_that_take_no_time() {
+    let workload = "[workload]\narrivals = \"1/s\"\nroom = 20\nthreads = 2\n[node.n]\nplatform = \"p\"\ncores = 2\n";
+    let asked = Wanted { p50: Some(1.0), p99: Some(1.0), ..Wanted::default() };
+    let choice = chosen(&format!("{workload}{SIGNED}{HALF}"), &asked).unwrap();
+    let none = the(&choice, "none");
+    near(none.saturation, 400.0);
+    let (p50, p99) = (none.p50.unwrap(), none.p99.unwrap());
+    assert!(p50 < 5e-5 && (p99 / (0.01 * 50.0_f64.ln()) - 1.0).abs() < 1e-3, "{p50} {p99}");
+}
+
+/// Clients that ask again at once, and arrivals far beyond what can be carried, of times that hardly vary.
+#[test]
+fn a_queue_that_is_never_empty_has_numbers() {
+    let work = "[[sequence.main]]\ndo = \"work\"\nby = \"c\"\ntime = \"10 ms\"\nvariation = 0.05\nreturns = \"a\"\n";
+    let closed = "[workload]\nclients = 8\nthreads = 1\n[node.n]\nplatform = \"p\"\n";
+    let choice = chosen(&format!("{closed}{SIGNED}{work}"), &Wanted::default()).unwrap();
+    let none = the(&choice, "none");
+    near(none.throughput, 100.0);
+    near(none.mean.unwrap(), 0.08);
+    // Seven services and one's own, each of a variation of 0.05: a little more than the mean.
+    assert!((0.08..0.1).contains(&none.p99.unwrap()), "{none:?}");
+    let open = "[workload]\narrivals = \"1e7/s\"\nroom = 20\nthreads = 1\n[node.n]\nplatform = \"p\"\n";
+    let strict = Wanted { cpu: Some(0.01), loss: Some(1e-5), ..Wanted::default() };
+    let choice = chosen(&format!("{open}{SIGNED}{work}"), &strict).unwrap();
+    let none = the(&choice, "none");
+    near(none.throughput, 100.0);
+    near(none.loss, 1.0 - 1e-5);
+    assert!(choice.ranked.is_empty() && none.fails.len() == 2, "{none:?}");
+}
+
+/// Only where requests are served one at a time is a percentile given that nobody has asked for.
+#[test]
+fn a_percentile_is_not_compared_with_a_mean() {
+    let text = r#"
+[workload]
+arrivals = "20/s"
+room = 20
+[node.n]
+platform = "p"
+[component.c]
+node = "n"
+[component.d]
+node = "n"
+[connector.w]
+from = "c"
+to = "d"
+rate = "10 kB/s"
+[[sequence.main]]
+send = "ping"
+over = "w"
+[[sequence.main]]
+do = "work"
+by = "d"
+time = "10 ms"
+[[secure]]
+property = "data-confidentiality"
+on = "connector w"
+cipher = "aes-128-gcm"
+reuse = 1
+optional = true
+[price.p]
+"encrypt aes-128-gcm" = { each = "0" }
+"decrypt aes-128-gcm" = { each = "0" }
+"#;
+    let free = chosen(text, &Wanted::default()).unwrap();
+    let asked = chosen(text, &Wanted { p99: Some(10.0), ..Wanted::default() }).unwrap();
+    assert_eq!((&free.ranked, &free.front), (&asked.ranked, &asked.front));
+    assert!(the(&free, "none").mean < the(&free, "aes").mean && the(&free, "none").on_front);
+}
+
+#[test]
+fn a_single_machine_is_down_too() {
+    let text = "[workload]\narrivals = \"60/s\"\nroom = 30\nthreads = 1\nthreads_on = \"n\"\n[node.n]\nmachines = [1, 2]\nmoney = \"1/h\"\n[component.c]\nnode = \"n\"\n[[sequence.main]]\ndo = \"work\"\nby = \"c\"\ntime = \"10 ms\"\n";
+    let choice = chosen(text, &Wanted { one_down: true, ..Wanted::default() }).unwrap();
+    assert_eq!(choice.ranked, [1], "{}", text_of(&choice));
+    assert!(choice.settings[0].down[0].stops);
+}
+
+fn text_of(choice: &Choice) -> String {
+    text(choice)
+}
+
+#[test]
+fn what_the_far_end_of_an_interval_does_not_carry_is_unsure() {
+    let closed = "[workload]\nclients = 2\nthink = \"100 ms\"\nthreads = 1\n[node.n]\nplatform = \"p\"\n";
+    let open = "[workload]\narrivals = \"47.6165/s\"\nroom = 400\nthreads = 1\n[node.n]\nplatform = \"p\"\n";
+    let sure = SIGNED.replace("optional = true\n", "");
+    let signed = sure
+        .replace("\"sign ed25519\" = { each = \"1 us\" }", "\"sign ed25519\" = { each = \"20 ms\", error = \"30 %\" }");
+    let work = "[[sequence.main]]\ndo = \"work\"\nby = \"c\"\ntime = \"1 ms\"\nreturns = \"a\"\n";
+    let chosen = |workload: &str, wanted: &Wanted| {
+        chosen(&format!("{workload}{signed}{work}"), wanted).unwrap().settings.swap_remove(0)
+    };
+    let it = chosen(closed, &Wanted { rate: Some(15.5), ..Wanted::default() });
+    assert!(it.fails.is_empty() && it.unsure == ["rate"], "{it:?}");
+    let it = chosen(open, &Wanted { mean: Some(1000.0), ..Wanted::default() });
+    assert!(it.fails.is_empty() && it.unsure == ["mean"] && it.plus_minus["mean"] > 0.0, "{it:?}");
+}
+
+#[test]
+fn machines_that_are_up_more_come_first_and_beat_others() {
+    let text = "[workload]\narrivals = \"10/s\"\nroom = 10\nthreads = 1\n[node.n]\n[node.spare]\nmachines = [1, 2, 3]\nfails = \"1000 h\"\nrepair = \"10 h\"\n[component.c]\nnode = \"n\"\n[component.d]\nnode = \"spare\"\n[[sequence.main]]\ndo = \"work\"\nby = \"c\"\ntime = \"1 ms\"\n";
+    let choice = chosen(text, &Wanted::default()).unwrap();
+    assert_eq!((&choice.ranked[..], &choice.front[..]), (&[2, 1, 0][..], &[2][..]), "{}", text_of(&choice));
+}
+
+#[test]
+fn a_weak_hash_is_not_made_good_by_a_long_key() {
+    let one = |name: &str| format!("\"{name}\" = {{ each = \"1 ms\" }}\n");
+    let names = ["hash sha-1", "hash sha-256", "sign ecdsa-p256", "sign rsa-2048", "sign rsa-3072", "sign rsa-4096"];
+    let prices: String = names.into_iter().map(one).collect();
+    let signed = SIGNED.replace("optional = true\n", "hash = [\"sha-1\", \"sha-256\"]\n");
+    let signed = signed
+        .replace("signature = \"ed25519\"", "signature = [\"ecdsa-p256\", \"rsa-2048\", \"rsa-3072\", \"rsa-4096\"]");
+    let signed = &signed[..signed.find("\"hash").unwrap()];
+    let workload = "[workload]\narrivals = \"10/s\"\nroom = 10\nthreads = 1\n[node.n]\nplatform = \"p\"\n";
+    let work = "[[sequence.main]]\ndo = \"work\"\nby = \"c\"\ntime = \"1 ms\"\nreturns = \"a\"\n";
+    let choice = chosen(&format!("{workload}{signed}{prices}{work}"), &Wanted::default()).unwrap();
+    let rank = |words: &str| {
+        choice.ranked.iter().position(|it| choice.settings[*it].setting[0].contains(words)).unwrap_or_else(|| {
+            panic!("{words}: {}", text_of(&choice));
+        })
+    };
+    assert!(rank("ecdsa-p256 sha-256") < rank("ecdsa-p256 sha-1") && rank("rsa-2048 sha-256") < rank("rsa-2048 sha-1"));
+}
+
+#[test]
+fn energy_without_time_is_refused() {
+    let workload = "[workload]\narrivals = \"10/s\"\nroom = 10\nthreads = 1\n[node.n]\nplatform = \"p\"\n";
+    let work = "[[sequence.main]]\ndo = \"work\"\nby = \"c\"\ntime = \"1 ms\"\nreturns = \"a\"\n";
+    let joules = SIGNED.replace(
+        "\"sign ed25519\" = { each = \"1 us\" }",
+        "\"sign ed25519\" = { energy = \"3 J\", per_kb = \"20 ms\" }",
+    );
+    let fault = chosen(&format!("{workload}{joules}{work}"), &Wanted::default()).unwrap_err();
+    assert_eq!((fault.class, fault.name.as_str()), (Class::Invalid, "sign ed25519"), "{fault}");
+}
+
+#[test]
+fn a_check_that_nobody_passes_has_numbers() {
+    let text = r#"
+[workload]
+arrivals = "10/s"
+room = 10
+threads = 1
+[node.n]
+platform = "p"
+[component.c]
+node = "n"
+[component.d]
+node = "n"
+[connector.w]
+from = "c"
+to = "d"
+[attribute.a]
+of = "c"
+[[secure]]
+property = "data-integrity"
+on = "attribute a"
+signature = "ed25519"
+valid = 0
+[price.p]
+"hash sha-256" = { each = "1 us" }
+"sign ed25519" = { each = "20 ms", error = "30 %" }
+"verify ed25519" = { each = "20 ms" }
+[[sequence.main]]
+do = "work"
+by = "c"
+time = "1 ms"
+returns = "a"
+[[sequence.main]]
+send = "m"
+over = "w"
+carries = "a"
+"#;
+    let choice = chosen(text, &Wanted::default()).unwrap();
+    let limit = choice.settings[0].limit.as_ref().unwrap();
+    assert!((limit.utilisation - 0.41).abs() < 0.01, "{limit:?}");
+    assert!(!text_of(&choice).contains("NaN"), "{}", text_of(&choice));
+}
