@@ -45,7 +45,7 @@ pub struct Told {
     /// From the bytes of the file to all values; the same where only the chain was wanted.
     #[serde(default)]
     pub seconds: f64,
-    /// The same once more, in a process that has its memory and its code at hand: the median of [`AGAIN`] times. Of small nets only.
+    /// The same once more, in a process that has its memory and its code at hand: the median of 25 times. Of small nets only.
     #[serde(default)]
     pub again_seconds: Option<f64>,
     /// Most memory in use minus what was in use before the file was looked at.

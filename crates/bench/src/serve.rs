@@ -64,7 +64,7 @@ pub struct Options {
     pub tokens: Option<TokenForm>,
     /// Keep to this processor.
     pub processor: Option<usize>,
-    /// Keys of a channel may live as briefly as [`BRIEFEST`], instead of a minute at least.
+    /// Keys of a channel may live as briefly as a second, instead of a minute at least.
     pub brief: bool,
 }
 

@@ -51,8 +51,12 @@ fn plain(net: &Net, asks: &[Ask], budget: &mut Budget<'_>) -> Result<Answer, Ref
 /// Answers with ever more phases for a fixed time, and carries each value on to infinitely many.
 fn stages(net: &Net, asks: &[Ask], budget: &mut Budget<'_>) -> Result<Answer, Refusal> {
     let mut stages = STAGES;
-    let first = Solved::new(net, asks, stages, budget)?;
+    let mut first = Solved::new(net, asks, stages, budget)?;
     let jumps = phases::jumps(net, &first.solution);
+    // Of what cannot be told whether it is so late it is not said.
+    let late = phases::late(net, asks, &mut first.solution, budget);
+    let late = late.unwrap_or_else(|_| (0..asks.len()).filter(|index| phases::has_time(&asks[*index])).collect());
+    let late: Vec<&String> = late.into_iter().map(|index| &asks[index].id).collect();
     let mut before = first.answer(net, asks, budget)?;
     let mut tried: HashMap<String, Vec<f64>> = HashMap::new();
     let note = |tried: &mut HashMap<String, Vec<f64>>, answer: &Answer| {
@@ -81,7 +85,11 @@ fn stages(net: &Net, asks: &[Ask], budget: &mut Budget<'_>) -> Result<Answer, Re
             for (id, (limit, error)) in all {
                 now.error.remove(&id);
                 now.method.remove(&id);
-                if error <= 10.0 * CLOSE && limit.is_finite() {
+                if late.contains(&&id) {
+                    now.values.remove(&id);
+                    let why = "so many fixed times may have ended by then that phases do not keep their step: `simulate` answers it";
+                    now.unanswered.insert(id.clone(), Refusal::new(Class::Unsupported, &id, why));
+                } else if error <= 10.0 * CLOSE && limit.is_finite() {
                     now.values.insert(id.clone(), Value::Number(limit));
                     now.error.insert(id.clone(), error);
                     let how = format!("{} and {stages} exponential phases, carried on to infinitely many", stages / 2);

@@ -5,9 +5,10 @@
 //! probability: there values of few phases agree with each other and with nothing else. So what is asked about a time has to be seen falling
 //! in this way, and is not answered next to a time at which a fixed time that began at 0 may end.
 
-use super::Question;
 use super::solution::Solution;
+use super::{Ask, Question};
 use crate::net::{Kind, Net, Transition};
+use crate::{Budget, Refusal};
 
 /// What one step to twice as many phases leaves of the step before, where the error falls with one over their number: a half, about.
 const HALF: std::ops::RangeInclusive<f64> = 0.35..=0.65;
@@ -16,6 +17,13 @@ const NOTHING: f64 = 1e-7;
 /// Fixed times in a row that are followed, and jumps that are kept.
 const IN_A_ROW: u32 = 64;
 const JUMPS: usize = 4_096;
+/// Fixed times that may have ended by a time that is asked about: with more of them in a row, phases lose the step that fixed times keep,
+/// and what they agree on is the mean over a round.
+const STEPS: f64 = 25.0;
+/// What is left of the net's way through fixed times by then, where that does not matter any more.
+const LEFT: f64 = 1e-6;
+/// Between the times that most phases say and those that are, where a time is asked for: the least that is told, in steps.
+const SOUGHT: f64 = 5.0;
 /// How close a time may be to a jump, in standard deviations of so many phases: nearer by, values of different numbers of phases are alike.
 const NEAR: f64 = 0.25;
 
@@ -58,6 +66,42 @@ pub(super) fn jumps(net: &Net, solution: &Solution) -> Vec<Jump> {
     jumps
 }
 
+/// The points in time, and their questions by number, of which phases cannot tell: so late that more than [`STEPS`] fixed times may have
+/// ended, while some still run.
+pub(super) fn late(
+    net: &Net,
+    asks: &[Ask],
+    solution: &mut Solution,
+    budget: &mut Budget<'_>,
+) -> Result<Vec<usize>, Refusal> {
+    let fixed: Vec<(&Transition, f64)> = net
+        .transitions()
+        .iter()
+        .filter_map(|it| if let Kind::Deterministic { delay } = it.kind { Some((it, delay)) } else { None })
+        .collect();
+    let least = fixed.iter().map(|(_, delay)| *delay).filter(|delay| *delay > 0.0).fold(f64::INFINITY, f64::min);
+    let runs = |tokens: &[u64]| {
+        let enabled = fixed.iter().any(|(it, _)| {
+            it.inputs.iter().all(|arc| tokens[arc.place] >= arc.count)
+                && it.inhibitors.iter().all(|arc| tokens[arc.place] < arc.count)
+        });
+        if enabled { 1.0 } else { 0.0 }
+    };
+    let mut late = Vec::new();
+    let mut reward = None;
+    for (index, ask) in asks.iter().enumerate() {
+        let When::At(time) = asked(&ask.question) else { continue };
+        if time <= STEPS * least {
+            continue;
+        }
+        let reward = reward.get_or_insert_with(|| solution.map(runs));
+        if solution.mean(Some(time), reward, budget)? > LEFT {
+            late.push(index);
+        }
+    }
+    Ok(late)
+}
+
 /// What a value is with infinitely many phases, and how far that may be off, relatively; `values` are those of ever twice as many
 /// phases, `stages` the last number of them.
 pub(super) fn carried(question: &Question, values: &[f64], stages: u32, jumps: &[Jump]) -> (f64, f64) {
@@ -82,7 +126,7 @@ pub(super) fn carried(question: &Question, values: &[f64], stages: u32, jumps: &
             let near = |jump: &Jump| (time - jump.time).abs() <= NEAR * (jump.squares / f64::from(stages)).sqrt();
             if time > 0.0 && jumps.iter().any(near) || !falls(values) { f64::INFINITY } else { 1.0 }
         }
-        When::Sought => slow(values),
+        When::Sought => SOUGHT * slow(values),
     };
     let error = if error == 0.0 && factor.is_finite() { 0.0 } else { error.max(f64::MIN_POSITIVE) * factor };
     (if share { found.clamp(0.0, 1.0) } else { found }, error)
@@ -110,6 +154,11 @@ fn asked(question: &Question) -> When {
         Question::Sensitivity { of, .. } => asked(of),
         _ => When::Ever,
     }
+}
+
+/// Whether a question asks about a time.
+pub(super) fn has_time(ask: &Ask) -> bool {
+    matches!(asked(&ask.question), When::At(_))
 }
 
 /// Steps from value to value, the last three.

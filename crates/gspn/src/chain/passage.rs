@@ -74,6 +74,11 @@ pub fn quantile(
     level: f64,
     budget: &mut Budget<'_>,
 ) -> Result<Mean, Refusal> {
+    let at_once = sum(initial.iter().filter(|(state, _)| goal[*state as usize]).map(|(_, share)| *share));
+    // Whatever comes later; shares of immediates are rounded.
+    if at_once >= level * (1.0 - 1e-12) {
+        return Ok(Mean { value: 0.0, method: None });
+    }
     let reached = passage(chain, initial, goal, budget)?;
     if reached.probability <= level && !reached.certain {
         let why = format!("is ever reached with probability {} only", reached.probability);

@@ -47,6 +47,12 @@ pub(super) fn settled(series: &[f64]) -> usize {
     best
 }
 
+/// How alike neighbours are inside of each row, whatever the others are: rows that have not come round yet still rise or fall.
+pub(super) fn alike_inside(rows: &[Vec<f64>]) -> f64 {
+    let centred: Vec<Vec<f64>> = rows.iter().map(|row| row.iter().map(|sample| sample - mean(row)).collect()).collect();
+    alike(&centred, 0.0)
+}
+
 /// How alike neighbours are: the correlation of each sample with the next in its row, all rows together.
 pub(super) fn alike(rows: &[Vec<f64>], mean: f64) -> f64 {
     let pairs = rows.iter().flat_map(|row| row.windows(2)).map(|pair| (pair[0] - mean) * (pair[1] - mean));

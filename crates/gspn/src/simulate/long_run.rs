@@ -5,7 +5,7 @@
 //! batches do, they may have ended in different closed classes: then each run is one sample, and more runs are made.
 
 use super::balance::{self, Drift, Moment};
-use super::figures::{alike, half_width, mean, settled, spread};
+use super::figures::{alike, alike_inside, half_width, mean, settled, spread, wilson};
 use super::machine::{Level, Machine, Watch};
 use super::model::Model;
 use super::{Estimate, Meter};
@@ -25,6 +25,8 @@ const PILOT: u32 = 2_048;
 const GROUPS: usize = 8;
 /// How alike neighbours may be.
 const ALIKE: f64 = 0.1;
+/// The same where each row is taken by itself: eight that have nothing to do with each other are alike by -1/8 beside their own mean.
+const ALIKE_INSIDE: f64 = 0.0;
 /// Runs that ended alike and show that all do.
 const SAME: usize = 1_024;
 /// The most runs.
@@ -33,6 +35,8 @@ const MOST: usize = 4_096;
 const ENDS: usize = 128;
 /// How much more the means of runs may scatter than their batches make them: hardly once in a hundred times, when nothing is wrong.
 const SCATTER: f64 = 2.2;
+/// The same where they have ended differently beyond doubt.
+const CLEAR: f64 = 20.0;
 /// How much less than their batches runs may scatter where there is chance.
 const SAME_RUN: f64 = 1e-9;
 
@@ -115,9 +119,14 @@ pub(super) fn simulate(
         if all.runs.len() < most && (dead || round % 3 != 0 && looks.iter().any(|look| look.mixed)) {
             all.add(all.runs.len().min(most - all.runs.len()))?;
         } else {
-            all.count += all.count / 2;
+            all.count = even(all.count + all.count / 2);
         }
     }
+}
+
+/// So many batches, or one more: what is in the last of an odd number would be lost when two become one.
+const fn even(count: usize) -> usize {
+    count.next_multiple_of(2)
 }
 
 /// How long a batch is at first.
@@ -184,7 +193,7 @@ impl Runs<'_> {
         Ok(true)
     }
 
-    /// Two batches become one.
+    /// Two batches become one; there is an even number of them.
     fn merge(&mut self) {
         for run in &mut self.runs {
             for batches in &mut run.batches {
@@ -192,7 +201,7 @@ impl Runs<'_> {
             }
         }
         self.length *= 2.0;
-        self.count /= 2;
+        self.count = even(self.count / 2);
     }
 
     /// Whether every run has come to its end.
@@ -222,11 +231,17 @@ impl Runs<'_> {
                 Measure::Fired(_) => 0.0,
             };
             let ends: Vec<f64> = self.runs.iter().map(last).collect();
-            let (middle, half) = (mean(&ends), half_width(&ends));
+            let (middle, mut half) = (mean(&ends), half_width(&ends));
             // Nothing fires any more, whichever end it is.
             let fired = matches!(self.measures[measure], Measure::Fired(_));
-            let sure = fired
-                || if half > 0.0 { half <= relative * middle.abs() && ends.len() >= ENDS } else { ends.len() >= SAME };
+            // What all runs ended with, one of as many again may not.
+            if half == 0.0 && !fired && self.model.chance() {
+                #[expect(clippy::cast_precision_loss, reason = "a few thousand runs")]
+                let unseen = wilson(0.0, ends.len() as f64).1;
+                half = unseen * middle.abs().max(1.0);
+            }
+            let small = half <= relative * middle.abs() && ends.len() >= if half > 0.0 { ENDS } else { SAME };
+            let sure = fired || small;
             return Look { estimate: Estimate::around(middle, half, ends.len() as u64, sure), mixed: true };
         }
         let count = self.runs.iter().map(|run| run.batches[measure].len()).min().unwrap_or(0);
@@ -249,20 +264,24 @@ impl Runs<'_> {
         let within = within / (runs * (groups - 1.0));
         let between = groups * spread(&means, middle) / (runs - 1.0);
         // Where nothing ever changed, another run may still see it change.
-        let mixed = between > SCATTER * within || between == 0.0;
+        // Runs that are too short to have come round differ, too: they are to go on, for more of them begin at the start again. Until one
+        // that has ended elsewhere is told from one that is slow, it is neither: the longer runs are, the more the former differ.
+        let slow = alike_inside(&rows) > ALIKE_INSIDE;
+        let mixed = between > CLEAR * within && !slow || between == 0.0;
+        let unclear = between > SCATTER * within && !mixed;
         // Without chance every run is the same one, and however many there are, they say no more than one.
         let one = between > 0.0 && between <= SAME_RUN * within;
         let alike = alike(&rows, middle) > ALIKE;
         let half = match rows.first() {
             Some(row) if one => half_width(row),
-            _ if mixed || alike => half_width(&means),
+            _ if mixed || unclear || alike => half_width(&means),
             _ => half_width(&rows.concat()),
         };
-        let enough = if mixed { means.len() >= ENDS } else { one || !alike };
+        let enough = if mixed { means.len() >= ENDS } else { one || !alike && !unclear };
         let sure = half > 0.0 && half <= relative * middle.abs() && enough;
         let samples = if one {
             GROUPS
-        } else if mixed || alike {
+        } else if mixed || unclear || alike {
             means.len()
         } else {
             rows.len() * GROUPS

@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use self::machine::{Level, Watch};
+use self::machine::{Level, Machine, Watch};
 use self::model::Model;
 use crate::ask::{Ask, Condition, Question};
 use crate::net::{Arc, Kind, Net};
@@ -145,6 +145,8 @@ pub fn simulate(net: &Net, asks: &[Ask], plan: Plan, budget: &mut Budget<'_>) ->
         }
     }
     let watch = Watch::new(levels, net.places().len());
+    // A start that never ends is none of anything, also of what never changes.
+    Machine::new(&model, &watch, plan.seed, 0)?;
     let mut meter = Meter { budget, firings: 0, next: SLICE, most: plan.firings, stopped: false };
 
     let mut long: Vec<(&Ask, long_run::Measure)> = Vec::new();
@@ -244,6 +246,9 @@ impl Estimates {
         if share {
             estimate.low = estimate.low.max(0.0);
             estimate.high = estimate.high.min(1.0);
+        }
+        if !matches!(ask.question, Question::Sensitivity { .. }) {
+            estimate.low = estimate.low.max(0.0);
         }
         // A level that never changed may be constant, or may change hardly ever.
         if estimate.low == estimate.high && !estimate.reached {

@@ -31,7 +31,7 @@ impl Fluid {
         let timed = at_times(&self.at)?;
         let mut go_on = progress(self.time)?;
         let answered =
-            self.source.read()?.map(timed).and_then(|document| {
+            self.source.read()?.and_then(timed).and_then(|document| {
                 fluid(&document.net, &document.asks, &mut Budget::new(Limits::default(), &mut go_on))
             });
         Ok(match answered {

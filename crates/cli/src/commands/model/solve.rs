@@ -1,5 +1,6 @@
 //! `trapkey model solve`, `transient` and `check`.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use clap::{Args, value_parser};
@@ -92,12 +93,12 @@ impl Check {
 impl Transient {
     pub(super) fn answer(&self) -> Result<Answer, Failure> {
         let timed = at_times(&self.at)?;
-        self.cost.solve(self.source.read()?.map(timed))
+        self.cost.solve(self.source.read()?.and_then(timed))
     }
 }
 
 /// Asks a document's questions about the long run (or the usual ones) for points in time instead.
-pub(super) fn at_times(times: &[f64]) -> Result<impl FnOnce(Document) -> Document, Failure> {
+pub(super) fn at_times(times: &[f64]) -> Result<impl FnOnce(Document) -> Result<Document, Refusal>, Failure> {
     if let Some(at) = times.iter().find(|at| !at.is_finite() || **at < 0.0) {
         return Err(Failure::bad_input(format!("`--at {at}`: not below 0, and finite")));
     }
@@ -107,7 +108,14 @@ pub(super) fn at_times(times: &[f64]) -> Result<impl FnOnce(Document) -> Documen
         }
         let asks = std::mem::take(&mut document.asks);
         document.asks = asks.into_iter().flat_map(|ask| timed(ask, times)).collect();
-        document
+        let mut seen = BTreeSet::new();
+        match document.asks.iter().find(|ask| !seen.insert(ask.id.as_str())) {
+            Some(twice) => Err(Refusal::invalid(
+                &twice.id,
+                "a question has this name, and `--at` gives it to another one, too: call one of them otherwise",
+            )),
+            None => Ok(document),
+        }
     })
 }
 
