@@ -1,8 +1,9 @@
 //! Long-run means: several runs side by side, each cut into batches of equal time.
 //!
 //! The start is dropped where MSER says that it is over. What is left of each run becomes a few long batches. They are taken for
-//! independent once neighbours are hardly alike; until then the runs go on. Where the runs differ from each other by more than their
-//! batches do, they may have ended in different closed classes: then each run is one sample, and more runs are made.
+//! independent once neighbours are hardly alike; until then the runs go on. Where the runs differ from each other by far more than
+//! their batches do, and none of them rises or falls inside, they have ended in different closed classes: then each run is one sample, and
+//! more runs are made.
 
 use super::balance::{self, Drift, Moment};
 use super::figures::{alike, alike_inside, half_width, mean, settled, spread, wilson};
