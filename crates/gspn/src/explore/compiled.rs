@@ -121,11 +121,16 @@ impl Compiled {
             }
         }
         compiled.immediates.sort_by_key(|immediate| std::cmp::Reverse(immediate.priority));
+        let mut near: Vec<Vec<usize>> = vec![Vec::new(); places];
+        for (position, immediate) in compiled.immediates.iter().enumerate() {
+            let it = &net.transitions[immediate.transition];
+            it.inputs.iter().chain(&it.inhibitors).for_each(|arc| near[arc.place].push(position));
+        }
         for it in &net.transitions {
-            let mut touches = compiled.touched(net, &it.inputs, &it.outputs);
+            let mut touches = compiled.touched(net, &near, &it.inputs, &it.outputs);
             // Where time passes no immediate is enabled, so that a timed transition disables none.
             if matches!(it.kind, Kind::Immediate { .. }) {
-                touches.extend(compiled.touched(net, &it.outputs, &it.inputs));
+                touches.extend(compiled.touched(net, &near, &it.outputs, &it.inputs));
             }
             let (inputs, outputs, inhibitors) = (it.inputs.clone(), it.outputs.clone(), it.inhibitors.clone());
             compiled.fires.push(Fire { inputs, outputs, inhibitors, touches });
@@ -154,17 +159,27 @@ impl Compiled {
     }
 
     /// Which immediates may be enabled by a firing that takes tokens from the places of `less` and puts some into those of `more`; the
-    /// other way round, which may be disabled.
-    fn touched(&self, net: &Net, less: &[Arc], more: &[Arc]) -> Vec<usize> {
+    /// other way round, which may be disabled. `near` holds for each place the immediates that take from it or look at it.
+    fn touched(&self, net: &Net, near: &[Vec<usize>], less: &[Arc], more: &[Arc]) -> Vec<usize> {
         let count = |arcs: &[Arc], place: usize| arcs.iter().find(|arc| arc.place == place).map_or(0, |arc| arc.count);
         let grows = |less: &[Arc], more: &[Arc], place: usize| count(more, place) > count(less, place);
-        let touches = |immediate: &Immediate| {
-            let it = &net.transitions[immediate.transition];
+        let touches = |position: &usize| {
+            let it = &net.transitions[self.immediates[*position].transition];
             it.inputs.iter().any(|arc| grows(less, more, arc.place))
                 || it.inhibitors.iter().any(|arc| grows(more, less, arc.place))
         };
-        let all = self.immediates.iter().enumerate();
-        all.filter(|(_, immediate)| touches(immediate)).map(|(position, _)| position).collect()
+        let places = less.iter().chain(more).map(|arc| arc.place);
+        let mut touched: Vec<usize> = places.flat_map(|place| near[place].iter().copied()).collect();
+        touched.sort_unstable();
+        touched.dedup();
+        touched.retain(touches);
+        touched
+    }
+
+    /// How many small nets this one is as wide as: what takes its time by marking takes so many times as much.
+    pub(crate) fn wide(&self) -> usize {
+        const SMALL: usize = 64;
+        1 + self.places.max(self.immediates.len()) / SMALL
     }
 
     /// The name of a transition.

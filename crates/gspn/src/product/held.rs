@@ -49,17 +49,22 @@ pub(super) fn without(net: &Net) -> Option<(Net, Vec<Option<Held>>)> {
     let mut places: Vec<Place> = net.places().to_vec();
     let mut transitions: Vec<Transition> = net.transitions().to_vec();
     let mut held = vec![None; places.len()];
+    let touching = touching(net);
     for (place, it) in net.places().iter().enumerate() {
-        lend(place, it.tokens, &mut transitions);
+        lend(place, it.tokens, &touching[place], &mut transitions);
     }
     for free in 0..places.len() {
-        let Some(group) = Group::of(free, &transitions) else { continue };
+        let Some(group) = Group::of(free, &touching, &transitions) else { continue };
         let Group { taker, queue, busy } = group;
         if [queue, busy, free].iter().any(|place| held[*place].is_some()) {
             return None;
         }
         let servers = places[free].tokens.checked_add(places[busy].tokens).filter(|servers| *servers > 0)?;
-        for it in transitions.iter_mut().filter(|it| takes(it, busy)) {
+        for index in &touching[busy] {
+            let it = &mut transitions[*index];
+            if !takes(it, busy) {
+                continue;
+            }
             it.outputs.retain(|arc| arc.place != free);
             let Kind::Timed { rate, servers: own } = &mut it.kind else { return None };
             *own = Servers::Finite(if let Servers::Finite(own) = own { servers.min(*own) } else { servers });
@@ -76,6 +81,19 @@ pub(super) fn without(net: &Net) -> Option<(Net, Vec<Option<Held>>)> {
     Some((build(net.name(), places, transitions).ok()?, held))
 }
 
+/// For each place the transitions that take from it, put into it or look at it, in their order.
+fn touching(net: &Net) -> Vec<Vec<usize>> {
+    let mut touching: Vec<Vec<usize>> = vec![Vec::new(); net.places().len()];
+    for (index, it) in net.transitions().iter().enumerate() {
+        for arc in it.inputs.iter().chain(&it.outputs).chain(&it.inhibitors) {
+            if touching[arc.place].last() != Some(&index) {
+                touching[arc.place].push(index);
+            }
+        }
+    }
+    touching
+}
+
 fn takes(it: &Transition, place: usize) -> bool {
     it.inputs.iter().any(|arc| arc.place == place)
 }
@@ -85,19 +103,23 @@ fn puts(it: &Transition, place: usize) -> bool {
 }
 
 /// Takes `place` out of transitions that give back what they took, where all that touch it do so beside another place and one can fire.
-fn lend(place: usize, tokens: u64, transitions: &mut [Transition]) {
+fn lend(place: usize, tokens: u64, touching: &[usize], transitions: &mut [Transition]) {
     let count = |arcs: &[Arc]| arcs.iter().find(|arc| arc.place == place).map_or(0, |arc| arc.count);
-    let mut own = transitions.iter().filter(|it| takes(it, place) || puts(it, place)).peekable();
+    let own = || touching.iter().map(|index| &transitions[*index]);
     let lent = |it: &Transition| {
         let needed = count(&it.inputs);
         let of_tokens = matches!(&it.kind, Kind::Timed { rate: Rate::ByTokens { place: of, .. }, .. } if *of == place);
         needed == count(&it.outputs) && needed <= tokens && it.inputs.len() > 1 && !of_tokens
     };
-    let looked_at = transitions.iter().any(|it| it.inhibitors.iter().any(|arc| arc.place == place));
-    if own.peek().is_none() || looked_at || !own.all(lent) {
+    let looked_at = own().any(|it| it.inhibitors.iter().any(|arc| arc.place == place));
+    if looked_at || !own().filter(|it| takes(it, place) || puts(it, place)).all(lent) {
         return;
     }
-    for it in transitions.iter_mut().filter(|it| it.inputs.iter().any(|arc| arc.place == place)) {
+    for index in touching {
+        let it = &mut transitions[*index];
+        if !takes(it, place) {
+            continue;
+        }
         let most = tokens / count(&it.inputs).max(1);
         it.inputs.retain(|arc| arc.place != place);
         it.outputs.retain(|arc| arc.place != place);
@@ -115,9 +137,9 @@ struct Group {
 }
 
 impl Group {
-    fn of(free: usize, transitions: &[Transition]) -> Option<Self> {
+    fn of(free: usize, touching: &[Vec<usize>], transitions: &[Transition]) -> Option<Self> {
         let only = |place: usize| {
-            let mut takers = (0..transitions.len()).filter(|index| takes(&transitions[*index], place));
+            let mut takers = touching[place].iter().copied().filter(|index| takes(&transitions[*index], place));
             takers.next().filter(|_| takers.next().is_none())
         };
         let taker = only(free)?;
@@ -130,7 +152,9 @@ impl Group {
         if !own || !ones(&it.inputs) || !ones(&it.outputs) || only(queue)? != taker || busy == queue || busy == free {
             return None;
         }
-        let sound = transitions.iter().enumerate().filter(|(index, _)| *index != taker).all(|(_, it)| {
+        let near =
+            || [queue, busy, free].into_iter().flat_map(|place| &touching[place]).filter(|index| **index != taker);
+        let sound = near().map(|index| &transitions[*index]).all(|it| {
             let serves = takes(it, busy);
             let looks = it.inhibitors.iter().any(|arc| [queue, busy, free].contains(&arc.place));
             // Who is served gives the server back and goes elsewhere; nobody else brings servers, or is served.
@@ -138,7 +162,7 @@ impl Group {
             let timed = matches!(it.kind, Kind::Timed { .. }) && it.inputs.len() == 1 && ones(&it.inputs);
             !looks && !puts(it, busy) && if serves { timed && returns && ones(&it.outputs) } else { !puts(it, free) }
         });
-        let served = transitions.iter().any(|it| takes(it, busy));
+        let served = near().any(|index| takes(&transitions[*index], busy));
         (sound && served).then_some(Self { taker, queue, busy })
     }
 }

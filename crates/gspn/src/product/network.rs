@@ -46,7 +46,11 @@ pub(super) fn find(net: &Net) -> Option<Networks> {
     if !net.transitions().iter().all(moves_one) {
         return None;
     }
-    let ways: Vec<Way> = (0..net.places().len()).map(|place| way(net, place)).collect::<Option<_>>()?;
+    let mut takers: Vec<Vec<usize>> = vec![Vec::new(); net.places().len()];
+    for (index, it) in net.transitions().iter().enumerate() {
+        takers[it.inputs.first()?.place].push(index);
+    }
+    let ways: Vec<Way> = takers.iter().map(|takers| way(net, takers)).collect::<Option<_>>()?;
     let target = |transition: usize| Some(net.transitions()[transition].outputs.first()?.place);
     let of_place = sides(net, &ways);
     let count = of_place.iter().max()? + 1;
@@ -126,11 +130,10 @@ fn moves_one(transition: &crate::net::Transition) -> bool {
     alone && one(&transition.inputs) && one(&transition.outputs) && transition.inhibitors.is_empty()
 }
 
-/// What becomes of a token in `place`: the most urgent immediates take it by weight, else the timed transitions, which must share
-/// it in the same way whatever the number of tokens.
-fn way(net: &Net, place: usize) -> Option<Way> {
-    let takes = |transition: &crate::net::Transition| transition.inputs.iter().any(|arc| arc.place == place);
-    let own = || net.transitions().iter().enumerate().filter(|(_, transition)| takes(transition));
+/// What becomes of a token in the place that `takers` take from: the most urgent immediates take it by weight, else the timed
+/// transitions, which must share it in the same way whatever the number of tokens.
+fn way(net: &Net, takers: &[usize]) -> Option<Way> {
+    let own = || takers.iter().map(|index| (*index, &net.transitions()[*index]));
     let urgent = own().filter_map(|(_, it)| match it.kind {
         Kind::Immediate { priority, .. } => Some(priority),
         _ => None,
