@@ -46,3 +46,52 @@ fn a_way_that_is_not_found_costs_as_much_as_one_that_is() {
     let refusal = refuse(&document, 3_000_000);
     assert_eq!((refusal.class, refusal.name.as_str()), (Class::TooLarge, "markings"), "{refusal}");
 }
+
+/// One token goes round over thousands of places; markings are wide then, and few of them are much work.
+#[test]
+fn the_clock_is_looked_at_in_wide_nets() {
+    const WIDE: usize = 3_000;
+    let places: Vec<Value> =
+        (0..WIDE).map(|at| json!({"name": format!("p{at}"), "tokens": u8::from(at == 0)})).collect();
+    let step = |at: usize| {
+        let mut step = json!({"name": format!("t{at}"), "kind": "immediate",
+            "in": {format!("p{at}"): 1}, "out": {format!("p{}", (at + 1) % WIDE): 1}});
+        if at == 0 {
+            (step["kind"], step["rate"]) = (json!("timed"), json!(1.0));
+        }
+        step
+    };
+    let net = json!({"places": places, "transitions": (0..WIDE).map(step).collect::<Vec<_>>()});
+    let document = json!({"net": net, "ask": [{"id": "x", "kind": "throughput", "transition": "t9"}]}).to_string();
+    let document = json::read(document.as_bytes()).unwrap();
+    let mut looks = 0;
+    let mut go_on = |_| {
+        looks += 1;
+        true
+    };
+    let found = ask::answer(&document.net, &document.asks, &mut Budget::new(Limits::default(), &mut go_on)).unwrap();
+    assert_eq!(found.values["x"], ask::Value::Number(1.0));
+    assert!(looks > WIDE / 100, "{looks}");
+}
+
+/// The whole net is refused for what one of its transitions has too little or too much of: that one is named.
+#[test]
+fn rates_that_no_number_can_say_are_named() {
+    let net = |rates: [f64; 2], weights: [f64; 2]| {
+        let to = |place: &str| json!({(place): 1});
+        json!({"net": {"places": [{"name": "a", "tokens": 1}, {"name": "b"}, {"name": "c"}], "transitions": [
+            {"name": "slow", "kind": "timed", "rate": rates[0], "in": to("a"), "out": to("b")},
+            {"name": "fast", "kind": "timed", "rate": rates[1], "in": to("a"), "out": to("c")},
+            {"name": "here", "kind": "immediate", "weight": weights[0], "in": to("b"), "out": to("a")},
+            {"name": "there", "kind": "immediate", "weight": weights[1], "in": to("b"), "out": to("c")},
+            {"name": "back", "kind": "timed", "rate": 1.0, "in": to("c"), "out": to("a")}]}})
+    };
+    for (rates, weights, class, name) in [
+        ([1e-300, 1.0], [1e200, 1.0], Class::Unsupported, "slow"),
+        ([1e308, 1.7e308], [1.0, 1.0], Class::TooLarge, "fast"),
+        ([1.0, 1.0], [1e-200, 1e200], Class::Unsupported, "here"),
+    ] {
+        let refusal = refuse(&net(rates, weights), 1_000);
+        assert_eq!((refusal.class, refusal.name.as_str()), (class, name), "{refusal}");
+    }
+}

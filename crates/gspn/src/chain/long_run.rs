@@ -94,10 +94,12 @@ fn check(chain: &Chain, incoming: &Incoming, components: &Components, found: &mu
     let total = sum(found.distribution.iter().copied());
     let sound = found.residual <= 1e-9 && (total - 1.0).abs() < 1e-9 && found.time_to_bottom.is_finite();
     if !sound {
-        let why = format!(
-            "the solution does not pass its checks: residual {:e}, sum of probabilities {total}",
-            found.residual
-        );
+        let residual = found.residual;
+        let why = if residual.is_finite() && total.is_finite() {
+            format!("the solution does not pass its checks: residual {residual:e}, sum of probabilities {total}")
+        } else {
+            "rates are too far apart: in the solution is a flow that a number cannot say".to_owned()
+        };
         return Err(Refusal::new(Class::Unsupported, "", why));
     }
     Ok(())

@@ -16,6 +16,8 @@ use crate::{Budget, Class, Progress, Refusal};
 
 /// States that are expanded side by side.
 const TOGETHER: u32 = 128;
+/// States that are expanded between two looks at the clock, in a small net.
+const LOOKED: u32 = 1024;
 /// Of a state at time 0.
 pub(super) const NO_PARENT: u32 = u32::MAX;
 
@@ -121,7 +123,7 @@ impl Explorer {
             let count = self.count();
             if state >= looked {
                 self.look(state, budget)?;
-                looked = state + 1024;
+                looked = state + u32::try_from(self.net.wide()).map_or(1, |wide| (LOOKED / wide).max(1));
             }
             if state == count {
                 break;
@@ -382,7 +384,17 @@ impl Explorer {
             }
         }
         self.tick(state, scratch, budget)?;
-        self.rows.end(state, &mut scratch.row)?;
+        self.rows.end(state, &mut scratch.row).map_err(|refusal| {
+            let own = batch.roots[roots].iter();
+            let named = match refusal.class {
+                Class::TooLarge => own.max_by(|one, other| one.rate.total_cmp(&other.rate)),
+                _ => own.min_by(|one, other| one.rate.total_cmp(&other.rate)),
+            };
+            named.map_or(refusal.clone(), |root| Refusal {
+                name: self.net.transition(root.transition()).to_owned(),
+                ..refusal
+            })
+        })?;
         for watching in &mut self.watched {
             watching.rows.end(state, &mut watching.row)?;
             watching.row.clear();

@@ -66,10 +66,10 @@ pub(crate) fn trap(net: &Compiled, transitions: &[usize]) -> Refusal {
     Refusal::new(Class::TimelessTrap, first, why)
 }
 
-/// Says that a loop of vanishing markings could not be solved.
-pub(crate) fn slow(count: usize) -> Refusal {
+/// Says that a loop of vanishing markings, on which `transition` fires, could not be solved.
+pub(crate) fn slow(count: usize, transition: &str) -> Refusal {
     let why = format!("{count} vanishing markings form one loop that is hardly ever left, and its sums did not settle");
-    Refusal::new(Class::Unsupported, "", why)
+    Refusal::new(Class::Unsupported, transition, why)
 }
 
 fn list(names: &[&str]) -> String {

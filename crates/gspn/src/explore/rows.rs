@@ -55,7 +55,7 @@ impl Rows {
         }
         // Left out it would not be missed by any check, and with it whatever it leads to.
         if least == 0.0 {
-            return Err(too_far_apart());
+            return Err(too_far_apart(""));
         }
         if self.columns.len() >= EDGES {
             return Err(Refusal::new(Class::TooLarge, "edges", "more edges than this program can number"));

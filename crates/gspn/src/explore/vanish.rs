@@ -15,6 +15,8 @@ const WALK: usize = 32;
 const KEPT: usize = 1 << 20;
 /// Markings of one graph that are compared with later ones, in search of a place that gathers tokens, besides four for each marking.
 const COMPARED: usize = 1_000_000;
+/// Of one graph, so many markings are explored between two looks at the clock.
+const LOOKED: usize = 64;
 
 /// Where a marking leads: tangible markings with probabilities that add up to 1, and how often each counted immediate fires on the way.
 #[derive(Debug, Default, Clone)]
@@ -39,10 +41,10 @@ pub(crate) fn overflow() -> Refusal {
     Refusal::new(Class::TooLarge, "tokens", "a place would hold more tokens than a 64-bit number can say")
 }
 
-/// A way that is there, and whose rate or probability would be 0.
-pub(super) fn too_far_apart() -> Refusal {
+/// A way by `transition` that is there, and whose rate or probability would be 0.
+pub(super) fn too_far_apart(transition: &str) -> Refusal {
     let why = "rates and weights are too far apart: one times another is less than a number can say";
-    Refusal::new(Class::Unsupported, "", why)
+    Refusal::new(Class::Unsupported, transition, why)
 }
 
 /// What cannot be resolved: why, and the immediates fired up to there.
@@ -218,7 +220,7 @@ impl Graph {
         let mut ready = Vec::new();
         let mut next = 0;
         while next < graph.nodes.len() {
-            if next % 1024 == 1023 {
+            if next % LOOKED == LOOKED - 1 {
                 let vanishing = markings.vanishing.len() as u64;
                 let tangible = markings.tangible.len() as u64;
                 budget.look(crate::Progress::Exploring { tangible, done: 0, vanishing, edges: 0 })?;
@@ -254,7 +256,7 @@ impl Graph {
                 };
                 let probability = immediate.weight / largest / sum;
                 if probability == 0.0 {
-                    return Err(too_far_apart().into());
+                    return Err(too_far_apart(net.transition(immediate.transition)).into());
                 }
                 branches.push(Branch { probability, transition: immediate.transition, target });
             }
@@ -283,17 +285,17 @@ impl Graph {
         if self.compared > allowed {
             return Ok(());
         }
-        let mut steps: Vec<Step> = Vec::new();
+        let wide = net.wide();
         let mut earlier = vec![0; net.places];
-        let mut at = node;
+        let (mut at, mut back) = (node, 0);
         while at != 0 && self.compared <= 2 * allowed {
-            self.compared += 1;
-            let (before, transition) = self.before[at];
-            at = before as usize;
+            self.compared += wide;
+            back += 1;
+            at = self.before[at].0 as usize;
             markings.load_vanishing(self.nodes[at], &mut earlier);
-            steps.push(Step { marking: earlier.clone(), transition });
             if let Some(growth) = proof::grows(&earlier, marking) {
-                self.compared += steps.len();
+                self.compared += wide * back;
+                let steps = self.steps(net, node, back, markings);
                 let forward: Vec<&Step> = steps.iter().rev().collect();
                 if proof::repeats(net, &forward, &growth) {
                     let refusal = proof::refusal(net, &growth, &forward);
@@ -302,6 +304,18 @@ impl Graph {
             }
         }
         Ok(())
+    }
+
+    /// The last steps to `node`, so many of them, the last first.
+    fn steps(&self, net: &Compiled, node: usize, many: usize, markings: &Markings) -> Vec<Step> {
+        let way = std::iter::successors(Some(node), |at| Some(self.before[*at].0 as usize)).take(many);
+        way.map(|at| {
+            let (before, transition) = self.before[at];
+            let mut marking = vec![0; net.places];
+            markings.load_vanishing(self.nodes[before as usize], &mut marking);
+            Step { marking, transition }
+        })
+        .collect()
     }
 
     /// Adds up what leaves the graph, starting once at the root.
@@ -324,12 +338,15 @@ impl Graph {
                     .sum()
             })
             .collect();
+        let first = |node: usize| self.branches[node].first().map_or("", |branch| net.transition(branch.transition));
         let visits = visits::from_first(&rows, &leaves).map_err(|failure| match failure {
             Failure::Trap(trap) => self.trapped(net, &trap),
-            Failure::Slow(count) => proof::slow(count).into(),
+            Failure::Slow(round) => {
+                proof::slow(round.len(), first(round.iter().min().copied().unwrap_or(0) as usize)).into()
+            }
         })?;
-        if visits.iter().any(|visits| !visits.is_finite()) {
-            return Err(too_far_apart().into());
+        if let Some(node) = visits.iter().position(|visits| !visits.is_finite()) {
+            return Err(too_far_apart(first(node)).into());
         }
         let mut known = Outcome::default();
         for (branches, visits) in self.branches.iter().zip(&visits) {

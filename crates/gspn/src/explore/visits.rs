@@ -11,8 +11,8 @@ const SWEEPS: usize = 100_000;
 pub(crate) enum Failure {
     /// Nothing leaves these nodes.
     Trap(Vec<u32>),
-    /// A component of this many nodes is left so seldom that the sweeps did not end.
-    Slow(usize),
+    /// These nodes are left so seldom that the sweeps did not end.
+    Slow(Vec<u32>),
 }
 
 struct Rows<'a>(&'a [Vec<(u32, f64)>]);
@@ -67,7 +67,7 @@ pub(crate) fn from_first(rows: &[Vec<(u32, f64)>], leaves: &[f64]) -> Result<Vec
             let visits = if nodes.len() <= DENSE {
                 eliminate(&within, &outs, start)
             } else {
-                sweep(&within, &outs, &start).ok_or(Failure::Slow(nodes.len()))?
+                sweep(&within, &outs, &start).ok_or_else(|| Failure::Slow(nodes.to_vec()))?
             };
             for (node, visits) in nodes.iter().zip(visits) {
                 inflow[*node as usize] = visits;

@@ -40,19 +40,21 @@ impl Explorer {
         if self.compared > COMPARED + EACH * u64::from(state) {
             return Ok(());
         }
+        let wide = self.net.wide() as u64;
         let mut earlier = vec![0; self.net.places];
         let allowed = COMPARED + EACH * u64::from(state);
         let mut at = state;
         while let Some(parent) = self.parents.get(at as usize).copied().filter(|parent| *parent != NO_PARENT) {
             let Some(left) = (2 * allowed).checked_sub(self.compared) else { break };
             at = parent;
-            self.compared += 1;
+            self.compared += wide;
             self.markings.load_tangible(self.marking_of(at), &mut earlier);
             let Some(growth) = proof::grows(&earlier, marking) else { continue };
             // Finding the firings again is as much work as comparing many states, and no less where they are not found.
-            let mut search = Search { left: left / NODE };
+            let most = left / (NODE * wide);
+            let mut search = Search { left: most };
             let steps = self.steps(at, state, &mut search);
-            self.compared += left / NODE * NODE - search.left * NODE;
+            self.compared += (most - search.left) * NODE * wide;
             let Some(steps) = steps else { continue };
             let steps: Vec<&Step> = steps.iter().collect();
             if proof::repeats(&self.net, &steps, &growth) {
