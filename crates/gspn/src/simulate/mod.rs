@@ -242,13 +242,10 @@ impl Estimates {
             let why = "the limit of firings or of time was reached before there was an interval";
             return self.leave(ask, Refusal::new(Class::TooLarge, "", why));
         }
-        let share = matches!(ask.question, Question::Probability { .. } | Question::InitialProbability { .. });
-        if share {
-            estimate.low = estimate.low.max(0.0);
+        // Nothing that is simulated is below 0.
+        estimate.low = estimate.low.max(0.0);
+        if matches!(ask.question, Question::Probability { .. } | Question::InitialProbability { .. }) {
             estimate.high = estimate.high.min(1.0);
-        }
-        if !matches!(ask.question, Question::Sensitivity { .. }) {
-            estimate.low = estimate.low.max(0.0);
         }
         // A level that never changed may be constant, or may change hardly ever.
         if estimate.low == estimate.high && !estimate.reached {
