@@ -250,3 +250,38 @@ carries = "a"
     assert!((limit.utilisation - 0.41).abs() < 0.01, "{limit:?}");
     assert!(!text_of(&choice).contains("NaN"), "{}", text_of(&choice));
 }
+
+#[test]
+fn a_value_twice_in_a_list_is_no_second_setting() {
+    let workload = "[workload]\narrivals = \"1/s\"\nroom = 20\nthreads = 1\n[node.n]\nplatform = \"p\"\n";
+    let twice = SIGNED.replace("signature = \"ed25519\"", "signature = [\"ed25519\", \"ed25519\"]");
+    let fault = read(&format!("{workload}{twice}{HALF}"), Language::Toml).unwrap_err();
+    assert!(fault.class == Class::Doubled && fault.to_string().contains("twice"), "{fault}");
+}
+
+/// Without its only step nothing takes time: there is no number at which it would be full.
+#[test]
+fn what_would_never_be_full_has_no_bound() {
+    let workload = "[workload]\narrivals = \"1/s\"\nroom = 20\nthreads = 1\n[node.n]\nplatform = \"p\"\n";
+    let work = "[[sequence.main]]\ndo = \"work\"\nby = \"c\"\ntime = \"3 ms\"\nreturns = \"a\"\n";
+    let choice = chosen(&format!("{workload}{SIGNED}{work}"), &Wanted::default()).unwrap();
+    let none = the(&choice, "none");
+    assert_eq!(none.limit.as_ref().unwrap().bound, None);
+    assert!(none.bottleneck.ends_with("without it nothing would ever be full"), "{}", none.bottleneck);
+}
+
+/// Two threads share a core, so that a request is followed through the net, whose second places must have names of their own.
+#[test]
+fn a_step_may_have_any_name() {
+    let workload = "[workload]\narrivals = \"1/s\"\nroom = 20\nthreads = 2\n[node.n]\nplatform = \"p\"\ncores = 1\n";
+    let asked = Wanted { p99: Some(1.0), ..Wanted::default() };
+    let p99 = |name: &str| {
+        let step = |name: &str| format!("[[sequence.main]]\ndo = \"{name}\"\nby = \"c\"\ntime = \"3 ms\"\n");
+        let work = format!("{}{}returns = \"a\"\n", step(name), step("last"));
+        the(&chosen(&format!("{workload}{SIGNED}{work}"), &asked).unwrap(), "none").p99.unwrap()
+    };
+    let plain = p99("work");
+    for name in ["\u{25b8} 1", "\u{25b8} behind", "\u{25b8}\u{25b8} 3"] {
+        near(p99(name), plain);
+    }
+}

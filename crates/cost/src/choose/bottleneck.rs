@@ -28,8 +28,9 @@ pub struct Bottleneck {
     pub what: String,
     /// The share of its time that this takes, 0 to 1. So much (in %) more can be carried when that takes 1 % less: the elasticity.
     pub share: f64,
-    /// Requests a second that could be carried if that took no time: nothing that is done about it brings more.
-    pub bound: f64,
+    /// Requests a second that could be carried if that took no time: nothing that is done about it brings more. None where nothing else
+    /// would take time.
+    pub bound: Option<f64>,
     /// What would saturate then.
     pub then: String,
     /// Whether nothing else is full when all threads are at work: those that have one wait for each other. `share` is the elasticity alone
@@ -151,7 +152,8 @@ pub(super) fn of(model: &Model, solved: &Solved, budget: &mut Budget<'_>) -> Res
             Some(node) => 1.0 - cores[node] / service.cores(node),
             None => 1.0 - seconds / service.mean(),
         };
-        (*resource, limit / left.max(1e-12))
+        // What is left of a sum without its only part is rounding.
+        (*resource, if left > 1e-9 { limit / left } else { f64::INFINITY })
     });
     let Some((then, bound)) = without.min_by(|one, other| one.1.total_cmp(&other.1)) else { return Ok(None) };
     let (what, annotation) = match &what {
@@ -168,7 +170,7 @@ pub(super) fn of(model: &Model, solved: &Solved, budget: &mut Budget<'_>) -> Res
         utilisation: utilisation.clamp(0.0, 1.0),
         what,
         share,
-        bound: bound * service.finished,
+        bound: Some(bound * service.finished).filter(|bound| bound.is_finite()),
         then: then.name(model),
         waits: plain.carried < limit * NEARLY,
         annotation,
@@ -184,21 +186,24 @@ impl Bottleneck {
             node => format!("`{node}`"),
         };
         let percent = |share: f64| short((share * 1000.0).round() / 10.0);
+        let then = |most: &str| match self.bound {
+            Some(bound) => format!("{} would be full at {}/s{most}", named(&self.then), short(bound)),
+            None => "nothing would ever be full".to_owned(),
+        };
         let other = |words: &str, carried: f64| format!("; with `{words}` instead it would be {}/s", short(carried));
         if self.waits {
             return format!(
-                "full first: the threads, {} % busy now, at {}/s, for those at work wait for each other's cores and lines; what counts most is {}: 1 % less of it carries {} % more, and without it {} would be full at {}/s at most{}",
+                "full first: the threads, {} % busy now, at {}/s, for those at work wait for each other's cores and lines; what counts most is {}: 1 % less of it carries {} % more, and without it {}{}",
                 percent(self.utilisation),
                 short(saturation),
                 self.what,
                 short(self.share),
-                named(&self.then),
-                short(self.bound),
+                then(" at most"),
                 instead.map(|(words, carried)| other(&words, carried)).unwrap_or_default(),
             );
         }
         let mut text = format!(
-            "full first: {}, {} % busy now, at {}/s; {} % of what {} is {}: 1 % less of it carries {} % more, and without it {} would be full at {}/s",
+            "full first: {}, {} % busy now, at {}/s; {} % of what {} is {}: 1 % less of it carries {} % more, and without it {}",
             named(&self.resource),
             percent(self.utilisation),
             short(saturation),
@@ -206,8 +211,7 @@ impl Bottleneck {
             if self.resource == "threads" { "they do" } else { "it does" },
             self.what,
             short(self.share),
-            named(&self.then),
-            short(self.bound),
+            then(""),
         );
         if let Some((words, carried)) = instead {
             text.push_str(&other(&words, carried));

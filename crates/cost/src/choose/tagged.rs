@@ -92,7 +92,8 @@ fn follow(laid: &Laid, jobs: u32) -> Result<Followed, Fault> {
     let mut places: Vec<Place> = laid.net.places().to_vec();
     // The second place of place p is the own + p-th; those of resources stay empty.
     let second = |place: usize| if resource[place] { place } else { own + place };
-    places.extend((0..own).map(|place| Place { name: format!("\u{25b8} {place}"), tokens: 0 }));
+    let mark = mark(&laid.net);
+    places.extend((0..own).map(|place| Place { name: format!("{mark} {place}"), tokens: 0 }));
     let away = own + laid.source;
     places[away].tokens = 1;
     if !laid.open {
@@ -100,7 +101,7 @@ fn follow(laid: &Laid, jobs: u32) -> Result<Followed, Fault> {
     }
     let gate = laid.queue.map(|start| {
         let more = |name: &str, tokens| Place { name: name.to_owned(), tokens };
-        places.extend([more("\u{25b8} behind", 0), more("\u{25b8} not at the gate", 1)]);
+        places.extend([more(&format!("{mark} behind"), 0), more(&format!("{mark} not at the gate"), 1)]);
         Gate { start, second: second(start), behind: 2 * own, clear: 2 * own + 1 }
     });
     let waiting = laid.net.transitions().iter().filter(|it| takes(it, &resource)).count() as u64;
@@ -110,7 +111,7 @@ fn follow(laid: &Laid, jobs: u32) -> Result<Followed, Fault> {
         );
         return Err(Fault::new(Class::TooLarge, "percentiles", why));
     }
-    let mut net = Second { transitions: Vec::new(), resource: &resource };
+    let mut net = Second { transitions: Vec::new(), resource: &resource, mark: &mark };
     let mut comes = 0;
     for (index, it) in laid.net.transitions().iter().enumerate() {
         let moved = |arcs: &[Arc]| arcs.iter().map(|arc| Arc { place: second(arc.place), ..*arc }).collect::<Vec<_>>();
@@ -146,10 +147,19 @@ fn follow(laid: &Laid, jobs: u32) -> Result<Followed, Fault> {
     if let Some(gate) = gate {
         let kind = Kind::Immediate { weight: 1.0, priority: crate::net::FIRST };
         let (inputs, outputs) = (vec![arc(gate.behind)], vec![arc(gate.start)]);
-        let name = "\u{25b8} moves up".to_owned();
+        let name = format!("{mark} moves up");
         net.transitions.push(Transition { name, kind, inputs, outputs, inhibitors: vec![arc(gate.second)] });
     }
     Ok(Followed { net: gspn::net::build("followed", places, net.transitions)?, away, comes })
+}
+
+/// What no place of the net begins with.
+fn mark(net: &Net) -> String {
+    let mut mark = "\u{25b8}".to_owned();
+    while net.places().iter().any(|it| it.name.starts_with(&mark)) {
+        mark.push('\u{25b8}');
+    }
+    mark
 }
 
 /// Where requests wait for threads.
@@ -176,11 +186,12 @@ fn takes(it: &Transition, resource: &[bool]) -> bool {
 struct Second<'a> {
     transitions: Vec<Transition>,
     resource: &'a [bool],
+    mark: &'a str,
 }
 
 impl Second<'_> {
     fn put(&mut self, like: &Transition, inputs: Vec<Arc>, outputs: Vec<Arc>, inhibitors: Vec<Arc>) {
-        let name = format!("\u{25b8} {} {}", self.transitions.len(), like.name);
+        let name = format!("{} {} {}", self.mark, self.transitions.len(), like.name);
         self.transitions.push(Transition { name, kind: like.kind.clone(), inputs, outputs, inhibitors });
     }
 

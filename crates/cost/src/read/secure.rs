@@ -206,7 +206,7 @@ fn maybe<T>(list: &[T]) -> Vec<Option<&T>> {
     if list.is_empty() { vec![None] } else { list.iter().map(Some).collect() }
 }
 
-pub(super) fn many<T>(
+pub(super) fn many<T: PartialEq>(
     fields: &mut Fields,
     key: &'static str,
     allowed: bool,
@@ -220,10 +220,17 @@ pub(super) fn many<T>(
     if values.is_empty() {
         return Err(fields.fault(Class::Missing, line, format!("`{key}` is an empty list")));
     }
-    let values = values.iter().map(|text| {
-        read(text).ok_or_else(|| fields.fault(Class::Invalid, line, format!("`{key}` is `{text}`: {wanted} is wanted")))
-    });
-    values.collect()
+    let mut found = Vec::with_capacity(values.len());
+    for text in &values {
+        let why = || format!("`{key}` is `{text}`: {wanted} is wanted");
+        let value = read(text).ok_or_else(|| fields.fault(Class::Invalid, line, why()))?;
+        // Each would be a setting of its own, and the same.
+        if found.contains(&value) {
+            return Err(fields.fault(Class::Doubled, line, format!("`{key}` has `{text}` twice")));
+        }
+        found.push(value);
+    }
+    Ok(found)
 }
 
 /// One annotation of a sort for one thing in one configuration.

@@ -160,7 +160,8 @@ fn rate(text: &str) -> Result<f64, String> {
 
 /// A share.
 fn percent(text: &str) -> Result<f64, String> {
-    let percent = quantity::number(text.trim().trim_end_matches('%'));
+    let text = text.trim();
+    let percent = quantity::number(text.strip_suffix('%').unwrap_or(text));
     above_zero(text, percent.map(|percent| percent / 100.0), "percent above 0 such as `70 %`")
 }
 
