@@ -56,6 +56,7 @@ fn what_is_wrong_is_refused_with_its_place() {
         ("escape codes", good.replace("Some CPU", "\\u001b[2J"), Class::Invalid, "machine.cpu"),
         ("a long name", good.replace("Some CPU", &"x".repeat(161)), Class::TooLarge, "machine.cpu"),
         ("a step twice", good.replace("\"bytes\": 11000", "\"bytes\": 1000"), Class::Doubled, "steps[2]"),
+        ("a line beside its steps", good.replace("\"fixed\": ", "\"fixed\": 1"), Class::Invalid, "laws[0].residual"),
         ("a line through one size", good.replace("\"to\": 11000", "\"to\": 1000"), Class::Invalid, "laws[0].to"),
     ];
     for (rule, text, class, place) in cases {

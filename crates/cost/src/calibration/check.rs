@@ -92,6 +92,18 @@ impl Calibration {
             if !seen.insert(law.name()) {
                 return Err(Fault::new(Class::Doubled, place, format!("`{}` stands twice", law.name())));
             }
+            let own = self.steps.iter().filter(|step| step.name() == law.name() && step.cpu.mean > 0.0);
+            for step in own.filter(|step| (law.from..=law.to).contains(&step.bytes)) {
+                let off = (law.at(step.bytes) / step.cpu.mean - 1.0).abs();
+                // Digits of the file and of the sums.
+                if off > law.residual * (1.0 + 1e-6) + 1e-9 {
+                    let why = format!(
+                        "is {}, but the measured mean with {} bytes is {off} off the line: measure again, or leave out the law",
+                        law.residual, step.bytes
+                    );
+                    return Err(invalid(&format!("{place}.residual"), why));
+                }
+            }
         }
         Ok(())
     }
