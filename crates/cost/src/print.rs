@@ -236,6 +236,10 @@ impl<'a> Printer<'a> {
                     let line = format!("c{}->>c{}: {name} ({bytes} B)", who(*from), who(from.other()));
                     self.line(depth, &line);
                 }
+                Part::Unawaited { name, from, bytes } => {
+                    let line = format!("c{}-)c{}: {name} ({bytes} B)", who(*from), who(from.other()));
+                    self.line(depth, &line);
+                }
                 Part::Either { guard, probability, then, otherwise } => {
                     self.line(depth, &format!("alt {guard}, with probability {}", shortest(*probability)));
                     self.parts(depth + 1, then, protect);

@@ -167,8 +167,8 @@ impl Protocol {
     pub fn connect(&self) -> Vec<Phase> {
         match self {
             Self::OpcUa(it) => it.connect(),
-            Self::Tls(it) => vec![it.connect(ENDS)],
-            Self::Capability(it) => vec![it.connect(ENDS)],
+            Self::Tls(it) => vec![tcp(ENDS), it.connect(ENDS)],
+            Self::Capability(it) => vec![tcp(ENDS), it.connect(ENDS)],
             Self::WireGuard(it) => it.connect(ENDS),
             Self::Ipsec(it) => it.connect(ENDS),
         }
@@ -263,6 +263,28 @@ pub(crate) fn message(name: &'static str, from: Role, bytes: u64) -> [Part; 3] {
         Part::Message { name, from, bytes },
         free("receive", from.other(), "receive message", bytes),
     ]
+}
+
+/// A connection of TCP: a round trip before anything can be sent. Headers count nowhere.
+pub(crate) fn tcp(ends: (Party, Party)) -> Phase {
+    let parts = vec![
+        Part::Message { name: "SYN", from: Role::Own, bytes: 0 },
+        Part::Message { name: "SYN, ACK", from: Role::Peer, bytes: 0 },
+    ];
+    Phase { name: "TCP connection", source: "RFC 9293 section 3.5", per: Per::Connection, ends, parts }
+}
+
+/// The same steps, and nobody waits for their messages.
+pub(crate) fn unawaited(parts: Vec<Part>) -> Vec<Part> {
+    let turn = |part| match part {
+        Part::Message { name, from, bytes } => Part::Unawaited { name, from, bytes },
+        Part::Either { guard, probability, then, otherwise } => {
+            Part::Either { guard, probability, then: unawaited(then), otherwise: unawaited(otherwise) }
+        }
+        Part::Use { mechanism, parts } => Part::Use { mechanism, parts: unawaited(parts) },
+        other @ (Part::Work { .. } | Part::Unawaited { .. } | Part::Check { .. }) => other,
+    };
+    parts.into_iter().map(turn).collect()
 }
 
 /// A step whose price may be missing.

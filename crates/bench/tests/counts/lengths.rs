@@ -18,9 +18,10 @@ use ua_proto::crypto::SecurityPolicyId;
 use super::wire::{Kind, LIFETIME, LOG, People, SPEED, Sent, Wire};
 use super::{at_server, modes, rows, users};
 
-/// Names, senders and bytes that the model gives to messages.
+/// Names and bytes that the model gives to messages of one end; those of TCP itself have none.
 pub(crate) fn messages(lines: &[Line], by: Party) -> Vec<(&'static str, u64)> {
-    lines.iter().filter(|line| line.to.is_some() && line.by == by).map(|line| (line.name, line.bytes)).collect()
+    let own = lines.iter().filter(|line| line.to.is_some() && line.by == by && line.bytes > 0);
+    own.map(|line| (line.name, line.bytes)).collect()
 }
 
 /// A message may be longer or shorter than the model has it by so much: names and addresses differ from plant to plant, and a

@@ -110,6 +110,15 @@ pub enum Part {
         /// How large it is.
         bytes: u64,
     },
+    /// A message behind which its sender goes on at once: it takes the line for its bytes, and nobody waits until it is there.
+    Unawaited {
+        /// As its standard calls it.
+        name: &'static str,
+        /// Who sends.
+        from: Role,
+        /// How large it is.
+        bytes: u64,
+    },
     /// `alt`: one of the two.
     Either {
         /// When the first is taken.
@@ -159,6 +168,7 @@ pub fn swapped(parts: Vec<Part>) -> Vec<Part> {
     let swap = |part| match part {
         Part::Work { name, by, work } => Part::Work { name, by: by.other(), work },
         Part::Message { name, from, bytes } => Part::Message { name, from: from.other(), bytes },
+        Part::Unawaited { name, from, bytes } => Part::Unawaited { name, from: from.other(), bytes },
         Part::Either { guard, probability, then, otherwise } => {
             Part::Either { guard, probability, then: swapped(then), otherwise: swapped(otherwise) }
         }

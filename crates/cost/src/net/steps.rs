@@ -143,16 +143,17 @@ impl Layer<'_> {
 
     fn send(&mut self, send: &Send, at: &mut Front) {
         let bytes = self.model.size(send);
-        self.message(&send.name, send.over, bytes, &What::Step(send.name.clone()), at);
+        self.message(&send.name, send.over, bytes, true, &What::Step(send.name.clone()), at);
     }
 
-    /// A message: the line for its bytes, where it has a rate, then the latency. What takes no time keeps the core.
-    fn message(&mut self, name: &str, over: usize, bytes: u64, what: &What, at: &mut Front) {
+    /// A message: the line for its bytes, where it has a rate, then the latency if somebody waits for it. What takes no time keeps the core.
+    fn message(&mut self, name: &str, over: usize, bytes: u64, awaited: bool, what: &What, at: &mut Front) {
         let model = self.model;
         let connector = &model.connectors[over];
         #[expect(clippy::cast_precision_loss, reason = "bytes of a message")]
         let on_line = connector.bytes_a_second.map_or(0.0, |rate| bytes as f64 / rate);
-        if on_line <= 0.0 && connector.latency <= 0.0 {
+        let latency = if awaited { connector.latency } else { 0.0 };
+        if on_line <= 0.0 && latency <= 0.0 {
             self.at_once(name, at);
             return;
         }
@@ -166,8 +167,8 @@ impl Layer<'_> {
             self.builder.immediate("leave", builder::ROUTE, 1.0, &[sent], &[next, line]);
             place = next;
         }
-        if connector.latency > 0.0 {
-            let time = Duration { mean: connector.latency, cv2: 1.0 };
+        if latency > 0.0 {
+            let time = Duration { mean: latency, cv2: 1.0 };
             place = self.builder.time(name, place, time, what, None);
         }
         *at = vec![Cursor { place, holds: None }];
@@ -226,7 +227,12 @@ impl Layer<'_> {
                 Part::Message { name, bytes, .. } => {
                     // Without a connector both ends are one component, and nothing is sent.
                     if let Some((over, _)) = protect.over {
-                        self.message(name, over, *bytes, &what, at);
+                        self.message(name, over, *bytes, true, &what, at);
+                    }
+                }
+                Part::Unawaited { name, bytes, .. } => {
+                    if let Some((over, _)) = protect.over {
+                        self.message(name, over, *bytes, false, &what, at);
                     }
                 }
                 Part::Either { probability, then, otherwise, .. } => {
@@ -266,6 +272,10 @@ impl Layer<'_> {
                 if mean <= 0.0 && price.energy * times > 0.0 {
                     let why = "it takes energy and no time here: give its price an `each`";
                     return Err(Fault::new(Class::Invalid, operation.clone(), why));
+                }
+                if mean <= 0.0 && *per_byte > 0.0 && work.needed && work.bytes == 0 {
+                    let why = "it has a price by the kB alone and works on no bytes here: give its price an `each`";
+                    return Err(Fault::new(Class::NoPrice, operation.clone(), why));
                 }
                 // Independent repetitions vary less than one.
                 Ok(Duration { mean, cv2: cv2 / times.max(1.0) })

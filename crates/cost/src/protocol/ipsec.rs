@@ -125,7 +125,8 @@ pub enum Auth {
 pub struct Ipsec {
     /// How the ends prove who they are.
     pub auth: Auth,
-    /// Signatures that are checked on a chain of certificates: 1 where the certificate itself is trusted, 2 with one authority above.
+    /// Certificates that an end sends, the signature of each of which is checked: 1 with one authority above. What is trusted already is neither
+    /// sent nor checked (RFC 7296 section 3.6, RFC 5280 section 6.1).
     pub certificates: u32,
     /// The group of the key exchange.
     pub group: Group,
@@ -155,7 +156,7 @@ impl Ipsec {
     pub const fn new(auth: Auth) -> Self {
         Self {
             auth,
-            certificates: 2,
+            certificates: 1,
             group: Group::X25519,
             prf: Prf::HmacSha256,
             cipher: "aes-128-gcm",

@@ -77,7 +77,7 @@ fn flatten(phase: &Phase, parts: &[Part], mechanism: Option<Basic>, probability:
                 };
                 lines.push(line);
             }
-            Part::Message { name, from, bytes } => lines.push(Line {
+            Part::Message { name, from, bytes } | Part::Unawaited { name, from, bytes } => lines.push(Line {
                 phase: of,
                 source,
                 per,

@@ -190,10 +190,14 @@ impl OpcUa {
         phases
     }
 
-    /// Whenever the channel's lifetime is three quarters over.
+    /// Whenever the channel's lifetime is three quarters over; that of a channel to the authority that is kept is as long.
     #[must_use]
     pub fn renew(&self) -> Vec<Phase> {
-        self.channel.renew(ENDS)
+        let mut phases = self.channel.renew(ENDS);
+        if let User::Token(tokens) = &self.user {
+            phases.extend(tokens.renew());
+        }
+        phases
     }
 
     /// Whenever a token's life is four fifths over: a new one, and ActivateSession again.

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::{Party, Per, Phase, digest, message, times, using};
+use super::{Party, Per, Phase, digest, message, times, unawaited, using};
 use crate::algorithm::{Cipher, Hash, Key, Scheme};
 use crate::mechanism::{self, Basic, Part, Role, priced};
 
@@ -40,6 +40,8 @@ const VERIFIED: u64 = 64 + 34;
 /// Secrets, keys and vectors that come of the key schedule on each side (section 7.1): three extractions, eight secrets, two keys of
 /// Finished messages, and key and vector of both directions twice.
 const DERIVED: u64 = 21;
+/// What a binder takes besides: its key, and that of its code.
+const BINDER: u64 = 2;
 
 const AES_256: &str = "aes-256-gcm";
 
@@ -79,7 +81,8 @@ pub struct Tls {
     pub key: Key,
     /// The key of the client's certificate, if it shows one.
     pub client: Option<Key>,
-    /// Signatures that are checked on a chain of certificates: 1 where the certificate itself is trusted, 2 with one authority above.
+    /// Certificates that an end sends, the signature of each of which is checked: 1 with one authority above. What is trusted already is neither
+    /// sent nor checked (RFC 8446 section 4.4.2, RFC 5280 section 6.1).
     pub certificates: u32,
     /// The group of the key exchange.
     pub group: Group,
@@ -98,7 +101,7 @@ impl Tls {
         Self {
             key,
             client: None,
-            certificates: 2,
+            certificates: 1,
             group: Group::X25519,
             cipher: "aes-128-gcm",
             resumed: 0.0,
@@ -106,10 +109,10 @@ impl Tls {
         }
     }
 
-    /// What ends of ours agree on where nobody says otherwise: X25519 and AES-256-GCM; certificates are trusted themselves.
+    /// What ends of ours agree on where nobody says otherwise: X25519 and AES-256-GCM.
     #[must_use]
     pub const fn ours(key: Key) -> Self {
-        Self { certificates: 1, cipher: AES_256, ..Self::new(key) }
+        Self { cipher: AES_256, ..Self::new(key) }
     }
 
     /// The handshake of a client that connects: full, or resumed with its probability.
@@ -194,7 +197,7 @@ impl Tls {
             last = self.chain(key) + Self::verify_bytes(key) + self.finished_bytes();
         }
         parts.push(self.finish(own));
-        parts.extend(self.record("Finished", own, last, CHANGE, &[]));
+        parts.extend(unawaited(self.record("Finished", own, last, CHANGE, &[])));
         if let Some(key) = self.client {
             parts.extend(self.believes(peer, key));
         }
@@ -215,10 +218,10 @@ impl Tls {
         let hello = CLIENT_HELLO + share(0) + OFFERED + TICKET + self.hash_bytes();
         let answer = SERVER_HELLO + PICKED + share(SHARE);
         let mut parts = fresh(own);
-        // The binder shows that the client has the key of the ticket.
-        parts.push(self.finish(own));
+        // The binder shows that the client has the key of the ticket; it has a key of its own, as Finished messages have (section 4.2.11.2).
+        parts.extend([self.derive(own, BINDER), self.finish(own)]);
         parts.extend(message("ClientHello", own, hello));
-        parts.push(self.finished(peer));
+        parts.extend([self.derive(peer, BINDER), self.finished(peer)]);
         parts.extend(fresh(peer));
         parts.extend(agree(peer));
         parts.extend([self.derive(peer, DERIVED), self.finish(peer)]);
@@ -228,7 +231,7 @@ impl Tls {
         parts.push(self.finished(own));
         parts.push(self.finish(own));
         let last = self.finished_bytes();
-        parts.extend(self.record("Finished", own, last, CHANGE, &[]));
+        parts.extend(unawaited(self.record("Finished", own, last, CHANGE, &[])));
         parts.push(self.finished(peer));
         let all = hello + answer - 2 * 5 + flight + last;
         parts.extend([self.transcript(own, all), self.transcript(peer, all)]);
@@ -251,9 +254,12 @@ impl Tls {
         parts
     }
 
-    /// What a later connection is resumed with (section 4.6.1).
+    /// What a later connection is resumed with (section 4.6.1): a key for each ticket. Nobody waits for them.
     fn ticket(&self) -> Vec<Part> {
-        self.record("NewSessionTicket", Role::Peer, TICKETS * NEW_TICKET, 0, &[])
+        let mut parts = vec![self.derive(Role::Peer, TICKETS)];
+        parts.extend(unawaited(self.record("NewSessionTicket", Role::Peer, TICKETS * NEW_TICKET, 0, &[])));
+        parts.push(self.derive(Role::Own, TICKETS));
+        parts
     }
 
     fn share(&self, by: Role) -> Part {
@@ -288,7 +294,7 @@ impl Tls {
     }
 
     fn chain(&self, key: Key) -> u64 {
-        CHAIN + (LINK + mechanism::certificate_bytes(key)) * u64::from(self.certificates.saturating_sub(1).max(1))
+        CHAIN + (LINK + mechanism::certificate_bytes(key)) * u64::from(self.certificates.max(1))
     }
 
     fn verify_bytes(key: Key) -> u64 {

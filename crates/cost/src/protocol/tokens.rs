@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use super::opcua::{self, Channel, User, record};
 use super::tls::Tls;
-use super::{Party, Per, Phase, digest, using, with_session_key};
+use super::{Party, Per, Phase, digest, tcp, using, with_session_key};
 use crate::algorithm::{Hash, Key};
 use crate::choose::Mode;
 use crate::mechanism::{self, Basic, Part, Role, certificate_bytes, priced, private};
@@ -128,7 +128,7 @@ impl Tokens {
     #[must_use]
     pub fn connect(&self) -> Vec<Phase> {
         match &self.flow {
-            Flow::OAuth2(tls) => vec![tls.connect(ENDS)],
+            Flow::OAuth2(tls) => vec![tcp(ENDS), tls.connect(ENDS)],
             Flow::RequestAccessToken(channel) | Flow::StartFinish(channel) => {
                 let user = match self.asker {
                     Asker::Session(bytes) => User::Password(bytes),
@@ -146,8 +146,16 @@ impl Tokens {
     #[must_use]
     pub fn connect_again(&self) -> Vec<Phase> {
         match &self.flow {
-            Flow::OAuth2(tls) => vec![Tls { resumed: 1.0, ..*tls }.connect(ENDS)],
+            Flow::OAuth2(tls) => vec![tcp(ENDS), Tls { resumed: 1.0, ..*tls }.connect(ENDS)],
             Flow::RequestAccessToken(_) | Flow::StartFinish(_) => Vec::new(),
+        }
+    }
+
+    /// New keys of the channel to the authority, where one is kept.
+    pub(super) fn renew(&self) -> Vec<Phase> {
+        match &self.flow {
+            Flow::RequestAccessToken(channel) | Flow::StartFinish(channel) if self.kept => channel.renew(ENDS),
+            _ => Vec::new(),
         }
     }
 

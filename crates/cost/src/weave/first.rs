@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::Asked;
 use crate::mechanism::{self, Basic, Role};
 use crate::model::{Agreed, Annotation, Model, Property, Protect, Setting, Step};
-use crate::protocol::{Party, Phase};
+use crate::protocol::{Party, Phase, unawaited};
 
 /// Something that an annotation of ours is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -146,8 +146,12 @@ impl<'a> First<'a> {
             due(1.0 / life, of(protocol.once()), steps);
         }
         due(1.0 - setting.reuse, of(protocol.connect()), steps);
-        due(agreed.renewed, of(protocol.renew()), steps);
-        due(agreed.refreshed, of(protocol.refresh()), steps);
+        // What is there goes on while something new is made: nobody waits for its messages.
+        let beside = |phases: Vec<Phase>| {
+            phases.into_iter().map(|phase| Phase { parts: unawaited(phase.parts), ..phase }).collect::<Vec<_>>()
+        };
+        due(agreed.renewed, of(beside(protocol.renew())), steps);
+        due(agreed.refreshed, of(beside(protocol.refresh())), steps);
     }
 
     fn phase(&self, phase: Phase, agreed: &Agreed, index: usize, annotation: &Annotation, setting: &Setting) -> Step {
@@ -215,8 +219,9 @@ impl Sides {
         setting: &Setting,
         parts: Vec<mechanism::Part>,
     ) -> Step {
-        // An engine has the keys of who runs the mechanism; of a protocol those of the server.
-        let (own, peer) = self.phase.map_or((true, false), |(_, own, peer)| (own, peer));
+        // An engine has the keys of who runs the mechanism, of both ends where these agree on a key; of a protocol those of the server.
+        let both = annotation.property == Property::DataConfidentiality;
+        let (own, peer) = self.phase.map_or((true, both), |(_, own, peer)| (own, peer));
         Step::Protect(Protect {
             mechanism,
             property: annotation.property,

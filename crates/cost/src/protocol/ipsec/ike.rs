@@ -222,7 +222,7 @@ impl Ipsec {
         let proof = match self.key(from) {
             None => AUTH + self.prf.bytes(),
             Some(key) => {
-                let chain = u64::from(self.certificates.saturating_sub(1).max(1)) * (CERT + certificate_bytes(key));
+                let chain = u64::from(self.certificates.max(1)) * (CERT + certificate_bytes(key));
                 let wish = if from == Role::Own { CERTREQ } else { 0 };
                 // In front of a signature stands its algorithm, and how long that is (RFC 7427 section 3).
                 chain + wish + AUTH + 1 + algorithm(key) + signature_value(key)

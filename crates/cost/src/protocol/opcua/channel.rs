@@ -6,7 +6,7 @@ use super::{CHACHA, NONCE, Policy, record};
 use crate::algorithm::{Cipher, Hash, Key};
 use crate::choose::Mode;
 use crate::mechanism::{self, Basic, Part, Role, certificate_bytes, priced, private, signature_bytes};
-use crate::protocol::{Party, Per, Phase, certificates, digest, free, message, times, using, with_session_key};
+use crate::protocol::{Party, Per, Phase, certificates, digest, free, message, tcp, times, using, with_session_key};
 
 /// Header of a chunk of a message, and the part of it that is encrypted with the body (OPC 10000-6 section 6.7.2).
 const CLEAR: u64 = 16;
@@ -69,8 +69,11 @@ impl Channel {
         let phase = |name, source, parts| Phase { name, source, per: Per::Connection, ends, parts };
         let mut phases = Vec::new();
         if self.discovery {
+            // A connection of its own.
+            phases.push(tcp(ends));
             phases.push(phase("discovery", "OPC 10000-4 5.5.4", self.discover()));
         }
+        phases.push(tcp(ends));
         let hello = [message("Hello", Role::Own, 72), message("Acknowledge", Role::Peer, 28)];
         phases.push(phase("transport", "OPC 10000-6 7.1.2", hello.concat()));
         let mut parts = Vec::new();

@@ -66,7 +66,7 @@ fn within(part: &Part, ends: (Party, Party), found: &dyn Fn(&Part, (Party, Party
         || match part {
             Part::Either { then, otherwise, .. } => inside(then) || inside(otherwise),
             Part::Use { parts, .. } => inside(parts),
-            Part::Work { .. } | Part::Message { .. } | Part::Check { .. } => false,
+            Part::Work { .. } | Part::Message { .. } | Part::Unawaited { .. } | Part::Check { .. } => false,
         }
 }
 

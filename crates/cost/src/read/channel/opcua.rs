@@ -91,7 +91,9 @@ impl Words<'_> {
             // The client proves there that it has the key of its certificate (RFC 8705).
             "oauth2" => {
                 let tls = Tls::ours(self.pair("authority_key")?.unwrap_or(channel.key));
-                Flow::OAuth2(Tls { client: Some(channel.key), certificates: channel.certificates, ..tls })
+                // OPC UA checks the signature of the authority's own certificate, too.
+                let certificates = channel.certificates.saturating_sub(1).max(1);
+                Flow::OAuth2(Tls { client: Some(channel.key), certificates, ..tls })
             }
             _ => {
                 let Some(authority) = self.authority(channel)? else { return Ok(None) };
