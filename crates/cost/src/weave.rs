@@ -3,7 +3,7 @@
 //! | annotation | where | what |
 //! |---|---|---|
 //! | data confidentiality on a connector | each message over it | encryption before, by its sender; decryption after, by its receiver |
-//! | data integrity on an attribute | the operation that returns it; each message that carries it | signature generation after; verification after, by its receiver |
+//! | data integrity on an attribute | the operation that returns it, or without any each message in which its component sends it; each message that carries it | signature generation after, or before; verification after, by its receiver |
 //! | data origin authentication on an attribute | the operation that returns it | signature generation after |
 //! | peer entity authentication on a component | each message from or to it | it signs its credentials and the other verifies, before |
 //! | certified key on a component | the first step of a request in which it takes part | key generation and certificate, once in the life of the key |
@@ -17,6 +17,7 @@ use serde::Serialize;
 
 use crate::mechanism::{self, Basic, Part, Role};
 use crate::model::{Annotation, Model, Operation, Property, Send, Setting, Step};
+use crate::protocol::free;
 use first::{First, Sides};
 
 /// A model in which the mechanisms stand where annotations asked for them. Made by [`weave`] only.
@@ -63,6 +64,8 @@ struct Weaver<'a> {
     channels: Vec<Vec<Asked<'a>>>,
     attributes: Vec<Vec<Asked<'a>>>,
     components: Vec<Vec<Asked<'a>>>,
+    /// Attributes that a step returns.
+    returned: Vec<bool>,
 }
 
 impl<'a> Weaver<'a> {
@@ -73,7 +76,9 @@ impl<'a> Weaver<'a> {
             channels: vec![Vec::new(); model.connectors.len()],
             attributes: vec![Vec::new(); model.attributes.len()],
             components: vec![Vec::new(); model.components.len()],
+            returned: vec![false; model.attributes.len()],
         };
+        model.sequences.iter().for_each(|sequence| weaver.find_returned(&sequence.steps));
         for (index, annotation) in model.annotations.iter().enumerate() {
             let Some(Some(setting)) = annotation.alternatives.first() else { continue };
             let list = match annotation.property {
@@ -86,6 +91,16 @@ impl<'a> Weaver<'a> {
             list[annotation.on].push((index, annotation, setting));
         }
         weaver
+    }
+
+    fn find_returned(&mut self, steps: &[Step]) {
+        for step in steps {
+            match step {
+                Step::Operation(Operation { returns: Some(attribute), .. }) => self.returned[*attribute] = true,
+                Step::Choice(ways) => ways.iter().for_each(|(_, steps)| self.find_returned(steps)),
+                Step::Operation(_) | Step::Send(_) | Step::Ref { .. } | Step::Protect(_) => {}
+            }
+        }
     }
 
     fn steps(&self, steps: Vec<Step>) -> Vec<Step> {
@@ -106,14 +121,19 @@ impl<'a> Weaver<'a> {
 
     fn operation(&self, mut operation: Operation, woven: &mut Vec<Step>) {
         let by = operation.by;
-        let asked = operation.returns.map_or(&[][..], |attribute| &self.attributes[attribute]);
-        operation.critical |= !asked.is_empty();
         let returns = operation.returns;
+        operation.critical |= returns.is_some_and(|attribute| !self.attributes[attribute].is_empty());
         woven.push(Step::Operation(operation));
-        for (index, annotation, setting) in asked {
-            let bytes = returns.map_or(0, |attribute| self.model.attributes[attribute].bytes);
+        if let Some(attribute) = returns {
+            self.sign(by, attribute, woven);
+        }
+    }
+
+    /// Signatures of `by` over an attribute.
+    fn sign(&self, by: usize, attribute: usize, woven: &mut Vec<Step>) {
+        for (index, annotation, setting) in &self.attributes[attribute] {
             if let Some(key) = setting.signature {
-                let parts = mechanism::signing(key, setting.hash, bytes);
+                let parts = mechanism::signing(key, setting.hash, self.model.attributes[attribute].bytes);
                 let own = Sides { own: by, peer: by, over: None, phase: None };
                 woven.push(own.protect(Basic::SignatureGeneration, *index, annotation, setting, parts));
             }
@@ -128,6 +148,11 @@ impl<'a> Weaver<'a> {
         let bytes = self.model.size(&send);
         let there = Sides { own: from, peer: to, over: Some((send.over, send.back)), phase: None };
         let back = there.turned();
+        for attribute in &send.carries {
+            if !self.returned[*attribute] && self.model.attributes[*attribute].of == from {
+                self.sign(from, *attribute, woven);
+            }
+        }
 
         for (component, sides) in [(from, there), (to, back)] {
             for (index, annotation, setting) in &self.components[component] {
@@ -175,7 +200,11 @@ impl<'a> Weaver<'a> {
         for (index, annotation, setting) in &self.channels[over] {
             let Some(agreed) = &setting.agreed else { continue };
             let from = if send.back { Role::Peer } else { Role::Own };
-            let (before, behind) = agreed.protocol.around(from, bytes);
+            let (mut before, mut behind) = agreed.protocol.around(from, bytes);
+            // What its ends do with a message beside that, as with those of the protocol.
+            let wire = agreed.protocol.wire(from, bytes);
+            before.push(free("send", from, "send message", wire));
+            behind.insert(0, free("receive", from.other(), "receive message", wire));
             let phase = Some(("messages", false, true));
             let sides = Sides { own: connector.from, peer: connector.to, over: Some((over, false)), phase };
             let put = |parts: Vec<Part>| sides.protect(Basic::Protocol, *index, annotation, setting, parts);
@@ -183,7 +212,7 @@ impl<'a> Weaver<'a> {
             woven.extend(Some(before).filter(some).map(put));
             after.extend(Some(behind).filter(some).map(put));
             send.critical = true;
-            send.bytes = send.bytes.saturating_add(agreed.protocol.wire(from, bytes).saturating_sub(bytes));
+            send.bytes = send.bytes.saturating_add(wire.saturating_sub(bytes));
         }
         after
     }

@@ -88,7 +88,7 @@ fn a_connection_is_opened_before_it_may_be_used_and_messages_are_protected() {
     ));
     let woven = weave(&model(&text));
     let model = woven.model();
-    let opened = ["transport", "channel opened", "session created", "session activated"];
+    let opened = ["TCP connection", "transport", "channel opened", "session created", "session activated"];
     let opened: Vec<String> = opened.iter().map(|phase| format!("{phase} client server")).collect();
     assert_eq!(
         words(model, &model.sequences[0].steps),
@@ -106,6 +106,48 @@ fn a_connection_is_opened_before_it_may_be_used_and_messages_are_protected() {
         words(model, &model.sequences[1].steps),
         ["messages client server", "ask 160 B", "messages client server"]
     );
+}
+
+/// Nothing takes time but the way of messages, 10 ms each, and 4 ms of work; `ask` and `again` are one way each.
+#[test]
+fn round_trips_are_those_of_the_standards() {
+    let time = |text: &str| {
+        let text = text.replace("to = \"server\"", "to = \"server\"\nlatency = \"10 ms\"");
+        (1e5 / solved(&priced(&text, &[])).throughput).round() / 100.0 - 4.0 - 20.0
+    };
+    let tls = |more: &str| {
+        secured(&format!(
+            "property = \"secure-channel\"\non = \"connector wire\"\nprotocol = \"tls-1.3\"\nkey = \"ecdsa-p256\"\n{more}"
+        ))
+    };
+    let opcua = |more: &str| secured(&format!("{OPCUA}policy = \"Basic256Sha256\"\nkey = \"rsa-2048\"\n{more}"));
+    // TCP, and RFC 8446 figure 1: data goes behind the client's Finished.
+    assert_eq!(time(&tls("reuse = 0")), 2.0 * 20.0);
+    assert_eq!(time(&tls("reuse = 0\nresumed = 1")), 2.0 * 20.0);
+    assert_eq!(time(&tls("reuse = 1\nrenewed = 1")), 0.0, "nobody waits for new keys");
+    // TCP, Hello, OPN, CreateSession, ActivateSession; discovery is TCP, Hello, OPN and GetEndpoints besides.
+    assert_eq!(time(&opcua("reuse = 0\ndiscovery = false")), 5.0 * 20.0);
+    assert_eq!(time(&opcua("reuse = 0")), 9.0 * 20.0);
+    assert_eq!(time(&opcua("reuse = 1\nrenewed = 1")), 0.0, "the old keys hold meanwhile");
+}
+
+/// The model's own messages are sent and received as those of a protocol are.
+#[test]
+fn what_sending_costs_counts_for_every_message() {
+    let opcua = secured(&format!("{OPCUA}policy = \"Basic256Sha256\"\nkey = \"rsa-2048\"\nreuse = 1"));
+    let text = priced(&opcua, &[("send message", "1 ms"), ("receive message", "3 ms")]);
+    let each = 1000.0 / solved(&text).throughput;
+    assert!((each - (4.0 + 2.0 * 4.0)).abs() < 1e-9, "{each}");
+}
+
+#[test]
+fn a_price_by_the_kb_is_no_price_of_what_has_no_bytes() {
+    let opcua = secured(&format!("{OPCUA}policy = \"Basic256Sha256\"\nkey = \"rsa-2048\"\nreuse = 0"));
+    let each = |by: &str| format!("[price.p.\"sign rsa-2048\"]\n{by} = \"");
+    let text = priced(&opcua, &[]).replace(&each("each"), &each("per_kb")).replace("per_kb = \"0", "per_kb = \"1 ms");
+    let mut go_on = |_| true;
+    let fault = solve(&weave(&model(&text)), &mut Budget::new(Limits::default(), &mut go_on)).unwrap_err();
+    assert_eq!((fault.class, fault.name.as_str()), (Class::NoPrice, "sign rsa-2048"), "{fault}");
 }
 
 /// One client: times add up. Opening has two signatures and two blocks for each end, a session one signature more.

@@ -7,7 +7,7 @@ use cost::net::{document, lay};
 use cost::read::{Language, read};
 use cost::{Class, Model, print, solve, weave};
 
-/// `sent` is returned and carried, `kept` only returned, `given` only carried.
+/// `sent` is returned and carried, `kept` only returned, `given` only carried, as is `other`, which is not whose component sends it.
 const MODEL: &str = r#"
 [workload]
 clients = 1
@@ -36,6 +36,8 @@ of = "a"
 of = "a"
 [attribute.given]
 of = "a"
+[attribute.other]
+of = "c"
 [[sequence.main]]
 do = "make"
 by = "a"
@@ -49,7 +51,7 @@ returns = "kept"
 [[sequence.main]]
 send = "give"
 over = "wire"
-carries = ["sent", "given"]
+carries = ["sent", "given", "other"]
 "#;
 
 fn secured(annotation: &str) -> String {
@@ -127,7 +129,9 @@ fn parameters_of_mechanisms() {
         (of("kept"), valid, false),
         (of("given"), valid, true),
         (of("kept"), engine, true),
-        (of("given"), engine, false),
+        (of("given"), engine, true),
+        (of("other"), valid, true),
+        (of("other"), engine, false),
         (origin("sent"), hash, true),
         (origin("kept"), engine, true),
         (peer.clone(), hash, true),

@@ -50,6 +50,60 @@ fn the_two_configurations_of_the_paper_are_woven_as_it_draws_them() {
     assert_eq!(cuspis.configuration("SC3").unwrap_err().class, Class::NoSuchName);
 }
 
+const GIVEN: &str = r#"
+[workload]
+clients = 1
+[node.n]
+[node.m]
+[node.hsm]
+[component.a]
+node = "n"
+[component.b]
+node = "m"
+[connector.c]
+from = "a"
+to = "b"
+[attribute.v]
+of = "a"
+[[sequence.main]]
+send = "out"
+over = "c"
+carries = ["v"]
+[[sequence.main]]
+send = "back"
+over = "c"
+from = "b"
+carries = ["v"]
+"#;
+
+/// What comes of no step is signed by whose it is, whenever it is sent; who passes it on does not.
+#[test]
+fn an_attribute_that_no_step_returns_is_signed_where_it_is_sent() {
+    let text =
+        format!("{GIVEN}[[secure]]\nproperty = \"data-integrity\"\non = \"attribute v\"\nsignature = \"ed25519\"\n");
+    let verified = |by: &str| format!("ref signature-verification at {by}");
+    assert_eq!(
+        words(&model(&text)),
+        ["ref signature-generation at a".to_owned(), "out".into(), verified("b"), "back".into(), verified("a")]
+    );
+}
+
+/// An engine has the keys of both ends that agree on one.
+#[test]
+fn one_engine_has_all_private_keys_of_an_exchange() {
+    let text = format!(
+        "{GIVEN}[[secure]]\nproperty = \"data-confidentiality\"\non = \"connector c\"\ncipher = \"aes-256-gcm\"\nexchange = \"rsa-2048\"\nreuse = 0\nengine = \"hsm\"\n"
+    );
+    let woven = weave(&model(&text));
+    let engine = woven.model().nodes.iter().position(|node| node.name == "hsm");
+    let protects = woven.model().sequences[0].steps.iter().filter_map(|step| match step {
+        Step::Protect(it) => Some((it.engine, it.peer_engine)),
+        _ => None,
+    });
+    let protects: Vec<_> = protects.collect();
+    assert!(protects.len() == 4 && protects.iter().all(|it| *it == (engine, engine)), "{protects:?}");
+}
+
 /// Table 1 of the paper, row by row: what weaving puts in is what the row says.
 #[test]
 fn every_composed_mechanism_is_made_of_its_row() {

@@ -1,7 +1,7 @@
 //! What would be read and change nothing: a sequence that no request runs through, an annotation on what no step uses. Both are refused,
 //! for who wrote them meant something; of a model with several scenarios, what belongs to the others is left out.
 
-use crate::model::{Annotation, Connector, Model, Property, Sequence, Setting, Step};
+use crate::model::{Annotation, Model, Property, Sequence, Setting, Step};
 use crate::{Class, Fault};
 
 /// Sequences that these steps refer to.
@@ -90,11 +90,13 @@ const fn missing(property: Property) -> &'static str {
     }
 }
 
-/// What steps use: connectors that carry messages, attributes that are returned and carried, components that send or receive, and compute.
+/// What steps use: connectors that carry messages, attributes that are returned, carried, and sent by their owners, components that send or
+/// receive, and compute.
 struct Used {
     connectors: Vec<bool>,
     returned: Vec<bool>,
     carried: Vec<bool>,
+    sent: Vec<bool>,
     talking: Vec<bool>,
     computing: Vec<bool>,
 }
@@ -107,14 +109,15 @@ impl Used {
             connectors: none(model.connectors.len()),
             returned: none(attributes),
             carried: none(attributes),
+            sent: none(attributes),
             talking: none(components),
             computing: none(components),
         };
-        sequences.iter().for_each(|sequence| used.steps(&sequence.steps, &model.connectors));
+        sequences.iter().for_each(|sequence| used.steps(&sequence.steps, model));
         used
     }
 
-    fn steps(&mut self, steps: &[Step], connectors: &[Connector]) {
+    fn steps(&mut self, steps: &[Step], model: &Model) {
         for step in steps {
             match step {
                 Step::Operation(it) => {
@@ -125,11 +128,14 @@ impl Used {
                 }
                 Step::Send(it) => {
                     self.connectors[it.over] = true;
-                    let ends = &connectors[it.over];
-                    (self.talking[ends.from], self.talking[ends.to]) = (true, true);
-                    it.carries.iter().for_each(|carried| self.carried[*carried] = true);
+                    let (from, to) = model.ends(it);
+                    (self.talking[from], self.talking[to]) = (true, true);
+                    for carried in &it.carries {
+                        self.carried[*carried] = true;
+                        self.sent[*carried] |= model.attributes[*carried].of == from;
+                    }
                 }
-                Step::Choice(ways) => ways.iter().for_each(|(_, steps)| self.steps(steps, connectors)),
+                Step::Choice(ways) => ways.iter().for_each(|(_, steps)| self.steps(steps, model)),
                 Step::Ref { .. } | Step::Protect(_) => {}
             }
         }
@@ -144,8 +150,9 @@ impl Used {
         if !self.carried[annotation.on] && some(|way| way.valid < 1.0) {
             return Some(("valid", "no message carries it, and so nobody looks at its signature"));
         }
-        let unsigned = !self.returned[annotation.on] && some(|way| way.engine.is_some());
-        unsigned.then_some(("engine", "no step returns it, and so nobody signs it"))
+        let signed = self.returned[annotation.on] || self.sent[annotation.on];
+        let unsigned = !signed && some(|way| way.engine.is_some());
+        unsigned.then_some(("engine", "no step returns it and its component never sends it, and so nobody signs it"))
     }
 
     /// Leaves of an annotation what counts without the other scenarios.
