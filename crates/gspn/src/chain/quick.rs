@@ -16,7 +16,7 @@ const RARE: f64 = 1e-4;
 /// Sweeps in all, and those of a round: of the first only what it came to is looked at, of the others what they changed, too. Longer
 /// rounds lead further with fewer sweeps, but what is done between them costs by their square: that pays where there are many states.
 const SWEEPS: usize = 400;
-const ROUND: usize = 5;
+const ROUND: usize = 6;
 const LONG_ROUND: usize = 7;
 const MANY: usize = 100_000;
 /// Estimated relative error of each state at the end, and what the two solutions may be apart.
