@@ -185,6 +185,41 @@ fn semicolons_end_a_line_and_numbers_are_letters() {
     }
 }
 
+/// Behind a semicolon stands another statement, whatever the one before it is.
+#[test]
+fn what_stands_behind_a_semicolon_is_not_lost() {
+    let same = |one: &str, other: &str| {
+        let text = MERMAID.replacen(one, other, 1);
+        assert_ne!(text, MERMAID, "{one}");
+        let read = |text: &str| read(text, Language::Mermaid).unwrap_or_else(|fault| panic!("{other}: {fault}"));
+        assert_eq!(json!(read(&text)), json!(read(MERMAID)), "{other}");
+    };
+    same("sequenceDiagram\n  autonumber", "sequenceDiagram; autonumber;\n%%");
+    same("participant C as client\n", "%%\nparticipant C as client; ");
+    same("Note over C: a note\n", "Note over C: a note; %% with a comment; to its end\n");
+    same("Note over C: a note\n", "accTitle: one; C->>C: all of it a title\n");
+    same("C->>C: prepare\n", "Note over C: a note; C->>C: prepare; %% trapkey: step carries=order\n%%");
+    same("S->>S: look\n  end\n  opt rarely\n", "S->>S: look; end; opt rarely;\n");
+    same("S->>S: archive\n  end\n  S-->>-C: done", "S->>S: archive;; end ; S-->>-C: done;");
+    same("C->>C: prepare", "C->>C: prepar#101;");
+    let two =
+        read(&MERMAID.replace("S-->>-C: done", "S-->>-C: done; C->>S: more #35;1; S->>C: last"), Language::Mermaid);
+    let steps = json!(two.unwrap().sequences[0].steps).to_string();
+    assert!(steps.contains("\"done\"") && steps.contains("\"more #1\"") && steps.contains("\"last\""), "{steps}");
+    // The line is the one where the statement stands.
+    // Two loops in one line are two.
+    let loops = "loop a; loop b; %% trapkey: loop times=2\nC->>S: ask\nend; %% trapkey: loop times=3\nend";
+    let both = read(&MERMAID.replace("Note over C: a note", loops), Language::Mermaid).unwrap();
+    let names: Vec<&str> = both.sequences.iter().map(|it| it.name.as_str()).collect();
+    assert_eq!(names, ["main", "loop of line 12", "loop 2 of line 12", "loop of line 20"]);
+    let check = |to: &str, class, line, part: &str| {
+        refused(&MERMAID.replace("Note over C: a note", to), Language::Mermaid, class, line, part);
+    };
+    check("Note over C: a; par b", Class::Unknown, Some(12), "`par` cannot be laid");
+    check("C->>S: a; nonsense", Class::Syntax, Some(12), "`nonsense` is no line");
+    check("C->>S: no # 3; S->>C: b", Class::Syntax, Some(12), "begins a comment, and `S->>C: b` belongs to it");
+}
+
 const MERMAID: &str = r#"sequenceDiagram
   autonumber
   %% trapkey: workload clients=1

@@ -31,16 +31,22 @@ fn is_number(text: &str) -> bool {
     (1..=MAX_DIGITS).contains(&text.len()) && text.bytes().all(|digit| digit.is_ascii_digit())
 }
 
-/// A line of a diagram without the semicolons that end it; one that ends a number stays.
-pub(super) fn statement(line: &str) -> &str {
-    let mut line = line.trim();
-    while let Some(before) = line.strip_suffix(';') {
-        if before.rsplit_once('#').is_some_and(|(_, number)| letter(number).is_some()) {
-            break;
-        }
-        line = before.trim_end();
-    }
-    line
+/// A line of a diagram up to the semicolon that ends its first statement, and what stands behind it. One that ends `#NUMBER;` or `#name;`
+/// ends no statement.
+pub(super) fn statement(line: &str) -> (&str, &str) {
+    let ends = line.match_indices(';').filter_map(|(at, _)| Some((line.get(..at)?, line.get(at + 1..)?)));
+    let mut ends = ends.filter(|(before, _)| !before.rsplit_once('#').is_some_and(|(_, word)| is_word(word)));
+    ends.next().unwrap_or((line, ""))
+}
+
+/// Whether a `#` is there that begins neither `#NUMBER;` nor `#name;`: to Mermaid it begins a comment.
+pub(super) fn has_comment(statement: &str) -> bool {
+    let is_letter = |behind: &str| behind.split_once(';').is_some_and(|(word, _)| is_word(word));
+    statement.split('#').skip(1).any(|behind| !is_letter(behind))
+}
+
+fn is_word(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|letter| letter.is_ascii_alphanumeric() || letter == b'_')
 }
 
 /// A name for a line of a diagram: nothing in it ends the line or is trimmed.

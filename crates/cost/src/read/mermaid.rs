@@ -4,7 +4,8 @@
 //! A message from a participant to itself is an operation, one to another a message. `alt`, `opt` and `loop` count; `par`, `critical` and
 //! `break` are refused by name, because a sequence here has one thing going on at a time. Notes, boxes and activations are passed over.
 //!
-//! A letter that would end a line, a name or a word is written `#59;`, by its number, as Mermaid itself has it.
+//! A `;` ends a statement as the end of a line does. A letter that would end a line, a name or a word is written `#59;`, by its number,
+//! as Mermaid itself has it.
 
 use hashbrown::{HashMap, HashSet};
 
@@ -24,25 +25,11 @@ const STEP: &str = "step";
 /// Reads the words of a model.
 pub(super) fn draft(text: &str) -> Result<Draft, Fault> {
     let mut reader = Reader::default();
-    let mut begun = false;
     for (index, line) in text.lines().enumerate() {
         reader.line = index + 1;
-        let line = line.trim();
-        if line.is_empty() {
-            continue;
-        }
-        if let Some(comment) = line.strip_prefix("%%") {
-            match comment.trim().strip_prefix("trapkey:") {
-                Some(statement) => reader.statement(statement.trim())?,
-                None => reader.comment(comment.trim())?,
-            }
-        } else if !begun {
-            if line != "sequenceDiagram" {
-                return Err(reader.fault(Class::Syntax, "a Mermaid sequence diagram begins with `sequenceDiagram`"));
-            }
-            begun = true;
-        } else {
-            reader.diagram(escape::statement(line))?;
+        let mut rest = line.trim();
+        while !rest.is_empty() {
+            rest = reader.next(rest)?.trim_start();
         }
     }
     reader.finish()
@@ -65,6 +52,8 @@ enum Block {
 struct Reader {
     draft: Draft,
     line: usize,
+    /// Whether `sequenceDiagram` stood there.
+    begun: bool,
     /// Participants: what the diagram calls them, their name.
     participants: Vec<(String, String)>,
     /// Where the first of each call stands there.
@@ -77,6 +66,8 @@ struct Reader {
     blocks: Vec<Block>,
     /// The bodies of loops, which are sequences that are referred to so many times.
     loops: Vec<Written>,
+    /// How many loops begin in a line.
+    loops_of: HashMap<usize, usize>,
     /// Of the connectors between two components, whose names stand in order: the first, and whether it is the only one.
     connectors: HashMap<[String; 2], (String, bool)>,
     /// Ends and lines of messages that did not say over which.
@@ -86,6 +77,36 @@ struct Reader {
 impl Reader {
     fn fault(&self, class: Class, why: impl Into<String>) -> Fault {
         Fault::new(class, "", why).at(self.line)
+    }
+
+    /// The first comment or statement of a line; what is left of the line.
+    fn next<'t>(&mut self, line: &'t str) -> Result<&'t str, Fault> {
+        if let Some(comment) = line.strip_prefix("%%") {
+            match comment.trim().strip_prefix("trapkey:") {
+                Some(statement) => self.statement(statement.trim())?,
+                None => self.comment(comment.trim())?,
+            }
+            return Ok("");
+        }
+        let (statement, rest) = if to_the_end(line) { (line, "") } else { escape::statement(line) };
+        let (statement, rest) = (statement.trim(), rest.trim_start_matches(|it: char| it == ';' || it.is_whitespace()));
+        // What Mermaid does not draw would be done.
+        if !rest.is_empty() && escape::has_comment(statement) {
+            let why = format!(
+                "to Mermaid the `#` in `{statement}` begins a comment, and `{rest}` belongs to it: write `#35;`"
+            );
+            return Err(self.fault(Class::Syntax, why));
+        }
+        if self.begun {
+            if !statement.is_empty() {
+                self.diagram(statement)?;
+            }
+        } else if statement == "sequenceDiagram" {
+            self.begun = true;
+        } else {
+            return Err(self.fault(Class::Syntax, "a Mermaid sequence diagram begins with `sequenceDiagram`"));
+        }
+        Ok(rest)
     }
 
     /// A comment for people. One that looks like ours would have been passed over.
@@ -426,7 +447,9 @@ impl Reader {
                     let why = "a `loop` has no `%% trapkey: loop times=..`: how often does it go round?";
                     return Err(Fault::new(Class::MissingAnnotation, "loop", why).at(line));
                 }
-                let name = format!("loop of line {line}");
+                let same = self.loops_of.entry(line).and_modify(|same| *same += 1).or_insert(1);
+                let name =
+                    if *same == 1 { format!("loop of line {line}") } else { format!("loop {same} of line {line}") };
                 times.put("ref", vec![name.clone()], line)?;
                 self.loops.push(Written { name, line, steps });
                 self.push(Line::Ref(times));
@@ -466,6 +489,12 @@ impl Reader {
         }
         Ok(self.draft)
     }
+}
+
+/// Of these Mermaid takes a semicolon for text.
+fn to_the_end(line: &str) -> bool {
+    let text = line.strip_prefix("accTitle").or_else(|| line.strip_prefix("accDescr"));
+    text.is_some_and(|text| text.trim_start().starts_with(':'))
 }
 
 fn several([from, to]: &[String; 2], line: usize) -> Fault {
