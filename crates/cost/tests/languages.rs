@@ -252,6 +252,10 @@ const MERMAID: &str = r#"sequenceDiagram
 #[test]
 fn a_diagram_is_a_model() {
     let model = read(MERMAID, Language::Mermaid).unwrap();
+    // The sequence waits until a message is there, whoever else does.
+    for (one, other) in [("C->>+S", "C-)+S"), ("S-->>-C", "S--)-C"), ("S-->>-C", "S-->-C"), ("C->>+S", "C->+S")] {
+        assert_eq!(json!(read(&MERMAID.replace(one, other), Language::Mermaid).unwrap()), json!(model), "{other}");
+    }
     assert_eq!(model.annotations[0].alternatives.len(), 2);
     assert_eq!(model.sequences.iter().map(|it| it.name.as_str()).collect::<Vec<_>>(), ["main", "loop of line 17"]);
     let mut go_on = |_| true;
@@ -285,6 +289,8 @@ fn wrong_diagrams_are_refused() {
     check(&m("  end\n", ""), Class::Syntax, Some(26), "still open");
     check(&m("rsa-2048,rsa-3072", "rsa-2048,rsa-77"), Class::Invalid, Some(11), "rsa-77");
     check(&m("C->>C: prepare", "nonsense"), Class::Syntax, Some(14), "no line of a sequence diagram");
+    check(&m("C->>+S: order", "C-x+S: order"), Class::Unknown, Some(16), "`-x` is a message that is lost");
+    check(&m("S-->>-C: done", "S--x-C: done"), Class::Unknown, Some(27), "`--x` is a message that is lost");
     check(&m("  S-->>-C: done", "  %% trapkey: ref main"), Class::Cycle, Some(14), "main -> main");
 }
 

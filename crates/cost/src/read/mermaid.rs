@@ -18,8 +18,10 @@ use crate::{Class, Fault};
 const MAX_DEPTH: usize = 30;
 /// Arrows that are two messages, one each way.
 const BOTH: [&str; 2] = ["<<-->>", "<<->>"];
+/// Arrows of messages that are lost on their way.
+const LOST: [&str; 2] = ["--x", "-x"];
 /// Arrows, the longest first.
-const ARROWS: [&str; 10] = [BOTH[0], BOTH[1], "-->>", "->>", "-->", "--x", "--)", "->", "-x", "-)"];
+const ARROWS: [&str; 10] = [BOTH[0], BOTH[1], "-->>", "->>", "-->", LOST[0], "--)", "->", LOST[1], "-)"];
 const STEP: &str = "step";
 
 /// Reads the words of a model.
@@ -317,6 +319,11 @@ impl Reader {
             .min_by_key(|(at, arrow)| (*at, usize::MAX - arrow.len()));
         if let Some((_, arrow)) = found.filter(|(_, arrow)| BOTH.contains(arrow)) {
             let why = format!("`{arrow}` is two messages: write one for each way");
+            return Err(self.fault(Class::Unknown, why));
+        }
+        // It would have arrived, and the sequence would have gone on where nobody knows of it.
+        if let Some((_, arrow)) = found.filter(|(_, arrow)| LOST.contains(arrow)) {
+            let why = format!("`{arrow}` is a message that is lost: `->>`, `-->>`, `->`, `-->`, `-)` and `--)` arrive");
             return Err(self.fault(Class::Unknown, why));
         }
         let split = found.and_then(|(_, arrow)| line.split_once(arrow));
