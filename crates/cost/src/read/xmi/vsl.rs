@@ -39,18 +39,21 @@ pub(super) fn value(text: &str) -> Result<String, String> {
     })
 }
 
-/// MARTE's units as so many of ours. Its library counts data by 1024 (`KB`, `Kb/s` and above); other spellings are decimal.
+/// MARTE's units as so many of ours. Its library counts data by 1024 (`KB`, `Kb/s` and above; MARTE 1.2, `MeasurementUnits`, which Papyrus
+/// has as `Kb_per_s`); other spellings are decimal. It ends at `Mb/s`: a `Gb/s` is the next of its row, as `GB` is of the other.
 fn known(unit: &str) -> (f64, &str) {
     match unit {
         "Byte" => (1.0, "B"),
         "KB" => (1.0, "KiB"),
         "MB" => (1.0, "MiB"),
         "GB" => (1024.0, "MiB"),
-        "Kb/s" => (128.0, "B/s"),
-        "Mb/s" => (131_072.0, "B/s"),
-        "Mbps" => (1.0, "Mbit/s"),
-        "Gb/s" | "Gbps" => (1.0, "Gbit/s"),
+        "b/s" | "b_per_s" => (0.125, "B/s"),
+        "Kb/s" | "Kb_per_s" => (128.0, "B/s"),
+        "Mb/s" | "Mb_per_s" => (131_072.0, "B/s"),
+        "Gb/s" => (134_217_728.0, "B/s"),
         "kbps" => (1.0, "kbit/s"),
+        "Mbps" => (1.0, "Mbit/s"),
+        "Gbps" => (1.0, "Gbit/s"),
         "Hz" => (1.0, "/s"),
         other => (1.0, other),
     }
@@ -106,7 +109,12 @@ mod tests {
             ("(3,KB)", Ok("3 KiB")),
             ("(2,Kb/s)", Ok("256 B/s")),
             ("(100,Mb/s)", Ok("13107200 B/s")),
+            ("(8,b/s)", Ok("1 B/s")),
+            ("(2,Gb/s)", Ok("268435456 B/s")),
+            ("(2,GB)", Ok("2048 MiB")),
+            ("(value=1,unit=Mb_per_s)", Ok("131072 B/s")),
             ("(100,Mbps)", Ok("100 Mbit/s")),
+            ("(2,Gbps)", Ok("2 Gbit/s")),
             ("(300,Byte)", Ok("300 B")),
             ("(57, ms, meas)", Err("`meas` in `(57, ms, meas)` has no name")),
             ("(unit=ms)", Err("`(unit=ms)` has no value")),
