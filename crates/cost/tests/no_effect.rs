@@ -218,6 +218,66 @@ fn what_uml_says_twice_or_to_nobody_is_refused() {
     check(("interactionOperator=\"alt\"", "interactionOperator=\"opt\""), Class::Invalid, "2 operands");
 }
 
+/// Members that no step takes its time from, and stereotypes of elements that are not there.
+#[test]
+fn what_a_stereotype_says_in_passing_is_refused() {
+    let scenario = |member: &str| {
+        let from = "<GQAM:GaScenario xmi:id=\"_st2\" base_NamedElement=\"_generation\"";
+        assert!(UML.contains(from));
+        UML.replacen(from, &format!("{from} {member}"), 1)
+    };
+    let with = |more: &str| UML.replace("</xmi:XMI>", &format!("{more}\n</xmi:XMI>"));
+    let context = |member: &str| {
+        with(&format!("<GQAM:GaAnalysisContext xmi:id=\"_m\" base_NamedElement=\"_generation\" {member}/>"))
+    };
+    let allocate = |member: &str| with(&format!("<Alloc:Allocate xmi:id=\"_m\" base_Abstraction=\"_a2\" {member}/>"));
+    let allocated =
+        |member: &str| with(&format!("<Alloc:Allocated xmi:id=\"_m\" base_NamedElement=\"_store\" {member}/>"));
+    for (text, member) in [
+        (scenario("hostDemand=\"(1,h)\""), "`hostDemand` of the stereotype `GaScenario`"),
+        (scenario("respT=\"(3,s)\""), "`respT` of the stereotype `GaScenario`"),
+        (scenario("GQAM:respT=\"(3,s)\""), "`respT` of the stereotype `GaScenario`"),
+        (scenario("respT=\"(expr=$R,unit=s,source=req)\""), "`respT`"),
+        (scenario("steps=\"_st11 _gone\""), "`steps`"),
+        (scenario("cause=\"_st11\""), "`cause`"),
+        (context("contextParams=\"in$N=3\""), "`contextParams` of the stereotype `GaAnalysisContext`"),
+        (context("workload=\"_st3\""), "`workload` of the stereotype `GaAnalysisContext`"),
+        (allocate("nature=\"timeScheduling\""), "`nature` of the stereotype `Allocate`"),
+        (allocate("impliedConstraint=\"_c\""), "`impliedConstraint`"),
+        (allocated("allocatedTo=\"_st4\""), "`allocatedTo` of the stereotype `Allocated`"),
+    ] {
+        refused(&text, Language::Xmi, Class::Unknown, member);
+    }
+    // Questions, what is read elsewhere, and placing.
+    for text in [
+        scenario("throughput=\"(expr=$X,unit=Hz,source=calc)\" root=\"_st8\" steps=\"_st8 _st11\" cause=\"_st3\""),
+        context("contextParams=\"out$RT\""),
+        allocate("kind=\"structural\" nature=\"spatialDistribution\""),
+        allocated("kind=\"application\""),
+    ] {
+        read(&text, Language::Xmi).unwrap_or_else(|fault| panic!("{fault}"));
+    }
+    let check = |more: &str, class, part: &str| refused(&with(more), Language::Xmi, class, part);
+    for (stereotype, member) in
+        [("GQAM:GaStep", ""), ("GQAM:GaExecHost", ""), ("Alloc:Allocate", ""), ("Alloc:Allocated", "kind=\"both\"")]
+    {
+        for base in ["_gone", "_st8", ""] {
+            let part = format!("it is applied to `{base}`, and there is none");
+            check(
+                &format!("<{stereotype} xmi:id=\"_m\" base_NamedElement=\"{base}\" {member}/>"),
+                Class::NoSuchName,
+                &part,
+            );
+        }
+    }
+    let both = "<GQAM:GaStep xmi:id=\"_m\" base_NamedElement=\"_m1\" base_Message=\"_m2\"/>";
+    check(both, Class::Doubled, "applied to `_m1` and to `_m2`");
+    let (from, to) = ("base_NamedElement=\"_generation\" pattern", "base_NamedElement=\"_gone\" pattern");
+    assert!(UML.contains(from));
+    let part = "GaWorkloadEvent: it is applied to `_gone`, and there is none";
+    refused(&UML.replacen(from, to, 1), Language::Xmi, Class::NoSuchName, part);
+}
+
 /// Another scenario stands beside the one that is meant: it is left out, with what is annotated for it alone. Without a `GaScenario` nobody
 /// knows which is meant.
 #[test]

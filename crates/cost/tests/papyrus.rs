@@ -116,7 +116,7 @@ fn what_real_models_hold_besides_is_refused_by_name() {
         assert!(fault.to_string().contains(part), "{fault}");
         assert!(fault.line.is_some(), "{fault}");
     };
-    let pool = "<PAM:PaRunTInstance xmi:id=\"_pool\" poolSize=\"4\" base_NamedElement=\"_x\"/>\n</xmi:XMI>";
+    let pool = "<PAM:PaRunTInstance xmi:id=\"_pool\" poolSize=\"4\" base_NamedElement=\"_bG7UaE4KqxEfGxB7wAPPDg\"/>\n</xmi:XMI>";
     check(READINGS, ("</xmi:XMI>", pool), Class::Unknown, "`poolSize` of the stereotype `PaRunTInstance`");
     let service = "<Core:DaService xmlns:Core=\"http://core/1\" base_NamedElement=\"_x\"/>\n</xmi:XMI>";
     check(READINGS, ("</xmi:XMI>", service), Class::UnknownStereotype, "`DaService`");

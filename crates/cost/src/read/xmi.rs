@@ -101,7 +101,7 @@ impl<'a> Reader<'a> {
                 return Err(Fault::new(Class::Doubled, id, "two elements have this `xmi:id`").at(lines.line(node)));
             }
         }
-        let applied = Applied::of(document, &lines)?;
+        let applied = Applied::of(document, &by_id, &lines)?;
         Ok(Self {
             document,
             by_id,
@@ -131,7 +131,7 @@ impl<'a> Reader<'a> {
         self.sequences(&mut draft)?;
         draft.workload = self.applied.workload()?;
         draft.secured = self.secured()?;
-        self.applied.end()?;
+        self.applied.end(&self.by_id)?;
         Ok(draft)
     }
 

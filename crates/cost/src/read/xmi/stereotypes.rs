@@ -56,8 +56,12 @@ pub(super) struct Applied {
 }
 
 impl Applied {
-    /// Collects the applications; one that is unknown is refused.
-    pub(super) fn of(document: &Document<'_>, lines: &Lines) -> Result<Self, Fault> {
+    /// Collects the applications; one that is unknown, or of nothing that is there, is refused.
+    pub(super) fn of(
+        document: &Document<'_>,
+        by_id: &BTreeMap<&str, Node<'_, '_>>,
+        lines: &Lines,
+    ) -> Result<Self, Fault> {
         let mut said = Vec::new();
         let root = document.root_element();
         if root.tag_name().name() == "Model" {
@@ -77,14 +81,22 @@ impl Applied {
                 let why = format!("the stereotype `{stereotype}` ({space}) is unknown: what it says would be lost");
                 return Err(Fault::new(Class::UnknownStereotype, stereotype, why).at(at));
             }
-            let base = node.attributes().find(|it| it.name().starts_with("base_"));
-            let Some(base) = base else {
+            let mut bases = node.attributes().filter(|it| it.name().starts_with("base_")).map(|it| it.value());
+            let Some(base) = bases.next() else {
                 let why = "it is applied to nothing: no `base_..`";
                 return Err(Fault::new(Class::Missing, stereotype, why).at(at));
             };
+            if let Some(other) = bases.find(|other| *other != base) {
+                let why = format!("it is applied to `{base}` and to `{other}`: say it of each");
+                return Err(Fault::new(Class::Doubled, stereotype, why).at(at));
+            }
+            if !by_id.get(base).is_some_and(|it| it.ancestors().any(|around| around.tag_name().name() == "Model")) {
+                let why = format!("it is applied to `{base}`, and there is none");
+                return Err(Fault::new(Class::NoSuchName, stereotype, why).at(at));
+            }
             said.push(Said {
                 stereotype: stereotype.to_owned(),
-                base: base.value().to_owned(),
+                base: base.to_owned(),
                 members: members(node),
                 line: at,
                 order: said.len(),
@@ -248,13 +260,11 @@ impl Applied {
     }
 
     /// What was said and not used would be lost.
-    pub(super) fn end(&self) -> Result<(), Fault> {
+    pub(super) fn end(&self, by_id: &BTreeMap<&str, Node<'_, '_>>) -> Result<(), Fault> {
         let mut written: Vec<&Said> = self.said.iter().collect();
         written.sort_by_key(|said| said.order);
         for said in written {
-            if let Some(member) = said.members.keys().next()
-                && !matches!(said.stereotype.as_str(), "GaScenario" | "GaAnalysisContext" | "Allocate" | "Allocated")
-            {
+            if let Some(member) = said.lost(by_id) {
                 let why = format!(
                     "`{member}` of the stereotype `{}` has no meaning here, where it is applied",
                     said.stereotype
@@ -267,6 +277,30 @@ impl Applied {
 }
 
 impl Said {
+    /// A member that was not used and says something.
+    fn lost(&self, by_id: &BTreeMap<&str, Node<'_, '_>>) -> Option<&str> {
+        let says = |member: &str, value: &str| {
+            // What stands where it leads to is read there.
+            let leads = |to: &[&str]| {
+                let mut ids = value.split_whitespace().map(|id| by_id.get(id).map(|it| it.tag_name().name()));
+                !value.is_empty() && ids.all(|found| found.is_some_and(|found| to.contains(&found)))
+            };
+            !match (self.stereotype.as_str(), member) {
+                ("GaScenario", "root" | "steps") => leads(&["GaStep", "PaStep", "PaCommStep", "GaCommStep"]),
+                ("GaScenario", "cause") => leads(&["GaWorkloadEvent"]),
+                ("GaScenario", "usedResources") => leads(&["GaExecHost", "GaCommHost"]),
+                ("GaScenario" | "GaAnalysisContext", _) => vsl::asks(value),
+                // To be placed is what is understood, of a component on a node.
+                ("Allocate", "kind") => value == "structural",
+                ("Allocate", "nature") => value == "spatialDistribution",
+                ("Allocated", "kind") => matches!(value, "application" | "executionPlatform" | "both" | "undef"),
+                _ => false,
+            }
+        };
+        let mut lost = self.members.iter().filter(|(member, values)| values.iter().any(|value| says(member, value)));
+        lost.next().map(|(member, _)| member.as_str())
+    }
+
     /// Members under our keys; values in our spelling.
     fn hand(&mut self, words: &mut Fields, keys: &[(&str, &str)]) -> Result<(), Fault> {
         for (member, key) in keys {
@@ -279,18 +313,22 @@ impl Said {
     }
 }
 
+/// Attributes of XMI and XML Schema, which say nothing of an element.
+const FOREIGN: [&str; 7] = ["id", "uuid", "label", "version", "type", "nil", "schemaLocation"];
+
 /// Attributes, and children with text, which Papyrus writes where a member may have several values.
 fn members(node: Node<'_, '_>) -> BTreeMap<String, Vec<String>> {
     let mut members: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    let mut put = |key: &str, value: &str| members.entry(key.to_owned()).or_default().push(value.to_owned());
     for it in node.attributes() {
-        let foreign = it.namespace().is_some() || it.name().starts_with("base_") || it.name() == "id";
-        if !foreign {
-            members.insert(it.name().to_owned(), vec![it.value().to_owned()]);
+        let foreign = it.name() == "id" || it.namespace().is_some() && FOREIGN.contains(&it.name());
+        if !foreign && !it.name().starts_with("base_") {
+            put(it.name(), it.value());
         }
     }
     for child in node.children().filter(Node::is_element) {
-        let text = child.text().or_else(|| attribute(child, "value")).unwrap_or("").trim().to_owned();
-        members.entry(child.tag_name().name().to_owned()).or_default().push(text);
+        let referred = || ["value", "idref", "href"].into_iter().find_map(|key| attribute(child, key));
+        put(child.tag_name().name(), child.text().or_else(referred).unwrap_or("").trim());
     }
     members
 }

@@ -77,6 +77,29 @@ pub(super) fn pattern(text: &str) -> Result<(String, Vec<(String, String)>), Str
     Ok((word.trim().trim_end_matches('=').trim().to_owned(), members))
 }
 
+/// Whether it is a result to be found, `out$X` or `(expr=$X, unit=Hz, source=calc)`: a question, which says nothing of the model.
+pub(super) fn asks(text: &str) -> bool {
+    let is_name = |text: &str| {
+        let name = text.strip_prefix('$').unwrap_or("");
+        !name.is_empty() && name.chars().all(|letter| letter.is_alphanumeric() || letter == '_')
+    };
+    let is_out = |text: &str| text.strip_prefix("out").is_some_and(|name| is_name(name.trim_start()));
+    let text = text.trim();
+    let Some(inside) = text.strip_prefix('(').and_then(|rest| rest.strip_suffix(')')) else { return is_out(text) };
+    let (mut named, mut found) = (false, false);
+    for part in split(inside) {
+        let (key, word) = part.split_once('=').unwrap_or(("", part));
+        match (key.trim(), word.trim()) {
+            ("value" | "expr", word) if is_out(word) => (named, found) = (true, true),
+            ("value" | "expr", word) if is_name(word) => named = true,
+            ("source", "calc") => found = true,
+            ("unit" | "statQ" | "precision" | "dir", _) => {}
+            _ => return false,
+        }
+    }
+    named && found
+}
+
 /// At commas outside of parentheses.
 fn split(text: &str) -> Vec<&str> {
     let (mut parts, mut depth, mut start) = (Vec::new(), 0_usize, 0);
@@ -123,6 +146,21 @@ mod tests {
             ("(value=1, percentile=3)", Err("`percentile` in `(value=1, percentile=3)` is not understood")),
         ] {
             assert_eq!(value(text).as_deref(), wanted.map_err(str::to_owned).as_deref(), "{text}");
+        }
+        for (text, wanted) in [
+            ("out$RT", true),
+            ("(expr=$X,unit=Hz,source=calc)", true),
+            ("(value=out$X, unit=s, statQ=mean)", true),
+            ("(expr=$X,unit=Hz)", false),
+            ("(expr=$X,unit=Hz,source=req)", false),
+            ("(value=3,unit=s,source=calc)", false),
+            ("(expr=$X*2,source=calc)", false),
+            ("in$N=3", false),
+            ("out$N=3", false),
+            ("$X", false),
+            ("", false),
+        ] {
+            assert_eq!(asks(text), wanted, "{text}");
         }
         let (word, members) = pattern("closed(population=64, extDelay=(20,ms))").unwrap();
         assert_eq!(word, "closed");
