@@ -153,6 +153,71 @@ fn what_real_models_hold_besides_is_refused_by_name() {
     check(RECIPE, ("rep=\"2\"", ""), Class::MissingAnnotation, "loop CombinedFragment1");
 }
 
+/// Rules of times, wherever they stand, and parts of which there are several: they would have changed nothing.
+#[test]
+fn rules_and_multiplicities_are_refused_by_name() {
+    let with = |text: &str, before: &str, more: &str| {
+        assert!(text.contains(before), "{before}");
+        text.replacen(before, &format!("{more}\n{before}"), 1)
+    };
+    let check = |text: &str, class, part: &str| {
+        let fault = read(text, Language::Xmi).expect_err(part);
+        assert_eq!(fault.class, class, "{fault}");
+        assert!(fault.to_string().contains(part), "{fault}");
+        let line = fault.line.and_then(|line| text.lines().nth(line - 1)).unwrap_or("");
+        assert!(line.contains("_rule") || line.contains("upperValue"), "{fault}: {line}");
+    };
+    let lifeline = "<lifeline xmi:type=\"uml:Lifeline\" xmi:id=\"_MwnNej4KqxEfGxNz2JcuaH\"";
+    let rule = |tag: &str, of: &str| format!("<{tag} xmi:type=\"uml:{of}\" xmi:id=\"_rule\" name=\"soon\"/>");
+    for of in ["DurationConstraint", "TimeConstraint", "Constraint"] {
+        check(
+            &with(READINGS, lifeline, &rule("ownedRule", of)),
+            Class::Unknown,
+            &format!("soon: a `{of}` is not heeded"),
+        );
+    }
+    let operand = "<guard xmi:type=\"uml:InteractionConstraint\"";
+    check(&with(PLC, operand, &rule("ownedRule", "Constraint")), Class::Unknown, "a `Constraint` is not heeded");
+    let node = "<packagedElement xmi:type=\"uml:Node\" xmi:id=\"_87c3B84KqxEfGxhpAsvaaq\"";
+    for of in ["DurationObservation", "TimeObservation", "DurationConstraint", "Duration"] {
+        let tag = if of == "DurationConstraint" { "ownedRule" } else { "packagedElement" };
+        check(&with(READINGS, node, &rule(tag, of)), Class::Unknown, &format!("soon: a `{of}` is not heeded"));
+    }
+    // What people say, and rules of something else.
+    model(&with(
+        READINGS,
+        lifeline,
+        "<ownedComment xmi:type=\"uml:Comment\" xmi:id=\"_rule\"><body>soon</body></ownedComment>",
+    ));
+    model(&with(READINGS, node, &rule("ownedRule", "Constraint")));
+
+    let several = |text: &str, id: &str, upper: &str| {
+        let element = text.split(&format!("xmi:id=\"{id}\"")).nth(1).and_then(|rest| rest.split("/>").next()).unwrap();
+        let upper = format!("{element}>\n<upperValue xmi:id=\"_upper\" {upper}/>\n</ownedAttribute>");
+        text.replacen(&format!("{element}/>"), &upper, 1)
+    };
+    let natural = "xmi:type=\"uml:LiteralUnlimitedNatural\"";
+    // A part, a lifeline's property, a role.
+    for (text, id, part) in [
+        (READINGS, "_qWPJJh4KqxEfGxY67CyET5", "part collector"),
+        (READINGS, "_6FySW14KqxEfGxQjUBEp2G", "part a"),
+        (PLC, "_roleR4LEfGxu2", "part registry"),
+    ] {
+        for (upper, times) in [
+            (format!("{natural} value=\"3\""), "3"),
+            (format!("{natural} value=\"*\""), "*"),
+            (natural.to_owned(), "0"),
+            ("xmi:type=\"uml:OpaqueExpression\"".to_owned(), "an expression"),
+        ] {
+            let why = format!("{part}: its multiplicity is `{times}`");
+            check(&several(text, id, &upper), Class::Invalid, &why);
+        }
+        model(&several(text, id, &format!("{natural} value=\"1\"")));
+    }
+    // The end of an association.
+    model(&several(READINGS, "_Z0C00y4KqxEfGxJ3XYFwgE", &format!("{natural} value=\"*\"")));
+}
+
 /// A message over a connector that leads elsewhere would have cost what somebody else's does.
 #[test]
 fn a_message_goes_where_its_connector_leads() {

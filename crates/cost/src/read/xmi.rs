@@ -21,6 +21,18 @@ use crate::{Class, Fault};
 /// Fragments inside fragments.
 const MAX_DEPTH: usize = 30;
 
+/// What limits or observes times. A solution that does not keep to them would be told all the same.
+const TIMED: [&str; 8] = [
+    "Duration",
+    "DurationConstraint",
+    "DurationInterval",
+    "DurationObservation",
+    "IntervalConstraint",
+    "TimeConstraint",
+    "TimeInterval",
+    "TimeObservation",
+];
+
 /// Reads the words of a model.
 pub(super) fn draft(text: &str) -> Result<Draft, Fault> {
     let document = Document::parse(text).map_err(|error| {
@@ -125,6 +137,8 @@ impl<'a> Reader<'a> {
             return Err(Fault::new(Class::Missing, "", "there is no `uml:Model` in it"));
         };
         draft.name = name(root).to_owned();
+        self.rules()?;
+        self.multiplicities()?;
         self.nodes(&mut draft)?;
         self.components(&mut draft)?;
         self.connectors(&mut draft)?;
@@ -133,6 +147,22 @@ impl<'a> Reader<'a> {
         draft.secured = self.secured()?;
         self.applied.end(&self.by_id)?;
         Ok(draft)
+    }
+
+    /// Rules of an interaction, and of times anywhere: nothing here heeds them.
+    fn rules(&self) -> Result<(), Fault> {
+        let is_rule = |node: Node<'_, '_>| {
+            let of = node.parent_element().map_or("", sort);
+            TIMED.contains(&sort(node))
+                || node.tag_name().name() == "ownedRule" && matches!(of, "Interaction" | "InteractionOperand")
+        };
+        match self.document.descendants().find(|node| node.is_element() && is_rule(*node)) {
+            None => Ok(()),
+            Some(rule) => {
+                let why = format!("a `{}` is not heeded: what it demands of times or values would be lost", sort(rule));
+                Err(Fault::new(Class::Unknown, name(rule), why).at(self.lines.line(rule)))
+            }
+        }
     }
 
     /// Interactions; the one that is a `GaScenario` comes first, and those that it does not refer to are other scenarios; else one that

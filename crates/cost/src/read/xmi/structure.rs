@@ -1,6 +1,6 @@
 //! The static side: nodes, components and where they are, attributes, connectors.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use roxmltree::Node;
 
@@ -100,14 +100,46 @@ impl<'a> Reader<'a> {
         Ok(places)
     }
 
+    /// The type of a property; `xmi:type` says what the property itself is.
+    fn type_of(&self, property: Node<'a, 'a>) -> Option<Node<'a, 'a>> {
+        let of = property.attributes().find(|it| it.name() == "type" && !it.value().starts_with("uml:"))?;
+        self.by_id.get(of.value()).copied()
+    }
+
+    /// A part is one component: of several, each would do its own share of the work.
+    pub(super) fn multiplicities(&self) -> Result<(), Fault> {
+        let elements = || self.document.descendants().filter(Node::is_element);
+        let named = elements().filter(|it| matches!(it.tag_name().name(), "lifeline" | "end"));
+        let keys = |it: Node<'a, 'a>| ["represents", "role", "partWithPort"].map(|key| attribute(it, key));
+        let used: BTreeSet<&str> = named.flat_map(keys).flatten().collect();
+        for part in elements().filter(|it| sort(*it) == "Property") {
+            // An association's end that nothing stands for says how many others know of it.
+            let is_part = attribute(part, "aggregation") == Some("composite")
+                || attribute(part, "id").is_some_and(|id| used.contains(id));
+            if !is_part || !self.type_of(part).is_some_and(|of| sort(of) == "Component" || self.is_node(of)) {
+                continue;
+            }
+            let upper = part.children().find(|it| it.tag_name().name() == "upperValue");
+            // A literal without a value is 0.
+            let unsaid = |it: Node<'_, '_>| if sort(it).starts_with("Literal") { "0" } else { "an expression" };
+            if let Some(upper) = upper
+                && let times = attribute(upper, "value").unwrap_or_else(|| unsaid(upper))
+                && times != "1"
+            {
+                let why = format!("its multiplicity is `{times}`, and it would count as one: draw each of them");
+                return Err(Fault::new(Class::Invalid, format!("part {}", name(part)), why).at(self.lines.line(upper)));
+            }
+        }
+        Ok(())
+    }
+
     /// The component that a connector's end, a lifeline or a property stands for.
     pub(super) fn component(&self, id: &str) -> Option<&'a str> {
         let node = *self.by_id.get(id)?;
         if sort(node) == "Component" {
             return Some(name(node));
         }
-        let of = node.attributes().find(|it| it.name() == "type" && !it.value().starts_with("uml:"))?;
-        let of = *self.by_id.get(of.value())?;
+        let of = self.type_of(node)?;
         (sort(of) == "Component").then(|| name(of))
     }
 
