@@ -153,6 +153,29 @@ fn what_real_models_hold_besides_is_refused_by_name() {
     check(RECIPE, ("rep=\"2\"", ""), Class::MissingAnnotation, "loop CombinedFragment1");
 }
 
+/// A property of a component is a value, unless it is a part or leads to another component.
+#[test]
+fn parts_are_no_attributes() {
+    let collector =
+        "<nestedClassifier xmi:type=\"uml:Component\" xmi:id=\"_bG7UaE4KqxEfGxB7wAPPDg\" name=\"Collector\"";
+    assert!(READINGS.contains(collector));
+    let attributes = |of: &str| {
+        let property = format!("<ownedAttribute xmi:type=\"uml:Property\" xmi:id=\"_it\" name=\"it\" {of}/>");
+        let class = "<nestedClassifier xmi:type=\"uml:Class\" xmi:id=\"_class\" name=\"Reading\"/>";
+        let text = format!("{class}{collector}>{property}</nestedClassifier>");
+        let model = model(&READINGS.replacen(&format!("{collector}/>"), &text, 1));
+        model.attributes.iter().map(|it| it.name.clone()).collect::<Vec<_>>()
+    };
+    for (of, wanted) in [
+        ("", vec!["it"]),
+        ("type=\"_class\"", vec!["it"]),
+        ("type=\"_XAc1HJ4KqxEfGxRyGADf4h\"", vec![]),
+        ("type=\"_87c3B84KqxEfGxhpAsvaaq\"", vec![]),
+    ] {
+        assert_eq!(attributes(of), wanted, "{of}");
+    }
+}
+
 /// Rules of times, wherever they stand, and parts of which there are several: they would have changed nothing.
 #[test]
 fn rules_and_multiplicities_are_refused_by_name() {

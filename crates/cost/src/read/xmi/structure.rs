@@ -44,10 +44,8 @@ impl<'a> Reader<'a> {
             self.applied.size(id, "credentials", &mut words)?;
             draft.components.push((name(component).to_owned(), words));
             for property in component.children().filter(|child| sort(*child) == "Property") {
-                // A property whose type is a component is a part, not a value.
-                let of = attribute(property, "type").filter(|of| !of.starts_with("uml:"));
-                let of = of.and_then(|id| self.by_id.get(id)).map_or("", |of| sort(*of));
-                if matches!(of, "Component" | "Class" | "Node") {
+                // A property whose type is a component or node is a part, not a value.
+                if self.type_of(property).is_some_and(|of| sort(of) == "Component" || self.is_node(of)) {
                     continue;
                 }
                 let mut words = self.lines.words(property, "attribute");
