@@ -7,6 +7,10 @@ use crate::model::Setting;
 
 /// Bytes of a nonce.
 const NONCE: u64 = 32;
+/// Bytes in which a party of a key exchange says who it is.
+const NAME: u64 = 64;
+/// Bytes of each block that OAEP with SHA-1 takes (RFC 8017 section 7.1.1).
+const OAEP_SHA1: u32 = 42;
 
 /// Figure 2a: a key pair is made. Done once by everybody who is named in an annotation.
 #[must_use]
@@ -45,7 +49,7 @@ pub fn encryption(cipher: &Cipher, setting: &Setting, bytes: u64) -> Vec<Part> {
         Cipher::Asymmetric { key, .. } => {
             parts.push(set("setPaddingScheme", Role::Own));
             parts.push(unless_known(Role::Own, *key, setting.reuse, setting));
-            parts.push(blocks("encryptAlgorithm", "encrypt", cipher, bytes));
+            parts.push(blocks("encryptAlgorithm", "encrypt", Role::Own, cipher, bytes));
         }
         Cipher::Symmetric { name, bits, .. } => {
             parts.push(set("setAlgorithmMode", Role::Own));
@@ -72,27 +76,28 @@ pub fn encryption(cipher: &Cipher, setting: &Setting, bytes: u64) -> Vec<Part> {
 pub fn decryption(cipher: &Cipher, bytes: u64) -> Vec<Part> {
     let extract = [set("extractAlgorithmType", Role::Own), set("extractKeyLength", Role::Own)];
     let decrypt = match cipher {
-        Cipher::Asymmetric { .. } => blocks("decryptAlgorithm", "decrypt", cipher, bytes),
+        Cipher::Asymmetric { .. } => blocks("decryptAlgorithm", "decrypt", Role::Own, cipher, bytes),
         Cipher::Symmetric { name, .. } => priced("decryptAlgorithm", Role::Own, format!("decrypt {name}"), bytes),
     };
     extract.into_iter().chain([decrypt]).collect()
 }
 
 /// ISO/IEC 11770-3, three messages, after which both share a key that both had part in: `{S, K_S, n_S}` for R, `{R, K_R, n_S, n_R}`
-/// for S, `n_R` for R.
+/// for S, `n_R` for R. What a short key cannot encrypt at once goes in several blocks.
 #[must_use]
 pub fn key_exchange(key: Key, bits: u32) -> Vec<Part> {
     let half = u64::from(bits / 8);
+    // What price lists call `encrypt rsa-N`.
+    let cipher = Cipher::Asymmetric { key, padding: OAEP_SHA1 };
     let mut parts = Vec::new();
-    let sealed = u64::from(key.bits() / 8);
     for (from, message, bytes) in [
-        (Role::Own, "{S, K_S, n_S}P(R)", 64 + half + NONCE),
-        (Role::Peer, "{R, K_R, n_S, n_R}P(S)", 64 + half + 2 * NONCE),
+        (Role::Own, "{S, K_S, n_S}P(R)", NAME + half + NONCE),
+        (Role::Peer, "{R, K_R, n_S, n_R}P(S)", NAME + half + 2 * NONCE),
     ] {
         parts.push(set("generateKey", from));
-        parts.push(priced("encryptAlgorithm", from, format!("encrypt {key}"), 0));
-        parts.push(Part::Message { name: message, from, bytes: bytes.max(sealed) });
-        parts.push(private("decryptAlgorithm", from.other(), format!("decrypt {key}"), 0));
+        parts.push(blocks("encryptAlgorithm", "encrypt", from, &cipher, bytes));
+        parts.push(Part::Message { name: message, from, bytes: cipher.sealed(bytes) });
+        parts.push(blocks("decryptAlgorithm", "decrypt", from.other(), &cipher, bytes));
     }
     parts.push(set("checkNonce", Role::Own));
     parts.push(Part::Message { name: "n_R", from: Role::Own, bytes: NONCE });
@@ -141,13 +146,9 @@ fn unless_known(by: Role, key: Key, known: f64, setting: &Setting) -> Part {
 }
 
 /// Asymmetric encryption works block by block.
-fn blocks(name: &'static str, verb: &str, cipher: &Cipher, bytes: u64) -> Part {
+fn blocks(name: &'static str, verb: &str, by: Role, cipher: &Cipher, bytes: u64) -> Part {
     let operation = format!("{verb} {}", cipher.step());
     let times = cipher.blocks(bytes);
     let private = verb == "decrypt";
-    Part::Work {
-        name,
-        by: Role::Own,
-        work: Work { operation: Some(operation), bytes: 0, times, needed: true, private },
-    }
+    Part::Work { name, by, work: Work { operation: Some(operation), bytes: 0, times, needed: true, private } }
 }
