@@ -1,7 +1,9 @@
 //! The basic mechanisms, step by step: counts and sizes that follow from the standards, worked out by hand.
 
-use cost::algorithm::Key;
-use cost::mechanism::{Part, Role, key_exchange};
+use cost::algorithm::{Cipher, Key};
+use cost::mechanism::{Part, Role, certificate_bytes, encryption, key_exchange};
+use cost::model::Setting;
+use cost::read::{Language, read};
 
 /// Operations with how many times they are done, and messages with their bytes, in order.
 fn told(parts: &[Part]) -> Vec<(Role, String, u64)> {
@@ -54,4 +56,52 @@ fn what_a_short_key_cannot_encrypt_at_once_goes_in_several_blocks() {
             "rsa-{rsa}, {bits} bits"
         );
     }
+}
+
+/// Figure 4b: a digest, then the key of who signed. What is hashed of a certificate is all but the signature, its algorithm and their
+/// frames: 256 + 5 of a bit string, 15, 4 around all.
+#[test]
+fn a_certificate_is_verified_as_any_signature() {
+    let seen = |by: Role, key: u64| {
+        let certificate = certificate_bytes(Key::Rsa(2048));
+        assert_eq!((certificate, certificate - 261 - 15 - 4), (869, 589));
+        [
+            (by.other(), "certificate".to_owned(), certificate),
+            (by, "hash sha-256".to_owned(), 1),
+            (by, format!("verify rsa-{key}"), 1),
+        ]
+    };
+    let (own, peer) = (Role::Own, Role::Peer);
+    let asymmetric = Cipher::read("rsa-2048-oaep-sha256").unwrap();
+    let parts = encryption(&asymmetric, &setting("cipher = \"rsa-2048-oaep-sha256\""), 100);
+    assert_eq!(told(&parts)[..3], seen(own, 2048));
+    assert_eq!(hashed(&parts), [589]);
+    let setting = setting("cipher = \"aes-256-gcm\"\nexchange = \"rsa-2048\"\nknown = 0");
+    let parts = encryption(&Cipher::read("aes-256-gcm").unwrap(), &setting, 100);
+    assert_eq!(told(&parts)[..6], [seen(own, 2048), seen(peer, 2048)].concat());
+    assert_eq!(hashed(&parts), [589, 589]);
+}
+
+/// Confidentiality with nothing known before.
+fn setting(words: &str) -> Setting {
+    let text = format!(
+        "[workload]\nclients = 1\n[node.n]\n[component.x]\nnode = \"n\"\n[component.y]\nnode = \"n\"\n\
+         [connector.c]\nfrom = \"x\"\nto = \"y\"\n[[sequence.main]]\nsend = \"give\"\nover = \"c\"\n\
+         [[secure]]\nproperty = \"data-confidentiality\"\non = \"connector c\"\nreuse = 0\n{words}\n"
+    );
+    let model = read(&text, Language::Toml).unwrap_or_else(|fault| panic!("{fault}\n{text}"));
+    model.annotations[0].alternatives[0].clone().unwrap()
+}
+
+/// Bytes of each digest.
+fn hashed(parts: &[Part]) -> Vec<u64> {
+    let mut all = Vec::new();
+    for part in parts {
+        match part {
+            Part::Work { name: "execHashFunc", work, .. } => all.push(work.bytes),
+            Part::Either { otherwise, .. } => all.extend(hashed(otherwise)),
+            _ => {}
+        }
+    }
+    all
 }

@@ -130,15 +130,17 @@ pub fn verifying(scheme: impl Into<Scheme>, hash: Hash, bytes: u64, valid: f64) 
     ]
 }
 
-/// `by` gets and checks the certificate of the other, unless it knows it.
+/// `by` gets and checks the certificate of the other, unless it knows it: the signature on it, over all else that stands there, is
+/// looked at as any other (Figure 4b). Certificates of RSA are signed over SHA-256 here.
 fn unless_known(by: Role, key: Key, known: f64, setting: &Setting) -> Part {
-    let bytes = certificate_bytes(key);
+    let (bytes, signed) = (certificate_bytes(key), to_be_signed(key, key));
     Part::Either {
         guard: "certificate is known",
         probability: known,
         then: Vec::new(),
         otherwise: vec![
             Part::Message { name: "certificate", from: by.other(), bytes },
+            priced("execHashFunc", by, format!("hash {}", Hash::Sha256), signed),
             priced("verifyCertificate", by, format!("verify {key}"), 0),
             Part::Check { name: "certificate trusted", passes: setting.trusted },
         ],
