@@ -221,6 +221,8 @@ fn parameters_of_channels() {
         (format!("{ipsec}\nrenewed = 0.5"), "ike_renewed = 0.5"),
         (format!("{ipsec}\nrenewed = 0.5"), "group = \"ecdh-p384\""),
         (format!("{opcua}\nrenewed = 0.5"), "engine = \"hsm\""),
+        (format!("{guard}\nrenewed = 0.5"), "cookie = 0.5"),
+        (format!("{guard}\nrenewed = 0.5"), "static_secret = \"each-time\""),
     ] {
         check(&format!("property = \"secure-channel\"\non = \"connector wire\"\nreuse = 1\n{words}"), parameter, true);
     }

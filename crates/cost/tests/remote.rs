@@ -69,6 +69,9 @@ fn prices_of_handshakes_and_messages_are_added() {
     let (each, _) = time("protocol = \"wireguard\"\nreuse = 0\nstatic_secret = \"each-time\"\ncookie = 0.5", &dh);
     // A cookie costs the initiator a new key, the secret with it, and here that of both static keys.
     near(each, 4.0 + 2.0 * 40.0 + 2.0 + 0.5 * 21.0);
+    // So does one that a renewal meets.
+    let (each, _) = time("protocol = \"wireguard\"\nreuse = 1\nrenewed = 0.1\ncookie = 0.5", &dh);
+    near(each, 4.0 + 0.1 * (2.0 * 30.0 + 2.0 + 0.5 * 11.0));
     let sign = [("sign rsa-2048", "10 ms"), ("sign ecdsa-p256", "3 ms"), ("agree modp-2048", "5 ms")];
     let ipsec = "protocol = \"ipsec\"\nkey = \"rsa-2048\"\nclient_key = \"ecdsa-p256\"\ngroup = \"modp-2048\"\n";
     let (each, engine) = time(&format!("{ipsec}reuse = 0\nengine = \"hsm\""), &sign);

@@ -70,6 +70,13 @@ fn a_cookie_keeps_secrets_from_strangers() {
     assert!(lines(cookie).iter().all(|line| (line.probability - 0.25).abs() < 1e-12));
     assert_eq!(rest.len(), 1);
     assert_eq!(WireGuard::default().connect(ENDS).len(), 1);
+    // A renewal begins with the same initiation (section 6.2), and the responder cannot tell it from a first one.
+    let renewed = WireGuard { cookie: 0.25, ..WireGuard::default() }.renew(ENDS);
+    let steps = |phases: &[Phase]| {
+        let line = |it: Line| (it.operation, it.by, it.times, it.bytes, it.probability.to_bits());
+        lines(phases).into_iter().map(line).collect::<Vec<_>>()
+    };
+    assert_eq!(steps(&[renewed]), steps(&loaded));
 }
 
 /// A packet has 16 bytes of header and 16 of tag and is filled up to 16; outside are UDP and IP.

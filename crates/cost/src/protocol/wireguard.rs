@@ -52,20 +52,20 @@ impl WireGuard {
     #[must_use]
     pub fn connect(&self, ends: (Party, Party)) -> Vec<Phase> {
         let phase = |name, source, parts| Phase { name, source, per: Per::Connection, ends, parts };
-        let mut phases = Vec::new();
-        if self.cookie > 0.0 {
-            let parts = either("responder is under load", self.cookie, self.asked_for_cookie());
-            phases.push(phase("WireGuard cookie", "WireGuard 5.4.7", parts));
-        }
-        phases.push(phase("WireGuard handshake", "WireGuard 5.4.2, 5.4.3, 5.4.5", self.handshake()));
-        phases
+        let cookie = self.cookie();
+        let cookie = (!cookie.is_empty()).then(|| phase("WireGuard cookie", "WireGuard 5.4.7", cookie));
+        let handshake = phase("WireGuard handshake", "WireGuard 5.4.2, 5.4.3, 5.4.5", self.handshake());
+        cookie.into_iter().chain([handshake]).collect()
     }
 
-    /// New keys are a new handshake: 120 s after the last one, or after 2^60 packets (section 6.2).
+    /// New keys are a new handshake: 120 s after the last one, or after 2^60 packets (section 6.2). The responder cannot tell it from a
+    /// first one, so that under load it asks for a cookie here, too; the one before is as old as the keys, and not good for longer (section
+    /// 5.4.4).
     #[must_use]
     pub fn renew(&self, ends: (Party, Party)) -> Phase {
         let (name, source) = ("WireGuard rekeyed", "WireGuard 6.2");
-        Phase { name, source, per: Per::Renewal, ends, parts: self.handshake() }
+        let parts = self.cookie().into_iter().chain(self.handshake()).collect();
+        Phase { name, source, per: Per::Renewal, ends, parts }
     }
 
     /// What the sender of a message does before it sends, and the receiver after (section 5.4.6).
@@ -86,6 +86,15 @@ impl WireGuard {
     pub fn wire(&self, bytes: u64) -> u64 {
         let added = |packet: u64| packet.next_multiple_of(BLOCK) - packet + AROUND + UDP + IP;
         bytes + Packets::of(bytes, self.packet).sum(added)
+    }
+
+    /// What a responder under load adds to a handshake.
+    fn cookie(&self) -> Vec<Part> {
+        if self.cookie > 0.0 {
+            either("responder is under load", self.cookie, self.asked_for_cookie())
+        } else {
+            Vec::new()
+        }
     }
 
     /// Initiation and response, and the keys that come of them.
