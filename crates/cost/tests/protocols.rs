@@ -69,6 +69,52 @@ fn elliptic_curves_sign_and_agree_and_encrypt_nothing() {
     }
 }
 
+/// OPC 10000-4 section 7.40.2.5, as our ends write it. Type and length, URI, certificate, time, both keys with their lengths; nonce of 32 and
+/// secret with their lengths, filled up to 16 with two bytes that say how much. Keys are those of the cipher and its vector alone.
+#[test]
+fn a_secret_for_an_elliptic_curve_is_filled_up_and_derives_no_code() {
+    let clear =
+        |uri: u64, certificate: u64, public: u64| 5 + 4 + (4 + uri) + (4 + certificate) + 8 + 2 + 2 * (4 + public);
+    for (policy, key, cipher, keys, around) in [
+        (Policy::EccNistP256, Key::Ecdsa(256), "aes-128-cbc", 16 + 16, clear(55, 473, 64)),
+        // With a tag behind what is encrypted.
+        (Policy::EccCurve25519, Key::Ed25519, "chacha20-poly1305", 32 + 12, clear(57, 409, 32) + 16),
+    ] {
+        for (secret, plain) in [
+            // 58, 64 and 1,042 with all that stands beside it.
+            (16, 64),
+            (22, 64),
+            (1_000, 1_056),
+            // 45 and 48 fit into three blocks, and get a fourth.
+            (3, 64),
+            (6, 64),
+        ] {
+            let opcua = OpcUa { channel: channel(policy, Mode::Sign, key), user: User::Password(secret) };
+            let activated: Vec<Phase> =
+                opcua.connect().into_iter().filter(|phase| phase.name == "session activated").collect();
+            let rule = format!("{policy:?} {secret}");
+            for (by, verb) in [(Party::Client, "encrypt"), (Party::Server, "decrypt")] {
+                let bytes = |operation: &str| {
+                    let own = lines(&activated).into_iter().filter(|it| it.by == by && it.operation == operation);
+                    own.map(|it| it.bytes).collect::<Vec<_>>()
+                };
+                assert_eq!(bytes(&format!("{verb} {cipher}")), [plain], "{rule}: {by:?}");
+                assert_eq!(bytes("derive hkdf-sha256"), [keys], "{rule}: {by:?}");
+                let hash = if key == Key::Ed25519 { "hash sha-512" } else { "hash sha-256" };
+                assert!(bytes(hash).contains(&(around + plain)), "{rule}: {by:?} {:?}", bytes(hash));
+            }
+        }
+    }
+    // A chain goes with it, but for the authority at its end.
+    let shown = |certificates: u32| {
+        let channel = Channel { certificates, ..channel(Policy::EccNistP256, Mode::Sign, Key::Ecdsa(256)) };
+        let activated = OpcUa { channel, user: User::Password(16) }.connect();
+        let sent = lines(&activated).into_iter().find(|it| it.name == "ActivateSession");
+        sent.map(|it| it.bytes).unwrap()
+    };
+    assert_eq!((shown(2) - shown(1), shown(3) - shown(2)), (0, 473));
+}
+
 #[test]
 fn a_session_is_one_signature_of_each_end() {
     let opcua = anonymous(channel(Policy::Basic256Sha256, Mode::Sign, Key::Rsa(2048)));

@@ -218,9 +218,14 @@ impl Channel {
         parts
     }
 
+    /// Bytes of a chain of certificates, as an OPN shows it: without the last one, if there is another, for that is trusted anyway.
+    pub(super) fn chain(&self) -> u64 {
+        certificate_bytes(self.key) * u64::from(self.certificates.saturating_sub(1).max(1))
+    }
+
     /// Blocks of RSA, bytes that are signed, bytes that are sent of an OPN.
     fn open_sizes(&self, body: u64) -> (u64, u64, u64) {
-        let chain = certificate_bytes(self.key) * u64::from(self.certificates.saturating_sub(1).max(1));
+        let chain = self.chain();
         let header = 12 + 4 + self.policy.uri() + 4 + 4;
         let signature = signature_bytes(self.key);
         match self.policy {

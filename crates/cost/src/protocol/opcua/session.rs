@@ -10,8 +10,11 @@ const CREATE: (u64, u64) = (185, 130);
 const ACTIVATE: (u64, u64) = (110, 72);
 /// An additional header that names a policy, without its URI; what a key and its signature add to it.
 const KEY: (u64, u64) = (34, 31);
-/// SecretForm EccEncryptedSecret beside the secret, keys, certificate and signature (OPC 10000-4 section 7.40.2.5).
-const SECRET: u64 = 120;
+/// An EccEncryptedSecret beside its policy's URI, certificates, keys, content and signature (OPC 10000-4 section 7.40.2.5): type and
+/// length, lengths of URI and certificates, time, lengths of both keys and of each.
+const SECRET: u64 = 5 + 4 + 4 + 4 + 8 + 2 + 2 * 4;
+/// Its content is filled up to a multiple of so many bytes, whatever encrypts it.
+const BLOCK: u64 = 16;
 
 /// CreateSession and ActivateSession.
 pub(crate) fn session(channel: &Channel, user: &User, ends: (Party, Party)) -> Vec<Phase> {
@@ -126,12 +129,15 @@ fn secret(channel: &Channel, bytes: u64) -> (Vec<Part>, Vec<Part>, u64) {
         let open = vec![using(Basic::Decryption, peer, vec![decrypt])];
         return (seal, open, cipher.sealed(4 + bytes + NONCE) + channel.users().algorithms().1);
     };
-    let plain = 4 + NONCE + 4 + bytes + 18;
-    let sealed = SECRET + certificate_bytes(key) + 2 * channel.policy.nonce() + plain;
+    let policy = channel.policy;
+    // A vector for a block of AES, or for ChaCha20, which adds a tag; the signature stands where AES would have a code.
+    let (vector, tag) = if policy == Policy::EccCurve25519 { (12, 16) } else { (16, 0) };
+    let plain = filled(bytes);
+    let sealed = SECRET + policy.uri() + channel.chain() + 2 * policy.nonce() + plain + tag;
     let exchange = |by: Role| {
         [
             priced("agreeOnSecret", by, format!("agree {curve}"), 0),
-            priced("deriveKeys", by, "derive hkdf-sha256".to_owned(), 44),
+            priced("deriveKeys", by, "derive hkdf-sha256".to_owned(), policy.key_bytes() + vector),
         ]
     };
     let cipher = channel.policy.cipher();
@@ -146,6 +152,14 @@ fn secret(channel: &Channel, bytes: u64) -> (Vec<Part>, Vec<Part>, u64) {
     let decrypt = priced("decryptAlgorithm", own, format!("decrypt {cipher}"), plain);
     open.push(using(Basic::Decryption, peer, vec![decrypt]));
     (seal, open, sealed + signature_bytes(key))
+}
+
+/// Bytes of the content of an EccEncryptedSecret: nonce, secret, filling and how long that is. A short secret gets a block more, so that
+/// it does not show its length (OPC 10000-6 section 6.8.3).
+const fn filled(secret: u64) -> u64 {
+    let used = 4 + NONCE + 4 + secret + 2;
+    let filling = used.next_multiple_of(BLOCK) - used;
+    used + filling + if filling + secret < BLOCK { BLOCK } else { 0 }
 }
 
 /// The ephemeral key that the server gives for the next secret (OPC 10000-6 section 6.8.2).
