@@ -54,17 +54,22 @@ fn opening_a_channel_is_two_signatures_and_two_encryptions_with_rsa() {
 
 #[test]
 fn elliptic_curves_sign_and_agree_and_encrypt_nothing() {
-    for (policy, key, curve, server) in [
-        (Policy::EccNistP256, Key::Ecdsa(256), "ecdh-p256", 2),
-        // Trapkey's server derives these keys in two layouts.
-        (Policy::EccCurve25519, Key::Ed25519, "x25519", 4),
+    for (policy, mode, key, curve, (client, server)) in [
+        // Keys that sign and encrypt and a vector for each direction, as far as they are used.
+        (Policy::EccNistP256, ENCRYPT, Key::Ecdsa(256), "ecdh-p256", ((2, 2 * (32 + 16 + 16)), (2, 2 * 64))),
+        (Policy::EccNistP256, Mode::Sign, Key::Ecdsa(256), "ecdh-p256", ((2, 2 * 32), (2, 2 * 32))),
+        // Trapkey's server derives these keys in two layouts, of which one has a key that signs.
+        (Policy::EccCurve25519, ENCRYPT, Key::Ed25519, "x25519", ((2, 2 * (32 + 12)), (4, 2 * (44 + 76)))),
     ] {
-        let opened = channel(policy, ENCRYPT, key).renew((Party::Client, Party::Server));
-        for (by, agreed) in [(Party::Client, 2), (Party::Server, server)] {
+        let opened = channel(policy, mode, key).renew((Party::Client, Party::Server));
+        for (by, (agreed, derived)) in [(Party::Client, client), (Party::Server, server)] {
             assert_eq!(private(&opened, by), (1, 0), "{policy:?} {by:?}");
             assert_eq!(count(&opened, by, &format!("generate {curve}")), 1, "{policy:?} {by:?}");
             assert_eq!(count(&opened, by, &format!("agree {curve}")), agreed, "{policy:?} {by:?}");
             assert_eq!(count(&opened, by, "encrypt"), 0, "{policy:?} {by:?}");
+            let all = lines(&opened).into_iter().filter(|it| it.by == by && it.operation == "derive hkdf-sha256");
+            let all: Vec<_> = all.map(|it| (it.times, it.bytes)).collect();
+            assert_eq!(all, [(agreed, derived)], "{policy:?} {mode:?} {by:?}");
         }
     }
 }

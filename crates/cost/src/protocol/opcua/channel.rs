@@ -279,9 +279,10 @@ impl Channel {
     }
 
     /// The keys of both directions. Trapkey agrees on the secret for each direction, and its server derives the keys of
-    /// `ECC_curve25519` in two layouts, for stacks differ.
+    /// `ECC_curve25519` in two layouts, for stacks differ: one has a signing key in front. With P-256 what only signs derives no more than the
+    /// signing key (OPC 10000-6 section 6.8.1); with nonces all is derived.
     fn derivation(&self, by: Role) -> Vec<Part> {
-        let signing = if self.policy == Policy::EccCurve25519 { 0 } else { 32 };
+        let signing = 32;
         match (self.policy, self.policy.curve()) {
             (Policy::None, _) => Vec::new(),
             (_, None) => {
@@ -289,10 +290,14 @@ impl Channel {
                 vec![priced("deriveKeys", by, "derive p-sha256".to_owned(), bytes)]
             }
             (policy, Some(curve)) => {
-                let layouts = if policy == Policy::EccCurve25519 && by == Role::Peer { 2 } else { 1 };
-                let bytes = if policy == Policy::EccCurve25519 { 44 } else { 64 };
+                let (layouts, bytes) = match (policy, by) {
+                    (Policy::EccCurve25519, Role::Peer) => (2, 2 * (32 + 12) + signing),
+                    (Policy::EccCurve25519, Role::Own) => (1, 32 + 12),
+                    _ if self.mode == Mode::Sign => (1, signing),
+                    _ => (1, signing + self.policy.key_bytes() + 16),
+                };
                 let agree = priced("agreeOnSecret", by, format!("agree {curve}"), 0);
-                let derive = priced("deriveKeys", by, "derive hkdf-sha256".to_owned(), 2 * layouts * bytes);
+                let derive = priced("deriveKeys", by, "derive hkdf-sha256".to_owned(), 2 * bytes);
                 vec![times(agree, 2 * layouts), times(derive, 2 * layouts)]
             }
         }
