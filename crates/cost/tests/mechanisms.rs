@@ -1,8 +1,12 @@
 //! The basic mechanisms, step by step: counts and sizes that follow from the standards, worked out by hand.
 
 use cost::algorithm::{Cipher, Key};
+use cost::choose::Mode;
 use cost::mechanism::{Part, Role, certificate_bytes, encryption, key_exchange};
 use cost::model::Setting;
+use cost::protocol::Protocol;
+use cost::protocol::ipsec::{Auth, Ipsec};
+use cost::protocol::opcua::{Channel, OpcUa, Policy, User};
 use cost::read::{Language, read};
 
 /// Operations with how many times they are done, and messages with their bytes, in order.
@@ -13,7 +17,9 @@ fn told(parts: &[Part]) -> Vec<(Role, String, u64)> {
             Part::Work { by, work, .. } if work.needed => {
                 all.push((*by, work.operation.clone().unwrap_or_default(), work.times));
             }
-            Part::Message { name, from, bytes } => all.push((*from, (*name).to_owned(), *bytes)),
+            Part::Message { name, from, bytes } | Part::Unawaited { name, from, bytes } => {
+                all.push((*from, (*name).to_owned(), *bytes))
+            }
             Part::Either { then, otherwise, .. } => {
                 all.extend(told(then));
                 all.extend(told(otherwise));
@@ -80,6 +86,46 @@ fn a_certificate_is_verified_as_any_signature() {
     let parts = encryption(&Cipher::read("aes-256-gcm").unwrap(), &setting, 100);
     assert_eq!(told(&parts)[..6], [seen(own, 2048), seen(peer, 2048)].concat());
     assert_eq!(hashed(&parts), [589, 589]);
+}
+
+/// `valid` is about what an end itself has signed or coded: however long a chain of certificates is, no more checks can fail.
+#[test]
+fn a_longer_chain_of_certificates_fails_no_more_often() {
+    let channel = |certificates: u32, policy, key| {
+        let channel = Channel { certificates, valid: 0.5, ..Channel::new(policy, Mode::SignAndEncrypt, key).unwrap() };
+        Protocol::OpcUa(OpcUa { channel, user: User::Certificate(key) })
+    };
+    let ipsec = |certificates: u32, cipher| {
+        let (auth, valid) = (Auth::Signature(Key::Rsa(2048), Key::Ecdsa(256)), 0.5);
+        Protocol::Ipsec(Ipsec { certificates, cipher, valid, ..Ipsec::new(auth) })
+    };
+    type Of<'a> = &'a dyn Fn(u32) -> Protocol;
+    let connected: [(&str, Of, usize); 4] = [
+        // Both OPN; answer of CreateSession, ActivateSession, and its user; codes of four messages.
+        ("RSA", &|chain| channel(chain, Policy::Basic256Sha256, Key::Rsa(2048)), 2 + 3 + 4),
+        // The same without codes.
+        ("curve25519", &|chain| channel(chain, Policy::EccCurve25519, Key::Ed25519), 2 + 3),
+        // The AUTH of both, and with CBC the codes of both messages.
+        ("AEAD", &|chain| ipsec(chain, "aes-128-gcm"), 2),
+        ("CBC", &|chain| ipsec(chain, "aes-128-cbc"), 2 + 2),
+    ];
+    for (rule, protocol, wanted) in connected {
+        for chain in [1, 2, 5] {
+            let parts: Vec<Part> = protocol(chain).connect().into_iter().flat_map(|phase| phase.parts).collect();
+            assert_eq!(fails(&parts), wanted, "{rule}: {chain}");
+        }
+    }
+}
+
+/// Checks that may fail.
+fn fails(parts: &[Part]) -> usize {
+    let each = parts.iter().map(|part| match part {
+        Part::Check { passes, .. } => usize::from(*passes < 1.0),
+        Part::Use { parts, .. } => fails(parts),
+        Part::Either { then, otherwise, .. } => fails(then) + fails(otherwise),
+        Part::Work { .. } | Part::Message { .. } | Part::Unawaited { .. } => 0,
+    });
+    each.sum()
 }
 
 /// Confidentiality with nothing known before.

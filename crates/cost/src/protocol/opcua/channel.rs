@@ -41,7 +41,8 @@ pub struct Channel {
     pub endpoints: u32,
     /// Whether the server writes an audit record of each channel and session, as Trapkey does.
     pub audited: bool,
-    /// Probability that a signature and a certificate turn out right, 0 to 1.
+    /// Probability that a signature of an end, or the code of a message, turns out right, 0 to 1. Certificates always do, and so do tags of
+    /// authenticated ciphers.
     pub valid: f64,
 }
 
