@@ -31,8 +31,8 @@ fn told(parts: &[Part]) -> Vec<(Role, String, u64)> {
     all
 }
 
-/// Three messages: a name of 64 bytes, half a key and a nonce of 32; those with both nonces; one nonce. A block of OAEP with SHA-1 holds
-/// 42 bytes less than the key has (RFC 8017 section 7.1.1).
+/// Three messages: a name of 64 bytes, half a key and a nonce of 32; those with both nonces; one nonce. A block of OAEP
+/// with SHA-1 holds 42 bytes less than the key has (RFC 8017 section 7.1.1).
 #[test]
 fn what_a_short_key_cannot_encrypt_at_once_goes_in_several_blocks() {
     for (rsa, bits, first, second) in [
@@ -64,8 +64,8 @@ fn what_a_short_key_cannot_encrypt_at_once_goes_in_several_blocks() {
     }
 }
 
-/// Figure 4b: a digest, then the key of who signed. What is hashed of a certificate is all but the signature, its algorithm and their
-/// frames: 256 + 5 of a bit string, 15, 4 around all.
+/// Figure 4b: a digest, then the key of who signed. What is hashed of a certificate is all but the signature, its
+/// algorithm and their frames: 256 + 5 of a bit string, 15, 4 around all.
 #[test]
 fn a_certificate_is_verified_as_any_signature() {
     let seen = |by: Role, key: u64| {
@@ -88,7 +88,8 @@ fn a_certificate_is_verified_as_any_signature() {
     assert_eq!(hashed(&parts), [589, 589]);
 }
 
-/// `valid` is about what an end itself has signed or coded: however long a chain of certificates is, no more checks can fail.
+/// `valid` is about what an end itself has signed or coded: however long a chain of certificates is, no more checks can
+/// fail.
 #[test]
 fn a_longer_chain_of_certificates_fails_no_more_often() {
     let channel = |certificates: u32, policy, key| {

@@ -74,8 +74,9 @@ fn elliptic_curves_sign_and_agree_and_encrypt_nothing() {
     }
 }
 
-/// OPC 10000-4 section 7.40.2.5, as our ends write it. Type and length, URI, certificate, time, both keys with their lengths; nonce of 32 and
-/// secret with their lengths, filled up to 16 with two bytes that say how much. Keys are those of the cipher and its vector alone.
+/// OPC 10000-4 section 7.40.2.5, as our ends write it. Type and length, URI, certificate, time, both keys with their
+/// lengths; nonce of 32 and secret with their lengths, filled up to 16 with two bytes that say how much. Keys are those
+/// of the cipher and its vector alone.
 #[test]
 fn a_secret_for_an_elliptic_curve_is_filled_up_and_derives_no_code() {
     let clear =

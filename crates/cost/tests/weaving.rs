@@ -187,8 +187,8 @@ fn prices_of_each_step_are_added() {
     // 4 + (1 + 2) + 10 + (1 + 2) + 1
     assert!((throughput(&integrity) - 1000.0 / 21.0).abs() < 1e-9);
 
-    // A kilobyte in blocks of 256 - 66 = 190 bytes is six blocks, each encrypted and decrypted; half the time a certificate is verified:
-    // 589 bytes of it are hashed.
+    // A kilobyte in blocks of 256 - 66 = 190 bytes is six blocks, each encrypted and decrypted; half the time a
+    // certificate is verified: 589 bytes of it are hashed.
     let asymmetric = secure(
         "property = \"data-confidentiality\"\non = \"connector c\"\ncipher = \"rsa-2048-oaep-sha256\"\nreuse = 0.5",
     ) + &prices(&[

@@ -130,8 +130,8 @@ pub fn verifying(scheme: impl Into<Scheme>, hash: Hash, bytes: u64, valid: f64) 
     ]
 }
 
-/// `by` gets and checks the certificate of the other, unless it knows it: the signature on it, over all else that stands there, is
-/// looked at as any other (Figure 4b). Certificates of RSA are signed over SHA-256 here.
+/// `by` gets and checks the certificate of the other, unless it knows it: the signature on it, over all else that
+/// stands there, is looked at as any other (Figure 4b). Certificates of RSA are signed over SHA-256 here.
 fn unless_known(by: Role, key: Key, known: f64, setting: &Setting) -> Part {
     let (bytes, signed) = (certificate_bytes(key), to_be_signed(key, key));
     Part::Either {

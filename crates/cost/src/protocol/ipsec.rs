@@ -145,8 +145,8 @@ pub struct Ipsec {
     pub translated: bool,
     /// Bytes of a packet in the tunnel at most, its IP header included.
     pub packet: u32,
-    /// Probability that the AUTH of an end, or the code of a message, turns out right, 0 to 1. Certificates always do, and so do tags of
-    /// authenticated ciphers.
+    /// Probability that the AUTH of an end, or the code of a message, turns out right, 0 to 1. Certificates always do,
+    /// and so do tags of authenticated ciphers.
     pub valid: f64,
 }
 

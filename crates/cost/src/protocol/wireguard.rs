@@ -58,9 +58,9 @@ impl WireGuard {
         cookie.into_iter().chain([handshake]).collect()
     }
 
-    /// New keys are a new handshake: 120 s after the last one, or after 2^60 packets (section 6.2). The responder cannot tell it from a
-    /// first one, so that under load it asks for a cookie here, too; the one before is as old as the keys, and not good for longer (section
-    /// 5.4.4).
+    /// New keys are a new handshake: 120 s after the last one, or after 2^60 packets (section 6.2). The responder
+    /// cannot tell it from a first one, so that under load it asks for a cookie here, too; the one before is as old as
+    /// the keys, and not good for longer (section 5.4.4).
     #[must_use]
     pub fn renew(&self, ends: (Party, Party)) -> Phase {
         let (name, source) = ("WireGuard rekeyed", "WireGuard 6.2");

@@ -41,8 +41,8 @@ pub struct Channel {
     pub endpoints: u32,
     /// Whether the server writes an audit record of each channel and session, as Trapkey does.
     pub audited: bool,
-    /// Probability that a signature of an end, or the code of a message, turns out right, 0 to 1. Certificates always do, and so do tags of
-    /// authenticated ciphers.
+    /// Probability that a signature of an end, or the code of a message, turns out right, 0 to 1. Certificates always
+    /// do, and so do tags of authenticated ciphers.
     pub valid: f64,
 }
 
@@ -219,7 +219,8 @@ impl Channel {
         parts
     }
 
-    /// Bytes of a chain of certificates, as an OPN shows it: without the last one, if there is another, for that is trusted anyway.
+    /// Bytes of a chain of certificates, as an OPN shows it: without the last one, if there is another, for that is
+    /// trusted anyway.
     pub(super) fn chain(&self) -> u64 {
         certificate_bytes(self.key) * u64::from(self.certificates.saturating_sub(1).max(1))
     }
@@ -280,8 +281,8 @@ impl Channel {
     }
 
     /// The keys of both directions. Trapkey agrees on the secret for each direction, and its server derives the keys of
-    /// `ECC_curve25519` in two layouts, for stacks differ: one has a signing key in front. With P-256 what only signs derives no more than the
-    /// signing key (OPC 10000-6 section 6.8.1); with nonces all is derived.
+    /// `ECC_curve25519` in two layouts, for stacks differ: one has a signing key in front. With P-256 what only signs
+    /// derives no more than the signing key (OPC 10000-6 section 6.8.1); with nonces all is derived.
     fn derivation(&self, by: Role) -> Vec<Part> {
         let signing = 32;
         match (self.policy, self.policy.curve()) {

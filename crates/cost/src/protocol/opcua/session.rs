@@ -10,8 +10,8 @@ const CREATE: (u64, u64) = (185, 130);
 const ACTIVATE: (u64, u64) = (110, 72);
 /// An additional header that names a policy, without its URI; what a key and its signature add to it.
 const KEY: (u64, u64) = (34, 31);
-/// An EccEncryptedSecret beside its policy's URI, certificates, keys, content and signature (OPC 10000-4 section 7.40.2.5): type and
-/// length, lengths of URI and certificates, time, lengths of both keys and of each.
+/// An EccEncryptedSecret beside its policy's URI, certificates, keys, content and signature (OPC 10000-4 section
+/// 7.40.2.5): type and length, lengths of URI and certificates, time, lengths of both keys and of each.
 const SECRET: u64 = 5 + 4 + 4 + 4 + 8 + 2 + 2 * 4;
 /// Its content is filled up to a multiple of so many bytes, whatever encrypts it.
 const BLOCK: u64 = 16;
@@ -154,8 +154,8 @@ fn secret(channel: &Channel, bytes: u64) -> (Vec<Part>, Vec<Part>, u64) {
     (seal, open, sealed + signature_bytes(key))
 }
 
-/// Bytes of the content of an EccEncryptedSecret: nonce, secret, filling and how long that is. A short secret gets a block more, so that
-/// it does not show its length (OPC 10000-6 section 6.8.3).
+/// Bytes of the content of an EccEncryptedSecret: nonce, secret, filling and how long that is. A short secret gets a
+/// block more, so that it does not show its length (OPC 10000-6 section 6.8.3).
 const fn filled(secret: u64) -> u64 {
     let used = 4 + NONCE + 4 + secret + 2;
     let filling = used.next_multiple_of(BLOCK) - used;
