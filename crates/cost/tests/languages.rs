@@ -201,7 +201,7 @@ fn what_stands_behind_a_semicolon_is_not_lost() {
     same("C->>C: prepare\n", "Note over C: a note; C->>C: prepare; %% trapkey: step carries=order\n%%");
     same("S->>S: look\n  end\n  opt rarely\n", "S->>S: look; end; opt rarely;\n");
     same("S->>S: archive\n  end\n  S-->>-C: done", "S->>S: archive;; end ; S-->>-C: done;");
-    same("C->>C: prepare", "C->>C: prepar#101;");
+    same("C->>C: prepare", "C->>C: #112;#114;epare");
     let two =
         read(&MERMAID.replace("S-->>-C: done", "S-->>-C: done; C->>S: more #35;1; S->>C: last"), Language::Mermaid);
     let steps = json!(two.unwrap().sequences[0].steps).to_string();
