@@ -4,16 +4,28 @@ mod asked;
 
 use asked::{close, solve};
 use gspn::ask::{Answer, Value};
-use serde_json::json;
+use serde_json::{Value as Json, json};
+
+/// The same net beside a queue that has nothing to do with it: a few states are answered by powers of a matrix, and only more of them by
+/// the inverse of their transform.
+fn beside_a_queue(net: &mut Json, of: u32) {
+    let timed = |name: &str, from: &str, to: &str| json!({"name": name, "kind": "timed", "rate": 0.3, "in": {from: 1}, "out": {to: 1}});
+    net["places"].as_array_mut().unwrap().extend([json!({"name": "here", "tokens": of}), json!({"name": "there"})]);
+    net["transitions"].as_array_mut().unwrap().extend([timed("go", "here", "there"), timed("come", "there", "here")]);
+}
 
 /// Machines that fail and are repaired each by itself.
-fn machines(count: u32, fail: f64, repair: f64, asks: &[serde_json::Value]) -> Answer {
-    solve(&json!({"net": {
-        "places": [{"name": "up", "tokens": count}, {"name": "down"}],
-        "transitions": [
-            {"name": "fail", "kind": "timed", "rate": fail, "servers": "inf", "in": {"up": 1}, "out": {"down": 1}},
-            {"name": "repair", "kind": "timed", "rate": repair, "servers": "inf", "in": {"down": 1}, "out": {"up": 1}},
-        ]}, "ask": asks}))
+fn machines(count: u32, fail: f64, repair: f64, asks: &[Json]) -> Answer {
+    let mut net = json!({
+    "places": [{"name": "up", "tokens": count}, {"name": "down"}],
+    "transitions": [
+        {"name": "fail", "kind": "timed", "rate": fail, "servers": "inf", "in": {"up": 1}, "out": {"down": 1}},
+        {"name": "repair", "kind": "timed", "rate": repair, "servers": "inf", "in": {"down": 1}, "out": {"up": 1}},
+    ]});
+    if count == 1 {
+        beside_a_queue(&mut net, 120);
+    }
+    solve(&json!({"net": net, "ask": asks}))
 }
 
 #[test]
@@ -92,7 +104,9 @@ fn a_ring_beside_what_is_fast() {
     let asks: Vec<_> = [0, 5, 20]
         .map(|at| json!({"id": format!("p{at}"), "kind": "prob", "where": [[format!("p{at}"), "==", 1], ["off", "==", 1]], "at": time}))
         .into();
-    let answer = solve(&json!({"net": {"places": places, "transitions": transitions}, "ask": asks}));
+    let mut net = json!({"places": places, "transitions": transitions});
+    beside_a_queue(&mut net, 3);
+    let answer = solve(&json!({"net": net, "ask": asks}));
     for at in [0_usize, 5, 20] {
         // Steps by then are Poisson's.
         let mean: f64 = rate * time;
@@ -155,7 +169,7 @@ fn walks_with_rates_far_apart_agree_with_a_matrix_squared() {
         (seed >> 11) as f64 / (1_u64 << 53) as f64
     };
     let mut inverse = 0;
-    for _ in 0..25 {
+    for _ in 0..12 {
         let count = 3 + (random() * 5.0) as usize;
         let mut rates = vec![vec![0.0; count]; count];
         let mut transitions = Vec::new();
@@ -181,7 +195,9 @@ fn walks_with_rates_far_apart_agree_with_a_matrix_squared() {
                 |p| json!({"id": format!("q{p}"), "kind": "passage_quantile", "where": [[last, "==", 1]], "p": p}),
             ),
         );
-        let answer = solve(&json!({"net": {"places": places, "transitions": transitions}, "ask": asks}));
+        let mut net = json!({"places": places, "transitions": transitions});
+        beside_a_queue(&mut net, 75);
+        let answer = solve(&json!({"net": net, "ask": asks}));
         let wanted = exponential(&rates, time);
         (0..count).for_each(|at| close(&answer, &format!("p{at}"), wanted[0][at]));
         // The last place is not left again.
@@ -196,5 +212,5 @@ fn walks_with_rates_far_apart_agree_with_a_matrix_squared() {
         }
         inverse += usize::from(answer.method.contains_key("p0"));
     }
-    assert!(inverse >= 8, "{inverse}");
+    assert!(inverse >= 4, "{inverse}");
 }

@@ -52,7 +52,7 @@ fn plain(net: &Net, asks: &[Ask], budget: &mut Budget<'_>) -> Result<Answer, Ref
 fn stages(net: &Net, asks: &[Ask], budget: &mut Budget<'_>) -> Result<Answer, Refusal> {
     let mut stages = STAGES;
     let mut first = Solved::new(net, asks, stages, budget)?;
-    let jumps = phases::jumps(net, &first.solution);
+    let (jumps, delays) = (phases::jumps(net, &first.solution), phases::delays(net));
     // Of what cannot be told whether it is so late it is not said.
     let late = phases::late(net, asks, &mut first.solution, budget);
     let late = late.unwrap_or_else(|_| (0..asks.len()).filter(|index| phases::has_time(&asks[*index])).collect());
@@ -77,7 +77,7 @@ fn stages(net: &Net, asks: &[Ask], budget: &mut Budget<'_>) -> Result<Answer, Re
         note(&mut tried, &now);
         let carried = |ask: &Ask| {
             let values = tried.get(&ask.id).filter(|_| matches!(now.values.get(&ask.id), Some(Value::Number(_))))?;
-            Some((ask.id.clone(), phases::carried(&ask.question, values, stages, &jumps)))
+            Some((ask.id.clone(), phases::carried(&ask.question, values, stages, &jumps, &delays)))
         };
         let all: Vec<(String, (f64, f64))> = asks.iter().filter_map(carried).collect();
         let worst = all.iter().map(|(_, (_, error))| *error).fold(0.0, f64::max);

@@ -24,6 +24,8 @@ const STEPS: f64 = 25.0;
 const LEFT: f64 = 1e-6;
 /// Between the times that most phases say and those that are, where a time is asked for: the least that is told, in steps.
 const SOUGHT: f64 = 5.0;
+/// Phases of a fixed time for each round of it until a time that is asked for: so many keep its step to a seventh of a round.
+const IN_STEP: f64 = 45.0;
 /// How close a time may be to a jump, in standard deviations of so many phases: nearer by, values of different numbers of phases are alike.
 const NEAR: f64 = 0.25;
 
@@ -34,10 +36,18 @@ pub(super) struct Jump {
     squares: f64,
 }
 
+/// The fixed times of a net.
+pub(super) fn delays(net: &Net) -> Vec<f64> {
+    net.transitions().iter().filter_map(delay).collect()
+}
+
+fn delay(it: &Transition) -> Option<f64> {
+    if let Kind::Deterministic { delay } = it.kind { Some(delay) } else { None }
+}
+
 /// Times at which fixed times end that begin at time 0, and others behind them.
 pub(super) fn jumps(net: &Net, solution: &Solution) -> Vec<Jump> {
-    let delay = |it: &Transition| if let Kind::Deterministic { delay } = it.kind { Some(delay) } else { None };
-    let all: Vec<f64> = net.transitions().iter().filter_map(delay).collect();
+    let all = delays(net);
     let mut tokens = vec![0; solution.space.places()];
     let mut now: Vec<Jump> = Vec::new();
     for (state, _) in solution.space.initial() {
@@ -104,7 +114,8 @@ pub(super) fn late(
 
 /// What a value is with infinitely many phases, and how far that may be off, relatively; `values` are those of ever twice as many
 /// phases, `stages` the last number of them.
-pub(super) fn carried(question: &Question, values: &[f64], stages: u32, jumps: &[Jump]) -> (f64, f64) {
+/// `delays` are the fixed times of the net.
+pub(super) fn carried(question: &Question, values: &[f64], stages: u32, jumps: &[Jump], delays: &[f64]) -> (f64, f64) {
     let [.., before, last] = values else { return (f64::NAN, f64::INFINITY) };
     let when = asked(question);
     if matches!(when, When::At(_)) && vanishes(*before, *last) {
@@ -129,6 +140,13 @@ pub(super) fn carried(question: &Question, values: &[f64], stages: u32, jumps: &
         When::Sought => SOUGHT * slow(values),
     };
     let error = if error == 0.0 && factor.is_finite() { 0.0 } else { error.max(f64::MIN_POSITIVE) * factor };
+    // Where phases have lost the step of a clock, the time may be anywhere in its round.
+    let lost = |delay: &&f64| *delay * f64::from(stages) < IN_STEP * found;
+    let round = match when {
+        When::Sought => delays.iter().filter(lost).fold(0.0_f64, |most, delay| most.max(delay / found)),
+        _ => 0.0,
+    };
+    let error = error.max(round);
     (if share { found.clamp(0.0, 1.0) } else { found }, error)
 }
 

@@ -1,8 +1,11 @@
 //! Where a chain is at a time, however often it is left until then: the inverse of its Laplace transform along a contour
 //! (Talbot; Trefethen, Weideman and Schmelzer), an implicit method. Each point of the contour takes one system of equations.
 //!
-//! What is found is compared with what two steps of half the time lead to; where these differ, steps are halved. Chains of many states
-//! go by [`super::rational`] instead, and what two shifts lead to is compared.
+//! What is found is compared with what two steps of half the time lead to; where these differ, steps are halved. That does not see what
+//! both pass over: what turns round, as a clock that keeps its step does, lies outside of the contour when a step is long, and is left out
+//! of it. So a step is believed only if it does what many short ones do, these what still shorter ones do, and the shortest what
+//! uniformization says ([`reach`]): what turns round is missed somewhere on this way, unless it has died away there.
+//! Chains of many states go by [`super::rational`] instead, and what two shifts lead to is compared.
 
 use std::sync::Arc;
 
@@ -11,6 +14,8 @@ use super::elimination::{Eliminated, Part};
 use super::number::Complex;
 use super::rational::{self, Space};
 use super::solve::sum;
+use super::transient::{self, Tail};
+use super::worth_at;
 use crate::{Budget, Progress, Refusal};
 
 /// Points on the upper half of the contour: 1e-13 where rates do not make states follow each other in rings.
@@ -20,8 +25,14 @@ const WORK: u64 = 100_000_000;
 pub(super) const STATES: usize = 20_000;
 /// Two shifts for one step.
 const SHIFTS: [f64; 2] = [13.0, 19.0];
-/// Steps up to which the time is parted.
+/// Steps up to which the time is parted: of many states, and of few, where one more is hardly any work.
 const STEPS: u32 = 64;
+const PARTS: u32 = 512;
+/// How many times as long a step is as those that it is held against, at most, and what may be between them.
+const LONGER: f64 = 64.0;
+const ANCHORED: f64 = 1e-9;
+/// By what the shortest are made shorter where they do not do what uniformization says.
+const SHORTER: f64 = 8.0;
 /// How far two results may be apart, relatively, up to [`MANY`] states and beyond; what is less than this is nothing.
 const AGREE: f64 = 2e-8;
 const AGREE_OF_MANY: f64 = 2e-7;
@@ -113,21 +124,93 @@ pub(super) fn contour() -> impl Iterator<Item = (Complex, Complex)> {
     })
 }
 
+/// Which way a step goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Way {
+    /// From a distribution.
+    Forward,
+    /// From what the states are worth.
+    Backward,
+}
+
+/// How long steps from `values` may be, up to `time`, and where many shorter ones lead in the longest. `None` where no step of a
+/// [`PARTS`]th of the time does what uniformization says, or it would take too much work.
+///
+/// # Errors
+/// When the budget is spent.
+pub(super) fn reach(
+    chain: &Chain,
+    values: &[f64],
+    time: f64,
+    way: Way,
+    budget: &mut Budget<'_>,
+) -> Result<Option<(f64, Vec<f64>)>, Refusal> {
+    let go = |step: &Step, values: &[f64]| match way {
+        Way::Forward => step.forward(values),
+        Way::Backward => step.backward(values),
+    };
+    let size: f64 = values.iter().map(|value| value.abs()).fold(0.0, f64::max);
+    let apart = |one: &[f64], other: &[f64]| {
+        let each = one.iter().zip(other).map(|(one, other)| (one - other).abs());
+        let off = if way == Way::Forward { each.sum::<f64>() } else { each.fold(0.0, f64::max) };
+        off <= ANCHORED * size
+    };
+    let mut short = transient::moment(chain).min(time);
+    loop {
+        let levels = ((time / short).ln() / LONGER.ln()).ceil().max(1.0);
+        let ratio = (time / short).powf(1.0 / levels).ceil().max(2.0);
+        let mut length = time / ratio.powf(levels);
+        let exact = match way {
+            Way::Forward => transient::forward(chain, values, length, Tail::Short, budget)?.shares,
+            Way::Backward => worth_at::before(chain, values, length, budget)?,
+        };
+        let Some(mut step) = Step::new(chain, length, budget)? else { return Ok(None) };
+        if !apart(&go(&step, values), &exact) {
+            short /= SHORTER;
+            if short * f64::from(PARTS) < time {
+                return Ok(None);
+            }
+            continue;
+        }
+        let (mut known, mut longer) = (exact, ratio);
+        while length < time * 0.99 && longer >= 2.0 {
+            let mut many = values.to_vec();
+            let mut done = 0.0;
+            while done < longer {
+                budget.look(Progress::Solving { sweeps: 0, error: 1.0 })?;
+                many = go(&step, &many);
+                done += 1.0;
+            }
+            let Some(next) = Step::new(chain, length * longer, budget)? else { return Ok(None) };
+            if apart(&go(&next, values), &many) {
+                (step, length, known) = (next, length * longer, many);
+            } else {
+                longer = (longer / 4.0).floor();
+            }
+        }
+        return Ok((length * f64::from(PARTS) >= time).then_some((length.min(time), known)));
+    }
+}
+
 /// The distribution at a time, found in two ways.
 #[derive(Debug, Clone)]
 pub(super) struct Found {
     start: Vec<f64>,
     time: f64,
     /// Steps of `fine`. `coarse` took half as many; of a chain of many states it took as many with another shift.
-    pub(super) steps: u32,
+    steps: u32,
     coarse: Vec<f64>,
     pub(super) fine: Vec<f64>,
+    /// How long steps may be, of few states, where that is known.
+    length: Option<f64>,
+    /// Where many short steps lead, if the whole time is one step.
+    many: Option<Vec<f64>>,
     /// What one step of a chain of many states was found in: other times are known there, too.
     spaces: Option<Arc<[Space; 2]>>,
 }
 
 impl Found {
-    /// `None` where it would take too much work.
+    /// `None` where it would take too much work. `length` is what is known of other times: how long steps may be from this start.
     ///
     /// # Errors
     /// When the budget is spent.
@@ -135,10 +218,11 @@ impl Found {
         chain: &Chain,
         start: &[f64],
         time: f64,
+        length: Option<f64>,
         budget: &mut Budget<'_>,
     ) -> Result<Option<Self>, Refusal> {
         let (coarse, fine, spaces) = (Vec::new(), Vec::new(), None);
-        let mut found = Self { start: start.to_vec(), time, steps: 0, coarse, fine, spaces };
+        let mut found = Self { start: start.to_vec(), time, steps: 0, coarse, fine, length, many: None, spaces };
         Ok(found.finer(chain, budget)?.then_some(found))
     }
 
@@ -146,7 +230,16 @@ impl Found {
     pub(super) fn again(&self, time: f64) -> Option<Self> {
         let spaces = self.spaces.clone()?;
         let (coarse, fine) = (spaces[0].at(time)?, spaces[1].at(time)?);
-        Some(Self { start: self.start.clone(), time, steps: 1, coarse, fine, spaces: Some(spaces) })
+        Some(Self {
+            start: self.start.clone(),
+            time,
+            steps: 1,
+            coarse,
+            fine,
+            length: None,
+            many: None,
+            spaces: Some(spaces),
+        })
     }
 
     /// Both anew, in twice as many steps as before; whether there is such a number.
@@ -161,12 +254,25 @@ impl Found {
             }
             return Ok(false);
         }
-        if self.steps >= STEPS {
+        if self.steps >= 2 * PARTS {
             return Ok(false);
         }
         if self.steps == 0 {
-            let Some(coarse) = steps(chain, &self.start, self.time, 1, budget)? else { return Ok(false) };
-            (self.steps, self.fine) = (1, coarse);
+            let first = if let Some(length) = self.length {
+                count_of(self.time, length)
+            } else {
+                let found = reach(chain, &self.start, self.time, Way::Forward, budget)?;
+                let Some((length, many)) = found else { return Ok(false) };
+                self.length = Some(length);
+                let first = count_of(self.time, length);
+                self.many = (first == 1).then_some(many);
+                first
+            };
+            if first > PARTS {
+                return Ok(false);
+            }
+            let Some(coarse) = steps(chain, &self.start, self.time, first, budget)? else { return Ok(false) };
+            (self.steps, self.fine) = (first, coarse);
         }
         self.steps *= 2;
         let Some(finer) = steps(chain, &self.start, self.time, self.steps, budget)? else { return Ok(false) };
@@ -190,6 +296,11 @@ impl Found {
         }
         self.spaces = <[Space; 2]>::try_from(spaces).ok().map(Arc::new);
         Ok(both)
+    }
+
+    /// How long steps may be from its start, where that is known.
+    pub(super) fn length(&self) -> Option<f64> {
+        self.length
     }
 
     /// How it was found.
@@ -222,13 +333,24 @@ impl Found {
             let off = ((fine - coarse) / fine).abs();
             let total = sum(self.fine.iter().copied());
             if off <= agree && fine > 0.0 && (total - 1.0).abs() <= agree {
-                return Ok(Some((fine, off)));
+                // What turned round may have died away to little, and be much of what is asked for.
+                let by_many = self.many.as_ref().map_or(0.0, |many| ((fine - mean(many)) / fine).abs());
+                return Ok((by_many <= agree).then_some((fine, off.max(by_many))));
             }
             if !self.finer(chain, budget)? {
                 return Ok(None);
             }
         }
     }
+}
+
+/// Steps of such a length, or less, in a time: a power of two.
+pub(super) fn count_of(time: f64, length: f64) -> u32 {
+    let mut count = 1;
+    while time > length * 1.000_001 * f64::from(count) {
+        count *= 2;
+    }
+    count
 }
 
 fn steps(

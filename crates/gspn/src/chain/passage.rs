@@ -36,11 +36,13 @@ pub fn passage(
     for (state, probability) in initial {
         flow[*state as usize] += probability;
     }
+    // Whether a state can be reached at all: a probability may be less than a number can say.
+    let mut possible: Vec<bool> = flow.iter().map(|flow| *flow > 0.0).collect();
     let (mut times, mut arrived, mut lost) = (Vec::new(), Vec::new(), false);
     for component in (0..components.len()).rev() {
         let part = Component { chain: &chain, incoming: &incoming, nodes: components.nodes(component) };
         let inflow: Vec<f64> = part.nodes.iter().map(|node| flow[*node as usize]).collect();
-        if inflow.iter().all(|inflow| *inflow == 0.0) {
+        if !part.nodes.iter().any(|node| possible[*node as usize]) {
             continue;
         }
         if is_bottom(&chain, &components, component) {
@@ -49,6 +51,12 @@ pub fn passage(
             } else {
                 lost = true
             }
+            continue;
+        }
+        for node in part.nodes {
+            chain.row(*node as usize).for_each(|(to, _)| possible[to] = true);
+        }
+        if inflow.iter().all(|inflow| *inflow == 0.0) {
             continue;
         }
         for (node, time) in part.nodes.iter().zip(part.occupancy(inflow, budget)?) {
@@ -75,8 +83,14 @@ pub fn quantile(
     budget: &mut Budget<'_>,
 ) -> Result<Mean, Refusal> {
     let at_once = sum(initial.iter().filter(|(state, _)| goal[*state as usize]).map(|(_, share)| *share));
-    // Whatever comes later; shares of immediates are rounded.
-    if at_once >= level * (1.0 - 1e-12) {
+    // Whatever comes later; shares of immediates are rounded. Near 1 it is what is left that counts.
+    let left = sum(initial.iter().filter(|(state, _)| !goal[*state as usize]).map(|(_, share)| *share));
+    let there = if level > 0.5 {
+        left <= (1.0 - level) * (1.0 + 1e-12) + 2.0 * f64::EPSILON
+    } else {
+        at_once >= level * (1.0 - 1e-12)
+    };
+    if there {
         return Ok(Mean { value: 0.0, method: None });
     }
     let reached = passage(chain, initial, goal, budget)?;
@@ -126,7 +140,7 @@ pub fn quantile(
     let mut grows = density(&chain, &now, goal);
     for _ in 0..HALVINGS {
         step /= 2.0;
-        if step < time * 1e-10 || step == 0.0 || (time == 0.0 && grows > 0.0 && step * fastest < 1e-10) {
+        if step < time * 1e-10 || step == 0.0 {
             break;
         }
         let next = transient::forward(&chain, &now, step, tail, budget)?.shares;
@@ -173,15 +187,13 @@ fn stiff_quantile(
     let wanted = if later { 1.0 - level } else { level };
     let (mut low, mut high) = (0.0, f64::INFINITY);
     let mut time = reached.mean;
-    let mut last: Option<At> = None;
+    let (mut last, mut length): (Option<At>, Option<f64>) = (None, None);
     for _ in 0..TRIES {
         let mut at = match last.take().and_then(|last| last.again(time)) {
             Some(at) => at,
-            None => transient::at(chain, initial, time, budget)?,
+            None => transient::at_beside(chain, initial, time, length, budget)?,
         };
-        if at.steps().is_none() {
-            return Ok(None);
-        }
+        length = length.or(at.length());
         let mean = at.mean(chain, &rewards, budget)?;
         let density = density(chain, at.likely(), goal);
         // How far the probability is from the one that is wanted, and when it would be there at this pace.
@@ -206,7 +218,7 @@ fn stiff_quantile(
             return Ok(None);
         }
         if (next - time).abs() <= CLOSE * time || high - low <= CLOSE * low {
-            let Some((method, off)) = mean.method else { return Ok(None) };
+            let Some((method, off)) = mean.method else { return Ok(Some(Mean { value: next, method: None })) };
             // The entries that it was summed up from may be too small to be right.
             let exact = at.mean(chain, &entering(chain, goal), budget)?.value;
             if (density - exact).abs() > 0.1 * exact {

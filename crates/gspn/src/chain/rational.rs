@@ -21,6 +21,9 @@ const LOOSE: f64 = 1e-5;
 /// The parts that the time is in while the small matrix is looked at: from two to the first power to two to the second.
 const PARTS: (u32, u32) = (2, 8);
 const SAME: f64 = 1e-11;
+/// The parts that it is held against are two to the power of this, and what may be between them.
+const FINE: u32 = 11;
+const ANCHORED: f64 = 2e-9;
 
 /// Steps of the same length.
 pub(super) struct Steps<'a> {
@@ -71,6 +74,9 @@ impl<'a> Steps<'a> {
                 budget.look(Progress::Solving { sweeps: step as u64, error: off })?;
                 settled = if off <= CLOSE { settled + 1 } else { 0 };
                 if ended || settled >= 2 {
+                    if !anchored(&columns, self.shifts, &parts) {
+                        return Ok(None);
+                    }
                     let Self { time, shifts, .. } = *self;
                     let roots = solver.roots;
                     return Ok(Some(Space { basis, columns, closes, parts, size, roots, time, shifts }));
@@ -117,6 +123,7 @@ impl Space {
         let size = norm(&parts);
         let inexact: f64 = parts.iter().zip(&self.closes).map(|(part, close)| part.abs() * close).sum();
         let known = norm(&apart.collect::<Vec<f64>>()) <= CLOSE * size && inexact <= CLOSE * size;
+        let known = known && anchored(&self.columns, shifts, &parts);
         known.then(|| self.distribution(&parts))
     }
 
@@ -144,10 +151,57 @@ fn at_end(columns: &[Vec<f64>], shifts: f64) -> Option<Vec<f64>> {
     None
 }
 
+/// Whether many short parts of the time lead to `found`, too: what turns round lies outside of the contour when a part is long, and is left
+/// out of it, by a part of half the length as well. What turns round more often than one over a [`FINE`] of the time has died away by
+/// then.
+fn anchored(columns: &[Vec<f64>], shifts: f64, found: &[f64]) -> bool {
+    let count = columns.len();
+    let entry = |row: usize, column: usize| columns[column].get(row).copied().unwrap_or(0.0);
+    let parts = f64::from(FINE).exp2();
+    let Some(part) = part(columns, parts / shifts) else { return false };
+    // One inverse less in each.
+    let matrix: Vec<Vec<f64>> = (0..count).map(|row| (0..count).map(|column| entry(row, column)).collect()).collect();
+    let mut step = times(&part, &matrix);
+    for _ in 0..FINE {
+        step = times(&step, &step);
+    }
+    let apart = step.iter().zip(&matrix).map(|(step, row)| {
+        let wanted: f64 = row.iter().zip(found).map(|(one, other)| one * other).sum();
+        step[0] - wanted
+    });
+    let off = norm(&apart.collect::<Vec<f64>>());
+    off <= ANCHORED * norm(found)
+}
+
+fn times(left: &[Vec<f64>], right: &[Vec<f64>]) -> Vec<Vec<f64>> {
+    let row = |row: &Vec<f64>| {
+        let mut sums = vec![0.0; right.len()];
+        for (entry, other) in row.iter().zip(right) {
+            sums.iter_mut().zip(other).for_each(|(sum, value)| *sum += entry * value);
+        }
+        sums
+    };
+    left.iter().map(row).collect()
+}
+
 fn in_parts(columns: &[Vec<f64>], shifts: f64, halvings: u32) -> Option<Vec<f64>> {
     let count = columns.len();
     let entry = |row: usize, column: usize| columns[column].get(row).copied().unwrap_or(0.0);
-    let each = f64::from(halvings).exp2() / shifts;
+    let step = part(columns, f64::from(halvings).exp2() / shifts)?;
+    // The first part starts from what is one inverse further than the start: no matrix is left over there.
+    let mut now: Vec<f64> = step.iter().map(|row| row[0]).collect();
+    for _ in 1..1_u32 << halvings {
+        let turned: Vec<f64> =
+            (0..count).map(|row| (0..count).map(|column| entry(row, column) * now[column]).sum()).collect();
+        now = step.iter().map(|row| row.iter().zip(&turned).map(|(one, other)| one * other).sum()).collect();
+    }
+    now.iter().all(|value| value.is_finite()).then_some(now)
+}
+
+/// What is in [`at_end`] for a part of the time in which one over `each` would leave, as a matrix.
+fn part(columns: &[Vec<f64>], each: f64) -> Option<Vec<Vec<f64>>> {
+    let count = columns.len();
+    let entry = |row: usize, column: usize| columns[column].get(row).copied().unwrap_or(0.0);
     let mut step = vec![vec![0.0; count]; count];
     for (point, weight) in contour() {
         let by = Complex { re: point.re * each - 1.0, im: point.im * each };
@@ -160,14 +214,7 @@ fn in_parts(columns: &[Vec<f64>], shifts: f64, halvings: u32) -> Option<Vec<f64>
             sums.iter_mut().zip(row).for_each(|(sum, value)| *sum += (weight * Complex::from(each) * value).re);
         }
     }
-    // The first part starts from what is one inverse further than the start: no matrix is left over there.
-    let mut now: Vec<f64> = step.iter().map(|row| row[0]).collect();
-    for _ in 1..1_u32 << halvings {
-        let turned: Vec<f64> =
-            (0..count).map(|row| (0..count).map(|column| entry(row, column) * now[column]).sum()).collect();
-        now = step.iter().map(|row| row.iter().zip(&turned).map(|(one, other)| one * other).sum()).collect();
-    }
-    now.iter().all(|value| value.is_finite()).then_some(now)
+    Some(step)
 }
 
 /// By elimination with the largest pivots.

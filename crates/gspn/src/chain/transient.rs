@@ -106,18 +106,18 @@ impl At {
         }
     }
 
+    /// How long steps of the inverse may be, where that is known.
+    pub(super) fn length(&self) -> Option<f64> {
+        match &self.0 {
+            Kind::Exact { .. } => None,
+            Kind::Inverse { found, .. } => found.length(),
+        }
+    }
+
     /// The same at another time, where that is at hand.
     pub(super) fn again(&self, time: f64) -> Option<Self> {
         let Kind::Inverse { found, start, .. } = &self.0 else { return None };
         Some(Self(Kind::Inverse { found: found.again(time)?, start: start.clone(), time }))
-    }
-
-    /// Steps in which the inverse of the transform settled.
-    pub(super) fn steps(&self) -> Option<u32> {
-        match &self.0 {
-            Kind::Exact { .. } => None,
-            Kind::Inverse { found, .. } => Some(found.steps),
-        }
     }
 }
 
@@ -126,10 +126,21 @@ impl At {
 /// # Errors
 /// When it takes more work than this program spends on it.
 pub fn at(chain: &Chain, initial: &[(u32, f64)], time: f64, budget: &mut Budget<'_>) -> Result<At, Refusal> {
+    at_beside(chain, initial, time, None, budget)
+}
+
+/// [`at`], knowing of another time from the same start how long steps may be.
+pub(super) fn at_beside(
+    chain: &Chain,
+    initial: &[(u32, f64)],
+    time: f64,
+    length: Option<f64>,
+    budget: &mut Budget<'_>,
+) -> Result<At, Refusal> {
     let mut start = vec![0.0; chain.len()];
     initial.iter().for_each(|(state, probability)| start[*state as usize] += probability);
     if !cheap(chain, time, 1.0)
-        && let Some(found) = Found::new(chain, &start, time, budget)?
+        && let Some(found) = Found::new(chain, &start, time, length, budget)?
     {
         return Ok(At(Kind::Inverse { found, start, time }));
     }
@@ -149,11 +160,26 @@ fn work(chain: &Chain, events: f64) -> f64 {
     (events + 12.0 * events.sqrt() + 40.0) * each
 }
 
-/// Whether uniformization until `time` is a matter of a moment, if each step takes `times` one product of vector and matrix.
+/// Whether uniformization until `time` is a matter of a moment, if each step takes `times` one product of vector and matrix; or powers of a
+/// matrix are, which must not be asked for more than once.
 pub(super) fn cheap(chain: &Chain, time: f64, times: f64) -> bool {
     // Nothing else is quick for many states.
     let most = if chain.len() > STATES { CHEAP_OF_MANY } else { CHEAP };
-    work(chain, events(chain, time)) * times <= most
+    let events = events(chain, time);
+    work(chain, events) * times <= most || times <= 1.0 && chain.len() <= DENSE && squares(chain, events) <= CHEAP
+}
+
+/// A time until which uniformization is a matter of a moment.
+pub(super) fn moment(chain: &Chain) -> f64 {
+    #[expect(clippy::cast_precision_loss, reason = "an estimate of work")]
+    let most = CHEAP / (4.0 * (chain.edges() + chain.len()) as f64);
+    most.max(100.0) / events(chain, 1.0)
+}
+
+/// Products of numbers that powers of a matrix take.
+#[expect(clippy::cast_precision_loss, reason = "an estimate of work")]
+fn squares(chain: &Chain, events: f64) -> f64 {
+    (chain.len() as f64).powi(3) * (events.log2().max(0.0) + 2.0)
 }
 
 /// The distribution `time` after `start`, by sums of numbers above 0 only.
@@ -168,9 +194,7 @@ pub(super) fn forward(
     if events == 0.0 {
         return Ok(Shares { shares: start.to_vec(), lost: 0.0 });
     }
-    #[expect(clippy::cast_precision_loss, reason = "an estimate of work")]
-    let squares = (chain.len() as f64).powi(3) * (events.log2().max(0.0) + 2.0);
-    if chain.len() <= DENSE && squares < work(chain, events) {
+    if chain.len() <= DENSE && squares(chain, events) < work(chain, events) {
         return squared(chain, start, time, tail, budget);
     }
     affordable(chain, events, 1.0)?;

@@ -4,7 +4,7 @@
 //! backward. The distributions met forward are kept at every so many steps, and found again from there.
 
 use super::adjoint::Worth;
-use super::inverse::{STATES, Step};
+use super::inverse::{STATES, Step, Way, count_of, reach};
 use super::solve::sum;
 use super::transient::{self, Poisson, Tail, poisson};
 use super::{Chain, Incoming, passage};
@@ -45,7 +45,7 @@ pub fn worth_at(
     Err(Refusal::new(Class::Unsupported, "", "the value is as good as 0, and how it changes is not known"))
 }
 
-/// [`worth_at`] by the transform, in the steps in which the value settled, and in twice as many; `None` where it does not.
+/// [`worth_at`] by the transform, in steps that lose nothing, and in twice as many; `None` where there are none.
 fn by_transform(
     chain: &Chain,
     initial: &[(u32, f64)],
@@ -54,10 +54,12 @@ fn by_transform(
     time: f64,
     budget: &mut Budget<'_>,
 ) -> Result<Option<Worth>, Refusal> {
-    let mut at = transient::at(chain, initial, time, budget)?;
-    let mean = at.mean(chain, rewards, budget)?.value;
-    let Some(steps) = at.steps() else { return Ok(None) };
+    let mean = transient::at(chain, initial, time, budget)?.mean(chain, rewards, budget)?.value;
     let beside: Vec<f64> = rewards.iter().map(|reward| reward - mean).collect();
+    // What turns round counts where both the start and the rewards have it.
+    let Some((from_start, _)) = reach(chain, start, time, Way::Forward, budget)? else { return Ok(None) };
+    let Some((from_end, _)) = reach(chain, &beside, time, Way::Backward, budget)? else { return Ok(None) };
+    let steps = count_of(time, from_start.min(from_end)).max(2);
     let mut found = Vec::new();
     for steps in [steps, 2 * steps] {
         let Some(step) = Step::new(chain, time / f64::from(steps), budget)? else { return Ok(None) };
@@ -79,6 +81,23 @@ fn by_transform(
     let changes = |found: &[[f64; 2]]| found.iter().map(|[change, _]| *change).collect();
     let rounding = fine.iter().map(|[_, rounding]| *rounding).collect();
     Ok(Some(Worth::by_edge_and_other(chain.clone(), changes(&fine), changes(&coarse), rounding)))
+}
+
+/// What the states are worth `time` before they are worth `rewards`, by uniformization.
+pub(super) fn before(chain: &Chain, rewards: &[f64], time: f64, budget: &mut Budget<'_>) -> Result<Vec<f64>, Refusal> {
+    let fastest = chain.exits.iter().copied().fold(0.0, f64::max) * 1.02;
+    if fastest * time == 0.0 {
+        return Ok(rewards.to_vec());
+    }
+    let steps = Steps::new(chain, fastest, time, Tail::Short);
+    let mut worth = vec![0.0; chain.len()];
+    for step in (0..=steps.last()).rev() {
+        if step % 64 == 0 {
+            budget.look(Progress::Solving { sweeps: step as u64, error: 1.0 })?;
+        }
+        worth = steps.backward(&worth, rewards, steps.weight(step));
+    }
+    Ok(worth)
 }
 
 /// How much the edges count for the time `time` by which the states that `goal` names have been entered with some probability.

@@ -109,6 +109,7 @@ fn estimate(sums: Sums, measure: Measure, relative: f64, chance: bool) -> Estima
 }
 
 /// The time until level `goal`, a condition, holds: the mean, or the time by which it has with probability `quantile`.
+#[expect(clippy::cast_precision_loss, reason = "a count of runs")]
 pub(super) fn passage(
     model: &Model,
     watch: &Watch,
@@ -127,16 +128,27 @@ pub(super) fn passage(
             machine.step()?;
             goes_on = machine.firings < meter.slice() || meter.look(&mut machine.firings);
         }
-        if goes_on {
-            samples.push(if machine.level(goal) == 0.0 { f64::INFINITY } else { machine.now });
+        let cut = (!goes_on && machine.level(goal) == 0.0).then_some(machine.now);
+        match (cut, quantile) {
+            (None, _) => samples.push(if machine.level(goal) == 0.0 { f64::INFINITY } else { machine.now }),
+            // It comes later than all that came.
+            (Some(_), Some(_)) => samples.push(f64::INFINITY),
+            (Some(_), None) => {}
         }
         run += 1;
         goes_on = goes_on && meter.look(&mut machine.firings) && samples.len() < KEPT;
         if run >= wanted || !goes_on {
             let found = match quantile {
                 None => middle(&samples, relative)?,
-                Some(quantile) => level(&mut samples.clone(), quantile, relative)?,
+                Some(quantile) => level(&mut samples.clone(), quantile, relative)
+                    .map_err(|refusal| if cut.is_some() { unended() } else { refusal })?,
             };
+            // The run that the limit met is a long one: without it, the mean is that of the short ones.
+            if let (Some(so_far), None) = (cut, quantile)
+                && found.mean + (so_far - found.mean) / (found.samples + 1) as f64 > found.high
+            {
+                return Err(unended());
+            }
             if !goes_on || found.reached {
                 return Ok(found);
             }
@@ -144,6 +156,11 @@ pub(super) fn passage(
         }
         machine.restart(seed, run)?;
     }
+}
+
+fn unended() -> Refusal {
+    let why = "a run had not come there when the limit of firings or of time was reached, and those that had are the short ones: allow more";
+    Refusal::new(Class::TooLarge, "", why)
 }
 
 fn uncertain(samples: &[f64]) -> Refusal {
