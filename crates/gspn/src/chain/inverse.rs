@@ -174,6 +174,8 @@ pub(super) fn reach(
         }
         let (mut known, mut longer) = (exact, ratio);
         while length < time * 0.99 && longer >= 2.0 {
+            // Shorter ways go up again by themselves, and must not pass the time: what turns round may have died away behind it.
+            longer = longer.min((time / length * 1.000_001).floor());
             let mut many = values.to_vec();
             let mut done = 0.0;
             while done < longer {
