@@ -28,6 +28,12 @@ const SOUGHT: f64 = 5.0;
 const IN_STEP: f64 = 45.0;
 /// How close a time may be to a jump, in standard deviations of so many phases: nearer by, values of different numbers of phases are alike.
 const NEAR: f64 = 0.25;
+/// What of the last steps a value at a time may be off at least: that two carried values are alike may be chance.
+const CHANCE: f64 = 0.2;
+/// Within so many standard deviations of a jump values bend, and their error falls with the root of the number of phases. Steps may look as
+/// if it fell faster: there a value is believed to so many of the last ones.
+const BENT: f64 = 4.0;
+const BELIEVED: f64 = 2.0;
 
 /// A time at which something may happen with some probability, and how many fixed times add up to its variance: the sum of their squares.
 #[derive(Debug, Clone, Copy)]
@@ -126,7 +132,7 @@ pub(super) fn carried(question: &Question, values: &[f64], stages: u32, jumps: &
     let found = limit(*before, *last);
     let [.., earlier, _, _] = values else { return (found, f64::INFINITY) };
     let earlier = limit(*earlier, *before);
-    let error = if found == earlier { 0.0 } else { ((found - earlier) / found).abs() };
+    let mut error = if found == earlier { 0.0 } else { ((found - earlier) / found).abs() };
     let share = matches!(question, Question::Probability { .. } | Question::InitialProbability { .. });
     // Values that fall towards 0 too fast for this lead below it, and what they say of each other is nothing.
     let astray = found < 0.0 && !matches!(question, Question::Sensitivity { .. });
@@ -134,8 +140,15 @@ pub(super) fn carried(question: &Question, values: &[f64], stages: u32, jumps: &
         _ if astray => f64::INFINITY,
         When::Ever => 1.0,
         When::At(time) => {
-            let near = |jump: &Jump| (time - jump.time).abs() <= NEAR * (jump.squares / f64::from(stages)).sqrt();
-            if time > 0.0 && jumps.iter().any(near) || !falls(values) { f64::INFINITY } else { 1.0 }
+            let deviation = |jump: &Jump| (jump.squares / f64::from(stages)).sqrt();
+            let beside = |most: f64| jumps.iter().any(|jump| (time - jump.time).abs() <= most * deviation(jump));
+            if time > 0.0 && beside(NEAR) || !falls(values) {
+                f64::INFINITY
+            } else {
+                let part = if time > 0.0 && beside(BENT) { BELIEVED } else { CHANCE };
+                error = error.max(part * left(values) / found.abs());
+                1.0
+            }
         }
         When::Sought => SOUGHT * slow(values),
     };
@@ -191,6 +204,14 @@ fn falls(values: &[f64]) -> bool {
     let size = values.last().map_or(0.0, |last| last.abs());
     steps.iter().all(|step| step.abs() <= NOTHING * size.max(NOTHING))
         || steps.windows(2).all(|pair| HALF.contains(&(pair[1] / pair[0])))
+}
+
+/// What the last steps leave, were each from now on smaller by the root of two only.
+fn left(values: &[f64]) -> f64 {
+    let root = std::f64::consts::FRAC_1_SQRT_2;
+    steps(values).map_or(f64::INFINITY, |[first, before, last]| {
+        last.abs().max(root * before.abs()).max(root * root * first.abs())
+    })
 }
 
 /// How much further than its last step a value still goes, where steps fall more slowly than by a half: with the root of the number of
