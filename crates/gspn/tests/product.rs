@@ -391,3 +391,28 @@ fn tokens_that_stay_on_their_way_are_not_where_the_others_end() {
     close(&found, "entry", 1.0, 1e-9);
     close(&found, "a", 34.0, 1e-9);
 }
+
+/// What a product says is not lost with the time that exploring takes for what else is asked.
+#[test]
+fn what_needs_no_exploring_is_answered_when_the_time_is_over() {
+    let net = json!({"net": {
+    "places": [{"name": "a", "tokens": 100_000}, {"name": "b"}],
+    "transitions": [
+        {"name": "ab", "kind": "timed", "rate": 1, "in": {"a": 1}, "out": {"b": 1}},
+        {"name": "ba", "kind": "timed", "rate": 0.5, "in": {"b": 1}, "out": {"a": 1}},
+    ]}, "ask": [
+        {"id": "a", "kind": "mean_tokens", "place": "a"},
+        {"id": "da", "kind": "sensitivity", "of": {"kind": "mean_tokens", "place": "a"}, "wrt": "ab"},
+    ]});
+    let net = json::read(net.to_string().as_bytes()).unwrap();
+    // The clock stands still until something is explored.
+    let mut over = false;
+    let mut go_on = |progress: gspn::Progress| {
+        over |= matches!(progress, gspn::Progress::Exploring { done: 1.., .. });
+        !over
+    };
+    let found = ask::answer(&net.net, &net.asks, &mut Budget::new(Limits::default(), &mut go_on)).unwrap();
+    // One server each, half as fast: the rest of a geometric series.
+    close(&found, "a", 1.0, 1e-9);
+    assert_eq!(found.unanswered["da"].class, Class::TooLarge);
+}

@@ -330,7 +330,9 @@ impl Found {
             let mean = |distribution: &[f64]| sum(distribution.iter().zip(rewards).map(|(p, reward)| p * reward));
             let (coarse, fine) = (mean(&self.coarse), mean(&self.fine));
             if coarse.abs() < NOTHING && fine.abs() < NOTHING {
-                return Ok(Some((0.0, 0.0)));
+                // What cannot be is 0; what is too rare may be anything that is said as 0.
+                let off = if coarse == 0.0 && fine == 0.0 { 0.0 } else { 1.0 };
+                return Ok(Some((0.0, off)));
             }
             let off = ((fine - coarse) / fine).abs();
             let total = sum(self.fine.iter().copied());

@@ -57,22 +57,20 @@ impl Product {
         explore: impl FnOnce(&mut Budget<'_>) -> Result<Answer, Refusal>,
     ) -> Result<Answer, Refusal> {
         let beyond = budget.markings(self.markings).err();
-        let needless = self.markings > WORTH && !asks.is_empty() && asks.iter().all(|ask| self.knows(&ask.question));
+        // Before anything else takes the time that there is.
+        let some = self.markings > WORTH && asks.iter().any(|ask| self.knows(&ask.question));
+        let first = if some { self.fill(asks, nothing(asks, &too_large()), budget) } else { Answer::default() };
+        if some && first.unanswered.is_empty() {
+            return Ok(first);
+        }
         let explored = match beyond {
             Some(refusal) => Err(refusal),
-            None if needless => {
-                let answer = self.fill(asks, nothing(asks, &too_large()), budget);
-                if answer.unanswered.is_empty() {
-                    return Ok(answer);
-                }
-                explore(budget)
-            }
             None => explore(budget),
         };
         match explored {
-            Ok(answer) => Ok(self.fill(asks, answer, budget)),
+            Ok(answer) => Ok(self.fill(asks, joined(answer, first), budget)),
             Err(refusal) if refusal.class == Class::TooLarge => {
-                let answer = self.fill(asks, nothing(asks, &refusal), budget);
+                let answer = self.fill(asks, joined(nothing(asks, &refusal), first), budget);
                 if answer.values.is_empty() { Err(refusal) } else { Ok(answer) }
             }
             Err(refusal) => Err(refusal),
@@ -151,12 +149,7 @@ impl Product {
                 }
             }
         }
-        let worse = |one: f64, other: f64| if one.is_nan() { one } else { one.max(other) };
-        known.checks = Checks {
-            residual: worse(known.checks.residual, checks.residual),
-            flow_balance: worse(known.checks.flow_balance, checks.flow_balance),
-            invariants: worse(known.checks.invariants, checks.invariants),
-        };
+        known.checks = worse(&known.checks, &checks);
         known
     }
 
@@ -227,6 +220,31 @@ impl Product {
 fn nothing(asks: &[Ask], refusal: &Refusal) -> Answer {
     let unanswered = asks.iter().map(|ask| (ask.id.clone(), refusal.clone())).collect();
     Answer { unanswered, ..Answer::default() }
+}
+
+/// `known`, with what it found too large taken from `first`.
+fn joined(mut known: Answer, first: Answer) -> Answer {
+    let mut taken = false;
+    for (id, value) in first.values {
+        if known.unanswered.get(&id).is_some_and(|refusal| refusal.class == Class::TooLarge) {
+            known.unanswered.remove(&id);
+            known.values.insert(id, value);
+            taken = true;
+        }
+    }
+    if taken {
+        known.checks = worse(&known.checks, &first.checks);
+    }
+    known
+}
+
+fn worse(one: &Checks, other: &Checks) -> Checks {
+    let worse = |one: f64, other: f64| if one.is_nan() { one } else { one.max(other) };
+    Checks {
+        residual: worse(one.residual, other.residual),
+        flow_balance: worse(one.flow_balance, other.flow_balance),
+        invariants: worse(one.invariants, other.invariants),
+    }
 }
 
 fn too_large() -> Refusal {
