@@ -167,10 +167,10 @@ impl Batch {
         let Self { width, vanishing, next, found, fired, ready, words, .. } = self;
         let (from, before) = (&vanishing.words[entry * *width..(entry + 1) * *width], vanishing.enabled[entry]);
         net.ready(from, before, ready);
-        let largest = ready.iter().map(|(_, weight)| *weight).fold(0.0, f64::max);
-        let sum: f64 = ready.iter().map(|(_, weight)| weight / largest).sum();
         // Not by the sum: to that a weight of 1e-17 beside one of 1 adds nothing.
         let alone = ready.len() == 1;
+        let largest = if alone { 1.0 } else { ready.iter().map(|(_, weight)| *weight).fold(0.0, f64::max) };
+        let sum: f64 = if alone { 1.0 } else { ready.iter().map(|(_, weight)| weight / largest).sum() };
         for (transition, weight) in ready {
             let part = if alone { part } else { part * (*weight / largest / sum) };
             copy(words, from);

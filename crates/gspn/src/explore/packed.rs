@@ -204,7 +204,8 @@ impl Packed {
                 }
                 if self.each == 1 || it.gate.open(words) {
                     urgent = Some(it.priority);
-                    ready.extend_from_slice(&it.transitions);
+                    // One or a few: copying them is not worth a call.
+                    it.transitions.iter().for_each(|transition| ready.push(*transition));
                 }
             }
             enabled &= enabled - 1;

@@ -13,8 +13,8 @@ pub(crate) struct Full;
 const EMPTY: u32 = u32::MAX;
 /// Markings that are looked for side by side.
 const TOGETHER: usize = 64;
-/// Powers of two: the smallest table, and the largest.
-const FEWEST: u32 = 9;
+/// Powers of two: the smallest table, and the largest. A small net's table is never made anew.
+const FEWEST: u32 = 12;
 const LARGEST: u32 = 31;
 /// The smallest that is filled to three quarters, where others are to a half: what is looked for in it is found with fewer steps.
 const SPARSE: u32 = 15;
