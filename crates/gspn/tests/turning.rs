@@ -205,3 +205,29 @@ fn a_run_that_the_limit_meets_is_not_left_out_in_silence() {
         assert!(refused.is_none_or(|it| it.class == Class::TooLarge), "{refused:?}");
     }
 }
+
+/// A ring of so many steps of one second beside tokens that go there and back in no time: in 600 to 20,000 states, what the contour cannot
+/// follow is found in spaces, or left open.
+#[test]
+fn a_long_ring_at_late_times_beside_what_is_fast() {
+    let mut answered = 0;
+    for (steps, tokens) in [(30_u32, 21_u32), (8, 199), (45, 40), (12, 60)] {
+        let places: Vec<Json> =
+            (0..steps).map(|step| json!({"name": format!("r{step}"), "tokens": u32::from(step == 0)})).collect();
+        let step =
+            |step: u32| timed(&format!("t{step}"), 1.0, &format!("r{step}"), &format!("r{}", (step + 1) % steps));
+        let net = json!({"places": places, "transitions": (0..steps).map(step).collect::<Vec<_>>()});
+        let times = [3.0, 30.0, 300.0, 1e3, 1e5, 1e7];
+        let asks = times.map(
+            |at| json!({"id": at.to_string(), "kind": "throughput", "transition": format!("t{}", steps - 1), "at": at}),
+        );
+        for (ask, at) in asks.iter().zip(times) {
+            let answer = flickering(&net, tokens, std::slice::from_ref(ask));
+            let wanted = if at > 1e4 { 1.0 / f64::from(steps) } else { rounds(steps, 1.0, at) };
+            if wanted > 1e-12 {
+                answered += u32::from(right_if_said(&answer, &at.to_string(), wanted));
+            }
+        }
+    }
+    assert!(answered >= 16, "{answered} of 24");
+}

@@ -207,7 +207,9 @@ pub(super) struct Found {
     length: Option<f64>,
     /// Where many short steps lead, if the whole time is one step.
     many: Option<Vec<f64>>,
-    /// What one step of a chain of many states was found in: other times are known there, too.
+    /// By [`super::rational`]: of many states, and of fewer where steps would have to be short.
+    by_shifts: bool,
+    /// What one step was found in there: other times are known there, too.
     spaces: Option<Arc<[Space; 2]>>,
 }
 
@@ -224,8 +226,20 @@ impl Found {
         budget: &mut Budget<'_>,
     ) -> Result<Option<Self>, Refusal> {
         let (coarse, fine, spaces) = (Vec::new(), Vec::new(), None);
-        let mut found = Self { start: start.to_vec(), time, steps: 0, coarse, fine, length, many: None, spaces };
-        Ok(found.finer(chain, budget)?.then_some(found))
+        let by_shifts = chain.len() > STATES;
+        let mut found =
+            Self { start: start.to_vec(), time, steps: 0, coarse, fine, length, many: None, by_shifts, spaces };
+        let found_it = found.finer(chain, budget)? || found.instead(chain, budget)?;
+        Ok(found_it.then_some(found))
+    }
+
+    /// By the other method, unless it is used already; whether that leads anywhere.
+    fn instead(&mut self, chain: &Chain, budget: &mut Budget<'_>) -> Result<bool, Refusal> {
+        if self.by_shifts {
+            return Ok(false);
+        }
+        (self.by_shifts, self.steps, self.length, self.many) = (true, 0, None, None);
+        self.finer(chain, budget)
     }
 
     /// The same at another time, where that takes no systems of equations.
@@ -240,16 +254,17 @@ impl Found {
             fine,
             length: None,
             many: None,
+            by_shifts: true,
             spaces: Some(spaces),
         })
     }
 
     /// Both anew, in twice as many steps as before; whether there is such a number.
     fn finer(&mut self, chain: &Chain, budget: &mut Budget<'_>) -> Result<bool, Refusal> {
-        if chain.len() > STATES {
+        if self.by_shifts {
             while self.steps < STEPS {
                 self.steps = (2 * self.steps).max(1);
-                if let [Some(coarse), Some(fine)] = self.by_shifts(chain, budget)? {
+                if let [Some(coarse), Some(fine)] = self.shifted(chain, budget)? {
                     (self.coarse, self.fine) = (coarse, fine);
                     return Ok(true);
                 }
@@ -282,7 +297,7 @@ impl Found {
         Ok(true)
     }
 
-    fn by_shifts(&mut self, chain: &Chain, budget: &mut Budget<'_>) -> Result<[Option<Vec<f64>>; 2], Refusal> {
+    fn shifted(&mut self, chain: &Chain, budget: &mut Budget<'_>) -> Result<[Option<Vec<f64>>; 2], Refusal> {
         let (mut both, mut spaces) = ([None, None], Vec::new());
         for (found, shifts) in both.iter_mut().zip(SHIFTS) {
             let step = rational::Steps::new(chain, self.time / f64::from(self.steps), shifts);
@@ -306,9 +321,9 @@ impl Found {
     }
 
     /// How it was found.
-    pub(super) fn method(&self, chain: &Chain) -> String {
+    pub(super) fn method(&self) -> String {
         let steps = self.steps;
-        if chain.len() > STATES {
+        if self.by_shifts {
             return format!("rational Krylov spaces of two shifts, {steps} steps");
         }
         format!("inverse Laplace transform along a contour, {steps} steps")
@@ -339,9 +354,13 @@ impl Found {
             if off <= agree && fine > 0.0 && (total - 1.0).abs() <= agree {
                 // What turned round may have died away to little, and be much of what is asked for.
                 let by_many = self.many.as_ref().map_or(0.0, |many| ((fine - mean(many)) / fine).abs());
-                return Ok((by_many <= agree).then_some((fine, off.max(by_many))));
+                if by_many <= agree {
+                    return Ok(Some((fine, off.max(by_many))));
+                }
+            } else if self.finer(chain, budget)? {
+                continue;
             }
-            if !self.finer(chain, budget)? {
+            if !self.instead(chain, budget)? {
                 return Ok(None);
             }
         }

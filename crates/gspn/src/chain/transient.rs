@@ -76,7 +76,9 @@ impl At {
     pub fn mean(&mut self, chain: &Chain, rewards: &[f64], budget: &mut Budget<'_>) -> Result<Mean, Refusal> {
         if let Kind::Inverse { found, start, time } = &mut self.0 {
             if let Some((value, off)) = found.mean(chain, rewards, budget)? {
-                return Ok(Mean { value, method: Some((found.method(chain), off)) });
+                let method =
+                    if value == 0.0 && off > 0.0 { "1e-280 at most, said as 0".to_owned() } else { found.method() };
+                return Ok(Mean { value, method: Some((method, off)) });
             }
             let found = forward(chain, start, *time, Tail::Short, budget)?;
             self.0 = Kind::Exact { found, start: std::mem::take(start), time: *time };
