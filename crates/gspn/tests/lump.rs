@@ -4,6 +4,7 @@ use gspn::ask::{self, Answer, Ask, Compare, Condition, Question, Value};
 use gspn::net::{Arc, Kind, Net, Place, Rate, Servers, Transition, build};
 use gspn::{Budget, Class, Limits, Refusal};
 use proptest::prelude::*;
+use serde_json::json;
 
 fn answer(net: &Net, asks: &[Ask], markings: u64) -> Result<Answer, Refusal> {
     ask::answer(net, asks, &mut Budget::new(Limits { markings, ..Limits::default() }, &mut |_| true))
@@ -218,4 +219,42 @@ fn twelve_clients_at_three_servers_are_few_markings() {
     let waiting: u64 = (1..=9).map(|waits| choose(12, 3) * choose(9, waits) * 2_u64.pow(9 - waits as u32)).sum();
     let counted = answer(&net, &asks, 20_000_000).unwrap();
     assert_eq!(counted.values["markings"], Value::Count(served + waiting));
+}
+
+/// So many rings of four places that know nothing of each other.
+fn rings(count: usize, asks: &serde_json::Value) -> Answer {
+    let (mut places, mut transitions) = (Vec::new(), Vec::new());
+    for ring in 0..count {
+        for step in 0..4_usize {
+            let name = |step: usize| format!("c{ring}_{}", step % 4);
+            places.push(json!({"name": name(step), "tokens": u32::from(step == 0)}));
+            transitions.push(json!({"name": format!("t{ring}_{step}"), "kind": "timed", "rate": step + 1, "in": {name(step): 1}, "out": {name(step + 1): 1}}));
+        }
+    }
+    let net = json!({"net": {"places": places, "transitions": transitions}, "ask": asks});
+    let net = gspn::json::read(net.to_string().as_bytes()).unwrap();
+    answer(&net.net, &net.asks, Limits::default().markings).unwrap()
+}
+
+/// A net with product form has more markings than the limit; those that matter are few.
+#[test]
+fn rings_that_are_alike_are_lumped_where_the_product_knows_nothing() {
+    let ask = json!([{"id": "m", "kind": "mean_tokens", "place": "c0_1", "at": 1.0}]);
+    let (one, many) = (rings(1, &ask), rings(12, &ask));
+    let (Value::Number(one), Value::Number(many)) = (one.values["m"], many.values["m"]) else { panic!("{many:?}") };
+    assert!((one - many).abs() <= 1e-9 * one, "{one} {many}");
+}
+
+/// A question that keeps two replicas apart does not take its answer from one that does not.
+#[test]
+fn a_question_about_two_replicas_does_not_cost_the_others() {
+    let late = json!({"id": "m", "kind": "mean_tokens", "place": "c0_1", "at": 1.0});
+    let all: Vec<_> = (0..12).map(|ring| json!([format!("c{ring}_1"), "==", 1])).collect();
+    let asks = json!([late, {"id": "all", "kind": "prob", "at": 1.0, "where": all}, {"id": "two", "kind": "prob", "at": 1.0, "where": &all[..2]}]);
+    let (one, many) = (rings(1, &json!([late])), rings(12, &asks));
+    let Value::Number(one) = one.values["m"] else { panic!("{one:?}") };
+    for (id, wanted) in [("m", one), ("two", one * one)] {
+        assert!(matches!(many.values[id], Value::Number(value) if (value - wanted).abs() <= 1e-9 * wanted), "{many:?}");
+    }
+    assert_eq!(many.unanswered["all"].class, Class::TooLarge);
 }

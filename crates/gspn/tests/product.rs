@@ -398,11 +398,11 @@ fn what_needs_no_exploring_is_answered_when_the_time_is_over() {
     let net = json!({"net": {
     "places": [{"name": "a", "tokens": 100_000}, {"name": "b"}],
     "transitions": [
-        {"name": "ab", "kind": "timed", "rate": 1, "in": {"a": 1}, "out": {"b": 1}},
-        {"name": "ba", "kind": "timed", "rate": 0.5, "in": {"b": 1}, "out": {"a": 1}},
+        {"name": "go", "kind": "timed", "rate": 1, "in": {"a": 1}, "out": {"b": 1}},
+        {"name": "back", "kind": "timed", "rate": 0.5, "in": {"b": 1}, "out": {"a": 1}},
     ]}, "ask": [
         {"id": "a", "kind": "mean_tokens", "place": "a"},
-        {"id": "da", "kind": "sensitivity", "of": {"kind": "mean_tokens", "place": "a"}, "wrt": "ab"},
+        {"id": "da", "kind": "sensitivity", "of": {"kind": "mean_tokens", "place": "a"}, "wrt": "go"},
     ]});
     let net = json::read(net.to_string().as_bytes()).unwrap();
     // The clock stands still until something is explored.

@@ -43,3 +43,26 @@ pub struct Answer {
     /// What was checked.
     pub checks: Checks,
 }
+
+impl Checks {
+    /// The worse of both; what is no number is the worst.
+    pub(crate) fn worse(&self, other: &Self) -> Self {
+        let worse = |one: f64, other: f64| if one.is_nan() || other <= one { one } else { other };
+        Self {
+            residual: worse(self.residual, other.residual),
+            flow_balance: worse(self.flow_balance, other.flow_balance),
+            invariants: worse(self.invariants, other.invariants),
+        }
+    }
+}
+
+impl Answer {
+    /// Takes the answers to other questions.
+    pub(crate) fn extend(&mut self, other: Self) {
+        self.values.extend(other.values);
+        self.unanswered.extend(other.unanswered);
+        self.method.extend(other.method);
+        self.error.extend(other.error);
+        self.checks = self.checks.worse(&other.checks);
+    }
+}

@@ -8,7 +8,7 @@ use super::solution::{Solution, float};
 use super::{Answer, Ask, Question, Value};
 use crate::Budget;
 use crate::explore::explore;
-use crate::lump::Lumped;
+use crate::lump::{self, Lumped};
 use crate::net::{Kind, Net, invariants};
 use crate::product::Product;
 use crate::{Class, Refusal};
@@ -27,7 +27,15 @@ const CLOSE: f64 = 1e-3;
 /// itself stands in [`Answer::unanswered`].
 pub fn answer(net: &Net, asks: &[Ask], budget: &mut Budget<'_>) -> Result<Answer, Refusal> {
     match Product::of(net) {
-        Some(product) => product.answer(asks, budget, |budget| explored(net, asks, budget)),
+        Some(product) => {
+            let alike = |refusal: Refusal, budget: &mut Budget<'_>| {
+                let lumped = Lumped::of(net, asks).ok_or_else(|| refusal.clone());
+                lumped
+                    .and_then(|lumped| lumped.answer(net, asks, budget, |_, _| Err(refusal)))
+                    .or_else(|refusal| apart(net, asks, refusal, budget))
+            };
+            product.answer(asks, budget, alike, |budget| explored(net, asks, budget))
+        }
         None => explored(net, asks, budget),
     }
 }
@@ -38,9 +46,32 @@ fn explored(net: &Net, asks: &[Ask], budget: &mut Budget<'_>) -> Result<Answer, 
         return match Lumped::of(net, asks) {
             Some(lumped) => lumped.answer(net, asks, budget, |asks, budget| plain(net, asks, budget)),
             None => plain(net, asks, budget),
-        };
+        }
+        .or_else(|refusal| apart(net, asks, refusal, budget));
     }
     stages(net, asks, budget)
+}
+
+/// Answers what names no replica by itself, and whatever does question by question: all together kept too many replicas apart.
+///
+/// # Errors
+/// `refusal`, where nothing can be answered in this way.
+fn apart(net: &Net, asks: &[Ask], refusal: Refusal, budget: &mut Budget<'_>) -> Result<Answer, Refusal> {
+    let (naming, other): (Vec<&Ask>, Vec<&Ask>) = asks.iter().partition(|ask| lump::names(ask));
+    if refusal.class != Class::TooLarge || asks.len() < 2 || naming.is_empty() {
+        return Err(refusal);
+    }
+    let mut all = Answer::default();
+    for group in std::iter::once(other).chain(naming.into_iter().map(|ask| vec![ask])) {
+        let group: Vec<Ask> = group.into_iter().cloned().collect();
+        let answer = Lumped::of(net, &group).filter(|_| !group.is_empty()).ok_or_else(|| refusal.clone());
+        let answer = answer.and_then(|lumped| lumped.answer(net, &group, budget, |_, _| Err(refusal.clone())));
+        match answer {
+            Ok(answer) => all.extend(answer),
+            Err(refusal) => all.unanswered.extend(group.into_iter().map(|ask| (ask.id, refusal.clone()))),
+        }
+    }
+    if all.values.is_empty() { Err(refusal) } else { Ok(all) }
 }
 
 /// Explores every marking.

@@ -8,7 +8,7 @@ mod symmetry;
 use hashbrown::HashSet;
 
 pub(crate) use self::symmetry::Symmetry;
-use crate::ask::{Answer, Ask, Checks, Condition, Question, Solution, Value, float};
+use crate::ask::{Answer, Ask, Condition, Question, Solution, Value, float};
 use crate::components;
 use crate::explore::explore_lumped;
 use crate::net::{Kind, Net, semiflows};
@@ -29,20 +29,7 @@ impl Lumped {
         if net.transitions().iter().any(|it| clock(&it.kind)) {
             return None;
         }
-        let mut fixed = HashSet::new();
-        for ask in asks {
-            match &ask.question {
-                // A mean over replicas is meant: a condition on one place has one.
-                Question::Probability { condition, .. } if one_place(condition) => {}
-                Question::Probability { condition, .. }
-                | Question::InitialProbability { condition }
-                | Question::PassageMean { condition }
-                | Question::PassageQuantile { condition, .. } => {
-                    fixed.extend(condition.terms.iter().map(|(place, _, _)| *place));
-                }
-                _ => {}
-            }
-        }
+        let fixed: HashSet<usize> = asks.iter().flat_map(named).collect();
         let symmetry = Symmetry::of(net, &fixed)?;
         if semiflows::bounds(net).iter().any(Option::is_none) {
             return None;
@@ -79,11 +66,8 @@ impl Lumped {
         }
         match explore(&left, budget) {
             Ok(other) => {
-                known.unanswered = other.unanswered;
-                known.values.extend(other.values);
-                known.method.extend(other.method);
-                known.error.extend(other.error);
-                known.checks = worse(&known.checks, &other.checks);
+                known.unanswered.clear();
+                known.extend(other);
                 Ok(known)
             }
             Err(refusal) if refusal.class == Class::TooLarge && !known.values.is_empty() => {
@@ -132,16 +116,26 @@ impl Lumped {
     }
 }
 
-fn one_place(condition: &Condition) -> bool {
-    condition.terms.iter().all(|(place, _, _)| condition.terms.first().is_some_and(|(first, _, _)| first == place))
+/// Places that must stay where they are for a question.
+fn named(ask: &Ask) -> Vec<usize> {
+    match &ask.question {
+        // A mean over replicas is meant: a condition on one place has one.
+        Question::Probability { condition, .. } if one_place(condition) => Vec::new(),
+        Question::Probability { condition, .. }
+        | Question::InitialProbability { condition }
+        | Question::PassageMean { condition }
+        | Question::PassageQuantile { condition, .. } => condition.terms.iter().map(|(place, _, _)| *place).collect(),
+        _ => Vec::new(),
+    }
 }
 
-fn worse(one: &Checks, other: &Checks) -> Checks {
-    Checks {
-        residual: one.residual.max(other.residual),
-        flow_balance: one.flow_balance.max(other.flow_balance),
-        invariants: one.invariants.max(other.invariants),
-    }
+/// Whether a question may keep replicas apart.
+pub(crate) fn names(ask: &Ask) -> bool {
+    !named(ask).is_empty()
+}
+
+fn one_place(condition: &Condition) -> bool {
+    condition.terms.iter().all(|(place, _, _)| condition.terms.first().is_some_and(|(first, _, _)| first == place))
 }
 
 struct Solved<'a> {

@@ -46,7 +46,8 @@ impl Product {
         Some(Self { networks, held, markings })
     }
 
-    /// Answers `asks`: by exploring, or by the product where the markings go beyond the limit or many need not be explored.
+    /// Answers `asks`: by exploring, or by the product where the markings go beyond the limit or many need not be explored. What `alike`
+    /// says counts where they go beyond: many of them may be alike.
     ///
     /// # Errors
     /// Those of `explore`, where nothing can be said without it.
@@ -54,6 +55,7 @@ impl Product {
         &self,
         asks: &[Ask],
         budget: &mut Budget<'_>,
+        alike: impl FnOnce(Refusal, &mut Budget<'_>) -> Result<Answer, Refusal>,
         explore: impl FnOnce(&mut Budget<'_>) -> Result<Answer, Refusal>,
     ) -> Result<Answer, Refusal> {
         let beyond = budget.markings(self.markings).err();
@@ -64,7 +66,7 @@ impl Product {
             return Ok(first);
         }
         let explored = match beyond {
-            Some(refusal) => Err(refusal),
+            Some(refusal) => alike(refusal, budget),
             None => explore(budget),
         };
         match explored {
@@ -149,7 +151,7 @@ impl Product {
                 }
             }
         }
-        known.checks = worse(&known.checks, &checks);
+        known.checks = known.checks.worse(&checks);
         known
     }
 
@@ -233,18 +235,9 @@ fn joined(mut known: Answer, first: Answer) -> Answer {
         }
     }
     if taken {
-        known.checks = worse(&known.checks, &first.checks);
+        known.checks = known.checks.worse(&first.checks);
     }
     known
-}
-
-fn worse(one: &Checks, other: &Checks) -> Checks {
-    let worse = |one: f64, other: f64| if one.is_nan() { one } else { one.max(other) };
-    Checks {
-        residual: worse(one.residual, other.residual),
-        flow_balance: worse(one.flow_balance, other.flow_balance),
-        invariants: worse(one.invariants, other.invariants),
-    }
 }
 
 fn too_large() -> Refusal {
