@@ -23,7 +23,7 @@ const STEPS: f64 = 25.0;
 /// What is left of the net's way through fixed times by then, where that does not matter any more.
 const LEFT: f64 = 1e-6;
 /// Between the times that most phases say and those that are, where a time is asked for: the least that is told, in steps.
-const SOUGHT: f64 = 5.0;
+const SOUGHT: f64 = 10.0;
 /// Phases of a fixed time for each round of it until a time that is asked for: so many keep its step to a seventh of a round.
 const IN_STEP: f64 = 45.0;
 /// How close a time may be to a jump, in standard deviations of so many phases: nearer by, values of different numbers of phases are alike.
