@@ -11,7 +11,7 @@ use crate::explore::explore;
 use crate::lump::{self, Lumped};
 use crate::net::{Kind, Net, invariants};
 use crate::product::Product;
-use crate::{Class, Refusal};
+use crate::{Class, Progress, Refusal};
 
 /// Phases that stand for a fixed time: the first try. Each further try has twice as many.
 const STAGES: u32 = 8;
@@ -28,13 +28,10 @@ const CLOSE: f64 = 1e-3;
 pub fn answer(net: &Net, asks: &[Ask], budget: &mut Budget<'_>) -> Result<Answer, Refusal> {
     match Product::of(net) {
         Some(product) => {
-            let alike = |refusal: Refusal, budget: &mut Budget<'_>| {
-                let lumped = Lumped::of(net, asks).ok_or_else(|| refusal.clone());
-                lumped
-                    .and_then(|lumped| lumped.answer(net, asks, budget, |_, _| Err(refusal)))
-                    .or_else(|refusal| apart(net, asks, refusal, budget))
+            let alike = |asks: &[Ask], refusal: Refusal, budget: &mut Budget<'_>| {
+                lumped(net, asks, budget, |_, _| Err(refusal))
             };
-            product.answer(asks, budget, alike, |budget| explored(net, asks, budget))
+            product.answer(asks, budget, alike, |asks, budget| explored(net, asks, budget))
         }
         None => explored(net, asks, budget),
     }
@@ -42,14 +39,21 @@ pub fn answer(net: &Net, asks: &[Ask], budget: &mut Budget<'_>) -> Result<Answer
 
 fn explored(net: &Net, asks: &[Ask], budget: &mut Budget<'_>) -> Result<Answer, Refusal> {
     let fixed = net.transitions().iter().any(|transition| matches!(transition.kind, Kind::Deterministic { .. }));
-    if !fixed {
-        return match Lumped::of(net, asks) {
-            Some(lumped) => lumped.answer(net, asks, budget, |asks, budget| plain(net, asks, budget)),
-            None => plain(net, asks, budget),
-        }
-        .or_else(|refusal| apart(net, asks, refusal, budget));
-    }
-    stages(net, asks, budget)
+    if fixed { stages(net, asks, budget) } else { lumped(net, asks, budget, |asks, budget| plain(net, asks, budget)) }
+}
+
+/// Explores one of all markings that are alike; what cannot be known so, by `explore`.
+fn lumped(
+    net: &Net,
+    asks: &[Ask],
+    budget: &mut Budget<'_>,
+    explore: impl FnOnce(&[Ask], &mut Budget<'_>) -> Result<Answer, Refusal>,
+) -> Result<Answer, Refusal> {
+    let answer = match Lumped::of(net, asks) {
+        Some(lumped) => lumped.answer(net, asks, budget, explore),
+        None => explore(asks, budget),
+    };
+    answer.or_else(|refusal| apart(net, asks, refusal, budget))
 }
 
 /// Answers what names no replica by itself, and whatever does question by question: all together kept too many replicas apart.
@@ -64,6 +68,10 @@ fn apart(net: &Net, asks: &[Ask], refusal: Refusal, budget: &mut Budget<'_>) -> 
     let mut all = Answer::default();
     for group in std::iter::once(other).chain(naming.into_iter().map(|ask| vec![ask])) {
         let group: Vec<Ask> = group.into_iter().cloned().collect();
+        // To find out what is alike takes time, too.
+        budget
+            .look(Progress::Exploring { tangible: 0, done: 0, vanishing: 0, edges: 0 })
+            .map_err(|_| refusal.clone())?;
         let answer = Lumped::of(net, &group).filter(|_| !group.is_empty()).ok_or_else(|| refusal.clone());
         let answer = answer.and_then(|lumped| lumped.answer(net, &group, budget, |_, _| Err(refusal.clone())));
         match answer {

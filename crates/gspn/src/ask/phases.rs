@@ -132,26 +132,26 @@ pub(super) fn carried(question: &Question, values: &[f64], stages: u32, jumps: &
     let found = limit(*before, *last);
     let [.., earlier, _, _] = values else { return (found, f64::INFINITY) };
     let earlier = limit(*earlier, *before);
-    let mut error = if found == earlier { 0.0 } else { ((found - earlier) / found).abs() };
+    let error = if found == earlier { 0.0 } else { ((found - earlier) / found).abs() };
     let share = matches!(question, Question::Probability { .. } | Question::InitialProbability { .. });
     // Values that fall towards 0 too fast for this lead below it, and what they say of each other is nothing.
     let astray = found < 0.0 && !matches!(question, Question::Sensitivity { .. });
-    let factor = match when {
-        _ if astray => f64::INFINITY,
-        When::Ever => 1.0,
+    let (least, factor) = match when {
+        _ if astray => (0.0, f64::INFINITY),
+        When::Ever => (0.0, 1.0),
         When::At(time) => {
             let deviation = |jump: &Jump| (jump.squares / f64::from(stages)).sqrt();
             let beside = |most: f64| jumps.iter().any(|jump| (time - jump.time).abs() <= most * deviation(jump));
             if time > 0.0 && beside(NEAR) || !falls(values) {
-                f64::INFINITY
+                (0.0, f64::INFINITY)
             } else {
                 let part = if time > 0.0 && beside(BENT) { BELIEVED } else { CHANCE };
-                error = error.max(part * left(values) / found.abs());
-                1.0
+                (part * left(values) / found.abs(), 1.0)
             }
         }
-        When::Sought => SOUGHT * slow(values),
+        When::Sought => (0.0, SOUGHT * slow(values)),
     };
+    let error = error.max(least);
     let error = if error == 0.0 && factor.is_finite() { 0.0 } else { error.max(f64::MIN_POSITIVE) * factor };
     // Where phases have lost the step of a clock, the time may be anywhere in its round.
     let lost = |delay: &&f64| *delay * f64::from(stages) < IN_STEP * found;

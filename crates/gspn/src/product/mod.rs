@@ -55,28 +55,34 @@ impl Product {
         &self,
         asks: &[Ask],
         budget: &mut Budget<'_>,
-        alike: impl FnOnce(Refusal, &mut Budget<'_>) -> Result<Answer, Refusal>,
-        explore: impl FnOnce(&mut Budget<'_>) -> Result<Answer, Refusal>,
+        alike: impl FnOnce(&[Ask], Refusal, &mut Budget<'_>) -> Result<Answer, Refusal>,
+        explore: impl FnOnce(&[Ask], &mut Budget<'_>) -> Result<Answer, Refusal>,
     ) -> Result<Answer, Refusal> {
         let beyond = budget.markings(self.markings).err();
         // Before anything else takes the time that there is.
-        let some = self.markings > WORTH && asks.iter().any(|ask| self.knows(&ask.question));
-        let first = if some { self.fill(asks, nothing(asks, &too_large()), budget) } else { Answer::default() };
-        if some && first.unanswered.is_empty() {
-            return Ok(first);
+        let mut known = nothing(asks, &too_large());
+        if self.markings > WORTH {
+            known = self.fill(asks, known, budget);
+        }
+        let left: Vec<Ask> = asks.iter().filter(|ask| known.unanswered.contains_key(&ask.id)).cloned().collect();
+        if left.is_empty() && !asks.is_empty() {
+            return Ok(known);
         }
         let explored = match beyond {
-            Some(refusal) => alike(refusal, budget),
-            None => explore(budget),
+            Some(refusal) => alike(&left, refusal, budget),
+            None => explore(&left, budget),
         };
+        known.unanswered.clear();
         match explored {
-            Ok(answer) => Ok(self.fill(asks, joined(answer, first), budget)),
+            Ok(answer) => known.extend(answer),
             Err(refusal) if refusal.class == Class::TooLarge => {
-                let answer = self.fill(asks, joined(nothing(asks, &refusal), first), budget);
-                if answer.values.is_empty() { Err(refusal) } else { Ok(answer) }
+                known.extend(nothing(&left, &refusal));
+                let known = self.fill(asks, known, budget);
+                return if known.values.is_empty() { Err(refusal) } else { Ok(known) };
             }
-            Err(refusal) => Err(refusal),
+            Err(refusal) => return Err(refusal),
         }
+        Ok(self.fill(asks, known, budget))
     }
 
     /// Customers and demands of each network in which every place has servers of one rate.
@@ -222,22 +228,6 @@ impl Product {
 fn nothing(asks: &[Ask], refusal: &Refusal) -> Answer {
     let unanswered = asks.iter().map(|ask| (ask.id.clone(), refusal.clone())).collect();
     Answer { unanswered, ..Answer::default() }
-}
-
-/// `known`, with what it found too large taken from `first`.
-fn joined(mut known: Answer, first: Answer) -> Answer {
-    let mut taken = false;
-    for (id, value) in first.values {
-        if known.unanswered.get(&id).is_some_and(|refusal| refusal.class == Class::TooLarge) {
-            known.unanswered.remove(&id);
-            known.values.insert(id, value);
-            taken = true;
-        }
-    }
-    if taken {
-        known.checks = known.checks.worse(&first.checks);
-    }
-    known
 }
 
 fn too_large() -> Refusal {
