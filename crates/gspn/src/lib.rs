@@ -28,6 +28,7 @@ mod lump;
 pub mod net;
 mod product;
 mod refuse;
+mod regenerative;
 pub mod simulate;
 
 pub use budget::{Budget, Limits, Progress};

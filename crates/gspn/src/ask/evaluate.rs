@@ -7,10 +7,12 @@ use super::phases;
 use super::solution::{Solution, float};
 use super::{Answer, Ask, Question, Value};
 use crate::Budget;
+use crate::chain::Reached;
 use crate::explore::explore;
 use crate::lump::{self, Lumped};
 use crate::net::{Kind, Net, invariants};
 use crate::product::Product;
+use crate::regenerative::Regenerative;
 use crate::{Class, Progress, Refusal};
 
 /// Phases that stand for a fixed time: the first try. Each further try has twice as many.
@@ -39,7 +41,7 @@ pub fn answer(net: &Net, asks: &[Ask], budget: &mut Budget<'_>) -> Result<Answer
 
 fn explored(net: &Net, asks: &[Ask], budget: &mut Budget<'_>) -> Result<Answer, Refusal> {
     let fixed = net.transitions().iter().any(|transition| matches!(transition.kind, Kind::Deterministic { .. }));
-    if fixed { stages(net, asks, budget) } else { lumped(net, asks, budget, |asks, budget| plain(net, asks, budget)) }
+    if fixed { clocks(net, asks, budget) } else { lumped(net, asks, budget, |asks, budget| plain(net, asks, budget)) }
 }
 
 /// Explores one of all markings that are alike; what cannot be known so, by `explore`.
@@ -85,6 +87,27 @@ fn apart(net: &Net, asks: &[Ask], refusal: Refusal, budget: &mut Budget<'_>) -> 
 /// Explores every marking.
 fn plain(net: &Net, asks: &[Ask], budget: &mut Budget<'_>) -> Result<Answer, Refusal> {
     Solved::new(net, asks, 1, budget)?.answer(net, asks, budget)
+}
+
+/// Answers without phases for fixed times, and with them where that takes too much.
+fn clocks(net: &Net, asks: &[Ask], budget: &mut Budget<'_>) -> Result<Answer, Refusal> {
+    let Regenerative { mut answer, left, at_most } = Regenerative::new(net, asks, budget)?;
+    if left.is_empty() {
+        return Ok(answer);
+    }
+    match stages(net, &left, budget) {
+        Ok(others) => answer.extend(others),
+        Err(refusal) if answer.values.is_empty() => return Err(refusal),
+        Err(refusal) => answer.unanswered.extend(left.into_iter().map(|ask| (ask.id, refusal.clone()))),
+    }
+    for (id, most) in at_most {
+        if answer.unanswered.remove(&id).is_some() {
+            answer.values.insert(id.clone(), Value::Number(0.0));
+            answer.error.insert(id.clone(), 1.0);
+            answer.method.insert(id, format!("{most:.0e} at most, said as 0"));
+        }
+    }
+    Ok(answer)
 }
 
 /// Answers with ever more phases for a fixed time, and carries each value on to infinitely many.
@@ -225,15 +248,7 @@ impl Solved {
             Question::InitialProbability { condition } => Value::Number(solution.initially(condition)),
             Question::TimeToAbsorption => Value::Number(solution.long_run(budget)?.time_to_bottom),
             Question::PassageMean { condition } => {
-                let reached = solution.passage(condition, budget)?;
-                if !reached.certain {
-                    let why = format!(
-                        "it is ever reached with probability {} only, so there is no mean time",
-                        reached.probability
-                    );
-                    return Err(Refusal::new(Class::Unsupported, "", why));
-                }
-                Value::Number(reached.mean)
+                Value::Number(certainly(&solution.passage(condition, budget)?)?)
             }
             Question::PassageQuantile { condition, level } => {
                 Value::Number(solution.quantile(condition, *level, budget)?)
@@ -270,6 +285,15 @@ impl Solved {
         }
         left.iter().filter(|left| !**left).count() as u64
     }
+}
+
+/// The mean time of a passage, if it is certain.
+pub(crate) fn certainly(reached: &Reached) -> Result<f64, Refusal> {
+    if reached.certain {
+        return Ok(reached.mean);
+    }
+    let why = format!("it is ever reached with probability {} only, so there is no mean time", reached.probability);
+    Err(Refusal::new(Class::Unsupported, "", why))
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a check to eight digits")]

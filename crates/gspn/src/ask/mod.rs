@@ -9,8 +9,8 @@ mod solution;
 pub use self::answer::{Answer, Checks, Value};
 pub use self::derivatives::{Derivatives, derivatives};
 pub use self::evaluate::answer;
-pub(crate) use self::evaluate::invariant_error;
-pub(crate) use self::solution::{Solution, float};
+pub(crate) use self::evaluate::{certainly, invariant_error};
+pub(crate) use self::solution::{Flows, Solution, float};
 
 use crate::net::Tokens;
 

@@ -122,7 +122,28 @@ impl Solution {
         budget: &mut Budget<'_>,
     ) -> Result<Checks, Refusal> {
         let Some(Ok(long_run)) = &self.known else { return Ok(Checks::default()) };
-        let checks = self.checks(net, long_run, mean, budget)?;
+        self.passed(net, &self.flows(long_run), mean, budget)
+    }
+
+    /// [`Self::check`] of a long run that was found otherwise; a marking stands for itself.
+    ///
+    /// # Errors
+    /// It does not pass, or time is over.
+    pub(crate) fn balanced(&self, net: &Net, flows: &Flows<'_>, budget: &mut Budget<'_>) -> Result<Checks, Refusal> {
+        let tokens = |tokens: &[u64], means: &mut [f64]| {
+            means.iter_mut().zip(tokens).for_each(|(mean, tokens)| *mean = float(*tokens));
+        };
+        self.passed(net, flows, tokens, budget)
+    }
+
+    fn passed(
+        &self,
+        net: &Net,
+        flows: &Flows<'_>,
+        mean: impl FnMut(&[u64], &mut [f64]),
+        budget: &mut Budget<'_>,
+    ) -> Result<Checks, Refusal> {
+        let checks = self.checks(net, flows, mean, budget)?;
         let Checks { residual, flow_balance, invariants } = checks;
         if [residual, flow_balance, invariants].iter().any(|off| off.is_nan() || *off > OFF) {
             let why = format!(
@@ -133,30 +154,35 @@ impl Solution {
         Ok(checks)
     }
 
-    fn checks(
-        &self,
-        net: &Net,
-        long_run: &LongRun,
-        mut mean: impl FnMut(&[u64], &mut [f64]),
-        budget: &mut Budget<'_>,
-    ) -> Result<Checks, Refusal> {
+    /// What flows into each state less what flows out, and that.
+    fn flows<'a>(&self, long_run: &'a LongRun) -> Flows<'a> {
         let chain = self.space.chain();
-        let places = self.space.places();
-        // What flows into each state less what flows out; times the tokens there it says what a place gains.
-        let mut gains: Vec<f64> =
-            (0..chain.len()).map(|state| -long_run.distribution[state] * chain.exit(state)).collect();
+        let out: Vec<f64> = (0..chain.len()).map(|state| long_run.distribution[state] * chain.exit(state)).collect();
+        let mut gains: Vec<f64> = out.iter().map(|out| -out).collect();
         for state in 0..chain.len() {
             for (to, rate) in chain.row(state) {
                 gains[to] += long_run.distribution[state] * rate;
             }
         }
+        Flows { distribution: &long_run.distribution, residual: long_run.residual, gains, out }
+    }
+
+    fn checks(
+        &self,
+        net: &Net,
+        flows: &Flows<'_>,
+        mut mean: impl FnMut(&[u64], &mut [f64]),
+        budget: &mut Budget<'_>,
+    ) -> Result<Checks, Refusal> {
+        let places = self.space.places();
+        // What flows into each state less what flows out, times the tokens there, says what a place gains.
         let (mut net_gain, mut gross, mut means) = (vec![0.0; places], vec![0.0_f64; places], vec![0.0; places]);
         let (mut tokens, mut here) = (vec![0; places], vec![0.0; places]);
-        for (state, gain) in gains.iter().enumerate() {
+        for (state, gain) in flows.gains.iter().enumerate() {
             self.load(state, &mut tokens);
             mean(&tokens, &mut here);
-            let share = long_run.distribution[state];
-            let flow = share * chain.exit(state);
+            let share = flows.distribution[state];
+            let flow = flows.out[state];
             let sums = net_gain.iter_mut().zip(&mut gross).zip(&mut means);
             // Most places are empty, but to ask whether costs more than to add nothing.
             for (tokens, ((net_gain, gross), mean)) in here.iter().zip(sums) {
@@ -168,11 +194,22 @@ impl Solution {
         let balance =
             net_gain.iter().zip(&gross).filter(|(_, gross)| **gross > 0.0).map(|(gain, gross)| (gain / gross).abs());
         Ok(Checks {
-            residual: long_run.residual,
+            residual: flows.residual,
             flow_balance: balance.fold(0.0, f64::max),
             invariants: invariant_error(net, &means, budget)?,
         })
     }
+}
+
+/// A long run, and how it flows.
+pub(crate) struct Flows<'a> {
+    /// Share of time spent in each state.
+    pub(crate) distribution: &'a [f64],
+    /// The largest gain over the largest flow.
+    pub(crate) residual: f64,
+    /// What flows into each state less what flows out, and that.
+    pub(crate) gains: Vec<f64>,
+    pub(crate) out: Vec<f64>,
 }
 
 fn dot(distribution: &[f64], reward: &[f64]) -> f64 {

@@ -71,6 +71,18 @@ pub fn passage(
     Ok(Reached { probability: sum(arrived), mean: sum(times), certain: !lost })
 }
 
+/// Whether the states that `goal` names hold a probability `level` from the start.
+pub(crate) fn there(initial: &[(u32, f64)], goal: &[bool], level: f64) -> bool {
+    let at_once = sum(initial.iter().filter(|(state, _)| goal[*state as usize]).map(|(_, share)| *share));
+    // Whatever comes later; shares of immediates are rounded. Near 1 it is what is left that counts.
+    let left = sum(initial.iter().filter(|(state, _)| !goal[*state as usize]).map(|(_, share)| *share));
+    if level > 0.5 {
+        left <= (1.0 - level) * (1.0 + 1e-12) + 2.0 * f64::EPSILON
+    } else {
+        at_once >= level * (1.0 - 1e-12)
+    }
+}
+
 /// The time by which the states that `goal` names have been entered with probability `level`, between 0 and 1.
 ///
 /// # Errors
@@ -82,15 +94,7 @@ pub fn quantile(
     level: f64,
     budget: &mut Budget<'_>,
 ) -> Result<Mean, Refusal> {
-    let at_once = sum(initial.iter().filter(|(state, _)| goal[*state as usize]).map(|(_, share)| *share));
-    // Whatever comes later; shares of immediates are rounded. Near 1 it is what is left that counts.
-    let left = sum(initial.iter().filter(|(state, _)| !goal[*state as usize]).map(|(_, share)| *share));
-    let there = if level > 0.5 {
-        left <= (1.0 - level) * (1.0 + 1e-12) + 2.0 * f64::EPSILON
-    } else {
-        at_once >= level * (1.0 - 1e-12)
-    };
-    if there {
+    if there(initial, goal, level) {
         return Ok(Mean { value: 0.0, method: None });
     }
     let reached = passage(chain, initial, goal, budget)?;

@@ -216,15 +216,15 @@ pub(super) fn affordable(chain: &Chain, events: f64, times: f64) -> Result<(), R
 
 /// Poisson's probabilities of numbers of steps, those from `first` on; they add up to 1.
 #[derive(Debug)]
-pub(super) struct Poisson {
-    pub(super) first: usize,
-    pub(super) weights: Vec<f64>,
+pub(crate) struct Poisson {
+    pub(crate) first: usize,
+    pub(crate) weights: Vec<f64>,
     /// What those that are left out add up to.
-    pub(super) lost: f64,
+    pub(crate) lost: f64,
 }
 
 /// Those of the mean `events`, down to `cut` times the largest.
-pub(super) fn poisson(events: f64, cut: f64) -> Poisson {
+pub(crate) fn poisson(events: f64, cut: f64) -> Poisson {
     // From the mode outwards, so that nothing underflows before it is small; then normalized.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "bounded by the caller")]
     let mode = events.floor() as usize;

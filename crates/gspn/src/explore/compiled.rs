@@ -87,7 +87,7 @@ pub(crate) struct Compiled {
 }
 
 impl Compiled {
-    /// `stages` phases stand for a fixed time.
+    /// `stages` phases stand for a fixed time; with 0 of them its end is an event of rate 1, wherever it runs.
     pub(crate) fn new(net: &Net, stages: u32) -> Self {
         let places = net.places.len();
         let mut compiled = Self {
@@ -114,8 +114,8 @@ impl Compiled {
                     compiled.immediates.push(Immediate { transition, weight: *weight, priority: *priority });
                 }
                 Kind::Deterministic { delay } => {
-                    let rate = f64::from(stages) / delay;
-                    compiled.clock(transition, &Phase::Erlang { stages, rate }, true);
+                    let rate = if stages == 0 { 1.0 } else { f64::from(stages) / delay };
+                    compiled.clock(transition, &Phase::Erlang { stages: stages.max(1), rate }, true);
                 }
                 Kind::Phase(phase) => compiled.clock(transition, phase, false),
             }

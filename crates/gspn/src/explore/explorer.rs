@@ -39,6 +39,8 @@ pub(super) struct Explorer {
     initial: Vec<(u32, f64)>,
     rows: Rows,
     watched: Vec<Watching>,
+    /// Whether what fixed times lead to is not in `rows`, but with those that are watched alone.
+    apart: bool,
 }
 
 /// A timed transition whose edges are kept by themselves.
@@ -107,7 +109,18 @@ impl Explorer {
             initial: Vec::new(),
             rows: Rows::default(),
             watched,
+            apart: false,
         }
+    }
+
+    /// Keeps what each fixed time leads to by itself: all of them are watched.
+    pub(super) fn apart(self) -> Self {
+        Self { apart: true, ..self }
+    }
+
+    /// Whether `transition` takes a fixed time that is kept by itself.
+    fn by_itself(&self, transition: usize) -> bool {
+        self.apart && self.net.clocks.iter().any(|clock| clock.fixed && clock.transition == transition)
     }
 
     pub(super) fn run(mut self, budget: &mut Budget<'_>) -> Result<Space, Refusal> {
@@ -366,6 +379,9 @@ impl Explorer {
                 for watching in self.watched.iter_mut().filter(|watching| watching.transition == root.transition()) {
                     watching.row.extend_from_slice(&scratch.row[from..]);
                 }
+                if self.by_itself(root.transition()) {
+                    scratch.row.truncate(from);
+                }
             }
         }
         scratch.targets = targets;
@@ -375,9 +391,11 @@ impl Explorer {
                 break;
             }
             let root = &batch.roots[*root];
+            let by_itself = self.by_itself(root.transition());
             let watching = self.watched.iter_mut().filter(|watching| watching.transition == root.transition());
             let watching = watching.map(|watching| &mut watching.fired);
-            for sums in std::iter::once(&mut self.fired).chain(watching) {
+            let all = (!by_itself).then_some(&mut self.fired);
+            for sums in all.into_iter().chain(watching) {
                 if let Some(sum) = sums[*counted].1.last_mut() {
                     *sum += root.rate * times;
                 }
@@ -395,8 +413,10 @@ impl Explorer {
                 ..refusal
             })
         })?;
+        // A fixed time that leads back to its state begins again.
+        let left_out = if self.apart { u32::MAX } else { state };
         for watching in &mut self.watched {
-            watching.rows.end(state, &mut watching.row)?;
+            watching.rows.end(left_out, &mut watching.row)?;
             watching.row.clear();
         }
         Ok(())

@@ -187,6 +187,12 @@ pub fn explore(
     watched: &[usize],
     budget: &mut Budget<'_>,
 ) -> Result<Space, Refusal> {
+    phases_fit(net)?;
+    let compiled = Compiled::new(net, stages);
+    Explorer::new(compiled, semiflows::bounds(net), counted, watched, None).run(budget)
+}
+
+fn phases_fit(net: &Net) -> Result<(), Refusal> {
     for transition in net.transitions() {
         let phases = match &transition.kind {
             Kind::Phase(Phase::Erlang { stages, .. }) => *stages as usize,
@@ -198,8 +204,19 @@ pub fn explore(
             return Err(Refusal::new(Class::TooLarge, &transition.name, why));
         }
     }
-    let compiled = Compiled::new(net, stages);
-    Explorer::new(compiled, semiflows::bounds(net), counted, watched, None).run(budget)
+    Ok(())
+}
+
+/// Explores `net` with its fixed times kept apart: the chain is what happens while they run, each of them is watched and leads from each
+/// state in which it runs, with probabilities in place of rates, to others or back.
+///
+/// # Errors
+/// As [`explore`] does.
+pub(crate) fn explore_apart(net: &Net, counted: &[usize], budget: &mut Budget<'_>) -> Result<Space, Refusal> {
+    let fixed = |index: &usize| matches!(net.transitions()[*index].kind, Kind::Deterministic { .. });
+    let fixed: Vec<usize> = (0..net.transitions().len()).filter(fixed).collect();
+    phases_fit(net)?;
+    Explorer::new(Compiled::new(net, 0), semiflows::bounds(net), counted, &fixed, None).apart().run(budget)
 }
 
 /// Explores one of all tangible markings that `symmetry` exchanges into each other. Every place of `net` has a proven bound, and every

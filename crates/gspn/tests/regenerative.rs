@@ -1,0 +1,364 @@
+//! Nets with fixed times, which are solved without phases: against equations with a delay that are solved step by step, against rows of
+//! more and more phases, and against closed forms.
+
+use gspn::ask::{Answer, Value, answer};
+use gspn::json;
+use gspn::{Budget, Limits};
+use proptest::prelude::*;
+use serde_json::{Value as Json, json};
+
+fn solved(net: &Json) -> Answer {
+    let document = json::read(net.to_string().as_bytes()).unwrap();
+    answer(&document.net, &document.asks, &mut Budget::new(Limits::default(), &mut |_| true)).unwrap()
+}
+
+fn number(answer: &Answer, id: &str) -> f64 {
+    match answer.values.get(id) {
+        Some(Value::Number(value)) => *value,
+        other => panic!("{id}: {other:?} {:?}", answer.unanswered.get(id)),
+    }
+}
+
+fn close(answer: &Answer, id: &str, wanted: f64, digits: f64) {
+    let found = number(answer, id);
+    assert!((found - wanted).abs() <= digits * wanted.abs(), "{id}: {found}, and {wanted} is wanted");
+}
+
+const STATES: usize = 3;
+
+/// Two parts side by side. One goes from state to state; in some of them it holds the other one's clock. The other one is `on` until its
+/// clock ends, and then `off`, which sends the first part on as `kicks` says, and comes back at once or after a time.
+#[derive(Debug, Clone)]
+struct Machine {
+    rates: [[f64; STATES]; STATES],
+    holds: [bool; STATES],
+    kicks: [usize; STATES],
+    delay: f64,
+    /// The rate at which it comes back; 0 stands for at once.
+    back: f64,
+}
+
+fn machine() -> impl Strategy<Value = Machine> {
+    let rate = prop_oneof![Just(0.0), 0.1..4.0];
+    let rates = prop::array::uniform3(prop::array::uniform3(rate));
+    let back = prop_oneof![Just(0.0), 0.2..5.0];
+    let kicks = prop::array::uniform3(0..STATES);
+    (rates, prop::array::uniform3(prop::bool::weighted(0.3)), kicks, 0.3..2.0, back).prop_map(
+        |(rates, holds, kicks, delay, back)| Machine { rates, holds, kicks, delay, back },
+    )
+}
+
+impl Machine {
+    /// A net whose clock is `clock`.
+    fn net(&self, clock: &Json) -> Json {
+        let mut places: Vec<Json> =
+            (0..STATES).map(|at| json!({"name": format!("s{at}"), "tokens": u8::from(at == 0)})).collect();
+        places.extend([json!({"name": "on", "tokens": 1}), json!({"name": "off"}), json!({"name": "kick"})]);
+        let mut transitions = Vec::new();
+        for from in 0..STATES {
+            let here = format!("s{from}");
+            for to in (0..STATES).filter(|to| *to != from && self.rates[from][*to] > 0.0) {
+                let (name, there) = (format!("t{from}{to}"), format!("s{to}"));
+                transitions.push(json!({"name": name, "kind": "timed", "rate": self.rates[from][to], "in": {&here: 1}, "out": {there: 1}}));
+            }
+            let (name, there) = (format!("k{from}"), format!("s{}", self.kicks[from]));
+            transitions.push(json!({"name": name, "kind": "immediate", "in": {"kick": 1, &here: 1}, "out": {there: 1}}));
+        }
+        let held: serde_json::Map<String, Json> =
+            (0..STATES).filter(|at| self.holds[*at]).map(|at| (format!("s{at}"), json!(1))).collect();
+        let mut ends = json!({"name": "clock", "in": {"on": 1}, "out": {"off": 1, "kick": 1}, "inhibit": held});
+        ends.as_object_mut().unwrap().extend(clock.as_object().unwrap().clone());
+        transitions.push(ends);
+        transitions.push(if self.back == 0.0 {
+            json!({"name": "back", "kind": "immediate", "in": {"off": 1}, "out": {"on": 1}})
+        } else {
+            json!({"name": "back", "kind": "timed", "rate": self.back, "in": {"off": 1}, "out": {"on": 1}})
+        });
+        json!({"places": places, "transitions": transitions})
+    }
+
+    fn fixed(&self) -> Json {
+        self.net(&json!({"kind": "deterministic", "delay": self.delay}))
+    }
+}
+
+/// State and on: `2 * state`, off: one more.
+const BOTH: usize = 2 * STATES;
+type Row = [f64; BOTH];
+
+/// The distribution, and how often the clock ends, at times of a grid; by the equations with a delay.
+struct Delayed {
+    /// By time: just behind it.
+    shares: Vec<Row>,
+    ends: Vec<f64>,
+}
+
+/// Steps of the grid in one delay; even.
+const GRID: usize = 800;
+
+fn times(row: &Row, matrix: &[Row; BOTH]) -> Row {
+    let mut product = [0.0; BOTH];
+    for (share, line) in row.iter().zip(matrix) {
+        product.iter_mut().zip(line).for_each(|(sum, part)| *sum += share * part);
+    }
+    product
+}
+
+fn plus(one: &Row, other: &Row, factor: f64) -> Row {
+    std::array::from_fn(|at| one[at] + factor * other[at])
+}
+
+/// `exp(time * generator)` by its series.
+fn exponential(generator: &[Row; BOTH], time: f64) -> [Row; BOTH] {
+    std::array::from_fn(|from| {
+        let mut term = [0.0; BOTH];
+        term[from] = 1.0;
+        let mut sum = term;
+        for count in 1..200 {
+            term = times(&term, generator);
+            term.iter_mut().for_each(|it| *it *= time / f64::from(count));
+            sum = plus(&sum, &term, 1.0);
+        }
+        sum
+    })
+}
+
+impl Delayed {
+    fn new(machine: &Machine, rounds: usize) -> Self {
+        let runs = |at: usize| at % 2 == 0 && !machine.holds[at / 2];
+        let mut all = [[0.0; BOTH]; BOTH];
+        let mut add = |from: usize, to: usize, rate: f64| {
+            all[from][to] += rate;
+            all[from][from] -= rate;
+        };
+        for from in 0..STATES {
+            for to in (0..STATES).filter(|to| *to != from) {
+                add(2 * from, 2 * to, machine.rates[from][to]);
+                add(2 * from + 1, 2 * to + 1, machine.rates[from][to]);
+            }
+            add(2 * from + 1, 2 * from, machine.back);
+        }
+        // While the clock runs, what stops it is lost.
+        let mut running = all;
+        for (from, row) in running.iter_mut().enumerate() {
+            (0..BOTH).filter(|to| !runs(from) || !runs(*to)).for_each(|to| row[to] = 0.0);
+        }
+        let over = exponential(&running, machine.delay);
+        let ended = |begun: &Row| times(begun, &over);
+        let led = |ends: &Row| {
+            let mut to = [0.0; BOTH];
+            (0..STATES).for_each(|at| {
+                to[2 * machine.kicks[at] + usize::from(machine.back > 0.0)] += ends[2 * at];
+            });
+            to
+        };
+        let begun = |shares: &Row, ends: &Row| {
+            let mut begun = led(ends);
+            for from in (0..BOTH).filter(|from| !runs(*from)) {
+                (0..BOTH).filter(|to| runs(*to)).for_each(|to| begun[to] += shares[from] * all[from][to]);
+            }
+            (0..BOTH).filter(|at| !runs(*at)).for_each(|at| begun[at] = 0.0);
+            begun
+        };
+        let grid = machine.delay / GRID as f64;
+        let (half, one, two) =
+            (exponential(&all, 0.5 * grid), exponential(&all, grid), exponential(&all, 2.0 * grid));
+        let mut shares = [0.0; BOTH];
+        shares[0] = 1.0;
+        // What began right at the beginning of a round, and all through the round before.
+        let mut at_once = [0.0; BOTH];
+        if runs(0) {
+            at_once[0] = 1.0;
+        }
+        let mut before = vec![[0.0; BOTH]; GRID + 1];
+        let mut found = Self { shares: Vec::new(), ends: Vec::new() };
+        for round in 0..rounds {
+            if round > 0 {
+                let ends = ended(&at_once);
+                at_once = led(&ends);
+                shares = plus(&plus(&shares, &ends, -1.0), &at_once, 1.0);
+                (0..BOTH).filter(|at| !runs(*at)).for_each(|at| at_once[at] = 0.0);
+            }
+            let ends: Vec<Row> = before.iter().map(ended).collect();
+            let gains: Vec<Row> = ends.iter().map(|ends| plus(&led(ends), ends, -1.0)).collect();
+            let mut begins = Vec::new();
+            for at in (0..GRID).step_by(2) {
+                let [f0, f1, f2] = [gains[at], gains[at + 1], gains[at + 2]];
+                let middle = plus(&plus(&[0.0; BOTH], &f0, 0.375), &plus(&plus(&[0.0; BOTH], &f1, 0.75), &f2, -0.125), 1.0);
+                // Simpson's rule over half of the step, and over all of it.
+                let mut next = times(&shares, &one);
+                next = plus(&next, &times(&f0, &one), grid / 6.0);
+                next = plus(&next, &times(&middle, &half), 4.0 * grid / 6.0);
+                next = plus(&next, &f1, grid / 6.0);
+                found.shares.extend([shares, next]);
+                found.ends.extend([ends[at].iter().sum::<f64>(), ends[at + 1].iter().sum::<f64>()]);
+                begins.extend([begun(&shares, &ends[at]), begun(&next, &ends[at + 1])]);
+                let mut last = times(&shares, &two);
+                last = plus(&last, &times(&f0, &two), 2.0 * grid / 6.0);
+                last = plus(&last, &times(&f1, &one), 8.0 * grid / 6.0);
+                shares = plus(&last, &f2, 2.0 * grid / 6.0);
+            }
+            begins.push(begun(&shares, &ends[GRID]));
+            before = begins;
+        }
+        found
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 60, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// At times all over six rounds of the clock, and never beside the end of one that began with the net.
+    #[test]
+    fn times_are_those_of_the_equations_with_a_delay(machine in machine()) {
+        let delayed = Delayed::new(&machine, 6);
+        let points = [35, 200, 500, 765, 850, 1250, 1595, 1650, 2000, 2450, 3000, 3225, 3500, 3950, 4050, 4750];
+        let mut asks = Vec::new();
+        for point in points {
+            let at = machine.delay * point as f64 / GRID as f64;
+            for state in 0..STATES {
+                asks.push(json!({"id": format!("{point} {state}"), "kind": "prob", "at": at,
+                    "where": [[format!("s{state}"), "==", 1], ["on", "==", 1]]}));
+            }
+            asks.push(json!({"id": format!("{point} off"), "kind": "mean_tokens", "place": "off", "at": at}));
+            asks.push(json!({"id": format!("{point} ends"), "kind": "throughput", "transition": "clock", "at": at}));
+        }
+        let found = solved(&json!({"net": machine.fixed(), "ask": asks}));
+        let like = |id: String, wanted: f64| {
+            // What cannot be told from 0 is said as 0.
+            let found = number(&found, &id);
+            prop_assert!((found - wanted).abs() <= 2e-7 * wanted.abs().max(1e-3), "{}: {found}, {wanted} is wanted", id);
+            Ok(())
+        };
+        for point in points {
+            for state in 0..STATES {
+                like(format!("{point} {state}"), delayed.shares[point][2 * state])?;
+            }
+            like(format!("{point} off"), (0..STATES).map(|state| delayed.shares[point][2 * state + 1]).sum())?;
+            like(format!("{point} ends"), delayed.ends[point])?;
+        }
+    }
+
+    /// Values of more and more phases, carried on to infinitely many by the first and the second power of one over their number.
+    #[test]
+    fn long_runs_and_passages_are_those_of_very_many_phases(machine in machine()) {
+        let asks = json!([
+            {"id": "on", "kind": "mean_tokens", "place": "on"},
+            {"id": "first", "kind": "prob", "where": [["s0", "==", 1]]},
+            {"id": "ends", "kind": "throughput", "transition": "clock"},
+            {"id": "kick", "kind": "throughput", "transition": "k0"},
+            {"id": "move", "kind": "throughput", "transition": "back"},
+            {"id": "bsccs", "kind": "bsccs"}, {"id": "deadlocks", "kind": "deadlocks"}, {"id": "mtta", "kind": "mtta"},
+            {"id": "there", "kind": "passage_mean", "where": [["s2", "==", 1]]},
+            {"id": "off", "kind": "passage_mean", "where": [["s1", "==", 1], ["off", "==", 1]]},
+        ]);
+        let found = solved(&json!({"net": machine.fixed(), "ask": asks}));
+        let phases = |count: u32| {
+            let clock = json!({"kind": "phase", "erlang": {"k": count, "rate": f64::from(count) / machine.delay}});
+            solved(&json!({"net": machine.net(&clock), "ask": asks}))
+        };
+        let (few, some, many) = (phases(128), phases(256), phases(512));
+        for id in ["on", "first", "ends", "kick", "move", "mtta", "there", "off"] {
+            let Some(Value::Number(many)) = many.values.get(id) else {
+                prop_assert!(found.unanswered.contains_key(id), "{}: {:?}", id, found.values.get(id));
+                continue;
+            };
+            let (few, some) = (number(&few, id), number(&some, id));
+            let (once, twice) = (2.0 * many - some, (8.0 * many - 6.0 * some + few) / 3.0);
+            let (value, far) = (number(&found, id), (once - twice).abs());
+            prop_assert!((value - twice).abs() <= 1e-9 + 0.2 * far + 1e-6 * twice, "{}: {value}, {twice}, {once}", id);
+        }
+        for id in ["bsccs", "deadlocks"] {
+            prop_assert_eq!(&found.values[id], &many.values[id]);
+        }
+    }
+
+    /// The time by which something has been with a probability is that at which it has this probability, if it stays.
+    #[test]
+    fn quantiles_are_times_at_which_the_probability_is_there(machine in machine(), level in 0.05..0.95) {
+        let mut net = machine.fixed();
+        // Where the first part is in its last state it stays.
+        net["transitions"].as_array_mut().unwrap().retain(|it| !it["name"].as_str().unwrap().starts_with("t2"));
+        let stays = Machine { kicks: [machine.kicks[0], machine.kicks[1], 2], ..machine.clone() };
+        let kicks = stays.fixed()["transitions"].clone();
+        for it in net["transitions"].as_array_mut().unwrap().iter_mut().filter(|it| it["name"] == "k2") {
+            *it = kicks.as_array().unwrap().iter().find(|it| it["name"] == "k2").unwrap().clone();
+        }
+        let ask = json!([{"id": "q", "kind": "passage_quantile", "p": level, "where": [["s2", "==", 1]]}]);
+        let found = solved(&json!({"net": net, "ask": ask}));
+        if let Some(Value::Number(time)) = found.values.get("q") {
+            let at = |id: &str, at: f64| json!({"id": id, "kind": "prob", "at": at, "where": [["s2", "==", 1]]});
+            let asks = [at("before", time * (1.0 - 1e-5)), at("behind", time * (1.0 + 1e-5))];
+            let found = solved(&json!({"net": net, "ask": asks}));
+            let (before, behind) = (number(&found, "before"), number(&found, "behind"));
+            prop_assert!(before <= level + 1e-9 && level <= behind + 1e-9, "{time}: {before} {level} {behind}");
+        }
+    }
+}
+
+/// An M/D/1/K queue of 100 places: the queue without a bound has mean load + load^2 / 2 (1 - load) (Pollaczek and Khinchine).
+#[test]
+fn a_long_queue_has_the_mean_of_pollaczek_and_khinchine() {
+    for load in [0.2_f64, 0.5, 0.8] {
+        let found = solved(&json!({"net": {
+            "places": [{"name": "queue"}, {"name": "room", "tokens": 200}],
+            "transitions": [
+                {"name": "arrive", "kind": "timed", "rate": load, "in": {"room": 1}, "out": {"queue": 1}},
+                {"name": "serve", "kind": "deterministic", "delay": 1, "in": {"queue": 1}, "out": {"room": 1}},
+            ]},
+            "ask": [{"id": "mean", "kind": "mean_tokens", "place": "queue"},
+                {"id": "busy", "kind": "prob", "where": [["queue", ">", 0]]},
+                {"id": "served", "kind": "throughput", "transition": "serve"}]}));
+        close(&found, "mean", load + load * load / (2.0 * (1.0 - load)), 1e-9);
+        close(&found, "busy", load, 1e-9);
+        close(&found, "served", load, 1e-9);
+    }
+}
+
+/// A session of an hour beside requests of a millisecond: seven powers of ten apart.
+#[test]
+fn a_fixed_time_may_be_very_long_beside_what_is_fast() {
+    let (request, answer, idle) = (400.0, 1000.0, 1e-4);
+    let found = solved(&json!({"net": {
+        "places": [{"name": "idle", "tokens": 1}, {"name": "busy"}, {"name": "session", "tokens": 1}, {"name": "ended"}],
+        "transitions": [
+            {"name": "request", "kind": "timed", "rate": request, "in": {"idle": 1, "session": 1}, "out": {"busy": 1, "session": 1}},
+            {"name": "answer", "kind": "timed", "rate": answer, "in": {"busy": 1}, "out": {"idle": 1}},
+            {"name": "expire", "kind": "deterministic", "delay": 3600, "in": {"session": 1}, "out": {"ended": 1}},
+            {"name": "login", "kind": "timed", "rate": idle, "in": {"ended": 1}, "out": {"session": 1}},
+        ]},
+        "ask": [{"id": "session", "kind": "mean_tokens", "place": "session"},
+            {"id": "served", "kind": "throughput", "transition": "answer"},
+            {"id": "expired", "kind": "throughput", "transition": "expire"},
+            {"id": "first", "kind": "passage_mean", "where": [["ended", "==", 1], ["idle", "==", 1]]}]}));
+    let share = 3600.0 / (3600.0 + 1.0 / idle);
+    close(&found, "session", share, 1e-7);
+    close(&found, "expired", 1.0 / (3600.0 + 1.0 / idle), 1e-7);
+    // A session begins idle, for nobody logs in sooner than an answer takes, and what it asked for is answered.
+    let busy = request / (request + answer);
+    let asked = 3600.0 * busy * answer + busy * request / (request + answer);
+    assert!((number(&found, "served") * (3600.0 + 1.0 / idle) / asked - 1.0).abs() < 1e-7, "{found:?}");
+    close(&found, "first", 3600.0 + busy / answer, 1e-7);
+}
+
+/// A clock that is stopped before its end begins anew.
+#[test]
+fn a_clock_that_is_stopped_begins_anew() {
+    let (stop, back, delay) = (0.7_f64, 2.0, 1.5);
+    let found = solved(&json!({"net": {
+        "places": [{"name": "run", "tokens": 1}, {"name": "wait"}, {"name": "done"}],
+        "transitions": [
+            {"name": "clock", "kind": "deterministic", "delay": delay, "in": {"run": 1}, "out": {"done": 1}},
+            {"name": "stop", "kind": "timed", "rate": stop, "in": {"run": 1}, "out": {"wait": 1}},
+            {"name": "back", "kind": "timed", "rate": back, "in": {"wait": 1}, "out": {"run": 1}},
+        ]},
+        "ask": [{"id": "mtta", "kind": "mtta"}, {"id": "first", "kind": "passage_quantile", "p": 0.3, "where": [["done", "==", 1]]},
+            {"id": "late", "kind": "prob", "at": 1.501, "where": [["done", "==", 1]]}]}));
+    let through = (-stop * delay).exp();
+    let stopped = (1.0 - through) / through;
+    close(&found, "mtta", stopped / stop + stopped / back, 1e-9);
+    close(&found, "first", delay, 1e-9);
+    // By then it ran through at once, or was stopped and back within 0.001, and hardly ever twice.
+    let twice = 1.0 - (back * (-stop * 0.001_f64).exp() - stop * (-back * 0.001_f64).exp()) / (back - stop);
+    close(&found, "late", through + twice * through, 1e-9);
+}
