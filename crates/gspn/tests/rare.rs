@@ -159,3 +159,32 @@ fn fixed_times_of_any_length() {
         assert_eq!(*value, Value::Number(0.0));
     }
 }
+
+/// A token that leaves once in 1,538 time units, asked for after a million, beside a chain whose rates are ten powers apart from that: e^-650
+/// is less than the inverse of a transform can tell, and 0 is not its value.
+#[test]
+fn less_than_a_transform_can_tell_is_said_to_be_so() {
+    let steps = 120;
+    let mut places: Vec<_> = (0..steps).map(|at| json!({"name": format!("f{at}"), "tokens": u8::from(at == 0)})).collect();
+    places.extend([json!({"name": "here", "tokens": 1}), json!({"name": "gone"})]);
+    let moves = |name: String, rate: f64, from: String, to: String| json!({"name": name, "kind": "timed", "rate": rate, "in": {from: 1}, "out": {to: 1}});
+    let mut transitions = vec![moves("leave".into(), 6.5e-4, "here".into(), "gone".into())];
+    for at in 1..steps {
+        transitions.push(moves(format!("u{at}"), 1e6, format!("f{}", at - 1), format!("f{at}")));
+        transitions.push(moves(format!("d{at}"), 2e6, format!("f{at}"), format!("f{}", at - 1)));
+    }
+    let asks = json!([{"id": "here", "kind": "prob", "where": [["here", "==", 1]], "at": 1e6},
+        {"id": "earlier", "kind": "prob", "where": [["here", "==", 1]], "at": 1e5}]);
+    let answer = solve(&json!({"net": {"places": places, "transitions": transitions}, "ask": asks}));
+    match answer.values.get("here") {
+        Some(Value::Number(0.0)) => {
+            assert_eq!(answer.error["here"], 1.0, "{answer:?}");
+            assert!(answer.method["here"].contains("at most, said as 0"), "{answer:?}");
+        }
+        Some(Value::Number(value)) => {
+            assert!((value / (-650.0_f64).exp() - 1.0).abs() <= answer.error["here"].min(1e-6), "{answer:?}")
+        }
+        _ => assert!(answer.unanswered.contains_key("here")),
+    }
+    close(&answer, "earlier", (-65.0_f64).exp());
+}
