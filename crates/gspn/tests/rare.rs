@@ -165,7 +165,8 @@ fn fixed_times_of_any_length() {
 #[test]
 fn less_than_a_transform_can_tell_is_said_to_be_so() {
     let steps = 120;
-    let mut places: Vec<_> = (0..steps).map(|at| json!({"name": format!("f{at}"), "tokens": u8::from(at == 0)})).collect();
+    let mut places: Vec<_> =
+        (0..steps).map(|at| json!({"name": format!("f{at}"), "tokens": u8::from(at == 0)})).collect();
     places.extend([json!({"name": "here", "tokens": 1}), json!({"name": "gone"})]);
     let moves = |name: String, rate: f64, from: String, to: String| json!({"name": name, "kind": "timed", "rate": rate, "in": {from: 1}, "out": {to: 1}});
     let mut transitions = vec![moves("leave".into(), 6.5e-4, "here".into(), "gone".into())];

@@ -43,9 +43,8 @@ fn machine() -> impl Strategy<Value = Machine> {
     let rates = prop::array::uniform3(prop::array::uniform3(rate));
     let back = prop_oneof![Just(0.0), 0.2..5.0];
     let kicks = prop::array::uniform3(0..STATES);
-    (rates, prop::array::uniform3(prop::bool::weighted(0.3)), kicks, 0.3..2.0, back).prop_map(
-        |(rates, holds, kicks, delay, back)| Machine { rates, holds, kicks, delay, back },
-    )
+    (rates, prop::array::uniform3(prop::bool::weighted(0.3)), kicks, 0.3..2.0, back)
+        .prop_map(|(rates, holds, kicks, delay, back)| Machine { rates, holds, kicks, delay, back })
 }
 
 impl Machine {
@@ -62,7 +61,8 @@ impl Machine {
                 transitions.push(json!({"name": name, "kind": "timed", "rate": self.rates[from][to], "in": {&here: 1}, "out": {there: 1}}));
             }
             let (name, there) = (format!("k{from}"), format!("s{}", self.kicks[from]));
-            transitions.push(json!({"name": name, "kind": "immediate", "in": {"kick": 1, &here: 1}, "out": {there: 1}}));
+            transitions
+                .push(json!({"name": name, "kind": "immediate", "in": {"kick": 1, &here: 1}, "out": {there: 1}}));
         }
         let held: serde_json::Map<String, Json> =
             (0..STATES).filter(|at| self.holds[*at]).map(|at| (format!("s{at}"), json!(1))).collect();
@@ -161,8 +161,7 @@ impl Delayed {
             begun
         };
         let grid = machine.delay / GRID as f64;
-        let (half, one, two) =
-            (exponential(&all, 0.5 * grid), exponential(&all, grid), exponential(&all, 2.0 * grid));
+        let (half, one, two) = (exponential(&all, 0.5 * grid), exponential(&all, grid), exponential(&all, 2.0 * grid));
         let mut shares = [0.0; BOTH];
         shares[0] = 1.0;
         // What began right at the beginning of a round, and all through the round before.
@@ -184,7 +183,8 @@ impl Delayed {
             let mut begins = Vec::new();
             for at in (0..GRID).step_by(2) {
                 let [f0, f1, f2] = [gains[at], gains[at + 1], gains[at + 2]];
-                let middle = plus(&plus(&[0.0; BOTH], &f0, 0.375), &plus(&plus(&[0.0; BOTH], &f1, 0.75), &f2, -0.125), 1.0);
+                let middle =
+                    plus(&plus(&[0.0; BOTH], &f0, 0.375), &plus(&plus(&[0.0; BOTH], &f1, 0.75), &f2, -0.125), 1.0);
                 // Simpson's rule over half of the step, and over all of it.
                 let mut next = times(&shares, &one);
                 next = plus(&next, &times(&f0, &one), grid / 6.0);
@@ -353,11 +353,24 @@ fn a_clock_that_is_stopped_begins_anew() {
             {"name": "back", "kind": "timed", "rate": back, "in": {"wait": 1}, "out": {"run": 1}},
         ]},
         "ask": [{"id": "mtta", "kind": "mtta"}, {"id": "first", "kind": "passage_quantile", "p": 0.3, "where": [["done", "==", 1]]},
-            {"id": "late", "kind": "prob", "at": 1.501, "where": [["done", "==", 1]]}]}));
+            {"id": "late", "kind": "prob", "at": 1.501, "where": [["done", "==", 1]]},
+            {"id": "by stop", "kind": "sensitivity", "of": {"kind": "mtta"}, "wrt": "stop"},
+            {"id": "by back", "kind": "sensitivity", "of": {"kind": "mtta"}, "wrt": "back"},
+            {"id": "soon", "kind": "sensitivity", "of": {"kind": "prob", "at": 0.8, "where": [["run", "==", 1]]}, "wrt": "stop"},
+            {"id": "never", "kind": "sensitivity", "of": {"kind": "prob", "at": 1.49, "where": [["done", "==", 1]]}, "wrt": "stop"}]}));
     let through = (-stop * delay).exp();
     let stopped = (1.0 - through) / through;
     close(&found, "mtta", stopped / stop + stopped / back, 1e-9);
     close(&found, "first", delay, 1e-9);
+    // With p = exp(-stop delay) it is (1 / p - 1) (1 / stop + 1 / back).
+    let by_stop = delay / through * (1.0 / stop + 1.0 / back) - stopped / stop.powi(2);
+    close(&found, "by stop", by_stop, 1e-7);
+    close(&found, "by back", -stopped / back.powi(2), 1e-7);
+    // Until the clock may end it is a chain of two states: back / sum + stop / sum exp(-sum t).
+    let (sum, time) = (stop + back, 0.8);
+    let slope = -back / (sum * sum) + (back / (sum * sum) - stop * time / sum) * (-sum * time).exp();
+    close(&found, "soon", slope, 1e-7);
+    assert_eq!(number(&found, "never"), 0.0);
     // By then it ran through at once, or was stopped and back within 0.001, and hardly ever twice.
     let twice = 1.0 - (back * (-stop * 0.001_f64).exp() - stop * (-back * 0.001_f64).exp()) / (back - stop);
     close(&found, "late", through + twice * through, 1e-9);

@@ -78,7 +78,7 @@ fn rate(net: &Net, transition: usize) -> Option<f64> {
 }
 
 /// Whether no rate has a part in the answer.
-fn structural(question: &Question) -> bool {
+pub(crate) fn structural(question: &Question) -> bool {
     matches!(
         question,
         Question::Tangible

@@ -91,7 +91,7 @@ fn plain(net: &Net, asks: &[Ask], budget: &mut Budget<'_>) -> Result<Answer, Ref
 
 /// Answers without phases for fixed times, and with them where that takes too much.
 fn clocks(net: &Net, asks: &[Ask], budget: &mut Budget<'_>) -> Result<Answer, Refusal> {
-    let Regenerative { mut answer, left, at_most } = Regenerative::new(net, asks, budget)?;
+    let Regenerative { mut answer, left, at_most, .. } = Regenerative::new(net, asks, budget)?;
     if left.is_empty() {
         return Ok(answer);
     }
@@ -247,9 +247,7 @@ impl Solved {
             }
             Question::InitialProbability { condition } => Value::Number(solution.initially(condition)),
             Question::TimeToAbsorption => Value::Number(solution.long_run(budget)?.time_to_bottom),
-            Question::PassageMean { condition } => {
-                Value::Number(certainly(&solution.passage(condition, budget)?)?)
-            }
+            Question::PassageMean { condition } => Value::Number(certainly(&solution.passage(condition, budget)?)?),
             Question::PassageQuantile { condition, level } => {
                 Value::Number(solution.quantile(condition, *level, budget)?)
             }

@@ -7,6 +7,7 @@ mod phases;
 mod solution;
 
 pub use self::answer::{Answer, Checks, Value};
+pub(crate) use self::derivatives::structural;
 pub use self::derivatives::{Derivatives, derivatives};
 pub use self::evaluate::answer;
 pub(crate) use self::evaluate::{certainly, invariant_error};

@@ -23,8 +23,8 @@ mod worth_at;
 
 pub use self::adjoint::{Worth, worth, worth_of_passage, worth_of_time};
 pub use self::long_run::{LongRun, long_run};
-pub use self::passage::{Reached, passage, quantile};
 pub(crate) use self::passage::there;
+pub use self::passage::{Reached, passage, quantile};
 pub(crate) use self::solve::sum;
 pub(crate) use self::transient::poisson;
 pub use self::transient::{At, Mean, at};

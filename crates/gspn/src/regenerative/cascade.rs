@@ -61,6 +61,8 @@ struct Level {
 /// Sums by level and step, from which the value at any time until the last follows.
 pub(super) struct Cascade {
     rate: f64,
+    /// Multiplications that it took, about.
+    pub(super) work: f64,
     levels: Vec<(f64, bool)>,
     /// For each reward, each level and each step what it adds, and how much was added up for it.
     sums: Vec<Vec<Vec<(f64, f64)>>>,
@@ -131,7 +133,7 @@ impl Cascade {
         }
         let bursts = |level: &Level| level.ended.iter().any(|share| *share != 0.0);
         let levels = levels.iter().map(|level| (level.shift, bursts(level))).collect();
-        Ok(Some(Self { rate, levels, sums }))
+        Ok(Some(Self { rate, work, levels, sums }))
     }
 
     /// The value of a reward at a time, by its number; `per_time` says that it counts what happens by time unit.
@@ -176,9 +178,11 @@ impl Cascade {
     fn added(&self, reward: usize, level: usize, time: f64) -> (f64, f64) {
         let weights = poisson(self.rate * time, CUT);
         let steps = self.sums[reward][level].iter().skip(weights.first);
-        weights.weights.iter().zip(steps).fold((0.0, 0.0), |(value, most), (weight, (sum, all))| {
-            (value + weight * sum, most + weight * all)
-        })
+        weights
+            .weights
+            .iter()
+            .zip(steps)
+            .fold((0.0, 0.0), |(value, most), (weight, (sum, all))| (value + weight * sum, most + weight * all))
     }
 
     /// What rounding may do: each step rounds what it adds up, and some of that goes on to the next.

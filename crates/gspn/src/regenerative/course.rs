@@ -34,6 +34,8 @@ pub(super) struct Courses {
     pub(super) all: Vec<Course>,
     /// What they may be off by products of matrices, relatively.
     pub(super) off: f64,
+    /// Multiplications that they took, about.
+    pub(super) work: f64,
 }
 
 /// The courses from the states that `starts` names. `None` where that takes too much, or rates are too far apart.
@@ -75,7 +77,7 @@ pub(super) fn courses(
             }
         }
     }
-    Ok(Some(Courses { all, off }))
+    Ok(Some(Courses { all, off, work }))
 }
 
 /// The states in which one clock runs.
@@ -153,11 +155,16 @@ impl Part {
         }
         let weights = poisson(rate * time, CUT);
         // The time between steps m and m + 1 before the end: the probability of more than m steps, over the rate.
-        let mut later: Vec<f64> = weights.weights.iter().rev().scan(0.0, |sum, weight| {
-            let more = *sum;
-            *sum += weight;
-            Some(more)
-        }).collect();
+        let mut later: Vec<f64> = weights
+            .weights
+            .iter()
+            .rev()
+            .scan(0.0, |sum, weight| {
+                let more = *sum;
+                *sum += weight;
+                Some(more)
+            })
+            .collect();
         later.reverse();
         let (mut ends, mut spent) = (vec![0.0; states * width], vec![0.0; states * width]);
         let mut next = vec![0.0; states * width];
@@ -223,7 +230,8 @@ impl Part {
     }
 
     fn course(&self, row: &Row) -> Course {
-        let list = |of: &[f64]| self.states.iter().copied().zip(of.iter().copied()).filter(|(_, it)| *it > 0.0).collect();
+        let list =
+            |of: &[f64]| self.states.iter().copied().zip(of.iter().copied()).filter(|(_, it)| *it > 0.0).collect();
         Course { spent: list(&row.spent), time: row.spent.iter().sum(), ends: list(&row.ends) }
     }
 }

@@ -9,18 +9,23 @@ mod cascade;
 mod course;
 mod embedded;
 mod quantile;
+mod slope;
 mod system;
+
+use hashbrown::HashMap;
 
 use self::cascade::{Cascade, Found, Reward};
 use self::course::{Courses, courses};
 use self::embedded::{Embedded, LongRun};
 use self::system::System;
-use crate::ask::{Answer, Ask, Condition, Flows, Question, Solution, Value, certainly, float};
+use crate::ask::{Answer, Ask, Checks, Condition, Flows, Question, Solution, Value, certainly, float, structural};
 use crate::chain::Reached;
 use crate::explore::explore_apart;
 use crate::net::Net;
 use crate::{Budget, Class, Refusal};
 
+/// What an edge costs to be explored, in multiplications.
+const EXPLORED: f64 = 500.0;
 /// What values may be off by the steps that lead to them, relatively: sums of many numbers above 0.
 const ROUNDED: f64 = 1e-9;
 /// What may be off of a value at a time, relatively, that is said.
@@ -36,6 +41,8 @@ pub(crate) struct Regenerative {
     pub(crate) left: Vec<Ask>,
     /// Of these, those whose value is no more than so much.
     pub(crate) at_most: Vec<(String, f64)>,
+    /// Multiplications that it took, about.
+    effort: f64,
 }
 
 impl Regenerative {
@@ -54,17 +61,22 @@ impl Regenerative {
         counted.sort_unstable();
         counted.dedup();
         let solution = Solution::new(explore_apart(net, &counted, budget)?);
-        let mut known = Self { answer: Answer::default(), left: Vec::new(), at_most: Vec::new() };
+        let mut known = Self { answer: Answer::default(), left: Vec::new(), at_most: Vec::new(), effort: 0.0 };
         let Some(system) = System::new(net, &solution.space) else {
             known.left = asks.to_vec();
             return Ok(known);
         };
-        let mut solver = Solver { net, solution: &solution, system, whole: None, long_run: None };
-        let at_times = solver.at_times(asks, budget);
+        #[expect(clippy::cast_precision_loss, reason = "an estimate of work")]
+        let effort = EXPLORED * (1.0 + solution.space.chain().edges() as f64);
+        let mut solver = Solver { net, solution: &solution, system, whole: None, long_run: None, effort };
+        let mut said: HashMap<String, Said> = solver.at_times(asks, budget).into_iter().collect();
+        for ask in asks.iter().filter(|ask| at(&ask.question).is_none()) {
+            said.insert(ask.id.clone(), solver.said(&ask.question, budget).unwrap_or(Said::Nothing));
+        }
+        known.effort = solver.effort;
+        said.extend(slope::slopes(net, asks, budget)?);
         for ask in asks {
-            let at_time = at_times.iter().find(|(id, _)| *id == ask.id).map(|(_, said)| said.clone());
-            let said = at_time.unwrap_or_else(|| solver.said(&ask.question, budget).unwrap_or(Said::Nothing));
-            known.put(ask, said);
+            known.put(ask, said.remove(&ask.id).unwrap_or(Said::Nothing));
         }
         if let Some(Some((_, checks))) = solver.long_run {
             known.answer.checks = checks;
@@ -73,7 +85,7 @@ impl Regenerative {
     }
 
     fn put(&mut self, ask: &Ask, said: Said) {
-        let Self { answer, left, at_most } = self;
+        let Self { answer, left, at_most, .. } = self;
         match said {
             Said::Exact(value) => drop(answer.values.insert(ask.id.clone(), value)),
             Said::Known { value, error, method } if value.is_finite() => {
@@ -98,7 +110,11 @@ impl Regenerative {
 #[derive(Debug, Clone)]
 enum Said {
     Exact(Value),
-    Known { value: f64, error: f64, method: &'static str },
+    Known {
+        value: f64,
+        error: f64,
+        method: &'static str,
+    },
     /// Nobody can say more.
     Refused(Refusal),
     /// The value cannot be told from 0, and is no more than this.
@@ -116,7 +132,9 @@ struct Solver<'a> {
     system: System<'a>,
     /// Regenerations and the courses from them, once they were looked for; nothing where they take too much.
     whole: Option<Option<(Vec<bool>, Courses)>>,
-    long_run: Option<Option<(LongRun, crate::ask::Checks)>>,
+    long_run: Option<Option<(LongRun, Checks)>>,
+    /// Multiplications so far, about.
+    effort: f64,
 }
 
 impl Solver<'_> {
@@ -146,13 +164,17 @@ impl Solver<'_> {
                     method: BY_REGENERATIONS,
                 })
             }
-            Question::TimeToAbsorption => match self.reached(&self.system.closed().0, budget)? {
-                Some((reached, error)) => Said::Known { value: reached.mean, error, method: BY_REGENERATIONS },
-                None => Said::Nothing,
-            },
+            Question::TimeToAbsorption => {
+                let (closed, _) = self.system.closed();
+                match self.reached(&closed, budget)? {
+                    Some((reached, error)) => Said::Known { value: reached.mean, error, method: BY_REGENERATIONS },
+                    None => Said::Nothing,
+                }
+            }
             Question::PassageMean { condition } => self.passage_mean(condition, budget)?,
             Question::PassageQuantile { condition, level } => self.quantile(condition, *level, budget)?,
-            // Those at a time were asked for together, and derivatives need phases.
+            Question::Sensitivity { of, .. } if structural(of) => Said::Exact(Value::Number(0.0)),
+            // Those at a time are asked for together, and so are derivatives.
             Question::MeanTokens { .. }
             | Question::Probability { .. }
             | Question::Throughput { .. }
@@ -168,7 +190,9 @@ impl Solver<'_> {
     fn whole(&mut self, budget: &mut Budget<'_>) -> Result<Option<&(Vec<bool>, Courses)>, Refusal> {
         if self.whole.is_none() {
             let starts = self.system.regenerations();
-            self.whole = Some(courses(&self.system, &starts, budget)?.map(|courses| (starts, courses)));
+            let courses = courses(&self.system, &starts, budget)?;
+            self.effort += courses.as_ref().map_or(0.0, |courses| courses.work);
+            self.whole = Some(courses.map(|courses| (starts, courses)));
         }
         Ok(self.whole.as_ref().and_then(Option::as_ref))
     }
@@ -183,7 +207,7 @@ impl Solver<'_> {
         Ok(self.long_run.as_ref().and_then(Option::as_ref).map(|(found, _)| found))
     }
 
-    fn solved(&mut self, budget: &mut Budget<'_>) -> Result<Option<(LongRun, crate::ask::Checks)>, Refusal> {
+    fn solved(&mut self, budget: &mut Budget<'_>) -> Result<Option<(LongRun, Checks)>, Refusal> {
         self.whole(budget)?;
         let Some(Some((starts, courses))) = &self.whole else { return Ok(None) };
         let Some(embedded) = Embedded::new(&self.system, starts, &courses.all, budget)? else { return Ok(None) };
@@ -199,10 +223,11 @@ impl Solver<'_> {
     }
 
     /// How the states that `goal` names are reached, and what may be off of it, relatively.
-    fn reached(&self, goal: &[bool], budget: &mut Budget<'_>) -> Result<Option<(Reached, f64)>, Refusal> {
+    fn reached(&mut self, goal: &[bool], budget: &mut Budget<'_>) -> Result<Option<(Reached, f64)>, Refusal> {
         let system = self.system.ending(goal);
         let starts = system.regenerations();
         let Some(courses) = courses(&system, &starts, budget)? else { return Ok(None) };
+        self.effort += courses.work;
         let Some(embedded) = Embedded::new(&system, &starts, &courses.all, budget)? else { return Ok(None) };
         let reached = embedded.passage(goal, budget)?;
         let (closed, _) = system.closed();
@@ -210,7 +235,7 @@ impl Solver<'_> {
         Ok((certain == reached.certain).then_some((reached, ROUNDED + courses.off)))
     }
 
-    fn passage_mean(&self, condition: &Condition, budget: &mut Budget<'_>) -> Result<Said, Refusal> {
+    fn passage_mean(&mut self, condition: &Condition, budget: &mut Budget<'_>) -> Result<Said, Refusal> {
         let Some((reached, error)) = self.reached(&self.solution.holds(condition), budget)? else {
             return Ok(Said::Nothing);
         };
@@ -222,8 +247,7 @@ impl Solver<'_> {
 
     /// What is said of those of `asks` that ask for a time. An error leaves them to phases.
     fn at_times(&mut self, asks: &[Ask], budget: &mut Budget<'_>) -> Vec<(String, Said)> {
-        let asked: Vec<(&Ask, f64)> =
-            asks.iter().filter_map(|ask| Some((ask, at(&ask.question)?))).collect();
+        let asked: Vec<(&Ask, f64)> = asks.iter().filter_map(|ask| Some((ask, at(&ask.question)?))).collect();
         let found = if asked.is_empty() { Ok(None) } else { self.cascade(&asked, budget) };
         let said = found.ok().flatten();
         said.unwrap_or_else(|| asked.iter().map(|(ask, _)| (ask.id.clone(), Said::Nothing)).collect())
@@ -240,7 +264,7 @@ impl Solver<'_> {
         // The latest first. What takes too much is not tried again a little earlier.
         let mut order: Vec<usize> = (0..asked.len()).collect();
         order.sort_by(|one, other| asked[*other].1.total_cmp(&asked[*one].1));
-        let mut within = f64::INFINITY;
+        let (mut within, mut effort) = (f64::INFINITY, 0.0);
         for some in order.chunks(TOGETHER) {
             let rewards: Vec<Reward> = some.iter().map(|index| self.reward(&asked[*index].0.question)).collect();
             let mut cascade = None;
@@ -249,6 +273,7 @@ impl Solver<'_> {
                 if cascade.is_none() && time <= within {
                     cascade = Cascade::new(&self.system, &courses.all, &rewards, time, budget)?;
                     within = if cascade.is_some() { within } else { EARLIER * time };
+                    effort += cascade.as_ref().map_or(0.0, |cascade| cascade.work);
                 }
                 if let Some(cascade) = &cascade {
                     let question = &ask.question;
@@ -257,6 +282,7 @@ impl Solver<'_> {
                 }
             }
         }
+        self.effort += effort;
         Ok(Some(said))
     }
 
@@ -321,7 +347,8 @@ fn flows<'a>(system: &System<'_>, found: &'a LongRun) -> Flows<'a> {
         let leads = system.clock(state).into_iter().flat_map(|clock| clock.leads(state));
         leads.for_each(|(to, part)| gains[to] += ends * part);
     }
-    let largest = |of: &[f64]| of.iter().fold(0.0, |most: f64, it| if it.is_nan() { f64::INFINITY } else { most.max(it.abs()) });
+    let largest =
+        |of: &[f64]| of.iter().fold(0.0, |most: f64, it| if it.is_nan() { f64::INFINITY } else { most.max(it.abs()) });
     let (off, most) = (largest(&gains), largest(&out));
     Flows { distribution: &found.distribution, residual: if most > 0.0 { off / most } else { 0.0 }, gains, out }
 }

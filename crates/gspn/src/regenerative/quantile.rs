@@ -18,7 +18,7 @@ const ROUNDING: f64 = 1e-12;
 impl Solver<'_> {
     /// The time by which `condition` has held with probability `level`.
     pub(super) fn quantile(
-        &self,
+        &mut self,
         condition: &Condition,
         level: f64,
         budget: &mut Budget<'_>,
@@ -30,6 +30,7 @@ impl Solver<'_> {
         let system = self.system.ending(&goal);
         let starts = system.regenerations();
         let Some(courses) = courses(&system, &starts, budget)? else { return Ok(Said::Nothing) };
+        self.effort += courses.work;
         let Some(embedded) = Embedded::new(&system, &starts, &courses.all, budget)? else { return Ok(Said::Nothing) };
         let reached = embedded.passage(&goal, budget)?;
         if reached.probability <= level && !reached.certain {
@@ -47,6 +48,7 @@ impl Solver<'_> {
                 break;
             }
             let Some(cascade) = Cascade::new(&system, &courses.all, &reward, until, budget)? else { break };
+            self.effort += cascade.work;
             // How much is missing at a time, and how far that may be off.
             let missing = |time: f64| {
                 let (value, off) = cascade.behind(0, time);
@@ -69,7 +71,11 @@ fn sought(until: f64, missing: impl Fn(f64) -> (f64, f64), error: f64) -> Said {
         for _ in 0..HALVED {
             let middle = 0.5 * (low + high);
             let (left, off) = missing(middle);
-            if left + side * off > 0.0 { low = middle } else { high = middle }
+            if left + side * off > 0.0 {
+                low = middle
+            } else {
+                high = middle
+            }
             if high - low <= 1e-14 * high {
                 break;
             }

@@ -115,9 +115,7 @@ impl<'a> System<'a> {
         let (mut closed, mut classes) = (vec![false; moves.len()], 0);
         for component in 0..components.len() {
             let nodes = components.nodes(component);
-            let stays = |node: &u32| {
-                moves.row(*node as usize).all(|(to, _)| components.of[to] as usize == component)
-            };
+            let stays = |node: &u32| moves.row(*node as usize).all(|(to, _)| components.of[to] as usize == component);
             if reached[nodes[0] as usize] && nodes.iter().all(stays) {
                 nodes.iter().for_each(|node| closed[*node as usize] = true);
                 classes += 1;
