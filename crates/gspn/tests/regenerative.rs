@@ -125,7 +125,7 @@ fn exponential(generator: &[Row; BOTH], time: f64) -> [Row; BOTH] {
 
 impl Delayed {
     fn new(machine: &Machine, rounds: usize) -> Self {
-        let runs = |at: usize| at % 2 == 0 && !machine.holds[at / 2];
+        let runs = |at: usize| at.is_multiple_of(2) && !machine.holds[at / 2];
         let mut all = [[0.0; BOTH]; BOTH];
         let mut add = |from: usize, to: usize, rate: f64| {
             all[from][to] += rate;
