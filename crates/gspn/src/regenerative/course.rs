@@ -6,7 +6,9 @@ use crate::{Budget, Progress, Refusal};
 
 /// Multiplications that all fixed times of a net may take, and numbers that may be kept of them.
 const WORK: f64 = 4e9;
-const KEPT: usize = 20_000_000;
+const KEPT: usize = 5_000_000;
+/// Bytes of each of them, as a row of a matrix and in a list.
+const BYTES: usize = 48;
 /// States that are looked at in all.
 const STATES: usize = 300_000;
 /// States of one fixed time up to which a matrix is multiplied with itself.
@@ -59,7 +61,7 @@ pub(super) fn courses(
         kept += begun.len() * part.states.len();
         // Each product may double what its factors are off.
         off = off.max(2.0_f64.powi(halvings) * f64::EPSILON);
-        if work > WORK || kept > KEPT || off > OFF {
+        if work > WORK || kept > KEPT || off > OFF || budget.bytes((kept * BYTES) as u64).is_err() {
             return Ok(None);
         }
         if halvings > 0 {

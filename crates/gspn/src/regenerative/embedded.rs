@@ -9,7 +9,7 @@ use crate::chain::{self, Chain, Reached};
 use crate::{Budget, Refusal};
 
 /// Edges that the chain may have.
-const EDGES: usize = 20_000_000;
+const EDGES: usize = 10_000_000;
 
 pub(super) struct Embedded {
     chain: Chain,
@@ -34,8 +34,8 @@ impl Embedded {
         system: &System<'_>,
         regenerations: &[bool],
         courses: &[Course],
-        budget: &mut Budget<'_>,
-    ) -> Result<Option<Self>, Refusal> {
+        budget: &Budget<'_>,
+    ) -> Option<Self> {
         #[expect(clippy::cast_possible_truncation, reason = "states have numbers of 32 bits")]
         let states: Vec<u32> =
             (0..system.runs.len()).filter(|state| regenerations[*state]).map(|state| state as u32).collect();
@@ -73,22 +73,21 @@ impl Embedded {
             for to in touched.drain(..) {
                 let rate = std::mem::take(&mut sums[to]) / time;
                 if !rate.is_finite() {
-                    return Ok(None);
+                    return None;
                 }
                 if to != state && rate > 0.0 {
                     columns.push(of[to]);
                     rates.push(rate);
                 }
             }
-            if columns.len() > EDGES {
-                return Ok(None);
+            if columns.len() > EDGES || budget.bytes(columns.len() as u64 * 24).is_err() {
+                return None;
             }
-            budget.bytes(columns.len() as u64 * 24)?;
             #[expect(clippy::cast_possible_truncation, reason = "compared with `EDGES` just above")]
             rows.push(columns.len() as u32);
         }
         let initial = system.initial.iter().map(|(state, share)| (of[*state as usize], *share)).collect();
-        Ok(Some(Self { chain: Chain::from_rows(rows, columns, rates), initial, states }))
+        Some(Self { chain: Chain::from_rows(rows, columns, rates), initial, states })
     }
 
     /// What it does in the long run.

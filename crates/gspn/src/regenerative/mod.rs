@@ -24,8 +24,9 @@ use crate::explore::explore_apart;
 use crate::net::Net;
 use crate::{Budget, Class, Refusal};
 
-/// What an edge costs to be explored, in multiplications.
+/// What an edge costs to be explored, in multiplications, and after how many of them the questions that are left are left to phases.
 const EXPLORED: f64 = 500.0;
+const ENOUGH: f64 = 1e10;
 /// What values may be off by the steps that lead to them, relatively: sums of many numbers above 0.
 const ROUNDED: f64 = 1e-9;
 /// What may be off of a value at a time, relatively, that is said.
@@ -141,6 +142,9 @@ impl Solver<'_> {
     /// What is said of a question that asks for no time. An error leaves it to phases.
     fn said(&mut self, question: &Question, budget: &mut Budget<'_>) -> Result<Said, Refusal> {
         let space = &self.solution.space;
+        if self.effort > ENOUGH {
+            return Ok(Said::Nothing);
+        }
         Ok(match question {
             Question::Tangible => Said::Exact(Value::Count(space.tangible() as u64)),
             Question::Vanishing => Said::Exact(Value::Count(space.vanishing() as u64)),
@@ -210,7 +214,7 @@ impl Solver<'_> {
     fn solved(&mut self, budget: &mut Budget<'_>) -> Result<Option<(LongRun, Checks)>, Refusal> {
         self.whole(budget)?;
         let Some(Some((starts, courses))) = &self.whole else { return Ok(None) };
-        let Some(embedded) = Embedded::new(&self.system, starts, &courses.all, budget)? else { return Ok(None) };
+        let Some(embedded) = Embedded::new(&self.system, starts, &courses.all, budget) else { return Ok(None) };
         let found = embedded.long_run(&self.system, &courses.all, budget)?;
         let (closed, classes) = self.system.closed();
         let inside = |(share, closed): (&f64, &bool)| *share == 0.0 || *closed;
@@ -228,7 +232,7 @@ impl Solver<'_> {
         let starts = system.regenerations();
         let Some(courses) = courses(&system, &starts, budget)? else { return Ok(None) };
         self.effort += courses.work;
-        let Some(embedded) = Embedded::new(&system, &starts, &courses.all, budget)? else { return Ok(None) };
+        let Some(embedded) = Embedded::new(&system, &starts, &courses.all, budget) else { return Ok(None) };
         let reached = embedded.passage(goal, budget)?;
         let (closed, _) = system.closed();
         let certain = closed.iter().zip(goal).all(|(closed, goal)| !closed || *goal);
@@ -270,7 +274,7 @@ impl Solver<'_> {
             let mut cascade = None;
             for (reward, index) in some.iter().enumerate() {
                 let (ask, time) = asked[*index];
-                if cascade.is_none() && time <= within {
+                if cascade.is_none() && time <= within && self.effort + effort <= ENOUGH {
                     cascade = Cascade::new(&self.system, &courses.all, &rewards, time, budget)?;
                     within = if cascade.is_some() { within } else { EARLIER * time };
                     effort += cascade.as_ref().map_or(0.0, |cascade| cascade.work);

@@ -3,7 +3,7 @@
 use super::cascade::{Cascade, Reward};
 use super::course::courses;
 use super::embedded::Embedded;
-use super::{BY_CASCADE, ROUNDED, Said, Solver};
+use super::{BY_CASCADE, ENOUGH, ROUNDED, Said, Solver};
 use crate::ask::Condition;
 use crate::chain;
 use crate::{Budget, Class, Refusal};
@@ -31,7 +31,7 @@ impl Solver<'_> {
         let starts = system.regenerations();
         let Some(courses) = courses(&system, &starts, budget)? else { return Ok(Said::Nothing) };
         self.effort += courses.work;
-        let Some(embedded) = Embedded::new(&system, &starts, &courses.all, budget)? else { return Ok(Said::Nothing) };
+        let Some(embedded) = Embedded::new(&system, &starts, &courses.all, budget) else { return Ok(Said::Nothing) };
         let reached = embedded.passage(&goal, budget)?;
         if reached.probability <= level && !reached.certain {
             let why = format!("is ever reached with probability {} only", reached.probability);
@@ -49,6 +49,9 @@ impl Solver<'_> {
             }
             let Some(cascade) = Cascade::new(&system, &courses.all, &reward, until, budget)? else { break };
             self.effort += cascade.work;
+            if self.effort > ENOUGH {
+                break;
+            }
             // How much is missing at a time, and how far that may be off.
             let missing = |time: f64| {
                 let (value, off) = cascade.behind(0, time);
