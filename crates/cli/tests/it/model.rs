@@ -194,6 +194,29 @@ fn states_and_generator_are_exported() {
     let lines: Vec<&str> = matrix.lines().collect();
     assert_eq!((lines[0], lines[1], lines.len()), ("%%MatrixMarket matrix coordinate real general", "4 4 10", 12));
     assert!(lines.contains(&"2 2 -2e0") && lines.contains(&"1 2 1e0"), "{matrix}");
+
+    // With two phases a service is two states of each marking in which it runs; with a fixed time there is no generator.
+    let mut net = queue();
+    let serve = net["net"]["transitions"].as_array_mut().unwrap().iter_mut().find(|it| it["name"] == "serve").unwrap();
+    serve.as_object_mut().unwrap().remove("rate");
+    serve
+        .as_object_mut()
+        .unwrap()
+        .extend([("kind".into(), json!("phase")), ("erlang".into(), json!({"k": 2, "rate": 2}))]);
+    scene.write("net.json", &net.to_string());
+    let (exit, _) = of(&scene, &["solve", "net.json", "--states", "states.csv", "--generator", "q.mtx"]);
+    assert_eq!(exit, "exit 0");
+    let states = scene.read("states.csv");
+    let lines: Vec<&str> = states.lines().collect();
+    assert_eq!((lines[0], lines[1], lines.len()), (r#"state,initial,"queue","room","phase of serve""#, "1,1,0,3,0", 8));
+    assert!(lines[2..].iter().all(|line| line.ends_with(",1") || line.ends_with(",2")), "{states}");
+    assert!(scene.read("q.mtx").lines().nth(1).is_some_and(|line| line.starts_with("7 7 ")));
+    let serve = net["net"]["transitions"].as_array_mut().unwrap().iter_mut().find(|it| it["name"] == "serve").unwrap();
+    serve.as_object_mut().unwrap().remove("erlang");
+    serve.as_object_mut().unwrap().extend([("kind".into(), json!("deterministic")), ("delay".into(), json!(1))]);
+    scene.write("net.json", &net.to_string());
+    let (exit, said) = of(&scene, &["solve", "net.json", "--generator", "q.mtx"]);
+    assert_eq!((exit.as_str(), &said["refused"], &said["where"]), ("exit 3", &json!("unsupported"), &json!("serve")));
 }
 
 #[test]

@@ -115,6 +115,20 @@ impl Space {
         marking_of(self.states.as_ref(), state)
     }
 
+    /// The transitions (indices in the net) whose clocks have phases.
+    pub fn clocks(&self) -> impl Iterator<Item = usize> + '_ {
+        self.net.clocks.iter().map(|clock| clock.transition)
+    }
+
+    /// The phases of these clocks in `state`, from 1, and 0 where one does not run.
+    #[must_use]
+    pub fn phases(&self, state: u32) -> Vec<u64> {
+        let Some(states) = &self.states else { return Vec::new() };
+        let mut entries = vec![0; 1 + self.net.clocks.len()];
+        states.load(state, &mut entries);
+        entries.split_off(1)
+    }
+
     /// How many tangible and vanishing markings stand behind those explored; `None` beyond what a number can say.
     pub(crate) fn stand_for(&self, symmetry: &Symmetry) -> (Option<u64>, Option<u64>) {
         self.markings.stand_for(symmetry)

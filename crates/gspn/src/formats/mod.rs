@@ -15,7 +15,7 @@ mod svg;
 mod tables;
 mod xml;
 
-pub use self::tables::{exponential, generator, states};
+pub use self::tables::{generator, markovian, states};
 
 use crate::json::{self, Document, Timing};
 use crate::{Net, Refusal};

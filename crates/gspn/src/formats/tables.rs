@@ -6,29 +6,33 @@ use crate::explore::Space;
 use crate::net::{Kind, Net};
 use crate::{Class, Refusal};
 
-/// Whether the states of `net` are its tangible markings: no transition has a clock with phases.
+/// Whether `net` is a Markov chain: no transition takes a fixed time.
 ///
 /// # Errors
-/// [`Class::Unsupported`], naming the transition that has one.
-pub fn exponential(net: &Net) -> Result<(), Refusal> {
-    let clock = net.transitions().iter().find(|it| matches!(it.kind, Kind::Deterministic { .. } | Kind::Phase(_)));
-    match clock {
+/// [`Class::Unsupported`], naming the transition that does.
+pub fn markovian(net: &Net) -> Result<(), Refusal> {
+    let fixed = net.transitions().iter().find(|it| matches!(it.kind, Kind::Deterministic { .. }));
+    match fixed {
         None => Ok(()),
         Some(it) => {
-            let why = "its time is not exponential: the states are no markings, and there is no table of them";
+            let why = "it takes a fixed time: the net is no Markov chain, and there is no generator of it";
             Err(Refusal::new(Class::Unsupported, &it.name, why))
         }
     }
 }
 
-/// Writes CSV: a line for each state with its number from 1, its probability at time 0 and the tokens of each place.
+/// Writes CSV: a line for each state with its number from 1, its probability at time 0, the tokens of each place, and the phase of each
+/// transition whose time is of phase type (from 1, and 0 while it is not enabled).
 ///
 /// # Errors
 /// Those of `out`.
 pub fn states(net: &Net, space: &Space, out: &mut dyn Write) -> io::Result<()> {
     write!(out, "state,initial")?;
     for place in net.places() {
-        write!(out, ",\"{}\"", place.name.replace('"', "\"\""))?;
+        write!(out, ",\"{}\"", quoted(&place.name))?;
+    }
+    for transition in space.clocks() {
+        write!(out, ",\"phase of {}\"", quoted(&net.transitions()[transition].name))?;
     }
     writeln!(out)?;
     let mut initial = vec![0.0; space.chain().len()];
@@ -39,9 +43,15 @@ pub fn states(net: &Net, space: &Space, out: &mut dyn Write) -> io::Result<()> {
         space.load(space.marking_of(state as u32), &mut tokens);
         write!(out, "{},{probability}", state + 1)?;
         tokens.iter().try_for_each(|tokens| write!(out, ",{tokens}"))?;
+        #[expect(clippy::cast_possible_truncation, reason = "states have numbers of 32 bits")]
+        space.phases(state as u32).iter().try_for_each(|phase| write!(out, ",{phase}"))?;
         writeln!(out)?;
     }
     Ok(())
+}
+
+fn quoted(name: &str) -> String {
+    name.replace('"', "\"\"")
 }
 
 /// Writes the generator in coordinates of `MatrixMarket`: the rate from row to column, and in the diagonal its row's sum with a minus.

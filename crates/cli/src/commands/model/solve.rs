@@ -49,7 +49,7 @@ pub(crate) struct Solve {
     #[command(flatten)]
     cost: Cost,
 
-    /// Write the table of states as CSV: number, probability at time 0, the tokens of each place
+    /// Write the table of states as CSV: number, probability at time 0, the tokens of each place, phases
     #[arg(long, value_name = "FILE")]
     states: Option<PathBuf>,
 
@@ -150,7 +150,7 @@ impl Solve {
         if let (Ok(document), true) = (&read, self.states.is_some() || self.generator.is_some()) {
             let mut go_on = progress(self.cost.time)?;
             let budget = &mut Budget::new(self.cost.limits(document), &mut go_on);
-            let space = match formats::exponential(&document.net)
+            let space = match formats::markovian(&document.net)
                 .and_then(|()| explore::explore(&document.net, 1, &[], &[], budget))
             {
                 Ok(space) => space,
