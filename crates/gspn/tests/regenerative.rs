@@ -375,3 +375,49 @@ fn a_clock_that_is_stopped_begins_anew() {
     let twice = 1.0 - (back * (-stop * 0.001_f64).exp() - stop * (-back * 0.001_f64).exp()) / (back - stop);
     close(&found, "late", through + twice * through, 1e-9);
 }
+
+/// What is rare is there long before its mean time: F is no more than a few rounds of the clock, and may stand still between two of them.
+#[test]
+fn quantiles_of_what_is_rare_are_right_to_the_round() {
+    let part = |delay: f64, back: &str, more: &[Json]| {
+        let mut transitions =
+            vec![json!({"name": "D", "kind": "deterministic", "delay": delay, "in": {"on": 1}, "out": {back: 1}})];
+        transitions.extend_from_slice(more);
+        json!({"places": [{"name": "on", "tokens": 1}, {"name": "off"}, {"name": "b"}], "transitions": transitions})
+    };
+    let asked = |net: &Json, p: f64, wanted: f64| {
+        let ask = json!([{"id": "q", "kind": "passage_quantile", "p": p, "where": [["b", ">=", 1]]}]);
+        close(&solved(&json!({"net": net, "ask": ask})), "q", wanted, 1e-8);
+    };
+    let leaves = json!({"name": "x", "kind": "timed", "rate": 1e-6, "in": {"on": 1}, "out": {"b": 1}});
+    // On for one time unit, off for one: 1.9 of them on by 2.9.
+    let ends = json!({"name": "E", "kind": "deterministic", "delay": 1, "in": {"off": 1}, "out": {"on": 1}});
+    asked(&part(1.0, "off", &[leaves.clone(), ends]), -(-1.9e-6_f64).exp_m1(), 2.9);
+    for p in [1e-6_f64, 1e-9, 1e-12] {
+        asked(&part(0.5, "on", std::slice::from_ref(&leaves)), p, -(-p).ln_1p() * 1e6);
+    }
+    // Found with a probability of one in ten thousand at each end.
+    let immediate = |name: &str, weight: f64, to: &str| json!({"name": name, "kind": "immediate", "weight": weight, "in": {"off": 1}, "out": {to: 1}});
+    let found = part(1.0, "off", &[immediate("i", 1e-4, "b"), immediate("j", 0.9999, "on")]);
+    let by = |rounds: i32| 1.0 - 0.9999_f64.powi(rounds);
+    for beside in [1e-6, 1e-8] {
+        asked(&found, by(5) - beside * 1e-4, 5.0);
+        asked(&found, by(5) + beside * 1e-4, 6.0);
+    }
+}
+
+/// What fires at an exponential time does so at a rate when a fixed time ends, too.
+#[test]
+fn an_end_is_no_burst_of_what_it_does_not_fire() {
+    let found = solved(&json!({"net": {
+        "places": [{"name": "a", "tokens": 1}, {"name": "b"}, {"name": "c", "tokens": 1}, {"name": "e"}],
+        "transitions": [
+            {"name": "D", "kind": "deterministic", "delay": 1, "in": {"a": 1}, "out": {"b": 1}},
+            {"name": "x", "kind": "timed", "rate": 2, "in": {"c": 1}, "out": {"e": 1}},
+            {"name": "y", "kind": "timed", "rate": 2, "in": {"b": 1}, "out": {"e": 1}}]},
+        "ask": [{"id": "x", "kind": "throughput", "transition": "x", "at": 1}, {"id": "y", "kind": "throughput", "transition": "y", "at": 1},
+            {"id": "D", "kind": "throughput", "transition": "D", "at": 1}]}));
+    close(&found, "x", 2.0 * (-2.0_f64).exp(), 1e-9);
+    assert!(found.unanswered["y"].why.contains("it jumps from 0.000000000 to 2.000000000"), "{found:?}");
+    assert!(found.unanswered["D"].why.contains("fires right at this time"), "{found:?}");
+}

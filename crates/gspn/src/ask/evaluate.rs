@@ -290,7 +290,9 @@ pub(crate) fn certainly(reached: &Reached) -> Result<f64, Refusal> {
     if reached.certain {
         return Ok(reached.mean);
     }
-    let why = format!("it is ever reached with probability {} only, so there is no mean time", reached.probability);
+    let hardly = if reached.probability < 1.0 { "" } else { "less than " };
+    let why =
+        format!("it is ever reached with probability {hardly}{} only, so there is no mean time", reached.probability);
     Err(Refusal::new(Class::Unsupported, "", why))
 }
 

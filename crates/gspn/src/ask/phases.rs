@@ -24,16 +24,15 @@ const STEPS: f64 = 25.0;
 const LEFT: f64 = 1e-6;
 /// Between the times that most phases say and those that are, where a time is asked for: the least that is told, in steps.
 const SOUGHT: f64 = 10.0;
-/// Phases of a fixed time for each round of it until a time that is asked for: so many keep its step to a seventh of a round.
-const IN_STEP: f64 = 45.0;
 /// How close a time may be to a jump, in standard deviations of so many phases: nearer by, values of different numbers of phases are alike.
 const NEAR: f64 = 0.25;
 /// What of the last steps a value at a time may be off at least: that two carried values are alike may be chance.
 const CHANCE: f64 = 0.2;
 /// Within so many standard deviations of a jump values bend, and their error falls with the root of the number of phases. Steps may look as
-/// if it fell faster: there a value is believed to so many of the last ones.
+/// if it fell faster: there a value is believed to so many of the last ones, and a derivative, which bends more, to four times as many.
 const BENT: f64 = 4.0;
 const BELIEVED: f64 = 2.0;
+const BELIEVED_OF_SLOPES: f64 = 8.0;
 
 /// A time at which something may happen with some probability, and how many fixed times add up to its variance: the sum of their squares.
 #[derive(Debug, Clone, Copy)]
@@ -145,7 +144,9 @@ pub(super) fn carried(question: &Question, values: &[f64], stages: u32, jumps: &
             if time > 0.0 && beside(NEAR) || !falls(values) {
                 (0.0, f64::INFINITY)
             } else {
-                let part = if time > 0.0 && beside(BENT) { BELIEVED } else { CHANCE };
+                let slope = matches!(question, Question::Sensitivity { .. });
+                let believed = if slope { BELIEVED_OF_SLOPES } else { BELIEVED };
+                let part = if time > 0.0 && beside(BENT) { believed } else { CHANCE };
                 (part * left(values) / found.abs(), 1.0)
             }
         }
@@ -153,10 +154,9 @@ pub(super) fn carried(question: &Question, values: &[f64], stages: u32, jumps: &
     };
     let error = error.max(least);
     let error = if error == 0.0 && factor.is_finite() { 0.0 } else { error.max(f64::MIN_POSITIVE) * factor };
-    // Where phases have lost the step of a clock, the time may be anywhere in its round.
-    let lost = |delay: &&f64| *delay * f64::from(stages) < IN_STEP * found;
+    // Between two ends of a clock nothing may happen, and of that phases know nothing: the time may be anywhere in a round.
     let round = match when {
-        When::Sought => delays.iter().filter(lost).fold(0.0_f64, |most, delay| most.max(delay / found)),
+        When::Sought => delays.iter().fold(0.0_f64, |most, delay| most.max(delay / found)),
         _ => 0.0,
     };
     let error = error.max(round);

@@ -99,7 +99,7 @@ pub fn quantile(
     }
     let reached = passage(chain, initial, goal, budget)?;
     if reached.probability <= level && !reached.certain {
-        let why = format!("is ever reached with probability {} only", reached.probability);
+        let why = format!("it is ever reached with probability {} only", reached.probability);
         return Err(Refusal::new(Class::Unsupported, "p", why));
     }
     let chain = chain.ending(goal);

@@ -63,7 +63,9 @@ pub(super) struct Cascade {
     rate: f64,
     /// Multiplications that it took, about.
     pub(super) work: f64,
-    levels: Vec<(f64, bool)>,
+    levels: Vec<f64>,
+    /// For each reward and each level whether it counts what ends right at its beginning.
+    bursts: Vec<Vec<bool>>,
     /// For each reward, each level and each step what it adds, and how much was added up for it.
     sums: Vec<Vec<Vec<(f64, f64)>>>,
 }
@@ -131,33 +133,39 @@ impl Cascade {
                 budget.look(Progress::Solving { sweeps: step as u64, error: 1.0 })?;
             }
         }
-        let bursts = |level: &Level| level.ended.iter().any(|share| *share != 0.0);
-        let levels = levels.iter().map(|level| (level.shift, bursts(level))).collect();
-        Ok(Some(Self { rate, work, levels, sums }))
+        let bursts = |reward: &Reward| {
+            let counts =
+                |level: &Level| level.ended.iter().zip(&reward.ends).any(|(share, worth)| share * worth != 0.0);
+            levels.iter().map(counts).collect()
+        };
+        let bursts = rewards.iter().map(bursts).collect();
+        let levels = levels.iter().map(|level| level.shift).collect();
+        Ok(Some(Self { rate, work, levels, bursts, sums }))
     }
 
-    /// The value of a reward at a time, by its number; `per_time` says that it counts what happens by time unit.
-    pub(super) fn at(&self, reward: usize, time: f64, per_time: bool) -> Found {
+    /// The value of a reward at a time, by its number.
+    pub(super) fn at(&self, reward: usize, time: f64) -> Found {
         let beside = |shift: f64| shift > 0.0 && (shift - time).abs() <= BESIDE * time;
         let (mut value, mut step, mut most, mut burst) = (0.0, 0.0, 0.0, false);
-        for (level, (shift, bursts)) in self.levels.iter().enumerate() {
+        for (level, shift) in self.levels.iter().enumerate() {
             if *shift > time && !beside(*shift) {
                 continue;
             }
             let (sum, all) = self.added(reward, level, (time - shift).max(0.0));
             most += all;
             if beside(*shift) {
-                burst |= *bursts;
+                burst |= self.bursts[reward][level];
                 step += sum;
             } else {
                 value += sum;
             }
         }
         let off = self.off(time, most);
-        if per_time && burst {
+        if burst {
             Found::Burst
         } else if step.abs() > (STEP * value.abs().max((value + step).abs())).max(off) {
-            Found::Step(value, value + step)
+            // No 0 with a sign.
+            Found::Step(value.max(0.0) + 0.0, (value + step).max(0.0) + 0.0)
         } else {
             Found::Value(value + step, off)
         }
@@ -166,7 +174,7 @@ impl Cascade {
     /// The value just behind a time, whether there is a step or not, and how far it may be off.
     pub(super) fn behind(&self, reward: usize, time: f64) -> (f64, f64) {
         let (mut value, mut most) = (0.0, 0.0);
-        for (level, (shift, _)) in self.levels.iter().enumerate().filter(|(_, (shift, _))| *shift <= time) {
+        for (level, shift) in self.levels.iter().enumerate().filter(|(_, shift)| **shift <= time) {
             let (sum, all) = self.added(reward, level, time - shift);
             value += sum;
             most += all;

@@ -30,7 +30,7 @@ const ENOUGH: f64 = 1e10;
 /// What values may be off by the steps that lead to them, relatively: sums of many numbers above 0.
 const ROUNDED: f64 = 1e-9;
 /// What may be off of a value at a time, relatively, that is said.
-const KNOWN: f64 = 1e-3;
+const KNOWN: f64 = 1e-2;
 /// Questions about times that are summed up side by side, and how much earlier a time must be to be tried where a later one took too much.
 const TOGETHER: usize = 16;
 const EARLIER: f64 = 0.8;
@@ -118,7 +118,7 @@ enum Said {
     },
     /// Nobody can say more.
     Refused(Refusal),
-    /// The value cannot be told from 0, and is no more than this.
+    /// The value cannot be told from rounding, and is no more than this.
     AtMost(f64),
     Nothing,
 }
@@ -280,9 +280,8 @@ impl Solver<'_> {
                     effort += cascade.as_ref().map_or(0.0, |cascade| cascade.work);
                 }
                 if let Some(cascade) = &cascade {
-                    let question = &ask.question;
-                    let found = cascade.at(reward, time, matches!(question, Question::Throughput { .. }));
-                    said[*index].1 = told(found, matches!(question, Question::Probability { .. }), error);
+                    let probability = matches!(ask.question, Question::Probability { .. });
+                    said[*index].1 = told(cascade.at(reward, time), probability, error);
                 }
             }
         }
@@ -321,12 +320,11 @@ impl Solver<'_> {
 fn told(found: Found, probability: bool, error: f64) -> Said {
     match found {
         Found::Value(value, 0.0) if value == 0.0 => Said::Known { value, error: 0.0, method: BY_CASCADE },
-        Found::Value(value, off) if value <= 2.0 * off => Said::AtMost(3.0 * off),
-        Found::Value(value, off) if error + off / value <= KNOWN => {
+        Found::Value(value, off) if value > 0.0 && error + off / value <= KNOWN => {
             let error = error + off / value;
             Said::Known { value: if probability { value.min(1.0) } else { value }, error, method: BY_CASCADE }
         }
-        Found::Value(..) => Said::Nothing,
+        Found::Value(value, off) => Said::AtMost(value.max(0.0) + 2.0 * off),
         Found::Step(before, behind) => {
             let why = format!(
                 "it jumps from {before:.9} to {behind:.9} at this time: ask for one a little before or behind it"

@@ -9,7 +9,7 @@ use crate::chain;
 use crate::{Budget, Class, Refusal};
 
 /// How often the time that is looked at is doubled, and the one that is sought halved.
-const DOUBLED: usize = 12;
+const DOUBLED: usize = 200;
 const HALVED: usize = 200;
 /// What the time may be off, relatively, that is said, and what a probability may be rounded by, as those of immediates are.
 const RIGHT: f64 = 1e-4;
@@ -34,7 +34,7 @@ impl Solver<'_> {
         let Some(embedded) = Embedded::new(&system, &starts, &courses.all, budget) else { return Ok(Said::Nothing) };
         let reached = embedded.passage(&goal, budget)?;
         if reached.probability <= level && !reached.certain {
-            let why = format!("is ever reached with probability {} only", reached.probability);
+            let why = format!("it is ever reached with probability {} only", reached.probability);
             return Ok(Said::Refused(Refusal::new(Class::Unsupported, "", why)));
         }
         // Whichever is the smaller one: the probability to be there, or not yet.
@@ -42,7 +42,8 @@ impl Solver<'_> {
         let states = goal.iter().map(|goal| if *goal != later { 1.0 } else { 0.0 }).collect();
         let reward = [Reward { states, ends: vec![0.0; goal.len()] }];
         let wanted = if later { 1.0 - level } else { level };
-        let mut until = 2.0 * reached.mean;
+        // What is rare is there long before the mean time.
+        let mut until = reached.mean * level.min(0.5);
         for _ in 0..DOUBLED {
             if !until.is_normal() {
                 break;
