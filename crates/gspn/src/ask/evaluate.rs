@@ -101,7 +101,8 @@ fn clocks(net: &Net, asks: &[Ask], budget: &mut Budget<'_>) -> Result<Answer, Re
         Err(refusal) => answer.unanswered.extend(left.into_iter().map(|ask| (ask.id, refusal.clone()))),
     }
     for (id, most) in at_most {
-        if answer.unanswered.remove(&id).is_some() {
+        let more = matches!(answer.values.get(&id), Some(Value::Number(value)) if value.abs() > most);
+        if answer.unanswered.remove(&id).is_some() || more {
             answer.values.insert(id.clone(), Value::Number(0.0));
             answer.error.insert(id.clone(), 1.0);
             answer.method.insert(id, format!("{most:.0e} at most, said as 0"));

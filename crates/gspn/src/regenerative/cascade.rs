@@ -93,7 +93,8 @@ impl Cascade {
         if work > WORK || kept > KEPT {
             return Ok(None);
         }
-        budget.bytes((levels.len() * states * 48) as u64)?;
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "compared with `KEPT` just above")]
+        budget.bytes((levels.len() * states * 48) as u64 + kept as u64 * 8)?;
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "work is bounded just above")]
         let steps = steps as usize;
         let mut sums = vec![vec![Vec::with_capacity(steps); levels.len()]; rewards.len()];
@@ -153,21 +154,21 @@ impl Cascade {
             }
             let (sum, all) = self.added(reward, level, (time - shift).max(0.0));
             most += all;
+            value += sum;
             if beside(*shift) {
                 burst |= self.bursts[reward][level];
-                step += sum;
-            } else {
-                value += sum;
+                // Not what it has come to since then.
+                step += self.sums[reward][level].first().map_or(0.0, |(start, _)| *start);
             }
         }
         let off = self.off(time, most);
         if burst {
             Found::Burst
-        } else if step.abs() > (STEP * value.abs().max((value + step).abs())).max(off) {
+        } else if step.abs() > (STEP * value.abs()).max(off) {
             // No 0 with a sign.
-            Found::Step(value.max(0.0) + 0.0, (value + step).max(0.0) + 0.0)
+            Found::Step((value - step).max(0.0) + 0.0, value.max(0.0) + 0.0)
         } else {
-            Found::Value(value + step, off)
+            Found::Value(value, off)
         }
     }
 

@@ -90,6 +90,12 @@ impl Embedded {
         Some(Self { chain: Chain::from_rows(rows, columns, rates), initial, states })
     }
 
+    /// Multiplications that its equations take, about.
+    #[expect(clippy::cast_precision_loss, reason = "an estimate of work")]
+    pub(super) fn work(&self) -> f64 {
+        self.chain.edges() as f64 * self.chain.len().min(600) as f64
+    }
+
     /// What it does in the long run.
     ///
     /// # Errors

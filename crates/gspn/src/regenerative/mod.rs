@@ -61,8 +61,17 @@ impl Regenerative {
             .collect();
         counted.sort_unstable();
         counted.dedup();
-        let solution = Solution::new(explore_apart(net, &counted, budget)?);
         let mut known = Self { answer: Answer::default(), left: Vec::new(), at_most: Vec::new(), effort: 0.0 };
+        let space = match explore_apart(net, &counted, budget) {
+            Ok(space) => space,
+            // What firings are counted behind which fixed time takes more here than it does with phases.
+            Err(refusal) if refusal.class == Class::TooLarge && refusal.name == "memory" => {
+                known.left = asks.to_vec();
+                return Ok(known);
+            }
+            Err(refusal) => return Err(refusal),
+        };
+        let solution = Solution::new(space);
         let Some(system) = System::new(net, &solution.space) else {
             known.left = asks.to_vec();
             return Ok(known);
@@ -70,12 +79,20 @@ impl Regenerative {
         #[expect(clippy::cast_precision_loss, reason = "an estimate of work")]
         let effort = EXPLORED * (1.0 + solution.space.chain().edges() as f64);
         let mut solver = Solver { net, solution: &solution, system, whole: None, long_run: None, effort };
-        let mut said: HashMap<String, Said> = solver.at_times(asks, budget).into_iter().collect();
-        for ask in asks.iter().filter(|ask| at(&ask.question).is_none()) {
-            said.insert(ask.id.clone(), solver.said(&ask.question, budget).unwrap_or(Said::Nothing));
-        }
+        let mut said: HashMap<String, Said> = HashMap::new();
+        // What takes the least, and gives the most answers, first.
+        let (dear, cheap): (Vec<&Ask>, Vec<&Ask>) =
+            asks.iter().filter(|ask| at(&ask.question).is_none()).partition(|ask| is_passage(&ask.question));
+        let mut answer = |solver: &mut Solver<'_>, asks: &[&Ask]| {
+            for ask in asks {
+                said.insert(ask.id.clone(), solver.said(&ask.question, budget).unwrap_or(Said::Nothing));
+            }
+        };
+        answer(&mut solver, &cheap);
+        answer(&mut solver, &dear);
+        said.extend(solver.at_times(asks, budget));
         known.effort = solver.effort;
-        said.extend(slope::slopes(net, asks, budget)?);
+        said.extend(slope::slopes(net, asks, budget));
         for ask in asks {
             known.put(ask, said.remove(&ask.id).unwrap_or(Said::Nothing));
         }
@@ -138,11 +155,11 @@ struct Solver<'a> {
     effort: f64,
 }
 
-impl Solver<'_> {
+impl<'a> Solver<'a> {
     /// What is said of a question that asks for no time. An error leaves it to phases.
     fn said(&mut self, question: &Question, budget: &mut Budget<'_>) -> Result<Said, Refusal> {
         let space = &self.solution.space;
-        if self.effort > ENOUGH {
+        if is_passage(question) && self.effort > ENOUGH {
             return Ok(Said::Nothing);
         }
         Ok(match question {
@@ -215,6 +232,7 @@ impl Solver<'_> {
         self.whole(budget)?;
         let Some(Some((starts, courses))) = &self.whole else { return Ok(None) };
         let Some(embedded) = Embedded::new(&self.system, starts, &courses.all, budget) else { return Ok(None) };
+        self.effort += embedded.work();
         let found = embedded.long_run(&self.system, &courses.all, budget)?;
         let (closed, classes) = self.system.closed();
         let inside = |(share, closed): (&f64, &bool)| *share == 0.0 || *closed;
@@ -228,15 +246,20 @@ impl Solver<'_> {
 
     /// How the states that `goal` names are reached, and what may be off of it, relatively.
     fn reached(&mut self, goal: &[bool], budget: &mut Budget<'_>) -> Result<Option<(Reached, f64)>, Refusal> {
+        Ok(self.entered(goal, budget)?.map(|entered| (entered.reached, ROUNDED + entered.courses.off)))
+    }
+
+    /// The system that ends in the states that `goal` names; nothing where that takes too much, or a way is too rare for a number.
+    fn entered(&mut self, goal: &[bool], budget: &mut Budget<'_>) -> Result<Option<Entered<'a>>, Refusal> {
         let system = self.system.ending(goal);
         let starts = system.regenerations();
         let Some(courses) = courses(&system, &starts, budget)? else { return Ok(None) };
-        self.effort += courses.work;
         let Some(embedded) = Embedded::new(&system, &starts, &courses.all, budget) else { return Ok(None) };
+        self.effort += courses.work + embedded.work();
         let reached = embedded.passage(goal, budget)?;
         let (closed, _) = system.closed();
         let certain = closed.iter().zip(goal).all(|(closed, goal)| !closed || *goal);
-        Ok((certain == reached.certain).then_some((reached, ROUNDED + courses.off)))
+        Ok((certain == reached.certain).then_some(Entered { system, courses, reached }))
     }
 
     fn passage_mean(&mut self, condition: &Condition, budget: &mut Budget<'_>) -> Result<Said, Refusal> {
@@ -249,43 +272,67 @@ impl Solver<'_> {
         })
     }
 
-    /// What is said of those of `asks` that ask for a time. An error leaves them to phases.
+    /// What is said of those of `asks` that ask for a time. What an error ends is left to phases.
     fn at_times(&mut self, asks: &[Ask], budget: &mut Budget<'_>) -> Vec<(String, Said)> {
-        let asked: Vec<(&Ask, f64)> = asks.iter().filter_map(|ask| Some((ask, at(&ask.question)?))).collect();
-        let found = if asked.is_empty() { Ok(None) } else { self.cascade(&asked, budget) };
-        let said = found.ok().flatten();
-        said.unwrap_or_else(|| asked.iter().map(|(ask, _)| (ask.id.clone(), Said::Nothing)).collect())
-    }
-
-    fn cascade(
-        &mut self,
-        asked: &[(&Ask, f64)],
-        budget: &mut Budget<'_>,
-    ) -> Result<Option<Vec<(String, Said)>>, Refusal> {
-        let error = self.error(budget)?;
-        let Some(Some((_, courses))) = &self.whole else { return Ok(None) };
-        let mut said: Vec<(String, Said)> = asked.iter().map(|(ask, _)| (ask.id.clone(), Said::Nothing)).collect();
+        let mut asked: Vec<(&Ask, f64)> = asks.iter().filter_map(|ask| Some((ask, at(&ask.question)?))).collect();
+        let mut said = Vec::new();
+        let Ok(error) = self.error(budget) else { return said };
+        if asked.is_empty() || self.whole.as_ref().is_none_or(Option::is_none) {
+            return said;
+        }
         // The latest first. What takes too much is not tried again a little earlier.
-        let mut order: Vec<usize> = (0..asked.len()).collect();
-        order.sort_by(|one, other| asked[*other].1.total_cmp(&asked[*one].1));
-        let (mut within, mut effort) = (f64::INFINITY, 0.0);
-        for some in order.chunks(TOGETHER) {
-            let rewards: Vec<Reward> = some.iter().map(|index| self.reward(&asked[*index].0.question)).collect();
-            let mut cascade = None;
-            for (reward, index) in some.iter().enumerate() {
-                let (ask, time) = asked[*index];
-                if cascade.is_none() && time <= within && self.effort + effort <= ENOUGH {
-                    cascade = Cascade::new(&self.system, &courses.all, &rewards, time, budget)?;
-                    within = if cascade.is_some() { within } else { EARLIER * time };
-                    effort += cascade.as_ref().map_or(0.0, |cascade| cascade.work);
+        asked.sort_by(|one, other| other.1.total_cmp(&one.1));
+        let mut within = f64::INFINITY;
+        for some in asked.chunks(TOGETHER) {
+            let mut parts = vec![some];
+            while let Some(part) = parts.pop() {
+                let from = part.partition_point(|(_, time)| *time > within);
+                let part = &part[from..];
+                let Some((_, latest)) = part.first() else { continue };
+                if self.effort > ENOUGH {
+                    return said;
                 }
-                if let Some(cascade) = &cascade {
-                    let probability = matches!(ask.question, Question::Probability { .. });
-                    said[*index].1 = told(cascade.at(reward, time), probability, error);
+                match self.told(part, error, budget) {
+                    Ok(Some(more)) => said.extend(more),
+                    // Fewer take less.
+                    Ok(None) if part.len() > 1 => {
+                        let (first, second) = part.split_at(part.len() / 2);
+                        parts.extend([second, first]);
+                    }
+                    Ok(None) => within = EARLIER * latest,
+                    Err(_) => return said,
                 }
             }
         }
-        self.effort += effort;
+        said
+    }
+
+    /// What is said of some questions, of which the first asks for the latest time; nothing where that takes too much.
+    fn told(
+        &mut self,
+        asked: &[(&Ask, f64)],
+        error: f64,
+        budget: &mut Budget<'_>,
+    ) -> Result<Option<Vec<(String, Said)>>, Refusal> {
+        let (Some(Some((_, courses))), Some((_, latest))) = (&self.whole, asked.first()) else { return Ok(None) };
+        let (mut rewards, mut of): (Vec<Reward>, Vec<usize>) = (Vec::new(), Vec::new());
+        for (ask, _) in asked {
+            let reward = self.reward(&ask.question);
+            let known = rewards.iter().position(|known| *known == reward);
+            of.push(known.unwrap_or(rewards.len()));
+            if known.is_none() {
+                rewards.push(reward);
+            }
+        }
+        let Some(cascade) = Cascade::new(&self.system, &courses.all, &rewards, *latest, budget)? else {
+            return Ok(None);
+        };
+        let said = asked.iter().zip(of).map(|((ask, time), reward)| {
+            let probability = matches!(ask.question, Question::Probability { .. });
+            (ask.id.clone(), told(cascade.at(reward, *time), probability, error))
+        });
+        let said = said.collect();
+        self.effort += cascade.work;
         Ok(Some(said))
     }
 
@@ -336,6 +383,18 @@ fn told(found: Found, probability: bool, error: f64) -> Said {
             Said::Refused(Refusal::new(Class::Unsupported, "", why))
         }
     }
+}
+
+/// What ends in some states, and how it comes there.
+struct Entered<'a> {
+    system: System<'a>,
+    courses: Courses,
+    reached: Reached,
+}
+
+/// Whether a question needs equations of its own.
+fn is_passage(question: &Question) -> bool {
+    matches!(question, Question::TimeToAbsorption | Question::PassageMean { .. } | Question::PassageQuantile { .. })
 }
 
 /// What flows into the states and out of them.

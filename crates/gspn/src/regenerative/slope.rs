@@ -1,9 +1,9 @@
 //! Derivatives with respect to a rate: central differences of values that are right to many digits.
 
-use super::{Regenerative, Said};
-use crate::ask::{Ask, Question, Value};
+use super::{ROUNDED as ALIKE, Regenerative, Said};
+use crate::Budget;
+use crate::ask::{Answer, Ask, Question, Value};
 use crate::net::{Kind, Net, Rate};
-use crate::{Budget, Refusal};
 
 /// By what part the rate is changed at least; also by twice and four times as much.
 const STEP: f64 = 1e-3;
@@ -15,11 +15,8 @@ const ROUNDED: f64 = 1e-8;
 
 const BY_DIFFERENCES: &str = "differences of values without phases";
 
-/// What is said of the derivatives among `asks`: nothing when that takes too much.
-///
-/// # Errors
-/// When a net with another rate cannot be explored.
-pub(super) fn slopes(net: &Net, asks: &[Ask], budget: &mut Budget<'_>) -> Result<Vec<(String, Said)>, Refusal> {
+/// What is said of the derivatives among `asks`: nothing more when that takes too much, or ends in an error.
+pub(super) fn slopes(net: &Net, asks: &[Ask], budget: &mut Budget<'_>) -> Vec<(String, Said)> {
     let mut rates: Vec<usize> = asks.iter().filter_map(|ask| of(&ask.question).map(|(_, by)| by)).collect();
     rates.sort_unstable();
     rates.dedup();
@@ -38,27 +35,31 @@ pub(super) fn slopes(net: &Net, asks: &[Ask], budget: &mut Budget<'_>) -> Result
         let mut values = Vec::new();
         for steps in [1.0, -1.0, 2.0, -2.0, 4.0, -4.0] {
             let changed = scaled(net, by, rate * (1.0 + steps * STEP));
-            let found = Regenerative::new(&changed, &questions, budget)?;
+            let Ok(found) = Regenerative::new(&changed, &questions, budget) else { return said };
             #[expect(clippy::cast_precision_loss, reason = "an estimate of work")]
             if rates.len() as f64 * 6.0 * found.effort > WORK {
-                return Ok(said);
+                return said;
             }
-            values.push(found.answer.values);
+            values.push(found.answer);
         }
         for (ask, _) in own {
-            let value = |at: usize| match values[at].get(&ask.id) {
+            let value = |answer: &Answer| match answer.values.get(&ask.id) {
                 Some(Value::Number(value)) => Some(*value),
                 _ => None,
             };
-            let all: Option<Vec<f64>> = (0..values.len()).map(value).collect();
-            said.extend(all.and_then(|all| slope(&all, rate)).map(|slope| (ask.id.clone(), slope)));
+            let all: Option<Vec<f64>> = values.iter().map(value).collect();
+            // What all values are off in the same way is in no difference.
+            let off =
+                values.iter().filter_map(|answer| answer.error.get(&ask.id)).fold(0.0_f64, |most, it| most.max(*it));
+            let off = (off - ALIKE).max(0.0);
+            said.extend(all.and_then(|all| slope(&all, off, rate)).map(|slope| (ask.id.clone(), slope)));
         }
     }
-    Ok(said)
+    said
 }
 
-/// The derivative from values with the rate changed by one, two and four steps, each up and down.
-fn slope(values: &[f64], rate: f64) -> Option<Said> {
+/// The derivative from values with the rate changed by one, two and four steps, each up and down; these may be `off` relatively.
+fn slope(values: &[f64], off: f64, rate: f64) -> Option<Said> {
     let [up, down, up2, down2, up4, down4] = values else { return None };
     if values.iter().all(|value| value == up) {
         return Some(Said::AtMost(up.abs() * f64::EPSILON / (STEP * rate)));
@@ -67,7 +68,7 @@ fn slope(values: &[f64], rate: f64) -> Option<Said> {
     let close = (8.0 * one - two) / (12.0 * STEP * rate);
     let wide = (8.0 * two - four) / (24.0 * STEP * rate);
     // What the higher powers leave is a fifteenth of this, and rounding is as much.
-    let error = (close - wide).abs() / close.abs() + ROUNDED;
+    let error = ((close - wide).abs() + off * up.abs() / (STEP * rate)) / close.abs() + ROUNDED;
     (error <= RIGHT).then_some(Said::Known { value: close, error, method: BY_DIFFERENCES })
 }
 

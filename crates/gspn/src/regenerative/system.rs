@@ -43,16 +43,21 @@ impl<'a> System<'a> {
     /// The system of `net` as `space` was explored, fixed times apart.
     pub(super) fn new(net: &Net, space: &'a Space) -> Option<Self> {
         let mut clocks = Vec::new();
-        let mut runs = vec![None; space.chain().len()];
-        for (transition, it) in net.transitions().iter().enumerate() {
-            let Kind::Deterministic { delay } = it.kind else { continue };
-            for (state, rate) in space.rates(transition).into_iter().enumerate() {
-                if rate > 0.0 {
-                    runs[state] = Some(clocks.len());
-                }
-            }
+        // By the clocks of the space, of which those with phases are none here.
+        let mut fixed = Vec::new();
+        for transition in space.clocks() {
+            let Kind::Deterministic { delay } = net.transitions()[transition].kind else {
+                fixed.push(None);
+                continue;
+            };
+            fixed.push(Some(clocks.len()));
             clocks.push(Clock { delay, transition, ends: space.watched(transition)? });
         }
+        #[expect(clippy::cast_possible_truncation, reason = "states have numbers of 32 bits")]
+        let running = |state: usize| {
+            space.phases(state as u32).iter().zip(&fixed).find_map(|(phase, clock)| clock.filter(|_| *phase > 0))
+        };
+        let runs = (0..space.chain().len()).map(running).collect();
         Some(Self { chain: Cow::Borrowed(space.chain()), clocks, runs, initial: space.initial() })
     }
 
