@@ -471,3 +471,40 @@ fn what_is_said_of_a_time_does_not_depend_on_other_questions() {
         "ask": [{"id": "c", "kind": "prob", "where": [["c", "==", 1]], "at": 1.0000000005}]}));
     close(&found, "c", 5e-9, 1e-6);
 }
+
+/// A server that walks round between stations, a time unit each: sums of its walks are the same whichever comes first.
+#[test]
+fn fixed_times_of_the_same_length_are_no_more_than_one() {
+    let stations = 5;
+    let mut places = Vec::new();
+    let mut transitions = Vec::new();
+    for at in 0..stations {
+        let next = (at + 1) % stations;
+        let names = [format!("walk{at}"), format!("here{at}"), format!("asks{at}"), format!("idle{at}")];
+        let [walk, here, asks, idle] = &names;
+        places.extend([
+            json!({"name": walk, "tokens": u8::from(at == 0)}),
+            json!({"name": here}),
+            json!({"name": asks}),
+            json!({"name": idle, "tokens": 1}),
+        ]);
+        transitions.extend([
+            json!({"name": format!("w{at}"), "kind": "deterministic", "delay": 1, "in": {walk: 1}, "out": {here: 1}}),
+            json!({"name": format!("a{at}"), "kind": "timed", "rate": 0.3, "in": {idle: 1}, "out": {asks: 1}}),
+            json!({"name": format!("s{at}"), "kind": "immediate", "priority": 2, "in": {here: 1, asks: 1}, "out": {idle: 1, format!("walk{next}"): 1}}),
+            json!({"name": format!("p{at}"), "kind": "immediate", "in": {here: 1}, "out": {format!("walk{next}"): 1}}),
+        ]);
+    }
+    // A station is visited at its number plus one, and each five time units later; it asks since the last visit, or since the beginning.
+    let times = [0.5_f64, 3.5, 4.25, 9.5, 33.75, 101.5];
+    let ask = |at: usize, time: f64| json!({"id": format!("{at} {time}"), "kind": "mean_tokens", "place": format!("asks{at}"), "at": time});
+    let asks: Vec<Json> = times.iter().flat_map(|time| (0..stations).map(move |at| ask(at, *time))).collect();
+    let found = solved(&json!({"net": {"places": places, "transitions": transitions}, "ask": asks}));
+    for time in times {
+        for at in 0..stations {
+            let first = 1.0 + at as f64;
+            let since = if time < first { time } else { (time - first).rem_euclid(stations as f64) };
+            close(&found, &format!("{at} {time}"), 1.0 - (-0.3 * since).exp(), 1e-9);
+        }
+    }
+}

@@ -7,8 +7,6 @@
 //! of them together are one system of linear equations with constant coefficients: uniformization sums it up. What is taken away may be as
 //! much as what is there; how much was added and taken away in all says how far a value may be off.
 
-use hashbrown::HashMap;
-
 use super::course::Course;
 use super::system::System;
 use crate::chain::poisson;
@@ -24,6 +22,8 @@ const SHARES: usize = 4_000_000;
 const CUT: f64 = 1e-290;
 /// How close a time may be to a step, relatively, and a step that is none beside a value.
 const BESIDE: f64 = 1e-9;
+/// Sums of fixed times that are as close as this are the same, but for what was rounded.
+const SAME: f64 = 1e-14;
 const STEP: f64 = 1e-9;
 
 /// What is summed up: of each state, and of each end of a fixed time by the state in which it comes.
@@ -46,8 +46,9 @@ pub(super) enum Found {
 
 /// One of the functions.
 struct Level {
-    /// The sum of fixed times after which it begins.
+    /// The sum of fixed times after which it begins, and how many of each that may be: there may be other ways to the same sum.
     shift: f64,
+    counts: Vec<u32>,
     /// What it follows: the clock that ended last, and the level in which that began.
     below: Vec<(usize, usize)>,
     /// What there is at its beginning, by state: of it what begins a clock right there, and what had to end for that.
@@ -243,57 +244,58 @@ fn levels(
     budget: &mut Budget<'_>,
 ) -> Result<Option<Vec<Level>>, Refusal> {
     let states = system.runs.len();
-    let empty = |shift: f64| Level {
-        shift,
-        below: Vec::new(),
-        start: vec![0.0; states],
-        begun: vec![0.0; states],
-        ended: vec![0.0; states],
-        begins: vec![false; states],
-    };
-    let mut levels = vec![empty(0.0)];
+    let until = until * (1.0 + 2.0 * BESIDE);
+    let mut first = Level::new(0.0, vec![0; system.clocks.len()], states);
     for (state, share) in system.initial {
         let state = *state as usize;
-        levels[0].start[state] += share;
+        first.start[state] += share;
         if system.runs[state].is_some() {
-            levels[0].begun[state] += share;
+            first.begun[state] += share;
         }
     }
-    // How often each clock has ended: levels with as many ends in all stand together.
-    let mut names = vec![vec![0_u32; system.clocks.len()]];
-    let mut known: HashMap<Vec<u32>, usize> = names.iter().cloned().zip(0..).collect();
-    let mut at = 0;
-    while at < levels.len() {
-        let (done, open) = levels.split_at_mut(at);
-        let level = &mut open[0];
-        level.fill(system, courses, done);
+    // Those to come by the time at which they begin: whatever ended before, what begins at one time is one.
+    let mut open = vec![first];
+    let mut levels: Vec<Level> = Vec::new();
+    while let Some(mut level) = open.pop() {
+        level.fill(system, courses, &levels);
         for (clock, it) in system.clocks.iter().enumerate() {
-            if !(0..states).any(|state| levels[at].begins[state] && system.runs[state] == Some(clock)) {
+            let begins = (0..states).any(|state| level.begins[state] && system.runs[state] == Some(clock));
+            if !begins || level.shift + it.delay > until {
                 continue;
             }
-            let mut name = names[at].clone();
-            name[clock] += 1;
-            let shift: f64 = name.iter().zip(&system.clocks).map(|(count, it)| f64::from(*count) * it.delay).sum();
-            if shift > until * (1.0 + 2.0 * BESIDE) || it.delay > until * (1.0 + 2.0 * BESIDE) {
-                continue;
-            }
-            let next = *known.entry(name.clone()).or_insert(levels.len());
-            if next == levels.len() {
-                if next >= LEVELS || next * states > SHARES {
+            let mut counts = level.counts.clone();
+            counts[clock] += 1;
+            // Not step by step: what is rounded would add up.
+            let shift = counts.iter().zip(&system.clocks).map(|(count, it)| f64::from(*count) * it.delay).sum::<f64>();
+            // The next one stands last.
+            let at = open.partition_point(|other| other.shift > shift * (1.0 + SAME));
+            if open.get(at).is_none_or(|other| other.shift < shift * (1.0 - SAME)) {
+                if levels.len() + open.len() + 1 >= LEVELS || (levels.len() + open.len()) * states > SHARES {
                     return Ok(None);
                 }
-                names.push(name);
-                levels.push(empty(shift));
+                open.insert(at, Level::new(shift, counts, states));
             }
-            levels[next].below.push((clock, at));
+            open[at].below.push((clock, levels.len()));
         }
-        at += 1;
-        budget.look(Progress::Solving { sweeps: at as u64, error: 1.0 })?;
+        levels.push(level);
+        budget.look(Progress::Solving { sweeps: levels.len() as u64, error: 1.0 })?;
     }
     Ok(Some(levels))
 }
 
 impl Level {
+    fn new(shift: f64, counts: Vec<u32>, states: usize) -> Self {
+        Self {
+            shift,
+            counts,
+            below: Vec::new(),
+            start: vec![0.0; states],
+            begun: vec![0.0; states],
+            ended: vec![0.0; states],
+            begins: vec![false; states],
+        }
+    }
+
     /// What there is at its beginning, and where clocks may begin in it, from the levels below.
     fn fill(&mut self, system: &System<'_>, courses: &[Course], done: &[Self]) {
         let mut open: Vec<usize> = Vec::new();
