@@ -22,9 +22,9 @@ const SHARES: usize = 4_000_000;
 const CUT: f64 = 1e-290;
 /// How close a time may be to a step, relatively, and a step that is none beside a value.
 const BESIDE: f64 = 1e-9;
+const STEP: f64 = 1e-9;
 /// Sums of fixed times that are as close as this are the same, but for what was rounded.
 const SAME: f64 = 1e-14;
-const STEP: f64 = 1e-9;
 
 /// What is summed up: of each state, and of each end of a fixed time by the state in which it comes.
 #[derive(Debug, Clone, PartialEq)]
