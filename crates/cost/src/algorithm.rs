@@ -124,7 +124,7 @@ pub enum Cipher {
 }
 
 /// The symmetric ciphers: name, bits, whether it is authenticated.
-const SYMMETRIC: [(&str, u32, bool); 9] = [
+pub(crate) const SYMMETRIC: [(&str, u32, bool); 9] = [
     ("aes-128-cbc", 128, false),
     ("aes-192-cbc", 192, false),
     ("aes-256-cbc", 256, false),

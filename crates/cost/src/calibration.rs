@@ -15,7 +15,7 @@ pub use compare::Foreign;
 pub use statistics::{fit, student, summary};
 
 use crate::model::Price;
-use crate::{Class, Fault};
+use crate::{Class, Fault, operation};
 
 /// The version of the file's schema that this program writes and reads.
 pub const SCHEMA: u32 = 1;
@@ -292,6 +292,25 @@ impl Calibration {
             kept.price.each = kept.price.each.max(each);
         }
         prices
+    }
+}
+
+impl Calibration {
+    /// Those of [`Self::prices`] that a model can use. Other steps are no operation of a mechanism (a handshake as a whole, a copy in
+    /// memory), and those of other versions may have any name.
+    ///
+    /// # Errors
+    /// [`Class::NoSuchName`] for a step whose name is that of an operation but for a slip.
+    pub fn operations(&self) -> Result<BTreeMap<String, Known>, Fault> {
+        for (index, step) in self.steps.iter().enumerate() {
+            let (name, slip) = (step.name(), operation::slip(&step.name()));
+            if !slip.is_empty() {
+                let meant = slip.iter().map(|it| format!("`{it}`")).collect::<Vec<_>>().join(", ");
+                let why = format!("`{name}` is no operation, and but for a slip it is {meant}: what was measured?");
+                return Err(Fault::new(Class::NoSuchName, format!("steps[{index}]"), why));
+            }
+        }
+        Ok(self.prices().into_iter().filter(|(name, _)| operation::known(name)).collect())
     }
 }
 

@@ -20,6 +20,7 @@ mod fault;
 pub mod mechanism;
 pub mod model;
 pub mod net;
+pub mod operation;
 pub mod plant;
 pub mod print;
 pub mod protocol;

@@ -71,6 +71,35 @@ fn what_is_wrong_is_refused_with_its_place() {
     assert_eq!(many.write().unwrap_err().class, Class::TooLarge);
 }
 
+/// What `measure` writes besides operations is accepted and is no price; a slip of an operation is refused.
+#[test]
+fn a_slip_in_a_calibration_is_refused_and_other_steps_are_no_prices() {
+    let others = [
+        "sign token-es256",
+        "append audit-disk",
+        "seal basic256sha256-sign-of-1",
+        "read server-of-8",
+        "read message-awake",
+        "write message",
+        "generate tag",
+        "handshake tls13-full-rsa-2048-server",
+        "copy",
+        "encrypt rsa-2048-after-1500us",
+        "stage plc token",
+        "juggle balls",
+    ];
+    let all = others.into_iter().chain(["sign rsa-2048-pss"]).map(|name| step(name, 0, &[1e-3, 1e-3]));
+    let mut calibration = measured::calibration(all.collect(), Vec::new());
+    let priced = calibration.operations().unwrap();
+    assert_eq!(priced.keys().collect::<Vec<_>>(), ["sign rsa-2048-pss"]);
+    for (slip, meant) in [("sing rsa-2048", "`sign rsa-2048`"), ("hash sha256", "`hash sha-256`")] {
+        calibration.steps[3] = step(slip, 0, &[1e-3, 1e-3]);
+        let fault = calibration.operations().unwrap_err();
+        assert_eq!((fault.class, fault.name.as_str()), (Class::NoSuchName, "steps[3]"), "{fault}");
+        assert!(fault.why.contains(meant) && fault.why.contains(slip), "{fault}");
+    }
+}
+
 #[test]
 fn what_is_doubtful_about_a_calibration_is_said() {
     let mut calibration = calibration();

@@ -193,6 +193,15 @@ mod tests {
         assert!(missing.is_empty(), "{missing:?}");
     }
 
+    /// A calibration is refused whose step is called like an operation but for a slip.
+    #[test]
+    fn no_step_is_a_slip_of_an_operation() {
+        for entry in all() {
+            let slip = cost::operation::slip(&entry.name());
+            assert!(slip.is_empty(), "{}: {slip:?}", entry.name());
+        }
+    }
+
     #[test]
     fn each_step_has_a_name_of_its_own() {
         let entries = all();

@@ -204,6 +204,19 @@ fn what_was_measured_here_stands_in_the_place_of_a_models_prices() {
     );
     let said = scene.run(&["cost", "choose", "two.toml", "--prices", "here.json"]);
     assert!(said.starts_with("exit 2") && said.contains("`--prices mac=here.json`"), "{said}");
+    // Steps that are no operations are no prices; a slip of an operation is no step of another kind.
+    calibration(&scene, &[("sign ed25519", 1e-4), ("sign token-es256", 1e-3), ("append audit-disk", 1e-2)]);
+    let said = scene.run(&["cost", "weave", "model.toml", "--as", "annotated", "--prices", "here.json"]);
+    assert!(
+        said.starts_with("exit 0") && said.contains("price pc \"sign ed25519\"") && !said.contains("token"),
+        "{said}"
+    );
+    calibration(&scene, &[("sign ed25519", 1e-4), ("sing rsa-2048", 9.0)]);
+    let said = choose("here.json");
+    assert!(
+        said.starts_with("exit 2") && said.contains("`here.json`: no-such-name: steps[1]: `sing rsa-2048`"),
+        "{said}"
+    );
 }
 
 #[test]

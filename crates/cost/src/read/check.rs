@@ -11,7 +11,7 @@ use crate::choose::Mode;
 use crate::model::{
     Attribute, Component, Connector, Duration, Level, Model, Node, Operation, Prices, Send, Sequence, Step, Workload,
 };
-use crate::{Class, Fault, quantity};
+use crate::{Class, Fault, operation, quantity};
 
 /// Things of one sort that a model may have.
 const MOST: usize = 100_000;
@@ -199,6 +199,9 @@ fn prices(drafts: Vec<(String, String, Fields)>) -> Result<Prices, Fault> {
     let mut prices = Prices::new();
     for (platform, operation, fields) in drafts {
         let line = fields.line();
+        if !operation::known(&operation) {
+            return Err(fields.fault(Class::NoSuchName, 0, operation::unknown(&operation)));
+        }
         let price = plant::price(fields)?;
         if prices.entry(platform).or_default().insert(operation.clone(), price).is_some() {
             return Err(Fault::new(Class::Doubled, format!("price {operation}"), "it stands twice").at(line));

@@ -56,9 +56,11 @@ impl Prices {
                 return Err(Failure::bad_input("no node of the model has a platform that prices could be of"));
             }
         };
+        let measured = calibration
+            .operations()
+            .map_err(|fault| Failure::bad_input(format!("`{file}`: {}: {fault}", fault.class.word())))?;
         let prices = model.prices.entry(platform.clone()).or_default();
         let before = prices.len();
-        let measured = calibration.prices();
         let replaced = measured.keys().filter(|name| prices.contains_key(*name)).count();
         // A single timing says nothing of its error, and two say little.
         let sure = |error: f64| if error.is_finite() { error.min(1.0) } else { 1.0 };
