@@ -10,6 +10,7 @@ mod fields;
 mod heeded;
 mod lines;
 mod mermaid;
+mod order;
 mod plant;
 mod secure;
 mod toml;

@@ -146,15 +146,17 @@ impl Drawn {
         if self.fork {
             text.push_str("[[sequence.main]]\nchoose = [{ weight = 1, ref = \"side\" }, { weight = 3 }]\n");
         }
+        let mut sent = BTreeSet::new();
         for (index, (sends, who, time)) in self.steps.iter().enumerate() {
             let (by, value) = if who % 2 == 0 { ("x", "v") } else { ("y", "w") };
             let step = if *sends {
+                sent.insert(value);
                 format!("send = \"s{index}\"\nover = \"c\"\nfrom = \"{by}\"\ncarries = \"{value}\"")
             } else {
-                format!(
-                    "do = \"d{index}\"\nby = \"{by}\"\ntime = \"{} ms\"\nreturns = \"{value}\"",
-                    u32::from(*time) * 4
-                )
+                // What was sent before is not made later: its signature could not have been looked at.
+                let made = value == "v" || !sent.contains(value);
+                let returns = if made { format!("\nreturns = \"{value}\"") } else { String::new() };
+                format!("do = \"d{index}\"\nby = \"{by}\"\ntime = \"{} ms\"{returns}", u32::from(*time) * 4)
             };
             let _ = write!(text, "[[sequence.main]]\n{step}\n");
         }

@@ -6,7 +6,7 @@ use hashbrown::HashMap;
 
 use super::draft::{Draft, Line, Written};
 use super::fields::{Fields, Word};
-use super::{effect, plant, secure};
+use super::{effect, order, plant, secure};
 use crate::choose::Mode;
 use crate::model::{
     Attribute, Component, Connector, Duration, Level, Model, Node, Operation, Prices, Send, Sequence, Step, Workload,
@@ -111,6 +111,7 @@ pub(super) fn check(draft: Draft) -> Result<Model, Fault> {
         levels,
     };
     effect::only(&mut model, &lines, draft.scenarios)?;
+    order::possible(&model)?;
     Ok(model)
 }
 
