@@ -162,6 +162,14 @@ impl Protocol {
         }
     }
 
+    /// Its access tokens, if each has a connection that resumes the one before.
+    pub(crate) fn resuming(&mut self) -> Option<&mut tokens::Tokens> {
+        match self {
+            Self::OpcUa(opcua::OpcUa { user: opcua::User::Token(tokens), .. }) if tokens.resumes() => Some(tokens),
+            _ => None,
+        }
+    }
+
     /// What is done whenever a client connects.
     #[must_use]
     pub fn connect(&self) -> Vec<Phase> {

@@ -376,3 +376,35 @@ fn many_channels_are_woven() {
     let laid = lay(&weave(&model(&priced(&text, &[])))).unwrap();
     assert!(laid.net.transitions().len() > 50_000, "{}", laid.net.transitions().len());
 }
+
+/// Each token over HTTPS has one connection: the first one of a client's life with a full handshake, the others resume it. 4 ms are
+/// those of the application, a second is a signature of the authority's certificate, a millisecond a new key of either end.
+#[test]
+fn tokens_over_https_have_as_many_handshakes_as_there_are_tokens() {
+    let time = |lines: &str| {
+        let text = secured(&format!(
+            "{OPCUA}policy = \"ECC_nistP256\"\nuser = \"oauth2\"\nlogin = \"login\"\nauthority_key = \"rsa-2048\"\n{lines}"
+        ));
+        1e3 / solved(&priced(&text, &[("sign rsa-2048-pss", "1 s"), ("generate x25519", "1 ms")])).throughput - 4.0
+    };
+    for (lines, tokens, full) in [
+        ("reuse = 0.75\nrefreshed = 0.05\nlife = 1000", 0.3, 0.001),
+        ("reuse = 0.75\nrefreshed = 0.05", 0.3, 0.0),
+        ("reuse = 0.75\nlife = 10", 0.25, 0.1),
+        ("reuse = 1\nrefreshed = 0.125\nlife = 16", 0.125, 1.0 / 16.0),
+        // A client that asks once in its life asks for the first one.
+        ("reuse = 0.75\nlife = 4", 0.25, 0.25),
+        ("reuse = 0.75\nlife = 2", 0.25, 0.25),
+        ("reuse = 0.75\nrefreshed = 0.05\nauthority_session = \"each-time\"", 0.3, 0.3),
+    ] {
+        let wanted = 1e3 * full + 2.0 * tokens;
+        let got = time(lines);
+        assert!((got / wanted - 1.0).abs() < 1e-9, "{lines}: {got} {wanted}");
+    }
+    let never = secured(&format!(
+        "{OPCUA}policy = \"ECC_nistP256\"\nuser = \"oauth2\"\nlogin = \"login\"\nreuse = 1\nrenewed = 0.1\nlife = 9"
+    ));
+    let fault = read(&never, Language::Toml).unwrap_err();
+    assert_eq!(fault.class, Class::NoEffect, "{fault}");
+    assert!(fault.why.contains("`life` says nothing"), "{fault}");
+}

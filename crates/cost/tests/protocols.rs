@@ -298,9 +298,21 @@ fn a_kept_way_to_the_authority_is_not_proven_again() {
             assert!(taken.any(|line| line.name == "ClientHello"), "{kept}");
             assert_eq!(private(&asked, Party::Client).0, signed, "{kept}");
         }
-        let first = opcua.once().iter().filter(|phase| phase.name == "TLS handshake").count();
-        assert_eq!(first, usize::from(kept), "the first one has nothing to resume");
+        assert!(opcua.once().is_empty(), "nothing is opened besides the connection of each token");
     }
+}
+
+/// The first token of a client has one connection, as every other one; there is nothing yet that it could resume.
+#[test]
+fn a_first_token_over_https_has_one_full_handshake() {
+    let tls = Tls::ours(Key::Ecdsa(256));
+    let first = with_tokens(Tokens { first: 1.0, ..Tokens::new(Flow::OAuth2(tls)) });
+    let fetched = [first.once(), first.connect()].concat();
+    let to_authority: Vec<Phase> = fetched.into_iter().filter(|phase| phase.ends.1 == Party::Authority).collect();
+    let names: Vec<&str> = to_authority.iter().map(|phase| phase.name).collect();
+    assert_eq!(names, ["TCP connection", "TLS handshake", "token request"]);
+    assert_eq!(private(&to_authority, Party::Authority), (2, 0), "the handshake's signature and the token's");
+    assert_eq!(count(&to_authority, Party::Authority, "sign ecdsa-p256"), 1);
 }
 
 /// RFC 8446: a full handshake proves the server's key; a resumed one proves a secret of before, and no certificate is looked at.

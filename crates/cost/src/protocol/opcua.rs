@@ -172,11 +172,11 @@ pub struct OpcUa {
 }
 
 impl OpcUa {
-    /// Once in the life of a client: the session to the authority, or that of TLS, if it is kept.
+    /// Once in the life of a client: the session to the authority, if it is kept.
     #[must_use]
     pub fn once(&self) -> Vec<Phase> {
         match &self.user {
-            User::Token(tokens) if tokens.kept => tokens.connect().into_iter().map(|it| it.per(Per::Life)).collect(),
+            User::Token(tokens) => tokens.once().into_iter().map(|it| it.per(Per::Life)).collect(),
             _ => Vec::new(),
         }
     }

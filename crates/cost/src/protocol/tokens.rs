@@ -62,6 +62,9 @@ pub struct Tokens {
     /// Whether the session to the authority is kept open from one token to the next. Over HTTPS each token has a connection of its own,
     /// as with Trapkey's client; kept is what resumes the one before.
     pub kept: bool,
+    /// Of a way over HTTPS that is kept: the probability that a token is the first in the life of a client, whose connection has nothing to
+    /// resume; 0 to 1.
+    pub first: f64,
     /// Whether tokens after the first are asked for with a refresh token; see [`Tokens::misfit`].
     pub refresh_token: bool,
 }
@@ -107,7 +110,16 @@ impl Tokens {
     #[must_use]
     pub const fn new(flow: Flow) -> Self {
         let asker = Asker::Application;
-        Self { flow, asker, bytes: 1_000, signature: Key::Ed25519, encrypted: false, kept: true, refresh_token: false }
+        Self {
+            flow,
+            asker,
+            bytes: 1_000,
+            signature: Key::Ed25519,
+            encrypted: false,
+            kept: true,
+            first: 0.0,
+            refresh_token: false,
+        }
     }
 
     /// Why its parts do not fit together, if they do not.
@@ -142,11 +154,23 @@ impl Tokens {
         }
     }
 
-    /// The way to the authority for one more token, where the session is kept.
+    /// What is opened once in the life of a client: a session that is kept. Over HTTPS nothing is.
+    #[must_use]
+    pub fn once(&self) -> Vec<Phase> {
+        if self.kept && !self.resumes() { self.connect() } else { Vec::new() }
+    }
+
+    /// Whether each token has a connection that resumes the one before.
+    pub(crate) const fn resumes(&self) -> bool {
+        self.kept && matches!(self.flow, Flow::OAuth2(_))
+    }
+
+    /// The way to the authority for a token, where it is kept: the session is there; over HTTPS one connection, which only the first time
+    /// has nothing to resume.
     #[must_use]
     pub fn connect_again(&self) -> Vec<Phase> {
         match &self.flow {
-            Flow::OAuth2(tls) => vec![tcp(ENDS), Tls { resumed: 1.0, ..*tls }.connect(ENDS)],
+            Flow::OAuth2(tls) => vec![tcp(ENDS), Tls { resumed: 1.0 - self.first, ..*tls }.connect(ENDS)],
             Flow::RequestAccessToken(_) | Flow::StartFinish(_) => Vec::new(),
         }
     }

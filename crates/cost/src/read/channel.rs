@@ -73,6 +73,12 @@ pub(super) fn settings(
         .filter_map(|key| fields.list(key).map(|(values, line)| Said { key, values, line }))
         .collect();
     let (connects, refreshes) = (reuses.iter().any(|reuse| *reuse < 1.0), refreshed > 0.0);
+    // Of all tokens of a life one is the first.
+    let first = |reuse: f64| match (life, 1.0 - reuse + refreshed) {
+        (Some(life), tokens) if tokens > 0.0 => f64::min(1.0 / (life * tokens), 1.0),
+        _ => 0.0,
+    };
+    let least = reuses.iter().copied().fold(1.0, f64::min);
     let when = When { connects, renews: renewed > 0.0, refreshes, lives: life.is_some() };
     let (mut ways, mut misfit, mut heard, mut effects) = (Vec::new(), None, BTreeSet::new(), Effects::default());
     for protocol in &protocols {
@@ -86,7 +92,7 @@ pub(super) fn settings(
             tunnel::contradiction(fields, &lists)?;
         }
         for words in product(fields, &lists)? {
-            let read = Words { fields, words: &words, valid, asked: RefCell::default() };
+            let read = Words { fields, words: &words, valid, first: first(least), asked: RefCell::default() };
             let protocol = read.protocol(name)?;
             heard.extend(read.asked.borrow().iter().copied());
             let protocol = match protocol {
@@ -126,10 +132,11 @@ pub(super) fn settings(
         return Err(fields.fault(Class::NoEffect, said.line, why));
     }
     let some = |phases: fn(&Protocol) -> Vec<Phase>| ways.iter().any(|way: &Agreed| !phases(&way.protocol).is_empty());
+    let (tokens, resumes) = (connects || refreshes, |way: &Agreed| way.protocol.clone().resuming().is_some());
     for (key, counts) in [
         ("renewed", renewed <= 0.0 || some(Protocol::renew)),
         ("refreshed", refreshed <= 0.0 || some(Protocol::refresh)),
-        ("life", life.is_none() || some(Protocol::once)),
+        ("life", life.is_none() || some(Protocol::once) || (tokens && ways.iter().any(resumes))),
         ("login", login.is_none() || ways.iter().any(|way| asks_authority(&way.protocol))),
     ] {
         if !counts {
@@ -144,7 +151,11 @@ pub(super) fn settings(
         return Err(fields.fault(Class::NoEffect, line, why));
     }
     let setting = |agreed: &Agreed, reuse: f64| {
-        Some(Setting { reuse, valid, engine, agreed: Some(Box::new(agreed.clone())), ..Setting::NOTHING })
+        let mut agreed = agreed.clone();
+        if let Some(tokens) = agreed.protocol.resuming() {
+            tokens.first = first(reuse);
+        }
+        Some(Setting { reuse, valid, engine, agreed: Some(Box::new(agreed)), ..Setting::NOTHING })
     };
     Ok(ways.iter().flat_map(|agreed| reuses.iter().map(move |reuse| setting(agreed, *reuse))).collect())
 }
@@ -190,6 +201,8 @@ struct Words<'w> {
     fields: &'w Fields,
     words: &'w [Chosen<'w>],
     valid: f64,
+    /// Share of the first tokens of clients among all.
+    first: f64,
     /// Keys whose values had a part in the protocol.
     asked: RefCell<BTreeSet<&'static str>>,
 }
@@ -228,7 +241,8 @@ impl Words<'_> {
 
     /// The protocol when only these words are said of it; none where something is missing then, or does not fit.
     fn without(&self, words: &[Chosen<'_>], name: &str) -> Option<Protocol> {
-        let read = Words { fields: self.fields, words, valid: self.valid, asked: RefCell::default() };
+        let Self { fields, valid, first, .. } = *self;
+        let read = Words { fields, words, valid, first, asked: RefCell::default() };
         read.protocol(name).ok()?.ok()
     }
 

@@ -115,7 +115,8 @@ impl Words<'_> {
         let bytes = bytes as u64;
         let refresh = |text: &str| Some(text == "refresh-token").filter(|refresh| *refresh || text == "again");
         let refresh_token = self.value("token_refresh", "`again` or `refresh-token`", refresh)?.unwrap_or(false);
-        let tokens = Tokens { flow, asker, bytes, signature: key, encrypted, kept, refresh_token };
+        let first = if kept && word == "oauth2" { self.first } else { 0.0 };
+        let tokens = Tokens { flow, asker, bytes, signature: key, encrypted, kept, first, refresh_token };
         Ok(Some(User::Token(Box::new(tokens))))
     }
 
