@@ -315,6 +315,34 @@ fn a_first_token_over_https_has_one_full_handshake() {
     assert_eq!(count(&to_authority, Party::Authority, "sign ecdsa-p256"), 1);
 }
 
+/// Our authority asks with each request over HTTPS whether a certificate of the client's chain was revoked, and checks each signature on
+/// it then; in a handshake, full or resumed, it looks at none, for it knows clients by their registration.
+#[test]
+fn the_clients_chain_is_looked_at_with_each_token() {
+    let client = Key::Ecdsa(256);
+    for chain in [1, 2, 3] {
+        let tls = Tls { client: Some(client), ..Tls::ours(Key::Rsa(2048)) };
+        let tokens = Tokens {
+            certificates: chain,
+            refresh_token: true,
+            asker: Asker::Session(9),
+            ..Tokens::new(Flow::OAuth2(tls))
+        };
+        let verified = |phases: &[Phase]| count(phases, Party::Authority, "verify ecdsa-p256");
+        // The client proves that it has its key.
+        assert_eq!(verified(&tokens.connect()), 1);
+        assert_eq!(verified(&tokens.fetch()), u64::from(chain));
+        assert_eq!(verified(&tokens.fetch_again()), u64::from(chain));
+        // Digests of what is signed, as wherever a certificate is looked at.
+        assert_eq!(count(&tokens.fetch(), Party::Authority, "hash sha-256"), u64::from(chain));
+    }
+    let nobody = Tokens::new(Flow::OAuth2(Tls::ours(client)));
+    assert_eq!(count(&nobody.fetch(), Party::Authority, "verify"), 0, "no certificate was shown");
+    // Other servers look at a client's chain in the handshake.
+    let tls = Tls { client: Some(client), certificates: 2, ..Tls::new(Key::Rsa(2048)) };
+    assert_eq!(count(&[tls.connect((Party::Client, Party::Server))], Party::Server, "verify ecdsa-p256"), 3);
+}
+
 /// RFC 8446: a full handshake proves the server's key; a resumed one proves a secret of before, and no certificate is looked at.
 #[test]
 fn a_resumed_handshake_has_no_signature() {

@@ -92,6 +92,9 @@ pub struct Tls {
     pub resumed: f64,
     /// Whether a resumed handshake exchanges keys again (`psk_dhe_ke`), or not (`psk_ke`).
     pub fresh_keys: bool,
+    /// Whether the server takes any certificate of a client that has its key, for clients are known by those that are registered: it
+    /// looks at no signature on them in a handshake.
+    pub registered: bool,
 }
 
 impl Tls {
@@ -106,13 +109,14 @@ impl Tls {
             cipher: "aes-128-gcm",
             resumed: 0.0,
             fresh_keys: true,
+            registered: false,
         }
     }
 
-    /// What ends of ours agree on where nobody says otherwise: X25519 and AES-256-GCM.
+    /// What ends of ours agree on where nobody says otherwise: X25519 and AES-256-GCM. Our authority knows clients by their registration.
     #[must_use]
     pub const fn ours(key: Key) -> Self {
-        Self { cipher: AES_256, ..Self::new(key) }
+        Self { cipher: AES_256, registered: true, ..Self::new(key) }
     }
 
     /// The handshake of a client that connects: full, or resumed with its probability.
@@ -189,7 +193,8 @@ impl Tls {
             SERVER_HELLO + share + CHANGE,
             &[self.agree(own), self.derive(own, DERIVED)],
         ));
-        parts.extend(self.believes(own, self.key));
+        parts.push(super::certificates(own, self.key, self.certificates));
+        parts.push(self.believes(own, self.key));
         parts.push(self.finished(own));
         let mut last = CHAIN + self.finished_bytes();
         if let Some(key) = self.client {
@@ -199,7 +204,10 @@ impl Tls {
         parts.push(self.finish(own));
         parts.extend(unawaited(self.record("Finished", own, last, CHANGE, &[])));
         if let Some(key) = self.client {
-            parts.extend(self.believes(peer, key));
+            if !self.registered {
+                parts.push(super::certificates(peer, key, self.certificates));
+            }
+            parts.push(self.believes(peer, key));
         }
         parts.push(self.finished(peer));
         let all = hello + SERVER_HELLO + share - 2 * 5 + flight + last;
@@ -281,16 +289,10 @@ impl Tls {
         using(Basic::SignatureGeneration, by, mechanism::signing(proof(key), scheme(key), VERIFIED + self.hash_bytes()))
     }
 
-    /// `by` looks at the chain and the CertificateVerify of the other.
-    fn believes(&self, by: Role, key: Key) -> Vec<Part> {
-        vec![
-            super::certificates(by, key, self.certificates),
-            using(
-                Basic::SignatureVerification,
-                by,
-                mechanism::verifying(proof(key), scheme(key), VERIFIED + self.hash_bytes(), 1.0),
-            ),
-        ]
+    /// `by` looks at the CertificateVerify of the other.
+    fn believes(&self, by: Role, key: Key) -> Part {
+        let verifying = mechanism::verifying(proof(key), scheme(key), VERIFIED + self.hash_bytes(), 1.0);
+        using(Basic::SignatureVerification, by, verifying)
     }
 
     fn chain(&self, key: Key) -> u64 {

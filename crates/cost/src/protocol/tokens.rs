@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use super::opcua::{self, Channel, User, record};
 use super::tls::Tls;
-use super::{Party, Per, Phase, digest, tcp, using, with_session_key};
+use super::{Party, Per, Phase, certificates, digest, tcp, using, with_session_key};
 use crate::algorithm::{Hash, Key};
 use crate::choose::Mode;
 use crate::mechanism::{self, Basic, Part, Role, certificate_bytes, priced, private};
@@ -67,6 +67,9 @@ pub struct Tokens {
     pub first: f64,
     /// Whether tokens after the first are asked for with a refresh token; see [`Tokens::misfit`].
     pub refresh_token: bool,
+    /// Over HTTPS: signatures on the chain of the client's certificate, each of which the authority checks with every request when it asks
+    /// whether one of the chain was revoked; 1 where the certificate is self-signed, one more for each authority above it.
+    pub certificates: u32,
 }
 
 /// Client and authority.
@@ -119,6 +122,7 @@ impl Tokens {
             kept: true,
             first: 0.0,
             refresh_token: false,
+            certificates: 1,
         }
     }
 
@@ -219,6 +223,7 @@ impl Tokens {
                     Asker::Session(bytes) | Asker::Explicit(bytes) => (PERSON + bytes, EXCHANGED + GIVEN + REFRESH),
                 };
                 let mut parts = tls.data("token request", Role::Own, QUESTION + asked);
+                parts.extend(self.unrevoked(tls));
                 if !matches!(self.asker, Asker::Application) {
                     parts.push(priced("checkPassword", Role::Peer, "check password".to_owned(), 0));
                 }
@@ -245,6 +250,7 @@ impl Tokens {
         let (name, source, parts) = match &self.flow {
             Flow::OAuth2(tls) => {
                 let mut parts = tls.data("token request", Role::Own, QUESTION + REFRESH);
+                parts.extend(self.unrevoked(tls));
                 parts.extend(work);
                 parts.extend(tls.data("access token", peer, AROUND + self.bytes + GIVEN + REFRESH));
                 ("token request, refreshed", "RFC 6749 6", parts)
@@ -273,6 +279,12 @@ impl Tokens {
         parts.extend(work);
         parts.extend(channel.message("answer", Role::Peer, CALL.1 + answer));
         parts
+    }
+
+    /// Over HTTPS the authority looks at the client's chain with each request and not in the handshake, for connections live long and lists
+    /// of what is revoked change.
+    fn unrevoked(&self, tls: &Tls) -> Option<Part> {
+        tls.client.map(|key| certificates(Role::Peer, key, self.certificates))
     }
 
     /// The authority looks up who asks.

@@ -116,7 +116,8 @@ impl Words<'_> {
         let refresh = |text: &str| Some(text == "refresh-token").filter(|refresh| *refresh || text == "again");
         let refresh_token = self.value("token_refresh", "`again` or `refresh-token`", refresh)?.unwrap_or(false);
         let first = if kept && word == "oauth2" { self.first } else { 0.0 };
-        let tokens = Tokens { flow, asker, bytes, signature: key, encrypted, kept, first, refresh_token };
+        let certificates = channel.certificates;
+        let tokens = Tokens { flow, asker, bytes, signature: key, encrypted, kept, first, refresh_token, certificates };
         Ok(Some(User::Token(Box::new(tokens))))
     }
 
