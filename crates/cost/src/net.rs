@@ -18,7 +18,7 @@ use builder::Builder;
 /// The priority of decisions and steps without time.
 pub(crate) const FIRST: u32 = builder::ROUTE;
 /// Steps that a net may come of.
-pub(crate) const MAX_STEPS: usize = 200_000;
+pub(crate) const MAX_STEPS: usize = 250_000;
 
 /// A net and what its parts mean.
 #[derive(Debug, Clone)]
@@ -94,7 +94,7 @@ pub enum What {
 /// Lays the net.
 ///
 /// # Errors
-/// [`Class::NoPrice`] when an operation has no price on its platform, [`Class::TooLarge`] for more than 200,000 steps, and what the
+/// [`Class::NoPrice`] when an operation has no price on its platform, [`Class::TooLarge`] for more than 250,000 steps, and what the
 /// solver says of a net that it does not take.
 pub fn lay(secured: &Secured) -> Result<Laid, Fault> {
     let model = secured.model();

@@ -182,6 +182,17 @@ impl Protocol {
         }
     }
 
+    /// What is done whenever a client leaves; nobody waits for it. Tunnels end without a word.
+    #[must_use]
+    pub fn disconnect(&self) -> Vec<Phase> {
+        match self {
+            Self::OpcUa(it) => it.disconnect(),
+            Self::Tls(it) => vec![it.close(ENDS)],
+            Self::Capability(it) => vec![it.disconnect(ENDS)],
+            Self::WireGuard(_) | Self::Ipsec(_) => Vec::new(),
+        }
+    }
+
     /// What is done whenever keys are renewed.
     #[must_use]
     pub fn renew(&self) -> Vec<Phase> {

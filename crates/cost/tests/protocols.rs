@@ -2,6 +2,7 @@
 
 use cost::algorithm::Key;
 use cost::choose::Mode;
+use cost::mechanism::Part;
 use cost::protocol::opcua::{Channel, OpcUa, Policy, User};
 use cost::protocol::tls::Tls;
 use cost::protocol::tokens::{Asker, Flow, Tokens};
@@ -310,7 +311,7 @@ fn a_first_token_over_https_has_one_full_handshake() {
     let fetched = [first.once(), first.connect()].concat();
     let to_authority: Vec<Phase> = fetched.into_iter().filter(|phase| phase.ends.1 == Party::Authority).collect();
     let names: Vec<&str> = to_authority.iter().map(|phase| phase.name).collect();
-    assert_eq!(names, ["TCP connection", "TLS handshake", "token request"]);
+    assert_eq!(names, ["TCP connection", "TLS handshake", "token request", "TLS closed"]);
     assert_eq!(private(&to_authority, Party::Authority), (2, 0), "the handshake's signature and the token's");
     assert_eq!(count(&to_authority, Party::Authority, "sign ecdsa-p256"), 1);
 }
@@ -341,6 +342,34 @@ fn the_clients_chain_is_looked_at_with_each_token() {
     // Other servers look at a client's chain in the handshake.
     let tls = Tls { client: Some(client), certificates: 2, ..Tls::new(Key::Rsa(2048)) };
     assert_eq!(count(&[tls.connect((Party::Client, Party::Server))], Party::Server, "verify ecdsa-p256"), 3);
+}
+
+/// What is made is ended, where it is made; nobody waits for it, and a way that is kept ends with the life of the client.
+#[test]
+fn what_is_opened_is_closed() {
+    let rsa = channel(Policy::Basic256Sha256, ENCRYPT, Key::Rsa(2048));
+    let named = |phases: &[Phase]| {
+        let closed = phases.iter().filter(|phase| phase.name.ends_with("closed"));
+        closed.map(|phase| (phase.name, phase.ends.1, phase.per)).collect::<Vec<_>>()
+    };
+    let sessions = |of: Party, per: Per| vec![("session closed", of, per), ("channel closed", of, per)];
+    assert_eq!(named(&anonymous(rsa).disconnect()), sessions(Party::Server, Per::Connection));
+    for kept in [true, false] {
+        let opcua = with_tokens(Tokens { kept, ..Tokens::new(Flow::StartFinish(rsa)) });
+        let each = |per| if kept { Vec::new() } else { sessions(Party::Authority, per) };
+        assert_eq!(named(&opcua.once()), if kept { sessions(Party::Authority, Per::Life) } else { Vec::new() });
+        assert_eq!(named(&opcua.connect()), each(Per::Connection), "{kept}");
+        assert_eq!(named(&opcua.refresh()), each(Per::Token), "{kept}");
+        let https = with_tokens(Tokens { kept, ..Tokens::new(Flow::OAuth2(Tls::ours(Key::Ecdsa(256)))) });
+        assert_eq!(named(&https.refresh()), [("TLS closed", Party::Authority, Per::Token)], "{kept}");
+        let closed = https.refresh().into_iter().find(|phase| phase.name == "TLS closed").unwrap();
+        let waits = |part: &Part| matches!(part, Part::Message { .. });
+        assert!(!closed.parts.iter().any(waits), "{:?}", closed.parts);
+    }
+    // An alert of two bytes in a record each way; nothing of it is private, and no chain is looked at.
+    let tls = Tls::new(Key::Ecdsa(256)).close((Party::Client, Party::Server));
+    let sent: Vec<u64> = lines(&[tls]).iter().filter(|line| line.to.is_some()).map(|line| line.bytes).collect();
+    assert_eq!(sent, [5 + 2 + 1 + 16; 2]);
 }
 
 /// RFC 8446: a full handshake proves the server's key; a resumed one proves a secret of before, and no certificate is looked at.
@@ -380,14 +409,16 @@ fn the_reference_shows_what_is_done() {
     let started = user(User::Token(Box::new(tokens(Flow::StartFinish(rsa), Asker::Explicit(12)))));
     let mut phases = started.once();
     phases.extend(started.connect().into_iter().filter(|phase| phase.ends.1 == Party::Server));
-    phases.extend([started.renew(), started.refresh(), started.request(100, 120, true)].concat());
+    phases.extend([started.renew(), started.refresh(), started.request(100, 120, true), started.disconnect()].concat());
     phases.extend(tokens(Flow::RequestAccessToken(rsa), Asker::Application).fetch());
     let refreshed = Tokens { refresh_token: true, ..tokens(Flow::StartFinish(rsa), Asker::Explicit(12)) };
     phases.extend(refreshed.fetch_again());
     let tls = Tls { client: Some(Key::Ecdsa(256)), ..Tls::ours(Key::Ecdsa(256)) };
     let oauth = tokens(Flow::OAuth2(tls), Asker::Application);
     phases.extend([oauth.connect(), oauth.fetch()].concat());
-    phases.push(Tls { resumed: 1.0, ..Tls::new(Key::Ecdsa(256)) }.connect((Party::Client, Party::Server)));
+    let ends = (Party::Client, Party::Server);
+    let tls = Tls { resumed: 1.0, ..Tls::new(Key::Ecdsa(256)) };
+    phases.extend([tls.connect(ends), tls.close(ends)]);
     let table = table(&phases);
     assert!(reference.contains(&table), "the table is\n{table}");
 }

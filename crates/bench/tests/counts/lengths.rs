@@ -105,6 +105,34 @@ fn renewals_are_as_long_as_the_model_says() {
     }
 }
 
+/// CloseSession with its answer and CloseSecureChannel, and the records that the server writes then: all of it is counted.
+#[test]
+fn what_ends_a_connection_is_as_long_as_the_model_says() {
+    for row in rows() {
+        let people = People::new(row.kind);
+        for (real, mode) in modes(&row) {
+            let rule = format!("{} {} {mode:?} closed", row.policy.word(), row.key);
+            let channel = Channel::new(row.policy, mode, row.key).unwrap();
+            let closed = at_server(OpcUa { channel, user: User::Anonymous }.disconnect());
+            let mut wire = Wire::new(&people, vec![(row.real, real)]);
+            wire.connect(&people, (row.real, real), Credential::Anonymous, false);
+            wire.take_sent();
+            let before = wire.recorded;
+            wire.close();
+            let sent = wire.take_sent();
+            let kinds: Vec<&str> = sent.client.iter().map(|(kind, _)| kind.as_str()).collect();
+            assert_eq!(kinds, ["MSG", "CLO"], "{rule}");
+            for (by, sent) in [(Party::Client, sent.client), (Party::Server, sent.server)] {
+                let model: Vec<u64> = messages(&closed, by).into_iter().map(|(_, bytes)| bytes).collect();
+                let sent: Vec<u64> = sent.into_iter().map(|(_, bytes)| bytes).collect();
+                assert_eq!(model, sent, "{rule}: {by:?}");
+            }
+            let records = closed.iter().filter(|line| line.operation == "append audit").count();
+            assert_eq!(wire.recorded - before, records as u64, "{rule}");
+        }
+    }
+}
+
 fn speed() -> ReadValueId {
     ReadValueId { node_id: NodeId::new(2, SPEED), attribute_id: AttributeId::Value as u32, ..ReadValueId::default() }
 }

@@ -202,6 +202,9 @@ pub(crate) struct Wire {
     entropy: SystemEntropy,
     pub(crate) sent: Sent,
     pub(crate) activated: u32,
+    /// Records that the server wrote.
+    pub(crate) recorded: u64,
+    leaving: bool,
 }
 
 impl Wire {
@@ -214,6 +217,8 @@ impl Wire {
             entropy: SystemEntropy::new(),
             sent: Sent::default(),
             activated: 0,
+            recorded: 0,
+            leaving: false,
         }
     }
 
@@ -234,7 +239,14 @@ impl Wire {
             let answer = self.serve();
             asking.receive(&answer, self.now, &mut self.entropy);
             match asking.take_result() {
-                Some(Ok(Response::GetEndpoints(response))) => return response.endpoints.unwrap_or_default(),
+                Some(Ok(Response::GetEndpoints(response))) => {
+                    // It says that it leaves.
+                    let bytes = std::mem::take(asking.outgoing());
+                    chunks(&bytes, &mut self.sent.client);
+                    self.server.handle_input(Input::Bytes { conn: self.conn, bytes: &bytes }, self.now);
+                    self.serve();
+                    return response.endpoints.unwrap_or_default();
+                }
                 Some(other) => panic!("{other:?}"),
                 None => assert!(!bytes.is_empty() || !answer.is_empty(), "nothing moves"),
             }
@@ -289,6 +301,15 @@ impl Wire {
         self.run();
     }
 
+    /// Ends session and channel.
+    pub(crate) fn close(&mut self) {
+        let now = self.now;
+        self.leaving = true;
+        self.client.as_mut().unwrap().close(now, &mut self.entropy);
+        self.run();
+        self.leaving = false;
+    }
+
     /// Activates the session again.
     pub(crate) fn reactivate(&mut self, credential: Credential) {
         let now = self.now;
@@ -300,6 +321,7 @@ impl Wire {
     fn serve(&mut self) -> Vec<u8> {
         let mut sent = Vec::new();
         while let Some(output) = self.server.poll_output() {
+            self.recorded += u64::from(matches!(output, Output::Audit { .. }));
             match output {
                 Output::Send { conn } if conn == self.conn => {
                     sent.extend(std::mem::take(self.server.outgoing(conn).unwrap()));
@@ -345,6 +367,7 @@ impl Wire {
                         client.job_done(id, outcome, now, &mut self.entropy);
                     }
                     ClientEvent::Activated(_) => self.activated += 1,
+                    ClientEvent::Disconnected(_) if self.leaving => {}
                     ClientEvent::Refused(status) | ClientEvent::Disconnected(status) => panic!("{status}"),
                     _ => {}
                 }

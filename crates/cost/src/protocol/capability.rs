@@ -150,6 +150,13 @@ impl Capability {
         Phase { name: "capability shown", source, per: Per::Connection, ends, parts }
     }
 
+    /// DISCONNECT, without a reason: nothing is wrong.
+    #[must_use]
+    pub fn disconnect(&self, ends: (Party, Party)) -> Phase {
+        let parts = message("DISCONNECT", OWN, packet(0)).to_vec();
+        Phase { name: "MQTT closed", source: "MQTT 5.0 3.14", per: Per::Connection, ends, parts }
+    }
+
     /// New keys: the challenge again, within the connection; with a counter a new connection. Without a session there are none.
     #[must_use]
     pub fn renew(&self, ends: (Party, Party)) -> Vec<Phase> {

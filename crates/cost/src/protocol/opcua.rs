@@ -13,7 +13,7 @@ use crate::mechanism::{Part, Role, priced};
 
 pub use channel::Channel;
 use session::activation;
-pub(super) use session::session;
+pub(super) use session::{closing, session};
 
 /// A security policy (OPC 10000-7).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -190,6 +190,12 @@ impl OpcUa {
         phases
     }
 
+    /// Whenever a client leaves: CloseSession, CloseSecureChannel.
+    #[must_use]
+    pub fn disconnect(&self) -> Vec<Phase> {
+        closing(&self.channel, ENDS)
+    }
+
     /// Whenever the channel's lifetime is three quarters over; that of a channel to the authority that is kept is as long.
     #[must_use]
     pub fn renew(&self) -> Vec<Phase> {
@@ -252,7 +258,8 @@ impl OpcUa {
     fn fetch_by(&self, fetch: fn(&Tokens) -> Vec<Phase>) -> Vec<Phase> {
         let User::Token(tokens) = &self.user else { return Vec::new() };
         let connect = if tokens.kept { tokens.connect_again() } else { tokens.connect() };
-        connect.into_iter().chain(fetch(tokens)).collect()
+        let disconnect = if tokens.stays() { Vec::new() } else { tokens.disconnect() };
+        connect.into_iter().chain(fetch(tokens)).chain(disconnect).collect()
     }
 }
 

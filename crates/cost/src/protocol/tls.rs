@@ -20,6 +20,8 @@ const SHARE: u64 = 8;
 const CHANGE: u64 = 5 + 1;
 /// A ticket: servers of ours keep the session and give its number, 32 bytes (section 4.6.1).
 const TICKET: u64 = 32;
+/// An alert (section 6).
+const ALERT: u64 = 2;
 /// What a pre-shared key adds to a ClientHello beside ticket and binder, and to a ServerHello (section 4.2.11).
 const OFFERED: u64 = 4 + 2 + 2 + 4 + 2 + 1;
 const PICKED: u64 = 4 + 2;
@@ -147,6 +149,13 @@ impl Tls {
             }
         }
         Phase { name: "TLS keys updated", source: "RFC 8446 section 4.6.3", per: Per::Renewal, ends, parts }
+    }
+
+    /// Each end says that it will send nothing more (RFC 8446 section 6.1).
+    #[must_use]
+    pub fn close(&self, ends: (Party, Party)) -> Phase {
+        let parts = [Role::Own, Role::Peer].map(|from| self.data("close_notify", from, ALERT)).concat();
+        Phase { name: "TLS closed", source: "RFC 8446 section 6.1", per: Per::Connection, ends, parts }
     }
 
     /// What the sender of a message does before it sends, and the receiver after.

@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use super::opcua::{self, Channel, User, record};
 use super::tls::Tls;
-use super::{Party, Per, Phase, certificates, digest, tcp, using, with_session_key};
+use super::{Party, Per, Phase, certificates, digest, tcp, unawaited, using, with_session_key};
 use crate::algorithm::{Hash, Key};
 use crate::choose::Mode;
 use crate::mechanism::{self, Basic, Part, Role, certificate_bytes, priced, private};
@@ -76,9 +76,9 @@ pub struct Tokens {
 const ENDS: (Party, Party) = (Party::Client, Party::Authority);
 /// Bytes of a question over HTTPS, of what a person's name and kind of grant add to it beside the password, and of what stands around
 /// the token in the answer.
-const QUESTION: u64 = 290;
+const QUESTION: u64 = 266;
 const PERSON: u64 = 130;
-const AROUND: u64 = 236;
+const AROUND: u64 = 212;
 /// Bytes of a refresh token: the name of its line and 32 random ones, as text.
 const REFRESH: u64 = 66;
 /// Its name and its end in an answer over HTTPS; what an exchange (RFC 8693) says besides of what it gave.
@@ -158,10 +158,25 @@ impl Tokens {
         }
     }
 
-    /// What is opened once in the life of a client: a session that is kept. Over HTTPS nothing is.
+    /// What is opened, and closed, once in the life of a client: a session that is kept. Over HTTPS nothing is.
     #[must_use]
     pub fn once(&self) -> Vec<Phase> {
-        if self.kept && !self.resumes() { self.connect() } else { Vec::new() }
+        if self.stays() { self.connect().into_iter().chain(self.disconnect()).collect() } else { Vec::new() }
+    }
+
+    /// Whether the way to the authority stays open from one token to the next.
+    pub(super) const fn stays(&self) -> bool {
+        self.kept && !self.resumes()
+    }
+
+    /// The end of the way to the authority, for which nobody waits.
+    #[must_use]
+    pub fn disconnect(&self) -> Vec<Phase> {
+        let phases = match &self.flow {
+            Flow::OAuth2(tls) => vec![tls.close(ENDS)],
+            Flow::RequestAccessToken(channel) | Flow::StartFinish(channel) => opcua::closing(channel, ENDS),
+        };
+        phases.into_iter().map(|phase| Phase { parts: unawaited(phase.parts), ..phase }).collect()
     }
 
     /// Whether each token has a connection that resumes the one before.

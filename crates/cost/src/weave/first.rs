@@ -134,7 +134,7 @@ impl<'a> First<'a> {
         due(1.0 / certified.life, both, steps);
     }
 
-    /// A connection is opened unless it is there; its keys and tokens are renewed when that is due.
+    /// A connection is opened, and one is closed, unless it is there; its keys and tokens are renewed when that is due.
     fn agree(&self, (index, annotation, setting): Asked<'_>, steps: &mut Vec<Step>) {
         let Some(agreed) = &setting.agreed else { return };
         let of = |phases: Vec<Phase>| {
@@ -145,11 +145,13 @@ impl<'a> First<'a> {
         if let Some(life) = agreed.life {
             due(1.0 / life, of(protocol.once()), steps);
         }
-        due(1.0 - setting.reuse, of(protocol.connect()), steps);
-        // What is there goes on while something new is made: nobody waits for its messages.
+        // What is there goes on while something new is made, and nobody needs what is left: nobody waits for its messages.
         let beside = |phases: Vec<Phase>| {
             phases.into_iter().map(|phase| Phase { parts: unawaited(phase.parts), ..phase }).collect::<Vec<_>>()
         };
+        // Each connection that is made was, or will be, ended.
+        let opened = protocol.connect().into_iter().chain(beside(protocol.disconnect()));
+        due(1.0 - setting.reuse, of(opened.collect()), steps);
         due(agreed.renewed, of(beside(protocol.renew())), steps);
         due(agreed.refreshed, of(beside(protocol.refresh())), steps);
     }

@@ -6,7 +6,9 @@ use super::{CHACHA, NONCE, Policy, record};
 use crate::algorithm::{Cipher, Hash, Key};
 use crate::choose::Mode;
 use crate::mechanism::{self, Basic, Part, Role, certificate_bytes, priced, private, signature_bytes};
-use crate::protocol::{Party, Per, Phase, certificates, digest, free, message, tcp, times, using, with_session_key};
+use crate::protocol::{
+    Party, Per, Phase, certificates, digest, free, message, tcp, times, unawaited, using, with_session_key,
+};
 
 /// Header of a chunk of a message, and the part of it that is encrypted with the body (OPC 10000-6 section 6.7.2).
 const CLEAR: u64 = 16;
@@ -17,6 +19,8 @@ const TAG: u64 = 16;
 const CHUNK: u64 = 65_535;
 /// Bodies of an OpenSecureChannelRequest and its response, without their nonces.
 const OPEN: (u64, u64) = (53, 56);
+/// Body of a CloseSecureChannelRequest: what it is, and a header without a session.
+const CLOSE: u64 = 4 + 29;
 /// An endpoint in an answer, without its certificate and its policy's URI, that takes every kind of user; what it adds where the channel
 /// encrypts, for tokens may go as they are, too. The URI stands there with each kind of user and by itself.
 const ENDPOINT: (u64, u64) = (373, 293);
@@ -94,6 +98,16 @@ impl Channel {
     pub fn renew(&self, ends: (Party, Party)) -> Vec<Phase> {
         let (name, source) = ("channel renewed", "OPC 10000-4 5.6.2");
         vec![Phase { name, source, per: Per::Renewal, ends, parts: self.opening() }]
+    }
+
+    /// What ends a channel: the client says so and nobody answers. The server writes a record.
+    #[must_use]
+    pub fn close(&self, ends: (Party, Party)) -> Phase {
+        let mut parts = self.message("CloseSecureChannel", Role::Own, CLOSE);
+        if self.audited {
+            parts.push(record(Role::Peer));
+        }
+        Phase { name: "channel closed", source: "OPC 10000-4 5.6.3", per: Per::Connection, ends, parts }
     }
 
     /// A message of `body` bytes, protected as the mode asks (OPC 10000-6 section 6.7.2).
@@ -185,6 +199,7 @@ impl Channel {
         parts.extend(bare.opening());
         parts.extend(bare.message("GetEndpoints", Role::Own, 70));
         parts.extend(bare.message("endpoints", Role::Peer, self.told()));
+        parts.extend(unawaited(bare.message("CloseSecureChannel", Role::Own, CLOSE)));
         parts
     }
 

@@ -8,6 +8,9 @@ use crate::protocol::{Party, Per, Phase, certificates, digest, free, times, usin
 const CREATE: (u64, u64) = (185, 130);
 /// Bodies of ActivateSession without signature and identity.
 const ACTIVATE: (u64, u64) = (110, 72);
+/// Bodies of CloseSession: what it is, a header with the session's token of 36 bytes, whether subscriptions end with it; the answer's
+/// header alone.
+const CLOSE: (u64, u64) = (4 + 70 + 1, 4 + 24);
 /// An additional header that names a policy, without its URI; what a key and its signature add to it.
 const KEY: (u64, u64) = (34, 31);
 /// An EccEncryptedSecret beside its policy's URI, certificates, keys, content and signature (OPC 10000-4 section
@@ -21,6 +24,17 @@ pub(crate) fn session(channel: &Channel, user: &User, ends: (Party, Party)) -> V
     let (name, source) = ("session created", "OPC 10000-4 5.7.2");
     let created = Phase { name, source, per: Per::Connection, ends, parts: creation(channel, user) };
     vec![created, activation(channel, user, ends)]
+}
+
+/// CloseSession, which the server records, and the channel's end.
+pub(crate) fn closing(channel: &Channel, ends: (Party, Party)) -> Vec<Phase> {
+    let mut parts = channel.message("CloseSession", Role::Own, CLOSE.0);
+    if channel.audited {
+        parts.push(record(Role::Peer));
+    }
+    parts.extend(channel.message("CloseSession answer", Role::Peer, CLOSE.1));
+    let closed = Phase { name: "session closed", source: "OPC 10000-4 5.7.4", per: Per::Connection, ends, parts };
+    vec![closed, channel.close(ends)]
 }
 
 /// The server proves that it has the key of its certificate: it signs the client's nonce.

@@ -38,6 +38,7 @@ impl Met {
         let phases = [
             (when.lives, Protocol::once as fn(&Protocol) -> Vec<Phase>),
             (when.connects, Protocol::connect),
+            (when.connects, Protocol::disconnect),
             (when.renews, Protocol::renew),
             (when.refreshes, Protocol::refresh),
         ];
