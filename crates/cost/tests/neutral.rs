@@ -1,13 +1,13 @@
 //! A mechanism that costs nothing changes nothing, wherever it is put and however it is set; one that costs something
 //! changes what it should.
 
+mod asked;
 mod ways;
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
-use cost::mechanism::Part;
-use cost::model::{Price, Step};
+use cost::model::Price;
 use cost::read::{Language, read};
 use cost::solve::{Solution, solve};
 use cost::{Model, weave};
@@ -29,34 +29,10 @@ fn solved(model: &Model) -> Solution {
 fn priced(text: &str, each: f64) -> Model {
     let mut model = model(text);
     let mut asked = BTreeSet::new();
-    weave(&model).model().sequences.iter().for_each(|sequence| steps(&sequence.steps, &mut asked));
+    asked::asked(&model, &mut asked);
     let price = Price { each, per_byte: 0.0, cv2: 1.0, error: 0.0, energy: 0.0 };
     model.prices.insert("p".to_owned(), asked.into_iter().map(|operation| (operation, price)).collect());
     model
-}
-
-fn steps(steps: &[Step], asked: &mut BTreeSet<String>) {
-    for step in steps {
-        match step {
-            Step::Choice(ways) => ways.iter().for_each(|(_, ways)| self::steps(ways, asked)),
-            Step::Protect(protect) => parts(&protect.parts, asked),
-            Step::Operation(_) | Step::Send(_) | Step::Ref { .. } => {}
-        }
-    }
-}
-
-fn parts(parts: &[Part], asked: &mut BTreeSet<String>) {
-    for part in parts {
-        match part {
-            Part::Work { work, .. } => asked.extend(work.operation.clone()),
-            Part::Either { then, otherwise, .. } => {
-                self::parts(then, asked);
-                self::parts(otherwise, asked);
-            }
-            Part::Use { parts, .. } => self::parts(parts, asked),
-            Part::Message { .. } | Part::Unawaited { .. } | Part::Check { .. } => {}
-        }
-    }
 }
 
 /// What was drawn by chance.

@@ -1,15 +1,14 @@
 //! Names of operations: those that price lists may have are those that mechanisms ask for.
 
+mod asked;
 #[allow(dead_code, reason = "others put ways together by their numbers")]
 mod ways;
 
 use std::collections::BTreeSet;
 
-use cost::mechanism::Part;
-use cost::model::Step;
+use cost::Class;
 use cost::operation::{known, names};
 use cost::read::{Language, read, read_priced};
-use cost::{Class, weave};
 
 use ways::{USUAL, ways};
 
@@ -78,37 +77,12 @@ key = "rsa-2048"
 reuse = 0
 "#;
 
-fn steps(steps: &[Step], asked: &mut BTreeSet<String>) {
-    for step in steps {
-        match step {
-            Step::Choice(ways) => ways.iter().for_each(|(_, ways)| self::steps(ways, asked)),
-            Step::Protect(protect) => parts(&protect.parts, asked),
-            Step::Operation(_) | Step::Send(_) | Step::Ref { .. } => {}
-        }
-    }
-}
-
-fn parts(parts: &[Part], asked: &mut BTreeSet<String>) {
-    for part in parts {
-        match part {
-            Part::Work { work, .. } => asked.extend(work.operation.clone()),
-            Part::Either { then, otherwise, .. } => {
-                self::parts(then, asked);
-                self::parts(otherwise, asked);
-            }
-            Part::Use { parts, .. } => self::parts(parts, asked),
-            Part::Message { .. } | Part::Unawaited { .. } | Part::Check { .. } => {}
-        }
-    }
-}
-
 /// What all ways of a text ask for.
-fn asked(text: &str, all: &mut BTreeSet<String>) {
+fn of_text(text: &str, all: &mut BTreeSet<String>) {
     let model = read(text, Language::Toml).unwrap_or_else(|fault| panic!("{fault}\n{text}"));
     let most = model.annotations.iter().map(|it| it.alternatives.len()).max().unwrap_or(0);
     for way in 0..most {
-        let woven = weave(&model.chosen(&vec![way; model.annotations.len()]));
-        woven.model().sequences.iter().for_each(|sequence| steps(&sequence.steps, all));
+        asked::asked(&model.chosen(&vec![way; model.annotations.len()]), all);
     }
 }
 
@@ -123,9 +97,9 @@ fn names_of_prices_are_those_that_mechanisms_ask_for() {
     let mut all = BTreeSet::new();
     for way in ways().iter().flatten() {
         let text = USUAL.fill(&way.taken(BASE, &USUAL));
-        asked(&format!("{BASE}{text}"), &mut all);
+        of_text(&format!("{BASE}{text}"), &mut all);
     }
-    asked(&format!("{BASE}{MORE}"), &mut all);
+    of_text(&format!("{BASE}{MORE}"), &mut all);
     for name in &all {
         assert!(known(name), "`{name}` is asked for, and its price would be refused");
     }
