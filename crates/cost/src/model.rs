@@ -233,17 +233,20 @@ pub enum Property {
     CertifiedKey,
     /// Messages over a *connector* go through a channel of a protocol of today.
     SecureChannel,
+    /// All that goes over a *connector*, its channel included, goes in packets of a tunnel.
+    SecureTunnel,
 }
 
 impl Property {
     /// All of them.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::DataConfidentiality,
         Self::DataIntegrity,
         Self::PeerEntityAuthentication,
         Self::DataOriginAuthentication,
         Self::CertifiedKey,
         Self::SecureChannel,
+        Self::SecureTunnel,
     ];
 
     /// As models write it.
@@ -256,6 +259,7 @@ impl Property {
             Self::DataOriginAuthentication => "data-origin-authentication",
             Self::CertifiedKey => "certified-key",
             Self::SecureChannel => "secure-channel",
+            Self::SecureTunnel => "secure-tunnel",
         }
     }
 
@@ -268,7 +272,7 @@ impl Property {
             Self::PeerEntityAuthentication => matches!(key, "reuse" | "valid"),
             Self::DataOriginAuthentication => false,
             Self::CertifiedKey => key == "trusted",
-            Self::SecureChannel => matches!(key, "reuse" | "valid"),
+            Self::SecureChannel | Self::SecureTunnel => matches!(key, "reuse" | "valid"),
         }
     }
 
@@ -276,7 +280,7 @@ impl Property {
     #[must_use]
     pub const fn of(self) -> &'static str {
         match self {
-            Self::DataConfidentiality | Self::SecureChannel => "connector",
+            Self::DataConfidentiality | Self::SecureChannel | Self::SecureTunnel => "connector",
             Self::DataIntegrity | Self::DataOriginAuthentication => "attribute",
             Self::PeerEntityAuthentication | Self::CertifiedKey => "component",
         }
@@ -292,7 +296,7 @@ impl Property {
             }
             Self::DataOriginAuthentication => &[Basic::SignatureGeneration],
             Self::CertifiedKey => &[Basic::KeyGeneration, Basic::Certificate],
-            Self::SecureChannel => &[Basic::Protocol],
+            Self::SecureChannel | Self::SecureTunnel => &[Basic::Protocol],
         }
     }
 }
@@ -452,7 +456,9 @@ impl Model {
     #[must_use]
     pub fn target(&self, annotation: &Annotation) -> String {
         let name = match annotation.property {
-            Property::DataConfidentiality | Property::SecureChannel => &self.connectors[annotation.on].name,
+            Property::DataConfidentiality | Property::SecureChannel | Property::SecureTunnel => {
+                &self.connectors[annotation.on].name
+            }
             Property::DataIntegrity | Property::DataOriginAuthentication => &self.attributes[annotation.on].name,
             Property::PeerEntityAuthentication | Property::CertifiedKey => &self.components[annotation.on].name,
         };

@@ -284,6 +284,11 @@ pub(crate) fn message(name: &'static str, from: Role, bytes: u64) -> [Part; 3] {
     ]
 }
 
+/// Whether that is such an operation of a message.
+pub(crate) fn handles(work: &Work) -> bool {
+    matches!(work.operation.as_deref(), Some("send message" | "receive message"))
+}
+
 /// A connection of TCP: a round trip before anything can be sent. Headers count nowhere.
 pub(crate) fn tcp(ends: (Party, Party)) -> Phase {
     let parts = vec![

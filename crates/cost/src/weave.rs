@@ -8,10 +8,12 @@
 //! | peer entity authentication on a component | each message from or to it | it signs its credentials and the other verifies, before |
 //! | certified key on a component | the first step of a request in which it takes part | key generation and certificate, once in the life of the key |
 //! | secure channel on a connector | the first step of a request that may use it; each message over it | the protocol's connection and renewals, when they are due; protection before and after |
+//! | secure tunnel on a connector | the same; each message over it, those of mechanisms included | the same, around all else |
 //!
 //! A signature travels with its attribute and makes the message longer, and so do encryption and what a channel puts around a message.
 
 mod first;
+mod tunnel;
 
 use serde::Serialize;
 
@@ -19,6 +21,7 @@ use crate::mechanism::{self, Basic, Part, Role};
 use crate::model::{Annotation, Model, Operation, Property, Send, Setting, Step};
 use crate::protocol::free;
 use first::{First, Sides};
+use tunnel::Tunnels;
 
 /// A model in which the mechanisms stand where annotations asked for them. Made by [`weave`] only.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -43,14 +46,17 @@ pub fn weave(model: &Model) -> Secured {
     let mut first = First::new(model);
     for (index, sequence) in woven.sequences.iter_mut().enumerate() {
         let steps = std::mem::take(&mut sequence.steps);
-        if index > 0 {
-            sequence.steps = weaver.steps(steps);
-            continue;
-        }
-        for step in steps {
-            sequence.steps.extend(first.before(&step));
-            sequence.steps.extend(weaver.steps(vec![step]));
-        }
+        let steps = if index > 0 {
+            weaver.steps(steps)
+        } else {
+            let mut woven = Vec::new();
+            for step in steps {
+                woven.extend(first.before(&step));
+                woven.extend(weaver.steps(vec![step]));
+            }
+            woven
+        };
+        sequence.steps = weaver.tunnels.through(steps);
     }
     Secured { model: woven }
 }
@@ -62,6 +68,7 @@ struct Weaver<'a> {
     model: &'a Model,
     connectors: Vec<Vec<Asked<'a>>>,
     channels: Vec<Vec<Asked<'a>>>,
+    tunnels: Tunnels<'a>,
     attributes: Vec<Vec<Asked<'a>>>,
     components: Vec<Vec<Asked<'a>>>,
     /// Attributes that a step returns.
@@ -74,6 +81,7 @@ impl<'a> Weaver<'a> {
             model,
             connectors: vec![Vec::new(); model.connectors.len()],
             channels: vec![Vec::new(); model.connectors.len()],
+            tunnels: Tunnels(vec![Vec::new(); model.connectors.len()]),
             attributes: vec![Vec::new(); model.attributes.len()],
             components: vec![Vec::new(); model.components.len()],
             returned: vec![false; model.attributes.len()],
@@ -86,6 +94,7 @@ impl<'a> Weaver<'a> {
                 Property::DataIntegrity | Property::DataOriginAuthentication => &mut weaver.attributes,
                 Property::PeerEntityAuthentication => &mut weaver.components,
                 Property::SecureChannel => &mut weaver.channels,
+                Property::SecureTunnel => &mut weaver.tunnels.0,
                 Property::CertifiedKey => continue,
             };
             list[annotation.on].push((index, annotation, setting));
@@ -193,27 +202,32 @@ impl<'a> Weaver<'a> {
         }
     }
 
-    /// What a channel does with a message before it is sent; given back is what it does after.
+    /// What a channel, and a tunnel around it, do with a message before it is sent; given back is what they do after.
     fn channel(&self, send: &mut Send, bytes: u64, woven: &mut Vec<Step>) -> Vec<Step> {
         let (over, mut after) = (send.over, Vec::new());
         let connector = &self.model.connectors[over];
-        for (index, annotation, setting) in &self.channels[over] {
-            let Some(agreed) = &setting.agreed else { continue };
-            let from = if send.back { Role::Peer } else { Role::Own };
-            let (mut before, mut behind) = agreed.protocol.around(from, bytes);
-            // What its ends do with a message beside that, as with those of the protocol.
-            let wire = agreed.protocol.wire(from, bytes);
-            before.push(free("send", from, "send message", wire));
-            behind.insert(0, free("receive", from.other(), "receive message", wire));
+        let from = if send.back { Role::Peer } else { Role::Own };
+        let layers = self.channels[over].iter().chain(&self.tunnels.0[over]);
+        let layers: Vec<_> = layers.filter_map(|asked| Some((asked, asked.2.agreed.as_ref()?))).collect();
+        let mut wire = bytes;
+        for (inside, ((index, annotation, setting), agreed)) in (1..=layers.len()).rev().zip(&layers) {
+            let (mut before, mut behind) = agreed.protocol.around(from, wire);
+            wire = agreed.protocol.wire(from, wire);
+            if inside == 1 {
+                // What its ends do with a message beside that, as with those of the protocol.
+                before.push(free("send", from, "send message", wire));
+                behind.insert(0, free("receive", from.other(), "receive message", wire));
+            }
             let phase = Some(("messages", false, true));
             let sides = Sides { own: connector.from, peer: connector.to, over: Some((over, false)), phase };
             let put = |parts: Vec<Part>| sides.protect(Basic::Protocol, *index, annotation, setting, parts);
             let some = |parts: &Vec<Part>| !parts.is_empty();
             woven.extend(Some(before).filter(some).map(put));
-            after.extend(Some(behind).filter(some).map(put));
+            // What was put around it last is taken off first.
+            after.splice(0..0, Some(behind).filter(some).map(put));
             send.critical = true;
-            send.bytes = send.bytes.saturating_add(wire.saturating_sub(bytes));
         }
+        send.bytes = send.bytes.saturating_add(wire.saturating_sub(bytes));
         after
     }
 

@@ -14,7 +14,7 @@ use cost::{Model, weave};
 use gspn::{Budget, Limits};
 use proptest::prelude::*;
 
-use ways::{CERTIFIED, CHANNEL, CIPHER, ENGINE, Filled, OF_W, PEERS, USUAL, Way, ways};
+use ways::{CERTIFIED, CHANNEL, CIPHER, ENGINE, Filled, OF_W, PEERS, TUNNEL, USUAL, Way, ways};
 
 fn model(text: &str) -> Model {
     read(text, Language::Toml).unwrap_or_else(|fault| panic!("{fault}\n{text}"))
@@ -48,7 +48,7 @@ struct Drawn {
     bulk: bool,
     fork: bool,
     /// One of the ways for each thing, or none.
-    secured: [Option<u16>; 8],
+    secured: [Option<u16>; 9],
     reuse: u8,
 }
 
@@ -61,7 +61,7 @@ fn drawn() -> impl Strategy<Value = Drawn> {
         1_u8..4,
         0_u8..2,
         (any::<bool>(), any::<bool>(), any::<bool>()),
-        [way(), way(), way(), way(), way(), way(), way(), prop::option::weighted(0.6, any::<u16>())],
+        [way(), way(), way(), way(), way(), way(), way(), prop::option::weighted(0.6, any::<u16>()), way()],
         0_u8..3,
     )
         .prop_map(|(steps, cores, workload, jobs, latency, (line, bulk, fork), secured, reuse)| Drawn {
@@ -86,7 +86,7 @@ impl Drawn {
     /// Annotations on what no step uses are refused.
     fn has(&self, thing: usize) -> bool {
         match thing {
-            CIPHER | CHANNEL => self.talks(),
+            CIPHER | CHANNEL | TUNNEL => self.talks(),
             _ if PEERS.contains(&thing) => self.talks(),
             OF_W => self.steps.iter().any(|(_, who, _)| who % 2 == 1),
             _ => true,
@@ -151,7 +151,7 @@ impl Drawn {
         let (base, reuse) = (self.base(), [0.0, 0.5, 1.0][usize::from(self.reuse)]);
         let taken = |(thing, way): (usize, &Way)| {
             // Of a channel that is always there little would be left.
-            let reuse = if thing == CHANNEL { f64::min(reuse, 0.99) } else { reuse };
+            let reuse = if matches!(thing, CHANNEL | TUNNEL) { f64::min(reuse, 0.99) } else { reuse };
             let filled = Filled { reuse, valid, ..USUAL };
             filled.fill(&way.taken(&base, &filled))
         };
@@ -163,7 +163,7 @@ impl Drawn {
     /// delay and a demand of the mechanism, too. So the connector is free of both wherever a mechanism uses it.
     fn without_messages(mut self) -> Self {
         let things: Vec<usize> = self.wanted().map(|(thing, _)| thing).collect();
-        if things.iter().any(|thing| matches!(*thing, CIPHER | CHANNEL) || PEERS.contains(thing)) {
+        if things.iter().any(|thing| matches!(*thing, CIPHER | CHANNEL | TUNNEL) || PEERS.contains(thing)) {
             (self.latency, self.line) = (0, false);
         }
         // A signature makes longer what carries its attribute.
@@ -234,7 +234,7 @@ fn small(jobs: u8) -> Drawn {
         line: false,
         bulk: true,
         fork: false,
-        secured: [None; 8],
+        secured: [None; 9],
         reuse: 1,
     }
 }
@@ -273,7 +273,7 @@ fn checks_that_fail_ever_less_abort_ever_less() {
     let without = solved(&model(&base));
     let mut counted = 0;
     // Of channels every third one: which ways there are, the test before has looked at.
-    let every = |thing: usize| ways()[thing].iter().step_by(if thing == CHANNEL { 3 } else { 1 });
+    let every = |thing: usize| ways()[thing].iter().step_by(if thing >= CHANNEL { 3 } else { 1 });
     for way in (0..ways().len()).flat_map(every) {
         let rare = |fails: f64| Filled { valid: 1.0 - fails, ..USUAL };
         let open = way.taken(&base, &rare(0.5));
@@ -314,13 +314,13 @@ fn what_takes_ever_less_time_costs_ever_less() {
     let line =
         |rate: f64| Drawn { line: true, ..small(1) }.base().replacen("\"1 MB/s\"", &format!("\"{rate:?} B/s\""), 1);
     for thing in 0..ways().len() {
-        for way in ways()[thing].iter().step_by(if thing == CHANNEL { 11 } else { 3 }) {
+        for way in ways()[thing].iter().step_by(if thing >= CHANNEL { 11 } else { 3 }) {
             let text = USUAL.fill(&way.taken(&alone, &USUAL));
             vanishes(&text, |each| {
                 let with = priced(&format!("{alone}{text}"), each * 1e-3);
                 spared(&solved(&with), &solved(&with.plain()))
             });
-            if matches!(thing, CIPHER | CHANNEL) {
+            if matches!(thing, CIPHER | CHANNEL | TUNNEL) {
                 vanishes(&text, |share| {
                     let with = priced(&format!("{}{text}", line(1e3 / share)), 0.0);
                     spared(&solved(&with), &solved(&with.plain()))

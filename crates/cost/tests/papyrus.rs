@@ -97,6 +97,18 @@ fn channels_and_keys_are_annotations_like_others() {
     }
 }
 
+/// A connector may have a stereotype for its channel and one for the tunnel that it goes through.
+#[test]
+fn a_channel_of_a_diagram_goes_through_a_tunnel() {
+    let channel = "  <trapkey:SecureChannel ";
+    let tunnel = "  <trapkey:SecureTunnel xmi:id=\"_t1\" base_Connector=\"_wire4LEfGxu2\" protocol=\"wireguard\" reuse=\"0.9\"/>\n";
+    let drawn = model(&PLC.replacen(channel, &format!("{tunnel}{channel}"), 1));
+    let properties: Vec<&str> = drawn.annotations.iter().map(|it| it.property.word()).collect();
+    assert!(["secure-channel", "secure-tunnel"].iter().all(|word| properties.contains(word)), "{properties:?}");
+    let secured = print::annotated(weave(&drawn).model());
+    assert!(secured.contains("WireGuard handshake") && secured.contains("channel opened"), "{secured}");
+}
+
 #[test]
 fn what_is_printed_of_them_is_read_back() {
     for text in [READINGS, RECIPE, PLC] {

@@ -116,6 +116,7 @@ fn every_composed_mechanism_is_made_of_its_row() {
             Property::PeerEntityAuthentication => ("component x", "signature = \"ecdsa-p256\""),
             Property::CertifiedKey => ("component x", "signature = \"ecdsa-p256\"\nlife = 1\nthrough = \"c\""),
             Property::SecureChannel => ("connector c", "protocol = \"tls-1.3\"\nkey = \"ecdsa-p256\"\nreuse = 0"),
+            Property::SecureTunnel => ("connector c", "protocol = \"wireguard\"\nreuse = 0"),
         };
         let text = format!("{SMALL}\n[[secure]]\nproperty = \"{}\"\non = \"{on}\"\n{setting}\n", property.word());
         let woven = weave(&model(&text));

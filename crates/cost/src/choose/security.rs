@@ -227,7 +227,8 @@ fn way_covers(one: Option<Rank>, other: Option<Rank>) -> bool {
 /// What each annotation does, in words; only what differs between its ways.
 pub(super) fn words(model: &Model, ways: &[usize]) -> Vec<String> {
     let word = |(annotation, way): (&crate::model::Annotation, &usize)| {
-        let about = model.target(annotation);
+        let tunnel = if annotation.property == Property::SecureTunnel { "tunnel on " } else { "" };
+        let about = format!("{tunnel}{}", model.target(annotation));
         match annotation.alternatives.get(*way).and_then(Option::as_ref) {
             None => format!("{about}: none"),
             Some(it) => {

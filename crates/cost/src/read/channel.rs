@@ -22,13 +22,16 @@ use effect::{Effects, When};
 const MAX_WAYS: usize = 100_000;
 
 /// A protocol, as models name it, with the keys that say something about it.
-const PROTOCOLS: [(&str, &[&str]); 5] = [
+type Keyed = (&'static str, &'static [&'static str]);
+pub(super) const PROTOCOLS: [Keyed; 5] = [
     ("opc-ua", opcua::KEYS),
     ("tls-1.3", tunnel::TLS),
     ("capability", edge::KEYS),
     ("wireguard", tunnel::WIREGUARD),
     ("ipsec", tunnel::IPSEC),
 ];
+/// Those that other protocols go through.
+pub(super) const TUNNELS: [Keyed; 2] = [("wireguard", tunnel::WIREGUARD), ("ipsec", tunnel::IPSEC)];
 
 /// Every key of every protocol once, in the order in which ways are made of their lists.
 fn keys() -> Vec<&'static str> {
@@ -54,6 +57,7 @@ pub(super) fn settings(
     known: &Known,
     connectors: &[Connector],
     on: usize,
+    among: &[Keyed],
 ) -> Result<Vec<Option<Setting>>, Fault> {
     let Some((protocols, line)) = fields.list("protocol") else {
         return Err(fields.fault(Class::MissingAnnotation, 0, "`protocol` is missing: which is it?"));
@@ -82,8 +86,8 @@ pub(super) fn settings(
     let when = When { connects, renews: renewed > 0.0, refreshes, lives: life.is_some() };
     let (mut ways, mut misfit, mut heard, mut effects) = (Vec::new(), None, BTreeSet::new(), Effects::default());
     for protocol in &protocols {
-        let Some((name, keys)) = PROTOCOLS.iter().find(|(name, _)| name == protocol) else {
-            let known = PROTOCOLS.map(|(name, _)| name).join(", ");
+        let Some((name, keys)) = among.iter().find(|(name, _)| name == protocol) else {
+            let known = among.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
             let why = format!("`protocol` is `{protocol}`; known: {known}");
             return Err(fields.fault(Class::Unknown, line, why));
         };

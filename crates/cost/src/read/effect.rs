@@ -1,6 +1,8 @@
 //! What would be read and change nothing: a sequence that no request runs through, an annotation on what no step uses. Both are refused,
 //! for who wrote them meant something; of a model with several scenarios, what belongs to the others is left out.
 
+use std::collections::BTreeSet;
+
 use crate::model::{Annotation, Model, Property, Sequence, Setting, Step};
 use crate::{Class, Fault};
 
@@ -82,12 +84,21 @@ fn moved(steps: &mut [Step], places: &[usize]) {
 /// What an annotation waits for in vain.
 const fn missing(property: Property) -> &'static str {
     match property {
-        Property::DataConfidentiality | Property::SecureChannel => "no message goes over it",
+        Property::DataConfidentiality | Property::SecureChannel | Property::SecureTunnel => "no message goes over it",
         Property::DataIntegrity => "no step returns it and no message carries it",
         Property::DataOriginAuthentication => "no step returns it",
         Property::PeerEntityAuthentication => "no message goes from or to it",
         Property::CertifiedKey => "it takes part in no step",
     }
+}
+
+/// Connectors to authorities.
+fn ways(model: &Model) -> impl Iterator<Item = usize> {
+    let settings = model.annotations.iter().flat_map(|annotation| annotation.alternatives.iter().flatten());
+    settings.flat_map(|it| {
+        let login = it.agreed.as_ref().and_then(|agreed| agreed.login);
+        login.into_iter().chain(it.certified.map(|certified| certified.through))
+    })
 }
 
 /// What steps use: connectors that carry messages, attributes that are returned, carried, and sent by their owners, components that send or
@@ -99,6 +110,8 @@ struct Used {
     sent: Vec<bool>,
     talking: Vec<bool>,
     computing: Vec<bool>,
+    /// Connectors to those who certify keys and issue tokens, over which mechanisms alone may send something.
+    ways: BTreeSet<usize>,
 }
 
 impl Used {
@@ -112,6 +125,7 @@ impl Used {
             sent: none(attributes),
             talking: none(components),
             computing: none(components),
+            ways: ways(model).collect(),
         };
         sequences.iter().for_each(|sequence| used.steps(&sequence.steps, model));
         used
@@ -172,6 +186,7 @@ impl Used {
         let on = annotation.on;
         match annotation.property {
             Property::DataConfidentiality | Property::SecureChannel => self.connectors[on],
+            Property::SecureTunnel => self.connectors[on] || self.ways.contains(&on),
             Property::DataIntegrity => self.returned[on] || self.carried[on],
             Property::DataOriginAuthentication => self.returned[on],
             Property::PeerEntityAuthentication => self.talking[on],

@@ -32,7 +32,8 @@ pub(super) fn annotation(mut fields: Fields, known: &Known, connectors: &[Connec
     };
     let optional = fields.value("optional", "`true` or `false`", |text| text.parse::<bool>().ok())?.unwrap_or(false);
     let mut alternatives = match property {
-        Property::SecureChannel => channel::settings(&mut fields, known, connectors, on)?,
+        Property::SecureChannel => channel::settings(&mut fields, known, connectors, on, &channel::PROTOCOLS)?,
+        Property::SecureTunnel => channel::settings(&mut fields, known, connectors, on, &channel::TUNNELS)?,
         Property::CertifiedKey => certified(&mut fields, known, connectors, on)?,
         _ => settings(&mut fields, property, known)?,
     };
@@ -56,7 +57,7 @@ fn target(fields: &mut Fields, property: Property, known: &Known) -> Result<usiz
         return Err(fields.fault(Class::Invalid, on.line, why));
     }
     let names = match property {
-        Property::DataConfidentiality | Property::SecureChannel => &known.connectors,
+        Property::DataConfidentiality | Property::SecureChannel | Property::SecureTunnel => &known.connectors,
         Property::DataIntegrity | Property::DataOriginAuthentication => &known.attributes,
         Property::PeerEntityAuthentication | Property::CertifiedKey => &known.components,
     };

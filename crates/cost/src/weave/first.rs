@@ -10,7 +10,10 @@ use crate::protocol::{Party, Phase, unawaited};
 /// Something that an annotation of ours is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Target {
+    /// Its channel.
     Connector(usize),
+    /// Its tunnel.
+    Tunnel(usize),
     Component(usize),
 }
 
@@ -29,6 +32,7 @@ impl<'a> First<'a> {
             let Some(Some(setting)) = annotation.alternatives.first() else { continue };
             let target = match annotation.property {
                 Property::SecureChannel => Target::Connector(annotation.on),
+                Property::SecureTunnel => Target::Tunnel(annotation.on),
                 Property::CertifiedKey => Target::Component(annotation.on),
                 _ => continue,
             };
@@ -50,17 +54,29 @@ impl<'a> First<'a> {
         self.touch(step, &mut targets, &mut |first, sequence, targets| {
             targets.extend(&first.touched[sequence]);
         });
+        let ways: Vec<Target> = targets.iter().flat_map(|target| self.ways(*target)).collect();
+        targets.extend(ways);
         let mut steps = Vec::new();
-        // Keys first: connections need them.
+        // Keys first, for connections need them; then tunnels, through which other connections go.
         for target in targets.iter().rev() {
             for asked in self.waiting.remove(target).unwrap_or_default() {
                 match target {
                     Target::Component(_) => self.certify(asked, &mut steps),
-                    Target::Connector(_) => self.agree(asked, &mut steps),
+                    Target::Connector(_) | Target::Tunnel(_) => self.agree(asked, &mut steps),
                 }
             }
         }
         steps
+    }
+
+    /// Tunnels of the connectors over which others are asked for certificates and tokens.
+    fn ways(&self, target: Target) -> Vec<Target> {
+        let asked = self.waiting.get(&target).into_iter().flatten();
+        let ways = asked.flat_map(|(_, _, setting)| {
+            let login = setting.agreed.as_ref().and_then(|agreed| agreed.login);
+            login.into_iter().chain(setting.certified.map(|certified| certified.through))
+        });
+        ways.map(Target::Tunnel).filter(|tunnel| self.waiting.contains_key(tunnel)).collect()
     }
 
     /// What each sequence touches. Chains of references may be long, so the way stands in a list.
@@ -104,7 +120,8 @@ impl<'a> First<'a> {
             Step::Operation(it) => take(Target::Component(it.by)),
             Step::Send(it) => {
                 let (from, to) = self.model.ends(it);
-                [Target::Connector(it.over), Target::Component(from), Target::Component(to)].into_iter().for_each(take);
+                let targets = [Target::Connector(it.over), Target::Tunnel(it.over)].into_iter();
+                targets.chain([Target::Component(from), Target::Component(to)]).for_each(take);
             }
             Step::Ref { sequence, .. } => refer(self, *sequence, targets),
             Step::Choice(ways) => {

@@ -28,6 +28,11 @@ impl Way {
         self
     }
 
+    /// The tunnel around all else.
+    fn around(self) -> Self {
+        Self { needs: self.needs.replace("secure-channel", "secure-tunnel"), ..self }
+    }
+
     /// What the reader takes of it behind `base` where it is filled like that, with its places still open.
     pub(crate) fn taken(&self, base: &str, filled: &Filled) -> String {
         let mut may = self.may.clone();
@@ -85,13 +90,14 @@ const AEAD: [&str; 3] = ["aes-128-gcm", "aes-256-gcm", "chacha20-poly1305"];
 const USERS: [&str; 7] =
     ["anonymous", "password", "certificate", "request-access-token", "start-finish", "explicit", "oauth2"];
 
-/// Confidentiality of the connector, signatures of what the other end returns and of both ends, and channels, in
-/// [`ways`].
+/// Confidentiality of the connector, signatures of what the other end returns and of both ends, channels, and tunnels around all of it,
+/// in [`ways`].
 pub(crate) const CIPHER: usize = 0;
 pub(crate) const OF_W: usize = 2;
 pub(crate) const PEERS: [usize; 2] = [4, 5];
 pub(crate) const CERTIFIED: usize = 6;
 pub(crate) const CHANNEL: usize = 7;
+pub(crate) const TUNNEL: usize = 8;
 
 /// All ways, those for one thing together, in the order of the numbers above.
 pub(crate) fn ways() -> &'static [Vec<Way>] {
@@ -125,6 +131,7 @@ pub(crate) fn ways() -> &'static [Vec<Way>] {
             signed("peer-entity-authentication", "component y", &["valid = VALID", "reuse = REUSE"]),
             pairs.map(certified).collect(),
             [opcua(), tls(), capability(), tunnels()].concat(),
+            tunnels().into_iter().map(Way::around).collect(),
         ]
     })
 }

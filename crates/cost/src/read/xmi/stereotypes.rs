@@ -21,13 +21,14 @@ struct Said {
 }
 
 /// Our own, and the property and sort of element that each means.
-const OWN: [(&str, &str, &str); 6] = [
+const OWN: [(&str, &str, &str); 7] = [
     ("DataConfidentiality", "data-confidentiality", "connector"),
     ("DataIntegrity", "data-integrity", "attribute"),
     ("PeerEntityAuthentication", "peer-entity-authentication", "component"),
     ("DataOriginAuthentication", "data-origin-authentication", "attribute"),
     ("CertifiedKey", "certified-key", "component"),
     ("SecureChannel", "secure-channel", "connector"),
+    ("SecureTunnel", "secure-tunnel", "connector"),
 ];
 /// Those of MARTE that are understood.
 const MARTE: [&str; 12] = [
