@@ -55,6 +55,14 @@ impl Setting {
     };
 }
 
+impl Setting {
+    /// The connectors to those who issue tokens and certify keys.
+    pub(crate) fn authorities(&self) -> impl Iterator<Item = usize> {
+        let login = self.agreed.as_ref().and_then(|agreed| agreed.login);
+        login.into_iter().chain(self.certified.map(|certified| certified.through))
+    }
+}
+
 /// How a key pair comes to its certificate.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Certified {

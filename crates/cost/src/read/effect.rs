@@ -92,15 +92,6 @@ const fn missing(property: Property) -> &'static str {
     }
 }
 
-/// Connectors to authorities.
-fn ways(model: &Model) -> impl Iterator<Item = usize> {
-    let settings = model.annotations.iter().flat_map(|annotation| annotation.alternatives.iter().flatten());
-    settings.flat_map(|it| {
-        let login = it.agreed.as_ref().and_then(|agreed| agreed.login);
-        login.into_iter().chain(it.certified.map(|certified| certified.through))
-    })
-}
-
 /// What steps use: connectors that carry messages, attributes that are returned, carried, and sent by their owners, components that send or
 /// receive, and compute.
 struct Used {
@@ -118,6 +109,7 @@ impl Used {
     fn of(model: &Model, sequences: &[Sequence]) -> Self {
         let none = |count: usize| vec![false; count];
         let (attributes, components) = (model.attributes.len(), model.components.len());
+        let settings = model.annotations.iter().flat_map(|annotation| annotation.alternatives.iter().flatten());
         let mut used = Self {
             connectors: none(model.connectors.len()),
             returned: none(attributes),
@@ -125,7 +117,7 @@ impl Used {
             sent: none(attributes),
             talking: none(components),
             computing: none(components),
-            ways: ways(model).collect(),
+            ways: settings.flat_map(Setting::authorities).collect(),
         };
         sequences.iter().for_each(|sequence| used.steps(&sequence.steps, model));
         used

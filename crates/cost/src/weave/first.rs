@@ -72,10 +72,7 @@ impl<'a> First<'a> {
     /// Tunnels of the connectors over which others are asked for certificates and tokens.
     fn ways(&self, target: Target) -> Vec<Target> {
         let asked = self.waiting.get(&target).into_iter().flatten();
-        let ways = asked.flat_map(|(_, _, setting)| {
-            let login = setting.agreed.as_ref().and_then(|agreed| agreed.login);
-            login.into_iter().chain(setting.certified.map(|certified| certified.through))
-        });
+        let ways = asked.flat_map(|(_, _, setting)| setting.authorities());
         ways.map(Target::Tunnel).filter(|tunnel| self.waiting.contains_key(tunnel)).collect()
     }
 
