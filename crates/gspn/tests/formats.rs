@@ -88,6 +88,35 @@ fn pnml_as_pipe_and_storm_write_it() {
     assert_eq!((ids.places()[0].name.as_str(), ids.transitions()[1].name.as_str()), ("P0", "T1"));
 }
 
+#[test]
+fn a_comment_in_the_midst_of_a_text_is_no_part_of_it() {
+    for (from, to) in [
+        ("<value>2.5</value>", "<value>2.<!-- no end -->5</value>"),
+        ("<value>wait</value>", "<value>wa<?tool x?>it</value>"),
+        ("<value>Default,2</value><graphics>", "<value>Default,<!-- two -->2</value><graphics>"),
+        ("<value>0</value></initialMarking>", "<value></value></initialMarking>"),
+    ] {
+        assert!(PIPE.contains(from), "{from}");
+        assert_eq!(foreign(&PIPE.replace(from, to)), foreign(PIPE), "{to}");
+    }
+}
+
+#[test]
+fn what_is_said_twice_is_refused() {
+    for (from, owner, what) in [
+        ("<initialMarking><value>0</value></initialMarking>", "P1", "`initialMarking` stands twice in `place`"),
+        ("<rate><value>2.5</value></rate>", "T0", "`rate` stands twice in `transition`"),
+        ("<timed><value>false</value></timed>", "T1", "`timed` stands twice in `transition`"),
+        (r#"<type value="inhibition"/>"#, "stop", "`type` stands twice in `arc`"),
+        ("<inscription><value>1</value></inscription>", "P1 to T1", "`inscription` stands twice in `arc`"),
+        ("<value>work</value>", "P1", "`name` has two values"),
+    ] {
+        assert!(PIPE.contains(from), "{from}");
+        let refusal = foreign(&PIPE.replace(from, &from.repeat(2))).unwrap_err();
+        assert_eq!((refusal.class, refusal.name.as_str(), refusal.why.as_str()), (Class::Invalid, owner, what));
+    }
+}
+
 const ISO: &str = r#"<?xml version="1.0"?>
 <pnml xmlns="http://www.pnml.org/version-2009/grammar/pnml">
   <net id="ring" type="http://www.pnml.org/version-2009/grammar/ptnet"><name><text>Ring</text></name><page id="page">
@@ -174,6 +203,14 @@ const EDSPN: &str = r#"<?xml version="1.0" encoding="UTF-8" standalone="no"?>
   <definition defType="int" expression="2*2" id="0.10" name="K" type="text"/>
   <measure expression="E{#Free};" id="0.11" name="free" type="text"/>
 </net>"#;
+
+#[test]
+fn an_arc_of_timenet_has_one_inscription() {
+    let one = r#"<inscription id="0.7.0" text="1" type="inscriptionText"/>"#;
+    assert!(EDSPN.contains(one));
+    let refusal = foreign(&EDSPN.replace(one, &one.repeat(2))).unwrap_err();
+    assert_eq!((refusal.class, refusal.why.as_str()), (Class::Invalid, "`inscription` stands twice in `arc`"));
+}
 
 #[test]
 fn an_edspn_of_timenet() {

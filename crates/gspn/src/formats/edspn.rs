@@ -58,6 +58,7 @@ fn only(node: Node<'_, '_>, called: &str, known: &[&str], children: &[&str]) -> 
             return Err(unsupported(called, format!("its attribute `{key}` (`{text}`) is not understood")));
         }
     }
+    xml::once(node, called, &["graphics", "handle"])?;
     match inside(node).map(name).find(|child| *child != "graphics" && !children.contains(child)) {
         Some(child) => Err(unsupported(called, format!("the element `{child}` in it is not understood"))),
         None => Ok(()),

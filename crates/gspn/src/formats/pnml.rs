@@ -1,5 +1,7 @@
 //! PNML: the dialect of PIPE and Storm, which says rates, and place/transition nets of ISO/IEC 15909-2, which do not.
 
+use std::borrow::Cow;
+
 use hashbrown::{HashMap, HashSet};
 use roxmltree::Node;
 
@@ -11,6 +13,9 @@ use crate::{Class, Refusal};
 
 /// What only says how a node looks.
 const LOOKS: [&str; 2] = ["graphics", "orientation"];
+
+/// What may stand several times in a node or an arc.
+const OFTEN: [&str; 4] = ["graphics", "orientation", "toolspecific", "arcpath"];
 
 /// What the tools that write this dialect say of a node or an arc besides elements.
 const ATTRIBUTES: [&str; 3] = ["id", "source", "target"];
@@ -54,7 +59,7 @@ pub(super) fn read(text: &[u8], rates: &[Timing]) -> Result<Net, Refusal> {
     let rates = rates.iter().map(|timing| (timing.name.as_str(), timing)).collect();
     let lowest = |node: &Node<'_, '_>| {
         let text = |key| child(*node, key).and_then(value);
-        text("timed") == Some("false") && text("priority").is_some_and(|text| text.parse() == Ok(0))
+        text("timed").as_deref() == Some("false") && text("priority").is_some_and(|text| text.parse() == Ok(0))
     };
     let mut reader = Reader {
         draft: Draft::default(),
@@ -77,7 +82,7 @@ pub(super) fn read(text: &[u8], rates: &[Timing]) -> Result<Net, Refusal> {
         return Err(Refusal::invalid(unused, "a rate is given for this transition, and there is none that needs it"));
     }
     let called = child(net, "name").and_then(value).unwrap_or_default();
-    reader.draft.net(if called.is_empty() { net.attribute("id").unwrap_or_default() } else { called })
+    reader.draft.net(if called.is_empty() { net.attribute("id").unwrap_or_default() } else { &called })
 }
 
 /// The nodes and arcs of a net and its pages.
@@ -90,6 +95,7 @@ fn gather<'a, 'i>(around: Node<'a, 'i>, nodes: &mut Vec<Node<'a, 'i>>, depth: u3
             "page" => gather(node, nodes, depth + 1)?,
             "place" | "transition" | "arc" => {
                 plain(node)?;
+                single(node)?;
                 nodes.push(node);
             }
             "name" | "graphics" | "labels" => {}
@@ -123,15 +129,25 @@ fn plain(node: Node<'_, '_>) -> Result<(), Refusal> {
     }
 }
 
+/// What is said of a node or an arc is said once.
+fn single(node: Node<'_, '_>) -> Result<(), Refusal> {
+    let owner = node.attribute("id").unwrap_or_else(|| name(node));
+    xml::once(node, owner, &OFTEN)?;
+    match inside(node).find(|child| values(*child).count() > 1) {
+        None => Ok(()),
+        Some(child) => Err(Refusal::invalid(owner, format!("`{}` has two values", name(child)))),
+    }
+}
+
 fn names(nodes: &[Node<'_, '_>]) -> HashMap<String, String> {
     let mut seen = HashSet::new();
     let mut names = HashMap::new();
     for node in nodes.iter().filter(|node| name(**node) != "arc") {
         let called = child(*node, "name").and_then(value).unwrap_or_default();
-        if called.is_empty() || !seen.insert(called) {
+        if called.is_empty() || !seen.insert(called.clone()) {
             return HashMap::new();
         }
-        names.insert(node.attribute("id").unwrap_or_default().to_owned(), called.to_owned());
+        names.insert(node.attribute("id").unwrap_or_default().to_owned(), called.into_owned());
     }
     names
 }
@@ -141,15 +157,18 @@ fn child<'a, 'i>(node: Node<'a, 'i>, wanted: &str) -> Option<Node<'a, 'i>> {
 }
 
 /// The text in `value` (PIPE) or `text` (ISO).
-fn value<'a>(node: Node<'a, '_>) -> Option<&'a str> {
-    let inner = inside(node).find(|child| matches!(name(*child), "value" | "text"))?;
-    Some(inner.text().unwrap_or_default().trim())
+fn value<'a>(node: Node<'a, '_>) -> Option<Cow<'a, str>> {
+    values(node).next().map(xml::text)
+}
+
+fn values<'a, 'i>(node: Node<'a, 'i>) -> impl Iterator<Item = Node<'a, 'i>> {
+    inside(node).filter(|child| matches!(name(*child), "value" | "text"))
 }
 
 /// A whole number; PIPE writes `Default,3` for three tokens of its one colour.
 fn count(node: Node<'_, '_>, owner: &str) -> Result<u64, Refusal> {
     let text = value(node).unwrap_or_default();
-    let digits = text.strip_prefix("Default,").unwrap_or(text).trim();
+    let digits = text.strip_prefix("Default,").unwrap_or(&text).trim();
     digits.parse().map_err(|_| {
         let why = format!("`{}` is `{text}`, and a whole number from 0 is wanted", name(node));
         if text.contains(',') {
@@ -171,6 +190,8 @@ impl Reader<'_> {
         let mut tokens = 0;
         for child in inside(node) {
             match name(child) {
+                // PIPE 5 writes nothing for no tokens.
+                "initialMarking" if value(child).as_deref() == Some("") => {}
                 "initialMarking" => tokens = count(child, &called)?,
                 "capacity" if count(child, &called)? == 0 => {}
                 "capacity" => {
@@ -193,9 +214,9 @@ impl Reader<'_> {
         for child in inside(node) {
             let text = value(child).unwrap_or_default();
             match name(child) {
-                "rate" => rate = Some(number(text, &called)?),
-                "timed" => timed = Some(truth(text, "timed", &called)?),
-                "infiniteServer" => infinite = truth(text, "infiniteServer", &called)?,
+                "rate" => rate = Some(number(&text, &called)?),
+                "timed" => timed = Some(truth(&text, "timed", &called)?),
+                "infiniteServer" => infinite = truth(&text, "infiniteServer", &called)?,
                 "priority" => priority = Some(count(child, &called)?),
                 "name" => {}
                 other if LOOKS.contains(&other) => {}
@@ -235,17 +256,19 @@ impl Reader<'_> {
     fn arc(&mut self, node: Node<'_, '_>) -> Result<(), Refusal> {
         let (from, to) = (xml::need(node, "source")?, xml::need(node, "target")?);
         let owner = node.attribute("id").unwrap_or(from);
-        let (mut multiplicity, mut sort) = (1, "normal");
+        let (mut multiplicity, mut sort) = (1, Cow::Borrowed("normal"));
         for child in inside(node) {
             match name(child) {
                 "inscription" => multiplicity = count(child, owner)?,
-                "type" => sort = child.attribute("value").or_else(|| value(child)).unwrap_or_default(),
-                "tagged" if value(child) != Some("true") => {}
+                "type" => {
+                    sort = child.attribute("value").map(Cow::Borrowed).or_else(|| value(child)).unwrap_or_default()
+                }
+                "tagged" if value(child).as_deref() != Some("true") => {}
                 "arcpath" | "graphics" | "name" => {}
                 other => return Err(unknown(child, other, "of an arc")),
             }
         }
-        match sort {
+        match &*sort {
             "normal" => self.draft.arc(from, to, multiplicity),
             "inhibition" | "inhibitor" => self.draft.inhibitor(from, to, multiplicity),
             "test" | "read" => {

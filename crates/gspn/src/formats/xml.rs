@@ -75,6 +75,28 @@ pub(super) fn need<'a>(node: Node<'a, '_>, key: &str) -> Result<&'a str, Refusal
     })
 }
 
+/// All text in an element: comments and instructions are no part of it, and may stand in the midst of it (XML 1.0 section 2.5).
+pub(super) fn text<'a>(node: Node<'a, '_>) -> Cow<'a, str> {
+    let mut parts = node.children().filter(Node::is_text).filter_map(|part| part.text());
+    let first = parts.next().unwrap_or_default();
+    match parts.next() {
+        None => Cow::Borrowed(first.trim()),
+        Some(second) => Cow::Owned([first, second].into_iter().chain(parts).collect::<String>().trim().to_owned()),
+    }
+}
+
+/// Refuses elements that stand twice inside one and do not agree on what it is, but for those that may stand `often`.
+pub(super) fn once(node: Node<'_, '_>, owner: &str, often: &[&str]) -> Result<(), Refusal> {
+    let mut seen: Vec<&str> = Vec::new();
+    for child in inside(node).map(name).filter(|child| !often.contains(child)) {
+        if seen.contains(&child) {
+            return Err(Refusal::invalid(owner, format!("`{child}` stands twice in `{}`", name(node))));
+        }
+        seen.push(child);
+    }
+    Ok(())
+}
+
 /// Text between quotes or tags.
 pub(super) fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
