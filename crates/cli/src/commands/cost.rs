@@ -113,7 +113,7 @@ pub(crate) struct Spend {
     markings: u64,
 
     /// The most time
-    #[arg(long, default_value_t = 30.0, value_name = "SECONDS")]
+    #[arg(long, allow_negative_numbers = true, default_value_t = 30.0, value_name = "SECONDS")]
     time: f64,
 }
 

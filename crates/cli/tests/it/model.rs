@@ -228,6 +228,14 @@ fn what_is_no_file_of_a_net_is_refused_before_it_is_read_for_ever() {
         assert!(said.starts_with("exit 2") && said.contains(why) && said.contains(net), "{said}");
     }
     scene.write("net.json", r#"{"net": {"places": [], "transitions": []}}"#);
-    let said = scene.run(&["model", "solve", "net.json", "--markings", "0"]);
-    assert!(said.starts_with("exit 2") && said.contains("--markings"), "{said}");
+    for (args, why) in [
+        (["--markings", "0"].as_slice(), "--markings"),
+        (&["--time", "-1"], "`--time -1`: above 0"),
+        (&["--states", "one", "--generator", "one"], "`--states` and `--generator` are both `one`"),
+    ] {
+        let said = scene.run(&[&["model", "solve", "net.json"], args].concat());
+        assert!(said.starts_with("exit 2") && said.contains(why), "{said}");
+    }
+    let said = scene.run(&["model", "simulate", "net.json", "--relative", "-1"]);
+    assert!(said.starts_with("exit 2") && said.contains("`--relative -1`: above 0"), "{said}");
 }

@@ -17,7 +17,7 @@ pub(crate) struct Bounds {
     source: Source,
 
     /// The most time
-    #[arg(long, default_value_t = 30.0, value_name = "SECONDS")]
+    #[arg(long, allow_negative_numbers = true, default_value_t = 30.0, value_name = "SECONDS")]
     time: f64,
 }
 

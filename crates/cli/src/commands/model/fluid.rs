@@ -18,11 +18,11 @@ pub(crate) struct Fluid {
     source: Source,
 
     /// The points in time, from 0: questions about the long run are asked for each of them instead
-    #[arg(long, required = true, value_delimiter = ',', value_name = "TIME")]
+    #[arg(long, allow_negative_numbers = true, required = true, value_delimiter = ',', value_name = "TIME")]
     at: Vec<f64>,
 
     /// The most time
-    #[arg(long, default_value_t = 30.0, value_name = "SECONDS")]
+    #[arg(long, allow_negative_numbers = true, default_value_t = 30.0, value_name = "SECONDS")]
     time: f64,
 }
 

@@ -17,7 +17,7 @@ pub(crate) struct Simulate {
     source: Source,
 
     /// How small each 95 % interval is to be: half of its length over the estimate
-    #[arg(long, default_value_t = Plan::default().relative, value_name = "PART")]
+    #[arg(long, allow_negative_numbers = true, default_value_t = Plan::default().relative, value_name = "PART")]
     relative: f64,
 
     /// Of the random numbers; the same seed gives the same numbers
@@ -29,7 +29,7 @@ pub(crate) struct Simulate {
     firings: u64,
 
     /// The most time
-    #[arg(long, default_value_t = 30.0, value_name = "SECONDS")]
+    #[arg(long, allow_negative_numbers = true, default_value_t = 30.0, value_name = "SECONDS")]
     time: f64,
 }
 

@@ -26,7 +26,7 @@ struct Cost {
     memory: u64,
 
     /// The most time
-    #[arg(long, default_value_t = 30.0, value_name = "SECONDS")]
+    #[arg(long, allow_negative_numbers = true, default_value_t = 30.0, value_name = "SECONDS")]
     time: f64,
 }
 
@@ -65,7 +65,7 @@ pub(crate) struct Transient {
     source: Source,
 
     /// The points in time, from 0: questions about the long run are asked for each of them instead
-    #[arg(long, required = true, value_delimiter = ',', value_name = "TIME")]
+    #[arg(long, allow_negative_numbers = true, required = true, value_delimiter = ',', value_name = "TIME")]
     at: Vec<f64>,
 
     #[command(flatten)]
@@ -146,6 +146,14 @@ fn timed(ask: Ask, times: &[f64]) -> Vec<Ask> {
 
 impl Solve {
     pub(super) fn answer(&self) -> Result<Answer, Failure> {
+        if let (Some(states), Some(generator)) = (&self.states, &self.generator)
+            && states == generator
+        {
+            let both = states.display();
+            return Err(Failure::bad_input(format!(
+                "`--states` and `--generator` are both `{both}`: give each a file"
+            )));
+        }
         let read = self.source.read()?;
         if let (Ok(document), true) = (&read, self.states.is_some() || self.generator.is_some()) {
             let mut go_on = progress(self.cost.time)?;
