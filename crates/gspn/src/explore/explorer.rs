@@ -203,7 +203,9 @@ impl Explorer {
         } else {
             scratch.outcome.targets.push((self.markings.add_tangible(&scratch.next, budget)?, 1.0));
         }
-        self.packed = Packed::new(&self.net, self.markings.layout(), &self.most);
+        if self.markings.version() > 0 {
+            self.packed = Packed::new(&self.net, self.markings.layout(), &self.most);
+        }
         let targets = std::mem::take(&mut scratch.outcome.targets);
         scratch.row.clear();
         for (marking, probability) in &targets {

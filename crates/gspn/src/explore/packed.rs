@@ -57,8 +57,9 @@ impl Gate {
 /// A transition.
 #[derive(Debug, Default)]
 struct Move {
-    /// What is added to words, without a carry between entries.
-    delta: Vec<(usize, u64)>,
+    /// What is added to words, without a carry between entries. Most markings are one word: it stands where it is looked at first.
+    first: (usize, u64),
+    more: Vec<(usize, u64)>,
     /// Entries that would be too large after the firing.
     cramped: Vec<Test>,
     /// The bits of [`Enabled`] for what its firing may enable or, if it is an immediate itself, disable.
@@ -152,7 +153,9 @@ impl Packed {
                     });
                 }
             }
-            it.delta = delta.iter().copied().enumerate().filter(|(_, delta)| *delta != 0).collect();
+            let mut changed = delta.iter().copied().enumerate().filter(|(_, delta)| *delta != 0);
+            it.first = changed.next().unwrap_or_default();
+            it.more = changed.collect();
             it
         });
         let moves = moves.collect();
@@ -167,9 +170,9 @@ impl Packed {
         if it.cramped.iter().any(|test| test.reached(words)) {
             return Err(Cramped);
         }
-        for (word, delta) in &it.delta {
-            words[*word] = words[*word].wrapping_add(*delta);
-        }
+        let mut add = |(word, delta): (usize, u64)| words[word] = words[word].wrapping_add(delta);
+        add(it.first);
+        it.more.iter().for_each(|change| add(*change));
         Ok(())
     }
 
@@ -187,7 +190,11 @@ impl Packed {
     }
 
     /// Those that share a bit.
+    #[inline(always)]
     fn sharing(&self, bit: u32) -> &[AtOnce] {
+        if self.each == 1 {
+            return std::slice::from_ref(&self.immediates[bit as usize]);
+        }
         let first = bit as usize * self.each;
         &self.immediates[first..self.immediates.len().min(first + self.each)]
     }
