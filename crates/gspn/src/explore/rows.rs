@@ -37,10 +37,13 @@ impl Rows {
         self.columns.reserve(row.len());
         self.rates.reserve(row.len());
         let (mut all, mut least) = (0.0, f64::INFINITY);
-        let mut entries = row.iter().copied().peekable();
-        while let Some((to, mut rate)) = entries.next() {
-            while let Some((_, more)) = entries.next_if(|(next, _)| *next == to) {
+        let mut entries = row.iter();
+        while let Some((to, mut rate)) = entries.next().copied() {
+            while let [(next, more), ..] = entries.as_slice()
+                && *next == to
+            {
                 rate += more;
+                entries.next();
             }
             all += rate;
             least = least.min(rate);

@@ -14,7 +14,7 @@ const EMPTY: u32 = u32::MAX;
 /// Markings that are looked for side by side.
 const TOGETHER: usize = 64;
 /// Powers of two: the smallest table, and the largest. A small net's table is never made anew.
-const FEWEST: u32 = 12;
+const FEWEST: u32 = 13;
 const LARGEST: u32 = 31;
 /// The smallest that is filled to three quarters, where others are to a half: what is looked for in it is found with fewer steps.
 const SPARSE: u32 = 15;
@@ -56,7 +56,7 @@ impl Store {
 
     /// The number of a packed marking, and whether it is new.
     pub(super) fn insert(&mut self, packed: &[u64]) -> Result<(u32, bool), Full> {
-        self.seek(packed, mix(packed))
+        self.seek(self.words, packed, mix(packed))
     }
 
     /// The numbers of packed markings that stand one behind the other in `packed`; `new` is told which of them is new.
@@ -107,7 +107,7 @@ impl Store {
                     ids.push(id);
                     continue;
                 }
-                let (id, is_new) = self.seek(marking, hashes[at])?;
+                let (id, is_new) = self.seek(width, marking, hashes[at])?;
                 if is_new {
                     new(ids.len());
                 }
@@ -117,7 +117,9 @@ impl Store {
         Ok(())
     }
 
-    fn seek(&mut self, packed: &[u64], hash: u64) -> Result<(u32, bool), Full> {
+    /// The number of a packed marking of `width` words, and whether it is new.
+    #[inline(always)]
+    fn seek(&mut self, width: usize, packed: &[u64], hash: u64) -> Result<(u32, bool), Full> {
         let ids_below = (1_u32 << self.bits) - 1;
         let mask = self.slots.len() - 1;
         let tag = tag(hash, ids_below);
@@ -128,7 +130,8 @@ impl Store {
                 break;
             }
             let id = slot & ids_below;
-            if slot & !ids_below == tag && same(self.get(id), packed) {
+            let first = id as usize * width;
+            if slot & !ids_below == tag && same(&self.slab[first..first + width], packed) {
                 return Ok((id, false));
             }
             at = (at + 1) & mask;
@@ -145,6 +148,7 @@ impl Store {
         Ok((id, true))
     }
 
+    #[cold]
     fn grow(&mut self) -> Result<(), Full> {
         if self.bits == LARGEST {
             return Err(Full);
