@@ -26,8 +26,11 @@ pub struct LongRun {
 /// # Errors
 /// When the equations cannot be solved within the budget, or do not pass their checks.
 pub fn long_run(chain: &Chain, initial: &[(u32, f64)], budget: &mut Budget<'_>) -> Result<LongRun, Refusal> {
-    let components = components::of(chain);
     let incoming = chain.incoming();
+    // Most chains come back to where they start: that is seen sooner than which components others have.
+    let whole =
+        all_reached(chain.len(), |state| incoming.column(state)) && all_reached(chain.len(), |state| chain.row(state));
+    let components = if whole { Components::whole(chain.len()) } else { components::of(chain) };
     let mut flow = vec![0.0; chain.len()];
     for (state, probability) in initial {
         flow[*state as usize] += probability;
@@ -70,6 +73,26 @@ pub fn long_run(chain: &Chain, initial: &[(u32, f64)], budget: &mut Budget<'_>) 
     found.time_to_bottom = sum(found.spent.iter().copied());
     check(chain, &incoming, &components, &mut found)?;
     Ok(found)
+}
+
+/// Whether all states are reached from the first one by the edges that `next` gives.
+fn all_reached<I: Iterator<Item = (usize, f64)>>(states: usize, next: impl Fn(usize) -> I) -> bool {
+    let mut reached = vec![false; states];
+    let mut open = Vec::new();
+    if let Some(first) = reached.first_mut() {
+        *first = true;
+        open.push(0_usize);
+    }
+    let mut count = 0;
+    while let Some(state) = open.pop() {
+        count += 1;
+        for (to, _) in next(state) {
+            if !std::mem::replace(&mut reached[to], true) {
+                open.push(to);
+            }
+        }
+    }
+    count == states
 }
 
 pub(super) fn is_bottom(chain: &Chain, components: &Components, component: usize) -> bool {

@@ -69,6 +69,7 @@ impl Chain {
     }
 
     /// The states that `state` leads to, and the rates.
+    #[inline]
     pub fn row(&self, state: usize) -> impl Iterator<Item = (usize, f64)> + '_ {
         let span = self.rows[state] as usize..self.rows[state + 1] as usize;
         self.columns[span.clone()].iter().map(|to| *to as usize).zip(self.rates[span].iter().copied())
@@ -109,11 +110,12 @@ impl Chain {
         let mut sources = vec![0_u32; self.columns.len()];
         let mut rates = vec![0.0; self.columns.len()];
         for from in 0..self.len() {
+            #[expect(clippy::cast_possible_truncation, reason = "states have numbers of 32 bits")]
+            let source = from as u32;
             for (to, rate) in self.row(from) {
-                let at = next[to] as usize;
-                next[to] += 1;
-                #[expect(clippy::cast_possible_truncation, reason = "states have numbers of 32 bits")]
-                let source = from as u32;
+                let next = &mut next[to];
+                let at = *next as usize;
+                *next += 1;
                 sources[at] = source;
                 rates[at] = rate;
             }
@@ -143,6 +145,7 @@ pub(crate) struct Incoming {
 
 impl Incoming {
     /// The states that lead to `state`, and the rates.
+    #[inline]
     pub(crate) fn column(&self, state: usize) -> impl Iterator<Item = (usize, f64)> + '_ {
         let span = self.starts[state] as usize..self.starts[state + 1] as usize;
         self.sources[span.clone()].iter().map(|from| *from as usize).zip(self.rates[span].iter().copied())
