@@ -36,6 +36,10 @@ pub(crate) struct Product {
 impl Product {
     /// `None` where the net has no such form.
     pub(crate) fn of(net: &Net) -> Option<Self> {
+        // Where tokens come or go there is no closed network, whatever is a server: that is seen before the net is copied.
+        if net.transitions().iter().any(|it| it.inputs.is_empty() || it.outputs.is_empty()) {
+            return None;
+        }
         let (net, held) = held::without(net)?;
         let networks = network::find(&net)?;
         let markings = networks
