@@ -218,5 +218,6 @@ fn dot(distribution: &[f64], reward: &[f64]) -> f64 {
 
 #[expect(clippy::cast_precision_loss, reason = "tokens beyond 2^53 are meant to 53 bits")]
 pub(crate) fn float(count: u64) -> f64 {
-    count as f64
+    // A number with a sign is turned by one instruction.
+    i64::try_from(count).map_or(count as f64, |count| count as f64)
 }

@@ -15,7 +15,7 @@ pub(super) fn read(name: &str, tree: Tree) -> Result<Net, Refusal> {
     members.end()?;
     let places =
         places.into_iter().enumerate().map(|(index, tree)| place(index, tree)).collect::<Result<Vec<_>, _>>()?;
-    let mut known = HashMap::new();
+    let mut known = HashMap::with_capacity(places.len());
     for (index, place) in places.iter().enumerate() {
         known.entry(place.name.clone()).or_insert(index);
     }
