@@ -361,11 +361,11 @@ fn keys_and_tokens_that_live_briefly_are_renewed_in_runs() {
     let from = ["cost", "what-if", "--calibration", "here.json", "--mode", "sign-and-encrypt", "--key", "2048"];
     let tokens = ["--token", "start-finish", "--encrypted", "once", "--clients", "2"];
     let run = ["--verify", "--rounds", "2", "--run-time", "50 ms", "--output", "json"];
-    let said = scene.run(&[&from[..], &tokens[..], &["--lifetime", "3 s"], &run].concat());
-    assert!(said.starts_with("exit 0") && said.contains("keys and tokens are renewed: 9 s"), "{said}");
+    let said = scene.run(&[&from[..], &tokens[..], &["--lifetime", "6 s"], &run].concat());
+    assert!(said.starts_with("exit 0") && said.contains("keys and tokens are renewed: 18 s"), "{said}");
     let row = &json_of(&said)["verified"]["rows"][0];
     assert!(row["measured"].as_f64().unwrap() > 0.0 && row["runs"] == 2, "{row}");
     let [keys, shown] = ["keys", "tokens"].map(|it| row["renewed"][it].as_f64().unwrap());
-    // Of each of two clients, every 2.25 and every 2.4 s.
+    // Of each of two clients, every 4.5 and every 4.8 s. A crowded machine may stand still for a second, and who renews too late is sent away.
     assert!((6.0..=10.0).contains(&keys) && (6.0..=8.0).contains(&shown), "{row}");
 }
