@@ -44,6 +44,11 @@ pub enum Progress {
         /// As estimated.
         error: f64,
     },
+    /// All markings and their shares of time are known, and questions are being answered.
+    Answering {
+        /// Questions so far.
+        done: u64,
+    },
 }
 
 /// The limits, and a clock in somebody else's hands.
@@ -82,6 +87,7 @@ impl<'a> Budget<'a> {
             }
             Progress::Simulating { firings } => format!("after {firings} simulated firings"),
             Progress::Solving { sweeps, .. } => format!("after {sweeps} sweeps over the linear system"),
+            Progress::Answering { done } => format!("after {done} answered questions"),
         };
         Err(Refusal::new(Class::TooLarge, "time", format!("the limit of time was reached {at}: allow more time")))
     }

@@ -74,6 +74,22 @@ fn the_clock_is_looked_at_in_wide_nets() {
     assert!(looks > WIDE / 100, "{looks}");
 }
 
+/// Once everything is known a question more costs little, but there may be thousands of them: those that time was left for are answered.
+#[test]
+fn the_clock_is_looked_at_between_questions() {
+    let document = json!({"net": {"places": [{"name": "a", "tokens": 1}, {"name": "b"}], "transitions": [
+        {"name": "there", "kind": "timed", "rate": 1, "in": {"a": 1}, "out": {"b": 1}, "inhibit": {"b": 1}},
+        {"name": "back", "kind": "timed", "rate": 3, "in": {"b": 1}, "out": {"a": 1}}]},
+        "ask": [{"id": "one", "kind": "mean_tokens", "place": "a"}, {"id": "two", "kind": "mean_tokens", "place": "b"}]});
+    let document = json::read(document.to_string().as_bytes()).unwrap();
+    let mut go_on = |progress| !matches!(progress, gspn::Progress::Answering { done: 1.. });
+    let found = ask::answer(&document.net, &document.asks, &mut Budget::new(Limits::default(), &mut go_on)).unwrap();
+    assert_eq!(found.values.get("one"), Some(&ask::Value::Number(0.75)), "{found:?}");
+    let refusal = &found.unanswered["two"];
+    assert_eq!(refusal.class, Class::TooLarge);
+    assert!(refusal.why.contains("after 1 answered questions"), "{refusal}");
+}
+
 /// The whole net is refused for what one of its transitions has too little or too much of: that one is named.
 #[test]
 fn rates_that_no_number_can_say_are_named() {

@@ -220,8 +220,9 @@ impl Solved {
 
     fn answer(mut self, net: &Net, asks: &[Ask], budget: &mut Budget<'_>) -> Result<Answer, Refusal> {
         let mut answer = Answer::default();
-        for ask in asks {
-            let value = self.value(net, &ask.question, budget);
+        for (done, ask) in asks.iter().enumerate() {
+            let in_time = budget.look(Progress::Answering { done: done as u64 });
+            let value = in_time.and_then(|()| self.value(net, &ask.question, budget));
             self.solution.put(&mut answer, ask, value);
         }
         let tokens = |tokens: &[u64], means: &mut [f64]| {
@@ -260,7 +261,7 @@ impl Solved {
     pub(super) fn reward(&self, question: &Question) -> Vec<f64> {
         let Self { solution, .. } = self;
         match question {
-            Question::MeanTokens { place, .. } => solution.map(|tokens| float(tokens[*place])),
+            Question::MeanTokens { place, .. } => solution.tokens(*place),
             Question::Probability { condition, .. } => {
                 solution.holds(condition).into_iter().map(|holds| if holds { 1.0 } else { 0.0 }).collect()
             }

@@ -88,10 +88,20 @@ impl Solution {
     }
 
     pub(crate) fn holds(&self, condition: &Condition) -> Vec<bool> {
+        self.markings().map(|tokens| condition.holds_by(tokens)).collect()
+    }
+
+    /// The tokens of one place in each state.
+    pub(crate) fn tokens(&self, place: usize) -> Vec<f64> {
+        self.markings().map(|tokens| float(tokens(place))).collect()
+    }
+
+    /// Of the marking of each state, how many tokens a place has. To unpack all places takes long where there are thousands, each asked
+    /// about by itself.
+    pub(crate) fn markings(&self) -> impl Iterator<Item = impl Fn(usize) -> u64> {
         #[expect(clippy::cast_possible_truncation, reason = "states have numbers of 32 bits")]
         let marking = |state: usize| self.space.marking_of(state as u32);
-        let states = 0..self.space.chain().len();
-        states.map(|state| condition.holds_by(|place| self.space.tokens(marking(state), place))).collect()
+        (0..self.space.chain().len()).map(marking).map(move |marking| move |place| self.space.tokens(marking, place))
     }
 
     /// What `value` says of the marking of each state.

@@ -12,7 +12,7 @@ use crate::ask::{Answer, Ask, Condition, Question, Solution, Value, float};
 use crate::components;
 use crate::explore::explore_lumped;
 use crate::net::{Kind, Net, semiflows};
-use crate::{Budget, Class, Refusal};
+use crate::{Budget, Class, Progress, Refusal};
 
 /// A net of replicas, and what of it must stay where it is for the questions about it.
 #[derive(Debug)]
@@ -93,12 +93,16 @@ impl Lumped {
         let beyond = budget.markings(all.unwrap_or(u64::MAX)).err();
         let mut solved = Solved { lumped: self, solution: Solution::new(space), tangible, vanishing, beyond };
         let mut answer = Answer::default();
-        for ask in asks {
-            let value = solved.value(&ask.question, budget);
+        for (done, ask) in asks.iter().enumerate() {
+            let in_time = budget.look(Progress::Answering { done: done as u64 });
+            let value = in_time.and_then(|()| solved.value(&ask.question, budget));
             solved.solution.put(&mut answer, ask, value);
         }
         let tokens = |tokens: &[u64], means: &mut [f64]| {
-            means.iter_mut().enumerate().for_each(|(place, mean)| *mean = self.orbit_mean(place, tokens, float));
+            means
+                .iter_mut()
+                .enumerate()
+                .for_each(|(place, mean)| *mean = self.orbit_mean(place, |place| tokens[place], float));
         };
         answer.checks = solved.solution.check(net, tokens, budget)?;
         if asks.is_empty()
@@ -110,9 +114,9 @@ impl Lumped {
     }
 
     /// The mean of what `value` says of the tokens of each place that `place` can be exchanged with.
-    fn orbit_mean(&self, place: usize, tokens: &[u64], value: impl Fn(u64) -> f64) -> f64 {
+    fn orbit_mean(&self, place: usize, tokens: impl Fn(usize) -> u64, value: impl Fn(u64) -> f64) -> f64 {
         let orbit = self.symmetry.orbit(place);
-        orbit.iter().map(|place| value(tokens[*place])).sum::<f64>() / float(orbit.len() as u64)
+        orbit.iter().map(|place| value(tokens(*place))).sum::<f64>() / float(orbit.len() as u64)
     }
 }
 
@@ -193,11 +197,13 @@ impl Solved<'_> {
     fn reward(&self, question: &Question) -> Vec<f64> {
         let Self { lumped, solution, .. } = self;
         match question {
-            Question::MeanTokens { place, .. } => solution.map(|tokens| lumped.orbit_mean(*place, tokens, float)),
+            Question::MeanTokens { place, .. } => {
+                solution.markings().map(|tokens| lumped.orbit_mean(*place, tokens, float)).collect()
+            }
             Question::Probability { condition, .. } => match condition.terms.first() {
                 Some((place, _, _)) if one_place(condition) => {
                     let allows = |tokens| f64::from(u8::from(condition.allows(*place, tokens)));
-                    solution.map(|tokens| lumped.orbit_mean(*place, tokens, allows))
+                    solution.markings().map(|tokens| lumped.orbit_mean(*place, tokens, allows)).collect()
                 }
                 _ => solution.holds(condition).into_iter().map(|holds| f64::from(u8::from(holds))).collect(),
             },

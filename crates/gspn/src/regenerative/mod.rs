@@ -18,7 +18,7 @@ use self::cascade::{Cascade, Found, Reward};
 use self::course::{Courses, courses};
 use self::embedded::{Embedded, LongRun};
 use self::system::System;
-use crate::ask::{Answer, Ask, Checks, Condition, Flows, Question, Solution, Value, certainly, float, structural};
+use crate::ask::{Answer, Ask, Checks, Condition, Flows, Question, Solution, Value, certainly, structural};
 use crate::chain::Reached;
 use crate::explore::explore_apart;
 use crate::net::Net;
@@ -340,7 +340,7 @@ impl<'a> Solver<'a> {
     fn reward(&self, question: &Question) -> Reward {
         let none = || vec![0.0; self.system.runs.len()];
         let states = match question {
-            Question::MeanTokens { place, .. } => self.solution.map(|tokens| float(tokens[*place])),
+            Question::MeanTokens { place, .. } => self.solution.tokens(*place),
             Question::Probability { condition, .. } => {
                 self.solution.holds(condition).into_iter().map(|holds| if holds { 1.0 } else { 0.0 }).collect()
             }

@@ -88,6 +88,7 @@ fn say(seconds: f64, progress: Progress) {
         }
         Progress::Simulating { firings } => format!("simulating: {firings} firings so far"),
         Progress::Solving { sweeps, error } => format!("solving: {sweeps} sweeps, last change {error:.1e}"),
+        Progress::Answering { done } => format!("answering: {done} questions so far"),
     };
     // Nobody is left to tell when the pipe is closed.
     let _said = writeln!(std::io::stderr().lock(), "{seconds:6.1} s  {text}");
