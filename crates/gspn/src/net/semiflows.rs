@@ -30,31 +30,39 @@ pub(crate) fn bounds(net: &Net) -> Vec<Option<Tokens>> {
             }
         }
     }
-    for (place, most) in most.iter_mut().enumerate().filter(|(_, most)| most.is_none()) {
-        *most = emptied(net, place);
+    for (most, emptied) in most.iter_mut().zip(emptied(net)) {
+        *most = most.or(emptied);
     }
     most
 }
 
-/// The most tokens in a place that immediates only take from, one of them whenever there are enough: time passes only while there are
-/// fewer, and one timed firing adds to those.
-fn emptied(net: &Net, place: usize) -> Option<Tokens> {
-    let (mut left, mut added) = (None, 0);
+/// For each place the most tokens in it where immediates only take from it, one of them whenever there are enough: time passes only while
+/// there are fewer, and one timed firing adds to those.
+fn emptied(net: &Net) -> Vec<Option<Tokens>> {
+    // What is left of so many, what a timed firing adds at most, and whether an immediate adds.
+    let mut places = vec![(None, 0, false); net.places.len()];
     for it in net.transitions() {
-        let count = |arcs: &[Arc]| arcs.iter().find(|arc| arc.place == place).map_or(0, |arc| arc.count);
-        let (takes, puts) = (count(&it.inputs), count(&it.outputs));
-        if !matches!(it.kind, Kind::Immediate { .. }) {
-            added = added.max(puts.saturating_sub(takes));
-            continue;
-        }
-        if puts > takes {
-            return None;
-        }
-        if let ([arc], true) = (it.inputs.as_slice(), it.inhibitors.is_empty() && takes > 0) {
-            left = Some(left.map_or(arc.count - 1, |left: Tokens| left.min(arc.count - 1)));
+        let count = |arcs: &[Arc], place| arcs.iter().find(|arc| arc.place == place).map_or(0, |arc| arc.count);
+        for arc in it.inputs.iter().chain(&it.outputs) {
+            let (takes, puts) = (count(&it.inputs, arc.place), count(&it.outputs, arc.place));
+            let (left, added, grows) = &mut places[arc.place];
+            if !matches!(it.kind, Kind::Immediate { .. }) {
+                *added = puts.saturating_sub(takes).max(*added);
+                continue;
+            }
+            *grows |= puts > takes;
+            if it.inputs.len() == 1 && it.inhibitors.is_empty() && takes > 0 {
+                *left = Some(left.map_or(takes - 1, |left: Tokens| left.min(takes - 1)));
+            }
         }
     }
-    Some(net.places[place].tokens.max(left?.checked_add(added)?))
+    let known = places.into_iter().zip(&net.places);
+    known
+        .map(|((left, added, grows), place)| {
+            let left = left.filter(|_| !grows)?;
+            Some(place.tokens.max(left.checked_add(added)?))
+        })
+        .collect()
 }
 
 /// Sums that no transition changes; `None` where there are too many on the way, or numbers grow out of range.
