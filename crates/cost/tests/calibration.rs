@@ -110,6 +110,12 @@ fn what_is_doubtful_about_a_calibration_is_said() {
     assert!(doubts.len() == 2 && doubts[0].contains("quick") && doubts[1].contains("30 %"), "{doubts:?}");
     let read = Calibration::read(&calibration.write().unwrap()).unwrap();
     assert_eq!(read.doubts(), doubts);
+    // A day is 1970-01-01 and so many after it.
+    calibration.taken = "2026-11-25T22:00:00Z".to_owned();
+    let day = 20_782;
+    assert_eq!([day - 1, day, day + 180].map(|today| calibration.out_of_date(today)), [None, None, None]);
+    let (early, late) = (calibration.out_of_date(day - 2).unwrap(), calibration.out_of_date(day + 181).unwrap());
+    assert!(early.contains("yet to come") && late.contains("181 days old"), "{early} {late}");
     for wrong in [-0.1, 1.1, f64::NAN] {
         calibration.others = wrong;
         assert_eq!(calibration.check().unwrap_err().name, "others");

@@ -36,6 +36,8 @@ impl fmt::Display for Foreign {
 
 /// Share of all processors above which other programs have disturbed a measurement.
 const DISTURBED: f64 = 0.05;
+/// Days after which a calibration is old.
+const OLD: i64 = 180;
 
 impl Calibration {
     /// What is doubtful about it wherever it is used, a sentence each.
@@ -53,6 +55,23 @@ impl Calibration {
             ));
         }
         doubts
+    }
+
+    /// What is doubtful about when it was taken, `today` being days since 1970-01-01 in UTC: it is yet to come, or long ago.
+    #[must_use]
+    pub fn out_of_date(&self, today: i64) -> Option<String> {
+        let date = self.taken.parse::<toml::value::Datetime>().ok()?.date?;
+        let month = time::Month::try_from(date.month).ok()?;
+        let date = time::Date::from_calendar_date(date.year.into(), month, date.day).ok()?;
+        let age = today - (date - time::OffsetDateTime::UNIX_EPOCH.date()).whole_days();
+        if age < -1 {
+            return Some(format!(
+                "the calibration is of {}, which is yet to come: see which clock is wrong",
+                self.taken
+            ));
+        }
+        let why = "a machine changes with its firmware and its programs: `trapkey cost measure` takes a new one";
+        (age > OLD).then(|| format!("the calibration is {age} days old, and {why}"))
     }
 
     /// What differs between where this was taken and a machine with its programs; empty if nothing does. Each is something to warn of,

@@ -71,7 +71,7 @@ impl Prices {
             prices.insert(name, Price { error, energy, ..known.price });
         }
         let foreign = calibration.compare(&bench::steps::machine(), &bench::steps::versions());
-        let warnings = foreign.iter().map(ToString::to_string).chain(calibration.doubts());
+        let warnings = foreign.iter().map(ToString::to_string).chain(doubts(calibration));
         warnings.for_each(|warning| eprintln!("warning: `{file}`: {warning}"));
         eprintln!(
             "note: prices of `{platform}` as measured on {} ({}): {replaced} of {before} that the model has are replaced",
@@ -79,4 +79,10 @@ impl Prices {
         );
         Ok(())
     }
+}
+
+/// What is doubtful about a calibration, today.
+pub(super) fn doubts(calibration: &Calibration) -> Vec<String> {
+    let today = gates::clock::now().unix.as_micros().div_euclid(86_400_000_000);
+    calibration.doubts().into_iter().chain(calibration.out_of_date(today)).collect()
 }

@@ -20,6 +20,7 @@ use tokio::task::JoinSet;
 use self::kept::Kept;
 use self::scrape::Address;
 use super::super::{Common, block_on};
+use super::priced::doubts;
 use crate::answer::{Answer, Output, line};
 use crate::commands::audit::shown;
 use crate::failure::Failure;
@@ -140,10 +141,10 @@ fn read(path: &Path) -> Result<Calibration, Failure> {
 
 /// References hold for the machine that they were taken on.
 fn warn_of(calibration: Option<&Calibration>) {
-    for difference in calibration.iter().flat_map(|it| it.compare(&bench::steps::machine(), &bench::steps::versions()))
-    {
-        eprintln!("warning: {difference}");
-    }
+    let Some(calibration) = calibration else { return };
+    let foreign = calibration.compare(&bench::steps::machine(), &bench::steps::versions());
+    let warnings = foreign.iter().map(ToString::to_string).chain(doubts(calibration));
+    warnings.for_each(|warning| eprintln!("warning: {warning}"));
 }
 
 async fn watch(

@@ -12,6 +12,7 @@ use cost::quantity;
 use cost::whatif::{Figure, Grid, Prediction, Setting, Token, Way, predict};
 use serde_json::json;
 
+use super::priced::doubts;
 use super::{Spend, seconds, write};
 use crate::answer::{Answer, table};
 use crate::failure::Failure;
@@ -122,7 +123,7 @@ pub(crate) fn run(args: &WhatIf) -> Result<Answer, Failure> {
     let calibration = args.calibration()?;
     let foreign = calibration.compare(&machine(), &versions());
     let mut warnings: Vec<String> = foreign.iter().map(ToString::to_string).collect();
-    warnings.extend(calibration.doubts());
+    warnings.extend(doubts(&calibration));
     warnings.iter().for_each(|warning| eprintln!("warning: {warning}"));
     let grid = args.grid();
     let present = args.present(&grid)?;
