@@ -96,7 +96,7 @@ fn scaled(text: &str, units: &[(&str, f64)]) -> Option<f64> {
     split.filter_map(|(front, factor)| Some(number(front)? * factor)).find(|value| value.is_finite())
 }
 
-/// A number with four digits that count, and no zeros behind them.
+/// A number with four digits that count, and no zeros behind them; far from 1 with its power of ten.
 #[must_use]
 pub(crate) fn digits(value: f64) -> String {
     if value == 0.0 || !value.is_finite() {
@@ -104,6 +104,11 @@ pub(crate) fn digits(value: f64) -> String {
     }
     #[expect(clippy::cast_possible_truncation, reason = "a logarithm of a double is below 400")]
     let before = value.abs().log10().floor() as i32;
+    if !(-9..15).contains(&before) {
+        let text = format!("{value:.3e}");
+        let (number, power) = text.split_once('e').unwrap_or((&text, "0"));
+        return format!("{}e{power}", number.trim_end_matches('0').trim_end_matches('.'));
+    }
     let behind = usize::try_from((3 - before).clamp(0, 12)).unwrap_or(0);
     let text = format!("{value:.behind$}");
     if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
@@ -112,6 +117,12 @@ pub(crate) fn digits(value: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn numbers_far_from_one_have_a_power() {
+        let said = [0.0, 1.0, 1234.6, 0.000_123_456, 1.5e-10, -2e300, 123_456_789_012_345.0, f64::INFINITY].map(digits);
+        assert_eq!(said, ["0", "1", "1235", "0.0001235", "1.5e-10", "-2e300", "123456789012345", "inf"]);
+    }
 
     #[test]
     fn units_are_read_and_wanted() {
