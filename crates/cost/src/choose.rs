@@ -52,7 +52,8 @@ pub struct Wanted {
     pub p99: Option<f64>,
     /// Mean time at most.
     pub mean: Option<f64>,
-    /// Requests a second that must be carried; the arrivals of an open workload.
+    /// Arrivals a second of an open workload, which must not be more than can be carried; of a closed one the requests a second that
+    /// must come to their end.
     pub rate: Option<f64>,
     /// Share of its cores that any node may be busy.
     pub cpu: Option<f64>,
@@ -83,9 +84,11 @@ pub struct Outcome {
     pub throughput: f64,
     /// Requests a second that can come to their end at most: where the threads are limited, as many as do while all are at work at all times.
     pub saturation: f64,
-    /// The same with those that are aborted.
-    #[serde(skip)]
+    /// The same with those that are aborted: so many may come.
     pub carried: f64,
+    /// What a wanted rate is held against: what can be carried of an open workload, what comes to its end of a closed one.
+    #[serde(skip)]
+    pub rate: f64,
     /// Whether more is asked for than can be carried; then times grow until requests are turned away, and none is given.
     pub saturated: bool,
     /// Mean time.
@@ -150,6 +153,10 @@ impl Outcome {
             throughput: plain.throughput,
             saturation: plain.saturation,
             carried: plain.carried,
+            rate: match model.workload {
+                Workload::Open { .. } => plain.carried,
+                Workload::Closed { .. } => plain.throughput.min(plain.saturation),
+            },
             saturated: plain.saturated,
             mean: (!plain.saturated).then_some(plain.mean),
             p50: solved.times[0],
@@ -279,6 +286,7 @@ fn outcome(model: &Model, ways: &[usize], wanted: &Wanted, budget: &mut Budget<'
         throughput: 0.0,
         saturation: 0.0,
         carried: 0.0,
+        rate: 0.0,
         saturated: false,
         mean: None,
         p50: None,
@@ -323,13 +331,22 @@ fn down(
         let why = format!("with one machine of `{name}` down there is nothing that goes on");
         let fails =
             vec![Failure { constraint: "one-down".to_owned(), wanted: 1.0, got: Some(0.0), by: Some(1.0), why }];
-        return Ok(Down { node: name, left, stops: true, saturation: 0.0, p99: None, mean: None, fails });
+        return Ok(Down { node: name, left, stops: true, carried: 0.0, saturation: 0.0, p99: None, mean: None, fails });
     };
     let solved = figures::solve(&fewer, wanted, budget)?;
     let then = whole.clone().under_load(&fewer, &solved);
     let mut fails = fails::of_load(&then, wanted, chosen);
     fails.iter_mut().for_each(|it| it.why = format!("with one machine of `{name}` down {}", it.why));
-    Ok(Down { node: name, left, stops: false, saturation: then.saturation, p99: then.p99, mean: then.mean, fails })
+    Ok(Down {
+        node: name,
+        left,
+        stops: false,
+        carried: then.carried,
+        saturation: then.saturation,
+        p99: then.p99,
+        mean: then.mean,
+        fails,
+    })
 }
 
 /// How many machines there are, of nodes whose number can be chosen.
@@ -351,21 +368,27 @@ fn instead(model: &Model, counts: &[usize], settings: &mut [Outcome]) {
             let others = (0..counts[annotation]).map(|way| first + way * stride);
             let as_demanded =
                 others.filter(|other| settings[*other].fails.iter().all(|fail| !fail.constraint.starts_with("min-")));
-            let most =
-                as_demanded.max_by(|one, other| settings[*one].saturation.total_cmp(&settings[*other].saturation));
+            let most = as_demanded.max_by(|one, other| settings[*one].carried.total_cmp(&settings[*other].carried));
             found = most
-                .filter(|other| settings[*other].saturation > settings[index].saturation * 1.01)
+                .filter(|other| settings[*other].carried > settings[index].carried * 1.01)
                 .map(|other| (annotation, other));
         }
         let words = found.map(|(annotation, other)| {
-            (security::words(model, &settings[other].ways)[annotation].clone(), settings[other].saturation)
+            (security::words(model, &settings[other].ways)[annotation].clone(), settings[other].carried)
         });
         let own = &mut settings[index];
         if let Some(limit) = &mut own.limit {
             limit.instead = found.map(|(_, other)| other);
-            own.bottleneck = limit.sentence(own.saturation, words);
+            own.bottleneck = limit.sentence(own.carried, words);
         }
     }
+}
+
+/// The rate at which something saturates; of requests that checks abort it is said how many come to their end.
+fn saturation(carried: f64, finished: f64, interval: &str) -> String {
+    let aborts = carried > finished * (1.0 + 1e-9);
+    let finished = aborts.then(|| format!(", of which {}/s come to their end", short(finished)));
+    format!("{}{interval}/s{}", short(carried), finished.unwrap_or_default())
 }
 
 fn short(value: f64) -> String {

@@ -100,6 +100,80 @@ fn a_queue_that_is_never_empty_has_numbers() {
     assert!(choice.ranked.is_empty() && none.fails.len() == 2, "{none:?}");
 }
 
+/// A second of work is ten requests, and of every two one is aborted by a check: 10/s may come, and 5/s come to their end.
+const ABORTS: &str = r#"
+[node.n]
+platform = "p"
+[component.c]
+node = "n"
+[component.d]
+node = "n"
+[connector.k]
+from = "c"
+to = "d"
+[attribute.a]
+of = "c"
+[[secure]]
+property = "data-integrity"
+on = "attribute a"
+signature = "ed25519"
+valid = 0.5
+[[sequence.main]]
+do = "work"
+by = "c"
+time = "100 ms"
+returns = "a"
+[[sequence.main]]
+send = "m"
+over = "k"
+carries = ["a"]
+[price.p]
+"hash sha-256" = { each = "0 s" }
+"sign ed25519" = { each = "0 s" }
+"verify ed25519" = { each = "0 s" }
+"#;
+
+/// A rate that is asked for is one of arrivals: it is held against what is carried, and both are named.
+#[test]
+fn requests_that_are_aborted_are_carried() {
+    let either = ABORTS.replace("valid = 0.5", "valid = 0.5\noptional = true");
+    let open = format!("[workload]\narrivals = \"1/s\"\nroom = 50\nthreads = 1\n{either}");
+    let at = |rate: f64| chosen(&open, &Wanted { rate: Some(rate), ..Wanted::default() }).unwrap();
+    let below = at(9.0);
+    let signed = the(&below, "ed25519");
+    near(signed.carried, 10.0);
+    near(signed.saturation, 5.0);
+    assert!(signed.fails.is_empty() && !signed.saturated, "{signed:?}");
+    assert!(signed.bottleneck.contains(", at 10/s;"), "{}", signed.bottleneck);
+    let said = text(&below);
+    assert!(said.contains("saturates at 10/s, of which 5/s come to their end"), "{said}");
+    // Nothing is aborted where nothing is looked at, and so much may come all the same.
+    assert!(said.contains("saturates at 10/s, 0.05178 % turned away\n") && !said.contains("instead"), "{said}");
+    let above = at(11.0);
+    let fail = &the(&above, "ed25519").fails[0];
+    assert_eq!((fail.constraint.as_str(), fail.got), ("rate", Some(the(&above, "ed25519").carried)));
+    let why = "this saturates at 10/s, of which 5/s come to their end, and 11/s are asked for";
+    assert_eq!(fail.why, why);
+    assert!(text(&above).contains("the best rate of all is 10/s"), "{}", text(&above));
+}
+
+/// What clients get is less than what could be carried, since they wait before they ask again; and a full room is named.
+#[test]
+fn the_best_rate_is_what_clients_get() {
+    let either = ABORTS.replace("valid = 0.5", "optional = true");
+    let far = either.replace("to = \"d\"", "to = \"d\"\nlatency = \"100 ms\"");
+    let closed = format!("[workload]\nclients = 1\nthink = \"800 ms\"\n{far}");
+    let choice = chosen(&closed, &Wanted { rate: Some(4.0), ..Wanted::default() }).unwrap();
+    let said = text(&choice);
+    assert!(said.contains("these clients get 1/s, and 4/s are asked for"), "{said}");
+    assert!(said.contains("the best rate of all is 1/s"), "{said}");
+    assert!(said.contains("full first: the one request that can be there, 20 % busy now, at 5/s"), "{said}");
+    let open = format!("[workload]\narrivals = \"9/s\"\nroom = 1\nthreads = 1\n{either}");
+    let said = text(&chosen(&open, &Wanted::default()).unwrap());
+    // Of an exponential service with no room to wait: 0.9 / 1.9.
+    assert!(said.contains("47.37 % turned away"), "{said}");
+}
+
 /// Only where requests are served one at a time is a percentile given that nobody has asked for.
 #[test]
 fn a_percentile_is_not_compared_with_a_mean() {

@@ -18,7 +18,9 @@ pub struct Down {
     pub left: u32,
     /// Whether too few are left to go on.
     pub stops: bool,
-    /// Requests a second that can then come to their end.
+    /// Requests a second that can then be carried, those that are aborted included.
+    pub carried: f64,
+    /// Those of them that come to their end.
     pub saturation: f64,
     /// 99 % of the requests are then faster, if that can be said.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -20,7 +20,8 @@ const NEARLY: f64 = 0.999;
 /// What a setting saturates first.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Bottleneck {
-    /// The node whose cores are all busy first, the connector whose line is, or `threads`.
+    /// The node whose cores are all busy first, the connector whose line is, `threads`, or `request`: no more than one can be there, and
+    /// threads are not limited.
     pub resource: String,
     /// How busy it is under the load, 0 to 1.
     pub utilisation: f64,
@@ -28,7 +29,7 @@ pub struct Bottleneck {
     pub what: String,
     /// The share of its time that this takes, 0 to 1. So much (in %) more can be carried when that takes 1 % less: the elasticity.
     pub share: f64,
-    /// Requests a second that could be carried if that took no time: nothing that is done about it brings more. None where nothing else
+    /// Requests a second that could be carried, aborted ones included, if that took no time: nothing that is done about it brings more. None where nothing else
     /// would take time.
     pub bound: Option<f64>,
     /// What would saturate then.
@@ -63,6 +64,7 @@ impl Resource {
         match self {
             Self::Node(node) => model.nodes[node].name.clone(),
             Self::Line(line) => lines(model).nth(line).unwrap_or_default().to_owned(),
+            Self::Threads if model.threads().is_none() => "request".to_owned(),
             Self::Threads => "threads".to_owned(),
         }
     }
@@ -170,7 +172,7 @@ pub(super) fn of(model: &Model, solved: &Solved, budget: &mut Budget<'_>) -> Res
         utilisation: utilisation.clamp(0.0, 1.0),
         what,
         share,
-        bound: Some(bound * service.finished).filter(|bound| bound.is_finite()),
+        bound: Some(bound).filter(|bound| bound.is_finite()),
         then: then.name(model),
         waits: plain.carried < limit * NEARLY,
         annotation,
@@ -180,9 +182,10 @@ pub(super) fn of(model: &Model, solved: &Solved, budget: &mut Budget<'_>) -> Res
 
 impl Bottleneck {
     /// As a sentence; `instead` is the other setting in words, and what it carries.
-    pub(super) fn sentence(&self, saturation: f64, instead: Option<(String, f64)>) -> String {
+    pub(super) fn sentence(&self, carried: f64, instead: Option<(String, f64)>) -> String {
         let named = |resource: &str| match resource {
             "threads" => "the threads".to_owned(),
+            "request" => "the one request that can be there".to_owned(),
             node => format!("`{node}`"),
         };
         let percent = |share: f64| short((share * 1000.0).round() / 10.0);
@@ -190,31 +193,31 @@ impl Bottleneck {
             Some(bound) => format!("{} would be full at {}/s{most}", named(&self.then), short(bound)),
             None => "nothing would ever be full".to_owned(),
         };
-        let other = |words: &str, carried: f64| format!("; with `{words}` instead it would be {}/s", short(carried));
+        let other = |words: &str, then: f64| format!("; with `{words}` instead it would be {}/s", short(then));
         if self.waits {
             return format!(
                 "full first: the threads, {} % busy now, at {}/s, for those at work wait for each other's cores and lines; what counts most is {}: 1 % less of it carries {} % more, and without it {}{}",
                 percent(self.utilisation),
-                short(saturation),
+                short(carried),
                 self.what,
                 short(self.share),
                 then(" at most"),
-                instead.map(|(words, carried)| other(&words, carried)).unwrap_or_default(),
+                instead.map(|(words, then)| other(&words, then)).unwrap_or_default(),
             );
         }
         let mut text = format!(
             "full first: {}, {} % busy now, at {}/s; {} % of what {} is {}: 1 % less of it carries {} % more, and without it {}",
             named(&self.resource),
             percent(self.utilisation),
-            short(saturation),
+            short(carried),
             percent(self.share),
             if self.resource == "threads" { "they do" } else { "it does" },
             self.what,
             short(self.share),
             then(""),
         );
-        if let Some((words, carried)) = instead {
-            text.push_str(&other(&words, carried));
+        if let Some((words, then)) = instead {
+            text.push_str(&other(&words, then));
         }
         text
     }

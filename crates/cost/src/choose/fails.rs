@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
-use super::{Outcome, Wanted, security, short};
+use super::{Outcome, Wanted, saturation, security, short};
 use crate::model::{Model, Workload};
 use crate::{Class, Fault};
 
@@ -99,11 +99,8 @@ fn share(share: f64) -> String {
 /// Constraints that it meets in the middle of its intervals and fails at the far end.
 pub(super) fn unsure(it: &Outcome, wanted: &Wanted, model: &Model) -> Vec<String> {
     let half = |name: &str| it.plus_minus.get(name).copied().unwrap_or(0.0);
-    // What is carried at the far end, aborted ones included.
-    let relative = if it.saturation > 0.0 { half("saturation") / it.saturation } else { 0.0 };
-    let carried = it.carried * (1.0 - relative);
-    let may_saturate =
-        matches!(model.workload, Workload::Open { rate, .. } if relative > 0.0 && !it.saturated && carried <= rate);
+    let less = half("carried");
+    let may_saturate = matches!(model.workload, Workload::Open { rate, .. } if less > 0.0 && !it.saturated && it.carried - less <= rate);
     let is_time = |name: &str| matches!(name, "p50" | "p95" | "p99" | "mean");
     let most = [
         ("p50", wanted.p50, it.p50),
@@ -147,7 +144,7 @@ pub(super) fn best(settings: &[Outcome], wanted: &Wanted) -> BTreeMap<&'static s
         ("p95", wanted.p95.is_some(), |it| it.p95),
         ("p99", wanted.p99.is_some(), |it| it.p99),
         ("mean", wanted.mean.is_some(), |it| it.mean),
-        ("rate", wanted.rate.is_some(), |it| Some(-it.saturation)),
+        ("rate", wanted.rate.is_some(), |it| Some(-it.rate)),
         ("cpu", wanted.cpu.is_some(), |it| Some(it.cpu.1)),
         ("loss", wanted.loss.is_some(), |it| Some(it.loss)),
         ("energy", wanted.energy.is_some(), |it| it.energy),
@@ -170,8 +167,8 @@ pub(super) fn of_load(it: &Outcome, wanted: &Wanted, model: &Model) -> Vec<Failu
         // Of an open workload less is carried where requests are turned away or aborted: that is `loss`, or asked for.
         let closed = matches!(model.workload, Workload::Closed { .. });
         if it.saturated || closed && it.saturation < rate {
-            let why = format!("this saturates at {}/s, and {}/s are asked for", short(it.saturation), short(rate));
-            push("rate", rate, Some(it.saturation), why);
+            let most = saturation(it.carried, it.saturation, "");
+            push("rate", rate, Some(it.rate), format!("this saturates at {most}, and {}/s are asked for", short(rate)));
         } else if closed && it.throughput < rate {
             let why = format!("these clients get {}/s, and {}/s are asked for", short(it.throughput), short(rate));
             push("rate", rate, Some(it.throughput), why);
@@ -191,9 +188,7 @@ pub(super) fn of_load(it: &Outcome, wanted: &Wanted, model: &Model) -> Vec<Failu
                 let why = format!("{name} is {} ms, {more:.1} % above {} ms", short(got * 1e3), short(wanted * 1e3));
                 push(name, wanted, Some(got), why);
             }
-            None => {
-                push(name, wanted, None, format!("{name} has no bound: this saturates at {}/s", short(it.saturation)))
-            }
+            None => push(name, wanted, None, format!("{name} has no bound: this saturates at {}/s", short(it.carried))),
         }
     }
     if let Some(cpu) = wanted.cpu.filter(|cpu| it.cpu.1 > *cpu) {

@@ -135,10 +135,11 @@ impl Plain {
     }
 
     /// What has an interval, by name; times of a saturated setting mean nothing.
-    fn named(&self, busiest: usize) -> [(&'static str, Option<f64>); 8] {
+    fn named(&self, busiest: usize) -> [(&'static str, Option<f64>); 9] {
         [
             ("throughput", Some(self.throughput)),
             ("saturation", Some(self.saturation)),
+            ("carried", Some(self.carried)),
             ("mean", (!self.saturated).then_some(self.mean)),
             ("cpu", self.busy.get(busiest).copied()),
             ("cores", Some(self.cores)),

@@ -2,10 +2,12 @@
 
 use std::fmt::Write;
 
-use super::{Choice, Down, Outcome, short};
+use super::{Choice, Down, Outcome, saturation, short};
 
 /// Settings that are named in the text, of those that can be chosen and of those that cannot.
 const NAMED: usize = 10;
+/// Share of requests turned away from which on it is said.
+const SHOWN_LOSS: f64 = 1e-4;
 
 /// The answer for a terminal.
 #[must_use]
@@ -91,7 +93,7 @@ fn nobody(choice: &Choice, text: &mut String) {
             "p95" => it.p95.map(milliseconds),
             "p99" => it.p99.map(milliseconds),
             "mean" => it.mean.map(milliseconds),
-            "rate" => Some(format!("{}/s", short(it.saturation))),
+            "rate" => Some(format!("{}/s", short(it.rate))),
             "cpu" => Some(format!("{} %", short(it.cpu.1 * 100.0))),
             "loss" => Some(format!("{} %", short(it.loss * 100.0))),
             "energy" => it.energy.map(|it| format!("{} J a request", short(it))),
@@ -117,10 +119,10 @@ fn lost(down: &Down) -> String {
         _ => "more is asked for than it carries".to_owned(),
     };
     format!(
-        "with one machine of `{}` down ({} left) it saturates at {}/s, {time}",
+        "with one machine of `{}` down ({} left) it saturates at {}, {time}",
         down.node,
         down.left,
-        short(down.saturation)
+        saturation(down.carried, down.saturation, "")
     )
 }
 
@@ -137,8 +139,9 @@ fn numbers(it: &Outcome) -> String {
     words.extend(it.energy.map(|joules| format!("{}{} J a request", short(joules), half("energy", 1.0))));
     words.extend(it.money.map(|money| format!("{}{} money an hour", short(money), half("money", 1.0))));
     words.push(format!("`{}` {}{} % busy", it.cpu.0, short(it.cpu.1 * 100.0), half("cpu", 100.0)));
-    words.push(format!("saturates at {}{}/s", short(it.saturation), half("saturation", 1.0)));
+    words.push(format!("saturates at {}", saturation(it.carried, it.saturation, &half("carried", 1.0))));
     words.extend(it.saturated.then(|| "which is less than comes".to_owned()));
+    words.extend((it.loss >= SHOWN_LOSS).then(|| format!("{} % turned away", short(it.loss * 100.0))));
     words.extend(it.availability.map(|share| format!("enough machines up {:.6} % of the time", share * 100.0)));
     words.extend(it.strength.map(|bits| format!("{bits} bits")));
     words.join(", ")
@@ -153,10 +156,11 @@ fn rounded(value: f64) -> String {
 /// All settings, one a line; behind each figure half of its 95 % interval.
 #[must_use]
 pub fn csv(choice: &Choice) -> String {
-    const FIGURES: [&str; 10] =
-        ["throughput", "saturation", "mean", "p50", "p95", "p99", "cores", "cpu", "energy", "money"];
-    const HEADS: [&str; 10] = [
+    const FIGURES: [&str; 11] =
+        ["throughput", "carried", "saturation", "mean", "p50", "p95", "p99", "cores", "cpu", "energy", "money"];
+    const HEADS: [&str; 11] = [
         "throughput",
+        "carried",
         "saturation",
         "mean_s",
         "p50_s",
@@ -184,10 +188,9 @@ pub fn csv(choice: &Choice) -> String {
         let strength = it.strength.map_or_else(String::new, |bits| bits.to_string());
         let setting = quoted(&it.setting.join("; "));
         let _ = write!(csv, "{index},{setting},{rank},{},{beaten},{},{strength}", it.on_front, quoted(&beaten_by));
-        let (some, cpu) = (Some, it.cpu.1);
-        let values =
-            [some(it.throughput), some(it.saturation), it.mean, it.p50, it.p95, it.p99, some(it.cores), some(cpu)];
-        for (value, name) in values.into_iter().chain([it.energy, it.money]).zip(FIGURES) {
+        let rates = [it.throughput, it.carried, it.saturation].map(Some);
+        let rest = [it.mean, it.p50, it.p95, it.p99, Some(it.cores), Some(it.cpu.1), it.energy, it.money];
+        for (value, name) in rates.into_iter().chain(rest).zip(FIGURES) {
             let _ = write!(csv, ",{},{}", number(value), number(it.plus_minus.get(name).copied()));
         }
         let _ = writeln!(

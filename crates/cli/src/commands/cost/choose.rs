@@ -33,7 +33,8 @@ pub(crate) struct Choose {
     #[arg(long, value_name = "TIME", value_parser = time)]
     mean: Option<f64>,
 
-    /// Requests that must be carried (`500/s`, `30/min`; a number alone is a second): the arrivals of an open workload
+    /// Requests that come to an open workload, which must not be more than can be carried; of a closed one what its clients must get
+    /// (`500/s`, `30/min`; a number alone is a second). How many of them may be turned away says `--loss`
     #[arg(long, visible_alias = "load", value_name = "RATE", value_parser = rate)]
     rate: Option<f64>,
 
