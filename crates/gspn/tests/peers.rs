@@ -152,15 +152,6 @@ fn effect(net: &Net, transition: &Transition) -> Vec<i64> {
     effect
 }
 
-/// Whether stormpy 2.0.0 is known to be wrong: of two timed edges of a Markov automaton from one state to the same other it forgets the
-/// first.
-fn forgotten(net: &Net) -> bool {
-    let (timed, at_once): (Vec<_>, Vec<_>) =
-        net.transitions().iter().partition(|transition| matches!(transition.kind, Kind::Timed { .. }));
-    let effects: Vec<_> = timed.iter().map(|transition| effect(net, transition)).collect();
-    !at_once.is_empty() && effects.iter().enumerate().any(|(index, effect)| effects[..index].contains(effect))
-}
-
 /// Whether each marking that is ever reached is reached again and again, and there are several and not many: what Sirio's analysis by stochastic
 /// state classes takes for granted. With exponential times for the fixed ones the markings are the same, or more.
 fn goes_on(net: &Net) -> bool {
@@ -216,7 +207,7 @@ fn begins_at_once(net: &Net) -> bool {
 /// Random nets, the same in each run: some end, some have several ends.
 #[test]
 fn random_nets_with_stormpy() {
-    let cases = drawn(Parts::default(), 150, |net| !forgotten(net) && !begins_at_once(net));
+    let cases = drawn(Parts::default(), 150, |net| !begins_at_once(net));
     if let Some(solved) = STORMPY.agrees("random", &cases) {
         assert_eq!(solved, cases.len());
     }
@@ -286,6 +277,20 @@ fn immediates_with_weights_and_priorities() {
         {"name": "repair", "kind": "timed", "rate": 0.7, "servers": "inf", "in": {"bad": 1}, "out": {"idle": 1}},
     ]});
     compare("immediates", &net, &[("good", 1), ("good", 4), ("bad", 1), ("bad", 3)]);
+}
+
+/// Of two timed edges of a Markov automaton to the same state stormpy 2.0.0 forgets the first: we write one.
+#[test]
+fn two_ways_to_the_same_state() {
+    let net = json!({
+    "places": [{"name": "A", "tokens": 1}, {"name": "B"}, {"name": "C"}],
+    "transitions": [
+        {"name": "a", "kind": "timed", "rate": 1, "in": {"A": 1}, "out": {"B": 1}},
+        {"name": "b", "kind": "timed", "rate": 2, "in": {"A": 1}, "out": {"B": 1}},
+        {"name": "c", "kind": "timed", "rate": 4, "in": {"B": 1}, "out": {"A": 1}},
+        {"name": "i", "kind": "immediate", "in": {"C": 1}, "out": {"A": 1}},
+    ]});
+    compare("two-ways", &net, &[("A", 1), ("B", 1)]);
 }
 
 /// Several tokens along an arc, an inhibitor, and two stages that share a machine.
