@@ -36,6 +36,8 @@ struct Case {
     ours: Answer,
     /// Whether it has fixed times, which we promise to 1 %.
     fixed: bool,
+    /// Whether it may end in several ways.
+    ends: bool,
 }
 
 impl Case {
@@ -49,12 +51,16 @@ impl Case {
             let condition = Condition { terms: vec![(*place, Compare::GreaterOrEqual, *least)] };
             asks.push(Ask { id: format!("p{index}"), question: Question::Probability { condition, at: None } });
         }
+        let fixed = net.transitions().iter().any(|transition| matches!(transition.kind, Kind::Deterministic { .. }));
+        if !fixed {
+            asks.push(Ask { id: "ends".into(), question: Question::BottomComponents });
+        }
         let mut go_on = |_| true;
         let ours = ask::answer(&net, &asks, &mut Budget::new(Limits::default(), &mut go_on))?;
         let conditions =
             conditions.iter().map(|(place, least)| format!("{} >= {least}", net.places()[*place].name)).collect();
-        let fixed = net.transitions().iter().any(|transition| matches!(transition.kind, Kind::Deterministic { .. }));
-        Ok(Self { name, net, conditions, ours, fixed })
+        let ends = ours.values.get("ends").is_some_and(|ends| *ends != Value::Count(1));
+        Ok(Self { name, net, conditions, ours, fixed, ends })
     }
 
     /// Adds what the peer found otherwise.
@@ -70,6 +76,13 @@ impl Case {
         let one = [theirs.clone()];
         let solved = theirs["solved"].as_array().map_or(&one[..], Vec::as_slice);
         assert!(solved.len() >= if peer.name == "stormpy" { 3 } else { 1 }, "{}: {theirs}", self.name);
+        // A residual says how the shares in one end are to each other, and not how likely each end is: of nets with several ends the
+        // answers of solvers that stop for it alone are not compared.
+        let exact = |answer: &&serde_json::Value| {
+            !self.ends || !answer["solver"].as_str().is_some_and(|solver| solver.starts_with("gmm++"))
+        };
+        let solved: Vec<_> = solved.iter().filter(exact).collect();
+        assert!(!solved.is_empty(), "{}: {theirs}", self.name);
         for answer in solved {
             for (index, condition) in self.conditions.iter().enumerate() {
                 let Value::Number(own) = self.ours.values[&format!("p{index}")] else { panic!("{:?}", self.ours) };
@@ -279,7 +292,7 @@ fn immediates_with_weights_and_priorities() {
     compare("immediates", &net, &[("good", 1), ("good", 4), ("bad", 1), ("bad", 3)]);
 }
 
-/// Of two timed edges of a Markov automaton to the same state stormpy 2.0.0 forgets the first: we write one.
+/// Two timed ways from a state to the same other, in a net with immediates: their rates are added up.
 #[test]
 fn two_ways_to_the_same_state() {
     let net = json!({
