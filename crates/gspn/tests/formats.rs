@@ -422,6 +422,29 @@ fn jani_of_many_transitions_is_not_deep() {
     assert_eq!(jani["automata"][0]["edges"].as_array().unwrap().len(), 2);
 }
 
+/// Graphviz reads `&lt;` in a label as `<`, and ends a text at a character of the number 0.
+#[test]
+fn names_are_drawn_by_graphviz_as_they_are() {
+    let with = |place: &str, transition: &str, name: &str| {
+        let text = serde_json::json!({"name": name, "net": {"places": [{"name": place, "tokens": 1}], "transitions": [
+            {"name": transition, "kind": "timed", "rate_by_tokens": {"place": place, "rates": [0, 1]}, "in": {place: 1}}]}});
+        write(&net(&text.to_string()), Format::Dot)
+    };
+    let dot = with("a &lt; \"b\" \\N", "R&D", "A&B").unwrap();
+    for part in
+        [r#"digraph "A&B" {"#, r#"xlabel="a &amp;lt; \"b\" \\N""#, r#"xlabel="R&amp;D\nby a &amp;lt; \"b\" \\N""#]
+    {
+        assert!(dot.contains(part), "{part}: {dot}");
+    }
+    let bad = "nul\0x";
+    for refused in [with(bad, "t", "n"), with("p", bad, "n"), with("p", "t", bad)] {
+        let refusal = refused.unwrap_err();
+        assert_eq!((refusal.class, refusal.name.as_str()), (Class::Unsupported, bad));
+        assert!(refusal.to_string().contains("U+0000"), "{refusal}");
+    }
+    assert!(with("two words ", "tab\there", "é→").is_ok());
+}
+
 fn arcs(places: usize) -> impl Strategy<Value = Vec<Arc>> {
     prop::collection::btree_map(0..places, 1_u64..5, 0..3)
         .prop_map(|arcs| arcs.into_iter().map(|(place, count)| Arc { place, count }).collect())

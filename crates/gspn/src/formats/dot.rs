@@ -1,6 +1,8 @@
 //! Graphviz: circles for places, bars for transitions, a dot at the end of an arc that stops.
 
+use super::xml::in_xml;
 use crate::net::{Kind, Net, Phase, Rate, Servers};
+use crate::{Class, Refusal};
 
 /// A number as a drawing shows it: to four digits where it has many.
 fn short(number: f64) -> String {
@@ -30,14 +32,17 @@ pub(super) fn timing(net: &Net, kind: &Kind) -> String {
     }
 }
 
-pub(super) fn write(net: &Net) -> String {
+pub(super) fn write(net: &Net) -> Result<String, Refusal> {
+    drawable(net.name())?;
+    net.places().iter().try_for_each(|place| drawable(&place.name))?;
+    net.transitions().iter().try_for_each(|transition| drawable(&transition.name))?;
     let mut out =
         format!("digraph {} {{\n  rankdir=LR;\n  node [fontname=\"sans-serif\", fontsize=10];\n", quoted(net.name()));
     for (index, place) in net.places().iter().enumerate() {
         let tokens = if place.tokens == 0 { String::new() } else { place.tokens.to_string() };
         out += &format!(
             "  p{index} [shape=circle, fixedsize=true, width=0.4, label=\"{tokens}\", xlabel={}];\n",
-            quoted(&place.name)
+            label(&place.name)
         );
     }
     for (index, transition) in net.transitions().iter().enumerate() {
@@ -47,7 +52,7 @@ pub(super) fn write(net: &Net) -> String {
             Kind::Deterministic { .. } => "style=filled, fillcolor=black, width=0.15",
             Kind::Phase(_) => "style=filled, fillcolor=gray, width=0.15",
         };
-        let label = quoted(&format!("{}\n{}", transition.name, timing(net, &transition.kind)));
+        let label = label(&format!("{}\n{}", transition.name, timing(net, &transition.kind)));
         out += &format!("  t{index} [shape=box, fixedsize=true, height=0.45, {style}, label=\"\", xlabel={label}];\n");
     }
     for (index, transition) in net.transitions().iter().enumerate() {
@@ -62,7 +67,24 @@ pub(super) fn write(net: &Net) -> String {
             out += &format!("  p{} -> t{index} [arrowhead=odot {}];\n", arc.place, label(arc.count));
         }
     }
-    out + "}\n"
+    Ok(out + "}\n")
+}
+
+/// A name without characters that a drawing has no way to hold.
+fn drawable(name: &str) -> Result<(), Refusal> {
+    match name.chars().find(|next| !in_xml(*next)) {
+        None => Ok(()),
+        Some(next) => {
+            let why =
+                format!("this name has the character U+{:04X}, which Graphviz cannot draw: rename it", u32::from(next));
+            Err(Refusal::new(Class::Unsupported, name, why))
+        }
+    }
+}
+
+/// Text that is shown: there Graphviz reads `&lt;` as `<`, so that `&` has to be written as what it is read from.
+fn label(text: &str) -> String {
+    quoted(&text.replace('&', "&amp;"))
 }
 
 fn quoted(text: &str) -> String {

@@ -133,7 +133,7 @@ pub fn write(net: &Net, format: Format) -> Result<String, Refusal> {
         Format::Pnpro => pnpro::write(net),
         Format::Pnml => pnml::write(net),
         Format::Jani => jani::write(net),
-        Format::Dot => Ok(dot::write(net)),
+        Format::Dot => dot::write(net),
         Format::Svg => svg::write(net),
         Format::Edspn => {
             Err(Refusal::new(crate::Class::Unsupported, "", "nets are not written to this format, only read from it"))

@@ -113,18 +113,24 @@ pub(super) fn escape(text: &str) -> String {
     escaped
 }
 
+/// Whether XML has a way to write it (XML 1.0 section 2.2).
+pub(super) fn in_xml(next: char) -> bool {
+    matches!(next, '\t' | '\n' | '\r' | ' '..='\u{d7ff}' | '\u{e000}'..='\u{fffd}' | '\u{10000}'..='\u{10ffff}')
+}
+
 /// A name that XML can hold.
 ///
 /// # Errors
-/// Where it has a character that XML has no way to write.
+/// Where it has a character that XML has no way to write, or blanks at an end, which readers take away.
 pub(super) fn holdable(name: &str) -> Result<(), Refusal> {
-    let allowed = |next: char| matches!(next, '\t' | '\n' | '\r' | ' '..='\u{d7ff}' | '\u{e000}'..='\u{fffd}' | '\u{10000}'..='\u{10ffff}');
-    if name.chars().all(allowed) && name.trim() == name {
-        return Ok(());
-    }
-    Err(Refusal::new(
-        crate::Class::Unsupported,
-        name,
-        "this name has characters that XML cannot hold, or blanks at an end",
-    ))
+    let why = match name.chars().find(|next| !in_xml(*next)) {
+        Some(next) => {
+            format!("this name has the character U+{:04X}, which XML cannot hold: rename it", u32::from(next))
+        }
+        None if name.trim() != name => {
+            "this name begins or ends with blanks, which readers of XML take away: rename it".to_owned()
+        }
+        None => return Ok(()),
+    };
+    Err(Refusal::new(crate::Class::Unsupported, name, why))
 }
