@@ -290,6 +290,36 @@ fn what_is_not_understood_is_refused_by_name() {
     assert_eq!(foreign(&deep).unwrap_err().name, "page");
 }
 
+/// In both formats a constant may use others that stand after it.
+#[test]
+fn constants_refer_to_later_ones() {
+    let (mu, k) = (r#"name="mu" value="1/4""#, r#"expression="2*2""#);
+    let refused = |file: &str, good: &str, bad: &str| {
+        assert!(file.contains(good), "{good}");
+        let refusal = foreign(&file.replacen(good, bad, 1)).unwrap_err();
+        (refusal.class, refusal.name.clone(), refusal.to_string())
+    };
+    let half = r#"<nodes><constant consttype="REAL" name="half" value="2*mu" x="0" y="0"/>"#;
+    let before = PNPRO.replace("<nodes>", half);
+    let before = before.replace(r#"name="N" value="3""#, r#"name="N" value="6*half""#).replace("mu*2", "half");
+    assert_eq!(foreign(&before), foreign(PNPRO));
+    let later = EDSPN
+        .replace(k, r#"expression="2*L""#)
+        .replace("<measure ", r#"<definition defType="int" expression="2" name="L"/><measure "#);
+    assert_eq!(foreign(&later), foreign(EDSPN));
+
+    let (class, name, why) = refused(&before, mu, r#"name="mu" value="half/2""#);
+    assert!(class == Class::Invalid && ["half", "mu"].contains(&name.as_str()) && why.contains("cycle"), "{why}");
+    let (class, name, why) = refused(&later, r#"expression="2" name="L""#, r#"expression="K" name="L""#);
+    assert!(class == Class::Invalid && ["K", "L"].contains(&name.as_str()) && why.contains("cycle"), "{why}");
+    for (file, good, bad, name) in
+        [(PNPRO, r#"name="N" value="3""#, r#"name="N" value="3.5""#, "N"), (EDSPN, k, r#"expression="7/2""#, "K")]
+    {
+        let (class, named, why) = refused(file, good, bad);
+        assert!(class == Class::Unsupported && named == name && why.contains("its value is 3.5"), "{why}");
+    }
+}
+
 #[test]
 fn what_a_format_cannot_say_is_refused_by_name() {
     let with = |kind: &str| {

@@ -3,7 +3,7 @@
 use roxmltree::Node;
 
 use super::draft::Draft;
-use super::expression::Constants;
+use super::expression::{Constants, Definition};
 use super::xml::{self, inside, name};
 use crate::net::{Kind, Net, Rate, Servers};
 use crate::{Class, Refusal};
@@ -11,9 +11,6 @@ use crate::{Class, Refusal};
 /// What a node or an arc is called in the file, and what changes no net of plain tokens: the priority in discrete time, by what a time is
 /// specified, who is taken first from a queue, and what is drawn while a net runs.
 const HARMLESS: [&str; 7] = ["id", "type", "DTSPNpriority", "specType", "takeFirst", "queue", "watch"];
-
-/// How long a chain of definitions, each of which stands before what it needs, may be. Every one takes a look at all that are left.
-const ROUNDS: usize = 32;
 
 pub(super) fn read(text: &[u8]) -> Result<Net, Refusal> {
     let text = xml::read(text)?;
@@ -75,38 +72,12 @@ fn fixed(called: &str, key: &str, text: &str) -> Result<(), Refusal> {
 }
 
 fn constants(net: Node<'_, '_>) -> Result<Constants, Refusal> {
-    let mut constants = Constants::default();
-    let mut left: Vec<_> = inside(net).filter(|node| name(*node) == "definition").collect();
-    // They stand in any order.
-    for round in 1.. {
-        let before = left.len();
-        let mut first = None;
-        let mut open = Vec::new();
-        for node in left {
-            let called = xml::need(node, "name")?;
-            let value = match constants.value(xml::need(node, "expression")?) {
-                Ok(value) => value,
-                Err(why) => {
-                    first.get_or_insert_with(|| Refusal::invalid(called, why));
-                    open.push(node);
-                    continue;
-                }
-            };
-            // Whether it is cut or rounded is not said in the file.
-            if node.attribute("defType").unwrap_or("int") == "int" && value.fract() != 0.0 {
-                return Err(unsupported(called, format!("it is defined as an `int`, and its value is {value}")));
-            }
-            if !constants.define(called, value) {
-                return Err(Refusal::invalid(called, "two definitions have this name"));
-            }
-        }
-        match first {
-            None => break,
-            Some(refusal) if open.len() == before || round == ROUNDS => return Err(refusal),
-            Some(_) => left = open,
-        }
-    }
-    Ok(constants)
+    let definitions = inside(net).filter(|node| name(*node) == "definition").map(|node| {
+        let whole = node.attribute("defType").unwrap_or("int");
+        let (name, text) = (xml::need(node, "name")?, xml::need(node, "expression")?);
+        Ok(Definition { name, text, whole: Some(whole).filter(|whole| *whole == "int") })
+    });
+    Constants::of(&definitions.collect::<Result<Vec<_>, Refusal>>()?)
 }
 
 /// What a node is called: its label, else its id.

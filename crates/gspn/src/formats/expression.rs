@@ -1,9 +1,41 @@
 //! Numbers that are written as sums and products of constants.
 
+use std::collections::BTreeSet;
+
 use hashbrown::HashMap;
+
+use crate::{Class, Refusal};
 
 /// How deep parentheses and signs may be nested.
 const DEEP: u32 = 64;
+
+/// How many names of a cycle are told.
+const TOLD: usize = 8;
+
+/// A constant as a file says it.
+#[derive(Debug)]
+pub(super) struct Definition<'a> {
+    pub(super) name: &'a str,
+    pub(super) text: &'a str,
+    /// What the file calls its type, where that has whole numbers only.
+    pub(super) whole: Option<&'a str>,
+}
+
+impl Definition<'_> {
+    fn value(&self, constants: &Constants) -> Result<f64, Refusal> {
+        let value = constants.value(self.text).map_err(|why| Refusal::invalid(self.name, why))?;
+        match self.whole {
+            // Whether it is cut or rounded is not said in the file.
+            Some(whole) if value.fract() != 0.0 => {
+                let why = format!(
+                    "it is defined as an `{whole}`, and its value is {value}: write a whole number, or change its type"
+                );
+                Err(Refusal::new(Class::Unsupported, self.name, why))
+            }
+            _ => Ok(value),
+        }
+    }
+}
 
 /// The constants of a file.
 #[derive(Debug, Default)]
@@ -12,18 +44,62 @@ pub(super) struct Constants {
 }
 
 impl Constants {
+    /// The values of definitions that stand in any order.
+    ///
+    /// # Errors
+    /// By the name of a constant: two have it, it has no value, needs one that does not exist, or in the end itself.
+    pub(super) fn of(definitions: &[Definition<'_>]) -> Result<Self, Refusal> {
+        let mut at = HashMap::new();
+        for (index, definition) in definitions.iter().enumerate() {
+            if at.insert(definition.name, index).is_some() {
+                return Err(Refusal::invalid(definition.name, "two constants have this name: give each its own"));
+            }
+        }
+        // What each still waits for, and who waits for it.
+        let mut open: Vec<BTreeSet<usize>> = Vec::new();
+        let mut waiting: HashMap<usize, Vec<usize>> = HashMap::new();
+        for (index, definition) in definitions.iter().enumerate() {
+            let invalid = |why| Refusal::invalid(definition.name, why);
+            let mut needs = BTreeSet::new();
+            for name in names(definition.text).map_err(invalid)? {
+                let needed =
+                    at.get(name).ok_or_else(|| invalid(format!("there is no constant `{name}`: define it")))?;
+                if needs.insert(*needed) {
+                    waiting.entry(*needed).or_default().push(index);
+                }
+            }
+            open.push(needs);
+        }
+        let mut ready: Vec<usize> =
+            open.iter().enumerate().filter(|(_, needs)| needs.is_empty()).map(|(index, _)| index).collect();
+        let mut constants = Self::default();
+        while let Some(index) = ready.pop() {
+            if let Some(definition) = definitions.get(index) {
+                constants.define(definition.name, definition.value(&constants)?);
+            }
+            for other in waiting.remove(&index).unwrap_or_default() {
+                if let Some(needs) = open.get_mut(other)
+                    && needs.remove(&index)
+                    && needs.is_empty()
+                {
+                    ready.push(other);
+                }
+            }
+        }
+        match cycle(definitions, &open) {
+            Some(refusal) => Err(refusal),
+            None => Ok(constants),
+        }
+    }
+
     /// Whether it is new.
-    pub(super) fn define(&mut self, name: &str, value: f64) -> bool {
+    fn define(&mut self, name: &str, value: f64) -> bool {
         self.known.insert(name.to_owned(), value).is_none()
     }
 
     /// The value of `text`, or why it has none.
     pub(super) fn value(&self, text: &str) -> Result<f64, String> {
-        let mut reader = Reader { constants: self, rest: text.trim(), deep: 0 };
-        let value = reader.sum()?;
-        if !reader.rest.is_empty() {
-            return Err(format!("`{text}` goes on with `{}`, which is not understood", reader.rest));
-        }
+        let value = Reader { constants: self, rest: text.trim(), deep: 0, names: None }.whole(text)?.0;
         if value.is_finite() { Ok(value) } else { Err(format!("`{text}` is not finite")) }
     }
 
@@ -41,13 +117,57 @@ impl Constants {
     }
 }
 
-struct Reader<'a> {
-    constants: &'a Constants,
-    rest: &'a str,
-    deep: u32,
+/// The constants that a text names.
+fn names(text: &str) -> Result<Vec<&str>, String> {
+    let reader = Reader { constants: &Constants::default(), rest: text.trim(), deep: 0, names: Some(Vec::new()) };
+    Ok(reader.whole(text)?.1)
 }
 
-impl Reader<'_> {
+/// Those that need themselves, if any still wait: each of them waits for another that does.
+fn cycle(definitions: &[Definition<'_>], open: &[BTreeSet<usize>]) -> Option<Refusal> {
+    let needed = |index: usize| open.get(index)?.first().copied();
+    let mut at = open.iter().find_map(BTreeSet::first).copied()?;
+    // After as many steps as there are constants it is one of those that come again; of those the first in the file is told first.
+    for _ in definitions {
+        at = needed(at)?;
+    }
+    let mut first = at;
+    let mut next = needed(at)?;
+    while next != at {
+        first = first.min(next);
+        next = needed(next)?;
+    }
+    let mut names = Vec::new();
+    next = needed(first)?;
+    while next != first {
+        names.push(format!("`{}`", definitions.get(next)?.name));
+        next = needed(next)?;
+    }
+    let first = definitions.get(first)?.name;
+    let over = if names.len() > TOLD { format!(" and {} more", names.len() - TOLD) } else { String::new() };
+    names.truncate(TOLD);
+    let over = if names.is_empty() { String::new() } else { format!(" over {}{over}", names.join(", ")) };
+    Some(Refusal::invalid(first, format!("a cycle: its value needs itself{over}; give one of them a number")))
+}
+
+struct Reader<'c, 'a> {
+    constants: &'c Constants,
+    rest: &'a str,
+    deep: u32,
+    /// The constants that were met, where only they are asked for: all are 0 then.
+    names: Option<Vec<&'a str>>,
+}
+
+impl<'a> Reader<'_, 'a> {
+    /// The value of all of `text`, and the constants in it if they are asked for.
+    fn whole(mut self, text: &str) -> Result<(f64, Vec<&'a str>), String> {
+        let value = self.sum()?;
+        if !self.rest.is_empty() {
+            return Err(format!("`{text}` goes on with `{}`, which is not understood", self.rest));
+        }
+        Ok((value, self.names.unwrap_or_default()))
+    }
+
     fn take(&mut self, sign: char) -> bool {
         let found = self.rest.strip_prefix(sign);
         if let Some(rest) = found {
@@ -123,6 +243,10 @@ impl Reader<'_> {
             return Err(format!("`{rest}` is not a number, and no constant"));
         }
         self.rest = after.trim_start();
+        if let Some(names) = &mut self.names {
+            names.push(name);
+            return Ok(0.0);
+        }
         self.constants.known.get(name).copied().ok_or_else(|| format!("there is no constant `{name}`"))
     }
 }
@@ -150,8 +274,28 @@ mod tests {
             assert!(constants.value(text).is_err(), "{text}");
         }
         assert!(constants.value(&"(".repeat(100_000)).is_err());
+        assert_eq!(names("2*N + (M - N)"), Ok(vec!["N", "M", "N"]));
         assert_eq!(constants.whole("2*N"), Ok(6));
         assert_eq!(constants.whole("18446744073709551615"), Ok(u64::MAX));
         assert!(constants.whole("N/2").is_err() && constants.whole("-1").is_err());
+    }
+
+    #[test]
+    fn definitions_stand_in_any_order() {
+        let of = |definitions: &[(&str, &str)]| {
+            let definitions: Vec<_> =
+                definitions.iter().map(|(name, text)| Definition { name, text, whole: None }).collect();
+            Constants::of(&definitions).map_err(|refusal| (refusal.name.clone(), refusal.to_string()))
+        };
+        let long: Vec<_> = (0..1000).map(|index| (format!("c{index}"), format!("1 + c{}", index + 1))).collect();
+        let mut chain: Vec<_> = long.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect();
+        assert!(of(&chain).is_err_and(|(name, why)| name == "c999" && why.contains("no constant `c1000`")));
+        chain.push(("c1000", "1"));
+        assert_eq!(of(&chain).unwrap().value("c0"), Ok(1001.0));
+        let (name, why) = of(&[("k", "1"), ("x", "a"), ("a", "k*b"), ("b", "c + c"), ("c", "a")]).unwrap_err();
+        assert!(name == "a" && why.contains("a cycle: its value needs itself over `b`, `c`;"), "{why}");
+        assert!(of(&[("a", "a")]).is_err_and(|(name, why)| name == "a" && why.contains("cycle")));
+        assert!(of(&[("a", "1"), ("a", "2")]).is_err_and(|(name, _)| name == "a"));
+        assert!(of(&[("a", "1/b"), ("b", "0")]).is_err_and(|(name, why)| name == "a" && why.contains("finite")));
     }
 }

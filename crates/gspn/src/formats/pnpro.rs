@@ -3,7 +3,7 @@
 use roxmltree::Node;
 
 use super::draft::Draft;
-use super::expression::Constants;
+use super::expression::{Constants, Definition};
 use super::xml::{self, escape, holdable, inside, name};
 use crate::net::{Arc, Kind, Net, Phase, Rate, Servers, Transition};
 use crate::{Class, Refusal};
@@ -65,22 +65,16 @@ fn unsupported(name: &str, why: impl Into<String>) -> Refusal {
 }
 
 fn constants(gspn: Node<'_, '_>) -> Result<Constants, Refusal> {
-    let mut constants = Constants::default();
-    for node in gspn.descendants().filter(Node::is_element) {
-        if !matches!(name(node), "constant" | "template") {
-            continue;
-        }
+    let nodes = gspn.descendants().filter(|node| node.is_element() && matches!(name(*node), "constant" | "template"));
+    let definitions = nodes.map(|node| {
         let called = xml::need(node, "name")?;
         // What a template or an unset constant is has to be said by whoever opens it.
-        let Some(text) = node.attribute("value").filter(|text| !text.is_empty()) else {
-            return Err(unsupported(called, "this constant has no value in the file"));
-        };
-        let value = constants.value(text).map_err(|why| Refusal::invalid(called, why))?;
-        if !constants.define(called, value) {
-            return Err(Refusal::invalid(called, "two constants have this name"));
-        }
-    }
-    Ok(constants)
+        let text = node.attribute("value").filter(|text| !text.is_empty()).ok_or_else(|| {
+            unsupported(called, "this constant has no value in the file: give it one in the editor, and save again")
+        })?;
+        Ok(Definition { name: called, text, whole: node.attribute("consttype").filter(|sort| *sort == "INTEGER") })
+    });
+    Constants::of(&definitions.collect::<Result<Vec<_>, Refusal>>()?)
 }
 
 /// Refuses an attribute that is neither in `known` nor about looks.
