@@ -475,6 +475,57 @@ fn names_are_drawn_by_graphviz_as_they_are() {
     assert!(with("two words ", "tab\there", "é→").is_ok());
 }
 
+/// An arc that goes back and one that stops, between the same two: whichever of the place's number.
+#[test]
+fn arcs_between_the_same_two_are_apart() {
+    for first in [r#"{"name": "x"}, "#, ""] {
+        let net = net(&format!(
+            r#"{{"net": {{"places": [{first}{{"name": "p", "tokens": 1}}], "transitions": [
+            {{"name": "t", "kind": "timed", "rate": 1, "in": {{"p": 1}}, "out": {{"p": 1}}, "inhibit": {{"p": 2}}}},
+            {{"name": "u", "kind": "timed", "rate": 1, "out": {{"p": 1}}, "inhibit": {{"p": 3}}}}]}}}}"#
+        ));
+        let svg = write(&net, Format::Svg).unwrap();
+        let drawn = roxmltree::Document::parse(&svg).unwrap();
+        // A curve and the same one turned round have the same point in the middle.
+        let middle = |node: roxmltree::Node| -> Option<[i64; 2]> {
+            node.attribute("class").filter(|class| matches!(*class, "a" | "s"))?;
+            let numbers = node.attribute("d")?.replace(['M', 'Q'], " ");
+            let numbers: Vec<f64> = numbers.split_whitespace().map(|number| number.parse().unwrap()).collect();
+            let half = |at: usize| ((numbers[at] + 2.0 * numbers[at + 2] + numbers[at + 4]) / 4.0).round() as i64;
+            Some([half(0), half(1)])
+        };
+        let middles: Vec<_> = drawn.descendants().filter_map(middle).collect();
+        assert_eq!(middles.len(), 5);
+        for (index, one) in middles.iter().enumerate() {
+            for other in &middles[..index] {
+                assert!(one.iter().zip(other).any(|(one, other)| one.abs_diff(*other) >= 4), "{svg}");
+            }
+        }
+    }
+}
+
+#[test]
+fn long_names_are_cut_in_drawings_and_whole_in_their_titles() {
+    let (long, short) = ("a place whose name <goes> on and on", "a name of 24 characters.");
+    let net = net(&format!(
+        r#"{{"net": {{"places": [{{"name": "{long}"}}, {{"name": "{short}"}}], "transitions": [{{"name": "t", "kind": "timed",
+        "rate_by_tokens": {{"place": "{long}", "rates": [0, 1]}}, "in": {{"{long}": 1}}}}]}}}}"#
+    ));
+    let svg = write(&net, Format::Svg).unwrap();
+    let drawn = roxmltree::Document::parse(&svg).unwrap();
+    let texts: Vec<String> = drawn
+        .descendants()
+        .filter(|node| node.has_tag_name(("http://www.w3.org/2000/svg", "text")))
+        .map(|node| node.children().filter(|child| child.is_text()).filter_map(|child| child.text()).collect())
+        .collect();
+    for text in ["a place whose name <goe…", short, "by a place whose name <…"] {
+        assert!(texts.iter().any(|it| it == text), "{text}: {texts:?}");
+    }
+    let titles: Vec<_> = drawn.descendants().filter(|node| node.tag_name().name() == "title").collect();
+    let titles: Vec<_> = titles.iter().filter_map(|title| title.text()).collect();
+    assert_eq!(titles, [long, &format!("by {long}")]);
+}
+
 fn arcs(places: usize) -> impl Strategy<Value = Vec<Arc>> {
     prop::collection::btree_map(0..places, 1_u64..5, 0..3)
         .prop_map(|arcs| arcs.into_iter().map(|(place, count)| Arc { place, count }).collect())

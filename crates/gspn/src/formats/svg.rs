@@ -12,6 +12,10 @@ const MOST: usize = 5_000;
 const PLACE: f64 = 16.0;
 /// Half of the height of a transition.
 const BAR: f64 = 18.0;
+/// Characters of a text that are drawn: the next column is not far.
+const LONG: usize = 24;
+/// What is left free around all that is drawn.
+const FREE: f64 = 6.0;
 
 const HEAD: &str = r##"<defs>
 <marker id="arrow" viewBox="0 0 8 8" refX="8" refY="4" markerWidth="8" markerHeight="8" orient="auto"><path d="M0 0.5 8 4 0 7.5z" fill="#333"/></marker>
@@ -26,50 +30,115 @@ pub(super) fn write(net: &Net) -> Result<String, Refusal> {
         let why = format!("{nodes} places and transitions are no picture: at most {MOST}");
         return Err(Refusal::new(Class::TooLarge, "", why));
     }
+    holdable(net.name())?;
     let layout = Layout::of(net);
-    let (width, height) = (layout.width, layout.height);
-    let mut out = format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width:.0} {height:.0}\" width=\"{width:.0}\" height=\"{height:.0}\">\n\
-         <title>{}</title>\n{HEAD}<rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n",
-        escape(net.name())
-    );
+    let mut sheet = Sheet { out: String::new(), left: 0.0, top: 0.0, right: layout.width, bottom: layout.height };
     for (index, transition) in net.transitions().iter().enumerate() {
         let here = Shape::bar(layout.transition(index), &transition.kind);
         for arc in &transition.inputs {
-            out += &curve(Shape::circle(layout.place(arc.place)), here, arc.count, "a", arc.place % 2 == 0);
+            sheet.curve(Shape::circle(layout.place(arc.place)), here, arc.count, "a", arc.place % 2 == 0);
         }
         for arc in &transition.outputs {
-            out += &curve(here, Shape::circle(layout.place(arc.place)), arc.count, "a", arc.place % 2 == 0);
+            sheet.curve(here, Shape::circle(layout.place(arc.place)), arc.count, "a", arc.place % 2 == 0);
         }
         for arc in &transition.inhibitors {
-            out += &curve(Shape::circle(layout.place(arc.place)), here, arc.count, "s", arc.place % 2 == 1);
+            sheet.curve(Shape::circle(layout.place(arc.place)), here, arc.count, "s", arc.place % 2 == 1);
         }
     }
     for (index, place) in net.places().iter().enumerate() {
         holdable(&place.name)?;
         let (x, y) = layout.place(index);
-        out +=
+        sheet.out +=
             &format!("<circle class=\"p\" cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"{PLACE}\"/>{}", tokens(x, y, place.tokens));
-        out +=
-            &format!("<text class=\"h\" x=\"{x:.1}\" y=\"{:.1}\">{}</text>\n", y + PLACE + 13.0, escape(&place.name));
+        sheet.text("h", x, y + PLACE + 13.0, &place.name);
     }
     for (index, transition) in net.transitions().iter().enumerate() {
         holdable(&transition.name)?;
         let (x, y) = layout.transition(index);
         let (half, fill) = bar(&transition.kind);
-        out += &format!(
+        sheet.out += &format!(
             "<rect x=\"{:.1}\" y=\"{:.1}\" width=\"{:.1}\" height=\"{:.1}\" fill=\"{fill}\" stroke=\"#111\" stroke-width=\"1.4\"/>",
             x - half,
             y - BAR,
             2.0 * half,
             2.0 * BAR
         );
-        out +=
-            &format!("<text class=\"h\" x=\"{x:.1}\" y=\"{:.1}\">{}</text>", y + BAR + 12.0, escape(&transition.name));
-        let timing = escape(&timing(net, &transition.kind));
-        out += &format!("<text class=\"t h\" x=\"{x:.1}\" y=\"{:.1}\">{timing}</text>\n", y - BAR - 5.0);
+        sheet.text("h", x, y + BAR + 12.0, &transition.name);
+        sheet.text("t h", x, y - BAR - 5.0, &timing(net, &transition.kind));
     }
-    Ok(out + "</svg>\n")
+    Ok(sheet.page(net.name()))
+}
+
+/// What is drawn, and how far it reaches.
+struct Sheet {
+    out: String,
+    left: f64,
+    top: f64,
+    right: f64,
+    bottom: f64,
+}
+
+impl Sheet {
+    fn page(self, name: &str) -> String {
+        let (left, top) = (self.left.floor(), self.top.floor());
+        let (width, height) = ((self.right - left).ceil(), (self.bottom - top).ceil());
+        format!(
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"{left:.0} {top:.0} {width:.0} {height:.0}\" width=\"{width:.0}\" height=\"{height:.0}\">\n\
+             <title>{}</title>\n{HEAD}<rect x=\"{left:.0}\" y=\"{top:.0}\" width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n{}</svg>\n",
+            escape(name),
+            self.out
+        )
+    }
+
+    fn reach(&mut self, x: f64, y: f64) {
+        self.left = self.left.min(x - FREE);
+        self.right = self.right.max(x + FREE);
+        self.top = self.top.min(y - FREE);
+        self.bottom = self.bottom.max(y + FREE);
+    }
+
+    /// A text around `x`; what is too long is cut, and whole where the mouse rests.
+    fn text(&mut self, class: &str, x: f64, y: f64, text: &str) {
+        let (drawn, title) = if text.chars().count() > LONG {
+            let start: String = text.chars().take(LONG - 1).collect();
+            (format!("{}…", start.trim_end()), format!("<title>{}</title>", escape(text)))
+        } else {
+            (text.to_owned(), String::new())
+        };
+        let half: f64 = drawn.chars().map(|next| if next.is_ascii() { 3.4 } else { 5.5 }).sum();
+        self.reach(x - half, y);
+        self.reach(x + half, y);
+        let drawn = escape(&drawn);
+        self.out += &format!("<text class=\"{class}\" x=\"{x:.1}\" y=\"{y:.1}\">{title}{drawn}</text>\n");
+    }
+
+    /// An arc; straight to the right, and bent where it goes back or up and down, so that a pair of arcs can be told apart. One that stops is
+    /// bent half as much as one that goes back: turned round, both lie on one side.
+    fn curve(&mut self, from: Shape, to: Shape, count: u64, class: &str, left: bool) {
+        let (dx, dy) = (to.x - from.x, to.y - from.y);
+        let length = dx.hypot(dy).max(1.0);
+        let bend = match class {
+            "s" => (0.09 * length).min(35.0),
+            _ if dx > 1.0 => 0.0,
+            _ => (0.18 * length).min(70.0),
+        };
+        let bend = if left { bend } else { -bend };
+        let middle =
+            ((from.x + to.x) / 2.0 - dy / length * bend * 2.0, (from.y + to.y) / 2.0 + dx / length * bend * 2.0);
+        let (start, end) = (from.border(middle), to.border(middle));
+        let half = ((start.0 + 2.0 * middle.0 + end.0) / 4.0, (start.1 + 2.0 * middle.1 + end.1) / 4.0);
+        self.reach(half.0, half.1);
+        self.out += &format!(
+            "<path class=\"{class}\" d=\"M{:.1} {:.1}Q{:.1} {:.1} {:.1} {:.1}\"/>",
+            start.0, start.1, middle.0, middle.1, end.0, end.1
+        );
+        if count != 1 {
+            let (x, y) = (half.0, half.1 - 3.0);
+            self.out += &format!("<text class=\"h\" x=\"{x:.1}\" y=\"{y:.1}\">{count}</text>");
+            self.reach(x, y - 10.0);
+        }
+        self.out.push('\n');
+    }
 }
 
 /// Half of the width of a transition, and its colour.
@@ -124,25 +193,4 @@ impl Shape {
         };
         (self.x + dx * part, self.y + dy * part)
     }
-}
-
-/// An arc; straight to the right, and bent where it goes back or up and down, so that a pair of arcs can be told apart.
-fn curve(from: Shape, to: Shape, count: u64, class: &str, left: bool) -> String {
-    let (dx, dy) = (to.x - from.x, to.y - from.y);
-    let length = dx.hypot(dy).max(1.0);
-    let bend = if dx > 1.0 && class == "a" { 0.0 } else { (0.18 * length).min(70.0) };
-    let bend = if left { bend } else { -bend };
-    let middle = ((from.x + to.x) / 2.0 - dy / length * bend * 2.0, (from.y + to.y) / 2.0 + dx / length * bend * 2.0);
-    let (start, end) = (from.border(middle), to.border(middle));
-    let mut out = format!(
-        "<path class=\"{class}\" d=\"M{:.1} {:.1}Q{:.1} {:.1} {:.1} {:.1}\"/>",
-        start.0, start.1, middle.0, middle.1, end.0, end.1
-    );
-    if count != 1 {
-        let x = (start.0 + 2.0 * middle.0 + end.0) / 4.0;
-        let y = (start.1 + 2.0 * middle.1 + end.1) / 4.0 - 3.0;
-        out += &format!("<text class=\"h\" x=\"{x:.1}\" y=\"{y:.1}\">{count}</text>");
-    }
-    out.push('\n');
-    out
 }
