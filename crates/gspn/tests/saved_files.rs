@@ -1,6 +1,6 @@
 //! Forms that the editors of GreatSPN and TimeNET save and that are seen rarely: they are read as they are meant, or refused by name.
 
-use gspn::formats::{Format, read};
+use gspn::formats::{Beside, Format, read, read_beside};
 use gspn::net::{Arc, Kind, Net, Rate, Servers};
 use gspn::{Class, Refusal};
 
@@ -84,9 +84,44 @@ fn what_a_pnpro_project_has_beyond_a_net_is_refused_by_name() {
         let refusal = pnpro(&with(node)).unwrap_err();
         assert_eq!((refusal.class, refusal.name.as_str()), (Class::Unsupported, name), "{rule}: {refusal}");
     }
-    let two = r#"<project name="p"><gspn name="one"/><gspn name="two"/></project>"#;
-    let refusal = pnpro(two).unwrap_err();
-    assert!(refusal.class == Class::Unsupported && refusal.why.contains("2 nets (`one`, `two`)"), "{refusal}");
+}
+
+/// Of a file with several nets one has to be named; the name of the only one may be.
+#[test]
+fn one_of_several_nets_is_chosen_by_its_name() {
+    let project = |names: &[&str]| {
+        let net =
+            |name: &&str| format!(r#"<gspn name="{name}"><nodes><place name="in_{name}"/></nodes><edges/></gspn>"#);
+        format!(r#"<project name="p">{}</project>"#, names.iter().map(net).collect::<String>())
+    };
+    let pnml = r#"<pnml><net id="1"><name><text>one</text></name><place id="in_one"/></net><net id="two"><place id="in_two"/></net></pnml>"#;
+    let lone = r#"{"name": "one", "net": {"places": [{"name": "in_one"}], "transitions": []}}"#;
+    let of = |text: &str, name: Option<&str>| {
+        let format = Format::of(text.as_bytes()).unwrap();
+        let read = read_beside(text.as_bytes(), format, &Beside { net: name, ..Beside::default() });
+        read.map(|document| document.net).map_err(|refusal| (refusal.class, refusal.name, refusal.why))
+    };
+    for (text, owner) in [(project(&["one", "two"]).as_str(), "project"), (pnml, "pnml")] {
+        for name in ["one", "two"] {
+            let net = of(text, Some(name)).unwrap();
+            assert_eq!((net.name(), net.places()[0].name.clone()), (name, format!("in_{name}")));
+        }
+        let (class, name, why) = of(text, None).unwrap_err();
+        assert_eq!((class, name.as_str()), (Class::Unsupported, owner));
+        assert!(why.contains("2 nets (`one`, `two`)") && why.contains("`--net NAME`"), "{why}");
+        let (class, name, why) = of(text, Some("three")).unwrap_err();
+        assert_eq!((class, name.as_str()), (Class::Invalid, "three"));
+        assert!(why.contains("`one`, `two`"), "{why}");
+    }
+    for text in [&project(&["one"]), lone] {
+        assert_eq!(of(text, Some("one")), of(text, None));
+        assert_eq!(of(text, Some("two")).unwrap_err().0, Class::Invalid);
+    }
+    let (class, name, _) = of(&project(&["one", "one"]), Some("one")).unwrap_err();
+    assert_eq!((class, name.as_str()), (Class::Unsupported, "one"));
+    let many: Vec<_> = (0..20).map(|index| format!("n{index}")).collect();
+    let many: Vec<_> = many.iter().map(String::as_str).collect();
+    assert!(of(&project(&many), None).unwrap_err().2.contains("`n7` and 12 more"));
 }
 
 fn edspn(definitions: &str, marking: &str) -> Result<Net, Refusal> {

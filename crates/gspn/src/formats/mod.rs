@@ -23,6 +23,9 @@ use crate::{Net, Refusal};
 /// Bytes that are read at most: a net of a few million nodes.
 const MOST: usize = 64 << 20;
 
+/// How many names are told at most.
+const TOLD: usize = 8;
+
 /// A way to write nets down.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
@@ -80,30 +83,49 @@ impl Format {
     }
 }
 
-/// Reads a net. `rates` says when transitions fire for which the file does not: those of an ISO PNML net.
+/// What is said beside a file.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Beside<'a> {
+    /// When transitions fire for which the file does not say it: those of an ISO PNML net.
+    pub rates: &'a [Timing],
+    /// What the net is called that is meant: a file may hold several.
+    pub net: Option<&'a str>,
+}
+
+/// Reads the one net of a file. `rates` says when transitions fire for which the file does not: those of an ISO PNML net.
 ///
 /// # Errors
 /// [`crate::Class::Invalid`] for what breaks the rules of the format, [`crate::Class::Unsupported`] for what a net here cannot say;
 /// with the name of the place, transition or element.
 pub fn read(text: &[u8], format: Format, rates: &[Timing]) -> Result<Document, Refusal> {
+    read_beside(text, format, &Beside { rates, ..Beside::default() })
+}
+
+/// Reads a net of a file, with what is said beside it.
+///
+/// # Errors
+/// Those of [`read`]; [`crate::Class::Invalid`] with what is said beside the file and does not belong to it.
+pub fn read_beside(text: &[u8], format: Format, beside: &Beside<'_>) -> Result<Document, Refusal> {
     if text.len() > MOST {
         return Err(Refusal::new(crate::Class::TooLarge, "document", "more than 64 MiB of text"));
     }
+    if format != Format::Pnml {
+        none_given(beside.rates)?;
+    }
     let net = match format {
         Format::Json => {
-            none_given(rates)?;
             // What looks like nothing that is known may have been meant as something else.
             Format::recognized(text)?;
-            return json::read(text);
+            let document = json::read(text)?;
+            chosen("net", &[(document.net.name(), ())], beside.net)?;
+            return Ok(document);
         }
-        Format::Pnml => pnml::read(text, rates)?,
-        Format::Pnpro => {
-            none_given(rates)?;
-            pnpro::read(text)?
-        }
+        Format::Pnml => pnml::read(text, beside)?,
+        Format::Pnpro => pnpro::read(text, beside)?,
         Format::Edspn => {
-            none_given(rates)?;
-            edspn::read(text)?
+            let net = edspn::read(text)?;
+            chosen("net", &[(net.name(), ())], beside.net)?;
+            net
         }
         Format::Jani | Format::Dot | Format::Svg => {
             return Err(Refusal::new(
@@ -114,6 +136,28 @@ pub fn read(text: &[u8], format: Format, rates: &[Timing]) -> Result<Document, R
         }
     };
     Ok(Document { net, asks: Vec::new(), limit: None })
+}
+
+/// The one of a file's nets, each with what it is called, that is `wanted`; without a wish the only one there is.
+fn chosen<T: Copy>(around: &str, nets: &[(&str, T)], wanted: Option<&str>) -> Result<T, Refusal> {
+    let meant: Vec<_> = nets.iter().filter(|(name, _)| wanted.is_none_or(|wanted| wanted == *name)).collect();
+    let names: Vec<_> = nets.iter().map(|(name, _)| format!("`{name}`")).collect();
+    let over = if names.len() > TOLD { format!(" and {} more", names.len() - TOLD) } else { String::new() };
+    let names = names.into_iter().take(TOLD).collect::<Vec<_>>().join(", ") + &over;
+    match (meant.as_slice(), wanted) {
+        ([(_, net)], _) => Ok(*net),
+        ([], Some(wanted)) => {
+            Err(Refusal::invalid(wanted, format!("no net of the file is called so: there is {names}")))
+        }
+        (_, Some(wanted)) => {
+            let why = format!("{} nets of the file are called so: give each its own name", meant.len());
+            Err(Refusal::new(crate::Class::Unsupported, wanted, why))
+        }
+        (_, None) => {
+            let why = format!("there are {} nets ({names}), and one is wanted: choose it by `--net NAME`", nets.len());
+            Err(Refusal::new(crate::Class::Unsupported, around, why))
+        }
+    }
 }
 
 fn none_given(rates: &[Timing]) -> Result<(), Refusal> {

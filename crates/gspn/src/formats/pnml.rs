@@ -7,6 +7,7 @@ use roxmltree::Node;
 
 use super::draft::Draft;
 use super::xml::{self, escape, holdable, inside, name};
+use super::{Beside, chosen};
 use crate::json::Timing;
 use crate::net::{Arc, Kind, Net, Rate, Servers, Transition};
 use crate::{Class, Refusal};
@@ -34,21 +35,19 @@ struct Reader<'a> {
     lift: u64,
 }
 
-pub(super) fn read(text: &[u8], rates: &[Timing]) -> Result<Net, Refusal> {
+pub(super) fn read(text: &[u8], beside: &Beside<'_>) -> Result<Net, Refusal> {
     let text = xml::read(text)?;
     let document = xml::parse(&text)?;
     let root = document.root_element();
     if name(root) != "pnml" {
         return Err(Refusal::invalid(name(root), "the outermost element of PNML is `pnml`"));
     }
-    let mut nets = inside(root).filter(|node| name(*node) == "net");
-    let (Some(net), None) = (nets.next(), nets.next()) else {
-        return Err(Refusal::new(
-            Class::Unsupported,
-            "pnml",
-            "one `net` is wanted, and there is none or more than one",
-        ));
-    };
+    let nets: Vec<_> = inside(root).filter(|node| name(*node) == "net").map(|net| (net_name(net), net)).collect();
+    if nets.is_empty() {
+        return Err(Refusal::new(Class::Unsupported, "pnml", "there is no `net`, and one is wanted"));
+    }
+    let named: Vec<_> = nets.iter().map(|(name, net)| (&**name, *net)).collect();
+    let net = chosen("pnml", &named, beside.net)?;
     let sort = net.attribute("type").unwrap_or_default();
     let coloured = ["symmetricnet", "highlevelnet", "pt-hlpng"].iter().any(|other| sort.ends_with(other));
     if coloured {
@@ -56,7 +55,7 @@ pub(super) fn read(text: &[u8], rates: &[Timing]) -> Result<Net, Refusal> {
     }
     let mut nodes = Vec::new();
     gather(net, &mut nodes, 0)?;
-    let rates = rates.iter().map(|timing| (timing.name.as_str(), timing)).collect();
+    let rates = beside.rates.iter().map(|timing| (timing.name.as_str(), timing)).collect();
     let lowest = |node: &Node<'_, '_>| {
         let text = |key| child(*node, key).and_then(value);
         text("timed").as_deref() == Some("false") && text("priority").is_some_and(|text| text.parse() == Ok(0))
@@ -81,8 +80,13 @@ pub(super) fn read(text: &[u8], rates: &[Timing]) -> Result<Net, Refusal> {
     if let Some(unused) = reader.rates.keys().find(|rate| !reader.used.contains(**rate)) {
         return Err(Refusal::invalid(unused, "a rate is given for this transition, and there is none that needs it"));
     }
-    let called = child(net, "name").and_then(value).unwrap_or_default();
-    reader.draft.net(if called.is_empty() { net.attribute("id").unwrap_or_default() } else { &called })
+    reader.draft.net(&net_name(net))
+}
+
+/// Its name, or else its id.
+fn net_name<'a>(net: Node<'a, '_>) -> Cow<'a, str> {
+    let called = child(net, "name").and_then(value).filter(|called| !called.is_empty());
+    called.unwrap_or_else(|| net.attribute("id").unwrap_or_default().into())
 }
 
 /// The nodes and arcs of a net and its pages.

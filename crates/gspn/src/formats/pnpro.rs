@@ -5,6 +5,7 @@ use roxmltree::Node;
 use super::draft::Draft;
 use super::expression::{Constants, Definition};
 use super::xml::{self, escape, holdable, inside, name};
+use super::{Beside, chosen};
 use crate::net::{Arc, Kind, Net, Phase, Rate, Servers, Transition};
 use crate::{Class, Refusal};
 
@@ -26,25 +27,21 @@ const LOOKS: [&str; 12] = [
 /// What matters only when nets are joined (`superposition-tags`), or for the order of variables in a decision diagram (`partition`).
 const ELSEWHERE: [&str; 2] = ["superposition-tags", "partition"];
 
-pub(super) fn read(text: &[u8]) -> Result<Net, Refusal> {
+pub(super) fn read(text: &[u8], beside: &Beside<'_>) -> Result<Net, Refusal> {
     let text = xml::read(text)?;
     let document = xml::parse(&text)?;
     let root = document.root_element();
     if name(root) != "project" {
         return Err(Refusal::invalid(name(root), "the outermost element of a PNPRO project is `project`"));
     }
-    let nets: Vec<_> = inside(root).filter(|node| name(*node) == "gspn").collect();
-    let [gspn] = nets.as_slice() else {
-        let names: Vec<_> = nets.iter().map(|net| format!("`{}`", net.attribute("name").unwrap_or_default())).collect();
-        let why = match names.len() {
-            0 => "there is no `gspn`, and one is wanted".to_owned(),
-            count => {
-                format!("there are {count} nets ({}), and one is wanted: leave one in the project", names.join(", "))
-            }
-        };
-        return Err(unsupported("project", why));
-    };
-    let gspn = *gspn;
+    let nets: Vec<_> = inside(root)
+        .filter(|node| name(*node) == "gspn")
+        .map(|gspn| (gspn.attribute("name").unwrap_or_default(), gspn))
+        .collect();
+    if nets.is_empty() {
+        return Err(unsupported("project", "there is no `gspn`, and one is wanted"));
+    }
+    let gspn = chosen("project", &nets, beside.net)?;
     let mut draft = Draft::default();
     let constants = constants(gspn)?;
     for part in inside(gspn) {

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use gspn::ask::{Ask, Question};
-use gspn::formats::{self, Format};
+use gspn::formats::{self, Beside, Format};
 use gspn::json::{self, Document};
 use gspn::{Net, Refusal};
 
@@ -21,6 +21,10 @@ pub(super) struct Source {
     /// The format of the net (without it what the file looks like)
     #[arg(long, value_enum, value_name = "FORMAT")]
     from: Option<From>,
+
+    /// The net of a file that holds several, by its name
+    #[arg(long = "net", value_name = "NAME")]
+    chosen: Option<String>,
 
     /// When the transitions of an ISO PNML net fire: a JSON object with a rate, or the members of a transition, for each name
     #[arg(long, value_name = "FILE")]
@@ -65,7 +69,8 @@ impl Source {
         let format = self.from.map(From::format).or_else(|| Format::of(&text)).unwrap_or(Format::Json);
         let read = || {
             let rates = rates.as_deref().map(json::read_rates).transpose()?.unwrap_or_default();
-            let mut document = formats::read(&text, format, &rates)?;
+            let beside = Beside { rates: &rates, net: self.chosen.as_deref() };
+            let mut document = formats::read_beside(&text, format, &beside)?;
             if let Some(questions) = &questions {
                 if !document.asks.is_empty() {
                     return Err(Refusal::invalid(
