@@ -86,6 +86,58 @@ fn what_a_pnpro_project_has_beyond_a_net_is_refused_by_name() {
     }
 }
 
+fn set(text: &str, values: &[(&str, &str)]) -> Result<Net, (Class, String, String)> {
+    let values: Vec<_> = values.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+    let format = Format::of(text.as_bytes()).unwrap();
+    let read = read_beside(text.as_bytes(), format, &Beside { set: &values, ..Beside::default() });
+    read.map(|document| document.net).map_err(|refusal| (refusal.class, refusal.name, refusal.why))
+}
+
+/// Nets are saved with constants that whoever opens them has to give a value.
+#[test]
+fn constants_get_a_value_beside_the_file() {
+    let project = r#"<project name="p"><gspn name="g"><nodes><constant consttype="INTEGER" name="N"/>
+        <constant consttype="REAL" name="lambda" value=""/><constant consttype="REAL" name="mu" value="2*lambda"/>
+        <template name="K" type="INTEGER"/>
+        <place name="a" marking="N+K"/><transition name="t" type="EXP" delay="mu" nservers="1"/></nodes>
+        <edges><arc kind="INPUT" tail="a" head="t" mult="K"/></edges></gspn></project>"#;
+    let timenet = r#"<net id="0" netclass="eDSPN"><place id="a" initialMarking="N+K"/>
+        <exponentialTransition id="t" delay="1/mu"/><arc fromNode="a" toNode="t" id="x"><inscription text="K"/></arc>
+        <definition defType="int" name="N"/><definition defType="real" expression="" name="lambda"/>
+        <definition defType="real" expression="2*lambda" name="mu"/><definition defType="int" name="K"/></net>"#;
+    for text in [project, timenet] {
+        let all = [("N", "5"), ("lambda", "0.25"), ("K", "3")];
+        let told = |values: &[(&str, &str)]| {
+            let net = set(text, values).unwrap();
+            let Kind::Timed { rate: Rate::Constant(rate), .. } = net.transitions()[0].kind else { panic!("{net:?}") };
+            (net.places()[0].tokens, rate, net.transitions()[0].inputs[0].count)
+        };
+        assert_eq!(told(&all), (8, 0.5, 3));
+        // What the file says may be replaced, and by what the file could say.
+        assert_eq!(told(&[all[0], all[1], all[2], ("mu", "4")]), (8, 4.0, 3));
+        assert_eq!(told(&[("N", "2*K"), all[1], all[2]]), (9, 0.5, 3));
+
+        let (class, name, why) = set(text, &[]).unwrap_err();
+        assert_eq!((class, name.as_str()), (Class::Unsupported, "N"));
+        assert!(why.contains("`--set N=VALUE`") && why.ends_with("; without one, too: `lambda`, `K`"), "{why}");
+        let refused = |name: &str, value: &str| {
+            let values = [&all[..], &[(name, value)]].concat();
+            let values: Vec<_> = values.into_iter().rev().filter(|it| *it == (name, value) || it.0 != name).collect();
+            set(text, &values).unwrap_err()
+        };
+        let (class, name, why) = refused("lamda", "1");
+        assert!(class == Class::Invalid && name == "lamda" && why.contains("did you mean `lambda`?"), "{why}");
+        let (class, name, why) = refused("capacity", "1");
+        assert!(class == Class::Invalid && name == "capacity" && why.contains("`N`, `lambda`"), "{why}");
+        assert_eq!(refused("N", "2.5").0, Class::Unsupported);
+        assert_eq!(refused("N", "many").1, "N");
+        assert_eq!(refused("lambda", "mu").0, Class::Invalid);
+        assert!(set(text, &[all[0], all[0]]).unwrap_err().2.contains("two values"));
+    }
+    let json = r#"{"net": {"places": [{"name": "N"}], "transitions": []}}"#;
+    assert_eq!(set(json, &[("N", "1")]).unwrap_err().1, "N");
+}
+
 /// Of a file with several nets one has to be named; the name of the only one may be.
 #[test]
 fn one_of_several_nets_is_chosen_by_its_name() {

@@ -220,6 +220,32 @@ fn states_and_generator_are_exported() {
 }
 
 #[test]
+fn a_net_of_several_and_its_constants_are_said_on_the_command_line() {
+    let scene = Scene::empty();
+    let net = |name: &str| {
+        format!(
+            r#"<gspn name="{name}"><nodes><constant consttype="INTEGER" name="N"/><place name="p" marking="N"/></nodes><edges/></gspn>"#
+        )
+    };
+    scene.write("nets.xml", &format!("<project>{}{}</project>", net("one"), net("two")));
+    let said = |args: &[&str]| of(&scene, &[&["solve", "nets.xml"], args].concat());
+    let (exit, answer) = said(&["--net", "two", "--set", "N=5"]);
+    assert_eq!((exit.as_str(), &answer["values"]["tokens of p"]), ("exit 0", &json!(5.0)));
+    for (args, class, name) in [
+        (["--set", "N=5"].as_slice(), "unsupported", "project"),
+        (&["--net", "three"], "invalid", "three"),
+        (&["--net", "one"], "unsupported", "N"),
+        (&["--net", "one", "--set", "M=5", "--set", "N=5"], "invalid", "M"),
+    ] {
+        let (exit, answer) = said(args);
+        let expected = ("exit 3", &json!(class), &json!(name));
+        assert_eq!((exit.as_str(), &answer["refused"], &answer["where"]), expected, "{args:?}");
+    }
+    let wrong = scene.run(&["model", "solve", "nets.xml", "--set", "N"]);
+    assert!(wrong.starts_with("exit 2") && wrong.contains("N=5"), "{wrong}");
+}
+
+#[test]
 fn what_is_no_file_of_a_net_is_refused_before_it_is_read_for_ever() {
     let scene = Scene::empty();
     for (net, why) in [("/", "Is a directory"), ("/dev/zero", "it has more than 64 MiB"), ("none.json", "No such file")]

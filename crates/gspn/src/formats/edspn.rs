@@ -12,7 +12,7 @@ use crate::{Class, Refusal};
 /// specified, who is taken first from a queue, and what is drawn while a net runs.
 const HARMLESS: [&str; 7] = ["id", "type", "DTSPNpriority", "specType", "takeFirst", "queue", "watch"];
 
-pub(super) fn read(text: &[u8]) -> Result<Net, Refusal> {
+pub(super) fn read(text: &[u8], set: &[(String, String)]) -> Result<Net, Refusal> {
     let text = xml::read(text)?;
     let document = xml::parse(&text)?;
     let root = document.root_element();
@@ -24,7 +24,7 @@ pub(super) fn read(text: &[u8]) -> Result<Net, Refusal> {
             "the outermost element of an eDSPN is `net`, its `netclass` is `eDSPN`",
         ));
     }
-    let constants = constants(root)?;
+    let constants = constants(root, set)?;
     let mut draft = Draft::default();
     for node in inside(root) {
         self::node(node, &constants, &mut draft)?;
@@ -71,13 +71,16 @@ fn fixed(called: &str, key: &str, text: &str) -> Result<(), Refusal> {
     Ok(())
 }
 
-fn constants(net: Node<'_, '_>) -> Result<Constants, Refusal> {
+fn constants(net: Node<'_, '_>, set: &[(String, String)]) -> Result<Constants, Refusal> {
     let definitions = inside(net).filter(|node| name(*node) == "definition").map(|node| {
         let whole = node.attribute("defType").unwrap_or("int");
-        let (name, text) = (xml::need(node, "name")?, xml::need(node, "expression")?);
-        Ok(Definition { name, text, whole: Some(whole).filter(|whole| *whole == "int") })
+        Ok(Definition {
+            name: xml::need(node, "name")?,
+            text: node.attribute("expression").filter(|text| !text.trim().is_empty()),
+            whole: Some(whole).filter(|whole| *whole == "int"),
+        })
     });
-    Constants::of(&definitions.collect::<Result<Vec<_>, Refusal>>()?)
+    Constants::of(definitions.collect::<Result<Vec<_>, Refusal>>()?, set)
 }
 
 /// What a node is called: its label, else its id.

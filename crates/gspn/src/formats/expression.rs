@@ -2,28 +2,27 @@
 
 use std::collections::BTreeSet;
 
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 
+use super::told;
 use crate::{Class, Refusal};
 
 /// How deep parentheses and signs may be nested.
 const DEEP: u32 = 64;
 
-/// How many names of a cycle are told.
-const TOLD: usize = 8;
-
 /// A constant as a file says it.
 #[derive(Debug)]
 pub(super) struct Definition<'a> {
     pub(super) name: &'a str,
-    pub(super) text: &'a str,
+    /// None where the file leaves it open.
+    pub(super) text: Option<&'a str>,
     /// What the file calls its type, where that has whole numbers only.
     pub(super) whole: Option<&'a str>,
 }
 
 impl Definition<'_> {
     fn value(&self, constants: &Constants) -> Result<f64, Refusal> {
-        let value = constants.value(self.text).map_err(|why| Refusal::invalid(self.name, why))?;
+        let value = constants.value(self.text.unwrap_or_default()).map_err(|why| Refusal::invalid(self.name, why))?;
         match self.whole {
             // Whether it is cut or rounded is not said in the file.
             Some(whole) if value.fract() != 0.0 => {
@@ -44,24 +43,27 @@ pub(super) struct Constants {
 }
 
 impl Constants {
-    /// The values of definitions that stand in any order.
+    /// The values of definitions that stand in any order, with those that are `set` beside the file.
     ///
     /// # Errors
-    /// By the name of a constant: two have it, it has no value, needs one that does not exist, or in the end itself.
-    pub(super) fn of(definitions: &[Definition<'_>]) -> Result<Self, Refusal> {
+    /// By the name of a constant: two have it, none has it that is set, it has no value, needs one that does not exist, or in the end itself.
+    pub(super) fn of<'a>(mut definitions: Vec<Definition<'a>>, set: &'a [(String, String)]) -> Result<Self, Refusal> {
         let mut at = HashMap::new();
         for (index, definition) in definitions.iter().enumerate() {
             if at.insert(definition.name, index).is_some() {
                 return Err(Refusal::invalid(definition.name, "two constants have this name: give each its own"));
             }
         }
+        set_beside(&mut definitions, &at, set)?;
+        valued(&definitions)?;
+        let definitions = definitions.as_slice();
         // What each still waits for, and who waits for it.
         let mut open: Vec<BTreeSet<usize>> = Vec::new();
         let mut waiting: HashMap<usize, Vec<usize>> = HashMap::new();
         for (index, definition) in definitions.iter().enumerate() {
             let invalid = |why| Refusal::invalid(definition.name, why);
             let mut needs = BTreeSet::new();
-            for name in names(definition.text).map_err(invalid)? {
+            for name in names(definition.text.unwrap_or_default()).map_err(invalid)? {
                 let needed =
                     at.get(name).ok_or_else(|| invalid(format!("there is no constant `{name}`: define it")))?;
                 if needs.insert(*needed) {
@@ -117,6 +119,59 @@ impl Constants {
     }
 }
 
+/// Puts the values that stand beside the file where those of the file stand.
+fn set_beside<'a>(
+    definitions: &mut [Definition<'a>],
+    at: &HashMap<&str, usize>,
+    set: &'a [(String, String)],
+) -> Result<(), Refusal> {
+    let mut seen = HashSet::new();
+    for (name, text) in set {
+        let Some(definition) = at.get(name.as_str()).and_then(|index| definitions.get_mut(*index)) else {
+            let known: Vec<&str> = definitions.iter().map(|definition| definition.name).collect();
+            let why = match nearest(name, &known) {
+                _ if known.is_empty() => "a value is set for this constant, and the file has none at all".to_owned(),
+                Some(near) => format!("a value is set for this constant, and there is none: did you mean `{near}`?"),
+                None => format!("a value is set for this constant, and there is none: the file has {}", told(&known)),
+            };
+            return Err(Refusal::invalid(name, why));
+        };
+        if !seen.insert(name) {
+            return Err(Refusal::invalid(name, "two values are set for this constant"));
+        }
+        definition.text = Some(text);
+    }
+    Ok(())
+}
+
+/// Refuses a constant without a value: what it is has to be said by whoever reads the file.
+fn valued(definitions: &[Definition<'_>]) -> Result<(), Refusal> {
+    let open: Vec<&str> = definitions.iter().filter(|it| it.text.is_none()).map(|it| it.name).collect();
+    let Some((first, others)) = open.split_first() else { return Ok(()) };
+    let too = if others.is_empty() { String::new() } else { format!("; without one, too: {}", told(others)) };
+    let why = format!("this constant has no value in the file: give it one by `--set {first}=VALUE`{too}");
+    Err(Refusal::new(Class::Unsupported, first, why))
+}
+
+/// The known name with the fewest letters changed, added or taken away, if they are few enough for a slip.
+fn nearest<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
+    let distance = |other: &str| {
+        let mut row: Vec<usize> = (0..=other.chars().count()).collect();
+        for (above, letter) in name.chars().enumerate() {
+            let (mut diagonal, mut left) = (above, above + 1);
+            for (up, known) in row.iter_mut().skip(1).zip(other.chars()) {
+                left = (diagonal + usize::from(letter != known)).min(left + 1).min(*up + 1);
+                diagonal = std::mem::replace(up, left);
+            }
+            row[0] = above + 1;
+        }
+        row.last().copied().unwrap_or(usize::MAX)
+    };
+    let most = (name.chars().count() / 2).clamp(1, 3);
+    let near = known.iter().map(|other| (distance(other), *other)).filter(|(steps, _)| *steps <= most);
+    near.min().map(|(_, other)| other)
+}
+
 /// The constants that a text names.
 fn names(text: &str) -> Result<Vec<&str>, String> {
     let reader = Reader { constants: &Constants::default(), rest: text.trim(), deep: 0, names: Some(Vec::new()) };
@@ -140,13 +195,11 @@ fn cycle(definitions: &[Definition<'_>], open: &[BTreeSet<usize>]) -> Option<Ref
     let mut names = Vec::new();
     next = needed(first)?;
     while next != first {
-        names.push(format!("`{}`", definitions.get(next)?.name));
+        names.push(definitions.get(next)?.name);
         next = needed(next)?;
     }
     let first = definitions.get(first)?.name;
-    let over = if names.len() > TOLD { format!(" and {} more", names.len() - TOLD) } else { String::new() };
-    names.truncate(TOLD);
-    let over = if names.is_empty() { String::new() } else { format!(" over {}{over}", names.join(", ")) };
+    let over = if names.is_empty() { String::new() } else { format!(" over {}", told(&names)) };
     Some(Refusal::invalid(first, format!("a cycle: its value needs itself{over}; give one of them a number")))
 }
 
@@ -284,8 +337,8 @@ mod tests {
     fn definitions_stand_in_any_order() {
         let of = |definitions: &[(&str, &str)]| {
             let definitions: Vec<_> =
-                definitions.iter().map(|(name, text)| Definition { name, text, whole: None }).collect();
-            Constants::of(&definitions).map_err(|refusal| (refusal.name.clone(), refusal.to_string()))
+                definitions.iter().map(|(name, text)| Definition { name, text: Some(text), whole: None }).collect();
+            Constants::of(definitions, &[]).map_err(|refusal| (refusal.name.clone(), refusal.to_string()))
         };
         let long: Vec<_> = (0..1000).map(|index| (format!("c{index}"), format!("1 + c{}", index + 1))).collect();
         let mut chain: Vec<_> = long.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect();
@@ -297,5 +350,13 @@ mod tests {
         assert!(of(&[("a", "a")]).is_err_and(|(name, why)| name == "a" && why.contains("cycle")));
         assert!(of(&[("a", "1"), ("a", "2")]).is_err_and(|(name, _)| name == "a"));
         assert!(of(&[("a", "1/b"), ("b", "0")]).is_err_and(|(name, why)| name == "a" && why.contains("finite")));
+    }
+    #[test]
+    fn a_slip_in_a_name_is_recognised() {
+        let known = ["lambda", "mu", "servers", "N"];
+        for (name, near) in [("lamda", Some("lambda")), ("n", Some("N")), ("serverss", Some("servers")), ("rate", None)]
+        {
+            assert_eq!(nearest(name, &known), near, "{name}");
+        }
     }
 }

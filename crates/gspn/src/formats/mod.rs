@@ -90,6 +90,8 @@ pub struct Beside<'a> {
     pub rates: &'a [Timing],
     /// What the net is called that is meant: a file may hold several.
     pub net: Option<&'a str>,
+    /// Values of constants of the file, which count for those that stand there: numbers, or what the file may say instead.
+    pub set: &'a [(String, String)],
 }
 
 /// Reads the one net of a file. `rates` says when transitions fire for which the file does not: those of an ISO PNML net.
@@ -112,6 +114,10 @@ pub fn read_beside(text: &[u8], format: Format, beside: &Beside<'_>) -> Result<D
     if format != Format::Pnml {
         none_given(beside.rates)?;
     }
+    if let (Format::Json | Format::Pnml, Some((name, _))) = (format, beside.set.first()) {
+        let why = "a value is set for this constant, and nets of this format have no constants";
+        return Err(Refusal::invalid(name, why));
+    }
     let net = match format {
         Format::Json => {
             // What looks like nothing that is known may have been meant as something else.
@@ -123,7 +129,7 @@ pub fn read_beside(text: &[u8], format: Format, beside: &Beside<'_>) -> Result<D
         Format::Pnml => pnml::read(text, beside)?,
         Format::Pnpro => pnpro::read(text, beside)?,
         Format::Edspn => {
-            let net = edspn::read(text)?;
+            let net = edspn::read(text, beside.set)?;
             chosen("net", &[(net.name(), ())], beside.net)?;
             net
         }
@@ -138,12 +144,16 @@ pub fn read_beside(text: &[u8], format: Format, beside: &Beside<'_>) -> Result<D
     Ok(Document { net, asks: Vec::new(), limit: None })
 }
 
+/// Names, as many as anybody reads.
+fn told(names: &[&str]) -> String {
+    let first = names.iter().take(TOLD).map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
+    if names.len() > TOLD { format!("{first} and {} more", names.len() - TOLD) } else { first }
+}
+
 /// The one of a file's nets, each with what it is called, that is `wanted`; without a wish the only one there is.
 fn chosen<T: Copy>(around: &str, nets: &[(&str, T)], wanted: Option<&str>) -> Result<T, Refusal> {
     let meant: Vec<_> = nets.iter().filter(|(name, _)| wanted.is_none_or(|wanted| wanted == *name)).collect();
-    let names: Vec<_> = nets.iter().map(|(name, _)| format!("`{name}`")).collect();
-    let over = if names.len() > TOLD { format!(" and {} more", names.len() - TOLD) } else { String::new() };
-    let names = names.into_iter().take(TOLD).collect::<Vec<_>>().join(", ") + &over;
+    let names = told(&nets.iter().map(|(name, _)| *name).collect::<Vec<_>>());
     match (meant.as_slice(), wanted) {
         ([(_, net)], _) => Ok(*net),
         ([], Some(wanted)) => {

@@ -43,7 +43,7 @@ pub(super) fn read(text: &[u8], beside: &Beside<'_>) -> Result<Net, Refusal> {
     }
     let gspn = chosen("project", &nets, beside.net)?;
     let mut draft = Draft::default();
-    let constants = constants(gspn)?;
+    let constants = constants(gspn, beside.set)?;
     for part in inside(gspn) {
         match name(part) {
             "nodes" => inside(part).try_for_each(|node| self::node(node, &constants, &mut draft))?,
@@ -61,17 +61,17 @@ fn unsupported(name: &str, why: impl Into<String>) -> Refusal {
     Refusal::new(Class::Unsupported, name, why)
 }
 
-fn constants(gspn: Node<'_, '_>) -> Result<Constants, Refusal> {
+fn constants(gspn: Node<'_, '_>, set: &[(String, String)]) -> Result<Constants, Refusal> {
     let nodes = gspn.descendants().filter(|node| node.is_element() && matches!(name(*node), "constant" | "template"));
     let definitions = nodes.map(|node| {
-        let called = xml::need(node, "name")?;
-        // What a template or an unset constant is has to be said by whoever opens it.
-        let text = node.attribute("value").filter(|text| !text.is_empty()).ok_or_else(|| {
-            unsupported(called, "this constant has no value in the file: give it one in the editor, and save again")
-        })?;
-        Ok(Definition { name: called, text, whole: node.attribute("consttype").filter(|sort| *sort == "INTEGER") })
+        let whole = node.attribute("consttype").or(node.attribute("type"));
+        Ok(Definition {
+            name: xml::need(node, "name")?,
+            text: node.attribute("value").filter(|text| !text.trim().is_empty()),
+            whole: whole.filter(|sort| *sort == "INTEGER"),
+        })
     });
-    Constants::of(&definitions.collect::<Result<Vec<_>, Refusal>>()?)
+    Constants::of(definitions.collect::<Result<Vec<_>, Refusal>>()?, set)
 }
 
 /// Refuses an attribute that is neither in `known` nor about looks.
@@ -109,7 +109,7 @@ fn node(node: Node<'_, '_>, constants: &Constants, draft: &mut Draft) -> Result<
             }
             draft.transition(called, called, kind(node, called, constants)?)
         }
-        "constant" | "text-box" => Ok(()),
+        "constant" | "template" | "text-box" => Ok(()),
         other => Err(unsupported(
             node.attribute("name").unwrap_or(other),
             format!("nodes of kind `{other}` are not understood"),

@@ -26,6 +26,10 @@ pub(super) struct Source {
     #[arg(long = "net", value_name = "NAME")]
     chosen: Option<String>,
 
+    /// The value of a constant of a PNPRO or eDSPN net, for the one in the file or where there is none; once for each
+    #[arg(long, value_name = "NAME=VALUE", value_parser = setting)]
+    set: Vec<(String, String)>,
+
     /// When the transitions of an ISO PNML net fire: a JSON object with a rate, or the members of a transition, for each name
     #[arg(long, value_name = "FILE")]
     rates: Option<PathBuf>,
@@ -33,6 +37,15 @@ pub(super) struct Source {
     /// Questions for a net that has none of its own: a JSON object with `ask`
     #[arg(long, value_name = "FILE")]
     ask: Option<PathBuf>,
+}
+
+fn setting(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text.split_once('=').ok_or("a name, `=` and a value are wanted: `N=5`")?;
+    let (name, value) = (name.trim(), value.trim());
+    if name.is_empty() || value.is_empty() {
+        return Err("a name, `=` and a value are wanted: `N=5`".to_owned());
+    }
+    Ok((name.to_owned(), value.to_owned()))
 }
 
 /// A format that nets are read from.
@@ -69,7 +82,7 @@ impl Source {
         let format = self.from.map(From::format).or_else(|| Format::of(&text)).unwrap_or(Format::Json);
         let read = || {
             let rates = rates.as_deref().map(json::read_rates).transpose()?.unwrap_or_default();
-            let beside = Beside { rates: &rates, net: self.chosen.as_deref() };
+            let beside = Beside { rates: &rates, net: self.chosen.as_deref(), set: &self.set };
             let mut document = formats::read_beside(&text, format, &beside)?;
             if let Some(questions) = &questions {
                 if !document.asks.is_empty() {
