@@ -44,6 +44,19 @@ pub(crate) fn bytes(path: &Path) -> Result<Vec<u8>, Failure> {
     read().map_err(|error| unreadable(path, &error))
 }
 
+/// The same, of what has an end: a pipe that nobody writes to, or a device, would be waited for, and is refused. What a shell has opened
+/// for this program (`<(..)`) is no name that anybody else could leave open.
+pub(crate) fn finite_bytes(path: &Path) -> Result<Vec<u8>, Failure> {
+    let opened = ["/dev/fd", "/proc/self/fd", "/dev/stdin"].iter().any(|folder| path.starts_with(folder));
+    // A folder is refused as it is read.
+    let other = fs::metadata(path).is_ok_and(|it| !it.is_file() && !it.is_dir());
+    if other && !opened && path != Path::new("-") {
+        return Err(Failure::bad_input(format!("`{}` is no file, but a pipe or a device", path.display()))
+            .help("write it to a file, or to the standard input, and name that `-`"));
+    }
+    bytes(path)
+}
+
 pub(crate) fn exists(path: &Path) -> bool {
     path.symlink_metadata().is_ok()
 }

@@ -248,14 +248,23 @@ fn a_net_of_several_and_its_constants_are_said_on_the_command_line() {
 #[test]
 fn what_is_no_file_of_a_net_is_refused_before_it_is_read_for_ever() {
     let scene = Scene::empty();
-    for (net, why) in [("/", "Is a directory"), ("/dev/zero", "it has more than 64 MiB"), ("none.json", "No such file")]
-    {
+    let pipe = scene.path("pipe");
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let pipe = pipe.to_str().unwrap();
+    for (net, why) in [
+        ("/", "Is a directory"),
+        ("/dev/zero", "is no file, but a pipe or a device"),
+        (pipe, "is no file, but a pipe or a device"),
+        ("none.json", "No such file"),
+    ] {
         let said = scene.run(&["model", "solve", net]);
-        assert!(said.starts_with("exit 2") && said.contains(why) && said.contains(net), "{said}");
+        let name = net.rsplit('/').next().unwrap_or(net);
+        assert!(said.starts_with("exit 2") && said.contains(why) && said.contains(name), "{said}");
     }
     scene.write("net.json", r#"{"net": {"places": [], "transitions": []}}"#);
     for (args, why) in [
-        (["--markings", "0"].as_slice(), "--markings"),
+        (["--ask", pipe].as_slice(), "is no file, but a pipe or a device"),
+        (&["--markings", "0"], "--markings"),
         (&["--time", "-1"], "`--time -1`: above 0"),
         (&["--states", "one", "--generator", "one"], "`--states` and `--generator` are both `one`"),
     ] {

@@ -1,6 +1,6 @@
 //! A net that is named on the command line, in whatever format, with its questions.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use gspn::ask::{Ask, Question};
@@ -75,8 +75,8 @@ impl From {
 impl Source {
     /// The net and its questions, or why it is refused.
     pub(super) fn read(&self) -> Result<Result<Document, Refusal>, Failure> {
-        let text = files::bytes(&self.net)?;
-        let optional = |path: &Option<PathBuf>| path.as_deref().map(|path: &Path| files::bytes(path)).transpose();
+        let text = files::finite_bytes(&self.net)?;
+        let optional = |path: &Option<PathBuf>| path.as_deref().map(files::finite_bytes).transpose();
         let (rates, questions) = (optional(&self.rates)?, optional(&self.ask)?);
         // What looks like nothing that is known is told what is wrong with it as JSON.
         let format = self.from.map(From::format).or_else(|| Format::of(&text)).unwrap_or(Format::Json);
