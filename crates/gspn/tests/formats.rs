@@ -320,6 +320,34 @@ fn constants_refer_to_later_ones() {
     }
 }
 
+/// The nets are sound, and this program has no method for them.
+#[test]
+fn coloured_tokens_are_unsupported_and_not_invalid() {
+    for (file, good, bad, name) in [
+        (PNPRO, r#"marking="2*N""#, r#"marking="&lt;c1&gt; + 2&lt;All&gt;""#, "idle"),
+        (PNPRO, r#"mult="2" tail="idle""#, r#"mult="&lt;x&gt;" tail="idle""#, "idle"),
+        (PNPRO, r#"name="mu" value="1/4""#, r#"name="mu" value="&lt;All&gt;""#, "mu"),
+        (PIPE, "Default,2</value><g", "red,2</value><g", "wait"),
+        (PIPE, "Default,2</value><g", "2`red++1`blue</value><g", "wait"),
+        (PIPE, "<value>1</value></inscription></arc>", "<value>&lt;x&gt;</value></inscription></arc>", "P1 to T1"),
+    ] {
+        assert!(file.contains(good), "{good}");
+        let refusal = foreign(&file.replacen(good, bad, 1)).expect_err(bad);
+        assert_eq!((refusal.class, refusal.name.as_str()), (Class::Unsupported, name), "{bad}: {refusal}");
+        assert!(refusal.why.contains("coloured tokens"), "{refusal}");
+    }
+}
+
+#[test]
+fn what_holds_no_net_is_invalid() {
+    let maven = r#"<project xmlns="http://maven.apache.org/POM/4.0.0"><artifactId>a</artifactId></project>"#;
+    for (text, looks) in [(maven, "has no `gspn`"), ("<project/>", "has no `gspn`"), ("<pnml/>", "has no `net`")] {
+        let refusal = foreign(text).unwrap_err();
+        assert_eq!((refusal.class, refusal.name.as_str()), (Class::Invalid, "document"), "{refusal}");
+        assert!(refusal.why.starts_with("this is no net") && refusal.why.contains(looks), "{refusal}");
+    }
+}
+
 #[test]
 fn what_a_format_cannot_say_is_refused_by_name() {
     let with = |kind: &str| {

@@ -60,8 +60,7 @@ impl Format {
             (Some(b'<'), None) => "no outermost element is found behind what it begins with".to_owned(),
             _ => "it begins neither with `{` nor with an element".to_owned(),
         };
-        let why = format!("this is no net: {looks}; nets are read from JSON, PNPRO, PNML and eDSPN");
-        Err(Refusal::invalid("document", why))
+        Err(no_net(&looks))
     }
 
     /// What the bytes look like, if they look like a net.
@@ -81,6 +80,10 @@ impl Format {
             _ => None,
         }
     }
+}
+
+fn no_net(looks: &str) -> Refusal {
+    Refusal::invalid("document", format!("this is no net: {looks}; nets are read from JSON, PNPRO, PNML and eDSPN"))
 }
 
 /// What is said beside a file.

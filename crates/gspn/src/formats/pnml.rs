@@ -7,7 +7,7 @@ use roxmltree::Node;
 
 use super::draft::Draft;
 use super::xml::{self, escape, holdable, inside, name};
-use super::{Beside, chosen};
+use super::{Beside, chosen, no_net};
 use crate::json::Timing;
 use crate::net::{Arc, Kind, Net, Rate, Servers, Transition};
 use crate::{Class, Refusal};
@@ -44,7 +44,7 @@ pub(super) fn read(text: &[u8], beside: &Beside<'_>) -> Result<Net, Refusal> {
     }
     let nets: Vec<_> = inside(root).filter(|node| name(*node) == "net").map(|net| (net_name(net), net)).collect();
     if nets.is_empty() {
-        return Err(Refusal::new(Class::Unsupported, "pnml", "there is no `net`, and one is wanted"));
+        return Err(no_net("its `pnml` has no `net`"));
     }
     let named: Vec<_> = nets.iter().map(|(name, net)| (&**name, *net)).collect();
     let net = chosen("pnml", &named, beside.net)?;
@@ -175,7 +175,8 @@ fn count(node: Node<'_, '_>, owner: &str) -> Result<u64, Refusal> {
     let digits = text.strip_prefix("Default,").unwrap_or(&text).trim();
     digits.parse().map_err(|_| {
         let why = format!("`{}` is `{text}`, and a whole number from 0 is wanted", name(node));
-        if text.contains(',') {
+        // `red,2` of PIPE, and multisets of terms: 2'a or 2`a, <a>.
+        if text.contains([',', '\'', '`', '<']) {
             Refusal::new(Class::Unsupported, owner, why + ": coloured tokens")
         } else {
             Refusal::invalid(owner, why)

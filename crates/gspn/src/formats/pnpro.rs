@@ -5,7 +5,7 @@ use roxmltree::Node;
 use super::draft::Draft;
 use super::expression::{Constants, Definition};
 use super::xml::{self, escape, holdable, inside, name};
-use super::{Beside, chosen};
+use super::{Beside, chosen, no_net};
 use crate::net::{Arc, Kind, Net, Phase, Rate, Servers, Transition};
 use crate::{Class, Refusal};
 
@@ -38,8 +38,9 @@ pub(super) fn read(text: &[u8], beside: &Beside<'_>) -> Result<Net, Refusal> {
         .filter(|node| name(*node) == "gspn")
         .map(|gspn| (gspn.attribute("name").unwrap_or_default(), gspn))
         .collect();
+    // Other tools have projects, too: Maven's are the most.
     if nets.is_empty() {
-        return Err(unsupported("project", "there is no `gspn`, and one is wanted"));
+        return Err(no_net("its `project` has no `gspn`, as those of the GreatSPN editor do"));
     }
     let gspn = chosen("project", &nets, beside.net)?;
     let mut draft = Draft::default();
@@ -65,8 +66,10 @@ fn constants(gspn: Node<'_, '_>, set: &[(String, String)]) -> Result<Constants, 
     let nodes = gspn.descendants().filter(|node| node.is_element() && matches!(name(*node), "constant" | "template"));
     let definitions = nodes.map(|node| {
         let whole = node.attribute("consttype").or(node.attribute("type"));
+        let called = xml::need(node, "name")?;
+        plain(called, "value", node.attribute("value").unwrap_or_default())?;
         Ok(Definition {
-            name: xml::need(node, "name")?,
+            name: called,
             text: node.attribute("value").filter(|text| !text.trim().is_empty()),
             whole: whole.filter(|sort| *sort == "INTEGER"),
         })
@@ -89,6 +92,14 @@ fn only(node: Node<'_, '_>, called: &str, known: &[&str]) -> Result<(), Refusal>
     Ok(())
 }
 
+/// Refuses tokens of colours, such as `<c1> + 2<All>`: the nets are sound, and have no meaning here.
+fn plain(called: &str, key: &str, text: &str) -> Result<(), Refusal> {
+    if text.contains('<') {
+        return Err(unsupported(called, format!("its `{key}` is `{text}`: coloured tokens")));
+    }
+    Ok(())
+}
+
 fn node(node: Node<'_, '_>, constants: &Constants, draft: &mut Draft) -> Result<(), Refusal> {
     match name(node) {
         "place" => {
@@ -97,8 +108,9 @@ fn node(node: Node<'_, '_>, constants: &Constants, draft: &mut Draft) -> Result<
                 return Err(unsupported(called, "its tokens are coloured (`domain`)"));
             }
             only(node, called, &["name", "marking", "domain"])?;
-            let marking = node.attribute("marking").filter(|marking| !marking.is_empty());
-            let tokens = constants.whole(marking.unwrap_or("0"));
+            let marking = node.attribute("marking").filter(|marking| !marking.is_empty()).unwrap_or("0");
+            plain(called, "marking", marking)?;
+            let tokens = constants.whole(marking);
             draft.place(called, called, tokens.map_err(|why| Refusal::invalid(called, why))?)
         }
         "transition" => {
@@ -179,7 +191,9 @@ fn arc(node: Node<'_, '_>, constants: &Constants, draft: &mut Draft) -> Result<(
     only(node, from, &["kind", "type", "tail", "head", "mult", "multiplicity", "broken", "mult-k", "multiplicity-k"])?;
     // Old versions of the editor had other words.
     let either = |new: &str, old: &str| node.attribute(new).or(node.attribute(old));
-    let count = constants.whole(either("mult", "multiplicity").unwrap_or("1"));
+    let count = either("mult", "multiplicity").unwrap_or("1");
+    plain(from, "mult", count)?;
+    let count = constants.whole(count);
     let count = count.map_err(|why| Refusal::invalid(from, why))?;
     let kind = either("kind", "type").ok_or_else(|| Refusal::invalid(from, "an arc has no `kind`"))?;
     match kind {
