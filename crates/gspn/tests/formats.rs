@@ -248,7 +248,7 @@ const REFUSED: &[(&str, &str, &str, &str)] = &[
     (PIPE, "<rate><value>2.5", "<rate><value>fast", "go"),
     (PIPE, r#"<type value="inhibition"/>"#, r#"<type value="reset"/>"#, "stop"),
     (PIPE, "<timed><value>true</value></timed>", "", "go"),
-    (PIPE, r#"<place id="P1">"#, r#"<place id="P1"><toolspecific tool="x"/>"#, "P1"),
+    (PIPE, r#"<place id="P1">"#, r#"<place id="P1"><toolspecific tool="x"><delay/></toolspecific>"#, "P1"),
     (PIPE, r#"source="P1""#, r#"source="P0" target="P1"><value/></arc><arc id="P" source="P1""#, "P1 to T1"),
     (ISO, "ptnet", "symmetricnet", "net"),
     (ISO, r#"<place id="b">"#, r#"<referencePlace id="r" ref="b"/><place id="b">"#, "r"),
@@ -317,6 +317,41 @@ fn constants_refer_to_later_ones() {
     {
         let (class, named, why) = refused(file, good, bad);
         assert!(class == Class::Unsupported && named == name && why.contains("its value is 3.5"), "{why}");
+    }
+}
+
+/// As WoPeD, ProM, JARP and the examples of ISO/IEC 15909-2 have it.
+#[test]
+fn what_tools_say_of_looks_is_passed_over_and_other_remarks_are_refused() {
+    let with = |place: &str, transition: &str, arc: &str, net: &str| {
+        let tool =
+            |tool: &str, inside: &str| format!(r#"<toolspecific tool="{tool}" version="1.0"{inside}</toolspecific>"#);
+        let text = PIPE
+            .replace(r#"<place id="P1">"#, &format!(r#"<place id="P1">{}"#, tool("org.pnml.tool", place)))
+            .replace(r#"<transition id="T0">"#, &format!(r#"<transition id="T0">{}"#, tool("WoPeD", transition)))
+            .replace(r#"target="T1"><inscription>"#, &format!(r#"target="T1">{}<inscription>"#, tool("WoPeD", arc)))
+            .replace("</net>", &format!("{}</net>", tool("JARP", net)));
+        foreign(&text)
+    };
+    let looks = "><tokengraphics><tokenposition x=\"6\" y=\"9\"/></tokengraphics>";
+    let timeless = "><time>0</time><timeUnit>1</timeUnit><orientation>1</orientation>";
+    let always = "><probability>1.0</probability><displayProbabilityOn>false</displayProbabilityOn>";
+    let colours = "><FrameColor><value>java.awt.Color[r=0,g=0,b=0]</value></FrameColor><resources/>";
+    assert_eq!(with(looks, timeless, always, colours), foreign(PIPE));
+    let silent = r#" activity="$invisible$" localNodeID="4">"#;
+    assert_eq!(with(">", silent, "> ", ">"), foreign(PIPE));
+    for (refused, name, what) in [
+        (with("><delay>2</delay>", ">", ">", ">"), "P1", "`org.pnml.tool` says of it (`delay`)"),
+        (with(">", "><time>3</time>", ">", ">"), "T0", "(`time`)"),
+        (with(">", "><operator id=\"t\" type=\"104\"/>", ">", ">"), "T0", "(`operator`)"),
+        (with(">", " rate=\"3\">", ">", ">"), "T0", "(`rate`)"),
+        (with(">", ">3", ">", ">"), "T0", "(`3`)"),
+        (with(">", ">", "><probability>0.3</probability>", ">"), "P1 to T1", "(`probability`)"),
+        (with(">", ">", ">", "><resources><role/></resources>"), "Net-One", "(`resources`)"),
+    ] {
+        let refusal = refused.unwrap_err();
+        assert_eq!((refusal.class, refusal.name.as_str()), (Class::Unsupported, name), "{refusal}");
+        assert!(refusal.why.contains(what), "{refusal}");
     }
 }
 

@@ -15,6 +15,38 @@ use crate::{Class, Refusal};
 /// What only says how a node looks.
 const LOOKS: [&str; 2] = ["graphics", "orientation"];
 
+/// Elements by which tools say in `toolspecific` how something looks, with all that is in them.
+const DRAWN: [&str; 23] = [
+    "graphics",
+    "tokengraphics",
+    "position",
+    "dimension",
+    "offset",
+    "orientation",
+    "fill",
+    "line",
+    "font",
+    // JARP
+    "FrameColor",
+    "FillColor",
+    // WoPeD; a unit of time says nothing without a time
+    "bounds",
+    "scale",
+    "timeUnit",
+    "displayProbabilityOn",
+    "displayProbabilityPosition",
+    "treeWidth",
+    "treeWidthRight",
+    "treeHeight",
+    "treeHeightOverview",
+    "treePanelVisible",
+    "overviewPanelVisible",
+    "verticalLayout",
+];
+
+/// What a tool says in attributes of `toolspecific` of no firing: ProM whether a log has it, and its own id.
+const REMARKS: [&str; 4] = ["tool", "version", "localNodeID", "activity"];
+
 /// What may stand several times in a node or an arc.
 const OFTEN: [&str; 4] = ["graphics", "orientation", "toolspecific", "arcpath"];
 
@@ -104,11 +136,47 @@ fn gather<'a, 'i>(around: Node<'a, 'i>, nodes: &mut Vec<Node<'a, 'i>>, depth: u3
             }
             "name" | "graphics" | "labels" => {}
             "token" if node.attribute("id") == Some("Default") => {}
-            "toolspecific" if node.attribute("tool") == Some("nupn") => {}
+            "toolspecific" => remark(node)?,
             other => return Err(unknown(node, other, "in a net")),
         }
     }
     Ok(())
+}
+
+/// What one tool says for itself: ISO/IEC 15909-2 has others pass over it. Times and gateways stand there, too; so what is known to change no
+/// firing is passed over, and the rest refused.
+fn remark(node: Node<'_, '_>) -> Result<(), Refusal> {
+    let tool = node.attribute("tool").unwrap_or_default();
+    // Units of a nested net order its places and fire nothing.
+    if tool == "nupn" {
+        return Ok(());
+    }
+    let owner = node.ancestors().find_map(|around| around.attribute("id")).unwrap_or("toolspecific");
+    let refused = |what: &str| {
+        let why = format!(
+            "what the tool `{tool}` says of it (`{what}`) is not understood: take it out if it does not change what fires, or when"
+        );
+        Err(Refusal::new(Class::Unsupported, owner, why))
+    };
+    if let Some(other) = node.attributes().find(|it| it.namespace().is_none() && !REMARKS.contains(&it.name())) {
+        return refused(other.name());
+    }
+    if !xml::text(node).is_empty() {
+        return refused(&xml::text(node).chars().take(40).collect::<String>());
+    }
+    // A time of 0, a branch that is taken whenever it can be and lists with nothing in them are what WoPeD writes everywhere.
+    let usual = |child: Node<'_, '_>| match name(child) {
+        "time" => xml::text(child).parse() == Ok(0.0),
+        "probability" => xml::text(child).parse() == Ok(1.0),
+        "resources" | "simulations" | "partnerLinks" | "variables" => {
+            inside(child).next().is_none() && xml::text(child).is_empty()
+        }
+        _ => false,
+    };
+    match inside(node).find(|child| !DRAWN.contains(&name(*child)) && !usual(*child)) {
+        Some(child) => refused(name(child)),
+        None => Ok(()),
+    }
 }
 
 fn unknown(node: Node<'_, '_>, what: &str, where_: &str) -> Refusal {
@@ -205,6 +273,7 @@ impl Reader<'_> {
                 }
                 "name" => {}
                 other if LOOKS.contains(&other) => {}
+                "toolspecific" => remark(child)?,
                 other => return Err(unknown(child, other, "of a place")),
             }
         }
@@ -225,6 +294,7 @@ impl Reader<'_> {
                 "priority" => priority = Some(count(child, &called)?),
                 "name" => {}
                 other if LOOKS.contains(&other) => {}
+                "toolspecific" => remark(child)?,
                 other => return Err(unknown(child, other, "of a transition")),
             }
         }
@@ -270,6 +340,7 @@ impl Reader<'_> {
                 }
                 "tagged" if value(child).as_deref() != Some("true") => {}
                 "arcpath" | "graphics" | "name" => {}
+                "toolspecific" => remark(child)?,
                 other => return Err(unknown(child, other, "of an arc")),
             }
         }
