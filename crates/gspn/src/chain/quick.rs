@@ -19,8 +19,10 @@ const SWEEPS: usize = 400;
 const ROUND: usize = 6;
 const LONG_ROUND: usize = 7;
 const MANY: usize = 100_000;
-/// Estimated relative error of each state at the end, and what the two solutions may be apart.
+/// Estimated relative error of each state at the end, that from which it is looked at sweep by sweep, and what the two solutions may be
+/// apart.
 const CLOSE: f64 = 1e-12;
+const NEARLY: f64 = 1e-10;
 const AGREE: f64 = 1e-12;
 /// Bytes of an edge and of a state besides those of the chain itself.
 const EDGE: usize = 20;
@@ -128,13 +130,15 @@ impl<'a> Scaled<'a> {
         let mut kept = vec![[0.0; 2]; N * count];
         let mut slowest = 1.0_f64;
         let mut sweeps = 0;
+        // Sweeps of the next round that are done.
+        let mut begun = 0;
         while sweeps + N < SWEEPS {
-            sweeps += N;
-            kept.chunks_exact_mut(count).for_each(|past| self.sweep(pairs, past));
+            sweeps += N - begun;
+            kept.chunks_exact_mut(count).skip(begun).for_each(|past| self.sweep(pairs, past));
             let past = Past::<N>(std::array::from_fn(|step| &kept[step * count..(step + 1) * count]));
             let round = Round::of(&past);
-            #[expect(clippy::cast_precision_loss, reason = "a few")]
-            let fall = (round.last / round.first).powf(1.0 / (N - 2) as f64);
+            // Over four sweeps: a small chain would wait for the library that has other roots.
+            let fall = (round.last / round.first).sqrt().sqrt();
             // What is left after a guess falls fast at first.
             let fall = (std::mem::replace(&mut slowest, fall), fall);
             let fall = if fall.0 < FALLS { fall.0.max(fall.1) } else { fall.1 };
@@ -146,12 +150,16 @@ impl<'a> Scaled<'a> {
                 return Ok(false);
             }
             round.ahead(&past, pairs);
-            if fall < FALLS && round.last * fall / (1.0 - fall) < CLOSE {
-                // The guess takes away most of what was left, and a sweep what it rounded.
-                self.sweep(pairs, &mut kept[..count]);
-                sweeps += 1;
+            begun = 0;
+            let left = |change: f64| change * fall / (1.0 - fall);
+            if fall < FALLS && left(round.last) < NEARLY {
+                // The guess takes away most of what was left, and a sweep what it rounded: what that changes says what is left now.
+                let (now, guess) = kept[..2 * count].split_at_mut(count);
+                guess.copy_from_slice(pairs);
+                self.sweep(pairs, now);
+                (sweeps, begun) = (sweeps + 1, 1);
                 // Guesses hide what falls slowly, but not for both in the same way.
-                if self.agree(pairs) {
+                if left(changed(guess, now)) < CLOSE && self.agree(pairs) {
                     return Ok(true);
                 }
             }
@@ -198,6 +206,12 @@ impl<'a> Scaled<'a> {
     }
 }
 
+/// The largest relative change of a state in one of the two solutions.
+fn changed(before: &[[f64; 2]], now: &[[f64; 2]]) -> f64 {
+    let lanes = before.iter().flatten().zip(now.iter().flatten());
+    lanes.map(|(before, now)| ((now - before) / now).abs()).fold(0.0, f64::max)
+}
+
 /// Two solutions after each of the sweeps of a round.
 struct Past<'a, const N: usize>([&'a [[f64; 2]]; N]);
 
@@ -210,7 +224,7 @@ impl<const N: usize> Past<'_, N> {
 
 /// What the sweeps of a round changed.
 struct Round<const N: usize> {
-    /// The largest relative change of a state in one of the two, in the first and the last sweep that are looked at.
+    /// The largest relative change of a state in one of the two, in the last sweep and in the one four before.
     first: f64,
     last: f64,
     /// For each solution the products of the changes, each state by one over its size; the last row and column are not used.
@@ -236,7 +250,7 @@ impl<const N: usize> Round<N> {
                 }
             }
             for lane in 0..2 {
-                let change = [changes[0], changes[N - 2]].map(|change| (change[lane] * each[lane]).abs());
+                let change = [changes[N - 6], changes[N - 2]].map(|change| (change[lane] * each[lane]).abs());
                 first[lane] = if change[0] > first[lane] { change[0] } else { first[lane] };
                 last[lane] = if change[1] > last[lane] { change[1] } else { last[lane] };
             }
