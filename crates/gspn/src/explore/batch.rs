@@ -1,16 +1,22 @@
 //! Many states are expanded side by side: their firings, then the immediates behind them step by step, then the numbers of all
 //! markings that came out. The memory is waited for once a step, not once a marking.
 
+use super::layout::Words;
 use super::markings::Markings;
 use super::packed::{Cramped, Enabled, Packed};
-use super::store::{Full, append, copy};
+use super::store::Full;
 
 /// Steps of immediates that are followed, and markings behind one firing, before they are looked at as a graph.
 const STEPS: usize = 32;
 const BEHIND: u32 = 64;
 
-/// Firings that there is room for at first.
-const FIRST: usize = 1 << 11;
+/// No marking.
+const NONE: u32 = u32::MAX;
+/// Markings that there is room for at first.
+const FIRST: usize = 1 << 10;
+/// The same for firings. So much that it is a mapping of its own, most of which is never touched: an allocator that saw one come and go
+/// does not give each smaller block back to the system, to be handed it again page by page.
+const FIRINGS: usize = 1 << 15;
 
 /// A firing of a timed transition.
 #[derive(Debug, Clone, Copy)]
@@ -47,9 +53,61 @@ impl Queue {
         self.roots.clear();
     }
 
-    fn push(&mut self, words: &[u64], root: u32, part: f64) {
-        append(&mut self.words, words);
+    #[inline(always)]
+    fn push(&mut self, words: &(impl Words + ?Sized), root: u32, part: f64) {
+        words.append(&mut self.words);
         self.roots.push((root, part));
+    }
+}
+
+/// A firing to be followed: of `transition` where `before` is enabled, behind `root` with this part of its rate.
+#[derive(Debug, Clone, Copy)]
+struct Step {
+    transition: usize,
+    before: Enabled,
+    root: u32,
+    part: f64,
+}
+
+impl Step {
+    /// From the marking `from` to `found`, or to `beyond` where immediates are enabled; `scratch` is as long as a marking.
+    #[inline(always)]
+    fn follow(
+        self,
+        net: &Packed,
+        from: &[u64],
+        scratch: &mut [u64],
+        found: &mut Queue,
+        beyond: &mut Queue,
+    ) -> Result<(), Halt> {
+        let done = if let [word] = from {
+            self.lead(net, &mut word.clone(), found, beyond)
+        } else {
+            scratch.copy_from_slice(from);
+            self.lead(net, scratch, found, beyond)
+        };
+        done.map_err(|Cramped| {
+            scratch.copy_from_slice(from);
+            Halt::Cramped(self.transition)
+        })
+    }
+
+    #[inline(always)]
+    fn lead(
+        self,
+        net: &Packed,
+        words: &mut (impl Words + ?Sized),
+        found: &mut Queue,
+        beyond: &mut Queue,
+    ) -> Result<(), Cramped> {
+        let enabled = net.fire(self.transition, words, self.before)?;
+        if enabled == 0 {
+            found.push(words, self.root, self.part);
+        } else {
+            beyond.enabled.push(enabled);
+            beyond.push(words, self.root, self.part);
+        }
+        Ok(())
     }
 }
 
@@ -78,14 +136,16 @@ impl From<Full> for Halt {
 #[derive(Debug, Default)]
 pub(super) struct Batch {
     width: usize,
-    /// No immediate was enabled behind any root.
-    plain: bool,
     pub(super) roots: Vec<Root>,
     found: Queue,
     vanishing: Queue,
     next: Queue,
     pub(super) fired: Vec<Fired>,
+    /// The numbers of the markings in `found`.
     ids: Vec<u32>,
+    /// Of each root the first of these, and of each of these the next of the same root, or [`NONE`].
+    firsts: Vec<u32>,
+    nexts: Vec<u32>,
     ready: Vec<(usize, f64)>,
     /// The marking that is being worked on.
     words: Vec<u64>,
@@ -95,14 +155,15 @@ impl Batch {
     pub(super) fn clear(&mut self, width: usize) {
         if self.roots.capacity() == 0 {
             // Lists that grow leave behind what they outgrew.
-            self.roots.reserve(FIRST);
+            self.roots.reserve(FIRINGS);
+            [&mut self.ids, &mut self.firsts, &mut self.nexts].into_iter().for_each(|list| list.reserve(FIRST));
             for queue in [&mut self.found, &mut self.vanishing, &mut self.next] {
                 queue.words.reserve(FIRST * width);
+                queue.enabled.reserve(FIRST);
                 queue.roots.reserve(FIRST);
             }
         }
         self.width = width;
-        self.plain = true;
         self.roots.clear();
         self.fired.clear();
         self.ids.clear();
@@ -125,68 +186,41 @@ impl Batch {
         rate: f64,
         from: &[u64],
     ) -> Result<(), Halt> {
-        copy(&mut self.words, from);
-        net.fire(transition, &mut self.words).map_err(|Cramped| Halt::Cramped(transition))?;
         #[expect(clippy::cast_possible_truncation, reason = "a batch is small, and so is a net against 2^32")]
         let (root, named) = (self.roots.len() as u32, transition as u32);
         self.roots.push(Root { state, transition: named, rate, behind: 0, alone: false });
-        match net.look(transition, &self.words, 0) {
-            0 => self.found.push(&self.words, root, 1.0),
-            enabled => {
-                self.plain = false;
-                self.vanishing.enabled.push(enabled);
-                self.vanishing.push(&self.words, root, 1.0);
-            }
-        }
-        Ok(())
+        let step = Step { transition, before: 0, root, part: 1.0 };
+        step.follow(net, from, &mut self.words, &mut self.found, &mut self.vanishing)
     }
 
     /// Follows the immediates. `counted` holds those whose firings are noted.
     pub(super) fn settle(&mut self, net: &Packed, markings: &mut Markings, counted: &[usize]) -> Result<(), Halt> {
+        let Self { width, roots, found, vanishing, next, fired, ids, ready, words, .. } = self;
         for step in 0.. {
-            if self.vanishing.roots.is_empty() {
+            if vanishing.roots.is_empty() {
                 return Ok(());
             }
-            markings.vanishing.insert_all(&self.vanishing.words, &mut self.ids, |_| {})?;
-            for entry in 0..self.vanishing.roots.len() {
-                let (root, part) = self.vanishing.roots[entry];
-                let it = &mut self.roots[root as usize];
+            markings.vanishing.insert_all(&vanishing.words, ids, |_| {})?;
+            let markings = vanishing.words.chunks_exact(*width).zip(&vanishing.enabled);
+            for ((from, before), (root, part)) in markings.zip(&vanishing.roots) {
+                let it = &mut roots[*root as usize];
                 it.behind += 1;
                 it.alone |= it.behind > BEHIND || step > STEPS;
-                if !it.alone {
-                    self.branch(net, entry, root, part, counted)?;
+                if it.alone {
+                    continue;
+                }
+                net.ready(from, *before, ready);
+                share(ready);
+                for (transition, share) in &*ready {
+                    let it = Step { transition: *transition, before: *before, root: *root, part: part * share };
+                    if let Some(counted) = counted.iter().position(|counted| counted == transition) {
+                        fired.push(Fired { root: *root, counted, times: it.part });
+                    }
+                    it.follow(net, from, words, found, next)?;
                 }
             }
-            std::mem::swap(&mut self.vanishing, &mut self.next);
-            self.next.clear();
-        }
-        Ok(())
-    }
-
-    fn branch(&mut self, net: &Packed, entry: usize, root: u32, part: f64, counted: &[usize]) -> Result<(), Halt> {
-        let Self { width, vanishing, next, found, fired, ready, words, .. } = self;
-        let (from, before) = (&vanishing.words[entry * *width..(entry + 1) * *width], vanishing.enabled[entry]);
-        net.ready(from, before, ready);
-        // Not by the sum: to that a weight of 1e-17 beside one of 1 adds nothing.
-        let alone = ready.len() == 1;
-        let largest = if alone { 1.0 } else { ready.iter().map(|(_, weight)| *weight).fold(0.0, f64::max) };
-        let sum: f64 = if alone { 1.0 } else { ready.iter().map(|(_, weight)| weight / largest).sum() };
-        for (transition, weight) in ready {
-            let part = if alone { part } else { part * (*weight / largest / sum) };
-            copy(words, from);
-            if net.fire(*transition, words) == Err(Cramped) {
-                return Err(Halt::Cramped(*transition));
-            }
-            if let Some(counted) = counted.iter().position(|counted| counted == transition) {
-                fired.push(Fired { root, counted, times: part });
-            }
-            match net.look(*transition, words, before) {
-                0 => found.push(words, root, part),
-                enabled => {
-                    next.enabled.push(enabled);
-                    next.push(words, root, part);
-                }
-            }
+            std::mem::swap(vanishing, next);
+            next.clear();
         }
         Ok(())
     }
@@ -196,46 +230,55 @@ impl Batch {
         let Self { found, roots, ids, .. } = self;
         markings.settle(&mut found.words);
         markings.tangible.insert_all(&found.words, ids, |at| new(roots[found.roots[at].0 as usize].state))?;
+        self.link();
         Ok(())
     }
 
-    /// The numbers of the markings that the roots led to, where each led to a tangible one.
-    pub(super) fn plain(&self) -> Option<&[u32]> {
-        self.plain.then_some(&self.ids)
+    /// Finds the targets of each root.
+    #[expect(clippy::cast_possible_truncation, reason = "a batch is small")]
+    fn link(&mut self) {
+        let Self { roots, found, firsts, nexts, .. } = self;
+        firsts.clear();
+        firsts.resize(roots.len(), NONE);
+        nexts.clear();
+        nexts.resize(found.roots.len(), NONE);
+        for (at, (next, (root, _))) in nexts.iter_mut().zip(&found.roots).enumerate().rev() {
+            *next = std::mem::replace(&mut firsts[*root as usize], at as u32);
+        }
     }
 
-    /// Each tangible marking that came out of a root that is not resolved by itself: root, number of the marking, part.
-    pub(super) fn targets(&self) -> impl Iterator<Item = (u32, u32, f64)> + Clone {
-        let all = self.found.roots.iter().zip(&self.ids).map(|((root, part), id)| (*root, *id, *part));
-        all.filter(|(root, ..)| !self.roots[*root as usize].alone)
+    /// The tangible markings that came out of a root, each with its part.
+    #[inline(always)]
+    pub(super) fn targets(&self, root: usize) -> impl Iterator<Item = (u32, f64)> {
+        let mut at = self.firsts[root];
+        std::iter::from_fn(move || {
+            let own = at as usize;
+            let id = *self.ids.get(own)?;
+            at = self.nexts[own];
+            Some((id, self.found.roots[own].1))
+        })
+    }
+
+    /// Puts others in the place of the targets of a root.
+    #[expect(clippy::cast_possible_truncation, reason = "a batch is small")]
+    pub(super) fn replace(&mut self, root: usize, targets: &[(u32, f64)]) {
+        self.firsts[root] = NONE;
+        for (id, part) in targets.iter().rev() {
+            self.nexts.push(std::mem::replace(&mut self.firsts[root], self.ids.len() as u32));
+            self.ids.push(*id);
+            self.found.roots.push((root as u32, *part));
+        }
     }
 }
 
-/// Puts `targets` (root, marking, part) in the order of their `roots`; those of one root stay as they are. `starts` then says where
-/// those of each root start, and behind them their count.
-pub(super) fn sort(
-    targets: impl Iterator<Item = (u32, u32, f64)> + Clone,
-    roots: usize,
-    sorted: &mut Vec<(u32, u32, f64)>,
-    starts: &mut Vec<u32>,
-) {
-    starts.clear();
-    starts.resize(roots + 2, 0);
-    let mut count = 0;
-    for (root, ..) in targets.clone() {
-        starts[root as usize + 2] += 1;
-        count += 1;
+/// Makes of weights the parts that they are of their sum.
+fn share(weights: &mut [(usize, f64)]) {
+    if let [(_, weight)] = weights {
+        *weight = 1.0;
+        return;
     }
-    for root in 0..roots {
-        starts[root + 2] += starts[root + 1];
-    }
-    // What was there before is written over, or stands behind the last.
-    if sorted.len() < count {
-        sorted.resize(count, (0, 0, 0.0));
-    }
-    for target in targets {
-        let next = &mut starts[target.0 as usize + 1];
-        sorted[*next as usize] = target;
-        *next += 1;
-    }
+    // Not by the sum: to that a weight of 1e-17 beside one of 1 adds nothing.
+    let largest = weights.iter().map(|(_, weight)| *weight).fold(0.0, f64::max);
+    let sum: f64 = weights.iter().map(|(_, weight)| weight / largest).sum();
+    weights.iter_mut().for_each(|(_, weight)| *weight = *weight / largest / sum);
 }

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::batch::{Batch, Halt, sort};
+use super::batch::{Batch, Halt};
 use super::compiled::Compiled;
 use super::markings::Markings;
 use super::packed::Packed;
@@ -16,6 +16,8 @@ use crate::{Budget, Class, Progress, Refusal};
 
 /// States that are expanded side by side.
 const TOGETHER: u32 = 128;
+/// States that there is room for at first.
+const FIRST: usize = 1 << 10;
 /// States that are expanded between two looks at the clock, in a small net.
 const LOOKED: u32 = 1024;
 /// Of a state at time 0.
@@ -60,12 +62,6 @@ pub(super) struct Scratch {
     outcome: Outcome,
     pub(super) row: Vec<(u32, f64)>,
     batch: Batch,
-    /// What came out of the roots of a batch: root, marking, part. Sorted by root.
-    targets: Vec<(u32, u32, f64)>,
-    /// Of these, what came out of roots that were resolved by themselves.
-    alone: Vec<(u32, u32, f64)>,
-    /// Where the targets of each root start, and at the end their count.
-    starts: Vec<u32>,
     fired: Vec<(usize, usize, f64)>,
 }
 
@@ -99,7 +95,7 @@ impl Explorer {
             net,
             markings,
             states,
-            parents: Vec::new(),
+            parents: Vec::with_capacity(FIRST),
             compared: 0,
             open: most.iter().any(Option::is_none),
             most,
@@ -266,7 +262,7 @@ impl Explorer {
                 })
                 .map_err(|_| full())?;
             budget.markings(self.markings.count())?;
-            self.collect(scratch, &batch, budget)?;
+            self.collect(scratch, &mut batch, budget)?;
             if self.markings.version() == version {
                 let mut roots = 0..0;
                 for state in from..end {
@@ -284,7 +280,12 @@ impl Explorer {
     fn fire(&mut self, from: u32, end: u32, scratch: &mut Scratch, batch: &mut Batch) -> Result<(), Halt> {
         for state in from..end {
             let (packed, words) = (&self.packed, self.markings.tangible.get(self.marking_of(state)));
-            packed.timed(words, |transition, rate| batch.fire(packed, state, transition, rate, words))?;
+            let each = |transition, rate| batch.fire(packed, state, transition, rate, words);
+            if let [word] = words {
+                packed.timed(word, each)?
+            } else {
+                packed.timed(words, each)?
+            }
             let Some(states) = &self.states else { continue };
             states.load(state, &mut scratch.state);
             for (clock, phase) in self.net.clocks.iter().zip(&scratch.state[1..]) {
@@ -299,14 +300,14 @@ impl Explorer {
         Ok(())
     }
 
-    /// Sorts what came out of the batch by root, and resolves what was left to be resolved by itself.
-    fn collect(&mut self, scratch: &mut Scratch, batch: &Batch, budget: &mut Budget<'_>) -> Result<(), Refusal> {
-        let (mut alone, mut fired) = (std::mem::take(&mut scratch.alone), std::mem::take(&mut scratch.fired));
-        alone.clear();
+    /// Resolves what was left to be resolved by itself.
+    fn collect(&mut self, scratch: &mut Scratch, batch: &mut Batch, budget: &mut Budget<'_>) -> Result<(), Refusal> {
+        let mut fired = std::mem::take(&mut scratch.fired);
         fired.clear();
         let counts = batch.fired.iter().filter(|fired| !batch.roots[fired.root as usize].alone);
         fired.extend(counts.map(|fired| (fired.root as usize, fired.counted, fired.times)));
-        for (index, root) in batch.roots.iter().enumerate() {
+        for index in 0..batch.roots.len() {
+            let root = batch.roots[index];
             if !root.rate.is_finite() {
                 let why = "its rate times its servers is more than a number can say";
                 return Err(Refusal::new(Class::TooLarge, self.net.transition(root.transition()), why));
@@ -320,25 +321,13 @@ impl Explorer {
                 if self.markings.version() != version {
                     return Ok(());
                 }
-                #[expect(clippy::cast_possible_truncation, reason = "a batch is small")]
-                alone.extend(scratch.outcome.targets.iter().map(|(id, part)| (index as u32, *id, *part)));
+                batch.replace(index, &scratch.outcome.targets);
                 let counts = scratch.outcome.fired.iter().enumerate().filter(|(_, times)| **times > 0.0);
                 fired.extend(counts.map(|(counted, times)| (index, counted, *times)));
             }
         }
-        // Roots stand in the order of their states.
-        let Scratch { targets, starts, .. } = scratch;
-        if let Some(ids) = batch.plain() {
-            // They stand in this order already.
-            targets.clear();
-            targets.extend(ids.iter().zip(0..).map(|(id, root)| (root, *id, 1.0)));
-            starts.clear();
-            starts.extend((0..).take(ids.len() + 1));
-        } else {
-            sort(batch.targets().chain(alone.iter().copied()), batch.roots.len(), targets, starts);
-        }
         fired.sort_by_key(|(root, ..)| *root);
-        (scratch.alone, scratch.fired) = (alone, fired);
+        scratch.fired = fired;
         Ok(())
     }
 
@@ -366,18 +355,17 @@ impl Explorer {
         for (_, fired) in self.fired.iter_mut().chain(watched) {
             fired.push(0.0);
         }
-        let span = scratch.starts[roots.start] as usize..scratch.starts[roots.end] as usize;
-        let targets = std::mem::take(&mut scratch.targets);
-        let (own, plain) = (&targets[span], self.states.is_none() && self.watched.is_empty());
-        if plain {
-            // States are markings, and no transition's edges are kept by themselves.
-            let rate = |root: u32| batch.roots[root as usize].rate;
-            scratch.row.extend(own.iter().map(|(root, marking, part)| (*marking, rate(*root) * part)));
-        } else {
-            for (root, marking, part) in own {
-                let root = &batch.roots[*root as usize];
+        // States are markings, and no transition's edges are kept by themselves.
+        let plain = self.states.is_none() && self.watched.is_empty();
+        for root in roots.clone() {
+            let (targets, root) = (batch.targets(root), &batch.roots[root]);
+            if plain {
+                targets.for_each(|(marking, part)| scratch.row.push((marking, root.rate * part)));
+                continue;
+            }
+            for (marking, part) in targets {
                 let from = scratch.row.len();
-                self.arrive(Some((state, root.transition())), *marking, root.rate * part, scratch, budget)?;
+                self.arrive(Some((state, root.transition())), marking, root.rate * part, scratch, budget)?;
                 for watching in self.watched.iter_mut().filter(|watching| watching.transition == root.transition()) {
                     watching.row.extend_from_slice(&scratch.row[from..]);
                 }
@@ -386,7 +374,6 @@ impl Explorer {
                 }
             }
         }
-        scratch.targets = targets;
         let first = scratch.fired.partition_point(|(root, ..)| *root < roots.start);
         for (root, counted, times) in &scratch.fired[first..] {
             if *root >= roots.end {

@@ -1,5 +1,47 @@
 //! Where the tokens of each place stand in a packed marking.
 
+/// A packed marking. Most are one word: who looks at it then need not ask which.
+pub(super) trait Words {
+    fn word(&self, at: usize) -> u64;
+    /// Adds to a word, without a carry between entries.
+    fn add(&mut self, at: usize, delta: u64);
+    fn append(&self, to: &mut Vec<u64>);
+}
+
+impl Words for u64 {
+    #[inline(always)]
+    fn word(&self, _: usize) -> u64 {
+        *self
+    }
+
+    #[inline(always)]
+    fn add(&mut self, _: usize, delta: u64) {
+        *self = self.wrapping_add(delta);
+    }
+
+    #[inline(always)]
+    fn append(&self, to: &mut Vec<u64>) {
+        to.push(*self);
+    }
+}
+
+impl Words for [u64] {
+    #[inline(always)]
+    fn word(&self, at: usize) -> u64 {
+        self[at]
+    }
+
+    #[inline(always)]
+    fn add(&mut self, at: usize, delta: u64) {
+        self[at] = self[at].wrapping_add(delta);
+    }
+
+    #[inline(always)]
+    fn append(&self, to: &mut Vec<u64>) {
+        to.extend_from_slice(self);
+    }
+}
+
 /// The place of one entry in the packed words.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Field {
@@ -19,8 +61,8 @@ impl Field {
         self.most << self.shift
     }
 
-    pub(super) fn get(self, words: &[u64]) -> u64 {
-        (words[self.word] >> self.shift) & self.most
+    pub(super) fn get(self, words: &(impl Words + ?Sized)) -> u64 {
+        (words.word(self.word) >> self.shift) & self.most
     }
 }
 

@@ -1,7 +1,7 @@
 //! Firing on packed markings: a test is a mask and a comparison, a firing an addition to each word that changes.
 
 use super::compiled::{Compiled, Fire, Timed};
-use super::layout::{Field, Layout};
+use super::layout::{Field, Layout, Words};
 use crate::net::{Rate, Servers};
 
 /// Immediates that each other one is compared with, in search of one that needs the same.
@@ -21,8 +21,9 @@ impl Test {
         (count <= field.most).then(|| Self { word: field.word, mask: field.mask(), count: count << field.shift })
     }
 
-    fn reached(self, words: &[u64]) -> bool {
-        words[self.word] & self.mask >= self.count
+    #[inline(always)]
+    fn reached(self, words: &(impl Words + ?Sized)) -> bool {
+        words.word(self.word) & self.mask >= self.count
     }
 }
 
@@ -47,10 +48,15 @@ impl Gate {
         Self { first, more, inhibitors: inhibitors.collect() }
     }
 
-    fn open(&self, words: &[u64]) -> bool {
-        self.first.reached(words)
-            && self.more.iter().all(|test| test.reached(words))
-            && !self.inhibitors.iter().any(|test| test.reached(words))
+    #[inline(always)]
+    fn open(&self, words: &(impl Words + ?Sized)) -> bool {
+        self.first.reached(words) && self.rest_open(words)
+    }
+
+    /// Whether all is there but what the first test asks for.
+    #[inline(always)]
+    fn rest_open(&self, words: &(impl Words + ?Sized)) -> bool {
+        self.more.iter().all(|test| test.reached(words)) && !self.inhibitors.iter().any(|test| test.reached(words))
     }
 }
 
@@ -76,7 +82,8 @@ struct Speed {
     rate: Rate,
     /// Where the tokens stand that the rate depends on.
     by: Option<Field>,
-    servers: Servers,
+    /// How many may work at once, all together the largest number.
+    servers: u64,
     /// Tokens of the inputs and how many one firing takes, where more than one server may work.
     inputs: Vec<(Field, u64)>,
 }
@@ -163,30 +170,26 @@ impl Packed {
         Self { moves, timed, immediates, each }
     }
 
-    /// Fires `transition` on `words`.
+    /// Fires `transition` on `words`, where `before` is enabled. Returns what is enabled then.
     #[inline(always)]
-    pub(super) fn fire(&self, transition: usize, words: &mut [u64]) -> Result<(), Cramped> {
+    pub(super) fn fire(
+        &self,
+        transition: usize,
+        words: &mut (impl Words + ?Sized),
+        before: Enabled,
+    ) -> Result<Enabled, Cramped> {
         let it = &self.moves[transition];
         if it.cramped.iter().any(|test| test.reached(words)) {
             return Err(Cramped);
         }
-        let mut add = |(word, delta): (usize, u64)| words[word] = words[word].wrapping_add(delta);
-        add(it.first);
-        it.more.iter().for_each(|change| add(*change));
-        Ok(())
-    }
-
-    /// What is enabled in `words`, where `transition` led to from where `before` was.
-    #[inline(always)]
-    pub(super) fn look(&self, transition: usize, words: &[u64], before: Enabled) -> Enabled {
-        let it = &self.moves[transition];
+        words.add(it.first.0, it.first.1);
+        it.more.iter().for_each(|(word, delta)| words.add(*word, *delta));
         let mut enabled = before & it.keeps;
         for bit in &it.looks {
-            if self.sharing(*bit).iter().any(|it| it.gate.open(words)) {
-                enabled |= 1 << bit;
-            }
+            let open = self.sharing(*bit).iter().any(|it| it.gate.open(words));
+            enabled |= Enabled::from(open) << bit;
         }
-        enabled
+        Ok(enabled)
     }
 
     /// Those that share a bit.
@@ -201,7 +204,8 @@ impl Packed {
 
     /// Of the immediates in `enabled`, which is right for `words`, those that may fire (transition and weight): they are of the highest
     /// priority that any has.
-    pub(super) fn ready(&self, words: &[u64], mut enabled: Enabled, ready: &mut Vec<(usize, f64)>) {
+    #[inline(always)]
+    pub(super) fn ready(&self, words: &(impl Words + ?Sized), mut enabled: Enabled, ready: &mut Vec<(usize, f64)>) {
         ready.clear();
         let mut urgent = None;
         while enabled != 0 {
@@ -220,10 +224,20 @@ impl Packed {
     }
 
     /// Calls `each` with every timed transition that is enabled, and its rate.
-    pub(super) fn timed<E>(&self, words: &[u64], mut each: impl FnMut(usize, f64) -> Result<(), E>) -> Result<(), E> {
-        for speed in &self.timed {
-            if speed.gate.open(words) {
-                let rate = speed.rate(words);
+    #[inline(always)]
+    pub(super) fn timed<E>(
+        &self,
+        words: &(impl Words + ?Sized),
+        mut each: impl FnMut(usize, f64) -> Result<(), E>,
+    ) -> Result<(), E> {
+        for some in self.timed.chunks(u64::BITS as usize) {
+            // A bit for each that has what it needs first: which have it is hardly to be foreseen, so nothing waits for one of them.
+            let first = |bits, (at, speed): (usize, &Speed)| bits | u64::from(speed.gate.first.reached(words)) << at;
+            let mut bits = some.iter().enumerate().fold(0_u64, first);
+            while bits != 0 {
+                let speed = &some[bits.trailing_zeros() as usize];
+                bits &= bits - 1;
+                let rate = if speed.gate.rest_open(words) { speed.rate(words) } else { 0.0 };
                 if rate > 0.0 {
                     each(speed.transition, rate)?;
                 }
@@ -245,12 +259,17 @@ impl Speed {
             inputs.extend(arcs.iter().map(|arc| (layout.field(arc.place), arc.count)));
         }
         let gate = Gate::new(&net.fires[timed.transition], layout);
-        Self { transition: timed.transition, gate, rate: timed.rate.clone(), by, servers: timed.servers, inputs }
+        let servers = match timed.servers {
+            Servers::Finite(servers) => servers,
+            Servers::Infinite => u64::MAX,
+        };
+        Self { transition: timed.transition, gate, rate: timed.rate.clone(), by, servers, inputs }
     }
 
     /// Firings per time unit where it is enabled.
     #[expect(clippy::cast_precision_loss, reason = "a degree beyond 2^53 is meant to 53 bits")]
-    fn rate(&self, words: &[u64]) -> f64 {
+    #[inline(always)]
+    fn rate(&self, words: &(impl Words + ?Sized)) -> f64 {
         let rate = match (&self.rate, self.by) {
             (Rate::Constant(rate), _) => *rate,
             (Rate::ByTokens { rates, .. }, by) => {
@@ -259,7 +278,7 @@ impl Speed {
                 rates[usize::try_from(tokens).unwrap_or(last).min(last)]
             }
         };
-        if self.servers == Servers::Finite(1) {
+        if self.servers == 1 {
             return rate;
         }
         let degrees = self.inputs.iter().map(|(field, count)| {
@@ -267,9 +286,6 @@ impl Speed {
             if *count == 1 { tokens } else { tokens / count }
         });
         let degree = degrees.min().unwrap_or(u64::MAX);
-        match self.servers {
-            Servers::Finite(servers) => rate * servers.min(degree) as f64,
-            Servers::Infinite => rate * degree as f64,
-        }
+        rate * degree.min(self.servers) as f64
     }
 }

@@ -13,10 +13,11 @@ pub(crate) struct Full;
 const EMPTY: u32 = u32::MAX;
 /// Markings that are looked for side by side.
 const TOGETHER: usize = 64;
-/// Powers of two: the smallest table, and the largest. A small net's table is never made anew.
-const FEWEST: u32 = 13;
+/// Powers of two: the smallest table, and the largest.
+const FEWEST: u32 = 11;
 const LARGEST: u32 = 31;
-/// The smallest that is filled to three quarters, where others are to a half: what is looked for in it is found with fewer steps.
+/// The smallest that is filled to three quarters, where others are to a half: what is looked for in it is found with fewer steps. Up to
+/// there a table that is made anew has four times the slots.
 const SPARSE: u32 = 15;
 
 /// A set of markings of the same number of words.
@@ -32,7 +33,8 @@ pub(super) struct Store {
 
 impl Store {
     pub(super) fn new(words: usize) -> Self {
-        Self { words, slab: Vec::new(), slots: vec![EMPTY; 1 << FEWEST], bits: FEWEST, count: 0 }
+        let slab = Vec::with_capacity(words << (FEWEST - 1));
+        Self { words, slab, slots: vec![EMPTY; 1 << FEWEST], bits: FEWEST, count: 0 }
     }
 
     pub(super) fn len(&self) -> usize {
@@ -101,18 +103,19 @@ impl Store {
             for (first, slot) in firsts[..count].iter_mut().zip(&slots) {
                 *first = self.slab.get((slot & ids_below) as usize * width).copied().unwrap_or_default();
             }
-            for (at, marking) in chunk.chunks_exact(width).enumerate() {
-                let id = slots[at] & ids_below;
-                if slots[at] != EMPTY && firsts[at] == marking[0] && (width == 1 || same(self.get(id), marking)) {
-                    ids.push(id);
-                    continue;
+            let looked = slots.iter_mut().zip(firsts.iter().zip(&hashes));
+            for (at, (marking, (slot, (first, hash)))) in chunk.chunks_exact(width).zip(looked).enumerate() {
+                let mut id = *slot & ids_below;
+                if *slot == EMPTY || *first != marking[0] || (width > 1 && !same(self.get(id), marking)) {
+                    let is_new;
+                    (id, is_new) = self.seek(width, marking, *hash)?;
+                    if is_new {
+                        new(ids.len() + at);
+                    }
                 }
-                let (id, is_new) = self.seek(width, marking, hashes[at])?;
-                if is_new {
-                    new(ids.len());
-                }
-                ids.push(id);
+                *slot = id;
             }
+            ids.extend_from_slice(&slots[..count]);
         }
         Ok(())
     }
@@ -153,7 +156,13 @@ impl Store {
         if self.bits == LARGEST {
             return Err(Full);
         }
-        self.bits += 1;
+        if self.bits < SPARSE {
+            self.bits += 2;
+            // Moved once, not each time that it has doubled.
+            self.slab.reserve_exact((self.words << (self.bits - 1)) - self.slab.len());
+        } else {
+            self.bits += 1;
+        }
         self.slots = Vec::new();
         self.slots = vec![EMPTY; 1 << self.bits];
         let ids_below = (1_u32 << self.bits) - 1;
@@ -197,13 +206,8 @@ fn tag(hash: u64, ids_below: u32) -> u32 {
 }
 
 /// Most markings are one word: copying that is not worth a call.
-pub(super) fn append(to: &mut Vec<u64>, words: &[u64]) {
+fn append(to: &mut Vec<u64>, words: &[u64]) {
     if let [word] = words { to.push(*word) } else { to.extend_from_slice(words) }
-}
-
-/// As [`append`], over what is there.
-pub(super) fn copy(to: &mut [u64], words: &[u64]) {
-    if let ([to], [word]) = (&mut *to, words) { *to = *word } else { to.copy_from_slice(words) }
 }
 
 /// Markings are a word or a few: comparing them is not worth a call.
