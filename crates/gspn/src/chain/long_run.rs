@@ -28,8 +28,8 @@ pub struct LongRun {
 pub fn long_run(chain: &Chain, initial: &[(u32, f64)], budget: &mut Budget<'_>) -> Result<LongRun, Refusal> {
     let incoming = chain.incoming();
     // Most chains come back to where they start: that is seen sooner than which components others have.
-    let whole =
-        all_reached(chain.len(), |state| incoming.column(state)) && all_reached(chain.len(), |state| chain.row(state));
+    let onward = || each_from_before(chain, &incoming) || all_reached(chain.len(), |state| chain.row(state));
+    let whole = onward() && all_reached(chain.len(), |state| incoming.column(state));
     let components = if whole { Components::whole(chain.len()) } else { components::of(chain) };
     let mut flow = vec![0.0; chain.len()];
     for (state, probability) in initial {
@@ -73,6 +73,11 @@ pub fn long_run(chain: &Chain, initial: &[(u32, f64)], budget: &mut Budget<'_>) 
     found.time_to_bottom = sum(found.spent.iter().copied());
     check(chain, &incoming, &components, &mut found)?;
     Ok(found)
+}
+
+/// Whether each state but the first is reached from one before it, and so from the first: a walk need not be made then.
+fn each_from_before(chain: &Chain, incoming: &Incoming) -> bool {
+    (1..chain.len()).all(|state| incoming.column(state).next().is_some_and(|(from, _)| from < state))
 }
 
 /// Whether all states are reached from the first one by the edges that `next` gives.
