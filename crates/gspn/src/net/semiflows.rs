@@ -86,21 +86,20 @@ fn sums(net: &Net) -> Option<Vec<Row>> {
             up * down
         })?;
         let transition = left.swap_remove(position);
-        let (touched, mut kept): (Vec<Row>, Vec<Row>) = rows.into_iter().partition(|row| row.change(transition) != 0);
+        let touched: Vec<Row> = rows.extract_if(.., |row| row.change(transition) != 0).collect();
         let (up, down): (Vec<&Row>, Vec<&Row>) = touched.iter().partition(|row| row.change(transition) > 0);
         for one in &up {
             for other in &down {
-                work += 1 + kept.len() / 64;
+                work += 1 + rows.len() / 64;
                 let row = one.with(other, transition)?;
-                if !kept.iter().any(|known| known.covers(&row)) {
-                    kept.push(row);
+                if !rows.iter().any(|known| known.covers(&row)) {
+                    rows.push(row);
                 }
-                if kept.len() > ROWS || work > WORK {
+                if rows.len() > ROWS || work > WORK {
                     return None;
                 }
             }
         }
-        rows = kept;
     }
     Some(rows)
 }
