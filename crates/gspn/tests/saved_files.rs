@@ -125,8 +125,8 @@ fn constants_get_a_value_beside_the_file() {
             let values: Vec<_> = values.into_iter().rev().filter(|it| *it == (name, value) || it.0 != name).collect();
             set(text, &values).unwrap_err()
         };
-        let (class, name, why) = refused("lamda", "1");
-        assert!(class == Class::Invalid && name == "lamda" && why.contains("did you mean `lambda`?"), "{why}");
+        let (class, name, why) = refused("lambdaa", "1");
+        assert!(class == Class::Invalid && name == "lambdaa" && why.contains("did you mean `lambda`?"), "{why}");
         let (class, name, why) = refused("capacity", "1");
         assert!(class == Class::Invalid && name == "capacity" && why.contains("`N`, `lambda`"), "{why}");
         assert_eq!(refused("N", "2.5").0, Class::Unsupported);

@@ -354,7 +354,8 @@ mod tests {
     #[test]
     fn a_slip_in_a_name_is_recognised() {
         let known = ["lambda", "mu", "servers", "N"];
-        for (name, near) in [("lamda", Some("lambda")), ("n", Some("N")), ("serverss", Some("servers")), ("rate", None)]
+        for (name, near) in
+            [("lambdaa", Some("lambda")), ("n", Some("N")), ("serverss", Some("servers")), ("rate", None)]
         {
             assert_eq!(nearest(name, &known), near, "{name}");
         }
