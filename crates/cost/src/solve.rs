@@ -113,8 +113,9 @@ pub(crate) fn of(model: &Model, laid: &Laid, budget: &mut Budget<'_>) -> Result<
     };
     let per_request = |tokens: f64| if done > 0.0 { tokens / done } else { 0.0 };
     let nodes = model.nodes.iter().enumerate().map(|(node, it)| {
-        let busy: f64 =
-            stages.iter().filter(|(stage, _)| stage.on == Some(laid.free[node])).map(|(_, tokens)| tokens).sum();
+        let own = stages.iter().filter(|(stage, _)| stage.on == Some(laid.free[node]));
+        // A sum of nothing is -0.
+        let busy = own.fold(0.0, |sum, (_, tokens)| sum + tokens);
         Busy { node: it.name.clone(), utilisation: (busy / f64::from(it.all_cores())).clamp(0.0, 1.0) }
     });
     let mut spent: BTreeMap<(String, Option<String>), f64> = BTreeMap::new();

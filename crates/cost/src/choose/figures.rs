@@ -84,7 +84,8 @@ pub(super) fn solve(model: &Model, wanted: &Wanted, budget: &mut Budget<'_>) -> 
 fn plain(model: &Model, service: &Service, carried: f64, flow: Flow) -> Plain {
     let node_cores: Vec<f64> = (0..model.nodes.len()).map(|node| service.cores(node)).collect();
     let busy = model.nodes.iter().zip(&node_cores);
-    let busy = busy.map(|(it, cores)| (flow.rate * cores / f64::from(it.all_cores())).clamp(0.0, 1.0)).collect();
+    // What nobody works on may have -0 of it to do.
+    let busy = busy.map(|(it, cores)| (flow.rate * cores / f64::from(it.all_cores()) + 0.0).clamp(0.0, 1.0)).collect();
     Plain {
         throughput: flow.rate * service.finished,
         rate: flow.rate,
