@@ -284,7 +284,7 @@ fn wrong_diagrams_are_refused() {
     check(&m("time=\"4 ms\"", "time=\"4 furlongs\""), Class::Invalid, Some(13), "4 furlongs");
     check(&m("time=\"4 ms\"", "tim=\"4 ms\""), Class::MissingAnnotation, Some(13), "`prepare` has no `time`");
     check(&m("returns=order", "return=order"), Class::Unknown, Some(13), "`return` is unknown");
-    check(&m("%% trapkey: component client node=pc", ""), Class::MissingAnnotation, None, "nobody knows where it runs");
+    check(&m("%% trapkey: component client node=pc", ""), Class::MissingAnnotation, Some(5), "nobody knows where it runs");
     check(&m("connector wire from=client", "conn wire from=client"), Class::Unknown, Some(9), "no statement");
     check(&m("  end\n", ""), Class::Syntax, Some(26), "still open");
     check(&m("rsa-2048,rsa-3072", "rsa-2048,rsa-77"), Class::Invalid, Some(11), "rsa-77");
@@ -292,6 +292,42 @@ fn wrong_diagrams_are_refused() {
     check(&m("C->>+S: order", "C-x+S: order"), Class::Unknown, Some(16), "`-x` is a message that is lost");
     check(&m("S-->>-C: done", "S--x-C: done"), Class::Unknown, Some(27), "`--x` is a message that is lost");
     check(&m("  S-->>-C: done", "  %% trapkey: ref main"), Class::Cycle, Some(14), "main -> main");
+    check(&m("S-->>-C: done", "S-->>-C:"), Class::Missing, Some(27), "the step has no name");
+    check(&m("S-->>-C: done", "S-->>-C: done %% trapkey: step bytes=1"), Class::Syntax, Some(27), "a line of its own");
+    check(&m("%% trapkey: loop", "%% trap-key: loop"), Class::Syntax, Some(18), "is no statement");
+    check(&m("time=\"4 ms\"", "time=4 ms"), Class::Syntax, Some(13), "in quotes, `time=\"4 ms\"`");
+    check(&m("S->>S: archive\n", "Note over S: nothing\n"), Class::Syntax, Some(26), "has no message");
+    let empty = "loop never\n%% trapkey: loop times=2\nNote over C: nothing\nend\n  Note over";
+    check(&m("Note over", empty), Class::NoEffect, Some(12), "there is no message in it");
+    check(&m("autonumber", "accDescr {"), Class::Syntax, Some(2), "`}` is missing");
+    check(&format!("---\ntitle: one\n{MERMAID}"), Class::Syntax, Some(1), "`---` is missing");
+}
+
+/// What tools of Mermaid say before and between, and its words in capitals, change nothing.
+#[test]
+fn what_is_said_to_mermaid_is_passed_over() {
+    let model = json!(read(MERMAID, Language::Mermaid).unwrap());
+    let same = |text: &str| {
+        let read = json!(read(text, Language::Mermaid).unwrap_or_else(|fault| panic!("{fault}\n{text}")));
+        assert_eq!(read.to_string().replace("loop of line 20", "loop of line 17"), model.to_string(), "{text}");
+    };
+    same(&format!("\u{feff}{MERMAID}"));
+    let begun = MERMAID.replace("  autonumber\n", "");
+    same(&format!("---\ntitle: C->>S: one\nconfig: {{}}\n---\n{begun}"));
+    same(&format!("%%{{init: {{\n  'theme': 'base'\n  }} }}%%\n%% a comment\n{begun}"));
+    let described = "  accDescr {\n  C->>S: a description; of\n  two lines } autonumber\n\n";
+    same(&MERMAID.replace("  autonumber\n", described));
+    same(&MERMAID.replace("participant C as", "Participant C@{ \"type\": \"queue\" } as").replace("Note", "NOTE"));
+    same(&MERMAID.replace("opt rarely", "OPT rarely").replace("C->>+S", "C()->>()+S"));
+    same(&MERMAID.replace("Note over C: a note", "properties C: {\"class\": \"x\"}").replace("0.25", "\"25 %\""));
+}
+
+/// Weights are numbers or shares: only how they stand to each other counts.
+#[test]
+fn a_weight_may_be_a_share() {
+    let steps = |text: &str| json!(read_priced(text, Language::Toml, PRICES).unwrap().sequences).to_string();
+    let shares = SAME.replace("weight = 3", "weight = \"75 %\"").replace("weight = 1 ", "weight = \"25 %\" ");
+    assert_eq!(steps(&shares), steps(SAME));
 }
 
 #[test]
@@ -342,6 +378,7 @@ fn wrong_toml_is_refused() {
     check(&t("reuse = 1\n", "reuse = 0.5\n"), Class::MissingAnnotation, 44, "`exchange` is missing");
     check(&t("cipher = \"aes-256-cbc\"", "cipher = \"rot13\""), Class::Invalid, 47, "rot13");
     check(&t("weight = 3", "weight = 0"), Class::Invalid, 35, "a number above 0");
+    check(&t("do = \"storeGDinfo\"", "do = \" \""), Class::Missing, 37, "the step has no name");
     check(&t("[node.database]", "[node.organisation]"), Class::Syntax, 9, "duplicate key");
     check(&t("[workload]", "[workload"), Class::Syntax, 3, "");
 }

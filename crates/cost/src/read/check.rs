@@ -264,8 +264,9 @@ impl Steps<'_> {
             Line::Choice(line, ways) => {
                 let mut weighted = Vec::new();
                 for (mut fields, steps) in ways {
-                    let read = |text: &str| quantity::number(text).filter(|weight| *weight > 0.0);
-                    let weight = fields.value("weight", "a number above 0", read)?;
+                    let read = |text: &str| quantity::number(text).or_else(|| quantity::share(text));
+                    let read = |text: &str| read(text).filter(|weight| *weight > 0.0);
+                    let weight = fields.value("weight", "a number above 0, or a share in %,", read)?;
                     let weight = weight.ok_or_else(|| {
                         fields.fault(
                             Class::MissingAnnotation,
@@ -303,7 +304,7 @@ impl Steps<'_> {
     }
 
     fn operation(&self, mut fields: Fields) -> Result<Step, Fault> {
-        let name = fields.need("do")?.text;
+        let name = named(&mut fields, "do")?;
         let by = fields.need("by")?;
         let by = self.known.components.find(&fields, &by)?;
         let mean = fields.seconds("time")?.ok_or_else(|| {
@@ -316,7 +317,7 @@ impl Steps<'_> {
     }
 
     fn send(&self, mut fields: Fields) -> Result<Step, Fault> {
-        let name = fields.need("send")?.text;
+        let name = named(&mut fields, "send")?;
         let over = fields.need("over")?;
         let over = self.known.connectors.find(&fields, &over)?;
         let back = match fields.word("from")? {
@@ -357,6 +358,16 @@ impl Steps<'_> {
         fields.end()?;
         Ok(Step::Send(Send { name, over, back, carries, bytes, critical: false }))
     }
+}
+
+/// What a step is called: answers say by it where the time goes.
+fn named(fields: &mut Fields, key: &'static str) -> Result<String, Fault> {
+    let name = fields.need(key)?;
+    if name.text.trim().is_empty() {
+        let why = "the step has no name: say in a word what is done or sent";
+        return Err(fields.fault(Class::Missing, name.line, why));
+    }
+    Ok(name.text)
 }
 
 /// No sequence refers to itself, through others either.

@@ -49,14 +49,15 @@ fn is_word(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|letter| letter.is_ascii_alphanumeric() || letter == b'_')
 }
 
-/// A name for a line of a diagram: nothing in it ends the line or is trimmed.
+/// A name for a line of a diagram: nothing in it ends the line, is trimmed or looks like a comment.
 pub(crate) fn for_line(name: &str) -> String {
     let inside = name.trim();
     let before = name.len() - name.trim_start().len();
     let mut written = String::with_capacity(name.len());
+    let ends = if name.contains("%%") { ";#%" } else { ";#" };
     for (at, letter) in name.char_indices() {
         let at_an_end = at < before || at >= before + inside.len();
-        put(&mut written, letter, at_an_end || ";#".contains(letter) || letter.is_control());
+        put(&mut written, letter, at_an_end || ends.contains(letter) || letter.is_control());
     }
     written
 }

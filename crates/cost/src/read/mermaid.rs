@@ -7,6 +7,8 @@
 //! A `;` ends a statement as the end of a line does. A letter that would end a line, a name or a word is written `#59;`, by its number,
 //! as Mermaid itself has it.
 
+mod words;
+
 use hashbrown::{HashMap, HashSet};
 
 use super::draft::{Draft, Line, Written};
@@ -23,13 +25,26 @@ const LOST: [&str; 2] = ["--x", "-x"];
 /// Arrows, the longest first.
 const ARROWS: [&str; 10] = [BOTH[0], BOTH[1], "-->>", "->>", "-->", LOST[0], "--)", "->", LOST[1], "-)"];
 const STEP: &str = "step";
+/// Above and below what a file says of itself before the diagram.
+const FRONT_MATTER: &str = "---";
+/// The end of what is said to Mermaid.
+const DIRECTIVE: &str = "}%%";
+/// The end of a description of several lines.
+const DESCRIPTION: &str = "}";
 
 /// Reads the words of a model.
 pub(super) fn draft(text: &str) -> Result<Draft, Fault> {
     let mut reader = Reader::default();
-    for (index, line) in text.lines().enumerate() {
-        reader.line = index + 1;
-        let mut rest = line.trim();
+    let lines = text.trim_start_matches('\u{feff}').lines().map(str::trim).zip(1..);
+    let mut lines = lines.filter(|(line, _)| !line.is_empty()).peekable();
+    if let Some((_, begin)) = lines.next_if(|(line, _)| *line == FRONT_MATTER)
+        && !lines.any(|(line, _)| line == FRONT_MATTER)
+    {
+        return Err(unclosed(FRONT_MATTER, begin));
+    }
+    for (line, number) in lines {
+        reader.line = number;
+        let mut rest = line;
         while !rest.is_empty() {
             rest = reader.next(rest)?.trim_start();
         }
@@ -56,8 +71,10 @@ struct Reader {
     line: usize,
     /// Whether `sequenceDiagram` stood there.
     begun: bool,
-    /// Participants: what the diagram calls them, their name.
-    participants: Vec<(String, String)>,
+    /// The end of what is passed over, and where it begins.
+    passing: Option<(&'static str, usize)>,
+    /// Participants: what the diagram calls them, their name, their line.
+    participants: Vec<(String, String, usize)>,
     /// Where the first of each call stands there.
     called: HashMap<String, usize>,
     /// Words for the next message.
@@ -83,6 +100,16 @@ impl Reader {
 
     /// The first comment or statement of a line; what is left of the line.
     fn next<'t>(&mut self, line: &'t str) -> Result<&'t str, Fault> {
+        if let Some((end, _)) = self.passing {
+            let Some((_, rest)) = line.split_once(end) else { return Ok("") };
+            self.passing = None;
+            return Ok(rest);
+        }
+        let passed = line.strip_prefix("%%{").map(|rest| (rest, DIRECTIVE));
+        if let Some((rest, end)) = passed.or_else(|| Some((description(line)?, DESCRIPTION))) {
+            self.passing = Some((end, self.line));
+            return Ok(rest);
+        }
         if let Some(comment) = line.strip_prefix("%%") {
             match comment.trim().strip_prefix("trapkey:") {
                 Some(statement) => self.statement(statement.trim())?,
@@ -113,8 +140,7 @@ impl Reader {
 
     /// A comment for people. One that looks like ours would have been passed over.
     fn comment(&self, text: &str) -> Result<(), Fault> {
-        let word = text.split(|letter: char| !letter.is_alphanumeric()).next().unwrap_or("");
-        if !word.eq_ignore_ascii_case("trapkey") {
+        if !is_ours(text) {
             return Ok(());
         }
         Err(self.fault(Class::Syntax, format!("`{text}` is no statement: ours begin with `trapkey:`")))
@@ -130,7 +156,7 @@ impl Reader {
 
     /// `word name key=value ..` of a comment.
     fn statement(&mut self, text: &str) -> Result<(), Fault> {
-        let (names, fields) = self.words(text)?;
+        let (names, fields) = words::read(text, self.line)?;
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         match names.as_slice() {
             ["name", _] if !self.draft.name.is_empty() => Err(self.fault(Class::Doubled, "`name` stands twice")),
@@ -229,69 +255,22 @@ impl Reader {
         Ok(())
     }
 
-    /// Words without `=` first, then `key=value,value`, values in quotes where they have spaces or commas.
-    fn words(&self, text: &str) -> Result<(Vec<String>, Fields), Fault> {
-        let (mut names, mut pairs) = (Vec::new(), Vec::new());
-        let mut rest = text.chars().peekable();
-        loop {
-            while rest.next_if(|letter| letter.is_whitespace()).is_some() {}
-            if rest.peek().is_none() {
-                break;
-            }
-            let word = self.word(&mut rest)?;
-            if rest.next_if_eq(&'=').is_none() {
-                names.push(word);
-                continue;
-            }
-            let mut values = vec![self.word(&mut rest)?];
-            while rest.next_if_eq(&',').is_some() {
-                values.push(self.word(&mut rest)?);
-            }
-            pairs.push((word, values));
-        }
-        let mut fields = Fields::new(names.join(" "), self.line);
-        for (key, values) in pairs {
-            fields.put(&key, values, self.line)?;
-        }
-        Ok((names, fields))
-    }
-
-    fn word(&self, rest: &mut std::iter::Peekable<std::str::Chars<'_>>) -> Result<String, Fault> {
-        let mut word = String::new();
-        if rest.next_if_eq(&'"').is_some() {
-            loop {
-                match rest.next() {
-                    Some('"') => return Ok(escape::read(&word)),
-                    Some(letter) => word.push(letter),
-                    None => return Err(self.fault(Class::Syntax, "a quote is open at the end of the line")),
-                }
-            }
-        }
-        while let Some(letter) = rest.next_if(|letter| !letter.is_whitespace() && !"=,\"".contains(*letter)) {
-            word.push(letter);
-        }
-        if word.is_empty() {
-            Err(self.fault(Class::Syntax, "a word is missing before or after `=` or `,`"))
-        } else {
-            Ok(escape::read(&word))
-        }
-    }
-
     /// A line of the diagram itself.
     fn diagram(&mut self, line: &str) -> Result<(), Fault> {
         let (word, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
-        match word {
+        // Capitals make no other word to Mermaid.
+        match word.to_ascii_lowercase().as_str() {
             "participant" | "actor" => {
                 self.participant(rest.trim());
                 Ok(())
             }
             "create" => {
-                let rest = rest.trim().trim_start_matches("participant").trim_start_matches("actor");
-                self.participant(rest.trim());
+                let rest = rest.trim();
+                self.participant(rest.split_once(char::is_whitespace).map_or(rest, |(_, name)| name.trim()));
                 Ok(())
             }
-            "autonumber" | "title" | "title:" | "activate" | "deactivate" | "destroy" | "Note" | "note" | "link"
-            | "links" | "accTitle" | "accTitle:" | "accDescr" | "accDescr:" => Ok(()),
+            "autonumber" | "title" | "title:" | "activate" | "deactivate" | "destroy" | "note" | "link" | "links"
+            | "properties" | "details" | "acctitle" | "acctitle:" | "accdescr" | "accdescr:" => Ok(()),
             "rect" | "box" => self.open(Block::Plain),
             "alt" => self.open(Block::Choice(self.line, Vec::new(), Fields::new("way", self.line))),
             "opt" => self.open(Block::Option(self.line, Fields::new("opt", self.line))),
@@ -307,9 +286,12 @@ impl Reader {
     }
 
     fn participant(&mut self, text: &str) {
+        // How it is drawn stands in braces behind the name.
+        let drawn = text.split_once("@{").and_then(|(id, rest)| Some((id, rest.split_once('}')?.1)));
+        let text = &drawn.map_or(text.to_owned(), |(id, rest)| format!("{id}{rest}"));
         let (id, name) = text.split_once(" as ").unwrap_or((text, text));
         self.called.entry(id.trim().to_owned()).or_insert(self.participants.len());
-        self.participants.push((id.trim().to_owned(), escape::read(name.trim())));
+        self.participants.push((id.trim().to_owned(), escape::read(name.trim()), self.line));
     }
 
     fn message(&mut self, line: &str) -> Result<(), Fault> {
@@ -328,9 +310,20 @@ impl Reader {
         }
         let split = found.and_then(|(_, arrow)| line.split_once(arrow));
         let Some((from, (to, name))) = split.and_then(|(from, rest)| Some((from, rest.split_once(':')?))) else {
-            return Err(self.fault(Class::Syntax, format!("`{line}` is no line of a sequence diagram")));
+            let why = format!(
+                "`{line}` is no line of a sequence diagram: a message is `FROM->>TO: what`, with `->>`, `-->>`, `->`, `-->`, `-)` or `--)`"
+            );
+            return Err(self.fault(Class::Syntax, why));
         };
-        let (from, to) = (self.named(from), self.named(to.trim().trim_start_matches(['+', '-'])));
+        if let Some((_, comment)) = name.split_once("%%").filter(|(_, comment)| is_ours(comment)) {
+            let why = format!(
+                "to Mermaid `%%{comment}` belongs to the text of the message: it stands in a line of its own before that"
+            );
+            return Err(self.fault(Class::Syntax, why));
+        }
+        // `()` draws the arrow to the middle of an activation.
+        let from = self.named(from.trim().trim_end_matches("()"));
+        let to = self.named(to.trim().trim_start_matches("()").trim_start_matches(['+', '-']));
         let name = escape::read(name.trim());
         let mut fields = self.step.take().unwrap_or_else(|| Fields::new(format!("message {name}"), self.line));
         if from == to {
@@ -354,7 +347,7 @@ impl Reader {
     /// The name of a participant; one that was not announced has the name that the diagram uses.
     fn named(&mut self, id: &str) -> String {
         let id = id.trim();
-        if let Some((_, name)) = self.called.get(id).and_then(|at| self.participants.get(*at)) {
+        if let Some((_, name, _)) = self.called.get(id).and_then(|at| self.participants.get(*at)) {
             return name.clone();
         }
         self.participant(id);
@@ -424,6 +417,10 @@ impl Reader {
         let (Some(block), Some(steps)) = (self.blocks.pop(), self.steps.pop()) else {
             return Err(self.fault(Class::Syntax, "`end` closes nothing"));
         };
+        if let (Block::Option(line, _) | Block::Loop(line, _), true) = (&block, steps.is_empty()) {
+            let word = if matches!(block, Block::Loop(..)) { "loop" } else { "opt" };
+            return Err(Fault::new(Class::NoEffect, word, "there is no message in it").at(*line));
+        }
         match block {
             Block::Plain => steps.into_iter().for_each(|step| self.push(step)),
             Block::Choice(line, mut ways, way) => {
@@ -478,6 +475,9 @@ impl Reader {
     }
 
     fn finish(mut self) -> Result<Draft, Fault> {
+        if let Some((end, line)) = self.passing {
+            return Err(unclosed(end, line));
+        }
         self.close_sequence()?;
         // Another connector may stand behind the message.
         let only = |ends: &[String; 2]| self.connectors.get(ends).is_some_and(|(_, only)| *only);
@@ -488,9 +488,9 @@ impl Reader {
         self.loops.sort_by_key(|written| written.line);
         self.draft.sequences.append(&mut self.loops);
         let mut known: HashSet<String> = self.draft.components.iter().map(|(name, _)| name.clone()).collect();
-        for (_, name) in &self.participants {
+        for (_, name, line) in &self.participants {
             if known.insert(name.clone()) {
-                let fields = Fields::new(format!("component {name}"), 0);
+                let fields = Fields::new(format!("component {name}"), *line);
                 self.draft.components.push((name.clone(), fields));
             }
         }
@@ -500,8 +500,30 @@ impl Reader {
 
 /// Of these Mermaid takes a semicolon for text.
 fn to_the_end(line: &str) -> bool {
-    let text = line.strip_prefix("accTitle").or_else(|| line.strip_prefix("accDescr"));
-    text.is_some_and(|text| text.trim_start().starts_with(':'))
+    let text = line.split_at_checked("accTitle".len());
+    let text = text.filter(|(word, _)| ["accTitle", "accDescr"].iter().any(|it| word.eq_ignore_ascii_case(it)));
+    text.is_some_and(|(_, text)| text.trim_start().starts_with(':'))
+}
+
+/// What stands behind the brace of a description of several lines.
+fn description(line: &str) -> Option<&str> {
+    let (word, rest) = line.split_at_checked("accDescr".len())?;
+    word.eq_ignore_ascii_case("accDescr").then(|| rest.trim_start().strip_prefix('{')).flatten()
+}
+
+/// Whether a comment was meant for us, with a slip in its first word.
+fn is_ours(comment: &str) -> bool {
+    // A `%%` before it makes a comment of it on purpose, a `%` does not.
+    let text = comment.strip_prefix('%').filter(|rest| !rest.starts_with('%')).unwrap_or(comment).trim_start();
+    let first = |other: &str| {
+        let word = text.split(|letter: char| !letter.is_alphanumeric() && !other.contains(letter)).next();
+        word.unwrap_or("").replace(['-', '_'], "").eq_ignore_ascii_case("trapkey")
+    };
+    first("") || first("-_")
+}
+
+fn unclosed(end: &str, line: usize) -> Fault {
+    Fault::new(Class::Syntax, "", format!("what begins here has no end: `{end}` is missing")).at(line)
 }
 
 fn several([from, to]: &[String; 2], line: usize) -> Fault {
