@@ -158,6 +158,31 @@ fn what_real_models_hold_besides_is_refused_by_name() {
     );
     check(PLC, ("unit='us'", "unit='tick'"), Class::Invalid, "tick");
     check(PLC, ("(200,us)", "(200,us,meas)"), Class::Invalid, "(200,us,meas)");
+    // A comma for a point, and what stands twice: one of both would have counted.
+    for (from, to, class, part) in [
+        (
+            "(value=120, unit=B)",
+            "(value=120,5,unit=B)",
+            Class::Invalid,
+            "message Read: `5` in `(value=120,5,unit=B)` is no unit",
+        ),
+        (
+            "(200,us)",
+            "(200,5,unit=us)",
+            Class::Invalid,
+            "connector wire: `5` in `(200,5,unit=us)` is no unit: decimals have a point, `200.5`",
+        ),
+        (
+            "(expr='250', unit='us')",
+            "(expr='250', value='2', unit='us')",
+            Class::Doubled,
+            "execution look up: the value stands twice",
+        ),
+        ("(200,us)", "(200,us,unit=ms)", Class::Doubled, "the unit stands twice in `(200,us,unit=ms)`"),
+        ("(value=1,statQ=mean)", "1, population=2", Class::Doubled, "`population` stands twice"),
+    ] {
+        check(PLC, (from, to), class, part);
+    }
     check(RECIPE, ("\"loop\"", "\"par\""), Class::Unknown, "`par` cannot be laid");
     check(RECIPE, (" value=\"5\"", ""), Class::MissingAnnotation, "how often does it go round");
     check(RECIPE, ("rep=\"2\"", "rep=\"2.5\""), Class::Invalid, "2.5");

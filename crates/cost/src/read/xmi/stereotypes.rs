@@ -220,7 +220,7 @@ impl Applied {
             let Some(pattern) = said.members.remove("pattern").and_then(|values| values.into_iter().next()) else {
                 return Err(words.fault(Class::MissingAnnotation, 0, "`GaWorkloadEvent` has no `pattern`"));
             };
-            let (word, members) = vsl::pattern(&pattern).map_err(|why| words.fault(Class::Invalid, 0, why))?;
+            let (word, members) = vsl::pattern(&pattern).map_err(|(class, why)| words.fault(class, 0, why))?;
             if !matches!(word.as_str(), "closed" | "open" | "poisson") {
                 let why = format!("the pattern `{word}` is not understood; `closed` and `open` are");
                 return Err(words.fault(Class::Unknown, 0, why));
@@ -307,7 +307,7 @@ impl Said {
         for (member, key) in keys {
             let Some(values) = self.members.remove(*member) else { continue };
             let values = values.iter().map(|value| vsl::value(value)).collect::<Result<Vec<_>, _>>();
-            let values = values.map_err(|why| words.fault(Class::Invalid, self.line, why))?;
+            let values = values.map_err(|(class, why)| words.fault(class, self.line, why))?;
             words.put(key, values, self.line)?;
         }
         Ok(())

@@ -1,42 +1,65 @@
 //! Values as MARTE writes them (its value specification language), the part that is used: `57 ms`, `(57, ms)`, `(value=57, unit=ms)`,
 //! `(expr=57.3, unit=ms, statQ=mean, source=meas)`. The rest is refused by name.
 
+use crate::Class;
+
+/// What cannot be read: its class, and a sentence.
+pub(super) type Why = (Class, String);
+
 /// A number and its unit in the words that the other readers use: `57.3 ms`.
 ///
 /// # Errors
 /// What cannot be read, as a sentence.
-pub(super) fn value(text: &str) -> Result<String, String> {
+pub(super) fn value(text: &str) -> Result<String, Why> {
     let text = text.trim();
     let Some(inside) = text.strip_prefix('(').and_then(|rest| rest.strip_suffix(')')) else {
         return Ok(text.to_owned());
     };
-    let (mut number, mut unit) = (None, None);
+    let invalid = |why: String| Err((Class::Invalid, why));
+    let mut said: Vec<(&str, &str)> = Vec::new();
     for (index, part) in inside.split(',').enumerate() {
         let (key, word) = match part.split_once('=') {
             Some((key, word)) => (key.trim(), word.trim()),
-            None if index < 2 => (if index == 0 { "value" } else { "unit" }, part.trim()),
-            None => return Err(format!("`{}` in `{text}` has no name", part.trim())),
+            // Of `5,3` the rest is no unit, and a name behind it would have hidden it.
+            None if index > 0 && part.trim().starts_with(|first: char| first.is_ascii_digit()) => {
+                return invalid(decimal(text, said.last().map_or("", |(_, before)| before), part.trim()));
+            }
+            None if index < 2 && !part.trim().is_empty() => (if index == 0 { "value" } else { "unit" }, part.trim()),
+            None => return invalid(format!("`{}` in `{text}` has no name", part.trim())),
         };
         let word = word.trim_matches('\'').trim_matches('"');
+        // Both say how much it is.
+        let key = if key == "expr" { "value" } else { key };
+        if let Some((_, before)) = said.iter().find(|(said, _)| *said == key) {
+            return Err((Class::Doubled, format!("the {key} stands twice in `{text}`: `{before}` and `{word}`")));
+        }
         match key {
-            "value" | "expr" => number = Some(word),
-            "unit" => unit = Some(word),
+            "value" | "unit" => {}
             "statQ" if word == "mean" => {}
-            "statQ" => return Err(format!("`statQ={word}`: only the mean can be used")),
+            "statQ" => return invalid(format!("`statQ={word}`: only the mean can be used")),
             // Where a value comes from does not change it.
             "source" | "precision" | "dir" => {}
-            other => return Err(format!("`{other}` in `{text}` is not understood")),
+            other => return invalid(format!("`{other}` in `{text}` is not understood")),
         }
+        said.push((key, word));
     }
-    let Some(written) = number else { return Err(format!("`{text}` has no value")) };
+    let find = |key: &str| said.iter().find(|(said, _)| *said == key).map(|(_, word)| *word);
+    let Some(written) = find("value") else { return invalid(format!("`{text}` has no value")) };
     let Ok(number) = written.parse::<f64>() else {
-        return Err(format!("`{written}` is an expression: only numbers can be used"));
+        return invalid(format!("`{written}` is an expression: only numbers can be used"));
     };
-    Ok(match unit.map(known) {
+    Ok(match find("unit").map(known) {
         None => written.to_owned(),
         Some((1.0, unit)) => format!("{written} {unit}"),
         Some((factor, unit)) => format!("{} {unit}", number * factor),
     })
+}
+
+/// Why a number that follows a comma is none of its own.
+fn decimal(text: &str, before: &str, part: &str) -> String {
+    let whole = !before.is_empty() && before.chars().all(|it| it.is_ascii_digit());
+    let meant = if whole { format!(": decimals have a point, `{before}.{part}`") } else { String::new() };
+    format!("`{part}` in `{text}` is no unit{meant}")
 }
 
 /// MARTE's units as so many of ours. Its library counts data by 1024 (`KB`, `Kb/s` and above; MARTE 1.2, `MeasurementUnits`, which Papyrus
@@ -63,16 +86,23 @@ fn known(unit: &str) -> (f64, &str) {
 ///
 /// # Errors
 /// What cannot be read, as a sentence.
-pub(super) fn pattern(text: &str) -> Result<(String, Vec<(String, String)>), String> {
+pub(super) fn pattern(text: &str) -> Result<(String, Vec<(String, String)>), Why> {
+    let invalid = |why: String| Err((Class::Invalid, why));
     let text = text.trim();
     // Papyrus writes the choice's name in front or not: `(closed=(..))`.
     let bare = text.strip_prefix('(').and_then(|rest| rest.strip_suffix(')')).unwrap_or(text);
-    let Some((word, rest)) = bare.split_once('(') else { return Err(format!("`{text}` is no arrival pattern")) };
-    let Some(rest) = rest.strip_suffix(')') else { return Err(format!("`{text}` has an open parenthesis")) };
-    let mut members = Vec::new();
+    let Some((word, rest)) = bare.split_once('(') else { return invalid(format!("`{text}` is no arrival pattern")) };
+    let Some(rest) = rest.strip_suffix(')') else { return invalid(format!("`{text}` has an open parenthesis")) };
+    let mut members: Vec<(String, String)> = Vec::new();
     for part in split(rest) {
-        let Some((key, value)) = part.split_once('=') else { return Err(format!("`{part}` in `{text}` has no `=`")) };
-        members.push((key.trim().to_owned(), self::value(value)?));
+        let Some((key, value)) = part.split_once('=') else {
+            return invalid(format!("`{part}` in `{text}` has no `=`"));
+        };
+        let (key, value) = (key.trim().to_owned(), self::value(value)?);
+        if let Some((_, before)) = members.iter().find(|(said, _)| *said == key) {
+            return Err((Class::Doubled, format!("`{key}` stands twice in `{text}`: `{before}` and `{value}`")));
+        }
+        members.push((key, value));
     }
     Ok((word.trim().trim_end_matches('=').trim().to_owned(), members))
 }
@@ -139,13 +169,35 @@ mod tests {
             ("(100,Mbps)", Ok("100 Mbit/s")),
             ("(2,Gbps)", Ok("2 Gbit/s")),
             ("(300,Byte)", Ok("300 B")),
+            ("(value=5, ms)", Ok("5 ms")),
             ("(57, ms, meas)", Err("`meas` in `(57, ms, meas)` has no name")),
+            ("(5,)", Err("`` in `(5,)` has no name")),
+            ("(value=5,3,unit=ms)", Err("`3` in `(value=5,3,unit=ms)` is no unit: decimals have a point, `5.3`")),
+            ("(5,3,unit=ms)", Err("`3` in `(5,3,unit=ms)` is no unit: decimals have a point, `5.3`")),
+            ("(5,3 ms)", Err("`3 ms` in `(5,3 ms)` is no unit: decimals have a point, `5.3 ms`")),
+            ("(expr=1,25,MB)", Err("`25` in `(expr=1,25,MB)` is no unit: decimals have a point, `1.25`")),
+            ("(unit=ms,5)", Err("`5` in `(unit=ms,5)` is no unit")),
+            (
+                "(value=5.3,value=7,unit=ms)",
+                Err("the value stands twice in `(value=5.3,value=7,unit=ms)`: `5.3` and `7`"),
+            ),
+            ("(expr=5,value=7)", Err("the value stands twice in `(expr=5,value=7)`: `5` and `7`")),
+            ("(5.3,ms,unit=s)", Err("the unit stands twice in `(5.3,ms,unit=s)`: `ms` and `s`")),
+            ("(value=5,unit=ms,unit=s)", Err("the unit stands twice in `(value=5,unit=ms,unit=s)`: `ms` and `s`")),
+            (
+                "(5,ms,source=est,source=calc)",
+                Err("the source stands twice in `(5,ms,source=est,source=calc)`: `est` and `calc`"),
+            ),
             ("(unit=ms)", Err("`(unit=ms)` has no value")),
             ("(value=57, unit=ms, statQ=max)", Err("`statQ=max`: only the mean can be used")),
             ("(expr=$n*2, unit=ms)", Err("`$n*2` is an expression: only numbers can be used")),
             ("(value=1, percentile=3)", Err("`percentile` in `(value=1, percentile=3)` is not understood")),
         ] {
-            assert_eq!(value(text).as_deref(), wanted.map_err(str::to_owned).as_deref(), "{text}");
+            let found = value(text);
+            assert_eq!(found.as_deref().map_err(|(_, why)| why.as_str()), wanted, "{text}");
+            if let Err((class, why)) = found {
+                assert_eq!(class == Class::Doubled, why.contains("twice"), "{why}");
+            }
         }
         for (text, wanted) in [
             ("out$RT", true),
@@ -166,5 +218,9 @@ mod tests {
         assert_eq!(word, "closed");
         assert_eq!(members, [("population".to_owned(), "64".to_owned()), ("extDelay".to_owned(), "20 ms".to_owned())]);
         assert_eq!(pattern("(closed=(population=3))").unwrap().0, "closed");
+        let (class, why) = pattern("closed(population=1, population=2)").unwrap_err();
+        assert_eq!(class, Class::Doubled, "{why}");
+        assert!(why.starts_with("`population` stands twice in"), "{why}");
+        assert!(pattern("closed(population=1, extDelay=10,5 ms)").is_err());
     }
 }
