@@ -306,6 +306,32 @@ fn of_several_scenarios_one_is_meant() {
     assert_eq!(both.sequences, one.sequences, "references lead where they led");
     let meant = "  <GQAM:GaScenario xmi:id=\"_st2\" base_NamedElement=\"_generation\"/>\n";
     refused(&text.replace(meant, ""), Language::Xmi, Class::NoEffect, "no request runs through it");
+    // Its load is its own, and what it says of its steps need not be right.
+    let load = |more: &str| {
+        let event = format!(
+            "<GQAM:GaWorkloadEvent xmi:id=\"_st94\" base_NamedElement={more} pattern=\"closed(population=9)\"/>"
+        );
+        text.replace("</xmi:XMI>", &format!("{event}\n</xmi:XMI>"))
+    };
+    let beside = read(&load("\"_other\""), Language::Xmi).unwrap();
+    assert_eq!((&beside.workload, &beside.sequences), (&one.workload, &one.sequences));
+    refused(&load("\"_finish\""), Language::Xmi, Class::Doubled, "GaWorkloadEvent");
+    let on = |base: &str| {
+        text.replace("base_NamedElement=\"_generation\" pattern", &format!("base_NamedElement=\"{base}\" pattern"))
+    };
+    for base in ["_other", "_m9"] {
+        refused(&on(base), Language::Xmi, Class::MissingAnnotation, "workload");
+    }
+    let cause = meant.replace("/>", " cause=\"_st3\"/>");
+    assert_eq!(read(&on("_other").replace(meant, &cause), Language::Xmi).unwrap().workload, one.workload);
+    for (from, to) in [("(8,ms)", "$late"), (" hostDemand=\"(8,ms)\"", "")] {
+        assert!(text.contains(from), "{from}");
+        let found = read(&text.replace(from, to), Language::Xmi).unwrap_or_else(|fault| panic!("{to}: {fault}"));
+        assert_eq!(found.sequences, one.sequences, "{to}");
+    }
+    let lost = UML.replace("<packagedElement xmi:type=\"uml:Interaction\" xmi:id=\"_finish\"", other);
+    let lost = lost.replace(" message=\"_m9\"", " message=\"_m1\"");
+    assert_eq!(read(&lost, Language::Xmi).unwrap().sequences, one.sequences);
     // What no scenario uses is nobody's.
     let unused = text.replace("  <trapkey:Flow xmi:id=\"_st92\" base_Message=\"_m9\" returns=\"_box\"/>\n", "");
     refused(&unused, Language::Xmi, Class::NoEffect, "it has no effect on `attribute box`");

@@ -69,6 +69,11 @@ impl Lines {
     }
 }
 
+/// The interaction that an element is, or stands in.
+fn around<'a>(node: Node<'a, 'a>) -> Option<Node<'a, 'a>> {
+    node.ancestors().find(|it| sort(*it) == "Interaction")
+}
+
 /// Identifiers that an attribute or `xmi:idref` children list.
 fn references(node: Node<'_, '_>, key: &str) -> Vec<String> {
     let written = attribute(node, key).unwrap_or("").split_whitespace().map(str::to_owned);
@@ -100,6 +105,8 @@ struct Reader<'a> {
     loops: BTreeMap<usize, usize>,
     /// Messages whose sending stands in a fragment.
     laid: BTreeSet<&'a str>,
+    /// Whether what is read now is another scenario, of which only counts what it uses.
+    aside: bool,
 }
 
 impl<'a> Reader<'a> {
@@ -123,6 +130,7 @@ impl<'a> Reader<'a> {
             bodies: Vec::new(),
             loops: BTreeMap::new(),
             laid: BTreeSet::new(),
+            aside: false,
         })
     }
 
@@ -165,26 +173,37 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Interactions; the one that is a `GaScenario` comes first, and those that it does not refer to are other scenarios; else one that
+    /// Interactions; the one that is a `GaScenario` comes first, and those that it does not lead to are other scenarios; else one that
     /// nothing refers to.
     fn sequences(&mut self, draft: &mut Draft) -> Result<(), Fault> {
         let all: Vec<_> = self.all("Interaction").collect();
         let scenario = self.applied.scenario()?.map(|(base, line)| (base.to_owned(), line));
-        if let Some((base, line)) = &scenario
-            && all.iter().all(|interaction| attribute(*interaction, "id") != Some(base.as_str()))
-        {
-            let why = format!("it is applied to `{base}`, which is no interaction");
-            return Err(Fault::new(Class::NoSuchName, "GaScenario", why).at(*line));
-        }
         draft.scenarios = scenario.is_some();
+        let others = match scenario.as_ref() {
+            None => BTreeSet::new(),
+            Some((base, line)) => {
+                let meant = all.iter().find(|interaction| attribute(**interaction, "id") == Some(base.as_str()));
+                let Some(meant) = meant else {
+                    let why = format!("it is applied to `{base}`, which is no interaction");
+                    return Err(Fault::new(Class::NoSuchName, "GaScenario", why).at(*line));
+                };
+                let reached = self.reached(*meant);
+                let ids = all.iter().filter_map(|it| attribute(*it, "id"));
+                ids.filter(|id| !reached.contains(id)).collect()
+            }
+        };
+        self.applied.set_aside(&self.by_id, &others);
         let used: Vec<String> = self.all("InteractionUse").flat_map(|node| references(node, "refersTo")).collect();
         let mut written = Vec::new();
         for interaction in all {
             let id = attribute(interaction, "id").unwrap_or("");
             let first = scenario.as_ref().is_some_and(|(base, _)| base == id);
             let rank = (!first, used.iter().any(|used| used == id));
+            self.aside = others.contains(id);
             let steps = self.fragments(interaction, interaction, 0)?;
-            self.all_laid(interaction)?;
+            if !self.aside {
+                self.all_laid(interaction)?;
+            }
             written.push((
                 rank,
                 Written { name: name(interaction).to_owned(), line: self.lines.line(interaction), steps },
@@ -193,6 +212,22 @@ impl<'a> Reader<'a> {
         written.sort_by_key(|(rank, _)| *rank);
         draft.sequences = written.into_iter().map(|(_, written)| written).chain(self.bodies.drain(..)).collect();
         Ok(())
+    }
+
+    /// Interactions that one leads to, and itself.
+    fn reached(&self, from: Node<'a, 'a>) -> BTreeSet<&'a str> {
+        let mut reached = BTreeSet::new();
+        let mut next = vec![from];
+        while let Some(interaction) = next.pop() {
+            if !attribute(interaction, "id").is_some_and(|id| reached.insert(id)) {
+                continue;
+            }
+            let inside = interaction.descendants().filter(|it| sort(*it) == "InteractionUse");
+            let own = inside.filter(|it| around(*it) == Some(interaction));
+            let refers = own.flat_map(|it| references(it, "refersTo"));
+            next.extend(refers.filter_map(|id| self.by_id.get(id.as_str()).copied()));
+        }
+        reached
     }
 
     /// A message whose sending no fragment stands for would be lost.
@@ -252,7 +287,7 @@ impl<'a> Reader<'a> {
         };
         words.put("do", vec![name(fragment).to_owned()], self.lines.line(fragment))?;
         words.put("by", vec![by.to_owned()], self.lines.line(fragment))?;
-        self.applied.step(id, "time", &mut words)?;
+        self.time(id, &mut words)?;
         self.flow(id, &mut words)?;
         Ok(Some(Line::Do(words)))
     }
@@ -286,7 +321,7 @@ impl<'a> Reader<'a> {
         if from == to {
             words.put("do", vec![name(message).to_owned()], at)?;
             words.put("by", vec![from.to_owned()], at)?;
-            self.applied.step(of, "time", &mut words)?;
+            self.time(of, &mut words)?;
             self.flow(of, &mut words)?;
             return Ok(Some(Line::Do(words)));
         }
@@ -302,6 +337,12 @@ impl<'a> Reader<'a> {
         self.applied.step(of, "bytes", &mut words)?;
         self.flow(of, &mut words)?;
         Ok(Some(Line::Send(words)))
+    }
+
+    /// The time of an operation; of another scenario nobody asks for it.
+    fn time(&mut self, of: &str, words: &mut Fields) -> Result<(), Fault> {
+        self.applied.step(of, "time", words)?;
+        if self.aside { words.put("time", vec!["0".to_owned()], 0) } else { Ok(()) }
     }
 
     /// Properties by identifier become attributes by name.
@@ -352,6 +393,9 @@ impl<'a> Reader<'a> {
         for operand in operands.collect::<Vec<_>>() {
             let mut words = self.lines.words(operand, "operand");
             let said = self.applied.probability(attribute(operand, "id").unwrap_or(""), &mut words)?;
+            if self.aside {
+                words.put("weight", vec!["1".to_owned()], at)?;
+            }
             all &= said.is_some();
             taken += said.unwrap_or(0.0);
             let steps = self.fragments(operand, interaction, depth + 1)?;
@@ -393,7 +437,7 @@ impl<'a> Reader<'a> {
         }
         let times = bounds(*operand);
         match times {
-            _ if said > 0 => {}
+            _ if said > 0 || self.aside => {}
             (Some(least), Some(most)) if least == most => words.put("times", vec![most.to_owned()], at)?,
             _ => {
                 let why = "how often does it go round? Say `rep` of a `GaStep` on it, or the same `minint` and `maxint` in its guard";

@@ -1,17 +1,18 @@
 //! Applied stereotypes: elements beside the model, each with `base_..` = the element that it is about.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use roxmltree::{Document, Node};
 
 use super::super::fields::Fields;
 use super::super::lines::Lines;
-use super::{attribute, vsl};
+use super::{around, attribute, vsl};
 use crate::{Class, Fault};
 
 /// One application: what it says, and where.
 #[derive(Debug, Clone)]
 struct Said {
+    id: String,
     stereotype: String,
     base: String,
     members: BTreeMap<String, Vec<String>>,
@@ -96,6 +97,7 @@ impl Applied {
                 return Err(Fault::new(Class::NoSuchName, stereotype, why).at(at));
             }
             said.push(Said {
+                id: attribute(node, "id").unwrap_or("").to_owned(),
                 stereotype: stereotype.to_owned(),
                 base: base.to_owned(),
                 members: members(node),
@@ -105,6 +107,27 @@ impl Applied {
         }
         said.sort_by(|one, other| one.base.cmp(&other.base));
         Ok(Self { said })
+    }
+
+    /// Of other scenarios, only what their messages return and carry says which annotations are theirs. A workload that the `cause` of
+    /// the scenario names is its own, wherever it stands.
+    pub(super) fn set_aside<'a>(&mut self, by_id: &BTreeMap<&'a str, Node<'a, 'a>>, others: &BTreeSet<&str>) {
+        let of_scenarios = self.said.iter().filter(|it| it.stereotype == "GaScenario");
+        let causes = of_scenarios.filter_map(|it| it.members.get("cause")).flatten();
+        let causes: BTreeSet<String> = causes.flat_map(|ids| ids.split_whitespace()).map(str::to_owned).collect();
+        let aside = |said: &Said| {
+            let within = by_id.get(said.base.as_str()).and_then(|base| around(*base));
+            within.and_then(|within| attribute(within, "id")).is_some_and(|id| others.contains(id))
+        };
+        self.said.retain_mut(|said| {
+            match said.stereotype.as_str() {
+                "GaWorkloadEvent" => return causes.contains(&said.id) || !aside(said),
+                "GaStep" | "PaStep" | "PaCommStep" | "GaCommStep" if aside(said) => said.members.clear(),
+                "Flow" if aside(said) => said.members.retain(|key, _| key != "variation"),
+                _ => {}
+            }
+            true
+        });
     }
 
     fn on<'s>(&'s mut self, base: &'s str, of: &'s [&'s str]) -> impl Iterator<Item = &'s mut Said> {
