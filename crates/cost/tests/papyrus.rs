@@ -45,11 +45,40 @@ fn loops_go_round_as_often_as_they_say() {
     // The same in one line.
     let found = solved(&model(&RECIPE.replace('\n', " ")));
     assert!((found.throughput - 1.0 / 0.060).abs() < 1e-9, "{found:?}");
-    // A `rep` on the outer operand goes before its guard.
+    // A `rep` on the outer operand, within its guard and not.
     let id = RECIPE.split("InteractionOperand\" xmi:id=\"").nth(1).and_then(|rest| rest.split('"').next()).unwrap();
     let more = format!("<GQAM:GaStep xmi:id=\"_more\" base_NamedElement=\"{id}\" rep=\"(value=7)\"/>\n</xmi:XMI>");
-    let found = solved(&model(&RECIPE.replace("</xmi:XMI>", &more)));
-    assert!((found.throughput - 1.0 / 0.072).abs() < 1e-9, "{found:?}");
+    let both = RECIPE.replace("</xmi:XMI>", &more);
+    let guarded = |least: &str, most: &str| {
+        let parts: Vec<&str> = both.splitn(3, " value=\"5\"").collect();
+        format!("{}{least}{}{most}{}", parts[0], parts[1], parts[2])
+    };
+    for (least, most) in [(" value=\"7\"", " value=\"7\""), (" value=\"5\"", " value=\"9\""), ("", " value=\"*\"")] {
+        let found = solved(&model(&guarded(least, most)));
+        assert!((found.throughput - 1.0 / 0.072).abs() < 1e-9, "{found:?}");
+    }
+    for (least, most, range) in [("5", "5", "`5..5`"), ("8", "*", "`8..*`"), ("0", "6", "`0..6`")] {
+        let text = guarded(&format!(" value=\"{least}\""), &format!(" value=\"{most}\""));
+        let fault = read(&text, Language::Xmi).expect_err(range);
+        assert_eq!(fault.class, Class::Invalid, "{fault}");
+        assert!(fault.to_string().contains(&format!("its `rep` is 7, and its guard says {range}")), "{fault}");
+    }
+    // A bound may be an expression that is a number.
+    let expression = |bound: &str, body: &str| {
+        let literal = RECIPE.split(&format!("<{bound} ")).nth(1).and_then(|rest| rest.split("/>").next()).unwrap();
+        let id = literal.split("xmi:id=\"").nth(1).and_then(|rest| rest.split('"').next()).unwrap();
+        let opaque = format!("<{bound} xmi:type=\"uml:OpaqueExpression\" xmi:id=\"{id}\">{body}</{bound}>");
+        RECIPE.replacen(&format!("<{bound} {literal}/>"), &opaque, 1)
+    };
+    for bound in ["minint", "maxint"] {
+        let found = solved(&model(&expression(bound, "<body>5</body>")));
+        assert!((found.throughput - 1.0 / 0.060).abs() < 1e-9, "{found:?}");
+        for (body, part) in [("<body>n</body>", "is `n`: only whole"), ("", "is a `OpaqueExpression`: only whole")] {
+            let fault = read(&expression(bound, body), Language::Xmi).expect_err(part);
+            assert_eq!(fault.class, Class::Invalid, "{fault}");
+            assert!(fault.to_string().contains(&format!("its `{bound}` {part}")), "{fault}");
+        }
+    }
 }
 
 /// 10 ms of thought, 2 ms to show; two pages, and in half of the runs an alarm of 5 ms (one in five) or a page more. A page is 0.25 ms at

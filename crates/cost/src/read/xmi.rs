@@ -82,14 +82,26 @@ fn references(node: Node<'_, '_>, key: &str) -> Vec<String> {
     written.chain(children).collect()
 }
 
-/// `minint` and `maxint` of an operand's guard; a literal without a value is 0.
-fn bounds<'a>(operand: Node<'a, '_>) -> (Option<&'a str>, Option<&'a str>) {
+/// `minint` or `maxint` of an operand's guard: `*` is no end, a literal without a value 0.
+///
+/// # Errors
+/// What it is, if it is no whole number.
+fn bound(operand: Node<'_, '_>, key: &str) -> Result<Option<f64>, String> {
     let guard = operand.children().find(|child| child.tag_name().name() == "guard");
-    let bound = |key: &str| {
-        let literal = guard?.children().find(|child| child.tag_name().name() == key)?;
-        Some(attribute(literal, "value").unwrap_or("0"))
+    let Some(said) = guard.and_then(|guard| guard.children().find(|child| child.tag_name().name() == key)) else {
+        return Ok(None);
     };
-    (bound("minint"), bound("maxint"))
+    let body = || said.children().find(|child| child.tag_name().name() == "body").and_then(|body| body.text());
+    let unsaid = || sort(said).starts_with("Literal").then_some("0");
+    let text = attribute(said, "value").or_else(|| attribute(said, "body")).or_else(body).or_else(unsaid);
+    let Some(text) = text.map(str::trim) else {
+        return Err(format!("its `{key}` is a `{}`: only whole numbers can be used", sort(said)));
+    };
+    match text.parse::<u32>() {
+        Ok(number) => Ok(Some(f64::from(number))),
+        Err(_) if matches!(text, "*" | "-1") => Ok(Some(f64::INFINITY)),
+        Err(_) => Err(format!("its `{key}` is `{text}`: only whole numbers can be used")),
+    }
 }
 
 struct Reader<'a> {
@@ -431,19 +443,10 @@ impl<'a> Reader<'a> {
                 format!("it has {} operands, and one is wanted", operands.len()),
             ));
         };
-        let mut said = 0;
         for node in [fragment, *operand] {
-            said += usize::from(self.applied.repeats(attribute(node, "id").unwrap_or(""), &mut words)?);
+            self.applied.repeats(attribute(node, "id").unwrap_or(""), &mut words)?;
         }
-        let times = bounds(*operand);
-        match times {
-            _ if said > 0 || self.aside => {}
-            (Some(least), Some(most)) if least == most => words.put("times", vec![most.to_owned()], at)?,
-            _ => {
-                let why = "how often does it go round? Say `rep` of a `GaStep` on it, or the same `minint` and `maxint` in its guard";
-                return Err(words.fault(Class::MissingAnnotation, 0, why));
-            }
-        }
+        self.times(*operand, &mut words)?;
         // A file may be all in one line.
         let same = self.loops.entry(at).and_modify(|same| *same += 1).or_insert(1);
         let called = if *same == 1 { format!("loop of line {at}") } else { format!("loop {same} of line {at}") };
@@ -451,6 +454,41 @@ impl<'a> Reader<'a> {
         words.put("ref", vec![called.clone()], at)?;
         self.bodies.push(Written { name: called, line: at, steps });
         Ok(Line::Ref(words))
+    }
+
+    /// How often a loop goes round: both may say it, if they agree.
+    fn times(&self, operand: Node<'a, 'a>, words: &mut Fields) -> Result<(), Fault> {
+        if self.aside {
+            return Ok(());
+        }
+        let bound = |key: &str| bound(operand, key).map_err(|why| words.fault(Class::Invalid, 0, why));
+        let (least, most) = (bound("minint")?, bound("maxint")?);
+        let range = || {
+            let text = |bound: Option<f64>| {
+                bound.map_or(String::new(), |it| if it.is_finite() { it.to_string() } else { "*".to_owned() })
+            };
+            format!("`{}..{}`", text(least), text(most))
+        };
+        if let Some(said) = words.clone().word("times")? {
+            // What is no number is refused with the other values.
+            let out = |times: f64| least.is_some_and(|least| times < least) || most.is_some_and(|most| times > most);
+            return match said.text.parse::<f64>() {
+                Ok(times) if out(times) => {
+                    let why = format!("its `rep` is {times}, and its guard says {}: which is meant?", range());
+                    Err(words.fault(Class::Invalid, 0, why))
+                }
+                _ => Ok(()),
+            };
+        }
+        match (least, most) {
+            (Some(least), Some(most)) if least == most && most.is_finite() => {
+                words.put("times", vec![most.to_string()], 0)
+            }
+            _ => {
+                let why = "how often does it go round? Say `rep` of a `GaStep` on it, or the same `minint` and `maxint` in its guard";
+                Err(words.fault(Class::MissingAnnotation, 0, why))
+            }
+        }
     }
 
     /// The four annotations.

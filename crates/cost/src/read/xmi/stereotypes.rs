@@ -172,14 +172,12 @@ impl Applied {
         self.on(base, &["GaStep", "PaStep"]).next().is_some()
     }
 
-    /// `rep` of a `GaStep`: how often; whether it was said.
-    pub(super) fn repeats(&mut self, base: &str, words: &mut Fields) -> Result<bool, Fault> {
-        let mut said_so = false;
+    /// `rep` of a `GaStep`: how often.
+    pub(super) fn repeats(&mut self, base: &str, words: &mut Fields) -> Result<(), Fault> {
         for said in self.on(base, &["GaStep", "PaStep"]) {
-            said_so |= said.members.contains_key("rep");
             said.hand(words, &[("rep", "times")])?;
         }
-        Ok(said_so)
+        Ok(())
     }
 
     /// `GaCommHost`: `blockT` is the latency, `capacity` the rate.
