@@ -307,6 +307,50 @@ fn rules_and_multiplicities_are_refused_by_name() {
     model(&several(READINGS, "_Z0C00y4KqxEfGxJ3XYFwgE", &format!("{natural} value=\"*\"")));
 }
 
+/// What leads to another interaction, to no connector or to two places would have been passed over.
+#[test]
+fn what_leads_elsewhere_is_refused_by_name() {
+    let check = |text: &str, from: &str, to: &str, class, part: &str| {
+        assert!(text.contains(from), "{from}");
+        let fault = read(&text.replacen(from, to, 1), Language::Xmi).expect_err(part);
+        assert_eq!(fault.class, class, "{fault}");
+        assert!(fault.to_string().contains(part), "{fault}");
+        assert!(fault.line.is_some(), "{fault}");
+    };
+    let lifeline = "represents=\"_roleP4LEfGxu2\"";
+    let decomposed = format!("{lifeline} decomposedAs=\"_reading4LEfGxu2\"");
+    check(PLC, lifeline, &decomposed, Class::Unknown, "lifeline panel: a `decomposedAs` is not heeded");
+    let selected = "represents=\"_roleS4LEfGxu2\"><selector xmi:type=\"uml:LiteralInteger\" xmi:id=\"_sel\" value=\"2\"/></lifeline>";
+    check(PLC, "represents=\"_roleS4LEfGxu2\"/>", selected, Class::Unknown, "lifeline plc: a `selector` is not heeded");
+    let behavior = "name=\"look up\" behavior=\"_reading4LEfGxu2\"";
+    let part = "execution look up: its `behavior` is the interaction `Reading`";
+    check(PLC, "name=\"look up\"", behavior, Class::Unknown, part);
+    let both = "name=\"look up\" covered=\"_llS4LEfGxu2 _llP4LEfGxu2\"";
+    check(PLC, "name=\"look up\" covered=\"_llS4LEfGxu2\"", both, Class::Invalid, "look up: it is on 2 lifelines");
+    let both = "name=\"ReadRecv\" covered=\"_llS4LEfGxu2 _llP4LEfGxu2\"";
+    let part = "message Read: its end `ReadRecv` is on 2 lifelines";
+    check(PLC, "name=\"ReadRecv\" covered=\"_llS4LEfGxu2\"", both, Class::Invalid, part);
+    check(PLC, "\"synchCall\"", "\"call\"", Class::Unknown, "message Read: the `messageSort` `call` is unknown");
+    // A message whose connector is gone is over no other.
+    let over = " connector=\"_wire4LEfGxu2\"/>";
+    for (to, named) in [
+        (" connector=\"_gone\"/>", "_gone"),
+        (" connector=\"_roleP4LEfGxu2\"/>", "_roleP4LEfGxu2"),
+        ("><connector xmi:type=\"uml:Connector\" href=\"other.uml#_wire\"/></message>", "other.uml#_wire"),
+    ] {
+        let part = format!("message Read: its `connector` is `{named}`, which is no connector of this file");
+        check(PLC, over, to, Class::NoSuchName, &part);
+    }
+    model(&PLC.replacen(over, "><connector xmi:idref=\"_wire4LEfGxu2\"/></message>", 1));
+    // A message that is received in an operand and sent before it.
+    let end = "name=\"alarmRecv\" covered=\"_llScreen4LEfGxu2\" message=\"_mAlarm4LEfGxu2\"/>";
+    let fragment = format!("<fragment xmi:type=\"uml:MessageOccurrenceSpecification\" xmi:id=\"_mr24LEfGxu2\" {end}");
+    let before = "<fragment xmi:type=\"uml:CombinedFragment\" xmi:id=\"_opt4LEfGxu2\"";
+    let moved = PLC.replacen(&fragment, "", 1);
+    let part = "message alarm: it is sent in `an alarm` and received in `Looking`";
+    check(&moved, before, &format!("{fragment}\n{before}"), Class::Invalid, part);
+}
+
 /// A message over a connector that leads elsewhere would have cost what somebody else's does.
 #[test]
 fn a_message_goes_where_its_connector_leads() {

@@ -33,6 +33,9 @@ const TIMED: [&str; 8] = [
     "TimeObservation",
 ];
 
+/// How messages are sent (UML 2.5 section 17.12.22).
+const SORTS: [&str; 6] = ["synchCall", "asynchCall", "asynchSignal", "createMessage", "deleteMessage", "reply"];
+
 /// Reads the words of a model.
 pub(super) fn draft(text: &str) -> Result<Draft, Fault> {
     let document = Document::parse(text).map_err(|error| {
@@ -214,6 +217,7 @@ impl<'a> Reader<'a> {
             self.aside = others.contains(id);
             let steps = self.fragments(interaction, interaction, 0)?;
             if !self.aside {
+                self.lifelines(interaction)?;
                 self.all_laid(interaction)?;
             }
             written.push((
@@ -240,6 +244,24 @@ impl<'a> Reader<'a> {
             next.extend(refers.filter_map(|id| self.by_id.get(id.as_str()).copied()));
         }
         reached
+    }
+
+    /// What a lifeline does elsewhere, or which of several it is, would be lost.
+    fn lifelines(&self, interaction: Node<'a, 'a>) -> Result<(), Fault> {
+        for lifeline in interaction.children().filter(|child| child.tag_name().name() == "lifeline") {
+            for (key, why) in [
+                ("decomposedAs", "what another interaction says that it does would be lost"),
+                ("selector", "which of several it is would be lost: draw each of them"),
+            ] {
+                let child = |child: Node<'_, '_>| child.tag_name().name() == key;
+                if attribute(lifeline, key).is_some() || lifeline.children().any(child) {
+                    let why = format!("a `{key}` is not heeded: {why}");
+                    let what = format!("lifeline {}", name(lifeline));
+                    return Err(Fault::new(Class::Unknown, what, why).at(self.lines.line(lifeline)));
+                }
+            }
+        }
+        Ok(())
     }
 
     /// A message whose sending no fragment stands for would be lost.
@@ -286,11 +308,25 @@ impl<'a> Reader<'a> {
     /// The step of an execution that a `GaStep` is applied to, done by the component of its lifeline.
     fn execution(&mut self, fragment: Node<'a, 'a>, interaction: Node<'a, 'a>) -> Result<Option<Line>, Fault> {
         let id = attribute(fragment, "id").unwrap_or("");
+        let behavior = references(fragment, "behavior").into_iter().find_map(|id| self.by_id.get(id.as_str()).copied());
+        if let Some(other) = behavior.filter(|it| sort(*it) == "Interaction" && !self.aside) {
+            let why = format!(
+                "its `behavior` is the interaction `{}`, which would be lost: an `InteractionUse` is laid",
+                name(other)
+            );
+            let what = format!("execution {}", name(fragment));
+            return Err(Fault::new(Class::Unknown, what, why).at(self.lines.line(fragment)));
+        }
         if !self.applied.is_step(id) {
             return Ok(None);
         }
         let mut words = self.lines.words(fragment, "execution");
-        let by = references(fragment, "covered").into_iter().next();
+        let on = references(fragment, "covered");
+        if on.len() > 1 {
+            let why = format!("it is on {} lifelines: who does the work?", on.len());
+            return Err(words.fault(Class::Invalid, 0, why));
+        }
+        let by = on.into_iter().next();
         let lifeline = by.as_ref().and_then(|id| self.by_id.get(id.as_str()));
         let represents = lifeline.and_then(|lifeline| attribute(*lifeline, "represents"));
         let Some(by) = represents.and_then(|id| self.component(id)) else {
@@ -330,6 +366,9 @@ impl<'a> Reader<'a> {
         let (from, to) = (end("sendEvent")?, end("receiveEvent")?);
         let mut words = self.lines.words(message, "message");
         let at = self.lines.line(message);
+        if !self.aside {
+            self.in_one_place(message, fragment, &words)?;
+        }
         if from == to {
             words.put("do", vec![name(message).to_owned()], at)?;
             words.put("by", vec![from.to_owned()], at)?;
@@ -337,8 +376,8 @@ impl<'a> Reader<'a> {
             self.flow(of, &mut words)?;
             return Ok(Some(Line::Do(words)));
         }
-        let connector = attribute(message, "connector").and_then(|id| self.by_id.get(id)).map(|it| name(*it));
-        let Some(over) = connector.map(str::to_owned).or_else(|| self.between(from, to)) else {
+        let connector = self.connector(message, &words)?;
+        let Some(over) = connector.or_else(|| self.between(from, to)) else {
             let why = format!("it has no `connector`, and not exactly one joins `{from}` and `{to}`");
             return Err(words.fault(Class::MissingAnnotation, at, why));
         };
@@ -349,6 +388,55 @@ impl<'a> Reader<'a> {
         self.applied.step(of, "bytes", &mut words)?;
         self.flow(of, &mut words)?;
         Ok(Some(Line::Send(words)))
+    }
+
+    /// A message of a sort that UML has, whose ends are at one lifeline each and both in one operand: one that ends where the way may not
+    /// lead would arrive all the same.
+    fn in_one_place(&self, message: Node<'a, 'a>, sent: Node<'a, 'a>, words: &Fields) -> Result<(), Fault> {
+        let sort = attribute(message, "messageSort").unwrap_or("synchCall");
+        if !SORTS.contains(&sort) {
+            let why = format!("the `messageSort` `{sort}` is unknown; known: {}", SORTS.join(", "));
+            return Err(words.fault(Class::Unknown, 0, why));
+        }
+        let received = references(message, "receiveEvent").into_iter().next();
+        let received = received.and_then(|id| self.by_id.get(id.as_str()).copied());
+        for event in [Some(sent), received].into_iter().flatten() {
+            let on = references(event, "covered").len();
+            if on > 1 {
+                let why = format!("its end `{}` is on {on} lifelines: on which?", name(event));
+                return Err(words.fault(Class::Invalid, 0, why));
+            }
+        }
+        if received.is_some_and(|it| it.parent_element() != sent.parent_element()) {
+            let place = |event: Node<'a, 'a>| event.parent_element().map_or("", name);
+            let (from, to) = (place(sent), received.map_or("", place));
+            let why = format!("it is sent in `{from}` and received in `{to}`: both ends are in one operand");
+            return Err(words.fault(Class::Invalid, 0, why));
+        }
+        Ok(())
+    }
+
+    /// The connector that a message names.
+    fn connector(&self, message: Node<'a, 'a>, words: &Fields) -> Result<Option<String>, Fault> {
+        let elsewhere = message.children().filter(|child| child.tag_name().name() == "connector");
+        let elsewhere = elsewhere.filter_map(|child| attribute(child, "href").map(str::to_owned));
+        let mut named = references(message, "connector").into_iter().chain(elsewhere);
+        let Some(id) = named.next() else { return Ok(None) };
+        if let Some(other) = named.next() {
+            return Err(words.fault(
+                Class::Doubled,
+                0,
+                format!("its `connector` is `{id}` and `{other}`: over which?"),
+            ));
+        }
+        match self.by_id.get(id.as_str()).filter(|it| it.tag_name().name() == "ownedConnector") {
+            Some(connector) => Ok(Some(name(*connector).to_owned())),
+            None => Err(words.fault(
+                Class::NoSuchName,
+                0,
+                format!("its `connector` is `{id}`, which is no connector of this file"),
+            )),
+        }
     }
 
     /// The time of an operation; of another scenario nobody asks for it.
