@@ -183,7 +183,7 @@ fn what_real_models_hold_besides_is_refused_by_name() {
         PLC,
         ("interactionOperator=\"alt\"", "interactionOperator=\"strict\""),
         Class::Unknown,
-        "`strict` cannot be laid",
+        "`prob` of the stereotype `GaStep`",
     );
     check(PLC, ("unit='us'", "unit='tick'"), Class::Invalid, "tick");
     check(PLC, ("(200,us)", "(200,us,meas)"), Class::Invalid, "(200,us,meas)");
@@ -307,6 +307,84 @@ fn rules_and_multiplicities_are_refused_by_name() {
     model(&several(READINGS, "_Z0C00y4KqxEfGxJ3XYFwgE", &format!("{natural} value=\"*\"")));
 }
 
+/// Other tools write references as elements, leave types out that the metamodel gives, and give the namespace of UML another prefix.
+#[test]
+fn what_other_tools_write_is_the_same_model() {
+    let wanted = json!(model(PLC));
+    let instead = |key: &str, of: &str| {
+        let (mut text, mut from) = (PLC.to_owned(), 0);
+        while let Some(at) = text[from..].find(&format!("<{of} ")).map(|at| from + at) {
+            let end = at + text[at..].find('>').unwrap();
+            from = end;
+            let element = text[at..=end].to_owned();
+            let Some(id) = element.split(&format!(" {key}=\"")).nth(1).and_then(|rest| rest.split('"').next()) else {
+                continue;
+            };
+            let without = element.replacen(&format!(" {key}=\"{id}\""), "", 1);
+            let child = format!("<{key} xmi:idref=\"{id}\"/>");
+            let whole = match without.strip_suffix("/>") {
+                Some(open) => format!("{open}>{child}</{of}>"),
+                None => format!("{without}{child}"),
+            };
+            text.replace_range(at..=end, &whole);
+        }
+        assert_ne!(text, PLC, "{key}");
+        text
+    };
+    for (key, of) in [
+        ("type", "ownedAttribute"),
+        ("represents", "lifeline"),
+        ("role", "end"),
+        ("sendEvent", "message"),
+        ("receiveEvent", "message"),
+        ("message", "fragment"),
+        ("covered", "fragment"),
+        ("client", "deployment"),
+    ] {
+        assert_eq!(json!(model(&instead(key, of))), wanted, "{key}");
+    }
+    for (tag, of) in [("ownedAttribute", "Property"), ("operand", "InteractionOperand"), ("deployment", "Deployment")] {
+        let text = PLC.replace(&format!("<{tag} xmi:type=\"uml:{of}\""), &format!("<{tag}"));
+        assert_ne!(text, PLC);
+        assert_eq!(json!(model(&text)), wanted, "{tag}");
+    }
+    let text = PLC.replace("\"uml:", "\"x:").replace("xmlns:uml", "xmlns:x").replace("uml:Model", "x:Model");
+    assert_eq!(json!(model(&text)), wanted);
+    // An attribute without its type is one, too.
+    let attribute = "<packagedElement xmi:type=\"uml:Component\" xmi:id=\"_registry4LEfGxu2\" name=\"Registry\"";
+    let text = PLC.replacen(
+        &format!("{attribute}/>"),
+        &format!("{attribute}><ownedAttribute xmi:id=\"_a\" name=\"a\"/></packagedElement>"),
+        1,
+    );
+    assert_eq!(model(&text).attributes.len(), model(PLC).attributes.len() + 1);
+}
+
+/// One after the other, as they stand.
+#[test]
+fn operands_of_seq_and_strict_follow_each_other() {
+    let wanted = solved(&model(READINGS));
+    let first = READINGS.find("<fragment ").unwrap();
+    let last = READINGS.rfind("<fragment ").unwrap();
+    let last = last + READINGS[last..].find("/>").unwrap() + 2;
+    let within = |attributes: &str, guard: &str| {
+        let (before, rest) = READINGS.split_at(first);
+        let (inside, after) = rest.split_at(last - first);
+        format!(
+            "{before}<fragment xmi:type=\"uml:CombinedFragment\" xmi:id=\"_cf\"{attributes}>\
+            <operand xmi:type=\"uml:InteractionOperand\" xmi:id=\"_cfo\" name=\"all\">{guard}{inside}</operand></fragment>{after}"
+        )
+    };
+    for operator in ["", " interactionOperator=\"seq\"", " interactionOperator=\"strict\""] {
+        let found = solved(&model(&within(operator, "")));
+        assert!((found.throughput - wanted.throughput).abs() < 1e-9, "{operator}: {found:?}");
+    }
+    let guard = "<guard xmi:type=\"uml:InteractionConstraint\" xmi:id=\"_cfg\"/>";
+    let fault = read(&within("", guard), Language::Xmi).unwrap_err();
+    assert_eq!(fault.class, Class::Unknown, "{fault}");
+    assert!(fault.to_string().contains("operand all: a guard in `seq` is not heeded"), "{fault}");
+}
+
 /// What leads to another interaction, to no connector or to two places would have been passed over.
 #[test]
 fn what_leads_elsewhere_is_refused_by_name() {
@@ -330,6 +408,8 @@ fn what_leads_elsewhere_is_refused_by_name() {
     let both = "name=\"ReadRecv\" covered=\"_llS4LEfGxu2 _llP4LEfGxu2\"";
     let part = "message Read: its end `ReadRecv` is on 2 lifelines";
     check(PLC, "name=\"ReadRecv\" covered=\"_llS4LEfGxu2\"", both, Class::Invalid, part);
+    check(PLC, "name=\"Read\" ", "", Class::Missing, "message _mRead4LEfGxu2: it has no name");
+    check(PLC, "name=\"look up\"", "name=\" \"", Class::Missing, "execution _ex4LEfGxu2: it has no name");
     check(PLC, "\"synchCall\"", "\"call\"", Class::Unknown, "message Read: the `messageSort` `call` is unknown");
     // A message whose connector is gone is over no other.
     let over = " connector=\"_wire4LEfGxu2\"/>";

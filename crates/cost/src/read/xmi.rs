@@ -50,10 +50,37 @@ fn attribute<'a>(node: Node<'a, '_>, name: &str) -> Option<&'a str> {
     node.attributes().find(|it| it.name() == name).map(|it| it.value())
 }
 
-/// `Component` of `xmi:type="uml:Component"`, or the local name of a top-level element.
+/// `Component` of `uml:Component`, whatever prefix the namespace of UML has.
+fn kind<'a>(node: Node<'a, '_>, value: &'a str) -> Option<&'a str> {
+    let (prefix, kind) = value.split_once(':')?;
+    let is_uml = |space: &str| space.split(['/', '.', ':']).any(|part| part.eq_ignore_ascii_case("uml"));
+    (prefix == "uml" || node.lookup_namespace_uri(Some(prefix)).is_some_and(is_uml)).then_some(kind)
+}
+
+/// `Component` of `xmi:type="uml:Component"`; without one the type that UML's metamodel gives to what stands there.
 fn sort<'a>(node: Node<'a, '_>) -> &'a str {
-    let typed = node.attributes().find(|it| it.name() == "type" && it.value().starts_with("uml:"));
-    typed.map_or("", |it| it.value().trim_start_matches("uml:"))
+    let mut types = node.attributes().filter(|it| it.name() == "type");
+    if let Some(typed) = types.find_map(|it| kind(node, it.value())) {
+        return typed;
+    }
+    if node.attributes().any(|it| it.name() == "type" && it.namespace().is_some()) {
+        return "";
+    }
+    match node.tag_name().name() {
+        "ownedAttribute" | "ownedEnd" => "Property",
+        "operand" => "InteractionOperand",
+        "deployment" => "Deployment",
+        _ => "",
+    }
+}
+
+/// The identifier that an attribute or an `xmi:idref` child says.
+fn reference<'a>(node: Node<'a, '_>, key: &str) -> Option<&'a str> {
+    let child = || {
+        let mut children = node.children().filter(|child| child.tag_name().name() == key);
+        children.find_map(|child| attribute(child, "idref"))
+    };
+    attribute(node, key).or_else(child)
 }
 
 fn name<'a>(node: Node<'a, '_>) -> &'a str {
@@ -66,9 +93,10 @@ impl Lines {
         self.at(node.range().start)
     }
 
-    /// The element's words begin with its kind and name, at its line.
+    /// The element's words begin with its kind and name, or its identifier, at its line.
     fn words(&self, node: Node<'_, '_>, what: &str) -> Fields {
-        Fields::new(format!("{what} {}", name(node)), self.line(node))
+        let called = Some(name(node)).filter(|name| !name.trim().is_empty()).or_else(|| attribute(node, "id"));
+        Fields::new(format!("{what} {}", called.unwrap_or("")), self.line(node))
     }
 }
 
@@ -290,7 +318,7 @@ impl<'a> Reader<'a> {
                     }
                 }
                 "InteractionUse" => steps.push(self.interaction_use(fragment)?),
-                "CombinedFragment" => steps.push(self.combined(fragment, interaction, depth)?),
+                "CombinedFragment" => steps.extend(self.combined(fragment, interaction, depth)?),
                 // One with a step's stereotype is work; else what lasts and where it begins is said by the messages.
                 "BehaviorExecutionSpecification" | "ActionExecutionSpecification" => {
                     steps.extend(self.execution(fragment, interaction)?);
@@ -321,6 +349,9 @@ impl<'a> Reader<'a> {
             return Ok(None);
         }
         let mut words = self.lines.words(fragment, "execution");
+        if !self.aside {
+            self.named(fragment, &words)?;
+        }
         let on = references(fragment, "covered");
         if on.len() > 1 {
             let why = format!("it is on {} lifelines: who does the work?", on.len());
@@ -328,7 +359,7 @@ impl<'a> Reader<'a> {
         }
         let by = on.into_iter().next();
         let lifeline = by.as_ref().and_then(|id| self.by_id.get(id.as_str()));
-        let represents = lifeline.and_then(|lifeline| attribute(*lifeline, "represents"));
+        let represents = lifeline.and_then(|lifeline| reference(*lifeline, "represents"));
         let Some(by) = represents.and_then(|id| self.component(id)) else {
             let why = format!("it is on no lifeline that represents a component, in `{}`", name(interaction));
             return Err(words.fault(Class::NoSuchName, 0, why));
@@ -343,20 +374,20 @@ impl<'a> Reader<'a> {
     /// The step of a message, at the fragment of its sending.
     fn message(&mut self, fragment: Node<'a, 'a>, interaction: Node<'a, 'a>) -> Result<Option<Line>, Fault> {
         let id = attribute(fragment, "id").unwrap_or("");
-        let of = attribute(fragment, "message").unwrap_or("");
+        let of = reference(fragment, "message").unwrap_or("");
         let Some(message) = self.by_id.get(of).copied().filter(|it| it.tag_name().name() == "message") else {
             let why = format!("it belongs to the message `{of}`, and there is none");
             return Err(Fault::new(Class::NoSuchName, name(fragment), why).at(self.lines.line(fragment)));
         };
-        if attribute(message, "sendEvent") != Some(id) {
+        if reference(message, "sendEvent") != Some(id) {
             return Ok(None);
         }
         self.laid.extend(attribute(message, "id"));
         let end = |key: &str| -> Result<&'a str, Fault> {
-            let event = attribute(message, key).and_then(|id| self.by_id.get(id));
+            let event = reference(message, key).and_then(|id| self.by_id.get(id));
             let lifeline = event.and_then(|event| references(*event, "covered").into_iter().next());
             let represents = lifeline.as_ref().and_then(|id| self.by_id.get(id.as_str()));
-            let represents = represents.and_then(|lifeline| attribute(*lifeline, "represents"));
+            let represents = represents.and_then(|lifeline| reference(*lifeline, "represents"));
             represents.and_then(|id| self.component(id)).ok_or_else(|| {
                 let why =
                     format!("its `{key}` leads to no lifeline that represents a component, in `{}`", name(interaction));
@@ -367,6 +398,7 @@ impl<'a> Reader<'a> {
         let mut words = self.lines.words(message, "message");
         let at = self.lines.line(message);
         if !self.aside {
+            self.named(message, &words)?;
             self.in_one_place(message, fragment, &words)?;
         }
         if from == to {
@@ -398,8 +430,7 @@ impl<'a> Reader<'a> {
             let why = format!("the `messageSort` `{sort}` is unknown; known: {}", SORTS.join(", "));
             return Err(words.fault(Class::Unknown, 0, why));
         }
-        let received = references(message, "receiveEvent").into_iter().next();
-        let received = received.and_then(|id| self.by_id.get(id.as_str()).copied());
+        let received = reference(message, "receiveEvent").and_then(|id| self.by_id.get(id).copied());
         for event in [Some(sent), received].into_iter().flatten() {
             let on = references(event, "covered").len();
             if on > 1 {
@@ -414,6 +445,12 @@ impl<'a> Reader<'a> {
             return Err(words.fault(Class::Invalid, 0, why));
         }
         Ok(())
+    }
+
+    /// A step is known by its name.
+    fn named(&self, step: Node<'a, 'a>, words: &Fields) -> Result<(), Fault> {
+        let why = "it has no name: what is done, or sent?";
+        if name(step).trim().is_empty() { Err(words.fault(Class::Missing, 0, why)) } else { Ok(()) }
     }
 
     /// The connector that a message names.
@@ -476,17 +513,49 @@ impl<'a> Reader<'a> {
         Ok(Line::Ref(words))
     }
 
-    /// `alt` and `opt`, with the probabilities that `GaStep` on their operands says.
-    fn combined(&mut self, fragment: Node<'a, 'a>, interaction: Node<'a, 'a>, depth: usize) -> Result<Line, Fault> {
+    /// `alt` and `opt`, with the probabilities that `GaStep` on their operands says; of `seq` and `strict` one operand after the other, in
+    /// the order of the file, which both allow.
+    fn combined(
+        &mut self,
+        fragment: Node<'a, 'a>,
+        interaction: Node<'a, 'a>,
+        depth: usize,
+    ) -> Result<Vec<Line>, Fault> {
         let operator = attribute(fragment, "interactionOperator").unwrap_or("seq");
+        match operator {
+            "loop" => Ok(vec![self.repeated(fragment, interaction, depth)?]),
+            "alt" | "opt" => Ok(vec![self.choice(fragment, interaction, depth, operator)?]),
+            "seq" | "strict" => {
+                let mut steps = Vec::new();
+                for operand in fragment.children().filter(|child| child.tag_name().name() == "operand") {
+                    if let Some(guard) = operand.children().find(|child| child.tag_name().name() == "guard") {
+                        let why = format!("a guard in `{operator}` is not heeded: say with `opt` how often it holds");
+                        return Err(self.lines.words(operand, "operand").fault(
+                            Class::Unknown,
+                            self.lines.line(guard),
+                            why,
+                        ));
+                    }
+                    steps.extend(self.fragments(operand, interaction, depth + 1)?);
+                }
+                Ok(steps)
+            }
+            _ => {
+                let why =
+                    format!("the operator `{operator}` cannot be laid; `alt`, `opt`, `loop`, `seq` and `strict` can");
+                Err(self.lines.words(fragment, "fragment").fault(Class::Unknown, 0, why))
+            }
+        }
+    }
+
+    fn choice(
+        &mut self,
+        fragment: Node<'a, 'a>,
+        interaction: Node<'a, 'a>,
+        depth: usize,
+        operator: &str,
+    ) -> Result<Line, Fault> {
         let at = self.lines.line(fragment);
-        if operator == "loop" {
-            return self.repeated(fragment, interaction, depth);
-        }
-        if !matches!(operator, "alt" | "opt") {
-            let why = format!("the operator `{operator}` cannot be laid; `alt`, `opt` and `loop` can");
-            return Err(Fault::new(Class::Unknown, name(fragment), why).at(at));
-        }
         let mut ways = Vec::new();
         let operands = fragment.children().filter(|child| child.tag_name().name() == "operand");
         let (mut taken, mut all) = (0.0, true);

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use roxmltree::Node;
 
-use super::{Reader, attribute, name, references, sort};
+use super::{Reader, attribute, kind, name, reference, references, sort};
 use crate::read::draft::Draft;
 use crate::{Class, Fault};
 
@@ -100,15 +100,20 @@ impl<'a> Reader<'a> {
 
     /// The type of a property; `xmi:type` says what the property itself is.
     fn type_of(&self, property: Node<'a, 'a>) -> Option<Node<'a, 'a>> {
-        let of = property.attributes().find(|it| it.name() == "type" && !it.value().starts_with("uml:"))?;
-        self.by_id.get(of.value()).copied()
+        let mut types = property.attributes().filter(|it| it.name() == "type").map(|it| it.value());
+        let attribute = types.find(|it| kind(property, it).is_none());
+        let child = || {
+            let mut types = property.children().filter(|child| child.tag_name().name() == "type");
+            types.find_map(|child| self::attribute(child, "idref"))
+        };
+        self.by_id.get(attribute.or_else(child)?).copied()
     }
 
     /// A part is one component: of several, each would do its own share of the work.
     pub(super) fn multiplicities(&self) -> Result<(), Fault> {
         let elements = || self.document.descendants().filter(Node::is_element);
         let named = elements().filter(|it| matches!(it.tag_name().name(), "lifeline" | "end"));
-        let keys = |it: Node<'a, 'a>| ["represents", "role", "partWithPort"].map(|key| attribute(it, key));
+        let keys = |it: Node<'a, 'a>| ["represents", "role", "partWithPort"].map(|key| reference(it, key));
         let used: BTreeSet<&str> = named.flat_map(keys).flatten().collect();
         for part in elements().filter(|it| sort(*it) == "Property") {
             // An association's end that nothing stands for says how many others know of it.
@@ -152,7 +157,7 @@ impl<'a> Reader<'a> {
             let mut joined = [""; 2];
             for ((key, end), joined) in [("from", from), ("to", to)].into_iter().zip(&mut joined) {
                 // A port is on a part, which says which component it is.
-                let role = attribute(*end, "partWithPort").or_else(|| attribute(*end, "role")).unwrap_or("");
+                let role = reference(*end, "partWithPort").or_else(|| reference(*end, "role")).unwrap_or("");
                 let Some(component) = self.component(role) else {
                     let why = format!("its end with the role `{role}` is no part whose type is a component");
                     return Err(words.fault(Class::NoSuchName, self.lines.line(*end), why));
