@@ -46,12 +46,21 @@ impl Language {
     }
 }
 
+/// What is said beside the text of a model.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Beside<'a> {
+    /// A TOML text that has nothing but prices.
+    pub prices: Option<&'a str>,
+    /// Of UML: the name of the interaction that is the scenario.
+    pub scenario: Option<&'a str>,
+}
+
 /// Reads a model.
 ///
 /// # Errors
 /// The first fault that is found, with its class, line and name.
 pub fn read(text: &str, language: Language) -> Result<Model, Fault> {
-    check::check(draft(text, language)?)
+    read_beside(text, language, Beside::default())
 }
 
 /// Reads a model, and beside its own prices those of a TOML text that has nothing but prices.
@@ -59,18 +68,32 @@ pub fn read(text: &str, language: Language) -> Result<Model, Fault> {
 /// # Errors
 /// As [`read`]; [`Class::Doubled`] for a price that both have.
 pub fn read_priced(text: &str, language: Language, prices: &str) -> Result<Model, Fault> {
-    let mut draft = draft(text, language)?;
-    draft.prices.extend(toml::prices(prices)?);
+    read_beside(text, language, Beside { prices: Some(prices), scenario: None })
+}
+
+/// Reads a model with what is said beside it.
+///
+/// # Errors
+/// As [`read_priced`]; [`Class::NoSuchName`] for a scenario that is not there, or that the language has no word for.
+pub fn read_beside(text: &str, language: Language, beside: Beside<'_>) -> Result<Model, Fault> {
+    let mut draft = draft(text, language, beside.scenario)?;
+    if let Some(prices) = beside.prices {
+        draft.prices.extend(toml::prices(prices)?);
+    }
     check::check(draft)
 }
 
-fn draft(text: &str, language: Language) -> Result<draft::Draft, Fault> {
+fn draft(text: &str, language: Language, scenario: Option<&str>) -> Result<draft::Draft, Fault> {
     if text.len() > MAX_BYTES {
         return Err(Fault::new(Class::TooLarge, "", format!("the model has more than {} MiB", MAX_BYTES >> 20)));
     }
-    match language {
-        Language::Toml => toml::draft(text),
-        Language::Mermaid => mermaid::draft(text),
-        Language::Xmi => xmi::draft(text),
+    match (language, scenario) {
+        (Language::Xmi, scenario) => xmi::draft(text, scenario),
+        (_, Some(name)) => {
+            let why = "only UML has several in one file: what is done begins with the first sequence";
+            Err(Fault::new(Class::NoSuchName, format!("scenario {name}"), why))
+        }
+        (Language::Toml, None) => toml::draft(text),
+        (Language::Mermaid, None) => mermaid::draft(text),
     }
 }

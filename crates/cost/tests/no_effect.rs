@@ -1,6 +1,6 @@
 //! What would be read and change nothing, or is said twice and not alike, is refused by name, in each language.
 
-use cost::read::{Language, read, read_priced};
+use cost::read::{Beside, Language, read, read_beside, read_priced};
 use cost::{Class, print};
 
 const UML: &str = include_str!("fixtures/cuspis.uml");
@@ -189,8 +189,8 @@ fn what_uml_says_twice_or_to_nobody_is_refused() {
     let with = |more: &str| UML.replace("</xmi:XMI>", &format!("{more}\n</xmi:XMI>"));
     let check = |more: &str, class, part: &str| refused(&with(more), Language::Xmi, class, part);
     let scenario = |on: &str| format!("<GQAM:GaScenario xmi:id=\"_more\" base_NamedElement=\"{on}\"/>");
-    check(&scenario("_generation"), Class::Doubled, "GaScenario: there are two of them");
-    check(&scenario("_finish"), Class::Doubled, "GaScenario: there are two of them");
+    check(&scenario("_generation"), Class::Doubled, "GaScenario: there are 2 of them, on `generation`, `generation`");
+    check(&scenario("_finish"), Class::Doubled, "GaScenario: there are 2 of them, on `generation`, `finish`");
     for (element, member, key) in [("_m3", "hostDemand=\"(4,ms)\"", "time"), ("_o1", "prob=\"0.5\"", "weight")] {
         let more = format!("<PAM:PaStep xmi:id=\"_more\" base_NamedElement=\"{element}\" {member}/>");
         check(&more, Class::Doubled, &format!("`{key}` stands twice"));
@@ -332,6 +332,28 @@ fn of_several_scenarios_one_is_meant() {
     let lost = UML.replace("<packagedElement xmi:type=\"uml:Interaction\" xmi:id=\"_finish\"", other);
     let lost = lost.replace(" message=\"_m9\"", " message=\"_m1\"");
     assert_eq!(read(&lost, Language::Xmi).unwrap().sequences, one.sequences);
+    // One is named, whether it is said of one, of several or of none.
+    let more = "<GQAM:GaScenario xmi:id=\"_st95\" base_NamedElement=\"_other\" respT=\"(3,s)\"/>";
+    let several = load("\"_other\"").replace("</xmi:XMI>", &format!("{more}\n</xmi:XMI>"));
+    let named = |text: &str, name| read_beside(text, Language::Xmi, Beside { scenario: Some(name), prices: None });
+    for text in [&several, &text, &text.replace(meant, "")] {
+        let found = named(text, "generation").unwrap();
+        assert_eq!((&found.workload, &found.sequences), (&one.workload, &one.sequences));
+    }
+    let other = several.replace(" respT=\"(3,s)\"", "");
+    let found = named(&other, "other").unwrap_or_else(|fault| panic!("{fault}"));
+    assert_eq!(names(&found), ["other", "finish"]);
+    assert!(matches!(found.workload, cost::model::Workload::Closed { clients: 9, .. }), "{:?}", found.workload);
+    assert_eq!(found.annotations.len(), 1);
+    let fault = named(&text, "others").unwrap_err();
+    assert_eq!(fault.class, Class::NoSuchName);
+    assert!(
+        fault.to_string().contains("scenario others: no interaction has this name; there are `generation`"),
+        "{fault}"
+    );
+    let fault = read_beside(TOML, Language::Toml, Beside { scenario: Some("main"), prices: None }).unwrap_err();
+    assert_eq!(fault.class, Class::NoSuchName);
+    assert!(fault.to_string().contains("only UML"), "{fault}");
     // What no scenario uses is nobody's.
     let unused = text.replace("  <trapkey:Flow xmi:id=\"_st92\" base_Message=\"_m9\" returns=\"_box\"/>\n", "");
     refused(&unused, Language::Xmi, Class::NoEffect, "it has no effect on `attribute box`");

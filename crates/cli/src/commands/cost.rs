@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand, ValueEnum, value_parser};
 use cost::choose::Effort;
-use cost::read::{Language, read, read_priced};
+use cost::read::{Beside, Language, read_beside};
 use cost::solve::{Solution, questions, solve};
 use cost::{Fault, Model, net, print, weave};
 use gspn::{Budget, Limits, Progress};
@@ -82,6 +82,10 @@ struct Source {
     /// The configuration whose annotations count (without it all do; `none`: no annotation)
     #[arg(long, value_name = "NAME")]
     configuration: Option<String>,
+
+    /// The interaction of a UML file that is solved, where several are a `GaScenario`
+    #[arg(long, value_name = "NAME")]
+    scenario: Option<String>,
 }
 
 /// A model, and what to print of it.
@@ -204,6 +208,7 @@ impl Source {
             let message = format!("`{}` is no model that can be used", self.model.display());
             let what = Fault { line: None, ..fault.clone() };
             let what = format!("{}: {what}", fault.class.word());
+            let several = fault.class == cost::Class::Doubled && fault.name == "GaScenario";
             match fault.line {
                 None => Failure::bad_input(format!("{message}: {what}")),
                 Some(line) => {
@@ -215,7 +220,7 @@ impl Source {
                         text: text.clone(),
                         span: (start, end),
                         message: what,
-                        help: None,
+                        help: several.then(|| "name the interaction that is meant with `--scenario`".to_owned()),
                     };
                     Failure::in_files(message, vec![fault])
                 }
@@ -223,12 +228,12 @@ impl Source {
         };
         let prices = self.prices.iter().map(|given| Prices::read(given)).collect::<Result<Vec<_>, _>>()?;
         let mut lists = prices.iter().filter_map(|it| if let Prices::List(list) = it { Some(list) } else { None });
-        let model = match (lists.next(), lists.next()) {
-            (None, _) => read(&text, language),
-            (Some(list), None) => read_priced(&text, language, list),
-            _ => return Err(Failure::bad_input("`--prices`: one price list, and calibrations besides")),
-        };
-        let mut model = model.map_err(failure)?;
+        let (list, another) = (lists.next(), lists.next());
+        if another.is_some() {
+            return Err(Failure::bad_input("`--prices`: one price list, and calibrations besides"));
+        }
+        let beside = Beside { prices: list.map(|list| &**list), scenario: self.scenario.as_deref() };
+        let mut model = read_beside(&text, language, beside).map_err(failure)?;
         for prices in &prices {
             prices.lay(&mut model)?;
         }

@@ -36,13 +36,13 @@ const TIMED: [&str; 8] = [
 /// How messages are sent (UML 2.5 section 17.12.22).
 const SORTS: [&str; 6] = ["synchCall", "asynchCall", "asynchSignal", "createMessage", "deleteMessage", "reply"];
 
-/// Reads the words of a model.
-pub(super) fn draft(text: &str) -> Result<Draft, Fault> {
+/// Reads the words of a model; of several scenarios the one of this name is meant.
+pub(super) fn draft(text: &str, scenario: Option<&str>) -> Result<Draft, Fault> {
     let document = Document::parse(text).map_err(|error| {
         let row = usize::try_from(error.pos().row).unwrap_or(0);
         Fault::new(Class::Syntax, "", error.to_string()).at(row)
     })?;
-    Reader::new(&document)?.draft()
+    Reader::new(&document)?.draft(scenario)
 }
 
 /// An attribute by its local name, whatever its namespace.
@@ -181,7 +181,7 @@ impl<'a> Reader<'a> {
         self.document.descendants().filter(move |node| node.is_element() && sort(*node) == wanted)
     }
 
-    fn draft(mut self) -> Result<Draft, Fault> {
+    fn draft(mut self, scenario: Option<&str>) -> Result<Draft, Fault> {
         let mut draft = Draft::default();
         let root = self.document.descendants().find(|node| node.tag_name().name() == "Model");
         let Some(root) = root else {
@@ -193,7 +193,7 @@ impl<'a> Reader<'a> {
         self.nodes(&mut draft)?;
         self.components(&mut draft)?;
         self.connectors(&mut draft)?;
-        self.sequences(&mut draft)?;
+        self.sequences(&mut draft, scenario)?;
         draft.workload = self.applied.workload()?;
         draft.secured = self.secured()?;
         self.applied.end(&self.by_id)?;
@@ -218,9 +218,9 @@ impl<'a> Reader<'a> {
 
     /// Interactions; the one that is a `GaScenario` comes first, and those that it does not lead to are other scenarios; else one that
     /// nothing refers to.
-    fn sequences(&mut self, draft: &mut Draft) -> Result<(), Fault> {
+    fn sequences(&mut self, draft: &mut Draft, wanted: Option<&str>) -> Result<(), Fault> {
         let all: Vec<_> = self.all("Interaction").collect();
-        let scenario = self.applied.scenario()?.map(|(base, line)| (base.to_owned(), line));
+        let scenario = self.scenario(wanted)?;
         draft.scenarios = scenario.is_some();
         let others = match scenario.as_ref() {
             None => BTreeSet::new(),
@@ -235,7 +235,9 @@ impl<'a> Reader<'a> {
                 ids.filter(|id| !reached.contains(id)).collect()
             }
         };
-        self.applied.set_aside(&self.by_id, &others);
+        if let Some((meant, _)) = &scenario {
+            self.applied.set_aside(&self.by_id, &others, meant);
+        }
         let used: Vec<String> = self.all("InteractionUse").flat_map(|node| references(node, "refersTo")).collect();
         let mut written = Vec::new();
         for interaction in all {
@@ -256,6 +258,43 @@ impl<'a> Reader<'a> {
         written.sort_by_key(|(rank, _)| *rank);
         draft.sequences = written.into_iter().map(|(_, written)| written).chain(self.bodies.drain(..)).collect();
         Ok(())
+    }
+
+    /// What the scenario that is meant is applied to, and its line: the only `GaScenario`, or the interaction that has the wanted name.
+    fn scenario(&self, wanted: Option<&str>) -> Result<Option<(String, usize)>, Fault> {
+        let listed = |names: &mut dyn Iterator<Item = &str>| {
+            let names: Vec<String> = names.map(|name| format!("`{name}`")).collect();
+            names.join(", ")
+        };
+        let Some(wanted) = wanted else {
+            let all = self.applied.scenarios();
+            let called = |base: &str| self.by_id.get(base).map_or("", |it| name(*it));
+            return match all.as_slice() {
+                [] => Ok(None),
+                [(base, line)] => Ok(Some(((*base).to_owned(), *line))),
+                [_, (_, line), ..] => {
+                    let names = listed(&mut all.iter().map(|(base, _)| called(base)));
+                    let why = format!(
+                        "there are {} of them, on {names}: one is solved at a time, say which is meant",
+                        all.len()
+                    );
+                    Err(Fault::new(Class::Doubled, "GaScenario", why).at(*line))
+                }
+            };
+        };
+        let found: Vec<_> = self.all("Interaction").filter(|it| name(*it) == wanted).collect();
+        let fault = |class, why: String| Fault::new(class, format!("scenario {wanted}"), why);
+        match found.as_slice() {
+            [only] => Ok(Some((attribute(*only, "id").unwrap_or("").to_owned(), self.lines.line(*only)))),
+            [] => {
+                let names = listed(&mut self.all("Interaction").map(name));
+                Err(fault(Class::NoSuchName, format!("no interaction has this name; there are {names}")))
+            }
+            [_, second, ..] => {
+                let why = "two interactions have this name: which is meant?".to_owned();
+                Err(fault(Class::Doubled, why).at(self.lines.line(*second)))
+            }
+        }
     }
 
     /// Interactions that one leads to, and itself.

@@ -111,9 +111,14 @@ impl Applied {
 
     /// Of other scenarios, only what their messages return and carry says which annotations are theirs. A workload that the `cause` of
     /// the scenario names is its own, wherever it stands.
-    pub(super) fn set_aside<'a>(&mut self, by_id: &BTreeMap<&'a str, Node<'a, 'a>>, others: &BTreeSet<&str>) {
-        let of_scenarios = self.said.iter().filter(|it| it.stereotype == "GaScenario");
-        let causes = of_scenarios.filter_map(|it| it.members.get("cause")).flatten();
+    pub(super) fn set_aside<'a>(
+        &mut self,
+        by_id: &BTreeMap<&'a str, Node<'a, 'a>>,
+        others: &BTreeSet<&str>,
+        meant: &str,
+    ) {
+        let of_scenario = self.said.iter().filter(|it| it.stereotype == "GaScenario" && it.base == meant);
+        let causes = of_scenario.filter_map(|it| it.members.get("cause")).flatten();
         let causes: BTreeSet<String> = causes.flat_map(|ids| ids.split_whitespace()).map(str::to_owned).collect();
         let aside = |said: &Said| {
             let within = by_id.get(said.base.as_str()).and_then(|base| around(*base));
@@ -122,6 +127,7 @@ impl Applied {
         self.said.retain_mut(|said| {
             match said.stereotype.as_str() {
                 "GaWorkloadEvent" => return causes.contains(&said.id) || !aside(said),
+                "GaScenario" => return said.base == meant,
                 "GaStep" | "PaStep" | "PaCommStep" | "GaCommStep" if aside(said) => said.members.clear(),
                 "Flow" if aside(said) => said.members.retain(|key, _| key != "variation"),
                 _ => {}
@@ -146,17 +152,11 @@ impl Applied {
         self.said.get(self.about(base)).unwrap_or_default().iter().any(|it| it.stereotype == "GaExecHost")
     }
 
-    /// What the one `GaScenario` is applied to, and its line.
-    pub(super) fn scenario(&self) -> Result<Option<(&str, usize)>, Fault> {
+    /// What each `GaScenario` is applied to, and its line.
+    pub(super) fn scenarios(&self) -> Vec<(&str, usize)> {
         let mut all: Vec<&Said> = self.said.iter().filter(|it| it.stereotype == "GaScenario").collect();
         all.sort_by_key(|said| said.order);
-        match all.as_slice() {
-            [_, second, ..] => {
-                let why = "there are two of them: one scenario is solved at a time";
-                Err(Fault::new(Class::Doubled, "GaScenario", why).at(second.line))
-            }
-            all => Ok(all.first().map(|said| (said.base.as_str(), said.line))),
-        }
+        all.into_iter().map(|said| (said.base.as_str(), said.line)).collect()
     }
 
     /// `GaExecHost`: `resMult` are cores, `speedFactor` the speed. `Priced`, ours: the platform.
