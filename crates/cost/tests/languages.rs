@@ -284,7 +284,12 @@ fn wrong_diagrams_are_refused() {
     check(&m("time=\"4 ms\"", "time=\"4 furlongs\""), Class::Invalid, Some(13), "4 furlongs");
     check(&m("time=\"4 ms\"", "tim=\"4 ms\""), Class::MissingAnnotation, Some(13), "`prepare` has no `time`");
     check(&m("returns=order", "return=order"), Class::Unknown, Some(13), "`return` is unknown");
-    check(&m("%% trapkey: component client node=pc", ""), Class::MissingAnnotation, Some(5), "nobody knows where it runs");
+    check(
+        &m("%% trapkey: component client node=pc", ""),
+        Class::MissingAnnotation,
+        Some(5),
+        "nobody knows where it runs",
+    );
     check(&m("connector wire from=client", "conn wire from=client"), Class::Unknown, Some(9), "no statement");
     check(&m("  end\n", ""), Class::Syntax, Some(26), "still open");
     check(&m("rsa-2048,rsa-3072", "rsa-2048,rsa-77"), Class::Invalid, Some(11), "rsa-77");
