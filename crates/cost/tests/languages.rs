@@ -349,8 +349,8 @@ fn wrong_uml_is_refused() {
     };
     check(&u("<GQAM:GaScenario", "<GQAM:GaSomething"), Class::UnknownStereotype, "`GaSomething`");
     check(&u("<trapkey:DataOriginAuthentication", "<trapkey:Critical"), Class::UnknownStereotype, "Critical");
-    check(&u("hostDemand=\"(3,ms)\"", ""), Class::MissingAnnotation, "`storeGDinfo` has no `time`");
-    check(&u("prob=\"0.25\"", ""), Class::MissingAnnotation, "no `weight`");
+    check(&u("hostDemand=\"(3,ms)\"", ""), Class::MissingAnnotation, "storeGDinfo: it has no `hostDemand`");
+    check(&u("prob=\"0.25\"", ""), Class::MissingAnnotation, "no `prob`");
     check(&u("prob=\"0.25\"", "prob=\"0.15\""), Class::Invalid, "add up to 0.9");
     check(&u("refersTo=\"_finish\"", "refersTo=\"_generation\""), Class::Cycle, "generation -> generation");
     check(&u("refersTo=\"_finish\"", "refersTo=\"_gone\""), Class::NoSuchName, "no interaction");

@@ -191,12 +191,12 @@ fn what_uml_says_twice_or_to_nobody_is_refused() {
     let scenario = |on: &str| format!("<GQAM:GaScenario xmi:id=\"_more\" base_NamedElement=\"{on}\"/>");
     check(&scenario("_generation"), Class::Doubled, "GaScenario: there are 2 of them, on `generation`, `generation`");
     check(&scenario("_finish"), Class::Doubled, "GaScenario: there are 2 of them, on `generation`, `finish`");
-    for (element, member, key) in [("_m3", "hostDemand=\"(4,ms)\"", "time"), ("_o1", "prob=\"0.5\"", "weight")] {
+    for (element, member, key) in [("_m3", "hostDemand=\"(4,ms)\"", "hostDemand"), ("_o1", "prob=\"0.5\"", "prob")] {
         let more = format!("<PAM:PaStep xmi:id=\"_more\" base_NamedElement=\"{element}\" {member}/>");
         check(&more, Class::Doubled, &format!("`{key}` stands twice"));
     }
     let host = "<GQAM:GaExecHost xmi:id=\"_more\" base_Classifier=\"_organisation\" resMult=\"3\"/>";
-    check(host, Class::Doubled, "`cores` stands twice");
+    check(host, Class::Doubled, "`resMult` stands twice");
     let hertz = "<GQAM:GaExecHost xmi:id=\"_more\" base_Classifier=\"_database\" speedFactor=\"(2,GHz)\"/>";
     check(hertz, Class::Invalid, "2 GHz");
     let check = |(from, to): (&str, &str), class, part: &str| {

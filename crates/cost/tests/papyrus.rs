@@ -185,7 +185,32 @@ fn what_real_models_hold_besides_is_refused_by_name() {
         Class::Unknown,
         "`prob` of the stereotype `GaStep`",
     );
-    check(PLC, ("unit='us'", "unit='tick'"), Class::Invalid, "tick");
+    // In MARTE's words, with the units that there are.
+    for (from, to, class, part) in [
+        ("unit='us'", "unit='tick'", Class::Invalid, "`hostDemand` is `250 tick`: a time in ns, us, ms, s, min or h"),
+        ("unit=B)", "unit=word)", Class::Invalid, "`msgSize` is `120 word`: a whole size in B, kB"),
+        ("(value=120, unit=B)", "(value=120.5, unit=B)", Class::Invalid, "`msgSize` is `120.5 B`"),
+        ("(200,us)", "(200,m)", Class::Invalid, "`blockT` is `200 m`"),
+        ("resMult=\"1\"", "resMult=\"0\"", Class::Invalid, "`resMult` is `0`: a whole number from 1 to 1024"),
+        ("(value=0.5)\" resMult", "(value=0)\" resMult", Class::Invalid, "`speedFactor` is `0`: a number above 0"),
+        ("prob=\"(value=0.5)\"", "prob=\"50 %\"", Class::Invalid, "`prob` is `50 %`: a probability above 0"),
+        ("<blockT>", "<capacity>(1,baud)</capacity><blockT>", Class::Invalid, "`capacity` is `1 baud`: a rate above 0"),
+        ("<blockT>", "<blockT>(1,us)</blockT><blockT>", Class::Doubled, "`blockT` is said 2 times"),
+        ("(value=1,statQ=mean)", "0", Class::Invalid, "`population` is `0`: a whole number"),
+        (
+            "population=",
+            "population=1, crowd=",
+            Class::Unknown,
+            "`crowd` of `closed` is not understood; known: population",
+        ),
+        ("population=", "room=", Class::Unknown, "`room` of `closed`"),
+        ("population=(value=1,statQ=mean), ", "", Class::Missing, "`closed` has no `population`"),
+        ("unit=s,statQ=mean", "unit=Hz,statQ=mean", Class::Invalid, "`extDelay` is `0.01 /s`: a time"),
+    ] {
+        check(PLC, (from, to), class, part);
+    }
+    let hours = PLC.replacen("(200,us)", "(0.5,hrs)", 1);
+    assert!((model(&hours).connectors[0].latency - 1800.0).abs() < 1e-9);
     check(PLC, ("(200,us)", "(200,us,meas)"), Class::Invalid, "(200,us,meas)");
     // A comma for a point, and what stands twice: one of both would have counted.
     for (from, to, class, part) in [
@@ -214,6 +239,8 @@ fn what_real_models_hold_besides_is_refused_by_name() {
     }
     check(RECIPE, ("\"loop\"", "\"par\""), Class::Unknown, "`par` cannot be laid");
     check(RECIPE, (" value=\"5\"", ""), Class::MissingAnnotation, "how often does it go round");
+    let none = RECIPE.replacen(" value=\"5\"", " value=\"0\"", 1);
+    check(&none, (" value=\"5\"", " value=\"0\""), Class::Invalid, "its guard says `0..0`: a whole number from 1");
     check(RECIPE, ("rep=\"2\"", "rep=\"2.5\""), Class::Invalid, "2.5");
     check(RECIPE, ("rep=\"2\"", "rep=\"(expr=2,statQ=max)\""), Class::Invalid, "statQ=max");
     check(RECIPE, ("rep=\"2\"", ""), Class::MissingAnnotation, "loop CombinedFragment1");

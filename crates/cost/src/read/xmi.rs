@@ -195,6 +195,10 @@ impl<'a> Reader<'a> {
         self.connectors(&mut draft)?;
         self.sequences(&mut draft, scenario)?;
         draft.workload = self.applied.workload()?;
+        if let (None, Some(first)) = (&draft.workload, draft.sequences.first()) {
+            let why = "it is missing: a `GaWorkloadEvent` on the interaction, whose `pattern` is such as `closed(population=8)`";
+            return Err(Fault::new(Class::MissingAnnotation, "workload", why).at(first.line));
+        }
         draft.secured = self.secured()?;
         self.applied.end(&self.by_id)?;
         Ok(draft)
@@ -518,7 +522,14 @@ impl<'a> Reader<'a> {
     /// The time of an operation; of another scenario nobody asks for it.
     fn time(&mut self, of: &str, words: &mut Fields) -> Result<(), Fault> {
         self.applied.step(of, "time", words)?;
-        if self.aside { words.put("time", vec!["0".to_owned()], 0) } else { Ok(()) }
+        if self.aside {
+            return words.put("time", vec!["0".to_owned()], 0);
+        }
+        if words.clone().word("time")?.is_none() {
+            let why = "it has no `hostDemand` of a `GaStep`: write 0 if it takes none";
+            return Err(words.fault(Class::MissingAnnotation, 0, why));
+        }
+        Ok(())
     }
 
     /// Properties by identifier become attributes by name.
@@ -604,6 +615,10 @@ impl<'a> Reader<'a> {
             if self.aside {
                 words.put("weight", vec!["1".to_owned()], at)?;
             }
+            if operator == "alt" && said.is_none() && !self.aside {
+                let why = "it has no `prob` of a `GaStep`: how often is it taken?";
+                return Err(words.fault(Class::MissingAnnotation, 0, why));
+            }
             all &= said.is_some();
             taken += said.unwrap_or(0.0);
             let steps = self.fragments(operand, interaction, depth + 1)?;
@@ -678,6 +693,10 @@ impl<'a> Reader<'a> {
         }
         match (least, most) {
             (Some(least), Some(most)) if least == most && most.is_finite() => {
+                if vsl::wanted("rep", &most.to_string()).is_some() {
+                    let why = format!("its guard says {}: a whole number from 1 to 100000 is wanted", range());
+                    return Err(words.fault(Class::Invalid, 0, why));
+                }
                 words.put("times", vec![most.to_string()], 0)
             }
             _ => {

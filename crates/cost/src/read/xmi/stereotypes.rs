@@ -50,6 +50,17 @@ const MARTE: [&str; 12] = [
 /// time varies; whose prices a node uses.
 const BESIDE: [&str; 3] = ["Sized", "Flow", "Priced"];
 
+/// Members of a closed pattern and of an open one, with our keys.
+const CLOSED: [(&str, &str); 4] =
+    [("population", "clients"), ("extDelay", "think"), ("threads", "threads"), ("threads_on", "threads_on")];
+const OPEN: [(&str, &str); 5] = [
+    ("arrivalRate", "arrivals"),
+    ("rate", "arrivals"),
+    ("room", "room"),
+    ("threads", "threads"),
+    ("threads_on", "threads_on"),
+];
+
 /// All that is applied.
 #[derive(Debug, Default)]
 pub(super) struct Applied {
@@ -246,14 +257,27 @@ impl Applied {
                 let why = format!("the pattern `{word}` is not understood; `closed` and `open` are");
                 return Err(words.fault(Class::Unknown, 0, why));
             }
-            for (key, value) in members {
-                let key = match key.as_str() {
-                    "population" => "clients",
-                    "extDelay" => "think",
-                    "arrivalRate" | "rate" => "arrivals",
-                    other => other,
+            let known: &[(&str, &'static str)] = if word == "closed" { &CLOSED } else { &OPEN };
+            for (member, value) in members {
+                let Some((_, key)) = known.iter().find(|(known, key)| member == *known || member == *key) else {
+                    let names: Vec<&str> = known.iter().map(|(known, _)| *known).collect();
+                    let why = format!("`{member}` of `{word}` is not understood; known: {}", names.join(", "));
+                    return Err(words.fault(Class::Unknown, 0, why));
                 };
+                if let Some(wanted) = vsl::wanted(&member, &value) {
+                    return Err(words.fault(Class::Invalid, 0, format!("`{member}` is `{value}`: {wanted} is wanted")));
+                }
                 words.put(key, vec![value], said.line)?;
+            }
+            let needed: &[(&str, &'static str)] = if word == "closed" {
+                &[("population", "clients")]
+            } else {
+                &[("arrivalRate", "arrivals"), ("room", "room")]
+            };
+            for (member, key) in needed {
+                if words.clone().word(key)?.is_none() {
+                    return Err(words.fault(Class::Missing, 0, format!("`{word}` has no `{member}`")));
+                }
             }
             if found.replace(words).is_some() {
                 let why = "there are two of them: one scenario is solved at a time";
@@ -329,7 +353,20 @@ impl Said {
             let Some(values) = self.members.remove(*member) else { continue };
             let values = values.iter().map(|value| vsl::value(value)).collect::<Result<Vec<_>, _>>();
             let values = values.map_err(|(class, why)| words.fault(class, self.line, why))?;
-            words.put(key, values, self.line)?;
+            let [value] = values.as_slice() else {
+                return Err(words.fault(
+                    Class::Doubled,
+                    self.line,
+                    format!("`{member}` is said {} times", values.len()),
+                ));
+            };
+            if let Some(wanted) = vsl::wanted(member, value) {
+                let why = format!("`{member}` is `{value}`: {wanted} is wanted");
+                return Err(words.fault(Class::Invalid, self.line, why));
+            }
+            words
+                .put(key, values, self.line)
+                .map_err(|_| words.fault(Class::Doubled, self.line, format!("`{member}` stands twice")))?;
         }
         Ok(())
     }

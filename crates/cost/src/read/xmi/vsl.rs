@@ -1,7 +1,7 @@
 //! Values as MARTE writes them (its value specification language), the part that is used: `57 ms`, `(57, ms)`, `(value=57, unit=ms)`,
 //! `(expr=57.3, unit=ms, statQ=mean, source=meas)`. The rest is refused by name.
 
-use crate::Class;
+use crate::{Class, quantity};
 
 /// What cannot be read: its class, and a sentence.
 pub(super) type Why = (Class, String);
@@ -78,8 +78,46 @@ fn known(unit: &str) -> (f64, &str) {
         "Mbps" => (1.0, "Mbit/s"),
         "Gbps" => (1.0, "Gbit/s"),
         "Hz" => (1.0, "/s"),
+        "KHz" | "kHz" => (1e3, "/s"),
+        "rpm" => (1.0, "/min"),
+        "hrs" => (1.0, "h"),
+        "dys" => (24.0, "h"),
         other => (1.0, other),
     }
+}
+
+/// What is wanted of a member, if this value is none.
+pub(super) fn wanted(member: &str, value: &str) -> Option<&'static str> {
+    let whole = |most: u32| value.trim().parse().is_ok_and(|count: u32| (1..=most).contains(&count));
+    let above = |number: Option<f64>| number.is_some_and(|number| number > 0.0);
+    let (is, wanted) = match member {
+        "hostDemand" | "blockT" | "extDelay" | "think" => {
+            let wanted = "a time in ns, us, ms, s, min or h, between brackets also hrs or dys,";
+            (quantity::seconds(value).is_some(), wanted)
+        }
+        "msgSize" | "size" => {
+            let wanted = "a whole size in B, kB, MB, GB, KiB or MiB, between brackets Byte, KB, MB or GB (of 1024),";
+            (quantity::bytes(value).is_some_and(|bytes| bytes.fract() == 0.0 && bytes < 1e15), wanted)
+        }
+        "capacity" => {
+            let wanted = "a rate above 0 in B/s, kB/s, MB/s, GB/s, kbit/s, Mbit/s or Gbit/s, between brackets also b/s, Kb/s, Mb/s, Gb/s (of 1024), kbps, Mbps or Gbps,";
+            (above(quantity::bytes_a_second(value)), wanted)
+        }
+        "arrivalRate" | "rate" | "arrivals" => {
+            let wanted = "a rate above 0 in /s, /min or /h, between brackets also Hz, kHz or rpm,";
+            (above(quantity::a_second(value)), wanted)
+        }
+        "speedFactor" => (above(quantity::number(value)), "a number above 0"),
+        "prob" => {
+            let share = quantity::number(value).filter(|share| *share <= 1.0);
+            (above(share), "a probability above 0 and not above 1")
+        }
+        "resMult" => (whole(1024), "a whole number from 1 to 1024"),
+        "rep" => (whole(100_000), "a whole number from 1 to 100000"),
+        "population" | "clients" | "room" | "threads" => (whole(1_000_000), "a whole number from 1 to 1000000"),
+        _ => return None,
+    };
+    (!is).then_some(wanted)
 }
 
 /// `closed(population=64, extDelay=(20,ms))`, `open(arrivalRate=(500,Hz), room=27)`, `poisson(..)`: the word and its members.
@@ -169,6 +207,10 @@ mod tests {
             ("(100,Mbps)", Ok("100 Mbit/s")),
             ("(2,Gbps)", Ok("2 Gbit/s")),
             ("(300,Byte)", Ok("300 B")),
+            ("(3,hrs)", Ok("3 h")),
+            ("(2,dys)", Ok("48 h")),
+            ("(2,KHz)", Ok("2000 /s")),
+            ("(90,rpm)", Ok("90 /min")),
             ("(value=5, ms)", Ok("5 ms")),
             ("(57, ms, meas)", Err("`meas` in `(57, ms, meas)` has no name")),
             ("(5,)", Err("`` in `(5,)` has no name")),
