@@ -370,6 +370,9 @@ fn what_other_tools_write_is_the_same_model() {
     ] {
         assert_eq!(json!(model(&instead(key, of))), wanted, "{key}");
     }
+    let typed =
+        instead("type", "ownedAttribute").replace("<type xmi:idref", "<type xmi:type=\"uml:Component\" xmi:idref");
+    assert_eq!(json!(model(&typed)), wanted);
     for (tag, of) in [("ownedAttribute", "Property"), ("operand", "InteractionOperand"), ("deployment", "Deployment")] {
         let text = PLC.replace(&format!("<{tag} xmi:type=\"uml:{of}\""), &format!("<{tag}"));
         assert_ne!(text, PLC);

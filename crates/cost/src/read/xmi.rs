@@ -59,6 +59,10 @@ fn kind<'a>(node: Node<'a, '_>, value: &'a str) -> Option<&'a str> {
 
 /// `Component` of `xmi:type="uml:Component"`; without one the type that UML's metamodel gives to what stands there.
 fn sort<'a>(node: Node<'a, '_>) -> &'a str {
+    // What leads to an element, here or in another file, is none.
+    if node.attributes().any(|it| matches!(it.name(), "idref" | "href")) {
+        return "";
+    }
     let mut types = node.attributes().filter(|it| it.name() == "type");
     if let Some(typed) = types.find_map(|it| kind(node, it.value())) {
         return typed;
