@@ -75,6 +75,8 @@ fn a_wrong_model_is_refused_by_class_line_and_name() {
     assert!(said.starts_with("exit 2"), "{said}");
     assert!(said.contains("no-such-name") && said.contains("there is no connector `wir`"), "{said}");
     assert!(said.contains("model.toml:23"), "{said}");
+    let said = scene.run(&["cost", "solve", "model.toml", "--scenario", "main"]);
+    assert!(said.starts_with("exit 2") && said.contains("only UML has several in one file"), "{said}");
     scene.write("model.toml", &MODEL.replace("[price.pc.\"sign rsa-2048\"]", "[price.pc.\"sign rsa-3072\"]"));
     let said = scene.run(&["cost", "solve", "model.toml"]);
     assert!(said.starts_with("exit 2") && said.contains("no-price"), "{said}");
