@@ -333,6 +333,14 @@ fn a_weight_may_be_a_share() {
     let steps = |text: &str| json!(read_priced(text, Language::Toml, PRICES).unwrap().sequences).to_string();
     let shares = SAME.replace("weight = 3", "weight = \"75 %\"").replace("weight = 1 ", "weight = \"25 %\" ");
     assert_eq!(steps(&shares), steps(SAME));
+    // What was divided by the sum and printed is read back to the last digit.
+    for (one, other) in [("2025", "35"), ("15", "7"), ("57", "70"), ("0.1", "0.7")] {
+        let text = SAME
+            .replace("weight = 3", &format!("weight = {one}"))
+            .replace("weight = 1 ", &format!("weight = {other} "));
+        let printed = print::annotated(&priced(&text, Language::Toml));
+        assert_eq!(print::annotated(&read(&printed, Language::Mermaid).unwrap()), printed);
+    }
 }
 
 #[test]

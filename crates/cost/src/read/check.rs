@@ -278,6 +278,10 @@ impl Steps<'_> {
                     weighted.push((weight, self.steps(steps, depth + 1)?));
                 }
                 let sum: f64 = weighted.iter().map(|(weight, _)| weight).sum();
+                // What is divided by its sum adds up to 1 but for rounding, and is not divided again.
+                #[expect(clippy::cast_precision_loss, reason = "a few ways")]
+                let rounding = f64::EPSILON * weighted.len() as f64;
+                let sum = if (sum - 1.0).abs() <= rounding { 1.0 } else { sum };
                 if weighted.is_empty() {
                     return Err(Fault::new(Class::Missing, "choose", "there is no way to choose").at(line));
                 }

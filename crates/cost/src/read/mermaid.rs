@@ -286,10 +286,10 @@ impl Reader {
     }
 
     fn participant(&mut self, text: &str) {
-        // How it is drawn stands in braces behind the name.
-        let drawn = text.split_once("@{").and_then(|(id, rest)| Some((id, rest.split_once('}')?.1)));
-        let text = &drawn.map_or(text.to_owned(), |(id, rest)| format!("{id}{rest}"));
-        let (id, name) = text.split_once(" as ").unwrap_or((text, text));
+        let (id, name) = text.split_once(" as ").map_or((text, None), |(id, name)| (id, Some(name)));
+        // How it is drawn stands in braces behind what the diagram calls it.
+        let id = id.split_once("@{").filter(|_| id.trim_end().ends_with('}')).map_or(id, |(id, _)| id);
+        let name = name.unwrap_or(id);
         self.called.entry(id.trim().to_owned()).or_insert(self.participants.len());
         self.participants.push((id.trim().to_owned(), escape::read(name.trim()), self.line));
     }
