@@ -1,0 +1,175 @@
+//! Combined fragments: choices, loops and what follows each other.
+
+use roxmltree::Node;
+
+use super::super::draft::{Line, Written};
+use super::super::fields::Fields;
+use super::{Reader, attribute, name, sort, vsl};
+use crate::{Class, Fault};
+
+/// `minint` or `maxint` of an operand's guard: `*` is no end, a literal without a value 0.
+///
+/// # Errors
+/// What it is, if it is no whole number.
+fn bound(operand: Node<'_, '_>, key: &str) -> Result<Option<f64>, String> {
+    let guard = operand.children().find(|child| child.tag_name().name() == "guard");
+    let Some(said) = guard.and_then(|guard| guard.children().find(|child| child.tag_name().name() == key)) else {
+        return Ok(None);
+    };
+    let body = || said.children().find(|child| child.tag_name().name() == "body").and_then(|body| body.text());
+    let unsaid = || sort(said).starts_with("Literal").then_some("0");
+    let text = attribute(said, "value").or_else(|| attribute(said, "body")).or_else(body).or_else(unsaid);
+    let Some(text) = text.map(str::trim) else {
+        return Err(format!("its `{key}` is a `{}`: only whole numbers can be used", sort(said)));
+    };
+    match text.parse::<u32>() {
+        Ok(number) => Ok(Some(f64::from(number))),
+        Err(_) if matches!(text, "*" | "-1") => Ok(Some(f64::INFINITY)),
+        Err(_) => Err(format!("its `{key}` is `{text}`: only whole numbers can be used")),
+    }
+}
+
+impl<'a> Reader<'a> {
+    /// `alt` and `opt`, with the probabilities that `GaStep` on their operands says; of `seq` and `strict` one operand after the other, in
+    /// the order of the file, which both allow.
+    pub(super) fn combined(
+        &mut self,
+        fragment: Node<'a, 'a>,
+        interaction: Node<'a, 'a>,
+        depth: usize,
+    ) -> Result<Vec<Line>, Fault> {
+        let operator = attribute(fragment, "interactionOperator").unwrap_or("seq");
+        match operator {
+            "loop" => Ok(vec![self.repeated(fragment, interaction, depth)?]),
+            "alt" | "opt" => Ok(vec![self.choice(fragment, interaction, depth, operator)?]),
+            "seq" | "strict" => {
+                let mut steps = Vec::new();
+                for operand in fragment.children().filter(|child| child.tag_name().name() == "operand") {
+                    if let Some(guard) = operand.children().find(|child| child.tag_name().name() == "guard") {
+                        let why = format!("a guard in `{operator}` is not heeded: say with `opt` how often it holds");
+                        return Err(self.lines.words(operand, "operand").fault(
+                            Class::Unknown,
+                            self.lines.line(guard),
+                            why,
+                        ));
+                    }
+                    steps.extend(self.fragments(operand, interaction, depth + 1)?);
+                }
+                Ok(steps)
+            }
+            _ => {
+                let why =
+                    format!("the operator `{operator}` cannot be laid; `alt`, `opt`, `loop`, `seq` and `strict` can");
+                Err(self.lines.words(fragment, "fragment").fault(Class::Unknown, 0, why))
+            }
+        }
+    }
+
+    fn choice(
+        &mut self,
+        fragment: Node<'a, 'a>,
+        interaction: Node<'a, 'a>,
+        depth: usize,
+        operator: &str,
+    ) -> Result<Line, Fault> {
+        let at = self.lines.line(fragment);
+        let mut ways = Vec::new();
+        let operands = fragment.children().filter(|child| child.tag_name().name() == "operand");
+        let (mut taken, mut all) = (0.0, true);
+        for operand in operands.collect::<Vec<_>>() {
+            let mut words = self.lines.words(operand, "operand");
+            let said = self.applied.probability(attribute(operand, "id").unwrap_or(""), &mut words)?;
+            if self.aside {
+                words.put("weight", vec!["1".to_owned()], at)?;
+            }
+            if operator == "alt" && said.is_none() && !self.aside {
+                let why = "it has no `prob` of a `GaStep`: how often is it taken?";
+                return Err(words.fault(Class::MissingAnnotation, 0, why));
+            }
+            all &= said.is_some();
+            taken += said.unwrap_or(0.0);
+            let steps = self.fragments(operand, interaction, depth + 1)?;
+            ways.push((words, steps));
+        }
+        if operator == "opt" && ways.len() != 1 {
+            let why = format!("it has {} operands, and one is wanted", ways.len());
+            return Err(Fault::new(Class::Invalid, format!("opt {}", name(fragment)), why).at(at));
+        }
+        // Weights would be taken for probabilities of another sum, and what is done when no operand is would be lost.
+        if operator == "alt" && all && (taken - 1.0).abs() > 1e-6 {
+            let why = format!("the probabilities of its operands add up to {taken}, not to 1: what is done otherwise?");
+            return Err(Fault::new(Class::Invalid, format!("alt {}", name(fragment)), why).at(at));
+        }
+        if operator == "opt" && taken < 1.0 {
+            let mut words = self.lines.words(fragment, "opt");
+            words.put("weight", vec![format!("{}", 1.0 - taken)], at)?;
+            ways.push((words, Vec::new()));
+        }
+        Ok(Line::Choice(at, ways))
+    }
+
+    /// A `loop`: how often is said by `rep` of a `GaStep` on the fragment or its operand, or by a guard with the same `minint` and
+    /// `maxint`. Its body becomes a sequence.
+    fn repeated(&mut self, fragment: Node<'a, 'a>, interaction: Node<'a, 'a>, depth: usize) -> Result<Line, Fault> {
+        let mut words = self.lines.words(fragment, "loop");
+        let at = self.lines.line(fragment);
+        let operands: Vec<_> = fragment.children().filter(|child| child.tag_name().name() == "operand").collect();
+        let [operand] = operands.as_slice() else {
+            return Err(words.fault(
+                Class::Invalid,
+                0,
+                format!("it has {} operands, and one is wanted", operands.len()),
+            ));
+        };
+        for node in [fragment, *operand] {
+            self.applied.repeats(attribute(node, "id").unwrap_or(""), &mut words)?;
+        }
+        self.times(*operand, &mut words)?;
+        // A file may be all in one line.
+        let same = self.loops.entry(at).and_modify(|same| *same += 1).or_insert(1);
+        let called = if *same == 1 { format!("loop of line {at}") } else { format!("loop {same} of line {at}") };
+        let steps = self.fragments(*operand, interaction, depth + 1)?;
+        words.put("ref", vec![called.clone()], at)?;
+        self.bodies.push(Written { name: called, line: at, steps });
+        Ok(Line::Ref(words))
+    }
+
+    /// How often a loop goes round: both may say it, if they agree.
+    fn times(&self, operand: Node<'a, 'a>, words: &mut Fields) -> Result<(), Fault> {
+        if self.aside {
+            return Ok(());
+        }
+        let bound = |key: &str| bound(operand, key).map_err(|why| words.fault(Class::Invalid, 0, why));
+        let (least, most) = (bound("minint")?, bound("maxint")?);
+        let range = || {
+            let text = |bound: Option<f64>| {
+                bound.map_or(String::new(), |it| if it.is_finite() { it.to_string() } else { "*".to_owned() })
+            };
+            format!("`{}..{}`", text(least), text(most))
+        };
+        if let Some(said) = words.clone().word("times")? {
+            // What is no number is refused with the other values.
+            let out = |times: f64| least.is_some_and(|least| times < least) || most.is_some_and(|most| times > most);
+            return match said.text.parse::<f64>() {
+                Ok(times) if out(times) => {
+                    let why = format!("its `rep` is {times}, and its guard says {}: which is meant?", range());
+                    Err(words.fault(Class::Invalid, 0, why))
+                }
+                _ => Ok(()),
+            };
+        }
+        match (least, most) {
+            (Some(least), Some(most)) if least == most && most.is_finite() => {
+                if vsl::wanted("rep", &most.to_string()).is_some() {
+                    let why = format!("its guard says {}: a whole number from 1 to 100000 is wanted", range());
+                    return Err(words.fault(Class::Invalid, 0, why));
+                }
+                words.put("times", vec![most.to_string()], 0)
+            }
+            _ => {
+                let why = "how often does it go round? Say `rep` of a `GaStep` on it, or the same `minint` and `maxint` in its guard";
+                Err(words.fault(Class::MissingAnnotation, 0, why))
+            }
+        }
+    }
+}
