@@ -3,6 +3,7 @@
 use std::error::Error;
 use std::fmt;
 use std::io::ErrorKind;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -10,6 +11,10 @@ use miette::{Diagnostic, GraphicalReportHandler, GraphicalTheme, LabeledSpan, Na
 use serde_json::{Value, json};
 
 use crate::answer::{Exit, Output, line};
+
+/// Letters of a line that are shown, and those of them that stand before what is marked.
+const WIDEST: usize = 120;
+const BEFORE: usize = 24;
 
 /// Why a command failed.
 #[derive(Debug)]
@@ -170,14 +175,36 @@ impl SourceFault {
         json!({"file": file, "line": line, "column": column, "message": self.message, "help": self.help})
     }
 
+    /// The text with its long lines cut, a marked one around where the mark begins; and where the mark is in it.
+    fn shown(&self) -> (String, (usize, usize)) {
+        let length = self.text.len();
+        let marked = [self.span.0.min(length), self.span.1.min(length)];
+        let (mut text, mut span, mut start) = (String::with_capacity(length), [0; 2], 0);
+        for line in self.text.split_inclusive('\n') {
+            let body = line.trim_end_matches(['\n', '\r']);
+            let kept = window(body, marked[0].saturating_sub(start));
+            let ellipsis = |cut: bool| if cut { "…" } else { "" };
+            let before = ellipsis(kept.start > 0);
+            for (mark, shown) in marked.iter().zip(&mut span) {
+                if (start..=start + line.len()).contains(mark) {
+                    *shown = text.len() + before.len() + (mark - start).clamp(kept.start, kept.end) - kept.start;
+                }
+            }
+            text.extend([before, &body[kept.clone()], ellipsis(kept.end < body.len()), &line[body.len()..]]);
+            start += line.len();
+        }
+        (text, (span[0], span[1].max(span[0])))
+    }
+
     fn render(&self) -> String {
         let theme = if std::io::IsTerminal::is_terminal(&std::io::stderr()) {
             GraphicalTheme::unicode()
         } else {
             GraphicalTheme::unicode_nocolor()
         };
-        let source = NamedSource::new(self.file.display().to_string(), self.text.to_string());
-        let rendered = Rendered { fault: self, source };
+        let (shown, span) = self.shown();
+        let source = NamedSource::new(self.file.display().to_string(), shown);
+        let rendered = Rendered { fault: self, source, span };
         let mut text = String::new();
         let handler = GraphicalReportHandler::new_themed(theme).with_width(110).with_links(false);
         if handler.render_report(&mut text, &rendered).is_err() {
@@ -188,10 +215,22 @@ impl SourceFault {
     }
 }
 
+/// The part of a line that is shown: all of it, or so many letters from a few before `mark` on.
+fn window(line: &str, mark: usize) -> Range<usize> {
+    if line.chars().count() <= WIDEST {
+        return 0..line.len();
+    }
+    let mark = line.floor_char_boundary(mark);
+    let start = line[..mark].char_indices().rev().nth(BEFORE - 1).map_or(0, |(at, _)| at);
+    let end = line[start..].char_indices().nth(WIDEST).map_or(line.len(), |(at, _)| start + at);
+    start..end
+}
+
 /// A fault in the form the renderer asks for.
 struct Rendered<'a> {
     fault: &'a SourceFault,
     source: NamedSource<String>,
+    span: (usize, usize),
 }
 
 impl fmt::Debug for Rendered<'_> {
@@ -214,14 +253,47 @@ impl Diagnostic for Rendered<'_> {
     }
 
     fn labels(&self) -> Option<Box<dyn Iterator<Item = LabeledSpan> + '_>> {
-        let (start, end) = self.fault.span;
-        let length = self.fault.text.len();
-        let (start, end) = (start.min(length), end.min(length));
+        let (start, end) = self.span;
         let label = LabeledSpan::new(Some("here".into()), start, end.saturating_sub(start));
         Some(Box::new(std::iter::once(label)))
     }
 
     fn help(&self) -> Option<Box<dyn fmt::Display + '_>> {
         self.fault.help.as_ref().map(|help| Box::new(help) as Box<dyn fmt::Display>)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(text: &str, span: (usize, usize)) -> (String, String) {
+        let (file, message) = (PathBuf::from("a.uml"), "no".to_owned());
+        let (text, (start, end)) = SourceFault { file, text: text.into(), span, message, help: None }.shown();
+        let marked = text[start..end].to_owned();
+        (text, marked)
+    }
+
+    #[test]
+    fn long_lines_are_cut_around_what_is_marked() {
+        let short = "one\ntwo\r\nthree";
+        assert_eq!(shown(short, (4, 7)), (short.to_owned(), "two".to_owned()));
+        assert_eq!(shown(short, (14, 99)).1, short[14..]);
+        assert_eq!(shown("", (0, 0)), (String::new(), String::new()));
+        let long = format!("é{}mark{}é\nlast", "a".repeat(300), "b".repeat(300));
+        let at = long.find("mark").unwrap();
+        let (text, marked) = shown(&long, (at, at + 4));
+        assert_eq!(marked, "mark");
+        assert_eq!(text, format!("…{}mark{}…\nlast", "a".repeat(BEFORE), "b".repeat(WIDEST - BEFORE - 4)));
+        // All of it, its beginning, its end, what stands behind it.
+        for (span, wanted) in [
+            ((0, long.len() - 5), format!("é{}", "a".repeat(WIDEST - 1))),
+            ((long.len() - 7, long.len() - 5), "é".to_owned()),
+            ((long.len() - 4, long.len()), "last".to_owned()),
+        ] {
+            let (text, marked) = shown(&long, span);
+            assert_eq!(marked, wanted, "{text}");
+            assert!(text.lines().all(|line| line.chars().count() <= WIDEST + 2), "{text}");
+        }
     }
 }

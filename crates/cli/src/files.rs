@@ -5,6 +5,7 @@ use std::fs;
 use std::io::{self, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
+use std::str::Utf8Error;
 use std::sync::Arc;
 
 use zeroize::Zeroizing;
@@ -18,7 +19,12 @@ const MAX_TEXT: u64 = 64 * 1024 * 1024;
 pub(crate) fn text(path: &Path) -> Result<Arc<str>, Failure> {
     let bytes = bytes(path)?;
     let text = String::from_utf8(bytes);
-    text.map(Arc::from).map_err(|_| Failure::bad_input(format!("`{}` is not UTF-8 text", path.display())))
+    text.map(Arc::from).map_err(|error| not_text(path, error.as_bytes(), error.utf8_error()))
+}
+
+fn not_text(path: &Path, bytes: &[u8], error: Utf8Error) -> Failure {
+    let line = bytes.iter().take(error.valid_up_to()).filter(|byte| **byte == b'\n').count() + 1;
+    Failure::bad_input(format!("`{}` is not UTF-8 text, first in line {line}", path.display())).help("save it as UTF-8")
 }
 
 /// The bytes of a file, or of the standard input for `-`.
@@ -97,7 +103,7 @@ pub(crate) fn private_text(path: &Path) -> Result<Zeroizing<String>, Failure> {
             .help(format!("run `chmod 600 {}`", path.display())));
     }
     let text = std::str::from_utf8(&bytes).map(|text| Zeroizing::new(text.to_owned()));
-    text.map_err(|_| Failure::bad_input(format!("`{}` is not UTF-8 text", path.display())))
+    text.map_err(|error| not_text(path, &bytes, error))
 }
 
 /// Puts new content in the place of a file, at once and whole: written beside it as `new`, then moved.
