@@ -265,6 +265,37 @@ fn a_diagram_is_a_model() {
     assert!((plain.throughput - 1000.0 / 9.0).abs() < 1e-9, "{}", plain.throughput);
 }
 
+/// What follows a `break` is done where it is not taken.
+#[test]
+fn a_break_ends_its_sequence() {
+    let early = "break closed\n    %% trapkey: way weight=0.2\n    S-->>C: sorry\n  end\n  loop three times";
+    let text = MERMAID.replace("loop three times", early);
+    let model = read(&text, Language::Mermaid).unwrap_or_else(|fault| panic!("{fault}"));
+    let solved = |model: &cost::Model| {
+        let mut go_on = |_| true;
+        let mut budget = gspn::Budget::new(gspn::Limits::default(), &mut go_on);
+        cost::solve::solve(&weave(&model.plain()), &mut budget).unwrap().throughput
+    };
+    assert!((solved(&model) - 1000.0 / (4.0 + 0.8 * 5.0)).abs() < 1e-9, "{}", solved(&model));
+    // A second one, and one at the end.
+    let two =
+        text.replace("opt rarely", "break never mind\n%% trapkey: way weight=50%\nS-->>C: late\nend\n  opt rarely");
+    let two = two + "  break at last\n    %% trapkey: way weight=0.5\n    S-->>C: bye\n  end\n";
+    let model = read(&two, Language::Mermaid).unwrap_or_else(|fault| panic!("{fault}"));
+    assert!((solved(&model) - 1000.0 / (4.0 + 0.8 * (3.0 + 0.5 * 2.0))).abs() < 1e-9, "{}", solved(&model));
+    assert_eq!(model.sequences.len(), 2);
+    let printed = cost::print::annotated(&model);
+    assert_eq!(json!(read(&printed, Language::Mermaid).unwrap()), json!(model), "{printed}");
+    let check = |from: &str, to: &str, class, part: &str| {
+        let fault = read(&text.replacen(from, to, 1), Language::Mermaid).expect_err(part);
+        assert_eq!(fault.class, class, "{fault}");
+        assert!(fault.to_string().contains(part), "{fault}");
+    };
+    check("    %% trapkey: way weight=0.2\n", "", Class::MissingAnnotation, "break: it has no");
+    check("way weight=0.2", "way weight=1", Class::Invalid, "of `break` it is a probability");
+    check("opt rarely\n", "opt rarely\nbreak a\n", Class::Unknown, "`break` inside of another block");
+}
+
 #[track_caller]
 fn refused(text: &str, language: Language, class: Class, line: Option<usize>, part: &str) {
     let fault: Fault = read(text, language).expect_err(part);

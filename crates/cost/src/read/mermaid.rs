@@ -1,23 +1,23 @@
 //! Mermaid sequence diagrams. What the diagram cannot say stands in comments, `%% trapkey: ..`, each about the line after it or about a
 //! name; so every Mermaid tool draws the same file.
 //!
-//! A message from a participant to itself is an operation, one to another a message. `alt`, `opt` and `loop` count; `par`, `critical` and
-//! `break` are refused by name, because a sequence here has one thing going on at a time. Notes, boxes and activations are passed over.
+//! A message from a participant to itself is an operation, one to another a message. `alt`, `opt`, `break` and `loop` count; `par` and
+//! `critical` are refused by name, because a sequence here has one thing going on at a time. Notes, boxes and activations are passed over.
 //!
 //! A `;` ends a statement as the end of a line does. A letter that would end a line, a name or a word is written `#59;`, by its number,
 //! as Mermaid itself has it.
 
+mod blocks;
 mod words;
 
 use hashbrown::{HashMap, HashSet};
 
+use self::blocks::{Block, Broken};
 use super::draft::{Draft, Line, Written};
 use super::escape;
 use super::fields::Fields;
 use crate::{Class, Fault};
 
-/// Blocks inside blocks.
-const MAX_DEPTH: usize = 30;
 /// Arrows that are two messages, one each way.
 const BOTH: [&str; 2] = ["<<-->>", "<<->>"];
 /// Arrows of messages that are lost on their way.
@@ -52,19 +52,6 @@ pub(super) fn draft(text: &str) -> Result<Draft, Fault> {
     reader.finish()
 }
 
-/// What is open.
-#[derive(Debug)]
-enum Block {
-    /// Has no meaning here: `rect`, `box`.
-    Plain,
-    /// `alt`: its line, the ways that are complete, the words of the present way.
-    Choice(usize, Vec<(Fields, Vec<Line>)>, Fields),
-    /// `opt`.
-    Option(usize, Fields),
-    /// `loop`.
-    Loop(usize, Fields),
-}
-
 #[derive(Default)]
 struct Reader {
     draft: Draft,
@@ -83,6 +70,8 @@ struct Reader {
     /// Steps of the sequence and of each open block.
     steps: Vec<Vec<Line>>,
     blocks: Vec<Block>,
+    /// What ended the sequence so far; each has its place between `steps`.
+    broken_off: Vec<Broken>,
     /// The bodies of loops, which are sequences that are referred to so many times.
     loops: Vec<Written>,
     /// How many loops begin in a line.
@@ -221,12 +210,14 @@ impl Reader {
             }
             [STEP] => Err(self.fault(Class::Doubled, "the `step` before has no message")),
             ["way"] => match self.blocks.last_mut() {
-                Some(Block::Choice(_, _, way) | Block::Option(_, way)) if way.is_empty() => {
+                Some(Block::Choice(_, _, way) | Block::Option(_, way) | Block::Break(_, way)) if way.is_empty() => {
                     *way = fields;
                     Ok(())
                 }
-                Some(Block::Choice(..) | Block::Option(..)) => Err(self.fault(Class::Doubled, "`way` stands twice")),
-                _ => Err(self.fault(Class::Syntax, "`way` stands outside of `alt` and `opt`")),
+                Some(Block::Choice(..) | Block::Option(..) | Block::Break(..)) => {
+                    Err(self.fault(Class::Doubled, "`way` stands twice"))
+                }
+                _ => Err(self.fault(Class::Syntax, "`way` stands outside of `alt`, `opt` and `break`")),
             },
             ["loop"] => match self.blocks.last_mut() {
                 Some(Block::Loop(_, times)) if times.is_empty() => {
@@ -275,10 +266,13 @@ impl Reader {
             "alt" => self.open(Block::Choice(self.line, Vec::new(), Fields::new("way", self.line))),
             "opt" => self.open(Block::Option(self.line, Fields::new("opt", self.line))),
             "loop" => self.open(Block::Loop(self.line, Fields::new("loop", self.line))),
+            "break" => self.open(Block::Break(self.line, Fields::new("break", self.line))),
             "else" => self.other(),
             "end" => self.close(),
-            "par" | "and" | "critical" | "option" | "break" => {
-                let why = format!("`{word}` cannot be laid: a sequence has one thing going on at a time, to its end");
+            "par" | "and" | "critical" | "option" => {
+                let why = format!(
+                    "`{word}` cannot be laid: a request does one thing at a time. One after the other is the upper limit of what is done at once"
+                );
                 Err(self.fault(Class::Unknown, why))
             }
             _ => self.message(line),
@@ -383,92 +377,13 @@ impl Reader {
         }
     }
 
-    fn open(&mut self, block: Block) -> Result<(), Fault> {
-        self.no_step()?;
-        if self.blocks.len() >= MAX_DEPTH {
-            return Err(self.fault(Class::TooLarge, format!("more than {MAX_DEPTH} blocks inside each other")));
-        }
-        if self.steps.is_empty() {
-            self.steps.push(Vec::new());
-        }
-        if self.sequence.is_none() {
-            self.sequence = Some(("main".to_owned(), self.line));
-        }
-        self.steps.push(Vec::new());
-        self.blocks.push(block);
-        Ok(())
-    }
-
-    fn other(&mut self) -> Result<(), Fault> {
-        self.no_step()?;
-        let line = self.line;
-        let steps = self.steps.last_mut().map(std::mem::take).unwrap_or_default();
-        match self.blocks.last_mut() {
-            Some(Block::Choice(_, ways, way)) => {
-                ways.push((std::mem::replace(way, Fields::new("way", line)), steps));
-                Ok(())
-            }
-            _ => Err(self.fault(Class::Syntax, "`else` stands outside of `alt`")),
-        }
-    }
-
-    fn close(&mut self) -> Result<(), Fault> {
-        self.no_step()?;
-        let (Some(block), Some(steps)) = (self.blocks.pop(), self.steps.pop()) else {
-            return Err(self.fault(Class::Syntax, "`end` closes nothing"));
-        };
-        if let (Block::Option(line, _) | Block::Loop(line, _), true) = (&block, steps.is_empty()) {
-            let word = if matches!(block, Block::Loop(..)) { "loop" } else { "opt" };
-            return Err(Fault::new(Class::NoEffect, word, "there is no message in it").at(*line));
-        }
-        match block {
-            Block::Plain => steps.into_iter().for_each(|step| self.push(step)),
-            Block::Choice(line, mut ways, way) => {
-                ways.push((way, steps));
-                self.push(Line::Choice(line, ways));
-            }
-            Block::Option(line, mut way) => {
-                let taken = way.clone().share("weight")?;
-                let Some(taken) = taken else {
-                    let why = "an `opt` has no `%% trapkey: way weight=..`: how probable is it?";
-                    return Err(Fault::new(Class::MissingAnnotation, "opt", why).at(line));
-                };
-                if taken >= 1.0 || taken <= 0.0 {
-                    let why = format!("`weight` is {taken}: of an `opt` it is a probability between 0 and 1");
-                    return Err(way.fault(Class::Invalid, line, why));
-                }
-                way.list("weight");
-                way.end()?;
-                let mut with = Fields::new("opt", line);
-                with.put("weight", vec![format!("{taken}")], line)?;
-                let mut without = Fields::new("opt", line);
-                without.put("weight", vec![format!("{}", 1.0 - taken)], line)?;
-                self.push(Line::Choice(line, vec![(with, steps), (without, Vec::new())]));
-            }
-            Block::Loop(line, mut times) => {
-                let mut look = times.clone();
-                if look.word("times")?.is_none() {
-                    let why = "a `loop` has no `%% trapkey: loop times=..`: how often does it go round?";
-                    return Err(Fault::new(Class::MissingAnnotation, "loop", why).at(line));
-                }
-                let same = self.loops_of.entry(line).and_modify(|same| *same += 1).or_insert(1);
-                let name =
-                    if *same == 1 { format!("loop of line {line}") } else { format!("loop {same} of line {line}") };
-                times.put("ref", vec![name.clone()], line)?;
-                self.loops.push(Written { name, line, steps });
-                self.push(Line::Ref(times));
-            }
-        }
-        Ok(())
-    }
-
     fn close_sequence(&mut self) -> Result<(), Fault> {
         if !self.blocks.is_empty() {
             return Err(self.fault(Class::Syntax, "a block is still open here: `end` is missing"));
         }
         self.no_step()?;
         if let Some((name, line)) = self.sequence.take() {
-            let steps = self.steps.pop().unwrap_or_default();
+            let steps = self.whole();
             self.draft.sequences.push(Written { name, line, steps });
         }
         Ok(())
