@@ -53,6 +53,8 @@ pub struct Beside<'a> {
     pub prices: Option<&'a str>,
     /// Of UML: the name of the interaction that is the scenario.
     pub scenario: Option<&'a str>,
+    /// Of UML: stereotypes that are not read and say nothing that counts here.
+    pub left_out: &'a [String],
 }
 
 /// Reads a model.
@@ -68,32 +70,35 @@ pub fn read(text: &str, language: Language) -> Result<Model, Fault> {
 /// # Errors
 /// As [`read`]; [`Class::Doubled`] for a price that both have.
 pub fn read_priced(text: &str, language: Language, prices: &str) -> Result<Model, Fault> {
-    read_beside(text, language, Beside { prices: Some(prices), scenario: None })
+    read_beside(text, language, Beside { prices: Some(prices), ..Beside::default() })
 }
 
 /// Reads a model with what is said beside it.
 ///
 /// # Errors
-/// As [`read_priced`]; [`Class::NoSuchName`] for a scenario that is not there, or that the language has no word for.
+/// As [`read_priced`]; [`Class::NoSuchName`] for a scenario or a stereotype that is not there, or that the language has no word for,
+/// [`Class::Invalid`] for a stereotype that is read and cannot be left out.
 pub fn read_beside(text: &str, language: Language, beside: Beside<'_>) -> Result<Model, Fault> {
-    let mut draft = draft(text, language, beside.scenario)?;
+    let mut draft = draft(text, language, &beside)?;
     if let Some(prices) = beside.prices {
         draft.prices.extend(toml::prices(prices)?);
     }
     check::check(draft)
 }
 
-fn draft(text: &str, language: Language, scenario: Option<&str>) -> Result<draft::Draft, Fault> {
+fn draft(text: &str, language: Language, beside: &Beside<'_>) -> Result<draft::Draft, Fault> {
     if text.len() > MAX_BYTES {
         return Err(Fault::new(Class::TooLarge, "", format!("the model has more than {} MiB", MAX_BYTES >> 20)));
     }
-    match (language, scenario) {
-        (Language::Xmi, scenario) => xmi::draft(text, scenario),
-        (_, Some(name)) => {
-            let why = "only UML has several in one file: what is done begins with the first sequence";
-            Err(Fault::new(Class::NoSuchName, format!("scenario {name}"), why))
-        }
-        (Language::Toml, None) => toml::draft(text),
-        (Language::Mermaid, None) => mermaid::draft(text),
+    let only_uml = |what: String, why: &str| Err(Fault::new(Class::NoSuchName, what, why));
+    match (language, beside.scenario, beside.left_out.first()) {
+        (Language::Xmi, scenario, _) => xmi::draft(text, scenario, beside.left_out),
+        (_, Some(name), _) => only_uml(
+            format!("scenario {name}"),
+            "only UML has several in one file: what is done begins with the first sequence",
+        ),
+        (_, _, Some(name)) => only_uml(format!("stereotype {name}"), "only UML has stereotypes"),
+        (Language::Toml, ..) => toml::draft(text),
+        (Language::Mermaid, ..) => mermaid::draft(text),
     }
 }

@@ -335,7 +335,8 @@ fn of_several_scenarios_one_is_meant() {
     // One is named, whether it is said of one, of several or of none.
     let more = "<GQAM:GaScenario xmi:id=\"_st95\" base_NamedElement=\"_other\" respT=\"(3,s)\"/>";
     let several = load("\"_other\"").replace("</xmi:XMI>", &format!("{more}\n</xmi:XMI>"));
-    let named = |text: &str, name| read_beside(text, Language::Xmi, Beside { scenario: Some(name), prices: None });
+    let named =
+        |text: &str, name| read_beside(text, Language::Xmi, Beside { scenario: Some(name), ..Beside::default() });
     for text in [&several, &text, &text.replace(meant, "")] {
         let found = named(text, "generation").unwrap();
         assert_eq!((&found.workload, &found.sequences), (&one.workload, &one.sequences));
@@ -351,7 +352,7 @@ fn of_several_scenarios_one_is_meant() {
         fault.to_string().contains("scenario others: no interaction has this name; there are `generation`"),
         "{fault}"
     );
-    let fault = read_beside(TOML, Language::Toml, Beside { scenario: Some("main"), prices: None }).unwrap_err();
+    let fault = read_beside(TOML, Language::Toml, Beside { scenario: Some("main"), ..Beside::default() }).unwrap_err();
     assert_eq!(fault.class, Class::NoSuchName);
     assert!(fault.to_string().contains("only UML"), "{fault}");
     // What no scenario uses is nobody's.

@@ -22,6 +22,9 @@ use crate::answer::{Answer, table};
 use crate::failure::{Failure, SourceFault};
 use crate::files;
 
+/// Bytes of a line that are too many to look through for what is wrong.
+const MUCH: usize = 100;
+
 /// What to do with models of applications.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
@@ -86,6 +89,10 @@ struct Source {
     /// The interaction of a UML file that is solved, where several are a `GaScenario`
     #[arg(long, value_name = "NAME")]
     scenario: Option<String>,
+
+    /// A stereotype of UML that is not read and says nothing that counts here; once for each
+    #[arg(long, value_name = "STEREOTYPE")]
+    leave_out: Vec<String>,
 }
 
 /// A model, and what to print of it.
@@ -208,20 +215,20 @@ impl Source {
             let message = format!("`{}` is no model that can be used", self.model.display());
             let what = Fault { line: None, ..fault.clone() };
             let what = format!("{}: {what}", fault.class.word());
-            let several = fault.class == cost::Class::Doubled && fault.name == "GaScenario";
+            let help = match fault.class {
+                cost::Class::Doubled if fault.name == "GaScenario" => {
+                    Some("name the interaction that is meant with `--scenario`".to_owned())
+                }
+                cost::Class::UnknownStereotype => {
+                    Some(format!("if it says nothing of times, sizes or load: `--leave-out {}`", fault.name))
+                }
+                _ => None,
+            };
             match fault.line {
                 None => Failure::bad_input(format!("{message}: {what}")),
                 Some(line) => {
-                    let starts = text.match_indices('\n').map(|(at, _)| at + 1);
-                    let start = [0].into_iter().chain(starts).nth(line - 1).unwrap_or(0);
-                    let end = text[start..].find('\n').map_or(text.len(), |length| start + length);
-                    let fault = SourceFault {
-                        file: self.model.clone(),
-                        text: text.clone(),
-                        span: (start, end),
-                        message: what,
-                        help: several.then(|| "name the interaction that is meant with `--scenario`".to_owned()),
-                    };
+                    let span = place(&text, line, &fault.name);
+                    let fault = SourceFault { file: self.model.clone(), text: text.clone(), span, message: what, help };
                     Failure::in_files(message, vec![fault])
                 }
             }
@@ -232,7 +239,8 @@ impl Source {
         if another.is_some() {
             return Err(Failure::bad_input("`--prices`: one price list, and calibrations besides"));
         }
-        let beside = Beside { prices: list.map(|list| &**list), scenario: self.scenario.as_deref() };
+        let beside =
+            Beside { prices: list.map(|list| &**list), scenario: self.scenario.as_deref(), left_out: &self.leave_out };
         let mut model = read_beside(&text, language, beside).map_err(failure)?;
         for prices in &prices {
             prices.lay(&mut model)?;
@@ -242,6 +250,20 @@ impl Source {
             Some("none") => Ok(model.plain()),
             Some(name) => model.configuration(name).map_err(failure),
         }
+    }
+}
+
+/// A line, from 1, without what is blank around it; of one in which much stands, the name that the fault is about, if it stands there once.
+fn place(text: &str, line: usize, about: &str) -> (usize, usize) {
+    let start = [0].into_iter().chain(text.match_indices('\n').map(|(at, _)| at + 1)).nth(line - 1).unwrap_or(0);
+    let line = text[start..].lines().next().unwrap_or("");
+    let start = start + line.len() - line.trim_start().len();
+    let line = line.trim();
+    let named = about.split_once(' ').map_or(about, |(_, name)| name);
+    let mut found = line.match_indices(named);
+    match (found.next(), found.next()) {
+        (Some((at, _)), None) if line.len() > MUCH && !named.is_empty() => (start + at, start + at + named.len()),
+        _ => (start, start + line.len()),
     }
 }
 

@@ -14,6 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use roxmltree::{Document, Node};
 
+use self::combined::is_break;
 use self::stereotypes::Applied;
 use super::draft::{Draft, Line, Written};
 use super::fields::Fields;
@@ -35,13 +36,13 @@ const TIMED: [&str; 8] = [
     "TimeObservation",
 ];
 
-/// Reads the words of a model; of several scenarios the one of this name is meant.
-pub(super) fn draft(text: &str, scenario: Option<&str>) -> Result<Draft, Fault> {
+/// Reads the words of a model; of several scenarios the one of this name is meant, and stereotypes that are left out are passed over.
+pub(super) fn draft(text: &str, scenario: Option<&str>, left_out: &[String]) -> Result<Draft, Fault> {
     let document = Document::parse(text).map_err(|error| {
         let row = usize::try_from(error.pos().row).unwrap_or(0);
         Fault::new(Class::Syntax, "", error.to_string()).at(row)
     })?;
-    Reader::new(&document)?.draft(scenario)
+    Reader::new(&document, left_out)?.draft(scenario)
 }
 
 /// An attribute by its local name, whatever its namespace.
@@ -73,6 +74,7 @@ fn sort<'a>(node: Node<'a, '_>) -> &'a str {
         "ownedAttribute" | "ownedEnd" => "Property",
         "operand" => "InteractionOperand",
         "deployment" => "Deployment",
+        "manifestation" => "Manifestation",
         _ => "",
     }
 }
@@ -122,11 +124,15 @@ struct Reader<'a> {
     applied: Applied,
     lines: Lines,
     /// Of the connectors between two components, in the order of their names: the first, and whether it is the only one.
-    joins: BTreeMap<[&'a str; 2], (&'a str, bool)>,
+    joins: BTreeMap<[&'a str; 2], (String, bool)>,
+    /// Names of attributes and connectors whose own is not enough, by their identifiers.
+    called: BTreeMap<&'a str, String>,
     /// The bodies of loops, which are sequences that are referred to so many times.
     bodies: Vec<Written>,
     /// How many loops begin in a line.
     loops: BTreeMap<usize, usize>,
+    /// Executions, by what starts them.
+    starts: BTreeMap<&'a str, Node<'a, 'a>>,
     /// Messages whose sending stands in a fragment.
     laid: BTreeSet<&'a str>,
     /// Whether what is read now is another scenario, of which only counts what it uses.
@@ -134,7 +140,7 @@ struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    fn new(document: &'a Document<'a>) -> Result<Self, Fault> {
+    fn new(document: &'a Document<'a>, left_out: &[String]) -> Result<Self, Fault> {
         let lines = Lines::of(document.input_text());
         let mut by_id = BTreeMap::new();
         for node in document.descendants().filter(Node::is_element) {
@@ -144,15 +150,17 @@ impl<'a> Reader<'a> {
                 return Err(Fault::new(Class::Doubled, id, "two elements have this `xmi:id`").at(lines.line(node)));
             }
         }
-        let applied = Applied::of(document, &by_id, &lines)?;
+        let applied = Applied::of(document, &by_id, &lines, left_out)?;
         Ok(Self {
             document,
             by_id,
             applied,
             lines,
             joins: BTreeMap::new(),
+            called: BTreeMap::new(),
             bodies: Vec::new(),
             loops: BTreeMap::new(),
+            starts: document.descendants().filter_map(|it| Some((reference(it, "start")?, it))).collect(),
             laid: BTreeSet::new(),
             aside: false,
         })
@@ -334,8 +342,18 @@ impl<'a> Reader<'a> {
             return Err(Fault::new(Class::TooLarge, name(interaction), why).at(self.lines.line(of)));
         }
         let mut steps = Vec::new();
+        // What comes before a `break`, where it stands, its way and the one on which all goes on.
+        let mut broken_off = Vec::new();
         for fragment in of.children().filter(|child| child.tag_name().name() == "fragment") {
             match sort(fragment) {
+                _ if depth == 0 && is_break(fragment) => {
+                    if broken_off.len() >= MAX_DEPTH {
+                        let why = format!("more than {MAX_DEPTH} fragments that end it");
+                        return Err(Fault::new(Class::TooLarge, name(interaction), why).at(self.lines.line(fragment)));
+                    }
+                    let ways = self.broken_off(fragment, interaction)?;
+                    broken_off.push((std::mem::take(&mut steps), self.lines.line(fragment), ways));
+                }
                 "MessageOccurrenceSpecification" => {
                     if let Some(step) = self.message(fragment, interaction)? {
                         steps.push(step);
@@ -353,6 +371,10 @@ impl<'a> Reader<'a> {
                     return Err(Fault::new(Class::Unknown, name(fragment), why).at(self.lines.line(fragment)));
                 }
             }
+        }
+        for (mut before, line, [ended, (words, _)]) in broken_off.into_iter().rev() {
+            before.push(Line::Choice(line, vec![ended, (words, steps)]));
+            steps = before;
         }
         Ok(steps)
     }
@@ -390,7 +412,7 @@ impl<'a> Reader<'a> {
                 let why = format!("it is applied to `{}`, which is no {sort}", name(*element));
                 return Err(words.fault(Class::NoSuchName, at, why));
             }
-            words.put("on", vec![format!("{sort} {}", name(*element))], at)?;
+            words.put("on", vec![format!("{sort} {}", self.called(*element))], at)?;
             secured.push(words);
         }
         Ok(secured)

@@ -7,6 +7,14 @@ use super::super::fields::Fields;
 use super::{Reader, attribute, name, sort, vsl};
 use crate::{Class, Fault};
 
+/// Ways of a choice.
+type Ways = Vec<(Fields, Vec<Line>)>;
+
+/// Whether a fragment ends what it stands in.
+pub(super) fn is_break(fragment: Node<'_, '_>) -> bool {
+    sort(fragment) == "CombinedFragment" && attribute(fragment, "interactionOperator") == Some("break")
+}
+
 /// `minint` or `maxint` of an operand's guard: `*` is no end, a literal without a value 0.
 ///
 /// # Errors
@@ -41,7 +49,10 @@ impl<'a> Reader<'a> {
         let operator = attribute(fragment, "interactionOperator").unwrap_or("seq");
         match operator {
             "loop" => Ok(vec![self.repeated(fragment, interaction, depth)?]),
-            "alt" | "opt" => Ok(vec![self.choice(fragment, interaction, depth, operator)?]),
+            "alt" | "opt" => {
+                let ways = self.choice(fragment, interaction, depth, operator)?;
+                Ok(vec![Line::Choice(self.lines.line(fragment), ways)])
+            }
             "seq" | "strict" => {
                 let mut steps = Vec::new();
                 for operand in fragment.children().filter(|child| child.tag_name().name() == "operand") {
@@ -58,11 +69,36 @@ impl<'a> Reader<'a> {
                 Ok(steps)
             }
             _ => {
-                let why =
-                    format!("the operator `{operator}` cannot be laid; `alt`, `opt`, `loop`, `seq` and `strict` can");
+                let why = match operator {
+                    "break" => {
+                        "a `break` inside of another fragment is not laid: say with `alt` what is done instead of what"
+                    }
+                    "par" => {
+                        "`par` cannot be laid: a request does one thing at a time. `seq` is the upper limit of what is done at once"
+                    }
+                    _ => "it cannot be laid; `alt`, `opt`, `break`, `loop`, `seq` and `strict` can",
+                };
+                let why = if matches!(operator, "break" | "par") {
+                    why.to_owned()
+                } else {
+                    format!("the operator `{operator}`: {why}")
+                };
                 Err(self.lines.words(fragment, "fragment").fault(Class::Unknown, 0, why))
             }
         }
+    }
+
+    /// A `break` of an interaction: the way that ends it, and the one that goes on, to which all that follows belongs.
+    pub(super) fn broken_off(
+        &mut self,
+        fragment: Node<'a, 'a>,
+        interaction: Node<'a, 'a>,
+    ) -> Result<[(Fields, Vec<Line>); 2], Fault> {
+        let ways = self.choice(fragment, interaction, 0, "break")?;
+        ways.try_into().map_err(|_| {
+            let why = "it is always taken: what follows would never be done";
+            Fault::new(Class::NoEffect, format!("break {}", name(fragment)), why).at(self.lines.line(fragment))
+        })
     }
 
     fn choice(
@@ -71,7 +107,7 @@ impl<'a> Reader<'a> {
         interaction: Node<'a, 'a>,
         depth: usize,
         operator: &str,
-    ) -> Result<Line, Fault> {
+    ) -> Result<Ways, Fault> {
         let at = self.lines.line(fragment);
         let mut ways = Vec::new();
         let operands = fragment.children().filter(|child| child.tag_name().name() == "operand");
@@ -91,21 +127,22 @@ impl<'a> Reader<'a> {
             let steps = self.fragments(operand, interaction, depth + 1)?;
             ways.push((words, steps));
         }
-        if operator == "opt" && ways.len() != 1 {
+        let is_once = operator != "alt";
+        if is_once && ways.len() != 1 {
             let why = format!("it has {} operands, and one is wanted", ways.len());
-            return Err(Fault::new(Class::Invalid, format!("opt {}", name(fragment)), why).at(at));
+            return Err(Fault::new(Class::Invalid, format!("{operator} {}", name(fragment)), why).at(at));
         }
         // Weights would be taken for probabilities of another sum, and what is done when no operand is would be lost.
         if operator == "alt" && all && (taken - 1.0).abs() > 1e-6 {
             let why = format!("the probabilities of its operands add up to {taken}, not to 1: what is done otherwise?");
             return Err(Fault::new(Class::Invalid, format!("alt {}", name(fragment)), why).at(at));
         }
-        if operator == "opt" && taken < 1.0 {
-            let mut words = self.lines.words(fragment, "opt");
+        if is_once && taken < 1.0 {
+            let mut words = self.lines.words(fragment, operator);
             words.put("weight", vec![format!("{}", 1.0 - taken)], at)?;
             ways.push((words, Vec::new()));
         }
-        Ok(Line::Choice(at, ways))
+        Ok(ways)
     }
 
     /// A `loop`: how often is said by `rep` of a `GaStep` on the fragment or its operand, or by a guard with the same `minint` and

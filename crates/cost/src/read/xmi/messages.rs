@@ -86,7 +86,7 @@ impl<'a> Reader<'a> {
         if from == to {
             words.put("do", vec![name(message).to_owned()], at)?;
             words.put("by", vec![from.to_owned()], at)?;
-            self.time(of, &mut words)?;
+            self.time_of_own_call(message, &mut words)?;
             self.flow(of, &mut words)?;
             return Ok(Some(Line::Do(words)));
         }
@@ -102,6 +102,30 @@ impl<'a> Reader<'a> {
         self.applied.step(of, "bytes", &mut words)?;
         self.flow(of, &mut words)?;
         Ok(Some(Line::Send(words)))
+    }
+
+    /// The execution that a message starts and that is a step itself, if there is one.
+    fn started(&mut self, message: Node<'a, 'a>) -> Option<Node<'a, 'a>> {
+        let execution = *self.starts.get(reference(message, "receiveEvent")?)?;
+        self.applied.is_step(attribute(execution, "id")?).then_some(execution)
+    }
+
+    /// The time of what a component does as it calls itself, unless the execution says it; both would count twice.
+    fn time_of_own_call(&mut self, message: Node<'a, 'a>, words: &mut Fields) -> Result<(), Fault> {
+        let id = attribute(message, "id").unwrap_or("");
+        let Some(execution) = self.started(message).filter(|_| !self.aside) else { return self.time(id, words) };
+        if !self.applied.is_step(id) {
+            return words.put("time", vec!["0".to_owned()], 0);
+        }
+        self.time(id, words)?;
+        if words.clone().seconds("time")? == Some(0.0) {
+            return Ok(());
+        }
+        let why = format!(
+            "it has a `hostDemand`, and the execution `{}` that it starts has one: the work would count twice",
+            name(execution)
+        );
+        Err(words.fault(Class::Doubled, 0, why))
     }
 
     /// A message of a sort that UML has, whose ends are at one lifeline each and both in one operand: one that ends where the way may not
@@ -149,7 +173,7 @@ impl<'a> Reader<'a> {
             ));
         }
         match self.by_id.get(id.as_str()).filter(|it| it.tag_name().name() == "ownedConnector") {
-            Some(connector) => Ok(Some(name(*connector).to_owned())),
+            Some(connector) => Ok(Some(self.called(*connector))),
             None => Err(words.fault(
                 Class::NoSuchName,
                 0,
@@ -183,7 +207,7 @@ impl<'a> Reader<'a> {
                         format!("`{key}` names `{id}`, which is no property"),
                     ));
                 };
-                names.push(name(*property).to_owned());
+                names.push(self.called(*property));
             }
             words.put(key, names, at)?;
         }

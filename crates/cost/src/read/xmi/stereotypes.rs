@@ -50,6 +50,11 @@ const MARTE: [&str; 12] = [
 /// time varies; whose prices a node uses.
 const BESIDE: [&str; 3] = ["Sized", "Flow", "Priced"];
 
+/// Elements beside the model that are no stereotypes.
+const NONE: [&str; 2] = ["Model", "Documentation"];
+/// Unknown stereotypes that are named beside the first.
+const SHOWN: usize = 8;
+
 /// Members of a closed pattern and of an open one, with our keys.
 const CLOSED: [(&str, &str); 4] =
     [("population", "clients"), ("extDelay", "think"), ("threads", "threads"), ("threads_on", "threads_on")];
@@ -69,29 +74,30 @@ pub(super) struct Applied {
 }
 
 impl Applied {
-    /// Collects the applications; one that is unknown, or of nothing that is there, is refused.
+    /// Collects the applications; one that is unknown and not left out, or of nothing that is there, is refused.
     pub(super) fn of(
         document: &Document<'_>,
         by_id: &BTreeMap<&str, Node<'_, '_>>,
         lines: &Lines,
+        left_out: &[String],
     ) -> Result<Self, Fault> {
         let mut said = Vec::new();
         let root = document.root_element();
-        if root.tag_name().name() == "Model" {
-            return Ok(Self { said });
-        }
-        for node in root.children().filter(Node::is_element) {
+        let all_in_model = root.tag_name().name() == "Model";
+        let applied = || root.children().filter(|it| it.is_element() && !all_in_model);
+        can_be_left_out(left_out, applied().map(|it| it.tag_name().name()))?;
+        for node in applied() {
             let stereotype = node.tag_name().name();
-            if matches!(stereotype, "Model" | "Documentation") {
+            if NONE.contains(&stereotype) || left_out.iter().any(|it| it == stereotype) {
                 continue;
             }
-            let known = MARTE.contains(&stereotype)
-                || BESIDE.contains(&stereotype)
-                || OWN.iter().any(|(own, ..)| *own == stereotype);
             let at = lines.line(node);
-            if !known {
+            if !is_known(stereotype) {
                 let space = node.tag_name().namespace().unwrap_or("no namespace");
-                let why = format!("the stereotype `{stereotype}` ({space}) is unknown: what it says would be lost");
+                let why = format!(
+                    "the stereotype `{stereotype}` ({space}) is unknown: what it says would be lost{}",
+                    others(applied().map(|it| it.tag_name().name()), stereotype, left_out)
+                );
                 return Err(Fault::new(Class::UnknownStereotype, stereotype, why).at(at));
             }
             let mut bases = node.attributes().filter(|it| it.name().starts_with("base_")).map(|it| it.value());
@@ -369,6 +375,41 @@ impl Said {
                 .map_err(|_| words.fault(Class::Doubled, self.line, format!("`{member}` stands twice")))?;
         }
         Ok(())
+    }
+}
+
+fn is_known(stereotype: &str) -> bool {
+    NONE.contains(&stereotype)
+        || MARTE.contains(&stereotype)
+        || BESIDE.contains(&stereotype)
+        || OWN.iter().any(|(own, ..)| *own == stereotype)
+}
+
+/// Only what is applied and not read can be left out.
+fn can_be_left_out<'n>(left_out: &[String], applied: impl Iterator<Item = &'n str>) -> Result<(), Fault> {
+    let applied: BTreeSet<&str> = applied.collect();
+    for name in left_out {
+        let fault = |class, why| Err(Fault::new(class, format!("stereotype {name}"), why));
+        if is_known(name) {
+            return fault(Class::Invalid, "it is read here and cannot be left out: take it out of the model");
+        }
+        if !applied.contains(name.as_str()) {
+            return fault(Class::NoSuchName, "it is applied nowhere, and would be left out");
+        }
+    }
+    Ok(())
+}
+
+/// The other stereotypes that are unknown, so that all of them are seen at once.
+fn others<'n>(applied: impl Iterator<Item = &'n str>, first: &str, left_out: &[String]) -> String {
+    let others: BTreeSet<&str> =
+        applied.filter(|it| !is_known(it) && *it != first && !left_out.iter().any(|out| out == it)).collect();
+    let named: Vec<String> = others.iter().take(SHOWN).map(|it| format!("`{it}`")).collect();
+    match others.len() {
+        0 => String::new(),
+        1 => format!("; so is {}", named.join(", ")),
+        all if all > SHOWN => format!("; so are {} and {} more", named.join(", "), all - SHOWN),
+        _ => format!("; so are {}", named.join(", ")),
     }
 }
 

@@ -30,6 +30,7 @@ impl<'a> Reader<'a> {
     pub(super) fn components(&mut self, draft: &mut Draft) -> Result<(), Fault> {
         let places = self.places()?;
         let parts: Vec<_> = self.all("Component").filter(|node| !self.is_node(*node)).collect();
+        let mut attributes = Vec::new();
         for component in parts {
             // A component that only holds parts and connectors is the frame of the diagram.
             let frame = component.children().any(|child| child.tag_name().name() == "ownedConnector");
@@ -43,21 +44,45 @@ impl<'a> Reader<'a> {
             }
             self.applied.size(id, "credentials", &mut words)?;
             draft.components.push((name(component).to_owned(), words));
-            for property in component.children().filter(|child| sort(*child) == "Property") {
-                // A property whose type is a component or node is a part, not a value.
-                if self.type_of(property).is_some_and(|of| sort(of) == "Component" || self.is_node(of)) {
-                    continue;
-                }
+            for property in self.values(component) {
                 let mut words = self.lines.words(property, "attribute");
                 words.put("of", vec![name(component).to_owned()], self.lines.line(property))?;
                 self.applied.size(attribute(property, "id").unwrap_or(""), "size", &mut words)?;
-                draft.attributes.push((name(property).to_owned(), words));
+                attributes.push((property, words));
             }
         }
+        self.distinguish(attributes.iter().map(|(property, _)| *property));
+        draft.attributes.extend(attributes.into_iter().map(|(property, words)| (self.called(property), words)));
         Ok(())
     }
 
-    /// Component to the name of its node: `nestedClassifier` of a node, or a dependency (allocation, deployment) from one to the other.
+    /// The properties of a component that are no parts: the type of a part is a component or node.
+    fn values(&self, component: Node<'a, 'a>) -> Vec<Node<'a, 'a>> {
+        let is_part = |it: Node<'a, 'a>| self.type_of(it).is_some_and(|of| sort(of) == "Component" || self.is_node(of));
+        component.children().filter(|it| sort(*it) == "Property" && !is_part(*it)).collect()
+    }
+
+    /// Of those that have one name, the name of what they stand in goes before it.
+    fn distinguish(&mut self, all: impl Iterator<Item = Node<'a, 'a>> + Clone) {
+        let mut times: BTreeMap<&str, usize> = BTreeMap::new();
+        for node in all.clone().filter(|it| !name(*it).trim().is_empty()) {
+            *times.entry(name(node)).or_default() += 1;
+        }
+        for node in all.filter(|it| times.get(name(*it)).is_some_and(|times| *times > 1)) {
+            if let Some((id, of)) = attribute(node, "id").zip(node.parent_element()) {
+                self.called.insert(id, format!("{}.{}", name(of), name(node)));
+            }
+        }
+    }
+
+    /// The name of an attribute or connector.
+    pub(super) fn called(&self, node: Node<'a, 'a>) -> String {
+        let called = attribute(node, "id").and_then(|id| self.called.get(id));
+        called.map_or_else(|| name(node).to_owned(), Clone::clone)
+    }
+
+    /// Component to the name of its node: `nestedClassifier` of a node, or a dependency (allocation, deployment) from one to the other; an
+    /// artifact stands for the components that it manifests.
     fn places(&self) -> Result<BTreeMap<&'a str, String>, Fault> {
         let mut places: BTreeMap<&'a str, String> = BTreeMap::new();
         let mut place = |id: &'a str, component: Node<'a, 'a>, node: Node<'a, 'a>| {
@@ -77,17 +102,29 @@ impl<'a> Reader<'a> {
                 place(id, component, node)?;
             }
         }
+        let manifested = self.manifested();
+        for artifact in self.all("Artifact") {
+            let around = artifact.ancestors().skip(1).find(|node| self.is_node(*node));
+            if let (Some(id), Some(node)) = (attribute(artifact, "id"), around) {
+                for (id, component) in manifested.get(id).into_iter().flatten() {
+                    place(id, *component, node)?;
+                }
+            }
+        }
         for kind in ["Abstraction", "Dependency", "Deployment"] {
             for dependency in self.all(kind) {
+                let suppliers =
+                    || ["supplier", "deployedArtifact"].into_iter().flat_map(|key| references(dependency, key));
                 for client in references(dependency, "client") {
-                    for supplier in references(dependency, "supplier") {
+                    for supplier in suppliers() {
                         // Of a deployment the node is the client (UML 2.5 section 19.5.2), of the others it is the supplier.
                         for (part, host) in [(&client, &supplier), (&supplier, &client)] {
-                            let ends = (self.by_id.get_key_value(part.as_str()), self.by_id.get(host.as_str()));
-                            if let (Some((id, component)), Some(node)) = ends
-                                && self.is_node(*node)
-                                && sort(*component) == "Component"
-                            {
+                            let Some(node) = self.by_id.get(host.as_str()).filter(|it| self.is_node(**it)) else {
+                                continue;
+                            };
+                            let Some((id, part)) = self.by_id.get_key_value(part.as_str()) else { continue };
+                            let itself = (sort(*part) == "Component").then_some((*id, *part));
+                            for (id, component) in itself.iter().chain(manifested.get(id).into_iter().flatten()) {
                                 place(id, *component, *node)?;
                             }
                         }
@@ -96,6 +133,25 @@ impl<'a> Reader<'a> {
             }
         }
         Ok(places)
+    }
+
+    /// The components that artifacts are the files of, by the artifact (UML 2.5 section 19.5.9).
+    fn manifested(&self) -> BTreeMap<&'a str, Vec<(&'a str, Node<'a, 'a>)>> {
+        let mut manifested: BTreeMap<&'a str, Vec<_>> = BTreeMap::new();
+        for manifestation in self.all("Manifestation") {
+            let owner = manifestation.parent_element().filter(|it| sort(*it) == "Artifact");
+            let owner = owner.and_then(|it| attribute(it, "id")).map(str::to_owned);
+            let artifacts = references(manifestation, "client").into_iter().chain(owner);
+            for artifact in artifacts.filter_map(|id| self.by_id.get_key_value(id.as_str())) {
+                for key in ["supplier", "utilizedElement"] {
+                    let used = references(manifestation, key).into_iter();
+                    let used = used.filter_map(|id| self.by_id.get_key_value(id.as_str()));
+                    let components = used.filter(|(_, it)| sort(**it) == "Component").map(|(id, it)| (*id, *it));
+                    manifested.entry(artifact.0).or_default().extend(components);
+                }
+            }
+        }
+        manifested
     }
 
     /// The type of a property; `xmi:type` says what the property itself is.
@@ -148,7 +204,9 @@ impl<'a> Reader<'a> {
 
     pub(super) fn connectors(&mut self, draft: &mut Draft) -> Result<(), Fault> {
         let all = self.document.descendants().filter(|node| node.tag_name().name() == "ownedConnector");
-        for connector in all.collect::<Vec<_>>() {
+        let all: Vec<_> = all.collect();
+        self.distinguish(all.iter().copied());
+        for connector in all {
             let mut words = self.lines.words(connector, "connector");
             let ends: Vec<_> = connector.children().filter(|child| child.tag_name().name() == "end").collect();
             let [from, to] = ends.as_slice() else {
@@ -165,10 +223,15 @@ impl<'a> Reader<'a> {
                 words.put(key, vec![component.to_owned()], self.lines.line(*end))?;
                 *joined = component;
             }
+            let id = attribute(connector, "id").unwrap_or("");
+            if name(connector).trim().is_empty() {
+                self.called.insert(id, format!("{}-{}", joined[0], joined[1]));
+            }
+            let called = self.called(connector);
             let found = self.joins.entry(pair(joined[0], joined[1]));
-            found.and_modify(|(_, only)| *only = false).or_insert((name(connector), true));
-            self.applied.line(attribute(connector, "id").unwrap_or(""), &mut words)?;
-            draft.connectors.push((name(connector).to_owned(), words));
+            found.and_modify(|(_, only)| *only = false).or_insert((called.clone(), true));
+            self.applied.line(id, &mut words)?;
+            draft.connectors.push((called, words));
         }
         Ok(())
     }
@@ -176,7 +239,7 @@ impl<'a> Reader<'a> {
     /// The only connector that joins two components.
     pub(super) fn between(&self, from: &str, to: &str) -> Option<String> {
         let (name, only) = self.joins.get(&pair(from, to))?;
-        only.then(|| (*name).to_owned())
+        only.then(|| name.clone())
     }
 }
 

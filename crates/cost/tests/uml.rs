@@ -1,0 +1,197 @@
+//! UML with what drawers leave to the tool: components in artifacts, names that stand twice or not at all, work on messages to oneself.
+
+use cost::read::{Beside, Language, read, read_beside};
+use cost::solve::solve;
+use cost::{Class, Fault, Model, print, weave};
+use gspn::{Budget, Limits};
+use serde_json::json;
+
+/// Two components, each the content of an artifact on a node of its own, each with a value `id`; a connector without a name.
+const HEAD: &str = r#"<?xml version="1.0" encoding="UTF-8"?>
+<xmi:XMI xmi:version="20131001" xmlns:xmi="http://www.omg.org/spec/XMI/20131001" xmlns:GQAM="http://gqam/1" xmlns:Own="http://own/1" xmlns:Core="http://core/1" xmlns:uml="http://www.eclipse.org/uml2/5.0.0/UML">
+<uml:Model xmi:id="m" name="plant">
+  <packagedElement xmi:type="uml:Component" xmi:id="a" name="reader"><ownedAttribute xmi:id="a.id" name="id"/></packagedElement>
+  <packagedElement xmi:type="uml:Component" xmi:id="b" name="store"><ownedAttribute xmi:id="b.id" name="id"/></packagedElement>
+  <packagedElement xmi:type="uml:Component" xmi:id="frame" name="all">
+    <ownedAttribute xmi:id="pa" name="ra" type="a"/><ownedAttribute xmi:id="pb" name="sb" type="b"/>
+    <ownedConnector xmi:id="wire"><end xmi:id="e1" role="pa"/><end xmi:id="e2" role="pb"/></ownedConnector>
+  </packagedElement>
+  <packagedElement xmi:type="uml:Artifact" xmi:id="fa" name="reader.bin">
+    <manifestation xmi:id="ma" client="fa" supplier="a" utilizedElement="a"/>
+  </packagedElement>
+  <packagedElement xmi:type="uml:Artifact" xmi:id="fb" name="store.bin"><manifestation xmi:id="mb" utilizedElement="b"/></packagedElement>
+  <packagedElement xmi:type="uml:Node" xmi:id="na" name="panel">
+    <deployment xmi:type="uml:Deployment" xmi:id="da" client="na" supplier="fa" deployedArtifact="fa"/>
+  </packagedElement>
+  <packagedElement xmi:type="uml:Node" xmi:id="nb" name="cabinet"><deployment xmi:id="db" client="nb" deployedArtifact="fb"/></packagedElement>
+  <packagedElement xmi:type="uml:Interaction" xmi:id="i" name="main">
+    <lifeline xmi:id="la" represents="pa" name="ra"/><lifeline xmi:id="lb" represents="pb" name="sb"/>
+"#;
+const TAIL: &str = r#"</packagedElement></uml:Model>
+<GQAM:GaWorkloadEvent xmi:id="w" base_NamedElement="i" pattern="closed(population=1)"/>
+"#;
+
+/// A message and the fragments of its two ends.
+fn message(id: &str, from: char, to: char) -> [String; 2] {
+    let ends = [("s", from), ("r", to)].map(|(end, on)| {
+        format!(
+            "<fragment xmi:type=\"uml:MessageOccurrenceSpecification\" xmi:id=\"{id}.{end}\" covered=\"l{on}\" message=\"{id}\"/>\n"
+        )
+    });
+    [ends.concat(), format!("<message xmi:id=\"{id}\" name=\"{id}\" sendEvent=\"{id}.s\" receiveEvent=\"{id}.r\"/>\n")]
+}
+
+fn takes(base: &str, time: &str) -> String {
+    format!("<GQAM:GaStep xmi:id=\"step.{base}\" base_NamedElement=\"{base}\" hostDemand=\"{time}\"/>\n")
+}
+
+fn file(fragments: &str, messages: &str, applied: &str) -> String {
+    format!("{HEAD}{fragments}{messages}{TAIL}{applied}</xmi:XMI>")
+}
+
+fn model(text: &str) -> Model {
+    read(text, Language::Xmi).unwrap_or_else(|fault| panic!("{fault}"))
+}
+
+fn seconds(model: &Model) -> f64 {
+    let mut go_on = |_| true;
+    let found = solve(&weave(model), &mut Budget::new(Limits::default(), &mut go_on));
+    1.0 / found.unwrap_or_else(|fault| panic!("{fault}")).throughput
+}
+
+#[track_caller]
+fn refused(text: &str, class: Class, part: &str) -> Fault {
+    let fault = read(text, Language::Xmi).expect_err(part);
+    assert_eq!(fault.class, class, "{fault}");
+    assert!(fault.to_string().contains(part), "{fault}");
+    fault
+}
+
+/// The reader thinks for 4 ms, tells the store its number, which looks it up in 6 ms.
+fn plain() -> String {
+    let [think, think_message] = message("think", 'a', 'a');
+    let [tell, tell_message] = message("tell", 'a', 'b');
+    let [look, look_message] = message("look", 'b', 'b');
+    let applied = takes("think", "4 ms") + &takes("look", "6 ms");
+    file(&(think + &tell + &look), &(think_message + &tell_message + &look_message), &applied)
+}
+
+#[test]
+fn components_are_where_their_artifacts_are() {
+    let model = model(&plain());
+    let nodes: Vec<&str> = model.components.iter().map(|it| model.nodes[it.node].name.as_str()).collect();
+    assert_eq!(nodes, ["panel", "cabinet"]);
+    assert!((seconds(&model) - 0.010).abs() < 1e-12);
+    // An artifact drawn in its node needs no deployment.
+    let inside = "<nestedClassifier xmi:type=\"uml:Artifact\" xmi:id=\"fb\" name=\"store.bin\"><manifestation xmi:id=\"mb\" utilizedElement=\"b\"/></nestedClassifier>";
+    let (drawn, deployed) = (
+        "<packagedElement xmi:type=\"uml:Artifact\" xmi:id=\"fb\"",
+        "<deployment xmi:id=\"db\" client=\"nb\" deployedArtifact=\"fb\"/>",
+    );
+    let text = plain().replace(deployed, inside);
+    let line = HEAD.lines().find(|line| line.contains(drawn)).unwrap();
+    assert_eq!(json!(self::model(&text.replace(line, ""))), json!(model));
+    // On two nodes it is on neither.
+    let twice = plain().replace("client=\"nb\"", "client=\"nb na\"");
+    refused(&twice, Class::Doubled, "component store: it is placed on");
+    refused(&plain().replace("deployedArtifact=\"fb\"", ""), Class::MissingAnnotation, "component store");
+}
+
+#[test]
+fn names_that_stand_twice_are_told_apart() {
+    let applied = "<Own:Flow xmi:id=\"f\" base_NamedElement=\"tell\" carries=\"a.id\"/>\n<Own:Sized xmi:id=\"s1\" base_Property=\"a.id\" size=\"8 B\"/>\n<Own:Sized xmi:id=\"s2\" base_Property=\"b.id\" size=\"9 B\"/>\n<Own:DataIntegrity xmi:id=\"d\" base_Property=\"a.id\" signature=\"ed25519\"/>\n</xmi:XMI>";
+    let model = model(&plain().replace("</xmi:XMI>", applied));
+    let names: Vec<(&str, u64)> = model.attributes.iter().map(|it| (it.name.as_str(), it.bytes)).collect();
+    assert_eq!(names, [("reader.id", 8), ("store.id", 9)]);
+    assert_eq!(model.connectors[0].name, "reader-store");
+    assert_eq!(model.target(&model.annotations[0]), "attribute reader.id");
+    let printed = print::annotated(&model);
+    assert_eq!(
+        json!(read(&printed, Language::Mermaid).unwrap_or_else(|fault| panic!("{fault}\n{printed}"))),
+        json!(model)
+    );
+    // One whose name is its own keeps it.
+    let alone = plain().replace("xmi:id=\"b.id\" name=\"id\"", "xmi:id=\"b.id\" name=\"number\"");
+    assert_eq!(self::model(&alone).attributes[0].name, "id");
+    // Two lines in two frames with the name that the tool gave them.
+    let named =
+        plain().replace("<ownedConnector xmi:id=\"wire\">", "<ownedConnector xmi:id=\"wire\" name=\"Connector1\">");
+    let other = "<packagedElement xmi:type=\"uml:Component\" xmi:id=\"frame2\" name=\"back\"><ownedConnector xmi:id=\"wire2\" name=\"Connector1\"><end xmi:id=\"e3\" role=\"pb\"/><end xmi:id=\"e4\" role=\"pa\"/></ownedConnector></packagedElement>\n  <packagedElement xmi:type=\"uml:Interaction\"";
+    let named = named.replace("<packagedElement xmi:type=\"uml:Interaction\"", other);
+    let named = named.replace("<message xmi:id=\"tell\"", "<message xmi:id=\"tell\" connector=\"wire2\"");
+    let model = self::model(&named);
+    let names: Vec<&str> = model.connectors.iter().map(|it| it.name.as_str()).collect();
+    assert_eq!(names, ["all.Connector1", "back.Connector1"]);
+    assert!(print::annotated(&model).contains("over=back.Connector1"), "{}", print::annotated(&model));
+}
+
+#[test]
+fn work_counts_once_where_message_and_execution_stand_for_it() {
+    let [think, message] = message("think", 'a', 'a');
+    let execution = "<fragment xmi:type=\"uml:BehaviorExecutionSpecification\" xmi:id=\"x\" name=\"thinking\" covered=\"la\" start=\"think.r\" finish=\"think.r\"/>\n";
+    let with = |applied: &str| file(&(think.clone() + execution), &message, applied);
+    assert!((seconds(&model(&with(&takes("think", "4 ms")))) - 0.004).abs() < 1e-12);
+    assert!((seconds(&model(&with(&takes("x", "5 ms")))) - 0.005).abs() < 1e-12);
+    assert!((seconds(&model(&with(&(takes("think", "0 ms") + &takes("x", "5 ms"))))) - 0.005).abs() < 1e-12);
+    let both = with(&(takes("think", "4 ms") + &takes("x", "5 ms")));
+    refused(
+        &both,
+        Class::Doubled,
+        "message think: it has a `hostDemand`, and the execution `thinking` that it starts has one",
+    );
+}
+
+#[test]
+fn a_break_ends_its_interaction() {
+    let [think, think_message] = message("think", 'a', 'a');
+    let [alarm, alarm_message] = message("alarm", 'a', 'a');
+    let [look, look_message] = message("look", 'b', 'b');
+    let broken = |inside: &str, operator: &str| {
+        format!(
+            "<fragment xmi:type=\"uml:CombinedFragment\" xmi:id=\"c{operator}\" name=\"c\" interactionOperator=\"{operator}\"><operand xmi:id=\"o{operator}\" name=\"o\">{inside}</operand></fragment>\n"
+        )
+    };
+    let prob = |prob: &str| format!("<GQAM:GaStep xmi:id=\"p\" base_NamedElement=\"obreak\" prob=\"{prob}\"/>\n");
+    let applied = takes("think", "4 ms") + &takes("alarm", "1 ms") + &takes("look", "6 ms");
+    let messages = think_message + &alarm_message + &look_message;
+    let text = file(&(think.clone() + &broken(&alarm, "break") + &look), &messages, &(applied.clone() + &prob("0.25")));
+    let model = model(&text);
+    assert!((seconds(&model) - (0.004 + 0.25 * 0.001 + 0.75 * 0.006)).abs() < 1e-12, "{}", seconds(&model));
+    let always = text.replace("prob=\"0.25\"", "prob=\"1\"");
+    refused(&always, Class::NoEffect, "break c: it is always taken");
+    let inner = broken(&broken(&alarm, "break"), "opt");
+    let inner = file(&(think + &inner + &look), &messages, &(applied + &prob("0.25")));
+    let inner =
+        inner.replace("</xmi:XMI>", "<GQAM:GaStep xmi:id=\"q\" base_NamedElement=\"oopt\" prob=\"0.5\"/></xmi:XMI>");
+    refused(&inner, Class::Unknown, "a `break` inside of another fragment");
+}
+
+#[test]
+fn what_is_not_read_can_be_left_out_by_name() {
+    let foreign = "<Core:DaComponent base_Classifier=\"a\"/>\n<Core:DaConnector base_Classifier=\"wire\"/>\n<Core:DaComponent base_Classifier=\"b\"/>\n</xmi:XMI>";
+    let text = plain().replace("</xmi:XMI>", foreign);
+    let fault = refused(&text, Class::UnknownStereotype, "what it says would be lost; so is `DaConnector`");
+    assert_eq!(fault.name, "DaComponent");
+    let without = |names: &[&str]| {
+        let names: Vec<String> = names.iter().map(|it| (*it).to_owned()).collect();
+        read_beside(&text, Language::Xmi, Beside { left_out: &names, ..Beside::default() })
+    };
+    assert_eq!(json!(without(&["DaComponent", "DaConnector"]).unwrap()), json!(model(&plain())));
+    for (names, class, part) in [
+        (&["DaComponent"][..], Class::UnknownStereotype, "the stereotype `DaConnector`"),
+        (
+            &["DaComponent", "DaConnector", "DaService"],
+            Class::NoSuchName,
+            "stereotype DaService: it is applied nowhere",
+        ),
+        (&["GaStep"], Class::Invalid, "stereotype GaStep: it is read here"),
+    ] {
+        let fault = without(names).expect_err(part);
+        assert_eq!(fault.class, class, "{fault}");
+        assert!(fault.to_string().contains(part), "{fault}");
+        assert!(!fault.to_string().contains("so is"), "{fault}");
+    }
+    let names = ["DaComponent".to_owned()];
+    let fault = read_beside("", Language::Toml, Beside { left_out: &names, ..Beside::default() }).unwrap_err();
+    assert!(fault.to_string().contains("only UML has stereotypes"), "{fault}");
+}
