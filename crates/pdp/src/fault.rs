@@ -117,35 +117,15 @@ fn unknown_key(message: &str) -> Option<(&str, Vec<&str>)> {
 
 /// The known word closest to `word`, when it is close enough to be a slip of the pen.
 pub(crate) fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    let bound = (word.chars().count() / 2).clamp(1, 3);
+    let length = word.chars().count();
+    let bound = (length / 2).clamp(1, 3);
     known
         .into_iter()
-        .map(|candidate| (distance(word, candidate, bound), candidate))
+        .filter(|candidate| candidate.chars().count().abs_diff(length) <= bound)
+        .map(|candidate| (strsim::levenshtein(word, candidate), candidate))
         .filter(|(steps, _)| *steps <= bound)
         .min()
         .map(|(_, candidate)| candidate)
-}
-
-/// Levenshtein distance; gives up with `bound + 1` when the lengths already differ by more.
-fn distance(one: &str, other: &str, bound: usize) -> usize {
-    let other: Vec<char> = other.chars().collect();
-    if one.chars().count().abs_diff(other.len()) > bound {
-        return bound + 1;
-    }
-    let mut row: Vec<usize> = (0..=other.len()).collect();
-    for (i, a) in one.chars().enumerate() {
-        let mut diagonal = i;
-        let mut left = i + 1;
-        let mut next = vec![left];
-        for (b, above) in other.iter().zip(row.iter().skip(1)) {
-            let here = (diagonal + usize::from(a != *b)).min(above + 1).min(left + 1);
-            diagonal = *above;
-            left = here;
-            next.push(here);
-        }
-        row = next;
-    }
-    row.last().copied().unwrap_or(bound + 1)
 }
 
 /// "did you mean" for a name that nothing carries, or the list of what there is when it is short.

@@ -155,20 +155,10 @@ fn valued(definitions: &[Definition<'_>]) -> Result<(), Refusal> {
 
 /// The known name with the fewest letters changed, added or taken away, if they are few enough for a slip.
 fn nearest<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
-    let distance = |other: &str| {
-        let mut row: Vec<usize> = (0..=other.chars().count()).collect();
-        for (above, letter) in name.chars().enumerate() {
-            let (mut diagonal, mut left) = (above, above + 1);
-            for (up, known) in row.iter_mut().skip(1).zip(other.chars()) {
-                left = (diagonal + usize::from(letter != known)).min(left + 1).min(*up + 1);
-                diagonal = std::mem::replace(up, left);
-            }
-            row[0] = above + 1;
-        }
-        row.last().copied().unwrap_or(usize::MAX)
-    };
-    let most = (name.chars().count() / 2).clamp(1, 3);
-    let near = known.iter().map(|other| (distance(other), *other)).filter(|(steps, _)| *steps <= most);
+    let length = name.chars().count();
+    let most = (length / 2).clamp(1, 3);
+    let near = known.iter().filter(|other| other.chars().count().abs_diff(length) <= most);
+    let near = near.map(|other| (strsim::levenshtein(name, other), *other)).filter(|(steps, _)| *steps <= most);
     near.min().map(|(_, other)| other)
 }
 
