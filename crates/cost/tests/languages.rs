@@ -253,7 +253,16 @@ const MERMAID: &str = r#"sequenceDiagram
 fn a_diagram_is_a_model() {
     let model = read(MERMAID, Language::Mermaid).unwrap();
     // The sequence waits until a message is there, whoever else does.
-    for (one, other) in [("C->>+S", "C-)+S"), ("S-->>-C", "S--)-C"), ("S-->>-C", "S-->-C"), ("C->>+S", "C->+S")] {
+    for (one, other) in [
+        ("C->>+S", "C-)+S"),
+        ("S-->>-C", "S--)-C"),
+        ("S-->>-C", "S-->-C"),
+        ("C->>+S", "C->+S"),
+        ("C->>+S", r"C-|\+S"),
+        ("S-->>-C", "S--|/-C"),
+        ("S-->>-C", r"S--\\-C"),
+        ("C->>+S", "C-//+S"),
+    ] {
         assert_eq!(json!(read(&MERMAID.replace(one, other), Language::Mermaid).unwrap()), json!(model), "{other}");
     }
     assert_eq!(model.annotations[0].alternatives.len(), 2);
@@ -327,6 +336,9 @@ fn wrong_diagrams_are_refused() {
     check(&m("C->>C: prepare", "nonsense"), Class::Syntax, Some(14), "no line of a sequence diagram");
     check(&m("C->>+S: order", "C-x+S: order"), Class::Unknown, Some(16), "`-x` is a message that is lost");
     check(&m("S-->>-C: done", "S--x-C: done"), Class::Unknown, Some(27), "`--x` is a message that is lost");
+    check(&m("S-->>-C: done", "C/|-S: done"), Class::Unknown, Some(27), "`/|-` has its head where it comes from");
+    check(&m("S-->>-C: done", r"C\\--S: done"), Class::Unknown, Some(27), r"`\\--` has its head where it comes from");
+    check(&m("opt rarely", "critical rarely"), Class::Unknown, Some(22), "`critical` cannot be laid");
     check(&m("  S-->>-C: done", "  %% trapkey: ref main"), Class::Cycle, Some(14), "main -> main");
     check(&m("S-->>-C: done", "S-->>-C:"), Class::Missing, Some(27), "the step has no name");
     check(&m("S-->>-C: done", "S-->>-C: done %% trapkey: step bytes=1"), Class::Syntax, Some(27), "a line of its own");

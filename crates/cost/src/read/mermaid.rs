@@ -22,8 +22,11 @@ use crate::{Class, Fault};
 const BOTH: [&str; 2] = ["<<-->>", "<<->>"];
 /// Arrows of messages that are lost on their way.
 const LOST: [&str; 2] = ["--x", "-x"];
-/// Arrows, the longest first.
-const ARROWS: [&str; 10] = [BOTH[0], BOTH[1], "-->>", "->>", "-->", LOST[0], "--)", "->", LOST[1], "-)"];
+/// Arrows with half a head at the end that they come from.
+const BACK: [&str; 8] = ["/|--", "/|-", r"\|--", r"\|-", "//--", "//-", r"\\--", r"\\-"];
+/// Arrows of messages that arrive, the longest first.
+const ARRIVING: [&str; 14] =
+    ["-->>", "->>", "-->", "--)", "->", "-)", r"--|\", r"-|\", "--|/", "-|/", r"--\\", r"-\\", "--//", "-//"];
 const STEP: &str = "step";
 /// Above and below what a file says of itself before the diagram.
 const FRONT_MATTER: &str = "---";
@@ -269,7 +272,13 @@ impl Reader {
             "break" => self.open(Block::Break(self.line, Fields::new("break", self.line))),
             "else" => self.other(),
             "end" => self.close(),
-            "par" | "and" | "critical" | "option" => {
+            "critical" | "option" => {
+                let why = format!(
+                    "`{word}` cannot be laid: whether others wait for it is not said. Without it its messages are done in order"
+                );
+                Err(self.fault(Class::Unknown, why))
+            }
+            "par" | "and" => {
                 let why = format!(
                     "`{word}` cannot be laid: a request does one thing at a time. One after the other is the upper limit of what is done at once"
                 );
@@ -289,17 +298,19 @@ impl Reader {
     }
 
     fn message(&mut self, line: &str) -> Result<(), Fault> {
-        let found = ARROWS
-            .iter()
+        let arrows = BOTH.iter().chain(&LOST).chain(&BACK).chain(&ARRIVING);
+        let found = arrows
             .filter_map(|arrow| Some((line.find(arrow)?, *arrow)))
             .min_by_key(|(at, arrow)| (*at, usize::MAX - arrow.len()));
-        if let Some((_, arrow)) = found.filter(|(_, arrow)| BOTH.contains(arrow)) {
-            let why = format!("`{arrow}` is two messages: write one for each way");
-            return Err(self.fault(Class::Unknown, why));
-        }
-        // It would have arrived, and the sequence would have gone on where nobody knows of it.
-        if let Some((_, arrow)) = found.filter(|(_, arrow)| LOST.contains(arrow)) {
-            let why = format!("`{arrow}` is a message that is lost: `->>`, `-->>`, `->`, `-->`, `-)` and `--)` arrive");
+        if let Some((_, arrow)) = found.filter(|(_, arrow)| !ARRIVING.contains(arrow)) {
+            let why = match arrow {
+                _ if BOTH.contains(&arrow) => format!("`{arrow}` is two messages: write one for each way"),
+                _ if BACK.contains(&arrow) => {
+                    format!("`{arrow}` has its head where it comes from: write it the other way round")
+                }
+                // It would have arrived, and the sequence would have gone on where nobody knows of it.
+                _ => format!("`{arrow}` is a message that is lost: `->>`, `-->>`, `->`, `-->`, `-)` and `--)` arrive"),
+            };
             return Err(self.fault(Class::Unknown, why));
         }
         let split = found.and_then(|(_, arrow)| line.split_once(arrow));
