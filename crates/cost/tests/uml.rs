@@ -166,6 +166,45 @@ fn a_break_ends_its_interaction() {
     refused(&inner, Class::Unknown, "a `break` inside of another fragment");
 }
 
+/// What stands behind a `break` lies one way deeper: what is taken can be printed and read again, what is too deep is refused.
+#[test]
+fn breaks_are_counted_with_what_is_inside_of_each_other() {
+    let [say, say_message] = message("say", 'a', 'a');
+    let many = |breaks: usize, nested: usize| {
+        let fragment = |id: &str, operator: &str, inside: &str| {
+            format!(
+                "<fragment xmi:type=\"uml:CombinedFragment\" xmi:id=\"{id}\" interactionOperator=\"{operator}\"><operand xmi:id=\"o{id}\">{inside}</operand></fragment>\n"
+            )
+        };
+        let mut applied = takes("say", "4 ms");
+        let mut half = |id: &str| {
+            applied += &format!("<GQAM:GaStep xmi:id=\"p{id}\" base_NamedElement=\"o{id}\" prob=\"0.5\"/>\n");
+        };
+        let mut before = String::new();
+        for index in 0..breaks {
+            half(&format!("b{index}"));
+            before += &fragment(&format!("b{index}"), "break", "");
+        }
+        let mut inside = say.clone();
+        for index in 0..nested {
+            half(&format!("n{index}"));
+            inside = fragment(&format!("n{index}"), "opt", &inside);
+        }
+        file(&(before + &inside), &say_message, &applied)
+    };
+    for (breaks, nested, taken) in [(30, 0, true), (20, 10, true), (0, 30, true), (31, 0, false), (20, 11, false)] {
+        match read(&many(breaks, nested), Language::Xmi) {
+            Ok(model) => {
+                assert!(taken, "{breaks} {nested}");
+                let printed = print::annotated(&model);
+                let again = read(&printed, Language::Mermaid).unwrap_or_else(|fault| panic!("{fault}\n{printed}"));
+                assert_eq!(print::annotated(&again), printed);
+            }
+            Err(fault) => assert_eq!((fault.class, taken), (Class::TooLarge, false), "{fault}"),
+        }
+    }
+}
+
 #[test]
 fn what_is_not_read_can_be_left_out_by_name() {
     let foreign = "<Core:DaComponent base_Classifier=\"a\"/>\n<Core:DaConnector base_Classifier=\"wire\"/>\n<Core:DaComponent base_Classifier=\"b\"/>\n</xmi:XMI>";

@@ -342,7 +342,7 @@ impl<'a> Reader<'a> {
             return Err(Fault::new(Class::TooLarge, name(interaction), why).at(self.lines.line(of)));
         }
         let mut steps = Vec::new();
-        // What comes before a `break`, where it stands, its way and the one on which all goes on.
+        // What comes before a `break`, where it stands, its way and the one on which all goes on, which is one deeper.
         let mut broken_off = Vec::new();
         for fragment in of.children().filter(|child| child.tag_name().name() == "fragment") {
             match sort(fragment) {
@@ -351,7 +351,7 @@ impl<'a> Reader<'a> {
                         let why = format!("more than {MAX_DEPTH} fragments that end it");
                         return Err(Fault::new(Class::TooLarge, name(interaction), why).at(self.lines.line(fragment)));
                     }
-                    let ways = self.broken_off(fragment, interaction)?;
+                    let ways = self.broken_off(fragment, interaction, broken_off.len())?;
                     broken_off.push((std::mem::take(&mut steps), self.lines.line(fragment), ways));
                 }
                 "MessageOccurrenceSpecification" => {
@@ -360,7 +360,9 @@ impl<'a> Reader<'a> {
                     }
                 }
                 "InteractionUse" => steps.push(self.interaction_use(fragment)?),
-                "CombinedFragment" => steps.extend(self.combined(fragment, interaction, depth)?),
+                "CombinedFragment" => {
+                    steps.extend(self.combined(fragment, interaction, depth + broken_off.len())?);
+                }
                 // One with a step's stereotype is work; else what lasts and where it begins is said by the messages.
                 "BehaviorExecutionSpecification" | "ActionExecutionSpecification" => {
                     steps.extend(self.execution(fragment, interaction)?);

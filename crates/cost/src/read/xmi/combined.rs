@@ -93,8 +93,9 @@ impl<'a> Reader<'a> {
         &mut self,
         fragment: Node<'a, 'a>,
         interaction: Node<'a, 'a>,
+        depth: usize,
     ) -> Result<[(Fields, Vec<Line>); 2], Fault> {
-        let ways = self.choice(fragment, interaction, 0, "break")?;
+        let ways = self.choice(fragment, interaction, depth, "break")?;
         ways.try_into().map_err(|_| {
             let why = "it is always taken: what follows would never be done";
             Fault::new(Class::NoEffect, format!("break {}", name(fragment)), why).at(self.lines.line(fragment))
