@@ -170,9 +170,7 @@ impl Solution {
         let out: Vec<f64> = (0..chain.len()).map(|state| long_run.distribution[state] * chain.exit(state)).collect();
         let mut gains: Vec<f64> = out.iter().map(|out| -out).collect();
         for state in 0..chain.len() {
-            for (to, rate) in chain.row(state) {
-                gains[to] += long_run.distribution[state] * rate;
-            }
+            chain.row(state).for_each(|(to, rate)| gains[to] += long_run.distribution[state] * rate);
         }
         Flows { distribution: &long_run.distribution, residual: long_run.residual, gains, out }
     }

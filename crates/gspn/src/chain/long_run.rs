@@ -28,8 +28,8 @@ pub struct LongRun {
 pub fn long_run(chain: &Chain, initial: &[(u32, f64)], budget: &mut Budget<'_>) -> Result<LongRun, Refusal> {
     let incoming = chain.incoming();
     // Most chains come back to where they start: that is seen sooner than which components others have.
-    let onward = || each_from_before(chain, &incoming) || all_reached(chain.len(), |state| chain.row(state));
-    let whole = onward() && all_reached(chain.len(), |state| incoming.column(state));
+    let onward = || each_from_before(chain, &incoming) || all_reached(chain.len(), |state| chain.targets(state));
+    let whole = onward() && all_reached(chain.len(), |state| incoming.column(state).map(|(from, _)| from));
     let components = if whole { Components::whole(chain.len()) } else { components::of(chain) };
     let mut flow = vec![0.0; chain.len()];
     for (state, probability) in initial {
@@ -81,7 +81,7 @@ fn each_from_before(chain: &Chain, incoming: &Incoming) -> bool {
 }
 
 /// Whether all states are reached from the first one by the edges that `next` gives.
-fn all_reached<I: Iterator<Item = (usize, f64)>>(states: usize, next: impl Fn(usize) -> I) -> bool {
+fn all_reached<I: Iterator<Item = usize>>(states: usize, next: impl Fn(usize) -> I) -> bool {
     let mut reached = vec![false; states];
     let mut open = Vec::new();
     if let Some(first) = reached.first_mut() {
@@ -91,7 +91,7 @@ fn all_reached<I: Iterator<Item = (usize, f64)>>(states: usize, next: impl Fn(us
     let mut count = 0;
     while let Some(state) = open.pop() {
         count += 1;
-        for (to, _) in next(state) {
+        for to in next(state) {
             if !std::mem::replace(&mut reached[to], true) {
                 open.push(to);
             }
@@ -103,7 +103,7 @@ fn all_reached<I: Iterator<Item = (usize, f64)>>(states: usize, next: impl Fn(us
 pub(super) fn is_bottom(chain: &Chain, components: &Components, component: usize) -> bool {
     let nodes = components.nodes(component);
     components.len() == 1
-        || nodes.iter().all(|node| chain.row(*node as usize).all(|(to, _)| components.of[to] as usize == component))
+        || nodes.iter().all(|node| chain.targets(*node as usize).all(|to| components.of[to] as usize == component))
 }
 
 /// Flows balance in each state, and the probabilities add up.

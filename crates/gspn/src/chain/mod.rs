@@ -11,6 +11,7 @@ mod multilevel;
 mod number;
 mod passage;
 mod quick;
+mod rates;
 mod rational;
 mod shifted;
 mod solve;
@@ -25,10 +26,14 @@ pub use self::adjoint::{Worth, worth, worth_of_passage, worth_of_time};
 pub use self::long_run::{LongRun, long_run};
 pub(crate) use self::passage::there;
 pub use self::passage::{Reached, passage, quantile};
+pub(crate) use self::rates::Rates;
+use self::rates::Row;
 pub(crate) use self::solve::sum;
 pub(crate) use self::transient::poisson;
 pub use self::transient::{At, Mean, at};
 pub use self::worth_at::{worth_at, worth_of_quantile};
+
+use std::ops::Range;
 
 use crate::components::Graph;
 
@@ -38,15 +43,16 @@ pub struct Chain {
     /// Where the edges of each state start, and at the end their count.
     rows: Vec<u32>,
     columns: Vec<u32>,
-    rates: Vec<f64>,
+    rates: Rates,
     /// The rate at which each state is left.
     exits: Vec<f64>,
 }
 
 impl Chain {
     /// From rows in compressed form. Rates are above 0 and finite, no edge stays in its state.
-    pub(crate) fn from_rows(rows: Vec<u32>, columns: Vec<u32>, rates: Vec<f64>) -> Self {
-        let exits = rows.windows(2).map(|row| rates[row[0] as usize..row[1] as usize].iter().sum()).collect();
+    pub(crate) fn from_rows(rows: Vec<u32>, columns: Vec<u32>, rates: impl Into<Rates>) -> Self {
+        let rates = rates.into();
+        let exits = rows.windows(2).map(|row| rates.of(row[0] as usize..row[1] as usize).sum()).collect();
         Self { rows, columns, rates, exits }
     }
 
@@ -69,10 +75,15 @@ impl Chain {
     }
 
     /// The states that `state` leads to, and the rates.
-    #[inline]
+    #[inline(always)]
     pub fn row(&self, state: usize) -> impl Iterator<Item = (usize, f64)> + '_ {
         let span = self.rows[state] as usize..self.rows[state + 1] as usize;
-        self.columns[span.clone()].iter().map(|to| *to as usize).zip(self.rates[span].iter().copied())
+        Row::new(&self.columns[span.clone()], self.rates.of(span))
+    }
+
+    /// The states that `state` leads to.
+    pub(crate) fn targets(&self, state: usize) -> impl Iterator<Item = usize> + '_ {
+        self.columns[self.rows[state] as usize..self.rows[state + 1] as usize].iter().map(|to| *to as usize)
     }
 
     /// The rate at which `state` is left.
@@ -89,7 +100,7 @@ impl Chain {
             if !ends {
                 let span = self.rows[state] as usize..self.rows[state + 1] as usize;
                 columns.extend_from_slice(&self.columns[span.clone()]);
-                rates.extend_from_slice(&self.rates[span]);
+                self.rates.of(span).append(&mut rates);
             }
             #[expect(clippy::cast_possible_truncation, reason = "no more edges than before")]
             rows.push(columns.len() as u32);
@@ -99,6 +110,13 @@ impl Chain {
 
     /// The chain turned round: which states lead to each, and the rates.
     pub(crate) fn incoming(&self) -> Incoming {
+        match &self.rates {
+            Rates::Each(rates) => self.turned(|span| rates[span].iter().copied()),
+            Rates::Shared { known, of } => self.turned(|span| of[span].iter().map(|at| known[usize::from(*at)])),
+        }
+    }
+
+    fn turned<R: Iterator<Item = f64>>(&self, of: impl Fn(Range<usize>) -> R) -> Incoming {
         let mut starts = vec![0_u32; self.len() + 1];
         for to in &self.columns {
             starts[*to as usize + 1] += 1;
@@ -112,8 +130,9 @@ impl Chain {
         for from in 0..self.len() {
             #[expect(clippy::cast_possible_truncation, reason = "states have numbers of 32 bits")]
             let source = from as u32;
-            for (to, rate) in self.row(from) {
-                let next = &mut next[to];
+            let span = self.rows[from] as usize..self.rows[from + 1] as usize;
+            for (to, rate) in self.columns[span.clone()].iter().zip(of(span)) {
+                let next = &mut next[*to as usize];
                 let at = *next as usize;
                 *next += 1;
                 sources[at] = source;

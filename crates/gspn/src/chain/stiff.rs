@@ -119,7 +119,7 @@ fn walk(count: usize, mut steps: Vec<(usize, usize, f64)>) -> Chain {
     steps.iter().for_each(|(from, _, _)| rows[from + 1] += 1);
     (0..count).for_each(|state| rows[state + 1] += rows[state]);
     let columns = steps.iter().map(|(_, to, _)| *to as u32).collect();
-    Chain::from_rows(rows, columns, steps.iter().map(|(_, _, rate)| *rate).collect())
+    Chain::from_rows(rows, columns, steps.iter().map(|(_, _, rate)| *rate).collect::<Vec<_>>())
 }
 
 #[test]

@@ -12,6 +12,7 @@ mod layout;
 mod markings;
 mod packed;
 mod proof;
+mod rates;
 mod rows;
 mod states;
 mod store;

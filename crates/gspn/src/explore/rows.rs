@@ -1,5 +1,6 @@
 //! A chain that is being written.
 
+use super::rates::Written;
 use super::vanish::too_far_apart;
 use crate::chain::Chain;
 use crate::{Class, Refusal};
@@ -13,7 +14,7 @@ pub(super) struct Rows {
     /// Where the edges of each state start, and at the end their count.
     starts: Vec<u32>,
     pub(super) columns: Vec<u32>,
-    rates: Vec<f64>,
+    rates: Written,
 }
 
 /// Edges that there is room for at first: a small net's rows are never moved, and room that is not used is never touched.
@@ -21,7 +22,7 @@ const FIRST: usize = 1 << 13;
 
 impl Default for Rows {
     fn default() -> Self {
-        Self { starts: vec![0], columns: Vec::with_capacity(FIRST), rates: Vec::with_capacity(FIRST) }
+        Self { starts: vec![0], columns: Vec::with_capacity(FIRST), rates: Written::with_capacity(FIRST) }
     }
 }
 
@@ -69,6 +70,6 @@ impl Rows {
     }
 
     pub(super) fn chain(self) -> Chain {
-        Chain::from_rows(self.starts, self.columns, self.rates)
+        Chain::from_rows(self.starts, self.columns, self.rates.done())
     }
 }

@@ -64,6 +64,7 @@ impl Store {
     /// The numbers of packed markings that stand one behind the other in `packed`; `new` is told which of them is new.
     ///
     /// What is looked at for one does not depend on what was found for another, so that the memory is waited for once, not for each.
+    #[inline(never)]
     pub(super) fn insert_all(
         &mut self,
         packed: &[u64],
