@@ -91,6 +91,72 @@ fn many_immediates_at_once_have_one_outcome() {
     close(&answer, "fired", 0.25);
 }
 
+/// More ways lead on from vanishing markings than have a bit: each is counted, and says what its places hold.
+#[test]
+fn many_ways_behind_firings() {
+    let ways = 200;
+    let (mut places, mut transitions) = (vec![json!({"name": "idle", "tokens": 1})], Vec::new());
+    for way in 0..ways {
+        let (lot, done) = (format!("lot{way}"), format!("done{way}"));
+        places.extend([json!({"name": &lot}), json!({"name": &done})]);
+        transitions.extend([
+            json!({"name": format!("go{way}"), "kind": "timed", "rate": 1.0, "in": {"idle": 1}, "out": {&lot: 3}}),
+            json!({"name": format!("at_once{way}"), "kind": "immediate", "in": {&lot: 3}, "out": {&done: 1}}),
+            json!({"name": format!("back{way}"), "kind": "timed", "rate": 1.0, "in": {&done: 1}, "out": {"idle": 1}}),
+        ]);
+    }
+    let answer = solve(&json!({"net": {"places": places, "transitions": transitions}, "ask": [
+        {"id": "tangible", "kind": "tangible"},
+        {"id": "vanishing", "kind": "vanishing"},
+        {"id": "early", "kind": "bound", "place": "lot1"},
+        {"id": "late", "kind": "bound", "place": "lot199"},
+    ]}));
+    assert_eq!(count(&answer, "tangible"), ways + 1);
+    assert_eq!(count(&answer, "vanishing"), ways);
+    assert_eq!((count(&answer, "early"), count(&answer, "late")), (3, 3));
+}
+
+/// Four coins are tossed at once, which is too much to be followed firing by firing, and the last of them alone, which is not.
+#[test]
+fn a_marking_behind_a_large_and_a_small_firing_counts_once() {
+    let mut places = vec![json!({"name": "go", "tokens": 1}), json!({"name": "heads"}), json!({"name": "tails"})];
+    let (mut start, mut transitions) = (serde_json::Map::new(), Vec::new());
+    for coin in 0..4 {
+        let name = format!("coin{coin}");
+        places.push(json!({"name": name}));
+        start.insert(name.clone(), json!(1));
+        for side in ["heads", "tails"] {
+            transitions.push(json!({"name": format!("{side}{coin}"), "kind": "immediate",
+                "in": {&name: 1}, "out": {side: 1}}));
+        }
+    }
+    let timed =
+        |name: &str, from: Json, to: Json| json!({"name": name, "kind": "timed", "rate": 2.0, "in": from, "out": to});
+    transitions.push(timed("toss", json!({"go": 1}), json!(start)));
+    transitions.push(timed("last", json!({"go": 1}), json!({"heads": 3, "coin3": 1})));
+    for (name, from) in [("none", json!({"tails": 4})), ("all", json!({"heads": 4}))] {
+        transitions.push(timed(name, from, json!({"go": 1})));
+    }
+    for heads in 1..4 {
+        let from = json!({"heads": heads, "tails": 4 - heads});
+        transitions.push(timed(&format!("again{heads}"), from, json!({"go": 1})));
+    }
+    let document = json!({"net": {"places": places, "transitions": transitions}, "ask": [
+        {"id": "tangible", "kind": "tangible"},
+        {"id": "vanishing", "kind": "vanishing"},
+    ]});
+    let answer = solve(&document);
+    let vanishing: u64 = (1..=4_u64).map(|air| binomial(4, air) * (5 - air)).sum();
+    assert_eq!((count(&answer, "tangible"), count(&answer, "vanishing")), (6, vanishing));
+    // The limit is one for markings, not for how they were found.
+    let document = json::read(document.to_string().as_bytes()).unwrap();
+    for (markings, fits) in [(6 + vanishing, true), (5 + vanishing, false)] {
+        let mut go_on = |_| true;
+        let mut budget = Budget::new(Limits { markings, ..Limits::default() }, &mut go_on);
+        assert_eq!(ask::answer(&document.net, &document.asks, &mut budget).is_ok(), fits, "{markings}");
+    }
+}
+
 fn binomial(n: u64, k: u64) -> u64 {
     (0..k).fold(1, |product, i| product * (n - i) / (i + 1))
 }

@@ -5,13 +5,16 @@ use super::layout::Words;
 use super::markings::Markings;
 use super::packed::{Cramped, Enabled, Packed};
 use super::store::Full;
+use super::vanishing::End;
 
 /// Steps of immediates that are followed, and markings behind one firing, before they are looked at as a graph.
-const STEPS: usize = 32;
+pub(super) const STEPS: usize = 32;
 const BEHIND: u32 = 64;
 
 /// No marking.
 const NONE: u32 = u32::MAX;
+/// Added to the position of a marking that is vanishing itself.
+const BEYOND: u32 = 1 << 31;
 /// Markings that there is room for at first.
 const FIRST: usize = 1 << 10;
 /// The same for firings. So much that it is a mapping of its own, most of which is never touched: an allocator that saw one come and go
@@ -53,6 +56,12 @@ impl Queue {
         self.roots.clear();
     }
 
+    fn reserve(&mut self, width: usize) {
+        self.words.reserve(FIRST * width);
+        self.enabled.reserve(FIRST);
+        self.roots.reserve(FIRST);
+    }
+
     #[inline(always)]
     fn push(&mut self, words: &(impl Words + ?Sized), root: u32, part: f64) {
         words.append(&mut self.words);
@@ -70,7 +79,7 @@ struct Step {
 }
 
 impl Step {
-    /// From the marking `from` to `found`, or to `beyond` where immediates are enabled; `scratch` is as long as a marking.
+    /// From the marking `from` to `found` or, where immediates are enabled, to `beyond`, and says which; `scratch` is as long as a marking.
     #[inline(always)]
     fn follow(
         self,
@@ -79,7 +88,7 @@ impl Step {
         scratch: &mut [u64],
         found: &mut Queue,
         beyond: &mut Queue,
-    ) -> Result<(), Halt> {
+    ) -> Result<bool, Halt> {
         let done = if let [word] = from {
             self.lead(net, &mut word.clone(), found, beyond)
         } else {
@@ -99,7 +108,7 @@ impl Step {
         words: &mut (impl Words + ?Sized),
         found: &mut Queue,
         beyond: &mut Queue,
-    ) -> Result<(), Cramped> {
+    ) -> Result<bool, Cramped> {
         let enabled = net.fire(self.transition, words, self.before)?;
         if enabled == 0 {
             found.push(words, self.root, self.part);
@@ -107,7 +116,7 @@ impl Step {
             beyond.enabled.push(enabled);
             beyond.push(words, self.root, self.part);
         }
-        Ok(())
+        Ok(enabled == 0)
     }
 }
 
@@ -140,6 +149,13 @@ pub(super) struct Batch {
     found: Queue,
     vanishing: Queue,
     next: Queue,
+    /// All vanishing markings.
+    passed: Vec<u64>,
+    /// Of each of them the last of the immediates that may fire, and the position of what it leads to: in `found` or, with [`BEYOND`], among them.
+    /// [`NONE`] where nothing was fired.
+    leads: Vec<(u32, u32)>,
+    /// Where the ways of these end.
+    ends: Vec<End>,
     pub(super) fired: Vec<Fired>,
     /// The numbers of the markings in `found`.
     ids: Vec<u32>,
@@ -157,16 +173,14 @@ impl Batch {
             // Lists that grow leave behind what they outgrew.
             self.roots.reserve(FIRINGS);
             [&mut self.ids, &mut self.firsts, &mut self.nexts].into_iter().for_each(|list| list.reserve(FIRST));
-            for queue in [&mut self.found, &mut self.vanishing, &mut self.next] {
-                queue.words.reserve(FIRST * width);
-                queue.enabled.reserve(FIRST);
-                queue.roots.reserve(FIRST);
-            }
+            [&mut self.found, &mut self.vanishing, &mut self.next].into_iter().for_each(|queue| queue.reserve(width));
         }
         self.width = width;
         self.roots.clear();
         self.fired.clear();
         self.ids.clear();
+        self.passed.clear();
+        self.leads.clear();
         [&mut self.found, &mut self.vanishing, &mut self.next].into_iter().for_each(Queue::clear);
         self.words.resize(width, 0);
     }
@@ -190,37 +204,70 @@ impl Batch {
         let (root, named) = (self.roots.len() as u32, transition as u32);
         self.roots.push(Root { state, transition: named, rate, behind: 0, alone: false });
         let step = Step { transition, before: 0, root, part: 1.0 };
-        step.follow(net, from, &mut self.words, &mut self.found, &mut self.vanishing)
+        step.follow(net, from, &mut self.words, &mut self.found, &mut self.vanishing).map(drop)
     }
 
     /// Follows the immediates. `counted` holds those whose firings are noted.
-    pub(super) fn settle(&mut self, net: &Packed, markings: &mut Markings, counted: &[usize]) -> Result<(), Halt> {
-        let Self { width, roots, found, vanishing, next, fired, ids, ready, words, .. } = self;
+    #[expect(clippy::cast_possible_truncation, reason = "a batch is small, and so is a net against 2^32")]
+    pub(super) fn settle(&mut self, net: &Packed, counted: &[usize]) -> Result<(), Halt> {
+        let Self { width, roots, found, vanishing, next, passed, leads, fired, ready, words, .. } = self;
         for step in 0.. {
             if vanishing.roots.is_empty() {
                 return Ok(());
             }
-            markings.vanishing.insert_all(&vanishing.words, ids, |_| {})?;
+            passed.extend_from_slice(&vanishing.words);
+            let behind = leads.len() + vanishing.roots.len();
             let markings = vanishing.words.chunks_exact(*width).zip(&vanishing.enabled);
             for ((from, before), (root, part)) in markings.zip(&vanishing.roots) {
                 let it = &mut roots[*root as usize];
                 it.behind += 1;
                 it.alone |= it.behind > BEHIND || step > STEPS;
                 if it.alone {
+                    leads.push((0, NONE));
                     continue;
                 }
                 net.ready(from, *before, ready);
                 share(ready);
+                let mut tangible = false;
                 for (transition, share) in &*ready {
                     let it = Step { transition: *transition, before: *before, root: *root, part: part * share };
                     if let Some(counted) = counted.iter().position(|counted| counted == transition) {
                         fired.push(Fired { root: *root, counted, times: it.part });
                     }
-                    it.follow(net, from, words, found, next)?;
+                    tangible = it.follow(net, from, words, found, next)?;
                 }
+                let last = ready.last().map_or(0, |(transition, _)| *transition as u32);
+                let to = if tangible { found.roots.len() } else { behind + next.roots.len() };
+                leads.push((last, (to as u32).wrapping_sub(1) | if tangible { 0 } else { BEYOND }));
             }
             std::mem::swap(vanishing, next);
             next.clear();
+        }
+        Ok(())
+    }
+
+    /// Counts the vanishing markings, when the tangible ones have their numbers. What is behind a root that is resolved by itself is left
+    /// to that.
+    pub(super) fn count(&mut self, markings: &mut Markings) -> Result<(), Full> {
+        let Self { width, passed, leads, ends, ids, .. } = self;
+        let vanishing = &mut markings.vanishing;
+        vanishing.cover(markings.tangible.len());
+        ends.clear();
+        ends.resize(leads.len(), End::NONE);
+        for (at, (transition, to)) in leads.iter().enumerate().rev() {
+            let end = match *to {
+                NONE => continue,
+                to if to >= BEYOND => ends[(to - BEYOND) as usize],
+                to => End::at(ids[to as usize]),
+            };
+            if end.is_none() {
+                continue;
+            }
+            let end = vanishing.before(end, *transition);
+            ends[at] = end;
+            if !vanishing.note(end) {
+                vanishing.kept.insert(&passed[at * *width..(at + 1) * *width])?;
+            }
         }
         Ok(())
     }

@@ -77,7 +77,7 @@ impl Explorer {
         let immediate = |it: &usize| net.immediates.iter().any(|immediate| immediate.transition == *it);
         let counted: Vec<usize> = counted.iter().copied().filter(immediate).collect();
         let expected = net.initial.iter().zip(&most).map(|(tokens, most)| most.unwrap_or((*tokens).max(3)));
-        let markings = Markings::new(&expected.collect::<Vec<_>>(), symmetry);
+        let markings = Markings::new(&expected.collect::<Vec<_>>(), net.fires.len(), symmetry);
         let packed = Packed::new(&net, markings.layout(), &most);
         let clocks = net.clocks.iter().map(|clock| clock.phases.len() as u64);
         let states =
@@ -144,6 +144,8 @@ impl Explorer {
             }
             state = end;
         }
+        self.markings.compare(&self.packed);
+        self.markings.within(&self.packed, budget)?;
         self.markings.close();
         self.parents = Vec::new();
         if let Some(states) = &mut self.states {
@@ -238,7 +240,7 @@ impl Explorer {
         let mut done = self.fire(from, end, scratch, &mut batch);
         if done.is_ok() {
             let counted: Vec<usize> = self.fired.iter().map(|(transition, _)| *transition).collect();
-            done = batch.settle(&self.packed, &mut self.markings, &counted);
+            done = batch.settle(&self.packed, &counted);
         }
         let widened = match done {
             Ok(()) => false,
@@ -261,7 +263,8 @@ impl Explorer {
                     }
                 })
                 .map_err(|_| full())?;
-            budget.markings(self.markings.count())?;
+            batch.count(markings).map_err(|_| full())?;
+            self.markings.within(&self.packed, budget)?;
             self.collect(scratch, &mut batch, budget)?;
             if self.markings.version() == version {
                 let mut roots = 0..0;

@@ -1,8 +1,11 @@
 //! The markings that were found: tangible ones, vanishing ones, and how both are packed.
 
+use super::compiled::Compiled;
 use super::layout::Layout;
+use super::packed::Packed;
 use super::store::{Full, Store};
 use super::vanish::full;
+use super::vanishing::{MOST, Vanishing};
 use crate::lump::Symmetry;
 use crate::{Budget, Refusal};
 
@@ -13,7 +16,7 @@ pub(super) struct Markings {
     /// How often the layout became another.
     version: u32,
     pub(super) tangible: Store,
-    pub(super) vanishing: Store,
+    pub(super) vanishing: Vanishing,
     packed: Vec<u64>,
     places: usize,
     /// Of tangible markings that can be exchanged into each other, one is kept.
@@ -22,14 +25,16 @@ pub(super) struct Markings {
 
 impl Markings {
     /// For entries that are expected to stay at or below these. A larger one is taken, too: then all are packed anew.
-    pub(super) fn new(expected: &[u64], symmetry: Option<Symmetry>) -> Self {
+    pub(super) fn new(expected: &[u64], transitions: usize, symmetry: Option<Symmetry>) -> Self {
         let layout = Layout::new(&alike(symmetry.as_ref(), expected));
         let words = layout.words();
+        // A tangible marking that stands for others does not say from which vanishing one it was reached.
+        let ways = if symmetry.is_some() { 0 } else { MOST };
         Self {
             layout,
             version: 0,
             tangible: Store::new(words),
-            vanishing: Store::new(words),
+            vanishing: Vanishing::new(words, transitions, ways),
             packed: vec![0; words],
             places: expected.len(),
             symmetry,
@@ -45,8 +50,23 @@ impl Markings {
         self.version
     }
 
-    pub(super) fn count(&self) -> u64 {
-        (self.tangible.len() + self.vanishing.len()) as u64
+    /// Refuses more than the limit. Some may be counted twice until they are compared, which is done only where that matters.
+    pub(super) fn within(&mut self, net: &Packed, budget: &Budget<'_>) -> Result<(), Refusal> {
+        let count = |it: &Self| (it.tangible.len() + it.vanishing.len()) as u64;
+        if budget.markings(count(self)).is_err() {
+            self.compare(net);
+        }
+        budget.markings(count(self))
+    }
+
+    /// Counts each vanishing marking once.
+    pub(super) fn compare(&mut self, net: &Packed) {
+        self.vanishing.compare(net, &self.tangible);
+    }
+
+    /// So many there are at least.
+    fn least(&self) -> u64 {
+        (self.tangible.len() + self.vanishing.least()) as u64
     }
 
     pub(super) fn bytes(&self) -> usize {
@@ -64,16 +84,16 @@ impl Markings {
         }
         let (id, new) = self.tangible.insert(&self.packed).map_err(|_| full())?;
         if new {
-            budget.markings(self.count())?;
+            budget.markings(self.least())?;
         }
         Ok(id)
     }
 
     pub(super) fn add_vanishing(&mut self, marking: &[u64], budget: &Budget<'_>) -> Result<u32, Refusal> {
         self.pack(marking)?;
-        let (id, new) = self.vanishing.insert(&self.packed).map_err(|_| full())?;
+        let (id, new) = self.vanishing.kept.insert(&self.packed).map_err(|_| full())?;
         if new {
-            budget.markings(self.count())?;
+            budget.markings(self.least())?;
         }
         Ok(id)
     }
@@ -105,7 +125,7 @@ impl Markings {
         // Vanishing ones are kept as they came.
         let mut settled = Store::new(self.layout.words());
         let mut words = vec![0; self.layout.words()];
-        for marking in self.vanishing.all() {
+        for marking in self.vanishing.kept.all() {
             words.copy_from_slice(marking);
             self.settle(&mut words);
             if settled.insert(&words).is_err() {
@@ -127,20 +147,22 @@ impl Markings {
 
     /// Writes the vanishing marking `id` into `marking`.
     pub(super) fn load_vanishing(&self, id: u32, marking: &mut [u64]) {
-        self.layout.unpack(self.vanishing.get(id), marking);
+        self.layout.unpack(self.vanishing.kept.get(id), marking);
     }
 
     /// The most tokens that `place` holds in any marking.
-    pub(super) fn most(&self, place: usize) -> u64 {
+    pub(super) fn most(&self, net: &Compiled, place: usize) -> u64 {
         let field = self.layout.field(place);
-        let all = self.tangible.all().chain(self.vanishing.all());
-        all.map(|words| field.get(words)).max().unwrap_or_default()
+        let most = self.tangible.all().map(|words| field.get(words)).max().unwrap_or_default();
+        #[expect(clippy::cast_possible_truncation, reason = "markings have numbers of 32 bits")]
+        let tokens = |id: usize| self.tokens(id as u32, place);
+        self.vanishing.most(net, &self.layout, place, tokens).max(most)
     }
 
     /// Forgets how to find markings.
     pub(super) fn close(&mut self) {
         self.tangible.close();
-        self.vanishing.close();
+        self.vanishing.kept.close();
     }
 
     /// Makes room for every entry of `marking`.
@@ -158,7 +180,7 @@ impl Markings {
     fn widen(&mut self, marking: &[u64]) -> Result<(), Full> {
         let wider = self.layout.wider(&alike(self.symmetry.as_ref(), marking));
         self.tangible = self.tangible.repacked(&self.layout, &wider, self.places)?;
-        self.vanishing = self.vanishing.repacked(&self.layout, &wider, self.places)?;
+        self.vanishing.kept = self.vanishing.kept.repacked(&self.layout, &wider, self.places)?;
         self.packed = vec![0; wider.words()];
         self.layout = wider;
         self.version += 1;

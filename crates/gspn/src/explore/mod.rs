@@ -18,6 +18,7 @@ mod states;
 mod store;
 mod tuples;
 mod vanish;
+mod vanishing;
 mod visits;
 mod way;
 
@@ -83,7 +84,7 @@ impl Space {
     /// The most tokens that a place holds in any marking.
     #[must_use]
     pub fn bound(&self, place: usize) -> u64 {
-        self.markings.most(place)
+        self.markings.most(&self.net, place)
     }
 
     /// How many places a marking has.

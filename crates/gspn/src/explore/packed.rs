@@ -192,6 +192,12 @@ impl Packed {
         Ok(enabled)
     }
 
+    /// What is enabled in `words`.
+    pub(super) fn enabled(&self, words: &(impl Words + ?Sized)) -> Enabled {
+        let some = self.immediates.chunks(self.each).zip(0..);
+        some.fold(0, |bits, (some, bit)| bits | Enabled::from(some.iter().any(|it| it.gate.open(words))) << bit)
+    }
+
     /// Those that share a bit.
     #[inline(always)]
     fn sharing(&self, bit: u32) -> &[AtOnce] {

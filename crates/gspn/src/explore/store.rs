@@ -61,6 +61,11 @@ impl Store {
         self.seek(self.words, packed, mix(packed))
     }
 
+    /// The number of a packed marking that may be there.
+    pub(super) fn find(&self, packed: &[u64]) -> Option<u32> {
+        self.look(self.words, packed, mix(packed)).ok()
+    }
+
     /// The numbers of packed markings that stand one behind the other in `packed`; `new` is told which of them is new.
     ///
     /// What is looked at for one does not depend on what was found for another, so that the memory is waited for once, not for each.
@@ -124,24 +129,12 @@ impl Store {
     /// The number of a packed marking of `width` words, and whether it is new.
     #[inline(always)]
     fn seek(&mut self, width: usize, packed: &[u64], hash: u64) -> Result<(u32, bool), Full> {
-        let ids_below = (1_u32 << self.bits) - 1;
-        let mask = self.slots.len() - 1;
-        let tag = tag(hash, ids_below);
-        let mut at = (hash >> (64 - self.bits)) as usize;
-        loop {
-            let slot = self.slots[at];
-            if slot == EMPTY {
-                break;
-            }
-            let id = slot & ids_below;
-            let first = id as usize * width;
-            if slot & !ids_below == tag && same(&self.slab[first..first + width], packed) {
-                return Ok((id, false));
-            }
-            at = (at + 1) & mask;
-        }
+        let at = match self.look(width, packed, hash) {
+            Ok(id) => return Ok((id, false)),
+            Err(at) => at,
+        };
         let id = u32::try_from(self.count).map_err(|_| Full)?;
-        self.slots[at] = tag | id;
+        self.slots[at] = tag(hash, (1_u32 << self.bits) - 1) | id;
         append(&mut self.slab, packed);
         self.count += 1;
         // A small table may be half empty.
@@ -150,6 +143,27 @@ impl Store {
             self.grow()?;
         }
         Ok((id, true))
+    }
+
+    /// The number of a packed marking of `width` words, or the slot where it would stand.
+    #[inline(always)]
+    fn look(&self, width: usize, packed: &[u64], hash: u64) -> Result<u32, usize> {
+        let ids_below = (1_u32 << self.bits) - 1;
+        let mask = self.slots.len() - 1;
+        let tag = tag(hash, ids_below);
+        let mut at = (hash >> (64 - self.bits)) as usize;
+        loop {
+            let slot = self.slots[at];
+            if slot == EMPTY {
+                return Err(at);
+            }
+            let id = slot & ids_below;
+            let first = id as usize * width;
+            if slot & !ids_below == tag && same(&self.slab[first..first + width], packed) {
+                return Ok(id);
+            }
+            at = (at + 1) & mask;
+        }
     }
 
     #[cold]
