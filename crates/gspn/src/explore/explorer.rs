@@ -177,11 +177,10 @@ impl Explorer {
         let states = self.states.as_ref().map_or(0, Tuples::bytes);
         let stores = self.markings.bytes() + states + self.resolver.bytes();
         let states = self.rows.len();
-        let watched: usize =
-            self.watched.iter().map(|it| it.rows.columns.len() * 12 + states * (4 + 8 * it.fired.len())).sum();
+        let watched: usize = self.watched.iter().map(|it| it.rows.bytes() + states * (4 + 8 * it.fired.len())).sum();
         let vectors = self.parents.len() * 4 + states * (4 + 8 * self.fired.len()) + watched;
         // The chain is turned round before it is solved, and a solution takes a few numbers a state.
-        (stores + vectors + self.rows.columns.len() * 24 + states * 32) as u64
+        (stores + vectors + self.rows.bytes() + self.rows.columns.len() * 12 + states * 32) as u64
     }
 
     fn look(&self, state: u32, budget: &mut Budget<'_>) -> Result<(), Refusal> {

@@ -57,6 +57,15 @@ impl Written {
         }
     }
 
+    /// Bytes that it takes.
+    pub(super) fn bytes(&self) -> usize {
+        let slots = self.slots.len() * size_of::<(u64, u16)>();
+        match &self.rates {
+            Rates::Each(rates) => rates.len() * 8 + slots,
+            Rates::Shared { known, of } => known.len() * 8 + of.len() * 2 + slots,
+        }
+    }
+
     pub(super) fn done(self) -> Rates {
         self.rates
     }

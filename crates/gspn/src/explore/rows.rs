@@ -32,6 +32,11 @@ impl Rows {
         self.starts.len() - 1
     }
 
+    /// Bytes that its edges take.
+    pub(super) fn bytes(&self) -> usize {
+        self.columns.len() * 4 + self.rates.bytes()
+    }
+
     /// Ends the row of `state`: an edge for each target in `row`, which is brought in order. What stays in its state is left out.
     pub(super) fn end(&mut self, state: u32, row: &mut [(u32, f64)]) -> Result<(), Refusal> {
         row.sort_unstable_by_key(|(to, _)| *to);
