@@ -178,7 +178,8 @@ impl Step {
     #[must_use]
     pub fn error(&self) -> f64 {
         let moments = statistics::summary(&self.moments).filter(|moments| moments.n > 1);
-        moments.map_or(0.0, |moments| moments.error()).max(self.cpu.error())
+        let half = moments.map_or(0.0, |moments| moments.half_width()).max(self.cpu.half_width());
+        self.cpu.relative(half)
     }
 }
 
@@ -208,7 +209,10 @@ impl Sample {
     /// The same, relative to the mean; 0 for a mean of 0 without spread.
     #[must_use]
     pub fn error(&self) -> f64 {
-        let half = self.half_width();
+        self.relative(self.half_width())
+    }
+
+    fn relative(&self, half: f64) -> f64 {
         if half == 0.0 { 0.0 } else { half / self.mean }
     }
 }

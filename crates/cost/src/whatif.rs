@@ -10,6 +10,7 @@ mod nets;
 mod steps;
 
 use std::collections::BTreeSet;
+use std::ops::RangeInclusive;
 
 use gspn::Budget;
 use serde::Serialize;
@@ -29,6 +30,12 @@ pub use steps::{AHEAD, SLOWER};
 pub const MAX_ROWS: usize = 2_000;
 /// The most clients of a row.
 pub const MAX_CLIENTS: u32 = 256;
+/// By more than this part of it no time is taken to be off.
+const WIDEST: f64 = 0.9;
+/// Bits of the RSA keys of Basic256Sha256 (OPC 10000-7).
+const KEYS: RangeInclusive<u32> = 2_048..=4_096;
+/// Seconds that a key or a token lives at most: some thirty years.
+const MAX_LIFETIME: f64 = 1e9;
 /// Share of a channel's lifetime after which its keys are renewed (OPC 10000-4 section 5.6.2).
 const RENEWED: f64 = 0.75;
 /// Share of a token's lifetime after which a client shows another (Trapkey's client).
@@ -167,6 +174,22 @@ impl Default for Grid {
 }
 
 impl Grid {
+    /// That each value has a meaning: one without would be left out in silence, with what does not go together.
+    fn check(&self) -> Result<(), Fault> {
+        let invalid = |of: &str, why: String| Err(Fault::new(Class::Invalid, of, why));
+        if let Some(clients) = self.clients.iter().find(|clients| !(1..=MAX_CLIENTS).contains(*clients)) {
+            let class = if *clients == 0 { Class::Invalid } else { Class::TooLarge };
+            return Err(Fault::new(class, "clients", format!("{clients}: 1 to {MAX_CLIENTS}")));
+        }
+        if let Some(bits) = self.bits.iter().find(|bits| !KEYS.contains(*bits)) {
+            return invalid("key", format!("{bits} bits: Basic256Sha256 has {} to {}", KEYS.start(), KEYS.end()));
+        }
+        match self.lifetimes.iter().find(|it| !(1.0..=MAX_LIFETIME).contains(*it)) {
+            Some(lifetime) => invalid("lifetime", format!("{lifetime:e} s: 1 s to {MAX_LIFETIME:e} s")),
+            None => Ok(()),
+        }
+    }
+
     /// Its settings; what does not go together is left out.
     #[must_use]
     pub fn settings(&self) -> Vec<Setting> {
@@ -266,6 +289,7 @@ pub fn predict(
     present: Option<&Setting>,
     budget: &mut Budget<'_>,
 ) -> Result<Prediction, Fault> {
+    grid.check()?;
     let settings = grid.settings();
     let count = settings.len() * grid.clients.len();
     if count == 0 {
@@ -277,12 +301,6 @@ pub fn predict(
     }
     if count > MAX_ROWS {
         return Err(Fault::new(Class::TooLarge, "settings", format!("{count} rows, {MAX_ROWS} are taken")));
-    }
-    if let Some(clients) = grid.clients.iter().find(|clients| !(1..=MAX_CLIENTS).contains(*clients)) {
-        return Err(Fault::new(Class::TooLarge, "clients", format!("{clients}: 1 to {MAX_CLIENTS}")));
-    }
-    if let Some(lifetime) = grid.lifetimes.iter().find(|it| !(it.is_finite() && **it >= 1.0)) {
-        return Err(Fault::new(Class::Invalid, "lifetime", format!("{lifetime} s: 1 s at least")));
     }
     let mut steps = steps::Steps::new(calibration);
     let mut rows = Vec::with_capacity(count);
@@ -308,7 +326,14 @@ fn row(steps: &mut steps::Steps<'_>, setting: &Setting, clients: u32, budget: &m
     let work = demand::work(steps, setting, &protocol, clients)?;
     let (at_server, at_client) = &work.path;
     let (server, client) = (at_server.seconds(), at_client.seconds());
-    let stages = nets::Stages { clients, client, server, way: work.way.seconds(), variation: work.variation };
+    let stages = nets::Stages {
+        clients,
+        client,
+        server,
+        way: work.way.seconds(),
+        variation: work.variation,
+        beside: work.way.variance(),
+    };
     let errors = (at_server.error(), at_client.error(), work.way.error());
     let throughput = figure(&stages, |stages| nets::throughput(stages, budget), errors)?;
     let limited_by = if clients == 1 {
@@ -336,10 +361,11 @@ fn row(steps: &mut steps::Steps<'_>, setting: &Setting, clients: u32, budget: &m
         setting: *setting,
         clients,
         throughput,
-        saturation: Figure { value: 1.0 / work.server.seconds(), error: work.server.error() },
+        saturation: Figure { value: 1.0 / work.server.seconds(), error: of_rate(work.server.error()) },
         response: Response { mean: Figure { error: throughput.error, ..response.mean }, ..response },
         server_busy: Figure {
-            value: throughput.value * work.server.seconds() + work.beside,
+            // Renewals have their own part; requests are served in the rest of the time, and are no longer for it.
+            value: throughput.value * work.server.seconds() * (1.0 - work.beside) + work.beside,
             error: throughput.error.max(work.server.error()),
         },
         storm: Figure { value: storm, error: work.connect.with(&work.keys).error() },
@@ -350,6 +376,12 @@ fn row(steps: &mut steps::Steps<'_>, setting: &Setting, clients: u32, budget: &m
     })
 }
 
+/// Half of the interval of a rate, relative to it, where times are as long, and as short, as their own allows.
+fn of_rate(error: f64) -> f64 {
+    let error = error.min(WIDEST);
+    error / (1.0 - error * error)
+}
+
 /// The throughput as it is, and how far it goes when all times are as long, and as short, as their intervals allow.
 fn figure(
     stages: &nets::Stages,
@@ -357,9 +389,9 @@ fn figure(
     (server, client, way): (f64, f64, f64),
 ) -> Result<Figure, Fault> {
     let with = |sign: f64| nets::Stages {
-        server: stages.server * (1.0 + sign * server.min(0.9)),
-        client: stages.client * (1.0 + sign * client.min(0.9)),
-        way: stages.way * (1.0 + sign * way.min(0.9)),
+        server: stages.server * (1.0 + sign * server.min(WIDEST)),
+        client: stages.client * (1.0 + sign * client.min(WIDEST)),
+        way: stages.way * (1.0 + sign * way.min(WIDEST)),
         ..*stages
     };
     let (value, low, high) = (solve(stages)?, solve(&with(1.0))?, solve(&with(-1.0))?);

@@ -193,6 +193,75 @@ fn the_end_that_has_more_to_do_pays_for_the_other_that_waits() {
     }
 }
 
+/// The exchange of clients that were measured, and what it takes beyond computing on the clock.
+fn resting(rests: [(u32, f64); 2]) -> Calibration {
+    let mut calibration = calibration(0.0);
+    for (clients, wall) in rests {
+        let name = format!("exchange client-of-{clients}");
+        for step in calibration.steps.iter_mut().filter(|step| step.name() == name) {
+            step.wall = summary(&[4e-6 + wall; 2]).unwrap();
+        }
+    }
+    calibration
+}
+
+#[test]
+fn what_rests_take_lies_between_measured_numbers_of_clients() {
+    let calibration = resting([(8, 20e-6), (64, 50e-6)]);
+    let of = |clients: &[u32]| {
+        let grid = Grid { modes: vec![Mode::None], clients: clients.to_vec(), ..grid() };
+        predicted(&calibration, &grid, None).rows.into_iter().map(|row| 1.0 / row.throughput.value).collect::<Vec<_>>()
+    };
+    // The server's 10 us and what it rests: half of the way from 8 to 64, by the logarithm, is 22.6.
+    let found = of(&[8, 22, 23, 36, 37, 64, 256]);
+    close(found[5], 60e-6, 1e-3);
+    assert!(found[1] < 45e-6 && 45e-6 < found[2], "{found:?}");
+    assert!(found.is_sorted(), "{found:?}");
+    close(found[4] / found[3], 1.0, 0.02);
+    close(found[6], found[5], 1e-3);
+}
+
+#[test]
+fn a_single_clients_times_spread_as_its_exchange_does() {
+    let mut spread = calibration(0.0);
+    for step in spread.steps.iter_mut().filter(|step| step.name() == "exchange client-of-1") {
+        step.wall = summary(&[15e-6, 30e-6, 45e-6]).unwrap();
+    }
+    let of = |calibration: &Calibration| predicted(calibration, &grid(), None).rows[0].response;
+    let (before, after) = (of(&calibration(0.0)), of(&spread));
+    close(after.mean.value, before.mean.value, 1e-9);
+    // A deviation of 15 us around 45: a gamma distribution of shape 9.
+    close(before.p95, 45e-6, 1e-5);
+    close(after.p95, 45e-6 * 1.604, 2e-3);
+    close(after.p99, 45e-6 * 1.934, 2e-3);
+}
+
+#[test]
+fn a_busy_server_is_busy_once_with_what_it_renews() {
+    let setting =
+        Grid { modes: vec![Mode::SignAndEncrypt], lifetimes: vec![3.0, 3_600.0], clients: vec![64], ..grid() };
+    for row in predicted(&calibration(0.0), &setting, None).rows {
+        assert_eq!(row.limited_by, "server");
+        close(row.throughput.value, row.saturation.value, 1e-4);
+        close(row.server_busy.value, 1.0, 1e-4);
+        close(row.throughput.error, row.saturation.error, 1e-3);
+    }
+}
+
+#[test]
+fn a_crowd_that_connects_is_served_as_a_crowd() {
+    let mut dear = calibration(0.0);
+    for step in dear.steps.iter_mut().filter(|step| step.name() == "read server-of-64") {
+        step.cpu = summary(&[60e-6; 3]).unwrap();
+    }
+    let storm = |calibration: &Calibration, clients: u32| {
+        let grid = Grid { modes: vec![Mode::None], clients: vec![clients], ..grid() };
+        predicted(calibration, &grid, None).rows[0].storm.value
+    };
+    assert!(storm(&dear, 64) > 2.0 * storm(&calibration(0.0), 64));
+    close(storm(&dear, 8), storm(&calibration(0.0), 8), 1e-9);
+}
+
 #[test]
 fn differences_are_told_against_the_present_setting() {
     let found = predicted(&calibration(0.0), &grid(), Some(&Setting::NONE));
@@ -258,11 +327,16 @@ fn what_does_not_go_together_is_left_out_or_refused() {
     };
     let tokens = Grid { modes: vec![Mode::None], tokens: all_tokens(), ..Grid::default() };
     assert_eq!(refused(tokens).class, Class::Missing);
-    for clients in [0, 257] {
-        assert_eq!(refused(Grid { clients: vec![clients], ..grid() }).class, Class::TooLarge);
+    for (clients, class) in [(0, Class::Invalid), (257, Class::TooLarge)] {
+        assert_eq!(refused(Grid { clients: vec![clients], ..grid() }).class, class);
     }
-    for lifetime in [0.0, f64::NAN, f64::INFINITY] {
+    for lifetime in [0.0, f64::NAN, f64::INFINITY, 1e300] {
         assert_eq!(refused(Grid { lifetimes: vec![lifetime], ..grid() }).class, Class::Invalid);
+    }
+    // Beside others, too, which would have been all that is told.
+    for bits in [0, 1_024, 2_047, 4_097] {
+        let fault = refused(Grid { bits: vec![2_048, bits], ..grid() });
+        assert_eq!((fault.class, fault.name.as_str()), (Class::Invalid, "key"), "{fault}");
     }
     // RSA-4096 for 256 clients every three quarters of a second is more than a processor does.
     let busy = Grid { modes: vec![Mode::Sign], bits: vec![4_096], lifetimes: vec![1.0], clients: vec![256], ..grid() };
@@ -275,11 +349,25 @@ fn all_tokens() -> Vec<Option<Token>> {
     Way::ALL.into_iter().flat_map(both).collect()
 }
 
+/// One client says nothing of several, nor they of it.
+#[test]
+fn another_number_of_clients_does_not_stand_for_one() {
+    for (without, clients) in
+        [(&["exchange server-of-1"][..], 1), (&["exchange server-of-8", "exchange server-of-64"], 64)]
+    {
+        let mut calibration = calibration(0.0);
+        calibration.steps.retain(|step| !without.contains(&step.name().as_str()));
+        let (mut go_on, grid) = (|_| true, Grid { clients: vec![clients], ..grid() });
+        let fault = predict(&calibration, &grid, None, &mut Budget::new(Limits::default(), &mut go_on)).unwrap_err();
+        assert_eq!((fault.class, fault.name), (Class::NoPrice, format!("exchange server-of-{clients}")));
+    }
+}
+
 #[test]
 fn a_step_that_nobody_has_measured_is_named() {
-    for (name, clients) in [("read server-of-1", 8), ("exchange client-of-1", 1)] {
+    for (name, clients) in [("read server-of-8", 8), ("exchange client-of-1", 1)] {
         let mut calibration = calibration(0.0);
-        let start = name.trim_end_matches('1');
+        let start = name.trim_end_matches(|letter: char| letter.is_ascii_digit());
         calibration.steps.retain(|step| !step.name().starts_with(start));
         let (mut go_on, grid) = (|_| true, Grid { clients: vec![clients], ..grid() });
         let fault = predict(&calibration, &grid, None, &mut Budget::new(Limits::default(), &mut go_on)).unwrap_err();

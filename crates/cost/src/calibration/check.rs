@@ -150,6 +150,10 @@ impl Sample {
             let why = format!("is {}, outside of {} to {}", self.mean, self.min, self.max);
             return Err(invalid(&format!("{place}.mean"), why));
         }
+        if self.sd > self.max - self.min + slack {
+            let why = format!("is {}, more than lies between {} and {}", self.sd, self.min, self.max);
+            return Err(invalid(&format!("{place}.sd"), why));
+        }
         Ok(())
     }
 }

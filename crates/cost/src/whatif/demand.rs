@@ -47,8 +47,12 @@ impl Demand {
 
     /// The squared coefficient of variation of a single run.
     fn variation(&self) -> f64 {
-        let variance: f64 = self.0.iter().map(|piece| piece.variance).sum();
-        if self.seconds() > 0.0 { variance / self.seconds().powi(2) } else { 0.0 }
+        if self.seconds() > 0.0 { self.variance() / self.seconds().powi(2) } else { 0.0 }
+    }
+
+    /// The variance of a single run, in seconds squared.
+    pub(super) fn variance(&self) -> f64 {
+        self.0.iter().map(|piece| piece.variance).sum()
     }
 
     /// Both.
@@ -136,7 +140,7 @@ pub(super) fn work(steps: &mut Steps<'_>, setting: &Setting, protocol: &OpcUa, c
     let [beside, at_client] = renewals(steps, setting, protocol, clients)?;
     let load = 1.0 / (1.0 - beside);
     let (keys, connect) = steps.cryptography(&protocol.connect(), Party::Server);
-    let connect = connect.with(&steps.messages(&own(protocol.connect()))?);
+    let connect = connect.with(&steps.messages(&own(protocol.connect()), clients)?);
     let exchanges = steps.exchanges(&own(protocol.connect()), clients)?;
     let variation = server.variation().max(client.variation());
     path = (path.0.scaled(load), path.1.scaled(1.0 / (1.0 - at_client)));

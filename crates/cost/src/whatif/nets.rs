@@ -26,6 +26,8 @@ pub(super) struct Stages {
     pub(super) way: f64,
     /// Squared coefficient of variation of a request at the slower one.
     pub(super) variation: f64,
+    /// Variance of what is at neither, in seconds squared.
+    pub(super) beside: f64,
 }
 
 /// Requests a second: clients go from one thread, which takes them one by one, to the other and back. Times at threads have few variations,
@@ -123,11 +125,11 @@ fn solve(document: &Json, budget: &mut Budget<'_>) -> Result<f64, Fault> {
 }
 
 /// From a request to its answer: the mean by Little's law. A client waits for as many turns of the slower thread as there are clients (or
-/// for its own alone), and their sum has their variation; its quantiles are those of a gamma distribution (Wilson and Hilferty).
+/// for its own alone), and their sum has their variation, with that of the way; its quantiles are those of a gamma distribution (Wilson and Hilferty).
 pub(super) fn response(stages: &Stages, throughput: f64) -> Response {
     let mean = f64::from(stages.clients) / throughput;
     let slower = stages.client.max(stages.server);
-    let variance = f64::from(stages.clients) * stages.variation * slower * slower;
+    let variance = f64::from(stages.clients) * stages.variation * slower * slower + stages.beside;
     let shape = if variance > 0.0 { mean * mean / variance } else { 1e12 };
     let quantile = |z: f64| mean * (1.0 - 1.0 / (9.0 * shape) + z / (9.0 * shape).sqrt()).max(0.0).powi(3);
     Response {
@@ -150,7 +152,7 @@ mod tests {
     fn who_is_nowhere_on_its_way_is_no_state_of_a_net() {
         let mut go_on = |_| true;
         let mut few = Budget::new(gspn::Limits { markings: 400, ..gspn::Limits::default() }, &mut go_on);
-        let stages = Stages { clients: 64, client: 2e-6, server: 5e-6, way: 0.0, variation: 0.1 };
+        let stages = Stages { clients: 64, client: 2e-6, server: 5e-6, way: 0.0, variation: 0.1, beside: 0.0 };
         // One of the two never rests, but for one turn in a great many.
         close(throughput(&stages, &mut few).unwrap(), 2e5);
         let rare = Stages { way: 1e-9, ..stages };

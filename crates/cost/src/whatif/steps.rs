@@ -107,19 +107,17 @@ impl<'a> Steps<'a> {
     /// The same of a step whose name goes on after that number.
     fn ending(&mut self, step: &str, ending: &str, clients: u32, bytes: u64) -> Result<Piece, Fault> {
         let start = format!("{step}-of-");
-        let steps = self.calibration.steps.iter().map(Step::name);
-        let number = |name: String| name.strip_prefix(&start)?.strip_suffix(ending)?.parse::<u32>().ok();
-        let mut known: Vec<u32> = steps.filter_map(number).collect();
-        known.sort_unstable();
-        let below = known.iter().copied().rfind(|count| *count <= clients).or(known.first().copied()).unwrap_or(1);
-        let above = known.iter().copied().find(|count| *count >= clients).or(known.last().copied()).unwrap_or(1);
+        // A single client sleeps between its requests: several say nothing of it, and it alone says nothing of them.
+        let known = self.numbers(step, ending);
+        let (below, above) = match known.last() {
+            Some(most) if clients > 1 && *most > 1 => around(known.into_iter(), clients),
+            _ => (clients, clients),
+        };
         let (low, high) = (
             self.need(&format!("{start}{below}{ending}"), bytes)?,
             self.need(&format!("{start}{above}{ending}"), bytes)?,
         );
-        let ratio = |over: u32| f64::from(over.max(1)).ln();
-        let share = if above > below { (ratio(clients) - ratio(below)) / (ratio(above) - ratio(below)) } else { 0.0 };
-        let share = share.clamp(0.0, 1.0);
+        let share = between(below, above, clients);
         let between = |of: fn(&Piece) -> f64| of(&low) + share * (of(&high) - of(&low));
         Ok(Piece {
             name: step.to_owned(),
@@ -129,29 +127,48 @@ impl<'a> Steps<'a> {
         })
     }
 
+    /// The numbers of clients that a step was measured with, in order.
+    fn numbers(&self, step: &str, ending: &str) -> Vec<u32> {
+        let start = format!("{step}-of-");
+        let number = |name: String| name.strip_prefix(&start)?.strip_suffix(ending)?.parse::<u32>().ok();
+        let mut known: Vec<u32> = self.calibration.steps.iter().map(Step::name).filter_map(number).collect();
+        known.sort_unstable();
+        known.dedup();
+        known
+    }
+
     /// A message and its answer on the clock, with nobody else about: what both ends compute and the time until a thread that sleeps runs
     /// again. An end goes to sleep while the other works already, so it is less than the processor time of both.
     pub(super) fn alone(&mut self, bytes: u64) -> Result<Piece, Fault> {
-        let at_client = self.exchange("client", 1, bytes)?;
+        self.exchange("client", 1, bytes)?;
         let name = "exchange client-of-1";
         let measured = self.calibration.steps.iter().filter(|step| step.name() == name);
         let step = measured.min_by_key(|step| step.bytes.abs_diff(bytes));
         let (wall, half) = step.map_or((0.0, 0.0), |step| (step.wall.mean, step.wall.half_width()));
         let half = if half.is_finite() { half } else { wall };
-        Ok(Piece { name: "exchange".into(), seconds: wall, half, variance: at_client.variance })
+        // Many uses in a timing were as fast, or as slow, as each other for the most part: what makes them so lasts longer than they do.
+        let variance = step.map_or(0.0, |step| step.wall.sd.min(wall).powi(2));
+        Ok(Piece { name: "exchange".into(), seconds: wall, half, variance })
     }
 
     /// What each of so many messages, at least 2, adds to the clock because the end that has more to do rests at times: nothing is there.
+    /// Between measured numbers of clients by the logarithm; of fewer than those as of the fewest.
     pub(super) fn resting(&mut self, clients: u32, bytes: u64) -> Result<Piece, Fault> {
+        let (below, above) = around(self.numbers("exchange client", "").into_iter().filter(|it| *it > 1), clients);
+        let (low, high) = (self.rests(below, bytes)?, self.rests(above, bytes)?);
+        let seconds = low + between(below, above, clients) * (high - low);
+        Ok(Piece { name: "resting".into(), seconds, half: 0.0, variance: 0.0 })
+    }
+
+    /// The same with a number of clients that it was measured with.
+    fn rests(&mut self, clients: u32, bytes: u64) -> Result<f64, Fault> {
         let computed =
             self.exchange("server", clients, bytes)?.seconds.max(self.exchange("client", clients, bytes)?.seconds);
-        let start = "exchange client-of-";
-        let of_step = |step: &Step| step.name().strip_prefix(start)?.parse::<u32>().ok();
-        let many = self.calibration.steps.iter().filter(|step| of_step(step).is_some_and(|count| count > 1));
-        let near = many.min_by_key(|step| (of_step(step).unwrap_or(0).abs_diff(clients), step.bytes.abs_diff(bytes)));
+        let name = format!("exchange client-of-{clients}");
+        let measured = self.calibration.steps.iter().filter(|step| step.name() == name);
+        let near = measured.min_by_key(|step| step.bytes.abs_diff(bytes));
         // Who was interrupted now and then by others has not rested.
-        let seconds = near.map_or(0.0, |step| (step.wall.p50 - computed).max(0.0));
-        Ok(Piece { name: "resting".into(), seconds, half: 0.0, variance: 0.0 })
+        Ok(near.map_or(0.0, |step| (step.wall.p50 - computed).max(0.0)))
     }
 
     /// The cryptography, records and decisions of phases at one end: with private keys, and without.
@@ -209,14 +226,30 @@ impl<'a> Steps<'a> {
 
     /// What the messages of phases cost at the server beside that: their way through sockets, and decoding, serving and encoding them, each
     /// as much as a Read.
-    pub(super) fn messages(&mut self, phases: &[Phase]) -> Result<Demand, Fault> {
+    pub(super) fn messages(&mut self, phases: &[Phase], clients: u32) -> Result<Demand, Fault> {
         let mut demand = Demand::default();
         for line in lines(phases) {
             if line.operation == "message" && line.to == Some(Party::Server) {
-                demand.0.push(self.exchange("server", 1, line.bytes)?);
-                demand.0.push(self.read("server", 1)?);
+                demand.0.push(self.exchange("server", clients, line.bytes)?);
+                demand.0.push(self.read("server", clients)?);
             }
         }
         Ok(demand)
     }
+}
+
+/// Of measured numbers in order the nearest on either side of `wanted`, or the last one on the side where there is none; `wanted` itself of
+/// none at all.
+fn around(known: impl Iterator<Item = u32>, wanted: u32) -> (u32, u32) {
+    let known: Vec<u32> = known.collect();
+    let below = known.iter().copied().rfind(|count| *count <= wanted).or(known.first().copied());
+    let above = known.iter().copied().find(|count| *count >= wanted).or(known.last().copied());
+    (below.unwrap_or(wanted), above.unwrap_or(wanted))
+}
+
+/// How far `wanted` lies on the way from one number to the other, by the logarithm: 0 to 1.
+fn between(below: u32, above: u32, wanted: u32) -> f64 {
+    let ratio = |over: u32| f64::from(over.max(1)).ln();
+    let share = if above > below { (ratio(wanted) - ratio(below)) / (ratio(above) - ratio(below)) } else { 0.0 };
+    share.clamp(0.0, 1.0)
 }
