@@ -19,6 +19,7 @@ mod table;
 mod tagged;
 mod times;
 mod verify;
+mod walk;
 
 use std::collections::BTreeMap;
 

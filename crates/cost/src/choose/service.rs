@@ -1,12 +1,13 @@
-//! The service of one request: a walk through the markings of the net that holds one request.
+//! The service of one request: a walk through the net that holds one request.
 
 use gspn::Budget;
-use gspn::explore::explore;
+use hashbrown::HashMap;
 
 use super::invert::Complex;
+use super::walk::{Walk, walk};
 use crate::model::{Model, Workload};
-use crate::net::{self, Laid, Paid, What};
-use crate::{Class, Fault, weave};
+use crate::net::{self, Laid, Paid, Stage, What};
+use crate::{Fault, weave};
 
 /// The service of one request.
 #[derive(Debug, Clone)]
@@ -41,96 +42,46 @@ pub(super) fn service(model: &Model, budget: &mut Budget<'_>) -> Result<(Service
     let mut alone = model.clone();
     alone.workload = Workload::Open { rate: 1.0, room: 1, threads: None };
     let laid = net::lay(&weave(&alone))?;
-    let counted: Vec<usize> = [laid.end].into_iter().chain(laid.aborted).collect();
-    let space = explore(&laid.net, 1, &counted, &[], budget)?;
-    let (chain, mut tokens) = (space.chain(), vec![0; space.places()]);
-    let states = chain.len();
-    let mut empty = None;
-    let mut busy = vec![vec![0.0; model.nodes.len() + laid.lines.len()]; states];
-    let (mut what, mut paid, mut watts) = (vec![None; states], vec![None; states], vec![0.0; states]);
-    for state in 0..states {
-        space.load(space.marking_of(u32::try_from(state).unwrap_or(u32::MAX)), &mut tokens);
-        if tokens[laid.source] == 1 {
-            empty = Some(state);
-        }
-        for (node, place) in laid.free.iter().enumerate() {
-            #[expect(clippy::cast_precision_loss, reason = "cores")]
-            let used = u64::from(model.nodes[node].all_cores()).saturating_sub(tokens[*place]) as f64;
-            busy[state][node] = used;
-        }
-        for (line, place) in laid.lines.iter().enumerate() {
-            busy[state][model.nodes.len() + line] = if tokens[*place] == 0 { 1.0 } else { 0.0 };
-        }
-        if let Some(stage) = laid.stages.iter().find(|stage| tokens[stage.place] > 0) {
-            (what[state], paid[state], watts[state]) = (Some(stage.what.clone()), stage.paid, stage.watts);
-        }
-    }
-    let Some(empty) = empty.filter(|_| states > 1) else {
-        return Err(Fault::new(Class::Invalid, "sequence", "nothing in it takes time: there is nothing to choose"));
-    };
-    let order = forward(chain, empty)?;
-    let mut index = vec![usize::MAX; states];
-    for (position, state) in order.iter().enumerate() {
-        index[*state] = position;
-    }
-    let phases = order.len();
-    let mut begin = vec![0.0; phases];
-    // One comes a second. Those that are gone in the same moment are no edge.
-    for (to, rate) in chain.row(empty) {
-        begin[index[to]] += rate;
-    }
-    let mut service = Service {
-        begin,
-        exits: order.iter().map(|state| chain.exit(*state)).collect(),
-        ways: Vec::with_capacity(phases),
-        done: vec![0.0; phases],
-        spent: Vec::new(),
-        busy: order.iter().map(|state| busy[*state].clone()).collect(),
-        what: order.iter().map(|state| what[*state].take()).collect(),
-        paid: order.iter().map(|state| paid[*state]).collect(),
-        watts: order.iter().map(|state| watts[*state]).collect(),
-        prices: laid.prices.clone(),
-        finished: 1.0,
-    };
-    for (position, state) in order.iter().enumerate() {
-        let mut ways = Vec::new();
-        for (to, rate) in chain.row(*state) {
-            if to == empty { service.done[position] += rate } else { ways.push((index[to], rate)) }
-        }
-        service.ways.push(ways);
-    }
+    let walk = walk(&laid, budget)?;
+    let mut service = of_walk(&laid, &walk, model.nodes.len());
+    service.begin = walk.begin;
+    service.ways = walk.ways;
+    service.done = walk.done;
     service.spent = service.forward(&service.begin.clone(), 0.0);
-    let ended = |transition: usize| -> f64 {
-        let rates = space.rates(transition);
-        let later: f64 = order.iter().zip(&service.spent).map(|(state, spent)| rates[*state] * spent).sum();
-        later + rates[empty]
-    };
-    let aborted = laid.aborted.map_or(0.0, ended);
-    service.finished = 1.0 - aborted.clamp(0.0, 1.0);
+    let (rates, at_once) = walk.aborted;
+    let later: f64 = rates.iter().zip(&service.spent).map(|(rate, spent)| rate * spent).sum();
+    service.finished = 1.0 - (later + at_once).clamp(0.0, 1.0);
     Ok((service, laid))
 }
 
-/// The states but `empty` in an order in which every edge leads forward.
-fn forward(chain: &gspn::chain::Chain, empty: usize) -> Result<Vec<usize>, Fault> {
-    let mut before = vec![0_usize; chain.len()];
-    for state in (0..chain.len()).filter(|state| *state != empty) {
-        chain.row(state).filter(|(to, _)| *to != empty).for_each(|(to, _)| before[to] += 1);
-    }
-    let mut ready: Vec<usize> = (0..chain.len()).filter(|state| *state != empty && before[*state] == 0).collect();
-    let mut order = Vec::with_capacity(chain.len() - 1);
-    while let Some(state) = ready.pop() {
-        order.push(state);
-        for (to, _) in chain.row(state).filter(|(to, _)| *to != empty) {
-            before[to] -= 1;
-            if before[to] == 0 {
-                ready.push(to);
-            }
+/// What is done in each phase of a walk, with what, and how fast it is left.
+fn of_walk(laid: &Laid, walk: &Walk, nodes: usize) -> Service {
+    let stages: HashMap<usize, &Stage> = laid.stages.iter().rev().map(|stage| (stage.place, stage)).collect();
+    let of = |place: &usize| stages.get(place).copied();
+    let busy = |place: &usize| {
+        let mut busy = vec![0.0; nodes + laid.lines.len()];
+        let on = of(place).and_then(|stage| stage.on);
+        let of_node = laid.free.iter().position(|free| Some(*free) == on);
+        let of_line = || laid.lines.iter().position(|line| Some(*line) == on).map(|line| nodes + line);
+        if let Some(resource) = of_node.or_else(of_line) {
+            busy[resource] = 1.0;
         }
+        busy
+    };
+    let exit = |(ways, done): (&Vec<(usize, f64)>, &f64)| ways.iter().map(|(_, rate)| rate).sum::<f64>() + done;
+    Service {
+        begin: Vec::new(),
+        exits: walk.ways.iter().zip(&walk.done).map(exit).collect(),
+        ways: Vec::new(),
+        done: Vec::new(),
+        spent: Vec::new(),
+        busy: walk.places.iter().map(busy).collect(),
+        what: walk.places.iter().map(|place| of(place).map(|stage| stage.what.clone())).collect(),
+        paid: walk.places.iter().map(|place| of(place).and_then(|stage| stage.paid)).collect(),
+        watts: walk.places.iter().map(|place| of(place).map_or(0.0, |stage| stage.watts)).collect(),
+        prices: laid.prices.clone(),
+        finished: 1.0,
     }
-    if order.len() + 1 == chain.len() {
-        return Ok(order);
-    }
-    Err(Fault::new(Class::Unanswered, "service", "its phases lead back to earlier ones"))
 }
 
 impl Service {
