@@ -10,8 +10,9 @@ use super::used;
 use crate::gd::disturb::Disturb;
 use crate::{Failed, place};
 
-/// Who is asked is given up after so long.
-const LOST: Duration = Duration::from_millis(100);
+/// Who is asked is given up after so long, and who asks no more: a crowded machine stands still for a second at times.
+const LOST: Duration = Duration::from_secs(5);
+const GONE: Duration = Duration::from_secs(60);
 
 /// Other work, and the kernel's way through its network, which leaves little of the first caches.
 pub(super) struct Between {
@@ -34,7 +35,7 @@ impl Between {
         socket.connect(other.local_addr()?)?;
         other.connect(socket.local_addr()?)?;
         // It ends when nobody asks any more.
-        other.set_read_timeout(Some(LOST))?;
+        other.set_read_timeout(Some(GONE))?;
         let processors = place::pair();
         let answer = move || {
             let (mut disturb, mut datagram) = (Disturb::small(), [0; READ.0 as usize]);

@@ -34,7 +34,8 @@ pub(crate) enum Command {
     Solve(Solve),
     /// Look at every setting that the annotations allow, rank those that meet the constraints, and say what the others fail
     ///
-    /// Exit codes: 0 a setting can be chosen, 1 none meets all constraints, 2 the model or a constraint is wrong.
+    /// Exit codes: 0 a setting can be chosen, 1 none meets all constraints, 2 the model or a constraint is wrong, 3 a limit was reached
+    /// (`--time`, `--markings`) or there is no answer.
     Choose(Box<choose::Choose>),
     /// Measure what single steps cost on this machine, and write the calibration
     ///
@@ -90,8 +91,8 @@ struct Source {
     #[arg(long, value_name = "NAME")]
     scenario: Option<String>,
 
-    /// A stereotype of UML that is not read and says nothing that counts here; once for each
-    #[arg(long, value_name = "STEREOTYPE")]
+    /// Stereotypes of UML that are not read and say nothing that counts here (`A,B`, or once for each)
+    #[arg(long, value_name = "STEREOTYPE", value_delimiter = ',')]
     leave_out: Vec<String>,
 }
 
@@ -149,7 +150,12 @@ impl Spend {
         work(&Effort { limits, threads, go_on: &go_on }).map_err(|fault| {
             let message = format!("{}: {fault}", fault.class.word());
             if fault.class == cost::Class::Unanswered {
-                Failure::unavailable(message)
+                let failure = Failure::unavailable(message);
+                match fault.name.as_str() {
+                    "time" => failure.help(format!("`--time SECONDS` allows more than {}", self.time)),
+                    "markings" => failure.help(format!("`--markings COUNT` allows more than {}", self.markings)),
+                    _ => failure,
+                }
             } else {
                 Failure::bad_input(message)
             }
@@ -242,8 +248,14 @@ impl Source {
         let beside =
             Beside { prices: list.map(|list| &**list), scenario: self.scenario.as_deref(), left_out: &self.leave_out };
         let mut model = read_beside(&text, language, beside).map_err(failure)?;
+        let mut laid = Vec::new();
         for prices in &prices {
-            prices.lay(&mut model)?;
+            let Some(platform) = prices.lay(&mut model)? else { continue };
+            if laid.contains(&platform) {
+                let message = format!("`--prices`: two calibrations of the platform `{platform}`: which is meant?");
+                return Err(Failure::bad_input(message).help("`--prices PLATFORM=FILE.json` says of which one is"));
+            }
+            laid.push(platform);
         }
         match self.configuration.as_deref() {
             None => Ok(model),

@@ -78,6 +78,12 @@ pub(crate) struct P4 {
 }
 
 pub(crate) fn run(command: Command) -> Result<Answer, Failure> {
+    if let Command::P4(P4 { svg: Some(svg), html: Some(html), .. }) = &command
+        && svg == html
+    {
+        let message = format!("`{}`: the picture and the page cannot go to one file", svg.display());
+        return Err(Failure::bad_input(message));
+    }
     let args = match command {
         Command::P4(args) if args.measure => return measure(&args),
         Command::P4(args) => args,

@@ -126,8 +126,8 @@ fn of(setting: &Setting) -> u32 {
     let cipher = setting.cipher.as_ref().map(Cipher::strength);
     // Who never agrees on a key here does so elsewhere.
     let exchange = setting.exchange.filter(|_| setting.reuse < 1.0).map(Key::strength);
-    // A collision of the hash forges a signature; with a shared key it does not.
-    let hash = setting.signature.filter(|key| !matches!(key, Key::Hmac(_))).map(|_| match setting.hash {
+    // A collision of the hash forges a signature, and the code of a shared key as well: it is of the digest.
+    let hash = setting.signature.map(|_| match setting.hash {
         crate::algorithm::Hash::Sha1 => 0,
         hash => hash.bytes() * 4,
     });

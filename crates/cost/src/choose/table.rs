@@ -140,7 +140,7 @@ fn numbers(it: &Outcome) -> String {
     words.extend(it.money.map(|money| format!("{}{} money an hour", short(money), half("money", 1.0))));
     words.push(format!("`{}` {}{} % busy", it.cpu.0, short(it.cpu.1 * 100.0), half("cpu", 100.0)));
     words.push(format!("saturates at {}", saturation(it.carried, it.saturation, &half("carried", 1.0))));
-    words.extend(it.saturated.then(|| "which is less than comes".to_owned()));
+    words.extend(it.saturated.then(|| "which is no more than comes".to_owned()));
     words.extend((it.loss >= SHOWN_LOSS).then(|| format!("{} % turned away", short(it.loss * 100.0))));
     words.extend(it.availability.map(|share| format!("enough machines up {:.6} % of the time", share * 100.0)));
     words.extend(it.strength.map(|bits| format!("{bits} bits")));

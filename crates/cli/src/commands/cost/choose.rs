@@ -128,7 +128,8 @@ pub(super) fn run(args: &Choose) -> Result<Answer, Failure> {
     };
     let (choice, checked) = args.spend.shared(|effort| {
         let choice = choose(&model, &wanted, effort)?;
-        let checked = check(&model, &choice, args.check, effort)?;
+        // A choice that was made is told, whatever comes of checking it.
+        let checked = check(&model, &choice, args.check, effort);
         Ok((choice, checked))
     })?;
     if let Some(path) = &args.csv {
@@ -137,13 +138,21 @@ pub(super) fn run(args: &Choose) -> Result<Answer, Failure> {
     if let Some(path) = &args.svg {
         write(path, &svg(&choice))?;
     }
-    let mut said = text(&choice);
-    if !checked.is_empty() {
-        let worst = checked.iter().map(|it| it.off).fold(0.0, f64::max);
-        said.push_str(&format!("\n{} settings solved by their whole nets: {worst:.1e} off at most\n", checked.len()));
+    let (mut said, mut answer) = (text(&choice), json!(choice));
+    match checked {
+        Ok(checked) => {
+            if !checked.is_empty() {
+                let worst = checked.iter().map(|it| it.off).fold(0.0, f64::max);
+                let count = checked.len();
+                said.push_str(&format!("\n{count} settings solved by their whole nets: {worst:.1e} off at most\n"));
+            }
+            answer["checked"] = json!(checked);
+        }
+        Err(fault) => {
+            said.push_str(&format!("\nnot checked by whole nets: {fault}; fewer settings, or a longer `--time`\n"));
+            answer["unchecked"] = json!(fault);
+        }
     }
-    let mut answer = json!(choice);
-    answer["checked"] = json!(checked);
     Ok(Answer::verdict(!choice.ranked.is_empty(), said, answer))
 }
 

@@ -35,9 +35,9 @@ impl Prices {
         Ok(Self::Measured(platform.map(str::to_owned), file.into(), Box::new(calibration)))
     }
 
-    /// Puts what was measured in the place of the model's prices of the same names, and says so.
-    pub(super) fn lay(&self, model: &mut Model) -> Result<(), Failure> {
-        let Self::Measured(platform, file, calibration) = self else { return Ok(()) };
+    /// Puts what was measured in the place of the model's prices of the same names, and says so; of which platform they are.
+    pub(super) fn lay(&self, model: &mut Model) -> Result<Option<String>, Failure> {
+        let Self::Measured(platform, file, calibration) = self else { return Ok(None) };
         let platforms: BTreeSet<&String> = model.nodes.iter().filter_map(|node| node.platform.as_ref()).collect();
         let names = platforms.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
         let file = file.display();
@@ -61,6 +61,7 @@ impl Prices {
             .map_err(|fault| Failure::bad_input(format!("`{file}`: {}: {fault}", fault.class.word())))?;
         let prices = model.prices.entry(platform.clone()).or_default();
         let before = prices.len();
+        let added = measured.len();
         let replaced = measured.keys().filter(|name| prices.contains_key(*name)).count();
         // A single timing says nothing of its error, and two say little.
         let sure = |error: f64| if error.is_finite() { error.min(1.0) } else { 1.0 };
@@ -73,11 +74,15 @@ impl Prices {
         let foreign = calibration.compare(&bench::steps::machine(), &bench::steps::versions());
         let warnings = foreign.iter().map(ToString::to_string).chain(doubts(calibration));
         warnings.for_each(|warning| eprintln!("warning: `{file}`: {warning}"));
+        let told = match before {
+            0 => format!("{added} of them, the model has none"),
+            _ => format!("{replaced} of {before} that the model has are replaced"),
+        };
         eprintln!(
-            "note: prices of `{platform}` as measured on {} ({}): {replaced} of {before} that the model has are replaced",
+            "note: prices of `{platform}` as measured on {} ({}): {told}",
             calibration.machine.cpu, calibration.taken
         );
-        Ok(())
+        Ok(Some(platform))
     }
 }
 

@@ -29,7 +29,7 @@ pub(crate) struct WhatIf {
     #[arg(long, value_enum, value_delimiter = ',', default_values = ["none", "sign", "sign-and-encrypt"])]
     mode: Vec<Protection>,
 
-    /// Bits of the RSA keys
+    /// Bits of the RSA keys, 2048 to 4096
     #[arg(long, value_delimiter = ',', value_name = "BITS", default_values = ["2048", "4096"])]
     key: Vec<u32>,
 
@@ -41,11 +41,11 @@ pub(crate) struct WhatIf {
     #[arg(long, value_enum, value_delimiter = ',', default_values = ["once", "twice"])]
     encrypted: Vec<Encrypted>,
 
-    /// How long keys of channels and access tokens live (`1 h`, `60 s`; a number alone is seconds)
+    /// How long keys of channels and access tokens live (`1 h`, `60 s`; a number alone is seconds; 1 s at least)
     #[arg(long, value_delimiter = ',', value_name = "TIME", default_values = ["1 h"], value_parser = lifetime)]
     lifetime: Vec<f64>,
 
-    /// Clients, each of which asks again when it has its answer
+    /// Clients, 1 to 256, each of which asks again when it has its answer
     #[arg(long, value_delimiter = ',', value_name = "COUNT", default_values = ["1", "8", "64"])]
     clients: Vec<u32>,
 
@@ -62,11 +62,11 @@ pub(crate) struct WhatIf {
     verify: bool,
 
     /// Rounds of `--verify`: each measures the steps again, predicts from them and runs each row once (rows of fewer than 10 do not count)
-    #[arg(long, value_name = "COUNT", default_value_t = 10, value_parser = clap::value_parser!(u32).range(2..=100))]
+    #[arg(long, value_name = "COUNT", requires = "verify", default_value_t = 10, value_parser = clap::value_parser!(u32).range(2..=100))]
     rounds: u32,
 
     /// How long each run takes (`400 ms`)
-    #[arg(long, value_name = "TIME", default_value = "400 ms", value_parser = lifetime)]
+    #[arg(long, value_name = "TIME", requires = "verify", default_value = "400 ms", value_parser = lifetime)]
     run_time: f64,
 
     #[command(flatten)]
@@ -177,12 +177,14 @@ impl WhatIf {
             Protection::Sign => Mode::Sign,
             Protection::SignAndEncrypt => Mode::SignAndEncrypt,
         };
+        let mut clients = Vec::new();
+        self.clients.iter().for_each(|count| clients.extend((!clients.contains(count)).then_some(*count)));
         Grid {
             modes: self.mode.iter().map(mode).collect(),
             bits: self.key.clone(),
             tokens,
             lifetimes: self.lifetime.clone(),
-            clients: self.clients.clone(),
+            clients,
         }
     }
 

@@ -24,7 +24,7 @@ pub(crate) struct Simulate {
     #[arg(long, default_value_t = Plan::default().seed, value_name = "NUMBER")]
     seed: u64,
 
-    /// The most firings
+    /// The most firings; the first thousands, which say how long a batch is, are done in any case
     #[arg(long, default_value_t = Plan::default().firings, value_name = "COUNT")]
     firings: u64,
 
