@@ -1,6 +1,6 @@
 //! A model whose requests are served one at a time, solved without exploring the markings of its queue.
 //!
-//! *The reduction.* If at most one request is in service at any time, the service is a walk through the markings of the net that holds one
+//! *The reduction.* If at most one request is in service at any time, the service is a walk through the net that holds one
 //! request: phases with rates `T`, begun with the distribution `a`, left with the rates `t`. The markings of the whole net are then pairs
 //! of a number of requests and a phase, and the net is a queue with arrivals of the rate `l(n)`. Its stationary distribution keeps, with
 //! `p(n)` a row vector over the phases:
@@ -10,8 +10,8 @@
 //!   with `l = 0` at the last level, and `a` in the place of `p(0)` at the first.
 //!
 //! `T` leads forward only (a sequence has no way back), so each level is one substitution and a correction of rank one (Sherman and
-//! Morrison). The net of one request is the net that [`crate::net::lay`] lays, explored by the solver: nothing is written twice. Tests solve
-//! the whole net beside it.
+//! Morrison). The net of one request is the net that [`crate::net::lay`] lays, followed from place to place. Tests solve the whole net
+//! beside it.
 
 use gspn::{Budget, Progress};
 
@@ -192,21 +192,27 @@ impl Queue {
     }
 }
 
+/// The sum of `values`, each with its share; four sums side by side, none of which waits for another.
+fn weighted(shares: &[f64], values: &[Complex]) -> Complex {
+    const SUMS: usize = 4;
+    let mut sums = [Complex::default(); SUMS];
+    let (shares, values) = (shares.chunks(SUMS), values.chunks(SUMS));
+    for (shares, values) in shares.zip(values) {
+        for ((sum, share), value) in sums.iter_mut().zip(shares).zip(values) {
+            *sum = sum.plus(value.times(*share));
+        }
+    }
+    sums.into_iter().fold(Complex::default(), Complex::plus)
+}
+
 /// The transform of the response time at `s`: the rest of the service that runs, the services of those who wait, one's own.
 pub(super) fn transform(service: &Service, entered: &[Vec<f64>], s: Complex) -> Complex {
     let g = service.transform(s);
-    let mut own = Complex::default();
-    for (begin, g) in service.begin.iter().zip(&g) {
-        own = own.plus(g.times(*begin));
-    }
+    let own = weighted(&service.begin, &g);
     let mut sum = Complex::default();
     // Horner's rule over the number of requests before.
     for level in entered.iter().skip(1).rev() {
-        let mut rest = Complex::default();
-        for (share, g) in level.iter().zip(&g) {
-            rest = rest.plus(g.times(*share));
-        }
-        sum = sum.by(own).plus(rest);
+        sum = sum.by(own).plus(weighted(level, &g));
     }
     let alone = entered.first().and_then(|level| level.first()).copied().unwrap_or(0.0);
     // `sum` lacks one's own service, as `alone` does.
