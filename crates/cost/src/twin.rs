@@ -27,13 +27,13 @@ pub use cause::Suspect;
 pub use detect::Side;
 pub use moving::Estimate;
 pub use predict::Figures;
-pub use record::OPERATION;
-pub use report::{Outlook, Report, Seen, Way};
+pub use record::{OPERATION, check};
+pub use report::{Outlook, Report, Seen, State, Way};
 
 use self::reading::{Place, Reading, Span, Thread};
 use self::stage::{Happened, Stage};
-use crate::Fault;
 use crate::calibration::Calibration;
+use crate::{Class, Fault};
 
 /// How the twin watches.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -48,11 +48,13 @@ pub struct Settings {
     pub learn: f64,
     /// Seconds after which what was measured counts half.
     pub half_life: f64,
+    /// Two looks are all there will be: the batch between them decides alone, and only what is far outside is an alarm.
+    pub once: bool,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { band: 0.5, false_alarms: 30.0 * 86_400.0, interval: 10.0, learn: 300.0, half_life: 300.0 }
+        Self { band: 0.5, false_alarms: 30.0 * 86_400.0, interval: 10.0, learn: 300.0, half_life: 300.0, once: false }
     }
 }
 
@@ -94,13 +96,24 @@ pub enum Event {
         /// How many seconds it was outside.
         lasted: f64,
     },
-    /// The program was started anew: what it had counted is gone, what is known of it stays.
+    /// The program was started anew: what it had counted is gone, what is known of it stays. It says so, or counts less and does not say
+    /// when it was started.
     Restarted,
     /// Two programs answer in turn where one was expected, as behind a load balancer. Each is held against what it said itself; the stages of
     /// both are taken together.
     Swapped {
         /// How many have answered.
         programs: usize,
+    },
+    /// The same run of the program speaks no longer of stages that it spoke of. They are held against what they were when they are back.
+    Lacks {
+        /// Which.
+        stages: Vec<String>,
+    },
+    /// The same run of the program says what cannot follow from what it said before: nothing is taken of that.
+    Contradicts {
+        /// What.
+        why: String,
     },
     /// Its figures are out of reach.
     Gone {
@@ -169,9 +182,14 @@ impl Twin {
     /// A text of figures that came at `at`, in seconds of a clock that does not step.
     ///
     /// # Errors
-    /// It is no text of figures, or not of a Trapkey. Nothing has changed then.
+    /// It is no text of figures, or not of a Trapkey, or does not say any more when the program was started. Nothing has changed then.
     pub fn text(&mut self, text: &str, at: f64) -> Result<Vec<Event>, Fault> {
-        Ok(self.look(Reading::of(&exposition::read(text)?, at)?))
+        let reading = Reading::of(&exposition::read(text)?, at)?;
+        if reading.started.is_none() && self.last.iter().any(|last| last.started.is_some()) {
+            let why = "is lacking, and was there before: nobody knows which program this is";
+            return Err(Fault::new(Class::Missing, "trapkey_start_time_seconds", why));
+        }
+        Ok(self.look(reading))
     }
 
     /// One look.
@@ -187,6 +205,7 @@ impl Twin {
             Some(span) => span,
             None => return events,
         };
+        events.extend(span.contradictions.into_iter().map(|why| Event::Contradicts { why }));
         let threshold = self.threshold();
         for (place, sum) in span.stages {
             // A program that always has other listeners does not make its watcher grow.
@@ -204,13 +223,17 @@ impl Twin {
     }
 
     /// What happened since the last look at the same program, which is kept.
-    fn compared(&mut self, reading: Reading, events: &mut Vec<Event>) -> Option<Span> {
+    fn compared(&mut self, mut reading: Reading, events: &mut Vec<Event>) -> Option<Span> {
         let known = self.last.iter().position(|last| last.started == reading.started);
         let before = known.map(|index| self.last.remove(index));
         // It had answered, and then another.
         let returned = before.is_some() && known != Some(self.last.len());
         let span = before.as_ref().and_then(|before| reading.since(before));
         let first = self.last.is_empty() && before.is_none();
+        let lacking = before.filter(|_| span.is_some()).map(|before| reading.keep(&before)).unwrap_or_default();
+        if !lacking.is_empty() {
+            events.push(Event::Lacks { stages: lacking.iter().map(Place::to_string).collect() });
+        }
         if self.last.len() >= MAX_PROGRAMS {
             self.last.remove(0);
         }
@@ -245,11 +268,10 @@ impl Twin {
         self.stages.values().any(|stage| stage.alarm().is_some())
     }
 
-    /// Stages whose last batch alone is an alarm: for who looks only once.
+    /// The stages outside of their bands, each with the way.
     #[must_use]
-    pub fn at_once(&self) -> Vec<(String, Side)> {
-        let found = self.stages.iter().filter_map(|(place, it)| Some((place.to_string(), it.at_once(&self.settings)?)));
-        found.collect()
+    pub fn alarms(&self) -> Vec<(String, Side)> {
+        self.stages.iter().filter_map(|(place, stage)| Some((place.to_string(), stage.alarm()?))).collect()
     }
 
     /// How many stages a look could say something of: they have a reference and were used often enough since.

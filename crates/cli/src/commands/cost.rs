@@ -55,8 +55,8 @@ pub(crate) enum Command {
     Step(measure::Step),
     /// Watch a running Trapkey: which of its stages takes longer than it did, since when, and what that does to its clients
     ///
-    /// Ends with `--once`, after `--for`, or by SIGINT. Exit codes: 0 every stage is in its band, 1 one is not, 2 wrong arguments or files,
-    /// 3 figures are out of reach.
+    /// Ends with `--once`, after `--for`, or by SIGINT. Exit codes: 0 no alarm stands, 1 a stage is outside of its band, 2 wrong arguments or
+    /// files, 3 no alarm, and figures are out of reach.
     Watch(watch::Watch),
 }
 

@@ -63,6 +63,14 @@ fn who_lies_is_out_of_reach_and_moves_no_cursor() {
             "no number",
         ),
         (
+            "a sum that no bucket holds",
+            saying(whole(&good.replace(
+                "le=\"+Inf\"} 10",
+                "le=\"0.0001\"} 10\ntrapkey_upstream_latency_seconds_bucket{listener=\"gate\",le=\"+Inf\"} 10",
+            ))),
+            "does not add up",
+        ),
+        (
             "bytes that are no text",
             program(|stream| stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\n\xff")),
             "no text",

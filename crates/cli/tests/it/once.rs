@@ -96,20 +96,39 @@ fn one_look_ends_with_a_code_for_each_thing_that_can_be() {
         "{quiet}"
     );
     assert!(!quiet.contains("warning"), "{quiet}");
-    let json = shown.once(&scene, &["--output", "json"]);
-    assert!(json.contains("\"judged\": 1") && json.contains("\"quiet\": true"), "{json}");
+    let (looked, ended) = said_once(&shown, &scene, &[]);
+    assert_eq!(looked["state"], "in_band", "{looked:#}");
+    assert!(ended["judged"] == 1 && ended["quiet"] == true, "{ended:#}");
 
-    shown.takes.store(50_000, Ordering::Release);
-    let moved = shown.once(&scene, &[]);
-    assert!(moved.starts_with("exit 1") && moved.contains("gate upstream is slower than its band allows"), "{moved}");
-    shown.takes.store(20, Ordering::Release);
-    let moved = shown.once(&scene, &[]);
-    assert!(moved.starts_with("exit 1") && moved.contains("gate upstream is faster than its band allows"), "{moved}");
+    // The page, its row, the figures and the exit code say the same.
+    for (takes, code, word) in [(50_000, 1, "slower"), (20, 1, "faster"), (1_900, 0, "above")] {
+        shown.takes.store(takes, Ordering::Release);
+        let moved = shown.once(&scene, &[]);
+        assert!(moved.starts_with(&format!("exit {code}")) && !moved.contains("in its band"), "{moved}");
+        let (headline, row, last) = match code {
+            1 => ("1 STAGE IS OUTSIDE OF ITS BAND", word.to_uppercase(), format!("is {word} than its band allows")),
+            _ => (
+                "no stage is outside of its band for certain, 1 may be",
+                format!("{word}, not certain"),
+                format!("is {word} its band, and one look is not certain of that"),
+            ),
+        };
+        let last = format!("gate upstream {last}");
+        assert!([headline, &row, &last].iter().all(|said| moved.contains(said)), "{takes}: {moved}");
+        let (looked, ended) = said_once(&shown, &scene, &[]);
+        assert_eq!((&looked["state"], looked["alarm"] == word), (&word.into(), code == 1), "{looked:#}");
+        let (list, way) = if code == 1 { ("alarms", "side") } else { ("uncertain", "state") };
+        let moved = serde_json::json!([{ "program": shown.url, "stage": "gate upstream", way: word }]);
+        assert_eq!((&ended[list], &ended["quiet"]), (&moved, &(code == 0).into()), "{ended:#}");
+    }
 
     // Of a stage that is hardly used one look says nothing, and says so.
     shown.uses.store(2, Ordering::Release);
     let idle = shown.once(&scene, &[]);
-    assert!(idle.starts_with("exit 0") && idle.contains("nothing is judged"), "{idle}");
+    assert!(idle.starts_with("exit 0") && idle.contains("between the two looks: nothing is judged"), "{idle}");
+    assert!(idle.contains("\nnothing is judged: ") && idle.contains("gate upstream  not judged"), "{idle}");
+    assert!(!idle.contains("in its band") && !idle.contains("outside of its band"), "{idle}");
+    assert!(idle.contains(" -> none now"), "nobody asks: {idle}");
     shown.uses.store(10, Ordering::Release);
     shown.takes.store(1_000, Ordering::Release);
 
@@ -150,6 +169,74 @@ fn one_look_ends_with_a_code_for_each_thing_that_can_be() {
     scene.write("normal.json", "{");
     let broken = shown.once(&scene, &[]);
     assert!(broken.starts_with("exit 2") && broken.contains("`normal.json`"), "{broken}");
+}
+
+/// Every line that is printed, each of which is one value.
+fn lines(said: &str) -> Vec<serde_json::Value> {
+    let (_, printed) = said.split_once("--- stdout\n").unwrap_or_else(|| panic!("{said}"));
+    let printed = printed.split("--- stderr\n").next().unwrap_or_default();
+    let read = |line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}: {said}"));
+    printed.lines().map(read).collect()
+}
+
+/// The stage as the last look at it has it, and what stands at the end.
+fn said_once(shown: &Shown, scene: &Scene, more: &[&str]) -> (serde_json::Value, serde_json::Value) {
+    let mut lines = lines(&shown.once(scene, &[&["--output", "json"], more].concat()));
+    let ended = lines.pop().unwrap();
+    let looks = lines.iter().rev().filter(|look| look["program"] == shown.url.as_str());
+    let looked = looks.map(|look| look["report"]["stages"][0].clone()).next().unwrap();
+    (looked, ended)
+}
+
+#[test]
+fn who_is_silent_keeps_neither_the_page_nor_the_alarm_of_another_back() {
+    let (scene, shown) = (Scene::empty(), Shown::start());
+    learn(&shown, &scene);
+    let silent = "http://127.0.0.1:1";
+    let both = |urls: [&str; 2]| {
+        let asked = ["--interval", "100ms", "--calibration", "normal.json", "--once"];
+        scene.run(&[&["cost", "watch"], &urls[..], &asked].concat())
+    };
+    for (takes, code, row, kind) in [(1_000, 3, "in its band", "error"), (50_000, 1, "SLOWER", "warning")] {
+        shown.takes.store(takes, Ordering::Release);
+        for urls in [[&*shown.url, silent], [silent, &shown.url]] {
+            let said = both(urls);
+            assert!(said.starts_with(&format!("exit {code}")) && said.contains(row), "{said}");
+            assert!(said.contains(&format!("{kind}: the figures of `{silent}` are out of reach: ")), "{said}");
+        }
+        let (_, ended) = said_once(&shown, &scene, &[silent]);
+        assert_eq!(ended["alarms"].as_array().unwrap().len(), usize::from(code == 1), "{ended:#}");
+        assert_eq!(ended["out_of_reach"][0]["program"], silent, "{ended:#}");
+    }
+}
+
+#[test]
+fn whatever_ends_a_watch_is_one_value_a_line() {
+    let (scene, shown) = (Scene::empty(), Shown::start());
+    let json = ["--interval", "100ms", "--for", "500ms", "--output", "json"];
+    for more in [&["http://127.0.0.1:1"][..], &[&shown.url, "--out", "no/such/folder.json"]] {
+        let said = scene.run(&[&["cost", "watch"], more, &json].concat());
+        let last = lines(&said).pop().unwrap();
+        assert!(said.starts_with("exit 3") && last["error"]["kind"] == "unavailable", "{said}");
+    }
+}
+
+#[test]
+fn a_reference_that_can_not_be_used_ends_the_watch_before_it_begins() {
+    let (scene, shown) = (Scene::empty(), Shown::start());
+    learn(&shown, &scene);
+    let good: serde_json::Value = serde_json::from_str(&scene.read("normal.json")).unwrap();
+    for (member, value, said) in [
+        ("/steps/0/algorithm", "gate upstreams".into(), "`stage gate upstreams` is no stage"),
+        ("/steps/0/bytes", 7.into(), "`stage gate upstream` has a size"),
+        ("/steps/0/wall/n", 2.into(), "`stage gate upstream` has 2 batches"),
+    ] {
+        let mut wrong = good.clone();
+        *wrong.pointer_mut(member).unwrap() = value;
+        scene.write("normal.json", &wrong.to_string());
+        let refused = shown.once(&scene, &[]);
+        assert!(refused.starts_with("exit 2") && refused.contains(said), "{member}: {refused}");
+    }
 }
 
 /// The mean of the stage in a file, and what the file has besides.

@@ -169,6 +169,7 @@ fn wrong_arguments_are_refused_in_words() {
     for (args, said) in [
         (&["ftp://127.0.0.1:1"][..], "`http://HOST:PORT` is wanted"),
         (&["http://127.0.0.1"], "`http://HOST:PORT` is wanted"),
+        (&["http://a:1", "http://A:1/metrics"], "`http://a:1` is named twice"),
         (&["http://127.0.0.1:1", "--learn", "soon"], "`soon`: a number and `ms`, `s`, `m`, `h` or `d`"),
         (&["http://127.0.0.1:1", "--interval", "1ms"], "100 ms to 30 years"),
         (&["http://127.0.0.1:1", "--band", "1"], "5 to 100000"),

@@ -168,6 +168,15 @@ impl Sums {
         }
     }
 
+    /// Raises an alarm that something else has found; `None` if one stands.
+    pub(super) const fn raise(&mut self, side: Side) -> Option<()> {
+        if self.alarm.is_some() {
+            return None;
+        }
+        self.alarm = Some(side);
+        Some(())
+    }
+
     /// The alarm that stands.
     #[must_use]
     pub const fn alarm(&self) -> Option<Side> {

@@ -1,17 +1,19 @@
 //! What one look at a running Trapkey says of its stages, and what happened between two looks.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use serde::Serialize;
 
-use super::exposition::{Exposition, Histogram, Labels, Sample};
+use super::exposition::{Exposition, Family, Histogram, Kind, Labels, Sample};
 use crate::{Class, Fault};
 
 /// The most stages of one program, and the most listeners.
 pub(super) const MAX_STAGES: usize = 1_024;
 /// The longest name of a listener, in bytes.
 const MAX_NAME: usize = 256;
+/// Times that a histogram may have in its sum and not in its buckets, or the other way: it is read while it is written to.
+const IN_FLIGHT: f64 = 8.0;
 
 /// Where time goes. Each is measured by itself: none holds another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -169,6 +171,71 @@ impl Sum {
     }
 }
 
+/// A sum, and what its buckets say of it.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+struct Counted {
+    sum: Sum,
+    /// Seconds that the buckets have at least.
+    least: f64,
+    /// Seconds that those with a bound have at most.
+    most: f64,
+    /// Times above all bounds.
+    above: f64,
+    /// The bound of the highest bucket in use.
+    top: f64,
+}
+
+/// Why two looks at a stage cannot be of one run of a program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Contradiction {
+    /// Something counts less.
+    Less,
+    /// The sum has grown by what the buckets cannot hold.
+    Sum,
+}
+
+impl Contradiction {
+    const fn word(self) -> &'static str {
+        match self {
+            Self::Less => "counts less than before",
+            Self::Sum => "has a sum that has grown by what its buckets cannot hold",
+        }
+    }
+}
+
+impl Counted {
+    /// Whether the seconds can be those of the times in the buckets. Each time is within two bounds, but for those in flight.
+    fn adds_up(&self, digits: f64) -> bool {
+        let slack = IN_FLIGHT * self.top + digits;
+        self.sum.seconds >= self.least - slack && (self.above > 0.0 || self.sum.seconds <= self.most + slack)
+    }
+
+    fn since(&self, old: &Self) -> Result<Sum, Contradiction> {
+        // Sums of doubles that were written as text may differ in their last digits.
+        if self.sum.count < old.sum.count || self.sum.seconds < old.sum.seconds * (1.0 - 1e-9) {
+            return Err(Contradiction::Less);
+        }
+        let grown = |new: f64, old: f64| (new - old).max(0.0);
+        let more = Self {
+            sum: Sum {
+                count: grown(self.sum.count, old.sum.count),
+                seconds: grown(self.sum.seconds, old.sum.seconds),
+                squares: grown(self.sum.squares, old.sum.squares),
+            },
+            least: grown(self.least, old.least),
+            most: grown(self.most, old.most),
+            above: grown(self.above, old.above),
+            top: self.top,
+        };
+        if more.adds_up(digits(self.sum.seconds)) { Ok(more.sum) } else { Err(Contradiction::Sum) }
+    }
+}
+
+/// What is left of a sum of seconds in its last digits.
+fn digits(seconds: f64) -> f64 {
+    1e-9 * (1.0 + seconds)
+}
+
 /// What a listener's thread has done.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Thread {
@@ -185,9 +252,11 @@ pub struct Reading {
     pub at: f64,
     /// When the program says that it was started, by its own clock: another time is another program. Seconds of UNIX time.
     pub(super) started: Option<f64>,
-    /// Since it started.
-    stages: BTreeMap<Place, Sum>,
+    /// Since it started; of stages that are lacking, as they were when they were seen last.
+    stages: BTreeMap<Place, Counted>,
     threads: BTreeMap<String, Thread>,
+    /// Stages that the program has had and does not speak of.
+    pub(super) lacking: BTreeSet<Place>,
     /// Sessions of each listener now.
     pub(super) sessions: BTreeMap<String, f64>,
 }
@@ -203,14 +272,16 @@ pub struct Span {
     pub stages: BTreeMap<Place, Sum>,
     /// Of each listener's thread.
     pub threads: BTreeMap<String, Thread>,
+    /// What cannot follow from the look before, each as a sentence: nothing is taken of it.
+    pub contradictions: Vec<String>,
 }
 
 impl Reading {
     /// What is read of a program at a moment.
     ///
     /// # Errors
-    /// It is not a Trapkey, has more stages or listeners than are taken, the same one twice, a name that no configuration has, or a
-    /// figure without end.
+    /// It is not a Trapkey, has more stages or listeners than are taken, the same one twice, a name that no configuration has, a family of
+    /// another type, a figure without end, or a sum that its buckets cannot hold.
     pub fn of(exposition: &Exposition, at: f64) -> Result<Self, Fault> {
         if exposition.family("trapkey_build").is_none() {
             return Err(Fault::new(
@@ -219,37 +290,26 @@ impl Reading {
                 "this is not a Trapkey: its figures lack the family",
             ));
         }
-        let mut reading = Self { at, ..Self::default() };
-        let whole: [(&str, Option<What>); 6] = [
+        let mut reading = Self { at, started: started(exposition)?, ..Self::default() };
+        for (name, what) in [
             ("trapkey_session_setup_seconds", None),
             ("trapkey_token_seconds", Some(What::Token)),
             ("trapkey_decision_seconds", Some(What::Decision)),
             ("trapkey_upstream_latency_seconds", Some(What::Upstream)),
             ("trapkey_ledger_write_seconds", Some(What::LedgerWrite)),
             ("trapkey_authority_issue_seconds", Some(What::Issue)),
-        ];
-        for (name, what) in whole {
-            let Some(family) = exposition.family(name) else { continue };
-            let histograms = family.histograms().map_err(|why| Fault::new(Class::Invalid, name, why))?;
-            for (labels, histogram) in &histograms {
-                let Some(what) = what.or_else(|| staged(labels)) else { continue };
-                let sum = sum(histogram).ok_or_else(|| Fault::new(Class::Invalid, name, "counts without end"))?;
-                let place = Place { listener: listener(labels, name)?, what };
-                if reading.stages.insert(place, sum).is_some() {
-                    return Err(Fault::new(Class::Doubled, name, "two listeners have the same name"));
-                }
-            }
+        ] {
+            reading.timed(exposition, name, what)?;
         }
-        let samples = |name: &str| exposition.family(name).map_or(&[][..], |family| family.samples.as_slice());
-        let started = samples("trapkey_start_time_seconds").first().map(|sample| sample.value);
-        reading.started = started.filter(|seconds| seconds.is_finite());
-        for sample in samples("trapkey_listener_cpu_seconds").iter().filter(|sample| counts(sample)) {
+        let finite = |sample: &&Sample| sample.value.is_finite();
+        let counts = |sample: &&Sample| sample.suffix == "_total" && sample.value.is_finite();
+        for sample in samples(exposition, "trapkey_listener_cpu_seconds", Kind::Counter)?.iter().filter(counts) {
             reading.thread(sample)?.cpu = sample.value;
         }
-        for sample in samples("trapkey_decisions").iter().filter(|sample| counts(sample)) {
+        for sample in samples(exposition, "trapkey_decisions", Kind::Counter)?.iter().filter(counts) {
             reading.thread(sample)?.items = sample.value;
         }
-        for sample in samples("trapkey_sessions").iter().filter(|sample| sample.value.is_finite()) {
+        for sample in samples(exposition, "trapkey_sessions", Kind::Gauge)?.iter().filter(finite) {
             reading.sessions.insert(listener(&sample.labels, "trapkey_sessions")?, sample.value);
         }
         if [reading.stages.len(), reading.threads.len(), reading.sessions.len()].iter().any(|count| *count > MAX_STAGES)
@@ -260,44 +320,100 @@ impl Reading {
         Ok(reading)
     }
 
+    /// The stages of a family of times.
+    fn timed(&mut self, exposition: &Exposition, name: &str, what: Option<What>) -> Result<(), Fault> {
+        let Some(family) = family(exposition, name, Kind::Histogram)? else { return Ok(()) };
+        let histograms = family.histograms().map_err(|why| Fault::new(Class::Invalid, name, why))?;
+        for (labels, histogram) in &histograms {
+            let Some(what) = what.or_else(|| staged(labels)) else { continue };
+            let counted = counted(histogram).ok_or_else(|| Fault::new(Class::Invalid, name, "counts without end"))?;
+            if !counted.adds_up(digits(counted.sum.seconds)) {
+                let why = format!("the sum of {labels:?} does not add up: its buckets cannot hold it");
+                return Err(Fault::new(Class::Invalid, name, why));
+            }
+            let place = Place { listener: listener(labels, name)?, what };
+            if self.stages.insert(place, counted).is_some() {
+                return Err(Fault::new(Class::Doubled, name, "two listeners have the same name"));
+            }
+        }
+        Ok(())
+    }
+
     fn thread(&mut self, sample: &Sample) -> Result<&mut Thread, Fault> {
         Ok(self.threads.entry(listener(&sample.labels, "trapkey_decisions")?).or_default())
     }
 
-    /// What happened since an earlier look. `None` when the program was started anew meanwhile: it says so, or some figure is smaller
-    /// than it was, or gone.
+    /// What happened since an earlier look. `None` when the program was started anew meanwhile: it says so, or does not say when it was
+    /// started and some figure is smaller than it was.
     #[must_use]
     pub fn since(&self, before: &Self) -> Option<Span> {
         if self.started != before.started {
             return None;
         }
-        let mut stages = BTreeMap::new();
-        for (place, old) in &before.stages {
-            let new = self.stages.get(place).copied().unwrap_or_default();
-            // Sums of doubles that were written as text may differ in their last digits.
-            if new.count < old.count || new.seconds < old.seconds * (1.0 - 1e-9) {
-                return None;
+        let (mut stages, mut threads, mut contradictions) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
+        for (place, new) in &self.stages {
+            match new.since(&before.stages.get(place).copied().unwrap_or_default()) {
+                Ok(sum) => {
+                    stages.insert(place.clone(), sum);
+                }
+                Err(Contradiction::Less) if self.started.is_none() => return None,
+                Err(why) => contradictions.push(format!("`{place}` {}", why.word())),
             }
         }
-        for (place, new) in &self.stages {
-            let old = before.stages.get(place).copied().unwrap_or_default();
-            let grown = |new: f64, old: f64| (new - old).max(0.0);
-            let sum = Sum {
-                count: grown(new.count, old.count),
-                seconds: grown(new.seconds, old.seconds),
-                squares: grown(new.squares, old.squares),
-            };
-            stages.insert(place.clone(), sum);
-        }
-        let mut threads = BTreeMap::new();
         for (name, new) in &self.threads {
             let old = before.threads.get(name).copied().unwrap_or_default();
-            if new.items < old.items || new.cpu < old.cpu {
+            if new.items >= old.items && new.cpu >= old.cpu {
+                threads.insert(name.clone(), Thread { cpu: new.cpu - old.cpu, items: new.items - old.items });
+            } else if self.started.is_none() {
                 return None;
+            } else {
+                let why = Contradiction::Less.word();
+                contradictions.push(format!("the thread of `{name}` {why}"));
             }
-            threads.insert(name.clone(), Thread { cpu: new.cpu - old.cpu, items: new.items - old.items });
         }
-        Some(Span { from: before.at, to: self.at, stages, threads })
+        Some(Span { from: before.at, to: self.at, stages, threads, contradictions })
+    }
+
+    /// Keeps what an earlier look at the same run has of stages that are lacking now: what happened meanwhile is known when they are back.
+    /// Gives those that were not lacking then.
+    pub(super) fn keep(&mut self, before: &Self) -> Vec<Place> {
+        for (place, old) in before.stages.iter().filter(|(_, old)| old.sum.count > 0.0) {
+            // A program that always has other listeners does not make its watcher grow.
+            if self.stages.len() < MAX_STAGES && !self.stages.contains_key(place) {
+                self.stages.insert(place.clone(), *old);
+                self.lacking.insert(place.clone());
+            }
+        }
+        for (name, old) in &before.threads {
+            if self.threads.len() < MAX_STAGES {
+                self.threads.entry(name.clone()).or_insert(*old);
+            }
+        }
+        self.lacking.difference(&before.lacking).cloned().collect()
+    }
+}
+
+/// A family, which must be of its type.
+fn family<'a>(exposition: &'a Exposition, name: &str, kind: Kind) -> Result<Option<&'a Family>, Fault> {
+    match exposition.family(name) {
+        Some(family) if family.kind != kind => {
+            let why = format!("is no {}: no Trapkey says that", format!("{kind:?}").to_lowercase());
+            Err(Fault::new(Class::Invalid, name, why))
+        }
+        found => Ok(found),
+    }
+}
+
+fn samples<'a>(exposition: &'a Exposition, name: &str, kind: Kind) -> Result<&'a [Sample], Fault> {
+    Ok(family(exposition, name, kind)?.map_or(&[], |family| family.samples.as_slice()))
+}
+
+/// When the program says that it was started.
+fn started(exposition: &Exposition) -> Result<Option<f64>, Fault> {
+    let name = "trapkey_start_time_seconds";
+    match samples(exposition, name, Kind::Gauge)?.first().map(|sample| sample.value) {
+        Some(seconds) if !seconds.is_finite() || seconds < 0.0 => Err(Fault::new(Class::Invalid, name, "is no moment")),
+        started => Ok(started),
     }
 }
 
@@ -310,10 +426,6 @@ fn listener(labels: &Labels, family: &str) -> Result<String, Fault> {
         return Err(Fault::new(Class::Invalid, family, why));
     }
     Ok(name.to_owned())
-}
-
-fn counts(sample: &Sample) -> bool {
-    sample.suffix == "_total" && sample.value.is_finite()
 }
 
 /// Which stage of setting a session up. `activate` holds `authority`, so `activate_here` is taken in its place.
@@ -330,8 +442,9 @@ fn staged(labels: &Labels) -> Option<What> {
 
 /// A time within a bucket is taken to be in its middle, on a scale of ratios; above all bounds, at twice the last one. `None` of what
 /// has no end.
-fn sum(histogram: &Histogram) -> Option<Sum> {
+fn counted(histogram: &Histogram) -> Option<Counted> {
     let (mut below, mut before, mut squares, mut middles) = (0.0_f64, 0.0, 0.0, 0.0);
+    let mut counted = Counted::default();
     for (bound, count) in &histogram.buckets {
         let here = count - before;
         let middle = match (bound.is_finite(), below > 0.0) {
@@ -341,14 +454,26 @@ fn sum(histogram: &Histogram) -> Option<Sum> {
         };
         squares += here * middle * middle;
         middles += here * middle;
-        (below, before) = (if bound.is_finite() { *bound } else { below }, *count);
+        counted.least += here * below.max(0.0);
+        let highest = if bound.is_finite() { *bound } else { below };
+        if bound.is_finite() {
+            counted.most += here * bound.max(0.0);
+        } else {
+            counted.above += here;
+        }
+        if here > 0.0 || *count <= 0.0 {
+            counted.top = highest.max(0.0);
+        }
+        (below, before) = (highest, *count);
     }
     let seconds = histogram.sum.unwrap_or(middles).max(0.0);
     let count = histogram.count.unwrap_or(before);
     // The sum is exact: what the middles are off, their squares are off twice.
     let scale = if middles > 0.0 && seconds > 0.0 { (seconds / middles).powi(2) } else { 1.0 };
     let squares = squares * scale;
-    [count, seconds, squares].iter().all(|value| value.is_finite()).then_some(Sum { count, seconds, squares })
+    counted.sum = Sum { count, seconds, squares };
+    let Counted { least, most, above, .. } = counted;
+    [count, seconds, squares, least, most, above].iter().all(|value| value.is_finite()).then_some(counted)
 }
 
 #[cfg(test)]

@@ -3,12 +3,42 @@
 use super::Twin;
 use super::detect::Reference;
 use super::moving::Estimate;
-use super::reading::Place;
+use super::reading::{Place, What};
 use super::stage::{Known, Stage};
 use crate::calibration::{Calibration, MAX_STEPS, MAX_WORD, Sample, Step, Unit};
+use crate::{Class, Fault};
 
 /// What steps of the twin are called.
 pub const OPERATION: &str = "stage";
+
+/// Whether every step of the twin in a calibration is the reference of a stage.
+///
+/// # Errors
+/// The first one that is not: [`Class::NoSuchName`], [`Class::Invalid`].
+pub fn check(calibration: &Calibration) -> Result<(), Fault> {
+    for (index, step) in calibration.steps.iter().enumerate().filter(|(_, step)| step.operation == OPERATION) {
+        let fault =
+            |class, why: String| Fault::new(class, format!("steps[{index}]"), format!("`{}` {why}", step.name()));
+        let place = Place::of(&step.algorithm).filter(|place| place.to_string() == step.algorithm);
+        if place.is_none() {
+            let words = What::ALL.map(What::word).join(", ");
+            return Err(fault(Class::NoSuchName, format!("is no stage: a name ends in one of {words}")));
+        }
+        if step.bytes != 0 || step.bits.is_some() {
+            return Err(fault(
+                Class::Invalid,
+                "has a size, and a stage has none: `bytes` is 0, and no `bits`".to_owned(),
+            ));
+        }
+        if known(step).is_none() {
+            let Sample { n, mean, .. } = step.wall;
+            let why =
+                format!("has {n} batches with a mean of {mean} s: a reference has three at least, and a mean above 0");
+            return Err(fault(Class::Invalid, why));
+        }
+    }
+    Ok(())
+}
 
 /// The reference that a step says, if it is one of a stage.
 pub(super) fn known(step: &Step) -> Option<(Place, Known)> {

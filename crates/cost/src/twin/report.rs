@@ -8,10 +8,14 @@ use super::detect::Side;
 use super::moving::Estimate;
 use super::predict::{self, Figures};
 use super::reading::{Place, What};
+use super::stage::Stage;
 use super::{Processor, Twin};
 
 /// Listeners whose nets are solved at a look.
 const MAX_OUTLOOKS: usize = 32;
+
+/// A stage of a way, the listener that has it, and how often it is met: before, and now.
+type Met<'a> = (What, &'a str, (f64, f64));
 
 /// How a program stands.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -34,10 +38,48 @@ pub struct Report {
 }
 
 /// How a stage stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum State {
+    /// It has no reference yet.
+    Learning,
+    /// It was not used often enough to be held against its reference.
+    NotJudged,
+    /// The figures spoke of it, and do no more.
+    Lacking,
+    /// It takes what it may.
+    InBand,
+    /// What it takes is above its band, and that is not certain enough for an alarm.
+    Above,
+    /// What it takes is below its band, and that is not certain enough for an alarm.
+    Below,
+    /// An alarm stands: it takes longer.
+    Slower,
+    /// An alarm stands: it takes less time.
+    Faster,
+}
+
+impl State {
+    /// Whether what the stage takes was held against its reference.
+    #[must_use]
+    pub const fn is_judged(self) -> bool {
+        !matches!(self, Self::Learning | Self::NotJudged | Self::Lacking)
+    }
+
+    /// Whether it is outside of its band, and no alarm.
+    #[must_use]
+    pub const fn is_uncertain(self) -> bool {
+        matches!(self, Self::Above | Self::Below)
+    }
+}
+
+/// What is known of a stage.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Seen {
     /// Listener and stage.
     pub stage: String,
+    /// How it stands.
+    pub state: State,
     /// The way in which it is outside of its band.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub alarm: Option<Side>,
@@ -97,8 +139,9 @@ pub struct Outlook {
     pub way: Way,
     /// With the stages as the reference has them.
     pub before: Figures,
-    /// With the stages as they are.
-    pub now: Figures,
+    /// With the stages as they are; nothing while nobody does it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub now: Option<Figures>,
     /// Sessions there are.
     pub sessions: u32,
     /// Items a second at which the listener's thread is full: before and now, where its processor time is known.
@@ -138,6 +181,7 @@ impl Twin {
         });
         Seen {
             stage: place.to_string(),
+            state: self.state(place, stage, band),
             alarm: stage.alarm(),
             since: stage.since.map(|since| now - since),
             within: self.within(place),
@@ -149,9 +193,23 @@ impl Twin {
         }
     }
 
+    fn state(&self, place: &Place, stage: &Stage, band: Option<(f64, f64)>) -> State {
+        let lacking = self.last.last().is_some_and(|last| last.lacking.contains(place));
+        match (stage.alarm(), band, stage.now.estimate()) {
+            (Some(Side::Slower), ..) => State::Slower,
+            (Some(Side::Faster), ..) => State::Faster,
+            (None, ..) if lacking => State::Lacking,
+            (None, None, _) => State::Learning,
+            (None, Some(_), None) => State::NotJudged,
+            (None, Some((_, high)), Some(now)) if now.mean > high => State::Above,
+            (None, Some((low, _)), Some(now)) if now.mean < low => State::Below,
+            (None, Some(_), Some(_)) => State::InBand,
+        }
+    }
+
     /// What a stage takes: as the reference has it, and now.
     fn taken(&self, listener: &str, what: What) -> Option<(Estimate, Estimate)> {
-        let stage = self.stages.get(&Place { listener: listener.to_owned(), what })?;
+        let stage = self.stage(listener, what)?;
         let before = stage.known?.estimate;
         Some((before, stage.now.estimate().unwrap_or(before)))
     }
@@ -160,8 +218,8 @@ impl Twin {
         let (mut before, mut now) = (Vec::new(), Vec::new());
         for (what, listener, times) in self.stages_of(listener, way)? {
             if let Some((was, is)) = self.taken(listener, what) {
-                before.push((was, times));
-                now.push((is, times));
+                before.push((was, times.0));
+                now.push((is, times.1));
             }
         }
         let processor = self.threads.get(listener).copied().unwrap_or_default();
@@ -175,20 +233,22 @@ impl Twin {
             listener: listener.to_owned(),
             way,
             before: predict::figures(&before, each.map(|(before, _)| before), sessions, budget)?,
-            now: predict::figures(&now, each.map(|(_, now)| now), sessions, budget)?,
+            now: self
+                .comes(listener, way)
+                .then(|| predict::figures(&now, each.map(|(_, now)| now), sessions, budget))
+                .flatten(),
             sessions,
             limit: each.map(|(before, now)| (1.0 / before, 1.0 / now)),
         })
     }
 
-    /// The stages of a way with the listener that has them and how often they are met. `None` when what makes it that way was never seen.
-    fn stages_of<'a>(&self, listener: &'a str, way: Way) -> Option<Vec<(What, &'a str, f64)>> {
-        let own = |what| (what, listener, 1.0);
+    /// The stages of a way. `None` when what makes it that way was never seen.
+    fn stages_of<'a>(&self, listener: &'a str, way: Way) -> Option<Vec<Met<'a>>> {
+        let own = |what| (what, listener, (1.0, 1.0));
         Some(match way {
             Way::Login => {
                 self.taken(listener, What::Activate)?;
-                let asks = self.used(listener, What::Authority) / self.used(listener, What::Activate).max(1.0);
-                let authority = (What::Authority, listener, asks.min(1.0));
+                let authority = (What::Authority, listener, self.asks(listener));
                 vec![own(What::OpenChannel), own(What::Create), own(What::Activate), authority]
             }
             Way::Request => {
@@ -198,15 +258,32 @@ impl Twin {
             Way::Change => {
                 self.taken("", What::LedgerWrite)?;
                 let mut stages = self.stages_of(listener, Way::Request)?;
-                stages.push((What::LedgerWrite, "", 1.0));
+                stages.push((What::LedgerWrite, "", (1.0, 1.0)));
                 stages
             }
         })
     }
 
-    /// How often a stage was used lately.
-    fn used(&self, listener: &str, what: What) -> f64 {
-        let stage = self.stages.get(&Place { listener: listener.to_owned(), what });
-        stage.and_then(|stage| stage.now.estimate()).map_or(0.0, |it| it.uses)
+    /// The share of logins that ask the authority: while the references were taken, and lately.
+    fn asks(&self, listener: &str) -> (f64, f64) {
+        let uses = |what| self.stage(listener, what).map_or((0.0, 0.0), Stage::uses);
+        let (asked, all) = (uses(What::Authority), uses(What::Activate));
+        ((asked.0 / all.0.max(1.0)).min(1.0), (asked.1 / all.1.max(1.0)).min(1.0))
+    }
+
+    /// Whether somebody was seen to do this.
+    fn comes(&self, listener: &str, way: Way) -> bool {
+        let used =
+            |listener: &str, what| self.stage(listener, what).is_some_and(|stage| stage.now.estimate().is_some());
+        let asks = || used(listener, What::Upstream) || used(listener, What::Decision);
+        match way {
+            Way::Login => used(listener, What::Activate),
+            Way::Request => asks(),
+            Way::Change => used("", What::LedgerWrite) && asks(),
+        }
+    }
+
+    fn stage(&self, listener: &str, what: What) -> Option<&Stage> {
+        self.stages.get(&Place { listener: listener.to_owned(), what })
     }
 }

@@ -46,8 +46,6 @@ pub(super) struct Stage {
     pub(super) since: Option<f64>,
     /// When it was used last.
     pub(super) used: Option<f64>,
-    /// The last batch, for one look alone.
-    last: Option<Batch>,
     /// The latest batches of those that nothing spoke against: a reference that drifts within the band.
     pub(super) recent: VecDeque<Batch>,
 }
@@ -70,9 +68,9 @@ impl Stage {
             return None;
         }
         let batch = self.pending.take()?;
-        self.last = Some(batch);
         self.now.take(&batch, with.half_life);
         match self.known {
+            Some(known) if with.once => self.decide(&known.reference, &batch, with),
             Some(known) => self.compare(&known.reference, &batch, with, threshold),
             None => self.learn(batch, with),
         }
@@ -91,6 +89,14 @@ impl Stage {
         self.recent = std::mem::take(batches).into();
         self.learning = None;
         self.known.map(|_| Happened::Learned)
+    }
+
+    /// One batch alone is an alarm or not.
+    fn decide(&mut self, reference: &Reference, batch: &Batch, with: &Settings) -> Option<Happened> {
+        let side = detect::at_once(reference, batch.logarithm(), batch.sum.count, with.band)?;
+        self.sums.raise(side)?;
+        self.since = Some(batch.from);
+        Some(Happened::Left(side, batch.from))
     }
 
     fn compare(&mut self, reference: &Reference, batch: &Batch, with: &Settings, threshold: f64) -> Option<Happened> {
@@ -146,15 +152,16 @@ impl Stage {
         self.sums.alarm()
     }
 
-    /// Whether the last batch alone is an alarm.
-    pub(super) fn at_once(&self, with: &Settings) -> Option<Side> {
-        let (known, batch) = (self.known?, self.last?);
-        detect::at_once(&known.reference, batch.logarithm(), batch.sum.count, with.band)
+    /// Whether a batch was held against a reference.
+    pub(super) fn is_judged(&self) -> bool {
+        self.known.is_some() && self.now.estimate().is_some()
     }
 
-    /// Whether a batch was held against a reference.
-    pub(super) const fn is_judged(&self) -> bool {
-        self.known.is_some() && self.last.is_some()
+    /// How often it was used lately, and while its reference was taken.
+    pub(super) fn uses(&self) -> (f64, f64) {
+        let pending = self.pending.map_or(0.0, |batch| batch.sum.count);
+        let lately = self.now.estimate().map_or(0.0, |it| it.uses) + pending;
+        (self.known.map_or(0.0, |known| known.estimate.uses), lately)
     }
 
     /// Batches that were learned of those that are needed.

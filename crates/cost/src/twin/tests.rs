@@ -63,7 +63,7 @@ impl Program {
             }
             let labels = format!("listener=\"gate\",kind=\"guard\",stage=\"{stage}\"");
             text.push_str(&format!("{family}_sum{{{labels}}} {sum:?}\n{family}_count{{{labels}}} {count}\n"));
-            text.push_str(&format!("{family}_bucket{{{labels},le=\"0.1\"}} {count}\n"));
+            text.push_str(&format!("{family}_bucket{{{labels},le=\"1000\"}} {count}\n"));
             text.push_str(&format!("{family}_bucket{{{labels},le=\"+Inf\"}} {count}\n"));
         }
         text + "# EOF\n"
@@ -120,7 +120,7 @@ fn the_stage_that_is_slower_is_named_and_no_other_and_its_end_is_told() {
         assert!(report.stages[1..].iter().all(|seen| seen.alarm.is_none()) && twin.is_alarmed());
         // What it does: the way that the stage is on, and only that.
         for outlook in &report.outlook {
-            let worse = outlook.now.p99 > 1.3 * outlook.before.p99;
+            let worse = outlook.now.unwrap().p99 > 1.3 * outlook.before.p99;
             let expected = match slow {
                 "trapkey_upstream_latency_seconds" => outlook.way == Way::Request,
                 "authority" => outlook.way == Way::Login,
@@ -332,13 +332,164 @@ fn what_was_learned_is_written_down_and_is_the_reference_of_the_next_watch() {
     assert!((before / after - 1.0).abs() < 0.02, "{before} {after}");
 }
 
-#[test]
-fn one_look_alone_finds_what_is_far_outside() {
-    let (mut twin, mut program) = (Twin::new(settings(), None), Program::new(13));
+/// The reference of an ordinary hour.
+fn normal(seed: u64) -> (Calibration, Program) {
+    let (mut twin, mut program) = (Twin::new(settings(), None), Program::new(seed));
     watch(&mut twin, &mut program, "", 1.0, 60);
-    assert_eq!(twin.at_once(), []);
-    watch(&mut twin, &mut program, "create", 50.0, 1);
-    assert_eq!(twin.at_once(), [("gate create".to_owned(), Side::Slower)]);
+    let mut file = calibration();
+    twin.record(&mut file);
+    (file, program)
+}
+
+fn state(twin: &Twin, stage: &str) -> State {
+    let stages = twin.report(0.0).stages;
+    stages.into_iter().find(|seen| seen.stage == stage).unwrap().state
+}
+
+#[test]
+fn one_look_alone_finds_what_is_far_outside_and_the_report_says_the_same() {
+    // How many times as long the stage takes, and what is to be said.
+    for (factor, traffic, says) in [
+        (1.0, true, State::InBand),
+        (2.4, true, State::Above),
+        (0.3, true, State::Below),
+        (50.0, true, State::Slower),
+        (1.0 / 50.0, true, State::Faster),
+        (1.0, false, State::NotJudged),
+    ] {
+        let (file, mut program) = normal(13);
+        let mut twin = Twin::new(Settings { once: true, ..settings() }, Some(&file));
+        twin.text(&program.text(), program.at).unwrap();
+        assert_eq!(state(&twin, "gate upstream"), State::NotJudged, "the first look says nothing");
+        let text = program.span("trapkey_upstream_latency_seconds", factor, traffic);
+        let events: Vec<_> =
+            twin.text(&text, program.at).unwrap().into_iter().map(|event| (program.at, event)).collect();
+        assert_eq!(state(&twin, "gate upstream"), says, "{factor}");
+        let side = match says {
+            State::Slower => Some(Side::Slower),
+            State::Faster => Some(Side::Faster),
+            _ => None,
+        };
+        let alarm: Vec<_> = side.map(|side| ("gate upstream".to_owned(), side)).into_iter().collect();
+        assert_eq!(
+            (twin.alarms(), twin.is_alarmed(), alarms(&events).len()),
+            (alarm, side.is_some(), usize::from(side.is_some()))
+        );
+        let report = twin.report(program.at);
+        let seen = report.stages.iter().find(|seen| seen.stage == "gate upstream").unwrap();
+        assert_eq!((seen.alarm, seen.since.is_some()), (side, side.is_some()));
+        assert_eq!(twin.judged(), report.stages.iter().filter(|seen| seen.state.is_judged()).count());
+    }
+}
+
+#[test]
+fn what_logins_took_before_does_not_depend_on_who_comes_now() {
+    let (file, mut program) = normal(17);
+    let outlook = |twin: &Twin, way: Way| {
+        let all = twin.report(0.0).outlook;
+        all.into_iter().find(|it| it.way == way).unwrap()
+    };
+    let mut busy = Twin::new(settings(), Some(&file));
+    watch(&mut busy, &mut program, "", 1.0, 5);
+    let mut idle = Twin::new(settings(), Some(&file));
+    for _ in 0..5 {
+        idle.text(&program.span("", 1.0, false), program.at).unwrap();
+    }
+    for way in [Way::Login, Way::Request] {
+        let (busy, idle) = (outlook(&busy, way), outlook(&idle, way));
+        assert_eq!(busy.before.mean, idle.before.mean, "{way:?}");
+        assert!(busy.now.is_some_and(|now| (now.mean / busy.before.mean - 1.0).abs() < 0.5), "{busy:?}");
+        assert_eq!(idle.now, None, "nobody comes");
+    }
+    let login = outlook(&idle, Way::Login).before.mean;
+    assert!((login / 0.019 - 1.0).abs() < 0.2, "the authority is in it: {login}");
+}
+
+#[test]
+fn a_reference_that_can_not_be_used_is_named() {
+    let (good, _) = normal(19);
+    assert_eq!(check(&good), Ok(()));
+    let at = good.steps.iter().position(|step| step.algorithm == "gate create").unwrap();
+    type Spoil = fn(&mut crate::calibration::Step);
+    let cases: [(&str, Spoil, Class); 7] = [
+        ("a slip", |step| step.algorithm = "gate created".into(), Class::NoSuchName),
+        ("a name with a space before", |step| step.algorithm = " create".into(), Class::NoSuchName),
+        ("a size", |step| step.bytes = 7, Class::Invalid),
+        ("bits", |step| step.bits = Some(7), Class::Invalid),
+        ("one batch", |step| step.wall.n = 1, Class::Invalid),
+        ("two batches", |step| step.wall.n = 2, Class::Invalid),
+        ("no time", |step| step.wall.mean = 0.0, Class::Invalid),
+    ];
+    for (rule, spoil, class) in cases {
+        let mut file = good.clone();
+        spoil(&mut file.steps[at]);
+        let fault = check(&file).expect_err(rule);
+        assert_eq!((fault.class, fault.name), (class, format!("steps[{at}]")), "{rule}: {}", fault.why);
+        assert!(fault.why.contains(&format!("`{}`", file.steps[at].name())), "{rule}: {}", fault.why);
+        file.steps[at].operation = "sign".into();
+        assert_eq!(check(&file), Ok(()), "{rule}: what is no stage is none of ours");
+    }
+}
+
+#[test]
+fn a_program_was_started_anew_only_where_it_says_so_or_counts_less_without_saying_when_it_was() {
+    let cpu = "# TYPE trapkey_listener_cpu_seconds counter\ntrapkey_listener_cpu_seconds_total{listener=\"gate\"} ";
+    let with_cpu = |text: &str, seconds: &str| text.replace("# EOF", &format!("{cpu}{seconds}\n# EOF"));
+    let less = |program: &mut Program| program.totals.values_mut().for_each(|it| *it = (1, it.1 / it.0.max(1) as f64));
+    let named = |text: &str| text.replace("listener=\"gate\"", "listener=\"door\"");
+    let without = |text: &str| {
+        text.lines().filter(|line| !line.contains("upstream")).map(|line| format!("{line}\n")).collect::<String>()
+    };
+    let lacks = |stages: &[&str]| Event::Lacks { stages: stages.iter().map(|it| (*it).to_owned()).collect() };
+    let all = ["gate open_channel", "gate create", "gate activate", "gate authority", "gate decision", "gate upstream"];
+    for started in [None, Some(1.0)] {
+        let begin = || {
+            let (mut twin, mut program) = (Twin::new(settings(), None), Program::new(29));
+            program.started = started;
+            watch(&mut twin, &mut program, "", 1.0, 30);
+            twin.text(&with_cpu(&program.text(), "5"), program.at).unwrap();
+            (twin, program)
+        };
+        // A family is gone, and comes back with what was counted meanwhile.
+        let (mut twin, mut program) = begin();
+        let events = twin.text(&without(&program.span("", 1.0, true)), program.at).unwrap();
+        assert_eq!(events, [lacks(&["gate upstream"])], "{started:?}");
+        assert_eq!(state(&twin, "gate upstream"), State::Lacking);
+        assert_eq!(state(&twin, "gate create"), State::InBand);
+        assert_eq!(twin.text(&without(&program.span("", 1.0, true)), program.at).unwrap(), [], "it is said once");
+        assert_eq!(twin.text(&program.span("", 1.0, true), program.at).unwrap(), []);
+        assert_eq!(state(&twin, "gate upstream"), State::InBand);
+        // The listener has another name.
+        let (mut twin, mut program) = begin();
+        let events = twin.text(&named(&program.span("", 1.0, true)), program.at).unwrap();
+        assert!(matches!(&events[..], [Event::Lacks { stages }] if stages.len() == all.len()), "{events:?}");
+        // Its thread has less time than before, and so have its stages.
+        let (mut twin, program) = begin();
+        let events = twin.text(&with_cpu(&program.text(), "4"), program.at).unwrap();
+        let said = |events: &[Event], what: &str| match events {
+            [Event::Contradicts { why }] => why.contains(what),
+            _ => false,
+        };
+        assert_eq!(events == [Event::Restarted], started.is_none(), "{events:?}");
+        assert_eq!(said(&events, "the thread of `gate` counts less"), started.is_some(), "{events:?}");
+        let (mut twin, mut program) = begin();
+        less(&mut program);
+        let events = twin.text(&program.text(), program.at).unwrap();
+        assert_eq!(events == [Event::Restarted], started.is_none(), "{events:?}");
+        let count = events.iter().filter(|event| said(std::slice::from_ref(event), "counts less")).count();
+        assert_eq!(count, if started.is_some() { all.len() } else { 0 }, "{events:?}");
+        assert_eq!(alarms(&watch(&mut twin, &mut program, "", 1.0, 30)), [""; 0]);
+    }
+    // Who has said when it was started goes on saying so.
+    let (mut twin, mut program) = (Twin::new(settings(), None), Program::new(29));
+    program.started = Some(1.0);
+    watch(&mut twin, &mut program, "", 1.0, 3);
+    program.started = None;
+    assert_eq!(twin.text(&program.text(), program.at).unwrap_err().class, Class::Missing);
+    program.started = Some(1.0);
+    assert_eq!(twin.text(&program.text(), program.at).unwrap(), []);
+    program.started = Some(2.0);
+    assert_eq!(twin.text(&program.text(), program.at).unwrap(), [Event::Restarted]);
 }
 
 /// What a file says of a stage: the mean, in seconds.

@@ -1,5 +1,6 @@
 //! `trapkey cost watch`: looks at the figures of running programs, keeps what their stages take current, and says which one moved.
 
+mod end;
 mod kept;
 mod scrape;
 mod show;
@@ -13,10 +14,11 @@ use access_model::UnixTime;
 use clap::Args;
 use cost::calibration::Calibration;
 use cost::twin::{Event, Settings, Twin};
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
+use self::end::End;
 use self::kept::Kept;
 use self::scrape::Address;
 use super::super::{Common, block_on};
@@ -91,6 +93,10 @@ pub(super) fn run(args: &Watch, common: &Common) -> Result<Answer, Failure> {
         [] => vec![configured(common)?],
         given => given.iter().map(|url| Address::of(url)).collect::<Result<Vec<_>, _>>()?,
     };
+    let mut others = addresses.iter().enumerate();
+    if let Some((_, twice)) = others.find(|(at, address)| addresses.iter().take(*at).any(|other| other == *address)) {
+        return Err(Failure::bad_input(format!("`{twice}` is named twice: it is one program")));
+    }
     let calibration = args.calibration.as_deref().map(read).transpose()?;
     if args.once && !calibration.iter().flat_map(|it| &it.steps).any(|step| step.operation == cost::twin::OPERATION) {
         let message = "the calibration has nothing of a watch: there is no reference for one look";
@@ -102,6 +108,7 @@ pub(super) fn run(args: &Watch, common: &Common) -> Result<Answer, Failure> {
         false_alarms: args.false_alarms.as_secs_f64(),
         interval: args.interval.as_secs_f64(),
         learn: args.learn.as_secs_f64(),
+        once: args.once,
         ..Settings::default()
     };
     let new = |address| Program {
@@ -115,10 +122,11 @@ pub(super) fn run(args: &Watch, common: &Common) -> Result<Answer, Failure> {
     let mut programs: Vec<Program> = addresses.into_iter().map(new).collect();
     let mut kept = args.out.as_deref().map(|path| Kept::new(path, calibration));
     block_on(watch(args, &mut programs, kept.as_mut(), common.output))?;
-    if let Some(kept) = &mut kept {
-        kept.keep(&programs)?;
+    let end = End::of(args.once, &programs);
+    match kept.as_mut().map_or(Ok(()), |kept| kept.keep(&programs)) {
+        Ok(()) => Ok(end.answer(common.output)),
+        Err(failure) => end::failed(failure, common.output),
     }
-    verdict(args, &programs, common.output)
 }
 
 /// The address of the configuration.
@@ -135,8 +143,8 @@ fn configured(common: &Common) -> Result<Address, Failure> {
 
 fn read(path: &Path) -> Result<Calibration, Failure> {
     let text = files::text(path)?;
-    Calibration::read(&text)
-        .map_err(|fault| Failure::bad_input(format!("`{}`: {}: {fault}", path.display(), fault.class.word())))
+    let read = Calibration::read(&text).and_then(|it| cost::twin::check(&it).map(|()| it));
+    read.map_err(|fault| Failure::bad_input(format!("`{}`: {}: {fault}", path.display(), fault.class.word())))
 }
 
 /// References hold for the machine that they were taken on.
@@ -168,7 +176,7 @@ async fn watch(
             () = passed(deadline) => return Ok(()),
             _ = stop.heard() => return Ok(()),
         };
-        let Some(program) = programs.get_mut(index) else { continue };
+        let Some(program) = programs.get_mut(index).filter(|program| !args.once || program.looks < 2) else { continue };
         let events = program.look(text, at);
         if !program.say(&events, output, screen) {
             return Ok(());
@@ -278,42 +286,6 @@ fn in_seconds(at: UnixTime) -> String {
 fn before(now: UnixTime, ago: f64) -> UnixTime {
     #[expect(clippy::cast_possible_truncation, reason = "cut to what the type has")]
     UnixTime::from_micros(now.as_micros().saturating_sub((ago * 1e6) as i64))
-}
-
-/// 1 with an alarm, 3 when figures are out of reach, else 0.
-fn verdict(args: &Watch, programs: &[Program], output: Output) -> Result<Answer, Failure> {
-    let at_once = |program: &Program| if args.once { program.twin.at_once() } else { Vec::new() };
-    let found: Vec<Value> = programs
-        .iter()
-        .flat_map(|program| {
-            let name = program.address.to_string();
-            at_once(program)
-                .into_iter()
-                .map(move |(stage, side)| json!({ "program": name, "stage": stage, "side": side }))
-        })
-        .collect();
-    if let Some(lost) = programs.iter().find(|program| !program.met || program.twin.is_gone()) {
-        let message = format!("the figures of `{}` are out of reach: {}", lost.address, show::plain(&lost.why));
-        return Err(Failure::unavailable(message));
-    }
-    let quiet = found.is_empty() && !programs.iter().any(|program| program.twin.is_alarmed());
-    let mut text: String = programs.iter().map(Program::page).collect::<Vec<_>>().join("\n");
-    let judged: usize = programs.iter().map(|program| program.twin.judged()).sum();
-    if args.once && judged == 0 {
-        text.push_str(
-            "\nno stage was used eight times between the two looks: nothing is judged; take a longer --interval\n",
-        );
-    }
-    for one in &found {
-        let (stage, side) = (one["stage"].as_str().unwrap_or_default(), one["side"].as_str().unwrap_or_default());
-        text.push_str(&format!("\n{stage} is {side} than its band allows\n"));
-    }
-    let answer = match (output, args.once) {
-        // The looks were said line by line; one look has an answer of its own.
-        (Output::Json, false) => Value::Null,
-        _ => json!({ "alarms": found, "judged": judged, "quiet": quiet }),
-    };
-    Ok(Answer::verdict(quiet, text, answer))
 }
 
 /// `90s`, `5m`, `2h`, `30d`, `250ms`.

@@ -42,22 +42,25 @@ fn a_program_that_was_started_anew_is_no_difference() {
         assert_eq!(two.since(&one), None, "{rule}");
     }
     let gone = Reading { stages: BTreeMap::new(), ..reading(10, 0.5, 1.0, 1.0) };
-    assert_eq!(gone.since(&one), None);
+    assert!(gone.since(&one).is_some(), "who is silent about a stage was not started anew");
     assert!(reading(10, 0.5, 1.0, 1.0).since(&one).is_some(), "no traffic is no restart");
 }
 
 #[test]
 fn what_says_that_it_was_started_at_another_time_is_another_program() {
-    let at = |seconds: &str| {
+    let told = |seconds: &str| {
         let gauge = "# TYPE trapkey_start_time_seconds gauge\ntrapkey_start_time_seconds ";
         let text = text(10, 0.5, 1.0).replace("# EOF", &format!("{gauge}{seconds}\n# EOF"));
-        Reading::of(&read(&text).unwrap(), 1.0).unwrap()
+        Reading::of(&read(&text).unwrap(), 1.0)
     };
+    let at = |seconds: &str| told(seconds).unwrap();
+    for none in ["NaN", "+Inf", "-1"] {
+        assert_eq!(told(none).unwrap_err().class, Class::Invalid, "{none}");
+    }
     let one = at("1700000000.125");
     assert!(at("1700000000.125").since(&one).is_some());
     assert_eq!(at("1700000000.126").since(&one), None, "nothing is smaller, and it is another");
     assert_eq!(reading(10, 0.5, 1.0, 2.0).since(&one), None, "one that does not say it is another than one that does");
-    assert_eq!(at("NaN").started, None);
 }
 
 #[test]
@@ -69,6 +72,19 @@ fn what_no_trapkey_says_is_refused() {
         ("a name that runs backwards", "listener=\"m\"", "listener=\"m\u{202e}\"", Class::Invalid),
         ("a time without end", "stage=\"activate_here\"} 0.5", "stage=\"activate_here\"} +Inf", Class::Invalid),
         ("counts without end", "} 10\n", "} +Inf\n", Class::Invalid),
+        (
+            "more time than the buckets hold",
+            "stage=\"activate_here\"} 0.5",
+            "stage=\"activate_here\"} 1000000",
+            Class::Invalid,
+        ),
+        ("times of another type", "setup_seconds histogram", "setup_seconds gaugehistogram", Class::Invalid),
+        (
+            "a counter of another type",
+            "TYPE trapkey_decisions counter",
+            "TYPE trapkey_decisions unknown",
+            Class::Invalid,
+        ),
     ] {
         let lie = whole.replace(from, to);
         assert_ne!(lie, whole, "{rule}");
@@ -87,6 +103,43 @@ fn what_no_trapkey_says_is_refused() {
     let many: String = (0..=MAX_STAGES).map(|n| format!("trapkey_sessions{{listener=\"{n}\"}} 1\n")).collect();
     let many = whole.replace("# EOF", &format!("# TYPE trapkey_sessions gauge\n{many}# EOF"));
     assert_eq!(Reading::of(&read(&many).unwrap(), 0.0).unwrap_err().class, Class::TooLarge);
+}
+
+/// Times in buckets up to 1 ms, 10 ms, and above.
+fn buckets(counts: [u64; 3], seconds: f64) -> Result<Reading, Fault> {
+    let name = "trapkey_upstream_latency_seconds";
+    let [one, ten, all] = [counts[0], counts[0] + counts[1], counts.iter().sum()];
+    let text = format!(
+        "# TYPE trapkey_build info\ntrapkey_build_info{{version=\"1\"}} 1\n# TYPE trapkey_start_time_seconds gauge\n\
+         trapkey_start_time_seconds 5\n# TYPE {name} histogram\n{name}_sum {seconds}\n{name}_count {all}\n\
+         {name}_bucket{{le=\"0.001\"}} {one}\n{name}_bucket{{le=\"0.01\"}} {ten}\n{name}_bucket{{le=\"+Inf\"}} {all}\n# EOF\n"
+    );
+    Reading::of(&read(&text).unwrap(), 1.0)
+}
+
+#[test]
+fn a_sum_is_one_that_its_buckets_can_hold() {
+    // Counts, seconds, whether that can be: but for eight times that were counted while somebody looked.
+    for (counts, seconds, sound) in [
+        ([0, 0, 0], 0.0, true),
+        ([1_000, 0, 0], 0.5, true),
+        ([1_000, 0, 0], 1.005, true),
+        ([1_000, 0, 0], 1.5, false),
+        ([0, 1_000, 0], 5.0, true),
+        ([0, 1_000, 0], 11.0, false),
+        ([0, 1_000, 0], 0.5, false),
+        ([0, 1_000, 1], 1e6, true),
+        ([0, 0, 1_000], 9.95, true),
+        ([0, 0, 1_000], 5.0, false),
+    ] {
+        assert_eq!(buckets(counts, seconds).is_ok(), sound, "{counts:?} {seconds}");
+    }
+    // A long life has room for much; what happened between two looks has not.
+    let before = buckets([0, 1_000_000, 0], 5_000.0).unwrap();
+    for (more, sound) in [(5.0, true), (10.05, true), (11.0, false), (0.5, false), (1_000.0, false)] {
+        let span = buckets([0, 1_001_000, 0], 5_000.0 + more).unwrap().since(&before).unwrap();
+        assert_eq!((span.stages.len(), span.contradictions.len()), if sound { (1, 0) } else { (0, 1) }, "{more}");
+    }
 }
 
 #[test]

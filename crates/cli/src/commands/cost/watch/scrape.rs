@@ -15,7 +15,7 @@ use tokio::net::TcpStream;
 use crate::failure::Failure;
 
 /// Where a program tells of itself.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Address {
     /// Host and port.
     authority: String,
@@ -34,7 +34,8 @@ impl Address {
             return Err(wanted());
         }
         let path = if path.is_empty() { "metrics" } else { path };
-        Ok(Self { authority: authority.to_owned(), path: format!("/{path}") })
+        // Names of hosts are the same in small letters.
+        Ok(Self { authority: authority.to_ascii_lowercase(), path: format!("/{path}") })
     }
 
     /// The text of its figures, or a sentence.

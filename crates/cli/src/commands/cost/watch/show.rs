@@ -1,12 +1,14 @@
 //! What a watch says to people: what moved, by how much, since when, and where to look.
 
 use cost::twin::reading::Place;
-use cost::twin::{Estimate, Event, Outlook, Report, Seen, Side, Suspect, Way};
+use cost::twin::{Estimate, Event, Outlook, Report, Seen, Side, State, Suspect, Way};
 
 use crate::answer::table;
 
 /// The longest sentence of somebody else's that is shown.
 const MAX_SENTENCE: usize = 300;
+/// Stages that an event names.
+const NAMED: usize = 4;
 
 /// An event in a sentence; `at` writes a moment so many seconds ago.
 pub(super) fn event(event: &Event, at: impl Fn(f64) -> String) -> String {
@@ -23,6 +25,19 @@ pub(super) fn event(event: &Event, at: impl Fn(f64) -> String) -> String {
         Event::Swapped { programs } => {
             format!("{programs} programs answer here in turn: watch each at an address of its own")
         }
+        Event::Lacks { stages } => {
+            format!(
+                "was not started anew, and its figures lack what they had: {}; a listener does not answer or has another name, or a family is \
+                 gone",
+                some_of(stages)
+            )
+        }
+        Event::Contradicts { why } => {
+            format!(
+                "was not started anew, and its figures contradict those before: {}; nothing is taken of that",
+                plain(why)
+            )
+        }
         Event::Gone { why } => format!("figures are out of reach: {}", plain(why)),
         Event::Back { after } => format!("figures are back after {}", time(*after)),
     }
@@ -38,7 +53,14 @@ pub(super) fn briefly(event: &Event) -> String {
     }
 }
 
-const fn word(side: Side) -> &'static str {
+/// The first names of a list.
+fn some_of(names: &[String]) -> String {
+    let first: Vec<String> = names.iter().take(NAMED).map(|name| format!("`{name}`")).collect();
+    let more = names.len().saturating_sub(NAMED);
+    if more == 0 { first.join(", ") } else { format!("{} and {more} more", first.join(", ")) }
+}
+
+pub(super) const fn word(side: Side) -> &'static str {
     match side {
         Side::Slower => "slower",
         Side::Faster => "faster",
@@ -101,15 +123,25 @@ pub(super) fn page(name: &str, report: &Report, now: &str, why: &str, at: impl F
 /// In one line.
 fn state(report: &Report) -> String {
     let stages = report.stages.len();
-    let known = report.stages.iter().filter(|seen| seen.reference.is_some()).count();
-    let out = report.stages.iter().filter(|seen| seen.alarm.is_some()).count();
-    let learned = if known < stages { format!("; {known} of {stages} have a reference") } else { String::new() };
-    match out {
+    let count = |holds: &dyn Fn(&Seen) -> bool| report.stages.iter().filter(|seen| holds(seen)).count();
+    let known = count(&|seen| seen.reference.is_some());
+    let judged = count(&|seen| seen.state.is_judged());
+    let uncertain = count(&|seen| seen.state.is_uncertain());
+    let of_all = if judged < known {
+        format!("; {judged} of {stages} are judged")
+    } else if known < stages {
+        format!("; {known} of {stages} have a reference")
+    } else {
+        String::new()
+    };
+    match count(&|seen| seen.alarm.is_some()) {
         0 if stages == 0 => "nothing was seen yet".to_owned(),
         0 if known == 0 => "learning: no stage has a reference yet".to_owned(),
-        0 => format!("no stage is outside of its band{learned}"),
-        1 => format!("1 STAGE IS OUTSIDE OF ITS BAND{learned}"),
-        _ => format!("{out} STAGES ARE OUTSIDE OF THEIR BANDS{learned}"),
+        0 if judged == 0 => "nothing is judged: no stage with a reference was used eight times yet".to_owned(),
+        0 if uncertain > 0 => format!("no stage is outside of its band for certain, {uncertain} may be{of_all}"),
+        0 => format!("no stage is outside of its band{of_all}"),
+        1 => format!("1 STAGE IS OUTSIDE OF ITS BAND{of_all}"),
+        out => format!("{out} STAGES ARE OUTSIDE OF THEIR BANDS{of_all}"),
     }
 }
 
@@ -137,7 +169,7 @@ fn moved(seen: &Seen, report: &Report, at: &impl Fn(f64) -> String) -> String {
     text.push_str(&format!("  ({})\n", place.what.span()));
     let listener = |it: &&Outlook| place.listener.is_empty() || it.listener == place.listener;
     for it in report.outlook.iter().filter(listener).filter(|it| it.way.meets(place.what)) {
-        let p99 = pair(it.before.p99, it.now.p99, seconds);
+        let p99 = pair(it.before.p99, it.now.map(|now| now.p99), seconds);
         text.push_str(&format!("  99 of 100 {}s at `{}` are faster than: {p99}\n", way_word(it.way), it.listener));
     }
     if let Some(next) = next(stage, side, seen.within.as_deref()) {
@@ -149,10 +181,15 @@ fn moved(seen: &Seen, report: &Report, at: &impl Fn(f64) -> String) -> String {
 fn row(seen: &Seen) -> Vec<String> {
     let or_nothing = |it: Option<String>| it.unwrap_or_else(|| "-".to_owned());
     let band = seen.band.map(|(low, high)| format!("{} .. {}", seconds(low), seconds(high)));
-    let state = match seen.alarm {
-        Some(side) => word(side).to_uppercase(),
-        None if seen.reference.is_none() => format!("learning, {:.0} %", seen.learned * 100.0),
-        None => "in its band".to_owned(),
+    let state = match seen.state {
+        State::Learning => format!("learning, {:.0} %", seen.learned * 100.0),
+        State::NotJudged => "not judged".to_owned(),
+        State::Lacking => "not in the figures".to_owned(),
+        State::InBand => "in its band".to_owned(),
+        State::Above => "above, not certain".to_owned(),
+        State::Below => "below, not certain".to_owned(),
+        State::Slower => word(Side::Slower).to_uppercase(),
+        State::Faster => word(Side::Faster).to_uppercase(),
     };
     vec![
         seen.stage.clone(),
@@ -204,14 +241,14 @@ const fn way_word(way: Way) -> &'static str {
 }
 
 fn way(it: &Outlook) -> Vec<String> {
-    let together = it.before.together.zip(it.now.together);
-    let together = together.map(|(before, now)| format!("{} ({})", pair(before, now, rate), it.sessions));
+    let together = it.before.together.zip(it.now.and_then(|now| now.together));
+    let together = together.map(|(before, now)| format!("{} ({})", pair(before, Some(now), rate), it.sessions));
     vec![
         format!("{} {}", it.listener, way_word(it.way)),
-        pair(it.before.p99, it.now.p99, seconds),
-        pair(it.before.alone, it.now.alone, rate),
+        pair(it.before.p99, it.now.map(|now| now.p99), seconds),
+        pair(it.before.alone, it.now.map(|now| now.alone), rate),
         together.unwrap_or_else(|| "-".to_owned()),
-        it.limit.map_or_else(|| "-".to_owned(), |(before, now)| pair(before, now, rate)),
+        it.limit.map_or_else(|| "-".to_owned(), |(before, now)| pair(before, Some(now), rate)),
     ]
 }
 
@@ -240,7 +277,11 @@ fn digits(number: f64) -> String {
     }
 }
 
-/// Before and now, where they differ by more than what stages always differ by.
-fn pair(before: f64, now: f64, words: fn(f64) -> String) -> String {
-    if (now / before).ln().abs() > 0.1 { format!("{} -> {}", words(before), words(now)) } else { words(now) }
+/// Before and now, where they differ by more than what stages always differ by, or where there is no now.
+fn pair(before: f64, now: Option<f64>, words: fn(f64) -> String) -> String {
+    match now {
+        None => format!("{} -> none now", words(before)),
+        Some(now) if (now / before).ln().abs() > 0.1 => format!("{} -> {}", words(before), words(now)),
+        Some(now) => words(now),
+    }
 }
