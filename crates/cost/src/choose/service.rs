@@ -43,24 +43,20 @@ pub(super) fn service(model: &Model, budget: &mut Budget<'_>) -> Result<(Service
     alone.workload = Workload::Open { rate: 1.0, room: 1, threads: None };
     let laid = net::lay(&weave(&alone))?;
     let walk = walk(&laid, budget)?;
-    let mut service = of_walk(&laid, &walk, model.nodes.len());
-    service.begin = walk.begin;
-    service.ways = walk.ways;
-    service.done = walk.done;
-    service.spent = service.forward(&service.begin.clone(), 0.0);
-    let (rates, at_once) = walk.aborted;
-    let later: f64 = rates.iter().zip(&service.spent).map(|(rate, spent)| rate * spent).sum();
+    let (aborts, at_once) = walk.aborted.clone();
+    let mut service = of(walk, &laid, model.nodes.len());
+    let later: f64 = aborts.iter().zip(&service.spent).map(|(rate, spent)| rate * spent).sum();
     service.finished = 1.0 - (later + at_once).clamp(0.0, 1.0);
     Ok((service, laid))
 }
 
-/// What is done in each phase of a walk, with what, and how fast it is left.
-fn of_walk(laid: &Laid, walk: &Walk, nodes: usize) -> Service {
+/// A walk, with what is done in each of its phases.
+fn of(walk: Walk, laid: &Laid, nodes: usize) -> Service {
     let stages: HashMap<usize, &Stage> = laid.stages.iter().rev().map(|stage| (stage.place, stage)).collect();
-    let of = |place: &usize| stages.get(place).copied();
+    let at = |place: &usize| stages.get(place).copied();
     let busy = |place: &usize| {
         let mut busy = vec![0.0; nodes + laid.lines.len()];
-        let on = of(place).and_then(|stage| stage.on);
+        let on = at(place).and_then(|stage| stage.on);
         let of_node = laid.free.iter().position(|free| Some(*free) == on);
         let of_line = || laid.lines.iter().position(|line| Some(*line) == on).map(|line| nodes + line);
         if let Some(resource) = of_node.or_else(of_line) {
@@ -69,19 +65,21 @@ fn of_walk(laid: &Laid, walk: &Walk, nodes: usize) -> Service {
         busy
     };
     let exit = |(ways, done): (&Vec<(usize, f64)>, &f64)| ways.iter().map(|(_, rate)| rate).sum::<f64>() + done;
-    Service {
-        begin: Vec::new(),
+    let mut service = Service {
         exits: walk.ways.iter().zip(&walk.done).map(exit).collect(),
-        ways: Vec::new(),
-        done: Vec::new(),
-        spent: Vec::new(),
         busy: walk.places.iter().map(busy).collect(),
-        what: walk.places.iter().map(|place| of(place).map(|stage| stage.what.clone())).collect(),
-        paid: walk.places.iter().map(|place| of(place).and_then(|stage| stage.paid)).collect(),
-        watts: walk.places.iter().map(|place| of(place).map_or(0.0, |stage| stage.watts)).collect(),
+        what: walk.places.iter().map(|place| at(place).map(|stage| stage.what.clone())).collect(),
+        paid: walk.places.iter().map(|place| at(place).and_then(|stage| stage.paid)).collect(),
+        watts: walk.places.iter().map(|place| at(place).map_or(0.0, |stage| stage.watts)).collect(),
+        begin: walk.begin,
+        ways: walk.ways,
+        done: walk.done,
         prices: laid.prices.clone(),
+        spent: Vec::new(),
         finished: 1.0,
-    }
+    };
+    service.spent = service.forward(&service.begin, 0.0);
+    service
 }
 
 impl Service {

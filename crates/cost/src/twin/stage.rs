@@ -157,7 +157,7 @@ impl Stage {
         self.known.is_some() && self.now.estimate().is_some()
     }
 
-    /// How often it was used lately, and while its reference was taken.
+    /// How often it was used while its reference was taken, and lately.
     pub(super) fn uses(&self) -> (f64, f64) {
         let pending = self.pending.map_or(0.0, |batch| batch.sum.count);
         let lately = self.now.estimate().map_or(0.0, |it| it.uses) + pending;
