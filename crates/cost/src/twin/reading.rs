@@ -1,19 +1,20 @@
 //! What one look at a running Trapkey says of its stages, and what happened between two looks.
 
+mod counted;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use serde::Serialize;
 
-use super::exposition::{Exposition, Family, Histogram, Kind, Labels, Sample};
+use self::counted::{Contradiction, Counted, counted, digits};
+use super::exposition::{Exposition, Family, Kind, Labels, Sample};
 use crate::{Class, Fault};
 
 /// The most stages of one program, and the most listeners.
 pub(super) const MAX_STAGES: usize = 1_024;
 /// The longest name of a listener, in bytes.
 const MAX_NAME: usize = 256;
-/// Times that a histogram may have in its sum and not in its buckets, or the other way: it is read while it is written to.
-const IN_FLIGHT: f64 = 8.0;
 
 /// Where time goes. Each is measured by itself: none holds another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -169,71 +170,6 @@ impl Sum {
         let variation = self.squares / self.count / (mean * mean) - 1.0;
         if variation.is_finite() { variation.clamp(0.01, 100.0) } else { 1.0 }
     }
-}
-
-/// A sum, and what its buckets say of it.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
-struct Counted {
-    sum: Sum,
-    /// Seconds that the buckets have at least.
-    least: f64,
-    /// Seconds that those with a bound have at most.
-    most: f64,
-    /// Times above all bounds.
-    above: f64,
-    /// The bound of the highest bucket in use.
-    top: f64,
-}
-
-/// Why two looks at a stage cannot be of one run of a program.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Contradiction {
-    /// Something counts less.
-    Less,
-    /// The sum has grown by what the buckets cannot hold.
-    Sum,
-}
-
-impl Contradiction {
-    const fn word(self) -> &'static str {
-        match self {
-            Self::Less => "counts less than before",
-            Self::Sum => "has a sum that has grown by what its buckets cannot hold",
-        }
-    }
-}
-
-impl Counted {
-    /// Whether the seconds can be those of the times in the buckets. Each time is within two bounds, but for those in flight.
-    fn adds_up(&self, digits: f64) -> bool {
-        let slack = IN_FLIGHT * self.top + digits;
-        self.sum.seconds >= self.least - slack && (self.above > 0.0 || self.sum.seconds <= self.most + slack)
-    }
-
-    fn since(&self, old: &Self) -> Result<Sum, Contradiction> {
-        // Sums of doubles that were written as text may differ in their last digits.
-        if self.sum.count < old.sum.count || self.sum.seconds < old.sum.seconds * (1.0 - 1e-9) {
-            return Err(Contradiction::Less);
-        }
-        let grown = |new: f64, old: f64| (new - old).max(0.0);
-        let more = Self {
-            sum: Sum {
-                count: grown(self.sum.count, old.sum.count),
-                seconds: grown(self.sum.seconds, old.sum.seconds),
-                squares: grown(self.sum.squares, old.sum.squares),
-            },
-            least: grown(self.least, old.least),
-            most: grown(self.most, old.most),
-            above: grown(self.above, old.above),
-            top: self.top,
-        };
-        if more.adds_up(digits(self.sum.seconds)) { Ok(more.sum) } else { Err(Contradiction::Sum) }
-    }
-}
-
-/// What is left of a sum of seconds in its last digits.
-fn digits(seconds: f64) -> f64 {
-    1e-9 * (1.0 + seconds)
 }
 
 /// What a listener's thread has done.
@@ -438,42 +374,6 @@ fn staged(labels: &Labels) -> Option<What> {
         "authority" => Some(What::Authority),
         _ => None,
     }
-}
-
-/// A time within a bucket is taken to be in its middle, on a scale of ratios; above all bounds, at twice the last one. `None` of what
-/// has no end.
-fn counted(histogram: &Histogram) -> Option<Counted> {
-    let (mut below, mut before, mut squares, mut middles) = (0.0_f64, 0.0, 0.0, 0.0);
-    let mut counted = Counted::default();
-    for (bound, count) in &histogram.buckets {
-        let here = count - before;
-        let middle = match (bound.is_finite(), below > 0.0) {
-            (false, _) => 2.0 * below,
-            (true, true) => (below * bound).sqrt(),
-            (true, false) => bound / 2.0,
-        };
-        squares += here * middle * middle;
-        middles += here * middle;
-        counted.least += here * below.max(0.0);
-        let highest = if bound.is_finite() { *bound } else { below };
-        if bound.is_finite() {
-            counted.most += here * bound.max(0.0);
-        } else {
-            counted.above += here;
-        }
-        if here > 0.0 || *count <= 0.0 {
-            counted.top = highest.max(0.0);
-        }
-        (below, before) = (highest, *count);
-    }
-    let seconds = histogram.sum.unwrap_or(middles).max(0.0);
-    let count = histogram.count.unwrap_or(before);
-    // The sum is exact: what the middles are off, their squares are off twice.
-    let scale = if middles > 0.0 && seconds > 0.0 { (seconds / middles).powi(2) } else { 1.0 };
-    let squares = squares * scale;
-    counted.sum = Sum { count, seconds, squares };
-    let Counted { least, most, above, .. } = counted;
-    [count, seconds, squares, least, most, above].iter().all(|value| value.is_finite()).then_some(counted)
 }
 
 #[cfg(test)]
