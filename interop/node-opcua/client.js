@@ -110,6 +110,7 @@ const steps = {
             // Who is to recover tries again and again; else a connection is there or it is not.
             connectionStrategy: taken.includes("recover") ? { maxRetry: -1, initialDelay: 100, maxDelay: 500 } : { maxRetry: 0, initialDelay: 100 },
             clientCertificateManager: manager,
+            defaultTransactionTimeout: 60_000,
             ...(given.cert ? { certificateFile: pem(given.cert), privateKeyFile: given.key } : {}),
             ...(secure ? { serverCertificate: fs.readFileSync(given.trust) } : {}),
         });

@@ -45,9 +45,11 @@ pub(crate) async fn behind(server: &Serving, name: &str, credential: Credential)
     let session = ClientSessionConfig {
         identity: own.identity,
         trust: own.trust,
+        request_timeout: PATIENCE,
         ..ClientSessionConfig::new(&server.url, choice, own.application)
     };
     let mut config = GuardConfig::new(upstream(&server.url, &endpoints), Credential::Anonymous, rules());
+    config.limits.connect_timeout = PATIENCE;
     let user = UpstreamIdentity { role: Some("operator".into()), session: Arc::new(session), credential };
     config.upstream.insert(0, user);
     config

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::time::Instant;
 
 use gates::opcua::guard::GuardHandle;
-use tokio::sync::mpsc;
+use tokio::sync::{Semaphore, mpsc};
 use tokio::task::{JoinSet, spawn_blocking};
 
 use crate::guarded::again;
@@ -13,6 +13,9 @@ use crate::matrix::{CLIENTS, Guarded, at_each_server, run, sign_in};
 use crate::peers::{Stack, Step};
 
 const STEPS: [&str; 4] = ["connect", "watch", "resume", "recover"];
+
+/// Programs of all servers' clients that start and connect at once: twenty of them take longer than some of them wait.
+static STARTING: Semaphore = Semaphore::const_new(2);
 
 /// How often each step was taken; who waits for one step hears of others meanwhile.
 struct Taken {
@@ -41,7 +44,10 @@ async fn killed(mut guarded: Guarded, (guarding, url): (GuardHandle, String)) ->
         let (url, told, rule) = (url.clone(), told.clone(), format!("{} at {}", client.name(), guarded.name()));
         running.spawn(async move {
             let (name, tell) = (rule.clone(), told.clone());
+            // Held until the first step is taken, or the program has ended.
+            let mut starting = Some(STARTING.acquire().await.expect("nobody closes it"));
             let each = move |step: &Step| {
+                drop(starting.take());
                 println!("{:5.1} s {name}: {step:?}", began.elapsed().as_secs_f32());
                 let _nobody_listens = tell.send(step.step.clone());
             };
