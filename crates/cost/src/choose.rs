@@ -15,6 +15,7 @@ mod picture;
 mod queue;
 mod security;
 mod service;
+mod simulated;
 mod table;
 mod tagged;
 mod times;
@@ -132,6 +133,9 @@ pub struct Outcome {
     /// Constraints that it meets, but fails at the far end of an interval.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub unsure: Vec<String>,
+    /// Requests that were simulated, where its net is too large to be solved; its figures have intervals then.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub simulated: Option<usize>,
     /// Whether it is on the front.
     pub on_front: bool,
     /// The index of a setting that is at least as good in everything and better in something.
@@ -305,6 +309,7 @@ fn outcome(model: &Model, ways: &[usize], wanted: &Wanted, budget: &mut Budget<'
         limit,
         fails: Vec::new(),
         unsure: Vec::new(),
+        simulated: solved.simulated(),
         on_front: false,
         beaten_by: None,
         machines,

@@ -356,12 +356,25 @@ fn simulated(clients: usize, arrivals: Option<f64>, room: usize, threads: usize)
     times.split_off(1000)
 }
 
+/// Requests are simulated then, unless no more markings are allowed than a small net has.
 #[test]
-fn too_many_that_wait_in_no_order_are_refused_by_name() {
+fn too_many_that_wait_in_no_order_are_simulated() {
     let many = MODEL.replace("threads = 1\n", "").replace("room = 40", "room = 9000");
-    let fault = chosen(&model(&many), &Wanted { p99: Some(1.0), ..Wanted::default() }).unwrap_err();
+    // Prices that are sure: what is left is the simulation's.
+    let unsure = |line: &&str| ["error = ", "interval = ", "n = "].iter().all(|start| !line.starts_with(start));
+    let many: Vec<&str> = many.lines().filter(unsure).collect();
+    let (many, wanted) = (model(&many.join("\n")), Wanted { p99: Some(1.0), ..Wanted::default() });
+    let few = Limits { markings: 100_000, ..Limits::default() };
+    let fault = choose(&many, &wanted, &Effort { limits: few, threads: 1, go_on: &|_| true }).unwrap_err();
     assert_eq!(fault.class, Class::TooLarge);
     assert!(fault.why.contains("9000 requests may wait for cores or lines"), "{fault}");
+    for it in chosen(&many, &wanted).unwrap().settings {
+        assert!(it.simulated.is_some_and(|requests| requests >= 32_768), "{it:?}");
+        for (name, value) in [("mean", it.mean), ("p99", it.p99)] {
+            let half = it.plus_minus.get(name).copied().unwrap_or(0.0);
+            assert!(value.is_none_or(|value| half > 0.0 && half < 0.02 * value), "{name}: {half} {it:?}");
+        }
+    }
 }
 
 /// What is said of a limit is what happens: a price that is 1 % smaller, and one that is nothing.

@@ -9,9 +9,10 @@ use serde::Serialize;
 
 use super::figures::Solved;
 use super::service::Service;
+use super::simulated::{self, Figure};
 use super::{short, times};
 use crate::model::{Model, Workload};
-use crate::net::{self, Laid, What};
+use crate::net::{self, Laid, Stage, What};
 use crate::{Fault, solve, weave};
 
 /// Where threads that are all at work carry so much of what the scarcest resource could, that is what is full.
@@ -103,15 +104,65 @@ fn crowded(model: &Model, one: bool) -> Result<Option<(Model, Laid)>, Fault> {
 }
 
 /// How many requests can be carried, aborted ones included: what the scarcest resource can, or less where the threads wait for each other.
-pub(super) fn carried(model: &Model, service: &Service, one: bool, budget: &mut Budget<'_>) -> Result<f64, Fault> {
-    let least = limits(model, service, one).into_iter().map(|(_, limit)| limit).fold(f64::INFINITY, f64::min);
-    let Some((model, laid)) = crowded(model, one)? else { return Ok(least) };
-    let all_at_work = solve::of(&model, &laid, budget)?;
-    Ok(least.min(all_at_work.throughput + all_at_work.aborted))
+#[derive(Debug)]
+pub(super) struct Carried {
+    /// Requests a second, and half of the 95 % interval where they were simulated.
+    pub(super) rate: Figure,
+    /// What was simulated.
+    crowd: Option<Box<Crowd>>,
+}
+
+/// A run in which all threads are at work.
+#[derive(Debug)]
+struct Crowd {
+    workload: Workload,
+    laid: Laid,
+    requests: usize,
+}
+
+impl Carried {
+    /// How much more is carried, relative, for each part by which the times of stages grow.
+    pub(super) fn slope(&self, of: impl Fn(&Stage) -> bool, budget: &mut Budget<'_>) -> Result<Option<f64>, Fault> {
+        let Some(Crowd { workload, laid, requests }) = self.crowd.as_deref() else { return Ok(None) };
+        let rate = |step: f64, budget: &mut Budget<'_>| {
+            let seen =
+                simulated::longer(laid, *workload, *requests, |it| if of(it) { 1.0 + step } else { 1.0 }, budget)?;
+            Ok::<f64, Fault>(seen.flow().0.rate)
+        };
+        let (now, then) = (rate(0.0, budget)?, rate(simulated::STEP, budget)?);
+        Ok(Some((then / now).ln() / simulated::STEP.ln_1p()))
+    }
+}
+
+/// What the scarcest resource can carry.
+pub(super) fn carried_at_most(model: &Model, service: &Service, one: bool) -> f64 {
+    limits(model, service, one).into_iter().map(|(_, limit)| limit).fold(f64::INFINITY, f64::min)
+}
+
+/// How many requests can be carried.
+pub(super) fn carried(model: &Model, service: &Service, one: bool, budget: &mut Budget<'_>) -> Result<Carried, Fault> {
+    let least = carried_at_most(model, service, one);
+    let exactly = |value: f64| Carried { rate: Figure { value, half: 0.0 }, crowd: None };
+    let Some((model, laid)) = crowded(model, one)? else { return Ok(exactly(least)) };
+    match times::exact(budget, |budget| solve::of(&model, &laid, budget))? {
+        Some(all_at_work) => Ok(exactly(least.min(all_at_work.throughput + all_at_work.aborted))),
+        None => {
+            let seen = simulated::known(&laid, model.workload, &[], budget)?;
+            let (flow, half) = seen.flow();
+            if flow.rate >= least {
+                return Ok(exactly(least));
+            }
+            let crowd = Crowd { workload: model.workload, laid, requests: seen.requests };
+            Ok(Carried { rate: Figure { value: flow.rate, half: half.rate }, crowd: Some(Box::new(crowd)) })
+        }
+    }
 }
 
 /// What all threads at work would carry more, in %, if something took 1 % less: that of which it is most.
-fn most_felt(model: &Model, budget: &mut Budget<'_>) -> Result<Option<(What, f64)>, Fault> {
+fn most_felt(model: &Model, solved: &Solved, budget: &mut Budget<'_>) -> Result<Option<(What, f64)>, Fault> {
+    if solved.carried.crowd.is_some() {
+        return most_felt_of_long(solved, budget);
+    }
     let Some((_, laid)) = crowded(model, false)? else { return Ok(None) };
     let ended = Question::Throughput { transition: laid.end, at: None };
     let found = derivatives(&laid.net, &[ended], budget)?.swap_remove(0)?;
@@ -126,6 +177,21 @@ fn most_felt(model: &Model, budget: &mut Budget<'_>) -> Result<Option<(What, f64
     Ok(most.map(|(what, elasticity)| (what.clone(), elasticity)))
 }
 
+/// The same where it is simulated, of the few things that take the longest.
+fn most_felt_of_long(solved: &Solved, budget: &mut Budget<'_>) -> Result<Option<(What, f64)>, Fault> {
+    const FEW: usize = 3;
+    let mut sums: Vec<(&What, f64)> = solved.service.sums().map(|(what, seconds, _)| (what, seconds)).collect();
+    sums.sort_by(|one, other| other.1.total_cmp(&one.1));
+    let mut most: Option<(What, f64)> = None;
+    for (what, _) in sums.into_iter().take(FEW) {
+        let Some(slope) = solved.carried.slope(|stage| stage.what == *what, budget)? else { break };
+        if most.as_ref().is_none_or(|(_, felt)| -slope > *felt) {
+            most = Some((what.clone(), -slope));
+        }
+    }
+    Ok(most)
+}
+
 /// What limits a setting.
 pub(super) fn of(model: &Model, solved: &Solved, budget: &mut Budget<'_>) -> Result<Option<Bottleneck>, Fault> {
     let (service, one, plain) = (&solved.service, solved.one, &solved.plain);
@@ -134,7 +200,7 @@ pub(super) fn of(model: &Model, solved: &Solved, budget: &mut Budget<'_>) -> Res
     let least = limits.iter().copied().min_by(|one, other| one.1.total_cmp(&other.1));
     let Some((resource, limit)) = least else { return Ok(None) };
     // The scarcest is full when all threads are at work, or these wait for each other and none is.
-    let felt = if plain.carried < limit * NEARLY { most_felt(model, budget)? } else { None };
+    let felt = if plain.carried < limit * NEARLY { most_felt(model, solved, budget)? } else { None };
     let (resource, utilisation, what, share) = if let Some((what, share)) = felt {
         let threads = f64::from(model.threads().unwrap_or(1));
         (Resource::Threads, rate * plain.served / threads, what, share)

@@ -8,11 +8,14 @@ use std::collections::BTreeMap;
 
 use gspn::Budget;
 
+use super::bottleneck::Carried;
 use super::service::{self, Service};
+use super::simulated::{self, Simulated};
 use super::times::{self, Flow, Task, Times};
 use super::{Wanted, bottleneck, queue};
 use crate::model::{Model, Workload};
-use crate::{Class, Fault};
+use crate::net::{self, Stage};
+use crate::{Class, Fault, weave};
 
 /// How much a price grows to see what follows, relative.
 const STEP: f64 = 1e-4;
@@ -53,7 +56,18 @@ pub(super) struct Solved {
     pub(super) plain: Plain,
     /// p50, p95, p99.
     pub(super) times: [Option<f64>; 3],
+    pub(super) carried: Carried,
     distribution: Times,
+}
+
+impl Solved {
+    /// Requests that were simulated, if any were.
+    pub(super) fn simulated(&self) -> Option<usize> {
+        match &self.distribution {
+            Times::Simulated(seen) => Some(seen.requests),
+            _ => None,
+        }
+    }
 }
 
 /// The percentiles.
@@ -66,10 +80,12 @@ pub(super) fn solve(model: &Model, wanted: &Wanted, budget: &mut Budget<'_>) -> 
     let one = queue::one_at_a_time(model, &alone) && service.always_takes_time();
     let asked = [wanted.p50, wanted.p95, wanted.p99].map(|it| it.is_some());
     let percentiles = asked.contains(&true);
-    let (flow, distribution) = times::solve(Task { model, one, percentiles }, &service, budget)?;
-    let plain = plain(model, &service, bottleneck::carried(model, &service, one, budget)?, flow);
     // The front is drawn over the last, where it costs little.
     let asked = [asked[0], asked[1], one || percentiles];
+    let levels = levels(asked);
+    let (flow, distribution) = times::solve(Task { model, one, levels: &levels }, &service, budget)?;
+    let carried = bottleneck::carried(model, &service, one, budget)?;
+    let plain = plain(model, &service, carried.rate.value, flow);
     let mut times = [None; 3];
     for ((time, (_, level)), asked) in times.iter_mut().zip(LEVELS).zip(asked) {
         if asked && !plain.saturated {
@@ -77,7 +93,12 @@ pub(super) fn solve(model: &Model, wanted: &Wanted, budget: &mut Budget<'_>) -> 
             *time = Some(distribution.quantile(&service, level, guess, budget)?);
         }
     }
-    Ok(Solved { service, one, plain, times, distribution })
+    Ok(Solved { service, one, plain, times, carried, distribution })
+}
+
+/// The levels that are asked for.
+fn levels(asked: [bool; 3]) -> Vec<f64> {
+    LEVELS.iter().zip(asked).filter(|(_, asked)| *asked).map(|((_, level), _)| *level).collect()
 }
 
 /// The plain numbers of a service under a flow of requests, of which so many could be carried.
@@ -157,12 +178,20 @@ pub(super) fn intervals(
     solved: &Solved,
     budget: &mut Budget<'_>,
 ) -> Result<BTreeMap<&'static str, f64>, Fault> {
+    if let Times::Simulated(seen) = &solved.distribution {
+        return simulated_intervals(model, solved, seen, budget);
+    }
     let mut squares: BTreeMap<&'static str, f64> = BTreeMap::new();
+    for name in ["carried", "saturation"] {
+        if solved.carried.rate.half > 0.0 {
+            squares.insert(name, solved.carried.rate.half.powi(2));
+        }
+    }
     let service = &solved.service;
     let unsure = service.prices.iter().enumerate().filter(|(_, price)| price.error > 0.0);
     let mut unsure = unsure.peekable();
     if unsure.peek().is_none() {
-        return Ok(squares);
+        return Ok(roots(squares));
     }
     let mut density = [(0.0, 0.0); 3];
     for (density, time) in density.iter_mut().zip(solved.times) {
@@ -172,14 +201,19 @@ pub(super) fn intervals(
         *density = (at, (later - at) / (time * STEP));
     }
     let busiest = solved.plain.busiest();
-    let percentiles = matches!(solved.distribution, Times::Several { .. } | Times::Followed(_));
+    let levels = levels(solved.times.map(|time| time.is_some()));
     for (index, price) in unsure {
+        let of_price = |stage: &Stage| stage.paid == Some(index);
+        let slope_of_carried = solved.carried.slope(of_price, budget)?;
         let mut at = |step: f64| {
             let service = service.scaled(index, 1.0 + step);
             let other = if solved.one { None } else { Some(dearer(model, price, 1.0 + step)?) };
-            let task = Task { model: other.as_ref().unwrap_or(model), one: solved.one, percentiles };
+            let task = Task { model: other.as_ref().unwrap_or(model), one: solved.one, levels: &levels };
             let (flow, distribution) = times::solve(task, &service, budget)?;
-            let carried = bottleneck::carried(task.model, &service, solved.one, budget)?;
+            let carried = match slope_of_carried {
+                Some(slope) => solved.carried.rate.value * (1.0 + slope * step),
+                None => bottleneck::carried(task.model, &service, solved.one, budget)?.rate.value,
+            };
             let plain = plain(model, &service, carried, flow);
             Ok::<_, Fault>((step, service, distribution, plain))
         };
@@ -201,8 +235,64 @@ pub(super) fn intervals(
             add(name, (at - then) / density / step);
         }
     }
+    Ok(roots(squares))
+}
+
+fn roots(mut squares: BTreeMap<&'static str, f64>) -> BTreeMap<&'static str, f64> {
     squares.values_mut().for_each(|square| *square = square.sqrt());
-    Ok(squares)
+    squares
+}
+
+/// The same of what was simulated.
+fn simulated_intervals(
+    model: &Model,
+    solved: &Solved,
+    seen: &Simulated,
+    budget: &mut Budget<'_>,
+) -> Result<BTreeMap<&'static str, f64>, Fault> {
+    let mut squares: BTreeMap<&'static str, f64> = BTreeMap::new();
+    let mut add = |name, off: f64| *squares.entry(name).or_default() += off * off;
+    let (service, busiest, carried) = (&solved.service, solved.plain.busiest(), solved.carried.rate);
+    let mut compare = |now: &Plain, then: &Plain, factor: f64| {
+        for ((name, now), (_, then)) in now.named(busiest).into_iter().zip(then.named(busiest)) {
+            if let Some((now, then)) = now.zip(then) {
+                add(name, (then - now) * factor);
+            }
+        }
+    };
+    let (flow, half) = seen.flow();
+    compare(&solved.plain, &plain(model, service, carried.value + carried.half, flow.plus(half)), 1.0);
+    let laid = net::lay(&weave(model))?;
+    let run = |of: &dyn Fn(&Stage) -> f64, budget: &mut Budget<'_>| {
+        simulated::longer(&laid, model.workload, seen.requests, of, budget)
+    };
+    let unsure = service.prices.iter().enumerate().filter(|(_, price)| price.error > 0.0);
+    let unsure: Vec<_> = unsure.collect();
+    let mut slopes = [0.0; 3];
+    if !unsure.is_empty() {
+        let base = run(&|_| 1.0, budget)?;
+        let now = plain(model, service, carried.value, base.flow().0);
+        for (index, price) in unsure {
+            let factor = price.error / simulated::STEP;
+            let of_price = |stage: &Stage| stage.paid == Some(index);
+            let dearer = service.scaled(index, 1.0 + simulated::STEP);
+            let then = run(&|it| if of_price(it) { 1.0 + simulated::STEP } else { 1.0 }, budget)?;
+            let carried = match solved.carried.slope(of_price, budget)? {
+                Some(slope) => carried.value * (1.0 + slope * simulated::STEP),
+                None => bottleneck::carried_at_most(model, &dearer, solved.one),
+            };
+            compare(&now, &plain(model, &dearer, carried, then.flow().0), factor);
+            for (slope, (_, level)) in slopes.iter_mut().zip(LEVELS) {
+                *slope += ((then.quantile(level).value - base.quantile(level).value) * factor).powi(2);
+            }
+        }
+    }
+    for (((name, level), time), square) in LEVELS.into_iter().zip(solved.times).zip(slopes) {
+        if time.is_some() {
+            squares.insert(name, square + seen.quantile(level).half.powi(2));
+        }
+    }
+    Ok(roots(squares))
 }
 
 /// The model with a factor on one price.

@@ -15,11 +15,18 @@ pub fn text(choice: &Choice) -> String {
     let mut text = String::new();
     let (all, feasible) = (choice.settings.len(), choice.ranked.len());
     let _ = writeln!(text, "{all} settings, {feasible} can be chosen, {} on the front", choice.front.len());
-    let way = if choice.reduced { "by the reduction to a queue" } else { "by their nets" };
+    let simulated = choice.settings.iter().filter(|it| it.simulated.is_some()).count();
+    let way = match simulated {
+        _ if choice.reduced => "by the reduction to a queue".to_owned(),
+        0 => "by their nets".to_owned(),
+        count if count == all => "by simulation, for their nets are too large".to_owned(),
+        count => format!("by their nets, {count} by simulation, for their nets are too large"),
+    };
     let money = if choice.settings.iter().any(|it| it.money.is_some()) { "money an hour, then " } else { "" };
     let _ = writeln!(text, "solved {way}; ranked by {money}core seconds of a request, then time");
     if choice.settings.iter().any(|it| !it.plus_minus.is_empty()) {
-        let _ = writeln!(text, "\u{b1}: half of the 95 % interval that comes of the prices");
+        let of = if simulated > 0 { "the prices and of simulation" } else { "the prices" };
+        let _ = writeln!(text, "\u{b1}: half of the 95 % interval that comes of {of}");
     }
     text.push('\n');
     for (place, index) in choice.ranked.iter().take(NAMED).enumerate() {

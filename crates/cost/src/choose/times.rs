@@ -1,5 +1,6 @@
 //! How long requests take: distributions, by the reduction to a queue where one is served at a time, by the whole net where several
-//! threads serve side by side and nobody in service waits for anybody, and else by following one request (`tagged`).
+//! threads serve side by side and nobody in service waits for anybody, and else by following one request (`tagged`). Where that net has too
+//! many markings, or some requests take no time and others wait for each other, requests are simulated (`simulated`).
 //!
 //! *Several threads.* Whoever comes waits until a thread is free, first come, first served, and is then served without waiting for a core or a
 //! line: so what it waits and what its service takes are independent, and the transform of the sum is the product of theirs. It waits
@@ -8,16 +9,20 @@
 
 use gspn::chain::long_run;
 use gspn::explore::explore;
-use gspn::{Budget, Progress};
+use gspn::{Budget, Limits, Progress};
 
 use super::invert::{self, distribution};
 use super::passage::Passage;
 use super::queue::{self, Queue};
 use super::service::Service;
+use super::simulated::{self, Simulated};
 use super::tagged;
 use crate::model::{Model, Workload};
 use crate::net::{self, Laid, What};
 use crate::{Class, Fault, solve, weave};
+
+/// Markings up to which a net is solved.
+const MARKINGS: u64 = 100_000;
 
 /// Requests in the long run.
 #[derive(Debug, Clone, Copy)]
@@ -30,6 +35,18 @@ pub(super) struct Flow {
     pub(super) served: f64,
     /// That are turned away a second.
     pub(super) turned_away: f64,
+}
+
+impl Flow {
+    /// With what each may be off.
+    pub(super) fn plus(self, off: Self) -> Self {
+        Self {
+            rate: self.rate + off.rate,
+            mean: self.mean + off.mean,
+            served: self.served + off.served,
+            turned_away: self.turned_away + off.turned_away,
+        }
+    }
 }
 
 /// The distribution of times.
@@ -48,6 +65,8 @@ pub(super) enum Times {
     },
     /// Several are, and wait for each other: how long one takes that is followed.
     Followed(Box<Passage>),
+    /// Their net is too large: what a run of them showed.
+    Simulated(Box<Simulated>),
 }
 
 /// What is to be solved.
@@ -57,8 +76,8 @@ pub(super) struct Task<'a> {
     pub(super) model: &'a Model,
     /// Whether at most one request is served at a time.
     pub(super) one: bool,
-    /// Whether percentiles are wanted of several threads.
-    pub(super) percentiles: bool,
+    /// The percentiles that are wanted of several threads.
+    pub(super) levels: &'a [f64],
 }
 
 /// The long run of one setting.
@@ -70,8 +89,40 @@ pub(super) fn solve(task: Task<'_>, service: &Service, budget: &mut Budget<'_>) 
         let flow = Flow { rate: queue.rate, mean, served, turned_away: queue.turned_away };
         return Ok((flow, Times::One(queue.entered())));
     }
-    let mut model = std::borrow::Cow::Borrowed(model);
-    if let (Workload::Closed { think, .. }, true) = (task.model.workload, task.percentiles)
+    if let Some(found) = exact(budget, |budget| by_net(task, service, budget))?.flatten() {
+        return Ok(found);
+    }
+    let seen = simulated::known(&net::lay(&weave(model))?, model.workload, task.levels, budget)?;
+    Ok((seen.flow().0, Times::Simulated(Box::new(seen))))
+}
+
+/// What a net says that has no more markings than are solved, or nothing. Fewer may be allowed, and then more are refused.
+pub(super) fn exact<T>(
+    budget: &mut Budget<'_>,
+    solve: impl FnOnce(&mut Budget<'_>) -> Result<T, Fault>,
+) -> Result<Option<T>, Fault> {
+    let allowed = budget.limits();
+    let limits = Limits { markings: allowed.markings.min(MARKINGS), ..allowed };
+    let mut go_on = |progress| budget.look(progress).is_ok();
+    match solve(&mut Budget::new(limits, &mut go_on)) {
+        Err(fault) if allowed.markings > MARKINGS && is_too_large(&fault) => Ok(None),
+        found => found.map(Some),
+    }
+}
+
+/// Whether there are too many markings, or too many ways to wait.
+fn is_too_large(fault: &Fault) -> bool {
+    matches!(
+        (fault.class, fault.name.as_str()),
+        (Class::Unanswered, "markings" | "memory") | (Class::TooLarge, "percentiles")
+    )
+}
+
+/// By the markings of the net; nothing where they do not say it.
+fn by_net(task: Task<'_>, service: &Service, budget: &mut Budget<'_>) -> Result<Option<(Flow, Times)>, Fault> {
+    let percentiles = !task.levels.is_empty();
+    let mut model = std::borrow::Cow::Borrowed(task.model);
+    if let (Workload::Closed { think, .. }, true) = (task.model.workload, percentiles)
         && think <= 0.0
     {
         // So short that nothing changes: who has an answer asks again.
@@ -81,25 +132,24 @@ pub(super) fn solve(task: Task<'_>, service: &Service, budget: &mut Budget<'_>) 
     }
     let laid = net::lay(&weave(&model))?;
     let unhindered = unhindered(&model, &laid);
-    if task.percentiles && unhindered.is_none() {
+    if percentiles && unhindered.is_none() {
+        // A request is followed from its first step on: one without any cannot be.
         if !service.always_takes_time() {
-            let why = "some requests take no time at all, and where requests wait for each other a request is followed \
-                       from its first step on: give each way of a choice a step that takes time, or ask for the mean";
-            return Err(Fault::new(Class::Unanswered, "percentiles", why));
+            return Ok(None);
         }
         tagged::check(&laid, model.workload.jobs())?;
     }
     let solution = solve::of(&model, &laid, budget)?;
     let (rate, mean) = (solution.throughput + solution.aborted, solution.response);
     let flow = Flow { rate, mean, served: mean - solution.queued, turned_away: solution.turned_away };
-    if !task.percentiles {
-        return Ok((flow, Times::Unknown));
+    if !percentiles {
+        return Ok(Some((flow, Times::Unknown)));
     }
     let times = match unhindered {
         Some(threads) => several(&model, &laid, threads, service.takes_time(), budget)?,
         None => Times::Followed(Box::new(tagged::response(&laid, model.workload.jobs(), mean, budget)?)),
     };
-    Ok((flow, times))
+    Ok(Some((flow, times)))
 }
 
 /// How many threads there are, if nobody who has one waits for anything.
@@ -163,6 +213,7 @@ impl Times {
         match self {
             Self::Unknown => Err(Fault::new(Class::Unanswered, "percentiles", "nobody asked for them")),
             Self::Followed(passage) => passage.within(time, budget, |_, it| it),
+            Self::Simulated(seen) => Ok(seen.within(time)),
             Self::One(entered) => {
                 let mut stopped = budget.look(Progress::Solving { sweeps: 0, error: 0.0 });
                 let found = distribution(time, |s| {
@@ -194,6 +245,9 @@ impl Times {
         guess: f64,
         budget: &mut Budget<'_>,
     ) -> Result<f64, Fault> {
+        if let Self::Simulated(seen) = self {
+            return Ok(seen.quantile(level).value);
+        }
         if let Self::Several { waiting, .. } = self
             && (1.0 - waiting) * (1.0 - service.takes_time()) >= level
         {

@@ -23,9 +23,10 @@ pub(super) fn spread(samples: &[f64], mean: f64) -> f64 {
     samples.iter().map(|sample| (sample - mean).powi(2)).sum()
 }
 
-/// Half of the interval around the mean of independent samples that holds the true one in 95 of 100 cases.
+/// Half of the interval around the mean of independent samples, at least 8, that holds the true one in 95 of 100 cases.
+#[must_use]
 #[expect(clippy::cast_precision_loss, reason = "counts of samples")]
-pub(super) fn half_width(samples: &[f64]) -> f64 {
+pub fn half_width(samples: &[f64]) -> f64 {
     let count = samples.len() as f64;
     student(count - 1.0) * (spread(samples, mean(samples)) / (count - 1.0) / count).sqrt()
 }

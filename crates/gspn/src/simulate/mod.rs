@@ -16,8 +16,10 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+pub use self::figures::half_width;
 use self::machine::{Level, Machine, Watch};
 use self::model::Model;
+pub use self::random::Stream;
 use crate::ask::{Ask, Condition, Question};
 use crate::net::{Arc, Kind, Net};
 use crate::{Budget, Class, Progress, Refusal};

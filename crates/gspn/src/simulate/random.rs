@@ -2,13 +2,14 @@
 
 /// A stream of random numbers.
 #[derive(Debug, Clone)]
-pub(super) struct Stream {
+pub struct Stream {
     state: [u64; 4],
 }
 
 impl Stream {
-    /// The stream of `name` (see [`named`]) in repetition `run` of a simulation with `seed`.
-    pub(super) fn new(seed: u64, run: u64, name: u64) -> Self {
+    /// The stream of a name that is a number, in repetition `run` of a simulation with `seed`.
+    #[must_use]
+    pub fn new(seed: u64, run: u64, name: u64) -> Self {
         let mut seed = seed;
         let mut mixed = split(&mut seed) ^ run.wrapping_mul(0xd134_2543_de82_ef95);
         let mut mixed = split(&mut mixed) ^ name;
@@ -30,13 +31,41 @@ impl Stream {
 
     /// From 0 up to, and not with, 1.
     #[expect(clippy::cast_precision_loss, reason = "53 bits are left")]
-    pub(super) fn uniform(&mut self) -> f64 {
+    pub fn uniform(&mut self) -> f64 {
         (self.next() >> 11) as f64 * (1.0 / 9_007_199_254_740_992.0)
     }
 
     /// With mean 1.
-    pub(super) fn exponential(&mut self) -> f64 {
+    pub fn exponential(&mut self) -> f64 {
         -ln(1.0 - self.uniform())
+    }
+
+    /// The sum of so many exponential times, each with mean 1: one by one where they are few, else by rejection (Marsaglia and Tsang 2000).
+    pub fn erlang(&mut self, stages: u32) -> f64 {
+        const FEW: u32 = 6;
+        if stages <= FEW {
+            return (0..stages).map(|_| self.exponential()).sum();
+        }
+        let d = f64::from(stages) - 1.0 / 3.0;
+        let c = 1.0 / (9.0 * d).sqrt();
+        loop {
+            let normal = self.normal();
+            let v = (1.0 + c * normal).powi(3);
+            if v > 0.0 && ln(1.0 - self.uniform()) < 0.5 * normal * normal + d * (1.0 - v + ln(v)) {
+                return d * v;
+            }
+        }
+    }
+
+    /// With mean 0 and variance 1 (Marsaglia's polar method).
+    fn normal(&mut self) -> f64 {
+        loop {
+            let (x, y) = (2.0 * self.uniform() - 1.0, 2.0 * self.uniform() - 1.0);
+            let square = x * x + y * y;
+            if square > 0.0 && square < 1.0 {
+                return x * (-2.0 * ln(square) / square).sqrt();
+            }
+        }
     }
 }
 
@@ -92,6 +121,20 @@ mod tests {
         let first = |seed, run, name| Stream::new(seed, run, named(name)).next();
         let all = [first(1, 0, "a"), first(2, 0, "a"), first(1, 1, "a"), first(1, 0, "b"), first(2, 1, "b")];
         assert!((0..5).all(|one| (0..one).all(|other| all[one] != all[other])));
+    }
+
+    /// Mean, variance and third moment about the mean of a sum of `k` exponential times are k, k and 2 k.
+    #[test]
+    fn sums_of_exponential_times_have_their_moments() {
+        let mut stream = Stream::new(7, 3, named("t"));
+        for stages in [1_u32, 2, 6, 7, 8, 20, 100] {
+            let samples: Vec<f64> = (0..200_000).map(|_| stream.erlang(stages)).collect();
+            let (k, count) = (f64::from(stages), samples.len() as f64);
+            let moment = |power: i32| samples.iter().map(|x| (x - k).powi(power)).sum::<f64>() / count;
+            assert!(moment(1).abs() < 0.01 * k.sqrt(), "{stages}: {}", moment(1));
+            assert!((moment(2) / k - 1.0).abs() < 0.03, "{stages}: {}", moment(2));
+            assert!((moment(3) - 2.0 * k).abs() < 0.15 * k.powf(1.5), "{stages}: {}", moment(3));
+        }
     }
 
     #[test]

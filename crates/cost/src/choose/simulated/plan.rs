@@ -1,0 +1,130 @@
+//! The net of a model as one request sees it: what it comes to, where it waits, what it takes along and gives back.
+
+use gspn::net::{Arc, Kind, Rate, Transition};
+
+use crate::net::{Laid, Stage};
+use crate::{Class, Fault};
+
+/// Where a request leaves.
+pub(super) const END: usize = usize::MAX;
+
+/// From one place to the next.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Way {
+    /// A place, or [`END`].
+    pub(super) to: usize,
+    /// The resource of which one is given back.
+    pub(super) gives: Option<usize>,
+}
+
+/// What a request meets in a place.
+#[derive(Debug, Clone)]
+pub(super) enum Stop {
+    /// It stays for so many exponential times in a row, each with this mean in seconds.
+    Time { stages: u32, mean: f64, then: Way },
+    /// It goes on at once; weights add up to the last of them.
+    Choose(Vec<(f64, Way)>),
+    /// It waits for one of a resource.
+    Wait { resource: usize, then: Way },
+    /// Nobody comes here.
+    Nowhere,
+}
+
+/// All places of a net that was laid of a model.
+#[derive(Debug, Clone)]
+pub(super) struct Plan {
+    pub(super) stops: Vec<Stop>,
+    /// Where a request begins.
+    pub(super) start: usize,
+    /// Of each resource how many there are.
+    pub(super) resources: Vec<u32>,
+    /// The one that is had in the order of coming.
+    pub(super) threads: Option<usize>,
+}
+
+impl Plan {
+    /// The plan of a net; the times of each stage are longer by a factor.
+    pub(super) fn new(laid: &Laid, longer: impl Fn(&Stage) -> f64) -> Result<Self, Fault> {
+        let places = laid.net.places();
+        let mut resource = vec![None; places.len()];
+        laid.resources.iter().enumerate().for_each(|(index, place)| resource[*place] = Some(index));
+        let mut factors = vec![1.0; places.len()];
+        laid.stages.iter().for_each(|stage| factors[stage.place] = longer(stage));
+        let own = |arcs: &[Arc]| arcs.iter().map(|arc| arc.place).find(|place| resource[*place].is_none());
+        let held = |arcs: &[Arc]| arcs.iter().find_map(|arc| resource[arc.place]);
+        let mut stops = vec![Stop::Nowhere; places.len()];
+        let mut start = laid.source;
+        for (index, it) in laid.net.transitions().iter().enumerate() {
+            let Some((from, to)) = own(&it.inputs).zip(own(&it.outputs)) else { return Err(unknown(it)) };
+            if index == laid.begin {
+                start = to;
+                continue;
+            }
+            let then = Way { to: if to == laid.source { END } else { to }, gives: held(&it.outputs) };
+            let stop = match (&it.kind, held(&it.inputs), &mut stops[from]) {
+                (Kind::Timed { rate: Rate::Constant(rate), .. }, None, Stop::Nowhere) => {
+                    Stop::Time { stages: 1, mean: factors[from] / rate, then }
+                }
+                (Kind::Immediate { .. }, Some(resource), Stop::Nowhere) => Stop::Wait { resource, then },
+                (Kind::Immediate { weight, .. }, None, Stop::Nowhere) => Stop::Choose(vec![(*weight, then)]),
+                (Kind::Immediate { weight, .. }, None, Stop::Choose(ways)) => {
+                    let before = ways.last().map_or(0.0, |(sum, _)| *sum);
+                    ways.push((before + weight, then));
+                    continue;
+                }
+                _ => return Err(unknown(it)),
+            };
+            stops[from] = stop;
+        }
+        let count = |place: &usize| u32::try_from(places[*place].tokens).unwrap_or(u32::MAX);
+        let threads = laid.queue.and_then(|queue| match stops[queue] {
+            Stop::Wait { resource, .. } => Some(resource),
+            _ => None,
+        });
+        let mut plan = Self { stops, start, resources: laid.resources.iter().map(count).collect(), threads };
+        plan.join();
+        Ok(plan)
+    }
+
+    /// Times in a row that are as long, and between which nothing happens, become one.
+    fn join(&mut self) {
+        let mut coming = vec![0_u32; self.stops.len()];
+        let mut come = |way: &Way| {
+            if way.to != END {
+                coming[way.to] += 1;
+            }
+        };
+        come(&Way { to: self.start, gives: None });
+        for stop in &self.stops {
+            match stop {
+                Stop::Time { then, .. } | Stop::Wait { then, .. } => come(then),
+                Stop::Choose(ways) => ways.iter().for_each(|(_, way)| come(way)),
+                Stop::Nowhere => {}
+            }
+        }
+        for first in 0..self.stops.len() {
+            while let Some((both, next)) = self.with_next(first, &coming) {
+                self.stops[first] = both;
+                self.stops[next] = Stop::Nowhere;
+            }
+        }
+    }
+
+    /// The stop with the one behind it in it, and which one that is.
+    fn with_next(&self, first: usize, coming: &[u32]) -> Option<(Stop, usize)> {
+        let Stop::Time { stages, mean, then } = self.stops[first] else { return None };
+        if then.gives.is_some() || then.to == END || coming[then.to] > 1 {
+            return None;
+        }
+        match self.stops[then.to] {
+            Stop::Time { stages: more, mean: other, then: last } if (mean / other - 1.0).abs() < 1e-12 => {
+                Some((Stop::Time { stages: stages + more, mean, then: last }, then.to))
+            }
+            _ => None,
+        }
+    }
+}
+
+fn unknown(it: &Transition) -> Fault {
+    Fault::new(Class::Unanswered, "simulation", format!("nobody knows how a request goes through `{}`", it.name))
+}

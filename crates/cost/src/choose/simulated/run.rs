@@ -1,0 +1,288 @@
+//! Requests one after the other through the places of a plan.
+//!
+//! Threads are had in the order of coming. Who waits for a core or a line is served in no order, as in the net: one of the places in which
+//! somebody waits for it, and then one of those who wait there, by chance. Each request has random numbers of its own, so that two plans
+//! that differ in one time see the same requests.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+
+use gspn::simulate::Stream;
+use gspn::{Budget, Progress};
+
+use super::plan::{END, Plan, Stop, Way};
+use crate::Fault;
+use crate::model::Workload;
+
+/// Requests that leave between two marks.
+pub(super) const MARK: usize = 128;
+/// Events between two looks at the clock.
+const SLICE: u64 = 1 << 12;
+/// Of the random numbers.
+const SEED: u64 = 1;
+/// The streams of what happens to all, and to each.
+const ARRIVALS: u64 = 1;
+const ORDER: u64 = 2;
+const OWN: u64 = 3;
+/// Who comes next from outside.
+const OUTSIDE: u32 = u32::MAX;
+
+/// What was counted since the run began.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Counts {
+    /// Requests that came, those that were turned away included.
+    pub(super) came: u64,
+    pub(super) turned_away: u64,
+    /// Seconds that those who have left waited for a thread, all together.
+    pub(super) queued: f64,
+}
+
+#[derive(Debug, Clone)]
+struct Request {
+    place: usize,
+    came: f64,
+    queued: f64,
+    stream: Stream,
+}
+
+/// A run, as far as it has come.
+pub(super) struct Run<'a> {
+    plan: &'a Plan,
+    load: Workload,
+    now: f64,
+    /// What ends when, by the bits of its time, and whose it is.
+    next: BinaryHeap<Reverse<(u64, u32)>>,
+    requests: Vec<Request>,
+    /// Places in `requests` that nobody has.
+    free: Vec<u32>,
+    /// Of each resource how many are free, and the places in which somebody waits for it.
+    left: Vec<u32>,
+    wanted: Vec<Vec<usize>>,
+    /// Who waits in each place in no order, and who waits for a thread.
+    waiting: Vec<Vec<u32>>,
+    queue: VecDeque<u32>,
+    /// Resources of which something may be had.
+    stirred: Vec<usize>,
+    number: u64,
+    arrivals: Stream,
+    order: Stream,
+    counts: Counts,
+    /// What was counted whenever so many more had left.
+    pub(super) marks: Vec<Counts>,
+}
+
+impl<'a> Run<'a> {
+    pub(super) fn new(plan: &'a Plan, load: Workload) -> Self {
+        let jobs = load.jobs();
+        let stream = Stream::new(SEED, 0, OWN);
+        let nobody = Request { place: plan.start, came: 0.0, queued: 0.0, stream };
+        let mut run = Self {
+            plan,
+            load,
+            now: 0.0,
+            next: BinaryHeap::new(),
+            requests: vec![nobody; jobs as usize],
+            free: (0..jobs).rev().collect(),
+            left: plan.resources.clone(),
+            wanted: vec![Vec::new(); plan.resources.len()],
+            waiting: vec![Vec::new(); plan.stops.len()],
+            queue: VecDeque::new(),
+            stirred: Vec::new(),
+            number: 0,
+            arrivals: Stream::new(SEED, 0, ARRIVALS),
+            order: Stream::new(SEED, 0, ORDER),
+            counts: Counts::default(),
+            marks: vec![Counts::default()],
+        };
+        match load {
+            Workload::Open { .. } => run.somebody_comes(),
+            Workload::Closed { .. } => {
+                run.free.clear();
+                (0..jobs).for_each(|client| run.thinks(client));
+            }
+        }
+        run
+    }
+
+    /// Goes on until so many have left in all; `left` hears of each how long it was there.
+    pub(super) fn until(&mut self, many: usize, left: &mut Vec<f64>, budget: &mut Budget<'_>) -> Result<(), Fault> {
+        let mut events = 0;
+        while left.len() < many {
+            events += 1;
+            if events % SLICE == 0 {
+                budget.look(Progress::Simulating { firings: events })?;
+            }
+            let Some(Reverse((time, who))) = self.next.pop() else { return Ok(()) };
+            self.now = f64::from_bits(time);
+            match (who, self.load) {
+                (OUTSIDE, _) => {
+                    self.somebody_comes();
+                    self.counts.came += 1;
+                    match self.free.pop() {
+                        Some(who) => self.begins(who, left),
+                        None => self.counts.turned_away += 1,
+                    }
+                }
+                (who, _) if self.requests[who as usize].place == END => {
+                    self.counts.came += 1;
+                    self.begins(who, left);
+                }
+                (who, _) => self.goes_on(who, left),
+            }
+            self.settle(left);
+        }
+        Ok(())
+    }
+
+    fn at(&mut self, later: f64, who: u32) {
+        // Times are not below 0, so their bits are in their order.
+        self.next.push(Reverse(((self.now + later).to_bits(), who)));
+    }
+
+    fn somebody_comes(&mut self) {
+        if let Workload::Open { rate, .. } = self.load {
+            let later = self.arrivals.exponential() / rate;
+            self.at(later, OUTSIDE);
+        }
+    }
+
+    /// A client thinks before its next request.
+    fn thinks(&mut self, client: u32) {
+        self.requests[client as usize].place = END;
+        if let Workload::Closed { think, .. } = self.load {
+            let later = if think > 0.0 { self.requests[client as usize].stream.exponential() * think } else { 0.0 };
+            self.at(later, client);
+        }
+    }
+
+    fn begins(&mut self, who: u32, left: &mut Vec<f64>) {
+        self.number += 1;
+        let stream = Stream::new(SEED, self.number, OWN);
+        self.requests[who as usize] = Request { place: self.plan.start, came: self.now, queued: 0.0, stream };
+        self.comes_to(who, self.plan.start, left);
+    }
+
+    /// The time of a request in its place is over.
+    fn goes_on(&mut self, who: u32, left: &mut Vec<f64>) {
+        if let Stop::Time { then, .. } = self.plan.stops[self.requests[who as usize].place] {
+            self.takes(who, then, left);
+        }
+    }
+
+    fn takes(&mut self, who: u32, way: Way, left: &mut Vec<f64>) {
+        let to = self.gives(way);
+        self.comes_to(who, to, left);
+    }
+
+    fn gives(&mut self, way: Way) -> usize {
+        if let Some(resource) = way.gives {
+            self.left[resource] += 1;
+            self.stirred.push(resource);
+        }
+        way.to
+    }
+
+    /// On to the next place in which time passes.
+    fn comes_to(&mut self, who: u32, mut place: usize, left: &mut Vec<f64>) {
+        let plan = self.plan;
+        while place != END {
+            match &plan.stops[place] {
+                Stop::Time { stages, mean, .. } => {
+                    let request = &mut self.requests[who as usize];
+                    request.place = place;
+                    let later = request.stream.erlang(*stages) * mean;
+                    return self.at(later, who);
+                }
+                Stop::Choose(ways) => place = self.chooses(who, ways),
+                Stop::Wait { resource, .. } => return self.waits(who, place, *resource),
+                Stop::Nowhere => return,
+            }
+        }
+        self.leaves(who, left);
+    }
+
+    fn chooses(&mut self, who: u32, ways: &[(f64, Way)]) -> usize {
+        let [.., (all, last)] = ways else { return END };
+        let way = if ways.len() == 1 {
+            *last
+        } else {
+            let chance = self.requests[who as usize].stream.uniform() * all;
+            ways.iter().find(|(sum, _)| chance < *sum).map_or(*last, |(_, way)| *way)
+        };
+        self.gives(way)
+    }
+
+    fn waits(&mut self, who: u32, place: usize, resource: usize) {
+        self.requests[who as usize].place = place;
+        self.stirred.push(resource);
+        if Some(resource) == self.plan.threads {
+            self.requests[who as usize].queued -= self.now;
+            return self.queue.push_back(who);
+        }
+        if self.waiting[place].is_empty() {
+            self.wanted[resource].push(place);
+        }
+        self.waiting[place].push(who);
+    }
+
+    fn leaves(&mut self, who: u32, left: &mut Vec<f64>) {
+        let request = &self.requests[who as usize];
+        left.push(self.now - request.came);
+        self.counts.queued += request.queued;
+        if left.len().is_multiple_of(MARK) {
+            self.marks.push(self.counts);
+        }
+        match self.load {
+            Workload::Open { .. } => self.free.push(who),
+            Workload::Closed { .. } => self.thinks(who),
+        }
+    }
+
+    /// Whoever can have what he waits for has it: threads first.
+    fn settle(&mut self, left: &mut Vec<f64>) {
+        while let Some(resource) = self.threads_first() {
+            if self.left[resource] == 0 {
+                continue;
+            }
+            let Some(who) = self.served(resource) else { continue };
+            self.left[resource] -= 1;
+            // There may be more of it, and more who wait.
+            self.stirred.push(resource);
+            if let Stop::Wait { then, .. } = self.plan.stops[self.requests[who as usize].place] {
+                self.takes(who, then, left);
+            }
+        }
+    }
+
+    fn threads_first(&mut self) -> Option<usize> {
+        let threads = self.stirred.iter().position(|resource| Some(*resource) == self.plan.threads);
+        threads.map(|at| self.stirred.swap_remove(at)).or_else(|| self.stirred.pop())
+    }
+
+    /// Who gets the next of a resource, if somebody waits.
+    fn served(&mut self, resource: usize) -> Option<u32> {
+        if Some(resource) == self.plan.threads {
+            let who = self.queue.pop_front()?;
+            self.requests[who as usize].queued += self.now;
+            return Some(who);
+        }
+        let among = pick(&mut self.order, self.wanted[resource].len())?;
+        let place = self.wanted[resource][among];
+        let one = pick(&mut self.order, self.waiting[place].len())?;
+        let who = self.waiting[place].swap_remove(one);
+        if self.waiting[place].is_empty() {
+            self.wanted[resource].swap_remove(among);
+        }
+        Some(who)
+    }
+}
+
+/// One of so many.
+#[expect(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "requests")]
+fn pick(stream: &mut Stream, many: usize) -> Option<usize> {
+    match many {
+        0 => None,
+        1 => Some(0),
+        _ => Some(((stream.uniform() * many as f64) as usize).min(many - 1)),
+    }
+}
