@@ -179,12 +179,57 @@ impl Outcome {
     }
 }
 
+/// What settings are compared in, without the digits that only rounding makes: what is the same by its model is the same here.
+#[derive(Debug, Clone, Copy)]
+struct Compared {
+    /// Whether more comes than is carried.
+    saturated: bool,
+    costs: [f64; 3],
+    time: f64,
+    up: f64,
+}
+
+impl Compared {
+    /// Digits that count, of sums and of times: percentiles are found to seven.
+    const DIGITS: [i32; 2] = [10, 6];
+
+    fn new(it: &Outcome, p99: bool) -> Self {
+        Self {
+            saturated: it.saturated,
+            costs: it.costs().map(|cost| digits(cost, Self::DIGITS[0])),
+            time: digits(it.time(p99), Self::DIGITS[1]),
+            up: 1.0 - digits(1.0 - it.availability.unwrap_or(0.0), Self::DIGITS[0]),
+        }
+    }
+
+    /// The cheaper first.
+    fn by_costs(&self, other: &Self) -> std::cmp::Ordering {
+        let costs = self.costs.iter().zip(other.costs).map(|(one, other)| one.total_cmp(&other));
+        costs.fold(std::cmp::Ordering::Equal, std::cmp::Ordering::then)
+    }
+}
+
+/// A number with so many digits.
+fn digits(value: f64, many: i32) -> f64 {
+    if value == 0.0 || !value.is_finite() {
+        return value;
+    }
+    #[expect(clippy::cast_possible_truncation, reason = "a power of ten")]
+    let scale = 10_f64.powi(many - 1 - value.abs().log10().floor() as i32);
+    if scale.is_finite() && scale > 0.0 { (value * scale).round() / scale } else { value }
+}
+
+/// Whether something is more than what is wanted of it, by more than rounding.
+fn above(got: f64, wanted: f64) -> bool {
+    got > wanted * (1.0 + 1e-9)
+}
+
 /// The answer.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Choice {
     /// All settings, in the order in which their lists are written.
     pub settings: Vec<Outcome>,
-    /// Those that fail nothing, the best first: least money an hour, fewest core seconds, least energy, then the shortest time; of equals what is up more, then the more secure.
+    /// Those that fail nothing, the best first: those to which more comes than they carry are the last, then least money an hour, fewest core seconds, least energy, then the shortest time; of equals what is up more, then the more secure.
     pub ranked: Vec<usize>,
     /// The others, those that fail least first.
     pub rejected: Vec<usize>,
@@ -223,20 +268,18 @@ pub fn choose(model: &Model, wanted: &Wanted, effort: &Effort<'_>) -> Result<Cho
     let order = security::Order::of(model);
     // Percentiles of some settings are not compared with means of others.
     let p99 = settings.iter().all(|it| it.saturated || it.p99.is_some());
+    let compared: Vec<Compared> = settings.iter().map(|it| Compared::new(it, p99)).collect();
     ranked.sort_by(|one, other| {
-        let (one, other) = (&settings[*one], &settings[*other]);
-        let costs = one.costs().into_iter().zip(other.costs()).map(|(one, other)| one.total_cmp(&other));
-        let costs = costs.fold(std::cmp::Ordering::Equal, std::cmp::Ordering::then);
-        let times = one.time(p99).total_cmp(&other.time(p99));
-        let up = |it: &Outcome| it.availability.unwrap_or(0.0);
+        let (a, b) = (&compared[*one], &compared[*other]);
         // What is the same in all of this stands behind what is more secure.
-        let covered = |it: &Outcome| order.covered(&it.ways);
-        costs.then(times).then(up(other).total_cmp(&up(one))).then_with(|| covered(other).cmp(&covered(one)))
+        let covered = |index: &usize| order.covered(&settings[*index].ways);
+        let first = a.saturated.cmp(&b.saturated).then(a.by_costs(b)).then(a.time.total_cmp(&b.time));
+        first.then(b.up.total_cmp(&a.up)).then_with(|| covered(other).cmp(&covered(one)))
     });
     rejected.sort_by(|one, other| fails::nearer(&settings[*one], &settings[*other]));
     let best = fails::best(&settings, wanted);
     let mut go_on = |progress| (effort.go_on)(progress);
-    let front = front::front(&order, &mut settings, p99, &mut Budget::new(effort.limits, &mut go_on))?;
+    let front = front::front(&order, &mut settings, &compared, &mut Budget::new(effort.limits, &mut go_on))?;
     Ok(Choice { settings, ranked, rejected, best, front, reduced, wanted: wanted.clone() })
 }
 

@@ -318,3 +318,68 @@ fn a_line_saturates_too() {
     assert_eq!(plain.limit.as_ref().unwrap().resource, "wire");
     assert!(plain.throughput <= 10.0 && plain.throughput > 9.0, "{plain:?}");
 }
+
+/// Two ways with the same sum of times, in another order: rounding neither ranks them nor puts the weaker one on the front.
+#[test]
+fn what_only_rounding_tells_apart_is_the_same() {
+    let text = r#"
+[workload]
+arrivals = "60/s"
+room = 10
+[node.n]
+platform = "p"
+[node.m]
+platform = "p"
+[component.client]
+node = "n"
+[component.service]
+node = "m"
+[connector.wire]
+from = "client"
+to = "service"
+[attribute.order]
+of = "client"
+size = "1 kB"
+[[sequence.main]]
+do = "prepare"
+by = "client"
+time = "5 ms"
+returns = "order"
+[[sequence.main]]
+send = "deliver"
+over = "wire"
+carries = "order"
+[[sequence.main]]
+do = "store"
+by = "service"
+time = "2 ms"
+[[secure]]
+property = "data-integrity"
+on = "attribute order"
+signature = ["ecdsa-p256", "rsa-2048"]
+[price.p]
+"hash sha-256" = { each = "1 ns" }
+"sign ecdsa-p256" = { each = "3.5 ms" }
+"verify ecdsa-p256" = { each = "5.4 ms" }
+"sign rsa-2048" = { each = "5.4 ms" }
+"verify rsa-2048" = { each = "3.5 ms" }
+"#;
+    let effort = Effort { limits: Limits::default(), threads: 1, go_on: &|_| true };
+    let chosen = |text: &str| {
+        let wanted = Wanted { mean: Some(10.0), ..Wanted::default() };
+        choose(&read(text, Language::Toml).unwrap(), &wanted, &effort).unwrap()
+    };
+    let choice = chosen(text);
+    assert!(choice.settings[0].mean < choice.settings[1].mean);
+    assert_eq!((&choice.ranked[..], &choice.front[..]), (&[0, 1][..], &[0][..]));
+    assert_eq!(choice.settings[1].beaten_by, Some(0));
+    // On one node all figures are the same, and the more secure one is better.
+    for threads in ["", "threads = 1\n"] {
+        let text =
+            text.replace("room = 10\n", &format!("room = 10\n{threads}")).replace("node = \"m\"", "node = \"n\"");
+        for (from, to) in [("5 ms", "5 ms"), ("\"5 ms\"", "\"5.7 ms\""), ("\"3.5 ms\"", "\"2.9 ms\"")] {
+            let choice = chosen(&text.replace(from, to));
+            assert_eq!((choice.ranked[0], &choice.front[..]), (0, &[0][..]), "{from} {to}");
+        }
+    }
+}

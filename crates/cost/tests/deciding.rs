@@ -455,3 +455,107 @@ fn a_check_of_whole_nets_finds_them_again() {
     let choice = chosen(&model, &wanted).unwrap();
     assert!(check(&model, &choice, 12, &effort()).unwrap().iter().all(|it| it.off < 1e-9));
 }
+
+/// Three machines of 0.2 an hour cost 0.6, whatever numbers make of it.
+#[test]
+fn what_is_just_allowed_is_allowed() {
+    let servers = model(include_str!("../../../examples/cost/servers-that-fail.toml"));
+    let wanted = Wanted { money: Some(0.6), ..Wanted::default() };
+    let choice = chosen(&servers, &wanted).unwrap();
+    assert_eq!(choice.ranked.len(), choice.settings.len(), "{:?}", choice.settings.last().unwrap().fails);
+    let less = chosen(&servers, &Wanted { money: Some(0.599), ..wanted }).unwrap();
+    assert_eq!(less.rejected.len(), 3);
+    assert!(less.settings[less.rejected[0]].fails[0].why.ends_with("% above 0.599 an hour"));
+    // As much as can be carried is not more; what comes beyond that is the last choice, though it costs the least.
+    let full = MODEL.replace("arrivals = \"40/s\"", "arrivals = \"SATURATION/s\"");
+    let carried = chosen(&model(MODEL), &Wanted::default()).unwrap().settings[3].carried;
+    let at = |rate: f64| {
+        let wanted = Wanted { rate: Some(rate), ..Wanted::default() };
+        chosen(&model(&full.replace("SATURATION", "1")), &wanted).unwrap().settings.remove(3)
+    };
+    let just = at(carried);
+    assert!(just.fails.is_empty() && !just.saturated && just.mean.is_some(), "{just:?}");
+    assert_eq!(at(carried * 1.000_001).fails[0].constraint, "rate");
+}
+
+/// Nobody asked for a rate, but more comes than is carried: that is no first choice.
+#[test]
+fn what_cannot_carry_what_comes_is_chosen_last() {
+    let text = include_str!("../../../examples/cost/servers-that-fail.toml").replace("60/s", "130/s");
+    let choice = chosen(&model(&text), &Wanted::default()).unwrap();
+    let saturated: Vec<bool> = choice.ranked.iter().map(|index| choice.settings[*index].saturated).collect();
+    assert!(!saturated[0] && saturated[8] && saturated.is_sorted(), "{saturated:?}");
+}
+
+/// Of times that are not told, because more comes than is carried, the one is nearest that carries the most.
+#[test]
+fn of_what_saturates_the_one_that_carries_most_is_nearest() {
+    let wanted = Wanted { p99: Some(0.06), rate: Some(1000.0), ..Wanted::default() };
+    let choice = chosen(&model(MODEL), &wanted).unwrap();
+    let carried: Vec<f64> = choice.rejected.iter().map(|index| choice.settings[*index].carried).collect();
+    assert!(carried.len() == 4 && carried.is_sorted_by(|one, other| one >= other), "{carried:?}");
+    let text =
+        include_str!("../../../examples/cost/servers-that-fail.toml").replace("machines = [1, 2, 3]", "machines = [3]");
+    let three = chosen(&model(&text), &Wanted { rate: Some(10.0), mean: Some(1.0), ..Wanted::default() }).unwrap();
+    // Three threads and one plant computer: without what takes most of it, threads still wait for each other.
+    for it in &three.settings {
+        assert!(it.limit.as_ref().is_some_and(|limit| limit.at_most), "{it:?}");
+        assert!(it.bottleneck.contains("/s at most"), "{}", it.bottleneck);
+    }
+}
+
+/// The farther end counts.
+#[test]
+fn a_lopsided_interval_is_as_wide_as_its_farther_end() {
+    let with = |interval: &str| {
+        let text = MODEL.replace("interval = [\"3.8 ms\", \"4.2 ms\"]", interval);
+        assert!(text != MODEL || interval.contains("3.8"));
+        chosen(&model(&text), &Wanted::default()).unwrap().settings[1].plus_minus["mean"]
+    };
+    let even = with("interval = [\"3.8 ms\", \"4.2 ms\"]");
+    for interval in ["interval = [\"3.99 ms\", \"4.2 ms\"]", "interval = [\"3.8 ms\", \"4.0 ms\"]", "error = \"5 %\""] {
+        assert!((with(interval) / even - 1.0).abs() < 1e-9, "{interval}");
+    }
+}
+
+/// Room for thirty thousand that hardly anybody comes to makes a net too large; what is simulated then is what a net with less room says,
+/// and so are its intervals.
+#[test]
+fn what_is_simulated_is_what_a_smaller_net_says() {
+    for threads in [2, 3] {
+        let text = MODEL.replace("threads = 1", &format!("threads = {threads}"));
+        let wanted = Wanted { p50: Some(1.0), p99: Some(1.0), ..Wanted::default() };
+        let small = chosen(&model(&text.replace("room = 40", "room = 14")), &wanted).unwrap();
+        let large = chosen(&model(&text.replace("room = 40", "room = 30000")), &wanted).unwrap();
+        // The slower ways have hardly enough room with 14.
+        for (small, large) in small.settings.iter().zip(&large.settings).take(2) {
+            assert!(small.simulated.is_none() && large.simulated.is_some(), "{large:?}");
+            let figures = |it: &cost::choose::Outcome| {
+                let times =
+                    [("mean", it.mean), ("p50", it.p50), ("p99", it.p99)].map(|(name, time)| (name, time.unwrap()));
+                let rates = [
+                    ("throughput", it.throughput),
+                    ("carried", it.carried),
+                    ("cpu", it.cpu.1),
+                    ("money", it.money.unwrap()),
+                ];
+                times.into_iter().chain(rates).collect::<Vec<_>>()
+            };
+            for ((name, one), (_, other)) in figures(small).into_iter().zip(figures(large)) {
+                let half = |it: &cost::choose::Outcome| it.plus_minus.get(name).copied().unwrap_or(0.0);
+                assert!((one - other).abs() <= 0.02 * one, "{threads} threads, {name}: {one} {other}");
+                // That of the run comes on top, at most a hundredth of the figure.
+                let (least, most) = (0.85 * half(small) - 1e-9 * one, 1.15 * half(small) + 0.012 * one);
+                assert!(
+                    (least..=most).contains(&half(large)),
+                    "{threads} threads, {name}: {} {}",
+                    half(small),
+                    half(large)
+                );
+            }
+            let (one, other) = (small.limit.as_ref().unwrap(), large.limit.as_ref().unwrap());
+            assert_eq!((&one.what, &one.resource, one.waits), (&other.what, &other.resource, other.waits));
+            assert!((one.share - other.share).abs() < 0.05, "{one:?} {other:?}");
+        }
+    }
+}

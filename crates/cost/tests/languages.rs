@@ -425,7 +425,9 @@ fn wrong_toml_is_refused() {
     };
     let check = |text: &str, class, line, part: &str| refused(text, Language::Toml, class, Some(line), part);
     check(&t("clients = 2", "clients = 0"), Class::Invalid, 4, "1 to 1000000");
-    check(&t("clients = 2", "cliants = 2"), Class::Missing, 3, "either `clients`");
+    check(&t("clients = 2", "cliants = 2"), Class::Unknown, 4, "`cliants` is unknown here; known: threads, clients");
+    check(&t("clients = 2", "room = 2"), Class::Missing, 3, "or `arrivals` and `room`: here it is `think` and `room`");
+    check(&t("clients = 2", ""), Class::Missing, 3, "or `arrivals` and `room`: here it is `think`");
     check(&t("cores = 2", "core = 2"), Class::Unknown, 7, "`core` is unknown here; known: cores");
     check(&t("node = \"database\"", "node = \"databse\""), Class::NoSuchName, 14, "no node `databse`");
     check(&t("ref = \"new\" }", "ref = \"finish\" }"), Class::Cycle, 34, "finish -> finish");

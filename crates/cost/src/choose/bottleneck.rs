@@ -39,6 +39,9 @@ pub struct Bottleneck {
     /// then, and `bound` an upper bound.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub waits: bool,
+    /// Whether that is an upper bound: requests of several threads wait for each other, and what that costs then is not known.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub at_most: bool,
     /// The annotation that asks for it, by its number.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub annotation: Option<usize>,
@@ -135,7 +138,7 @@ impl Carried {
 }
 
 /// What the scarcest resource can carry.
-pub(super) fn carried_at_most(model: &Model, service: &Service, one: bool) -> f64 {
+fn carried_at_most(model: &Model, service: &Service, one: bool) -> f64 {
     limits(model, service, one).into_iter().map(|(_, limit)| limit).fold(f64::INFINITY, f64::min)
 }
 
@@ -241,6 +244,7 @@ pub(super) fn of(model: &Model, solved: &Solved, budget: &mut Budget<'_>) -> Res
         bound: Some(bound).filter(|bound| bound.is_finite()),
         then: then.name(model),
         waits: plain.carried < limit * NEARLY,
+        at_most: bound.is_finite() && crowded(model, one)?.is_some(),
         annotation,
         instead: None,
     }))
@@ -280,7 +284,7 @@ impl Bottleneck {
             if self.resource == "threads" { "they do" } else { "it does" },
             self.what,
             short(self.share),
-            then(""),
+            then(if self.at_most { " at most" } else { "" }),
         );
         if let Some((words, then)) = instead {
             text.push_str(&other(&words, then));

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
-use super::{Outcome, Wanted, saturation, security, short};
+use super::{Outcome, Wanted, above, saturation, security, short};
 use crate::model::{Model, Workload};
 use crate::{Class, Fault};
 
@@ -63,14 +63,16 @@ pub(super) fn check(wanted: &Wanted, model: &Model) -> Result<(), Fault> {
 pub(super) fn fails(it: &Outcome, wanted: &Wanted, model: &Model) -> Vec<Failure> {
     let mut fails = of_load(it, wanted, model);
     let mut most = |name: &str, wanted: Option<f64>, got: Option<f64>, unit: &str| {
-        let Some((wanted, got)) = wanted.zip(got).filter(|(wanted, got)| got > wanted) else { return };
+        let Some((wanted, got)) = wanted.zip(got).filter(|(wanted, got)| above(*got, *wanted)) else { return };
         let more = short((got / wanted - 1.0) * 100.0);
         let why = format!("{name} is {}{unit}, {more} % above {}{unit}", short(got), short(wanted));
         fails.push(failure(name, wanted, Some(got), why));
     };
     most("energy", wanted.energy, it.energy, " J a request");
     most("money", wanted.money, it.money, " an hour");
-    if let Some((wanted, got)) = wanted.availability.zip(it.availability).filter(|(wanted, got)| got < wanted) {
+    if let Some((wanted, got)) =
+        wanted.availability.zip(it.availability).filter(|(wanted, got)| above(1.0 - got, 1.0 - wanted))
+    {
         let why = format!("enough machines are up {} % of the time, and {} % are wanted", share(got), share(wanted));
         // Nines count: 99 % is ten times as far from always as 99.9 %.
         let by = ((1.0 - got) / (1.0 - wanted).max(1e-15) - 1.0).abs();
@@ -89,7 +91,7 @@ pub(super) fn fails(it: &Outcome, wanted: &Wanted, model: &Model) -> Vec<Failure
 }
 
 /// Percent with as many nines as there are.
-fn share(share: f64) -> String {
+pub(super) fn share(share: f64) -> String {
     let digits = (-(1.0 - share).max(1e-12).log10()).ceil().max(1.0);
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "1 to 12")]
     let digits = digits as usize;
@@ -129,11 +131,14 @@ pub(super) fn unsure(it: &Outcome, wanted: &Wanted, model: &Model) -> Vec<String
     most.map(|(name, ..)| name.to_owned()).chain(rate.map(|_| "rate".to_owned())).collect()
 }
 
-/// Fewer constraints failed, each counted once although it fails with a machine down, too; then the farthest of them less far.
+/// Fewer constraints failed, each counted once although it fails with a machine down, too; then the farthest of them less far; then fewer
+/// failures with machines down, and more that is carried, for of a time that is not told nobody knows how far it is.
 pub(super) fn nearer(one: &Outcome, other: &Outcome) -> Ordering {
     let failed = |it: &Outcome| it.fails.iter().map(|fail| fail.constraint.as_str()).collect::<BTreeSet<_>>().len();
     let worst = |it: &Outcome| it.fails.iter().map(|fail| fail.by.unwrap_or(f64::INFINITY)).fold(0.0, f64::max);
-    failed(one).cmp(&failed(other)).then(worst(one).total_cmp(&worst(other)))
+    let carried = |it: &Outcome| it.down.iter().map(|down| down.carried).fold(it.carried, f64::min);
+    let nearer = failed(one).cmp(&failed(other)).then(worst(one).total_cmp(&worst(other)));
+    nearer.then(one.fails.len().cmp(&other.fails.len())).then(carried(other).total_cmp(&carried(one)))
 }
 
 /// For each constraint that is a number, the setting that meets it best.
@@ -166,10 +171,10 @@ pub(super) fn of_load(it: &Outcome, wanted: &Wanted, model: &Model) -> Vec<Failu
     if let Some(rate) = wanted.rate {
         // Of an open workload less is carried where requests are turned away or aborted: that is `loss`, or asked for.
         let closed = matches!(model.workload, Workload::Closed { .. });
-        if it.saturated || closed && it.saturation < rate {
+        if it.saturated || closed && above(rate, it.saturation) {
             let most = saturation(it.carried, it.saturation, "");
             push("rate", rate, Some(it.rate), format!("this saturates at {most}, and {}/s are asked for", short(rate)));
-        } else if closed && it.throughput < rate {
+        } else if closed && above(rate, it.throughput) {
             let why = format!("these clients get {}/s, and {}/s are asked for", short(it.throughput), short(rate));
             push("rate", rate, Some(it.throughput), why);
         }
@@ -182,21 +187,21 @@ pub(super) fn of_load(it: &Outcome, wanted: &Wanted, model: &Model) -> Vec<Failu
     ] {
         let Some(wanted) = wanted else { continue };
         match got {
-            Some(got) if got <= wanted => {}
+            Some(got) if !above(got, wanted) => {}
             Some(got) => {
                 let more = (got / wanted - 1.0) * 100.0;
                 let why = format!("{name} is {} ms, {more:.1} % above {} ms", short(got * 1e3), short(wanted * 1e3));
                 push(name, wanted, Some(got), why);
             }
-            None => push(name, wanted, None, format!("{name} has no bound: this saturates at {}/s", short(it.carried))),
+            None => push(name, wanted, None, format!("{name} is not told: this saturates at {}/s", short(it.carried))),
         }
     }
-    if let Some(cpu) = wanted.cpu.filter(|cpu| it.cpu.1 > *cpu) {
+    if let Some(cpu) = wanted.cpu.filter(|cpu| above(it.cpu.1, *cpu)) {
         let why =
             format!("`{}` is {} % busy, and {} % are allowed", it.cpu.0, short(it.cpu.1 * 100.0), short(cpu * 100.0));
         push("cpu", cpu, Some(it.cpu.1), why);
     }
-    if let Some(loss) = wanted.loss.filter(|loss| it.loss > *loss) {
+    if let Some(loss) = wanted.loss.filter(|loss| above(it.loss, *loss)) {
         let why = format!("{} % are turned away, and {} % may be", short(it.loss * 100.0), short(loss * 100.0));
         push("loss", loss, Some(it.loss), why);
     }

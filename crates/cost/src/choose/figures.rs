@@ -12,7 +12,7 @@ use super::bottleneck::Carried;
 use super::service::{self, Service};
 use super::simulated::{self, Simulated};
 use super::times::{self, Flow, Task, Times};
-use super::{Wanted, bottleneck, queue};
+use super::{Wanted, above, bottleneck, queue};
 use crate::model::{Model, Workload};
 use crate::net::{self, Stage};
 use crate::{Class, Fault, weave};
@@ -112,7 +112,7 @@ fn plain(model: &Model, service: &Service, carried: f64, flow: Flow) -> Plain {
         rate: flow.rate,
         carried,
         saturation: carried * service.finished,
-        saturated: matches!(model.workload, Workload::Open { rate, .. } if rate >= carried),
+        saturated: matches!(model.workload, Workload::Open { rate, .. } if above(rate, carried)),
         mean: flow.mean,
         served: flow.served,
         busy,
@@ -279,7 +279,10 @@ fn simulated_intervals(
             let then = run(&|it| if of_price(it) { 1.0 + simulated::STEP } else { 1.0 }, budget)?;
             let carried = match solved.carried.slope(of_price, budget)? {
                 Some(slope) => carried.value * (1.0 + slope * simulated::STEP),
-                None => bottleneck::carried_at_most(model, &dearer, solved.one),
+                None => {
+                    let model = self::dearer(model, price, 1.0 + simulated::STEP)?;
+                    bottleneck::carried(&model, &dearer, solved.one, budget)?.rate.value
+                }
             };
             compare(&now, &plain(model, &dearer, carried, then.flow().0), factor);
             for (slope, (_, level)) in slopes.iter_mut().zip(LEVELS) {

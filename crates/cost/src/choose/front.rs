@@ -2,54 +2,52 @@
 
 use gspn::{Budget, Progress};
 
-use super::Outcome;
 use super::security::Order;
+use super::{Compared, Outcome};
 use crate::Fault;
 
 /// Comparisons between two looks at the clock.
 const LOOK: usize = 1 << 16;
 
-/// Marks the settings, and says which are on the front; `p99` as [`Outcome::time`] takes it.
+/// Marks the settings, and says which are on the front.
 ///
 /// # Errors
 /// The budget is used up: many settings of which none beats another are compared with each other.
 pub(super) fn front(
     security: &Order,
     settings: &mut [Outcome],
-    p99: bool,
+    compared: &[Compared],
     budget: &mut Budget<'_>,
 ) -> Result<Vec<usize>, Fault> {
-    let mut compared = 0;
+    let mut comparisons = 0;
     let mut look = |more: usize| {
-        compared += more + 1;
-        if compared < LOOK {
+        comparisons += more + 1;
+        if comparisons < LOOK {
             return Ok(());
         }
-        compared = 0;
+        comparisons = 0;
         budget.look(Progress::Solving { sweeps: 0, error: 0.0 })
     };
-    let cheap = |one: &Outcome, other: &Outcome| {
-        one.availability >= other.availability
-            && one.costs().into_iter().zip(other.costs()).all(|(one, other)| one <= other)
+    let cheap = |one: usize, other: usize| {
+        let (one, other) = (&compared[one], &compared[other]);
+        one.up >= other.up && one.costs.iter().zip(other.costs).all(|(one, other)| *one <= other)
     };
-    let time = |it: &Outcome| it.time(p99);
+    let time = |index: usize| compared[index].time;
     let mut order: Vec<usize> = (0..settings.len()).filter(|index| !settings[*index].saturated).collect();
     order.sort_by(|one, other| {
-        let (a, b) = (&settings[*one], &settings[*other]);
-        let costs = a.costs().into_iter().zip(b.costs()).map(|(a, b)| a.total_cmp(&b));
-        let costs = costs.fold(std::cmp::Ordering::Equal, std::cmp::Ordering::then);
-        time(a).total_cmp(&time(b)).then(costs).then(one.cmp(other))
+        let costs = compared[*one].by_costs(&compared[*other]);
+        time(*one).total_cmp(&time(*other)).then(costs).then(one.cmp(other))
     });
     let mut front: Vec<usize> = Vec::new();
     for index in order {
         look(front.len())?;
-        let own = &settings[index];
+        let own = &settings[index].ways;
         // Whoever comes before is as fast; equals in everything stand side by side.
         let beats = |other: &&usize| {
-            let other = &settings[**other];
-            let as_secure = security.at_least(&other.ways, &own.ways);
-            let more_secure = as_secure && !security.at_least(&own.ways, &other.ways);
-            as_secure && cheap(other, own) && (more_secure || !cheap(own, other) || time(other) < time(own))
+            let (other, others) = (**other, &settings[**other].ways);
+            let as_secure = security.at_least(others, own);
+            let more_secure = as_secure && !security.at_least(own, others);
+            as_secure && cheap(other, index) && (more_secure || !cheap(index, other) || time(other) < time(index))
         };
         let beaten = front.iter().find(beats).copied();
         // An equal that comes later may be more secure than one before.
@@ -59,13 +57,13 @@ pub(super) fn front(
         settings[index].beaten_by = beaten;
     }
     let beaten = |index: &usize| {
-        let own = &settings[*index];
+        let own = &settings[*index].ways;
         front.iter().copied().find(|other| {
-            let other = &settings[*other];
-            time(other) <= time(own)
-                && cheap(other, own)
-                && security.at_least(&other.ways, &own.ways)
-                && (!security.at_least(&own.ways, &other.ways) || other.availability > own.availability)
+            let others = &settings[*other].ways;
+            time(*other) <= time(*index)
+                && cheap(*other, *index)
+                && security.at_least(others, own)
+                && (!security.at_least(own, others) || compared[*other].up > compared[*index].up)
         })
     };
     let beaten = front.iter().map(|index| look(front.len()).map(|()| beaten(index)));

@@ -27,6 +27,11 @@ impl Complex {
 
     pub(super) fn over(self, other: Self) -> Self {
         let size = other.re * other.re + other.im * other.im;
+        if size.is_infinite() && other.re.is_finite() && other.im.is_finite() {
+            // A rate of a time that is hardly one: its square is no number any more.
+            let least = 2.0_f64.powi(-512);
+            return self.times(least).over(other.times(least));
+        }
         Self {
             re: (self.re * other.re + self.im * other.im) / size,
             im: (self.im * other.re - self.re * other.im) / size,
@@ -141,6 +146,14 @@ pub(super) fn quantile(level: f64, guess: f64, mut tail: impl FnMut(f64) -> Resu
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A step of 1e-300 s before one that takes time.
+    #[test]
+    fn a_step_that_is_hardly_any_changes_nothing() {
+        let rate = |rate: f64, s: Complex| Complex { re: rate, im: 0.0 }.over(Complex { re: rate + s.re, im: s.im });
+        let both = distribution(0.01, |s| rate(1e300, s).by(rate(100.0, s))).unwrap();
+        assert!((both - (1.0 - (-1.0_f64).exp())).abs() < 1e-7, "{both}");
+    }
 
     #[test]
     fn known_transforms_come_back() {

@@ -105,7 +105,7 @@ fn nobody(choice: &Choice, text: &mut String) {
             "loss" => Some(format!("{} %", short(it.loss * 100.0))),
             "energy" => it.energy.map(|it| format!("{} J a request", short(it))),
             "money" => it.money.map(|it| format!("{} an hour", short(it))),
-            _ => it.availability.map(|it| format!("{} %", it * 100.0)),
+            _ => it.availability.map(|it| format!("{} %", super::fails::share(it))),
         };
         let _ = writeln!(text, "the best {name} of all is {}: {}", got.unwrap_or_default(), it.setting.join("; "));
     }
@@ -147,7 +147,9 @@ fn numbers(it: &Outcome) -> String {
     words.extend(it.money.map(|money| format!("{}{} money an hour", short(money), half("money", 1.0))));
     words.push(format!("`{}` {}{} % busy", it.cpu.0, short(it.cpu.1 * 100.0), half("cpu", 100.0)));
     words.push(format!("saturates at {}", saturation(it.carried, it.saturation, &half("carried", 1.0))));
-    words.extend(it.saturated.then(|| "which is no more than comes".to_owned()));
+    words.extend(it.saturated.then(|| "which is less than comes".to_owned()));
+    let aborted = 1.0 - it.saturation / it.carried;
+    words.extend((aborted >= SHOWN_LOSS).then(|| format!("{} % aborted by checks", short(aborted * 100.0))));
     words.extend((it.loss >= SHOWN_LOSS).then(|| format!("{} % turned away", short(it.loss * 100.0))));
     words.extend(it.availability.map(|share| format!("enough machines up {:.6} % of the time", share * 100.0)));
     words.extend(it.strength.map(|bits| format!("{bits} bits")));

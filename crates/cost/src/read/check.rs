@@ -178,15 +178,26 @@ fn workload(fields: Option<Fields>, known: &Known) -> Result<(Workload, Option<u
     let read = |text: &str| quantity::a_second(text).filter(|rate| *rate > 0.0);
     let rate = fields.value("arrivals", "a rate above 0 such as `500/s`", read)?;
     let room = fields.count("room", 1_000_000)?;
+    let on = fields.word("threads_on")?;
+    // A name that is mistyped is told before what it leaves out.
+    fields.known_so_far()?;
     let workload = match (clients, rate, room, think) {
         (Some(clients), None, None, think) => Workload::Closed { clients, think: think.unwrap_or(0.0), threads },
         (None, Some(rate), Some(room), None) => Workload::Open { rate, room, threads },
         _ => {
-            let why = "either `clients` (and `think`), or `arrivals` and `room`";
+            let said = [
+                ("clients", clients.is_some()),
+                ("think", think.is_some()),
+                ("arrivals", rate.is_some()),
+                ("room", room.is_some()),
+            ];
+            let said: Vec<&str> = said.iter().filter(|(_, said)| *said).map(|(name, _)| *name).collect();
+            let said =
+                if said.is_empty() { "neither".to_owned() } else { format!("here it is `{}`", said.join("` and `")) };
+            let why = format!("either `clients` (and `think`), or `arrivals` and `room`: {said}");
             return Err(fields.fault(Class::Missing, 0, why));
         }
     };
-    let on = fields.word("threads_on")?;
     if let (Some(on), None) = (&on, threads) {
         let why = "`threads_on` says of which machines `threads` are meant: how many are there?";
         return Err(fields.fault(Class::Missing, on.line, why));

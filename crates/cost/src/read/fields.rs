@@ -126,6 +126,11 @@ impl Fields {
 
     /// What was not taken is unknown.
     pub(crate) fn end(self) -> Result<(), Fault> {
+        self.known_so_far()
+    }
+
+    /// As [`Self::end`], before the last of them are used.
+    pub(crate) fn known_so_far(&self) -> Result<(), Fault> {
         let Some(entry) = self.entries.first() else { return Ok(()) };
         let why = format!("`{}` is unknown here; known: {}", entry.key, self.known.join(", "));
         Err(self.fault(Class::Unknown, entry.line, why))

@@ -28,7 +28,12 @@ pub(super) fn machines(fields: &mut Fields) -> Result<Machines, Fault> {
         counts.push(1);
     }
     let fewest = counts.iter().copied().min().unwrap_or(1);
-    let needed = fields.count("needed", fewest)?.unwrap_or(1);
+    let line = fields.line();
+    let needed = fields.count("needed", MOST)?.unwrap_or(1);
+    if needed > fewest {
+        let why = format!("`needed` is {needed}, and of `machines` there are {fewest} at the fewest");
+        return Err(fields.fault(Class::Invalid, line, why));
+    }
     let every = fields.value("fails", "a mean time above 0 such as `2000 h` or `1 year`", above_zero)?;
     let repair = fields.value("repair", "a mean time above 0 such as `8 h`", above_zero)?;
     let crews = fields.count("crews", MOST)?;
@@ -36,7 +41,10 @@ pub(super) fn machines(fields: &mut Fields) -> Result<Machines, Fault> {
         (Some(every), Some(repair)) => Some(Failures { every, repair, crews: crews.unwrap_or(1) }),
         (None, None) if crews.is_none() => None,
         _ => {
-            let why = "`fails` (mean time until a machine fails) and `repair` (mean time of a repair) belong together";
+            let crews = if crews.is_some() { "`crews` are there for repairs: " } else { "" };
+            let why = format!(
+                "{crews}`fails` (mean time until a machine fails) and `repair` (mean time of a repair) belong together"
+            );
             return Err(fields.fault(Class::Missing, 0, why));
         }
     };
@@ -83,7 +91,7 @@ pub(super) fn price(mut fields: Fields) -> Result<Price, Fault> {
     Ok(Price { each, per_byte, cv2, error, energy })
 }
 
-/// Half of the 95 % interval, relative: said as such, as an interval of `each`, or by how many were measured.
+/// Half of the 95 % interval, relative: said as such, as an interval of `each` (the farther end), or by how many were measured.
 fn error(fields: &mut Fields, each: Option<f64>, cv2: f64) -> Result<f64, Fault> {
     let said = fields.share("error")?;
     let measured = fields.count("n", u32::MAX)?;
@@ -98,13 +106,15 @@ fn error(fields: &mut Fields, each: Option<f64>, cv2: f64) -> Result<f64, Fault>
     let Some((words, line)) = interval else { return Ok(said.unwrap_or(0.0)) };
     let ends: Vec<f64> = words.iter().filter_map(|word| quantity::seconds(word)).collect();
     let half = match (words.len(), ends.as_slice(), each) {
-        (2, [low, high], Some(each)) if *low <= each && each <= *high && each > 0.0 => (high - low) / 2.0 / each,
+        (2, [low, high], Some(each)) if *low <= each && each <= *high && each > 0.0 => {
+            (each - low).max(high - each) / each
+        }
         _ => f64::NAN,
     };
     if half <= 1.0 {
         return Ok(half);
     }
     let why =
-        "`interval` is two times with `each` between them, at most twice `each` apart: `[\"0.55 ms\", \"0.65 ms\"]`";
+        "`interval` is two times with `each` between them, none more than twice `each`: `[\"0.55 ms\", \"0.65 ms\"]`";
     Err(fields.fault(Class::Invalid, line, why))
 }

@@ -144,7 +144,10 @@ pub(super) fn run(args: &Choose) -> Result<Answer, Failure> {
             if !checked.is_empty() {
                 let worst = checked.iter().map(|it| it.off).fold(0.0, f64::max);
                 let count = checked.len();
-                said.push_str(&format!("\n{count} settings solved by their whole nets: {worst:.1e} off at most\n"));
+                let again = if choice.reduced { "" } else { ", as those that were not simulated were before" };
+                said.push_str(&format!(
+                    "\n{count} settings solved by their whole nets{again}: {worst:.1e} off at most\n"
+                ));
             }
             answer["checked"] = json!(checked);
         }
@@ -172,7 +175,8 @@ fn rate(text: &str) -> Result<f64, String> {
 fn percent(text: &str) -> Result<f64, String> {
     let text = text.trim();
     let percent = quantity::number(text.strip_suffix('%').unwrap_or(text));
-    above_zero(text, percent.map(|percent| percent / 100.0), "percent above 0 such as `70 %`")
+    let percent = percent.filter(|percent| *percent <= 100.0);
+    above_zero(text, percent.map(|percent| percent / 100.0), "percent above 0 and at most 100 such as `70 %`")
 }
 
 /// Joules.
