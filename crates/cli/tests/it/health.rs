@@ -311,6 +311,7 @@ fn a_guard_tells_of_its_server_and_a_listener_beyond_loopback_must_be_wanted() {
     let node = "nsu=urn:trapkey:demo:mixer;s=Mixer.Setpoints.Speed";
     until("a read gets through", || olga.client("read", &[node]).starts_with("exit 0"));
     let figures = health.metrics();
+    assert!(figures.get("trapkey_upstream_open_seconds_count", &[("listener", "gate")]) >= 1.0);
     assert!(figures.get("trapkey_upstream_latency_seconds_count", &[("listener", "gate")]) >= 1.0);
     assert_eq!(figures.get("trapkey_upstream_up", &[("listener", "gate")]), 1.0);
     drop(old);

@@ -12,6 +12,7 @@ use serde_json::Value;
 use super::Scene;
 use super::guard::{Guarded, speed, user};
 use super::health::Health;
+use super::slower::{Clients, learned, slower};
 use super::up::Up;
 
 /// A watch that runs, and what it says.
@@ -161,6 +162,31 @@ async fn a_server_that_becomes_slow_is_the_stage_that_moved_and_no_other_is() {
     drop(old);
     watching.until("its figures are gone", |look| look["events"].to_string().contains("\"gone\""));
     assert_eq!(watching.end(), 3);
+}
+
+/// A guard has a session at its server for each of its clients. Who comes and goes asks the server for little else.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_keeps_those_waiting_who_come_is_named() {
+    let plant = Guarded::new("sign_in = [\"user_name\"]", "");
+    let relay = testkit::relay::Relay::start(&plant.old);
+    let upstream = |url: &str| format!("upstream = {{ url = \"{url}\"");
+    let config = plant.scene.read("trapkey.toml").replacen(&upstream(&plant.old), &upstream(relay.url()), 1);
+    plant.scene.write("trapkey.toml", &config);
+    let health = Health::of(&plant.scene, "trapkey.toml");
+    let _old = Up::start_with(&plant.scene, "old.toml", 1);
+    let _up = Up::start(&plant.scene, 4);
+    health.wait(200);
+    let mut clients = Clients::new();
+    clients.log_in(6, 300, &plant.options("pki/hmi", user("olga", "olgas password")));
+    let mut watching = Watching::start(&plant.scene, &["--learn", "3s", "--band", "900"]);
+    learned(&mut watching, &["gate upstream_open"]);
+    relay.delay_first(Duration::from_secs(3));
+    let (_, look) = watching.until("it is named", |look| !slower(look).is_empty());
+    let named: Vec<String> = slower(&look).into_iter().map(|(stage, _)| stage).collect();
+    assert_eq!(named, ["gate upstream_open"], "{look:#}");
+    assert_eq!(watching.end(), 1, "an alarm stands");
+    relay.delay_first(Duration::ZERO);
+    clients.end().await;
 }
 
 #[test]

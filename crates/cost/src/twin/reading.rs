@@ -34,6 +34,8 @@ pub enum What {
     Token,
     /// One decision.
     Decision,
+    /// From a guard's call to its server until a session there is active.
+    UpstreamOpen,
     /// From a guard's request to its server's answer.
     Upstream,
     /// From a record that somebody awaits until it is kept.
@@ -44,7 +46,7 @@ pub enum What {
 
 impl What {
     /// All, in the order in which a request meets them.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Hello,
         Self::OpenChannel,
         Self::Create,
@@ -52,6 +54,7 @@ impl What {
         Self::Authority,
         Self::Token,
         Self::Issue,
+        Self::UpstreamOpen,
         Self::Decision,
         Self::Upstream,
         Self::LedgerWrite,
@@ -68,6 +71,7 @@ impl What {
             Self::Authority => "authority",
             Self::Token => "token",
             Self::Decision => "decision",
+            Self::UpstreamOpen => "upstream_open",
             Self::Upstream => "upstream",
             Self::LedgerWrite => "ledger_write",
             Self::Issue => "issue",
@@ -87,6 +91,7 @@ impl What {
             Self::Authority => "what the authority is asked for a client",
             Self::Token => "one token is verified, and its rights are read",
             Self::Decision => "one item of a request is decided by the table of the grant",
+            Self::UpstreamOpen => "from the guard's call to the server behind it until a session there is active",
             Self::Upstream => "from the guard's request to the answer of the server behind it",
             Self::LedgerWrite => "from a record that somebody awaits until it is kept",
             Self::Issue => "the authority decides, makes and signs a token",
@@ -104,6 +109,7 @@ impl What {
             Self::Authority => "the authority (its own watch says which stage), and the way to it",
             Self::Token => "how long tokens have become (groups, roles, rights), who else uses the processor",
             Self::Decision => "who else uses the processor, and which build of Trapkey it is",
+            Self::UpstreamOpen => "the server behind the guard, the way to it, the length of keys",
             Self::Upstream => "the server behind the guard, and the way to it",
             Self::LedgerWrite => "the disk of the audit ledger",
             Self::Issue => "the number of policies, and the database of the authority",
@@ -231,6 +237,7 @@ impl Reading {
             ("trapkey_session_setup_seconds", None),
             ("trapkey_token_seconds", Some(What::Token)),
             ("trapkey_decision_seconds", Some(What::Decision)),
+            ("trapkey_upstream_open_seconds", Some(What::UpstreamOpen)),
             ("trapkey_upstream_latency_seconds", Some(What::Upstream)),
             ("trapkey_ledger_write_seconds", Some(What::LedgerWrite)),
             ("trapkey_authority_issue_seconds", Some(What::Issue)),

@@ -173,6 +173,8 @@ pub(super) struct Link {
     /// Which of the identities it uses, counted from 0.
     pub(super) place: usize,
     pub(super) pause: Duration,
+    /// Since when the session that is being opened is.
+    pub(super) dialed: Option<Mono>,
     /// Since when there is no upstream session.
     pub(super) down_since: Option<Mono>,
     /// Why the last connection ended.
@@ -221,6 +223,7 @@ impl Link {
             shared: None,
             place: 0,
             pause: Duration::ZERO,
+            dialed: None,
             down_since: Some(now),
             trouble: None,
             namespaces: Vec::new(),

@@ -140,6 +140,7 @@ impl Guard {
         self.wires.insert(wire, owner);
         link.wire = Some(wire);
         link.stage = Stage::Dialing { until: now.mono + self.config.limits.connect_timeout };
+        link.dialed = Some(now.mono);
         self.outputs.push_back(Output::Dial { link: wire, url: link.identity.session.url.clone() });
     }
 
@@ -227,6 +228,7 @@ impl Guard {
             }
             ClientEvent::Lost => {
                 link.stage = Stage::Opening;
+                link.dialed = Some(now.mono);
                 if let Owner::Pool(pool) = owner {
                     self.pool_lost(pool);
                 }
@@ -276,6 +278,9 @@ impl Guard {
                 client.close(now, &mut *self.entropy);
             }
             return;
+        }
+        if let Some(dialed) = link.dialed.take() {
+            self.front.meters().upstream_open.observe(now.mono.since(dialed));
         }
         if let Owner::Pool(pool) = owner {
             self.upstream_trouble = None;

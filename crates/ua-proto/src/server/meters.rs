@@ -20,6 +20,8 @@ pub struct ServerMeters {
     pub activate_here: Histogram,
     /// From an ask for a grant to what the authority says.
     pub authority: Histogram,
+    /// Of a guard: from the call to its server until a session there is active; of those that become so.
+    pub upstream_open: Histogram,
     /// Of a guard: from a request to its server to the answer.
     pub upstream: Histogram,
 }
@@ -35,6 +37,7 @@ impl Default for ServerMeters {
             activate: long(),
             activate_here: long(),
             authority: long(),
+            upstream_open: long(),
             upstream: long(),
         }
     }

@@ -23,6 +23,30 @@ fn each_session_has_a_session_of_its_own_that_ends_with_it() {
     }
 }
 
+/// The one that looked around, and that of each client; a server that stands still while one is opened shows.
+#[test]
+fn how_long_each_took_to_open_is_counted() {
+    let mut world = World::new();
+    let opened = |world: &World| {
+        let opened = &world.guard.front.meters().upstream_open;
+        (opened.count(), opened.sum())
+    };
+    let (before, _) = opened(&world);
+    assert_eq!(before, 1, "to look around");
+    world.client();
+    let (one, sum) = opened(&world);
+    assert_eq!(one, 2);
+    world.hold = true;
+    world.client();
+    world.pass(Duration::from_secs(3));
+    assert_eq!(opened(&world).0, one, "nothing is told of one that is not open yet");
+    world.release();
+    let (two, longer) = opened(&world);
+    assert_eq!(two, 3);
+    let took = longer.saturating_sub(sum);
+    assert!((Duration::from_secs(3)..Duration::from_secs(4)).contains(&took), "{took:?}");
+}
+
 #[test]
 fn while_the_server_is_away_requests_fail_and_the_session_stays() {
     let mut world = World::new();

@@ -162,7 +162,11 @@ impl View {
         let upstream = || self.parts.iter().filter_map(|part| Some((part, part.upstream.as_ref()?)));
         let up = upstream().map(|(part, trouble)| (part.labels(), u64::from(trouble.is_none())));
         gauges(out, "trapkey_upstream_up", "1 while the server behind a guard is within reach", up)?;
-        let guards = upstream().filter_map(|(part, _)| Some((part.labels(), &part.state.as_ref()?.meters.upstream)));
+        let guards = || upstream().filter_map(|(part, _)| Some((part.labels(), &part.state.as_ref()?.meters)));
+        let help = "From a guard's call to its server until a session there is active, of those that become so";
+        let opened = guards().map(|(labels, meters)| (labels, &meters.upstream_open));
+        histograms(out, "trapkey_upstream_open", help, opened)?;
+        let guards = guards().map(|(labels, meters)| (labels, &meters.upstream));
         histograms(out, "trapkey_upstream_latency", "From a guard's request to its server's answer", guards)
     }
 
