@@ -33,8 +33,7 @@ pub(super) struct Store {
 
 impl Store {
     pub(super) fn new(words: usize) -> Self {
-        let slab = Vec::with_capacity(words << (FEWEST - 1));
-        Self { words, slab, slots: vec![EMPTY; 1 << FEWEST], bits: FEWEST, count: 0 }
+        Self { words, slab: Vec::new(), slots: Vec::new(), bits: FEWEST, count: 0 }
     }
 
     pub(super) fn len(&self) -> usize {
@@ -56,14 +55,24 @@ impl Store {
         self.slab.shrink_to_fit();
     }
 
+    /// Makes the table, when the first marking comes: where all vanishing markings have a bit, none is kept.
+    #[inline(always)]
+    fn open(&mut self) {
+        if self.slots.is_empty() {
+            self.slab.reserve_exact(self.words << (FEWEST - 1));
+            self.slots = vec![EMPTY; 1 << FEWEST];
+        }
+    }
+
     /// The number of a packed marking, and whether it is new.
     pub(super) fn insert(&mut self, packed: &[u64]) -> Result<(u32, bool), Full> {
+        self.open();
         self.seek(self.words, packed, mix(packed))
     }
 
     /// The number of a packed marking that may be there.
     pub(super) fn find(&self, packed: &[u64]) -> Option<u32> {
-        self.look(self.words, packed, mix(packed)).ok()
+        if self.slots.is_empty() { None } else { self.look(self.words, packed, mix(packed)).ok() }
     }
 
     /// The numbers of packed markings that stand one behind the other in `packed`; `new` is told which of them is new.
@@ -92,6 +101,7 @@ impl Store {
         ids: &mut Vec<u32>,
         mut new: impl FnMut(usize),
     ) -> Result<(), Full> {
+        self.open();
         ids.clear();
         ids.reserve(packed.len() / width);
         let mut hashes = [0_u64; TOGETHER];

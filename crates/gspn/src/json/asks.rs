@@ -16,14 +16,14 @@ struct Names<'a> {
 }
 
 /// Reads the questions of a document.
-pub(super) fn read(tree: Tree, net: &Net) -> Result<Vec<Ask>, Refusal> {
+pub(super) fn read(tree: Tree<'_>, net: &Net) -> Result<Vec<Ask>, Refusal> {
     let places = net.places().iter().enumerate().map(|(index, place)| (place.name.as_str(), index)).collect();
     let transitions = net.transitions().iter().enumerate().map(|(index, it)| (it.name.as_str(), index)).collect();
     let net = &Names { net, places, transitions };
     let (mut asks, mut ids) = (Vec::new(), HashSet::new());
     for (index, tree) in member::list(tree, "ask", "ask")?.into_iter().enumerate() {
         let mut members = Members::of(tree, &format!("ask[{index}]"))?;
-        let id = members.text("id")?;
+        let id = members.text("id")?.into_owned();
         members.call(&id);
         let question = question(&mut members, net)?;
         members.end()?;
@@ -35,9 +35,9 @@ pub(super) fn read(tree: Tree, net: &Net) -> Result<Vec<Ask>, Refusal> {
     Ok(asks)
 }
 
-fn question(members: &mut Members, net: &Names<'_>) -> Result<Question, Refusal> {
+fn question(members: &mut Members<'_>, net: &Names<'_>) -> Result<Question, Refusal> {
     let kind = members.text("kind")?;
-    Ok(match kind.as_str() {
+    Ok(match &*kind {
         "tangible" => Question::Tangible,
         "vanishing" => Question::Vanishing,
         "deadlocks" => Question::Deadlocks,
@@ -62,7 +62,7 @@ fn question(members: &mut Members, net: &Names<'_>) -> Result<Question, Refusal>
     })
 }
 
-fn sensitivity(members: &mut Members, net: &Names<'_>) -> Result<Question, Refusal> {
+fn sensitivity(members: &mut Members<'_>, net: &Names<'_>) -> Result<Question, Refusal> {
     let path = members.path().to_owned();
     let mut inner = Members::of(members.need("of")?, &path)?;
     let of = question(&mut inner, net)?;
@@ -77,36 +77,33 @@ fn sensitivity(members: &mut Members, net: &Names<'_>) -> Result<Question, Refus
     }
 }
 
-fn place(members: &mut Members, net: &Names<'_>) -> Result<usize, Refusal> {
+fn place(members: &mut Members<'_>, net: &Names<'_>) -> Result<usize, Refusal> {
     let name = members.text("place")?;
-    net.places.get(name.as_str()).copied().ok_or_else(|| members.wrong(format!("there is no place `{name}`")))
+    net.places.get(&*name).copied().ok_or_else(|| members.wrong(format!("there is no place `{name}`")))
 }
 
-fn transition(members: &mut Members, key: &str, net: &Names<'_>) -> Result<usize, Refusal> {
+fn transition(members: &mut Members<'_>, key: &str, net: &Names<'_>) -> Result<usize, Refusal> {
     let name = members.text(key)?;
-    net.transitions.get(name.as_str()).copied().ok_or_else(|| members.wrong(format!("there is no transition `{name}`")))
+    net.transitions.get(&*name).copied().ok_or_else(|| members.wrong(format!("there is no transition `{name}`")))
 }
 
-fn at(members: &mut Members) -> Result<Option<f64>, Refusal> {
+fn at(members: &mut Members<'_>) -> Result<Option<f64>, Refusal> {
     match members.number("at")? {
         Some(at) if at < 0.0 => Err(members.wrong(format!("`at` is {at}: not below 0"))),
         other => Ok(other),
     }
 }
 
-fn condition(members: &mut Members, net: &Names<'_>) -> Result<Condition, Refusal> {
+fn condition(members: &mut Members<'_>, net: &Names<'_>) -> Result<Condition, Refusal> {
     let mut terms = Vec::new();
     for term in members.list("where")? {
         let parts = member::list(term, "where", members.path())?;
         let [Tree::Text(name), Tree::Text(op), count] = parts.as_slice() else {
             return Err(members.wrong("`where` is a list of [place, operator, number]".to_owned()));
         };
-        let place = net
-            .places
-            .get(name.as_str())
-            .copied()
-            .ok_or_else(|| members.wrong(format!("there is no place `{name}`")))?;
-        let compare = match op.as_str() {
+        let place =
+            net.places.get(&**name).copied().ok_or_else(|| members.wrong(format!("there is no place `{name}`")))?;
+        let compare = match &**op {
             "==" => Compare::Equal,
             "!=" => Compare::NotEqual,
             "<" => Compare::Less,

@@ -1,5 +1,7 @@
 //! Members of an object, taken out one by one; what is left over at the end is an error.
 
+use std::borrow::Cow;
+
 use super::tree::Tree;
 use crate::Refusal;
 use crate::net::Tokens;
@@ -8,13 +10,13 @@ use crate::net::Tokens;
 const EXACT: f64 = 9_007_199_254_740_992.0;
 
 /// An object that is being read, and its path for errors.
-pub(super) struct Members {
+pub(super) struct Members<'a> {
     path: String,
-    left: Vec<(String, Tree)>,
+    left: Vec<(Cow<'a, str>, Tree<'a>)>,
 }
 
-impl Members {
-    pub(super) fn of(tree: Tree, path: &str) -> Result<Self, Refusal> {
+impl<'a> Members<'a> {
+    pub(super) fn of(tree: Tree<'a>, path: &str) -> Result<Self, Refusal> {
         match tree {
             Tree::Object(left) => Ok(Self { path: path.to_owned(), left }),
             other => Err(Refusal::invalid(path, format!("this is {}, and an object is wanted", other.sort()))),
@@ -30,16 +32,16 @@ impl Members {
         &self.path
     }
 
-    pub(super) fn take(&mut self, key: &str) -> Option<Tree> {
+    pub(super) fn take(&mut self, key: &str) -> Option<Tree<'a>> {
         let index = self.left.iter().position(|(name, _)| name == key)?;
         Some(self.left.remove(index).1)
     }
 
-    pub(super) fn need(&mut self, key: &str) -> Result<Tree, Refusal> {
+    pub(super) fn need(&mut self, key: &str) -> Result<Tree<'a>, Refusal> {
         self.take(key).ok_or_else(|| self.wrong(format!("`{key}` is missing")))
     }
 
-    pub(super) fn text(&mut self, key: &str) -> Result<String, Refusal> {
+    pub(super) fn text(&mut self, key: &str) -> Result<Cow<'a, str>, Refusal> {
         match self.need(key)? {
             Tree::Text(text) => Ok(text),
             other => Err(self.wrong(format!("`{key}` is {}, and a string is wanted", other.sort()))),
@@ -59,13 +61,13 @@ impl Members {
         self.take(key).map(|tree| whole(&tree, key, &self.path)).transpose()
     }
 
-    pub(super) fn list(&mut self, key: &str) -> Result<Vec<Tree>, Refusal> {
+    pub(super) fn list(&mut self, key: &str) -> Result<Vec<Tree<'a>>, Refusal> {
         let tree = self.need(key)?;
         list(tree, key, &self.path)
     }
 
     /// Every pair of an object under `key`; none where the key is missing.
-    pub(super) fn pairs(&mut self, key: &str) -> Result<Vec<(String, Tree)>, Refusal> {
+    pub(super) fn pairs(&mut self, key: &str) -> Result<Vec<(Cow<'a, str>, Tree<'a>)>, Refusal> {
         match self.take(key) {
             None => Ok(Vec::new()),
             Some(Tree::Object(pairs)) => Ok(pairs),
@@ -87,7 +89,7 @@ impl Members {
     }
 }
 
-pub(super) fn list(tree: Tree, key: &str, path: &str) -> Result<Vec<Tree>, Refusal> {
+pub(super) fn list<'a>(tree: Tree<'a>, key: &str, path: &str) -> Result<Vec<Tree<'a>>, Refusal> {
     match tree {
         Tree::List(items) => Ok(items),
         other => Err(Refusal::invalid(path, format!("`{key}` is {}, and a list is wanted", other.sort()))),
@@ -95,7 +97,7 @@ pub(super) fn list(tree: Tree, key: &str, path: &str) -> Result<Vec<Tree>, Refus
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a rate written with more than 53 bits means the nearest double")]
-pub(super) fn number(tree: &Tree, key: &str, path: &str) -> Result<f64, Refusal> {
+pub(super) fn number(tree: &Tree<'_>, key: &str, path: &str) -> Result<f64, Refusal> {
     match tree {
         Tree::Whole(whole) => Ok(*whole as f64),
         Tree::Number(number) if number.is_finite() => Ok(*number),
@@ -110,7 +112,7 @@ pub(super) fn number(tree: &Tree, key: &str, path: &str) -> Result<f64, Refusal>
     clippy::cast_sign_loss,
     reason = "whole, not negative and below 2^53 by the guard"
 )]
-pub(super) fn whole(tree: &Tree, key: &str, path: &str) -> Result<Tokens, Refusal> {
+pub(super) fn whole(tree: &Tree<'_>, key: &str, path: &str) -> Result<Tokens, Refusal> {
     match tree {
         Tree::Whole(whole) => Ok(*whole),
         Tree::Number(number) if *number >= 0.0 && *number < EXACT && number.fract() == 0.0 => Ok(*number as Tokens),

@@ -10,6 +10,8 @@ mod rates;
 mod tree;
 mod write;
 
+use std::borrow::Cow;
+
 pub use self::rates::{Timing, read_rates};
 pub use self::write::write;
 
@@ -39,7 +41,7 @@ pub struct Document {
 pub fn read(text: &[u8]) -> Result<Document, Refusal> {
     let mut members = Members::of(Tree::read(text)?, "document")?;
     let name = match members.take("name") {
-        None => String::new(),
+        None => Cow::default(),
         Some(Tree::Text(name)) => name,
         Some(other) => {
             return Err(Refusal::invalid("name", format!("this is {}, and a string is wanted", other.sort())));

@@ -8,7 +8,7 @@ use crate::Refusal;
 use crate::net::{self, Arc, Kind, Net, Phase, Place, Rate, Servers, Tokens, Transition};
 
 /// Reads the net of a document.
-pub(super) fn read(name: &str, tree: Tree) -> Result<Net, Refusal> {
+pub(super) fn read(name: &str, tree: Tree<'_>) -> Result<Net, Refusal> {
     let mut members = Members::of(tree, "net")?;
     let places = members.list("places")?;
     let transitions = members.list("transitions")?;
@@ -27,16 +27,16 @@ pub(super) fn read(name: &str, tree: Tree) -> Result<Net, Refusal> {
     net::build(name, places, transitions)
 }
 
-fn place(index: usize, tree: Tree) -> Result<Place, Refusal> {
+fn place(index: usize, tree: Tree<'_>) -> Result<Place, Refusal> {
     let mut members = Members::of(tree, &format!("net.places[{index}]"))?;
     let name = members.text("name")?;
     members.call(&name);
     let tokens = members.whole("tokens")?.unwrap_or(0);
     members.end()?;
-    Ok(Place { name, tokens })
+    Ok(Place { name: name.into_owned(), tokens })
 }
 
-fn transition(index: usize, tree: Tree, places: &HashMap<String, usize>) -> Result<Transition, Refusal> {
+fn transition(index: usize, tree: Tree<'_>, places: &HashMap<String, usize>) -> Result<Transition, Refusal> {
     let mut members = Members::of(tree, &format!("net.transitions[{index}]"))?;
     let name = members.text("name")?;
     members.call(&name);
@@ -45,10 +45,10 @@ fn transition(index: usize, tree: Tree, places: &HashMap<String, usize>) -> Resu
     let outputs = arcs(&mut members, "out", places)?;
     let inhibitors = arcs(&mut members, "inhibit", places)?;
     members.end()?;
-    Ok(Transition { name, kind, inputs, outputs, inhibitors })
+    Ok(Transition { name: name.into_owned(), kind, inputs, outputs, inhibitors })
 }
 
-fn arcs(members: &mut Members, key: &str, places: &HashMap<String, usize>) -> Result<Vec<Arc>, Refusal> {
+fn arcs(members: &mut Members<'_>, key: &str, places: &HashMap<String, usize>) -> Result<Vec<Arc>, Refusal> {
     let mut arcs = Vec::new();
     for (name, tree) in members.pairs(key)? {
         let place = place_of(members, key, &name, places)?;
@@ -62,7 +62,7 @@ fn arcs(members: &mut Members, key: &str, places: &HashMap<String, usize>) -> Re
     Ok(arcs)
 }
 
-fn place_of(members: &Members, key: &str, name: &str, places: &HashMap<String, usize>) -> Result<usize, Refusal> {
+fn place_of(members: &Members<'_>, key: &str, name: &str, places: &HashMap<String, usize>) -> Result<usize, Refusal> {
     places
         .get(name)
         .copied()
@@ -70,8 +70,8 @@ fn place_of(members: &Members, key: &str, name: &str, places: &HashMap<String, u
 }
 
 /// When a transition fires, from its own members.
-pub(super) fn kind(members: &mut Members, places: &HashMap<String, usize>) -> Result<Kind, Refusal> {
-    match members.text("kind")?.as_str() {
+pub(super) fn kind(members: &mut Members<'_>, places: &HashMap<String, usize>) -> Result<Kind, Refusal> {
+    match &*members.text("kind")? {
         "timed" => Ok(Kind::Timed { rate: rate(members, places)?, servers: servers(members)? }),
         "immediate" => {
             let weight = members.number("weight")?.unwrap_or(1.0);
@@ -88,7 +88,7 @@ pub(super) fn kind(members: &mut Members, places: &HashMap<String, usize>) -> Re
     }
 }
 
-fn rate(members: &mut Members, places: &HashMap<String, usize>) -> Result<Rate, Refusal> {
+fn rate(members: &mut Members<'_>, places: &HashMap<String, usize>) -> Result<Rate, Refusal> {
     let constant = members.number("rate")?;
     let table = members.take("rate_by_tokens");
     match (constant, table) {
@@ -108,7 +108,7 @@ fn rate(members: &mut Members, places: &HashMap<String, usize>) -> Result<Rate, 
     }
 }
 
-fn servers(members: &mut Members) -> Result<Servers, Refusal> {
+fn servers(members: &mut Members<'_>) -> Result<Servers, Refusal> {
     match members.take("servers") {
         None => Ok(Servers::Finite(1)),
         Some(Tree::Text(word)) if word == "inf" => Ok(Servers::Infinite),
@@ -119,7 +119,7 @@ fn servers(members: &mut Members) -> Result<Servers, Refusal> {
     }
 }
 
-fn phase(members: &mut Members) -> Result<Phase, Refusal> {
+fn phase(members: &mut Members<'_>) -> Result<Phase, Refusal> {
     let path = members.path().to_owned();
     match (members.take("erlang"), members.take("hyper"), members.take("coxian")) {
         (Some(tree), None, None) => {
@@ -139,12 +139,12 @@ fn phase(members: &mut Members) -> Result<Phase, Refusal> {
     }
 }
 
-fn stage_count(stages: Tokens, erlang: &Members) -> Result<u32, Refusal> {
+fn stage_count(stages: Tokens, erlang: &Members<'_>) -> Result<u32, Refusal> {
     u32::try_from(stages).map_err(|_| erlang.wrong(format!("`k` is {stages}: at most {}", u32::MAX)))
 }
 
 /// Pairs of numbers; the last may have only its first where `missing` gives the second.
-fn pairs(tree: Tree, key: &str, path: &str, missing: Option<f64>) -> Result<Vec<(f64, f64)>, Refusal> {
+fn pairs(tree: Tree<'_>, key: &str, path: &str, missing: Option<f64>) -> Result<Vec<(f64, f64)>, Refusal> {
     let items = member::list(tree, key, path)?;
     let count = items.len();
     let mut pairs = Vec::new();

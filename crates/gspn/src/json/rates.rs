@@ -1,5 +1,7 @@
 //! When the transitions of a net fire, for nets whose own file does not say it.
 
+use std::borrow::Cow;
+
 use hashbrown::HashMap;
 
 use super::member::Members;
@@ -13,7 +15,7 @@ use crate::net::Kind;
 pub struct Timing {
     /// The name of the transition.
     pub name: String,
-    tree: Tree,
+    tree: Tree<'static>,
 }
 
 /// Reads `{transition: rate}` or `{transition: {"kind", "rate", ..}}`, with the members that transitions have in a document.
@@ -22,7 +24,11 @@ pub struct Timing {
 /// [`crate::Class::Invalid`], naming the transition. What is wrong with its members is said by [`Timing::kind`].
 pub fn read_rates(text: &[u8]) -> Result<Vec<Timing>, Refusal> {
     match Tree::read(text)? {
-        Tree::Object(members) => Ok(members.into_iter().map(|(name, tree)| Timing { name, tree }).collect()),
+        Tree::Object(members) => {
+            let timing =
+                |(name, tree): (Cow<'_, str>, Tree<'_>)| Timing { name: name.into_owned(), tree: tree.into_owned() };
+            Ok(members.into_iter().map(timing).collect())
+        }
         other => Err(Refusal::invalid("rates", format!("this is {}, and an object is wanted", other.sort()))),
     }
 }
@@ -34,10 +40,9 @@ impl Timing {
     /// [`crate::Class::Invalid`], naming the transition.
     pub fn kind(&self, places: &HashMap<String, usize>) -> Result<Kind, Refusal> {
         let tree = match &self.tree {
-            rate @ (Tree::Whole(_) | Tree::Number(_)) => Tree::Object(vec![
-                ("kind".to_owned(), Tree::Text("timed".to_owned())),
-                ("rate".to_owned(), rate.clone()),
-            ]),
+            rate @ (Tree::Whole(_) | Tree::Number(_)) => {
+                Tree::Object(vec![("kind".into(), Tree::Text("timed".into())), ("rate".into(), rate.clone())])
+            }
             other => other.clone(),
         };
         let mut members = Members::of(tree, &self.name)?;

@@ -1,26 +1,27 @@
 //! JSON as it was written: keys in their order, doubled ones seen, numbers whole or not.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 
 use crate::Refusal;
 
-/// A JSON value whose objects have no key twice.
+/// A JSON value whose objects have no key twice. Strings without an escape are those of the document.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Tree {
+pub(super) enum Tree<'a> {
     Null,
     Bool(bool),
     Whole(u64),
     Number(f64),
-    Text(String),
-    List(Vec<Tree>),
-    Object(Vec<(String, Tree)>),
+    Text(Cow<'a, str>),
+    List(Vec<Self>),
+    Object(Vec<(Cow<'a, str>, Self)>),
 }
 
-impl Tree {
+impl<'a> Tree<'a> {
     /// Reads one JSON value.
-    pub(super) fn read(text: &[u8]) -> Result<Self, Refusal> {
+    pub(super) fn read(text: &'a [u8]) -> Result<Self, Refusal> {
         // Editors put a mark of the byte order before UTF-8, where it says nothing.
         let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text);
         if text.starts_with(b"\xff\xfe") || text.starts_with(b"\xfe\xff") {
@@ -28,11 +29,29 @@ impl Tree {
             return Err(Refusal::invalid("document", why));
         }
         let read = serde_json::from_slice(text);
-        let read = read.or_else(|error| marked(text).map_or(Err(error), |marked| serde_json::from_slice(&marked)));
+        let read = read.or_else(|error| {
+            marked(text).map_or(Err(error), |marked| serde_json::from_slice(&marked).map(Tree::into_owned))
+        });
         let tree: Self =
             read.map_err(|error| Refusal::invalid("document", format!("this is not the JSON of a net: {error}")))?;
         tree.once(None, None)?;
         Ok(tree)
+    }
+
+    /// The same with strings of its own.
+    pub(super) fn into_owned(self) -> Tree<'static> {
+        let own = |text: Cow<'_, str>| Cow::Owned(text.into_owned());
+        match self {
+            Self::Null => Tree::Null,
+            Self::Bool(value) => Tree::Bool(value),
+            Self::Whole(value) => Tree::Whole(value),
+            Self::Number(value) => Tree::Number(value),
+            Self::Text(text) => Tree::Text(own(text)),
+            Self::List(items) => Tree::List(items.into_iter().map(Tree::into_owned).collect()),
+            Self::Object(members) => {
+                Tree::Object(members.into_iter().map(|(key, value)| (own(key), value.into_owned())).collect())
+            }
+        }
     }
 
     /// No key twice; `owner` is the name of the nearest object around that has one.
@@ -73,7 +92,7 @@ impl Tree {
             return None;
         }
         members.iter().find_map(|(key, value)| match value {
-            Self::Text(name) if matches!(key.as_str(), "name" | "id") => Some(name.as_str()),
+            Self::Text(name) if matches!(&**key, "name" | "id") => Some(&**name),
             _ => None,
         })
     }
@@ -116,7 +135,7 @@ impl Way<'_> {
     }
 }
 
-impl<'de> Deserialize<'de> for Tree {
+impl<'de> Deserialize<'de> for Tree<'de> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_any(Reader)
     }
@@ -169,38 +188,42 @@ fn not_finite(token: &[u8]) -> bool {
 struct Reader;
 
 impl<'de> Visitor<'de> for Reader {
-    type Value = Tree;
+    type Value = Tree<'de>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a JSON value")
     }
 
-    fn visit_unit<E>(self) -> Result<Tree, E> {
+    fn visit_unit<E>(self) -> Result<Tree<'de>, E> {
         Ok(Tree::Null)
     }
 
-    fn visit_bool<E>(self, value: bool) -> Result<Tree, E> {
+    fn visit_bool<E>(self, value: bool) -> Result<Tree<'de>, E> {
         Ok(Tree::Bool(value))
     }
 
-    fn visit_u64<E>(self, value: u64) -> Result<Tree, E> {
+    fn visit_u64<E>(self, value: u64) -> Result<Tree<'de>, E> {
         Ok(Tree::Whole(value))
     }
 
     #[expect(clippy::cast_precision_loss, reason = "negative numbers are refused wherever they stand")]
-    fn visit_i64<E>(self, value: i64) -> Result<Tree, E> {
+    fn visit_i64<E>(self, value: i64) -> Result<Tree<'de>, E> {
         Ok(Tree::Number(value as f64))
     }
 
-    fn visit_f64<E>(self, value: f64) -> Result<Tree, E> {
+    fn visit_f64<E>(self, value: f64) -> Result<Tree<'de>, E> {
         Ok(Tree::Number(value))
     }
 
-    fn visit_str<E>(self, value: &str) -> Result<Tree, E> {
-        Ok(if value == NOT_FINITE { Tree::Number(f64::INFINITY) } else { Tree::Text(value.to_owned()) })
+    fn visit_str<E>(self, value: &str) -> Result<Tree<'de>, E> {
+        Ok(if value == NOT_FINITE { Tree::Number(f64::INFINITY) } else { Tree::Text(Cow::Owned(value.to_owned())) })
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Tree, A::Error> {
+    fn visit_borrowed_str<E>(self, value: &'de str) -> Result<Tree<'de>, E> {
+        Ok(Tree::Text(Cow::Borrowed(value)))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Tree<'de>, A::Error> {
         let mut list = Vec::new();
         while let Some(item) = items.next_element()? {
             list.push(item);
@@ -208,11 +231,39 @@ impl<'de> Visitor<'de> for Reader {
         Ok(Tree::List(list))
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Tree, A::Error> {
-        let mut object = Vec::new();
-        while let Some(member) = members.next_entry()? {
-            object.push(member);
+    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Tree<'de>, A::Error> {
+        // Most have one member or two, and a list that grows by itself begins with room for four.
+        let mut object = Vec::with_capacity(2);
+        while let Some((Key(key), value)) = members.next_entry()? {
+            object.push((key, value));
         }
         Ok(Tree::Object(object))
+    }
+}
+
+/// A key of an object: a `Cow` by itself would be read into a string of its own.
+struct Key<'a>(Cow<'a, str>);
+
+impl<'de> Deserialize<'de> for Key<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_str(KeyReader).map(Key)
+    }
+}
+
+struct KeyReader;
+
+impl<'de> Visitor<'de> for KeyReader {
+    type Value = Cow<'de, str>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a key")
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Cow<'de, str>, E> {
+        Ok(Cow::Owned(value.to_owned()))
+    }
+
+    fn visit_borrowed_str<E>(self, value: &'de str) -> Result<Cow<'de, str>, E> {
+        Ok(Cow::Borrowed(value))
     }
 }
