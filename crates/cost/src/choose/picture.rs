@@ -1,4 +1,5 @@
-//! The front as a picture: time against cost, colours for strength, bars for intervals; what is beaten is grey and says by whom.
+//! The front as a picture: time against cost, colours for strength, bars for intervals; what is beaten is grey and says by whom. Below stand
+//! the settings of the front by their numbers, the first choice in front, then the quickest.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -12,6 +13,13 @@ const LEFT: f64 = 76.0;
 const RIGHT: f64 = 250.0;
 const TOP: f64 = 64.0;
 const BOTTOM: f64 = 62.0;
+/// So many times the longest time that is shown lies out of the picture.
+const FAR: f64 = 3.0;
+/// Of a setting that is named below.
+const ROW: f64 = 18.0;
+/// Settings that are named, at most, and letters of each.
+const NAMED: usize = 12;
+const LETTERS: usize = 120;
 /// From weak to strong; people with any kind of colour vision tell them apart.
 const COLOURS: [&str; 6] = ["#cc79a7", "#e69f00", "#56b4e9", "#d55e00", "#009e73", "#0072b2"];
 const GREY: &str = "#b5b5b5";
@@ -21,23 +29,38 @@ const MOST: usize = 5000;
 /// A point and halves of its intervals.
 type Shown = ((f64, f64), (f64, f64));
 
+/// Where the axes begin and end.
 struct Frame {
-    width: f64,
-    height: f64,
+    x: (f64, f64),
+    y: (f64, f64),
 }
 
 impl Frame {
     fn x(&self, milliseconds: f64) -> f64 {
-        LEFT + (milliseconds / self.width).clamp(0.0, 1.0) * (WIDTH - LEFT - RIGHT)
+        LEFT + part(self.x, milliseconds) * (WIDTH - LEFT - RIGHT)
     }
 
     fn y(&self, cost: f64) -> f64 {
-        HEIGHT - BOTTOM - (cost / self.height).clamp(0.0, 1.0) * (HEIGHT - TOP - BOTTOM)
+        HEIGHT - BOTTOM - part(self.y, cost) * (HEIGHT - TOP - BOTTOM)
     }
 
     fn holds(&self, point: (f64, f64)) -> bool {
-        point.0 <= self.width && point.1 <= self.height
+        point.0 <= self.x.1 && point.1 <= self.y.1
     }
+}
+
+fn part((least, most): (f64, f64), value: f64) -> f64 {
+    ((value - least) / (most - least)).clamp(0.0, 1.0)
+}
+
+/// Where an axis begins: at 0, unless all lies in its farther half.
+fn begins(least: f64, most: f64) -> f64 {
+    if least < 0.5 * most {
+        return 0.0;
+    }
+    // A round number with a margin below the least.
+    let step = nice((most - least).max(most * 1e-3)) / 2.0;
+    (((least - step / 2.0) / step).floor() * step).max(0.0)
 }
 
 /// What the picture is over.
@@ -75,18 +98,27 @@ pub fn svg(choice: &Choice) -> String {
     let shown = front.iter().copied().chain(first).filter_map(|it| axes.point(it).map(|at| (at, axes.halves(it))));
     let shown: Vec<Shown> = shown.collect();
     let most = |of: fn(&Shown) -> f64| shown.iter().map(of).fold(1e-9, f64::max);
-    let right = most(|(at, half)| at.0 + half.0).max(wanted.unwrap_or(0.0) * 1.1);
+    let right = most(|(at, half)| at.0 + half.0);
+    // What is wanted lies far beyond all of them at times.
+    let near = wanted.filter(|wanted| *wanted < FAR * right);
+    let right = right.max(near.unwrap_or(0.0) * 1.1);
     let width = nice(right * 1.02);
     let high = most(|(at, half)| at.1 + half.1);
     // Beaten ones that are as quick are shown, too, unless they cost many times as much.
     let beaten = all.iter().filter_map(|it| axes.point(it)).filter(|at| at.0 <= width).map(|at| at.1);
-    let frame = Frame { width, height: nice(beaten.fold(high, f64::max).min(high * 4.0) * 1.05) };
+    let high = nice(beaten.fold(high, f64::max).min(high * 4.0) * 1.05);
+    let seen = || all.iter().filter_map(|it| axes.point(it)).filter(|at| at.0 <= width && at.1 <= high);
+    let least = |of: fn((f64, f64)) -> f64| seen().map(of).fold(f64::INFINITY, f64::min);
+    let frame = Frame { x: (begins(least(|at| at.0), right), width), y: (begins(least(|at| at.1), high), high) };
+    let named = named(choice);
+    #[expect(clippy::cast_precision_loss, reason = "a dozen")]
+    let whole = HEIGHT + ROW * (named.len() + usize::from(named.len() < front.len())) as f64 + 12.0;
     let mut svg = String::new();
     let _ = writeln!(
         svg,
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" font-family=\"sans-serif\" font-size=\"12\">"
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {whole}\" font-family=\"sans-serif\" font-size=\"12\">"
     );
-    let _ = writeln!(svg, "<rect width=\"{WIDTH}\" height=\"{HEIGHT}\" fill=\"white\"/>");
+    let _ = writeln!(svg, "<rect width=\"{WIDTH}\" height=\"{whole}\" fill=\"white\"/>");
     titles(&mut svg, &frame, &axes, choice);
     let mut outside = 0;
     let beaten = all.iter().filter(|it| !it.on_front);
@@ -104,8 +136,16 @@ pub fn svg(choice: &Choice) -> String {
         let place = strengths.iter().position(|bits| *bits == it.strength.unwrap_or(0)).unwrap_or(0);
         COLOURS[(place + COLOURS.len().saturating_sub(strengths.len())) % COLOURS.len()]
     };
-    if let Some(wanted) = wanted {
-        let (x, bottom) = (frame.x(wanted), frame.y(0.0));
+    if let (Some(wanted), None) = (wanted, near) {
+        let (x, y) = (WIDTH - RIGHT - 4.0, TOP + 12.0);
+        let wanted = short(wanted);
+        let _ = writeln!(
+            svg,
+            "<text x=\"{x}\" y=\"{y}\" text-anchor=\"end\" fill=\"#444\">wanted: {wanted} ms \u{2192}</text>"
+        );
+    }
+    if let Some(wanted) = near {
+        let (x, bottom) = (frame.x(wanted), HEIGHT - BOTTOM);
         let _ = writeln!(svg, "<path d=\"M{x:.1} {TOP}V{bottom:.1}\" stroke=\"#444\" stroke-dasharray=\"6 4\"/>");
         let _ = writeln!(svg, "<text x=\"{:.1}\" y=\"{:.1}\" fill=\"#444\">wanted</text>", x + 4.0, TOP + 12.0);
     }
@@ -125,14 +165,21 @@ pub fn svg(choice: &Choice) -> String {
             svg,
             "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"8\" fill=\"none\" stroke=\"black\" stroke-width=\"1.5\"/>"
         );
-        let label = (x + 14.0, y - 10.0);
-        let _ =
-            writeln!(svg, "<text x=\"{:.1}\" y=\"{:.1}\" font-weight=\"bold\">first choice</text>", label.0, label.1);
+        // To the left where the legend is near.
+        let (x, anchor) = if x > WIDTH - RIGHT - 90.0 { (x - 14.0, "end") } else { (x + 14.0, "start") };
+        let y = if y < TOP + 36.0 { y + 26.0 } else { y - 22.0 };
+        let _ = writeln!(
+            svg,
+            "<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\" font-weight=\"bold\">first choice</text>"
+        );
     }
-    if outside > 0 {
-        let (x, y) = (WIDTH - RIGHT + 16.0, HEIGHT - BOTTOM);
-        let _ = writeln!(svg, "<text x=\"{x}\" y=\"{y}\" fill=\"#777\">{outside} beaten ones are not shown</text>");
+    let saturated = all.iter().filter(|it| axes.point(it).is_none()).count();
+    let left_out = [(saturated, "cannot carry what comes"), (outside, "beaten ones lie outside")];
+    for (row, (count, why)) in left_out.iter().filter(|(count, _)| *count > 0).enumerate() {
+        let (x, y) = (WIDTH - RIGHT + 16.0, HEIGHT - BOTTOM - ROW * f64::from(u8::from(row == 0)));
+        let _ = writeln!(svg, "<text x=\"{x}\" y=\"{y}\" fill=\"#777\">not shown: {count} {why}</text>");
     }
+    names(&mut svg, choice, &named, &frame, &axes);
     svg.push_str("</svg>\n");
     svg
 }
@@ -144,12 +191,12 @@ fn titles(svg: &mut String, frame: &Frame, axes: &Axes, choice: &Choice) {
     let _ = writeln!(svg, "<text x=\"{LEFT}\" y=\"46\" fill=\"#555\">{about}</text>");
     let (right, bottom) = (WIDTH - RIGHT, HEIGHT - BOTTOM);
     for step in 0..=5 {
-        let share = f64::from(step) / 5.0;
-        let (x, y) = (frame.x(frame.width * share), frame.y(frame.height * share));
+        let at = |(least, most): (f64, f64)| least + (most - least) * f64::from(step) / 5.0;
+        let (x, y) = (frame.x(at(frame.x)), frame.y(at(frame.y)));
         let _ = writeln!(svg, "<path d=\"M{LEFT} {y:.1}H{right}\" stroke=\"#e4e4e4\"/>");
-        let label = short(frame.height * share);
+        let label = short(at(frame.y));
         let _ = writeln!(svg, "<text x=\"{}\" y=\"{:.1}\" text-anchor=\"end\">{label}</text>", LEFT - 8.0, y + 4.0);
-        let label = short(frame.width * share);
+        let label = short(at(frame.x));
         let _ = writeln!(svg, "<text x=\"{x:.1}\" y=\"{}\" text-anchor=\"middle\">{label}</text>", bottom + 18.0);
     }
     let x = if axes.p99 { "99 % of the requests are faster, ms" } else { "mean time of a request, ms" };
@@ -158,6 +205,45 @@ fn titles(svg: &mut String, frame: &Frame, axes: &Axes, choice: &Choice) {
     let _ = writeln!(svg, "<text x=\"{middle}\" y=\"{}\" text-anchor=\"middle\">{x}</text>", HEIGHT - 18.0);
     let middle = f64::midpoint(TOP, bottom);
     let _ = writeln!(svg, "<text transform=\"translate(20 {middle}) rotate(-90)\" text-anchor=\"middle\">{y}</text>");
+}
+
+/// The settings that are named: the first choice, then those of the front, the quickest first.
+fn named(choice: &Choice) -> Vec<usize> {
+    let first = choice.ranked.first().copied();
+    let others = choice.front.iter().copied().filter(|index| Some(*index) != first);
+    first.into_iter().chain(others).take(NAMED).collect()
+}
+
+/// Numbers at their dots, and what they stand for.
+fn names(svg: &mut String, choice: &Choice, named: &[usize], frame: &Frame, axes: &Axes) {
+    let mut y = HEIGHT + 6.0;
+    let mut taken: Vec<(f64, f64)> = Vec::new();
+    for (number, it) in named.iter().map(|index| &choice.settings[*index]).enumerate() {
+        let number = number + 1;
+        if let Some(at) = axes.point(it).filter(|at| frame.holds(*at)) {
+            let (mut x, y) = (frame.x(at.0) + 6.0, frame.y(at.1) + 14.0);
+            // Beside the numbers of dots that are as near.
+            while taken.iter().any(|(other, height)| (x - other).abs() < 12.0 && (y - height).abs() < 9.0) {
+                x += 13.0;
+            }
+            taken.push((x, y));
+            let _ = writeln!(svg, "<text x=\"{x:.1}\" y=\"{y:.1}\" font-size=\"10\">{number}</text>");
+        }
+        let mut words = it.setting.join("; ");
+        if words.chars().count() > LETTERS {
+            words = words.chars().take(LETTERS).chain(std::iter::once('\u{2026}')).collect();
+        }
+        let fails = if it.fails.is_empty() { "black" } else { "#777" };
+        let left = LEFT - 10.0;
+        let _ = writeln!(svg, "<text x=\"{left}\" y=\"{y}\" text-anchor=\"end\" fill=\"{fails}\">{number}</text>");
+        let _ = writeln!(svg, "<text x=\"{LEFT}\" y=\"{y}\" fill=\"{fails}\">{}</text>", escaped(&words));
+        y += ROW;
+    }
+    let more = choice.front.iter().filter(|index| !named.contains(index)).count();
+    if more > 0 {
+        let words = format!("and {more} more that no other beats: all of them in the answer as CSV or JSON");
+        let _ = writeln!(svg, "<text x=\"{LEFT}\" y=\"{y}\" fill=\"#777\">{words}</text>");
+    }
 }
 
 /// A dot that says what it is when it is pointed at.
