@@ -61,7 +61,8 @@ pub(super) fn known(laid: &Laid, load: Workload, levels: &[f64], budget: &mut Bu
     let plan = Plan::new(laid, |_| 1.0)?;
     let (mut run, mut left, mut requests) = (Run::new(&plan, load), Vec::new(), REQUESTS[0]);
     loop {
-        budget.bytes((2 * requests * size_of::<f64>()) as u64)?;
+        // As they left, without the start, and in their order.
+        budget.bytes((3 * requests * size_of::<f64>()) as u64)?;
         run.until(requests, &mut left, budget)?;
         let seen = Simulated::new(load, &left, &run.marks);
         if requests >= REQUESTS[1] || seen.is_known(levels) {

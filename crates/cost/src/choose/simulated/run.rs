@@ -11,8 +11,8 @@ use gspn::simulate::Stream;
 use gspn::{Budget, Progress};
 
 use super::plan::{END, Plan, Stop, Way};
-use crate::Fault;
 use crate::model::Workload;
+use crate::{Class, Fault};
 
 /// Requests that leave between two marks.
 pub(super) const MARK: usize = 128;
@@ -24,6 +24,8 @@ const SEED: u64 = 1;
 const ARRIVALS: u64 = 1;
 const ORDER: u64 = 2;
 const OWN: u64 = 3;
+/// The streams of clients before their first requests.
+const FIRST: u64 = 4;
 /// Who comes next from outside.
 const OUTSIDE: u32 = u32::MAX;
 
@@ -74,14 +76,16 @@ pub(super) struct Run<'a> {
 impl<'a> Run<'a> {
     pub(super) fn new(plan: &'a Plan, load: Workload) -> Self {
         let jobs = load.jobs();
-        let stream = Stream::new(SEED, 0, OWN);
-        let nobody = Request { place: plan.start, came: 0.0, queued: 0.0, stream };
+        let nobody = |client: u32| {
+            let stream = Stream::new(SEED, client.into(), FIRST);
+            Request { place: plan.start, came: 0.0, queued: 0.0, stream }
+        };
         let mut run = Self {
             plan,
             load,
             now: 0.0,
             next: BinaryHeap::new(),
-            requests: vec![nobody; jobs as usize],
+            requests: (0..jobs).map(nobody).collect(),
             free: (0..jobs).rev().collect(),
             left: plan.resources.clone(),
             wanted: vec![Vec::new(); plan.resources.len()],
@@ -112,7 +116,9 @@ impl<'a> Run<'a> {
             if events % SLICE == 0 {
                 budget.look(Progress::Simulating { firings: events })?;
             }
-            let Some(Reverse((time, who))) = self.next.pop() else { return Ok(()) };
+            let Some(Reverse((time, who))) = self.next.pop() else {
+                return Err(Fault::new(Class::Unanswered, "simulation", "requests wait for each other for ever"));
+            };
             self.now = f64::from_bits(time);
             match (who, self.load) {
                 (OUTSIDE, _) => {
