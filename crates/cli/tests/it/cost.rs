@@ -252,7 +252,7 @@ fn a_setting_is_chosen_and_a_diagram_is_a_model() {
         ("--p99", "20 furlongs", "a time above 0 such as `20 ms`"),
         ("--p99", "0", "a time above 0 such as `20 ms`"),
         ("--load", "500/fortnight", "a rate above 0 such as `500/s`"),
-        ("--cpu", "-3 %", "percent above 0 such as `70 %`"),
+        ("--cpu", "-3 %", "percent above 0 and at most 100 such as `70 %`"),
         ("--energy", "3 W", "an energy above 0 such as `2 J`"),
         ("--money", "3/parsec", "money above 0 such as `0.3/h`"),
         ("--availability", "100 %", "a share above 0 and below 1 such as `99.9 %`"),

@@ -11,7 +11,7 @@ use ua_proto::crypto::SecurityPolicyId;
 use super::Scene;
 use super::up::{Olga, Up, scene, until};
 
-const SPEED: &str = "nsu=urn:trapkey:demo:mixer;s=Mixer.Setpoints.Speed";
+pub(super) const SPEED: &str = "nsu=urn:trapkey:demo:mixer;s=Mixer.Setpoints.Speed";
 const GATE: &str = "urn:trapkey:demo:gate";
 
 /// The plant with an old mixer, which does whatever anybody asks for, and a guard in front of it.

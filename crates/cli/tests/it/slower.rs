@@ -17,7 +17,7 @@ use serde_json::Value;
 use testkit::relay::Relay;
 use ua_proto::pki::TrustSettings;
 
-use super::guard::{Guarded, speed, user};
+use super::guard::{Guarded, SPEED, speed, user};
 use super::health::Health;
 use super::processes::apart;
 use super::up::{Up, scene, until};
@@ -47,6 +47,24 @@ impl Clients {
                 tokio::time::sleep(first).await;
                 while !over.load(Ordering::Acquire) {
                     if let Ok(client) = Client::connect(options.clone()).await {
+                        client.close().await;
+                    }
+                    tokio::time::sleep(Duration::from_millis(pause)).await;
+                }
+            }));
+        }
+    }
+
+    /// So many who log in, read the speed, leave, and come back after a pause.
+    pub(super) fn visit(&mut self, count: usize, pause: u64, options: &ClientOptions) {
+        for _ in 0..count {
+            let (over, options) = (Arc::clone(&self.over), options.clone());
+            self.tasks.push(tokio::spawn(async move {
+                while !over.load(Ordering::Acquire) {
+                    if let Ok(client) = Client::connect(options.clone()).await {
+                        if let Ok(Some(node)) = client.node_id(SPEED).await {
+                            let _read = client.read(&[node]).await;
+                        }
                         client.close().await;
                     }
                     tokio::time::sleep(Duration::from_millis(pause)).await;

@@ -177,7 +177,7 @@ async fn a_server_that_keeps_those_waiting_who_come_is_named() {
     let _up = Up::start(&plant.scene, 4);
     health.wait(200);
     let mut clients = Clients::new();
-    clients.log_in(6, 300, &plant.options("pki/hmi", user("olga", "olgas password")));
+    clients.visit(6, 300, &plant.options("pki/hmi", user("olga", "olgas password")));
     let mut watching = Watching::start(&plant.scene, &["--learn", "3s", "--band", "900"]);
     learned(&mut watching, &["gate upstream_open"]);
     relay.delay_first(Duration::from_secs(3));

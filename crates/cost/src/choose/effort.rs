@@ -6,7 +6,7 @@ use gspn::{Budget, Limits, Progress};
 
 use crate::Fault;
 
-/// Settings that a thread takes at a time.
+/// Settings that a thread takes at a time, at most; of few, which may take seconds each, fewer.
 const BLOCK: usize = 16;
 
 /// What a search may cost.
@@ -33,17 +33,18 @@ impl Effort<'_> {
         make: impl Fn(usize, &mut Budget<'_>) -> Result<T, Fault> + Sync,
     ) -> Result<Vec<T>, Fault> {
         let (next, failed) = (AtomicUsize::new(0), AtomicBool::new(false));
+        let block = (count / (4 * self.threads.max(1))).clamp(1, BLOCK);
         let work = || {
             let mut go_on = |progress| (self.go_on)(progress);
             let mut budget = Budget::new(self.limits, &mut go_on);
             let mut made = Vec::new();
             // Whoever has a block ends it, so the smallest number that fails is always reached.
             while !failed.load(Ordering::Relaxed) {
-                let first = next.fetch_add(BLOCK, Ordering::Relaxed);
+                let first = next.fetch_add(block, Ordering::Relaxed);
                 if first >= count {
                     break;
                 }
-                for number in first..(first + BLOCK).min(count) {
+                for number in first..(first + block).min(count) {
                     let looked = budget.look(Progress::Solving { sweeps: number as u64, error: 1.0 });
                     let result = looked.map_err(Fault::from).and_then(|()| make(number, &mut budget));
                     let fails = result.is_err();
@@ -56,7 +57,7 @@ impl Effort<'_> {
             }
             made
         };
-        let threads = self.threads.clamp(1, count.div_ceil(BLOCK).max(1));
+        let threads = self.threads.clamp(1, count.div_ceil(block).max(1));
         let mut all = Vec::with_capacity(count);
         std::thread::scope(|scope| {
             let helpers: Vec<_> = (1..threads).map(|_| scope.spawn(work)).collect();

@@ -253,7 +253,9 @@ fn simulated_intervals(
     let mut squares: BTreeMap<&'static str, f64> = BTreeMap::new();
     let mut add = |name, off: f64| *squares.entry(name).or_default() += off * off;
     let (service, busiest, carried) = (&solved.service, solved.plain.busiest(), solved.carried.rate);
-    let mut compare = |now: &Plain, then: &Plain, factor: f64| {
+    let mut compare = |now: &Plain, then: Plain, factor: f64| {
+        // A run has times at any load: whether it is too much is said of the setting itself.
+        let then = Plain { saturated: now.saturated, ..then };
         for ((name, now), (_, then)) in now.named(busiest).into_iter().zip(then.named(busiest)) {
             if let Some((now, then)) = now.zip(then) {
                 add(name, (then - now) * factor);
@@ -261,7 +263,7 @@ fn simulated_intervals(
         }
     };
     let (flow, half) = seen.flow();
-    compare(&solved.plain, &plain(model, service, carried.value + carried.half, flow.plus(half)), 1.0);
+    compare(&solved.plain, plain(model, service, carried.value + carried.half, flow.plus(half)), 1.0);
     let laid = net::lay(&weave(model))?;
     let run = |of: &dyn Fn(&Stage) -> f64, budget: &mut Budget<'_>| {
         simulated::longer(&laid, model.workload, seen.requests, of, budget)
@@ -284,7 +286,7 @@ fn simulated_intervals(
                     bottleneck::carried(&model, &dearer, solved.one, budget)?.rate.value
                 }
             };
-            compare(&now, &plain(model, &dearer, carried, then.flow().0), factor);
+            compare(&now, plain(model, &dearer, carried, then.flow().0), factor);
             for (slope, (_, level)) in slopes.iter_mut().zip(LEVELS) {
                 *slope += ((then.quantile(level).value - base.quantile(level).value) * factor).powi(2);
             }
