@@ -124,16 +124,23 @@ struct Crowd {
 }
 
 impl Carried {
-    /// How much more is carried, relative, for each part by which the times of stages grow.
-    pub(super) fn slope(&self, of: impl Fn(&Stage) -> bool, budget: &mut Budget<'_>) -> Result<Option<f64>, Fault> {
+    /// How much more is carried, relative, for each part by which the times of stages grow: seen from `step` of it.
+    pub(super) fn slope(
+        &self,
+        of: impl Fn(&Stage) -> bool,
+        step: f64,
+        budget: &mut Budget<'_>,
+    ) -> Result<Option<f64>, Fault> {
         let Some(Crowd { workload, laid, requests }) = self.crowd.as_deref() else { return Ok(None) };
         let rate = |step: f64, budget: &mut Budget<'_>| {
             let seen =
                 simulated::longer(laid, *workload, *requests, |it| if of(it) { 1.0 + step } else { 1.0 }, budget)?;
-            Ok::<f64, Fault>(seen.flow().0.rate)
+            let (flow, half) = seen.flow();
+            Ok::<_, Fault>(Figure { value: flow.rate, half: half.rate })
         };
-        let (now, then) = (rate(0.0, budget)?, rate(simulated::STEP, budget)?);
-        Ok(Some((then / now).ln() / simulated::STEP.ln_1p()))
+        let (now, then) = (rate(0.0, budget)?, rate(step, budget)?);
+        let off = now.apart(then).sqrt().copysign(then.value - now.value);
+        Ok(Some((off / now.value).ln_1p() / step.ln_1p()))
     }
 }
 
@@ -187,7 +194,7 @@ fn most_felt_of_long(solved: &Solved, budget: &mut Budget<'_>) -> Result<Option<
     sums.sort_by(|one, other| other.1.total_cmp(&one.1));
     let mut most: Option<(What, f64)> = None;
     for (what, _) in sums.into_iter().take(FEW) {
-        let Some(slope) = solved.carried.slope(|stage| stage.what == *what, budget)? else { break };
+        let Some(slope) = solved.carried.slope(|stage| stage.what == *what, simulated::STEP, budget)? else { break };
         if most.as_ref().is_none_or(|(_, felt)| -slope > *felt) {
             most = Some((what.clone(), -slope));
         }

@@ -2,7 +2,9 @@
 //!
 //! *Intervals.* A price may say how sure it is: half of its 95 % interval, `e`. Each figure is followed as one price after the other grows a
 //! little, all else equal; the half of its own interval is the root of the summed squares of (slope times `e`), as errors of different prices
-//! have nothing to do with each other. The slope of a percentile `t` is that of the distribution there over its density: `-(dF/dp)/f(t)`.
+//! have nothing to do with each other. The slope of a percentile `t` is that of the distribution there over its density: `-(dF/dp)/f(t)`. What was
+//! simulated is as sure as its run, too, and what a price does is seen from a run in which it is dearer by all of `e`, without what two
+//! runs of the same are apart.
 
 use std::collections::BTreeMap;
 
@@ -204,7 +206,7 @@ pub(super) fn intervals(
     let levels = levels(solved.times.map(|time| time.is_some()));
     for (index, price) in unsure {
         let of_price = |stage: &Stage| stage.paid == Some(index);
-        let slope_of_carried = solved.carried.slope(of_price, budget)?;
+        let slope_of_carried = solved.carried.slope(of_price, price.error, budget)?;
         let mut at = |step: f64| {
             let service = service.scaled(index, 1.0 + step);
             let other = if solved.one { None } else { Some(dearer(model, price, 1.0 + step)?) };
@@ -253,46 +255,51 @@ fn simulated_intervals(
     let mut squares: BTreeMap<&'static str, f64> = BTreeMap::new();
     let mut add = |name, off: f64| *squares.entry(name).or_default() += off * off;
     let (service, busiest, carried) = (&solved.service, solved.plain.busiest(), solved.carried.rate);
-    let mut compare = |now: &Plain, then: Plain, factor: f64| {
+    let mut compare = |now: &Plain, then: Plain| {
         // A run has times at any load: whether it is too much is said of the setting itself.
         let then = Plain { saturated: now.saturated, ..then };
         for ((name, now), (_, then)) in now.named(busiest).into_iter().zip(then.named(busiest)) {
             if let Some((now, then)) = now.zip(then) {
-                add(name, (then - now) * factor);
+                add(name, then - now);
             }
         }
     };
     let (flow, half) = seen.flow();
-    compare(&solved.plain, plain(model, service, carried.value + carried.half, flow.plus(half)), 1.0);
+    compare(&solved.plain, plain(model, service, carried.value + carried.half, flow.plus(half)));
     let laid = net::lay(&weave(model))?;
     let run = |of: &dyn Fn(&Stage) -> f64, budget: &mut Budget<'_>| {
         simulated::longer(&laid, model.workload, seen.requests, of, budget)
     };
     let unsure = service.prices.iter().enumerate().filter(|(_, price)| price.error > 0.0);
     let unsure: Vec<_> = unsure.collect();
-    let mut slopes = [0.0; 3];
+    let mut of_times = [0.0; 3];
+    let mut of_mean = 0.0;
     if !unsure.is_empty() {
         let base = run(&|_| 1.0, budget)?;
         let now = plain(model, service, carried.value, base.flow().0);
         for (index, price) in unsure {
-            let factor = price.error / simulated::STEP;
             let of_price = |stage: &Stage| stage.paid == Some(index);
-            let dearer = service.scaled(index, 1.0 + simulated::STEP);
-            let then = run(&|it| if of_price(it) { 1.0 + simulated::STEP } else { 1.0 }, budget)?;
-            let carried = match solved.carried.slope(of_price, budget)? {
-                Some(slope) => carried.value * (1.0 + slope * simulated::STEP),
+            let dearer = service.scaled(index, 1.0 + price.error);
+            let seen = run(&|it| if of_price(it) { 1.0 + price.error } else { 1.0 }, budget)?;
+            let carried = match solved.carried.slope(of_price, price.error, budget)? {
+                Some(slope) => carried.value * (1.0 + price.error).powf(slope),
                 None => {
-                    let model = self::dearer(model, price, 1.0 + simulated::STEP)?;
+                    let model = self::dearer(model, price, 1.0 + price.error)?;
                     bottleneck::carried(&model, &dearer, solved.one, budget)?.rate.value
                 }
             };
-            compare(&now, plain(model, &dearer, carried, then.flow().0), factor);
-            for (slope, (_, level)) in slopes.iter_mut().zip(LEVELS) {
-                *slope += ((then.quantile(level).value - base.quantile(level).value) * factor).powi(2);
+            let then = plain(model, &dearer, carried, seen.flow().0);
+            compare(&now, Plain { mean: now.mean, ..then });
+            of_mean += base.mean().apart(seen.mean());
+            for (square, (_, level)) in of_times.iter_mut().zip(LEVELS) {
+                *square += base.quantile(level).apart(seen.quantile(level));
             }
         }
     }
-    for (((name, level), time), square) in LEVELS.into_iter().zip(solved.times).zip(slopes) {
+    if !solved.plain.saturated {
+        *squares.entry("mean").or_default() += of_mean;
+    }
+    for (((name, level), time), square) in LEVELS.into_iter().zip(solved.times).zip(of_times) {
         if time.is_some() {
             squares.insert(name, square + seen.quantile(level).half.powi(2));
         }

@@ -2,10 +2,13 @@
 
 use std::fmt::Write;
 
+use super::simulated::REQUESTS;
 use super::{Choice, Down, Outcome, saturation, short};
 
 /// Settings that are named in the text, of those that can be chosen and of those that cannot.
 const NAMED: usize = 10;
+/// Of the longest run.
+const MOST_REQUESTS: usize = REQUESTS[1];
 /// Share of requests turned away from which on it is said.
 const SHOWN_LOSS: f64 = 1e-4;
 
@@ -153,6 +156,8 @@ fn numbers(it: &Outcome) -> String {
     words.extend((it.loss >= SHOWN_LOSS).then(|| format!("{} % turned away", short(it.loss * 100.0))));
     words.extend(it.availability.map(|share| format!("enough machines up {:.6} % of the time", share * 100.0)));
     words.extend(it.strength.map(|bits| format!("{bits} bits")));
+    let most = |requests| if requests >= MOST_REQUESTS { " (the most; the intervals are as they are)" } else { "" };
+    words.extend(it.simulated.map(|requests| format!("{requests} requests simulated{}", most(requests))));
     words.join(", ")
 }
 

@@ -19,8 +19,8 @@ use super::passage::Passage;
 use crate::net::Laid;
 use crate::{Class, Fault};
 
-/// Immediate transitions that waiting in no order may take.
-const MAX_WEIGHTS: u64 = 5000;
+/// Requests times places that waiting in no order may take: each is four transitions, and more take longer than it does to simulate them.
+const MAX_WEIGHTS: u64 = 200;
 
 /// The net with somebody who is followed.
 struct Followed {
@@ -107,7 +107,7 @@ fn follow(laid: &Laid, jobs: u32) -> Result<Followed, Fault> {
     let waiting = laid.net.transitions().iter().filter(|it| takes(it, &resource)).count() as u64;
     if waiting.saturating_mul(u64::from(jobs)) > MAX_WEIGHTS {
         let why = format!(
-            "{jobs} requests may wait for cores or lines in {waiting} places, in no order: too much for percentiles; say `threads` and give each a core, or ask for `--mean`"
+            "{jobs} requests may wait for cores or lines in {waiting} places, in no order: too much for percentiles by the net"
         );
         return Err(Fault::new(Class::TooLarge, "percentiles", why));
     }

@@ -104,18 +104,14 @@ pub(super) fn exact<T>(
     let allowed = budget.limits();
     let limits = Limits { markings: allowed.markings.min(MARKINGS), ..allowed };
     let mut go_on = |progress| budget.look(progress).is_ok();
-    match solve(&mut Budget::new(limits, &mut go_on)) {
-        Err(fault) if allowed.markings > MARKINGS && is_too_large(&fault) => Ok(None),
-        found => found.map(Some),
-    }
-}
-
-/// Whether there are too many markings, or too many ways to wait.
-fn is_too_large(fault: &Fault) -> bool {
-    matches!(
-        (fault.class, fault.name.as_str()),
-        (Class::Unanswered, "markings" | "memory") | (Class::TooLarge, "percentiles")
-    )
+    let found = solve(&mut Budget::new(limits, &mut go_on));
+    // Too many ways to wait, or more markings than are solved: not than are allowed.
+    let too_large = found.as_ref().err().is_some_and(|fault| match (fault.class, fault.name.as_str()) {
+        (Class::TooLarge, "percentiles") => true,
+        (Class::Unanswered, "markings" | "memory") => allowed.markings > MARKINGS,
+        _ => false,
+    });
+    if too_large { Ok(None) } else { found.map(Some) }
 }
 
 /// By the markings of the net; nothing where they do not say it.

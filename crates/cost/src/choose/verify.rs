@@ -80,12 +80,14 @@ fn quantile(laid: &Laid, jobs: u32, level: f64, budget: &mut Budget<'_>) -> Resu
     Passage::new(chain.len(), |state| without(chain, begins, state), &initial, &goal).quantile(level, budget)
 }
 
-/// Solves so many settings of a choice in full, picked by chance (the same at each call).
+/// Solves so many settings of a choice in full, picked by chance (the same at each call); those that were simulated have nets too large.
 ///
 /// # Errors
 /// When the solver refuses one of the nets.
 pub fn check(model: &Model, choice: &Choice, count: usize, effort: &Effort<'_>) -> Result<Vec<Verified>, Fault> {
-    let all = choice.settings.len();
+    let solved: Vec<usize> =
+        (0..choice.settings.len()).filter(|index| choice.settings[*index].simulated.is_none()).collect();
+    let all = solved.len();
     let (mut picked, mut state) = (std::collections::BTreeSet::new(), 0_u64);
     while picked.len() < count.min(all) {
         // SplitMix64 (Steele, Lea, Flood).
@@ -94,6 +96,6 @@ pub fn check(model: &Model, choice: &Choice, count: usize, effort: &Effort<'_>) 
         let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         picked.insert(usize::try_from(mixed >> 33).unwrap_or(0) % all);
     }
-    let picked: Vec<usize> = picked.into_iter().collect();
+    let picked: Vec<usize> = picked.into_iter().map(|index| solved[index]).collect();
     effort.each(picked.len(), |number, budget| verify(model, choice, picked[number], budget))
 }

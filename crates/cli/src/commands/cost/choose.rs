@@ -149,6 +149,11 @@ pub(super) fn run(args: &Choose) -> Result<Answer, Failure> {
                     "\n{count} settings solved by their whole nets{again}: {worst:.1e} off at most\n"
                 ));
             }
+            if checked.is_empty() && args.check > 0 {
+                said.push_str(
+                    "\nnothing checked by whole nets: all settings were simulated, for their nets are too large\n",
+                );
+            }
             answer["checked"] = json!(checked);
         }
         Err(fault) => {

@@ -20,10 +20,10 @@ use crate::model::Workload;
 use crate::net::{Laid, Stage};
 
 /// Requests of the shortest and of the longest run.
-const REQUESTS: [usize; 2] = [1 << 15, 1 << 22];
-/// By how much times grow to see what follows, relative: where requests wait in no order, each run has an order of its own, and what
-/// that changes must be less than what is looked for.
-pub(super) const STEP: f64 = 0.02;
+pub(super) const REQUESTS: [usize; 2] = [1 << 15, 1 << 22];
+/// By how much times grow where nothing says how far they may, relative: where requests wait in no order, each run has an order of its own,
+/// and what that changes must be less than what is looked for.
+pub(super) const STEP: f64 = 0.05;
 /// The fewest and the most requests from which it is seen what a longer time does to the figures.
 const FOR_SLOPES: [usize; 2] = [1 << 16, 1 << 18];
 /// Half of an interval, as a part of its figure, at which a run is long enough.
@@ -40,6 +40,14 @@ const NEVER_SEEN: f64 = 3.0;
 pub(super) struct Figure {
     pub(super) value: f64,
     pub(super) half: f64,
+}
+
+impl Figure {
+    /// The square of how far this is from another run's, without what two runs of the same are apart.
+    pub(super) fn apart(self, other: Self) -> f64 {
+        let chance = (self.half.powi(2) + other.half.powi(2)) / 1.96_f64.powi(2);
+        ((self.value - other.value).powi(2) - chance).max(0.0)
+    }
 }
 
 /// What a run showed.
@@ -148,7 +156,9 @@ impl Simulated {
             Workload::Open { rate, .. } => {
                 let lost = self.lost();
                 let turned_away = Figure { value: rate * lost.value, half: rate * lost.half };
-                (Figure { value: rate - turned_away.value, half: turned_away.half }, turned_away)
+                // That none was seen to be turned away says nothing of the others.
+                let half = if lost.value > 0.0 { turned_away.half } else { 0.0 };
+                (Figure { value: rate - turned_away.value, half }, turned_away)
             }
             Workload::Closed { clients, think, .. } => {
                 let value = f64::from(clients) / (think.max(0.0) + mean.value);

@@ -126,7 +126,7 @@ fn slopes_are_those_of_the_net() {
     };
     for cores in ["cores = 2", "cores = 1"] {
         let text = MODEL.replace("cores = 2", cores);
-        let (now, then) = (rate(&text), rate(&text.replace("time = \"8 ms\"", "time = \"8.16 ms\"")));
+        let (now, then) = (rate(&text), rate(&text.replace("time = \"8 ms\"", "time = \"8.4 ms\"")));
         let laid = net::lay(&weave(&model(&text))).unwrap();
         let store = |stage: &Stage| stage.what == crate::net::What::Step("store".to_owned());
         let mut go_on = |_| true;
