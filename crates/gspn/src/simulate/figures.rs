@@ -54,8 +54,9 @@ pub(super) fn alike_inside(rows: &[Vec<f64>]) -> f64 {
     alike(&centred, 0.0)
 }
 
-/// How alike neighbours are: the correlation of each sample with the next in its row, all rows together.
-pub(super) fn alike(rows: &[Vec<f64>], mean: f64) -> f64 {
+/// How alike neighbours are: the correlation of each sample with the next in its row, all rows together, whose mean is known.
+#[must_use]
+pub fn alike(rows: &[Vec<f64>], mean: f64) -> f64 {
     let pairs = rows.iter().flat_map(|row| row.windows(2)).map(|pair| (pair[0] - mean) * (pair[1] - mean));
     let spread: f64 = rows.iter().map(|row| spread(row, mean)).sum();
     let rows = rows.first().map_or(1.0, |row| row.len() as f64 / (row.len() as f64 - 1.0).max(1.0));

@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-pub use self::figures::half_width;
+pub use self::figures::{alike, half_width};
 use self::machine::{Level, Machine, Watch};
 use self::model::Model;
 pub use self::random::Stream;

@@ -10,7 +10,7 @@ mod run;
 mod tests;
 
 use gspn::Budget;
-use gspn::simulate::half_width;
+use gspn::simulate::{alike, half_width};
 
 use self::plan::Plan;
 use self::run::{Counts, MARK, Run};
@@ -106,7 +106,8 @@ impl Simulated {
     fn is_known(&self, levels: &[f64]) -> bool {
         let percentiles = levels.iter().map(|level| self.quantile(*level));
         let close = |it: Figure| it.half <= CLOSE * it.value;
-        std::iter::once(self.mean()).chain(percentiles).all(close) && alike(&self.batches(|time| time)) <= ALIKE
+        let mean = self.mean();
+        std::iter::once(mean).chain(percentiles).all(close) && alike(&[self.batches(|time| time)], mean.value) <= ALIKE
     }
 
     /// The means of the batches of what is made of each time.
@@ -197,13 +198,4 @@ impl Simulated {
         let [first, .., last] = self.marks.as_slice() else { return 0.0 };
         (last.queued - first.queued) / ((self.marks.len() - 1) * MARK) as f64
     }
-}
-
-/// The correlation of neighbours.
-#[expect(clippy::cast_precision_loss, reason = "batches")]
-fn alike(batches: &[f64]) -> f64 {
-    let mean = batches.iter().sum::<f64>() / batches.len() as f64;
-    let squares: f64 = batches.iter().map(|it| (it - mean).powi(2)).sum();
-    let pairs: f64 = batches.windows(2).map(|pair| (pair[0] - mean) * (pair[1] - mean)).sum();
-    if squares > 0.0 { pairs / squares } else { 0.0 }
 }
