@@ -1,6 +1,7 @@
 //! The application: its static side (nodes, components, connectors, attributes), its dynamic side (sequences), the work that arrives,
 //! what operations of security cost on its platforms, and the annotations that ask for security.
 
+mod pool;
 mod setting;
 
 use std::collections::BTreeMap;
@@ -12,6 +13,7 @@ use crate::mechanism::{Basic, Part};
 use crate::plant::Machines;
 use crate::{Class, Fault};
 
+pub use pool::{Pool, Units};
 pub use setting::{Agreed, Certified, Setting};
 
 /// A model whose names are resolved: every index in it points at something. Made by [`crate::read`] only.
@@ -27,6 +29,9 @@ pub struct Model {
     pub connectors: Vec<Connector>,
     /// Values that components hold and send.
     pub attributes: Vec<Attribute>,
+    /// What requests hold beside cores and lines.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub pools: Vec<Pool>,
     /// Sequences of steps; the first is the one that a request runs through.
     pub sequences: Vec<Sequence>,
     /// How requests come.
@@ -154,6 +159,10 @@ pub enum Step {
     },
     /// One of these, with its probability; they add up to 1.
     Choice(Vec<(f64, Vec<Step>)>),
+    /// The request has units of a pool from here on, and waits until they are free.
+    Acquire(Units),
+    /// It gives them back.
+    Release(Units),
     /// A mechanism of the library, put here by weaving: a `ref` to a sequence of the library.
     Protect(Protect),
 }
@@ -450,6 +459,12 @@ impl Model {
     pub fn threads(&self) -> Option<u32> {
         let machines = self.threads_on.map_or(1, |node| self.nodes[node].machines.count());
         self.workload.threads().map(|threads| threads.saturating_mul(machines))
+    }
+
+    /// Requests that are there at once and may have taken something.
+    #[must_use]
+    pub fn at_once(&self) -> u32 {
+        self.threads().map_or(self.workload.jobs(), |threads| threads.min(self.workload.jobs()))
     }
 
     /// The name of what an annotation is about: `connector upload`.

@@ -2,7 +2,8 @@
 //!
 //! A request is a token. A step that takes time is a timed transition (a few in a row where its time is not exponential), a step that takes
 //! none an immediate one. A node is a place with a token for each core: the request takes one, keeps it while its steps stay on that node,
-//! and gives it back when it goes elsewhere or waits for a message. Who waits for a core is served in no order. Decisions and steps
+//! and gives it back when it goes elsewhere or waits for a message. A pool is a place with a token for each unit; a request that finds too few
+//! gives its core back and waits. Who waits for a core or a pool is served in no order. Decisions and steps
 //! without time have priority over taking a core, so that a step that costs nothing changes nothing.
 
 mod builder;
@@ -17,6 +18,8 @@ use builder::Builder;
 
 /// The priority of decisions and steps without time.
 pub(crate) const FIRST: u32 = builder::ROUTE;
+/// The priority of taking what is free.
+pub(crate) const TAKEN: u32 = builder::ACQUIRE;
 /// Steps that a net may come of.
 pub(crate) const MAX_STEPS: usize = 250_000;
 
@@ -33,7 +36,9 @@ pub struct Laid {
     pub free: Vec<usize>,
     /// For each connector whose bytes take time the place of its free line.
     pub lines: Vec<usize>,
-    /// The places of all that requests wait for: cores, lines, threads.
+    /// For each pool that requests may wait for, the place of its free units.
+    pub pools: Vec<usize>,
+    /// The places of all that requests wait for: cores, lines, pools, threads.
     pub resources: Vec<usize>,
     /// Where a closed workload's clients think, or an open one's room is.
     pub source: usize,
@@ -64,6 +69,9 @@ pub struct Stage {
     pub paid: Option<usize>,
     /// Watts of energy that the price says it takes, besides those of a busy core.
     pub watts: f64,
+    /// The pools of which the request holds units here, by their indices in the model, and how many.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub holds: Vec<(usize, u32)>,
 }
 
 /// A price that times of a net are made of.
@@ -122,8 +130,8 @@ pub fn lay(secured: &Secured) -> Result<Laid, Fault> {
     let end = builder.immediate("end", builder::ROUTE, 1.0, &[last], &back);
     let aborted = aborts.then(|| builder.immediate("aborted", builder::ROUTE, 1.0, &[abort], &back));
     let free = builder.free().to_vec();
-    let lines = builder.lines();
-    let resources = free.iter().chain(&lines).copied().chain(threads).collect();
+    let (lines, pools) = (builder.lines(), builder.pools().iter().flatten().copied().collect::<Vec<_>>());
+    let resources = free.iter().chain(&lines).chain(&pools).copied().chain(threads).collect();
     let open = matches!(model.workload, Workload::Open { .. });
     let (net, stages, prices) = builder.build(&model.name)?;
     Ok(Laid {
@@ -132,6 +140,7 @@ pub fn lay(secured: &Secured) -> Result<Laid, Fault> {
         prices,
         free,
         lines,
+        pools,
         resources,
         source,
         open,

@@ -11,7 +11,7 @@ use gspn::net::{Kind, Rate};
 use crate::Secured;
 use crate::choose::Mode;
 use crate::mechanism::{Part, Role};
-use crate::model::{Annotation, Duration, Model, Node, Price, Protect, Setting, Step, Workload};
+use crate::model::{Annotation, Duration, Model, Node, Price, Protect, Setting, Step, Units, Workload};
 use crate::net::Laid;
 use crate::plant::{Failures, Power};
 use crate::read::escape::{for_line, for_quotes};
@@ -141,6 +141,9 @@ impl<'a> Printer<'a> {
             let of = quoted(&model.components[attribute.of].name);
             self.say(0, &format!("attribute {} of={of} size=\"{} B\"", quoted(&attribute.name), attribute.bytes));
         }
+        for pool in &model.pools {
+            self.say(0, &format!("pool {} size={}", quoted(&pool.name), pool.size));
+        }
         for annotation in &model.annotations {
             let words = secure(model, annotation);
             self.say(0, &words);
@@ -204,6 +207,8 @@ impl<'a> Printer<'a> {
                 let last = model.components.len().saturating_sub(1);
                 self.line(depth, &format!("Note over c0,c{last}: ref {} ({times} times)", for_line(name)));
             }
+            Step::Acquire(units) => self.units(depth, "acquire", *units),
+            Step::Release(units) => self.units(depth, "release", *units),
             Step::Choice(ways) => {
                 for (index, (probability, steps)) in ways.iter().enumerate() {
                     let word = if index == 0 { "alt" } else { "else" };
@@ -222,6 +227,13 @@ impl<'a> Printer<'a> {
                 self.parts(depth, &protect.parts, protect);
             }
         }
+    }
+
+    fn units(&mut self, depth: usize, word: &str, units: Units) {
+        let name = &self.model.pools[units.of].name;
+        self.say(depth, &format!("{word} {} units={}", quoted(name), units.count));
+        let last = self.model.components.len().saturating_sub(1);
+        self.line(depth, &format!("Note over c0,c{last}: {word} {} of {}", units.count, for_line(name)));
     }
 
     fn parts(&mut self, depth: usize, parts: &[Part], protect: &Protect) {

@@ -8,6 +8,7 @@ mod effect;
 pub(crate) mod escape;
 mod fields;
 mod heeded;
+mod held;
 mod lines;
 mod mermaid;
 mod order;

@@ -28,6 +28,9 @@ pub struct Solution {
     pub queued: f64,
     /// For each node its share of busy cores.
     pub nodes: Vec<Busy>,
+    /// For each pool its share of held units.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub pools: Vec<Held>,
     /// What the mean time of a request is spent on, the longest first.
     pub spent: Vec<Spent>,
     /// Markings that the net can reach and stays in.
@@ -42,6 +45,15 @@ pub struct Busy {
     /// Its name.
     pub node: String,
     /// Share of its cores, 0 to 1.
+    pub utilisation: f64,
+}
+
+/// How much of a pool is held.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Held {
+    /// Its name.
+    pub pool: String,
+    /// Share of its units, 0 to 1.
     pub utilisation: f64,
 }
 
@@ -118,6 +130,11 @@ pub(crate) fn of(model: &Model, laid: &Laid, budget: &mut Budget<'_>) -> Result<
         let busy = own.fold(0.0, |sum, (_, tokens)| sum + tokens);
         Busy { node: it.name.clone(), utilisation: (busy / f64::from(it.all_cores())).clamp(0.0, 1.0) }
     });
+    let pools = model.pools.iter().enumerate().map(|(pool, it)| {
+        let of = |holds: &[(usize, u32)]| holds.iter().find(|(of, _)| *of == pool).map_or(0.0, |it| f64::from(it.1));
+        let held = stages.iter().fold(0.0, |sum, (stage, tokens)| sum + of(&stage.holds) * tokens);
+        Held { pool: it.name.clone(), utilisation: (held / f64::from(it.size)).clamp(0.0, 1.0) }
+    });
     let mut spent: BTreeMap<(String, Option<String>), f64> = BTreeMap::new();
     for (it, tokens) in &stages {
         *spent.entry(words(model, &it.what)).or_default() += per_request(*tokens);
@@ -133,9 +150,9 @@ pub(crate) fn of(model: &Model, laid: &Laid, budget: &mut Budget<'_>) -> Result<
         Some(Value::Count(count)) => *count,
         _ => 0,
     };
-    let (nodes, response) = (nodes.collect(), per_request(inside));
+    let (nodes, pools, response) = (nodes.collect(), pools.collect(), per_request(inside));
     let checks = answer.checks;
-    Ok(Solution { throughput, aborted, turned_away, inside, response, queued, nodes, spent, states, checks })
+    Ok(Solution { throughput, aborted, turned_away, inside, response, queued, nodes, pools, spent, states, checks })
 }
 
 fn words(model: &Model, what: &What) -> (String, Option<String>) {

@@ -107,7 +107,8 @@ impl<'a> Weaver<'a> {
             match step {
                 Step::Operation(Operation { returns: Some(attribute), .. }) => self.returned[*attribute] = true,
                 Step::Choice(ways) => ways.iter().for_each(|(_, steps)| self.find_returned(steps)),
-                Step::Operation(_) | Step::Send(_) | Step::Ref { .. } | Step::Protect(_) => {}
+                Step::Operation(_) | Step::Send(_) | Step::Ref { .. } => {}
+                Step::Acquire(_) | Step::Release(_) | Step::Protect(_) => {}
             }
         }
     }
@@ -122,7 +123,9 @@ impl<'a> Weaver<'a> {
                     let ways = ways.into_iter().map(|(probability, steps)| (probability, self.steps(steps)));
                     woven.push(Step::Choice(ways.collect()));
                 }
-                other @ (Step::Ref { .. } | Step::Protect(_)) => woven.push(other),
+                other @ (Step::Ref { .. } | Step::Acquire(_) | Step::Release(_) | Step::Protect(_)) => {
+                    woven.push(other)
+                }
             }
         }
         woven

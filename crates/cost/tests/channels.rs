@@ -75,6 +75,7 @@ fn words(model: &Model, steps: &[Step]) -> Vec<String> {
         }
         Step::Choice(ways) => format!("{} of {:?}", ways[0].0, words(model, &ways[0].1)),
         Step::Ref { sequence, .. } => format!("ref {}", model.sequences[*sequence].name),
+        Step::Acquire(units) | Step::Release(units) => model.pools[units.of].name.clone(),
     };
     steps.iter().map(word).collect()
 }

@@ -294,6 +294,11 @@ fn shown(solution: &Solution) -> String {
     text.push('\n');
     let busy = solution.nodes.iter().map(|it| vec![it.node.clone(), format!("{:.2} %", it.utilisation * 100.0)]);
     text.push_str(&table(&["node", "busy"], &busy.collect::<Vec<_>>()));
+    if !solution.pools.is_empty() {
+        text.push('\n');
+        let held = solution.pools.iter().map(|it| vec![it.pool.clone(), format!("{:.2} %", it.utilisation * 100.0)]);
+        text.push_str(&table(&["pool", "held"], &held.collect::<Vec<_>>()));
+    }
     text.push('\n');
     let spent = solution.spent.iter().map(|it| {
         let share = if solution.response > 0.0 { it.seconds / solution.response * 100.0 } else { 0.0 };

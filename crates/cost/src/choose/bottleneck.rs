@@ -21,7 +21,7 @@ const NEARLY: f64 = 0.999;
 /// What a setting saturates first.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Bottleneck {
-    /// The node whose cores are all busy first, the connector whose line is, `threads`, or `request`: no more than one can be there, and
+    /// The node whose cores are all busy first, the connector whose line is, the pool whose units are all held, `threads`, or `request`: no more than one can be there, and
     /// threads are not limited.
     pub resource: String,
     /// How busy it is under the load, 0 to 1.
@@ -50,11 +50,13 @@ pub struct Bottleneck {
     pub instead: Option<usize>,
 }
 
-/// What is used up by requests: a node by its index, the line of a connector by its index among those that take time, or the threads.
+/// What is used up by requests: a node by its index, the line of a connector by its index among those that take time, a pool by its index, or
+/// the threads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Resource {
     Node(usize),
     Line(usize),
+    Pool(usize),
     Threads,
 }
 
@@ -68,6 +70,7 @@ impl Resource {
         match self {
             Self::Node(node) => model.nodes[node].name.clone(),
             Self::Line(line) => lines(model).nth(line).unwrap_or_default().to_owned(),
+            Self::Pool(pool) => model.pools[pool].name.clone(),
             Self::Threads if model.threads().is_none() => "request".to_owned(),
             Self::Threads => "threads".to_owned(),
         }
@@ -78,6 +81,7 @@ impl Resource {
         match self {
             Self::Node(node) => Some(node),
             Self::Line(line) => Some(model.nodes.len() + line),
+            Self::Pool(pool) => Some(model.nodes.len() + lines(model).count() + pool),
             Self::Threads => None,
         }
     }
@@ -88,8 +92,11 @@ pub(super) fn limits(model: &Model, service: &Service, one: bool) -> Vec<(Resour
     let nodes = model.nodes.iter().enumerate();
     let mut limits: Vec<_> =
         nodes.map(|(node, it)| (Resource::Node(node), f64::from(it.all_cores()) / service.cores(node))).collect();
-    let nodes = model.nodes.len();
-    limits.extend(lines(model).enumerate().map(|(line, _)| (Resource::Line(line), 1.0 / service.cores(nodes + line))));
+    let all = lines(model)
+        .enumerate()
+        .map(|(line, _)| (Resource::Line(line), 1.0))
+        .chain(model.pools.iter().enumerate().map(|(pool, it)| (Resource::Pool(pool), f64::from(it.size))));
+    limits.extend(all.filter_map(|(it, there)| Some((it, there / service.cores(it.index(model)?)))));
     limits.retain(|(_, limit)| limit.is_finite());
     let threads = if one { Some(1) } else { model.threads() };
     limits.extend(threads.map(|threads| (Resource::Threads, f64::from(threads) / service.mean())));
@@ -273,7 +280,7 @@ impl Bottleneck {
         let other = |words: &str, then: f64| format!("; with `{words}` instead it would be {}/s", short(then));
         if self.waits {
             return format!(
-                "full first: the threads, {} % busy now, at {}/s, for those at work wait for each other's cores and lines; what counts most is {}: 1 % less of it carries {} % more, and without it {}{}",
+                "full first: the threads, {} % busy now, at {}/s, for those at work wait for what others have; what counts most is {}: 1 % less of it carries {} % more, and without it {}{}",
                 percent(self.utilisation),
                 short(carried),
                 self.what,

@@ -23,7 +23,8 @@ pub(super) struct Service {
     pub(super) done: Vec<f64>,
     /// Mean time that a request spends in each phase.
     spent: Vec<f64>,
-    /// For each phase, the busy cores of each node, and behind them whether each line that takes time is.
+    /// For each phase, the busy cores of each node, behind them whether each line that takes time is, and behind those the units that are held
+    /// of each pool.
     busy: Vec<Vec<f64>>,
     /// For each phase, what is done in it.
     what: Vec<Option<What>>,
@@ -44,23 +45,27 @@ pub(super) fn service(model: &Model, budget: &mut Budget<'_>) -> Result<(Service
     let laid = net::lay(&weave(&alone))?;
     let walk = walk(&laid, budget)?;
     let (aborts, at_once) = walk.aborted.clone();
-    let mut service = of(walk, &laid, model.nodes.len());
+    let mut service = of(walk, &laid, model);
     let later: f64 = aborts.iter().zip(&service.spent).map(|(rate, spent)| rate * spent).sum();
     service.finished = 1.0 - (later + at_once).clamp(0.0, 1.0);
     Ok((service, laid))
 }
 
 /// A walk, with what is done in each of its phases.
-fn of(walk: Walk, laid: &Laid, nodes: usize) -> Service {
+fn of(walk: Walk, laid: &Laid, model: &Model) -> Service {
+    let nodes = model.nodes.len();
     let stages: HashMap<usize, &Stage> = laid.stages.iter().rev().map(|stage| (stage.place, stage)).collect();
     let at = |place: &usize| stages.get(place).copied();
     let busy = |place: &usize| {
-        let mut busy = vec![0.0; nodes + laid.lines.len()];
+        let mut busy = vec![0.0; nodes + laid.lines.len() + model.pools.len()];
         let on = at(place).and_then(|stage| stage.on);
         let of_node = laid.free.iter().position(|free| Some(*free) == on);
         let of_line = || laid.lines.iter().position(|line| Some(*line) == on).map(|line| nodes + line);
         if let Some(resource) = of_node.or_else(of_line) {
             busy[resource] = 1.0;
+        }
+        for (pool, count) in at(place).into_iter().flat_map(|stage| &stage.holds) {
+            busy[nodes + laid.lines.len() + pool] = f64::from(*count);
         }
         busy
     };
@@ -98,7 +103,7 @@ impl Service {
         self.spent.iter().sum()
     }
 
-    /// Core seconds that a request costs a node; behind the nodes the seconds that it holds a line.
+    /// Core seconds that a request costs a node; behind the nodes the seconds that it holds a line, behind those of units of a pool.
     pub(super) fn cores(&self, node: usize) -> f64 {
         self.spent.iter().zip(&self.busy).map(|(spent, busy)| spent * busy[node]).sum()
     }

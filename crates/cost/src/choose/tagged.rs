@@ -1,7 +1,7 @@
 //! One request followed through the whole net, where those in service wait for each other: how long it takes is a passage.
 //!
 //! Each place of requests gets a second one for the request that is followed, each transition a second one that moves it, over the same cores,
-//! lines and threads. Who waits for a core in the place of the followed one is served in no order: with `n` others there, the followed one is
+//! lines, pools and threads. Who waits for a core in the place of the followed one is served in no order: with `n` others there, the followed one is
 //! next with the weight `1/(n+1)`, one of them with `n/(n+1)`, so that the weight of the place stays 1. Who waits for a thread is served
 //! as he came: who comes after the followed one waits behind him.
 //!
@@ -107,7 +107,7 @@ fn follow(laid: &Laid, jobs: u32) -> Result<Followed, Fault> {
     let waiting = laid.net.transitions().iter().filter(|it| takes(it, &resource)).count() as u64;
     if waiting.saturating_mul(u64::from(jobs)) > MAX_WEIGHTS {
         let why = format!(
-            "{jobs} requests may wait for cores or lines in {waiting} places, in no order: too much for percentiles by the net"
+            "{jobs} requests may wait for cores, lines or pools in {waiting} places, in no order: too much for percentiles by the net"
         );
         return Err(Fault::new(Class::TooLarge, "percentiles", why));
     }

@@ -154,10 +154,12 @@ fn unhindered(model: &Model, laid: &Laid) -> Option<u32> {
     (!hindered(model, laid, threads)).then_some(threads)
 }
 
-/// Whether some of so many requests may wait for a core or a line that others have.
+/// Whether some of so many requests may wait for a core, a line or a pool that others have.
 pub(super) fn hindered(model: &Model, laid: &Laid, threads: u32) -> bool {
-    // Who waits for a line waits for one message at a time. A line may have the name of a node, so its place tells, not its name.
-    if laid.net.transitions().iter().any(|it| it.inputs.iter().any(|arc| laid.lines.contains(&arc.place))) {
+    // Who waits for a line waits for one message at a time, and a pool has a place only if somebody may wait for it. They may have the name of
+    // a node, so their places tell, not their names.
+    let waited_for = |place: &usize| laid.lines.contains(place) || laid.pools.contains(place);
+    if laid.net.transitions().iter().any(|it| it.inputs.iter().any(|arc| waited_for(&arc.place))) {
         return true;
     }
     !laid.stages.iter().all(|stage| match &stage.what {

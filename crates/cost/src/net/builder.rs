@@ -10,11 +10,13 @@ use crate::Fault;
 use crate::model::{Duration, Model, Price};
 
 /// Steps without time and decisions fire first,
-pub(super) const ROUTE: u32 = 3;
+pub(super) const ROUTE: u32 = 4;
 /// then requests get threads,
-pub(super) const BEGIN: u32 = 2;
-/// then cores.
-pub(super) const ACQUIRE: u32 = 1;
+pub(super) const BEGIN: u32 = 3;
+/// then cores, lines and units of pools;
+pub(super) const ACQUIRE: u32 = 2;
+/// who gets none of a pool then gives his core to others.
+pub(super) const YIELD: u32 = 1;
 
 /// A variation below this has more stages in a row than a net should.
 const MIN_CV2: f64 = 0.01;
@@ -26,6 +28,10 @@ pub(super) struct Builder {
     names: HashMap<String, u32>,
     free: Vec<usize>,
     lines: Vec<Option<usize>>,
+    /// Of each pool its place, if requests may wait for it.
+    pools: Vec<Option<usize>>,
+    /// What a request holds here of pools, by their indices.
+    holding: Vec<(usize, u32)>,
     /// What is paid for the time that comes next: its index in `prices`, and joules of it.
     paid: Option<(usize, f64)>,
     prices: Vec<Paid>,
@@ -40,6 +46,8 @@ impl Builder {
             names: HashMap::new(),
             free: Vec::new(),
             lines: Vec::new(),
+            pools: Vec::new(),
+            holding: Vec::new(),
             paid: None,
             prices: Vec::new(),
         };
@@ -50,6 +58,12 @@ impl Builder {
         for connector in &model.connectors {
             let line = connector.bytes_a_second.map(|_| builder.place(&format!("line {}", connector.name), 1));
             builder.lines.push(line);
+        }
+        let requests = model.at_once();
+        for pool in &model.pools {
+            let short = pool.is_short(requests);
+            let place = short.then(|| builder.place(&format!("pool {}", pool.name), u64::from(pool.size)));
+            builder.pools.push(place);
         }
         builder
     }
@@ -64,6 +78,27 @@ impl Builder {
 
     pub(super) fn line(&self, connector: usize) -> Option<usize> {
         self.lines[connector]
+    }
+
+    pub(super) fn pools(&self) -> &[Option<usize>] {
+        &self.pools
+    }
+
+    /// From here on the request holds so much more or less of a pool.
+    pub(super) fn hold(&mut self, pool: usize, change: impl FnOnce(u32) -> u32) {
+        let before = self.holding.iter().position(|(of, _)| *of == pool).map(|at| self.holding.swap_remove(at).1);
+        let now = change(before.unwrap_or(0));
+        if now > 0 {
+            self.holding.push((pool, now));
+        }
+    }
+
+    pub(super) fn set_holding(&mut self, holding: Vec<(usize, u32)>) {
+        self.holding = holding;
+    }
+
+    pub(super) fn holding(&self) -> &[(usize, u32)] {
+        &self.holding
     }
 
     pub(super) fn place(&mut self, name: &str, tokens: u64) -> usize {
@@ -85,7 +120,8 @@ impl Builder {
         let done = self.place(&format!("{name} done"), 0);
         let (paid, watts) = self.paid.map_or((None, 0.0), |(paid, joules)| (Some(paid), joules / time.mean));
         let stage = |builder: &mut Self, place, to, mean: f64| {
-            builder.stages.push(Stage { place, what: what.clone(), on, mean, paid, watts });
+            let holds = builder.holding.clone();
+            builder.stages.push(Stage { place, what: what.clone(), on, mean, paid, watts, holds });
             builder.timed(name, 1.0 / mean, Servers::Infinite, &[place], &[to]);
         };
         if (time.cv2 - 1.0).abs() < 1e-9 {
@@ -128,8 +164,8 @@ impl Builder {
         done
     }
 
-    /// The request in `from` waits for a token of `resource`.
-    pub(super) fn acquire(&mut self, of: &str, from: usize, resource: usize, to: usize) {
+    /// The request in `from` waits for `count` tokens of `resource`.
+    pub(super) fn acquire(&mut self, of: &str, from: usize, (resource, count): (usize, u32), to: usize) {
         self.stages.push(Stage {
             place: from,
             what: What::Waiting(of.to_owned()),
@@ -137,8 +173,31 @@ impl Builder {
             mean: 0.0,
             paid: None,
             watts: 0.0,
+            holds: self.holding.clone(),
         });
-        self.immediate(&format!("take {of}"), ACQUIRE, 1.0, &[from, resource], &[to]);
+        self.take(of, from, (resource, count), to);
+    }
+
+    /// The request in `from` takes `count` tokens of `resource`, if they are there.
+    pub(super) fn take(&mut self, of: &str, from: usize, (resource, count): (usize, u32), to: usize) {
+        let index = self.immediate(&format!("take {of}"), ACQUIRE, 1.0, &[from, resource], &[to]);
+        self.many(index, |it| &mut it.inputs, count);
+    }
+
+    /// The request in `from` gives back `count` tokens of `resource`.
+    pub(super) fn give(&mut self, from: usize, (resource, count): (usize, u32)) -> usize {
+        let next = self.place("left", 0);
+        let index = self.immediate("leave", ROUTE, 1.0, &[from], &[next, resource]);
+        self.many(index, |it| &mut it.outputs, count);
+        next
+    }
+
+    /// So many tokens of the resource that a transition takes or gives, which is the last of its places.
+    fn many(&mut self, transition: usize, arcs: impl FnOnce(&mut Transition) -> &mut Vec<Arc>, count: u32) {
+        let resource = self.transitions.get_mut(transition).and_then(|it| arcs(it).last_mut());
+        if let Some(arc) = resource {
+            arc.count = u64::from(count);
+        }
     }
 
     fn transition(&mut self, name: &str, kind: Kind, from: &[usize], to: &[usize]) -> usize {

@@ -3,7 +3,7 @@
 use super::builder::{self, Builder};
 use super::{MAX_STEPS, What};
 use crate::mechanism::{Part, Role, Work};
-use crate::model::{Duration, Model, Price, Protect, Send, Step};
+use crate::model::{Duration, Model, Price, Protect, Send, Step, Units};
 use crate::{Class, Fault};
 
 /// Sequences and ways inside each other: each takes its part of the stack.
@@ -59,6 +59,8 @@ impl Layer<'_> {
                         |layer, steps, at| layer.steps(steps, at),
                     )?;
                 }
+                Step::Acquire(units) => self.acquire(*units, at),
+                Step::Release(units) => self.give_back(*units, at),
                 Step::Protect(protect) => self.parts(&protect.parts, protect, at)?,
             }
         }
@@ -92,7 +94,7 @@ impl Layer<'_> {
         if !at.is_empty() {
             let waits = self.release(at);
             let runs = self.builder.place(&format!("{name} runs"), 0);
-            self.builder.acquire(&node_of.name, waits, free, runs);
+            self.builder.acquire(&node_of.name, waits, (free, 1), runs);
             if let Some(held) = held {
                 self.builder.immediate("keep", builder::ROUTE, 1.0, &[held], &[runs]);
             }
@@ -118,9 +120,7 @@ impl Layer<'_> {
         for it in at.iter_mut() {
             let Some(node) = it.holds.take() else { continue };
             let free = self.builder.free()[node];
-            let next = self.builder.place("left", 0);
-            self.builder.immediate("leave", builder::ROUTE, 1.0, &[it.place], &[next, free]);
-            it.place = next;
+            it.place = self.builder.give(it.place, (free, 1));
         }
         let ends = std::mem::take(at);
         let [one] = ends[..] else {
@@ -130,6 +130,42 @@ impl Layer<'_> {
         };
         at.push(one);
         one.place
+    }
+
+    /// Units of a pool: who finds them goes on with his core; who does not gives that back, and waits.
+    fn acquire(&mut self, units: Units, at: &mut Front) {
+        let pool = &self.model.pools[units.of];
+        if let Some(free) = self.builder.pools()[units.of] {
+            let (mut had, mut waiting) = (Vec::new(), Vec::new());
+            for it in std::mem::take(at) {
+                let Some(node) = it.holds else {
+                    waiting.push(it);
+                    continue;
+                };
+                let place = self.builder.place(&format!("{} had", pool.name), 0);
+                self.builder.take(&pool.name, it.place, (free, units.count), place);
+                had.push(Cursor { place, holds: it.holds });
+                let left = self.builder.place("left", 0);
+                let core = self.builder.free()[node];
+                self.builder.immediate("yield", builder::YIELD, 1.0, &[it.place], &[left, core]);
+                waiting.push(Cursor { place: left, holds: None });
+            }
+            let waits = self.release(&mut waiting);
+            let place = self.builder.place(&format!("{} had", pool.name), 0);
+            self.builder.acquire(&pool.name, waits, (free, units.count), place);
+            had.push(Cursor { place, holds: None });
+            *at = had;
+        }
+        self.builder.hold(units.of, |held| held.saturating_add(units.count));
+    }
+
+    fn give_back(&mut self, units: Units, at: &mut Front) {
+        self.builder.hold(units.of, |held| held.saturating_sub(units.count));
+        if let Some(free) = self.builder.pools()[units.of] {
+            for it in at {
+                it.place = self.builder.give(it.place, (free, units.count));
+            }
+        }
     }
 
     /// One place for several.
@@ -160,12 +196,10 @@ impl Layer<'_> {
         let mut place = self.release(at);
         if let (Some(line), true) = (self.builder.line(over), on_line > 0.0) {
             let runs = self.builder.place(&format!("{name} on line"), 0);
-            self.builder.acquire(&connector.name, place, line, runs);
+            self.builder.acquire(&connector.name, place, (line, 1), runs);
             let time = Duration { mean: on_line, cv2: 1.0 };
             let sent = self.builder.time(name, runs, time, what, Some(line));
-            let next = self.builder.place("left", 0);
-            self.builder.immediate("leave", builder::ROUTE, 1.0, &[sent], &[next, line]);
-            place = next;
+            place = self.builder.give(sent, (line, 1));
         }
         if latency > 0.0 {
             let time = Duration { mean: latency, cv2: 1.0 };
@@ -183,6 +217,7 @@ impl Layer<'_> {
     ) -> Result<(), Fault> {
         let from = std::mem::take(at);
         let mut ends: Front = Vec::new();
+        let holding = self.builder.holding().to_vec();
         for (probability, way) in ways {
             if probability <= 0.0 {
                 continue;
@@ -194,6 +229,8 @@ impl Layer<'_> {
                 self.builder.immediate("choose", builder::ROUTE, probability, &[it.place], &[place]);
                 end.push(Cursor { place, holds: it.holds });
             }
+            // All ways end with as much as each other.
+            self.builder.set_holding(holding.clone());
             lay(self, way, &mut end)?;
             ends.append(&mut end);
         }
@@ -304,7 +341,12 @@ impl Layer<'_> {
         for it in at {
             let lost = self.builder.place(&format!("{name}: no"), 0);
             self.builder.immediate(&format!("{name}: no"), builder::ROUTE, 1.0 - passes, &[it.place], &[lost]);
-            let lost = self.release(&mut vec![Cursor { place: lost, holds: it.holds }]);
+            let mut lost = self.release(&mut vec![Cursor { place: lost, holds: it.holds }]);
+            for (pool, count) in self.builder.holding().to_vec() {
+                if let Some(free) = self.builder.pools()[pool] {
+                    lost = self.builder.give(lost, (free, count));
+                }
+            }
             self.builder.immediate("abort", builder::ROUTE, 1.0, &[lost], &[self.abort]);
             // Where nothing goes on from here, what follows has a place that is never reached.
             let next = self.builder.place(name, 0);

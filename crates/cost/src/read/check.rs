@@ -6,10 +6,11 @@ use hashbrown::HashMap;
 
 use super::draft::{Draft, Line, Written};
 use super::fields::{Fields, Word};
-use super::{effect, order, plant, secure};
+use super::{effect, held, order, plant, secure};
 use crate::choose::Mode;
 use crate::model::{
-    Attribute, Component, Connector, Duration, Level, Model, Node, Operation, Prices, Send, Sequence, Step, Workload,
+    Attribute, Component, Connector, Duration, Level, Model, Node, Operation, Pool, Prices, Send, Sequence, Step,
+    Units, Workload,
 };
 use crate::{Class, Fault, operation, quantity};
 
@@ -55,6 +56,7 @@ pub(super) struct Known {
     pub(super) components: Names,
     pub(super) connectors: Names,
     pub(super) attributes: Names,
+    pools: Names,
     sequences: Names,
 }
 
@@ -68,6 +70,7 @@ pub(super) fn check(draft: Draft) -> Result<Model, Fault> {
         components: Names::of("component", lines(&draft.components))?,
         connectors: Names::of("connector", lines(&draft.connectors))?,
         attributes: Names::of("attribute", lines(&draft.attributes))?,
+        pools: Names::of("pool", lines(&draft.pools))?,
         sequences: Names::of("sequence", draft.sequences.iter().map(|it| (it.name.as_str(), it.line)))?,
     };
     let prices = prices(draft.prices)?;
@@ -79,6 +82,7 @@ pub(super) fn check(draft: Draft) -> Result<Model, Fault> {
         each(draft.connectors).map(|(name, it)| connector(name, it, &known)).collect::<Result<_, _>>()?;
     let attributes =
         each(draft.attributes).map(|(name, it)| attribute(name, it, &known)).collect::<Result<Vec<_>, _>>()?;
+    let pools = each(draft.pools).map(|(name, it)| pool(name, it)).collect::<Result<Vec<_>, _>>()?;
     if draft.sequences.is_empty() {
         return Err(Fault::new(Class::Missing, "sequence", "there is no sequence: nothing happens"));
     }
@@ -102,6 +106,7 @@ pub(super) fn check(draft: Draft) -> Result<Model, Fault> {
         components,
         connectors,
         attributes,
+        pools,
         sequences,
         workload,
         annotations,
@@ -112,6 +117,7 @@ pub(super) fn check(draft: Draft) -> Result<Model, Fault> {
     };
     effect::only(&mut model, &lines, draft.scenarios)?;
     order::possible(&model)?;
+    held::look(&mut model)?;
     Ok(model)
 }
 
@@ -165,6 +171,14 @@ fn attribute(name: String, mut fields: Fields, known: &Known) -> Result<Attribut
     let bytes = fields.bytes("size")?.unwrap_or(0);
     fields.end()?;
     Ok(Attribute { name, of, bytes })
+}
+
+fn pool(name: String, mut fields: Fields) -> Result<Pool, Fault> {
+    let size = fields.count("size", 1_000_000)?;
+    let size =
+        size.ok_or_else(|| fields.fault(Class::MissingAnnotation, 0, "it has no `size`: how many are there?"))?;
+    fields.end()?;
+    Ok(Pool { name, size, most: 0 })
 }
 
 fn workload(fields: Option<Fields>, known: &Known) -> Result<(Workload, Option<usize>), Fault> {
@@ -269,6 +283,8 @@ impl Steps<'_> {
                 fields.end()?;
                 Ok(Step::Ref { sequence, times })
             }
+            Line::Acquire(fields) => Ok(Step::Acquire(self.units(fields, "acquire")?)),
+            Line::Release(fields) => Ok(Step::Release(self.units(fields, "release")?)),
             Line::Choice(line, _) if depth >= MAX_DEPTH => {
                 Err(Fault::new(Class::TooLarge, "choose", format!("more than {MAX_DEPTH} inside each other")).at(line))
             }
@@ -316,6 +332,14 @@ impl Steps<'_> {
                 Ok(Step::Choice(weighted.into_iter().map(|(weight, steps)| (weight / sum, steps)).collect()))
             }
         }
+    }
+
+    fn units(&self, mut fields: Fields, key: &'static str) -> Result<Units, Fault> {
+        let name = fields.need(key)?;
+        let of = self.known.pools.find(&fields, &name)?;
+        let count = fields.count("units", 1_000_000)?.unwrap_or(1);
+        fields.end()?;
+        Ok(Units { of, count, line: name.line })
     }
 
     fn operation(&self, mut fields: Fields) -> Result<Step, Fault> {

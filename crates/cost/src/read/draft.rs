@@ -13,6 +13,7 @@ pub(crate) struct Draft {
     pub(crate) components: Vec<(String, Fields)>,
     pub(crate) connectors: Vec<(String, Fields)>,
     pub(crate) attributes: Vec<(String, Fields)>,
+    pub(crate) pools: Vec<(String, Fields)>,
     pub(crate) sequences: Vec<Written>,
     /// Whether sequences that the first does not refer to are other scenarios.
     pub(crate) scenarios: bool,
@@ -40,6 +41,10 @@ pub(crate) enum Line {
     Send(Fields),
     /// `ref` = the sequence, `times`.
     Ref(Fields),
+    /// `acquire` = the pool, `units`.
+    Acquire(Fields),
+    /// `release` = the pool, `units`.
+    Release(Fields),
     /// Ways with `weight`.
     Choice(usize, Vec<(Fields, Vec<Line>)>),
 }

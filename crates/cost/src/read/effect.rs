@@ -142,7 +142,7 @@ impl Used {
                     }
                 }
                 Step::Choice(ways) => ways.iter().for_each(|(_, steps)| self.steps(steps, model)),
-                Step::Ref { .. } | Step::Protect(_) => {}
+                Step::Ref { .. } | Step::Acquire(_) | Step::Release(_) | Step::Protect(_) => {}
             }
         }
     }

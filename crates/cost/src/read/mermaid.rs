@@ -179,6 +179,17 @@ impl Reader {
                 self.draft.attributes.push(((*name).to_owned(), fields));
                 Ok(())
             }
+            ["pool", name] => {
+                self.draft.pools.push(((*name).to_owned(), fields));
+                Ok(())
+            }
+            [word @ ("acquire" | "release"), name] => {
+                self.no_step()?;
+                let mut fields = fields;
+                fields.put(word, vec![(*name).to_owned()], self.line)?;
+                self.push(if *word == "acquire" { Line::Acquire(fields) } else { Line::Release(fields) });
+                Ok(())
+            }
             ["secure", property] => {
                 let mut fields = fields;
                 fields.put("property", vec![(*property).to_owned()], self.line)?;
@@ -231,7 +242,7 @@ impl Reader {
                 _ => Err(self.fault(Class::Syntax, "`loop` stands outside of a loop")),
             },
             _ => {
-                let known = "name, workload, node, component, connector, attribute, secure, price, level, sequence, ref, step, way, loop";
+                let known = "name, workload, money, node, component, connector, attribute, pool, secure, price, level, sequence, ref, acquire, release, step, way, loop";
                 Err(self.fault(
                     Class::Unknown,
                     format!("`{text}` is no statement with the names that it needs; known: {known}"),

@@ -73,7 +73,7 @@ impl<'m> Walk<'m> {
                     self.steps(&model.sequences[*sequence].steps, deep + 1);
                 }
                 Step::Choice(ways) => self.choice(ways, deep),
-                Step::Operation(_) | Step::Ref { .. } | Step::Protect(_) => {}
+                Step::Operation(_) | Step::Ref { .. } | Step::Acquire(_) | Step::Release(_) | Step::Protect(_) => {}
             }
         }
     }

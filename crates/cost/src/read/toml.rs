@@ -10,6 +10,16 @@ use crate::{Class, Fault};
 
 type Value<'a> = Spanned<DeValue<'a>>;
 
+type Make = fn(Fields) -> Line;
+/// What makes a step of a table, by the key that has its name.
+const KINDS: [(&str, Make); 5] = [
+    ("do", Line::Do),
+    ("send", Line::Send),
+    ("ref", Line::Ref),
+    ("acquire", Line::Acquire),
+    ("release", Line::Release),
+];
+
 /// Reads the words of a model.
 pub(super) fn draft(text: &str) -> Result<Draft, Fault> {
     let lines = Lines::of(text);
@@ -28,6 +38,7 @@ pub(super) fn draft(text: &str) -> Result<Draft, Fault> {
             "component" => draft.components = lines.named("component", value)?,
             "connector" => draft.connectors = lines.named("connector", value)?,
             "attribute" => draft.attributes = lines.named("attribute", value)?,
+            "pool" => draft.pools = lines.named("pool", value)?,
             "sequence" => draft.sequences = lines.sequences(value)?,
             "secure" => {
                 for item in lines.items("secure", value)? {
@@ -43,8 +54,7 @@ pub(super) fn draft(text: &str) -> Result<Draft, Fault> {
                 }
             }
             other => {
-                let known =
-                    "name, workload, money, node, component, connector, attribute, sequence, secure, price, level";
+                let known = "name, workload, money, node, component, connector, attribute, pool, sequence, secure, price, level";
                 return Err(Fault::new(Class::Unknown, "", format!("`{other}` is unknown; known: {known}")).at(line));
             }
         }
@@ -62,7 +72,7 @@ pub(super) fn prices(text: &str) -> Result<Vec<Priced>, Fault> {
         return Err(Fault::new(Class::TooLarge, "", "the prices have more than 16 MiB"));
     }
     let draft = draft(text).map_err(in_prices)?;
-    let named = [&draft.nodes, &draft.components, &draft.connectors, &draft.attributes, &draft.levels];
+    let named = [&draft.nodes, &draft.components, &draft.connectors, &draft.attributes, &draft.pools, &draft.levels];
     let others =
         !draft.sequences.is_empty() || !draft.secured.is_empty() || named.iter().any(|named| !named.is_empty());
     if others || draft.workload.is_some() || draft.money.is_some() {
@@ -157,14 +167,10 @@ impl Lines {
             let ways = self.items(what, ways)?.into_iter().map(|way| self.way(what, way)).collect::<Result<_, _>>()?;
             return Ok(Line::Choice(*line, ways));
         }
-        let make: fn(Fields) -> Line = match (has("do"), has("send"), has("ref")) {
-            (Some(_), None, None) => Line::Do,
-            (None, Some(_), None) => Line::Send,
-            (None, None, Some(_)) => Line::Ref,
-            _ => {
-                let why = "a step has exactly one of `do`, `send`, `ref`, `choose`";
-                return Err(Fault::new(Class::Missing, what, why).at(line));
-            }
+        let mut said = KINDS.iter().filter(|(key, _)| has(key).is_some());
+        let (Some((_, make)), None) = (said.next(), said.next()) else {
+            let why = "a step has exactly one of `do`, `send`, `ref`, `choose`, `acquire`, `release`";
+            return Err(Fault::new(Class::Missing, what, why).at(line));
         };
         Ok(make(self.fields(what, line, value)?))
     }

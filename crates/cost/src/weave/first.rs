@@ -124,7 +124,7 @@ impl<'a> First<'a> {
             Step::Choice(ways) => {
                 ways.iter().flat_map(|(_, steps)| steps).for_each(|step| self.touch(step, targets, refer));
             }
-            Step::Protect(_) => {}
+            Step::Acquire(_) | Step::Release(_) | Step::Protect(_) => {}
         }
     }
 

@@ -24,7 +24,9 @@ impl Tunnels<'_> {
                 Step::Choice(ways.into_iter().map(|(share, steps)| (share, self.through(steps))).collect())
             }
             Step::Protect(protect) => Step::Protect(self.protect(protect)),
-            other @ (Step::Operation(_) | Step::Send(_) | Step::Ref { .. }) => other,
+            other @ (Step::Operation(_) | Step::Send(_) | Step::Ref { .. } | Step::Acquire(_) | Step::Release(_)) => {
+                other
+            }
         }
     }
 

@@ -16,7 +16,7 @@ fn steps(steps: &[Step], asked: &mut BTreeSet<String>) {
         match step {
             Step::Choice(ways) => ways.iter().for_each(|(_, ways)| self::steps(ways, asked)),
             Step::Protect(protect) => parts(&protect.parts, asked),
-            Step::Operation(_) | Step::Send(_) | Step::Ref { .. } => {}
+            _ => {}
         }
     }
 }

@@ -13,8 +13,8 @@ pub(super) const END: usize = usize::MAX;
 pub(super) struct Way {
     /// A place, or [`END`].
     pub(super) to: usize,
-    /// The resource of which one is given back.
-    pub(super) gives: Option<usize>,
+    /// The resource of which some are given back, and how many.
+    pub(super) gives: Option<(usize, u32)>,
 }
 
 /// What a request meets in a place.
@@ -24,8 +24,8 @@ pub(super) enum Stop {
     Time { stages: u32, mean: f64, then: Way },
     /// It goes on at once; weights add up to the last of them.
     Choose(Vec<(f64, Way)>),
-    /// It waits for one of a resource.
-    Wait { resource: usize, then: Way },
+    /// It waits for so many of a resource. Who has something to give back, where too few are free, does that meanwhile, and goes elsewhere.
+    Wait { resource: usize, count: u32, then: Way, otherwise: Option<Way> },
     /// Nobody comes here.
     Nowhere,
 }
@@ -51,7 +51,8 @@ impl Plan {
         let mut factors = vec![1.0; places.len()];
         laid.stages.iter().for_each(|stage| factors[stage.place] = longer(stage));
         let own = |arcs: &[Arc]| arcs.iter().map(|arc| arc.place).find(|place| resource[*place].is_none());
-        let held = |arcs: &[Arc]| arcs.iter().find_map(|arc| resource[arc.place]);
+        let count = |tokens: u64| u32::try_from(tokens).unwrap_or(u32::MAX);
+        let held = |arcs: &[Arc]| arcs.iter().find_map(|arc| Some((resource[arc.place]?, count(arc.count))));
         let mut stops = vec![Stop::Nowhere; places.len()];
         let mut start = laid.source;
         for (index, it) in laid.net.transitions().iter().enumerate() {
@@ -65,7 +66,16 @@ impl Plan {
                 (Kind::Timed { rate: Rate::Constant(rate), .. }, None, Stop::Nowhere) => {
                     Stop::Time { stages: 1, mean: factors[from] / rate, then }
                 }
-                (Kind::Immediate { .. }, Some(resource), Stop::Nowhere) => Stop::Wait { resource, then },
+                (Kind::Immediate { .. }, Some((resource, count)), Stop::Nowhere) => {
+                    Stop::Wait { resource, count, then, otherwise: None }
+                }
+                // It fires only where the one before does not: its priority is lower.
+                (Kind::Immediate { priority, .. }, None, Stop::Wait { otherwise: otherwise @ None, .. })
+                    if *priority < crate::net::TAKEN =>
+                {
+                    *otherwise = Some(then);
+                    continue;
+                }
                 (Kind::Immediate { weight, .. }, None, Stop::Nowhere) => Stop::Choose(vec![(*weight, then)]),
                 (Kind::Immediate { weight, .. }, None, Stop::Choose(ways)) => {
                     let before = ways.last().map_or(0.0, |(sum, _)| *sum);
@@ -76,12 +86,12 @@ impl Plan {
             };
             stops[from] = stop;
         }
-        let count = |place: &usize| u32::try_from(places[*place].tokens).unwrap_or(u32::MAX);
         let threads = laid.queue.and_then(|queue| match stops[queue] {
             Stop::Wait { resource, .. } => Some(resource),
             _ => None,
         });
-        let mut plan = Self { stops, start, resources: laid.resources.iter().map(count).collect(), threads };
+        let resources = laid.resources.iter().map(|place| count(places[*place].tokens)).collect();
+        let mut plan = Self { stops, start, resources, threads };
         plan.join();
         Ok(plan)
     }
@@ -97,7 +107,8 @@ impl Plan {
         come(&Way { to: self.start, gives: None });
         for stop in &self.stops {
             match stop {
-                Stop::Time { then, .. } | Stop::Wait { then, .. } => come(then),
+                Stop::Time { then, .. } => come(then),
+                Stop::Wait { then, otherwise, .. } => otherwise.iter().chain([then]).for_each(&mut come),
                 Stop::Choose(ways) => ways.iter().for_each(|(_, way)| come(way)),
                 Stop::Nowhere => {}
             }

@@ -65,6 +65,8 @@ pub(super) struct Run<'a> {
     queue: VecDeque<u32>,
     /// Resources of which something may be had.
     stirred: Vec<usize>,
+    /// Places from which those go elsewhere who do not get what they want at once.
+    trying: Vec<usize>,
     number: u64,
     arrivals: Stream,
     order: Stream,
@@ -92,6 +94,7 @@ impl<'a> Run<'a> {
             waiting: vec![Vec::new(); plan.stops.len()],
             queue: VecDeque::new(),
             stirred: Vec::new(),
+            trying: Vec::new(),
             number: 0,
             arrivals: Stream::new(SEED, 0, ARRIVALS),
             order: Stream::new(SEED, 0, ORDER),
@@ -181,8 +184,8 @@ impl<'a> Run<'a> {
     }
 
     fn gives(&mut self, way: Way) -> usize {
-        if let Some(resource) = way.gives {
-            self.left[resource] += 1;
+        if let Some((resource, count)) = way.gives {
+            self.left[resource] += count;
             self.stirred.push(resource);
         }
         way.to
@@ -200,7 +203,12 @@ impl<'a> Run<'a> {
                     return self.at(later, who);
                 }
                 Stop::Choose(ways) => place = self.chooses(who, ways),
-                Stop::Wait { resource, .. } => return self.waits(who, place, *resource),
+                Stop::Wait { resource, otherwise, .. } => {
+                    if otherwise.is_some() {
+                        self.trying.push(place);
+                    }
+                    return self.waits(who, place, *resource);
+                }
                 Stop::Nowhere => return,
             }
         }
@@ -244,19 +252,26 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Whoever can have what he waits for has it: threads first.
+    /// Whoever can have what he waits for has it: threads first. Who has not then, and has something to give back meanwhile, does so.
     fn settle(&mut self, left: &mut Vec<f64>) {
-        while let Some(resource) = self.threads_first() {
-            if self.left[resource] == 0 {
-                continue;
-            }
-            let Some(who) = self.served(resource) else { continue };
-            self.left[resource] -= 1;
-            // There may be more of it, and more who wait.
-            self.stirred.push(resource);
-            if let Stop::Wait { then, .. } = self.plan.stops[self.requests[who as usize].place] {
+        loop {
+            while let Some(resource) = self.threads_first() {
+                let Some(who) = self.served(resource) else { continue };
+                let Stop::Wait { then, count, .. } = self.plan.stops[self.requests[who as usize].place] else {
+                    continue;
+                };
+                self.left[resource] -= count;
+                // There may be more of it, and more who wait.
+                self.stirred.push(resource);
                 self.takes(who, then, left);
             }
+            let Some(place) = self.trying.pop() else { return };
+            let Stop::Wait { resource, otherwise: Some(otherwise), .. } = self.plan.stops[place] else { continue };
+            let Some(who) = self.waiting[place].pop() else { continue };
+            if self.waiting[place].is_empty() {
+                self.wanted[resource].retain(|wanted| *wanted != place);
+            }
+            self.takes(who, otherwise, left);
         }
     }
 
@@ -268,12 +283,15 @@ impl<'a> Run<'a> {
     /// Who gets the next of a resource, if somebody waits.
     fn served(&mut self, resource: usize) -> Option<u32> {
         if Some(resource) == self.plan.threads {
-            let who = self.queue.pop_front()?;
+            let who = if self.left[resource] > 0 { self.queue.pop_front()? } else { return None };
             self.requests[who as usize].queued += self.now;
             return Some(who);
         }
-        let among = pick(&mut self.order, self.wanted[resource].len())?;
-        let place = self.wanted[resource][among];
+        let (plan, left) = (self.plan, self.left[resource]);
+        let enough = |place: &usize| matches!(plan.stops[*place], Stop::Wait { count, .. } if count <= left);
+        let wanted = &self.wanted[resource];
+        let among = pick(&mut self.order, wanted.iter().filter(|place| enough(place)).count())?;
+        let (among, place) = wanted.iter().copied().enumerate().filter(|(_, place)| enough(place)).nth(among)?;
         let one = pick(&mut self.order, self.waiting[place].len())?;
         let who = self.waiting[place].swap_remove(one);
         if self.waiting[place].is_empty() {

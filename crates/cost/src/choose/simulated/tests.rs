@@ -76,7 +76,15 @@ fn near(what: &str, seen: Figure, exact: f64) {
 /// Threads that wait for nobody and for cores and lines, rooms and clients, checks that fail.
 #[test]
 fn figures_are_those_of_the_net() {
-    let changes: [(&str, &[(&str, &str)]); 8] = [
+    let pool = "[pool.db]\nsize = 1\n[[sequence.main]]\nacquire = \"db\"\n[[sequence.main]]\ndo = \"prepare\"";
+    let last = "[[sequence.main]]\nrelease = \"db\"\n[[sequence.hit]]";
+    let two =
+        "[pool.db]\nsize = 3\n[[sequence.main]]\nacquire = \"db\"\nunits = 2\n[[sequence.main]]\ndo = \"prepare\"";
+    let in_two = "[[sequence.main]]\nrelease = \"db\"\n[[sequence.main]]\ndo = \"sum up\"\nby = \"service\"\ntime = \"1 ms\"\n\
+        [[sequence.main]]\nrelease = \"db\"\n[[sequence.hit]]";
+    let late = "[[sequence.miss]]\nacquire = \"db\"\n[[sequence.miss]]\ndo = \"store\"\nby = \"service\"\ntime = \"8 ms\"\nvariation = 0.7\n\
+        [[sequence.miss]]\ndo = \"log\"\nby = \"client\"\ntime = \"1 ms\"\n[[sequence.miss]]\nrelease = \"db\"\n[[secure]]";
+    let changes: [(&str, &[(&str, &str)]); 12] = [
         ("two threads", &[]),
         ("one thread", &[("threads = 2", "threads = 1"), ("150/s", "70/s")]),
         ("threads that wait for cores", &[("threads = 2", "threads = 3"), ("cores = 2", "")]),
@@ -85,6 +93,41 @@ fn figures_are_those_of_the_net() {
         ("clients that think", &[("arrivals = \"150/s\"\nroom = 6", "clients = 5\nthink = \"20 ms\"")]),
         ("clients that do not", &[("arrivals = \"150/s\"\nroom = 6", "clients = 4\nthink = 0"), ("cores = 2", "")]),
         ("little to do", &[("150/s", "2/s")]),
+        ("a pool", &[("[[sequence.main]]\ndo = \"prepare\"", pool), ("[[sequence.hit]]", last), ("150/s", "70/s")]),
+        (
+            "a pool in parts, and cores",
+            &[
+                ("[[sequence.main]]\ndo = \"prepare\"", two),
+                ("[[sequence.hit]]", in_two),
+                ("cores = 2", ""),
+                ("150/s", "70/s"),
+            ],
+        ),
+        (
+            "a pool in the midst of what a core does",
+            &[
+                ("[[sequence.main]]\ndo = \"prepare\"", "[pool.db]\nsize = 1\n[[sequence.main]]\ndo = \"prepare\""),
+                (
+                    "[[sequence.miss]]\ndo = \"store\"",
+                    "[[sequence.miss]]\ndo = \"hash\"\nby = \"service\"\ntime = \"2 ms\"\n[[sequence.miss]]\ndo = \"store\"",
+                ),
+                (
+                    "[[sequence.miss]]\ndo = \"store\"\nby = \"service\"\ntime = \"8 ms\"\nvariation = 0.7\n[[secure]]",
+                    late,
+                ),
+                ("threads = 2", "threads = 3"),
+                ("cores = 2", ""),
+                ("150/s", "70/s"),
+            ],
+        ),
+        (
+            "a pool and clients",
+            &[
+                ("[[sequence.main]]\ndo = \"prepare\"", pool),
+                ("[[sequence.hit]]", last),
+                ("arrivals = \"150/s\"\nroom = 6\nthreads = 2", "clients = 4\nthink = \"9 ms\""),
+            ],
+        ),
     ];
     for (what, changes) in changes {
         let text = changes.iter().fold(MODEL.to_owned(), |text, (from, to)| {

@@ -1,0 +1,231 @@
+//! What a request holds of each pool on its way: never more than there is, nothing when it ends, the same whichever way it took. Pools that
+//! requests could keep from each other for ever are refused: who holds one and waits for another, while others do it the other way round.
+
+use std::collections::BTreeMap;
+
+use hashbrown::HashMap;
+
+use crate::model::{Model, Pool, Step, Units};
+use crate::{Class, Fault};
+
+/// Steps that are looked at, and sequences inside each other: a model with more is refused when its net is laid.
+const MOST: usize = crate::net::MAX_STEPS;
+const MAX_DEEP: usize = 500;
+
+/// Of each pool what a request holds.
+type Held = Vec<u32>;
+
+struct Walk<'m> {
+    model: &'m Model,
+    held: Held,
+    /// Of each pool the most that is held, and where it was acquired last.
+    most: Vec<u32>,
+    acquired: Vec<usize>,
+    /// Pools that are acquired while another is held, or more of the same: which one, which other, and the line.
+    while_held: BTreeMap<[usize; 2], usize>,
+    /// What is held after a sequence, by what was before.
+    known: HashMap<(usize, Held), Held>,
+    left: usize,
+}
+
+/// Looks at all that a request does, and says of each pool how much of it is held at most.
+pub(super) fn look(model: &mut Model) -> Result<(), Fault> {
+    if model.pools.is_empty() {
+        return Ok(());
+    }
+    let none = vec![0; model.pools.len()];
+    let mut walk = Walk {
+        model,
+        held: none.clone(),
+        most: none.clone(),
+        acquired: vec![0; model.pools.len()],
+        while_held: BTreeMap::new(),
+        known: HashMap::new(),
+        left: MOST,
+    };
+    walk.sequence(0, 0)?;
+    if let Some(kept) = walk.held.iter().position(|held| *held > 0) {
+        let why = format!(
+            "where a request ends, {} of it {} still held: release what is acquired",
+            walk.held[kept],
+            are(walk.held[kept])
+        );
+        return Err(walk.fault(kept, why).at(walk.acquired[kept]));
+    }
+    let Walk { most, while_held, .. } = walk;
+    for (pool, most) in model.pools.iter_mut().zip(most) {
+        pool.most = most;
+    }
+    no_embrace(model, &while_held)
+}
+
+/// Of one, of several.
+const fn are(count: u32) -> &'static str {
+    if count == 1 { "is" } else { "are" }
+}
+
+impl<'m> Walk<'m> {
+    fn fault(&self, pool: usize, why: String) -> Fault {
+        Fault::new(Class::Invalid, format!("pool {}", self.model.pools[pool].name), why)
+    }
+
+    fn sequence(&mut self, index: usize, deep: usize) -> Result<(), Fault> {
+        let before = (index, self.held.clone());
+        if let Some(after) = self.known.get(&before) {
+            self.held.clone_from(after);
+            return Ok(());
+        }
+        let model = self.model;
+        self.steps(&model.sequences[index].steps, index, deep)?;
+        self.known.insert(before, self.held.clone());
+        Ok(())
+    }
+
+    fn steps(&mut self, steps: &'m [Step], of: usize, deep: usize) -> Result<(), Fault> {
+        for step in steps {
+            if self.left == 0 || deep > MAX_DEEP {
+                let why = format!("more than {MOST} steps, or {MAX_DEEP} sequences inside each other: repeat less");
+                return Err(Fault::new(Class::TooLarge, "sequence", why));
+            }
+            self.left -= 1;
+            match step {
+                Step::Acquire(units) => self.acquire(*units)?,
+                Step::Release(units) => self.release(*units)?,
+                Step::Ref { sequence, times } => self.refer(*sequence, *times, deep)?,
+                Step::Choice(ways) => self.choice(ways, of, deep)?,
+                Step::Operation(_) | Step::Send(_) | Step::Protect(_) => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn acquire(&mut self, units: Units) -> Result<(), Fault> {
+        let pool = units.of;
+        for (other, _) in self.held.iter().enumerate().filter(|(_, held)| **held > 0) {
+            self.while_held.entry([other, pool]).or_insert(units.line);
+        }
+        self.held[pool] = self.held[pool].saturating_add(units.count);
+        self.most[pool] = self.most[pool].max(self.held[pool]);
+        self.acquired[pool] = units.line;
+        let Pool { size, .. } = self.model.pools[pool];
+        if self.held[pool] <= size {
+            return Ok(());
+        }
+        let why =
+            format!("a request would hold {} of it and there are {size}: it would wait for ever", self.held[pool]);
+        Err(self.fault(pool, why).at(units.line))
+    }
+
+    fn release(&mut self, units: Units) -> Result<(), Fault> {
+        let held = &mut self.held[units.of];
+        if let Some(left) = held.checked_sub(units.count) {
+            *held = left;
+            return Ok(());
+        }
+        let why = format!("{} {} released here and {} {} held", units.count, are(units.count), *held, are(*held));
+        Err(self.fault(units.of, why).at(units.line))
+    }
+
+    fn refer(&mut self, sequence: usize, times: u32, deep: usize) -> Result<(), Fault> {
+        let before = self.held.clone();
+        self.sequence(sequence, deep + 1)?;
+        if times == 1 {
+            return Ok(());
+        }
+        let Some(pool) = (0..before.len()).find(|pool| before[*pool] != self.held[*pool]) else { return Ok(()) };
+        let why = format!(
+            "`{}` is done {times} times, and each time leaves {} held for {}: it is to leave as many as it finds",
+            self.model.sequences[sequence].name, self.held[pool], before[pool]
+        );
+        Err(self.fault(pool, why).at(self.acquired[pool]))
+    }
+
+    fn choice(&mut self, ways: &'m [(f64, Vec<Step>)], of: usize, deep: usize) -> Result<(), Fault> {
+        let before = self.held.clone();
+        let mut after: Option<Held> = None;
+        for (_, steps) in ways {
+            self.held.clone_from(&before);
+            self.steps(steps, of, deep)?;
+            let Some(first) = &after else {
+                after = Some(self.held.clone());
+                continue;
+            };
+            if let Some(pool) = (0..first.len()).find(|pool| first[*pool] != self.held[*pool]) {
+                let why = format!(
+                    "after one way of a choice in `{}` {} of it {} held, after another {}: all are to leave as many",
+                    self.model.sequences[of].name,
+                    first[pool],
+                    are(first[pool]),
+                    self.held[pool]
+                );
+                return Err(self.fault(pool, why).at(self.acquired[pool]));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The most requests that are served at once, on as many machines as there may be.
+fn requests(model: &Model) -> u32 {
+    let jobs = model.workload.jobs();
+    let machines = model.threads_on.and_then(|node| model.nodes[node].machines.counts.iter().copied().max());
+    let threads = model.workload.threads().map(|threads| threads.saturating_mul(machines.unwrap_or(1)));
+    threads.map_or(jobs, |threads| threads.min(jobs))
+}
+
+/// That no requests hold what others wait for, and wait for what those hold.
+fn no_embrace(model: &Model, while_held: &BTreeMap<[usize; 2], usize>) -> Result<(), Fault> {
+    let requests = requests(model);
+    let name = |pool: usize| &model.pools[pool].name;
+    let fault = |pool: usize, why: String| Fault::new(Class::Invalid, format!("pool {}", name(pool)), why);
+    for ([one, other], line) in while_held {
+        let Pool { size, most, .. } = model.pools[*one];
+        // All but the last unit that each needs may be held by those who wait for it.
+        if one == other && most.saturating_sub(1).saturating_mul(requests) >= size {
+            let why = format!(
+                "more of it is acquired while some is held, and {requests} requests may hold all {size} and wait for ever: acquire all at once, or one after the other"
+            );
+            return Err(fault(*one, why).at(*line));
+        }
+    }
+    let waits = |[one, other]: &[usize; 2]| {
+        one != other && model.pools[*one].is_short(requests) && model.pools[*other].is_short(requests)
+    };
+    let edges: Vec<[usize; 2]> = while_held.keys().copied().filter(waits).collect();
+    for start in 0..model.pools.len() {
+        if let Some(way) = around(&edges, start) {
+            let names: Vec<String> = way.iter().map(|pool| format!("`{}`", name(*pool))).collect();
+            let why = format!(
+                "requests may wait for each other for ever: {} is acquired while the one before is held: acquire them in one order",
+                names.join(", then ")
+            );
+            let line = way.get(1).and_then(|next| while_held.get(&[start, *next])).copied().unwrap_or(0);
+            return Err(fault(start, why).at(line));
+        }
+    }
+    Ok(())
+}
+
+/// A way over the edges from a pool back to it, both ends included.
+fn around(edges: &[[usize; 2]], start: usize) -> Option<Vec<usize>> {
+    let mut before: BTreeMap<usize, usize> = BTreeMap::new();
+    let mut next = vec![start];
+    while let Some(at) = next.pop() {
+        for [_, to] in edges.iter().filter(|[from, _]| *from == at) {
+            if *to == start {
+                let mut way = vec![start, at];
+                while let Some(from) = way.last().filter(|last| **last != start).and_then(|last| before.get(last)) {
+                    way.push(*from);
+                }
+                way.dedup();
+                way.reverse();
+                return Some(way);
+            }
+            if !before.contains_key(to) {
+                before.insert(*to, at);
+                next.push(*to);
+            }
+        }
+    }
+    None
+}

@@ -1,0 +1,332 @@
+//! What requests hold beside cores and lines: pools that are acquired and released.
+
+use cost::choose::{Effort, Wanted, choose};
+use cost::read::{Language, read};
+use cost::solve::{Solution, solve};
+use cost::{Class, Model, print, weave};
+use gspn::{Budget, Limits};
+
+const MODEL: &str = r#"
+[workload]
+clients = 5
+think = "20 ms"
+[node.pc]
+cores = 8
+[component.service]
+node = "pc"
+[pool.db]
+size = 2
+[[sequence.main]]
+acquire = "db"
+[[sequence.main]]
+do = "query"
+by = "service"
+time = "10 ms"
+[[sequence.main]]
+release = "db"
+"#;
+
+fn model(text: &str) -> Model {
+    read(text, Language::Toml).unwrap_or_else(|fault| panic!("{fault}"))
+}
+
+fn solved(text: &str) -> Solution {
+    let mut go_on = |_| true;
+    solve(&weave(&model(text)), &mut Budget::new(Limits::default(), &mut go_on))
+        .unwrap_or_else(|fault| panic!("{fault}"))
+}
+
+fn changed(text: &str, changes: &[(&str, &str)]) -> String {
+    changes.iter().fold(text.to_owned(), |text, (from, to)| {
+        assert!(text.contains(from), "{from}");
+        text.replace(from, to)
+    })
+}
+
+fn close(what: &str, got: f64, wanted: f64) {
+    assert!((got - wanted).abs() <= 1e-9 * wanted.abs(), "{what}: {got} {wanted}");
+}
+
+/// Throughput of a birth and death chain of so many clients that think, and this many who are served at once.
+fn repaired(clients: u32, think: f64, service: f64, served: u32) -> f64 {
+    let rate = |inside: u32| f64::from(inside.min(served)) / service;
+    let (mut weight, mut all, mut through) = (1.0, 1.0, 0.0);
+    for inside in 1..=clients {
+        weight *= f64::from(clients - inside + 1) / think / rate(inside);
+        all += weight;
+        through += weight * rate(inside);
+    }
+    through / all
+}
+
+#[test]
+fn a_pool_serves_as_many_as_it_has() {
+    for size in [1, 2, 3, 4] {
+        let found = solved(&changed(MODEL, &[("size = 2", &format!("size = {size}"))]));
+        let wanted = repaired(5, 0.02, 0.01, size);
+        close("throughput", found.throughput, wanted);
+        close("held", found.pools[0].utilisation * f64::from(size), wanted * 0.01);
+        let waited = found.spent.iter().find(|it| it.on == "waiting for db").map_or(0.0, |it| it.seconds);
+        close("waiting", waited, found.response - 0.01);
+    }
+    // Two units a request halve it.
+    let two = changed(MODEL, &[("size = 2", "size = 4"), ("= \"db\"", "= \"db\"\nunits = 2")]);
+    close("units", solved(&two).throughput, repaired(5, 0.02, 0.01, 2));
+}
+
+/// Whoever holds a unit waits for a core that those who wait for the unit do not keep.
+#[test]
+fn who_waits_for_a_pool_keeps_no_core() {
+    let one = changed(
+        MODEL,
+        &[
+            ("cores = 8", "cores = 1"),
+            ("size = 2", "size = 1"),
+            (
+                "[[sequence.main]]\nacquire",
+                "[[sequence.main]]\ndo = \"parse\"\nby = \"service\"\ntime = \"3 ms\"\n[[sequence.main]]\nacquire",
+            ),
+        ],
+    );
+    let found = solved(&one);
+    // One core does all of it, and nobody keeps it from doing so.
+    close("one core", found.throughput, busy_core(5, 0.02, 0.003, 0.01));
+    close("busy", found.nodes[0].utilisation, found.throughput * 0.013);
+}
+
+/// Clients that think, parse on the only core, then query on it while they hold the only unit; who waits for the core is picked by chance, who
+/// has parsed goes on if the unit is free. Markings: parsing or querying on the core, and how many wait where; solved by power iteration.
+fn busy_core(clients: usize, think: f64, parse: f64, query: f64) -> f64 {
+    // (waiting to parse, waiting for the unit, holding it and waiting for the core, on the core: 0 nobody, 1 parses, 2 queries)
+    type State = (usize, usize, usize, usize);
+    let settle = |state: State| -> Vec<(State, f64)> {
+        let (mut ends, mut open) = (Vec::new(), vec![(state, 1.0)]);
+        while let Some(((parsing, wants, has, core), share)) = open.pop() {
+            let unit_free = has == 0 && core != 2;
+            let mut ways: Vec<State> = Vec::new();
+            if unit_free && wants > 0 {
+                ways.push((parsing, wants - 1, has + 1, core));
+            }
+            if core == 0 && parsing > 0 {
+                ways.push((parsing - 1, wants, has, 1));
+            }
+            if core == 0 && has > 0 {
+                ways.push((parsing, wants, has - 1, 2));
+            }
+            if ways.is_empty() {
+                ends.push(((parsing, wants, has, core), share));
+            }
+            let each = share / ways.len().max(1) as f64;
+            open.extend(ways.into_iter().map(|way| (way, each)));
+        }
+        ends
+    };
+    let mut shares = std::collections::BTreeMap::from([((0, 0, 0, 0), 1.0_f64)]);
+    let fastest = clients as f64 / think + 1.0 / parse + 1.0 / query;
+    let mut rate = 0.0;
+    for _ in 0..20_000 {
+        let mut next: std::collections::BTreeMap<State, f64> = std::collections::BTreeMap::new();
+        rate = 0.0;
+        for (state, share) in &shares {
+            let (parsing, wants, has, core) = *state;
+            let thinking = clients - parsing - wants - has - usize::from(core > 0);
+            let mut stay = 1.0;
+            let mut go = |to: Vec<(State, f64)>, speed: f64| {
+                if speed <= 0.0 {
+                    return;
+                }
+                stay -= speed / fastest;
+                for (to, part) in to {
+                    *next.entry(to).or_default() += share * part * speed / fastest;
+                }
+            };
+            go(settle((parsing + 1, wants, has, core)), thinking as f64 / think);
+            if core == 1 {
+                // Who has parsed takes the unit where it is free and keeps the core.
+                let to = if has == 0 && wants == 0 {
+                    vec![((parsing, wants, has, 2), 1.0)]
+                } else {
+                    settle((parsing, wants + 1, has, 0))
+                };
+                go(to, 1.0 / parse);
+            }
+            if core == 2 {
+                rate += share / query;
+                go(settle((parsing, wants, has, 0)), 1.0 / query);
+            }
+            *next.entry(*state).or_default() += share * stay;
+        }
+        shares = next;
+    }
+    rate
+}
+
+#[test]
+fn a_pool_that_is_never_short_changes_nothing() {
+    let plain =
+        changed(MODEL, &[("[[sequence.main]]\nacquire = \"db\"\n", ""), ("[[sequence.main]]\nrelease = \"db\"\n", "")]);
+    let plain = changed(&plain, &[("[pool.db]\nsize = 2\n", ""), ("cores = 8", "cores = 2")]);
+    let enough = changed(MODEL, &[("size = 2", "size = 5"), ("cores = 8", "cores = 2")]);
+    let (without, with) = (solved(&plain), solved(&enough));
+    assert!((without.throughput / with.throughput - 1.0).abs() < 1e-12);
+    assert!((without.response / with.response - 1.0).abs() < 1e-12);
+    assert_eq!(without.states, with.states);
+    close("held", with.pools[0].utilisation * 5.0, with.throughput * (with.response));
+}
+
+#[test]
+fn who_is_aborted_gives_back_what_he_holds() {
+    let text = r#"
+[workload]
+clients = 6
+think = "5 ms"
+[node.pc]
+platform = "p"
+cores = 8
+[component.client]
+node = "pc"
+[component.service]
+node = "pc"
+[connector.wire]
+from = "client"
+to = "service"
+latency = "2 ms"
+[attribute.order]
+of = "client"
+[pool.db]
+size = 2
+[pool.licence]
+size = 3
+[[sequence.main]]
+acquire = "licence"
+[[sequence.main]]
+acquire = "db"
+[[sequence.main]]
+send = "deliver"
+over = "wire"
+carries = "order"
+[[sequence.main]]
+do = "store"
+by = "service"
+time = "3 ms"
+[[sequence.main]]
+release = "db"
+[[sequence.main]]
+release = "licence"
+[[secure]]
+property = "data-integrity"
+on = "attribute order"
+signature = "ed25519"
+valid = 0.7
+[price.p]
+"hash sha-256" = { each = "0.2 ms" }
+"sign ed25519" = { each = "0.3 ms" }
+"verify ed25519" = { each = "0.5 ms" }
+"#;
+    let found = solved(text);
+    close("aborted", found.aborted / (found.aborted + found.throughput), 0.3);
+    // Two hashes, a signature, its verification and the way of all, the store of those that go on.
+    let held = (found.aborted + found.throughput) * 0.0032 + found.throughput * 0.003;
+    close("held", found.pools[0].utilisation * 2.0, held);
+    assert!(found.pools[1].utilisation * 3.0 > held, "{:?}", found.pools);
+}
+
+/// A net with a pool, followed and simulated: percentiles of both.
+#[test]
+fn percentiles_and_what_is_full_first() {
+    let text = changed(
+        MODEL,
+        &[
+            ("clients = 5\nthink = \"20 ms\"", "arrivals = \"120/s\"\nroom = 7"),
+            ("cores = 8", "cores = 3\nplatform = \"p\""),
+        ],
+    ) + "[attribute.order]\nof = \"service\"\n[[sequence.main]]\ndo = \"sum up\"\nby = \"service\"\ntime = \"2 ms\"\nreturns = \"order\"\n\
+        [[secure]]\nproperty = \"data-origin-authentication\"\non = \"attribute order\"\nsignature = [\"rsa-2048\", \"ed25519\"]\n\
+        [price.p]\n\"hash sha-256\" = { each = \"0.1 ms\" }\n\"sign ed25519\" = { each = \"0.2 ms\" }\n\"sign rsa-2048\" = { each = \"1 ms\" }\n";
+    let wanted = Wanted { p99: Some(10.0), ..Wanted::default() };
+    let effort = Effort { limits: Limits::default(), threads: 2, go_on: &|_| true };
+    let chosen = choose(&model(&text), &wanted, &effort).unwrap_or_else(|fault| panic!("{fault}"));
+    let best = &chosen.settings[chosen.ranked[0]];
+    assert!(best.bottleneck.starts_with("full first: `db`,"), "{}", best.bottleneck);
+    assert!(best.bottleneck.contains("100 % of what it does is `query`"), "{}", best.bottleneck);
+    // Two connections of 10 ms each.
+    assert!((best.carried / 200.0 - 1.0).abs() < 0.05, "{best:?}");
+}
+
+#[test]
+fn what_cannot_be_held_is_refused() {
+    let nested = "[[sequence.main]]\nacquire = \"db\"\n[[sequence.main]]\nacquire = \"lock\"\n[[sequence.main]]\nrelease = \"lock\"\n";
+    let other = "[[sequence.main]]\nacquire = \"lock\"\n[[sequence.main]]\nacquire = \"db\"\n[[sequence.main]]\nrelease = \"db\"\n[[sequence.main]]\nrelease = \"lock\"\n";
+    let lock = "[pool.lock]\nsize = 1\n";
+    let acquire = "[[sequence.main]]\nacquire = \"db\"\n";
+    let release = "[[sequence.main]]\nrelease = \"db\"\n";
+    let with = |changes: &[(&str, &str)]| changed(MODEL, changes);
+    let choice = "[[sequence.main]]\nchoose = [ { weight = 0.5, ref = \"some\" }, { weight = 0.5 } ]\n[[sequence.some]]\nrelease = \"db\"\n";
+    let again = "[[sequence.main]]\nref = \"some\"\ntimes = 2\n[[sequence.some]]\nrelease = \"db\"\n";
+    for (what, text, class, line, words) in [
+        ("no size", with(&[("size = 2", "")]), Class::MissingAnnotation, 9, "how many are there"),
+        ("size 0", with(&[("size = 2", "size = 0")]), Class::Invalid, 10, "from 1 to"),
+        (
+            "unknown",
+            with(&[(acquire, "[[sequence.main]]\nacquire = \"dp\"\n")]),
+            Class::NoSuchName,
+            12,
+            "there is no pool `dp`",
+        ),
+        ("too many", with(&[("= \"db\"", "= \"db\"\nunits = 3")]), Class::Invalid, 12, "hold 3 of it and there are 2"),
+        ("kept", with(&[(release, "")]), Class::Invalid, 12, "1 of it is still held"),
+        ("not held", with(&[(acquire, "")]), Class::Invalid, 16, "1 is released here and 0 are held"),
+        ("one way", with(&[(release, choice)]), Class::Invalid, 12, "after another 1"),
+        ("each time", with(&[(release, again)]), Class::Invalid, 12, "leaves 0 held for 1"),
+        (
+            "more while some",
+            with(&[(acquire, &format!("{acquire}{acquire}")), (release, &format!("{release}{release}"))]),
+            Class::Invalid,
+            14,
+            "acquire all at once",
+        ),
+        (
+            "both ways",
+            with(&[
+                ("[[sequence.main]]\nacquire", &format!("{lock}[[sequence.main]]\nacquire")),
+                (acquire, nested),
+                (release, &format!("{release}{other}")),
+            ]),
+            Class::Invalid,
+            16,
+            "acquire them in one order",
+        ),
+        (
+            "two kinds",
+            with(&[("acquire = \"db\"", "acquire = \"db\"\nrelease = \"db\"")]),
+            Class::Missing,
+            12,
+            "exactly one",
+        ),
+    ] {
+        let fault = read(&text, Language::Toml).expect_err(what);
+        assert_eq!((fault.class, fault.line), (class, Some(line)), "{what}: {fault}");
+        assert!(fault.why.contains(words), "{what}: {fault}");
+    }
+    // Where there is enough for all, nobody waits.
+    let enough = changed(
+        MODEL,
+        &[
+            ("size = 2", "size = 9"),
+            (acquire, &format!("{acquire}{acquire}")),
+            (release, &format!("{release}{release}")),
+        ],
+    );
+    assert_eq!(model(&enough).pools[0].most, 2);
+}
+
+#[test]
+fn what_is_printed_is_read_back() {
+    let first = model(&changed(MODEL, &[("size = 2", "size = 4"), ("= \"db\"", "= \"db\"\nunits = 2")]));
+    let printed = print::annotated(&first);
+    let again = read(&printed, Language::Mermaid).unwrap_or_else(|fault| panic!("{fault}\n{printed}"));
+    assert_eq!(print::annotated(&again), printed);
+    assert_eq!(again.pools, first.pools);
+    assert!(printed.contains("%% trapkey: acquire db units=2"), "{printed}");
+    assert!(print::secured(&weave(&first)).contains("acquire 2 of db"));
+}
