@@ -172,7 +172,12 @@ fn count(steps: &[Step], own: &[&str], counted: &mut u64) {
         match step {
             Step::Choice(ways) => ways.iter().for_each(|(_, steps)| count(steps, own, counted)),
             Step::Protect(it) if !it.phase.is_some_and(|phase| own.contains(&phase)) => within(&it.parts, counted),
-            Step::Protect(_) | Step::Send(_) | Step::Operation(_) | Step::Ref { .. } | Step::Acquire(_) | Step::Release(_) => {}
+            Step::Protect(_)
+            | Step::Send(_)
+            | Step::Operation(_)
+            | Step::Ref { .. }
+            | Step::Acquire(_)
+            | Step::Release(_) => {}
         }
     }
 }

@@ -234,3 +234,64 @@ fn what_is_not_read_can_be_left_out_by_name() {
     let fault = read_beside("", Language::Toml, Beside { left_out: &names, ..Beside::default() }).unwrap_err();
     assert!(fault.to_string().contains("only UML has stereotypes"), "{fault}");
 }
+
+/// The store holds a connection of a pool of two from where `tell` arrives until it has looked up.
+fn with_pool(acquire: &str, release: &str, size: &str) -> String {
+    let pool = "<packagedElement xmi:type=\"uml:Class\" xmi:id=\"p\" name=\"connections\"/>";
+    let text = plain().replace(
+        "<packagedElement xmi:type=\"uml:Interaction\"",
+        &format!("{pool}<packagedElement xmi:type=\"uml:Interaction\""),
+    );
+    let text = text.replace("population=1", "population=5, extDelay=(20,ms)");
+    let applied = format!(
+        "<PAM:PaLogicalResource xmlns:PAM=\"http://pam/1\" xmi:id=\"pool\" base_Classifier=\"p\" {size} utilization=\"out$U\"/>\n\
+         <GQAM:GaAcqStep xmi:id=\"acq\" base_NamedElement=\"tell\" {acquire}/>\n<GQAM:GaRelStep xmi:id=\"rel\" base_NamedElement=\"look\" {release}/>\n"
+    );
+    text.replace("</xmi:XMI>", &(applied + "</xmi:XMI>")).replace(
+        "<GQAM:GaWorkloadEvent",
+        "<GQAM:GaExecHost xmi:id=\"hb\" base_Classifier=\"nb\" resMult=\"8\"/>\n<GQAM:GaExecHost xmi:id=\"ha\" base_Classifier=\"na\" resMult=\"8\"/>\n<GQAM:GaWorkloadEvent",
+    )
+}
+
+#[test]
+fn steps_acquire_and_release_what_they_name() {
+    let text = with_pool("acqRes=\"pool\"", "relRes=\"p\"", "poolSize=\"(value=2)\"");
+    let printed = print::annotated(&model(&text));
+    let steps: Vec<&str> = printed.lines().map(str::trim).filter(|it| !it.contains("step ")).collect();
+    let steps = &steps[steps.iter().position(|it| it.ends_with(": think")).unwrap()..];
+    let wanted = [
+        "c0->>c0: think",
+        "c0->>c1: tell",
+        "%% trapkey: acquire connections units=1",
+        "Note over c0,c1: acquire 1 of connections",
+        "c1->>c1: look",
+        "%% trapkey: release connections units=1",
+        "Note over c0,c1: release 1 of connections",
+    ];
+    assert_eq!(steps, wanted, "{printed}");
+    // Without room for two a request holds the pool alone: as with one that has half.
+    let alone = seconds(&model(&with_pool(
+        "acqRes=\"pool\" resUnits=\"2\"",
+        "relRes=\"pool\" resUnits=\"(value=2)\"",
+        "poolSize=\"2\"",
+    )));
+    let one = seconds(&model(&with_pool("acqRes=\"pool\"", "relRes=\"pool\"", "resMult=\"1\"")));
+    assert!((alone / one - 1.0).abs() < 1e-9, "{alone} {one}");
+    assert!(one > 1.1 * seconds(&model(&text)));
+}
+
+#[test]
+fn resources_that_are_not_there_are_refused() {
+    let (acquire, release, size) = ("acqRes=\"pool\"", "relRes=\"pool\"", "poolSize=\"2\"");
+    refused(&with_pool("acqRes=\"nobody\"", release, size), Class::NoSuchName, "no `PaLogicalResource`");
+    refused(&with_pool("", release, size), Class::MissingAnnotation, "`acqRes` is said 0 times");
+    refused(
+        &with_pool(acquire, "relRes=\"pool\" resUnits=\"2\"", size),
+        Class::Invalid,
+        "2 are released here and 1 is held",
+    );
+    refused(&with_pool(acquire, release, ""), Class::MissingAnnotation, "how many are there");
+    refused(&with_pool(acquire, release, "poolSize=\"$N\""), Class::Invalid, "`poolSize` is `$N`");
+    refused(&with_pool(acquire, release, "poolSize=\"2\" isProtected=\"true\""), Class::Unknown, "isProtected");
+    refused(&with_pool("acqRes=\"pool\" prob=\"0.5\"", release, size), Class::Unknown, "prob");
+}

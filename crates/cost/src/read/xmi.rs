@@ -6,6 +6,7 @@
 
 mod combined;
 mod messages;
+mod resources;
 mod stereotypes;
 mod structure;
 mod vsl;
@@ -182,6 +183,7 @@ impl<'a> Reader<'a> {
         self.nodes(&mut draft)?;
         self.components(&mut draft)?;
         self.connectors(&mut draft)?;
+        self.pools(&mut draft)?;
         self.sequences(&mut draft, scenario)?;
         draft.workload = self.applied.workload()?;
         if let (None, Some(first)) = (&draft.workload, draft.sequences.first()) {
@@ -355,8 +357,8 @@ impl<'a> Reader<'a> {
                     broken_off.push((std::mem::take(&mut steps), self.lines.line(fragment), ways));
                 }
                 "MessageOccurrenceSpecification" => {
-                    if let Some(step) = self.message(fragment, interaction)? {
-                        steps.push(step);
+                    if let Some((message, step)) = self.message(fragment, interaction)? {
+                        steps.extend(self.with_resources(message, step)?);
                     }
                 }
                 "InteractionUse" => steps.push(self.interaction_use(fragment)?),
@@ -365,7 +367,9 @@ impl<'a> Reader<'a> {
                 }
                 // One with a step's stereotype is work; else what lasts and where it begins is said by the messages.
                 "BehaviorExecutionSpecification" | "ActionExecutionSpecification" => {
-                    steps.extend(self.execution(fragment, interaction)?);
+                    if let Some(step) = self.execution(fragment, interaction)? {
+                        steps.extend(self.with_resources(fragment, step)?);
+                    }
                 }
                 "ExecutionOccurrenceSpecification" | "DestructionOccurrenceSpecification" => {}
                 other => {

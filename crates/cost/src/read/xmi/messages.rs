@@ -53,8 +53,12 @@ impl<'a> Reader<'a> {
         Ok(Some(Line::Do(words)))
     }
 
-    /// The step of a message, at the fragment of its sending.
-    pub(super) fn message(&mut self, fragment: Node<'a, 'a>, interaction: Node<'a, 'a>) -> Result<Option<Line>, Fault> {
+    /// A message and its step, at the fragment of its sending.
+    pub(super) fn message(
+        &mut self,
+        fragment: Node<'a, 'a>,
+        interaction: Node<'a, 'a>,
+    ) -> Result<Option<(Node<'a, 'a>, Line)>, Fault> {
         let id = attribute(fragment, "id").unwrap_or("");
         let of = reference(fragment, "message").unwrap_or("");
         let Some(message) = self.by_id.get(of).copied().filter(|it| it.tag_name().name() == "message") else {
@@ -88,7 +92,7 @@ impl<'a> Reader<'a> {
             words.put("by", vec![from.to_owned()], at)?;
             self.time_of_own_call(message, &mut words)?;
             self.flow(of, &mut words)?;
-            return Ok(Some(Line::Do(words)));
+            return Ok(Some((message, Line::Do(words))));
         }
         let connector = self.connector(message, &words)?;
         let Some(over) = connector.or_else(|| self.between(from, to)) else {
@@ -101,7 +105,7 @@ impl<'a> Reader<'a> {
         words.put("to", vec![to.to_owned()], at)?;
         self.applied.step(of, "bytes", &mut words)?;
         self.flow(of, &mut words)?;
-        Ok(Some(Line::Send(words)))
+        Ok(Some((message, Line::Send(words))))
     }
 
     /// The execution that a message starts and that is a step itself, if there is one.
@@ -188,6 +192,7 @@ impl<'a> Reader<'a> {
         if self.aside {
             return words.put("time", vec!["0".to_owned()], 0);
         }
+        self.only_holds(of, words)?;
         if words.clone().word("time")?.is_none() {
             let why = "it has no `hostDemand` of a `GaStep`: write 0 if it takes none";
             return Err(words.fault(Class::MissingAnnotation, 0, why));

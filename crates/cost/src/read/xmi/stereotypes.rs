@@ -32,12 +32,15 @@ const OWN: [(&str, &str, &str); 7] = [
     ("SecureTunnel", "secure-tunnel", "connector"),
 ];
 /// Those of MARTE that are understood.
-const MARTE: [&str; 12] = [
+const MARTE: [&str; 15] = [
     "GaScenario",
     "GaStep",
     "PaStep",
     "PaCommStep",
     "GaCommStep",
+    "GaAcqStep",
+    "GaRelStep",
+    RESOURCE,
     "GaExecHost",
     "GaCommHost",
     "GaWorkloadEvent",
@@ -46,6 +49,11 @@ const MARTE: [&str; 12] = [
     "Allocated",
     "PaRunTInstance",
 ];
+/// What steps acquire and release.
+const RESOURCE: &str = "PaLogicalResource";
+/// Stereotypes that make a step of an execution, and those that a message may have too.
+const WORK: [&str; 4] = ["GaStep", "PaStep", "GaAcqStep", "GaRelStep"];
+const STEPS: [&str; 6] = ["GaStep", "PaStep", "GaAcqStep", "GaRelStep", "PaCommStep", "GaCommStep"];
 /// Of ours, beside those: the size of a property or of a component's credentials; what a message returns or carries, and how much its
 /// time varies; whose prices a node uses.
 const BESIDE: [&str; 3] = ["Sized", "Flow", "Priced"];
@@ -145,7 +153,7 @@ impl Applied {
             match said.stereotype.as_str() {
                 "GaWorkloadEvent" => return causes.contains(&said.id) || !aside(said),
                 "GaScenario" => return said.base == meant,
-                "GaStep" | "PaStep" | "PaCommStep" | "GaCommStep" if aside(said) => said.members.clear(),
+                step if STEPS.contains(&step) && aside(said) => said.members.clear(),
                 "Flow" if aside(said) => said.members.retain(|key, _| key != "variation"),
                 _ => {}
             }
@@ -166,7 +174,7 @@ impl Applied {
     }
 
     pub(super) fn is_host(&self, base: &str) -> bool {
-        self.said.get(self.about(base)).unwrap_or_default().iter().any(|it| it.stereotype == "GaExecHost")
+        self.has(base, "GaExecHost")
     }
 
     /// What each `GaScenario` is applied to, and its line.
@@ -186,7 +194,59 @@ impl Applied {
 
     /// Whether a `GaStep` or its kin is applied.
     pub(super) fn is_step(&mut self, base: &str) -> bool {
-        self.on(base, &["GaStep", "PaStep"]).next().is_some()
+        self.on(base, &WORK).next().is_some()
+    }
+
+    /// What `PaLogicalResource` is applied to, in the order of the file.
+    pub(super) fn logical_resources(&self) -> Vec<String> {
+        let mut all: Vec<&Said> = self.said.iter().filter(|it| it.stereotype == RESOURCE).collect();
+        all.sort_by_key(|said| said.order);
+        all.into_iter().map(|said| said.base.clone()).collect()
+    }
+
+    pub(super) fn is_pool(&self, base: &str) -> bool {
+        self.has(base, RESOURCE)
+    }
+
+    /// Whether this stereotype is applied to it.
+    pub(super) fn has(&self, base: &str, stereotype: &str) -> bool {
+        self.said.get(self.about(base)).unwrap_or_default().iter().any(|it| it.stereotype == stereotype)
+    }
+
+    /// `PaLogicalResource`: `poolSize`, or `resMult`, which it has of a `Resource`.
+    pub(super) fn pool(&mut self, base: &str, words: &mut Fields) -> Result<(), Fault> {
+        for said in self.on(base, &[RESOURCE]) {
+            said.hand(words, &[("poolSize", "size"), ("resMult", "size")])?;
+        }
+        Ok(())
+    }
+
+    /// What a resource that is named is applied to: by the identifier of its stereotype, or of the element itself.
+    pub(super) fn resource(&self, named: &str) -> Option<&str> {
+        let id = named.rsplit('#').next().unwrap_or(named);
+        let mut resources = self.said.iter().filter(|it| it.stereotype == RESOURCE);
+        resources.find(|it| it.id == id || it.base == id).map(|it| it.base.as_str())
+    }
+
+    /// `GaAcqStep` or `GaRelStep` on a step: the resource that its member names, its units, and the line.
+    pub(super) fn holds(
+        &mut self,
+        base: &str,
+        stereotype: &'static str,
+        member: &str,
+    ) -> Result<Vec<(String, Fields, usize)>, Fault> {
+        let mut all = Vec::new();
+        for said in self.on(base, &[stereotype]) {
+            let mut words = Fields::new(stereotype, said.line);
+            said.hand(&mut words, &[("resUnits", "units")])?;
+            let named = said.members.remove(member).unwrap_or_default();
+            let [one] = named.as_slice() else {
+                let why = format!("`{member}` is said {} times: which resource is meant?", named.len());
+                return Err(words.fault(Class::MissingAnnotation, 0, why));
+            };
+            all.push((one.clone(), words, said.line));
+        }
+        Ok(all)
     }
 
     /// `rep` of a `GaStep`: how often.
@@ -208,7 +268,7 @@ impl Applied {
     /// `GaStep` and its kin on a message; `hostDemand` is the time of an operation, `msgSize` the bytes of a message.
     pub(super) fn step(&mut self, base: &str, wanted: &str, words: &mut Fields) -> Result<(), Fault> {
         let value = if wanted == "time" { ("hostDemand", "time") } else { ("msgSize", "bytes") };
-        for said in self.on(base, &["GaStep", "PaStep", "PaCommStep", "GaCommStep"]) {
+        for said in self.on(base, &STEPS) {
             said.hand(words, &[value])?;
         }
         for said in self.on(base, &["Flow"]) {
@@ -338,10 +398,10 @@ impl Said {
                 !value.is_empty() && ids.all(|found| found.is_some_and(|found| to.contains(&found)))
             };
             !match (self.stereotype.as_str(), member) {
-                ("GaScenario", "root" | "steps") => leads(&["GaStep", "PaStep", "PaCommStep", "GaCommStep"]),
+                ("GaScenario", "root" | "steps") => leads(&STEPS),
                 ("GaScenario", "cause") => leads(&["GaWorkloadEvent"]),
-                ("GaScenario", "usedResources") => leads(&["GaExecHost", "GaCommHost"]),
-                ("GaScenario" | "GaAnalysisContext", _) => vsl::asks(value),
+                ("GaScenario", "usedResources") => leads(&["GaExecHost", "GaCommHost", RESOURCE]),
+                ("GaScenario" | "GaAnalysisContext" | RESOURCE, _) => vsl::asks(value),
                 // To be placed is what is understood, of a component on a node.
                 ("Allocate", "kind") => value == "structural",
                 ("Allocate", "nature") => value == "spatialDistribution",

@@ -35,7 +35,8 @@ impl<'a> Reader<'a> {
             // A component that only holds parts and connectors is the frame of the diagram.
             let frame = component.children().any(|child| child.tag_name().name() == "ownedConnector");
             let id = attribute(component, "id").unwrap_or("");
-            if frame && !places.contains_key(id) {
+            // One that has no place and is a resource is held by others, and does nothing itself.
+            if (frame || self.is_pool(component)) && !places.contains_key(id) {
                 continue;
             }
             let mut words = self.lines.words(component, "component");

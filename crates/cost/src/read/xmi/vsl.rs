@@ -113,6 +113,7 @@ pub(super) fn wanted(member: &str, value: &str) -> Option<&'static str> {
             (above(share), "a probability above 0 and not above 1")
         }
         "resMult" => (whole(1024), "a whole number from 1 to 1024"),
+        "poolSize" | "resUnits" => (whole(1_000_000), "a whole number from 1 to 1000000"),
         "rep" => (whole(100_000), "a whole number from 1 to 100000"),
         "population" | "clients" | "room" | "threads" => (whole(1_000_000), "a whole number from 1 to 1000000"),
         _ => return None,
