@@ -47,6 +47,8 @@ struct Drawn {
     /// A message over a line of others.
     bulk: bool,
     fork: bool,
+    /// Units of a pool that all but the first step hold; none where it is 0.
+    pool: u8,
     /// One of the ways for each thing, or none.
     secured: [Option<u16>; 9],
     reuse: u8,
@@ -60,11 +62,11 @@ fn drawn() -> impl Strategy<Value = Drawn> {
         0_u8..4,
         1_u8..4,
         0_u8..2,
-        (any::<bool>(), any::<bool>(), any::<bool>()),
+        (any::<bool>(), any::<bool>(), any::<bool>(), 0_u8..4),
         [way(), way(), way(), way(), way(), way(), way(), prop::option::weighted(0.6, any::<u16>()), way()],
         0_u8..3,
     )
-        .prop_map(|(steps, cores, workload, jobs, latency, (line, bulk, fork), secured, reuse)| Drawn {
+        .prop_map(|(steps, cores, workload, jobs, latency, (line, bulk, fork, pool), secured, reuse)| Drawn {
             steps,
             cores,
             workload,
@@ -73,6 +75,7 @@ fn drawn() -> impl Strategy<Value = Drawn> {
             line,
             bulk,
             fork,
+            pool,
             secured,
             reuse,
         })
@@ -119,6 +122,9 @@ impl Drawn {
         );
         // Something takes time, whatever was drawn.
         text.push_str("[[sequence.main]]\ndo = \"first\"\nby = \"x\"\ntime = \"9 ms\"\nreturns = \"v\"\n");
+        if self.pool > 0 {
+            let _ = write!(text, "[pool.k]\nsize = {}\n[[sequence.main]]\nacquire = \"k\"\n", self.pool);
+        }
         if self.fork {
             text.push_str("[[sequence.main]]\nchoose = [{ weight = 1, ref = \"side\" }, { weight = 3 }]\n");
         }
@@ -138,6 +144,9 @@ impl Drawn {
         }
         if self.bulk {
             text.push_str("[[sequence.main]]\nsend = \"bulk\"\nover = \"r\"\nbytes = \"4 kB\"\n");
+        }
+        if self.pool > 0 {
+            text.push_str("[[sequence.main]]\nrelease = \"k\"\n");
         }
         if self.fork {
             text.push_str("[[sequence.side]]\nsend = \"aside\"\nover = \"c\"\nbytes = \"2 kB\"\n");
@@ -183,6 +192,7 @@ fn apart(one: &Solution, other: &Solution) -> f64 {
     assert_eq!((one.nodes.len(), one.spent.len()), (other.nodes.len(), other.spent.len()));
     // The share of busy cores is 1 less what was counted as free.
     let busy = one.nodes.iter().zip(&other.nodes).map(|(one, other)| (one.utilisation - other.utilisation).abs());
+    let held = one.pools.iter().zip(&other.pools).map(|(one, other)| (one.utilisation - other.utilisation).abs());
     let spent = one.spent.iter().zip(&other.spent).map(|(it, other)| (it.seconds - other.seconds).abs() / one.response);
     let measures = [
         relative(one.throughput, other.throughput),
@@ -190,7 +200,7 @@ fn apart(one: &Solution, other: &Solution) -> f64 {
         relative(one.inside, other.inside),
         relative(one.turned_away, other.turned_away),
     ];
-    measures.into_iter().chain(busy).chain(spent).fold(0.0, f64::max)
+    measures.into_iter().chain(busy).chain(held).chain(spent).fold(0.0, f64::max)
 }
 
 proptest! {
@@ -234,6 +244,7 @@ fn small(jobs: u8) -> Drawn {
         line: false,
         bulk: true,
         fork: false,
+        pool: 0,
         secured: [None; 9],
         reuse: 1,
     }
