@@ -22,6 +22,13 @@ pub(crate) fn text(path: &Path) -> Result<Arc<str>, Failure> {
     text.map(Arc::from).map_err(|error| not_text(path, error.as_bytes(), error.utf8_error()))
 }
 
+/// The text of an XML file, which may say itself what its letters are.
+pub(crate) fn xml(path: &Path) -> Result<Arc<str>, Failure> {
+    let bytes = bytes(path)?;
+    let text = gspn::formats::xml_text(&bytes);
+    text.map(Arc::from).map_err(|refusal| Failure::bad_input(format!("`{}`: {}", path.display(), refusal.why)))
+}
+
 fn not_text(path: &Path, bytes: &[u8], error: Utf8Error) -> Failure {
     let line = bytes.iter().take(error.valid_up_to()).filter(|byte| **byte == b'\n').count() + 1;
     Failure::bad_input(format!("`{}` is not UTF-8 text, first in line {line}", path.display())).help("save it as UTF-8")

@@ -101,6 +101,30 @@ fn what_is_no_net_is_told_which_nets_are_read() {
     assert!(refusal.class == Class::Invalid && refusal.why.contains("save it as UTF-8"), "{refusal}");
 }
 
+/// With a mark of the byte order and without, either byte first; what is broken off is refused.
+#[test]
+fn a_file_of_two_bytes_a_letter_is_read() {
+    let text = "<?xml version=\"1.0\" encoding=\"UTF-16\"?><pnml><net id=\"net\"><place id=\"d\u{e9}but \u{1f512}\"/></net></pnml>";
+    for marked in ["\u{feff}", ""] {
+        let units: Vec<u16> = format!("{marked}{text}").encode_utf16().collect();
+        let little: Vec<u8> = units.iter().flat_map(|unit| unit.to_le_bytes()).collect();
+        let big: Vec<u8> = units.iter().flat_map(|unit| unit.to_be_bytes()).collect();
+        for bytes in [&little, &big] {
+            assert_eq!(Format::of(bytes), Some(Format::Pnml));
+            let document = read(bytes, Format::Pnml, &[]).unwrap();
+            assert_eq!(document.net.places()[0].name, "d\u{e9}but \u{1f512}");
+            let odd = read(&bytes[..bytes.len() - 1], Format::Pnml, &[]).unwrap_err();
+            assert!(odd.why.contains("odd number of bytes"), "{odd}");
+        }
+        let half: Vec<u8> = units.iter().filter(|unit| **unit != 0xd83d).flat_map(|unit| unit.to_le_bytes()).collect();
+        let half = read(&half, Format::Pnml, &[]).unwrap_err();
+        assert!(half.why.contains("half of a letter"), "{half}");
+    }
+    let other = b"<?xml version=\"1.0\" encoding=\"koi8-r\"?><pnml><net id=\"\xc4\"/></pnml>";
+    let other = read(other, Format::Pnml, &[]).unwrap_err();
+    assert!(other.why.contains("its encoding is `koi8-r`"), "{other}");
+}
+
 #[test]
 fn a_file_of_pipe_says_itself_that_it_is_no_utf_8() {
     let of = |encoding: &str| {
@@ -114,6 +138,9 @@ fn a_file_of_pipe_says_itself_that_it_is_no_utf_8() {
         let document = read(&text, Format::Pnml, &[]).unwrap();
         assert_eq!(document.net.places()[0].name, "d\u{e9}but");
     }
+    let windows = String::from_utf8_lossy(&of(" encoding=\"windows-1252\"")).replace('\u{fffd}', "@");
+    let windows: Vec<u8> = windows.bytes().map(|byte| if byte == b'@' { 0x80 } else { byte }).collect();
+    assert_eq!(read(&windows, Format::Pnml, &[]).unwrap().net.places()[0].name, "d\u{20ac}but");
     for encoding in ["", " encoding=\"UTF-8\"", " encoding=\"windows-1250\"", " encoding=", " encoding=\"ISO-8859-1"] {
         let refusal = read(&of(encoding), Format::Pnml, &[]).unwrap_err();
         assert!(refusal.class == Class::Invalid && refusal.why.contains("save it as UTF-8"), "{refusal}");

@@ -216,7 +216,7 @@ impl Source {
             let message = format!("`{}`: a model ends in `.toml`, `.mmd` or `.uml`", self.model.display());
             return Err(Failure::bad_input(message));
         };
-        let text = files::text(&self.model)?;
+        let text = if language == Language::Xmi { files::xml(&self.model)? } else { files::text(&self.model)? };
         let failure = |fault: Fault| {
             let message = format!("`{}` is no model that can be used", self.model.display());
             let what = Fault { line: None, ..fault.clone() };

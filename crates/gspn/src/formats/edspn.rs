@@ -3,6 +3,7 @@
 use roxmltree::Node;
 
 use super::draft::Draft;
+use super::encoding::xml_text;
 use super::expression::{Constants, Definition};
 use super::xml::{self, inside, name};
 use crate::net::{Kind, Net, Rate, Servers};
@@ -13,7 +14,7 @@ use crate::{Class, Refusal};
 const HARMLESS: [&str; 7] = ["id", "type", "DTSPNpriority", "specType", "takeFirst", "queue", "watch"];
 
 pub(super) fn read(text: &[u8], set: &[(String, String)]) -> Result<Net, Refusal> {
-    let text = xml::read(text)?;
+    let text = xml_text(text)?;
     let document = xml::parse(&text)?;
     let root = document.root_element();
     if !matches!(name(root), "net" | "eDSPNNet" | "EDSPNNet")

@@ -6,6 +6,7 @@
 mod dot;
 mod draft;
 mod edspn;
+mod encoding;
 mod expression;
 mod jani;
 mod layout;
@@ -15,6 +16,7 @@ mod svg;
 mod tables;
 mod xml;
 
+pub use self::encoding::xml_text;
 pub use self::tables::{generator, markovian, states};
 
 use crate::json::{self, Document, Timing};
@@ -54,8 +56,8 @@ impl Format {
         let first = text.iter().find(|byte| !byte.is_ascii_whitespace());
         let looks = match (first, xml::root(text)) {
             (None, _) => "there is nothing in it".to_owned(),
-            (Some(0xff | 0xfe), _) => "it begins like UTF-16: save it as UTF-8".to_owned(),
-            _ if std::str::from_utf8(text).is_err() => "it is not UTF-8 text: save it as UTF-8".to_owned(),
+            (Some(0xff | 0xfe), None) => "it begins like UTF-16: save it as UTF-8".to_owned(),
+            _ if let Err(refusal) = xml_text(text) => refusal.why,
             (_, Some(root)) => format!("its outermost element is `{}`", root.chars().take(40).collect::<String>()),
             (Some(b'<'), None) => "no outermost element is found behind what it begins with".to_owned(),
             _ => "it begins neither with `{` nor with an element".to_owned(),
@@ -67,11 +69,11 @@ impl Format {
     #[must_use]
     pub fn of(text: &[u8]) -> Option<Self> {
         // With or without a mark of the byte order.
-        let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text);
-        match text.iter().find(|byte| !byte.is_ascii_whitespace())? {
+        let marked = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text);
+        match marked.iter().find(|byte| !byte.is_ascii_whitespace())? {
             // A list is no net either, and the reader says what is wanted.
             b'{' | b'[' => Some(Self::Json),
-            b'<' => match xml::root(text)?.as_str() {
+            b'<' | 0xfe | 0xff | 0 => match xml::root(text)?.as_str() {
                 "project" => Some(Self::Pnpro),
                 "pnml" => Some(Self::Pnml),
                 "net" | "eDSPNNet" | "EDSPNNet" => Some(Self::Edspn),

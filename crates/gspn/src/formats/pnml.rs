@@ -6,6 +6,7 @@ use hashbrown::{HashMap, HashSet};
 use roxmltree::Node;
 
 use super::draft::Draft;
+use super::encoding::xml_text;
 use super::xml::{self, escape, holdable, inside, name};
 use super::{Beside, chosen, no_net};
 use crate::json::Timing;
@@ -68,7 +69,7 @@ struct Reader<'a> {
 }
 
 pub(super) fn read(text: &[u8], beside: &Beside<'_>) -> Result<Net, Refusal> {
-    let text = xml::read(text)?;
+    let text = xml_text(text)?;
     let document = xml::parse(&text)?;
     let root = document.root_element();
     if name(root) != "pnml" {

@@ -3,6 +3,7 @@
 use roxmltree::Node;
 
 use super::draft::Draft;
+use super::encoding::xml_text;
 use super::expression::{Constants, Definition};
 use super::xml::{self, escape, holdable, inside, name};
 use super::{Beside, chosen, no_net};
@@ -28,7 +29,7 @@ const LOOKS: [&str; 12] = [
 const ELSEWHERE: [&str; 2] = ["superposition-tags", "partition"];
 
 pub(super) fn read(text: &[u8], beside: &Beside<'_>) -> Result<Net, Refusal> {
-    let text = xml::read(text)?;
+    let text = xml_text(text)?;
     let document = xml::parse(&text)?;
     let root = document.root_element();
     if name(root) != "project" {

@@ -4,35 +4,8 @@ use std::borrow::Cow;
 
 use roxmltree::{Document, Node};
 
+use super::encoding::xml_text;
 use crate::Refusal;
-
-/// Bytes of a declaration at most.
-const DECLARATION: usize = 256;
-
-/// The text of a document: UTF-8, or ISO-8859-1 where it says so itself, as PIPE writes it.
-pub(super) fn read(text: &[u8]) -> Result<Cow<'_, str>, Refusal> {
-    let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text);
-    if is_latin(text) {
-        return Ok(text.iter().map(|byte| char::from(*byte)).collect());
-    }
-    let text = std::str::from_utf8(text)
-        .map_err(|_| Refusal::invalid("document", "this is not UTF-8 text: save it as UTF-8"))?;
-    Ok(text.into())
-}
-
-/// Whether it begins with a declaration (XML 1.0 section 2.8) that names ISO-8859-1.
-fn is_latin(text: &[u8]) -> bool {
-    let declared = || {
-        let rest = text.strip_prefix(b"<?xml")?;
-        let end = rest.iter().take(DECLARATION).position(|byte| *byte == b'>')?;
-        let (_, value) = std::str::from_utf8(&rest[..end]).ok()?.split_once("encoding")?;
-        let value = value.trim_start().strip_prefix('=')?.trim_start();
-        let quote = value.chars().next().filter(|first| matches!(first, '"' | '\''))?;
-        let (named, _) = value.strip_prefix(quote)?.split_once(quote)?;
-        Some(named.eq_ignore_ascii_case("iso-8859-1"))
-    };
-    declared() == Some(true)
-}
 
 /// Reads a document. One with a document type is refused: entities could make it grow without end.
 pub(super) fn parse(text: &str) -> Result<Document<'_>, Refusal> {
@@ -42,7 +15,7 @@ pub(super) fn parse(text: &str) -> Result<Document<'_>, Refusal> {
 
 /// The name of the outermost element.
 pub(super) fn root(text: &[u8]) -> Option<String> {
-    let text = read(text).ok()?;
+    let text = xml_text(text).ok()?;
     let mut rest = text.trim_start_matches('\u{feff}').trim_start();
     loop {
         rest = rest.trim_start().strip_prefix('<')?;
