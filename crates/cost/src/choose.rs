@@ -6,6 +6,7 @@
 mod available;
 mod bottleneck;
 mod effort;
+mod ends;
 mod fails;
 mod figures;
 mod front;
@@ -33,6 +34,7 @@ use crate::{Class, Fault};
 pub use available::Down;
 pub use bottleneck::Bottleneck;
 pub use effort::Effort;
+pub use ends::Ends;
 pub use fails::Failure;
 use figures::Solved;
 pub use picture::svg;
@@ -122,6 +124,9 @@ pub struct Outcome {
     /// Half of the 95 % interval of each figure, by its name, because prices are as sure as they say; empty if none says so.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub plus_minus: BTreeMap<&'static str, f64>,
+    /// Both ends of that interval, solved for, of figures that are far from straight there or lie near to what is wanted.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub ends: BTreeMap<&'static str, Ends>,
     /// The strength in bits of the weakest annotation that is done, if one is.
     pub strength: Option<u32>,
     /// What saturates first, in a sentence.
@@ -147,6 +152,16 @@ impl Outcome {
     /// What settings are compared in: the 99th percentile, or the mean where not all have one; never done where it saturates.
     fn time(&self, p99: bool) -> f64 {
         if p99 { self.p99 } else { self.mean }.unwrap_or(f64::INFINITY)
+    }
+
+    /// The lower end of the interval of a figure.
+    fn low(&self, name: &str, value: f64) -> f64 {
+        ends::of(&self.plus_minus, &self.ends, name, value).map_or(value, |[low, _]| low)
+    }
+
+    /// The upper end, beyond all numbers where more comes than is carried.
+    fn high(&self, name: &str, value: f64) -> f64 {
+        ends::of(&self.plus_minus, &self.ends, name, value).map_or(value, |[_, high]| high)
     }
 
     /// With what a model does under its load.
@@ -326,6 +341,7 @@ fn outcome(model: &Model, ways: &[usize], wanted: &Wanted, budget: &mut Budget<'
     let chosen = set(model, ways, &machines);
     let solved = figures::solve(&chosen, wanted, budget)?;
     let limit = bottleneck::of(&chosen, &solved, budget)?;
+    let off = figures::intervals(&chosen, &solved, wanted, budget)?;
     let plain = &solved.plain;
     let outcome = Outcome {
         setting: security::words(model, ways).into_iter().chain(machine_words(model, &machines)).collect(),
@@ -347,7 +363,8 @@ fn outcome(model: &Model, ways: &[usize], wanted: &Wanted, budget: &mut Budget<'
         availability: available::availability(&chosen, budget)?,
         down: Vec::new(),
         loss: 0.0,
-        plus_minus: figures::intervals(&chosen, &solved, budget)?,
+        plus_minus: off.plus_minus,
+        ends: off.ends,
         bottleneck: String::new(),
         limit,
         fails: Vec::new(),

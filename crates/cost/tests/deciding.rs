@@ -154,6 +154,93 @@ fn a_constraint_that_an_interval_reaches_over_is_not_sure() {
     assert!(far.settings[2].unsure.is_empty());
 }
 
+/// The model near to what RSA 3072 carries, whose signature is the least sure; with room for many.
+fn crowded(arrivals: &str) -> String {
+    MODEL.replace("40/s", arrivals).replace("room = 40", "room = 400").replace("\"ed25519\", \"rsa-2048\", ", "")
+}
+
+/// Near saturation times grow faster than any slope says: of drawn prices as many are beyond each end as there should be, and not so of
+/// the ends that slopes make.
+#[test]
+fn ends_are_those_of_drawn_prices() {
+    const DRAWS: usize = 2000;
+    let text = crowded("66/s").replace("\"rsa-3072\", \"rsa-4096\"", "\"rsa-3072\"");
+    let text = text.replace("each = \"0.1 ms\"\nerror = \"2 %\"", "each = \"1 ms\"\nerror = \"20 %\"");
+    let model = model(&text.replace("time = \"4 ms\"", "time = \"2 ms\""));
+    let wanted = Wanted { p99: Some(10.0), ..Wanted::default() };
+    let said = chosen(&model, &wanted).unwrap().settings.remove(0);
+    let mut normal = Normal(11);
+    let mut draw = || {
+        let mut other = model.clone();
+        for price in other.prices.values_mut().flat_map(|prices| prices.values_mut()) {
+            price.each *= 1.0 + price.error / 1.96 * normal.next();
+            price.error = 0.0;
+        }
+        let it = chosen(&other, &wanted).unwrap().settings.remove(0);
+        [it.mean, it.p99].map(|time| time.unwrap_or(f64::INFINITY))
+    };
+    let drawn: Vec<[f64; 2]> = (0..DRAWS).map(|_| draw()).collect();
+    for (at, (name, value)) in [("mean", said.mean.unwrap()), ("p99", said.p99.unwrap())].into_iter().enumerate() {
+        let [Some(low), Some(high)] = said.ends[name] else { panic!("{said:?}") };
+        let beyond = |low: f64, high: f64| {
+            let share = |of: &dyn Fn(f64) -> bool| drawn.iter().filter(|it| of(it[at])).count() as f64 / DRAWS as f64;
+            (share(&|time| time < low), share(&|time| time > high))
+        };
+        // 2000 draws know a share of 2.5 % to 0.7 %.
+        let (below, above) = beyond(low, high);
+        assert!((below - 0.025).abs() < 0.01 && (above - 0.025).abs() < 0.01, "{name}: {below} {above}, {said:?}");
+        let half = said.plus_minus[name];
+        let (below, above) = beyond(value - half, value + half);
+        assert!(below < 0.01 && above > 0.04, "{name}: {below} {above}, {said:?}");
+    }
+}
+
+/// Where one price alone is not sure, the ends are what it says at its borders; what just fits between them is not sure, and slopes do
+/// not say so.
+#[test]
+fn the_far_end_decides_where_times_bend() {
+    let only = "[price.p.\"sign rsa-3072\"]\neach = \"7 ms\"\nerror = 0.1\n";
+    let sure: String = crowded("64/s").replace("error = 0.1\n", "").replace("error = \"2 %\"\n", "");
+    let with = |price: &str| sure.replace("[price.p.\"sign rsa-3072\"]\neach = \"7 ms\"\n", price);
+    let all = |text: &str, p99: f64| chosen(&model(text), &Wanted { p99: Some(p99), ..Wanted::default() }).unwrap();
+    let it = all(&with(only), 10.0).settings.remove(0);
+    let [low, high] = it.ends["p99"].map(Option::unwrap);
+    for (end, each) in [(low, "6.3 ms"), (high, "7.7 ms")] {
+        let border =
+            all(&with(&only.replace("7 ms", each).replace("error = 0.1\n", "")), 10.0).settings[0].p99.unwrap();
+        assert!((border / end - 1.0).abs() < 1e-6, "{border} {end}");
+    }
+    let (p99, half) = (it.p99.unwrap(), it.plus_minus["p99"]);
+    assert!(high > p99 + 1.3 * half && low > p99 - 0.8 * half, "{it:?}");
+    let unsure = |p99: f64| all(&with(only), p99).settings.remove(0).unsure;
+    assert_eq!(unsure(p99 + 1.2 * half), ["p99"]);
+    assert_eq!(unsure(high * 0.999), ["p99"]);
+    assert!(unsure(high * 1.001).is_empty());
+    let said = text(&all(&with(only), 10.0));
+    assert!(said.contains("its ends, where they are not as far") && said.contains(" ms (from "), "{said}");
+}
+
+/// At the far end more comes than is carried: no time has an upper end there, and each form says so.
+#[test]
+fn what_may_saturate_has_no_upper_end() {
+    let choice = chosen(&model(&crowded("71/s")), &Wanted { p99: Some(10.0), ..Wanted::default() }).unwrap();
+    let it = &choice.settings[0];
+    assert!(!it.saturated && it.fails.is_empty(), "{it:?}");
+    assert!(it.ends["p99"][0].is_some_and(|low| low > 0.0 && low < it.p99.unwrap()), "{it:?}");
+    assert_eq!((it.ends["p99"][1], it.unsure.as_slice()), (None, &["p99".to_owned()][..]));
+    let words = text(&choice);
+    assert!(words.contains(" ms; may saturate)"), "{words}");
+    let csv = csv(&choice);
+    let mut lines = csv.lines().map(|line| line.replace('"', "").split(',').map(str::to_owned).collect::<Vec<_>>());
+    let (heads, first) = (lines.next().unwrap(), lines.next().unwrap());
+    let column = |name: &str| first[heads.iter().position(|head| head == name).unwrap()].clone();
+    assert_eq!(column("p99_s_high"), "inf");
+    assert_eq!(column("p99_s_low").parse::<f64>().unwrap(), it.ends["p99"][0].unwrap());
+    assert!(column("core_s_low").parse::<f64>().unwrap() < it.cores);
+    let picture = svg(&choice);
+    assert!(picture.contains("stroke-opacity") && !picture.contains("NaN") && !picture.contains("inf"), "{picture}");
+}
+
 #[test]
 fn energy_and_money_are_added_up_as_they_are_said() {
     let choice = chosen(&model(MODEL), &Wanted::default()).unwrap();

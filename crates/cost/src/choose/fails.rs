@@ -100,9 +100,9 @@ pub(super) fn share(share: f64) -> String {
 
 /// Constraints that it meets in the middle of its intervals and fails at the far end.
 pub(super) fn unsure(it: &Outcome, wanted: &Wanted, model: &Model) -> Vec<String> {
-    let half = |name: &str| it.plus_minus.get(name).copied().unwrap_or(0.0);
-    let less = half("carried");
-    let may_saturate = matches!(model.workload, Workload::Open { rate, .. } if less > 0.0 && !it.saturated && it.carried - less <= rate);
+    let fewest = it.low("carried", it.carried);
+    let may_saturate = matches!(model.workload, Workload::Open { rate, .. }
+        if fewest < it.carried && !it.saturated && !above(fewest, rate));
     let is_time = |name: &str| matches!(name, "p50" | "p95" | "p99" | "mean");
     let most = [
         ("p50", wanted.p50, it.p50),
@@ -115,13 +115,13 @@ pub(super) fn unsure(it: &Outcome, wanted: &Wanted, model: &Model) -> Vec<String
         ("money", wanted.money, it.money),
     ];
     let most = most.into_iter().filter(|(name, wanted, got)| {
-        let far = |got: f64, wanted: f64| got + half(name) > wanted || may_saturate && is_time(name);
-        wanted.zip(*got).is_some_and(|(wanted, got)| got <= wanted && far(got, wanted))
+        let far = |got: f64, wanted: f64| above(it.high(name, got), wanted) || may_saturate && is_time(name);
+        wanted.zip(*got).is_some_and(|(wanted, got)| !above(got, wanted) && far(got, wanted))
     });
     let closed = matches!(model.workload, Workload::Closed { .. });
     let rate = wanted.rate.filter(|rate| {
         let far = if closed {
-            let less = |name: &str, got: f64| got >= *rate && got - half(name) < *rate;
+            let less = |name: &str, got: f64| !above(*rate, got) && above(*rate, it.low(name, got));
             less("saturation", it.saturation) || less("throughput", it.throughput)
         } else {
             may_saturate

@@ -2,7 +2,8 @@
 //!
 //! *Intervals.* A price may say how sure it is: half of its 95 % interval, `e`. Each figure is followed as one price after the other grows a
 //! little, all else equal; the half of its own interval is the root of the summed squares of (slope times `e`), as errors of different prices
-//! have nothing to do with each other. The slope of a percentile `t` is that of the distribution there over its density: `-(dF/dp)/f(t)`. What was
+//! have nothing to do with each other. The slope of a percentile `t` is that of the distribution there over its density: `-(dF/dp)/f(t)`. Where
+//! figures bend, both ends are found by solving (`ends`). What was
 //! simulated is as sure as its run, too, and what a price does is seen from a run in which it is dearer by all of `e`, without what two
 //! runs of the same are apart.
 
@@ -11,6 +12,7 @@ use std::collections::BTreeMap;
 use gspn::Budget;
 
 use super::bottleneck::Carried;
+use super::ends::{self, Ends, Slopes};
 use super::service::{self, Service};
 use super::simulated::{self, Simulated};
 use super::times::{self, Flow, Task, Times};
@@ -159,7 +161,7 @@ impl Plain {
     }
 
     /// What has an interval, by name; times of a saturated setting mean nothing.
-    fn named(&self, busiest: usize) -> [(&'static str, Option<f64>); 9] {
+    pub(super) fn named(&self, busiest: usize) -> [(&'static str, Option<f64>); 9] {
         [
             ("throughput", Some(self.throughput)),
             ("saturation", Some(self.saturation)),
@@ -174,14 +176,35 @@ impl Plain {
     }
 }
 
-/// Half of the 95 % interval of each figure, by its name; empty where no price says how sure it is.
+/// How far the figures of a setting may be off.
+#[derive(Debug, Default)]
+pub(super) struct Off {
+    /// Half of the 95 % interval of each figure, by its name; empty where no price says how sure it is.
+    pub(super) plus_minus: BTreeMap<&'static str, f64>,
+    /// Both ends of those that bend or lie near to what is wanted.
+    pub(super) ends: BTreeMap<&'static str, Ends>,
+}
+
+/// A price that says how sure it is.
+pub(super) struct Unsure {
+    /// Its index in the service.
+    pub(super) index: usize,
+    /// Half of its 95 % interval, relative.
+    pub(super) error: f64,
+    /// How much more is carried for each part by which it grows, where that was simulated.
+    carried: Option<f64>,
+}
+
+/// How far the figures of a setting may be off.
 pub(super) fn intervals(
     model: &Model,
     solved: &Solved,
+    wanted: &Wanted,
     budget: &mut Budget<'_>,
-) -> Result<BTreeMap<&'static str, f64>, Fault> {
+) -> Result<Off, Fault> {
     if let Times::Simulated(seen) = &solved.distribution {
-        return simulated_intervals(model, solved, seen, budget);
+        let plus_minus = simulated_intervals(model, solved, seen, budget)?;
+        return Ok(Off { plus_minus, ends: BTreeMap::new() });
     }
     let mut squares: BTreeMap<&'static str, f64> = BTreeMap::new();
     for name in ["carried", "saturation"] {
@@ -190,10 +213,13 @@ pub(super) fn intervals(
         }
     }
     let service = &solved.service;
-    let unsure = service.prices.iter().enumerate().filter(|(_, price)| price.error > 0.0);
-    let mut unsure = unsure.peekable();
-    if unsure.peek().is_none() {
-        return Ok(roots(squares));
+    let mut prices = Vec::new();
+    for (index, price) in service.prices.iter().enumerate().filter(|(_, price)| price.error > 0.0) {
+        let carried = solved.carried.slope(|stage: &Stage| stage.paid == Some(index), price.error, budget)?;
+        prices.push(Unsure { index, error: price.error, carried });
+    }
+    if prices.is_empty() {
+        return Ok(Off { plus_minus: roots(squares), ends: BTreeMap::new() });
     }
     let mut density = [(0.0, 0.0); 3];
     for (density, time) in density.iter_mut().zip(solved.times) {
@@ -204,40 +230,81 @@ pub(super) fn intervals(
     }
     let busiest = solved.plain.busiest();
     let levels = levels(solved.times.map(|time| time.is_some()));
-    for (index, price) in unsure {
-        let of_price = |stage: &Stage| stage.paid == Some(index);
-        let slope_of_carried = solved.carried.slope(of_price, price.error, budget)?;
-        let mut at = |step: f64| {
-            let service = service.scaled(index, 1.0 + step);
-            let other = if solved.one { None } else { Some(dearer(model, price, 1.0 + step)?) };
-            let task = Task { model: other.as_ref().unwrap_or(model), one: solved.one, levels: &levels };
-            let (flow, distribution) = times::solve(task, &service, budget)?;
-            let carried = match slope_of_carried {
-                Some(slope) => solved.carried.rate.value * (1.0 + slope * step),
-                None => bottleneck::carried(task.model, &service, solved.one, budget)?.rate.value,
-            };
-            let plain = plain(model, &service, carried, flow);
-            Ok::<_, Fault>((step, service, distribution, plain))
-        };
-        let mut grown = at(STEP)?;
+    // For each figure what each price does to it at the border of its interval, as slopes say.
+    let mut changes: BTreeMap<&'static str, Vec<f64>> = BTreeMap::new();
+    for (place, price) in prices.iter().enumerate() {
+        let mut step = STEP;
+        let mut grown = Repriced::new(model, solved, &[(price, 1.0 + step)], &levels, budget)?;
         // So near to what can be carried the slope is that of a price that falls.
-        if grown.3.saturated && !solved.plain.saturated {
-            grown = at(-STEP)?;
+        if grown.plain.saturated && !solved.plain.saturated {
+            step = -STEP;
+            grown = Repriced::new(model, solved, &[(price, 1.0 + step)], &levels, budget)?;
         }
-        let (step, dearer_service, distribution, grown) = grown;
-        let mut add = |name, slope: f64| *squares.entry(name).or_default() += (slope * price.error).powi(2);
-        for ((name, now), (_, then)) in solved.plain.named(busiest).into_iter().zip(grown.named(busiest)) {
+        let mut add = |name, slope: f64| {
+            let changes = changes.entry(name).or_insert_with(|| vec![0.0; prices.len()]);
+            changes[place] = slope * price.error;
+        };
+        for ((name, now), (_, then)) in solved.plain.named(busiest).into_iter().zip(grown.plain.named(busiest)) {
             if let Some((now, then)) = now.zip(then) {
                 add(name, (then - now) / step);
             }
         }
         for (((name, _), time), (at, density)) in LEVELS.into_iter().zip(solved.times).zip(density) {
             let Some(time) = time.filter(|_| density > 0.0) else { continue };
-            let then = distribution.within(&dearer_service, time, budget)?;
+            let then = grown.distribution.within(&grown.service, time, budget)?;
             add(name, (at - then) / density / step);
         }
     }
-    Ok(roots(squares))
+    for (name, changes) in &changes {
+        *squares.entry(name).or_default() += changes.iter().map(|change| change * change).sum::<f64>();
+    }
+    let plus_minus = roots(squares);
+    let ends = ends::ends(model, solved, &Slopes { prices, changes, plus_minus: &plus_minus }, wanted, budget)?;
+    Ok(Off { plus_minus, ends })
+}
+
+/// A setting with factors on some of its prices.
+pub(super) struct Repriced {
+    service: Service,
+    distribution: Times,
+    pub(super) plain: Plain,
+}
+
+impl Repriced {
+    /// The setting, solved once more; `levels` are the percentiles that are asked for.
+    pub(super) fn new(
+        model: &Model,
+        solved: &Solved,
+        factors: &[(&Unsure, f64)],
+        levels: &[f64],
+        budget: &mut Budget<'_>,
+    ) -> Result<Self, Fault> {
+        let mut service = solved.service.clone();
+        let mut other = (!solved.one).then(|| model.clone());
+        for (price, factor) in factors {
+            service = service.scaled(price.index, *factor);
+            if let Some(other) = &mut other {
+                *other = dearer(other, &solved.service.prices[price.index], *factor)?;
+            }
+        }
+        let model = other.as_ref().unwrap_or(model);
+        let (flow, distribution) = times::solve(Task { model, one: solved.one, levels }, &service, budget)?;
+        let simulated = factors.iter().map(|(price, factor)| Some(factor.powf(price.carried?)));
+        let carried = match simulated.product::<Option<f64>>() {
+            Some(more) => solved.carried.rate.value * more,
+            None => bottleneck::carried(model, &service, solved.one, budget)?.rate.value,
+        };
+        let plain = plain(model, &service, carried, flow);
+        Ok(Self { service, distribution, plain })
+    }
+
+    /// The time in which a share `level` is done; near `guess`. None where it saturates.
+    pub(super) fn quantile(&self, level: f64, guess: f64, budget: &mut Budget<'_>) -> Result<Option<f64>, Fault> {
+        if self.plain.saturated {
+            return Ok(None);
+        }
+        self.distribution.quantile(&self.service, level, guess, budget).map(Some)
+    }
 }
 
 fn roots(mut squares: BTreeMap<&'static str, f64>) -> BTreeMap<&'static str, f64> {

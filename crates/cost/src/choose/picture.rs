@@ -13,7 +13,7 @@ const LEFT: f64 = 76.0;
 const RIGHT: f64 = 250.0;
 const TOP: f64 = 64.0;
 const BOTTOM: f64 = 62.0;
-/// So many times the longest time that is shown lies out of the picture.
+/// So many times the longest time that is shown lies out of the picture, and so does what of an interval is farther from its time.
 const FAR: f64 = 3.0;
 /// Of a setting that is named below.
 const ROW: f64 = 18.0;
@@ -26,8 +26,8 @@ const GREY: &str = "#b5b5b5";
 /// Grey dots, at most: the picture stays one that a browser shows.
 const MOST: usize = 5000;
 
-/// A point and halves of its intervals.
-type Shown = ((f64, f64), (f64, f64));
+/// A point, how far its interval reaches to the left and to the right, and half of the other.
+type Shown = ((f64, f64), (f64, f64, f64));
 
 /// Where the axes begin and end.
 struct Frame {
@@ -76,10 +76,14 @@ impl Axes {
         Some((time? * 1e3, cost))
     }
 
-    fn halves(&self, it: &Outcome) -> (f64, f64) {
+    fn reach(&self, it: &Outcome) -> (f64, f64, f64) {
         let half = |name: &str| it.plus_minus.get(name).copied().unwrap_or(0.0);
-        let time = half(if self.p99 { "p99" } else { "mean" }) * 1e3;
-        (time, if self.money { half("money") } else { half("cores") * 1e3 })
+        let (name, time) = if self.p99 { ("p99", it.p99) } else { ("mean", it.mean) };
+        let cost = if self.money { half("money") } else { half("cores") * 1e3 };
+        let time = time.unwrap_or(0.0);
+        // What may saturate has no end.
+        let right = (it.high(name, time) - time).min(FAR * time);
+        ((time - it.low(name, time)) * 1e3, right * 1e3, cost)
     }
 }
 
@@ -95,15 +99,15 @@ pub fn svg(choice: &Choice) -> String {
     let first = choice.ranked.first().map(|index| &all[*index]);
     let wanted = if axes.p99 { choice.wanted.p99 } else { choice.wanted.mean }.map(|it| it * 1e3);
     // What is far from the front and from what is wanted stays outside.
-    let shown = front.iter().copied().chain(first).filter_map(|it| axes.point(it).map(|at| (at, axes.halves(it))));
+    let shown = front.iter().copied().chain(first).filter_map(|it| axes.point(it).map(|at| (at, axes.reach(it))));
     let shown: Vec<Shown> = shown.collect();
     let most = |of: fn(&Shown) -> f64| shown.iter().map(of).fold(1e-9, f64::max);
-    let right = most(|(at, half)| at.0 + half.0);
+    let right = most(|(at, reach)| at.0 + reach.1);
     // What is wanted lies far beyond all of them at times.
     let near = wanted.filter(|wanted| *wanted < FAR * right);
     let right = right.max(near.unwrap_or(0.0) * 1.1);
     let width = nice(right * 1.02);
-    let high = most(|(at, half)| at.1 + half.1);
+    let high = most(|(at, reach)| at.1 + reach.2);
     // Beaten ones that are as quick are shown, too, unless they cost many times as much.
     let beaten = all.iter().filter_map(|it| axes.point(it)).filter(|at| at.0 <= width).map(|at| at.1);
     let high = nice(beaten.fold(high, f64::max).min(high * 4.0) * 1.05);
@@ -151,7 +155,7 @@ pub fn svg(choice: &Choice) -> String {
     }
     for it in &front {
         let Some(at) = axes.point(it) else { continue };
-        bars(&mut svg, &frame, at, axes.halves(it), colour(it));
+        bars(&mut svg, &frame, at, axes.reach(it), colour(it));
         let fails: Vec<&str> = it.fails.iter().map(|fail| fail.why.as_str()).collect();
         let fails = if fails.is_empty() { String::new() } else { format!("\nfails: {}", fails.join("; ")) };
         dot(&mut svg, &frame, at, colour(it), it, &fails);
@@ -259,17 +263,18 @@ fn dot(svg: &mut String, frame: &Frame, at: (f64, f64), colour: &str, it: &Outco
 }
 
 /// Intervals as bars in both directions.
-fn bars(svg: &mut String, frame: &Frame, at: (f64, f64), half: (f64, f64), colour: &str) {
+fn bars(svg: &mut String, frame: &Frame, at: (f64, f64), reach: (f64, f64, f64), colour: &str) {
     let (x, y) = (frame.x(at.0), frame.y(at.1));
-    if half.0 > 0.0 {
-        let (low, high) = (frame.x(at.0 - half.0), frame.x(at.0 + half.0));
+    let (left, right, half) = reach;
+    if left + right > 0.0 {
+        let (low, high) = (frame.x(at.0 - left), frame.x(at.0 + right));
         let _ = writeln!(
             svg,
             "<path d=\"M{low:.1} {y:.1}H{high:.1}\" stroke=\"{colour}\" stroke-width=\"5\" stroke-opacity=\"0.35\"/>"
         );
     }
-    if half.1 > 0.0 {
-        let (low, high) = (frame.y(at.1 - half.1), frame.y(at.1 + half.1));
+    if half > 0.0 {
+        let (low, high) = (frame.y(at.1 - half), frame.y(at.1 + half));
         let _ = writeln!(
             svg,
             "<path d=\"M{x:.1} {low:.1}V{high:.1}\" stroke=\"{colour}\" stroke-width=\"5\" stroke-opacity=\"0.35\"/>"

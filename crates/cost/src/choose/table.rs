@@ -1,9 +1,10 @@
 //! The answer in words and as CSV.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use super::simulated::REQUESTS;
-use super::{Choice, Down, Outcome, saturation, short};
+use super::{Choice, Down, Ends, Outcome, saturation, short};
 
 /// Settings that are named in the text, of those that can be chosen and of those that cannot.
 const NAMED: usize = 10;
@@ -11,6 +12,8 @@ const NAMED: usize = 10;
 const MOST_REQUESTS: usize = REQUESTS[1];
 /// Share of requests turned away from which on it is said.
 const SHOWN_LOSS: f64 = 1e-4;
+/// Sides of an interval that differ from its half by no more of it are said as one.
+const EVEN: f64 = 0.1;
 
 /// The answer for a terminal.
 #[must_use]
@@ -30,6 +33,9 @@ pub fn text(choice: &Choice) -> String {
     if choice.settings.iter().any(|it| !it.plus_minus.is_empty()) {
         let of = if simulated > 0 { "the prices and of simulation" } else { "the prices" };
         let _ = writeln!(text, "\u{b1}: half of the 95 % interval that comes of {of}");
+    }
+    if choice.settings.iter().any(|it| !it.ends.is_empty()) {
+        text.push_str("(from .. to ..): its ends, where they are not as far to both sides\n");
     }
     text.push('\n');
     for (place, index) in choice.ranked.iter().take(NAMED).enumerate() {
@@ -136,20 +142,53 @@ fn lost(down: &Down) -> String {
     )
 }
 
+/// Intervals of figures, as words.
+struct Off<'a> {
+    plus_minus: &'a BTreeMap<&'static str, f64>,
+    ends: &'a BTreeMap<&'static str, Ends>,
+}
+
+impl Off<'_> {
+    /// A figure with its interval; `unit` stands behind the numbers.
+    fn figure(&self, name: &str, value: f64, factor: f64, unit: &str) -> String {
+        let Some([low, high]) = self.ends.get(name).filter(|ends| self.lopsided(name, value, **ends)) else {
+            return format!("{}{}{unit}", short(value * factor), self.half(name, factor));
+        };
+        let low = short(low.unwrap_or(value) * factor);
+        let ends = match high {
+            Some(high) => format!("from {low} to {}{unit}", short(high * factor)),
+            None => format!("from {low}{unit}; may saturate"),
+        };
+        format!("{}{unit} ({ends})", short(value * factor))
+    }
+
+    /// Half of an interval.
+    fn half(&self, name: &str, factor: f64) -> String {
+        match self.plus_minus.get(name) {
+            Some(half) if *half > 0.0 => format!(" \u{b1} {}", rounded(half * factor)),
+            _ => String::new(),
+        }
+    }
+
+    /// Whether one side differs from what is said of both.
+    fn lopsided(&self, name: &str, value: f64, [low, high]: Ends) -> bool {
+        let half = self.plus_minus.get(name).copied().unwrap_or(0.0);
+        let same = |side: f64| (side - half).abs() <= EVEN * half;
+        !low.zip(high).is_some_and(|(low, high)| same(value - low) && same(high - value))
+    }
+}
+
 fn numbers(it: &Outcome) -> String {
-    let half = |name: &str, factor: f64| match it.plus_minus.get(name) {
-        Some(half) if *half > 0.0 => format!(" \u{b1} {}", rounded(half * factor)),
-        _ => String::new(),
-    };
+    let off = Off { plus_minus: &it.plus_minus, ends: &it.ends };
     let mut words = Vec::new();
     for (name, value) in [("mean", it.mean), ("p50", it.p50), ("p95", it.p95), ("p99", it.p99)] {
-        words.extend(value.map(|value| format!("{name} {}{} ms", short(value * 1e3), half(name, 1e3))));
+        words.extend(value.map(|value| format!("{name} {}", off.figure(name, value, 1e3, " ms"))));
     }
-    words.push(format!("{}{} ms of cores a request", short(it.cores * 1e3), half("cores", 1e3)));
-    words.extend(it.energy.map(|joules| format!("{}{} J a request", short(joules), half("energy", 1.0))));
-    words.extend(it.money.map(|money| format!("{}{} money an hour", short(money), half("money", 1.0))));
-    words.push(format!("`{}` {}{} % busy", it.cpu.0, short(it.cpu.1 * 100.0), half("cpu", 100.0)));
-    words.push(format!("saturates at {}", saturation(it.carried, it.saturation, &half("carried", 1.0))));
+    words.push(off.figure("cores", it.cores, 1e3, " ms of cores a request"));
+    words.extend(it.energy.map(|joules| off.figure("energy", joules, 1.0, " J a request")));
+    words.extend(it.money.map(|money| off.figure("money", money, 1.0, " money an hour")));
+    words.push(format!("`{}` {}", it.cpu.0, off.figure("cpu", it.cpu.1, 100.0, " % busy")));
+    words.push(format!("saturates at {}", saturation(it.carried, it.saturation, &off.half("carried", 1.0))));
     words.extend(it.saturated.then(|| "which is less than comes".to_owned()));
     let aborted = 1.0 - it.saturation / it.carried;
     words.extend((aborted >= SHOWN_LOSS).then(|| format!("{} % aborted by checks", short(aborted * 100.0))));
@@ -167,7 +206,7 @@ fn rounded(value: f64) -> String {
     short((value * power).round() / power)
 }
 
-/// All settings, one a line; behind each figure half of its 95 % interval.
+/// All settings, one a line; behind each figure half of its 95 % interval, and both ends: `inf` where more comes than is carried there.
 #[must_use]
 pub fn csv(choice: &Choice) -> String {
     const FIGURES: [&str; 11] =
@@ -187,7 +226,7 @@ pub fn csv(choice: &Choice) -> String {
     ];
     let mut csv = String::from("number,setting,chosen_rank,on_front,beaten_by,beaten_by_setting,strength_bits");
     for head in HEADS {
-        let _ = write!(csv, ",{head},{head}_plus_minus");
+        let _ = write!(csv, ",{head},{head}_plus_minus,{head}_low,{head}_high");
     }
     csv.push_str(",busiest,availability,loss,bottleneck,fails,may_fail\n");
     let mut ranks = vec![String::new(); choice.settings.len()];
@@ -206,6 +245,8 @@ pub fn csv(choice: &Choice) -> String {
         let rest = [it.mean, it.p50, it.p95, it.p99, Some(it.cores), Some(it.cpu.1), it.energy, it.money];
         for (value, name) in rates.into_iter().chain(rest).zip(FIGURES) {
             let _ = write!(csv, ",{},{}", number(value), number(it.plus_minus.get(name).copied()));
+            let ends = value.and_then(|value| super::ends::of(&it.plus_minus, &it.ends, name, value));
+            let _ = write!(csv, ",{},{}", number(ends.map(|it| it[0])), number(ends.map(|it| it[1])));
         }
         let _ = writeln!(
             csv,
