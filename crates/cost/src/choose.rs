@@ -397,11 +397,14 @@ fn down(
         let why = format!("with one machine of `{name}` down there is nothing that goes on");
         let fails =
             vec![Failure { constraint: "one-down".to_owned(), wanted: 1.0, got: Some(0.0), by: Some(1.0), why }];
-        return Ok(Down { node: name, left, stops: true, carried: 0.0, saturation: 0.0, p99: None, mean: None, fails });
+        return Ok(Down { node: name, left, stops: true, fails, ..Down::default() });
     };
     let solved = figures::solve(&fewer, wanted, budget)?;
-    let then = whole.clone().under_load(&fewer, &solved);
-    let mut fails = fails::of_load(&then, wanted, chosen);
+    let off = figures::intervals(&fewer, &solved, wanted, budget)?;
+    let mut then = Outcome { plus_minus: off.plus_minus, ends: off.ends, ..whole.clone() }.under_load(&fewer, &solved);
+    then.fails = fails::of_load(&then, wanted, chosen);
+    let unsure = fails::unsure_of_load(&then, wanted, chosen);
+    let mut fails = then.fails;
     fails.iter_mut().for_each(|it| it.why = format!("with one machine of `{name}` down {}", it.why));
     Ok(Down {
         node: name,
@@ -411,7 +414,10 @@ fn down(
         saturation: then.saturation,
         p99: then.p99,
         mean: then.mean,
+        plus_minus: then.plus_minus,
+        ends: then.ends,
         fails,
+        unsure,
     })
 }
 

@@ -279,6 +279,67 @@ fn several() -> String {
     text.replace("[node.pc]", "[node.pc]\ncores = 3").replace("room = 40", "room = 15").replace("variation = 0.5\n", "")
 }
 
+/// With one of two down a setting is what it is with one machine, its intervals and what they leave open included.
+#[test]
+fn with_one_down_figures_have_the_intervals_of_one_fewer() {
+    let servers = several().replace("error = 0.1", "error = 0.3").replace("[1, 2, 3]", "[1, 2]");
+    let wanted = Wanted { p99: Some(1.0), rate: Some(66.0), one_down: true, ..Wanted::default() };
+    let choice = chosen(&model(&servers), &wanted).unwrap();
+    for pair in choice.settings.chunks(2) {
+        let (one, down) = (&pair[0], &pair[1].down[0]);
+        assert_eq!((down.left, down.carried, down.p99), (1, one.carried, one.p99));
+        assert!(
+            down.plus_minus.contains_key("carried") && down.plus_minus.contains_key("p99") != one.saturated,
+            "{down:?}"
+        );
+        for (name, half) in &one.plus_minus {
+            assert!((down.plus_minus[name] - half).abs() <= 1e-9 * half, "{name} {half} {down:?}");
+        }
+        assert_eq!(one.ends.keys().collect::<Vec<_>>(), down.ends.keys().collect::<Vec<_>>());
+        for (name, ends) in &one.ends {
+            for (one, other) in ends.iter().zip(down.ends[name]) {
+                assert!(one.zip(other).is_none_or(|(one, other)| (one / other - 1.0).abs() < 1e-9), "{name} {ends:?}");
+            }
+        }
+    }
+    // RSA 3072 carries more than comes with one machine, but may not.
+    let (alone, two) = (&choice.settings[4], &choice.settings[5]);
+    assert!(!alone.saturated && alone.ends["p99"][1].is_none(), "{alone:?}");
+    assert_eq!(two.down[0].unsure, ["p99", "rate"]);
+    assert_eq!(two.unsure, ["p99 with one machine of `server` down", "rate with one machine of `server` down"]);
+    let lost = "with one machine of `server` down (1 left) it saturates at ";
+    let said = text(&choice);
+    assert!(said.lines().any(|it| it.contains(lost) && it.contains(" \u{b1} ")), "{said}");
+}
+
+/// Two threads that wait for nobody: the ends are those of the net with the price at its borders.
+#[test]
+fn nets_are_solved_at_both_ends() {
+    let text =
+        MODEL.replace("threads = 1", "threads = 2").replace("error = \"2 %\"\n", "").replace("room = 40", "room = 12");
+    let text =
+        text.replace("40/s", "75/s").replace("\"ed25519\", \"rsa-2048\", \"rsa-3072\", \"rsa-4096\"", "\"rsa-3072\"");
+    let wanted = Wanted { p95: Some(1.0), ..Wanted::default() };
+    let at = |price: &str| {
+        let text = text.replace("each = \"7 ms\"\nerror = 0.1", price);
+        let it = chosen(&model(&text), &wanted).unwrap().settings.remove(0);
+        assert!(it.simulated.is_none());
+        it
+    };
+    let (middle, [low, high]) =
+        (at("each = \"7 ms\"\nerror = 0.3"), ["4.9 ms", "9.1 ms"].map(|it| at(&format!("each = \"{it}\""))));
+    for (name, of) in [("mean", (|it| it.mean) as fn(&cost::choose::Outcome) -> Option<f64>), ("p95", |it| it.p95)] {
+        let ends = [of(&low), of(&high)];
+        for (end, border) in middle.ends[name].into_iter().zip(ends) {
+            assert_eq!(end.is_some(), border.is_some(), "{name} {middle:?}");
+            assert!(
+                end.zip(border).is_none_or(|(end, border)| (end / border - 1.0).abs() < 1e-5),
+                "{name}: {end:?} {border:?}"
+            );
+        }
+    }
+}
+
 #[test]
 fn machines_are_weighed_against_signatures() {
     let model = model(&several());

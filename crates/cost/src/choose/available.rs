@@ -1,16 +1,18 @@
 //! Machines fail and are repaired: how often enough of them are up, by the net of their failures; and what is left when one is down.
 
+use std::collections::BTreeMap;
+
 use gspn::Budget;
 use gspn::ask::{self, Ask, Compare, Condition, Question, Value};
 use gspn::net::{Arc, Kind, Place, Rate, Servers, Transition};
 use serde::Serialize;
 
-use super::Failure;
+use super::{Ends, Failure};
 use crate::model::Model;
 use crate::{Class, Fault};
 
 /// What a setting does while one machine of a node is down.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Down {
     /// The node.
     pub node: String,
@@ -28,8 +30,17 @@ pub struct Down {
     /// Mean time then.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mean: Option<f64>,
+    /// Half of the 95 % interval of each figure then, as of the setting itself.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub plus_minus: BTreeMap<&'static str, f64>,
+    /// Both ends of that interval, as of the setting itself.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub ends: BTreeMap<&'static str, Ends>,
     /// Constraints of time, rate and load that it then fails.
     pub fails: Vec<Failure>,
+    /// Those that it then meets, but fails at the far end of an interval.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub unsure: Vec<String>,
 }
 
 /// The net of failures: a place for the machines of each node that are up, one for those that are down.

@@ -100,6 +100,25 @@ pub(super) fn share(share: f64) -> String {
 
 /// Constraints that it meets in the middle of its intervals and fails at the far end.
 pub(super) fn unsure(it: &Outcome, wanted: &Wanted, model: &Model) -> Vec<String> {
+    let mut unsure = unsure_of_load(it, wanted, model);
+    let costs = [("energy", wanted.energy, it.energy), ("money", wanted.money, it.money)];
+    let far = |name: &str, wanted: f64, got: f64| !above(got, wanted) && above(it.high(name, got), wanted);
+    let costs = costs
+        .into_iter()
+        .filter(|(name, wanted, got)| wanted.zip(*got).is_some_and(|(wanted, got)| far(name, wanted, got)));
+    unsure.extend(costs.map(|(name, ..)| name.to_owned()));
+    if wanted.one_down {
+        let of = |down: &super::Down| {
+            let words = format!("with one machine of `{}` down", down.node);
+            down.unsure.iter().map(|name| format!("{name} {words}")).collect::<Vec<_>>()
+        };
+        unsure.extend(it.down.iter().flat_map(of));
+    }
+    unsure
+}
+
+/// Those of times, rate and load.
+pub(super) fn unsure_of_load(it: &Outcome, wanted: &Wanted, model: &Model) -> Vec<String> {
     let fewest = it.low("carried", it.carried);
     let may_saturate = matches!(model.workload, Workload::Open { rate, .. }
         if fewest < it.carried && !it.saturated && !above(fewest, rate));
@@ -111,8 +130,6 @@ pub(super) fn unsure(it: &Outcome, wanted: &Wanted, model: &Model) -> Vec<String
         ("mean", wanted.mean, it.mean),
         ("cpu", wanted.cpu, Some(it.cpu.1)),
         ("loss", wanted.loss, Some(it.loss)),
-        ("energy", wanted.energy, it.energy),
-        ("money", wanted.money, it.money),
     ];
     let most = most.into_iter().filter(|(name, wanted, got)| {
         let far = |got: f64, wanted: f64| above(it.high(name, got), wanted) || may_saturate && is_time(name);

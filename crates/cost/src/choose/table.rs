@@ -34,7 +34,7 @@ pub fn text(choice: &Choice) -> String {
         let of = if simulated > 0 { "the prices and of simulation" } else { "the prices" };
         let _ = writeln!(text, "\u{b1}: half of the 95 % interval that comes of {of}");
     }
-    if choice.settings.iter().any(|it| !it.ends.is_empty()) {
+    if choice.settings.iter().any(|it| !it.ends.is_empty() || it.down.iter().any(|it| !it.ends.is_empty())) {
         text.push_str("(from .. to ..): its ends, where they are not as far to both sides\n");
     }
     text.push('\n');
@@ -129,16 +129,21 @@ fn lost(down: &Down) -> String {
     if down.stops {
         return format!("with one machine of `{}` down nothing goes on", down.node);
     }
+    let off = Off { plus_minus: &down.plus_minus, ends: &down.ends };
     let time = match (down.p99, down.mean) {
-        (Some(p99), _) => format!("p99 {}", milliseconds(p99)),
-        (None, Some(mean)) => format!("mean {}", milliseconds(mean)),
+        (Some(p99), _) => format!("p99 {}", off.figure("p99", p99, 1e3, " ms")),
+        (None, Some(mean)) => format!("mean {}", off.figure("mean", mean, 1e3, " ms")),
         _ => "more is asked for than it carries".to_owned(),
     };
+    let unsure = match down.unsure.as_slice() {
+        [] => String::new(),
+        names => format!(" (within its intervals it may fail {})", names.join(" and ")),
+    };
     format!(
-        "with one machine of `{}` down ({} left) it saturates at {}, {time}",
+        "with one machine of `{}` down ({} left) it saturates at {}, {time}{unsure}",
         down.node,
         down.left,
-        saturation(down.carried, down.saturation, "")
+        saturation(down.carried, down.saturation, &off.half("carried", 1.0))
     )
 }
 
