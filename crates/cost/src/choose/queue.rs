@@ -10,7 +10,15 @@
 //!   with `l = 0` at the last level, and `a` in the place of `p(0)` at the first.
 //!
 //! `T` leads forward only (a sequence has no way back), so each level is one substitution and a correction of rank one (Sherman and
-//! Morrison). The net of one request is the net that [`crate::net::lay`] lays, followed from place to place. Tests solve the whole net
+//! Morrison).
+//!
+//! *Times.* Who comes to n others leaves after the rest of the service that runs, those of n - 1 others and his own: `p(n) g w^n` with `g` the
+//! transforms from each phase and `w` that of a whole service. The sum over n, `x` with `x = sum p(n) w^(n-1)`, has as many terms as there is
+//! room. Of clients most terms are nothing: those that are nothing are left out, at both ends. Of arrivals whose rate `l` is the same at every
+//! level, the balances of levels 1 to K, the last before the room is full, times `w^(n-1)` add up to
+//! `x ((1 - w) l I - T - l 1 a) = l (p(0) a - w^K p(K))`: one more system of the same shape, whatever the room.
+//!
+//! The net of one request is the net that [`crate::net::lay`] lays, followed from place to place. Tests solve the whole net
 //! beside it.
 
 use gspn::{Budget, Progress};
@@ -25,6 +33,10 @@ use crate::{Class, Fault};
 const LARGEST: f64 = 1e200;
 /// Where less than this leaves before the next one comes, fewer are never there.
 const NEVER: f64 = 1e-100;
+/// What all levels that are left out add up to, at either end.
+const UNSEEN: f64 = 1e-13;
+/// Levels that are summed one by one: as long as two systems take.
+const FEW: usize = 24;
 /// Phases between two looks at the clock.
 const LOOK: usize = 1 << 18;
 
@@ -103,6 +115,8 @@ impl Service {
         let mut work = 0;
         // Levels that are never seen.
         let mut gone = 0;
+        // What a request in service does until the next arrival, the same at each level with the same rate.
+        let mut until = (f64::NAN, Vec::new(), 0.0);
         for there in 1..=arrivals.room {
             work += phases;
             if work >= LOOK {
@@ -118,18 +132,22 @@ impl Service {
             if rate > 0.0 {
                 // (M - l 1 a)^-1 by rank one: x = y + (y 1) l z / (1 - l z 1), with z = a M^-1. The denominator is what leaves
                 // before the next arrival, summed without subtraction: z t.
-                let z = self.forward(&self.begin, rate);
-                let left: f64 = z.iter().zip(&self.done).map(|(z, done)| z * done).sum();
-                if left < NEVER {
+                if until.0 != rate {
+                    let z = self.forward(&self.begin, rate);
+                    let left: f64 = z.iter().zip(&self.done).map(|(z, done)| z * done).sum();
+                    until = (rate, z, left);
+                }
+                let (_, z, left) = &until;
+                if *left < NEVER {
                     empty = 0.0;
                     levels[gone..].iter_mut().flatten().for_each(|share| *share = 0.0);
                     gone = levels.len();
                     smaller.clear();
                     let all: f64 = z.iter().sum();
-                    level = z.into_iter().map(|z| z / all).collect();
+                    level = z.iter().map(|z| z / all).collect();
                 } else {
                     let factor = rate * level.iter().sum::<f64>() / left;
-                    level.iter_mut().zip(&z).for_each(|(x, z)| *x += factor * z);
+                    level.iter_mut().zip(z).for_each(|(x, z)| *x += factor * z);
                 }
             }
             levels.push(level);
@@ -173,23 +191,55 @@ impl Queue {
         if self.rate > 0.0 { self.inside / self.rate } else { 0.0 }
     }
 
-    /// Where a request comes to that is let in: how many are there before, and the phase of the one in service.
-    pub(super) fn entered(&self) -> Vec<Vec<f64>> {
-        let mut entered: Vec<Vec<f64>> = vec![vec![self.empty * self.arrivals.at(0)]];
-        for (n, level) in self.levels.iter().enumerate() {
-            let rate = self.arrivals.at(n + 1);
-            if rate > 0.0 {
-                entered.push(level.iter().map(|share| share * rate).collect());
-            }
+    /// Where a request comes to that is let in.
+    pub(super) fn entered(self) -> Entered {
+        let Self { arrivals, empty, mut levels, .. } = self;
+        let alone = empty * arrivals.at(0);
+        // Nobody comes to a full room.
+        levels.truncate(arrivals.room.saturating_sub(1));
+        for (n, level) in levels.iter_mut().enumerate() {
+            let rate = arrivals.at(n + 1);
+            level.iter_mut().for_each(|share| *share *= rate);
         }
-        let sum: f64 = entered.iter().flatten().sum();
-        entered.iter_mut().flatten().for_each(|share| *share /= sum);
+        let all = alone + levels.iter().flatten().sum::<f64>();
+        let alone = alone / all;
+        levels.iter_mut().flatten().for_each(|share| *share /= all);
         // What is never seen needs no time.
-        while entered.len() > 1 && entered.last().is_some_and(|level| level.iter().sum::<f64>() < 1e-13) {
-            entered.pop();
+        let never = |levels: &mut dyn Iterator<Item = &Vec<f64>>| {
+            let mut sum = 0.0;
+            let small = |level: &&Vec<f64>| {
+                sum += level.iter().sum::<f64>();
+                sum < UNSEEN
+            };
+            levels.take_while(small).count()
+        };
+        let (seen, first) = (levels.len() - never(&mut levels.iter().rev()), never(&mut levels.iter()));
+        if !arrivals.each && seen > FEW {
+            let many = levels.len();
+            let last = levels.pop().unwrap_or_default();
+            return Entered { alone, others: Others::Alike { rate: arrivals.rate, many, last } };
         }
-        entered
+        levels.truncate(seen);
+        levels.drain(..first.min(seen));
+        Entered { alone, others: Others::Levels { first, levels } }
     }
+}
+
+/// Where requests come to that are let in.
+#[derive(Debug)]
+pub(super) struct Entered {
+    /// The probability that nobody is there.
+    alone: f64,
+    others: Others,
+}
+
+/// Those who come to others.
+#[derive(Debug)]
+enum Others {
+    /// For each number of others, from one more than `first` on, the probability of each phase of the one in service.
+    Levels { first: usize, levels: Vec<Vec<f64>> },
+    /// At each of `many` levels they come at the same rate; the probabilities of the last.
+    Alike { rate: f64, many: usize, last: Vec<f64> },
 }
 
 /// The sum of `values`, each with its share; four sums side by side, none of which waits for another.
@@ -206,15 +256,124 @@ fn weighted(shares: &[f64], values: &[Complex]) -> Complex {
 }
 
 /// The transform of the response time at `s`: the rest of the service that runs, the services of those who wait, one's own.
-pub(super) fn transform(service: &Service, entered: &[Vec<f64>], s: Complex) -> Complex {
+pub(super) fn transform(service: &Service, entered: &Entered, s: Complex) -> Complex {
     let g = service.transform(s);
     let own = weighted(&service.begin, &g);
-    let mut sum = Complex::default();
-    // Horner's rule over the number of requests before.
-    for level in entered.iter().skip(1).rev() {
-        sum = sum.by(own).plus(weighted(level, &g));
+    let others = match &entered.others {
+        Others::Levels { first, levels } => {
+            // Horner's rule over the number of requests before.
+            let sum = levels.iter().rev().fold(Complex::default(), |sum, level| sum.by(own).plus(weighted(level, &g)));
+            sum.by(power(own, *first))
+        }
+        Others::Alike { rate, many, last } => {
+            let ones = Complex { re: 1.0, im: 0.0 };
+            let until = ones.plus(own.times(-1.0)).times(*rate);
+            let (x, u) = (service.backward(|phase| g[phase], until), service.backward(|_| ones, until));
+            let (begun, begun_u) = (weighted(&service.begin, &x), weighted(&service.begin, &u));
+            let beyond = power(own, *many).times(-1.0);
+            let from = |begun: Complex, values: &[Complex]| {
+                begun.times(entered.alone).plus(beyond.by(weighted(last, values))).times(*rate)
+            };
+            // As above, by rank one.
+            let again = begun.times(*rate).over(ones.plus(begun_u.times(-rate)));
+            from(begun, &x).plus(from(begun_u, &u).by(again))
+        }
+    };
+    // Both lack one's own service.
+    others.plus(Complex { re: entered.alone, im: 0.0 }).by(own)
+}
+
+/// A power, by squares.
+fn power(mut base: Complex, mut exponent: usize) -> Complex {
+    let mut all = Complex { re: 1.0, im: 0.0 };
+    while exponent > 0 {
+        if exponent % 2 == 1 {
+            all = all.by(base);
+        }
+        base = base.by(base);
+        exponent /= 2;
     }
-    let alone = entered.first().and_then(|level| level.first()).copied().unwrap_or(0.0);
-    // `sum` lacks one's own service, as `alone` does.
-    sum.plus(Complex { re: alone, im: 0.0 }).by(own)
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::choose::service::service;
+    use crate::read::{Language, read};
+    use gspn::Limits;
+
+    fn queue(workload: &str) -> (Service, Queue) {
+        let text = format!(
+            "[workload]\n{workload}\nthreads = 1\n[node.n]\n[component.c]\nnode = \"n\"\n\
+             [[sequence.main]]\ndo = \"a\"\nby = \"c\"\ntime = \"3 ms\"\nvariation = 0.3\n\
+             [[sequence.main]]\nchoose = [ {{ weight = 0.2, ref = \"more\" }}, {{ weight = 0.8 }} ]\n\
+             [[sequence.more]]\ndo = \"b\"\nby = \"c\"\ntime = \"10 ms\"\nvariation = 3\n"
+        );
+        let model = read(&text, Language::Toml).unwrap_or_else(|fault| panic!("{fault}"));
+        let mut go_on = |_| true;
+        let mut budget = Budget::new(Limits::default(), &mut go_on);
+        let service = service(&model, &mut budget).unwrap().0;
+        let queue = service.queue(model.workload, &mut budget).unwrap();
+        (service, queue)
+    }
+
+    /// Level by level and none left out: what both short cuts leave out.
+    fn plainly(service: &Service, queue: &Queue, s: Complex) -> Complex {
+        let (g, mut all) = (service.transform(s), queue.empty * queue.arrivals.at(0));
+        let own = weighted(&service.begin, &g);
+        let (mut sum, mut services) = (Complex { re: all, im: 0.0 }, Complex { re: 1.0, im: 0.0 });
+        for (n, level) in queue.levels.iter().enumerate() {
+            let rate = queue.arrivals.at(n + 1);
+            all += rate * level.iter().sum::<f64>();
+            sum = sum.plus(weighted(level, &g).by(services).times(rate));
+            services = services.by(own);
+        }
+        sum.by(own).times(1.0 / all)
+    }
+
+    /// Much room and little, hardly anybody and nearly as many as can be carried (200 a second), clients that think long and hardly.
+    #[test]
+    fn what_is_left_out_of_the_sum_is_nothing() {
+        let open = |rate: &str, room: u32| format!("arrivals = \"{rate}/s\"\nroom = {room}");
+        let closed = |clients: u32, think: &str| format!("clients = {clients}\nthink = \"{think}\"");
+        let loads = [
+            (open("2", 40), 1e-12),
+            (open("120", 40), 1e-12),
+            (open("199.9", 40), 1e-12),
+            (open("199.999", 5000), 1e-9),
+            (open("200", 5000), 1e-9),
+            (open("150", 5000), 1e-12),
+            (open("150", 2), 1e-12),
+            (open("150", 1), 1e-12),
+            (closed(30, "100 ms"), 1e-12),
+            (closed(3000, "1 s"), 1e-9),
+            (closed(3000, "15 s"), 1e-9),
+            (closed(3000, "40 s"), 1e-9),
+            (closed(40, "0 ms"), 1e-12),
+        ];
+        for (load, near) in loads {
+            let (service, queue) = queue(&load);
+            let mean = queue.response();
+            let points =
+                [0.1, 1.0, 5.0].into_iter().flat_map(|re| [0.0, 1.0, 20.0, 300.0].map(|im| (re / mean, im / mean)));
+            let points: Vec<Complex> = points.map(|(re, im)| Complex { re, im }).collect();
+            let wanted: Vec<Complex> = points.iter().map(|s| plainly(&service, &queue, *s)).collect();
+            let entered = queue.entered();
+            for (s, wanted) in points.into_iter().zip(wanted) {
+                let found = transform(&service, &entered, s);
+                let off = (found.re - wanted.re).hypot(found.im - wanted.im);
+                assert!(off < near, "{load} at {s:?}: {found:?} {wanted:?}, {off:e}");
+            }
+        }
+    }
+
+    /// Of very many clients only those levels are left that are ever seen.
+    #[test]
+    fn levels_that_are_never_seen_are_left_out() {
+        let (_, queue) = queue("clients = 20000\nthink = \"20 s\"");
+        let Others::Levels { first, levels } = queue.entered().others else { panic!("clients are alike") };
+        // 16,000 of them wait, give or take 60.
+        assert!(first > 15_000 && levels.len() < 1500, "{first} {}", levels.len());
+    }
 }

@@ -161,14 +161,19 @@ impl Service {
 
     /// The transform of the time from each phase to the end, at `s`.
     pub(super) fn transform(&self, s: Complex) -> Vec<Complex> {
-        let mut g = vec![Complex::default(); self.exits.len()];
-        for phase in (0..g.len()).rev() {
-            let mut sum = Complex { re: self.done[phase], im: 0.0 };
+        self.backward(|phase| Complex { re: self.done[phase], im: 0.0 }, s)
+    }
+
+    /// `x` with `(s I - T) x = right`.
+    pub(super) fn backward(&self, right: impl Fn(usize) -> Complex, s: Complex) -> Vec<Complex> {
+        let mut x = vec![Complex::default(); self.exits.len()];
+        for phase in (0..x.len()).rev() {
+            let mut sum = right(phase);
             for (to, rate) in &self.ways[phase] {
-                sum = sum.plus(g[*to].times(*rate));
+                sum = sum.plus(x[*to].times(*rate));
             }
-            g[phase] = sum.over(s.plus(Complex { re: self.exits[phase], im: 0.0 }));
+            x[phase] = sum.over(s.plus(Complex { re: self.exits[phase], im: 0.0 }));
         }
-        g
+        x
     }
 }

@@ -13,7 +13,7 @@ use gspn::{Budget, Limits, Progress};
 
 use super::invert::{self, distribution};
 use super::passage::Passage;
-use super::queue::{self, Queue};
+use super::queue::{self, Entered, Queue};
 use super::service::Service;
 use super::simulated::{self, Simulated};
 use super::tagged;
@@ -55,7 +55,7 @@ pub(super) enum Times {
     /// Nobody asked.
     Unknown,
     /// One request is served at a time: where requests come to that are let in.
-    One(Vec<Vec<f64>>),
+    One(Box<Entered>),
     /// Several are.
     Several {
         /// Share of those that wait for a thread.
@@ -87,7 +87,7 @@ pub(super) fn solve(task: Task<'_>, service: &Service, budget: &mut Budget<'_>) 
         let queue: Queue = service.queue(model.workload, budget)?;
         let (mean, served) = (queue.response(), service.mean());
         let flow = Flow { rate: queue.rate, mean, served, turned_away: queue.turned_away };
-        return Ok((flow, Times::One(queue.entered())));
+        return Ok((flow, Times::One(Box::new(queue.entered()))));
     }
     if let Some(found) = exact(budget, |budget| by_net(task, service, budget))?.flatten() {
         return Ok(found);
