@@ -141,6 +141,9 @@ pub struct Outcome {
     /// Requests that were simulated, where its net is too large to be solved; its figures have intervals then.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub simulated: Option<usize>,
+    /// Why it has no figures (they are no numbers, `null` in JSON), if the solver has no answer within its limits.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unsolved: Option<String>,
     /// Whether it is on the front.
     pub on_front: bool,
     /// The index of a setting that is at least as good in everything and better in something.
@@ -274,15 +277,24 @@ pub fn choose(model: &Model, wanted: &Wanted, effort: &Effort<'_>) -> Result<Cho
         let why = format!("the annotations and machines make {count} settings: at most {MAX_SETTINGS}");
         return Err(Fault::new(Class::TooLarge, "secure", why));
     }
-    let solved = effort.each(count, |number, budget| outcome(model, &ways(number, &counts), wanted, budget))?;
-    let reduced = solved.iter().all(|(_, reduced)| *reduced);
-    let mut settings: Vec<Outcome> = solved.into_iter().map(|(outcome, _)| outcome).collect();
+    let solved = effort.each_alone(count, |number, budget| outcome(model, &ways(number, &counts), wanted, budget))?;
+    if let Some(Err(fault)) = solved.first()
+        && solved.iter().all(Result::is_err)
+    {
+        return Err(fault.clone());
+    }
+    let reduced = solved.iter().flatten().all(|(_, reduced)| *reduced);
+    let settings = solved.into_iter().enumerate().map(|(number, solved)| match solved {
+        Ok((outcome, _)) => outcome,
+        Err(fault) => unsolved(model, &ways(number, &counts), &fault),
+    });
+    let mut settings: Vec<Outcome> = settings.collect();
     instead(model, &counts, &mut settings);
     let (mut ranked, mut rejected): (Vec<usize>, Vec<usize>) =
         (0..count).partition(|index| settings[*index].fails.is_empty());
     let order = security::Order::of(model);
     // Percentiles of some settings are not compared with means of others.
-    let p99 = settings.iter().all(|it| it.saturated || it.p99.is_some());
+    let p99 = settings.iter().all(|it| it.saturated || it.p99.is_some() || it.unsolved.is_some());
     let compared: Vec<Compared> = settings.iter().map(|it| Compared::new(it, p99)).collect();
     ranked.sort_by(|one, other| {
         let (a, b) = (&compared[*one], &compared[*other]);
@@ -334,45 +346,69 @@ fn ways(mut number: usize, counts: &[usize]) -> Vec<usize> {
     ways
 }
 
-/// One setting, and whether it was solved by the reduction.
-fn outcome(model: &Model, ways: &[usize], wanted: &Wanted, budget: &mut Budget<'_>) -> Result<(Outcome, bool), Fault> {
+/// One setting without its figures.
+fn named(model: &Model, ways: &[usize]) -> Outcome {
     let (ways, counts) = ways.split_at(model.annotations.len());
     let machines: Vec<u32> = model.nodes.iter().zip(counts).map(|(it, way)| it.machines.counts[*way]).collect();
-    let chosen = set(model, ways, &machines);
-    let solved = figures::solve(&chosen, wanted, budget)?;
-    let limit = bottleneck::of(&chosen, &solved, budget)?;
-    let off = figures::intervals(&chosen, &solved, wanted, budget)?;
-    let plain = &solved.plain;
-    let outcome = Outcome {
+    Outcome {
         setting: security::words(model, ways).into_iter().chain(machine_words(model, &machines)).collect(),
         strength: security::strength(model, ways),
         ways: ways.to_vec(),
-        throughput: 0.0,
-        saturation: 0.0,
-        carried: 0.0,
-        rate: 0.0,
+        machines,
+        throughput: f64::NAN,
+        saturation: f64::NAN,
+        carried: f64::NAN,
+        rate: f64::NAN,
         saturated: false,
         mean: None,
         p50: None,
         p95: None,
         p99: None,
-        cpu: (String::new(), 0.0),
+        cpu: (String::new(), f64::NAN),
+        cores: f64::NAN,
+        energy: None,
+        money: None,
+        availability: None,
+        down: Vec::new(),
+        loss: f64::NAN,
+        plus_minus: BTreeMap::new(),
+        ends: BTreeMap::new(),
+        bottleneck: String::new(),
+        limit: None,
+        fails: Vec::new(),
+        unsure: Vec::new(),
+        simulated: None,
+        unsolved: None,
+        on_front: false,
+        beaten_by: None,
+    }
+}
+
+/// One setting that has no answer: it can neither be chosen, nor is anything else said of it.
+fn unsolved(model: &Model, ways: &[usize], fault: &Fault) -> Outcome {
+    let why = fails::unsolved(fault);
+    let fails = vec![Failure { constraint: "unsolved".to_owned(), wanted: 1.0, got: None, by: None, why: why.clone() }];
+    Outcome { fails, unsolved: Some(why), ..named(model, ways) }
+}
+
+/// One setting, and whether it was solved by the reduction.
+fn outcome(model: &Model, ways: &[usize], wanted: &Wanted, budget: &mut Budget<'_>) -> Result<(Outcome, bool), Fault> {
+    let named = named(model, ways);
+    let chosen = set(model, &named.ways, &named.machines);
+    let solved = figures::solve(&chosen, wanted, budget)?;
+    let limit = bottleneck::of(&chosen, &solved, budget)?;
+    let off = figures::intervals(&chosen, &solved, wanted, budget)?;
+    let plain = &solved.plain;
+    let outcome = Outcome {
         cores: plain.cores,
         energy: plain.energy,
         money: plain.money,
         availability: available::availability(&chosen, budget)?,
-        down: Vec::new(),
-        loss: 0.0,
         plus_minus: off.plus_minus,
         ends: off.ends,
-        bottleneck: String::new(),
         limit,
-        fails: Vec::new(),
-        unsure: Vec::new(),
         simulated: solved.simulated(),
-        on_front: false,
-        beaten_by: None,
-        machines,
+        ..named
     };
     let mut outcome = outcome.under_load(&chosen, &solved);
     for (node, fewer) in available::one_down(&chosen, model) {
@@ -399,8 +435,19 @@ fn down(
             vec![Failure { constraint: "one-down".to_owned(), wanted: 1.0, got: Some(0.0), by: Some(1.0), why }];
         return Ok(Down { node: name, left, stops: true, fails, ..Down::default() });
     };
-    let solved = figures::solve(&fewer, wanted, budget)?;
-    let off = figures::intervals(&fewer, &solved, wanted, budget)?;
+    let solved = figures::solve(&fewer, wanted, budget)
+        .and_then(|solved| Ok((figures::intervals(&fewer, &solved, wanted, budget)?, solved)));
+    let (off, solved) = match solved {
+        Ok(both) => both,
+        Err(fault) if fault.class == Class::Unanswered => {
+            let why = format!("with one machine of `{name}` down: {}", fails::unsolved(&fault));
+            let fails =
+                vec![Failure { constraint: "one-down".to_owned(), wanted: 1.0, got: None, by: None, why: why.clone() }];
+            let (carried, saturation) = (f64::NAN, f64::NAN);
+            return Ok(Down { node: name, left, carried, saturation, fails, unsolved: Some(why), ..Down::default() });
+        }
+        Err(fault) => return Err(fault),
+    };
     let mut then = Outcome { plus_minus: off.plus_minus, ends: off.ends, ..whole.clone() }.under_load(&fewer, &solved);
     then.fails = fails::of_load(&then, wanted, chosen);
     let unsure = fails::unsure_of_load(&then, wanted, chosen);
@@ -418,6 +465,7 @@ fn down(
         ends: then.ends,
         fails,
         unsure,
+        unsolved: None,
     })
 }
 
@@ -438,6 +486,7 @@ fn instead(model: &Model, counts: &[usize], settings: &mut [Outcome]) {
             let stride: usize = counts[annotation + 1..].iter().product();
             let first = index - settings[index].ways[annotation] * stride;
             let others = (0..counts[annotation]).map(|way| first + way * stride);
+            let others = others.filter(|other| settings[*other].unsolved.is_none());
             let as_demanded =
                 others.filter(|other| settings[*other].fails.iter().all(|fail| !fail.constraint.starts_with("min-")));
             let most = as_demanded.max_by(|one, other| settings[*one].carried.total_cmp(&settings[*other].carried));

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use gspn::Budget;
 use gspn::ask::{self, Ask, Checks, Question, Value};
+use gspn::{Budget, Progress};
 use serde::Serialize;
 
 use crate::model::{Model, Workload};
@@ -105,6 +105,11 @@ fn mean(id: &str, place: usize) -> Ask {
 pub(crate) fn of(model: &Model, laid: &Laid, budget: &mut Budget<'_>) -> Result<Solution, Fault> {
     let answer = ask::answer(&laid.net, &questions(laid), budget)?;
     if let Some((id, refusal)) = answer.unanswered.iter().next() {
+        // When the time is over, that is nothing of the question's.
+        if budget.look(Progress::Answering { done: answer.values.len() as u64 }).is_err() {
+            let why = "the limit of time was reached before all figures of its net were known: allow more time";
+            return Err(Fault::new(Class::Unanswered, "time", why));
+        }
         return Err(Fault::new(Class::Unanswered, id.clone(), refusal.why.clone()));
     }
     let number = |id: &str| match answer.values.get(id) {

@@ -290,6 +290,41 @@ fn a_queue_of_a_million_ends_when_its_time_is_over() {
     assert!(fault.why.contains("limit of time"), "{fault}");
 }
 
+/// A setting whose net is more than there is time for is named, and says what to do; the others have their answers, in every form.
+#[test]
+fn what_takes_too_long_takes_no_answer_along() {
+    let text = MODEL.replace("room = 12", "room = 60").replace("threads = 1", "threads_on = \"server\"\nthreads = 1");
+    let text = text.replace("[node.server]", "[node.server]\nmachines = [1, 3]");
+    let mut model = model(&text);
+    model.annotations.drain(..2);
+    let wanted = Wanted { p99: Some(1.0), mean: Some(1.0), ..Wanted::default() };
+    let looks = std::sync::atomic::AtomicU32::new(0);
+    let go_on = |_| looks.fetch_add(1, std::sync::atomic::Ordering::Relaxed) < 20_000;
+    let effort = Effort { limits: Limits { markings: 500, ..Limits::default() }, threads: 2, go_on: &go_on };
+    let choice = choose(&model, &wanted, &effort).unwrap();
+    let (solved, not): (Vec<_>, Vec<_>) = choice.settings.iter().partition(|it| it.unsolved.is_none());
+    let alone = choice.settings.iter().filter(|it| it.machines[1] == 1).count();
+    assert!(!not.is_empty() && alone > 1, "{choice:?}");
+    assert_eq!(solved.iter().filter(|it| it.machines[1] == 1).count(), alone);
+    for it in &not {
+        assert!(it.machines[1] == 3 && it.fails.len() == 1 && !it.on_front && it.beaten_by.is_none(), "{it:?}");
+        assert!(it.fails[0].why.contains("`--markings COUNT` allows"), "{it:?}");
+    }
+    let last: Vec<bool> = choice.rejected.iter().map(|index| choice.settings[*index].unsolved.is_some()).collect();
+    assert!(last.is_sorted());
+    let said = cost::choose::text(&choice);
+    assert!(
+        said.contains(&format!(", {} not solved", not.len())) && said.contains("\nnot solved, so nobody"),
+        "{said}"
+    );
+    assert!(!said.contains("NaN") && !cost::choose::csv(&choice).contains("NaN"), "{said}");
+    let json = serde_json::to_value(&choice).unwrap();
+    assert!(
+        json["settings"].as_array().unwrap().iter().any(|it| it["throughput"].is_null() && it["unsolved"].is_string())
+    );
+    assert!(cost::choose::svg(&choice).contains(&format!("not shown: {} were not solved", not.len())));
+}
+
 /// Twice as many as can be carried, in a room where the weights of levels go far beyond a number.
 #[test]
 fn far_above_saturation_the_room_is_full() {

@@ -312,6 +312,42 @@ fn with_one_down_figures_have_the_intervals_of_one_fewer() {
     assert!(said.lines().any(|it| it.contains(lost) && it.contains(" \u{b1} ")), "{said}");
 }
 
+/// Time that is over while a machine is down takes nothing along where nobody asks for that, and where somebody does it is said what was
+/// not finished.
+#[test]
+fn what_is_not_known_of_a_machine_down_is_said() {
+    let servers = several().replace("machines = [1, 2, 3]", "machines = [2]");
+    let servers = servers.replace("\"ed25519\", \"rsa-2048\", \"rsa-3072\", \"rsa-4096\"", "\"rsa-3072\"");
+    let model = model(&servers);
+    // Time is over after so many looks: somewhere each part of the setting is the one that is not finished.
+    let mut seen = std::collections::BTreeSet::new();
+    for one_down in [false, true] {
+        let wanted = Wanted { mean: Some(1.0), one_down, ..Wanted::default() };
+        for most in (0..4000).step_by(7) {
+            let looks = std::sync::atomic::AtomicU32::new(0);
+            let go_on = |_| looks.fetch_add(1, std::sync::atomic::Ordering::Relaxed) < most;
+            match choose(&model, &wanted, &Effort { limits: Limits::default(), threads: 1, go_on: &go_on }) {
+                Err(fault) => {
+                    assert!(fault.name == "time" && fault.why.contains("limit of time"), "{fault}");
+                    seen.insert((one_down, "nothing"));
+                }
+                Ok(choice) => {
+                    let it = &choice.settings[0];
+                    let Some(why) = &it.down[0].unsolved else {
+                        seen.insert((one_down, "all"));
+                        break;
+                    };
+                    assert!(why.starts_with("with one machine of `server` down: not solved when the time was over"));
+                    assert!(it.unsolved.is_none() && text(&choice).contains(why.as_str()), "{it:?}");
+                    assert_eq!(it.fails.iter().any(|fail| fail.why == *why), one_down, "{it:?}");
+                    seen.insert((one_down, "down"));
+                }
+            }
+        }
+    }
+    assert_eq!(seen.len(), 6, "{seen:?}");
+}
+
 /// Two threads that wait for nobody: the ends are those of the net with the price at its borders.
 #[test]
 fn nets_are_solved_at_both_ends() {

@@ -41,6 +41,9 @@ pub struct Down {
     /// Those that it then meets, but fails at the far end of an interval.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub unsure: Vec<String>,
+    /// Why it has no figures (they are no numbers, `null` in JSON), if the solver has no answer within its limits.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unsolved: Option<String>,
 }
 
 /// The net of failures: a place for the machines of each node that are up, one for those that are down.
@@ -77,7 +80,10 @@ pub(super) fn availability(model: &Model, budget: &mut Budget<'_>) -> Result<Opt
     let answer = ask::answer(&net, &[Ask { id: "up".to_owned(), question }], budget)?;
     match (answer.values.get("up"), answer.unanswered.get("up")) {
         (Some(Value::Number(share)), _) => Ok(Some(*share)),
-        (_, Some(refusal)) => Err(Fault::new(Class::Unanswered, "availability", refusal.why.clone())),
+        (_, Some(refusal)) => {
+            budget.look(gspn::Progress::Answering { done: 0 })?;
+            Err(Fault::new(Class::Unanswered, "availability", refusal.why.clone()))
+        }
         _ => Err(Fault::new(Class::Unanswered, "availability", "it has no value")),
     }
 }

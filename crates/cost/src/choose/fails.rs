@@ -148,13 +148,14 @@ pub(super) fn unsure_of_load(it: &Outcome, wanted: &Wanted, model: &Model) -> Ve
     most.map(|(name, ..)| name.to_owned()).chain(rate.map(|_| "rate".to_owned())).collect()
 }
 
-/// Fewer constraints failed, each counted once although it fails with a machine down, too; then the farthest of them less far; then fewer
+/// What was solved before what was not; fewer constraints failed, each counted once although it fails with a machine down, too; then the farthest of them less far; then fewer
 /// failures with machines down, and more that is carried, for of a time that is not told nobody knows how far it is.
 pub(super) fn nearer(one: &Outcome, other: &Outcome) -> Ordering {
     let failed = |it: &Outcome| it.fails.iter().map(|fail| fail.constraint.as_str()).collect::<BTreeSet<_>>().len();
     let worst = |it: &Outcome| it.fails.iter().map(|fail| fail.by.unwrap_or(f64::INFINITY)).fold(0.0, f64::max);
     let carried = |it: &Outcome| it.down.iter().map(|down| down.carried).fold(it.carried, f64::min);
-    let nearer = failed(one).cmp(&failed(other)).then(worst(one).total_cmp(&worst(other)));
+    let solved = one.unsolved.is_some().cmp(&other.unsolved.is_some());
+    let nearer = solved.then(failed(one).cmp(&failed(other))).then(worst(one).total_cmp(&worst(other)));
     nearer.then(one.fails.len().cmp(&other.fails.len())).then(carried(other).total_cmp(&carried(one)))
 }
 
@@ -174,11 +175,23 @@ pub(super) fn best(settings: &[Outcome], wanted: &Wanted) -> BTreeMap<&'static s
         ("availability", wanted.availability.is_some(), |it| it.availability.map(|share| -share)),
     ];
     let best = |figure: Figure| {
-        let numbers = settings.iter().enumerate().filter_map(|(index, it)| Some((index, figure(it)?)));
+        let solved = settings.iter().enumerate().filter(|(_, it)| it.unsolved.is_none());
+        let numbers = solved.filter_map(|(index, it)| Some((index, figure(it)?)));
         numbers.min_by(|one, other| one.1.total_cmp(&other.1)).map(|(index, _)| index)
     };
     let asked = figures.into_iter().filter(|(_, asked, _)| *asked);
     asked.filter_map(|(name, _, figure)| Some((name, best(figure)?))).collect()
+}
+
+/// Why there is no answer, and what to do.
+pub(super) fn unsolved(fault: &Fault) -> String {
+    let less = "fewer clients, threads or percentiles, or less `room`, take less";
+    match fault.name.as_str() {
+        "time" => format!("not solved when the time was over: `--time SECONDS` allows more; {less}"),
+        "markings" => format!("not solved: its net has more markings than `--markings COUNT` allows; {less}"),
+        "memory" => format!("not solved: it takes more memory than is allowed; {less}"),
+        _ => format!("not solved: {fault}"),
+    }
 }
 
 /// The constraints of times, rate and load that a setting fails.

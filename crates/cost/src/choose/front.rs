@@ -33,7 +33,9 @@ pub(super) fn front(
         one.up >= other.up && one.costs.iter().zip(other.costs).all(|(one, other)| *one <= other)
     };
     let time = |index: usize| compared[index].time;
-    let mut order: Vec<usize> = (0..settings.len()).filter(|index| !settings[*index].saturated).collect();
+    let mut order: Vec<usize> = (0..settings.len())
+        .filter(|index| !settings[*index].saturated && settings[*index].unsolved.is_none())
+        .collect();
     order.sort_by(|one, other| {
         let costs = compared[*one].by_costs(&compared[*other]);
         time(*one).total_cmp(&time(*other)).then(costs).then(one.cmp(other))

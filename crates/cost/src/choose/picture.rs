@@ -93,7 +93,7 @@ pub fn svg(choice: &Choice) -> String {
     let all = &choice.settings;
     let axes = Axes {
         money: all.iter().any(|it| it.money.is_some()),
-        p99: all.iter().all(|it| it.saturated || it.p99.is_some()),
+        p99: all.iter().all(|it| it.saturated || it.p99.is_some() || it.unsolved.is_some()),
     };
     let front: Vec<&Outcome> = choice.front.iter().map(|index| &all[*index]).collect();
     let first = choice.ranked.first().map(|index| &all[*index]);
@@ -177,10 +177,14 @@ pub fn svg(choice: &Choice) -> String {
             "<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\" font-weight=\"bold\">first choice</text>"
         );
     }
-    let saturated = all.iter().filter(|it| axes.point(it).is_none()).count();
-    let left_out = [(saturated, "cannot carry what comes"), (outside, "beaten ones lie outside")];
-    for (row, (count, why)) in left_out.iter().filter(|(count, _)| *count > 0).enumerate() {
-        let (x, y) = (WIDTH - RIGHT + 16.0, HEIGHT - BOTTOM - ROW * f64::from(u8::from(row == 0)));
+    let unsolved = all.iter().filter(|it| it.unsolved.is_some()).count();
+    let saturated = all.iter().filter(|it| axes.point(it).is_none()).count() - unsolved;
+    let left_out =
+        [(saturated, "cannot carry what comes"), (outside, "beaten ones lie outside"), (unsolved, "were not solved")];
+    let mut y = HEIGHT - BOTTOM - ROW * 2.0;
+    for (count, why) in left_out.iter().filter(|(count, _)| *count > 0) {
+        let x = WIDTH - RIGHT + 16.0;
+        y += ROW;
         let _ = writeln!(svg, "<text x=\"{x}\" y=\"{y}\" fill=\"#777\">not shown: {count} {why}</text>");
     }
     names(&mut svg, choice, &named, &frame, &axes);

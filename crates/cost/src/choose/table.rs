@@ -20,7 +20,10 @@ const EVEN: f64 = 0.1;
 pub fn text(choice: &Choice) -> String {
     let mut text = String::new();
     let (all, feasible) = (choice.settings.len(), choice.ranked.len());
-    let _ = writeln!(text, "{all} settings, {feasible} can be chosen, {} on the front", choice.front.len());
+    let unsolved: Vec<usize> =
+        choice.rejected.iter().copied().filter(|index| choice.settings[*index].unsolved.is_some()).collect();
+    let missing = if unsolved.is_empty() { String::new() } else { format!(", {} not solved", unsolved.len()) };
+    let _ = writeln!(text, "{all} settings, {feasible} can be chosen, {} on the front{missing}", choice.front.len());
     let simulated = choice.settings.iter().filter(|it| it.simulated.is_some()).count();
     let way = match simulated {
         _ if choice.reduced => "by the reduction to a queue".to_owned(),
@@ -67,16 +70,33 @@ pub fn text(choice: &Choice) -> String {
     if feasible == 0 {
         nobody(choice, &mut text);
     }
-    let _ = writeln!(text, "\nrejected, the nearest first:");
-    for index in choice.rejected.iter().take(NAMED) {
+    // Those that were not solved are the last.
+    let rejected = &choice.rejected[..choice.rejected.len() - unsolved.len()];
+    if !rejected.is_empty() {
+        let _ = writeln!(text, "\nrejected, the nearest first:");
+    }
+    for index in rejected.iter().take(NAMED) {
         let it = &choice.settings[*index];
         let _ = writeln!(text, "{}", it.setting.join("; "));
         for fail in &it.fails {
             let _ = writeln!(text, "    {}", fail.why);
         }
     }
-    if choice.rejected.len() > NAMED {
-        let _ = writeln!(text, "and {} more (all of them with --output json or --csv)", choice.rejected.len() - NAMED);
+    if rejected.len() > NAMED {
+        let _ = writeln!(text, "and {} more (all of them with --output json or --csv)", rejected.len() - NAMED);
+    }
+    if let Some(why) = unsolved.first().and_then(|index| choice.settings[*index].unsolved.as_ref()) {
+        let _ = writeln!(text, "\nnot solved, so nobody knows what they do:");
+        for index in unsolved.iter().take(NAMED) {
+            let it = &choice.settings[*index];
+            let _ = writeln!(text, "{}", it.setting.join("; "));
+            if it.unsolved.as_ref() != Some(why) || unsolved.first() == Some(index) {
+                let _ = writeln!(text, "    {}", it.unsolved.as_deref().unwrap_or_default());
+            }
+        }
+        if unsolved.len() > NAMED {
+            let _ = writeln!(text, "and {} more (all of them with --output json or --csv)", unsolved.len() - NAMED);
+        }
     }
     text
 }
@@ -98,7 +118,8 @@ fn unprotected(choice: &Choice, text: &mut String) {
 fn nobody(choice: &Choice, text: &mut String) {
     let Some(nearest) = choice.rejected.first().map(|index| &choice.settings[*index]) else { return };
     let whys: Vec<&str> = nearest.fails.iter().map(|fail| fail.why.as_str()).collect();
-    let _ = writeln!(text, "no setting meets all constraints");
+    let of = if choice.settings.iter().any(|it| it.unsolved.is_some()) { " that was solved" } else { "" };
+    let _ = writeln!(text, "no setting{of} meets all constraints");
     let _ = writeln!(text, "the nearest: {}: {}", nearest.setting.join("; "), whys.join("; "));
     let _ = writeln!(text, "    {}", numbers(nearest));
     let _ = writeln!(text, "    {}", nearest.bottleneck);
@@ -128,6 +149,9 @@ fn milliseconds(seconds: f64) -> String {
 fn lost(down: &Down) -> String {
     if down.stops {
         return format!("with one machine of `{}` down nothing goes on", down.node);
+    }
+    if let Some(why) = &down.unsolved {
+        return why.clone();
     }
     let off = Off { plus_minus: &down.plus_minus, ends: &down.ends };
     let time = match (down.p99, down.mean) {
@@ -238,7 +262,9 @@ pub fn csv(choice: &Choice) -> String {
     for (rank, index) in choice.ranked.iter().enumerate() {
         ranks[*index] = (rank + 1).to_string();
     }
-    let number = |value: Option<f64>| value.map_or_else(String::new, |value| value.to_string());
+    // What was not solved has no figures.
+    let number =
+        |value: Option<f64>| value.filter(|it| !it.is_nan()).map_or_else(String::new, |value| value.to_string());
     for (index, (it, rank)) in choice.settings.iter().zip(ranks).enumerate() {
         let fails: Vec<&str> = it.fails.iter().map(|fail| fail.why.as_str()).collect();
         let beaten = it.beaten_by.map_or_else(String::new, |index| index.to_string());
@@ -258,7 +284,7 @@ pub fn csv(choice: &Choice) -> String {
             ",{},{},{},{},{},{}",
             quoted(&it.cpu.0),
             number(it.availability),
-            it.loss,
+            number(Some(it.loss)),
             quoted(&it.bottleneck),
             quoted(&fails.join("; ")),
             quoted(&it.unsure.join("; ")),

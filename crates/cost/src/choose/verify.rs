@@ -80,13 +80,14 @@ fn quantile(laid: &Laid, jobs: u32, level: f64, budget: &mut Budget<'_>) -> Resu
     Passage::new(chain.len(), |state| without(chain, begins, state), &initial, &goal).quantile(level, budget)
 }
 
-/// Solves so many settings of a choice in full, picked by chance (the same at each call); those that were simulated have nets too large.
+/// Solves so many settings of a choice in full, picked by chance (the same at each call); those that were simulated have nets too large, and so have those that were not solved.
 ///
 /// # Errors
 /// When the solver refuses one of the nets.
 pub fn check(model: &Model, choice: &Choice, count: usize, effort: &Effort<'_>) -> Result<Vec<Verified>, Fault> {
-    let solved: Vec<usize> =
-        (0..choice.settings.len()).filter(|index| choice.settings[*index].simulated.is_none()).collect();
+    let solved: Vec<usize> = (0..choice.settings.len())
+        .filter(|index| choice.settings[*index].simulated.is_none() && choice.settings[*index].unsolved.is_none())
+        .collect();
     let all = solved.len();
     let (mut picked, mut state) = (std::collections::BTreeSet::new(), 0_u64);
     while picked.len() < count.min(all) {
