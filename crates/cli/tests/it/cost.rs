@@ -260,6 +260,22 @@ fn a_setting_is_chosen_and_a_diagram_is_a_model() {
         let said = choose(&[&format!("{option}={value}")]);
         assert!(said.starts_with("exit 2") && said.contains(wanted), "{said}");
     }
+    // A value that begins like an option is a value all the same.
+    for (option, value, wanted) in [
+        ("--p99", "-5 ms", "`-5 ms`: a time above 0 such as `20 ms`"),
+        ("--mean", "-5", "`-5`: a time above 0 such as `20 ms`"),
+        ("--rate", "-3/s", "`-3/s`: a rate above 0 such as `500/s`"),
+        ("--cpu", "-3 %", "`-3 %`: percent above 0 and at most 100"),
+        ("--loss", "-3", "`-3`: percent above 0 and at most 100"),
+        ("--energy", "-2 J", "`-2 J`: an energy above 0"),
+        ("--money", "-2/h", "`-2/h`: money above 0"),
+        ("--availability", "-99 %", "`-99 %`: a share above 0"),
+        ("--p95", "--one-down", "`--one-down`: a time above 0"),
+        ("--min-strength", "-112", "-112 is not in 0.."),
+    ] {
+        let said = choose(&[option, value]);
+        assert!(said.starts_with("exit 2") && said.contains(wanted) && !said.contains("unexpected"), "{said}");
+    }
     let ranked = |args: &[&str]| json_of(&choose(args))["wanted"].clone();
     let plain = ranked(&["--p99", "60", "--rate", "30", "--cpu", "70"]);
     assert_eq!(ranked(&["--p99", "0.06 s", "--load", "1800/min", "--cpu", "70 %"]), plain);

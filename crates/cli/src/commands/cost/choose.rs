@@ -18,44 +18,44 @@ pub(crate) struct Choose {
     source: Source,
 
     /// Half of the requests within this time (`20 ms`, `50us`; a number alone is milliseconds)
-    #[arg(long, value_name = "TIME", value_parser = time)]
+    #[arg(long, allow_hyphen_values = true, value_name = "TIME", value_parser = time)]
     p50: Option<f64>,
 
     /// 95 % of the requests within this time (`20 ms`, `50us`; a number alone is milliseconds)
-    #[arg(long, value_name = "TIME", value_parser = time)]
+    #[arg(long, allow_hyphen_values = true, value_name = "TIME", value_parser = time)]
     p95: Option<f64>,
 
     /// 99 % of the requests within this time (`20 ms`, `50us`; a number alone is milliseconds)
-    #[arg(long, value_name = "TIME", value_parser = time)]
+    #[arg(long, allow_hyphen_values = true, value_name = "TIME", value_parser = time)]
     p99: Option<f64>,
 
     /// Mean time of at most this (`20 ms`)
-    #[arg(long, value_name = "TIME", value_parser = time)]
+    #[arg(long, allow_hyphen_values = true, value_name = "TIME", value_parser = time)]
     mean: Option<f64>,
 
     /// Requests that come to an open workload, which must not be more than can be carried; of a closed one what its clients must get
     /// (`500/s`, `30/min`; a number alone is a second). How many of them may be turned away says `--loss`
-    #[arg(long, visible_alias = "load", value_name = "RATE", value_parser = rate)]
+    #[arg(long, allow_hyphen_values = true, visible_alias = "load", value_name = "RATE", value_parser = rate)]
     rate: Option<f64>,
 
     /// No node busier than this (`70 %`; a number alone is percent)
-    #[arg(long, value_name = "PERCENT", value_parser = percent)]
+    #[arg(long, allow_hyphen_values = true, value_name = "PERCENT", value_parser = percent)]
     cpu: Option<f64>,
 
     /// At most this share of the requests turned away (`0.1 %`; a number alone is percent)
-    #[arg(long, value_name = "PERCENT", value_parser = percent)]
+    #[arg(long, allow_hyphen_values = true, value_name = "PERCENT", value_parser = percent)]
     loss: Option<f64>,
 
     /// What a request may take of energy (`2 J`, `0.5 Wh`; a number alone is joules)
-    #[arg(long, value_name = "ENERGY", value_parser = energy)]
+    #[arg(long, allow_hyphen_values = true, value_name = "ENERGY", value_parser = energy)]
     energy: Option<f64>,
 
     /// What machines and energy may cost (`0.3/h`, `200/month`; a number alone is an hour)
-    #[arg(long, value_name = "MONEY", value_parser = money)]
+    #[arg(long, allow_hyphen_values = true, value_name = "MONEY", value_parser = money)]
     money: Option<f64>,
 
     /// Share of time in which enough machines of each node must be up (`99.9 %`, `0.999`)
-    #[arg(long, value_name = "SHARE", value_parser = availability)]
+    #[arg(long, allow_hyphen_values = true, value_name = "SHARE", value_parser = availability)]
     availability: Option<f64>,
 
     /// What is wanted of times, rate and load must hold, too, while one machine of any node that can fail is down
@@ -67,15 +67,15 @@ pub(crate) struct Choose {
     min_mode: Modes,
 
     /// Bits of strength (NIST SP 800-57) of everything that is done
-    #[arg(long, value_name = "BITS")]
+    #[arg(long, allow_negative_numbers = true, value_name = "BITS")]
     min_strength: Option<u32>,
 
     /// Bits of each RSA key
-    #[arg(long, value_name = "BITS")]
+    #[arg(long, allow_negative_numbers = true, value_name = "BITS")]
     min_rsa: Option<u32>,
 
     /// A security level that the model declares (`[level.2]`), with those below it
-    #[arg(long, value_name = "LEVEL")]
+    #[arg(long, allow_negative_numbers = true, value_name = "LEVEL")]
     min_level: Option<u32>,
 
     /// Solve this many settings, picked by chance, once more by their whole nets, and say how far that is from what was said
