@@ -248,14 +248,17 @@ impl Source {
         let beside =
             Beside { prices: list.map(|list| &**list), scenario: self.scenario.as_deref(), left_out: &self.leave_out };
         let mut model = read_beside(&text, language, beside).map_err(failure)?;
-        let mut laid = Vec::new();
+        let mut measured: Vec<(String, &Prices)> = Vec::new();
         for prices in &prices {
-            let Some(platform) = prices.lay(&mut model)? else { continue };
-            if laid.contains(&platform) {
+            let Some(platform) = prices.platform(&model)? else { continue };
+            if measured.iter().any(|(other, _)| *other == platform) {
                 let message = format!("`--prices`: two calibrations of the platform `{platform}`: which is meant?");
                 return Err(Failure::bad_input(message).help("`--prices PLATFORM=FILE.json` says of which one is"));
             }
-            laid.push(platform);
+            measured.push((platform, prices));
+        }
+        for (platform, prices) in measured {
+            prices.lay(&platform, &mut model)?;
         }
         match self.configuration.as_deref() {
             None => Ok(model),

@@ -206,6 +206,11 @@ fn what_was_measured_here_stands_in_the_place_of_a_models_prices() {
     );
     let said = scene.run(&["cost", "choose", "two.toml", "--prices", "here.json"]);
     assert!(said.starts_with("exit 2") && said.contains("`--prices mac=here.json`"), "{said}");
+    // What is refused is refused before anything is said of prices.
+    let twice = ["cost", "solve", "model.toml", "--prices", "here.json", "--prices", "pc=here.json"];
+    let said = scene.run(&twice);
+    assert!(said.starts_with("exit 2") && said.contains("two calibrations of the platform `pc`"), "{said}");
+    assert!(!said.contains("note: ") && !said.contains("warning: "), "{said}");
     // Steps that are no operations are no prices; a slip of an operation is no step of another kind.
     calibration(&scene, &[("sign ed25519", 1e-4), ("sign token-es256", 1e-3), ("append audit-disk", 1e-2)]);
     let said = scene.run(&["cost", "weave", "model.toml", "--as", "annotated", "--prices", "here.json"]);

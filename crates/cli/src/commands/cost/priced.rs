@@ -35,31 +35,35 @@ impl Prices {
         Ok(Self::Measured(platform.map(str::to_owned), file.into(), Box::new(calibration)))
     }
 
-    /// Puts what was measured in the place of the model's prices of the same names, and says so; of which platform they are.
-    pub(super) fn lay(&self, model: &mut Model) -> Result<Option<String>, Failure> {
-        let Self::Measured(platform, file, calibration) = self else { return Ok(None) };
+    /// The platform whose prices were measured.
+    pub(super) fn platform(&self, model: &Model) -> Result<Option<String>, Failure> {
+        let Self::Measured(platform, file, _) = self else { return Ok(None) };
         let platforms: BTreeSet<&String> = model.nodes.iter().filter_map(|node| node.platform.as_ref()).collect();
         let names = platforms.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
         let file = file.display();
-        let platform = match (platform, platforms.first()) {
-            (Some(platform), _) if platforms.contains(platform) => platform.clone(),
+        match (platform, platforms.first()) {
+            (Some(platform), _) if platforms.contains(platform) => Ok(Some(platform.clone())),
             (Some(platform), _) => {
                 let message = format!("no node of the model is of the platform `{platform}`; there are {names}");
-                return Err(Failure::bad_input(message));
+                Err(Failure::bad_input(message))
             }
-            (None, Some(platform)) if platforms.len() == 1 => (*platform).clone(),
+            (None, Some(platform)) if platforms.len() == 1 => Ok(Some((*platform).clone())),
             (None, Some(platform)) => {
                 let message = format!("which of the platforms {names} was `{file}` measured on?");
-                return Err(Failure::bad_input(message).help(format!("say it: `--prices {platform}={file}`")));
+                Err(Failure::bad_input(message).help(format!("say it: `--prices {platform}={file}`")))
             }
-            (None, None) => {
-                return Err(Failure::bad_input("no node of the model has a platform that prices could be of"));
-            }
-        };
+            (None, None) => Err(Failure::bad_input("no node of the model has a platform that prices could be of")),
+        }
+    }
+
+    /// Puts what was measured in the place of the prices of the same names that the model has of a platform, and says so.
+    pub(super) fn lay(&self, platform: &str, model: &mut Model) -> Result<(), Failure> {
+        let Self::Measured(_, file, calibration) = self else { return Ok(()) };
+        let file = file.display();
         let measured = calibration
             .operations()
             .map_err(|fault| Failure::bad_input(format!("`{file}`: {}: {fault}", fault.class.word())))?;
-        let prices = model.prices.entry(platform.clone()).or_default();
+        let prices = model.prices.entry(platform.to_owned()).or_default();
         let before = prices.len();
         let added = measured.len();
         let replaced = measured.keys().filter(|name| prices.contains_key(*name)).count();
@@ -82,7 +86,7 @@ impl Prices {
             "note: prices of `{platform}` as measured on {} ({}): {told}",
             calibration.machine.cpu, calibration.taken
         );
-        Ok(Some(platform))
+        Ok(())
     }
 }
 
