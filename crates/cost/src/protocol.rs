@@ -182,14 +182,16 @@ impl Protocol {
         }
     }
 
-    /// What is done whenever a client leaves; nobody waits for it. Tunnels end without a word.
+    /// What is done whenever a client leaves; nobody waits for it. WireGuard has no message for it: its keys are forgotten when they are
+    /// too old.
     #[must_use]
     pub fn disconnect(&self) -> Vec<Phase> {
         match self {
             Self::OpcUa(it) => it.disconnect(),
-            Self::Tls(it) => vec![it.close(ENDS)],
-            Self::Capability(it) => vec![it.disconnect(ENDS)],
-            Self::WireGuard(_) | Self::Ipsec(_) => Vec::new(),
+            Self::Tls(it) => vec![it.close(ENDS), tcp_closed(ENDS)],
+            Self::Capability(it) => vec![it.disconnect(ENDS), tcp_closed(ENDS)],
+            Self::WireGuard(_) => Vec::new(),
+            Self::Ipsec(it) => vec![it.disconnect(ENDS)],
         }
     }
 
@@ -289,13 +291,23 @@ pub(crate) fn handles(work: &Work) -> bool {
     matches!(work.operation.as_deref(), Some("send message" | "receive message"))
 }
 
-/// A connection of TCP: a round trip before anything can be sent. Headers count nowhere.
+/// A connection of TCP: a round trip before anything can be sent. Headers count nowhere; what only acknowledges is left out.
 pub(crate) fn tcp(ends: (Party, Party)) -> Phase {
     let parts = vec![
         Part::Message { name: "SYN", from: Role::Own, bytes: 0 },
         Part::Message { name: "SYN, ACK", from: Role::Peer, bytes: 0 },
     ];
     Phase { name: "TCP connection", source: "RFC 9293 section 3.5", per: Per::Connection, ends, parts }
+}
+
+/// Its end: each says that it will send nothing more, who connected first (OPC 10000-6 section 7.1.4, MQTT 5.0 section 3.14.4; of TLS
+/// the one that closes first, our clients). Nobody waits for either.
+pub(crate) fn tcp_closed(ends: (Party, Party)) -> Phase {
+    let parts = vec![
+        Part::Unawaited { name: "FIN", from: Role::Own, bytes: 0 },
+        Part::Unawaited { name: "FIN, ACK", from: Role::Peer, bytes: 0 },
+    ];
+    Phase { name: "TCP closed", source: "RFC 9293 section 3.6", per: Per::Connection, ends, parts }
 }
 
 /// The same steps, and nobody waits for their messages.

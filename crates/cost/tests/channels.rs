@@ -90,7 +90,7 @@ fn a_connection_is_opened_before_it_may_be_used_and_messages_are_protected() {
     let woven = weave(&model(&text));
     let model = woven.model();
     let opened = ["TCP connection", "transport", "channel opened", "session created", "session activated"];
-    let opened = opened.into_iter().chain(["session closed", "channel closed"]);
+    let opened = opened.into_iter().chain(["session closed", "channel closed", "TCP closed"]);
     let opened: Vec<String> = opened.map(|phase| format!("{phase} client server")).collect();
     assert_eq!(
         words(model, &model.sequences[0].steps),

@@ -3,10 +3,11 @@
 use cost::algorithm::Key;
 use cost::choose::Mode;
 use cost::mechanism::Part;
+use cost::protocol::capability::{Capability, Path};
 use cost::protocol::opcua::{Channel, OpcUa, Policy, User};
 use cost::protocol::tls::Tls;
 use cost::protocol::tokens::{Asker, Flow, Tokens};
-use cost::protocol::{Line, Party, Per, Phase, lines, table};
+use cost::protocol::{Line, Party, Per, Phase, Protocol, lines, table};
 
 const RSA: [Policy; 3] = [Policy::Basic256Sha256, Policy::Aes128Sha256RsaOaep, Policy::Aes256Sha256RsaPss];
 const ENCRYPT: Mode = Mode::SignAndEncrypt;
@@ -311,7 +312,7 @@ fn a_first_token_over_https_has_one_full_handshake() {
     let fetched = [first.once(), first.connect()].concat();
     let to_authority: Vec<Phase> = fetched.into_iter().filter(|phase| phase.ends.1 == Party::Authority).collect();
     let names: Vec<&str> = to_authority.iter().map(|phase| phase.name).collect();
-    assert_eq!(names, ["TCP connection", "TLS handshake", "token request", "TLS closed"]);
+    assert_eq!(names, ["TCP connection", "TLS handshake", "token request", "TLS closed", "TCP closed"]);
     assert_eq!(private(&to_authority, Party::Authority), (2, 0), "the handshake's signature and the token's");
     assert_eq!(count(&to_authority, Party::Authority, "sign ecdsa-p256"), 1);
 }
@@ -352,19 +353,39 @@ fn what_is_opened_is_closed() {
         let closed = phases.iter().filter(|phase| phase.name.ends_with("closed"));
         closed.map(|phase| (phase.name, phase.ends.1, phase.per)).collect::<Vec<_>>()
     };
-    let sessions = |of: Party, per: Per| vec![("session closed", of, per), ("channel closed", of, per)];
+    let sessions =
+        |of: Party, per: Per| ["session closed", "channel closed", "TCP closed"].map(|phase| (phase, of, per)).to_vec();
+    // So is the connection over which a client asks for endpoints: each that is made has its end.
+    let discovered = |of: Party, per: Per| vec![("TCP closed", of, per)];
     assert_eq!(named(&anonymous(rsa).disconnect()), sessions(Party::Server, Per::Connection));
+    assert_eq!(named(&anonymous(rsa).connect()), discovered(Party::Server, Per::Connection));
     for kept in [true, false] {
         let opcua = with_tokens(Tokens { kept, ..Tokens::new(Flow::StartFinish(rsa)) });
-        let each = |per| if kept { Vec::new() } else { sessions(Party::Authority, per) };
-        assert_eq!(named(&opcua.once()), if kept { sessions(Party::Authority, Per::Life) } else { Vec::new() });
-        assert_eq!(named(&opcua.connect()), each(Per::Connection), "{kept}");
+        let way = |per| [discovered(Party::Authority, per), sessions(Party::Authority, per)].concat();
+        let each = |per| if kept { Vec::new() } else { way(per) };
+        assert_eq!(named(&opcua.once()), if kept { way(Per::Life) } else { Vec::new() });
+        let own = discovered(Party::Server, Per::Connection);
+        assert_eq!(named(&opcua.connect()), [own, each(Per::Connection)].concat(), "{kept}");
         assert_eq!(named(&opcua.refresh()), each(Per::Token), "{kept}");
         let https = with_tokens(Tokens { kept, ..Tokens::new(Flow::OAuth2(Tls::ours(Key::Ecdsa(256)))) });
-        assert_eq!(named(&https.refresh()), [("TLS closed", Party::Authority, Per::Token)], "{kept}");
-        let closed = https.refresh().into_iter().find(|phase| phase.name == "TLS closed").unwrap();
+        let ended = ["TLS closed", "TCP closed"].map(|phase| (phase, Party::Authority, Per::Token));
+        assert_eq!(named(&https.refresh()), ended, "{kept}");
         let waits = |part: &Part| matches!(part, Part::Message { .. });
-        assert!(!closed.parts.iter().any(waits), "{:?}", closed.parts);
+        for phase in https.refresh().iter().filter(|phase| phase.name.ends_with("closed")) {
+            assert!(!phase.parts.iter().any(waits), "{:?}", phase.parts);
+        }
+    }
+    // One end for each handshake of TCP, whatever runs over it, each way once and in segments without content.
+    let over_tcp = [Protocol::OpcUa(anonymous(rsa)), Protocol::Tls(Tls::new(Key::Ecdsa(256)))];
+    for protocol in over_tcp.into_iter().chain([Protocol::Capability(Capability::new(Path::Challenge))]) {
+        let all = [protocol.connect(), protocol.disconnect()].concat();
+        let of = |name: &str| all.iter().filter(|phase| phase.name == name).cloned().collect::<Vec<_>>();
+        assert_eq!(of("TCP closed").len(), of("TCP connection").len(), "{}", protocol.word());
+        for phase in of("TCP closed") {
+            let sent: Vec<_> = lines(&[phase]).into_iter().map(|line| (line.name, line.by, line.bytes)).collect();
+            assert_eq!(sent, [("FIN", Party::Client, 0), ("FIN, ACK", Party::Server, 0)], "{}", protocol.word());
+        }
+        assert_eq!(protocol.disconnect().last().map(|phase| phase.name), Some("TCP closed"), "{}", protocol.word());
     }
     // An alert of two bytes in a record each way; nothing of it is private, and no chain is looked at.
     let tls = Tls::new(Key::Ecdsa(256)).close((Party::Client, Party::Server));

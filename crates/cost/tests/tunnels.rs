@@ -260,6 +260,34 @@ fn messages_of_renewals_are_as_long_as_their_payloads() {
     );
 }
 
+/// RFC 7296 sections 1.4.1 and 3.11: a Delete payload of eight bytes that has no SPI takes the keys of IKE and all that came of them; the
+/// answer is empty. WireGuard has no message for its end.
+#[test]
+fn a_tunnel_of_ipsec_is_deleted_and_one_of_wireguard_is_forgotten() {
+    for (ipsec, vector, around) in [
+        (signed(Key::Rsa(2048)), 8, 1 + 16),
+        (Ipsec { translated: true, ..signed(Key::Ed25519) }, 8, 1 + 16 + 4),
+        // Filled up to blocks of 16.
+        (Ipsec { cipher: "aes-256-cbc", ..signed(Key::Rsa(2048)) }, 16, 16),
+    ] {
+        let closed = Protocol::Ipsec(ipsec).disconnect();
+        let names: Vec<_> = closed.iter().map(|phase| (phase.name, phase.per)).collect();
+        assert_eq!(names, [("IKE closed", Per::Connection)]);
+        let sealed = |content: u64| match vector {
+            8 => 28 + 4 + 8 + content + around,
+            _ => 28 + 4 + 16 + 16 + around,
+        };
+        let sent = [("INFORMATIONAL", CLIENT, sealed(8)), ("INFORMATIONAL answer", SERVER, sealed(0))];
+        assert_eq!(messages(&closed), sent, "{ipsec:?}");
+        for by in [CLIENT, SERVER] {
+            assert_eq!((private(&closed, by), count(&closed, by, "derive"), count(&closed, by, "agree")), (0, 0, 0));
+            let (sealed, opened) = (count(&closed, by, "encrypt"), count(&closed, by, "decrypt"));
+            assert_eq!((sealed, opened), (1, 1), "{ipsec:?} {by:?}");
+        }
+    }
+    assert_eq!(Protocol::WireGuard(WireGuard::default()).disconnect(), []);
+}
+
 /// The weakest of keys, group and cipher decides; packets are encrypted and authenticated with every cipher.
 #[test]
 fn strength_is_that_of_the_weakest_part() {
@@ -290,7 +318,7 @@ fn the_reference_shows_what_is_done() {
     let ipsec = Ipsec { cookie: 1.0, ike_renewed: 1.0, ..signed(Key::Ecdsa(256)) };
     let shared = Ipsec { cipher: "aes-128-cbc", ..Ipsec::new(Auth::Shared) }.connect(ENDS);
     let mut phases = wireguard.connect(ENDS);
-    phases.extend([ipsec.connect(ENDS), ipsec.renew(ENDS)].concat());
+    phases.extend([ipsec.connect(ENDS), ipsec.renew(ENDS), vec![ipsec.disconnect(ENDS)]].concat());
     phases.extend(shared.into_iter().filter(|phase| phase.name == "IKE_AUTH"));
     let table = table(&phases);
     assert!(reference.contains(&table), "the table is\n{table}");

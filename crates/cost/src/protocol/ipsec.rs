@@ -185,6 +185,13 @@ impl Ipsec {
         phases
     }
 
+    /// The initiator deletes the keys of IKE, and with them go those of packets.
+    #[must_use]
+    pub fn disconnect(&self, ends: (Party, Party)) -> Phase {
+        let (name, source) = ("IKE closed", "RFC 7296 sections 1.4.1, 3.11");
+        Phase { name, source, per: Per::Connection, ends, parts: self.deleted() }
+    }
+
     /// The keys of packets are renewed, and now and then those of IKE; what was replaced is deleted.
     #[must_use]
     pub fn renew(&self, ends: (Party, Party)) -> Vec<Phase> {

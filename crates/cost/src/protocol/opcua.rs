@@ -190,7 +190,7 @@ impl OpcUa {
         phases
     }
 
-    /// Whenever a client leaves: CloseSession, CloseSecureChannel.
+    /// Whenever a client leaves: CloseSession, CloseSecureChannel, the end of the connection.
     #[must_use]
     pub fn disconnect(&self) -> Vec<Phase> {
         closing(&self.channel, ENDS)

@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use super::opcua::{self, Channel, User, record};
 use super::tls::Tls;
-use super::{Party, Per, Phase, certificates, digest, tcp, unawaited, using, with_session_key};
+use super::{Party, Per, Phase, certificates, digest, tcp, tcp_closed, unawaited, using, with_session_key};
 use crate::algorithm::{Hash, Key};
 use crate::choose::Mode;
 use crate::mechanism::{self, Basic, Part, Role, certificate_bytes, priced, private};
@@ -173,7 +173,7 @@ impl Tokens {
     #[must_use]
     pub fn disconnect(&self) -> Vec<Phase> {
         let phases = match &self.flow {
-            Flow::OAuth2(tls) => vec![tls.close(ENDS)],
+            Flow::OAuth2(tls) => vec![tls.close(ENDS), tcp_closed(ENDS)],
             Flow::RequestAccessToken(channel) | Flow::StartFinish(channel) => opcua::closing(channel, ENDS),
         };
         phases.into_iter().map(|phase| Phase { parts: unawaited(phase.parts), ..phase }).collect()

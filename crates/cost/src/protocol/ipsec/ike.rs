@@ -112,9 +112,14 @@ impl Ipsec {
         parts.extend([self.agree(PEER), self.ike_keys(PEER)]);
         parts.extend(self.sealed("CREATE_CHILD_SA answer", PEER, bytes));
         parts.extend([self.agree(OWN), self.ike_keys(OWN)]);
-        parts.extend(self.sealed("INFORMATIONAL", OWN, DELETE));
-        parts.extend(self.sealed("INFORMATIONAL answer", PEER, 0));
+        parts.extend(self.deleted());
         parts
+    }
+
+    /// INFORMATIONAL that deletes the keys of IKE, which has no SPI in it, for that stands in the header; the answer is empty (sections 1.4.1
+    /// and 3.11).
+    pub(super) fn deleted(&self) -> Vec<Part> {
+        [self.sealed("INFORMATIONAL", OWN, DELETE), self.sealed("INFORMATIONAL answer", PEER, 0)].concat()
     }
 
     /// A new key pair and a nonce.

@@ -7,7 +7,7 @@ use crate::algorithm::{Cipher, Hash, Key};
 use crate::choose::Mode;
 use crate::mechanism::{self, Basic, Part, Role, certificate_bytes, priced, private, signature_bytes};
 use crate::protocol::{
-    Party, Per, Phase, certificates, digest, free, message, tcp, times, unawaited, using, with_session_key,
+    Party, Per, Phase, certificates, digest, free, message, tcp, tcp_closed, times, unawaited, using, with_session_key,
 };
 
 /// Header of a chunk of a message, and the part of it that is encrypted with the body (OPC 10000-6 section 6.7.2).
@@ -77,6 +77,7 @@ impl Channel {
             // A connection of its own.
             phases.push(tcp(ends));
             phases.push(phase("discovery", "OPC 10000-4 5.5.4", self.discover()));
+            phases.push(tcp_closed(ends));
         }
         phases.push(tcp(ends));
         let hello = [message("Hello", Role::Own, 72), message("Acknowledge", Role::Peer, 28)];

@@ -2,7 +2,7 @@
 
 use super::{Channel, NONCE, Policy, User, record};
 use crate::mechanism::{self, Basic, Part, Role, certificate_bytes, priced, private, signature_bytes};
-use crate::protocol::{Party, Per, Phase, certificates, digest, free, times, using};
+use crate::protocol::{Party, Per, Phase, certificates, digest, free, tcp_closed, times, using};
 
 /// Bodies of CreateSession without certificates, signature and endpoints.
 const CREATE: (u64, u64) = (185, 130);
@@ -26,7 +26,7 @@ pub(crate) fn session(channel: &Channel, user: &User, ends: (Party, Party)) -> V
     vec![created, activation(channel, user, ends)]
 }
 
-/// CloseSession, which the server records, and the channel's end.
+/// CloseSession, which the server records, the channel's end, and that of the connection.
 pub(crate) fn closing(channel: &Channel, ends: (Party, Party)) -> Vec<Phase> {
     let mut parts = channel.message("CloseSession", Role::Own, CLOSE.0);
     if channel.audited {
@@ -34,7 +34,7 @@ pub(crate) fn closing(channel: &Channel, ends: (Party, Party)) -> Vec<Phase> {
     }
     parts.extend(channel.message("CloseSession answer", Role::Peer, CLOSE.1));
     let closed = Phase { name: "session closed", source: "OPC 10000-4 5.7.4", per: Per::Connection, ends, parts };
-    vec![closed, channel.close(ends)]
+    vec![closed, channel.close(ends), tcp_closed(ends)]
 }
 
 /// The server proves that it has the key of its certificate: it signs the client's nonce.
