@@ -330,3 +330,20 @@ fn what_is_printed_is_read_back() {
     assert!(printed.contains("%% trapkey: acquire db units=2"), "{printed}");
     assert!(print::secured(&weave(&first)).contains("acquire 2 of db"));
 }
+
+/// What the guide says of its example: processors that wait, and a signature whose making nobody's connection waits for.
+#[test]
+fn the_example_is_as_the_guide_says() {
+    let text = include_str!("../../../examples/cost/connection-pool.toml");
+    let found = solved(text);
+    let busy: Vec<f64> = found.nodes.iter().map(|node| (node.utilisation * 100.0).round()).collect();
+    assert_eq!((busy, (found.pools[0].utilisation * 100.0).round()), (vec![10.0, 30.0], 68.0));
+    let most = |signature: &str| {
+        let busy = changed(
+            text,
+            &[("think = \"20 ms\"", "think = 0"), ("[\"ed25519\", \"rsa-2048\", \"rsa-4096\"]", signature)],
+        );
+        solved(&busy).throughput
+    };
+    assert!(most("\"rsa-2048\"") > most("\"ed25519\""));
+}
