@@ -100,13 +100,19 @@ async fn readers(plant: &Guarded, over: &Arc<AtomicBool>) -> Vec<tokio::task::Jo
     readers
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_that_becomes_slow_is_the_stage_that_moved_and_no_other_is() {
-    let plant = Guarded::new("sign_in = [\"user_name\"]", "");
+/// What stands between the guard and its server, and can keep what is said waiting.
+fn late(plant: &Guarded) -> testkit::relay::Relay {
     let relay = testkit::relay::Relay::start(&plant.old);
     let upstream = |url: &str| format!("upstream = {{ url = \"{url}\"");
     let config = plant.scene.read("trapkey.toml").replacen(&upstream(&plant.old), &upstream(relay.url()), 1);
     plant.scene.write("trapkey.toml", &config);
+    relay
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_becomes_slow_is_the_stage_that_moved_and_no_other_is() {
+    let plant = Guarded::new("sign_in = [\"user_name\"]", "");
+    let relay = late(&plant);
     let health = Health::of(&plant.scene, "trapkey.toml");
     let (scene, over) = (&plant.scene, Arc::new(AtomicBool::new(false)));
 
@@ -126,6 +132,11 @@ async fn a_server_that_becomes_slow_is_the_stage_that_moved_and_no_other_is() {
     for _ in 0..40 {
         assert_eq!(events(&watching.look(), "alarm"), [""; 0], "nothing has changed");
     }
+    // What cannot be kept keeps nothing of what was seen back.
+    let unkept = ["--interval", "250ms", "--for", "3s", "--out", "nowhere/calibration.json"];
+    let unkept = scene.run(&[&["cost", "watch"], &unkept[..]].concat());
+    assert!(!unkept.starts_with("exit 0") && unkept.contains("nowhere/calibration.json"), "{unkept}");
+    assert!(unkept.contains("gate upstream"), "{unkept}");
 
     relay.delay(Duration::from_millis(400));
     let alarm = |look: &Value| !events(look, "alarm").is_empty();
@@ -168,10 +179,7 @@ async fn a_server_that_becomes_slow_is_the_stage_that_moved_and_no_other_is() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_keeps_those_waiting_who_come_is_named() {
     let plant = Guarded::new("sign_in = [\"user_name\"]", "");
-    let relay = testkit::relay::Relay::start(&plant.old);
-    let upstream = |url: &str| format!("upstream = {{ url = \"{url}\"");
-    let config = plant.scene.read("trapkey.toml").replacen(&upstream(&plant.old), &upstream(relay.url()), 1);
-    plant.scene.write("trapkey.toml", &config);
+    let relay = late(&plant);
     let health = Health::of(&plant.scene, "trapkey.toml");
     let _old = Up::start_with(&plant.scene, "old.toml", 1);
     let _up = Up::start(&plant.scene, 4);

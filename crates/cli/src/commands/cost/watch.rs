@@ -125,7 +125,7 @@ pub(super) fn run(args: &Watch, common: &Common) -> Result<Answer, Failure> {
     let end = End::of(args.once, &programs);
     match kept.as_mut().map_or(Ok(()), |kept| kept.keep(&programs)) {
         Ok(()) => Ok(end.answer(common.output)),
-        Err(failure) => end::failed(failure, common.output),
+        Err(failure) => end.failed(failure, common.output),
     }
 }
 

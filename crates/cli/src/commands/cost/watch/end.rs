@@ -64,6 +64,17 @@ impl End {
         }
     }
 
+    /// What went wrong behind the lines of a watch: one line more, and nothing of what was seen is kept back.
+    pub(super) fn failed(&self, failure: Failure, output: Output) -> Result<Answer, Failure> {
+        if output == Output::Text {
+            line(self.text().trim_end());
+            return Err(failure);
+        }
+        self.lines();
+        line(&error(&failure.in_short()));
+        Ok(Answer::unavailable(String::new(), Value::Null))
+    }
+
     /// One look has an answer of its own; figures out of reach are an error where nothing else is to be said.
     fn lines(&self) {
         if self.once && self.met > 0 {
@@ -136,15 +147,6 @@ fn uncertain(program: &Program) -> Vec<Moved> {
         Some(Moved { program: program.address.to_string(), stage: seen.stage, way })
     });
     moved.collect()
-}
-
-/// What went wrong behind the lines of a watch: one line more.
-pub(super) fn failed(failure: Failure, output: Output) -> Result<Answer, Failure> {
-    if output == Output::Text {
-        return Err(failure);
-    }
-    line(&error(&failure.in_short()));
-    Ok(Answer::unavailable(String::new(), Value::Null))
 }
 
 /// An error in one line, with the members that errors of all commands have.
