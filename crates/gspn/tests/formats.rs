@@ -351,7 +351,7 @@ fn what_tools_say_of_looks_is_passed_over_and_other_remarks_are_refused() {
     ] {
         let refusal = refused.unwrap_err();
         assert_eq!((refusal.class, refusal.name.as_str()), (Class::Unsupported, name), "{refusal}");
-        assert!(refusal.why.contains(what), "{refusal}");
+        assert!(refusal.why.contains(what) && refusal.why.starts_with("line "), "{refusal}");
     }
 }
 

@@ -12,6 +12,7 @@ mod jani;
 mod layout;
 mod pnml;
 mod pnpro;
+mod remarks;
 mod svg;
 mod tables;
 mod xml;

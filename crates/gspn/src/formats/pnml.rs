@@ -7,7 +7,8 @@ use roxmltree::Node;
 
 use super::draft::Draft;
 use super::encoding::xml_text;
-use super::xml::{self, escape, holdable, inside, name};
+use super::remarks::remark;
+use super::xml::{self, escape, holdable, inside, line, name, owner};
 use super::{Beside, chosen, no_net};
 use crate::json::Timing;
 use crate::net::{Arc, Kind, Net, Rate, Servers, Transition};
@@ -15,38 +16,6 @@ use crate::{Class, Refusal};
 
 /// What only says how a node looks.
 const LOOKS: [&str; 2] = ["graphics", "orientation"];
-
-/// Elements by which tools say in `toolspecific` how something looks, with all that is in them.
-const DRAWN: [&str; 23] = [
-    "graphics",
-    "tokengraphics",
-    "position",
-    "dimension",
-    "offset",
-    "orientation",
-    "fill",
-    "line",
-    "font",
-    // JARP
-    "FrameColor",
-    "FillColor",
-    // WoPeD; a unit of time says nothing without a time
-    "bounds",
-    "scale",
-    "timeUnit",
-    "displayProbabilityOn",
-    "displayProbabilityPosition",
-    "treeWidth",
-    "treeWidthRight",
-    "treeHeight",
-    "treeHeightOverview",
-    "treePanelVisible",
-    "overviewPanelVisible",
-    "verticalLayout",
-];
-
-/// What a tool says in attributes of `toolspecific` of no firing: ProM whether a log has it, and its own id.
-const REMARKS: [&str; 4] = ["tool", "version", "localNodeID", "activity"];
 
 /// What may stand several times in a node or an arc.
 const OFTEN: [&str; 4] = ["graphics", "orientation", "toolspecific", "arcpath"];
@@ -144,45 +113,9 @@ fn gather<'a, 'i>(around: Node<'a, 'i>, nodes: &mut Vec<Node<'a, 'i>>, depth: u3
     Ok(())
 }
 
-/// What one tool says for itself: ISO/IEC 15909-2 has others pass over it. Times and gateways stand there, too; so what is known to change no
-/// firing is passed over, and the rest refused.
-fn remark(node: Node<'_, '_>) -> Result<(), Refusal> {
-    let tool = node.attribute("tool").unwrap_or_default();
-    // Units of a nested net order its places and fire nothing.
-    if tool == "nupn" {
-        return Ok(());
-    }
-    let owner = node.ancestors().find_map(|around| around.attribute("id")).unwrap_or("toolspecific");
-    let refused = |what: &str| {
-        let why = format!(
-            "what the tool `{tool}` says of it (`{what}`) is not understood: take it out if it does not change what fires, or when"
-        );
-        Err(Refusal::new(Class::Unsupported, owner, why))
-    };
-    if let Some(other) = node.attributes().find(|it| it.namespace().is_none() && !REMARKS.contains(&it.name())) {
-        return refused(other.name());
-    }
-    if !xml::text(node).is_empty() {
-        return refused(&xml::text(node).chars().take(40).collect::<String>());
-    }
-    // A time of 0, a branch that is taken whenever it can be and lists with nothing in them are what WoPeD writes everywhere.
-    let usual = |child: Node<'_, '_>| match name(child) {
-        "time" => xml::text(child).parse() == Ok(0.0),
-        "probability" => xml::text(child).parse() == Ok(1.0),
-        "resources" | "simulations" | "partnerLinks" | "variables" => {
-            inside(child).next().is_none() && xml::text(child).is_empty()
-        }
-        _ => false,
-    };
-    match inside(node).find(|child| !DRAWN.contains(&name(*child)) && !usual(*child)) {
-        Some(child) => refused(name(child)),
-        None => Ok(()),
-    }
-}
-
 fn unknown(node: Node<'_, '_>, what: &str, where_: &str) -> Refusal {
-    let owner = node.ancestors().find_map(|around| around.attribute("id")).unwrap_or(what);
-    Refusal::new(Class::Unsupported, owner, format!("the element `{what}` {where_} is not understood"))
+    let why = format!("line {}: the element `{what}` {where_} is not understood", line(node));
+    Refusal::new(Class::Unsupported, owner(node, what), why)
 }
 
 /// Other dialects say how many tokens there are, or what an arc does, by an attribute.
@@ -196,7 +129,8 @@ fn plain(node: Node<'_, '_>) -> Result<(), Refusal> {
         None => Ok(()),
         Some(attribute) => {
             let owner = node.attribute("id").unwrap_or_else(|| name(node));
-            let why = format!("its attribute `{}` (`{}`) is not understood", attribute.name(), attribute.value());
+            let (key, text) = (attribute.name(), attribute.value());
+            let why = format!("line {}: its attribute `{key}` (`{text}`) is not understood", line(node));
             Err(Refusal::new(Class::Unsupported, owner, why))
         }
     }

@@ -42,10 +42,17 @@ pub(super) fn name<'a>(node: Node<'a, '_>) -> &'a str {
 
 /// An attribute that has to be there.
 pub(super) fn need<'a>(node: Node<'a, '_>, key: &str) -> Result<&'a str, Refusal> {
-    node.attribute(key).ok_or_else(|| {
-        let line = node.document().text_pos_at(node.range().start).row;
-        Refusal::invalid(name(node), format!("line {line}: `{key}` is missing"))
-    })
+    node.attribute(key).ok_or_else(|| Refusal::invalid(name(node), format!("line {}: `{key}` is missing", line(node))))
+}
+
+/// Where it begins.
+pub(super) fn line(node: Node<'_, '_>) -> u32 {
+    node.document().text_pos_at(node.range().start).row
+}
+
+/// The id of what it stands in, itself included.
+pub(super) fn owner<'a>(node: Node<'a, '_>, otherwise: &'a str) -> &'a str {
+    node.ancestors().find_map(|around| around.attribute("id")).unwrap_or(otherwise)
 }
 
 /// All text in an element: comments and instructions are no part of it, and may stand in the midst of it (XML 1.0 section 2.5).
