@@ -355,6 +355,65 @@ fn what_tools_say_of_looks_is_passed_over_and_other_remarks_are_refused() {
     }
 }
 
+/// In the manner of ProM and pm4py: sorts of arcs, markings in which a run may end, transitions that nobody sees, and nets in a `module`.
+#[test]
+fn what_prom_writes_is_read_and_its_times_are_not() {
+    let rates = json::read_rates(br#"{"work": 2, "tau": 1}"#).unwrap();
+    let arc = |from: &str, to: &str, more: &str| {
+        format!(r#"<arc id="{from}{to}" source="{from}" target="{to}">{more}</arc>"#)
+    };
+    let net = |sort: &str, transition: &str, after: &str| {
+        let place = |id: &str, tokens: u32| {
+            format!(
+                "<place id=\"{id}\"><name><text>{id}</text></name><initialMarking><text>{tokens}</text></initialMarking></place>"
+            )
+        };
+        let body = [place("source", 1), place("sink", 0)].concat()
+            + &format!("<transition id=\"t\"><name><text>work</text></name>{transition}</transition>")
+            + "<transition id=\"n\"><name><text>tau</text></name></transition>"
+            + &arc("source", "t", "<inscription/>")
+            + &arc("t", "sink", &format!("<name><text>1</text></name>{sort}"))
+            + &arc("sink", "n", "<inscription><text>1</text></inscription>")
+            + &arc("n", "source", "");
+        format!(
+            r#"<net id="net1" type="http://www.pnml.org/version-2009/grammar/pnmlcoremodel"><page id="n0">{body}</page>{after}</net>"#
+        )
+    };
+    let pnml = |inner: &str| {
+        read(format!("<pnml>{inner}</pnml>").as_bytes(), Format::Pnml, &rates).map(|document| document.net)
+    };
+    let plain = pnml(&net("", "", ""));
+    assert!(plain.is_ok(), "{plain:?}");
+    let ends = "<finalmarkings><marking><place idref=\"sink\"><text>1</text></place></marking></finalmarkings>";
+    let normal = "<arctype><text>normal</text></arctype>";
+    let silent =
+        r#"<toolspecific tool="ProM" version="6.4" activity="$invisible$"/><silent><text>true</text></silent>"#;
+    assert_eq!(pnml(&net(normal, silent, ends)), plain);
+    assert_eq!(pnml(&format!("<module>{}{ends}</module>", net(normal, "", ""))), plain);
+    let inhibitor = "<arctype><text>inhibitor</text></arctype>";
+    let text =
+        net("", "", "").replace(r#"source="sink" target="n">"#, &format!(r#"source="sink" target="n">{inhibitor}"#));
+    let transition = pnml(&text).unwrap().transitions()[1].clone();
+    assert_eq!((transition.inputs.len(), transition.inhibitors.len()), (0, 1));
+    let time = |key: &str| {
+        format!(
+            r#"<toolspecific tool="StochasticPetriNet" version="0.2"><property key="{key}">1</property></toolspecific>"#
+        )
+    };
+    for (text, named, part) in [
+        (net("<arctype><text>reset</text></arctype>", "", ""), "tsink", "`reset`"),
+        (net(&format!("{normal}<type value=\"inhibitor\"/>"), "", ""), "tsink", "stands twice"),
+        (net("", &time("distributionType"), ""), "t", "(`property distributionType`)"),
+        (net("", "", &time("timeUnit")), "net1", "file of rates"),
+        (format!("{}<place id=\"lost\"/>", net("", "", "")), "lost", "beside a net"),
+        (format!("<module>{}<place id=\"lost\"/></module>", net("", "", "")), "lost", "beside a net"),
+    ] {
+        let refusal = pnml(&text).unwrap_err();
+        assert_eq!(refusal.name, named, "{refusal}");
+        assert!(refusal.why.contains(part), "{refusal}");
+    }
+}
+
 /// The nets are sound, and this program has no method for them.
 #[test]
 fn coloured_tokens_are_unsupported_and_not_invalid() {

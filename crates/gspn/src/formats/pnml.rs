@@ -23,6 +23,9 @@ const OFTEN: [&str; 4] = ["graphics", "orientation", "toolspecific", "arcpath"];
 /// What the tools that write this dialect say of a node or an arc besides elements.
 const ATTRIBUTES: [&str; 3] = ["id", "source", "target"];
 
+/// What is said of a net and changes no firing: labels; markings in which a run may end (ProM).
+const NOTES: [&str; 4] = ["name", "graphics", "labels", "finalmarkings"];
+
 /// How deep pages may be nested.
 const PAGES: u32 = 50;
 
@@ -44,7 +47,15 @@ pub(super) fn read(text: &[u8], beside: &Beside<'_>) -> Result<Net, Refusal> {
     if name(root) != "pnml" {
         return Err(Refusal::invalid(name(root), "the outermost element of PNML is `pnml`"));
     }
-    let nets: Vec<_> = inside(root).filter(|node| name(*node) == "net").map(|net| (net_name(net), net)).collect();
+    // Older files have it in a `module`.
+    let (modules, others): (Vec<_>, Vec<_>) = inside(root).partition(|node| name(*node) == "module");
+    let (nets, others): (Vec<_>, Vec<_>) =
+        others.into_iter().chain(modules.into_iter().flat_map(inside)).partition(|node| name(*node) == "net");
+    if let Some(other) = others.into_iter().find(|node| name(*node) != "toolspecific" && !NOTES.contains(&name(*node)))
+    {
+        return Err(unknown(other, name(other), "beside a net"));
+    }
+    let nets: Vec<_> = nets.into_iter().map(|net| (net_name(net), net)).collect();
     if nets.is_empty() {
         return Err(no_net("its `pnml` has no `net`"));
     }
@@ -104,7 +115,7 @@ fn gather<'a, 'i>(around: Node<'a, 'i>, nodes: &mut Vec<Node<'a, 'i>>, depth: u3
                 single(node)?;
                 nodes.push(node);
             }
-            "name" | "graphics" | "labels" => {}
+            note if NOTES.contains(&note) => {}
             "token" if node.attribute("id") == Some("Default") => {}
             "toolspecific" => remark(node)?,
             other => return Err(unknown(node, other, "in a net")),
@@ -227,7 +238,8 @@ impl Reader<'_> {
                 "timed" => timed = Some(truth(&text, "timed", &called)?),
                 "infiniteServer" => infinite = truth(&text, "infiniteServer", &called)?,
                 "priority" => priority = Some(count(child, &called)?),
-                "name" => {}
+                // That nobody sees it fire changes nothing.
+                "name" | "silent" => {}
                 other if LOOKS.contains(&other) => {}
                 "toolspecific" => remark(child)?,
                 other => return Err(unknown(child, other, "of a transition")),
@@ -267,10 +279,15 @@ impl Reader<'_> {
         let (from, to) = (xml::need(node, "source")?, xml::need(node, "target")?);
         let owner = node.attribute("id").unwrap_or(from);
         let (mut multiplicity, mut sort) = (1, Cow::Borrowed("normal"));
+        if child(node, "type").is_some() && child(node, "arctype").is_some() {
+            return Err(Refusal::invalid(owner, "what sort it is of stands twice, as `type` and as `arctype`"));
+        }
         for child in inside(node) {
             match name(child) {
+                "inscription" if inside(child).next().is_none() && xml::text(child).is_empty() => {}
                 "inscription" => multiplicity = count(child, owner)?,
-                "type" => {
+                // ProM and pm4py call it `arctype`.
+                "type" | "arctype" => {
                     sort = child.attribute("value").map(Cow::Borrowed).or_else(|| value(child)).unwrap_or_default()
                 }
                 "tagged" if value(child).as_deref() != Some("true") => {}

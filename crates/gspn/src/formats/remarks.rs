@@ -61,7 +61,10 @@ pub(super) fn remark(node: Node<'_, '_>) -> Result<(), Refusal> {
         return refused(node, &xml::text(node).chars().take(40).collect::<String>());
     }
     match inside(node).find(|child| !DRAWN.contains(&name(*child)) && !usual(*child)) {
-        Some(child) => refused(child, name(child)),
+        Some(child) => {
+            let said = child.attribute("key").map_or_else(String::new, |key| format!(" {key}"));
+            refused(child, &format!("{}{said}", name(child)))
+        }
         None => Ok(()),
     }
 }
@@ -82,6 +85,10 @@ fn usual(child: Node<'_, '_>) -> bool {
 fn advice(what: &str) -> &'static str {
     match what {
         "time" | "probability" => "say it in the file of rates, and take it out here",
+        // The parameter of an exponential time is a mean to ProM, and a rate to pm4py, which write the same.
+        "property" => {
+            "say in the file of rates when transitions fire, and take it out here; tools do not agree on whether a parameter is a mean or a rate"
+        }
         _ => "take it out if it does not change what fires, or when",
     }
 }
