@@ -338,12 +338,18 @@ fn what_tools_say_of_looks_is_passed_over_and_other_remarks_are_refused() {
     let always = "><probability>1.0</probability><displayProbabilityOn>false</displayProbabilityOn>";
     let colours = "><FrameColor><value>java.awt.Color[r=0,g=0,b=0]</value></FrameColor><resources/>";
     assert_eq!(with(looks, timeless, always, colours), foreign(PIPE));
+    let triggered = "><trigger id=\"\" type=\"201\"><graphics><position x=\"1\" y=\"2\"/></graphics></trigger>";
+    assert_eq!(with(">", triggered, ">", ">"), foreign(PIPE));
     let silent = r#" activity="$invisible$" localNodeID="4">"#;
     assert_eq!(with(">", silent, "> ", ">"), foreign(PIPE));
     for (refused, name, what) in [
         (with("><delay>2</delay>", ">", ">", ">"), "P1", "`org.pnml.tool` says of it (`delay`)"),
         (with(">", "><time>3</time>", ">", ">"), "T0", "(`time`)"),
-        (with(">", "><operator id=\"t\" type=\"104\"/>", ">", ">"), "T0", "(`operator`)"),
+        (with(">", "><operator id=\"t\" type=\"103\"/>", ">", ">"), "T0", "(`operator`)"),
+        (with("><trigger/>", ">", ">", ">"), "P1", "`org.pnml.tool` says of it (`trigger`)"),
+        (with(">", "><trigger><delay/></trigger>", ">", ">"), "T0", "(`trigger`)"),
+        (with(">", "><subprocess>true</subprocess>", ">", ">"), "T0", "(`subprocess`)"),
+        (with(">", "><transitionResource roleName=\"clerk\"/>", ">", ">"), "T0", "(`transitionResource`)"),
         (with(">", " rate=\"3\">", ">", ">"), "T0", "(`rate`)"),
         (with(">", ">3", ">", ">"), "T0", "(`3`)"),
         (with(">", ">", "><probability>0.3</probability>", ">"), "P1 to T1", "(`probability`)"),
@@ -353,6 +359,76 @@ fn what_tools_say_of_looks_is_passed_over_and_other_remarks_are_refused() {
         assert_eq!((refusal.class, refusal.name.as_str()), (Class::Unsupported, name), "{refusal}");
         assert!(refusal.why.contains(what) && refusal.why.starts_with("line "), "{refusal}");
     }
+}
+
+/// In the manner of WoPeD: it writes a gateway as one transition for each branch, with a place between where it both joins and splits. The net is
+/// whole without what it says of the gateway, unless somebody else wrote one transition for all.
+fn gateways(operator: &str, transitions: &[(&str, &[&str], &[&str])]) -> String {
+    let mut text = r#"<pnml><net id="noID" type="http://www.informatik.hu-berlin.de/top/pntd/ptNetb">"#.to_owned();
+    for place in ["in", "other", "left", "right"] {
+        text += &format!("<place id=\"{place}\"><initialMarking><text>1</text></initialMarking></place>\n");
+    }
+    for (id, takes, gives) in transitions {
+        text += &format!(
+            r#"<transition id="{id}"><name><text>decide</text></name><toolspecific tool="WoPeD" version="1.0">{operator}<time>0</time></toolspecific></transition>"#
+        );
+        for place in *takes {
+            text += &format!(r#"<arc id="a" source="{place}" target="{id}"/>"#);
+        }
+        for place in *gives {
+            text += &format!(r#"<arc id="a" source="{id}" target="{place}"/>"#);
+        }
+    }
+    text + "</net></pnml>"
+}
+
+#[test]
+fn a_gateway_of_woped_is_what_its_transitions_are() {
+    let read = |text: &str, transitions: &[&str]| {
+        let rates: Vec<String> = transitions.iter().map(|id| format!(r#""{id}": 1"#)).collect();
+        let rates = json::read_rates(format!("{{{}}}", rates.join(", ")).as_bytes()).unwrap();
+        read(text.as_bytes(), Format::Pnml, &rates).map(|document| document.net)
+    };
+    let operator = |sort: u32| format!(r#"<operator id="t1" type="{sort}"/>"#);
+    let split = [("t1_op_1", &["in"][..], &["left"][..]), ("t1_op_2", &["in"], &["right"])];
+    let join = [("t1_op_1", &["in"][..], &["left"][..]), ("t1_op_2", &["other"], &["left"])];
+    let all = [("t1_op_1", &["in", "other"][..], &["left", "right"][..])];
+    let behind = [("t1_op_1", &["in", "other"][..], &["left"][..]), ("t1_op_2", &["in", "other"], &["right"])];
+    let before = [("t1_op_1", &["in"][..], &["left", "right"][..]), ("t1_op_2", &["other"], &["left", "right"])];
+    for (sort, transitions) in [
+        (101, &all[..]),
+        (102, &all),
+        (104, &split),
+        (105, &join),
+        (106, &split),
+        (106, &join),
+        (107, &all),
+        (108, &behind),
+        (109, &before),
+    ] {
+        let named: Vec<&str> = transitions.iter().map(|(id, ..)| *id).collect();
+        let plain = read(&gateways("", transitions), &named).unwrap();
+        assert_eq!(read(&gateways(&operator(sort), transitions), &named), Ok(plain), "{sort}");
+    }
+    for (sort, transitions, side) in [
+        (104, &all[..], "gives to one"),
+        (104, &before, "gives to one"),
+        (105, &behind, "takes from one"),
+        (106, &behind, "takes from one"),
+        (106, &before, "gives to one"),
+        (108, &all, "gives to one"),
+        (109, &all, "takes from one"),
+    ] {
+        let refusal = read(&gateways(&operator(sort), transitions), &["t1_op_1", "t1_op_2"]).unwrap_err();
+        assert_eq!((refusal.class, refusal.name.as_str()), (Class::Unsupported, "t1_op_1"), "{sort}: {refusal}");
+        assert!(refusal.why.contains(side) && refusal.why.contains("`operator`"), "{sort}: {refusal}");
+    }
+    // What a subprocess does stands in a net on a page.
+    let sub = gateways("<subprocess>true</subprocess>", &split);
+    let sub = sub.replace("</net>", "<page id=\"t1_op_1\"><net><place id=\"in\"/></net></page></net>");
+    let refusal = read(&sub, &["t1_op_1", "t1_op_2"]).unwrap_err();
+    assert_eq!((refusal.class, refusal.name.as_str()), (Class::Unsupported, "t1_op_1"), "{refusal}");
+    assert!(refusal.why.contains("a net of its own"), "{refusal}");
 }
 
 /// In the manner of ProM and pm4py: sorts of arcs, markings in which a run may end, transitions that nobody sees, and nets in a `module`.

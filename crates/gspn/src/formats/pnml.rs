@@ -7,7 +7,7 @@ use roxmltree::Node;
 
 use super::draft::Draft;
 use super::encoding::xml_text;
-use super::remarks::remark;
+use super::remarks::{branches, remark};
 use super::xml::{self, escape, holdable, inside, line, name, owner};
 use super::{Beside, chosen, no_net};
 use crate::json::Timing;
@@ -68,6 +68,7 @@ pub(super) fn read(text: &[u8], beside: &Beside<'_>) -> Result<Net, Refusal> {
     }
     let mut nodes = Vec::new();
     gather(net, &mut nodes, 0)?;
+    branches(&nodes)?;
     let rates = beside.rates.iter().map(|timing| (timing.name.as_str(), timing)).collect();
     let lowest = |node: &Node<'_, '_>| {
         let text = |key| child(*node, key).and_then(value);
@@ -118,6 +119,15 @@ fn gather<'a, 'i>(around: Node<'a, 'i>, nodes: &mut Vec<Node<'a, 'i>>, depth: u3
             note if NOTES.contains(&note) => {}
             "token" if node.attribute("id") == Some("Default") => {}
             "toolspecific" => remark(node)?,
+            // WoPeD writes it so, with copies of the places before and behind it.
+            "net" => {
+                let owner = owner(node, "net");
+                let why = format!(
+                    "line {}: what this transition does stands in a net of its own: put that net in its place",
+                    line(node)
+                );
+                return Err(Refusal::new(Class::Unsupported, owner, why));
+            }
             other => return Err(unknown(node, other, "in a net")),
         }
     }

@@ -1,6 +1,7 @@
 //! What tools say for themselves in `toolspecific` of PNML: what is known to change no firing is passed over, all else refused. Left out: times,
 //! which nets of these tools get from a file beside them.
 
+use hashbrown::HashMap;
 use roxmltree::Node;
 
 use super::xml::{self, inside, line, name, owner};
@@ -60,7 +61,7 @@ pub(super) fn remark(node: Node<'_, '_>) -> Result<(), Refusal> {
     if !xml::text(node).is_empty() {
         return refused(node, &xml::text(node).chars().take(40).collect::<String>());
     }
-    match inside(node).find(|child| !DRAWN.contains(&name(*child)) && !usual(*child)) {
+    match inside(node).find(|child| !DRAWN.contains(&name(*child)) && !usual(tool, *child)) {
         Some(child) => {
             let said = child.attribute("key").map_or_else(String::new, |key| format!(" {key}"));
             refused(child, &format!("{}{said}", name(child)))
@@ -69,14 +70,17 @@ pub(super) fn remark(node: Node<'_, '_>) -> Result<(), Refusal> {
     }
 }
 
-/// A time of 0, a branch that is taken whenever it can be and lists with nothing in them are what WoPeD writes everywhere.
-fn usual(child: Node<'_, '_>) -> bool {
+/// What tools write everywhere and what changes no firing: of WoPeD a time of 0, a branch that is taken whenever it can be, lists with nothing in
+/// them, what a transition waits for, which is a part of its time, and which transitions are drawn as one (see [`branches`]).
+fn usual(tool: &str, child: Node<'_, '_>) -> bool {
     match name(child) {
         "time" => xml::text(child).parse() == Ok(0.0),
         "probability" => xml::text(child).parse() == Ok(1.0),
         "resources" | "simulations" | "partnerLinks" | "variables" => {
             inside(child).next().is_none() && xml::text(child).is_empty()
         }
+        "trigger" => tool == "WoPeD" && inside(child).all(|inner| name(inner) == "graphics"),
+        "operator" => tool == "WoPeD" && gateway(child).is_some(),
         _ => false,
     }
 }
@@ -91,4 +95,49 @@ fn advice(what: &str) -> &'static str {
         }
         _ => "take it out if it does not change what fires, or when",
     }
+}
+
+/// Whether each transition of a gateway of WoPeD takes from one place only, and gives to one only. The net has a transition for each branch, so
+/// that its arcs say all that the gateway does.
+fn gateway(operator: Node<'_, '_>) -> Option<(bool, bool)> {
+    match operator.attribute("type")? {
+        // AND: split, join, both.
+        "101" | "102" | "107" => Some((false, false)),
+        // XOR: split, or split behind an AND-join.
+        "104" | "108" => Some((false, true)),
+        // XOR: join, or join in front of an AND-split.
+        "105" | "109" => Some((true, false)),
+        // XOR-join and XOR-split, with a place between.
+        "106" => Some((true, true)),
+        _ => None,
+    }
+}
+
+/// A file that somebody else wrote may have one transition where WoPeD has one for each branch of an XOR: its arcs would be those of an AND.
+pub(super) fn branches(nodes: &[Node<'_, '_>]) -> Result<(), Refusal> {
+    let mut arcs: HashMap<(&str, &str), usize> = HashMap::new();
+    for arc in nodes.iter().filter(|node| name(**node) == "arc") {
+        for key in ["source", "target"] {
+            *arcs.entry((key, arc.attribute(key).unwrap_or_default())).or_default() += 1;
+        }
+    }
+    for node in nodes.iter().filter(|node| name(**node) == "transition") {
+        let remarks = inside(*node).filter(|child| child.attribute("tool") == Some("WoPeD"));
+        let operators = remarks.flat_map(inside).filter(|child| name(*child) == "operator");
+        for (operator, (takes, gives)) in operators.filter_map(|it| Some((it, gateway(it)?))) {
+            let id = xml::need(*node, "id")?;
+            for (alone, key, side) in
+                [(takes, "target", "takes from one of its places"), (gives, "source", "gives to one of its places")]
+            {
+                if alone && arcs.get(&(key, id)).is_some_and(|count| *count > 1) {
+                    let why = format!(
+                        "line {}: the tool `WoPeD` says that it {side} (`operator`), and its arcs say all of them: have a transition for each",
+                        line(operator)
+                    );
+                    return Err(Refusal::new(Class::Unsupported, id, why));
+                }
+            }
+        }
+    }
+    Ok(())
 }
