@@ -338,8 +338,9 @@ fn what_tools_say_of_looks_is_passed_over_and_other_remarks_are_refused() {
     let always = "><probability>1.0</probability><displayProbabilityOn>false</displayProbabilityOn>";
     let colours = "><FrameColor><value>java.awt.Color[r=0,g=0,b=0]</value></FrameColor><resources/>";
     assert_eq!(with(looks, timeless, always, colours), foreign(PIPE));
+    let drawn = "><ArrowMode><value>2</value></ArrowMode><FontSize><value>12</value></FontSize>";
     let triggered = "><trigger id=\"\" type=\"201\"><graphics><position x=\"1\" y=\"2\"/></graphics></trigger>";
-    assert_eq!(with(">", triggered, ">", ">"), foreign(PIPE));
+    assert_eq!(with(">", triggered, drawn, ">"), foreign(PIPE));
     let silent = r#" activity="$invisible$" localNodeID="4">"#;
     assert_eq!(with(">", silent, "> ", ">"), foreign(PIPE));
     for (refused, name, what) in [
@@ -350,6 +351,7 @@ fn what_tools_say_of_looks_is_passed_over_and_other_remarks_are_refused() {
         (with(">", "><trigger><delay/></trigger>", ">", ">"), "T0", "(`trigger`)"),
         (with(">", "><subprocess>true</subprocess>", ">", ">"), "T0", "(`subprocess`)"),
         (with(">", "><transitionResource roleName=\"clerk\"/>", ">", ">"), "T0", "(`transitionResource`)"),
+        (with(">", ">", "><ArrowMode><value>3</value></ArrowMode>", ">"), "P1 to T1", "(`ArrowMode`)"),
         (with(">", " rate=\"3\">", ">", ">"), "T0", "(`rate`)"),
         (with(">", ">3", ">", ">"), "T0", "(`3`)"),
         (with(">", ">", "><probability>0.3</probability>", ">"), "P1 to T1", "(`probability`)"),
@@ -487,6 +489,28 @@ fn what_prom_writes_is_read_and_its_times_are_not() {
         let refusal = pnml(&text).unwrap_err();
         assert_eq!(refusal.name, named, "{refusal}");
         assert!(refusal.why.contains(part), "{refusal}");
+    }
+}
+
+/// Notes of JARP and conditions with a name of PIPE are no part of a net; a second colour is named.
+#[test]
+fn notes_are_passed_over_and_colours_are_named() {
+    let note = "<comment id=\"c1\"><text>what it is for</text><graphics/></comment>";
+    let state = "<stategroup id=\"SG1\"><statecondition><value>P1 == 2</value></statecondition></stategroup>";
+    assert_eq!(foreign(&PIPE.replace("</net>", &format!("{note}{state}</net>"))), foreign(PIPE));
+    let tagged = |text: &str| format!("<place id=\"P1\"><tagged><value>{text}</value></tagged>");
+    assert_eq!(foreign(&PIPE.replace("<place id=\"P1\">", &tagged("false"))), foreign(PIPE));
+    assert_eq!(foreign(&PIPE.replace("<place id=\"P1\">", &tagged("true"))).unwrap_err().name, "P1");
+    let red = "<token id=\"red\" enabled=\"true\" red=\"255\"/>";
+    let refusal = foreign(&PIPE.replace("</net>", &format!("{red}</net>"))).unwrap_err();
+    assert_eq!((refusal.class, refusal.name.as_str()), (Class::Unsupported, "red"), "{refusal}");
+    // Nets without what they stand in, and TimeNET's coloured ones.
+    for (text, part) in [
+        (r#"<net id="n" type="http://www.yasper.org/specs/epnml-2.0"><page id="pg1"/></net>"#, "stands in a `pnml`"),
+        (r#"<net id="0" netclass="SCPN"><place id="0.0"/></net>"#, "class `SCPN`"),
+    ] {
+        let refusal = foreign(text).unwrap_err();
+        assert!(refusal.name == "net" && refusal.why.contains(part), "{refusal}");
     }
 }
 

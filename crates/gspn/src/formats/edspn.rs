@@ -17,13 +17,22 @@ pub(super) fn read(text: &[u8], set: &[(String, String)]) -> Result<Net, Refusal
     let text = xml_text(text)?;
     let document = xml::parse(&text)?;
     let root = document.root_element();
-    if !matches!(name(root), "net" | "eDSPNNet" | "EDSPNNet")
-        || root.attribute("netclass").is_some_and(|it| it != "eDSPN")
-    {
+    if !matches!(name(root), "net" | "eDSPNNet" | "EDSPNNet") {
         return Err(Refusal::invalid(
             name(root),
             "the outermost element of an eDSPN is `net`, its `netclass` is `eDSPN`",
         ));
+    }
+    match (root.attribute("netclass"), root.attribute("type")) {
+        (None | Some("eDSPN"), None) | (Some("eDSPN"), _) => {}
+        (Some(class), _) => {
+            let why =
+                format!("nets of class `{class}` are not understood: of TimeNET's those of class `eDSPN` are read");
+            return Err(unsupported(name(root), why));
+        }
+        (None, Some(_)) => {
+            return Err(Refusal::invalid(name(root), "a net of PNML stands in a `pnml`: put that around it"));
+        }
     }
     let constants = constants(root, set)?;
     let mut draft = Draft::default();

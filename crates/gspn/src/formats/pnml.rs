@@ -23,8 +23,9 @@ const OFTEN: [&str; 4] = ["graphics", "orientation", "toolspecific", "arcpath"];
 /// What the tools that write this dialect say of a node or an arc besides elements.
 const ATTRIBUTES: [&str; 3] = ["id", "source", "target"];
 
-/// What is said of a net and changes no firing: labels; markings in which a run may end (ProM).
-const NOTES: [&str; 4] = ["name", "graphics", "labels", "finalmarkings"];
+/// What is said of a net and changes no firing: labels; notes (JARP); markings in which a run may end (ProM); conditions with a name, which
+/// are questions (PIPE).
+const NOTES: [&str; 6] = ["name", "graphics", "labels", "comment", "finalmarkings", "stategroup"];
 
 /// How deep pages may be nested.
 const PAGES: u32 = 50;
@@ -118,6 +119,11 @@ fn gather<'a, 'i>(around: Node<'a, 'i>, nodes: &mut Vec<Node<'a, 'i>>, depth: u3
             }
             note if NOTES.contains(&note) => {}
             "token" if node.attribute("id") == Some("Default") => {}
+            "token" => {
+                let colour = node.attribute("id").unwrap_or("token");
+                let why = format!("line {}: tokens of a colour of their own are not understood", line(node));
+                return Err(Refusal::new(Class::Unsupported, colour, why));
+            }
             "toolspecific" => remark(node)?,
             // WoPeD writes it so, with copies of the places before and behind it.
             "net" => {
@@ -185,7 +191,7 @@ fn child<'a, 'i>(node: Node<'a, 'i>, wanted: &str) -> Option<Node<'a, 'i>> {
 }
 
 /// The text in `value` (PIPE) or `text` (ISO).
-fn value<'a>(node: Node<'a, '_>) -> Option<Cow<'a, str>> {
+pub(super) fn value<'a>(node: Node<'a, '_>) -> Option<Cow<'a, str>> {
     values(node).next().map(xml::text)
 }
 
@@ -227,6 +233,8 @@ impl Reader<'_> {
                     let why = "its capacity is not understood: an inhibitor arc to each transition that fills it says the same";
                     return Err(Refusal::new(Class::Unsupported, &called, why));
                 }
+                // PIPE follows tokens that pass a place that is tagged.
+                "tagged" if value(child).as_deref() != Some("true") => {}
                 "name" => {}
                 other if LOOKS.contains(&other) => {}
                 "toolspecific" => remark(child)?,

@@ -4,11 +4,12 @@
 use hashbrown::HashMap;
 use roxmltree::Node;
 
+use super::pnml::value;
 use super::xml::{self, inside, line, name, owner};
 use crate::{Class, Refusal};
 
 /// Elements by which tools say in `toolspecific` how something looks, with all that is in them.
-const DRAWN: [&str; 23] = [
+const DRAWN: [&str; 26] = [
     "graphics",
     "tokengraphics",
     "position",
@@ -21,6 +22,9 @@ const DRAWN: [&str; 23] = [
     // JARP
     "FrameColor",
     "FillColor",
+    "FontName",
+    "FontSize",
+    "FontStyle",
     // WoPeD; a unit of time says nothing without a time
     "bounds",
     "scale",
@@ -71,7 +75,8 @@ pub(super) fn remark(node: Node<'_, '_>) -> Result<(), Refusal> {
 }
 
 /// What tools write everywhere and what changes no firing: of WoPeD a time of 0, a branch that is taken whenever it can be, lists with nothing in
-/// them, what a transition waits for, which is a part of its time, and which transitions are drawn as one (see [`branches`]).
+/// them, what a transition waits for, which is a part of its time, and which transitions are drawn as one (see [`branches`]); of JARP an arrow
+/// with its tip at the end.
 fn usual(tool: &str, child: Node<'_, '_>) -> bool {
     match name(child) {
         "time" => xml::text(child).parse() == Ok(0.0),
@@ -81,6 +86,7 @@ fn usual(tool: &str, child: Node<'_, '_>) -> bool {
         }
         "trigger" => tool == "WoPeD" && inside(child).all(|inner| name(inner) == "graphics"),
         "operator" => tool == "WoPeD" && gateway(child).is_some(),
+        "ArrowMode" => value(child).as_deref() == Some("2"),
         _ => false,
     }
 }
