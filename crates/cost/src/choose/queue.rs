@@ -303,13 +303,13 @@ mod tests {
     use crate::read::{Language, read};
     use gspn::Limits;
 
-    fn queue(workload: &str) -> (Service, Queue) {
-        let text = format!(
-            "[workload]\n{workload}\nthreads = 1\n[node.n]\n[component.c]\nnode = \"n\"\n\
-             [[sequence.main]]\ndo = \"a\"\nby = \"c\"\ntime = \"3 ms\"\nvariation = 0.3\n\
-             [[sequence.main]]\nchoose = [ {{ weight = 0.2, ref = \"more\" }}, {{ weight = 0.8 }} ]\n\
-             [[sequence.more]]\ndo = \"b\"\nby = \"c\"\ntime = \"10 ms\"\nvariation = 3\n"
-        );
+    /// 5 ms, and not evenly.
+    const STEPS: &str = "[[sequence.main]]\ndo = \"a\"\nby = \"c\"\ntime = \"3 ms\"\nvariation = 0.3\n\
+         [[sequence.main]]\nchoose = [ { weight = 0.2, ref = \"more\" }, { weight = 0.8 } ]\n\
+         [[sequence.more]]\ndo = \"b\"\nby = \"c\"\ntime = \"10 ms\"\nvariation = 3\n";
+
+    fn queue(workload: &str, steps: &str) -> (Service, Queue) {
+        let text = format!("[workload]\n{workload}\nthreads = 1\n[node.n]\n[component.c]\nnode = \"n\"\n{steps}");
         let model = read(&text, Language::Toml).unwrap_or_else(|fault| panic!("{fault}"));
         let mut go_on = |_| true;
         let mut budget = Budget::new(Limits::default(), &mut go_on);
@@ -353,7 +353,7 @@ mod tests {
             (closed(40, "0 ms"), 1e-12),
         ];
         for (load, near) in loads {
-            let (service, queue) = queue(&load);
+            let (service, queue) = queue(&load, STEPS);
             let mean = queue.response();
             let points =
                 [0.1, 1.0, 5.0].into_iter().flat_map(|re| [0.0, 1.0, 20.0, 300.0].map(|im| (re / mean, im / mean)));
@@ -371,9 +371,24 @@ mod tests {
     /// Of very many clients only those levels are left that are ever seen.
     #[test]
     fn levels_that_are_never_seen_are_left_out() {
-        let (_, queue) = queue("clients = 20000\nthink = \"20 s\"");
+        let (_, queue) = queue("clients = 20000\nthink = \"20 s\"", STEPS);
         let Others::Levels { first, levels } = queue.entered().others else { panic!("clients are alike") };
         // 16,000 of them wait, give or take 60.
         assert!(first > 15_000 && levels.len() < 1500, "{first} {}", levels.len());
+    }
+
+    /// A hundred thousand clients: those who think are as good as Poisson, and everybody else is served before, each for an exponential time.
+    #[test]
+    fn times_of_a_hundred_thousand_clients_are_normal() {
+        let steps = "[[sequence.main]]\ndo = \"a\"\nby = \"c\"\ntime = \"2 ms\"\n";
+        let (service, queue) = queue("clients = 100000\nthink = \"100 s\"", steps);
+        let entered = queue.entered();
+        let (thinking, time) = (100.0 / 0.002, 0.002);
+        let (mean, sd) = ((100_000.0 - thinking) * time, 100_000.0_f64.sqrt() * time);
+        for (z, level) in [(-1.0, 0.158_66), (0.0, 0.5), (2.326_35, 0.99)] {
+            let found =
+                super::super::invert::distribution(mean + z * sd, |s| transform(&service, &entered, s)).unwrap();
+            assert!((found - level).abs() < 2e-3, "{z}: {found} {level}");
+        }
     }
 }
