@@ -161,6 +161,10 @@ pub(super) fn run(args: &Choose) -> Result<Answer, Failure> {
             answer["unchecked"] = json!(fault);
         }
     }
+    // Nobody knows whether one that was not solved could be chosen.
+    if choice.ranked.is_empty() && choice.settings.iter().any(|it| it.unsolved.is_some()) {
+        return Ok(Answer::unavailable(said, answer));
+    }
     Ok(Answer::verdict(!choice.ranked.is_empty(), said, answer))
 }
 
