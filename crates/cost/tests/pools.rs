@@ -238,7 +238,7 @@ fn percentiles_and_what_is_full_first() {
         MODEL,
         &[
             ("clients = 5\nthink = \"20 ms\"", "arrivals = \"120/s\"\nroom = 7"),
-            ("cores = 8", "cores = 3\nplatform = \"p\""),
+            ("cores = 8", "cores = 9\nplatform = \"p\""),
         ],
     ) + "[attribute.order]\nof = \"service\"\n[[sequence.main]]\ndo = \"sum up\"\nby = \"service\"\ntime = \"2 ms\"\nreturns = \"order\"\n\
         [[secure]]\nproperty = \"data-origin-authentication\"\non = \"attribute order\"\nsignature = [\"rsa-2048\", \"ed25519\"]\n\
@@ -329,6 +329,30 @@ fn what_is_printed_is_read_back() {
     assert_eq!(again.pools, first.pools);
     assert!(printed.contains("%% trapkey: acquire db units=2"), "{printed}");
     assert!(print::secured(&weave(&first)).contains("acquire 2 of db"));
+}
+
+/// Two hold a unit at any time and wait for the one core: a closed network of two, which carries less than the core or the units alone could.
+#[test]
+fn those_who_hold_a_unit_wait_for_each_other() {
+    let text = "[workload]\narrivals = \"100/s\"\nroom = 9\n[node.pc]\nplatform = \"p\"\n[node.far]\ncores = 99\n\
+        [component.x]\nnode = \"pc\"\n[component.y]\nnode = \"far\"\n[connector.w]\nfrom = \"x\"\nto = \"y\"\nlatency = \"5 ms\"\n\
+        [attribute.v]\nof = \"x\"\n[pool.db]\nsize = 2\n[[sequence.main]]\nacquire = \"db\"\n\
+        [[sequence.main]]\ndo = \"ask\"\nby = \"x\"\ntime = \"2.9 ms\"\nreturns = \"v\"\n[[sequence.main]]\nsend = \"it\"\nover = \"w\"\ncarries = \"v\"\n\
+        [[sequence.main]]\nrelease = \"db\"\n[[secure]]\nproperty = \"data-origin-authentication\"\non = \"attribute v\"\nsignature = \"ed25519\"\n\
+        [price.p]\n\"hash sha-256\" = { each = \"0.05 ms\" }\n\"sign ed25519\" = { each = \"0.05 ms\" }\n";
+    let effort = Effort { limits: Limits::default(), threads: 1, go_on: &|_| true };
+    let wanted = Wanted { mean: Some(1.0), ..Wanted::default() };
+    let chosen = choose(&model(text), &wanted, &effort).unwrap_or_else(|fault| panic!("{fault}"));
+    let best = &chosen.settings[0];
+    // One who is alone there carries 1/8 ms; of two one finds the other at the core in 3 of 8 cases.
+    let wanted = 2.0 / (0.003 * (1.0 + 3.0 / 8.0) + 0.005);
+    assert!((best.carried / wanted - 1.0).abs() < 0.02, "{} {wanted}", best.carried);
+    assert!(best.bottleneck.starts_with("full first: `db`, 4"), "{}", best.bottleneck);
+    // How much of that is the core's: a part of its own 3 ms, and of what one waits for another there.
+    let limit = best.limit.as_ref().unwrap_or_else(|| panic!("{best:?}"));
+    let felt = 0.0029 * (1.0 + 2.0 * 3.0 / 8.0 - 9.0 / 64.0) / (0.003 * (1.0 + 3.0 / 8.0) + 0.005);
+    assert_eq!((limit.what.as_str(), limit.waits), ("`ask`", true));
+    assert!((limit.share / felt - 1.0).abs() < 0.1, "{} {felt}", limit.share);
 }
 
 /// What the guide says of its example: processors that wait, and a signature whose making nobody's connection waits for.

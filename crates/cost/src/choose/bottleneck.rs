@@ -18,6 +18,9 @@ use crate::{Fault, solve, weave};
 /// Where threads that are all at work carry so much of what the scarcest resource could, that is what is full.
 const NEARLY: f64 = 0.999;
 
+/// Requests beside which more bring nothing that could be told from what chance does to a run.
+const MANY: u32 = 256;
+
 /// What a setting saturates first.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Bottleneck {
@@ -35,8 +38,8 @@ pub struct Bottleneck {
     pub bound: Option<f64>,
     /// What would saturate then.
     pub then: String,
-    /// Whether nothing else is full when all threads are at work: those that have one wait for each other. `share` is the elasticity alone
-    /// then, and `bound` an upper bound.
+    /// Whether nothing else is full when all threads are at work, or all units of a pool are held: those that have one wait for each other.
+    /// `share` is the elasticity alone then, and `bound` an upper bound.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub waits: bool,
     /// Whether that is an upper bound: requests of several threads wait for each other, and what that costs then is not known.
@@ -103,14 +106,20 @@ pub(super) fn limits(model: &Model, service: &Service, one: bool) -> Vec<(Resour
     limits
 }
 
-/// The net in which all threads are at work at all times, where there are several and those that have one wait for each other.
+/// So many threads as there are, if several can be at work.
+fn several(model: &Model, one: bool) -> Option<u32> {
+    model.threads().filter(|threads| !one && *threads <= model.workload.jobs())
+}
+
+/// The net in which all threads are at work at all times, where there are several and those that have one wait for each other. Without threads
+/// the one in which so many are there that somebody waits for each unit of a pool: those who hold one wait for others, too.
 fn crowded(model: &Model, one: bool) -> Result<Option<(Model, Laid)>, Fault> {
-    let threads = model.threads().filter(|threads| !one && *threads <= model.workload.jobs());
-    let Some(threads) = threads else { return Ok(None) };
+    let is_short = !one && model.pools.iter().any(|pool| pool.is_short(model.at_once()));
+    let Some(clients) = several(model, one).or_else(|| is_short.then_some(MANY)) else { return Ok(None) };
     let mut model = model.clone();
-    model.workload = Workload::Closed { clients: threads, think: 0.0, threads: None };
+    model.workload = Workload::Closed { clients, think: 0.0, threads: None };
     let laid = net::lay(&weave(&model))?;
-    Ok(times::hindered(&model, &laid, threads).then_some((model, laid)))
+    Ok(times::hindered(&model, &laid, clients).then_some((model, laid)))
 }
 
 /// How many requests can be carried, aborted ones included: what the scarcest resource can, or less where the threads wait for each other.
@@ -160,13 +169,16 @@ fn carried_at_most(model: &Model, service: &Service, one: bool) -> f64 {
 pub(super) fn carried(model: &Model, service: &Service, one: bool, budget: &mut Budget<'_>) -> Result<Carried, Fault> {
     let least = carried_at_most(model, service, one);
     let exactly = |value: f64| Carried { rate: Figure { value, half: 0.0 }, crowd: None };
+    let many = several(model, one).is_none();
     let Some((model, laid)) = crowded(model, one)? else { return Ok(exactly(least)) };
     match times::exact(budget, |budget| solve::of(&model, &laid, budget))? {
         Some(all_at_work) => Ok(exactly(least.min(all_at_work.throughput + all_at_work.aborted))),
         None => {
             let seen = simulated::known(&laid, model.workload, &[], budget)?;
             let (flow, half) = seen.flow();
-            if flow.rate >= least {
+            // Of many who wait a run cannot tell what is full from what is as good as full.
+            let unsure = if many { half.rate } else { 0.0 };
+            if flow.rate + unsure >= least {
                 return Ok(exactly(least));
             }
             let crowd = Crowd { workload: model.workload, laid, requests: seen.requests };
@@ -219,8 +231,12 @@ pub(super) fn of(model: &Model, solved: &Solved, budget: &mut Budget<'_>) -> Res
     // The scarcest is full when all threads are at work, or these wait for each other and none is.
     let felt = if plain.carried < limit * NEARLY { most_felt(model, solved, budget)? } else { None };
     let (resource, utilisation, what, share) = if let Some((what, share)) = felt {
-        let threads = f64::from(model.threads().unwrap_or(1));
-        (Resource::Threads, rate * plain.served / threads, what, share)
+        let is_pool = |(resource, _): &&(Resource, f64)| matches!(resource, Resource::Pool(_));
+        let pool = limits.iter().filter(is_pool).min_by(|one, other| one.1.total_cmp(&other.1));
+        match (several(model, one), pool) {
+            (None, Some((pool, _))) => (*pool, rate / plain.carried, what, share),
+            (threads, _) => (Resource::Threads, rate * plain.served / f64::from(threads.unwrap_or(1)), what, share),
+        }
     } else {
         let node = resource.index(model);
         let Some((what, seconds, cores)) = service.largest(node) else { return Ok(None) };
@@ -280,7 +296,8 @@ impl Bottleneck {
         let other = |words: &str, then: f64| format!("; with `{words}` instead it would be {}/s", short(then));
         if self.waits {
             return format!(
-                "full first: the threads, {} % busy now, at {}/s, for those at work wait for what others have; what counts most is {}: 1 % less of it carries {} % more, and without it {}{}",
+                "full first: {}, {} % busy now, at {}/s, for those that have one wait for what others have; what counts most is {}: 1 % less of it carries {} % more, and without it {}{}",
+                named(&self.resource),
                 percent(self.utilisation),
                 short(carried),
                 self.what,
