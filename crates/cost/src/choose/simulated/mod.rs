@@ -15,9 +15,9 @@ use gspn::simulate::{alike, half_width};
 use self::plan::Plan;
 use self::run::{Counts, MARK, Run};
 use super::times::Flow;
-use crate::Fault;
 use crate::model::Workload;
 use crate::net::{Laid, Stage};
+use crate::{Class, Fault};
 
 /// Requests of the shortest and of the longest run.
 pub(super) const REQUESTS: [usize; 2] = [1 << 15, 1 << 22];
@@ -73,8 +73,13 @@ pub(super) fn known(laid: &Laid, load: Workload, levels: &[f64], budget: &mut Bu
         budget.bytes((3 * requests * size_of::<f64>()) as u64)?;
         run.until(requests, &mut left, budget)?;
         let seen = Simulated::new(load, &left, &run.marks);
-        if requests >= REQUESTS[1] || seen.is_known(levels) {
+        let settled = seen.is_settled();
+        if settled && (requests >= REQUESTS[1] || seen.is_known(levels)) {
             return Ok(seen);
+        }
+        if requests >= REQUESTS[1] {
+            let why = format!("{requests} requests later it is not yet as it will be in the long run");
+            return Err(Fault::new(Class::Unanswered, "simulation", why));
         }
         requests *= 2;
     }
@@ -108,6 +113,17 @@ impl Simulated {
         let close = |it: Figure| it.half <= CLOSE * it.value;
         let mean = self.mean();
         std::iter::once(mean).chain(percentiles).all(close) && alike(&[self.batches(|time| time)], mean.value) <= ALIKE
+    }
+
+    /// Whether times are as long in the first half of the run as in the second: with a million clients who all think at first they are not for
+    /// long, and of what only grows batches say little.
+    fn is_settled(&self) -> bool {
+        const APART: f64 = 3.0;
+        let means = self.batches(|time| time);
+        let (first, second) = means.split_at(means.len() / 2);
+        #[expect(clippy::cast_precision_loss, reason = "a few batches")]
+        let mean = |half: &[f64]| half.iter().sum::<f64>() / half.len().max(1) as f64;
+        (mean(second) - mean(first)).abs() <= APART * half_width(first).hypot(half_width(second))
     }
 
     /// The means of the batches of what is made of each time.

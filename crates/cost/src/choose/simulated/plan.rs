@@ -40,6 +40,8 @@ pub(super) struct Plan {
     pub(super) resources: Vec<u32>,
     /// The one that is had in the order of coming.
     pub(super) threads: Option<usize>,
+    /// Whether somebody may wait for a pool.
+    pub(super) has_pools: bool,
 }
 
 impl Plan {
@@ -91,7 +93,7 @@ impl Plan {
             _ => None,
         });
         let resources = laid.resources.iter().map(|place| count(places[*place].tokens)).collect();
-        let mut plan = Self { stops, start, resources, threads };
+        let mut plan = Self { stops, start, resources, threads, has_pools: !laid.pools.is_empty() };
         plan.join();
         Ok(plan)
     }

@@ -6,6 +6,7 @@
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
+use std::ops::Range;
 
 use gspn::simulate::Stream;
 use gspn::{Budget, Progress};
@@ -255,17 +256,18 @@ impl<'a> Run<'a> {
     /// Whoever can have what he waits for has it: threads first. Who has not then, and has something to give back meanwhile, does so.
     fn settle(&mut self, left: &mut Vec<f64>) {
         loop {
-            while let Some(resource) = self.threads_first() {
-                let Some(who) = self.served(resource) else { continue };
-                let Stop::Wait { then, count, .. } = self.plan.stops[self.requests[who as usize].place] else {
-                    continue;
-                };
+            while let Some(who) = self.next_served() {
+                let stop = &self.plan.stops[self.requests[who as usize].place];
+                let Stop::Wait { resource, then, count, .. } = *stop else { continue };
                 self.left[resource] -= count;
                 // There may be more of it, and more who wait.
                 self.stirred.push(resource);
                 self.takes(who, then, left);
             }
-            let Some(place) = self.trying.pop() else { return };
+            let waiting = &self.waiting;
+            self.trying.retain(|place| !waiting[*place].is_empty());
+            let Some(one) = pick(&mut self.order, self.trying.len()) else { return };
+            let place = self.trying.swap_remove(one);
             let Stop::Wait { resource, otherwise: Some(otherwise), .. } = self.plan.stops[place] else { continue };
             let Some(who) = self.waiting[place].pop() else { continue };
             if self.waiting[place].is_empty() {
@@ -275,27 +277,50 @@ impl<'a> Run<'a> {
         }
     }
 
+    /// Who gets what he waits for: threads first. Where somebody may want a core in the same moment in which he gets a unit of a pool, it
+    /// counts which comes first, and any of the places in which somebody can be served is as likely, as in the net.
+    fn next_served(&mut self) -> Option<u32> {
+        while let Some(resource) = self.threads_first() {
+            if self.plan.has_pools && Some(resource) != self.plan.threads {
+                self.stirred.clear();
+                return self.served(0..self.wanted.len());
+            }
+            let who = if Some(resource) == self.plan.threads {
+                self.begins_with_thread(resource)
+            } else {
+                self.served(resource..resource + 1)
+            };
+            if who.is_some() {
+                return who;
+            }
+        }
+        None
+    }
+
     fn threads_first(&mut self) -> Option<usize> {
         let threads = self.stirred.iter().position(|resource| Some(*resource) == self.plan.threads);
         threads.map(|at| self.stirred.swap_remove(at)).or_else(|| self.stirred.pop())
     }
 
-    /// Who gets the next of a resource, if somebody waits.
-    fn served(&mut self, resource: usize) -> Option<u32> {
-        if Some(resource) == self.plan.threads {
-            let who = if self.left[resource] > 0 { self.queue.pop_front()? } else { return None };
-            self.requests[who as usize].queued += self.now;
-            return Some(who);
-        }
-        let (plan, left) = (self.plan, self.left[resource]);
-        let enough = |place: &usize| matches!(plan.stops[*place], Stop::Wait { count, .. } if count <= left);
-        let wanted = &self.wanted[resource];
-        let among = pick(&mut self.order, wanted.iter().filter(|place| enough(place)).count())?;
-        let (among, place) = wanted.iter().copied().enumerate().filter(|(_, place)| enough(place)).nth(among)?;
+    fn begins_with_thread(&mut self, threads: usize) -> Option<u32> {
+        let who = if self.left[threads] > 0 { self.queue.pop_front()? } else { return None };
+        self.requests[who as usize].queued += self.now;
+        Some(who)
+    }
+
+    /// Who gets the next of one of these resources, if somebody waits for whom there is enough.
+    fn served(&mut self, of: Range<usize>) -> Option<u32> {
+        let (plan, left, wanted) = (self.plan, &self.left, &self.wanted);
+        let enough = |resource: usize, place: usize| matches!(plan.stops[place], Stop::Wait { count, .. } if count <= left[resource]);
+        let places =
+            of.flat_map(|resource| wanted[resource].iter().enumerate().map(move |(at, place)| (resource, at, *place)));
+        let mut places = places.filter(|(resource, _, place)| enough(*resource, *place));
+        let chosen = pick(&mut self.order, places.clone().count())?;
+        let (resource, at, place) = places.nth(chosen)?;
         let one = pick(&mut self.order, self.waiting[place].len())?;
         let who = self.waiting[place].swap_remove(one);
         if self.waiting[place].is_empty() {
-            self.wanted[resource].swap_remove(among);
+            self.wanted[resource].swap_remove(at);
         }
         Some(who)
     }

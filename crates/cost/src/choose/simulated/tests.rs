@@ -195,3 +195,38 @@ fn too_little_time_or_memory_is_refused() {
     let fault = known(&laid, model.workload, &[0.5], &mut Budget::new(limits, &mut go_on)).unwrap_err();
     assert_eq!(fault.name, "memory");
 }
+
+/// A step frees a core and a unit at once, and both are waited for: which comes first counts.
+#[test]
+fn what_is_free_at_once_is_had_in_the_order_of_the_net() {
+    let text = |load: &str| {
+        format!(
+            "[workload]\n{load}\n[node.a]\n[node.b]\n[component.x]\nnode = \"a\"\n[component.y]\nnode = \"b\"\n\
+             [pool.p]\nsize = 1\n[[sequence.main]]\nacquire = \"p\"\n[[sequence.main]]\ndo = \"s3\"\nby = \"y\"\ntime = \"8 ms\"\n\
+             [[sequence.main]]\ndo = \"s5\"\nby = \"x\"\ntime = \"4 ms\"\n[[sequence.main]]\nrelease = \"p\"\n\
+             [[sequence.main]]\ndo = \"s7\"\nby = \"y\"\ntime = \"3 ms\"\n"
+        )
+    };
+    for load in ["arrivals = \"68/s\"\nroom = 40", "clients = 9\nthink = \"1 ms\""] {
+        let model = model(&text(load));
+        let mut go_on = |_| true;
+        let mut budget = Budget::new(Limits::default(), &mut go_on);
+        let exact = crate::solve::solve(&weave(&model), &mut budget).unwrap();
+        let seen = known(&net::lay(&weave(&model)).unwrap(), model.workload, &[], &mut budget).unwrap();
+        near(load, seen.mean(), exact.response);
+    }
+}
+
+/// Of what only grows, batches say that it is known.
+#[test]
+fn a_run_that_is_not_in_its_long_run_is_told_from_one_that_is() {
+    let load = Workload::Closed { clients: 1, think: 1.0, threads: None };
+    let marks = vec![Counts::default(); 1 + (1 << 15) / MARK];
+    let of = |time: fn(f64) -> f64| {
+        let left: Vec<f64> = (0..1 << 15).map(|number| time(f64::from(number))).collect();
+        Simulated::new(load, &left, &marks)
+    };
+    assert!(of(|number| 1.0 + (number * 12.9898).sin()).is_settled());
+    assert!(!of(|number| 1000.0 + number).is_settled());
+    assert!(!of(|number| 1.0 - (-number / 3e4).exp() + 0.01 * (number * 12.9898).sin()).is_settled());
+}
