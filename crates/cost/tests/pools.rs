@@ -355,6 +355,42 @@ fn those_who_hold_a_unit_wait_for_each_other() {
     assert!((limit.share / felt - 1.0).abs() < 0.1, "{} {felt}", limit.share);
 }
 
+/// Near to what is carried an interval reaches far to one side; a run has it from prices that are all off, towards both.
+#[test]
+fn what_is_simulated_has_both_ends_of_its_interval() {
+    let text = |sign: &str, room: &str| {
+        format!(
+            "[workload]\narrivals = \"80/s\"\nroom = {room}\n[node.a]\nplatform = \"p\"\n[node.b]\n[component.x]\nnode = \"a\"\n\
+             [component.y]\nnode = \"b\"\n[pool.p]\nsize = 3\n[attribute.v]\nof = \"x\"\n[connector.w]\nfrom = \"x\"\nto = \"y\"\n\
+             latency = \"1 ms\"\n[[sequence.main]]\ndo = \"s1\"\nby = \"x\"\ntime = \"1 ms\"\nreturns = \"v\"\n[[sequence.main]]\n\
+             send = \"m\"\nover = \"w\"\ncarries = \"v\"\n[[sequence.main]]\nacquire = \"p\"\n[[sequence.main]]\ndo = \"s3\"\nby = \"y\"\n\
+             time = \"1 ms\"\n[[sequence.main]]\nrelease = \"p\"\n[[secure]]\nproperty = \"data-origin-authentication\"\n\
+             on = \"attribute v\"\nsignature = \"ed25519\"\n[price.p]\n\"hash sha-256\" = {{ each = \"1 ms\", variation = 0.3 }}\n\
+             \"sign ed25519\" = {{ each = \"{sign}\", variation = 0.2, error = \"10 %\" }}\n"
+        )
+    };
+    let effort = Effort { limits: Limits::default(), threads: 1, go_on: &|_| true };
+    let wanted = Wanted { p99: Some(10.0), ..Wanted::default() };
+    let solved = |sign: &str| {
+        let chosen = choose(&model(&text(sign, "60")), &wanted, &effort).unwrap_or_else(|fault| panic!("{fault}"));
+        chosen.settings.into_iter().next().unwrap_or_else(|| panic!("{sign}"))
+    };
+    let (middle, cheap, dear) = (solved("8 ms"), solved("7.2 ms"), solved("8.8 ms"));
+    assert!(middle.simulated.is_some());
+    for (name, own, low, high) in
+        [("mean", middle.mean, cheap.mean, dear.mean), ("p99", middle.p99, cheap.p99, dear.p99)]
+    {
+        let ([Some(from), Some(to)], Some(own)) = (middle.ends[name], own) else { panic!("{:?}", middle.ends) };
+        let (low, high) = (low.unwrap_or(0.0), high.unwrap_or(0.0));
+        assert!((from / low - 1.0).abs() < 0.1 && (to / high - 1.0).abs() < 0.1, "{name}: {from} {low}, {to} {high}");
+        assert!(to - own > 1.3 * (own - from), "{name}: {from} {own} {to}");
+    }
+    // Where the dear end saturates, there is none.
+    let busy = text("9.8 ms", "400");
+    let chosen = choose(&model(&busy), &wanted, &effort).unwrap_or_else(|fault| panic!("{fault}"));
+    assert_eq!(chosen.settings[0].ends["p99"][1], None, "{:?}", chosen.settings[0].ends);
+}
+
 /// What the guide says of its example: processors that wait, and a signature whose making nobody's connection waits for.
 #[test]
 fn the_example_is_as_the_guide_says() {

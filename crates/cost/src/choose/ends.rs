@@ -7,7 +7,7 @@
 //! design point of first-order reliability (Hasofer and Lind, 1974). There slopes give half of the interval, and a figure that only grows
 //! along that way has as many of 100 draws beyond what is found there. So the setting is solved once more at that point, and at the one opposite.
 //!
-//! What was simulated has no ends: two more runs, as long as the first, for each of its figures.
+//! What was simulated has the ends of its times from two more runs, in the direction of its mean (`figures`).
 
 use std::collections::BTreeMap;
 
@@ -22,13 +22,13 @@ use crate::{Class, Fault};
 pub type Ends = [Option<f64>; 2];
 
 /// Halves that are at most this part of their figure are as good as straight.
-const STRAIGHT: f64 = 0.03;
+pub(super) const STRAIGHT: f64 = 0.03;
 /// So many halves from a figure what is wanted of it may lie within its interval.
 const NEAR: f64 = 1.5;
 /// Points of figures whose directions have this cosine are one: an end is off by less than the rest of it, relative.
 const SAME: f64 = 0.999;
 /// What is left of a price at least.
-const LEAST: f64 = 0.01;
+pub(super) const LEAST: f64 = 0.01;
 
 /// Both ends of the interval of a figure, the upper one beyond all numbers where more comes than is carried; none if it has no interval.
 pub(super) fn of(
@@ -126,6 +126,9 @@ fn matter(
         Workload::Closed { .. } => None,
     };
     let of_clients = wanted.rate.filter(|_| closed);
+    let less = NEAR * slopes.plus_minus.get("carried").copied().unwrap_or(0.0);
+    // Where more may come than is carried, some are turned away, which slopes know nothing of.
+    let is_tight = arrivals.is_some_and(|rate| less > 0.0 && solved.plain.carried - less <= rate);
     let named = solved.plain.named(solved.plain.busiest()).into_iter();
     let times = LEVELS.into_iter().zip(solved.times).map(|((name, _), time)| (name, time));
     let figures = named.chain(times).filter_map(|(name, value)| Some((name, value?)));
@@ -145,7 +148,8 @@ fn matter(
         };
         let half = slopes.plus_minus.get(name).copied().unwrap_or(0.0);
         let near = wanted.is_some_and(|wanted| (wanted - value).abs() <= NEAR * half);
-        half > 0.0 && (near || time && half > STRAIGHT * value)
+        let turned_away = is_tight && matches!(name, "throughput" | "loss");
+        half > 0.0 && (near || turned_away || time && half > STRAIGHT * value)
     };
     figures.filter(move |(name, value)| matters(name, *value))
 }

@@ -189,6 +189,7 @@ pub(super) fn unsolved(fault: &Fault) -> String {
     match fault.name.as_str() {
         "time" => format!("not solved when the time was over: `--time SECONDS` allows more; {less}"),
         "markings" => format!("not solved: its net has more markings than `--markings COUNT` allows; {less}"),
+        "simulation" => format!("not solved: {}; {less}", fault.why),
         "memory" => format!("not solved: it takes more memory than is allowed; {less}"),
         _ => format!("not solved: {fault}"),
     }

@@ -203,8 +203,7 @@ pub(super) fn intervals(
     budget: &mut Budget<'_>,
 ) -> Result<Off, Fault> {
     if let Times::Simulated(seen) = &solved.distribution {
-        let plus_minus = simulated_intervals(model, solved, seen, budget)?;
-        return Ok(Off { plus_minus, ends: BTreeMap::new() });
+        return simulated_intervals(model, solved, seen, budget);
     }
     let mut squares: BTreeMap<&'static str, f64> = BTreeMap::new();
     for name in ["carried", "saturation"] {
@@ -318,7 +317,7 @@ fn simulated_intervals(
     solved: &Solved,
     seen: &Simulated,
     budget: &mut Budget<'_>,
-) -> Result<BTreeMap<&'static str, f64>, Fault> {
+) -> Result<Off, Fault> {
     let mut squares: BTreeMap<&'static str, f64> = BTreeMap::new();
     let mut add = |name, off: f64| *squares.entry(name).or_default() += off * off;
     let (service, busiest, carried) = (&solved.service, solved.plain.busiest(), solved.carried.rate);
@@ -341,14 +340,18 @@ fn simulated_intervals(
     let unsure: Vec<_> = unsure.collect();
     let mut of_times = [0.0; 3];
     let mut of_mean = 0.0;
+    let mut followed = None;
     if !unsure.is_empty() {
         let base = run(&|_| 1.0, budget)?;
+        let mut felt: Vec<Felt<'_>> = Vec::new();
         let now = plain(model, service, carried.value, base.flow().0);
         for (index, price) in unsure {
             let of_price = |stage: &Stage| stage.paid == Some(index);
             let dearer = service.scaled(index, 1.0 + price.error);
             let seen = run(&|it| if of_price(it) { 1.0 + price.error } else { 1.0 }, budget)?;
-            let carried = match solved.carried.slope(of_price, price.error, budget)? {
+            let slope = solved.carried.slope(of_price, price.error, budget)?;
+            felt.push(Felt { index, price, slope, change: (seen.mean().value - base.mean().value).max(0.0) });
+            let carried = match slope {
                 Some(slope) => carried.value * (1.0 + price.error).powf(slope),
                 None => {
                     let model = self::dearer(model, price, 1.0 + price.error)?;
@@ -362,6 +365,7 @@ fn simulated_intervals(
                 *square += base.quantile(level).apart(seen.quantile(level));
             }
         }
+        followed = Some((base, felt));
     }
     if !solved.plain.saturated {
         *squares.entry("mean").or_default() += of_mean;
@@ -371,7 +375,79 @@ fn simulated_intervals(
             squares.insert(name, square + seen.quantile(level).half.powi(2));
         }
     }
-    Ok(roots(squares))
+    let plus_minus = roots(squares);
+    let bends = |name: &str, value: f64| plus_minus.get(name).is_some_and(|half| *half > ends::STRAIGHT * value);
+    let times = LEVELS.into_iter().zip(solved.times).filter_map(|((name, _), time)| Some((name, time?)));
+    let bent: Vec<_> = times.chain([("mean", solved.plain.mean)]).filter(|(name, value)| bends(name, *value)).collect();
+    let mut ends = BTreeMap::new();
+    if let Some((base, felt)) = followed.filter(|_| !solved.plain.saturated && !bent.is_empty()) {
+        ends = simulated_ends(model, solved, (seen, &base), &felt, &run, budget)?;
+        ends.retain(|name, _| bent.iter().any(|(bent, _)| bent == name));
+    }
+    Ok(Off { plus_minus, ends })
+}
+
+/// A price of a setting that was simulated, and what it does at the border of its interval.
+struct Felt<'a> {
+    index: usize,
+    price: &'a crate::net::Paid,
+    /// How much more is carried for each part by which it grows, where that was simulated.
+    slope: Option<f64>,
+    /// Seconds of the mean.
+    change: f64,
+}
+
+/// A run in which the times of stages are longer by factors.
+type RunOf<'r> = dyn Fn(&dyn Fn(&Stage) -> f64, &mut Budget<'_>) -> Result<Simulated, Fault> + 'r;
+
+/// Both ends of times that were simulated, as in [`ends`]: a run in which prices are off together, as far as is likely, each in its part of
+/// what they do to the mean. It sees the requests of a run in which they are not (the second one), from which it is how far.
+fn simulated_ends(
+    model: &Model,
+    solved: &Solved,
+    (seen, base): (&Simulated, &Simulated),
+    felt: &[Felt<'_>],
+    run: &RunOf<'_>,
+    budget: &mut Budget<'_>,
+) -> Result<BTreeMap<&'static str, Ends>, Fault> {
+    let long = felt.iter().map(|it| it.change * it.change).sum::<f64>().sqrt();
+    let mut found = BTreeMap::new();
+    if long <= 0.0 {
+        return Ok(found);
+    }
+    let mut ends = Vec::new();
+    for way in [-1.0, 1.0] {
+        let factor = |it: &Felt<'_>| (1.0 + way * it.price.error * it.change / long).max(ends::LEAST);
+        let of_stage = |stage: &Stage| {
+            let paid = felt.iter().find(|it| stage.paid == Some(it.index));
+            paid.map_or(1.0, factor)
+        };
+        let then = run(&of_stage, budget)?;
+        let (mut service, mut other, mut more) = (solved.service.clone(), model.clone(), Some(1.0));
+        for it in felt {
+            service = service.scaled(it.index, factor(it));
+            other = dearer(&other, it.price, factor(it))?;
+            more = more.zip(it.slope).map(|(more, slope)| more * factor(it).powf(slope));
+        }
+        let carried = match more {
+            Some(more) => solved.carried.rate.value * more,
+            None => bottleneck::carried(&other, &service, solved.one, budget)?.rate.value,
+        };
+        let saturated = plain(&other, &service, carried, then.flow().0).saturated;
+        ends.push((then, saturated));
+    }
+    let [(below, _), (above, saturated)] = ends.as_slice() else { return Ok(found) };
+    let asked = LEVELS.into_iter().zip(solved.times).filter(|(_, time)| time.is_some());
+    let asked = asked.map(|((name, level), _)| (name, Some(level)));
+    for (name, level) in asked.chain([("mean", None)]) {
+        let of = |run: &Simulated| level.map_or_else(|| run.mean(), |level| run.quantile(level));
+        let own = of(seen);
+        let far = |off: f64| off.max(0.0).hypot(own.half);
+        let low = (own.value - far(of(base).value - of(below).value)).max(0.0);
+        let high = own.value + far(of(above).value - of(base).value);
+        found.insert(name, [Some(low), (!saturated).then_some(high)]);
+    }
+    Ok(found)
 }
 
 /// The model with a factor on one price.
