@@ -110,7 +110,7 @@ pub(crate) fn of(model: &Model, laid: &Laid, budget: &mut Budget<'_>) -> Result<
             let why = "the limit of time was reached before all figures of its net were known: allow more time";
             return Err(Fault::new(Class::Unanswered, "time", why));
         }
-        return Err(Fault::new(Class::Unanswered, id.clone(), refusal.why.clone()));
+        return Err(Fault::new(Class::Unanswered, asked(model, laid, id), refusal.why.clone()));
     }
     let number = |id: &str| match answer.values.get(id) {
         Some(Value::Number(number)) => *number,
@@ -158,6 +158,14 @@ pub(crate) fn of(model: &Model, laid: &Laid, budget: &mut Budget<'_>) -> Result<
     let (nodes, pools, response) = (nodes.collect(), pools.collect(), per_request(inside));
     let checks = answer.checks;
     Ok(Solution { throughput, aborted, turned_away, inside, response, queued, nodes, pools, spent, states, checks })
+}
+
+/// What a question of [`questions`] is about, in words of the model.
+fn asked(model: &Model, laid: &Laid, id: &str) -> String {
+    let number = |of: &str| id.strip_prefix(of).and_then(|rest| rest.trim_start().parse::<usize>().ok());
+    let node = number("free").and_then(|node| Some(model.nodes.get(node)?.name.clone()));
+    let stage = || Some(words(model, &laid.stages.get(number("stage")?)?.what).0);
+    node.or_else(stage).unwrap_or_else(|| id.to_owned())
 }
 
 fn words(model: &Model, what: &What) -> (String, Option<String>) {

@@ -291,6 +291,8 @@ fn resources_that_are_not_there_are_refused() {
         "2 are released here and 1 is held",
     );
     refused(&with_pool(acquire, release, ""), Class::MissingAnnotation, "how many are there");
+    let both = with_pool(acquire, release, "poolSize=\"2\" resMult=\"2\"");
+    refused(&both, Class::Doubled, "a `poolSize` and a `resMult`");
     refused(&with_pool(acquire, release, "poolSize=\"$N\""), Class::Invalid, "`poolSize` is `$N`");
     refused(&with_pool(acquire, release, "poolSize=\"2\" isProtected=\"true\""), Class::Unknown, "isProtected");
     refused(&with_pool("acqRes=\"pool\" prob=\"0.5\"", release, size), Class::Unknown, "prob");

@@ -120,6 +120,11 @@ fn a_file_of_two_bytes_a_letter_is_read() {
         let half = read(&half, Format::Pnml, &[]).unwrap_err();
         assert!(half.why.contains("half of a letter"), "{half}");
     }
+    let lies = b"<?xml version=\"1.0\" encoding=\"UTF-16\"?><pnml><net id=\"\xc3\xa9\"/></pnml>";
+    let lies = read(lies, Format::Pnml, &[]).unwrap_err();
+    assert!(lies.why.contains("`utf-16`, and its bytes are not"), "{lies}");
+    let marked = "\u{feff}<?xml version=\"1.0\" encoding=\"windows-1252\"?><pnml><net id=\"n\"><place id=\"\u{e9}\"/></net></pnml>";
+    assert_eq!(read(marked.as_bytes(), Format::Pnml, &[]).unwrap().net.places()[0].name, "\u{e9}");
     let other = b"<?xml version=\"1.0\" encoding=\"koi8-r\"?><pnml><net id=\"\xc4\"/></pnml>";
     let other = read(other, Format::Pnml, &[]).unwrap_err();
     assert!(other.why.contains("its encoding is `koi8-r`"), "{other}");

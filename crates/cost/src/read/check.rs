@@ -175,8 +175,9 @@ fn attribute(name: String, mut fields: Fields, known: &Known) -> Result<Attribut
 
 fn pool(name: String, mut fields: Fields) -> Result<Pool, Fault> {
     let size = fields.count("size", 1_000_000)?;
-    let size =
-        size.ok_or_else(|| fields.fault(Class::MissingAnnotation, 0, "it has no `size`: how many are there?"))?;
+    let size = size.ok_or_else(|| {
+        fields.fault(Class::MissingAnnotation, 0, "it has no `size` (in UML `poolSize`): how many are there?")
+    })?;
     fields.end()?;
     Ok(Pool { name, size, most: 0 })
 }

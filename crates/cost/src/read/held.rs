@@ -15,14 +15,22 @@ const MAX_DEEP: usize = 500;
 /// Of each pool what a request holds.
 type Held = Vec<u32>;
 
+/// An acquisition while something is held: the most that is held then, the most that is acquired, and the first line.
+#[derive(Debug, Clone, Copy, Default)]
+struct Nested {
+    held: u32,
+    more: u32,
+    line: usize,
+}
+
 struct Walk<'m> {
     model: &'m Model,
     held: Held,
     /// Of each pool the most that is held, and where it was acquired last.
     most: Vec<u32>,
     acquired: Vec<usize>,
-    /// Pools that are acquired while another is held, or more of the same: which one, which other, and the line.
-    while_held: BTreeMap<[usize; 2], usize>,
+    /// Pools that are acquired while another is held, or more of the same: which one, which other.
+    while_held: BTreeMap<[usize; 2], Nested>,
     /// What is held after a sequence, by what was before.
     known: HashMap<(usize, Held), Held>,
     left: usize,
@@ -101,8 +109,10 @@ impl<'m> Walk<'m> {
 
     fn acquire(&mut self, units: Units) -> Result<(), Fault> {
         let pool = units.of;
-        for (other, _) in self.held.iter().enumerate().filter(|(_, held)| **held > 0) {
-            self.while_held.entry([other, pool]).or_insert(units.line);
+        for (other, held) in self.held.iter().enumerate().filter(|(_, held)| **held > 0) {
+            let first = Nested { line: units.line, ..Nested::default() };
+            let nested = self.while_held.entry([other, pool]).or_insert(first);
+            (nested.held, nested.more) = (nested.held.max(*held), nested.more.max(units.count));
         }
         self.held[pool] = self.held[pool].saturating_add(units.count);
         self.most[pool] = self.most[pool].max(self.held[pool]);
@@ -173,19 +183,23 @@ fn requests(model: &Model) -> u32 {
     threads.map_or(jobs, |threads| threads.min(jobs))
 }
 
-/// That no requests hold what others wait for, and wait for what those hold.
-fn no_embrace(model: &Model, while_held: &BTreeMap<[usize; 2], usize>) -> Result<(), Fault> {
+/// That no requests hold what others wait for, and wait for what those hold. That a pool around them lets in fewer at a time is not looked at.
+fn no_embrace(model: &Model, while_held: &BTreeMap<[usize; 2], Nested>) -> Result<(), Fault> {
     let requests = requests(model);
     let name = |pool: usize| &model.pools[pool].name;
     let fault = |pool: usize, why: String| Fault::new(Class::Invalid, format!("pool {}", name(pool)), why);
-    for ([one, other], line) in while_held {
-        let Pool { size, most, .. } = model.pools[*one];
-        // All but the last unit that each needs may be held by those who wait for it.
-        if one == other && most.saturating_sub(1).saturating_mul(requests) >= size {
+    for ([one, other], nested) in while_held {
+        let size = model.pools[*one].size;
+        // Each holds as much as one does who wants more, and less is left than that.
+        if one == other && nested.held.saturating_mul(requests) > size.saturating_sub(nested.more) {
             let why = format!(
-                "more of it is acquired while some is held, and {requests} requests may hold all {size} and wait for ever: acquire all at once, or one after the other"
+                "{} of it {} acquired while {} {} held: where {requests} requests hold so many, what is left of {size} is too little for any, and all wait for ever; acquire all at once, or one after the other",
+                nested.more,
+                are(nested.more),
+                nested.held,
+                are(nested.held)
             );
-            return Err(fault(*one, why).at(*line));
+            return Err(fault(*one, why).at(nested.line));
         }
     }
     let waits = |[one, other]: &[usize; 2]| {
@@ -199,7 +213,7 @@ fn no_embrace(model: &Model, while_held: &BTreeMap<[usize; 2], usize>) -> Result
                 "requests may wait for each other for ever: {} is acquired while the one before is held: acquire them in one order",
                 names.join(", then ")
             );
-            let line = way.get(1).and_then(|next| while_held.get(&[start, *next])).copied().unwrap_or(0);
+            let line = way.get(1).and_then(|next| while_held.get(&[start, *next])).map_or(0, |nested| nested.line);
             return Err(fault(start, why).at(line));
         }
     }

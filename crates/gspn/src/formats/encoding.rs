@@ -24,8 +24,9 @@ pub fn xml_text(bytes: &[u8]) -> Result<Cow<'_, str>, Refusal> {
     if let Some(pair) = utf_16(bytes) {
         return wide(bytes, pair).map(Cow::Owned);
     }
-    let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
-    let declared = declared(bytes).map(str::to_ascii_lowercase);
+    // A mark of the byte order is one of UTF-8, whatever the document says.
+    let (bytes, marked) = bytes.strip_prefix(b"\xef\xbb\xbf").map_or((bytes, false), |rest| (rest, true));
+    let declared = declared(bytes).filter(|_| !marked).map(str::to_ascii_lowercase);
     let high = |byte: u8, letters: &[char]| letters.get(usize::from(byte) & 0x7f).copied().unwrap_or(char::from(byte));
     match declared.as_deref() {
         Some("iso-8859-1" | "latin1" | "latin-1" | "iso8859-1") => {
@@ -37,7 +38,9 @@ pub fn xml_text(bytes: &[u8]) -> Result<Cow<'_, str>, Refusal> {
         }
         None | Some("utf-8" | "utf8" | "us-ascii" | "ascii") => {}
         Some(other) if !bytes.is_ascii() => {
-            let why = format!("it says that its encoding is `{other}`, which is not read: save it as UTF-8");
+            let is_wide = other.starts_with("utf-16");
+            let but = if is_wide { "and its bytes are not" } else { "which is not read" };
+            let why = format!("it says that its encoding is `{other}`, {but}: save it as UTF-8");
             return Err(Refusal::invalid("document", why));
         }
         Some(_) => {}

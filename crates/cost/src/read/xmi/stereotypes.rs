@@ -216,6 +216,10 @@ impl Applied {
     /// `PaLogicalResource`: `poolSize`, or `resMult`, which it has of a `Resource`.
     pub(super) fn pool(&mut self, base: &str, words: &mut Fields) -> Result<(), Fault> {
         for said in self.on(base, &[RESOURCE]) {
+            if said.members.contains_key("poolSize") && said.members.contains_key("resMult") {
+                let why = "it has a `poolSize` and a `resMult`: both say how many units there are";
+                return Err(words.fault(Class::Doubled, said.line, why));
+            }
             said.hand(words, &[("poolSize", "size"), ("resMult", "size")])?;
         }
         Ok(())
