@@ -32,6 +32,9 @@ pub struct Model {
     /// What requests hold beside cores and lines.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub pools: Vec<Pool>,
+    /// Whether more requests than there are could wait for each other in pools for ever.
+    #[serde(skip)]
+    pub(crate) embraces: bool,
     /// Sequences of steps; the first is the one that a request runs through.
     pub sequences: Vec<Sequence>,
     /// How requests come.

@@ -355,6 +355,87 @@ fn those_who_hold_a_unit_wait_for_each_other() {
     assert!((limit.share / felt - 1.0).abs() < 0.1, "{} {felt}", limit.share);
 }
 
+/// Closed by hand: many units with a long way, holders who would all wait if more came, and nodes as scarce as each other.
+#[test]
+fn what_many_requests_carry_is_no_more_and_no_less_than_they_do() {
+    let head = "[workload]\nLOAD\n[node.pc]\ncores = CORES\nplatform = \"p\"\n[node.far]\ncores = CORES\n[component.x]\nnode = \"pc\"\n\
+        [component.y]\nnode = \"far\"\n[connector.wan]\nfrom = \"x\"\nto = \"y\"\nlatency = \"WAY\"\n[pool.db]\nsize = SIZE\n\
+        [attribute.v]\nof = \"x\"\n[[secure]]\nproperty = \"data-origin-authentication\"\non = \"attribute v\"\nsignature = \"ed25519\"\n\
+        [price.p]\n\"hash sha-256\" = { each = \"10 us\" }\n\"sign ed25519\" = { each = \"10 us\" }\n";
+    let step = |what: &str| format!("[[sequence.main]]\n{what}\n");
+    let work = |by: &str, time: &str| step(&format!("do = \"work of {by}\"\nby = \"{by}\"\ntime = \"{time}\""));
+    let (acquire, release) = (step("acquire = \"db\""), step("release = \"db\""));
+    let make = step("do = \"make\"\nby = \"x\"\ntime = \"1 ms\"\nreturns = \"v\"");
+    let ask = step("send = \"ask\"\nover = \"wan\"");
+    let effort = Effort { limits: Limits::default(), threads: 1, go_on: &|_| true };
+    let found = |load: &str, cores: &str, way: &str, size: &str, steps: &[&str]| {
+        let head = head.replace("LOAD", load).replace("CORES", cores).replace("WAY", way).replace("SIZE", size);
+        let wanted = Wanted { mean: Some(100.0), ..Wanted::default() };
+        let chosen =
+            choose(&model(&(head + &steps.concat())), &wanted, &effort).unwrap_or_else(|fault| panic!("{fault}"));
+        chosen.settings.into_iter().next().unwrap_or_else(|| panic!("no setting"))
+    };
+    // A thousand units, each held for half a second and a bit.
+    let far = found("arrivals = \"500/s\"\nroom = 2000", "8", "500 ms", "1000", &[&make, &acquire, &ask, &release]);
+    assert!((far.carried / 2000.0 - 1.0).abs() < 0.03 && far.fails.is_empty(), "{} {}", far.carried, far.bottleneck);
+    assert!(far.bottleneck.starts_with("full first: `db`, 2"), "{}", far.bottleneck);
+    // Seven would all wait, of four each gets its second.
+    let (one, other) = (work("x", "10 ms"), work("y", "10 ms"));
+    let twice = [&make, &acquire, &one, &acquire, &other, &release, &release].map(String::as_str);
+    let few = found("clients = 4\nthink = \"20 ms\"", "8", "0", "7", &twice);
+    assert!(few.carried > 150.0, "{} {}", few.carried, few.bottleneck);
+    // Two nodes that are full at the same rate, and a pool that is not.
+    let even = found(
+        "clients = 6\nthink = \"20 ms\"",
+        "1",
+        "0",
+        "5",
+        &[&make, &acquire, &one, &release, &ask, &work("y", "11.02 ms")],
+    );
+    assert!(!even.bottleneck.starts_with("full first: `db`"), "{}", even.bottleneck);
+    assert!((even.carried * 0.01102 - 1.0).abs() < 0.02, "{} {}", even.carried, even.bottleneck);
+}
+
+/// Who is alone waits for nobody; three pools in a ring; more pools than anybody has.
+#[test]
+fn what_is_acquired_in_parts_is_looked_at_part_by_part() {
+    let step =
+        |what: &str, pool: &str, units: u32| format!("[[sequence.main]]\n{what} = \"{pool}\"\nunits = {units}\n");
+    let (a, r) = (|units| step("acquire", "db", units), |units| step("release", "db", units));
+    let with = |steps: &str, size: &str| {
+        changed(
+            MODEL,
+            &[
+                ("[[sequence.main]]\nrelease = \"db\"\n", ""),
+                ("[[sequence.main]]\nacquire = \"db\"\n", steps),
+                ("size = 2", size),
+            ],
+        )
+    };
+    let in_turn = [a(1), a(4), r(1), a(1), r(5)].concat();
+    let alone = changed(&with(&in_turn, "size = 5"), &[("clients = 5", "clients = 1")]);
+    assert_eq!(model(&alone).pools[0].most, 5);
+    // Five hold one each and want four more of nine: four are left.
+    let parts = [a(1), a(4), r(5)].concat();
+    read(&with(&parts, "size = 9"), Language::Toml).unwrap_or_else(|fault| panic!("{fault}"));
+    let fault = read(&with(&parts, "size = 8"), Language::Toml).unwrap_err();
+    assert!(fault.class == Class::Invalid && fault.why.starts_with("4 of it are acquired while 1 is held"), "{fault}");
+    let both = |one: &str, other: &str| {
+        [step("acquire", one, 1), step("acquire", other, 1), step("release", other, 1), step("release", one, 1)]
+            .concat()
+    };
+    let ring = ["a", "b", "c"].map(|name| format!("[pool.{name}]\nsize = 1\n")).concat()
+        + &both("a", "b")
+        + &both("b", "c")
+        + &both("c", "a");
+    let fault = read(&changed(MODEL, &[("[pool.db]\nsize = 2\n", &(ring + "[pool.db]\nsize = 2\n"))]), Language::Toml)
+        .unwrap_err();
+    assert!(fault.why.contains("`a`, then `b`, then `c`, then `a`"), "{fault}");
+    let many: String = (0..65).map(|number| format!("[pool.n{number}]\nsize = 1\n")).collect();
+    let fault = read(&changed(MODEL, &[("[pool.db]", &(many + "[pool.db]"))]), Language::Toml).unwrap_err();
+    assert_eq!(fault.class, Class::TooLarge, "{fault}");
+}
+
 /// Near to what is carried an interval reaches far to one side; a run has it from prices that are all off, towards both.
 #[test]
 fn what_is_simulated_has_both_ends_of_its_interval() {

@@ -280,6 +280,26 @@ fn steps_acquire_and_release_what_they_name() {
     assert!(one > 1.1 * seconds(&model(&text)));
 }
 
+/// Two on one step are acquired in the order of the file; an execution that only releases has no time of its own.
+#[test]
+fn several_resources_of_a_step_are_had_in_order() {
+    let text = with_pool("acqRes=\"pool\"", "relRes=\"pool\"", "poolSize=\"2\"");
+    let seats = "<packagedElement xmi:type=\"uml:Class\" xmi:id=\"q\" name=\"seats\"/><packagedElement xmi:type=\"uml:Class\" xmi:id=\"p\"";
+    let text = text.replace("<packagedElement xmi:type=\"uml:Class\" xmi:id=\"p\"", seats);
+    let more = "<PAM:PaLogicalResource xmlns:PAM=\"http://pam/1\" xmi:id=\"rq\" base_Classifier=\"q\" poolSize=\"3\"/>\n\
+        <GQAM:GaAcqStep xmi:id=\"a1\" base_NamedElement=\"think\" acqRes=\"pool\"/>\n<GQAM:GaAcqStep xmi:id=\"a2\" base_NamedElement=\"think\" acqRes=\"rq\"/>\n\
+        <GQAM:GaRelStep xmi:id=\"r1\" base_NamedElement=\"think\" relRes=\"rq\"/>\n<GQAM:GaRelStep xmi:id=\"r2\" base_NamedElement=\"think\" relRes=\"pool\"/>\n";
+    let text = text.replace("</xmi:XMI>", &format!("{more}</xmi:XMI>"));
+    let printed = print::annotated(&model(&text));
+    let place = |what: &str| printed.find(what).unwrap_or_else(|| panic!("{what}:\n{printed}"));
+    assert!(
+        place("acquire connections") < place("acquire seats") && place("acquire seats") < place(": think"),
+        "{printed}"
+    );
+    refused(&text.replace("acqRes=\"rq\"", "acqRes=\"\""), Class::NoSuchName, "no `PaLogicalResource`");
+    refused(&text.replace("acqRes=\"rq\"", "acqRes=\"other.uml#rq\""), Class::NoSuchName, "no `PaLogicalResource`");
+}
+
 #[test]
 fn resources_that_are_not_there_are_refused() {
     let (acquire, release, size) = ("acqRes=\"pool\"", "relRes=\"pool\"", "poolSize=\"2\"");

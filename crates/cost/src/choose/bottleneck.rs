@@ -18,8 +18,12 @@ use crate::{Fault, solve, weave};
 /// Where threads that are all at work carry so much of what the scarcest resource could, that is what is full.
 const NEARLY: f64 = 0.999;
 
-/// Requests beside which more bring nothing that could be told from what chance does to a run.
-const MANY: u32 = 256;
+/// Requests that are there at all times where nothing limits them, at least and at most; and how many times as many as the scarcest resource
+/// can have under way.
+const MANY: [f64; 2] = [1024.0, 65_536.0];
+const TIMES: f64 = 8.0;
+/// So many times less than its limit by one part in so many requests a resource carries that is as good as full: others are nearly as scarce.
+const SHARE: f64 = 4.0;
 
 /// What a setting saturates first.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -112,14 +116,25 @@ fn several(model: &Model, one: bool) -> Option<u32> {
 }
 
 /// The net in which all threads are at work at all times, where there are several and those that have one wait for each other. Without threads
-/// the one in which so many are there that somebody waits for each unit of a pool: those who hold one wait for others, too.
-fn crowded(model: &Model, one: bool) -> Result<Option<(Model, Laid)>, Fault> {
+/// the one in which so many are there that somebody waits for each unit of a pool: those who hold one wait for others, too. Where that many
+/// could wait for ever, it is as many as there are.
+fn crowded(model: &Model, service: &Service, one: bool) -> Result<Option<(Model, Laid)>, Fault> {
     let is_short = !one && model.pools.iter().any(|pool| pool.is_short(model.at_once()));
-    let Some(clients) = several(model, one).or_else(|| is_short.then_some(MANY)) else { return Ok(None) };
+    let Some(clients) = several(model, one).or_else(|| is_short.then(|| many(model, service))) else { return Ok(None) };
     let mut model = model.clone();
     model.workload = Workload::Closed { clients, think: 0.0, threads: None };
     let laid = net::lay(&weave(&model))?;
     Ok(times::hindered(&model, &laid, clients).then_some((model, laid)))
+}
+
+/// Requests beside which more would carry no more that could be told from what chance does to a run.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between two numbers")]
+fn many(model: &Model, service: &Service) -> u32 {
+    if model.embraces {
+        return model.at_once();
+    }
+    let under_way = carried_at_most(model, service, false) * service.mean();
+    (TIMES * under_way).clamp(MANY[0], MANY[1]) as u32
 }
 
 /// How many requests can be carried, aborted ones included: what the scarcest resource can, or less where the threads wait for each other.
@@ -169,16 +184,20 @@ fn carried_at_most(model: &Model, service: &Service, one: bool) -> f64 {
 pub(super) fn carried(model: &Model, service: &Service, one: bool, budget: &mut Budget<'_>) -> Result<Carried, Fault> {
     let least = carried_at_most(model, service, one);
     let exactly = |value: f64| Carried { rate: Figure { value, half: 0.0 }, crowd: None };
-    let many = several(model, one).is_none();
-    let Some((model, laid)) = crowded(model, one)? else { return Ok(exactly(least)) };
+    let are_many = several(model, one).is_none() && !model.embraces;
+    let Some((model, laid)) = crowded(model, service, one)? else { return Ok(exactly(least)) };
+    let full = if are_many { least * (1.0 - SHARE / f64::from(model.workload.jobs())) } else { least };
     match times::exact(budget, |budget| solve::of(&model, &laid, budget))? {
-        Some(all_at_work) => Ok(exactly(least.min(all_at_work.throughput + all_at_work.aborted))),
+        Some(all_at_work) => {
+            let carried = all_at_work.throughput + all_at_work.aborted;
+            Ok(exactly(if carried >= full { least } else { carried }))
+        }
         None => {
             let seen = simulated::known(&laid, model.workload, &[], budget)?;
             let (flow, half) = seen.flow();
             // Of many who wait a run cannot tell what is full from what is as good as full.
-            let unsure = if many { half.rate } else { 0.0 };
-            if flow.rate + unsure >= least {
+            let unsure = if are_many { half.rate } else { 0.0 };
+            if flow.rate + unsure >= full {
                 return Ok(exactly(least));
             }
             let crowd = Crowd { workload: model.workload, laid, requests: seen.requests };
@@ -192,7 +211,7 @@ fn most_felt(model: &Model, solved: &Solved, budget: &mut Budget<'_>) -> Result<
     if solved.carried.crowd.is_some() {
         return most_felt_of_long(solved, budget);
     }
-    let Some((_, laid)) = crowded(model, false)? else { return Ok(None) };
+    let Some((_, laid)) = crowded(model, &solved.service, false)? else { return Ok(None) };
     let ended = Question::Throughput { transition: laid.end, at: None };
     let found = derivatives(&laid.net, &[ended], budget)?.swap_remove(0)?;
     let mut felt: BTreeMap<&What, f64> = BTreeMap::new();
@@ -274,7 +293,7 @@ pub(super) fn of(model: &Model, solved: &Solved, budget: &mut Budget<'_>) -> Res
         bound: Some(bound).filter(|bound| bound.is_finite()),
         then: then.name(model),
         waits: plain.carried < limit * NEARLY,
-        at_most: bound.is_finite() && crowded(model, one)?.is_some(),
+        at_most: bound.is_finite() && crowded(model, service, one)?.is_some(),
         annotation,
         instead: None,
     }))

@@ -42,6 +42,16 @@ impl Names {
         Ok(Self { sort, known })
     }
 
+    /// The same, if there are no more than so many.
+    fn at_most(self, most: usize, list: &[(String, Fields)]) -> Result<Self, Fault> {
+        match list.get(most) {
+            None => Ok(self),
+            Some((_, first)) => {
+                Err(Fault::new(Class::TooLarge, self.sort, format!("more than {most} of them")).at(first.line()))
+            }
+        }
+    }
+
     pub(super) fn find(&self, of: &Fields, name: &Word) -> Result<usize, Fault> {
         self.known
             .get(&name.text)
@@ -70,7 +80,7 @@ pub(super) fn check(draft: Draft) -> Result<Model, Fault> {
         components: Names::of("component", lines(&draft.components))?,
         connectors: Names::of("connector", lines(&draft.connectors))?,
         attributes: Names::of("attribute", lines(&draft.attributes))?,
-        pools: Names::of("pool", lines(&draft.pools))?,
+        pools: Names::of("pool", lines(&draft.pools))?.at_most(held::MOST_POOLS, &draft.pools)?,
         sequences: Names::of("sequence", draft.sequences.iter().map(|it| (it.name.as_str(), it.line)))?,
     };
     let prices = prices(draft.prices)?;
@@ -107,6 +117,7 @@ pub(super) fn check(draft: Draft) -> Result<Model, Fault> {
         connectors,
         attributes,
         pools,
+        embraces: false,
         sequences,
         workload,
         annotations,

@@ -11,12 +11,15 @@ use crate::{Class, Fault};
 /// Steps that are looked at, and sequences inside each other: a model with more is refused when its net is laid.
 const MOST: usize = crate::net::MAX_STEPS;
 const MAX_DEEP: usize = 500;
+/// Pools of a model.
+pub(super) const MOST_POOLS: usize = 64;
 
 /// Of each pool what a request holds.
 type Held = Vec<u32>;
 
-/// An acquisition while something is held: the most that is held then, the most that is acquired, and the first line.
-#[derive(Debug, Clone, Copy, Default)]
+/// An acquisition while something is held: how much of that, how much is acquired, and where; of several the one after which the fewest
+/// requests can all wait.
+#[derive(Debug, Clone, Copy)]
 struct Nested {
     held: u32,
     more: u32,
@@ -25,6 +28,8 @@ struct Nested {
 
 struct Walk<'m> {
     model: &'m Model,
+    /// The most that are served at once.
+    requests: u32,
     held: Held,
     /// Of each pool the most that is held, and where it was acquired last.
     most: Vec<u32>,
@@ -44,6 +49,7 @@ pub(super) fn look(model: &mut Model) -> Result<(), Fault> {
     let none = vec![0; model.pools.len()];
     let mut walk = Walk {
         model,
+        requests: requests(model),
         held: none.clone(),
         most: none.clone(),
         acquired: vec![0; model.pools.len()],
@@ -64,6 +70,8 @@ pub(super) fn look(model: &mut Model) -> Result<(), Fault> {
     for (pool, most) in model.pools.iter_mut().zip(most) {
         pool.most = most;
     }
+    let edges: Vec<[usize; 2]> = while_held.keys().copied().collect();
+    model.embraces = edges.iter().any(|[one, other]| one == other) || around(model.pools.len(), &edges).is_some();
     no_embrace(model, &while_held)
 }
 
@@ -109,10 +117,14 @@ impl<'m> Walk<'m> {
 
     fn acquire(&mut self, units: Units) -> Result<(), Fault> {
         let pool = units.of;
+        let all = u64::from(self.requests);
+        let full = |it: &Nested| u64::from(it.held) * all + u64::from(it.more);
         for (other, held) in self.held.iter().enumerate().filter(|(_, held)| **held > 0) {
-            let first = Nested { line: units.line, ..Nested::default() };
-            let nested = self.while_held.entry([other, pool]).or_insert(first);
-            (nested.held, nested.more) = (nested.held.max(*held), nested.more.max(units.count));
+            let now = Nested { held: *held, more: units.count, line: units.line };
+            let worst = self.while_held.entry([other, pool]).or_insert(now);
+            if full(&now) > full(worst) {
+                *worst = now;
+            }
         }
         self.held[pool] = self.held[pool].saturating_add(units.count);
         self.most[pool] = self.most[pool].max(self.held[pool]);
@@ -155,7 +167,7 @@ impl<'m> Walk<'m> {
         let mut after: Option<Held> = None;
         for (_, steps) in ways {
             self.held.clone_from(&before);
-            self.steps(steps, of, deep)?;
+            self.steps(steps, of, deep + 1)?;
             let Some(first) = &after else {
                 after = Some(self.held.clone());
                 continue;
@@ -190,8 +202,10 @@ fn no_embrace(model: &Model, while_held: &BTreeMap<[usize; 2], Nested>) -> Resul
     let fault = |pool: usize, why: String| Fault::new(Class::Invalid, format!("pool {}", name(pool)), why);
     for ([one, other], nested) in while_held {
         let size = model.pools[*one].size;
+        let holding = u64::from(nested.held) * u64::from(requests);
         // Each holds as much as one does who wants more, and less is left than that.
-        if one == other && nested.held.saturating_mul(requests) > size.saturating_sub(nested.more) {
+        if one == other && model.pools[*one].is_short(requests) && holding > u64::from(size.saturating_sub(nested.more))
+        {
             let why = format!(
                 "{} of it {} acquired while {} {} held: where {requests} requests hold so many, what is left of {size} is too little for any, and all wait for ever; acquire all at once, or one after the other",
                 nested.more,
@@ -206,38 +220,38 @@ fn no_embrace(model: &Model, while_held: &BTreeMap<[usize; 2], Nested>) -> Resul
         one != other && model.pools[*one].is_short(requests) && model.pools[*other].is_short(requests)
     };
     let edges: Vec<[usize; 2]> = while_held.keys().copied().filter(waits).collect();
-    for start in 0..model.pools.len() {
-        if let Some(way) = around(&edges, start) {
-            let names: Vec<String> = way.iter().map(|pool| format!("`{}`", name(*pool))).collect();
-            let why = format!(
-                "requests may wait for each other for ever: {} is acquired while the one before is held: acquire them in one order",
-                names.join(", then ")
-            );
-            let line = way.get(1).and_then(|next| while_held.get(&[start, *next])).map_or(0, |nested| nested.line);
-            return Err(fault(start, why).at(line));
-        }
-    }
-    Ok(())
+    let Some(way) = around(model.pools.len(), &edges) else { return Ok(()) };
+    let names: Vec<String> = way.iter().map(|pool| format!("`{}`", name(*pool))).collect();
+    let why = format!(
+        "requests may wait for each other for ever: {} is acquired while the one before is held: acquire them in one order",
+        names.join(", then ")
+    );
+    let first = way.first().zip(way.get(1)).and_then(|(one, other)| while_held.get(&[*one, *other]));
+    Err(fault(way[0], why).at(first.map_or(0, |nested| nested.line)))
 }
 
-/// A way over the edges from a pool back to it, both ends included.
-fn around(edges: &[[usize; 2]], start: usize) -> Option<Vec<usize>> {
-    let mut before: BTreeMap<usize, usize> = BTreeMap::new();
-    let mut next = vec![start];
-    while let Some(at) = next.pop() {
-        for [_, to] in edges.iter().filter(|[from, _]| *from == at) {
-            if *to == start {
-                let mut way = vec![start, at];
-                while let Some(from) = way.last().filter(|last| **last != start).and_then(|last| before.get(last)) {
-                    way.push(*from);
-                }
-                way.dedup();
-                way.reverse();
-                return Some(way);
+/// A way over edges between so many pools from one back to itself, both ends included.
+fn around(pools: usize, edges: &[[usize; 2]]) -> Option<Vec<usize>> {
+    let mut leads = vec![Vec::new(); pools];
+    edges.iter().filter(|[one, other]| one != other).for_each(|[one, other]| leads[*one].push(*other));
+    // 0 new, 1 on the way, 2 done.
+    let mut marks = vec![0_u8; pools];
+    for start in 0..pools {
+        let mut way = vec![(start, 0)];
+        while let Some((at, next)) = way.last_mut() {
+            let at = *at;
+            marks[at] = marks[at].max(1);
+            let Some(to) = leads[at].get(*next).copied() else {
+                marks[at] = 2;
+                way.pop();
+                continue;
+            };
+            *next += 1;
+            if marks[to] == 1 {
+                return Some(way.iter().map(|(pool, _)| *pool).skip_while(|pool| *pool != to).chain([to]).collect());
             }
-            if !before.contains_key(to) {
-                before.insert(*to, at);
-                next.push(*to);
+            if marks[to] == 0 {
+                way.push((to, 0));
             }
         }
     }

@@ -111,7 +111,7 @@ impl<'a> Reader<'a> {
     /// The execution that a message starts and that is a step itself, if there is one.
     fn started(&mut self, message: Node<'a, 'a>) -> Option<Node<'a, 'a>> {
         let execution = *self.starts.get(reference(message, "receiveEvent")?)?;
-        self.applied.is_step(attribute(execution, "id")?).then_some(execution)
+        self.applied.demands(attribute(execution, "id")?).then_some(execution)
     }
 
     /// The time of what a component does as it calls itself, unless the execution says it; both would count twice.

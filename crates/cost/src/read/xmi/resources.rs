@@ -31,10 +31,10 @@ impl<'a> Reader<'a> {
     pub(super) fn with_resources(&mut self, element: Node<'a, 'a>, step: Line) -> Result<Vec<Line>, Fault> {
         let id = attribute(element, "id").unwrap_or("");
         let arrives = matches!(step, Line::Send(_));
-        let mut steps = vec![step];
         if self.aside {
-            return Ok(steps);
+            return Ok(vec![step]);
         }
+        let (mut before, mut after) = (Vec::new(), Vec::new());
         for (stereotype, member, key) in HOLDS {
             for (of, mut words, at) in self.applied.holds(id, stereotype, member)? {
                 let base = self.applied.resource(&of).and_then(|base| self.by_id.get(base));
@@ -44,13 +44,15 @@ impl<'a> Reader<'a> {
                 };
                 words.put(key, vec![name(pool).to_owned()], at)?;
                 match key {
-                    "acquire" if arrives => steps.push(Line::Acquire(words)),
-                    "acquire" => steps.insert(0, Line::Acquire(words)),
-                    _ => steps.push(Line::Release(words)),
+                    "acquire" if arrives => after.push(Line::Acquire(words)),
+                    "acquire" => before.push(Line::Acquire(words)),
+                    _ => after.push(Line::Release(words)),
                 }
             }
         }
-        Ok(steps)
+        before.push(step);
+        before.append(&mut after);
+        Ok(before)
     }
 
     /// A step that acquires or releases takes no time of its own where none is said.

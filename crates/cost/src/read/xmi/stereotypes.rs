@@ -79,6 +79,8 @@ const OPEN: [(&str, &str); 5] = [
 pub(super) struct Applied {
     /// Sorted by what they are applied to.
     said: Vec<Said>,
+    /// Where those are among them that steps acquire and release.
+    resources: Vec<usize>,
 }
 
 impl Applied {
@@ -131,7 +133,8 @@ impl Applied {
             });
         }
         said.sort_by(|one, other| one.base.cmp(&other.base));
-        Ok(Self { said })
+        let resources = (0..said.len()).filter(|at| said[*at].stereotype == RESOURCE).collect();
+        Ok(Self { said, resources })
     }
 
     /// Of other scenarios, only what their messages return and carry says which annotations are theirs. A workload that the `cause` of
@@ -159,6 +162,7 @@ impl Applied {
             }
             true
         });
+        self.resources = (0..self.said.len()).filter(|at| self.said[*at].stereotype == RESOURCE).collect();
     }
 
     fn on<'s>(&'s mut self, base: &'s str, of: &'s [&'s str]) -> impl Iterator<Item = &'s mut Said> {
@@ -208,6 +212,11 @@ impl Applied {
         self.has(base, RESOURCE)
     }
 
+    /// Whether something says how long it takes.
+    pub(super) fn demands(&mut self, base: &str) -> bool {
+        self.on(base, &WORK).any(|said| said.members.contains_key("hostDemand"))
+    }
+
     /// Whether this stereotype is applied to it.
     pub(super) fn has(&self, base: &str, stereotype: &str) -> bool {
         self.said.get(self.about(base)).unwrap_or_default().iter().any(|it| it.stereotype == stereotype)
@@ -227,9 +236,10 @@ impl Applied {
 
     /// What a resource that is named is applied to: by the identifier of its stereotype, or of the element itself.
     pub(super) fn resource(&self, named: &str) -> Option<&str> {
-        let id = named.rsplit('#').next().unwrap_or(named);
-        let mut resources = self.said.iter().filter(|it| it.stereotype == RESOURCE);
-        resources.find(|it| it.id == id || it.base == id).map(|it| it.base.as_str())
+        // One of another file may have the same identifier.
+        let id = named.strip_prefix('#').unwrap_or(named);
+        let mut resources = self.resources.iter().filter_map(|at| self.said.get(*at));
+        resources.find(|it| !id.is_empty() && (it.id == id || it.base == id)).map(|it| it.base.as_str())
     }
 
     /// `GaAcqStep` or `GaRelStep` on a step: the resource that its member names, its units, and the line.
@@ -492,7 +502,8 @@ fn members(node: Node<'_, '_>) -> BTreeMap<String, Vec<String>> {
     }
     for child in node.children().filter(Node::is_element) {
         let referred = || ["value", "idref", "href"].into_iter().find_map(|key| attribute(child, key));
-        put(child.tag_name().name(), child.text().or_else(referred).unwrap_or("").trim());
+        let text = child.text().filter(|text| !text.trim().is_empty());
+        put(child.tag_name().name(), text.or_else(referred).unwrap_or("").trim());
     }
     members
 }
