@@ -13,6 +13,7 @@ mod lines;
 mod mermaid;
 mod order;
 mod plant;
+mod ring;
 mod secure;
 mod toml;
 mod xmi;

@@ -347,7 +347,7 @@ fn those_who_hold_a_unit_wait_for_each_other() {
     // One who is alone there carries 1/8 ms; of two one finds the other at the core in 3 of 8 cases.
     let wanted = 2.0 / (0.003 * (1.0 + 3.0 / 8.0) + 0.005);
     assert!((best.carried / wanted - 1.0).abs() < 0.02, "{} {wanted}", best.carried);
-    assert!(best.bottleneck.starts_with("full first: `db`, 4"), "{}", best.bottleneck);
+    assert!(best.bottleneck.starts_with("scarcest: `db`, 4"), "{}", best.bottleneck);
     // How much of that is the core's: a part of its own 3 ms, and of what one waits for another there.
     let limit = best.limit.as_ref().unwrap_or_else(|| panic!("{best:?}"));
     let felt = 0.0029 * (1.0 + 2.0 * 3.0 / 8.0 - 9.0 / 64.0) / (0.003 * (1.0 + 3.0 / 8.0) + 0.005);

@@ -31,7 +31,7 @@ pub struct Bottleneck {
     /// The node whose cores are all busy first, the connector whose line is, the pool whose units are all held, `threads`, or `request`: no more than one can be there, and
     /// threads are not limited.
     pub resource: String,
-    /// How busy it is under the load, 0 to 1.
+    /// How busy it is under the load, 0 to 1; of a pool whose holders wait (`waits`) the load over what is carried.
     pub utilisation: f64,
     /// What of it takes the most.
     pub what: String,
@@ -184,13 +184,18 @@ fn carried_at_most(model: &Model, service: &Service, one: bool) -> f64 {
 pub(super) fn carried(model: &Model, service: &Service, one: bool, budget: &mut Budget<'_>) -> Result<Carried, Fault> {
     let least = carried_at_most(model, service, one);
     let exactly = |value: f64| Carried { rate: Figure { value, half: 0.0 }, crowd: None };
+    // As full as its limit says, as far as many who wait show: so much less it may be.
+    let as_good_as = |rate: f64, half: f64| Carried {
+        rate: Figure { value: least, half: (least - rate).max(0.0).max(half) },
+        crowd: None,
+    };
     let are_many = several(model, one).is_none() && !model.embraces;
     let Some((model, laid)) = crowded(model, service, one)? else { return Ok(exactly(least)) };
     let full = if are_many { least * (1.0 - SHARE / f64::from(model.workload.jobs())) } else { least };
     match times::exact(budget, |budget| solve::of(&model, &laid, budget))? {
         Some(all_at_work) => {
             let carried = all_at_work.throughput + all_at_work.aborted;
-            Ok(exactly(if carried >= full { least } else { carried }))
+            Ok(if carried >= full { as_good_as(carried, 0.0) } else { exactly(carried) })
         }
         None => {
             let seen = simulated::known(&laid, model.workload, &[], budget)?;
@@ -198,7 +203,7 @@ pub(super) fn carried(model: &Model, service: &Service, one: bool, budget: &mut 
             // Of many who wait a run cannot tell what is full from what is as good as full.
             let unsure = if are_many { half.rate } else { 0.0 };
             if flow.rate + unsure >= full {
-                return Ok(exactly(least));
+                return Ok(as_good_as(flow.rate, unsure));
             }
             let crowd = Crowd { workload: model.workload, laid, requests: seen.requests };
             Ok(Carried { rate: Figure { value: flow.rate, half: half.rate }, crowd: Some(Box::new(crowd)) })
@@ -314,8 +319,13 @@ impl Bottleneck {
         };
         let other = |words: &str, then: f64| format!("; with `{words}` instead it would be {}/s", short(then));
         if self.waits {
+            let (first, now) = match self.resource.as_str() {
+                "threads" | "request" => ("full first", "busy now"),
+                // Those who hold another one may wait for it, and hold all of that.
+                _ => ("scarcest", "of what it carries now"),
+            };
             return format!(
-                "full first: {}, {} % busy now, at {}/s, for those that have one wait for what others have; what counts most is {}: 1 % less of it carries {} % more, and without it {}{}",
+                "{first}: {}, {} % {now}, at {}/s, for those that have one wait for what others have; what counts most is {}: 1 % less of it carries {} % more, and without it {}{}",
                 named(&self.resource),
                 percent(self.utilisation),
                 short(carried),

@@ -6,6 +6,7 @@ use hashbrown::HashMap;
 
 use super::draft::{Draft, Line, Written};
 use super::fields::{Fields, Word};
+use super::ring::ring;
 use super::{effect, held, order, plant, secure};
 use crate::choose::Mode;
 use crate::model::{
@@ -431,30 +432,9 @@ fn no_cycle(sequences: &[Sequence], lines: &[usize]) -> Result<(), Fault> {
             found
         })
         .collect();
-    // 0 new, 1 on the way, 2 done; an explicit stack, as chains may be long.
-    let mut marks = vec![0_u8; sequences.len()];
-    for start in 0..sequences.len() {
-        let mut way = vec![(start, 0)];
-        while let Some((node, next)) = way.last_mut() {
-            let node = *node;
-            marks[node] = marks[node].max(1);
-            let Some(to) = edges[node].get(*next).copied() else {
-                marks[node] = 2;
-                way.pop();
-                continue;
-            };
-            *next += 1;
-            if marks[to] == 1 {
-                let names = way.iter().map(|(node, _)| *node).skip_while(|node| *node != to).chain([to]);
-                let names: Vec<&str> = names.map(|node| sequences[node].name.as_str()).collect();
-                let why = format!("it refers to itself: {}", names.join(" -> "));
-                let name = format!("sequence {}", sequences[to].name);
-                return Err(Fault::new(Class::Cycle, name, why).at(lines[to]));
-            }
-            if marks[to] == 0 {
-                way.push((to, 0));
-            }
-        }
-    }
-    Ok(())
+    let Some(way) = ring(&edges) else { return Ok(()) };
+    let names: Vec<&str> = way.iter().map(|node| sequences[*node].name.as_str()).collect();
+    let why = format!("it refers to itself: {}", names.join(" -> "));
+    let name = format!("sequence {}", sequences[way[0]].name);
+    Err(Fault::new(Class::Cycle, name, why).at(lines[way[0]]))
 }

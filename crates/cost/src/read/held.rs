@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use hashbrown::HashMap;
 
+use super::ring::ring;
 use crate::model::{Model, Pool, Step, Units};
 use crate::{Class, Fault};
 
@@ -234,26 +235,5 @@ fn no_embrace(model: &Model, while_held: &BTreeMap<[usize; 2], Nested>) -> Resul
 fn around(pools: usize, edges: &[[usize; 2]]) -> Option<Vec<usize>> {
     let mut leads = vec![Vec::new(); pools];
     edges.iter().filter(|[one, other]| one != other).for_each(|[one, other]| leads[*one].push(*other));
-    // 0 new, 1 on the way, 2 done.
-    let mut marks = vec![0_u8; pools];
-    for start in 0..pools {
-        let mut way = vec![(start, 0)];
-        while let Some((at, next)) = way.last_mut() {
-            let at = *at;
-            marks[at] = marks[at].max(1);
-            let Some(to) = leads[at].get(*next).copied() else {
-                marks[at] = 2;
-                way.pop();
-                continue;
-            };
-            *next += 1;
-            if marks[to] == 1 {
-                return Some(way.iter().map(|(pool, _)| *pool).skip_while(|pool| *pool != to).chain([to]).collect());
-            }
-            if marks[to] == 0 {
-                way.push((to, 0));
-            }
-        }
-    }
-    None
+    ring(&leads)
 }
