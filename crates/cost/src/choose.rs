@@ -5,6 +5,7 @@
 
 mod available;
 mod bottleneck;
+mod complex;
 mod effort;
 mod ends;
 mod fails;

@@ -223,9 +223,8 @@ pub(super) fn intervals(
     let mut density = [(0.0, 0.0); 3];
     for (density, time) in density.iter_mut().zip(solved.times) {
         let Some(time) = time else { continue };
-        let at = solved.distribution.within(service, time, budget)?;
-        let later = solved.distribution.within(service, time * (1.0 + STEP), budget)?;
-        *density = (at, (later - at) / (time * STEP));
+        let likely = solved.distribution.likely(service, time, budget)?;
+        *density = (likely.within, likely.density);
     }
     let busiest = solved.plain.busiest();
     let levels = levels(solved.times.map(|time| time.is_some()));

@@ -3,7 +3,8 @@
 
 use gspn::{Budget, Progress};
 
-use super::invert::{self, Complex};
+use super::complex::Complex;
+use super::invert::{self, Likely};
 use crate::{Class, Fault};
 
 /// Sweeps over one system.
@@ -78,19 +79,19 @@ impl Passage {
     /// The time by which the goal is reached with probability `level`.
     pub(super) fn quantile(&mut self, level: f64, budget: &mut Budget<'_>) -> Result<f64, Fault> {
         let mean = if self.mean > 0.0 { self.mean } else { self.mean(budget)? };
-        invert::quantile(level, 2.0 * mean, |time| Ok(1.0 - self.within(time, budget, |_, reached| reached)?))
+        invert::quantile(level, 2.0 * mean, |time| self.likely(time, budget, |_, reached| reached))
     }
 
-    /// The probability that the goal is reached by `time`, or something else whose transform `whole` makes of that one.
-    pub(super) fn within(
+    /// How likely it is that the goal is reached by `time`, or something else whose transform `whole` makes of that one.
+    pub(super) fn likely(
         &self,
         time: f64,
         budget: &mut Budget<'_>,
-        whole: impl Fn(Complex, Complex) -> Complex,
-    ) -> Result<f64, Fault> {
+        mut whole: impl FnMut(Complex, Complex) -> Complex,
+    ) -> Result<Likely, Fault> {
         let mut g = vec![Complex::default(); self.rows.len()];
         let mut failed = None;
-        let value = invert::distribution(time, |s| match self.transform(s, &mut g, budget) {
+        let value = invert::likely(time, |s| match self.transform(s, &mut g, budget) {
             Ok(value) => whole(s, value),
             Err(fault) => {
                 failed = Some(fault);
@@ -105,12 +106,12 @@ impl Passage {
         loop {
             let mut change = 0.0_f64;
             for at in 0..g.len() {
-                let mut sum = Complex { re: self.done[at], im: 0.0 };
+                let mut sum = Complex::real(self.done[at]);
                 for (to, rate) in &self.rows[at] {
                     sum = sum.plus(g[*to].times(*rate));
                 }
-                let new = sum.over(s.plus(Complex { re: self.exits[at], im: 0.0 }));
-                change = change.max((new.re - g[at].re).abs() + (new.im - g[at].im).abs());
+                let new = sum.over(s.plus(Complex::real(self.exits[at])));
+                change = change.max(new.change(g[at]));
                 g[at] = new;
             }
             if self.forward || change < 1e-13 {
@@ -205,12 +206,12 @@ mod tests {
                 now = next;
                 weight *= jumps / f64::from(n);
             }
-            let got = passage.within(time, &mut budget, |_, it| it).unwrap();
+            let got = passage.likely(time, &mut budget, |_, it| it).unwrap().within;
             assert!((got - wanted).abs() < 1e-7, "{time}: {got} {wanted}");
         }
         let mean = passage.mean(&mut budget).unwrap();
         let p99 = passage.quantile(0.99, &mut budget).unwrap();
-        assert!((passage.within(p99, &mut budget, |_, it| it).unwrap() - 0.99).abs() < 1e-7);
+        assert!((passage.likely(p99, &mut budget, |_, it| it).unwrap().within - 0.99).abs() < 1e-7);
         assert!(mean > 2.0 && mean < p99, "{mean} {p99}");
     }
 }

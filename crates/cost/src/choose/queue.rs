@@ -23,7 +23,7 @@
 
 use gspn::{Budget, Progress};
 
-use super::invert::Complex;
+use super::complex::Complex;
 use super::service::Service;
 use crate::model::{Model, Workload};
 use crate::net::{Laid, What};
@@ -68,8 +68,9 @@ pub(super) struct Queue {
     arrivals: Arrivals,
     /// Probability that nobody is there.
     empty: f64,
-    /// For 1, 2, .. requests there: the probability of each phase.
-    levels: Vec<Vec<f64>>,
+    phases: usize,
+    /// For 1, 2, .. requests there: the probability of each phase, one after the other.
+    levels: Vec<f64>,
     /// Requests that leave a second, aborted ones included.
     pub(super) rate: f64,
     /// Mean requests there.
@@ -105,18 +106,17 @@ impl Service {
                 Arrivals { rate: 1.0 / think, each: true, room: clients as usize }
             }
         };
-        let phases = self.begin.len();
-        budget
-            .bytes((arrivals.room as u64).saturating_mul((phases * size_of::<f64>() + size_of::<Vec<f64>>()) as u64))?;
-        let mut levels: Vec<Vec<f64>> = Vec::new();
+        let phases = self.begin.len().max(1);
+        budget.bytes((arrivals.room as u64).saturating_mul((phases * size_of::<f64>()) as u64))?;
+        let mut levels: Vec<f64> = Vec::new();
         let mut empty = 1.0;
         // Levels up to which all was made smaller, and by how much.
         let mut smaller: Vec<(usize, f64)> = Vec::new();
         let mut work = 0;
-        // Levels that are never seen.
-        let mut gone = 0;
+        // Where the levels begin that are ever seen.
+        let mut seen = 0;
         // What a request in service does until the next arrival, the same at each level with the same rate.
-        let mut until = (f64::NAN, Vec::new(), 0.0);
+        let (mut until, mut z, mut left) = (self.until(f64::NAN), Vec::new(), 0.0);
         for there in 1..=arrivals.room {
             work += phases;
             if work >= LOOK {
@@ -124,35 +124,38 @@ impl Service {
                 budget.look(Progress::Solving { sweeps: there as u64, error: 0.0 })?;
             }
             let (rate, before) = (arrivals.at(there), arrivals.at(there - 1));
-            let right: Vec<f64> = match levels.last() {
-                None => self.begin.iter().map(|share| share * before * empty).collect(),
-                Some(last) => last.iter().map(|share| share * before).collect(),
-            };
-            let mut level = self.forward(&right, rate);
+            let start = levels.len();
+            if start == 0 {
+                levels.extend_from_slice(&self.begin);
+            } else {
+                levels.extend_from_within(start - phases..);
+            }
+            let before = if start == 0 { before * empty } else { before };
+            if until.rate != rate {
+                until = self.until(rate);
+                z.clear();
+                z.extend_from_slice(&self.begin);
+                self.forward(&mut z, 1.0, &until);
+                left = dot(&z, &self.done);
+            }
+            let (earlier, level) = levels.split_at_mut(start);
+            self.forward(level, before, &until);
             if rate > 0.0 {
                 // (M - l 1 a)^-1 by rank one: x = y + (y 1) l z / (1 - l z 1), with z = a M^-1. The denominator is what leaves
                 // before the next arrival, summed without subtraction: z t.
-                if until.0 != rate {
-                    let z = self.forward(&self.begin, rate);
-                    let left: f64 = z.iter().zip(&self.done).map(|(z, done)| z * done).sum();
-                    until = (rate, z, left);
-                }
-                let (_, z, left) = &until;
-                if *left < NEVER {
+                if left < NEVER {
                     empty = 0.0;
-                    levels[gone..].iter_mut().flatten().for_each(|share| *share = 0.0);
-                    gone = levels.len();
+                    earlier[seen..].fill(0.0);
+                    seen = start;
                     smaller.clear();
-                    let all: f64 = z.iter().sum();
-                    level = z.iter().map(|z| z / all).collect();
+                    let all = sum(&z);
+                    level.iter_mut().zip(&z).for_each(|(x, z)| *x = z / all);
                 } else {
-                    let factor = rate * level.iter().sum::<f64>() / left;
-                    level.iter_mut().zip(z).for_each(|(x, z)| *x += factor * z);
+                    let factor = rate * sum(level) / left;
+                    level.iter_mut().zip(&z).for_each(|(x, z)| *x += factor * z);
                 }
             }
-            levels.push(level);
-            let Some(level) = levels.last_mut() else { continue };
-            let top = level.iter().sum::<f64>();
+            let top = sum(level);
             if top > LARGEST {
                 level.iter_mut().for_each(|share| *share /= top);
                 smaller.push((there - 1, top));
@@ -160,28 +163,32 @@ impl Service {
         }
         // Each of them is made smaller once, whatever came after it.
         let mut by = 1.0;
-        for (there, level) in levels.iter_mut().enumerate().rev() {
-            if smaller.last().is_some_and(|(first, _)| there < *first) {
-                by /= smaller.pop().map_or(1.0, |(_, top)| top);
+        if !smaller.is_empty() {
+            for (there, level) in levels.chunks_exact_mut(phases).enumerate().rev() {
+                if smaller.last().is_some_and(|(first, _)| there < *first) {
+                    by /= smaller.pop().map_or(1.0, |(_, top)| top);
+                }
+                level.iter_mut().for_each(|share| *share *= by);
             }
-            level.iter_mut().for_each(|share| *share *= by);
         }
         empty *= smaller.iter().fold(by, |by, (_, top)| by / top);
-        let sum = empty + levels.iter().flatten().sum::<f64>();
-        empty /= sum;
-        levels.iter_mut().flatten().for_each(|share| *share /= sum);
-        let left = |level: &Vec<f64>| level.iter().zip(&self.done).map(|(share, done)| share * done).sum::<f64>();
-        let rate: f64 = levels.iter().map(left).sum();
+        let all = empty + levels.chunks_exact(phases).map(sum).sum::<f64>();
+        empty /= all;
+        levels.iter_mut().for_each(|share| *share /= all);
+        let (mut rate, mut inside, mut full, mut there) = (0.0, 0.0, 0.0, 0.0);
+        for level in levels.chunks_exact(phases) {
+            there += 1.0;
+            full = sum(level);
+            inside += there * full;
+            rate += dot(level, &self.done);
+        }
         if !rate.is_finite() {
             let why =
                 "the probabilities of its queue are farther apart than numbers can be: fewer arrivals, or less room";
             return Err(Fault::new(Class::Unanswered, "queue", why));
         }
-        #[expect(clippy::cast_precision_loss, reason = "requests there")]
-        let inside = levels.iter().enumerate().map(|(n, level)| (n + 1) as f64 * level.iter().sum::<f64>()).sum();
-        let full = levels.last().map_or(0.0, |level| level.iter().sum::<f64>());
         let turned_away = if arrivals.each { 0.0 } else { arrivals.rate * full };
-        Ok(Queue { arrivals, empty, levels, rate, inside, turned_away })
+        Ok(Queue { arrivals, empty, phases, levels, rate, inside, turned_away })
     }
 }
 
@@ -193,36 +200,60 @@ impl Queue {
 
     /// Where a request comes to that is let in.
     pub(super) fn entered(self) -> Entered {
-        let Self { arrivals, empty, mut levels, .. } = self;
+        let Self { arrivals, empty, phases, mut levels, .. } = self;
         let alone = empty * arrivals.at(0);
         // Nobody comes to a full room.
-        levels.truncate(arrivals.room.saturating_sub(1));
-        for (n, level) in levels.iter_mut().enumerate() {
-            let rate = arrivals.at(n + 1);
-            level.iter_mut().for_each(|share| *share *= rate);
-        }
-        let all = alone + levels.iter().flatten().sum::<f64>();
+        let many = arrivals.room.saturating_sub(1);
+        levels.truncate(many * phases);
+        let sums = levels.chunks_exact(phases).zip(1..).map(|(level, there)| sum(level) * arrivals.at(there));
+        let sums: Vec<f64> = sums.collect();
+        let all = alone + sums.iter().sum::<f64>();
         let alone = alone / all;
-        levels.iter_mut().flatten().for_each(|share| *share /= all);
         // What is never seen needs no time.
-        let never = |levels: &mut dyn Iterator<Item = &Vec<f64>>| {
+        let never = |sums: &mut dyn Iterator<Item = &f64>| {
             let mut sum = 0.0;
-            let small = |level: &&Vec<f64>| {
-                sum += level.iter().sum::<f64>();
+            let small = |level: &&f64| {
+                sum += *level / all;
                 sum < UNSEEN
             };
-            levels.take_while(small).count()
+            sums.take_while(small).count()
         };
-        let (seen, first) = (levels.len() - never(&mut levels.iter().rev()), never(&mut levels.iter()));
-        if !arrivals.each && seen > FEW {
-            let many = levels.len();
-            let last = levels.pop().unwrap_or_default();
-            return Entered { alone, others: Others::Alike { rate: arrivals.rate, many, last } };
+        let (seen, first) = (many - never(&mut sums.iter().rev()), never(&mut sums.iter()));
+        let is_alike = !arrivals.each && seen > FEW;
+        let first = if is_alike { many - 1 } else { first.min(seen) };
+        levels.truncate(if is_alike { many } else { seen } * phases);
+        levels.drain(..first * phases);
+        for (level, there) in levels.chunks_exact_mut(phases).zip(first + 1..) {
+            let by = arrivals.at(there) / all;
+            level.iter_mut().for_each(|share| *share *= by);
         }
-        levels.truncate(seen);
-        levels.drain(..first.min(seen));
-        Entered { alone, others: Others::Levels { first, levels } }
+        let others = if is_alike {
+            Others::Alike { rate: arrivals.rate, many, last: levels }
+        } else {
+            Others::Levels { first, phases, levels }
+        };
+        Entered { alone, others }
     }
+}
+
+/// The sum; four sums side by side, none of which waits for another.
+fn sum(values: &[f64]) -> f64 {
+    let (fours, rest) = values.as_chunks::<4>();
+    let mut sums = [0.0; 4];
+    for four in fours {
+        sums.iter_mut().zip(four).for_each(|(sum, value)| *sum += value);
+    }
+    sums.iter().sum::<f64>() + rest.iter().sum::<f64>()
+}
+
+/// The sum of products, in the same way.
+fn dot(one: &[f64], other: &[f64]) -> f64 {
+    let ((ones, rest), (others, rest_of_other)) = (one.as_chunks::<4>(), other.as_chunks::<4>());
+    let mut sums = [0.0; 4];
+    for (one, other) in ones.iter().zip(others) {
+        sums.iter_mut().zip(one.iter().zip(other)).for_each(|(sum, (one, other))| *sum += one * other);
+    }
+    sums.iter().sum::<f64>() + rest.iter().zip(rest_of_other).map(|(one, other)| one * other).sum::<f64>()
 }
 
 /// Where requests come to that are let in.
@@ -237,55 +268,57 @@ pub(super) struct Entered {
 #[derive(Debug)]
 enum Others {
     /// For each number of others, from one more than `first` on, the probability of each phase of the one in service.
-    Levels { first: usize, levels: Vec<Vec<f64>> },
+    Levels { first: usize, phases: usize, levels: Vec<f64> },
     /// At each of `many` levels they come at the same rate; the probabilities of the last.
     Alike { rate: f64, many: usize, last: Vec<f64> },
 }
 
-/// The sum of `values`, each with its share; four sums side by side, none of which waits for another.
-fn weighted(shares: &[f64], values: &[Complex]) -> Complex {
-    const SUMS: usize = 4;
-    let mut sums = [Complex::default(); SUMS];
-    let (shares, values) = (shares.chunks(SUMS), values.chunks(SUMS));
-    for (shares, values) in shares.zip(values) {
-        for ((sum, share), value) in sums.iter_mut().zip(shares).zip(values) {
-            *sum = sum.plus(value.times(*share));
-        }
-    }
-    sums.into_iter().fold(Complex::default(), Complex::plus)
+/// The sum of `values`, each with its share.
+fn weighted<'c>(shares: &[f64], values: impl IntoIterator<Item = &'c Complex>) -> Complex {
+    shares.iter().zip(values).fold(Complex::default(), |sum, (share, value)| sum.plus(value.times(*share)))
+}
+
+/// Where transforms of one distribution are worked out, one after the other.
+#[derive(Debug, Default)]
+pub(super) struct Desk {
+    g: Vec<Complex>,
+    both: Vec<(Complex, Complex)>,
 }
 
 /// The transform of the response time at `s`: the rest of the service that runs, the services of those who wait, one's own.
-pub(super) fn transform(service: &Service, entered: &Entered, s: Complex) -> Complex {
-    let g = service.transform(s);
-    let own = weighted(&service.begin, &g);
+pub(super) fn transform(service: &Service, entered: &Entered, s: Complex, desk: &mut Desk) -> Complex {
+    let Desk { g, both } = desk;
+    service.transform(s, g);
+    let own = weighted(&service.begin, &*g);
     let others = match &entered.others {
-        Others::Levels { first, levels } => {
+        Others::Levels { first, phases, levels } => {
             // Horner's rule over the number of requests before.
-            let sum = levels.iter().rev().fold(Complex::default(), |sum, level| sum.by(own).plus(weighted(level, &g)));
+            let sum = levels
+                .chunks_exact(*phases)
+                .rev()
+                .fold(Complex::default(), |sum, level| sum.by(own).plus(weighted(level, &*g)));
             sum.by(power(own, *first))
         }
         Others::Alike { rate, many, last } => {
-            let ones = Complex { re: 1.0, im: 0.0 };
-            let until = ones.plus(own.times(-1.0)).times(*rate);
-            let (x, u) = (service.backward(|phase| g[phase], until), service.backward(|_| ones, until));
-            let (begun, begun_u) = (weighted(&service.begin, &x), weighted(&service.begin, &u));
-            let beyond = power(own, *many).times(-1.0);
-            let from = |begun: Complex, values: &[Complex]| {
-                begun.times(entered.alone).plus(beyond.by(weighted(last, values))).times(*rate)
-            };
+            let one = Complex::real(1.0);
+            service.backward(g, one.plus(own.times(-1.0)).times(*rate), both);
+            let sums =
+                |shares| (weighted(shares, both.iter().map(|(x, _)| x)), weighted(shares, both.iter().map(|(_, u)| u)));
+            let (begun, beyond) = (sums(&service.begin), sums(last));
+            let power = power(own, *many).times(-1.0);
+            let from = |begun: Complex, beyond: Complex| begun.times(entered.alone).plus(power.by(beyond)).times(*rate);
             // As above, by rank one.
-            let again = begun.times(*rate).over(ones.plus(begun_u.times(-rate)));
-            from(begun, &x).plus(from(begun_u, &u).by(again))
+            let again = begun.0.times(*rate).over(one.plus(begun.1.times(-rate)));
+            from(begun.0, beyond.0).plus(from(begun.1, beyond.1).by(again))
         }
     };
     // Both lack one's own service.
-    others.plus(Complex { re: entered.alone, im: 0.0 }).by(own)
+    others.plus(Complex::real(entered.alone)).by(own)
 }
 
 /// A power, by squares.
 fn power(mut base: Complex, mut exponent: usize) -> Complex {
-    let mut all = Complex { re: 1.0, im: 0.0 };
+    let mut all = Complex::real(1.0);
     while exponent > 0 {
         if exponent % 2 == 1 {
             all = all.by(base);
@@ -299,6 +332,7 @@ fn power(mut base: Complex, mut exponent: usize) -> Complex {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::choose::complex::SIDE;
     use crate::choose::service::service;
     use crate::read::{Language, read};
     use gspn::Limits;
@@ -320,10 +354,12 @@ mod tests {
 
     /// Level by level and none left out: what both short cuts leave out.
     fn plainly(service: &Service, queue: &Queue, s: Complex) -> Complex {
-        let (g, mut all) = (service.transform(s), queue.empty * queue.arrivals.at(0));
+        let mut g = Vec::new();
+        service.transform(s, &mut g);
+        let mut all = queue.empty * queue.arrivals.at(0);
         let own = weighted(&service.begin, &g);
-        let (mut sum, mut services) = (Complex { re: all, im: 0.0 }, Complex { re: 1.0, im: 0.0 });
-        for (n, level) in queue.levels.iter().enumerate() {
+        let (mut sum, mut services) = (Complex::real(all), Complex::real(1.0));
+        for (n, level) in queue.levels.chunks_exact(queue.phases).enumerate() {
             let rate = queue.arrivals.at(n + 1);
             all += rate * level.iter().sum::<f64>();
             sum = sum.plus(weighted(level, &g).by(services).times(rate));
@@ -355,14 +391,13 @@ mod tests {
         for (load, near) in loads {
             let (service, queue) = queue(&load, STEPS);
             let mean = queue.response();
-            let points =
-                [0.1, 1.0, 5.0].into_iter().flat_map(|re| [0.0, 1.0, 20.0, 300.0].map(|im| (re / mean, im / mean)));
-            let points: Vec<Complex> = points.map(|(re, im)| Complex { re, im }).collect();
+            let along = [0.0, 1.0, 20.0, 300.0].map(|im| im / mean);
+            let points = [0.1, 1.0, 5.0].map(|re| Complex { re: [re / mean; SIDE], im: along });
             let wanted: Vec<Complex> = points.iter().map(|s| plainly(&service, &queue, *s)).collect();
             let entered = queue.entered();
             for (s, wanted) in points.into_iter().zip(wanted) {
-                let found = transform(&service, &entered, s);
-                let off = (found.re - wanted.re).hypot(found.im - wanted.im);
+                let found = transform(&service, &entered, s, &mut Desk::default());
+                let off = found.change(wanted);
                 assert!(off < near, "{load} at {s:?}: {found:?} {wanted:?}, {off:e}");
             }
         }
@@ -372,9 +407,10 @@ mod tests {
     #[test]
     fn levels_that_are_never_seen_are_left_out() {
         let (_, queue) = queue("clients = 20000\nthink = \"20 s\"", STEPS);
-        let Others::Levels { first, levels } = queue.entered().others else { panic!("clients are alike") };
+        let Others::Levels { first, phases, levels } = queue.entered().others else { panic!("clients are alike") };
+        let levels = levels.len() / phases;
         // 16,000 of them wait, give or take 60.
-        assert!(first > 15_000 && levels.len() < 1500, "{first} {}", levels.len());
+        assert!(first > 15_000 && levels < 1500, "{first} {levels}");
     }
 
     /// A hundred thousand clients: those who think are as good as Poisson, and everybody else is served before, each for an exponential time.
@@ -387,7 +423,9 @@ mod tests {
         let (mean, sd) = ((100_000.0 - thinking) * time, 100_000.0_f64.sqrt() * time);
         for (z, level) in [(-1.0, 0.158_66), (0.0, 0.5), (2.326_35, 0.99)] {
             let found =
-                super::super::invert::distribution(mean + z * sd, |s| transform(&service, &entered, s)).unwrap();
+                super::super::invert::likely(mean + z * sd, |s| transform(&service, &entered, s, &mut Desk::default()))
+                    .unwrap()
+                    .within;
             assert!((found - level).abs() < 2e-3, "{z}: {found} {level}");
         }
     }

@@ -1,41 +1,57 @@
 //! The service of one request: a walk through the net that holds one request.
 
+use std::rc::Rc;
+
 use gspn::Budget;
 use hashbrown::HashMap;
 
-use super::invert::Complex;
+use super::complex::Complex;
 use super::walk::{Walk, walk};
 use crate::model::{Model, Workload};
 use crate::net::{self, Laid, Paid, Stage, What};
 use crate::{Fault, weave};
 
-/// The service of one request.
+/// The service of one request. What other prices do not change is shared with the same at other prices.
 #[derive(Debug, Clone)]
 pub(super) struct Service {
     /// Probability of beginning in each phase; phases are in an order in which every way leads forward. What is missing to 1 is the share
     /// of requests that take no time at all.
-    pub(super) begin: Vec<f64>,
+    pub(super) begin: Rc<[f64]>,
     /// Rate of leaving each phase.
     exits: Vec<f64>,
-    /// Ways to later phases.
-    ways: Vec<Vec<(usize, f64)>>,
+    /// Rate of each phase to the one behind it.
+    next: Vec<f64>,
+    /// Ways to later ones, those of the first phase first; and where those of each begin, and end.
+    ways: Vec<(usize, f64)>,
+    starts: Rc<[usize]>,
     /// Rate of each phase at which the request comes to its end, or is aborted.
     pub(super) done: Vec<f64>,
     /// Mean time that a request spends in each phase.
     spent: Vec<f64>,
     /// For each phase, the busy cores of each node, behind them whether each line that takes time is, and behind those the units that are held
     /// of each pool.
-    busy: Vec<Vec<f64>>,
+    busy: Rc<[Vec<f64>]>,
     /// For each phase, what is done in it.
-    what: Vec<Option<What>>,
+    what: Rc<[Option<What>]>,
     /// For each phase, the price that says how long it lasts, by its index.
-    paid: Vec<Option<usize>>,
+    paid: Rc<[Option<usize>]>,
     /// For each phase, watts besides those of busy cores.
     watts: Vec<f64>,
     /// The prices.
-    pub(super) prices: Vec<Paid>,
+    pub(super) prices: Rc<[Paid]>,
     /// Share of requests that come to their end.
     pub(super) finished: f64,
+}
+
+/// What a request does until something else happens.
+#[derive(Debug)]
+pub(super) struct Until {
+    /// The rate at which it happens.
+    pub(super) rate: f64,
+    /// Mean time in each phase until then, or until it leaves that phase.
+    stays: Vec<f64>,
+    /// For each phase, the mean time in the one behind it of who leaves this one a second.
+    goes_on: Vec<f64>,
 }
 
 /// The service of one request of `model`.
@@ -70,20 +86,31 @@ fn of(walk: Walk, laid: &Laid, model: &Model) -> Service {
         busy
     };
     let exit = |(ways, done): (&Vec<(usize, f64)>, &f64)| ways.iter().map(|(_, rate)| rate).sum::<f64>() + done;
+    let (mut next, mut ways, mut starts) = (Vec::new(), Vec::new(), vec![0]);
+    for (phase, own) in walk.ways.iter().enumerate() {
+        let (behind, later): (Vec<_>, Vec<_>) = own.iter().partition(|(to, _)| *to == phase + 1);
+        next.push(behind.iter().map(|(_, rate)| rate).sum());
+        ways.extend(later);
+        starts.push(ways.len());
+    }
     let mut service = Service {
         exits: walk.ways.iter().zip(&walk.done).map(exit).collect(),
         busy: walk.places.iter().map(busy).collect(),
         what: walk.places.iter().map(|place| at(place).map(|stage| stage.what.clone())).collect(),
         paid: walk.places.iter().map(|place| at(place).and_then(|stage| stage.paid)).collect(),
         watts: walk.places.iter().map(|place| at(place).map_or(0.0, |stage| stage.watts)).collect(),
-        begin: walk.begin,
-        ways: walk.ways,
+        begin: walk.begin.into(),
+        next,
+        ways,
+        starts: starts.into(),
         done: walk.done,
-        prices: laid.prices.clone(),
+        prices: laid.prices.clone().into(),
         spent: Vec::new(),
         finished: 1.0,
     };
-    service.spent = service.forward(&service.begin, 0.0);
+    let mut spent = service.begin.to_vec();
+    service.forward(&mut spent, 1.0, &service.until(0.0));
+    service.spent = spent;
     service
 }
 
@@ -105,7 +132,7 @@ impl Service {
 
     /// Core seconds that a request costs a node; behind the nodes the seconds that it holds a line, behind those of units of a pool.
     pub(super) fn cores(&self, node: usize) -> f64 {
-        self.spent.iter().zip(&self.busy).map(|(spent, busy)| spent * busy[node]).sum()
+        self.spent.iter().zip(self.busy.iter()).map(|(spent, busy)| spent * busy[node]).sum()
     }
 
     /// Joules of a request, besides those of power.
@@ -123,7 +150,7 @@ impl Service {
     /// Everything that is done: its seconds, and its core seconds on each node.
     pub(super) fn sums(&self) -> impl Iterator<Item = (&What, f64, Vec<f64>)> {
         let mut sums: std::collections::BTreeMap<&What, (f64, Vec<f64>)> = std::collections::BTreeMap::new();
-        for ((what, spent), busy) in self.what.iter().zip(&self.spent).zip(&self.busy) {
+        for ((what, spent), busy) in self.what.iter().zip(&self.spent).zip(self.busy.iter()) {
             let Some(what) = what else { continue };
             let (seconds, cores) = sums.entry(what).or_insert_with(|| (0.0, vec![0.0; busy.len()]));
             *seconds += spent;
@@ -139,41 +166,67 @@ impl Service {
             scaled.exits[phase] /= factor;
             scaled.done[phase] /= factor;
             scaled.spent[phase] *= factor;
-            scaled.ways[phase].iter_mut().for_each(|(_, rate)| *rate /= factor);
+            scaled.next[phase] /= factor;
+            let ways = self.starts[phase]..self.starts[phase + 1];
+            scaled.ways[ways].iter_mut().for_each(|(_, rate)| *rate /= factor);
             // Its energy stays what it is.
             scaled.watts[phase] /= factor;
         }
         scaled
     }
 
-    /// `x` with `x (s I - T) = right`.
-    pub(super) fn forward(&self, right: &[f64], s: f64) -> Vec<f64> {
-        let mut x = right.to_vec();
+    fn leads(&self, phase: usize) -> &[(usize, f64)] {
+        &self.ways[self.starts[phase]..self.starts[phase + 1]]
+    }
+
+    /// For [`Self::forward`], with so high a rate.
+    pub(super) fn until(&self, rate: f64) -> Until {
+        let stays: Vec<f64> = self.exits.iter().map(|exit| 1.0 / (rate + exit)).collect();
+        let behind = stays.iter().skip(1).chain([&0.0]);
+        Until { rate, goes_on: self.next.iter().zip(behind).map(|(rate, stays)| rate * stays).collect(), stays }
+    }
+
+    /// `x` with `x (s I - T) = right`, in the place of `right`, of which each is `by` times what stands there; `s` is the rate of `until`.
+    pub(super) fn forward(&self, x: &mut [f64], by: f64, until: &Until) {
+        x.iter_mut().zip(&until.stays).for_each(|(x, stays)| *x = *x * by * stays);
+        let mut before = 0.0;
         for phase in 0..x.len() {
-            x[phase] /= s + self.exits[phase];
-            let here = x[phase];
-            for (to, rate) in &self.ways[phase] {
-                x[*to] += here * rate;
+            let here = x[phase] + before;
+            x[phase] = here;
+            before = here * until.goes_on[phase];
+            for (to, rate) in self.leads(phase) {
+                x[*to] += here * rate * until.stays[*to];
             }
         }
-        x
     }
 
     /// The transform of the time from each phase to the end, at `s`.
-    pub(super) fn transform(&self, s: Complex) -> Vec<Complex> {
-        self.backward(|phase| Complex { re: self.done[phase], im: 0.0 }, s)
-    }
-
-    /// `x` with `(s I - T) x = right`.
-    pub(super) fn backward(&self, right: impl Fn(usize) -> Complex, s: Complex) -> Vec<Complex> {
-        let mut x = vec![Complex::default(); self.exits.len()];
+    pub(super) fn transform(&self, s: Complex, x: &mut Vec<Complex>) {
+        x.resize(self.exits.len(), Complex::default());
         for phase in (0..x.len()).rev() {
-            let mut sum = right(phase);
-            for (to, rate) in &self.ways[phase] {
+            let behind = x.get(phase + 1).copied().unwrap_or_default();
+            let mut sum = Complex::real(self.done[phase]).plus(behind.times(self.next[phase]));
+            for (to, rate) in self.leads(phase) {
                 sum = sum.plus(x[*to].times(*rate));
             }
-            x[phase] = sum.over(s.plus(Complex { re: self.exits[phase], im: 0.0 }));
+            x[phase] = sum.over(s.plus(Complex::real(self.exits[phase])));
         }
-        x
+    }
+
+    /// `x` and `u` with `(s I - T) x = right` and `(s I - T) u = 1`.
+    pub(super) fn backward(&self, right: &[Complex], s: Complex, both: &mut Vec<(Complex, Complex)>) {
+        both.resize(self.exits.len(), Default::default());
+        for phase in (0..both.len()).rev() {
+            let behind = both.get(phase + 1).copied().unwrap_or_default();
+            let next = self.next[phase];
+            let (mut x, mut u) =
+                (right[phase].plus(behind.0.times(next)), Complex::real(1.0).plus(behind.1.times(next)));
+            for (to, rate) in self.leads(phase) {
+                x = x.plus(both[*to].0.times(*rate));
+                u = u.plus(both[*to].1.times(*rate));
+            }
+            let by = s.plus(Complex::real(self.exits[phase])).inverse();
+            both[phase] = (x.by(by), u.by(by));
+        }
     }
 }

@@ -11,9 +11,10 @@ use gspn::chain::long_run;
 use gspn::explore::explore;
 use gspn::{Budget, Limits, Progress};
 
-use super::invert::{self, distribution};
+use super::complex::Complex;
+use super::invert::{self, Likely};
 use super::passage::Passage;
-use super::queue::{self, Entered, Queue};
+use super::queue::{self, Desk, Entered, Queue};
 use super::service::Service;
 use super::simulated::{self, Simulated};
 use super::tagged;
@@ -209,29 +210,40 @@ impl Times {
     /// The probability that a request takes no longer than `time`.
     pub(super) fn within(&self, service: &Service, time: f64, budget: &mut Budget<'_>) -> Result<f64, Fault> {
         match self {
-            Self::Unknown => Err(Fault::new(Class::Unanswered, "percentiles", "nobody asked for them")),
-            Self::Followed(passage) => passage.within(time, budget, |_, it| it),
             Self::Simulated(seen) => Ok(seen.within(time)),
+            _ => Ok(self.likely(service, time, budget)?.within),
+        }
+    }
+
+    /// How likely it is that a request takes no longer than `time`, where that was not simulated.
+    pub(super) fn likely(&self, service: &Service, time: f64, budget: &mut Budget<'_>) -> Result<Likely, Fault> {
+        match self {
+            Self::Unknown | Self::Simulated(_) => {
+                Err(Fault::new(Class::Unanswered, "percentiles", "nobody asked for them"))
+            }
+            Self::Followed(passage) => passage.likely(time, budget, |_, it| it),
             Self::One(entered) => {
                 let mut stopped = budget.look(Progress::Solving { sweeps: 0, error: 0.0 });
-                let found = distribution(time, |s| {
+                let mut desk = Desk::default();
+                let found = invert::likely(time, |s| {
                     if stopped.is_ok() {
                         stopped = budget.look(Progress::Solving { sweeps: 0, error: 0.0 });
                     }
                     // Of what is given up any number will do.
-                    if stopped.is_ok() { queue::transform(service, entered, s) } else { s }
+                    if stopped.is_ok() { queue::transform(service, entered, s, &mut desk) } else { s }
                 });
                 stopped?;
                 found
             }
-            Self::Several { waiting, wait } => wait.within(time, budget, |s, waited| {
-                let g = service.transform(s);
-                let own = service.begin.iter().zip(&g).map(|(begin, g)| g.times(*begin));
-                let at_once = invert::Complex { re: 1.0 - service.takes_time(), im: 0.0 };
-                let own = own.fold(at_once, invert::Complex::plus);
-                let waits = waited.times(*waiting).plus(invert::Complex { re: 1.0 - waiting, im: 0.0 });
-                waits.by(own)
-            }),
+            Self::Several { waiting, wait } => {
+                let mut g = Vec::new();
+                wait.likely(time, budget, |s, waited| {
+                    service.transform(s, &mut g);
+                    let own = service.begin.iter().zip(&g).map(|(begin, g)| g.times(*begin));
+                    let own = own.fold(Complex::real(1.0 - service.takes_time()), Complex::plus);
+                    waited.times(*waiting).plus(Complex::real(1.0 - waiting)).by(own)
+                })
+            }
         }
     }
 
@@ -251,6 +263,6 @@ impl Times {
         {
             return Ok(0.0);
         }
-        invert::quantile(level, guess, |time| Ok(1.0 - self.within(service, time, budget)?))
+        invert::quantile(level, guess, |time| self.likely(service, time, budget))
     }
 }
