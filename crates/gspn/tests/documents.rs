@@ -125,9 +125,19 @@ fn a_file_of_two_bytes_a_letter_is_read() {
     assert!(lies.why.contains("`utf-16`, and its bytes are not"), "{lies}");
     let marked = "\u{feff}<?xml version=\"1.0\" encoding=\"windows-1252\"?><pnml><net id=\"n\"><place id=\"\u{e9}\"/></net></pnml>";
     assert_eq!(read(marked.as_bytes(), Format::Pnml, &[]).unwrap().net.places()[0].name, "\u{e9}");
+    let four: Vec<u8> = "\u{feff}<pnml/>".chars().flat_map(|letter| u32::from(letter).to_le_bytes()).collect();
+    for bytes in [&four[..], &four[4..]] {
+        let four = read(bytes, Format::Pnml, &[]).unwrap_err();
+        assert!(four.why.contains("UTF-32"), "{four}");
+    }
     let other = b"<?xml version=\"1.0\" encoding=\"koi8-r\"?><pnml><net id=\"\xc4\"/></pnml>";
     let other = read(other, Format::Pnml, &[]).unwrap_err();
     assert!(other.why.contains("its encoding is `koi8-r`"), "{other}");
+    // Where nobody says what it is, rates beside it are not the fault.
+    let beside = json::read_rates(b"{\"t\": 1}").unwrap();
+    let other =
+        read(b"<?xml version=\"1.0\" encoding=\"koi8-r\"?><pnml><net id=\"\xc4\"/></pnml>", Format::Json, &beside);
+    assert!(other.unwrap_err().why.contains("its encoding is `koi8-r`"));
 }
 
 #[test]

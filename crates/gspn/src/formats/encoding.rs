@@ -21,6 +21,10 @@ const WINDOWS: [char; 32] = [
 /// # Errors
 /// [`crate::Class::Invalid`] for bytes that are no letters of the encoding that the document says it has.
 pub fn xml_text(bytes: &[u8]) -> Result<Cow<'_, str>, Refusal> {
+    // Its mark begins with that of UTF-16.
+    if matches!(bytes, [0xff, 0xfe, 0, 0, ..] | [0, 0, 0xfe, 0xff, ..] | [b'<', 0, 0, 0, ..] | [0, 0, 0, b'<', ..]) {
+        return Err(Refusal::invalid("document", "its encoding is UTF-32, which is not read: save it as UTF-8"));
+    }
     if let Some(pair) = utf_16(bytes) {
         return wide(bytes, pair).map(Cow::Owned);
     }

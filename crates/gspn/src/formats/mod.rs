@@ -57,8 +57,8 @@ impl Format {
         let first = text.iter().find(|byte| !byte.is_ascii_whitespace());
         let looks = match (first, xml::root(text)) {
             (None, _) => "there is nothing in it".to_owned(),
-            (Some(0xff | 0xfe), None) => "it begins like UTF-16: save it as UTF-8".to_owned(),
             _ if let Err(refusal) = xml_text(text) => refusal.why,
+            (Some(0xff | 0xfe), None) => "it begins like UTF-16: save it as UTF-8".to_owned(),
             (_, Some(root)) => format!("its outermost element is `{}`", root.chars().take(40).collect::<String>()),
             (Some(b'<'), None) => "no outermost element is found behind what it begins with".to_owned(),
             _ => "it begins neither with `{` nor with an element".to_owned(),
@@ -117,6 +117,10 @@ pub fn read_beside(text: &[u8], format: Format, beside: &Beside<'_>) -> Result<D
     if text.len() > MOST {
         return Err(Refusal::new(crate::Class::TooLarge, "document", "more than 64 MiB of text"));
     }
+    if format == Format::Json {
+        // What looks like nothing that is known may have been meant as something else.
+        Format::recognized(text)?;
+    }
     if format != Format::Pnml {
         none_given(beside.rates)?;
     }
@@ -126,8 +130,6 @@ pub fn read_beside(text: &[u8], format: Format, beside: &Beside<'_>) -> Result<D
     }
     let net = match format {
         Format::Json => {
-            // What looks like nothing that is known may have been meant as something else.
-            Format::recognized(text)?;
             let document = json::read(text)?;
             chosen("net", &[(document.net.name(), ())], beside.net)?;
             return Ok(document);
