@@ -67,10 +67,10 @@ impl Passage {
                 change = change.max((time - times[at]).abs() / time);
                 times[at] = time;
             }
+            step(&mut sweeps, change, budget)?;
             if self.forward || change < 1e-12 {
                 break;
             }
-            step(&mut sweeps, change, budget)?;
         }
         self.mean = self.initial.iter().map(|(at, share)| share * times[*at]).sum();
         Ok(self.mean)
@@ -114,10 +114,10 @@ impl Passage {
                 change = change.max(new.change(g[at]));
                 g[at] = new;
             }
+            step(&mut sweeps, change, budget)?;
             if self.forward || change < 1e-13 {
                 break;
             }
-            step(&mut sweeps, change, budget)?;
         }
         let begin = self.initial.iter().map(|(at, share)| g[*at].times(*share));
         Ok(begin.fold(Complex::default(), Complex::plus))
