@@ -133,17 +133,35 @@ fn put(path: &Path, new: &Path, bytes: &[u8], mode: u32) -> Result<(), Failure> 
     write().map_err(|error| Failure::unavailable(format!("cannot write `{}`", path.display())).because_of(Some(&error)))
 }
 
+/// Refuses what [`export`] cannot write, before long work whose result it is.
+pub(crate) fn exportable(path: &Path) -> Result<(), Failure> {
+    let there = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    let tried = match fs::metadata(&there) {
+        Ok(known) if known.is_dir() => Err(io::ErrorKind::IsADirectory.into()),
+        Ok(known) if !known.is_file() => Ok(()),
+        _ => tempfile::Builder::new().prefix(".trapkey-").tempfile_in(beside(&there)).map(drop),
+    };
+    tried.map_err(|error| unwritable(path, &error))
+}
+
+fn unwritable(path: &Path, error: &io::Error) -> Failure {
+    Failure::unavailable(format!("cannot write `{}`", path.display())).because_of(Some(error))
+}
+
+/// The folder that a file is in.
+fn beside(path: &Path) -> &Path {
+    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
 /// Writes an export, whole or not at all: it is made beside the file and then moved there, so whoever reads it has all of one of them,
 /// and what is killed on the way leaves what was there. A link stays one; what is no file, such as a pipe, is written to as it is.
 pub(crate) fn export(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
-    let failed =
-        |error: &io::Error| Failure::unavailable(format!("cannot write `{}`", path.display())).because_of(Some(error));
     let there = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     let known = fs::metadata(&there).ok();
     if known.as_ref().is_some_and(|known| !known.is_file()) {
-        return overwrite(path)?.write_all(bytes).map_err(|error| failed(&error));
+        return overwrite(path)?.write_all(bytes).map_err(|error| unwritable(path, &error));
     }
-    let folder = there.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let folder = beside(&there);
     let write = || -> io::Result<()> {
         let mut new = tempfile::Builder::new().prefix(".trapkey-").suffix(".new").tempfile_in(folder)?;
         // By its file: an error by its name would name what nobody knows.
@@ -155,7 +173,7 @@ pub(crate) fn export(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
         new.persist(&there)?;
         Ok(())
     };
-    write().map_err(|error| failed(&error))
+    write().map_err(|error| unwritable(path, &error))
 }
 
 /// Puts new content in the place of a file, whole, and does not wait for the disk: for what is soon written again.

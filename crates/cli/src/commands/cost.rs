@@ -18,6 +18,7 @@ use serde_json::json;
 
 use self::priced::Prices;
 use super::Common;
+use super::model::limit;
 use crate::answer::{Answer, table};
 use crate::failure::{Failure, SourceFault};
 use crate::files;
@@ -124,8 +125,8 @@ pub(crate) struct Spend {
     #[arg(long, default_value_t = Limits::default().markings, value_name = "COUNT", value_parser = value_parser!(u64).range(1..))]
     markings: u64,
 
-    /// The most time
-    #[arg(long, allow_negative_numbers = true, default_value_t = 30.0, value_name = "SECONDS")]
+    /// The most time (`30 s`, `2 min`; a number alone is seconds)
+    #[arg(long, allow_hyphen_values = true, default_value = "30 s", value_name = "TIME", value_parser = limit)]
     time: f64,
 }
 
@@ -152,7 +153,7 @@ impl Spend {
             if fault.class == cost::Class::Unanswered {
                 let failure = Failure::unavailable(message);
                 match fault.name.as_str() {
-                    "time" => failure.help(format!("`--time SECONDS` allows more than {}", self.time)),
+                    "time" => failure.help(format!("`--time TIME` allows more than {} s", self.time)),
                     "markings" => failure.help(format!("`--markings COUNT` allows more than {}", self.markings)),
                     _ => failure,
                 }

@@ -46,6 +46,37 @@ fn json_of(said: &str) -> Value {
     serde_json::from_str(json).unwrap()
 }
 
+/// What takes minutes is refused before, not after, where its result has no place.
+#[test]
+fn what_cannot_be_written_is_not_measured() {
+    let scene = Scene::empty();
+    for words in [&["cost", "measure", "--out"][..], &["cost", "what-if", "--out"]] {
+        for (file, why) in [("none/here.json", "No such file"), ("/", "irectory")] {
+            let said = scene.run(&[words, &[file]].concat());
+            assert!(said.starts_with("exit 3") && said.contains("cannot write") && said.contains(why), "{said}");
+            assert!(!said.contains(" %") && !said.contains("measured first"), "{said}");
+        }
+    }
+}
+
+#[test]
+fn a_limit_of_time_is_a_number_of_seconds_or_has_a_unit() {
+    let scene = Scene::empty();
+    scene.write("model.toml", MODEL);
+    for (time, exit, why) in [
+        ("30", "exit 0", ""),
+        ("30 s", "exit 0", ""),
+        ("0.5 min", "exit 0", ""),
+        ("0 s", "exit 2", "`--time 0`: above 0"),
+        ("-1", "exit 2", "`--time -1`: above 0"),
+        ("soon", "exit 2", "`soon` is no time such as `30 s`"),
+        ("1e-9", "exit 3", "allows more than 0.000000001 s"),
+    ] {
+        let said = scene.run(&["cost", "solve", "model.toml", "--time", time]);
+        assert!(said.starts_with(exit) && said.contains(why), "{time}: {said}");
+    }
+}
+
 #[test]
 fn a_model_is_woven_in_three_steps_and_its_net_is_one_that_model_solve_takes() {
     let scene = Scene::empty();

@@ -187,7 +187,7 @@ pub(super) fn best(settings: &[Outcome], wanted: &Wanted) -> BTreeMap<&'static s
 pub(super) fn unsolved(fault: &Fault) -> String {
     let less = "fewer clients, threads or percentiles, or less `room`, take less";
     match fault.name.as_str() {
-        "time" => format!("not solved when the time was over: `--time SECONDS` allows more; {less}"),
+        "time" => format!("not solved when the time was over: `--time TIME` allows more; {less}"),
         "markings" => format!("not solved: its net has more markings than `--markings COUNT` allows; {less}"),
         "simulation" => format!("not solved: {}; {less}", fault.why),
         "memory" => format!("not solved: it takes more memory than is allowed; {less}"),

@@ -10,6 +10,7 @@ use serde_json::json;
 use super::{seconds, write};
 use crate::answer::{Answer, table};
 use crate::failure::Failure;
+use crate::files;
 
 /// Where the calibration goes.
 #[derive(Debug, Args)]
@@ -41,6 +42,9 @@ pub(crate) fn run(args: &Measure) -> Result<Answer, Failure> {
     let entries: Vec<Entry> = all().into_iter().filter(wanted).collect();
     if entries.is_empty() {
         return Err(Failure::bad_input(format!("no step begins with `{}`", args.only.join("` or `"))));
+    }
+    if let Some(path) = &args.out {
+        files::exportable(path)?;
     }
     let mut shown = None;
     let mut progress = |told: Told<'_>| {

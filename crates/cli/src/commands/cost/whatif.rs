@@ -153,6 +153,9 @@ impl WhatIf {
                 Failure::bad_input(why).help("`trapkey cost measure --out FILE` makes one")
             });
         }
+        if let Some(path) = &self.out {
+            files::exportable(path)?;
+        }
         eprintln!("this machine is measured first: `cost measure --out FILE` keeps what is found");
         let measured = measure(&all(), Plan::FULL, &Program::own(&["cost", "step"]), &mut |_| ());
         measured.map_err(|error| Failure::unavailable(format!("a step cannot be measured: {error}")))

@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::solve::at_times;
 use super::source::Source;
-use super::{progress, refused};
+use super::{limit, progress, refused};
 use crate::answer::{Answer, table};
 use crate::failure::Failure;
 
@@ -21,8 +21,8 @@ pub(crate) struct Fluid {
     #[arg(long, allow_negative_numbers = true, required = true, value_delimiter = ',', value_name = "TIME")]
     at: Vec<f64>,
 
-    /// The most time
-    #[arg(long, allow_negative_numbers = true, default_value_t = 30.0, value_name = "SECONDS")]
+    /// The most time (`30 s`, `2 min`; a number alone is seconds)
+    #[arg(long, allow_hyphen_values = true, default_value = "30 s", value_name = "TIME", value_parser = limit)]
     time: f64,
 }
 

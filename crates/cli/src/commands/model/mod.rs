@@ -64,6 +64,12 @@ pub(crate) fn run(command: Command) -> Result<Answer, Failure> {
     }
 }
 
+/// A limit of time in seconds, as a number alone or with a unit.
+pub(crate) fn limit(text: &str) -> Result<f64, String> {
+    let seconds = text.trim().parse().ok().or_else(|| cost::quantity::long_seconds(text));
+    seconds.ok_or_else(|| format!("`{text}` is no time such as `30 s`, `2 min` or `30` (seconds)"))
+}
+
 /// Goes on for `time` seconds, and says how far the work has come.
 fn progress(time: f64) -> Result<impl FnMut(Progress) -> bool, Failure> {
     if time.is_nan() || time <= 0.0 {

@@ -6,7 +6,7 @@ use gspn::{Budget, Limits};
 use serde_json::json;
 
 use super::source::{Source, usual};
-use super::{progress, refused};
+use super::{limit, progress, refused};
 use crate::answer::{Answer, table};
 use crate::failure::Failure;
 
@@ -28,8 +28,8 @@ pub(crate) struct Simulate {
     #[arg(long, default_value_t = Plan::default().firings, value_name = "COUNT")]
     firings: u64,
 
-    /// The most time
-    #[arg(long, allow_negative_numbers = true, default_value_t = 30.0, value_name = "SECONDS")]
+    /// The most time (`30 s`, `2 min`; a number alone is seconds)
+    #[arg(long, allow_hyphen_values = true, default_value = "30 s", value_name = "TIME", value_parser = limit)]
     time: f64,
 }
 

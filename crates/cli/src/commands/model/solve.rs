@@ -10,7 +10,7 @@ use gspn::{Budget, Limits, Refusal, explore, formats};
 use serde_json::json;
 
 use super::source::{Source, usual};
-use super::{export, progress, refused};
+use super::{export, limit, progress, refused};
 use crate::answer::{Answer, table};
 use crate::failure::Failure;
 
@@ -25,8 +25,8 @@ struct Cost {
     #[arg(long, default_value_t = Limits::default().bytes >> 20, value_name = "MIB")]
     memory: u64,
 
-    /// The most time
-    #[arg(long, allow_negative_numbers = true, default_value_t = 30.0, value_name = "SECONDS")]
+    /// The most time (`30 s`, `2 min`; a number alone is seconds)
+    #[arg(long, allow_hyphen_values = true, default_value = "30 s", value_name = "TIME", value_parser = limit)]
     time: f64,
 }
 
