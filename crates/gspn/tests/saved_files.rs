@@ -86,6 +86,39 @@ fn what_a_pnpro_project_has_beyond_a_net_is_refused_by_name() {
     }
 }
 
+/// What another marking would change has no number, nor has a function that the editor works out; both are sound.
+#[test]
+fn what_the_greatspn_editor_works_out_is_named() {
+    let with = |transition: &str, mult: &str| {
+        pnpro(&format!(
+            r#"<project name="p"><gspn name="g"><nodes><constant consttype="REAL" name="lambda" value="0.25"/>
+            <place name="a" marking="1"/><transition name="t" {transition}/></nodes>
+            <edges><arc kind="INPUT" tail="a" head="t" mult="{mult}"/></edges></gspn></project>"#
+        ))
+    };
+    let (marking, function) = ("which depends on the marking", "is not understood");
+    for (transition, mult, name, why) in [
+        ("", "#a", "a", "the multiplicity of its arc to `t` is `#a`, which depends on the marking"),
+        ("", "Max[1,#a]", "a", marking),
+        ("", "If[#a==1,1,2]", "a", marking),
+        ("", "Max[1,2]", "a", "is `Max[1,2]`: the function `Max` is not understood"),
+        (r#"delay="Max[1,2]""#, "1", "t", "its `delay` is `Max[1,2]`: the function `Max` is not understood"),
+        (r#"delay="2 * Pow [lambda, 2]""#, "1", "t", "the function `Pow`"),
+        (r##"delay="If[#a==3, 100, 4]""##, "1", "t", marking),
+        (r#"type="IMM" weight="Min[1,2]""#, "1", "t", function),
+        (r#"type="GEN" delay="I[1.0]+I[1.5]""#, "1", "t", "its time `I[1.0]+I[1.5]` is not understood"),
+        (r#"type="GEN" delay="Erlang[1, 2] + Erlang[3, 4]""#, "1", "t", function),
+        (r#"type="GEN" delay="I[Max[1, 2]]""#, "1", "t", function),
+    ] {
+        let sort = if transition.contains("type=") { "" } else { r#"type="EXP""# };
+        let refusal = with(&format!("{sort} {transition}"), mult).unwrap_err();
+        assert_eq!((refusal.class, refusal.name.as_str()), (Class::Unsupported, name), "{refusal}");
+        assert!(refusal.why.contains(why), "{refusal}");
+    }
+    let refusal = with(r#"type="GEN" delay="Erlang[3, lambda]""#, "1").unwrap_err();
+    assert!(refusal.class == Class::Invalid && refusal.why.starts_with("`lambda` is 0.25"), "{refusal}");
+}
+
 fn set(text: &str, values: &[(&str, &str)]) -> Result<Net, (Class, String, String)> {
     let values: Vec<_> = values.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
     let format = Format::of(text.as_bytes()).unwrap();

@@ -101,13 +101,15 @@ impl Constants {
 
     /// The value of `text`, or why it has none.
     pub(super) fn value(&self, text: &str) -> Result<f64, String> {
-        let value = Reader { constants: self, rest: text.trim(), deep: 0, names: None }.whole(text)?.0;
+        let text = text.trim();
+        let value = Reader { constants: self, rest: text, deep: 0, names: None }.whole(text)?.0;
         if value.is_finite() { Ok(value) } else { Err(format!("`{text}` is not finite")) }
     }
 
     /// A whole number from 0.
     pub(super) fn whole(&self, text: &str) -> Result<u64, String> {
-        if let Ok(whole) = text.trim().parse() {
+        let text = text.trim();
+        if let Ok(whole) = text.parse() {
             return Ok(whole);
         }
         let value = self.value(text)?;
@@ -164,7 +166,8 @@ fn nearest<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
 
 /// The constants that a text names.
 fn names(text: &str) -> Result<Vec<&str>, String> {
-    let reader = Reader { constants: &Constants::default(), rest: text.trim(), deep: 0, names: Some(Vec::new()) };
+    let text = text.trim();
+    let reader = Reader { constants: &Constants::default(), rest: text, deep: 0, names: Some(Vec::new()) };
     Ok(reader.whole(text)?.1)
 }
 

@@ -68,7 +68,9 @@ fn constants(gspn: Node<'_, '_>, set: &[(String, String)]) -> Result<Constants, 
     let definitions = nodes.map(|node| {
         let whole = node.attribute("consttype").or(node.attribute("type"));
         let called = xml::need(node, "name")?;
-        plain(called, "value", node.attribute("value").unwrap_or_default())?;
+        let text = node.attribute("value").unwrap_or_default();
+        plain(called, "value", text)?;
+        fixed(called, "its `value`", text)?;
         Ok(Definition {
             name: called,
             text: node.attribute("value").filter(|text| !text.trim().is_empty()),
@@ -101,6 +103,19 @@ fn plain(called: &str, key: &str, text: &str) -> Result<(), Refusal> {
     Ok(())
 }
 
+/// Refuses a number that another marking would change, and one that needs a function: all of the editor's have brackets.
+fn fixed(called: &str, key: &str, text: &str) -> Result<(), Refusal> {
+    if text.contains('#') {
+        return Err(unsupported(called, format!("{key} is `{text}`, which depends on the marking")));
+    }
+    let before = text.split_once('[').map(|(before, _)| before.trim_end()).unwrap_or_default();
+    let function = before.rsplit(|next: char| !next.is_alphanumeric()).next().unwrap_or_default();
+    if function.is_empty() {
+        return Ok(());
+    }
+    Err(unsupported(called, format!("{key} is `{text}`: the function `{function}` is not understood")))
+}
+
 fn node(node: Node<'_, '_>, constants: &Constants, draft: &mut Draft) -> Result<(), Refusal> {
     match name(node) {
         "place" => {
@@ -111,6 +126,7 @@ fn node(node: Node<'_, '_>, constants: &Constants, draft: &mut Draft) -> Result<
             only(node, called, &["name", "marking", "domain"])?;
             let marking = node.attribute("marking").filter(|marking| !marking.is_empty()).unwrap_or("0");
             plain(called, "marking", marking)?;
+            fixed(called, "its `marking`", marking)?;
             let tokens = constants.whole(marking);
             draft.place(called, called, tokens.map_err(|why| Refusal::invalid(called, why))?)
         }
@@ -132,13 +148,16 @@ fn node(node: Node<'_, '_>, constants: &Constants, draft: &mut Draft) -> Result<
 
 fn kind(node: Node<'_, '_>, called: &str, constants: &Constants) -> Result<Kind, Refusal> {
     let invalid = |why: String| Refusal::invalid(called, why);
+    let sort = xml::need(node, "type")?;
     for key in ["delay", "weight", "priority", "nservers"] {
-        if let Some(text) = node.attribute(key).filter(|text| text.contains('#')) {
-            return Err(unsupported(called, format!("its `{key}` `{text}` depends on the marking")));
+        let text = node.attribute(key).unwrap_or_default();
+        // What is general is written as a function, and read as one.
+        if (key, sort) != ("delay", "GEN") || text.contains('#') {
+            fixed(called, &format!("its `{key}`"), text)?;
         }
     }
     let value = |key: &str, usual: &str| constants.value(node.attribute(key).unwrap_or(usual)).map_err(invalid);
-    match xml::need(node, "type")? {
+    match sort {
         "IMM" => {
             let priority = constants.whole(node.attribute("priority").unwrap_or("1")).map_err(invalid)?;
             let priority =
@@ -168,7 +187,11 @@ fn general(node: Node<'_, '_>, called: &str, constants: &Constants) -> Result<Ki
         return Err(unsupported(called, format!("`nservers` is `{servers}`: a fixed time has one server here")));
     }
     let text = node.attribute("delay").unwrap_or("1.0").trim();
-    let inner = |word: &str| text.strip_prefix(word)?.trim_start().strip_prefix('[')?.trim_end().strip_suffix(']');
+    let inner = |word: &str| {
+        let inner = text.strip_prefix(word)?.trim_start().strip_prefix('[')?.trim_end().strip_suffix(']')?;
+        // Brackets in it are of other functions, or the first and the last of a sum.
+        (!inner.contains(['[', ']'])).then_some(inner)
+    };
     let value = |text: &str| constants.value(text).map_err(|why| Refusal::invalid(called, why));
     if let Some(delay) = inner("I") {
         return Ok(Kind::Deterministic { delay: value(delay)? });
@@ -194,6 +217,7 @@ fn arc(node: Node<'_, '_>, constants: &Constants, draft: &mut Draft) -> Result<(
     let either = |new: &str, old: &str| node.attribute(new).or(node.attribute(old));
     let count = either("mult", "multiplicity").unwrap_or("1");
     plain(from, "mult", count)?;
+    fixed(from, &format!("the multiplicity of its arc to `{to}`"), count)?;
     let count = constants.whole(count);
     let count = count.map_err(|why| Refusal::invalid(from, why))?;
     let kind = either("kind", "type").ok_or_else(|| Refusal::invalid(from, "an arc has no `kind`"))?;
