@@ -290,6 +290,28 @@ fn what_is_not_understood_is_refused_by_name() {
     assert_eq!(foreign(&deep).unwrap_err().name, "page");
 }
 
+/// What is to be written instead is said in the words of the format; in those of JSON where a file of rates says it.
+#[test]
+fn infinitely_many_servers_without_an_input_are_refused_in_the_words_of_the_format() {
+    let pnpro = r#"<project name="p"><gspn name="g"><nodes><transition name="t" type="EXP" delay="2"/></nodes><edges/></gspn></project>"#;
+    let pipe = r#"<pnml><net id="n"><transition id="t"><rate><value>2</value></rate><timed><value>true</value></timed>
+        <infiniteServer><value>true</value></infiniteServer></transition></net></pnml>"#;
+    let iso = r#"<pnml><net id="n"><transition id="t"/></net></pnml>"#;
+    let timenet =
+        r#"<net id="0" netclass="eDSPN"><exponentialTransition id="t" delay="2" serverType="InfiniteServer"/></net>"#;
+    let rates = json::read_rates(br#"{"t": {"kind": "timed", "rate": 1, "servers": "inf"}}"#).unwrap();
+    for (text, rates, words) in [
+        (pnpro, &[][..], r#"write `nservers="1"` for one server"#),
+        (pipe, &[], "its `infiniteServer` is `true`"),
+        (iso, &rates, "`servers` is `inf`"),
+        (timenet, &[], "its `serverType` is `InfiniteServer`"),
+    ] {
+        let refusal = read(text.as_bytes(), Format::of(text.as_bytes()).unwrap(), rates).unwrap_err();
+        assert_eq!((refusal.class, refusal.name.as_str()), (Class::Invalid, "t"), "{refusal}");
+        assert!(refusal.why.contains(words) && refusal.why.contains("nothing bounds its rate"), "{refusal}");
+    }
+}
+
 /// In both formats a constant may use others that stand after it.
 #[test]
 fn constants_refer_to_later_ones() {

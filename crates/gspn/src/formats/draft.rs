@@ -2,7 +2,7 @@
 
 use hashbrown::HashMap;
 
-use crate::net::{self, Arc, Kind, Place, Tokens, Transition};
+use crate::net::{self, Arc, Kind, Place, Servers, Tokens, Transition};
 use crate::{Net, Refusal};
 
 #[derive(Debug, Clone, Copy)]
@@ -104,6 +104,14 @@ impl Draft {
             }
         }
         Ok(())
+    }
+
+    /// A transition with infinitely many servers that nothing bounds: each format has its own words for what to write instead.
+    pub(super) fn unbounded(&self) -> Option<&str> {
+        let unbounded = |it: &&Transition| {
+            it.inputs.is_empty() && matches!(it.kind, Kind::Timed { servers: Servers::Infinite, .. })
+        };
+        self.transitions.iter().find(unbounded).map(|it| it.name.as_str())
     }
 
     pub(super) fn net(self, name: &str) -> Result<Net, Refusal> {

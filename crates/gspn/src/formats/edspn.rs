@@ -42,6 +42,11 @@ pub(super) fn read(text: &[u8], set: &[(String, String)]) -> Result<Net, Refusal
     for node in inside(root) {
         arc(node, &constants, &mut draft)?;
     }
+    if let Some(name) = draft.unbounded() {
+        let why = "its `serverType` is `InfiniteServer` and there is no input arc: nothing bounds its rate; \
+                   write `ExclusiveServer` for one server";
+        return Err(Refusal::invalid(name, why));
+    }
     draft.net(root.attribute("id").unwrap_or_default())
 }
 

@@ -95,6 +95,12 @@ pub(super) fn read(text: &[u8], beside: &Beside<'_>) -> Result<Net, Refusal> {
     if let Some(unused) = reader.rates.keys().find(|rate| !reader.used.contains(**rate)) {
         return Err(Refusal::invalid(unused, "a rate is given for this transition, and there is none that needs it"));
     }
+    // What stands in the file of rates has the words of that.
+    if let Some(name) = reader.draft.unbounded().filter(|name| !reader.used.contains(name)) {
+        let why = "its `infiniteServer` is `true` and there is no input arc: nothing bounds its rate; \
+                   write `false` for one server";
+        return Err(Refusal::invalid(name, why));
+    }
     reader.draft.net(&net_name(net))
 }
 

@@ -56,6 +56,11 @@ pub(super) fn read(text: &[u8], beside: &Beside<'_>) -> Result<Net, Refusal> {
     for edges in inside(gspn).filter(|part| name(*part) == "edges") {
         inside(edges).try_for_each(|arc| self::arc(arc, &constants, &mut draft))?;
     }
+    if let Some(name) = draft.unbounded() {
+        let why = "it has infinitely many servers, as where no `nservers` is written, and no input arc: nothing bounds its rate; \
+                   write `nservers=\"1\"` for one server";
+        return Err(Refusal::invalid(name, why));
+    }
     draft.net(gspn.attribute("name").unwrap_or_default())
 }
 
