@@ -221,6 +221,8 @@ fn an_edspn_of_timenet() {
         {"name": "skip", "kind": "immediate", "weight": 2, "priority": 3, "in": {"Used": 1}, "inhibit": {"Free": 4}}]}}"#,
     );
     assert_eq!(foreign(EDSPN).as_ref(), Ok(&wanted));
+    let powers = EDSPN.replace(r#"expression="2*2""#, r#"expression="2^2""#).replace("4.0", "K^(3-1)/4");
+    assert_eq!(foreign(&powers).as_ref(), Ok(&wanted));
     // What other versions save besides, and what says nothing.
     let more = EDSPN
         .replace(

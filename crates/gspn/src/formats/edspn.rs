@@ -95,7 +95,7 @@ fn constants(net: Node<'_, '_>, set: &[(String, String)]) -> Result<Constants, R
             whole: Some(whole).filter(|whole| *whole == "int"),
         })
     });
-    Constants::of(definitions.collect::<Result<Vec<_>, Refusal>>()?, set)
+    Constants::of(definitions.collect::<Result<Vec<_>, Refusal>>()?, set, true)
 }
 
 /// What a node is called: its label, else its id.

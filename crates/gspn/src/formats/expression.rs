@@ -1,4 +1,4 @@
-//! Numbers that are written as sums and products of constants.
+//! Numbers that are written as sums, products and powers of constants.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use hashbrown::{HashMap, HashSet};
 use super::told;
 use crate::{Class, Refusal};
 
-/// How deep parentheses and signs may be nested.
+/// How deep parentheses, signs and powers may be nested.
 const DEEP: u32 = 64;
 
 /// A constant as a file says it.
@@ -40,6 +40,8 @@ impl Definition<'_> {
 #[derive(Debug, Default)]
 pub(super) struct Constants {
     known: HashMap<String, f64>,
+    /// Whether the format has `^`.
+    powers: bool,
 }
 
 impl Constants {
@@ -47,7 +49,11 @@ impl Constants {
     ///
     /// # Errors
     /// By the name of a constant: two have it, none has it that is set, it has no value, needs one that does not exist, or in the end itself.
-    pub(super) fn of<'a>(mut definitions: Vec<Definition<'a>>, set: &'a [(String, String)]) -> Result<Self, Refusal> {
+    pub(super) fn of<'a>(
+        mut definitions: Vec<Definition<'a>>,
+        set: &'a [(String, String)],
+        powers: bool,
+    ) -> Result<Self, Refusal> {
         let mut at = HashMap::new();
         for (index, definition) in definitions.iter().enumerate() {
             if at.insert(definition.name, index).is_some() {
@@ -74,7 +80,7 @@ impl Constants {
         }
         let mut ready: Vec<usize> =
             open.iter().enumerate().filter(|(_, needs)| needs.is_empty()).map(|(index, _)| index).collect();
-        let mut constants = Self::default();
+        let mut constants = Self { powers, ..Self::default() };
         while let Some(index) = ready.pop() {
             if let Some(definition) = definitions.get(index) {
                 constants.define(definition.name, definition.value(&constants)?);
@@ -167,7 +173,8 @@ fn nearest<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
 /// The constants that a text names.
 fn names(text: &str) -> Result<Vec<&str>, String> {
     let text = text.trim();
-    let reader = Reader { constants: &Constants::default(), rest: text, deep: 0, names: Some(Vec::new()) };
+    let constants = Constants { powers: true, ..Constants::default() };
+    let reader = Reader { constants: &constants, rest: text, deep: 0, names: Some(Vec::new()) };
     Ok(reader.whole(text)?.1)
 }
 
@@ -251,11 +258,16 @@ impl<'a> Reader<'_, 'a> {
     fn part(&mut self) -> Result<f64, String> {
         self.deep += 1;
         if self.deep > DEEP {
-            return Err(format!("more than {DEEP} parentheses and signs inside each other"));
+            return Err(format!("more than {DEEP} parentheses, signs and powers inside each other"));
         }
-        let value = if self.take('-') {
-            -self.part()?
-        } else if self.take('(') {
+        let value = if self.take('-') { -self.part()? } else { self.power()? };
+        self.deep -= 1;
+        Ok(value)
+    }
+
+    /// Binds tighter than a sign in front of it, and from the right: `-a^b^c` is `-(a^(b^c))`.
+    fn power(&mut self) -> Result<f64, String> {
+        let value = if self.take('(') {
             let value = self.sum()?;
             if !self.take(')') {
                 return Err("a `)` is missing".to_owned());
@@ -264,8 +276,7 @@ impl<'a> Reader<'_, 'a> {
         } else {
             self.leaf()?
         };
-        self.deep -= 1;
-        Ok(value)
+        if self.constants.powers && self.take('^') { Ok(value.powf(self.part()?)) } else { Ok(value) }
     }
 
     fn leaf(&mut self) -> Result<f64, String> {
@@ -302,8 +313,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sums_and_products_are_worked_out() {
-        let mut constants = Constants::default();
+    fn sums_products_and_powers_are_worked_out() {
+        let mut constants = Constants { powers: true, ..Constants::default() };
         assert!(constants.define("N", 3.0) && constants.define("mu_1", 0.25) && !constants.define("N", 3.0));
         for (text, wanted) in [
             ("1.5", 1.5),
@@ -313,14 +324,22 @@ mod tests {
             ("1e-3*N", 0.003),
             ("2E+2 - 1", 199.0),
             ("N*mu_1/(1+1)", 0.375),
+            ("1/(N^2)", 1.0 / 9.0),
+            ("-2^2", -4.0),
+            ("2*N ^ 2^(1+1)", 162.0),
+            ("(2*2)^-(1/2) * 8", 4.0),
         ] {
             assert_eq!(constants.value(text), Ok(wanted), "{text}");
         }
-        for text in ["", "1+", "(1", "1)", "M", "1 2", "1/0", "#queue", "1e999", "--", "N["] {
+        for text in
+            ["", "1+", "(1", "1)", "M", "1 2", "1/0", "#queue", "1e999", "--", "N[", "2^", "^2", "0^-1", "(-2)^0.5"]
+        {
             assert!(constants.value(text).is_err(), "{text}");
         }
+        assert!(Constants::default().value("2^3").is_err_and(|why| why.contains("goes on with `^3`")));
         assert!(constants.value(&"(".repeat(100_000)).is_err());
-        assert_eq!(names("2*N + (M - N)"), Ok(vec!["N", "M", "N"]));
+        assert!(constants.value(&"1^".repeat(100_000)).is_err());
+        assert_eq!(names("2*N + (M^2 - N)"), Ok(vec!["N", "M", "N"]));
         assert_eq!(constants.whole("2*N"), Ok(6));
         assert_eq!(constants.whole("18446744073709551615"), Ok(u64::MAX));
         assert!(constants.whole("N/2").is_err() && constants.whole("-1").is_err());
@@ -331,7 +350,7 @@ mod tests {
         let of = |definitions: &[(&str, &str)]| {
             let definitions: Vec<_> =
                 definitions.iter().map(|(name, text)| Definition { name, text: Some(text), whole: None }).collect();
-            Constants::of(definitions, &[]).map_err(|refusal| (refusal.name.clone(), refusal.to_string()))
+            Constants::of(definitions, &[], true).map_err(|refusal| (refusal.name.clone(), refusal.to_string()))
         };
         let long: Vec<_> = (0..1000).map(|index| (format!("c{index}"), format!("1 + c{}", index + 1))).collect();
         let mut chain: Vec<_> = long.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect();

@@ -82,7 +82,7 @@ fn constants(gspn: Node<'_, '_>, set: &[(String, String)]) -> Result<Constants, 
             whole: whole.filter(|sort| *sort == "INTEGER"),
         })
     });
-    Constants::of(definitions.collect::<Result<Vec<_>, Refusal>>()?, set)
+    Constants::of(definitions.collect::<Result<Vec<_>, Refusal>>()?, set, false)
 }
 
 /// Refuses an attribute that is neither in `known` nor about looks.
