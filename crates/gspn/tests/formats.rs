@@ -183,6 +183,32 @@ fn pnml_of_the_standard_has_its_rates_beside_it() {
     }
 }
 
+/// Who gives rates by names has to be told that ids are the names, and why.
+#[test]
+fn a_transition_without_an_entry_in_the_file_of_rates_is_told_of_its_name() {
+    let told = |text: &str, rates: &str| {
+        let rates = json::read_rates(rates.as_bytes()).unwrap();
+        let refusal = read(text.as_bytes(), Format::Pnml, &rates).unwrap_err();
+        assert_eq!(refusal.class, Class::Invalid);
+        (refusal.name, refusal.why)
+    };
+    let (nameless, twice) = (ISO.replace("<name><text>B</text></name>", ""), ISO.replace(">B<", ">A<"));
+    for (text, rates, name, end) in [
+        (ISO, "{}", "T", ": give a file of rates beside it"),
+        (ISO, r#"{"T": 1}"#, "U", ", and the file of rates has no entry for it"),
+        (
+            &nameless,
+            r#"{"T": 1, "U": 1}"#,
+            "t",
+            "no entry for it: ids are the names here, as the place `b` has no name",
+        ),
+        (&twice, r#"{"T": 1, "U": 1}"#, "t", "ids are the names here, as two nodes are called `A`"),
+    ] {
+        let (named, why) = told(text, rates);
+        assert!(named == name && why.ends_with(end), "{named}: {why}");
+    }
+}
+
 const EDSPN: &str = r#"<?xml version="1.0" encoding="UTF-8" standalone="no"?>
 <net xmlns="http://pdv.cs.tu-berlin.de/TimeNET/schema/eDSPN" id="0" netclass="eDSPN"
   xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance" xsi:schemaLocation="http://pdv.cs.tu-berlin.de/TimeNET/schema/eDSPN etc/schemas/eDSPN.xsd">
@@ -547,6 +573,9 @@ fn coloured_tokens_are_unsupported_and_not_invalid() {
         (PNPRO, r#"name="mu" value="1/4""#, r#"name="mu" value="&lt;All&gt;""#, "mu"),
         (PIPE, "Default,2</value><g", "red,2</value><g", "wait"),
         (PIPE, "Default,2</value><g", "2`red++1`blue</value><g", "wait"),
+        (PIPE, "Default,2</value><g", "[]</value><g", "wait"),
+        (PIPE, "Default,2</value><g", "[[1]]</value><g", "wait"),
+        (PIPE, "<value>1</value></inscription></arc>", "<value>[T]</value></inscription></arc>", "P1 to T1"),
         (PIPE, "<value>1</value></inscription></arc>", "<value>&lt;x&gt;</value></inscription></arc>", "P1 to T1"),
     ] {
         assert!(file.contains(good), "{good}");

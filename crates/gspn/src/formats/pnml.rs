@@ -34,6 +34,8 @@ struct Reader<'a> {
     draft: Draft,
     /// By what a node is called in the file, if all are called something and no two the same.
     names: HashMap<String, String>,
+    /// Why they are not, and the names are ids.
+    ids: Option<String>,
     places: HashMap<String, usize>,
     rates: HashMap<&'a str, &'a Timing>,
     used: HashSet<&'a str>,
@@ -75,9 +77,14 @@ pub(super) fn read(text: &[u8], beside: &Beside<'_>) -> Result<Net, Refusal> {
         let text = |key| child(*node, key).and_then(value);
         text("timed").as_deref() == Some("false") && text("priority").is_some_and(|text| text.parse() == Ok(0))
     };
+    let (names, ids) = match names(&nodes) {
+        Ok(names) => (names, None),
+        Err(why) => (HashMap::new(), Some(why)),
+    };
     let mut reader = Reader {
         draft: Draft::default(),
-        names: names(&nodes),
+        names,
+        ids,
         places: HashMap::new(),
         rates,
         used: HashSet::new(),
@@ -179,17 +186,22 @@ fn single(node: Node<'_, '_>) -> Result<(), Refusal> {
     }
 }
 
-fn names(nodes: &[Node<'_, '_>]) -> HashMap<String, String> {
+/// What the nodes are called, by their ids; or why these are the names.
+fn names(nodes: &[Node<'_, '_>]) -> Result<HashMap<String, String>, String> {
     let mut seen = HashSet::new();
     let mut names = HashMap::new();
     for node in nodes.iter().filter(|node| name(**node) != "arc") {
+        let id = node.attribute("id").unwrap_or_default();
         let called = child(*node, "name").and_then(value).unwrap_or_default();
-        if called.is_empty() || !seen.insert(called.clone()) {
-            return HashMap::new();
+        if called.is_empty() {
+            return Err(format!("the {} `{id}` has no name", name(*node)));
         }
-        names.insert(node.attribute("id").unwrap_or_default().to_owned(), called.into_owned());
+        if !seen.insert(called.clone()) {
+            return Err(format!("two nodes are called `{called}`"));
+        }
+        names.insert(id.to_owned(), called.into_owned());
     }
-    names
+    Ok(names)
 }
 
 fn child<'a, 'i>(node: Node<'a, 'i>, wanted: &str) -> Option<Node<'a, 'i>> {
@@ -211,8 +223,8 @@ fn count(node: Node<'_, '_>, owner: &str) -> Result<u64, Refusal> {
     let digits = text.strip_prefix("Default,").unwrap_or(&text).trim();
     digits.parse().map_err(|_| {
         let why = format!("`{}` is `{text}`, and a whole number from 0 is wanted", name(node));
-        // `red,2` of PIPE, and multisets of terms: 2'a or 2`a, <a>.
-        if text.contains([',', '\'', '`', '<']) {
+        // `red,2` of PIPE, multisets of terms (2'a or 2`a, <a>), and lists.
+        if text.contains([',', '\'', '`', '<', '[']) {
             Refusal::new(Class::Unsupported, owner, why + ": coloured tokens")
         } else {
             Refusal::invalid(owner, why)
@@ -223,6 +235,16 @@ fn count(node: Node<'_, '_>, owner: &str) -> Result<u64, Refusal> {
 impl Reader<'_> {
     fn called<'b>(&'b self, id: &'b str) -> &'b str {
         self.names.get(id).map_or(id, String::as_str)
+    }
+
+    /// Why it is not known when a transition fires.
+    fn untimed(&self) -> String {
+        let why = "the net does not say when this transition fires (`timed`, `rate`)";
+        match &self.ids {
+            _ if self.rates.is_empty() => format!("{why}: give a file of rates beside it"),
+            None => format!("{why}, and the file of rates has no entry for it"),
+            Some(ids) => format!("{why}, and the file of rates has no entry for it: ids are the names here, as {ids}"),
+        }
     }
 
     fn place(&mut self, node: Node<'_, '_>) -> Result<(), Refusal> {
@@ -278,11 +300,7 @@ impl Reader<'_> {
             (Some(_), Some(_)) | (None, Some(_)) => {
                 return Err(Refusal::invalid(&called, "a rate is given beside the net, which has one for it"));
             }
-            (None, None) => {
-                let why =
-                    "the net does not say when this transition fires (`timed`, `rate`): give a file of rates beside it";
-                return Err(Refusal::invalid(&called, why));
-            }
+            (None, None) => return Err(Refusal::invalid(&called, self.untimed())),
             (Some(true), None) => {
                 let rate = rate.ok_or_else(|| Refusal::invalid(&called, "a timed transition needs `rate`"))?;
                 // PIPE writes a priority everywhere and heeds it among immediates only.
