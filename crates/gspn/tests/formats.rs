@@ -393,7 +393,18 @@ fn what_tools_say_of_looks_is_passed_over_and_other_remarks_are_refused() {
     assert_eq!(with(">", triggered, drawn, ">"), foreign(PIPE));
     let silent = r#" activity="$invisible$" localNodeID="4">"#;
     assert_eq!(with(">", silent, "> ", ">"), foreign(PIPE));
+    let people = "<resources><resource Name=\"Ann\"/><role Name=\"clerk\"/><organizationUnit Name=\"sales\"/>\
+        <resourceMapping resourceID=\"Ann\" resourceClass=\"clerk\"/></resources>";
+    let of =
+        |tool: &str, said: &str| format!("<toolspecific tool=\"{tool}\" version=\"1\">{said}</toolspecific></net>");
+    let comment = "<comment id=\"tx8\"><description><text>Fix it.</text></description><graphics/></comment>";
+    let cases = "<tokenCaseSensitive><text>true</text></tokenCaseSensitive>";
+    for (tool, said) in [("WoPeD", people), ("Yasper", comment), ("Yasper", cases)] {
+        assert_eq!(foreign(&PIPE.replace("</net>", &of(tool, said))), foreign(PIPE), "{said}");
+    }
     for (refused, name, what) in [
+        (with(">", &format!(">{people}"), ">", ">"), "T0", "(`resources`)"),
+        (with(">", &format!(">{comment}"), ">", ">"), "T0", "(`comment`)"),
         (with("><delay>2</delay>", ">", ">", ">"), "P1", "`org.pnml.tool` says of it (`delay`)"),
         (with(">", "><time>3</time>", ">", ">"), "T0", "(`time`)"),
         (with(">", "><operator id=\"t\" type=\"103\"/>", ">", ">"), "T0", "(`operator`)"),

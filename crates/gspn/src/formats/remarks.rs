@@ -76,19 +76,27 @@ pub(super) fn remark(node: Node<'_, '_>) -> Result<(), Refusal> {
 
 /// What tools write everywhere and what changes no firing: of WoPeD a time of 0, a branch that is taken whenever it can be, lists with nothing in
 /// them, what a transition waits for, which is a part of its time, and which transitions are drawn as one (see [`branches`]); of JARP an arrow
-/// with its tip at the end.
+/// with its tip at the end; of Yasper comments, and how it compares the names of cases, which plain tokens have not.
 fn usual(tool: &str, child: Node<'_, '_>) -> bool {
     match name(child) {
         "time" => xml::text(child).parse() == Ok(0.0),
         "probability" => xml::text(child).parse() == Ok(1.0),
+        // Who works in the company, and in which part of it: a transition says for itself whom it needs.
+        "resources" if tool == "WoPeD" && said_of(child) == "net" => true,
         "resources" | "simulations" | "partnerLinks" | "variables" => {
             inside(child).next().is_none() && xml::text(child).is_empty()
         }
         "trigger" => tool == "WoPeD" && inside(child).all(|inner| name(inner) == "graphics"),
         "operator" => tool == "WoPeD" && gateway(child).is_some(),
+        "comment" | "tokenCaseSensitive" => tool == "Yasper",
         "ArrowMode" => value(child).as_deref() == Some("2"),
         _ => false,
     }
+}
+
+/// The element of which it is said, around the tool's.
+fn said_of<'a>(child: Node<'a, '_>) -> &'a str {
+    child.parent().and_then(|tool| tool.parent()).map(name).unwrap_or_default()
 }
 
 /// What helps with what a tool says of its own.
