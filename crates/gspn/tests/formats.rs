@@ -575,6 +575,45 @@ fn notes_are_passed_over_and_colours_are_named() {
     }
 }
 
+/// A type that no list has is one more name for place/transition nets; what is known to be another is refused.
+#[test]
+fn the_class_of_a_pnml_net_is_what_its_type_and_attributes_say() {
+    let with = |attributes: &str| {
+        assert!(PIPE.contains(r#"type="P/T net""#));
+        foreign(&PIPE.replace(r#"type="P/T net""#, attributes))
+    };
+    for read in [
+        "",
+        r#"type="""#,
+        r#"type="PTNet""#,
+        r#"type="http://www.pnml.org/version-2009/grammar/ptnet""#,
+        r#"type="http://www.pnml.org/version-2009/grammar/pnmlcoremodel""#,
+        r#"type="http://www.informatik.hu-berlin.de/top/pntd/ptNetb""#,
+        r#"type="http://www.yasper.org/specs/epnml-1.1""#,
+        r#"type="Untimed net""#,
+        r#"type="P/T net" active="true" name="n" netMode="pt" xmlns="" xml:lang="en""#,
+    ] {
+        assert!(with(read).is_ok(), "{read}: {:?}", with(read));
+    }
+    for (refused, why) in [
+        (r#"type="http://www.pnml.org/version-2009/grammar/symmetricnet""#, "coloured tokens"),
+        (r#"type="http://www.pnml.org/version-2009/grammar/pt-hlpng""#, "coloured tokens"),
+        (r#"type="http://www.pnml.org/version-2009/grammar/highlevelnet/""#, "coloured tokens"),
+        (r#"type="http://www.informatik.hu-berlin.de/top/pntd/hlNet.pntd""#, "coloured tokens"),
+        (r#"type="Coloured P/T net""#, "coloured tokens"),
+        (r#"type="http://www.laas.fr/tina/tpn""#, "nets of type `http://www.laas.fr/tina/tpn` have times"),
+        (r#"type="Timed P/T net""#, "times"),
+        (r#"type="http://example.org/resetnet""#, "arcs that take all tokens"),
+        (r#"type="NPN""#, "nets as tokens"),
+        (r#"type="P/T net" timed="true""#, "its attribute `timed` (`true`)"),
+        (r#"netMode="algebraic-int""#, "its attribute `netMode` (`algebraic-int`)"),
+    ] {
+        let refusal = with(refused).unwrap_err();
+        assert_eq!((refusal.class, refusal.name.as_str()), (Class::Unsupported, "net"), "{refusal}");
+        assert!(refusal.why.starts_with("line 2: ") && refusal.why.contains(why), "{refusal}");
+    }
+}
+
 /// The nets are sound, and this program has no method for them.
 #[test]
 fn coloured_tokens_are_unsupported_and_not_invalid() {

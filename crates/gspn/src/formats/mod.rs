@@ -3,6 +3,7 @@
 //! What a format cannot say is refused by name when it is written, and what this program does not know is refused by name when it
 //! is read; nothing is dropped but where things stand on the screen. Which element means what is in `docs/reference/model.md`.
 
+mod classes;
 mod dot;
 mod draft;
 mod edspn;

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use hashbrown::{HashMap, HashSet};
 use roxmltree::Node;
 
+use super::classes::class;
 use super::draft::Draft;
 use super::encoding::xml_text;
 use super::remarks::{branches, remark};
@@ -64,11 +65,7 @@ pub(super) fn read(text: &[u8], beside: &Beside<'_>) -> Result<Net, Refusal> {
     }
     let named: Vec<_> = nets.iter().map(|(name, net)| (&**name, *net)).collect();
     let net = chosen("pnml", &named, beside.net)?;
-    let sort = net.attribute("type").unwrap_or_default();
-    let coloured = ["symmetricnet", "highlevelnet", "pt-hlpng"].iter().any(|other| sort.ends_with(other));
-    if coloured {
-        return Err(Refusal::new(Class::Unsupported, "net", format!("nets of type `{sort}` have coloured tokens")));
-    }
+    class(net)?;
     let mut nodes = Vec::new();
     gather(net, &mut nodes, 0)?;
     branches(&nodes)?;
