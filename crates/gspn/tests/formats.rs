@@ -553,7 +553,7 @@ fn what_prom_writes_is_read_and_its_times_are_not() {
     }
 }
 
-/// Notes of JARP and conditions with a name of PIPE are no part of a net; a second colour is named.
+/// Notes of JARP and conditions with a name of PIPE are no part of a net; a second colour is named where there is some of it.
 #[test]
 fn notes_are_passed_over_and_colours_are_named() {
     let note = "<comment id=\"c1\"><text>what it is for</text><graphics/></comment>";
@@ -563,8 +563,18 @@ fn notes_are_passed_over_and_colours_are_named() {
     assert_eq!(foreign(&PIPE.replace("<place id=\"P1\">", &tagged("false"))), foreign(PIPE));
     assert_eq!(foreign(&PIPE.replace("<place id=\"P1\">", &tagged("true"))).unwrap_err().name, "P1");
     let red = "<token id=\"red\" enabled=\"true\" red=\"255\"/>";
-    let refusal = foreign(&PIPE.replace("</net>", &format!("{red}</net>"))).unwrap_err();
-    assert_eq!((refusal.class, refusal.name.as_str()), (Class::Unsupported, "red"), "{refusal}");
+    let with = |marking: &str| {
+        let marking = format!("<value>{marking}</value><graphics><offset");
+        let net = PIPE.replace("<value>Default,2</value><graphics><offset", &marking);
+        foreign(&net.replace("</net>", &format!("{red}</net>")))
+    };
+    assert_eq!(with("Default,2"), foreign(PIPE));
+    assert_eq!(with("red,0, Default,2 ,Blue,0"), foreign(PIPE));
+    for refused in ["Default,2,red,1", "red,2", "red,0", "Default,1,Default,1", "Default,2,red"] {
+        let refusal = with(refused).unwrap_err();
+        assert_eq!((refusal.class, refusal.name.as_str()), (Class::Unsupported, "wait"), "{refusal}");
+        assert!(refusal.why.ends_with("coloured tokens"), "{refusal}");
+    }
     // Nets without what they stand in, and TimeNET's coloured ones.
     for (text, part) in [
         (r#"<net id="n" type="http://www.yasper.org/specs/epnml-2.0"><page id="pg1"/></net>"#, "stands in a `pnml`"),
@@ -573,6 +583,10 @@ fn notes_are_passed_over_and_colours_are_named() {
         let refusal = foreign(text).unwrap_err();
         assert!(refusal.name == "net" && refusal.why.contains(part), "{refusal}");
     }
+    let clocks = r#"<pnml xmlns="http://www.informatik.hu-berlin.de/top/pnml/ptNetb"><shared-place name="p"/><net id="n"/></pnml>"#;
+    let refusal = foreign(clocks).unwrap_err();
+    assert!(refusal.class == Class::Unsupported && refusal.why.contains("dialect of TAPAAL"), "{refusal}");
+    assert!(!foreign("<pnml><query/><net id=\"n\"/></pnml>").unwrap_err().why.contains("TAPAAL"));
 }
 
 /// A type that no list has is one more name for place/transition nets; what is known to be another is refused.

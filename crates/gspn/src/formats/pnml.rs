@@ -28,6 +28,9 @@ const ATTRIBUTES: [&str; 3] = ["id", "source", "target"];
 /// are questions (PIPE).
 const NOTES: [&str; 6] = ["name", "graphics", "labels", "comment", "finalmarkings", "stategroup"];
 
+/// What TAPAAL has beside a net in files of its own.
+const TAPAAL: [&str; 6] = ["shared-place", "shared-transition", "constant", "query", "k-bound", "feature"];
+
 /// How deep pages may be nested.
 const PAGES: u32 = 50;
 
@@ -57,7 +60,7 @@ pub(super) fn read(text: &[u8], beside: &Beside<'_>) -> Result<Net, Refusal> {
         others.into_iter().chain(modules.into_iter().flat_map(inside)).partition(|node| name(*node) == "net");
     if let Some(other) = others.into_iter().find(|node| name(*node) != "toolspecific" && !NOTES.contains(&name(*node)))
     {
-        return Err(unknown(other, name(other), "beside a net"));
+        return Err(beside_net(other));
     }
     let nets: Vec<_> = nets.into_iter().map(|net| (net_name(net), net)).collect();
     if nets.is_empty() {
@@ -128,12 +131,8 @@ fn gather<'a, 'i>(around: Node<'a, 'i>, nodes: &mut Vec<Node<'a, 'i>>, depth: u3
                 nodes.push(node);
             }
             note if NOTES.contains(&note) => {}
-            "token" if node.attribute("id") == Some("Default") => {}
-            "token" => {
-                let colour = node.attribute("id").unwrap_or("token");
-                let why = format!("line {}: tokens of a colour of their own are not understood", line(node));
-                return Err(Refusal::new(Class::Unsupported, colour, why));
-            }
+            // A colour of which there is nothing changes nothing; see `tokens`.
+            "token" => {}
             "toolspecific" => remark(node)?,
             // WoPeD writes it so, with copies of the places before and behind it.
             "net" => {
@@ -153,6 +152,15 @@ fn gather<'a, 'i>(around: Node<'a, 'i>, nodes: &mut Vec<Node<'a, 'i>>, depth: u3
 fn unknown(node: Node<'_, '_>, what: &str, where_: &str) -> Refusal {
     let why = format!("line {}: the element `{what}` {where_} is not understood", line(node));
     Refusal::new(Class::Unsupported, owner(node, what), why)
+}
+
+/// TAPAAL writes nets with clocks under `pnml`, too.
+fn beside_net(other: Node<'_, '_>) -> Refusal {
+    let mut refusal = unknown(other, name(other), "beside a net");
+    if TAPAAL.contains(&name(other)) && other.tag_name().namespace().is_some_and(|space| space.ends_with("ptNetb")) {
+        refusal.why += ": this is the dialect of TAPAAL, for nets with clocks";
+    }
+    refusal
 }
 
 /// Other dialects say how many tokens there are, or what an arc does, by an attribute.
@@ -214,11 +222,10 @@ fn values<'a, 'i>(node: Node<'a, 'i>) -> impl Iterator<Item = Node<'a, 'i>> {
     inside(node).filter(|child| matches!(name(*child), "value" | "text"))
 }
 
-/// A whole number; PIPE writes `Default,3` for three tokens of its one colour.
+/// A whole number.
 fn count(node: Node<'_, '_>, owner: &str) -> Result<u64, Refusal> {
     let text = value(node).unwrap_or_default();
-    let digits = text.strip_prefix("Default,").unwrap_or(&text).trim();
-    digits.parse().map_err(|_| {
+    tokens(&text).ok_or_else(|| {
         let why = format!("`{}` is `{text}`, and a whole number from 0 is wanted", name(node));
         // `red,2` of PIPE, multisets of terms (2'a or 2`a, <a>), and lists.
         if text.contains([',', '\'', '`', '<', '[']) {
@@ -227,6 +234,25 @@ fn count(node: Node<'_, '_>, owner: &str) -> Result<u64, Refusal> {
             Refusal::invalid(owner, why)
         }
     })
+}
+
+/// PIPE writes `Default,3` for three tokens of its one colour, and `Default,3,Red,0` where there are others: none of them is in the net.
+fn tokens(text: &str) -> Option<u64> {
+    if !text.contains(',') {
+        return text.parse().ok();
+    }
+    let mut parts = text.split(',').map(str::trim);
+    let mut tokens = None;
+    while let Some(colour) = parts.next() {
+        let count: u64 = parts.next()?.parse().ok()?;
+        match colour {
+            "Default" if tokens.is_none() => tokens = Some(count),
+            "Default" => return None,
+            _ if count > 0 => return None,
+            _ => {}
+        }
+    }
+    tokens
 }
 
 impl Reader<'_> {
