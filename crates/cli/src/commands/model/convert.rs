@@ -52,7 +52,7 @@ enum To {
     Json,
     /// A project of the GreatSPN editor.
     Pnpro,
-    /// PNML as PIPE and Storm read it.
+    /// PNML as PIPE reads it; Storm takes infinitely many servers for one there, and has them all from `pnpro`.
     Pnml,
     /// For Storm and other checkers.
     Jani,
