@@ -113,7 +113,13 @@ pub fn svg(choice: &Choice) -> String {
     let high = nice(beaten.fold(high, f64::max).min(high * 4.0) * 1.05);
     let seen = || all.iter().filter_map(|it| axes.point(it)).filter(|at| at.0 <= width && at.1 <= high);
     let least = |of: fn((f64, f64)) -> f64| seen().map(of).fold(f64::INFINITY, f64::min);
-    let frame = Frame { x: (begins(least(|at| at.0), right), width), y: (begins(least(|at| at.1), high), high) };
+    let empty = seen().next().is_none();
+    let frame = if empty {
+        Frame { x: (0.0, 1.0), y: (0.0, 1.0) }
+    } else {
+        Frame { x: (begins(least(|at| at.0), right), width), y: (begins(least(|at| at.1), high), high) }
+    };
+    let near = near.filter(|_| !empty);
     let named = named(choice);
     #[expect(clippy::cast_precision_loss, reason = "a dozen")]
     let whole = HEIGHT + ROW * (named.len() + usize::from(named.len() < front.len())) as f64 + 12.0;
@@ -123,7 +129,7 @@ pub fn svg(choice: &Choice) -> String {
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {whole}\" font-family=\"sans-serif\" font-size=\"12\">"
     );
     let _ = writeln!(svg, "<rect width=\"{WIDTH}\" height=\"{whole}\" fill=\"white\"/>");
-    titles(&mut svg, &frame, &axes, choice);
+    titles(&mut svg, &frame, &axes, choice, empty);
     let mut outside = 0;
     let beaten = all.iter().filter(|it| !it.on_front);
     for (count, it) in beaten.filter(|it| axes.point(it).is_some()).enumerate() {
@@ -192,13 +198,20 @@ pub fn svg(choice: &Choice) -> String {
     svg
 }
 
-fn titles(svg: &mut String, frame: &Frame, axes: &Axes, choice: &Choice) {
+fn titles(svg: &mut String, frame: &Frame, axes: &Axes, choice: &Choice, empty: bool) {
     let (all, feasible) = (choice.settings.len(), choice.ranked.len());
     let _ = writeln!(svg, "<text x=\"{LEFT}\" y=\"26\" font-size=\"16\">What each setting costs</text>");
     let about = format!("{all} settings, {feasible} can be chosen, {} are beaten by no other", choice.front.len());
     let _ = writeln!(svg, "<text x=\"{LEFT}\" y=\"46\" fill=\"#555\">{about}</text>");
     let (right, bottom) = (WIDTH - RIGHT, HEIGHT - BOTTOM);
-    for step in 0..=5 {
+    if empty {
+        let (x, y) = (f64::midpoint(LEFT, right), f64::midpoint(TOP, bottom));
+        let _ = writeln!(
+            svg,
+            "<text x=\"{x}\" y=\"{y}\" text-anchor=\"middle\" fill=\"#555\">no setting has a time</text>"
+        );
+    }
+    for step in (0..=5).filter(|_| !empty) {
         let at = |(least, most): (f64, f64)| least + (most - least) * f64::from(step) / 5.0;
         let (x, y) = (frame.x(at(frame.x)), frame.y(at(frame.y)));
         let _ = writeln!(svg, "<path d=\"M{LEFT} {y:.1}H{right}\" stroke=\"#e4e4e4\"/>");
