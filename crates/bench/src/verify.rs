@@ -317,7 +317,7 @@ impl Rounds {
         self.renewed.tokens += found.renewed.tokens;
         found.waits.sort_by(f64::total_cmp);
         let (waits, at) = (&found.waits, (found.waits.len() * 95).div_ceil(100).max(1) - 1);
-        both(&mut self.p95, (row.response.p95, *waits.get(at).ok_or("nobody waited for an answer")?));
+        both(&mut self.p95, (row.response.p95.value, *waits.get(at).ok_or("nobody waited for an answer")?));
         Ok(())
     }
 

@@ -256,11 +256,11 @@ pub struct Response {
     /// Its mean.
     pub mean: Figure,
     /// What half of all do not exceed.
-    pub p50: f64,
+    pub p50: Figure,
     /// What 95 of 100 do not exceed.
-    pub p95: f64,
+    pub p95: Figure,
     /// What 99 of 100 do not exceed.
-    pub p99: f64,
+    pub p99: Figure,
 }
 
 /// What is predicted.
@@ -335,7 +335,12 @@ fn row(steps: &mut steps::Steps<'_>, setting: &Setting, clients: u32, budget: &m
         beside: work.way.variance(),
     };
     let errors = (at_server.error(), at_client.error(), work.way.error());
-    let throughput = figure(&stages, |stages| nets::throughput(stages, budget), errors)?;
+    let stages = stages.ends(errors);
+    let mut rates = [0.0; 3];
+    for (rate, stages) in rates.iter_mut().zip(&stages) {
+        *rate = nets::throughput(stages, budget)?;
+    }
+    let throughput = Figure::between(rates);
     let limited_by = if clients == 1 {
         "way"
     } else if server >= client {
@@ -348,7 +353,8 @@ fn row(steps: &mut steps::Steps<'_>, setting: &Setting, clients: u32, budget: &m
         "server" => at_server.clone(),
         _ => at_client.clone(),
     };
-    let response = nets::response(&stages, throughput.value);
+    let responses: [nets::Times; 3] = std::array::from_fn(|at| nets::response(&stages[at], rates[at]));
+    let of = |time: fn(&nets::Times) -> f64| Figure::between(responses.each_ref().map(time));
     let storm = nets::storm(clients, steps.cores(), work.connect.seconds(), work.keys.seconds(), budget)?;
     let exchanges: Vec<(f64, f64)> =
         work.exchanges.iter().map(|(asks, answers)| (asks.seconds(), answers.seconds())).collect();
@@ -362,7 +368,12 @@ fn row(steps: &mut steps::Steps<'_>, setting: &Setting, clients: u32, budget: &m
         clients,
         throughput,
         saturation: Figure { value: 1.0 / work.server.seconds(), error: of_rate(work.server.error()) },
-        response: Response { mean: Figure { error: throughput.error, ..response.mean }, ..response },
+        response: Response {
+            mean: of(|it| it.mean),
+            p50: of(|it| it.quantiles[0]),
+            p95: of(|it| it.quantiles[1]),
+            p99: of(|it| it.quantiles[2]),
+        },
         server_busy: Figure {
             // Renewals have their own part; requests are served in the rest of the time, and are no longer for it.
             value: throughput.value * work.server.seconds() * (1.0 - work.beside) + work.beside,
@@ -382,18 +393,21 @@ fn of_rate(error: f64) -> f64 {
     error / (1.0 - error * error)
 }
 
-/// The throughput as it is, and how far it goes when all times are as long, and as short, as their intervals allow.
-fn figure(
-    stages: &nets::Stages,
-    mut solve: impl FnMut(&nets::Stages) -> Result<f64, Fault>,
-    (server, client, way): (f64, f64, f64),
-) -> Result<Figure, Fault> {
-    let with = |sign: f64| nets::Stages {
-        server: stages.server * (1.0 + sign * server.min(WIDEST)),
-        client: stages.client * (1.0 + sign * client.min(WIDEST)),
-        way: stages.way * (1.0 + sign * way.min(WIDEST)),
-        ..*stages
-    };
-    let (value, low, high) = (solve(stages)?, solve(&with(1.0))?, solve(&with(-1.0))?);
-    Ok(Figure { value, error: (high - low).abs() / 2.0 / value })
+impl nets::Stages {
+    /// As they are, and where all times are as long, and as short, as their intervals allow.
+    fn ends(self, (server, client, way): (f64, f64, f64)) -> [Self; 3] {
+        [0.0, 1.0, -1.0].map(|sign| Self {
+            server: self.server * (1.0 + sign * server.min(WIDEST)),
+            client: self.client * (1.0 + sign * client.min(WIDEST)),
+            way: self.way * (1.0 + sign * way.min(WIDEST)),
+            ..self
+        })
+    }
+}
+
+impl Figure {
+    /// A value, and what it is at both ends.
+    fn between([value, one, other]: [f64; 3]) -> Self {
+        Self { value, error: (one - other).abs() / 2.0 / value }
+    }
 }

@@ -129,8 +129,9 @@ fn many_clients_saturate_the_thread_that_has_more_to_do() {
         close(row.throughput.value, row.saturation.value, 0.01);
         close(row.server_busy.value, 1.0, 0.01);
         // 64 turns of the server.
-        close(row.response.p50, 64.0 / row.throughput.value, 0.01);
-        assert!(row.response.p50 <= row.response.p95 && row.response.p95 <= row.response.p99);
+        close(row.response.p50.value, 64.0 / row.throughput.value, 0.01);
+        let times = [row.response.p50, row.response.p95, row.response.p99];
+        assert!(times.is_sorted_by(|one, other| one.value <= other.value), "{times:?}");
     }
     for clients in CLIENTS {
         let of: Vec<f64> =
@@ -231,9 +232,9 @@ fn a_single_clients_times_spread_as_its_exchange_does() {
     let (before, after) = (of(&calibration(0.0)), of(&spread));
     close(after.mean.value, before.mean.value, 1e-9);
     // A deviation of 15 us around 45: a gamma distribution of shape 9.
-    close(before.p95, 45e-6, 1e-5);
-    close(after.p95, 45e-6 * 1.604, 2e-3);
-    close(after.p99, 45e-6 * 1.934, 2e-3);
+    close(before.p95.value, 45e-6, 1e-5);
+    close(after.p95.value, 45e-6 * 1.604, 2e-3);
+    close(after.p99.value, 45e-6 * 1.934, 2e-3);
 }
 
 #[test]
@@ -282,6 +283,10 @@ fn what_is_uncertain_of_a_step_is_uncertain_of_the_throughput() {
     for row in uncertain.rows.iter().filter(|row| row.clients == 64) {
         // 2 % of each of three timings is 5 % of their mean at 95 %; independent steps make up for each other in part.
         assert!((0.02..0.06).contains(&row.throughput.error), "{row:?}");
+        // Where all times are as long as their intervals allow, so are these, and requests are as few.
+        for time in [row.response.mean, row.response.p50, row.response.p95, row.response.p99] {
+            assert!((time.error / row.throughput.error - 1.0).abs() < 0.1, "{row:?}");
+        }
     }
 }
 

@@ -6,13 +6,12 @@ use gspn::ask::{Value, answer};
 use gspn::{Budget, json};
 use serde_json::{Value as Json, json};
 
-use super::{Figure, Response};
 use crate::{Class, Fault};
 
 /// Threads for private keys, as `bench` starts them.
 const KEY_THREADS: u32 = 2;
-/// Of the standard normal distribution: 95 and 99 of 100 lie below.
-const QUANTILES: (f64, f64) = (1.644_853_626_951_472_2, 2.326_347_874_040_841);
+/// Of the standard normal distribution: 50, 95 and 99 of 100 lie below.
+const QUANTILES: [f64; 3] = [0.0, 1.644_853_626_951_472_2, 2.326_347_874_040_841];
 
 /// Where the time of a request goes.
 #[derive(Debug, Clone, Copy)]
@@ -28,6 +27,13 @@ pub(super) struct Stages {
     pub(super) variation: f64,
     /// Variance of what is at neither, in seconds squared.
     pub(super) beside: f64,
+}
+
+/// Seconds from a request to its answer: the mean, and what 50, 95 and 99 of 100 do not exceed.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Times {
+    pub(super) mean: f64,
+    pub(super) quantiles: [f64; 3],
 }
 
 /// Requests a second: clients go from one thread, which takes them one by one, to the other and back. Times at threads have few variations,
@@ -126,18 +132,13 @@ fn solve(document: &Json, budget: &mut Budget<'_>) -> Result<f64, Fault> {
 
 /// From a request to its answer: the mean by Little's law. A client waits for as many turns of the slower thread as there are clients (or
 /// for its own alone), and their sum has their variation, with that of the way; its quantiles are those of a gamma distribution (Wilson and Hilferty).
-pub(super) fn response(stages: &Stages, throughput: f64) -> Response {
+pub(super) fn response(stages: &Stages, throughput: f64) -> Times {
     let mean = f64::from(stages.clients) / throughput;
     let slower = stages.client.max(stages.server);
     let variance = f64::from(stages.clients) * stages.variation * slower * slower + stages.beside;
     let shape = if variance > 0.0 { mean * mean / variance } else { 1e12 };
     let quantile = |z: f64| mean * (1.0 - 1.0 / (9.0 * shape) + z / (9.0 * shape).sqrt()).max(0.0).powi(3);
-    Response {
-        mean: Figure { value: mean, error: 0.0 },
-        p50: quantile(0.0),
-        p95: quantile(QUANTILES.0),
-        p99: quantile(QUANTILES.1),
-    }
+    Times { mean, quantiles: QUANTILES.map(quantile) }
 }
 
 #[cfg(test)]
