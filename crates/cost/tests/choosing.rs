@@ -148,17 +148,31 @@ fn any_number_of_threads_gives_the_same_bits() {
 }
 
 #[test]
-fn whoever_asks_for_strength_alone_is_told_what_is_left_out() {
+fn what_is_left_out_has_no_strength_and_no_key_that_is_long_enough() {
     let model = model(MODEL);
-    let strong = Minimum { strength: Some(128), ..Minimum::default() };
-    let first = text(&chosen(&model, &Wanted { minimum: strong, ..Wanted::default() }).unwrap());
-    assert!(
-        first.contains("note: the first choice leaves out the protection of") && first.contains("--min-mode"),
-        "{first}"
-    );
-    let done = Minimum { mode: Mode::SignAndEncrypt, ..strong };
-    let first = text(&chosen(&model, &Wanted { minimum: done, ..Wanted::default() }).unwrap());
-    assert!(!first.contains("note:"), "{first}");
+    let minima = [
+        ("min-strength", Minimum { strength: Some(112), ..Minimum::default() }),
+        ("min-rsa", Minimum { rsa: Some(2048), ..Minimum::default() }),
+    ];
+    for (constraint, minimum) in minima {
+        let choice = chosen(&model, &Wanted { minimum, ..Wanted::default() }).unwrap();
+        let leaves_out = |index: &usize| choice.settings[*index].setting.iter().any(|word| word.ends_with(": none"));
+        assert!(!choice.ranked.is_empty() && !choice.ranked.iter().any(leaves_out), "{constraint}");
+        let left = choice.rejected.iter().find(|index| leaves_out(index)).unwrap();
+        let fails = &choice.settings[*left].fails;
+        let fail = fails.iter().find(|fail| fail.constraint == constraint && fail.why.contains("is left out"));
+        assert!(fail.is_some_and(|fail| fail.got == Some(0.0)), "{fails:?}");
+    }
+}
+
+#[test]
+fn a_picture_in_which_nothing_has_a_time_says_so() {
+    let model = model(MODEL);
+    let choice = chosen(&model, &Wanted { rate: Some(1e6), p99: Some(0.01), ..Wanted::default() }).unwrap();
+    assert!(choice.settings.iter().all(|it| it.saturated));
+    let picture = svg(&choice);
+    assert!(picture.contains("no setting has a time") && picture.contains("cannot carry what comes"), "{picture}");
+    assert!(!picture.contains("NaN") && !picture.contains("inf"), "{picture}");
 }
 
 /// With prices that are the same for several ways, whatever the order in which those are written.

@@ -27,9 +27,9 @@ pub enum Mode {
 pub struct Minimum {
     /// How much of what is annotated must be done.
     pub mode: Mode,
-    /// Bits of strength (NIST SP 800-57) of everything that is done.
+    /// Bits of strength (NIST SP 800-57) of everything that is annotated; what is left out has none.
     pub strength: Option<u32>,
-    /// Bits of each RSA key.
+    /// Bits of each RSA key; what is left out is below any.
     pub rsa: Option<u32>,
     /// A level that the model declares: all its demands, and those of the levels below.
     pub level: Option<u32>,
@@ -50,12 +50,29 @@ pub(super) fn check(minimum: &Minimum, model: &Model) -> Result<(), Fault> {
 /// Why a setting is below the minimum, one sentence each: the constraint, what is wanted, what there is.
 pub(super) fn below(minimum: &Minimum, model: &Model, ways: &[usize]) -> Vec<(&'static str, f64, Option<f64>, String)> {
     let mut below = Vec::new();
+    // Whoever asks for a strength asks for protection; a level of the model says by its mode what must be done.
+    for (constraint, wanted) in [("min-strength", minimum.strength), ("min-rsa", minimum.rsa)] {
+        let left = model.annotations.iter().zip(ways).filter(|(it, way)| way_of(it, **way).is_none());
+        below.extend(wanted.into_iter().zip(left).map(|(wanted, (it, _))| {
+            let why = format!("{} is left out, and {wanted} bits are wanted", about(it, model));
+            (constraint, f64::from(wanted), Some(0.0), why)
+        }));
+    }
     demands("min-mode", minimum.mode, minimum.strength, minimum.rsa, model, ways, &mut below);
     let levels = minimum.level.map(|most| model.levels.range(..=most)).into_iter().flatten();
     for (_, level) in levels {
         demands("min-level", level.mode, level.strength, level.rsa, model, ways, &mut below);
     }
     below
+}
+
+fn about(annotation: &Annotation, model: &Model) -> String {
+    format!("{} on {}", annotation.property.word(), model.target(annotation))
+}
+
+/// What is done, unless it is left out.
+fn way_of(annotation: &Annotation, way: usize) -> Option<&Setting> {
+    annotation.alternatives.get(way)?.as_ref()
 }
 
 fn demands(
@@ -69,8 +86,8 @@ fn demands(
 ) {
     let level = mode_name == "min-level";
     for (annotation, way) in model.annotations.iter().zip(ways) {
-        let about = format!("{} on {}", annotation.property.word(), model.target(annotation));
-        let Some(setting) = annotation.alternatives.get(*way).and_then(Option::as_ref) else {
+        let about = about(annotation, model);
+        let Some(setting) = way_of(annotation, *way) else {
             let needed = match annotation.property {
                 Property::DataConfidentiality => Mode::SignAndEncrypt,
                 _ => Mode::Sign,

@@ -63,7 +63,6 @@ pub fn text(choice: &Choice) -> String {
     if feasible > NAMED {
         let _ = writeln!(text, "and {} more", feasible - NAMED);
     }
-    unprotected(choice, &mut text);
     if choice.rejected.is_empty() {
         return text;
     }
@@ -99,19 +98,6 @@ pub fn text(choice: &Choice) -> String {
         }
     }
     text
-}
-
-/// Nothing that is left out falls short of a strength, which is seldom what somebody means who asks for one.
-fn unprotected(choice: &Choice, text: &mut String) {
-    let minimum = &choice.wanted.minimum;
-    let first = choice.ranked.first().map(|index| &choice.settings[*index].setting);
-    let left: Vec<&str> = first.into_iter().flatten().filter_map(|words| words.strip_suffix(": none")).collect();
-    if (minimum.strength.is_some() || minimum.rsa.is_some()) && !left.is_empty() {
-        let left = left.join(", ");
-        let _ =
-            writeln!(text, "note: the first choice leaves out the protection of {left}, which has no strength then;");
-        let _ = writeln!(text, "    `--min-mode sign` or `sign-and-encrypt` demands that what is annotated is done");
-    }
 }
 
 /// What to say where nobody meets all constraints: how far the nearest is, and what of each could be had.

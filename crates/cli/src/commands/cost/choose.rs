@@ -66,11 +66,12 @@ pub(crate) struct Choose {
     #[arg(long, value_enum, default_value = "none", value_name = "MODE")]
     min_mode: Modes,
 
-    /// Bits of strength (NIST SP 800-57) of everything that is done
+    /// Bits of strength (NIST SP 800-57) of everything that is annotated: what is left out has none (a level of the
+    /// model, `--min-level`, may demand strength of what is done alone)
     #[arg(long, allow_negative_numbers = true, value_name = "BITS")]
     min_strength: Option<u32>,
 
-    /// Bits of each RSA key
+    /// Bits of each RSA key, of everything that is annotated; what needs no RSA key has no short one
     #[arg(long, allow_negative_numbers = true, value_name = "BITS")]
     min_rsa: Option<u32>,
 
