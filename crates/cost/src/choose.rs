@@ -21,6 +21,7 @@ mod simulated;
 mod table;
 mod tagged;
 mod times;
+mod trial;
 mod verify;
 mod walk;
 
@@ -41,6 +42,7 @@ use figures::Solved;
 pub use picture::svg;
 pub use security::{Minimum, Mode};
 pub use table::{csv, text};
+pub use trial::{Seen, Trial, trial};
 pub use verify::{Verified, check, verify};
 
 /// Settings that are looked at, at most.

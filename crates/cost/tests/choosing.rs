@@ -1,9 +1,9 @@
 //! Settings chosen: constraints, the front, and the reduction against whole nets.
 
-use cost::choose::{Choice, Effort, Minimum, Mode, Wanted, check, choose, csv, svg, text};
+use cost::choose::{Choice, Effort, Minimum, Mode, Wanted, check, choose, csv, svg, text, trial};
 use cost::read::{Language, read};
 use cost::{Class, Fault, Model};
-use gspn::Limits;
+use gspn::{Budget, Limits};
 
 const MODEL: &str = r#"
 [workload]
@@ -163,6 +163,44 @@ fn what_is_left_out_has_no_strength_and_no_key_that_is_long_enough() {
         let fail = fails.iter().find(|fail| fail.constraint == constraint && fail.why.contains("is left out"));
         assert!(fail.is_some_and(|fail| fail.got == Some(0.0)), "{fails:?}");
     }
+}
+
+/// One at a time, several side by side, and clients that wait for each other: none of the three ways to solve looks at a single request.
+#[test]
+fn a_run_of_the_first_choice_shows_what_was_worked_out() {
+    // Few ways: with several threads each is a net.
+    let few =
+        MODEL.replace("[\"hmac-sha256\", \"ecdsa-p256\", \"rsa-2048\", \"rsa-3072\", \"rsa-4096\"]", "\"ecdsa-p256\"");
+    let few =
+        few.replace("[\"sha-256\", \"sha-512\"]", "\"sha-256\"").replace("[\"50 %\", \"90 %\", \"99 %\"]", "\"99 %\"");
+    let few = few.replace("[\"aes-128-gcm\", \"aes-256-gcm\", \"aes-256-cbc\"]", "\"aes-128-gcm\"");
+    let few = few
+        .replace("[\"ecdsa-p256\", \"rsa-2048\", \"rsa-4096\"]", "\"ecdsa-p256\"")
+        .replace("[\"0\", \"90 %\"]", "\"90 %\"");
+    let few = few.replace("[\"rsa-2048\", \"rsa-4096\"]", "\"rsa-2048\"");
+    let closed = few.replace("arrivals = \"30/s\"\nroom = 12", "clients = 5\nthink = \"60 ms\"");
+    let two = |text: &str| text.replace("threads = 1", "threads = 2");
+    let run = |text: &str, wanted: Wanted| {
+        let model = model(text);
+        let choice = chosen(&model, &wanted).unwrap();
+        let mut go_on = |_| true;
+        let run = trial(&model, &choice, &mut Budget::new(Limits::default(), &mut go_on));
+        (choice.ranked.first().copied(), run)
+    };
+    for text in [&few, &closed, &two(&few), &two(&closed)] {
+        let (first, run) = run(text, Wanted { p99: Some(10.0), p50: Some(10.0), ..Wanted::default() });
+        let run = run.unwrap().unwrap();
+        let names: Vec<&str> = run.figures.iter().map(|it| it.figure).collect();
+        assert_eq!((Some(run.setting), names), (first, vec!["throughput", "mean", "p50", "p99"]));
+        for it in run.figures {
+            let off = (it.seen - it.predicted).abs();
+            assert!(it.error.abs() < 0.02 && off <= 1.5 * it.plus_minus + 1e-9 * it.seen, "{text}: {it:?}");
+        }
+    }
+    let nothing = run(&few, Wanted { rate: Some(1e6), ..Wanted::default() });
+    assert_eq!(nothing, (None, Ok(None)));
+    let (_, saturated) = run(&few.replace("30/s", "3000/s"), Wanted::default());
+    assert!(saturated.unwrap_err().why.contains("more comes than it carries"));
 }
 
 #[test]

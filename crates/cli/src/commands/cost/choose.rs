@@ -3,12 +3,13 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use cost::choose::{Minimum, Mode, Wanted, check, choose, csv, svg, text};
+use cost::choose::{Minimum, Mode, Trial, Wanted, check, choose, csv, svg, text, trial};
 use cost::quantity;
+use gspn::Budget;
 use serde_json::json;
 
-use super::{Source, Spend, write};
-use crate::answer::Answer;
+use super::{Source, Spend, seconds, write};
+use crate::answer::{Answer, table};
 use crate::failure::Failure;
 
 /// A model, and what is wanted of its settings.
@@ -83,6 +84,10 @@ pub(crate) struct Choose {
     #[arg(long, default_value_t = 0, value_name = "COUNT")]
     check: usize,
 
+    /// Run the first choice, request by request as chance has it, and hold what was said of it against that
+    #[arg(long)]
+    verify: bool,
+
     /// Write all settings to this file as CSV
     #[arg(long, value_name = "FILE")]
     csv: Option<PathBuf>,
@@ -127,11 +132,13 @@ pub(super) fn run(args: &Choose) -> Result<Answer, Failure> {
         one_down: args.one_down,
         minimum: Minimum { mode, strength: args.min_strength, rsa: args.min_rsa, level: args.min_level },
     };
-    let (choice, checked) = args.spend.shared(|effort| {
+    let (choice, checked, run) = args.spend.shared(|effort| {
         let choice = choose(&model, &wanted, effort)?;
         // A choice that was made is told, whatever comes of checking it.
         let checked = check(&model, &choice, args.check, effort);
-        Ok((choice, checked))
+        let mut go_on = |progress| (effort.go_on)(progress);
+        let run = args.verify.then(|| trial(&model, &choice, &mut Budget::new(effort.limits, &mut go_on)));
+        Ok((choice, checked, run))
     })?;
     if let Some(path) = &args.csv {
         write(path, &csv(&choice))?;
@@ -162,11 +169,33 @@ pub(super) fn run(args: &Choose) -> Result<Answer, Failure> {
             answer["unchecked"] = json!(fault);
         }
     }
+    match run {
+        Some(Ok(run)) => {
+            said.push_str(&run.as_ref().map_or("\nno run: nothing was chosen\n".to_owned(), held));
+            answer["run"] = json!(run);
+        }
+        Some(Err(fault)) => {
+            said.push_str(&format!("\nthe first choice was not run: {}\n", fault.why));
+            answer["not_run"] = json!(fault);
+        }
+        None => {}
+    }
     // Nobody knows whether one that was not solved could be chosen.
     if choice.ranked.is_empty() && choice.settings.iter().any(|it| it.unsolved.is_some()) {
         return Ok(Answer::unavailable(said, answer));
     }
     Ok(Answer::verdict(!choice.ranked.is_empty(), said, answer))
+}
+
+/// What a run showed, in words.
+fn held(run: &Trial) -> String {
+    let rows = run.figures.iter().map(|it| {
+        let shown = |value: f64| if it.figure == "throughput" { format!("{value:.2}/s") } else { seconds(value) };
+        let seen = format!("{} +- {}", shown(it.seen), shown(it.plus_minus));
+        vec![it.figure.to_owned(), shown(it.predicted), seen, format!("{:+.2} %", it.error * 100.0)]
+    });
+    let table = table(&["first choice", "predicted", "run", "error"], &rows.collect::<Vec<_>>());
+    format!("\n{} requests of the first choice, as chance had them:\n{table}", run.requests)
 }
 
 /// Seconds.
