@@ -37,7 +37,9 @@ impl Explorer {
             {
                 let other = self.net.transition(other);
                 let why = format!("is enabled at once with `{other}`, and both take a fixed time: at most one may");
-                return Err(Refusal::new(Class::Unsupported, self.net.transition(clock.transition), why));
+                let refusal = Refusal::new(Class::Unsupported, self.net.transition(clock.transition), why);
+                let way = self.way_into(from, &scratch.next).unwrap_or_default();
+                return Err(refusal.along(way.into_iter().map(|step| self.net.transition(step).to_owned()).collect()));
             }
             let before = if from.is_some() { scratch.state[1 + position] } else { 0 };
             let goes_on = before > 0 && from.is_none_or(|(_, fired)| fired != clock.transition);

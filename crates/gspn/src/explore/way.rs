@@ -84,6 +84,20 @@ impl Explorer {
         way.map(|way| way.into_iter().map(|step| step.transition).collect())
     }
 
+    /// Transitions that lead from the initial marking to the tangible marking `goal`: it was found by a firing in a state, or at time 0.
+    pub(super) fn way_into(&self, from: Option<(u32, usize)>, goal: &[u64]) -> Option<Vec<usize>> {
+        let (mut way, mut start) = (Vec::new(), self.net.initial.clone());
+        if let Some((state, transition)) = from {
+            way = self.way_to(state)?;
+            self.markings.load_tangible(self.marking_of(state), &mut start);
+            self.net.fires[transition].fire(&mut start)?;
+            way.push(transition);
+        }
+        let steps = self.through(start, Vec::new(), goal, &mut Search { left: SEARCHED })?;
+        way.extend(steps.into_iter().map(|step| step.transition));
+        Some(way)
+    }
+
     /// The firings from `from` to `to`, where `from` is among those that `to` was found from.
     fn steps(&self, from: u32, to: u32, search: &mut Search) -> Option<Vec<Step>> {
         let mut states = vec![to];
