@@ -4,6 +4,8 @@
 //! their Markov chain, [`chain`] the distributions over them, [`ask`] the numbers. A net that cannot be answered ends in
 //! one [`Refusal`] with a class and a name; no number leaves that failed its checks.
 //!
+//! What its arcs alone say, invariants of places and transitions and conflict sets, [`net::structure`] looks up, for whoever wants to see it.
+//!
 //! What the words mean, where tools differ: among the enabled immediate transitions of the highest priority each fires
 //! with its weight over the sum of all of their weights (one conflict set a priority); a larger priority fires first; timed
 //! transitions race and remember nothing but that they are enabled; the degree of enabling is a whole number; a

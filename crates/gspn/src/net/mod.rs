@@ -3,8 +3,10 @@
 mod check;
 pub(crate) mod invariants;
 pub(crate) mod semiflows;
+mod structure;
 
 pub use check::build;
+pub use structure::{Structure, Sum, Weights, structure};
 
 /// Tokens and multiplicities.
 pub type Tokens = u64;

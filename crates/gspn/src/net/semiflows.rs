@@ -1,25 +1,28 @@
-//! Bounds of places that hold in every marking: from sums of tokens that no firing changes, and of places that are emptied at once.
+//! Sums with weights not below 0 that nothing changes, and bounds of places that hold in every marking: from sums of tokens that no
+//! firing changes, and of places that are emptied at once.
 
 use super::{Arc, Kind, Net, Tokens};
 
 /// Sums that are kept at once; with more, no bounds are given.
 const ROWS: usize = 600;
-/// Places and transitions up to which they are looked for.
+/// Places and transitions up to which sums are looked for.
 const LARGEST: usize = 2_000;
 /// Steps of the elimination, each over one row.
 const WORK: usize = 300_000;
 
-/// A sum with weights not below 0: what each transition changes of it, and the weights by place. Both sorted by index.
-struct Row {
+/// A sum with weights not below 0: what each column changes of it, and the weights. Both sorted by index. For a sum of tokens columns are
+/// transitions, and weights those of places; the other way round it says how often transitions fire.
+pub(super) struct Row {
     changes: Vec<(usize, i128)>,
-    weights: Vec<(usize, i128)>,
+    pub(super) weights: Vec<(usize, i128)>,
 }
 
 /// For each place the most tokens that it can hold, where a sum of tokens that never changes says so (Farkas), or else an immediate
 /// transition that waits for nothing but its tokens.
 pub(crate) fn bounds(net: &Net) -> Vec<Option<Tokens>> {
     let mut most = vec![None; net.places.len()];
-    for row in sums(net).unwrap_or_default() {
+    let (sums, all) = sums(net, WORK);
+    for row in sums.into_iter().filter(|_| all) {
         let start = row.weights.iter().try_fold(0_i128, |sum, (place, weight)| {
             sum.checked_add(weight.checked_mul(i128::from(net.places[*place].tokens))?)
         });
@@ -65,43 +68,55 @@ fn emptied(net: &Net) -> Vec<Option<Tokens>> {
         .collect()
 }
 
-/// Sums that no transition changes; `None` where there are too many on the way, or numbers grow out of range.
-fn sums(net: &Net) -> Option<Vec<Row>> {
-    if net.places.len() > LARGEST || net.transitions.len() > LARGEST {
-        return None;
+/// Sums of tokens that no transition changes, and whether they are all.
+pub(super) fn sums(net: &Net, work: usize) -> (Vec<Row>, bool) {
+    unchanged(super::invariants::changes(net), net.transitions.len(), work)
+}
+
+/// Combinations of `rows` in which each of the columns, of which there are so many, adds up to 0. `false` where there are too many on the
+/// way, they take more than so many steps, or numbers grow out of range: then only those that were found.
+pub(super) fn unchanged(rows: Vec<Vec<(usize, i128)>>, columns: usize, work: usize) -> (Vec<Row>, bool) {
+    if rows.len() > LARGEST || columns > LARGEST {
+        return (Vec::new(), false);
     }
-    let rows = super::invariants::changes(net).into_iter().enumerate();
-    let mut rows: Vec<Row> = rows.map(|(place, changes)| Row { changes, weights: vec![(place, 1)] }).collect();
-    let mut left: Vec<usize> = (0..net.transitions.len()).collect();
+    let rows = rows.into_iter().enumerate();
+    let mut rows: Vec<Row> = rows.map(|(index, changes)| Row { changes, weights: vec![(index, 1)] }).collect();
+    let all = eliminate(&mut rows, columns, work).is_some();
+    rows.retain(|row| row.changes.is_empty());
+    (rows, all)
+}
+
+fn eliminate(rows: &mut Vec<Row>, columns: usize, most: usize) -> Option<()> {
+    let mut left: Vec<usize> = (0..columns).collect();
     let mut work = 0;
     while !left.is_empty() {
-        // The transition that makes the fewest new rows goes first.
-        let mut counts = vec![(0_usize, 0_usize); net.transitions.len()];
-        for (transition, change) in rows.iter().flat_map(|row| &row.changes) {
-            let (up, down) = &mut counts[*transition];
+        // The column that makes the fewest new rows goes first.
+        let mut counts = vec![(0_usize, 0_usize); columns];
+        for (column, change) in rows.iter().flat_map(|row| &row.changes) {
+            let (up, down) = &mut counts[*column];
             *(if *change > 0 { up } else { down }) += 1;
         }
         let position = (0..left.len()).min_by_key(|position| {
             let (up, down) = counts[left[*position]];
             up * down
         })?;
-        let transition = left.swap_remove(position);
-        let touched: Vec<Row> = rows.extract_if(.., |row| row.change(transition) != 0).collect();
-        let (up, down): (Vec<&Row>, Vec<&Row>) = touched.iter().partition(|row| row.change(transition) > 0);
+        let column = left.swap_remove(position);
+        let touched: Vec<Row> = rows.extract_if(.., |row| row.change(column) != 0).collect();
+        let (up, down): (Vec<&Row>, Vec<&Row>) = touched.iter().partition(|row| row.change(column) > 0);
         for one in &up {
             for other in &down {
                 work += 1 + rows.len() / 64;
-                let row = one.with(other, transition)?;
+                let row = one.with(other, column)?;
                 if !rows.iter().any(|known| known.covers(&row)) {
                     rows.push(row);
                 }
-                if rows.len() > ROWS || work > WORK {
+                if rows.len() > ROWS || work > most {
                     return None;
                 }
             }
         }
     }
-    Some(rows)
+    Some(())
 }
 
 impl Row {
@@ -109,15 +124,15 @@ impl Row {
         self.changes.binary_search_by_key(&transition, |(index, _)| *index).map_or(0, |at| self.changes[at].1)
     }
 
-    /// Whether its places are among those of `other`, which then says nothing more.
-    fn covers(&self, other: &Self) -> bool {
+    /// Whether what it sums up is among what `other` does, which then says nothing more.
+    pub(super) fn covers(&self, other: &Self) -> bool {
         let mut there = other.weights.iter();
         self.weights.iter().all(|(place, _)| there.any(|(other, _)| other == place))
     }
 
-    /// The sum of both in which `transition`, which raises this one and lowers `other`, changes nothing.
-    fn with(&self, other: &Self, transition: usize) -> Option<Self> {
-        let (by, and) = (-other.change(transition), self.change(transition));
+    /// The sum of both in which `column`, which raises this one and lowers `other`, changes nothing.
+    fn with(&self, other: &Self, column: usize) -> Option<Self> {
+        let (by, and) = (-other.change(column), self.change(column));
         let changes = super::invariants::combine(&self.changes, by, &other.changes, and)?;
         let weights = super::invariants::combine(&self.weights, by, &other.weights, and)?;
         let (changes, weights) = super::invariants::reduced(changes, weights);
