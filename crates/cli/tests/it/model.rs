@@ -274,3 +274,25 @@ fn what_is_no_file_of_a_net_is_refused_before_it_is_read_for_ever() {
     let said = scene.run(&["model", "simulate", "net.json", "--relative", "-1"]);
     assert!(said.starts_with("exit 2") && said.contains("`--relative -1`: above 0"), "{said}");
 }
+
+#[test]
+fn check_says_what_the_arcs_say() {
+    let scene = Scene::empty();
+    let mut net = queue();
+    net["net"]["places"].as_array_mut().unwrap().push(json!({"name": "at once"}));
+    let more = ["one", "other"].map(|name| json!({"name": name, "kind": "immediate", "in": {"at once": 1}}));
+    net["net"]["transitions"].as_array_mut().unwrap().extend(more);
+    scene.write("net.json", &net.to_string());
+    let (exit, said) = of(&scene, &["check", "net.json"]);
+    assert_eq!(exit, "exit 0");
+    assert_eq!(
+        said["invariants"],
+        json!({"places": [{"weights": {"queue": 1, "room": 1}, "tokens": 3}], "transitions": [{"arrive": 1, "serve": 1}],
+            "all": {"places": true, "transitions": true}})
+    );
+    assert_eq!(said["conflicts"], json!([["one", "other"]]));
+    let text = scene.run(&["model", "check", scene.path("net.json").to_str().unwrap()]);
+    for part in ["  queue + room = 3\n", "  arrive, serve\n", "  one, other\n"] {
+        assert!(text.contains(part), "{text}");
+    }
+}

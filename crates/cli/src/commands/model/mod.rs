@@ -6,6 +6,7 @@ mod fluid;
 mod simulate;
 mod solve;
 mod source;
+mod structure;
 
 use std::io::{BufWriter, Write};
 use std::path::Path;
@@ -33,7 +34,7 @@ pub(crate) enum Command {
     Simulate(simulate::Simulate),
     /// Answer the questions of a net exactly, for points in time
     Transient(solve::Transient),
-    /// Read and explore a net: its markings, deadlocks and classes, or why it has no end
+    /// Read and explore a net: its markings, deadlocks, classes, invariants and conflicts, or why it has no end
     Check(solve::Check),
     /// Bound what is asked of the long run without exploring: for nets of any size, and as a check of other answers
     Bounds(bounds::Bounds),

@@ -6,11 +6,11 @@ use std::path::PathBuf;
 use clap::{Args, value_parser};
 use gspn::ask::{Ask, Question, Value};
 use gspn::json::Document;
-use gspn::{Budget, Limits, Refusal, explore, formats};
+use gspn::{Budget, Limits, Net, Refusal, explore, formats};
 use serde_json::json;
 
 use super::source::{Source, usual};
-use super::{export, limit, progress, refused};
+use super::{export, limit, progress, refused, structure};
 use crate::answer::{Answer, table};
 use crate::failure::Failure;
 
@@ -74,7 +74,7 @@ pub(crate) struct Transient {
 
 impl Check {
     pub(super) fn answer(&self) -> Result<Answer, Failure> {
-        self.cost.solve(self.source.read()?.map(|document| {
+        let read = self.source.read()?.map(|document| {
             let kinds = [
                 ("tangible", Question::Tangible),
                 ("vanishing", Question::Vanishing),
@@ -86,7 +86,8 @@ impl Check {
             let asks = kinds.into_iter().map(|(id, question)| (id.to_owned(), question)).chain(bounds);
             let asks = asks.map(|(id, question)| Ask { id, question }).collect();
             Document { asks, ..document }
-        }))
+        });
+        self.cost.solve_and(read, |net, text, answer| structure::add(net, &gspn::net::structure(net), text, answer))
     }
 }
 
@@ -182,18 +183,32 @@ impl Cost {
     }
 
     fn solve(&self, read: Result<Document, Refusal>) -> Result<Answer, Failure> {
+        self.solve_and(read, |_, _, _| {})
+    }
+
+    /// `add` says more of a net that was answered.
+    fn solve_and(
+        &self,
+        read: Result<Document, Refusal>,
+        add: impl FnOnce(&Net, &mut String, &mut serde_json::Value),
+    ) -> Result<Answer, Failure> {
         let mut go_on = progress(self.time)?;
         let answered = read.and_then(|document| {
-            gspn::ask::answer(&document.net, &document.asks, &mut Budget::new(self.limits(&document), &mut go_on))
+            let budget = &mut Budget::new(self.limits(&document), &mut go_on);
+            gspn::ask::answer(&document.net, &document.asks, budget).map(|answer| (document.net, answer))
         });
         Ok(match answered {
-            Ok(answer) => shown(&answer),
+            Ok((net, answer)) => {
+                let (mut text, mut said) = (shown(&answer), json!(answer));
+                add(&net, &mut text, &mut said);
+                Answer::ok(text, said)
+            }
             Err(refusal) => refused(&refusal),
         })
     }
 }
 
-fn shown(answer: &gspn::ask::Answer) -> Answer {
+fn shown(answer: &gspn::ask::Answer) -> String {
     let mut rows: Vec<Vec<String>> = Vec::new();
     for (id, value) in &answer.values {
         let number = match value {
@@ -209,5 +224,5 @@ fn shown(answer: &gspn::ask::Answer) -> Answer {
     for (id, refusal) in &answer.unanswered {
         rows.push(vec![id.clone(), "-".to_owned(), refusal.why.clone()]);
     }
-    Answer::ok(table(&["question", "value", "remark"], &rows), json!(answer))
+    table(&["question", "value", "remark"], &rows)
 }
