@@ -575,6 +575,11 @@ fn notes_are_passed_over_and_colours_are_named() {
         assert_eq!((refusal.class, refusal.name.as_str()), (Class::Unsupported, "wait"), "{refusal}");
         assert!(refusal.why.ends_with("coloured tokens"), "{refusal}");
     }
+    // One colour, and no number of tokens.
+    for wrong in ["Default,-2", "Default,2.5", "-2"] {
+        let refusal = with(wrong).unwrap_err();
+        assert_eq!((refusal.class, refusal.name.as_str()), (Class::Invalid, "wait"), "{refusal}");
+    }
     // Nets without what they stand in, and TimeNET's coloured ones.
     for (text, part) in [
         (r#"<net id="n" type="http://www.yasper.org/specs/epnml-2.0"><page id="pg1"/></net>"#, "stands in a `pnml`"),

@@ -227,8 +227,10 @@ fn count(node: Node<'_, '_>, owner: &str) -> Result<u64, Refusal> {
     let text = value(node).unwrap_or_default();
     tokens(&text).ok_or_else(|| {
         let why = format!("`{}` is `{text}`, and a whole number from 0 is wanted", name(node));
-        // `red,2` of PIPE, multisets of terms (2'a or 2`a, <a>), and lists.
-        if text.contains([',', '\'', '`', '<', '[']) {
+        // `red,2` of PIPE, multisets of terms (2'a or 2`a, <a>), and lists. `Default,-2` has no colour, and is no number of tokens.
+        let plain =
+            text.split_once(',').is_some_and(|(colour, count)| colour.trim() == "Default" && !count.contains(','));
+        if !plain && text.contains([',', '\'', '`', '<', '[']) {
             Refusal::new(Class::Unsupported, owner, why + ": coloured tokens")
         } else {
             Refusal::invalid(owner, why)
