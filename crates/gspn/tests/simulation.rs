@@ -316,3 +316,26 @@ fn a_queue_that_grows_for_ever_has_no_mean_and_a_busy_server() {
     assert!(queue.reached && queue.low <= 1.0 && 1.0 <= queue.high, "{found:?}");
     assert!(served.reached && served.low <= 0.5 && 0.5 <= served.high, "{found:?}");
 }
+
+/// Behind a firing immediates go round for ever; where they might still find out, nobody says so.
+#[test]
+fn a_timeless_trap_is_called_one() {
+    let refused = |others: &[serde_json::Value]| {
+        let mut transitions = vec![
+            json!({"name": "go", "kind": "timed", "rate": 1, "in": {"a": 1}, "out": {"b": 1}}),
+            json!({"name": "x", "kind": "immediate", "in": {"b": 1}, "out": {"c": 1}}),
+            json!({"name": "y", "kind": "immediate", "in": {"c": 1}, "out": {"b": 1}}),
+        ];
+        transitions.extend_from_slice(others);
+        let document = read(&json!({"net": {"places": [{"name": "a", "tokens": 1}, {"name": "b"}, {"name": "c"}],
+            "transitions": transitions}, "ask": [{"id": "m", "kind": "mean_tokens", "place": "a"}]}));
+        let mut go_on = |_| true;
+        simulate(&document.net, &document.asks, Plan::default(), &mut Budget::new(Limits::default(), &mut go_on))
+            .unwrap_err()
+    };
+    let trap = refused(&[]);
+    assert_eq!((trap.class, trap.name.as_str()), (Class::TimelessTrap, "x"), "{trap}");
+    assert!(trap.why.contains("`x`, `y` fire for ever"), "{trap}");
+    let rare = json!({"name": "out", "kind": "immediate", "weight": 1e-300, "in": {"b": 1}});
+    assert_eq!(refused(&[rare]).class, Class::TooLarge);
+}

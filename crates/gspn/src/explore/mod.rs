@@ -11,7 +11,7 @@ mod explorer;
 mod layout;
 mod markings;
 mod packed;
-mod proof;
+pub(crate) mod proof;
 mod rates;
 mod rows;
 mod states;

@@ -56,12 +56,11 @@ pub(crate) fn refusal(net: &Compiled, growth: &[bool], steps: &[&Step]) -> Refus
 }
 
 /// Says which immediates fire for ever.
-pub(crate) fn trap(net: &Compiled, transitions: &[usize]) -> Refusal {
-    let names: Vec<&str> = transitions.iter().map(|transition| net.transition(*transition)).collect();
+pub(crate) fn trap(names: &[&str]) -> Refusal {
     let first = names.first().copied().unwrap_or_default();
     let why = format!(
         "the immediate transitions {} fire for ever, and no time passes: let one of them lead out",
-        list(&names)
+        list(names)
     );
     Refusal::new(Class::TimelessTrap, first, why)
 }

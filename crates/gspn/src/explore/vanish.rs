@@ -379,7 +379,8 @@ impl Graph {
         names.sort_unstable();
         names.dedup();
         let first = trap.iter().min().copied().unwrap_or(0) as usize;
-        Stuck { refusal: proof::trap(net, &names), fired: self.way(first) }
+        let names: Vec<&str> = names.iter().map(|transition| net.transition(*transition)).collect();
+        Stuck { refusal: proof::trap(&names), fired: self.way(first) }
     }
 }
 

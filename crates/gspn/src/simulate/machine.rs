@@ -5,6 +5,7 @@
 
 use super::model::{Model, Part, Time};
 use super::random::Stream;
+use super::trap;
 use crate::ask::Condition;
 use crate::net::Phase;
 use crate::{Class, Refusal};
@@ -263,6 +264,9 @@ impl<'a> Machine<'a> {
             let part = &model.parts[chosen as usize];
             self.touch(part);
             self.candidates.extend_from_slice(&part.wakes);
+        }
+        if let Some(trap) = trap::endless(model, &self.marking) {
+            return Err(trap);
         }
         let name = self.candidates.first().map_or("", |index| model.names[*index as usize].as_str());
         let why = "immediate transitions fire again and again and no time passes: `check` says whether they ever end";

@@ -11,6 +11,7 @@ mod machine;
 mod model;
 mod random;
 mod replicate;
+mod trap;
 
 use std::collections::BTreeMap;
 
