@@ -55,6 +55,7 @@ pub enum Progress {
 pub struct Budget<'a> {
     limits: Limits,
     go_on: &'a mut dyn FnMut(Progress) -> bool,
+    gone: Option<&'a dyn Fn() -> f64>,
 }
 
 impl std::fmt::Debug for Budget<'_> {
@@ -66,7 +67,18 @@ impl std::fmt::Debug for Budget<'_> {
 impl<'a> Budget<'a> {
     /// `go_on` is called every few milliseconds; when it says no, the work ends as [`Class::TooLarge`] for its time.
     pub fn new(limits: Limits, go_on: &'a mut dyn FnMut(Progress) -> bool) -> Self {
-        Self { limits, go_on }
+        Self { limits, go_on, gone: None }
+    }
+
+    /// The same, where `gone` says how much of the time is over, from 0 to 1: what is done one after the other can share the rest.
+    #[must_use]
+    pub fn sharing(self, gone: &'a dyn Fn() -> f64) -> Self {
+        Self { gone: Some(gone), ..self }
+    }
+
+    /// How much of the time is over, from 0 to 1; 0 where nobody says it.
+    pub(crate) fn gone(&self) -> f64 {
+        self.gone.map_or(0.0, |gone| gone())
     }
 
     /// The limits.

@@ -317,6 +317,35 @@ fn a_queue_that_grows_for_ever_has_no_mean_and_a_busy_server() {
     assert!(served.reached && served.low <= 0.5 && 0.5 <= served.high, "{found:?}");
 }
 
+/// A queue whose long run is wanted more finely than any time allows: the others have their part of firings and time all the same.
+#[test]
+fn questions_share_firings_and_time() {
+    let document = read(&json!({"net": {"places": [{"name": "q"}], "transitions": [
+        {"name": "come", "kind": "timed", "rate": 0.8, "out": {"q": 1}, "inhibit": {"q": 6}},
+        {"name": "serve", "kind": "deterministic", "delay": 1, "in": {"q": 1}}]},
+    "ask": [
+        {"id": "full", "kind": "prob", "where": [["q", "==", 6]]},
+        {"id": "mean", "kind": "mean_tokens", "place": "q", "at": 3.3},
+        {"id": "until", "kind": "passage_mean", "where": [["q", "==", 6]]},
+        {"id": "half", "kind": "passage_quantile", "p": 0.5, "where": [["q", "==", 6]]}]}));
+    let looks = std::cell::Cell::new(0.0);
+    let mut go_on = |_| {
+        looks.set(looks.get() + 1.0);
+        looks.get() < 200.0
+    };
+    let gone = || looks.get() / 200.0;
+    let plan = |firings| Plan { seed: 1, relative: 1e-9, firings };
+    let mut clock = Budget::new(Limits::default(), &mut go_on).sharing(&gone);
+    let by_time = simulate(&document.net, &document.asks, plan(u64::MAX), &mut clock).unwrap();
+    let mut always = |_| true;
+    let mut none = Budget::new(Limits::default(), &mut always);
+    let by_firings = simulate(&document.net, &document.asks, plan(4_000_000), &mut none).unwrap();
+    for found in [by_time, by_firings] {
+        assert!(found.unanswered.is_empty(), "{:?}", found.unanswered);
+        assert!(found.estimates.values().all(|it| !it.reached && it.half_width < 0.1 * it.mean), "{found:?}");
+    }
+}
+
 /// Behind a firing immediates go round for ever; where they might still find out, nobody says so.
 #[test]
 fn a_timeless_trap_is_called_one() {

@@ -91,7 +91,15 @@ struct Meter<'a, 'b> {
     budget: &'a mut Budget<'b>,
     firings: u64,
     next: u64,
+    /// Of all questions.
+    all: u64,
+    /// Firings, and a part of the time, after which the questions that are simulated now have had their share.
     most: u64,
+    until: f64,
+    /// Questions that have had none.
+    waiting: usize,
+    /// The limit of all was reached, and that of these questions.
+    ended: bool,
     stopped: bool,
 }
 
@@ -105,6 +113,21 @@ impl Meter<'_, '_> {
         usize::try_from(self.budget.limits().bytes).unwrap_or(usize::MAX)
     }
 
+    /// So many questions come next: they get their part of what is left, so that no question uses up what the others need.
+    fn share(&mut self, questions: usize) {
+        let left = self.all.saturating_sub(self.firings);
+        (self.most, self.until) = (self.all, f64::INFINITY);
+        if questions < self.waiting {
+            self.most = self.firings.saturating_add(left / self.waiting as u64 * questions as u64);
+            let gone = self.budget.gone();
+            #[expect(clippy::cast_precision_loss, reason = "a count of questions")]
+            let part = questions as f64 / self.waiting as f64;
+            self.until = gone + (1.0 - gone) * part;
+        }
+        self.waiting = self.waiting.saturating_sub(questions);
+        self.stopped = self.ended;
+    }
+
     fn spent(&mut self, firings: u64) {
         self.firings = self.firings.saturating_add(firings);
     }
@@ -115,9 +138,11 @@ impl Meter<'_, '_> {
         self.spent(std::mem::take(firings).max(1));
         if self.firings >= self.next {
             self.next = self.firings + SLICE;
-            self.stopped |= self.budget.look(Progress::Simulating { firings: self.firings }).is_err();
+            self.ended |= self.budget.look(Progress::Simulating { firings: self.firings }).is_err();
+            self.stopped |= self.budget.gone() >= self.until;
         }
-        self.stopped |= self.firings >= self.most;
+        self.ended |= self.firings >= self.all;
+        self.stopped |= self.ended || self.firings >= self.most;
         !self.stopped
     }
 }
@@ -130,7 +155,7 @@ enum Way {
 }
 
 /// Simulates `net` and estimates what is asked. A budget that is spent ends it, and the estimates so far say that they are not as
-/// good as was wanted.
+/// good as was wanted; questions that are simulated one after the other share firings and time (see [`Budget::sharing`]).
 ///
 /// # Errors
 /// When a run cannot go on: immediates without end, more tokens than can be counted.
@@ -150,7 +175,9 @@ pub fn simulate(net: &Net, asks: &[Ask], plan: Plan, budget: &mut Budget<'_>) ->
     let watch = Watch::new(levels, net.places().len());
     // A start that never ends is none of anything, also of what never changes.
     Machine::new(&model, &watch, plan.seed, 0)?;
-    let mut meter = Meter { budget, firings: 0, next: SLICE, most: plan.firings, stopped: false };
+    let (all, waiting) = (plan.firings, ways.len());
+    let (most, until) = (all, f64::INFINITY);
+    let mut meter = Meter { budget, firings: 0, next: SLICE, all, most, until, waiting, ended: false, stopped: false };
 
     let mut long: Vec<(&Ask, long_run::Measure)> = Vec::new();
     let mut timed: Vec<(&Ask, (f64, replicate::Measure))> = Vec::new();
@@ -164,6 +191,7 @@ pub fn simulate(net: &Net, asks: &[Ask], plan: Plan, budget: &mut Budget<'_>) ->
     }
     timed.sort_by(|(_, (one, _)), (_, (other, _))| one.total_cmp(other));
     if !long.is_empty() {
+        meter.share(long.len());
         let measures: Vec<_> = long.iter().map(|(_, measure)| *measure).collect();
         let estimates = long_run::simulate(&model, &watch, plan.seed, &measures, plan.relative, &mut meter)?;
         for ((ask, _), estimate) in long.iter().zip(estimates) {
@@ -174,6 +202,7 @@ pub fn simulate(net: &Net, asks: &[Ask], plan: Plan, budget: &mut Budget<'_>) ->
         }
     }
     if !timed.is_empty() {
+        meter.share(timed.len());
         let asked: Vec<_> = timed.iter().map(|(_, asked)| *asked).collect();
         let estimates = replicate::at(&model, &watch, plan.seed, &asked, plan.relative, &mut meter)?;
         for ((ask, _), estimate) in timed.iter().zip(estimates) {
@@ -181,6 +210,7 @@ pub fn simulate(net: &Net, asks: &[Ask], plan: Plan, budget: &mut Budget<'_>) ->
         }
     }
     for (ask, level, quantile) in passages {
+        meter.share(1);
         match replicate::passage(&model, &watch, plan.seed, level, quantile, plan.relative, &mut meter) {
             Ok(estimate) => found.put(ask, estimate),
             Err(refusal) => found.leave(ask, refusal),

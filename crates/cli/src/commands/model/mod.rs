@@ -88,6 +88,12 @@ fn progress(time: f64) -> Result<impl FnMut(Progress) -> bool, Failure> {
     })
 }
 
+/// How much of `time` seconds from now on is over, from 0 to 1.
+fn gone(time: f64) -> impl Fn() -> f64 {
+    let started = gates::clock::mono();
+    move || (gates::clock::mono().since(started).as_secs_f64() / time).min(1.0)
+}
+
 fn say(seconds: f64, progress: Progress) {
     let text = match progress {
         Progress::Exploring { tangible, done, vanishing, edges } => {

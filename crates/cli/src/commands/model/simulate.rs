@@ -6,7 +6,7 @@ use gspn::{Budget, Limits};
 use serde_json::json;
 
 use super::source::{Source, usual};
-use super::{limit, progress, refused};
+use super::{gone, limit, progress, refused};
 use crate::answer::{Answer, table};
 use crate::failure::Failure;
 
@@ -39,10 +39,11 @@ impl Simulate {
             return Err(Failure::bad_input(format!("`--relative {}`: above 0", self.relative)));
         }
         let mut go_on = progress(self.time)?;
+        let gone = gone(self.time);
         let answered = self.source.read()?.and_then(|document| {
             let asks = if document.asks.is_empty() { usual(&document.net, None) } else { document.asks };
             let plan = Plan { seed: self.seed, relative: self.relative, firings: self.firings };
-            simulate(&document.net, &asks, plan, &mut Budget::new(Limits::default(), &mut go_on))
+            simulate(&document.net, &asks, plan, &mut Budget::new(Limits::default(), &mut go_on).sharing(&gone))
         });
         Ok(match answered {
             Ok(found) => shown(&found),
