@@ -161,3 +161,16 @@ fn a_file_of_pipe_says_itself_that_it_is_no_utf_8() {
         assert!(refusal.class == Class::Invalid && refusal.why.contains("save it as UTF-8"), "{refusal}");
     }
 }
+
+/// What the schema lets through and the program refuses costs its user a round.
+#[test]
+fn the_schema_has_a_version_and_demands_an_input_of_infinitely_many_servers() {
+    let schema: serde_json::Value = serde_json::from_str(json::SCHEMA).unwrap();
+    assert_eq!(schema["$id"], "urn:trapkey:net:1");
+    assert!(schema["description"].as_str().is_some_and(|text| text.starts_with("Version 1,")));
+    let timed = &schema["$defs"]["transition"]["oneOf"][0];
+    assert_eq!(timed["properties"]["kind"]["const"], "timed");
+    assert_eq!(timed["if"]["properties"]["servers"]["const"], "inf");
+    assert_eq!(timed["then"]["required"][0], "in");
+    assert_eq!(timed["then"]["properties"]["in"]["minProperties"], 1);
+}
