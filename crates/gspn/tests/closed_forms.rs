@@ -77,6 +77,7 @@ fn a_loop_of_immediates_ends_with_the_right_probabilities() {
     ]},
     "ask": [
         {"id": "at_first", "kind": "initial_prob", "where": [["left", ">", 0]]},
+        {"id": "vanished", "kind": "initial_prob", "where": [["again", ">", 0]]},
         {"id": "left", "kind": "prob", "where": [["left", "==", 1]]},
         {"id": "retries", "kind": "throughput", "transition": "retry"},
         {"id": "backs", "kind": "throughput", "transition": "back"},
@@ -85,6 +86,7 @@ fn a_loop_of_immediates_ends_with_the_right_probabilities() {
     ]}))
     .unwrap();
     close(&answer, "at_first", 0.25);
+    assert_eq!(json!(answer.values["vanished"]).to_string(), "0.0", "and not -0.0");
     // A round takes 1/4 * 1 + 3/4 * 1/2 and has 1/2 retries on average.
     let round = 0.25 + 0.375;
     close(&answer, "left", 0.25 / round);

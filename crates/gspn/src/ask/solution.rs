@@ -66,7 +66,8 @@ impl Solution {
     pub(crate) fn initially(&self, condition: &Condition) -> f64 {
         let holds = self.holds(condition);
         let initial = self.space.initial().iter().filter(|(state, _)| holds[*state as usize]);
-        initial.map(|(_, probability)| probability).sum()
+        // An empty sum is -0.0.
+        initial.map(|(_, probability)| probability).sum::<f64>() + 0.0
     }
 
     /// The mean time until a condition holds.
