@@ -218,7 +218,7 @@ fn immediates_without_end_are_refused() {
     let mut go_on = |_| true;
     let budget = &mut Budget::new(Limits::default(), &mut go_on);
     let refusal = simulate(&document.net, &document.asks, Plan::default(), budget).unwrap_err();
-    assert_eq!(refusal.class, Class::TooLarge, "{refusal}");
+    assert_eq!(refusal.class, Class::TimelessTrap, "{refusal}");
 }
 
 /// Weights whose sum is more than a number can say are still weights.
