@@ -221,6 +221,26 @@ fn immediates_without_end_are_refused() {
     assert_eq!(refusal.class, Class::TimelessTrap, "{refusal}");
 }
 
+/// A walk of immediates between each two firings that take time.
+#[test]
+fn immediates_are_no_reason_to_forget_the_clock() {
+    let text = r#"{"net": {"places": [{"name": "a", "tokens": 1}, {"name": "walk"}, {"name": "far"}], "transitions": [
+        {"name": "go", "kind": "timed", "rate": 1, "in": {"a": 1}, "out": {"walk": 1, "far": 15}},
+        {"name": "up", "kind": "immediate", "in": {"walk": 1}, "out": {"walk": 1, "far": 1}, "inhibit": {"far": 30}},
+        {"name": "down", "kind": "immediate", "in": {"walk": 1, "far": 1}, "out": {"walk": 1}},
+        {"name": "end", "kind": "immediate", "priority": 2, "in": {"walk": 1, "far": 30}, "out": {"a": 1}}]},
+        "ask": [{"id": "x", "kind": "throughput", "transition": "go"}]}"#;
+    let document = json::read(text.as_bytes()).unwrap();
+    let mut looks = 0;
+    let mut go_on = |_| {
+        looks += 1;
+        true
+    };
+    let plan = Plan { firings: 2000, ..Plan::default() };
+    let _few = simulate(&document.net, &document.asks, plan, &mut Budget::new(Limits::default(), &mut go_on));
+    assert!(looks > 10, "{looks} looks");
+}
+
 /// Weights whose sum is more than a number can say are still weights.
 #[test]
 fn huge_weights_are_drawn_by_their_parts() {

@@ -133,11 +133,15 @@ const fn even(count: usize) -> usize {
 /// How long a batch is at first.
 fn batch(model: &Model, watch: &Watch, seed: u64, meter: &mut Meter<'_, '_>) -> Result<f64, Refusal> {
     let mut pilot = Machine::new(model, watch, seed, u64::MAX)?;
-    while pilot.next() < f64::INFINITY && pilot.firings < u64::from(PILOT) {
+    let mut seen = 0_u64;
+    while pilot.next() < f64::INFINITY && seen < u64::from(PILOT) {
         pilot.step()?;
+        seen += 1;
+        if pilot.is_due(meter.slice()) && !meter.look(&mut pilot) {
+            break;
+        }
     }
-    let seen = pilot.firings;
-    meter.spent(seen);
+    meter.look(&mut pilot);
     #[expect(clippy::cast_precision_loss, reason = "a few thousand")]
     let length = pilot.now / seen.max(1) as f64 * FIRINGS;
     Ok(if length > 0.0 && length.is_finite() { length } else { 1.0 })
@@ -169,7 +173,7 @@ impl Runs<'_> {
                 #[expect(clippy::cast_precision_loss, reason = "a small number")]
                 let until = self.length * (batch + 1) as f64;
                 while !run.machine.run(until, meter.slice())? {
-                    if !meter.look(&mut run.machine.firings) {
+                    if !meter.look(&mut run.machine) {
                         return Ok(false);
                     }
                 }
@@ -187,7 +191,7 @@ impl Runs<'_> {
                     batches.push(sum / self.length);
                 }
             }
-            if !meter.look(&mut run.machine.firings) {
+            if !meter.look(&mut run.machine) {
                 return Ok(false);
             }
         }

@@ -79,6 +79,8 @@ pub(super) struct Machine<'a> {
     pub(super) now: f64,
     /// Of timed transitions.
     pub(super) firings: u64,
+    /// Immediates that were looked at.
+    pub(super) worked: u64,
     /// By index in the net, since the start.
     fired: Vec<u64>,
     signals: Vec<Signal>,
@@ -105,6 +107,7 @@ impl<'a> Machine<'a> {
             marking: model.initial.clone(),
             now: 0.0,
             firings: 0,
+            worked: 0,
             fired: vec![0; model.parts.len()],
             signals: vec![Signal::default(); watch.levels.len()],
             stale: Vec::new(),
@@ -164,13 +167,18 @@ impl<'a> Machine<'a> {
     pub(super) fn run(&mut self, until: f64, most: u64) -> Result<bool, Refusal> {
         let end = self.firings.saturating_add(most);
         while self.next() <= until {
-            if self.firings >= end {
+            if self.firings >= end || self.worked >= most {
                 return Ok(false);
             }
             self.step()?;
         }
         self.now = until;
         Ok(true)
+    }
+
+    /// Whether so much was done that it is time for a look at the clock.
+    pub(super) fn is_due(&self, most: u64) -> bool {
+        self.firings >= most || self.worked >= most
     }
 
     /// Fires the timed transition that comes first.
@@ -259,7 +267,10 @@ impl<'a> Machine<'a> {
             self.candidates.retain(|index| model.parts[*index as usize].enabled(marking));
             self.candidates.sort_unstable();
             self.candidates.dedup();
-            let Some(chosen) = self.choose() else { return Ok(()) };
+            let Some(chosen) = self.choose() else {
+                self.worked += work as u64;
+                return Ok(());
+            };
             self.fire(chosen)?;
             let part = &model.parts[chosen as usize];
             self.touch(part);

@@ -91,6 +91,8 @@ struct Meter<'a, 'b> {
     budget: &'a mut Budget<'b>,
     firings: u64,
     next: u64,
+    /// Immediates since the last look.
+    worked: u64,
     /// Of all questions.
     all: u64,
     /// Firings, and a part of the time, after which the questions that are simulated now have had their share.
@@ -133,11 +135,12 @@ impl Meter<'_, '_> {
     }
 
     /// Takes the firings of a run, and says whether it may go on.
-    fn look(&mut self, firings: &mut u64) -> bool {
+    fn look(&mut self, machine: &mut Machine<'_>) -> bool {
         // A run from the start costs something even where nothing fires.
-        self.spent(std::mem::take(firings).max(1));
-        if self.firings >= self.next {
-            self.next = self.firings + SLICE;
+        self.spent(std::mem::take(&mut machine.firings).max(1));
+        self.worked += std::mem::take(&mut machine.worked);
+        if self.firings >= self.next || self.worked >= SLICE {
+            (self.next, self.worked) = (self.firings + SLICE, 0);
             self.ended |= self.budget.look(Progress::Simulating { firings: self.firings }).is_err();
             self.stopped |= self.budget.gone() >= self.until;
         }
@@ -177,7 +180,8 @@ pub fn simulate(net: &Net, asks: &[Ask], plan: Plan, budget: &mut Budget<'_>) ->
     Machine::new(&model, &watch, plan.seed, 0)?;
     let (all, waiting) = (plan.firings, ways.len());
     let (most, until) = (all, f64::INFINITY);
-    let mut meter = Meter { budget, firings: 0, next: SLICE, all, most, until, waiting, ended: false, stopped: false };
+    let mut meter =
+        Meter { budget, firings: 0, next: SLICE, worked: 0, all, most, until, waiting, ended: false, stopped: false };
 
     let mut long: Vec<(&Ask, long_run::Measure)> = Vec::new();
     let mut timed: Vec<(&Ask, (f64, replicate::Measure))> = Vec::new();

@@ -79,7 +79,7 @@ pub(super) fn at(
         let mut samples = Vec::with_capacity(asked.len());
         for (time, measure) in asked {
             while !machine.run(*time, meter.slice())? {
-                if !meter.look(&mut machine.firings) {
+                if !meter.look(&mut machine) {
                     let estimates = sums.iter().zip(asked).map(|(sums, asked)| estimate(*sums, asked.1, 0.0, chance));
                     return Ok(estimates.collect());
                 }
@@ -91,7 +91,7 @@ pub(super) fn at(
         }
         sums.iter_mut().zip(samples).for_each(|(sums, sample)| sums.add(sample));
         run += 1;
-        let goes_on = meter.look(&mut machine.firings);
+        let goes_on = meter.look(&mut machine);
         if run >= wanted || !goes_on {
             let estimates: Vec<Estimate> =
                 sums.iter().zip(asked).map(|(sums, asked)| estimate(*sums, asked.1, relative, chance)).collect();
@@ -126,7 +126,7 @@ pub(super) fn passage(
         let mut goes_on = true;
         while machine.level(goal) == 0.0 && machine.next() < f64::INFINITY && goes_on {
             machine.step()?;
-            goes_on = machine.firings < meter.slice() || meter.look(&mut machine.firings);
+            goes_on = !machine.is_due(meter.slice()) || meter.look(&mut machine);
         }
         let cut = (!goes_on && machine.level(goal) == 0.0).then_some(machine.now);
         match (cut, quantile) {
@@ -136,7 +136,7 @@ pub(super) fn passage(
             (Some(_), None) => {}
         }
         run += 1;
-        goes_on = goes_on && meter.look(&mut machine.firings) && samples.len() < KEPT;
+        goes_on = goes_on && meter.look(&mut machine) && samples.len() < KEPT;
         if run >= wanted || !goes_on {
             let found = match quantile {
                 None => middle(&samples, relative)?,
