@@ -191,10 +191,11 @@ fn a_run_of_the_first_choice_shows_what_was_worked_out() {
         let (first, run) = run(text, Wanted { p99: Some(10.0), p50: Some(10.0), ..Wanted::default() });
         let run = run.unwrap().unwrap();
         let names: Vec<&str> = run.figures.iter().map(|it| it.figure).collect();
-        assert_eq!((Some(run.setting), names), (first, vec!["throughput", "mean", "p50", "p99"]));
+        let names: Vec<&str> = names.into_iter().filter(|name| *name != "throughput").collect();
+        assert_eq!((Some(run.setting), names), (first, vec!["mean", "p50", "p99"]));
         for it in run.figures {
             let off = (it.seen - it.predicted).abs();
-            assert!(it.error.abs() < 0.02 && off <= 1.5 * it.plus_minus + 1e-9 * it.seen, "{text}: {it:?}");
+            assert!(it.error.abs() < 0.02 && off <= 1.5 * it.plus_minus, "{text}: {it:?}");
         }
     }
     let nothing = run(&few, Wanted { rate: Some(1e6), ..Wanted::default() });

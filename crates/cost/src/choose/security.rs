@@ -52,11 +52,19 @@ pub(super) fn below(minimum: &Minimum, model: &Model, ways: &[usize]) -> Vec<(&'
     let mut below = Vec::new();
     // Whoever asks for a strength asks for protection; a level of the model says by its mode what must be done.
     for (constraint, wanted) in [("min-strength", minimum.strength), ("min-rsa", minimum.rsa)] {
-        let left = model.annotations.iter().zip(ways).filter(|(it, way)| way_of(it, **way).is_none());
-        below.extend(wanted.into_iter().zip(left).map(|(wanted, (it, _))| {
-            let why = format!("{} is left out, and {wanted} bits are wanted", about(it, model));
-            (constraint, f64::from(wanted), Some(0.0), why)
-        }));
+        let Some(wanted) = wanted.filter(|wanted| *wanted > 0) else { continue };
+        for (it, way) in model.annotations.iter().zip(ways) {
+            let does = match way_of(it, *way).map(|setting| &setting.agreed) {
+                None => "is left out",
+                // Its strength is 0, which is said below.
+                Some(Some(agreed)) if constraint == "min-rsa" && agreed.protocol.mode() == Mode::None => {
+                    "protects nothing"
+                }
+                Some(_) => continue,
+            };
+            let why = format!("{} {does}, and {wanted} bits are wanted", about(it, model));
+            below.push((constraint, f64::from(wanted), Some(0.0), why));
+        }
     }
     demands("min-mode", minimum.mode, minimum.strength, minimum.rsa, model, ways, &mut below);
     let levels = minimum.level.map(|most| model.levels.range(..=most)).into_iter().flatten();

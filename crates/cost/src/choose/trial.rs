@@ -16,7 +16,7 @@ pub struct Trial {
     pub setting: usize,
     /// Requests of the run.
     pub requests: usize,
-    /// Throughput, mean, and the percentiles that were asked for.
+    /// Throughput (unless it is what comes, as nobody was turned away), mean, and the percentiles that were asked for.
     pub figures: Vec<Seen>,
 }
 
@@ -65,7 +65,9 @@ pub fn trial(model: &Model, choice: &Choice, budget: &mut Budget<'_>) -> Result<
         error: predicted / value - 1.0,
     };
     let rate = Figure { value: flow.rate * service.finished, half: half.rate * service.finished };
-    let mut figures = vec![row("throughput", said.throughput, rate)];
+    // Where none was turned away all that come leave, and the run says nothing of how many come.
+    let mut figures: Vec<Seen> =
+        (half.rate > 0.0).then(|| row("throughput", said.throughput, rate)).into_iter().collect();
     figures.extend(said.mean.map(|mean| row("mean", mean, run.mean())));
     figures.extend(times.into_iter().map(|(name, level, time)| row(name, time, run.quantile(level))));
     Ok(Some(Trial { setting: index, requests: run.requests, figures }))

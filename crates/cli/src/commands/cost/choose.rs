@@ -72,7 +72,8 @@ pub(crate) struct Choose {
     #[arg(long, allow_negative_numbers = true, value_name = "BITS")]
     min_strength: Option<u32>,
 
-    /// Bits of each RSA key, of everything that is annotated; what needs no RSA key has no short one
+    /// Bits of each RSA key, of everything that is annotated: what protects nothing is below it, and what is protected
+    /// without an RSA key is not
     #[arg(long, allow_negative_numbers = true, value_name = "BITS")]
     min_rsa: Option<u32>,
 
@@ -175,7 +176,8 @@ pub(super) fn run(args: &Choose) -> Result<Answer, Failure> {
             answer["run"] = json!(run);
         }
         Some(Err(fault)) => {
-            said.push_str(&format!("\nthe first choice was not run: {}\n", fault.why));
+            let why = if fault.name == "time" { "the time was over: `--time TIME` allows more" } else { &fault.why };
+            said.push_str(&format!("\nthe first choice was not run: {why}\n"));
             answer["not_run"] = json!(fault);
         }
         None => {}
