@@ -51,7 +51,7 @@ fn json_of(said: &str) -> Value {
 fn what_cannot_be_written_is_not_measured() {
     let scene = Scene::empty();
     for words in [&["cost", "measure", "--out"][..], &["cost", "what-if", "--out"]] {
-        for (file, why) in [("none/here.json", "No such file"), ("/", "irectory")] {
+        for (file, why) in [("none/here.json", "No such file"), ("/", "a directory")] {
             let said = scene.run(&[words, &[file]].concat());
             assert!(said.starts_with("exit 3") && said.contains("cannot write") && said.contains(why), "{said}");
             assert!(!said.contains(" %") && !said.contains("measured first"), "{said}");
