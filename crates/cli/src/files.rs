@@ -139,7 +139,9 @@ pub(crate) fn exportable(path: &Path) -> Result<(), Failure> {
     let tried = match fs::metadata(&there) {
         Ok(known) if known.is_dir() => Err(io::ErrorKind::IsADirectory.into()),
         Ok(known) if !known.is_file() => Ok(()),
-        _ => tempfile::Builder::new().prefix(".trapkey-").tempfile_in(beside(&there)).map(drop),
+        // By its folder first: an error of the file that is tried would name what nobody knows.
+        _ => fs::metadata(beside(&there))
+            .and_then(|_| tempfile::Builder::new().prefix(".trapkey-").tempfile_in(beside(&there)).map(drop)),
     };
     tried.map_err(|error| unwritable(path, &error))
 }
