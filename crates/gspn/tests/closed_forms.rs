@@ -428,7 +428,8 @@ fn phases_do_not_count_as_markings() {
     assert_eq!(refused(&net(1), Class::TooLarge).name, "markings");
 }
 
-/// A way of a million markings, and a place that doubles again and again without a way that could be repeated as it is.
+/// A way of a million markings, and a place that holds half as much more again and again without a way that could be repeated as it is, or
+/// with some firings so many times more often.
 #[test]
 fn long_ways_end_at_the_limit_and_not_in_looking_back() {
     let refusal = refused(
@@ -440,10 +441,10 @@ fn long_ways_end_at_the_limit_and_not_in_looking_back() {
     assert_eq!(refusal.name, "markings");
     let refusal = refused(
         &json!({"limit": 300_000, "net": {
-        "places": [{"name": "a", "tokens": 1}, {"name": "b"}, {"name": "x", "tokens": 1}, {"name": "y"}],
+        "places": [{"name": "a", "tokens": 1}, {"name": "b"}, {"name": "x", "tokens": 2}, {"name": "y"}],
         "transitions": [
-            {"name": "double", "kind": "timed", "rate": 1, "in": {"a": 1, "x": 1}, "out": {"a": 1, "y": 2}},
-            {"name": "there", "kind": "timed", "rate": 1, "in": {"a": 1}, "out": {"b": 1}, "inhibit": {"x": 1}},
+            {"name": "more", "kind": "timed", "rate": 1, "in": {"a": 1, "x": 2}, "out": {"a": 1, "y": 3}},
+            {"name": "there", "kind": "timed", "rate": 1, "in": {"a": 1}, "out": {"b": 1}, "inhibit": {"x": 2}},
             {"name": "copy", "kind": "timed", "rate": 1, "in": {"b": 1, "y": 1}, "out": {"b": 1, "x": 1}},
             {"name": "back", "kind": "timed", "rate": 1, "in": {"b": 1}, "out": {"a": 1}, "inhibit": {"y": 1}},
         ]}}),

@@ -6,6 +6,7 @@
 //! the next tangible marking, or fires itself.
 
 mod batch;
+mod climb;
 mod compiled;
 mod explorer;
 mod layout;

@@ -1,5 +1,6 @@
 //! Proofs that a net has no end: a way that can be gone for ever.
 
+use super::climb::climbs;
 use super::compiled::Compiled;
 use crate::{Class, Refusal};
 
@@ -20,7 +21,7 @@ pub(crate) fn grows(earlier: &[u64], later: &[u64]) -> Option<Vec<bool>> {
 
 /// Whether the way can be gone again however many tokens are added to the places that grow: no transition on it is stopped by
 /// them, and no immediate that they might enable comes first.
-pub(crate) fn repeats(net: &Compiled, steps: &[&Step], growth: &[bool]) -> bool {
+fn repeats(net: &Compiled, steps: &[&Step], growth: &[bool]) -> bool {
     steps.iter().all(|step| {
         let fire = &net.fires[step.transition];
         if fire.inhibitors.iter().any(|arc| growth[arc.place]) {
@@ -45,14 +46,21 @@ fn stays_off(net: &Compiled, transition: usize, marking: &[u64], growth: &[bool]
         || fire.inhibitors.iter().any(|arc| marking[arc.place] >= arc.count)
 }
 
-/// Says which place gathers tokens, and by which firings.
-pub(crate) fn refusal(net: &Compiled, growth: &[bool], steps: &[&Step]) -> Refusal {
-    let places: Vec<&str> =
-        growth.iter().zip(&net.names).filter(|(grows, _)| **grows).map(|(_, name)| name.as_str()).collect();
+/// # Errors
+/// When the way of `steps` from a marking to `later`, which holds more, can be gone again and again: with the place that gathers tokens,
+/// and by which firings.
+pub(crate) fn bounded(net: &Compiled, growth: &[bool], steps: &[&Step], later: &[u64]) -> Result<(), Refusal> {
+    let more = if repeats(net, steps, growth) {
+        ""
+    } else if climbs(net, steps, later) {
+        ", some of them more often each time"
+    } else {
+        return Ok(());
+    };
+    let place = growth.iter().zip(&net.names).find(|(grows, _)| **grows).map(|(_, name)| name.as_str());
     let firings: Vec<&str> = steps.iter().map(|step| net.transition(step.transition)).collect();
-    let place = places.first().copied().unwrap_or_default();
-    let why = format!("gathers tokens without end by firing {} again and again", list(&firings));
-    Refusal::new(Class::Unbounded, place, why)
+    let why = format!("gathers tokens without end by firing {} again and again{more}", list(&firings));
+    Err(Refusal::new(Class::Unbounded, place.unwrap_or_default(), why))
 }
 
 /// Says which immediates fire for ever.

@@ -297,10 +297,8 @@ impl Graph {
                 self.compared += wide * back;
                 let steps = self.steps(net, node, back, markings);
                 let forward: Vec<&Step> = steps.iter().rev().collect();
-                if proof::repeats(net, &forward, &growth) {
-                    let refusal = proof::refusal(net, &growth, &forward);
-                    return Err(Stuck { refusal, fired: self.way(node) });
-                }
+                proof::bounded(net, &growth, &forward, marking)
+                    .map_err(|refusal| Stuck { refusal, fired: self.way(node) })?;
             }
         }
         Ok(())

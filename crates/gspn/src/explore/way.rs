@@ -13,6 +13,9 @@ const SEARCHED: u64 = 1_000_000;
 const NODE: u64 = 8;
 const FIRING: u64 = 64;
 
+/// Comparisons that take as long as asking whether one firing of a way is done more often each time.
+const LOOKS: u64 = 8;
+
 /// States before one that are compared with it, in search of a place that gathers tokens: so many in all to begin with, and so many more
 /// for each state that was explored. A net with long ways must not spend its time on looking back.
 const COMPARED: u64 = 4_000_000;
@@ -57,11 +60,13 @@ impl Explorer {
             self.compared += (most - search.left) * NODE * wide;
             let Some(steps) = steps else { continue };
             let steps: Vec<&Step> = steps.iter().collect();
-            if proof::repeats(&self.net, &steps, &growth) {
+            // Looking for what is done more often each time takes several looks at each firing.
+            self.compared += LOOKS * wide * steps.len() as u64;
+            proof::bounded(&self.net, &growth, &steps, marking).map_err(|refusal| {
                 let way = self.way_to(at).map(|way| way.into_iter().chain(steps.iter().map(|step| step.transition)));
                 let trace = way.into_iter().flatten().map(|step| self.net.transition(step).to_owned()).collect();
-                return Err(proof::refusal(&self.net, &growth, &steps).along(trace));
-            }
+                refusal.along(trace)
+            })?;
         }
         Ok(())
     }
