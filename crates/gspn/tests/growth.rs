@@ -185,6 +185,26 @@ fn what_comes_to_an_end_is_not_refused() {
     }
 }
 
+/// Forty tokens move freely among nine places, more than 4e8 markings; growth begins where all of them are in the last.
+#[test]
+fn growth_behind_hundreds_of_millions_of_markings_is_found() {
+    let names: Vec<String> = (0..9).map(|place| format!("p{place}")).collect();
+    let mut places: Vec<(&str, u64)> = names.iter().map(|name| (name.as_str(), 0)).collect();
+    places[0].1 = 40;
+    places.push(("q", 0));
+    let pairs = || names.iter().flat_map(|from| names.iter().filter(move |to| *to != from).map(move |to| (from, to)));
+    let called: Vec<String> = pairs().map(|(from, to)| format!("{from} to {to}")).collect();
+    let arcs: Vec<[(&str, u64); 2]> = pairs().map(|(from, to)| [(from.as_str(), 1), (to.as_str(), 1)]).collect();
+    let mut rows: Vec<Row<'_>> =
+        called.iter().zip(&arcs).map(|(name, arcs)| (name.as_str(), 0, &arcs[..1], &arcs[1..], &[][..])).collect();
+    rows.push(("end", 0, &[("p8", 40)], &[("q", 1)], &[]));
+    rows.push(("grow", 0, &[("q", 1)], &[("q", 2)], &[]));
+    let net = net(&places, &rows);
+    let refusal = refusal(&net, 8_000_000).unwrap();
+    grows(&net, &refusal);
+    assert_eq!(refusal.trace.len(), 42, "no way is shorter: {:?}", refusal.trace);
+}
+
 /// Two switches of a control, and what moves tokens while it stands one way or the other: what is refused as unbounded has no end.
 #[test]
 fn machines_made_by_chance_with_few_markings_are_never_said_to_grow() {

@@ -20,6 +20,10 @@ const TOGETHER: u32 = 128;
 const FIRST: usize = 1 << 10;
 /// States that are expanded between two looks at the clock, in a small net.
 const LOOKED: u32 = 1024;
+/// States after which growth that lies deep is looked for, in a net some of whose places have no bound, and by how many times that number
+/// grows until it is looked for again.
+const HUNT: u32 = 20_000;
+const AGAIN: u32 = 8;
 /// Of a state at time 0.
 pub(super) const NO_PARENT: u32 = u32::MAX;
 
@@ -127,9 +131,14 @@ impl Explorer {
             ..Scratch::default()
         };
         self.start(&mut scratch, budget)?;
-        let (mut state, mut looked) = (0, 0);
+        let (mut state, mut looked, mut hunt) = (0, 0, HUNT);
         loop {
             let count = self.count();
+            if self.open && state >= hunt {
+                let mut look = || self.look(state, budget);
+                super::hunt::hunt(&self.net, state as usize / 4, &mut look)?;
+                hunt = hunt.saturating_mul(AGAIN);
+            }
             if state >= looked {
                 self.look(state, budget)?;
                 looked = state + u32::try_from(self.net.wide()).map_or(1, |wide| (LOOKED / wide).max(1));

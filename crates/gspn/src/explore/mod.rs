@@ -9,6 +9,7 @@ mod batch;
 mod climb;
 mod compiled;
 mod explorer;
+mod hunt;
 mod layout;
 mod markings;
 mod packed;

@@ -73,6 +73,23 @@ pub(super) fn sums(net: &Net, work: usize) -> (Vec<Row>, bool) {
     unchanged(super::invariants::changes(net), net.transitions.len(), work)
 }
 
+/// Transitions that together leave more tokens than they take in some place, and nowhere fewer, if they can all fire; the fewest first.
+/// `changes` holds for each transition what it changes, by place.
+pub(crate) fn growths(changes: &[Vec<(usize, i128)>], places: usize) -> Vec<Vec<usize>> {
+    let grows = |changes: &&Vec<(usize, i128)>| !changes.is_empty() && changes.iter().all(|(_, change)| *change > 0);
+    let alone = changes.iter().enumerate().filter(|(_, changes)| grows(changes)).map(|(index, _)| vec![index]);
+    // What is too much in a place is taken away from it.
+    let rows = changes.iter().cloned().chain((0..places).map(|place| vec![(place, -1)])).collect();
+    let (rows, _) = unchanged(rows, places, WORK);
+    let taken = |row: &Row| row.weights.iter().any(|(index, _)| *index >= changes.len());
+    let firing = |row: Row| row.weights.into_iter().map(|(index, _)| index).filter(|index| *index < changes.len());
+    let mut growths: Vec<Vec<usize>> =
+        alone.chain(rows.into_iter().filter(taken).map(|row| firing(row).collect())).collect();
+    growths.sort_by(|one: &Vec<usize>, other| one.len().cmp(&other.len()).then_with(|| one.cmp(other)));
+    growths.dedup();
+    growths
+}
+
 /// Combinations of `rows` in which each of the columns, of which there are so many, adds up to 0. `false` where there are too many on the
 /// way, they take more than so many steps, or numbers grow out of range: then only those that were found.
 pub(super) fn unchanged(rows: Vec<Vec<(usize, i128)>>, columns: usize, work: usize) -> (Vec<Row>, bool) {
