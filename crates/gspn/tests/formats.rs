@@ -194,7 +194,7 @@ fn a_transition_without_an_entry_in_the_file_of_rates_is_told_of_its_name() {
     };
     let (nameless, twice) = (ISO.replace("<name><text>B</text></name>", ""), ISO.replace(">B<", ">A<"));
     for (text, rates, name, end) in [
-        (ISO, "{}", "T", ": give a file of rates beside it"),
+        (ISO, "{}", "T", ": give a file of rates beside it that has an entry for it"),
         (ISO, r#"{"T": 1}"#, "U", ", and the file of rates has no entry for it"),
         (
             &nameless,
@@ -623,6 +623,8 @@ fn the_class_of_a_pnml_net_is_what_its_type_and_attributes_say() {
         (r#"type="http://www.laas.fr/tina/tpn""#, "nets of type `http://www.laas.fr/tina/tpn` have times"),
         (r#"type="Timed P/T net""#, "times"),
         (r#"type="http://example.org/resetnet""#, "arcs that take all tokens"),
+        (r#"type="http://example.org/pnml/continuousnet""#, "no whole numbers of tokens"),
+        (r#"type="HybridPetriNet""#, "no whole numbers of tokens"),
         (r#"type="NPN""#, "nets as tokens"),
         (r#"type="P/T net" timed="true""#, "its attribute `timed` (`true`)"),
         (r#"netMode="algebraic-int""#, "its attribute `netMode` (`algebraic-int`)"),

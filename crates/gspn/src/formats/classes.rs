@@ -10,7 +10,7 @@ const ATTRIBUTES: [&str; 4] = ["id", "type", "name", "active"];
 
 /// How the names of classes begin that are known to be others, in small letters without signs; and what nets of it have. Tools have many
 /// names for place/transition nets, so that what is not known is read as one.
-const OTHERS: [(&str, &str); 17] = [
+const OTHERS: [(&str, &str); 20] = [
     ("symmetricnet", COLOURED),
     ("highlevel", COLOURED),
     ("hlpn", COLOURED),
@@ -23,6 +23,9 @@ const OTHERS: [(&str, &str); 17] = [
     ("algebraic", COLOURED),
     ("npn", "nets as tokens"),
     ("nested", "nets as tokens"),
+    ("continuous", FLOWS),
+    ("hybrid", FLOWS),
+    ("fluid", FLOWS),
     ("reset", "arcs that take all tokens"),
     ("timed", TIMES),
     ("timepetri", TIMES),
@@ -31,6 +34,8 @@ const OTHERS: [(&str, &str); 17] = [
 ];
 
 const COLOURED: &str = "coloured tokens";
+
+const FLOWS: &str = "places that hold no whole numbers of tokens";
 
 const TIMES: &str = "times that are not understood";
 

@@ -266,7 +266,7 @@ impl Reader<'_> {
     fn untimed(&self) -> String {
         let why = "the net does not say when this transition fires (`timed`, `rate`)";
         match &self.ids {
-            _ if self.rates.is_empty() => format!("{why}: give a file of rates beside it"),
+            _ if self.rates.is_empty() => format!("{why}: give a file of rates beside it that has an entry for it"),
             None => format!("{why}, and the file of rates has no entry for it"),
             Some(ids) => format!("{why}, and the file of rates has no entry for it: ids are the names here, as {ids}"),
         }

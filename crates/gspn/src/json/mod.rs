@@ -39,7 +39,7 @@ pub struct Document {
 /// # Errors
 /// [`crate::Class::Invalid`], naming the place, transition, question or member.
 pub fn read(text: &[u8]) -> Result<Document, Refusal> {
-    let mut members = Members::of(Tree::read(text)?, "document")?;
+    let mut members = Members::of(Tree::read(text, "document")?, "document")?;
     let name = match members.take("name") {
         None => Cow::default(),
         Some(Tree::Text(name)) => name,
@@ -61,7 +61,7 @@ pub fn read(text: &[u8]) -> Result<Document, Refusal> {
 /// # Errors
 /// [`crate::Class::Invalid`], naming the question.
 pub fn read_asks(text: &[u8], net: &Net) -> Result<Vec<Ask>, Refusal> {
-    let tree = match Tree::read(text)? {
+    let tree = match Tree::read(text, "questions")? {
         list @ Tree::List(_) => list,
         other => Members::of(other, "questions")?.need("ask")?,
     };

@@ -23,7 +23,7 @@ pub struct Timing {
 /// # Errors
 /// [`crate::Class::Invalid`], naming the transition. What is wrong with its members is said by [`Timing::kind`].
 pub fn read_rates(text: &[u8]) -> Result<Vec<Timing>, Refusal> {
-    match Tree::read(text)? {
+    match Tree::read(text, "rates")? {
         Tree::Object(members) => {
             let timing =
                 |(name, tree): (Cow<'_, str>, Tree<'_>)| Timing { name: name.into_owned(), tree: tree.into_owned() };

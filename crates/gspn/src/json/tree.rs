@@ -20,20 +20,21 @@ pub(super) enum Tree<'a> {
 }
 
 impl<'a> Tree<'a> {
-    /// Reads one JSON value.
-    pub(super) fn read(text: &'a [u8]) -> Result<Self, Refusal> {
+    /// Reads one JSON value: a `document` with a net, or what stands beside one.
+    pub(super) fn read(text: &'a [u8], what: &str) -> Result<Self, Refusal> {
         // Editors put a mark of the byte order before UTF-8, where it says nothing.
         let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text);
         if text.starts_with(b"\xff\xfe") || text.starts_with(b"\xfe\xff") {
             let why = "this begins with the byte order mark of UTF-16: save it as UTF-8";
-            return Err(Refusal::invalid("document", why));
+            return Err(Refusal::invalid(what, why));
         }
         let read = serde_json::from_slice(text);
         let read = read.or_else(|error| {
             marked(text).map_or(Err(error), |marked| serde_json::from_slice(&marked).map(Tree::into_owned))
         });
+        let of = if what == "document" { "a net" } else { what };
         let tree: Self =
-            read.map_err(|error| Refusal::invalid("document", format!("this is not the JSON of a net: {error}")))?;
+            read.map_err(|error| Refusal::invalid(what, format!("this is not the JSON of {of}: {error}")))?;
         tree.once(None, None)?;
         Ok(tree)
     }
