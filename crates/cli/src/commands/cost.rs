@@ -154,7 +154,10 @@ impl Spend {
                 let failure = Failure::unavailable(message);
                 match fault.name.as_str() {
                     "time" => failure.help(format!("`--time TIME` allows more than {} s", self.time)),
-                    "markings" => failure.help(format!("`--markings COUNT` allows more than {}", self.markings)),
+                    "markings" => failure.help(format!(
+                        "`--markings COUNT` allows more than {}; `trapkey cost choose` follows requests one by one where a net is too large",
+                        self.markings
+                    )),
                     _ => failure,
                 }
             } else {
