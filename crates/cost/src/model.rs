@@ -1,6 +1,7 @@
 //! The application: its static side (nodes, components, connectors, attributes), its dynamic side (sequences), the work that arrives,
 //! what operations of security cost on its platforms, and the annotations that ask for security.
 
+mod parallel;
 mod pool;
 mod setting;
 
@@ -162,6 +163,8 @@ pub enum Step {
     },
     /// One of these, with its probability; they add up to 1.
     Choice(Vec<(f64, Vec<Step>)>),
+    /// A parallel fragment: all branches begin together, and the request goes on when the last of them has ended.
+    Par(Vec<Vec<Step>>),
     /// The request has units of a pool from here on, and waits until they are free.
     Acquire(Units),
     /// It gives them back.

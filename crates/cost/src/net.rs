@@ -4,9 +4,11 @@
 //! none an immediate one. A node is a place with a token for each core: the request takes one, keeps it while its steps stay on that node,
 //! and gives it back when it goes elsewhere or waits for a message. A pool is a place with a token for each unit; a request that finds too few
 //! gives its core back and waits. Who waits for a core or a pool is served in no order. Decisions and steps
-//! without time have priority over taking a core, so that a step that costs nothing changes nothing.
+//! without time have priority over taking a core, so that a step that costs nothing changes nothing. Where a request does several things at
+//! once it is a token in each branch (`parallel`).
 
 mod builder;
+mod parallel;
 mod steps;
 
 use gspn::net::Servers;
@@ -15,6 +17,7 @@ use serde::Serialize;
 use crate::model::Workload;
 use crate::{Class, Fault, Secured};
 use builder::Builder;
+pub use parallel::Fragment;
 
 /// The priority of decisions and steps without time.
 pub(crate) const FIRST: u32 = builder::ROUTE;
@@ -52,6 +55,19 @@ pub struct Laid {
     pub end: usize,
     /// The transition of a request that was aborted, if a check can fail.
     pub aborted: Option<usize>,
+    /// Parallel fragments, those inside of others before them; each slot by itself.
+    pub fragments: Vec<Fragment>,
+}
+
+/// How the branches of a parallel fragment are laid.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// Each request that may be inside at once has places of its own.
+    Apart,
+    /// All have the same places: for who tells them apart by himself.
+    Shared,
+    /// One branch after the other: for who wants to know how much work there is.
+    InOrder,
 }
 
 /// A place in which requests spend time.
@@ -72,6 +88,10 @@ pub struct Stage {
     /// The pools of which the request holds units here, by their indices in the model, and how many.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub holds: Vec<(usize, u32)>,
+    /// Whether the request does other things meanwhile, in other branches of a parallel fragment.
+    pub beside: bool,
+    /// Of how many places alike it is the first: so many slots of a parallel fragment have one each, with as many requests in the mean.
+    pub copies: u32,
 }
 
 /// A price that times of a net are made of.
@@ -97,14 +117,21 @@ pub enum What {
     Phase(usize, &'static str),
     /// It waits for a node or line, by name.
     Waiting(String),
+    /// Its branches are under way.
+    Parallel,
 }
 
 /// Lays the net.
 ///
 /// # Errors
-/// [`Class::NoPrice`] when an operation has no price on its platform, [`Class::TooLarge`] for more than 250,000 steps, and what the
-/// solver says of a net that it does not take.
+/// [`Class::NoPrice`] when an operation has no price on its platform, [`Class::TooLarge`] for more than 250,000 steps, those of parallel
+/// fragments once for each request that may be inside, and what the solver says of a net that it does not take.
 pub fn lay(secured: &Secured) -> Result<Laid, Fault> {
+    lay_as(secured, Form::Apart)
+}
+
+/// Lays the net with parallel fragments in one form or another.
+pub(crate) fn lay_as(secured: &Secured, form: Form) -> Result<Laid, Fault> {
     let model = secured.model();
     let mut builder = Builder::new(model);
     let source = builder.place("source", u64::from(model.workload.jobs()));
@@ -121,10 +148,11 @@ pub fn lay(secured: &Secured) -> Result<Laid, Fault> {
     let Some(main) = model.sequences.first() else {
         return Err(Fault::new(Class::Missing, "sequence", "there is no sequence: nothing happens"));
     };
-    let mut layer = steps::Layer { model, builder, abort, aborts: false, laid: 0, deep: 0 };
+    let (most, fragments) = (model.at_once(), Vec::new());
+    let mut layer = steps::Layer { model, builder, abort, aborts: false, laid: 0, form, most, fragments, deep: 0 };
     layer.steps(&main.steps, &mut front)?;
     let last = layer.release(&mut front);
-    let aborts = layer.aborts;
+    let (aborts, fragments) = (layer.aborts, layer.fragments);
     let mut builder = layer.builder;
     let back: Vec<usize> = [source].into_iter().chain(threads).collect();
     let end = builder.immediate("end", builder::ROUTE, 1.0, &[last], &back);
@@ -148,6 +176,7 @@ pub fn lay(secured: &Secured) -> Result<Laid, Fault> {
         begin,
         end,
         aborted,
+        fragments,
     })
 }
 

@@ -218,6 +218,14 @@ impl<'a> Printer<'a> {
                 }
                 self.line(depth, "end");
             }
+            Step::Par(branches) => {
+                for (index, steps) in branches.iter().enumerate() {
+                    let word = if index == 0 { "par" } else { "and" };
+                    self.line(depth, &format!("{word} branch {}", index + 1));
+                    self.steps(depth + 1, steps);
+                }
+                self.line(depth, "end");
+            }
             Step::Protect(protect) => {
                 let annotation = &model.annotations[protect.annotation];
                 let (mechanism, property) =

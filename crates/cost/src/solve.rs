@@ -67,6 +67,10 @@ pub struct Spent {
     pub annotation: Option<String>,
     /// Seconds, mean over all requests.
     pub seconds: f64,
+    /// Whether the request does other things meanwhile, in other branches of a parallel fragment: those seconds are in the ones of the
+    /// fragment already.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub beside: bool,
 }
 
 /// Lays the net of a model and solves it.
@@ -121,9 +125,12 @@ pub(crate) fn of(model: &Model, laid: &Laid, budget: &mut Budget<'_>) -> Result<
     let (throughput, aborted) = (number("throughput"), number("aborted"));
     let done = throughput + aborted;
     // What is there is added up, not what is missing taken off: of a thousand places that are nearly all free little would be left.
-    let stages = laid.stages.iter().enumerate().map(|(stage, it)| (it, number(&format!("stage {stage}"))));
+    let tokens = |stage: usize, copies: u32| number(&format!("stage {stage}")) * f64::from(copies);
+    let stages = laid.stages.iter().enumerate().map(|(stage, it)| (it, tokens(stage, it.copies)));
     let stages: Vec<_> = stages.collect();
-    let inside = number("queue") + stages.iter().map(|(_, tokens)| tokens).sum::<f64>();
+    // Who does several things at once is there once.
+    let whole = stages.iter().filter(|(stage, _)| !stage.beside);
+    let inside = number("queue") + whole.map(|(_, tokens)| tokens).sum::<f64>();
     let turned_away = match model.workload {
         Workload::Open { rate, .. } => rate * number("full"),
         Workload::Closed { .. } => 0.0,
@@ -140,15 +147,16 @@ pub(crate) fn of(model: &Model, laid: &Laid, budget: &mut Budget<'_>) -> Result<
         let held = stages.iter().fold(0.0, |sum, (stage, tokens)| sum + of(&stage.holds) * tokens);
         Held { pool: it.name.clone(), utilisation: (held / f64::from(it.size)).clamp(0.0, 1.0) }
     });
-    let mut spent: BTreeMap<(String, Option<String>), f64> = BTreeMap::new();
+    let mut spent: BTreeMap<((String, Option<String>), bool), f64> = BTreeMap::new();
     for (it, tokens) in &stages {
-        *spent.entry(words(model, &it.what)).or_default() += per_request(*tokens);
+        *spent.entry((words(model, &it.what), it.beside)).or_default() += per_request(*tokens);
     }
     let queued = per_request(number("queue"));
     if laid.queue.is_some() {
-        *spent.entry(("waiting for a thread".to_owned(), None)).or_default() += queued;
+        *spent.entry((("waiting for a thread".to_owned(), None), false)).or_default() += queued;
     }
-    let spent = spent.into_iter().map(|((on, annotation), seconds)| Spent { on, annotation, seconds });
+    let spent =
+        spent.into_iter().map(|(((on, annotation), beside), seconds)| Spent { on, annotation, seconds, beside });
     let mut spent: Vec<Spent> = spent.filter(|it| it.seconds > 0.0).collect();
     spent.sort_by(|one, other| other.seconds.total_cmp(&one.seconds));
     let states = match answer.values.get("states") {
@@ -172,6 +180,7 @@ fn words(model: &Model, what: &What) -> (String, Option<String>) {
     match what {
         What::Step(name) => (name.clone(), None),
         What::Waiting(name) => (format!("waiting for {name}"), None),
+        What::Parallel => ("parallel branches".to_owned(), None),
         What::Security(annotation, mechanism) => (mechanism.word().to_owned(), Some(about(model, *annotation))),
         What::Phase(annotation, phase) => ((*phase).to_owned(), Some(about(model, *annotation))),
     }

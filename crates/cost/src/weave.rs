@@ -10,7 +10,8 @@
 //! | secure channel on a connector | the first step of a request that may use it; each message over it | the protocol's connection and renewals, when they are due; protection before and after |
 //! | secure tunnel on a connector | the same; each message over it, those of mechanisms included | the same, around all else |
 //!
-//! A signature travels with its attribute and makes the message longer, and so do encryption and what a channel puts around a message.
+//! A signature travels with its attribute and makes the message longer, and so do encryption and what a channel puts around a message. What comes
+//! before the first step that needs it comes before a whole parallel fragment in which a branch does.
 
 mod first;
 mod tunnel;
@@ -107,6 +108,7 @@ impl<'a> Weaver<'a> {
             match step {
                 Step::Operation(Operation { returns: Some(attribute), .. }) => self.returned[*attribute] = true,
                 Step::Choice(ways) => ways.iter().for_each(|(_, steps)| self.find_returned(steps)),
+                Step::Par(branches) => branches.iter().for_each(|steps| self.find_returned(steps)),
                 Step::Operation(_) | Step::Send(_) | Step::Ref { .. } => {}
                 Step::Acquire(_) | Step::Release(_) | Step::Protect(_) => {}
             }
@@ -122,6 +124,9 @@ impl<'a> Weaver<'a> {
                 Step::Choice(ways) => {
                     let ways = ways.into_iter().map(|(probability, steps)| (probability, self.steps(steps)));
                     woven.push(Step::Choice(ways.collect()));
+                }
+                Step::Par(branches) => {
+                    woven.push(Step::Par(branches.into_iter().map(|steps| self.steps(steps)).collect()));
                 }
                 other @ (Step::Ref { .. } | Step::Acquire(_) | Step::Release(_) | Step::Protect(_)) => {
                     woven.push(other)

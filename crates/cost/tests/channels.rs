@@ -74,6 +74,7 @@ fn words(model: &Model, steps: &[Step]) -> Vec<String> {
             format!("{} {own} {peer}", it.phase.unwrap_or(it.mechanism.word()))
         }
         Step::Choice(ways) => format!("{} of {:?}", ways[0].0, words(model, &ways[0].1)),
+        Step::Par(branches) => format!("par of {:?}", branches.iter().map(|it| words(model, it)).collect::<Vec<_>>()),
         Step::Ref { sequence, .. } => format!("ref {}", model.sequences[*sequence].name),
         Step::Acquire(units) | Step::Release(units) => model.pools[units.of].name.clone(),
     };

@@ -78,6 +78,7 @@ fn steps(model: &Model, steps: &[Step], all: &mut Vec<Sent>) {
     for step in steps {
         match step {
             Step::Choice(ways) => ways.iter().for_each(|(_, steps)| self::steps(model, steps, all)),
+            Step::Par(branches) => branches.iter().for_each(|steps| self::steps(model, steps, all)),
             Step::Send(send) => all.push((String::new(), send.name.clone(), model.size(send))),
             Step::Protect(it) => parts(it.phase.unwrap_or(it.mechanism.word()), &it.parts, all),
             Step::Operation(_) | Step::Ref { .. } | Step::Acquire(_) | Step::Release(_) => {}
@@ -171,6 +172,7 @@ fn count(steps: &[Step], own: &[&str], counted: &mut u64) {
     for step in steps {
         match step {
             Step::Choice(ways) => ways.iter().for_each(|(_, steps)| count(steps, own, counted)),
+            Step::Par(branches) => branches.iter().for_each(|steps| count(steps, own, counted)),
             Step::Protect(it) if !it.phase.is_some_and(|phase| own.contains(&phase)) => within(&it.parts, counted),
             Step::Protect(_)
             | Step::Send(_)

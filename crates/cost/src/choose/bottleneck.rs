@@ -283,6 +283,7 @@ pub(super) fn of(model: &Model, solved: &Solved, budget: &mut Budget<'_>) -> Res
     let Some((then, bound)) = without.min_by(|one, other| one.1.total_cmp(&other.1)) else { return Ok(None) };
     let (what, annotation) = match &what {
         What::Step(name) | What::Waiting(name) => (format!("`{name}`"), None),
+        What::Parallel => ("parallel branches".to_owned(), None),
         What::Security(annotation, mechanism) => {
             (format!("{} ({})", mechanism.word(), solve::about(model, *annotation)), Some(*annotation))
         }

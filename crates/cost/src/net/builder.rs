@@ -5,6 +5,7 @@ use gspn::net::{Arc, Kind, Net, Place, Rate, Servers, Transition};
 use hashbrown::HashMap;
 use serde_json::{Map, Value, json};
 
+use super::parallel::Around;
 use super::{Paid, Stage, What};
 use crate::Fault;
 use crate::model::{Duration, Model, Price};
@@ -32,6 +33,9 @@ pub(super) struct Builder {
     pools: Vec<Option<usize>>,
     /// What a request holds here of pools, by their indices.
     holding: Vec<(usize, u32)>,
+    /// Whether what comes next is done beside other things of the same request, and of how many alike it is the first.
+    beside: bool,
+    copies: u32,
     /// What is paid for the time that comes next: its index in `prices`, and joules of it.
     paid: Option<(usize, f64)>,
     prices: Vec<Paid>,
@@ -48,6 +52,8 @@ impl Builder {
             lines: Vec::new(),
             pools: Vec::new(),
             holding: Vec::new(),
+            beside: false,
+            copies: 1,
             paid: None,
             prices: Vec::new(),
         };
@@ -101,6 +107,29 @@ impl Builder {
         &self.holding
     }
 
+    /// Whether what comes next is done beside other things; given back is what it was.
+    pub(super) fn set_beside(&mut self, beside: bool) -> bool {
+        std::mem::replace(&mut self.beside, beside)
+    }
+
+    /// What comes next stands for so many alike; given back is how many that was.
+    pub(super) fn set_copies(&mut self, copies: u32) -> u32 {
+        std::mem::replace(&mut self.copies, copies)
+    }
+
+    pub(super) fn places(&self) -> usize {
+        self.places.len()
+    }
+
+    pub(super) fn stages(&self) -> usize {
+        self.stages.len()
+    }
+
+    /// Only the first stages: what came later is as they are.
+    pub(super) fn keep_stages(&mut self, many: usize) {
+        self.stages.truncate(many);
+    }
+
     pub(super) fn place(&mut self, name: &str, tokens: u64) -> usize {
         let name = self.unique(name);
         self.places.push(Place { name, tokens });
@@ -120,8 +149,7 @@ impl Builder {
         let done = self.place(&format!("{name} done"), 0);
         let (paid, watts) = self.paid.map_or((None, 0.0), |(paid, joules)| (Some(paid), joules / time.mean));
         let stage = |builder: &mut Self, place, to, mean: f64| {
-            let holds = builder.holding.clone();
-            builder.stages.push(Stage { place, what: what.clone(), on, mean, paid, watts, holds });
+            builder.stages.push(Stage { on, mean, paid, watts, ..builder.waiting(what.clone(), place) });
             builder.timed(name, 1.0 / mean, Servers::Infinite, &[place], &[to]);
         };
         if (time.cv2 - 1.0).abs() < 1e-9 {
@@ -166,16 +194,19 @@ impl Builder {
 
     /// The request in `from` waits for `count` tokens of `resource`.
     pub(super) fn acquire(&mut self, of: &str, from: usize, (resource, count): (usize, u32), to: usize) {
-        self.stages.push(Stage {
-            place: from,
-            what: What::Waiting(of.to_owned()),
-            on: None,
-            mean: 0.0,
-            paid: None,
-            watts: 0.0,
-            holds: self.holding.clone(),
-        });
+        self.stages.push(self.waiting(What::Waiting(of.to_owned()), from));
         self.take(of, from, (resource, count), to);
+    }
+
+    /// A request waits in a place for its branches.
+    pub(super) fn wait(&mut self, place: usize, around: &Around) {
+        let Around { holds, beside, .. } = around.clone();
+        self.stages.push(Stage { holds, beside, ..self.waiting(What::Parallel, place) });
+    }
+
+    fn waiting(&self, what: What, place: usize) -> Stage {
+        let (beside, copies, holds) = (self.beside, self.copies, self.holding.clone());
+        Stage { place, what, on: None, mean: 0.0, paid: None, watts: 0.0, holds, beside, copies }
     }
 
     /// The request in `from` takes `count` tokens of `resource`, if they are there.

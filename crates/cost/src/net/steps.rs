@@ -1,7 +1,8 @@
 //! The steps of a sequence, one after the other, with the node that the request holds.
 
 use super::builder::{self, Builder};
-use super::{MAX_STEPS, What};
+use super::parallel::Fragment;
+use super::{Form, MAX_STEPS, What};
 use crate::mechanism::{Part, Role, Work};
 use crate::model::{Duration, Model, Price, Protect, Send, Step, Units};
 use crate::{Class, Fault};
@@ -27,6 +28,10 @@ pub(super) struct Layer<'a> {
     pub(super) abort: usize,
     pub(super) aborts: bool,
     pub(super) laid: usize,
+    /// How branches that are done at once are laid, the most requests that are here at once, and what was laid of them.
+    pub(super) form: Form,
+    pub(super) most: u32,
+    pub(super) fragments: Vec<Fragment>,
     /// Sequences and ways that are inside each other here.
     pub(super) deep: usize,
 }
@@ -59,6 +64,7 @@ impl Layer<'_> {
                         |layer, steps, at| layer.steps(steps, at),
                     )?;
                 }
+                Step::Par(branches) => self.parallel(branches, at)?,
                 Step::Acquire(units) => self.acquire(*units, at),
                 Step::Release(units) => self.give_back(*units, at),
                 Step::Protect(protect) => self.parts(&protect.parts, protect, at)?,
@@ -333,21 +339,14 @@ impl Layer<'_> {
     }
 
     /// The request is aborted unless a check passes.
-    fn check(&mut self, name: &str, passes: f64, at: &mut Front) {
+    pub(super) fn check(&mut self, name: &str, passes: f64, at: &mut Front) {
         if passes >= 1.0 {
             return;
         }
-        self.aborts = true;
         for it in at {
             let lost = self.builder.place(&format!("{name}: no"), 0);
             self.builder.immediate(&format!("{name}: no"), builder::ROUTE, 1.0 - passes, &[it.place], &[lost]);
-            let mut lost = self.release(&mut vec![Cursor { place: lost, holds: it.holds }]);
-            for (pool, count) in self.builder.holding().to_vec() {
-                if let Some(free) = self.builder.pools()[pool] {
-                    lost = self.builder.give(lost, (free, count));
-                }
-            }
-            self.builder.immediate("abort", builder::ROUTE, 1.0, &[lost], &[self.abort]);
+            self.abort_from(Cursor { place: lost, holds: it.holds });
             // Where nothing goes on from here, what follows has a place that is never reached.
             let next = self.builder.place(name, 0);
             if passes > 0.0 {
@@ -355,5 +354,17 @@ impl Layer<'_> {
             }
             it.place = next;
         }
+    }
+
+    /// A request that is here gives back all that it holds, and is aborted.
+    pub(super) fn abort_from(&mut self, at: Cursor) {
+        self.aborts = true;
+        let mut lost = self.release(&mut vec![at]);
+        for (pool, count) in self.builder.holding().to_vec() {
+            if let Some(free) = self.builder.pools()[pool] {
+                lost = self.builder.give(lost, (free, count));
+            }
+        }
+        self.builder.immediate("abort", builder::ROUTE, 1.0, &[lost], &[self.abort]);
     }
 }

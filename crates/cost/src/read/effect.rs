@@ -12,7 +12,8 @@ pub(super) fn refs(steps: &[Step], found: &mut Vec<usize>) {
         match step {
             Step::Ref { sequence, .. } => found.push(*sequence),
             Step::Choice(ways) => ways.iter().for_each(|(_, steps)| refs(steps, found)),
-            _ => {}
+            Step::Par(branches) => branches.iter().for_each(|steps| refs(steps, found)),
+            Step::Operation(_) | Step::Send(_) | Step::Acquire(_) | Step::Release(_) | Step::Protect(_) => {}
         }
     }
 }
@@ -76,7 +77,8 @@ fn moved(steps: &mut [Step], places: &[usize]) {
         match step {
             Step::Ref { sequence, .. } => *sequence = places[*sequence],
             Step::Choice(ways) => ways.iter_mut().for_each(|(_, steps)| moved(steps, places)),
-            _ => {}
+            Step::Par(branches) => branches.iter_mut().for_each(|steps| moved(steps, places)),
+            Step::Operation(_) | Step::Send(_) | Step::Acquire(_) | Step::Release(_) | Step::Protect(_) => {}
         }
     }
 }
@@ -142,6 +144,7 @@ impl Used {
                     }
                 }
                 Step::Choice(ways) => ways.iter().for_each(|(_, steps)| self.steps(steps, model)),
+                Step::Par(branches) => branches.iter().for_each(|steps| self.steps(steps, model)),
                 Step::Ref { .. } | Step::Acquire(_) | Step::Release(_) | Step::Protect(_) => {}
             }
         }

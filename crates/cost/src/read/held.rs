@@ -111,6 +111,7 @@ impl<'m> Walk<'m> {
                 Step::Ref { sequence, times } => self.refer(*sequence, *times, deep)?,
                 Step::Choice(ways) => self.choice(ways, of, deep)?,
                 Step::Operation(_) | Step::Send(_) | Step::Protect(_) => {}
+                Step::Par(_) => {}
             }
         }
         Ok(())

@@ -74,6 +74,7 @@ impl<'m> Walk<'m> {
                 }
                 Step::Choice(ways) => self.choice(ways, deep),
                 Step::Operation(_) | Step::Ref { .. } | Step::Acquire(_) | Step::Release(_) | Step::Protect(_) => {}
+                Step::Par(_) => {}
             }
         }
     }

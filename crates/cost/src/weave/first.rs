@@ -124,6 +124,8 @@ impl<'a> First<'a> {
             Step::Choice(ways) => {
                 ways.iter().flat_map(|(_, steps)| steps).for_each(|step| self.touch(step, targets, refer));
             }
+            // Its branches have one connection, and one key.
+            Step::Par(branches) => branches.iter().flatten().for_each(|step| self.touch(step, targets, refer)),
             Step::Acquire(_) | Step::Release(_) | Step::Protect(_) => {}
         }
     }

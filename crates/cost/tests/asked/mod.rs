@@ -15,6 +15,7 @@ fn steps(steps: &[Step], asked: &mut BTreeSet<String>) {
     for step in steps {
         match step {
             Step::Choice(ways) => ways.iter().for_each(|(_, ways)| self::steps(ways, asked)),
+            Step::Par(branches) => branches.iter().for_each(|steps| self::steps(steps, asked)),
             Step::Protect(protect) => parts(&protect.parts, asked),
             _ => {}
         }
