@@ -1,5 +1,8 @@
 //! What a request holds of each pool on its way: never more than there is, nothing when it ends, the same whichever way it took. Pools that
 //! requests could keep from each other for ever are refused: who holds one and waits for another, while others do it the other way round.
+//!
+//! Each branch of a parallel fragment is looked at as if it were a request of its own, which holds what was held before, too: it gives back what
+//! it acquires, and no more. Together they hold the sum of what each of them does.
 
 use std::collections::BTreeMap;
 
@@ -32,6 +35,8 @@ struct Walk<'m> {
     /// The most that are served at once.
     requests: u32,
     held: Held,
+    /// What was held before the parallel fragment that is looked at.
+    before: Held,
     /// Of each pool the most that is held, and where it was acquired last.
     most: Vec<u32>,
     acquired: Vec<usize>,
@@ -52,6 +57,7 @@ pub(super) fn look(model: &mut Model) -> Result<(), Fault> {
         model,
         requests: requests(model),
         held: none.clone(),
+        before: none.clone(),
         most: none.clone(),
         acquired: vec![0; model.pools.len()],
         while_held: BTreeMap::new(),
@@ -110,8 +116,8 @@ impl<'m> Walk<'m> {
                 Step::Release(units) => self.release(*units)?,
                 Step::Ref { sequence, times } => self.refer(*sequence, *times, deep)?,
                 Step::Choice(ways) => self.choice(ways, of, deep)?,
+                Step::Par(branches) => self.parallel(branches, of, deep)?,
                 Step::Operation(_) | Step::Send(_) | Step::Protect(_) => {}
-                Step::Par(_) => {}
             }
         }
         Ok(())
@@ -119,13 +125,9 @@ impl<'m> Walk<'m> {
 
     fn acquire(&mut self, units: Units) -> Result<(), Fault> {
         let pool = units.of;
-        let all = u64::from(self.requests);
-        let full = |it: &Nested| u64::from(it.held) * all + u64::from(it.more);
-        for (other, held) in self.held.iter().enumerate().filter(|(_, held)| **held > 0) {
-            let now = Nested { held: *held, more: units.count, line: units.line };
-            let worst = self.while_held.entry([other, pool]).or_insert(now);
-            if full(&now) > full(worst) {
-                *worst = now;
+        for other in 0..self.held.len() {
+            if self.held[other] > 0 {
+                self.waits([other, pool], Nested { held: self.held[other], more: units.count, line: units.line });
             }
         }
         self.held[pool] = self.held[pool].saturating_add(units.count);
@@ -141,12 +143,21 @@ impl<'m> Walk<'m> {
     }
 
     fn release(&mut self, units: Units) -> Result<(), Fault> {
-        let held = &mut self.held[units.of];
-        if let Some(left) = held.checked_sub(units.count) {
-            *held = left;
-            return Ok(());
+        let (held, before) = (self.held[units.of], self.before[units.of]);
+        match held.checked_sub(units.count) {
+            Some(left) if left >= before => {
+                self.held[units.of] = left;
+                return Ok(());
+            }
+            _ => {}
         }
-        let why = format!("{} {} released here and {} {} held", units.count, are(units.count), *held, are(*held));
+        let own = held - before;
+        let mut why = format!("{} {} released here and {own} {} held", units.count, are(units.count), are(own));
+        if before > 0 {
+            why += &format!(
+                " by this branch: what was acquired before the parallel fragment, {before}, is released behind it"
+            );
+        }
         Err(self.fault(units.of, why).at(units.line))
     }
 
@@ -187,6 +198,69 @@ impl<'m> Walk<'m> {
         }
         Ok(())
     }
+}
+
+impl<'m> Walk<'m> {
+    fn parallel(&mut self, branches: &'m [Vec<Step>], of: usize, deep: usize) -> Result<(), Fault> {
+        let held = self.held.clone();
+        let before = std::mem::replace(&mut self.before, held.clone());
+        let most = self.most.clone();
+        let nested = std::mem::take(&mut self.while_held);
+        // What was found of a sequence before says nothing of what a branch holds in it.
+        let known = std::mem::take(&mut self.known);
+        let (mut together, mut waits) = (held.clone(), Vec::new());
+        for steps in branches {
+            self.most.clone_from(&held);
+            self.steps(steps, of, deep + 1)?;
+            if let Some(pool) = (0..held.len()).find(|pool| held[*pool] != self.held[*pool]) {
+                let why = format!(
+                    "a branch of a parallel fragment in `{}` leaves {} of it held and finds {}: each is to leave as many as it finds",
+                    self.model.sequences[of].name, self.held[pool], held[pool]
+                );
+                return Err(self.fault(pool, why).at(self.acquired[pool]));
+            }
+            for (pool, sum) in together.iter_mut().enumerate() {
+                *sum = sum.saturating_add(self.most[pool] - held[pool]);
+            }
+            waits.push(std::mem::take(&mut self.while_held));
+            self.known.clear();
+        }
+        self.while_held = nested;
+        for (pools, nested) in all_wait(waits, &held) {
+            self.waits(pools, nested);
+        }
+        self.most = most.iter().zip(&together).map(|(one, other)| *one.max(other)).collect();
+        (self.before, self.known) = (before, known);
+        Ok(())
+    }
+
+    /// Somebody waits for the second of two pools while holding some of the first.
+    fn waits(&mut self, pools: [usize; 2], now: Nested) {
+        let all = u64::from(self.requests);
+        let full = |it: &Nested| u64::from(it.held) * all + u64::from(it.more);
+        let worst = self.while_held.entry(pools).or_insert(now);
+        if full(&now) > full(worst) {
+            *worst = now;
+        }
+    }
+}
+
+/// How branches wait, each while it holds something: where all of them wait for more of one pool, what they hold of it adds up.
+fn all_wait(branches: Vec<BTreeMap<[usize; 2], Nested>>, before: &[u32]) -> BTreeMap<[usize; 2], Nested> {
+    let mut all: BTreeMap<[usize; 2], Nested> = BTreeMap::new();
+    for ([one, other], now) in branches.into_iter().flatten() {
+        let both = all.entry([one, other]);
+        both.and_modify(|it| {
+            if one == other {
+                it.held = it.held.saturating_add(now.held - before[one]);
+            } else {
+                it.held = it.held.max(now.held);
+            }
+            it.more = it.more.max(now.more);
+        })
+        .or_insert(now);
+    }
+    all
 }
 
 /// The most requests that are served at once, on as many machines as there may be.

@@ -1,5 +1,6 @@
-//! An order that cannot be: a message carries an attribute with its signature, and the step that makes the attribute comes later only. What
-//! a step made that is done sometimes may be there; what no step makes is signed by who sends it, and is no concern of this file.
+//! An order that cannot be: a message carries an attribute with its signature, and the step that makes the attribute comes later only, or in
+//! another branch of a parallel fragment, of which nobody knows whether it comes before. What a step made that is done sometimes may be there;
+//! what no step makes is signed by who sends it, and is no concern of this file.
 
 use std::collections::BTreeMap;
 
@@ -19,8 +20,10 @@ struct Walk<'m> {
     trail: Vec<usize>,
     /// For each attribute a step that makes it,
     makers: BTreeMap<usize, &'m str>,
-    /// and the first message that carries it before.
-    early: BTreeMap<usize, &'m str>,
+    /// and the first message that carries it before, and whether that is in a parallel fragment.
+    early: BTreeMap<usize, (&'m str, bool)>,
+    /// Parallel fragments around what is looked at.
+    parallel: usize,
     left: usize,
 }
 
@@ -35,15 +38,18 @@ pub(super) fn possible(model: &Model) -> Result<(), Fault> {
         trail: Vec::new(),
         makers: BTreeMap::new(),
         early: BTreeMap::new(),
+        parallel: 0,
         left: MOST,
     };
     walk.steps(&first.steps, 0);
     for annotation in signed {
-        let (Some(message), Some(maker)) = (walk.early.get(&annotation.on), walk.makers.get(&annotation.on)) else {
+        let (Some((message, beside)), Some(maker)) = (walk.early.get(&annotation.on), walk.makers.get(&annotation.on))
+        else {
             continue;
         };
+        let (when, has) = if *beside { ("before or while", "makes") } else { ("before", "has made") };
         let why = format!(
-            "`{message}` carries `{}` with its signature before `{maker}` has made it, which cannot be: `{maker}` is to come first",
+            "`{message}` carries `{}` with its signature {when} `{maker}` {has} it, which cannot be: `{maker}` is to come first",
             model.target(annotation)
         );
         return Err(Fault::new(Class::Invalid, annotation.property.word(), why).at(annotation.line));
@@ -65,24 +71,28 @@ impl<'m> Walk<'m> {
                 }
                 Step::Send(Send { name, carries, .. }) => {
                     for attribute in carries.iter().filter(|attribute| !self.made[**attribute]) {
-                        self.early.entry(*attribute).or_insert(name);
+                        self.early.entry(*attribute).or_insert((name, self.parallel > 0));
                     }
                 }
                 Step::Ref { sequence, .. } if deep < MAX_DEEP => {
                     let model = self.model;
                     self.steps(&model.sequences[*sequence].steps, deep + 1);
                 }
-                Step::Choice(ways) => self.choice(ways, deep),
+                Step::Choice(ways) => self.apart(ways.iter().map(|(_, steps)| steps), deep),
+                Step::Par(branches) => {
+                    self.parallel += 1;
+                    self.apart(branches.iter(), deep);
+                    self.parallel -= 1;
+                }
                 Step::Operation(_) | Step::Ref { .. } | Step::Acquire(_) | Step::Release(_) | Step::Protect(_) => {}
-                Step::Par(_) => {}
             }
         }
     }
 
-    /// No way knows what another one makes; behind them all of it may be there.
-    fn choice(&mut self, ways: &'m [(f64, Vec<Step>)], deep: usize) {
+    /// No way or branch knows what another one makes; behind them all of it may be there.
+    fn apart(&mut self, ways: impl Iterator<Item = &'m Vec<Step>>, deep: usize) {
         let (before, mut all) = (self.trail.len(), Vec::new());
-        for (_, steps) in ways {
+        for steps in ways {
             self.steps(steps, deep);
             for made in self.trail.split_off(before) {
                 self.made[made] = false;
