@@ -1,6 +1,7 @@
 //! The net of a model as one request sees it: what it comes to, where it waits, what it takes along and gives back.
 
 use gspn::net::{Arc, Kind, Rate, Transition};
+use hashbrown::HashSet;
 
 use crate::net::{Laid, Stage};
 use crate::{Class, Fault};
@@ -26,8 +27,22 @@ pub(super) enum Stop {
     Choose(Vec<(f64, Way)>),
     /// It waits for so many of a resource. Who has something to give back, where too few are free, does that meanwhile, and goes elsewhere.
     Wait { resource: usize, count: u32, then: Way, otherwise: Option<Way> },
+    /// It does all of a parallel fragment at once, which has this number.
+    Fork(usize),
+    /// A branch has come to its end: well, or because a check failed.
+    Ended(bool),
     /// Nobody comes here.
     Nowhere,
+}
+
+/// A parallel fragment.
+#[derive(Debug, Clone)]
+pub(super) struct Fork {
+    /// Where its branches begin.
+    pub(super) starts: Vec<usize>,
+    /// Where the request goes on when all have ended well, and where if one has not.
+    pub(super) then: usize,
+    pub(super) failed: usize,
 }
 
 /// All places of a net that was laid of a model.
@@ -38,6 +53,10 @@ pub(super) struct Plan {
     pub(super) start: usize,
     /// Of each resource how many there are.
     pub(super) resources: Vec<u32>,
+    /// The parallel fragments.
+    pub(super) forks: Vec<Fork>,
+    /// Whether each who waits in a place counts by himself there: in a slot of his own, as the net has it.
+    pub(super) apart: Vec<bool>,
     /// The one that is had in the order of coming.
     pub(super) threads: Option<usize>,
     /// Whether somebody may wait for a pool.
@@ -57,7 +76,9 @@ impl Plan {
         let held = |arcs: &[Arc]| arcs.iter().find_map(|arc| Some((resource[arc.place]?, count(arc.count))));
         let mut stops = vec![Stop::Nowhere; places.len()];
         let mut start = laid.source;
-        for (index, it) in laid.net.transitions().iter().enumerate() {
+        let (forks, apart) = branches(laid, &mut stops);
+        let joins = laid.fragments.iter().flat_map(|it| &it.transitions).copied().collect::<HashSet<_>>();
+        for (index, it) in laid.net.transitions().iter().enumerate().filter(|(index, _)| !joins.contains(index)) {
             let Some((from, to)) = own(&it.inputs).zip(own(&it.outputs)) else { return Err(unknown(it)) };
             if index == laid.begin {
                 start = to;
@@ -93,7 +114,7 @@ impl Plan {
             _ => None,
         });
         let resources = laid.resources.iter().map(|place| count(places[*place].tokens)).collect();
-        let mut plan = Self { stops, start, resources, threads, has_pools: !laid.pools.is_empty() };
+        let mut plan = Self { stops, start, resources, forks, apart, threads, has_pools: !laid.pools.is_empty() };
         plan.join();
         Ok(plan)
     }
@@ -112,7 +133,11 @@ impl Plan {
                 Stop::Time { then, .. } => come(then),
                 Stop::Wait { then, otherwise, .. } => otherwise.iter().chain([then]).for_each(&mut come),
                 Stop::Choose(ways) => ways.iter().for_each(|(_, way)| come(way)),
-                Stop::Nowhere => {}
+                Stop::Fork(fork) => {
+                    let Fork { starts, then, failed } = &self.forks[*fork];
+                    starts.iter().chain([then, failed]).for_each(|to| come(&Way { to: *to, gives: None }));
+                }
+                Stop::Ended(_) | Stop::Nowhere => {}
             }
         }
         for first in 0..self.stops.len() {
@@ -136,6 +161,24 @@ impl Plan {
             _ => None,
         }
     }
+}
+
+/// The parallel fragments of a net in which all requests share them, and in which places each who waits counts by himself.
+fn branches(laid: &Laid, stops: &mut [Stop]) -> (Vec<Fork>, Vec<bool>) {
+    let (mut forks, mut apart) = (Vec::new(), vec![false; stops.len()]);
+    for it in &laid.fragments {
+        stops[it.at] = Stop::Fork(forks.len());
+        for [_, end, lost] in &it.branches {
+            stops[*end] = Stop::Ended(true);
+            if it.failed.is_some() {
+                stops[*lost] = Stop::Ended(false);
+            }
+        }
+        apart[it.places.clone()].fill(true);
+        let starts = it.branches.iter().map(|[start, ..]| *start).collect();
+        forks.push(Fork { starts, then: it.then, failed: it.failed.unwrap_or(END) });
+    }
+    (forks, apart)
 }
 
 fn unknown(it: &Transition) -> Fault {

@@ -1,8 +1,9 @@
 //! Requests one after the other through the places of a plan.
 //!
 //! Threads are had in the order of coming. Who waits for a core or a line is served in no order, as in the net: one of the places in which
-//! somebody waits for it, and then one of those who wait there, by chance. Each request has random numbers of its own, so that two plans
-//! that differ in one time see the same requests.
+//! somebody waits for it, and then one of those who wait there, by chance; branches of requests that do several things at once are in places of
+//! their own. Each request, and each of its branches, has random numbers of its own, so that two plans that differ in one time see the same
+//! requests.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -27,6 +28,8 @@ const ORDER: u64 = 2;
 const OWN: u64 = 3;
 /// The streams of clients before their first requests.
 const FIRST: u64 = 4;
+/// Those of the branches of a request.
+const BRANCH: u64 = 5;
 /// Who comes next from outside.
 const OUTSIDE: u32 = u32::MAX;
 
@@ -46,6 +49,19 @@ struct Request {
     came: f64,
     queued: f64,
     stream: Stream,
+    /// Whose branch this is, if it is one; and what tells its random numbers from those of others.
+    parent: u32,
+    name: u64,
+    /// Branches that were begun in all, that have not come to their ends, and whether one of these failed.
+    begun: u64,
+    open: u32,
+    failed: bool,
+}
+
+impl Request {
+    fn new(place: usize, came: f64, name: u64, stream: Stream) -> Self {
+        Self { place, came, queued: 0.0, stream, parent: OUTSIDE, name, begun: 0, open: 0, failed: false }
+    }
 }
 
 /// A run, as far as it has come.
@@ -58,6 +74,10 @@ pub(super) struct Run<'a> {
     requests: Vec<Request>,
     /// Places in `requests` that nobody has.
     free: Vec<u32>,
+    /// Those of branches that have come to their ends.
+    ended: Vec<u32>,
+    /// Who goes on at once, and from where.
+    going: Vec<(u32, usize)>,
     /// Of each resource how many are free, and the places in which somebody waits for it.
     left: Vec<u32>,
     wanted: Vec<Vec<usize>>,
@@ -81,7 +101,7 @@ impl<'a> Run<'a> {
         let jobs = load.jobs();
         let nobody = |client: u32| {
             let stream = Stream::new(SEED, client.into(), FIRST);
-            Request { place: plan.start, came: 0.0, queued: 0.0, stream }
+            Request::new(plan.start, 0.0, 0, stream)
         };
         let mut run = Self {
             plan,
@@ -90,6 +110,8 @@ impl<'a> Run<'a> {
             next: BinaryHeap::new(),
             requests: (0..jobs).map(nobody).collect(),
             free: (0..jobs).rev().collect(),
+            ended: Vec::new(),
+            going: Vec::new(),
             left: plan.resources.clone(),
             wanted: vec![Vec::new(); plan.resources.len()],
             waiting: vec![Vec::new(); plan.stops.len()],
@@ -168,7 +190,7 @@ impl<'a> Run<'a> {
     fn begins(&mut self, who: u32, left: &mut Vec<f64>) {
         self.number += 1;
         let stream = Stream::new(SEED, self.number, OWN);
-        self.requests[who as usize] = Request { place: self.plan.start, came: self.now, queued: 0.0, stream };
+        self.requests[who as usize] = Request::new(self.plan.start, self.now, self.number, stream);
         self.comes_to(who, self.plan.start, left);
     }
 
@@ -192,8 +214,15 @@ impl<'a> Run<'a> {
         way.to
     }
 
-    /// On to the next place in which time passes.
-    fn comes_to(&mut self, who: u32, mut place: usize, left: &mut Vec<f64>) {
+    /// On to the next place in which time passes, and so with all branches that begin.
+    fn comes_to(&mut self, who: u32, place: usize, left: &mut Vec<f64>) {
+        self.going.push((who, place));
+        while let Some((who, place)) = self.going.pop() {
+            self.goes_to(who, place, left);
+        }
+    }
+
+    fn goes_to(&mut self, who: u32, mut place: usize, left: &mut Vec<f64>) {
         let plan = self.plan;
         while place != END {
             match &plan.stops[place] {
@@ -210,6 +239,11 @@ impl<'a> Run<'a> {
                     }
                     return self.waits(who, place, *resource);
                 }
+                Stop::Fork(fork) => {
+                    self.requests[who as usize].place = place;
+                    return self.forks(who, *fork);
+                }
+                Stop::Ended(well) => return self.ends(who, *well),
                 Stop::Nowhere => return,
             }
         }
@@ -225,6 +259,39 @@ impl<'a> Run<'a> {
             ways.iter().find(|(sum, _)| chance < *sum).map_or(*last, |(_, way)| *way)
         };
         self.gives(way)
+    }
+
+    /// All branches begin.
+    fn forks(&mut self, who: u32, fork: usize) {
+        let starts = &self.plan.forks[fork].starts;
+        let parent = &mut self.requests[who as usize];
+        let (name, first) = (parent.name, parent.begun);
+        parent.begun += starts.len() as u64;
+        (parent.open, parent.failed) = (u32::try_from(starts.len()).unwrap_or(u32::MAX), false);
+        for (start, number) in starts.iter().zip(first..) {
+            let name = name.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(number + 1);
+            let branch =
+                Request { parent: who, ..Request::new(*start, self.now, name, Stream::new(SEED, name, BRANCH)) };
+            let own = self.ended.pop().unwrap_or_else(|| u32::try_from(self.requests.len()).unwrap_or(OUTSIDE));
+            match self.requests.get_mut(own as usize) {
+                Some(place) => *place = branch,
+                None => self.requests.push(branch),
+            }
+            self.going.push((own, *start));
+        }
+    }
+
+    /// A branch is at its end: the last of them goes on as the request.
+    fn ends(&mut self, who: u32, well: bool) {
+        let parent = self.requests[who as usize].parent;
+        self.ended.push(who);
+        let Some(request) = self.requests.get_mut(parent as usize) else { return };
+        request.open = request.open.saturating_sub(1);
+        request.failed |= !well;
+        if let (0, Stop::Fork(fork)) = (request.open, &self.plan.stops[request.place]) {
+            let fork = &self.plan.forks[*fork];
+            self.going.push((parent, if request.failed { fork.failed } else { fork.then }));
+        }
     }
 
     fn waits(&mut self, who: u32, place: usize, resource: usize) {
@@ -314,10 +381,21 @@ impl<'a> Run<'a> {
         let enough = |resource: usize, place: usize| matches!(plan.stops[place], Stop::Wait { count, .. } if count <= left[resource]);
         let places =
             of.flat_map(|resource| wanted[resource].iter().enumerate().map(move |(at, place)| (resource, at, *place)));
-        let mut places = places.filter(|(resource, _, place)| enough(*resource, *place));
-        let chosen = pick(&mut self.order, places.clone().count())?;
-        let (resource, at, place) = places.nth(chosen)?;
-        let one = pick(&mut self.order, self.waiting[place].len())?;
+        let places = places.filter(|(resource, _, place)| enough(*resource, *place));
+        let many = |place: usize| if plan.apart[place] { self.waiting[place].len() } else { 1 };
+        let all = places.clone().map(|(.., place)| many(place)).sum();
+        let mut chosen = pick(&mut self.order, all)?;
+        let mut found = None;
+        for it in places {
+            found = Some(it);
+            match chosen.checked_sub(many(it.2)) {
+                Some(left) => chosen = left,
+                None => break,
+            }
+        }
+        let (resource, at, place) = found?;
+        // Of those who count by themselves it is known which.
+        let one = if plan.apart[place] { chosen } else { pick(&mut self.order, self.waiting[place].len())? };
         let who = self.waiting[place].swap_remove(one);
         if self.waiting[place].is_empty() {
             self.wanted[resource].swap_remove(at);
