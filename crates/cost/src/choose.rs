@@ -1,8 +1,10 @@
 //! All settings of a model against what is wanted: ranked, the rest with what they fail, and the front on which nothing is better in all.
 //!
 //! A setting picks one way for each annotation and a number of machines for each node. Each is woven and solved; where requests are served one
-//! at a time by a proven reduction (`queue`), else by the whole net. No answer is kept from one run to the next.
+//! at a time by a proven reduction (`queue`), else by the whole net. A request that does several things at once is never one of those: its
+//! means are those of the whole net, its percentiles those of a run. No answer is kept from one run to the next.
 
+mod alone;
 mod available;
 mod bottleneck;
 mod complex;

@@ -1,5 +1,6 @@
 //! What limits a setting, what of it takes the most, and what less of that would bring.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use gspn::Budget;
@@ -7,12 +8,13 @@ use gspn::ask::{Question, derivatives};
 use gspn::net::{Kind, Transition};
 use serde::Serialize;
 
+use super::alone::Alone;
 use super::figures::Solved;
 use super::service::Service;
 use super::simulated::{self, Figure};
 use super::{short, times};
 use crate::model::{Model, Workload};
-use crate::net::{self, Laid, Stage, What};
+use crate::net::{self, Form, Laid, Stage, What};
 use crate::{Fault, solve, weave};
 
 /// Where threads that are all at work carry so much of what the scarcest resource could, that is what is full.
@@ -46,6 +48,9 @@ pub struct Bottleneck {
     /// `share` is the elasticity alone then, and `bound` an upper bound.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub waits: bool,
+    /// Whether requests do several things at once, and so wait for the longest of them.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub beside: bool,
     /// Whether that is an upper bound: requests of several threads wait for each other, and what that costs then is not known.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub at_most: bool,
@@ -94,8 +99,8 @@ impl Resource {
     }
 }
 
-/// How many requests each resource can carry, aborted ones included.
-pub(super) fn limits(model: &Model, service: &Service, one: bool) -> Vec<(Resource, f64)> {
+/// How many requests each resource can carry, aborted ones included. Of one that does several things at once, `alone` says how long it takes.
+fn limits(model: &Model, service: &Service, one: bool, alone: Option<&Alone>) -> Vec<(Resource, f64)> {
     let nodes = model.nodes.iter().enumerate();
     let mut limits: Vec<_> =
         nodes.map(|(node, it)| (Resource::Node(node), f64::from(it.all_cores()) / service.cores(node))).collect();
@@ -103,28 +108,43 @@ pub(super) fn limits(model: &Model, service: &Service, one: bool) -> Vec<(Resour
         .enumerate()
         .map(|(line, _)| (Resource::Line(line), 1.0))
         .chain(model.pools.iter().enumerate().map(|(pool, it)| (Resource::Pool(pool), f64::from(it.size))));
-    limits.extend(all.filter_map(|(it, there)| Some((it, there / service.cores(it.index(model)?)))));
+    limits.extend(all.map(|(it, there)| (it, there / takes(model, service, it, alone))));
     limits.retain(|(_, limit)| limit.is_finite());
-    let threads = if one { Some(1) } else { model.threads() };
-    limits.extend(threads.map(|threads| (Resource::Threads, f64::from(threads) / service.mean())));
+    let threads = if one || alone.is_some() && model.workload.jobs() == 1 { Some(1) } else { model.threads() };
+    let limit = |threads| f64::from(threads) / takes(model, service, Resource::Threads, alone);
+    limits.extend(threads.map(|threads| (Resource::Threads, limit(threads))));
     limits
 }
 
-/// So many threads as there are, if several can be at work.
+/// Seconds for which a request has one of a resource.
+fn takes(model: &Model, service: &Service, resource: Resource, alone: Option<&Alone>) -> f64 {
+    match (resource, alone) {
+        (Resource::Threads, Some(alone)) => alone.mean,
+        (Resource::Pool(pool), Some(alone)) => alone.pools[pool],
+        _ => resource.index(model).map_or_else(|| service.mean(), |index| service.cores(index)),
+    }
+}
+
+/// So many threads as there are, if several can be at work, or one is for a request that does several things at once.
 fn several(model: &Model, one: bool) -> Option<u32> {
+    if model.is_parallel() {
+        return if model.workload.jobs() == 1 { Some(1) } else { model.threads() };
+    }
     model.threads().filter(|threads| !one && *threads <= model.workload.jobs())
 }
 
 /// The net in which all threads are at work at all times, where there are several and those that have one wait for each other. Without threads
 /// the one in which so many are there that somebody waits for each unit of a pool: those who hold one wait for others, too. Where that many
-/// could wait for ever, it is as many as there are.
+/// could wait for ever, it is as many as there are. Who does several things at once may always wait for himself, and what one of his branches
+/// holds of a pool, or all of them do, nobody knows but the net.
 fn crowded(model: &Model, service: &Service, one: bool) -> Result<Option<(Model, Laid)>, Fault> {
-    let is_short = !one && model.pools.iter().any(|pool| pool.is_short(model.at_once()));
+    let parallel = model.is_parallel();
+    let is_short = !one && model.pools.iter().any(|pool| parallel || pool.is_short(model.at_once()));
     let Some(clients) = several(model, one).or_else(|| is_short.then(|| many(model, service))) else { return Ok(None) };
     let mut model = model.clone();
     model.workload = Workload::Closed { clients, think: 0.0, threads: None };
-    let laid = net::lay(&weave(&model))?;
-    Ok(times::hindered(&model, &laid, clients).then_some((model, laid)))
+    let laid = net::lay_as(&weave(&model), Form::Shared)?;
+    Ok((parallel || times::hindered(&model, &laid, clients)).then_some((model, laid)))
 }
 
 /// Requests beside which more would carry no more that could be told from what chance does to a run.
@@ -133,7 +153,8 @@ fn many(model: &Model, service: &Service) -> u32 {
     if model.embraces {
         return model.at_once();
     }
-    let under_way = carried_at_most(model, service, false) * service.mean();
+    let limits = limits(model, service, false, None).into_iter().map(|(_, limit)| limit);
+    let under_way = limits.fold(f64::INFINITY, f64::min) * service.mean();
     (TIMES * under_way).clamp(MANY[0], MANY[1]) as u32
 }
 
@@ -175,14 +196,11 @@ impl Carried {
     }
 }
 
-/// What the scarcest resource can carry.
-fn carried_at_most(model: &Model, service: &Service, one: bool) -> f64 {
-    limits(model, service, one).into_iter().map(|(_, limit)| limit).fold(f64::INFINITY, f64::min)
-}
-
 /// How many requests can be carried.
 pub(super) fn carried(model: &Model, service: &Service, one: bool, budget: &mut Budget<'_>) -> Result<Carried, Fault> {
-    let least = carried_at_most(model, service, one);
+    let alone = Alone::of(model, budget)?;
+    let limits = limits(model, service, one, alone.as_ref());
+    let least = limits.into_iter().map(|(_, limit)| limit).fold(f64::INFINITY, f64::min);
     let exactly = |value: f64| Carried { rate: Figure { value, half: 0.0 }, crowd: None };
     // As full as its limit says, as far as many who wait show: so much less it may be.
     let as_good_as = |rate: f64, half: f64| Carried {
@@ -192,7 +210,7 @@ pub(super) fn carried(model: &Model, service: &Service, one: bool, budget: &mut 
     let are_many = several(model, one).is_none() && !model.embraces;
     let Some((model, laid)) = crowded(model, service, one)? else { return Ok(exactly(least)) };
     let full = if are_many { least * (1.0 - SHARE / f64::from(model.workload.jobs())) } else { least };
-    match times::exact(budget, |budget| solve::of(&model, &laid, budget))? {
+    match times::exact(budget, |budget| solve::of(&model, &*apart(&model, &laid)?, budget))? {
         Some(all_at_work) => {
             let carried = all_at_work.throughput + all_at_work.aborted;
             Ok(if carried >= full { as_good_as(carried, 0.0) } else { exactly(carried) })
@@ -211,12 +229,18 @@ pub(super) fn carried(model: &Model, service: &Service, one: bool, budget: &mut 
     }
 }
 
+/// The net whose markings say what a model does: that in which no two requests share a place of a parallel fragment.
+fn apart<'l>(model: &Model, laid: &'l Laid) -> Result<Cow<'l, Laid>, Fault> {
+    if laid.fragments.is_empty() { Ok(Cow::Borrowed(laid)) } else { net::lay(&weave(model)).map(Cow::Owned) }
+}
+
 /// What all threads at work would carry more, in %, if something took 1 % less: that of which it is most.
 fn most_felt(model: &Model, solved: &Solved, budget: &mut Budget<'_>) -> Result<Option<(What, f64)>, Fault> {
     if solved.carried.crowd.is_some() {
         return most_felt_of_long(solved, budget);
     }
-    let Some((_, laid)) = crowded(model, &solved.service, false)? else { return Ok(None) };
+    let Some((crowd, shared)) = crowded(model, &solved.service, false)? else { return Ok(None) };
+    let laid = apart(&crowd, &shared)?;
     let ended = Question::Throughput { transition: laid.end, at: None };
     let found = derivatives(&laid.net, &[ended], budget)?.swap_remove(0)?;
     let mut felt: BTreeMap<&What, f64> = BTreeMap::new();
@@ -224,7 +248,7 @@ fn most_felt(model: &Model, solved: &Solved, budget: &mut Budget<'_>) -> Result<
         let leads_on = |it: &Transition| matches!(it.kind, Kind::Timed { .. }) && it.inputs[0].place == stage.place;
         let transition = laid.net.transitions().iter().position(leads_on);
         let elasticity = transition.and_then(|transition| found.elasticity(&laid.net, transition));
-        *felt.entry(&stage.what).or_default() += elasticity.unwrap_or(0.0);
+        *felt.entry(&stage.what).or_default() += elasticity.unwrap_or(0.0) * f64::from(stage.copies);
     }
     let most = felt.into_iter().max_by(|one, other| one.1.total_cmp(&other.1));
     Ok(most.map(|(what, elasticity)| (what.clone(), elasticity)))
@@ -249,11 +273,23 @@ fn most_felt_of_long(solved: &Solved, budget: &mut Budget<'_>) -> Result<Option<
 pub(super) fn of(model: &Model, solved: &Solved, budget: &mut Budget<'_>) -> Result<Option<Bottleneck>, Fault> {
     let (service, one, plain) = (&solved.service, solved.one, &solved.plain);
     let rate = plain.rate;
-    let limits = limits(model, service, one);
+    let alone = Alone::of(model, budget)?;
+    let limits = limits(model, service, one, alone.as_ref());
     let least = limits.iter().copied().min_by(|one, other| one.1.total_cmp(&other.1));
     let Some((resource, limit)) = least else { return Ok(None) };
-    // The scarcest is full when all threads are at work, or these wait for each other and none is.
-    let felt = if plain.carried < limit * NEARLY { most_felt(model, solved, budget)? } else { None };
+    let part = |resource: Resource, seconds: f64, cores: &[f64]| {
+        let takes = takes(model, service, resource, alone.as_ref());
+        match (resource, resource.index(model)) {
+            // Who waits for other branches holds it, too: of what that is, nothing is said.
+            (Resource::Pool(pool), _) if alone.is_some() => seconds * f64::from(model.pools[pool].most) / takes,
+            (_, Some(index)) => cores[index] / takes,
+            (_, None) => seconds / takes,
+        }
+    };
+    // The scarcest is full when all threads are at work, or these wait for each other and none is. Of what is done at once not all counts.
+    let by_itself = alone.is_none() || matches!(resource, Resource::Node(_) | Resource::Line(_));
+    let is_full = plain.carried >= limit * NEARLY;
+    let felt = if is_full && by_itself { None } else { most_felt(model, solved, budget)? };
     let (resource, utilisation, what, share) = if let Some((what, share)) = felt {
         let is_pool = |(resource, _): &&(Resource, f64)| matches!(resource, Resource::Pool(_));
         let pool = limits.iter().filter(is_pool).min_by(|one, other| one.1.total_cmp(&other.1));
@@ -264,19 +300,13 @@ pub(super) fn of(model: &Model, solved: &Solved, budget: &mut Budget<'_>) -> Res
     } else {
         let node = resource.index(model);
         let Some((what, seconds, cores)) = service.largest(node) else { return Ok(None) };
-        let share = match node {
-            Some(node) => cores[node] / service.cores(node),
-            None => seconds / service.mean(),
-        };
+        let share = part(resource, seconds, &cores);
         (resource, rate / limit, what.clone(), share)
     };
     // Without it each resource has less to do.
     let Some((_, seconds, cores)) = service.sums().find(|(other, ..)| **other == what) else { return Ok(None) };
     let without = limits.iter().map(|(resource, limit)| {
-        let left = match resource.index(model) {
-            Some(node) => 1.0 - cores[node] / service.cores(node),
-            None => 1.0 - seconds / service.mean(),
-        };
+        let left = 1.0 - part(*resource, seconds, &cores);
         // What is left of a sum without its only part is rounding.
         (*resource, if left > 1e-9 { limit / left } else { f64::INFINITY })
     });
@@ -298,7 +328,8 @@ pub(super) fn of(model: &Model, solved: &Solved, budget: &mut Budget<'_>) -> Res
         share,
         bound: Some(bound).filter(|bound| bound.is_finite()),
         then: then.name(model),
-        waits: plain.carried < limit * NEARLY,
+        waits: !is_full || !by_itself,
+        beside: alone.is_some(),
         at_most: bound.is_finite() && crowded(model, service, one)?.is_some(),
         annotation,
         instead: None,
@@ -325,8 +356,9 @@ impl Bottleneck {
                 // Those who hold another one may wait for it, and hold all of that.
                 _ => ("scarcest", "of what it carries now"),
             };
+            let why = if self.beside { "for the longest of their branches, and " } else { "" };
             return format!(
-                "{first}: {}, {} % {now}, at {}/s, for those that have one wait for what others have; what counts most is {}: 1 % less of it carries {} % more, and without it {}{}",
+                "{first}: {}, {} % {now}, at {}/s, for those that have one wait {why}for what others have; what counts most is {}: 1 % less of it carries {} % more, and without it {}{}",
                 named(&self.resource),
                 percent(self.utilisation),
                 short(carried),

@@ -18,7 +18,7 @@ use super::simulated::{self, Simulated};
 use super::times::{self, Flow, Task, Times};
 use super::{Wanted, above, bottleneck, queue};
 use crate::model::{Model, Workload};
-use crate::net::{self, Stage};
+use crate::net::{self, Form, Stage};
 use crate::{Class, Fault, weave};
 
 /// How much a price grows to see what follows, relative.
@@ -80,8 +80,8 @@ pub(super) const LEVELS: [(&str, f64); 3] = [("p50", 0.5), ("p95", 0.95), ("p99"
 /// Solves a model in which one way of each annotation is left, and one count of machines.
 pub(super) fn solve(model: &Model, wanted: &Wanted, budget: &mut Budget<'_>) -> Result<Solved, Fault> {
     let (service, alone) = service::service(model, budget)?;
-    // Whoever takes no time is no turn of the queue.
-    let one = queue::one_at_a_time(model, &alone) && service.always_takes_time();
+    // Whoever takes no time is no turn of the queue, and who does several things at once is in no one phase.
+    let one = queue::one_at_a_time(model, &alone) && service.always_takes_time() && !model.is_parallel();
     let asked = [wanted.p50, wanted.p95, wanted.p99].map(|it| it.is_some());
     let percentiles = asked.contains(&true);
     // The front is drawn over the last, where it costs little.
@@ -331,7 +331,7 @@ fn simulated_intervals(
     };
     let (flow, half) = seen.flow();
     compare(&solved.plain, plain(model, service, carried.value + carried.half, flow.plus(half)));
-    let laid = net::lay(&weave(model))?;
+    let laid = net::lay_as(&weave(model), Form::Shared)?;
     let run = |of: &dyn Fn(&Stage) -> f64, budget: &mut Budget<'_>| {
         simulated::longer(&laid, model.workload, seen.requests, of, budget)
     };

@@ -1,4 +1,5 @@
-//! The service of one request: a walk through the net that holds one request.
+//! The service of one request: a walk through the net that holds one request. Where that does several things at once, they are done one after
+//! the other here: sums of work are the same, and times are not (`alone`).
 
 use std::rc::Rc;
 
@@ -8,7 +9,7 @@ use hashbrown::HashMap;
 use super::complex::Complex;
 use super::walk::{Walk, walk};
 use crate::model::{Model, Workload};
-use crate::net::{self, Laid, Paid, Stage, What};
+use crate::net::{self, Form, Laid, Paid, Stage, What};
 use crate::{Fault, weave};
 
 /// The service of one request. What other prices do not change is shared with the same at other prices.
@@ -58,7 +59,7 @@ pub(super) struct Until {
 pub(super) fn service(model: &Model, budget: &mut Budget<'_>) -> Result<(Service, Laid), Fault> {
     let mut alone = model.clone();
     alone.workload = Workload::Open { rate: 1.0, room: 1, threads: None };
-    let laid = net::lay(&weave(&alone))?;
+    let laid = net::lay_as(&weave(&alone), Form::InOrder)?;
     let walk = walk(&laid, budget)?;
     let (aborts, at_once) = walk.aborted.clone();
     let mut service = of(walk, &laid, model);

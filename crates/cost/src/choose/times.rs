@@ -1,6 +1,7 @@
 //! How long requests take: distributions, by the reduction to a queue where one is served at a time, by the whole net where several
 //! threads serve side by side and nobody in service waits for anybody, and else by following one request (`tagged`). Where that net has too
-//! many markings, or some requests take no time and others wait for each other, requests are simulated (`simulated`).
+//! many markings, some requests take no time and others wait for each other, or a request does several things at once, requests are simulated
+//! (`simulated`).
 //!
 //! *Several threads.* Whoever comes waits until a thread is free, first come, first served, and is then served without waiting for a core or a
 //! line: so what it waits and what its service takes are independent, and the transform of the sum is the product of theirs. It waits
@@ -19,7 +20,7 @@ use super::service::Service;
 use super::simulated::{self, Simulated};
 use super::tagged;
 use crate::model::{Model, Workload};
-use crate::net::{self, Laid, What};
+use crate::net::{self, Form, Laid, What};
 use crate::{Class, Fault, solve, weave};
 
 /// Markings up to which a net is solved.
@@ -90,10 +91,14 @@ pub(super) fn solve(task: Task<'_>, service: &Service, budget: &mut Budget<'_>) 
         let flow = Flow { rate: queue.rate, mean, served, turned_away: queue.turned_away };
         return Ok((flow, Times::One(Box::new(queue.entered()))));
     }
-    if let Some(found) = exact(budget, |budget| by_net(task, service, budget))?.flatten() {
+    // Nobody follows one request through the markings of a net where it is in several places at once.
+    if (task.levels.is_empty() || !model.is_parallel())
+        && let Some(found) = exact(budget, |budget| by_net(task, service, budget))?.flatten()
+    {
         return Ok(found);
     }
-    let seen = simulated::known(&net::lay(&weave(model))?, model.workload, task.levels, budget)?;
+    let laid = net::lay_as(&weave(model), Form::Shared)?;
+    let seen = simulated::known(&laid, model.workload, task.levels, budget)?;
     Ok((seen.flow().0, Times::Simulated(Box::new(seen))))
 }
 
@@ -108,7 +113,7 @@ pub(super) fn exact<T>(
     let found = solve(&mut Budget::new(limits, &mut go_on));
     // Too many ways to wait, or more markings than are solved: not than are allowed.
     let too_large = found.as_ref().err().is_some_and(|fault| match (fault.class, fault.name.as_str()) {
-        (Class::TooLarge, "percentiles") => true,
+        (Class::TooLarge, "percentiles" | "par") => true,
         (Class::Unanswered, "markings" | "memory") => allowed.markings > MARKINGS,
         _ => false,
     });

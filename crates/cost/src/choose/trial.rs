@@ -55,7 +55,7 @@ pub fn trial(model: &Model, choice: &Choice, budget: &mut Budget<'_>) -> Result<
     let times = LEVELS.into_iter().zip([said.p50, said.p95, said.p99]);
     let times: Vec<_> = times.filter_map(|((name, level), time)| Some((name, level, time?))).collect();
     let levels: Vec<f64> = times.iter().map(|(_, level, _)| *level).collect();
-    let run = simulated::known(&net::lay(&weave(&chosen))?, chosen.workload, &levels, budget)?;
+    let run = simulated::known(&net::lay_as(&weave(&chosen), net::Form::Shared)?, chosen.workload, &levels, budget)?;
     let (flow, half) = run.flow();
     let row = |figure, predicted: f64, Figure { value, half }| Seen {
         figure,
