@@ -1,0 +1,89 @@
+//! JANI: a Markov chain or automaton.
+
+use gspn::formats::{Format, write};
+
+use super::net;
+
+/// The value of a JANI expression in a marking.
+fn value(expression: &serde_json::Value, marking: &dyn Fn(&str) -> f64) -> f64 {
+    let of = |key: &str| value(&expression[key], marking);
+    let truth = |it: bool| f64::from(u8::from(it));
+    match expression {
+        serde_json::Value::String(name) => marking(name),
+        serde_json::Value::Bool(it) => truth(*it),
+        serde_json::Value::Number(number) => number.as_f64().unwrap(),
+        _ => match expression["op"].as_str().unwrap() {
+            "+" => of("left") + of("right"),
+            "*" => of("left") * of("right"),
+            "/" => of("left") / of("right"),
+            "floor" => of("exp").floor(),
+            "∧" | "min" => of("left").min(of("right")),
+            "∨" => of("left").max(of("right")),
+            "≥" => truth(of("left") >= of("right")),
+            "<" => truth(of("left") < of("right")),
+            ">" => truth(of("left") > of("right")),
+            "=" => truth((of("left") - of("right")).abs() < 0.5),
+            "ite" if of("if") > 0.5 => of("then"),
+            "ite" => of("else"),
+            other => panic!("{other}"),
+        },
+    }
+}
+
+/// In a Markov automaton Storm keeps one of two timed edges from a state to the same other.
+#[test]
+fn jani_has_one_timed_edge_for_each_change_of_a_markov_automaton() {
+    let timed = r#"
+        {"name": "a", "kind": "timed", "rate": 1, "in": {"A": 1}, "out": {"B": 1}},
+        {"name": "b", "kind": "timed", "rate": 2, "in": {"A": 1}, "out": {"B": 1}},
+        {"name": "few", "kind": "timed", "rate": 8, "in": {"B": 1}, "out": {"A": 1}, "inhibit": {"B": 3}},
+        {"name": "many", "kind": "timed", "rate": 16, "servers": "inf", "in": {"B": 2}, "out": {"A": 1, "B": 1}},
+        {"name": "table", "kind": "timed", "rate_by_tokens": {"place": "B", "rates": [0, 0, 32]}, "in": {"B": 1}, "out": {"A": 1}},
+        {"name": "still", "kind": "timed", "rate": 64, "in": {"A": 1}, "out": {"A": 1}},
+        {"name": "idle", "kind": "timed", "rate": 128, "in": {"B": 1}, "out": {"B": 1}}"#;
+    let edges = |more: &str| {
+        let net = net(&format!(
+            r#"{{"net": {{"places": [{{"name": "A", "tokens": 1}}, {{"name": "B"}}, {{"name": "C"}}], "transitions": [{timed}{more}]}}}}"#
+        ));
+        let jani: serde_json::Value = serde_json::from_str(&write(&net, Format::Jani).unwrap()).unwrap();
+        (jani["type"].clone(), jani["automata"][0]["edges"].as_array().unwrap().clone())
+    };
+    let (sort, alone) = edges("");
+    assert_eq!((sort, alone.len()), ("ctmc".into(), 7));
+    let (sort, edges) = edges(r#", {"name": "i", "kind": "immediate", "in": {"C": 1}, "out": {"A": 1}}"#);
+    assert_eq!((sort, edges.len()), ("ma".into(), 4));
+    let both = serde_json::json!({"op": "+", "left": 1.0, "right": 2.0});
+    assert_eq!(edges[0]["rate"]["exp"], both, "what is enabled together has no conditions");
+    let rates = |a: f64, b: f64| {
+        [0, 1, 2].map(|edge| {
+            let marking = |name: &str| if name == "A" { a } else { b };
+            let [guard, rate] = ["guard", "rate"].map(|part| value(&edges[edge][part]["exp"], &marking));
+            if guard > 0.5 { rate } else { 0.0 }
+        })
+    };
+    assert_eq!(rates(0.0, 0.0), [0.0, 0.0, 0.0]);
+    assert_eq!(rates(1.0, 0.0), [3.0, 0.0, 64.0]);
+    assert_eq!(rates(0.0, 1.0), [0.0, 8.0, 128.0]);
+    assert_eq!(rates(1.0, 2.0), [3.0, 8.0 + 16.0 + 32.0, 192.0]);
+    assert_eq!(rates(0.0, 4.0), [0.0, 32.0 + 32.0, 128.0]);
+}
+
+/// Thousands of conditions each inside the next would be more than a reader takes.
+#[test]
+fn jani_of_many_transitions_is_not_deep() {
+    let timed = |index: usize| {
+        format!(
+            r#"{{"name": "t{index}", "kind": "timed", "rate": 1, "in": {{"A": {}}}, "out": {{"A": {}}}}}"#,
+            index + 1,
+            index + 1
+        )
+    };
+    let transitions: Vec<_> = (0..3000).map(timed).collect();
+    let net = net(&format!(
+        r#"{{"net": {{"places": [{{"name": "A", "tokens": 1}}], "transitions": [{{"name": "i", "kind": "immediate", "in": {{"A": 9999}}}}, {}]}}}}"#,
+        transitions.join(",")
+    ));
+    // serde_json reads 128 levels.
+    let jani: serde_json::Value = serde_json::from_str(&write(&net, Format::Jani).unwrap()).unwrap();
+    assert_eq!(jani["automata"][0]["edges"].as_array().unwrap().len(), 2);
+}
