@@ -215,7 +215,7 @@ fn what_stands_behind_a_semicolon_is_not_lost() {
     let check = |to: &str, class, line, part: &str| {
         refused(&MERMAID.replace("Note over C: a note", to), Language::Mermaid, class, line, part);
     };
-    check("Note over C: a; par b", Class::Unknown, Some(12), "`par` cannot be laid");
+    check("Note over C: a; critical b", Class::Unknown, Some(12), "`critical` cannot be laid");
     check("C->>S: a; nonsense", Class::Syntax, Some(12), "`nonsense` is no line");
     check("C->>S: no # 3; S->>C: b", Class::Syntax, Some(12), "begins a comment, and `S->>C: b` belongs to it");
 }
@@ -317,7 +317,7 @@ fn wrong_diagrams_are_refused() {
     let m = |from: &str, to: &str| MERMAID.replacen(from, to, 1);
     let check = |text: &str, class, line, part: &str| refused(text, Language::Mermaid, class, line, part);
     check("graph TD\n", Class::Syntax, Some(1), "sequenceDiagram");
-    check(&m("opt rarely", "par rarely"), Class::Unknown, Some(22), "`par` cannot be laid");
+    check(&m("opt rarely", "critical rarely"), Class::Unknown, Some(22), "`critical` cannot be laid");
     check(&m("    %% trapkey: way weight=0.25\n", ""), Class::MissingAnnotation, Some(22), "how probable");
     check(&m("    %% trapkey: loop times=3\n", ""), Class::MissingAnnotation, Some(17), "how often");
     check(&m("time=\"4 ms\" ", ""), Class::MissingAnnotation, Some(13), "`prepare` has no `time`");
@@ -411,7 +411,7 @@ fn wrong_uml_is_refused() {
         "nobody knows where it runs",
     );
     check(&u("statQ=mean", "statQ=percent"), Class::Invalid, "statQ=percent");
-    check(&u("interactionOperator=\"alt\"", "interactionOperator=\"par\""), Class::Unknown, "`par`");
+    check(&u("interactionOperator=\"alt\"", "interactionOperator=\"ignore\""), Class::Unknown, "`ignore`");
     check(&u("xmi:id=\"_e2\"", "xmi:id=\"_e1\""), Class::Doubled, "xmi:id");
     check(&u("base_Connector=\"_upload\" capacity", "base_Connector=\"_m1\" capacity"), Class::Unknown, "GaCommHost");
     check(&u("</uml:Model>", ""), Class::Syntax, "expected");

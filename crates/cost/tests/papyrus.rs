@@ -237,7 +237,7 @@ fn what_real_models_hold_besides_is_refused_by_name() {
     ] {
         check(PLC, (from, to), class, part);
     }
-    check(RECIPE, ("\"loop\"", "\"par\""), Class::Unknown, "`par` cannot be laid");
+    check(RECIPE, ("\"loop\"", "\"par\""), Class::Unknown, "a guard in `par` is not heeded");
     check(RECIPE, (" value=\"5\"", ""), Class::MissingAnnotation, "how often does it go round");
     let none = RECIPE.replacen(" value=\"5\"", " value=\"0\"", 1);
     check(&none, (" value=\"5\"", " value=\"0\""), Class::Invalid, "its guard says `0..0`: a whole number from 1");

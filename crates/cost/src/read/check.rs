@@ -17,7 +17,7 @@ use crate::{Class, Fault, operation, quantity};
 
 /// Things of one sort that a model may have.
 const MOST: usize = 100_000;
-/// Ways inside ways.
+/// Ways and branches inside each other.
 const MAX_DEPTH: usize = 32;
 
 /// Names of one sort and their indices.
@@ -298,9 +298,9 @@ impl Steps<'_> {
             }
             Line::Acquire(fields) => Ok(Step::Acquire(self.units(fields, "acquire")?)),
             Line::Release(fields) => Ok(Step::Release(self.units(fields, "release")?)),
-            Line::Choice(line, _) if depth >= MAX_DEPTH => {
-                Err(Fault::new(Class::TooLarge, "choose", format!("more than {MAX_DEPTH} inside each other")).at(line))
-            }
+            Line::Choice(line, _) if depth >= MAX_DEPTH => Err(too_deep("choose", line)),
+            Line::Par(line, _) if depth >= MAX_DEPTH => Err(too_deep("par", line)),
+            Line::Par(line, branches) => self.parallel(line, branches, depth),
             Line::Choice(line, ways) => {
                 let mut weighted = Vec::new();
                 for (mut fields, steps) in ways {
@@ -345,6 +345,22 @@ impl Steps<'_> {
                 Ok(Step::Choice(weighted.into_iter().map(|(weight, steps)| (weight / sum, steps)).collect()))
             }
         }
+    }
+
+    fn parallel(&self, line: usize, branches: Vec<Vec<Line>>, depth: usize) -> Result<Step, Fault> {
+        let fault = |class, why: String| Err(Fault::new(class, "par", why).at(line));
+        let many = branches.len();
+        if many < 2 {
+            let why = if many == 0 { "it has no branch" } else { "it has one branch, and nothing is done beside it" };
+            let why = format!("{why}: without `par` its steps are done in order");
+            return fault(Class::NoEffect, why);
+        }
+        if let Some(empty) = branches.iter().position(Vec::is_empty) {
+            let why = format!("its branch {} of {many} is empty: nothing is done there beside the others", empty + 1);
+            return fault(Class::NoEffect, why);
+        }
+        let branches = branches.into_iter().map(|steps| self.steps(steps, depth + 1));
+        Ok(Step::Par(branches.collect::<Result<_, _>>()?))
     }
 
     fn units(&self, mut fields: Fields, key: &'static str) -> Result<Units, Fault> {
@@ -410,6 +426,10 @@ impl Steps<'_> {
         fields.end()?;
         Ok(Step::Send(Send { name, over, back, carries, bytes, critical: false }))
     }
+}
+
+fn too_deep(what: &str, line: usize) -> Fault {
+    Fault::new(Class::TooLarge, what, format!("more than {MAX_DEPTH} inside each other")).at(line)
 }
 
 /// What a step is called: answers say by it where the time goes.

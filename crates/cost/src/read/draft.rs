@@ -47,4 +47,6 @@ pub(crate) enum Line {
     Release(Fields),
     /// Ways with `weight`.
     Choice(usize, Vec<(Fields, Vec<Line>)>),
+    /// Branches that are done at once, and the line of the fragment.
+    Par(usize, Vec<Vec<Line>>),
 }

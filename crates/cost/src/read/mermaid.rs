@@ -1,8 +1,8 @@
 //! Mermaid sequence diagrams. What the diagram cannot say stands in comments, `%% trapkey: ..`, each about the line after it or about a
 //! name; so every Mermaid tool draws the same file.
 //!
-//! A message from a participant to itself is an operation, one to another a message. `alt`, `opt`, `break` and `loop` count; `par` and
-//! `critical` are refused by name, because a sequence here has one thing going on at a time. Notes, boxes and activations are passed over.
+//! A message from a participant to itself is an operation, one to another a message. `alt`, `opt`, `break`, `loop` and `par` count; `critical`
+//! is refused by name. Notes, boxes and activations are passed over.
 //!
 //! A `;` ends a statement as the end of a line does. A letter that would end a line, a name or a word is written `#59;`, by its number,
 //! as Mermaid itself has it.
@@ -281,17 +281,13 @@ impl Reader {
             "opt" => self.open(Block::Option(self.line, Fields::new("opt", self.line))),
             "loop" => self.open(Block::Loop(self.line, Fields::new("loop", self.line))),
             "break" => self.open(Block::Break(self.line, Fields::new("break", self.line))),
+            "par" | "par_over" => self.open(Block::Par(self.line, Vec::new())),
             "else" => self.other(),
+            "and" => self.beside(),
             "end" => self.close(),
             "critical" | "option" => {
                 let why = format!(
                     "`{word}` cannot be laid: whether others wait for it is not said. Without it its messages are done in order"
-                );
-                Err(self.fault(Class::Unknown, why))
-            }
-            "par" | "and" => {
-                let why = format!(
-                    "`{word}` cannot be laid: a request does one thing at a time. One after the other is the upper limit of what is done at once"
                 );
                 Err(self.fault(Class::Unknown, why))
             }

@@ -159,20 +159,38 @@ impl Lines {
         let entries = self.entries(what, value)?;
         let line = entries.first().map_or_else(|| self.of_value(value), |(_, line, _)| *line);
         let has = |key: &str| entries.iter().find(|(name, ..)| name == key);
-        if let Some((_, line, ways)) = has("choose") {
-            if let Some((other, at, _)) = entries.iter().find(|(name, ..)| name != "choose") {
-                let why = format!("`{other}` stands beside `choose`, whose ways have all that is said");
-                return Err(Fault::new(Class::Unknown, what, why).at(*at));
+        let alone = |key: &str, parts: &str| match entries.iter().find(|(name, ..)| name != key) {
+            None => Ok(()),
+            Some((other, at, _)) => {
+                let why = format!("`{other}` stands beside `{key}`, whose {parts} have all that is said");
+                Err(Fault::new(Class::Unknown, what, why).at(*at))
             }
+        };
+        if let Some((_, line, ways)) = has("choose") {
+            alone("choose", "ways")?;
             let ways = self.items(what, ways)?.into_iter().map(|way| self.way(what, way)).collect::<Result<_, _>>()?;
             return Ok(Line::Choice(*line, ways));
         }
+        if let Some((_, line, branches)) = has("par") {
+            alone("par", "branches")?;
+            let branches = self.items(what, branches)?.into_iter().map(|branch| self.branch(what, branch));
+            return Ok(Line::Par(*line, branches.collect::<Result<_, _>>()?));
+        }
         let mut said = KINDS.iter().filter(|(key, _)| has(key).is_some());
         let (Some((_, make)), None) = (said.next(), said.next()) else {
-            let why = "a step has exactly one of `do`, `send`, `ref`, `choose`, `acquire`, `release`";
+            let why = "a step has exactly one of `do`, `send`, `ref`, `choose`, `par`, `acquire`, `release`";
             return Err(Fault::new(Class::Missing, what, why).at(line));
         };
         Ok(make(self.fields(what, line, value)?))
+    }
+
+    /// `{ ref = "audit" }`, of which nothing but a sequence and its `times` can be said.
+    fn branch(&self, what: &str, value: &Value<'_>) -> Result<Vec<Line>, Fault> {
+        let fields = self.fields(what, self.of_value(value), value)?;
+        if fields.is_empty() {
+            return Ok(Vec::new());
+        }
+        Ok(vec![Line::Ref(fields)])
     }
 
     /// `{ weight = 0.3, ref = "miss" }`; without `ref` nothing happens.

@@ -21,6 +21,8 @@ pub(super) enum Block {
     Break(usize, Fields),
     /// `loop`.
     Loop(usize, Fields),
+    /// `par`: its line, the branches that are complete.
+    Par(usize, Vec<Vec<Line>>),
 }
 
 /// A `break`: its line, the words and steps of its way, and the words of the other one, to which all that follows belongs.
@@ -68,6 +70,19 @@ impl Reader {
         }
     }
 
+    /// `and`: another branch begins.
+    pub(super) fn beside(&mut self) -> Result<(), Fault> {
+        self.no_step()?;
+        let steps = self.steps.last_mut().map(std::mem::take).unwrap_or_default();
+        match self.blocks.last_mut() {
+            Some(Block::Par(_, branches)) => {
+                branches.push(steps);
+                Ok(())
+            }
+            _ => Err(self.fault(Class::Syntax, "`and` stands outside of `par`")),
+        }
+    }
+
     pub(super) fn close(&mut self) -> Result<(), Fault> {
         self.no_step()?;
         let (Some(block), Some(steps)) = (self.blocks.pop(), self.steps.pop()) else {
@@ -86,6 +101,10 @@ impl Reader {
             Block::Option(line, way) => {
                 let [with, without] = taken_or_not(way, "opt", line)?;
                 self.push(Line::Choice(line, vec![(with, steps), (without, Vec::new())]));
+            }
+            Block::Par(line, mut branches) => {
+                branches.push(steps);
+                self.push(Line::Par(line, branches));
             }
             Block::Break(line, way) => {
                 let [with, on] = taken_or_not(way, "break", line)?;

@@ -1,4 +1,4 @@
-//! Combined fragments: choices, loops and what follows each other.
+//! Combined fragments: choices, loops, what follows each other and what is done at once.
 
 use roxmltree::Node;
 
@@ -39,7 +39,7 @@ fn bound(operand: Node<'_, '_>, key: &str) -> Result<Option<f64>, String> {
 
 impl<'a> Reader<'a> {
     /// `alt` and `opt`, with the probabilities that `GaStep` on their operands says; of `seq` and `strict` one operand after the other, in
-    /// the order of the file, which both allow.
+    /// the order of the file, which both allow; the operands of `par` are its branches.
     pub(super) fn combined(
         &mut self,
         fragment: Node<'a, 'a>,
@@ -54,38 +54,45 @@ impl<'a> Reader<'a> {
                 Ok(vec![Line::Choice(self.lines.line(fragment), ways)])
             }
             "seq" | "strict" => {
-                let mut steps = Vec::new();
-                for operand in fragment.children().filter(|child| child.tag_name().name() == "operand") {
-                    if let Some(guard) = operand.children().find(|child| child.tag_name().name() == "guard") {
-                        let why = format!("a guard in `{operator}` is not heeded: say with `opt` how often it holds");
-                        return Err(self.lines.words(operand, "operand").fault(
-                            Class::Unknown,
-                            self.lines.line(guard),
-                            why,
-                        ));
-                    }
-                    steps.extend(self.fragments(operand, interaction, depth + 1)?);
-                }
-                Ok(steps)
+                let operands = self.operands(fragment, interaction, depth, operator)?;
+                Ok(operands.into_iter().flatten().collect())
+            }
+            "par" => {
+                let branches = self.operands(fragment, interaction, depth, operator)?;
+                Ok(vec![Line::Par(self.lines.line(fragment), branches)])
             }
             _ => {
                 let why = match operator {
                     "break" => {
                         "a `break` inside of another fragment is not laid: say with `alt` what is done instead of what"
                     }
-                    "par" => {
-                        "`par` cannot be laid: a request does one thing at a time. `seq` is the upper limit of what is done at once"
-                    }
-                    _ => "it cannot be laid; `alt`, `opt`, `break`, `loop`, `seq` and `strict` can",
+                    _ => "it cannot be laid; `alt`, `opt`, `break`, `loop`, `par`, `seq` and `strict` can",
                 };
-                let why = if matches!(operator, "break" | "par") {
-                    why.to_owned()
-                } else {
-                    format!("the operator `{operator}`: {why}")
-                };
+                let why =
+                    if operator == "break" { why.to_owned() } else { format!("the operator `{operator}`: {why}") };
                 Err(self.lines.words(fragment, "fragment").fault(Class::Unknown, 0, why))
             }
         }
+    }
+
+    /// The steps of each operand of a fragment whose operands have no guards.
+    fn operands(
+        &mut self,
+        fragment: Node<'a, 'a>,
+        interaction: Node<'a, 'a>,
+        depth: usize,
+        operator: &str,
+    ) -> Result<Vec<Vec<Line>>, Fault> {
+        let mut all = Vec::new();
+        for operand in fragment.children().filter(|child| child.tag_name().name() == "operand") {
+            if let Some(guard) = operand.children().find(|child| child.tag_name().name() == "guard") {
+                let why = format!("a guard in `{operator}` is not heeded: say with `opt` how often it holds");
+                let words = self.lines.words(operand, "operand");
+                return Err(words.fault(Class::Unknown, self.lines.line(guard), why));
+            }
+            all.push(self.fragments(operand, interaction, depth + 1)?);
+        }
+        Ok(all)
     }
 
     /// A `break` of an interaction: the way that ends it, and the one that goes on, to which all that follows belongs.
