@@ -47,6 +47,8 @@ struct Drawn {
     /// A message over a line of others.
     bulk: bool,
     fork: bool,
+    /// Two things at once: a message with an attribute, and work.
+    par: bool,
     /// Units of a pool that all but the first step hold; none where it is 0.
     pool: u8,
     /// One of the ways for each thing, or none.
@@ -62,11 +64,11 @@ fn drawn() -> impl Strategy<Value = Drawn> {
         0_u8..4,
         1_u8..4,
         0_u8..2,
-        (any::<bool>(), any::<bool>(), any::<bool>(), 0_u8..4),
+        (any::<bool>(), any::<bool>(), any::<bool>(), prop::bool::weighted(0.4), 0_u8..4),
         [way(), way(), way(), way(), way(), way(), way(), prop::option::weighted(0.6, any::<u16>()), way()],
         0_u8..3,
     )
-        .prop_map(|(steps, cores, workload, jobs, latency, (line, bulk, fork, pool), secured, reuse)| Drawn {
+        .prop_map(|(steps, cores, workload, jobs, latency, (line, bulk, fork, par, pool), secured, reuse)| Drawn {
             steps,
             cores,
             workload,
@@ -75,6 +77,7 @@ fn drawn() -> impl Strategy<Value = Drawn> {
             line,
             bulk,
             fork,
+            par,
             pool,
             secured,
             reuse,
@@ -83,7 +86,7 @@ fn drawn() -> impl Strategy<Value = Drawn> {
 
 impl Drawn {
     fn talks(&self) -> bool {
-        self.fork || self.steps.iter().any(|(sends, ..)| *sends)
+        self.fork || self.par || self.steps.iter().any(|(sends, ..)| *sends)
     }
 
     /// Annotations on what no step uses are refused.
@@ -145,8 +148,16 @@ impl Drawn {
         if self.bulk {
             text.push_str("[[sequence.main]]\nsend = \"bulk\"\nover = \"r\"\nbytes = \"4 kB\"\n");
         }
+        if self.par {
+            text.push_str("[[sequence.main]]\npar = [{ ref = \"left\" }, { ref = \"right\" }]\n");
+        }
         if self.pool > 0 {
             text.push_str("[[sequence.main]]\nrelease = \"k\"\n");
+        }
+        if self.par {
+            text.push_str("[[sequence.left]]\nsend = \"left\"\nover = \"c\"\nfrom = \"x\"\ncarries = \"v\"\n");
+            text.push_str("[[sequence.left]]\ndo = \"left done\"\nby = \"y\"\ntime = \"2 ms\"\n");
+            text.push_str("[[sequence.right]]\ndo = \"right\"\nby = \"x\"\ntime = \"5 ms\"\n");
         }
         if self.fork {
             text.push_str("[[sequence.side]]\nsend = \"aside\"\nover = \"c\"\nbytes = \"2 kB\"\n");
@@ -176,7 +187,8 @@ impl Drawn {
             (self.latency, self.line) = (0, false);
         }
         // A signature makes longer what carries its attribute.
-        let carried = |odd: u8| self.steps.iter().any(|(sends, who, _)| *sends && who % 2 == odd);
+        let carried =
+            |odd: u8| odd == 0 && self.par || self.steps.iter().any(|(sends, who, _)| *sends && who % 2 == odd);
         let signed =
             |odd: u8| things.iter().any(|thing| if odd == 1 { *thing == OF_W } else { matches!(*thing, 1 | 3) });
         if (0..2).any(|odd| carried(odd) && signed(odd)) {
@@ -228,7 +240,7 @@ proptest! {
         let (with, without) = (solved(&model), solved(&model.plain()));
         prop_assert!(with.throughput <= without.throughput * (1.0 + 1e-12));
         // One client waits for nobody: the mean time is the sum of what it is spent on.
-        let sum: f64 = with.spent.iter().map(|it| it.seconds).sum();
+        let sum: f64 = with.spent.iter().filter(|it| !it.beside).map(|it| it.seconds).sum();
         prop_assert!((sum * (with.throughput + with.aborted) - 1.0).abs() < 1e-9);
     }
 }
@@ -244,6 +256,7 @@ fn small(jobs: u8) -> Drawn {
         line: false,
         bulk: true,
         fork: false,
+        par: false,
         pool: 0,
         secured: [None; 9],
         reuse: 1,
