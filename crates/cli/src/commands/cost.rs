@@ -309,7 +309,9 @@ fn shown(solution: &Solution) -> String {
     text.push('\n');
     let spent = solution.spent.iter().map(|it| {
         let share = if solution.response > 0.0 { it.seconds / solution.response * 100.0 } else { 0.0 };
-        vec![it.on.clone(), seconds(it.seconds), format!("{share:.1} %"), it.annotation.clone().unwrap_or_default()]
+        let beside = if it.beside { " (beside others)" } else { "" };
+        let on = format!("{}{beside}", it.on);
+        vec![on, seconds(it.seconds), format!("{share:.1} %"), it.annotation.clone().unwrap_or_default()]
     });
     text.push_str(&table(&["the time goes to", "a request", "share", "asked for by"], &spent.collect::<Vec<_>>()));
     text
