@@ -15,7 +15,7 @@ use super::simulated::{self, Figure};
 use super::{short, times};
 use crate::model::{Model, Workload};
 use crate::net::{self, Form, Laid, Stage, What};
-use crate::{Fault, solve, weave};
+use crate::{Class, Fault, solve, weave};
 
 /// Where threads that are all at work carry so much of what the scarcest resource could, that is what is full.
 const NEARLY: f64 = 0.999;
@@ -237,10 +237,25 @@ fn apart<'l>(model: &Model, laid: &'l Laid) -> Result<Cow<'l, Laid>, Fault> {
 /// What all threads at work would carry more, in %, if something took 1 % less: that of which it is most.
 fn most_felt(model: &Model, solved: &Solved, budget: &mut Budget<'_>) -> Result<Option<(What, f64)>, Fault> {
     if solved.carried.crowd.is_some() {
-        return most_felt_of_long(solved, budget);
+        return most_felt_of_long(&solved.service, &solved.carried, budget);
     }
-    let Some((crowd, shared)) = crowded(model, &solved.service, false)? else { return Ok(None) };
-    let laid = apart(&crowd, &shared)?;
+    let Some((crowd, laid)) = crowded(model, &solved.service, false)? else { return Ok(None) };
+    if laid.fragments.is_empty() {
+        return most_felt_of_net(&laid, budget);
+    }
+    match times::exact(budget, |budget| most_felt_of_net(&net::lay(&weave(&crowd))?, budget)) {
+        Ok(Some(found)) => return Ok(found),
+        Err(fault) if fault.class != Class::Unanswered || fault.name == "time" => return Err(fault),
+        _ => {}
+    }
+    // Of markings that are alike all are looked at here, which may be too many: a run says it then.
+    let crowd = Crowd { workload: crowd.workload, laid, requests: simulated::REQUESTS[0] };
+    let carried = Carried { rate: solved.carried.rate, crowd: Some(Box::new(crowd)) };
+    most_felt_of_long(&solved.service, &carried, budget)
+}
+
+/// The same of a net that is solved.
+fn most_felt_of_net(laid: &Laid, budget: &mut Budget<'_>) -> Result<Option<(What, f64)>, Fault> {
     let ended = Question::Throughput { transition: laid.end, at: None };
     let found = derivatives(&laid.net, &[ended], budget)?.swap_remove(0)?;
     let mut felt: BTreeMap<&What, f64> = BTreeMap::new();
@@ -255,13 +270,17 @@ fn most_felt(model: &Model, solved: &Solved, budget: &mut Budget<'_>) -> Result<
 }
 
 /// The same where it is simulated, of the few things that take the longest.
-fn most_felt_of_long(solved: &Solved, budget: &mut Budget<'_>) -> Result<Option<(What, f64)>, Fault> {
+fn most_felt_of_long(
+    service: &Service,
+    carried: &Carried,
+    budget: &mut Budget<'_>,
+) -> Result<Option<(What, f64)>, Fault> {
     const FEW: usize = 3;
-    let mut sums: Vec<(&What, f64)> = solved.service.sums().map(|(what, seconds, _)| (what, seconds)).collect();
+    let mut sums: Vec<(&What, f64)> = service.sums().map(|(what, seconds, _)| (what, seconds)).collect();
     sums.sort_by(|one, other| other.1.total_cmp(&one.1));
     let mut most: Option<(What, f64)> = None;
     for (what, _) in sums.into_iter().take(FEW) {
-        let Some(slope) = solved.carried.slope(|stage| stage.what == *what, simulated::STEP, budget)? else { break };
+        let Some(slope) = carried.slope(|stage| stage.what == *what, simulated::STEP, budget)? else { break };
         if most.as_ref().is_none_or(|(_, felt)| -slope > *felt) {
             most = Some((what.clone(), -slope));
         }
