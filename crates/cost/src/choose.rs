@@ -205,8 +205,6 @@ impl Outcome {
 /// What settings are compared in, without the digits that only rounding makes: what is the same by its model is the same here.
 #[derive(Debug, Clone, Copy)]
 struct Compared {
-    /// Whether more comes than is carried.
-    saturated: bool,
     costs: [f64; 3],
     time: f64,
     up: f64,
@@ -218,7 +216,6 @@ impl Compared {
 
     fn new(it: &Outcome, p99: bool) -> Self {
         Self {
-            saturated: it.saturated,
             costs: it.costs().map(|cost| digits(cost, Self::DIGITS[0])),
             time: digits(it.time(p99), Self::DIGITS[1]),
             up: 1.0 - digits(1.0 - it.availability.unwrap_or(0.0), Self::DIGITS[0]),
@@ -252,7 +249,7 @@ fn above(got: f64, wanted: f64) -> bool {
 pub struct Choice {
     /// All settings, in the order in which their lists are written.
     pub settings: Vec<Outcome>,
-    /// Those that fail nothing, the best first: those to which more comes than they carry are the last, then least money an hour, fewest core seconds, least energy, then the shortest time; of equals what is up more, then the more secure.
+    /// Those that fail nothing, the best first: least money an hour, fewest core seconds, least energy, then the shortest time; of equals what is up more, then the more secure.
     pub ranked: Vec<usize>,
     /// The others, those that fail least first.
     pub rejected: Vec<usize>,
@@ -305,7 +302,7 @@ pub fn choose(model: &Model, wanted: &Wanted, effort: &Effort<'_>) -> Result<Cho
         let (a, b) = (&compared[*one], &compared[*other]);
         // What is the same in all of this stands behind what is more secure.
         let covered = |index: &usize| order.covered(&settings[*index].ways);
-        let first = a.saturated.cmp(&b.saturated).then(a.by_costs(b)).then(a.time.total_cmp(&b.time));
+        let first = a.by_costs(b).then(a.time.total_cmp(&b.time));
         first.then(b.up.total_cmp(&a.up)).then_with(|| covered(other).cmp(&covered(one)))
     });
     rejected.sort_by(|one, other| fails::nearer(&settings[*one], &settings[*other]));

@@ -227,7 +227,7 @@ fn what_may_saturate_has_no_upper_end() {
     let it = &choice.settings[0];
     assert!(!it.saturated && it.fails.is_empty(), "{it:?}");
     assert!(it.ends["p99"][0].is_some_and(|low| low > 0.0 && low < it.p99.unwrap()), "{it:?}");
-    assert_eq!((it.ends["p99"][1], it.unsure.as_slice()), (None, &["p99".to_owned()][..]));
+    assert_eq!((it.ends["p99"][1], it.unsure.as_slice()), (None, &["p99".to_owned(), "rate".to_owned()][..]));
     let words = text(&choice);
     assert!(words.contains(" ms; may saturate)"), "{words}");
     let csv = csv(&choice);
@@ -646,13 +646,13 @@ fn a_check_of_whole_nets_finds_them_again() {
 #[test]
 fn what_is_just_allowed_is_allowed() {
     let servers = model(include_str!("../../../examples/cost/servers-that-fail.toml"));
-    let wanted = Wanted { money: Some(0.6), ..Wanted::default() };
+    let wanted = Wanted { money: Some(0.6), rate: Some(40.0), ..Wanted::default() };
     let choice = chosen(&servers, &wanted).unwrap();
     assert_eq!(choice.ranked.len(), choice.settings.len(), "{:?}", choice.settings.last().unwrap().fails);
     let less = chosen(&servers, &Wanted { money: Some(0.599), ..wanted }).unwrap();
     assert_eq!(less.rejected.len(), 3);
     assert!(less.settings[less.rejected[0]].fails[0].why.ends_with("% above 0.599 an hour"));
-    // As much as can be carried is not more; what comes beyond that is the last choice, though it costs the least.
+    // As much as can be carried is not more.
     let full = MODEL.replace("arrivals = \"40/s\"", "arrivals = \"SATURATION/s\"");
     let carried = chosen(&model(MODEL), &Wanted::default()).unwrap().settings[3].carried;
     let at = |rate: f64| {
@@ -664,13 +664,25 @@ fn what_is_just_allowed_is_allowed() {
     assert_eq!(at(carried * 1.000_001).fails[0].constraint, "rate");
 }
 
-/// Nobody asked for a rate, but more comes than is carried: that is no first choice.
+/// Nobody asked for a rate, but more comes than is carried: whatever else is wanted, that is no choice.
 #[test]
-fn what_cannot_carry_what_comes_is_chosen_last() {
-    let text = include_str!("../../../examples/cost/servers-that-fail.toml").replace("60/s", "130/s");
-    let choice = chosen(&model(&text), &Wanted::default()).unwrap();
-    let saturated: Vec<bool> = choice.ranked.iter().map(|index| choice.settings[*index].saturated).collect();
-    assert!(!saturated[0] && saturated[8] && saturated.is_sorted(), "{saturated:?}");
+fn what_cannot_carry_what_comes_is_rejected() {
+    let plant = include_str!("../../../examples/cost/servers-that-fail.toml").replace("60/s", "130/s");
+    for wanted in [Wanted::default(), Wanted { energy: Some(1e3), cpu: Some(1.0), ..Wanted::default() }] {
+        let choice = chosen(&model(&plant), &wanted).unwrap();
+        assert!(choice.ranked.iter().all(|index| !choice.settings[*index].saturated), "{}", text(&choice));
+        assert!(choice.rejected.iter().all(|index| choice.settings[*index].saturated), "{}", text(&choice));
+        let it = &choice.settings[choice.rejected[0]];
+        assert_eq!((it.fails.len(), it.fails[0].constraint.as_str()), (1, "rate"), "{it:?}");
+        let (why, end) = (&it.fails[0].why, ", and 130/s come");
+        assert!(why.starts_with("this saturates at ") && why.ends_with(end), "{why}");
+    }
+    let more = chosen(&model(&plant.replace("130/s", "1300/s")), &Wanted::default()).unwrap();
+    let said = text(&more);
+    assert!(
+        more.ranked.is_empty() && said.contains("and 1300/s come") && said.contains("the best rate of all is"),
+        "{said}"
+    );
 }
 
 /// Of times that are not told, because more comes than is carried, the one is nearest that carries the most.

@@ -136,16 +136,13 @@ pub(super) fn unsure_of_load(it: &Outcome, wanted: &Wanted, model: &Model) -> Ve
         wanted.zip(*got).is_some_and(|(wanted, got)| !above(got, wanted) && far(got, wanted))
     });
     let closed = matches!(model.workload, Workload::Closed { .. });
-    let rate = wanted.rate.filter(|rate| {
-        let far = if closed {
-            let less = |name: &str, got: f64| !above(*rate, got) && above(*rate, it.low(name, got));
-            less("saturation", it.saturation) || less("throughput", it.throughput)
-        } else {
-            may_saturate
-        };
-        far && it.fails.iter().all(|fail| fail.constraint != "rate")
-    });
-    most.map(|(name, ..)| name.to_owned()).chain(rate.map(|_| "rate".to_owned())).collect()
+    let far = |rate: f64| {
+        let less = |name: &str, got: f64| !above(rate, got) && above(rate, it.low(name, got));
+        less("saturation", it.saturation) || less("throughput", it.throughput)
+    };
+    let may_fall_short = if closed { wanted.rate.is_some_and(far) } else { may_saturate };
+    let rate = may_fall_short && it.fails.iter().all(|fail| fail.constraint != "rate");
+    most.map(|(name, ..)| name.to_owned()).chain(rate.then(|| "rate".to_owned())).collect()
 }
 
 /// What was solved before what was not; fewer constraints failed, each counted once although it fails with a machine down, too; then the farthest of them less far; then fewer
@@ -167,7 +164,7 @@ pub(super) fn best(settings: &[Outcome], wanted: &Wanted) -> BTreeMap<&'static s
         ("p95", wanted.p95.is_some(), |it| it.p95),
         ("p99", wanted.p99.is_some(), |it| it.p99),
         ("mean", wanted.mean.is_some(), |it| it.mean),
-        ("rate", wanted.rate.is_some(), |it| Some(-it.rate)),
+        ("rate", wanted.rate.is_some() || settings.iter().any(|it| it.saturated), |it| Some(-it.rate)),
         ("cpu", wanted.cpu.is_some(), |it| Some(it.cpu.1)),
         ("loss", wanted.loss.is_some(), |it| Some(it.loss)),
         ("energy", wanted.energy.is_some(), |it| it.energy),
@@ -199,16 +196,24 @@ pub(super) fn unsolved(fault: &Fault) -> String {
 pub(super) fn of_load(it: &Outcome, wanted: &Wanted, model: &Model) -> Vec<Failure> {
     let mut fails = Vec::new();
     let mut push = |constraint, wanted, got, why| fails.push(failure(constraint, wanted, got, why));
-    if let Some(rate) = wanted.rate {
-        // Of an open workload less is carried where requests are turned away or aborted: that is `loss`, or asked for.
-        let closed = matches!(model.workload, Workload::Closed { .. });
-        if it.saturated || closed && above(rate, it.saturation) {
-            let most = saturation(it.carried, it.saturation, "");
-            push("rate", rate, Some(it.rate), format!("this saturates at {most}, and {}/s are asked for", short(rate)));
-        } else if closed && above(rate, it.throughput) {
+    let most = || saturation(it.carried, it.saturation, "");
+    match (model.workload, wanted.rate) {
+        // Of an open workload less is carried where requests are turned away or aborted: that is `loss`, or asked for. But as many as come must
+        // be carried, whatever else is wanted.
+        (Workload::Open { rate, .. }, asked) if it.saturated => {
+            let words = if asked.is_some() { "are asked for" } else { "come" };
+            let why = format!("this saturates at {}, and {}/s {words}", most(), short(rate));
+            push("rate", rate, Some(it.rate), why);
+        }
+        (Workload::Closed { .. }, Some(rate)) if above(rate, it.saturation) => {
+            let why = format!("this saturates at {}, and {}/s are asked for", most(), short(rate));
+            push("rate", rate, Some(it.rate), why);
+        }
+        (Workload::Closed { .. }, Some(rate)) if above(rate, it.throughput) => {
             let why = format!("these clients get {}/s, and {}/s are asked for", short(it.throughput), short(rate));
             push("rate", rate, Some(it.throughput), why);
         }
+        _ => {}
     }
     for (name, wanted, got) in [
         ("p50", wanted.p50, it.p50),
