@@ -44,6 +44,7 @@ use figures::Solved;
 pub use picture::svg;
 pub use security::{Minimum, Mode};
 pub use table::{csv, text};
+pub use simulated::SEED;
 pub use trial::{Seen, Trial, trial};
 pub use verify::{Verified, check, verify};
 

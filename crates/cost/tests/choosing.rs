@@ -1,6 +1,6 @@
 //! Settings chosen: constraints, the front, and the reduction against whole nets.
 
-use cost::choose::{Choice, Effort, Minimum, Mode, Wanted, check, choose, csv, svg, text, trial};
+use cost::choose::{Choice, Effort, Minimum, Mode, SEED, Wanted, check, choose, csv, svg, text, trial};
 use cost::read::{Language, read};
 use cost::{Class, Fault, Model};
 use gspn::{Budget, Limits};
@@ -184,7 +184,7 @@ fn a_run_of_the_first_choice_shows_what_was_worked_out() {
         let model = model(text);
         let choice = chosen(&model, &wanted).unwrap();
         let mut go_on = |_| true;
-        let run = trial(&model, &choice, &mut Budget::new(Limits::default(), &mut go_on));
+        let run = trial(&model, &choice, SEED, &mut Budget::new(Limits::default(), &mut go_on));
         (choice.ranked.first().copied(), run)
     };
     for text in [&few, &closed, &two(&few), &two(&closed)] {

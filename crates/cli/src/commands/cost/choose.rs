@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use cost::choose::{Minimum, Mode, Trial, Wanted, check, choose, csv, svg, text, trial};
+use cost::choose::{Minimum, Mode, SEED, Trial, Wanted, check, choose, csv, svg, text, trial};
 use cost::quantity;
 use gspn::Budget;
 use serde_json::json;
@@ -89,6 +89,10 @@ pub(crate) struct Choose {
     #[arg(long)]
     verify: bool,
 
+    /// Of the random numbers of `--verify`; another seed makes another run
+    #[arg(long, default_value_t = SEED, requires = "verify", value_name = "NUMBER")]
+    seed: u64,
+
     /// Write all settings to this file as CSV
     #[arg(long, value_name = "FILE")]
     csv: Option<PathBuf>,
@@ -138,7 +142,7 @@ pub(super) fn run(args: &Choose) -> Result<Answer, Failure> {
         // A choice that was made is told, whatever comes of checking it.
         let checked = check(&model, &choice, args.check, effort);
         let mut go_on = |progress| (effort.go_on)(progress);
-        let run = args.verify.then(|| trial(&model, &choice, &mut Budget::new(effort.limits, &mut go_on)));
+        let run = args.verify.then(|| trial(&model, &choice, args.seed, &mut Budget::new(effort.limits, &mut go_on)));
         Ok((choice, checked, run))
     })?;
     if let Some(path) = &args.csv {
@@ -197,7 +201,11 @@ fn held(run: &Trial) -> String {
         vec![it.figure.to_owned(), shown(it.predicted), seen, format!("{:+.2} %", it.error * 100.0)]
     });
     let table = table(&["first choice", "predicted", "run", "error"], &rows.collect::<Vec<_>>());
-    format!("\n{} requests of the first choice, as chance had them:\n{table}", run.requests)
+    let (runs, s) = (run.runs, if run.runs == 1 { "" } else { "s" });
+    format!(
+        "\n{} requests of the first choice, as chance had them in {runs} run{s} (seed {}):\n{table}",
+        run.requests, run.seed
+    )
 }
 
 /// Seconds.

@@ -1,9 +1,17 @@
 //! Where the net of a setting has too many markings to be solved, as measured times that hardly vary make it, requests are followed one by
 //! one. Each figure has an interval then; the same model has the same figures on every machine.
 //!
-//! A run is as long as its figures need: it doubles until half of the 95 % interval of the mean and of each percentile that is asked for is
-//! at most 1 % of it, and those of neighbouring batches have nothing to do with each other. The first eighth of it is left out.
+//! There are several runs, which have nothing to do with each other, each in several batches. They are as long as their figures need: all double
+//! until half of the 95 % interval of the mean and of each percentile that is asked for is at most 1 % of it, and until neighbouring batches
+//! hardly know of each other. The first eighth of each run is left out.
+//!
+//! *Intervals* are Student's, of the means of all batches; of a percentile those of the shares that are done by then (Asmussen and Glynn 2007,
+//! chapter III and IV). A slow queue makes neighbours alike, and intervals of few batches too narrow before that could be seen in them; so it is looked
+//! for in batches that are an eighth as long: of what those have in common an eighth is left.
 
+mod chance;
+#[cfg(test)]
+mod coverage;
 mod plan;
 mod run;
 #[cfg(test)]
@@ -12,6 +20,8 @@ mod tests;
 use gspn::Budget;
 use gspn::simulate::{alike, half_width};
 
+use self::chance::Chance;
+pub use self::chance::SEED;
 use self::plan::Plan;
 use self::run::{Counts, MARK, Run};
 use super::times::Flow;
@@ -19,7 +29,7 @@ use crate::model::Workload;
 use crate::net::{Laid, Stage};
 use crate::{Class, Fault};
 
-/// Requests of the shortest and of the longest run.
+/// Requests of all runs, when they are shortest and when they are longest.
 pub(super) const REQUESTS: [usize; 2] = [1 << 15, 1 << 22];
 /// By how much times grow where nothing says how far they may, relative: where requests wait in no order, each run has an order of its own,
 /// and what that changes must be less than what is looked for.
@@ -28,10 +38,15 @@ pub(super) const STEP: f64 = 0.05;
 const FOR_SLOPES: [usize; 2] = [1 << 16, 1 << 18];
 /// Half of an interval, as a part of its figure, at which a run is long enough.
 const CLOSE: f64 = 0.01;
-/// Of a run, whose means say how far apart they are.
+/// Runs that have nothing to do with each other.
+const RUNS: usize = 4;
+/// So many requests of a run there are at least for each that may be there at once: else there is one run, as its start takes long.
+const FOR_EACH: usize = 64;
+/// Of all runs, whose means say how far apart they are.
 const BATCHES: usize = 32;
-/// How alike neighbouring batches may be.
-const ALIKE: f64 = 0.3;
+/// The same in which is looked how alike neighbours are, and how alike these may be.
+const SHORT: usize = 8 * BATCHES;
+const ALIKE: f64 = 0.2;
 /// Of so many that were never seen there may be three a run, in 95 of 100 runs.
 const NEVER_SEEN: f64 = 3.0;
 
@@ -50,29 +65,59 @@ impl Figure {
     }
 }
 
-/// What a run showed.
+/// What runs showed.
 #[derive(Debug, Clone)]
 pub(super) struct Simulated {
     load: Workload,
-    /// How long each request was there, in the order of leaving, the start left out.
-    times: Vec<f64>,
-    /// The same, the shortest first.
+    runs: Vec<Seen>,
+    /// How long each request of any of them was there, the shortest first.
     sorted: Vec<f64>,
-    /// What was counted whenever [`MARK`] more had left, the start left out.
-    marks: Vec<Counts>,
-    /// Requests of the whole run, the start too.
+    /// Requests of all of them, the start too.
     pub(super) requests: usize,
 }
 
-/// A run of a net until the mean and the percentiles of these levels are known.
+/// What one run showed, the start left out.
+#[derive(Debug, Clone)]
+struct Seen {
+    /// How long each request was there, in the order of leaving.
+    times: Vec<f64>,
+    /// What was counted whenever [`MARK`] more had left.
+    marks: Vec<Counts>,
+}
+
+impl Seen {
+    /// Without the first eighth.
+    fn new(left: &[f64], marks: &[Counts]) -> Self {
+        let start = left.len() / 8;
+        Self { times: left[start..].to_vec(), marks: marks[start / MARK..].to_vec() }
+    }
+}
+
+/// Runs of a net until the mean and the percentiles of these levels are known.
 pub(super) fn known(laid: &Laid, load: Workload, levels: &[f64], budget: &mut Budget<'_>) -> Result<Simulated, Fault> {
+    drawn(laid, load, levels, SEED, budget)
+}
+
+/// The same with other random numbers.
+pub(super) fn drawn(
+    laid: &Laid,
+    load: Workload,
+    levels: &[f64],
+    seed: u64,
+    budget: &mut Budget<'_>,
+) -> Result<Simulated, Fault> {
     let plan = Plan::new(laid, |_| 1.0)?;
-    let (mut run, mut left, mut requests) = (Run::new(&plan, load), Vec::new(), REQUESTS[0]);
+    let many = if load.jobs() as usize * FOR_EACH * RUNS > REQUESTS[1] { 1 } else { RUNS };
+    let runs = (0..many as u64).map(|run| (Run::new(&plan, load, Chance { seed, run }), Vec::new()));
+    let (mut runs, mut requests) = (runs.collect::<Vec<_>>(), REQUESTS[0]);
     loop {
         // As they left, without the start, and in their order.
         budget.bytes((3 * requests * size_of::<f64>()) as u64)?;
-        run.until(requests, &mut left, budget)?;
-        let seen = Simulated::new(load, &left, &run.marks);
+        for (run, left) in &mut runs {
+            run.until(requests / many, left, budget)?;
+        }
+        let seen = runs.iter().map(|(run, left)| Seen::new(left, &run.marks)).collect();
+        let seen = Simulated::new(load, requests, seen);
         let settled = seen.is_settled();
         if settled && (requests >= REQUESTS[1] || seen.is_known(levels)) {
             return Ok(seen);
@@ -94,50 +139,68 @@ pub(super) fn longer(
     budget: &mut Budget<'_>,
 ) -> Result<Simulated, Fault> {
     let plan = Plan::new(laid, factor)?;
-    let (mut run, mut left) = (Run::new(&plan, load), Vec::new());
+    let (mut run, mut left) = (Run::new(&plan, load, Chance { seed: SEED, run: 0 }), Vec::new());
     run.until(requests.clamp(FOR_SLOPES[0], FOR_SLOPES[1]), &mut left, budget)?;
-    Ok(Simulated::new(load, &left, &run.marks))
+    Ok(Simulated::new(load, left.len(), vec![Seen::new(&left, &run.marks)]))
 }
 
 impl Simulated {
-    fn new(load: Workload, left: &[f64], marks: &[Counts]) -> Self {
-        let times = left[left.len() / 8..].to_vec();
-        let marks = marks[left.len() / 8 / MARK..].to_vec();
-        let mut sorted = times.clone();
+    fn new(load: Workload, requests: usize, runs: Vec<Seen>) -> Self {
+        let mut sorted = runs.iter().flat_map(|run| &run.times).copied().collect::<Vec<f64>>();
         sorted.sort_unstable_by(f64::total_cmp);
-        Self { load, times, sorted, marks, requests: left.len() }
+        Self { load, runs, sorted, requests }
+    }
+
+    /// How many runs there were.
+    pub(super) fn runs(&self) -> usize {
+        self.runs.len()
     }
 
     fn is_known(&self, levels: &[f64]) -> bool {
-        let percentiles = levels.iter().map(|level| self.quantile(*level));
-        let close = |it: Figure| it.half <= CLOSE * it.value;
         let mean = self.mean();
-        std::iter::once(mean).chain(percentiles).all(close) && alike(&[self.batches(|time| time)], mean.value) <= ALIKE
+        let close = |it: Figure| it.half <= CLOSE * it.value;
+        let unlike = |of: &dyn Fn(f64) -> f64, mean: f64| alike(&self.rows(SHORT, of), mean) <= ALIKE;
+        close(mean)
+            && unlike(&|time| time, mean.value)
+            && levels.iter().all(|level| {
+                let figure = self.quantile(*level);
+                close(figure) && unlike(&|time| share(time <= figure.value), *level)
+            })
     }
 
-    /// Whether times are as long in the first half of the run as in the second: with a million clients who all think at first they are not for
+    /// Whether times are as long in the first half of each run as in the second: with a million clients who all think at first they are not for
     /// long, and of what only grows batches say little.
     fn is_settled(&self) -> bool {
         const APART: f64 = 3.0;
-        let means = self.batches(|time| time);
-        let (first, second) = means.split_at(means.len() / 2);
+        let rows = self.rows(BATCHES, |time| time);
+        let halves = rows.iter().map(|row| row.split_at(row.len() / 2));
+        let (first, second): (Vec<&[f64]>, Vec<&[f64]>) = halves.unzip();
+        let (first, second) = (first.concat(), second.concat());
         #[expect(clippy::cast_precision_loss, reason = "a few batches")]
         let mean = |half: &[f64]| half.iter().sum::<f64>() / half.len().max(1) as f64;
-        (mean(second) - mean(first)).abs() <= APART * half_width(first).hypot(half_width(second))
+        (mean(&second) - mean(&first)).abs() <= APART * half_width(&first).hypot(half_width(&second))
     }
 
-    /// The means of the batches of what is made of each time.
+    /// The means of so many batches of all runs, those of each in a row, of what is made of each time.
     #[expect(clippy::cast_precision_loss, reason = "requests")]
+    fn rows(&self, batches: usize, of: impl Fn(f64) -> f64) -> Vec<Vec<f64>> {
+        let each = batches / self.runs.len();
+        let row = |run: &Seen| {
+            let batches = run.times.chunks_exact((run.times.len() / each).max(1));
+            batches.map(|batch| batch.iter().map(|time| of(*time)).sum::<f64>() / batch.len() as f64).collect()
+        };
+        self.runs.iter().map(row).collect()
+    }
+
     fn batches(&self, of: impl Fn(f64) -> f64) -> Vec<f64> {
-        let batches = self.times.chunks_exact((self.times.len() / BATCHES).max(1));
-        batches.map(|batch| batch.iter().map(|time| of(*time)).sum::<f64>() / batch.len() as f64).collect()
+        self.rows(BATCHES, of).concat()
     }
 
     /// How long requests are there.
     pub(super) fn mean(&self) -> Figure {
         let means = self.batches(|time| time);
         #[expect(clippy::cast_precision_loss, reason = "requests")]
-        let value = self.times.iter().sum::<f64>() / self.times.len() as f64;
+        let value = self.runs.iter().flat_map(|run| &run.times).sum::<f64>() / self.sorted.len() as f64;
         Figure { value, half: half_width(&means) }
     }
 
@@ -150,7 +213,7 @@ impl Simulated {
     /// The time in which a share is done. How far its share may be off is what the batches say.
     pub(super) fn quantile(&self, level: f64) -> Figure {
         let value = self.at(level);
-        let half = half_width(&self.batches(|time| f64::from(u8::from(time <= value))));
+        let half = half_width(&self.batches(|time| share(time <= value)));
         Figure { value, half: (self.at(level + half) - value).max(value - self.at(level - half)) }
     }
 
@@ -195,11 +258,15 @@ impl Simulated {
     /// The share of those that come who are turned away.
     #[expect(clippy::cast_precision_loss, reason = "requests")]
     fn lost(&self) -> Figure {
-        let marks: Vec<&Counts> = self.marks.iter().step_by((self.marks.len() / BATCHES).max(1)).collect();
-        let batches = marks
-            .windows(2)
-            .map(|pair| ((pair[1].turned_away - pair[0].turned_away) as f64, (pair[1].came - pair[0].came) as f64));
-        let batches: Vec<(f64, f64)> = batches.collect();
+        let each = BATCHES / self.runs.len();
+        let batch = |[first, last]: [&Counts; 2]| {
+            ((last.turned_away - first.turned_away) as f64, (last.came - first.came) as f64)
+        };
+        let of_run = |run: &Seen| {
+            let marks: Vec<&Counts> = run.marks.iter().step_by((run.marks.len() / each).max(1)).collect();
+            marks.windows(2).map(|pair| batch([pair[0], pair[1]])).collect::<Vec<_>>()
+        };
+        let batches: Vec<(f64, f64)> = self.runs.iter().flat_map(of_run).collect();
         let (lost, came) = batches.iter().fold((0.0, 0.0), |sum, it| (sum.0 + it.0, sum.1 + it.1));
         let share = lost / came;
         // As many come in one batch as in another, nearly.
@@ -211,7 +278,16 @@ impl Simulated {
     /// The mean time that requests wait for a thread.
     #[expect(clippy::cast_precision_loss, reason = "requests")]
     fn queued(&self) -> f64 {
-        let [first, .., last] = self.marks.as_slice() else { return 0.0 };
-        (last.queued - first.queued) / ((self.marks.len() - 1) * MARK) as f64
+        let of_run = |run: &Seen| {
+            let [first, .., last] = run.marks.as_slice() else { return (0.0, 0.0) };
+            (last.queued - first.queued, ((run.marks.len() - 1) * MARK) as f64)
+        };
+        let (queued, left) = self.runs.iter().map(of_run).fold((0.0, 0.0), |sum, it| (sum.0 + it.0, sum.1 + it.1));
+        if left > 0.0 { queued / left } else { 0.0 }
     }
+}
+
+/// 1 or 0.
+fn share(is: bool) -> f64 {
+    f64::from(u8::from(is))
 }

@@ -12,6 +12,7 @@ use std::ops::Range;
 use gspn::simulate::Stream;
 use gspn::{Budget, Progress};
 
+use super::chance::{Chance, Of};
 use super::plan::{END, Plan, Stop, Way};
 use crate::model::Workload;
 use crate::{Class, Fault};
@@ -20,16 +21,6 @@ use crate::{Class, Fault};
 pub(super) const MARK: usize = 128;
 /// Events between two looks at the clock.
 const SLICE: u64 = 1 << 12;
-/// Of the random numbers.
-const SEED: u64 = 1;
-/// The streams of what happens to all, and to each.
-const ARRIVALS: u64 = 1;
-const ORDER: u64 = 2;
-const OWN: u64 = 3;
-/// The streams of clients before their first requests.
-const FIRST: u64 = 4;
-/// Those of the branches of a request.
-const BRANCH: u64 = 5;
 /// Who comes next from outside.
 const OUTSIDE: u32 = u32::MAX;
 
@@ -68,6 +59,7 @@ impl Request {
 pub(super) struct Run<'a> {
     plan: &'a Plan,
     load: Workload,
+    chance: Chance,
     now: f64,
     /// What ends when, by the bits of its time, and whose it is.
     next: BinaryHeap<Reverse<(u64, u32)>>,
@@ -97,15 +89,16 @@ pub(super) struct Run<'a> {
 }
 
 impl<'a> Run<'a> {
-    pub(super) fn new(plan: &'a Plan, load: Workload) -> Self {
+    pub(super) fn new(plan: &'a Plan, load: Workload, chance: Chance) -> Self {
         let jobs = load.jobs();
         let nobody = |client: u32| {
-            let stream = Stream::new(SEED, client.into(), FIRST);
+            let stream = chance.stream(Of::Client, client.into());
             Request::new(plan.start, 0.0, 0, stream)
         };
         let mut run = Self {
             plan,
             load,
+            chance,
             now: 0.0,
             next: BinaryHeap::new(),
             requests: (0..jobs).map(nobody).collect(),
@@ -119,8 +112,8 @@ impl<'a> Run<'a> {
             stirred: Vec::new(),
             trying: Vec::new(),
             number: 0,
-            arrivals: Stream::new(SEED, 0, ARRIVALS),
-            order: Stream::new(SEED, 0, ORDER),
+            arrivals: chance.stream(Of::Arrivals, 0),
+            order: chance.stream(Of::Order, 0),
             counts: Counts::default(),
             marks: vec![Counts::default()],
         };
@@ -189,7 +182,7 @@ impl<'a> Run<'a> {
 
     fn begins(&mut self, who: u32, left: &mut Vec<f64>) {
         self.number += 1;
-        let stream = Stream::new(SEED, self.number, OWN);
+        let stream = self.chance.stream(Of::Request, self.number);
         self.requests[who as usize] = Request::new(self.plan.start, self.now, self.number, stream);
         self.comes_to(who, self.plan.start, left);
     }
@@ -270,8 +263,8 @@ impl<'a> Run<'a> {
         (parent.open, parent.failed) = (u32::try_from(starts.len()).unwrap_or(u32::MAX), false);
         for (start, number) in starts.iter().zip(first..) {
             let name = name.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(number + 1);
-            let branch =
-                Request { parent: who, ..Request::new(*start, self.now, name, Stream::new(SEED, name, BRANCH)) };
+            let stream = self.chance.stream(Of::Branch, name);
+            let branch = Request { parent: who, ..Request::new(*start, self.now, name, stream) };
             let own = self.ended.pop().unwrap_or_else(|| u32::try_from(self.requests.len()).unwrap_or(OUTSIDE));
             match self.requests.get_mut(own as usize) {
                 Some(place) => *place = branch,
