@@ -17,9 +17,10 @@ const BOTTOM: f64 = 62.0;
 const FAR: f64 = 3.0;
 /// Of a setting that is named below.
 const ROW: f64 = 18.0;
-/// Settings that are named, at most, and letters of each.
+/// Settings that are named, at most.
 const NAMED: usize = 12;
-const LETTERS: usize = 120;
+/// What is left free at the right edge.
+const EDGE: f64 = 8.0;
 /// From weak to strong; people with any kind of colour vision tell them apart.
 const COLOURS: [&str; 6] = ["#cc79a7", "#e69f00", "#56b4e9", "#d55e00", "#009e73", "#0072b2"];
 const GREY: &str = "#b5b5b5";
@@ -187,11 +188,14 @@ pub fn svg(choice: &Choice) -> String {
     let saturated = all.iter().filter(|it| axes.point(it).is_none()).count() - unsolved;
     let left_out =
         [(saturated, "cannot carry what comes"), (outside, "beaten ones lie outside"), (unsolved, "were not solved")];
-    let mut y = HEIGHT - BOTTOM - ROW * 2.0;
-    for (count, why) in left_out.iter().filter(|(count, _)| *count > 0) {
-        let x = WIDTH - RIGHT + 16.0;
+    let notes: Vec<String> =
+        left_out.iter().filter(|(count, _)| *count > 0).map(|(count, why)| format!("{count} {why}")).collect();
+    let (x, mut y) = (WIDTH - RIGHT + 16.0, HEIGHT - BOTTOM - ROW * 3.0);
+    let head = (!notes.is_empty()).then(|| "not shown:".to_owned());
+    for note in head.iter().chain(&notes) {
+        let note = fitting(note, WIDTH - EDGE - x);
+        let _ = writeln!(svg, "<text x=\"{x}\" y=\"{y}\" fill=\"#777\">{note}</text>");
         y += ROW;
-        let _ = writeln!(svg, "<text x=\"{x}\" y=\"{y}\" fill=\"#777\">not shown: {count} {why}</text>");
     }
     names(&mut svg, choice, &named, &frame, &axes);
     svg.push_str("</svg>\n");
@@ -250,10 +254,7 @@ fn names(svg: &mut String, choice: &Choice, named: &[usize], frame: &Frame, axes
             taken.push((x, y));
             let _ = writeln!(svg, "<text x=\"{x:.1}\" y=\"{y:.1}\" font-size=\"10\">{number}</text>");
         }
-        let mut words = it.setting.join("; ");
-        if words.chars().count() > LETTERS {
-            words = words.chars().take(LETTERS).chain(std::iter::once('\u{2026}')).collect();
-        }
+        let words = fitting(&it.setting.join("; "), WIDTH - EDGE - LEFT);
         let fails = if it.fails.is_empty() { "black" } else { "#777" };
         let left = LEFT - 10.0;
         let _ = writeln!(svg, "<text x=\"{left}\" y=\"{y}\" text-anchor=\"end\" fill=\"{fails}\">{number}</text>");
@@ -264,6 +265,34 @@ fn names(svg: &mut String, choice: &Choice, named: &[usize], frame: &Frame, axes
     if more > 0 {
         let words = format!("and {more} more that no other beats: all of them in the answer as CSV or JSON");
         let _ = writeln!(svg, "<text x=\"{LEFT}\" y=\"{y}\" fill=\"#777\">{words}</text>");
+    }
+}
+
+/// As much of a text as is sure to have room, in the widest of the letters that people mostly have.
+fn fitting(text: &str, room: f64) -> String {
+    let all: f64 = text.chars().map(width).sum();
+    if all <= room {
+        return text.to_owned();
+    }
+    let mut used = width('\u{2026}');
+    let fits = |letter: &char| {
+        used += width(*letter);
+        used <= room
+    };
+    text.chars().take_while(fits).chain(std::iter::once('\u{2026}')).collect()
+}
+
+/// How wide a letter is at most, in DejaVu Sans or narrower ones, and what is written in squares.
+fn width(letter: char) -> f64 {
+    const SIZE: f64 = 12.0;
+    SIZE * match letter {
+        'i' | 'j' | 'l' | '\'' | ' ' | '.' | ',' | ';' | ':' | '|' | 'I' => 0.34,
+        'f' | 't' | 'r' | '-' | '(' | ')' | '/' => 0.42,
+        'm' | 'w' | 'M' | 'W' | '@' | '%' | '\u{2026}' => 1.0,
+        'a'..='z' | '0'..='9' => 0.64,
+        'A'..='Z' => 0.79,
+        letter if letter.is_ascii() => 0.84,
+        _ => 1.1,
     }
 }
 
