@@ -74,6 +74,7 @@ fn what_changes_nothing_is_refused() {
         none,
         "sequence lost: no request runs through it",
     );
+    check("[pool.spare]\nsize = 2", none, "pool spare: no step acquires anything of it");
     for (property, on, words, part) in [
         ("data-confidentiality", "connector spare", "cipher = \"aes-256-gcm\"\nreuse = 1", "no message goes over it"),
         (

@@ -93,6 +93,7 @@ pub(super) fn check(draft: Draft) -> Result<Model, Fault> {
         each(draft.connectors).map(|(name, it)| connector(name, it, &known)).collect::<Result<_, _>>()?;
     let attributes =
         each(draft.attributes).map(|(name, it)| attribute(name, it, &known)).collect::<Result<Vec<_>, _>>()?;
+    let pool_lines: Vec<usize> = lines(&draft.pools).map(|(_, line)| line).collect();
     let pools = each(draft.pools).map(|(name, it)| pool(name, it)).collect::<Result<Vec<_>, _>>()?;
     if draft.sequences.is_empty() {
         return Err(Fault::new(Class::Missing, "sequence", "there is no sequence: nothing happens"));
@@ -127,10 +128,12 @@ pub(super) fn check(draft: Draft) -> Result<Model, Fault> {
         threads_on,
         levels,
     };
+    // What other scenarios acquire counts, too.
+    let acquired = effect::acquired(&model, &pool_lines);
     effect::only(&mut model, &lines, draft.scenarios)?;
     order::possible(&model)?;
     held::look(&mut model)?;
-    Ok(model)
+    acquired.map(|()| model)
 }
 
 fn node(name: String, mut fields: Fields, prices: &Prices) -> Result<Node, Fault> {

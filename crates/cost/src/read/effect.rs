@@ -1,5 +1,5 @@
-//! What would be read and change nothing: a sequence that no request runs through, an annotation on what no step uses. Both are refused,
-//! for who wrote them meant something; of a model with several scenarios, what belongs to the others is left out.
+//! What would be read and change nothing: a sequence that no request runs through, an annotation on what no step uses, a pool of which nobody
+//! acquires anything. They are refused, for who wrote them meant something; of a model with several scenarios, what belongs to the others is left out.
 
 use std::collections::BTreeSet;
 
@@ -16,6 +16,25 @@ pub(super) fn refs(steps: &[Step], found: &mut Vec<usize>) {
             Step::Operation(_) | Step::Send(_) | Step::Acquire(_) | Step::Release(_) | Step::Protect(_) => {}
         }
     }
+}
+
+/// Refuses a pool of which no step acquires anything, in whatever scenario. `lines` are those of the pools.
+pub(super) fn acquired(model: &Model, lines: &[usize]) -> Result<(), Fault> {
+    fn mark(steps: &[Step], found: &mut [bool]) {
+        for step in steps {
+            match step {
+                Step::Acquire(units) => found[units.of] = true,
+                Step::Choice(ways) => ways.iter().for_each(|(_, steps)| mark(steps, found)),
+                Step::Par(branches) => branches.iter().for_each(|steps| mark(steps, found)),
+                _ => {}
+            }
+        }
+    }
+    let mut found = vec![false; model.pools.len()];
+    model.sequences.iter().for_each(|it| mark(&it.steps, &mut found));
+    let Some(lost) = found.iter().position(|found| !found) else { return Ok(()) };
+    let why = "no step acquires anything of it: nobody ever waits for it";
+    Err(Fault::new(Class::NoEffect, format!("pool {}", model.pools[lost].name), why).at(lines[lost]))
 }
 
 /// Leaves what a request runs through. `lines` are those of the sequences; `scenarios` says that the others are other scenarios.
