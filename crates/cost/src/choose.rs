@@ -92,7 +92,8 @@ pub struct Outcome {
     pub setting: Vec<String>,
     /// Requests a second that come to their end.
     pub throughput: f64,
-    /// Requests a second that can come to their end at most: where the threads are limited, as many as do while all are at work at all times.
+    /// Requests a second that can come to their end at most: where threads, room or clients are limited, as many as do while all of them are at
+    /// work at all times.
     pub saturation: f64,
     /// The same with those that are aborted: so many may come.
     pub carried: f64,

@@ -386,7 +386,7 @@ fn what_many_requests_carry_is_no_more_and_no_less_than_they_do() {
     assert!(few.carried > 150.0, "{} {}", few.carried, few.bottleneck);
     // Two nodes that are full at the same rate, and a pool that is not.
     let even = found(
-        "clients = 6\nthink = \"20 ms\"",
+        "clients = 1500\nthink = \"20 ms\"",
         "1",
         "0",
         "5",

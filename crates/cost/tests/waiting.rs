@@ -147,7 +147,53 @@ fn threads_that_wait_for_each_other_carry_less_than_any_computer() {
     assert!(less.fails.is_empty() && less.throughput > 99.0, "{less:?}");
     let busy = less.limit.unwrap().utilisation;
     assert!(busy > 100.0 * 0.010 / 2.0 && busy < 0.75, "{busy}");
-    // Without a limit of threads there is always somebody for each computer.
+    // Without a limit of threads there is always somebody for each computer, or nearly, of the thirty that can be there.
     let alone = chosen(&text.replace("threads = 2", ""), &Wanted::default());
-    assert!((alone.saturation - 200.0).abs() < 1e-6 && !alone.limit.unwrap().waits);
+    assert!((alone.saturation / (200.0 * 30.0 / 31.0) - 1.0).abs() < 1e-9, "{alone:?}");
+    let many = chosen(&text.replace("threads = 2", "").replace("room = 30", "room = 20000"), &Wanted::default());
+    assert!((many.saturation - 200.0).abs() < 1e-6 && !many.limit.unwrap().waits);
+}
+
+/// What it is, what of the model is another way there, and what is full.
+type Case<'a> = (&'a str, &'a [(&'a str, &'a str)], &'a str);
+
+/// What can be carried is what the whole net carries when far more come: also where room or clients are fewer than cores or threads.
+#[test]
+fn what_can_be_carried_is_what_is_when_everybody_comes() {
+    let few = ("arrivals = \"150/s\"\nroom = 6\nthreads = 2", "clients = 3\nthink = \"50 ms\"");
+    let pool = [
+        (
+            "[[sequence.main]]\ndo = \"store\"",
+            "[pool.db]\nsize = 1\n[[sequence.main]]\nacquire = \"db\"\n[[sequence.main]]\ndo = \"store\"",
+        ),
+        ("[[secure]]", "[[sequence.main]]\nrelease = \"db\"\n[[secure]]"),
+    ];
+    let (cores, one) = (("cores = 2", "cores = 4"), ("cores = 2", "cores = 1"));
+    let of = |room: &'static str| ("room = 6\nthreads = 2", room);
+    let cases: [Case<'_>; 9] = [
+        ("threads", &[], "threads"),
+        ("room for two", &[of("room = 2"), cores, ("rate = \"1 MB/s\"", "")], "request"),
+        ("room for two and a line", &[of("room = 2"), cores], "request"),
+        ("room for five", &[of("room = 5"), one], "request"),
+        ("fewer than threads", &[of("room = 2\nthreads = 3"), one], "request"),
+        ("as many as threads", &[of("room = 3\nthreads = 3"), one], "threads"),
+        ("clients", &[few, cores, ("rate = \"1 MB/s\"", "")], "request"),
+        ("clients that wait", &[few, one], "request"),
+        ("a pool in a room", &[of("room = 4"), one, pool[0], pool[1]], "request"),
+    ];
+    for (what, changes, full) in cases {
+        let text = changes.iter().fold(MODEL.to_owned(), |text, (from, to)| {
+            assert!(text.contains(from), "{what}: {from}");
+            text.replace(from, to)
+        });
+        let everybody = solved(&text.replace("150/s", "1e7/s").replace("think = \"50 ms\"", "think = \"1 ns\""));
+        let it = chosen(&text, &Wanted::default());
+        let carried = everybody.throughput + everybody.aborted;
+        assert!((it.carried / carried - 1.0).abs() < 1e-3, "{what}: {} {carried}", it.carried);
+        let limit = it.limit.unwrap_or_else(|| panic!("{what}"));
+        assert_eq!(limit.resource, full, "{what}: {}", it.bottleneck);
+    }
+    let two = MODEL.replace("room = 6\nthreads = 2", "room = 2").replace("rate = \"1 MB/s\"", "");
+    let said = chosen(&two, &Wanted::default()).bottleneck;
+    assert!(said.starts_with("full first: the 2 requests that can be there, "), "{said}");
 }

@@ -30,8 +30,8 @@ const SHARE: f64 = 4.0;
 /// What a setting saturates first.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Bottleneck {
-    /// The node whose cores are all busy first, the connector whose line is, the pool whose units are all held, `threads`, or `request`: no more than one can be there, and
-    /// threads are not limited.
+    /// The node whose cores are all busy first, the connector whose line is, the pool whose units are all held, `threads`, or `request`: no more can be there (room,
+    /// clients), and not so many threads are needed.
     pub resource: String,
     /// How busy it is under the load, 0 to 1; of a pool whose holders wait (`waits`) the load over what is carried.
     pub utilisation: f64,
@@ -44,7 +44,7 @@ pub struct Bottleneck {
     pub bound: Option<f64>,
     /// What would saturate then.
     pub then: String,
-    /// Whether nothing else is full when all threads are at work, or all units of a pool are held: those that have one wait for each other.
+    /// Whether nothing else is full when all threads are at work, or all are there who can be, or all units of a pool are held: those that have one wait for each other.
     /// `share` is the elasticity alone then, and `bound` an upper bound.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub waits: bool,
@@ -60,10 +60,13 @@ pub struct Bottleneck {
     /// The setting that differs in this annotation only, is protected as demanded, and carries the most, if that is more.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub instead: Option<usize>,
+    /// Requests that are served at once, at most.
+    #[serde(skip)]
+    at_once: u32,
 }
 
 /// What is used up by requests: a node by its index, the line of a connector by its index among those that take time, a pool by its index, or
-/// the threads.
+/// the threads (the room or the clients, where those are fewer).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Resource {
     Node(usize),
@@ -83,7 +86,7 @@ impl Resource {
             Self::Node(node) => model.nodes[node].name.clone(),
             Self::Line(line) => lines(model).nth(line).unwrap_or_default().to_owned(),
             Self::Pool(pool) => model.pools[pool].name.clone(),
-            Self::Threads if model.threads().is_none() => "request".to_owned(),
+            Self::Threads if threads(model).is_none() => "request".to_owned(),
             Self::Threads => "threads".to_owned(),
         }
     }
@@ -110,9 +113,7 @@ fn limits(model: &Model, service: &Service, one: bool, alone: Option<&Alone>) ->
         .chain(model.pools.iter().enumerate().map(|(pool, it)| (Resource::Pool(pool), f64::from(it.size))));
     limits.extend(all.map(|(it, there)| (it, there / takes(model, service, it, alone))));
     limits.retain(|(_, limit)| limit.is_finite());
-    let threads = if one || alone.is_some() && model.workload.jobs() == 1 { Some(1) } else { model.threads() };
-    let limit = |threads| f64::from(threads) / takes(model, service, Resource::Threads, alone);
-    limits.extend(threads.map(|threads| (Resource::Threads, limit(threads))));
+    limits.push((Resource::Threads, f64::from(at_once(model, one)) / takes(model, service, Resource::Threads, alone)));
     limits
 }
 
@@ -125,29 +126,60 @@ fn takes(model: &Model, service: &Service, resource: Resource, alone: Option<&Al
     }
 }
 
-/// So many threads as there are, if several can be at work, or one is for a request that does several things at once.
-fn several(model: &Model, one: bool) -> Option<u32> {
-    if model.is_parallel() {
-        return if model.workload.jobs() == 1 { Some(1) } else { model.threads() };
-    }
-    model.threads().filter(|threads| !one && *threads <= model.workload.jobs())
+/// Requests that are served at once, at most.
+fn at_once(model: &Model, one: bool) -> u32 {
+    if one { 1 } else { model.at_once() }
 }
 
-/// The net in which all threads are at work at all times, where there are several and those that have one wait for each other. Without threads
-/// the one in which so many are there that somebody waits for each unit of a pool: those who hold one wait for others, too. Where that many
-/// could wait for ever, it is as many as there are. Who does several things at once may always wait for himself, and what one of his branches
-/// holds of a pool, or all of them do, nobody knows but the net.
+/// The threads, if there are as few as requests that can be there.
+fn threads(model: &Model) -> Option<u32> {
+    model.threads().filter(|threads| *threads <= model.workload.jobs())
+}
+
+/// So many requests that more would carry no more, where several are served at once: all threads, or all that can be there. Where some wait
+/// for units of a pool, those who hold one wait for others, too, and of very many a part will do; where nobody does, and there are far more
+/// than the scarcest resource needs, that is as good as full. Who does several things at once may always wait for himself, and what one of his
+/// branches holds of a pool, or all of them do, nobody knows but the net.
+fn crowd(model: &Model, service: &Service, one: bool) -> Option<u32> {
+    let (all, parallel) = (model.at_once(), model.is_parallel());
+    let one = one && !parallel;
+    if one || threads(model).is_some() {
+        return threads(model).filter(|_| !one);
+    }
+    if model.pools.iter().any(|pool| parallel || pool.is_short(all)) {
+        return Some(many(model, service).min(all));
+    }
+    (!is_full(model, service, all)).then_some(all)
+}
+
+/// Whether so many keep the scarcest resource as good as full: by mean value analysis, as if times were exponential, where several cores are
+/// one that is as much quicker and a time in which nobody waits (Seidmann, Schweitzer and Shalev-Oren 1987).
+fn is_full(model: &Model, service: &Service, requests: u32) -> bool {
+    const AS_GOOD: f64 = 1e-4;
+    let all = limits(model, service, false, None);
+    let resources = all.iter().filter(|(resource, _)| matches!(resource, Resource::Node(_) | Resource::Line(_)));
+    let mut queues: Vec<(f64, f64)> = resources.map(|(_, limit)| (1.0 / limit, 0.0)).collect();
+    let delay = service.mean() - queues.iter().map(|(own, _)| own).sum::<f64>();
+    let least = queues.iter().map(|(own, _)| *own).fold(0.0, f64::max);
+    (1..=requests).any(|others| {
+        let time = delay + queues.iter().map(|(own, there)| own * (1.0 + there)).sum::<f64>();
+        let rate = f64::from(others) / time;
+        queues.iter_mut().for_each(|(own, there)| *there = rate * *own * (1.0 + *there));
+        rate * least >= 1.0 - AS_GOOD
+    })
+}
+
+/// The net in which as many are at work at all times as can be, where those wait for each other. Where they could wait for ever, it is
+/// as many as there are.
 fn crowded(model: &Model, service: &Service, one: bool) -> Result<Option<(Model, Laid)>, Fault> {
-    let parallel = model.is_parallel();
-    let is_short = !one && model.pools.iter().any(|pool| parallel || pool.is_short(model.at_once()));
-    let Some(clients) = several(model, one).or_else(|| is_short.then(|| many(model, service))) else { return Ok(None) };
+    let Some(clients) = crowd(model, service, one) else { return Ok(None) };
     let mut model = model.clone();
     model.workload = Workload::Closed { clients, think: 0.0, threads: None };
     let laid = net::lay_as(&weave(&model), Form::Shared)?;
-    Ok((parallel || times::hindered(&model, &laid, clients)).then_some((model, laid)))
+    Ok((model.is_parallel() || times::hindered(&model, &laid, clients)).then_some((model, laid)))
 }
 
-/// Requests beside which more would carry no more that could be told from what chance does to a run.
+/// Requests beside which more would carry no more that could be told from what chance does to runs.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between two numbers")]
 fn many(model: &Model, service: &Service) -> u32 {
     if model.embraces {
@@ -158,7 +190,7 @@ fn many(model: &Model, service: &Service) -> u32 {
     (TIMES * under_way).clamp(MANY[0], MANY[1]) as u32
 }
 
-/// How many requests can be carried, aborted ones included: what the scarcest resource can, or less where the threads wait for each other.
+/// How many requests can be carried, aborted ones included: what the scarcest resource can, or less where those who are served wait for each other.
 #[derive(Debug)]
 pub(super) struct Carried {
     /// Requests a second, and half of the 95 % interval where they were simulated.
@@ -167,7 +199,7 @@ pub(super) struct Carried {
     crowd: Option<Box<Crowd>>,
 }
 
-/// A run in which all threads are at work.
+/// Runs in which as many are at work as can be.
 #[derive(Debug)]
 struct Crowd {
     workload: Workload,
@@ -207,9 +239,10 @@ pub(super) fn carried(model: &Model, service: &Service, one: bool, budget: &mut 
         rate: Figure { value: least, half: (least - rate).max(0.0).max(half) },
         crowd: None,
     };
-    let are_many = several(model, one).is_none() && !model.embraces;
+    let (are_threads, all) = (threads(model).is_some(), at_once(model, one));
     let Some((model, laid)) = crowded(model, service, one)? else { return Ok(exactly(least)) };
-    let full = if are_many { least * (1.0 - SHARE / f64::from(model.workload.jobs())) } else { least };
+    let clients = model.workload.jobs();
+    let full = if clients < all { least * (1.0 - SHARE / f64::from(clients)) } else { least };
     match times::exact(budget, |budget| solve::of(&model, &*apart(&model, &laid)?, budget))? {
         Some(all_at_work) => {
             let carried = all_at_work.throughput + all_at_work.aborted;
@@ -218,8 +251,8 @@ pub(super) fn carried(model: &Model, service: &Service, one: bool, budget: &mut 
         None => {
             let seen = simulated::known(&laid, model.workload, &[], budget)?;
             let (flow, half) = seen.flow();
-            // Of many who wait a run cannot tell what is full from what is as good as full.
-            let unsure = if are_many { half.rate } else { 0.0 };
+            // Of many who wait runs cannot tell what is full from what is as good as full.
+            let unsure = if are_threads { 0.0 } else { half.rate };
             if flow.rate + unsure >= full {
                 return Ok(as_good_as(flow.rate, unsure));
             }
@@ -310,11 +343,13 @@ pub(super) fn of(model: &Model, solved: &Solved, budget: &mut Budget<'_>) -> Res
     let is_full = plain.carried >= limit * NEARLY;
     let felt = if is_full && by_itself { None } else { most_felt(model, solved, budget)? };
     let (resource, utilisation, what, share) = if let Some((what, share)) = felt {
-        let is_pool = |(resource, _): &&(Resource, f64)| matches!(resource, Resource::Pool(_));
-        let pool = limits.iter().filter(is_pool).min_by(|one, other| one.1.total_cmp(&other.1));
-        match (several(model, one), pool) {
-            (None, Some((pool, _))) => (*pool, rate / plain.carried, what, share),
-            (threads, _) => (Resource::Threads, rate * plain.served / f64::from(threads.unwrap_or(1)), what, share),
+        let is_held = |(resource, _): &&(Resource, f64)| match resource {
+            Resource::Pool(_) => threads(model).is_none(),
+            resource => *resource == Resource::Threads,
+        };
+        match limits.iter().filter(is_held).min_by(|one, other| one.1.total_cmp(&other.1)) {
+            Some((pool @ Resource::Pool(_), _)) => (*pool, rate / plain.carried, what, share),
+            _ => (Resource::Threads, rate * plain.served / f64::from(at_once(model, one)), what, share),
         }
     } else {
         let node = resource.index(model);
@@ -352,6 +387,7 @@ pub(super) fn of(model: &Model, solved: &Solved, budget: &mut Budget<'_>) -> Res
         at_most: bound.is_finite() && crowded(model, service, one)?.is_some(),
         annotation,
         instead: None,
+        at_once: at_once(model, one),
     }))
 }
 
@@ -360,7 +396,8 @@ impl Bottleneck {
     pub(super) fn sentence(&self, carried: f64, instead: Option<(String, f64)>) -> String {
         let named = |resource: &str| match resource {
             "threads" => "the threads".to_owned(),
-            "request" => "the one request that can be there".to_owned(),
+            "request" if self.at_once == 1 => "the one request that can be there".to_owned(),
+            "request" => format!("the {} requests that can be there", self.at_once),
             node => format!("`{node}`"),
         };
         let percent = |share: f64| short((share * 1000.0).round() / 10.0);
@@ -393,7 +430,11 @@ impl Bottleneck {
             percent(self.utilisation),
             short(carried),
             percent(self.share),
-            if self.resource == "threads" { "they do" } else { "it does" },
+            if self.resource == "threads" || self.resource == "request" && self.at_once > 1 {
+                "they do"
+            } else {
+                "it does"
+            },
             self.what,
             short(self.share),
             then(if self.at_most { " at most" } else { "" }),
