@@ -11,7 +11,7 @@ mod builder;
 mod parallel;
 mod steps;
 
-use gspn::net::Servers;
+use gspn::net::{Place, Servers, Transition};
 use serde::Serialize;
 
 use crate::model::Workload;
@@ -68,6 +68,26 @@ pub(crate) enum Form {
     Shared,
     /// One branch after the other: for who wants to know how much work there is.
     InOrder,
+}
+
+/// What a net is made of, and what its parts mean: as in [`Laid`].
+#[derive(Debug)]
+pub(crate) struct Sketch {
+    pub(crate) places: Vec<Place>,
+    pub(crate) transitions: Vec<Transition>,
+    pub(crate) stages: Vec<Stage>,
+    pub(crate) prices: Vec<Paid>,
+    pub(crate) free: Vec<usize>,
+    pub(crate) lines: Vec<usize>,
+    pub(crate) pools: Vec<usize>,
+    pub(crate) resources: Vec<usize>,
+    pub(crate) source: usize,
+    open: bool,
+    queue: Option<usize>,
+    pub(crate) begin: usize,
+    end: usize,
+    pub(crate) aborted: Option<usize>,
+    fragments: Vec<Fragment>,
 }
 
 /// A place in which requests spend time.
@@ -132,8 +152,38 @@ pub fn lay(secured: &Secured) -> Result<Laid, Fault> {
 
 /// Lays the net with parallel fragments in one form or another.
 pub(crate) fn lay_as(secured: &Secured, form: Form) -> Result<Laid, Fault> {
+    let it = sketch(secured, form, true)?;
+    Ok(Laid {
+        net: gspn::net::build(&secured.model().name, it.places, it.transitions)?,
+        stages: it.stages,
+        prices: it.prices,
+        free: it.free,
+        lines: it.lines,
+        pools: it.pools,
+        resources: it.resources,
+        source: it.source,
+        open: it.open,
+        queue: it.queue,
+        begin: it.begin,
+        end: it.end,
+        aborted: it.aborted,
+        fragments: it.fragments,
+    })
+}
+
+/// The same without names, which take a good part of the time: for what is walked through once.
+pub(crate) fn unnamed(secured: &Secured, form: Form) -> Result<Sketch, Fault> {
+    let it = sketch(secured, form, false)?;
+    if gspn::net::sound(&it.places, &it.transitions).is_err() {
+        // What is wrong is said with its name.
+        lay_as(secured, form)?;
+    }
+    Ok(it)
+}
+
+fn sketch(secured: &Secured, form: Form, named: bool) -> Result<Sketch, Fault> {
     let model = secured.model();
-    let mut builder = Builder::new(model);
+    let mut builder = Builder::new(model, named);
     let source = builder.place("source", u64::from(model.workload.jobs()));
     let start = builder.place("start", 0);
     let begin = arrivals(&mut builder, model.workload, source, start);
@@ -161,9 +211,10 @@ pub(crate) fn lay_as(secured: &Secured, form: Form) -> Result<Laid, Fault> {
     let (lines, pools) = (builder.lines(), builder.pools().iter().flatten().copied().collect::<Vec<_>>());
     let resources = free.iter().chain(&lines).chain(&pools).copied().chain(threads).collect();
     let open = matches!(model.workload, Workload::Open { .. });
-    let (net, stages, prices) = builder.build(&model.name)?;
-    Ok(Laid {
-        net,
+    let (places, transitions, stages, prices) = builder.parts();
+    Ok(Sketch {
+        places,
+        transitions,
         stages,
         prices,
         free,

@@ -19,7 +19,7 @@ mod tunnel;
 use serde::Serialize;
 
 use crate::mechanism::{self, Basic, Part, Role};
-use crate::model::{Annotation, Model, Operation, Property, Send, Setting, Step};
+use crate::model::{Annotation, Model, Operation, Property, Send, Setting, Step, Workload};
 use crate::protocol::free;
 use first::{First, Sides};
 use tunnel::Tunnels;
@@ -36,6 +36,13 @@ impl Secured {
     #[must_use]
     pub const fn model(&self) -> &Model {
         &self.model
+    }
+
+    /// The same under another load, of which weaving knows nothing.
+    #[must_use]
+    pub(crate) const fn of(mut self, workload: Workload) -> Self {
+        self.model.workload = workload;
+        self
     }
 }
 

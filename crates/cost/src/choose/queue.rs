@@ -26,7 +26,7 @@ use gspn::{Budget, Progress};
 use super::complex::Complex;
 use super::service::Service;
 use crate::model::{Model, Workload};
-use crate::net::{Laid, What};
+use crate::net::{Sketch, What};
 use crate::{Class, Fault};
 
 /// What the phases of one level add up to at most; far above saturation the first levels vanish beside the last.
@@ -80,7 +80,7 @@ pub(super) struct Queue {
 }
 
 /// Whether at most one request can be in service at a time: one thread, or all time on one core of one node.
-pub(super) fn one_at_a_time(model: &Model, laid: &Laid) -> bool {
+pub(super) fn one_at_a_time(model: &Model, laid: &Sketch) -> bool {
     if model.threads() == Some(1) || model.workload.jobs() == 1 {
         return true;
     }
@@ -108,7 +108,7 @@ impl Service {
         };
         let phases = self.begin.len().max(1);
         budget.bytes((arrivals.room as u64).saturating_mul((phases * size_of::<f64>()) as u64))?;
-        let mut levels: Vec<f64> = Vec::new();
+        let mut levels: Vec<f64> = Vec::with_capacity(arrivals.room.saturating_mul(phases));
         let mut empty = 1.0;
         // Levels up to which all was made smaller, and by how much.
         let mut smaller: Vec<(usize, f64)> = Vec::new();
@@ -274,8 +274,17 @@ enum Others {
 }
 
 /// The sum of `values`, each with its share.
-fn weighted<'c>(shares: &[f64], values: impl IntoIterator<Item = &'c Complex>) -> Complex {
-    shares.iter().zip(values).fold(Complex::default(), |sum, (share, value)| sum.plus(value.times(*share)))
+pub(super) fn weighted<'c>(shares: &[f64], values: impl IntoIterator<Item = &'c Complex>) -> Complex {
+    let some = shares.iter().zip(values).filter(|(share, _)| share.abs() > 0.0);
+    some.fold(Complex::default(), |sum, (share, value)| sum.plus(value.times(*share)))
+}
+
+/// The same of pairs.
+pub(super) fn weighted_both(shares: &[f64], values: &[(Complex, Complex)]) -> (Complex, Complex) {
+    let some = shares.iter().zip(values).filter(|(share, _)| share.abs() > 0.0);
+    some.fold(Default::default(), |sum: (Complex, Complex), (share, value)| {
+        (sum.0.plus(value.0.times(*share)), sum.1.plus(value.1.times(*share)))
+    })
 }
 
 /// Where transforms of one distribution are worked out, one after the other.
@@ -302,9 +311,7 @@ pub(super) fn transform(service: &Service, entered: &Entered, s: Complex, desk: 
         Others::Alike { rate, many, last } => {
             let one = Complex::real(1.0);
             service.backward(g, one.plus(own.times(-1.0)).times(*rate), both);
-            let sums =
-                |shares| (weighted(shares, both.iter().map(|(x, _)| x)), weighted(shares, both.iter().map(|(_, u)| u)));
-            let (begun, beyond) = (sums(&service.begin), sums(last));
+            let (begun, beyond) = (weighted_both(&service.begin, both), weighted_both(last, both));
             let power = power(own, *many).times(-1.0);
             let from = |begun: Complex, beyond: Complex| begun.times(entered.alone).plus(power.by(beyond)).times(*rate);
             // As above, by rank one.

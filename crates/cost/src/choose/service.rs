@@ -9,7 +9,7 @@ use hashbrown::HashMap;
 use super::complex::Complex;
 use super::walk::{Walk, walk};
 use crate::model::{Model, Workload};
-use crate::net::{self, Form, Laid, Paid, Stage, What};
+use crate::net::{self, Form, Paid, Sketch, Stage, What};
 use crate::{Fault, weave};
 
 /// The service of one request. What other prices do not change is shared with the same at other prices.
@@ -30,8 +30,9 @@ pub(super) struct Service {
     /// Mean time that a request spends in each phase.
     spent: Vec<f64>,
     /// For each phase, the busy cores of each node, behind them whether each line that takes time is, and behind those the units that are held
-    /// of each pool.
-    busy: Rc<[Vec<f64>]>,
+    /// of each pool: so many numbers.
+    busy: Rc<[f64]>,
+    resources: usize,
     /// For each phase, what is done in it.
     what: Rc<[Option<What>]>,
     /// For each phase, the price that says how long it lasts, by its index.
@@ -56,10 +57,9 @@ pub(super) struct Until {
 }
 
 /// The service of one request of `model`.
-pub(super) fn service(model: &Model, budget: &mut Budget<'_>) -> Result<(Service, Laid), Fault> {
-    let mut alone = model.clone();
-    alone.workload = Workload::Open { rate: 1.0, room: 1, threads: None };
-    let laid = net::lay_as(&weave(&alone), Form::InOrder)?;
+pub(super) fn service(model: &Model, budget: &mut Budget<'_>) -> Result<(Service, Sketch), Fault> {
+    let alone = weave(model).of(Workload::Open { rate: 1.0, room: 1, threads: None });
+    let laid = net::unnamed(&alone, Form::InOrder)?;
     let walk = walk(&laid, budget)?;
     let (aborts, at_once) = walk.aborted.clone();
     let mut service = of(walk, &laid, model);
@@ -69,12 +69,13 @@ pub(super) fn service(model: &Model, budget: &mut Budget<'_>) -> Result<(Service
 }
 
 /// A walk, with what is done in each of its phases.
-fn of(walk: Walk, laid: &Laid, model: &Model) -> Service {
+fn of(walk: Walk, laid: &Sketch, model: &Model) -> Service {
     let nodes = model.nodes.len();
     let stages: HashMap<usize, &Stage> = laid.stages.iter().rev().map(|stage| (stage.place, stage)).collect();
     let at = |place: &usize| stages.get(place).copied();
-    let busy = |place: &usize| {
-        let mut busy = vec![0.0; nodes + laid.lines.len() + model.pools.len()];
+    let resources = nodes + laid.lines.len() + model.pools.len();
+    let mut all_busy = vec![0.0; walk.places.len() * resources];
+    for (place, busy) in walk.places.iter().zip(all_busy.chunks_exact_mut(resources.max(1))) {
         let on = at(place).and_then(|stage| stage.on);
         let of_node = laid.free.iter().position(|free| Some(*free) == on);
         let of_line = || laid.lines.iter().position(|line| Some(*line) == on).map(|line| nodes + line);
@@ -84,19 +85,23 @@ fn of(walk: Walk, laid: &Laid, model: &Model) -> Service {
         for (pool, count) in at(place).into_iter().flat_map(|stage| &stage.holds) {
             busy[nodes + laid.lines.len() + pool] = f64::from(*count);
         }
-        busy
-    };
-    let exit = |(ways, done): (&Vec<(usize, f64)>, &f64)| ways.iter().map(|(_, rate)| rate).sum::<f64>() + done;
-    let (mut next, mut ways, mut starts) = (Vec::new(), Vec::new(), vec![0]);
-    for (phase, own) in walk.ways.iter().enumerate() {
-        let (behind, later): (Vec<_>, Vec<_>) = own.iter().partition(|(to, _)| *to == phase + 1);
-        next.push(behind.iter().map(|(_, rate)| rate).sum());
-        ways.extend(later);
+    }
+    let phases = walk.places.len();
+    let (mut exits, mut next) = (Vec::with_capacity(phases), Vec::with_capacity(phases));
+    let (mut ways, mut starts) = (Vec::new(), Vec::with_capacity(phases + 1));
+    starts.push(0);
+    for (phase, done) in walk.done.iter().enumerate() {
+        let own = &walk.ways[walk.starts[phase]..walk.starts[phase + 1]];
+        exits.push(own.iter().map(|(_, rate)| rate).sum::<f64>() + done);
+        let (behind, later) = (|way: &&(usize, f64)| way.0 == phase + 1, |way: &&(usize, f64)| way.0 != phase + 1);
+        next.push(own.iter().filter(behind).map(|(_, rate)| rate).sum());
+        ways.extend(own.iter().filter(later));
         starts.push(ways.len());
     }
     let mut service = Service {
-        exits: walk.ways.iter().zip(&walk.done).map(exit).collect(),
-        busy: walk.places.iter().map(busy).collect(),
+        exits,
+        busy: all_busy.into(),
+        resources,
         what: walk.places.iter().map(|place| at(place).map(|stage| stage.what.clone())).collect(),
         paid: walk.places.iter().map(|place| at(place).and_then(|stage| stage.paid)).collect(),
         watts: walk.places.iter().map(|place| at(place).map_or(0.0, |stage| stage.watts)).collect(),
@@ -131,9 +136,14 @@ impl Service {
         self.spent.iter().sum()
     }
 
+    /// What each phase takes of everything that is used up.
+    fn busy(&self) -> impl Iterator<Item = &[f64]> {
+        self.busy.chunks_exact(self.resources.max(1))
+    }
+
     /// Core seconds that a request costs a node; behind the nodes the seconds that it holds a line, behind those of units of a pool.
     pub(super) fn cores(&self, node: usize) -> f64 {
-        self.spent.iter().zip(self.busy.iter()).map(|(spent, busy)| spent * busy[node]).sum()
+        self.spent.iter().zip(self.busy()).map(|(spent, busy)| spent * busy[node]).sum()
     }
 
     /// Joules of a request, besides those of power.
@@ -151,7 +161,7 @@ impl Service {
     /// Everything that is done: its seconds, and its core seconds on each node.
     pub(super) fn sums(&self) -> impl Iterator<Item = (&What, f64, Vec<f64>)> {
         let mut sums: std::collections::BTreeMap<&What, (f64, Vec<f64>)> = std::collections::BTreeMap::new();
-        for ((what, spent), busy) in self.what.iter().zip(&self.spent).zip(self.busy.iter()) {
+        for ((what, spent), busy) in self.what.iter().zip(&self.spent).zip(self.busy()) {
             let Some(what) = what else { continue };
             let (seconds, cores) = sums.entry(what).or_insert_with(|| (0.0, vec![0.0; busy.len()]));
             *seconds += spent;
@@ -204,19 +214,40 @@ impl Service {
     /// The transform of the time from each phase to the end, at `s`.
     pub(super) fn transform(&self, s: Complex, x: &mut Vec<Complex>) {
         x.resize(self.exits.len(), Complex::default());
+        let mut inverse = Inverse::new(s);
         for phase in (0..x.len()).rev() {
             let behind = x.get(phase + 1).copied().unwrap_or_default();
             let mut sum = Complex::real(self.done[phase]).plus(behind.times(self.next[phase]));
             for (to, rate) in self.leads(phase) {
                 sum = sum.plus(x[*to].times(*rate));
             }
-            x[phase] = sum.over(s.plus(Complex::real(self.exits[phase])));
+            x[phase] = sum.by(inverse.at(self.exits[phase]));
         }
+    }
+
+    /// `x` with `x (s I - T) = right`, in the place of `right`.
+    pub(super) fn ahead(&self, x: &mut [Complex], s: Complex) {
+        let mut inverse = Inverse::new(s);
+        let mut before = Complex::default();
+        for phase in 0..x.len() {
+            let here = x[phase].plus(before).by(inverse.at(self.exits[phase]));
+            x[phase] = here;
+            before = here.times(self.next[phase]);
+            for (to, rate) in self.leads(phase) {
+                x[*to] = x[*to].plus(here.times(*rate));
+            }
+        }
+    }
+
+    /// Whether the time of a phase is paid by a price.
+    pub(super) fn is_paid(&self, phase: usize, price: usize) -> bool {
+        self.paid[phase] == Some(price)
     }
 
     /// `x` and `u` with `(s I - T) x = right` and `(s I - T) u = 1`.
     pub(super) fn backward(&self, right: &[Complex], s: Complex, both: &mut Vec<(Complex, Complex)>) {
         both.resize(self.exits.len(), Default::default());
+        let mut inverse = Inverse::new(s);
         for phase in (0..both.len()).rev() {
             let behind = both.get(phase + 1).copied().unwrap_or_default();
             let next = self.next[phase];
@@ -226,8 +257,28 @@ impl Service {
                 x = x.plus(both[*to].0.times(*rate));
                 u = u.plus(both[*to].1.times(*rate));
             }
-            let by = s.plus(Complex::real(self.exits[phase])).inverse();
+            let by = inverse.at(self.exits[phase]);
             both[phase] = (x.by(by), u.by(by));
         }
+    }
+}
+
+/// One over `s` and a rate. Stages in a row have one rate, and so need one division.
+struct Inverse {
+    s: Complex,
+    rate: f64,
+    inverse: Complex,
+}
+
+impl Inverse {
+    fn new(s: Complex) -> Self {
+        Self { s, rate: f64::NAN, inverse: s }
+    }
+
+    fn at(&mut self, rate: f64) -> Complex {
+        if self.rate.to_bits() != rate.to_bits() {
+            (self.rate, self.inverse) = (rate, self.s.plus(Complex::real(rate)).inverse());
+        }
+        self.inverse
     }
 }

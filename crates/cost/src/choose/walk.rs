@@ -4,7 +4,7 @@
 use gspn::net::{Kind, Rate};
 use gspn::{Budget, Progress};
 
-use crate::net::Laid;
+use crate::net::Sketch;
 use crate::{Class, Fault};
 
 /// Places between two looks at the clock.
@@ -19,8 +19,9 @@ pub(super) struct Walk {
     pub(super) places: Vec<usize>,
     /// Probability of beginning in each; what is missing to 1 takes no time at all.
     pub(super) begin: Vec<f64>,
-    /// Ways to later ones, with their rates.
-    pub(super) ways: Vec<Vec<(usize, f64)>>,
+    /// Ways to later ones, with their rates: those of the first place first; and where those of each begin, and end.
+    pub(super) ways: Vec<(usize, f64)>,
+    pub(super) starts: Vec<usize>,
     /// Rate of coming to the end, or of being aborted.
     pub(super) done: Vec<f64>,
     /// Rate of being aborted, and the probability of being so without having taken time.
@@ -41,8 +42,10 @@ struct Move {
 type Lead = Vec<(usize, f64)>;
 
 struct Walker<'a> {
-    laid: &'a Laid,
-    moves: Vec<Vec<Move>>,
+    laid: &'a Sketch,
+    /// Those of the first place first; and where those of each begin, and end.
+    moves: Vec<Move>,
+    starts: Vec<usize>,
     /// Of each place that takes no time and has one way, the place that stands for it, else the place itself.
     same: Vec<usize>,
     /// Of places that take no time and have several ways, where those lead to.
@@ -52,9 +55,9 @@ struct Walker<'a> {
 }
 
 /// The walk of the request that is alone in `laid`.
-pub(super) fn walk(laid: &Laid, budget: &mut Budget<'_>) -> Result<Walk, Fault> {
+pub(super) fn walk(laid: &Sketch, budget: &mut Budget<'_>) -> Result<Walk, Fault> {
     let mut walker = Walker::new(laid);
-    let start = walker.moves[laid.source].first().map_or(laid.source, |begin| begin.to);
+    let start = walker.moves(laid.source).first().map_or(laid.source, |begin| begin.to);
     let order = walker.order(start, budget)?;
     for (index, place) in order.iter().rev().enumerate() {
         if index % LOOK == 0 {
@@ -74,12 +77,12 @@ pub(super) fn walk(laid: &Laid, budget: &mut Budget<'_>) -> Result<Walk, Fault> 
 }
 
 impl<'a> Walker<'a> {
-    fn new(laid: &'a Laid) -> Self {
-        let places = laid.net.places().len();
+    fn new(laid: &'a Sketch) -> Self {
+        let places = laid.places.len();
         let mut is_resource = vec![false; places];
         laid.resources.iter().for_each(|place| is_resource[*place] = true);
-        let mut moves = vec![Vec::new(); places];
-        for (transition, it) in laid.net.transitions().iter().enumerate() {
+        let mut found = Vec::with_capacity(laid.transitions.len());
+        for (transition, it) in laid.transitions.iter().enumerate() {
             let own = |arcs: &[gspn::net::Arc]| arcs.iter().map(|arc| arc.place).find(|place| !is_resource[*place]);
             let (speed, priority) = match &it.kind {
                 Kind::Timed { rate: Rate::Constant(rate), .. } => (*rate, None),
@@ -88,37 +91,46 @@ impl<'a> Walker<'a> {
                 _ => continue,
             };
             if let Some((from, to)) = own(&it.inputs).zip(own(&it.outputs)) {
-                moves[from].push(Move { transition, to, speed, priority });
+                found.push((from, Move { transition, to, speed, priority }));
             }
         }
-        Self { laid, moves, same: (0..places).collect(), leads: vec![Lead::new(); places], count: 0 }
+        // Those of one place stay in their order.
+        found.sort_by_key(|(from, _)| *from);
+        let mut starts = vec![0; places + 1];
+        found.iter().for_each(|(from, _)| starts[from + 1] += 1);
+        (0..places).for_each(|place| starts[place + 1] += starts[place]);
+        let moves = found.into_iter().map(|(_, it)| it).collect();
+        Self { laid, moves, starts, same: (0..places).collect(), leads: vec![Lead::new(); places], count: 0 }
     }
 
     /// What stands for having been aborted: no place has this number.
     fn abort(&self) -> usize {
-        self.moves.len()
+        self.same.len()
+    }
+
+    fn moves(&self, place: usize) -> &[Move] {
+        &self.moves[self.starts[place]..self.starts[place + 1]]
     }
 
     fn takes_time(&self, place: usize) -> bool {
-        let moves = &self.moves[place];
+        let moves = self.moves(place);
         !moves.is_empty() && moves.iter().all(|it| it.priority.is_none())
     }
 
     /// The places that are reached from `start`, each before those that it leads to.
     fn order(&self, start: usize, budget: &mut Budget<'_>) -> Result<Vec<usize>, Fault> {
-        let mut before = vec![0_usize; self.moves.len()];
-        let mut reached = vec![false; self.moves.len()];
+        let mut before = vec![0_usize; self.same.len()];
+        let mut reached = vec![false; self.same.len()];
         let mut open = vec![start];
         reached[start] = true;
         let mut found = 0_u64;
         while let Some(place) = open.pop() {
             found += 1;
             budget.markings(found)?;
-            if self.moves[place].is_empty() {
-                let name = &self.laid.net.places()[place].name;
-                return Err(Fault::new(Class::Unanswered, "service", format!("from `{name}` nothing leads on")));
+            if self.moves(place).is_empty() {
+                return Err(Fault::new(Class::Unanswered, "service", "from one of its places nothing leads on"));
             }
-            for to in self.moves[place].iter().map(|it| it.to).filter(|to| *to != self.laid.source) {
+            for to in self.moves(place).iter().map(|it| it.to).filter(|to| *to != self.laid.source) {
                 before[to] += 1;
                 if !std::mem::replace(&mut reached[to], true) {
                     open.push(to);
@@ -129,7 +141,7 @@ impl<'a> Walker<'a> {
         let mut ready = vec![start];
         while let Some(place) = ready.pop() {
             order.push(place);
-            for to in self.moves[place].iter().map(|it| it.to).filter(|to| *to != self.laid.source) {
+            for to in self.moves(place).iter().map(|it| it.to).filter(|to| *to != self.laid.source) {
                 before[to] -= 1;
                 if before[to] == 0 {
                     ready.push(to);
@@ -144,19 +156,19 @@ impl<'a> Walker<'a> {
 
     /// Where a place leads to, when those that it leads to are known.
     fn lead(&mut self, place: usize) {
-        let moves = &self.moves[place];
         if self.takes_time(place) {
             return;
         }
+        let moves = self.moves(place);
         let first = moves.iter().filter_map(|it| it.priority).max();
-        let fires: Vec<Move> = moves.iter().copied().filter(|it| it.priority == first).collect();
-        if let [only] = fires.as_slice() {
+        let fires = || moves.iter().filter(|it| it.priority == first);
+        if let (Some(only), None) = (fires().next(), fires().nth(1)) {
             self.same[place] = self.target(only);
             return;
         }
-        let all: f64 = fires.iter().map(|it| it.speed).sum();
+        let all: f64 = fires().map(|it| it.speed).sum();
         let mut lead = Lead::new();
-        for it in &fires {
+        for it in fires() {
             self.follow(it, it.speed / all, &mut lead);
         }
         merge(&mut lead);
@@ -179,19 +191,19 @@ impl<'a> Walker<'a> {
     }
 
     /// The walk, when it is known where each place leads to.
-    fn end(mut self, order: &[usize], start: usize) -> Result<Walk, Fault> {
+    fn end(self, order: &[usize], start: usize) -> Result<Walk, Fault> {
         let places: Vec<usize> = order.iter().copied().filter(|place| self.takes_time(*place)).collect();
         if places.is_empty() {
             return Err(Fault::new(Class::Invalid, "sequence", "nothing in it takes time: there is nothing to choose"));
         }
-        let mut index = vec![usize::MAX; self.moves.len()];
+        let mut index = vec![usize::MAX; self.same.len()];
         places.iter().enumerate().for_each(|(position, place)| index[*place] = position);
         let (end, abort) = (self.laid.source, self.abort());
         let (mut begin, mut at_once) = (vec![0.0; places.len()], 0.0);
         let mut first = Lead::new();
         let come = Move { transition: self.laid.begin, to: start, speed: 1.0, priority: None };
         self.follow(&come, 1.0, &mut first);
-        for (to, share) in first {
+        for (to, share) in first.drain(..) {
             match to {
                 to if to == abort => at_once += share,
                 to if to == end => {}
@@ -201,24 +213,25 @@ impl<'a> Walker<'a> {
         let mut walk = Walk {
             begin,
             ways: Vec::with_capacity(places.len()),
+            starts: vec![0],
             done: vec![0.0; places.len()],
             aborted: (vec![0.0; places.len()], at_once),
             places: Vec::new(),
         };
         for (position, place) in places.iter().enumerate() {
-            let mut lead = Lead::new();
-            for it in std::mem::take(&mut self.moves[*place]) {
-                self.follow(&it, it.speed, &mut lead);
+            let mut lead = std::mem::take(&mut first);
+            for it in self.moves(*place) {
+                self.follow(it, it.speed, &mut lead);
             }
             merge(&mut lead);
-            let mut ways = Vec::with_capacity(lead.len());
-            for (to, rate) in lead {
+            for (to, rate) in lead.drain(..) {
                 if to == abort {
                     walk.aborted.0[position] += rate;
                 }
-                if to == abort || to == end { walk.done[position] += rate } else { ways.push((index[to], rate)) }
+                if to == abort || to == end { walk.done[position] += rate } else { walk.ways.push((index[to], rate)) }
             }
-            walk.ways.push(ways);
+            walk.starts.push(walk.ways.len());
+            first = lead;
         }
         walk.places = places;
         Ok(walk)

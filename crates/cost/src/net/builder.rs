@@ -1,4 +1,6 @@
-//! Places and transitions with names of their own.
+//! Places and transitions with names of their own, if they have any.
+
+use std::fmt::Display;
 
 use gspn::ask::{Ask, Question};
 use gspn::net::{Arc, Kind, Net, Place, Rate, Servers, Transition};
@@ -7,7 +9,6 @@ use serde_json::{Map, Value, json};
 
 use super::parallel::Around;
 use super::{Paid, Stage, What};
-use crate::Fault;
 use crate::model::{Duration, Model, Price};
 
 /// Steps without time and decisions fire first,
@@ -26,7 +27,8 @@ pub(super) struct Builder {
     places: Vec<Place>,
     transitions: Vec<Transition>,
     stages: Vec<Stage>,
-    names: HashMap<String, u32>,
+    /// Those that were given, and how often; none where there are no names.
+    names: Option<HashMap<String, u32>>,
     free: Vec<usize>,
     lines: Vec<Option<usize>>,
     /// Of each pool its place, if requests may wait for it.
@@ -42,12 +44,12 @@ pub(super) struct Builder {
 }
 
 impl Builder {
-    pub(super) fn new(model: &Model) -> Self {
+    pub(super) fn new(model: &Model, named: bool) -> Self {
         let mut builder = Self {
             places: Vec::new(),
             transitions: Vec::new(),
             stages: Vec::new(),
-            names: HashMap::new(),
+            names: named.then(HashMap::new),
             free: Vec::new(),
             lines: Vec::new(),
             pools: Vec::new(),
@@ -58,17 +60,17 @@ impl Builder {
             prices: Vec::new(),
         };
         for node in &model.nodes {
-            let place = builder.place(&format!("free {}", node.name), u64::from(node.all_cores()));
+            let place = builder.place(format_args!("free {}", node.name), u64::from(node.all_cores()));
             builder.free.push(place);
         }
         for connector in &model.connectors {
-            let line = connector.bytes_a_second.map(|_| builder.place(&format!("line {}", connector.name), 1));
+            let line = connector.bytes_a_second.map(|_| builder.place(format_args!("line {}", connector.name), 1));
             builder.lines.push(line);
         }
         let requests = model.at_once();
         for pool in &model.pools {
             let short = pool.is_short(requests);
-            let place = short.then(|| builder.place(&format!("pool {}", pool.name), u64::from(pool.size)));
+            let place = short.then(|| builder.place(format_args!("pool {}", pool.name), u64::from(pool.size)));
             builder.pools.push(place);
         }
         builder
@@ -130,23 +132,37 @@ impl Builder {
         self.stages.truncate(many);
     }
 
-    pub(super) fn place(&mut self, name: &str, tokens: u64) -> usize {
+    pub(super) fn place(&mut self, name: impl Display, tokens: u64) -> usize {
         let name = self.unique(name);
         self.places.push(Place { name, tokens });
         self.places.len() - 1
     }
 
-    pub(super) fn immediate(&mut self, name: &str, priority: u32, weight: f64, from: &[usize], to: &[usize]) -> usize {
+    pub(super) fn immediate(
+        &mut self,
+        name: impl Display,
+        priority: u32,
+        weight: f64,
+        from: &[usize],
+        to: &[usize],
+    ) -> usize {
         self.transition(name, Kind::Immediate { weight, priority }, from, to)
     }
 
-    pub(super) fn timed(&mut self, name: &str, rate: f64, servers: Servers, from: &[usize], to: &[usize]) -> usize {
+    pub(super) fn timed(
+        &mut self,
+        name: impl Display,
+        rate: f64,
+        servers: Servers,
+        from: &[usize],
+        to: &[usize],
+    ) -> usize {
         self.transition(name, Kind::Timed { rate: Rate::Constant(rate), servers }, from, to)
     }
 
     /// A time spent in `from`, after which the request is in the place given back. Several requests may be there at once.
     pub(super) fn time(&mut self, name: &str, from: usize, time: Duration, what: &What, on: Option<usize>) -> usize {
-        let done = self.place(&format!("{name} done"), 0);
+        let done = self.place(format_args!("{name} done"), 0);
         let (paid, watts) = self.paid.map_or((None, 0.0), |(paid, joules)| (Some(paid), joules / time.mean));
         let stage = |builder: &mut Self, place, to, mean: f64| {
             builder.stages.push(Stage { on, mean, paid, watts, ..builder.waiting(what.clone(), place) });
@@ -211,7 +227,7 @@ impl Builder {
 
     /// The request in `from` takes `count` tokens of `resource`, if they are there.
     pub(super) fn take(&mut self, of: &str, from: usize, (resource, count): (usize, u32), to: usize) {
-        let index = self.immediate(&format!("take {of}"), ACQUIRE, 1.0, &[from, resource], &[to]);
+        let index = self.immediate(format_args!("take {of}"), ACQUIRE, 1.0, &[from, resource], &[to]);
         self.many(index, |it| &mut it.inputs, count);
     }
 
@@ -231,25 +247,27 @@ impl Builder {
         }
     }
 
-    fn transition(&mut self, name: &str, kind: Kind, from: &[usize], to: &[usize]) -> usize {
+    fn transition(&mut self, name: impl Display, kind: Kind, from: &[usize], to: &[usize]) -> usize {
         let name = self.unique(name);
         let arcs = |places: &[usize]| places.iter().map(|place| Arc { place: *place, count: 1 }).collect();
         self.transitions.push(Transition { name, kind, inputs: arcs(from), outputs: arcs(to), inhibitors: Vec::new() });
         self.transitions.len() - 1
     }
 
-    /// The name, numbered where it was given before.
-    fn unique(&mut self, name: &str) -> String {
-        let Some(mut count) = self.names.get(name).copied() else {
-            self.names.insert(name.to_owned(), 1);
-            return name.to_owned();
+    /// The name, numbered where it was given before; nothing where there are no names.
+    fn unique(&mut self, name: impl Display) -> String {
+        let Some(names) = &mut self.names else { return String::new() };
+        let name = name.to_string();
+        let Some(mut count) = names.get(&name).copied() else {
+            names.insert(name.clone(), 1);
+            return name;
         };
         loop {
             count += 1;
             let candidate = format!("{name} #{count}");
-            if !self.names.contains_key(&candidate) {
-                self.names.insert(name.to_owned(), count);
-                self.names.insert(candidate.clone(), 1);
+            if !names.contains_key(&candidate) {
+                names.insert(name, count);
+                names.insert(candidate.clone(), 1);
                 return candidate;
             }
         }
@@ -268,8 +286,8 @@ impl Builder {
         });
     }
 
-    pub(super) fn build(self, name: &str) -> Result<(Net, Vec<Stage>, Vec<Paid>), Fault> {
-        Ok((gspn::net::build(name, self.places, self.transitions)?, self.stages, self.prices))
+    pub(super) fn parts(self) -> (Vec<Place>, Vec<Transition>, Vec<Stage>, Vec<Paid>) {
+        (self.places, self.transitions, self.stages, self.prices)
     }
 }
 

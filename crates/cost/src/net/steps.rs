@@ -99,7 +99,7 @@ impl Layer<'_> {
         let mut place = held;
         if !at.is_empty() {
             let waits = self.release(at);
-            let runs = self.builder.place(&format!("{name} runs"), 0);
+            let runs = self.builder.place(format_args!("{name} runs"), 0);
             self.builder.acquire(&node_of.name, waits, (free, 1), runs);
             if let Some(held) = held {
                 self.builder.immediate("keep", builder::ROUTE, 1.0, &[held], &[runs]);
@@ -115,7 +115,7 @@ impl Layer<'_> {
     /// A step without time, wherever the request is.
     fn at_once(&mut self, name: &str, at: &mut Front) {
         for it in at {
-            let next = self.builder.place(&format!("{name} done"), 0);
+            let next = self.builder.place(format_args!("{name} done"), 0);
             self.builder.immediate(name, builder::ROUTE, 1.0, &[it.place], &[next]);
             it.place = next;
         }
@@ -148,7 +148,7 @@ impl Layer<'_> {
                     waiting.push(it);
                     continue;
                 };
-                let place = self.builder.place(&format!("{} had", pool.name), 0);
+                let place = self.builder.place(format_args!("{} had", pool.name), 0);
                 self.builder.take(&pool.name, it.place, (free, units.count), place);
                 had.push(Cursor { place, holds: it.holds });
                 let left = self.builder.place("left", 0);
@@ -157,7 +157,7 @@ impl Layer<'_> {
                 waiting.push(Cursor { place: left, holds: None });
             }
             let waits = self.release(&mut waiting);
-            let place = self.builder.place(&format!("{} had", pool.name), 0);
+            let place = self.builder.place(format_args!("{} had", pool.name), 0);
             self.builder.acquire(&pool.name, waits, (free, units.count), place);
             had.push(Cursor { place, holds: None });
             *at = had;
@@ -201,7 +201,7 @@ impl Layer<'_> {
         }
         let mut place = self.release(at);
         if let (Some(line), true) = (self.builder.line(over), on_line > 0.0) {
-            let runs = self.builder.place(&format!("{name} on line"), 0);
+            let runs = self.builder.place(format_args!("{name} on line"), 0);
             self.builder.acquire(&connector.name, place, (line, 1), runs);
             let time = Duration { mean: on_line, cv2: 1.0 };
             let sent = self.builder.time(name, runs, time, what, Some(line));
@@ -344,8 +344,8 @@ impl Layer<'_> {
             return;
         }
         for it in at {
-            let lost = self.builder.place(&format!("{name}: no"), 0);
-            self.builder.immediate(&format!("{name}: no"), builder::ROUTE, 1.0 - passes, &[it.place], &[lost]);
+            let lost = self.builder.place(format_args!("{name}: no"), 0);
+            self.builder.immediate(format_args!("{name}: no"), builder::ROUTE, 1.0 - passes, &[it.place], &[lost]);
             self.abort_from(Cursor { place: lost, holds: it.holds });
             // Where nothing goes on from here, what follows has a place that is never reached.
             let next = self.builder.place(name, 0);

@@ -17,15 +17,24 @@ const FEW: usize = 8;
 /// multiplicity 0, two arcs of a sort to one place, a number that is not finite or out of its range, infinitely many servers without an input.
 pub fn build(name: &str, places: Vec<Place>, transitions: Vec<Transition>) -> Result<Net, Refusal> {
     names(&places, &transitions)?;
-    for transition in &transitions {
+    sound(&places, &transitions)?;
+    Ok(Net { name: name.to_owned(), places, transitions })
+}
+
+/// Checks all but names: of a net that is looked at once, by the indices of its parts, nobody asks for those.
+///
+/// # Errors
+/// As [`build`].
+pub fn sound(places: &[Place], transitions: &[Transition]) -> Result<(), Refusal> {
+    for transition in transitions {
         for (sort, arcs) in
             [("in", &transition.inputs), ("out", &transition.outputs), ("inhibit", &transition.inhibitors)]
         {
-            check_arcs(&transition.name, sort, arcs, &places)?;
+            check_arcs(&transition.name, sort, arcs, places)?;
         }
         check_kind(transition, places.len())?;
     }
-    Ok(Net { name: name.to_owned(), places, transitions })
+    Ok(())
 }
 
 fn names(places: &[Place], transitions: &[Transition]) -> Result<(), Refusal> {

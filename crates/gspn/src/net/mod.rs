@@ -5,7 +5,7 @@ pub(crate) mod invariants;
 pub(crate) mod semiflows;
 mod structure;
 
-pub use check::build;
+pub use check::{build, sound};
 pub use structure::{Structure, Sum, Weights, structure};
 
 /// Tokens and multiplicities.
