@@ -4,6 +4,7 @@
 //! at a time by a proven reduction (`queue`), else by the whole net. A request that does several things at once is never one of those: its
 //! means are those of the whole net, its percentiles those of a run. No answer is kept from one run to the next.
 
+mod adjoint;
 mod alone;
 mod available;
 mod bottleneck;
@@ -43,8 +44,8 @@ pub use fails::Failure;
 use figures::Solved;
 pub use picture::svg;
 pub use security::{Minimum, Mode};
-pub use table::{csv, text};
 pub use simulated::SEED;
+pub use table::{csv, text};
 pub use trial::{Seen, Trial, trial};
 pub use verify::{Verified, check, verify};
 

@@ -23,6 +23,8 @@ use crate::{Class, Fault, weave};
 
 /// How much a price grows to see what follows, relative.
 const STEP: f64 = 1e-4;
+/// Prices from which on it takes less to say of all at once what they do to a percentile.
+const SEVERAL: usize = 3;
 
 /// Numbers that need no distribution.
 #[derive(Debug, Clone)]
@@ -220,11 +222,13 @@ pub(super) fn intervals(
     if prices.is_empty() {
         return Ok(Off { plus_minus: roots(squares), ends: BTreeMap::new() });
     }
-    let mut density = [(0.0, 0.0); 3];
+    let mut density = [const { (0.0, 0.0, None) }; 3];
     for (density, time) in density.iter_mut().zip(solved.times) {
         let Some(time) = time else { continue };
         let likely = solved.distribution.likely(service, time, budget)?;
-        *density = (likely.within, likely.density);
+        let is_worth_it = prices.len() >= SEVERAL;
+        let felt = if is_worth_it { solved.distribution.felt(service, time, likely, budget)? } else { None };
+        *density = (likely.within, likely.density, felt);
     }
     let busiest = solved.plain.busiest();
     let levels = levels(solved.times.map(|time| time.is_some()));
@@ -247,10 +251,16 @@ pub(super) fn intervals(
                 add(name, (then - now) / step);
             }
         }
-        for (((name, _), time), (at, density)) in LEVELS.into_iter().zip(solved.times).zip(density) {
-            let Some(time) = time.filter(|_| density > 0.0) else { continue };
-            let then = grown.distribution.within(&grown.service, time, budget)?;
-            add(name, (at - then) / density / step);
+        for (((name, _), time), (at, density, felt)) in LEVELS.into_iter().zip(solved.times).zip(&density) {
+            let Some(time) = time.filter(|_| *density > 0.0) else { continue };
+            let slope = felt
+                .as_ref()
+                .and_then(|felt| solved.distribution.slope(felt, service, price.index, &grown.distribution, step));
+            let slope = match slope {
+                Some(slope) => slope,
+                None => (grown.distribution.within(&grown.service, time, budget)? - at) / step,
+            };
+            add(name, -slope / density);
         }
     }
     for (name, changes) in &changes {

@@ -24,6 +24,8 @@ pub(super) struct Likely {
     pub(super) within: f64,
     /// Its density there, less exactly.
     pub(super) density: f64,
+    /// Terms that were summed as they are.
+    pub(super) plain: u32,
 }
 
 /// Sums whose terms have one sign after the other.
@@ -68,11 +70,9 @@ impl Sum {
 /// [`Class::Unanswered`] when they never do.
 pub(super) fn likely(time: f64, mut transform: impl FnMut(Complex) -> Complex) -> Result<Likely, Fault> {
     if time <= 0.0 {
-        return Ok(Likely { within: 0.0, density: 0.0 });
+        return Ok(Likely { within: 0.0, density: 0.0, plain: 0 });
     }
-    // Discretisation error e^-A.
-    let a = 18.4;
-    let scale = (a / 2.0_f64).exp() / time;
+    let scale = scale(time);
     // Of the complement, (1 - f(s)) / s, whose inverse is small where it matters, and of the density.
     let mut sums = [(); 2].map(|()| Sum { sum: 0.0, last: [0.0; AVERAGED + 1] });
     let (mut term, mut plain) = (0, PLAIN);
@@ -81,10 +81,7 @@ pub(super) fn likely(time: f64, mut transform: impl FnMut(Complex) -> Complex) -
         while term <= plain + AVERAGED as u32 {
             let at = term as usize % SIDE;
             if at == 0 {
-                let mut s = Complex::real(a / (2.0 * time));
-                for (im, term) in s.im.iter_mut().zip(term..) {
-                    *im = f64::from(term) * std::f64::consts::PI / time;
-                }
+                let s = point(time, term);
                 let f = transform(s);
                 values = [Complex::real(1.0).plus(f.times(-1.0)).over(s).re, f.re];
             }
@@ -98,7 +95,8 @@ pub(super) fn likely(time: f64, mut transform: impl FnMut(Complex) -> Complex) -
         let (complement, apart) = sums[0].average();
         let complement = scale * complement;
         if complement.is_finite() && apart.iter().zip(CLOSE).all(|(apart, close)| scale * apart <= close) {
-            return Ok(Likely { within: (1.0 - complement).clamp(0.0, 1.0), density: scale * sums[1].average().0 });
+            let within = (1.0 - complement).clamp(0.0, 1.0);
+            return Ok(Likely { within, density: scale * sums[1].average().0, plain });
         }
         if plain >= MOST || !complement.is_finite() {
             let why = format!("how likely a time of at most {time} s is was not found: times vary too little for that");
@@ -106,6 +104,45 @@ pub(super) fn likely(time: f64, mut transform: impl FnMut(Complex) -> Complex) -
         }
         plain *= 2;
     }
+}
+
+/// Discretisation error e^-A.
+const A: f64 = 18.4;
+
+fn scale(time: f64) -> f64 {
+    (A / 2.0_f64).exp() / time
+}
+
+/// Where the transform is wanted for a term and those behind it.
+fn point(time: f64, term: u32) -> Complex {
+    let mut s = Complex::real(A / (2.0 * time));
+    for (im, term) in s.im.iter_mut().zip(term..) {
+        *im = f64::from(term) * std::f64::consts::PI / time;
+    }
+    s
+}
+
+/// The same points, and weights by which what a transform changes there adds up to what the probability of at most `time` does: real parts of
+/// products. Of the last terms fewer and fewer partial sums know.
+pub(super) fn weights(time: f64, plain: u32) -> impl Iterator<Item = (Complex, Complex)> {
+    let terms = plain + AVERAGED as u32 + 1;
+    // From so many partial sums on, and of all that are averaged: binomial numbers.
+    let (mut known, mut left, mut number) = ([1.0; AVERAGED + 1], 1.0, 1.0);
+    for (after, known) in known.iter_mut().enumerate() {
+        *known = left;
+        left -= number / (1_u32 << AVERAGED) as f64;
+        number *= (AVERAGED - after) as f64 / (after + 1) as f64;
+    }
+    (0..terms).step_by(SIDE).map(move |first| {
+        let s = point(time, first);
+        let mut weight = Complex::default();
+        for (re, term) in weight.re.iter_mut().zip(first..terms) {
+            let part = if term == 0 { 0.5 } else { 1.0 };
+            let signed = if term % 2 == 0 { part } else { -part };
+            *re = scale(time) * signed * known[term.saturating_sub(plain) as usize];
+        }
+        (s, weight.over(s))
+    })
 }
 
 /// The time beyond which a share `1 - level` lies, where `likely` says how likely a time is; near `guess` if that is known.
@@ -117,7 +154,7 @@ pub(super) fn quantile(
     let (mut low, mut high, mut time) = (0.0_f64, f64::INFINITY, guess);
     let mut last = f64::INFINITY;
     for _ in 0..200 {
-        let Likely { within, density } = likely(time)?;
+        let Likely { within, density, .. } = likely(time)?;
         let tail = (1.0 - within).max(1e-300);
         // How far the tail is from the one that is wanted, in logarithms: tails are nearly straight there.
         let off = (tail / (1.0 - level)).ln();

@@ -260,17 +260,35 @@ fn dot(one: &[f64], other: &[f64]) -> f64 {
 #[derive(Debug)]
 pub(super) struct Entered {
     /// The probability that nobody is there.
-    alone: f64,
-    others: Others,
+    pub(super) alone: f64,
+    pub(super) others: Others,
 }
 
 /// Those who come to others.
 #[derive(Debug)]
-enum Others {
+pub(super) enum Others {
     /// For each number of others, from one more than `first` on, the probability of each phase of the one in service.
     Levels { first: usize, phases: usize, levels: Vec<f64> },
     /// At each of `many` levels they come at the same rate; the probabilities of the last.
     Alike { rate: f64, many: usize, last: Vec<f64> },
+}
+
+impl Others {
+    /// The probabilities that are kept of levels.
+    pub(super) fn levels(&self) -> &[f64] {
+        match self {
+            Self::Levels { levels, .. } | Self::Alike { last: levels, .. } => levels,
+        }
+    }
+
+    /// Whether others are summed in the same way; there may be more levels, of which nothing is ever seen.
+    pub(super) fn is_like(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Levels { first, .. }, Self::Levels { first: same, .. }) => first == same,
+            (Self::Alike { many, .. }, Self::Alike { many: same, .. }) => many == same,
+            _ => false,
+        }
+    }
 }
 
 /// The sum of `values`, each with its share.
@@ -324,7 +342,7 @@ pub(super) fn transform(service: &Service, entered: &Entered, s: Complex, desk: 
 }
 
 /// A power, by squares.
-fn power(mut base: Complex, mut exponent: usize) -> Complex {
+pub(super) fn power(mut base: Complex, mut exponent: usize) -> Complex {
     let mut all = Complex::real(1.0);
     while exponent > 0 {
         if exponent % 2 == 1 {

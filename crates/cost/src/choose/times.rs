@@ -12,6 +12,7 @@ use gspn::chain::long_run;
 use gspn::explore::explore;
 use gspn::{Budget, Limits, Progress};
 
+use super::adjoint::{self, Felt};
 use super::complex::Complex;
 use super::invert::{self, Likely};
 use super::passage::Passage;
@@ -249,6 +250,28 @@ impl Times {
                     waited.times(*waiting).plus(Complex::real(1.0 - waiting)).by(own)
                 })
             }
+        }
+    }
+
+    /// What the probability of at most `time` feels of all prices, where that can be said at once.
+    pub(super) fn felt(
+        &self,
+        service: &Service,
+        time: f64,
+        likely: Likely,
+        budget: &mut Budget<'_>,
+    ) -> Result<Option<Felt>, Fault> {
+        match self {
+            Self::One(entered) => adjoint::felt(service, entered, (time, likely.plain), budget).map(Some),
+            _ => Ok(None),
+        }
+    }
+
+    /// What a probability grows by for each part by which a price does, when it has grown by `step`.
+    pub(super) fn slope(&self, felt: &Felt, service: &Service, price: usize, then: &Self, step: f64) -> Option<f64> {
+        match (self, then) {
+            (Self::One(now), Self::One(then)) => felt.slope(service, price, now, then, step),
+            _ => None,
         }
     }
 
