@@ -146,7 +146,8 @@ pub struct Outcome {
     /// Constraints that it meets, but fails at the far end of an interval.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub unsure: Vec<String>,
-    /// Requests that were simulated, where its net is too large to be solved; its figures have intervals then.
+    /// Requests that were simulated, where its net is too large to be solved, or percentiles are asked for of requests that do several things
+    /// at once; its figures have intervals then.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub simulated: Option<usize>,
     /// Why it has no figures (they are no numbers, `null` in JSON), if the solver has no answer within its limits.

@@ -145,7 +145,7 @@ pub enum What {
 ///
 /// # Errors
 /// [`Class::NoPrice`] when an operation has no price on its platform, [`Class::TooLarge`] for more than 250,000 steps, those of parallel
-/// fragments once for each request that may be inside, and what the solver says of a net that it does not take.
+/// fragments once for each request that may be inside, and more than 16 of those; and what the solver says of a net that it does not take.
 pub fn lay(secured: &Secured) -> Result<Laid, Fault> {
     lay_as(secured, Form::Apart)
 }

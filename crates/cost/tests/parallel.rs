@@ -309,10 +309,16 @@ fn a_pool_around_a_fragment_is_held_once() {
 
 #[test]
 fn too_many_slots_are_refused_and_simulated() {
-    let many = changed(TWO, &[("clients = 1", "clients = 100000\nthink = \"5000 s\"")]);
-    let fault = within(|budget| solve(&weave(&model(&many)), budget)).unwrap_err();
-    assert_eq!((fault.class, fault.name.as_str()), (Class::TooLarge, "par"), "{fault}");
-    assert!(fault.why.contains("100000 requests may be inside") && fault.why.contains("fewer clients"), "{fault}");
+    let refused = |text: &str, part: &str| {
+        let fault = within(|budget| solve(&weave(&model(text)), budget)).unwrap_err();
+        assert_eq!((fault.class, fault.name.as_str()), (Class::TooLarge, "par"), "{fault}");
+        assert!(fault.why.contains(part) && fault.why.contains("fewer clients"), "{fault}");
+    };
+    let clients = |many: u32| changed(TWO, &[("clients = 1", &format!("clients = {many}\nthink = \"{many} s\""))]);
+    refused(&clients(17), "17 requests may be inside of a parallel fragment at once");
+    let long = "{ ref = \"one\", times = 20000 }";
+    refused(&changed(&clients(16), &[("{ ref = \"one\" }", long)]), "more than 250000 in all");
+    let many = clients(100_000);
     let found = chosen(&many, &Wanted::default());
     assert!(found.simulated.is_some() && found.plus_minus["mean"] < 0.01 * found.mean.unwrap());
 }

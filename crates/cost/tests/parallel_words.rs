@@ -257,3 +257,23 @@ fn the_three_languages_say_the_same() {
     check(&uml("par", ["look write", ""], ""), Class::NoEffect, "par", "branch 2 of 2 is empty");
     check(&uml("par", ["look", ""], ""), Class::Invalid, "message write", "would be lost");
 }
+
+/// Fragments inside each other are laid with the stack, as sequences are: too many are refused, the others take no more than there is.
+#[test]
+fn deep_fragments_are_refused_and_take_no_stack() {
+    let chain = |length: usize| {
+        let (parts, _) = SMALL.split_once("[pool.p]").unwrap();
+        let mut text = parts.replace("clients = 2", "clients = 1");
+        text += "[[sequence.s0]]\nref = \"s1\"\n[[sequence.leaf]]\ndo = \"leaf\"\nby = \"x\"\ntime = \"1 ms\"\n";
+        for index in 1..length {
+            text += &format!("[[sequence.s{index}]]\npar = [ {{ ref = \"s{}\" }}, {{ ref = \"leaf\" }} ]\n", index + 1);
+        }
+        text += &format!("[[sequence.s{length}]]\ndo = \"x\"\nby = \"x\"\ntime = \"1 ms\"\n");
+        cost::net::lay(&weave(&model(&text)))
+    };
+    assert!(chain(60).is_ok());
+    for length in [500, 5000] {
+        let fault = chain(length).unwrap_err();
+        assert_eq!(fault.class, Class::TooLarge, "{fault}");
+    }
+}

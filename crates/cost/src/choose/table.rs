@@ -18,6 +18,10 @@ const EVEN: f64 = 0.1;
 /// The answer for a terminal.
 #[must_use]
 pub fn text(choice: &Choice) -> String {
+    /// Why any are simulated.
+    const WHY: &str =
+        "for their nets are too large, or percentiles are asked for of requests that do several things at once";
+
     let mut text = String::new();
     let (all, feasible) = (choice.settings.len(), choice.ranked.len());
     let unsolved: Vec<usize> =
@@ -28,8 +32,8 @@ pub fn text(choice: &Choice) -> String {
     let way = match simulated {
         _ if choice.reduced => "by the reduction to a queue".to_owned(),
         0 => "by their nets".to_owned(),
-        count if count == all => "by simulation, for their nets are too large".to_owned(),
-        count => format!("by their nets, {count} by simulation, for their nets are too large"),
+        count if count == all => format!("by simulation, {WHY}"),
+        count => format!("by their nets, {count} by simulation, {WHY}"),
     };
     let money = if choice.settings.iter().any(|it| it.money.is_some()) { "money an hour, then " } else { "" };
     let _ = writeln!(text, "solved {way}; ranked by {money}core seconds of a request, then time");

@@ -49,9 +49,7 @@ pub fn trial(model: &Model, choice: &Choice, seed: u64, budget: &mut Budget<'_>)
     let said = &choice.settings[index];
     let no = |why: &str| Err(Fault::new(Class::Unanswered, "run", why));
     if said.simulated.is_some() && seed == SEED {
-        return no(
-            "its figures are those of a run already, as its net is too large to be solved: another `--seed` makes another run",
-        );
+        return no("its figures are those of a run already: another `--seed` makes another run");
     }
     let chosen = set(&asked(model, &choice.wanted)?, &said.ways, &said.machines);
     let (service, _) = service::service(&chosen, budget)?;

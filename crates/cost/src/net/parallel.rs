@@ -17,6 +17,12 @@ use crate::mechanism::Part;
 use crate::model::{Model, Step};
 use crate::{Class, Fault};
 
+/// Slots of a fragment. Two branches of one step have four markings at least, and so many slots more than anybody can look at.
+const MAX_SLOTS: u32 = 16;
+
+/// One fragment takes as much of the stack as so many sequences inside each other.
+const STACK: usize = 4;
+
 /// A fragment as it was laid: where a request is told apart, its places are those of one slot.
 #[derive(Debug, Clone)]
 pub struct Fragment {
@@ -52,6 +58,7 @@ impl Layer<'_> {
         let (holds, beside) = (self.builder.holding().to_vec(), self.builder.set_beside(true));
         let around = Around { holds, beside, places: [from, then, failed] };
         let (abort, aborts) = (self.abort, self.aborts);
+        self.deep += STACK;
         // What a branch gives back is its own.
         self.builder.set_holding(Vec::new());
         if self.form == Form::InOrder {
@@ -59,6 +66,7 @@ impl Layer<'_> {
         } else {
             self.slots(branches, &around)?;
         }
+        self.deep -= STACK;
         let fails = self.aborts;
         (self.abort, self.aborts) = (abort, aborts);
         self.builder.set_beside(beside);
@@ -76,6 +84,9 @@ impl Layer<'_> {
     /// As many slots as there may be requests inside.
     fn slots(&mut self, branches: &[Vec<Step>], around: &Around) -> Result<(), Fault> {
         let slots = if self.form == Form::Shared { 1 } else { self.inside(&around.holds) };
+        if slots > MAX_SLOTS {
+            return Err(too_many(slots, &format!("{MAX_SLOTS} are laid at most")));
+        }
         let most = std::mem::replace(&mut self.most, 1);
         // Inside of a slot there is one only.
         let copies = self.builder.set_copies(1);
@@ -89,7 +100,8 @@ impl Layer<'_> {
                 // What the first is, all are.
                 self.builder.keep_stages(stages);
             } else if each.saturating_mul(slots as usize).saturating_add(laid) > MAX_STEPS {
-                return Err(too_many(slots, each));
+                let many = format!("with its {each} steps that is more than {MAX_STEPS} in all");
+                return Err(too_many(slots, &many));
             }
         }
         self.builder.set_copies(copies);
@@ -168,9 +180,9 @@ impl Layer<'_> {
     }
 }
 
-fn too_many(slots: u32, each: usize) -> Fault {
+fn too_many(slots: u32, many: &str) -> Fault {
     let why = format!(
-        "{slots} requests may be inside of a parallel fragment at once, each in places of its own for its {each} steps, more than {MAX_STEPS} in all: fewer clients, less `room`, `threads`, or a pool around it that lets fewer in"
+        "{slots} requests may be inside of a parallel fragment at once, each in places of its own, and {many}: fewer clients, less `room`, `threads`, or a pool around it let fewer in"
     );
     Fault::new(Class::TooLarge, "par", why)
 }

@@ -164,7 +164,7 @@ pub(super) fn run(args: &Choose) -> Result<Answer, Failure> {
             }
             if checked.is_empty() && args.check > 0 {
                 said.push_str(
-                    "\nnothing checked by whole nets: all settings were simulated, for their nets are too large\n",
+                    "\nnothing checked by whole nets: all settings were simulated, for their nets are too large, or do not tell percentiles\n",
                 );
             }
             answer["checked"] = json!(checked);
