@@ -4,7 +4,7 @@ mod branches;
 
 use std::collections::BTreeMap;
 
-use cost::choose::{Choice, Effort, Outcome, Wanted, choose, trial};
+use cost::choose::{Choice, Effort, Outcome, SEED, Wanted, choose, trial};
 use cost::solve::{Solution, solve};
 use cost::{Class, print, weave};
 use gspn::Limits;
@@ -217,8 +217,10 @@ fn what_is_carried_is_what_the_net_says() {
     assert!(limit.beside && limit.waits && limit.at_most && limit.resource == "threads", "{limit:?}");
     assert!(two.bottleneck.contains("wait for the longest of their branches"), "{}", two.bottleneck);
     let open = carried(LOADS[3]);
-    close("b", open.carried, 1.0 / (0.023 + 0.5 * 0.004));
-    assert_eq!(open.limit.unwrap().resource, "b");
+    // Three at once do not keep `b` busy all the time.
+    close("room for three", open.carried, solved(&loaded("clients = 3")).throughput);
+    assert!(open.carried < 1.0 / (0.023 + 0.5 * 0.004));
+    assert_eq!(open.limit.unwrap().resource, "request");
 }
 
 /// 1 % less of a branch carries as much more as the net with that says.
@@ -276,7 +278,7 @@ fn a_trial_sees_what_was_worked_out() {
     let text = loaded(LOADS[2]) + "[node.more]\nmachines = [1, 2]\n";
     let effort = Effort { limits: Limits::default(), threads: 1, go_on: &|_| true };
     let choice = choose(&model(&text), &Wanted::default(), &effort).unwrap();
-    let seen = within(|budget| trial(&model(&text), &choice, budget)).unwrap().unwrap();
+    let seen = within(|budget| trial(&model(&text), &choice, SEED, budget)).unwrap().unwrap();
     for it in &seen.figures {
         assert!((it.seen - it.predicted).abs() <= 2.0 * it.plus_minus, "{it:?}");
     }

@@ -6,7 +6,7 @@ use cost::model::{Property, Step};
 use cost::net::lay;
 use cost::read::{Language, read};
 use cost::solve::solve;
-use cost::{Class, Model, weave};
+use cost::{Class, Model, print, weave};
 use gspn::{Budget, Limits};
 
 const CUSPIS: &str = include_str!("../models/cuspis.toml");
@@ -48,6 +48,38 @@ fn the_two_configurations_of_the_paper_are_woven_as_it_draws_them() {
         ]
     );
     assert_eq!(cuspis.configuration("SC3").unwrap_err().class, Class::NoSuchName);
+}
+
+/// Lines of the printed nets that only one of two models has.
+fn differ(one: &str, other: &str) -> Vec<String> {
+    let [one, other] = [one, other].map(|text| print::net(&lay(&weave(&model(text))).unwrap()));
+    let only = |these: &str, those: &str| -> Vec<String> {
+        these.lines().filter(|line| !those.lines().any(|other| other == *line)).map(str::to_owned).collect()
+    };
+    [only(&one, &other), only(&other, &one)].concat()
+}
+
+/// Another setting of an annotation numbers nothing else anew. A signature is encrypted, too, and takes longer if it is longer.
+#[test]
+fn what_another_setting_changes_of_a_net_is_its_own() {
+    let orders = include_str!("../../../examples/cost/orders.toml");
+    for (of, from, to) in [
+        (
+            "attribute order",
+            "\"hmac-sha256\", \"ecdsa-p256\", \"rsa-2048\"",
+            "\"rsa-2048\", \"ecdsa-p256\", \"hmac-sha256\"",
+        ),
+        ("connector wire", "[\"aes-128-gcm\", \"aes-256-gcm\"]", "[\"aes-256-gcm\", \"aes-128-gcm\"]"),
+        ("connector wire", "[\"99 %\", \"90 %\"]", "[\"90 %\", \"99 %\"]"),
+    ] {
+        let differ = differ(orders, &orders.replace(from, to));
+        assert!(differ.iter().any(|line| line.contains(&format!("({of})"))), "{from}");
+        let timeless = |line: &str| line.split(", after").next().unwrap().to_owned();
+        let alone = |line: &&String| differ.iter().filter(|other| timeless(other) == timeless(line)).count() == 1;
+        let foreign: Vec<&String> =
+            differ.iter().filter(alone).filter(|line| !line.contains(&format!("({of})"))).collect();
+        assert!(foreign.is_empty(), "{foreign:#?}");
+    }
 }
 
 const GIVEN: &str = r#"

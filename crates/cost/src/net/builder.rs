@@ -29,6 +29,9 @@ pub(super) struct Builder {
     stages: Vec<Stage>,
     /// Those that were given, and how often; none where there are no names.
     names: Option<HashMap<String, u32>>,
+    /// What comes next is about: a step of the application, or what an annotation is on. Names say it, so that another setting changes only
+    /// its own.
+    about: Option<String>,
     free: Vec<usize>,
     lines: Vec<Option<usize>>,
     /// Of each pool its place, if requests may wait for it.
@@ -50,6 +53,7 @@ impl Builder {
             transitions: Vec::new(),
             stages: Vec::new(),
             names: named.then(HashMap::new),
+            about: None,
             free: Vec::new(),
             lines: Vec::new(),
             pools: Vec::new(),
@@ -107,6 +111,12 @@ impl Builder {
 
     pub(super) fn holding(&self) -> &[(usize, u32)] {
         &self.holding
+    }
+
+    /// What comes next is about this; given back is what it was about.
+    pub(super) fn set_about(&mut self, about: impl FnOnce() -> Option<String>) -> Option<String> {
+        let about = self.names.as_ref().and_then(|_| about());
+        std::mem::replace(&mut self.about, about)
     }
 
     /// Whether what comes next is done beside other things; given back is what it was.
@@ -254,10 +264,12 @@ impl Builder {
         self.transitions.len() - 1
     }
 
-    /// The name, numbered where it was given before; nothing where there are no names.
+    /// The name with what it is about, numbered where it was given before; nothing where there are no names.
     fn unique(&mut self, name: impl Display) -> String {
         let Some(names) = &mut self.names else { return String::new() };
         let name = name.to_string();
+        let about = self.about.as_deref().filter(|about| !name.starts_with(about));
+        let name = about.map_or(name.clone(), |about| format!("{name} ({about})"));
         let Some(mut count) = names.get(&name).copied() else {
             names.insert(name.clone(), 1);
             return name;

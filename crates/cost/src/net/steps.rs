@@ -43,8 +43,11 @@ impl Layer<'_> {
             let why = format!("sequences refer to each other more than {MAX_DEEP} deep: put some of them into one");
             return Err(Fault::new(Class::TooLarge, "sequence", why));
         }
+        let around = self.builder.set_about(|| None);
         for step in steps {
             self.count(at.len())?;
+            let model = self.model;
+            self.builder.set_about(|| about(model, step));
             match step {
                 Step::Operation(it) => {
                     let node = self.model.components[it.by].node;
@@ -70,6 +73,7 @@ impl Layer<'_> {
                 Step::Protect(protect) => self.parts(&protect.parts, protect, at)?,
             }
         }
+        self.builder.set_about(|| around);
         self.deep -= 1;
         Ok(())
     }
@@ -366,5 +370,16 @@ impl Layer<'_> {
             }
         }
         self.builder.immediate("abort", builder::ROUTE, 1.0, &[lost], &[self.abort]);
+    }
+}
+
+/// What the names of a step are about; what holds other steps is about nothing.
+fn about(model: &Model, step: &Step) -> Option<String> {
+    match step {
+        Step::Operation(it) => Some(it.name.clone()),
+        Step::Send(it) => Some(it.name.clone()),
+        Step::Acquire(units) | Step::Release(units) => Some(model.pools[units.of].name.clone()),
+        Step::Protect(it) => Some(model.target(&model.annotations[it.annotation])),
+        Step::Ref { .. } | Step::Choice(_) | Step::Par(_) => None,
     }
 }

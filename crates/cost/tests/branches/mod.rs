@@ -109,13 +109,9 @@ from = "x"
 to = "y"
 [attribute.v]
 of = "x"
-[pool.p]
-size = 2
-[pool.q]
-size = 2
 "#;
 
-/// Steps as words, each sequence by its name.
+/// Steps as words, each sequence by its name; pools are those that somebody takes.
 pub(crate) fn sequences(text: &[(&str, &str)]) -> String {
     let step = |word: &str| match word.split_once(' ') {
         Some(("take", pool)) => format!("acquire = \"{pool}\""),
@@ -132,5 +128,7 @@ pub(crate) fn sequences(text: &[(&str, &str)]) -> String {
     let sequence = |(name, steps): &(&str, &str)| {
         steps.split(", ").map(|it| format!("[[sequence.{name}]]\n{}\n", step(it))).collect::<String>()
     };
-    SMALL.to_owned() + &text.iter().map(sequence).collect::<String>()
+    let taken = |pool: &&str| text.iter().any(|(_, steps)| steps.contains(&format!("take {pool}")));
+    let pools = ["p", "q"].into_iter().filter(taken).map(|pool| format!("[pool.{pool}]\nsize = 2\n"));
+    SMALL.to_owned() + &pools.collect::<String>() + &text.iter().map(sequence).collect::<String>()
 }
