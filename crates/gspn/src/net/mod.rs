@@ -1,6 +1,7 @@
 //! A net as it is written down, checked. What is built here has unique names, arcs to places that exist and numbers in range.
 
 mod check;
+mod cover;
 pub(crate) mod invariants;
 pub(crate) mod semiflows;
 mod structure;

@@ -18,7 +18,7 @@ pub(super) struct Row {
 }
 
 /// For each place the most tokens that it can hold, where a sum of tokens that never changes says so (Farkas), or else an immediate
-/// transition that waits for nothing but its tokens.
+/// transition that waits for nothing but its tokens; where there are too many such sums, one that no firing raises.
 pub(crate) fn bounds(net: &Net) -> Vec<Option<Tokens>> {
     let mut most = vec![None; net.places.len()];
     let (sums, all) = sums(net, WORK);
@@ -35,6 +35,9 @@ pub(crate) fn bounds(net: &Net) -> Vec<Option<Tokens>> {
     }
     for (most, emptied) in most.iter_mut().zip(emptied(net)) {
         *most = most.or(emptied);
+    }
+    if !all {
+        super::cover::bounds(net, &super::invariants::changes(net), &mut most);
     }
     most
 }
@@ -164,7 +167,7 @@ mod tests {
 
     type Arcs = &'static [(usize, u64)];
 
-    fn net(tokens: &[u64], transitions: &[(Arcs, Arcs)]) -> Net {
+    fn net(tokens: &[u64], transitions: &[(&[(usize, u64)], &[(usize, u64)])]) -> Net {
         let places =
             tokens.iter().enumerate().map(|(index, tokens)| Place { name: format!("p{index}"), tokens: *tokens });
         let arcs =
@@ -191,6 +194,32 @@ mod tests {
         // p0 + p1 = 5 and p1 + p2 = 1.
         let net = net(&[5, 0, 1], &[(&[(0, 1), (2, 1)], &[(1, 1)]), (&[(1, 1)], &[(0, 1), (2, 1)])]);
         assert_eq!(bounds(&net), [Some(5), Some(1), Some(1)]);
+    }
+
+    #[test]
+    fn where_sums_are_too_many_a_program_finds_those_that_bound() {
+        // Each of ten takes any of ten slots, does two things at once there, and comes back.
+        const SLOTS: usize = 10;
+        let mut transitions: Vec<(Vec<(usize, u64)>, Vec<(usize, u64)>)> = Vec::new();
+        for slot in 0..SLOTS {
+            let first = 1 + 5 * slot;
+            let [free, left, right, one, other] = [first, first + 1, first + 2, first + 3, first + 4];
+            transitions.push((vec![(0, 1), (free, 1)], vec![(left, 1), (right, 1)]));
+            transitions.push((vec![(left, 1)], vec![(one, 1)]));
+            transitions.push((vec![(right, 1)], vec![(other, 1)]));
+            transitions.push((vec![(one, 1), (other, 1)], vec![(0, 1), (free, 1)]));
+        }
+        let tokens = |place: usize| if place == 0 { SLOTS as u64 } else { u64::from(place % 5 == 1) };
+        let tokens: Vec<u64> = (0..=5 * SLOTS).map(tokens).collect();
+        let transitions: Vec<(&[(usize, u64)], &[(usize, u64)])> =
+            transitions.iter().map(|(inputs, outputs)| (inputs.as_slice(), outputs.as_slice())).collect();
+        let mut net = net(&tokens, &transitions);
+        assert!(!sums(&net, WORK).1, "they are not too many");
+        let most = |place: usize| Some(if place == 0 { SLOTS as u64 } else { 1 });
+        assert_eq!(bounds(&net), (0..=5 * SLOTS).map(most).collect::<Vec<_>>());
+        // One more each time, and neither the place where all come from nor what may be taken from it has a bound.
+        net.transitions[3].outputs[0].count = 2;
+        assert_eq!(bounds(&net)[0], None);
     }
 
     #[test]
