@@ -33,8 +33,10 @@ pub struct Solution {
     pub pools: Vec<Held>,
     /// What the mean time of a request is spent on, the longest first.
     pub spent: Vec<Spent>,
-    /// Markings that the net can reach and stays in.
-    pub states: u64,
+    /// Markings that the net can reach and stays in; nothing where only those were counted that differ in more than which of several alike
+    /// is which, and there are more than the limit of all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub states: Option<u64>,
     /// What the solver checked.
     pub checks: Checks,
 }
@@ -108,7 +110,9 @@ fn mean(id: &str, place: usize) -> Ask {
 /// Solves a net that was laid of `model`.
 pub(crate) fn of(model: &Model, laid: &Laid, budget: &mut Budget<'_>) -> Result<Solution, Fault> {
     let answer = ask::answer(&laid.net, &questions(laid), budget)?;
-    if let Some((id, refusal)) = answer.unanswered.iter().next() {
+    let is_counted =
+        |(id, refusal): &(&String, &gspn::Refusal)| *id == "states" && refusal.class == gspn::Class::TooLarge;
+    if let Some((id, refusal)) = answer.unanswered.iter().find(|it| !is_counted(it)) {
         // When the time is over, that is nothing of the question's.
         if budget.look(Progress::Answering { done: answer.values.len() as u64 }).is_err() {
             let why = "the limit of time was reached before all figures of its net were known: allow more time";
@@ -160,8 +164,8 @@ pub(crate) fn of(model: &Model, laid: &Laid, budget: &mut Budget<'_>) -> Result<
     let mut spent: Vec<Spent> = spent.filter(|it| it.seconds > 0.0).collect();
     spent.sort_by(|one, other| other.seconds.total_cmp(&one.seconds));
     let states = match answer.values.get("states") {
-        Some(Value::Count(count)) => *count,
-        _ => 0,
+        Some(Value::Count(count)) => Some(*count),
+        _ => None,
     };
     let (nodes, pools, response) = (nodes.collect(), pools.collect(), per_request(inside));
     let checks = answer.checks;

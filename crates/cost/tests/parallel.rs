@@ -15,6 +15,17 @@ fn solved(text: &str) -> Solution {
     within(|budget| solve(&weave(&model(text)), budget)).unwrap_or_else(|fault| panic!("{fault}\n{text}"))
 }
 
+/// Twelve inside at once are more markings than could be looked at one by one; nobody waits, so that all take as long as one alone.
+#[test]
+fn many_at_once_are_looked_at_by_markings_that_are_alike() {
+    let free = changed(TWO, &[("[node.a]", "[node.a]\ncores = 50"), ("[node.b]", "[node.b]\ncores = 50")]);
+    let loads = ["clients = 1\nthink = \"20 ms\"", "clients = 12\nthink = \"20 ms\""];
+    let [one, twelve] = loads.map(|load| solved(&free.replace("clients = 1", load)));
+    close("response", twelve.response, one.response);
+    close("throughput", twelve.throughput, 12.0 * one.throughput);
+    assert_eq!((one.states, twelve.states), (Some(4), None));
+}
+
 #[test]
 fn two_branches_take_as_long_as_the_longer_one() {
     let (one, other) = (0.01, 0.02);
