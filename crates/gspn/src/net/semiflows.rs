@@ -165,9 +165,9 @@ mod tests {
     use super::*;
     use crate::net::{Arc, Kind, Place, Rate, Servers, Transition, build};
 
-    type Arcs = &'static [(usize, u64)];
+    type Arcs<'a> = &'a [(usize, u64)];
 
-    fn net(tokens: &[u64], transitions: &[(&[(usize, u64)], &[(usize, u64)])]) -> Net {
+    fn net(tokens: &[u64], transitions: &[(Arcs<'_>, Arcs<'_>)]) -> Net {
         let places =
             tokens.iter().enumerate().map(|(index, tokens)| Place { name: format!("p{index}"), tokens: *tokens });
         let arcs =
@@ -200,19 +200,19 @@ mod tests {
     fn where_sums_are_too_many_a_program_finds_those_that_bound() {
         // Each of ten takes any of ten slots, does two things at once there, and comes back.
         const SLOTS: usize = 10;
-        let mut transitions: Vec<(Vec<(usize, u64)>, Vec<(usize, u64)>)> = Vec::new();
+        let mut transitions: Vec<[Vec<(usize, u64)>; 2]> = Vec::new();
         for slot in 0..SLOTS {
             let first = 1 + 5 * slot;
             let [free, left, right, one, other] = [first, first + 1, first + 2, first + 3, first + 4];
-            transitions.push((vec![(0, 1), (free, 1)], vec![(left, 1), (right, 1)]));
-            transitions.push((vec![(left, 1)], vec![(one, 1)]));
-            transitions.push((vec![(right, 1)], vec![(other, 1)]));
-            transitions.push((vec![(one, 1), (other, 1)], vec![(0, 1), (free, 1)]));
+            transitions.push([vec![(0, 1), (free, 1)], vec![(left, 1), (right, 1)]]);
+            transitions.push([vec![(left, 1)], vec![(one, 1)]]);
+            transitions.push([vec![(right, 1)], vec![(other, 1)]]);
+            transitions.push([vec![(one, 1), (other, 1)], vec![(0, 1), (free, 1)]]);
         }
         let tokens = |place: usize| if place == 0 { SLOTS as u64 } else { u64::from(place % 5 == 1) };
         let tokens: Vec<u64> = (0..=5 * SLOTS).map(tokens).collect();
-        let transitions: Vec<(&[(usize, u64)], &[(usize, u64)])> =
-            transitions.iter().map(|(inputs, outputs)| (inputs.as_slice(), outputs.as_slice())).collect();
+        let transitions: Vec<(Arcs<'_>, Arcs<'_>)> =
+            transitions.iter().map(|[inputs, outputs]| (&inputs[..], &outputs[..])).collect();
         let mut net = net(&tokens, &transitions);
         assert!(!sums(&net, WORK).1, "they are not too many");
         let most = |place: usize| Some(if place == 0 { SLOTS as u64 } else { 1 });
@@ -225,8 +225,8 @@ mod tests {
     #[test]
     fn a_place_that_an_immediate_empties_at_once_holds_what_one_firing_brings() {
         // p0 and p1 change places, and each firing puts three into p2, of which two at a time leave at once.
-        let timed: [(Arcs, Arcs); 2] = [(&[(0, 1)], &[(1, 1), (2, 3)]), (&[(1, 1)], &[(0, 1)])];
-        let with = |inputs: Arcs, outputs: Arcs, tokens: u64| {
+        let timed: [(Arcs<'_>, Arcs<'_>); 2] = [(&[(0, 1)], &[(1, 1), (2, 3)]), (&[(1, 1)], &[(0, 1)])];
+        let with = |inputs: Arcs<'_>, outputs: Arcs<'_>, tokens: u64| {
             let mut net = net(&[1, 0, tokens], &[timed[0], timed[1], (inputs, outputs)]);
             net.transitions[2].kind = Kind::Immediate { weight: 1.0, priority: 1 };
             bounds(&net)[2]
