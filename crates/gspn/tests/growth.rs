@@ -205,6 +205,23 @@ fn growth_behind_hundreds_of_millions_of_markings_is_found() {
     assert_eq!(refusal.trace.len(), 42, "no way is shorter: {:?}", refusal.trace);
 }
 
+/// Five queues fill, each up to 20, and one firing takes all of that and leaves one token elsewhere.
+#[test]
+fn growth_that_many_firings_pay_for_is_found() {
+    let names = ["a", "b", "c", "d", "e"];
+    let mut places: Vec<(&str, u64)> = names.iter().map(|name| (*name, 0)).collect();
+    places.push(("z", 0));
+    let arrivals: Vec<(String, [(&str, u64); 1], [(&str, u64); 1])> =
+        names.iter().map(|name| (format!("to {name}"), [(*name, 1)], [(*name, 20)])).collect();
+    let all: Vec<(&str, u64)> = names.iter().map(|name| (*name, 20)).collect();
+    let arrivals = arrivals.iter().map(|(name, to, full)| -> Row<'_> { (name, 0, &[], to, full) });
+    let rows: Vec<Row<'_>> = arrivals.chain([("take all", 0, &all[..], &[("z", 1)][..], &[][..])]).collect();
+    let net = net(&places, &rows);
+    let refusal = refusal(&net, 8_000_000).unwrap();
+    grows(&net, &refusal);
+    assert_eq!((refusal.name.as_str(), refusal.trace.len()), ("z", 101), "{refusal:?}");
+}
+
 /// Two switches of a control, and what moves tokens while it stands one way or the other: what is refused as unbounded has no end.
 #[test]
 fn machines_made_by_chance_with_few_markings_are_never_said_to_grow() {

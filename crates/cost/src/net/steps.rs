@@ -380,6 +380,13 @@ fn about(model: &Model, step: &Step) -> Option<String> {
         Step::Send(it) => Some(it.name.clone()),
         Step::Acquire(units) | Step::Release(units) => Some(model.pools[units.of].name.clone()),
         Step::Protect(it) => Some(model.target(&model.annotations[it.annotation])),
-        Step::Ref { .. } | Step::Choice(_) | Step::Par(_) => None,
+        // Whether something is reused, as weaving puts it there: nothing but mechanisms.
+        Step::Choice(ways) => {
+            let mut steps = ways.iter().flat_map(|(_, steps)| steps);
+            let is_woven = |step: &Step| matches!(step, Step::Protect(_) | Step::Choice(_));
+            let first = steps.clone().next().filter(|_| steps.all(is_woven));
+            first.and_then(|first| about(model, first))
+        }
+        Step::Ref { .. } | Step::Par(_) => None,
     }
 }

@@ -136,7 +136,7 @@ impl Explorer {
             let count = self.count();
             if self.open && state >= hunt {
                 let mut look = || self.look(state, budget);
-                super::hunt::hunt(&self.net, state as usize / 4, &mut look)?;
+                super::hunt::hunt(&self.net, state as usize / 16, &mut look)?;
                 hunt = hunt.saturating_mul(AGAIN);
             }
             if state >= looked {

@@ -20,10 +20,13 @@ const WAYS: usize = 8;
 const ROUNDS: usize = 32;
 /// Entries of all markings that are kept.
 const ENTRIES: usize = 1 << 22;
-/// Markings on the way to one that are compared with it, so many in all for each that is found; and how many of them take as long as asking
-/// of one firing whether it can be done again.
-const COMPARED: usize = 16;
+/// Markings on the way to one that are compared with it, so many in all for each that is found; how many of them take as long as asking
+/// of one firing whether it can be done again; and how many are compared without a gap.
+const COMPARED: usize = 32;
 const LOOKS: usize = 8;
+/// Markings on the way to one that are gone back over, so many in all for each that is found.
+const WALKED: usize = 256;
+const NEAR: usize = 32;
 /// Markings between two looks at the clock.
 const LOOKED: usize = 256;
 /// What is no marking before another.
@@ -82,6 +85,7 @@ struct Hunt<'a> {
     token: Vec<f64>,
     ready: Vec<usize>,
     compared: usize,
+    walked: usize,
 }
 
 impl<'a> Hunt<'a> {
@@ -96,11 +100,12 @@ impl<'a> Hunt<'a> {
             token: vec![0.0; net.places],
             ready: Vec::new(),
             compared: 0,
+            walked: 0,
         }
     }
 
     fn run(&mut self, most: usize, look: &mut dyn FnMut() -> Result<(), Refusal>) -> Result<(), Refusal> {
-        self.found(self.net.initial.clone(), NONE, 0);
+        let _ = self.found(self.net.initial.clone(), NONE, 0);
         let mut looked = 0;
         while let Some((_, at)) = self.next.pop() {
             if self.nodes.len() >= most {
@@ -110,12 +115,13 @@ impl<'a> Hunt<'a> {
                 looked = self.nodes.len();
                 look()?;
             }
-            self.grown(at)?;
             let marking = self.nodes[at as usize].marking.clone();
             for transition in self.firing(&marking) {
                 let mut to = marking.to_vec();
-                if self.net.fires[transition].fire(&mut to).is_some() {
-                    self.found(to, at, transition);
+                if self.net.fires[transition].fire(&mut to).is_some()
+                    && let Some(found) = self.found(to, at, transition)
+                {
+                    self.grown(found)?;
                 }
             }
         }
@@ -134,17 +140,19 @@ impl<'a> Hunt<'a> {
         timed.map(|timed| timed.transition).chain(clocks).collect()
     }
 
-    fn found(&mut self, marking: Vec<u64>, before: u32, transition: usize) {
+    /// Its number, if it is new.
+    fn found(&mut self, marking: Vec<u64>, before: u32, transition: usize) -> Option<u32> {
         let marking = marking.into_boxed_slice();
-        let Ok(number) = u32::try_from(self.nodes.len()) else { return };
+        let number = u32::try_from(self.nodes.len()).ok()?;
         if self.seen.contains(&marking) {
-            return;
+            return None;
         }
         // Where what is missing can never come, this way does not grow.
-        let Some(far) = self.far(&marking) else { return };
+        let far = self.far(&marking)?;
         self.seen.insert(marking.clone());
         self.nodes.push(Node { marking, before, transition });
         self.next.push((Reverse(far.to_bits()), number));
+        Some(number)
     }
 
     /// How far it is to where all transitions of the way could fire. Numbers from 0 are in the order of their bits.
@@ -177,13 +185,23 @@ impl<'a> Hunt<'a> {
     fn grown(&mut self, at: u32) -> Result<(), Refusal> {
         let later = self.nodes[at as usize].marking.clone();
         let mut way = vec![at];
-        while let Some(&first) = way.last().filter(|_| self.compared < COMPARED * self.nodes.len()) {
-            let before = self.nodes[first as usize].before;
+        // Where something on the way must not find too many tokens.
+        let mut stopped = vec![false; self.net.places];
+        let (compared, walked) = (COMPARED * self.nodes.len(), WALKED * self.nodes.len());
+        while let Some(&first) = way.last().filter(|_| self.compared < compared && self.walked < walked) {
+            self.walked += 1;
+            let Node { before, transition, .. } = self.nodes[first as usize];
             if before == NONE {
                 break;
             }
-            self.compared += 1;
-            if let Some(growth) = proof::grows(&self.nodes[before as usize].marking, &later) {
+            self.net.fires[transition].inhibitors.iter().for_each(|arc| stopped[arc.place] = true);
+            // The last ones, the first one, and few between.
+            let far = way.len();
+            let is_compared = far <= NEAR || far.is_power_of_two() || self.nodes[before as usize].before == NONE;
+            self.compared += usize::from(is_compared);
+            let growth = is_compared.then(|| proof::grows(&self.nodes[before as usize].marking, &later)).flatten();
+            let again = |growth: &Vec<bool>| !growth.iter().zip(&stopped).any(|(grows, stopped)| *grows && *stopped);
+            if let Some(growth) = growth.filter(again) {
                 self.compared += LOOKS * way.len();
                 let steps: Vec<Step> = way.iter().rev().map(|node| self.step(*node)).collect();
                 let steps: Vec<&Step> = steps.iter().collect();

@@ -10,7 +10,7 @@ const ATTRIBUTES: [&str; 4] = ["id", "type", "name", "active"];
 
 /// How the names of classes begin that are known to be others, in small letters without signs; and what nets of it have. Tools have many
 /// names for place/transition nets, so that what is not known is read as one.
-const OTHERS: [(&str, &str); 20] = [
+const OTHERS: [(&str, &str); 19] = [
     ("symmetricnet", COLOURED),
     ("highlevel", COLOURED),
     ("hlpn", COLOURED),
@@ -23,9 +23,8 @@ const OTHERS: [(&str, &str); 20] = [
     ("algebraic", COLOURED),
     ("npn", "nets as tokens"),
     ("nested", "nets as tokens"),
-    ("continuous", FLOWS),
-    ("hybrid", FLOWS),
-    ("fluid", FLOWS),
+    ("hpn", FLOWS),
+    ("fspn", FLOWS),
     ("reset", "arcs that take all tokens"),
     ("timed", TIMES),
     ("timepetri", TIMES),
@@ -63,5 +62,8 @@ fn other(sort: &str) -> Option<&'static str> {
     let last = sort.trim_end_matches('/').rsplit(['/', '#']).next().filter(|_| address).unwrap_or(sort);
     let letters: String = last.chars().filter(|next| next.is_alphanumeric()).collect();
     let letters = letters.to_lowercase();
+    if ["continuous", "hybrid", "fluid"].iter().any(|flows| letters.contains(flows)) {
+        return Some(FLOWS);
+    }
     OTHERS.iter().find(|(begins, _)| letters.starts_with(begins)).map(|(_, have)| *have)
 }

@@ -261,6 +261,8 @@ fn the_class_of_a_pnml_net_is_what_its_type_and_attributes_say() {
         (r#"type="http://example.org/resetnet""#, "arcs that take all tokens"),
         (r#"type="http://example.org/pnml/continuousnet""#, "no whole numbers of tokens"),
         (r#"type="HybridPetriNet""#, "no whole numbers of tokens"),
+        (r#"type="first-order-hybrid""#, "no whole numbers of tokens"),
+        (r#"type="http://example.org/grammar/hpn""#, "no whole numbers of tokens"),
         (r#"type="NPN""#, "nets as tokens"),
         (r#"type="P/T net" timed="true""#, "its attribute `timed` (`true`)"),
         (r#"netMode="algebraic-int""#, "its attribute `netMode` (`algebraic-int`)"),
