@@ -211,10 +211,10 @@ fn growth_that_many_firings_pay_for_is_found() {
     let names = ["a", "b", "c", "d", "e"];
     let mut places: Vec<(&str, u64)> = names.iter().map(|name| (*name, 0)).collect();
     places.push(("z", 0));
-    let arrivals: Vec<(String, [(&str, u64); 1], [(&str, u64); 1])> =
-        names.iter().map(|name| (format!("to {name}"), [(*name, 1)], [(*name, 20)])).collect();
+    let called: Vec<String> = names.iter().map(|name| format!("to {name}")).collect();
+    let arcs: Vec<[(&str, u64); 2]> = names.iter().map(|name| [(*name, 1), (*name, 20)]).collect();
     let all: Vec<(&str, u64)> = names.iter().map(|name| (*name, 20)).collect();
-    let arrivals = arrivals.iter().map(|(name, to, full)| -> Row<'_> { (name, 0, &[], to, full) });
+    let arrivals = called.iter().zip(&arcs).map(|(name, arcs)| -> Row<'_> { (name, 0, &[], &arcs[..1], &arcs[1..]) });
     let rows: Vec<Row<'_>> = arrivals.chain([("take all", 0, &all[..], &[("z", 1)][..], &[][..])]).collect();
     let net = net(&places, &rows);
     let refusal = refusal(&net, 8_000_000).unwrap();
