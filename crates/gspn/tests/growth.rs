@@ -1,8 +1,11 @@
 //! Nets that gather tokens without end in ways that exploring alone does not show, and nets alike that do not.
 
+mod firing;
+
 use std::collections::HashSet;
 
-use gspn::net::{Kind, Net, Transition};
+use firing::{enabled, priority};
+use gspn::net::{Net, Transition};
 use gspn::{Budget, Class, Limits, Refusal, ask, json};
 use serde_json::{Map, Value, json};
 
@@ -32,16 +35,6 @@ fn refusal(net: &Net, markings: u64) -> Option<Refusal> {
     let mut go_on = |_| true;
     let limits = Limits { markings, ..Limits::default() };
     ask::answer(net, &[], &mut Budget::new(limits, &mut go_on)).err()
-}
-
-fn enabled(it: &Transition, marking: &[u64]) -> bool {
-    it.inputs.iter().all(|arc| marking[arc.place] >= arc.count)
-        && it.inhibitors.iter().all(|arc| marking[arc.place] < arc.count)
-}
-
-/// Priorities of the transitions that are enabled; 0 where time passes first.
-fn priority(it: &Transition) -> u32 {
-    if let Kind::Immediate { priority, .. } = it.kind { priority } else { 0 }
 }
 
 fn fired(it: &Transition, marking: &[u64]) -> Vec<u64> {

@@ -1,7 +1,9 @@
 //! A refusal's trace is fired again, one transition after the other: it leads to the marking that the refusal is about.
 
+mod firing;
 mod made;
 
+use firing::{enabled, priority};
 use gspn::net::{Kind, Net, Transition};
 use gspn::{Budget, Class, Limits, Refusal, ask, json};
 use made::{Parts, nets};
@@ -12,16 +14,6 @@ fn refusal(net: &Net) -> Option<Refusal> {
     let mut go_on = |_| true;
     let limits = Limits { markings: 20_000, ..Limits::default() };
     ask::answer(net, &[], &mut Budget::new(limits, &mut go_on)).err()
-}
-
-fn enabled(it: &Transition, marking: &[u64]) -> bool {
-    it.inputs.iter().all(|arc| marking[arc.place] >= arc.count)
-        && it.inhibitors.iter().all(|arc| marking[arc.place] < arc.count)
-}
-
-/// Priorities of the transitions that are enabled; 0 where time passes first.
-fn priority(it: &Transition) -> u32 {
-    if let Kind::Immediate { priority, .. } = it.kind { priority } else { 0 }
 }
 
 /// The marking behind the trace, each of whose firings may happen.
