@@ -51,6 +51,7 @@ pub(crate) struct Revoke {
     #[command(flatten)]
     at: At,
     /// The token's id
+    #[arg(allow_hyphen_values = true)]
     id: String,
     /// Why, for the audit
     #[arg(long, default_value = "", hide_default_value = true)]

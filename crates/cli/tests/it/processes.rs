@@ -67,7 +67,14 @@ fn three_programs_are_one_plant_and_a_killed_server_learns_what_was_revoked_befo
     let (one, two) = (issue("mixer"), issue("filler"));
     assert!(by_token(&olga, "mixer", SPEED).starts_with("exit 0"));
     assert!(by_token(&olga_fills, "filler", RATE).starts_with("exit 0"));
-    let revoke = |id: &str| until("it is revoked", || scene.json_or_error(&["token", "revoke", id])["revoked"] == true);
+    let revoke = |id: &str| {
+        until("it is revoked", || {
+            let said = scene.json_or_error(&["token", "revoke", id]);
+            let trouble = &said["error"]["kind"];
+            assert!(trouble.is_null() || trouble == "unavailable", "{said:#}");
+            said["revoked"] == true
+        });
+    };
     revoke(&one);
     until("the mixer knows", || by_token(&olga, "mixer", SPEED).starts_with("exit 1"));
     assert!(by_token(&olga_fills, "filler", RATE).starts_with("exit 0"), "the other token is good");

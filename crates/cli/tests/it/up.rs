@@ -159,6 +159,9 @@ fn rights_come_and_go_with_the_step_and_everything_is_in_the_ledger() {
     until("the mixer knows", || by_token("read").starts_with("exit 1"));
     let nobody = scene.run(&["token", "revoke", id, "--pki", "pki/hmi"]);
     assert!(nobody.starts_with("exit 1") && nobody.contains("403"), "{nobody}");
+    // An id of base64url may begin as an option does.
+    let unknown = scene.run(&["token", "revoke", "-9never4issued5before0A"]);
+    assert!(unknown.starts_with("exit 1") && unknown.contains("no such token"), "{unknown}");
 
     up.stop();
     let report = scene.json(&["audit", "verify"]);
