@@ -258,3 +258,37 @@ fn a_question_about_two_replicas_does_not_cost_the_others() {
     }
     assert_eq!(many.unanswered["all"].class, Class::TooLarge);
 }
+
+/// Twelve clients that start at once and choose one of two ways before any time has passed: half a million vanishing markings, of which 78 are
+/// explored at the start.
+#[test]
+fn clients_that_choose_at_once_are_few_vanishing_markings() {
+    let part = |kind, from: usize, to: usize| Part { kind, inputs: vec![from], outputs: vec![to], inhibitor: None };
+    let timed = |rate| Kind::Timed { rate: Rate::Constant(rate), servers: Servers::Finite(1) };
+    let choice = |weight| Kind::Immediate { weight, priority: 1 };
+    let (chooses, slow, fast) = (0, 1, 2);
+    let parts = [
+        part(choice(1.0), chooses, slow),
+        part(choice(3.0), chooses, fast),
+        part(timed(1.0), slow, chooses),
+        part(timed(3.0), fast, chooses),
+    ];
+    let net = replicas(&[1, 0, 0], &[], &parts, 12);
+    let at = Some(1.0);
+    let asks = [
+        ("slow", Question::MeanTokens { place: net.place("p1 of 4").unwrap(), at }),
+        ("chosen", Question::Throughput { transition: net.transition("t0 of 9").unwrap(), at }),
+        ("vanishing", Question::Vanishing),
+    ];
+    let asks: Vec<Ask> = asks.into_iter().map(|(id, question)| Ask { id: id.into(), question }).collect();
+    let found = answer(&net, &asks, 100_000).unwrap();
+    // A client is slow with 1/4 at first, begins to be so at 3/4 of the rest, and ends to be so at 3/4 of its rate.
+    let part = 0.5 - 0.25 * f64::exp(-1.5);
+    for (id, wanted) in [("slow", part), ("chosen", (part + 3.0 * (1.0 - part)) / 4.0)] {
+        let Value::Number(value) = found.values[id] else { panic!("{id}") };
+        assert!((value - wanted).abs() <= 1e-9 * wanted, "{id} is {value}, and {wanted} is wanted");
+    }
+    assert_eq!(found.unanswered["vanishing"].class, Class::TooLarge);
+    let counted = answer(&net, &asks[2..], 20_000_000).unwrap();
+    assert_eq!(counted.values["vanishing"], Value::Count(3_u64.pow(12) - 2_u64.pow(12)));
+}

@@ -250,6 +250,7 @@ impl Batch {
     /// to that.
     pub(super) fn count(&mut self, markings: &mut Markings) -> Result<(), Full> {
         let Self { width, passed, leads, ends, ids, .. } = self;
+        markings.settle(passed);
         let vanishing = &mut markings.vanishing;
         vanishing.cover(markings.tangible.len());
         ends.clear();

@@ -19,7 +19,7 @@ pub(super) struct Markings {
     pub(super) vanishing: Vanishing,
     packed: Vec<u64>,
     places: usize,
-    /// Of tangible markings that can be exchanged into each other, one is kept.
+    /// Of markings that can be exchanged into each other, one is kept.
     symmetry: Option<Symmetry>,
 }
 
@@ -74,14 +74,7 @@ impl Markings {
     }
 
     pub(super) fn add_tangible(&mut self, marking: &[u64], budget: &Budget<'_>) -> Result<u32, Refusal> {
-        match &self.symmetry {
-            None => self.pack(marking)?,
-            Some(symmetry) => {
-                let mut settled = marking.to_vec();
-                symmetry.settle(&mut settled);
-                self.pack(&settled)?;
-            }
-        }
+        self.pack_settled(marking)?;
         let (id, new) = self.tangible.insert(&self.packed).map_err(|_| full())?;
         if new {
             budget.markings(self.least())?;
@@ -90,7 +83,7 @@ impl Markings {
     }
 
     pub(super) fn add_vanishing(&mut self, marking: &[u64], budget: &Budget<'_>) -> Result<u32, Refusal> {
-        self.pack(marking)?;
+        self.pack_settled(marking)?;
         let (id, new) = self.vanishing.kept.insert(&self.packed).map_err(|_| full())?;
         if new {
             budget.markings(self.least())?;
@@ -111,7 +104,7 @@ impl Markings {
         }
     }
 
-    /// How many tangible and how many vanishing markings stand behind those that are kept, `size` of each; `None` beyond what a
+    /// How many tangible and how many vanishing markings stand behind those that are kept, the size of each; `None` beyond what a
     /// number can say.
     pub(super) fn stand_for(&self, symmetry: &Symmetry) -> (Option<u64>, Option<u64>) {
         let mut marking = vec![0; self.places];
@@ -121,18 +114,7 @@ impl Markings {
                 sum.checked_add(symmetry.size(&marking)?)
             })
         };
-        let tangible = count(&self.tangible);
-        // Vanishing ones are kept as they came.
-        let mut settled = Store::new(self.layout.words());
-        let mut words = vec![0; self.layout.words()];
-        for marking in self.vanishing.kept.all() {
-            words.copy_from_slice(marking);
-            self.settle(&mut words);
-            if settled.insert(&words).is_err() {
-                return (tangible, None);
-            }
-        }
-        (tangible, count(&settled))
+        (count(&self.tangible), count(&self.vanishing.kept))
     }
 
     /// Writes the tangible marking `id` into `marking`, which has a place for each entry.
@@ -168,6 +150,14 @@ impl Markings {
     /// Makes room for every entry of `marking`.
     pub(super) fn make_room(&mut self, marking: &[u64]) -> Result<(), Refusal> {
         self.pack(marking)
+    }
+
+    /// Packs the one that is kept of those that `marking` can be exchanged into.
+    fn pack_settled(&mut self, marking: &[u64]) -> Result<(), Refusal> {
+        let Some(symmetry) = &self.symmetry else { return self.pack(marking) };
+        let mut settled = marking.to_vec();
+        symmetry.settle(&mut settled);
+        self.pack(&settled)
     }
 
     fn pack(&mut self, marking: &[u64]) -> Result<(), Refusal> {
