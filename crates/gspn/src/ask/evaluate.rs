@@ -238,7 +238,7 @@ impl Solved {
             Question::Tangible => Value::Count(solution.space.tangible() as u64),
             Question::Vanishing => Value::Count(solution.space.vanishing() as u64),
             Question::Deadlocks => Value::Count(self.deadlocks()),
-            Question::BottomComponents => Value::Count(solution.long_run(budget)?.bottoms as u64),
+            Question::BottomComponents => Value::Count(solution.bottoms() as u64),
             Question::Bound { place } => Value::Count(solution.space.bound(*place)),
             Question::MeanTokens { at, .. } | Question::Probability { at, .. } | Question::Throughput { at, .. } => {
                 let reward = self.reward(question);

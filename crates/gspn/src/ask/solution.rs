@@ -51,6 +51,14 @@ impl Solution {
         solved.as_ref().map_err(Clone::clone)
     }
 
+    /// Closed classes of states; no long run is solved for them.
+    pub(crate) fn bottoms(&self) -> usize {
+        match &self.known {
+            Some(Ok(long_run)) => long_run.bottoms,
+            _ => chain::bottoms(self.space.chain()),
+        }
+    }
+
     /// The mean of `rewards` at a time, or in the long run.
     pub(crate) fn mean(&mut self, at: Option<f64>, rewards: &[f64], budget: &mut Budget<'_>) -> Result<f64, Refusal> {
         let Some(at) = at else { return Ok(dot(&self.long_run(budget)?.distribution, rewards)) };

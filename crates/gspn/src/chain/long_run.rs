@@ -27,10 +27,7 @@ pub struct LongRun {
 /// When the equations cannot be solved within the budget, or do not pass their checks.
 pub fn long_run(chain: &Chain, initial: &[(u32, f64)], budget: &mut Budget<'_>) -> Result<LongRun, Refusal> {
     let incoming = chain.incoming();
-    // Most chains come back to where they start: that is seen sooner than which components others have.
-    let onward = || each_from_before(chain, &incoming) || all_reached(chain.len(), |state| chain.targets(state));
-    let whole = onward() && all_reached(chain.len(), |state| incoming.column(state).map(|(from, _)| from));
-    let components = if whole { Components::whole(chain.len()) } else { components::of(chain) };
+    let components = components_of(chain, &incoming);
     let mut flow = vec![0.0; chain.len()];
     for (state, probability) in initial {
         flow[*state as usize] += probability;
@@ -73,6 +70,19 @@ pub fn long_run(chain: &Chain, initial: &[(u32, f64)], budget: &mut Budget<'_>) 
     found.time_to_bottom = sum(found.spent.iter().copied());
     check(chain, &incoming, &components, &mut found)?;
     Ok(found)
+}
+
+/// Closed classes of states, single ones included: what is known of the long run without solving anything.
+pub fn bottoms(chain: &Chain) -> usize {
+    let components = components::of(chain);
+    (0..components.len()).filter(|component| is_bottom(chain, &components, *component)).count()
+}
+
+fn components_of(chain: &Chain, incoming: &Incoming) -> Components {
+    // Most chains come back to where they start: that is seen sooner than which components others have.
+    let onward = || each_from_before(chain, incoming) || all_reached(chain.len(), |state| chain.targets(state));
+    let whole = onward() && all_reached(chain.len(), |state| incoming.column(state).map(|(from, _)| from));
+    if whole { Components::whole(chain.len()) } else { components::of(chain) }
 }
 
 /// Whether each state but the first is reached from one before it, and so from the first: a walk need not be made then.
